@@ -1,10 +1,10 @@
 package stats
 
-// Agreement counts what the checks of replicas did, where several middlewares write the same servers.
+// Agreement counts the results of checks, which compare the replicas after a write if several middlewares write the same servers.
 type Agreement struct {
-	Checks        uint64 // writes behind which the replicas were compared to the end
-	Disagreements uint64 // of them those behind which replicas differed, seen twice
-	Cuts          uint64 // copies that were deleted for that
+	Checks        uint64 // writes after which the replicas were compared to the end
+	Disagreements uint64 // of these, writes after which replicas differed in two comparisons in a row
+	Cuts          uint64 // copies that were deleted because of that
 }
 
 func (a *Agreement) plus(b Agreement) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The boundaries of every histogram, in four ranges whose bucket index takes a division by a constant:
+// The boundaries of every histogram, in four ranges. In each a division by a constant gives the bucket index:
 //
 //	0 ..  100 us    steps of   1 us   100 buckets
 //	  ..   10 ms    steps of  10 us   990 buckets
@@ -53,7 +53,7 @@ func bucketOf(ns int64) int {
 	}
 }
 
-// Bound returns the lower boundary of bucket i, ns, for i from 0 to NumBuckets-1. It is the upper boundary of bucket i-1.
+// Bound returns the lower boundary of bucket i in ns, for i from 0 to NumBuckets-1. It is the upper boundary of bucket i-1.
 func Bound(i int) int64 {
 	switch {
 	case i < mediumBase:

@@ -16,7 +16,7 @@ func boundaries() []int64 {
 	return bounds
 }
 
-func TestBoundariesRiseInTheDocumentedSteps(t *testing.T) {
+func TestBoundariesAscendInTheDocumentedSteps(t *testing.T) {
 	us := int64(time.Microsecond)
 	var want []int64
 	for b := int64(0); b < 100*us; b += us {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// ReloadResult is the result of reading the configuration again.
+// ReloadResult is the result of reloading the configuration.
 type ReloadResult uint8
 
-// The results of reading the configuration again.
+// The results of reloading the configuration.
 const (
-	ReloadApplied   ReloadResult = iota // something was changed
-	ReloadUnchanged                     // the same configuration is in force already
-	ReloadRefused                       // it is not valid, and nothing was changed
+	ReloadApplied   ReloadResult = iota // the new configuration was applied
+	ReloadUnchanged                     // the configuration has not changed
+	ReloadRefused                       // the new configuration is not valid, and nothing was changed
 	NumReloadResults
 )
 
@@ -21,12 +21,12 @@ var reloadNames = [NumReloadResults]string{"applied", "unchanged", "refused"}
 // String returns the result's metric label value.
 func (r ReloadResult) String() string { return reloadNames[r] }
 
-// LookupResult is the result of looking up a name of servers.
+// LookupResult is the result of a DNS lookup of servers.
 type LookupResult uint8
 
 // The results of lookups.
 const (
-	LookupOK     LookupResult = iota // it found something
+	LookupOK     LookupResult = iota // the name has records
 	LookupEmpty                      // the name does not exist, or has no records
 	LookupFailed                     // there was no answer
 	NumLookupResults
@@ -46,7 +46,7 @@ type Control struct {
 	identity atomic.Pointer[Identity]
 
 	watchesLive, watchesBroken atomic.Int64
-	unconfirmed                atomic.Pointer[time.Time] // when all names had answers for the last time; nil: now
+	unconfirmed                atomic.Pointer[time.Time] // when all names last had answers; nil: they have now
 }
 
 // Identity identifies a configuration by short hashes: equal hashes mean equal configurations.
@@ -57,20 +57,21 @@ type Identity struct {
 
 // ControlSnapshot is a Control's values at one moment.
 type ControlSnapshot struct {
-	// Reloads counts how often the configuration was read again.
+	// Reloads counts reloads of the configuration.
 	Reloads [NumReloadResults]uint64
-	// Lookups counts lookups of names.
+	// Lookups counts DNS lookups of servers.
 	Lookups [NumLookupResults]uint64
-	// Updates counts changed lists of servers that lookups returned.
+	// Updates counts changes of the list of servers that lookups returned.
 	Updates [NumReloadResults]uint64
-	// WatchesLive and WatchesBroken are how many services' endpoints are watched, and how many should be.
+	// WatchesLive is the number of Kubernetes Services whose endpoints are watched, WatchesBroken the number of those that should be
+	// watched but are not.
 	WatchesLive, WatchesBroken int64
-	// Unconfirmed is for how long some name of servers has had no answer; 0: all have.
+	// Unconfirmed is the time since which a name of servers has had no answer; 0: all names have one.
 	Unconfirmed time.Duration
 	Identity
 }
 
-// Reloaded counts that the configuration was read again.
+// Reloaded counts a reload of the configuration.
 func (c *Control) Reloaded(r ReloadResult) { c.reloads[r].Add(1) }
 
 // LookedUp counts a lookup.
@@ -79,18 +80,18 @@ func (c *Control) LookedUp(r LookupResult) { c.lookups[r].Add(1) }
 // Updated counts a changed list of servers that lookups returned.
 func (c *Control) Updated(r ReloadResult) { c.updates[r].Add(1) }
 
-// WatchLive adds to the number of watches that are up to date, WatchBroken to that of the others.
+// WatchLive adds n to the number of working watches, WatchBroken to the number of broken ones.
 func (c *Control) WatchLive(n int64)   { c.watchesLive.Add(n) }
 func (c *Control) WatchBroken(n int64) { c.watchesBroken.Add(n) }
 
-// Unconfirmed says that some name of servers has had no answer since a time, Confirmed that all have.
+// Unconfirmed records that a name of servers has had no answer since the given time, Confirmed that all names have answers.
 func (c *Control) Unconfirmed(since time.Time) { c.unconfirmed.Store(&since) }
 func (c *Control) Confirmed()                  { c.unconfirmed.Store(nil) }
 
-// Holds says which configuration is in force now.
+// Holds records which configuration is in use.
 func (c *Control) Holds(id Identity) { c.identity.Store(&id) }
 
-// Snapshot returns the values as of now.
+// Snapshot returns the current values.
 func (c *Control) Snapshot() ControlSnapshot {
 	var s ControlSnapshot
 	for i := range c.reloads {

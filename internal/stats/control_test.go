@@ -8,7 +8,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-func TestAControlCountsWhatHappenedAndKnowsWhatHolds(t *testing.T) {
+func TestAControlCountsEventsAndHoldsTheCurrentConfiguration(t *testing.T) {
 	var c stats.Control
 	require.Zero(t, c.Snapshot())
 	c.Reloaded(stats.ReloadApplied)

@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 )
 
-// Counter counts something that only grows. It is the metric mcmw_NAME. Its methods may be called from any goroutine.
+// Counter is a counter that is exported as the metric mcmw_NAME. Its methods may be called from any goroutine.
 type Counter struct {
 	name, help string
 	n          atomic.Uint64
 }
 
-// Add counts n more.
+// Add adds n.
 func (c *Counter) Add(n uint64) { c.n.Add(n) }
 
 // CounterValue is the value of a Counter at one moment.
@@ -28,7 +28,7 @@ type counters struct {
 	all []*Counter // by name
 }
 
-// counter returns the Counter of a name, which is made if there is none.
+// counter returns the Counter with this name, and creates it if there is none.
 func (c *counters) counter(name, help string) *Counter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +39,7 @@ func (c *counters) counter(name, help string) *Counter {
 	return c.all[i]
 }
 
-// values returns the values as of now.
+// values returns the current values.
 func (c *counters) values() []CounterValue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +50,7 @@ func (c *counters) values() []CounterValue {
 	return values
 }
 
-// Counter returns the value of the Counter of a name; 0 if there is none.
+// Counter returns the value of the Counter with this name; 0 if there is none.
 func (s *Snapshot) Counter(name string) uint64 {
 	for _, c := range s.Counters {
 		if c.Name == name {

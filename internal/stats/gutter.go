@@ -8,10 +8,10 @@ import (
 // Diverted counts requests of a pool that went to its gutter, because all servers of a key were away.
 type Diverted struct{ Reads, Writes uint64 }
 
-// Gutter counts what went to a pool's gutter since the start. Safe for concurrent use.
+// Gutter counts the requests that went to a pool's gutter since the start. Safe for concurrent use.
 type Gutter struct{ reads, writes atomic.Uint64 }
 
-// Add adds to g what was diverted.
+// Add adds d to g.
 func (g *Gutter) Add(d Diverted) {
 	g.reads.Add(d.Reads)
 	g.writes.Add(d.Writes)
@@ -21,8 +21,8 @@ func (g *Gutter) Add(d Diverted) {
 type GutterOptions struct {
 	Pool, Gutter string // names
 	Counts       *Gutter
-	// Servers returns of how many of the pool's servers keys are in the gutter now, and of how many there may be some: so each write of those is told
-	// the gutter. It is called from any goroutine.
+	// Servers returns the number of the pool's servers whose keys are read and written in the gutter now (away), and the number of those of which
+	// the gutter may still hold keys, so that each write of such a key deletes it there (open). It is called from any goroutine.
 	Servers func() (away, open int)
 }
 
@@ -33,14 +33,14 @@ type GutterSnapshot struct {
 	Away, Open int
 }
 
-// snapshot returns what o describes as of now.
+// snapshot returns the current state.
 func (o *GutterOptions) snapshot() GutterSnapshot {
 	s := GutterSnapshot{Pool: o.Pool, Gutter: o.Gutter, Diverted: Diverted{o.Counts.reads.Load(), o.Counts.writes.Load()}}
 	s.Away, s.Open = o.Servers()
 	return s
 }
 
-// guttersSince returns now with what was diverted since before.
+// guttersSince returns now with the counts since before.
 func guttersSince(now, before []GutterSnapshot) []GutterSnapshot {
 	since := slices.Clone(now)
 	for i := range since {

@@ -8,7 +8,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-func TestAWindowCountsWhatWentToEachGutterInIt(t *testing.T) {
+func TestAWindowCountsTheRequestsThatWentToEachGutter(t *testing.T) {
 	counts := []*stats.Gutter{{}, {}}
 	r := stats.New(stats.Options{Gutters: []stats.GutterOptions{
 		{Pool: "a", Gutter: "c", Counts: counts[0], Servers: func() (int, int) { return 1, 2 }},

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Histogram holds how many times fell into each bucket (see Bound), and their sum. It is a value read from recorders; the
-// zero value is empty. Methods do not change it.
+// Histogram holds the number of times in each bucket (see Bound), and their sum. It is a value read from recorders. The zero
+// value is empty. Methods do not change it.
 type Histogram struct {
 	counts  []uint64 // NumBuckets, or nil when empty
 	count   uint64
@@ -17,13 +17,13 @@ type Histogram struct {
 // Count returns the number of recorded times.
 func (h *Histogram) Count() uint64 { return h.count }
 
-// Sum returns the sum of the recorded times, ns.
+// Sum returns the sum of the recorded times in ns.
 func (h *Histogram) Sum() uint64 { return h.sum }
 
-// Counts returns how many times fell into each bucket; nil when there are none. The caller must not change it.
+// Counts returns the number of times in each bucket; nil if there are none. The caller must not change it.
 func (h *Histogram) Counts() []uint64 { return h.counts }
 
-// Mean returns the mean of the recorded times, ns; 0 when there are none.
+// Mean returns the mean of the recorded times in ns; 0 if there are none.
 func (h *Histogram) Mean() float64 {
 	if h.count == 0 {
 		return 0
@@ -31,8 +31,8 @@ func (h *Histogram) Mean() float64 {
 	return float64(h.sum) / float64(h.count)
 }
 
-// Max returns an upper bound of the recorded times, ns: the upper boundary of the highest bucket in use, or the lower
-// one when that bucket has no upper boundary; 0 when there are none.
+// Max returns an upper bound of the recorded times in ns: the upper boundary of the highest bucket in use, or its lower
+// boundary if it has no upper one; 0 if there are no times.
 func (h *Histogram) Max() int64 {
 	for i := len(h.counts) - 1; i >= 0; i-- {
 		if h.counts[i] != 0 {
@@ -42,8 +42,8 @@ func (h *Histogram) Max() int64 {
 	return 0
 }
 
-// Low returns a lower bound of the rank-th smallest recorded time (from 1), ns: the lower boundary of its bucket; 0 when
-// there are fewer.
+// Low returns a lower bound of the rank-th smallest recorded time (from 1) in ns: the lower boundary of its bucket; 0 if there
+// are fewer times.
 func (h *Histogram) Low(rank uint64) int64 {
 	for i, n := range h.counts {
 		if n >= rank {
@@ -54,8 +54,8 @@ func (h *Histogram) Low(rank uint64) int64 {
 	return 0
 }
 
-// Quantile returns the time, ns, below which the share q (0..1) of the recorded times lies, by linear interpolation in
-// the bucket where that share is reached. Beyond the last boundary it returns that boundary; 0 when nothing was recorded.
+// Quantile returns the time in ns below which the share q (0..1) of the recorded times lies, by linear interpolation in
+// the bucket where that share is reached. Beyond the last boundary it returns that boundary; 0 if there are no times.
 func (h *Histogram) Quantile(q float64) float64 {
 	if h.count == 0 {
 		return 0
@@ -78,8 +78,8 @@ func (h *Histogram) Quantile(q float64) float64 {
 	return float64(h.Max())
 }
 
-// AtMost returns how many of the recorded times lie below the boundary bound, ns. It is exact when bound is a bucket
-// boundary; otherwise the bucket that contains bound is not counted.
+// AtMost returns the number of recorded times below bound, in ns. It is exact if bound is a bucket boundary; otherwise the
+// bucket that contains bound is not counted.
 func (h *Histogram) AtMost(bound int64) uint64 {
 	var n uint64
 	for i, c := range h.counts {
@@ -91,8 +91,8 @@ func (h *Histogram) AtMost(bound int64) uint64 {
 	return n
 }
 
-// Between returns how many of the recorded times lie below the first of bounds, between each and the next, and beyond the
-// last. Bounds are in ns and ascend; counts are exact when they are bucket boundaries.
+// Between returns the numbers of recorded times below the first of bounds, between each and the next, and from the last on.
+// Bounds are in ns and ascend. Counts are exact if the bounds are bucket boundaries.
 func (h *Histogram) Between(bounds []int64) []uint64 {
 	counts := make([]uint64, len(bounds)+1)
 	at := 0
@@ -105,8 +105,8 @@ func (h *Histogram) Between(bounds []int64) []uint64 {
 	return counts
 }
 
-// Linear returns exact counts for steps of equal width from 0 to 200 ms, counts[i] being the times from i*step to
-// (i+1)*step, and the number of times beyond the last step. The step must be a multiple of 100 us, at most 200 ms.
+// Linear returns exact counts for steps of equal width from 0 to 200 ms: counts[i] is the number of times from i*step up to
+// (i+1)*step, and beyond is the number of times after the last step. step must be a multiple of 100 us, at most 200 ms.
 func (h *Histogram) Linear(step time.Duration) (counts []uint64, beyond uint64, err error) {
 	if step <= 0 || int64(step)%coarseStep != 0 || int64(step) > coarseEnd {
 		return nil, 0, fmt.Errorf("histogram step %v: want a multiple of %v up to %v",
@@ -123,7 +123,7 @@ func (h *Histogram) Linear(step time.Duration) (counts []uint64, beyond uint64, 
 	return counts, beyond, nil
 }
 
-// Plus returns the histogram of the times of h and other together.
+// Plus returns the histogram of the times of both h and other.
 func (h *Histogram) Plus(other *Histogram) Histogram {
 	sum := Histogram{count: h.count + other.count, sum: h.sum + other.sum, squares: h.squares.plus(other.squares)}
 	if h.counts != nil || other.counts != nil {
@@ -136,7 +136,7 @@ func (h *Histogram) Plus(other *Histogram) Histogram {
 	return sum
 }
 
-// Sub returns the times recorded after prev, an earlier reading of the same recorders.
+// Sub returns the histogram of the times recorded after prev, which was read earlier from the same recorders.
 func (h *Histogram) Sub(prev *Histogram) Histogram {
 	diff := Histogram{count: h.count - prev.count, sum: h.sum - prev.sum, squares: h.squares.minus(prev.squares)}
 	if diff.count != 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readAll adds what r holds to h, but for the sum.
+// readAll adds the contents of r, except the sum, to h.
 func readAll(h *Histogram, r *recorder) {
 	var reading reading
 	reading.recorder(h, r)
@@ -76,7 +76,7 @@ func TestQuantilesOfAFineGridAreWithinABucketOfTheExactOnes(t *testing.T) {
 	var r recorder
 	const n = 20000
 	for i := range n {
-		r.record(int64(i) * int64(17*time.Microsecond)) // 0 to 340 ms, evenly
+		r.record(int64(i) * int64(17*time.Microsecond)) // evenly spread from 0 to 340 ms
 	}
 	var h Histogram
 	readAll(&h, &r)
@@ -119,7 +119,7 @@ func TestLinearCountsAreExact(t *testing.T) {
 	}
 }
 
-func TestLinearRefusesStepsThatAreNoBoundaries(t *testing.T) {
+func TestLinearRefusesStepsThatAreNotOnBoundaries(t *testing.T) {
 	var h Histogram
 	for _, step := range []time.Duration{0, -time.Millisecond, time.Microsecond, 150 * time.Microsecond, time.Second} {
 		_, _, err := h.Linear(step)

@@ -6,27 +6,27 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// journal holds the latest records of a worker, in order. A request changes some thirty counters that are far apart in
-// memory and have left the processor's caches by the next request. So the worker writes one entry per request, and adds all
+// journal holds the latest records of a worker, in order. A request changes some thirty counters, which are far apart in memory
+// and have left the processor's caches by the next request. Therefore the worker writes one entry per request, and adds all
 // entries to the counters when the journal is full. A reader of the counters reads the journal, too.
 type journal struct {
 	requests [journalRoom]entry
 	servers  [journalServers]atomic.Uint64 // see serverEntry
-	// The number of valid entries. Those after them are being written.
+	// numRequests and numServers are the numbers of valid entries. Entries after them are being written.
 	numRequests, numServers atomic.Uint32
-	// version is odd while entries are added to the counters, and changes each time.
+	// version is odd while entries are added to the counters. It is incremented before and after.
 	version atomic.Uint64
-	// readers is the number of readers: while there are any, the journal is not emptied as long as it has room.
+	// readers is the number of readers. While there are any, the journal is emptied only if it has no room left.
 	readers atomic.Int32
 }
 
 const (
-	// journalRequests entries of 32 bytes are a small part of a processor's first-level cache. Each stands for equal
-	// requests: those of one batch share most of their times.
+	// journalRequests is the number of entries after which the journal is emptied. With 32 bytes each they take a small part of a
+	// processor's first-level cache. An entry stands for several equal requests: the requests of a batch share most of their times.
 	journalRequests = 64
-	// journalRoom is room for the entries that come while somebody reads.
+	// journalRoom is the capacity of the journal, with room for the entries that come while it is read.
 	journalRoom = 4 * journalRequests
-	// journalServers leaves room for a request's calls to some servers.
+	// journalServers is the capacity for server times, with room for several calls per request.
 	journalServers = 3 * journalRoom
 )
 
@@ -38,13 +38,13 @@ const (
 //	3  keys  << 32 | misses      of all of them
 type entry [4]atomic.Uint64
 
-// maxEntryTime is the longest time of a stage that an entry can hold, ns: 4.3 s.
+// maxEntryTime is the maximum time of a stage that an entry can hold, in ns: 4.3 s.
 const maxEntryTime = int64(1<<32 - 1)
 
 const (
-	// maxEntryKeys is the greatest number of keys that an entry can hold.
+	// maxEntryKeys is the maximum number of keys that an entry can hold.
 	maxEntryKeys = 1<<32 - 1
-	// maxEntryRequests is the greatest number of requests that an entry can hold.
+	// maxEntryRequests is the maximum number of requests that an entry can hold.
 	maxEntryRequests = 1<<10 - 1
 )
 
@@ -58,7 +58,7 @@ type answered struct {
 	result  Result
 	class   Class
 	stages  [NumStages]int64 // ns
-	keys    uint64           // of retrievals, all of them
+	keys    uint64           // of all requests; only those of retrievals are counted
 	misses  uint64
 }
 
@@ -75,7 +75,7 @@ func (a *answered) join(b *answered) bool {
 	return true
 }
 
-// response returns the response time, ns.
+// response returns the response time in ns.
 func (a *answered) response() int64 {
 	s := &a.stages
 	return s[0] + s[1] + s[2] + s[3] + s[4]
@@ -104,15 +104,15 @@ func (e *entry) load() (a answered) {
 	return a
 }
 
-// serverEntry is a time spent on a server, n times: the duration of a call, or how long the worker was blocked by it.
+// serverEntry is a time spent on a server, n times: the duration of a call, or the time that the worker was blocked by the server.
 //
 //	waited << 63 | server << 53 | n << 43 | ns
 type serverEntry uint64
 
 const (
-	// maxServerTime is the longest time that an entry can hold, ns: two hours.
+	// maxServerTime is the maximum time that an entry can hold, in ns: two hours.
 	maxServerTime = int64(1<<43 - 1)
-	// maxServerTimes is the greatest number of times that an entry can hold.
+	// maxServerTimes is the maximum number of times that an entry can hold.
 	maxServerTimes = 1<<10 - 1
 	// oneServerTime is n = 1 in an entry.
 	oneServerTime = serverEntry(1 << 43)

@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/protocol"
 )
 
-func TestAnEntryHoldsWhatWasWrittenToIt(t *testing.T) {
+func TestAnEntryIsReadAsItWasWritten(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, 4))
 	var e entry
 	for range 10_000 {
@@ -37,8 +37,8 @@ func TestAnEntryHoldsWhatWasWrittenToIt(t *testing.T) {
 	require.Zero(t, newServerEntry(3, -1).ns())
 }
 
-// TestNothingIsLostBetweenJournalAndCounts records times that an entry can hold and others, alike and different ones, and
-// compares with plain sums.
+// TestNothingIsLostBetweenJournalAndCounts records times that fit into an entry and times that don't, equal and different ones,
+// and compares the counts with plain sums.
 func TestNothingIsLostBetweenJournalAndCounts(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 1))
 	r := New(Options{Servers: []string{"a", "b"}, Workers: 1})
@@ -87,7 +87,7 @@ func TestNothingIsLostBetweenJournalAndCounts(t *testing.T) {
 	}
 }
 
-// TestASnapshotIsConsistentWhileAWorkerRecords: whatever a snapshot has of a request, it has all of it.
+// A snapshot counts each request in all counters or in none.
 func TestASnapshotIsConsistentWhileAWorkerRecords(t *testing.T) {
 	r := New(Options{Servers: []string{"a"}, Workers: 1})
 	done := make(chan struct{})

@@ -22,7 +22,7 @@ var classNames = [NumClasses]string{"get", "multi_get", "set", "delete", "arithm
 // String returns the class's metric label value.
 func (c Class) String() string { return classNames[c] }
 
-// ClassOf returns the class of a request for the given number of keys.
+// ClassOf returns the class of a request with the given command and number of keys.
 func ClassOf(c protocol.Command, keys int) Class {
 	switch {
 	case c.IsRetrieval() && keys > 1:
@@ -42,7 +42,7 @@ func ClassOf(c protocol.Command, keys int) Class {
 	}
 }
 
-// CanEnd reports whether a request for c can end with r. Possible combinations are exported from the start, at 0.
+// CanEnd reports whether a request with command c can have result r. Possible combinations are exported from the start, at 0.
 func CanEnd(c protocol.Command, r Result) bool {
 	switch r {
 	case ResultOK:
@@ -60,7 +60,7 @@ func CanEnd(c protocol.Command, r Result) bool {
 	}
 }
 
-// Reason is why a request to a server or a connection to it failed, a closed list.
+// Reason is the reason for which a request to a server or a connection to it failed. The list is closed.
 type Reason uint8
 
 // The reasons of server errors.
@@ -68,7 +68,7 @@ const (
 	ReasonConnect  Reason = iota // the connection could not be made: refused, unreachable, name not resolved
 	ReasonTimeout                // no reply within the time allowed
 	ReasonReset                  // the server closed or reset the connection
-	ReasonProtocol               // the reply was not what the protocol allows here
+	ReasonProtocol               // the protocol does not allow this reply to the request
 	ReasonReply                  // the server itself answered SERVER_ERROR
 	ReasonDown                   // the server is known to be down; no attempt was made
 	ReasonOther                  // any other failure of reading or writing
@@ -80,7 +80,7 @@ var reasonNames = [NumReasons]string{"connect", "timeout", "reset", "protocol", 
 // String returns the reason's metric label value.
 func (r Reason) String() string { return reasonNames[r] }
 
-// CloseReason is why a client's connection ended, a closed list.
+// CloseReason is the reason for which a client's connection ended. The list is closed.
 type CloseReason uint8
 
 // The reasons of closed connections.
@@ -90,12 +90,12 @@ const (
 	CloseProtocol                     // the client sent something after which the streams cannot be kept in sync, or exceeded a limit
 	CloseError                        // reading or writing failed
 	CloseShutdown                     // the middleware is stopping
-	CloseRefused                      // the limit on connections was reached
-	CloseIdle                         // nothing arrived for longer than allowed
+	CloseRefused                      // the maximum number of connections was reached
+	CloseIdle                         // no request arrived for longer than allowed
 	CloseSlow                         // the client was too slow to read its replies, or to send a request
 	CloseHandshake                    // the TLS handshake did not succeed in time
 	CloseMemory                       // there was no memory for its large request
-	CloseAge                          // it was as old as a connection may get
+	CloseAge                          // the connection reached its maximum age
 	NumCloseReasons
 )
 

@@ -3,8 +3,8 @@ package stats
 // Large counts values that are stored in chunks.
 type Large struct {
 	Stored     uint64 // values whose chunks were sent
-	Read       uint64 // values that were put together
-	Incomplete uint64 // heads without all of their chunks, which read as misses
+	Read       uint64 // values that were assembled from their chunks
+	Incomplete uint64 // values of which a chunk was missing, which read as misses
 }
 
 func (l *Large) plus(o Large) {

@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// Migration is what is known of the migration of a pool's keys to another pool.
+// Migration is the state of the migration of a pool's keys to another pool.
 type Migration struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Inside: To are servers of the pool From, which are filled from its others.
+	// Inside: To names servers of the pool From, which are filled from its other servers.
 	Inside bool   `json:"inside,omitempty"`
 	Phase  string `json:"phase"`
-	// Start and End are those of the whole, Since and Until of the phase; zero: it has no such end. From Back on it is as if it had not begun.
+	// Start and End are those of the whole migration, Since and Until those of the phase; zero: there is no such time yet. From Back on, everything is
+	// as before the migration.
 	Start time.Time `json:"start"`
 	End   time.Time `json:"end"`
 	Back  time.Time `json:"back,omitzero"`
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// Keys are copied from CopyFrom until CopyUntil, by one middleware: Listed keys of the Items that there are were looked at in this round through
-	// all of them, the Round-th, at Rate per second, and Copied were copied so far. All that is 0 where it is not known.
+	// One middleware copies keys from CopyFrom until CopyUntil, in rounds through all keys. In this round, number Round, it has looked at Listed of all
+	// Items keys, at Rate keys per second, and has copied Copied keys so far. These fields are 0 if they are not known.
 	CopyFrom  time.Time `json:"copyFrom"`
 	CopyUntil time.Time `json:"copyUntil"`
 	Round     int       `json:"round"`
@@ -27,50 +28,50 @@ type Migration struct {
 	Items     uint64    `json:"items"`
 	Copied    uint64    `json:"copied"`
 	Rate      float64   `json:"rate"`
-	// Remaining is how long the round will take, ns.
+	// Remaining is the estimated rest of the round, in ns.
 	Remaining time.Duration `json:"remaining"`
-	// Left keys of this round were not copied.
+	// Left is the number of keys that could not be copied in this round.
 	Left uint64 `json:"left"`
-	// Complete: all keys were looked at. Late: they will not be by CopyUntil, so that those that were not copied will be misses.
+	// Complete: all keys were looked at. Late: that will not happen by CopyUntil, so that keys which are not copied will be misses.
 	Complete bool `json:"complete"`
 	Late     bool `json:"late"`
-	// Missed: only what reads miss in the new pool is copied. Read are the keys that reads of this middleware have looked for there since its start, Recent
-	// those of the last minute or so. Within is how far apart the hit ratios of the new pool and of both may be for it to be Warm.
+	// Missed: only keys that reads miss in the new pool are copied. Read counts the keys that reads of this middleware have looked for there since its
+	// start, Recent those of roughly the last minute. The pool is Warm if its hit ratio differs from that of both pools by at most Within.
 	Missed bool    `json:"missed"`
 	Read   Warming `json:"read"`
 	Recent Warming `json:"recent"`
 	Within float64 `json:"within"`
 	Warm   bool    `json:"warm"`
-	// Here is how many keys this middleware has copied. Why says what kept it from copying; "": nothing.
+	// Here is the number of keys that this middleware has copied. Why is the reason why it does not copy now; "": there is none.
 	Here uint64 `json:"here"`
 	Why  string `json:"why,omitempty"`
 }
 
-// Warming counts keys that reads have looked for in a pool that is warmed up.
+// Warming counts keys that reads have looked for in a pool that is being warmed up.
 type Warming struct {
-	// New were found there, Old in the pool that it is warmed up from, Neither in none of the two. Unanswered keys are those of which a server has not
-	// answered; what the new pool doesn't hold was a miss then.
+	// New keys were found there, Old keys in the pool from which it is warmed up, Neither keys in neither of the two. Unanswered keys are those for
+	// which a server has not answered; if the new pool doesn't hold such a key, the read is a miss.
 	New        uint64 `json:"new"`
 	Old        uint64 `json:"old"`
 	Neither    uint64 `json:"neither"`
 	Unanswered uint64 `json:"unanswered"`
 }
 
-// Ratios returns the hit ratios of the new pool and of both together; 0 where nothing was looked for.
+// Ratios returns the hit ratios of the new pool and of both pools together; 0 if there were no reads.
 func (w *Warming) Ratios() (newPool, both float64) {
 	all := float64(max(1, w.New+w.Old+w.Neither+w.Unanswered))
 	return float64(w.New) / all, float64(w.New+w.Old) / all
 }
 
-// Since returns w without what was counted before.
+// Since returns the difference of w and an earlier value.
 func (w Warming) Since(before Warming) Warming {
 	return Warming{w.New - before.New, w.Old - before.Old, w.Neither - before.Neither, w.Unanswered - before.Unanswered}
 }
 
-// WarmUp is Warming since the start. Safe for concurrent use.
+// WarmUp sums Warming since the start. Safe for concurrent use.
 type WarmUp struct{ new, old, neither, unanswered atomic.Uint64 }
 
-// Add adds what was counted.
+// Add adds n.
 func (w *WarmUp) Add(n Warming) {
 	w.new.Add(n.New)
 	w.old.Add(n.Old)
@@ -78,7 +79,7 @@ func (w *WarmUp) Add(n Warming) {
 	w.unanswered.Add(n.Unanswered)
 }
 
-// Load returns what was counted.
+// Load returns the sum.
 func (w *WarmUp) Load() Warming {
 	return Warming{w.new.Load(), w.old.Load(), w.neither.Load(), w.unanswered.Load()}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Moments are the number, mean and spread of a set of times, as the statistics log writes them for each window. Merge
-// combines those of several windows.
+// combines several windows.
 type Moments struct {
 	N    uint64
 	Mean float64 // ns
@@ -14,9 +14,9 @@ type Moments struct {
 	M2 float64
 }
 
-// Moments returns what Welford's method would give for the recorded times. It is computed from their sum and the sum of
-// their squares, which are kept as integers, so that it is exact except for the final rounding, whatever the order and the
-// number of workers that recorded them.
+// Moments returns the moments of the recorded times. They are computed from the sum and the sum of squares, which are kept as
+// integers. So the result is exact except for the final rounding, whatever the order of the times and the number of workers
+// that recorded them.
 //
 //	M2 = sum of x² - (sum of x)² / n
 func (h *Histogram) Moments() Moments {
@@ -29,18 +29,17 @@ func (h *Histogram) Moments() Moments {
 	sum := new(big.Int).SetUint64(h.sum)
 	squares.Mul(squares, n).Sub(squares, sum.Mul(sum, sum))
 	m.M2, _ = new(big.Rat).SetFrac(squares, n).Float64()
-	// While requests are being recorded the sums may differ by one request.
-	m.M2 = max(m.M2, 0)
+	m.M2 = max(m.M2, 0) // while requests are being recorded, the sums may differ by one request
 	return m
 }
 
-// Squares returns the sum of the squares of the recorded times, ns².
+// Squares returns the sum of the squares of the recorded times in ns².
 func (h *Histogram) Squares() *big.Int {
 	squares := new(big.Int).SetUint64(h.squares.hi)
 	return squares.Lsh(squares, 64).Add(squares, new(big.Int).SetUint64(h.squares.lo))
 }
 
-// Add adds the time x, ns, by Welford's method: B. P. Welford, "Note on a method for calculating corrected sums of squares
+// Add adds the time x, in ns, by Welford's method: B. P. Welford, "Note on a method for calculating corrected sums of squares
 // and products", Technometrics 4 (1962).
 func (m *Moments) Add(x float64) {
 	m.N++
@@ -49,8 +48,8 @@ func (m *Moments) Add(x float64) {
 	m.M2 += d * (x - m.Mean)
 }
 
-// Merge returns the moments of the times of m and o together: T. F. Chan, G. H. Golub and R. J. LeVeque, "Updating formulae
-// and a pairwise algorithm for computing sample variances", 1979.
+// Merge returns the moments of the times of both m and o: T. F. Chan, G. H. Golub and R. J. LeVeque, "Updating formulae and a
+// pairwise algorithm for computing sample variances", 1979.
 func (m Moments) Merge(o Moments) Moments {
 	switch {
 	case m.N == 0:
@@ -63,7 +62,7 @@ func (m Moments) Merge(o Moments) Moments {
 	return Moments{N: m.N + o.N, Mean: m.Mean + d*b/(a+b), M2: m.M2 + o.M2 + d*d*a*b/(a+b)}
 }
 
-// StdDev returns the sample standard deviation, ns; 0 with less than two times.
+// StdDev returns the sample standard deviation in ns; 0 for fewer than two times.
 func (m Moments) StdDev() float64 {
 	if m.N < 2 {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMomentsAreWhatWelfordsMethodGives(t *testing.T) {
+func TestMomentsEqualThoseOfWelfordsMethod(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	for name, next := range map[string]func() int64{
 		"spread":              func() int64 { return int64(random.ExpFloat64() * 1e6) },
@@ -41,7 +41,7 @@ func TestMomentsAreWhatWelfordsMethodGives(t *testing.T) {
 }
 
 // The values are those of Welford's example in the reports: 1 to 5 have the mean 3 and the sample variance 2.5.
-func TestMomentsOfASmallSampleAreKnown(t *testing.T) {
+func TestTheMomentsOfASmallSampleAreCorrect(t *testing.T) {
 	h := histogramOf(1, 2, 3, 4, 5)
 	require.Equal(t, Moments{N: 5, Mean: 3, M2: 10}, h.Moments())
 	require.InDelta(t, math.Sqrt(2.5), h.Moments().StdDev(), 1e-15)
@@ -104,7 +104,7 @@ func TestSquaresAreReadWholeWhileTheyCarry(t *testing.T) {
 	writer.Wait()
 }
 
-func TestBusyTimeGrowsDuringARoundAndNeverRunsBackwards(t *testing.T) {
+func TestBusyTimeGrowsDuringARoundAndNeverDecreases(t *testing.T) {
 	r := New(Options{Workers: 1})
 	require.Zero(t, r.Snapshot().BusyTime)
 	var worker sync.WaitGroup

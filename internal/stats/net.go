@@ -6,8 +6,8 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// arrivalShards is the number of counters that the connections are spread over, so that their readers rarely write to the
-// same one.
+// arrivalShards is the number of counters over which the connections are spread, so that their readers rarely write to the same
+// one.
 const arrivalShards = 16
 
 // Net counts client connections, the requests they put on the queue, and the requests that end in the net stage. Its methods
@@ -16,9 +16,9 @@ type Net struct {
 	opened      atomic.Uint64
 	closed      [NumCloseReasons]atomic.Uint64
 	shed        [protocol.NumCommands]atomic.Uint64
-	fromClients atomic.Uint64 // bytes of what was shed
-	toClients   atomic.Uint64 // bytes of the replies to it
-	// memory returns the memory taken by clients' large requests, and by replies they have not read, bytes; nil means 0.
+	fromClients atomic.Uint64 // bytes of shed requests
+	toClients   atomic.Uint64 // bytes of the replies to them
+	// memory returns the memory used for clients' large requests, and for replies that they have not read, in bytes; nil means 0.
 	// Static once set.
 	memory func() (requests, replies int64)
 
@@ -35,7 +35,7 @@ type Arrivals struct {
 	_                           [cacheLine - 4*8]byte
 }
 
-// Hot counts gets of one key that their reader answered, and the bytes of them and of the replies. Like what is shed they were in no stage behind
+// Hot counts gets of one key that their reader answered, and the bytes of these gets and of the replies. Like shed requests they pass no stage after
 // the net stage, and have no response time.
 func (a *Arrivals) Hot(requests, fromClients, toClients int) {
 	if recording {
@@ -45,15 +45,15 @@ func (a *Arrivals) Hot(requests, fromClients, toClients int) {
 	}
 }
 
-// Add counts requests that are put on the queue now, or are waiting for room in it.
+// Add counts requests that are put on the queue now, or wait for room in it.
 func (a *Arrivals) Add(requests int) {
 	if recording {
 		a.n.Add(uint64(requests))
 	}
 }
 
-// Memory sets the function that returns the memory clients take, bytes: by large requests, and by replies they have not
-// read. It is called before the first Snapshot, and f from any goroutine.
+// Memory sets the function that returns the memory used for clients' large requests, and for replies that they have not read, in
+// bytes. It must be called before the first Snapshot. f is called from any goroutine.
 func (n *Net) Memory(f func() (requests, replies int64)) { n.memory = f }
 
 // Opened counts an accepted connection.
@@ -62,12 +62,12 @@ func (n *Net) Opened() { n.opened.Add(1) }
 // Closed counts a connection that ended; once for each one opened.
 func (n *Net) Closed(reason CloseReason) { n.closed[reason].Add(1) }
 
-// Counter returns the counter that is the metric mcmw_NAME, and creates it at the first call. A stage creates its counters
-// when it is created itself: later ones are not exported.
+// Counter returns the counter of the metric mcmw_NAME, and creates it at the first call. A stage must create its counters when it
+// is created itself: later ones are not exported.
 func (n *Net) Counter(name, help string) *Counter { return n.counters.counter(name, help) }
 
-// Shed counts a request that was answered without being queued. It has no response time, which would make the others' look
-// better.
+// Shed counts a request that was answered without being queued. It has no response time, because its short one would improve the
+// mean.
 func (n *Net) Shed(c protocol.Command) { n.shed[c].Add(1) }
 
 // Bytes counts the bytes of requests that were shed, and of their replies.
@@ -77,7 +77,7 @@ func (n *Net) Bytes(fromClients, toClients int) {
 }
 
 func (n *Net) addTo(s *Snapshot) {
-	for i := range n.closed { // closed before opened, so that Open is never negative
+	for i := range n.closed { // closed is read before opened, so that Open is never negative
 		s.Closed[i] = n.closed[i].Load()
 	}
 	s.Opened = n.opened.Load()
@@ -104,10 +104,10 @@ func (n *Net) addTo(s *Snapshot) {
 // Arrivals returns the counter for one more connection.
 func (n *Net) Arrivals() *Arrivals { return &n.shards[n.next.Add(1)%arrivalShards] }
 
-// Abandoned counts requests that arrived and that no worker will take, because their client is gone.
+// Abandoned counts requests that arrived but that no worker will take, because their client is gone.
 func (n *Net) Abandoned(requests int) { n.abandoned.Add(uint64(requests)) }
 
-// arrived returns how many requests were put on the queue, and how many of them no worker will take.
+// arrived returns the number of requests put on the queue, and the number of those that no worker will take.
 func (n *Net) arrived() (all, abandoned uint64) {
 	abandoned = n.abandoned.Load()
 	for i := range n.shards {

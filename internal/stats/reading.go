@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// reading is what was read from a worker, before it is known to be consistent.
+// reading holds values read from a worker, until they are known to be consistent.
 type reading struct {
 	buckets []bucketCount
 	sums    []sumCount
@@ -36,16 +36,16 @@ func (r *reading) sum(to *uint64, n uint64) {
 	}
 }
 
-// times reads n times of ns each, except for the sum.
+// times adds n times of ns each, but not their sum.
 func (r *reading) times(h *Histogram, ns int64, n uint64) {
 	r.buckets = append(r.buckets, bucketCount{h, bucketOf(ns), n})
 	r.squares = append(r.squares, squareCount{h, square(ns, n)})
 }
 
-// recorder reads everything that of holds.
-func (r *reading) recorder(h *Histogram, of *recorder) {
-	for i := range of.pages {
-		p := of.pages[i].Load()
+// recorder adds the contents of from.
+func (r *reading) recorder(h *Histogram, from *recorder) {
+	for i := range from.pages {
+		p := from.pages[i].Load()
 		if p == nil {
 			continue
 		}
@@ -56,10 +56,10 @@ func (r *reading) recorder(h *Histogram, of *recorder) {
 			}
 		}
 	}
-	r.squares = append(r.squares, squareCount{h, of.squares.load()})
+	r.squares = append(r.squares, squareCount{h, from.squares.load()})
 }
 
-// add adds what was read to its destinations.
+// add adds the values to their destinations.
 func (r *reading) add() {
 	for _, b := range r.buckets {
 		if b.h.counts == nil {
@@ -76,8 +76,8 @@ func (r *reading) add() {
 	}
 }
 
-// addTo adds what w has recorded to s. r is scratch. It reads again if entries were added to the counters meanwhile: a
-// worker does that after some hundred requests at the earliest, which takes much longer than reading.
+// addTo adds the records of w to s. r is scratch memory. It reads again if w has emptied its journal meanwhile. A worker does that
+// after dozens of requests at the earliest, which take much longer than reading.
 func (w *Worker) addTo(s *Snapshot, r *reading) {
 	w.journal.readers.Add(1)
 	for whole := false; !whole; {

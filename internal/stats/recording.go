@@ -2,5 +2,5 @@
 
 package stats
 
-// recording is false only with the build tag nostats, which serves to measure the cost of recording: make bench-stats.
+// recording is false only with the build tag nostats, which is for measuring the cost of recording: make bench-stats.
 const recording = true

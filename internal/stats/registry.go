@@ -1,59 +1,61 @@
 package stats
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"mcmw/internal/hotkeys"
 )
 
-// Options say what a Registry counts for.
+// Options say which servers, workers and queues a Registry counts for.
 type Options struct {
-	// Servers are the servers' names, in the order of their indices.
+	// Servers are the servers' names, in the order of their indexes.
 	Servers []string
-	// Zones are those that the servers are in, "": unknown; nil: all are.
+	// Zones are the servers' zones, "" for an unknown one; nil: all are unknown.
 	Zones []string
-	// Pools are the names of those that the servers are in; nil: there is one, without a name.
+	// Pools are the names of the servers' pools; nil: there is one pool, without a name.
 	Pools []string
 	// Health returns the state of server i; nil means that it is unknown. It is called from any goroutine.
 	Health func(i int) Health
 	// Workers is the number of workers.
 	Workers int
-	// Recorders is the number of recorders, one for each worker that ever runs at the same time: the workers and their
-	// stand-ins. At least Workers.
+	// Recorders is the number of recorders: one for each worker that may run at the same time, including stand-ins. At least
+	// Workers.
 	Recorders int
-	// Depth is how many requests a worker serves at a time.
+	// Depth is the number of requests that a worker serves at a time.
 	Depth int
-	// Queues are the queues before the workers.
+	// Queues are the queues in front of the workers.
 	Queues []Queue
 	// Sweep counts the comparisons of the replicas; nil: none are made.
 	Sweep *Sweep
-	// Several reports whether replicas are kept alike though other middlewares write the same servers; nil: they are not.
+	// Several reports whether replicas are kept equal although other middlewares write the same servers; nil: they are not.
 	Several func() bool
-	// MarksUnknown reports whether no server is read, because too few say which of them missed writes of others; nil: that does not matter.
+	// MarksUnknown reports whether no server is read, because too few servers tell which servers missed writes of other middlewares; nil: this
+	// cannot happen.
 	MarksUnknown func() bool
-	// Migrations returns what is known of the migrations of keys; nil: there are none.
+	// Migrations returns the state of the migrations of keys; nil: there are none.
 	Migrations func() []Migration
-	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
+	// Phase is the phase of the change of placement, Placement a short hash of the placement that the change leads to.
 	Phase, Placement string
-	// Routes say which pool has which keys; nil: there is one pool, without a name. They are not changed.
+	// Routes say which pool has which keys; nil: there is one pool, without a name. They must not be changed.
 	Routes []Route
-	// Gutters are those of the pools that have one.
+	// Gutters describes the pools that have a gutter.
 	Gutters []GutterOptions
 	// Tap receives the requests of the request log; nil means that there is no log.
 	Tap *Tap
-	// HotKeys counts the keys that are asked for; nil: nobody does.
+	// HotKeys counts the requested keys; nil: they are not counted.
 	HotKeys *hotkeys.Keys
-	// Shadows are those of the pools.
+	// Shadows are the shadows of all pools.
 	Shadows []*Shadow
 }
 
-// Route says in which pool the keys of a prefix are.
+// Route says which pool has the keys with a prefix.
 type Route struct {
 	Prefix  string
-	Default bool   // of the keys that begin with no other prefix; Prefix is ""
+	Default bool   // the route of all other keys; Prefix is ""
 	Pool    string // by name
-	Reads   string // the pool that reads go to; "": Pool
+	Reads   string // the pool to which reads go; "": Pool
 	Strip   bool   // the servers know the keys without Prefix
 }
 
@@ -62,12 +64,12 @@ type Health struct {
 	State   string
 	Since   time.Time
 	Why     string // "" while it is up
-	Missed  int    // keys whose latest write it may not have got
-	Stalls  uint64 // times it owed a reply for longer than usual
+	Missed  int    // keys whose latest write it may not have received
+	Stalls  uint64 // times it owed a reply for longer than --stall-after
 	Flushes uint64 // times it was flushed because it might have held old values
-	// MarkedHere: this middleware has marked it as one that missed writes. MarkedElsewhere: another has.
+	// MarkedHere: this middleware has marked it as a server that missed writes. MarkedElsewhere: another middleware has.
 	MarkedHere, MarkedElsewhere bool
-	Withheld                    uint64 // writes that it missed, and whose success was withheld because its mark was not in force
+	Withheld                    uint64 // writes that it missed and that were answered with an error because its mark was not in force
 	Transitions                 []Transition
 }
 
@@ -77,13 +79,13 @@ type Transition struct {
 	Count uint64
 }
 
-// Queue is one queue before the workers.
+// Queue is one queue in front of the workers.
 type Queue struct {
-	// Name tells the queue from the others: "shared", or "<server>/read" and "<server>/write".
+	// Name is "shared", or "<server>/read" and "<server>/write".
 	Name string
 	// Capacity is in batches.
 	Capacity int
-	// Length returns how many batches are waiting; nil means always 0. It is called from any goroutine.
+	// Length returns the number of waiting batches; nil means always 0. It is called from any goroutine.
 	Length func() int
 }
 
@@ -94,10 +96,10 @@ const keepRemoved = 64
 type Registry struct {
 	net     Net
 	samples samples
-	busy    monotonic // time of all workers, ns
-	start   int64     // Now
+	busy    monotonic // busy time of all workers in ns
+	start   int64     // as Now
 
-	// mu guards what Change replaces. Workers don't lock it: none of them runs during Change.
+	// mu guards the fields below, which Change replaces. Workers don't lock it: none of them runs during Change.
 	mu      sync.RWMutex
 	options Options
 	workers []*Worker
@@ -118,11 +120,11 @@ func New(o Options) *Registry {
 }
 
 // Change makes r count for other servers, workers and queues. No worker may run meanwhile. No counts are lost: a server
-// continues the counts of the previous one of its name.
+// continues the counts of an earlier server of the same name.
 func (r *Registry) Change(o Options) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, w := range r.workers { // the journals identify servers by their index
+	for _, w := range r.workers { // the entries of the journals identify servers by their index
 		w.Flush()
 		w.settle()
 	}
@@ -131,23 +133,14 @@ func (r *Registry) Change(o Options) {
 		known[s.name] = s.workers
 	}
 	for i, name := range r.options.Servers {
-		var of []*serverRecorder
+		var recorders []*serverRecorder
 		for _, w := range r.workers {
-			of = append(of, w.servers[i])
+			recorders = append(recorders, w.servers[i])
 		}
-		known[name] = of
-		r.removed = append(r.removed, removedServer{name, of})
+		known[name] = recorders
+		r.removed = append(r.removed, removedServer{name, recorders})
 	}
-	there := map[string]bool{}
-	for _, name := range o.Servers {
-		there[name] = true
-	}
-	kept := r.removed[:0]
-	for _, s := range r.removed {
-		if !there[s.name] {
-			kept = append(kept, s)
-		}
-	}
+	kept := slices.DeleteFunc(r.removed, func(s removedServer) bool { return slices.Contains(o.Servers, s.name) })
 	r.removed = kept[max(0, len(kept)-keepRemoved):]
 	for len(r.workers) < max(o.Workers, o.Recorders) {
 		r.workers = append(r.workers, &Worker{number: len(r.workers)})
@@ -155,8 +148,8 @@ func (r *Registry) Change(o Options) {
 	for i, w := range r.workers {
 		servers := make([]*serverRecorder, len(o.Servers))
 		for s, name := range o.Servers {
-			if of := known[name]; i < len(of) {
-				servers[s] = of[i]
+			if recorders := known[name]; i < len(recorders) {
+				servers[s] = recorders[i]
 			} else {
 				servers[s] = new(serverRecorder)
 			}
@@ -166,7 +159,7 @@ func (r *Registry) Change(o Options) {
 	r.options = o
 }
 
-// Worker returns recorder i, which one worker at a time may write to.
+// Worker returns recorder i. Only one worker at a time may write to it.
 func (r *Registry) Worker(i int) *Worker { return r.workers[i] }
 
 // Net returns the counters of the client connections.

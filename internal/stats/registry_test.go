@@ -12,7 +12,7 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// timesOf returns the moments of a request whose stages took the given times.
+// timesOf returns the Times of a request whose stages took the given durations.
 func timesOf(net, queue, worker, server, reply time.Duration) *Times {
 	t := &Times{Created: Now()}
 	t.Enqueued = t.Created + int64(net)
@@ -23,7 +23,7 @@ func timesOf(net, queue, worker, server, reply time.Duration) *Times {
 	return t
 }
 
-func TestARequestIsCountedOnceInEveryPlaceItBelongsTo(t *testing.T) {
+func TestARequestIsCountedOnceInEachCounterThatItConcerns(t *testing.T) {
 	r := New(Options{Servers: []string{"a", "b"}, Workers: 2, Queues: []Queue{{Name: "a/read", Capacity: 5, Length: func() int { return 3 }}, {Name: "a/write", Capacity: 2}}})
 	w := r.Worker(1)
 	begin := Now()
@@ -83,7 +83,7 @@ func TestTheStagesOfAllRequestsAddUpToTheirResponseTimes(t *testing.T) {
 	require.Equal(t, all.Sum(), stages)
 }
 
-func TestOnlyKeysThatWereLookedUpAndNotFoundAreMisses(t *testing.T) {
+func TestOnlyRequestedKeysThatWereNotFoundAreMisses(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
 		command              protocol.Command
@@ -116,7 +116,7 @@ func TestOnlyKeysThatWereLookedUpAndNotFoundAreMisses(t *testing.T) {
 	}
 }
 
-func TestAWindowHoldsWhatHappenedBetweenTwoSnapshots(t *testing.T) {
+func TestAWindowHoldsTheCountsBetweenTwoSnapshots(t *testing.T) {
 	r := New(Options{Servers: []string{"a"}, Workers: 1})
 	w := r.Worker(0)
 	record := func(d time.Duration) {
@@ -169,8 +169,8 @@ func TestOpenConnectionsAreThoseNotYetClosed(t *testing.T) {
 	require.EqualValues(t, 3, r.Snapshot().Open())
 }
 
-// TestSnapshotsTakenWhileWorkersRecordNeverRunBackwards is mostly for the race detector.
-func TestSnapshotsTakenWhileWorkersRecordNeverRunBackwards(t *testing.T) {
+// TestCountsNeverDecreaseInSnapshotsTakenWhileWorkersRecord is mostly for the race detector.
+func TestCountsNeverDecreaseInSnapshotsTakenWhileWorkersRecord(t *testing.T) {
 	const workers, each = 4, 5000
 	r := New(Options{Servers: []string{"a", "b"}, Workers: workers})
 	var wg sync.WaitGroup

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// SamplePeriod is the time between two samples of how many requests wait and are in service.
+// SamplePeriod is the time between two samples of the numbers of requests that wait and that are in service.
 const SamplePeriod = 10 * time.Millisecond
 
-// samples are sums of the samples, so that the mean over any window is a difference of sums. Written by Sample's caller.
+// samples holds the sums of all samples, so that the mean over any window follows from two differences. Sample writes it.
 type samples struct {
 	count, waiting, serving atomic.Uint64
 }
 
-// Sample takes one sample of how many requests wait in the queue and how many are in service. It may be called by one
-// goroutine at a time.
+// Sample takes one sample of the numbers of requests that wait in the queue and that are in service. Only one goroutine at a time
+// may call it.
 func (r *Registry) Sample() {
-	// Requests arrive while the workers are read: count half of them.
+	// Of the requests that arrive while the workers are read, half are counted.
 	before, abandoned := r.net.arrived()
 	r.mu.RLock()
 	taken, answered := r.progress()
@@ -42,7 +42,7 @@ func (r *Registry) KeepSampling(ctx context.Context) {
 	}
 }
 
-// progress returns how many requests were taken from the queue, and answered.
+// progress returns the numbers of requests that were taken from the queue, and that were answered.
 func (r *Registry) progress() (taken, answered uint64) {
 	for _, w := range r.workers {
 		answered += w.answered.Load()

@@ -15,7 +15,7 @@ import (
 	"mcmw/internal/protocol"
 )
 
-func TestASampleCountsWhatWaitsAndWhatIsInService(t *testing.T) {
+func TestASampleCountsRequestsThatWaitAndThatAreInService(t *testing.T) {
 	r := New(Options{Workers: 2})
 	a, b := r.Net().Arrivals(), r.Net().Arrivals()
 	a.Add(5)
@@ -36,7 +36,7 @@ func TestASampleCountsWhatWaitsAndWhatIsInService(t *testing.T) {
 	require.EqualValues(t, 3, s.Serving())
 }
 
-func TestSamplingGoesOnUntilItIsEnded(t *testing.T) {
+func TestSamplingContinuesUntilTheContextEnds(t *testing.T) {
 	r := New(Options{Workers: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	var sampler sync.WaitGroup
@@ -46,7 +46,7 @@ func TestSamplingGoesOnUntilItIsEnded(t *testing.T) {
 	sampler.Wait()
 }
 
-func TestRequestsThatAreAnsweredTogetherAreRecordedAsEachAlone(t *testing.T) {
+func TestRequestsAnsweredTogetherAreRecordedLikeSingleOnes(t *testing.T) {
 	alone, together := New(Options{Servers: []string{"a"}, Workers: 1}), New(Options{Servers: []string{"a"}, Workers: 1})
 	kinds := []struct {
 		command protocol.Command
@@ -96,7 +96,7 @@ func TestAHistogramIsCountedBetweenBounds(t *testing.T) {
 	}
 }
 
-// threadTime returns the processor time that the calling thread has used: what other programs do is not in it.
+// threadTime returns the processor time that the calling thread has used. Other programs do not influence it.
 func threadTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

@@ -2,13 +2,13 @@ package stats
 
 // settleRequests adds entries of the journal to the counters.
 func (w *Worker) settleRequests(entries []entry) {
-	var some [journalRequests]answered
+	var chunk [journalRequests]answered
 	for len(entries) > 0 {
-		n := min(len(entries), len(some))
+		n := min(len(entries), len(chunk))
 		for i := range n {
-			some[i] = entries[i].load()
+			chunk[i] = entries[i].load()
 		}
-		w.countAll(some[:n])
+		w.countAll(chunk[:n])
 		entries = entries[n:]
 	}
 }
@@ -16,7 +16,7 @@ func (w *Worker) settleRequests(entries []entry) {
 // count counts a request that does not fit into the journal.
 func (w *Worker) count(a *answered) { w.countAll([]answered{*a}) }
 
-// countAll counts requests, of which there must be one, counter by counter.
+// countAll counts requests, at least one, counter by counter.
 func (w *Worker) countAll(all []answered) {
 	var keys, misses uint64
 	var sums [NumClasses][NumStages]uint64

@@ -2,18 +2,18 @@ package stats
 
 import "sync/atomic"
 
-// ShadowResult is what came of a copy of a request that a shadow got, a closed list.
+// ShadowResult is the result of a copied request: how the shadow's answer compares with the client's. The list is closed.
 type ShadowResult uint8
 
 // The results.
 const (
-	ShadowSame      ShadowResult = iota // it says what the client was told: the value and the flags, or that there is none
-	ShadowDifferent                     // it has another value, or other flags; at two reads, with no write between that this middleware knows of
-	ShadowMiss                          // the client got a value, and it has none
-	ShadowHit                           // it has a value, and the client got none
-	ShadowUnknown                       // they differ, and a write under way, or one that it did not get, may be why
-	ShadowError                         // it gave no answer, or an error
-	ShadowIgnored                       // its answer is not compared
+	ShadowSame      ShadowResult = iota // the same answer: value and flags are equal, or neither has a value
+	ShadowDifferent                     // another value or other flags, at two reads without a known write between them
+	ShadowMiss                          // the client got a value, the shadow has none
+	ShadowHit                           // the shadow has a value, the client got none
+	ShadowUnknown                       // they differ, perhaps because of a write that is under way or that the shadow did not get
+	ShadowError                         // the shadow gave no answer, or an error
+	ShadowIgnored                       // answers to such requests are not compared
 	NumShadowResults
 )
 
@@ -22,13 +22,13 @@ var shadowResults = [NumShadowResults]string{"same", "different", "miss", "hit",
 // String returns the result's metric label value.
 func (r ShadowResult) String() string { return shadowResults[r] }
 
-// ShadowDrop is why a request was not copied to a shadow, a closed list.
+// ShadowDrop is the reason for which a request was not copied to a shadow. The list is closed.
 type ShadowDrop uint8
 
 // The reasons.
 const (
-	ShadowQueueFull ShadowDrop = iota // too many copies wait
-	ShadowNoMemory                    // those that wait are too large
+	ShadowQueueFull ShadowDrop = iota // too many copies are waiting
+	ShadowNoMemory                    // the waiting copies are too large in total
 	NumShadowDrops
 )
 
@@ -37,9 +37,9 @@ var shadowDrops = [NumShadowDrops]string{"queue", "memory"}
 // String returns the reason's metric label value.
 func (d ShadowDrop) String() string { return shadowDrops[d] }
 
-// Shadow counts what the shadow of a pool gets and answers. Any goroutine may count.
+// Shadow counts the requests that the shadow of a pool gets, and its answers. Any goroutine may call its methods.
 type Shadow struct {
-	// Of is the name of the pool, To that of its shadow. Static after construction.
+	// Of is the name of the pool, To the name of its shadow. Static after construction.
 	Of, To string
 	// Servers returns the shadow's servers; nil: there are none. Static after construction.
 	Servers func() []ServerSnapshot
@@ -50,30 +50,30 @@ type Shadow struct {
 	delay   atomic.Uint64
 }
 
-// Copied counts requests that the shadow gets.
+// Copied counts n requests that are copied to the shadow.
 func (s *Shadow) Copied(n int) { s.copied.Add(uint64(n)) }
 
-// Dropped counts requests that were not copied.
+// Dropped counts n requests that were not copied.
 func (s *Shadow) Dropped(why ShadowDrop, n int) { s.dropped[why].Add(uint64(n)) }
 
-// Answered counts an answer of the shadow, which came so many ns after the client's.
+// Answered counts an answer of the shadow, which came delay ns after the client's.
 func (s *Shadow) Answered(r ShadowResult, delay int64) {
 	s.answers[r].Add(1)
 	s.delay.Add(uint64(max(delay, 0)))
 }
 
-// ShadowSnapshot is a Shadow at one moment, or what it counted in a window.
+// ShadowSnapshot holds the counts of a Shadow at one moment, or those of a window.
 type ShadowSnapshot struct {
 	Of, To  string
-	Copied  uint64 // requests that it got, a retrieval once per key
+	Copied  uint64 // copied requests, a retrieval once per key
 	Dropped [NumShadowDrops]uint64
 	Answers [NumShadowResults]uint64
 	Delay   uint64 // ns from the client's answer to the shadow's, sum over Answers
 
-	counts *Shadow // tells it from a later shadow of the same name
+	counts *Shadow // distinguishes it from a later shadow of the same name
 }
 
-// snapshot returns the counts as of now.
+// snapshot returns the current counts.
 func (s *Shadow) snapshot() ShadowSnapshot {
 	snapshot := ShadowSnapshot{Of: s.Of, To: s.To, Copied: s.copied.Load(), Delay: s.delay.Load(), counts: s}
 	for i := range s.dropped {
@@ -85,16 +85,12 @@ func (s *Shadow) snapshot() ShadowSnapshot {
 	return snapshot
 }
 
-// sub returns what was counted since prev, an earlier snapshot of the same shadow, or one without counts.
+// sub returns the counts since prev, an earlier snapshot of the same shadow, or an empty one.
 func (s ShadowSnapshot) sub(prev ShadowSnapshot) ShadowSnapshot {
 	s.Copied -= prev.Copied
 	s.Delay -= prev.Delay
-	for i := range s.Dropped {
-		s.Dropped[i] -= prev.Dropped[i]
-	}
-	for i := range s.Answers {
-		s.Answers[i] -= prev.Answers[i]
-	}
+	subtract(s.Dropped[:], prev.Dropped[:])
+	subtract(s.Answers[:], prev.Answers[:])
 	return s
 }
 
@@ -112,7 +108,7 @@ func (r *Registry) addShadows(s *Snapshot) {
 	}
 }
 
-// shadowsSince returns what the shadows of s counted since prev.
+// shadowsSince returns the counts of the shadows of s since prev.
 func (s *Snapshot) shadowsSince(prev *Snapshot) []ShadowSnapshot {
 	var since []ShadowSnapshot
 	for _, now := range s.Shadows {

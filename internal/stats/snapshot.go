@@ -8,44 +8,43 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Snapshot is the sum of all recorders at one moment: cumulative since the start, or, from Sub, what happened in a window.
-// For each worker it holds exactly what was recorded up to one moment; these moments, and that of the net stage's counts,
-// differ a little.
+// Snapshot is the sum of all recorders: cumulative since the start, or, from Sub, of a window. For each worker it holds exactly
+// the records up to one moment. These moments, and the moment of the net stage's counts, differ a little.
 type Snapshot struct {
-	At     int64 // when it was taken (Now)
-	Uptime int64 // ns: since the start of the Registry; in a window its length
+	At     int64 // when it was taken, as Now
+	Uptime int64 // ns since the start of the Registry; of a window its length
 
 	Requests [protocol.NumCommands][NumResults]uint64
 	Response [NumClasses]Histogram
 	Stages   [NumStages]Histogram
-	// ClassStages is the time that the requests of each class spent in each stage, ns.
+	// ClassStages is the time in ns that the requests of each class spent in each stage.
 	ClassStages [NumClasses][NumStages]uint64
-	Servers     []ServerSnapshot // those of shadows behind the others
+	Servers     []ServerSnapshot // those of shadows come last
 	Shadows     []ShadowSnapshot
-	Keys        uint64 // keys asked for by retrievals
-	Misses      uint64 // of them not found
+	Keys        uint64 // keys requested by retrievals
+	Misses      uint64 // of these, keys that were not found
 
 	Arrived   uint64 // requests that the net stage put on the queue
-	Abandoned uint64 // of them not taken by a worker, because their client was gone
-	Taken     uint64 // of them taken by a worker
-	Answered  uint64 // of them answered
-	Dropped   uint64 // requests that did not fit into the request log
+	Abandoned uint64 // of these, requests that no worker took, because their client was gone
+	Taken     uint64 // of these, requests that a worker took
+	Answered  uint64 // of these, requests that were answered
+	Dropped   uint64 // requests for which the request log had no room
 	Sweep     SweepSnapshot
-	Several   bool // replicas are kept alike though other middlewares write the same servers
-	// MarksUnknown: no server is read, because too few say which of them missed writes of others.
+	Several   bool // replicas are kept equal although other middlewares write the same servers
+	// MarksUnknown: no server is read, because too few servers tell which servers missed writes of other middlewares.
 	MarksUnknown bool
 	Agreement    Agreement
-	Joined       uint64 // gets that were answered by the reply to an equal one
+	Joined       uint64 // gets that were answered with the reply to an equal one
 	Large        Large
-	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
+	// Phase is the phase of the change of placement, Placement a short hash of the placement that the change leads to.
 	Phase, Placement string
 	Routes           []Route
 	Gutters          []GutterSnapshot
 	Migrations       []Migration
 
-	Samples        uint64 // how often the numbers of waiting requests and of requests in service were sampled
-	SampledWaiting uint64 // sum of the samples
-	SampledServing uint64
+	Samples        uint64 // samples of the numbers of waiting requests and of requests in service
+	SampledWaiting uint64 // sum of the samples of waiting requests
+	SampledServing uint64 // sum of the samples of requests in service
 
 	Rounds        uint64                // rounds of the workers
 	RoundSizes    [NumRoundSizes]uint64 // rounds by the number of requests served; see RoundSizeBound
@@ -56,21 +55,21 @@ type Snapshot struct {
 
 	Opened uint64 // client connections
 	Closed [NumCloseReasons]uint64
-	// Counters are those that the stages have created, by name.
+	// Counters are the counters that stages have created, sorted by name.
 	Counters []CounterValue
 
-	ProcessorTime uint64 // ns that the process, all of it, has used
+	ProcessorTime uint64 // ns of processor time that the whole process has used
 
-	// Gauges: the values at the moment At, in a window those of its end.
+	// Gauges: the values at the moment At; of a window those at its end.
 	Workers       int
 	WorkersBusy   int
-	Depth         int // requests a worker serves at a time
-	Processors    int // that the process may use
-	QueueLength   int // batches, in all queues
-	QueueCapacity int // batches, of all queues
+	Depth         int // requests that a worker serves at a time
+	Processors    int // processors that the process may use
+	QueueLength   int // batches in all queues
+	QueueCapacity int // batches that all queues can hold
 	Queues        []QueueSnapshot
-	RequestMemory int64 // bytes: taken by clients' large requests
-	ReplyMemory   int64 // bytes: taken by replies that clients have not read
+	RequestMemory int64 // bytes used for clients' large requests
+	ReplyMemory   int64 // bytes used for replies that clients have not read
 }
 
 // QueueSnapshot is the state of one queue at the moment of a Snapshot.
@@ -80,13 +79,13 @@ type QueueSnapshot struct {
 	Capacity int // batches
 }
 
-// ServerSnapshot is one server's share of a Snapshot.
+// ServerSnapshot is the part of a Snapshot about one server.
 type ServerSnapshot struct {
 	Name     string
 	Zone     string    // "": unknown
-	Pool     string    // "": there is one, without a name
-	ShadowOf string    // the pool whose shadow Pool is; "": it is none. Otherwise no request waits for the server
-	Times    Histogram // of one server's part of each request: from the write until its reply was read
+	Pool     string    // "": the only pool, without a name
+	ShadowOf string    // the pool whose shadow Pool is; "": it is no shadow. No request waits for the server of a shadow
+	Times    Histogram // from the write to the server until its reply was read, of each request to it
 	Errors   [NumReasons]uint64
 	Waited   uint64 // ns that workers were blocked waiting for its replies
 	// Repairs counts the keys deleted on it because its state differed from the answer to a write.
@@ -95,7 +94,7 @@ type ServerSnapshot struct {
 	Health Health
 }
 
-// Snapshot returns the sums over all recorders as of now.
+// Snapshot returns the current sums over all recorders.
 func (r *Registry) Snapshot() *Snapshot {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -133,7 +132,7 @@ func (r *Registry) Snapshot() *Snapshot {
 		w.addTo(s, &scratch)
 	}
 	s.BusyTime = r.busy.of(s.BusyTime)
-	r.addShadows(s) // after the workers, which know their own servers by their indexes
+	r.addShadows(s) // after the workers, which add to s.Servers by index
 	if r.options.Tap != nil {
 		s.Dropped = r.options.Tap.dropped.Load()
 	}
@@ -150,11 +149,11 @@ func (r *Registry) Snapshot() *Snapshot {
 	if r.options.Sweep != nil {
 		s.Sweep = r.options.Sweep.Snapshot()
 	}
-	r.net.addTo(s) // after the workers, so that no more is taken than has arrived
+	r.net.addTo(s) // after the workers, so that Taken is at most Arrived
 	return s
 }
 
-// processorTime returns the processor time that the process has used so far, ns.
+// processorTime returns the processor time that the process has used so far, in ns.
 func processorTime() uint64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -180,17 +179,17 @@ func (s *Snapshot) Shed() (n uint64) {
 	return n
 }
 
-// Hot returns the number of requests that were answered from memory: like those refused they are in no response time.
+// Hot returns the number of requests that were answered from memory. Like refused requests they have no response time.
 func (s *Snapshot) Hot() uint64 { return s.Requests[protocol.Get][ResultHot] }
 
-// Waiting returns how many requests wait in the queue; s must be cumulative.
-func (s *Snapshot) Waiting() uint64 { return less(s.Arrived, s.Abandoned+s.Taken) }
+// Waiting returns the number of requests that wait in the queue; s must be cumulative.
+func (s *Snapshot) Waiting() uint64 { return difference(s.Arrived, s.Abandoned+s.Taken) }
 
-// Serving returns how many requests are in service; s must be cumulative.
-func (s *Snapshot) Serving() uint64 { return less(s.Taken, s.Answered) }
+// Serving returns the number of requests in service; s must be cumulative.
+func (s *Snapshot) Serving() uint64 { return difference(s.Taken, s.Answered) }
 
-// less returns a - b, or 0 if b, which was read at a slightly different time, is larger.
-func less(a, b uint64) uint64 { return a - min(a, b) }
+// difference returns a - b, or 0 if b, which was read at a slightly different time, is larger.
+func difference(a, b uint64) uint64 { return a - min(a, b) }
 
 // Total returns the number of answered requests.
 func (s *Snapshot) Total() uint64 {
@@ -203,7 +202,7 @@ func (s *Snapshot) Total() uint64 {
 	return total
 }
 
-// All returns the response times of all classes together.
+// All returns the response times of all classes.
 func (s *Snapshot) All() Histogram {
 	var all Histogram
 	for c := range s.Response {
@@ -212,7 +211,7 @@ func (s *Snapshot) All() Histogram {
 	return all
 }
 
-// server returns the counts of the server called name; zero if there is none.
+// server returns the counts of the server with this name; zero if there is none.
 func (s *Snapshot) server(name string) *ServerSnapshot {
 	for i := range s.Servers {
 		if s.Servers[i].Name == name {
@@ -222,25 +221,26 @@ func (s *Snapshot) server(name string) *ServerSnapshot {
 	return &ServerSnapshot{}
 }
 
-// Sub returns what happened between prev, an earlier snapshot of the same Registry, and s.
+// subtract subtracts the elements of b from those of a.
+func subtract(a, b []uint64) {
+	for i := range a {
+		a[i] -= b[i]
+	}
+}
+
+// Sub returns the window between prev, an earlier snapshot of the same Registry, and s.
 func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	d := *s
 	d.Uptime = s.At - prev.At
 	for c := range d.Requests {
-		for r := range d.Requests[c] {
-			d.Requests[c][r] -= prev.Requests[c][r]
-		}
+		subtract(d.Requests[c][:], prev.Requests[c][:])
 	}
 	for c := range d.Response {
 		d.Response[c] = s.Response[c].Sub(&prev.Response[c])
+		subtract(d.ClassStages[c][:], prev.ClassStages[c][:])
 	}
 	for i := range d.Stages {
 		d.Stages[i] = s.Stages[i].Sub(&prev.Stages[i])
-	}
-	for c := range d.ClassStages {
-		for i := range d.ClassStages[c] {
-			d.ClassStages[c][i] -= prev.ClassStages[c][i]
-		}
 	}
 	d.Servers = make([]ServerSnapshot, len(s.Servers))
 	for i := range d.Servers {
@@ -250,9 +250,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 			Name: now.Name, Zone: now.Zone, Pool: now.Pool, ShadowOf: now.ShadowOf, Times: now.Times.Sub(&before.Times), Waited: now.Waited - before.Waited, Errors: now.Errors,
 			Repairs: now.Repairs - before.Repairs, Health: now.Health,
 		}
-		for r := range d.Servers[i].Errors {
-			d.Servers[i].Errors[r] -= before.Errors[r]
-		}
+		subtract(d.Servers[i].Errors[:], before.Errors[:])
 	}
 	d.Shadows = s.shadowsSince(prev)
 	d.Keys -= prev.Keys
@@ -265,9 +263,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	d.Samples -= prev.Samples
 	d.SampledWaiting -= prev.SampledWaiting
 	d.SampledServing -= prev.SampledServing
-	for i := range d.RoundSizes {
-		d.RoundSizes[i] -= prev.RoundSizes[i]
-	}
+	subtract(d.RoundSizes[:], prev.RoundSizes[:])
 	d.Rounds -= prev.Rounds
 	d.Gutters = guttersSince(s.Gutters, prev.Gutters)
 	d.Agreement.minus(prev.Agreement)
@@ -283,8 +279,6 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	for i := range d.Counters {
 		d.Counters[i].Value -= prev.Counter(d.Counters[i].Name)
 	}
-	for i := range d.Closed {
-		d.Closed[i] -= prev.Closed[i]
-	}
+	subtract(d.Closed[:], prev.Closed[:])
 	return &d
 }

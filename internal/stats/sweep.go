@@ -12,10 +12,10 @@ type SweepOutcome uint8
 
 // The outcomes.
 const (
-	SweepComplete   SweepOutcome = iota // everything was compared
-	SweepIncomplete                     // a server was not up, and is to be compared later
+	SweepComplete   SweepOutcome = iota // all keys were compared
+	SweepIncomplete                     // a server was not up; its keys must be compared later
 	SweepUnlisted                       // a server does not list its keys
-	SweepFailed                         // a server failed meanwhile
+	SweepFailed                         // a server failed during the comparison
 	NumSweepOutcomes
 )
 
@@ -29,21 +29,22 @@ type Sweep struct {
 	counts SweepSnapshot // guarded by mu
 }
 
-// SweepSnapshot is a Sweep at a moment.
+// SweepSnapshot holds the values of a Sweep at one moment.
 type SweepSnapshot struct {
 	Running       bool
-	Keys          uint64 // looked at; a key counts once for each server that holds it
-	Disagreements uint64 // keys whose copies differed on two looks
-	Cut           uint64 // copies deleted
+	Keys          uint64 // compared keys; a key counts once for each server that holds it
+	Disagreements uint64 // keys whose copies differed in two comparisons in a row
+	Cut           uint64 // deleted copies
 	Busy          int64  // ns spent comparing, without pauses
 	Outcomes      [NumSweepOutcomes]uint64
-	// Replicated: keys are on several servers. Every is the time between two comparisons, ns; 0: they are not repeated.
+	// Replicated: keys are on several servers. Every is the time between two comparisons in ns; 0: they are not repeated.
 	Replicated bool
 	Every      int64
-	// Last is when everything had been compared last, by any middleware; zero: that is not known. LastDiffer keys differed then.
+	// Last is the end of the last complete comparison by any middleware; zero: it is not known. LastDiffer is the number of keys that differed
+	// in it.
 	Last       time.Time
 	LastDiffer uint64
-	// Why says what kept the latest comparison of this middleware from being complete; "": nothing.
+	// Why is the reason for which the latest comparison of this middleware was not complete; "": it was.
 	Why string
 }
 
@@ -53,15 +54,15 @@ func (s *Sweep) change(change func(c *SweepSnapshot)) {
 	change(&s.counts)
 }
 
-// Runs says whether replicas are being compared, or will be at once.
+// Runs sets whether replicas are being compared, or will be at once.
 func (s *Sweep) Runs(running bool) { s.change(func(c *SweepSnapshot) { c.Running = running }) }
 
-// Repeats says whether there are replicas, and how often they are compared.
+// Repeats sets whether there are replicas, and how often they are compared.
 func (s *Sweep) Repeats(replicated bool, every time.Duration) {
 	s.change(func(c *SweepSnapshot) { c.Replicated, c.Every = replicated, int64(every) })
 }
 
-// Compared counts keys, and the time it took to compare them.
+// Compared counts compared keys, and the time that it took.
 func (s *Sweep) Compared(keys int, took time.Duration) {
 	s.change(func(c *SweepSnapshot) {
 		c.Keys += uint64(keys)
@@ -72,10 +73,10 @@ func (s *Sweep) Compared(keys int, took time.Duration) {
 // Disagreed counts a key whose copies differed.
 func (s *Sweep) Disagreed() { s.change(func(c *SweepSnapshot) { c.Disagreements++ }) }
 
-// Deleted counts a copy that was deleted.
+// Deleted counts a deleted copy.
 func (s *Sweep) Deleted() { s.change(func(c *SweepSnapshot) { c.Cut++ }) }
 
-// Ended counts a comparison; why is what was not as it should be.
+// Ended counts a comparison. why is the reason for which it was not complete.
 func (s *Sweep) Ended(o SweepOutcome, why string) {
 	s.change(func(c *SweepSnapshot) {
 		c.Outcomes[o]++
@@ -83,12 +84,12 @@ func (s *Sweep) Ended(o SweepOutcome, why string) {
 	})
 }
 
-// Last says when everything had been compared last, and how many keys differed then.
+// Last sets how long ago the last complete comparison ended, and how many keys differed in it.
 func (s *Sweep) Last(ago time.Duration, differ uint64) {
 	s.change(func(c *SweepSnapshot) { c.Last, c.LastDiffer = time.Now().Add(-ago), differ })
 }
 
-// Snapshot returns the counts.
+// Snapshot returns the current values.
 func (s *Sweep) Snapshot() SweepSnapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()

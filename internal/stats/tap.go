@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// tapCapacity is how many requests may wait to be written to the request log: about as many as a slow worker pool
+	// tapCapacity is the number of requests that may wait to be written to the request log: about as many as a slow worker pool
 	// answers while a disk writes a block.
 	tapCapacity = 1024
-	// maxLoggedKey is how much of a key goes to the request log, bytes: memcached's longest by default.
+	// maxLoggedKey is the number of bytes of a key that go to the request log: memcached's default maximum length of a key.
 	maxLoggedKey = 250
 )
 
-// Tap passes requests from the workers to the request log: every N-th one of each worker, and those that took long. A worker
-// never waits for the log; requests for which there is no room are counted as dropped.
+// Tap passes requests from the workers to the request log: every N-th one of each worker, and slow ones. A worker never waits
+// for the log; requests for which there is no room are counted as dropped.
 type Tap struct {
 	// Static after construction.
 	every int   // 0: none is sampled
 	slow  int64 // ns; 0: none is slow
-	keys  bool
+	keys  bool  // keys are logged
 
 	// workers -> the writer of the request log. Capacity in requests; never closed.
 	events  chan Event
@@ -38,18 +38,18 @@ type Event struct {
 	Keys    int // keys requested, or written
 	Hits    int
 	Bytes   int    // of the request and its data
-	Calls   int    // requests to servers it took
-	Server  string // of the first of them; "" if none
+	Calls   int    // requests to servers that it needed
+	Server  string // the server of the first of them; "" if there was none
 
 	key    [maxLoggedKey]byte
-	keyLen int // 0: not logged
+	keyLen int // 0: the key is not logged
 }
 
 // Key returns the request's first key, up to 250 bytes of it; empty unless keys are logged.
 func (e *Event) Key() string { return string(e.key[:e.keyLen]) }
 
-// NewTap returns a Tap for every N-th request (0: none) and those that take slow or longer (0: none). keys says whether
-// their keys are logged.
+// NewTap returns a Tap for every N-th request (0: none) and those that take slow or longer (0: none). keys: their keys are
+// logged.
 func NewTap(every int, slow time.Duration, keys bool) *Tap {
 	return &Tap{every: every, slow: int64(slow), keys: keys, events: make(chan Event, tapCapacity)}
 }
@@ -60,7 +60,7 @@ func (t *Tap) Events() <-chan Event { return t.events }
 // Slow reports whether a request is in the log because of its response time.
 func (t *Tap) Slow(e *Event) bool { return t.slow > 0 && e.Response() >= t.slow }
 
-// wants reports whether a request of w should be logged.
+// wants reports whether a request of w must be logged.
 func (t *Tap) wants(w *Worker, times *Times) bool {
 	if t.every > 0 {
 		w.unsampled++
@@ -72,7 +72,7 @@ func (t *Tap) wants(w *Worker, times *Times) bool {
 	return t.slow > 0 && times.Response() >= t.slow
 }
 
-// Log passes a request that Count wanted to the request log. key is its first key.
+// Log passes a request for which Count returned true to the request log. key is its first key.
 func (w *Worker) Log(e Event, key []byte) {
 	e.Worker = w.number
 	e.Class = ClassOf(e.Command, e.Keys)

@@ -17,10 +17,10 @@ const (
 
 var stageNames = [NumStages]string{"net", "queue", "worker", "server", "reply"}
 
-// String returns the stage's name, the same in code, metrics, dashboards, logs and models.
+// String returns the stage's name, which is the same in code, metrics, dashboards, logs and models.
 func (s Stage) String() string { return stageNames[s] }
 
-// Result is how a request ended, a closed list.
+// Result is the result of a request. The list is closed.
 type Result uint8
 
 // The results.
@@ -31,7 +31,7 @@ const (
 	ResultNotStored                 // NOT_STORED, EXISTS, NOT_FOUND: the command's condition did not hold
 	ResultClientError               // ERROR or CLIENT_ERROR
 	ResultServerError               // SERVER_ERROR
-	ResultShed                      // the queue was full: answered with an error, without any effect
+	ResultShed                      // the queue was full: the request got an error and had no effect
 	ResultHot                       // answered by the reader with the value of a hot key
 	NumResults
 )
@@ -41,7 +41,7 @@ var resultNames = [NumResults]string{"ok", "miss", "partial", "not_stored", "cli
 // String returns the result's metric label value.
 func (r Result) String() string { return resultNames[r] }
 
-// Times are the times at which one request passed the stages, monotonic nanoseconds as Now returns them.
+// Times are the times at which one request passed the stages, in monotonic nanoseconds as returned by Now.
 type Times struct {
 	Created  int64 // the read that completed the request returned
 	Enqueued int64 // put on the queue
@@ -51,7 +51,7 @@ type Times struct {
 	Replied  int64 // the reply was handed to the client's socket
 }
 
-// Of returns the time spent in stage s, ns.
+// Of returns the time spent in stage s in ns.
 func (t *Times) Of(s Stage) int64 {
 	switch s {
 	case StageNet:
@@ -67,7 +67,7 @@ func (t *Times) Of(s Stage) int64 {
 	}
 }
 
-// Response returns the response time, ns: the sum of all stages.
+// Response returns the response time in ns: the sum of all stages.
 func (t *Times) Response() int64 { return t.Replied - t.Created }
 
 var epoch = time.Now()
@@ -75,5 +75,5 @@ var epoch = time.Now()
 // Now returns the monotonic clock in nanoseconds since the start of the process.
 func Now() int64 { return int64(time.Since(epoch)) }
 
-// Wall returns the time of day for a time that Now returned.
+// Wall returns the wall-clock time for a time that Now returned.
 func Wall(ns int64) time.Time { return epoch.Add(time.Duration(ns)) }

@@ -7,11 +7,12 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// cacheLine separates what different workers write; two cache lines, because processors fetch pairs.
+// cacheLine is the padding, in bytes, between memory that different workers write: two cache lines, because processors fetch
+// pairs of them.
 const cacheLine = 128
 
-// Worker records what one worker does. The worker is its only writer; none of its methods locks, and none allocates except
-// for the first time that falls into an unused page of a histogram.
+// Worker records the work of one worker, which is its only writer. None of its methods locks, and none allocates, except for
+// the first time in an unused page of a histogram.
 type Worker struct {
 	_ [cacheLine]byte
 
@@ -21,18 +22,18 @@ type Worker struct {
 	tap     *Tap // nil: there is no request log
 	servers []*serverRecorder
 
-	// Owned by the worker: what will be written to the journal next, and the number of its entries.
+	// Owned by the worker: the entries that will be written to the journal next, and the number of entries written.
 	pending                 answered
 	pendingServer           serverEntry // 0: none
 	newRequests, newServers int
-	unflushed               uint64 // requests that Count has counted since the last Flush
+	unflushed               uint64 // requests counted by Count since the last Flush
 	unsampled               int    // requests since the last one sampled for the request log
 	hot                     hotkeys.Sampler
 
-	// Atomic: written only by the worker, read by whoever takes a Snapshot.
+	// Atomic: written only by the worker, read by Snapshot.
 	clock         clock
 	taken         atomic.Uint64 // requests taken from the queue
-	answered      atomic.Uint64 // of them answered
+	answered      atomic.Uint64 // of these, requests that were answered
 	roundRequests atomic.Uint64
 	fromClients   atomic.Uint64                // bytes
 	toClients     atomic.Uint64                // bytes
@@ -47,8 +48,8 @@ type Worker struct {
 	response  [NumClasses]recorder
 	stages    [NumStages]recorder
 	stageSums [NumClasses][NumStages]atomic.Uint64 // ns
-	keys      atomic.Uint64                        // keys asked for by retrievals
-	misses    atomic.Uint64                        // of them not found
+	keys      atomic.Uint64                        // keys requested by retrievals
+	misses    atomic.Uint64                        // of these, keys that were not found
 
 	_ [cacheLine]byte
 }
@@ -61,16 +62,16 @@ type serverRecorder struct {
 	repairs atomic.Uint64
 }
 
-// Request records one answered request: how it ended, its response time, and its stages. For a retrieval, keys is the number
-// of keys requested and hits how many of them were found; keys of a retrieval that ended with an error do not count as
-// misses. Other commands' keys are not counted.
+// Request records one answered request: its result, its response time, and its stages. For a retrieval, keys is the number of
+// requested keys and hits the number of those that were found. Keys of a retrieval that ended with an error do not count as
+// misses. Keys of other commands are not counted.
 func (w *Worker) Request(c protocol.Command, res Result, keys, hits int, t *Times) {
 	w.Count(c, res, keys, hits, t)
 	w.Flush()
 }
 
-// Count is Request for one of several requests that are answered together: it becomes visible with Flush. It reports whether
-// the request should be logged.
+// Count is Request for one of several requests that are answered together. The request becomes visible with Flush. wanted reports
+// that the request must be logged.
 func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times) (wanted bool) {
 	if !recording {
 		return false
@@ -92,14 +93,14 @@ func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times)
 	return w.tap != nil && w.tap.wants(w, t)
 }
 
-// Keys counts the n keys of a request that is answered at now (Now), which blanks separate, among those that may be hot.
+// Keys counts the n keys of a request, which are separated by blanks, for the search for hot keys. now is the time, as Now.
 func (w *Worker) Keys(keys []byte, n int, now int64) {
 	if recording {
 		w.hot.Saw(keys, n, now)
 	}
 }
 
-// Flush makes visible what Count, Server and Waited have recorded.
+// Flush makes the records of Count, Server and Waited visible.
 func (w *Worker) Flush() {
 	if !recording {
 		return
@@ -170,8 +171,8 @@ func (w *Worker) settle() {
 	j.version.Add(1)
 }
 
-// Server records one server's part of one request, ns: from the write to the server until its reply was read. The server is
-// its index in Options.Servers. It becomes visible with Flush or Round.
+// Server records a server's part of one request, in ns: from the write to the server until its reply was read. server is an index
+// in Options.Servers. The record becomes visible with Flush or Round.
 func (w *Worker) Server(server int, ns int64) {
 	if !recording {
 		return
@@ -185,7 +186,8 @@ func (w *Worker) Server(server int, ns int64) {
 	w.pendingServer = e
 }
 
-// Waited records that the worker was blocked for ns waiting for a server's reply. It becomes visible with Flush or Round.
+// Waited records that the worker was blocked for ns while it waited for a server's reply. The record becomes visible with Flush or
+// Round.
 func (w *Worker) Waited(server int, ns int64) {
 	if !recording {
 		return
@@ -200,7 +202,7 @@ func (w *Worker) ServerError(server int, reason Reason) { w.servers[server].erro
 // Repair counts a key that is deleted on a server because its state differed from the answer to a write.
 func (w *Worker) Repair(server int) { w.servers[server].repairs.Add(1) }
 
-// Agreed counts checks.
+// Agreed counts the results of checks.
 func (w *Worker) Agreed(a *Agreement) {
 	if *a == (Agreement{}) {
 		return
@@ -220,29 +222,29 @@ func (w *Worker) SplitValues(l *Large) {
 	w.large.incomplete.Add(l.Incomplete)
 }
 
-// Joined counts gets that were answered by the reply to an equal one.
+// Joined counts gets that were answered with the reply to an equal one.
 func (w *Worker) Joined(requests uint64) {
 	if recording && requests > 0 {
 		w.joined.Add(requests)
 	}
 }
 
-// Begin marks the worker as busy from now (Now): it has taken a batch from the queue.
+// Begin marks the worker as busy from now on: it has taken a batch from the queue. now is the time, as Now.
 func (w *Worker) Begin(now int64) {
 	if recording {
 		w.clock.begin(now)
 	}
 }
 
-// Take counts requests that leave the queue: they are in service until Count.
+// Take counts requests that leave the queue. They are in service until Flush after their Count.
 func (w *Worker) Take(requests int) {
 	if recording {
 		w.taken.Add(uint64(requests))
 	}
 }
 
-// Round marks the worker as idle from now (Now) and records the round that ends, which served so many requests; one
-// that served none only checked replicas.
+// Round marks the worker as idle from now on and records the round that ends. requests is the number of requests that it served;
+// a round without requests only checked replicas. now is the time, as Now.
 func (w *Worker) Round(requests int, now int64) {
 	if !recording {
 		return
