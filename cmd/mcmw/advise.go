@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -15,7 +14,7 @@ import (
 	"mcmw/internal/spell"
 )
 
-// adviseTimeout bounds how long a running middleware may take to answer.
+// adviseTimeout bounds the time that a running middleware takes to answer.
 const adviseTimeout = 10 * time.Second
 
 func newAdviseCommand() *cobra.Command {
@@ -23,8 +22,8 @@ func newAdviseCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "advise URL",
 		Short: "Find the bottleneck of a running middleware",
-		Long: "Say which part of a running middleware saturates first, at which load, and what would help, from the measurements of\n" +
-			"the last 10 s. URL is its admin address. docs/observability.md explains the computation.",
+		Long: "Compute which part of a running middleware saturates first, at which load, and what would help, from measurements of the\n" +
+			"last 10 s. URL is the middleware's admin address. docs/observability.md explains the computation.",
 		Example: "  mcmw advise http://127.0.0.1:9150\n  mcmw advise 127.0.0.1:9150 -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -34,27 +33,24 @@ func newAdviseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report := answer.Model
 			if output == "json" {
-				encoder := json.NewEncoder(cmd.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(report)
+				return writeJSON(cmd.OutOrStdout(), answer.Model)
 			}
-			return writeAdvice(cmd.OutOrStdout(), report)
+			return writeAdvice(cmd.OutOrStdout(), answer.Model)
 		},
 	}
 	oneOf(command, &output, "output", "o", "output format", "text", "json")
 	return command
 }
 
-// writeAdvice writes the advice and the numbers behind it.
+// writeAdvice writes the advice and the numbers that it is based on.
 func writeAdvice(w io.Writer, r *model.Report) error {
 	fmt.Fprintf(w, "%s\n\nOver %.0f s: %s requests/s answered, %s/s arrived.\n\n", r.Advice, r.Window, spell.Count(r.Rate), spell.Count(r.Arrivals))
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(columns, "part\tin use\tsaturates at")
 	for i := range r.Parts {
 		p := &r.Parts[i]
-		at := "not known"
+		at := "unknown"
 		if p.Capacity > 0 {
 			at = spell.Count(p.Capacity) + " requests/s"
 		}
@@ -67,6 +63,6 @@ func writeAdvice(w io.Writer, r *model.Report) error {
 	if err := columns.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nWait in the queue: %s; of an M/M/m queue: %s\n", spell.Time(r.Wait.Measured), spell.Time(r.Wait.Predicted))
+	_, err := fmt.Fprintf(w, "\nTime in the queue: %s measured, %s in an M/M/m queue\n", spell.Time(r.Wait.Measured), spell.Time(r.Wait.Predicted))
 	return err
 }

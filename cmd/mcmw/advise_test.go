@@ -14,7 +14,7 @@ import (
 	"mcmw/internal/model"
 )
 
-func TestAdviseTellsWhatARunningMiddlewareMeasured(t *testing.T) {
+func TestAdviseReportsWhatARunningMiddlewareMeasured(t *testing.T) {
 	s := start(t, "serve", "-p", "0", "-m", mctest.StartMemcached(t).Addr(), "--admin", "127.0.0.1:0")
 	client := mctest.MustDial(t, awaitEntry(t, s.stderr, "ready").Listen[0])
 	admin := awaitEntry(t, s.stderr, "admin server listens").Address

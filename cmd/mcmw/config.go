@@ -24,7 +24,7 @@ func newConfigCommand() *cobra.Command {
 func newConfigCheckCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check [flags] [-m server server...]",
-		Short: "Check whether `mcmw serve` would accept this configuration, and list every error",
+		Short: "Check whether `mcmw serve` accepts this configuration, and list every error",
 		Example: "  mcmw config check --config mcmw.yaml\n" +
 			"  MCMW_WORKERS=64 mcmw config check --servers cache1,cache2",
 	}
@@ -50,7 +50,7 @@ func newConfigCheckCommand() *cobra.Command {
 func newConfigPrintCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "print [flags] [-m server server...]",
-		Short: "Print the configuration that `mcmw serve` would use, as YAML",
+		Short: "Print the configuration that `mcmw serve` would use, as a YAML file",
 		Example: "  mcmw config print > mcmw.yaml\n" +
 			"  mcmw config print --config mcmw.yaml --show-origin",
 	}
@@ -67,7 +67,7 @@ func newConfigPrintCommand() *cobra.Command {
 	return command
 }
 
-// newConfigDocsCommand returns the hidden command that generates docs/configuration.md.
+// newConfigDocsCommand returns the hidden command that writes docs/configuration.md.
 func newConfigDocsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:    "docs",

@@ -21,20 +21,20 @@ func addDemoFlags(command *cobra.Command) *demo.Options {
 	number := func(value *int, name string, low, high int, help string) {
 		flags.Var(&checked[int]{value, between(low, high), "number"}, name, help)
 	}
-	number(&o.Clients, "clients", 1, 4096, "connections of the load, each with one request at a time")
-	number(&o.Workers, "workers", 1, 512, "workers of the middleware")
-	number(&o.Depth, "depth", 1, 4096, "requests that a worker takes at a time; 1: synchronous workers")
-	number(&o.ValueSize, "value-size", 1, 1_000_000, "size of the values, bytes")
-	number(&o.MultiGet, "multi-get", 0, 1000, fmt.Sprintf("keys per GET; 0: 1, with --sharded %d", demo.ShardedKeys))
-	flags.Var(&checked[demo.Ratio]{&o.Ratio, parseRatio, "sets:gets"}, "ratio", "SETs to GETs")
-	flags.Var(&checked[demo.Replicas]{&o.Replicas, parseReplicas, "all|number"}, "replicas", "servers that hold each key")
+	number(&o.Clients, "clients", 1, 4096, "`number` of connections of the load, each with one request at a time")
+	number(&o.Workers, "workers", 1, 512, "`number` of workers of the middleware")
+	number(&o.Depth, "depth", 1, 4096, "maximum `number` of requests a worker takes at a time; 1: synchronous workers")
+	number(&o.ValueSize, "value-size", 1, 1_000_000, "size of the values in `bytes`")
+	number(&o.MultiGet, "multi-get", 0, 1000, fmt.Sprintf("`number` of keys per GET; 0 means 1, or %d with --sharded", demo.ShardedKeys))
+	flags.Var(&checked[demo.Ratio]{&o.Ratio, parseRatio, "sets:gets"}, "ratio", "ratio of SETs to GETs")
+	flags.Var(&checked[demo.Replicas]{&o.Replicas, parseReplicas, "all|number"}, "replicas", "number of servers that hold each key")
 	flags.BoolVar(&o.Sharded, "sharded", false, "split multi-gets over the servers that hold their keys")
-	flags.StringVar(&o.Admin, "admin", "127.0.0.1:9150", `address of the live page and the metrics; "": none`)
-	flags.Var(&checked[time.Duration]{&o.Duration, parseSpan, "duration"}, "duration", "how long to run; 0s: until interrupted")
+	flags.StringVar(&o.Admin, "admin", "127.0.0.1:9150", `address of the live page and the metrics; "": no page`)
+	flags.Var(&checked[time.Duration]{&o.Duration, parseSpan, "duration"}, "duration", "how long the demo runs; 0s: until interrupted")
 	return o
 }
 
-// checked is a flag whose value is checked as it is read. It implements pflag.Value.
+// checked is the value of a flag that is checked when it is set. It implements pflag.Value.
 type checked[T any] struct {
 	value *T
 	parse func(string) (T, error) // its error says what is accepted
@@ -85,7 +85,7 @@ func parseReplicas(text string) (demo.Replicas, error) {
 	}
 	n, err := between(1, demo.Servers)(text)
 	if err != nil {
-		return 0, fmt.Errorf("accepted: all, or 1 to %d, which is how many servers there are", demo.Servers)
+		return 0, fmt.Errorf("accepted: all, or 1 to %d, the number of servers", demo.Servers)
 	}
 	return demo.Replicas(n), nil
 }

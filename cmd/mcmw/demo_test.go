@@ -23,7 +23,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// demoChildren returns the ids of the memcached processes that demos of this process have running.
+// demoChildren returns the ids of the running memcached processes that demos in this process started.
 func demoChildren(t *testing.T) []int { return demoChildrenOf(t, os.Getpid()) }
 
 func demoChildrenOf(t *testing.T, parent int) []int {
@@ -35,7 +35,7 @@ func demoChildrenOf(t *testing.T, parent int) []int {
 		command, errCommand := os.ReadFile(path)
 		stat, errStat := os.ReadFile(filepath.Join(filepath.Dir(path), "stat"))
 		if errCommand != nil || errStat != nil {
-			continue // it has ended meanwhile
+			continue // the process has ended
 		}
 		memory := []byte("\x00-m\x00" + strconv.Itoa(demo.Memory) + "\x00")
 		afterName := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
@@ -48,8 +48,8 @@ func demoChildrenOf(t *testing.T, parent int) []int {
 	return pids
 }
 
-// startDemo runs a demo with args until ctx is done. Its exit code arrives on ended. When the test ends, so does it, and
-// nothing of it may be left.
+// startDemo runs a demo with args until interrupt is called. Its exit code arrives on ended. At the end of the test the demo ends, and
+// must leave nothing behind.
 func startDemo(t *testing.T, args ...string) (stdout, stderr *output, interrupt context.CancelFunc, ended <-chan int) {
 	t.Helper()
 	temporary := t.TempDir()
@@ -60,7 +60,7 @@ func startDemo(t *testing.T, args ...string) (stdout, stderr *output, interrupt 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// Large values, of which there are few: the load begins when all are stored.
+		// Values are large, so that there are few: the load begins when all are stored.
 		code <- run(ctx, append([]string{"demo", "--admin", "127.0.0.1:0", "--clients", "4", "--value-size", "50000"}, args...), stdout, stderr)
 	}()
 	t.Cleanup(func() {
@@ -82,8 +82,8 @@ func eventually(t *testing.T, condition func() bool, what string) {
 
 var pageAddress = regexp.MustCompile(`live page (http://127\.0\.0\.1:\d+)/\n`)
 
-// awaitRequests waits until a demo's page tells of a GET, which come after the keys are stored, and returns the page's URL
-// without its last slash.
+// awaitRequests waits until a demo's page shows a GET: these begin after the keys are stored. It returns the page's URL without its
+// last slash.
 func awaitRequests(t *testing.T, stdout *output) string {
 	t.Helper()
 	eventually(t, func() bool { return pageAddress.MatchString(stdout.String()) }, "the address of the page")
@@ -105,18 +105,18 @@ func awaitRequests(t *testing.T, stdout *output) string {
 	return url
 }
 
-func TestADemoRunsItsTimeAndSaysWhatHappened(t *testing.T) {
+func TestADemoRunsForItsDurationAndPrintsASummary(t *testing.T) {
 	stdout, stderr, _, ended := startDemo(t, "--duration", "1s", "--workers", "3", "--replicas", "1", "--sharded")
 	require.Equal(t, exitOK, <-ended, stderr)
 	for line := range strings.Lines(stderr.String()) {
-		require.Regexp(t, "answer|timed out", line, "more than that a server was slow, on a busy machine")
+		require.Regexp(t, "answer|timed out", line, "an error other than a slow server on a busy machine")
 	}
 	text := stdout.String()
 	require.Regexp(t, pageAddress, text)
 	require.Contains(t, text, "mcmw demo: 3 servers, 3 workers, 4 clients, values of 50000 bytes, SET:GET 1:9, 12 keys per GET, "+
-		"sharded, 1 of 3 hold a key; clients may connect to 127.0.0.1:")
+		"sharded, 1 of 3 servers hold each key; clients may connect to 127.0.0.1:")
 	require.Regexp(t, `[1-9][\d,]* requests in [\d.]+ s: [1-9][\d,]*/s; \d+ failed`, text)
-	require.Regexp(t, `of its mean: [\d.]+ .s in net, [\d.]+ .s in queue, [\d.]+ .s in worker, [\d.]+ .s in server, [\d.]+ .s in reply`, text)
+	require.Regexp(t, `of this mean: [\d.]+ .s in net, [\d.]+ .s in queue, [\d.]+ .s in worker, [\d.]+ .s in server, [\d.]+ .s in reply`, text)
 	for _, name := range []string{"memcached-1", "memcached-2", "memcached-3"} {
 		require.Regexp(t, name+`: [1-9][\d,]* requests, mean`, text)
 	}
@@ -129,12 +129,12 @@ func TestADemoServesItsPageUntilItIsInterrupted(t *testing.T) {
 
 	interrupt()
 	require.Equal(t, exitOK, <-ended, stderr)
-	require.Contains(t, stdout.String(), "response time as the clients saw it: mean")
+	require.Contains(t, stdout.String(), "response time seen by the clients: mean")
 	_, err := http.Get(url + "/livez")
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
-func TestADemoInterruptedAtItsStartEndsWithoutAnError(t *testing.T) {
+func TestADemoInterruptedAtTheStartEndsWithoutAnError(t *testing.T) {
 	for name, begun := range map[string]func(t *testing.T, stdout *output) bool{
 		"while the servers start":  func(t *testing.T, _ *output) bool { return len(demoChildren(t)) > 0 },
 		"while keys are stored":    func(_ *testing.T, stdout *output) bool { return pageAddress.MatchString(stdout.String()) },
@@ -149,7 +149,7 @@ func TestADemoInterruptedAtItsStartEndsWithoutAnError(t *testing.T) {
 	}
 }
 
-func TestADemoSaysWhichServerHasEndedAndGoesOnWithTheOthers(t *testing.T) {
+func TestADemoReportsAServerThatHasEndedAndContinuesWithTheOthers(t *testing.T) {
 	stdout, stderr, _, ended := startDemo(t)
 	awaitRequests(t, stdout)
 	children := demoChildren(t)
@@ -157,8 +157,8 @@ func TestADemoSaysWhichServerHasEndedAndGoesOnWithTheOthers(t *testing.T) {
 	require.Len(t, children, demo.Servers)
 
 	require.NoError(t, syscall.Kill(children[0], syscall.SIGKILL))
-	told := regexp.MustCompile(`a memcached server has ended by itself" server=memcached-\d pid=` + strconv.Itoa(children[0]) + ` exit="signal: killed"`)
-	eventually(t, func() bool { return told.MatchString(stderr.String()) }, "which server has ended")
+	reported := regexp.MustCompile(`a memcached server has ended unexpectedly" server=memcached-\d pid=` + strconv.Itoa(children[0]) + ` exit="signal: killed"`)
+	eventually(t, func() bool { return reported.MatchString(stderr.String()) }, "which server has ended")
 	require.Len(t, demoChildren(t), demo.Servers-1)
 
 	for _, pid := range children[1:] {
@@ -192,7 +192,7 @@ func TestNoServerOutlivesADemoThatIsKilled(t *testing.T) {
 	for _, pid := range children {
 		eventually(t, func() bool {
 			text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
-			return err != nil || len(text) == 0 // gone, or dead and not yet waited for
+			return err != nil || len(text) == 0 // the process is gone, or a zombie
 		}, "the end of a server")
 	}
 }
@@ -211,7 +211,7 @@ func TestAMemcachedThatDoesNotStartIsQuoted(t *testing.T) {
 	t.Setenv("PATH", path)
 	code, _, stderr := execute(t, "demo")
 	require.Equal(t, exitFailed, code)
-	require.Equal(t, "mcmw: memcached-1 has ended at its start: exit status 71; it said: no memory today\n", stderr)
+	require.Equal(t, "mcmw: memcached-1 ended while starting: exit status 71; it said: no memory today\n", stderr)
 }
 
 func TestADemoWhosePageCannotBeServedSaysHowToServeItElsewhere(t *testing.T) {
@@ -221,7 +221,7 @@ func TestADemoWhosePageCannotBeServedSaysHowToServeItElsewhere(t *testing.T) {
 	code, _, stderr := execute(t, "demo", "--admin", taken.Addr().String())
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, taken.Addr().String())
-	require.Contains(t, stderr, "address already in use; --admin takes another one")
+	require.Contains(t, stderr, "address already in use; choose another address with --admin")
 	require.Empty(t, demoChildren(t))
 }
 

@@ -2,13 +2,15 @@
 //
 //	mcmw serve          serve clients
 //	mcmw config check   check the configuration
-//	mcmw config print   write the configuration, with --show-origin where each value comes from
-//	mcmw demo           try it: three servers, the middleware, a load and a live page
+//	mcmw config print   print the configuration
+//	mcmw config explain  show which servers hold a key, and why
+//	mcmw config import  translate a configuration of twemproxy or mcrouter
+//	mcmw demo           run three servers, the middleware, a load and a live page
 //	mcmw top            watch a running middleware
 //	mcmw advise         find the bottleneck of a running middleware
 //	mcmw ping           set, get and delete a value through a memcached or a middleware
 //	mcmw verify-replicas  compare the replicas on the servers
-//	mcmw migrate status  show how far the migration of keys to another pool is
+//	mcmw migrate status  show the progress of migrations of keys between pools
 //	mcmw version        print version, commit and Go version
 //	mcmw completion     print a completion script for a shell
 //

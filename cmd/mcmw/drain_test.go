@@ -16,24 +16,24 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// counter is a client that increments a key of its own in pipelines. It keeps what is not answered, and sends it again to
-// another mcmw when its connection ends.
+// counter is a client that increments its own key in pipelines. When its connection ends, it sends the unanswered increments again,
+// to another mcmw.
 type counter struct {
 	key     string
 	address *atomic.Pointer[string] // of the mcmw to connect to
-	value   int                     // what the last reply said
-	moves   atomic.Int64            // how often it had to connect again
+	value   int                     // the last reply
+	moves   atomic.Int64            // how often it connected again
 }
 
-// count makes pipelines of increments until stop is closed. Every reply must be one more than the one before: an increment
-// that was lost, or one that was done although its reply never came, shows.
+// count sends pipelines of increments until stop is closed. Every reply must be one more than the previous one. This detects an
+// increment that was lost, and one that was executed although its reply never came.
 func (c *counter) count(stop <-chan struct{}) error {
 	conn, err := c.dial()
 	if err != nil {
 		return err
 	}
 	defer func() { conn.Close() }()
-	greeted := false // conn has brought a reply: mcmw accepted it
+	greeted := false // whether conn has brought a reply, so mcmw had accepted it
 	for n := 0; ; n++ {
 		select {
 		case <-stop:
@@ -41,7 +41,7 @@ func (c *counter) count(stop <-chan struct{}) error {
 		default:
 		}
 		for unanswered := 1 + n%20; unanswered > 0; {
-			// A connection that ends just now may refuse the write; what there is to know is in what can be read.
+			// A connection that is just ending may refuse the write; only reading tells which increments were answered.
 			_ = conn.Send([]byte(strings.Repeat("incr "+c.key+" 1\r\n", unanswered)))
 			answered, err := c.replies(conn, unanswered)
 			unanswered -= answered
@@ -63,7 +63,7 @@ func (c *counter) count(stop <-chan struct{}) error {
 	}
 }
 
-// dial connects to the mcmw that is current, which may change meanwhile.
+// dial connects to the current mcmw, which may change meanwhile.
 func (c *counter) dial() (*mctest.Client, error) {
 	for {
 		address := c.address.Load()
@@ -94,7 +94,7 @@ func (c *counter) replies(conn *mctest.Client, n int) (answered int, err error) 
 
 var errTorn = errors.New("torn reply")
 
-// counting is clients that count through the mcmw that is current.
+// counting is a set of clients that count through the current mcmw.
 type counting struct {
 	server   *mctest.Server
 	counters []*counter
@@ -104,7 +104,7 @@ type counting struct {
 	failed   chan error
 }
 
-// startCounting lets clients count through the mcmw at address, whose server is given.
+// startCounting lets clients count through the mcmw at address, which is in front of server.
 func startCounting(t *testing.T, server *mctest.Server, address string) *counting {
 	t.Helper()
 	const clients = 24
@@ -125,14 +125,15 @@ func startCounting(t *testing.T, server *mctest.Server, address string) *countin
 	return g
 }
 
-// await waits until n more increments were made.
+// await waits until the server has executed n more increments.
 func (g *counting) await(t *testing.T, n int64) {
 	t.Helper()
 	before := g.server.Stat("incr_hits")
 	require.Eventually(t, func() bool { return g.server.Stat("incr_hits") > before+n }, mctest.Patience, mctest.Tick)
 }
 
-// stop ends the counting, in which all clients connected again, none may have seen an error, and no increment was lost or done twice.
+// stop ends the counting. It requires that all clients connected again, that none saw an error, and that no increment was lost or
+// executed twice.
 func (g *counting) stop(t *testing.T) {
 	t.Helper()
 	close(g.quit)
@@ -149,7 +150,7 @@ func (g *counting) stop(t *testing.T) {
 	}
 }
 
-func TestClientsThatConnectAgainSeeNoErrorWhenMcmwIsReplacedUnderLoad(t *testing.T) {
+func TestClientsSeeNoErrorWhenMcmwIsReplacedUnderLoad(t *testing.T) {
 	const replacements = 4
 	server := mctest.StartMemcached(t)
 	begin := func() (*process, string) {
@@ -170,7 +171,7 @@ func TestClientsThatConnectAgainSeeNoErrorWhenMcmwIsReplacedUnderLoad(t *testing
 	g.stop(t)
 }
 
-func TestClientsThatConnectAgainMoveToAnotherMcmwWithinTheConnectionAgeWithoutAnError(t *testing.T) {
+func TestClientsMoveToAnotherMcmwWithinTheConnectionAgeWithoutAnError(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	begin := func() string {
 		p := startProcess(t, "serve", "-p", "0", "-m", server.Addr(), "--admin", "off", "--max-connection-age", "200ms", "--timeout", "1h")
@@ -188,7 +189,7 @@ func TestClientsThatConnectAgainMoveToAnotherMcmwWithinTheConnectionAgeWithoutAn
 			defer c.Close()
 			reply, _ := c.Do("stats\r\n") // on a busy machine this connection may be too old before it is answered
 			return strings.Contains(reply, "STAT curr_connections 1\r\n")
-		}, mctest.Patience, 10*time.Millisecond, "all but the one that asks have left it")
+		}, mctest.Patience, 10*time.Millisecond, "all clients but this one have left")
 		address = next
 	}
 	g.stop(t)

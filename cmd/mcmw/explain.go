@@ -21,9 +21,10 @@ import (
 func newConfigExplainCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain KEY... [flags]",
-		Short: "Say which servers hold a key, which of them is asked for it, and why",
-		Long: "Say which servers hold each KEY with the configuration that `mcmw serve` would use, which of them its requests go to, and why.\n" +
-			"Names of servers are looked up; no server is asked. Reads pass over servers that are down or may hold old values; this is not taken into account.",
+		Short: "Show which servers hold a key, which of them serve its requests, and why",
+		Long: "Show which servers would hold each KEY with the configuration that `mcmw serve` would use, which of them its requests would\n" +
+			"go to, and why. Names of servers are looked up, but no server is contacted. A running mcmw does not read from servers that\n" +
+			"are down or may hold old values; the output does not show this.",
 		Example: "  mcmw config explain user:42 --config mcmw.yaml\n" +
 			"  mcmw config explain user:42 user:43 --servers cache1,cache2,cache3 --replicas 2",
 		Args: cobra.MinimumNArgs(1),
@@ -60,15 +61,15 @@ func newConfigExplainCommand() *cobra.Command {
 	return command
 }
 
-// checkKey refuses what no classic command could have as its key.
+// checkKey refuses a text that cannot be the key of a classic command.
 func checkKey(key string, l protocol.Limits) error {
 	if longest := l.WithDefaults().MaxKey; key == "" || len(key) > longest || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return fmt.Errorf("the key %q; accepted: 1 to %d bytes without blanks and control characters", key, longest)
+		return fmt.Errorf("the key %q; accepted: 1 to %d bytes without spaces and control characters", key, longest)
 	}
 	return nil
 }
 
-// explain says what becomes of key. servers are those that were looked up.
+// explain shows where key is placed and where its requests go. servers are the servers after lookups.
 func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers []route.Server) error {
 	all := r
 	placement := c.Placement
@@ -81,15 +82,15 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 		pool = o.Name
 		placement = o.Options
 		routes := count(uint64(len(c.Routes.Prefixes)), "route")
-		why := "it begins with no prefix of " + routes + ", and this is the default"
+		why := "the default: no prefix of " + routes + " matches"
 		if prefix := table.Prefix([]byte(key)); prefix != "" {
-			why = fmt.Sprintf("%q is the longest prefix of it, of %s", prefix, routes)
+			why = fmt.Sprintf("prefix %q is the longest match of %s", prefix, routes)
 		}
 		fmt.Fprintf(w, "  pool     %s (%s)\n", o.Name, why)
 	}
 	switch {
 	case len(stored) == 0:
-		_, err := fmt.Fprintf(w, "  refused, because nothing is left of it without the prefix\n")
+		_, err := fmt.Fprintf(w, "  refused, because the key is empty without the prefix\n")
 		return err
 	case len(stored) < len(key):
 		fmt.Fprintf(w, "  stored   as %s, without the prefix\n", stored)
@@ -130,7 +131,7 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 	if read != r {
 		from := options.Pools[read.Number()].Name
 		ways, pools = append(ways, read), append(pools, from)
-		reads = fmt.Sprintf("%s: of pool %s, and sees what that was sent, not what pool %s gets", reads, from, pool)
+		reads = fmt.Sprintf("%s: of pool %s, and sees only what is written there, not what is written to pool %s", reads, from, pool)
 	}
 	fmt.Fprintf(w, "  get      %s\n", reads)
 	fmt.Fprintf(w, "  gets     %s\n", names(holders[:1]))
@@ -151,7 +152,7 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 	return nil
 }
 
-// readersOf returns the servers of the pool in that a get of the key asks, and how it chooses among them.
+// readersOf returns the servers of the pool in to which a get of the key can go, and how one of them is chosen.
 func readersOf(in *route.Router, stored []byte) (readers []int, why string) {
 	holders := in.Replicas(stored, nil)
 	if len(holders) == 1 {
@@ -162,7 +163,7 @@ func readersOf(in *route.Router, stored []byte) (readers []int, why string) {
 	case route.ReadPrimary:
 		readers, why = readers[:1], "the first"
 	case route.ReadLeastBusy:
-		why = "the one that has the least to do"
+		why = "the least busy one"
 	case route.ReadNearest:
 		if readers = in.Nearest(readers); len(readers) < len(holders) {
 			why = "those of zone " + in.Servers()[readers[0]-in.Base()].Zone + " in turn"
@@ -171,7 +172,7 @@ func readersOf(in *route.Router, stored []byte) (readers []int, why string) {
 	return readers, fmt.Sprintf(" (read %s: %s)", in.Read(), why)
 }
 
-// explainMigrations says where key, which is routed to that pool, moves or has moved to.
+// explainMigrations shows where key, which is routed to pool, moves or has moved.
 func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *middleware.Options) {
 	for _, g := range slices.SortedFunc(slices.Values(o.Migrations), func(a, b middleware.Migration) int { return a.Start.Compare(b.Start) }) {
 		if g.From != pool {
@@ -198,7 +199,7 @@ func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *midd
 		fmt.Fprintln(w)
 		if inside {
 			if phase.Active() {
-				fmt.Fprintln(w, "           the key's other servers decide writes, and are asked for what those miss; those are written behind them")
+				fmt.Fprintln(w, "           the key's other servers decide writes and answer reads that miss there; those are written after them")
 			}
 			continue
 		}
@@ -210,23 +211,23 @@ func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *midd
 	}
 }
 
-// explainReads says which pool is asked for a key of g in that phase, and why. names are the key's servers in the new pool.
+// explainReads shows which pool answers reads of a key of g in that phase, and why. names are the key's servers in the new pool.
 func explainReads(w io.Writer, g *middleware.Migration, phase route.MigrationPhase, until time.Time, names string) {
 	switch {
 	case phase == route.MigrationWarmUp:
-		fmt.Fprintf(w, "  get      first %s of pool %s, which is warmed up; those of pool %s for what that does not hold or answer\n", names, g.To, g.From)
-		fmt.Fprintf(w, "           those of pool %s decide writes, and answer gets, gat and mg with effects or c; those of pool %s are written behind them\n", g.From, g.To)
+		fmt.Fprintf(w, "  get      first %s of pool %s, which is being warmed up; after a miss or failure those of pool %s\n", names, g.To, g.From)
+		fmt.Fprintf(w, "           those of pool %s decide writes, and answer gets, gat and mg with effects or c; those of pool %s are written after them\n", g.From, g.To)
 	case phase.ReadsNew():
 		fmt.Fprintf(w, "  get      %s of pool %s, which is read in phase %s\n", names, g.To, phase)
 	case !g.Missed:
 	case !g.Back.IsZero() && phase > route.MigrationWarmUp:
-		fmt.Fprintf(w, "  get      those of pool %s alone: the warm-up of pool %s was given up\n", g.From, g.To)
+		fmt.Fprintf(w, "  get      only those of pool %s: the warm-up of pool %s was given up\n", g.From, g.To)
 	default:
 		fmt.Fprintf(w, "  get      those of pool %s until %s: pool %s is not read in phase %s\n", g.From, until.Format(time.RFC3339), g.To, phase)
 	}
 }
 
-// explainShadow says where what is asked of key, which is in that pool, is copied to.
+// explainShadow shows where requests for key, which is in pool, are copied to.
 func explainShadow(w io.Writer, key, pool string, o *middleware.Options) error {
 	at := slices.IndexFunc(o.Shadows, func(s middleware.ShadowOptions) bool { return s.Of == pool })
 	if at < 0 {
@@ -234,7 +235,7 @@ func explainShadow(w io.Writer, key, pool string, o *middleware.Options) error {
 	}
 	s := &o.Shadows[at]
 	if !shadow.In([]byte(key), s.Share) {
-		_, err := fmt.Fprintf(w, "  shadow   none: it is not in the share of %v of the keys that pool %s gets, too\n", s.Share, s.To.Name)
+		_, err := fmt.Fprintf(w, "  shadow   none: the key is not in the share of %v that is copied to pool %s\n", s.Share, s.To.Name)
 		return err
 	}
 	router, err := route.New(s.To.Servers, s.To.Options)
@@ -252,6 +253,6 @@ func explainShadow(w io.Writer, key, pool string, o *middleware.Options) error {
 	if s.Compare {
 		answers = "compared"
 	}
-	_, err = fmt.Fprintf(w, "  shadow   %s of pool %s (it is in the share of %v of the keys; %s, answers are %s)\n", strings.Join(names, ", "), s.To.Name, s.Share, what, answers)
+	_, err = fmt.Fprintf(w, "  shadow   %s of pool %s (the key is in the share of %v; %s; answers are %s)\n", strings.Join(names, ", "), s.To.Name, s.Share, what, answers)
 	return err
 }

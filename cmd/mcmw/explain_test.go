@@ -18,7 +18,7 @@ import (
 	"mcmw/internal/route"
 )
 
-func TestAKeyIsExplainedByItsServersAndTheOptionsThatChooseThem(t *testing.T) {
+func TestTheServersOfAKeyAreExplainedWithTheOptionsThatChooseThem(t *testing.T) {
 	for args, want := range map[string]string{
 		"k -m cache1": `k
   held by  cache1 (replicas 1 of 1 server)
@@ -40,7 +40,7 @@ func TestAKeyIsExplainedByItsServersAndTheOptionsThatChooseThem(t *testing.T) {
   held by  a, c (replicas 2 of 3 servers; ring twemproxy, hash fnv1a_64; hash-tag {}: "x" is hashed)
            a at a:11211
            c at c:11211
-  get      a, c (read least-busy: the one that has the least to do)
+  get      a, c (read least-busy: the least busy one)
   gets     a
   set      a, c
 
@@ -48,7 +48,7 @@ func TestAKeyIsExplainedByItsServersAndTheOptionsThatChooseThem(t *testing.T) {
   held by  a, c (replicas 2 of 3 servers; ring twemproxy, hash fnv1a_64; hash-tag {}: "x" is hashed)
            a at a:11211
            c at c:11211
-  get      a, c (read least-busy: the one that has the least to do)
+  get      a, c (read least-busy: the least busy one)
   gets     a
   set      a, c
 `,
@@ -59,14 +59,14 @@ func TestAKeyIsExplainedByItsServersAndTheOptionsThatChooseThem(t *testing.T) {
 	}
 }
 
-func TestExplainingRefusesWhatIsNoKeyOrNoConfiguration(t *testing.T) {
+func TestExplainRefusesInvalidKeysAndConfigurations(t *testing.T) {
 	for _, c := range []struct {
 		args    []string
 		message string
 	}{
 		{[]string{"-m", "a"}, "requires at least 1 arg"},
 		{[]string{"k"}, "servers: none given"},
-		{[]string{"a b", "-m", "a"}, `the key "a b"; accepted: 1 to 250 bytes without blanks and control characters`},
+		{[]string{"a b", "-m", "a"}, `the key "a b"; accepted: 1 to 250 bytes without spaces and control characters`},
 		{[]string{"", "-m", "a"}, `the key ""; accepted: `},
 		{[]string{strings.Repeat("k", 251), "-m", "a"}, "; accepted: 1 to 250 bytes"},
 		{[]string{"k", "-m", "a", "--replicas", "2"}, "is more than there are servers"},
@@ -78,7 +78,7 @@ func TestExplainingRefusesWhatIsNoKeyOrNoConfiguration(t *testing.T) {
 	}
 }
 
-func TestAKeyIsWhereItsExplanationSays(t *testing.T) {
+func TestAKeyIsOnTheServersThatExplainShows(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 3)
 	o := middleware.Options{Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: 2}}
 	client := mwtest.Start(t, o).Dial(t)
@@ -100,14 +100,14 @@ func TestAKeyIsWhereItsExplanationSays(t *testing.T) {
 	}
 }
 
-func TestAKeyOfSeveralPoolsIsExplainedByItsRoute(t *testing.T) {
+func TestAKeysPoolIsExplainedByItsRoute(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("read: primary\npools:\n  sessions: {servers: [a, b], read: round-robin, writers: one, gutter: pages, gutter-ttl: 30s}\n  pages: {servers: [c], replicas: 1}\n"+
 		"routes:\n  - {prefix: \"s:\", pool: sessions}\n  - {default: pages}\n"), 0o600))
 	code, stdout, stderr := execute(t, "config", "explain", "s:1", "x", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
 	require.Equal(t, `s:1
-  pool     sessions ("s:" is the longest prefix of it, of 1 route)
+  pool     sessions (prefix "s:" is the longest match of 1 route)
   held by  a, b (replicas 2 of 2 servers; ring rendezvous)
            a at a:11211
            b at b:11211
@@ -117,7 +117,7 @@ func TestAKeyOfSeveralPoolsIsExplainedByItsRoute(t *testing.T) {
   gutter   c of pool pages, for up to 30 s, while all of a, b are down
 
 x
-  pool     pages (it begins with no prefix of 1 route, and this is the default)
+  pool     pages (the default: no prefix of 1 route matches)
   held by  c (replicas 1 of 1 server)
            c at c:11211
   get      c
@@ -129,7 +129,7 @@ x
 	code, stdout, stderr = execute(t, "config", "explain", "s:1", "s:", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
 	require.Equal(t, `s:1
-  pool     bare ("s:" is the longest prefix of it, of 1 route)
+  pool     bare (prefix "s:" is the longest match of 1 route)
   stored   as 1, without the prefix
   held by  a (replicas 1 of 1 server)
            a at a:11211
@@ -138,31 +138,31 @@ x
   set      a
 
 s:
-  pool     bare ("s:" is the longest prefix of it, of 1 route)
-  refused, because nothing is left of it without the prefix
+  pool     bare (prefix "s:" is the longest match of 1 route)
+  refused, because the key is empty without the prefix
 `, stdout)
 }
 
-func TestAKeyThatIsReadInAnotherPoolIsExplainedByBoth(t *testing.T) {
+func TestAKeyThatIsReadInAnotherPoolIsExplainedWithBoth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("pools:\n  main: {servers: [a, b, c], writers: one, replicas: 1, gutter: spare}\n  copy: {servers: [x, y], read: least-busy}\n  spare: {servers: [s]}\n  test: {servers: [t]}\n"+
 		"routes:\n  - {prefix: \"s:\", pool: main, reads: copy}\n  - {default: main}\nshadows:\n  - {of: copy, to: test, share: 1}\n"), 0o600))
 	code, stdout, stderr := execute(t, "config", "explain", "s:1", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
 	require.Equal(t, `s:1
-  pool     main ("s:" is the longest prefix of it, of 1 route)
+  pool     main (prefix "s:" is the longest match of 1 route)
   held by  a (replicas 1 of 3 servers; ring rendezvous)
            a at a:11211
-  get      x, y (read least-busy: the one that has the least to do): of pool copy, and sees what that was sent, not what pool main gets
+  get      x, y (read least-busy: the least busy one): of pool copy, and sees only what is written there, not what is written to pool main
   gets     a
   set      a
   gutter   s of pool spare, for up to 60 s, while a is down
-  shadow   t of pool test (it is in the share of 1 of the keys; reads, answers are compared)
+  shadow   t of pool test (the key is in the share of 1; reads; answers are compared)
 `, stdout)
 	code, stdout, stderr = execute(t, "config", "check", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
 	require.Equal(t, "OK\n", stdout)
-	require.Equal(t, "mcmw: routes: prefix \"s:\": reads go to pool copy, and see what that was sent, not what pool main gets\n", stderr)
+	require.Equal(t, "mcmw: routes: prefix \"s:\": reads go to pool copy and see only what is written there, not what is written to pool main\n", stderr)
 }
 
 func TestAKeyThatIsCopiedToAShadowIsExplained(t *testing.T) {
@@ -179,8 +179,8 @@ func TestAKeyThatIsCopiedToAShadowIsExplained(t *testing.T) {
 			}
 		}
 	}
-	const in = " of pool test (it is in the share of 0.5 of the keys; reads and writes, answers are compared)\n"
-	out := lines["  shadow   none: it is not in the share of 0.5 of the keys that pool test gets, too\n"]
+	const in = " of pool test (the key is in the share of 0.5; reads and writes; answers are compared)\n"
+	out := lines["  shadow   none: the key is not in the share of 0.5 that is copied to pool test\n"]
 	require.Equal(t, 40, out+lines["  shadow   x, y"+in]+lines["  shadow   y, x"+in], "%v", lines)
 	require.Positive(t, out)
 	require.Less(t, out, 40)
@@ -206,18 +206,18 @@ migrations:
 		"  migrates to a of pool old: phase waiting until 2999-01-01T10:00:00Z\n"), stdout)
 }
 
-func TestThePoolThatIsAskedFirstDuringAWarmUpIsExplained(t *testing.T) {
+func TestThePoolThatIsReadDuringAWarmUpIsExplained(t *testing.T) {
 	at := func(steps int) string {
 		return time.Now().Add(time.Duration(steps)*time.Hour + 30*time.Minute).UTC().Format(time.RFC3339)
 	}
 	for name, c := range map[string]struct{ times, line string }{
 		"before": {"start: " + at(0), "  get      those of pool warm until "},
-		"warm-up": {"start: " + at(-3), "  get      first b of pool cold, which is warmed up; those of pool warm for what that does not hold or answer\n" +
-			"           those of pool warm decide writes, and answer gets, gat and mg with effects or c; those of pool cold are written behind them\n"},
+		"warm-up": {"start: " + at(-3), "  get      first b of pool cold, which is being warmed up; after a miss or failure those of pool warm\n" +
+			"           those of pool warm decide writes, and answer gets, gat and mg with effects or c; those of pool cold are written after them\n"},
 		"copy":     {"start: " + at(-9) + ", end: " + at(2), "  get      those of pool warm until "},
 		"both":     {"start: " + at(-9) + ", end: " + at(0), "  get      b of pool cold, which is read in phase both\n"},
 		"done":     {"start: " + at(-9) + ", end: " + at(-1), "  get      b of pool cold, which is read in phase done\n"},
-		"given up": {"start: " + at(-9) + ", back: " + at(0), "  get      those of pool warm alone: the warm-up of pool cold was given up\n"},
+		"given up": {"start: " + at(-9) + ", back: " + at(0), "  get      only those of pool warm: the warm-up of pool cold was given up\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "mcmw.yaml")
@@ -237,5 +237,5 @@ func TestServersThatAreFilledAreExplained(t *testing.T) {
 		"migrations: [{pool: one, zone: z, start: %s}]\n", time.Now().Add(-3*time.Hour).UTC().Format(time.RFC3339)), 0o600))
 	code, stdout, stderr := execute(t, "config", "explain", "k", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
-	require.Regexp(t, `\n  fills    zone z of pool one: phase warm-up since \S+\n           the key's other servers decide writes, and are asked for what those miss; those are written behind them\n$`, stdout)
+	require.Regexp(t, `\n  fills    zone z of pool one: phase warm-up since \S+\n           the key's other servers decide writes and answer reads that miss there; those are written after them\n$`, stdout)
 }

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/config"
 )
 
-// addOptions adds every option of the configuration to command as a flag, with shell completion.
+// addOptions adds a flag for every option of the configuration to command, with shell completion.
 func addOptions(command *cobra.Command) *config.Flags {
 	command.Flags().SortFlags = false
 	flags := config.AddFlags(command.Flags())
@@ -25,13 +25,13 @@ func addOptions(command *cobra.Command) *config.Flags {
 	return flags
 }
 
-// word is a flag that takes one of a closed list of words.
+// word is the value of a flag that accepts one of a closed list of words.
 type word struct {
 	value *string
 	words []string
 }
 
-// oneOf adds a flag to command that takes one of words. The first one is the default.
+// oneOf adds a flag to command that accepts one of words. The first is the default.
 func oneOf(command *cobra.Command, value *string, name, short, help string, words ...string) {
 	*value = words[0]
 	command.Flags().VarP(&word{value, words}, name, short, help)

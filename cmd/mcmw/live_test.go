@@ -11,8 +11,8 @@ import (
 	"mcmw/internal/mctest/mwtest"
 )
 
-// otherValues has for every option that may change while mcmw runs a value that is not its default. It is put in force in
-// front of three servers, with two replicas.
+// otherValues has, for every option that may change while mcmw runs, a value that is not its default. The test applies it in front of
+// three servers, with two replicas.
 var otherValues = map[string]string{
 	"servers":          "", // the test drops one
 	"replicas":         "1",
@@ -47,7 +47,7 @@ var otherValues = map[string]string{
 	"watch-interval":   "1h",
 }
 
-func TestEveryOptionThatMayChangeIsTakenByTheMiddleware(t *testing.T) {
+func TestTheMiddlewareAppliesEveryOptionThatMayChange(t *testing.T) {
 	var addrs []string
 	for _, s := range mctest.StartMemcacheds(t, 3) {
 		addrs = append(addrs, s.Addr())

@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/config"
 )
 
-// version is set by the linker: -X main.version=...
+// version is set when linking: -X main.version=...
 var version string
 
 // build is the version of this program.
@@ -47,11 +47,11 @@ func die(s os.Signal) {
 	_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
 }
 
-// run executes the command line args and returns the exit code. It takes the environment from the process. When ctx is
-// done, what is running finishes in order.
+// run executes the command line args, with the environment of the process, and returns the exit code. When ctx is done, the command
+// finishes in an orderly way.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCommand()
-	accepted := false // flags and arguments are valid; later errors are not the command line's
+	accepted := false // whether flags and arguments are valid: later errors are not about the command line
 	root.PersistentPreRun = func(*cobra.Command, []string) { accepted = true }
 	root.SetArgs(config.JoinToggles(args))
 	root.SetOut(stdout)
@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	if !accepted {
-		fmt.Fprintf(stderr, "mcmw: %s --help lists what is accepted\n", command.CommandPath())
+		fmt.Fprintf(stderr, "mcmw: see %s --help\n", command.CommandPath())
 		return exitUsage
 	}
 	return exitFailed
@@ -79,7 +79,7 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "mcmw",
 		Short:         "A proxy between memcached clients and memcached servers",
-		Long:          "mcmw is a proxy for memcached: clients talk to it as to one server, and it places their keys on many.",
+		Long:          "mcmw is a proxy for memcached: clients use it like one server, and it distributes their keys over many.",
 		Version:       build.String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

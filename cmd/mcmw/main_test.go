@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// runMain makes the test binary behave as mcmw itself: the tests of signals start it so.
+// runMain makes the test binary run as mcmw, for tests that need a process.
 const runMain = "TEST_RUNS_MAIN"
 
 func TestMain(m *testing.M) {
@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// output is a writer that one goroutine fills while another reads it.
+// output collects the output of a command that is still running.
 type output = mctest.Output
 
-// execute runs the command line to its end.
+// execute runs the command line until it ends.
 func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -41,15 +41,15 @@ func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-func TestACommandLineThatIsNotAcceptedExitsWithTwoAndSaysWhatIs(t *testing.T) {
+func TestAnInvalidCommandLineExitsWithTwoAndSaysWhatIsAccepted(t *testing.T) {
 	for args, message := range map[string]string{
-		"srve":                     "mcmw: unknown command \"srve\" for \"mcmw\"\nmcmw: Did you mean this?\nmcmw: serve\nmcmw: mcmw --help lists what is accepted\n",
-		"config chekc":             "mcmw: unknown command \"chekc\" for \"mcmw config\"\nmcmw: mcmw config --help lists what is accepted\n",
-		"serve --wrokers 3":        "mcmw: unknown flag: --wrokers; did you mean --workers?\nmcmw: mcmw serve --help lists what is accepted\n",
-		"serve --port 3":           "mcmw: unknown flag: --port; did you mean --listen-port?\nmcmw: mcmw serve --help lists what is accepted\n",
-		"serve -t":                 "mcmw: flag needs an argument: 't' in -t\nmcmw: mcmw serve --help lists what is accepted\n",
-		"version -o yaml":          "mcmw: invalid argument \"yaml\" for \"-o, --output\" flag: accepted: text, json\nmcmw: mcmw version --help lists what is accepted\n",
-		"version now":              "mcmw: unknown command \"now\" for \"mcmw version\"\nmcmw: mcmw version --help lists what is accepted\n",
+		"srve":                     "mcmw: unknown command \"srve\" for \"mcmw\"\nmcmw: Did you mean this?\nmcmw: serve\nmcmw: see mcmw --help\n",
+		"config chekc":             "mcmw: unknown command \"chekc\" for \"mcmw config\"\nmcmw: see mcmw config --help\n",
+		"serve --wrokers 3":        "mcmw: unknown flag: --wrokers; did you mean --workers?\nmcmw: see mcmw serve --help\n",
+		"serve --port 3":           "mcmw: unknown flag: --port; did you mean --listen-port?\nmcmw: see mcmw serve --help\n",
+		"serve -t":                 "mcmw: flag needs an argument: 't' in -t\nmcmw: see mcmw serve --help\n",
+		"version -o yaml":          "mcmw: invalid argument \"yaml\" for \"-o, --output\" flag: accepted: text, json\nmcmw: see mcmw version --help\n",
+		"version now":              "mcmw: unknown command \"now\" for \"mcmw version\"\nmcmw: see mcmw version --help\n",
 		"serve -m a --depth 0":     "mcmw: flag --depth: \"0\" is too small; accepted: 1 to 4096 requests\n",
 		"serve -m a:x --depth two": "mcmw: flag -m, --servers: \"a:x\" has the port \"x\"; a port is a number from 1 to 65535; accepted: ",
 		"serve -m srv+cache":       "mcmw: flag -m, --servers: \"srv+cache\" is not of the form srv+_service._proto.host; accepted: ",
@@ -86,7 +86,7 @@ mcmw: flag --procs: "-1" is too small; accepted: 0 to 1024; 0 or auto: chosen at
 `, stderr)
 }
 
-func TestConfigCheckSaysOKAndWarnsOfSlips(t *testing.T) {
+func TestConfigCheckSaysOKAndWarnsOfMisspeltVariables(t *testing.T) {
 	t.Setenv("MCMW_SERVER", "a")
 	code, stdout, stderr := execute(t, "config", "check", "-m", "a")
 	require.Equal(t, exitOK, code)
@@ -149,7 +149,7 @@ func TestTheShellCompletesOptionsAndTheirValues(t *testing.T) {
 	}
 }
 
-func TestThePackageCommentHasEveryCommand(t *testing.T) {
+func TestThePackageCommentListsEveryCommand(t *testing.T) {
 	comment, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	for _, command := range newRootCommand().Commands() {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -11,16 +10,16 @@ import (
 )
 
 func newMigrateCommand() *cobra.Command {
-	command := &cobra.Command{Use: "migrate", Short: "Follow the migration of a pool's keys to another pool"}
+	command := &cobra.Command{Use: "migrate", Short: "Follow migrations of keys between pools"}
 	status := &cobra.Command{
 		Use:   "status URL",
-		Short: "Show how far migrations are",
-		Long: "Show of each migration that the middleware with this admin address is configured with: its phase, how many keys are copied and how long\n" +
-			"the others will take, and what to do next. The exit code is 1 if something is not as it should be.",
+		Short: "Show the progress of migrations",
+		Long: "Show the migrations in the configuration of a running middleware: the phase, how many keys are copied, how long the others\n" +
+			"will take, and what to do next. URL is the middleware's admin address. The exit code is 1 if a migration needs attention.",
 		Example: "  mcmw migrate status http://127.0.0.1:9150\n  mcmw migrate status 127.0.0.1:9150 --json",
 		Args:    cobra.ExactArgs(1),
 	}
-	asJSON := status.Flags().Bool("json", false, "as JSON")
+	asJSON := status.Flags().Bool("json", false, "print JSON")
 	status.RunE = func(cmd *cobra.Command, args []string) error {
 		report, err := admin.Fetch(cmd.Context(), args[0], admin.NoPoints)
 		if err != nil {
@@ -32,21 +31,19 @@ func newMigrateCommand() *cobra.Command {
 	return command
 }
 
-// showMigrations writes what is known of migrations. Its error says which is not as it should be.
+// showMigrations prints migrations. It returns an error that names the first one that needs attention.
 func showMigrations(out io.Writer, migrations []admin.Migration, asJSON bool) error {
-	var wrong error
+	var attention error
 	for _, m := range migrations {
-		if m.Warning && wrong == nil {
-			wrong = fmt.Errorf("the migration from %s to %s is not as it should be", m.From, m.To)
+		if m.Warning && attention == nil {
+			attention = fmt.Errorf("the migration from %s to %s needs attention", m.From, m.To)
 		}
 	}
 	if asJSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(migrations); err != nil {
+		if err := writeJSON(out, migrations); err != nil {
 			return err
 		}
-		return wrong
+		return attention
 	}
 	if len(migrations) == 0 {
 		_, err := fmt.Fprintln(out, "no migrations are configured")
@@ -57,5 +54,5 @@ func showMigrations(out io.Writer, migrations []admin.Migration, asJSON bool) er
 			return err
 		}
 	}
-	return wrong
+	return attention
 }

@@ -19,7 +19,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-func TestTheStatusOfMigrationsIsAskedOfARunningMiddleware(t *testing.T) {
+func TestTheStatusOfMigrationsComesFromARunningMiddleware(t *testing.T) {
 	t.Chdir(t.TempDir())
 	servers := mctest.StartNewMemcacheds(t, 2)
 	at := time.Now().Add(time.Hour).UTC()
@@ -41,7 +41,7 @@ func TestTheStatusAndTheMetricsOfAWarmUpSayWhenThePoolIsWarm(t *testing.T) {
 	servers := mctest.StartNewMemcacheds(t, 2)
 	require.NoError(t, os.WriteFile("mcmw.yaml", fmt.Appendf(nil, "writers: several\nchange-step: 1m\npools:\n  warm: {servers: [%q]}\n  cold: {servers: [%q]}\nroutes: [{default: warm}]\n"+
 		"migrations: [{from: warm, to: cold, start: %s, copy: missed, within: 0.2}]\n", servers[0].Addr(), servers[1].Addr(), time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)), 0o600))
-	// On a busy machine a server may not answer for seconds; what it is not asked for then is not copied.
+	// On a busy machine a server may not answer for seconds; with short timeouts some keys would not be copied.
 	s := start(t, "serve", "-p", "0", "--config", "mcmw.yaml", "--admin", "127.0.0.1:0", "--timeout", "2m", "--connect-timeout", "2m", "--stall-after", "0s")
 	address := awaitEntry(t, s.stderr, "admin server listens").Address
 	c := mctest.MustDial(t, awaitEntry(t, s.stderr, "ready").Listen[0])
@@ -56,7 +56,7 @@ func TestTheStatusAndTheMetricsOfAWarmUpSayWhenThePoolIsWarm(t *testing.T) {
 		require.Equal(t, exitOK, code, stderr)
 		return stdout
 	}
-	says := func(text string) { // it is a second old at most
+	says := func(text string) { // the status is at most a second old
 		t.Helper()
 		last := ""
 		if !assert.Eventually(t, func() bool { last = status(); return regexp.MustCompile(text).MatchString(last) }, mctest.Patience, 20*time.Millisecond) {
@@ -72,7 +72,7 @@ func TestTheStatusAndTheMetricsOfAWarmUpSayWhenThePoolIsWarm(t *testing.T) {
 		return string(text)
 	}
 	direct, probes := mctest.MustDial(t, servers[0].Addr()), 0
-	require.Eventually(t, func() bool { // it counts from its first look on
+	require.Eventually(t, func() bool { // reads count only after the first look at the migration
 		probes++
 		require.Equal(t, "STORED\r\n", direct.MustDo(t, fmt.Sprintf("set probe-%d 0 0 1\r\n1\r\n", probes)))
 		c.MustDo(t, fmt.Sprintf("get probe-%d\r\n", probes))
@@ -95,12 +95,12 @@ func TestTheStatusAndTheMetricsOfAWarmUpSayWhenThePoolIsWarm(t *testing.T) {
 	}
 }
 
-func TestTheStatusOfAServerThatIsFilledSaysWhenItIsWarm(t *testing.T) {
+func TestTheStatusOfAServerThatIsBeingFilledSaysWhenItIsWarm(t *testing.T) {
 	t.Chdir(t.TempDir())
 	servers := mctest.StartNewMemcacheds(t, 2)
 	require.NoError(t, os.WriteFile("mcmw.yaml", fmt.Appendf(nil, "writers: several\nchange-step: 1m\npools:\n  one: {servers: [%q, empty=%s], replicas: all}\nroutes: [{default: one}]\n"+
 		"migrations: [{pool: one, cold: [empty], start: %s, within: 0.2}]\n", servers[0].Addr(), servers[1].Addr(), time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)), 0o600))
-	// On a busy machine a server may not answer for seconds; what it is not asked for then is not copied.
+	// On a busy machine a server may not answer for seconds; with short timeouts some keys would not be copied.
 	s := start(t, "serve", "-p", "0", "--config", "mcmw.yaml", "--admin", "127.0.0.1:0", "--timeout", "2m", "--connect-timeout", "2m", "--stall-after", "0s")
 	address := awaitEntry(t, s.stderr, "admin server listens").Address
 	c, direct := mctest.MustDial(t, awaitEntry(t, s.stderr, "ready").Listen[0]), mctest.MustDial(t, servers[0].Addr())
@@ -128,7 +128,7 @@ $`)
 func TestAMigrationThatIsLateIsAnError(t *testing.T) {
 	var out bytes.Buffer
 	late := []admin.Migration{{Migration: stats.Migration{From: "old", To: "new"}, Text: "old to new: phase copy", Next: "give it more time", Warning: true}}
-	require.EqualError(t, showMigrations(&out, late, false), "the migration from old to new is not as it should be")
+	require.EqualError(t, showMigrations(&out, late, false), "the migration from old to new needs attention")
 	require.Equal(t, "old to new: phase copy\n  next: give it more time\n", out.String())
 	out.Reset()
 	require.NoError(t, showMigrations(&out, nil, false))

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// pingTimeout bounds connecting, and each exchange.
+	// pingTimeout bounds the connect, and then the whole exchange.
 	pingTimeout = 5 * time.Second
-	// pingPause is the time between two attempts.
+	// pingPause is the time between attempts.
 	pingPause = 500 * time.Millisecond
-	// pingExpires is the expiry of the value, seconds, in case it cannot be deleted.
+	// pingExpires is the value's expiry, seconds, in case the value cannot be deleted.
 	pingExpires = 60
 )
 
@@ -42,7 +42,7 @@ func newPingCommand() *cobra.Command {
 	var o pingOptions
 	command := &cobra.Command{
 		Use:   "ping ADDRESS",
-		Short: "Set, get and delete a value on a memcached or a middleware",
+		Short: "Set, get and delete a value through a memcached or a middleware",
 		Long: "Set, get and delete a value at ADDRESS (host:port or unix:/path). The exit code is 0 if every reply was the expected one.\n" +
 			"Use it to test an installation.",
 		Example: "  mcmw ping 127.0.0.1:11311\n  mcmw ping cache:11311 --for 30s --tls-ca ca.crt --auth-file user",
@@ -55,20 +55,20 @@ func newPingCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.DurationVar(&o.patience, "for", 0, "retry until it works, for at most this long")
 	flags.BoolVar(&o.tls, "tls", false, "use TLS")
-	flags.StringVar(&o.files.CA, "tls-ca", "", "file of the trusted certificate authorities (default: those of the system)")
-	flags.StringVar(&o.files.Cert, "tls-cert", "", "file of the client certificate")
-	flags.StringVar(&o.files.Key, "tls-key", "", "file of its private key")
-	flags.StringVar(&o.files.Name, "tls-name", "", "name that the server's certificate must be for (default: the host of ADDRESS)")
-	flags.StringVar(&o.authFile, "auth-file", "", "file with a line user:password to log in with")
+	flags.StringVar(&o.files.CA, "tls-ca", "", "`file` with the trusted certificate authorities (default: those of the system)")
+	flags.StringVar(&o.files.Cert, "tls-cert", "", "`file` with the client certificate")
+	flags.StringVar(&o.files.Key, "tls-key", "", "`file` with the private key of the client certificate")
+	flags.StringVar(&o.files.Name, "tls-name", "", "host `name` that the server's certificate must be valid for (default: the host of ADDRESS)")
+	flags.StringVar(&o.authFile, "auth-file", "", "`file` with one line user:password to authenticate with")
 	command.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return command
 }
 
-// ping repeats the exchange until it works or o.patience is over, and writes the result to w.
+// ping repeats the exchange until it succeeds or o.patience has passed, and writes the result to w.
 func ping(ctx context.Context, address string, o pingOptions, w io.Writer) error {
 	if network, host := backend.Network(address); network == "tcp" {
 		if _, _, err := net.SplitHostPort(host); err != nil {
-			return fmt.Errorf("%q is no address: expected host:port or unix:/path", address)
+			return fmt.Errorf("%q is not an address; expected host:port or unix:/path", address)
 		}
 	}
 	var access backend.Access
@@ -103,7 +103,7 @@ func ping(ctx context.Context, address string, o pingOptions, w io.Writer) error
 	}
 }
 
-// exchange sets, gets and deletes a value over a connection of its own.
+// exchange sets, gets and deletes a value over a new connection.
 func exchange(ctx context.Context, server *backend.Server) error {
 	sock, err := server.Dial(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestPingSetsGetsAndDeletesThroughAServer(t *testing.T) {
 	require.Zero(t, server.Stat("curr_items"))
 }
 
-func TestPingSpeaksTLSAndSaysWhoItIs(t *testing.T) {
+func TestPingUsesTLSAndAuthenticates(t *testing.T) {
 	user := filepath.Join(t.TempDir(), "user")
 	require.NoError(t, os.WriteFile(user, []byte("me:secret\n"), 0o600))
 	ca := mctest.NewCA(t)
@@ -35,7 +35,7 @@ func TestPingSpeaksTLSAndSaysWhoItIs(t *testing.T) {
 	require.Contains(t, stderr, "TLS: failed to verify certificate")
 }
 
-func TestPingTriesAgainForAsLongAsItIsTold(t *testing.T) {
+func TestPingRetriesForTheGivenTime(t *testing.T) {
 	replies := make(chan string, 2)
 	replies <- "SERVER_ERROR not yet\r\n"
 	replies <- "STORED\r\n"
@@ -67,7 +67,7 @@ func TestPingSaysWhatItExpected(t *testing.T) {
 	}{
 		{[]string{script.Addr()}, exitFailed, `unexpected reply to set: "SERVER_ERROR cache1: down"; expected "STORED"`},
 		{[]string{"127.0.0.1:1"}, exitFailed, "connection refused"},
-		{[]string{"127.0.0.1"}, exitFailed, `"127.0.0.1" is no address: expected host:port or unix:/path`},
+		{[]string{"127.0.0.1"}, exitFailed, `"127.0.0.1" is not an address; expected host:port or unix:/path`},
 		{[]string{"127.0.0.1:1", "--tls-ca", "nowhere"}, exitFailed, "nowhere"},
 		{[]string{"127.0.0.1:1", "--auth-file", "nowhere"}, exitFailed, "nowhere"},
 		{[]string{"127.0.0.1:1", "--tls-cert", "a"}, exitFailed, "missing [tls-key]"},

@@ -21,15 +21,15 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// writers is a load of several connections, each with one request at a time, which knows what is the right answer to each.
+// writers is a load over several connections, each with one request at a time, that knows the right answers.
 type writers struct {
 	stop  atomic.Bool
 	done  []atomic.Int64 // rounds, by connection
 	ended sync.WaitGroup
 
 	mu     sync.Mutex // guards everything below
-	errors []string   // answers that are no values, STORED or misses
-	wrong  []string   // values that are not those that were stored
+	errors []string   // answers other than values, STORED and misses
+	wrong  []string   // values other than the last one stored
 }
 
 // startWriters begins a load on addr, which ends with the test.
@@ -50,19 +50,19 @@ func (w *writers) end() {
 	w.ended.Wait()
 }
 
-// failed notes an answer that should not be.
+// failed records an unexpected answer in list.
 func (w *writers) failed(list *[]string, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	*list = append(*list, fmt.Sprintf(format, args...))
 }
 
-// write stores new values under a few keys of its own, again and again, and reads what it has just stored and what it stored
-// before. It is the only one to write them, so a value that is not the last is wrong; a miss is none, for keys move.
+// write repeatedly stores new values under its own keys, and reads the value it has just stored and earlier ones. Nobody else writes
+// these keys, so any value but the last is wrong. A miss is not wrong, because keys move.
 func (w *writers) write(client *mctest.Client, number int) {
 	const keys, several = 50, 6
 	key := func(i int) string { return fmt.Sprintf("key-%d-%d", (number+i)%keys, number) }
-	last := map[string]string{} // by key; without what an error has left unknown
+	last := map[string]string{} // by key; without keys whose value is unknown after an error
 	for i := 0; !w.stop.Load(); i++ {
 		value := strings.Repeat(strconv.Itoa(i), 1+i%7)
 		reply, err := client.Do(fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key(i), len(value), value))
@@ -101,7 +101,7 @@ func (w *writers) write(client *mctest.Client, number int) {
 	}
 }
 
-// proceed waits until every connection has done some more.
+// proceed waits until every connection has done some more rounds.
 func (w *writers) proceed(t *testing.T) {
 	t.Helper()
 	for i := range w.done {
@@ -109,7 +109,7 @@ func (w *writers) proceed(t *testing.T) {
 		if !assert.Eventually(t, func() bool { return w.done[i].Load() >= before+20 }, mctest.Patience, mctest.Tick) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			require.FailNow(t, "a connection does not go on", "%d, errors: %v", i, w.errors)
+			require.FailNow(t, "a connection makes no progress", "%d, errors: %v", i, w.errors)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func awaitLog(t *testing.T, log *output, text string) {
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), text) }, mctest.Patience, mctest.Tick, "no %q in:\n%s", text, log)
 }
 
-func TestServersComeAndGoUnderLoadWithoutAnError(t *testing.T) {
+func TestServersAreAddedAndRemovedUnderLoadWithoutAnError(t *testing.T) {
 	placements := map[string]string{
 		"two of all": "replicas: 2\nsharded: true\n",
 		"per server": "replicas: 1\nsharded: true\npool: per-server\n",
@@ -177,7 +177,7 @@ func TestServersComeAndGoUnderLoadWithoutAnError(t *testing.T) {
 	}
 }
 
-func TestServersOfAPoolComeAndGoUnderLoadWithoutAnError(t *testing.T) {
+func TestServersOfAPoolAreAddedAndRemovedUnderLoadWithoutAnError(t *testing.T) {
 	var addrs []any
 	for _, s := range mctest.StartMemcacheds(t, 4) {
 		addrs = append(addrs, s.Addr())
@@ -206,7 +206,7 @@ func TestServersOfAPoolComeAndGoUnderLoadWithoutAnError(t *testing.T) {
 	require.Empty(t, errors)
 }
 
-func TestAConfigurationThatIsRefusedUnderLoadChangesNothing(t *testing.T) {
+func TestARefusedConfigurationChangesNothingUnderLoad(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
 	write := func(more string) {
@@ -251,7 +251,7 @@ func TestAConfigurationThatIsRefusedUnderLoadChangesNothing(t *testing.T) {
 	require.Empty(t, errors)
 }
 
-func TestFilesOfSecretsThatEverybodyCanReadAreAWarningAtTheStartAndAtAReload(t *testing.T) {
+func TestAFileOfSecretsThatEverybodyCanReadIsAWarningAtStartAndAtReload(t *testing.T) {
 	users := filepath.Join(t.TempDir(), "users")
 	require.NoError(t, os.WriteFile(users, []byte("a:b\n"), 0o600))
 	require.NoError(t, os.Chmod(users, 0o604))
@@ -264,7 +264,7 @@ func TestFilesOfSecretsThatEverybodyCanReadAreAWarningAtTheStartAndAtAReload(t *
 	awaitLog(t, p.stderr, users+" holds secrets and has mode 0644")
 }
 
-// body returns what a GET of url answers.
+// body returns the body of the answer to a GET of url.
 func body(t *testing.T, url string) string {
 	t.Helper()
 	client := &http.Client{Timeout: mctest.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -276,11 +276,11 @@ func body(t *testing.T, url string) string {
 	return string(text)
 }
 
-// statefulSet is memcached servers under the names of a StatefulSet's pods, all with the same port, and their name server.
+// statefulSet is a set of memcached servers under the names of a StatefulSet's pods, all with the same port, and their DNS server.
 type statefulSet struct {
 	*mctest.DNS
 	port int
-	pods []*mctest.Server // by number; nil is no such pod
+	pods []*mctest.Server // by number
 }
 
 const (
@@ -290,13 +290,13 @@ const (
 
 func (s *statefulSet) host(pod int) string { return fmt.Sprintf("memcached-%d.%s", pod, setDomain) }
 
-// name returns what a pod's server is called.
+// name returns the name of a pod's server.
 func (s *statefulSet) name(pod int) string { return fmt.Sprintf("memcached-%d:%d", pod, s.port) }
 
-// setAddresses is how many addresses there are for the pods of a set.
+// setAddresses is the number of addresses for the pods of a set.
 const setAddresses = 10
 
-// setAddress returns address number i of those for pods. Other processes that run this test have others.
+// setAddress returns address i for pods. Other processes that run this test use other addresses.
 func setAddress(i int) string {
 	pid := os.Getpid()
 	return fmt.Sprintf("127.%d.%d.%d", 64+pid%64, pid/64%256, 1+i)
@@ -338,7 +338,7 @@ func startSet(t *testing.T, n int) *statefulSet {
 	return s
 }
 
-// start starts a pod at an address; the name server knows it at once, and its record from the next publish on.
+// start starts a pod at an address. The DNS server has its address at once, and its SRV record after the next publish.
 func (s *statefulSet) start(t *testing.T, pod int, address string) {
 	t.Helper()
 	server := mctest.StartMemcached(t, "-l", address, "-p", strconv.Itoa(s.port))
@@ -346,7 +346,7 @@ func (s *statefulSet) start(t *testing.T, pod int, address string) {
 	s.SetAddrs(s.host(pod), address)
 }
 
-// publish gives the service the records of the pods with these numbers, without any of all.
+// publish gives the service the SRV records of the pods with these numbers; without numbers, of all pods.
 func (s *statefulSet) publish(pods ...int) {
 	if len(pods) == 0 {
 		for i := range s.pods {
@@ -371,7 +371,7 @@ func (s *statefulSet) serve(t *testing.T, args ...string) (p *process, address s
 	return p, awaitEntry(t, p.stderr, "ready").Listen[0]
 }
 
-func TestAPodThatMovesCostsOnlyTheRequestsItHas(t *testing.T) {
+func TestAPodThatMovesLosesOnlyItsOwnRequests(t *testing.T) {
 	for name, args := range map[string][]string{
 		"replicated": nil,
 		"sharded":    {"--replicas", "1", "--sharded"},
@@ -387,7 +387,7 @@ func TestAPodThatMovesCostsOnlyTheRequestsItHas(t *testing.T) {
 			s.start(t, 1, setAddress(7))
 			awaitLog(t, p.stderr, fmt.Sprintf(`"moved":["%s: %s -> %s"]`, s.name(1), old.Addr(), s.pods[1].Addr()))
 			w.proceed(t)
-			old.Stop() // nobody talks to it any more
+			old.Stop() // mcmw no longer uses it
 			w.proceed(t)
 			stored := s.pods[1].Stat("cmd_set")
 			require.Eventually(t, func() bool { return s.pods[1].Stat("cmd_set") > stored }, mctest.Patience, mctest.Tick, "the new address is in use")
@@ -395,14 +395,14 @@ func TestAPodThatMovesCostsOnlyTheRequestsItHas(t *testing.T) {
 			errors, wrong := w.results(t)
 			require.Empty(t, wrong)
 			for _, e := range errors {
-				require.Contains(t, e, s.name(1), "only what was with the pod that moved may fail")
+				require.Contains(t, e, s.name(1), "only requests to the pod that moved may fail")
 			}
-			require.LessOrEqual(t, len(errors), len(w.done), "one request of each connection at most")
+			require.LessOrEqual(t, len(errors), len(w.done), "at most one request of each connection")
 		})
 	}
 }
 
-func TestWithoutADNSNothingChanges(t *testing.T) {
+func TestNothingChangesWhileDNSFails(t *testing.T) {
 	s := startSet(t, 3)
 	p, address := s.serve(t, "--replicas", "1", "--sharded")
 	w := startWriters(t, address)
@@ -438,7 +438,7 @@ func TestAStatefulSetGrowsAndShrinksUnderLoad(t *testing.T) {
 	require.Empty(t, errors)
 }
 
-func TestServeWaitsForNamesAndSaysSo(t *testing.T) {
+func TestServeWaitsForNamesOfServersAndSaysSo(t *testing.T) {
 	s := startSet(t, 1)
 	s.Fail("")
 	p := startProcess(t, "serve", "-p", "0", "--admin", "127.0.0.1:0", "--resolver", s.Addr(), "-m", "srv+"+setService+".")
@@ -454,7 +454,7 @@ func TestServeWaitsForNamesAndSaysSo(t *testing.T) {
 	require.Contains(t, body(t, admin+"/metrics"), "mcmw_server_lookups_total{result=\"ok\"}")
 }
 
-func TestTheStartTakesANewAddressOfAServerItWaitsFor(t *testing.T) {
+func TestMcmwUsesTheNewAddressOfAServerThatItWaitsForAtTheStart(t *testing.T) {
 	s := startSet(t, 2)
 	s.pods[1].Stop()
 	p := startProcess(t, "serve", "-p", "0", "--admin", "off", "--ready", "all", "--resolver", s.Addr(), "--resolve-interval", "100ms", "-m", "srv+"+setService+".")
@@ -463,7 +463,7 @@ func TestTheStartTakesANewAddressOfAServerItWaitsFor(t *testing.T) {
 	awaitEntry(t, p.stderr, "ready")
 }
 
-func TestASignalWhileNamesAreAwaitedEnds(t *testing.T) {
+func TestASignalEndsTheWaitForNames(t *testing.T) {
 	p := startProcess(t, "serve", "-p", "0", "--admin", "127.0.0.1:0", "--resolver", mctest.StartDNS(t).Addr(), "-m", "dns+nowhere.test.")
 	awaitLog(t, p.stderr, "waiting for the names of servers")
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))

@@ -18,20 +18,20 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// dropRights makes the test binary give up what root has, make every file system read-only, and start again as mcmw.
+// dropRights makes the test binary give up root's rights, make every file system read-only, and execute itself again as mcmw.
 const dropRights = "TEST_DROPS_RIGHTS"
 
 const (
-	// nobody is who mcmw runs as then.
+	// nobody is the user and group that mcmw then runs as.
 	nobody = 65534
-	// exitUnable says that the machine does not let the test take the rights away.
+	// exitUnable says that this machine does not allow the test to drop the rights.
 	exitUnable = 77
 )
 
-// withoutRights becomes nobody in a mount namespace, its own already, in which nothing can be written.
+// withoutRights makes the process the user nobody, in its own mount namespace, in which it makes everything read-only.
 func withoutRights() error {
 	runtime.LockOSThread()
-	binary, err := os.Open("/proc/self/exe") // nobody may not look into the directory it is in
+	binary, err := os.Open("/proc/self/exe") // nobody cannot read the directory of the binary
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func withoutRights() error {
 		return fmt.Errorf("make mounts read-only: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(os.TempDir(), "mcmw-rights"), nil, 0o600); !errors.Is(err, unix.EROFS) {
-		return fmt.Errorf("a file could be written, or not for the reason meant: %w", err)
+		return fmt.Errorf("expected a read-only file system: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
@@ -79,7 +79,7 @@ func rights(t *testing.T, pid int, name string) []string {
 
 func TestServeNeedsNoRightsAndWritesNoFile(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("taking the rights of root away needs root")
+		t.Skip("dropping root's rights needs root")
 	}
 	server := mctest.StartMemcached(t)
 	ca := mctest.NewCA(t)

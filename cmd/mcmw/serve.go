@@ -29,11 +29,11 @@ func newServeCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve [flags] [-m server server...]",
 		Short: "Serve memcached clients",
-		Long: "Serve memcached clients until SIGTERM or SIGINT, then finish what is in flight and exit. A second signal exits at once.\n" +
-			"SIGHUP, or a change of the configuration file, reloads the configuration without dropping clients.\n\n" +
-			"Every flag can also be set by an environment variable (--max-value: MCMW_MAX_VALUE) or in the file --config\n" +
-			"(max-value: 1m). Flags override the environment, which overrides the file. `mcmw config print --show-origin` shows\n" +
-			"the values in force and where they come from.",
+		Long: "Serve memcached clients until SIGTERM or SIGINT, then finish the requests in flight and exit. A second signal exits at once.\n" +
+			"On SIGHUP, or when the configuration file changes, the configuration is reloaded without dropping clients.\n\n" +
+			"Every flag can also be set by an environment variable (MCMW_MAX_VALUE for --max-value) or in the file named by --config\n" +
+			"(max-value: 1m). Flags override the environment, which overrides the file. `mcmw config print --show-origin` shows all\n" +
+			"values and where they come from.",
 		Example: "  mcmw serve --servers cache1:11211,cache2:11211 --replicas 1\n" +
 			"  mcmw serve -l 127.0.0.1 -p 11311 -t 64 -s true -m 127.0.0.1:11211 127.0.0.1:11212\n" +
 			"  mcmw serve --config mcmw.yaml",
@@ -59,9 +59,9 @@ func newServeCommand() *cobra.Command {
 	return command
 }
 
-// procs returns how many processors to use: as configured; else GOMAXPROCS; else half of those available.
-// Nearly all of a request's time is in the kernel, and a scheduler with more processors than work spends its time on
-// waking them: on a machine shared with servers and clients, half of the processors serve as many requests with less.
+// procs returns the number of processors to use: as configured, else GOMAXPROCS, else half of those available.
+// Nearly all of a request's time is in the kernel, and a scheduler with more processors than work spends its time waking them up: on
+// a machine shared with servers and clients, half of the processors serve as many requests with less work.
 func procs(asked, available int, inEnvironment bool) int {
 	switch {
 	case asked > 0:
@@ -72,8 +72,8 @@ func procs(asked, available int, inEnvironment bool) int {
 	return (available + 1) / 2
 }
 
-// serve runs the middleware that k has the configuration of until ctx is done and it has drained. The admin server starts
-// first and ends last: it reports why clients are not served yet, or not any more.
+// serve runs the middleware with k's configuration until ctx is done and the middleware has drained. The admin server starts first and
+// ends last: it reports why clients are not served yet, or no longer.
 func serve(ctx context.Context, k *control.Control) error {
 	for _, warning := range k.Config().Warnings {
 		k.Log.Warn(warning)
@@ -119,8 +119,8 @@ func serve(ctx context.Context, k *control.Control) error {
 	return err
 }
 
-// findServers waits until k knows its servers; found is false if ctx ends before. When there are names to look up the admin
-// server's address answers meanwhile; its listener is returned.
+// findServers waits until k knows its servers; found is false if ctx ends first. If there are names to look up, a server at the admin
+// address answers meanwhile, and its listener is returned.
 func findServers(ctx context.Context, k *control.Control) (l net.Listener, found bool, err error) {
 	if k.Config().Admin == "" || !k.Config().AllLookups().Any() {
 		return nil, k.AwaitServers(ctx), nil
@@ -138,7 +138,7 @@ func findServers(ctx context.Context, k *control.Control) (l net.Listener, found
 	return l, true, nil
 }
 
-// startAdmin starts the admin server. The function it returns stops it and waits for its end.
+// startAdmin starts the admin server. stop stops it and waits for its end.
 func startAdmin(o admin.Options) (stop func(), err error) {
 	server := admin.New(o)
 	if err := server.Listen(); err != nil {
@@ -152,7 +152,7 @@ func startAdmin(o admin.Options) (stop func(), err error) {
 	go func() {
 		defer close(done)
 		if err := server.Serve(ctx); err != nil {
-			o.Log.Error("the admin server has ended; clients are served on", "error", err)
+			o.Log.Error("the admin server has ended; clients are still served", "error", err)
 		}
 	}()
 	return func() {
@@ -161,7 +161,7 @@ func startAdmin(o admin.Options) (stop func(), err error) {
 	}, nil
 }
 
-// logReady logs the addresses and servers.
+// logReady logs that clients are served, with the addresses and servers.
 func logReady(k *control.Control, m *middleware.Middleware) {
 	var listen, servers []string
 	for _, a := range m.Addrs() {
@@ -184,7 +184,7 @@ func logReady(k *control.Control, m *middleware.Middleware) {
 		"replicas", cmp.Or(o.Placement.Replicas, len(o.Servers)), "sharded", o.Sharded, "version", build.Version)
 }
 
-// logEnd writes the last statistics.
+// logEnd logs the final statistics.
 func logEnd(s *stats.Snapshot, log *slog.Logger) {
 	all := s.All()
 	log.Info("stopped", "requests", s.Total(), "connections", s.Opened, "keys", s.Keys, "misses", s.Misses,

@@ -65,7 +65,7 @@ func (s *started) exitCode(t *testing.T) int {
 	}
 }
 
-func TestServeServesWithTheReportsShortForm(t *testing.T) {
+func TestServeWorksWithTheShortFlagsOfTheReports(t *testing.T) {
 	a, b := mctest.StartMemcached(t), mctest.StartMemcached(t)
 	s := start(t, "serve", "-l", "127.0.0.1", "-p", "0", "-t", "64", "-s", "true", "-m", a.Addr(), b.Addr(), "--admin", "off")
 	ready := awaitEntry(t, s.stderr, "ready")
@@ -145,7 +145,7 @@ func status(t *testing.T, url string) int {
 	return response.StatusCode
 }
 
-// process is mcmw as a process of its own, which can be sent signals.
+// process is mcmw as a separate process, which can be sent signals.
 type process struct {
 	*exec.Cmd
 	stderr *output
@@ -167,7 +167,7 @@ func prepareProcess(args ...string) *process {
 	return p
 }
 
-// await waits for the process, and kills it at the end of the test.
+// await waits for the process in the background, and kills it at the end of the test.
 func (p *process) await(t *testing.T) {
 	t.Helper()
 	waited := make(chan struct{})
@@ -192,8 +192,8 @@ func (p *process) exit(t *testing.T) error {
 	}
 }
 
-// withRequestInFlight starts mcmw with a server that holds its answer back, and sends a request: asked tells when the
-// server has it, and the server answers when the test sends to answer.
+// withRequestInFlight starts mcmw in front of a server that delays its answer, and sends a request. It returns when the server has the
+// request; the server answers when the test sends to answer.
 func withRequestInFlight(t *testing.T) (p *process, client *mctest.Client, answer chan<- struct{}) {
 	t.Helper()
 	asked, answering := make(chan struct{}, 1), make(chan struct{}, 1)
@@ -269,7 +269,7 @@ func TestTheLogIsTextOnATerminalAndJSONElsewhere(t *testing.T) {
 	}
 }
 
-func TestTheLogHasNothingBelowItsLevel(t *testing.T) {
+func TestTheLogHasNoMessagesBelowItsLevel(t *testing.T) {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
 		var log output
 		logger, _ := newLogger(&log, &config.Config{LogLevel: level})

@@ -20,8 +20,8 @@ func newTap(c *config.Config) *stats.Tap {
 	return stats.NewTap(c.Sample, c.Slow, c.LogKeys)
 }
 
-// startLogs starts the statistics log and the request log that c configures. The function it returns ends them: it writes
-// what is still to be written. tap is nil if there is no request log.
+// startLogs starts the statistics log and the request log that c configures. stop writes what is pending and ends them. tap is nil
+// if there is no request log.
 func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Logger) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var files []*os.File
@@ -31,12 +31,12 @@ func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Lo
 		writers.Wait()
 		for _, f := range files {
 			if err := f.Close(); err != nil {
-				log.Error("a log file could not be closed", "file", f.Name(), "error", err)
+				log.Error("cannot close a log file", "file", f.Name(), "error", err)
 			}
 		}
 	}
 	open := func(path string) (*os.File, error) {
-		// --log-keys writes keys, which other users of the machine must not read.
+		// With --log-keys the file has keys, which other users of the machine must not read.
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
 		if err == nil {
 			files = append(files, f)
@@ -46,7 +46,7 @@ func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Lo
 	start := func(what string, run func(context.Context) error) {
 		writers.Go(func() {
 			if err := run(ctx); err != nil {
-				log.Error("the "+what+" has ended; clients are served on", "error", err)
+				log.Error("the "+what+" has ended; clients are still served", "error", err)
 			}
 		})
 	}

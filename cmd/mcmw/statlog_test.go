@@ -67,7 +67,7 @@ func TestServeWritesTheStatisticsAndRequestLogsToTheirEnd(t *testing.T) {
 	}
 }
 
-func TestSlowRequestsGoToTheLogWhereNoFileIsGiven(t *testing.T) {
+func TestSlowRequestsGoToTheLogIfNoFileIsGiven(t *testing.T) {
 	s := start(t, "serve", "-p", "0", "-m", mctest.StartMemcached(t).Addr(), "--admin", "off", "--slow", "1us")
 	client := mctest.MustDial(t, awaitEntry(t, s.stderr, "ready").Listen[0])
 	client.MustDo(t, "get key\r\n")

@@ -14,7 +14,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-func TestElsewhereThanOnATerminalTopWritesALineForEverySecond(t *testing.T) {
+func TestWithoutATerminalTopWritesALineEverySecond(t *testing.T) {
 	s := start(t, "serve", "-p", "0", "-m", mctest.StartMemcached(t).Addr(), "--admin", "127.0.0.1:0")
 	awaitEntry(t, s.stderr, "ready")
 	code, stdout, stderr := execute(t, "top", awaitEntry(t, s.stderr, "admin server listens").Address, "-n", "2")
@@ -22,7 +22,7 @@ func TestElsewhereThanOnATerminalTopWritesALineForEverySecond(t *testing.T) {
 	require.Regexp(t, `^(\d\d:\d\d:\d\d: 0 requests/s, mean –, .* 0\.0 of \d+ workers busy, 0 failed/s\n){2}$`, stdout)
 }
 
-func TestTopRefusesWhatIsNoAddress(t *testing.T) {
+func TestTopRefusesAnInvalidAddress(t *testing.T) {
 	for _, address := range []string{"http://", "ftp://127.0.0.1", "http://[::1", "http:// "} {
 		code, _, stderr := execute(t, "top", address)
 		require.Equal(t, exitFailed, code, address)
@@ -30,7 +30,7 @@ func TestTopRefusesWhatIsNoAddress(t *testing.T) {
 	}
 }
 
-// openTerminal returns both ends of a new terminal: what a person sees and types, and what a program has.
+// openTerminal returns both ends of a new terminal: person, who types and reads, and program.
 func openTerminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -46,7 +46,7 @@ func openTerminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-func TestTopGivesTheTerminalBackAsItWas(t *testing.T) {
+func TestTopRestoresTheTerminal(t *testing.T) {
 	s := start(t, "serve", "-p", "0", "-m", mctest.StartMemcached(t).Addr(), "--admin", "127.0.0.1:0")
 	address := awaitEntry(t, s.stderr, "admin server listens").Address
 	for name, end := range map[string]func(t *testing.T, person *os.File, p *os.Process){

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// findServersFor bounds how long the names of the servers are looked up.
-	findServersFor = 10 * time.Second
-	// verifyReport is the time between two lines of progress, verifyRefresh that between two states of the line on a terminal.
+	// lookUpTimeout bounds the lookup of the names of the servers.
+	lookUpTimeout = 10 * time.Second
+	// verifyReport is the time between two lines of progress, verifyRefresh the time between two updates of the line on a terminal.
 	verifyReport  = 10 * time.Second
 	verifyRefresh = 200 * time.Millisecond
 )
@@ -34,14 +34,14 @@ func newVerifyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify-replicas [flags] [-m server server...]",
 		Short: "Compare the replicas of all keys on the servers now",
-		Long: "Compare the copies of every key on the servers that `mcmw serve` would use with this configuration, and list the keys that\n" +
-			"differ in value or flags: by a hash, or with --log-keys by name. A copy that is missing is no difference. Nothing is changed;\n" +
-			"clients may go on writing. Copies that were written with the same version are taken to be equal, unless --values is given.\n\n" +
+		Long: "Compare the copies of every key on the servers that `mcmw serve` would use with this configuration. List the keys whose values\n" +
+			"or flags differ, as hashes or, with --log-keys, by name. A missing copy is not a difference. Nothing is changed, and clients\n" +
+			"can continue to write. Copies with the same version are assumed to be equal, unless --values is given.\n\n" +
 			"The exit code is 0 if all copies agree, and 1 if some differ or a server could not be compared.",
 		Example: "  mcmw verify-replicas --config mcmw.yaml\n" +
 			"  mcmw verify-replicas --servers cache1,cache2,cache3 --replicas 2 --values --sweep-rate 100000",
 	}
-	values := command.Flags().Bool("values", false, "compare the values of all keys, also where versions are equal")
+	values := command.Flags().Bool("values", false, "compare the values of all keys, even if their versions are equal")
 	most := command.Flags().Int("list", 20, "maximum `number` of differing keys to list")
 	flags := addOptions(command)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
@@ -60,9 +60,9 @@ func newVerifyCommand() *cobra.Command {
 	return command
 }
 
-// lookUp returns the servers of c.
+// lookUp returns the servers of c after looking up their names.
 func lookUp(ctx context.Context, c *config.Config) ([]route.Server, error) {
-	ctx, cancel := context.WithTimeout(ctx, findServersFor)
+	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
 	servers, err := discover.NewFinder(discover.Options{Counts: new(stats.Control), Log: slog.New(slog.DiscardHandler)}).Find(ctx, c.AllLookups())
 	if err == nil {
@@ -71,16 +71,16 @@ func lookUp(ctx context.Context, c *config.Config) ([]route.Server, error) {
 	return servers, err
 }
 
-// verification is what a comparison shows.
+// verification shows a comparison of the replicas.
 type verification struct {
 	out      io.Writer // the result
 	progress io.Writer
-	most     int  // keys that are listed
-	keys     bool // by name
+	most     int  // the maximum number of keys to list
+	keys     bool // list keys by name
 
 	listed int
-	shown  time.Time // the last line of progress
-	line   bool      // one stands on the terminal
+	shown  time.Time // when progress was last shown
+	line   bool      // a line of progress is on the terminal
 }
 
 func (v *verification) run(ctx context.Context, o middleware.Options, values bool) error {
@@ -93,16 +93,16 @@ func (v *verification) run(ctx context.Context, o middleware.Options, values boo
 	p, err := middleware.Verify(ctx, o, middleware.Verification{Values: values, Found: v.found, Progress: v.report})
 	v.clear()
 	if err != nil {
-		return fmt.Errorf("the replicas could not all be compared: %w", err)
+		return fmt.Errorf("not all replicas could be compared: %w", err)
 	}
 	if p.Differ > 0 {
-		return fmt.Errorf("%s differing, of %s on %s compared in %s", count(p.Differ, "key"), count(p.Keys, "copy"), count(uint64(p.Of), "server"), spell.Time(float64(time.Since(begin))))
+		return fmt.Errorf("%s with differing copies; compared %s on %s in %s", count(p.Differ, "key"), count(p.Keys, "copy"), count(uint64(p.Of), "server"), spell.Time(float64(time.Since(begin))))
 	}
 	_, err = fmt.Fprintf(v.out, "all replicas agree: %s on %s, compared in %s\n", count(p.Keys, "copy"), count(uint64(p.Of), "server"), spell.Time(float64(time.Since(begin))))
 	return err
 }
 
-// count returns n things.
+// count returns n with the singular or plural of thing.
 func count(n uint64, thing string) string {
 	switch {
 	case n == 1:
@@ -140,7 +140,7 @@ func (v *verification) found(d sweep.Difference) error {
 	return err
 }
 
-// report shows how far the comparison is: on a terminal in one line, else from time to time.
+// report shows the progress of the comparison: on a terminal in one line that is updated, otherwise as a line from time to time.
 func (v *verification) report(p sweep.Progress) {
 	pause, onTerminal := verifyReport, terminal.Is(v.progress)
 	if onTerminal {
@@ -163,7 +163,7 @@ func (v *verification) report(p sweep.Progress) {
 	v.line = true
 }
 
-// clear takes the line of progress off the terminal.
+// clear removes the line of progress from the terminal.
 func (v *verification) clear() {
 	if v.line {
 		fmt.Fprint(v.progress, "\r\x1b[K")

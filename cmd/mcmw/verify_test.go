@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-func TestVerifyingTheReplicasSaysWhetherTheyAgree(t *testing.T) {
+func TestVerifyReplicasSaysWhetherTheyAgree(t *testing.T) {
 	servers := mctest.StartNewMemcacheds(t, 2)
 	set := func(s int, key, value string, version int) {
 		require.Equal(t, "HD\r\n", mctest.MustDial(t, servers[s].Addr()).MustDo(t, fmt.Sprintf("ms %s %d E%d\r\n%s\r\n", key, len(value), 1<<62+version, value)))
@@ -35,7 +35,7 @@ func TestVerifyingTheReplicasSaysWhetherTheyAgree(t *testing.T) {
 	code, stdout, stderr = verify("--list 2")
 	require.Equal(t, exitFailed, code)
 	require.Regexp(t, `^(sha256 [0-9a-f]{16} differs: 127.0.0.1:\d+ A, 127.0.0.1:\d+ B\n){2}$`, stdout)
-	require.Regexp(t, `^mcmw: 3 keys differing, of 11 copies on 2 servers compared in .*s\n$`, stderr)
+	require.Regexp(t, `^mcmw: 3 keys with differing copies; compared 11 copies on 2 servers in .*s\n$`, stderr)
 	code, stdout, _ = verify("--log-keys --values")
 	require.Equal(t, exitFailed, code)
 	require.Equal(t, 4, strings.Count(stdout, "differs"))
@@ -44,10 +44,10 @@ func TestVerifyingTheReplicasSaysWhetherTheyAgree(t *testing.T) {
 	servers[1].Stop()
 	code, _, stderr = verify("")
 	require.Equal(t, exitFailed, code)
-	require.Regexp(t, "^mcmw: the replicas could not all be compared: "+servers[1].Addr()+": connection refused\n$", stderr)
+	require.Regexp(t, "^mcmw: not all replicas could be compared: "+servers[1].Addr()+": connection refused\n$", stderr)
 }
 
-func TestVerifyingWhatCantBeComparedSaysSo(t *testing.T) {
+func TestVerifyReplicasSaysWhatItCannotCompare(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 2, "-o", "no_lru_crawler")
 	code, stdout, stderr := execute(t, "verify-replicas", "--servers", servers[0].Addr()+","+servers[1].Addr(), "--replicas", "1")
 	require.Equal(t, exitOK, code, stderr)
@@ -57,7 +57,7 @@ func TestVerifyingWhatCantBeComparedSaysSo(t *testing.T) {
 	require.Contains(t, stderr, "memcached with the LRU crawler")
 }
 
-func TestVerifyingTakesTheOptionsOfServe(t *testing.T) {
+func TestVerifyReplicasAcceptsTheOptionsOfServe(t *testing.T) {
 	for flags, want := range map[string]string{
 		"":                      "servers",
 		"-m a --sweep-rate 0":   "flag --sweep-rate",

@@ -79,7 +79,7 @@ func TestAWarmUpOfServersOfAPoolIsReadPrintedAndShownInChanges(t *testing.T) {
 		"{pool: one, cold: a, copy: missed, " + start: "the mapping has copy together with pool, cold or zone",
 		"{pool: one, cold: [], " + start:              "the mapping has a cold without a server",
 		"{pool: one, cold: [[a]], " + start:           "the mapping has a cold that is not a list of names of servers",
-		"{pool: one, cold: x, " + start:               `pool "one" has no server "x", or it is given twice; accepted: names of ["a" "b" "c"]`,
+		"{pool: one, cold: x, " + start:               `pool "one" has no server "x", or the name is given twice; accepted: some of ["a" "b" "c"], each once`,
 		"{pool: one, cold: [a, a], " + start:          `pool "one" has no server "a", or it is given twice`,
 		"{pool: one, zone: y, " + start:               `no server of pool "one" is in zone "y"`,
 		"{pool: two, cold: a, " + start:               `the pool "two" is unknown`,
@@ -95,9 +95,9 @@ func TestInvalidMigrationsAreRefusedWithTheirLine(t *testing.T) {
 	const times = "start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}"
 	for entries, message := range map[string]string{
 		"{from: old, to: x, " + times:     `mcmw.yaml:9: migrations: the pool "x" is unknown; accepted: two of ["old" "new" "third"]`,
-		"{from: old, to: old, " + times:   `mcmw.yaml:9: migrations: from and to are pool "old"`,
+		"{from: old, to: old, " + times:   `mcmw.yaml:9: migrations: from and to are both pool "old"`,
 		"{from: old, to: third, " + times: `mcmw.yaml:9: migrations: pool "third" has writers one; accepted: several`,
-		"{from: old, to: new, start: 2026-12-01T10:00:00Z, end: 2026-12-01T10:04:00Z}": `mcmw.yaml:9: migrations: it lasts from 2026-12-01T10:00:00Z to 2026-12-01T10:04:00Z; accepted: an end at least 5m0s behind the start`,
+		"{from: old, to: new, start: 2026-12-01T10:00:00Z, end: 2026-12-01T10:04:00Z}": `mcmw.yaml:9: migrations: it lasts from 2026-12-01T10:00:00Z to 2026-12-01T10:04:00Z; accepted: an end at least 5m0s after the start`,
 		"{from: old, to: new, start: soon, end: 2026-12-01T10:05:00Z}":                 `mcmw.yaml:9: migrations: the mapping has the start "soon", which is not a time`,
 		"{from: old, to: new, start: 2026-12-01T10:05:00Z}":                            `mcmw.yaml:9: migrations: the mapping has no key "end"; accepted: entries`,
 		"{from: old, too: new, " + times:                                               `mcmw.yaml:9: migrations: the mapping has the unknown key "too"`,
@@ -106,12 +106,12 @@ func TestInvalidMigrationsAreRefusedWithTheirLine(t *testing.T) {
 		"{from: old, to: new, within: 0.1, " + times:                                   `mcmw.yaml:9: migrations: the mapping has within, which belongs to copy: missed`,
 		"{from: old, to: new, copy: missed, within: 2, " + times:                       `mcmw.yaml:9: migrations: within is 2; accepted: from 0 to less than 1`,
 		"{from: old, to: new, copy: missed, within: x, " + times:                       `mcmw.yaml:9: migrations: the mapping has the within "x", which is not a number`,
-		"{from: old, to: old, copy: missed, " + times:                                  `mcmw.yaml:9: migrations: from and to are pool "old"`,
+		"{from: old, to: old, copy: missed, " + times:                                  `mcmw.yaml:9: migrations: from and to are both pool "old"`,
 		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z}\n  - {from: new, to: old, start: 2027-12-01T10:00:00Z, end: 2027-12-02T10:00:00Z}":                             `mcmw.yaml:10: migrations: it overlaps with the migration from pool "old" to pool "new", which has no end`,
 		"{from: old, to: new, back: 2026-12-01T15:00:00Z, " + times:                                                                                                                     `mcmw.yaml:9: migrations: the mapping has back, which belongs to copy: missed`,
-		"{from: old, to: new, copy: missed, back: 2026-12-01T15:00:00Z, " + times:                                                                                                       `mcmw.yaml:9: migrations: it goes back at 2026-12-01T15:00:00Z; accepted: a warm-up (copy: missed) without an end`,
-		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z, back: 2026-12-01T10:03:59Z}":                                                                                   `mcmw.yaml:9: migrations: it goes back at 2026-12-01T10:03:59Z; accepted: at least 4 change-steps of 1m0s behind the start`,
-		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z, back: 2026-12-01T11:00:00Z}\n  - {from: old, to: new, start: 2027-12-01T10:00:00Z, end: 2027-12-02T10:00:00Z}": `mcmw.yaml:10: migrations: it is beside the migration from pool "old" to pool "new", one of which goes back`,
+		"{from: old, to: new, copy: missed, back: 2026-12-01T15:00:00Z, " + times:                                                                                                       `mcmw.yaml:9: migrations: back is 2026-12-01T15:00:00Z; accepted: only in a warm-up (copy: missed) without an end`,
+		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z, back: 2026-12-01T10:03:59Z}":                                                                                   `mcmw.yaml:9: migrations: back is 2026-12-01T10:03:59Z; accepted: at least 4 change-steps of 1m0s after the start`,
+		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z, back: 2026-12-01T11:00:00Z}\n  - {from: old, to: new, start: 2027-12-01T10:00:00Z, end: 2027-12-02T10:00:00Z}": `mcmw.yaml:10: migrations: it shares a pool with the migration from pool "old" to pool "new", and one of them goes back`,
 		"old": `mcmw.yaml:9: migrations: "old" is not a migration; accepted: entries`,
 	} {
 		lines := refused(t, sources{yaml: migrating + "  - " + entries + "\n"})

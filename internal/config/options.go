@@ -260,7 +260,7 @@ var Options = []*Option{
 	},
 	{
 		Name: "remove-after", Default: strconv.Itoa(discover.DefaultRemoveAfter), Group: groupServers,
-		kind: count{field: func(c *Config) *int { return &c.RemoveAfter }, min: 1, max: 1_000_000, unit: "answers"},
+		kind: count{field: func(c *Config) *int { return &c.RemoveAfter }, min: 1, max: 1_000_000, unit: "lookups"},
 		Help: "number of consecutive lookups that must not find a server before it is removed",
 	},
 	{

@@ -238,12 +238,12 @@ func TestARouteSendsReadsOnlyToAPoolThatSharesNothingElseWithItsOwn(t *testing.T
 		`routes: prefix "s:": reads go to pool b and see only what is written there, not what is written to pool a`, "routes: default: reads go to pool d and see only what is written there, not what is written to pool a",
 	}, c.Notes())
 	for _, r := range []struct{ a, b, byDefault, more, message string }{
-		{", gutter: b", "", "", "", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and one of this and pool "a" is the gutter of the other, or both have the same; accepted: gutters of their own`},
+		{", gutter: b", "", "", "", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", but that pool and pool "a" share a gutter, or one is the gutter of the other; give each a gutter of its own`},
 		{"", ", gutter: a", "", "", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and one of`},
 		{", gutter: c", ", gutter: c", "", "", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and one of`},
 		{", gutter: c", "", ", reads: c", "", `mcmw.yaml:4: routes: the default pool's reads go to pool "c", and one of this and pool "a"`},
-		{"", "", "", "migrations:\n- {from: b, to: d, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and the keys of pool "b" migrate; accepted: one of both`},
-		{"", "", "", "migrations:\n- {from: d, to: a, start: 2026-12-01T10:00:00Z, copy: missed}\n", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and the keys of pool "a" migrate; accepted: one of both`},
+		{"", "", "", "migrations:\n- {from: b, to: d, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and the keys of pool "b" migrate; accepted: only one of these`},
+		{"", "", "", "migrations:\n- {from: d, to: a, start: 2026-12-01T10:00:00Z, copy: missed}\n", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and the keys of pool "a" migrate; accepted: only one of these`},
 		{"", "", "", "shadows:\n- {of: a, to: b, share: 1}\n", `mcmw.yaml:6: shadows: pool "b" has a route`},
 	} {
 		require.Contains(t, strings.Join(refused(t, sources{yaml: fmt.Sprintf(pools, r.a, r.b, r.byDefault) + r.more}), "\n"), r.message)
@@ -266,12 +266,12 @@ func TestARouteStripsItsPrefixOnlyIfThePoolHasNoOtherKeys(t *testing.T) {
 	for _, r := range []struct{ gutter, strip, more, message string }{
 		{"", "maybe", "", `mcmw.yaml:3: routes: the mapping has the strip "maybe"`},
 		{"", "true", "- {prefix: q, pool: a}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, but pool "a" also has prefix "q": two keys could become one there; give the prefix a pool of its own, or don't strip it`},
-		{", large-values: 2m", "true", "max-value: 2m\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has large-values; accepted: one of both`},
-		{", gutter: c, writers: one", "true", "- {prefix: q, pool: b, reads: c}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the gutter "c" of pool "a" has other keys, too; accepted: a gutter of its own`},
+		{", large-values: 2m", "true", "max-value: 2m\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has large-values; accepted: only one of these`},
+		{", gutter: c, writers: one", "true", "- {prefix: q, pool: b, reads: c}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the gutter "c" of pool "a" also has other keys; give pool "a" a gutter for its keys alone`},
 		{"", "true", "- {prefix: q, pool: b, reads: a}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, but pool "a" also has prefix "q": `},
-		{", gutter: b, writers: one", "true", "", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the gutter "b" of pool "a" has other keys, too; accepted: a gutter of its own`},
-		{"", "true", "shadows:\n- {of: a, to: c, share: 1}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has a shadow; accepted: one of both`},
-		{"", "true", "migrations:\n- {from: b, to: a, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the keys of pool "a" migrate; accepted: one of both`},
+		{", gutter: b, writers: one", "true", "", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the gutter "b" of pool "a" also has other keys; give pool "a" a gutter for its keys alone`},
+		{"", "true", "shadows:\n- {of: a, to: c, share: 1}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has a shadow; accepted: only one of these`},
+		{"", "true", "migrations:\n- {from: b, to: a, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the keys of pool "a" migrate; accepted: only one of these`},
 	} {
 		require.Contains(t, strings.Join(refused(t, sources{yaml: fmt.Sprintf(pools, r.gutter, r.strip) + r.more}), "\n"), r.message)
 	}

@@ -67,7 +67,7 @@ var badValues = []struct {
 	{"servers", "a@b*2", `"a@b*2" has the zone "b*2"; `},
 	{"servers", "a:1:2@b", `"a:1:2@b" has the weight "2@b"; `},
 	{"resolve-interval", "99ms", `"99ms" is too short; accepted: 100ms to 1h, with a unit: us, ms, s, m, h`},
-	{"remove-after", "0", `"0" is too small; accepted: 1 to 1000000 answers`},
+	{"remove-after", "0", `"0" is too small; accepted: 1 to 1000000 lookups`},
 	{"resolver", "10.0.0.10", `"10.0.0.10" is not an IP address with a port; accepted: ip:port, or system`},
 	{"resolver", "dns:53", `"dns:53" is not an IP address with a port; accepted: ip:port, or system`},
 	{"resolver", "10.0.0.10:0", `"10.0.0.10:0" has the port "0"; a port is a number from 1 to 65535; accepted: ip:port, or system`},

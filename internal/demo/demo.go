@@ -1,5 +1,5 @@
-// Package demo shows mcmw at work: it runs memcached servers, a middleware in front of them, a load and a live page, and a view of
-// them on a terminal.
+// Package demo shows mcmw at work: it runs memcached servers, a middleware in front of them and a load, and shows them on a live page
+// and on a terminal.
 package demo
 
 import (
@@ -20,7 +20,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// drainTimeout bounds how long the middleware waits for requests in flight at the end.
+// drainTimeout bounds the wait for requests in flight at the end.
 const drainTimeout = time.Second
 
 // demo is a running demo, with everything that the table shows.
@@ -35,8 +35,8 @@ type demo struct {
 	begin    atomic.Pointer[stats.Snapshot] // when the load began, after its keys were stored; nil before
 }
 
-// Run runs a demo until ctx is done, the time is over, or something fails. It starts the servers first, then the
-// middleware, then the load, and ends them in reverse.
+// Run runs a demo until ctx is done, Duration has passed or something fails. It starts the servers first, then the middleware, then
+// the load, and ends them in reverse order.
 func (o *Options) Run(ctx context.Context, stdout, stderr io.Writer) (err error) {
 	binary, err := findMemcached()
 	if err != nil {
@@ -99,7 +99,7 @@ func endedEarly(ctx context.Context, err error) error {
 	return err
 }
 
-// inBackground runs f until the function it returns is called, which returns f's error.
+// inBackground runs f until stop is called. stop returns f's error.
 func inBackground(f func(context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -113,10 +113,10 @@ func inBackground(f func(context.Context) error) (stop func() error) {
 func (d *demo) startAdmin(log *slog.Logger) (stop func(), err error) {
 	server := admin.New(admin.Options{
 		Addr: d.options.Admin, Registry: d.m.Stats(), Memcached: d.m.AskServers, Ready: d.m.IsReady, Version: d.options.Version, Log: log,
-		HotKeys: func(n int) hotkeys.Report { return d.m.HotKeys(n, true) }, // its own keys
+		HotKeys: func(n int) hotkeys.Report { return d.m.HotKeys(n, true) }, // the demo's own keys
 	})
 	if err := server.Listen(); err != nil {
-		return nil, fmt.Errorf("%w; --admin takes another one", err)
+		return nil, fmt.Errorf("%w; choose another address with --admin", err)
 	}
 	d.page = "http://" + server.Addr().String() + "/"
 	stopServing := inBackground(server.Serve)
@@ -127,8 +127,8 @@ func (d *demo) startAdmin(log *slog.Logger) (stop func(), err error) {
 	}, nil
 }
 
-// runLoad runs the load until ctx is done, the time is over, or no server is left, and shows its progress. It returns how long
-// requests were sent.
+// runLoad runs the load until ctx is done, Duration has passed or no server is left, and shows its progress. It returns the time for
+// which requests were sent.
 func (d *demo) runLoad(ctx context.Context, v *view) (time.Duration, error) {
 	d.load = newLoad(d.options, d.clients)
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -18,21 +18,21 @@ import (
 	"mcmw/internal/stats"
 )
 
-// replyTimeout bounds the wait for a reply; mcmw itself answers long before.
+// replyTimeout bounds the wait for a reply. mcmw's own timeout is much shorter.
 const replyTimeout = 10 * time.Second
 
-// load is a load of clients that each send a request when the one before is answered: small, to be looked at. mcmwlab load is the
-// one to measure with.
+// load is a closed loop of clients: each sends a request when the previous one is answered. It is only for demonstration; measure with
+// mcmwlab load.
 type load struct {
 	options *Options
 	addr    string
 	value   string
-	stored  atomic.Int64 // keys that are stored so far
+	stored  atomic.Int64 // keys stored so far
 
-	registry *stats.Registry // requests as the clients saw them, without those that stored the keys
+	registry *stats.Registry // requests as the clients saw them, except those that first stored the keys
 	mu       sync.Mutex      // guards the fields below
 	record   *stats.Worker
-	failure  string // the first request that failed: the server's answer
+	failure  string // the reply to the first request that failed
 }
 
 func newLoad(o *Options, addr string) *load {
@@ -41,8 +41,8 @@ func newLoad(o *Options, addr string) *load {
 	return l
 }
 
-// run connects the clients, stores every key once, calls begun and sends requests until ctx is done or the time is over. It returns how
-// long it sent them.
+// run connects the clients, stores every key once, calls begun, and sends requests until ctx is done or Duration has passed. It returns
+// the time for which it sent requests.
 func (l *load) run(ctx context.Context, begun func()) (elapsed time.Duration, err error) {
 	clients := make([]*client, l.options.Clients)
 	for i := range clients {
@@ -83,7 +83,7 @@ func (l *load) run(ctx context.Context, begun func()) (elapsed time.Duration, er
 	return time.Since(begin), err
 }
 
-// forAll calls f for all clients at the same time, and returns one of the errors.
+// forAll calls f for all clients concurrently, and returns one of the errors.
 func forAll(clients []*client, f func(i int, c *client) error) (err error) {
 	errs := make(chan error, len(clients))
 	for i, c := range clients {
@@ -97,7 +97,7 @@ func forAll(clients []*client, f func(i int, c *client) error) (err error) {
 	return err
 }
 
-// answered records a request that began at begin, ns as stats.Now. text is its reply, or what it ended with.
+// answered records a request that began at begin, a time of stats.Now in ns. text is its reply, or the last line of it.
 func (l *load) answered(c protocol.Command, begin int64, keys, hits int, text []byte) {
 	result := stats.ResultOK
 	if bytes.HasPrefix(text, []byte("SERVER_ERROR")) {
@@ -117,10 +117,10 @@ type client struct {
 	load    *load
 	conn    net.Conn
 	replies *bufio.Reader
-	line    []byte // of the request
+	line    []byte // the request
 }
 
-// request sends a request that is drawn by the ratio, and reads its reply.
+// request sends a random request, a SET or a GET by the ratio, and reads its reply.
 func (c *client) request() error {
 	l, o := c.load, c.load.options
 	begin := stats.Now()
@@ -149,7 +149,7 @@ func (c *client) set(key int) (reply []byte, err error) {
 	return c.replies.ReadSlice('\n')
 }
 
-// get asks for n keys; hits is how many had values, last is the line that ends the reply.
+// get requests n keys. hits is the number of values, last the line that ends the reply.
 func (c *client) get(n int) (hits int, last []byte, err error) {
 	c.line = append(c.line[:0], "get"...)
 	for range n {

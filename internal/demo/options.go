@@ -9,13 +9,13 @@ import (
 const (
 	// ShardedKeys is the number of keys per GET with --sharded: a single key cannot be split.
 	ShardedKeys = 12
-	// mostKeys is how many keys the load uses, unless their values would not fit.
-	mostKeys = 10_000
-	// fill is the part of each server's memory that all values may take, bytes: half of it.
+	// maxKeys is the number of keys that the load uses, unless their values would not fit.
+	maxKeys = 10_000
+	// fill is the part of each server's memory that the values may fill, bytes: half of it.
 	fill = Memory << 20 / 2
 )
 
-// Options are what a demo can be told; all fields but those whose zero value has a meaning are required.
+// Options are the options of a demo. Fields whose zero value has no stated meaning are required.
 type Options struct {
 	Clients   int
 	Workers   int
@@ -30,7 +30,7 @@ type Options struct {
 	Version   string        // of the program
 }
 
-// keysPerGet returns how many keys each GET asks for.
+// keysPerGet returns the number of keys in each GET.
 func (o *Options) keysPerGet() int {
 	switch {
 	case o.MultiGet > 0:
@@ -42,8 +42,8 @@ func (o *Options) keysPerGet() int {
 	}
 }
 
-// keys returns how many keys the load uses.
-func (o *Options) keys() uint64 { return uint64(min(mostKeys, fill/o.ValueSize)) }
+// keys returns the number of keys that the load uses.
+func (o *Options) keys() uint64 { return uint64(min(maxKeys, fill/o.ValueSize)) }
 
 // String describes the demo in one line.
 func (o *Options) String() string {
@@ -56,7 +56,7 @@ func (o *Options) String() string {
 		text += ", sharded"
 	}
 	if o.Replicas != 0 {
-		text += fmt.Sprintf(", %v of %d hold a key", o.Replicas, Servers)
+		text += fmt.Sprintf(", %v of %d servers hold each key", o.Replicas, Servers)
 	}
 	return text
 }
@@ -66,7 +66,7 @@ type Ratio struct{ Sets, Gets int }
 
 func (r Ratio) String() string { return fmt.Sprintf("%d:%d", r.Sets, r.Gets) }
 
-// Replicas is how many servers hold each key; 0 means all.
+// Replicas is the number of servers that hold each key; 0 means all.
 type Replicas int
 
 func (r Replicas) String() string {

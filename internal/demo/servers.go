@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// Servers is how many memcached servers a demo has.
+	// Servers is the number of memcached servers of a demo.
 	Servers = 3
-	// Memory is the memory of each of them, MiB.
+	// Memory is the memory of each server, MiB.
 	Memory = 64
-	// startTimeout bounds the start of one of them; it is long because the machine may be busy.
+	// startTimeout bounds the start of a server; it is long because the machine may be busy.
 	startTimeout = 20 * time.Second
 )
 
-// server is one memcached process that this one has started.
+// server is a memcached process that this process has started.
 type server struct {
 	name string
 	addr string
@@ -37,11 +37,11 @@ type server struct {
 	ended  chan struct{} // closed when the process has ended
 }
 
-// fleet is the memcached servers of a demo.
+// fleet has the memcached servers of a demo.
 type fleet struct {
 	servers  []*server
 	stopping atomic.Bool
-	lost     chan *server // those that ended by themselves; capacity for all of them
+	lost     chan *server // servers that ended on their own; capacity for all of them
 }
 
 // findMemcached returns the path of the memcached program.
@@ -54,11 +54,11 @@ func findMemcached() (string, error) {
 	return path, nil
 }
 
-// startFleet starts the servers on free ports of loopback and returns when all of them listen. When it fails none is left.
+// startFleet starts the servers on free loopback ports and returns when all of them listen. If it fails, none is left running.
 func startFleet(ctx context.Context, binary string, log *slog.Logger) (*fleet, error) {
 	dir, err := os.MkdirTemp("", "mcmw-demo")
 	if err != nil {
-		return nil, fmt.Errorf("a directory in which memcached says which port it got: %w", err)
+		return nil, fmt.Errorf("create the directory for memcached's port files: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	f := &fleet{lost: make(chan *server, Servers)}
@@ -78,23 +78,24 @@ func startFleet(ctx context.Context, binary string, log *slog.Logger) (*fleet, e
 func (s *server) start(ctx context.Context, binary, portFile string) error {
 	args := []string{"-l", "127.0.0.1", "-p", "-1", "-U", "0", "-m", strconv.Itoa(Memory)}
 	if os.Geteuid() == 0 {
-		args = append(args, "-u", "root") // it refuses to run as root without this
+		args = append(args, "-u", "root") // memcached refuses to run as root without this
 	}
 	s.cmd = exec.Command(binary, args...)
 	s.cmd.Env = append(os.Environ(), "MEMCACHED_PORT_FILENAME="+portFile)
 	s.cmd.Stderr = &s.output
-	// A process group of its own: Ctrl-C reaches only this process, which shuts down in order. And it must not outlive this one.
+	// The server gets its own process group, so that Ctrl-C reaches only this process, which shuts down in order. It must not outlive
+	// this process.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 
 	started := make(chan error, 1)
 	go func() {
-		// Pdeathsig refers to the parent thread, which therefore must stay until the end.
+		// Pdeathsig refers to the parent thread, so this thread must live until the end.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := s.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = s.cmd.Wait() // ProcessState says how it ended
+			_ = s.cmd.Wait() // ProcessState has the exit status
 			close(s.ended)
 		}
 	}()
@@ -110,7 +111,7 @@ func (s *server) start(ctx context.Context, binary, portFile string) error {
 		}
 		select {
 		case <-s.ended:
-			return fmt.Errorf("%s has ended at its start: %s; it said: %s", s.name, s.cmd.ProcessState, &s.output)
+			return fmt.Errorf("%s ended while starting: %s; it said: %s", s.name, s.cmd.ProcessState, &s.output)
 		case <-ctx.Done():
 			s.kill()
 			return context.Cause(ctx)
@@ -138,11 +139,11 @@ func (s *server) hasEnded() bool {
 	}
 }
 
-// watch reports s if it ends by itself.
+// watch reports s if it ends on its own.
 func (f *fleet) watch(s *server, log *slog.Logger) {
 	<-s.ended
 	if !f.stopping.Load() {
-		log.Warn("a memcached server has ended by itself", "server", s.name, "pid", s.cmd.Process.Pid,
+		log.Warn("a memcached server has ended unexpectedly", "server", s.name, "pid", s.cmd.Process.Pid,
 			"exit", s.cmd.ProcessState)
 		f.lost <- s
 	}

@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/terminal"
 )
 
-// tableOf returns the lines of the demo's table.
+// tableOf returns the lines of the demo's table on a terminal.
 func tableOf(d *demo, s admin.Summary, trend []float64, progress string) []string {
 	lines := []string{terminal.Bold + "mcmw demo" + terminal.Plain + "  " + d.options.String()}
 	if d.page != "" {
@@ -30,10 +30,10 @@ func tableOf(d *demo, s admin.Summary, trend []float64, progress string) []strin
 		lines = append(lines, fmt.Sprintf("  %-13s %-17s %11s %9s %9s %s", server.name, server.addr, spell.Count(load.Rate), spell.Time(load.Mean),
 			spell.Time(load.P99), state))
 	}
-	return append(lines, "", terminal.Faint+"  "+progress+"; Ctrl-C ends it"+terminal.Plain)
+	return append(lines, "", terminal.Faint+"  "+progress+"; press Ctrl-C to end"+terminal.Plain)
 }
 
-// introOf returns the text above the lines of lineOf.
+// introOf returns the line before those of lineOf.
 func introOf(d *demo) string {
 	text := "mcmw demo: " + d.options.String() + "; clients may connect to " + d.clients
 	if d.page != "" {
@@ -42,12 +42,12 @@ func introOf(d *demo) string {
 	return text
 }
 
-// lineOf returns what happened in a line.
+// lineOf returns a second of the demo as one line.
 func lineOf(d *demo, s admin.Summary, progress string) string {
 	return progress + ": " + terminal.Line(&s, d.options.Workers)
 }
 
-// summaryOf returns the final lines: the whole run, measured by the middleware and by its clients.
+// summaryOf returns the final lines: the whole run, as measured by the middleware and by its clients.
 func summaryOf(d *demo, w *stats.Snapshot, elapsed time.Duration) []string {
 	s := admin.Summarize(w)
 	stages := make([]string, stats.NumStages)
@@ -63,11 +63,11 @@ func summaryOf(d *demo, w *stats.Snapshot, elapsed time.Duration) []string {
 	lines := []string{
 		fmt.Sprintf("%s requests in %.1f s: %s/s; %s failed", spell.Count(float64(seen.Count())), elapsed.Seconds(),
 			spell.Count(float64(seen.Count())/elapsed.Seconds()), spell.Count(float64(failed))),
-		fmt.Sprintf("response time as the clients saw it: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell.Time(seen.Mean()),
+		fmt.Sprintf("response time seen by the clients: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell.Time(seen.Mean()),
 			spell.Time(seen.Quantile(0.5)), spell.Time(seen.Quantile(0.9)), spell.Time(seen.Quantile(0.99)), spell.Time(seen.Quantile(0.999))),
-		fmt.Sprintf("response time within mcmw: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P90),
+		fmt.Sprintf("response time in mcmw: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P90),
 			spell.Time(s.P99), spell.Time(s.P999)),
-		fmt.Sprintf("of its mean: %s", strings.Join(stages, ", ")),
+		fmt.Sprintf("of this mean: %s", strings.Join(stages, ", ")),
 	}
 	for i, server := range d.fleet.servers {
 		times := &w.Servers[i].Times
@@ -75,7 +75,7 @@ func summaryOf(d *demo, w *stats.Snapshot, elapsed time.Duration) []string {
 			spell.Time(times.Mean()), spell.Time(times.Quantile(0.99))))
 	}
 	if d.load.failure != "" {
-		lines = append(lines, "the first failure: "+d.load.failure)
+		lines = append(lines, "first failure: "+d.load.failure)
 	}
 	return lines
 }

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// tablePeriod is the refresh interval of the table on a terminal; linePeriod that of lines elsewhere.
+	// tablePeriod is the time between updates of the table on a terminal, linePeriod the time between lines elsewhere.
 	tablePeriod = time.Second
 	linePeriod  = 5 * time.Second
 
 	maxNotices = 3 // log lines kept below the table
 )
 
-// view shows a demo: as a table redrawn in place on a terminal, as a line now and then elsewhere. Its methods other than
-// Write belong to one goroutine.
+// view shows a demo: on a terminal as a table that is updated in place, elsewhere as a line every linePeriod. One goroutine calls its
+// methods other than Write.
 type view struct {
 	out    io.Writer
 	table  bool // out is a terminal
@@ -31,14 +31,14 @@ type view struct {
 
 	mu      sync.Mutex // guards what follows
 	stderr  io.Writer  // for log lines without a terminal
-	notices []string   // the newest log lines, all different
+	notices []string   // the newest log lines, without repetitions
 }
 
 func newView(out io.Writer) *view {
 	return &view{out: out, table: terminal.Is(out), screen: terminal.NewScreen(out)}
 }
 
-// period is the interval at which the view is refreshed.
+// period returns the time between calls of show.
 func (v *view) period() time.Duration {
 	if v.table {
 		return tablePeriod
@@ -46,7 +46,8 @@ func (v *view) period() time.Duration {
 	return linePeriod
 }
 
-// logger returns the demo's log: below the table on a terminal, where other output would damage the table, else on stderr.
+// logger returns the demo's log. On a terminal its lines are shown below the table, because other output would damage the table;
+// elsewhere they go to stderr.
 func (v *view) logger(stderr io.Writer) *slog.Logger {
 	v.stderr = stderr
 	return slog.New(slog.NewTextHandler(v, &slog.HandlerOptions{
@@ -60,8 +61,8 @@ func (v *view) logger(stderr io.Writer) *slog.Logger {
 	}))
 }
 
-// Write shows a log line. Lines equal to one of the newest are dropped: a failure repeats with every
-// request. It may be called from any goroutine.
+// Write shows a log line. It drops a line that equals one of the newest, because a failure is logged for every request. Any goroutine
+// may call it.
 func (v *view) Write(text []byte) (int, error) {
 	line := strings.TrimRight(string(text), "\n")
 	v.mu.Lock()
@@ -84,7 +85,7 @@ func (v *view) begin(d *demo) {
 	}
 }
 
-// show shows what happened since the last call; progress is how far the demo is.
+// show shows the statistics since the last call; progress describes how far the demo is.
 func (v *view) show(d *demo, s admin.Summary, progress string) {
 	if !v.table {
 		fmt.Fprintln(v.out, lineOf(d, s, progress))
@@ -98,7 +99,7 @@ func (v *view) show(d *demo, s admin.Summary, progress string) {
 	v.screen.Show(append(tableOf(d, s, v.trend, progress), notices...))
 }
 
-// finish writes the final lines below the view.
+// finish writes the final lines after the view.
 func (v *view) finish(lines []string) {
 	if v.table {
 		fmt.Fprintln(v.out)

@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/terminal"
 )
 
-// shownDemo is a demo as the table sees it, one of whose servers has ended.
+// shownDemo is a demo for the table. One of its servers has ended.
 func shownDemo() *demo {
 	ended := make(chan struct{})
 	close(ended)
@@ -65,7 +65,7 @@ func TestTheTableShowsTheNumbersOfTheSecond(t *testing.T) {
   memcached-1   127.0.0.1:40002        12,345    150 µs   1.00 ms           0
   memcached-2   127.0.0.1:40003             0         –         –       ended
 
-  7 s of 30s; Ctrl-C ends it`
+  7 s of 30s; press Ctrl-C to end`
 	require.Equal(t, want, strings.Join(lines, "\n"))
 }
 
@@ -76,7 +76,7 @@ func TestTheTableOfAnIdleSecondHasNoTimes(t *testing.T) {
 	require.Contains(t, text, "none looked up")
 }
 
-func TestElsewhereThanOnATerminalALineTellsTheSame(t *testing.T) {
+func TestWithoutATerminalOneLineHasTheSameNumbers(t *testing.T) {
 	var out bytes.Buffer
 	v := newView(&out)
 	require.Equal(t, linePeriod, v.period())
@@ -87,7 +87,7 @@ func TestElsewhereThanOnATerminalALineTellsTheSame(t *testing.T) {
 		"5 s: 12,345 requests/s, mean 400 µs, p50 300 µs, p99 12.3 ms; 4.6 waiting, 1.3 of 4 workers busy, 3 failed/s\n", out.String())
 }
 
-func TestTheSummaryTellsWhatClientsAndMiddlewareSaw(t *testing.T) {
+func TestTheSummaryHasTheTimesOfClientsAndMiddleware(t *testing.T) {
 	r := stats.New(stats.Options{Servers: []string{"a", "b"}, Workers: 1})
 	before := r.Snapshot()
 	for range 1500 {
@@ -107,9 +107,9 @@ func TestTheSummaryTellsWhatClientsAndMiddlewareSaw(t *testing.T) {
 	lines := summaryOf(d, window, 12340*time.Millisecond)
 	text := strings.Join(lines, "\n")
 	require.Contains(t, text, "2,000 requests in 12.3 s: 162/s; 2 failed\n")
-	require.Regexp(t, `as the clients saw it: mean [\d.]+ .s, p50 [\d.]+ .s,`, text)
+	require.Regexp(t, `seen by the clients: mean [\d.]+ .s, p50 [\d.]+ .s,`, text)
 	require.Contains(t, text, "memcached-1: 1,500 requests, mean 150 µs, p99 160 µs\n")
-	require.Contains(t, text, "the first failure: SERVER_ERROR memcached-2: connection refused")
+	require.Contains(t, text, "first failure: SERVER_ERROR memcached-2: connection refused")
 }
 
 func TestALogLineThatRepeatsIsShownOnce(t *testing.T) {
@@ -136,8 +136,8 @@ func TestOnATerminalTheNewestLogLinesAreKeptForTheTable(t *testing.T) {
 	require.Equal(t, "msg=failed n=2", v.notices[0])
 }
 
-func TestTheLoadsValuesFitIntoTheServers(t *testing.T) {
-	for size, keys := range map[int]uint64{1: mostKeys, 64: mostKeys, 100_000: 335, 1_000_000: 33} {
+func TestTheLoadsValuesFitInTheServers(t *testing.T) {
+	for size, keys := range map[int]uint64{1: maxKeys, 64: maxKeys, 100_000: 335, 1_000_000: 33} {
 		o := Options{ValueSize: size}
 		require.Equal(t, keys, o.keys(), "values of %d bytes", size)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // The values for several servers are those of the published tables of Erlang's formulas; the others follow by hand.
-func TestErlangsFormulasAreWhatTheTablesSay(t *testing.T) {
+func TestErlangsFormulasAgreeWithPublishedTables(t *testing.T) {
 	for _, c := range []struct {
 		a            float64
 		m            int
@@ -24,5 +24,5 @@ func TestErlangsFormulasAreWhatTheTablesSay(t *testing.T) {
 		require.InDelta(t, c.lost, erlangB(c.a, c.m), 5e-5, "B of a=%v m=%d", c.a, c.m)
 		require.InDelta(t, c.queued, ErlangC(c.a, c.m, 1-c.a/float64(c.m)), 5e-5, "C of a=%v m=%d", c.a, c.m)
 	}
-	require.InDelta(t, 1, ErlangC(999.999, 1000, 1e-6), 1e-3, "it does not overflow")
+	require.InDelta(t, 1, ErlangC(999.999, 1000, 1e-6), 1e-3, "no overflow")
 }

@@ -15,9 +15,9 @@ func TestTheWaitOfOneWorkerIsThatOfAnMM1Queue(t *testing.T) {
 	require.InDelta(t, 0.5541*0.1/(5-4), WaitMMm(40, 0.1, 5), 1e-5)
 }
 
-// TestAServersUtilizationIsThatOfTheModelItComesFrom computes the response time by exact mean value analysis for k
-// requests that circulate between one server and nothing else but a delay, and estimates from it.
-func TestAServersUtilizationIsThatOfTheModelItComesFrom(t *testing.T) {
+// TestAServersUtilizationIsThatOfItsModel computes the response time by exact mean value analysis for k requests that circulate
+// between one server and a delay, and estimates the utilization from it.
+func TestAServersUtilizationIsThatOfItsModel(t *testing.T) {
 	const demand, delay = 1e-3, 0.1e-3 // s
 	queue, think := 0.0, 0.02
 	for k := 1.0; k <= 64; k++ {
@@ -38,10 +38,10 @@ func TestAServersUtilizationIsThatOfTheModelItComesFrom(t *testing.T) {
 	}
 }
 
-func TestAServerIsNotBusierThanItIsWaitedFor(t *testing.T) {
+func TestAServersUtilizationIsBoundedByTheWaitForIt(t *testing.T) {
 	require.InDelta(t, 0.1/1.08, ServerUtilization(0.010, 0.001, 0.1, 5), 1e-12)
 	require.Zero(t, ServerUtilization(0, 0, 5, 5))
-	require.Zero(t, ServerUtilization(0.02, 0.02, 50, 50), "it is far away, not busy")
+	require.Zero(t, ServerUtilization(0.02, 0.02, 50, 50), "far away, not busy")
 	require.Zero(t, ServerUtilization(Noise, 0, 50, 50), "too short to tell")
 	require.InDelta(t, 1, ServerUtilization(1, 0.001, 50, 1), 0.03)
 }
@@ -69,7 +69,7 @@ func loaded(change func(*Window)) *Report {
 	return Analyse(w)
 }
 
-func TestWhatIsAnsweredFromMemoryRaisesWhatWorkersAndServersAllow(t *testing.T) {
+func TestAnswersFromMemoryRaiseTheCapacityOfWorkersAndServers(t *testing.T) {
 	without := loaded(func(*Window) {})
 	r := loaded(func(w *Window) { w.Hot = 30_000 })
 	require.InDelta(t, 0.75, r.Hot, 1e-12)
@@ -99,28 +99,28 @@ func TestTheReportNamesThePartThatSaturatesFirst(t *testing.T) {
 	}{
 		{
 			"light load", func(*Window) {}, "the workers", false, 2000, 3,
-			"Nothing is saturated at 1,000 requests/s: the busiest part, the workers, is at 50 % and would be the limit at about 2,000 requests/s.",
+			"Nothing is saturated at 1,000 requests/s: the busiest part, the workers, is at 50 % and would saturate at about 2,000 requests/s.",
 		},
 		{
 			"workers taken", func(w *Window) { w.ServerTime, w.QueueTime = 38, 200 }, "the workers", true, 1000, 18,
 			"The workers are the limit: at 1,000 requests/s 100 % of their slots are in use, and 20.0 requests wait. " +
-				"More workers than the current 4 would help, up to about 18: then server b is the limit, at about 4,500 requests/s.",
+				"More workers than the current 4 would help, up to about 18: beyond that, server b is the limit, at about 4,500 requests/s.",
 		},
 		{
 			"as many workers as requests", func(w *Window) { w.ServerTime, w.QueueTime = 38, 0.1 }, "the workers", true, 1000, 5,
 			"The workers are the limit: at 1,000 requests/s 100 % of their slots are in use, and 0.0 requests wait. " +
-				"More workers than the current 4 would help, up to about 5: then there is one for every request that clients send at a time now.",
+				"More workers than the current 4 would help, up to about 5: that is one for every request that clients now send at a time.",
 		},
 		{
 			"slow server", func(w *Window) { w.ServerTime = 38; w.Servers[1].TypicalTime = 5000 * 7e-3; w.Servers[1].Waited = 38 },
 			"server b", true, 1000 * 3.85 / 3.8, 2,
-			"Server b is the limit, at about 1,013 requests/s: its replies take 7.00 ms, and took 1.00 ms when it was idle; " +
+			"Server b is the limit, at about 1,013 requests/s: its replies take 7.00 ms, but only 1.00 ms when it is idle; " +
 				"3.8 of 4 workers wait for it. More workers would not help (2 are enough); a faster server or fewer calls to it would.",
 		},
 		{
 			"processor used up", func(w *Window) { w.Processor, w.ServerTime = 19.4, 38 }, "the processor", true, 1000 / 0.97, 2,
-			"The processor is the limit, for the net stage and the workers alike: at 1,000 requests/s mcmw uses 1.94 of the 2 it may use. " +
-				"More workers would not help; more processors (--procs) would, or another mcmw.",
+			"The processor is the limit, for the net stage and the workers: at 1,000 requests/s mcmw uses 1.94 of its 2 processors. " +
+				"More workers would not help; more processors (--procs) or another mcmw would.",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -138,11 +138,11 @@ func TestTheReportComparesSamplesWithLittlesLaw(t *testing.T) {
 	r := loaded(func(*Window) {})
 	require.Equal(t, []Law{{Law: "queue", Measured: 0.5, Predicted: 0.5}, {Law: "service", Measured: 2, Predicted: 2}}, r.Laws)
 	require.InDelta(t, 0.5e6, r.Wait.Measured, 1e-6)
-	// a = 1,000/s times 2 ms, four places: C = 0.1739, W = C S / (m - a).
+	// a = 1,000/s times 2 ms, four slots: C = 0.1739, W = C S / (m - a).
 	require.InDelta(t, 0.1739*2e-3/2*1e9, r.Wait.Predicted, 100)
 }
 
-func TestWithoutRequestsNothingIsSaid(t *testing.T) {
+func TestWithoutRequestsThereIsNoBottleneck(t *testing.T) {
 	for _, w := range []*Window{{}, {Seconds: 10, Workers: 2, Depth: 1, Processors: 1, Servers: []Server{{Name: "a"}}}} {
 		r := Analyse(w)
 		require.Equal(t, -1, r.Bottleneck)
@@ -172,6 +172,6 @@ func TestWindowsAddUp(t *testing.T) {
 		SampledService: 20, Workers: 6, Depth: 2, Processors: 2, Processor: 22,
 		Servers: []Server{{Name: "new", Calls: 9}, {Name: "a", Calls: 2, TypicalTime: 4, Fastest: 4, Waited: 6}},
 	}, sum)
-	require.Len(t, a.Servers, 2, "what was added is unchanged")
+	require.Len(t, a.Servers, 2, "Add does not change its argument")
 	require.EqualValues(t, 1, a.Servers[0].Calls)
 }

@@ -9,23 +9,23 @@ const (
 	PartServer    = "server"
 )
 
-// Saturated is the utilization from which a part counts as saturated.
+// Saturated is the utilization at which a part counts as saturated.
 const Saturated = 0.9
 
 // Report is the model's result for a window. Rates are per second.
 type Report struct {
 	Window   float64 `json:"window"` // s
-	Rate     float64 `json:"rate"`   // answered requests, from memory, too
-	Hot      float64 `json:"hot"`    // the part of them that was answered from memory, 0 to 1: workers and servers have only the rest
+	Rate     float64 `json:"rate"`   // answered requests, including those from memory
+	Hot      float64 `json:"hot"`    // the fraction of Rate that was answered from memory, 0 to 1: workers and servers do not see it
 	Arrivals float64 `json:"arrivals"`
 	Parts    []Part  `json:"parts"`
-	// Bottleneck is the index in Parts of what saturates first; -1 when there was no load.
+	// Bottleneck is the index in Parts of the part that saturates first; -1 if there was no load.
 	Bottleneck int `json:"bottleneck"`
-	// Saturated: the bottleneck is at its limit.
+	// Saturated says whether the bottleneck is at its limit.
 	Saturated bool `json:"saturated"`
-	// Capacity is the rate of requests at which the bottleneck saturates; 0: not known.
+	// Capacity is the rate of requests at which the bottleneck saturates; 0: unknown.
 	Capacity float64 `json:"capacity"`
-	// UsefulWorkers is how many workers can be kept busy before another part saturates; 0: not known.
+	// UsefulWorkers is the number of workers that can be busy before another part saturates; 0: unknown.
 	UsefulWorkers int    `json:"usefulWorkers"`
 	Laws          []Law  `json:"laws"`
 	Wait          Wait   `json:"wait"`
@@ -37,18 +37,18 @@ type Part struct {
 	Part        string  `json:"part"`
 	Server      string  `json:"server"` // of PartServer
 	Utilization float64 `json:"utilization"`
-	Capacity    float64 `json:"capacity"` // requests per second; 0: not known
+	Capacity    float64 `json:"capacity"` // requests per second; 0: unknown
 }
 
-// Law compares a sampled mean number of requests with the one by Little's law.
+// Law compares a sampled mean number of requests with the number by Little's law.
 type Law struct {
 	Law       string  `json:"law"` // "queue" or "service"
 	Measured  float64 `json:"measured"`
 	Predicted float64 `json:"predicted"`
 }
 
-// Wait compares the mean wait in the queue with that of an M/M/m queue, ns. Clients that each wait for a reply before they
-// send again are no Poisson process: under high load they wait less than it predicts.
+// Wait compares the mean wait in the queue with that of an M/M/m queue, ns. Clients that each wait for a reply before they send again
+// are not a Poisson process: under high load they wait less than predicted.
 type Wait struct {
 	Measured  float64 `json:"measured"`
 	Predicted float64 `json:"predicted"` // 0: no steady state
@@ -79,11 +79,11 @@ func Analyse(w *Window) *Report {
 		r.Saturated, r.Capacity = limit.Utilization >= Saturated, limit.Capacity
 	}
 	if w.Answered > 0 {
-		places := w.Workers * max(w.Depth, 1)
+		slots := w.Workers * max(w.Depth, 1)
 		service := ratio(serving, ratio(w.Answered, w.Seconds))
 		r.Wait = Wait{
 			Measured:  ratio(w.QueueTime, w.Answered) * 1e9,
-			Predicted: WaitMMm(r.Arrivals, service, places) * 1e9,
+			Predicted: WaitMMm(r.Arrivals, service, slots) * 1e9,
 		}
 		r.UsefulWorkers = r.usefulWorkers(w, queued+serving)
 	}
@@ -91,8 +91,8 @@ func Analyse(w *Window) *Report {
 	return r
 }
 
-// first returns the index of the part that saturates first. If several are saturated it is the one that makes the others
-// look so: without a processor everything takes longer, and workers that wait for a server are taken.
+// first returns the index of the part that saturates first. If several are saturated, it is the one that makes the others look
+// saturated: without free processors everything takes longer, and workers that wait for a server are busy.
 func (r *Report) first() int {
 	for _, part := range []string{PartProcessor, PartServer} {
 		if i := r.highest(part); i >= 0 && r.Parts[i].Utilization >= Saturated {
@@ -129,9 +129,9 @@ func (r *Report) next() int {
 // rounding is the largest rounding error above a whole number.
 const rounding = 1e-9
 
-// enough returns how many workers it takes until another part limits: by Little's law they serve X S requests at a time, X
-// being the rate at which that part saturates, without what is answered from memory, and S the time a request is in service. Beyond the part's limit S only
-// grows, so for a part at its limit S is taken without the wait for it.
+// enough returns the number of workers with which another part becomes the limit. By Little's law they serve X S requests at a time,
+// where X is the rate at which that part saturates, without answers from memory, and S the time a request is in service. Beyond the
+// part's limit S only grows, so if the part is at its limit, S does not include the wait for servers.
 func (r *Report) enough(w *Window) float64 {
 	limit := &r.Parts[r.next()]
 	service := ratio(w.WorkerTime+w.ServerTime+w.ReplyTime, w.Answered)
@@ -141,7 +141,7 @@ func (r *Report) enough(w *Window) float64 {
 	return math.Ceil(limit.Capacity*(1-r.Hot)*service/float64(max(w.Depth, 1)) - rounding)
 }
 
-// usefulWorkers returns how many workers are enough, but no more than there are requests.
+// usefulWorkers returns the number of workers that is enough, but not more than there are requests.
 func (r *Report) usefulWorkers(w *Window, present float64) int {
 	enough := r.enough(w)
 	if enough == 0 {
@@ -150,7 +150,7 @@ func (r *Report) usefulWorkers(w *Window, present float64) int {
 	return max(int(min(enough, math.Ceil(present/float64(max(w.Depth, 1))-rounding))), 1)
 }
 
-// unloaded returns how long a request would wait for its servers if it were the only one, s.
+// unloaded returns the time that a request would wait for its servers if it were the only one, s.
 func (w *Window) unloaded() float64 {
 	var fastest, calls float64
 	for i := range w.Servers {

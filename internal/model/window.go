@@ -1,23 +1,26 @@
 package model
 
-// Window is what was measured between two moments. Times are sums over the requests that were answered, in seconds.
+import "slices"
+
+// Window has the measurements between two points in time. Times are sums over the answered requests, in seconds.
 type Window struct {
 	Seconds  float64 // T
 	Answered float64 // requests
-	Arrived  float64 // requests put on the queue
-	Hot      float64 // requests answered from memory, which are in no other number
+	Arrived  float64 // requests enqueued
+	Hot      float64 // requests answered from memory, which no other field counts
 
 	QueueTime  float64
 	WorkerTime float64
 	ServerTime float64
 	ReplyTime  float64
 
-	// Sums of Samples samples of how many requests wait in the queue, and how many are in service.
+	// Samples is the number of samples. SampledQueue is the sum of the sampled numbers of requests in the queue, SampledService of those
+	// in service.
 	Samples, SampledQueue, SampledService float64
 
 	Workers    int
-	Depth      int     // requests a worker serves at a time
-	Processors int     // that may be used
+	Depth      int     // the maximum number of requests that a worker serves at a time
+	Processors int     // processors that mcmw may use
 	Processor  float64 // processor time used, s
 
 	Servers []Server
@@ -27,12 +30,12 @@ type Window struct {
 type Server struct {
 	Name  string
 	Calls float64
-	// TypicalTime is, summed over the calls, the time that three quarters of them exceed, s. Of the calls of a request to several
-	// servers only the one that is read first shows its time; those behind it show more.
+	// TypicalTime is the first quartile of the calls' times, times their number, s. When a request calls several servers, only the call
+	// whose reply is read first shows its own time; the others show more.
 	TypicalTime float64
-	// Fastest is the time of the fastest calls, s: those without queueing.
+	// Fastest is the time of the fastest calls, s, which did not queue.
 	Fastest float64
-	// Waited is the time that workers were blocked waiting for its replies, sum over the workers, s.
+	// Waited is the time that workers were blocked waiting for the server's replies, summed over the workers, s.
 	Waited float64
 }
 
@@ -52,7 +55,7 @@ func (w *Window) Add(later *Window) {
 	w.Processor += later.Processor
 	w.Workers, w.Depth, w.Processors = later.Workers, later.Depth, later.Processors
 	before := w.Servers
-	w.Servers = append([]Server(nil), later.Servers...)
+	w.Servers = slices.Clone(later.Servers)
 	for i := range w.Servers {
 		s := &w.Servers[i]
 		for _, b := range before {
