@@ -180,7 +180,7 @@ func TestWhatALoadWroteAsJSONIsShownComparedAndReported(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, stdout, filepath.Join(dir, "tables", "runs.csv"))
 	_, _, err = lab(t.Context(), "factorial", path("a"), "--factors", "clients")
-	require.ErrorContains(t, err, "factor clients has the one level 2 in all runs")
+	require.ErrorContains(t, err, "factor clients has the level 2 in all runs")
 	for command, want := range map[string]string{
 		"model":    ": no point can be modelled: expected complete runs through a middleware",
 		"predict":  ": no point can be modelled: expected complete runs through a middleware",

@@ -1,21 +1,23 @@
 package effects
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
+
+	"gonum.org/v1/gonum/floats"
 
 	"mcmw/internal/lab/factorial"
 	"mcmw/internal/lab/record"
 )
 
-// Aliases are short names of factors, as reports have them in their tables.
+// Aliases maps short names of factors, as used in reports, to their names.
 var Aliases = map[string]string{
 	"S": "servers", "M": "middlewares", "W": "workers", "C": "connections", "D": "depth", "K": "keys_per_get", "R": "replicas",
 	"V": "value_size", "P": "pipeline", "H": "sharded",
@@ -23,15 +25,15 @@ var Aliases = map[string]string{
 
 // Question selects what to analyse in the runs.
 type Question struct {
-	// Factors are names of factors, or aliases; they are shown as they are given.
+	// Factors has names of factors or aliases. Tables show them unchanged.
 	Factors []string
-	// Response is the metric, and Source where it was measured.
+	// Response is the metric, Source its source.
 	Response, Source string
-	// Where holds other factors at a level: only runs that have it count.
+	// Where fixes levels of other factors: only runs with these levels count.
 	Where map[string]string
-	// Ignore are factors, or columns of a table, that may vary although they are not analysed.
+	// Ignore has factors, or columns of a table, that can vary without being analysed.
 	Ignore []string
-	// Repetitions is the number of runs to use of each combination, the first ones; 0 means all, of which each must have equally many.
+	// Repetitions is the number of runs to use of each combination, the first ones. 0: all; each combination must have the same number.
 	Repetitions int
 }
 
@@ -42,7 +44,7 @@ type Factor struct {
 	Levels []string `json:"levels"`
 }
 
-// Experiment is a design whose levels have names.
+// Experiment is a design with the names of its factors and levels.
 type Experiment struct {
 	Factors  []Factor
 	Response string
@@ -55,7 +57,7 @@ func (e *Experiment) TwoLevel() bool {
 	return !slices.ContainsFunc(e.Factors, func(f Factor) bool { return len(f.Levels) != 2 })
 }
 
-// observation is a response and the levels it was measured at.
+// observation is a response with the levels at which it was measured.
 type observation struct {
 	levels map[string]string
 	y      float64
@@ -81,37 +83,32 @@ func FromRuns(runs []record.Run, q Question) (*Experiment, error) {
 			}
 		}
 		if !ok {
-			return nil, fmt.Errorf("run %d has no %s of source %q: expected one of %s",
-				run.ID, q.Response, q.Source, orNothing(slices.Sorted(maps.Keys(metrics))))
+			return nil, fmt.Errorf("run %d has no metric %s of the source %q, it has %s", run.ID, q.Response, q.Source, joined(metrics))
 		}
 		seen = append(seen, observation{levels: run.Factors, y: y})
 	}
 	e, err := assemble(seen, q)
-	if err != nil {
-		if failed > 0 {
-			err = fmt.Errorf("%w (%d runs failed and don't count)", err, failed)
-		}
-		return nil, err
+	if err != nil && failed > 0 {
+		err = fmt.Errorf("%w (%d runs failed and don't count)", err, failed)
 	}
-	e.Unit = unitOf(q.Response)
-	return e, nil
+	return e, err
 }
 
-// FromCSV returns the lines of a table as a design: one line per run, with a head that names the columns. Columns that are
-// neither factors nor the response are factors that must not vary, unless they are called "repetition" or "run". A column
-// that is called as a metric is in its base unit.
+// FromCSV returns the lines of a CSV file as a design: a header with the names of the columns, then one line per run. Columns other than
+// the factors and the response are factors that must not vary, except "repetition" and "run". A column with the name of a
+// metric is in the metric's base unit.
 func FromCSV(r io.Reader, q Question) (*Experiment, error) {
 	lines, err := csv.NewReader(r).ReadAll()
 	if err != nil {
 		return nil, err
 	}
 	if len(lines) < 2 {
-		return nil, errors.New("the table has no lines: expected a head with the names of the columns, and a line per run")
+		return nil, errors.New("the file has no runs: expected a line with the names of the columns, then a line per run")
 	}
-	head := lines[0]
-	response := slices.Index(head, q.Response)
+	header := lines[0]
+	response := slices.Index(header, q.Response)
 	if response < 0 {
-		return nil, fmt.Errorf("the table has no column %s: expected one of %s", q.Response, strings.Join(head, ", "))
+		return nil, fmt.Errorf("the file has no column %s: expected one of %s", q.Response, strings.Join(header, ", "))
 	}
 	var seen []observation
 	for number, line := range lines[1:] {
@@ -122,26 +119,15 @@ func FromCSV(r io.Reader, q Question) (*Experiment, error) {
 				if o.y, err = strconv.ParseFloat(strings.TrimSpace(text), 64); err != nil {
 					return nil, fmt.Errorf("line %d: %s is %q: expected a number", number+2, q.Response, text)
 				}
-			case head[i] != "repetition" && head[i] != "run":
-				o.levels[head[i]] = text
+			case header[i] != "repetition" && header[i] != "run":
+				o.levels[header[i]] = text
 			}
 		}
 		if matches(o.levels, q.Where) {
 			seen = append(seen, o)
 		}
 	}
-	e, err := assemble(seen, q)
-	if err != nil {
-		return nil, err
-	}
-	e.Unit = unitOf(q.Response)
-	return e, nil
-}
-
-// unitOf returns the unit of a metric, nothing for what is none.
-func unitOf(name string) string {
-	metric, _ := record.Describe(name)
-	return metric.Unit
+	return assemble(seen, q)
 }
 
 func matches(levels, where map[string]string) bool {
@@ -153,7 +139,7 @@ func matches(levels, where map[string]string) bool {
 	return true
 }
 
-// fullName returns the factor's name that a name or an alias stands for.
+// fullName returns the name of a factor from its name or alias.
 func fullName(name string, levels map[string]string) string {
 	if _, ok := levels[name]; !ok && Aliases[name] != "" {
 		return Aliases[name]
@@ -161,37 +147,35 @@ func fullName(name string, levels map[string]string) string {
 	return name
 }
 
-// orNothing joins names, or says that there are none.
-func orNothing(names []string) string {
-	if len(names) == 0 {
-		return "nothing (there is none)"
-	}
-	return strings.Join(names, ", ")
+// joined returns the keys of a map for an error.
+func joined[V any](names map[string]V) string {
+	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(names)), ", "), "none")
 }
 
 // assemble groups observations by the levels of the factors.
 func assemble(seen []observation, q Question) (*Experiment, error) {
 	if len(seen) == 0 {
-		return nil, errors.New("no complete run fits what is asked for")
+		return nil, errors.New("there are no complete runs with the selected levels")
 	}
-	e := &Experiment{Response: q.Response}
-	asked := map[string]bool{}
+	metric, _ := record.Describe(q.Response)
+	e := &Experiment{Response: q.Response, Unit: metric.Unit}
+	known := map[string]bool{} // analysed or ignored factors
 	for _, name := range q.Ignore {
-		asked[fullName(name, seen[0].levels)] = true
+		known[fullName(name, seen[0].levels)] = true
 	}
 	for _, short := range q.Factors {
 		f, err := factorOf(short, seen)
 		if err != nil {
 			return nil, err
 		}
-		if twin := twins[f.Name]; asked[twin] && together(seen, f.Name, twin) {
-			return nil, fmt.Errorf("factors %s and %s always change together: name one of them", twin, f.Name)
+		if twin := twins[f.Name]; known[twin] && together(seen, f.Name, twin) {
+			return nil, fmt.Errorf("factors %s and %s always change together: expected only one of them", twin, f.Name)
 		}
-		asked[f.Name] = true
+		known[f.Name] = true
 		e.Factors = append(e.Factors, f)
 		e.Design.Factors = append(e.Design.Factors, short)
 	}
-	if err := checkOthers(seen, asked); err != nil {
+	if err := checkOthers(seen, known); err != nil {
 		return nil, err
 	}
 	cells := map[string]int{}
@@ -211,16 +195,19 @@ func assemble(seen []observation, q Question) (*Experiment, error) {
 			*y = append(*y, o.y)
 		}
 	}
-	return e, e.checkRepetitions(q.Repetitions)
+	if err := e.checkRepetitions(q.Repetitions); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
-// factorOf returns the factor that short stands for, with the levels that were seen.
+// factorOf returns the factor with a name or alias, with the levels of the observations.
 func factorOf(short string, seen []observation) (Factor, error) {
 	f := Factor{Short: short, Name: fullName(short, seen[0].levels)}
 	for _, o := range seen {
 		level, ok := o.levels[f.Name]
 		if !ok {
-			return f, fmt.Errorf("factor %s: a run has no such factor: expected one of %s", short, orNothing(slices.Sorted(maps.Keys(o.levels))))
+			return f, fmt.Errorf("a run has no factor %s, it has %s", short, joined(o.levels))
 		}
 		if !slices.Contains(f.Levels, level) {
 			f.Levels = append(f.Levels, level)
@@ -228,15 +215,15 @@ func factorOf(short string, seen []observation) (Factor, error) {
 	}
 	slices.SortFunc(f.Levels, record.CompareLevels)
 	if len(f.Levels) < 2 {
-		return f, fmt.Errorf("factor %s has the one level %s in all runs: expected at least two", short, f.Levels[0])
+		return f, fmt.Errorf("factor %s has the level %s in all runs: expected at least two levels", short, f.Levels[0])
 	}
 	return f, nil
 }
 
-// twins are two names for the same thing: where they change together, one of them is the factor.
+// twins are two names for the same factor, if they change together.
 var twins = map[string]string{"connections": "clients", "clients": "connections"}
 
-// together reports whether every level of a factor comes with one level of another, and the other way round.
+// together reports whether each level of a factor occurs with only one level of another factor, and vice versa.
 func together(seen []observation, name, other string) bool {
 	to, from := map[string]string{}, map[string]string{}
 	for _, o := range seen {
@@ -252,12 +239,12 @@ func together(seen []observation, name, other string) bool {
 	return true
 }
 
-// checkOthers refuses factors that vary and are not asked for: their effect would pass for error.
-func checkOthers(seen []observation, asked map[string]bool) error {
+// checkOthers returns an error if a factor that is not known varies: its effect would count as error.
+func checkOthers(seen []observation, known map[string]bool) error {
 	levels := map[string]map[string]bool{}
 	for _, o := range seen {
 		for name, level := range o.levels {
-			if twin := twins[name]; !asked[name] && (!asked[twin] || !together(seen, name, twin)) {
+			if twin := twins[name]; !known[name] && (!known[twin] || !together(seen, name, twin)) {
 				if levels[name] == nil {
 					levels[name] = map[string]bool{}
 				}
@@ -268,29 +255,28 @@ func checkOthers(seen []observation, asked map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(levels)) {
 		if len(levels[name]) > 1 {
 			all := slices.SortedFunc(maps.Keys(levels[name]), record.CompareLevels)
-			return fmt.Errorf("factor %s varies, too (%s): name it among the factors, hold it with --where %s=%s, or --ignore it", name, strings.Join(all, ", "), name, all[0])
+			return fmt.Errorf("factor %s varies, too (%s): add it to --factors, fix it, such as with --where %s=%s, or --ignore it", name, strings.Join(all, ", "), name, all[0])
 		}
 	}
 	return nil
 }
 
-// checkRepetitions refuses combinations that were not measured equally often.
+// checkRepetitions returns an error if the combinations don't have the same number of runs, at least wanted.
 func (e *Experiment) checkRepetitions(wanted int) error {
-	cells := slices.Clone(e.Design.Cells)
-	sort.SliceStable(cells, func(i, j int) bool { return len(cells[i].Y) < len(cells[j].Y) })
-	fewest, most := cells[0], cells[len(cells)-1]
+	byRuns := func(a, b factorial.Cell) int { return len(a.Y) - len(b.Y) }
+	fewest, most := slices.MinFunc(e.Design.Cells, byRuns), slices.MaxFunc(e.Design.Cells, byRuns)
 	switch {
 	case wanted > len(fewest.Y):
-		return fmt.Errorf("%s has %d complete runs: expected %d", e.where(fewest), len(fewest.Y), wanted)
+		return fmt.Errorf("%s has %d complete runs: expected %d", e.label(fewest), len(fewest.Y), wanted)
 	case len(fewest.Y) != len(most.Y):
-		return fmt.Errorf("%s has %d complete runs and %s has %d: expected as many everywhere (--repetitions %d takes the first of each)",
-			e.where(fewest), len(fewest.Y), e.where(most), len(most.Y), len(fewest.Y))
+		return fmt.Errorf("%s has %d complete runs and %s has %d: expected the same number everywhere (--repetitions %d uses the first of each)",
+			e.label(fewest), len(fewest.Y), e.label(most), len(most.Y), len(fewest.Y))
 	}
 	return nil
 }
 
-// where names a combination of levels.
-func (e *Experiment) where(c factorial.Cell) string {
+// label names a combination of levels.
+func (e *Experiment) label(c factorial.Cell) string {
 	var parts []string
 	for i, level := range c.Levels {
 		parts = append(parts, e.Factors[i].Short+"="+e.Factors[i].Levels[level])
@@ -298,25 +284,20 @@ func (e *Experiment) where(c factorial.Cell) string {
 	return strings.Join(parts, ", ")
 }
 
-// Shown returns the experiment with its responses in units for display, times in milliseconds.
+// Shown returns the experiment with its responses in units for display, such as milliseconds for times.
 func (e *Experiment) Shown() *Experiment {
-	if e.Unit == record.OperationsPerSecond {
-		shown := *e
-		shown.Unit = "ops/s"
-		return &shown
-	}
-	if e.Unit != record.Seconds {
-		return e
-	}
 	shown := *e
-	shown.Unit = "ms"
-	shown.Design.Cells = nil
-	for _, cell := range e.Design.Cells {
-		c := factorial.Cell{Levels: cell.Levels}
-		for _, y := range cell.Y {
-			c.Y = append(c.Y, 1e3*y)
+	switch e.Unit {
+	case record.OperationsPerSecond:
+		shown.Unit = "ops/s"
+	case record.Seconds:
+		shown.Unit = "ms"
+		shown.Design.Cells = nil
+		for _, cell := range e.Design.Cells {
+			cell.Y = slices.Clone(cell.Y)
+			floats.Scale(1e3, cell.Y)
+			shown.Design.Cells = append(shown.Design.Cells, cell)
 		}
-		shown.Design.Cells = append(shown.Design.Cells, c)
 	}
 	return &shown
 }

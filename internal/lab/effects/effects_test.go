@@ -55,7 +55,7 @@ func runs() []record.Run {
 
 var question = Question{Factors: []string{"S", "M", "W"}, Response: "throughput", Source: "client"}
 
-// golden compares text with a file of testdata, which -update writes.
+// golden compares text with a file in testdata, which -update writes.
 func golden(t *testing.T, name, text string) {
 	path := "testdata/" + name
 	if *update {
@@ -112,11 +112,11 @@ func TestAliasesNamesAndConstantsAreFound(t *testing.T) {
 	assert.True(t, ok)
 }
 
-func TestOtherFactorsAreHeldOrIgnored(t *testing.T) {
+func TestOtherFactorsAreFixedOrIgnored(t *testing.T) {
 	q := question
 	q.Factors = []string{"S", "W"}
 	_, err := FromRuns(runs(), q)
-	require.EqualError(t, err, "factor middlewares varies, too (1, 2): name it among the factors, hold it with --where middlewares=1, or --ignore it")
+	require.EqualError(t, err, "factor middlewares varies, too (1, 2): add it to --factors, fix it, such as with --where middlewares=1, or --ignore it")
 	q.Where = map[string]string{"M": "2"}
 	e, err := FromRuns(runs(), q)
 	require.NoError(t, err)
@@ -128,12 +128,12 @@ func TestOtherFactorsAreHeldOrIgnored(t *testing.T) {
 	assert.Len(t, e.Design.Cells[0].Y, 6)
 }
 
-func TestFailedRunsAreLeftOutAndSaid(t *testing.T) {
+func TestFailedRunsAreLeftOutAndMentioned(t *testing.T) {
 	all := runs()
 	all[3].State = record.Failed
 	_, err := FromRuns(all, question)
 	require.EqualError(t, err,
-		"S=1, M=1, W=32 has 2 complete runs and S=1, M=1, W=8 has 3: expected as many everywhere (--repetitions 2 takes the first of each) (1 runs failed and don't count)")
+		"S=1, M=1, W=32 has 2 complete runs and S=3, M=2, W=32 has 3: expected the same number everywhere (--repetitions 2 uses the first of each) (1 runs failed and don't count)")
 	q := question
 	q.Repetitions = 2
 	e, err := FromRuns(all, q)
@@ -146,16 +146,16 @@ func TestFailedRunsAreLeftOutAndSaid(t *testing.T) {
 	assert.ErrorContains(t, err, "has 2 complete runs: expected 3")
 }
 
-func TestQuestionsThatHaveNoAnswerAreRefused(t *testing.T) {
+func TestQuestionsWithoutAnAnswerAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Question)
 		want   string
 	}{
-		"an unknown factor":   {func(q *Question) { q.Factors = []string{"X"} }, "factor X: a run has no such factor: expected one of middlewares, ratio, servers, workers"},
-		"a constant factor":   {func(q *Question) { q.Factors = []string{"ratio"} }, "has the one level 1:0"},
-		"an unknown response": {func(q *Question) { q.Response = "speed" }, "has no speed of source \"client\": expected one of response_time_mean, throughput"},
-		"an unknown source":   {func(q *Question) { q.Source = "moon" }, "expected one of nothing"},
-		"no run that fits":    {func(q *Question) { q.Where = map[string]string{"workers": "9"} }, "no complete run fits"},
+		"an unknown factor":   {func(q *Question) { q.Factors = []string{"X"} }, "a run has no factor X, it has middlewares, ratio, servers, workers"},
+		"a constant factor":   {func(q *Question) { q.Factors = []string{"ratio"} }, "has the level 1:0 in all runs"},
+		"an unknown response": {func(q *Question) { q.Response = "speed" }, "has no metric speed of the source \"client\", it has response_time_mean, throughput"},
+		"an unknown source":   {func(q *Question) { q.Source = "moon" }, "it has none"},
+		"no run that fits":    {func(q *Question) { q.Where = map[string]string{"workers": "9"} }, "no complete runs with the selected levels"},
 	} {
 		q := question
 		c.change(&q)
@@ -164,7 +164,7 @@ func TestQuestionsThatHaveNoAnswerAreRefused(t *testing.T) {
 	}
 }
 
-func TestATableOfRunsIsTakenAsADesign(t *testing.T) {
+func TestACSVFileBecomesADesign(t *testing.T) {
 	e, err := FromCSV(strings.NewReader("cache,load,repetition,misses\nsmall,1,1,10\nlarge,1,1,4\nsmall,2,1,20\nlarge,2,1,9\nsmall,3,1,30\nlarge,3,1,14\n"),
 		Question{Factors: []string{"cache", "load"}, Response: "misses"})
 	require.NoError(t, err)
@@ -175,8 +175,8 @@ func TestATableOfRunsIsTakenAsADesign(t *testing.T) {
 	require.Len(t, tables, 2)
 	assert.Equal(t, []string{"cache", "large"}, tables[1].Rows[0][:2])
 	for _, c := range []struct{ text, want string }{
-		{"", "has no lines"},
-		{"a,b\n", "has no lines"},
+		{"", "has no runs"},
+		{"a,b\n", "has no runs"},
 		{"cache,load\n1,2\n", "has no column misses: expected one of cache, load"},
 		{"cache,misses\n1,2\n2,x\n", `line 3: misses is "x"`},
 		{"cache,misses\n1,2,3\n", "wrong number of fields"},
@@ -186,7 +186,7 @@ func TestATableOfRunsIsTakenAsADesign(t *testing.T) {
 	}
 }
 
-func TestConfoundingIsShownOfAFraction(t *testing.T) {
+func TestTheConfoundingOfAFractionIsShown(t *testing.T) {
 	var half []record.Run
 	for _, run := range runs() {
 		// S M W with I = SMW.
@@ -204,7 +204,7 @@ func TestConfoundingIsShownOfAFraction(t *testing.T) {
 	assert.Contains(t, confounding.Rows, []string{"S", "MW"})
 }
 
-func TestJSONHasNoNumberThatIsNone(t *testing.T) {
+func TestUnknownNumbersAreValidJSON(t *testing.T) {
 	for _, repetitions := range []int{1, 3} {
 		q := question
 		q.Repetitions = repetitions
@@ -263,7 +263,7 @@ func TestConnectionsAndClientsThatChangeTogetherAreOneFactor(t *testing.T) {
 		require.True(t, e.TwoLevel())
 	}
 	_, err := FromCSV(strings.NewReader(table.String()), Question{Factors: []string{"C", "clients", "W"}, Response: "throughput"})
-	require.EqualError(t, err, "factors connections and clients always change together: name one of them")
+	require.EqualError(t, err, "factors connections and clients always change together: expected only one of them")
 	apart := table.String() + "8,9,8,100\n"
 	_, err = FromCSV(strings.NewReader(apart), Question{Factors: []string{"C", "W"}, Response: "throughput"})
 	require.ErrorContains(t, err, "factor clients varies, too")

@@ -6,8 +6,8 @@ import (
 )
 
 // Figures returns the plots that show whether a model's assumptions hold: the residuals over the predicted responses,
-// which should show no trend and the same spread everywhere, and the residuals over normal quantiles, which should lie on the
-// line. The unit is that of the residuals, nothing for none.
+// which should have no trend and the same spread everywhere, and the residuals over normal quantiles, which should lie on the
+// line. unitName is the unit of the residuals; "" for none.
 func Figures(residuals []factorial.Residual, response, unitName string) map[string]plot.Figure {
 	over := make([]plot.Point, len(residuals))
 	for i, r := range residuals {

@@ -5,7 +5,7 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Object returns the analyses for JSON, in base units; v or c and a may be nil.
+// Object returns the analyses for JSON, in base units. v is nil, or a and c are.
 func (e *Experiment) Object(a *factorial.Analysis, c *factorial.Comparison, v *factorial.Variance) map[string]any {
 	object := map[string]any{"response": e.Response, "unit": e.Unit, "factors": e.Factors}
 	if a != nil {

@@ -3,6 +3,7 @@ package effects
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// decimalsFor returns how many decimals show about five digits of values of this size.
+// decimalsFor returns the number of decimals that show about five digits of values of a size.
 func decimalsFor(size float64) int {
 	if size == 0 || math.IsNaN(size) || math.IsInf(size, 0) {
 		return 0
@@ -18,7 +19,7 @@ func decimalsFor(size float64) int {
 	return min(12, max(0, 4-int(math.Floor(math.Log10(math.Abs(size))))))
 }
 
-// fixed writes v with so many decimals, nothing for NaN, and no minus before zeros.
+// fixed formats v with a number of decimals, without a minus before zeros; NaN is "".
 func fixed(v float64, decimals int) string {
 	if math.IsNaN(v) {
 		return ""
@@ -30,15 +31,10 @@ func fixed(v float64, decimals int) string {
 	return text
 }
 
-// percent writes a ratio in per cent.
-func percent(ratio float64) string {
-	if math.IsNaN(ratio) {
-		return ""
-	}
-	return fixed(100*ratio, 2)
-}
+// percent formats a ratio in per cent; NaN is "".
+func percent(ratio float64) string { return fixed(100*ratio, 2) }
 
-// unit returns the unit in brackets, nothing without one.
+// unit returns the unit in brackets; "" without a unit.
 func unit(name string) string {
 	if name == "" {
 		return ""
@@ -63,7 +59,7 @@ func (e *Experiment) legend() string {
 	return strings.Join(parts, "; ")
 }
 
-// SignTable returns the design of a two-level analysis with its responses, as the reports print it.
+// SignTable returns the design of a two-level analysis with its responses, in the form of the reports.
 func (e *Experiment) SignTable(a *factorial.Analysis) table.Table {
 	d := decimalsFor(largest(a.Cells))
 	t := table.Table{
@@ -108,7 +104,7 @@ func largest(cells []factorial.Cell) float64 {
 	return size
 }
 
-// EffectsTable returns effects, variation and intervals, as the reports print them.
+// EffectsTable returns effects, variation and intervals, in the form of the reports.
 func (e *Experiment) EffectsTable(a *factorial.Analysis) table.Table {
 	of, d := e.Response+unit(e.Unit), decimalsFor(a.Terms[0].Q)
 	if a.Model == factorial.Multiplicative {
@@ -147,22 +143,22 @@ func (e *Experiment) EffectsTable(a *factorial.Analysis) table.Table {
 		t.Notes = append(t.Notes, fmt.Sprintf("%d degrees of freedom of the errors, t = %.4g, s_e = %.5g, half width of the intervals %.5g, of a predicted mean %.5g",
 			a.DOF, a.T, a.SE, a.HalfWidth, a.CellHalfWidth))
 	} else {
-		t.Notes = append(t.Notes, "no degrees of freedom are left for the errors, so there are no intervals: repeat the runs, or count interactions of many factors as errors (--max-order)")
+		t.Notes = append(t.Notes, "no degrees of freedom remain for the errors, so there are no intervals: repeat the runs, or count interactions of many factors as errors (--max-order)")
 	}
 	if s := factorial.Straightness(factorial.QQ(a.Residuals)); !math.IsNaN(s) {
-		t.Notes = append(t.Notes, fmt.Sprintf("residuals: correlation %.3f with normal quantiles (1 where they are normal)", s))
+		t.Notes = append(t.Notes, fmt.Sprintf("residuals: correlation %.3f with normal quantiles (1 if they are normal)", s))
 	}
 	return t
 }
 
-// ConfoundingTable returns the confounded effects of a fractional design, and false for a full one.
+// ConfoundingTable returns the confounded effects of a fractional design; false for a full design.
 func (e *Experiment) ConfoundingTable(a *factorial.Analysis) (table.Table, bool) {
 	if len(a.Words) == 0 {
 		return table.Table{}, false
 	}
 	t := table.Table{
 		Caption: fmt.Sprintf("Confounding: I = %s, resolution %d", strings.Join(a.Relation(), " = "), a.Resolution),
-		Columns: []string{"effect", "cannot be told from"}, Left: []int{1},
+		Columns: []string{"effect", "confounded with"}, Left: []int{1},
 	}
 	for _, term := range a.Terms {
 		t.Rows = append(t.Rows, []string{term.Name, strings.Join(a.AliasNames(term), ", ")})
@@ -170,11 +166,11 @@ func (e *Experiment) ConfoundingTable(a *factorial.Analysis) (table.Table, bool)
 	return t, true
 }
 
-// ComparisonTable returns which model fits better, and why.
+// ComparisonTable returns the better model and the reasons.
 func ComparisonTable(c *factorial.Comparison) table.Table {
 	verdict := fmt.Sprintf("The %s model fits better", c.Preferred)
 	if !c.Decisive {
-		verdict = "The models fit alike; the additive one is simpler"
+		verdict = "The models fit equally well; the additive one is simpler"
 	}
 	t := table.Table{Caption: verdict, Columns: []string{"because"}}
 	for _, reason := range c.Reasons {
@@ -183,7 +179,7 @@ func ComparisonTable(c *factorial.Comparison) table.Table {
 	return t
 }
 
-// VarianceTables returns the analysis of variance, and what each level of each factor adds.
+// VarianceTables returns the analysis of variance, and the effect of each level of each factor.
 func (e *Experiment) VarianceTables(v *factorial.Variance) []table.Table {
 	squares := decimalsFor(v.SST)
 	t := table.Table{
@@ -205,11 +201,11 @@ func (e *Experiment) VarianceTables(v *factorial.Variance) []table.Table {
 		[]string{"error", fixed(v.SSE, squares), percent(v.VariationError), strconv.Itoa(v.DOF), fixed(v.MSE, squares)},
 		[]string{"SST", fixed(v.SST, squares), "", strconv.Itoa(len(v.Residuals) - 1)})
 	if v.DOF == 0 {
-		t.Notes = append(t.Notes, "no degrees of freedom are left for the errors, so nothing can be tested: repeat the runs, or count interactions of many factors as errors (--max-order)")
+		t.Notes = append(t.Notes, "no degrees of freedom remain for the errors, so there are no tests: repeat the runs, or count interactions of many factors as errors (--max-order)")
 	}
 	d := decimalsFor(v.Mean)
 	levels := table.Table{
-		Caption: fmt.Sprintf("What each level adds to the mean %s: %s%s", fixed(v.Mean, d), e.Response, unit(e.Unit)),
+		Caption: fmt.Sprintf("Effect of each level on the mean %s: %s%s", fixed(v.Mean, d), e.Response, unit(e.Unit)),
 		Columns: []string{"factor", "level", "effect", fmt.Sprintf("%v%% interval", round(100*v.Confidence))},
 	}
 	for _, s := range v.Sources {
@@ -217,7 +213,8 @@ func (e *Experiment) VarianceTables(v *factorial.Variance) []table.Table {
 			continue
 		}
 		for _, effect := range s.Effects {
-			row := []string{s.Name, e.levelName(s.Name, effect.Levels[0]), fixed(effect.Effect, d), ""}
+			f := slices.IndexFunc(e.Factors, func(f Factor) bool { return f.Short == s.Name })
+			row := []string{s.Name, e.Factors[f].Levels[effect.Levels[0]], fixed(effect.Effect, d), ""}
 			if v.DOF > 0 {
 				row[3] = "(" + fixed(effect.Interval.Low, d) + ", " + fixed(effect.Interval.High, d) + ")"
 			}
@@ -227,16 +224,6 @@ func (e *Experiment) VarianceTables(v *factorial.Variance) []table.Table {
 	return []table.Table{t, levels}
 }
 
-// levelName returns a level of the factor that is shown as short.
-func (e *Experiment) levelName(short string, level int) string {
-	for _, f := range e.Factors {
-		if f.Short == short {
-			return f.Levels[level]
-		}
-	}
-	return strconv.Itoa(level)
-}
-
 func yes(b bool) string {
 	if b {
 		return "yes"
@@ -244,5 +231,5 @@ func yes(b bool) string {
 	return "no"
 }
 
-// round takes the noise off a confidence level in per cent.
+// round removes rounding errors from a confidence in per cent.
 func round(v float64) float64 { return math.Round(v*1e6) / 1e6 }

@@ -17,12 +17,12 @@ import (
 
 // Problem is one mistake in a file.
 type Problem struct {
-	Line int    // from 1; 0 if it is about the file as a whole
-	Key  string // where in the file, such as run.duration; "" for the file as a whole
-	Text string // the given text and what is accepted
+	Line int    // from 1; 0 for the file as a whole
+	Key  string // such as run.duration; "" for the file as a whole
+	Text string // what is wrong and what is expected
 }
 
-// Problems are all mistakes in a file, in the order of its lines. It is never empty when returned as an error.
+// Problems has all mistakes in a file, in the order of its lines. As an error it is never empty.
 type Problems struct {
 	File string
 	List []Problem
@@ -45,29 +45,28 @@ func (p *Problems) Error() string {
 }
 
 const (
-	// maxPoints is more than anybody needs; it catches typing mistakes.
+	// maxPoints and maxRepetitions are more than anybody needs; they catch typing errors.
 	maxPoints      = 100_000
 	maxRepetitions = 10_000
 	maxTitle       = 200
 )
 
-// nameForm is the form of an experiment's name, which is also that of a directory.
+// nameForm matches the names of experiments. They are also names of directories.
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// Parse reads an experiment. file is its name in errors. With quick, the file's settings under quick replace those
-// elsewhere. The error is *Problems.
+// Parse reads an experiment. file is its name in errors. With quick, the settings of the file's quick profile replace the others. The error
+// is *Problems.
 func Parse(file string, text []byte, quick bool) (*Experiment, error) {
 	d := &decoder{}
 	e := d.experiment(text, quick)
-	if len(d.problems) > 0 {
-		slices.SortStableFunc(d.problems, func(a, b Problem) int { return a.Line - b.Line })
-		return nil, &Problems{file, slices.Compact(d.problems)}
+	if err := d.err(file); err != nil {
+		return nil, err
 	}
 	e.Text = text
 	return e, nil
 }
 
-// HasQuick reports whether a file that Parse has read has a quick profile.
+// HasQuick reports whether the text of a valid file has a quick profile.
 func HasQuick(text []byte) bool {
 	root, err := userinput.Mapping(text, "")
 	return err == nil && root != nil && child(root, "quick") != nil
@@ -78,6 +77,18 @@ type decoder struct {
 	problems []Problem
 }
 
+// fields has a function for each accepted key of a mapping, which reads the value. Its first argument is the path of the key.
+type fields map[string]func(key string, n *yaml.Node)
+
+// err returns the problems in the order of the lines, or nil.
+func (d *decoder) err(file string) error {
+	if len(d.problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(d.problems, func(a, b Problem) int { return a.Line - b.Line })
+	return &Problems{file, slices.Compact(d.problems)}
+}
+
 func (d *decoder) problem(n *yaml.Node, key, format string, args ...any) {
 	line := 0
 	if n != nil {
@@ -86,7 +97,7 @@ func (d *decoder) problem(n *yaml.Node, key, format string, args ...any) {
 	d.problems = append(d.problems, Problem{line, key, fmt.Sprintf(format, args...)})
 }
 
-// file is the decoded content of a file, before it is checked as a whole.
+// file has the decoded parts of a file before design combines and checks them. Fields named ...At are where a part is, nil if it is missing.
 type file struct {
 	constants   Values
 	factors     []Factor
@@ -102,7 +113,7 @@ type file struct {
 	cases       map[string]Values
 }
 
-// root returns the mapping in a file, which must hold what is expected; nil at a problem.
+// root returns the mapping in a file; nil after a problem. expected describes the content for the error about an empty file.
 func (d *decoder) root(text []byte, expected string) *yaml.Node {
 	root, err := userinput.Mapping(text, "name: value")
 	if problem, ok := errors.AsType[*userinput.Problem](err); ok {
@@ -110,7 +121,7 @@ func (d *decoder) root(text []byte, expected string) *yaml.Node {
 		return nil
 	}
 	if root == nil {
-		d.problem(nil, "", "it holds nothing; expected %s", expected)
+		d.problem(nil, "", "the file is empty; expected %s", expected)
 	}
 	return root
 }
@@ -130,12 +141,12 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 		}
 	}
 	f := &file{constants: Values{}, constantsAt: map[string]*yaml.Node{}}
-	seen := d.mapping(root, "", map[string]func(key string, n *yaml.Node){
+	seen := d.mapping(root, "", fields{
 		"name": func(key string, n *yaml.Node) {
 			e.Name = d.scalar(n, key, "lower-case letters, digits, . _ -, at most 64", nameForm.MatchString)
 		},
 		"title": func(key string, n *yaml.Node) {
-			e.Title = d.scalar(n, key, "a line of at most 200 characters", func(s string) bool { return len(s) <= maxTitle && !strings.Contains(s, "\n") })
+			e.Title = d.scalar(n, key, fmt.Sprintf("a line of at most %d bytes", maxTitle), func(s string) bool { return len(s) <= maxTitle && !strings.Contains(s, "\n") })
 		},
 		"testbed":   func(key string, n *yaml.Node) { d.testbed(n, key, e) },
 		"systems":   func(key string, n *yaml.Node) { e.Systems = d.systems(n, key) },
@@ -162,20 +173,20 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 		"run":         func(key string, n *yaml.Node) { d.phases(n, key, &e.Phases) },
 		"stop":        func(key string, n *yaml.Node) { e.Stop, f.stop = d.stop(n, key), n },
 		"quality":     func(key string, n *yaml.Node) { e.Quality, f.quality = d.quality(n, key), n },
-		"quick":       func(key string, n *yaml.Node) {}, // see quicken; the profile is checked by reading the file with it
+		"quick":       func(string, *yaml.Node) {}, // read by quicken; a quick run checks it
 	})
 	if !seen["name"] {
 		d.problem(nil, "", "no name; expected a line such as name: quick")
 	}
 	switch {
 	case f.stop != nil && f.repeats != nil && f.repeats.Line > 0:
-		d.problem(f.repeats, "repetitions", "given together with stop, which says itself how many there are (at_least, at_most); expected one of them")
+		d.problem(f.repeats, "repetitions", "given together with stop, which has the number of repetitions (at_least, at_most); expected one of them")
 	case e.Order == Paired && (len(f.factors) == 0 || f.fractionAt != nil):
-		d.problem(root, "order", "paired, but there is no full design of factors, of which the last is what is compared")
+		d.problem(root, "order", "paired needs a full design; expected factors without fraction, the last one with the levels to compare")
 	case e.Quality != nil && e.Quality.GiveUp > 0 && e.Order == Random:
-		d.problem(f.quality, "quality.give_up", "the order random needs to know all runs before the first; expected order listed, or interleaved, which gives up after the first round")
+		d.problem(f.quality, "quality.give_up", "the order random schedules all runs before the first; expected order listed, or interleaved, which gives up after the first round")
 	case f.stop != nil && e.Order == Random:
-		d.problem(f.stop, "stop", "the order random needs to know all runs before the first; expected order interleaved or listed with a stop rule")
+		d.problem(f.stop, "stop", "the order random schedules all runs before the first; expected order interleaved or listed with a stop rule")
 	}
 	e.completeMachines()
 	if len(d.problems) == 0 {
@@ -188,29 +199,29 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 	return e
 }
 
-// quicken returns the file with the settings of its quick profile in place of its others; nil after a problem.
+// quicken returns the file with the settings of its quick profile applied; nil after a problem.
 func (d *decoder) quicken(root *yaml.Node) *yaml.Node {
 	profile := child(root, "quick")
 	if profile == nil {
-		d.problem(root, "", "it has no quick profile; expected the key quick, with what is otherwise in quick runs")
+		d.problem(root, "", "there is no quick profile; expected the key quick with the settings of quick runs")
 		return nil
 	}
 	if profile.Kind != yaml.MappingNode {
-		d.problem(profile, "quick", "not a mapping; expected what is otherwise in quick runs, such as repetitions: 1")
+		d.problem(profile, "quick", "not a mapping; expected the settings of quick runs, such as repetitions: 1")
 		return nil
 	}
 	for i := 0; i < len(profile.Content); i += 2 {
 		switch key := profile.Content[i]; key.Value {
 		case "name", "quick":
-			d.problem(key, "quick."+key.Value, "it cannot be otherwise in quick runs")
+			d.problem(key, "quick."+key.Value, "a quick profile can't change it")
 			return nil
 		}
 	}
 	return overlay(root, profile)
 }
 
-// overlay returns base with the keys of top added to it. Where both have a key, mappings are merged and other values replaced. A stop rule
-// also replaces repetitions, and listed points replace factors (insteadOf).
+// overlay returns base with the keys of top added. If both have a key, mappings are merged and other values replaced. Keys of top also remove
+// those that they replace (see insteadOf).
 func overlay(base, top *yaml.Node) *yaml.Node {
 	merged := *base
 	merged.Content = slices.Clone(base.Content)
@@ -239,7 +250,7 @@ func overlay(base, top *yaml.Node) *yaml.Node {
 	return &merged
 }
 
-// insteadOf has the other keys that a key of the quick profile replaces.
+// insteadOf maps a key of the quick profile to the other keys that it replaces.
 var insteadOf = map[string][]string{"repetitions": {"stop"}, "stop": {"repetitions"}, "points": {"factors", "fraction"}}
 
 // child returns the value of a key of a mapping; nil if there is none.
@@ -257,28 +268,29 @@ func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
 		e.Testbed = d.word(n, key, testbeds)
 		return
 	}
-	fields := d.remoteFields(e)
-	maps.Copy(fields, map[string]func(string, *yaml.Node){
+	keys := d.remoteFields(e)
+	maps.Copy(keys, fields{
 		"kind": func(key string, n *yaml.Node) { e.Testbed = d.word(n, key, testbeds) },
 		"cpus": func(key string, n *yaml.Node) {
 			e.CPUs = map[string][]int{}
-			read := func(role string) func(string, *yaml.Node) {
-				return func(key string, n *yaml.Node) {
+			cpus := fields{}
+			for _, role := range roles {
+				cpus[role] = func(key string, n *yaml.Node) {
 					for _, element := range d.list(n, key, "numbers of processors, from 0") {
-						e.CPUs[role] = append(e.CPUs[role], d.whole(element, key, 0, 1023))
+						e.CPUs[role] = append(e.CPUs[role], d.whole(element, key, 0, maxProcessor))
 					}
 				}
 			}
-			d.mapping(n, key, map[string]func(string, *yaml.Node){"server": read("server"), "middleware": read("middleware"), "load": read("load")})
+			d.mapping(n, key, cpus)
 		},
 		"hosts":    func(key string, n *yaml.Node) { e.Machines = d.machines(n, key) },
 		"delay":    func(key string, n *yaml.Node) { e.Delay = d.delay(n, key) },
 		"dilation": func(key string, n *yaml.Node) { e.Dilation = d.dilation(n, key) },
 	})
-	d.checkKind(n, key, d.mapping(n, key, fields), e.Testbed)
+	d.checkKind(n, key, d.mapping(n, key, keys), e.Testbed)
 }
 
-// values reads settings and their values; at receives the node of each.
+// values reads settings and their values; at gets the node of each.
 func (d *decoder) values(n *yaml.Node, key string, at map[string]*yaml.Node) Values {
 	v := Values{}
 	d.settings(n, key, func(s *Setting, key string, n *yaml.Node) {
@@ -294,9 +306,9 @@ func (d *decoder) factors(n *yaml.Node, key string) (factors []Factor) {
 		for _, element := range d.list(n, key, "levels: "+s.Accepts) {
 			problems := len(d.problems)
 			level := d.level(element, key, s)
-			// A wrong level is "", and is reported already.
+			// An invalid level is "" and has been reported.
 			if len(d.problems) == problems && slices.Contains(f.Levels, level) {
-				d.problem(element, key, "the level %q is given twice", level)
+				d.problem(element, key, "the level %q occurs twice", level)
 			}
 			f.Levels = append(f.Levels, level)
 		}
@@ -306,11 +318,11 @@ func (d *decoder) factors(n *yaml.Node, key string) (factors []Factor) {
 }
 
 func (d *decoder) settings(n *yaml.Node, key string, read func(s *Setting, key string, n *yaml.Node)) {
-	fields := make(map[string]func(string, *yaml.Node), len(Settings))
+	keys := fields{}
 	for i := range Settings {
-		fields[Settings[i].Name] = func(key string, n *yaml.Node) { read(&Settings[i], key, n) }
+		keys[Settings[i].Name] = func(key string, n *yaml.Node) { read(&Settings[i], key, n) }
 	}
-	d.mapping(n, key, fields)
+	d.mapping(n, key, keys)
 }
 
 func (d *decoder) level(n *yaml.Node, key string, s *Setting) string {
@@ -330,7 +342,7 @@ func (d *decoder) phases(n *yaml.Node, key string, p *Phases) {
 			}))
 		}
 	}
-	d.mapping(n, key, map[string]func(string, *yaml.Node){
+	d.mapping(n, key, fields{
 		"populate":  func(key string, n *yaml.Node) { p.Populate = d.word(n, key, []string{"true", "false"}) == "true" },
 		"restart":   func(key string, n *yaml.Node) { p.Restart = d.word(n, key, []string{"true", "false"}) == "true" },
 		"warm_up":   duration(0, &p.WarmUp),
@@ -339,30 +351,30 @@ func (d *decoder) phases(n *yaml.Node, key string, p *Phases) {
 	})
 }
 
-// minDuration is the shortest recording: a few of the middleware's shortest windows.
+// minDuration is the shortest recording. It has a few of the middleware's shortest windows.
 const minDuration = 500 * time.Millisecond
 
-// mapping reads the keys of a mapping with fields and returns which it has.
-func (d *decoder) mapping(n *yaml.Node, at string, fields map[string]func(key string, n *yaml.Node)) map[string]bool {
+// mapping reads the keys of a mapping and returns the keys that it has.
+func (d *decoder) mapping(n *yaml.Node, at string, known fields) map[string]bool {
 	seen := map[string]bool{}
-	names := slices.Sorted(maps.Keys(fields))
+	names := slices.Sorted(maps.Keys(known))
 	if n.Kind != yaml.MappingNode {
-		d.problem(n, at, "not a mapping; expected keys of %s", strings.Join(names, ", "))
+		d.problem(n, at, "not a mapping; expected some of the keys %s", strings.Join(names, ", "))
 		return seen
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], userinput.Resolve(n.Content[i+1])
 		path := strings.TrimPrefix(at+"."+key.Value, ".")
-		read, ok := fields[key.Value]
+		read, ok := known[key.Value]
 		switch {
 		case !ok && userinput.Suggest(key.Value, names) != "":
 			d.problem(key, at, "unknown key %q%s", key.Value, userinput.DidYouMean(key.Value, names))
 		case !ok:
 			d.problem(key, at, "unknown key %q; expected one of %s", key.Value, strings.Join(names, ", "))
 		case seen[key.Value]:
-			d.problem(key, path, "given twice")
+			d.problem(key, path, "the key occurs twice")
 		case userinput.IsNull(value):
-			d.problem(key, path, "no value")
+			d.problem(key, path, "the value is missing")
 		default:
 			read(path, value)
 		}
@@ -371,7 +383,7 @@ func (d *decoder) mapping(n *yaml.Node, at string, fields map[string]func(key st
 	return seen
 }
 
-// list returns the elements of a list that isn't empty.
+// list returns the elements of a list, which must not be empty.
 func (d *decoder) list(n *yaml.Node, key, accepts string) (elements []*yaml.Node) {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		d.problem(n, key, "expected a list, such as [a, b], of %s", accepts)
@@ -390,7 +402,7 @@ func (d *decoder) texts(n *yaml.Node, key, accepts string) (texts []string) {
 	return texts
 }
 
-// scalar returns a text that fits; "" after a problem.
+// scalar returns a scalar value that fits; "" after a problem. accepts describes the values for the error.
 func (d *decoder) scalar(n *yaml.Node, key, accepts string, fits func(string) bool) string {
 	switch {
 	case n.Kind != yaml.ScalarNode || userinput.IsNull(n):

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,13 +21,13 @@ const (
 	KubernetesTestbed = "kubernetes" // a cluster, through the chart
 )
 
-// testbeds are the kinds of testbeds there are.
+// testbeds has all kinds of testbeds.
 var testbeds = []string{LocalTestbed, VMTestbed, SSHTestbed, KubernetesTestbed}
 
 const (
-	// maxMachines bounds the machines of a role: each has an address and interfaces.
+	// maxMachines is the largest number of machines of a role: each has an address and interfaces.
 	maxMachines = 200
-	// minBandwidth and maxBandwidth bound the rates at which the kernel's token buckets are exact, bytes per second.
+	// minBandwidth and maxBandwidth are the limits within which the kernel's token buckets are exact, bytes per second.
 	minBandwidth = 100e3 / 8
 	maxBandwidth = 25e9 / 8
 	// minMemory is the memory that a program needs to start, bytes.
@@ -34,14 +35,14 @@ const (
 	maxMemory = 1 << 50
 	minCPUs   = 0.01
 	maxCPUs   = 1024
-	// maxDelay is longer than any path on earth takes.
+	// maxDelay is longer than the delay of any path on earth.
 	maxDelay = 10 * time.Second
 	// maxDilation makes a minute take nearly two hours.
 	maxDilation = 100
 )
 
-// On moves the experiment to another kind of testbed, as if its file named only that kind. The file's settings for
-// its own kind are kept if it is the same.
+// On moves the experiment to a kind of testbed, as if its file had only that kind and no settings of the testbed. If it is the file's kind,
+// nothing changes.
 func (e *Experiment) On(kind string) error {
 	if kind == e.Testbed {
 		return nil
@@ -55,32 +56,27 @@ func (e *Experiment) On(kind string) error {
 	return e.checkSystems()
 }
 
-// completeMachines adds the default machines of the roles that a file for the testbed vm doesn't mention.
+// completeMachines adds the default machines for the roles that a file for the testbed vm leaves out.
 func (e *Experiment) completeMachines() {
 	if e.Testbed != VMTestbed {
 		return
 	}
-	if e.Machines == nil {
-		e.Machines = map[string]Machine{}
-	}
-	for role, m := range defaultMachines {
-		if _, ok := e.Machines[role]; !ok {
-			e.Machines[role] = m
-		}
-	}
+	given := e.Machines
+	e.Machines = maps.Clone(defaultMachines)
+	maps.Copy(e.Machines, given)
 }
 
 func (d *decoder) machines(n *yaml.Node, key string) map[string]Machine {
 	machines := map[string]Machine{}
-	fields := map[string]func(string, *yaml.Node){}
-	for role := range defaultMachines {
-		fields[role] = func(key string, n *yaml.Node) { machines[role] = d.machine(n, key) }
+	keys := fields{}
+	for _, role := range roles {
+		keys[role] = func(key string, n *yaml.Node) { machines[role] = d.machine(n, key) }
 	}
-	d.mapping(n, key, fields)
+	d.mapping(n, key, keys)
 	return machines
 }
 
-// machine reads the properties of a role's machines. Properties that are given replace those of the preset.
+// machine reads the properties of a role's machines. Given properties replace those of the preset.
 func (d *decoder) machine(n *yaml.Node, key string) Machine {
 	m := Machine{Count: 1}
 	if n.Kind == yaml.MappingNode {
@@ -88,14 +84,15 @@ func (d *decoder) machine(n *yaml.Node, key string) Machine {
 			m = preset(d.word(name, key+".preset", presetNames), 1)
 		}
 	}
+	// own wraps a property that makes the machine differ from its preset.
 	own := func(read func(string, *yaml.Node)) func(string, *yaml.Node) {
 		return func(key string, n *yaml.Node) {
 			m.Preset = ""
 			read(key, n)
 		}
 	}
-	d.mapping(n, key, map[string]func(string, *yaml.Node){
-		"preset": func(string, *yaml.Node) {},
+	d.mapping(n, key, fields{
+		"preset": func(string, *yaml.Node) {}, // read before the others
 		"count":  func(key string, n *yaml.Node) { m.Count = d.whole(n, key, 1, maxMachines) },
 		"cpus":   own(func(key string, n *yaml.Node) { m.CPUs = d.number(n, key, minCPUs, maxCPUs) }),
 		"memory": own(func(key string, n *yaml.Node) {
@@ -111,26 +108,22 @@ func (d *decoder) bandwidth(n *yaml.Node, key string) float64 {
 	return d.quantity(n, key, "a bandwidth such as 100Mbit or 1Gbit, from 100kbit to 25Gbit", bandwidths, minBandwidth, maxBandwidth)
 }
 
-// quantity returns a number with its unit, in base units; 0 after a problem.
+// quantity returns a number with its unit, in base units. The value after a problem is not used.
 func (d *decoder) quantity(n *yaml.Node, key, accepts string, units []unit, low, high float64) (v float64) {
 	d.scalar(n, key, accepts, func(text string) bool {
-		var err error
-		v, err = parseQuantity(text, units, high)
-		return err == nil && v >= low
+		var ok bool
+		v, ok = parseQuantity(text, units)
+		return ok && v >= low && v <= high
 	})
 	return v
 }
 
-// dilation reads the factor by which time passes slower; 1 after a problem.
-func (d *decoder) dilation(n *yaml.Node, key string) float64 {
-	v := 1.0
+// dilation reads the factor by which the machines' time is slower than real time.
+func (d *decoder) dilation(n *yaml.Node, key string) (v float64) {
 	d.scalar(n, key, fmt.Sprintf("a number from 1 to %d", maxDilation), func(text string) bool {
-		read, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(read >= 1 && read <= maxDilation) {
-			return false
-		}
-		v = read
-		return true
+		var err error
+		v, err = strconv.ParseFloat(text, 64)
+		return err == nil && v >= 1 && v <= maxDilation
 	})
 	return v
 }
@@ -138,11 +131,11 @@ func (d *decoder) dilation(n *yaml.Node, key string) float64 {
 // checkDilation refuses settings that can't be dilated.
 func (d *decoder) checkDilation(e *Experiment, at *yaml.Node) {
 	if e.Dilation > 1 && slices.ContainsFunc(e.Points, func(p Point) bool { return p.Values.Is(Rate) }) {
-		d.problem(at, "testbed.dilation", "given together with rate: load that comes at a rate isn't dilated; expected one of them")
+		d.problem(at, "testbed.dilation", "given together with rate: the load of an open loop can't be dilated; expected one of them")
 	}
 }
 
-// delay reads the one-way travel time of packets; 0 after a problem.
+// delay reads the one-way travel time of packets.
 func (d *decoder) delay(n *yaml.Node, key string) (v time.Duration) {
 	d.scalar(n, key, "a duration such as 0.5ms, at most "+maxDelay.String(), func(text string) bool {
 		var err error

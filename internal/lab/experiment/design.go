@@ -16,7 +16,7 @@ func (d *decoder) design(e *Experiment, f *file) {
 	maps.Copy(base, f.constants)
 	for _, factor := range f.factors {
 		if n, ok := f.constantsAt[factor.Name]; ok {
-			d.problem(n, "constants."+factor.Name, "it is a factor, too; expected one of them")
+			d.problem(n, "constants."+factor.Name, "%s is a factor, too; expected only one of them", factor.Name)
 		}
 	}
 	switch {
@@ -32,7 +32,7 @@ func (d *decoder) design(e *Experiment, f *file) {
 				d.problem(f.pointsAt[i], "points", "%s", err)
 			}
 			if slices.ContainsFunc(e.Points, func(p Point) bool { return maps.Equal(p.Values, point) }) {
-				d.problem(f.pointsAt[i], "points", "the point is given twice")
+				d.problem(f.pointsAt[i], "points", "the point occurs twice")
 			}
 			e.Points = append(e.Points, Point{Number: i, Values: point})
 			if err := point.check(); err != nil {
@@ -80,19 +80,19 @@ func (d *decoder) design(e *Experiment, f *file) {
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// combine returns the combinations of levels: of a full factorial design, the first factor changing slowest, or, with the equations
-// of a fraction, those of its combinations that fulfil them.
+// combine returns the combinations of levels of a full factorial design, the first factor changing slowest, or, with equations, of a
+// fractional design.
 //
-// An equation "c = a*b" says that the level of c follows from those of a and b: with -1 for the first level of a factor and +1 for
-// the second, x_c = x_a x_b. With p equations a design of 2^k points has 2^(k-p) (Jain, chapter 19).
+// An equation "c = a*b" defines the level of c by those of a and b: with -1 for the first level of a factor and +1 for
+// the second, x_c = x_a x_b. With p equations a design of k factors has 2^(k-p) points (Jain, chapter 19).
 func combine(factors []Factor, equations []string) ([][]string, error) {
-	sizes, err := parseEquations(factors, equations)
+	products, err := parseEquations(factors, equations)
 	if err != nil {
 		return nil, err
 	}
 	total := 1
 	for i, f := range factors {
-		if sizes[i] != nil {
+		if products[i] != nil {
 			continue
 		}
 		if total *= len(f.Levels); total > maxPoints {
@@ -104,16 +104,16 @@ func combine(factors []Factor, equations []string) ([][]string, error) {
 		index := make([]int, len(factors))
 		rest := n
 		for i := len(factors) - 1; i >= 0; i-- {
-			if sizes[i] == nil {
+			if products[i] == nil {
 				index[i] = rest % len(factors[i].Levels)
 				rest /= len(factors[i].Levels)
 			}
 		}
-		for i, sources := range sizes {
+		for i, sources := range products {
 			if sources == nil {
 				continue
 			}
-			// The product of signs is +1 if the number of -1 among them is even.
+			// The product of signs is +1 if an even number of them is -1.
 			index[i] = 1
 			for _, s := range sources {
 				index[i] ^= 1 - index[s]
@@ -128,7 +128,7 @@ func combine(factors []Factor, equations []string) ([][]string, error) {
 	return combinations, nil
 }
 
-// parseEquations returns for every factor the factors whose product it is; nil for one that is free.
+// parseEquations returns, for every factor, the indices of the factors whose product it is; nil for a factor without an equation.
 func parseEquations(factors []Factor, equations []string) ([][]int, error) {
 	products := make([][]int, len(factors))
 	find := func(name string) int {
@@ -138,10 +138,10 @@ func parseEquations(factors []Factor, equations []string) ([][]int, error) {
 		left, right, ok := strings.Cut(equation, "=")
 		product := find(left)
 		if !ok || product < 0 {
-			return nil, fmt.Errorf("%.60q: expected FACTOR = FACTOR*FACTOR..., of the factors", equation)
+			return nil, fmt.Errorf("%.60q: expected FACTOR = FACTOR*FACTOR..., with names of factors", equation)
 		}
 		if products[product] != nil {
-			return nil, fmt.Errorf("%.60q: %s has an equation already", equation, factors[product].Name)
+			return nil, fmt.Errorf("%.60q: %s already has an equation", equation, factors[product].Name)
 		}
 		for _, name := range strings.Split(right, "*") {
 			source := find(name)
@@ -154,7 +154,7 @@ func parseEquations(factors []Factor, equations []string) ([][]int, error) {
 	for i, product := range products {
 		for _, source := range product {
 			if products[source] != nil {
-				return nil, fmt.Errorf("%s is the product of %s, which has an equation itself; expected factors without one",
+				return nil, fmt.Errorf("%s is the product of %s, which itself has an equation; expected factors without one",
 					factors[i].Name, factors[source].Name)
 			}
 		}
@@ -162,7 +162,7 @@ func parseEquations(factors []Factor, equations []string) ([][]int, error) {
 	if len(equations) > 0 {
 		for _, f := range factors {
 			if len(f.Levels) != 2 {
-				return nil, fmt.Errorf("%s has %d levels; expected two of every factor", f.Name, len(f.Levels))
+				return nil, fmt.Errorf("%s has %d levels; expected two levels of every factor", f.Name, len(f.Levels))
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -22,26 +21,26 @@ type Inventory struct {
 type InventoryHost struct {
 	Name string
 	SSH  string // destination for `ssh`: a host, or an alias in ssh's configuration
-	// Address is the address at which the other hosts reach it, and on which its programs listen: an IP address, or a name.
+	// Address is the IP address or name at which the other hosts reach it and on which its programs listen.
 	Address  string
-	User     string // "": what ssh's configuration says
-	Port     int    // 0: what ssh's configuration says
-	Identity string // path of a private key on this machine; "": what ssh's configuration and agent have
+	User     string // "": from ssh's configuration
+	Port     int    // 0: from ssh's configuration
+	Identity string // path of a private key on this machine; "": from ssh's configuration and agent
 	Roles    []string
-	// Directory is where the temporary directory for copied programs is made; "": $TMPDIR of the host, or /tmp.
+	// Directory is the parent of the temporary directory for copied programs; "": $TMPDIR of the host, or /tmp.
 	Directory string
-	// Programs are the paths of programs on the host by their names: memcached, mcmw, mcmwlab. Those of mcmw and mcmwlab that are
-	// missing are copied there; a memcached that is missing is looked for in the host's PATH.
+	// Programs has the paths of programs on the host by name: memcached, mcmw, mcmwlab. Without a path, mcmw and mcmwlab are copied to
+	// the host, and memcached is the one in the host's PATH.
 	Programs map[string]string
 }
 
-// hostForm is the form of a host's name, which is part of names of files and metrics.
+// hostForm matches host names. They become parts of file names and metrics.
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// addressForm is the form of an address or a user: ssh must neither take it for a flag nor split it.
+// addressForm matches addresses and users that ssh can neither take for a flag nor split.
 var addressForm = regexp.MustCompile(`^[A-Za-z0-9_:\[][A-Za-z0-9._:%\[\]-]{0,252}$`)
 
-// ParseInventory reads an inventory. file is its path: other paths in it are relative to its directory, or to home after "~/". The
+// ParseInventory reads an inventory. file is its path: paths in it are relative to its directory, or to home after "~/". The
 // error is *Problems.
 func ParseInventory(file string, text []byte, home string) (*Inventory, error) {
 	d := &decoder{}
@@ -55,9 +54,8 @@ func ParseInventory(file string, text []byte, home string) (*Inventory, error) {
 			return filepath.Join(filepath.Dir(file), path)
 		}
 	})
-	if len(d.problems) > 0 {
-		slices.SortStableFunc(d.problems, func(a, b Problem) int { return a.Line - b.Line })
-		return nil, &Problems{file, slices.Compact(d.problems)}
+	if err := d.err(file); err != nil {
+		return nil, err
 	}
 	return inventory, nil
 }
@@ -73,7 +71,7 @@ func (d *decoder) inventory(text []byte, resolve func(path string) string) *Inve
 		d.mapping(n, "defaults", d.hostFields(&defaults, resolve))
 	}
 	var elements []*yaml.Node
-	d.mapping(root, "", map[string]func(string, *yaml.Node){
+	d.mapping(root, "", fields{
 		"ssh_config": func(key string, n *yaml.Node) { inventory.Config = resolve(d.text(n, key, "the path of a file")) },
 		"defaults":   func(string, *yaml.Node) {}, // read before the hosts
 		"hosts": func(key string, n *yaml.Node) {
@@ -87,14 +85,9 @@ func (d *decoder) inventory(text []byte, resolve func(path string) string) *Inve
 	return inventory
 }
 
-// hostFields are the keys that a host and the defaults can have.
-func (d *decoder) hostFields(h *InventoryHost, resolve func(path string) string) map[string]func(string, *yaml.Node) {
-	program := func(name string) func(string, *yaml.Node) {
-		return func(key string, n *yaml.Node) {
-			h.Programs[name] = d.text(n, key, "the path of the program on the host")
-		}
-	}
-	return map[string]func(string, *yaml.Node){
+// hostFields are the keys that both a host and the defaults can have.
+func (d *decoder) hostFields(h *InventoryHost, resolve func(path string) string) fields {
+	return fields{
 		"user":      func(key string, n *yaml.Node) { h.User = d.scalar(n, key, "a user's name", addressForm.MatchString) },
 		"port":      func(key string, n *yaml.Node) { h.Port = d.whole(n, key, 1, 65535) },
 		"identity":  func(key string, n *yaml.Node) { h.Identity = resolve(d.text(n, key, "the path of a private key")) },
@@ -106,10 +99,14 @@ func (d *decoder) hostFields(h *InventoryHost, resolve func(path string) string)
 			}
 		},
 		"programs": func(key string, n *yaml.Node) {
-			given := h.Programs
-			h.Programs = map[string]string{}
-			maps.Copy(h.Programs, given)
-			d.mapping(n, key, map[string]func(string, *yaml.Node){"memcached": program("memcached"), "mcmw": program("mcmw"), "mcmwlab": program("mcmwlab")})
+			paths := map[string]string{} // a copy: all hosts share the defaults
+			maps.Copy(paths, h.Programs)
+			h.Programs = paths
+			keys := fields{}
+			for _, name := range []string{"memcached", "mcmw", "mcmwlab"} {
+				keys[name] = func(key string, n *yaml.Node) { paths[name] = d.text(n, key, "the path of the program on the host") }
+			}
+			d.mapping(n, key, keys)
 		},
 	}
 }
@@ -117,17 +114,17 @@ func (d *decoder) hostFields(h *InventoryHost, resolve func(path string) string)
 // host reads a host; the defaults apply to keys that it doesn't have.
 func (d *decoder) host(n *yaml.Node, key string, defaults InventoryHost, resolve func(path string) string) InventoryHost {
 	h := defaults
-	fields := d.hostFields(&h, resolve)
-	fields["name"] = func(key string, n *yaml.Node) {
+	keys := d.hostFields(&h, resolve)
+	keys["name"] = func(key string, n *yaml.Node) {
 		h.Name = d.scalar(n, key, "letters, digits, . _ -, at most 64", hostForm.MatchString)
 	}
-	fields["ssh"] = func(key string, n *yaml.Node) {
+	keys["ssh"] = func(key string, n *yaml.Node) {
 		h.SSH = d.scalar(n, key, "a host, an address or an alias of ssh's configuration; user and port have keys of their own", addressForm.MatchString)
 	}
-	fields["address"] = func(key string, n *yaml.Node) {
+	keys["address"] = func(key string, n *yaml.Node) {
 		h.Address = d.scalar(n, key, "an IP address or a name, without a port", addressForm.MatchString)
 	}
-	seen := d.mapping(n, key, fields)
+	seen := d.mapping(n, key, keys)
 	for _, required := range []string{"name", "address"} {
 		if n.Kind == yaml.MappingNode && !seen[required] {
 			d.problem(n, key, "a host without %s; expected a line such as - {name: load1, address: 10.0.0.4, roles: [load]}", required)
@@ -140,7 +137,7 @@ func (d *decoder) host(n *yaml.Node, key string, defaults InventoryHost, resolve
 	return h
 }
 
-// checkHosts reports names that occur twice and roles without a host.
+// checkHosts reports host names that occur twice and roles without a host.
 func (d *decoder) checkHosts(root *yaml.Node, hosts []InventoryHost, at []*yaml.Node) {
 	names, covered := map[string]bool{}, map[string]bool{}
 	for i, h := range hosts {
@@ -159,7 +156,7 @@ func (d *decoder) checkHosts(root *yaml.Node, hosts []InventoryHost, at []*yaml.
 	}
 }
 
-// text returns a text that isn't empty.
+// text returns a text, which must not be empty; "" after a problem.
 func (d *decoder) text(n *yaml.Node, key, accepts string) string {
 	return d.scalar(n, key, accepts, func(s string) bool { return s != "" && !strings.ContainsAny(s, "\n\x00") })
 }

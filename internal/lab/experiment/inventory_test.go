@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAnInventorySaysItsHostsAndWhatTheyHaveInCommon(t *testing.T) {
+func TestAnInventoryHasHostsAndDefaults(t *testing.T) {
 	inventory, err := ParseInventory("lab/hosts.yaml", []byte(`
 ssh_config: config
 defaults:
@@ -33,12 +33,12 @@ hosts:
 	}}, inventory)
 }
 
-func TestWhatIsWrongWithAnInventoryIsSaidWithItsLine(t *testing.T) {
+func TestProblemsOfAnInventoryAreReportedWithTheirLine(t *testing.T) {
 	const good = "hosts: [{name: a, address: 10.0.0.1, roles: [server, middleware, load]}]"
 	_, err := ParseInventory("h", []byte(good), "")
 	require.NoError(t, err)
-	for text, says := range map[string]string{
-		"":           "h: it holds nothing; expected an inventory",
+	for text, want := range map[string]string{
+		"":           "h: the file is empty; expected an inventory",
 		"- a":        "h:1: not a mapping",
 		"hosts: []":  "h:1: hosts: expected a list, such as [a, b], of hosts",
 		"hosts: [a]": "h:1: hosts: not a mapping",
@@ -58,7 +58,7 @@ func TestWhatIsWrongWithAnInventoryIsSaidWithItsLine(t *testing.T) {
 		good + "\ndefaults: {name: a}":                                             `h:2: defaults: unknown key "name"`,
 	} {
 		_, err := ParseInventory("h", []byte(text), "")
-		require.ErrorContains(t, err, says, text)
+		require.ErrorContains(t, err, want, text)
 	}
 }
 
@@ -73,19 +73,19 @@ func TestKeysOfAnotherTestbedAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Kubernetes{Chart: DefaultChart, Values: []string{"a.yaml", "b.yaml"}, Context: "test", Namespace: "lab-1"}, e.Kubernetes)
 	require.NoError(t, e.On(SSHTestbed))
-	assert.Empty(t, e.Kubernetes.Values, "as if its file had asked for that kind and no more")
-	for testbed, says := range map[string]string{
-		"{inventory: hosts.yaml}":               "f:2: testbed.inventory: it is for kind: ssh, and this testbed is local",
-		"{kind: ssh, values: [a]}":              "f:2: testbed.values: it is for kind: kubernetes, and this testbed is ssh",
-		"{kind: kubernetes, delay: 1ms}":        "f:2: testbed.delay: it is for kind: vm, and this testbed is kubernetes",
+	assert.Empty(t, e.Kubernetes.Values, "as if the file had only that kind of testbed")
+	for testbed, want := range map[string]string{
+		"{inventory: hosts.yaml}":               "f:2: testbed.inventory: only testbeds of the kind ssh have it, this one is of the kind local",
+		"{kind: ssh, values: [a]}":              "f:2: testbed.values: only testbeds of the kind kubernetes have it, this one is of the kind ssh",
+		"{kind: kubernetes, delay: 1ms}":        "f:2: testbed.delay: only testbeds of the kind vm have it, this one is of the kind kubernetes",
 		"{kind: kubernetes, namespace: A}":      `f:2: testbed.namespace: "A"; expected lower-case letters`,
 		"{kind: kubernetes, values: []}":        "f:2: testbed.values: expected a list",
 		"{kind: ssh, inventory: \"\"}":          "f:2: testbed.inventory: \"\"; expected the path of an inventory",
 		"{kind: kubernets}":                     "did you mean kubernetes?",
-		"{kind: kubernetes, cpus: {load: [0]}}": "f:2: testbed.cpus: the cluster says which processors pods use",
+		"{kind: kubernetes, cpus: {load: [0]}}": "f:2: testbed.cpus: the cluster assigns processors to pods",
 	} {
 		_, err := parse(testbed)
-		require.ErrorContains(t, err, says, testbed)
+		require.ErrorContains(t, err, want, testbed)
 	}
 }
 

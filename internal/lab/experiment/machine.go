@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -17,20 +16,20 @@ type Machine struct {
 	Preset string
 	// Count is the number of machines. The programs of the role are spread over them.
 	Count int
-	// CPUs is the processor time that all programs of a machine may use together, seconds per second; 0: all available.
+	// CPUs is the processor time that all programs of a machine can use together, seconds per second; 0: all available.
 	CPUs float64
 	// Memory limits all programs of a machine together, bytes; 0: all available.
 	Memory int64
-	// Upload and Download are the TCP throughput from the machine and to it, bytes of payload per second, as iperf measures
-	// it; 0: unlimited. Headers are not included.
+	// Upload and Download limit the TCP throughput from the machine and to it, bytes of payload per second, without headers, as iperf
+	// measures it; 0: unlimited.
 	Upload, Download float64
 }
 
 // Bandwidths, bytes per second.
 const (
 	megabit = 1e6 / 8
-	// fast is the specified bandwidth of the size A4. It is used for all directions that the reports give no figure for, as they were no
-	// bottleneck there.
+	// fast is the specified bandwidth of the size A4. It is used for all directions for which the reports give no number, because they were
+	// no bottleneck.
 	fast = 800 * megabit
 )
 
@@ -70,11 +69,10 @@ func (m Machine) String() string {
 	if m.Preset != "" {
 		return fmt.Sprintf("%d %s", m.Count, m.Preset)
 	}
-	limits := cmp.Or(m.Limits(), "no limits")
-	return fmt.Sprintf("%d of %s", m.Count, limits)
+	return fmt.Sprintf("%d of %s", m.Count, cmp.Or(m.Limits(), "no limits"))
 }
 
-// Limits returns what limits a machine, in the words of an experiment's file; "" if nothing does.
+// Limits returns the limits of a machine in the notation of experiment files; "" if there are none.
 func (m Machine) Limits() string {
 	var parts []string
 	if m.CPUs > 0 {
@@ -92,7 +90,7 @@ func (m Machine) Limits() string {
 	return strings.Join(parts, ", ")
 }
 
-// FormatBandwidth returns bytes per second as an experiment's file says them, such as 99.6Mbit.
+// FormatBandwidth returns bytes per second in the notation of experiment files, such as 99.6Mbit.
 func FormatBandwidth(bytesPerSecond float64) string {
 	return strconv.FormatFloat(math.Round(bytesPerSecond/megabit*1000)/1000, 'f', -1, 64) + "Mbit"
 }
@@ -103,27 +101,19 @@ var bandwidths = []unit{{"kbit", 1e3 / 8}, {"Mbit", megabit}, {"Gbit", 1e9 / 8}}
 // memories are the units of memory, bytes.
 var memories = []unit{{"MiB", mebibyte}, {"GiB", gibibyte}}
 
-// unit is a unit that may follow a number.
+// unit is a unit that can follow a number.
 type unit struct {
 	name string
-	size float64
+	size float64 // in the base unit
 }
 
-// errQuantity: the text is no number with one of the units.
-var errQuantity = errors.New("not a number with its unit")
-
-// parseQuantity reads a number more than 0 with its unit.
-func parseQuantity(text string, units []unit, most float64) (float64, error) {
+// parseQuantity returns a number with one of the units, in the base unit; false if the text is something else.
+func parseQuantity(text string, units []unit) (float64, bool) {
 	for _, u := range units {
-		digits, ok := strings.CutSuffix(text, u.name)
-		if !ok {
-			continue
+		if digits, ok := strings.CutSuffix(text, u.name); ok {
+			v, err := strconv.ParseFloat(digits, 64)
+			return v * u.size, err == nil
 		}
-		v, err := strconv.ParseFloat(digits, 64)
-		if err != nil || !(v > 0) || v*u.size > most {
-			return 0, errQuantity
-		}
-		return v * u.size, nil
 	}
-	return 0, errQuantity
+	return 0, false
 }

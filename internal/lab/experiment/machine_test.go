@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAFileSaysWhatMachinesAreLike(t *testing.T) {
+func TestAFileDescribesMachines(t *testing.T) {
 	e := parse(t, `
 name: machines
 testbed:
@@ -22,7 +22,7 @@ testbed:
 `)
 	assert.Equal(t, Machine{Count: 2, CPUs: 0.5, Memory: 1792 << 20, Upload: 12.5e6, Download: 100e6}, e.Machines["load"])
 	assert.Equal(t, Machine{Count: 4, CPUs: 1, Memory: 1792 << 20, Upload: 6.25e6, Download: 100e6}, e.Machines["server"],
-		"what is given beside a preset replaces what that says, wherever it stands")
+		"given properties replace those of a preset, in any order")
 	assert.Equal(t, defaultMachines["middleware"], e.Machines["middleware"])
 	assert.Equal(t, 500*time.Microsecond, e.Delay)
 
@@ -35,7 +35,7 @@ testbed:
 	assert.Equal(t, "1 of no limits", Machine{Count: 1}.String())
 }
 
-func TestTheMachinesOfTheReportsAreThoseThatAFileDoesNotSpeakOf(t *testing.T) {
+func TestRolesWithoutMachinesGetThoseOfTheReport(t *testing.T) {
 	e := parse(t, "name: reports\ntestbed: vm\n")
 	assert.Equal(t, defaultMachines, e.Machines)
 	assert.Equal(t, "azure-a1", e.Machines["server"].Preset)

@@ -44,7 +44,7 @@ func (e *Experiment) WritePlan(w io.Writer) error {
 			text += ", over " + q.Over
 		}
 		if q.GiveUp > 0 {
-			text += fmt.Sprintf("; given up after %d levels in a row that break it", q.GiveUp)
+			text += fmt.Sprintf("; higher levels are given up after %d consecutive ones that break it", q.GiveUp)
 		}
 		line("quality", "%s", text)
 	}
@@ -79,7 +79,7 @@ func (p Phases) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// constants returns the settings that are the same at all points and not at their defaults.
+// constants returns the settings that are the same at all points and differ from their defaults.
 func (e *Experiment) constants() string {
 	var parts []string
 	for _, s := range Settings {

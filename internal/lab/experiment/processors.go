@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// What the servers are.
+// The kinds of servers.
 const (
 	Memcached = "memcached"
 	Redis     = "redis"
@@ -21,16 +21,16 @@ const (
 const (
 	// maxRedisThreads is the most io-threads that Redis 7 accepts.
 	maxRedisThreads = 128
-	// allProcessors stands for those that the testbed leaves a role.
+	// allProcessors stands for all processors that the testbed allows a role.
 	allProcessors = "all"
-	// maxProcessor is the greatest number of a processor that Linux's set of them holds by default.
+	// maxProcessor is the largest processor number in a default CPU set of Linux.
 	maxProcessor = 1023
 )
 
-// processors returns a setting of the processors that the programs of a role may use.
-func processors(name, who string) Setting {
+// processors returns a setting for the processors that the programs of a role can use.
+func processors(name, programs string) Setting {
 	return Setting{
-		Name: name, Default: allProcessors, Help: "processors that the " + who + " may use; all: those that the testbed's `cpus` leave them",
+		Name: name, Default: allProcessors, Help: "processors that the " + programs + " can use; all: those that the testbed's `cpus` allow",
 		Accepts: "all, or numbers and ranges such as 0,2-3",
 		check: func(text string) error {
 			_, err := parseProcessors(text)
@@ -39,9 +39,9 @@ func processors(name, who string) Setting {
 	}
 }
 
-// Processors returns the processors in the setting called name; nil for all.
+// Processors returns the value of a setting for processors, which has been checked; nil for all.
 func (v Values) Processors(name string) []int {
-	cpus, _ := parseProcessors(v[name]) // has been checked
+	cpus, _ := parseProcessors(v[name])
 	return cpus
 }
 

@@ -23,10 +23,10 @@ func TestProcessorsAreNumbersAndRanges(t *testing.T) {
 	assert.Equal(t, []int{1}, e.Points[2].Values.Processors(LoadCPUs))
 }
 
-func TestWhatAServerCannotDoIsRefused(t *testing.T) {
+func TestSettingsThatAServerDoesNotSupportAreRefused(t *testing.T) {
 	for constants, want := range map[string]string{
-		"{server: redis}": "server redis with middlewares 1: mcmw speaks memcached's protocol alone; expected middlewares: 0, or server: memcached",
-		"{server: redis, middlewares: 0, group_size: 40}":          "server redis with group_size 40: only memcached has groups; expected server: memcached, or no group_size",
+		"{server: redis}": "server redis with middlewares 1: mcmw speaks only memcached's protocol; expected middlewares: 0, or server: memcached",
+		"{server: redis, middlewares: 0, group_size: 40}":          "server redis with group_size 40: only memcached has it; expected server: memcached, or no group_size",
 		"{server: redis, middlewares: 0, server_threads: 129}":     "server redis with server_threads 129: expected at most 128",
 		"{server_persistence: append}":                             "server_persistence append with server memcached: only Redis writes to disk; expected server: redis, or server_persistence: none",
 		"{server: valkey}":                                         `"valkey"; expected memcached or redis`,

@@ -10,10 +10,10 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// Quality defines a quality of service, and when the load is raised no further.
+// Quality defines a quality of service, and the level above which nothing is measured.
 type Quality struct {
 	capacity.Rule
-	// GiveUp is the number of consecutive levels that break the rule after which higher ones are not measured; 0: all are measured.
+	// GiveUp is the number of consecutive levels that break the rule after which higher levels are not measured; 0: all are measured.
 	GiveUp int
 }
 
@@ -29,7 +29,7 @@ func QualityOf(m record.Manifest) (capacity.Rule, bool) {
 func (d *decoder) quality(n *yaml.Node, key string) *Quality {
 	q := &Quality{Rule: capacity.DefaultRule()}
 	var limit *yaml.Node
-	d.mapping(n, key, map[string]func(string, *yaml.Node){
+	d.mapping(n, key, fields{
 		"metric": func(key string, n *yaml.Node) {
 			text := d.scalar(n, key, "a source and a metric such as client.response_time_p99", func(text string) bool {
 				_, _, err := capacity.SplitMetric(text)
@@ -54,7 +54,7 @@ func (d *decoder) quality(n *yaml.Node, key string) *Quality {
 	return q
 }
 
-// checkQuality refuses a rule over what doesn't vary. One that names no factor is then a limit alone.
+// checkQuality refuses a rule over a factor that doesn't vary. A rule without a factor and without give_up is only a limit.
 func (d *decoder) checkQuality(e *Experiment, n *yaml.Node) {
 	if len(e.Points) == 0 || slices.Contains(e.Points[0].Varied, e.Quality.Over) || child(n, "over") == nil && e.Quality.GiveUp == 0 {
 		return
@@ -62,8 +62,8 @@ func (d *decoder) checkQuality(e *Experiment, n *yaml.Node) {
 	d.problem(n, "quality", "%s doesn't vary; expected over: one of the factors", e.Quality.Over)
 }
 
-// beyond reports whether a point need not be measured: of the levels below it in its line so many of the highest that were measured break the
-// rule that higher ones are given up. A level breaks it when all its repetitions so far do.
+// beyond reports whether a point is given up: the next lower measured levels of its line, GiveUp of them, break the rule. A level breaks it if
+// all its repetitions so far do.
 func (s *Schedule) beyond(p *Point) bool {
 	q := s.e.Quality
 	if q == nil || q.GiveUp == 0 {
@@ -79,7 +79,7 @@ func (s *Schedule) beyond(p *Point) bool {
 	for _, below := range slices.Backward(line[:at]) {
 		values := s.measured(q.Source, q.Metric, below.Number, most)
 		if len(values) == 0 {
-			continue // was not measured
+			continue // not measured
 		}
 		if slices.Min(values) < q.Below {
 			return false
@@ -91,8 +91,7 @@ func (s *Schedule) beyond(p *Point) bool {
 	return false
 }
 
-// lines returns the points that differ in the factor alone that the quality of service is about, by what they have in common; each line
-// ascends.
+// lines returns the lines of points that differ only in the factor of the quality of service, each in ascending order.
 func (e *Experiment) lines() map[string][]*Point {
 	lines := map[string][]*Point{}
 	for i := range e.Points {
@@ -105,7 +104,7 @@ func (e *Experiment) lines() map[string][]*Point {
 	return lines
 }
 
-// lineOf returns what tells the line of a point from others.
+// lineOf returns the key of a point's line: the values of all other settings.
 func lineOf(v Values, over string) string {
 	var key strings.Builder
 	for _, s := range Settings {

@@ -31,18 +31,18 @@ func TestAQualityOfServiceIsRead(t *testing.T) {
 		"{metric: p99}":                    `exp.yaml:7: quality.metric: "p99"; expected a source and a metric such as client.response_time_p99`,
 		"{below: soon}":                    `quality.below: "soon": expected a duration such as 1ms, or a number of seconds, more than 0`,
 		"{below: -1ms}":                    `quality.below: "-1ms": expected a duration`,
-		"{metric: client.errors, below: }": "quality.below: no value",
+		"{metric: client.errors, below: }": "quality.below: the value is missing",
 		"{over: load}":                     `quality.over: "load"; expected a setting that varies`,
 		"{over: workers}":                  "quality: workers doesn't vary; expected over: one of the factors",
 		"{confidence: 0.4}":                `quality.confidence: "0.4"; expected a number more than 0.5 and less than 1`,
-		"{give_up: 1}\norder: random":      "quality.give_up: the order random needs to know all runs before the first",
+		"{give_up: 1}\norder: random":      "quality.give_up: the order random schedules all runs before the first",
 	} {
 		_, err := Parse("exp.yaml", []byte(raised[1:]+"quality: "+quality), false)
 		assert.ErrorContains(t, err, want, quality)
 	}
 }
 
-func TestLevelsBeyondTwoThatBreakTheQualityAreNotMeasured(t *testing.T) {
+func TestLevelsAboveTwoThatBreakTheQualityAreNotMeasured(t *testing.T) {
 	e := parse(t, raised+"order: listed\nquality: {give_up: 2}")
 	// The 99th percentiles by point, s: memcached breaks at 4 clients once in two runs, and from 8 on; Redis from 2 on.
 	tail := [][]float64{{2e-4, 2e-4}, {5e-4, 5e-4}, {1.5e-3, 9e-4}, {2e-3, 2e-3}, {3e-3, 3e-3}, {2e-4, 2e-4}, {1e-3, 1.2e-3}, {2e-3, 3e-3}, nil, nil}

@@ -8,12 +8,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Kubernetes describes how an experiment runs with the Helm chart.
+// Kubernetes configures the testbed that installs the Helm chart on a cluster.
 type Kubernetes struct {
 	Chart     string   // path of the chart
 	Values    []string // paths of files with values of the chart
 	Context   string   // of kubectl; "": the current one
-	Namespace string   // to be created and removed; "": one with a generated name
+	Namespace string   // is created and removed; "": one with a generated name
 }
 
 // DefaultChart is the path of the chart in the repository.
@@ -21,7 +21,7 @@ const DefaultChart = "deploy/helm/mcmw"
 
 var namespaceForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// kindOfKey says which kind of testbed a key of the testbed belongs to.
+// kindOfKey maps keys of the testbed to the only kind of testbed that accepts them.
 var kindOfKey = map[string]string{
 	"hosts": VMTestbed, "delay": VMTestbed, "dilation": VMTestbed,
 	"inventory": SSHTestbed,
@@ -29,9 +29,9 @@ var kindOfKey = map[string]string{
 }
 
 // remoteFields are the keys of the testbeds on other machines.
-func (d *decoder) remoteFields(e *Experiment) map[string]func(string, *yaml.Node) {
+func (d *decoder) remoteFields(e *Experiment) fields {
 	k := &e.Kubernetes
-	return map[string]func(string, *yaml.Node){
+	return fields{
 		"inventory": func(key string, n *yaml.Node) { e.Inventory = d.text(n, key, "the path of an inventory of hosts") },
 		"chart":     func(key string, n *yaml.Node) { k.Chart = d.text(n, key, "the path of the chart") },
 		"values": func(key string, n *yaml.Node) {
@@ -50,10 +50,10 @@ func (d *decoder) remoteFields(e *Experiment) map[string]func(string, *yaml.Node
 func (d *decoder) checkKind(n *yaml.Node, key string, seen map[string]bool, kind string) {
 	for _, name := range slices.Sorted(maps.Keys(kindOfKey)) {
 		if of := kindOfKey[name]; seen[name] && kind != "" && kind != of {
-			d.problem(child(n, name), key+"."+name, "it is for kind: %s, and this testbed is %s", of, kind)
+			d.problem(child(n, name), key+"."+name, "only testbeds of the kind %s have it, this one is of the kind %s", of, kind)
 		}
 	}
 	if seen["cpus"] && kind == KubernetesTestbed {
-		d.problem(child(n, "cpus"), key+".cpus", "the cluster says which processors pods use; expected requests and limits in the values")
+		d.problem(child(n, "cpus"), key+".cpus", "the cluster assigns processors to pods; expected requests and limits in the chart's values")
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Slot is a place in the order of the runs.
+// Slot is one run in the order of the runs.
 type Slot struct {
 	Position   int // from 0, in the order of the runs
 	Point      *Point
@@ -14,25 +14,25 @@ type Slot struct {
 
 // Schedule returns the slots of an experiment in order.
 type Schedule struct {
-	e *Experiment
-	// measured returns the values of a source's metric in a point's repetitions before that one.
+	e        *Experiment
 	measured func(source, metric string, point, before int) []float64
 
-	lines map[string][]*Point // of the quality of service, once they are needed
+	lines map[string][]*Point // of the quality of service; nil until beyond needs them
 
 	queue      []Slot
-	position   int
-	round      int // how many were begun
-	point, rep int // listed: the next to be given
+	position   int // of the next slot
+	round      int // number of rounds in the queue so far
+	point, rep int // listed order: the next slot
 }
 
-// Schedule returns the slots from the first. measured is asked only if there is a stop rule or a quality of service that gives up, and may then
-// depend on the runs of the slots that were given before.
+// Schedule returns a schedule that begins with the first slot. measured returns the values of a source's metric in the repetitions of a point
+// before the given one. It is only called if there is a stop rule or a quality of service with GiveUp; its result should then include the
+// runs of all slots returned so far.
 func (e *Experiment) Schedule(measured func(source, metric string, point, before int) []float64) *Schedule {
 	return &Schedule{e: e, measured: measured}
 }
 
-// Next returns the next slot; false if there is none.
+// Next returns the next slot; false after the last one.
 func (s *Schedule) Next() (Slot, bool) {
 	for len(s.queue) == 0 {
 		if !s.refill() {
@@ -46,7 +46,7 @@ func (s *Schedule) Next() (Slot, bool) {
 	return slot, true
 }
 
-// refill puts further slots into the queue; false if there are none.
+// refill adds slots to the queue, or advances to the next point without adding one; false after the last slot.
 func (s *Schedule) refill() bool {
 	e := s.e
 	_, most := e.limits()
@@ -90,13 +90,14 @@ func (s *Schedule) refill() bool {
 	return true
 }
 
-// shuffle puts the queue into an order that depends on the seed and the round alone.
+// shuffle shuffles the queue. The order depends only on the seed and the round.
 func (s *Schedule) shuffle(round uint64) {
 	random := rand.New(rand.NewPCG(s.e.Seed, round))
 	random.Shuffle(len(s.queue), func(i, j int) { s.queue[i], s.queue[j] = s.queue[j], s.queue[i] })
 }
 
-// rotate has each block of so many points, of which a stop rule may have left some out, begin with another one than in the round before.
+// rotate rotates the points of each block by the number of the round, so that every round begins with another one. A stop rule can have removed
+// points from a block.
 func (s *Schedule) rotate(block int) {
 	for begin := 0; begin < len(s.queue); {
 		end := begin + 1
@@ -110,7 +111,7 @@ func (s *Schedule) rotate(block int) {
 	}
 }
 
-// limits returns how often a point is measured at least and at most.
+// limits returns the least and the largest number of repetitions of a point.
 func (e *Experiment) limits() (least, most int) {
 	if e.Stop == nil {
 		return e.Repetitions, e.Repetitions
@@ -118,6 +119,7 @@ func (e *Experiment) limits() (least, most int) {
 	return e.Stop.AtLeast, e.Stop.AtMost
 }
 
+// wants reports whether a repetition of a point is to be measured.
 func (s *Schedule) wants(p *Point, repetition int) bool {
 	if s.beyond(p) {
 		return false

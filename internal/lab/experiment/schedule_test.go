@@ -26,7 +26,7 @@ func slots(t require.TestingT, e *Experiment, measured func(point, before int) [
 	}
 }
 
-// ofPoints returns an experiment of so many points.
+// ofPoints returns an experiment of n points.
 func ofPoints(n int, order Order, repetitions int, seed uint64) *Experiment {
 	e := &Experiment{Order: order, Repetitions: repetitions, Seed: seed}
 	for i := range n {
@@ -41,7 +41,7 @@ func TestEveryOrderHasEveryRepetitionOfEveryPointOnce(t *testing.T) {
 		points, repetitions := rapid.IntRange(1, 20).Draw(t, "points"), rapid.IntRange(1, 8).Draw(t, "repetitions")
 		e := ofPoints(points, order, repetitions, rapid.Uint64().Draw(t, "seed"))
 		all := slots(t, e, nil)
-		require.Equal(t, all, slots(t, e, nil), "the order depends on the experiment alone")
+		require.Equal(t, all, slots(t, e, nil), "the order depends only on the experiment")
 		want := map[string]bool{}
 		for p := range points {
 			for r := range repetitions {
@@ -64,7 +64,7 @@ func TestEveryOrderHasEveryRepetitionOfEveryPointOnce(t *testing.T) {
 	})
 }
 
-func TestRoundsHaveDifferentOrdersThatTheSeedDecides(t *testing.T) {
+func TestRoundsHaveDifferentOrdersThatDependOnTheSeed(t *testing.T) {
 	e := ofPoints(8, Interleaved, 2, 1)
 	all := slots(t, e, nil)
 	var rounds [2][]string
@@ -77,7 +77,7 @@ func TestRoundsHaveDifferentOrdersThatTheSeedDecides(t *testing.T) {
 	assert.Equal(t, []string{"0/0", "0/1", "1/0", "1/1"}, slots(t, ofPoints(2, Listed, 2, 9), nil))
 }
 
-func TestAStopRuleEndsThePointsThatAreKnownWellEnough(t *testing.T) {
+func TestAStopRuleEndsPointsThatAreKnownPreciselyEnough(t *testing.T) {
 	for _, order := range []Order{Interleaved, Listed} {
 		e := ofPoints(3, order, 0, 1)
 		e.Stop = &Stop{Within: 0.05, Confidence: 0.95, AtLeast: 3, AtMost: 6}
@@ -104,7 +104,7 @@ func TestAStopRuleEndsThePointsThatAreKnownWellEnough(t *testing.T) {
 	}
 }
 
-func TestTheStopRuleIsThatOfStudentsInterval(t *testing.T) {
+func TestTheStopRuleUsesStudentsInterval(t *testing.T) {
 	s := &Stop{Confidence: 0.95, AtLeast: 2, AtMost: 9}
 	// n = 4, mean 100, s = 2.582; t[0.975; 3] = 3.182: the half width is 4.108.
 	values := []float64{97, 99, 101, 103}
@@ -119,7 +119,7 @@ func TestTheStopRuleIsThatOfStudentsInterval(t *testing.T) {
 	assert.False(t, s.Satisfied(values))
 }
 
-func TestAFractionHasTheCombinationsThatFulfilItsEquations(t *testing.T) {
+func TestAFractionHasTheCombinationsOfItsEquations(t *testing.T) {
 	// The 2^(4-1) design of Jain, chapter 19, with D = ABC: its sign table, row by row.
 	e := parse(t, `
 name: fraction
@@ -145,7 +145,7 @@ fraction: [keys_per_get = workers * depth * pipeline]
 	}
 }
 
-func TestPairedPointsFollowEachOtherInTurn(t *testing.T) {
+func TestPairedPointsTakeTurns(t *testing.T) {
 	e, err := Parse("exp.yaml", []byte("name: a\norder: paired\nrepetitions: 3\nfactors: {clients: [1, 2], system: [direct, mcmw, twemproxy]}\n"), false)
 	require.NoError(t, err)
 	require.Equal(t, []string{

@@ -10,12 +10,12 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// Set returns a file's text with settings changed, in its quick profile, too. Each is KEY=VALUE: the path of a key, such as factors.system, and
-// its value as YAML. A mapping is merged with what is there, everything else is replaced.
+// Set returns a file's text with changed settings; the quick profile is changed, too. A setting is KEY=VALUE, with the path of a key, such as
+// factors.system, and a value in YAML. Mappings are merged, other values replaced.
 func Set(text []byte, settings []string) ([]byte, error) {
 	root, err := userinput.Mapping(text, "name: value")
 	if err != nil || root == nil || len(settings) == 0 {
-		return text, nil // Parse says what is wrong with it
+		return text, nil // Parse reports what is wrong with it
 	}
 	for _, setting := range settings {
 		path, value, ok := strings.Cut(setting, "=")

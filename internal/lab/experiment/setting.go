@@ -14,7 +14,7 @@ type Setting struct {
 	Name    string
 	Default string
 	Help    string
-	Accepts string // in words
+	Accepts string // description of the accepted values
 	check   func(text string) error
 }
 
@@ -59,30 +59,30 @@ const (
 	LoadFlags     = "load_flags"
 )
 
-// Settings are all settings, along the path of a request from its end.
+// Settings has all settings: those of the servers, the middlewares, and the load.
 var Settings = []Setting{
-	words(Server, Memcached, "what the servers are", Memcached, Redis),
+	words(Server, Memcached, "kind of the servers", Memcached, Redis),
 	whole(Servers, "1", 1, 256, "server processes"),
 	whole(ServerThreads, "1", 1, 1024, "threads of each server (memcached -t, Redis io-threads)"),
-	words(ServerPinning, NotPinned, "whether the n-th server process of a host, or each of its threads that serve requests, has a processor of its own as far as there are so many",
+	words(ServerPinning, NotPinned, "whether each server process, or each of its threads that serve requests, is pinned to its own processor, as far as the host has enough",
 		NotPinned, PinnedProcess, PinnedThread),
 	processors(ServerCPUs, "servers"),
 	whole(ServerMemory, "256", 1, 1<<20, "memory of each server for items, MiB (memcached -m, Redis maxmemory with the policy allkeys-lru)"),
-	words(ServerPersistence, "none", "what Redis writes to disk, in a directory that is removed afterwards: nothing, a snapshot every second with a write, every write (synced every second), "+
+	words(ServerPersistence, "none", "data that Redis writes to a temporary directory on disk: nothing, a snapshot every second with a write, every write (synced every second), "+
 		"every write (synced before its reply)", "none", "snapshot", "append", "append-always"),
-	whole(GroupSize, "20", 1, 1<<20, "requests of a connection that memcached serves before another has its turn (-R)"),
+	whole(GroupSize, "20", 1, 1<<20, "requests of a connection that memcached serves before it turns to the next connection (-R)"),
 	flags(ServerFlags, "further flags of each server"),
 	{
 		Name: ServerDelay, Default: "0s", Accepts: "a duration such as 5ms", check: checkTime,
-		Help: "how long a relay before each server holds its replies back: a longer path, which every request takes by itself",
+		Help: "delay of each reply in a relay before each server, which emulates a longer path",
 	},
 	{
-		Name: System, Default: Mcmw, Help: "what is before the servers: mcmw; direct: nothing, which sets middlewares to 0; twemproxy (nutcracker); proxy: memcached's own; or another mcmw that systems describes",
+		Name: System, Default: Mcmw, Help: "the system before the servers: mcmw; direct: none, which sets middlewares to 0; twemproxy (nutcracker); proxy: memcached's own; or another mcmw described under systems",
 		Accepts: "direct, mcmw, twemproxy, proxy, or a name under systems", check: checkName,
 	},
-	whole(Middlewares, "1", 0, 256, "middlewares before the servers; 0: the load goes to the servers"),
+	whole(Middlewares, "1", 0, 256, "middlewares before the servers; 0: the load goes directly to the servers"),
 	orDefault(whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)")),
-	orDefault(whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); with 1 it is that of the queueing models")),
+	orDefault(whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); the queueing models describe 1")),
 	{
 		Name: Replicas, Default: "all", Help: "servers that hold each key (--replicas)", Accepts: "all, or a number from 1",
 		check: func(text string) error {
@@ -94,27 +94,27 @@ var Settings = []Setting{
 	},
 	words(Sharded, "false", "whether multi-gets are split over the servers (--sharded)", "true", "false"),
 	words(Pool, "shared", "whether all servers share workers and queue (--pool)", "shared", "per-server"),
-	words(HotKeys, "detect", "what mcmw does about hot keys (--hot-keys)", "detect", "serve", "off"),
+	words(HotKeys, "detect", "how mcmw treats hot keys (--hot-keys)", "detect", "serve", "off"),
 	processors(MiddlewareCPUs, "middlewares"),
 	flags(MiddlewareFlags, "further flags of each `mcmw serve`"),
-	words(Statistics, "true", "whether each mcmw writes its statistics log, which the stages and the servers' times are from", "true", "false"),
-	{Name: Case, Help: "a bundle of settings that cases describes", Accepts: "a name under cases", check: func(text string) error {
+	words(Statistics, "true", "whether each mcmw writes its statistics log, the source of the stages' and the servers' times", "true", "false"),
+	{Name: Case, Help: "a group of settings described under cases", Accepts: "a name under cases", check: func(text string) error {
 		if text == "" {
 			return nil
 		}
 		return checkName(text)
 	}},
-	whole(Clients, "8", 1, 1<<20, "connections, over all load processes; with a pipeline of 1 each is one client of a closed loop"),
-	whole(LoadProcesses, "1", 1, 256, "processes that the clients are spread over"),
+	whole(Clients, "8", 1, 1<<20, "connections of all load processes together; with a pipeline of 1 each is one client of a closed loop"),
+	whole(LoadProcesses, "1", 1, 256, "load processes, over which the clients are spread"),
 	whole(LoadThreads, "1", 1, 1024, "threads of each load process"),
-	whole(Pipeline, "1", 1, 1<<16, "requests that each client keeps outstanding; in an open loop, unless 1, the most it sends without a reply"),
-	{Name: Ratio, Default: "1:9", Help: "SET:GET or SET:GET:MULTIGET", Accepts: "SETs:GETs such as 1:9 or SETs:GETs:MULTIGETs such as 1:8:1, not all 0", check: checkRatio},
+	whole(Pipeline, "1", 1, 1<<16, "requests that each client keeps outstanding; in an open loop the most it sends without a reply (1: the default of mcmwlab load)"),
+	{Name: Ratio, Default: "1:9", Help: "ratio of requests, SET:GET or SET:GET:MULTIGET", Accepts: "SETs:GETs such as 1:9 or SETs:GETs:MULTIGETs such as 1:8:1, not all 0", check: checkRatio},
 	whole(KeysPerGet, "1", 1, 1<<16, "keys of each GET; of each MULTIGET if the ratio has them"),
 	whole(ValueSize, "64", 1, 1<<30, "size of the values, bytes"),
 	whole(Keys, "10000", 1, 1<<40, "different keys"),
-	{Name: KeyPattern, Default: "R:R", Help: "how keys are drawn for SETs and GETs (mcmwlab load --key-pattern)", Accepts: "two letters of R, S, P, G, Z such as R:Z", check: checkPattern},
+	{Name: KeyPattern, Default: "R:R", Help: "distribution of the keys of SETs and GETs (mcmwlab load --key-pattern)", Accepts: "two letters of R, S, P, G, Z such as R:Z", check: checkPattern},
 	{Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request", Accepts: "a duration such as 5ms", check: checkTime},
-	whole(Rate, "0", 0, 1<<40, "requests per second that all clients together send by a schedule; 0: a closed loop"),
+	whole(Rate, "0", 0, 1<<40, "requests per second of all clients together in an open loop; 0: a closed loop"),
 	processors(LoadCPUs, "load processes"),
 	flags(LoadFlags, "further flags of each `mcmwlab load`"),
 }
@@ -130,7 +130,7 @@ func Find(name string) *Setting {
 // Values are the values of all settings, by name.
 type Values map[string]string
 
-// Int returns a setting that is a whole number; the values have been checked.
+// Int returns the value of a setting that is a whole number, which has been checked.
 func (v Values) Int(name string) int {
 	n, _ := strconv.Atoi(v[name])
 	return n
@@ -142,25 +142,25 @@ func (v Values) Is(name string) bool { return v[name] != Find(name).Default }
 // Flags splits a setting that consists of flags.
 func (v Values) Flags(name string) []string { return strings.Fields(v[name]) }
 
-// check returns what is wrong with the values taken together.
+// check returns the contradictions between the values.
 func (v Values) check() error {
 	var problems []error
 	fail := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if n := v.Int(Replicas); n > v.Int(Servers) {
-		fail("replicas %d is more than there are servers (%d)", n, v.Int(Servers))
+		fail("replicas %d is more than the number of servers (%d)", n, v.Int(Servers))
 	}
 	if c, p, t := v.Int(Clients), v.Int(LoadProcesses), v.Int(LoadThreads); c%(p*t) != 0 {
 		fail("clients %d: expected a multiple of the %d threads (load_processes %d, load_threads %d)", c, p*t, p, t)
 	}
 	if v.Int(KeysPerGet) > v.Int(Keys) {
-		fail("keys_per_get %d is more than there are keys (%d)", v.Int(KeysPerGet), v.Int(Keys))
+		fail("keys_per_get %d is more than the number of keys (%d)", v.Int(KeysPerGet), v.Int(Keys))
 	}
 	if v[Server] == Redis {
 		if n := v.Int(Middlewares); n > 0 {
-			fail("server redis with middlewares %d: mcmw speaks memcached's protocol alone; expected middlewares: 0, or server: memcached", n)
+			fail("server redis with middlewares %d: mcmw speaks only memcached's protocol; expected middlewares: 0, or server: memcached", n)
 		}
 		if v.Is(GroupSize) {
-			fail("server redis with group_size %s: only memcached has groups; expected server: memcached, or no group_size", v[GroupSize])
+			fail("server redis with group_size %s: only memcached has it; expected server: memcached, or no group_size", v[GroupSize])
 		}
 		if n := v.Int(ServerThreads); n > maxRedisThreads {
 			fail("server redis with server_threads %d: expected at most %d", n, maxRedisThreads)
@@ -178,15 +178,15 @@ func whole(name, standard string, low, high int, help string) Setting {
 	}
 }
 
-// orDefault returns a setting that can also be left to the program.
+// orDefault returns a setting that also accepts AsDefault.
 func orDefault(s Setting) Setting {
-	given := s.check
-	s.Accepts += ", or " + AsDefault + ": what the program takes by itself"
+	check := s.check
+	s.Accepts += ", or " + AsDefault + ": the program's default"
 	s.check = func(text string) error {
 		if text == AsDefault {
 			return nil
 		}
-		return given(text)
+		return check(text)
 	}
 	return s
 }
@@ -205,7 +205,7 @@ func words(name, standard, help string, accepted ...string) Setting {
 
 func flags(name, help string) Setting {
 	return Setting{
-		Name: name, Help: help, Accepts: "flags apart by spaces, such as --a=1 --b=2",
+		Name: name, Help: help, Accepts: "flags separated by spaces, such as --a=1 --b=2",
 		check: func(text string) error {
 			if text != "" && !strings.HasPrefix(text, "-") {
 				return errUnfit
@@ -215,7 +215,7 @@ func flags(name, help string) Setting {
 	}
 }
 
-// errUnfit is a value that its setting doesn't take.
+// errUnfit means that a setting doesn't accept a value. The decoder turns it into a problem with the accepted values.
 var errUnfit = errors.New("unfit")
 
 func checkWhole(text string, low, high int) error {
@@ -254,7 +254,7 @@ func checkTime(text string) error {
 	return err
 }
 
-// Duration returns a setting that is a time; the values have been checked.
+// Duration returns the value of a setting that is a time, which has been checked.
 func (v Values) Duration(name string) time.Duration {
 	d, _ := parseTime(v[name])
 	return d
@@ -272,5 +272,5 @@ func parseTime(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// maxTime bounds durations: a typing mistake, not a wish.
+// maxTime is the longest accepted duration. A longer one is a typing error.
 const maxTime = 7 * 24 * time.Hour

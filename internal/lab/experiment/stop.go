@@ -11,18 +11,18 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Stop is a stop rule: a point has been measured often enough when one of its conditions holds, or after AtMost repetitions.
+// Stop is a stop rule: a point needs no more repetitions when one of the conditions holds, or after AtMost repetitions.
 type Stop struct {
 	Source, Metric string // metric to which the conditions apply
-	// Within is half the width of the confidence interval of the mean, as a part of the mean; 0: no such condition.
+	// Within is the largest half width of the confidence interval of the mean, relative to the mean; 0: no such condition.
 	Within     float64
 	Confidence float64
-	// Variation is the coefficient of variation; 0: no such condition.
+	// Variation is a limit of the coefficient of variation; 0: no such condition.
 	Variation       float64
 	AtLeast, AtMost int // repetitions
 }
 
-// Satisfied reports whether the repetitions so far are enough, given their values.
+// Satisfied reports whether the repetitions with these values are enough.
 func (s *Stop) Satisfied(values []float64) bool {
 	if len(values) < s.AtLeast {
 		return false
@@ -36,21 +36,21 @@ func (s *Stop) Satisfied(values []float64) bool {
 	return s.Variation > 0 && m.Variation() < s.Variation
 }
 
-// String returns the rule in words.
+// String describes the rule: "3 to 10, until for client throughput the 95 % confidence interval of the mean is within 5 %".
 func (s *Stop) String() string {
 	var conditions []string
 	if s.Within > 0 {
-		conditions = append(conditions, fmt.Sprintf("the %g %% confidence interval of its mean is within %g %%", s.Confidence*100, s.Within*100))
+		conditions = append(conditions, fmt.Sprintf("the %g %% confidence interval of the mean is within %g %%", s.Confidence*100, s.Within*100))
 	}
 	if s.Variation > 0 {
-		conditions = append(conditions, fmt.Sprintf("its coefficient of variation is below %g %%", s.Variation*100))
+		conditions = append(conditions, fmt.Sprintf("the coefficient of variation is below %g %%", s.Variation*100))
 	}
-	return fmt.Sprintf("%d to %d, until of %s %s %s", s.AtLeast, s.AtMost, s.Source, s.Metric, strings.Join(conditions, " or "))
+	return fmt.Sprintf("%d to %d, until for %s %s %s", s.AtLeast, s.AtMost, s.Source, s.Metric, strings.Join(conditions, " or "))
 }
 
 func (d *decoder) stop(n *yaml.Node, key string) *Stop {
 	s := &Stop{Source: record.SourceClient, Metric: "throughput", Confidence: 0.95, AtLeast: 3, AtMost: 10}
-	seen := d.mapping(n, key, map[string]func(string, *yaml.Node){
+	seen := d.mapping(n, key, fields{
 		"metric": func(key string, n *yaml.Node) {
 			text := d.scalar(n, key, "a source and a metric such as client.throughput or middleware.response_time_mean", func(text string) bool {
 				_, metric, ok := strings.Cut(text, ".")
@@ -72,7 +72,7 @@ func (d *decoder) stop(n *yaml.Node, key string) *Stop {
 	case s.AtMost < s.AtLeast:
 		d.problem(n, key, "at_most %d is less than at_least %d", s.AtMost, s.AtLeast)
 	case seen["confidence"] && !seen["within"]:
-		d.problem(n, key, "confidence says nothing without within")
+		d.problem(n, key, "confidence has no effect without within")
 	}
 	return s
 }

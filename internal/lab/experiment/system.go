@@ -13,25 +13,25 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// The systems that every experiment knows; a file can describe further ones, and say which binaries these are.
+// The systems that every experiment knows. A file can change their binaries and flags, and describe further systems.
 const (
-	Direct    = "direct" // nothing: the load goes to the servers
+	Direct    = "direct" // none: the load goes to the servers
 	Mcmw      = "mcmw"
 	Twemproxy = "twemproxy"
-	Proxy     = "proxy" // memcached's own, a memcached with proxy_config
+	Proxy     = "proxy" // memcached's own: a memcached with proxy_config
 )
 
-// AsDefault is the value of a setting that leaves it to the program.
+// AsDefault is the value of a setting that stands for the program's default.
 const AsDefault = "default"
 
-// SystemKind says how a system that stands between clients and servers is started.
+// SystemKind describes a system between clients and servers.
 type SystemKind struct {
 	Kind   string // Mcmw, Twemproxy or Proxy
-	Binary string // a path, or a name in PATH; "": the mcmw that the lab is given
+	Binary string // a path, or a name in PATH; "": the mcmw of the lab's flag --mcmw
 	Flags  []string
 }
 
-// builtIn are the systems that a file need not describe.
+// builtIn has the systems that every experiment knows, except Direct.
 var builtIn = map[string]SystemKind{Mcmw: {Kind: Mcmw}, Twemproxy: {Kind: Twemproxy, Binary: "nutcracker"}, Proxy: {Kind: Proxy, Binary: "memcached"}}
 
 var systemForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$`)
@@ -43,7 +43,7 @@ func checkName(text string) error {
 	return nil
 }
 
-// systems reads the systems that a file describes, beside those that every experiment knows.
+// systems reads the systems of a file and adds the built-in ones.
 func (d *decoder) systems(n *yaml.Node, key string) map[string]SystemKind {
 	systems := maps.Clone(builtIn)
 	for name, value := range d.named(n, key) {
@@ -53,13 +53,13 @@ func (d *decoder) systems(n *yaml.Node, key string) map[string]SystemKind {
 		}
 		key := key + "." + name
 		if name == Direct {
-			d.problem(value, key, "it is nothing between clients and servers; expected another name")
+			d.problem(value, key, "direct stands for no system between clients and servers; expected another name")
 		}
-		d.mapping(value, key, map[string]func(string, *yaml.Node){
+		d.mapping(value, key, fields{
 			"kind":   func(key string, n *yaml.Node) { s.Kind = d.word(n, key, []string{Mcmw, Twemproxy, Proxy}) },
 			"binary": func(key string, n *yaml.Node) { s.Binary = d.text(n, key, "the path of a program") },
 			"flags": func(key string, n *yaml.Node) {
-				s.Flags = strings.Fields(d.scalar(n, key, "flags apart by spaces, such as --a=1 --b=2", func(string) bool { return true }))
+				s.Flags = strings.Fields(d.scalar(n, key, "flags separated by spaces, such as --a=1 --b=2", func(string) bool { return true }))
 			},
 		})
 		s.Binary = cmp.Or(s.Binary, builtIn[s.Kind].Binary)
@@ -68,7 +68,7 @@ func (d *decoder) systems(n *yaml.Node, key string) map[string]SystemKind {
 	return systems
 }
 
-// cases reads named bundles of settings.
+// cases reads named groups of settings.
 func (d *decoder) cases(n *yaml.Node, key string) map[string]Values {
 	cases := map[string]Values{}
 	for name, value := range d.named(n, key) {
@@ -77,7 +77,7 @@ func (d *decoder) cases(n *yaml.Node, key string) map[string]Values {
 	return cases
 }
 
-// named calls yield for each entry of a mapping whose keys are names that the file makes up.
+// named returns an iterator over the entries of a mapping whose keys are names chosen by the user.
 func (d *decoder) named(n *yaml.Node, key string) func(yield func(string, *yaml.Node) bool) {
 	return func(yield func(string, *yaml.Node) bool) {
 		if n.Kind != yaml.MappingNode {
@@ -91,7 +91,7 @@ func (d *decoder) named(n *yaml.Node, key string) func(yield func(string, *yaml.
 			case checkName(name.Value) != nil:
 				d.problem(name, key, "%.60q; expected letters, digits, . _ - and spaces, at most 64", name.Value)
 			case seen[name.Value]:
-				d.problem(name, key, "%q is given twice", name.Value)
+				d.problem(name, key, "%q occurs twice", name.Value)
 			case !yield(name.Value, userinput.Resolve(n.Content[i+1])):
 				return
 			}
@@ -100,16 +100,16 @@ func (d *decoder) named(n *yaml.Node, key string) func(yield func(string, *yaml.
 	}
 }
 
-// complete puts into a point what follows from its case and its system. own are the settings that the factors, or the listed point, give it.
+// complete adds the settings of a point's case and system to it. own reports whether a setting comes from the factors or the listed point.
 func (f *file) complete(point Values, own func(name string) bool) error {
 	if name := point[Case]; name != "" {
-		bundle, ok := f.cases[name]
+		settings, ok := f.cases[name]
 		if !ok {
 			return fmt.Errorf("case %q; expected one of those under cases: %s", name, strings.Join(slices.Sorted(maps.Keys(f.cases)), ", "))
 		}
-		for setting, value := range bundle {
+		for setting, value := range settings {
 			if setting == Case || own(setting) {
-				return fmt.Errorf("case %s says %s, which is a factor, too; expected one of them", name, setting)
+				return fmt.Errorf("case %s has %s, which is a factor, too; expected it in only one of them", name, setting)
 			}
 			point[setting] = value
 		}
@@ -124,10 +124,10 @@ func (e *Experiment) checkSystems() error {
 	for _, p := range e.Points {
 		name := p.Values[System]
 		if _, ok := e.Systems[name]; !ok && name != Direct {
-			return fmt.Errorf("system %q; expected direct, or one of %s, or another under systems", name, strings.Join(slices.Sorted(maps.Keys(e.Systems)), ", "))
+			return fmt.Errorf("system %q; expected direct, one of %s, or one that is described under systems", name, strings.Join(slices.Sorted(maps.Keys(e.Systems)), ", "))
 		}
-		if far := e.Testbed == SSHTestbed || e.Testbed == KubernetesTestbed; far && name != Direct && name != Mcmw {
-			return fmt.Errorf("system %s on the testbed %s: the testbeds local and vm have other systems than mcmw and direct", name, e.Testbed)
+		if remote := e.Testbed == SSHTestbed || e.Testbed == KubernetesTestbed; remote && name != Direct && name != Mcmw {
+			return fmt.Errorf("system %s on the testbed %s: only the testbeds local and vm have other systems than mcmw and direct", name, e.Testbed)
 		}
 	}
 	return nil

@@ -4,29 +4,30 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"mcmw/internal/lab/sample"
 )
 
-// Model says how the effects of factors combine to a response.
+// Model defines how the effects of factors combine to a response.
 type Model string
 
 const (
 	// Additive: y = q_0 + q_A x_A + q_B x_B + q_AB x_A x_B + e.
 	Additive Model = "additive"
-	// Multiplicative: the logarithms of the responses are additive, the effects multiply (Jain, section 18.8).
+	// Multiplicative: the logarithms of the responses are additive, so the effects multiply (Jain, section 18.8).
 	Multiplicative Model = "multiplicative"
 )
 
-// Options say how a design is analysed. The zero value is an additive model with every interaction at a confidence
-// level of 0.95.
+// Options configure an analysis. The zero value is an additive model with all interactions and a confidence of 0.95.
 type Options struct {
 	Model Model
-	// Confidence is the level of the intervals, between 0 and 1.
+	// Confidence is the confidence of the intervals, between 0 and 1.
 	Confidence float64
-	// LogBase is the base of the logarithm of the multiplicative model, 0 for e.
+	// LogBase is the base of the logarithm of the multiplicative model; 0: e.
 	LogBase float64
-	// MaxOrder is the most factors of an interaction in the model; the variation of others counts as error. 0 means no limit.
+	// MaxOrder is the largest number of factors of an interaction in the model; the variation of larger interactions counts as error. 0: no
+	// limit.
 	MaxOrder int
 }
 
@@ -34,18 +35,16 @@ type Options struct {
 type Term struct {
 	Effect Effect
 	Name   string
-	// Q is the effect, in the unit of the response; of its logarithm in a multiplicative model.
+	// Q is the effect, in the unit of the response, or of its logarithm in a multiplicative model.
 	Q float64
-	// SS is the sum of squares N q^2 over the N = 2^(k-p) r responses, and Variation its share of SST; NaN for the mean,
-	// and when nothing varies.
+	// SS is the sum of squares N q^2 over the N = 2^(k-p) r responses. Variation is its share of SST; NaN for the mean, and if nothing varies.
 	SS, Variation float64
-	// Interval is Q's, and Significant whether it is without 0. Both are empty when the analysis has no degrees of
-	// freedom for errors.
+	// Interval is the confidence interval of Q. Significant: it doesn't contain 0. Both are zero if the errors have no degrees of freedom.
 	Interval    sample.Interval
 	Significant bool
-	// Multiplier is base^q in a multiplicative model: by what the level +1 multiplies the mean; 0 in an additive one.
+	// Multiplier is the factor base^q by which the level +1 multiplies the mean in a multiplicative model; 0 in an additive model.
 	Multiplier float64
-	// Aliases are the effects confounded with this one in a fractional design.
+	// Aliases are the effects that are confounded with this one in a fractional design.
 	Aliases []Word
 	// Pooled: the term is not in the model, and its variation counts as error.
 	Pooled bool
@@ -53,7 +52,7 @@ type Term struct {
 
 // Residual is a response and the model's prediction; both are logarithms in a multiplicative model.
 type Residual struct {
-	Cell, Repetition int // numbers from 0; the cell as in Analysis.Cells
+	Cell, Repetition int // indices; the cell's is that in Analysis.Cells
 	Y, Predicted     float64
 	Error            float64 // Y - Predicted
 }
@@ -66,37 +65,37 @@ type Analysis struct {
 	Confidence float64
 	// R is the number of repetitions of each cell.
 	R int
-	// Cells are those of the design in standard order, with the responses as they were measured.
+	// Cells are the cells of the design in standard order, with the unchanged responses.
 	Cells []Cell
-	// Words are the defining relation of a fractional design, and Resolution the length of its shortest word; none and 0
-	// for a full design.
+	// Words is the defining relation of a fractional design, and Resolution the length of its shortest word; a full design has no words and
+	// the resolution 0.
 	Words      []Word
 	Resolution int
 
 	// Terms are I, the main effects, and the interactions, by order.
 	Terms []Term
-	// SSY = SS0 + SST, and SST is the sum over the terms and SSE. SSE is the variation between the repetitions of a cell, and
-	// the pooled terms.
+	// SSY = SS0 + SST. SST is the sum over the terms, without the pooled ones, and SSE. SSE is the variation between the repetitions of each
+	// cell plus that of the pooled terms.
 	SSY, SS0, SST, SSE float64
-	// VariationError is SSE's share of SST, NaN when nothing varies.
+	// VariationError is the share of SSE in SST, NaN if nothing varies.
 	VariationError float64
-	// CellMeans are the means of the cells, of logarithms in a multiplicative model; GeometricMeans the same as responses
-	// there, else nil.
+	// CellMeans are the means of the cells, or of their logarithms in a multiplicative model. GeometricMeans are the latter converted back
+	// to responses; nil in an additive model.
 	CellMeans, GeometricMeans []float64
 	Residuals                 []Residual
 
-	// DOF are the degrees of freedom of the errors: N minus the terms of the model, 2^k (r-1) for a full one. With 0 the
+	// DOF are the degrees of freedom of the errors: N minus the terms of the model, which is 2^k (r-1) if no term is pooled. If DOF is 0, the
 	// fields below are NaN and there are no intervals.
 	DOF int
-	// T is t[1-alpha/2; DOF]; SE the standard deviation of errors, sqrt(SSE/DOF); SQ that of effects, s_e/sqrt(N);
+	// T is t[1-alpha/2; DOF]. SE is the standard deviation of the errors, sqrt(SSE/DOF), SQ that of the effects, s_e/sqrt(N).
 	// HalfWidth is t s_q.
 	T, SE, SQ, HalfWidth float64
-	// CellHalfWidth is that of the interval of a predicted cell mean, t s_e/sqrt(n_eff), n_eff = N / terms of the model
-	// (Jain, section 18.5); sqrt(r) where all are kept.
+	// CellHalfWidth is the half width of the interval of a predicted cell mean, t s_e/sqrt(n_eff), n_eff = N / terms of the model
+	// (Jain, section 18.5), which is r if no term is pooled.
 	CellHalfWidth float64
 }
 
-// Analyze computes the effects of a two-level design, full or fractional, by the sign table (Jain, chapters 17 to 19).
+// Analyze computes the effects of a two-level design, full or fractional, with the sign table (Jain, chapters 17 to 19).
 func Analyze(d Design, o Options) (*Analysis, error) {
 	if err := d.check(); err != nil {
 		return nil, err
@@ -112,11 +111,8 @@ func Analyze(d Design, o Options) (*Analysis, error) {
 	}
 	a.Model = cmp.Or(a.Model, Additive)
 	a.Confidence = cmp.Or(a.Confidence, 0.95)
-	if err := checkConfidence(a.Confidence); err != nil {
+	if err := checkOptions(a.Confidence, o.MaxOrder); err != nil {
 		return nil, err
-	}
-	if o.MaxOrder < 0 {
-		return nil, fmt.Errorf("interactions of at most %d factors: expected 1 or more, or 0 for all", o.MaxOrder)
 	}
 	transformed, err := a.transform(d, o.LogBase)
 	if err != nil {
@@ -128,7 +124,7 @@ func Analyze(d Design, o Options) (*Analysis, error) {
 	return a, nil
 }
 
-// transform returns d with the responses that the model adds up: themselves, or their logarithms.
+// transform returns d with the values that the model adds up: the responses, or their logarithms.
 func (a *Analysis) transform(d Design, base float64) (Design, error) {
 	switch a.Model {
 	case Additive:
@@ -137,19 +133,15 @@ func (a *Analysis) transform(d Design, base float64) (Design, error) {
 	default:
 		return d, fmt.Errorf("model %q: expected %s or %s", a.Model, Additive, Multiplicative)
 	}
-	a.LogBase = math.E
-	if base != 0 {
-		a.LogBase = base
-	}
-	if !(a.LogBase > 1) || math.IsInf(a.LogBase, 0) {
-		return d, fmt.Errorf("logarithms to the base %v: expected more than 1", base)
+	if a.LogBase = cmp.Or(base, math.E); !(a.LogBase > 1) || math.IsInf(a.LogBase, 0) {
+		return d, fmt.Errorf("base %v of the logarithms: expected more than 1", base)
 	}
 	logs := Design{Factors: d.Factors, Cells: make([]Cell, len(d.Cells))}
 	for i, cell := range d.Cells {
 		logs.Cells[i].Levels = cell.Levels
 		for _, y := range cell.Y {
 			if y <= 0 {
-				return d, fmt.Errorf("cell %s has the response %v: a multiplicative model needs responses above 0", d.where(cell), y)
+				return d, fmt.Errorf("cell %s has the response %v: a multiplicative model needs responses above 0", d.label(cell), y)
 			}
 			logs.Cells[i].Y = append(logs.Cells[i].Y, math.Log(y)/math.Log(a.LogBase))
 		}
@@ -157,7 +149,7 @@ func (a *Analysis) transform(d Design, base float64) (Design, error) {
 	return logs, nil
 }
 
-// estimate fills the terms: the effects and their sums of squares.
+// estimate computes the terms: the effects and their sums of squares.
 func (a *Analysis) estimate(d Design, maxOrder int) {
 	cells, n := len(d.Cells), float64(len(d.Cells)*a.R)
 	for _, cell := range d.Cells {
@@ -174,7 +166,7 @@ func (a *Analysis) estimate(d Design, maxOrder int) {
 		for _, alias := range term.Aliases {
 			claimed[alias.Effect] = true
 		}
-		// The mean of the first cell is taken off, so that the effects of responses that are all equal are exactly 0.
+		// Subtracting the mean of the first cell makes the effects exactly 0 if all responses are equal.
 		for i, cell := range d.Cells {
 			term.Q += float64(Sign(cell, e)) * (a.CellMeans[i] - a.CellMeans[0])
 		}
@@ -217,7 +209,7 @@ func (a *Analysis) estimate(d Design, maxOrder int) {
 	}
 }
 
-// predict fills the residuals.
+// predict computes the residuals.
 func (a *Analysis) predict(d Design) {
 	for i, cell := range d.Cells {
 		predicted := a.CellMeans[i]
@@ -232,7 +224,7 @@ func (a *Analysis) predict(d Design) {
 	}
 }
 
-// infer fills the intervals.
+// infer computes the intervals.
 func (a *Analysis) infer() {
 	n := len(a.Residuals)
 	kept := 0
@@ -257,25 +249,21 @@ func (a *Analysis) infer() {
 	}
 }
 
-// Term returns the term called name, or one confounded with it.
+// Term returns the term with a name, or the term that is confounded with it.
 func (a *Analysis) Term(name string) (Term, bool) {
-	for _, term := range a.Terms {
-		if term.Name == name {
-			return term, true
-		}
-		for _, alias := range term.Aliases {
-			if alias.Effect.name(a.Factors) == name {
-				return term, true
-			}
-		}
+	i := slices.IndexFunc(a.Terms, func(t Term) bool {
+		return t.Name == name || slices.ContainsFunc(t.Aliases, func(alias Word) bool { return alias.Effect.name(a.Factors) == name })
+	})
+	if i < 0 {
+		return Term{}, false
 	}
-	return Term{}, false
+	return a.Terms[i], true
 }
 
-// AliasNames returns the names of the effects confounded with the term, with a minus for the opposite sign.
+// AliasNames returns the names of the effects confounded with a term, with a minus if the sign is the opposite.
 func (a *Analysis) AliasNames(t Term) []string { return wordNames(t.Aliases, a.Factors) }
 
-// Relation returns the defining relation, such as ABCD, without I; nothing for a full design.
+// Relation returns the words of the defining relation, such as ABCD, without I; none for a full design.
 func (a *Analysis) Relation() []string { return wordNames(a.Words, a.Factors) }
 
 func wordNames(words []Word, factors []string) []string {

@@ -17,25 +17,25 @@ type Source struct {
 	// SS is the sum of squares, DOF its degrees of freedom, MS = SS/DOF.
 	SS, MS float64
 	DOF    int
-	// Variation is the share of SST, NaN when nothing varies.
+	// Variation is the share of SST, NaN if nothing varies.
 	Variation float64
-	// F = MS/MSE, Quantile is F[1-alpha; DOF, DOF of the errors], and P the probability of an F at least as large without
-	// an effect. They are NaN without degrees of freedom for errors; F is infinite when there are no errors.
+	// F is MS/MSE, Quantile is F[1-alpha; DOF, DOF of the errors], and P is the probability of an F at least this large without
+	// an effect. They are NaN if the errors have no degrees of freedom; F is infinite if there are no errors.
 	F, Quantile, P float64
 	Significant    bool
 	// Pooled: the source is not in the model, and its variation counts as error.
 	Pooled bool
-	// Effects has the deviation that each combination of the levels of these factors adds to what their products of
-	// fewer factors add; its sum over the levels of any factor is 0.
+	// Effects has the effect of each combination of the levels of these factors, without the effects of fewer of them. The sum over the
+	// levels of any factor is 0.
 	Effects []LevelEffect
 }
 
 // LevelEffect is the effect of a level, or of a combination of levels, on the response.
 type LevelEffect struct {
-	// Levels are the numbers of the levels, of the factors of the source in order.
+	// Levels are the indices of the levels of the source's factors, in order.
 	Levels []int
 	Effect float64
-	// Interval is the confidence interval; empty without degrees of freedom for errors.
+	// Interval is the confidence interval; zero if the errors have no degrees of freedom.
 	Interval sample.Interval
 }
 
@@ -46,31 +46,26 @@ type Variance struct {
 	R          int
 	Confidence float64
 	Mean       float64
-	// MeanInterval is the confidence interval of Mean; empty without degrees of freedom for errors.
-	MeanInterval sample.Interval
-	Sources      []Source
-	// SSY = SS0 + SST; SSE and DOF are those of the errors, with what is pooled.
+	Sources    []Source
+	// SSY = SS0 + SST. SSE and DOF are those of the errors, including the pooled sources.
 	SSY, SS0, SST, SSE float64
 	VariationError     float64
 	DOF                int
-	// MSE = SSE/DOF and SE its root; NaN without degrees of freedom.
+	// MSE is SSE/DOF, SE its square root; NaN without degrees of freedom.
 	MSE, SE   float64
 	Cells     []Cell
 	Residuals []Residual
 }
 
-// Anova analyses a full factorial design with any numbers of levels (Jain, chapters 20 to 23): the mean, what each factor
-// and interaction adds at each of its levels, and F-tests. Interactions of more than maxOrder factors count as errors; 0
-// keeps all, except that without repetitions the interaction of all factors is the error.
+// Anova analyses a full factorial design with any number of levels (Jain, chapters 20 to 23): the mean, the effects of the levels of each
+// factor and interaction, and F-tests. Interactions of more than maxOrder factors count as errors. If it is 0, all interactions are kept,
+// except that of all factors if there are no repetitions.
 func Anova(d Design, confidence float64, maxOrder int) (*Variance, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	if err := checkConfidence(confidence); err != nil {
+	if err := checkOptions(confidence, maxOrder); err != nil {
 		return nil, err
-	}
-	if maxOrder < 0 {
-		return nil, fmt.Errorf("interactions of at most %d factors: expected 1 or more, or 0 for all", maxOrder)
 	}
 	d = d.sorted()
 	v := &Variance{Factors: d.Factors, R: len(d.Cells[0].Y), Confidence: confidence, Cells: d.Cells, Levels: make([]int, len(d.Factors))}
@@ -83,7 +78,7 @@ func Anova(d Design, confidence float64, maxOrder int) (*Variance, error) {
 			return nil, fmt.Errorf("factor %s has one level in all cells: expected at least two", factor)
 		}
 		if combinations *= v.Levels[i]; combinations > 1<<20 {
-			return nil, fmt.Errorf("a design of more than %d cells", 1<<20)
+			return nil, fmt.Errorf("the design has too many cells: expected at most %d", 1<<20)
 		}
 	}
 	if combinations != len(d.Cells) {
@@ -97,7 +92,7 @@ func Anova(d Design, confidence float64, maxOrder int) (*Variance, error) {
 	return v, nil
 }
 
-// decompose fills mean, sources and residuals.
+// decompose computes mean, sources and residuals.
 func (v *Variance) decompose(maxOrder int) {
 	means := make([]float64, len(v.Cells))
 	for i, cell := range v.Cells {
@@ -107,14 +102,10 @@ func (v *Variance) decompose(maxOrder int) {
 	n := float64(len(v.Cells) * v.R)
 	v.Mean = shiftedMean(means)
 	v.SS0 = n * v.Mean * v.Mean
-	// What is left of a cell's mean when the effects of fewer factors are taken off; the next effects are its means.
-	rest := make([]float64, len(means))
-	for i := range rest {
-		rest[i] = means[i] - v.Mean
-	}
-	predicted := make([]float64, len(means))
-	for i := range predicted {
-		predicted[i] = v.Mean
+	// rest is the cells' means minus the effects of fewer factors; the means of rest are the next effects.
+	rest, predicted := make([]float64, len(means)), make([]float64, len(means))
+	for i := range means {
+		rest[i], predicted[i] = means[i]-v.Mean, v.Mean
 	}
 	for _, e := range allEffects(len(v.Factors))[1:] {
 		s := Source{Effect: e, Name: e.name(v.Factors), DOF: 1, Pooled: maxOrder > 0 && e.Order() > maxOrder}
@@ -151,7 +142,7 @@ func (v *Variance) decompose(maxOrder int) {
 	v.sum(means, predicted)
 }
 
-// sum fills the sums of squares and the residuals.
+// sum computes the sums of squares and the residuals.
 func (v *Variance) sum(means, predicted []float64) {
 	for i, cell := range v.Cells {
 		for j, y := range cell.Y {
@@ -171,7 +162,7 @@ func (v *Variance) sum(means, predicted []float64) {
 	}
 }
 
-// combination returns the number of the cell's combination of the levels of the factors of e, and these levels.
+// combination returns the levels of the factors of e in a cell, and the index of this combination.
 func (v *Variance) combination(c Cell, e Effect) (number int, levels []int) {
 	scale := 1
 	for i, level := range c.Levels {
@@ -184,8 +175,8 @@ func (v *Variance) combination(c Cell, e Effect) (number int, levels []int) {
 	return number, levels
 }
 
-// infer fills shares, F-tests and intervals. The variance of a combination's effect is s_e^2/N times the product of
-// the numbers of levels less one (Jain, table 22.4 for two factors).
+// infer computes shares, F-tests and intervals. The variance of a combination's effect is s_e^2/N times the product of
+// the numbers of levels minus one (Jain, table 22.4 for two factors).
 func (v *Variance) infer() {
 	v.VariationError = ratio(v.SSE, v.SST)
 	v.MSE = ratio(v.SSE, float64(v.DOF))
@@ -194,7 +185,6 @@ func (v *Variance) infer() {
 	t := math.NaN()
 	if v.DOF > 0 {
 		t = sample.StudentQuantile((1+v.Confidence)/2, float64(v.DOF))
-		v.MeanInterval = sample.Around(v.Mean, t*v.SE/math.Sqrt(n))
 	}
 	for i := range v.Sources {
 		s := &v.Sources[i]
@@ -212,7 +202,7 @@ func (v *Variance) infer() {
 			s.F, s.P = math.Inf(1), 0
 		default:
 			s.F = s.MS / v.MSE
-			// The survival function by the complement, which keeps its digits where it is small.
+			// The complement of F's distribution function; 1 - CDF would lose digits if it is small.
 			s.P = mathext.RegIncBeta(f.D2/2, f.D1/2, f.D2/(f.D2+f.D1*s.F))
 		}
 		s.Significant = s.F > s.Quantile

@@ -123,7 +123,7 @@ func TestPooledInteractionsBecomeErrors(t *testing.T) {
 	assert.InDelta(t, math.Sqrt(interactions/4), main.SE, 1e-9)
 }
 
-func TestResponsesThatAreEqualHaveNoEffects(t *testing.T) {
+func TestEqualResponsesHaveNoEffects(t *testing.T) {
 	for _, y := range []float64{0.1, 1e-300, 1e300, 1.0 / 3, -7e9 / 3} {
 		d := fraction([]string{"A", "B"}, nil)
 		for i := range d.Cells {
@@ -144,7 +144,7 @@ func TestResponsesThatAreEqualHaveNoEffects(t *testing.T) {
 	}
 }
 
-func TestRoundingIsNoEffect(t *testing.T) {
+func TestRoundingErrorsAreNoEffects(t *testing.T) {
 	d := fraction([]string{"A", "B"}, nil)
 	for i, y := range []float64{0.1, 0.2, 0.3, 0.4} {
 		d.Cells[i].Y = []float64{y, y}
@@ -156,7 +156,7 @@ func TestRoundingIsNoEffect(t *testing.T) {
 	assert.False(t, ab.Significant)
 }
 
-func TestTheModelThatMakesTheResponsesIsPreferred(t *testing.T) {
+func TestTheModelThatGeneratesTheResponsesIsPreferred(t *testing.T) {
 	noise := []float64{-0.03, 0.01, 0.02}
 	additive := fraction([]string{"A", "B", "C"}, nil)
 	multiplicative := fraction([]string{"A", "B", "C"}, nil)
@@ -183,7 +183,7 @@ func TestTheModelThatMakesTheResponsesIsPreferred(t *testing.T) {
 	assert.Contains(t, c.Reasons[0], "multiplicative")
 }
 
-func TestResponsesOfZeroLeaveTheAdditiveModel(t *testing.T) {
+func TestResponsesOfZeroExcludeTheMultiplicativeModel(t *testing.T) {
 	d := Design{Factors: []string{"A"}, Cells: []Cell{{Levels: []int{0}, Y: []float64{0}}, {Levels: []int{1}, Y: []float64{2}}}}
 	c, err := Compare(d, Options{})
 	require.NoError(t, err)
@@ -193,7 +193,7 @@ func TestResponsesOfZeroLeaveTheAdditiveModel(t *testing.T) {
 	assert.ErrorContains(t, err, "above 0")
 }
 
-func TestExactModelsAreTold(t *testing.T) {
+func TestExactModelsAreFound(t *testing.T) {
 	d := fraction([]string{"A", "B"}, nil)
 	for i, y := range []float64{1, 3, 10, 30} {
 		d.Cells[i].Y = []float64{y}
@@ -224,7 +224,7 @@ func TestQQOfNormalQuantilesIsALine(t *testing.T) {
 	assert.True(t, math.IsNaN(Straightness(QQ(make([]Residual, 5)))))
 }
 
-func TestDesignsThatCannotBeAnalysedAreRefusedByName(t *testing.T) {
+func TestInvalidDesignsAreRefused(t *testing.T) {
 	full := func() Design {
 		d := fraction([]string{"A", "B"}, nil)
 		for i := range d.Cells {
@@ -236,14 +236,14 @@ func TestDesignsThatCannotBeAnalysedAreRefusedByName(t *testing.T) {
 		change func(*Design)
 		want   string
 	}{
-		"no factors":            {func(d *Design) { d.Factors = nil }, "without factors"},
+		"no factors":            {func(d *Design) { d.Factors = nil }, "has no factors"},
 		"many factors":          {func(d *Design) { d.Factors = make([]string, 13) }, "at most 12"},
 		"a factor without name": {func(d *Design) { d.Factors[1] = "" }, "factor 2 has no name"},
-		"a factor twice":        {func(d *Design) { d.Factors[1] = "A" }, "factor A stands twice"},
-		"no cells":              {func(d *Design) { d.Cells = nil }, "without responses"},
+		"a factor twice":        {func(d *Design) { d.Factors[1] = "A" }, "factor A occurs twice"},
+		"no cells":              {func(d *Design) { d.Cells = nil }, "has no responses"},
 		"missing levels":        {func(d *Design) { d.Cells[2].Levels = []int{1} }, "has 1 levels"},
 		"a negative level":      {func(d *Design) { d.Cells[2].Levels[0] = -1 }, "0 or more"},
-		"a cell twice":          {func(d *Design) { d.Cells[1].Levels[0] = 0 }, "cell A=#1 B=#1 stands twice"},
+		"a cell twice":          {func(d *Design) { d.Cells[1].Levels[0] = 0 }, "cell A=#1 B=#1 occurs twice"},
 		"an empty cell":         {func(d *Design) { d.Cells[1].Y = nil }, "cell A=#2 B=#1 has no response"},
 		"unequal repetitions":   {func(d *Design) { d.Cells[3].Y = d.Cells[3].Y[:1] }, "cell A=#2 B=#2 has 1 repetitions and A=#1 B=#1 has 2"},
 		"not a number":          {func(d *Design) { d.Cells[3].Y[0] = math.NaN() }, "finite"},

@@ -4,40 +4,42 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Comparison says which of the two models describes a design better.
+// Comparison is the result of comparing the two models of a design.
 type Comparison struct {
 	Additive *Analysis
-	// Multiplicative is nil when a response is 0 or less.
+	// Multiplicative is nil if a response is 0 or less.
 	Multiplicative *Analysis
-	// Preferred is the model that describes the responses better. Decisive means that chance doesn't explain the
-	// difference at the confidence level; without it, the additive model is preferred for being simpler to read.
+	// Preferred is the model that describes the responses better. Decisive means that the difference is significant at the
+	// confidence level; otherwise the additive model is preferred because it is simpler.
 	Preferred Model
 	Decisive  bool
-	// LogLikelihoodRatio is the logarithm of the likelihood of the responses under the multiplicative model over that
-	// under the additive one, both with main effects alone and normal errors (Box and Cox, An Analysis of Transformations,
-	// J. Royal Statistical Society B 26, 1964). Infinite where one model is exact, NaN where both are or there is no
-	// multiplicative one.
+	// LogLikelihoodRatio is the logarithm of the ratio of the likelihoods of the responses, multiplicative model to additive model,
+	// both with only main effects and normal errors (Box and Cox, An Analysis of Transformations,
+	// J. Royal Statistical Society B 26, 1964). It is infinite if one model is exact, NaN if both are or if there is no
+	// multiplicative model.
 	LogLikelihoodRatio float64
-	// Range is the largest response over the smallest, NaN with responses of 0 or less. Where it is small the
-	// logarithm is nearly a line and the models hardly differ.
+	// Range is the ratio of the largest response to the smallest, NaN if a response is 0 or less. If it is small, the
+	// logarithm is nearly linear and the models hardly differ.
 	Range float64
-	// InteractionsAdditive and InteractionsMultiplicative are the interactions' shares of the variation.
+	// InteractionsAdditive and InteractionsMultiplicative are the shares of the interactions in the variation.
 	InteractionsAdditive, InteractionsMultiplicative float64
-	// SpreadSlope is the slope of the logarithm of the cells' standard deviations over that of their means: about 0 where
-	// errors are of one size (additive), about 1 where they grow with the response (multiplicative). NaN with fewer than
+	// SpreadSlope is the slope of the logarithm of the cells' standard deviations over that of their means: about 0 if
+	// all errors have the same size (additive), about 1 if they grow with the response (multiplicative). It is NaN with fewer than
 	// three cells that vary.
 	SpreadSlope float64
-	// Reasons are sentences that explain the preference, the decisive one first.
+	// Reasons are clauses that explain the preference, the decisive one first.
 	Reasons []string
 }
 
-// Compare analyses d by both models and says which describes it better: the one under which main effects alone make the
-// responses likelier. Jain (section 18.8) names the signs: a large range of the responses, errors that grow with them,
-// interactions that the logarithm removes.
+// Compare analyses d with both models and prefers the one under which main effects alone make the responses likelier. Jain
+// (section 18.8) names the signs of a multiplicative model: a large range of the responses, errors that grow with them, and interactions that
+// the logarithm removes.
 func Compare(d Design, o Options) (*Comparison, error) {
 	c := &Comparison{Preferred: Additive, LogLikelihoodRatio: math.NaN(), Range: math.NaN(), InteractionsMultiplicative: math.NaN()}
 	var err error
@@ -69,8 +71,8 @@ func Compare(d Design, o Options) (*Comparison, error) {
 	return c, nil
 }
 
-// judge fills the verdict and the reasons. Twice the logarithm of the likelihood ratio is compared with the quantile of
-// the chi-square distribution with one degree of freedom, that of the exponent of Box and Cox.
+// judge sets the verdict and the reasons. It compares twice the logarithm of the likelihood ratio with the quantile of
+// the chi-square distribution with one degree of freedom, that of Box and Cox's exponent.
 func (c *Comparison) judge(confidence float64) {
 	confidence = cmp.Or(confidence, 0.95)
 	limit := distuv.ChiSquared{K: 1}.Quantile(confidence) / 2
@@ -81,7 +83,7 @@ func (c *Comparison) judge(confidence float64) {
 		c.Reasons = append(c.Reasons, "main effects alone describe the responses exactly in both models")
 	case !c.Decisive:
 		c.Reasons = append(c.Reasons, fmt.Sprintf(
-			"the responses do not tell the models apart: with main effects alone the log-likelihoods differ by %.3g, less than %.3g", math.Abs(ratio), limit))
+			"the responses do not distinguish the models: with main effects alone the log-likelihoods differ by %.3g, less than %.3g", math.Abs(ratio), limit))
 	case ratio > 0:
 		c.Preferred = Multiplicative
 		fallthrough
@@ -100,6 +102,7 @@ func (c *Comparison) judge(confidence float64) {
 	c.Reasons = append(c.Reasons, fmt.Sprintf("the largest response is %.2f times the smallest", c.Range))
 }
 
+// interactions returns the share of the interactions in the variation.
 func (a *Analysis) interactions() float64 {
 	ss := 0.0
 	for _, term := range a.Terms {
@@ -110,9 +113,8 @@ func (a *Analysis) interactions() float64 {
 	return ratio(ss, a.SST)
 }
 
-// mainEffectsLogLikelihood returns the largest logarithm of the likelihood of the responses, up to a constant that both
-// models share, with main effects and normal errors: -N/2 log(SSE/N), plus in a multiplicative model the logarithm of the
-// derivative of the transformation.
+// mainEffectsLogLikelihood returns the maximum of the log-likelihood of the responses with main effects and normal errors, up to a constant
+// that is the same for both models: -N/2 log(SSE/N), plus, in a multiplicative model, the logarithm of the derivative of the transformation.
 func (a *Analysis) mainEffectsLogLikelihood() float64 {
 	sse, n := a.SSE, float64(len(a.Residuals))
 	for _, term := range a.Terms {
@@ -120,7 +122,7 @@ func (a *Analysis) mainEffectsLogLikelihood() float64 {
 			sse += term.SS
 		}
 	}
-	// What is left of rounding is no error.
+	// Ignore rounding errors.
 	if sse <= a.SST*0x1p-46 {
 		sse = 0
 	}
@@ -134,7 +136,7 @@ func (a *Analysis) mainEffectsLogLikelihood() float64 {
 	return likelihood
 }
 
-// spreadSlope fits a line through the logarithms of standard deviation and mean of the cells.
+// spreadSlope returns the slope of the logarithm of the cells' standard deviation over that of their mean.
 func spreadSlope(a *Analysis) float64 {
 	var x, y []float64
 	for i, cell := range a.Cells {
@@ -147,14 +149,9 @@ func spreadSlope(a *Analysis) float64 {
 			y = append(y, math.Log(ss/float64(len(cell.Y)-1))/2)
 		}
 	}
-	if len(x) < 3 {
+	if len(x) < 3 || slices.Min(x) == slices.Max(x) {
 		return math.NaN()
 	}
-	meanX, meanY := shiftedMean(x), shiftedMean(y)
-	sxx, sxy := 0.0, 0.0
-	for i := range x {
-		sxx += (x[i] - meanX) * (x[i] - meanX)
-		sxy += (x[i] - meanX) * (y[i] - meanY)
-	}
-	return ratio(sxy, sxx)
+	_, slope := stat.LinearRegression(x, y, nil, false)
+	return slope
 }

@@ -1,20 +1,22 @@
 package factorial
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
-// maxFactors bounds the sign table, which has 4^k entries.
+// maxFactors limits the sign table, which has 4^k entries.
 const maxFactors = 12
 
 // Cell is one combination of levels and its measurements.
 type Cell struct {
-	// Levels has a number per factor: 0 for its first level, 1 for its second and so on. In a two-level design these are
+	// Levels has the index of each factor's level: 0 for its first level, 1 for its second and so on. In a two-level design these are
 	// the levels -1 and +1.
 	Levels []int
-	// Y are the responses of the repetitions.
+	// Y has the responses of the repetitions.
 	Y []float64
 }
 
@@ -38,22 +40,22 @@ func (d Design) sorted() Design {
 	return Design{Factors: d.Factors, Cells: cells}
 }
 
-// check returns what keeps d from being analysed, nil if nothing does.
+// check returns an error if d can't be analysed.
 func (d Design) check() error {
 	switch k := len(d.Factors); {
 	case k == 0:
-		return fmt.Errorf("a design without factors: expected at least one")
+		return errors.New("the design has no factors: expected at least one")
 	case k > maxFactors:
-		return fmt.Errorf("a design of %d factors: expected at most %d", k, maxFactors)
+		return fmt.Errorf("the design has %d factors: expected at most %d", k, maxFactors)
 	case len(d.Cells) == 0:
-		return fmt.Errorf("a design without responses")
+		return errors.New("the design has no responses")
 	}
 	for i, factor := range d.Factors {
 		if factor == "" {
 			return fmt.Errorf("factor %d has no name", i+1)
 		}
 		if slices.Contains(d.Factors[:i], factor) {
-			return fmt.Errorf("factor %s stands twice in the design", factor)
+			return fmt.Errorf("factor %s occurs twice in the design", factor)
 		}
 	}
 	seen := make(map[string]bool, len(d.Cells))
@@ -64,17 +66,17 @@ func (d Design) check() error {
 		name := fmt.Sprint(cell.Levels)
 		switch {
 		case seen[name]:
-			return fmt.Errorf("cell %s stands twice in the design: expected its repetitions together", d.where(cell))
+			return fmt.Errorf("cell %s occurs twice in the design: expected its repetitions together", d.label(cell))
 		case len(cell.Y) == 0:
-			return fmt.Errorf("cell %s has no response", d.where(cell))
+			return fmt.Errorf("cell %s has no response", d.label(cell))
 		case len(cell.Y) != len(d.Cells[0].Y):
-			return fmt.Errorf("cell %s has %d repetitions and %s has %d: expected as many in every cell",
-				d.where(cell), len(cell.Y), d.where(d.Cells[0]), len(d.Cells[0].Y))
+			return fmt.Errorf("cell %s has %d repetitions and %s has %d: expected the same number in every cell",
+				d.label(cell), len(cell.Y), d.label(d.Cells[0]), len(d.Cells[0].Y))
 		}
 		seen[name] = true
 		for _, y := range cell.Y {
 			if math.IsNaN(y) || math.IsInf(y, 0) {
-				return fmt.Errorf("cell %s has the response %v: expected a finite number", d.where(cell), y)
+				return fmt.Errorf("cell %s has the response %v: expected a finite number", d.label(cell), y)
 			}
 		}
 		for i, level := range cell.Levels {
@@ -86,19 +88,16 @@ func (d Design) check() error {
 	return nil
 }
 
-func (d Design) where(c Cell) string {
-	text := ""
+// label names a cell: "servers=#1 workers=#2".
+func (d Design) label(c Cell) string {
+	parts := make([]string, len(c.Levels))
 	for i, level := range c.Levels {
-		if i > 0 {
-			text += " "
-		}
-		text += fmt.Sprintf("%s=#%d", d.Factors[i], level+1)
+		parts[i] = fmt.Sprintf("%s=#%d", d.Factors[i], level+1)
 	}
-	return text
+	return strings.Join(parts, " ")
 }
 
-// shiftedMean returns the mean of y. Equal values have exactly that mean, which a sum divided by their number need not
-// give.
+// shiftedMean returns the mean of y. The mean of equal values is exactly that value, which the sum divided by the number need not be.
 func shiftedMean(y []float64) float64 {
 	sum := 0.0
 	for _, v := range y[1:] {
@@ -107,7 +106,7 @@ func shiftedMean(y []float64) float64 {
 	return y[0] + sum/float64(len(y))
 }
 
-// roundingFloor returns the size below which a sum of the responses y is rounding and stands for 0.
+// roundingFloor returns the limit below which an effect of a design's responses is only rounding and counts as 0.
 func roundingFloor(d Design) float64 {
 	largest := 0.0
 	for _, cell := range d.Cells {

@@ -13,10 +13,10 @@ type Effect uint32
 // Mean is the effect of the empty product, I.
 const Mean Effect = 0
 
-// Order returns the number of factors in e: 1 for a main effect, 2 or more for an interaction.
+// Order returns the number of factors of e: 1 for a main effect, 2 or more for an interaction.
 func (e Effect) Order() int { return bits.OnesCount32(uint32(e)) }
 
-// name returns the letters of the factors in a row, or joined by colons where a factor's name is longer; "I" for the mean.
+// name returns the names of the factors: letters without a separator, or longer names joined by colons. The mean is "I".
 func (e Effect) name(factors []string) string {
 	if e == Mean {
 		return "I"
@@ -34,13 +34,10 @@ func (e Effect) name(factors []string) string {
 	return strings.Join(parts, separator)
 }
 
-// compareEffects orders I, main effects, pairs and so on, and those of an order by their factors: AB, AC, BC.
+// compareEffects orders I, main effects, pairs and so on; effects of the same order by their factors: AB, AC, BC.
 func compareEffects(a, b Effect) int {
-	if c := cmp.Compare(a.Order(), b.Order()); c != 0 {
-		return c
-	}
-	// The effect that has the first factor in which they differ comes first.
-	return cmp.Compare(bits.Reverse32(uint32(b)), bits.Reverse32(uint32(a)))
+	// Of two effects of the same order the one with the first factor in which they differ comes first.
+	return cmp.Or(cmp.Compare(a.Order(), b.Order()), cmp.Compare(bits.Reverse32(uint32(b)), bits.Reverse32(uint32(a))))
 }
 
 // allEffects returns the 2^k effects of k factors in order, the mean first.

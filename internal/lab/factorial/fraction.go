@@ -2,12 +2,11 @@ package factorial
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 )
 
 // Word is a product of factors that is the same in every cell of a fractional design: I = Sign * product of Effect. All
-// words together, I among them, are the defining relation (Jain, section 19.2).
+// words together, including I, are the defining relation (Jain, section 19.2).
 type Word struct {
 	Effect Effect
 	Sign   int // +1 or -1
@@ -24,7 +23,7 @@ func Sign(c Cell, e Effect) int {
 	return 1 - 2*(low&1)
 }
 
-// definingRelation returns the words of a two-level design; none for a full one. Cells that form neither a full nor a
+// definingRelation returns the words of a two-level design; none for a full design. Cells that form neither a full nor a
 // regular fractional design are an error.
 func definingRelation(d Design) ([]Word, error) {
 	k := len(d.Factors)
@@ -57,7 +56,7 @@ func definingRelation(d Design) ([]Word, error) {
 	return words, nil
 }
 
-// aliasesOf returns what cannot be told from e (Jain, section 19.3): with each word its product with e.
+// aliasesOf returns the effects that are confounded with e (Jain, section 19.3): the products of e and each word.
 func aliasesOf(e Effect, words []Word) []Word {
 	aliases := make([]Word, len(words))
 	for i, word := range words {
@@ -67,13 +66,10 @@ func aliasesOf(e Effect, words []Word) []Word {
 	return aliases
 }
 
-// resolution returns the length of the shortest word, 0 of a full design (Jain, section 19.4).
+// resolution returns the length of the shortest word; 0 for a full design (Jain, section 19.4).
 func resolution(words []Word) int {
-	shortest := 0
-	for _, word := range words {
-		if n := bits.OnesCount32(uint32(word.Effect)); shortest == 0 || n < shortest {
-			shortest = n
-		}
+	if len(words) == 0 {
+		return 0
 	}
-	return shortest
+	return slices.MinFunc(words, func(a, b Word) int { return a.Effect.Order() - b.Effect.Order() }).Effect.Order()
 }

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawDesign draws a full two-level design with responses of a size that people measure.
+// drawDesign draws a full two-level design with responses from minimum to 1e6.
 func drawDesign(t *rapid.T, minimum float64) Design {
 	k := rapid.IntRange(1, 4).Draw(t, "k")
 	r := rapid.IntRange(1, 4).Draw(t, "r")
@@ -60,7 +60,7 @@ func TestEffectsOfAGeneratedModelAreRecovered(t *testing.T) {
 		r := len(d.Cells[0].Y)
 		effects := allEffects(len(d.Factors))
 		q := rapid.SliceOfN(rapid.Float64Range(-2, 2), len(effects), len(effects)).Draw(t, "q")
-		// Errors that sum up to 0 in every cell leave the effects alone.
+		// Errors whose sum is 0 in every cell don't change the effects.
 		noise := rapid.SliceOfN(rapid.Float64Range(-0.1, 0.1), r, r).Draw(t, "noise")
 		mean := shiftedMean(noise)
 		for i, cell := range d.Cells {
