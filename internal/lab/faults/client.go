@@ -20,13 +20,12 @@ import (
 const (
 	// keysPerClient is how many keys a connection writes.
 	keysPerClient = 24
-	// maxKeys is the most keys of one get.
+	// maxKeys is the largest number of keys of one get.
 	maxKeys = 8
-	// maxOutstanding bounds the requests of a connection that wait for their answers; more than are due within any answer's
-	// time.
+	// maxOutstanding bounds the unanswered requests of a connection: more than become due while any answer is awaited.
 	maxOutstanding = 1 << 15
-	// answerWithin is the time within which every request must be answered, whatever has failed: far beyond all timeouts of the
-	// middleware on a busy machine. Later answers count as lost.
+	// answerWithin is the time within which every request must be answered, whatever has failed: far longer than all timeouts of
+	// the middleware on a busy machine. Later answers count as lost.
 	answerWithin = 30 * time.Second
 	// redialPause is the time between attempts to connect.
 	redialPause = 20 * time.Millisecond
@@ -38,11 +37,11 @@ type op struct {
 	group  int
 	due    time.Time
 	form   form
-	opaque uint32 // which meta commands have answered with their replies
+	opaque uint32 // which the replies to its meta commands repeat
 	keys   []*record
-	floors []uint64 // of a get, by key
-	addr   int      // the number of the address that it is sent to
-	seq    uint64   // of a write
+	floors []uint64 // of a get: what record.floor returned, by key
+	addr   int      // number of the address that it is sent to
+	seq    uint64   // write number; 0 for a get
 }
 
 // form is the syntax of a request.
@@ -51,7 +50,7 @@ type form uint8
 const (
 	classic form = iota
 	meta         // one meta command
-	quiet        // meta commands that answer only what is not as usual, and mn
+	quiet        // meta commands without replies to the usual outcome, and mn
 	numForms
 )
 
@@ -67,26 +66,26 @@ func (o *op) String() string {
 	return text
 }
 
-// client is one connection that sends requests when they are due, answered or not, and judges the answers. When the
-// connection ends it makes another, and writes other keys from then on, since requests that were in flight may still take
-// effect later.
+// client is one connection. It sends requests when they are due, whether or not earlier ones are answered, and judges the
+// answers. When the connection ends it opens another one. Unless the end was orderly it then writes other keys: unanswered
+// requests can still take effect later.
 type client struct {
 	id     int
 	group  int      // of connections
-	addrs  []string // one after the other is connected to
+	addrs  []string // it connects to them in turn
 	dials  int
 	period time.Duration
 	rng    *rand.Rand
 	keys   *keyspace
 	tally  *tally
-	quit   <-chan struct{} // closed when no more requests are to be sent
+	quit   <-chan struct{} // closed when it must send no more requests
 	manners
 }
 
-// textCut is the failure of a request whose connection ended because the service was killed.
+// textCut is the failure of a request whose connection ended because mcmw was killed.
 const textCut = "the connection ended"
 
-// ended returns the outcome to count: a request that is lost because the service was killed counts as failed.
+// ended returns the outcome to count. A request that was lost because mcmw was killed counts as failed.
 func (c *client) ended(o outcome) outcome {
 	if bad := new(badReply); c.kills && o.lost && !errors.As(o.cause, &bad) && !errors.Is(o.cause, os.ErrDeadlineExceeded) {
 		return outcome{op: o.op, failure: textCut}
@@ -94,9 +93,9 @@ func (c *client) ended(o outcome) outcome {
 	return o
 }
 
-// run sends until quit is closed, and returns when every answer is there or lost.
+// run sends requests until quit is closed, and returns when each is answered or lost.
 func (c *client) run(start time.Time) {
-	// Connections are spread over the period.
+	// The connections' requests are spread over the period.
 	next := start.Add(time.Duration(c.rng.Int64N(int64(c.period))))
 	var own []*record
 	var again []*op
@@ -104,7 +103,7 @@ func (c *client) run(start time.Time) {
 		conn, addr := c.dial()
 		if conn == nil {
 			for _, o := range again {
-				c.tally.count(c.ended(outcome{op: o, lost: true, failure: "no connection to send it again"}))
+				c.tally.count(c.ended(outcome{op: o, lost: true, failure: "no connection to repeat it on"}))
 			}
 			return
 		}
@@ -121,7 +120,7 @@ func (c *client) run(start time.Time) {
 	}
 }
 
-// ending reports whether sending is over.
+// ending reports whether quit is closed.
 func (c *client) ending() bool {
 	select {
 	case <-c.quit:
@@ -131,7 +130,7 @@ func (c *client) ending() bool {
 	}
 }
 
-// dial connects, until it succeeds or quit is closed, and returns the number of the address.
+// dial connects to the next address, repeatedly until it succeeds or quit is closed. It returns the number of the address.
 func (c *client) dial() (conn net.Conn, addr int) {
 	for {
 		addr = (c.id + c.dials) % len(c.addrs)
@@ -156,7 +155,7 @@ func (c *client) dial() (conn net.Conn, addr int) {
 	}
 }
 
-// through says that o is sent now to the address number addr.
+// through notes that o is sent now to address number addr.
 func (o *op) through(addr int) {
 	o.addr, o.floors = addr, nil
 	if !o.kind.isRead() {
@@ -167,11 +166,12 @@ func (o *op) through(addr int) {
 	}
 }
 
-// converse sends requests and checks the replies on one connection, to the address number addr, until quit is closed or the connection ends; those in again come
-// first. It returns when the next request is due, and whether the connection ended in an orderly way; if so, the unanswered requests.
+// converse sends requests and checks the replies on one connection to address number addr, until quit is closed or the connection ends. It
+// first sends the requests in again. It returns when the next request is due, whether the connection ended in an orderly way, and if so, the
+// unanswered requests.
 func (c *client) converse(conn net.Conn, addr int, own []*record, again []*op, next time.Time) (due time.Time, unanswered []*op, orderly bool) {
 	sent := make(chan *op, maxOutstanding) // sender -> receiver; closed by the sender
-	broken := make(chan struct{})          // closed by the receiver when the connection is of no more use
+	broken := make(chan struct{})          // closed by the receiver when the connection can no longer be used
 	var receiver sync.WaitGroup
 	receiver.Go(func() {
 		defer close(broken)
@@ -195,9 +195,9 @@ func (c *client) converse(conn net.Conn, addr int, own []*record, again []*op, n
 	return next, nil, false
 }
 
-// transmit sends the requests in again and then those that are due, until quit or broken is closed. It returns when the next
-// request is due, the requests that were not handed to the receiver, and whether the connection was reset: a reset that a write
-// reports looks like an orderly end to the reader.
+// transmit sends the requests in again and then those that become due, until quit or broken is closed. It returns when the next
+// request is due, the requests that were not passed to the receiver, and whether a write reported a reset, which looks like an
+// orderly end to the reader.
 func (c *client) transmit(conn net.Conn, addr int, own []*record, again []*op, next time.Time, sent chan<- *op, broken <-chan struct{}) (due time.Time, unsent []*op, reset bool) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
@@ -212,7 +212,7 @@ func (c *client) transmit(conn net.Conn, addr int, own []*record, again []*op, n
 				return next, batch[i:], reset
 			}
 		}
-		// The receiver meets the other errors, too.
+		// The receiver sees all other errors as well.
 		_ = conn.SetWriteDeadline(time.Now().Add(answerWithin))
 		_, err := conn.Write(out)
 		reset = reset || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
@@ -236,15 +236,14 @@ func (c *client) transmit(conn net.Conn, addr int, own []*record, again []*op, n
 	}
 }
 
-// draw makes the next request: at first every key is written once; then seven in ten are reads, some of them of several
-// keys.
+// draw makes the next request. At first every key is written once. Then seven in ten requests are reads, some of several keys.
 func (c *client) draw(own []*record, due time.Time) *op {
 	o := &op{group: c.group, due: due, form: form(c.rng.IntN(int(numForms))), opaque: c.rng.Uint32()}
 	populated := own[len(own)-1].issued.Load() > 0
 	if !populated || c.rng.IntN(10) < 3 {
 		r := own[c.rng.IntN(len(own))]
 		if c.keys.hot && c.rng.IntN(2) == 0 {
-			r = own[0] // which is asked for most if any is
+			r = own[0] // the hot key of this client, if it has one
 		}
 		if !populated {
 			r = own[slices.IndexFunc(own, func(r *record) bool { return r.issued.Load() == 0 })]
@@ -252,7 +251,7 @@ func (c *client) draw(own []*record, due time.Time) *op {
 		o.kind, o.keys, o.seq = set, []*record{r}, r.issued.Add(1)
 		switch {
 		case r.counts:
-			// A repeated increment counts twice, and the reply to a quiet one does not tell whether it was done.
+			// A repeated increment would count twice, and the reply to a quiet one does not say whether it was done.
 			o.kind, o.form = count, min(o.form, meta)
 		case deletes(o.seq):
 			o.kind = del
@@ -294,7 +293,7 @@ func (o *op) append(b []byte) []byte {
 	return append(b, '\r', '\n')
 }
 
-// appendMeta appends meta commands: one for each key, and mn behind quiet ones.
+// appendMeta appends one meta command per key, and mn after quiet ones.
 func (o *op) appendMeta(b []byte) []byte {
 	flags := fmt.Sprintf("O%d k", o.opaque)
 	if o.form == quiet {
@@ -320,10 +319,10 @@ func (o *op) appendMeta(b []byte) []byte {
 	return b
 }
 
-// receive reads and checks the answers in the order of the requests. The first missing answer ends the connection; if that was
-// orderly, and requests may be repeated, it returns the unanswered request.
+// receive reads and checks the answers in the order of the requests. A missing answer ends the connection. If the end was orderly
+// and requests may be repeated, it returns the unanswered request.
 func (c *client) receive(conn net.Conn, sent <-chan *op) (unanswered []*op, orderly bool) {
-	// The sender notices when it finds the receiver gone.
+	// The sender notices this when its next write fails.
 	defer conn.Close()
 	r := &reader{Reader: bufio.NewReaderSize(conn, 64<<10)}
 	for o := range sent {
@@ -336,7 +335,7 @@ func (c *client) receive(conn net.Conn, sent <-chan *op) (unanswered []*op, orde
 		}
 		result := r.answer(o)
 		if c.resend && o.form == quiet && result.lost && result.failure == io.EOF.Error() {
-			return []*op{o}, true // between two of its replies: none of its requests harms if it is done twice
+			return []*op{o}, true // it ended between two of the replies; none of these commands does harm if it is done twice
 		}
 		c.tally.count(c.ended(result))
 		if result.lost {
@@ -349,7 +348,7 @@ func (c *client) receive(conn net.Conn, sent <-chan *op) (unanswered []*op, orde
 // answer reads the answer to o and judges it.
 func (r *reader) answer(o *op) outcome {
 	result := outcome{op: o}
-	err := error(nil)
+	var err error
 	switch {
 	case o.form != classic:
 		err = r.metaReplies(o, &result)
@@ -362,19 +361,19 @@ func (r *reader) answer(o *op) outcome {
 	if err != nil {
 		result.lost, result.failure, result.cause = true, err.Error(), err
 		if bad := new(badReply); errors.As(err, &bad) {
-			// These bytes may be the reply to another request.
+			// The bytes can be the reply to another request.
 			result.wrong = append(result.wrong, fmt.Sprintf("wrong: %s was answered by %s", o, bad.text))
 		}
 	}
 	return result
 }
 
-// badReply is bytes that don't answer the request.
+// badReply is an error for bytes that do not answer the request.
 type badReply struct{ text string }
 
 func (e *badReply) Error() string { return "not an answer: " + e.text }
 
-// reader reads answers.
+// reader reads answers; its buffers are reused.
 type reader struct {
 	*bufio.Reader
 	value, scratch []byte
@@ -385,7 +384,7 @@ func isError(line []byte) bool {
 	return bytes.HasPrefix(line, []byte("SERVER_ERROR ")) || bytes.HasPrefix(line, []byte("CLIENT_ERROR ")) || string(line) == "ERROR"
 }
 
-// next reads a line without its end.
+// next reads a line and returns it without its end.
 func (r *reader) next() ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {
@@ -421,13 +420,13 @@ func (r *reader) line(o *op, result *outcome) error {
 	return &badReply{strconv.Quote(text)}
 }
 
-// acknowledged says that o, a write, has succeeded.
+// acknowledged notes that o, a write, has succeeded.
 func (o *op) acknowledged() { o.keys[0].acknowledge(o.seq, time.Now(), o.addr) }
 
-// counted checks the reply to an increment: this client alone increments the key, and no increment is repeated.
+// counted checks the reply to an increment. Only this client increments the key, and no increment is repeated.
 func (o *op) counted(text string) error {
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n == 0 || n > o.seq {
-		return &badReply{fmt.Sprintf("%q as the count behind %d increments", text, o.seq)}
+		return &badReply{fmt.Sprintf("count %q after %d increments", text, o.seq)}
 	}
 	return nil
 }
@@ -465,10 +464,10 @@ func (r *reader) metaReplies(o *op, result *outcome) error {
 			at++
 		case o.form == meta && (text == "HD"+flags && (o.kind == set || o.kind == del) || text == "NF"+flags && o.kind == del):
 			o.acknowledged()
-		case o.kind == count && text == "NF"+flags: // while the key moves to another pool nothing is counted, and nothing made
+		case o.kind == count && text == "NF"+flags: // while the key moves to another pool, increments neither count nor create
 			result.misses = 1
 		case o.form == quiet && o.kind == del && text == "NF"+flags:
-			// memcached 1.6.18 answers NF to quiet deletes as well.
+			// memcached 1.6.18 answers quiet deletes with NF, too.
 		default:
 			return &badReply{strconv.Quote(text)}
 		}
@@ -478,7 +477,7 @@ func (r *reader) metaReplies(o *op, result *outcome) error {
 	}
 }
 
-// metaValue reads the value behind head, the line of a VA; of a quiet mg it may be of any key from the one at on.
+// metaValue reads the value after head, the line of a VA. For a quiet mg it can be the value of any key from number at on.
 func (r *reader) metaValue(o *op, head string, at *int, result *outcome) error {
 	fields := strings.Fields(head)
 	want := []string{"f7", fmt.Sprintf("O%d", o.opaque)}
@@ -497,7 +496,7 @@ func (r *reader) metaValue(o *op, head string, at *int, result *outcome) error {
 		*at++
 	}
 	if !ok || *at >= len(o.keys) {
-		return &badReply{fmt.Sprintf("%q, not asked for or not in this order", head)}
+		return &badReply{fmt.Sprintf("%q, which was not requested or is out of order", head)}
 	}
 	if err := r.data(key, size); err != nil {
 		return err
@@ -509,19 +508,19 @@ func (r *reader) metaValue(o *op, head string, at *int, result *outcome) error {
 	return nil
 }
 
-// data reads a value of size bytes into r.value, and its line's end.
+// data reads a value of size bytes into r.value, and the line end after it.
 func (r *reader) data(key string, size int) error {
 	r.value = slices.Grow(r.value[:0], size+2)[:size+2]
 	if _, err := io.ReadFull(r, r.value); err != nil {
 		return err
 	}
 	if string(r.value[size:]) != "\r\n" {
-		return &badReply{fmt.Sprintf("a value of %s longer than the %d bytes it should have", key, size)}
+		return &badReply{fmt.Sprintf("the value of %s does not end after the %d bytes that its line says", key, size)}
 	}
 	return nil
 }
 
-// judge judges the value of size bytes that was read for key number at.
+// judge judges the first size bytes of r.value as the value of key number at.
 func (r *reader) judge(o *op, at, size int, result *outcome) {
 	record, value := o.keys[at], r.value[:size]
 	r.scratch = slices.Grow(r.scratch[:0], size)
@@ -531,9 +530,9 @@ func (r *reader) judge(o *op, at, size int, result *outcome) {
 	case stale:
 		acked, how := record.acked.Load(), "acknowledged"
 		if acked < o.floors[at] {
-			how = fmt.Sprintf("read, and %d acknowledged", acked)
+			how = fmt.Sprintf("read and write %d acknowledged", acked)
 		}
-		text := fmt.Sprintf("stale: %s returned %.40q when write %d had been %s", record.key, value, o.floors[at], how)
+		text := fmt.Sprintf("stale: %s returned %.40q after write %d had been %s", record.key, value, o.floors[at], how)
 		if seq, _ := numberOf(record.key, value, r.scratch); seq >= acked {
 			result.withdrawn = append(result.withdrawn, text)
 		} else {
@@ -571,7 +570,7 @@ func (r *reader) values(o *op, result *outcome) error {
 			at++
 		}
 		if at == len(o.keys) {
-			return &badReply{"the value of " + key + ", not asked for or not in this order"}
+			return &badReply{"the value of " + key + ", which was not requested or is out of order"}
 		}
 		if err := r.data(key, size); err != nil {
 			return err

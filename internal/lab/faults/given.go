@@ -12,14 +12,14 @@ import (
 	"mcmw/internal/lab/process"
 )
 
-// ownOptions are the options of mcmw that a system sets itself.
+// ownOptions are the options of mcmw that every system sets itself.
 var ownOptions = []string{"admin", "auth-file", "config", "listen", "log-format", "resolver", "servers"}
 
-// usualAge is the --hot-age where none is given.
-const usualAge = "100ms"
+// defaultAge is the --hot-age if none is given.
+const defaultAge = "100ms"
 
-// give adds the given options to what every scenario starts mcmw with, and asks mcmw whether it takes them.
-func (s *Suite) give() error {
+// addGiven adds the given options to those of every scenario, and has mcmw check them.
+func (s *Suite) addGiven() error {
 	if len(s.Given) == 0 {
 		return nil
 	}
@@ -32,9 +32,9 @@ func (s *Suite) give() error {
 			case !ok || name == "" || strings.HasPrefix(name, "-"):
 				return fmt.Errorf("option %q: expected name=value, such as hot-keys=serve", given)
 			case slices.Contains(ownOptions, name):
-				return fmt.Errorf("option %q: every scenario sets %s itself", given, name)
+				return fmt.Errorf("option %q: every scenario sets %s itself; leave it out", given, name)
 			case slices.Contains(c.settings.fixed, name):
-				return fmt.Errorf("option %q: scenario %s sets %s itself", given, c.Name, name)
+				return fmt.Errorf("option %q: scenario %s sets %s itself; leave it out", given, c.Name, name)
 			case isSet && set != value:
 				return fmt.Errorf("option %q: scenario %s sets --%s %s", given, c.Name, name, set)
 			case !isSet:
@@ -43,7 +43,7 @@ func (s *Suite) give() error {
 		}
 		if key := strings.Join(c.settings.args, " "); !checked[key] {
 			checked[key] = true
-			if err := s.accepts(c.settings); err != nil {
+			if err := s.check(c.settings); err != nil {
 				return fmt.Errorf("options %s in scenario %s: %w", strings.Join(s.Given, " "), c.Name, err)
 			}
 		}
@@ -51,24 +51,24 @@ func (s *Suite) give() error {
 	return nil
 }
 
-// accepts asks mcmw whether it takes the arguments of a system with so many servers.
-func (s *Suite) accepts(o settings) error {
+// check has mcmw check the arguments for a system.
+func (s *Suite) check(o settings) error {
 	servers := make([]string, o.servers)
 	for i := range servers {
 		servers[i] = fmt.Sprintf("127.0.0.%d", i+2)
 	}
 	check := exec.Command(s.programs.Mcmw, slices.Concat([]string{"config", "check", "--servers", strings.Join(servers, ",")}, o.args)...)
 	check.Env = process.Environment()
-	var said bytes.Buffer
-	check.Stderr = &said
+	var stderr bytes.Buffer
+	check.Stderr = &stderr
 	if err := check.Run(); err != nil {
-		first, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
+		first, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
 		return fmt.Errorf("%s", cmp.Or(first, err.Error()))
 	}
 	return nil
 }
 
-// option returns the last value of an option in args, true for one without.
+// option returns the last value of an option in args; "true" for an option without a value.
 func option(args []string, name string) (value string, ok bool) {
 	for i, arg := range args {
 		if text, found := strings.CutPrefix(arg, "--"+name+"="); found {
@@ -83,18 +83,19 @@ func option(args []string, name string) (value string, ok bool) {
 	return value, ok
 }
 
-// served returns o with what answers from memory need, if mcmw is to give any; they may be as old as o says, or as mcmw is told.
-func (o settings) served() settings {
+// withHotKeys returns o with the settings that answers from memory need, if mcmw gives any: servers that are new enough, and how old the
+// answers may be.
+func (o settings) withHotKeys() settings {
 	if mode, _ := option(o.args, "hot-keys"); mode != "serve" {
 		return o
 	}
 	o.recent = true
 	text, isSet := option(o.args, "hot-age")
 	if !isSet {
-		text = usualAge
-		o.args = with(o.args, "--hot-age", usualAge)
+		text = defaultAge
+		o.args = with(o.args, "--hot-age", defaultAge)
 	}
-	if age, err := time.ParseDuration(text); err == nil { // mcmw has said what is wrong with it
+	if age, err := time.ParseDuration(text); err == nil { // mcmw has checked it
 		o.age = cmp.Or(o.age, age)
 	}
 	return o

@@ -16,13 +16,13 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// attack is the behaviour of hostile clients. Other clients must not be affected.
+// attack is a kind of hostile clients. They must not affect other clients.
 type attack struct {
 	name, title string
 	clients     int
-	// logins: clients have to log in.
+	// logins: clients must log in.
 	logins bool
-	// use does it on one connection, until that ends; again on another then.
+	// use attacks over one connection, until that ends. It is called again with a new connection.
 	use func(conn net.Conn, rng *rand.Rand)
 }
 
@@ -49,7 +49,7 @@ var attacks = []attack{
 			}
 		}
 	}},
-	{name: "malformed", title: "send lines that are none", clients: 8, use: func(conn net.Conn, rng *rand.Rand) {
+	{name: "malformed", title: "send malformed lines", clients: 8, use: func(conn net.Conn, rng *rand.Rand) {
 		go drain(conn)
 		for {
 			line := make([]byte, 1+rng.IntN(200))
@@ -62,7 +62,7 @@ var attacks = []attack{
 			}
 		}
 	}},
-	{name: "smuggle", title: "hide commands in values whose sizes can be read in two ways", clients: 8, use: smuggle},
+	{name: "smuggle", title: "hide commands in values whose sizes are ambiguous", clients: 8, use: smuggle},
 	{name: "multiget", title: "ask for 20,000 keys at a time", clients: 4, use: func(conn net.Conn, _ *rand.Rand) {
 		line, r := []byte("get"+strings.Repeat(" hostile", 20_000)+"\r\n"), bufio.NewReader(conn)
 		for {
@@ -104,12 +104,12 @@ var attacks = []attack{
 const (
 	// attackers is the source address of attacks: failed logins are throttled by address.
 	attackers = "127.0.1.1"
-	// visitors is how many clients log in again and again during an attack, where clients have to.
+	// visitors is how many legitimate clients log in repeatedly during an attack, if clients must log in.
 	visitors = 4
 )
 
-// smuggle sends values whose sizes a server might read otherwise than the middleware, and then take what is in them for a command, whose
-// reply another client would get.
+// smuggle sends values whose sizes a server might read differently than the middleware. It would then take part of a value for a
+// command, and another client would get the reply.
 func smuggle(conn net.Conn, _ *rand.Rand) {
 	r := bufio.NewReader(conn)
 	hidden := "get hidden"
@@ -137,19 +137,20 @@ func smuggle(conn net.Conn, _ *rand.Rand) {
 
 func drain(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
-// siege is an attack that is under way.
+// siege is an attack in progress.
 type siege struct {
 	attack attack
-	ended  chan struct{} // closed when it is to end
+	ended  chan struct{} // closed when it must end
 	wg     sync.WaitGroup
 
 	mu     sync.Mutex        // guards the fields below
-	conns  map[net.Conn]bool // nil once it is to end
-	visits int               // that were as they should be
-	failed int               // that were not
-	first  error             // what the first of these met
+	conns  map[net.Conn]bool // nil once it must end
+	visits int               // visitors that were served
+	failed int               // visitors that were not
+	first  error             // of the first failed visitor
 }
 
+// begin starts the attack.
 func (a attack) begin(_ context.Context, s *system) error {
 	g := &siege{attack: a, ended: make(chan struct{}), conns: map[net.Conn]bool{}}
 	s.siege = g
@@ -165,7 +166,7 @@ func (a attack) begin(_ context.Context, s *system) error {
 	return nil
 }
 
-// run uses one connection after the other, each from an address to another one.
+// run uses one connection after another, each from one address to another.
 func (g *siege) run(from, to string, use func(net.Conn)) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	for {
@@ -182,7 +183,7 @@ func (g *siege) run(from, to string, use func(net.Conn)) {
 	}
 }
 
-// keep registers conn; it closes it and returns false if the attack is over.
+// keep registers conn. If the attack has ended, it closes conn and returns false.
 func (g *siege) keep(conn net.Conn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -194,7 +195,7 @@ func (g *siege) keep(conn net.Conn) bool {
 	return true
 }
 
-// visit logs a well-behaved client in and sends a request.
+// visit logs in as a legitimate client and sends a request.
 func (g *siege) visit(conn net.Conn) {
 	err := visit(conn)
 	g.mu.Lock()

@@ -10,9 +10,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/process"
 )
 
-func TestAValueTellsItsKeyAndItsWriteAndHasToBeWhole(t *testing.T) {
+func TestAValueContainsItsKeyAndItsWriteAndMustBeComplete(t *testing.T) {
 	for _, seq := range []uint64{1, 2, 49, 50, 299} {
 		value := appendValue(nil, "key-1", seq)
 		got, ok := numberOf("key-1", value, nil)
@@ -40,17 +42,18 @@ func TestAReadIsJudgedByWhatWasAcknowledgedAndReadBeforeItWasSent(t *testing.T) 
 	r.acked.Store(4)
 	assert.EqualValues(t, 4, r.floor(time.Now(), 0))
 	assert.Equal(t, right, judge(4, 4))
-	assert.Equal(t, right, judge(9, 4), "a write that was sent may hold before it is acknowledged")
+	assert.Equal(t, right, judge(9, 4), "a write can take effect before it is acknowledged")
 	assert.Equal(t, stale, judge(3, 4))
-	assert.EqualValues(t, 9, r.floor(time.Now(), 0), "what was read once stays read")
+	assert.EqualValues(t, 9, r.floor(time.Now(), 0), "later reads must not return an older value")
 	assert.Equal(t, stale, judge(8, r.floor(time.Now(), 0)))
 	assert.Equal(t, right, judge(8, 4), "this read was sent before")
-	assert.Equal(t, wrong, judge(11, 4), "nobody has sent this write")
-	assert.Equal(t, wrong, judge(7, 4), "this write deletes")
+	assert.Equal(t, wrong, judge(11, 4), "this write was never sent")
+	assert.Equal(t, wrong, judge(7, 4), "this write is a deletion")
 	assert.Equal(t, wrong, r.judge(appendValue(nil, "l", 4), 4, nil))
 }
 
-// What another middleware acknowledged may be missing for the age of values in memory. What the asked one acknowledged may not.
+// A write that another middleware acknowledged may be invisible for the age of values in memory; one that the asked middleware
+// acknowledged may not.
 func TestAReadThroughAnotherMiddlewareMayBeAsOldAsValuesInMemory(t *testing.T) {
 	const age = 100 * time.Millisecond
 	start := time.Now()
@@ -68,7 +71,7 @@ func TestAReadThroughAnotherMiddlewareMayBeAsOldAsValuesInMemory(t *testing.T) {
 	assert.Len(t, r.recent.list, 1, "the others are forgotten")
 	r.age = 0
 	r.acknowledge(4, start, 0)
-	assert.EqualValues(t, 4, r.floor(start, 1), "nothing is answered from memory")
+	assert.EqualValues(t, 4, r.floor(start, 1), "no answers from memory")
 }
 
 func TestAnswersThatDoNotFitTheRequestAreWrong(t *testing.T) {
@@ -133,8 +136,8 @@ func TestAnswersThatDoNotFitTheRequestAreWrong(t *testing.T) {
 	}
 }
 
-// What was being written when mcmw was killed is on a part of the servers until a sweep.
-func TestAValueBehindOneThatWasReadAndNotAcknowledgedIsCountedApartWhereMcmwIsKilled(t *testing.T) {
+// Until a sweep, only some servers have the write that a killed mcmw was making.
+func TestAValueOlderThanAnUnacknowledgedOneReadBeforeIsCountedSeparatelyIfMcmwIsKilled(t *testing.T) {
 	r := &record{key: "a"}
 	r.issued.Store(20)
 	r.acked.Store(4)
@@ -154,7 +157,7 @@ func TestAValueBehindOneThatWasReadAndNotAcknowledgedIsCountedApartWhereMcmwIsKi
 	}
 }
 
-func TestErrorsAreClassedWithoutTheirTimes(t *testing.T) {
+func TestErrorsAreCountedWithoutTheirTimes(t *testing.T) {
 	assert.Equal(t, "server-2: down: connection refused", textOf("SERVER_ERROR server-2: down since 10:11:12: connection refused"))
 	assert.Equal(t, "server-2: stale: no reply in time", textOf("SERVER_ERROR server-2: stale since 10:11:12: no reply in time"))
 	assert.Equal(t, "CLIENT_ERROR bad data chunk", textOf("CLIENT_ERROR bad data chunk"))
@@ -179,7 +182,7 @@ func TestRequestsAreCountedInThePhaseInWhichTheyWereDue(t *testing.T) {
 	assert.Equal(t, Counts{Sent: 1, Failed: 1, Slowest: time.Millisecond}, c.reads[during])
 	assert.EqualValues(t, 1, c.writes[during].Failed)
 	assert.EqualValues(t, 1, c.writes[after].Lost)
-	assert.Equal(t, [2][numPhases]uint64{{after: 1}}, c.answered, "it was due before the fault and came afterwards")
+	assert.Equal(t, [2][numPhases]uint64{{after: 1}}, c.answered, "it was due before the fault, and its answer came after it")
 	assert.Equal(t, began, c.lastFault)
 	assert.EqualValues(t, 1, c.stale[after])
 	assert.Equal(t, []string{"lost: set a (write 0): EOF", "stale: a"}, c.examples)
@@ -199,14 +202,15 @@ func TestAnIncrementMayFailWithTheServerThatDecidesIt(t *testing.T) {
 	assert.Equal(t, []string{`1 writes failed with "server-2: connection reset by peer", first set a (write 0)`}, unexpected(set, byVictim))
 }
 
-func TestTheLogTellsWhenAServerIsUp(t *testing.T) {
-	e := newEvents()
+func TestTheLogShowsWhenAServerIsUp(t *testing.T) {
+	e := &events{}
+	log := process.Lines{Take: e.take}
 	start := time.Now()
 	for _, part := range []string{
 		`{"time":"x","msg":"a server is stale","ser`, `ver":"server-2"}` + "\n" + `not JSON` + "\n" + `{"msg":"ready"}` + "\n",
 		`{"msg":"a server is up","server":"server-2"}` + "\n",
 	} {
-		n, err := e.Write([]byte(part))
+		n, err := log.Write([]byte(part))
 		require.NoError(t, err)
 		require.Equal(t, len(part), n)
 	}

@@ -15,33 +15,33 @@ import (
 type keyspace struct {
 	prefix string
 	owners []owner
-	// place returns the server that holds a key, -1 where that doesn't matter.
-	place func(key string) int
-	// accept reports whether a client of a group may have keys on a server.
-	accept func(group, server int) bool
-	// fleet: several middlewares serve them. Reads of different replicas may go back then while a write is under way.
+	// onVictim reports whether the victim holds a key: clients of group 1 have only such keys, those of group 0 only others. nil: clients
+	// are not grouped.
+	onVictim func(key string) bool
+	// fleet means that several middlewares serve the keys. Then a read can return an older value than an earlier read of another replica
+	// while a write is in progress.
 	fleet bool
-	// hot: most reads are of the first keys of few clients, so that middlewares answer them from memory. One of a fleet may answer with what it held so
-	// long ago as age, unless that was written through itself since.
+	// hot makes most reads those of the first keys of a few clients, so that middlewares answer them from memory. In a fleet a middleware
+	// may answer with a value as old as age, unless the key has been written through this middleware since.
 	hot bool
 	age time.Duration
 
 	mu  sync.Mutex
-	all []*record // guarded by mu: all that there ever were
+	all []*record // guarded by mu: every key that has been in use
 }
 
-// countEvery is how many keys of a client come to one counter.
+// countEvery: one in so many keys of a client is a counter.
 const countEvery = 12
 
-// owner is the keys of one client.
+// owner has the keys of one client.
 type owner struct {
 	group   int
 	current atomic.Pointer[[]*record]
 }
 
-// newKeyspace returns the keys of as many clients as groups has entries.
-func newKeyspace(prefix string, groups []int, place func(key string) int, accept func(group, server int) bool) *keyspace {
-	k := &keyspace{prefix: prefix, owners: make([]owner, len(groups)), place: place, accept: accept}
+// newKeyspace returns keys for clients of the given groups.
+func newKeyspace(prefix string, groups []int, onVictim func(key string) bool) *keyspace {
+	k := &keyspace{prefix: prefix, owners: make([]owner, len(groups)), onVictim: onVictim}
 	for i, g := range groups {
 		k.owners[i].group = g
 		k.renew(i, -1)
@@ -54,9 +54,8 @@ func (k *keyspace) renew(id, generation int) []*record {
 	var own []*record
 	for n := 0; len(own) < keysPerClient; n++ {
 		key := fmt.Sprintf("%s%d.%d-%d", k.prefix, id, generation+1, n)
-		server := k.place(key)
-		if k.accept(k.owners[id].group, server) {
-			own = append(own, &record{key: key, server: server, counts: len(own)%countEvery == countEvery-1, fleet: k.fleet, age: k.age})
+		if k.onVictim == nil || k.onVictim(key) == (k.owners[id].group == 1) {
+			own = append(own, &record{key: key, counts: len(own)%countEvery == countEvery-1, fleet: k.fleet, age: k.age})
 		}
 	}
 	k.owners[id].current.Store(&own)
@@ -66,10 +65,10 @@ func (k *keyspace) renew(id, generation int) []*record {
 	return own
 }
 
-// hotOwners is how many clients have a hot key, where there are any: as many as there are groups at most.
+// hotOwners is how many clients have a hot key, if there are hot keys: one per group.
 const hotOwners = 2
 
-// draw returns any key of any client of the group that can be read.
+// draw returns a random readable key of a client of the group.
 func (k *keyspace) draw(group int, rng *rand.Rand) *record {
 	hot := k.hot && rng.IntN(4) > 0
 	for {
@@ -89,7 +88,7 @@ func (k *keyspace) draw(group int, rng *rand.Rand) *record {
 	}
 }
 
-// load is the requests of all clients.
+// load is the load of all clients.
 type load struct {
 	keys  *keyspace
 	tally *tally
@@ -98,20 +97,20 @@ type load struct {
 	manners
 }
 
-// manners say how clients treat the end of a connection.
+// manners describe how clients treat the end of a connection.
 type manners struct {
-	// resend: when a connection ends in an orderly way between two replies, unanswered requests were not done (mcmw promises
-	// that), and are repeated on the next connection, which keeps the keys.
+	// resend: mcmw promises that when a connection ends in an orderly way between two replies, the unanswered requests were not
+	// done. The client repeats them on its next connection and keeps its keys.
 	resend bool
-	// restarts: the service is restarted, and refuses connections meanwhile.
+	// restarts: the service is restarted during the load and refuses connections meanwhile.
 	restarts bool
-	// kills: connections may end in any way. Unanswered requests have then failed, and are not lost.
+	// kills: connections can end in any way; then unanswered requests count as failed, not as lost.
 	kills bool
 	// logsIn: connections begin with a login.
 	logsIn bool
 }
 
-// startLoad starts clients that together send rate requests per second. Each connects to the addresses in turn.
+// startLoad starts clients that send rate requests per second together. Each connects to the addresses in turn.
 func startLoad(addrs []string, rate int, keys *keyspace, seed uint64, m manners) *load {
 	start := time.Now()
 	l := &load{keys: keys, tally: newTally(start), quit: make(chan struct{}), manners: m}
@@ -127,13 +126,13 @@ func startLoad(addrs []string, rate int, keys *keyspace, seed uint64, m manners)
 	return l
 }
 
-// stop ends sending and waits for outstanding answers.
+// stop ends the sending and waits for outstanding answers.
 func (l *load) stop() {
 	close(l.quit)
 	l.wg.Wait()
 }
 
-// audit reads every key from addr, rounds times, and checks the values. There must be no writes meanwhile.
+// audit reads every key from addr, rounds times, and checks the values. Nothing may write meanwhile.
 func (l *load) audit(ctx context.Context, addr string, rounds int) error {
 	dialer := net.Dialer{Timeout: answerWithin}
 	conn, err := dialer.DialContext(ctx, "tcp", addr)

@@ -13,7 +13,7 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// The only user, where clients have to log in.
+// The only user in scenarios with logins.
 const (
 	loginUser     = "load"
 	loginPassword = "secret"
@@ -29,7 +29,7 @@ func writePasswords() (path string, err error) {
 	return path, os.WriteFile(path, []byte(loginUser+":"+loginPassword+"\n"), 0o600)
 }
 
-// logIn logs in on conn. A memcached without passwords takes it for a write.
+// logIn logs in on conn. A memcached without passwords treats the login as a write.
 func logIn(conn net.Conn) error {
 	_ = conn.SetDeadline(time.Now().Add(answerWithin))
 	if _, err := conn.Write(protocol.AppendLogin(nil, loginUser, loginPassword)); err != nil {
@@ -41,19 +41,17 @@ func logIn(conn net.Conn) error {
 	return conn.SetDeadline(time.Time{})
 }
 
-// expect reads as many bytes as want has. Others are a badReply.
+// expect reads as many bytes as want has and returns a badReply if they differ.
 func expect(conn net.Conn, want string) error {
 	got := make([]byte, len(want))
 	n, err := io.ReadFull(conn, got)
-	switch {
-	case n == 0 || string(got[:n]) == want[:n]:
-		return err
-	default:
+	if string(got[:n]) != want[:n] {
 		return &badReply{strconv.Quote(string(got[:n]))}
 	}
+	return err
 }
 
-// visit logs in on a new connection and works.
+// visit logs in on a new connection and sends a write.
 func visit(conn net.Conn) error {
 	if err := logIn(conn); err != nil {
 		return fmt.Errorf("a login: %w", err)
@@ -63,12 +61,12 @@ func visit(conn net.Conn) error {
 		return err
 	}
 	if err := expect(conn, protocol.TextStored); err != nil {
-		return fmt.Errorf("a set behind a login: %w", err)
+		return fmt.Errorf("a set after a login: %w", err)
 	}
 	return nil
 }
 
-// unserved reports whether err means that the service answered wrongly or not at all, and not that the connection ended.
+// unserved reports whether err means that the service answered wrongly or not at all, rather than that the connection ended.
 func unserved(err error) bool {
 	bad := new(badReply)
 	return errors.As(err, &bad) || errors.Is(err, os.ErrDeadlineExceeded)

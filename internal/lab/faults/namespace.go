@@ -13,16 +13,16 @@ import (
 	"mcmw/internal/lab/netspace"
 )
 
-// namespace is a network namespace with one address, reached through a second one that forwards packets, or loses them
-// and sends nobody an error. It needs root.
+// namespace is a network namespace with one address. It is reached through a second one, a router, which forwards packets or
+// drops them silently. It needs root.
 type namespace struct {
 	inner, router *netspace.Namespace
-	outside       string // interface on this side
-	address       string // in inner
-	here          string // address on this side
+	outside       string // interface in this process's namespace
+	address       string // address in inner
+	here          string // address of outside
 }
 
-// namespaces counts those this process has made.
+// namespaces counts the namespaces that this process has made.
 var namespaces atomic.Int64
 
 // newNamespace makes a namespace.
@@ -31,7 +31,7 @@ func newNamespace() (*namespace, error) {
 		return nil, errNotHere{errors.New("network namespaces need root")}
 	}
 	n := namespaces.Add(1)
-	// Two networks of four addresses out of those for tests of network devices (RFC 2544).
+	// Two networks of four addresses each, from the range for tests of network devices (RFC 2544).
 	address := func(i int64) string { return fmt.Sprintf("198.18.%d.%d", os.Getpid()%250+1, n%30*8+i) }
 	s := &namespace{outside: fmt.Sprintf("mcmwf%d-%d", os.Getpid(), n), address: address(6), here: address(1)}
 	if err := s.connect(address(2), address(5)); err != nil {
@@ -40,7 +40,8 @@ func newNamespace() (*namespace, error) {
 	return s, nil
 }
 
-// connect makes both namespaces and the cables between them, whose ends at the router have the addresses near and far.
+// connect makes both namespaces and the virtual cables between them. The cables' ends at the router have the addresses near and
+// far.
 func (s *namespace) connect(near, far string) (err error) {
 	if s.router, err = netspace.New(); err != nil {
 		return err
@@ -54,9 +55,9 @@ func (s *namespace) connect(near, far string) (err error) {
 	}
 	defer here.Close()
 	if err := here.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: s.outside}, PeerName: "near", PeerNamespace: s.router.End()}); err != nil {
-		return fmt.Errorf("making a cable to a network namespace: %w", err)
+		return fmt.Errorf("making a virtual cable to a network namespace: %w", err)
 	}
-	if err := give(here, s.outside, s.here); err != nil {
+	if err := assign(here, s.outside, s.here); err != nil {
 		return err
 	}
 	if err := s.router.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644) }); err != nil {
@@ -64,19 +65,19 @@ func (s *namespace) connect(near, far string) (err error) {
 	}
 	err = s.router.Configure(func(h *netlink.Handle) error {
 		cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "far"}, PeerName: "card", PeerNamespace: s.inner.End()}
-		return errors.Join(h.LinkAdd(cable), give(h, "near", near), give(h, "far", far))
+		return errors.Join(h.LinkAdd(cable), assign(h, "near", near), assign(h, "far", far))
 	})
 	if err != nil {
 		return err
 	}
 	err = s.inner.Configure(func(h *netlink.Handle) error {
-		return errors.Join(give(h, "card", s.address), h.RouteAdd(&netlink.Route{Gw: net.ParseIP(far)}))
+		return errors.Join(assign(h, "card", s.address), h.RouteAdd(&netlink.Route{Gw: net.ParseIP(far)}))
 	})
 	return errors.Join(err, here.RouteAdd(&netlink.Route{Dst: host(s.address), Gw: net.ParseIP(near)}))
 }
 
-// give gives an interface an address in a network of four, and switches it on.
-func give(h *netlink.Handle, name, address string) error {
+// assign gives an interface an address in a network of four addresses, and switches it on.
+func assign(h *netlink.Handle, name, address string) error {
 	link, err := h.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("interface %s: %w", name, err)
@@ -87,18 +88,18 @@ func give(h *netlink.Handle, name, address string) error {
 	return netspace.Up(h, name)
 }
 
-// host is the network of one address.
+// host returns the network of one address.
 func host(address string) *net.IPNet {
 	return &net.IPNet{IP: net.ParseIP(address), Mask: net.CIDRMask(32, 32)}
 }
 
-// partition loses every packet in both directions, silently.
+// partition drops every packet in both directions, silently.
 func (s *namespace) partition() error { return s.blackholes((*netlink.Handle).RouteAdd) }
 
 // heal ends the partition.
 func (s *namespace) heal() error { return s.blackholes((*netlink.Handle).RouteDel) }
 
-// blackholes applies change to the routes of the router that lose packets.
+// blackholes applies change to the routes at the router that drop packets.
 func (s *namespace) blackholes(change func(*netlink.Handle, *netlink.Route) error) error {
 	return s.router.Configure(func(h *netlink.Handle) (err error) {
 		for _, address := range []string{s.address, s.here} {
@@ -108,8 +109,8 @@ func (s *namespace) blackholes(change func(*netlink.Handle, *netlink.Route) erro
 	})
 }
 
-// remove ends the namespaces; their interfaces and routes go with them, at once that on this side. If this process is killed the kernel
-// does the same.
+// remove removes the namespaces and with them their interfaces and routes; the interface on this side is removed at once. If this
+// process is killed, the kernel does the same.
 func (s *namespace) remove() (err error) {
 	if link, missing := netlink.LinkByName(s.outside); missing == nil {
 		err = netlink.LinkDel(link)

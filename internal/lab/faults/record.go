@@ -10,33 +10,32 @@ import (
 	"time"
 )
 
-// record is the state of one key. One connection alone writes the key, one write after the other, numbered from 1;
-// anyone may read it. So a read is judged exactly, and without a lock.
+// record is the state of one key. One connection alone writes the key, one write after another, numbered from 1; anyone may read
+// it. So every read is judged exactly, and without a lock.
 type record struct {
-	key    string
-	server int // that holds it, where keys are grouped by their server; -1 otherwise
-	// counts: its writes are increments. It is never read, since after a failure the number of increments is uncertain.
+	key string
+	// counts makes the writes increments. The key is never read: after a failure the number of increments is uncertain.
 	counts bool
 	fleet  bool          // see keyspace
 	age    time.Duration // see keyspace
 
-	recent acks          // where there is a fleet
+	recent acks          // used with a fleet
 	issued atomic.Uint64 // number of the last write sent
 	acked  atomic.Uint64 // number of the last write that succeeded
 	seen   atomic.Uint64 // greatest number that a read has returned
 }
 
-// deletes reports whether write seq deletes the key; the others set it.
+// deletes reports whether write seq deletes the key. The other writes set it.
 func deletes(seq uint64) bool { return seq%8 == 7 }
 
-// largeKeys begins the keys of which one value in six has thousands of bytes, up to more than largest, and not fewer than 5,000.
+// largeKeys is the prefix of keys of which one value in six is large: 5,000 bytes plus up to largest.
 const (
 	largeKeys = "large-"
 	largest   = 150_000
 )
 
-// appendValue appends what write seq stores under key: key, number, and both again up to a size that depends on the
-// number. Most are short; some take several reads and writes.
+// appendValue appends the value that write seq stores under key: key and number, repeated up to a size that depends on the
+// number. Most values are short; some take several reads and writes.
 func appendValue(b []byte, key string, seq uint64) []byte {
 	start := len(b)
 	b = append(append(b, key...), '|')
@@ -55,7 +54,7 @@ func appendValue(b []byte, key string, seq uint64) []byte {
 	return b
 }
 
-// numberOf returns which write of key stored value, comparing all of it; false: none did.
+// numberOf returns the number of the write of key that stored value. It compares all of value; false means that no write did.
 func numberOf(key string, value, scratch []byte) (seq uint64, ok bool) {
 	rest, found := bytes.CutPrefix(value, []byte(key+"|"))
 	if !found {
@@ -72,16 +71,16 @@ func numberOf(key string, value, scratch []byte) (seq uint64, ok bool) {
 	return seq, true
 }
 
-// verdict is the judgement on a value that a read returned.
+// verdict is the judgement of a value that a read returned.
 type verdict uint8
 
 const (
 	right verdict = iota
-	wrong         // nobody wrote it under this key
-	stale         // older than a write that was acknowledged, or than what a read returned, before this read was sent
+	wrong         // no write stored it under this key
+	stale         // older than the last write acknowledged, or the last value read, before this read was sent
 )
 
-// floor is the number of the write that a read must not go behind which is sent at now through the address number addr.
+// floor returns the smallest write number that a read may return if it is sent now through address number addr.
 func (r *record) floor(now time.Time, addr int) uint64 {
 	if r.fleet {
 		return r.recent.floor(now, addr, r.age)
@@ -89,7 +88,7 @@ func (r *record) floor(now time.Time, addr int) uint64 {
 	return max(r.acked.Load(), r.seen.Load())
 }
 
-// acknowledge notes at now that write seq succeeded, through the address number addr.
+// acknowledge notes that write seq succeeded now through address number addr.
 func (r *record) acknowledge(seq uint64, now time.Time, addr int) {
 	if r.fleet {
 		r.recent.add(ack{seq, now, addr})
@@ -97,13 +96,13 @@ func (r *record) acknowledge(seq uint64, now time.Time, addr int) {
 	r.acked.Store(seq)
 }
 
-// acks are the acknowledgements of writes that have numbers.
+// acks are acknowledgements of numbered writes.
 type acks struct {
 	mu   sync.Mutex
 	list []ack // guarded by mu
 }
 
-// ack is the acknowledgement of a write, which came at a time through the address number addr.
+// ack is the acknowledgement of a write: when it arrived, and through which address.
 type ack struct {
 	number uint64
 	at     time.Time
@@ -117,8 +116,9 @@ func (l *acks) add(a ack) {
 	l.list = append(l.list, a)
 }
 
-// floor returns the greatest number that came through the address number addr before now, or through any before the last age, and forgets the others of
-// those. A middleware that answers from memory knows what was written through itself, and of the rest what was there age ago.
+// floor returns the greatest number that was acknowledged through address number addr, or through any address at least age ago.
+// It forgets all older acknowledgements but the greatest. A middleware that answers from memory knows all writes made through it;
+// of other writes it knows those that are at least age old.
 func (l *acks) floor(now time.Time, addr int, age time.Duration) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +140,7 @@ func (l *acks) floor(now time.Time, addr int, age time.Duration) uint64 {
 	return most
 }
 
-// judge judges the value that a read of the key returned, which was sent when floor was the floor.
+// judge judges the value that a read of the key returned; floor was the floor when the read was sent.
 func (r *record) judge(value []byte, floor uint64, scratch []byte) verdict {
 	seq, ok := numberOf(r.key, value, scratch)
 	switch {

@@ -11,13 +11,13 @@ import (
 // Report holds the results of scenarios.
 type Report struct {
 	Command string    `json:"command"`
-	Given   []string  `json:"given,omitempty"` // options of every mcmw, each as name=value
+	Given   []string  `json:"given,omitempty"` // options of every mcmw instance, each as name=value
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
 	Results []*Result `json:"results"`
 }
 
-// Broken counts the results with a broken promise or something unexpected.
+// Broken returns the number of results with a broken promise or an unexpected error.
 func (r *Report) Broken() int {
 	n := 0
 	for _, result := range r.Results {
@@ -28,7 +28,7 @@ func (r *Report) Broken() int {
 	return n
 }
 
-// line says in a line what came of a scenario.
+// line describes the result in one line, and each violation in a further line.
 func (r *Result) line() string {
 	if r.Skipped != "" {
 		return "skipped: " + r.Skipped
@@ -40,10 +40,10 @@ func (r *Result) line() string {
 		text += fmt.Sprintf("\n  shared keys: %d requests, %d failed; %d wrong, %d stale; %d of %d differ", s.Requests, s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)
 	}
 	if r.Withdrawn > 0 {
-		text += fmt.Sprintf("; %d behind a write that was not acknowledged when mcmw was killed", r.Withdrawn)
+		text += fmt.Sprintf("; %d older than a write that was not acknowledged when mcmw was killed", r.Withdrawn)
 	}
 	if r.FromMemory != nil {
-		text += fmt.Sprintf("; %d from memory", *r.FromMemory)
+		text += fmt.Sprintf("; %d answered from memory", *r.FromMemory)
 	}
 	for _, broken := range r.Broken {
 		text += "\n  BROKEN: " + broken
@@ -68,7 +68,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured on %s by\n\n    %s\n\n", r.Started.UTC().Format("2 January 2006, 15:04 MST"), r.Command)
 	if len(r.Given) > 0 {
-		fmt.Fprintf(&b, "Every mcmw also has `%s`.\n\n", strings.Join(r.Given, "`, `"))
+		fmt.Fprintf(&b, "Every mcmw instance also has `%s`.\n\n", strings.Join(r.Given, "`, `"))
 	}
 	row(&b, "scenario", "what happens; mcmw serve with", "reads, failed", "writes, failed", "slowest answer", "detected after", "recovered after",
 		"wrong", "stale, of these after recovery", "lost", "goroutines", "heap MiB")
@@ -88,7 +88,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	}
 	for _, s := range r.Results {
 		if s.Withdrawn > 0 {
-			fmt.Fprintf(&b, "\n`%s`: %d reads were behind a write that had been read, and not acknowledged when mcmw was killed ([until a sweep](../replication.md#what-a-restart-must-not-forget)).\n",
+			fmt.Fprintf(&b, "\n`%s`: %d reads returned a value older than one read before, which was not acknowledged when mcmw was killed ([until a sweep](../replication.md#what-a-restart-must-not-forget)).\n",
 				s.Scenario, s.Withdrawn)
 		}
 	}
@@ -111,7 +111,7 @@ func (r *Report) writeServed(b *strings.Builder) {
 	if !slices.ContainsFunc(r.Results, func(s *Result) bool { return s.FromMemory != nil }) {
 		return
 	}
-	b.WriteString("\nGets that mcmw answered from memory, since it was started last:\n\n")
+	b.WriteString("\nGets that mcmw answered from memory since its last start:\n\n")
 	row(b, "scenario", "gets")
 	row(b, "---", "---")
 	for _, s := range r.Results {
@@ -121,14 +121,14 @@ func (r *Report) writeServed(b *strings.Builder) {
 	}
 }
 
-// mostErrors is how many errors of a scenario are listed.
+// mostErrors is how many errors are listed per scenario.
 const mostErrors = 4
 
 func (r *Report) writeErrors(b *strings.Builder) {
 	if !slices.ContainsFunc(r.Results, func(s *Result) bool { return len(s.Errors) > 0 }) {
 		return
 	}
-	b.WriteString("\nThe errors that requests failed with, the most frequent of each scenario:\n\n")
+	b.WriteString("\nThe most frequent errors of failed requests, by scenario:\n\n")
 	row(b, "scenario", "times", "SERVER_ERROR")
 	row(b, "---", "---", "---")
 	for _, s := range r.Results {
@@ -142,8 +142,8 @@ func (r *Report) writeGroups(b *strings.Builder) {
 	if !slices.ContainsFunc(r.Results, func(s *Result) bool { return len(s.Groups) > 0 }) {
 		return
 	}
-	b.WriteString("\nOther requests go on: successes before and during the fault, and the p99 of the response times of what was due then, for\n" +
-		"connections that use keys of the failing server and for those that use none.\n\n")
+	b.WriteString("\nRequests for other servers continue: successes before and during the fault, and the p99 of the response times of requests due then,\n" +
+		"for connections that use only keys of the failing server and for those that use none.\n\n")
 	row(b, "scenario", "keys of the server", "before: successes/s", "p99 ms", "during: successes/s", "p99 ms", "successes during / before", "p99 during / before")
 	row(b, slices.Repeat([]string{"---"}, 8)...)
 	for _, s := range r.Results {

@@ -14,36 +14,36 @@ import (
 	"mcmw/internal/route"
 )
 
-// Options say what to run. The zero value of a field means what its comment says.
+// Options select what to run. Each field's comment says what its zero value means.
 type Options struct {
 	// Mcmw is the path of the binary.
 	Mcmw string
 	// Only lists the scenarios to run; empty means all.
 	Only []string
-	// Quick leaves out the long ones, unless they are named in Only.
+	// Quick leaves out long scenarios. It has no effect with Only.
 	Quick bool
-	// Given are options of every mcmw, each as name=value.
+	// Given are options for every mcmw instance, each as name=value.
 	Given []string
-	// Seed selects the sequence of requests, and of faults in a soak.
+	// Seed selects the sequence of requests, and the faults of a soak.
 	Seed uint64
-	// Command is the command line that runs this, for the report.
+	// Command is the command line, for the report.
 	Command string
-	// Progress, if set, is called with messages about what starts and ends.
+	// Progress, if set, is called with a message when something starts or ends.
 	Progress func(string)
 }
 
 const (
-	// clients and rate are the load: connections, and requests a second of all together. It leaves a machine of two
-	// processors half idle.
+	// clients and rate are the load: connections, and requests per second of all connections together. On two processors it
+	// leaves half of the time idle.
 	clients = 32
 	rate    = 3000
-	// sharers and sharedRate are those that share keys, before two middlewares.
+	// sharers and sharedRate are the clients that share keys and their rate, with two mcmw instances.
 	sharers    = 8
 	sharedRate = 400
-	// warmUp is for how long the load runs once before anything is measured, so that all buffers exist.
+	// warmUp is how long the load runs before anything is measured, so that all buffers exist.
 	warmUp = 700 * time.Millisecond
-	// heapSlack is how much more the heap may hold afterwards than before, bytes: the pools of buffers, which the garbage
-	// collector empties in its own time.
+	// heapSlack is how much the heap may grow, bytes: the garbage collector empties the pools of buffers at times of its own
+	// choice.
 	heapSlack = 32 << 20
 )
 
@@ -52,50 +52,51 @@ type Result struct {
 	Scenario string   `json:"scenario"`
 	Title    string   `json:"title"`
 	Args     []string `json:"args"`
-	// Skipped is why it was not run, "" if it was.
+	// Skipped is the reason why the scenario was not run; "" if it was.
 	Skipped string `json:"skipped,omitempty"`
 
 	Reads  Counts       `json:"reads"`
 	Writes Counts       `json:"writes"`
 	Errors []ErrorCount `json:"errors"`
 	Misses uint64       `json:"misses"`
-	// Audited is how many values were read at the end, key by key, through the middleware and from each server.
+	// Audited is how many values were read at the end: every key, through the middleware and from each server.
 	Audited uint64 `json:"audited"`
 	Wrong   uint64 `json:"wrong_values"`
-	// Stale values over all, and of those the ones that were read after the fault had ended.
+	// Stale counts all stale values; StaleAfterRecovery those read after the fault had ended.
 	Stale              uint64 `json:"stale_values"`
 	StaleAfterRecovery uint64 `json:"stale_values_after_recovery"`
-	// Withdrawn values were older than what was read before, but not than what was acknowledged: a write under way when mcmw was killed is on a part of the
-	// servers until a sweep.
+	// Withdrawn counts values that were older than one read before, but not older than the last acknowledged write: until a
+	// sweep, only some servers have the write that a killed mcmw was making.
 	Withdrawn uint64 `json:"withdrawn_values,omitempty"`
-	// Detected is the time from the fault until a server was not up any more; nil if it stayed up.
+	// Detected is the time from the fault until a server was no longer up; nil if it stayed up.
 	Detected *time.Duration `json:"detected_after_ns"`
 	// Recovered is the time from the end of the fault until all servers were up and no request failed any more.
 	Recovered time.Duration `json:"recovered_after_ns"`
-	// FromMemory is how many gets the middlewares answered from memory since they were started last; nil: they were not to.
+	// FromMemory is how many gets the middlewares answered from memory since their last start; nil if they answer nothing from
+	// memory.
 	FromMemory *uint64   `json:"from_memory,omitempty"`
 	Before     Footprint `json:"before"`
 	After      Footprint `json:"after"`
 	Groups     []Group   `json:"groups,omitempty"`
-	// Shared is what became of the keys that clients of two middlewares shared.
+	// Shared are the results for the keys that clients of two mcmw instances share.
 	Shared *Shared `json:"shared,omitempty"`
-	// Broken are the promises that were broken: a wrong or stale value, a lost answer, a leak, a server that did not come back.
+	// Broken are the broken promises: a wrong or stale value, a lost answer, a leak, a server that did not come back.
 	Broken []string `json:"broken,omitempty"`
 	// Unexpected are errors that the scenario does not explain.
 	Unexpected []string `json:"unexpected,omitempty"`
 }
 
-// Group has the results of connections that need the failing server, or of those that don't.
+// Group has the results of the connections that use the failing server, or of those that do not.
 type Group struct {
 	Name   string      `json:"name"`
 	Before Performance `json:"before"`
 	During Performance `json:"during"`
 }
 
-// Performance is that of one phase.
+// Performance describes one phase.
 type Performance struct {
-	PerSecond float64       `json:"successes_per_s"` // that came in it
-	P99       time.Duration `json:"p99_ns"`          // of the answers that were due in it
+	PerSecond float64       `json:"successes_per_s"` // successes in the phase
+	P99       time.Duration `json:"p99_ns"`          // of the requests due in the phase
 }
 
 // Suite runs scenarios.
@@ -127,7 +128,7 @@ func New(o Options) (*Suite, error) {
 	if len(o.Only) == 0 {
 		s.scenarios = slices.DeleteFunc(all, func(s Scenario) bool { return o.Quick && s.Long })
 	}
-	return s, s.give()
+	return s, s.addGiven()
 }
 
 func (o Options) programs() (p Programs, err error) {
@@ -147,7 +148,7 @@ func (o Options) tell(format string, args ...any) {
 	}
 }
 
-// Run runs all scenarios. When one can't be run or ctx ends, the report holds those before. No process is left when it
+// Run runs all scenarios. If one cannot be run or ctx ends, the report has the results so far. No process is left when it
 // returns.
 func (s *Suite) Run(ctx context.Context) (*Report, error) {
 	report := &Report{Command: s.Command, Given: s.Given, Started: time.Now()}
@@ -166,7 +167,8 @@ func (s *Suite) Run(ctx context.Context) (*Report, error) {
 
 // run runs one scenario.
 func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error) {
-	c.settings = c.settings.served()
+	c.settings = c.settings.withHotKeys()
+	seed := s.Seed + uint64(c.round)
 	result = &Result{Scenario: c.Name, Title: c.Title, Args: c.Args}
 	sys, err := startSystem(ctx, s.programs, c.settings)
 	if skip := (errNotHere{}); errors.As(err, &skip) {
@@ -182,7 +184,7 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 			_ = sys.stop()
 		}
 	}()
-	if result.Before, err = s.warm(ctx, sys); err != nil {
+	if result.Before, err = s.warm(ctx, sys, seed); err != nil {
 		return nil, err
 	}
 	keys, err := s.keys(sys, c.groups)
@@ -193,12 +195,12 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	if keys.fleet {
 		keys.age = c.settings.age
 	}
-	l := startLoad(sys.entrances(), rate, keys, s.Seed, c.manners)
+	l := startLoad(sys.entrances(), rate, keys, seed, c.manners)
 	var common *shared
 	if c.settings.fleet {
-		common = startShared(sys.entrances(), keys, sharers, sharedRate, s.Seed, newTally(time.Now()))
+		common = startShared(sys.entrances(), keys, sharers, sharedRate, seed, newTally(time.Now()))
 	}
-	began, healed, err := s.happen(ctx, sys, c, l)
+	began, healed, err := c.play(ctx, sys, l)
 	l.stop()
 	if common != nil {
 		common.stop()
@@ -207,20 +209,20 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 		return nil, errors.Join(err, sys.mcmw.Ended())
 	}
 	if m, err := sys.admin.metrics(ctx); err != nil || m["mcmw_several_writers"] != 1 {
-		c.counts = "" // every server is asked
+		c.counts = "" // no single server decides increments
 	}
 	if keys.hot {
-		result.remember(ctx, sys)
+		result.countFromMemory(ctx, sys)
 	}
 	if err := sleep(ctx, keys.age); err != nil {
 		return nil, err
 	}
 	result.finish(ctx, sys, l, began, healed)
 	if sys.shadow != nil {
-		result.compare(ctx, sys, c.restarts)
+		result.checkShadow(ctx, sys, c.restarts)
 	}
 	if common != nil {
-		result.share(common, c)
+		result.addShared(common, c)
 	}
 	if c.groups {
 		result.Groups = l.tally.groupsOf(began, healed)
@@ -234,8 +236,8 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	return result, ctx.Err()
 }
 
-// happen runs the timeline, and returns when the fault began and when it had ended.
-func (s *Suite) happen(ctx context.Context, sys *system, c Scenario, l *load) (began, healed time.Time, err error) {
+// play runs the timeline. It returns when the fault began and when it had ended.
+func (c *Scenario) play(ctx context.Context, sys *system, l *load) (began, healed time.Time, err error) {
 	if err := sleep(ctx, calm); err != nil {
 		return began, healed, err
 	}
@@ -255,13 +257,13 @@ func (s *Suite) happen(ctx context.Context, sys *system, c Scenario, l *load) (b
 	return began, healed, sleep(ctx, c.then)
 }
 
-// warm puts the load on the system for a moment, and measures what the middleware occupies without clients then.
-func (s *Suite) warm(ctx context.Context, sys *system) (Footprint, error) {
+// warm runs the load for warmUp, and then measures the middleware's footprint without clients.
+func (s *Suite) warm(ctx context.Context, sys *system, seed uint64) (Footprint, error) {
 	keys, err := s.keys(sys, false)
 	if err != nil {
 		return Footprint{}, err
 	}
-	l := startLoad([]string{sys.mcmw.Addr}, rate, keys, s.Seed, manners{logsIn: sys.settings.logins})
+	l := startLoad([]string{sys.mcmw.Addr}, rate, keys, seed, manners{logsIn: sys.settings.logins})
 	err = sleep(ctx, warmUp)
 	l.stop()
 	if err != nil {
@@ -270,8 +272,8 @@ func (s *Suite) warm(ctx context.Context, sys *system) (Footprint, error) {
 	return sys.admin.idle(ctx)
 }
 
-// keys returns new keys for all clients; with groups, every second client has keys of the victim alone, and the others
-// have none of those.
+// keys returns new keys for all clients. If grouped, every second client has only keys of the victim, and the others have none of
+// them.
 func (s *Suite) keys(sys *system, grouped bool) (*keyspace, error) {
 	groups := make([]int, clients)
 	prefix := fmt.Sprintf("f%d-", sys.spaces)
@@ -280,7 +282,7 @@ func (s *Suite) keys(sys *system, grouped bool) (*keyspace, error) {
 		prefix = largeKeys + prefix
 	}
 	if !grouped {
-		return newKeyspace(prefix, groups, func(string) int { return -1 }, func(int, int) bool { return true }), nil
+		return newKeyspace(prefix, groups, nil), nil
 	}
 	var servers []route.Server
 	for _, server := range sys.servers {
@@ -293,33 +295,32 @@ func (s *Suite) keys(sys *system, grouped bool) (*keyspace, error) {
 	for i := range groups {
 		groups[i] = i % 2
 	}
-	return newKeyspace(prefix, groups, func(key string) int { return router.Primary([]byte(key)) },
-		func(group, server int) bool { return (group == 1) == (server == victim) }), nil
+	return newKeyspace(prefix, groups, func(key string) bool { return router.Primary([]byte(key)) == victim }), nil
 }
 
-// breaks notes a promise that was broken.
+// breaks notes a broken promise.
 func (r *Result) breaks(format string, args ...any) {
 	r.Broken = append(r.Broken, fmt.Sprintf(format, args...))
 }
 
-// finish looks at the system after the load has ended: whether it has recovered, what can be read now, and what it occupies.
+// finish checks the system after the load has ended: whether it has recovered, what can be read, and its footprint.
 func (r *Result) finish(ctx context.Context, sys *system, l *load, began, healed time.Time) {
 	if err := sys.awaitUp(ctx); err != nil {
 		r.breaks("%v", err)
 		return
 	}
-	// The values that the middleware and each server would return now.
+	// Read everything through each middleware and from each server.
 	for _, addr := range sys.entrances() {
 		if err := l.audit(ctx, addr, 2*len(sys.servers)); err != nil {
-			r.breaks("reading everything at the end: %v", err)
+			r.breaks("reading every key at the end: %v", err)
 		}
 	}
 	for _, server := range sys.servers {
 		if sys.settings.large {
-			break // what they hold are heads and chunks
+			break // the servers hold heads and chunks
 		}
 		if err := l.audit(ctx, server.own(), 1); err != nil {
-			r.breaks("reading everything from %s at the end: %v", server.name, err)
+			r.breaks("reading every key from %s at the end: %v", server.name, err)
 		}
 	}
 	var err error
@@ -338,9 +339,9 @@ func (r *Result) finish(ctx context.Context, sys *system, l *load, began, healed
 	r.Recovered = max(r.Recovered, l.tally.lastFault.Sub(healed), 0)
 }
 
-// compare looks at what the middleware says of the shadow: it has the same values, or the middleware knows why not; one that was restarted does not
-// know what it had dropped before.
-func (r *Result) compare(ctx context.Context, sys *system, restarted bool) {
+// checkShadow reads the middleware's metrics of the shadow. The shadow must have the same values, unless the middleware knows why not: a
+// restarted one has forgotten which writes it had dropped.
+func (r *Result) checkShadow(ctx context.Context, sys *system, restarted bool) {
 	m, err := sys.admin.metrics(ctx)
 	if err != nil {
 		r.breaks("%v", err)
@@ -350,15 +351,15 @@ func (r *Result) compare(ctx context.Context, sys *system, restarted bool) {
 		return m[fmt.Sprintf("mcmw_shadow_answers_total{pool=\"live\",result=%q,shadow=\"test\"}", result)]
 	}
 	if answers("same") == 0 {
-		r.breaks("no answer of the shadow was compared and found the same")
+		r.breaks("no answer of the shadow was found to be the same")
 	}
 	if different := answers("different"); different > 0 && !restarted {
-		r.breaks("%v answers of the shadow differed", different)
+		r.breaks("%v answers of the shadow were different", different)
 	}
 }
 
-// remember counts the answers from memory: without any, nothing is known about them.
-func (r *Result) remember(ctx context.Context, sys *system) {
+// countFromMemory counts the answers from memory. Without any, the scenario has not tested them.
+func (r *Result) countFromMemory(ctx context.Context, sys *system) {
 	r.FromMemory = new(uint64)
 	for _, a := range sys.admins {
 		m, err := a.metrics(ctx)
@@ -369,11 +370,11 @@ func (r *Result) remember(ctx context.Context, sys *system) {
 		*r.FromMemory += uint64(m[`mcmw_requests_total{command="get",result="hot"}`])
 	}
 	if *r.FromMemory == 0 {
-		r.breaks("nothing was answered from memory")
+		r.breaks("no get was answered from memory")
 	}
 }
 
-// judge takes over the counts, and says which promises were broken.
+// judge copies the counts, and notes the broken promises and the unexpected errors.
 func (r *Result) judge(t *tally, c Scenario) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -382,9 +383,7 @@ func (r *Result) judge(t *tally, c Scenario) {
 		r.Writes.add(t.writes[p])
 		r.Stale += t.stale[p]
 	}
-	if t.refused > 0 {
-		r.breaks("%d connections were refused", t.refused)
-	}
+	r.breaksIfAny("connections were refused", t.refused)
 	r.StaleAfterRecovery, r.Withdrawn = t.stale[after], t.withdrawn
 	r.Misses, r.Audited, r.Wrong, r.Errors = t.misses, t.audited, t.wrong, t.errorCounts()
 	r.invariants(t.examples)
@@ -398,37 +397,34 @@ func (r *Result) judge(t *tally, c Scenario) {
 	}
 }
 
-// share takes over what became of the keys that several clients wrote through both middlewares. Increments and adds may be lost or won twice
-// where the middlewares see different servers up; the rest is promised whatever fails.
-func (r *Result) share(s *shared, c Scenario) {
+// addShared adds the results for the keys that clients of both middlewares share. While the middlewares see different servers up,
+// increments can be lost and adds won twice; everything else is promised whatever fails.
+func (r *Result) addShared(s *shared, c Scenario) {
 	counts := s.audit()
 	r.Shared = &counts
 	before := len(r.Broken)
-	if counts.Wrong > 0 {
-		r.breaks("%d wrong values of shared keys were read", counts.Wrong)
-	}
-	if counts.Stale > 0 {
-		r.breaks("%d stale values of shared keys were read", counts.Stale)
-	}
-	if counts.Differing > 0 && !c.kills { // what a killed middleware leaves is for a sweep
-		r.breaks("%d of %d shared keys differ between replicas", counts.Differing, counts.Compared)
+	r.breaksIfAny("wrong values of shared keys were read", counts.Wrong)
+	r.breaksIfAny("stale values of shared keys were read", counts.Stale)
+	if !c.kills { // a sweep removes what a killed middleware leaves
+		r.breaksIfAny(fmt.Sprintf("of %d shared keys differ between replicas", counts.Compared), counts.Differing)
 	}
 	if len(r.Broken) > before {
 		r.Broken = append(r.Broken, s.tally.examples...)
 	}
 }
 
-// invariants returns the violations that no fault excuses.
+// breaksIfAny notes a broken promise unless n is 0.
+func (r *Result) breaksIfAny(what string, n uint64) {
+	if n > 0 {
+		r.breaks("%d %s", n, what)
+	}
+}
+
+// invariants notes the violations that no fault excuses.
 func (r *Result) invariants(examples []string) {
-	if lost := r.Reads.Lost + r.Writes.Lost; lost > 0 {
-		r.breaks("%d requests were not answered", lost)
-	}
-	if r.Wrong > 0 {
-		r.breaks("%d wrong values were read", r.Wrong)
-	}
-	if r.Stale > 0 {
-		r.breaks("%d stale values were read", r.Stale)
-	}
+	r.breaksIfAny("requests were not answered", r.Reads.Lost+r.Writes.Lost)
+	r.breaksIfAny("wrong values were read", r.Wrong)
+	r.breaksIfAny("stale values were read", r.Stale)
 	r.Broken = append(r.Broken, examples...)
 	if r.After.Goroutines > r.Before.Goroutines {
 		r.breaks("goroutines: %d before, %d after", r.Before.Goroutines, r.After.Goroutines)
@@ -438,7 +434,7 @@ func (r *Result) invariants(examples []string) {
 	}
 }
 
-// groupsOf returns what the groups of connections had.
+// groupsOf returns the results of the groups of connections.
 func (t *tally) groupsOf(began, healed time.Time) []Group {
 	t.mu.Lock()
 	defer t.mu.Unlock()

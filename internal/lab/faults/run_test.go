@@ -19,7 +19,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// soakTime returns for how long random servers fail: MCMW_SOAK, such as 30m, if it is set.
+// soakTime returns how long the soak runs: MCMW_SOAK, such as 30m, or 3 minutes.
 func soakTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := cmp.Or(os.Getenv("MCMW_SOAK"), "3m")
@@ -28,7 +28,7 @@ func soakTime(t *testing.T) time.Duration {
 	return length
 }
 
-// requireKept wants that no promise was broken and that no request failed which the fault does not concern.
+// requireKept fails the test if a promise was broken, or a request failed with an error that the fault does not explain.
 func requireKept(t *testing.T, report *Report) {
 	t.Helper()
 	for _, r := range report.Results {
@@ -37,7 +37,7 @@ func requireKept(t *testing.T, report *Report) {
 	}
 }
 
-// progress shows a run in the test's log.
+// progress writes the progress of a run to the test's log.
 func progress(t *testing.T) func(string) { return func(line string) { t.Log(line) } }
 
 func TestEveryPromiseIsKeptWhenServersFail(t *testing.T) {
@@ -52,9 +52,9 @@ func TestEveryPromiseIsKeptWhenServersFail(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, report.Results, len(suite.scenarios))
 	for i, r := range report.Results {
-		// A busy machine may suspend a server that is well for longer than a timeout. That happens at random; a fault of mcmw's comes again.
+		// A busy machine can suspend a healthy server for longer than a timeout. That is random, but a defect of mcmw shows again.
 		if len(r.Broken) == 0 && len(r.Unexpected) > 0 {
-			t.Logf("%s: once more: %s", r.Scenario, r.line())
+			t.Logf("%s: repeated after: %s", r.Scenario, r.line())
 			report.Results[i], err = suite.run(context.Background(), suite.scenarios[i])
 			require.NoError(t, err)
 		}
@@ -71,7 +71,7 @@ func TestEveryPromiseIsKeptWhenServersFail(t *testing.T) {
 
 func TestEveryPromiseIsKeptWhenRandomServersFailInRandomWays(t *testing.T) {
 	if !mctest.Long() {
-		t.Skip("takes minutes: MCMW_LONG=1 runs it")
+		t.Skip("takes minutes; set MCMW_LONG=1 to run it")
 	}
 	defer goleak.VerifyNone(t)
 	soak, err := NewSoak(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: mctest.Seed(t), Progress: progress(t)}, soakTime(t))
@@ -82,61 +82,60 @@ func TestEveryPromiseIsKeptWhenRandomServersFailInRandomWays(t *testing.T) {
 	requireKept(t, report)
 }
 
-// A middleware that trusts what a server holds which missed writes is caught.
-func TestTheJudgeFindsStaleValues(t *testing.T) {
+// judged runs a scenario that must show stale values.
+func judged(t *testing.T, c Scenario) *Result {
+	t.Helper()
 	defer goleak.VerifyNone(t)
 	suite, err := New(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: 1})
 	require.NoError(t, err)
-	result, err := suite.run(context.Background(), Scenario{
-		Name: "trust", settings: settings{servers: 2, args: []string{"--rejoin", "trust", "--ack", "any"}},
-		fault: freeze, heal: thaw, lasts: usually, then: time.Second, reads: ".", writes: ".",
-	})
+	c.reads, c.writes = ".", "."
+	result, err := suite.run(context.Background(), c)
 	require.NoError(t, err)
+	require.Empty(t, result.Skipped)
 	assert.Positive(t, result.Stale)
+	return result
+}
+
+// withSeveralWriters skips a short run, and finds a memcached that is new enough for several writers.
+func withSeveralWriters(t *testing.T) {
+	t.Helper()
+	if !mctest.Long() {
+		t.Skip("takes a dozen seconds; set MCMW_LONG=1 to run it")
+	}
+	t.Setenv(mctest.NewMemcached, mctest.NewMemcachedPath(t))
+}
+
+// A middleware that trusts the values of a server which missed writes is caught.
+func TestTheJudgeFindsStaleValues(t *testing.T) {
+	result := judged(t, Scenario{
+		Name: "trust", settings: settings{servers: 2, args: []string{"--rejoin", "trust", "--ack", "any"}},
+		fault: freeze, heal: thaw, lasts: usually, then: time.Second,
+	})
 	assert.Positive(t, result.StaleAfterRecovery)
-	assert.NotEmpty(t, result.Broken)
 	assert.Contains(t, strings.Join(result.Broken, "\n"), "stale values were read")
 }
 
 // The control of partition-one: two middlewares that don't know of each other are caught.
-func TestTheJudgeFindsWhatTheOtherMiddlewareReadsStale(t *testing.T) {
-	if !mctest.Long() {
-		t.Skip("takes a dozen seconds: MCMW_LONG=1 runs it")
-	}
-	t.Setenv(mctest.NewMemcached, mctest.NewMemcachedPath(t))
-	defer goleak.VerifyNone(t)
-	suite, err := New(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: 1})
-	require.NoError(t, err)
+func TestTheJudgeFindsStaleValuesReadThroughTheOtherMiddleware(t *testing.T) {
+	withSeveralWriters(t)
 	alone := apart
 	alone.args = []string{"--writers", "one", "--ack", "any"}
-	result, err := suite.run(context.Background(), Scenario{
-		Name: "alone", settings: alone, fault: inject(faulty.Fault{Refuse: true, Cut: 1}), heal: lift, lasts: usually, then: time.Second, reads: ".", writes: ".",
+	result := judged(t, Scenario{
+		Name: "alone", settings: alone, fault: inject(faulty.Fault{Refuse: true, Cut: 1}), heal: lift, lasts: usually, then: time.Second,
 	})
-	require.NoError(t, err)
-	require.Empty(t, result.Skipped)
-	assert.Positive(t, result.Stale)
 	assert.Positive(t, result.Shared.Stale)
 	assert.Contains(t, strings.Join(result.Broken, "\n"), "stale values of shared keys were read")
 }
 
-// The control of hot keys: values that are served from memory for longer than they may are found, though another middleware wrote them.
-func TestTheJudgeFindsValuesThatAreServedFromMemoryForTooLong(t *testing.T) {
-	if !mctest.Long() {
-		t.Skip("takes a dozen seconds: MCMW_LONG=1 runs it")
-	}
-	t.Setenv(mctest.NewMemcached, mctest.NewMemcachedPath(t))
-	defer goleak.VerifyNone(t)
-	suite, err := New(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: 1})
-	require.NoError(t, err)
+// The control of hot keys: a middleware that serves values from memory for too long, after another middleware has written them, is caught.
+func TestTheJudgeFindsValuesServedFromMemoryForTooLong(t *testing.T) {
+	withSeveralWriters(t)
 	long := fleet
 	long.args, long.age = []string{"--writers", "several", "--hot-keys", "serve", "--hot-age", "1s"}, time.Millisecond
-	result, err := suite.run(context.Background(), Scenario{
-		Name: "long", settings: long, fault: func(context.Context, *system) error { return nil }, then: usually, reads: ".", writes: ".",
+	result := judged(t, Scenario{
+		Name: "long", settings: long, fault: func(context.Context, *system) error { return nil }, then: usually,
 	})
-	require.NoError(t, err)
-	require.Empty(t, result.Skipped)
 	assert.Positive(t, *result.FromMemory)
-	assert.Positive(t, result.Stale)
 }
 
 func TestEveryMcmwGetsTheGivenOptions(t *testing.T) {
@@ -144,11 +143,11 @@ func TestEveryMcmwGetsTheGivenOptions(t *testing.T) {
 	suite, err := New(Options{Mcmw: mcmw, Given: []string{"hot-keys=serve", "workers=3"}, Only: []string{"kill-quorum", "kill-served"}})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"--replicas", "all", "--ack", "quorum", "--hot-keys=serve", "--workers=3"}, suite.scenarios[0].settings.args)
-	assert.Equal(t, []string{"--replicas", "1", "--writers", "one", "--hot-keys", "serve", "--workers=3"}, suite.scenarios[1].settings.args, "it has one of them itself")
-	served := suite.scenarios[0].settings.served()
+	assert.Equal(t, []string{"--replicas", "1", "--writers", "one", "--hot-keys", "serve", "--workers=3"}, suite.scenarios[1].settings.args, "the scenario sets one of them itself")
+	served := suite.scenarios[0].settings.withHotKeys()
 	assert.True(t, served.recent)
 	assert.Equal(t, 100*time.Millisecond, served.age)
-	assert.Zero(t, plain.served().age)
+	assert.Zero(t, plain.withHotKeys().age)
 	for given, want := range map[string]string{
 		"hot-keys":        `option "hot-keys": expected name=value, such as hot-keys=serve`,
 		"--hot-keys=off":  `expected name=value`,
@@ -212,7 +211,7 @@ func TestTheReportHasARowForEveryScenario(t *testing.T) {
 		"Measured on 2 January 2026, 03:04 UTC by\n\n    mcmwlab faults\n",
 		"| kill | a server is killed; `--replicas all` | 10, 1 | 5, 0 | 1000 ms | 3 ms | 400 ms | 0 | 0, 0 | 0 | 16, 15 | 1.0, 2.0 |",
 		"| partition | packets are lost; `` | skipped: no root |",
-		"Every mcmw also has `hot-keys=serve`.\n\n| scenario |",
+		"Every mcmw instance also has `hot-keys=serve`.\n\n| scenario |",
 		"| scenario | gets |\n| --- | --- |\n| kill | 0 |\n\n",
 		"| kill | 1 | `server-2: x` |",
 		"| kill | none | 100 | 1.00 | 95 | 2.00 | 0.95 | 2.0 |",

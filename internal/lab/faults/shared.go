@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,23 +15,25 @@ import (
 	"time"
 )
 
-// Shared counts what became of the keys that several clients write, each through any of the addresses.
+// Shared are the results for keys that several clients write, each through any of the addresses.
 type Shared struct {
-	// Requests were answered. Failed ones were answered with an error, or their connection ended.
+	// Requests were answered with success. Failed ones were answered with an error, or their connection ended.
 	Requests uint64 `json:"requests"`
 	Failed   uint64 `json:"failed"`
-	// Stale is how many reads returned a value whose write was answered before another write or deletion began that was answered before
-	// the read began; Wrong, how many returned a value that was never written.
+	// Stale is how many reads returned a value that another write or deletion had replaced: this one began after the value's
+	// write was answered and was itself answered before the read began. Wrong is how many reads returned a value that was never
+	// written.
 	Stale uint64 `json:"stale"`
 	Wrong uint64 `json:"wrong"`
-	// Increments, and Swaps (a gets and a cas), were answered with success. Lost of them are not in the numbers that were read in the end,
-	// Twice is how many returned a number that another had returned. Gone is how many found no number although none is ever deleted.
+	// Increments and Swaps (a gets and a cas) were answered with success. Lost is how many of them the final values lack. Twice
+	// is how many returned a number that another had returned. Gone is how many counters were missing, although none is ever
+	// deleted.
 	Increments uint64 `json:"increments"`
 	Swaps      uint64 `json:"swaps"`
 	Lost       uint64 `json:"lost"`
 	Twice      uint64 `json:"twice"`
 	Gone       uint64 `json:"gone"`
-	// Contests are adds of one new key through all addresses at once, which one of them wins.
+	// Contests are adds of one new key through all addresses at once. Exactly one of them should succeed.
 	Contests       uint64 `json:"contests"`
 	WithoutWinner  uint64 `json:"without_winner"`
 	SeveralWinners uint64 `json:"several_winners"`
@@ -40,7 +43,7 @@ type Shared struct {
 }
 
 const (
-	// registers, counters and swaps are how many keys of each kind there are: few, so that clients meet.
+	// registers, counters and swaps are the number of keys of each kind: few, so that clients use the same ones at once.
 	registers = 16
 	counters  = 4
 	swaps     = 4
@@ -59,8 +62,8 @@ type shared struct {
 	registers []*register
 	counters  []*number
 	swaps     []*number
-	stamp     atomic.Uint64 // of values
-	contest   atomic.Uint64
+	stamp     atomic.Uint64 // number of the last value
+	contest   atomic.Uint64 // number of the last contest
 	hot       bool          // see keyspace
 	age       time.Duration // see keyspace
 	quit      chan struct{}
@@ -75,23 +78,23 @@ type register struct {
 	key string
 
 	mu sync.Mutex // guards all below
-	// ended has by a write's number when it was answered, 0 until then, ns since the start.
+	// ended maps a write's number to the time of its answer, ns since the start; 0: not answered yet.
 	ended map[uint64]int64
-	acks  acks // of writes and deletions, each with its beginning as its number
+	acks  acks // of writes and deletions; the number of each is when it began, ns since the start
 }
 
-// number is a key whose value is only increased.
+// number is a key with a value that only increases.
 type number struct {
 	key string
 
 	mu     sync.Mutex // guards all below
-	added  uint64     // successes
-	unsure uint64     // requests that failed and may have taken effect
+	added  uint64     // successful requests
+	unsure uint64     // failed requests that may have taken effect
 	seen   map[uint64]bool
 	gone   bool
 }
 
-// startShared starts clients that share keys and together send rate requests per second.
+// startShared starts clients that share keys and send rate requests per second together.
 func startShared(addrs []string, keys *keyspace, clients, rate int, seed uint64, t *tally) *shared {
 	s := &shared{addrs: addrs, prefix: keys.prefix + "shared-", hot: keys.hot, age: keys.age, start: time.Now(), tally: t, quit: make(chan struct{})}
 	for n := range registers {
@@ -104,9 +107,9 @@ func startShared(addrs []string, keys *keyspace, clients, rate int, seed uint64,
 		s.swaps = append(s.swaps, &number{key: fmt.Sprintf("%sswap-%d", s.prefix, n)})
 	}
 	first := s.user(0, seed)
-	for _, n := range append(append([]*number{}, s.counters...), s.swaps...) {
+	for _, n := range slices.Concat(s.counters, s.swaps) {
 		if reply, err := first.ask(first.any(), "set "+n.key+" 0 0 1\r\n0\r\n"); err != nil || reply != "STORED" {
-			n.gone = true // what is not there can't be judged
+			n.gone = true // without its first value it cannot be judged
 			s.failed(n.key+": "+reply, err)
 		}
 	}
@@ -124,14 +127,14 @@ func (s *shared) stop() {
 	s.wg.Wait()
 }
 
-// audit compares the values of every key over all addresses, behind stop, and returns what was counted.
+// audit compares the values of every key over all addresses and returns the counts. It is called after stop.
 func (s *shared) audit() Shared {
 	last := s.user(-1, 0)
 	defer last.close()
 	for _, r := range s.registers {
 		s.compare(last, r.key)
 	}
-	for _, n := range append(append([]*number{}, s.counters...), s.swaps...) {
+	for _, n := range slices.Concat(s.counters, s.swaps) {
 		values := s.compare(last, n.key)
 		if n.gone || len(values) != 1 {
 			continue
@@ -140,9 +143,9 @@ func (s *shared) audit() Shared {
 			got, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
 			switch {
 			case err != nil || got > n.added+n.unsure:
-				s.broken(&s.counts.Wrong, "wrong: %s is %q behind %d increments and %d whose fate is not known", n.key, text, n.added, n.unsure)
+				s.broken(&s.counts.Wrong, "wrong: %s is %q after %d increments and %d with an unknown outcome", n.key, text, n.added, n.unsure)
 			case got < n.added:
-				s.broken(nil, "lost: %s is %d behind %d increments", n.key, got, n.added)
+				s.broken(nil, "lost: %s is %d after %d increments", n.key, got, n.added)
 				s.counts.Lost += n.added - got
 			}
 		}
@@ -150,7 +153,7 @@ func (s *shared) audit() Shared {
 	return s.counts
 }
 
-// compare reads key through every address, and returns the values that there were, a miss left out.
+// compare reads key through every address and returns the different values. Misses don't count.
 func (s *shared) compare(u *user, key string) map[string]bool {
 	values := map[string]bool{}
 	for a := range s.addrs {
@@ -166,12 +169,12 @@ func (s *shared) compare(u *user, key string) map[string]bool {
 	s.counts.Compared++
 	s.mu.Unlock()
 	if len(values) > 1 {
-		s.broken(&s.counts.Differing, "differs: %s has %d values when nobody writes", key, len(values))
+		s.broken(&s.counts.Differing, "differs: %s has %d values after all writes have ended", key, len(values))
 	}
 	return values
 }
 
-// broken counts a violation and keeps its description.
+// broken adds 1 to n, if that isn't nil, and keeps the description as an example.
 func (s *shared) broken(n *uint64, format string, args ...any) {
 	if n != nil {
 		s.mu.Lock()
@@ -183,7 +186,7 @@ func (s *shared) broken(n *uint64, format string, args ...any) {
 	s.tally.example(fmt.Sprintf(format, args...))
 }
 
-// failed counts a request that failed.
+// failed counts a failed request.
 func (s *shared) failed(what string, err error) {
 	if err != nil {
 		what += ": " + err.Error()
@@ -191,7 +194,7 @@ func (s *shared) failed(what string, err error) {
 	s.broken(&s.counts.Failed, "failed: %s", what)
 }
 
-// succeeded counts a request that was answered, and successes of a kind.
+// succeeded counts a successful request, and adds 1 to n if that isn't nil.
 func (s *shared) succeeded(n *uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,13 +204,14 @@ func (s *shared) succeeded(n *uint64) {
 	}
 }
 
+// now returns the time since the start, ns, at least 1.
 func (s *shared) now() int64 { return int64(time.Since(s.start)) + 1 }
 
-// user is a client that holds connections to every address and uses any of them, one request at a time.
+// user is a client with connections to every address. It sends one request at a time, over any of them.
 type user struct {
 	*shared
 	rng   *rand.Rand
-	conns []*reader // two to every address, for contests; nil: none
+	conns []*reader // two to every address, for contests; nil: not connected
 	socks []net.Conn
 }
 
@@ -229,10 +233,10 @@ func (u *user) drop(i int) {
 	u.socks[i], u.conns[i] = nil, nil
 }
 
-// any returns the number of a connection to any of the addresses.
+// any returns the number of a random connection, to any address.
 func (u *user) any() int { return u.rng.IntN(len(u.addrs)) }
 
-// connect makes sure that connection i is there.
+// connect opens connection i if it is not open.
 func (u *user) connect(i int) error {
 	if u.socks[i] != nil {
 		return nil
@@ -255,8 +259,8 @@ func (u *user) send(i int, request string) error {
 	return err
 }
 
-// ask sends request over connection i and returns the first line of the answer. A connection that ends in an orderly way before it is answered
-// is replaced, and the request sent again: it was not done.
+// ask sends request over connection i and returns the first line of the answer. If the connection ends in an orderly way before
+// the answer, the request was not done: ask repeats it over a new connection.
 func (u *user) ask(i int, request string) (line string, err error) {
 	for range 2 {
 		if err = u.send(i, request); err == nil {
@@ -342,7 +346,7 @@ func (u *user) run(period time.Duration) {
 	}
 }
 
-// readRegister reads r and judges what it gets.
+// readRegister reads r and judges the value.
 func (u *user) readRegister(r *register) {
 	addr := u.any()
 	floor := int64(r.acks.floor(time.Now(), addr, u.age))
@@ -363,12 +367,12 @@ func (u *user) readRegister(r *register) {
 	case !whole || !issued:
 		u.broken(&u.counts.Wrong, "wrong: %s holds %.60q", r.key, value)
 	case ended > 0 && ended < floor:
-		u.broken(&u.counts.Stale, "stale: %s holds write %d, which was answered %.1f ms before another began that was answered before the read",
+		u.broken(&u.counts.Stale, "stale: %s holds write %d; a later write, which began %.1f ms after the answer to this one, was answered before the read",
 			r.key, seq, float64(floor-ended)/1e6)
 	}
 }
 
-// write sets r to the value number seq, or deletes it.
+// write sets r to value number seq; with seq 0 request is a deletion.
 func (u *user) write(r *register, request string, seq uint64) {
 	if seq > 0 {
 		value := appendValue(nil, r.key, seq)
@@ -416,10 +420,10 @@ func (u *user) increment(n *number) {
 	}
 }
 
-// lose marks n as gone: it is missing although it is never deleted; n.mu is held.
+// lose marks n as gone: it is missing although it is never deleted. n.mu is held.
 func (u *user) lose(n *number) {
 	n.gone = true
-	u.broken(&u.counts.Gone, "gone: %s is not there behind %d increments", n.key, n.added)
+	u.broken(&u.counts.Gone, "gone: %s is missing after %d increments", n.key, n.added)
 }
 
 // swap adds one to n by gets and cas.
@@ -442,7 +446,7 @@ func (u *user) swap(n *number) {
 	}
 }
 
-// swapped takes the answer to a swap, and reports whether it is to be tried again.
+// swapped judges the answer to a swap and reports whether the swap must be tried again.
 func (u *user) swapped(n *number, found bool, line string, err error) (again bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -462,7 +466,7 @@ func (u *user) swapped(n *number, found bool, line string, err error) (again boo
 	return false
 }
 
-// compete adds a new key over all connections at once.
+// compete adds one new key over all connections at once.
 func (u *user) compete() {
 	key := fmt.Sprintf("%scontest-%d", u.prefix, u.contest.Add(1))
 	for i := range u.conns {
@@ -477,7 +481,7 @@ func (u *user) compete() {
 		line, err := r.next()
 		switch {
 		case errors.Is(err, io.EOF):
-			u.drop(i) // it did not take part
+			u.drop(i) // this add was not done
 		case err == nil && string(line) == "STORED":
 			winners++
 		case err != nil || string(line) != "NOT_STORED":
@@ -489,8 +493,8 @@ func (u *user) compete() {
 	u.succeeded(&u.counts.Contests)
 	switch {
 	case winners == 0:
-		u.broken(&u.counts.WithoutWinner, "contest: nobody of %d adds of %s won", len(u.conns), key)
+		u.broken(&u.counts.WithoutWinner, "contest: none of %d adds of %s succeeded", len(u.conns), key)
 	case winners > 1:
-		u.broken(&u.counts.SeveralWinners, "contest: %d of %d adds of %s won", winners, len(u.conns), key)
+		u.broken(&u.counts.SeveralWinners, "contest: %d of %d adds of %s succeeded", winners, len(u.conns), key)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"mcmw/internal/middleware"
 )
 
-// sharing verifies a load of which most is on shared keys, through middlewares at addrs.
+// sharing runs a verified load mostly on shared keys, through the middlewares at addrs.
 func sharing(t *testing.T, addrs []string) *Verified {
 	t.Helper()
 	v, err := Verify(context.Background(), VerifyOptions{
@@ -35,7 +35,7 @@ func TestOneMiddlewareKeepsEveryPromiseAboutSharedKeys(t *testing.T) {
 	assert.EqualValues(t, registers+counters+swaps, s.Compared)
 }
 
-func TestMiddlewaresThatDoNotAgreeAreFoundOut(t *testing.T) {
+func TestMiddlewaresThatDoNotCoordinateAreCaught(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartMemcacheds(t, 3)...)
 	var addrs []string
 	for range 2 {
@@ -49,17 +49,17 @@ func TestMiddlewaresThatDoNotAgreeAreFoundOut(t *testing.T) {
 	assert.NotZero(t, s.WithoutWinner+s.SeveralWinners, "contests")
 }
 
-func TestWhatIsReadOfASharedKeyIsJudgedByWhenWritesWereAnswered(t *testing.T) {
+func TestAReadOfASharedKeyIsJudgedByTheTimesOfWrites(t *testing.T) {
 	for name, tc := range map[string]struct {
-		ended, floor int64 // of the write that is read, and the latest beginning of those that were answered
+		ended, floor int64 // when the write that is read was answered; when the last answered write began
 		held         uint64
 		stale, wrong uint64
 	}{
 		"the latest":                                    {ended: 5, floor: 4, held: 1},
-		"one that was under way with the latest":        {ended: 5, floor: 5, held: 1},
+		"one concurrent with the latest":                {ended: 5, floor: 5, held: 1},
 		"one that was answered before the latest began": {ended: 5, floor: 6, held: 1, stale: 1},
-		"one whose answer did not come":                 {floor: 6, held: 1},
-		"what nobody wrote":                             {ended: 5, held: 2, wrong: 1},
+		"one without an answer":                         {floor: 6, held: 1},
+		"one that was never written":                    {ended: 5, held: 2, wrong: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := mctest.StartScript(t, func(p *mctest.Peer) {

@@ -13,22 +13,16 @@ import (
 const (
 	// DefaultSoak is the default length of a soak.
 	DefaultSoak = time.Hour
-	// soakRounds is how many systems a soak starts, one after the other, with every second kind of replication.
+	// soakRounds is how many systems a soak starts, one after another, each with other options for replication.
 	soakRounds = 4
-	// longestFault bounds how long a fault of a soak lasts, and longestPause the time to the next.
+	// longestFault is the longest fault of a soak, and longestPause the longest pause before the next.
 	longestFault = 3 * time.Second
 	longestPause = 2 * time.Second
 )
 
-// Soak makes random servers fail in random ways.
-type Soak struct {
-	Options
-	programs Programs
-	duration time.Duration
-}
-
-// NewSoak checks the options and finds the programs.
-func NewSoak(o Options, duration time.Duration) (*Soak, error) {
+// NewSoak checks the options, finds the programs, and returns a suite that makes random servers fail in random ways. Every round is a
+// scenario.
+func NewSoak(o Options, duration time.Duration) (*Suite, error) {
 	programs, err := o.programs()
 	if err != nil {
 		return nil, err
@@ -36,107 +30,65 @@ func NewSoak(o Options, duration time.Duration) (*Soak, error) {
 	if duration <= 0 {
 		return nil, fmt.Errorf("duration %v: expected more than 0", duration)
 	}
-	s := &Soak{Options: o, programs: programs, duration: duration}
+	s := &Suite{Options: o, programs: programs}
 	for round := range soakRounds {
-		if _, err := s.suite(round); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-// misfortune is a kind of failure of a server, and its end.
-type misfortune struct {
-	name   string
-	strike func(s *system, i int) error
-	mend   func(ctx context.Context, s *system, i int) error
-}
-
-// harm is a misfortune of the server's proxy.
-func harm(name string, f faulty.Fault) misfortune {
-	set := func(s *system, i int, f faulty.Fault) error {
-		s.servers[i].proxy.Inject(f)
-		return nil
-	}
-	return misfortune{
-		name, func(s *system, i int) error { return set(s, i, f) },
-		func(_ context.Context, s *system, i int) error { return set(s, i, faulty.Fault{}) },
-	}
-}
-
-var misfortunes = []misfortune{
-	{"is killed", kill1, func(ctx context.Context, s *system, i int) error { return s.startServer(ctx, i) }},
-	{"is restarted", kill1, func(ctx context.Context, s *system, i int) error { return s.startServer(ctx, i) }},
-	{"is suspended", (*system).freeze, func(_ context.Context, s *system, i int) error { return s.thaw(i) }},
-	harm("stalls", faulty.Fault{Stall: true}),
-	harm("answers late", faulty.Fault{Delay: 20 * time.Millisecond}),
-	harm("resets its connections", faulty.Fault{Cut: 2000, Reset: true}),
-	harm("cuts its replies", faulty.Fault{Cut: 1000}),
-	harm("answers twice", faulty.Fault{Double: true}),
-	harm("answers byte by byte", faulty.Fault{Bytewise: true}),
-	harm("refuses", faulty.Fault{Refuse: true, Cut: 1, Reset: true}),
-}
-
-// Run runs rounds of random faults. When ctx ends, the report holds the rounds that ended before. No process is left when
-// it returns.
-func (s *Soak) Run(ctx context.Context) (*Report, error) {
-	report := &Report{Command: s.Command, Given: s.Given, Started: time.Now()}
-	defer func() { report.Ended = time.Now() }()
-	for round := range soakRounds {
-		result, err := s.round(ctx, round)
-		if err != nil {
-			return report, fmt.Errorf("round %d: %w", round+1, err)
-		}
-		report.Results = append(report.Results, result)
-		s.tell("%s", result.line())
-	}
-	return report, nil
-}
-
-func (s *Soak) round(ctx context.Context, round int) (*Result, error) {
-	suite, err := s.suite(round)
-	if err != nil {
-		return nil, err
-	}
-	return suite.run(ctx, suite.scenarios[0])
-}
-
-// suite returns a round as a suite of one scenario.
-func (s *Soak) suite(round int) (*Suite, error) {
-	args := [][]string{ackAny, twoOfThree, with(ackQuorum, "--pool", "per-server"), twoOfThree}[round]
-	rng := rand.New(rand.NewPCG(s.Seed, uint64(round)))
-	suite := &Suite{Options: s.Options, programs: s.programs}
-	suite.Seed += uint64(round)
-	suite.scenarios = []Scenario{{
-		Name: fmt.Sprintf("round %d", round+1), Title: "random faults", Args: args,
-		settings: settings{servers: 3, proxies: true, args: with(args, "--timeout", "500ms")},
-		then:     usually, reads: ".", writes: ".",
-		fault: func(ctx context.Context, sys *system) error {
-			for end := time.Now().Add(s.duration / soakRounds); time.Now().Before(end); {
-				if err := s.strike(ctx, sys, rng, round); err != nil {
-					return err
+		args := [][]string{ackAny, twoOfThree, with(ackQuorum, "--pool", "per-server"), twoOfThree}[round]
+		rng := rand.New(rand.NewPCG(o.Seed, uint64(round)))
+		s.scenarios = append(s.scenarios, Scenario{
+			Name: fmt.Sprintf("round %d", round+1), Title: "random faults", Args: args, round: round,
+			settings: settings{servers: 3, proxies: true, args: with(args, "--timeout", "500ms")},
+			then:     usually, reads: ".", writes: ".",
+			fault: func(ctx context.Context, sys *system) error {
+				for end := time.Now().Add(duration / soakRounds); time.Now().Before(end); {
+					if err := s.strike(ctx, sys, rng); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
-		},
-	}}
-	return suite, suite.give()
+				return nil
+			},
+		})
+	}
+	return s, s.addGiven()
 }
 
-// strike makes a random server fail for a while.
-func (s *Soak) strike(ctx context.Context, sys *system, rng *rand.Rand, round int) error {
-	m := misfortunes[rng.IntN(len(misfortunes))]
-	i := rng.IntN(len(sys.servers))
+// failure is a kind of failure of a server, and its end.
+type failure struct {
+	name       string
+	begin, end serverAction
+}
+
+// proxyFailure is a failure that the server's proxy causes.
+func proxyFailure(name string, f faulty.Fault) failure {
+	return failure{name, injectInto(f), injectInto(faulty.Fault{})}
+}
+
+var failures = []failure{
+	{"is killed", killServer, startServer},
+	{"is restarted", killServer, startServer},
+	{"is suspended", freezeServer, thawServer},
+	proxyFailure("stalls", faulty.Fault{Stall: true}),
+	proxyFailure("answers late", faulty.Fault{Delay: 20 * time.Millisecond}),
+	proxyFailure("resets its connections", faulty.Fault{Cut: 2000, Reset: true}),
+	proxyFailure("cuts its replies", faulty.Fault{Cut: 1000}),
+	proxyFailure("answers twice", faulty.Fault{Double: true}),
+	proxyFailure("answers byte by byte", faulty.Fault{Bytewise: true}),
+	proxyFailure("refuses", faulty.Fault{Refuse: true, Cut: 1, Reset: true}),
+}
+
+// strike makes a random server fail for a random time.
+func (s *Suite) strike(ctx context.Context, sys *system, rng *rand.Rand) error {
+	f := failures[rng.IntN(len(failures))]
+	server := sys.servers[rng.IntN(len(sys.servers))]
 	lasts := time.Duration(rng.Int64N(int64(longestFault)))
-	if m.name == "is restarted" {
+	if f.name == "is restarted" {
 		lasts = 0
 	}
-	s.tell("round %d of %d: %s %s for %v", round+1, soakRounds, sys.servers[i].name, m.name, lasts.Round(time.Millisecond))
-	if err := m.strike(sys, i); err != nil {
+	s.tell("  %s %s for %v", server.name, f.name, lasts.Round(time.Millisecond))
+	if err := f.begin(ctx, sys, server); err != nil {
 		return err
 	}
 	err := sleep(ctx, lasts)
-	if err := errors.Join(err, m.mend(ctx, sys, i)); err != nil {
+	if err := errors.Join(err, f.end(ctx, sys, server)); err != nil {
 		return err
 	}
 	return sleep(ctx, time.Duration(rng.Int64N(int64(longestPause))))

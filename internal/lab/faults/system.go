@@ -21,23 +21,23 @@ import (
 	"mcmw/internal/lab/process"
 )
 
-// Programs are the paths of the programs.
+// Programs are the paths of the programs to run.
 type Programs struct {
 	Mcmw, Memcached string
 }
 
-// errNotHere is why this machine can't have a system.
+// errNotHere is the reason why this machine cannot run a system.
 type errNotHere struct{ error }
 
-// versioned returns the path of a memcached that takes an explicit cas, as several writers need: the one that the environment names, or the one
-// that others use, too.
+// versioned returns the path of a memcached that accepts an explicit cas, which several writers need: the one in
+// MCMW_MEMCACHED_NEW, or p.Memcached if that is new enough.
 func (p Programs) versioned(ctx context.Context) (string, error) {
 	path := cmp.Or(os.Getenv("MCMW_MEMCACHED_NEW"), p.Memcached)
-	said, err := exec.CommandContext(ctx, path, "--version").Output()
+	output, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {
 		return "", errNotHere{fmt.Errorf("%s --version: %w", path, err)}
 	}
-	version := strings.TrimSpace(string(said))
+	version := strings.TrimSpace(string(output))
 	var major, minor, patch int
 	if _, err := fmt.Sscanf(version, "memcached %d.%d.%d", &major, &minor, &patch); err != nil || slices.Compare([]int{major, minor, patch}, []int{1, 6, 27}) < 0 {
 		return "", errNotHere{fmt.Errorf("%s is %q: several writers need memcached 1.6.27 or later", path, version)}
@@ -45,38 +45,38 @@ func (p Programs) versioned(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// settings say what a system consists of.
+// settings describe a system.
 type settings struct {
 	servers int
-	args    []string // of `mcmw serve`
-	fixed   []string // names of options that pools sets for all of them
-	proxies bool     // a faulty proxy stands before every server
-	spaced  bool     // the server that is to fail is in a network namespace of its own
+	args    []string // arguments of `mcmw serve`
+	fixed   []string // names of options that pools sets for every pool
+	proxies bool     // a faulty proxy in front of every server
+	spaced  bool     // the victim is in a network namespace of its own
 	named   bool     // mcmw finds the servers by SRV records
-	liars   bool     // a liar stands before every server
-	memory  int64    // that the kernel gives mcmw, bytes; 0: no bound
-	logins  bool     // clients have to log in
-	files   int      // that mcmw may open; 0: as many as this process may
-	recent  bool     // the servers are those that several writers need
-	fleet   bool     // a second mcmw is before the servers, and reaches them past their proxies
-	shadow  bool     // a server more is the shadow of the pool of all others
+	liars   bool     // a liar in front of every server
+	memory  int64    // mcmw's memory limit, bytes; 0: none
+	logins  bool     // clients must log in
+	files   int      // how many files mcmw may open; 0: as many as this process
+	recent  bool     // the servers are new enough for several writers
+	fleet   bool     // a second mcmw is in front of the servers and bypasses their proxies
+	shadow  bool     // one more server is the shadow of the pool of all others
 	large   bool     // many values are large; see largeKeys
-	// age is how old answers from memory may be; 0: mcmw gives none.
+	// age is how old answers from memory may be; 0: mcmw answers nothing from memory.
 	age time.Duration
-	// pools returns the file of options for servers, as --servers takes them, which are in several pools; nil: flags alone.
+	// pools returns the configuration file that puts servers, written as for --servers, into several pools; nil: flags suffice.
 	pools func(s *system, servers []string) string
 }
 
-// zone is the domain of the servers' names, and service the name of their SRV records.
+// zone is the domain of the servers' names, service the name of their SRV records.
 const (
 	zone    = "cache.test"
 	service = "_memcache._tcp." + zone
 )
 
-// victim is the server that fails where one does.
+// victim is the number of the server that fails.
 const victim = 1
 
-// server is one memcached, and what stands before it.
+// server is one memcached, and the proxy or liar in front of it.
 type server struct {
 	name  string
 	host  string
@@ -87,7 +87,7 @@ type server struct {
 	liar  *faulty.Liar     // nil: none
 }
 
-// addr is where mcmw finds the server.
+// addr is the address at which mcmw reaches the server.
 func (s *server) addr() string {
 	switch {
 	case s.proxy != nil:
@@ -98,37 +98,37 @@ func (s *server) addr() string {
 	return s.own()
 }
 
-// own is the address that the server itself listens on.
+// own is the address on which the server itself listens.
 func (s *server) own() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
 
-// system is a middleware with its servers, all of them processes.
+// system is a running middleware with its servers. All of them are processes.
 type system struct {
 	programs  Programs
 	settings  settings
 	servers   []*server
-	shadow    *server // nil: there is none
+	shadow    *server // nil: none
 	mcmw      *process.Process
-	listen    string // of mcmw
+	listen    string // address of mcmw
 	admin     admin
-	second    *process.Process // the second mcmw; nil: none
-	admins    []admin          // of all mcmw
-	began     time.Time        // of the system
+	second    *process.Process // a second mcmw; nil: none
+	admins    []admin          // of all mcmw instances
+	began     time.Time        // when the system was started
 	events    *events
 	dns       *faulty.DNS      // nil unless servers are named
-	former    *process.Process // of the victim, at the address it had before; nil if there is none
-	spaces    int              // of keys that were in use
-	groups    *cgroup.Owner    // of the group that mcmw is in; nil if it is in none of its own
+	previous  *process.Process // the victim's process at its previous address; nil: none
+	spaces    int              // how many key spaces have been used
+	groups    *cgroup.Owner    // owner of mcmw's control group; nil: mcmw has none of its own
 	join      func(pid int) error
-	passwords string   // file of those who may log in; "" if nobody has to
+	passwords string   // password file; "": clients need not log in
 	files     []string // configuration files
 	rerouted  bool     // see reroute
-	siege     *siege   // an attack that is under way; nil: none
-	broken    []string // promises that a scenario itself saw broken
+	siege     *siege   // the attack in progress; nil: none
+	broken    []string // broken promises that a scenario itself has noticed
 }
 
-// startSystem starts the servers and the middleware. Of what could be started stop ends everything.
+// startSystem starts the servers and the middleware. If it fails it ends everything that it has started.
 func startSystem(ctx context.Context, programs Programs, o settings) (_ *system, err error) {
-	s := &system{programs: programs, settings: o, began: time.Now(), events: newEvents()}
+	s := &system{programs: programs, settings: o, began: time.Now(), events: &events{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.stop())
@@ -140,7 +140,7 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 		}
 	}
 	for i := range o.servers {
-		// Addresses of their own: a port that a dead server leaves can't be taken by an outgoing connection.
+		// Each server has its own address: an outgoing connection cannot take the port of a dead server.
 		server := &server{name: fmt.Sprintf("server-%d", i+1), host: fmt.Sprintf("127.0.0.%d", i+2)}
 		s.servers = append(s.servers, server)
 		if o.spaced && i == victim {
@@ -149,7 +149,7 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 			}
 			server.host = server.space.address
 		}
-		if err := s.startServer(ctx, i); err != nil {
+		if err := s.launch(ctx, server); err != nil {
 			return s, err
 		}
 		if o.proxies {
@@ -157,8 +157,6 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 				return s, err
 			}
 		}
-	}
-	for _, server := range s.servers {
 		if o.liars {
 			if server.liar, err = faulty.StartLiar(server.own()); err != nil {
 				return s, err
@@ -172,7 +170,7 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 		}
 	}
 	if o.memory > 0 {
-		if err = s.bound(o.memory); err != nil {
+		if err = s.limitMemory(o.memory); err != nil {
 			return s, err
 		}
 	}
@@ -190,8 +188,8 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 	return s, s.startMcmw(ctx)
 }
 
-// bound makes the group that mcmw is to be in.
-func (s *system) bound(memory int64) error {
+// limitMemory makes a control group for mcmw.
+func (s *system) limitMemory(memory int64) error {
 	tree, err := cgroup.Find()
 	if err != nil {
 		return errNotHere{err}
@@ -212,12 +210,12 @@ func (s *system) bound(memory int64) error {
 	return nil
 }
 
-// publish tells the name server where the servers are.
+// publish updates the name server with the servers' addresses.
 func (s *system) publish() {
 	var targets []faulty.Target
 	for i, server := range s.servers {
 		host := fmt.Sprintf("server-%d.%s", i+1, zone)
-		// As mcmw calls it.
+		// mcmw uses this name.
 		server.name = fmt.Sprintf("server-%d:%d", i+1, server.port)
 		s.dns.SetAddrs(host, server.host)
 		targets = append(targets, faulty.Target{Host: host, Port: server.port})
@@ -225,30 +223,28 @@ func (s *system) publish() {
 	s.dns.SetSRV(service, targets...)
 }
 
-// move starts another server in place of the victim, at another address, and updates the name server. The former server keeps running.
+// move starts another server in place of the victim, at another address, and updates the name server. The previous server keeps
+// running.
 func (s *system) move(ctx context.Context) error {
 	server := s.servers[victim]
-	s.former = server.proc
+	s.previous = server.proc
 	server.host = fmt.Sprintf("127.0.0.%d", len(s.servers)+2)
-	if err := s.startServer(ctx, victim); err != nil {
+	if err := s.launch(ctx, server); err != nil {
 		return err
 	}
 	s.publish()
 	return nil
 }
 
-// endFormer ends the server that the victim has left behind.
-func (s *system) endFormer() {
-	if s.former != nil {
-		s.former.Stop(syscall.SIGKILL)
-		s.former = nil
+// endPrevious ends the server at the victim's previous address.
+func (s *system) endPrevious() {
+	if s.previous != nil {
+		s.previous.Stop(syscall.SIGKILL)
+		s.previous = nil
 	}
 }
 
-// startServer starts server i, empty; not the first time at the address it had.
-func (s *system) startServer(ctx context.Context, i int) error { return s.launch(ctx, s.servers[i]) }
-
-// launch is startServer.
+// launch starts a server, empty. From the second time on it keeps its address.
 func (s *system) launch(ctx context.Context, server *server) error {
 	command := func() *exec.Cmd {
 		return process.Memcached(s.programs.Memcached, server.host, server.port, "-t", "2", "-m", "64")
@@ -260,7 +256,7 @@ func (s *system) launch(ctx context.Context, server *server) error {
 	var err error
 	switch {
 	case server.space != nil:
-		server.port = 11211 // nobody else is there
+		server.port = 11211 // nothing else runs in the namespace
 		err = server.space.inner.Do(start)
 	case server.port != 0:
 		err = start()
@@ -277,7 +273,7 @@ func (s *system) launch(ctx context.Context, server *server) error {
 	return server.proc.AwaitReady(ctx)
 }
 
-// writePools writes the configuration of pools with servers, and returns the file's path. What fails the middleware will say.
+// writePools writes the configuration file for servers and returns its path. If that fails, the middleware reports that it cannot read it.
 func (s *system) writePools(servers []string) string {
 	file, err := os.CreateTemp("", "mcmw-pools-*.yaml")
 	if err != nil {
@@ -289,7 +285,7 @@ func (s *system) writePools(servers []string) string {
 	return file.Name()
 }
 
-// names returns the servers as mcmw is told of them.
+// names returns the servers as --servers takes them.
 func (s *system) names(addr func(*server) string) []string {
 	var names []string
 	for _, server := range s.servers {
@@ -298,7 +294,8 @@ func (s *system) names(addr func(*server) string) []string {
 	return names
 }
 
-// middlewareHost is where the middleware listens: a port that it leaves for a moment can't be taken by an outgoing connection.
+// middlewareHost is the address of the middlewares: an outgoing connection cannot take a port that a middleware leaves for a
+// moment.
 const middlewareHost = "127.0.0.100"
 
 // startMcmw starts the middlewares and waits until they serve.
@@ -327,7 +324,7 @@ func (s *system) startMcmw(ctx context.Context) error {
 	return s.awaitServing(ctx)
 }
 
-// placeMcmw returns addresses for a middleware.
+// placeMcmw returns free addresses for a middleware.
 func placeMcmw() (listen string, at admin, err error) {
 	var addrs [2]string
 	for i := range addrs {
@@ -371,7 +368,7 @@ func (s *system) awaitServing(ctx context.Context) error {
 	}
 }
 
-// command returns a middleware at the given addresses, which reaches each server where addr says.
+// command returns the command of a middleware at the given addresses, which reaches each server at the address that addr returns.
 func (s *system) command(listen string, at admin, addr func(*server) string) *exec.Cmd {
 	names := s.names(addr)
 	source, value := "--servers", strings.Join(names, ",")
@@ -384,7 +381,7 @@ func (s *system) command(listen string, at admin, addr func(*server) string) *ex
 	return exec.Command(s.programs.Mcmw, slices.Concat([]string{"serve", "--listen", listen, source, value, "--admin", at.addr, "--log-format", "json"}, s.settings.args)...)
 }
 
-// launchMcmw starts the middleware at its addresses.
+// launchMcmw starts the first middleware.
 func (s *system) launchMcmw() (err error) {
 	cmd := s.command(s.listen, s.admin, (*server).addr)
 	if s.dns != nil {
@@ -396,7 +393,7 @@ func (s *system) launchMcmw() (err error) {
 	if s.settings.files > 0 {
 		cmd = exec.Command("prlimit", append([]string{fmt.Sprintf("--nofile=%d", s.settings.files)}, cmd.Args...)...)
 	}
-	cmd.Stderr = s.events
+	cmd.Stderr = &process.Lines{Take: s.events.take}
 	join := func(int) error { return nil }
 	if s.join != nil {
 		join = s.join
@@ -405,37 +402,34 @@ func (s *system) launchMcmw() (err error) {
 	return err
 }
 
-// relaunchMcmw ends the middleware by a signal and starts it again, without waiting until it serves.
+// relaunchMcmw ends the first middleware by a signal and starts it again, without waiting until it serves.
 func (s *system) relaunchMcmw(signal syscall.Signal) error {
 	if err := s.mcmw.Ended(); err != nil {
 		return err
 	}
 	s.mcmw.Stop(signal)
 	if code := s.mcmw.ExitCode(); signal == syscall.SIGTERM && code != 0 {
-		s.broken = append(s.broken, fmt.Sprintf("mcmw exited with code %d at SIGTERM", code))
+		s.broken = append(s.broken, fmt.Sprintf("mcmw exited with code %d after SIGTERM", code))
 	}
 	return s.launchMcmw()
 }
 
-// stop ends everything, and returns an error if the middleware had ended before or did not end in order.
+// stop ends everything. It returns an error if a middleware had ended before, or did not exit with code 0.
 func (s *system) stop() (err error) {
 	if s.siege != nil {
 		s.siege.end()
 	}
-	for i, server := range s.servers {
+	for _, server := range s.all() {
 		if server.proc != nil {
-			s.kill(i)
+			server.proc.Stop(syscall.SIGKILL)
 		}
 	}
-	s.endFormer()
-	if s.shadow != nil && s.shadow.proc != nil {
-		s.shadow.proc.Stop(syscall.SIGKILL)
-	}
+	s.endPrevious()
 	if s.mcmw != nil {
 		err = s.mcmw.Ended()
 		s.mcmw.Stop(syscall.SIGTERM)
 		if code := s.mcmw.ExitCode(); err == nil && code != 0 {
-			err = fmt.Errorf("mcmw exited with code %d at SIGTERM", code)
+			err = fmt.Errorf("mcmw exited with code %d after SIGTERM", code)
 		}
 	}
 	if s.second != nil {
@@ -468,7 +462,7 @@ func (s *system) stop() (err error) {
 	return err
 }
 
-// empty makes the server forget everything.
+// empty removes all keys from the server.
 func (s *server) empty() error {
 	conn, err := net.Dial("tcp", s.own())
 	if err != nil {
@@ -485,19 +479,7 @@ func (s *server) empty() error {
 	return err
 }
 
-// kill ends server i at once; a cache has nothing to save.
-func (s *system) kill(i int) {
-	s.servers[i].proc.Stop(syscall.SIGKILL)
-	s.servers[i].proc = nil
-}
-
-// freeze suspends server i: its kernel still accepts connections, but nothing is answered.
-func (s *system) freeze(i int) error { return s.servers[i].proc.Signal(syscall.SIGSTOP) }
-
-// thaw lets a frozen server go on.
-func (s *system) thaw(i int) error { return s.servers[i].proc.Signal(syscall.SIGCONT) }
-
-// all returns the servers, and the shadow.
+// all returns the servers and the shadow, if there is one.
 func (s *system) all() []*server {
 	if s.shadow == nil {
 		return s.servers
@@ -505,16 +487,15 @@ func (s *system) all() []*server {
 	return append(slices.Clip(s.servers), s.shadow)
 }
 
-// awaitUp waits until every middleware has every server up.
+// awaitUp waits until all mcmw instances see all servers up.
 func (s *system) awaitUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	for {
-		var missing []string
+	var missing []string
+	err := poll(ctx, func() (done bool, err error) {
+		missing = nil
 		for _, a := range s.admins {
 			m, err := a.metrics(ctx)
 			if err != nil {
-				return errors.Join(s.mcmw.Ended(), err)
+				return false, errors.Join(s.mcmw.Ended(), err)
 			}
 			for _, server := range s.all() {
 				if m[fmt.Sprintf("mcmw_server_state{server=%q,state=\"up\"}", server.name)] != 1 {
@@ -522,13 +503,10 @@ func (s *system) awaitUp(ctx context.Context) error {
 				}
 			}
 		}
-		if len(missing) == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%v after the end of the fault not yet up: %s", answerWithin, strings.Join(missing, ", "))
-		case <-time.After(20 * time.Millisecond):
-		}
+		return len(missing) == 0, nil
+	})
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("not up %v after the end of the fault: %s", answerWithin, strings.Join(missing, ", "))
 	}
+	return err
 }

@@ -23,10 +23,10 @@ const (
 	numKinds
 )
 
-// isRead reports whether k changes nothing.
+// isRead reports whether k is a read.
 func (k kind) isRead() bool { return k == get }
 
-// class is what errors are told apart by.
+// class groups kinds of requests whose errors are expected or not in the same way.
 type class int
 
 const (
@@ -53,10 +53,9 @@ type Counts struct {
 	Sent      uint64 `json:"sent"`
 	Succeeded uint64 `json:"succeeded"`
 	Failed    uint64 `json:"failed"`
-	// Lost requests got no answer: the connection ended first, or nothing arrived within the time in which an answer
-	// must come whatever has failed.
+	// Lost requests got no answer: the connection ended first, or nothing arrived within answerWithin.
 	Lost uint64 `json:"lost"`
-	// Slowest is the longest time from when a request was due to its answer.
+	// Slowest is the longest time from a request's due time to its answer.
 	Slowest time.Duration `json:"slowest_ns"`
 }
 
@@ -72,31 +71,31 @@ func (c *Counts) add(o Counts) {
 type phase int
 
 const (
-	before phase = iota // nothing has happened yet
+	before phase = iota // before the fault
 	during              // from the fault to its end
 	after
 	numPhases
 )
 
-// tally counts what became of requests. Every connection writes to the same one.
+// tally counts the outcomes of requests. All connections share one.
 type tally struct {
-	mu        sync.Mutex // guards all below; held for a few additions
+	mu        sync.Mutex // guards all fields below; held for a few additions
 	phases    []boundary
 	reads     [numPhases]Counts
 	writes    [numPhases]Counts
 	groups    [2][numPhases]*hdrhistogram.Histogram // response times by group of connections, us
-	answered  [2][numPhases]uint64                  // successes by group, and by the phase in which they came
+	answered  [2][numPhases]uint64                  // successes by group, and by the phase in which the answer came
 	misses    uint64
 	audited   uint64
 	wrong     uint64
 	stale     [numPhases]uint64
-	withdrawn uint64                          // where kills
+	withdrawn uint64                          // only with kills
 	kills     bool                            // see manners; static
-	examples  []string                        // of what must not happen
+	examples  []string                        // of broken promises
 	failed    [classes]map[string]*ErrorCount // by error text
-	lastFault time.Time                       // when the last request that failed had been due
-	refused   uint64                          // attempts to connect that failed
-	orderly   uint64                          // connections that ended in an orderly way between two replies, under clients that go on
+	lastFault time.Time                       // when the last failed request was due
+	refused   uint64                          // failed attempts to connect
+	orderly   uint64                          // connections that ended between two replies and were replaced
 }
 
 // boundary is the beginning of a phase.
@@ -108,7 +107,7 @@ type boundary struct {
 const (
 	// maxExamples is how many descriptions of broken promises are kept.
 	maxExamples = 10
-	// longest and figures are the range of the histograms: us, and significant figures.
+	// longest and figures are the range of the histograms, us, and their significant figures.
 	longest = int64(120 * time.Second / time.Microsecond)
 	figures = 3
 )
@@ -123,7 +122,7 @@ func newTally(start time.Time) *tally {
 	return t
 }
 
-// begin says that phase p begins now.
+// begin starts phase p now.
 func (t *tally) begin(p phase) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,7 +131,7 @@ func (t *tally) begin(p phase) time.Time {
 	return now
 }
 
-// phaseOf returns the phase of a request that was due at a time; mu is held.
+// phaseOf returns the phase in which a request was due; mu is held.
 func (t *tally) phaseOf(due time.Time) phase {
 	for i := len(t.phases) - 1; i > 0; i-- {
 		if !due.Before(t.phases[i].from) {
@@ -146,14 +145,14 @@ func (t *tally) phaseOf(due time.Time) phase {
 type outcome struct {
 	op      *op
 	lost    bool
-	failure string // the error line, "" for success
-	cause   error  // why it is lost
+	failure string // the error line; "": success
+	cause   error  // why it was lost
 	misses  int
 	wrong   []string // descriptions
 	stale   []string
-	// withdrawn are older than what was read before, and not than what was acknowledged.
+	// withdrawn values are older than one read before, but not older than the last acknowledged write.
 	withdrawn []string
-	took      time.Duration // from when it was due
+	took      time.Duration // since it was due
 }
 
 // count adds a request.
@@ -192,7 +191,7 @@ func (t *tally) count(o outcome) {
 	t.judge(o, p)
 }
 
-// refuse adds an attempt to connect that failed.
+// refuse adds a failed attempt to connect.
 func (t *tally) refuse(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,14 +199,14 @@ func (t *tally) refuse(err error) {
 	t.example("refused: " + err.Error())
 }
 
-// ended adds an orderly end of a connection.
+// ended adds a connection that ended in an orderly way.
 func (t *tally) ended() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.orderly++
 }
 
-// audit adds the values that were read after the measurement.
+// audit adds a value that was read after the load.
 func (t *tally) audit(o outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -229,32 +228,32 @@ func (t *tally) judge(o outcome, p phase) {
 	}
 }
 
-// example keeps text if there are not enough yet; mu is held.
+// example keeps text unless there are maxExamples already; mu is held.
 func (t *tally) example(text string) {
 	if len(t.examples) < maxExamples {
 		t.examples = append(t.examples, text)
 	}
 }
 
-// Times would make every error another.
+// Parts of error lines that are left out, so that equal errors are counted together.
 var (
 	clockTime = regexp.MustCompile(` since \d\d:\d\d:\d\d`)
 	leadWords = regexp.MustCompile(`^SERVER_ERROR `)
 )
 
-// textOf returns the error line without what differs from one time to the next.
+// textOf returns the error line without the parts that differ from time to time.
 func textOf(failure string) string {
 	return clockTime.ReplaceAllString(leadWords.ReplaceAllString(strings.TrimSpace(failure), ""), "")
 }
 
-// ErrorCount is an error and how often it was the answer.
+// ErrorCount is an error and how often requests failed with it.
 type ErrorCount struct {
 	Text  string `json:"text"`
 	Count uint64 `json:"count"`
-	First string `json:"first"` // request it was the answer to
+	First string `json:"first"` // the first such request
 }
 
-// errorCounts returns the errors, the most frequent first; mu is held.
+// errorCounts returns the errors, most frequent first; mu is held.
 func (t *tally) errorCounts() []ErrorCount {
 	var counts []ErrorCount
 	for _, failed := range t.failed {

@@ -13,11 +13,12 @@ import (
 
 // VerifyOptions describe the load of Verify.
 type VerifyOptions struct {
-	// Addrs are the addresses of the service, host:port: those of several middlewares in front of the same servers, or one.
+	// Addrs are the addresses of the service, host:port: one, or those of several middlewares in front of the same servers.
 	Addrs   []string
 	Clients int // connections
 	Rate    int // requests per second, of all together
-	// SharedClients use every address, and write the same keys, SharedRate requests per second together; 0: none.
+	// SharedClients is how many clients use every address and write the same keys, SharedRate requests per second together; 0:
+	// none.
 	SharedClients int
 	SharedRate    int
 	// Duration is how long requests are sent; 0: until the context ends.
@@ -30,22 +31,22 @@ type Verified struct {
 	Reads  Counts `json:"reads"`
 	Writes Counts `json:"writes"`
 	Misses uint64 `json:"misses"`
-	// Wrong values were never stored under their key; Stale ones were older than one acknowledged or read before.
+	// Wrong values were never stored under their key. Stale ones were older than a write acknowledged or a value read before.
 	Wrong uint64 `json:"wrong"`
 	Stale uint64 `json:"stale"`
-	// Ended connections ended in an orderly way between two replies. What was not answered on them was sent again on
-	// others, and counts once.
+	// Ended is how many connections ended in an orderly way, between two replies. Their unanswered requests were repeated on
+	// other connections and count once.
 	Ended uint64 `json:"ended"`
 	// Refused is how many attempts to connect failed.
 	Refused  uint64       `json:"refused"`
-	Audited  uint64       `json:"audited"` // keys read once more in the end
+	Audited  uint64       `json:"audited"` // keys read once more at the end
 	Shared   Shared       `json:"shared"`
 	Errors   []ErrorCount `json:"errors"`
 	Examples []string     `json:"examples"` // of violations
 }
 
-// Broken returns an error for any violation: a request that failed or was lost, a failed attempt to connect, a
-// wrong or stale value.
+// Broken returns an error if there was any violation: a failed or lost request, a failed attempt to connect, a wrong or stale
+// value.
 func (v *Verified) Broken() error {
 	var broken []string
 	for _, count := range []struct {
@@ -62,7 +63,7 @@ func (v *Verified) Broken() error {
 		{v.Shared.Wrong, "values of shared keys wrong"},
 		{v.Shared.Stale, "values of shared keys stale"},
 		{v.Shared.Lost, "increments lost"},
-		{v.Shared.Twice, "increments answered twice alike"},
+		{v.Shared.Twice, "increments with the same answer as another"},
 		{v.Shared.Gone, "counters gone"},
 		{v.Shared.WithoutWinner, "adds of one key without a winner"},
 		{v.Shared.SeveralWinners, "adds of one key with several winners"},
@@ -87,8 +88,8 @@ func (v *Verified) WriteText(w io.Writer) error {
 	}{{"reads", v.Reads}, {"writes", v.Writes}} {
 		fmt.Fprintf(&b, "%-8s %d sent, %d succeeded, %d failed, %d lost; slowest %.1f ms\n", line.name, line.c.Sent, line.c.Succeeded, line.c.Failed, line.c.Lost, line.c.Slowest.Seconds()*1e3)
 	}
-	fmt.Fprintf(&b, "values   %d wrong, %d stale; %d misses; %d keys read once more in the end\n", v.Wrong, v.Stale, v.Misses, v.Audited)
-	fmt.Fprintf(&b, "clients  %d connections ended in an orderly way and were followed by others, %d refused\n", v.Ended, v.Refused)
+	fmt.Fprintf(&b, "values   %d wrong, %d stale; %d misses; %d keys read once more at the end\n", v.Wrong, v.Stale, v.Misses, v.Audited)
+	fmt.Fprintf(&b, "clients  %d connections ended in an orderly way and were replaced, %d refused\n", v.Ended, v.Refused)
 	if s := v.Shared; s.Requests > 0 {
 		fmt.Fprintf(&b, "shared   %d requests, %d failed; %d wrong, %d stale; %d of %d keys differ\n", s.Requests, s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)
 		fmt.Fprintf(&b, "counts   %d incr and %d cas: %d lost, %d twice, %d counters gone\n", s.Increments, s.Swaps, s.Lost, s.Twice, s.Gone)
@@ -104,24 +105,23 @@ func (v *Verified) WriteText(w io.Writer) error {
 	return err
 }
 
-// Verify puts a load on a service, checks every answer, and reads every key again at the end. Its clients connect
-// again when a connection ends, and if that was orderly, between two replies, they send again what was not answered. The end of
-// the context ends the load and is no error.
+// Verify puts load on a service, checks every answer, and reads every key again at the end. Clients reconnect when a connection
+// ends; if the end was orderly, between two replies, they repeat the unanswered requests. The end of ctx ends the load and is no
+// error.
 func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	if o.Clients < 1 || o.Rate < 1 || o.Rate > maxRate {
 		return nil, fmt.Errorf("%d clients, %d requests per second: expected at least 1, and at most %d requests per second", o.Clients, o.Rate, maxRate)
 	}
 	if o.SharedClients < 0 || (o.SharedClients > 0 && (o.SharedRate < 1 || o.SharedRate > maxRate)) {
-		return nil, fmt.Errorf("%d clients that share keys, %d requests per second: expected 0 or more, and 1 to %d requests per second", o.SharedClients, o.SharedRate, maxRate)
+		return nil, fmt.Errorf("%d clients that share keys, %d requests per second: expected at least 0 clients, and 1 to %d requests per second", o.SharedClients, o.SharedRate, maxRate)
 	}
 	if len(o.Addrs) == 0 {
 		return nil, errors.New("no address: expected host:port")
 	}
-	// Values of earlier runs must not be checked by this one.
-	prefix := fmt.Sprintf("verify-%x-", rand.Uint64())
-	keys := newKeyspace(prefix, make([]int, o.Clients), func(string) int { return -1 }, func(int, int) bool { return true })
+	// The prefix is random: this run must not read values of earlier runs.
+	keys := newKeyspace(fmt.Sprintf("verify-%x-", rand.Uint64()), make([]int, o.Clients), nil)
 	keys.fleet = len(o.Addrs) > 1
-	// A service that no client reached has not been verified. A load that was stopped before it began is no error.
+	// A service that no client can reach is an error. A load that is stopped before it has begun is none.
 	for _, addr := range o.Addrs {
 		conn, err := net.DialTimeout("tcp", addr, answerWithin)
 		if err != nil {
@@ -162,7 +162,7 @@ func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 // maxRate is the most requests per second that one process sends and judges.
 const maxRate = 100_000
 
-// verified returns what was counted.
+// verified returns the counts.
 func (t *tally) verified() *Verified {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,39 +18,42 @@ import (
 	"mcmw/internal/faulty"
 )
 
-// leaver is a server whose connections end after some replies.
+// leaver is a server that ends its connections after some replies.
 type leaver struct {
-	after int                       // how many
-	leave func(conn net.Conn) error // how
+	after int                       // number of replies
+	leave func(conn net.Conn) error // ends a connection
 	mu    sync.Mutex
 	items map[string]string // guarded by mu
 	sets  map[string]int    // guarded by mu: how often each value was stored
+
+	listener net.Listener // set by start
 }
 
 // start serves on a free port until the test ends.
 func (l *leaver) start(t *testing.T) (addr string) {
 	t.Helper()
 	l.items, l.sets = map[string]string{}, map[string]int{}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	var err error
+	l.listener, err = net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var serving sync.WaitGroup
 	t.Cleanup(func() {
-		listener.Close()
+		l.listener.Close()
 		serving.Wait()
 	})
 	serving.Go(func() {
 		for {
-			conn, err := listener.Accept()
+			conn, err := l.listener.Accept()
 			if err != nil {
 				return
 			}
 			serving.Go(func() { l.serve(conn) })
 		}
 	})
-	return listener.Addr().String()
+	return l.listener.Addr().String()
 }
 
-// serve answers a connection's requests until it is to end, and then reads on without doing anything.
+// serve answers a connection's requests until it must end, and then reads without answering.
 func (l *leaver) serve(conn net.Conn) {
 	defer conn.Close()
 	r := bufio.NewReader(conn)
@@ -72,7 +75,7 @@ func (l *leaver) serve(conn net.Conn) {
 	}
 }
 
-// store reads a value of so many bytes and stores it. once: it must not be sent again.
+// store reads a value of the given size and stores it. once: the value must not be sent again.
 func (l *leaver) store(key, size string, once bool, r io.Reader) error {
 	n, err := strconv.Atoi(size)
 	if err != nil {
@@ -93,7 +96,7 @@ func (l *leaver) do(words []string, r io.Reader) (reply string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	quiet := words[len(words)-1] == "q"
-	flags := "" // what is shown of a meta command's own
+	flags := "" // those of a meta command that its reply repeats
 	for _, word := range words[1:] {
 		switch {
 		case words[0][0] != 'm':
@@ -140,10 +143,10 @@ func (l *leaver) do(words []string, r io.Reader) (reply string, err error) {
 	return reply, err
 }
 
-func TestWhatIsNotAnsweredWhenAConnectionEndsInAnOrderlyWayIsSentAgain(t *testing.T) {
+func TestUnansweredRequestsAreRepeatedAfterAnOrderlyEndOfTheConnection(t *testing.T) {
 	l := &leaver{after: 30, leave: func(conn net.Conn) error { return conn.(*net.TCPConn).CloseWrite() }}
 	v, err := Verify(context.Background(), VerifyOptions{Addrs: []string{l.start(t)}, Clients: 4, Rate: 4000, Duration: 300 * time.Millisecond, Seed: 1})
-	// The reading of every key in the end needs more replies than a connection gives.
+	// Reading every key at the end takes more replies than a connection gives.
 	require.ErrorContains(t, err, "reading every key once more")
 	require.NoError(t, v.Broken(), "%v", v.Examples)
 	assert.Greater(t, v.Ended, uint64(4))
@@ -153,7 +156,7 @@ func TestWhatIsNotAnsweredWhenAConnectionEndsInAnOrderlyWayIsSentAgain(t *testin
 	}
 }
 
-func TestWhatIsNotAnsweredWhenAConnectionIsResetIsLost(t *testing.T) {
+func TestUnansweredRequestsAreLostIfTheConnectionIsReset(t *testing.T) {
 	l := &leaver{after: 30, leave: faulty.Reset}
 	v, _ := Verify(context.Background(), VerifyOptions{Addrs: []string{l.start(t)}, Clients: 4, Rate: 4000, Duration: 300 * time.Millisecond, Seed: 1})
 	require.ErrorContains(t, v.Broken(), "requests lost")
@@ -161,48 +164,28 @@ func TestWhatIsNotAnsweredWhenAConnectionIsResetIsLost(t *testing.T) {
 	assert.Zero(t, v.Wrong+v.Stale)
 }
 
-func TestAConnectionThatIsRefusedIsCounted(t *testing.T) {
+func TestRefusedConnectionsAreCounted(t *testing.T) {
 	l := &leaver{after: 30}
-	addr := ""
-	var once sync.Once
-	gone := make(chan struct{})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr = listener.Addr().String()
-	l.items, l.sets = map[string]string{}, map[string]int{}
 	l.leave = func(conn net.Conn) error {
-		once.Do(func() {
-			listener.Close()
-			close(gone)
-		})
+		l.listener.Close()
 		return conn.(*net.TCPConn).CloseWrite()
 	}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go l.serve(conn)
-		}
-	}()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	v, err := Verify(ctx, VerifyOptions{Addrs: []string{addr}, Clients: 1, Rate: 1000, Seed: 1})
-	<-gone
+	v, err := Verify(ctx, VerifyOptions{Addrs: []string{l.start(t)}, Clients: 1, Rate: 1000, Seed: 1})
 	require.Error(t, err)
 	require.ErrorContains(t, v.Broken(), "connections refused")
 	require.ErrorContains(t, v.Broken(), "requests lost")
 }
 
-func TestAServiceThatNobodyReachesIsAnError(t *testing.T) {
+func TestAServiceThatCannotBeReachedIsAnError(t *testing.T) {
 	_, err := Verify(context.Background(), VerifyOptions{Addrs: []string{"127.0.0.1:1"}, Clients: 1, Rate: 1})
 	require.ErrorContains(t, err, "127.0.0.1:1")
 	_, err = Verify(context.Background(), VerifyOptions{Addrs: []string{"127.0.0.1:1"}, Clients: 1, Rate: 0})
 	require.ErrorContains(t, err, "expected at least 1")
 }
 
-func TestALoadThatIsToldToEndBeforeItBeginsIsNoFailure(t *testing.T) {
+func TestALoadThatIsEndedBeforeItBeginsIsNoFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	v, err := Verify(ctx, VerifyOptions{Addrs: []string{(&leaver{after: 1000}).start(t)}, Clients: 1, Rate: 10})

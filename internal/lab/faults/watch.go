@@ -2,7 +2,6 @@ package faults
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,44 +13,34 @@ import (
 	"time"
 )
 
-// event is a change of a server's state, as the middleware logged it.
+// event is a change of a server's state, as logged by the middleware.
 type event struct {
-	at     time.Time // of reading it
+	at     time.Time // when the log line was read
 	server string
 	up     bool
 }
 
-// events takes the middleware's log, in JSON, and keeps the changes of servers' states.
+// events reads the middleware's log, JSON lines, and keeps the changes of servers' states.
 type events struct {
 	mu   sync.Mutex
-	rest []byte  // guarded by mu: an unfinished line
 	list []event // guarded by mu
 }
 
-func newEvents() *events { return &events{} }
-
-// Write takes everything.
-func (e *events) Write(p []byte) (int, error) {
-	now := time.Now()
+// take reads a line of the log.
+func (e *events) take(line []byte) error {
+	var entry struct{ Msg, Server string }
+	if json.Unmarshal(line, &entry) != nil {
+		return nil // not a line of the log
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.rest = append(e.rest, p...)
-	for {
-		line, rest, ok := bytes.Cut(e.rest, []byte("\n"))
-		if !ok {
-			return len(p), nil
-		}
-		var entry struct{ Msg, Server string }
-		if json.Unmarshal(line, &entry) == nil {
-			switch entry.Msg {
-			case "a server is up":
-				e.list = append(e.list, event{now, entry.Server, true})
-			case "a server is stale", "a server is down":
-				e.list = append(e.list, event{now, entry.Server, false})
-			}
-		}
-		e.rest = append(e.rest[:0], rest...)
+	switch entry.Msg {
+	case "a server is up":
+		e.list = append(e.list, event{time.Now(), entry.Server, true})
+	case "a server is stale", "a server is down":
+		e.list = append(e.list, event{time.Now(), entry.Server, false})
 	}
+	return nil
 }
 
 // left returns when a server first left the state up after from; false if none did.
@@ -81,10 +70,10 @@ func (e *events) returned(from time.Time) (time.Time, bool) {
 // admin is a middleware's admin server.
 type admin struct{ addr string }
 
-// client keeps no connection, which would count among the middleware's goroutines.
+// httpClient keeps no idle connections: they would count among the middleware's goroutines.
 var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: answerWithin}
 
-// get hands the body of a page to read.
+// get passes the body of a page to read.
 func (a admin) get(ctx context.Context, path string, read func(io.Reader) error) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.addr+path, nil)
 	if err != nil {
@@ -101,7 +90,7 @@ func (a admin) get(ctx context.Context, path string, read func(io.Reader) error)
 	return read(response.Body)
 }
 
-// metrics returns every metric by its name and labels, as they are written.
+// metrics returns the value of every metric by its name and labels, as /metrics writes them.
 func (a admin) metrics(ctx context.Context) (map[string]float64, error) {
 	values := make(map[string]float64)
 	err := a.get(ctx, "/metrics", func(body io.Reader) error {
@@ -145,37 +134,35 @@ func (a admin) footprint(ctx context.Context) (Footprint, error) {
 	}, err
 }
 
-// settled measures until at most most goroutines run, for answerWithin at most, and returns the last measurement.
-func (a admin) settled(ctx context.Context, most int) (Footprint, error) {
-	deadline := time.Now().Add(answerWithin)
-	for {
-		f, err := a.footprint(ctx)
-		if err != nil || f.Goroutines <= most || time.Now().After(deadline) {
-			return f, err
-		}
-		select {
-		case <-ctx.Done():
-			return f, context.Cause(ctx)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+// settled measures until at most most goroutines run, or answerWithin has passed, and returns the last measurement.
+func (a admin) settled(ctx context.Context, most int) (f Footprint, err error) {
+	err = poll(ctx, func() (done bool, err error) {
+		f, err = a.footprint(ctx)
+		return f.Goroutines <= most, err
+	})
+	return f, err
 }
 
 // idle waits until the middleware has no clients, and measures.
 func (a admin) idle(ctx context.Context) (Footprint, error) {
-	deadline := time.Now().Add(answerWithin)
-	for {
+	err := poll(ctx, func() (done bool, err error) {
 		m, err := a.metrics(ctx)
-		if err != nil {
-			return Footprint{}, err
+		return m["mcmw_connections"] == 0, err
+	})
+	if err != nil {
+		return Footprint{}, err
+	}
+	return a.footprint(ctx)
+}
+
+// poll calls check until it is done, it fails, ctx ends, or answerWithin has passed, which is no error.
+func poll(ctx context.Context, check func() (done bool, err error)) error {
+	for deadline := time.Now().Add(answerWithin); ; {
+		if done, err := check(); done || err != nil || time.Now().After(deadline) {
+			return err
 		}
-		if m["mcmw_connections"] == 0 || time.Now().After(deadline) {
-			return a.footprint(ctx)
-		}
-		select {
-		case <-ctx.Done():
-			return Footprint{}, context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
