@@ -134,9 +134,9 @@ func TestWhatIsWrongWithHostsIsSaidWithWhatToDo(t *testing.T) {
 		says      []string
 		code      int
 	}{
-		"unreachable": {change(fmt.Sprint("port: ", server.Port), "port: 1"), []string{"host load1: it can't be reached: ", "Connection refused", "try: ssh -F "}, exitFailed},
+		"unreachable": {change(fmt.Sprint("port: ", server.Port), "port: 1"), []string{"host load1: it cannot be reached: ", "Connection refused", "try: ssh -F "}, exitFailed},
 		"refused":     {config(server.Identity, otherKey), []string{"host load1: it refuses the user or the key: ", "Permission denied (publickey)"}, exitFailed},
-		"unknown":     {config(server.KnownHosts, "/dev/null"), []string{"host server1: its host key isn't the one in known_hosts", "connect once by hand: ssh lab"}, exitFailed},
+		"unknown":     {config(server.KnownHosts, "/dev/null"), []string{"host server1: its host key is not the one in known_hosts", "connect once by hand: ssh lab"}, exitFailed},
 		"no memcached": {
 			change("defaults: {", fmt.Sprintf("defaults: {programs: {mcmw: %s, mcmwlab: %s, memcached: /nowhere/memcached}, ", mcmwPath(t), self)), []string{"host server1: starting memcached: ", "no such file"}, exitFailed,
 		},

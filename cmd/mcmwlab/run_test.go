@@ -243,7 +243,7 @@ exit 7
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, bytes.Replace(text, []byte("duration: 500ms"), []byte("duration: 30s"), 1), 0o644))
 	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mcmwPath(t), "--memcached", script)
-	require.ErrorContains(t, err, "3 runs in a row have failed, the last because: server:s1 ended on its own: exit status 7; its last output:\nthe cache is gone")
+	require.ErrorContains(t, err, "3 runs in a row have failed; the last error: server:s1 ended on its own: exit status 7; its last output:\nthe cache is gone")
 	assert.Contains(t, stderr, "FAILED: server:s1 ended on its own: exit status 7")
 	assert.Equal(t, dir+": 0 runs complete; 3 failed\n", stdout)
 	runs := recorded(t, dir)

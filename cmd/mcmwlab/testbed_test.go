@@ -122,7 +122,7 @@ func TestAFileRunsOnTheTestbedThatTheCommandLineSays(t *testing.T) {
 	require.ErrorAs(t, err, &usageError{})
 	needsMachines(t)
 	_, _, err = lab(context.Background(), "run", file, "--out", dir, "--resume", "--mcmw", mcmwPath(t))
-	require.EqualError(t, err, dir+": it was begun on the testbed local, not on vm; expected the same")
+	require.EqualError(t, err, dir+": it was begun on the testbed local, not vm; use the same testbed")
 }
 
 func TestMachinesAreShownWithWhatTheirNetworkCarries(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stopWriter ends what writes to it after a number of writes.
+// stopWriter calls stop after a number of writes.
 type stopWriter struct {
 	bytes.Buffer
 	left int
@@ -52,7 +52,7 @@ func TestSamplesAreCountersOfTheHostAndTheProcesses(t *testing.T) {
 	}
 }
 
-func TestAGroupCanStandForTheHost(t *testing.T) {
+func TestAGroupCanBeSampledInPlaceOfTheHost(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "cpu.stat"), []byte("user_usec 3000000\nsystem_usec 1000000\n"), 0o644))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -64,12 +64,12 @@ func TestAGroupCanStandForTheHost(t *testing.T) {
 	require.Len(t, readings, 2)
 	assert.InDelta(t, 3, readings[1].CPU.User, 1e-9)
 	assert.InDelta(t, 1, readings[1].CPU.System, 1e-9)
-	// What two processors have had of time since, and the group didn't use.
+	// The time of two processors that the group has not used.
 	assert.Greater(t, readings[1].CPU.Idle, readings[0].CPU.Idle)
 	require.Error(t, Sample(ctx, out, Watched{Group: []string{dir + "/none"}, CPUs: 2}, time.Millisecond))
 }
 
-func TestALastSampleThatIsCutOffIsLeftOut(t *testing.T) {
+func TestAnIncompleteLastSampleIsLeftOut(t *testing.T) {
 	whole := `{"at":"2026-01-01T00:00:00Z","cpu":{"user":1.5}}` + "\n"
 	later := strings.Replace(whole, "00Z", "01Z", 1)
 	readings, err := ReadSamples(strings.NewReader(whole + later + `{"at":"2026-01-01T00:00:02Z","cp`))
@@ -79,7 +79,7 @@ func TestALastSampleThatIsCutOffIsLeftOut(t *testing.T) {
 
 	readings, err = ReadSamples(strings.NewReader(later + whole))
 	require.NoError(t, err)
-	assert.Len(t, readings, 1, "a clock that was set back makes no negative lengths")
+	assert.Len(t, readings, 1, "a clock that was set back causes no negative times")
 
 	_, err = ReadSamples(strings.NewReader("nonsense\n" + whole))
 	assert.ErrorContains(t, err, "samples of a host: line 1: ")
@@ -155,10 +155,10 @@ func TestTheProcessorTimeOfAProcessElsewhereIsReadFromItsMetrics(t *testing.T) {
 	assert.Equal(t, Used{CPU: 12500 * time.Millisecond}, used)
 	answer = "up 1\n"
 	_, err = UsageAt(server.URL)()
-	require.ErrorContains(t, err, "has no process_cpu_seconds_total")
+	require.ErrorContains(t, err, "has no metric process_cpu_seconds_total")
 	code = http.StatusNotFound
 	_, err = UsageAt(server.URL)()
-	require.ErrorContains(t, err, "answers 404")
+	require.ErrorContains(t, err, "answers with status 404")
 	server.Close()
 	_, err = UsageAt(server.URL)()
 	require.Error(t, err)

@@ -9,11 +9,11 @@ import (
 	"mcmw/internal/lab/process"
 )
 
-// awaitPause is the time between two tries.
+// awaitPause is the time between two attempts.
 const awaitPause = 5 * time.Millisecond
 
-// Await returns when a server accepts connections ("tcp") or answers a request ("memcached") at address, or, when ctx ends, with the last reason why
-// it doesn't.
+// Await waits until a server at address accepts connections (protocol "tcp") or answers a request ("memcached"). If ctx ends
+// first, the error is that of the last attempt.
 func Await(ctx context.Context, protocol, address string) error {
 	for {
 		err := try(ctx, protocol, address)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,27 +14,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// delayedPieces is how many pieces of replies a connection may have on their way; more are not read from the server until these have
-// arrived. With one request outstanding there is one.
+// delayedPieces bounds the pieces of replies in flight per connection. No more are read from the server until some have arrived.
+// With one outstanding request there is one.
 const delayedPieces = 256
 
 // piece is the result of one read from the server.
 type piece struct {
 	bytes []byte
 	due   time.Time
-	to    chan<- []byte // of its connection; has room for all pieces on their way
+	to    chan<- []byte // of its connection; has room for all pieces in flight
 }
 
-// delayer holds all replies back for the same time. As that is the same for all, they are due in the order in which they came.
+// delayer delays all replies by the same time. So they are due in the order of their arrival.
 type delayer struct {
 	delay time.Duration
 	to    string
-	// pieces leads from the readers of all connections to release, in the order of time.
+	// pieces: readers of all connections -> release, in the order of their due times.
 	pieces chan piece
 }
 
-// ServeDelay forwards connections of a listener to a server and delays every reply, as a longer path to the server would:
-// replies don't wait for each other, and requests are forwarded at once. It returns nil when ctx ends.
+// ServeDelay forwards the connections of a listener to a server and delays every reply, as a longer path to the server would.
+// Replies don't wait for each other, and requests are forwarded at once. It returns nil when ctx ends.
 func ServeDelay(ctx context.Context, listener net.Listener, to string, delay time.Duration) error {
 	defer listener.Close()
 	timer, err := newAlarm()
@@ -65,7 +66,7 @@ func ServeDelay(ctx context.Context, listener net.Listener, to string, delay tim
 	}
 }
 
-// serve passes one connection on until both ends have closed it.
+// serve forwards one connection until both ends have closed it.
 func (d *delayer) serve(ctx context.Context, client net.Conn) {
 	defer client.Close()
 	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", d.to)
@@ -80,9 +81,9 @@ func (d *delayer) serve(ctx context.Context, client net.Conn) {
 		server.Close()
 	})
 	defer stop()
-	due := make(chan []byte, delayedPieces)    // release -> arrive; closed by nobody
-	room := make(chan struct{}, delayedPieces) // one for each piece on its way
-	gone := make(chan struct{})                // closed when the server sends no more
+	due := make(chan []byte, delayedPieces)    // release -> arrive; never closed
+	room := make(chan struct{}, delayedPieces) // one element for each piece in flight
+	ended := make(chan struct{})               // closed when the server sends no more
 	var ways sync.WaitGroup
 	ways.Go(func() {
 		// The error of one direction does not matter: closing it ends the other direction as the server expects.
@@ -92,23 +93,23 @@ func (d *delayer) serve(ctx context.Context, client net.Conn) {
 		}
 	})
 	ways.Go(func() {
-		defer close(gone)
+		defer close(ended)
 		d.read(ctx, server, due, room)
 	})
 	ways.Go(func() {
 		defer end()
-		arrive(ctx, client, due, room, gone)
+		arrive(ctx, client, due, room, ended)
 	})
 	ways.Wait()
 }
 
-// read takes what the server sends until it ends.
+// read reads from the server until that fails, and passes the pieces to release.
 func (d *delayer) read(ctx context.Context, server net.Conn, to chan<- []byte, room chan<- struct{}) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := server.Read(buffer)
 		if n > 0 {
-			p := piece{bytes: append([]byte(nil), buffer[:n]...), due: time.Now().Add(d.delay), to: to}
+			p := piece{bytes: bytes.Clone(buffer[:n]), due: time.Now().Add(d.delay), to: to}
 			if !put(ctx, room, struct{}{}) || !put(ctx, d.pieces, p) {
 				return
 			}
@@ -119,7 +120,7 @@ func (d *delayer) read(ctx context.Context, server net.Conn, to chan<- []byte, r
 	}
 }
 
-// put sends a value unless ctx ends before.
+// put sends a value, unless ctx ends first.
 func put[T any](ctx context.Context, to chan<- T, v T) bool {
 	select {
 	case to <- v:
@@ -129,7 +130,7 @@ func put[T any](ctx context.Context, to chan<- T, v T) bool {
 	}
 }
 
-// release hands pieces to their connections when they are due, until ctx ends.
+// release passes pieces to their connections when they are due, until ctx ends.
 func (d *delayer) release(ctx context.Context, timer waiter) error {
 	for {
 		select {
@@ -150,24 +151,24 @@ func (d *delayer) release(ctx context.Context, timer waiter) error {
 type waiter interface{ wait(time.Duration) error }
 
 // arrive writes due pieces to the client, until a write fails, ctx ends, or the server has closed and all pieces are written.
-func arrive(ctx context.Context, client net.Conn, due <-chan []byte, room <-chan struct{}, gone <-chan struct{}) {
-	for gone != nil || len(room) > 0 {
+func arrive(ctx context.Context, client net.Conn, due <-chan []byte, room, ended <-chan struct{}) {
+	for ended != nil || len(room) > 0 {
 		select {
-		case bytes := <-due:
-			if _, err := client.Write(bytes); err != nil {
+		case reply := <-due:
+			if _, err := client.Write(reply); err != nil {
 				return
 			}
 			<-room
-		case <-gone:
-			gone = nil // what is on its way arrives yet
+		case <-ended:
+			ended = nil // pieces in flight still arrive
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// alarm is a timer of the kernel that is read like a socket. The runtime's own timers, while nothing else happens, are up to a
-// millisecond late.
+// alarm is a timer of the kernel that is read like a socket. The runtime's own timers can be a millisecond late when nothing else
+// happens.
 type alarm struct{ *os.File }
 
 func newAlarm() (*alarm, error) {
@@ -191,7 +192,7 @@ func (a *alarm) wait(d time.Duration) error {
 	if err := errors.Join(err, setErr); err != nil {
 		return err
 	}
-	var times [8]byte // how often it went off: once
+	var times [8]byte // how often the timer has expired: once
 	_, err = io.ReadFull(a, times[:])
 	return err
 }

@@ -18,7 +18,8 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// delayed starts a server that echoes and a relay before it, and returns the relay's address, and what ends it.
+// delayed starts a server that echoes and a relay in front of it. It returns the relay's address and a function that ends the
+// relay.
 func delayed(t *testing.T, delay time.Duration) (address string, stop func() error) {
 	t.Helper()
 	listen := func() net.Listener {
@@ -86,7 +87,7 @@ func (bubble) wait(d time.Duration) error {
 	return nil
 }
 
-func TestRepliesAreHeldBackWithoutWaitingForEachOther(t *testing.T) {
+func TestRepliesAreDelayedWithoutWaitingForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay, connections = 20 * time.Millisecond, 50
 		ctx, cancel := context.WithCancel(t.Context())
@@ -115,7 +116,7 @@ func TestRepliesAreHeldBackWithoutWaitingForEachOther(t *testing.T) {
 	})
 }
 
-func TestADelayedReplyKeepsItsBytesAndArrivesAfterTheServerIsGone(t *testing.T) {
+func TestADelayedReplyIsCompleteAndArrivesAfterTheServerHasClosed(t *testing.T) {
 	address, _ := delayed(t, time.Millisecond)
 	conn, err := net.Dial("tcp", address)
 	require.NoError(t, err)
@@ -130,7 +131,7 @@ func TestADelayedReplyKeepsItsBytesAndArrivesAfterTheServerIsGone(t *testing.T) 
 	require.True(t, bytes.Equal(sent, got))
 }
 
-func TestARelayEndsWithRepliesOnTheirWay(t *testing.T) {
+func TestARelayEndsWithRepliesInFlight(t *testing.T) {
 	address, stop := delayed(t, time.Hour)
 	conn, err := net.Dial("tcp", address)
 	require.NoError(t, err)
@@ -144,18 +145,18 @@ func TestARelayEndsWithRepliesOnTheirWay(t *testing.T) {
 	}
 }
 
-func TestAConnectionWhoseServerIsGoneEndsWithRepliesOnTheirWay(t *testing.T) {
+func TestAConnectionWhoseServerHasClosedEndsWithRepliesInFlight(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	room, gone, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	room, closed, done := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	room <- struct{}{}
-	close(gone)
+	close(closed)
 	go func() {
-		defer close(ended)
-		arrive(ctx, nil, make(chan []byte), room, gone)
+		defer close(done)
+		arrive(ctx, nil, make(chan []byte), room, closed)
 	}()
 	cancel()
 	select {
-	case <-ended:
+	case <-done:
 	case <-time.After(mctest.Patience):
 		t.Fatal("it waits for replies that never arrive")
 	}

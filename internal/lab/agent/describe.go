@@ -2,13 +2,14 @@ package agent
 
 import (
 	"os"
+	"runtime"
 	"strings"
 
 	"mcmw/internal/lab/kernel"
 	"mcmw/internal/lab/record"
 )
 
-// settingFiles are the files of the kernel that hold settings measurements depend on, by what they are called here.
+// settingFiles are files of the kernel with settings that affect measurements, by the settings' names in records.
 var settingFiles = map[string]string{
 	"frequency_governor":        "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
 	"simultaneous_threads":      "/sys/devices/system/cpu/smt/control",
@@ -18,10 +19,9 @@ var settingFiles = map[string]string{
 	"tcp_slow_start_after_idle": "/proc/sys/net/ipv4/tcp_slow_start_after_idle",
 }
 
-// Describe says what kind of host this is, as far as its kernel tells.
+// Describe returns what the kernel tells about this host.
 func Describe() record.Host {
-	m := kernel.ThisMachine()
-	h := record.Host{Kernel: m.Kernel, CPU: m.CPU, Cores: m.Cores, GoVersion: m.Go, Settings: map[string]string{}}
+	h := record.Host{Kernel: kernel.Release(), CPU: kernel.ProcessorModel(), Cores: runtime.NumCPU(), GoVersion: runtime.Version(), Settings: map[string]string{}}
 	h.Hostname, _ = os.Hostname()
 	h.Memory, _ = kernel.Memory()
 	h.OS = distribution()
@@ -33,7 +33,7 @@ func Describe() record.Host {
 	return h
 }
 
-// distribution returns the name of the Linux distribution; "" if it doesn't say.
+// distribution returns the name of the Linux distribution; "" if it is not known.
 func distribution() string {
 	text, err := os.ReadFile("/etc/os-release")
 	if err != nil {

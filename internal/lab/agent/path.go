@@ -15,20 +15,20 @@ import (
 // A connection to a path server begins with one of these bytes.
 const (
 	wantEcho     = 'e' // every byte comes back
-	wantUpload   = 'u' // bytes are read until the client ends its half; then their number comes back, 8 bytes, big endian
+	wantUpload   = 'u' // bytes are read until the client closes its half; then their number comes back, 8 bytes, big endian
 	wantDownload = 'd' // bytes are sent until the client closes
 )
 
 const (
 	pingSize   = 64  // bytes: a small request or reply
-	pings      = 500 // after the first few, which warm the path up
+	pings      = 500 // after warmPings
 	warmPings  = 20
 	bulkBuffer = 256 << 10
-	// pathTimeout bounds a connection of a path server and of its client beyond the time that is measured.
+	// pathTimeout is how much longer a connection of the path server or its client may last than the measurement.
 	pathTimeout = 30 * time.Second
 )
 
-// ServePath answers measurements of the path to this host until ctx ends.
+// ServePath serves measurements of the path to this host until ctx ends.
 func ServePath(ctx context.Context, listener net.Listener) error {
 	var connections sync.WaitGroup
 	defer connections.Wait()
@@ -46,7 +46,7 @@ func ServePath(ctx context.Context, listener net.Listener) error {
 			defer conn.Close()
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
 			defer stop()
-			_ = servePath(conn) // a client that disconnects is done, or reports the error itself
+			_ = servePath(conn) // a client that disconnects has finished, or reports the error itself
 		})
 	}
 }
@@ -99,7 +99,7 @@ type Path struct {
 	Download float64 `json:"download"`
 }
 
-// Dilated returns the path as seen by hosts whose time passes slower, by that factor, than the clock it was measured with.
+// Dilated returns the path as seen by hosts whose time passes slower, by that factor, than the clock of the measurement.
 func (p Path) Dilated(factor float64) Path {
 	return Path{
 		RoundTripMean: p.RoundTripMean / factor, RoundTripMin: p.RoundTripMin / factor, RoundTripP99: p.RoundTripP99 / factor,
@@ -107,7 +107,8 @@ func (p Path) Dilated(factor float64) Path {
 	}
 }
 
-// MeasurePath measures the path from this host to a path server: round trips, and for bulk each way the bandwidth.
+// MeasurePath measures the path from this host to a path server: round trips, and the bandwidth of each direction for the time
+// bulk.
 func MeasurePath(ctx context.Context, address string, bulk time.Duration) (p Path, err error) {
 	steps := []func(net.Conn) error{
 		p.roundTrips,
@@ -179,7 +180,7 @@ func (p *Path) upload(conn net.Conn, length time.Duration) error {
 			return err
 		}
 	}
-	// What the server has read, not what the buffers on the way have taken.
+	// The bytes that the server has read; buffers on the path have accepted more.
 	var arrived uint64
 	if err := binary.Read(conn, binary.BigEndian, &arrived); err != nil {
 		return err

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pin gives a process processors of its own, of those that this process may use: with threads 0 all its threads the one of number first,
-// else each of its threads that serve requests one, from that number on. Numbers beyond the last begin again with the first. That it has
-// not so many such threads is an error.
+// Pin binds a process to processors, out of those that this process may use. With threads 0, all its threads are bound to
+// processor number first. Otherwise each of its threads that serve requests is bound to a processor of its own, from number first
+// on; the process must have that many such threads. Numbers beyond the last processor wrap around.
 func Pin(pid, first, threads int) error {
 	var own unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &own); err != nil {
-		return fmt.Errorf("asking for the processors of this process: %w", err)
+		return fmt.Errorf("reading the processors of this process: %w", err)
 	}
 	var processors []int
 	for cpu := 0; len(processors) < own.Count(); cpu++ {
@@ -41,7 +41,8 @@ func Pin(pid, first, threads int) error {
 	return nil
 }
 
-// pinAll gives all threads of a process one processor. It looks for threads until it finds no new ones: what they start has their processor.
+// pinAll binds all threads of a process to one processor. It looks for threads until it finds no new ones. Threads inherit the
+// processor of the thread that starts them.
 func pinAll(pid, cpu int) error {
 	done := map[int]bool{}
 	for {
@@ -54,7 +55,7 @@ func pinAll(pid, cpu int) error {
 			if done[tid] {
 				continue
 			}
-			if err := pinThread(tid, cpu); err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
+			if err := pinThread(tid, cpu); err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: it has ended
 				return err
 			}
 			done[tid] = true
@@ -69,13 +70,12 @@ func pinThread(tid, cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	if err := unix.SchedSetaffinity(tid, &set); err != nil {
-		return fmt.Errorf("thread %d on processor %d: %w", tid, cpu, err)
+		return fmt.Errorf("binding thread %d to processor %d: %w", tid, cpu, err)
 	}
 	return nil
 }
 
-// serving returns the threads of a process that serve requests, of which there are n: memcached's workers, or of Redis the main thread
-// and those for input and output.
+// serving returns the n threads of a process that serve requests: memcached's workers, or Redis's main thread and input-output threads.
 func serving(pid, n int) (serving []int, err error) {
 	tids, names, err := threadsOf(pid)
 	if err != nil {
@@ -94,13 +94,13 @@ func serving(pid, n int) (serving []int, err error) {
 	}
 	if len(serving) != n {
 		slices.Sort(names)
-		return nil, fmt.Errorf("process %d has %d threads that serve requests, expected %d; its threads are %s (memcached names them since 1.6.16, Redis since 6.0)",
+		return nil, fmt.Errorf("process %d has %d threads that serve requests, expected %d; its threads are %s (memcached names its threads since 1.6.16, Redis since 6.0)",
 			pid, len(serving), n, strings.Join(slices.Compact(names), ", "))
 	}
 	return serving, nil
 }
 
-// threadsOf returns the threads of a process by their ids, and what they are called.
+// threadsOf returns the ids and the names of a process's threads.
 func threadsOf(pid int) (tids []int, names []string, err error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	entries, err := os.ReadDir(dir)

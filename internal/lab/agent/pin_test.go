@@ -19,7 +19,7 @@ import (
 	"mcmw/internal/lab/process"
 )
 
-// processorsOf returns which processors a thread may use, and how many these are.
+// processorsOf returns the first processor that a thread may use, and how many it may use.
 func processorsOf(t *testing.T, tid int) (first, count int) {
 	t.Helper()
 	var set unix.CPUSet
@@ -30,7 +30,7 @@ func processorsOf(t *testing.T, tid int) (first, count int) {
 	return first, set.Count()
 }
 
-// server starts a memcached of three threads.
+// server starts a memcached with three threads.
 func server(t *testing.T) int {
 	t.Helper()
 	p, err := process.Launch(t.Context(), "memcached", process.Loopback, func(port int) (*exec.Cmd, error) {
@@ -41,7 +41,7 @@ func server(t *testing.T) int {
 	return p.Pid()
 }
 
-func TestThreadsThatServeRequestsGetProcessorsInTurn(t *testing.T) {
+func TestThreadsThatServeRequestsAreBoundToProcessorsInTurn(t *testing.T) {
 	var own unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &own))
 	pid := server(t)
@@ -64,9 +64,9 @@ func TestThreadsThatServeRequestsGetProcessorsInTurn(t *testing.T) {
 	assert.ErrorContains(t, err, "mc-worker")
 }
 
-func TestAProcessGetsAProcessorForAllItsThreads(t *testing.T) {
+func TestAllThreadsOfAProcessAreBoundToOneProcessor(t *testing.T) {
 	pid := server(t)
-	require.NoError(t, Pin(pid, runtime.NumCPU(), 0), "numbers beyond the last begin again")
+	require.NoError(t, Pin(pid, runtime.NumCPU(), 0), "numbers beyond the last wrap around")
 	tids, _, err := threadsOf(pid)
 	require.NoError(t, err)
 	assert.Greater(t, len(tids), 3)
@@ -79,7 +79,7 @@ func TestAProcessGetsAProcessorForAllItsThreads(t *testing.T) {
 	assert.ErrorContains(t, Pin(1<<22+1, 0, 1), "looking for the threads of process 4194305: ")
 }
 
-func TestAScratchDirectoryIsRemovedByItsHolderOrByTheNext(t *testing.T) {
+func TestAScratchDirectoryIsRemovedByItsOwnerOrByTheNextOne(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	left := filepath.Join(temp, scratchPrefix+strconv.Itoa(1<<22+1))
@@ -96,7 +96,7 @@ func TestAScratchDirectoryIsRemovedByItsHolderOrByTheNext(t *testing.T) {
 	assert.NoDirExists(t, left)
 	assert.DirExists(t, foreign)
 
-	require.NoError(t, os.Mkdir(dir, 0o755), "this process lives")
+	require.NoError(t, os.Mkdir(dir, 0o755), "its owner, this process, runs")
 	require.ErrorIs(t, Scratch(ctx, new(bytes.Buffer)), os.ErrExist)
 	assert.DirExists(t, dir)
 }

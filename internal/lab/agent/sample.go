@@ -12,21 +12,23 @@ import (
 	"mcmw/internal/lab/kernel"
 )
 
-// Reading has the counters of a host and its processes at one time. The difference of two readings is the usage between them.
+// Reading has the counters of a host and its processes at one time. The difference between two readings is the usage between
+// them.
 type Reading struct {
 	At  time.Time `json:"at"`
 	CPU CPU       `json:"cpu"`
 	// Received and Sent are the traffic of all network interfaces, bytes.
 	Received uint64 `json:"received"`
 	Sent     uint64 `json:"sent"`
-	// Processes is the processor time that each watched process has used, seconds. One that has ended is left out.
+	// Processes is the processor time that each watched process has used, seconds. Processes that have ended are left out.
 	Processes map[string]float64 `json:"processes"`
-	// Memory is the most that each has had resident, bytes, and Calls the reads and writes that it has made; only of processes of this host.
+	// Memory is the peak resident memory of each process, bytes, and Calls its number of reads and writes. Only processes of this
+	// host have them.
 	Memory map[string]float64 `json:"memory,omitempty"`
 	Calls  map[string]float64 `json:"calls,omitempty"`
 }
 
-// CPU is the time that all cores have spent since the host was started, seconds, by mpstat's categories.
+// CPU is the time of all cores since the host was started, seconds, by the categories of mpstat.
 type CPU struct {
 	User    float64 `json:"user"` // nice processes and guests included
 	System  float64 `json:"system"`
@@ -42,17 +44,17 @@ func (c CPU) Total() float64 {
 	return c.User + c.System + c.SoftIRQ + c.IRQ + c.IOWait + c.Idle + c.Steal
 }
 
-// Watched lists what is sampled.
+// Watched says what is sampled.
 type Watched struct {
-	// Processes are processes by their names.
+	// Processes returns the usage of each process, by its name.
 	Processes map[string]Usage
-	// Group are the directories of the control group of an emulated host: CPU is its processes' usage of CPUs processors. Empty:
-	// CPU is that of the whole machine.
+	// Group lists the directories of the control group of an emulated host: CPU is then the usage of its processes, out of CPUs
+	// processors. Empty: CPU is the usage of the whole machine.
 	Group []string
 	CPUs  float64
 }
 
-// Sample writes a Reading of this host as a JSON line at once, after every interval, and when ctx ends.
+// Sample writes a Reading of this host as a line of JSON at once, after every interval, and when ctx ends.
 func Sample(ctx context.Context, w io.Writer, watched Watched, interval time.Duration) error {
 	out := json.NewEncoder(w)
 	began := time.Now()
@@ -76,9 +78,9 @@ func Sample(ctx context.Context, w io.Writer, watched Watched, interval time.Dur
 	}
 }
 
-// read takes a reading of now, that long after the first.
-func (of Watched) read(since time.Duration) (Reading, error) {
-	cpu, err := of.cpu(since)
+// read takes a reading, that long after the first.
+func (w Watched) read(since time.Duration) (Reading, error) {
+	cpu, err := w.cpu(since)
 	if err != nil {
 		return Reading{}, err
 	}
@@ -89,9 +91,9 @@ func (of Watched) read(since time.Duration) (Reading, error) {
 	r := Reading{
 		At: time.Now().UTC(), CPU: cpu,
 		Received: network.Received, Sent: network.Sent,
-		Processes: make(map[string]float64, len(of.Processes)), Memory: map[string]float64{}, Calls: map[string]float64{},
+		Processes: make(map[string]float64, len(w.Processes)), Memory: map[string]float64{}, Calls: map[string]float64{},
 	}
-	for name, usage := range of.Processes {
+	for name, usage := range w.Processes {
 		used, err := usage()
 		if err != nil {
 			continue
@@ -104,11 +106,12 @@ func (of Watched) read(since time.Duration) (Reading, error) {
 	return r, nil
 }
 
-// cpu returns the times of the host's processors. Processors that a group does not use count as idle, even if other programs use them.
-func (of Watched) cpu(since time.Duration) (CPU, error) {
-	if len(of.Group) > 0 {
-		user, system, err := cgroup.Used(of.Group)
-		idle := of.CPUs*since.Seconds() - (user + system).Seconds()
+// cpu returns the times of the host's processors. Processors that a group does not use count as idle, even if other programs use
+// them.
+func (w Watched) cpu(since time.Duration) (CPU, error) {
+	if len(w.Group) > 0 {
+		user, system, err := cgroup.Used(w.Group)
+		idle := w.CPUs*since.Seconds() - (user + system).Seconds()
 		return CPU{User: user.Seconds(), System: system.Seconds(), Idle: idle}, err
 	}
 	c, err := kernel.HostCPU()
@@ -118,7 +121,7 @@ func (of Watched) cpu(since time.Duration) (CPU, error) {
 	}, err
 }
 
-// maxLine is the longest line of readings that is taken, bytes.
+// maxLine is the longest line that is read, bytes.
 const maxLine = 1 << 20
 
 // ReadSamples reads the output of Sample. An incomplete last line is ignored: its writer was killed.
@@ -136,7 +139,7 @@ func ReadSamples(r io.Reader) (readings []Reading, err error) {
 			continue
 		}
 		if last := len(readings) - 1; last >= 0 && !one.At.After(readings[last].At) {
-			continue // the clock was set
+			continue // the clock was set back
 		}
 		readings = append(readings, one)
 	}

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scratchPrefix is what the names of scratch directories begin with; the id of the process that holds one follows.
+// scratchPrefix begins the names of scratch directories. The id of the owning process follows.
 const scratchPrefix = "mcmwlab-scratch-"
 
-// Scratch makes a directory, writes its path as a line, and removes it when ctx ends. It first removes those of processes that were
-// killed before they could.
+// Scratch makes a directory, writes its path as a line, and removes it when ctx ends. First it removes the directories of killed
+// processes.
 func Scratch(ctx context.Context, w io.Writer) (err error) {
 	if err := removeLeft(os.TempDir()); err != nil {
 		return err
@@ -35,7 +35,7 @@ func Scratch(ctx context.Context, w io.Writer) (err error) {
 	return nil
 }
 
-// removeLeft removes the scratch directories in a directory whose processes have ended.
+// removeLeft removes the scratch directories in a directory whose owners have ended.
 func removeLeft(in string) error {
 	left, err := filepath.Glob(filepath.Join(in, scratchPrefix+"*"))
 	if err != nil {
@@ -53,8 +53,8 @@ func removeLeft(in string) error {
 	return nil
 }
 
-// Configured takes the place of this process with a program that reads its configuration from a file, whose path stands for each {} in its
-// arguments. The file has no name anywhere and goes with the program.
+// Configured replaces this process with a program that reads its configuration from a file. Each {} in the arguments becomes the
+// file's path. The file has no name in any directory and ends with the program.
 func Configured(config, program string, args []string) error {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -62,10 +62,10 @@ func Configured(config, program string, args []string) error {
 	}
 	file, err := unix.MemfdCreate("configuration", 0)
 	if err != nil {
-		return fmt.Errorf("a file for the configuration of %s: %w", program, err)
+		return fmt.Errorf("making a file for the configuration of %s: %w", program, err)
 	}
 	if _, err := unix.Write(file, []byte(config)); err != nil {
-		return fmt.Errorf("the configuration of %s: %w", program, err)
+		return fmt.Errorf("writing the configuration of %s: %w", program, err)
 	}
 	words := []string{program}
 	for _, arg := range args {

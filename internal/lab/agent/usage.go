@@ -11,15 +11,15 @@ import (
 	"mcmw/internal/lab/kernel"
 )
 
-// Used is what a process has used since it began. Memory is the most that it has had resident, bytes, and Calls are its reads and writes;
-// both are 0 where they aren't known.
+// Used is what a process has used since its start. Memory is its peak resident memory, bytes, and Calls its number of reads and
+// writes. Both are 0 if they are not known.
 type Used struct {
 	CPU    time.Duration
 	Memory int64
 	Calls  uint64
 }
 
-// Usage returns what a process has used.
+// Usage returns what a process has used until now.
 type Usage func() (Used, error)
 
 // UsageOf returns the Usage of a process on this host.
@@ -38,7 +38,7 @@ func UsageOf(pid int) Usage {
 }
 
 const (
-	// scrapeTimeout is how long metrics are waited for: a sample that comes late is of another moment.
+	// scrapeTimeout bounds the wait for metrics: a late answer would not belong to the time of the sample.
 	scrapeTimeout = 500 * time.Millisecond
 	// usageMetric is the metric's name in Prometheus client libraries.
 	usageMetric = "process_cpu_seconds_total"
@@ -54,7 +54,7 @@ func UsageAt(url string) Usage {
 		}
 		defer response.Body.Close()
 		if response.StatusCode != http.StatusOK {
-			return u, fmt.Errorf("%s answers %s", url, response.Status)
+			return u, fmt.Errorf("%s answers with status %s", url, response.Status)
 		}
 		lines := bufio.NewScanner(response.Body)
 		lines.Buffer(nil, maxLine)
@@ -65,6 +65,6 @@ func UsageAt(url string) Usage {
 				return u, err
 			}
 		}
-		return u, fmt.Errorf("%s has no %s", url, usageMetric)
+		return u, fmt.Errorf("%s has no metric %s", url, usageMetric)
 	}
 }

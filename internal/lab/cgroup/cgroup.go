@@ -1,8 +1,8 @@
-// Package cgroup bounds the processor time and the memory of groups of processes, by the kernel's control groups of version 1, of
+// Package cgroup limits the processor time and the memory of groups of processes, by the kernel's control groups of version 1, of
 // version 2, or of both side by side.
 //
 //	Tree   where the controllers are on this machine
-//	Owner  a process that makes groups; they are named after it, so that those left by a killed one are recognized
+//	Owner  a process that makes groups; their names contain its id, so that the groups of a killed owner are recognized
 //	Group  processes with common limits
 //	Clean  removes the groups of owners that have ended
 package cgroup
@@ -24,27 +24,28 @@ import (
 )
 
 const (
-	// period is that of processor quotas: a group that has used its share waits for the next. It is long against the slices of
-	// the scheduler (5 ms), short against the times that are measured.
+	// period is the period of processor quotas: a group that has used its quota waits for the next period. It is long compared to
+	// the scheduler's slices (5 ms) and short compared to the times that are measured.
 	period = 20 * time.Millisecond
-	// minQuota is the least that the kernel takes, maxPeriod the longest period. What less than the quota would do for has a longer one.
+	// minQuota is the smallest quota that the kernel accepts, maxPeriod the longest period. A limit below minQuota per period
+	// gets a longer period.
 	minQuota  = time.Millisecond
 	maxPeriod = time.Second
-	// emptyTimeout bounds how long the processes of a group may take to end that have been killed.
+	// emptyTimeout bounds how long killed processes of a group may take to end.
 	emptyTimeout = 5 * time.Second
 )
 
-// ErrNone is a machine without the controllers that are needed.
+// ErrNone means that this machine lacks a controller that is needed.
 var ErrNone = errors.New("no control groups")
 
-// controllers are what is needed, as the kernel calls them.
+// controllers are the needed controllers, by the kernel's names.
 var controllers = []string{"cpu", "memory"}
 
 // account is the controller of version 1 that counts processor time. In version 2 every group counts it.
 const account = "cpuacct"
 
 type hierarchy struct {
-	root        string // where it is mounted
+	root        string // mount point
 	unified     bool   // version 2
 	controllers []string
 }
@@ -52,11 +53,12 @@ type hierarchy struct {
 // Tree is where the controllers are.
 type Tree struct {
 	hierarchies []hierarchy
-	// rmdir removes a group: it has no groups below it and no processes.
+	// rmdir removes a group that has neither groups below it nor processes.
 	rmdir func(path string) error
 }
 
-// Find returns the tree of this machine. The error is ErrNone, with what is missing, if it can't bound processor time and memory.
+// Find returns the tree of this machine. If the machine cannot limit processor time and memory, the error is ErrNone and says
+// what is missing.
 func Find() (*Tree, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -65,7 +67,7 @@ func Find() (*Tree, error) {
 	return find(string(mounts))
 }
 
-// find reads the text of /proc/self/mountinfo.
+// find parses the text of /proc/self/mountinfo.
 func find(mounts string) (*Tree, error) {
 	t := &Tree{rmdir: unix.Rmdir}
 	var missing []string
@@ -86,12 +88,12 @@ func find(mounts string) (*Tree, error) {
 		t.hierarchies = append(t.hierarchies, hierarchy{root: root, controllers: []string{account}})
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%w with the controller %s are mounted; on most systems they are under /sys/fs/cgroup", ErrNone, strings.Join(missing, " and "))
+		return nil, fmt.Errorf("%w with the controller %s are mounted; expected them under /sys/fs/cgroup", ErrNone, strings.Join(missing, " and "))
 	}
 	return t, nil
 }
 
-// locate returns where a controller's hierarchy is mounted; "" if it is nowhere.
+// locate returns the mount point of a controller's hierarchy; "" if there is none.
 func locate(mounts, controller string) (root string, unified bool) {
 	for line := range strings.Lines(mounts) {
 		// 36 35 98:0 /root /mount/point options ... - type source options (proc_pid_mountinfo(5))
@@ -115,19 +117,19 @@ func locate(mounts, controller string) (root string, unified bool) {
 	return root, unified
 }
 
-// Limits bound what the processes of a group use together.
+// Limits are limits on what the processes of a group use together.
 type Limits struct {
 	CPUs   float64 // seconds of processor time per second; 0: no limit
 	Memory int64   // bytes; 0: no limit
 }
 
-// Group is processes that have limits together.
+// Group is a group of processes with common limits.
 type Group struct {
 	tree *Tree
 	dirs []string // one in each hierarchy
 }
 
-// Owner makes groups.
+// Owner is a process that makes groups.
 type Owner struct {
 	tree   *Tree
 	name   string
@@ -143,7 +145,7 @@ func (t *Tree) Own() (*Owner, error) {
 	return &Owner{tree: t, name: name}, nil
 }
 
-// Make makes a group. When it fails nothing is left of it.
+// Make makes a group. If it fails, nothing is left of the group.
 func (o *Owner) Make(name string, l Limits) (*Group, error) {
 	g := &Group{tree: o.tree}
 	for _, h := range o.tree.hierarchies {
@@ -159,16 +161,16 @@ func (o *Owner) Make(name string, l Limits) (*Group, error) {
 	return g, nil
 }
 
-// make makes the group in a hierarchy. dir is empty if there is none.
+// make makes the group in a hierarchy. dir is "" if it has made no directory.
 func (h hierarchy) make(owner, name string, l Limits) (dir string, err error) {
 	above := filepath.Join(h.root, owner)
-	if err := h.handOn(h.root); err != nil {
+	if err := h.delegate(h.root); err != nil {
 		return "", err
 	}
 	if err := os.Mkdir(above, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	if err := h.handOn(above); err != nil {
+	if err := h.delegate(above); err != nil {
 		return "", err
 	}
 	dir = filepath.Join(above, name)
@@ -181,43 +183,44 @@ func (h hierarchy) make(owner, name string, l Limits) (dir string, err error) {
 	return dir, err
 }
 
-// handOn lets the groups below one have the controllers; in version 1 they always do.
-func (h hierarchy) handOn(dir string) error {
+// delegate enables the controllers for the groups below dir. In version 1 they always are.
+func (h hierarchy) delegate(dir string) error {
 	if !h.unified {
 		return nil
 	}
 	err := write(filepath.Join(dir, "cgroup.subtree_control"), "+"+strings.Join(h.controllers, " +"))
 	if errors.Is(err, unix.EBUSY) {
-		err = fmt.Errorf("%w: it has processes of its own; in a container, mount the host's control groups", err)
+		err = fmt.Errorf("%w: %s contains processes; in a container, mount the host's control groups", err, dir)
 	}
 	return err
 }
 
 type setting struct{ file, value string }
 
-// files returns what limits are written as, in the order in which they are to be written.
+// files returns the files and values for limits, in the order in which they must be written.
 func (h hierarchy) files(l Limits) (settings []setting) {
-	per, of := period, time.Duration(math.Round(l.CPUs*float64(period)))
-	if l.CPUs > 0 && of < minQuota {
-		per, of = min(time.Duration(float64(minQuota)/l.CPUs), maxPeriod), minQuota
+	if slices.Contains(h.controllers, "cpu") && l.CPUs > 0 {
+		per, quota := period, time.Duration(math.Round(l.CPUs*float64(period)))
+		if quota < minQuota {
+			per, quota = min(time.Duration(float64(minQuota)/l.CPUs), maxPeriod), minQuota
+		}
+		if h.unified {
+			settings = append(settings, setting{"cpu.max", fmt.Sprintf("%d %d", quota.Microseconds(), per.Microseconds())})
+		} else {
+			settings = append(settings, setting{"cpu.cfs_period_us", fmt.Sprint(per.Microseconds())}, setting{"cpu.cfs_quota_us", fmt.Sprint(quota.Microseconds())})
+		}
 	}
-	quota, each := strconv.FormatInt(of.Microseconds(), 10), strconv.FormatInt(per.Microseconds(), 10)
-	switch bounded := slices.Contains(h.controllers, "cpu") && l.CPUs > 0; {
-	case bounded && h.unified:
-		settings = append(settings, setting{"cpu.max", quota + " " + each})
-	case bounded:
-		settings = append(settings, setting{"cpu.cfs_period_us", each}, setting{"cpu.cfs_quota_us", quota})
-	}
-	switch bounded := slices.Contains(h.controllers, "memory") && l.Memory > 0; {
-	case bounded && h.unified:
-		settings = append(settings, setting{"memory.max", strconv.FormatInt(l.Memory, 10)})
-	case bounded:
-		settings = append(settings, setting{"memory.limit_in_bytes", strconv.FormatInt(l.Memory, 10)})
+	if slices.Contains(h.controllers, "memory") && l.Memory > 0 {
+		file := "memory.limit_in_bytes"
+		if h.unified {
+			file = "memory.max"
+		}
+		settings = append(settings, setting{file, fmt.Sprint(l.Memory)})
 	}
 	return settings
 }
 
-// ProcessFiles are the files into which a process writes its id to be in the group. Its children are born into it.
+// ProcessFiles returns the files to which a process writes its id to join the group. Its children are then started in the group.
 func (g *Group) ProcessFiles() (files []string) {
 	for _, dir := range g.dirs {
 		files = append(files, processFile(dir))
@@ -225,18 +228,18 @@ func (g *Group) ProcessFiles() (files []string) {
 	return files
 }
 
-// Used returns the processor time that the processes of a group have used, user and system. dirs are the directories of the group, of
-// which one counts.
+// Used returns the user and system time that the processes of a group have used. dirs are the directories of the group; one of
+// them counts it.
 func Used(dirs []string) (user, system time.Duration, err error) {
 	for _, dir := range dirs {
 		if user, system, err = used(dir); !errors.Is(err, fs.ErrNotExist) {
 			return user, system, err
 		}
 	}
-	return 0, 0, fmt.Errorf("processor time of the control group %s: %w", strings.Join(dirs, ", "), cmp.Or(err, fs.ErrNotExist))
+	return 0, 0, fmt.Errorf("reading the processor time of the control group %s: %w", strings.Join(dirs, ", "), cmp.Or(err, fs.ErrNotExist))
 }
 
-// used reads what one directory counts. The error is fs.ErrNotExist if that is no processor time.
+// used reads the times that one directory counts. If it counts none, the error is fs.ErrNotExist.
 func used(dir string) (user, system time.Duration, err error) {
 	if user, err = readTime(dir, "cpuacct.usage_user", "", time.Nanosecond); err == nil {
 		system, err = readTime(dir, "cpuacct.usage_sys", "", time.Nanosecond)
@@ -248,7 +251,7 @@ func used(dir string) (user, system time.Duration, err error) {
 	return user, system, err
 }
 
-// readTime returns the number that follows a name in a file, or its first one; fs.ErrNotExist if there is none.
+// readTime returns the number after a name in a file, or the first number if name is ""; fs.ErrNotExist if there is none.
 func readTime(dir, file, name string, unit time.Duration) (time.Duration, error) {
 	text, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
@@ -266,12 +269,12 @@ func readTime(dir, file, name string, unit time.Duration) (time.Duration, error)
 	return 0, fs.ErrNotExist
 }
 
-// Dirs are the directories of the group.
+// Dirs returns the directories of the group.
 func (g *Group) Dirs() []string { return slices.Clone(g.dirs) }
 
 func processFile(dir string) string { return filepath.Join(dir, "cgroup.procs") }
 
-// remove removes the group, which has no processes.
+// remove removes the group, which must have no processes.
 func (g *Group) remove() (err error) {
 	for _, dir := range g.dirs {
 		err = errors.Join(err, g.tree.remove(dir))
@@ -279,7 +282,7 @@ func (g *Group) remove() (err error) {
 	return err
 }
 
-// Close removes the owner's groups. Their processes have ended.
+// Close removes the owner's groups. Their processes must have ended.
 func (o *Owner) Close() (err error) {
 	for _, g := range o.groups {
 		err = errors.Join(err, g.remove())
@@ -291,14 +294,14 @@ func (o *Owner) Close() (err error) {
 	return err
 }
 
-// remove removes one directory. What isn't there is no error.
+// remove removes one directory. It is no error if it does not exist.
 func (t *Tree) remove(dir string) error {
 	for deadline := time.Now().Add(emptyTimeout); ; time.Sleep(time.Millisecond) {
 		err := t.rmdir(dir)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		// A process that has ended counts for a moment longer.
+		// A process stays in its group for a moment after it has ended.
 		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
 			return fmt.Errorf("removing the control group %s: %w", dir, err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fake is a tree of plain directories, whose groups are removed with the files that the kernel would keep in them.
+// fake returns a tree of plain directories. Removing a group also removes the files in it, which the kernel would do.
 func fake(t *testing.T, mounts string) *Tree {
 	t.Helper()
 	tree, err := find(mounts)
@@ -33,7 +33,7 @@ func fake(t *testing.T, mounts string) *Tree {
 	return tree
 }
 
-// unified returns a mounted hierarchy of version 2 with these controllers, and its line in mountinfo.
+// unified returns the mount point of a hierarchy of version 2 with these controllers, and its line in mountinfo.
 func unified(t *testing.T, has string) (root, line string) {
 	t.Helper()
 	root = t.TempDir()
@@ -41,7 +41,7 @@ func unified(t *testing.T, has string) (root, line string) {
 	return root, fmt.Sprintf("30 24 0:26 / %s rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n", root)
 }
 
-// mounted returns a mounted hierarchy of version 1, and its line in mountinfo.
+// mounted returns the mount point of a hierarchy of version 1, and its line in mountinfo.
 func mounted(t *testing.T, controllers string) (root, line string) {
 	t.Helper()
 	root = t.TempDir()
@@ -56,7 +56,7 @@ func content(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-func TestLimitsAreWrittenAsVersion2HasThem(t *testing.T) {
+func TestLimitsAreWrittenInTheFormOfVersion2(t *testing.T) {
 	root, line := unified(t, "cpuset cpu io memory pids")
 	owner, err := fake(t, "1 2 0:1 / / rw - ext4 /dev/sda rw\n"+line).Own()
 	require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestLimitsAreWrittenAsVersion2HasThem(t *testing.T) {
 	assert.NoDirExists(t, above)
 }
 
-func TestLimitsAreWrittenAsVersion1HasThem(t *testing.T) {
+func TestLimitsAreWrittenInTheFormOfVersion1(t *testing.T) {
 	cpu, cpuLine := mounted(t, "cpu,cpuacct")
 	memory, memoryLine := mounted(t, "memory")
 	_, other := unified(t, "")
@@ -86,8 +86,8 @@ func TestLimitsAreWrittenAsVersion1HasThem(t *testing.T) {
 	require.NoError(t, err)
 	g, err := owner.Make("a", Limits{CPUs: 0.01, Memory: 1 << 30})
 	require.NoError(t, err)
-	assert.Equal(t, "1000", content(t, cpu, owner.name, "a", "cpu.cfs_quota_us"), "the least that the kernel takes")
-	assert.Equal(t, "100000", content(t, cpu, owner.name, "a", "cpu.cfs_period_us"), "of which it is a hundredth")
+	assert.Equal(t, "1000", content(t, cpu, owner.name, "a", "cpu.cfs_quota_us"), "the smallest that the kernel accepts")
+	assert.Equal(t, "100000", content(t, cpu, owner.name, "a", "cpu.cfs_period_us"), "a hundred times the quota")
 	assert.Equal(t, "1073741824", content(t, memory, owner.name, "a", "memory.limit_in_bytes"))
 	assert.Len(t, g.ProcessFiles(), 2)
 	require.NoError(t, owner.Close())
@@ -122,7 +122,7 @@ func TestUsedTimeIsReadFromEitherVersion(t *testing.T) {
 	require.ErrorContains(t, err, `parsing "many"`)
 }
 
-func TestAMachineWithoutAControllerIsToldWhatIsMissing(t *testing.T) {
+func TestTheErrorNamesAMissingController(t *testing.T) {
 	_, line := unified(t, "cpu pids")
 	_, err := find(line + "not a line of mounts\n")
 	require.ErrorIs(t, err, ErrNone)
@@ -150,12 +150,12 @@ func TestGroupsOfOwnersThatHaveEndedAreRemovedAndNoOthers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = owner.Make("load-0", Limits{})
 	require.NoError(t, err)
-	gone := ended(t)
+	dead := ended(t)
 	namespace, err := pidNamespace()
 	require.NoError(t, err)
 	reused := fmt.Sprintf("mcmwlab-%d-1-%d", os.Getpid(), namespace) // of an earlier process with this one's id
 	foreign := fmt.Sprintf("mcmwlab-%d-1-%d", os.Getpid(), namespace+1)
-	for _, dir := range []string{gone + "/load-0", gone + "/server-0", reused, foreign, "system.slice/" + gone, "mcmwlab-x-1-1"} {
+	for _, dir := range []string{dead + "/load-0", dead + "/server-0", reused, foreign, "system.slice/" + dead, "mcmwlab-x-1-1"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	found, err := tree.Clean()
@@ -166,12 +166,12 @@ func TestGroupsOfOwnersThatHaveEndedAreRemovedAndNoOthers(t *testing.T) {
 		owners[left.Owner] = len(left.Groups)
 		assert.True(t, strings.HasPrefix(left.Owner, fmt.Sprintf("mcmwlab-%d-", left.PID)), left.Owner)
 	}
-	assert.Equal(t, map[string]int{gone: 3, reused: 1}, owners)
-	assert.NoDirExists(t, filepath.Join(root, gone))
+	assert.Equal(t, map[string]int{dead: 3, reused: 1}, owners)
+	assert.NoDirExists(t, filepath.Join(root, dead))
 	assert.DirExists(t, filepath.Join(root, owner.name, "load-0"))
-	assert.DirExists(t, filepath.Join(root, "system.slice", gone))
+	assert.DirExists(t, filepath.Join(root, "system.slice", dead))
 	assert.DirExists(t, filepath.Join(root, "mcmwlab-x-1-1"))
-	assert.DirExists(t, filepath.Join(root, foreign), "nobody can tell here whether its owner runs")
+	assert.DirExists(t, filepath.Join(root, foreign), "whether its owner runs cannot be known here")
 	found, err = tree.Clean()
 	require.NoError(t, err)
 	assert.Empty(t, found)
@@ -184,11 +184,11 @@ func TestAProcessOfAnotherPIDNamespaceIsLeftAlone(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("0\n"), 0o644))
 	_, err := tree.Clean()
-	require.ErrorContains(t, err, "a process of another PID namespace")
+	require.ErrorContains(t, err, "contains a process of another PID namespace")
 	assert.DirExists(t, dir)
 }
 
-func TestTheKernelTakesTheLimitsAndWhatIsLeftIsEnded(t *testing.T) {
+func TestTheKernelAcceptsTheLimitsAndLeftoversAreEnded(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making control groups needs root")
 	}
@@ -197,7 +197,7 @@ func TestTheKernelTakesTheLimitsAndWhatIsLeftIsEnded(t *testing.T) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	// A process that is not this one, so that its groups are somebody's who has ended.
+	// The owner is a process that has ended.
 	owner := &Owner{tree: tree, name: ended(t)}
 	g, err := owner.Make("test", Limits{CPUs: 0.5, Memory: 64 << 20})
 	require.NoError(t, err)

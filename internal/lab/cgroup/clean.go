@@ -13,16 +13,18 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mcmw/internal/lab/kernel"
 )
 
-// ownerForm is the form of the names of owners' groups: the id of the process, when it was started, in ticks since the machine was, and the PID
-// namespace that has the id. A later process of the same id has another start; whether one of another namespace runs cannot be
-// told.
+// ownerForm is the form of the names of owners' groups: the id of the process, its start in ticks since the machine's start, and
+// the PID namespace of the id. A later process with the same id has another start. Whether a process of another PID namespace
+// runs cannot be known.
 var ownerForm = regexp.MustCompile(`^mcmwlab-([1-9][0-9]*)-([0-9]+)-([0-9]+)$`)
 
-// ownName returns what the groups of a process are below.
+// ownName returns the name of the group that contains a process's groups.
 func ownName(pid int) (string, error) {
-	started, err := startOf(pid)
+	started, err := kernel.StartTime(pid)
 	if err != nil {
 		return "", err
 	}
@@ -30,33 +32,19 @@ func ownName(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("mcmwlab-%d-%s-%d", pid, started, namespace), nil
+	return fmt.Sprintf("mcmwlab-%d-%d-%d", pid, started, namespace), nil
 }
 
 // pidNamespace returns the number of this process's PID namespace.
 func pidNamespace() (number uint64, err error) {
 	var s unix.Stat_t
 	if err := unix.Stat("/proc/self/ns/pid", &s); err != nil {
-		return 0, fmt.Errorf("asking for the PID namespace of this process: %w", err)
+		return 0, fmt.Errorf("reading the PID namespace of this process: %w", err)
 	}
 	return s.Ino, nil
 }
 
-// startOf returns when a process was started.
-func startOf(pid int) (string, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return "", err
-	}
-	// The name, in parentheses, may have spaces and parentheses. What follows begins with the third field; the start is the 22nd.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 20 {
-		return "", fmt.Errorf("/proc/%d/stat: expected 22 fields or more", pid)
-	}
-	return fields[19], nil
-}
-
-// runs reports whether the owner of that name still runs, or may: in another PID namespace.
+// runs reports whether the owner of that name runs. An owner of another PID namespace is taken to run.
 func runs(name string) (bool, error) {
 	parts := ownerForm.FindStringSubmatch(name)
 	namespace, err := pidNamespace()
@@ -70,24 +58,24 @@ func runs(name string) (bool, error) {
 	if err != nil {
 		return false, nil // no process has such an id
 	}
-	started, err := startOf(pid)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+	started, err := kernel.StartTime(pid)
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return started == parts[2], err
+	return strconv.FormatUint(started, 10) == parts[2], err
 }
 
-// Left lists what was left behind by an owner that has ended.
+// Left lists what an owner that has ended left behind.
 type Left struct {
 	Owner string // mcmwlab-PID-START-NAMESPACE
 	PID   int
-	// Groups are directories, Processes the ids of those that still ran in them.
+	// Groups are directories. Processes are the ids of processes that still ran in them.
 	Groups    []string
 	Processes []int
 }
 
-// Clean ends the processes and removes the groups of owners that have ended, and returns what it removed. Those of owners that run
-// are left alone, and those of other PID namespaces, such as other containers'.
+// Clean ends the processes and removes the groups of owners that have ended, and returns what it removed. It leaves alone those
+// of owners that run, and those of other PID namespaces, such as other containers.
 func (t *Tree) Clean() (found []Left, err error) {
 	for _, h := range t.hierarchies {
 		entries, readErr := os.ReadDir(h.root)
@@ -115,11 +103,11 @@ func (t *Tree) Clean() (found []Left, err error) {
 	return found, err
 }
 
-// clean removes a group and those below it.
+// clean removes a group and the groups below it.
 func (t *Tree) clean(dir string, left *Left) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another cleaned up, too
+		return nil // another process has removed it
 	}
 	for _, entry := range entries {
 		if entry.IsDir() {
@@ -139,7 +127,7 @@ func (t *Tree) clean(dir string, left *Left) error {
 	return t.remove(dir)
 }
 
-// endAll kills the processes of a group and waits until they are gone. It returns their ids.
+// endAll kills the processes of a group, waits until they have ended, and returns their ids.
 func endAll(dir string) (pids []int, err error) {
 	for deadline := time.Now().Add(emptyTimeout); ; time.Sleep(time.Millisecond) {
 		text, err := os.ReadFile(processFile(dir))
@@ -153,7 +141,7 @@ func endAll(dir string) (pids []int, err error) {
 		for _, word := range left {
 			pid, err := strconv.Atoi(word)
 			if err != nil || pid <= 0 {
-				return pids, fmt.Errorf("%s: a process of another PID namespace is in it; run the cleanup there", dir)
+				return pids, fmt.Errorf("%s contains a process of another PID namespace; run the cleanup there", dir)
 			}
 			if !slices.Contains(pids, pid) {
 				pids = append(pids, pid)
@@ -163,7 +151,7 @@ func endAll(dir string) (pids []int, err error) {
 			}
 		}
 		if time.Now().After(deadline) {
-			return pids, fmt.Errorf("%s: the processes %v don't end", dir, left)
+			return pids, fmt.Errorf("%s: the processes %v have not ended %v after SIGKILL", dir, left, emptyTimeout)
 		}
 	}
 }

@@ -1,12 +1,14 @@
 // Package kernel reads what the Linux kernel knows about this machine and its processes: processor time, network counters,
-// memory, and what kind of machine it is.
+// memory, and the kind of machine.
 package kernel
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -17,10 +19,10 @@ import (
 // tick is the unit of the times in /proc/stat.
 const tick = 10 * time.Millisecond
 
-// ProcessCPU returns the user and system time that all threads of a process have used, ended ones included. The kernel
-// keeps it in ns, so that it isn't rounded to the ticks of /proc/PID/stat.
+// ProcessCPU returns the user and system time of all threads of a process, including ended ones. The kernel counts it in ns, not
+// in the ticks of /proc/PID/stat.
 func ProcessCPU(pid int) (time.Duration, error) {
-	// The clock of another process: its id's complement, and 2 for the scheduler's own account in the three low bits.
+	// The id of another process's clock: the complement of its pid, and 2 for the scheduler's account in the three low bits.
 	clock := ^int32(pid)<<3 | 2
 	var t unix.Timespec
 	if err := unix.ClockGettime(clock, &t); err != nil {
@@ -29,12 +31,12 @@ func ProcessCPU(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// CPU is the time of all cores together, by use. User includes nice processes and guests.
+// CPU is the time of all cores together, by category. User includes nice processes and guests.
 type CPU struct {
 	User, System, SoftIRQ, IRQ, IOWait, Idle, Steal time.Duration
 }
 
-// HostCPU returns the time since the machine was started.
+// HostCPU returns the time since the machine's start.
 func HostCPU() (CPU, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -67,7 +69,7 @@ type Network struct {
 	Received, Sent uint64
 }
 
-// HostNetwork returns the counters of the network namespace of this process. Bytes over the loopback count as received and sent.
+// HostNetwork returns the counters of this process's network namespace. Bytes over the loopback count as received and as sent.
 func HostNetwork() (Network, error) {
 	text, err := os.ReadFile("/proc/self/net/dev")
 	if err != nil {
@@ -79,7 +81,7 @@ func HostNetwork() (Network, error) {
 // parseNetwork reads the text of /proc/net/dev.
 func parseNetwork(text string) (n Network, err error) {
 	for line := range strings.Lines(text) {
-		// name: received bytes, 7 more counters, sent bytes, 7 more; two lines of headings have no colon
+		// name: received bytes, 7 more counters, sent bytes, 7 more; the two heading lines have no colon
 		_, counters, ok := strings.Cut(line, ":")
 		if !ok {
 			continue
@@ -104,41 +106,60 @@ func parseNetwork(text string) (n Network, err error) {
 
 // Memory returns how much memory the machine has, bytes.
 func Memory() (uint64, error) {
-	kib, err := field("/proc/meminfo", "MemTotal")
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseUint(strings.TrimSuffix(kib, " kB"), 10, 64)
-	return n << 10, err
+	kib, err := number("/proc/meminfo", "MemTotal")
+	return kib << 10, err
 }
 
 // PeakMemory returns a process's peak resident memory, bytes.
 func PeakMemory(pid int) (int64, error) {
-	kib, err := field(fmt.Sprintf("/proc/%d/status", pid), "VmHWM")
+	kib, err := number(fmt.Sprintf("/proc/%d/status", pid), "VmHWM")
+	return int64(kib << 10), err
+}
+
+// Calls returns how many read and write system calls a process has made, of files and sockets. Calls of send and receive don't count.
+func Calls(pid int) (uint64, error) {
+	file := fmt.Sprintf("/proc/%d/io", pid)
+	reads, err := number(file, "syscr")
 	if err != nil {
 		return 0, err
 	}
-	n, err := strconv.ParseInt(strings.TrimSuffix(kib, " kB"), 10, 64)
-	return n << 10, err
+	writes, err := number(file, "syscw")
+	return reads + writes, err
 }
 
-// Calls returns how many reads and writes a process has made: read, write and the like, of files and sockets, but not send and receive.
-func Calls(pid int) (calls uint64, err error) {
-	for _, name := range []string{"syscr", "syscw"} {
-		text, err := field(fmt.Sprintf("/proc/%d/io", pid), name)
-		if err != nil {
-			return 0, err
-		}
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		calls += n
+// StartTime returns when a process was started, in ticks since the machine's start. So a later process with the same id can be told from an
+// earlier one. A process that has ended is fs.ErrNotExist, also if its parent has not waited for it yet.
+func StartTime(pid int) (uint64, error) {
+	file := fmt.Sprintf("/proc/%d/stat", pid)
+	text, err := os.ReadFile(file)
+	if errors.Is(err, unix.ESRCH) {
+		err = fs.ErrNotExist // it ended while the file was read
 	}
-	return calls, nil
+	if err != nil {
+		return 0, err
+	}
+	// The second field, the name in parentheses, can contain anything. The third is the state, the 22nd the start.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 20 {
+		return 0, fmt.Errorf("%s: expected 22 fields or more", file)
+	}
+	if state := fields[0]; state == "Z" || state == "X" {
+		return 0, fmt.Errorf("process %d has ended: %w", pid, fs.ErrNotExist)
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
 }
 
-// field returns the value of the first line "name: value" of a file.
+// number returns the number in the first line "name: number" of a file; a unit after it is ignored.
+func number(path, name string) (uint64, error) {
+	text, err := field(path, name)
+	if err != nil {
+		return 0, err
+	}
+	digits, _, _ := strings.Cut(text, " ")
+	return strconv.ParseUint(digits, 10, 64)
+}
+
+// field returns the value in the first line "name: value" of a file.
 func field(path, name string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -155,27 +176,20 @@ func field(path, name string) (string, error) {
 	return "", fmt.Errorf("%s: no line %q", path, name)
 }
 
-// Machine describes the machine of a measurement.
-type Machine struct {
-	CPU    string `json:"cpu"`
-	Cores  int    `json:"cores"`
-	Memory string `json:"memory"`
-	Kernel string `json:"kernel"`
-	Go     string `json:"go"` // that built this program
+// ProcessorModel returns the model of the machine's processors; "unknown" if the kernel does not say.
+func ProcessorModel() string {
+	model, err := field("/proc/cpuinfo", "model name")
+	if err != nil {
+		return "unknown"
+	}
+	return model
 }
 
-// ThisMachine describes this machine, as far as the kernel tells.
-func ThisMachine() Machine {
-	m := Machine{CPU: "unknown", Cores: runtime.NumCPU(), Memory: "unknown", Kernel: "unknown", Go: runtime.Version()}
-	if cpu, err := field("/proc/cpuinfo", "model name"); err == nil {
-		m.CPU = cpu
-	}
-	if memory, err := Memory(); err == nil {
-		m.Memory = fmt.Sprintf("%.1f GiB", float64(memory)/(1<<30))
-	}
+// Release returns the kernel's name, release and architecture; "unknown" if that fails.
+func Release() string {
 	var name unix.Utsname
-	if unix.Uname(&name) == nil {
-		m.Kernel = unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:]) + " " + unix.ByteSliceToString(name.Machine[:])
+	if unix.Uname(&name) != nil {
+		return "unknown"
 	}
-	return m
+	return unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:]) + " " + unix.ByteSliceToString(name.Machine[:])
 }

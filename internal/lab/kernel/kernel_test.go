@@ -1,13 +1,18 @@
 package kernel
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"mcmw/internal/mctest"
 )
 
 func TestTheCPUTimeOfAProcessIsThatOfAllItsThreads(t *testing.T) {
@@ -20,8 +25,8 @@ func TestTheCPUTimeOfAProcessIsThatOfAllItsThreads(t *testing.T) {
 	got, err := ProcessCPU(os.Getpid())
 	require.NoError(t, err)
 	after := own()
-	assert.GreaterOrEqual(t, got, before-2*time.Microsecond, "getrusage cuts to microseconds")
-	// getrusage scales user and system time to what the scheduler says, a moment earlier.
+	assert.GreaterOrEqual(t, got, before-2*time.Microsecond, "getrusage truncates to microseconds")
+	// getrusage scales user and system time to the scheduler's total, a moment earlier.
 	assert.LessOrEqual(t, got, after+tick)
 
 	_, err = ProcessCPU(1 << 22)
@@ -34,7 +39,7 @@ func TestTheCPUTimeOfAProcessIsThatOfAllItsThreads(t *testing.T) {
 	assert.Greater(t, memory, int64(1<<20))
 }
 
-func TestTheHostsTimeIsReadByCategory(t *testing.T) {
+func TestTheHostsProcessorTimeIsReadByCategory(t *testing.T) {
 	got, err := parseCPU("cpu  100 20 30 4000 5 6 7 8 9 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
 	require.NoError(t, err)
 	ms := time.Millisecond
@@ -43,6 +48,22 @@ func TestTheHostsTimeIsReadByCategory(t *testing.T) {
 		_, err := parseCPU(broken)
 		assert.ErrorContains(t, err, "/proc/stat: ", broken)
 	}
+}
+
+// One that has ended, and that its parent has not waited for, does not run.
+func TestTheStartOfAProcessIsKnownUntilItEnds(t *testing.T) {
+	started, err := StartTime(os.Getpid())
+	require.NoError(t, err)
+	assert.Positive(t, started)
+	_, err = StartTime(1 << 22)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	zombie := exec.Command("true")
+	require.NoError(t, zombie.Start())
+	defer func() { _ = zombie.Wait() }()
+	require.Eventually(t, func() bool {
+		_, err := StartTime(zombie.Process.Pid)
+		return errors.Is(err, fs.ErrNotExist)
+	}, mctest.Patience, mctest.Tick)
 }
 
 func TestTheNetworkCountersAreThoseOfAllInterfaces(t *testing.T) {

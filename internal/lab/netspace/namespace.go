@@ -1,4 +1,4 @@
-// Package netspace makes network namespaces that leave nothing behind: they have no names, and end with the last program in them.
+// Package netspace makes network namespaces that leave nothing behind: they have no names and end with the last program in them.
 package netspace
 
 import (
@@ -38,7 +38,7 @@ func New() (n *Namespace, err error) {
 	return n, nil
 }
 
-// Do calls f on a thread that is in the namespace: sockets that f opens and programs that it starts are in there, too.
+// Do calls f on a thread in the namespace. Sockets that f opens and programs that it starts are in the namespace.
 func (n *Namespace) Do(f func() error) error {
 	return onThread(func() error {
 		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
@@ -58,13 +58,13 @@ func (n *Namespace) Configure(f func(h *netlink.Handle) error) error {
 	return f(h)
 }
 
-// End names this namespace as the place of one end of a cable.
+// End returns this namespace as the place for one end of a virtual cable.
 func (n *Namespace) End() netlink.NsFd { return netlink.NsFd(n.file.Fd()) }
 
-// Close gives the namespace up.
+// Close closes the descriptor.
 func (n *Namespace) Close() error { return n.file.Close() }
 
-// onThread calls f on a thread of its own, whose network namespace f may change.
+// onThread calls f on a thread whose network namespace f may change.
 func onThread(f func() error) error {
 	runtime.LockOSThread()
 	own, err := threadNamespace()

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,21 +20,21 @@ import (
 const (
 	// ReadyTimeout bounds how long a program may take to start, on a busy machine.
 	ReadyTimeout = 20 * time.Second
-	// stopTimeout is how long a program may take to end by itself before it is killed: longer than mcmw drains by default.
+	// stopTimeout is how long a program may take to end before it is killed: longer than mcmw's default drain timeout.
 	stopTimeout = 15 * time.Second
-	// startAttempts is how often a program is started on another port when it ends at once: between finding a free port
-	// and listening on it, another process can take it.
+	// startAttempts is how often a program that ends at once is started on another port: another process can take a free port
+	// before the program listens on it.
 	startAttempts = 3
-	// maxLog is how much of the end of a program's output is kept for error texts, bytes.
+	// maxLog is how much of the end of a program's output is kept for errors, bytes.
 	maxLog = 2 << 10
 	// Loopback is the default address on which programs listen.
 	Loopback = "127.0.0.1"
 )
 
-// Process is a program that this one started and will end.
+// Process is a program that this process has started and will end.
 type Process struct {
 	Name string
-	Addr string // where it serves, host:port
+	Addr string // host:port on which it serves; "": it serves none
 
 	cmd  *exec.Cmd
 	log  *Tail
@@ -66,19 +67,19 @@ func Launch(ctx context.Context, name, host string, command func(port int) (*exe
 	}
 }
 
-// Start starts a program that is to serve on addr. The end of its output is kept; a writer that cmd has for its standard
-// error gets that as well, and one for its standard output gets that instead.
+// Start starts a program that serves on addr. The end of its output is kept. Standard error also goes to cmd's writer for it, if
+// any; standard output goes only to cmd's writer if there is one.
 func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
 	return StartPrepared(name, addr, cmd, func(int) error { return nil })
 }
 
-// Environment is this process's without the user's settings of mcmw, which must not change the measurement.
+// Environment returns this process's environment without the user's settings of mcmw, which must not change the measurement.
 func Environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "MCMW_") })
 }
 
-// StartPrepared starts a program as Start does, and calls prepare with its process id before anybody waits for its end. If that
-// fails the program is killed.
+// StartPrepared starts a program as Start does, and calls prepare with its process id before anything waits for the program's
+// end. If prepare fails, the program is killed.
 func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error) (*Process, error) {
 	p := &Process{Name: name, Addr: addr, cmd: cmd, log: &Tail{}, done: make(chan struct{})}
 	if cmd.Stderr = p.log.and(cmd.Stderr); cmd.Stdout == nil {
@@ -88,11 +89,11 @@ func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	// A group of its own, so that an interrupt at the terminal doesn't reach it: it is ended in order. And whatever happens
-	// to this process, it doesn't stay behind.
+	// In a process group of its own, an interrupt at the terminal doesn't reach it, so that it can be stopped in order. The kernel kills it if
+	// this process ends.
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	// A program's children may keep its output open; do not wait for them any longer than this.
+	// A program's children can keep its output open; don't wait longer for them.
 	cmd.WaitDelay = stopTimeout
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
@@ -115,7 +116,7 @@ type endedError struct{ error }
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:
-		return endedError{fmt.Errorf("%s ended by itself: %s; its last output:\n%s", p.Name, p.cmd.ProcessState, p.log)}
+		return endedError{fmt.Errorf("%s ended on its own: %s; its last output:\n%s", p.Name, p.cmd.ProcessState, p.log)}
 	default:
 		return nil
 	}
@@ -147,7 +148,7 @@ func (p *Process) AwaitReady(ctx context.Context) error {
 	}
 }
 
-// Answers requests a key that doesn't exist, which memcached, Redis and any proxy answer once they work.
+// Answers requests a key that doesn't exist. memcached, Redis and every proxy answer this once they work.
 func Answers(addr string) error {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -171,7 +172,8 @@ func Answers(addr string) error {
 	return nil
 }
 
-// Stop sends a signal, waits until the program has ended and kills it, with what it has started, if that takes too long.
+// Stop sends a signal and waits until the program has ended. If that takes too long it kills the program and all that it has
+// started.
 func (p *Process) Stop(signal syscall.Signal) { p.stopWithin(stopTimeout, signal) }
 
 func (p *Process) stopWithin(limit time.Duration, signal syscall.Signal) {
@@ -188,8 +190,8 @@ func (p *Process) stopWithin(limit time.Duration, signal syscall.Signal) {
 	}
 }
 
-// kill kills the program and what it has started. Until done is closed the id of its group is nobody else's: it runs, or others of the
-// group hold its output, or it ends at this moment.
+// kill kills the program and all that it has started. Until done is closed, no other process group can have its id: the program
+// runs, or another process of the group holds its output, or it ends at this moment.
 func (p *Process) kill() {
 	select {
 	case <-p.done:
@@ -198,8 +200,7 @@ func (p *Process) kill() {
 	}
 }
 
-// Signal sends a signal. It can't reach another process of the same id: os.Process refuses to signal one that was waited
-// for.
+// Signal sends a signal. It cannot reach another process with the same id: os.Process refuses after Wait.
 func (p *Process) Signal(signal syscall.Signal) error { return p.cmd.Process.Signal(signal) }
 
 // Pid returns the id of the process.
@@ -213,7 +214,7 @@ func (p *Process) ExitCode() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// FreePort returns a TCP port of host that nobody listens on.
+// FreePort returns a TCP port of host on which nothing listens.
 func FreePort(host string) (int, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -223,13 +224,34 @@ func FreePort(host string) (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// Memcached returns the command that starts the memcached at path on an address, with further arguments.
+// Memcached returns the command that starts the memcached at path on an address, with additional arguments.
 func Memcached(path, host string, port int, args ...string) *exec.Cmd {
 	base := []string{"-l", host, "-p", strconv.Itoa(port), "-U", "0"}
 	if os.Geteuid() == 0 {
-		base = append(base, "-u", "root") // it refuses to be root unless told to
+		base = append(base, "-u", "root") // memcached refuses to run as root without it
 	}
 	return exec.Command(path, append(base, args...)...)
+}
+
+// Lines is a writer that passes every line, with its line end, to Take. It is not safe for concurrent use.
+type Lines struct {
+	Take    func(line []byte) error // must not keep the line
+	partial []byte                  // the beginning of the next line
+}
+
+// Write passes the lines that p completes.
+func (l *Lines) Write(p []byte) (int, error) {
+	l.partial = append(l.partial, p...)
+	for {
+		end := bytes.IndexByte(l.partial, '\n') + 1
+		if end == 0 {
+			return len(p), nil
+		}
+		if err := l.Take(l.partial[:end]); err != nil {
+			return 0, err
+		}
+		l.partial = append(l.partial[:0], l.partial[end:]...)
+	}
 }
 
 // Tail keeps the end of a program's output. The zero value is empty.
@@ -238,7 +260,7 @@ type Tail struct {
 	end []byte // guarded by mu
 }
 
-// and returns a writer to t and to w, if there is one.
+// and returns a writer to t and, if it isn't nil, to w.
 func (t *Tail) and(w io.Writer) io.Writer {
 	if w == nil {
 		return t
@@ -246,7 +268,7 @@ func (t *Tail) and(w io.Writer) io.Writer {
 	return io.MultiWriter(t, w)
 }
 
-// Write takes everything.
+// Write appends p.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-func TestSettingsOfTheEnvironmentDoNotReachWhatIsMeasured(t *testing.T) {
+func TestSettingsInTheEnvironmentDoNotReachMeasuredPrograms(t *testing.T) {
 	t.Setenv("MCMW_DEPTH", "1")
 	t.Setenv("OTHER_SETTING", "1")
 	p, err := Start("env", "127.0.0.1:1", exec.Command("env"))
@@ -47,7 +47,7 @@ func TestTheTailKeepsTheEnd(t *testing.T) {
 	assert.LessOrEqual(t, len(log.String()), maxLog)
 }
 
-func TestWhatAProgramHasStartedIsKilledWithIt(t *testing.T) {
+func TestTheChildrenOfAProgramAreKilledWithIt(t *testing.T) {
 	p, err := Start("wrapper", "127.0.0.1:1", exec.Command("sh", "-c", "sleep 1000 & echo $!; wait"))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return p.log.String() != "" }, mctest.Patience, mctest.Tick)
@@ -55,7 +55,7 @@ func TestWhatAProgramHasStartedIsKilledWithIt(t *testing.T) {
 	require.NoError(t, err)
 	p.Stop(syscall.SIGKILL)
 	require.Eventually(t, func() bool {
-		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)) // empty if it has ended and nobody has noticed yet
+		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)) // empty once it has ended, until its parent waits for it
 		return err != nil || len(command) == 0
 	}, mctest.Patience, mctest.Tick)
 }

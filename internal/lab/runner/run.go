@@ -2,7 +2,7 @@ package runner
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -13,8 +13,8 @@ import (
 	"mcmw/internal/lab/testbed"
 )
 
-// run makes the run of a slot and records it. The error is one that ends the experiment: ctx has ended, or the record can't be
-// written. A run that failed is no error, but one whose state says so.
+// run makes the run of a slot and records it. It returns an error only if the experiment must end: ctx has ended, or the record
+// cannot be written. A failed run is recorded in state Failed.
 func (r *runner) run(ctx context.Context, slot experiment.Slot) (record.Run, error) {
 	run := record.Run{
 		Point: slot.Point.Number, Repetition: slot.Repetition, Position: slot.Position, Started: time.Now().UTC(),
@@ -44,7 +44,7 @@ func (r *runner) run(ctx context.Context, slot experiment.Slot) (record.Run, err
 	return run, r.record.Add(run)
 }
 
-// factors are the settings as the record has them.
+// factors returns the settings in the form of the record.
 func factors(v experiment.Values) map[string]string {
 	levels := maps.Clone(v)
 	maps.DeleteFunc(levels, func(_, level string) bool { return level == "" })
@@ -52,7 +52,7 @@ func factors(v experiment.Values) map[string]string {
 	return levels
 }
 
-// measure returns what a run's programs wrote.
+// measure makes a run and returns the outputs of its programs.
 func (r *runner) measure(ctx context.Context, slot experiment.Slot) (*testbed.Outputs, error) {
 	phases, values := r.Experiment.Phases, slot.Point.Values
 	if phases.Restart || !same(values, r.deployed, deploymentSettings) {
@@ -67,7 +67,7 @@ func (r *runner) measure(ctx context.Context, slot experiment.Slot) (*testbed.Ou
 	}
 	if phases.Populate && !same(values, r.populated, contentSettings) {
 		if err := r.deployment.Populate(ctx, values); err != nil {
-			return nil, errors.Join(errors.New("storing the keys before the load failed"), err)
+			return nil, fmt.Errorf("storing the keys before the load: %w", err)
 		}
 		r.populated = values
 	}
@@ -80,13 +80,14 @@ func (r *runner) measure(ctx context.Context, slot experiment.Slot) (*testbed.Ou
 	return outputs, err
 }
 
-// loadSeed is the seed of a run's load: the same for all points, another for each repetition, with room for one per load process.
+// loadSeed is the seed of a run's load: the same for all points, another for each repetition, and spaced so that each load
+// process can have its own.
 func loadSeed(seed uint64, repetition int) uint64 { return seed<<32 + uint64(repetition)<<8 }
 
-// contentSettings are the settings that what the servers hold depends on.
+// contentSettings are the settings that determine the contents of the servers.
 var contentSettings = []string{experiment.ValueSize, experiment.Keys}
 
-// deploymentSettings are the settings that are the load's alone left out.
+// deploymentSettings are all settings except those that only the load uses.
 var deploymentSettings = func() (names []string) {
 	ofLoad := []string{
 		experiment.Clients, experiment.LoadProcesses, experiment.LoadThreads, experiment.Pipeline, experiment.Ratio, experiment.KeysPerGet,

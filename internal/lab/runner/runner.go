@@ -1,10 +1,10 @@
 // Package runner makes the runs of an experiment on a testbed and keeps their measurements in a record.
 //
-//	schedule -> deploy (or use what runs) -> populate -> load, measured -> collect -> check -> record
+//	schedule -> deploy (or keep the deployment) -> populate -> measure under load -> collect -> check -> record
 //
-// The record is the only state: an experiment that was interrupted at any moment continues from the complete runs in it. A run that
-// fails is recorded as failed, with the reason, and the next one is made; after several failures in a row, or when the record can't be
-// written, the experiment ends.
+// The record is the only state: an experiment that was interrupted at any moment continues from its complete runs. A failed run
+// is recorded with the reason, and the next one is made. The experiment ends after several failures in a row, or when the record
+// cannot be written.
 package runner
 
 import (
@@ -23,26 +23,26 @@ import (
 	"mcmw/internal/lab/testbed"
 )
 
-// failuresInARow is how many runs in a row may fail before the experiment ends: the next would fail too.
+// failuresInARow is how many runs in a row may fail before the experiment ends, because the next would probably fail, too.
 const failuresInARow = 3
 
-// pathBulk is for how long each direction of the path carries bulk, a fifth of a run's measured time at most.
+// pathBulk is how long the bandwidth of each direction of the path is measured, but at most a fifth of a run's measured time.
 const pathBulk = 500 * time.Millisecond
 
 // Options say what to run and where to keep the measurements.
 type Options struct {
 	Experiment *experiment.Experiment
 	Testbed    testbed.Testbed
-	// Dir is the record's directory. It must not exist or be empty, unless Resume is set: then it must be a record of the same
+	// Dir is the record's directory. Without Resume it must be empty or not exist. With Resume it must be a record of the same
 	// experiment.
 	Dir    string
 	Resume bool
 	// Command is the command line, for the record. Quick says whether it asks for the quick profile.
 	Command []string
 	Quick   bool
-	// Check returns warnings about a run of a set; nil: no checks.
+	// Check, if set, returns warnings about a run of a set.
 	Check func(run record.Run, set record.Manifest) []record.Warning
-	// CheckSet does the same for all runs together.
+	// CheckSet, if set, returns warnings about all runs together.
 	CheckSet func([]record.Run) []record.Warning
 	// Progress, if set, is called before every run and after the last.
 	Progress func(Progress)
@@ -50,11 +50,11 @@ type Options struct {
 
 // Progress is the progress of an experiment.
 type Progress struct {
-	Done, Failed int // runs complete ones, and those that failed this time
-	Skipped      int // of the complete ones, those that existed before
-	Least, Most  int // runs there will be
+	Done, Failed int // complete runs, and runs that have failed this time
+	Skipped      int // complete runs that existed before
+	Least, Most  int // smallest and largest number of runs in total
 	Left         time.Duration
-	Last         *record.Run // that has just ended; nil at first
+	Last         *record.Run // the run that has just ended; nil at first
 	LastPoint    *experiment.Point
 	Next         *experiment.Slot // nil at the end
 }
@@ -64,24 +64,24 @@ type Summary struct {
 	Complete, Failed, Skipped, Warnings int
 }
 
-// key tells runs of an experiment apart.
+// key identifies a run of an experiment.
 type key struct{ point, repetition int }
 
-// runner is an experiment under way.
+// runner is an experiment in progress.
 type runner struct {
 	Options
 	record     *record.Record
-	complete   map[key]record.Run // light
+	complete   map[key]record.Run // without windows, histograms and samples
 	deployment testbed.Deployment // nil if none runs
-	deployed   experiment.Values  // what it is for
-	populated  experiment.Values  // what it holds; nil: nothing
+	deployed   experiment.Values  // settings of the deployment
+	populated  experiment.Values  // settings with which the keys were stored; nil: they were not
 	progress   Progress
 	began      time.Time
-	made       int // runs this time
+	made       int // runs made this time
 }
 
-// Run makes the missing runs of the record. If the experiment ends early, the summary is that of the runs so far, and the error says why;
-// if ctx ended it is the cause. All programs that it started have ended when it returns.
+// Run makes the runs that the record lacks. If the experiment ends early, the summary is that of the runs so far and the error
+// says why; if ctx has ended, the error is its cause. All programs that Run started have ended when it returns.
 func Run(ctx context.Context, o Options) (s Summary, err error) {
 	r := &runner{Options: o, complete: map[key]record.Run{}}
 	unlock, err := r.open(ctx)
@@ -98,12 +98,12 @@ func Run(ctx context.Context, o Options) (s Summary, err error) {
 		err = checkErr
 	}
 	if err == nil && s.Failed > 0 {
-		err = fmt.Errorf("%d of %d runs failed; make them again with --resume", s.Failed, s.Failed+s.Complete)
+		err = fmt.Errorf("%d of %d runs failed; repeat them with --resume", s.Failed, s.Failed+s.Complete)
 	}
 	return s, err
 }
 
-// open makes or opens the record and takes it for this process alone.
+// open creates or opens the record and locks it.
 func (r *runner) open(ctx context.Context) (unlock func(), err error) {
 	if !r.Resume {
 		if err := r.create(ctx); err != nil {
@@ -113,7 +113,7 @@ func (r *runner) open(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	if unlock, err = r.lock(); err == nil {
-		if err = r.recall(ctx); err == nil {
+		if err = r.readRecord(ctx); err == nil {
 			return unlock, nil
 		}
 		unlock()
@@ -123,7 +123,7 @@ func (r *runner) open(ctx context.Context) (unlock func(), err error) {
 
 func (r *runner) create(ctx context.Context) (err error) {
 	if entries, err := os.ReadDir(r.Dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s: %w: --resume goes on with what is there, --out chooses another directory", r.Dir, record.ErrExists)
+		return fmt.Errorf("%s: %w: continue it with --resume, or choose another directory with --out", r.Dir, record.ErrExists)
 	}
 	e := r.Experiment
 	m := record.Manifest{
@@ -142,10 +142,10 @@ func (r *runner) create(ctx context.Context) (err error) {
 	return err
 }
 
-// lockTime is how long a lock is waited for: a program that a killed lab was starting holds the lab's until it is executed.
+// lockTime is how long to wait for the lock: a program that a killed lab was just starting holds the lock until it is executed.
 const lockTime = 2 * time.Second
 
-// lock refuses a record that another process is running an experiment into. The lock ends with the process.
+// lock locks the record, and returns an error if another process runs an experiment into it. The lock ends with this process.
 func (r *runner) lock() (unlock func(), err error) {
 	dir, err := os.Open(r.Dir)
 	if err != nil {
@@ -160,23 +160,23 @@ func (r *runner) lock() (unlock func(), err error) {
 	if err != nil {
 		dir.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: another mcmwlab runs into this record; wait for its end", r.Dir)
+			return nil, fmt.Errorf("%s: another mcmwlab is writing to this record; wait until it has ended", r.Dir)
 		}
 		return nil, fmt.Errorf("locking %s: %w", r.Dir, err)
 	}
 	return func() { dir.Close() }, nil
 }
 
-// recall takes in what the record holds already.
-func (r *runner) recall(ctx context.Context) error {
+// readRecord reads the complete runs of the record, after checking that it is one of this experiment.
+func (r *runner) readRecord(ctx context.Context) error {
 	m := r.record.Manifest()
 	switch {
 	case m.Experiment != string(r.Experiment.Text):
-		return fmt.Errorf("%s: it is a record of another experiment (%s), or its file was changed since; expected the file as it was", r.Dir, m.Name)
+		return fmt.Errorf("%s: it is a record of another experiment (%s), or the experiment's file has changed since; expected the unchanged file", r.Dir, m.Name)
 	case r.Resume && m.Testbed != r.Experiment.Testbed:
-		return fmt.Errorf("%s: it was begun on the testbed %s, not on %s; expected the same", r.Dir, m.Testbed, r.Experiment.Testbed)
+		return fmt.Errorf("%s: it was begun on the testbed %s, not %s; use the same testbed", r.Dir, m.Testbed, r.Experiment.Testbed)
 	case r.Resume && slices.Contains(m.Command, "--quick") != r.Quick:
-		return fmt.Errorf("%s: it was begun with another choice of --quick; expected the same", r.Dir)
+		return fmt.Errorf("%s: it was begun with another setting of --quick; use the same setting", r.Dir)
 	}
 	runs, err := r.record.Runs(ctx)
 	if err != nil {
@@ -190,7 +190,7 @@ func (r *runner) recall(ctx context.Context) error {
 	return nil
 }
 
-// measured returns the values of a metric by which the stop rule decides.
+// measured returns the values of a metric in the complete runs of a point, up to a repetition. The stop rule uses them.
 func (r *runner) measured(source, metric string, point, before int) (values []float64) {
 	for repetition := range before {
 		run, ok := r.complete[key{point, repetition}]
@@ -239,7 +239,7 @@ func (r *runner) runs(ctx context.Context) error {
 		}
 		if failures == failuresInARow {
 			r.tell(nil)
-			return fmt.Errorf("%d runs in a row have failed, the last because: %s", failures, run.Error)
+			return fmt.Errorf("%d runs in a row have failed; the last error: %s", failures, run.Error)
 		}
 		if err := pause(ctx, r.Experiment.Phases.CoolDown); err != nil {
 			return err
@@ -285,8 +285,8 @@ func (r *runner) checkSet(ctx context.Context) error {
 	return r.record.SetWarnings(0, r.CheckSet(runs))
 }
 
-// writeRaw keeps the outputs of a run. A directory of that number without a run in the record is what is left of one that was
-// killed while it was written.
+// writeRaw writes the outputs of a run into its directory. Files already there are left over from a run that was killed, and are
+// removed.
 func (r *runner) writeRaw(id int64, o *testbed.Outputs) error {
 	dir, err := r.record.RawDir(id)
 	if err != nil {
@@ -316,7 +316,7 @@ func (r *runner) writeRaw(id int64, o *testbed.Outputs) error {
 		write("host.jsonl", o.Ground)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping the outputs of run %d: %w", id, err)
+		return fmt.Errorf("writing the outputs of run %d: %w", id, err)
 	}
 	return nil
 }

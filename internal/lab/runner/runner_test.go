@@ -22,8 +22,8 @@ import (
 // fakeBed is a testbed whose runs take no time.
 type fakeBed struct {
 	deployed, running, populated int
-	measured                     []string // what was measured, as "workers=1 seed"
-	// fail returns what the n-th measurement (from 1) comes to; nil: all succeed.
+	measured                     []string // the measurements, as "workers=1 seed=2"
+	// fail returns the error of the n-th measurement, from 1; nil: all succeed.
 	fail func(n int) error
 	// rate is the throughput of a point; nil: 100.
 	rate func(v experiment.Values, n int) float64
@@ -79,7 +79,7 @@ func (d *fakeDeployment) Measure(ctx context.Context, m testbed.Measurement) (*t
 
 func (d *fakeDeployment) Stop() { d.bed.running-- }
 
-// read returns an experiment.
+// read parses an experiment.
 func read(t *testing.T, text string) *experiment.Experiment {
 	t.Helper()
 	e, err := experiment.Parse("exp.yaml", []byte(text), false)
@@ -100,7 +100,7 @@ func runsIn(t *testing.T, dir string) []record.Run {
 	return runs
 }
 
-// completeSet returns which runs of the record are complete, with their positions.
+// completeSet returns the positions of the complete runs of the record, by point and repetition.
 func completeSet(t *testing.T, dir string) map[[2]int]int {
 	t.Helper()
 	set := map[[2]int]int{}
@@ -161,7 +161,7 @@ func TestEveryRunIsMadeAndRecorded(t *testing.T) {
 	assert.Zero(t, lines[6].Left)
 }
 
-func TestRepetitionsHaveOtherSeedsAndPointsTheSame(t *testing.T) {
+func TestRepetitionsHaveDifferentSeedsAndPointsTheSame(t *testing.T) {
 	bed := &fakeBed{}
 	_, err := Run(context.Background(), Options{Experiment: read(t, sixRuns+"seed: 1\norder: listed\n"), Testbed: bed, Dir: t.TempDir()})
 	require.NoError(t, err)
@@ -171,7 +171,7 @@ func TestRepetitionsHaveOtherSeedsAndPointsTheSame(t *testing.T) {
 	}, bed.measured)
 }
 
-func TestWithoutRestartADeploymentServesThePointsThatItFits(t *testing.T) {
+func TestWithoutRestartADeploymentIsUsedForAllPointsThatItFits(t *testing.T) {
 	bed := &fakeBed{}
 	text := "name: kept\nfactors: {workers: [1, 2], clients: [1, 2]}\nrepetitions: 1\norder: listed\nrun: {duration: 1s, restart: false}\n"
 	_, err := Run(context.Background(), Options{Experiment: read(t, text), Testbed: bed, Dir: t.TempDir()})
@@ -179,7 +179,7 @@ func TestWithoutRestartADeploymentServesThePointsThatItFits(t *testing.T) {
 	assert.Equal(t, []int{2, 2, 0}, []int{bed.deployed, bed.populated, bed.running})
 }
 
-func TestAnExperimentThatIsInterruptedAnywhereIsResumedToTheSameRuns(t *testing.T) {
+func TestAnInterruptedExperimentResumesToTheSameRuns(t *testing.T) {
 	whole := t.TempDir()
 	_, err := Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: whole})
 	require.NoError(t, err)
@@ -225,7 +225,7 @@ func TestAStopRuleDecidesTheSameAfterAResume(t *testing.T) {
 	_, err := Run(context.Background(), Options{Experiment: read(t, text), Testbed: &fakeBed{rate: varying}, Dir: whole})
 	require.NoError(t, err)
 	want := completeSet(t, whole)
-	require.Len(t, want, 8, "two of the point that is steady, six of the other")
+	require.Len(t, want, 8, "two of the steady point, six of the other")
 
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -241,16 +241,16 @@ func TestAStopRuleDecidesTheSameAfterAResume(t *testing.T) {
 	assert.Equal(t, want, completeSet(t, dir))
 }
 
-func TestARunThatFailsIsRecordedWithTheReasonAndMadeAgain(t *testing.T) {
+func TestAFailedRunIsRecordedWithTheReasonAndRepeated(t *testing.T) {
 	dir := t.TempDir()
 	bed := &fakeBed{fail: func(n int) error {
 		if n == 2 {
-			return errors.New("server:s1 ended by itself: signal: killed")
+			return errors.New("server:s1 ended on its own: signal: killed")
 		}
 		return nil
 	}}
 	summary, err := Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: bed, Dir: dir})
-	require.EqualError(t, err, "1 of 6 runs failed; make them again with --resume")
+	require.EqualError(t, err, "1 of 6 runs failed; repeat them with --resume")
 	assert.Equal(t, Summary{Complete: 5, Failed: 1}, summary)
 	assert.Zero(t, bed.running)
 	var failed []record.Run
@@ -260,10 +260,10 @@ func TestARunThatFailsIsRecordedWithTheReasonAndMadeAgain(t *testing.T) {
 		}
 	}
 	require.Len(t, failed, 1)
-	assert.Equal(t, "server:s1 ended by itself: signal: killed", failed[0].Error)
+	assert.Equal(t, "server:s1 ended on its own: signal: killed", failed[0].Error)
 	raw, err := os.ReadFile(filepath.Join(dir, "raw", fmt.Sprint(failed[0].ID), "client-0.json"))
 	require.NoError(t, err)
-	assert.Equal(t, "half a res", string(raw), "what there is of a failed run is kept")
+	assert.Equal(t, "half a res", string(raw), "the outputs of a failed run are kept")
 
 	summary, err = Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: dir, Resume: true})
 	require.NoError(t, err)
@@ -271,15 +271,15 @@ func TestARunThatFailsIsRecordedWithTheReasonAndMadeAgain(t *testing.T) {
 	assert.Len(t, runsIn(t, dir), 7, "the failed one stays")
 }
 
-func TestAnExperimentThatOnlyFailsEnds(t *testing.T) {
+func TestAnExperimentEndsAfterFailuresInARow(t *testing.T) {
 	bed := &fakeBed{fail: func(int) error { return errors.New("no such option") }}
 	summary, err := Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: bed, Dir: t.TempDir()})
-	require.EqualError(t, err, "3 runs in a row have failed, the last because: no such option")
+	require.EqualError(t, err, "3 runs in a row have failed; the last error: no such option")
 	assert.Equal(t, Summary{Failed: 3}, summary)
 	assert.Zero(t, bed.running)
 }
 
-func TestOutputsThatCannotBeReadFailTheRun(t *testing.T) {
+func TestUnreadableOutputsFailTheRun(t *testing.T) {
 	bed := &brokenBed{}
 	dir := t.TempDir()
 	_, err := Run(context.Background(), Options{Experiment: read(t, "name: a\nrepetitions: 1\n"), Testbed: bed, Dir: dir})
@@ -309,17 +309,17 @@ func TestNothingIsOverwritten(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Run(context.Background(), o)
 	require.ErrorIs(t, err, record.ErrExists)
-	require.ErrorContains(t, err, "--resume goes on with what is there")
+	require.ErrorContains(t, err, "continue it with --resume")
 
 	o.Resume = true
 	other := o
 	other.Experiment = read(t, sixRuns+"# changed\n")
 	_, err = Run(context.Background(), other)
-	require.ErrorContains(t, err, "it is a record of another experiment (six), or its file was changed since")
+	require.ErrorContains(t, err, "it is a record of another experiment (six), or the experiment's file has changed since")
 	other = o
 	other.Quick = true
 	_, err = Run(context.Background(), other)
-	require.ErrorContains(t, err, "it was begun with another choice of --quick")
+	require.ErrorContains(t, err, "it was begun with another setting of --quick")
 	other = o
 	other.Dir = t.TempDir()
 	_, err = Run(context.Background(), other)
@@ -333,7 +333,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 	assert.Empty(t, bed.measured)
 }
 
-func TestTwoDoNotRunIntoOneRecord(t *testing.T) {
+func TestTwoExperimentsCannotWriteToOneRecord(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Experiment: read(t, sixRuns), Dir: dir}
 	var second error
@@ -345,14 +345,14 @@ func TestTwoDoNotRunIntoOneRecord(t *testing.T) {
 	}}
 	_, err := Run(context.Background(), o)
 	require.NoError(t, err)
-	require.ErrorContains(t, second, "another mcmwlab runs into this record")
+	require.ErrorContains(t, second, "another mcmwlab is writing to this record")
 }
 
 func TestARecordThatCannotBeWrittenEndsTheExperimentAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	bed := &fakeBed{}
 	bed.fail = func(n int) error {
-		if n == 2 { // a file where the raw outputs go stands for a disk that takes no more
+		if n == 2 { // a file in place of the directory for raw outputs acts as a full disk
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, "raw")))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "raw"), nil, 0o644))
 		}
@@ -363,7 +363,7 @@ func TestARecordThatCannotBeWrittenEndsTheExperimentAtOnce(t *testing.T) {
 	assert.Equal(t, Summary{Complete: 1}, summary)
 	assert.Len(t, bed.measured, 2)
 	assert.Zero(t, bed.running)
-	assert.Len(t, completeSet(t, dir), 1, "what was there stays")
+	assert.Len(t, completeSet(t, dir), 1, "existing runs are kept")
 
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
@@ -371,7 +371,7 @@ func TestARecordThatCannotBeWrittenEndsTheExperimentAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, file)
 }
 
-func TestWhatIsLeftOfAKilledRunIsReplaced(t *testing.T) {
+func TestLeftoversOfAKilledRunAreReplaced(t *testing.T) {
 	dir := t.TempDir()
 	text := "name: a\nrepetitions: 2\nrun: {duration: 1s}\n"
 	ctx, cancel := context.WithCancel(context.Background())

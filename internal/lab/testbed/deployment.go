@@ -21,40 +21,31 @@ import (
 )
 
 const (
-	// loadAllowance is the time a load may take beyond its warm-up and duration: to connect, and to get its last replies.
+	// loadAllowance is how much longer a load may take than its warm-up and duration: to connect, and for its last replies.
 	loadAllowance = 60 * time.Second
-	// loadOverlap is for how long load processes go on after their recording, so that those that began later are not recorded without
-	// them, and that the middlewares' windows at the end are of load from one end to the other.
+	// loadOverlap is how long load processes continue after their recording. So processes that began later are recorded with the
+	// full load, and the middlewares' last windows have the full load, too.
 	loadOverlap = 500 * time.Millisecond
-	// populateTimeout bounds the storing of all keys.
+	// populateTimeout bounds the time for storing all keys.
 	populateTimeout = 30 * time.Minute
-	// noticeAllowance is how long the end of a server is waited for that may be why load has failed.
+	// noticeAllowance is how long to wait for the end of a server or middleware that might explain why load has failed.
 	noticeAllowance = 300 * time.Millisecond
-	// shortestSample is the least time between two samples: they cost processor time themselves.
+	// shortestSample is the shortest time between two samples, which cost processor time themselves.
 	shortestSample = 50 * time.Millisecond
-	// statisticsAllowance is how long the last window of a middleware's statistics is waited for beyond its length.
+	// statisticsAllowance is how much longer than its length to wait for the last window of a middleware's statistics.
 	statisticsAllowance = 5 * time.Second
 )
 
-// deployment is servers and middlewares on hosts.
+// deployment is a set of servers and middlewares on hosts.
 type deployment struct {
 	t           *onHosts
-	servers     []member
-	relays      []member // that hold the servers' replies back, if that is wanted
-	middlewares []member
-	scratches   []Process // hold the directories of servers that write to disk
+	servers     []Member
+	relays      []Member // delay the servers' replies; empty without a delay
+	middlewares []Member
+	scratches   []Process // own the directories of servers that write to disk
 }
 
-type member struct {
-	Process
-	name    string // its source in records, such as "server:s1"
-	host    string // "" if it is on none of the testbed's hosts
-	address string
-	metrics string // of one that is on none of the hosts: the URL of its metrics, if it has some
-	log     *Log   // of a middleware that writes its statistics; nil otherwise
-}
-
-// serverName returns what the i-th server is called, from 0.
+// serverName returns the name of server i, counted from 0.
 func serverName(i int) string { return "s" + strconv.Itoa(i+1) }
 
 func (d *deployment) start(ctx context.Context, v experiment.Values) error {
@@ -84,7 +75,8 @@ func (d *deployment) start(ctx context.Context, v experiment.Values) error {
 	return d.await(ctx, d.middlewares)
 }
 
-// startRelays starts a relay before every server, which from then on is reached by it. No delay takes none.
+// startRelays starts a relay in front of every server. From then on the server is reached through its relay. Without a delay it
+// starts none.
 func (d *deployment) startRelays(ctx context.Context, delay time.Duration) error {
 	if delay == 0 {
 		return nil
@@ -93,41 +85,41 @@ func (d *deployment) startRelays(ctx context.Context, delay time.Duration) error
 		server := &d.servers[i]
 		m, err := d.startMember(ctx, Server, i, "relay:"+serverName(i), func(host string, port int) Program {
 			return Program{Path: d.t.programs.Mcmwlab, Args: []string{
-				"agent", "delay", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--to", server.address, "--for", delay.String(),
+				"agent", "delay", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--to", server.Address, "--for", delay.String(),
 			}}
 		})
 		if err != nil {
 			return err
 		}
 		d.relays = append(d.relays, m)
-		server.address = m.address
+		server.Address = m.Address
 	}
 	return nil
 }
 
-func (d *deployment) startMember(ctx context.Context, role Role, index int, name string, program func(host string, port int) Program) (member, error) {
+func (d *deployment) startMember(ctx context.Context, role Role, index int, name string, program func(host string, port int) Program) (m Member, err error) {
 	host, err := d.t.hosts.Host(role, index)
 	if err != nil {
-		return member{}, err
+		return m, err
 	}
 	port, err := host.FreePort(ctx)
 	if err != nil {
-		return member{}, err
+		return m, err
 	}
 	p := program(host.Address(), port)
 	p.Name = name
 	process, err := d.t.start(ctx, role, index, p)
 	if err != nil {
-		return member{}, err
+		return m, err
 	}
-	return member{Process: process, name: name, host: host.Name(), address: net.JoinHostPort(host.Address(), strconv.Itoa(port))}, nil
+	return Member{Process: process, Name: name, host: host.Name(), Address: net.JoinHostPort(host.Address(), strconv.Itoa(port))}, nil
 }
 
-// await waits until members answer, or one of all has ended.
-func (d *deployment) await(ctx context.Context, members []member) error {
+// await waits until members answer. It fails if any member of the deployment ends.
+func (d *deployment) await(ctx context.Context, members []Member) error {
 	var addresses []string
 	for _, m := range members {
-		addresses = append(addresses, m.address)
+		addresses = append(addresses, m.Address)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -136,7 +128,7 @@ func (d *deployment) await(ctx context.Context, members []member) error {
 	return d.t.await(ctx, addresses)
 }
 
-// watch cancels with the reason when a server or middleware ends, until stop is called.
+// watch calls cancel with the reason when a member ends, until stop is called.
 func (d *deployment) watch(cancel context.CancelCauseFunc) (stop func()) {
 	done := make(chan struct{})
 	var watchers sync.WaitGroup
@@ -155,10 +147,9 @@ func (d *deployment) watch(cancel context.CancelCauseFunc) (stop func()) {
 	}
 }
 
-func (d *deployment) all() []member {
-	return slices.Concat(d.servers, d.relays, d.middlewares)
-}
+func (d *deployment) all() []Member { return slices.Concat(d.servers, d.relays, d.middlewares) }
 
+// ended returns an error if any member has ended.
 func (d *deployment) ended() error {
 	var problems []error
 	for _, m := range d.all() {
@@ -174,7 +165,7 @@ func (d *deployment) Stop() {
 		stopping.Go(func() { m.Stop(syscall.SIGTERM) })
 	}
 	stopping.Wait()
-	// A cache has nothing to save, and it obeys other signals only at its next tick. One that writes to disk can have a child that does.
+	// A cache has nothing to save, and reacts to other signals only at its next tick. A server that writes to disk can have a child that writes.
 	signal := syscall.SIGKILL
 	if len(d.scratches) > 0 {
 		signal = syscall.SIGTERM
@@ -191,19 +182,19 @@ func (d *deployment) Stop() {
 	}
 }
 
-// targets returns what load is put on: the middlewares, or the servers if there are none.
+// targets returns the addresses for load: the middlewares, or the servers if there are none.
 func (d *deployment) targets() (targets []string) {
 	members := d.middlewares
 	if len(members) == 0 {
 		members = d.servers
 	}
 	for _, m := range members {
-		targets = append(targets, m.address)
+		targets = append(targets, m.Address)
 	}
 	return targets
 }
 
-// loadArgs are the arguments of a load process beside its timing.
+// loadArgs returns the arguments of a load process without its timing.
 func loadArgs(v experiment.Values, targets []string) []string {
 	args := []string{"load", "--quiet", "--json-out-file", "-"}
 	if v[experiment.Server] == experiment.Redis {
@@ -216,9 +207,9 @@ func loadArgs(v experiment.Values, targets []string) []string {
 	return append(args, v.Flags(experiment.LoadFlags)...)
 }
 
-// Populate stores every key once: through one middleware, which places it, or on every server if there is none.
+// Populate stores every key once: through one middleware, which places it, or on every server if there is no middleware.
 func (d *deployment) Populate(ctx context.Context, v experiment.Values) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, populateTimeout, fmt.Errorf("storing %s keys takes longer than %v", v[experiment.Keys], populateTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, populateTimeout, fmt.Errorf("storing %s keys took longer than %v", v[experiment.Keys], populateTimeout))
 	defer cancel()
 	targets := d.targets()
 	if len(d.middlewares) > 0 {
@@ -231,7 +222,8 @@ func (d *deployment) Populate(ctx context.Context, v experiment.Values) error {
 	return d.failure(ctx, awaitEnd(ctx, p))
 }
 
-// populateArgs are the arguments of the load that stores every key. It needs the rate where the further flags are for an open loop.
+// populateArgs returns the arguments of the load that stores every key. Flags for an open loop among the further flags need the
+// rate.
 func populateArgs(v experiment.Values, targets []string) []string {
 	args := append(loadArgs(v, targets), "--clients", strconv.Itoa(len(targets)), "--populate", "--ratio", "0:1", "--requests", "1")
 	if v.Is(experiment.Rate) {
@@ -240,8 +232,8 @@ func populateArgs(v experiment.Values, targets []string) []string {
 	return args
 }
 
-// failure returns why something failed: if a server or middleware has ended, because of that. Load can notice that its connections
-// have broken before it is known that their other end has ended.
+// failure returns why something failed: the end of a server or middleware, if one has ended, otherwise err. Load can notice
+// broken connections before the end of the program at their other end is known.
 func (d *deployment) failure(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -262,10 +254,10 @@ func (d *deployment) failure(ctx context.Context, err error) error {
 	return err
 }
 
-// Measure starts the load processes and the samplers, waits for the load's end, and collects what was written.
+// Measure starts the load processes and the samplers, waits for the end of the load, and returns the outputs.
 func (d *deployment) Measure(ctx context.Context, m Measurement) (*Outputs, error) {
 	limit := m.WarmUp + m.Duration + loadAllowance
-	ctx, cancelLate := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the load has not ended %v after its time", loadAllowance))
+	ctx, cancelLate := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the load has not ended %v after its duration", loadAllowance))
 	defer cancelLate()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -273,8 +265,8 @@ func (d *deployment) Measure(ctx context.Context, m Measurement) (*Outputs, erro
 	defer stop()
 
 	for _, mw := range d.middlewares {
-		if mw.log != nil {
-			mw.log.restart()
+		if mw.Log != nil {
+			mw.Log.restart()
 		}
 	}
 	run := &run{d: d}
@@ -290,14 +282,14 @@ func (d *deployment) Measure(ctx context.Context, m Measurement) (*Outputs, erro
 	return run.outputs(), err
 }
 
-// run is one measurement under way.
+// run is one measurement in progress.
 type run struct {
 	d        *deployment
-	loads    []member
+	loads    []Member
 	results  []*bytes.Buffer // of the loads
 	samplers []Process
 	samples  map[string]*bytes.Buffer // by host
-	ground   *bytes.Buffer            // of the machine that the hosts are emulated on, if they are
+	ground   *bytes.Buffer            // samples of the machine that emulates the hosts; nil: they are not emulated
 }
 
 func (r *run) start(ctx context.Context, m Measurement) error {
@@ -305,7 +297,7 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 	targets := r.d.targets()
 	processes, threads := v.Int(experiment.LoadProcesses), v.Int(experiment.LoadThreads)
 	for i := range processes {
-		// Every process begins with another target, so that few clients are spread, too.
+		// Every process begins with another target, so that even a few clients are spread over the targets.
 		begin := i * (v.Int(experiment.Clients) / processes) % len(targets)
 		args := append(loadArgs(v, append(targets[begin:len(targets):len(targets)], targets[:begin]...)),
 			"--clients", strconv.Itoa(v.Int(experiment.Clients)/(processes*threads)), "--threads", strconv.Itoa(threads),
@@ -324,31 +316,30 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 		if err != nil {
 			return err
 		}
-		r.loads = append(r.loads, member{Process: p, name: name, host: host.Name()})
+		r.loads = append(r.loads, Member{Process: p, Name: name, host: host.Name()})
 		r.results = append(r.results, out)
 	}
 	return r.startSamplers(ctx, min(time.Second, max(m.Duration/20, shortestSample)))
 }
 
-// overlapArgs make load go on after its recording. Open loops and other load generators can't.
+// overlapArgs returns the arguments that make load continue after its recording. Open loops and other load generators cannot do
+// that.
 func overlapArgs(v experiment.Values) []string {
-	names := func(flag string) bool { return flag == "--driver" || strings.HasPrefix(flag, "--driver=") }
-	if v.Is(experiment.Rate) || slices.ContainsFunc(v.Flags(experiment.LoadFlags), names) {
+	isDriver := func(flag string) bool { return flag == "--driver" || strings.HasPrefix(flag, "--driver=") }
+	if v.Is(experiment.Rate) || slices.ContainsFunc(v.Flags(experiment.LoadFlags), isDriver) {
 		return nil
 	}
 	return []string{"--cool-down", loadOverlap.String()}
 }
 
-// furtherLoadArgs are the flags for what isn't at its default, which may mean another thing in an open loop.
+// furtherLoadArgs returns the flags for settings that are not at their defaults. An open loop can have other defaults.
 func furtherLoadArgs(v experiment.Values, processes int) (args []string) {
-	if v.Is(experiment.Pipeline) {
-		args = append(args, "--pipeline", v[experiment.Pipeline])
-	}
-	if v.Is(experiment.KeyPattern) {
-		args = append(args, "--key-pattern", v[experiment.KeyPattern])
-	}
-	if v.Is(experiment.ThinkTime) {
-		args = append(args, "--think-time", v[experiment.ThinkTime])
+	for _, flag := range []struct{ name, setting string }{
+		{"--pipeline", experiment.Pipeline}, {"--key-pattern", experiment.KeyPattern}, {"--think-time", experiment.ThinkTime},
+	} {
+		if v.Is(flag.setting) {
+			args = append(args, flag.name, v[flag.setting])
+		}
 	}
 	if v.Is(experiment.Rate) {
 		args = append(args, "--rate", strconv.FormatFloat(float64(v.Int(experiment.Rate))/float64(processes), 'f', -1, 64))
@@ -356,40 +347,31 @@ func furtherLoadArgs(v experiment.Values, processes int) (args []string) {
 	return args
 }
 
-// startSamplers starts a sampler on each host that something of the run is on, and on the machine that emulates them.
+// startSamplers starts a sampler on each host with a program of the run, and on the machine that emulates the hosts.
 func (r *run) startSamplers(ctx context.Context, interval time.Duration) (err error) {
 	r.samples = map[string]*bytes.Buffer{}
 	watched := map[string][]string{} // flags by host
-	members := append(r.d.all(), r.loads...)
-	for _, m := range members {
-		if m.host == "" {
-			if m.metrics != "" {
-				watched[r.loads[0].host] = append(watched[r.loads[0].host], "--process", m.name+"="+m.metrics)
-			}
-			continue
+	for _, m := range append(r.d.all(), r.loads...) {
+		switch {
+		case m.host != "":
+			watched[m.host] = append(watched[m.host], "--process", fmt.Sprintf("%s=%d", m.Name, m.Pid()))
+		case m.Metrics != "":
+			watched[r.loads[0].host] = append(watched[r.loads[0].host], "--process", m.Name+"="+m.Metrics)
 		}
-		watched[m.host] = append(watched[m.host], "--process", fmt.Sprintf("%s=%d", m.name, m.Pid()))
 	}
-	at := map[string]struct {
-		role  Role
-		index int
-	}{}
-	for _, of := range []struct {
-		role    Role
-		members []member
-	}{{Server, r.d.servers}, {Middleware, r.d.middlewares}, {Load, r.loads}} {
-		for i, m := range of.members {
-			at[m.host] = struct {
-				role  Role
-				index int
-			}{of.role, i}
+	hosts := map[string]Host{}
+	for role, members := range map[Role][]Member{Server: r.d.servers, Middleware: r.d.middlewares, Load: r.loads} {
+		for i, m := range members {
+			if m.host == "" {
+				continue
+			}
+			if hosts[m.host], err = r.d.t.hosts.Host(role, i); err != nil {
+				return err
+			}
 		}
 	}
 	for name, flags := range watched {
-		host, err := r.d.t.hosts.Host(at[name].role, at[name].index)
-		if err != nil {
-			return err
-		}
+		host := hosts[name]
 		if sampled, ok := host.(Sampled); ok {
 			flags = append(flags, sampled.SampleFlags()...)
 		}
@@ -398,7 +380,7 @@ func (r *run) startSamplers(ctx context.Context, interval time.Duration) (err er
 		}
 	}
 	if emulator, ok := r.d.t.hosts.(Emulator); ok {
-		// The lab itself delays the packets of emulated machines.
+		// The lab's own usage counts: it delays the packets of emulated machines.
 		r.ground, err = r.startSampler(ctx, emulator.Ground(), interval, []string{"--process", fmt.Sprintf("%s=%d", record.SourceLab, os.Getpid())})
 	}
 	return err
@@ -417,7 +399,7 @@ func (r *run) startSampler(ctx context.Context, host Host, interval time.Duratio
 	return out, nil
 }
 
-// await waits until all load has ended. The first that fails ends the others.
+// await waits until all load has ended. The first process that fails ends the others.
 func (r *run) await(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -450,13 +432,13 @@ func (r *run) awaitStatistics(ctx context.Context) {
 		}
 	}
 	for _, m := range r.d.middlewares {
-		if m.log != nil {
-			m.log.await(ctx, end)
+		if m.Log != nil {
+			m.Log.await(ctx, end)
 		}
 	}
 }
 
-// stop ends what is still running of the run.
+// stop ends the programs of the run that still run.
 func (r *run) stop() {
 	for _, l := range r.loads {
 		l.Stop(syscall.SIGTERM)
@@ -466,15 +448,15 @@ func (r *run) stop() {
 	}
 }
 
-// outputs returns what was written; all of the run has ended.
+// outputs returns what the programs have written; all have ended.
 func (r *run) outputs() *Outputs {
 	o := &Outputs{Hosts: map[string][]byte{}}
 	for _, out := range r.results {
 		o.Loads = append(o.Loads, out.Bytes())
 	}
 	for _, m := range r.d.middlewares {
-		if m.log != nil {
-			o.Middlewares = append(o.Middlewares, m.log.text())
+		if m.Log != nil {
+			o.Middlewares = append(o.Middlewares, m.Log.text())
 		}
 	}
 	for host, out := range r.samples {

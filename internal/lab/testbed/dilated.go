@@ -11,9 +11,9 @@ import (
 	"mcmw/internal/middleware"
 )
 
-// Dilate returns a testbed whose hosts are slower by a factor than what they stand for, in everything: t has made their bandwidths a
-// part of what was asked for, their delays a multiple. What is asked for and what comes back is in the time of what they stand for, but
-// for the outputs of the programs, which say what they are in.
+// Dilate returns a testbed whose hosts are slower, in everything, by a factor than the machines that they represent. t has
+// already reduced their bandwidths and multiplied their delays. Requests to the testbed, and its answers, are in the time of the
+// represented machines. The outputs of the programs are not: they say what their dilation is.
 //
 // The method is time dilation: D. Gupta et al., To Infinity and Beyond: Time-Warped Network Emulation, NSDI 2006.
 func Dilate(t Testbed, factor float64) Testbed {
@@ -50,7 +50,8 @@ func (t dilated) Deploy(ctx context.Context, v experiment.Values) (Deployment, e
 	return dilatedDeployment{d, t}, nil
 }
 
-// values returns settings that mean on the testbed what v means. The middleware is as patient as it would be.
+// values returns settings that mean on the testbed what v means on the represented machines. The middleware's timeouts are
+// dilated, too.
 func (t dilated) values(v experiment.Values) experiment.Values {
 	slower := maps.Clone(v)
 	for _, name := range []string{experiment.ThinkTime, experiment.ServerDelay} {

@@ -12,7 +12,7 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// asked is a testbed and a deployment that remember what they are asked for.
+// asked is a testbed and a deployment that remember what they were asked for.
 type asked struct {
 	deployed, populated experiment.Values
 	measured            Measurement
@@ -41,7 +41,7 @@ func (a *asked) Measure(_ context.Context, m Measurement) (*Outputs, error) {
 	return &Outputs{}, nil
 }
 
-func TestInDilatedTimeEverythingTakesLongerAndIsSaidInTheTimeOfTheMachines(t *testing.T) {
+func TestInDilatedTimeEverythingTakesLongerAndIsReportedInTheTimeOfTheMachines(t *testing.T) {
 	ctx, a := context.Background(), &asked{}
 	slower := Dilate(a, 4)
 	description, err := slower.Describe(ctx)
@@ -58,13 +58,13 @@ func TestInDilatedTimeEverythingTakesLongerAndIsSaidInTheTimeOfTheMachines(t *te
 		experiment.ThinkTime: "12ms", experiment.ServerDelay: "0s", experiment.Clients: "6",
 		experiment.MiddlewareFlags: "--timeout 4s --stall-after 400ms --stall-after 1s",
 	}
-	assert.Equal(t, want, a.deployed, "what the experiment says itself comes last, and holds")
+	assert.Equal(t, want, a.deployed, "the experiment's own flags come last and take precedence")
 	require.NoError(t, d.Populate(ctx, v))
 	assert.Equal(t, want, a.populated)
 	outputs, err := d.Measure(ctx, Measurement{Values: v, WarmUp: time.Second, Duration: 10 * time.Second, Seed: 7})
 	require.NoError(t, err)
 	assert.Equal(t, Measurement{Values: want, WarmUp: 4 * time.Second, Duration: 40 * time.Second, Seed: 7}, a.measured)
 	assert.InDelta(t, 4, outputs.Dilation, 0)
-	assert.Equal(t, "3ms", v[experiment.ThinkTime], "the experiment's own values stay")
+	assert.Equal(t, "3ms", v[experiment.ThinkTime], "the experiment's own values are unchanged")
 	assert.Same(t, a, Dilate(a, 1))
 }

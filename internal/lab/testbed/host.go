@@ -9,44 +9,44 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// Host is a machine, or what stands for one, that programs can be run on.
+// Host is a machine, or what represents one, on which programs can be started.
 type Host interface {
-	// Name tells it from the other hosts of the testbed.
+	// Name distinguishes it from the other hosts of the testbed.
 	Name() string
-	// Address is where other hosts reach it.
+	// Address is the address at which other hosts reach it.
 	Address() string
-	// FreePort returns a port of its address that nobody listens on.
+	// FreePort returns a port of its address on which nothing listens.
 	FreePort(ctx context.Context) (int, error)
 	// Start starts a program.
 	Start(ctx context.Context, p Program) (Process, error)
 }
 
-// Sampled is a host whose samples need more than its operating system's counters.
+// Sampled is a host whose samples need more than the counters of its operating system.
 type Sampled interface {
-	// SampleFlags returns further flags of `mcmwlab agent sample`.
+	// SampleFlags returns additional flags for `mcmwlab agent sample`.
 	SampleFlags() []string
 }
 
-// Program is a program to be run.
+// Program is a program to start.
 type Program struct {
 	Name string // in errors and samples, such as "middleware:0"
 	Path string // on the host
 	Args []string
 	// CPUs are the processors that it may use; empty: those of its role.
 	CPUs []int
-	// Stdout gets its standard output; nil: it is discarded.
+	// Stdout receives its standard output; nil: it is discarded.
 	Stdout io.Writer
 }
 
-// Process is a program that was started. *process.Process is one.
+// Process is a started program. *process.Process is one.
 type Process interface {
-	// Pid returns its id, by which it is known on its host.
+	// Pid returns its process id on its host.
 	Pid() int
-	// Done returns a channel that is closed when it has ended and all it wrote has been handed to Stdout.
+	// Done returns a channel that is closed when it has ended and all its output has been written to Stdout.
 	Done() <-chan struct{}
-	// Ended returns an error if it has ended by itself, with how and with the end of what it wrote.
+	// Ended returns an error if it has ended. The error says how, with the end of its output.
 	Ended() error
-	// ExitCode returns what it ended with, -1 while it runs or when a signal ended it.
+	// ExitCode returns its exit code; -1 while it runs or if a signal ended it.
 	ExitCode() int
 	// Stop sends it a signal, kills it if it doesn't end soon, and returns when it has ended.
 	Stop(signal syscall.Signal)
@@ -56,28 +56,28 @@ type Process interface {
 type Hosts interface {
 	// Kind is the testbed's name in experiments and records.
 	Kind() string
-	// Host returns the host for a program: the index-th of its role, from 0. Several programs may share a host.
+	// Host returns the host for a program: the one with this index, from 0, of its role. Several programs can share a host.
 	Host(role Role, index int) (Host, error)
-	// Close gives up the hosts.
+	// Close releases the hosts.
 	Close() error
 }
 
-// Emulator is hosts that are emulated on one machine, whose processors they share.
+// Emulator is implemented by Hosts that are emulated on one machine, whose processors they share.
 type Emulator interface {
 	// Ground returns that machine.
 	Ground() Host
 }
 
-// Describer is hosts that know what they are made of.
+// Describer is implemented by Hosts that know their properties.
 type Describer interface {
-	// Machines returns what the hosts are like, and in what they fall short of what was asked for, a sentence each.
+	// Machines returns the properties of the hosts, and one sentence for each shortfall of what was requested.
 	Machines() (machines []record.Machine, shortfalls []string)
 }
 
 // Programs are the paths of the programs on the hosts.
 type Programs struct {
-	Memcached, Redis string // "": not needed
+	Memcached, Redis string // "" if not needed
 	Mcmw, Mcmwlab    string
-	// Systems are what stands between clients and servers beside that mcmw, by the names that experiments give them.
+	// Systems are other programs that can stand between clients and servers, by their names in experiments.
 	Systems map[string]experiment.SystemKind
 }

@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/lab/process"
 )
 
-// local is this machine: one host for everything, on the loopback.
+// local is this machine: one host for everything, on the loopback interface.
 type local struct{}
 
 // Local returns this machine as the only host.
@@ -32,7 +32,7 @@ func (local) Start(_ context.Context, p Program) (Process, error) {
 	return StartOn(p, exec.Command(p.Path, p.Args...))
 }
 
-// StartOn starts p by a command on the processors that it may use.
+// StartOn starts p by a command on the processors that p may use.
 func StartOn(p Program, cmd *exec.Cmd) (Process, error) {
 	cmd.Stdout = p.Stdout
 	var started *process.Process
@@ -46,8 +46,8 @@ func StartOn(p Program, cmd *exec.Cmd) (Process, error) {
 	return started, nil
 }
 
-// onProcessors calls start on a thread that may use only those processors, which its children inherit before they make threads
-// of their own. No processors mean all.
+// onProcessors calls start on a thread that may use only those processors; none means all. Programs that start starts inherit
+// them before they start threads of their own.
 func onProcessors(cpus []int, start func() error) error {
 	if len(cpus) == 0 {
 		return start()
@@ -56,7 +56,7 @@ func onProcessors(cpus []int, start func() error) error {
 	defer runtime.UnlockOSThread()
 	var before, wanted unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return fmt.Errorf("asking for the processors of this process: %w", err)
+		return fmt.Errorf("reading the processors of this process: %w", err)
 	}
 	for _, cpu := range cpus {
 		wanted.Set(cpu)
@@ -66,7 +66,7 @@ func onProcessors(cpus []int, start func() error) error {
 	}
 	err := start()
 	if restoreErr := unix.SchedSetaffinity(0, &before); restoreErr != nil && err == nil {
-		err = fmt.Errorf("giving this process its processors back: %w", restoreErr)
+		err = fmt.Errorf("restoring the processors of this process: %w", restoreErr)
 	}
 	return err
 }

@@ -12,21 +12,21 @@ import (
 	"mcmw/internal/lab/experiment"
 )
 
-// startMiddleware starts the i-th middleware, from 0: an mcmw, or whatever the point's system is.
-func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i int) (member, error) {
+// startMiddleware starts middleware i, counted from 0: an mcmw, or another system if the point names one.
+func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i int) (Member, error) {
 	system, ok := d.t.programs.Systems[v[experiment.System]]
 	if !ok {
 		system = experiment.SystemKind{Kind: experiment.Mcmw}
 	}
 	system.Binary = cmp.Or(system.Binary, d.t.programs.Mcmw)
-	statistics := 0 // the port of twemproxy's own
+	statistics := 0 // port for twemproxy's statistics
 	if system.Kind == experiment.Twemproxy {
 		host, err := d.t.hosts.Host(Middleware, i)
 		if err == nil {
 			statistics, err = host.FreePort(ctx)
 		}
 		if err != nil {
-			return member{}, err
+			return Member{}, err
 		}
 	}
 	var log *Log
@@ -47,14 +47,14 @@ func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i
 		p.Args = append(p.Args, system.Flags...)
 		return p
 	})
-	m.log = log
+	m.Log = log
 	return m, err
 }
 
 func (d *deployment) mcmwArgs(v experiment.Values, host string, port int) []string {
 	var servers []string
 	for i, m := range d.servers {
-		servers = append(servers, serverName(i)+"="+m.address)
+		servers = append(servers, serverName(i)+"="+m.Address)
 	}
 	args := []string{
 		"serve", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--servers", strings.Join(servers, ","), "--replicas", v[experiment.Replicas],
@@ -65,7 +65,7 @@ func (d *deployment) mcmwArgs(v experiment.Values, host string, port int) []stri
 			args = append(args, "--"+name, v[name])
 		}
 	}
-	if v.Is(experiment.HotKeys) { // earlier mcmw don't know it
+	if v.Is(experiment.HotKeys) { // older versions of mcmw don't know the flag
 		args = append(args, "--hot-keys", v[experiment.HotKeys])
 	}
 	if v[experiment.Statistics] == "true" {
@@ -74,25 +74,25 @@ func (d *deployment) mcmwArgs(v experiment.Values, host string, port int) []stri
 	return append(args, v.Flags(experiment.MiddlewareFlags)...)
 }
 
-// StatisticsArgs are the arguments of a middleware that have it write the statistics log to its standard output.
+// StatisticsArgs returns the arguments that make a middleware write the statistics log to its standard output.
 func StatisticsArgs() []string {
 	return []string{"--stats-file", "/dev/stdout", "--stats-window", statisticsWindow.String()}
 }
 
-// statisticsWindow is the length of the middlewares' windows. Those that lie inside the measured window are used: with a second, a
-// run of a second could have none.
+// statisticsWindow is the length of the middlewares' windows. Only windows inside the measured time are used: with windows of a
+// second, a run of a second could have none.
 const statisticsWindow = 200 * time.Millisecond
 
-// configPath is where a program that was started by `mcmwlab agent configured` finds its configuration.
+// configPath stands for the path of the configuration file in the arguments of `mcmwlab agent configured`.
 const configPath = "{}"
 
-// configured has a program be started with a file that holds its configuration, which is gone when the program has ended.
+// configured makes p start with a configuration file, which is gone when the program has ended.
 func (d *deployment) configured(p *Program, config string, args ...string) {
 	p.Args = append([]string{"agent", "configured", "--config", config, "--", p.Path}, args...)
 	p.Path = d.t.programs.Mcmwlab
 }
 
-// twemproxyConfig is a configuration of nutcracker that spreads the keys over the servers, as its users have it.
+// twemproxyConfig returns a configuration of nutcracker that spreads the keys over the servers, as its users do.
 func (d *deployment) twemproxyConfig(host string, port int) string {
 	var config strings.Builder
 	fmt.Fprintf(&config, `lab:
@@ -105,16 +105,16 @@ func (d *deployment) twemproxyConfig(host string, port int) string {
   servers:
 `, net.JoinHostPort(host, strconv.Itoa(port)))
 	for _, server := range d.servers {
-		fmt.Fprintf(&config, "    - %s:1\n", server.address)
+		fmt.Fprintf(&config, "    - %s:1\n", server.Address)
 	}
 	return config.String()
 }
 
-// proxyConfig is a configuration of memcached's proxy that spreads the keys over the servers.
+// proxyConfig returns a configuration of memcached's proxy that spreads the keys over the servers.
 func (d *deployment) proxyConfig() string {
 	config := "function mcp_config_pools()\n  return mcp.pool({"
 	for i, server := range d.servers {
-		host, port, _ := net.SplitHostPort(server.address) // startMember joined it
+		host, port, _ := net.SplitHostPort(server.Address) // valid: startMember has joined it
 		config += fmt.Sprintf("mcp.backend(%q, %q, %s), ", serverName(i), host, port)
 	}
 	return config + `})

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// startAttempts is how often servers and middlewares are started when one ends at once: a port that was free can be taken
-	// before it is listened on.
+	// startAttempts is how often servers and middlewares are started if one ends at once: another program can take a free port
+	// before it is used.
 	startAttempts = 3
-	// shortTimeout bounds what takes a moment: asking for a version, measuring the path.
+	// shortTimeout bounds what takes only a moment: reading a version, measuring the path.
 	shortTimeout = 30 * time.Second
 )
 
@@ -29,13 +29,13 @@ type onHosts struct {
 	cpus     map[string][]int // by role
 }
 
-// OnHosts returns a testbed of hosts. cpus are the processors that the programs of a role may use; a role without an entry may
-// use all.
+// OnHosts returns a testbed of hosts. cpus are the processors that programs of a role may use; a role without an entry may use
+// all.
 func OnHosts(hosts Hosts, programs Programs, cpus map[string][]int) Testbed {
 	return &onHosts{hosts: hosts, programs: programs, cpus: cpus}
 }
 
-// Close gives up the hosts.
+// Close releases the hosts.
 func (t *onHosts) Close() error { return t.hosts.Close() }
 
 func (t *onHosts) start(ctx context.Context, role Role, index int, p Program) (Process, error) {
@@ -49,7 +49,7 @@ func (t *onHosts) start(ctx context.Context, role Role, index int, p Program) (P
 	return host.Start(ctx, p)
 }
 
-// output runs a program of a role to its end and returns what it wrote.
+// output runs a program on the first host of a role to its end and returns its output.
 func (t *onHosts) output(ctx context.Context, role Role, name, path string, args ...string) ([]byte, error) {
 	host, err := t.hosts.Host(role, 0)
 	if err != nil {
@@ -58,7 +58,7 @@ func (t *onHosts) output(ctx context.Context, role Role, name, path string, args
 	return Output(ctx, host, Program{Name: name, Path: path, Args: args, CPUs: t.cpus[string(role)]})
 }
 
-// Output runs a program that takes a moment on a host, to its end, and returns what it wrote to standard output.
+// Output runs a short program on a host to its end and returns its standard output.
 func Output(ctx context.Context, host Host, p Program) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortTimeout)
 	defer cancel()
@@ -74,8 +74,7 @@ func Output(ctx context.Context, host Host, p Program) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// awaitEnd waits until a process has ended. It is stopped if ctx ends before. The error says how it ended if that isn't with
-// code 0.
+// awaitEnd waits until a process has ended; if ctx ends first, it stops the process. An exit code other than 0 is an error.
 func awaitEnd(ctx context.Context, p Process) error {
 	select {
 	case <-p.Done():
@@ -89,7 +88,7 @@ func awaitEnd(ctx context.Context, p Process) error {
 	return nil
 }
 
-// Describe asks the programs and the host of the first server.
+// Describe runs the programs for their versions, and describes the host of the first server.
 func (t *onHosts) Describe(ctx context.Context) (d Description, err error) {
 	d.Versions = map[string]string{}
 	if hosts, ok := t.hosts.(Describer); ok {
@@ -110,40 +109,23 @@ func (t *onHosts) Describe(ctx context.Context) (d Description, err error) {
 		}
 		text, err := t.output(ctx, program.role, program.name, program.path, program.args...)
 		if err != nil {
-			return d, fmt.Errorf("asking %s for its version: %w", program.name, err)
+			return d, fmt.Errorf("reading the version of %s: %w", program.name, err)
 		}
 		line, _, _ := strings.Cut(string(bytes.TrimSpace(text)), "\n")
 		d.Versions[program.name] = line
 	}
 	text, err := t.output(ctx, Server, "mcmwlab agent", t.programs.Mcmwlab, "agent", "describe")
 	if err != nil {
-		return d, fmt.Errorf("asking the host of the first server what it is: %w", err)
+		return d, fmt.Errorf("describing the host of the first server: %w", err)
 	}
 	return d, json.Unmarshal(text, &d.Host)
 }
 
-// MeasurePath measures the path from the host of the first load process to that of the first middleware and, if that is another
-// host, from there to the first server.
-func (t *onHosts) MeasurePath(ctx context.Context, bulk time.Duration) (values []record.Value, err error) {
-	var between [3]Host
+// MeasurePath measures the path from the host of the first load process to that of the first middleware and, unless all are the same host,
+// from there to the first server.
+func (t *onHosts) MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Value, error) {
+	var ends [3]pathEnd
 	for i, role := range []Role{Load, Middleware, Server} {
-		if between[i], err = t.hosts.Host(role, 0); err != nil {
-			return nil, err
-		}
-	}
-	values, err = t.measurePath(ctx, record.SourcePath, Load, Middleware, bulk)
-	if err != nil || between[1].Name() == between[0].Name() && between[2].Name() == between[1].Name() {
-		return values, err
-	}
-	further, err := t.measurePath(ctx, record.SourcePath+":server", Middleware, Server, bulk)
-	return append(values, further...), err
-}
-
-// measurePath measures the path between the first hosts of two roles. The bandwidth is that of the narrower direction; those of the
-// directions have sources of their own.
-func (t *onHosts) measurePath(ctx context.Context, source string, from, to Role, bulk time.Duration) ([]record.Value, error) {
-	var ends [2]pathEnd
-	for i, role := range []Role{from, to} {
 		host, err := t.hosts.Host(role, 0)
 		if err != nil {
 			return nil, err
@@ -154,10 +136,18 @@ func (t *onHosts) measurePath(ctx context.Context, source string, from, to Role,
 	if err != nil {
 		return nil, err
 	}
-	return PathValues(source, p), nil
+	values := PathValues(record.SourcePath, p)
+	if ends[1].Name() == ends[0].Name() && ends[2].Name() == ends[1].Name() {
+		return values, nil
+	}
+	if p, err = measurePath(ctx, t.programs.Mcmwlab, ends[1], ends[2], bulk); err != nil {
+		return values, err
+	}
+	return append(values, PathValues(record.SourcePath+":server", p)...), nil
 }
 
-// PathValues are what a record has of a path, at a source.
+// PathValues returns what a record has of a path, under a source. The bandwidth is that of the slower direction; each direction also has a
+// source of its own.
 func PathValues(source string, p agent.Path) []record.Value {
 	return []record.Value{
 		{Source: source, Metric: "round_trip_time_mean", Value: p.RoundTripMean},
@@ -186,7 +176,7 @@ func (t *onHosts) Deploy(ctx context.Context, v experiment.Values) (Deployment, 
 	}
 }
 
-// await waits until all addresses answer, as seen from the load's host.
+// await waits until all addresses answer, as seen from the host of the load.
 func (t *onHosts) await(ctx context.Context, addresses []string) error {
 	if len(addresses) == 0 {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"mcmw/internal/lab/agent"
 )
 
-// pathEnd is one end of a path: a host, and the processors that programs may use there; none mean all.
+// pathEnd is one end of a path: a host, and the processors that programs may use there; none means all.
 type pathEnd struct {
 	Host
 	cpus []int
 }
 
-// MeasurePath measures the path from one host to another with the mcmwlab that is at that place on both. bulk is how long each
-// direction carries bulk.
+// MeasurePath measures the path from one host to another. mcmwlab is the path of that program on both, bulk how long each
+// direction's bandwidth is measured.
 func MeasurePath(ctx context.Context, mcmwlab string, from, to Host, bulk time.Duration) (agent.Path, error) {
 	return measurePath(ctx, mcmwlab, pathEnd{Host: from}, pathEnd{Host: to}, bulk)
 }
@@ -43,7 +43,7 @@ func measurePath(ctx context.Context, mcmwlab string, from, to pathEnd, bulk tim
 		return p, errors.Join(err, server.Ended())
 	}
 	if err := json.Unmarshal(text, &p); err != nil {
-		return p, fmt.Errorf("the path from %s to %s: %w", from.Name(), to.Name(), err)
+		return p, fmt.Errorf("reading the measurement of the path from %s to %s: %w", from.Name(), to.Name(), err)
 	}
 	return p, nil
 }

@@ -1,31 +1,25 @@
 package testbed
 
-import (
-	"context"
-)
+import "context"
 
-// Member is a server or middleware that something else than a Host runs, such as a cluster.
+// Member is a server, a middleware or another program of a deployment.
 type Member struct {
-	// Process ends when the member does. Stopping it need not end the member.
+	// Process ends when the member does. If the member does not run on a Host, stopping Process need not end it.
 	Process
 	Name    string // its source in records, such as "middleware:0"
 	Address string // where the load's hosts reach it, host:port
-	Metrics string // URL of its Prometheus metrics, which the first load host asks for its processor time; "" if it has none
-	Log     *Log   // of a middleware: what its statistics log is written to
+	// Metrics is the URL of its Prometheus metrics, from which the first load host reads its processor time; "" if it runs on a Host, or has
+	// none.
+	Metrics string
+	Log     *Log // of a middleware: its statistics log; nil: none
+
+	host string // name of its Host; "" if it runs on none
 }
 
-// Placed returns the deployment of servers and middlewares that run already, on which hosts put load. Only load has to have hosts, and
-// of the programs only mcmwlab is used. It returns when all members answer.
+// Placed returns the deployment of running servers and middlewares that something else than a Host has started, such as a cluster. Only load
+// needs hosts, and only mcmwlab is used of the programs. Placed returns when all members answer.
 func Placed(ctx context.Context, hosts Hosts, programs Programs, servers, middlewares []Member) (Deployment, error) {
-	d := &deployment{t: &onHosts{hosts: hosts, programs: programs}}
-	for _, of := range []struct {
-		from []Member
-		to   *[]member
-	}{{servers, &d.servers}, {middlewares, &d.middlewares}} {
-		for _, m := range of.from {
-			*of.to = append(*of.to, member{Process: m.Process, name: m.Name, address: m.Address, metrics: m.Metrics, log: m.Log})
-		}
-	}
+	d := &deployment{t: &onHosts{hosts: hosts, programs: programs}, servers: servers, middlewares: middlewares}
 	if err := d.await(ctx, d.all()); err != nil {
 		if ended := d.ended(); ended != nil {
 			err = ended

@@ -10,15 +10,16 @@ import (
 	"mcmw/internal/lab/experiment"
 )
 
-// nowhere is a directory in which nothing can be written, not even by root: where Redis is that is to keep everything in memory.
+// nowhere is a directory in which nobody can write, not even root. It is the directory of a Redis that must keep everything in
+// memory.
 const nowhere = "/proc"
 
-func (d *deployment) startServer(ctx context.Context, v experiment.Values, i int) (member, error) {
+func (d *deployment) startServer(ctx context.Context, v experiment.Values, i int) (Member, error) {
 	dir := nowhere
 	if v.Is(experiment.ServerPersistence) {
 		var err error
 		if dir, err = d.scratch(ctx, i); err != nil {
-			return member{}, err
+			return Member{}, err
 		}
 	}
 	return d.startMember(ctx, Server, i, "server:"+serverName(i), func(host string, port int) Program {
@@ -32,8 +33,8 @@ func (d *deployment) startServer(ctx context.Context, v experiment.Values, i int
 	})
 }
 
-// ServerConnections is how many connections a server must accept: every worker has one to every server, a detour or two beside;
-// without middlewares the clients have.
+// ServerConnections returns how many connections a server must accept: every worker has one to every server, sometimes one or two
+// more; without middlewares the clients connect themselves.
 func ServerConnections(v experiment.Values) int {
 	return v.Int(experiment.Clients) + v.Int(experiment.Middlewares)*v.Int(experiment.Workers)*2 + 4096
 }
@@ -41,7 +42,7 @@ func ServerConnections(v experiment.Values) int {
 func memcachedArgs(v experiment.Values, host string, port int) []string {
 	args := []string{
 		"-l", host, "-p", strconv.Itoa(port), "-U", "0",
-		"-u", "root", // it refuses to be root unless told to, and ignores this otherwise
+		"-u", "root", // needed to run as root, otherwise ignored
 		"-t", v[experiment.ServerThreads], "-m", v[experiment.ServerMemory], "-c", strconv.Itoa(ServerConnections(v)),
 	}
 	if v.Is(experiment.GroupSize) {
@@ -50,7 +51,7 @@ func memcachedArgs(v experiment.Values, host string, port int) []string {
 	return append(args, v.Flags(experiment.ServerFlags)...)
 }
 
-// redisArgs are the arguments of a Redis in a directory: a cache that writes nothing to disk, unless it is told to.
+// redisArgs returns the arguments of a Redis in a directory: a cache that writes nothing to disk, unless v asks for persistence.
 func redisArgs(v experiment.Values, host string, port int, dir string) []string {
 	args := []string{
 		"--bind", host, "--port", strconv.Itoa(port), "--protected-mode", "no", "--daemonize", "no", "--dir", dir, "--loglevel", "warning",
@@ -70,7 +71,7 @@ func redisArgs(v experiment.Values, host string, port int, dir string) []string 
 	return append(args, v.Flags(experiment.ServerFlags)...)
 }
 
-// scratch returns a directory for a server to write in. It is removed when the deployment is stopped.
+// scratch makes a directory in which a server can write. It is removed when the deployment is stopped.
 func (d *deployment) scratch(ctx context.Context, i int) (dir string, err error) {
 	r, w := io.Pipe()
 	p, err := d.t.start(ctx, Server, i, Program{Name: "directory of server:" + serverName(i), Path: d.t.programs.Mcmwlab, Args: []string{"agent", "scratch"}, Stdout: w})
@@ -91,21 +92,21 @@ func (d *deployment) scratch(ctx context.Context, i int) (dir string, err error)
 	return dir, nil
 }
 
-// pinServers gives servers, or their threads, processors of their own. Processors are given out in turn on every host.
+// pinServers binds servers, or their threads, to processors of their own. Each host's processors are assigned in turn.
 func (d *deployment) pinServers(ctx context.Context, v experiment.Values) error {
 	mode := v[experiment.ServerPinning]
 	if mode == experiment.NotPinned {
 		return nil
 	}
-	given := map[string]int{} // by host
+	assigned := map[string]int{} // by host
 	for i, m := range d.servers {
-		args := []string{"agent", "pin", "--process", strconv.Itoa(m.Pid()), "--first", strconv.Itoa(given[m.host])}
-		given[m.host]++
+		args := []string{"agent", "pin", "--process", strconv.Itoa(m.Pid()), "--first", strconv.Itoa(assigned[m.host])}
+		assigned[m.host]++
 		if mode == experiment.PinnedThread {
 			args = append(args, "--threads", v[experiment.ServerThreads])
-			given[m.host] += v.Int(experiment.ServerThreads) - 1
+			assigned[m.host] += v.Int(experiment.ServerThreads) - 1
 		}
-		// The agent may use the processors that the server may use; these are what it gives out.
+		// The agent assigns the processors that it may use itself: those of the server.
 		p, err := d.t.start(ctx, Server, i, Program{
 			Name: "mcmwlab " + strings.Join(args[:2], " "), Path: d.t.programs.Mcmwlab, Args: args, CPUs: v.Processors(experiment.ServerCPUs),
 		})
@@ -113,7 +114,7 @@ func (d *deployment) pinServers(ctx context.Context, v experiment.Values) error 
 			err = awaitEnd(ctx, p)
 		}
 		if err != nil {
-			return fmt.Errorf("giving %s processors of its own: %w", m.name, err)
+			return fmt.Errorf("binding %s to processors of its own: %w", m.Name, err)
 		}
 	}
 	return nil

@@ -6,37 +6,34 @@ import (
 	"encoding/json"
 	"sync"
 	"time"
+
+	"mcmw/internal/lab/process"
 )
 
-// Log takes the statistics log of a middleware as it is written and keeps the lines of the current run.
+// Log reads the statistics log of a middleware while it is written and keeps the lines of the current run.
 type Log struct {
+	input process.Lines // used by the writer alone
+
 	mu      sync.Mutex    // guards the fields below
 	lines   []byte        // whole lines
-	partial []byte        // the beginning of the next
 	until   time.Time     // the end of the latest window
 	changed chan struct{} // closed when until changes
 }
 
-// NewLog returns a log that nothing was written to.
-func NewLog() *Log { return &Log{changed: make(chan struct{})} }
-
-// Write takes a part of the log.
-func (s *Log) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.partial = append(s.partial, p...)
-	for {
-		end := bytes.IndexByte(s.partial, '\n')
-		if end < 0 {
-			return len(p), nil
-		}
-		s.take(s.partial[:end+1])
-		s.partial = s.partial[end+1:]
-	}
+// NewLog returns an empty log.
+func NewLog() *Log {
+	l := &Log{changed: make(chan struct{})}
+	l.input.Take = l.take
+	return l
 }
 
-// take keeps a line. mu is held.
-func (s *Log) take(line []byte) {
+// Write takes a part of the log. It must not be called concurrently.
+func (s *Log) Write(p []byte) (int, error) { return s.input.Write(p) }
+
+// take keeps a line.
+func (s *Log) take(line []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.lines = append(s.lines, line...)
 	var window struct {
 		Until int64 `json:"until"`
@@ -46,9 +43,10 @@ func (s *Log) take(line []byte) {
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
+	return nil
 }
 
-// restart forgets the lines so far.
+// restart forgets the lines that it has.
 func (s *Log) restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

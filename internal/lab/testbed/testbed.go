@@ -4,14 +4,14 @@
 //	Deployment running servers and middlewares, as a point of an experiment requires
 //	Outputs    the unchanged outputs of all programs of a run; package collect makes a run of the record from them
 //
-// A testbed whose places are hosts (machines, network namespaces, pods) on which programs can be started needs only to say
-// what its hosts are: OnHosts does everything else with programs that write their results to standard output, so that no
-// file has to be fetched from a host. The load's result is JSON, the middlewares' statistics are the statistics log (`mcmw
-// serve --stats-file /dev/stdout`), the hosts' counters are the lines of `mcmwlab agent sample`.
+// A testbed can consist of hosts (machines, network namespaces, pods) on which programs can be started. It then only has to name
+// its hosts: OnHosts does the rest. The programs write their results to standard output, so no file has to be fetched from a
+// host. The result of load is JSON, the statistics of middlewares are the statistics log (`mcmw serve --stats-file /dev/stdout`),
+// and the counters of hosts are the lines of `mcmwlab agent sample`.
 //
-// It uses the statistics log rather than /metrics or /debug/histogram because nobody has to poll it in time: it has windows
-// of the whole run at full resolution, from which those inside the measured window are selected afterwards; and because it
-// needs no connection from the lab to the middleware. The clocks of several hosts must agree to a fraction of a window.
+// The lab uses the statistics log rather than /metrics or /debug/histogram for two reasons. Nothing has to poll it in time: it
+// has windows of the whole run at full resolution, and those inside the measured window are selected afterwards. And it needs no
+// connection from the lab to the middleware. The clocks of the hosts must agree to a fraction of a window.
 package testbed
 
 import (
@@ -32,15 +32,16 @@ const (
 	Load       Role = "load"
 )
 
-// Testbed is a place to measure in. It is used by one goroutine.
+// Testbed is a place for measurements. It is used by one goroutine.
 type Testbed interface {
-	// Describe says what takes part: the programs' versions and the host that matters most.
+	// Describe returns the programs' versions and what is known about the hosts.
 	Describe(ctx context.Context) (Description, error)
-	// MeasurePath measures the path between the load and what it is put on, without load. bulk is how long each direction carries bulk.
+	// MeasurePath measures the path between the load and its targets, without load. bulk is how long each direction's bandwidth
+	// is measured.
 	MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Value, error)
-	// Deploy starts servers and middlewares as v wants them, and returns when they answer.
+	// Deploy starts the servers and middlewares that v asks for, and returns when they answer.
 	Deploy(ctx context.Context, v experiment.Values) (Deployment, error)
-	// Close gives up what the testbed holds. Its deployments have been stopped.
+	// Close releases what the testbed holds. Its deployments have been stopped before.
 	Close() error
 }
 
@@ -48,18 +49,19 @@ type Testbed interface {
 type Description struct {
 	Versions map[string]string
 	Host     record.Host
-	// Machines are what the hosts are like, if the testbed knows; Shortfalls say in what they are less than was asked for.
+	// Machines are the properties of the hosts, if the testbed knows them. Shortfalls say where they fall short of what was
+	// requested.
 	Machines   []record.Machine
 	Shortfalls []string
-	// Dilation is how many seconds pass while one passes for the machines; 0 if it is one.
+	// Dilation is how many seconds pass while one second passes for the hosts; 0 means 1.
 	Dilation float64
 }
 
-// Deployment is servers and middlewares that run. It is used by one goroutine.
+// Deployment is a set of running servers and middlewares. It is used by one goroutine.
 type Deployment interface {
 	// Populate stores every key of v once.
 	Populate(ctx context.Context, v experiment.Values) error
-	// Measure puts load on the deployment and returns what all programs wrote, also when it fails.
+	// Measure puts load on the deployment. It returns the outputs of all programs, also if it fails.
 	Measure(ctx context.Context, m Measurement) (*Outputs, error)
 	// Stop ends all programs and returns when they have ended.
 	Stop()
@@ -74,13 +76,12 @@ type Measurement struct {
 
 // Outputs are the unparsed outputs of the programs of one run.
 type Outputs struct {
-	// Loads are the results of the load processes, JSON; Middlewares the statistics logs for the time of the run, JSON lines.
+	// Loads are the results of the load processes, JSON. Middlewares are the statistics logs for the time of the run, JSON lines.
 	Loads, Middlewares [][]byte
-	// Hosts are the samples by the names of the hosts, JSON lines.
+	// Hosts are the samples of the hosts, JSON lines, by the hosts' names.
 	Hosts map[string][]byte
-	// Ground is the samples of the machine that the hosts are emulated on; nil if they aren't.
+	// Ground are the samples of the machine that emulates the hosts; nil if the hosts are not emulated.
 	Ground []byte
-	// Dilation is how many seconds passed while one passed for the machines; 0 if it was one. The clocks of all programs are this
-	// machine's.
+	// Dilation is how many seconds passed while one second passed for the hosts; 0 means 1. All programs use the clock of this machine.
 	Dilation float64
 }

@@ -18,7 +18,7 @@ import (
 	"mcmw/internal/lab/experiment"
 )
 
-func TestAStreamKeepsWholeLinesAndSaysHowFarTheyReach(t *testing.T) {
+func TestALogKeepsWholeLinesAndTheEndOfTheLastWindow(t *testing.T) {
 	s := NewLog()
 	line := func(until int) string { return fmt.Sprintf(`{"type":"window","until":%d}`+"\n", until) }
 	write := func(text string) {
@@ -30,7 +30,7 @@ func TestAStreamKeepsWholeLinesAndSaysHowFarTheyReach(t *testing.T) {
 	assert.Empty(t, s.text())
 	write(line(1000)[10:] + line(2000)[:3])
 	assert.Equal(t, line(1000), string(s.text()))
-	reached := make(chan struct{}) // closed when the stream has come to the time
+	reached := make(chan struct{}) // closed when the log has a window that ends at 2000
 	go func() {
 		defer close(reached)
 		s.await(context.Background(), time.UnixMilli(2000))
@@ -44,7 +44,7 @@ func TestAStreamKeepsWholeLinesAndSaysHowFarTheyReach(t *testing.T) {
 	s.await(ctx, time.UnixMilli(1<<50))
 }
 
-func TestLoadGoesOnAfterItsRecordingSoThatTheLastWindowIsFull(t *testing.T) {
+func TestLoadContinuesAfterItsRecordingSoThatTheLastWindowIsFull(t *testing.T) {
 	for name, tc := range map[string]struct {
 		setting, value string
 		want           []string
@@ -80,7 +80,7 @@ func TestAProgramMayUseTheProcessorsOfItsRole(t *testing.T) {
 	assert.ErrorContains(t, err, "processors [1000]: invalid argument; there are ")
 }
 
-func TestHowAProgramEndedIsSaid(t *testing.T) {
+func TestTheErrorSaysHowAProgramEnded(t *testing.T) {
 	start := func(script string) Process {
 		p, err := local{}.Start(context.Background(), Program{Name: "script", Path: "sh", Args: []string{"-c", script}})
 		require.NoError(t, err)
@@ -88,19 +88,16 @@ func TestHowAProgramEndedIsSaid(t *testing.T) {
 	}
 	require.NoError(t, awaitEnd(context.Background(), start("exit 0")))
 	require.EqualError(t, awaitEnd(context.Background(), start("echo reason >&2; exit 3")),
-		"script ended by itself: exit status 3; its last output:\nreason")
+		"script ended on its own: exit status 3; its last output:\nreason")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("enough"))
-	p := start("exec sleep 1000") // in the place of the shell, which would leave it behind
+	p := start("exec sleep 1000") // replaces the shell, which would leave it behind
 	require.EqualError(t, awaitEnd(ctx, p), "enough")
 	<-p.Done()
 }
 
-func TestProgramsGetWhatThePointSays(t *testing.T) {
-	v := experiment.Values{}
-	for _, s := range experiment.Settings {
-		v[s.Name] = s.Default
-	}
+func TestProgramsGetTheArgumentsOfThePoint(t *testing.T) {
+	v := defaults()
 	v[experiment.ServerFlags], v[experiment.Workers], v[experiment.Sharded] = "-o modern", "9", "true"
 	v[experiment.ThinkTime], v[experiment.Rate], v[experiment.Pipeline], v[experiment.KeyPattern] = "5ms", "3000", "4", "Z:Z"
 	assert.Contains(t, strings.Join(memcachedArgs(v, "10.0.0.1", 7), " "), "-l 10.0.0.1 -p 7 -U 0 -u root -t 1 -m 256 -c 4122 -o modern")
@@ -120,7 +117,7 @@ func TestProgramsGetWhatThePointSays(t *testing.T) {
 	}
 	v[experiment.Server] = experiment.Redis
 	assert.Contains(t, strings.Join(loadArgs(v, []string{"a:1"}), " "), "--protocol redis --target a:1")
-	d := &deployment{servers: []member{{address: "a:1"}, {address: "b:2"}}}
+	d := &deployment{servers: []Member{{Address: "a:1"}, {Address: "b:2"}}}
 	mcmw := strings.Join(d.mcmwArgs(v, "c", 3), " ")
 	assert.Contains(t, mcmw, "--listen c:3 --servers s1=a:1,s2=b:2 --replicas all --sharded=true --pool shared")
 	assert.Contains(t, mcmw, "--workers 9 --depth 1 --stats-file /dev/stdout --stats-window 200ms")
@@ -139,12 +136,18 @@ func TestProgramsGetWhatThePointSays(t *testing.T) {
 	assert.Contains(t, strings.Join(populateArgs(v, []string{"a:1"}), " "), "--arrivals=poisson --clients 1 --populate --ratio 0:1 --requests 1 --rate 3000", "which a closed loop refuses")
 }
 
-func TestServersAtADistanceAreReachedByTheirRelays(t *testing.T) {
+// defaults returns the settings at their defaults.
+func defaults() experiment.Values {
 	v := experiment.Values{}
 	for _, s := range experiment.Settings {
 		v[s.Name] = s.Default
 	}
-	d := &deployment{servers: []member{{address: "a:1"}}}
+	return v
+}
+
+func TestDelayedServersAreReachedThroughTheirRelays(t *testing.T) {
+	v := defaults()
+	d := &deployment{servers: []Member{{Address: "a:1"}}}
 	require.NoError(t, d.startRelays(context.Background(), v.Duration(experiment.ServerDelay)))
 	assert.Empty(t, d.relays, "without a delay there is none")
 	d.t = OnHosts(Local(), Programs{Mcmwlab: "echo"}, nil).(*onHosts)
@@ -152,15 +155,15 @@ func TestServersAtADistanceAreReachedByTheirRelays(t *testing.T) {
 	require.NoError(t, d.startRelays(context.Background(), v.Duration(experiment.ServerDelay)))
 	defer d.Stop()
 	require.Len(t, d.relays, 1)
-	assert.Equal(t, d.relays[0].address, d.servers[0].address)
-	assert.Equal(t, "relay:s1", d.relays[0].name)
+	assert.Equal(t, d.relays[0].Address, d.servers[0].Address)
+	assert.Equal(t, "relay:s1", d.relays[0].Name)
 	d.servers = nil // it has no process
 }
 
 func TestAProgramThatCannotBeStartedIsNamed(t *testing.T) {
 	bed := OnHosts(Local(), Programs{Memcached: "/nowhere/memcached", Mcmw: "true", Mcmwlab: "true"}, nil)
 	_, err := bed.Describe(context.Background())
-	require.ErrorContains(t, err, "asking memcached for its version: ")
+	require.ErrorContains(t, err, "reading the version of memcached: ")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.NoError(t, bed.Close())
 }

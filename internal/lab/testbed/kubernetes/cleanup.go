@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,19 +9,22 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"mcmw/internal/lab/kernel"
 )
 
 const (
-	// managedBy is the label of namespaces by which they are found.
+	// managedBy is the label by which the lab finds its namespaces.
 	managedBy = "app.kubernetes.io/managed-by"
-	// ownerKey is the annotation of a namespace that says which lab has made it.
+	// ownerKey is the annotation of a namespace that names the lab that made it.
 	ownerKey = "mcmwlab/owner"
 )
 
+// lab identifies a process that runs a lab.
 type lab struct {
 	host    string
 	pid     int
-	started uint64 // as its kernel counts, so that another process of that id isn't taken for it
+	started uint64 // kernel.StartTime, which distinguishes it from a later process with the same id
 }
 
 func thisLab() (l lab, err error) {
@@ -30,17 +32,17 @@ func thisLab() (l lab, err error) {
 		return l, err
 	}
 	l.pid = os.Getpid()
-	l.started, err = startOf(l.pid)
+	l.started, err = kernel.StartTime(l.pid)
 	return l, err
 }
 
-// String returns what parseLab reads.
+// String returns the form that parseLab reads.
 func (l lab) String() string { return fmt.Sprintf("%s/%d/%d", l.host, l.pid, l.started) }
 
 func parseLab(text string) (l lab, err error) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 {
-		return l, fmt.Errorf("%q is no lab; expected HOST/PROCESS/START", text)
+		return l, fmt.Errorf("owner %q: expected HOST/PROCESS/START", text)
 	}
 	l.host = parts[0]
 	if l.pid, err = strconv.Atoi(parts[1]); err == nil {
@@ -49,27 +51,8 @@ func parseLab(text string) (l lab, err error) {
 	return l, err
 }
 
-// startOf returns when a process that runs was started: field 22 of proc(5)'s stat. One that has ended and whose parent hasn't noticed
-// doesn't run.
-func startOf(pid int) (uint64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name, field 2, is in parentheses and may hold anything.
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	const started = 22 - 3
-	if len(fields) <= started {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields after the name", pid, len(fields))
-	}
-	if state := string(fields[0]); state == "Z" || state == "X" {
-		return 0, fmt.Errorf("process %d has ended", pid)
-	}
-	return strconv.ParseUint(string(fields[started]), 10, 64)
-}
-
-// Cleanup removes the namespaces that labs of this host have left in the cluster of a context of kubectl ("": the current one) and
-// says so. Those of labs that run are left alone, and those of other hosts are named with how to remove them.
+// Cleanup removes the namespaces that labs of this host have left in the cluster of a kubectl context ("": the current one), and lists them
+// on out. It leaves alone the namespaces of running labs. For those of other hosts it prints the command that removes them.
 func Cleanup(ctx context.Context, kubeContext string, out io.Writer) error {
 	if err := findTools(); err != nil {
 		return err
@@ -88,7 +71,7 @@ func Cleanup(ctx context.Context, kubeContext string, out io.Writer) error {
 		}
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("the list of namespaces: %w", err)
+		return fmt.Errorf("reading the list of namespaces: %w", err)
 	}
 	this, err := thisLab()
 	if err != nil {
@@ -99,8 +82,8 @@ func Cleanup(ctx context.Context, kubeContext string, out io.Writer) error {
 		name := n.Metadata.Name
 		owner, err := parseLab(n.Metadata.Annotations[ownerKey])
 		if err == nil && owner.host == this.host {
-			if started, err := startOf(owner.pid); err == nil && started == owner.started {
-				fmt.Fprintf(out, "left the Kubernetes namespace %s: its lab runs, process %d\n", name, owner.pid)
+			if started, err := kernel.StartTime(owner.pid); err == nil && started == owner.started {
+				fmt.Fprintf(out, "kept the Kubernetes namespace %s: its lab, process %d, is running\n", name, owner.pid)
 				continue
 			}
 			if err := t.removeNamespace(ctx, name); err != nil {
@@ -110,7 +93,7 @@ func Cleanup(ctx context.Context, kubeContext string, out io.Writer) error {
 			fmt.Fprintf(out, "removed the Kubernetes namespace %s of the lab that was process %d\n", name, owner.pid)
 			continue
 		}
-		fmt.Fprintf(out, "left the Kubernetes namespace %s: it isn't known whether its lab runs (%s); if it doesn't: kubectl delete namespace %s\n",
+		fmt.Fprintf(out, "kept the Kubernetes namespace %s: its lab (%s) may be running; if it is not: kubectl delete namespace %s\n",
 			name, n.Metadata.Annotations[ownerKey], name)
 	}
 	return errors.Join(problems...)
@@ -119,7 +102,7 @@ func Cleanup(ctx context.Context, kubeContext string, out io.Writer) error {
 // removeNamespace removes a namespace and returns when it is gone.
 func (t tools) removeNamespace(ctx context.Context, name string) error {
 	if _, err := t.kubectl(ctx, "", "delete", "namespace", name, "--ignore-not-found", "--timeout", removeTimeout.String()); err != nil {
-		return fmt.Errorf("%w\nit may still be there; remove it with: kubectl delete namespace %s", err, name)
+		return fmt.Errorf("%w; if it still exists, remove it with: kubectl delete namespace %s", err, name)
 	}
 	return nil
 }

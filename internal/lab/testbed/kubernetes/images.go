@@ -9,8 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// readImages returns the images of the workloads of a manifest as helm writes it, by the names of their containers: those of mcmw and
-// memcached, the load pods' program says its version itself.
+// readImages returns the images of mcmw and memcached in a manifest written by helm, by the names of their containers.
 func readImages(manifest []byte) (map[string]string, error) {
 	images := map[string]string{}
 	decoder := yaml.NewDecoder(bytes.NewReader(manifest))
@@ -29,7 +28,7 @@ func readImages(manifest []byte) (map[string]string, error) {
 		case errors.Is(err, io.EOF):
 			return images, nil
 		case err != nil:
-			return nil, fmt.Errorf("what the chart makes: %w", err)
+			return nil, fmt.Errorf("reading the chart's manifest: %w", err)
 		}
 		for _, c := range object.Spec.Template.Spec.Containers {
 			if c.Name == "mcmw" || c.Name == "memcached" {

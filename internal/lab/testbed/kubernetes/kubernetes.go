@@ -22,17 +22,17 @@ import (
 )
 
 const (
-	// mcmwlab is where the load pods have it.
+	// mcmwlab is the path of mcmwlab in the load pods.
 	mcmwlab = "/mcmwlab"
 	// releaseOfLoad and releaseOfPoint are the names of the two installations of the chart.
 	releaseOfLoad, releaseOfPoint = "load", "point"
-	// installTimeout bounds an installation: images have to be pulled, nodes may have to be made.
+	// installTimeout bounds an installation: images may have to be pulled, and nodes made.
 	installTimeout = 10 * time.Minute
 	// removeTimeout bounds the removal of the namespace.
 	removeTimeout = 3 * time.Minute
-	// listenPort and serverPort are where the chart's mcmw and memcached listen.
+	// listenPort and serverPort are the ports of the chart's mcmw and memcached.
 	listenPort, serverPort = 11311, 11211
-	// adminPort is where mcmw's metrics are.
+	// adminPort is the port of mcmw's metrics.
 	adminPort = 9150
 )
 
@@ -40,39 +40,39 @@ type bed struct {
 	tools     tools
 	k         experiment.Kubernetes
 	namespace string
-	standard  tree // goes before the values of the files
+	standard  tree // values that precede those of the files
 	loads     []*loadPod
-	made      bool // the namespace
+	made      bool // whether the lab has made the namespace
 }
 
-// elsewhere are the settings that the chart has nothing for.
+// elsewhere are the settings that the chart does not support.
 var elsewhere = []string{
 	experiment.Server, experiment.ServerPersistence, experiment.GroupSize, experiment.ServerPinning, experiment.ServerCPUs,
 	experiment.MiddlewareCPUs, experiment.LoadCPUs, experiment.ServerDelay,
 }
 
-// New returns a testbed on a cluster for the points of an experiment. Nothing is made there before it is used.
+// New returns a testbed on a cluster for the points of an experiment. It makes nothing in the cluster before it is used.
 func New(e *experiment.Experiment) (testbed.Testbed, error) {
 	if err := findTools(); err != nil {
 		return nil, err
 	}
 	b := &bed{tools: tools{e.Kubernetes.Context}, k: e.Kubernetes, namespace: e.Kubernetes.Namespace}
 	if _, err := os.Stat(filepath.Join(b.k.Chart, "Chart.yaml")); err != nil {
-		return nil, fmt.Errorf("%s is no chart: %w; expected to be run in mcmw's source, or the key chart of the testbed with the chart's path", b.k.Chart, err)
+		return nil, fmt.Errorf("%s is not a chart: %w; run this in mcmw's source tree, or set the chart's path with the testbed's key chart", b.k.Chart, err)
 	}
 	for _, file := range b.k.Values {
 		if _, err := os.Stat(file); err != nil {
-			return nil, fmt.Errorf("values of the chart: %w", err)
+			return nil, fmt.Errorf("file of values for the chart: %w", err)
 		}
 	}
 	for _, p := range e.Points {
 		for _, name := range elsewhere {
 			if p.Values.Is(name) {
-				return nil, fmt.Errorf("%s: %s: the testbed kubernetes has no such setting; expected local or vm", name, p.Values[name])
+				return nil, fmt.Errorf("%s: %s: the testbed kubernetes does not support this setting; use the testbed local or vm", name, p.Values[name])
 			}
 		}
 		if p.Values.Int(experiment.Middlewares) > 0 && strings.Contains(p.Values[experiment.MiddlewareFlags], "--stats-") {
-			return nil, fmt.Errorf("middleware_flags %q: the testbed kubernetes sets the statistics log itself", p.Values[experiment.MiddlewareFlags])
+			return nil, fmt.Errorf("middleware_flags %q: the testbed kubernetes sets the statistics log itself; leave out --stats-*", p.Values[experiment.MiddlewareFlags])
 		}
 	}
 	if b.namespace == "" {
@@ -84,7 +84,7 @@ func New(e *experiment.Experiment) (testbed.Testbed, error) {
 	return b, nil
 }
 
-// ensure makes the namespace and the load pods if they aren't there.
+// ensure makes the namespace and the load pods if they do not exist yet.
 func (b *bed) ensure(ctx context.Context) error {
 	if b.made {
 		return nil
@@ -99,12 +99,13 @@ func (b *bed) ensure(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// Create, not apply: an existing namespace belongs to others. Not interruptible: the lab must know whether it made the namespace.
+	// Create rather than apply: an existing namespace belongs to someone else. It cannot be interrupted: the lab must know whether it has made
+	// the namespace.
 	if _, err := b.tools.kubectl(context.WithoutCancel(ctx), manifest.text(), "create", "--filename", "-"); err != nil {
 		if strings.Contains(err.Error(), "AlreadyExists") {
-			return fmt.Errorf("there is a namespace %s in the cluster already; expected the name of one that isn't: it is removed at the end", b.namespace)
+			return fmt.Errorf("the namespace %s exists already; choose another name: the lab removes its namespace at the end", b.namespace)
 		}
-		return fmt.Errorf("making the namespace %s: %w; expected a cluster behind kubectl's context, and the right to make namespaces", b.namespace, err)
+		return fmt.Errorf("making the namespace %s: %w; expected kubectl's context to reach a cluster, and the right to make namespaces", b.namespace, err)
 	}
 	b.made = true
 	if err := b.install(ctx, releaseOfLoad, loadValues()); err != nil {
@@ -115,7 +116,7 @@ func (b *bed) ensure(ctx context.Context) error {
 		return err
 	}
 	if len(pods) == 0 {
-		return errors.New("there are no load pods; expected loadgen.replicas of the values to be at least 1")
+		return errors.New("there are no load pods; expected at least 1 for loadgen.replicas in the chart's values")
 	}
 	for _, p := range pods {
 		l, err := b.connect(ctx, p)
@@ -127,7 +128,7 @@ func (b *bed) ensure(ctx context.Context) error {
 	return nil
 }
 
-// valueArgs are the arguments of helm for the values: the standard ones, those of the files, and those on its standard input.
+// valueArgs returns helm's arguments for the values: the standard ones, those of the files, and those on its standard input.
 func (b *bed) valueArgs() []string {
 	args := []string{"--values", firstValues}
 	for _, file := range b.k.Values {
@@ -148,7 +149,7 @@ func (b *bed) install(ctx context.Context, release string, values tree) error {
 	return nil
 }
 
-// trouble says what the cluster says about a release's pods that aren't ready.
+// trouble returns what the cluster reports about the pods of a release.
 func (b *bed) trouble(ctx context.Context, release string) string {
 	pods, err := b.tools.kubectl(ctx, "", "--namespace", b.namespace, "get", "pods", "--selector", "app.kubernetes.io/instance="+release)
 	if err != nil {
@@ -162,7 +163,7 @@ func (b *bed) trouble(ctx context.Context, release string) string {
 	return string(pods) + string(events)
 }
 
-// Describe asks the load pods and the chart. The host is that of the first load pod.
+// Describe reads the versions from the load pods, the chart and the cluster. The host is that of the first load pod.
 func (b *bed) Describe(ctx context.Context) (d testbed.Description, err error) {
 	if err := b.ensure(ctx); err != nil {
 		return d, err
@@ -176,14 +177,14 @@ func (b *bed) Describe(ctx context.Context) (d testbed.Description, err error) {
 		take func(text []byte) error
 	}{
 		{"mcmwlab", []string{"version"}, func(text []byte) error { d.Versions["mcmwlab"] = strings.TrimSpace(string(text)); return nil }},
-		{"its host", []string{"agent", "describe"}, func(text []byte) error { return json.Unmarshal(text, &d.Host) }},
+		{"host", []string{"agent", "describe"}, func(text []byte) error { return json.Unmarshal(text, &d.Host) }},
 	} {
 		text, err := testbed.Output(ctx, b.loads[0], testbed.Program{Name: ask.of, Path: mcmwlab, Args: ask.args})
 		if err == nil {
 			err = ask.take(text)
 		}
 		if err != nil {
-			return d, fmt.Errorf("asking the load pod about %s: %w", ask.of, err)
+			return d, fmt.Errorf("reading the description of the load pod's %s: %w", ask.of, err)
 		}
 	}
 	text, err := b.tools.kubectl(ctx, "", "version", "--output", "json")
@@ -192,17 +193,18 @@ func (b *bed) Describe(ctx context.Context) (d testbed.Description, err error) {
 	}
 	var version struct{ ServerVersion struct{ GitVersion string } }
 	if err := json.Unmarshal(text, &version); err != nil {
-		return d, fmt.Errorf("the version of the cluster: %w", err)
+		return d, fmt.Errorf("reading the version of the cluster: %w", err)
 	}
 	d.Versions["kubernetes"] = version.ServerVersion.GitVersion
-	d.Shortfalls = []string{"the path is that between two load pods, not between load and middleware", "processor times of the servers are not known"}
+	d.Shortfalls = []string{"the path was measured between two load pods, not between load and middleware", "processor times of the servers are not known"}
 	if len(b.loads) < 2 {
-		d.Shortfalls[0] = "the path is not known: that takes two load pods"
+		d.Shortfalls[0] = "the path was not measured: that needs two load pods"
 	}
 	return d, nil
 }
 
-// MeasurePath measures the path between the first two load pods: no other has a program that answers. With one it measures nothing.
+// MeasurePath measures the path between the first two load pods: other pods have no program that answers. With one load pod it
+// measures nothing.
 func (b *bed) MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Value, error) {
 	if err := b.ensure(ctx); err != nil || len(b.loads) < 2 {
 		return nil, err
@@ -214,13 +216,13 @@ func (b *bed) MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Val
 	return testbed.PathValues(record.SourcePath, p), nil
 }
 
-// Kind returns what the testbed is called.
+// Kind returns the testbed's name.
 func (b *bed) Kind() string { return experiment.KubernetesTestbed }
 
-// Host returns the load pod for a program of the load: the pods in turn.
+// Host returns the load pod for a load process: the pods take turns.
 func (b *bed) Host(role testbed.Role, index int) (testbed.Host, error) {
 	if role != testbed.Load {
-		return nil, fmt.Errorf("the cluster starts a %s itself", role)
+		return nil, fmt.Errorf("the testbed kubernetes has no host for a %s: the cluster starts it", role)
 	}
 	return b.loads[index%len(b.loads)], nil
 }
@@ -241,12 +243,12 @@ func (b *bed) Deploy(ctx context.Context, v experiment.Values) (testbed.Deployme
 	return d, nil
 }
 
-// place follows the pods of the point and has the load know of them.
+// place follows the pods of the point and puts load on them.
 func (b *bed) place(ctx context.Context, v experiment.Values) (testbed.Deployment, error) {
-	of := func(component, container, role string, port, wanted int) (members []testbed.Member, err error) {
+	follow := func(component, container, role string, port, wanted int) (members []testbed.Member, err error) {
 		pods, err := b.pods(ctx, releaseOfPoint, component)
 		if err == nil && len(pods) != wanted {
-			err = fmt.Errorf("%d pods of %s run; expected %d", len(pods), component, wanted)
+			err = fmt.Errorf("%d pods of the component %s run; expected %d", len(pods), component, wanted)
 		}
 		if err != nil {
 			return nil, err
@@ -269,10 +271,10 @@ func (b *bed) place(ctx context.Context, v experiment.Values) (testbed.Deploymen
 		}
 		return members, nil
 	}
-	servers, err := of("memcached", "memcached", record.SourceServer, serverPort, v.Int(experiment.Servers))
+	servers, err := follow("memcached", "memcached", record.SourceServer, serverPort, v.Int(experiment.Servers))
 	middlewares := []testbed.Member{}
 	if err == nil {
-		middlewares, err = of("proxy", "mcmw", "middleware:", listenPort, v.Int(experiment.Middlewares))
+		middlewares, err = follow("proxy", "mcmw", "middleware:", listenPort, v.Int(experiment.Middlewares))
 	}
 	if err != nil {
 		for _, m := range slices.Concat(servers, middlewares) {
@@ -283,7 +285,7 @@ func (b *bed) place(ctx context.Context, v experiment.Values) (testbed.Deploymen
 	return testbed.Placed(ctx, b, testbed.Programs{Mcmwlab: mcmwlab}, servers, middlewares)
 }
 
-// uninstall removes the point's servers and middlewares, also when the experiment is being ended.
+// uninstall removes the point's servers and middlewares, also while the experiment is being ended.
 func (b *bed) uninstall() error {
 	_, err := b.tools.helm(context.Background(), "", "", "uninstall", releaseOfPoint, "--namespace", b.namespace, "--ignore-not-found", "--cascade", "foreground",
 		"--wait", "--timeout", removeTimeout.String())
@@ -295,7 +297,7 @@ type deployment struct {
 	b *bed
 }
 
-// Stop ends the pods. What can't be removed now is removed with the namespace.
+// Stop removes the pods. What cannot be removed now is removed with the namespace.
 func (d *deployment) Stop() {
 	d.Deployment.Stop()
 	_ = d.b.uninstall()
@@ -312,7 +314,7 @@ func (b *bed) Close() error {
 	return b.tools.removeNamespace(context.Background(), b.namespace)
 }
 
-// images returns which images the chart runs, by the names of the containers.
+// images returns the images that the chart runs, by the names of their containers.
 func (b *bed) images(ctx context.Context) (map[string]string, error) {
 	args := append([]string{"template", releaseOfPoint, b.k.Chart, "--namespace", b.namespace}, b.valueArgs()...)
 	text, err := b.tools.helm(ctx, b.standard.text(), "{}", args...)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,13 +15,12 @@ import (
 	"pgregory.net/rapid"
 
 	"mcmw/internal/lab/experiment"
-	"mcmw/internal/lab/process"
 	"mcmw/internal/lab/testbed"
 )
 
 const chart = "../../../../deploy/helm/mcmw"
 
-// reads is an experiment on a cluster, with further lines.
+// reads returns an experiment on a cluster, with additional lines.
 func reads(t *testing.T, lines ...string) *experiment.Experiment {
 	t.Helper()
 	text := "name: reads\ntestbed: {kind: kubernetes, chart: " + chart + ", namespace: lab}\n" + strings.Join(lines, "\n")
@@ -31,7 +29,7 @@ func reads(t *testing.T, lines ...string) *experiment.Experiment {
 	return e
 }
 
-// fakes puts programs in place of kubectl and helm: scripts that note their arguments in the file whose path is returned.
+// fakes replaces kubectl and helm by scripts that append their arguments to the file whose path is returned.
 func fakes(t *testing.T, kubectl, helm string) (calls string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,45 +42,45 @@ func fakes(t *testing.T, kubectl, helm string) (calls string) {
 	return calls
 }
 
-func TestAMachineWithoutTheToolsIsToldWhatToInstall(t *testing.T) {
+func TestWithoutTheToolsTheErrorSaysWhatToInstall(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := New(reads(t))
-	require.ErrorContains(t, err, "needs kubectl in PATH: https://kubernetes.io/docs/tasks/tools/ says how to install it")
-	require.ErrorContains(t, err, "needs helm in PATH: https://helm.sh/docs/intro/install/ says how to install it")
+	require.ErrorContains(t, err, "needs kubectl in PATH; to install it see https://kubernetes.io/docs/tasks/tools/")
+	require.ErrorContains(t, err, "needs helm in PATH; to install it see https://helm.sh/docs/intro/install/")
 	require.Error(t, Cleanup(t.Context(), "", new(bytes.Buffer)))
 }
 
-func TestWhatCannotBeInstalledIsRefusedBeforeAnythingIsMade(t *testing.T) {
+func TestAnExperimentThatCannotBeInstalledIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	calls := fakes(t, "", "")
 	e := reads(t)
 	e.Kubernetes.Values = []string{"/nowhere/values.yaml"}
 	_, err := New(e)
-	require.ErrorContains(t, err, "values of the chart: stat /nowhere/values.yaml")
+	require.ErrorContains(t, err, "file of values for the chart: stat /nowhere/values.yaml")
 	e = reads(t)
 	e.Kubernetes.Chart = "/nowhere"
 	_, err = New(e)
-	require.ErrorContains(t, err, "/nowhere is no chart: ")
+	require.ErrorContains(t, err, "/nowhere is not a chart: ")
 	_, err = New(reads(t, "constants: {server_delay: 1ms}"))
-	require.ErrorContains(t, err, "server_delay: 1ms: the testbed kubernetes has no such setting; expected local or vm")
+	require.ErrorContains(t, err, "server_delay: 1ms: the testbed kubernetes does not support this setting; use the testbed local or vm")
 
 	_, err = New(reads(t, "constants: {middleware_flags: --stats-window=1s}"))
 	require.ErrorContains(t, err, "the testbed kubernetes sets the statistics log itself")
 	assert.NoFileExists(t, calls)
 }
 
-func TestANamespaceThatIsThereIsNotTouched(t *testing.T) {
+func TestAnExistingNamespaceIsNotTouched(t *testing.T) {
 	calls := fakes(t, `echo 'Error from server (AlreadyExists): namespaces "lab" already exists' >&2; exit 1`, "")
 	bed, err := New(reads(t))
 	require.NoError(t, err)
 	_, err = bed.Describe(t.Context())
-	require.EqualError(t, err, "there is a namespace lab in the cluster already; expected the name of one that isn't: it is removed at the end")
+	require.EqualError(t, err, "the namespace lab exists already; choose another name: the lab removes its namespace at the end")
 	require.NoError(t, bed.Close())
 	made, err := os.ReadFile(calls)
 	require.NoError(t, err)
 	assert.Equal(t, "kubectl create --filename -\n", string(made))
 }
 
-func TestAnInstallationThatFailsSaysWhatTheClusterSaysAndIsRemoved(t *testing.T) {
+func TestAFailedInstallationReportsTheEventsOfTheClusterAndIsRemoved(t *testing.T) {
 	calls := fakes(t, `case "$*" in *events*) echo 'load-mcmw-loadgen-0: no node has room' ;; esac`, `echo 'Error: context deadline exceeded' >&2; exit 1`)
 	bed, err := New(reads(t))
 	require.NoError(t, err)
@@ -100,40 +98,38 @@ func TestAClusterThatDoesNotAnswerIsNamed(t *testing.T) {
 	bed, err := New(reads(t))
 	require.NoError(t, err)
 	_, err = bed.Describe(t.Context())
-	require.ErrorContains(t, err, "making the namespace lab: kubectl create --filename -: The connection to the server localhost:8080 was refused; expected a cluster behind kubectl's context")
+	require.ErrorContains(t, err, "making the namespace lab: kubectl create --filename -: The connection to the server localhost:8080 was refused; expected kubectl's context to reach a cluster")
 	require.NoError(t, bed.Close())
 }
 
-func TestAToolEndsWithTheExperiment(t *testing.T) {
+func TestAToolEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := run(ctx, "", "sleep", "1000")
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestCleaningUpTouchesOnlyWhatNobodyUses(t *testing.T) {
+func TestCleanupRemovesOnlyNamespacesOfLabsThatHaveEnded(t *testing.T) {
 	this, err := thisLab()
 	require.NoError(t, err)
 	ended := this
 	ended.started--
 	other := lab{"elsewhere", 1, 1}
 	namespaces := func(owners map[string]string) string {
-		list := tree{}
 		items := []tree{}
 		for _, name := range []string{"alive", "dead", "other", "unknown"} {
 			items = append(items, tree{"metadata": tree{"name": name, "annotations": tree{ownerKey: owners[name]}}})
 		}
-		list["items"] = items
-		return list.text()
+		return tree{"items": items}.text()
 	}
 	text := namespaces(map[string]string{"alive": this.String(), "dead": ended.String(), "other": other.String()})
 	calls := fakes(t, "cat <<'END'\n"+text+"\nEND", "")
 	var out bytes.Buffer
 	require.NoError(t, Cleanup(t.Context(), "test", &out))
-	assert.Equal(t, fmt.Sprintf(`left the Kubernetes namespace alive: its lab runs, process %d
+	assert.Equal(t, fmt.Sprintf(`kept the Kubernetes namespace alive: its lab, process %d, is running
 removed the Kubernetes namespace dead of the lab that was process %d
-left the Kubernetes namespace other: it isn't known whether its lab runs (elsewhere/1/1); if it doesn't: kubectl delete namespace other
-left the Kubernetes namespace unknown: it isn't known whether its lab runs (); if it doesn't: kubectl delete namespace unknown
+kept the Kubernetes namespace other: its lab (elsewhere/1/1) may be running; if it is not: kubectl delete namespace other
+kept the Kubernetes namespace unknown: its lab () may be running; if it is not: kubectl delete namespace unknown
 `, this.pid, this.pid), out.String())
 	made, err := os.ReadFile(calls)
 	require.NoError(t, err)
@@ -141,7 +137,7 @@ left the Kubernetes namespace unknown: it isn't known whether its lab runs (); i
 	assert.Contains(t, string(made), "kubectl --context test delete namespace dead ")
 }
 
-func TestALabIsKnownByItsText(t *testing.T) {
+func TestALabIsReadFromItsText(t *testing.T) {
 	for _, text := range []string{"", "a/b/c", "a/1", "a/1/2/3", "a/1/-1"} {
 		_, err := parseLab(text)
 		require.Error(t, err, text)
@@ -149,26 +145,14 @@ func TestALabIsKnownByItsText(t *testing.T) {
 	l, err := parseLab("host-1/23/456")
 	require.NoError(t, err)
 	assert.Equal(t, lab{"host-1", 23, 456}, l)
-	// One that has ended, and that nobody has waited for, doesn't run.
-	zombie := exec.Command("true")
-	out, err := zombie.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, zombie.Start())
-	_, err = out.Read(make([]byte, 1))
-	require.Error(t, err, "it has ended, or is about to")
-	defer func() { _ = zombie.Wait() }()
-	require.Eventually(t, func() bool {
-		_, err := startOf(zombie.Process.Pid)
-		return err != nil
-	}, process.ReadyTimeout, 1e6)
 }
 
-func TestTheStatisticsLogIsToldFromWhatElseIsSaid(t *testing.T) {
+func TestTheStatisticsLogIsSeparatedFromOtherLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOf(rapid.SampledFrom([]string{`{"type":"window","until":5}`, "level=WARN msg=late", "{", ""})).Draw(t, "lines")
 		text := strings.Join(lines, "\n") + "\n"
-		var statistics, said bytes.Buffer
-		f := &logFilter{to: &statistics, said: &said}
+		var statistics, messages bytes.Buffer
+		f := logFilter(&statistics, &messages)
 		for len(text) > 0 {
 			n := rapid.IntRange(1, len(text)).Draw(t, "n")
 			_, err := f.Write([]byte(text[:n]))
@@ -176,12 +160,12 @@ func TestTheStatisticsLogIsToldFromWhatElseIsSaid(t *testing.T) {
 			text = text[n:]
 		}
 		require.Equal(t, strings.Count(strings.Join(lines, "\n"), "type"), strings.Count(statistics.String(), "\n"))
-		require.NotContains(t, said.String(), "type")
+		require.NotContains(t, messages.String(), "type")
 		require.NotContains(t, statistics.String(), "late")
 	})
 }
 
-// known reports which keys of values the chart's schema doesn't know.
+// unknown returns the keys of values that the chart's schema doesn't have.
 func unknown(schema map[string]any, values tree, at string) (keys []string) {
 	properties, _ := schema["properties"].(map[string]any)
 	for key, value := range values {
@@ -199,7 +183,7 @@ func unknown(schema map[string]any, values tree, at string) (keys []string) {
 	return keys
 }
 
-func TestTheChartKnowsEveryValueThatIsSet(t *testing.T) {
+func TestTheChartHasEveryValueThatIsSet(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))
 	require.NoError(t, err)
 	var schema map[string]any
@@ -221,7 +205,7 @@ func TestTheChartKnowsEveryValueThatIsSet(t *testing.T) {
 	assert.Equal(t, []string{"-o", "modern"}, memcached["extraArgs"])
 }
 
-func TestPodsComeInTheOrderOfTheirNumbers(t *testing.T) {
+func TestPodsAreInTheOrderOfTheirNumbers(t *testing.T) {
 	pods, err := readPods([]byte(`{"items": [
 		{"metadata": {"name": "load-10"}, "status": {"podIP": "10.0.0.10"}},
 		{"metadata": {"name": "load-9"}, "status": {"podIP": "10.0.0.9"}},
@@ -236,7 +220,7 @@ func TestPodsComeInTheOrderOfTheirNumbers(t *testing.T) {
 	_, err = readPods([]byte(`{"items": [{"metadata": {"name": "load-0"}}]}`))
 	require.EqualError(t, err, "the pod load-0 has no address")
 	_, err = readPods([]byte(`[`))
-	require.ErrorContains(t, err, "the list of pods: ")
+	require.ErrorContains(t, err, "reading the list of pods: ")
 }
 
 func TestTheImagesOfTheChartAreRead(t *testing.T) {
@@ -244,10 +228,10 @@ func TestTheImagesOfTheChartAreRead(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"mcmw": "image a:1"}, images)
 	_, err = readImages([]byte("\t"))
-	require.ErrorContains(t, err, "what the chart makes: ")
+	require.ErrorContains(t, err, "reading the chart's manifest: ")
 }
 
-// FuzzCluster reads what programs may say of a cluster.
+// FuzzCluster reads any text that the programs can write about a cluster.
 func FuzzCluster(f *testing.F) {
 	f.Add([]byte(`{"items": [{"metadata": {"name": "load-0"}, "status": {"podIP": "10.0.0.1"}}]}`))
 	f.Add([]byte("kind: a\n---\nspec: {template: {spec: {containers: [{name: mcmw, image: a}]}}}"))

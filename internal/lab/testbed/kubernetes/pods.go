@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,7 @@ type pod struct {
 	Status   struct{ PodIP string }
 }
 
-// pods returns those of a release's component, in the order of their numbers, or names.
+// pods returns the running pods of a release's component, in the order of their numbers, or of their names.
 func (b *bed) pods(ctx context.Context, release, component string) ([]pod, error) {
 	text, err := b.tools.kubectl(ctx, "", "--namespace", b.namespace, "get", "pods", "--output", "json", "--field-selector", "status.phase=Running",
 		"--selector", "app.kubernetes.io/instance="+release+",app.kubernetes.io/component="+component)
@@ -32,11 +33,11 @@ func (b *bed) pods(ctx context.Context, release, component string) ([]pod, error
 	return readPods(text)
 }
 
-// readPods reads a list of pods as kubectl writes it.
+// readPods reads a list of pods in kubectl's JSON.
 func readPods(text []byte) ([]pod, error) {
 	var list struct{ Items []pod }
 	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("the list of pods: %w", err)
+		return nil, fmt.Errorf("reading the list of pods: %w", err)
 	}
 	for _, p := range list.Items {
 		if net.ParseIP(p.Status.PodIP) == nil {
@@ -44,15 +45,12 @@ func readPods(text []byte) ([]pod, error) {
 		}
 	}
 	slices.SortFunc(list.Items, func(a, b pod) int {
-		if d := number(a.Metadata.Name) - number(b.Metadata.Name); d != 0 {
-			return d
-		}
-		return strings.Compare(a.Metadata.Name, b.Metadata.Name)
+		return cmp.Or(number(a.Metadata.Name)-number(b.Metadata.Name), strings.Compare(a.Metadata.Name, b.Metadata.Name))
 	})
 	return list.Items, nil
 }
 
-// number returns that of a pod of a StatefulSet, as the name ends with; 0 for others.
+// number returns the number of a StatefulSet's pod, at the end of its name; 0 for other pods.
 func number(name string) int {
 	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
 	if err != nil {
@@ -61,35 +59,36 @@ func number(name string) int {
 	return n
 }
 
-// follow returns a process that ends when the pod's container does. Its log goes to log, if there is one.
+// follow returns a member whose process ends when the pod's container does. If log isn't nil, the container's statistics log goes
+// to it.
 func (b *bed) follow(p pod, container, name string, port int, log *testbed.Log) (testbed.Member, error) {
-	said := new(process.Tail)
+	messages := new(process.Tail)
 	cmd := exec.Command("kubectl", b.tools.kubectlArgs("--namespace", b.namespace, "logs", "--follow", "--container", container, p.Metadata.Name)...)
-	cmd.Stdout = said
+	cmd.Stdout = messages
 	if log != nil {
-		cmd.Stdout = &logFilter{to: log, said: said}
+		cmd.Stdout = logFilter(log, messages)
 	}
 	following, err := process.Start(name, "", cmd)
 	if err != nil {
 		return testbed.Member{}, err
 	}
 	return testbed.Member{
-		Process: &followed{following, p.Metadata.Name, said}, Name: name, Log: log, Address: net.JoinHostPort(p.Status.PodIP, strconv.Itoa(port)),
+		Process: &followed{following, p.Metadata.Name, messages}, Name: name, Log: log, Address: net.JoinHostPort(p.Status.PodIP, strconv.Itoa(port)),
 	}, nil
 }
 
 type followed struct {
 	*process.Process
-	pod  string
-	said *process.Tail
+	pod      string
+	messages *process.Tail
 }
 
-// Ended returns an error if the container has ended, or can't be followed any more.
+// Ended returns an error if the container has ended, or its log cannot be followed any more.
 func (f *followed) Ended() error {
 	if f.Process.Ended() == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: the pod %s has ended, or its log can't be followed; it said last:\n%s", f.Name, f.pod, strings.TrimSpace(f.said.String()+"\n"+f.Log()))
+	return fmt.Errorf("%s: the pod %s has ended, or its log cannot be followed; its last output:\n%s", f.Name, f.pod, strings.TrimSpace(f.messages.String()+"\n"+f.Log()))
 }
 
 // Stop ends the following.
@@ -106,7 +105,7 @@ func (l *loadPod) Name() string { return l.pod.Metadata.Name }
 // Address returns the pod's address.
 func (l *loadPod) Address() string { return l.pod.Status.PodIP }
 
-// FreePort returns a port of the pod that nobody listens on.
+// FreePort returns a port of the pod on which nothing listens.
 func (l *loadPod) FreePort(ctx context.Context) (int, error) {
 	return l.Conn.FreePort(ctx, l.Address())
 }

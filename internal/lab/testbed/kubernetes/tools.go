@@ -19,20 +19,20 @@ type tools struct {
 	context string // of kubectl; "": the current one
 }
 
-// findTools refuses a machine without the programs.
+// findTools returns an error if a program is missing.
 func findTools() error {
 	var problems []error
 	for program, where := range map[string]string{
 		"kubectl": "https://kubernetes.io/docs/tasks/tools/", "helm": "https://helm.sh/docs/intro/install/",
 	} {
 		if _, err := exec.LookPath(program); err != nil {
-			problems = append(problems, fmt.Errorf("the testbed kubernetes needs %s in PATH: %s says how to install it", program, where))
+			problems = append(problems, fmt.Errorf("the testbed kubernetes needs %s in PATH; to install it see %s", program, where))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// kubectlArgs are the arguments of kubectl with those that lead to the cluster.
+// kubectlArgs returns args for kubectl, with the arguments that select the cluster.
 func (t tools) kubectlArgs(args ...string) []string {
 	if t.context != "" {
 		return append([]string{"--context", t.context}, args...)
@@ -44,10 +44,11 @@ func (t tools) kubectl(ctx context.Context, input string, args ...string) ([]byt
 	return run(ctx, input, "kubectl", t.kubectlArgs(args...)...)
 }
 
-// firstValues is where helm finds the text that it is given beside its standard input: no file that could be left behind.
+// firstValues is where helm reads the text that it gets in addition to its standard input: not a file, which could be left
+// behind.
 const firstValues = "/dev/fd/3"
 
-// helm runs it and returns its output. It reads first, which is short, at firstValues, and input at its standard input.
+// helm runs helm and returns its output. Helm reads first, a short text, from firstValues, and input from its standard input.
 func (t tools) helm(ctx context.Context, first, input string, args ...string) ([]byte, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -64,12 +65,12 @@ func (t tools) helm(ctx context.Context, first, input string, args ...string) ([
 	return runWith(ctx, []*os.File{read}, input, "helm", args...)
 }
 
-// run runs a program to its end and returns its output. The program doesn't outlive this one.
+// run runs a program to its end and returns its output. The program ends with this process.
 func run(ctx context.Context, input, name string, args ...string) ([]byte, error) {
 	return runWith(ctx, nil, input, name, args...)
 }
 
-// runWith does the same with more files, from number 3.
+// runWith is run with additional files, numbered from 3.
 func runWith(ctx context.Context, files []*os.File, input, name string, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	cmd := exec.Command(name, args...)
@@ -90,29 +91,15 @@ func runWith(ctx context.Context, files []*os.File, input, name string, args ...
 	return out.Bytes(), nil
 }
 
-// logFilter hands on the lines of a container's log that are of the statistics log; the others are what mcmw says on standard error.
-type logFilter struct {
-	to      io.Writer // the statistics log
-	said    io.Writer // everything else
-	partial []byte
-}
-
-// Write takes a part of the log.
-func (f *logFilter) Write(p []byte) (int, error) {
-	f.partial = append(f.partial, p...)
-	for {
-		end := bytes.IndexByte(f.partial, '\n')
-		if end < 0 {
-			return len(p), nil
-		}
-		line := f.partial[:end+1]
-		to := f.said
+// logFilter returns a writer for a container's log. It writes the lines of the statistics log to statistics, and all others, which mcmw
+// writes to standard error, to messages.
+func logFilter(statistics, messages io.Writer) io.Writer {
+	return &process.Lines{Take: func(line []byte) error {
+		to := messages
 		if bytes.HasPrefix(line, []byte(`{"type":`)) {
-			to = f.to
+			to = statistics
 		}
-		if _, err := to.Write(line); err != nil {
-			return 0, err
-		}
-		f.partial = f.partial[end+1:]
-	}
+		_, err := to.Write(line)
+		return err
+	}}
 }

@@ -12,19 +12,19 @@ import (
 // tree is a mapping of the chart's values.
 type tree map[string]any
 
-// text returns the values as a file of them.
+// text returns the values as the text of a file.
 func (t tree) text() string {
-	text, err := json.Marshal(t) // which is YAML
+	text, err := json.Marshal(t) // JSON is YAML
 	if err != nil {
-		panic(err) // it holds texts, numbers and truth values
+		panic(err) // impossible: t has only strings, numbers and booleans
 	}
 	return string(text)
 }
 
-// memoryBeside is the least memory that a server needs beside its items, MiB.
+// memoryBeside is the least memory that a server needs in addition to its items, MiB.
 const memoryBeside = 128
 
-// standardValues go before those of the files: what the points need room for, at the least. loads is how many load pods there are to be.
+// standardValues are the values that precede those of the files: room for the largest point. loads is the number of load pods.
 func standardValues(serverMemory, loads int) tree {
 	return tree{
 		"resources": tree{"limits": tree{"memory": "1Gi"}},
@@ -33,7 +33,7 @@ func standardValues(serverMemory, loads int) tree {
 	}
 }
 
-// loadValues are those of the release of the load pods.
+// loadValues are the values of the release of the load pods.
 func loadValues() tree {
 	return tree{
 		"replicas":            0,
@@ -42,12 +42,12 @@ func loadValues() tree {
 		"podDisruptionBudget": tree{"enabled": false},
 		"metrics":             noMonitoring,
 		"memcached":           tree{"enabled": false},
-		"servers":             []string{"127.0.0.1:11211"}, // nobody asks it
+		"servers":             []string{"127.0.0.1:11211"}, // not used
 		"loadgen":             tree{"enabled": true, "generator": "mcmwlab", "command": []string{}, "jobs": []string{}},
 	}
 }
 
-// pointValues are those of the release that a point wants.
+// pointValues are the values of the release for a point.
 func pointValues(v experiment.Values) tree {
 	return tree{
 		"kind":                "Deployment",
@@ -56,12 +56,12 @@ func pointValues(v experiment.Values) tree {
 		"keda":                tree{"enabled": false},
 		"podDisruptionBudget": tree{"enabled": false},
 		"metrics":             noMonitoring,
-		// Nobody uses the Service, so that a pod that is to end needn't wait until no new clients come.
+		// Nothing uses the Service, so a pod need not wait for the end of new connections before it ends.
 		"drain": tree{"preStopSleepSeconds": 0},
 		"config": tree{
 			"workers": v.Int(experiment.Workers), "depth": v.Int(experiment.Depth), "replicas": v[experiment.Replicas],
 			"sharded": v[experiment.Sharded] == "true", "pool": v[experiment.Pool], "hot-keys": v[experiment.HotKeys], "log-level": "warn",
-			// The end of a connection would be an error of the load.
+			// The load would treat the end of a connection as an error.
 			"max-connection-age": "0s",
 		},
 		"adminPort": adminPort, "networkPolicy": tree{"enabled": false},
@@ -76,12 +76,12 @@ func pointValues(v experiment.Values) tree {
 	}
 }
 
-// noMonitoring leaves out what monitoring needs: objects of kinds that the cluster may not know.
+// noMonitoring leaves out monitoring, which needs kinds of objects that the cluster may not have.
 var noMonitoring = tree{
 	"serviceMonitor": tree{"enabled": false}, "podMonitor": tree{"enabled": false}, "prometheusRule": tree{"enabled": false}, "dashboards": tree{"enabled": false},
 }
 
-// largest returns the largest value that the points have of a setting that is a whole number.
+// largest returns the largest value that the points have for a whole-number setting.
 func largest(points []experiment.Point, setting string) (most int) {
 	for _, p := range points {
 		if n, err := strconv.Atoi(p.Values[setting]); err == nil {

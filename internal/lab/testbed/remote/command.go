@@ -13,7 +13,7 @@ import (
 	"mcmw/internal/lab/process"
 )
 
-// closeTimeout is how long a command may take to end when its input has: the host stops its programs meanwhile.
+// closeTimeout is how long a command may take to end after its input has ended; the host stops its programs meanwhile.
 const closeTimeout = 10 * time.Second
 
 // Command is a command that reaches a host.
@@ -21,14 +21,15 @@ type Command struct {
 	// Host is the host's name, in errors.
 	Host string
 	Cmd  *exec.Cmd
-	// Prepare is called before the host is expected to say hello: it has the agent started if the command itself doesn't. nil:
-	// nothing has to be done. What it reads of in beyond its part is lost.
+	// Prepare, if set, is called before the host sends its hello: it starts the agent if the command itself doesn't. It must not read more of
+	// in than the answers to what it has written.
 	Prepare func(in *bufio.Reader, out io.Writer) error
-	// Explain makes an error of how the command ended: the code, -1 for a signal, and the end of what it wrote to standard error.
+	// Explain returns an error that says why the command ended, given its exit code, -1 for a signal, and the end of its standard
+	// error.
 	Explain func(code int, stderr string) error
 }
 
-// Connect starts a command that reaches a host, and returns the connection. It ends with the connection.
+// Connect starts a command that reaches a host and returns the connection over it. The command ends with the connection.
 func Connect(ctx context.Context, c Command) (*Conn, error) {
 	read, written := io.Pipe()
 	c.Cmd.Stdout = written
@@ -46,7 +47,7 @@ func Connect(ctx context.Context, c Command) (*Conn, error) {
 	}()
 	in, out := bufio.NewReader(read), &input{WriteCloser: stdin, p: p}
 	explain := func(err error) error {
-		read.CloseWithError(errors.New("nobody reads it any more")) // so that the command's output isn't waited for
+		read.CloseWithError(errors.New("the connection has ended")) // so that nothing waits for the command's output
 		if err != nil {
 			p.Stop(syscall.SIGTERM)
 			return err
@@ -71,13 +72,13 @@ func Connect(ctx context.Context, c Command) (*Conn, error) {
 	return NewConn(ctx, c.Host, in, out, explain)
 }
 
-// input is the standard input of the command. When it is closed the command has to end.
+// input is the standard input of the command. The command must end when it is closed.
 type input struct {
 	io.WriteCloser
 	p *process.Process
 }
 
-// Close ends the input, and kills the command if it doesn't end then.
+// Close closes the input, and kills the command if it doesn't end then.
 func (i *input) Close() error {
 	kill := time.AfterFunc(closeTimeout, func() { i.p.Stop(syscall.SIGKILL) })
 	go func() {

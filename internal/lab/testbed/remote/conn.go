@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// answerTimeout bounds how long a host may take to answer a request, on a busy machine.
+	// answerTimeout bounds how long a busy host may take to answer a request.
 	answerTimeout = 30 * time.Second
-	// stopTimeout is how long a program may take to end once it was told to: the host kills it before.
+	// stopTimeout is how long a program may take to end after Stop. The host kills it earlier.
 	stopTimeout = 20 * time.Second
 )
 
@@ -23,18 +23,19 @@ const (
 type Conn struct {
 	name string // of the host, in errors
 	out  *writer
-	in   io.Closer // of what Conn writes to
+	in   io.Closer // closes what out writes to
 	done chan struct{}
 
 	mu       sync.Mutex         // guards the fields below; nothing is written to the connection while it is held
-	next     int                // the next request's id
-	answers  map[int]chan event // of requests that wait; each gets one
-	programs map[int]*remote    // those that have not ended
+	next     int                // id of the next request
+	answers  map[int]chan event // take -> ask, by request id; each carries one event
+	programs map[int]*remote    // programs that have not ended; nil once the connection has ended
 	failure  error              // why the connection ended; nil while it is up
 }
 
-// NewConn makes a connection from the command's output (in) and input (out), once the host has sent its hello. explain returns why the
-// connection has ended, given what reading it has brought; it may wait for the command's end. Closing out has to end in.
+// NewConn makes a connection from a command's output (in) and input (out), and returns when the host has sent its hello. explain
+// returns why the connection has ended, given the error of reading in; it may wait for the command's end. Closing out must make
+// in end.
 func NewConn(ctx context.Context, name string, in io.Reader, out io.WriteCloser, explain func(error) error) (*Conn, error) {
 	c := &Conn{name: name, out: newWriter(out), in: out, done: make(chan struct{}), next: 1, answers: map[int]chan event{}, programs: map[int]*remote{}}
 	greeted := make(chan *hello, 1)
@@ -42,7 +43,7 @@ func NewConn(ctx context.Context, name string, in io.Reader, out io.WriteCloser,
 		first := true
 		err := read(in, func(e event) error {
 			if first != (e.Hello != nil) {
-				return errors.New("it answers as no mcmwlab of this version does")
+				return errors.New("its answer is not that of this version of mcmwlab; expected the same version on all hosts")
 			}
 			if first {
 				first = false
@@ -57,7 +58,7 @@ func NewConn(ctx context.Context, name string, in io.Reader, out io.WriteCloser,
 	case h := <-greeted:
 		if h.Protocol != protocol {
 			c.Close()
-			return nil, fmt.Errorf("%s: mcmwlab there (%s) is another version than this one; expected the same on all hosts", name, h.Version)
+			return nil, fmt.Errorf("%s: its mcmwlab (%s) has another version than this one; expected the same version on all hosts", name, h.Version)
 		}
 		return c, nil
 	case <-c.done:
@@ -85,7 +86,7 @@ func (c *Conn) take(e event) error {
 	switch {
 	case e.Output != nil && p != nil && p.stdout != nil:
 		if _, err := p.stdout.Write(e.Output); err != nil {
-			return fmt.Errorf("the output of %s: %w", p.name, err)
+			return fmt.Errorf("writing the output of %s: %w", p.name, err)
 		}
 	case e.Ended != nil && p != nil:
 		p.end(e.Ended.Code, errors.New(e.Ended.Text))
@@ -95,7 +96,7 @@ func (c *Conn) take(e event) error {
 	return nil
 }
 
-// end fails all requests and programs: the connection has ended.
+// end fails all requests and programs, because the connection has ended.
 func (c *Conn) end(failure error) {
 	c.mu.Lock()
 	c.failure = fmt.Errorf("%s: %w", c.name, failure)
@@ -111,13 +112,13 @@ func (c *Conn) end(failure error) {
 // Done returns a channel that is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Close ends the connection and waits for its end. The host kills its programs then.
+// Close ends the connection and waits for its end. The host then kills its programs.
 func (c *Conn) Close() {
-	_ = c.in.Close() // what matters is that it ends
+	_ = c.in.Close() // an error does not matter: done tells when the connection has ended
 	<-c.done
 }
 
-// ask sends a request and returns its answer. p is the program that it starts, if it does.
+// ask sends a request and returns its answer. p is the program that the request starts; nil for other requests.
 func (c *Conn) ask(ctx context.Context, r request, p *remote) (event, error) {
 	answer := make(chan event, 1)
 	c.mu.Lock()
@@ -133,10 +134,10 @@ func (c *Conn) ask(ctx context.Context, r request, p *remote) (event, error) {
 		c.programs[r.ID] = p
 	}
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, fmt.Errorf("%s doesn't answer within %v", c.name, answerTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, fmt.Errorf("%s has not answered within %v", c.name, answerTimeout))
 	defer cancel()
 	if err := c.out.write(r); err != nil {
-		// Why is known when the command that reaches the host has ended.
+		// The end of the command that reaches the host explains the error.
 		select {
 		case <-c.done:
 			return event{}, c.failure
@@ -157,16 +158,16 @@ func (c *Conn) ask(ctx context.Context, r request, p *remote) (event, error) {
 	}
 }
 
-// FreePort returns a port of an address of the host that nobody listens on.
+// FreePort returns a port of an address of the host on which nothing listens.
 func (c *Conn) FreePort(ctx context.Context, address string) (int, error) {
 	e, err := c.ask(ctx, request{FreePort: address}, nil)
 	return e.Port, err
 }
 
-// clockProbes is how often a clock is read; the reading with the shortest round trip counts.
+// clockProbes is how often a clock is read. The reading with the shortest round trip counts.
 const clockProbes = 5
 
-// Clock returns how far the host's clock is ahead of this one's, and how far off that may be.
+// Clock returns how far the host's clock is ahead of this machine's, and the uncertainty of that.
 func (c *Conn) Clock(ctx context.Context) (ahead, within time.Duration, err error) {
 	within = answerTimeout
 	for range clockProbes {
@@ -188,7 +189,7 @@ func (c *Conn) Start(ctx context.Context, p testbed.Program) (testbed.Process, e
 	e, err := c.ask(ctx, request{Start: &program{p.Name, p.Path, p.Args, p.CPUs, p.Stdout != nil}}, started)
 	if err != nil {
 		if ctx.Err() != nil {
-			_ = c.out.write(request{ID: started.id, Stop: int(syscall.SIGKILL)}) // in case that it starts after all
+			_ = c.out.write(request{ID: started.id, Stop: int(syscall.SIGKILL)}) // it can still start
 		}
 		return nil, err
 	}
@@ -199,13 +200,13 @@ func (c *Conn) Start(ctx context.Context, p testbed.Program) (testbed.Process, e
 type remote struct {
 	conn   *Conn
 	name   string
-	stdout io.Writer // written by the connection's reader; nil: nobody wants it
+	stdout io.Writer // written by the connection's reader; nil: the output is discarded
 	id     int       // of its request
-	pid    int       // set before it is handed out
+	pid    int       // set before Start returns
 
 	done chan struct{} // closed when it has ended
-	code int           // once done is closed
-	how  error         // likewise
+	code int           // its exit code; valid once done is closed
+	how  error         // how it ended; valid once done is closed
 }
 
 func (p *remote) end(code int, how error) {
@@ -216,10 +217,10 @@ func (p *remote) end(code int, how error) {
 // Pid returns its id on its host.
 func (p *remote) Pid() int { return p.pid }
 
-// Done returns a channel that is closed when it has ended, or the connection.
+// Done returns a channel that is closed when the program or the connection has ended.
 func (p *remote) Done() <-chan struct{} { return p.done }
 
-// Ended returns how it has ended, if it has.
+// Ended returns how it has ended; nil while it runs.
 func (p *remote) Ended() error {
 	select {
 	case <-p.done:
@@ -229,7 +230,7 @@ func (p *remote) Ended() error {
 	}
 }
 
-// ExitCode returns what it ended with; -1 while it runs, when a signal ended it, or the connection has.
+// ExitCode returns its exit code; -1 while it runs, or if a signal or the end of the connection ended it.
 func (p *remote) ExitCode() int {
 	if p.Ended() == nil {
 		return -1
@@ -237,12 +238,12 @@ func (p *remote) ExitCode() int {
 	return p.code
 }
 
-// Stop has the host stop it. A host that doesn't answer any more loses its connection, and with it the program.
+// Stop makes the host stop it. If the host does not answer any more, Stop closes the connection, which ends the program.
 func (p *remote) Stop(signal syscall.Signal) {
 	if p.Ended() != nil {
 		return
 	}
-	_ = p.conn.out.write(request{ID: p.id, Stop: int(signal)}) // if the connection is broken its reader ends the program
+	_ = p.conn.out.write(request{ID: p.id, Stop: int(signal)}) // if the connection is broken, its reader ends p
 	late := time.NewTimer(stopTimeout)
 	defer late.Stop()
 	select {

@@ -21,7 +21,8 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// connected returns a connection to a host's side in this process, a function that cuts it, and a channel that gets how Serve ends.
+// connected returns a connection to a host's side in this process, a function that cuts it, and a channel that receives the
+// result of Serve.
 func connected(t *testing.T) (c *Conn, cut func(), served chan error) {
 	t.Helper()
 	host, err := testbed.Local().Host(testbed.Load, 0)
@@ -42,7 +43,7 @@ func sh(script string, out io.Writer) testbed.Program {
 	return testbed.Program{Name: "script", Path: "sh", Args: []string{"-c", script}, Stdout: out}
 }
 
-func TestAProgramOfAnotherHostIsLikeOneOfThisOne(t *testing.T) {
+func TestAProgramOfAnotherHostBehavesLikeALocalOne(t *testing.T) {
 	c, cut, served := connected(t)
 	var out bytes.Buffer
 	p, err := c.Start(t.Context(), sh("echo out; echo err >&2; head -c 300000 /dev/zero; exit 3", &out))
@@ -50,7 +51,7 @@ func TestAProgramOfAnotherHostIsLikeOneOfThisOne(t *testing.T) {
 	assert.Positive(t, p.Pid())
 	<-p.Done()
 	assert.Equal(t, 3, p.ExitCode())
-	require.EqualError(t, p.Ended(), "script ended by itself: exit status 3; its last output:\nerr")
+	require.EqualError(t, p.Ended(), "script ended on its own: exit status 3; its last output:\nerr")
 	assert.Equal(t, "out\n"+strings.Repeat("\x00", 300000), out.String())
 	p.Stop(syscall.SIGTERM)
 
@@ -67,7 +68,7 @@ func TestAProgramOfAnotherHostIsLikeOneOfThisOne(t *testing.T) {
 	p, err = c.Start(t.Context(), testbed.Program{Name: "quiet", Path: "sh", Args: []string{"-c", "echo reason; exit 1"}})
 	require.NoError(t, err)
 	<-p.Done()
-	require.EqualError(t, p.Ended(), "quiet ended by itself: exit status 1; its last output:\nreason", "nobody wants its output, so it is kept")
+	require.EqualError(t, p.Ended(), "quiet ended on its own: exit status 1; its last output:\nreason", "without a writer for it, the output is kept")
 
 	_, err = c.Start(t.Context(), testbed.Program{Name: "nothing", Path: "/nowhere/nothing"})
 	require.ErrorContains(t, err, "host a: starting nothing: ")
@@ -87,7 +88,7 @@ func TestAProgramOfAnotherHostIsLikeOneOfThisOne(t *testing.T) {
 	require.NoError(t, <-served)
 }
 
-func TestWhenTheConnectionEndsTheProgramsDoAndSayWhy(t *testing.T) {
+func TestProgramsEndWithTheConnectionAndSayWhy(t *testing.T) {
 	c, cut, served := connected(t)
 	out := new(mctest.Output)
 	p, err := c.Start(t.Context(), sh("echo $$; trap '' TERM; while :; do sleep 0.01; done", out))
@@ -104,18 +105,18 @@ func TestWhenTheConnectionEndsTheProgramsDoAndSayWhy(t *testing.T) {
 	c.Close()
 }
 
-func TestAStartThatIsGivenUpLeavesNothing(t *testing.T) {
+func TestACancelledStartLeavesNothing(t *testing.T) {
 	c, _, _ := connected(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	out := new(mctest.Output)
 	p, err := c.Start(ctx, sh("echo begun; sleep 1000", out))
-	if err == nil { // the answer was there first
+	if err == nil { // the answer came first
 		p.Stop(syscall.SIGKILL)
 	} else {
 		require.ErrorIs(t, err, context.Canceled)
 	}
-	// What is asked for later is answered later: the program has been killed by then, or is about to be.
+	// Requests are answered in order: once this one is, the program has been killed or is about to be.
 	_, err = c.FreePort(t.Context(), "127.0.0.1")
 	require.NoError(t, err)
 	c.Close()
@@ -128,10 +129,10 @@ func TestServingEndsWithItsContext(t *testing.T) {
 	require.NoError(t, Serve(ctx, in, io.Discard, nil, "v1"))
 }
 
-func TestWhatIsNoRequestEndsTheServing(t *testing.T) {
+func TestAMalformedRequestEndsServing(t *testing.T) {
 	for text, says := range map[string]string{
-		"hello\n":      `"hello" is no message`,
-		"{\"id\":1}\n": "request 1 asks for nothing that is known here",
+		"hello\n":      `"hello" is not a message`,
+		"{\"id\":1}\n": "request 1 is of an unknown kind",
 		"":             "",
 		`{"id":1,"start":{"name":"` + strings.Repeat("a", maxLine) + `"}}`: "token too long",
 	} {
@@ -144,7 +145,7 @@ func TestWhatIsNoRequestEndsTheServing(t *testing.T) {
 	}
 }
 
-// closer is a writer whose end somebody waits for.
+// closer is a writer that notes when it is closed.
 type closer struct {
 	io.Writer
 	closed chan struct{}
@@ -156,31 +157,31 @@ func (c *closer) Close() error {
 	return nil
 }
 
-// answered makes a connection to a host that says what text says.
+// answered makes a connection to a host that sends text.
 func answered(text string) (*Conn, error) {
 	out := &closer{Writer: io.Discard, closed: make(chan struct{})}
 	return NewConn(context.Background(), "host a", strings.NewReader(text), out, func(err error) error {
 		if err == nil {
-			err = errors.New("it says no more")
+			err = errors.New("end of text")
 		}
 		return err
 	})
 }
 
-func TestAHostThatIsNoneOfThisVersionIsRefused(t *testing.T) {
+func TestAHostOfAnotherVersionIsRefused(t *testing.T) {
 	for text, says := range map[string]string{
-		"":                             "host a: it says no more",
-		"Welcome!\n":                   `host a: "Welcome!" is no message`,
-		`{"id":1,"port":3}` + "\n":     "host a: it answers as no mcmwlab of this version does",
-		`{"hello":{"protocol":99}}`:    "host a: mcmwlab there () is another version than this one",
-		`{"hello":{"protocol":"one"}}`: "is no message",
+		"":                             "host a: end of text",
+		"Welcome!\n":                   `host a: "Welcome!" is not a message`,
+		`{"id":1,"port":3}` + "\n":     "host a: its answer is not that of this version of mcmwlab",
+		`{"hello":{"protocol":99}}`:    "host a: its mcmwlab () has another version than this one",
+		`{"hello":{"protocol":"one"}}`: "is not a message",
 	} {
 		_, err := answered(text)
 		require.ErrorContains(t, err, says, text)
 	}
 }
 
-func TestACommandThatReachesNoHostSaysWhy(t *testing.T) {
+func TestTheErrorSaysWhyACommandReachesNoHost(t *testing.T) {
 	explain := func(code int, stderr string) error { return errors.New("ended: " + stderr) }
 	_, err := Connect(t.Context(), Command{Host: "host a", Cmd: exec.Command("sh", "-c", "echo refused >&2; exit 255"), Explain: explain})
 	require.EqualError(t, err, "host a: ended: refused")
@@ -203,7 +204,7 @@ func TestACommandThatReachesNoHostSaysWhy(t *testing.T) {
 	}
 }
 
-// FuzzEvents feeds the lab's side what a host may say.
+// FuzzEvents feeds the lab's side any text that a host can send.
 func FuzzEvents(f *testing.F) {
 	hello := `{"hello":{"protocol":1,"version":"v"}}` + "\n"
 	f.Add(hello + `{"id":1,"pid":5}` + "\n" + `{"id":1,"output":"aGk="}` + "\n" + `{"id":1,"ended":{"code":0,"text":"ended"}}` + "\n")
@@ -233,14 +234,14 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// refusing starts nothing.
+// refusing refuses to start programs.
 type refusing struct{}
 
 func (refusing) Start(context.Context, testbed.Program) (testbed.Process, error) {
 	return nil, errors.New("refused")
 }
 
-// FuzzRequests feeds the host's side what a lab may say.
+// FuzzRequests feeds the host's side any text that a lab can send.
 func FuzzRequests(f *testing.F) {
 	f.Add([]byte(`{"id":1,"start":{"name":"n","path":"p","args":["a"],"cpus":[1],"stdout":true}}` + "\n" + `{"id":1,"stop":15}` + "\n" + `{"id":2,"clock":true}`))
 	f.Add([]byte(`{"id":1,"stop":-1}`))

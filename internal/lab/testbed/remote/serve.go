@@ -28,11 +28,11 @@ type server struct {
 	// owned by Serve's loop
 	programs map[int]testbed.Process
 
-	ending sync.WaitGroup // the goroutines that wait for the end of programs
+	ending sync.WaitGroup // goroutines that wait for the end of programs
 }
 
-// Serve carries out the requests from in and writes events to out. When in ends, or ctx, or out breaks, it kills the programs
-// that still run and returns; then a read of in may still be under way.
+// Serve carries out the requests from in and writes events to out. When in or ctx ends, or out fails, it kills the programs that
+// still run and returns. A read of in can then still be in progress.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, starter Starter, version string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -81,7 +81,7 @@ func (s *server) loop(requests <-chan request) error {
 	}
 }
 
-// serve carries out a request. An error is one of the connection.
+// serve carries out a request. An error means that the connection cannot continue.
 func (s *server) serve(r request) error {
 	switch {
 	case r.Start != nil:
@@ -100,17 +100,17 @@ func (s *server) serve(r request) error {
 	case r.Clock:
 		return s.out.write(event{ID: r.ID, Clock: time.Now().UnixNano()})
 	default:
-		return fmt.Errorf("request %d asks for nothing that is known here; expected the same mcmwlab on both sides", r.ID)
+		return fmt.Errorf("request %d is of an unknown kind; expected the same version of mcmwlab on both sides", r.ID)
 	}
 }
 
-// start starts a program and sends events for its output and its end.
+// start starts a program, and sends events for its output and its end.
 func (s *server) start(id int, wanted *program) error {
 	if _, ok := s.programs[id]; ok {
-		return s.out.write(event{ID: id, Error: fmt.Sprintf("there is a program %d already", id)})
+		return s.out.write(event{ID: id, Error: fmt.Sprintf("program %d exists already", id)})
 	}
 	p := testbed.Program{Name: wanted.Name, Path: wanted.Path, Args: wanted.Args, CPUs: wanted.CPUs}
-	begun := make(chan struct{}) // closed when its start was told, which comes before its output
+	begun := make(chan struct{}) // closed when the answer has been sent, which must precede the output
 	defer close(begun)
 	if wanted.Stdout {
 		p.Stdout = &output{id, begun, s.out}
@@ -125,7 +125,7 @@ func (s *server) start(id int, wanted *program) error {
 		<-started.Done()
 		<-begun
 		e := &ended{Code: started.ExitCode(), Text: started.Ended().Error()}
-		_ = s.out.write(event{ID: id, Ended: e}) // a connection that is broken ends by its reader, too
+		_ = s.out.write(event{ID: id, Ended: e}) // if the connection is broken, its reader ends it
 	})
 	return s.out.write(event{ID: id, Pid: started.Pid()})
 }

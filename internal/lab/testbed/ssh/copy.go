@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// binary is a program of this machine that hosts get a copy of.
+// binary is a program of this machine that is copied to hosts.
 type binary struct {
-	path    string // here
-	name    string // there: what it is called and the beginning of its checksum
+	path    string // on this machine
+	name    string // file name on hosts: the program's name and the beginning of its checksum
 	machine elf.Machine
 	content []byte
 }
 
-// machines are the processors by what uname calls them.
+// machines are the processor architectures, by their names in uname.
 var machines = map[string]elf.Machine{
 	"x86_64": elf.EM_X86_64, "aarch64": elf.EM_AARCH64, "armv7l": elf.EM_ARM, "i686": elf.EM_386,
 	"riscv64": elf.EM_RISCV, "ppc64le": elf.EM_PPC64, "s390x": elf.EM_S390, "loongarch64": elf.EM_LOONGARCH,
@@ -29,7 +29,7 @@ var machines = map[string]elf.Machine{
 func readBinary(name, file string) (*binary, error) {
 	program, err := elf.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s can't be copied to hosts, it is no program for Linux: %w", file, err)
+		return nil, fmt.Errorf("%s cannot be copied to hosts: it is not a Linux program: %w", file, err)
 	}
 	defer program.Close()
 	content, err := os.ReadFile(file)
@@ -39,23 +39,23 @@ func readBinary(name, file string) (*binary, error) {
 	return &binary{file, fmt.Sprintf("%s-%.6x", name, sha256.Sum256(content)), program.Machine, content}, nil
 }
 
-// session is the shell of a host while programs are copied.
+// session is the script on a host while programs are copied.
 type session struct {
 	in        *bufio.Reader
 	out       io.Writer
-	system    string // as uname calls it
+	system    string // from uname
 	machine   string
-	directory string // the temporary one
+	directory string // the temporary directory
 }
 
 const (
-	// maxNoise is how many lines start-up files of a login shell may write.
+	// maxNoise is how many lines the start-up files of a login shell may write.
 	maxNoise = 1000
-	// maxShellLine is the longest line that is waited for, bytes.
+	// maxShellLine is the longest line that is read, bytes.
 	maxShellLine = 64 << 10
 )
 
-// greet reads what the shell says first.
+// greet reads the first line of the script.
 func greet(in *bufio.Reader, out io.Writer) (*session, error) {
 	s := &session{in: in, out: out}
 	line, err := s.answer()
@@ -64,13 +64,13 @@ func greet(in *bufio.Reader, out io.Writer) (*session, error) {
 	}
 	parts := strings.SplitN(line, " ", 3)
 	if len(parts) != 3 || !path.IsAbs(parts[2]) {
-		return nil, fmt.Errorf("its shell answers %.80q; expected a system, a machine and the absolute path of a directory", line)
+		return nil, fmt.Errorf("its shell answers %.80q; expected a system, an architecture and the absolute path of a directory", line)
 	}
 	s.system, s.machine, s.directory = parts[0], parts[1], parts[2]
 	return s, nil
 }
 
-// answer returns the next line of the shell, without its mark.
+// answer returns the next line of the script, without its mark.
 func (s *session) answer() (string, error) {
 	var line []byte
 	for range maxNoise {
@@ -88,13 +88,13 @@ func (s *session) answer() (string, error) {
 		}
 		line = nil
 	}
-	return "", fmt.Errorf("its shell writes a lot, but nothing that was asked for; the last was %.80q", line)
+	return "", fmt.Errorf("its shell has written %d lines, none of them from the script", maxNoise)
 }
 
 // copy copies a program into the temporary directory and returns its path there.
 func (s *session) copy(b *binary) (string, error) {
 	if fits, known := machines[s.machine]; s.system != "Linux" || known && fits != b.machine {
-		return "", fmt.Errorf("it is a %s on %s, but %s is a program for Linux on %s; build it with GOOS=linux and its GOARCH, put it there, and give its path by the key programs of the inventory",
+		return "", fmt.Errorf("it is %s on %s, but %s is a program for Linux on %s; build it with GOOS=linux and the host's GOARCH, copy it there, and set its path with the key programs of the inventory",
 			s.system, s.machine, b.path, strings.ToLower(strings.TrimPrefix(b.machine.String(), "EM_")))
 	}
 	if _, err := fmt.Fprintf(s.out, "put %d %s\n", len(b.content), b.name); err != nil {

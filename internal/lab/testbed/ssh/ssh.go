@@ -18,27 +18,27 @@ import (
 	"mcmw/internal/lab/testbed/remote"
 )
 
-// maxClockError is how far the clocks of two hosts may be apart: half of a window of the middlewares' statistics, which are matched
-// with the load's by their times.
+// maxClockError is how far the clocks of two hosts may be apart: half a window of the middlewares' statistics, which are matched
+// with the load's results by time.
 const maxClockError = 100 * time.Millisecond
 
-// Programs are what hosts.Start takes as the paths of programs: it knows where each host has them.
+// Programs are the paths of programs for hosts.Start, which translates them into the paths on each host.
 var Programs = testbed.Programs{Memcached: "memcached", Mcmw: "mcmw", Mcmwlab: "mcmwlab"}
 
-// hosts are those of an inventory, connected.
+// hosts are the connected hosts of an inventory.
 type hosts struct {
-	all []*host
-	of  map[testbed.Role][]*host
+	all    []*host
+	byRole map[testbed.Role][]*host
 }
 
 type host struct {
 	experiment.InventoryHost
 	conn  *remote.Conn
-	paths map[string]string // on the host, by Programs
+	paths map[string]string // paths on the host, by Programs
 }
 
-// Open connects to all hosts of an inventory and copies the programs there that they lack. local are their paths on this machine;
-// that of memcached isn't used. The programs of the hosts are Programs.
+// Open connects to all hosts of an inventory and copies to each the programs that it lacks. local are their paths on this
+// machine; memcached is never copied. The programs of the hosts are Programs.
 func Open(ctx context.Context, inventory *experiment.Inventory, local testbed.Programs) (testbed.Hosts, error) {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		return nil, fmt.Errorf("the testbed ssh needs an ssh client: %w; install it, on Debian: apt-get install openssh-client", err)
@@ -47,14 +47,14 @@ func Open(ctx context.Context, inventory *experiment.Inventory, local testbed.Pr
 	if err != nil {
 		return nil, err
 	}
-	t := &hosts{of: map[testbed.Role][]*host{}}
+	t := &hosts{byRole: map[testbed.Role][]*host{}}
 	var connecting sync.WaitGroup
 	problems := make([]error, len(inventory.Hosts))
 	for i, described := range inventory.Hosts {
 		h := &host{InventoryHost: described}
 		t.all = append(t.all, h)
 		for _, role := range described.Roles {
-			t.of[testbed.Role(role)] = append(t.of[testbed.Role(role)], h)
+			t.byRole[testbed.Role(role)] = append(t.byRole[testbed.Role(role)], h)
 		}
 		connecting.Go(func() { problems[i] = h.connect(ctx, inventory.Config, binaries) })
 	}
@@ -72,7 +72,7 @@ func Open(ctx context.Context, inventory *experiment.Inventory, local testbed.Pr
 	return t, nil
 }
 
-// toCopy reads the programs that some host needs a copy of.
+// toCopy reads the programs that at least one host needs a copy of.
 func toCopy(inventory *experiment.Inventory, local testbed.Programs) (map[string]*binary, error) {
 	binaries := map[string]*binary{}
 	for name, file := range map[string]string{Programs.Mcmw: local.Mcmw, Programs.Mcmwlab: local.Mcmwlab} {
@@ -113,7 +113,7 @@ func (h *host) connect(ctx context.Context, config string, binaries map[string]*
 	return err
 }
 
-// checkClocks refuses hosts whose clocks differ too much.
+// checkClocks returns an error if the clocks of two hosts differ too much.
 func (t *hosts) checkClocks(ctx context.Context) error {
 	clocks := make([]clock, len(t.all))
 	for i, h := range t.all {
@@ -126,18 +126,18 @@ func (t *hosts) checkClocks(ctx context.Context) error {
 	return agree(clocks)
 }
 
-// clock is how far that of a host is ahead of this one's, and how far off that may be.
+// clock is how far a host's clock is ahead of this machine's, and the uncertainty of that.
 type clock struct {
 	host          string
 	ahead, within time.Duration
 }
 
-// agree refuses clocks of which it is certain that they differ too much.
+// agree returns an error if two clocks certainly differ too much.
 func agree(clocks []clock) error {
 	for i, a := range clocks {
 		for _, b := range clocks[:i] {
 			if apart := (a.ahead - b.ahead).Abs() - a.within - b.within; apart > maxClockError {
-				return fmt.Errorf("the clocks of the hosts %s and %s are %v apart; expected at most %v: keep them in time, with chrony for instance",
+				return fmt.Errorf("the clocks of the hosts %s and %s are %v apart; expected at most %v: synchronize them, for instance with chrony",
 					b.host, a.host, apart.Round(time.Millisecond), maxClockError)
 			}
 		}
@@ -145,19 +145,19 @@ func agree(clocks []clock) error {
 	return nil
 }
 
-// Kind returns what the testbed is called.
+// Kind returns the testbed's name.
 func (t *hosts) Kind() string { return "ssh" }
 
-// Host returns the host for a program: those of its role in turn.
+// Host returns the host for a program: the hosts of its role take turns.
 func (t *hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
-	of := t.of[role]
-	if len(of) == 0 {
-		return nil, fmt.Errorf("no host has the role %s", role)
+	hosts := t.byRole[role]
+	if len(hosts) == 0 {
+		return nil, fmt.Errorf("no host of the inventory has the role %s", role)
 	}
-	return of[index%len(of)], nil
+	return hosts[index%len(hosts)], nil
 }
 
-// Close ends the connections; every host kills what runs there and removes what was copied.
+// Close ends the connections. Every host then kills its programs and removes the copies.
 func (t *hosts) Close() error {
 	var closing sync.WaitGroup
 	for _, h := range t.all {
@@ -172,10 +172,10 @@ func (t *hosts) Close() error {
 // Name returns the host's name.
 func (h *host) Name() string { return h.InventoryHost.Name }
 
-// Address returns where other hosts reach it.
+// Address returns the address at which other hosts reach it.
 func (h *host) Address() string { return h.InventoryHost.Address }
 
-// FreePort returns a port of the host's address that nobody listens on.
+// FreePort returns a port of the host's address on which nothing listens.
 func (h *host) FreePort(ctx context.Context) (int, error) { return h.conn.FreePort(ctx, h.Address()) }
 
 // Start starts a program on the host.
@@ -186,7 +186,7 @@ func (h *host) Start(ctx context.Context, p testbed.Program) (testbed.Process, e
 	}
 	started, err := h.conn.Start(ctx, p)
 	if err != nil && strings.Contains(err.Error(), "executable file not found") {
-		err = fmt.Errorf("%w; install %s there, or give its path by the key programs of the inventory", err, name)
+		err = fmt.Errorf("%w; install %s there, or set its path with the key programs of the inventory", err, name)
 	}
 	return started, err
 }

@@ -17,13 +17,13 @@ import (
 	"mcmw/internal/lab/netspace"
 )
 
+// features are the abilities of this machine.
 type features struct {
-	tree    *cgroup.Tree
-	delayed delayer
-	// congestion is how TCP finds its rate in a namespace of this machine.
-	congestion string
-	cpus       float64 // of the time of the machines
-	dilated    bool    // that time passes slower
+	tree       *cgroup.Tree
+	delayed    delayer
+	congestion string  // TCP's congestion control in a namespace of this machine
+	cpus       float64 // processors, in the machines' time
+	dilated    bool    // whether the machines' time passes slower
 	memory     int64   // bytes
 }
 
@@ -36,13 +36,14 @@ const (
 	byLine    delayer = "delay line"
 )
 
-// portName is the name of the bridge port used for trying.
+// portName is the name of the bridge port used by try.
 const portName = "port"
 
-// able finds out what this machine can do for a user, with control groups as find finds them. The error says what is missing.
+// able finds out whether this machine can make the testbed for a user, and returns its features. find finds the control groups.
+// The error says what is missing.
 func able(user int, find func() (*cgroup.Tree, error)) (f features, err error) {
 	if user != 0 {
-		return f, errors.New("it makes network namespaces and control groups, which needs root; run it as root, or choose the testbed local")
+		return f, errors.New("making network namespaces and control groups needs root; run this as root, or choose the testbed local")
 	}
 	if f.tree, err = find(); err != nil {
 		return f, err
@@ -56,12 +57,12 @@ func able(user int, find func() (*cgroup.Tree, error)) (f features, err error) {
 	return f, err
 }
 
-// try tries what is needed of the network, and what is wanted, in a namespace that is thrown away.
+// try tests the needed and the optional features of the network, in a namespace that it removes.
 func (f *features) try() error {
 	space, err := netspace.New()
 	if err != nil {
 		if errors.Is(err, unix.EPERM) {
-			err = fmt.Errorf("%w; in a container it needs the capability SYS_ADMIN", err)
+			err = fmt.Errorf("%w; in a container this needs the capability SYS_ADMIN", err)
 		}
 		return err
 	}
@@ -100,7 +101,7 @@ func (f *features) try() error {
 	return err
 }
 
-// tryLine connects a delay line to the bridge of a namespace, leads a port to it, and takes it away.
+// tryLine connects a delay line to the bridge of a namespace, redirects a port to it, and removes it.
 func tryLine(space *netspace.Namespace) error {
 	line, err := newDelayLine(space, time.Millisecond)
 	if err != nil {
@@ -112,7 +113,7 @@ func tryLine(space *netspace.Namespace) error {
 	return errors.Join(err, line.close())
 }
 
-// bounded returns a machine without the limits that this machine can't exceed.
+// bounded returns m without the limits that are above what this machine has.
 func (f features) bounded(m experiment.Machine) experiment.Machine {
 	if m.CPUs >= f.cpus {
 		m.CPUs = 0
@@ -123,7 +124,7 @@ func (f features) bounded(m experiment.Machine) experiment.Machine {
 	return m
 }
 
-// shortfalls says in what machines will be less than was asked for.
+// shortfalls says where the machines will fall short of what was requested.
 func (f features) shortfalls(machines map[string]experiment.Machine, delay time.Duration) (shortfalls []string) {
 	say := func(format string, args ...any) { shortfalls = append(shortfalls, fmt.Sprintf(format, args...)) }
 	var cpus float64
@@ -137,26 +138,26 @@ func (f features) shortfalls(machines map[string]experiment.Machine, delay time.
 			say("the %s have %g processors instead of %g: this machine has no more", name, f.cpus, m.CPUs)
 		}
 		if m.Memory > f.memory {
-			say("the %s have %s instead of %s of memory: this machine has no more", name, gibibytes(f.memory), gibibytes(m.Memory))
+			say("the %s have %s of memory instead of %s: this machine has no more", name, gibibytes(f.memory), gibibytes(m.Memory))
 		}
 		cpus += float64(m.Count) * min(m.CPUs, f.cpus)
 		memory += int64(m.Count) * min(m.Memory, f.memory)
 	}
 	if cpus > f.cpus {
-		of := "this machine"
+		owner := "this machine"
 		if f.dilated {
-			of += " in dilated time"
+			owner += " in dilated time"
 		}
-		say("the machines together have %g processors, which share the %g of %s: what needs more than these is slower than on machines of their own", cpus, f.cpus, of)
+		say("the machines have %g processors together, but share the %g of %s: load that needs more runs slower than on real machines", cpus, f.cpus, owner)
 	}
 	if memory > f.memory {
-		say("the machines together have %s of memory, which share the %s of this machine", gibibytes(memory), gibibytes(f.memory))
+		say("the machines have %s of memory together, but share the %s of this machine", gibibytes(memory), gibibytes(f.memory))
 	}
 	if delay > 0 && f.delayed == byNothing {
-		say("packets don't travel for %v: this kernel can't delay them (CONFIG_NET_SCH_NETEM, module sch_netem; or CONFIG_TUN, module tun, and CONFIG_NET_ACT_MIRRED, module act_mirred)", delay)
+		say("packets are not delayed by %v: this kernel cannot delay them (CONFIG_NET_SCH_NETEM, module sch_netem; or CONFIG_TUN, module tun, and CONFIG_NET_ACT_MIRRED, module act_mirred)", delay)
 	}
 	if f.congestion != congestion {
-		say("TCP finds its rate by %s instead of %s; to change that: sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno %s\"", f.congestion, congestion, congestion)
+		say("TCP uses the congestion control %s instead of %s; to change that: sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno %s\"", f.congestion, congestion, congestion)
 	}
 	return shortfalls
 }

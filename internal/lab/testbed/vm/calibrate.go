@@ -10,20 +10,20 @@ import (
 	"mcmw/internal/lab/testbed"
 )
 
-// Calibration has the requested properties of machines and the measured ones of their network.
+// Calibration has the requested properties of the machines, and the measured ones of their network.
 type Calibration struct {
 	Machines   []Calibrated `json:"machines"`
 	Shortfalls []string     `json:"shortfalls,omitempty"`
 }
 
-// Calibrated is one machine. Measured is its path to a machine without limits: Upload is what it sends.
+// Calibrated is one machine. Measured is its path to a machine without limits, so Upload is what it sends.
 type Calibrated struct {
 	record.Machine
 	Measured agent.Path `json:"measured"`
 }
 
-// Calibrate measures every machine, one after another. mcmwlab is the path of that program, bulk how long each direction of each
-// carries bulk. next is told the name of the machine before it is measured.
+// Calibrate measures the machines one after another. mcmwlab is the path of that program, bulk how long each direction's
+// bandwidth is measured. next is called with the name of each machine before its measurement.
 func (v *Hosts) Calibrate(ctx context.Context, mcmwlab string, bulk time.Duration, next func(machine string)) (c Calibration, err error) {
 	machines, shortfalls := v.Machines()
 	c.Shortfalls = shortfalls

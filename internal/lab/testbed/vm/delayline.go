@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// lineName is the name of a delay line's port at the bridge.
+	// lineName is the name of the delay line's port at the bridge.
 	lineName = "delay"
-	// grain is how long a delay line rests between two looks while frames travel. It is what their time is uncertain by, and it makes
-	// few wakeups of many packets.
+	// grain is how long the delay line sleeps between two checks while frames are in flight. It is the uncertainty of their
+	// delay, and it lets one wake-up serve many packets.
 	grain = 100 * time.Microsecond
-	// mostLate bounds what a delay line takes for the usual time that its thread needs to wake.
+	// mostLate bounds the estimate of how late the thread usually wakes up.
 	mostLate = grain
-	// linePackets is how many packets may wait for a look.
+	// linePackets is how many packets can wait for a check.
 	linePackets = 10_000
 )
 
-// delayLine holds the packets of all machines back for the same time, in place of netem. It is a port of the bridge whose other end is
-// this program: what a machine sends is redirected to it, before the bridge sees it, and comes to the bridge out of it.
+// delayLine delays the packets of all machines by the same time, in place of netem. It is a port of the bridge whose other end is
+// this program. What a machine sends is redirected to it before the bridge sees it, and reaches the bridge from it.
 //
-// A goroutine on a thread of its own owns the descriptor tap and the frames that travel. close ends it.
+// A goroutine on a thread of its own owns the descriptor tap and the frames in flight. close ends it.
 type delayLine struct {
-	tap, wake int // descriptors; wake becomes readable when the goroutine shall end
+	tap, wake int // descriptors; wake becomes readable when the goroutine must end
 	ending    atomic.Bool
 	delay     time.Duration
 	done      chan struct{}
-	err       error // why it ended, to be read when done is closed
+	err       error // why it ended; valid once done is closed
 }
 
 // newDelayLine connects a delay line to the bridge of a namespace and starts it.
@@ -63,7 +63,7 @@ func newDelayLine(space *netspace.Namespace, delay time.Duration) (l *delayLine,
 		if err != nil {
 			return err
 		}
-		// The machines are behind their own ports, although what they send comes out of this one.
+		// The bridge must not learn that the machines are at this port, although their frames come from it.
 		return errors.Join(h.LinkSetTxQLen(port, linePackets), h.LinkSetMaster(port, bridge), h.LinkSetLearning(port, false), netspace.Up(h, lineName))
 	})
 	if err != nil {
@@ -73,8 +73,8 @@ func newDelayLine(space *netspace.Namespace, delay time.Duration) (l *delayLine,
 	return l, nil
 }
 
-// open makes the interface, in the namespace of its thread. Packets cross it as they cross a virtual cable: large ones in one piece,
-// without checksums.
+// open makes the interface in the namespace of its thread. Packets cross it as they cross a virtual cable: large ones in one
+// piece, without checksums.
 func (l *delayLine) open() (err error) {
 	const device = "/dev/net/tun"
 	if l.tap, err = unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
@@ -91,7 +91,8 @@ func (l *delayLine) open() (err error) {
 	return unix.IoctlSetInt(l.tap, unix.TUNSETOFFLOAD, unix.TUN_F_CSUM|unix.TUN_F_TSO4|unix.TUN_F_TSO6|unix.TUN_F_TSO_ECN)
 }
 
-// redirectToDelayLine sends what comes in by a port of the bridge, from the machine with that hardware address, by way of its delay line.
+// redirectToDelayLine redirects what arrives at a port of the bridge, from the machine with that hardware address, to the delay
+// line.
 func redirectToDelayLine(h *netlink.Handle, port string, hardware net.HardwareAddr) error {
 	line, err := h.LinkByName(lineName)
 	if err != nil {
@@ -109,7 +110,7 @@ func redirectToDelayLine(h *netlink.Handle, port string, hardware net.HardwareAd
 	if err := h.FilterAdd(&netlink.U32{FilterAttrs: all, RedirIndex: line.Attrs().Index}); err != nil {
 		return err
 	}
-	// The bridge doesn't see by which port the machine sends, so it is told.
+	// The bridge does not see the frames at the machine's port, so it cannot learn the machine's address there.
 	return h.NeighSet(&netlink.Neigh{
 		LinkIndex: index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER, State: netlink.NUD_NOARP, HardwareAddr: hardware,
 	})
@@ -118,35 +119,35 @@ func redirectToDelayLine(h *netlink.Handle, port string, hardware net.HardwareAd
 // run moves frames until close is called or the interface fails.
 func (l *delayLine) run() {
 	defer close(l.done)
-	runtime.LockOSThread() // for good: the thread ends with the goroutine, as its priority is no other's
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, so no other goroutine gets its priority
 	raisePriority()
 	var frames travelling
-	var late time.Duration // by which this thread wakes, of late
+	var late time.Duration // moving average of how late this thread wakes up
 	wait := []unix.PollFd{{Fd: int32(l.wake), Events: unix.POLLIN}, {Fd: int32(l.tap), Events: unix.POLLIN}}
-	looked := time.Now()
+	checked := time.Now()
 	for {
-		// A frame that has come since the last look came in the middle of that time, as far as is known.
+		// The best estimate for a frame that has arrived since the last check is the middle of that time.
 		now := time.Now()
-		if err := l.receive(&frames, looked.Add(now.Sub(looked)/2).Add(l.delay)); err != nil {
+		if err := l.receive(&frames, checked.Add(now.Sub(checked)/2).Add(l.delay)); err != nil {
 			l.err = err
 			return
 		}
-		looked = now
+		checked = now
 		for {
-			// The next look is that much later, so that this one is the nearest for what is due in the first half of that time.
+			// The next check is grain + late from now. Frames due in the first half of that time are sent now, the others then.
 			data := frames.next(now.Add((grain + late) / 2))
 			if data == nil {
 				break
 			}
-			// What the interface doesn't take is lost, as packets are.
+			// Frames that the interface does not accept are lost.
 			_, _ = move(unix.SYS_WRITE, l.tap, data)
 		}
 		if l.ending.Load() {
 			return
 		}
 		if frames.empty() {
-			_, _ = unix.Ppoll(wait, nil, nil) // interrupted by a signal it looks once more
-			looked = time.Now().Add(-2 * late)
+			_, _ = unix.Ppoll(wait, nil, nil) // after an interruption by a signal it checks once more
+			checked = time.Now().Add(-2 * late)
 			continue
 		}
 		start := time.Now()
@@ -155,12 +156,12 @@ func (l *delayLine) run() {
 	}
 }
 
-// receive reads all frames that have come.
+// receive reads all frames that have arrived.
 func (l *delayLine) receive(frames *travelling, due time.Time) error {
 	for {
 		room := frames.room()
 		if room == nil {
-			return nil // the interface's own queue overflows
+			return nil // further frames wait in the interface's queue, or are lost
 		}
 		n, err := move(unix.SYS_READ, l.tap, room)
 		switch err {
@@ -175,8 +176,8 @@ func (l *delayLine) receive(frames *travelling, due time.Time) error {
 	}
 }
 
-// move is read or write, and nap sleeps for a grain, without telling Go's scheduler: they are short, and at ten thousand naps a second
-// telling it takes some twentieth of a processor.
+// move is read or write, and nap sleeps for a grain. They bypass Go's scheduler: they are short, and at ten thousand naps a
+// second telling the scheduler would take about 5 % of a processor.
 func move(call uintptr, fd int, data []byte) (n int, err unix.Errno) {
 	done, _, err := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)))
 	return int(done), err
@@ -187,8 +188,8 @@ func nap() {
 	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
 }
 
-// raisePriority puts this thread before all programs of the machines, as the kernel's own work on packets is. Where that isn't allowed, or
-// timers stay coarse, packets travel longer when processors are busy, and round trips show it.
+// raisePriority gives this thread priority over all programs of the machines, as the kernel gives its own work on packets. If
+// that isn't allowed, or timers stay coarse, packets are delayed longer on a busy machine, which the round trips show.
 func raisePriority() {
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
 	if unix.SchedSetAttr(0, &attr, 0) != nil {
@@ -197,7 +198,7 @@ func raisePriority() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 }
 
-// close ends the line and returns what it failed of.
+// close ends the line and returns the error that it has failed with, if any.
 func (l *delayLine) close() error {
 	l.ending.Store(true)
 	if _, err := unix.Write(l.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {

@@ -16,8 +16,8 @@ import (
 type machine struct {
 	name    string
 	address string
-	like    experiment.Machine // as asked for
-	cpus    float64            // of this machine that it may use; 0: all
+	like    experiment.Machine // as requested
+	cpus    float64            // how many processors of this machine it may use; 0: all
 	space   *netspace.Namespace
 	group   *cgroup.Group
 }
@@ -25,7 +25,7 @@ type machine struct {
 func (m *machine) Name() string    { return m.name }
 func (m *machine) Address() string { return m.address }
 
-// FreePort returns a port that nobody in the machine listens on.
+// FreePort returns a port on which nothing in the machine listens.
 func (m *machine) FreePort(context.Context) (port int, err error) {
 	err = m.space.Do(func() error {
 		port, err = process.FreePort(m.address)
@@ -34,8 +34,8 @@ func (m *machine) FreePort(context.Context) (port int, err error) {
 	return port, err
 }
 
-// SampleFlags make the machine's processor time that of its programs, if the kernel counts it: the counters inside are those of the
-// machine outside.
+// SampleFlags makes the machine's processor time that of its programs, if the kernel counts it: the counters visible in the
+// machine are those of the whole machine outside.
 func (m *machine) SampleFlags() (flags []string) {
 	if _, _, err := cgroup.Used(m.group.Dirs()); err != nil {
 		return nil
@@ -50,8 +50,8 @@ func (m *machine) SampleFlags() (flags []string) {
 	return append(flags, "--group-cpus", strconv.FormatFloat(cpus, 'g', -1, 64))
 }
 
-// enter is a script that puts itself into control groups and then becomes the program: so the program has the limits, and knows them,
-// from its first instruction. Its arguments are files to write its process id to, --, and the program with its arguments.
+// enter is a script that joins control groups and then becomes the program, so that the program has the limits from its first
+// instruction. Its arguments are files to write its process id to, --, and the program with its arguments.
 const enter = `while [ "$1" != -- ]; do echo $$ >"$1" || exit; shift; done; shift; exec "$@"`
 
 // Start starts a program in the machine.

@@ -14,12 +14,12 @@ import (
 	"mcmw/internal/lab/netspace"
 )
 
-// network is the bridge that machines are connected to. Packets travel for delay: netem holds them back at each machine or, if there
-// is a line, that does at the bridge.
+// network is the bridge to which machines are connected. Packets are delayed by netem at each machine or, if there is a line, by
+// the line at the bridge.
 type network struct {
 	space   *netspace.Namespace
 	delay   time.Duration
-	delayed delayer // byNothing if there is no delay
+	delayed delayer // byNothing without a delay
 	line    *delayLine
 }
 
@@ -27,7 +27,7 @@ const (
 	bridgeName = "bridge"
 	// cardName is the name of a machine's interface.
 	cardName = "eth0"
-	// prefix of the machines' addresses, 10.0.0.0/16. They are not visible outside the namespaces.
+	// prefixBits is the prefix length of the machines' addresses, 10.0.0.0/16, which are not visible outside the namespaces.
 	prefixBits = 16
 )
 
@@ -59,17 +59,18 @@ func newNetwork(delay time.Duration, delayed delayer) (n *network, err error) {
 	return n, nil
 }
 
-// unfiltered keeps this machine's firewall, if it looks at what crosses bridges, away from those of this thread's namespace.
+// unfiltered keeps bridged packets in this thread's namespace out of this machine's firewall, if it filters bridged packets.
 func unfiltered() error {
 	const file = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 	err := os.WriteFile(file, []byte("0"), 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it doesn't
+		return nil // the firewall does not filter bridged packets
 	}
 	return err
 }
 
-// connect gives a machine's namespace a cable to the bridge and an address. port is the name of the end at the bridge.
+// connect connects a machine's namespace to the bridge by a cable and gives it an address. port is the name of the cable's end at
+// the bridge.
 func (n *network) connect(space *netspace.Namespace, port string, address net.IP, m experiment.Machine) error {
 	err := n.space.Configure(func(h *netlink.Handle) error {
 		bridge, err := h.LinkByName(bridgeName)
@@ -84,7 +85,7 @@ func (n *network) connect(space *netspace.Namespace, port string, address net.IP
 			return fmt.Errorf("connecting %s to the bridge: %w", port, err)
 		}
 		if err := h.LinkSetGSOMaxSize(cable, gsoSize); err != nil {
-			return fmt.Errorf("bounding the packets to %s: %w", port, err)
+			return fmt.Errorf("limiting the size of packets to %s: %w", port, err)
 		}
 		if err := shape(h, port, m.Download, 0); err != nil {
 			return err
@@ -104,14 +105,14 @@ func (n *network) connect(space *netspace.Namespace, port string, address net.IP
 			return fmt.Errorf("giving %s the address %v: %w", port, address, err)
 		}
 		if err := h.LinkSetGSOMaxSize(card, gsoSize); err != nil {
-			return fmt.Errorf("bounding the packets of %s: %w", port, err)
+			return fmt.Errorf("limiting the size of packets from %s: %w", port, err)
 		}
 		hardware = card.Attrs().HardwareAddr
-		held := time.Duration(0)
+		var delay time.Duration
 		if n.delayed == byNetem {
-			held = n.delay
+			delay = n.delay
 		}
-		if err := shape(h, cardName, m.Upload, held); err != nil {
+		if err := shape(h, cardName, m.Upload, delay); err != nil {
 			return fmt.Errorf("%s: %w", port, err)
 		}
 		return netspace.Up(h, cardName)
@@ -121,7 +122,7 @@ func (n *network) connect(space *netspace.Namespace, port string, address net.IP
 	}
 	return n.space.Configure(func(h *netlink.Handle) error {
 		if err := redirectToDelayLine(h, port, hardware); err != nil {
-			return fmt.Errorf("leading what %s sends to the delay line: %w", port, err)
+			return fmt.Errorf("redirecting what %s sends to the delay line: %w", port, err)
 		}
 		return nil
 	})

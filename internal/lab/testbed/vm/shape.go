@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// frame is the longest Ethernet frame as the kernel's queues count it, bytes: 14 of Ethernet, 20 of IPv4, 32 of TCP with time stamps,
-	// and segment of payload.
+	// frame is the longest Ethernet frame as the kernel's queues count it, bytes: 14 of Ethernet, 20 of IPv4, 32 of TCP with time
+	// stamps, and segment of payload.
 	frame   = 14 + 20 + 32 + segment
 	segment = 1448
 
-	// burstTime is for how long a direction may go faster after a rest. It is short against half a second of bulk, by which paths are
-	// measured (0.4 %), and long against what the kernel's timers are late.
+	// burstTime is how long a direction may exceed its rate after being idle. It is short compared to half a second of bulk, with
+	// which paths are measured (0.4 %), and long compared to the lateness of the kernel's timers.
 	burstTime = 2 * time.Millisecond
-	// queueTime is how long a packet may wait before its direction. It is more than closed loops of hundreds of clients put there, which
-	// don't lose packets on the reports' machines either.
+	// queueTime is how long a packet may wait for a direction. Closed loops of hundreds of clients queue less, so they lose no
+	// packets, as on the reports' machines.
 	queueTime = 500 * time.Millisecond
 	minQueue  = 256 << 10 // bytes
-	// gsoSize is the largest packet that the kernel hands through the cable in one piece, bytes. By default it is 64 KiB, for which the
-	// bucket of a slow direction has no room.
+	// gsoSize is the largest packet that the kernel passes through the cable in one piece, bytes. The default is 64 KiB, for
+	// which the bucket of a slow direction has no room.
 	gsoSize = 16 << 10
-	// netemPackets is how many packets may be travelling.
+	// netemPackets is how many packets can be in flight.
 	netemPackets = 100_000
 )
 
-// rateFor returns how many bytes per second of frames carry that much payload of bulk per second.
+// rateFor returns the rate of frames, bytes per second, that carries a rate of bulk payload.
 func rateFor(payload float64) uint64 { return uint64(math.Round(payload * frame / segment)) }
 
 // burstFor returns the size of the bucket for a rate in bytes per second: at least two frames.
@@ -36,12 +36,12 @@ func burstFor(rate uint64) uint32 {
 	return uint32(max(float64(rate)*burstTime.Seconds(), 2*frame))
 }
 
-// limitFor returns the bytes that may wait.
+// limitFor returns how many bytes may wait.
 func limitFor(rate uint64) uint32 {
 	return uint32(min(max(float64(rate)*queueTime.Seconds(), minQueue), math.MaxUint32))
 }
 
-// bucket returns a token bucket that carries that much payload per second.
+// bucket returns a token bucket for a rate of payload, bytes per second.
 func bucket(link int, parent, handle uint32, payload float64) *netlink.Tbf {
 	rate := rateFor(payload)
 	return &netlink.Tbf{
@@ -50,7 +50,7 @@ func bucket(link int, parent, handle uint32, payload float64) *netlink.Tbf {
 	}
 }
 
-// shape bounds what leaves by an interface, payload bytes per second (0: not at all), and lets it travel for a while.
+// shape limits what leaves by an interface to a rate of payload, bytes per second (0: no limit), and delays it.
 func shape(h *netlink.Handle, name string, payload float64, delay time.Duration) error {
 	link, err := h.LinkByName(name)
 	if err != nil {
@@ -67,7 +67,7 @@ func shape(h *netlink.Handle, name string, payload float64, delay time.Duration)
 	}
 	if payload > 0 {
 		if err := h.QdiscAdd(bucket(index, parent, handle, payload)); err != nil {
-			return fmt.Errorf("bounding what leaves by %s to %.0f bytes per second: %w", name, payload, err)
+			return fmt.Errorf("limiting what leaves by %s to %.0f bytes per second: %w", name, payload, err)
 		}
 	}
 	return nil

@@ -3,21 +3,21 @@ package vm
 import "time"
 
 const (
-	// longest is the longest frame that a delay line reads, bytes: a packet of 64 KiB, and room for the headers before it.
+	// longest is the longest frame that a delay line reads, bytes: a packet of 64 KiB, and its headers.
 	longest = 64<<10 + 128
-	// chunkSize and maxChunks bound the memory of frames that travel, bytes: as many as netem's limit, of some 2.5 KiB each.
+	// chunkSize and maxChunks limit the memory for frames in flight, bytes: netemPackets frames of some 2.5 KiB each.
 	chunkSize = 1 << 20
 	maxChunks = 256
 )
 
-// travelling is a queue of frames in the order of their arrival, which is that of their departure: all travel for the same time. Its
-// memory is used again and again, so that frames make no work for the garbage collector. One goroutine uses it.
+// travelling is a queue of frames in flight in the order of their arrival, which is also the order of their departure: all are
+// delayed by the same time. Its memory is reused, so that frames cause no garbage collection. One goroutine uses it.
 type travelling struct {
-	chunks []*chunk // oldest first; none of them is empty but the last
+	chunks []*chunk // oldest first; only the last can be empty
 	spare  []*chunk
 }
 
-// chunk holds frames one behind another.
+// chunk has frames one after another.
 type chunk struct {
 	data   [chunkSize]byte
 	used   int // bytes of data
@@ -25,7 +25,7 @@ type chunk struct {
 	sent   int // how many of the frames have left
 }
 
-// traveller is a frame, data[start:end] of its chunk.
+// traveller is a frame: data[start:end] of its chunk.
 type traveller struct {
 	start, end int
 	due        time.Time
@@ -35,7 +35,7 @@ func (t *travelling) empty() bool {
 	return len(t.chunks) == 0 || len(t.chunks) == 1 && t.chunks[0].sent == len(t.chunks[0].frames)
 }
 
-// room returns where the next frame is to be read to, or nil if as many travel as may. Unless add is called, nothing has happened.
+// room returns the space for the next frame; nil if the queue is full. Nothing changes unless add is called.
 func (t *travelling) room() []byte {
 	if n := len(t.chunks); n > 0 && chunkSize-t.chunks[n-1].used >= longest {
 		last := t.chunks[n-1]
@@ -53,14 +53,14 @@ func (t *travelling) room() []byte {
 	return next.data[:longest]
 }
 
-// add queues the first n bytes of room until due, which is not before that of the previous frame.
+// add queues the first n bytes of room until due, which must not be before that of the previous frame.
 func (t *travelling) add(n int, due time.Time) {
 	last := t.chunks[len(t.chunks)-1]
 	last.frames = append(last.frames, traveller{last.used, last.used + n, due})
 	last.used += n
 }
 
-// next returns the frame that is due by now and takes it out, or nil. The bytes are valid until the next call of room.
+// next removes and returns the first frame if it is due by now, else nil. The bytes are valid until the next call of room.
 func (t *travelling) next(now time.Time) []byte {
 	for len(t.chunks) > 0 {
 		first := t.chunks[0]

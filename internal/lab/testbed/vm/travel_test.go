@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// send lets a frame travel until due.
+// send queues a frame until due.
 func send(t require.TestingT, frames *travelling, data []byte, due time.Time) {
 	room := frames.room()
 	require.NotNil(t, room)
@@ -35,7 +35,7 @@ func TestFramesLeaveWhenTheyAreDueInTheOrderOfTheirArrival(t *testing.T) {
 	assert.True(t, frames.empty())
 }
 
-func TestFramesAreWhatWasSentHoweverManyTravel(t *testing.T) {
+func TestFramesAreUnchangedHoweverManyAreInFlight(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var frames travelling
 		var sent [][]byte
@@ -65,14 +65,14 @@ func TestFramesAreWhatWasSentHoweverManyTravel(t *testing.T) {
 	})
 }
 
-func TestAsManyFramesTravelAsMemoryIsBounded(t *testing.T) {
+func TestFramesInFlightUseBoundedMemory(t *testing.T) {
 	var frames travelling
 	n := 0
 	for ; frames.room() != nil; n++ {
 		frames.add(longest, time.Time{})
 	}
 	assert.Equal(t, maxChunks*(chunkSize/longest), n)
-	// Room comes back with the chunk that has left.
+	// There is room again once all frames of a chunk have left.
 	for range chunkSize / longest {
 		require.NotNil(t, frames.next(time.Time{}))
 		require.Nil(t, frames.room())
@@ -81,7 +81,7 @@ func TestAsManyFramesTravelAsMemoryIsBounded(t *testing.T) {
 	require.NotNil(t, frames.room())
 }
 
-func TestFramesThatTravelMakeNoGarbage(t *testing.T) {
+func TestFramesInFlightCauseNoGarbage(t *testing.T) {
 	var frames travelling
 	data := make([]byte, 4096)
 	exchange := func() {

@@ -22,16 +22,16 @@ type Hosts struct {
 	owner      *cgroup.Owner
 	machines   map[testbed.Role][]*machine
 	dilation   float64
-	probe      *machine // without limits, to measure the others from
+	probe      *machine // has no limits; the others are measured from it
 	shortfalls []string
 }
 
-// roles are those that have machines, with the third part of their addresses. 0 is the probe's.
+// roles are the roles that have machines. The index plus 1 is the third byte of their addresses; 0 is the probe's.
 var roles = []testbed.Role{testbed.Load, testbed.Middleware, testbed.Server}
 
-// New makes machines by role, whose packets travel for delay, in a time that passes slower by the factor dilation, 1 or more, so that
-// this machine seems to them that much faster. It refuses before anything is made if this machine can't, and first removes what
-// testbeds that were killed have left. Close must be called.
+// New makes the machines of each role. Their packets are delayed by delay. The machines' time passes slower by the factor
+// dilation, at least 1, so that this machine seems that much faster to them. If this machine cannot do that, New fails before it
+// makes anything. First it removes what killed labs have left. Close must be called.
 func New(machines map[string]experiment.Machine, delay time.Duration, dilation float64) (v *Hosts, err error) {
 	features, err := able(os.Geteuid(), cgroup.Find)
 	if err != nil {
@@ -40,8 +40,8 @@ func New(machines map[string]experiment.Machine, delay time.Duration, dilation f
 	features.cpus, features.dilated = features.cpus*dilation, dilation > 1
 	v = &Hosts{machines: map[testbed.Role][]*machine{}, dilation: dilation, shortfalls: features.shortfalls(machines, delay)}
 	if _, err := features.tree.Clean(); err != nil {
-		// It doesn't keep this testbed from being what was asked for, unless it still uses the machine.
-		v.shortfalls = append(v.shortfalls, fmt.Sprintf("what a lab that was killed has left is still there: %v", err))
+		// This testbed still works as requested, unless leftover processes use the machine.
+		v.shortfalls = append(v.shortfalls, fmt.Sprintf("the leftovers of a killed lab could not be removed: %v", err))
 	}
 	defer func() {
 		if err != nil {
@@ -87,16 +87,16 @@ func (v *Hosts) add(name string, address net.IP, like experiment.Machine) (*mach
 	return &machine{name: name, address: address.String(), cpus: like.CPUs, space: space, group: group}, nil
 }
 
-// slowed returns the limits on this machine of one in dilated time.
+// slowed returns the limits, on this machine, of a machine in dilated time.
 func slowed(m experiment.Machine, dilation float64) experiment.Machine {
 	m.CPUs, m.Upload, m.Download = m.CPUs/dilation, m.Upload/dilation, m.Download/dilation
 	return m
 }
 
-// Kind returns vm.
+// Kind returns the testbed's name.
 func (v *Hosts) Kind() string { return experiment.VMTestbed }
 
-// Host returns the machine of a program: those of a role take turns.
+// Host returns the machine for a program: the machines of its role take turns.
 func (v *Hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
 	machines := v.machines[role]
 	if len(machines) == 0 {
@@ -108,7 +108,7 @@ func (v *Hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
 // Ground returns the machine that emulates the others: this one.
 func (v *Hosts) Ground() testbed.Host { return testbed.Here() }
 
-// Machines returns the machines' properties, and in which of them they fall short.
+// Machines returns the machines' properties as requested, and where they fall short.
 func (v *Hosts) Machines() (all []record.Machine, shortfalls []string) {
 	for _, m := range v.all() {
 		all = append(all, record.Machine{

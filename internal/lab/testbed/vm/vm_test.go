@@ -24,7 +24,7 @@ import (
 	"mcmw/internal/lab/testbed"
 )
 
-// newHosts returns machines that are closed at the test's end.
+// newHosts returns machines that are removed at the test's end.
 func newHosts(t *testing.T, machines map[string]experiment.Machine, delay time.Duration) *Hosts {
 	t.Helper()
 	return newDilated(t, machines, delay, 1)
@@ -41,10 +41,10 @@ func newDilated(t *testing.T, machines map[string]experiment.Machine, delay time
 	return hosts
 }
 
-// megabits returns bytes per second.
+// megabits converts megabits per second to bytes per second.
 func megabits(n float64) float64 { return n * 1e6 / 8 }
 
-// slow is a machine that this one is larger than in everything.
+// slow is a machine that is smaller than this one in every respect.
 var slow = experiment.Machine{Count: 1, CPUs: 0.5, Memory: 64 << 20, Upload: megabits(10), Download: megabits(20)}
 
 // buckets returns the token buckets of an interface.
@@ -67,7 +67,7 @@ func buckets(t *testing.T, space *netspace.Namespace, name string) (found []*net
 	return found
 }
 
-func TestEachDirectionHasABucketOfTheRateThatWasAskedFor(t *testing.T) {
+func TestEachDirectionHasABucketOfTheRequestedRate(t *testing.T) {
 	hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": {Count: 2}}, 0)
 	server := hosts.machines[testbed.Server][0]
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestEachDirectionHasABucketOfTheRateThatWasAskedFor(t *testing.T) {
 		{"download", buckets(t, hosts.network.space, server.name), slow.Download},
 	} {
 		require.Len(t, c.found, 1, c.name)
-		// What headers take comes on top of the payload.
+		// The bucket counts headers in addition to the payload.
 		assert.InEpsilon(t, c.rate*1514/1448, c.found[0].Rate, 1e-6, c.name)
 		assert.InEpsilon(t, c.rate*1514/1448*0.5, c.found[0].Limit, 1e-3, c.name)
 	}
@@ -88,7 +88,7 @@ func TestEachDirectionHasABucketOfTheRateThatWasAskedFor(t *testing.T) {
 	assert.Empty(t, buckets(t, hosts.network.space, free.name))
 }
 
-func TestInDilatedTimeMachinesHaveAPartOfEverythingAndSeemAsTheyAre(t *testing.T) {
+func TestInDilatedTimeMachinesHaveAFractionOfEverythingAndReportWhatWasRequested(t *testing.T) {
 	large := experiment.Machine{Count: 1, CPUs: float64(2 * runtime.NumCPU()), Upload: megabits(100), Download: megabits(800)}
 	hosts := newDilated(t, map[string]experiment.Machine{"server": slow, "load": large}, time.Millisecond, 4)
 	server, load := hosts.machines[testbed.Server][0], hosts.machines[testbed.Load][0]
@@ -96,7 +96,7 @@ func TestInDilatedTimeMachinesHaveAPartOfEverythingAndSeemAsTheyAre(t *testing.T
 	require.Len(t, found, 1)
 	assert.InEpsilon(t, slow.Upload/4*1514/1448, found[0].Rate, 1e-6)
 	assert.InDelta(t, slow.CPUs/4, server.cpus, 1e-9)
-	assert.InDelta(t, float64(runtime.NumCPU())/2, load.cpus, 1e-9, "half of this machine seems twice of it")
+	assert.InDelta(t, float64(runtime.NumCPU())/2, load.cpus, 1e-9, "half of this machine seems twice as large")
 	machines, shortfalls := hosts.Machines()
 	assert.InDelta(t, slow.Upload, machines[1].Upload, 1e-9)
 	assert.InDelta(t, slow.CPUs, machines[1].CPUs, 1e-9)
@@ -109,7 +109,7 @@ func TestInDilatedTimeMachinesHaveAPartOfEverythingAndSeemAsTheyAre(t *testing.T
 	}
 }
 
-func TestTheBucketIsSmallAgainstAMeasurementAndLargeEnoughForFrames(t *testing.T) {
+func TestTheBucketIsSmallComparedToAMeasurementAndLargeEnoughForFrames(t *testing.T) {
 	assert.EqualValues(t, 2*1514, burstFor(1000))
 	assert.EqualValues(t, 25_000, burstFor(12_500_000))
 	assert.EqualValues(t, minQueue, limitFor(1000))
@@ -132,7 +132,7 @@ func TestProgramsOfTwoMachinesReachEachOther(t *testing.T) {
 			conn := dialEcho(t, load.(*machine), server.(*machine))
 			// More than the bucket holds, in pieces larger than a frame.
 			message := bytes.Repeat([]byte("0123456789"), 20_000)
-			go func() { _, _ = conn.Write(message) }() // what is missing is seen in what comes back
+			go func() { _, _ = conn.Write(message) }() // an error shows in the answer
 			answer := make([]byte, len(message))
 			_, err = io.ReadFull(conn, answer)
 			require.NoError(t, err)
@@ -141,14 +141,14 @@ func TestProgramsOfTwoMachinesReachEachOther(t *testing.T) {
 			require.NoError(t, third.space.Configure(func(h *netlink.Handle) error {
 				link, err := h.LinkByName(cardName)
 				require.NoError(t, err)
-				assert.Less(t, link.Attrs().Statistics.RxBytes, uint64(10_000), "what is between two machines reaches no third")
+				assert.Less(t, link.Attrs().Statistics.RxBytes, uint64(10_000), "packets between two machines reach no third one")
 				return nil
 			}))
 		})
 	}
 }
 
-// dialEcho connects a machine to a program in another one that sends everything back.
+// dialEcho connects one machine to a program in another one that echoes everything.
 func dialEcho(t *testing.T, from, to *machine) net.Conn {
 	t.Helper()
 	port, err := to.FreePort(context.Background())
@@ -176,7 +176,7 @@ func dialEcho(t *testing.T, from, to *machine) net.Conn {
 	return conn
 }
 
-func TestAProgramIsBornIntoTheLimitsOfItsMachine(t *testing.T) {
+func TestAProgramStartsWithTheLimitsOfItsMachine(t *testing.T) {
 	hosts := newHosts(t, map[string]experiment.Machine{"server": slow}, 0)
 	host, err := hosts.Host(testbed.Server, 0)
 	require.NoError(t, err)
@@ -205,45 +205,45 @@ func TestAProgramIsBornIntoTheLimitsOfItsMachine(t *testing.T) {
 	sleeper.Stop(syscall.SIGKILL)
 }
 
-func TestAMachineThatIsTooLargeIsCutAndThatIsSaid(t *testing.T) {
+func TestAMachineThatIsTooLargeIsReducedAndReported(t *testing.T) {
 	f := features{cpus: 2, memory: 8 << 30, congestion: "cubic"}
 	large := experiment.Machine{Preset: "azure-a4", Count: 2, CPUs: 8, Memory: 14 << 30, Upload: 1}
 	assert.Equal(t, experiment.Machine{Preset: "azure-a4", Count: 2, Upload: 1}, f.bounded(large))
 	assert.Equal(t, slow, f.bounded(slow))
 	assert.Equal(t, []string{
 		"the middleware machines (azure-a4) have 2 processors instead of 8: this machine has no more",
-		"the middleware machines (azure-a4) have 8 GiB instead of 14 GiB of memory: this machine has no more",
-		"the machines together have 4.5 processors, which share the 2 of this machine: what needs more than these is slower than on machines of their own",
-		"the machines together have 16.1 GiB of memory, which share the 8 GiB of this machine",
-		"packets don't travel for 1ms: this kernel can't delay them (CONFIG_NET_SCH_NETEM, module sch_netem; or CONFIG_TUN, module tun, and CONFIG_NET_ACT_MIRRED, module act_mirred)",
+		"the middleware machines (azure-a4) have 8 GiB of memory instead of 14 GiB: this machine has no more",
+		"the machines have 4.5 processors together, but share the 2 of this machine: load that needs more runs slower than on real machines",
+		"the machines have 16.1 GiB of memory together, but share the 8 GiB of this machine",
+		"packets are not delayed by 1ms: this kernel cannot delay them (CONFIG_NET_SCH_NETEM, module sch_netem; or CONFIG_TUN, module tun, and CONFIG_NET_ACT_MIRRED, module act_mirred)",
 	}, f.shortfalls(map[string]experiment.Machine{"middleware": large, "server": slow}, time.Millisecond))
 	assert.Empty(t, f.shortfalls(map[string]experiment.Machine{"server": slow}, 0))
 	f.congestion = "bbr"
-	assert.Equal(t, []string{"TCP finds its rate by bbr instead of cubic; to change that: sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno cubic\""},
+	assert.Equal(t, []string{"TCP uses the congestion control bbr instead of cubic; to change that: sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno cubic\""},
 		f.shortfalls(nil, 0))
 }
 
-func TestItIsRefusedWhereItCannotBe(t *testing.T) {
+func TestAMachineThatCannotMakeTheTestbedIsRefused(t *testing.T) {
 	_, err := able(1000, cgroup.Find)
-	require.ErrorContains(t, err, "needs root; run it as root, or choose the testbed local")
+	require.ErrorContains(t, err, "needs root; run this as root, or choose the testbed local")
 	_, err = able(0, func() (*cgroup.Tree, error) { return nil, cgroup.ErrNone })
 	require.ErrorIs(t, err, cgroup.ErrNone)
 }
 
-func TestPacketsTravelForTheDelayOrItIsSaidToBeMissing(t *testing.T) {
+func TestPacketsAreDelayedOrTheMissingDelayIsReported(t *testing.T) {
 	const delay = 3 * time.Millisecond
 	hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": slow}, delay)
 	machines, shortfalls := hosts.Machines()
 	load, server := hosts.machines[testbed.Load][0], hosts.machines[testbed.Server][0]
 	assert.Len(t, buckets(t, server.space, cardName), 1, "the bucket is there in any case")
 	if hosts.network.delayed == byNothing {
-		assert.Contains(t, strings.Join(shortfalls, "\n"), "packets don't travel for 3ms")
+		assert.Contains(t, strings.Join(shortfalls, "\n"), "packets are not delayed by 3ms")
 		assert.Zero(t, machines[0].Delay)
 		return
 	}
 	assert.InDelta(t, delay.Seconds(), machines[0].Delay, 1e-9)
 	assert.Equal(t, string(hosts.network.delayed), machines[0].DelayedBy)
-	assert.NotContains(t, strings.Join(shortfalls, "\n"), "packets don't travel")
+	assert.NotContains(t, strings.Join(shortfalls, "\n"), "packets are not delayed")
 	conn := dialEcho(t, load, server)
 	shortest := time.Hour
 	for range 10 {
@@ -275,7 +275,7 @@ func TestClosingLeavesNothing(t *testing.T) {
 	links, err := net.Interfaces()
 	require.NoError(t, err)
 	for _, link := range links {
-		assert.NotContains(t, []string{bridgeName, "server-0", "load-0"}, link.Name, "all of it is in namespaces of its own")
+		assert.NotContains(t, []string{bridgeName, "server-0", "load-0"}, link.Name, "all interfaces are in other namespaces")
 	}
 	require.NoError(t, hosts.Close())
 	assert.Equal(t, before, spaces())
