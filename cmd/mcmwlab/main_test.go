@@ -175,7 +175,7 @@ func TestATraceIsMadeAgainAtItsTimes(t *testing.T) {
 	// On one connection what is late is still in order.
 	stdout, _, err := lab(t.Context(), "load", "--target", server.Addr(), "-c", "1", "--trace", file, "-q", "--cache-aside")
 	require.NoError(t, err)
-	assert.Contains(t, stdout, "open loop, the requests of a trace, SET:GET 2:2, 1 keys per GET, values of up to 900 bytes, what is missed is stored")
+	assert.Contains(t, stdout, "open loop, requests of a trace, SET:GET 2:2, 1 keys per GET, values of up to 900 bytes, missed keys are stored")
 	assert.Regexp(t, `(?m)^ *SET +3 `, stdout, "two, and what was missed")
 	assert.Regexp(t, `(?m)^ *GET +2 `, stdout)
 	for key, size := range map[string]int{"user:1": 900, "user:2": 20, "user:3": 7} {
@@ -314,7 +314,7 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"load --trace /no/file":                  "--trace: open /no/file",
 		"load --trace x --rate 5":                "expected it without --rate, --rate-limiting, --arrivals and --ratio",
 		"load --driver wrk":                      `--driver "wrk": expected mcmwlab or memtier`,
-		"load --driver memtier --think-time 1":   "memtier_benchmark can't have a think time",
+		"load --driver memtier --think-time 1":   "memtier_benchmark does not support a think time",
 		"load --slo p99=1ms":                     `--slo "p99=1ms": expected such as p99<1ms`,
 		"load --no-such-flag":                    "unknown flag: --no-such-flag (see mcmwlab load --help)",
 		"load 127.0.0.1":                         `mcmwlab load takes flags only, got ["127.0.0.1"]`,

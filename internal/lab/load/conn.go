@@ -3,19 +3,19 @@ package load
 import "math/rand/v2"
 
 type request struct {
-	sent    int64 // just before the write that handed it to the socket, ns of stats.Now
-	due     int64 // when it was to be sent by the schedule; sent, in a closed loop
-	keys    int32 // of a retrieval
+	sent    int64 // just before the write that passed it to the socket, ns of stats.Now
+	due     int64 // when it was due by the schedule; the same as sent in a closed loop
+	keys    int32 // number of keys of a retrieval
 	command command
 }
 
-// workload describes the requests, which every connection draws. It is immutable.
+// workload describes the requests that all connections draw. It is immutable.
 type workload struct {
 	o     *Options
 	enc   *encoder
 	keys  *keySpace
 	sizes *sizer
-	cycle int // after how many requests of a connection their kinds repeat
+	cycle int // number of requests of a connection after which their kinds repeat
 }
 
 func newWorkload(o *Options) *workload {
@@ -30,11 +30,11 @@ type conn struct {
 	fd     int
 	target string
 
-	// what is sent next
+	// the next requests
 	rng      rand.PCG
 	cycle    int // position in the cycle of SETs, GETs and multi-GETs
 	left     int // requests that may still be sent; negative: no limit
-	quota    int // requests that may be sent until it is made anew; negative: no limit
+	quota    int // requests that may be sent before it is reopened; negative: no limit
 	dialling bool
 	set, get keyState
 	pace     pace // with a schedule or a think time
@@ -44,16 +44,16 @@ type conn struct {
 	head     int
 	inFlight int
 	keys     []uint64 // with Verify or CacheAside: the keys of ring[i] begin at i*KeysPerGet; a set has one
-	missed   []uint64 // with CacheAside: keys that are still to be stored; at most as many as the pipeline has places
+	missed   []uint64 // with CacheAside: keys that must still be stored; at most one per slot of the pipeline
 
-	// input and output that a system call cut off
+	// incomplete input and output
 	scan    scanner
-	rest    []byte // of a batch, not taken by the socket yet
-	waiting bool   // the socket takes no more: epoll reports when it does
-	watched bool   // epoll reports on it
+	rest    []byte // the rest of a batch, not yet accepted by the socket
+	waiting bool   // the socket accepts no more bytes; epoll reports when it does
+	watched bool   // epoll reports events for it
 }
 
-// newConn prepares connection number id of a load. Connections of one load have the same workload.
+// newConn prepares connection number id of a load. All connections of a load have the same workload.
 func newConn(w *workload, id, fd int) *conn {
 	o := w.o
 	c := &conn{
@@ -87,7 +87,7 @@ func newConn(w *workload, id, fd int) *conn {
 	return c
 }
 
-// slot returns the place in the ring of the i-th request after the oldest.
+// slot returns the index in the ring of the i-th request after the oldest.
 func (c *conn) slot(i int) int {
 	if i += c.head; i >= len(c.ring) {
 		i -= len(c.ring)
@@ -95,19 +95,14 @@ func (c *conn) slot(i int) int {
 	return i
 }
 
-// appendRequest appends the connection's next request to b and puts it into the ring, which must have room. The caller
-// stamps when it is sent. drawn is scratch space for the keys of a GET.
+// appendRequest appends the connection's next request to b and adds it to the ring, which must have room. The caller sets when it is sent. drawn is
+// scratch space for the keys of a GET.
 func (c *conn) appendRequest(b []byte, w *workload, drawn []uint64) []byte {
 	o := w.o
 	if t := o.trace(); t != nil {
 		return c.appendTraced(b, w, t, int(c.pace.n))
 	}
-	slot := c.slot(c.inFlight)
-	c.inFlight++
-	c.use()
-	if c.left > 0 {
-		c.left--
-	}
+	slot := c.takeSlot()
 	cycle := c.cycle
 	if c.cycle++; c.cycle == w.cycle {
 		c.cycle = 0
@@ -135,14 +130,25 @@ func (c *conn) appendRequest(b []byte, w *workload, drawn []uint64) []byte {
 	return w.enc.appendGet(b, drawn)
 }
 
-// use counts a request of the connection's quota.
+// takeSlot returns the index in the ring for the next request, and counts the request against the connection's limits.
+func (c *conn) takeSlot() int {
+	slot := c.slot(c.inFlight)
+	c.inFlight++
+	c.use()
+	if c.left > 0 {
+		c.left--
+	}
+	return slot
+}
+
+// use counts a request against the connection's quota.
 func (c *conn) use() {
 	if c.quota > 0 {
 		c.quota--
 	}
 }
 
-// appendMissed appends a request that stores the key missed last, and puts it into the ring, which must have room.
+// appendMissed appends a request that stores the key missed last, and adds it to the ring, which must have room.
 func (c *conn) appendMissed(b []byte, w *workload) []byte {
 	r := &c.ring[c.slot(c.inFlight)]
 	c.inFlight++
@@ -154,7 +160,7 @@ func (c *conn) appendMissed(b []byte, w *workload) []byte {
 	return w.appendSet(b, key, &c.rng)
 }
 
-// appendSet appends a request that stores a value under a key; its size and its expiry are drawn.
+// appendSet appends a request that stores a value under a key. The value's size and expiry are drawn.
 func (w *workload) appendSet(b []byte, key uint64, rng *rand.PCG) []byte {
 	if size := w.enc.size; size > 0 {
 		return w.enc.appendSet(b, key, size, 0)
@@ -169,7 +175,7 @@ func (w *workload) appendSet(b []byte, key uint64, rng *rand.PCG) []byte {
 	return w.enc.appendSet(b, key, size, expiry)
 }
 
-// oldest returns the request whose reply comes next; there must be one.
+// oldest returns the request whose reply comes next. There must be one.
 func (c *conn) oldest() *request { return &c.ring[c.head] }
 
 // askedOldest returns the keys of the oldest request; only with Verify or CacheAside.
@@ -177,7 +183,7 @@ func (c *conn) askedOldest(o *Options) []uint64 {
 	return c.keys[c.head*o.KeysPerGet:][:c.oldest().keys]
 }
 
-// drop takes the oldest request out of the ring.
+// drop removes the oldest request from the ring.
 func (c *conn) drop() {
 	if c.head++; c.head == len(c.ring) {
 		c.head = 0

@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// csvHeader names the columns of the time series. Times are in seconds.
+// csvHeader has the names of the columns of the time series. Times are in seconds.
 var csvHeader = []string{
 	"second", "length_s", "command", "requests", "ops_per_s", "hits", "misses", "errors", "mean_s", "min_s", "p50_s", "p90_s", "p99_s", "p999_s", "max_s",
 	"service_mean_s", "service_p99_s", "slip_mean_s", "slip_p99_s", "scheduled",
 }
 
-// WriteCSV writes the time series: for every second a line by command and one, "total", of all together. What a load doesn't
-// have is empty: service times and the scheduled number of requests in a closed loop, the slip without a schedule or think
-// time and of single commands.
+// WriteCSV writes the time series: for every second one line per command, and one, "total", for all commands. Fields without a value are empty:
+// service times and the scheduled number of requests in a closed loop; the slip without a schedule or think time, and in lines of single commands.
 func (r *Result) WriteCSV(w io.Writer) error {
 	table := csv.NewWriter(w)
 	if err := table.Write(csvHeader); err != nil {
@@ -38,7 +37,7 @@ func (r *Result) WriteCSV(w io.Writer) error {
 	return table.Error()
 }
 
-// csvLine returns the fields of what happened to a command, or to all with "total".
+// csvLine returns the fields of a command's line, or of the line "total".
 func (w *Window) csvLine(name string, of CommandResult, scheduled bool) []string {
 	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

@@ -21,7 +21,7 @@ var protocolNames = [...]string{Classic: "memcache_text", Meta: "memcache_meta",
 // String returns the name that ParseProtocol reads.
 func (p Protocol) String() string { return protocolNames[p] }
 
-// ParseProtocol reads the name of a protocol, memtier's where there is one.
+// ParseProtocol parses the name of a protocol; memtier's names are accepted.
 func ParseProtocol(text string) (Protocol, error) {
 	switch text {
 	case "memcache_text", "classic":
@@ -40,7 +40,7 @@ type command uint8
 const (
 	set command = iota
 	get
-	multiGet // a GET of several keys where the ratio has both kinds; otherwise these are GETs, too
+	multiGet // a GET of several keys, if the ratio has both kinds; otherwise those are GETs, too
 	numCommands
 )
 
@@ -49,14 +49,14 @@ var commandNames = [numCommands]string{"SET", "GET", "MULTIGET"}
 // String returns the command's name in results.
 func (c command) String() string { return commandNames[c] }
 
-// encoder writes requests and knows what every value must be. It is immutable after construction.
+// encoder writes requests and knows the contents of every value. It is immutable.
 type encoder struct {
 	protocol Protocol
 	prefix   string
-	keys     []string // by their numbers, of a trace; nil: keys are the prefix and the number
-	setTail  []byte   // classic: what follows the key on the line of a set whose value has the fixed size and doesn't expire
-	size     int      // that size; 0: values have different sizes, or expire
-	filler   []byte   // what follows the key and the colon in a value
+	keys     []string // the keys of a trace by number; nil: keys are the prefix and the number
+	setTail  []byte   // classic: the rest of the line of a set after the key, if the size is fixed and values don't expire
+	size     int      // the fixed size; 0: sizes differ, or values expire
+	filler   []byte   // follows the key and the colon in a value
 }
 
 func newEncoder(o *Options) *encoder {
@@ -94,7 +94,7 @@ func (e *encoder) appendValue(b []byte, key uint64, size int) []byte {
 	return b[:start+size]
 }
 
-// appendSet appends a request that stores the value of a key with a size, to expire after so many seconds; 0: never.
+// appendSet appends a request that stores the value of a key with this size, to expire after so many seconds; 0: never.
 func (e *encoder) appendSet(b []byte, key uint64, size, expiry int) []byte {
 	switch e.protocol {
 	case Classic:
@@ -139,7 +139,7 @@ func (e *encoder) appendGet(b []byte, keys []uint64) []byte {
 		if len(keys) == 1 {
 			return append(e.appendKey(append(b, "mg "...), keys[0]), " k v\r\n"...)
 		}
-		// Misses are quiet; the answer to mn says that all are there.
+		// Misses get no reply; the reply to mn marks the end.
 		for _, key := range keys {
 			b = append(e.appendKey(append(b, "mg "...), key), " k v q\r\n"...)
 		}
@@ -185,7 +185,7 @@ func digits(n uint64) int {
 	return count
 }
 
-// appendLogin appends a login request, the first of a connection; its reply is that of a SET.
+// appendLogin appends a login request, the first one of a connection. Its reply is that of a SET.
 func appendLogin(b []byte, p Protocol, user, password string) []byte {
 	if p == RESP {
 		parts := []string{"AUTH", user, password}
@@ -198,7 +198,7 @@ func appendLogin(b []byte, p Protocol, user, password string) []byte {
 		}
 		return b
 	}
-	// memcached takes the first set of a connection for the user's name and password; its key doesn't matter.
+	// memcached takes the value of the first set of a connection as the user's name and password; the key doesn't matter.
 	token := user + " " + password
 	b = strconv.AppendInt(append(b, "set auth 0 0 "...), int64(len(token)), 10)
 	return append(append(append(b, '\r', '\n'), token...), '\r', '\n')
@@ -212,8 +212,7 @@ func (e *encoder) parseKey(text []byte) (uint64, bool) {
 	return key, err == nil
 }
 
-// valueAt reports whether part is what the value of the key with this text holds from offset at, whatever the size that
-// value was stored with.
+// valueAt reports whether part is what the value of this key contains from offset at on, whatever the value's size.
 func (e *encoder) valueAt(key, part []byte, at int) bool {
 	for at < len(key)+1 && len(part) > 0 {
 		expected := byte(':')

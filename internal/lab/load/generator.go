@@ -16,19 +16,19 @@ import (
 // drainTimeout is how long Run waits for replies after the context has ended.
 const drainTimeout = time.Second
 
-// phase tells the threads where the run is.
+// phase tells the threads how far the run is.
 type phase struct {
 	// static once the threads run, ns of stats.Now
 	begin    int64 // of recording
-	recorded int64 // the end of recording, unless that is when the last reply is there
+	recorded int64 // end of recording with a cool-down; otherwise recording ends with the last reply
 	end      int64 // of sending
 
 	// atomic, set by Run
 	stop    atomic.Bool // send no more
-	abandon atomic.Bool // wait for no more replies
+	abandon atomic.Bool // stop waiting for replies
 }
 
-// set makes recording begin at a time, ns of stats.Now.
+// set sets the times for a recording that begins at a time, ns of stats.Now.
 func (p *phase) set(o *Options, begin int64) {
 	p.begin, p.recorded, p.end = begin, math.MaxInt64, math.MaxInt64
 	if o.Duration > 0 {
@@ -42,13 +42,13 @@ func (p *phase) set(o *Options, begin int64) {
 
 func (p *phase) isOver(now int64) bool { return now >= p.end || p.stop.Load() }
 
-// abandoned reports whether outstanding replies are given up.
+// abandoned reports whether outstanding replies are no longer awaited.
 func (p *phase) abandoned() bool { return p.abandon.Load() }
 
 // State is the phase of a run.
 type State int32
 
-// The states, in their order.
+// The states, in order.
 const (
 	Idle State = iota
 	Populating
@@ -63,15 +63,15 @@ var stateNames = [...]string{"idle", "populating", "connecting", "warming up", "
 // String returns the state in words.
 func (s State) String() string { return stateNames[s] }
 
-// Generator runs the load that its options describe, once.
+// Generator runs a load once.
 type Generator struct {
 	// static after construction
 	o       Options
 	work    *workload
 	threads []*thread
 	phase   phase
-	windows chan *window // threads -> Run: windows that are over; never closed
-	spare   chan *window // Run -> threads: windows to use again
+	windows chan *window // threads -> Run: finished windows; never closed
+	spare   chan *window // Run -> threads: windows for reuse; never closed
 
 	// atomic
 	used      atomic.Bool
@@ -80,7 +80,7 @@ type Generator struct {
 	latest    atomic.Pointer[Window]
 }
 
-// New checks the options and prepares a generator; nothing is connected yet.
+// New checks the options and prepares a generator. It does not connect yet.
 func New(o Options) (*Generator, error) {
 	o, err := o.Complete()
 	if err != nil {
@@ -98,17 +98,17 @@ func New(o Options) (*Generator, error) {
 	return g, nil
 }
 
-// Live is the state of a run in progress.
+// Live is the progress of a run.
 type Live struct {
 	State     State
-	Populated uint64 // keys stored before the load, over all targets
-	// Totals since the load began, warm-up included; a few milliseconds old.
+	Populated uint64 // keys stored before the load, on all targets together
+	// Totals since the load began, including the warm-up; a few milliseconds old.
 	Requests, Hits, Misses, Failures, BytesIn, BytesOut uint64
-	// Latest is the last whole second of the recording; nil before there is one.
+	// Latest is the last whole second of the recording; nil if there is none yet.
 	Latest *Window
 }
 
-// Live may be called at any time from any goroutine.
+// Live returns the progress. It may be called at any time from any goroutine.
 func (g *Generator) Live() Live {
 	l := Live{
 		State:     State(g.state.Load()),
@@ -127,12 +127,11 @@ func (g *Generator) Live() Live {
 	return l
 }
 
-// Run runs the load and returns its measurements. When ctx ends, sending stops, replies are awaited for up to a second and
-// the result so far is returned, without an error. At an error the result, if recording had begun, is what was measured up
-// to it. Run can be called once.
+// Run runs the load and returns its measurements. When ctx ends, Run stops sending, waits up to a second for replies, and returns the result so far
+// without an error. After another error, it also returns the result so far if recording had begun. Run can be called once.
 func (g *Generator) Run(ctx context.Context) (*Result, error) {
 	if g.used.Swap(true) {
-		return nil, errors.New("a generator runs once: make another")
+		return nil, errors.New("a generator runs only once")
 	}
 	defer g.state.Store(int32(Ended))
 	defer func() {
@@ -159,7 +158,7 @@ func (g *Generator) Run(ctx context.Context) (*Result, error) {
 	all, used, err := g.drive(ctx)
 	if State(g.state.Load()) != Recording {
 		if err == nil {
-			err = fmt.Errorf("the run ended before its warm-up of %v was over: nothing was recorded", g.o.WarmUp)
+			err = fmt.Errorf("the run ended before the end of its warm-up of %v: nothing was recorded", g.o.WarmUp)
 		}
 		return nil, err
 	}
@@ -169,7 +168,7 @@ func (g *Generator) Run(ctx context.Context) (*Result, error) {
 	return result, err
 }
 
-// connect opens all connections and deals them out to the threads.
+// connect opens all connections and assigns them to the threads.
 func (g *Generator) connect(ctx context.Context) error {
 	for id := range g.o.Connections {
 		fd, err := dial(ctx, &g.o, g.o.Targets[id%len(g.o.Targets)])
@@ -193,7 +192,7 @@ func (g *Generator) connect(ctx context.Context) error {
 	return nil
 }
 
-// drive runs the threads to their end and returns the time series, what recording consumed and the first error.
+// drive runs the threads to their end. It returns the time series, the resources used during recording, and the first error.
 func (g *Generator) drive(ctx context.Context) (all *series, used usage, first error) {
 	var before usage
 	beginRecording := func() {
@@ -211,12 +210,12 @@ func (g *Generator) drive(ctx context.Context) (all *series, used usage, first e
 	if g.o.WarmUp == 0 {
 		beginRecording()
 	}
-	over := false
+	recordingEnded := false
 	endRecording := func() {
-		if over || State(g.state.Load()) != Recording {
+		if recordingEnded || State(g.state.Load()) != Recording {
 			return
 		}
-		over = true
+		recordingEnded = true
 		after, err := processUsage()
 		if first == nil {
 			first = err
@@ -226,7 +225,7 @@ func (g *Generator) drive(ctx context.Context) (all *series, used usage, first e
 			g.o.OnEnd()
 		}
 	}
-	ended := make(chan error, len(g.threads)) // threads -> drive: one result each
+	ended := make(chan error, len(g.threads)) // threads -> drive: one result each; never closed
 	for _, t := range g.threads {
 		go func() { ended <- t.run() }()
 	}
@@ -267,14 +266,14 @@ func (g *Generator) drive(ctx context.Context) (all *series, used usage, first e
 		g.collect(all, <-g.windows)
 	}
 	if first == nil && stats.Now() >= g.phase.begin {
-		beginRecording() // a recording so short that its end came in before its beginning
+		beginRecording() // the recording was so short that the threads ended before its timer fired
 	}
 	endRecording()
 	all.finish()
 	return all, used, first
 }
 
-// collect adds a thread's window to the series and gives it back for use.
+// collect adds a thread's window to the series and returns it for reuse.
 func (g *Generator) collect(all *series, w *window) {
 	if all.add(w) {
 		latest := all.windows[len(all.windows)-1]
@@ -286,7 +285,7 @@ func (g *Generator) collect(all *series, w *window) {
 	}
 }
 
-// result puts together what the threads recorded; they have ended.
+// result combines what the threads recorded. They have ended.
 func (g *Generator) result(all *series, used usage) *Result {
 	r := Describe(&g.o)
 	r.Windows = all.windows
@@ -317,11 +316,11 @@ func (g *Generator) result(all *series, used usage) *Result {
 		if g.o.Schedule != nil {
 			r.Pace.Scheduled = g.o.scheduled(r.Elapsed)
 			if g.o.Schedule.Poisson && sent.requests > 0 && r.Elapsed > 0 {
-				scheduled := r.Elapsed // without the time until the last reply
+				scheduled := r.Elapsed // or less, to leave out the wait for the last reply
 				if g.o.Duration > 0 {
 					scheduled = min(scheduled, g.o.Duration)
 				}
-				rate := r.Pace.Scheduled / float64(scheduled) / float64(g.o.Threads) // of a thread, 1/ns
+				rate := r.Pace.Scheduled / float64(scheduled) / float64(g.o.Threads) // per thread, 1/ns
 				r.Pace.SentTogether = float64(sent.together) / float64(sent.requests)
 				r.Pace.DueTogether = -math.Expm1(-rate * float64(bunchGap))
 			}

@@ -21,7 +21,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// run makes the load and fails the test if it can't be made or doesn't end.
+// run runs the load and fails the test if that fails.
 func run(t *testing.T, o load.Options) *load.Result {
 	t.Helper()
 	result, err := tryRun(t, o)
@@ -36,7 +36,7 @@ func tryRun(t *testing.T, o load.Options) (*load.Result, error) {
 	g, err := load.New(o)
 	require.NoError(t, err)
 	result, err := g.Run(ctx)
-	require.NoError(t, ctx.Err(), "the run was to end by itself")
+	require.NoError(t, ctx.Err(), "the run did not end on its own")
 	return result, err
 }
 
@@ -98,7 +98,7 @@ func TestEveryRequestOfEveryKindIsAnsweredAndCounted(t *testing.T) {
 	}
 }
 
-// redis starts a server of the few commands of Redis that a load has, which keeps values in memory.
+// redis starts a server that keeps values in memory and has the few commands of Redis that a load uses.
 func redis(t *testing.T, password string) string {
 	var mu sync.Mutex
 	values := make(map[string]string) // guarded by mu
@@ -191,7 +191,7 @@ func TestEveryProtocolGetsAndSetsVerifiedValues(t *testing.T) {
 	}
 }
 
-func TestValuesExpireWhenTheyWereSetTo(t *testing.T) {
+func TestValuesHaveTheExpiryThatWasSet(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	for _, protocol := range []load.Protocol{load.Classic, load.Meta} {
 		o := load.Options{Protocol: protocol, Targets: []string{server.Addr()}, Sets: 1, Requests: 1, ExpiryMin: 500, ExpiryMax: 500, KeyMin: 7, KeyMax: 7}
@@ -212,14 +212,14 @@ func TestALoadLogsIn(t *testing.T) {
 		assert.Zero(t, r.Total.Misses)
 		o.Password = "wrong"
 		_, err := tryRun(t, o)
-		assert.ErrorContains(t, err, "populating: target "+target+": logging in: the target answers ")
+		assert.ErrorContains(t, err, "populating: target "+target+": logging in: the target answered ")
 		o.Populate = false
 		_, err = tryRun(t, o)
-		assert.ErrorContains(t, err, "connection 1 of 3: target "+target+": logging in: the target answers ")
+		assert.ErrorContains(t, err, "connection 1 of 3: target "+target+": logging in: the target answered ")
 	}
 }
 
-func TestAnOpenLoopOfRealTimeSendsWhatWasDue(t *testing.T) {
+func TestAnOpenLoopInRealTimeSendsTheRequestsThatAreDue(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	s := load.Constant(2000)
 	r := run(t, load.Options{
@@ -227,8 +227,8 @@ func TestAnOpenLoopOfRealTimeSendsWhatWasDue(t *testing.T) {
 	})
 	require.NotNil(t, r.Pace)
 	assert.InDelta(t, 1000, r.Pace.Scheduled, 1e-6)
-	// However busy the machine is, nothing is sent that is not due, and nothing that is due is left out without being counted.
-	// Replies to what was sent in the warm-up may be recorded.
+	// However busy the machine is, only due requests are sent, and requests that are due but not sent are counted. Replies to requests of the
+	// warm-up can be recorded.
 	assert.InDelta(t, 1000, float64(r.Total.Requests+r.Pace.Unsent), 100)
 	assert.GreaterOrEqual(t, r.Total.Latency.Mean, r.Total.Service.Mean)
 	assert.GreaterOrEqual(t, r.Elapsed, 500*time.Millisecond)
@@ -237,18 +237,18 @@ func TestAnOpenLoopOfRealTimeSendsWhatWasDue(t *testing.T) {
 	var text, table strings.Builder
 	require.NoError(t, r.WriteText(&text))
 	assert.Contains(t, text.String(), "open loop, 2000 requests/s, even arrivals, SET:GET 1:9")
-	assert.Contains(t, text.String(), "of which service")
+	assert.Contains(t, text.String(), "service time")
 	assert.Contains(t, text.String(), "requests were sent ")
 	require.NoError(t, r.WriteCSV(&table))
 	rows, err := csv.NewReader(strings.NewReader(table.String())).ReadAll()
 	require.NoError(t, err)
 	require.Len(t, rows, 4)
 	assert.Equal(t, []string{"0", "SET", "GET", "total"}, []string{rows[1][0], rows[1][2], rows[2][2], rows[3][2]})
-	assert.Equal(t, []string{"", "", ""}, rows[2][17:], "slip and schedule are not by command")
+	assert.Equal(t, []string{"", "", ""}, rows[2][17:], "single commands have no slip and no schedule")
 	assert.NotContains(t, rows[3], "")
 }
 
-func TestProcessorsThatARunAddedAreGivenBack(t *testing.T) {
+func TestARunRestoresGOMAXPROCS(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	var during int
@@ -260,7 +260,7 @@ func TestProcessorsThatARunAddedAreGivenBack(t *testing.T) {
 	assert.Equal(t, 2, runtime.GOMAXPROCS(0))
 }
 
-func TestWhatTheServerCountedIsWhatTheResultSays(t *testing.T) {
+func TestTheResultAgreesWithTheServersCounters(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	r := run(t, load.Options{
 		Targets: []string{server.Addr()}, Threads: 2, Connections: 8, Pipeline: 4, KeysPerGet: 3, Requests: 1000,
@@ -287,14 +287,14 @@ func TestTheSameSeedMakesTheSameRequests(t *testing.T) {
 	assert.NotEqual(t, first, hits(2))
 }
 
-func TestEveryConnectionHasKeysOfItsOwn(t *testing.T) {
+func TestConnectionsDrawDifferentKeys(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	o := load.Options{Targets: []string{server.Addr()}, Connections: 50, Sets: 1, Requests: 1, KeyMin: 1, KeyMax: 1 << 40}
 	run(t, o)
 	assert.EqualValues(t, 50, server.Stat("curr_items"))
 }
 
-func TestARunEndsWithItsDurationAndLeavesOutTheWarmUp(t *testing.T) {
+func TestARunEndsAfterItsDurationAndLeavesOutTheWarmUp(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	var began, ended atomic.Int32
 	var countedBefore int64
@@ -308,14 +308,14 @@ func TestARunEndsWithItsDurationAndLeavesOutTheWarmUp(t *testing.T) {
 	assert.EqualValues(t, 1, began.Load())
 	assert.EqualValues(t, 1, ended.Load())
 	assert.Positive(t, countedBefore, "there was a warm-up")
-	assert.Less(t, int64(r.Total.Hits), server.Stat("get_hits"), "what came before isn't in the result")
+	assert.Less(t, int64(r.Total.Hits), server.Stat("get_hits"), "the result does not include the warm-up")
 	assert.Positive(t, r.Total.Hits)
 	require.Len(t, r.Windows, 2)
 	assert.Equal(t, time.Second, r.Windows[0].Length)
 	assert.Equal(t, r.Elapsed-time.Second, r.Windows[1].Length)
 }
 
-func TestACoolDownIsLoadThatIsNotRecorded(t *testing.T) {
+func TestTheLoadOfACoolDownIsNotRecorded(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	var countedAtEnd int64
 	o := load.Options{
@@ -328,11 +328,11 @@ func TestACoolDownIsLoadThatIsNotRecorded(t *testing.T) {
 	assert.Equal(t, time.Second, r.Windows[0].Length)
 	assert.Equal(t, r.Total.Requests, r.Windows[0].Requests)
 	assert.Positive(t, r.Total.Hits)
-	assert.Greater(t, server.Stat("get_hits"), countedAtEnd, "the load went on")
+	assert.Greater(t, server.Stat("get_hits"), countedAtEnd, "the load continued")
 	assert.Less(t, int64(r.Total.Hits), server.Stat("get_hits"))
 }
 
-func TestARunWithoutLimitGoesOnUntilItsContextEnds(t *testing.T) {
+func TestARunWithoutLimitContinuesUntilItsContextEnds(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	g, err := load.New(load.Options{Targets: []string{server.Addr()}, Connections: 4, Pipeline: 8})
 	require.NoError(t, err)
@@ -354,18 +354,17 @@ func TestARunWithoutLimitGoesOnUntilItsContextEnds(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(mctest.Patience):
-		t.Fatal("the run goes on after its context ended")
+		t.Fatal("the run did not end with its context")
 	}
 	require.NoError(t, err)
 	assert.True(t, r.Interrupted)
 	assert.GreaterOrEqual(t, r.Total.Requests, live.Requests)
 	assert.Equal(t, load.Ended, g.Live().State)
 	_, err = g.Run(context.Background())
-	assert.ErrorContains(t, err, "runs once")
+	assert.ErrorContains(t, err, "runs only once")
 }
 
-// silentAfter starts a server that answers the first n gets of every connection and no more, and says when it has stopped
-// answering one.
+// silentAfter starts a server that answers the first n gets of every connection and no more. silent is closed when it has left one unanswered.
 func silentAfter(t *testing.T, n int) (address string, silent <-chan struct{}) {
 	stopped := make(chan struct{})
 	var first sync.Once
@@ -404,23 +403,23 @@ func runUntil(t *testing.T, g *load.Generator, happened <-chan struct{}) (*load.
 			cancel()
 			happened = nil
 		case o := <-ended:
-			require.Nil(t, happened, "the run ended by itself")
+			require.Nil(t, happened, "the run ended too early")
 			return o.result, o.err
 		case <-limit:
-			t.Fatal("the run did not end, or what was to end it did not happen")
+			t.Fatal("the run did not end, or happened was not closed")
 		}
 	}
 }
 
-func TestARunThatIsInterruptedBeforeItRecordsSaysSo(t *testing.T) {
+func TestARunInterruptedBeforeRecordingIsAnError(t *testing.T) {
 	address, silent := silentAfter(t, 3)
 	g, err := load.New(load.Options{Targets: []string{address}, Gets: 1, WarmUp: time.Hour})
 	require.NoError(t, err)
 	_, err = runUntil(t, g, silent)
-	assert.EqualError(t, err, "the run ended before its warm-up of 1h0m0s was over: nothing was recorded")
+	assert.EqualError(t, err, "the run ended before the end of its warm-up of 1h0m0s: nothing was recorded")
 }
 
-func TestErrorRepliesAreCountedAndTheLoadGoesOn(t *testing.T) {
+func TestErrorRepliesAreCountedAndTheLoadContinues(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	r := run(t, load.Options{Targets: []string{server.Addr()}, Sets: 1, Gets: 1, ValueSize: 2 << 20, Connections: 2, Pipeline: 4, Requests: 20})
 	assert.EqualValues(t, 40, r.Total.Requests)
@@ -430,7 +429,7 @@ func TestErrorRepliesAreCountedAndTheLoadGoesOn(t *testing.T) {
 	assert.EqualValues(t, 20, r.Commands["GET"].Misses)
 }
 
-// script starts a server that answers the first request by reply and nothing after it.
+// script starts a server that answers the first request with reply and sends nothing more.
 func script(t *testing.T, reply string) string {
 	return mctest.StartScript(t, func(p *mctest.Peer) {
 		if _, ok := p.Line(); ok {
@@ -442,7 +441,7 @@ func script(t *testing.T, reply string) string {
 
 func TestATargetThatMisbehavesEndsTheRunWithAClearError(t *testing.T) {
 	refuses := mctest.Refusing(t)
-	const silence = 200 * time.Millisecond // what of these targets a timeout tells
+	const silence = 200 * time.Millisecond // the timeout for targets that stop answering
 	for _, tt := range []struct {
 		name   string
 		target string
@@ -456,7 +455,7 @@ func TestATargetThatMisbehavesEndsTheRunWithAClearError(t *testing.T) {
 		{"answers twice", script(t, "END\r\nEND\r\n"), "no request"},
 		{"sends a broken value line", script(t, "VALUE memtier-7 0\r\n"), "expected VALUE <key> <flags> <bytes>"},
 		{"sends a value longer than it says", script(t, "VALUE memtier-7 0 3\r\nmemtier\r\nEND\r\n"), "doesn't end where its length says"},
-		{"sends another key", script(t, "VALUE memtier-8 0 3\r\nmem\r\nEND\r\n"), `wrong key: asked for memtier-7, got the value of "memtier-8"`},
+		{"sends another key", script(t, "VALUE memtier-8 0 3\r\nmem\r\nEND\r\n"), `wrong key: requested memtier-7, got the value of "memtier-8"`},
 		{"sends another value", script(t, "VALUE memtier-7 0 9\r\nmemtier-8\r\nEND\r\n"), "wrong value for key memtier-7 (9 bytes): from byte 0 on"},
 		{"sends a key twice", script(t, "VALUE memtier-7 0 1\r\nm\r\nVALUE memtier-7 0 1\r\nm\r\nEND\r\n"), "2 values for 1 keys of a GET"},
 		{"ends the connection", mctest.StartScript(t, func(p *mctest.Peer) { p.Line() }).Addr(), "the connection broke with 1 requests unanswered: end of file"},
@@ -479,7 +478,7 @@ func TestATargetThatMisbehavesEndsTheRunWithAClearError(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfOneConnectionKeepsTheResultOfTheOthers(t *testing.T) {
+func TestAfterAnErrorOfOneConnectionTheResultOfTheOthersIsReturned(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	bad := mctest.StartScript(t, func(p *mctest.Peer) {
 		for range 5 {
@@ -496,7 +495,7 @@ func TestAnErrorOfOneConnectionKeepsTheResultOfTheOthers(t *testing.T) {
 	assert.Less(t, r.Generator.CPU(), time.Hour)
 }
 
-func TestAServerThatStallsAtTheEndDoesNotHoldTheRunUp(t *testing.T) {
+func TestAServerThatStallsAtTheEndDoesNotDelayTheEndOfTheRun(t *testing.T) {
 	address, silent := silentAfter(t, 3)
 	g, err := load.New(load.Options{Targets: []string{address}, Connections: 4, Gets: 1})
 	require.NoError(t, err)
@@ -520,7 +519,7 @@ func TestPopulateNamesTheKeyThatCouldNotBeStored(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	_, err := tryRun(t, load.Options{Targets: []string{server.Addr()}, Populate: true, ValueSize: 2 << 20, Requests: 1})
 	assert.EqualError(t, err, fmt.Sprintf(
-		`populating: target %s: storing key memtier-1: the target answers "SERVER_ERROR object too large for cache"`, server.Addr()))
+		`populating: target %s: storing key memtier-1: the target answered "SERVER_ERROR object too large for cache"`, server.Addr()))
 }
 
 func TestNothingIsLeftOpenAfterARun(t *testing.T) {
@@ -548,16 +547,16 @@ func TestOptionsOutOfRangeAreRefusedWithWhatIsAccepted(t *testing.T) {
 		"expected at least one for each of the 4 threads":       {Targets: target, Threads: 4, Connections: 2},
 		"pipeline -2: expected 1 to 65536":                      {Targets: target, Pipeline: -2},
 		"SETs of the ratio -1":                                  {Targets: target, Sets: -1},
-		"keys 9 to 3: the greatest is less than the smallest":   {Targets: target, KeyMin: 9, KeyMax: 3},
-		"key prefix of 250 bytes: a key would be 255 bytes":     {Targets: target, KeyPrefix: strings.Repeat("k", 250)},
-		`key prefix "a b": a key can hold neither spaces`:       {Targets: target, KeyPrefix: "a b"},
+		"keys 9 to 3: expected the smallest first":              {Targets: target, KeyMin: 9, KeyMax: 3},
+		"key prefix of 250 bytes: keys would have up to 255 by": {Targets: target, KeyPrefix: strings.Repeat("k", 250)},
+		`key prefix "a b": a key can't contain spaces`:          {Targets: target, KeyPrefix: "a b"},
 		"value size -4: expected 1 to":                          {Targets: target, ValueSize: -4},
-		"duration -1s: it can't be negative":                    {Targets: target, Duration: -time.Second},
-		"a cool-down of 1s: it needs a closed loop":             {Targets: target, CoolDown: time.Second},
+		"duration -1s: expected at least 0":                     {Targets: target, Duration: -time.Second},
+		"a cool-down of 1s: it requires a closed loop":          {Targets: target, CoolDown: time.Second},
 		"a warm-up of 1s with 5 requests per connection":        {Targets: target, WarmUp: time.Second, Requests: 5},
 		"value sizes 9 to 3: expected 1 to":                     {Targets: target, Sizes: load.Sizes{Min: 9, Max: 3}},
 		"by a list: it can't be combined":                       {Targets: target, Sizes: load.Sizes{Min: 1, Max: 3, List: []load.WeightedSize{{1, 1}}}},
-		"expected a range of sizes, too":                        {Targets: target, Sizes: load.Sizes{ByKey: true}},
+		"they require a range of sizes":                         {Targets: target, Sizes: load.Sizes{ByKey: true}},
 		"value size 0 with the weight 1":                        {Targets: target, Sizes: load.Sizes{List: []load.WeightedSize{{0, 1}}}},
 		"expected a weight above 0":                             {Targets: target, Sizes: load.Sizes{List: []load.WeightedSize{{5, 0}}}},
 		"expected a spread above 0":                             {Targets: target, Sizes: load.Sizes{Min: 1, Max: 3, Distribution: load.Distribution{Kind: "normal", A: 2}}},
@@ -565,26 +564,26 @@ func TestOptionsOutOfRangeAreRefusedWithWhatIsAccepted(t *testing.T) {
 		"median key 99: expected one of the keys 1000 to 10000": {Targets: target, KeyMedian: 99, KeyMin: 1000, KeyMax: 10000},
 		"exponent of Zipf's distribution -1":                    {Targets: target, ZipfExponent: -1},
 		"smallest expiry 9: expected 1 to 5":                    {Targets: target, ExpiryMin: 9, ExpiryMax: 5},
-		"the one is for closed loops":                           {Targets: target, ThinkTime: 1, Schedule: load.Constant(1)},
-		"a schedule without a rate":                             {Targets: target, Schedule: &load.Schedule{}},
-		"they can hold no spaces":                               {Targets: target, Password: "a b"},
-		"greatest key 18446744073709551615: expected at most 9": {Targets: target, KeyMax: 1<<64 - 1},
+		"think times are for closed loops":                      {Targets: target, ThinkTime: 1, Schedule: load.Constant(1)},
+		"the schedule has no rate":                              {Targets: target, Schedule: &load.Schedule{}},
+		"they can't contain spaces":                             {Targets: target, Password: "a b"},
+		"largest key 18446744073709551615: expected at most 92": {Targets: target, KeyMax: 1<<64 - 1},
 	} {
 		_, err := load.New(o)
 		assert.ErrorContains(t, err, want)
 	}
 	_, err := load.New(load.Options{Threads: -1, Connections: -1})
 	assert.ErrorContains(t, err, "no target")
-	assert.ErrorContains(t, err, "threads -1", "all that is wrong is said at once")
+	assert.ErrorContains(t, err, "threads -1", "all problems are reported at once")
 }
 
-func TestARunOfNoTimeStillSendsOneRequestPerConnection(t *testing.T) {
+func TestAVeryShortRunStillSendsOneRequestPerConnection(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	r := run(t, load.Options{Targets: []string{server.Addr()}, Threads: 2, Connections: 10, Duration: time.Nanosecond})
 	assert.EqualValues(t, 10, r.Total.Requests)
 }
 
-func TestWhatIsMissedIsStoredLikeAnApplicationInFrontOfACacheDoes(t *testing.T) {
+func TestCacheAsideStoresMissedKeys(t *testing.T) {
 	for name, o := range map[string]load.Options{
 		"closed loop": {Gets: 1, Requests: 100},
 		"pipelined":   {Gets: 1, Requests: 100, Pipeline: 8, Verify: true},
@@ -595,10 +594,10 @@ func TestWhatIsMissedIsStoredLikeAnApplicationInFrontOfACacheDoes(t *testing.T) 
 			o.Targets, o.CacheAside, o.KeyMin, o.KeyMax, o.GetKeys = []string{server.Addr()}, true, 1, 10, load.Sequential
 			r := run(t, o)
 			gets, sets := r.Commands["GET"], r.Commands["SET"]
-			assert.EqualValues(t, 100, gets.Requests, "SETs of what was missed come on top")
+			assert.EqualValues(t, 100, gets.Requests, "SETs of missed keys are additional")
 			assert.Equal(t, gets.Misses, sets.Requests)
 			assert.GreaterOrEqual(t, sets.Requests, uint64(10))
-			assert.Positive(t, gets.Hits, "what was stored is hit")
+			assert.Positive(t, gets.Hits, "later GETs find the stored keys")
 			if o.Pipeline == 0 && o.Schedule == nil {
 				assert.EqualValues(t, 10, sets.Requests)
 			}
@@ -607,10 +606,10 @@ func TestWhatIsMissedIsStoredLikeAnApplicationInFrontOfACacheDoes(t *testing.T) 
 		})
 	}
 	_, err := load.New(load.Options{Targets: []string{"a:1"}, CacheAside: true, Gets: 1, KeysPerGet: 2})
-	require.ErrorContains(t, err, "cache-aside: it needs GETs of one key each")
+	require.ErrorContains(t, err, "cache-aside: it requires GETs of one key each")
 }
 
-func TestPoissonArrivalsSayWhatIsSentTogether(t *testing.T) {
+func TestForPoissonArrivalsTheShareSentTogetherIsReported(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	s := load.Constant(5000)
 	s.Poisson = true
@@ -621,10 +620,10 @@ func TestPoissonArrivalsSayWhatIsSentTogether(t *testing.T) {
 	assert.Greater(t, r.Pace.SentTogether, 0.0)
 	var text strings.Builder
 	require.NoError(t, r.WriteText(&text))
-	assert.Regexp(t, `\d+ % were sent within 0.1 ms of the one before, \d+ % are due so by the rate`, text.String())
+	assert.Regexp(t, `\d+ % were sent within 0.1 ms of the previous one, where Poisson arrivals at this rate would be \d+ %`, text.String())
 }
 
-func TestConnectionsAreMadeAnewAndNoRequestIsLost(t *testing.T) {
+func TestConnectionsAreReopenedAndNoRequestIsLost(t *testing.T) {
 	for name, o := range map[string]load.Options{
 		"closed loop": {Connections: 3, Threads: 2, Requests: 100, ReconnectAfter: 10},
 		"pipelined":   {Connections: 2, Requests: 95, Pipeline: 16, ReconnectAfter: 10, HoldProcessors: true},
@@ -641,11 +640,11 @@ func TestConnectionsAreMadeAnewAndNoRequestIsLost(t *testing.T) {
 			}
 			assert.Zero(t, r.Total.Failures)
 			if o.Requests == 0 {
-				return // how many there are of them in that time is the machine's doing
+				return // the number depends on the speed of the machine
 			}
 			assert.Positive(t, r.Reconnects)
 			if !o.CacheAside {
-				// The last connections go on to the end of what is theirs; one that ends with its quota isn't made anew.
+				// A connection whose last request uses up its quota is not reopened.
 				assert.LessOrEqual(t, r.Reconnects, uint64(o.Connections*((o.Requests-1)/o.ReconnectAfter)))
 			}
 			assert.Positive(t, r.ConnectMean)
@@ -656,5 +655,5 @@ func TestConnectionsAreMadeAnewAndNoRequestIsLost(t *testing.T) {
 	require.NoError(t, err)
 	server.Stop()
 	_, err = g.Run(context.Background())
-	require.Error(t, err, "a server that is gone ends the load")
+	require.Error(t, err, "the end of the server ends the load")
 }

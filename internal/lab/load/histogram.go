@@ -8,15 +8,15 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Histogram is an HDR histogram in JSON: the buckets that aren't empty. Bucket i holds the values from From[i] to less than
-// To[i], ns. The width of a bucket is a power of 2 and at most a 1024th of its values.
+// Histogram is an HDR histogram in JSON, without empty buckets. Bucket i has the values from From[i] to less than To[i], ns. The width of a bucket is
+// a power of 2, and at most a 1024th of its values.
 type Histogram struct {
 	From   []int64  `json:"from_ns"`
 	To     []int64  `json:"to_ns"`
 	Counts []uint64 `json:"counts"`
 }
 
-// newHistogramOf returns what h holds; nil for nil.
+// newHistogramOf converts h; nil for nil.
 func newHistogramOf(h *hdrhistogram.Histogram) *Histogram {
 	if h == nil {
 		return nil
@@ -32,22 +32,21 @@ func newHistogramOf(h *hdrhistogram.Histogram) *Histogram {
 	return r
 }
 
-// NewHistogram returns a histogram of values in ns that all fall into buckets of that geometry: value i occurs counts[i] times.
+// NewHistogram returns a histogram of values in ns, where values[i] occurs counts[i] times.
 func NewHistogram(values []int64, counts []uint64) *Histogram {
-	h := newHistogram()
-	for i, value := range values {
-		_ = h.RecordValues(min(max(value, 1), maxLatency), int64(counts[i]))
-	}
-	return newHistogramOf(h)
+	return newHistogramOf(hdrOf(values, counts))
 }
 
-// HDR returns the histogram with the operations of its kind; values are ns.
-func (h *Histogram) HDR() *hdrhistogram.Histogram {
-	r := newHistogram()
-	for i, from := range h.From {
-		_ = r.RecordValues(min(max(from, 1), maxLatency), int64(h.Counts[i]))
+// HDR returns the HDR histogram; values are ns.
+func (h *Histogram) HDR() *hdrhistogram.Histogram { return hdrOf(h.From, h.Counts) }
+
+// hdrOf returns the HDR histogram in which values[i] occurs counts[i] times.
+func hdrOf(values []int64, counts []uint64) *hdrhistogram.Histogram {
+	h := newHistogram()
+	for i, value := range values {
+		_ = h.RecordValues(inRange(value), int64(counts[i]))
 	}
-	return r
+	return h
 }
 
 // Count returns the number of values.
@@ -58,21 +57,20 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// percentileTicks is how many lines a percentile file has for every halving of the distance to 100 %, as memtier's have.
+// percentileTicks is the number of lines in a percentile file per halving of the distance to 100 %, as in memtier's files.
 const percentileTicks = 5
 
-// WritePercentiles writes the percentiles as HdrHistogram's tools do, in ms: "Value Percentile TotalCount 1/(1-Percentile)".
+// WritePercentiles writes the percentiles in the format of HdrHistogram's tools, ms: "Value Percentile TotalCount 1/(1-Percentile)".
 func (h *Histogram) WritePercentiles(w io.Writer) error {
 	_, err := h.HDR().PercentilesPrint(w, percentileTicks, float64(time.Millisecond))
 	return err
 }
 
-// WriteLog writes a histogram log of one interval as memtier_benchmark does: values in us, and the end of the interval where
-// format 1.2 has its length.
+// WriteLog writes a histogram log of one interval as memtier_benchmark does: values in us, and the interval's end where format 1.2 has its length.
 func (h *Histogram) WriteLog(w io.Writer, title string, started time.Time, elapsed time.Duration) error {
 	micros := hdrhistogram.New(1, maxLatency/int64(time.Microsecond), latencyDigits)
 	for i, from := range h.From {
-		// The middle of a bucket, so that rounding down doesn't make values smaller on average.
+		// The middle of the bucket, so that rounding down does not reduce the mean.
 		value := (from + h.To[i]) / 2 / int64(time.Microsecond)
 		if err := micros.RecordValues(value, int64(h.Counts[i])); err != nil {
 			return err

@@ -13,19 +13,19 @@ type KeyPattern byte
 
 // The patterns.
 const (
-	// Uniform draws all keys equally likely.
+	// Uniform draws all keys with equal probability.
 	Uniform KeyPattern = 'R'
-	// Sequential takes keys in order, every connection from the first on.
+	// Sequential uses the keys in order; every connection begins with the first.
 	Sequential KeyPattern = 'S'
-	// Parallel takes keys in order, every connection in a range of its own.
+	// Parallel uses the keys in order; every connection has a range of its own.
 	Parallel KeyPattern = 'P'
 	// Gaussian draws from a normal distribution around KeyMedian.
 	Gaussian KeyPattern = 'G'
-	// Zipf draws the key of rank k, KeyMin being the first, with a probability proportional to 1/k^ZipfExponent.
+	// Zipf draws the key of rank k, KeyMin having rank 1, with a probability proportional to 1/k^ZipfExponent.
 	Zipf KeyPattern = 'Z'
 )
 
-// keySpace draws keys. It is immutable; what a connection must remember is in its keyState.
+// keySpace draws keys. It is immutable; the state of a connection is in its keyState.
 type keySpace struct {
 	first, count uint64
 	connections  int
@@ -33,9 +33,9 @@ type keySpace struct {
 	zipf         *zipf // nil unless it is drawn from
 }
 
-// keyState is where a connection is in the sequence of its keys, one for SETs and one for GETs, as with memtier.
+// keyState is a connection's position in the sequence of its keys. SETs and GETs have separate ones, as with memtier.
 type keyState struct {
-	next, first, count uint64 // of sequential keys: the next, and the range
+	next, first, count uint64 // of sequential keys: the next key, and the range
 }
 
 func newKeySpace(o *Options) *keySpace {
@@ -48,11 +48,11 @@ func newKeySpace(o *Options) *keySpace {
 	return k
 }
 
-// state returns where connection id begins.
+// state returns the initial state of connection id.
 func (k *keySpace) state(p KeyPattern, id int) keyState {
 	s := keyState{first: k.first, count: k.count}
 	if p == Parallel {
-		// Ranges whose lengths differ by at most one; with more connections than keys some share a key.
+		// The lengths of the ranges differ by at most one. With more connections than keys, connections share keys.
 		n := uint64(k.connections)
 		from, _ := bits.Div64(mul(k.count, uint64(id), n))
 		to, _ := bits.Div64(mul(k.count, uint64(id)+1, n))
@@ -79,7 +79,7 @@ func (k *keySpace) draw(p KeyPattern, s *keyState, rng *rand.PCG) uint64 {
 	return k.first + offset
 }
 
-// drawUneven returns the next key of another pattern than Uniform.
+// drawUneven returns the next key of a pattern other than Uniform.
 func (k *keySpace) drawUneven(p KeyPattern, s *keyState, rng *rand.PCG) uint64 {
 	switch p {
 	case Sequential, Parallel:
@@ -105,17 +105,16 @@ func uniform(rng *rand.PCG) float64 { return float64(rng.Uint64()>>11) / (1 << 5
 
 // zipf draws ranks k from 1 to n with probabilities proportional to k^-s, s > 0, by rejection-inversion (W. Hörmann,
 // G. Derflinger: Rejection-inversion to generate variates from monotone discrete distributions, ACM TOMACS 6(3), 1996):
-// it inverts the integral of the hat x^-s and rejects where the hat is above the distribution, in constant time
-// whatever n is. With
+// it inverts the integral of the hat x^-s and rejects where the hat is above the distribution. Its time does not depend on n. With
 //
 //	H(x) = (x^(1-s) - 1) / (1-s), log x for s = 1; H^-1(u) = (1 + u(1-s))^(1/(1-s)), e^u for s = 1
 //
-// u is drawn between H(n+1/2) and H(3/2)-1, k is H^-1(u) rounded, and it is taken if u >= H(k+1/2) - k^-s.
+// u is drawn between H(n+1/2) and H(3/2)-1, k is H^-1(u) rounded, and k is accepted if u >= H(k+1/2) - k^-s.
 type zipf struct {
 	n         float64
 	s         float64
 	low, high float64 // of u
-	sure      float64 // k - x up to which k is taken without a look: 2 - H^-1(H(5/2) - 2^-s)
+	sure      float64 // k is accepted without further checks up to this k - x: 2 - H^-1(H(5/2) - 2^-s)
 }
 
 func newZipf(n uint64, s float64) *zipf {
@@ -147,7 +146,7 @@ func (z *zipf) draw(rng *rand.PCG) uint64 {
 	}
 }
 
-// expm1Over is (e^x - 1)/x, also where x is small.
+// expm1Over returns (e^x - 1)/x, accurately also for small x.
 func expm1Over(x float64) float64 {
 	if math.Abs(x) > 1e-8 {
 		return math.Expm1(x) / x
@@ -155,7 +154,7 @@ func expm1Over(x float64) float64 {
 	return 1 + x/2*(1+x/3)
 }
 
-// log1pOver is log(1+x)/x, also where x is small.
+// log1pOver returns log(1+x)/x, accurately also for small x.
 func log1pOver(x float64) float64 {
 	if math.Abs(x) > 1e-8 {
 		return math.Log1p(x) / x
@@ -163,19 +162,15 @@ func log1pOver(x float64) float64 {
 	return 1 - x*(1/2.0-x/3)
 }
 
-// ParseKeyPattern reads memtier's "SETs:GETs", two letters of R, S, P, G and Z.
+// ParseKeyPattern parses memtier's "SETs:GETs", two letters of R, S, P, G and Z.
 func ParseKeyPattern(text string) (sets, gets KeyPattern, err error) {
 	if len(text) == 3 && text[1] == ':' && KeyPattern(text[0]).valid() && KeyPattern(text[2]).valid() {
 		return KeyPattern(text[0]), KeyPattern(text[2]), nil
 	}
-	return 0, 0, fmt.Errorf("key pattern %q: expected two letters such as R:Z, of SETs and of GETs: R (uniform), S (sequential), "+
-		"P (sequential, connections in ranges of their own), G (Gaussian) or Z (Zipf)", text)
+	return 0, 0, fmt.Errorf("key pattern %q: expected two letters such as R:Z, for SETs and for GETs: R (uniform), S (sequential), "+
+		"P (sequential, each connection in its own range), G (Gaussian) or Z (Zipf)", text)
 }
 
 func (p KeyPattern) valid() bool {
-	switch p {
-	case Uniform, Sequential, Parallel, Gaussian, Zipf:
-		return true
-	}
-	return false
+	return p == Uniform || p == Sequential || p == Parallel || p == Gaussian || p == Zipf
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// drawn returns how often each of the keys 10 to 10+n-1 was drawn by a connection.
+// drawn returns how often a connection drew each of the keys 10 to 10+n-1.
 func drawn(t *testing.T, o Options, n uint64, id, draws int) []float64 {
 	t.Helper()
 	o.Targets, o.KeyMin, o.KeyMax = []string{"unused:1"}, 10, 10+n-1
@@ -25,7 +25,7 @@ func drawn(t *testing.T, o Options, n uint64, id, draws int) []float64 {
 	return counts
 }
 
-// assertShares compares counts with probabilities by chi-squared, within four standard deviations; the seed is fixed.
+// assertShares compares counts with probabilities by chi-squared, within four standard deviations. The seed is fixed.
 func assertShares(t *testing.T, counts []float64, probability func(i int) float64) {
 	t.Helper()
 	var draws, chi float64
@@ -54,7 +54,7 @@ func TestKeysAreDrawnByTheirPattern(t *testing.T) {
 		})
 	}
 	t.Run("Gaussian", func(t *testing.T) {
-		// A tail beyond the keys is cut off on both sides: 5 deviations away there is next to nothing.
+		// The tails beyond the keys are cut off; 5 deviations from the mean they are negligible.
 		below := func(x float64) float64 { return 0.5 * (1 + math.Erf((x-49.5)/10/math.Sqrt2)) }
 		counts := drawn(t, Options{GetKeys: Gaussian, KeyStdDev: 10}, 100, 0, 200_000)
 		assertShares(t, counts[25:75], func(i int) float64 {
@@ -68,7 +68,7 @@ func TestKeysAreDrawnByTheirPattern(t *testing.T) {
 	})
 	t.Run("sequential", func(t *testing.T) {
 		assertShares(t, drawn(t, Options{GetKeys: Sequential, Connections: 3}, 10, 2, 100), func(int) float64 { return 0.1 })
-		assert.Equal(t, []float64{2, 2, 1, 1, 1}, drawn(t, Options{GetKeys: Sequential, Connections: 3}, 5, 2, 7), "from the first on")
+		assert.Equal(t, []float64{2, 2, 1, 1, 1}, drawn(t, Options{GetKeys: Sequential, Connections: 3}, 5, 2, 7), "beginning with the first")
 	})
 	t.Run("in ranges", func(t *testing.T) {
 		o := Options{GetKeys: Parallel, Connections: 3}
@@ -90,11 +90,11 @@ func TestZipfReachesTheEndOfALargeKeySpace(t *testing.T) {
 			beyond++
 		}
 	}
-	// With the exponent 1/2 the share up to x is sqrt(x/n).
+	// With the exponent 1/2 the share of the keys up to x is sqrt(x/n).
 	assert.InDelta(t, 0.5, float64(beyond)/10_000, 0.02)
 }
 
-func TestSizesAreDrawnAsAsked(t *testing.T) {
+func TestSizesAreDrawnAsRequested(t *testing.T) {
 	const draws = 100_000
 	sizes := func(s Sizes) map[int]float64 {
 		o, err := Options{Targets: []string{"unused:1"}, Sizes: s, KeyMin: 1, KeyMax: 11}.Complete()
@@ -117,5 +117,5 @@ func TestSizesAreDrawnAsAsked(t *testing.T) {
 		assert.True(t, size >= 100 && size <= 200, size)
 	}
 	assert.Equal(t, map[int]float64{7: 1}, map[int]float64{7: math.Round(sizes(Sizes{Min: 1, Max: 7, Distribution: Distribution{Kind: "normal", A: 1e6, B: 1}})[7])},
-		"a distribution beyond the range takes the nearest bound")
+		"sizes outside the range become the nearest bound")
 }

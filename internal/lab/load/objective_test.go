@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestObjectivesAreKeptOrMissed(t *testing.T) {
+func TestObjectivesAreMetOrMissed(t *testing.T) {
 	r := &Result{Total: CommandResult{Requests: 10, OpsPerSec: 5000, Misses: 2, Latency: Latency{Mean: time.Millisecond, P99: 2 * time.Millisecond, P999: 3 * time.Millisecond}}}
 	for text, missed := range map[string]string{
 		"p99<2.5ms":         "",
@@ -28,9 +28,9 @@ func TestObjectivesAreKeptOrMissed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "p99<1s: no request was answered", o.Missed(&Result{}))
 	r.Pace = &PaceResult{Unsent: 3}
-	require.Equal(t, "p99<1s: 3 requests were due and could not be sent; without them p99 is 2ms", o.Missed(r))
+	require.Equal(t, "p99<1s: 3 requests were due but could not be sent; without them p99 is 2ms", o.Missed(r))
 	for text, want := range map[string]string{
-		"": "expected such as", "p99": "expected such as", "p99=1ms": "expected such as", "p98<1ms": `"p98" is none of mean, p50`, "p99<1": "expected a duration", "p99<-1ms": "expected a duration",
+		"": "expected a name, an operator", "p99": "expected a name, an operator", "p99=1ms": "expected a name, an operator", "p98<1ms": `"p98" is not one of mean, p50`, "p99<1": "expected a duration", "p99<-1ms": "expected a duration",
 		"errors<few": "expected a number", "errors<-1": "expected a number",
 	} {
 		_, err := ParseObjective(text)

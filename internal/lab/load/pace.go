@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// notDue is the time of a request that isn't due at any time, ns of stats.Now.
+// notDue is the due time of a request that is never due, ns of stats.Now.
 const notDue = math.MaxInt64
 
-// pace is when a connection's requests are due. The zero value is for a closed loop without think time, which never asks.
+// pace says when a connection's requests are due. The zero value is for a closed loop without think time, which does not use it.
 type pace struct {
-	due  int64 // of the next request, ns of stats.Now; notDue: none
-	free int64 // since when the connection could have sent it, ns: it had room in its pipeline and the socket took bytes
-	at   int   // index in the thread's agenda; negative: not in it
+	due  int64 // of the next request, ns of stats.Now; notDue: no request is due
+	free int64 // since when the connection could have sent it, ns of stats.Now: the pipeline had room and the socket accepted bytes
+	at   int   // index in the thread's agenda; negative: not in the agenda
 
-	n     float64 // the Schedule's number of the next request
-	ready []int64 // with think time: when the free places of the pipeline have thought, ascending, without the one of due
+	n     float64 // the next request's number in the Schedule
+	ready []int64 // with think time: when the think times of free slots end, ascending; due is not among them
 }
 
-// pacer says when requests are due. It is immutable; what differs by connection is in its pace.
+// pacer decides when requests are due. It is immutable; the state of a connection is in its pace.
 type pacer struct {
 	o     *Options
 	begin int64 // of the recording, ns of stats.Now
@@ -31,7 +31,7 @@ func (p *pacer) start(c *conn) {
 	c.pace.at = -1
 	n := float64(p.o.Connections)
 	if p.o.Schedule == nil {
-		// The customers begin as if they had been thinking for a while: not all at once.
+		// The first requests are spread out, as if the think times had begun at different times before.
 		for slot := range c.ring {
 			wait := p.think(c)
 			if !p.o.ThinkRandom {
@@ -52,8 +52,8 @@ func (p *pacer) start(c *conn) {
 	c.pace.due = p.time(c.pace.n)
 }
 
-// advance sets when the request after the one of c.pace.due is due. Even arrivals deal the requests out to the connections
-// in turn; a Poisson process is the sum of the connections' own.
+// advance sets when the request after that of c.pace.due is due. Even arrivals assign the requests to the connections in turn. A Poisson process is
+// the sum of independent ones, one per connection.
 func (p *pacer) advance(c *conn) {
 	s := p.o.Schedule
 	switch {
@@ -81,7 +81,7 @@ func (p *pacer) time(n float64) int64 {
 	return p.begin + int64(ns)
 }
 
-// replied takes note of a reply that came at now; was says whether the pipeline was full until then.
+// replied notes a reply that came at now. wasFull says whether the pipeline was full until then.
 func (p *pacer) replied(c *conn, now int64, wasFull bool) {
 	if wasFull {
 		c.pace.free = now
@@ -110,10 +110,10 @@ func (p *pacer) think(c *conn) int64 {
 // exponential draws from the exponential distribution of mean 1.
 func (p *pacer) exponential(c *conn) float64 { return -math.Log1p(-uniform(&c.rng)) }
 
-// agenda holds the connections that are to send, the earliest first.
+// agenda has the connections that will send, the earliest first.
 type agenda []*conn
 
-// Len, Less, Swap, Push and Pop are those of heap.Interface.
+// Len, Less, Swap, Push and Pop implement heap.Interface.
 func (a agenda) Len() int           { return len(a) }
 func (a agenda) Less(i, j int) bool { return a[i].pace.due < a[j].pace.due }
 func (a agenda) Swap(i, j int) {
@@ -138,7 +138,7 @@ func (a *agenda) Pop() any {
 	return c
 }
 
-// set puts a connection where its due time belongs, or takes it out.
+// set moves a connection to the position of its due time, or removes it.
 func (a *agenda) set(c *conn, in bool) {
 	switch {
 	case in && c.pace.at >= 0:
@@ -150,14 +150,14 @@ func (a *agenda) set(c *conn, in bool) {
 	}
 }
 
-// startPace sets when the connections send first.
+// startPace sets when each connection sends its first request.
 func (t *thread) startPace() {
 	for _, c := range t.conns {
 		t.pacer.start(c)
 	}
 }
 
-// sendDue sends what has come due; requests that are due from the end of sending on are not for this run.
+// sendDue sends the requests that are due. Requests due at or after the end of sending are not sent.
 func (t *thread) sendDue(now int64) error {
 	for t.sending && len(t.agenda) > 0 && t.agenda[0].pace.due <= min(now, t.phase.end-1) {
 		if err := t.fillPaced(t.agenda[0], now); err != nil {
@@ -167,8 +167,8 @@ func (t *thread) sendDue(now int64) error {
 	return nil
 }
 
-// fillPaced sends what is due on a connection as far as it may, and puts it on the agenda again or, if it waits for
-// replies, takes it off. A connection that waits for nothing and has nothing to send any more is done.
+// fillPaced sends a connection's due requests as far as possible. Then it updates the connection's position in the agenda, or removes it if it waits
+// for replies. A connection that waits for nothing and has nothing to send any more has finished.
 func (t *thread) fillPaced(c *conn, now int64) error {
 	limit := min(now, t.phase.end-1)
 	if err := t.storeMissed(c); err != nil {
@@ -177,7 +177,7 @@ func (t *thread) fillPaced(c *conn, now int64) error {
 	for t.sending && t.canSend(c) && c.pace.due <= limit {
 		first := c.inFlight
 		out := t.out[:0]
-		for t.canSend(c) && c.pace.due <= limit && len(out) < maxBurst {
+		for t.canSend(c) && c.pace.due <= limit && len(out) < maxBatch {
 			slot := c.slot(c.inFlight)
 			out = c.appendRequest(out, t.work, t.drawn)
 			c.ring[slot].due = c.pace.due
@@ -193,7 +193,7 @@ func (t *thread) fillPaced(c *conn, now int64) error {
 				t.bunches.count(r.sent)
 			}
 			if t.o.Schedule == nil {
-				r.due = sent // a think time that lasted longer is no response time
+				r.due = sent // the excess of a think time does not count as response time
 			}
 		}
 		if err := t.send(c, out); err != nil {
@@ -212,7 +212,7 @@ func (t *thread) fillPaced(c *conn, now int64) error {
 	return nil
 }
 
-// storeMissed sends what the connection has missed, which no schedule has times for.
+// storeMissed sends SETs of the keys that the connection has missed. No schedule has times for them.
 func (t *thread) storeMissed(c *conn) error {
 	if len(c.missed) == 0 || !t.sending || c.waiting || c.dialling || c.worn() {
 		return nil
@@ -231,13 +231,13 @@ func (t *thread) storeMissed(c *conn) error {
 	return t.send(c, out)
 }
 
-// bunchGap is the time within which requests count as sent together: about what a thread's wake-up is late by.
+// bunchGap is the time within which requests count as sent together: roughly the delay of a thread's wake-up.
 const bunchGap = int64(100 * time.Microsecond)
 
-// bunches counts the requests of a thread, and those that it sent within bunchGap of the one before.
+// bunches counts the requests of a thread, and those that it sent within bunchGap of the previous one.
 type bunches struct {
 	requests, together uint64
-	last               int64 // when it sent, ns of stats.Now
+	last               int64 // when the last one was sent, ns of stats.Now
 }
 
 func (b *bunches) count(sent int64) {
@@ -248,13 +248,12 @@ func (b *bunches) count(sent int64) {
 	b.last = sent
 }
 
-// canSend reports whether a connection may send a request, due or not.
+// canSend reports whether a connection can send a request, whether or not one is due.
 func (t *thread) canSend(c *conn) bool {
 	return !c.waiting && !c.dialling && !c.worn() && c.inFlight < len(c.ring) && c.left != 0
 }
 
-// slipped records how late a request was sent: after it was due, and of that what was the generator's doing, after the
-// connection was free, too.
+// slipped records how late a request was sent: since it was due, and the generator's own part, since the connection was free as well.
 func (t *thread) slipped(r *request, free int64) {
 	if !t.recording {
 		return
@@ -263,13 +262,13 @@ func (t *thread) slipped(r *request, free int64) {
 	record(t.window.ownSlip, r.sent-max(r.due, free))
 }
 
-// stopSending ends the sending; what was due and could not be sent is counted.
+// stopSending ends the sending and counts the requests that were due but could not be sent.
 func (t *thread) stopSending(now int64) error {
 	t.sending = false
 	if t.pacer == nil {
 		return nil
 	}
-	// A load at times lasts as long as it was to, also when there was nothing to do at the end.
+	// A paced load lasts for its whole duration, even if nothing was due at the end.
 	if !t.recorded {
 		t.lastReply = max(t.lastReply, min(now, t.phase.end))
 	}
@@ -290,7 +289,7 @@ func (t *thread) stopSending(now int64) error {
 	return nil
 }
 
-// untilDue returns for how long a thread may wait for replies, ns, until something is due.
+// untilDue returns how long a thread may wait for replies until a request is due, ns.
 func (t *thread) untilDue() int64 {
 	wait := int64(maxSleep) * 1e6
 	if !t.sending {

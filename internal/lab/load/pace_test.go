@@ -14,21 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// world is a server and the time, both made up: requests and replies travel over real sockets at once, and time goes on while
-// the thread waits, as far as to the next event. The server takes one request after the other, each for the time service,
-// and does nothing from stall to resume. Times are ns.
+// world simulates a server and the time. Requests and replies travel over real sockets at once. While the thread waits, time advances to the next
+// event. The server handles one request after another, each for the time service, and does nothing from stall to resume. Times are ns.
 type world struct {
 	t              *testing.T
 	now            int64
 	service        int64
 	stall, resume  int64
-	oversleep      int64 // by which a wait without event is too long
-	free           int64 // when the server has done all it has
-	peers          []int // sockets of the server
-	epoll          int   // of them
+	oversleep      int64 // how much too long a wait without an event is
+	free           int64 // when the server will have finished all its requests
+	peers          []int // the server's sockets
+	epoll          int   // watches peers
 	events         []unix.EpollEvent
 	replies        replyQueue
-	most, received int // requests at the server at a time; in all
+	most, received int // largest number of requests at the server at a time; their total
 }
 
 type pendingReply struct {
@@ -49,7 +48,7 @@ func (q *replyQueue) Pop() any {
 	return r
 }
 
-// wait is the thread's.
+// wait is the thread's wait function.
 func (w *world) wait(epoll int, events []unix.EpollEvent, ns int64) (int, error) {
 	w.serve()
 	until := w.now + ns
@@ -66,12 +65,12 @@ func (w *world) wait(epoll int, events []unix.EpollEvent, ns int64) (int, error)
 	return unix.EpollWait(epoll, events, 0)
 }
 
-// serve takes the requests that were sent now.
+// serve receives the requests that have been sent.
 func (w *world) serve() {
 	buf := make([]byte, 16<<10)
 	ready, err := unix.EpollWait(w.epoll, w.events, 0)
 	require.NoError(w.t, err)
-	// By number, so that every run goes alike.
+	// Sorted, so that every run is the same.
 	slices.SortFunc(w.events[:ready], func(a, b unix.EpollEvent) int { return int(a.Fd - b.Fd) })
 	for _, event := range w.events[:ready] {
 		peer := w.peers[event.Fd]
@@ -91,7 +90,7 @@ func (w *world) serve() {
 	w.most = max(w.most, len(w.replies))
 }
 
-// run makes a load of one thread in this world.
+// run runs a load of one thread in this world.
 func (w *world) run(o Options) *Result {
 	w.t.Helper()
 	o.Targets, o.Gets, o.Timeout = []string{"made:1"}, 1, 24*time.Hour
@@ -126,9 +125,8 @@ func (w *world) run(o Options) *Result {
 	return g.result(all, usage{})
 }
 
-// stallResponses returns the response times, in s and falling, of requests due every 1/rate from the beginning of a stall on,
-// of a server that then takes service for each: request i is due at i/rate and done after the stall and i+1 services, as long as
-// that is later than at once.
+// stallResponses returns the response times, s, descending, of requests that are due every 1/rate from the beginning of a stall on, if the server
+// then takes service for each. Request i is due at i/rate and ends after the stall and i+1 services, until the server has caught up.
 func stallResponses(stall, rate, service float64) (responses []float64) {
 	for i := 0.0; ; i++ {
 		r := stall + (i+1)*service - i/rate
@@ -139,8 +137,8 @@ func stallResponses(stall, rate, service float64) (responses []float64) {
 	}
 }
 
-// TestAStallOfTheServerIsSeenInFullByAnOpenLoop stops the server for 200 ms in a run of 10 s: every request that was due
-// meanwhile counts with the whole time that it would have had to wait, though a connection sends the next only after a reply.
+// TestAStallOfTheServerIsSeenInFullByAnOpenLoop stops the server for 200 ms in a run of 10 s. Every request due meanwhile counts with the whole time
+// that it would have had to wait, although a connection sends the next request only after a reply.
 func TestAStallOfTheServerIsSeenInFullByAnOpenLoop(t *testing.T) {
 	const (
 		seconds = 10
@@ -172,10 +170,10 @@ func TestAStallOfTheServerIsSeenInFullByAnOpenLoop(t *testing.T) {
 				assert.Less(t, r.Total.Service.P99, 2*time.Millisecond, "the service time hides nearly all of the stall")
 				assert.InDelta(t, mean-r.Total.Service.Mean.Seconds(), r.Pace.Slip.Mean.Seconds(), 1e-3*mean, "the rest is the slip")
 			} else {
-				assert.Equal(t, latency, *r.Total.Service, "all were sent when they were due")
+				assert.Equal(t, latency, *r.Total.Service, "all requests were sent when they were due")
 				assert.Less(t, r.Pace.Slip.Max, 2*time.Nanosecond)
 			}
-			assert.Less(t, r.Pace.OwnSlip.Max, 2*time.Nanosecond, "the generator has no part in it")
+			assert.Less(t, r.Pace.OwnSlip.Max, 2*time.Nanosecond, "the generator causes none of it")
 			assert.Zero(t, r.Pace.Unsent)
 			assert.InDelta(t, seconds*rate, r.Pace.Scheduled, 1e-6)
 			assert.Equal(t, LimitNone, r.Generator.Limit)
@@ -195,22 +193,22 @@ func TestAStallOfTheServerIsSeenInFullByAnOpenLoop(t *testing.T) {
 	})
 }
 
-func TestWhatCouldNotBeSentIsCounted(t *testing.T) {
+func TestRequestsThatCouldNotBeSentAreCounted(t *testing.T) {
 	w := &world{t: t, service: 1000, stall: 3e9, resume: 20e9}
 	r := w.run(Options{Connections: 10, Pipeline: 1, Schedule: Constant(1000), Duration: 5 * time.Second})
 	assert.EqualValues(t, 3010, r.Total.Requests)
 	assert.EqualValues(t, 1990, r.Pace.Unsent)
 	assert.InDelta(t, 5000, r.Pace.Scheduled, 1e-6)
-	assert.Contains(t, r.Pace.String(), "1990 WERE DUE AND COULD NOT BE SENT")
+	assert.Contains(t, r.Pace.String(), "1990 WERE DUE BUT COULD NOT BE SENT")
 }
 
-func TestAGeneratorThatIsLateSaysSo(t *testing.T) {
+func TestALateGeneratorIsReported(t *testing.T) {
 	for oversleep, limit := range map[time.Duration]Limit{100 * time.Microsecond: LimitNone, 1500 * time.Microsecond: LimitSchedule} {
 		w := &world{t: t, service: 1000, oversleep: int64(oversleep)}
 		r := w.run(Options{Connections: 2, Schedule: Constant(100), Duration: 2 * time.Second})
 		assert.InEpsilon(t, oversleep.Seconds(), r.Pace.OwnSlip.P50.Seconds(), 0.05)
-		assert.InEpsilon(t, oversleep.Seconds(), r.Total.Latency.P50.Seconds(), 0.05, "it is in the response time")
-		assert.InEpsilon(t, 1e-6, r.Total.Service.P50.Seconds(), 0.01, "it is not in the service time")
+		assert.InEpsilon(t, oversleep.Seconds(), r.Total.Latency.P50.Seconds(), 0.05, "the response time includes it")
+		assert.InEpsilon(t, 1e-6, r.Total.Service.P50.Seconds(), 0.01, "the service time does not include it")
 		assert.Equal(t, limit, r.Generator.Limit)
 	}
 }
@@ -241,9 +239,8 @@ func TestThinkTimesObeyTheInteractiveResponseTimeLaw(t *testing.T) {
 	}
 }
 
-// M/M/1 would be random service; with constant service the mean wait is half that: Wq = rho s / (2 (1-rho)), by Pollaczek
-// and Khinchine.
-func TestPoissonArrivalsWaitAsTheoryHasIt(t *testing.T) {
+// With constant service (M/D/1) the mean wait is half that of M/M/1: Wq = rho s / (2 (1-rho)), by Pollaczek and Khinchine.
+func TestPoissonArrivalsWaitAsTheoryPredicts(t *testing.T) {
 	w := &world{t: t, service: 500_000}
 	s := Constant(1200)
 	s.Poisson = true
@@ -260,7 +257,7 @@ func TestTheRequestsOfAnOpenLoopCanBeLimited(t *testing.T) {
 	assert.InDelta(t, 14.0/300, r.Elapsed.Seconds(), 1e-4)
 }
 
-func TestTheAgendaKeepsTheEarliestInFront(t *testing.T) {
+func TestTheAgendaKeepsTheEarliestConnectionFirst(t *testing.T) {
 	var a agenda
 	conns := make([]*conn, 50)
 	for i := range conns {
@@ -309,7 +306,7 @@ func TestPacingAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestHistogramsInJSONHoldWhatWasRecorded(t *testing.T) {
+func TestHistogramsInJSONKeepTheRecordedValues(t *testing.T) {
 	h := hdrhistogram.New(1, maxLatency, latencyDigits)
 	for i := range 10_000 {
 		record(h, int64(math.Exp(float64(i)/500)))

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// populateBatch is how many sets are outstanding while keys are stored: enough to hide the round trip, and their replies
-	// fit any socket buffer, so that the server never waits for us to read.
+	// populateBatch is how many sets are outstanding while keys are stored: enough to hide the round trip, and few enough that their replies fit any
+	// socket buffer, so the server never has to wait.
 	populateBatch = 64
-	// populateBytes bounds the batch of large values.
+	// populateBytes limits a batch of large values, bytes.
 	populateBytes = 1 << 20
-	// populateSeed is the number of a sequence of draws that no connection has.
+	// populateSeed is the number of a sequence of draws that no connection uses.
 	populateSeed = math.MaxUint64
 )
 
-// Populate stores every key of a load once on every target, without the load.
+// Populate stores every key of a load once on every target. It makes no load.
 func Populate(ctx context.Context, o Options) error {
 	g, err := New(o)
 	if err != nil {
@@ -47,7 +47,7 @@ func (g *Generator) populateTarget(ctx context.Context, target string) error {
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	replies := replyReader{conn: conn, scan: scanner{protocol: g.o.Protocol}, buf: make([]byte, 0, 4096)}
-	// What is drawn of the values doesn't depend on what the connections draw.
+	// The values have their own sequence of draws, independent of those of the connections.
 	rng := rand.NewPCG(g.o.Seed, populateSeed)
 	var out []byte
 	for first := g.o.KeyMin; first <= g.o.KeyMax; {
@@ -58,7 +58,7 @@ func (g *Generator) populateTarget(ctx context.Context, target string) error {
 		}
 		conn.SetDeadline(time.Now().Add(g.o.Timeout))
 		if ctx.Err() != nil {
-			return ctx.Err() // what stop would have done may just have been undone
+			return ctx.Err() // SetDeadline may have replaced the deadline of AfterFunc
 		}
 		if _, err := conn.Write(out); err != nil {
 			return populateError(ctx, err)
@@ -77,7 +77,7 @@ func (g *Generator) populateTarget(ctx context.Context, target string) error {
 type replyReader struct {
 	conn net.Conn
 	scan scanner
-	buf  []byte // read, not scanned yet
+	buf  []byte // read, but not yet scanned
 }
 
 // stored returns an error unless the next reply says that a value was stored.
@@ -99,13 +99,13 @@ func (r *replyReader) stored() error {
 			continue
 		}
 		if failed := r.scan.reply.failed; failed != nil {
-			return fmt.Errorf("the target answers %s", excerpt(failed))
+			return fmt.Errorf("the target answered %s", excerpt(failed))
 		}
 		return nil
 	}
 }
 
-// populateError returns the end of ctx rather than the deadline by which it interrupted the connection.
+// populateError returns the error of ctx instead of the timeout by which its end interrupted the connection.
 func populateError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

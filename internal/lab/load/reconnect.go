@@ -7,21 +7,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wakeIndex is the value that epoll reports, in place of a connection's index, when connections have been reopened.
+// wakeIndex is the value that epoll reports instead of a connection's index when connections have been reopened.
 const wakeIndex = -1
 
-// dialler makes a thread's connections anew, each in a goroutine, so that the other connections of the thread go on meanwhile.
+// dialler reopens a thread's connections, each in a goroutine, so that the thread's other connections continue meanwhile.
 type dialler struct {
 	dial  func(target string) (fd int, err error)
-	ready chan redialled // goroutines that dial -> thread; has room for all connections
+	ready chan redialled // dialling goroutines -> thread; has room for all connections; never closed
 	wake  int            // an eventfd in the thread's epoll instance
 
-	pending int    // dials that are under way
-	made    uint64 // connections that were made while it recorded
-	took    int64  // together, ns
+	pending int    // dials in progress
+	made    uint64 // connections reopened during recording
+	took    int64  // how long these took together, ns
 }
 
-// redialled is a connection that was made anew, or why not.
+// redialled is a reopened connection, or the error of reopening it.
 type redialled struct {
 	c    *conn
 	fd   int
@@ -29,7 +29,7 @@ type redialled struct {
 	took int64 // ns
 }
 
-// newDialler returns one for a thread, and puts it into its epoll instance.
+// newDialler returns a dialler for a thread and adds it to the thread's epoll instance.
 func newDialler(epoll, connections int, dial func(target string) (int, error)) (*dialler, error) {
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -43,7 +43,7 @@ func newDialler(epoll, connections int, dial func(target string) (int, error)) (
 	return &dialler{dial: dial, ready: make(chan redialled, connections), wake: wake}, nil
 }
 
-// close waits for what is still dialled, and closes it.
+// close waits for the dials in progress and closes their connections.
 func (d *dialler) close() {
 	for ; d.pending > 0; d.pending-- {
 		if r := <-d.ready; r.err == nil {
@@ -53,10 +53,10 @@ func (d *dialler) close() {
 	unix.Close(d.wake)
 }
 
-// worn reports whether a connection has sent as many requests as it may, and is to be made anew once they are answered.
+// worn reports whether a connection has used its quota, and must be reopened once its requests are answered.
 func (c *conn) worn() bool { return c.quota == 0 }
 
-// redial closes a connection that waits for nothing, and makes it anew.
+// redial closes a connection that waits for nothing, and reopens it.
 func (t *thread) redial(c *conn) error {
 	if err := t.unwatch(c); err != nil {
 		return err
@@ -72,15 +72,15 @@ func (t *thread) redial(c *conn) error {
 		fd, err := d.dial(c.target)
 		d.ready <- redialled{c: c, fd: fd, err: err, took: t.now() - began}
 		one := binary.NativeEndian.AppendUint64(nil, 1)
-		_, _ = unix.Write(d.wake, one) // it can only fail by being full, and then wakes the thread, too
+		_, _ = unix.Write(d.wake, one) // it can fail only if it is full, and then it wakes the thread as well
 	}()
 	return nil
 }
 
-// takeRedialled takes the connections that were made anew.
+// takeRedialled takes over the reopened connections.
 func (t *thread) takeRedialled() error {
 	var count [8]byte
-	_, _ = unix.Read(t.dialler.wake, count[:]) // how many there are says the channel
+	_, _ = unix.Read(t.dialler.wake, count[:]) // the channel tells how many there are
 	for {
 		select {
 		case r := <-t.dialler.ready:
@@ -99,9 +99,9 @@ func (t *thread) redialled(r redialled) error {
 	c.dialling = false
 	if r.err != nil {
 		if t.sending && !t.phase.isOver(t.now()) {
-			return fmt.Errorf("connecting anew: %w", r.err)
+			return fmt.Errorf("reconnecting: %w", r.err)
 		}
-		t.active-- // the load is over, and so is dialling for it
+		t.active-- // the load has ended; the connection is not needed
 		return nil
 	}
 	c.fd, c.quota = r.fd, t.o.ReconnectAfter

@@ -6,13 +6,13 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// DriverOwn is the driver of the results of this package.
+// DriverOwn is the driver in results of this package.
 const DriverOwn = "mcmwlab"
 
 // Result is the result of a run. Durations are nanoseconds in JSON.
 type Result struct {
 	Started     time.Time     `json:"started"`    // of the recording
-	Elapsed     time.Duration `json:"elapsed_ns"` // from there to the last reply
+	Elapsed     time.Duration `json:"elapsed_ns"` // from Started to the last reply
 	Interrupted bool          `json:"interrupted"`
 
 	Targets     []string `json:"targets"`
@@ -24,12 +24,12 @@ type Result struct {
 	ThinkTime   time.Duration `json:"think_time_ns"`
 	ThinkRandom bool          `json:"think_random"` // exponential
 	Rate        string        `json:"rate"`         // as ParseSchedule reads it
-	Arrivals    string        `json:"arrivals"`     // "even" or "poisson"
+	Arrivals    string        `json:"arrivals"`     // "even", "poisson" or "recorded"
 	Sets        int           `json:"sets"`
 	Gets        int           `json:"gets"`
 	MultiGets   int           `json:"multi_gets"`
 	KeysPerGet  int           `json:"keys_per_get"`
-	ValueSize   int           `json:"value_size"`            // bytes; 0: ValueSizes says it
+	ValueSize   int           `json:"value_size"`            // bytes; 0: see ValueSizes
 	ValueSizes  string        `json:"value_sizes,omitempty"` // in words
 	KeyPattern  string        `json:"key_pattern"`           // SETs:GETs, memtier's letters
 	Keys        uint64        `json:"keys"`
@@ -38,15 +38,15 @@ type Result struct {
 	Seed        uint64        `json:"seed"`
 	TLS         bool          `json:"tls,omitempty"`
 	CacheAside  bool          `json:"cache_aside,omitempty"` // a key is stored at once when a GET misses it
-	// ReconnectAfter is the number of requests after which connections are opened again; Reconnects how many were, and ConnectMean the time each took, login
-	// included. Latencies don't include that time.
+	// ReconnectAfter is the number of requests after which connections are reopened, Reconnects how often that happened, and ConnectMean the mean time
+	// that it took, including the login. Latencies don't include that time.
 	ReconnectAfter int           `json:"reconnect_after,omitempty"`
 	Reconnects     uint64        `json:"reconnects,omitempty"`
 	ConnectMean    time.Duration `json:"connect_mean_ns,omitempty"`
-	Driver         string        `json:"driver"` // what made the load
+	Driver         string        `json:"driver"` // the program that made the load
 
 	Total    CommandResult            `json:"total"`
-	Commands map[string]CommandResult `json:"commands"` // "SET", "GET", "MULTIGET"; what wasn't sent is absent
+	Commands map[string]CommandResult `json:"commands"` // "SET", "GET", "MULTIGET"; only those that were sent
 
 	BytesIn      uint64 `json:"bytes_in"`
 	BytesOut     uint64 `json:"bytes_out"`
@@ -54,43 +54,42 @@ type Result struct {
 
 	Pace      *PaceResult `json:"pace,omitempty"` // nil in a closed loop without think time
 	Generator Usage       `json:"generator"`
-	Windows   []Window    `json:"windows"` // one by second
+	Windows   []Window    `json:"windows"` // one per second
 }
 
 // CommandResult is the result for the requests of one command.
 type CommandResult struct {
 	Requests  uint64  `json:"requests"` // replies, errors included
 	OpsPerSec float64 `json:"ops_per_s"`
-	Hits      uint64  `json:"hits"`   // keys that were found
-	Misses    uint64  `json:"misses"` // keys that were not
+	Hits      uint64  `json:"hits"`   // keys found
+	Misses    uint64  `json:"misses"` // keys not found
 	Failures  uint64  `json:"failures"`
-	// Latency counts from when a request was due in an open loop, else from its write.
+	// Latency begins when a request was due in an open loop, otherwise with its write.
 	Latency Latency `json:"latency"`
-	// Service counts from the write, in an open loop; else it is nil.
+	// Service begins with the write, in an open loop; otherwise it is nil.
 	Service *Latency `json:"service,omitempty"`
-	// Histogram holds the latencies and ServiceHistogram the service times of the run; nil in windows.
+	// Histogram has the latencies and ServiceHistogram the service times of the run; both are nil in windows.
 	Histogram        *Histogram `json:"histogram,omitempty"`
 	ServiceHistogram *Histogram `json:"service_histogram,omitempty"`
 }
 
 // PaceResult describes how well the generator kept to the schedule.
 type PaceResult struct {
-	// Slip is the time from when a request was due to its write. It includes the wait for room in the pipeline of its
-	// connection, which the target causes.
+	// Slip is the time from when a request was due to its write. It includes the wait for room in the connection's pipeline, which the target causes.
 	Slip Latency `json:"slip"`
-	// OwnSlip counts from when the connection had room: the generator causes it.
+	// OwnSlip is the part of Slip after the connection had room, which the generator causes.
 	OwnSlip Latency `json:"own_slip"`
-	// Scheduled is how many requests were due while the load was recorded; 0 in a closed loop.
+	// Scheduled is how many requests were due during the recording; 0 in a closed loop.
 	Scheduled float64 `json:"scheduled"`
-	// Unsent is how many requests were due before the end and not sent, for lack of room in the pipeline. No latency includes them.
+	// Unsent is how many requests were due but never sent, because the pipeline had no room. No latency includes them.
 	Unsent uint64 `json:"unsent"`
-	// SentTogether is the part of the requests of Poisson arrivals that a thread sent within 0.1 ms of the one before, DueTogether the part that
-	// are due so by the rate, 1 - exp(-rate 0.1 ms): a thread that wakes up late sends together what was due apart.
+	// SentTogether is the share of requests of Poisson arrivals that a thread sent within 0.1 ms of the previous one. DueTogether is the share
+	// expected from the rate, 1 - exp(-rate 0.1 ms). A thread that wakes up late sends requests together that were due apart.
 	SentTogether float64 `json:"sent_together,omitempty"`
 	DueTogether  float64 `json:"due_together,omitempty"`
 }
 
-// Latency summarises a distribution; all zero without a request. The mean is exact, the others to three digits.
+// Latency summarises a distribution; all zero without requests. The mean is exact, the others have three digits.
 type Latency struct {
 	Mean time.Duration `json:"mean_ns"`
 	Min  time.Duration `json:"min_ns"`
@@ -105,10 +104,10 @@ type Latency struct {
 type Usage struct {
 	User   time.Duration `json:"user_ns"`
 	System time.Duration `json:"system_ns"`
-	// Waited is the time in which its threads could run but had no core.
+	// Waited is how long its threads were ready to run but had no core.
 	Waited time.Duration `json:"waited_ns"`
-	// Busy is the share of the time for which a thread ran, 0 to 1, on average over the generator's threads, and
-	// BusyOrWaiting the share for which it ran or waited for a core.
+	// Busy is the share of time for which a thread ran, 0 to 1, averaged over the generator's threads. BusyOrWaiting is the share for which it ran or
+	// waited for a core.
 	Busy          float64 `json:"busy"`
 	BusyOrWaiting float64 `json:"busy_or_waiting"`
 	Limit         Limit   `json:"limit"`
@@ -119,28 +118,28 @@ type Limit string
 
 // The limits.
 const (
-	// LimitNone: the threads slept at times, waiting for replies.
+	// LimitNone: at times the threads slept, waiting for replies.
 	LimitNone Limit = "none"
 	// LimitGenerator: the threads hardly ever slept because they were running. More threads would have made more load.
 	LimitGenerator Limit = "generator"
-	// LimitMachine: the threads hardly ever slept because they were running or waiting for a core that others used.
+	// LimitMachine: the threads hardly ever slept because they were running, or waiting for a core that others used.
 	LimitMachine Limit = "machine"
-	// LimitSchedule: requests were sent late although their connections were free: the latencies include the generator's own delay.
+	// LimitSchedule: requests were sent late although their connections were free, so latencies include the generator's own delay.
 	LimitSchedule Limit = "schedule"
 )
 
-// lateBound is the 99th percentile of the generator's own slip from which on the schedule counts as not kept, unless half
-// of the requests took the target longer still.
+// lateBound is the 99th percentile of the generator's own slip from which the schedule counts as not kept, unless half of the requests took the
+// target even longer.
 const lateBound = time.Millisecond
 
-// saturated is the share of the time from which on a thread counts as one that hardly ever sleeps.
+// saturated is the share of time from which a thread counts as hardly ever sleeping.
 const saturated = 0.95
 
 // Window is one second of a run.
 type Window struct {
 	Index  int           `json:"index"`     // 0 is the first second of the recording
-	Length time.Duration `json:"length_ns"` // a second but for the last window
-	// CommandResult is that of all commands.
+	Length time.Duration `json:"length_ns"` // a second, except for the last window
+	// CommandResult is the result of all commands together.
 	CommandResult
 	// Slip and Scheduled are as in PaceResult.
 	Slip      *Latency                 `json:"slip,omitempty"`
@@ -148,7 +147,7 @@ type Window struct {
 	Commands  map[string]CommandResult `json:"commands"`
 }
 
-// summariseIf returns the summary of h, nil if h is nil. The sum of the values may be 0: not known.
+// summariseIf returns the summary of h, nil if h is nil. sum is the sum of the values; 0: not known.
 func summariseIf(h *hdrhistogram.Histogram, sum int64) *Latency {
 	if h == nil {
 		return nil
@@ -160,7 +159,7 @@ func summariseIf(h *hdrhistogram.Histogram, sum int64) *Latency {
 	return &l
 }
 
-// summarise returns the latencies of so many requests, whose sum is given and which h holds.
+// summarise returns the summary of h, which has the latencies of so many requests with this sum.
 func summarise(h *hdrhistogram.Histogram, requests uint64, sum int64) Latency {
 	if requests == 0 {
 		return Latency{}
@@ -177,7 +176,7 @@ func summarise(h *hdrhistogram.Histogram, requests uint64, sum int64) Latency {
 	}
 }
 
-// summariseCommand returns the result of the requests that c counts and h holds.
+// summariseCommand returns the result for the requests counted by c, with their latencies in h.
 func summariseCommand(h *hdrhistogram.Histogram, c counts, elapsed time.Duration) CommandResult {
 	return CommandResult{
 		Requests:  c.requests,
@@ -189,12 +188,12 @@ func summariseCommand(h *hdrhistogram.Histogram, c counts, elapsed time.Duration
 	}
 }
 
-// UsageOf returns the usage of a generator with that many threads over the elapsed time; the time it waited for cores isn't known.
+// UsageOf returns the usage of a generator with that many threads over the elapsed time. How long it waited for cores isn't known.
 func UsageOf(user, system time.Duration, threads int, elapsed time.Duration) Usage {
 	return summariseUsage(usage{user: user, system: system}, threads, elapsed)
 }
 
-// summariseUsage says what was used over the elapsed time and whether that was the limit of so many threads.
+// summariseUsage returns the usage over the elapsed time, and whether it limited so many threads.
 func summariseUsage(u usage, threads int, elapsed time.Duration) Usage {
 	s := Usage{User: u.user, System: u.system, Waited: u.waited, Limit: LimitNone}
 	if elapsed > 0 {
@@ -212,7 +211,7 @@ func summariseUsage(u usage, threads int, elapsed time.Duration) Usage {
 	return s
 }
 
-// judgePace makes the schedule the limit if nothing else was, and requests were sent too late.
+// judgePace sets the limit to the schedule if there is no other limit and requests were sent too late.
 func (r *Result) judgePace() {
 	if r.Pace == nil || r.Generator.Limit != LimitNone {
 		return
@@ -226,10 +225,10 @@ func (r *Result) judgePace() {
 	}
 }
 
-// CPU returns the generator's time on a core.
+// CPU returns the generator's processor time.
 func (u Usage) CPU() time.Duration { return u.User + u.System }
 
-// perSecond returns a rate; 0 for no time.
+// perSecond returns n per second; 0 for no time.
 func perSecond(n uint64, d time.Duration) float64 {
 	if d <= 0 {
 		return 0

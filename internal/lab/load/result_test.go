@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestTheLimitIsWhateverKeptTheThreadsFromSleeping(t *testing.T) {
+func TestTheLimitIsTheReasonWhyThreadsHardlySlept(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		cpu     time.Duration
@@ -17,10 +17,10 @@ func TestTheLimitIsWhateverKeptTheThreadsFromSleeping(t *testing.T) {
 	}{
 		{"asleep half the time", 500 * time.Millisecond, 0, 1, LimitNone},
 		{"running all the time", 990 * time.Millisecond, 0, 1, LimitGenerator},
-		{"one of two threads' worth", 990 * time.Millisecond, 0, 2, LimitNone},
-		{"both threads", 1980 * time.Millisecond, 0, 2, LimitGenerator},
-		{"kept from a core", 500 * time.Millisecond, 480 * time.Millisecond, 1, LimitMachine},
-		{"more waiting than time", 500 * time.Millisecond, 3 * time.Second, 1, LimitMachine},
+		{"one of two threads running", 990 * time.Millisecond, 0, 2, LimitNone},
+		{"both threads running", 1980 * time.Millisecond, 0, 2, LimitGenerator},
+		{"waiting for a core", 500 * time.Millisecond, 480 * time.Millisecond, 1, LimitMachine},
+		{"waiting longer than the run", 500 * time.Millisecond, 3 * time.Second, 1, LimitMachine},
 	} {
 		got := summariseUsage(usage{user: tt.cpu / 4, system: tt.cpu - tt.cpu/4, waited: tt.waited}, tt.threads, time.Second)
 		assert.Equal(t, tt.want, got.Limit, tt.name)

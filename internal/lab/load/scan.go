@@ -12,31 +12,31 @@ const (
 )
 
 type reply struct {
-	values int    // VALUE items of a retrieval
-	failed []byte // the line of an ERROR, CLIENT_ERROR or SERVER_ERROR without its end; valid until the next call of next
+	values int    // number of values of a retrieval
+	failed []byte // an error line without its end; nil: no error; valid until the next call of next
 }
 
-// scanner finds the ends of replies in the bytes of one connection, wherever reads have split them. It keeps no bytes
-// but the beginning of a line that was cut off. The zero value is ready.
+// scanner finds the ends of replies in the bytes of one connection, however reads have split them. It keeps only the beginning of an incomplete line.
+// The zero value is ready for the classic protocol.
 type scanner struct {
 	protocol Protocol
-	keys     int      // of the request whose reply is read; the thread sets it, but for Classic, where it doesn't matter
-	check    *checker // compares keys and values; nil: nobody does
+	keys     int      // number of keys of the request whose reply is read; set by the thread, not used by Classic
+	check    *checker // compares keys and values; nil: no check
 
-	line     []byte // the beginning of a line that was cut off
-	block    int    // bytes of a data block and its line end still to come
-	left     int    // replies end with so many data blocks more, this one included; 0: they end with a line
-	reply    reply  // what the current reply has said so far
-	complete bool   // the current reply is complete, the next byte begins another
-	begun    bool   // there was a byte
+	line     []byte // beginning of an incomplete line
+	block    int    // bytes of the data block and its line end that are still missing
+	left     int    // number of data blocks left in a reply that ends with one, this one included; 0: the reply ends with a line
+	reply    reply  // contents of the current reply so far
+	complete bool   // the current reply is complete; the next byte begins another one
+	begun    bool   // whether there was any byte
 }
 
 // atStart reports whether the next byte begins a reply.
 func (s *scanner) atStart() bool { return s.complete || !s.begun }
 
-// next reads on in the reply to a request of command c and returns how many bytes of buf it took and whether the reply is
-// complete; s.reply is then what it said. It takes all of buf unless the reply is complete. An error means that the
-// bytes are no reply to c: the connection is of no more use.
+// next continues reading the reply to a request of command c. It returns how many bytes of buf it used, and whether the reply is complete; s.reply is
+// then its contents. It uses all of buf unless the reply is complete. An error means that the bytes are no reply to c, so the connection can't be
+// used any more.
 func (s *scanner) next(buf []byte, c command) (n int, done bool, err error) {
 	if s.complete {
 		s.complete, s.reply = false, reply{}
@@ -86,7 +86,7 @@ var (
 	failures    = [][]byte{[]byte("SERVER_ERROR "), []byte("CLIENT_ERROR "), []byte("ERROR\r\n")}
 )
 
-// endOfLine takes a whole line of a reply to c, its end included, and reports whether it closes the reply.
+// endOfLine handles a whole line of a reply to c, including its end, and reports whether it ends the reply.
 func (s *scanner) endOfLine(line []byte, c command) (done bool, err error) {
 	switch s.protocol {
 	case Meta:
@@ -107,7 +107,7 @@ func (s *scanner) endOfLine(line []byte, c command) (done bool, err error) {
 	return s.failure(line, c)
 }
 
-// failure takes a line that can only be an error reply; one is the end of a reply.
+// failure handles a line that must be an error reply, which ends the reply.
 func (s *scanner) failure(line []byte, c command) (done bool, err error) {
 	for _, failure := range failures {
 		if bytes.HasPrefix(line, failure) && bytes.HasSuffix(line, lineEnd) {
@@ -118,7 +118,7 @@ func (s *scanner) failure(line []byte, c command) (done bool, err error) {
 	return false, fmt.Errorf("not a reply to %s: %s", c, excerpt(line))
 }
 
-// value takes the line "VALUE <key> <flags> <bytes>[ <cas>]" and expects its data block next.
+// value handles the line "VALUE <key> <flags> <bytes>[ <cas>]", after which a data block follows.
 func (s *scanner) value(line []byte) error {
 	rest := line[len(valuePrefix):]
 	keyEnd := bytes.IndexByte(rest, ' ')
@@ -142,7 +142,7 @@ func (s *scanner) value(line []byte) error {
 	return s.beginBlock(line, key, size)
 }
 
-// beginBlock expects a data block next, the value of a key; nil: of the key whose turn it is.
+// beginBlock prepares for a data block, the value of a key; nil: of the next key of the request.
 func (s *scanner) beginBlock(line, key []byte, size uint64) error {
 	if size > maxReplyValue {
 		return fmt.Errorf("a value of %d bytes: %s", size, excerpt(line))
@@ -159,13 +159,13 @@ func (s *scanner) beginBlock(line, key []byte, size uint64) error {
 	return s.check.beginValue(key, int(size))
 }
 
-// endOfElement counts an element of a reply that ends with its last, and reports whether that was it.
+// endOfElement counts an element of a reply that ends with its last element, and reports whether this was the last.
 func (s *scanner) endOfElement() bool {
 	s.left--
 	return s.left == 0
 }
 
-// data takes what buf holds of the data block and of the line end after it.
+// data handles the part of the data block, and of the line end after it, that buf has.
 func (s *scanner) data(buf []byte) (n int, err error) {
 	if inBlock := s.block - len(lineEnd); inBlock > 0 {
 		n = min(inBlock, len(buf))
@@ -185,7 +185,7 @@ func (s *scanner) data(buf []byte) (n int, err error) {
 	return n, nil
 }
 
-// number reads decimal digits up to the byte stop, which it takes too. At most 19 digits: more may not fit.
+// number parses decimal digits up to the byte stop, which it also removes. It accepts at most 19 digits, because more can overflow.
 func number(b []byte, stop byte) (value uint64, rest []byte, ok bool) {
 	for i, d := range b {
 		if d == stop {
@@ -207,7 +207,7 @@ func malformed(line []byte) error {
 	return fmt.Errorf("expected VALUE <key> <flags> <bytes>, got %s", excerpt(line))
 }
 
-// excerpt quotes the beginning of b for an error text.
+// excerpt quotes the beginning of b for an error.
 func excerpt(b []byte) string {
 	const most = 80
 	if len(b) > most {
@@ -216,21 +216,21 @@ func excerpt(b []byte) string {
 	return fmt.Sprintf("%q", b)
 }
 
-// checker compares the values of a retrieval with what was asked for and stored.
+// checker compares the values of a retrieval with the requested keys and the stored values.
 type checker struct {
 	enc *encoder
 
-	asked []uint64 // keys of the retrieval whose reply is being read
-	next  int      // index in asked after the key found last; replies mostly keep the order of the request
+	asked []uint64 // keys of the retrieval whose reply is read
+	next  int      // index in asked after the key found last; replies usually keep the order of the request
 	key   []byte   // text of the current value's key
 	size  int      // of the current value
 	at    int      // offset in the current value
 }
 
-// beginReply says which keys the next reply may hold.
+// beginReply sets the keys that the next reply may have.
 func (k *checker) beginReply(asked []uint64) { k.asked, k.next = asked, 0 }
 
-// beginValue checks that the key was asked for. Servers keep the order of the request, some proxies do not: any is taken.
+// beginValue checks that the key was requested. Servers keep the order of the request, but some proxies do not, so any order is accepted.
 func (k *checker) beginValue(text []byte, size int) error {
 	k.key, k.size, k.at = append(k.key[:0], text...), size, 0
 	key, ok := k.enc.parseKey(text)
@@ -241,29 +241,29 @@ func (k *checker) beginValue(text []byte, size int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("wrong key: asked for %s, got the value of %s", k.askedText(), excerpt(text))
+	return fmt.Errorf("wrong key: requested %s, got the value of %s", k.askedText(), excerpt(text))
 }
 
-// beginNext begins the value of the next key asked for: the reply doesn't name it.
+// beginNext begins the value of the next requested key, for replies that don't name it.
 func (k *checker) beginNext(size int) {
 	k.key, k.size, k.at = k.enc.appendKey(k.key[:0], k.asked[k.next]), size, 0
 	k.next++
 }
 
-// skip passes over a key that has no value.
+// skip skips a requested key that has no value.
 func (k *checker) skip() { k.next++ }
 
 // data checks the next bytes of the current value.
 func (k *checker) data(part []byte) error {
 	if !k.enc.valueAt(k.key, part, k.at) {
-		return fmt.Errorf("wrong value for key %s (%d bytes): from byte %d on it holds %s; expected the key, a colon and the filler "+
-			"(was it stored by something else? populate first)", k.key, k.size, k.at, excerpt(part))
+		return fmt.Errorf("wrong value for key %s (%d bytes): from byte %d on it is %s; expected the key, a colon and the filler "+
+			"(if another program stored it, populate first)", k.key, k.size, k.at, excerpt(part))
 	}
 	k.at += len(part)
 	return nil
 }
 
-// askedText lists the keys asked for, the first few of many.
+// askedText lists the requested keys, only the first few of many.
 func (k *checker) askedText() string {
 	const most = 3
 	var b []byte

@@ -7,7 +7,7 @@ import (
 
 var (
 	metaStored  = []byte("HD")
-	metaMiss    = []byte("EN") // some releases repeat the key behind it
+	metaMiss    = []byte("EN") // some releases repeat the key after it
 	metaAllSent = []byte("MN\r\n")
 	metaValue   = []byte("VA ")
 	respOK      = []byte("+OK\r\n")
@@ -15,8 +15,8 @@ var (
 	respFailure = []byte("-")
 )
 
-// metaLine takes a whole line of a reply in memcached's meta protocol: HD to ms; VA <size> k<key> with a data block, or EN
-// to mg; any number of these VA and then MN to several quiet mg and mn.
+// metaLine handles a line of a reply in memcached's meta protocol. The reply to ms is HD. The reply to one mg is VA <size> k<key> with a data block,
+// or EN. The reply to several quiet mg and mn is any number of such VA and then MN.
 func (s *scanner) metaLine(line []byte, c command) (done bool, err error) {
 	switch {
 	case c == set:
@@ -37,15 +37,15 @@ func (s *scanner) metaLine(line []byte, c command) (done bool, err error) {
 	}
 	done, err = s.failure(line, c)
 	if done && s.keys > 1 {
-		// One of several was refused; the others are answered, and so is mn, which ends the reply.
+		// One of several mg failed; the others are answered, and the answer to mn ends the reply.
 		s.reply.failed = bytes.Clone(s.reply.failed)
 		done = false
 	}
 	return done, err
 }
 
-// respLine takes a line of a reply in Redis's protocol: +OK to SET; a bulk string, nil for a miss, to GET; an array of
-// these to MGET; or an error.
+// respLine handles a line of a reply in Redis's protocol. The reply to SET is +OK; to GET a bulk string, nil for a miss; to MGET an array of these.
+// Each can be an error instead.
 func (s *scanner) respLine(line []byte, c command) (done bool, err error) {
 	switch {
 	case bytes.HasPrefix(line, respFailure) && bytes.HasSuffix(line, lineEnd) && s.left == 0:

@@ -9,39 +9,39 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scanned is what a scanner made of some bytes, as text.
+// scanned returns, as text, what a scanner finds in some bytes that are split into parts.
 func scanned(input []byte, commands func(i int) command, split func(rest int) int) string {
 	return scannedBy(scanner{}, input, commands, split)
 }
 
-// scannedBy is scanned by a scanner that knows its protocol and the number of keys of a request.
+// scannedBy is scanned with a scanner that has its protocol and number of keys.
 func scannedBy(s scanner, input []byte, commands func(i int) command, split func(rest int) int) string {
-	var said strings.Builder
+	var found strings.Builder
 	for i := 0; len(input) > 0; {
 		part := input[:min(max(split(len(input)), 1), len(input))]
 		input = input[len(part):]
 		for len(part) > 0 {
 			n, done, err := s.next(part, commands(i))
 			if err != nil {
-				said.WriteString("broken")
-				return said.String()
+				found.WriteString("broken")
+				return found.String()
 			}
 			if !done && n != len(part) {
 				return "bytes left in an incomplete reply"
 			}
 			part = part[n:]
 			if done {
-				fmt.Fprintf(&said, "%d values, failed %q; ", s.reply.values, s.reply.failed)
+				fmt.Fprintf(&found, "%d values, failed %q; ", s.reply.values, s.reply.failed)
 				i++
 			}
 		}
 	}
-	return said.String()
+	return found.String()
 }
 
 func whole(rest int) int { return rest }
 
-func TestRepliesAreFoundWhereverReadsHaveSplitThem(t *testing.T) {
+func TestRepliesAreFoundHoweverReadsHaveSplitThem(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		input   string
@@ -85,7 +85,7 @@ func TestRepliesAreFoundWhereverReadsHaveSplitThem(t *testing.T) {
 	}
 }
 
-func TestRepliesOfOtherProtocolsAreFoundWhereverReadsHaveSplitThem(t *testing.T) {
+func TestRepliesOfOtherProtocolsAreFoundHoweverReadsHaveSplitThem(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		protocol Protocol
@@ -134,7 +134,7 @@ func TestRepliesOfOtherProtocolsAreFoundWhereverReadsHaveSplitThem(t *testing.T)
 	}
 }
 
-func TestRequestsAreWrittenAsTheirProtocolHasThem(t *testing.T) {
+func TestRequestsAreWrittenInTheFormOfTheirProtocol(t *testing.T) {
 	for protocol, want := range map[Protocol][5]string{
 		Classic: {
 			"set k-7 0 0 6\r\nk-7:ab\r\n", "set k-7 0 60 6\r\nk-7:ab\r\n", "get k-7\r\n", "get k-7 k-12\r\n",
@@ -179,7 +179,7 @@ func TestScanningAllocatesNothing(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		s.check.beginReply(keys)
 		for rest := replies; len(rest) > 0; {
-			// Every other value begins in the middle of its line.
+			// Reads end in the middle of lines and values.
 			part := rest[:min(4100, len(rest))]
 			n, _, err := s.next(part, get)
 			if err != nil {
@@ -191,7 +191,7 @@ func TestScanningAllocatesNothing(t *testing.T) {
 	assert.Equal(t, 10, s.reply.values)
 }
 
-func TestAValueIsTheOneOfItsKeyWhateverItsSize(t *testing.T) {
+func TestAValueIsRecognizedWhateverItsSize(t *testing.T) {
 	o := Options{ValueSize: 100}.withDefaults()
 	enc := newEncoder(&o)
 	for size := 1; size <= 300; size++ {
@@ -226,8 +226,8 @@ func FuzzOtherProtocols(f *testing.F) {
 		if resp {
 			s.protocol = RESP
 		}
-		// One reply: the thread says anew what was asked for before the next.
-		first := func(s scanner, size int) (said string) {
+		// Only the first reply: the thread would set the requested keys before the next.
+		first := func(s scanner, size int) string {
 			for rest := input; len(rest) > 0; {
 				n, done, err := s.next(rest[:min(max(size, 1), len(rest))], get)
 				switch {

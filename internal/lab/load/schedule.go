@@ -9,36 +9,36 @@ import (
 	"time"
 )
 
-// Schedule says when the requests of an open loop are due, whatever happens to those before. It is a rate over time,
-// piecewise linear: straight pieces one after the other. Times count from the beginning of the recording.
+// Schedule says when the requests of an open loop are due, whatever happens to earlier ones. It is a piecewise linear rate over time. Times
+// count from the beginning of the recording.
 //
 // With the rate r(t) in requests per second, the number of requests due up to the time t is
 //
 //	N(t) = integral of r(u) du, u from 0 to t
 //
-// and request number n is due at the time T(n) = N^-1(n), its inverse. A piece that begins at the rate a and changes
-// by the slope k = (b-a)/d over its length d has N(t) = a t + k t^2/2, so that
+// and request number n is due at the time T(n) = N^-1(n). A piece of length d whose rate changes from a to b has the slope k = (b-a)/d and
+// N(t) = a t + k t^2/2, so that
 //
 //	T(n) = 2n / (a + sqrt(a^2 + 2 k n))
 //
-// which is the root of the quadratic equation in the form that doesn't cancel for small k. With even arrivals n is 0, 1, 2,
-// ...; with Poisson arrivals n is the sum of exponential variables of mean 1, which makes an (inhomogeneous) Poisson
-// process of the rate r(t) out of one of the rate 1 (Cinlar's inversion).
+// which is the root of the quadratic equation in a form without cancellation for small k. With even arrivals n is 0, 1, 2, ...; with Poisson
+// arrivals n is a sum of exponential variables of mean 1. That turns a Poisson process of rate 1 into an (inhomogeneous) one of rate r(t)
+// (Cinlar's inversion).
 type Schedule struct {
 	// Pieces follow each other. At least one has a rate above 0.
 	Pieces []Piece
-	// Repeat begins again after the last piece; otherwise its last rate stays.
+	// Repeat begins again after the last piece; otherwise the last rate continues.
 	Repeat bool
-	// Poisson has random times between arrivals, independent and exponential at a constant rate; otherwise they are even.
+	// Poisson makes the times between arrivals random: independent, and exponential at a constant rate. Otherwise arrivals are even.
 	Poisson bool
-	// Trace is requests with their times, which take the place of all the above; nil: none.
+	// Trace replays requests at their recorded times, in place of all the above; nil: none.
 	Trace *Trace
 }
 
-// Piece is a stretch of time over which the rate changes linearly.
+// Piece is a stretch of time in which the rate changes linearly.
 type Piece struct {
 	Length   time.Duration `json:"length_ns"`
-	From, To float64       // requests per second over all connections
+	From, To float64       // requests per second, of all connections together
 }
 
 // never is the due time of a request that is never due, s.
@@ -53,13 +53,13 @@ func (p Piece) due(n float64) float64 {
 		return 0
 	}
 	slope := (p.To - p.From) / p.Length.Seconds()
-	// Below zero by rounding at most: at the end of a piece that falls to a rate of 0.
+	// Rounding can make it negative at the end of a piece that falls to a rate of 0.
 	root := math.Sqrt(max(p.From*p.From+2*slope*n, 0))
 	return min(2*n/(p.From+root), p.Length.Seconds())
 }
 
-// Due returns T(n), seconds from the beginning of the recording, +Inf if the rate falls to 0 before. Before the recording,
-// at n below 0, the rate is that of its beginning.
+// Due returns T(n), seconds from the beginning of the recording; +Inf if the rate falls to 0 before. Before the recording, at n below 0, the rate is
+// that at its beginning.
 func (s *Schedule) Due(n float64) float64 {
 	if s.Trace != nil {
 		return s.Trace.due(n)
@@ -85,7 +85,7 @@ func (s *Schedule) Due(n float64) float64 {
 		}
 		if p.From == 0 && p.To == 0 {
 			start += p.Length.Seconds()
-			continue // n is 0: the next piece with a rate has it
+			continue // n is 0: it is due in the next piece with a rate
 		}
 		return start + p.due(n)
 	}
@@ -93,7 +93,7 @@ func (s *Schedule) Due(n float64) float64 {
 		return start + n/last
 	}
 	if s.Repeat {
-		return start // the rounding of the last request of a round: it is due as the next begins
+		return start // by rounding, the last request of a round is due at the beginning of the next
 	}
 	return never
 }
@@ -146,7 +146,7 @@ func (s *Schedule) validate() error {
 		return nil
 	}
 	if len(s.Pieces) == 0 {
-		return errors.New("a schedule without a rate")
+		return errors.New("the schedule has no rate")
 	}
 	var most float64
 	for i, p := range s.Pieces {
@@ -161,42 +161,26 @@ func (s *Schedule) validate() error {
 		}
 	}
 	if most == 0 {
-		return errors.New("a schedule whose rate is always 0")
+		return errors.New("the schedule's rate is always 0")
 	}
 	return nil
 }
 
-// maxRate bounds a typing mistake, requests per second.
+// maxRate catches typing errors, requests per second.
 const maxRate = 1e9
 
-// ParseSchedule reads the rate of an open loop, requests per second over all connections:
+// ParseSchedule parses the rate of an open loop, requests per second of all connections together:
 //
 //	20000                               constant
-//	ramp:1000-20000/30s                 from one rate to another over that time; the last stays
-//	steps:1000,2000,4000/10s            each rate for that time; the last stays
-//	burst:1000,20000/10s,500ms          the first rate, and every 10 s the second for 500 ms
+//	ramp:1000-20000/30s                 from one rate to another over that time; the last rate continues
+//	steps:1000,2000,4000/10s            each rate for that time; the last rate continues
+//	burst:1000,20000/10s,500ms          the first rate, and every 10 s the second one for 500 ms
 func ParseSchedule(text string) (*Schedule, error) {
 	kind, rest, ok := strings.Cut(text, ":")
 	if !ok {
 		kind, rest = "constant", text
 	}
-	var s *Schedule
-	var err error
-	switch kind {
-	case "constant":
-		var rate float64
-		if rate, err = parseRate(rest); err == nil {
-			s = Constant(rate)
-		}
-	case "ramp":
-		s, err = parseRamp(rest)
-	case "steps":
-		s, err = parseSteps(rest)
-	case "burst":
-		s, err = parseBurst(rest)
-	default:
-		err = errors.New("an unknown kind")
-	}
+	s, err := parseSchedule(kind, rest)
 	if err == nil {
 		err = s.validate()
 	}
@@ -207,76 +191,59 @@ func ParseSchedule(text string) (*Schedule, error) {
 	return s, nil
 }
 
-func parseRate(text string) (float64, error) {
-	rate, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%q is no number of requests per second", text)
+// parseSchedule parses the rates and times of a kind of schedule.
+func parseSchedule(kind, text string) (*Schedule, error) {
+	list, times, _ := strings.Cut(text, "/")
+	separator := ","
+	if kind == "ramp" {
+		separator = "-"
 	}
-	return rate, nil
-}
-
-// parseRates reads rates up to the "/" and returns what follows it.
-func parseRates(text, separator string) (rates []float64, rest string, err error) {
-	list, rest, ok := strings.Cut(text, "/")
-	if !ok {
-		return nil, "", errors.New("a time is missing after a /")
-	}
-	for _, item := range strings.Split(list, separator) {
-		rate, err := parseRate(item)
+	var rates []float64
+	for item := range strings.SplitSeq(list, separator) {
+		rate, err := strconv.ParseFloat(item, 64)
 		if err != nil {
-			return nil, "", err
+			return nil, fmt.Errorf("%q is not a number of requests per second", item)
 		}
 		rates = append(rates, rate)
 	}
-	return rates, rest, nil
+	switch kind {
+	case "constant":
+		if len(rates) == 1 && times == "" {
+			return Constant(rates[0]), nil
+		}
+		return nil, errors.New("a constant rate is one number")
+	case "ramp":
+		length, err := time.ParseDuration(times)
+		if err != nil || len(rates) != 2 {
+			return nil, errors.New("a ramp has two rates and a time")
+		}
+		return &Schedule{Pieces: []Piece{{length, rates[0], rates[1]}}}, nil
+	case "steps":
+		length, err := time.ParseDuration(times)
+		if err != nil {
+			return nil, errors.New("steps have rates and the time of each step")
+		}
+		s := &Schedule{}
+		for _, rate := range rates {
+			s.Pieces = append(s.Pieces, Piece{length, rate, rate})
+		}
+		return s, nil
+	case "burst":
+		every, lasting, _ := strings.Cut(times, ",")
+		period, err1 := time.ParseDuration(every)
+		length, err2 := time.ParseDuration(lasting)
+		if err1 != nil || err2 != nil || len(rates) != 2 {
+			return nil, errors.New("a burst has two rates, the time from one burst to the next, and the length of each")
+		}
+		if length >= period {
+			return nil, fmt.Errorf("bursts of %v every %v leave no time between them", length, period)
+		}
+		return &Schedule{Repeat: true, Pieces: []Piece{{period - length, rates[0], rates[0]}, {length, rates[1], rates[1]}}}, nil
+	}
+	return nil, errors.New("unknown kind")
 }
 
-func parseRamp(text string) (*Schedule, error) {
-	rates, rest, err := parseRates(text, "-")
-	if err != nil {
-		return nil, err
-	}
-	length, err := time.ParseDuration(rest)
-	if err != nil || len(rates) != 2 {
-		return nil, errors.New("a ramp is two rates and a time")
-	}
-	return &Schedule{Pieces: []Piece{{length, rates[0], rates[1]}}}, nil
-}
-
-func parseSteps(text string) (*Schedule, error) {
-	rates, rest, err := parseRates(text, ",")
-	if err != nil {
-		return nil, err
-	}
-	length, err := time.ParseDuration(rest)
-	if err != nil {
-		return nil, errors.New("steps are rates and the time of each")
-	}
-	s := &Schedule{}
-	for _, rate := range rates {
-		s.Pieces = append(s.Pieces, Piece{length, rate, rate})
-	}
-	return s, nil
-}
-
-func parseBurst(text string) (*Schedule, error) {
-	rates, rest, err := parseRates(text, ",")
-	if err != nil {
-		return nil, err
-	}
-	every, lasting, _ := strings.Cut(rest, ",")
-	period, err1 := time.ParseDuration(every)
-	length, err2 := time.ParseDuration(lasting)
-	if err1 != nil || err2 != nil || len(rates) != 2 {
-		return nil, errors.New("bursts are two rates, the time from one burst to the next, and the length of each")
-	}
-	if length >= period {
-		return nil, fmt.Errorf("bursts of %v every %v leave no time between them", length, period)
-	}
-	return &Schedule{Repeat: true, Pieces: []Piece{{period - length, rates[0], rates[0]}, {length, rates[1], rates[1]}}}, nil
-}
-
-// String returns the schedule as ParseSchedule reads it, for the shapes that it knows.
+// String returns the form that ParseSchedule reads.
 func (s *Schedule) String() string {
 	if s.Trace != nil {
 		return "trace"

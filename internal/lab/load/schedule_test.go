@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestSchedulesSayWhenRequestsAreDue(t *testing.T) {
+func TestSchedulesReturnTheDueTimesOfRequests(t *testing.T) {
 	for _, tt := range []struct {
 		rate string
 		due  map[float64]float64 // request -> second
@@ -59,7 +59,7 @@ func TestTheTimesOfAScheduleAreTheInverseOfItsCounts(t *testing.T) {
 			n *= 3
 			length *= 3
 		}
-		// The rounding of the last request goes on at the last rate: for ever, if that is 0.
+		// Rounding can move the last request beyond the last piece, where the last rate continues: infinitely far if that is 0.
 		var slack float64
 		if last := s.Pieces[len(s.Pieces)-1].To; last > 0 {
 			slack = 1e-15 * count / last
@@ -70,7 +70,7 @@ func TestTheTimesOfAScheduleAreTheInverseOfItsCounts(t *testing.T) {
 		if due < 0 || due > length*(1+1e-9)+slack {
 			t.Fatalf("request %v of %v is due at %v of %v", n, count, due, length)
 		}
-		// Where the rate is next to 0 a tiny difference in requests is a long time; the other way round it is not.
+		// Where the rate is close to 0 a tiny difference in requests is a long time, but a difference in time is a tiny one in requests.
 		if back := s.Count(due); math.Abs(back-n) > 1e-6*max(count, 1) {
 			t.Fatalf("request %v is due at %v, when %v have been", n, due, back)
 		}
@@ -80,22 +80,23 @@ func TestTheTimesOfAScheduleAreTheInverseOfItsCounts(t *testing.T) {
 	})
 }
 
-func TestRatesThatAreNoneAreRefused(t *testing.T) {
+func TestMalformedRatesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                     `rate "": "" is no number of requests per second`,
-		"fast":                 `"fast" is no number`,
-		"0":                    "whose rate is always 0",
+		"":                     `rate "": "" is not a number of requests per second`,
+		"fast":                 `"fast" is not a number`,
+		"0":                    "the schedule's rate is always 0",
 		"-5":                   "a rate of -5 requests per second: expected 0 to 1000000000",
 		"NaN":                  "a rate of NaN requests per second",
 		"1e12":                 "a rate of 1e+12 requests per second",
-		"ramp:1-2":             "a time is missing after a /",
-		"ramp:1-2-3/1s":        "a ramp is two rates and a time",
+		"1,2":                  "a constant rate is one number",
+		"ramp:1-2":             "a ramp has two rates and a time",
+		"ramp:1-2-3/1s":        "a ramp has two rates and a time",
 		"ramp:1-2/0s":          "a length of 0s: expected more than 0",
-		"steps:1,x/1s":         `"x" is no number`,
+		"steps:1,x/1s":         `"x" is not a number`,
 		"burst:1,2/1s,1s":      "bursts of 1s every 1s leave no time between them",
-		"burst:1,2/1s":         "bursts are two rates",
-		"sawtooth:1,2/1s":      "an unknown kind",
-		"steps:1,2/1s and 2 s": "steps are rates and the time of each",
+		"burst:1,2/1s":         "a burst has two rates",
+		"sawtooth:1,2/1s":      "unknown kind",
+		"steps:1,2/1s and 2 s": "steps have rates and the time of each step",
 	} {
 		_, err := ParseSchedule(text)
 		assert.ErrorContains(t, err, want, text)
@@ -121,7 +122,7 @@ func FuzzParseSchedule(f *testing.F) {
 	})
 }
 
-// arrivals returns the due times of all connections up to a time, in seconds, in order of connections.
+// arrivals returns the due times of each connection's requests up to a time, seconds.
 func arrivals(t *testing.T, o Options, until float64) [][]float64 {
 	t.Helper()
 	o.Targets = []string{"unused:1"}
@@ -138,7 +139,7 @@ func arrivals(t *testing.T, o Options, until float64) [][]float64 {
 	return all
 }
 
-func TestEvenArrivalsAreDealtOutInTurn(t *testing.T) {
+func TestEvenArrivalsAreAssignedToConnectionsInTurn(t *testing.T) {
 	all := arrivals(t, Options{Connections: 4, Schedule: Constant(1000), WarmUp: 100 * time.Millisecond}, 0.1)
 	for id, times := range all {
 		require.Len(t, times, 50)

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Sizes are the sizes of values, bytes. The zero value means that all have Options.ValueSize.
+// Sizes are the sizes of values, bytes. With the zero value all values have Options.ValueSize.
 type Sizes struct {
-	// Min and Max bound the sizes; without List and Distribution they are drawn evenly from them.
+	// Min and Max are the bounds of the sizes. Without List and Distribution, sizes are drawn uniformly between them.
 	Min, Max int
-	// ByKey spreads the range evenly over the keys instead, from Min for the first to Max for the last.
+	// ByKey instead spreads the range evenly over the keys, from Min for the first to Max for the last.
 	ByKey bool
 	// List draws sizes by their weights.
 	List []WeightedSize
@@ -22,13 +22,13 @@ type Sizes struct {
 	Distribution Distribution
 }
 
-// WeightedSize is a size and how often it is drawn, relative to others.
+// WeightedSize is a size and its weight, relative to the others.
 type WeightedSize struct {
 	Size   int     `json:"size"`
 	Weight float64 `json:"weight"`
 }
 
-// Distribution is a continuous distribution; which parameters it has depends on its kind. The zero value is none.
+// Distribution is a continuous distribution with parameters that depend on its kind. The zero value is no distribution.
 //
 //	exponential   mean A                         x = -A log(1-u)
 //	normal        mean A, standard deviation B   x = A + B z
@@ -42,10 +42,10 @@ type Distribution struct {
 	A, B, C float64
 }
 
-// distributionParameters is how many parameters a kind has.
+// distributionParameters is the number of parameters of each kind.
 var distributionParameters = map[string]int{"exponential": 1, "normal": 2, "lognormal": 2, "pareto": 3}
 
-// draw returns a value, which may be negative.
+// draw returns a value, which can be negative.
 func (d *Distribution) draw(rng *rand.PCG) float64 {
 	switch d.Kind {
 	case "exponential":
@@ -61,7 +61,7 @@ func (d *Distribution) draw(rng *rand.PCG) float64 {
 	}
 }
 
-// ParseDistribution reads "kind:parameter,...".
+// ParseDistribution parses "kind:parameter,...".
 func ParseDistribution(text string) (Distribution, error) {
 	kind, rest, _ := strings.Cut(text, ":")
 	parameters := strings.Split(rest, ",")
@@ -80,7 +80,7 @@ func ParseDistribution(text string) (Distribution, error) {
 	return Distribution{Kind: kind, A: values[0], B: values[1], C: values[2]}, nil
 }
 
-// String returns the distribution as ParseDistribution reads it, "" for none.
+// String returns the form that ParseDistribution reads, "" for the zero value.
 func (d Distribution) String() string {
 	if d.Kind == "" {
 		return ""
@@ -94,7 +94,7 @@ func (d Distribution) String() string {
 	return b.String()
 }
 
-// ParseSizeRange reads memtier's "MIN-MAX".
+// ParseSizeRange parses memtier's "MIN-MAX".
 func ParseSizeRange(text string) (low, high int, err error) {
 	before, after, _ := strings.Cut(text, "-")
 	low, err1 := strconv.Atoi(before)
@@ -105,7 +105,7 @@ func ParseSizeRange(text string) (low, high int, err error) {
 	return low, high, nil
 }
 
-// ParseSizeList reads memtier's "SIZE:WEIGHT,SIZE:WEIGHT,...".
+// ParseSizeList parses memtier's "SIZE:WEIGHT,SIZE:WEIGHT,...".
 func ParseSizeList(text string) ([]WeightedSize, error) {
 	var list []WeightedSize
 	for _, item := range strings.Split(text, ",") {
@@ -120,7 +120,7 @@ func ParseSizeList(text string) ([]WeightedSize, error) {
 	return list, nil
 }
 
-// fixed reports whether all values have one size, which is Options.ValueSize.
+// fixed reports whether all values have the same size, Options.ValueSize.
 func (s *Sizes) fixed() bool { return s.Max == 0 && len(s.List) == 0 }
 
 // String describes the sizes, "" if they are fixed.
@@ -143,13 +143,13 @@ func (s *Sizes) String() string {
 	}
 }
 
-// maxRedraws is how often a size is drawn again that falls outside its bounds; then it takes the nearest bound.
+// maxRedraws is how often a size outside the bounds is drawn again before the nearest bound is used.
 const maxRedraws = 100
 
 func (s *Sizes) validate() error {
 	if s.fixed() {
 		if s.Distribution.Kind != "" || s.ByKey {
-			return errors.New("value sizes by a distribution or by key: expected a range of sizes, too")
+			return errors.New("value sizes by a distribution or by key: they require a range of sizes")
 		}
 		return nil
 	}
@@ -160,7 +160,7 @@ func (s *Sizes) validate() error {
 		return errors.New("value sizes by a list: it can't be combined with a range or a distribution")
 	}
 	if s.ByKey && s.Distribution.Kind != "" {
-		return errors.New("value sizes by key can't be drawn from a distribution, too")
+		return errors.New("value sizes by key: they can't be combined with a distribution")
 	}
 	var sum float64
 	for _, item := range s.List {
@@ -184,10 +184,10 @@ func (s *Sizes) validate() error {
 
 // sizer draws the sizes of values. It is immutable.
 type sizer struct {
-	fixed       int // the size of all; 0: see below
+	fixed       int // the size of all values; 0: they differ
 	sizes       Sizes
 	first, keys uint64
-	sums        []float64 // of the list's weights up to and with each
+	sums        []float64 // cumulative sums of the list's weights
 }
 
 func newSizer(o *Options) *sizer {
@@ -203,6 +203,7 @@ func newSizer(o *Options) *sizer {
 	return z
 }
 
+// most returns the largest possible size.
 func (z *sizer) most() int {
 	most := max(z.fixed, z.sizes.Max)
 	for _, item := range z.sizes.List {
@@ -219,7 +220,7 @@ func (z *sizer) draw(key uint64, rng *rand.PCG) int {
 	case z.sums != nil:
 		at, _ := slices.BinarySearch(z.sums, uniform(rng)*z.sums[len(z.sums)-1])
 		for z.sizes.List[at].Weight == 0 {
-			at++ // the draw was 0 and the first has no weight
+			at++ // 0 was drawn and the first size has no weight
 		}
 		return z.sizes.List[at].Size
 	case s.Distribution.Kind != "":

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network splits a target into what net.Dial takes.
+// network returns the arguments of net.Dial for a target.
 func network(target string) (network, address string) {
 	if path, ok := strings.CutPrefix(target, "unix:"); ok {
 		return "unix", path
@@ -46,7 +46,7 @@ func connect(ctx context.Context, o *Options, target string) (net.Conn, error) {
 	return nc, nil
 }
 
-// handshake makes a connection one of TLS; it is closed if that fails.
+// handshake does the TLS handshake on nc, and closes nc if it fails.
 func handshake(ctx context.Context, o *Options, nc net.Conn, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -62,8 +62,8 @@ func handshake(ctx context.Context, o *Options, nc net.Conn, address string) (ne
 	return secured, nil
 }
 
-// relay returns a socket whose other end is joined to a connection of TLS by two goroutines: epoll waits for sockets alone. They end, and close
-// both, when either end is closed.
+// relay returns a socket whose other end two goroutines join to a TLS connection, because epoll can only wait for sockets. They end, and close both,
+// when either end is closed.
 func relay(nc net.Conn) (fd int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -77,7 +77,7 @@ func relay(nc net.Conn) (fd int, err error) {
 		return -1, err
 	}
 	copyAll := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from) // what was wrong shows as a connection that ends
+		_, _ = io.Copy(to, from) // an error shows as the end of the connection
 		to.Close()
 		from.Close()
 	}
@@ -98,20 +98,20 @@ func login(ctx context.Context, o *Options, nc net.Conn) error {
 	accepted := map[Protocol]string{Classic: "STORED\r\n", Meta: "STORED\r\n", RESP: "+OK\r\n"}[o.Protocol]
 	var line []byte
 	for one := make([]byte, 1); !bytes.HasSuffix(line, lineEnd) && len(line) < maxReplyLine; {
-		// Byte by byte: what follows isn't ours to take.
+		// Byte by byte, so as not to read beyond the line.
 		if _, err := nc.Read(one); err != nil {
 			return fmt.Errorf("logging in: %w", err)
 		}
 		line = append(line, one[0])
 	}
 	if string(line) != accepted {
-		return fmt.Errorf("logging in: the target answers %s", excerpt(line))
+		return fmt.Errorf("logging in: the target answered %s", excerpt(line))
 	}
 	return nc.SetDeadline(time.Time{})
 }
 
-// dial connects to a target and returns a non-blocking socket that belongs to the caller. The Go runtime's poller doesn't
-// know it: events on it wake only the epoll instance that it is added to.
+// dial connects to a target and returns a non-blocking socket that the caller owns. The poller of the Go runtime does not know it: its events wake
+// only the epoll instance to which it is added.
 func dial(ctx context.Context, o *Options, target string) (fd int, err error) {
 	nc, err := connect(ctx, o, target)
 	if err != nil {

@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// epollWaitHolding waits as unix.EpollWait does, but goes past the Go scheduler, as the reads and writes of package nonblock do,
-// and so keeps its processor: no other goroutine runs on it meanwhile. The scheduler takes it back, for a collection say, by a
-// signal, which ends the wait with EINTR.
+// epollWaitHolding waits as unix.EpollWait does, but bypasses the Go scheduler, as the reads and writes of package nonblock do, and so keeps its
+// processor: no other goroutine runs on it meanwhile. To take the processor back, for a garbage collection say, the scheduler sends a signal, which
+// ends the wait with EINTR.
 func epollWaitHolding(epoll int, events []unix.EpollEvent, milliseconds int64) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
 		uintptr(len(events)), uintptr(milliseconds), 0, 0)
 	return result(n, errno)
 }
 
-// epollWait is unix.EpollWait with the type of the others.
+// epollWait is unix.EpollWait with the same type as the other functions.
 func epollWait(epoll int, events []unix.EpollEvent, milliseconds int64) (int, error) {
 	return unix.EpollWait(epoll, events, int(milliseconds))
 }
@@ -28,7 +28,7 @@ func epollWaitNanos(epoll int, events []unix.EpollEvent, ns int64) (int, error) 
 	return result(n, errno)
 }
 
-// epollWaitNanosHolding waits as epollWaitNanos does, but keeps the processor as epollWaitHolding does.
+// epollWaitNanosHolding waits as epollWaitNanos does, but keeps its processor as epollWaitHolding does.
 func epollWaitNanosHolding(epoll int, events []unix.EpollEvent, ns int64) (int, error) {
 	timeout := unix.NsecToTimespec(ns)
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
@@ -36,8 +36,8 @@ func epollWaitNanosHolding(epoll int, events []unix.EpollEvent, ns int64) (int, 
 	return result(n, errno)
 }
 
-// sharpenTimers makes the current OS thread sleep with microsecond precision: by default the kernel may wake it
-// 50 us late, to save power. It is a hint: a kernel that refuses it makes the schedule slip, which is measured.
+// sharpenTimers makes the current OS thread sleep with microsecond precision. By default the kernel may wake it 50 us late to save power. If the
+// kernel refuses, requests are sent late, which is measured.
 func sharpenTimers() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 
 func result(n uintptr, errno unix.Errno) (int, error) {

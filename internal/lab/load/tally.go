@@ -7,7 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Geometry of the latency histograms, ns: any latency up to an hour, to three decimal digits.
+// Range of the latency histograms, ns: latencies up to an hour, with three significant digits.
 const (
 	maxLatency    = int64(time.Hour)
 	latencyDigits = 3
@@ -15,17 +15,19 @@ const (
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, maxLatency, latencyDigits) }
 
-// record adds a latency to a histogram; one beyond its range counts as the greatest it can hold.
+// record adds a latency to a histogram. A latency outside the histogram's range counts as the nearest value in it.
 func record(h *hdrhistogram.Histogram, latency int64) {
-	// The only error is a value out of range, which this value isn't.
-	_ = h.RecordValue(min(max(latency, 1), maxLatency))
+	_ = h.RecordValue(inRange(latency)) // the only possible error is a value out of range
 }
+
+// inRange returns the value in the range of the histograms that is nearest to a latency.
+func inRange(latency int64) int64 { return min(max(latency, 1), maxLatency) }
 
 type counts struct {
 	requests uint64 // complete replies, errors included
-	keys     uint64 // asked for, in requests that were not answered by an error
-	hits     uint64 // of keys
-	failures uint64 // replies that are an error text
+	keys     uint64 // requested keys, except those of failed requests
+	hits     uint64 // keys found
+	failures uint64 // replies that are errors
 	latency  int64  // sum over requests, ns
 }
 
@@ -37,12 +39,12 @@ func (c *counts) add(d *counts) {
 	c.latency += d.latency
 }
 
-// traffic counts the bytes of the sockets.
+// traffic counts the bytes over the sockets.
 type traffic struct {
 	in, out uint64
 }
 
-// liveCounts are a thread's totals since the start, which it publishes for others now and then.
+// liveCounts are a thread's totals since the start, which it publishes from time to time.
 type liveCounts struct {
 	requests, keys, hits, failures, in, out atomic.Uint64
 }

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// WriteText writes the result as text: what ran, a table by command, and the generator's own resource usage.
+// WriteText writes the result as text: the load, a table by command, and the generator's own resource usage.
 func (r *Result) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d connections, %d threads, pipeline %d, %s, %d keys, %.3f s%s\n\n", strings.Join(r.Targets, ", "), r.Connections,
@@ -31,7 +31,7 @@ func (r *Result) WriteText(w io.Writer) error {
 	}
 	row("total", r.Total)
 	if service := r.Total.Service; service != nil {
-		t.Rows = append(t.Rows, append([]string{"of which service", "", "", "", "", ""}, times(service)...))
+		t.Rows = append(t.Rows, append([]string{"service time", "", "", "", "", ""}, times(service)...))
 	}
 	if err := t.Lines(&b); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (r *Result) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "\nfirst error: %s\n", r.FirstFailure)
 	}
 	if r.ReconnectAfter > 0 {
-		fmt.Fprintf(&b, "\nreconnects: %d, of %s ms on average, which are in no response time\n", r.Reconnects, millis(r.ConnectMean))
+		fmt.Fprintf(&b, "\nreconnects: %d, %s ms on average, not included in response times\n", r.Reconnects, millis(r.ConnectMean))
 	}
 	if r.Pace != nil {
 		fmt.Fprintf(&b, "\nschedule: %s\n", r.Pace)
@@ -50,7 +50,7 @@ func (r *Result) WriteText(w io.Writer) error {
 	return err
 }
 
-// workload says what was asked for and how.
+// workload describes the requests.
 func (r *Result) workload() string {
 	ratio, names := []string{strconv.Itoa(r.Sets), strconv.Itoa(r.Gets)}, "SET:GET"
 	if r.MultiGets > 0 {
@@ -65,14 +65,14 @@ func (r *Result) workload() string {
 		text = strings.Replace(text, "keys per GET", "keys per MULTIGET", 1)
 	}
 	if r.CacheAside {
-		text += ", what is missed is stored"
+		text += ", missed keys are stored"
 	}
 	if r.TLS {
 		text += ", TLS"
 	}
 	switch {
 	case r.Arrivals == "recorded":
-		return "open loop, the requests of a trace, " + text
+		return "open loop, requests of a trace, " + text
 	case r.Rate != "":
 		return "open loop, " + r.Rate + " requests/s, " + r.Arrivals + " arrivals, " + text
 	case r.ThinkTime > 0:
@@ -81,28 +81,28 @@ func (r *Result) workload() string {
 	return text
 }
 
-// String describes in a line how well the schedule was kept.
+// String describes in one line how well the schedule was kept.
 func (p *PaceResult) String() string {
 	text := fmt.Sprintf("requests were sent %s ms after they were due on average (p99 %s, max %s ms), of which %s ms (p99 %s, max %s ms) were the generator's own",
 		millis(p.Slip.Mean), millis(p.Slip.P99), millis(p.Slip.Max), millis(p.OwnSlip.Mean), millis(p.OwnSlip.P99), millis(p.OwnSlip.Max))
 	if p.SentTogether > 0 {
-		text += fmt.Sprintf("; %.0f %% were sent within 0.1 ms of the one before, %.0f %% are due so by the rate: below that arrivals are not quite Poisson's", 100*p.SentTogether, 100*p.DueTogether)
+		text += fmt.Sprintf("; %.0f %% were sent within 0.1 ms of the previous one, where Poisson arrivals at this rate would be %.0f %%", 100*p.SentTogether, 100*p.DueTogether)
 	}
 	if p.Unsent > 0 {
-		text += fmt.Sprintf("; %d WERE DUE AND COULD NOT BE SENT: the target did not keep up, and the response times leave them out", p.Unsent)
+		text += fmt.Sprintf("; %d WERE DUE BUT COULD NOT BE SENT: the target did not keep up, and the response times leave them out", p.Unsent)
 	}
 	return text
 }
 
-// String describes in a line the generator's resource usage and whether it was the limit.
+// String describes in one line the generator's resource usage, and whether it was the limit.
 func (u Usage) String() string {
 	verdict := map[Limit]string{
 		LimitNone:      "it was not the limit",
 		LimitGenerator: "IT WAS THE LIMIT: more threads would make more load",
-		LimitSchedule:  "IT WAS LATE: response times hold its own delay",
+		LimitSchedule:  "IT WAS LATE: response times include its own delay",
 		LimitMachine:   "IT WAS HELD BACK: it waited for cores that others used",
 	}[u.Limit]
-	return fmt.Sprintf("%.2f s CPU (%.2f s user, %.2f s system), its threads ran %.0f %% of the time, or %.0f %% with waiting for a core: %s",
+	return fmt.Sprintf("%.2f s CPU (%.2f s user, %.2f s system), its threads ran %.0f %% of the time, or %.0f %% including waits for a core: %s",
 		u.CPU().Seconds(), u.User.Seconds(), u.System.Seconds(), 100*u.Busy, 100*u.BusyOrWaiting, verdict)
 }
 

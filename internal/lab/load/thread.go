@@ -12,58 +12,58 @@ import (
 )
 
 const (
-	// readSize is how much one read can bring, bytes: 16 pipelined values of 4 KiB, or a few dozen keys of a multi-get, at once.
+	// readSize is the most that one read can bring, bytes: 16 pipelined values of 4 KiB, or a few dozen keys of a multi-get, at once.
 	readSize = 256 << 10
-	// maxBurst is how many bytes of requests are built before they are written; what the pipeline still lacks follows.
-	maxBurst = 1 << 20
+	// maxBatch is how many bytes of requests are built before they are written. The rest of the pipeline follows in the next batch.
+	maxBatch = 1 << 20
 	// maxEvents is how many connections one epoll_wait reports.
 	maxEvents = 512
-	// maxSleep bounds how late a thread notices that the run ends or that a reply is overdue, ms.
+	// maxSleep bounds how late a thread notices the end of the run or an overdue reply, ms.
 	maxSleep = 100
-	// publishEvery is how old the published counters get while there is traffic, ns.
+	// publishEvery is the longest time between updates of the published counters while there is traffic, ns.
 	publishEvery = int64(time.Millisecond)
 )
 
-// thread is one epoll loop with the connections it owns: a goroutine that only ever waits for them. It isn't locked to an
-// operating system thread: the Go scheduler interrupts every goroutine after 10 ms, and takes two changes of thread
-// to resume a locked one, which is milliseconds when the cores are busy.
+// thread is one epoll loop with the connections that it owns: a goroutine that waits only for them. It isn't locked to an operating system thread:
+// the Go scheduler interrupts every goroutine after 10 ms, and needs two changes of thread to resume a locked one. That takes milliseconds when the
+// cores are busy.
 type thread struct {
 	// static after construction
 	o       *Options
 	work    *workload
 	phase   *phase
-	pacer   *pacer       // nil: requests are sent as soon as there is room in the pipeline
+	pacer   *pacer       // nil: requests are sent as soon as the pipeline has room
 	now     func() int64 // stats.Now
 	wait    func(epoll int, events []unix.EpollEvent, ns int64) (int, error)
 	conns   []*conn
 	epoll   int
-	dialler *dialler       // nil unless connections are made anew
-	windows chan<- *window // thread -> Run: windows that are over; Run never closes it and always reads it
-	spare   <-chan *window // Run -> thread: used ones
+	dialler *dialler       // nil unless connections are reopened
+	windows chan<- *window // thread -> Run: finished windows; always read by Run, never closed
+	spare   <-chan *window // Run -> thread: windows for reuse; never closed
 	live    liveCounts     // written by the loop, read by anyone
 
-	// owned by the loop; Run reads them after it
+	// owned by the loop; Run reads them after the loop has ended
 	commands     [numCommands]counts // since the start
 	traffic      traffic             // since the start
-	trafficFrom  traffic             // what traffic was as recording began
-	trafficTo    traffic             // and as it ended
-	lastReply    int64               // that is recorded; ns of stats.Now
-	unsent       uint64              // requests that were due and could not be sent
+	trafficFrom  traffic             // traffic at the beginning of recording
+	trafficTo    traffic             // traffic at the end of recording
+	lastReply    int64               // time of the last recorded reply, ns of stats.Now
+	unsent       uint64              // requests that were due but could not be sent
 	firstFailure string              // text of the first error reply
 
 	// owned by the loop
 	in, out   []byte
 	drawn     []uint64
 	events    []unix.EpollEvent
-	agenda    agenda // connections that are to send at a time; with a pacer
-	active    int    // connections that are not done
+	agenda    agenda // with a pacer: connections that will send at a certain time
+	active    int    // connections that have not finished
 	recording bool
-	recorded  bool // recording is over
+	recorded  bool // recording has ended
 	sending   bool
 	window    *window
 	published int64 // ns
 	bunches   bunches
-	checked   int64 // when overdue replies were looked for last, ns
+	checked   int64 // when overdue replies were last checked for, ns
 }
 
 func newThread(w *workload, p *phase, windows chan<- *window, spare <-chan *window) *thread {
@@ -95,7 +95,7 @@ func newThread(w *workload, p *phase, windows chan<- *window, spare <-chan *wind
 	return t
 }
 
-// open makes the thread's epoll instance and puts its connections in.
+// open makes the thread's epoll instance and adds its connections.
 func (t *thread) open() (err error) {
 	if t.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll: %w", err)
@@ -126,7 +126,7 @@ func (t *thread) close() {
 	t.conns, t.epoll = nil, -1
 }
 
-// watch changes what epoll reports of a connection.
+// watch changes which events epoll reports for a connection.
 func (t *thread) watch(c *conn, operation int, events uint32) error {
 	event := unix.EpollEvent{Events: events, Fd: int32(c.index)}
 	if err := unix.EpollCtl(t.epoll, operation, c.fd, &event); err != nil {
@@ -135,20 +135,20 @@ func (t *thread) watch(c *conn, operation int, events uint32) error {
 	return nil
 }
 
-// unwatch ends what epoll reports of a connection that is done.
+// unwatch makes epoll report no more events for a connection.
 func (t *thread) unwatch(c *conn) error {
 	c.watched = false
 	return t.watch(c, unix.EPOLL_CTL_DEL, 0)
 }
 
-// run makes the thread's share of the load. What was recorded is complete when it returns, also with an error.
+// run makes the thread's share of the load. When it returns, also with an error, everything recorded has been passed on.
 func (t *thread) run() error {
 	err := t.loop()
 	t.end()
 	return err
 }
 
-// loop returns when every connection has all its replies, when the run is abandoned or at an error.
+// loop returns when every connection has all its replies, when the run is abandoned, or at an error.
 func (t *thread) loop() error {
 	t.sending = true
 	now := t.now()
@@ -160,8 +160,7 @@ func (t *thread) loop() error {
 		t.startPace()
 		sharpenTimers()
 	}
-	// Whether the time is over is not looked at yet: however late a busy machine lets a thread begin, every connection of a
-	// closed loop sends something.
+	// The end of the run is not checked yet: however late a thread starts on a busy machine, every connection of a closed loop sends a request.
 	for _, c := range t.conns {
 		t.active++
 		if err := t.fill(c); err != nil {
@@ -204,7 +203,7 @@ func (t *thread) loop() error {
 	return nil
 }
 
-// advance does what is due by the clock: begin to record, end a window, stop sending, publish.
+// advance does what is due by the clock: it begins recording, ends windows, publishes counters, and stops sending.
 func (t *thread) advance(now int64) error {
 	t.beginIfDue(now)
 	for t.recording && t.windowEnd() <= now && t.windowEnd() < t.phase.recorded {
@@ -225,7 +224,7 @@ func (t *thread) advance(now int64) error {
 	return nil
 }
 
-// beginIfDue begins to record when it is time.
+// beginIfDue begins recording when it is due.
 func (t *thread) beginIfDue(now int64) {
 	if !t.recording && !t.recorded && now >= t.phase.begin {
 		t.recording = true
@@ -233,12 +232,12 @@ func (t *thread) beginIfDue(now int64) {
 	}
 }
 
-// windowEnd is when the window is over, ns of stats.Now.
+// windowEnd returns when the window ends, ns of stats.Now.
 func (t *thread) windowEnd() int64 {
 	return t.phase.begin + int64(t.window.index+1)*int64(windowLength)
 }
 
-// end stops recording, if a cool-down has not: the last reply is there, or will not come any more.
+// end ends recording, unless a cool-down already has: the last reply is there, or will not come any more.
 func (t *thread) end() {
 	t.live.publish(&t.commands, t.traffic)
 	if t.recording {
@@ -246,7 +245,7 @@ func (t *thread) end() {
 	}
 }
 
-// finish ends recording at the last reply and hands the last window over.
+// finish ends recording at the last reply and passes the last window on.
 func (t *thread) finish() {
 	t.recording, t.recorded, t.trafficTo = false, true, t.traffic
 	t.window.length = time.Duration(max(t.lastReply-t.phase.begin-int64(t.window.index)*int64(windowLength), 0))
@@ -254,7 +253,7 @@ func (t *thread) finish() {
 	t.passWindow()
 }
 
-// passWindow hands the window over and takes up the next.
+// passWindow passes the window on and begins the next one.
 func (t *thread) passWindow() {
 	next := t.window.index + 1
 	t.windows <- t.window
@@ -266,7 +265,7 @@ func (t *thread) passWindow() {
 	t.window.reset(next)
 }
 
-// overdue returns an error if a request has been waiting for its reply for too long. It looks once in a while.
+// overdue returns an error if a reply is overdue. It checks this only from time to time.
 func (t *thread) overdue(now int64) error {
 	if now-t.checked < min(int64(time.Second), int64(t.o.Timeout)/4) {
 		return nil
@@ -281,10 +280,10 @@ func (t *thread) overdue(now int64) error {
 	return nil
 }
 
-// serve does what an event on a connection asks for.
+// serve handles an event on a connection.
 func (t *thread) serve(c *conn, events uint32) error {
 	if !c.watched {
-		return nil // it was done with before its event's turn came
+		return nil // the connection has finished since epoll reported the event
 	}
 	if events&unix.EPOLLOUT != 0 && c.waiting {
 		if err := t.flush(c); err != nil {
@@ -299,7 +298,7 @@ func (t *thread) serve(c *conn, events uint32) error {
 	return t.fill(c)
 }
 
-// fill sends what the connection's pipeline lacks. A connection that waits for nothing afterwards is done.
+// fill sends as many requests as the connection's pipeline has room for. A connection that then waits for nothing has finished.
 func (t *thread) fill(c *conn) error {
 	if t.pacer != nil {
 		return t.fillPaced(c, t.now())
@@ -310,7 +309,7 @@ func (t *thread) fill(c *conn) error {
 		for c.inFlight < len(c.ring) && len(c.missed) > 0 && !c.worn() {
 			out = c.appendMissed(out, t.work)
 		}
-		for c.inFlight < len(c.ring) && c.left != 0 && !c.worn() && len(out) < maxBurst {
+		for c.inFlight < len(c.ring) && c.left != 0 && !c.worn() && len(out) < maxBatch {
 			out = c.appendRequest(out, t.work, t.drawn)
 		}
 		t.out = out
@@ -335,7 +334,7 @@ func (t *thread) fill(c *conn) error {
 	return t.unwatch(c)
 }
 
-// send writes a batch; what the socket doesn't take is kept until it does.
+// send writes a batch. Bytes that the socket does not accept are kept until it does.
 func (t *thread) send(c *conn, batch []byte) error {
 	n, err := nonblock.Write(c.fd, batch)
 	if err != nil && !errors.Is(err, unix.EAGAIN) {
@@ -350,7 +349,7 @@ func (t *thread) send(c *conn, batch []byte) error {
 	return t.watch(c, unix.EPOLL_CTL_MOD, unix.EPOLLIN|unix.EPOLLOUT)
 }
 
-// flush writes what the socket didn't take before.
+// flush writes the bytes that the socket did not accept before.
 func (t *thread) flush(c *conn) error {
 	n, err := nonblock.Write(c.fd, c.rest)
 	if err != nil && !errors.Is(err, unix.EAGAIN) {
@@ -368,7 +367,7 @@ func (t *thread) flush(c *conn) error {
 	return t.watch(c, unix.EPOLL_CTL_MOD, unix.EPOLLIN)
 }
 
-// receive reads what there is and takes the replies in it.
+// receive reads what there is and handles the replies in it.
 func (t *thread) receive(c *conn) error {
 	n, err := nonblock.Read(c.fd, t.in)
 	now := t.now()
@@ -444,7 +443,7 @@ func (t *thread) replied(c *conn, r *request, now int64) error {
 	return nil
 }
 
-// broken names the target of a connection that failed and what was lost with it.
+// broken returns an error for a connection that failed, with its target and how many requests were lost.
 func (c *conn) broken(err error) error {
 	return fmt.Errorf("target %s: the connection broke with %d requests unanswered: %w", c.target, c.inFlight, err)
 }

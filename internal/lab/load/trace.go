@@ -13,30 +13,30 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Trace is requests that were recorded elsewhere, to be made again at their times. Connection i of n makes the requests i, i+n, i+2n and so
-// on, so that requests that were less than a reply apart may change places.
+// Trace has recorded requests that are to be repeated at their times. Connection i of n makes the requests i, i+n, i+2n and so on, so requests that
+// are closer together than a reply takes can change places.
 type Trace struct {
 	requests []traced
-	keys     []string // by their numbers, from 1; the first has none
-	sizes    []int    // of the values, by the keys' numbers: the size that the trace last gives, or 0
+	keys     []string // by their numbers, from 1; element 0 is unused
+	sizes    []int    // of the values, by the keys' numbers: the last size in the trace, or 0
 	largest  int
 }
 
 type traced struct {
-	due  float64 // s from the beginning
+	due  float64 // s from the first request
 	key  uint64
-	size int // of a set
+	size int // of a set's value, bytes
 	kind command
 }
 
 const (
-	// maxTraced bounds the requests that are held in memory.
+	// maxTraced limits the requests that are held in memory.
 	maxTraced = 100_000_000
 	maxLine   = 4096
 )
 
-// ParseTrace reads a trace in CSV: a line per request with its time in seconds, ascending, its command (get or set), its key and the size of the
-// value in bytes, which a get may leave out. The first request is made at once. A first line of names, and empty lines, are left out.
+// ParseTrace reads a trace in CSV: a line per request with its time in seconds, ascending, its command (get or set), its key, and the size of the
+// value in bytes, optional for a get. The first request is made at once. A header line and empty lines are skipped.
 func ParseTrace(r io.Reader) (*Trace, error) {
 	t := &Trace{keys: []string{""}, sizes: []int{0}}
 	numbers := map[string]uint64{}
@@ -57,7 +57,7 @@ func ParseTrace(r io.Reader) (*Trace, error) {
 		}
 		q.due -= first
 		if last := len(t.requests) - 1; last >= 0 && q.due < t.requests[last].due {
-			return nil, fmt.Errorf("line %d: its time is before that of the line above; expected ascending times", n)
+			return nil, fmt.Errorf("line %d: its time is before that of the previous line; expected ascending times", n)
 		}
 		if len(t.requests) == maxTraced {
 			return nil, fmt.Errorf("line %d: expected at most %d requests", n, maxTraced)
@@ -118,7 +118,7 @@ func parseTraced(line string) (q traced, key string, err error) {
 	return q, key, nil
 }
 
-// due returns when request number n is due, s from the beginning; never beyond the last.
+// due returns when request number n is due, s from the first; never beyond the last.
 func (t *Trace) due(n float64) float64 {
 	if n < 0 || n >= float64(len(t.requests)) {
 		return never
@@ -126,12 +126,12 @@ func (t *Trace) due(n float64) float64 {
 	return t.requests[int(n)].due
 }
 
-// count returns how many requests are due before a time, s from the beginning.
+// count returns how many requests are due before a time, s from the first.
 func (t *Trace) count(at float64) float64 {
 	return float64(sort.Search(len(t.requests), func(i int) bool { return t.requests[i].due >= at }))
 }
 
-// ratio returns how many SETs and GETs there are, or a ratio near that where there are more than a ratio may have.
+// ratio returns the numbers of SETs and GETs, or a similar ratio if they exceed maxRatio.
 func (t *Trace) ratio() (sets, gets int) {
 	for i := range t.requests {
 		if t.requests[i].kind == set {
@@ -145,7 +145,7 @@ func (t *Trace) ratio() (sets, gets int) {
 	return sets, gets
 }
 
-// size returns how large the value of a key is that no request gives a size: that of the trace's last request of it, or usual.
+// size returns the size of a key's value where the request doesn't give one: the last size in the trace, or usual.
 func (t *Trace) size(key uint64, usual int) int {
 	if n := t.sizes[key]; n > 0 {
 		return n
@@ -153,7 +153,7 @@ func (t *Trace) size(key uint64, usual int) int {
 	return usual
 }
 
-// trace returns what is replayed; nil if nothing is.
+// trace returns the trace to replay; nil if there is none.
 func (o *Options) trace() *Trace {
 	if o.Schedule == nil {
 		return nil
@@ -161,14 +161,9 @@ func (o *Options) trace() *Trace {
 	return o.Schedule.Trace
 }
 
-// appendTraced appends request n of the trace to b and puts it into the ring, which must have room.
+// appendTraced appends request n of the trace to b and adds it to the ring, which must have room.
 func (c *conn) appendTraced(b []byte, w *workload, t *Trace, n int) []byte {
-	slot := c.slot(c.inFlight)
-	c.inFlight++
-	c.use()
-	if c.left > 0 {
-		c.left--
-	}
+	slot := c.takeSlot()
 	q, r := &t.requests[n], &c.ring[slot]
 	r.command, r.keys = q.kind, 0
 	if q.kind == set {
@@ -182,22 +177,4 @@ func (c *conn) appendTraced(b []byte, w *workload, t *Trace, n int) []byte {
 	}
 	asked[0] = q.key
 	return w.enc.appendGet(b, asked)
-}
-
-// validateTrace reports what a replay can't be combined with.
-func (o *Options) validateTrace() (problems []error) {
-	if o.trace() == nil {
-		return nil
-	}
-	for _, wrong := range []struct {
-		is   bool
-		what string
-	}{
-		{o.WarmUp > 0, "a warm-up"}, {o.Verify, "verified values"}, {o.KeysPerGet > 1, "several keys per GET"}, {o.MultiGets > 0, "multi-GETs"}, {o.ExpiryMax > 0, "an expiry"},
-	} {
-		if wrong.is {
-			problems = append(problems, errors.New("a trace and "+wrong.what+": the trace says what is requested"))
-		}
-	}
-	return problems
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestATraceIsRequestsAtTimes(t *testing.T) {
+func TestATraceHasRequestsWithTimes(t *testing.T) {
 	trace, err := ParseTrace(strings.NewReader("time,command,key,size\n\n-1.5,set,a,10\n-1, get ,b\n0.5,GET,a,12\n0.5,set,b,0\n"))
 	require.NoError(t, err)
 	assert.Equal(t, []float64{0, 0.5, 2, 2, never}, []float64{trace.due(0), trace.due(1), trace.due(2), trace.due(3), trace.due(4)})
 	assert.Equal(t, []float64{0, 1, 2, 4}, []float64{trace.count(0), trace.count(0.5), trace.count(2), trace.count(math.Inf(1))})
 	assert.Equal(t, []string{"", "a", "b"}, trace.keys)
-	assert.Equal(t, 12, trace.size(1, 32), "what the trace last says")
-	assert.Equal(t, 32, trace.size(2, 32), "nothing is known of it")
+	assert.Equal(t, 12, trace.size(1, 32), "the last size in the trace")
+	assert.Equal(t, 32, trace.size(2, 32), "the trace has no size for it")
 	sets, gets := trace.ratio()
 	assert.Equal(t, [2]int{2, 2}, [2]int{sets, gets})
 }
 
-func TestABrokenTraceIsRefusedWithItsLine(t *testing.T) {
+func TestAMalformedTraceIsRefusedWithTheNumberOfTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                          "no request; expected lines of time, command, key and size",
 		"time,command,key,size\n":   "no request",
@@ -34,7 +34,7 @@ func TestABrokenTraceIsRefusedWithItsLine(t *testing.T) {
 		"1,get,":                    `line 1: key ""`,
 		"1,set,a":                   "line 1: a set without a size",
 		"1,set,a,-1":                `line 1: size "-1": expected bytes`,
-		"2,get,a\n1,get,a":          "line 2: its time is before that of the line above",
+		"2,get,a\n1,get,a":          "line 2: its time is before that of the previous line",
 		strings.Repeat("x", 10_000): "token too long",
 	} {
 		_, err := ParseTrace(strings.NewReader(text))
@@ -42,14 +42,14 @@ func TestABrokenTraceIsRefusedWithItsLine(t *testing.T) {
 	}
 }
 
-func TestATraceCannotBeCombinedWithWhatItSaysItself(t *testing.T) {
+func TestATraceCannotBeCombinedWithOptionsThatItReplaces(t *testing.T) {
 	trace, err := ParseTrace(strings.NewReader("1,get,a\n"))
 	require.NoError(t, err)
 	for want, o := range map[string]Options{
-		"a trace and a warm-up":            {WarmUp: time.Second},
-		"a trace and verified values":      {Verify: true},
-		"a trace and several keys per GET": {KeysPerGet: 2},
-		"a trace and an expiry":            {ExpiryMin: 1, ExpiryMax: 2},
+		"a trace with a warm-up":            {WarmUp: time.Second},
+		"a trace with verified values":      {Verify: true},
+		"a trace with several keys per GET": {KeysPerGet: 2},
+		"a trace with an expiry":            {ExpiryMin: 1, ExpiryMax: 2},
 	} {
 		o.Targets, o.Schedule = []string{"a:1"}, &Schedule{Trace: trace}
 		_, err := o.Complete()

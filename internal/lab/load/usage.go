@@ -14,11 +14,11 @@ import (
 // usage is the resource usage of this process since its start.
 type usage struct {
 	user, system time.Duration
-	// waited is the time in which its threads could run but had no core.
+	// waited is how long its threads were ready to run but had no core.
 	waited time.Duration
 }
 
-// minus returns u less what it was at an earlier time.
+// minus returns the usage since earlier.
 func (u usage) minus(earlier usage) usage {
 	return usage{user: u.user - earlier.user, system: u.system - earlier.system, waited: u.waited - earlier.waited}
 }
@@ -28,11 +28,11 @@ func (u usage) cpu() time.Duration { return u.user + u.system }
 func processUsage() (usage, error) {
 	var r unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
-		return usage{}, fmt.Errorf("reading the generator's CPU time: %w", err)
+		return usage{}, fmt.Errorf("reading the generator's processor time: %w", err)
 	}
 	u := usage{user: time.Duration(r.Utime.Nano()), system: time.Duration(r.Stime.Nano())}
-	// One file for every thread: "time on the CPU, time waiting for it, slices", the times in ns. A kernel without scheduler
-	// statistics has none: the waiting time is then not known and stays 0. A thread that ends is lost; Go's don't.
+	// One file per thread: time on a core and time waiting for one, ns, and the number of slices. Without scheduler statistics the kernel has no such
+	// files, and the waiting time stays 0. Threads that have ended are missing, but Go's threads don't end.
 	files, err := filepath.Glob("/proc/self/task/*/schedstat")
 	if err != nil {
 		return usage{}, err

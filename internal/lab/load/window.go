@@ -1,34 +1,35 @@
 package load
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// windowLength is the length of a window of the time series, of all but the last.
+// windowLength is the length of a window of the time series, except the last.
 const windowLength = time.Second
 
-// maxWindows bounds the series of a run without end: a day. The oldest are dropped.
+// maxWindows limits the series of an endless run to a day. The oldest windows are dropped.
 const maxWindows = 24 * 60 * 60
 
-// window has one thread's measurements in one window. It goes from the thread to Run and back, to be used again; the holder
-// owns it.
+// window has one thread's measurements in one window. It goes from the thread to Run and back for reuse; whoever has it owns it.
 type window struct {
 	index  int // since recording began
 	length time.Duration
-	last   bool // the thread hands over no more
+	last   bool // the thread's last window
 	tallies
 }
 
 // tallies are counters and histograms by command.
 type tallies struct {
 	commands  [numCommands]counts
-	latencies [numCommands]*hdrhistogram.Histogram // nil for a command that the load doesn't have
-	service   [numCommands]int64                   // sum over requests, ns; in an open loop
+	latencies [numCommands]*hdrhistogram.Histogram // nil for a command that is not in the load
+	service   [numCommands]int64                   // sum over requests, ns; only in an open loop
 	services  [numCommands]*hdrhistogram.Histogram // from the write to the reply; nil in a closed loop
-	slip      *hdrhistogram.Histogram              // from when a request was due to its write; nil unless the load is paced
-	ownSlip   *hdrhistogram.Histogram              // what of that was the generator's doing
+	slip      *hdrhistogram.Histogram              // from a request's due time to its write; nil unless the load is paced
+	ownSlip   *hdrhistogram.Histogram              // the generator's own part of slip
 }
 
 func newTallies(o *Options) (t tallies) {
@@ -47,7 +48,7 @@ func newTallies(o *Options) (t tallies) {
 	return t
 }
 
-// merge adds what other holds, which has the same histograms.
+// merge adds other, which has the same histograms.
 func (t *tallies) merge(other *tallies) {
 	for c := range t.commands {
 		t.commands[c].add(&other.commands[c])
@@ -61,9 +62,9 @@ func (t *tallies) merge(other *tallies) {
 	}
 }
 
-// histograms returns all of them, also those that are nil, in a fixed order.
+// histograms returns all histograms in a fixed order, including nil ones.
 func (t *tallies) histograms() []*hdrhistogram.Histogram {
-	return append(append(t.latencies[:len(t.latencies):len(t.latencies)], t.services[:]...), t.slip, t.ownSlip)
+	return slices.Concat(t.latencies[:], t.services[:], []*hdrhistogram.Histogram{t.slip, t.ownSlip})
 }
 
 func (t *tallies) reset() {
@@ -75,7 +76,7 @@ func (t *tallies) reset() {
 	}
 }
 
-// total returns the result of all commands together over a time, and the latencies and, if there are, the service times behind it.
+// total returns the result of all commands together over a time, and the histograms of latencies and, in an open loop, of service times.
 func (t *tallies) total(elapsed time.Duration) (r CommandResult, latencies, services *hdrhistogram.Histogram) {
 	var of counts
 	var service int64
@@ -105,17 +106,17 @@ func (w *window) reset(index int) {
 	*w = window{index: index, tallies: w.tallies}
 }
 
-// series puts the windows of all threads together. Run owns it.
+// series combines the windows of all threads. Run owns it.
 type series struct {
 	o       *Options
 	threads int
-	sum     tallies // of all windows
+	sum     tallies // over all windows
 	open    map[int]*openWindow
 	ended   []int // index of the last window of every thread that has ended
 	windows []Window
 }
 
-// openWindow is one that not all threads have reported yet.
+// openWindow is a window that not all threads have reported yet.
 type openWindow struct {
 	window
 	reports int
@@ -125,7 +126,7 @@ func newSeries(o *Options, threads int) *series {
 	return &series{o: o, threads: threads, sum: newTallies(o), open: make(map[int]*openWindow)}
 }
 
-// add takes in what a thread saw and reports whether a window is complete that wasn't before.
+// add adds a thread's window, and reports whether this completes a window.
 func (s *series) add(w *window) (complete bool) {
 	o := s.open[w.index]
 	if o == nil {
@@ -191,7 +192,7 @@ func (w *window) summary(o *Options) Window {
 	return r
 }
 
-// fill puts the tallies of a run, whose length is known, into its result.
+// fill sets the tallies of a run in its result; r.Elapsed is set.
 func (t *tallies) fill(r *Result) {
 	for c := range numCommands {
 		if t.commands[c].requests > 0 {
@@ -211,18 +212,12 @@ func (t *tallies) command(c command, elapsed time.Duration) CommandResult {
 	return r
 }
 
-// finish closes what is still open: the threads have ended, some maybe by an error.
+// finish closes the windows that are still open. The threads have ended, some perhaps with an error.
 func (s *series) finish() []Window {
-	for len(s.open) > 0 {
-		oldest := -1
-		for index := range s.open {
-			if oldest < 0 || index < oldest {
-				oldest = index
-			}
-		}
-		s.close(s.open[oldest])
+	for _, index := range slices.Sorted(maps.Keys(s.open)) {
+		s.close(s.open[index])
 	}
-	// A load that ends with a second has no part of the next.
+	// A load that ends exactly with a second has no requests in the next one.
 	if last := len(s.windows) - 1; last > 0 && s.windows[last].Length == 0 && s.windows[last].Requests == 0 {
 		s.windows = s.windows[:last]
 	}

@@ -9,7 +9,7 @@ import (
 
 var oneCommand = Options{Gets: 1}
 
-// reported makes a window of one thread with one request of that latency.
+// reported returns a window of one thread with one request of this latency.
 func reported(index int, latency, length time.Duration, last bool) *window {
 	w := newWindow(&oneCommand)
 	w.index, w.length, w.last = index, length, last
@@ -25,13 +25,13 @@ func TestAWindowIsCompleteWhenEveryThreadHasReportedItOrHasEnded(t *testing.T) {
 	}
 	assert.False(t, add(0, false))
 	assert.False(t, add(0, false))
-	assert.False(t, add(1, false), "a thread that is ahead")
-	assert.True(t, add(0, true), "the third, and it has ended with that window")
+	assert.False(t, add(1, false), "one thread is ahead")
+	assert.True(t, add(0, true), "the third thread reports its last window")
 	assert.Len(t, s.windows, 1)
-	assert.True(t, add(1, false), "only two are left")
+	assert.True(t, add(1, false), "only two threads are left")
 	assert.False(t, add(2, false))
 	assert.True(t, add(2, true))
-	assert.True(t, add(3, false), "only one is left")
+	assert.True(t, add(3, false), "only one thread is left")
 	var requests []uint64
 	for i, w := range s.finish() {
 		assert.Equal(t, i, w.Index)
@@ -40,7 +40,7 @@ func TestAWindowIsCompleteWhenEveryThreadHasReportedItOrHasEnded(t *testing.T) {
 	assert.Equal(t, []uint64{3, 2, 2, 1}, requests)
 }
 
-func TestWindowsThatAThreadFailedToReportAreClosedAtTheEnd(t *testing.T) {
+func TestWindowsThatAThreadHasNotReportedAreClosedAtTheEnd(t *testing.T) {
 	s := newSeries(&oneCommand, 2)
 	s.add(reported(1, 4*time.Millisecond, time.Second, false))
 	s.add(reported(0, 2*time.Millisecond, time.Second, false))
@@ -54,7 +54,7 @@ func TestWindowsThatAThreadFailedToReportAreClosedAtTheEnd(t *testing.T) {
 	assert.InDelta(t, 4, windows[2].OpsPerSec, 1e-9, "one request in a quarter of a second")
 }
 
-func TestTheSeriesOfARunWithoutEndKeepsTheLastDay(t *testing.T) {
+func TestTheSeriesOfAnEndlessRunKeepsTheLastDay(t *testing.T) {
 	s := newSeries(&oneCommand, 1)
 	s.windows = make([]Window, maxWindows)
 	for i := range s.windows {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seed adds files of testdata, the beginning where they are long.
+// seed adds files of testdata; of long ones only the beginning.
 func seed(f *testing.F, names ...string) {
 	for _, name := range names {
 		text, err := io.ReadAll(open(f, name))
@@ -17,7 +17,7 @@ func seed(f *testing.F, names ...string) {
 	}
 }
 
-// checkOutput holds what every accepted output has.
+// checkOutput checks what holds for every accepted output.
 func checkOutput(t *testing.T, out *Output, err error) {
 	if err != nil {
 		return

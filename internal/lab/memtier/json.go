@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,8 +17,8 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// ParseJSON reads what memtier writes with --json-out-file. Numbers that are none (memtier writes nan where nothing was
-// measured, which is not JSON) are taken as missing.
+// ParseJSON reads what memtier writes with --json-out-file. memtier writes nan where nothing was measured, which is not JSON;
+// such numbers are taken as missing.
 func ParseJSON(r io.Reader) (*Output, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -32,7 +33,7 @@ func ParseJSON(r io.Reader) (*Output, error) {
 		return nil, err
 	}
 	for title, section := range file {
-		if !isResult(title) {
+		if kindOf(title) == "" {
 			continue
 		}
 		result, err := parseResult(title, section)
@@ -44,17 +45,17 @@ func ParseJSON(r io.Reader) (*Output, error) {
 	if len(out.Results) == 0 {
 		return nil, errors.New(`no result of memtier_benchmark found: expected an object "ALL STATS"`)
 	}
-	// Best, worst, average, as in the text.
+	// The order of the text: single runs, best, worst, average.
 	slices.SortFunc(out.Results, func(a, b Result) int {
 		return cmp.Or(slices.Index(titles, kindOf(a.Title))-slices.Index(titles, kindOf(b.Title)), len(a.Title)-len(b.Title), strings.Compare(a.Title, b.Title))
 	})
 	return out, nil
 }
 
-// titles are the prefixes of memtier's titles of results, in its order.
+// titles are the prefixes of the titles of memtier's results, in memtier's order.
 var titles = []string{"ALL STATS", "RUN #", "BEST RUN", "WORST RUN", "AGGREGATED"}
 
-// kindOf returns the beginning by which title is a result, "" if it is none.
+// kindOf returns the element of titles with which title begins; "" if title is not that of a result.
 func kindOf(title string) string {
 	for _, kind := range titles {
 		if strings.HasPrefix(title, kind) {
@@ -64,14 +65,19 @@ func kindOf(title string) string {
 	return ""
 }
 
-func isResult(title string) bool { return kindOf(title) != "" }
-
 // settings reads "configuration" and "run information".
 func (o *Output) settings(file map[string]json.RawMessage) error {
 	var configuration map[string]any
-	if raw, ok := file["configuration"]; ok {
-		if err := json.Unmarshal(raw, &configuration); err != nil {
-			return fmt.Errorf(`"configuration": %w`, err)
+	var information struct {
+		Threads     float64 `json:"Threads"`
+		Connections float64 `json:"Connections per thread"`
+		Seconds     float64 `json:"Seconds"`
+	}
+	for name, target := range map[string]any{"configuration": &configuration, "run information": &information} {
+		if raw, ok := file[name]; ok {
+			if err := json.Unmarshal(raw, target); err != nil {
+				return fmt.Errorf("%q: %w", name, err)
+			}
 		}
 	}
 	for name, value := range configuration {
@@ -85,28 +91,16 @@ func (o *Output) settings(file map[string]json.RawMessage) error {
 			return fmt.Errorf(`"configuration": %s is neither text nor a number`, name)
 		}
 	}
-	var information struct {
-		Threads     float64 `json:"Threads"`
-		Connections float64 `json:"Connections per thread"`
-		Seconds     float64 `json:"Seconds"`
-		Requests    float64 `json:"Requests per client"`
-	}
-	if raw, ok := file["run information"]; ok {
-		if err := json.Unmarshal(raw, &information); err != nil {
-			return fmt.Errorf(`"run information": %w`, err)
-		}
-	}
-	for _, count := range []float64{information.Threads, information.Connections, information.Seconds, information.Requests} {
+	for _, count := range []float64{information.Threads, information.Connections, information.Seconds} {
 		if count < 0 || count > math.MaxInt32 {
 			return fmt.Errorf(`"run information": %v: expected 0 to %d`, count, math.MaxInt32)
 		}
 	}
-	o.Threads, o.Connections = int(information.Threads), int(information.Connections)
-	o.Duration, o.RequestsPerConnection = information.Seconds, int(information.Requests)
+	o.Threads, o.Connections, o.Duration = int(information.Threads), int(information.Connections), information.Seconds
 	return nil
 }
 
-// jsonRow is memtier's object of a row.
+// jsonRow is the JSON of a row.
 type jsonRow struct {
 	Count      *float64 `json:"Count"`
 	Throughput *float64 `json:"Ops/sec"`
@@ -125,33 +119,24 @@ type jsonRow struct {
 	Percentiles map[string]json.RawMessage     `json:"Percentile Latencies"`
 }
 
-// parseResult reads a result: rows are objects, distributions are arrays, and "Runtime" is neither.
+// parseResult reads a result: rows are objects, distributions are arrays, and "Runtime" is something else.
 func parseResult(title string, section json.RawMessage) (Result, error) {
 	result := Result{Title: title, Distributions: map[string][]Quantile{}}
-	names, members, err := membersOf(section)
-	if err != nil {
-		return result, err
-	}
-	for _, name := range names {
-		raw := members[name]
+	err := eachMember(section, func(name string, raw json.RawMessage) (err error) {
 		switch {
 		case name == "Runtime":
-			if err := result.runtime(raw); err != nil {
-				return result, fmt.Errorf("%q: %w", name, err)
-			}
-		case bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")):
-			distribution, err := parseDistribution(raw)
-			if err != nil {
-				return result, fmt.Errorf("%q: %w", name, err)
-			}
-			result.Distributions[name] = distribution
-		case bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")):
-			row, err := parseRow(name, raw)
-			if err != nil {
-				return result, fmt.Errorf("%q: %w", name, err)
-			}
+			return result.runtime(raw)
+		case raw[0] == '[':
+			result.Distributions[name], err = parseDistribution(raw)
+		case raw[0] == '{':
+			var row Row
+			row, err = parseRow(name, raw)
 			result.Rows = append(result.Rows, row)
 		}
+		return err
+	})
+	if err != nil {
+		return result, err
 	}
 	if len(result.Rows) == 0 {
 		return result, errors.New(`no rows: expected objects such as "Sets" and "Totals"`)
@@ -161,8 +146,8 @@ func parseResult(title string, section json.RawMessage) (Result, error) {
 	return result, nil
 }
 
-// addUp adds up the histograms where memtier doesn't: in the Totals of an average. It doesn't initialize some other fields there, which are then
-// not known.
+// addUp computes the percentiles of the Totals of an average, for which memtier adds up no histograms. Some other fields are not
+// initialized there, and become NaN.
 func (r *Result) addUp() {
 	i := slices.IndexFunc(r.Rows, func(row Row) bool { return row.Name == "Totals" })
 	if i < 0 || r.Averaged() == 1 || len(r.Rows[i].Histogram) > 0 {
@@ -181,7 +166,7 @@ func (r *Result) addUp() {
 		below := 0.0
 		for _, bin := range all {
 			if below += bin.Count; below >= q.Share*sum {
-				q.Seconds = bin.Upper - microsecond // the largest value of the bin, as memtier prints it
+				q.Seconds = bin.Upper - microsecond // the largest value in the bin, which memtier prints
 				break
 			}
 		}
@@ -189,32 +174,29 @@ func (r *Result) addUp() {
 	totals.Min, totals.Max, totals.Received, totals.Sent = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 }
 
-// membersOf returns the members of a JSON object and their names in the order of the text.
-func membersOf(object json.RawMessage) (names []string, members map[string]json.RawMessage, err error) {
-	if err := json.Unmarshal(object, &members); err != nil {
-		return nil, nil, err
-	}
+// eachMember calls f for the members of a JSON object, in the order of the text, until f fails.
+func eachMember(object json.RawMessage, f func(name string, value json.RawMessage) error) error {
 	decoder := json.NewDecoder(bytes.NewReader(object))
-	if _, err := decoder.Token(); err != nil {
-		return nil, nil, err
+	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
+		return cmp.Or(err, errors.New("expected an object"))
 	}
 	for decoder.More() {
-		token, err := decoder.Token()
+		name, err := decoder.Token()
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		if name, ok := token.(string); ok && !slices.Contains(names, name) {
-			names = append(names, name)
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return err
 		}
-		var skipped json.RawMessage
-		if err := decoder.Decode(&skipped); err != nil {
-			return nil, nil, err
+		if err := f(name.(string), value); err != nil {
+			return fmt.Errorf("%q: %w", name, err)
 		}
 	}
-	return names, members, nil
+	return nil
 }
 
-// runtime reads when the run was.
+// runtime reads the times of the run.
 func (r *Result) runtime(raw json.RawMessage) error {
 	var runtime struct {
 		Start       int64  `json:"Start time"`
@@ -268,7 +250,7 @@ func parseRow(name string, raw json.RawMessage) (Row, error) {
 	return row, nil
 }
 
-// percentiles reads "p99.90" and the like, and the histogram beside them.
+// percentiles reads members such as "p99.90", and the histogram among them.
 func (r *Row) percentiles(members map[string]json.RawMessage) error {
 	for name, raw := range members {
 		if name == "Histogram log format" {
@@ -311,7 +293,7 @@ func parseSecond(name string, values map[string]*float64) (Second, error) {
 	}
 	s.Start = float64(start)
 	for field, target := range map[string]*uint64{
-		"Count": &s.Count, "Bytes RX": &s.Received, "Bytes TX": &s.Sent, "Hits": &s.Hits, "Misses": &s.Misses, "Connection Errors": &s.ConnErrors,
+		"Count": &s.Count, "Bytes RX": &s.Received, "Bytes TX": &s.Sent, "Hits": &s.Hits, "Misses": &s.Misses,
 	} {
 		if *target, err = count(values[field]); err != nil {
 			return s, fmt.Errorf("%s: %w", field, err)
@@ -350,7 +332,7 @@ func sortQuantiles(quantiles []Quantile) {
 	slices.SortFunc(quantiles, func(a, b Quantile) int { return cmp.Compare(a.Share, b.Share) })
 }
 
-// scaled returns the value times unit, NaN for a missing one.
+// scaled returns the value times unit; NaN for a missing one.
 func scaled(value *float64, unit float64) float64 {
 	if value == nil {
 		return math.NaN()
@@ -358,7 +340,7 @@ func scaled(value *float64, unit float64) float64 {
 	return *value * unit
 }
 
-// count reads a number of things, 0 for a missing one.
+// count converts a count; 0 for a missing one.
 func count(value *float64) (uint64, error) {
 	if value == nil {
 		return 0, nil
@@ -369,37 +351,15 @@ func count(value *float64) (uint64, error) {
 	return uint64(*value), nil
 }
 
+// stringOrNaN matches a JSON string, or a nan or infinity outside of strings.
+var stringOrNaN = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?(?:nan|inf)`)
+
 // withoutNaN returns text with nan, -nan, inf and -inf outside of strings replaced by null.
 func withoutNaN(text []byte) []byte {
-	var out []byte
-	inString := false
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		if inString {
-			if c == '\\' && i+1 < len(text) {
-				out = append(out, c, text[i+1])
-				i++
-				continue
-			}
-			inString = c != '"'
-		} else if c == '"' {
-			inString = true
-		} else if rest, ok := cutNaN(text[i:]); ok {
-			out = append(out, "null"...)
-			i = len(text) - len(rest) - 1
-			continue
+	return stringOrNaN.ReplaceAllFunc(text, func(match []byte) []byte {
+		if match[0] == '"' {
+			return match
 		}
-		out = append(out, c)
-	}
-	return out
-}
-
-// cutNaN cuts a number that is none off the beginning of text.
-func cutNaN(text []byte) (rest []byte, ok bool) {
-	for _, word := range []string{"-nan", "nan", "-inf", "inf"} {
-		if rest, ok = bytes.CutPrefix(text, []byte(word)); ok {
-			return rest, true
-		}
-	}
-	return text, false
+		return []byte("null")
+	})
 }

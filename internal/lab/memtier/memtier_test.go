@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// open opens a file of testdata: outputs of memtier_benchmark against memcached 1.6.18.
+// open opens a file of testdata, an output of memtier_benchmark against memcached 1.6.18.
 func open(t testing.TB, name string) *os.File {
 	file, err := os.Open("testdata/" + name)
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ GET       0.000       100.00
 	assert.Equal(t, []Quantile{{0, 0.021}, {0.5373, 0.045}, {1, 0.17}}, out.Overall().Distributions["SET"])
 }
 
-func TestJSONAgreesWithTextOfTheSameRun(t *testing.T) {
+func TestJSONAgreesWithTheTextOfTheSameRun(t *testing.T) {
 	for _, name := range []string{"get", "set", "multiget9", "mixed-3runs"} {
 		text, err := ParseText(open(t, name+".txt"))
 		require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestJSONHasCountsSecondsAndHistograms(t *testing.T) {
 	assert.InEpsilon(t, gets.Mean, gets.Histogram.Mean(), 0.02)
 }
 
-func TestTheMeanOfTotalsInWholeMillisecondsIsThatOfItsRows(t *testing.T) {
+func TestAMeanOfTotalsInWholeMillisecondsIsReplacedByThatOfTheRows(t *testing.T) {
 	for totals, want := range map[string]float64{"5.000": 5.75e-3, "5.700": 5.7e-3, "6.000": 6e-3, "nan": math.NaN()} {
 		object, err := ParseJSON(strings.NewReader(`{"ALL STATS":{"Sets":{"Ops/sec":100,"Latency":5.0},"Gets":{"Ops/sec":300,"Latency":6.0},"Waits":{"Ops/sec":0,"Latency":0},"Totals":{"Ops/sec":400,"Latency":` + totals + `}}}`))
 		require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestTheMeanOfTotalsInWholeMillisecondsIsThatOfItsRows(t *testing.T) {
 	}
 }
 
-func TestNumbersThatAreNoneAreMissing(t *testing.T) {
+func TestNaNsAndInfinitiesAreMissing(t *testing.T) {
 	out, err := ParseJSON(strings.NewReader(`{"ALL STATS":{"Totals":{"Ops/sec":-nan,"Latency":nan,"Hits/sec":inf,"Misses/sec":1.5,"note nan":"nan \" nan"}}}`))
 	require.NoError(t, err)
 	row := out.Overall().Rows[0]
@@ -182,12 +182,12 @@ func TestNumbersThatAreNoneAreMissing(t *testing.T) {
 	assert.InDelta(t, 1.5, row.Misses, 0)
 }
 
-func TestOutputsThatAreNoneAreRefused(t *testing.T) {
+func TestMalformedOutputsAreRefused(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "no table of memtier_benchmark"},
 		{"hello\nworld\n", "no table of memtier_benchmark"},
 		{"ALL STATS\nType Ops/sec\n", "ends before the rows"},
-		{"-1 Threads\n", "line 1: -1 of Threads"},
+		{"-1 Threads\n", "line 1: Threads: -1: expected 0"},
 		{"ALL STATS\nType    Ops/sec    Latency\nSets  1.0\n", "line 3: 2 columns: expected 3"},
 		{"ALL STATS\nType    Ops/sec    Latency\nSets  x 1.0\n", `line 3: Ops/sec of Sets: "x"`},
 		{"ALL STATS\nType    Ops/sec\nSets  1.0\n\nType   <= msec   Percent\nSET 2 50\nSET 1 60\n", "line 7: SET: 60 % within 0.001 s comes after 50 %"},

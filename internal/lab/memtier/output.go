@@ -9,18 +9,17 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Output is the report of one call of memtier_benchmark.
+// Output is the output of one run of memtier_benchmark, or of several made by one command.
 type Output struct {
 	Threads int
 	// Connections is the number per thread.
 	Connections int
-	// Duration is the time that the load was to take, in seconds; 0 if RequestsPerConnection bounds it.
-	Duration              float64
-	RequestsPerConnection int
-	// Configuration has the settings by memtier's names, "ratio" and "data_size" among them. Text has none.
+	// Duration is the requested duration, seconds; 0 if a number of requests was requested instead.
+	Duration float64
+	// Configuration has the settings by memtier's names, such as "ratio" and "data_size". Text has none.
 	Configuration map[string]string
-	// Results are "ALL STATS" of a single run; of several "RUN #1" and so on, if memtier was told --print-all-runs, and the best, the worst and
-	// the average of all.
+	// Results has "ALL STATS" for a single run. For several runs it has the best, the worst and the average, and before them "RUN #1" and so on if
+	// memtier ran with --print-all-runs.
 	Results []Result
 }
 
@@ -37,7 +36,7 @@ func (o *Output) Overall() *Result {
 	return &o.Results[0]
 }
 
-// Runs returns the runs one by one; of several that memtier didn't print none.
+// Runs returns the results of single runs; none if memtier has printed only those over several runs.
 func (o *Output) Runs() (runs []*Result) {
 	for i := range o.Results {
 		if r := &o.Results[i]; strings.HasPrefix(r.Title, "RUN #") || len(o.Results) == 1 && r.Averaged() == 1 {
@@ -47,7 +46,7 @@ func (o *Output) Runs() (runs []*Result) {
 	return runs
 }
 
-// Averaged returns of how many runs the result is the average: 1 if it is that of a run.
+// Averaged returns how many runs the result averages; 1 for a single run.
 func (r *Result) Averaged() int {
 	n := 1
 	if _, err := fmt.Sscanf(r.Title, "AGGREGATED AVERAGE RESULTS (%d runs)", &n); err != nil || n < 1 {
@@ -60,16 +59,16 @@ func (r *Result) Averaged() int {
 type Result struct {
 	// Title is memtier's headline.
 	Title string
-	// Start and Finish are zero where memtier doesn't say them: in text, and in averages.
+	// Start and Finish are zero if memtier does not say them: in text, and in averages.
 	Start, Finish time.Time
-	// Interrupted says that the run was stopped before its end.
+	// Interrupted says whether the run was stopped before its end.
 	Interrupted bool
 	Rows        []Row
-	// Distributions are the cumulative distributions of response times by the command's name, such as "SET".
+	// Distributions are the cumulative distributions of response times, by command, such as "SET".
 	Distributions map[string][]Quantile
 }
 
-// Row returns the row of this name: "Sets", "Gets", "Waits", "Totals", or that of an arbitrary command.
+// Row returns the row with this name: "Sets", "Gets", "Waits", "Totals", or that of an arbitrary command.
 func (r *Result) Row(name string) (Row, bool) {
 	for _, row := range r.Rows {
 		if row.Name == name {
@@ -79,8 +78,8 @@ func (r *Result) Row(name string) (Row, bool) {
 	return Row{}, false
 }
 
-// meanOfTotals puts the mean of the other rows, each weighted by its throughput, into the row Totals where memtier (some releases from 2.0 on)
-// divides integers there and prints whole milliseconds.
+// meanOfTotals replaces the mean of the row Totals by the mean of the other rows, weighted by throughput, if memtier has divided
+// integers for it: some releases since 2.0 print whole milliseconds there.
 func (r *Result) meanOfTotals() {
 	totals, sum, throughput := -1, 0.0, 0.0
 	for i, row := range r.Rows {
@@ -101,23 +100,23 @@ func (r *Result) meanOfTotals() {
 	}
 }
 
-// Row has the figures of one kind of request, or of all.
+// Row has the figures of one kind of request, or of all requests.
 type Row struct {
 	Name string
-	// Count is the number of requests, 0 where an output doesn't say it.
+	// Count is the number of requests; 0 if an output does not say it.
 	Count uint64
-	// Throughput, Hits and Misses are per second; hits and misses count keys.
+	// Throughput, Hits and Misses are per second. Hits and Misses count keys.
 	Throughput, Hits, Misses float64
-	// Errors are failed connections, in the whole run.
+	// Errors are the failed connections in the whole run.
 	Errors uint64
 	// Mean, Min and Max are response times in seconds.
 	Mean, Min, Max float64
 	Percentiles    []Quantile
 	// Bytes, Received and Sent are per second.
 	Bytes, Received, Sent float64
-	// Seconds is the course of the run, by time.
+	// Seconds are the seconds of the run, in order.
 	Seconds []Second
-	// Histogram has the response times, in seconds; empty where the output has none.
+	// Histogram has the response times, seconds; empty if the output has none.
 	Histogram sample.Histogram
 }
 
@@ -126,7 +125,7 @@ func emptyRow(name string) Row {
 	return Row{Name: name, Throughput: none, Hits: none, Misses: none, Mean: none, Min: none, Max: none, Bytes: none, Received: none, Sent: none}
 }
 
-// Percentile returns the response time that the share of requests did not exceed, NaN if the output doesn't have it.
+// Percentile returns the response time that this share of requests did not exceed; NaN if the output lacks it.
 func (r Row) Percentile(share float64) float64 {
 	for _, q := range r.Percentiles {
 		if math.Abs(q.Share-share) < 1e-9 {
@@ -136,18 +135,18 @@ func (r Row) Percentile(share float64) float64 {
 	return math.NaN()
 }
 
-// Quantile says that the share of requests took at most so many seconds.
+// Quantile says that this share of requests took at most this many seconds.
 type Quantile struct {
 	Share, Seconds float64
 }
 
-// Second is a second of a run.
+// Second is one second of a run.
 type Second struct {
-	// Start is in seconds from the start of the run.
-	Start                    float64
-	Count                    uint64
-	Received, Sent           uint64 // bytes
-	Mean, Min, Max           float64
-	Percentiles              []Quantile
-	Hits, Misses, ConnErrors uint64
+	// Start is in seconds since the start of the run.
+	Start          float64
+	Count          uint64
+	Received, Sent uint64 // bytes
+	Mean, Min, Max float64
+	Percentiles    []Quantile
+	Hits, Misses   uint64
 }

@@ -19,61 +19,61 @@ import (
 	"mcmw/internal/lab/load"
 )
 
-// Name is the driver of the results of memtier_benchmark.
+// Name is the driver in results of memtier_benchmark.
 const Name = "memtier"
 
 const program = "memtier_benchmark"
 
 const (
-	// stopTimeout is how long memtier may take to end and write its results when it is interrupted.
+	// stopTimeout is how long memtier may take to end and write its results after an interrupt.
 	stopTimeout = 5 * time.Second
-	// maxMessage is how much of memtier's last words an error repeats, bytes.
+	// maxMessage is how much of the end of memtier's output an error repeats, bytes.
 	maxMessage = 500
 )
 
 // Program is an installed memtier_benchmark.
 type Program struct {
-	// Path is the program's; "" looks for memtier_benchmark in PATH.
+	// Path is the program's path; "" looks for memtier_benchmark in PATH.
 	Path string
 }
 
 func (p Program) find() (string, error) {
 	path, err := exec.LookPath(cmp.Or(p.Path, program))
 	if err != nil {
-		return "", fmt.Errorf("memtier_benchmark: %w; install it (https://github.com/redis/memtier_benchmark), or say where it is with --memtier", err)
+		return "", fmt.Errorf("memtier_benchmark: %w; install it (https://github.com/redis/memtier_benchmark), or set its path with --memtier", err)
 	}
 	return path, nil
 }
 
-// Arguments returns memtier's flags for a load, whose defaults are filled in. The error names what memtier can't do.
+// Arguments returns memtier's flags for a load, whose defaults are filled in. The error lists what memtier does not support.
 func Arguments(o load.Options) ([]string, error) {
 	var problems []error
-	no := func(is bool, what string) {
+	unsupported := func(is bool, what string) {
 		if is {
-			problems = append(problems, errors.New("memtier_benchmark can't have "+what))
+			problems = append(problems, errors.New("memtier_benchmark does not support "+what))
 		}
 	}
-	no(len(o.Targets) != 1, "several targets")
-	no(o.Protocol == load.Meta, "memcached's meta protocol")
-	no(o.Password != "", "a login here: its command line is everybody's to see")
-	no(o.ThinkTime > 0, "a think time")
-	no(o.TLS != nil, "TLS here; its own flags are --tls and --cacert")
-	no(o.CacheAside, "cache-aside")
-	no(o.ReconnectAfter > 0, "connections that are made anew")
-	no(o.MultiGets > 0, "GETs beside multi-GETs")
-	no(o.Sizes.Distribution.Kind != "", "value sizes by a distribution")
-	no(o.Verify, "values verified during the load")
-	no(o.WarmUp > 0, "a warm-up")
-	no(o.CoolDown > 0, "a cool-down")
-	no(o.Duration%time.Second != 0, "a part of a second as its time")
-	no(o.Connections%o.Threads != 0, "threads with different numbers of connections")
+	unsupported(len(o.Targets) != 1, "several targets")
+	unsupported(o.Protocol == load.Meta, "memcached's meta protocol")
+	unsupported(o.Password != "", "a login here: every user could read the password in its command line")
+	unsupported(o.ThinkTime > 0, "a think time")
+	unsupported(o.TLS != nil, "TLS here; run it directly with --tls and --cacert")
+	unsupported(o.CacheAside, "cache-aside")
+	unsupported(o.ReconnectAfter > 0, "reconnecting after a number of requests")
+	unsupported(o.MultiGets > 0, "GETs and multi-GETs together")
+	unsupported(o.Sizes.Distribution.Kind != "", "value sizes drawn from a distribution")
+	unsupported(o.Verify, "verifying values during the load")
+	unsupported(o.WarmUp > 0, "a warm-up")
+	unsupported(o.CoolDown > 0, "a cool-down")
+	unsupported(o.Duration%time.Second != 0, "a duration that is not a whole number of seconds")
+	unsupported(o.Connections%o.Threads != 0, "threads with different numbers of connections")
 	perConnection := 0.0
 	if s := o.Schedule; s != nil {
 		constant := len(s.Pieces) == 1 && s.Pieces[0].From == s.Pieces[0].To && !s.Poisson && s.Trace == nil
-		no(!constant, "a rate that changes, Poisson arrivals or a trace")
+		unsupported(!constant, "a changing rate, Poisson arrivals or a trace")
 		if constant {
 			perConnection = s.Pieces[0].From / float64(o.Connections)
-			no(perConnection != math.Floor(perConnection) || perConnection < 1, "a rate that is no whole number of requests per second and connection")
+			unsupported(perConnection != math.Floor(perConnection) || perConnection < 1, "a rate that is not a whole number of requests per second and connection")
 		}
 	}
 	if len(problems) > 0 {
@@ -95,7 +95,7 @@ func Arguments(o load.Options) ([]string, error) {
 	add("threads", o.Threads)
 	add("clients", o.Connections/o.Threads)
 	add("pipeline", o.Pipeline)
-	// memtier counts keys in its ratio, and a multi-GET ends where the ratio's GETs do.
+	// memtier's ratio counts keys, and a multi-GET ends with the GETs of the ratio.
 	add("ratio", fmt.Sprintf("%d:%d", o.Sets, o.Gets*o.KeysPerGet))
 	if o.KeysPerGet > 1 {
 		add("multi-key-get", o.KeysPerGet)
@@ -142,9 +142,9 @@ func Arguments(o load.Options) ([]string, error) {
 	return args, nil
 }
 
-// Run runs the load and returns memtier's measurements. Package load stores the keys first, if requested. Memtier's
-// response times count from the write in an open loop, too. Its CPU time is that of its whole process, from its start on.
-// When ctx ends memtier is interrupted, and the result is that of the time until then.
+// Run runs the load and returns memtier's measurements. If the load asks for stored keys, package load stores them first.
+// Response times count from the write, also in an open loop. The processor time is that of memtier's whole process. If ctx ends,
+// memtier is interrupted and the result is that of the time until then.
 func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) {
 	o, err := o.Complete()
 	if err != nil {
@@ -170,17 +170,17 @@ func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) 
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "result.json")
 	cmd := exec.CommandContext(ctx, path, append(args, "--json-out-file="+file)...)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = stopTimeout
 	runErr := cmd.Run()
 	if runErr != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("%s: %w: %s", path, runErr, lastWords(said.Bytes()))
+		return nil, fmt.Errorf("%s: %w: %s", path, runErr, endOf(output.Bytes()))
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s wrote no result: %s", path, lastWords(said.Bytes()))
+		return nil, fmt.Errorf("%s wrote no result: %s", path, endOf(output.Bytes()))
 	}
 	out, err := ParseJSON(bytes.NewReader(text))
 	if err != nil {
@@ -192,15 +192,15 @@ func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) 
 	}
 	r.Interrupted = r.Interrupted || ctx.Err() != nil
 	if !r.Interrupted {
-		withoutRest(r, o.Duration)
+		trim(r, o.Duration)
 	}
 	r.Generator = load.UsageOf(cmd.ProcessState.UserTime(), cmd.ProcessState.SystemTime(), o.Threads, r.Elapsed)
 	return r, nil
 }
 
-// withoutRest leaves out what comes after the load's duration, whole seconds: memtier often idles for a second at its end, in which each
-// connection sends its last request, and divides by that second, too.
-func withoutRest(r *load.Result, duration time.Duration) {
+// trim bases the rates on the load's duration, whole seconds. memtier often idles for one more second, in which each connection sends its last
+// request, and includes that second in its rates.
+func trim(r *load.Result, duration time.Duration) {
 	seconds := int(duration / time.Second)
 	if seconds == 0 || r.Elapsed <= duration || len(r.Windows) < seconds {
 		return
@@ -220,16 +220,16 @@ func withoutRest(r *load.Result, duration time.Duration) {
 	}
 }
 
-// lastWords returns the end of memtier's output, without its progress.
-func lastWords(said []byte) string {
-	text := strings.TrimSpace(string(said[max(len(said)-maxMessage, 0):]))
+// endOf returns the end of memtier's output, without its progress.
+func endOf(output []byte) string {
+	text := strings.TrimSpace(string(output[max(len(output)-maxMessage, 0):]))
 	if at := strings.LastIndexByte(text, '\r'); at >= 0 {
 		text = text[at+1:]
 	}
 	return strconv.Quote(text)
 }
 
-// resultOf returns memtier's result as one of package load.
+// resultOf converts memtier's result into one of package load.
 func resultOf(o load.Options, from *Result) (*load.Result, error) {
 	r := load.Describe(&o)
 	r.Driver = Name
@@ -237,11 +237,11 @@ func resultOf(o load.Options, from *Result) (*load.Result, error) {
 	r.Interrupted = from.Interrupted
 	totals, ok := from.Row("Totals")
 	if !ok {
-		return nil, errors.New("it has no row Totals")
+		return nil, errors.New("it has no row \"Totals\"")
 	}
 	r.Elapsed = from.Finish.Sub(from.Start)
 	if totals.Throughput > 0 {
-		// memtier's times are whole milliseconds; its rates are divided by what it measured.
+		// Start and Finish are whole milliseconds and can be equal. The rates tell the elapsed time.
 		r.Elapsed = cmp.Or(r.Elapsed, time.Duration(float64(totals.Count)/totals.Throughput*1e9))
 	}
 	r.Total = commandOf(totals, r.Elapsed)
@@ -282,7 +282,7 @@ func commandOf(row Row, elapsed time.Duration) load.CommandResult {
 	return c
 }
 
-// latencyOf returns a summary of seconds; percentiles that memtier doesn't have stay 0.
+// latencyOf returns a summary of times in seconds; percentiles that memtier lacks stay 0.
 func latencyOf(mean, least, most float64, percentiles []Quantile) load.Latency {
 	ns := func(seconds float64) time.Duration { return time.Duration(math.Round(finite(seconds) * 1e9)) }
 	l := load.Latency{Mean: ns(mean), Min: ns(least), Max: ns(most)}
@@ -320,7 +320,7 @@ func addSeconds(windows []load.Window, name string, seconds []Second) []load.Win
 	return windows
 }
 
-// fillWindows puts the latencies of all commands together into the windows. Memtier's totals have them.
+// fillWindows sets the latencies of all commands together in the windows, from memtier's totals.
 func fillWindows(windows []load.Window, totals Row) {
 	for _, s := range totals.Seconds {
 		if index := int(s.Start); index < len(windows) {
@@ -329,7 +329,7 @@ func fillWindows(windows []load.Window, totals Row) {
 	}
 }
 
-// finite returns x, 0 for a number that memtier doesn't have.
+// finite returns x; 0 if it is not a finite number.
 func finite(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0

@@ -24,7 +24,7 @@ func complete(t *testing.T, o load.Options) load.Options {
 	return o
 }
 
-func TestALoadIsSaidInMemtiersFlags(t *testing.T) {
+func TestALoadIsTranslatedIntoMemtiersFlags(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		o    load.Options
@@ -63,22 +63,22 @@ func TestALoadIsSaidInMemtiersFlags(t *testing.T) {
 		"memcached's meta protocol":                     {Protocol: load.Meta},
 		"a login here":                                  {Password: "x"},
 		"a think time":                                  {ThinkTime: 1},
-		"GETs beside multi-GETs":                        {Gets: 1, MultiGets: 1},
-		"value sizes by a distribution":                 {Sizes: load.Sizes{Min: 1, Max: 9, Distribution: load.Distribution{Kind: "exponential", A: 5}}},
-		"values verified during the load":               {Verify: true},
+		"GETs and multi-GETs together":                  {Gets: 1, MultiGets: 1},
+		"value sizes drawn from a distribution":         {Sizes: load.Sizes{Min: 1, Max: 9, Distribution: load.Distribution{Kind: "exponential", A: 5}}},
+		"verifying values during the load":              {Verify: true},
 		"a warm-up":                                     {WarmUp: 1},
 		"a cool-down":                                   {Duration: 1, CoolDown: 1},
-		"a part of a second":                            {Duration: 1500 * time.Millisecond},
+		"a duration that is not a whole":                {Duration: 1500 * time.Millisecond},
 		"threads with different numbers of connections": {Threads: 2, Connections: 3},
-		"a rate that changes":                           {Schedule: poisson},
-		"a rate that is no whole number of requests per second": {Schedule: load.Constant(5), Connections: 2},
+		"a changing rate":                               {Schedule: poisson},
+		"a rate that is not a whole number of requests per second": {Schedule: load.Constant(5), Connections: 2},
 	} {
 		_, err := Arguments(complete(t, o))
-		assert.ErrorContains(t, err, "memtier_benchmark can't have "+want)
+		assert.ErrorContains(t, err, "memtier_benchmark does not support "+want)
 	}
 }
 
-// fake writes a program that does what script says; $json is the file that the result is to go to.
+// fake writes a program that does what script says. In the script $json is the path for the result.
 func fake(t *testing.T, script string) Program {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "memtier_benchmark")
@@ -95,7 +95,7 @@ func sampleFile(t *testing.T, name string) string {
 	return path
 }
 
-func TestMemtiersResultIsOneOfPackageLoad(t *testing.T) {
+func TestMemtiersResultIsConvertedToOneOfPackageLoad(t *testing.T) {
 	m := fake(t, "cp "+sampleFile(t, "get.json")+" $json")
 	server := mctest.StartMemcached(t)
 	r, err := m.Run(t.Context(), load.Options{
@@ -128,14 +128,14 @@ func TestMemtiersResultIsOneOfPackageLoad(t *testing.T) {
 	assert.Positive(t, r.Generator.CPU())
 }
 
-func TestAMemtierThatFailsIsAnError(t *testing.T) {
+func TestAFailedMemtierIsAnError(t *testing.T) {
 	o := load.Options{Targets: []string{"127.0.0.1:1"}, Requests: 1}
 	for want, m := range map[string]Program{
-		"memtier_benchmark: exec: ":                              {Path: "no-such-program-here"},
-		`exit status 3: "connection refused"`:                    fake(t, "printf 'connecting\\rconnection refused\\n' >&2; exit 3"),
-		"wrote no result: \"nothing to say\"":                    fake(t, "echo nothing to say"),
-		"the result of ":                                         fake(t, "echo '{}' > $json"),
-		"memtier_benchmark can't have values verified during th": {},
+		"memtier_benchmark: exec: ":                           {Path: "no-such-program-here"},
+		`exit status 3: "connection refused"`:                 fake(t, "printf 'connecting\\rconnection refused\\n' >&2; exit 3"),
+		"wrote no result: \"nothing to say\"":                 fake(t, "echo nothing to say"),
+		"the result of ":                                      fake(t, "echo '{}' > $json"),
+		"memtier_benchmark does not support verifying values": {},
 	} {
 		o.Verify = m.Path == ""
 		_, err := m.Run(t.Context(), o)
@@ -143,17 +143,17 @@ func TestAMemtierThatFailsIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedMemtierGivesWhatItHas(t *testing.T) {
+func TestAnInterruptedMemtierReturnsItsResultsSoFar(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")
 	require.NoError(t, os.WriteFile(started, nil, 0o600))
-	// It ends by the signal alone: its input stays open.
+	// Only the signal ends the script.
 	m := fake(t, "trap 'cp "+sampleFile(t, "set.json")+" $json; exit 1' INT\nkill -USR1 $PPID 2>/dev/null; while :; do sleep 0.05; done")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	timer := time.AfterFunc(300*time.Millisecond, func() { cancel(errors.New("enough")) })
 	defer timer.Stop()
 	r, err := m.Run(ctx, load.Options{Targets: []string{"127.0.0.1:1"}, Sets: 1, Duration: time.Hour})
 	if err != nil {
-		// The signal came before the script could take it.
+		// The signal came before the script was ready for it.
 		require.ErrorContains(t, err, "wrote no result")
 		return
 	}
@@ -162,7 +162,7 @@ func TestAnInterruptedMemtierGivesWhatItHas(t *testing.T) {
 }
 
 func TestThroughputIsCountedOverWholeSeconds(t *testing.T) {
-	// The third second is memtier's idle one, in which each connection sends its last request.
+	// In the third second memtier is idle; each connection only sends its last request.
 	window := func(index int, requests uint64) load.Window {
 		return load.Window{Index: index, CommandResult: load.CommandResult{Requests: requests}, Commands: map[string]load.CommandResult{"GET": {Requests: requests}}}
 	}
@@ -170,11 +170,11 @@ func TestThroughputIsCountedOverWholeSeconds(t *testing.T) {
 		Elapsed: 3 * time.Second, Windows: []load.Window{window(0, 1000), window(1, 2000), window(2, 10)},
 		Total: load.CommandResult{Requests: 3010, OpsPerSec: 1003}, Commands: map[string]load.CommandResult{"GET": {OpsPerSec: 1003}},
 	}
-	withoutRest(r, 2*time.Second)
+	trim(r, 2*time.Second)
 	assert.InDelta(t, 1500, r.Total.OpsPerSec, 1e-9)
 	assert.InDelta(t, 1500, r.Commands["GET"].OpsPerSec, 1e-9)
 	assert.Equal(t, 2*time.Second, r.Elapsed)
 	bare := &load.Result{Elapsed: 3 * time.Second, Total: load.CommandResult{OpsPerSec: 1003}}
-	withoutRest(bare, 2*time.Second)
+	trim(bare, 2*time.Second)
 	assert.InDelta(t, 1003, bare.Total.OpsPerSec, 1e-9, "an output without a time series")
 }

@@ -13,11 +13,11 @@ import (
 // bytesPerKB is memtier's kilobyte.
 const bytesPerKB = 1024
 
-// maxLine bounds a line of an output, in bytes; memtier writes progress without ending the line.
+// maxLine bounds a line of an output, bytes; memtier writes all its progress as one line.
 const maxLine = 16 << 20
 
-// ParseText reads the text that memtier prints, of old releases (a column "Latency") and of new ones (mean and
-// percentiles). Progress lines before it are skipped.
+// ParseText reads the text that memtier prints, of old releases (a column "Latency") and of new ones (mean and percentiles). It
+// skips the progress lines.
 func ParseText(r io.Reader) (*Output, error) {
 	p := textParser{lines: bufio.NewScanner(r), out: &Output{}}
 	p.lines.Buffer(make([]byte, 0, 1<<16), maxLine)
@@ -37,22 +37,22 @@ func ParseText(r io.Reader) (*Output, error) {
 		result.meanOfTotals()
 	}
 	if len(p.out.Results) == 0 {
-		return nil, errors.New("no table of memtier_benchmark found: expected a line such as ALL STATS, and a table with Type and Ops/sec below it")
+		return nil, errors.New("no table of memtier_benchmark found: expected a line such as ALL STATS, followed by a table with the columns Type and Ops/sec")
 	}
 	return p.out, nil
 }
 
-// textParser goes through an output line by line.
+// textParser reads an output line by line.
 type textParser struct {
 	lines  *bufio.Scanner
 	out    *Output
 	number int    // of the current line, from 1
 	text   string // the current line
-	// previous is the last line that was neither empty nor a rule: the title when a table's head follows.
+	// previous is the last line that was neither empty nor a rule: the title, if a table follows.
 	previous string
-	// columns are those of the table that the parser is in, nil outside.
+	// columns are those of the current table of results; nil outside such a table.
 	columns []string
-	// distribution says that the parser is in a table of a cumulative distribution.
+	// distribution says whether the current line is in a table of a cumulative distribution.
 	distribution bool
 }
 
@@ -61,7 +61,7 @@ func (p *textParser) next() bool {
 		return false
 	}
 	p.number++
-	// Of progress that overwrites itself, what stands last counts.
+	// Progress overwrites itself with carriage returns; only the last part counts.
 	p.text = strings.TrimRight(p.lines.Text(), " \t\r")
 	if i := strings.LastIndexByte(p.text, '\r'); i >= 0 {
 		p.text = p.text[i+1:]
@@ -93,36 +93,30 @@ func (p *textParser) line() error {
 	return p.setting(fields)
 }
 
-// setting takes a line such as "4         Connections per thread"; other lines are ignored.
+// setting reads a line such as "4         Connections per thread"; it ignores other lines.
 func (p *textParser) setting(fields []string) error {
 	number, err := strconv.ParseFloat(fields[0], 64)
 	if err != nil || len(p.out.Results) > 0 {
 		return nil
 	}
+	set := map[string]func(){
+		"Threads":                func() { p.out.Threads = int(number) },
+		"Connections per thread": func() { p.out.Connections = int(number) },
+		"Seconds":                func() { p.out.Duration = number },
+	}
 	name := strings.Join(fields[1:], " ")
-	switch name {
-	case "Threads", "Connections per thread", "Requests per client", "Requests per thread", "Seconds":
-	default:
+	if set[name] == nil {
 		return nil
 	}
 	// A comparison that is false for NaN.
 	if !(number >= 0 && number <= math.MaxInt32) {
-		return fmt.Errorf("%s of %s: expected 0 to %d", fields[0], name, math.MaxInt32)
+		return fmt.Errorf("%s: %s: expected 0 to %d", name, fields[0], math.MaxInt32)
 	}
-	switch name {
-	case "Threads":
-		p.out.Threads = int(number)
-	case "Connections per thread":
-		p.out.Connections = int(number)
-	case "Seconds":
-		p.out.Duration = number
-	default:
-		p.out.RequestsPerConnection = int(number)
-	}
+	set[name]()
 	return nil
 }
 
-// columnsOf splits the head of a table: names have single spaces, columns are further apart.
+// columnsOf splits the head of a table: names contain single spaces, and more spaces separate columns.
 func columnsOf(head string) []string {
 	var columns []string
 	for part := range strings.SplitSeq(head, "  ") {
@@ -133,7 +127,7 @@ func columnsOf(head string) []string {
 	return columns
 }
 
-// row takes a row of the table of results.
+// row reads a row of the table of results.
 func (p *textParser) row(fields []string) error {
 	if len(fields) != len(p.columns) {
 		return fmt.Errorf("%d columns: expected %d, %s", len(fields), len(p.columns), strings.Join(p.columns, ", "))
@@ -156,7 +150,7 @@ func (p *textParser) row(fields []string) error {
 		case "KB/sec":
 			row.Bytes = value * bytesPerKB
 		default:
-			// "p99.9 Latency". Columns of later releases that are none of these are left out.
+			// Such as "p99.9 Latency". Other columns, of later releases, are ignored.
 			if share, ok := percentileName(strings.TrimSuffix(column, " Latency")); ok {
 				row.Percentiles = append(row.Percentiles, Quantile{Share: share, Seconds: value * 1e-3})
 			}
@@ -167,7 +161,7 @@ func (p *textParser) row(fields []string) error {
 	return nil
 }
 
-// quantile takes a row of a cumulative distribution: command, milliseconds, percent.
+// quantile reads a row of a cumulative distribution: command, milliseconds, percent.
 func (p *textParser) quantile(fields []string) error {
 	milliseconds, err := number(fields[1])
 	if err != nil {
@@ -186,20 +180,20 @@ func (p *textParser) quantile(fields []string) error {
 	return nil
 }
 
-// checkMonotonic refuses a quantile that cannot follow those before it in a cumulative distribution.
+// checkMonotonic returns an error if q cannot follow the quantiles before it in a cumulative distribution.
 func checkMonotonic(before []Quantile, q Quantile) error {
 	// Comparisons that are false for NaN.
 	if !(q.Share >= 0 && q.Share <= 1+1e-9) || !(q.Seconds >= 0) {
 		return fmt.Errorf("%v %% within %v s: expected 0 to 100 %% and a time", 100*q.Share, q.Seconds)
 	}
 	if n := len(before); n > 0 && (q.Share < before[n-1].Share || q.Seconds < before[n-1].Seconds) {
-		return fmt.Errorf("%v %% within %v s comes after %v %% within %v s: expected both to rise",
+		return fmt.Errorf("%v %% within %v s comes after %v %% within %v s: expected both to increase",
 			100*q.Share, q.Seconds, 100*before[n-1].Share, before[n-1].Seconds)
 	}
 	return nil
 }
 
-// number reads a value of a table, "---" and "-nan" as NaN. Infinities are refused.
+// number reads a value of a table; "---" and "-nan" are NaN. It does not accept infinities.
 func number(text string) (float64, error) {
 	switch strings.TrimPrefix(text, "-") {
 	case "--", "nan":
