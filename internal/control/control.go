@@ -1,5 +1,6 @@
 // Package control keeps the configuration and the servers of a running middleware up to date: it reads the configuration
-// again at a SIGHUP or when its file changes, and looks names up again. What is not accepted changes nothing.
+// again after a SIGHUP or when the file has changed, and looks up names again. A configuration, or a list of servers, that is
+// wrong changes nothing.
 package control
 
 import (
@@ -22,21 +23,21 @@ import (
 const (
 	// findPause is the time between two lookups at the start, until all servers have been found.
 	findPause = 500 * time.Millisecond
-	// findReport is the time between two progress messages meanwhile.
+	// findReport is the time between two progress messages during that.
 	findReport = 2 * time.Second
-	// gather is how long servers that are watched must have been the same at the start, where those of a new installation come one after the other: keys
-	// would move with each. No longer than maxGather is waited for that.
+	// gather is how long a watched list of servers must have stayed the same before the start continues, but at most maxGather. The servers of a new
+	// installation appear one after the other, and keys would move with each.
 	gather, maxGather = 2 * time.Second, 10 * time.Second
-	// againAfter is after how long a configuration that had to wait for another change is read again: so long other mcmw may put it in force
-	// apart besides. It is a small part of a change's step.
+	// againAfter is the delay before a configuration that had to wait for another change is read again. It adds to the time by which other mcmw may
+	// apply the configuration earlier or later, so it is at most the againParts-th part of a change-step.
 	againAfter, againParts = time.Second, 20
 )
 
-// Applier is the middleware, as a Control uses it.
+// Applier is the part of a middleware that a Control uses.
 type Applier interface {
-	// Apply puts all options in force under load, or, with an error, none.
+	// Apply applies all options while clients are served, or applies none and returns an error.
 	Apply(ctx context.Context, o middleware.Options) error
-	// Elsewhere returns the servers to which another middleware changes from those of this one; nil: none does.
+	// Elsewhere returns the list of servers to which another middleware is changing from the list of this one; nil: there is no such change.
 	Elsewhere(ctx context.Context) []route.Server
 	// Ready returns a channel that is closed when clients are served.
 	Ready() <-chan struct{}
@@ -48,44 +49,43 @@ type Options struct {
 	Load func() (*config.Config, error)
 	// Hangup: the runtime -> Run; one element per SIGHUP.
 	Hangup <-chan os.Signal
-	// NewLog returns the log that a configuration asks for, and its level, which a Control changes.
+	// NewLog returns the log that a configuration asks for, and its level, which the Control may change.
 	NewLog func(*config.Config) (*slog.Logger, *slog.LevelVar)
-	// Version is the program's.
+	// Version is the version of the program.
 	Version string
 }
 
-// Control is the control of one middleware.
+// Control controls one middleware.
 type Control struct {
-	// Log is the log of the program, Counts counts what the Control does. Static after construction, as the fields up to the next
-	// group.
+	// Static after construction. Log is the log of the program, Counts counts reloads and lookups.
 	Log     *slog.Logger
 	Counts  *stats.Control
 	options Options
 	finder  *discover.Finder
 	level   *slog.LevelVar // of the log
 
-	// Owned by the goroutine that calls AwaitServers, then by that which calls Run.
-	config     *config.Config // in force
-	servers    []route.Server // in force
+	// Owned by the goroutine that calls AwaitServers, then by the one that calls Run.
+	config     *config.Config // the current one
+	servers    []route.Server // the current ones
 	file       fileWatch
 	ready      <-chan struct{} // closed when clients are served; nil once that is known
 	nextLook   time.Time       // when to check the file
 	nextLookup time.Time       // when to look names up
 	rejected   string          // why the last list from lookups is not used, "" if it is
 	confirmed  time.Time       // when all names had answers for the last time
-	doubtful   bool            // that was too long ago, which the log says
+	doubtful   bool            // confirmed is too long ago, and the log says so
 	followed   bool            // servers are those of another middleware, until all names have answers
-	again      time.Time       // when to read a configuration again that is to be accepted later; zero: there is none
+	again      time.Time       // when to read again a configuration that can't be applied yet; zero: there is none
 }
 
-// New returns a Control of the configuration that is there now.
+// New returns a Control that begins with the present configuration.
 func New(o Options) (*Control, error) {
 	c, err := o.Load()
 	if err != nil {
 		return nil, err
 	}
 	k := &Control{options: o, Counts: new(stats.Control), config: c}
-	if c.File != "" { // again, because the watch must not be newer than what was read
+	if c.File != "" { // read it again: the stamp of the watch must not be newer than what was read
 		k.file.read(c.File)
 		if k.config, err = o.Load(); err != nil {
 			return nil, err
@@ -96,26 +96,26 @@ func New(o Options) (*Control, error) {
 	return k, nil
 }
 
-// Config returns the configuration in force. It is for the owner of the Control, or for what Run calls.
+// Config returns the current configuration. Only the goroutine that owns the Control, or a function that Run calls, may call it.
 func (k *Control) Config() *config.Config { return k.config }
 
-// Middleware returns the options of the middleware in force, once AwaitServers has found the servers; likewise.
+// Middleware returns the current options of the middleware, once AwaitServers has found the servers. The same goroutines may call it.
 func (k *Control) Middleware() middleware.Options { return k.middleware(k.config, k.servers) }
 
-// event is something that control waits for.
+// event is something that a Control waits for.
 type event uint8
 
 const (
 	eventEnd    event = iota // the context is done
 	eventHangup              // SIGHUP
 	eventFile                // the configuration file has changed
-	eventLookup              // it is time to look names up
-	eventWatch               // what is watched has changed
+	eventLookup              // it is time to look up names
+	eventWatch               // the result of a watch has changed
 	eventReady               // clients are served
-	eventAgain               // a configuration may be accepted now that was not yet
+	eventAgain               // it is time to read again a configuration that could not be applied yet
 )
 
-// reasons are the log's texts for why the configuration is read again.
+// reasons are the texts in the log for why the configuration was read again.
 var reasons = map[event]string{eventHangup: "SIGHUP", eventFile: "the file has changed", eventAgain: "it had to wait"}
 
 // await returns the next event.
@@ -154,7 +154,7 @@ func (k *Control) await(ctx context.Context) event {
 	}
 }
 
-// find looks up the servers of c, and returns them if they are valid.
+// find looks up the servers of c, and returns an error if they are not valid.
 func (k *Control) find(ctx context.Context, c *config.Config) ([]route.Server, error) {
 	servers, err := k.finder.Find(ctx, c.AllLookups())
 	k.confirm()
@@ -168,7 +168,7 @@ func (k *Control) find(ctx context.Context, c *config.Config) ([]route.Server, e
 	return servers, err
 }
 
-// confirm records whether all names had answers, and logs when they had none for so long that other middlewares may have other servers.
+// confirm records whether all names had answers. It logs when that has not been so for so long that other middlewares may have other servers.
 func (k *Control) confirm() {
 	if k.finder.Confirmed() {
 		if k.doubtful {
@@ -179,17 +179,17 @@ func (k *Control) confirm() {
 		return
 	}
 	if k.confirmed.IsZero() {
-		return // nothing was found yet, which is said elsewhere
+		return // nothing has been found yet; awaitServers logs that
 	}
 	k.Counts.Unconfirmed(k.confirmed)
 	if !k.doubtful && time.Since(k.confirmed) > k.config.ChangeStep {
 		k.doubtful = true
-		k.Log.Warn("the list of servers cannot be confirmed: it stays, unless another mcmw says on the servers that it changes to another one",
+		k.Log.Warn("the list of servers cannot be confirmed, because names have no answers; it stays, unless another mcmw announces a change to a different list",
 			"since", time.Since(k.confirmed).Round(time.Second))
 	}
 }
 
-// follow returns servers, or those to which another middleware changes, if the names have no answers.
+// follow returns servers or, if some names have no answers, the servers to which another middleware is changing.
 func (k *Control) follow(ctx context.Context, m Applier, servers []route.Server) []route.Server {
 	if k.finder.Confirmed() {
 		return servers
@@ -199,13 +199,13 @@ func (k *Control) follow(ctx context.Context, m Applier, servers []route.Server)
 		return servers
 	}
 	if !slices.Equal(others, k.servers) {
-		k.Log.Warn("another mcmw changes to another list of servers; this one follows, because it cannot look its own up")
+		k.Log.Warn("another mcmw is changing to a different list of servers; this one follows it, because it cannot look up its own list")
 	}
 	k.followed = true
 	return others
 }
 
-// refresh returns the servers of the configuration in force by what is watched, if they are valid.
+// refresh is find for the current configuration with what the watches know; nothing is looked up.
 func (k *Control) refresh(ctx context.Context) ([]route.Server, error) {
 	servers, err := k.finder.Refresh(ctx, k.config.AllLookups())
 	if k.followed {
@@ -217,8 +217,8 @@ func (k *Control) refresh(ctx context.Context) ([]route.Server, error) {
 	return servers, err
 }
 
-// AwaitServers waits until all names of servers have been found, and says from time to time what is missing. It returns false if
-// ctx ends before. A configuration that is read again meanwhile takes the old one's place.
+// AwaitServers waits until all names of servers have been found, and logs from time to time which are missing. It returns false if
+// ctx ends before that. A configuration that is read again during the wait replaces the old one.
 func (k *Control) AwaitServers(ctx context.Context) bool {
 	found := k.awaitServers(ctx)
 	if !found {
@@ -239,7 +239,7 @@ func (k *Control) awaitServers(ctx context.Context) bool {
 		gathering := err == nil && k.finder.Watches() && time.Now().Before(gathered) && time.Since(begin) < maxGather
 		if err == nil && !gathering {
 			if !reported.IsZero() {
-				k.Log.Info("the servers are found", "after", time.Since(begin).Round(time.Millisecond))
+				k.Log.Info("all servers have been found", "after", time.Since(begin).Round(time.Millisecond))
 			}
 			k.hold(k.config, servers)
 			return true
@@ -263,7 +263,7 @@ func (k *Control) awaitServers(ctx context.Context) bool {
 	}
 }
 
-// Run keeps m up to date until ctx is done, and calls ready once clients are served.
+// Run keeps m up to date until ctx is done, and calls ready when clients are served.
 func (k *Control) Run(ctx context.Context, m Applier, ready func()) {
 	defer k.finder.Close()
 	k.ready = m.Ready()
@@ -285,7 +285,7 @@ func (k *Control) Run(ctx context.Context, m Applier, ready func()) {
 	}
 }
 
-// read reads the configuration again, as at the start. It returns nil when it is not accepted.
+// read reads the configuration again, as at the start. It returns nil if the configuration is refused.
 func (k *Control) read(e event) *config.Config {
 	k.file.read(k.config.File)
 	c, err := k.options.Load()
@@ -299,16 +299,16 @@ func (k *Control) read(e event) *config.Config {
 	return c
 }
 
-// refuse logs what is wrong with a configuration that was read again.
+// refuse logs and counts that a configuration that was read again is refused, with each of its problems.
 func (k *Control) refuse(e event, err error) {
 	k.Counts.Reloaded(stats.ReloadRefused)
 	for problem := range strings.Lines(err.Error()) {
-		k.Log.Error("the configuration that was read again is refused; the old one holds", "why", reasons[e],
+		k.Log.Error("the new configuration is refused; mcmw keeps the current one", "why", reasons[e],
 			"problem", strings.TrimSuffix(problem, "\n"))
 	}
 }
 
-// reload reads the configuration again, looks names up and puts both in force, or neither.
+// reload reads the configuration again, looks up names, and applies both or neither.
 func (k *Control) reload(ctx context.Context, m Applier, e event) {
 	waits := !k.again.IsZero()
 	k.again = time.Time{}
@@ -328,7 +328,7 @@ func (k *Control) reload(ctx context.Context, m Applier, e event) {
 	case ctx.Err() != nil:
 	case later && waits:
 	case later:
-		k.Log.Warn("the configuration that was read again has to wait; the old one holds until then", "why", reasons[e], "problem", oneLine(err))
+		k.Log.Warn("the new configuration has to wait, and mcmw tries it again; until then it keeps the current one", "why", reasons[e], "problem", oneLine(err))
 	case err != nil:
 		k.refuse(e, err)
 	default:
@@ -336,14 +336,14 @@ func (k *Control) reload(ctx context.Context, m Applier, e event) {
 	}
 }
 
-// middleware returns the options of the middleware, without those that belong to the command.
+// middleware returns the options of the middleware for c with servers.
 func (k *Control) middleware(c *config.Config, servers []route.Server) middleware.Options {
 	o := c.With(servers)
 	o.Control, o.Version, o.Log = k.Counts, k.options.Version, k.Log
 	return o
 }
 
-// adopt puts c and servers in force, counts that, and logs the changes. servers is nil when they are not known yet.
+// adopt makes c and servers the current ones, counts that, and logs the changes. servers is nil if they are not known yet.
 func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
 	var changes []string
 	for _, change := range c.Changes(k.config) {
@@ -358,10 +358,10 @@ func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
 		if len(changes) > 0 {
 			fields = append(fields, "changes", changes)
 		}
-		k.Log.Info("the configuration was read again", fields...)
+		k.Log.Info("the new configuration is applied", fields...)
 	case e == eventHangup:
 		k.Counts.Reloaded(stats.ReloadUnchanged)
-		k.Log.Info("the configuration was read again and says what holds already", "why", reasons[e])
+		k.Log.Info("the configuration was read again and has not changed", "why", reasons[e])
 	}
 	k.report(moved)
 	for _, warning := range c.Warnings {
@@ -370,18 +370,18 @@ func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
 	k.level.Set(c.LogLevel) // last, because the new level may suppress the messages above
 }
 
-// hold records c and servers as those in force.
+// hold records c and servers as the current ones.
 func (k *Control) hold(c *config.Config, servers []route.Server) {
 	k.config, k.servers, k.rejected = c, servers, ""
 	k.finder.Forget(c.AllLookups())
 	sorted := slices.SortedFunc(slices.Values(servers), func(a, b route.Server) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range sorted {
-		sorted[i].Zone = "" // only reads depend on it, and not every middleware may know it
+		sorted[i].Zone = "" // it matters only for reads, and some middlewares may not know it
 	}
 	k.Counts.Holds(stats.Identity{Options: c.Fingerprint(), Servers: config.Fingerprint(sorted)})
 }
 
-// update puts the servers that were found in force if they have changed; err is why they can't be. That is logged once.
+// update applies servers, which were found, if they have changed. err is an error in finding them. An error is logged only once.
 func (k *Control) update(ctx context.Context, m Applier, servers []route.Server, err error) {
 	if err == nil && !slices.Equal(servers, k.servers) {
 		err = m.Apply(ctx, k.middleware(k.config, servers))
@@ -398,7 +398,7 @@ func (k *Control) update(ctx context.Context, m Applier, servers []route.Server,
 	case err.Error() != k.rejected:
 		k.rejected = err.Error()
 		k.Counts.Updated(stats.ReloadRefused)
-		k.Log.Error("the servers that were found are refused; those there are stay", "problem", oneLine(err))
+		k.Log.Error("the servers that were found are refused; mcmw keeps the current ones", "problem", oneLine(err))
 	}
 }
 

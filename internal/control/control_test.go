@@ -28,7 +28,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// applied is an applier that remembers.
+// applied is an Applier that records the options it is given.
 type applied struct {
 	mu      sync.Mutex // guards the fields below
 	options []middleware.Options
@@ -54,7 +54,7 @@ func (a *applied) Elsewhere(context.Context) []route.Server {
 	return a.elsewhere
 }
 
-// others says where another middleware changes to.
+// others sets the list to which another middleware is changing.
 func (a *applied) others(servers ...route.Server) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,7 +73,7 @@ func (a *applied) fail(err error) {
 	a.err = err
 }
 
-// addressBook is a resolver of one name's addresses.
+// addressBook is a resolver that gives every name the same addresses.
 type addressBook struct {
 	mu    sync.Mutex // guards the fields below
 	addrs []string
@@ -99,7 +99,7 @@ func (*addressBook) LookupSRV(context.Context, string, string, string) (string, 
 	return "", nil, errors.ErrUnsupported
 }
 
-// rig is a control with all around it, in a bubble of testing/synctest.
+// rig is a Control with its surroundings, in a bubble of testing/synctest.
 type rig struct {
 	*Control
 	file   string // the configuration file
@@ -109,7 +109,7 @@ type rig struct {
 	out    mctest.Output
 }
 
-// newRig returns a control of a middleware with this configuration file.
+// newRig returns a rig whose configuration file contains yaml.
 func newRig(t *testing.T, yaml string, args ...string) *rig {
 	t.Helper()
 	r := &rig{file: filepath.Join(t.TempDir(), "mcmw.yaml"), hangup: make(chan os.Signal, 1)}
@@ -133,7 +133,7 @@ func newRig(t *testing.T, yaml string, args ...string) *rig {
 	return r
 }
 
-// write puts text in the place of the file at once, as editors and config maps do.
+// write replaces the file atomically, as editors and ConfigMaps do.
 func (r *rig) write(t *testing.T, text string) {
 	t.Helper()
 	next := r.file + ".next"
@@ -141,7 +141,7 @@ func (r *rig) write(t *testing.T, text string) {
 	require.NoError(t, os.Rename(next, r.file))
 }
 
-// run lets the control run until the test's bubble ends.
+// run runs the Control until the test's bubble ends.
 func (r *rig) run(t *testing.T) {
 	t.Helper()
 	require.True(t, r.AwaitServers(t.Context()))
@@ -155,7 +155,7 @@ func (r *rig) sighup() {
 	synctest.Wait()
 }
 
-// logged returns the log since the last call, each line's message and what belongs to it, without the time.
+// logged returns the lines of the log since the last call, without their times.
 func (r *rig) logged(t *testing.T) (lines []string) {
 	t.Helper()
 	for line := range strings.Lines(r.out.Take()) {
@@ -173,13 +173,13 @@ func (r *rig) logged(t *testing.T) (lines []string) {
 
 func (r *rig) reloads() [stats.NumReloadResults]uint64 { return r.Counts.Snapshot().Reloads }
 
-// pass lets time go by.
+// pass lets time pass.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-func TestSIGHUPPutsInForceWhatTheFileSaysNow(t *testing.T) {
+func TestSIGHUPAppliesTheChangedFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [a, b, c=c:1]\ndepth: 1\nwatch-interval: 0s\n", "--queue", "9")
 		r.run(t)
@@ -199,7 +199,7 @@ func TestSIGHUPPutsInForceWhatTheFileSaysNow(t *testing.T) {
 		require.Same(t, r.Counts, all[0].Control)
 		require.Same(t, r.Log, all[0].Log)
 		require.Equal(t, []string{
-			`{"changes":["servers: a,b,c=c:1 -> a*2,d,c=c:2","depth: 1 -> 2"],"level":"INFO","msg":"the configuration was read again","why":"SIGHUP"}`,
+			`{"changes":["servers: a,b,c=c:1 -> a*2,d,c=c:2","depth: 1 -> 2"],"level":"INFO","msg":"the new configuration is applied","why":"SIGHUP"}`,
 			`{"added":["d"],"level":"INFO","moved":["c: c:1 -> c:2"],"msg":"the servers have changed","removed":["b"],"reweighted":["a: 1 -> 2"]}`,
 		}, r.logged(t))
 		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadApplied: 1}, r.reloads())
@@ -209,18 +209,18 @@ func TestSIGHUPPutsInForceWhatTheFileSaysNow(t *testing.T) {
 	})
 }
 
-func TestSIGHUPWithoutAChangeSaysSo(t *testing.T) {
+func TestSIGHUPWithoutAChangeIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [a]\nwatch-interval: 0s\n")
 		r.run(t)
 		r.sighup()
 		require.Empty(t, r.m.all())
-		require.Equal(t, []string{`{"level":"INFO","msg":"the configuration was read again and says what holds already","why":"SIGHUP"}`}, r.logged(t))
+		require.Equal(t, []string{`{"level":"INFO","msg":"the configuration was read again and has not changed","why":"SIGHUP"}`}, r.logged(t))
 		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadUnchanged: 1}, r.reloads())
 	})
 }
 
-func TestAChangedFileIsReadOnceItRests(t *testing.T) {
+func TestAChangedFileIsReadWhenItIsNotWrittenAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [a]\n")
 		r.run(t)
@@ -238,7 +238,7 @@ func TestAChangedFileIsReadOnceItRests(t *testing.T) {
 		pass(2 * time.Second)
 		require.Len(t, r.m.all(), 1)
 		require.Equal(t, []string{
-			`{"changes":["depth: 128 -> 1"],"level":"INFO","msg":"the configuration was read again","why":"the file has changed"}`,
+			`{"changes":["depth: 128 -> 1"],"level":"INFO","msg":"the new configuration is applied","why":"the file has changed"}`,
 		}, r.logged(t))
 
 		r.write(t, text+"# nothing new\n")
@@ -249,8 +249,8 @@ func TestAChangedFileIsReadOnceItRests(t *testing.T) {
 	})
 }
 
-// A volume of a ConfigMap has the files in a directory with a changing name; "..data" leads to it, and each file's name by way of
-// "..data" to the file.
+// A volume of a ConfigMap has the files in a directory with a changing name. "..data" is a link to that directory, and each file's name a
+// link to the file by way of "..data".
 func TestAConfigMapsSwapIsAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -274,7 +274,7 @@ func TestAConfigMapsSwapIsAChange(t *testing.T) {
 	})
 }
 
-func TestAFileThatIsNotAcceptedIsRefusedWithTheTextOfTheStartAndChangesNothing(t *testing.T) {
+func TestAWrongFileIsRefusedWithTheSameTextsAsAtTheStartAndChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [a]\nworkers: 3\n")
 		r.run(t)
@@ -282,7 +282,7 @@ func TestAFileThatIsNotAcceptedIsRefusedWithTheTextOfTheStartAndChangesNothing(t
 		refused := func(problem string) string {
 			text, err := json.Marshal(problem)
 			require.NoError(t, err)
-			return `{"level":"ERROR","msg":"the configuration that was read again is refused; the old one holds","problem":` + string(text) +
+			return `{"level":"ERROR","msg":"the new configuration is refused; mcmw keeps the current one","problem":` + string(text) +
 				`,"why":"the file has changed"}`
 		}
 		for text, problems := range map[string][]string{
@@ -305,7 +305,7 @@ func TestAFileThatIsNotAcceptedIsRefusedWithTheTextOfTheStartAndChangesNothing(t
 			require.Equal(t, want, r.logged(t))
 			require.Equal(t, count+1, r.reloads()[stats.ReloadRefused])
 			pass(time.Minute)
-			require.Empty(t, r.logged(t), "it is told once")
+			require.Empty(t, r.logged(t), "a problem is logged once")
 		}
 		require.NoError(t, os.Remove(r.file))
 		pass(3 * time.Second)
@@ -320,7 +320,7 @@ func TestAFileThatIsNotAcceptedIsRefusedWithTheTextOfTheStartAndChangesNothing(t
 	})
 }
 
-func TestWhatTheMiddlewareDoesNotTakeIsRefusedAsAWhole(t *testing.T) {
+func TestOptionsThatTheMiddlewareRefusesAreRefusedAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [a]\nlog-level: info\n")
 		r.run(t)
@@ -328,7 +328,7 @@ func TestWhatTheMiddlewareDoesNotTakeIsRefusedAsAWhole(t *testing.T) {
 		r.write(t, "servers: [b]\nlog-level: debug\n")
 		r.sighup()
 		require.Equal(t, []string{
-			`{"level":"ERROR","msg":"the configuration that was read again is refused; the old one holds","problem":"not today","why":"SIGHUP"}`,
+			`{"level":"ERROR","msg":"the new configuration is refused; mcmw keeps the current one","problem":"not today","why":"SIGHUP"}`,
 		}, r.logged(t))
 		require.Equal(t, slog.LevelInfo, r.level.Level())
 
@@ -340,7 +340,7 @@ func TestWhatTheMiddlewareDoesNotTakeIsRefusedAsAWhole(t *testing.T) {
 	})
 }
 
-func TestARouteThatTheMiddlewareDoesNotTakeIsRefusedWithItsLine(t *testing.T) {
+func TestARouteThatTheMiddlewareRefusesIsReportedWithItsLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pools = "pools:\n  a: {servers: [a]}\n  b: {servers: [b]}\nroutes:\n"
 		r := newRig(t, pools+"  - {default: a}\n")
@@ -349,24 +349,24 @@ func TestARouteThatTheMiddlewareDoesNotTakeIsRefusedWithItsLine(t *testing.T) {
 		r.write(t, pools+"  - {default: a}\n  - {prefix: x, pool: b}\n")
 		r.sighup()
 		require.Equal(t, []string{
-			`{"level":"ERROR","msg":"the configuration that was read again is refused; the old one holds","problem":"` + r.file + `:6: routes: not today","why":"SIGHUP"}`,
+			`{"level":"ERROR","msg":"the new configuration is refused; mcmw keeps the current one","problem":"` + r.file + `:6: routes: not today","why":"SIGHUP"}`,
 		}, r.logged(t))
 	})
 }
 
-func TestAListThatHasChangedIsPutInForceAndNoOther(t *testing.T) {
+func TestOnlyAListThatHasChangedIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [fixed, \"dns+cache:1\"]\nremove-after: 3\n")
 		r.dns.set(nil, "10.0.0.2", "10.0.0.1")
 		r.run(t)
-		for range 10 { // the order does not matter, and no answer is none
+		for range 10 { // another order, a failed lookup and an empty answer are no changes
 			r.dns.set(nil, "10.0.0.1", "10.0.0.2")
 			pass(6 * time.Second)
 			r.dns.set(&net.DNSError{Err: "server misbehaving"})
 			pass(6 * time.Second)
 			r.dns.set(nil)
 			pass(6 * time.Second)
-			r.dns.set(nil, "10.0.0.2") // flapping
+			r.dns.set(nil, "10.0.0.2") // a server is missing for a short time
 			pass(6 * time.Second)
 		}
 		require.Empty(t, r.m.all())
@@ -396,7 +396,7 @@ func TestAListThatHasChangedIsPutInForceAndNoOther(t *testing.T) {
 	})
 }
 
-func TestAListThatIsNotAcceptedIsToldOnceAndTheOldOneStays(t *testing.T) {
+func TestAWrongListIsLoggedOnceAndTheCurrentOneStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [\"x=10.0.0.9:1\", \"dns+cache:1\"]\n")
 		r.dns.set(nil, "10.0.0.1")
@@ -404,7 +404,7 @@ func TestAListThatIsNotAcceptedIsToldOnceAndTheOldOneStays(t *testing.T) {
 		refused := func(problem string) []string {
 			text, err := json.Marshal(problem)
 			require.NoError(t, err)
-			return []string{`{"level":"ERROR","msg":"the servers that were found are refused; those there are stay","problem":` + string(text) + `}`}
+			return []string{`{"level":"ERROR","msg":"the servers that were found are refused; mcmw keeps the current ones","problem":` + string(text) + `}`}
 		}
 		r.dns.set(nil, "10.0.0.1", "10.0.0.9")
 		pass(time.Minute)
@@ -423,7 +423,7 @@ func TestAListThatIsNotAcceptedIsToldOnceAndTheOldOneStays(t *testing.T) {
 	})
 }
 
-func TestAConfigurationThatHasToWaitForAnotherChangeIsPutInForceBehindIt(t *testing.T) {
+func TestAConfigurationThatHasToWaitForAnotherChangeIsAppliedAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [a, b]\nreplicas: 1\n")
 		r.run(t)
@@ -431,18 +431,18 @@ func TestAConfigurationThatHasToWaitForAnotherChangeIsPutInForceBehindIt(t *test
 		r.write(t, "servers: [a, b]\nreplicas: 2\n")
 		r.sighup()
 		pass(time.Minute)
-		require.Equal(t, []string{`{"level":"WARN","msg":"the configuration that was read again has to wait; the old one holds until then","problem":"b is leaving","why":"SIGHUP"}`}, r.logged(t))
+		require.Equal(t, []string{`{"level":"WARN","msg":"the new configuration has to wait, and mcmw tries it again; until then it keeps the current one","problem":"b is leaving","why":"SIGHUP"}`}, r.logged(t))
 		require.Zero(t, r.reloads()[stats.ReloadRefused])
 		r.m.fail(nil)
 		pass(2 * time.Second)
 		require.Len(t, r.m.all(), 1)
-		require.Equal(t, []string{`{"changes":["replicas: 1 -> 2"],"level":"INFO","msg":"the configuration was read again","why":"it had to wait"}`}, r.logged(t))
+		require.Equal(t, []string{`{"changes":["replicas: 1 -> 2"],"level":"INFO","msg":"the new configuration is applied","why":"it had to wait"}`}, r.logged(t))
 		pass(time.Minute)
-		require.Len(t, r.m.all(), 1, "it waits no longer")
+		require.Len(t, r.m.all(), 1, "it is applied once")
 	})
 }
 
-func TestSIGHUPLooksNamesUpNow(t *testing.T) {
+func TestSIGHUPLooksUpNamesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [\"dns+cache:1\"]\nresolve-interval: 1h\n")
 		r.dns.set(nil, "10.0.0.1")
@@ -453,7 +453,7 @@ func TestSIGHUPLooksNamesUpNow(t *testing.T) {
 		r.sighup()
 		require.Len(t, r.m.all(), 1)
 		require.Equal(t, []string{
-			`{"level":"INFO","msg":"the configuration was read again","why":"SIGHUP"}`,
+			`{"level":"INFO","msg":"the new configuration is applied","why":"SIGHUP"}`,
 			`{"added":["10.0.0.2:1"],"level":"INFO","msg":"the servers have changed"}`,
 		}, r.logged(t))
 	})
@@ -467,14 +467,14 @@ func TestANewNameThatIsNotFoundIsRefused(t *testing.T) {
 		r.write(t, "servers: [a, dns+cache]\n")
 		r.sighup()
 		require.Equal(t, []string{
-			`{"level":"ERROR","msg":"the configuration that was read again is refused; the old one holds",` +
+			`{"level":"ERROR","msg":"the new configuration is refused; mcmw keeps the current one",` +
 				`"problem":"dns+cache:11211: lookup cache: server misbehaving","why":"SIGHUP"}`,
 		}, r.logged(t))
 		require.Empty(t, r.m.all())
 	})
 }
 
-func TestTheStartWaitsForNamesWithProgressLinesAndTakesANewConfigurationMeanwhile(t *testing.T) {
+func TestTheStartLogsThatItWaitsForNamesAndAcceptsANewConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [dns+cache]\nreplicas: 2\n")
 		found := make(chan bool)
@@ -492,7 +492,7 @@ func TestTheStartWaitsForNamesWithProgressLinesAndTakesANewConfigurationMeanwhil
 		require.True(t, <-found)
 		require.Equal(t, 1, r.config.Placement.Replicas)
 		require.Equal(t, "10.0.0.1:11211", r.servers[0].Name)
-		require.Contains(t, r.logged(t), `{"changes":["replicas: 2 -> 1"],"level":"INFO","msg":"the configuration was read again","why":"the file has changed"}`)
+		require.Contains(t, r.logged(t), `{"changes":["replicas: 2 -> 1"],"level":"INFO","msg":"the new configuration is applied","why":"the file has changed"}`)
 	})
 }
 
@@ -518,7 +518,7 @@ func TestAServerThatAWatchReportsIsUsedWithoutALookup(t *testing.T) {
 	require.Eventually(t, func() bool { return r.Counts.Snapshot().WatchesLive == 1 }, mctest.Patience, mctest.Tick)
 	a.PutPods("s", "10.0.0.1", "10.0.0.2")
 	require.True(t, <-began)
-	require.Len(t, r.servers, 2, "servers that come at the start, one after the other, are one list")
+	require.Len(t, r.servers, 2, "servers that appear one after the other at the start are one list")
 	ctx, end := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { r.Control.Run(ctx, &r.m, nil) })
@@ -534,14 +534,14 @@ func TestAServerThatAWatchReportsIsUsedWithoutALookup(t *testing.T) {
 	require.Zero(t, r.Counts.Snapshot().WatchesLive, "the watch ends with the control")
 }
 
-func TestAListThatCannotBeConfirmedStaysUnlessAnotherMiddlewareChangesToAnother(t *testing.T) {
+func TestAListThatCannotBeConfirmedStaysUnlessAnotherMiddlewareChangesToADifferentOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [dns+cache]\nreplicas: 1\nwatch-interval: 0s\n")
 		r.dns.set(nil, "10.0.0.1")
 		r.run(t)
 		first, second := route.Server{Name: "10.0.0.1:11211", Addr: "10.0.0.1:11211", Weight: 1}, route.Server{Name: "10.0.0.2:11211", Addr: "10.0.0.2:11211", Weight: 1}
 		third := route.Server{Name: "10.0.0.3:11211", Addr: "10.0.0.3:11211", Weight: 1}
-		r.m.others(first, third) // who has answers needs nobody else's
+		r.m.others(first, third) // has no effect while names have answers
 		pass(time.Minute)
 		require.Empty(t, r.m.all())
 		require.Zero(t, r.Counts.Snapshot().Unconfirmed)
@@ -564,9 +564,9 @@ func TestAListThatCannotBeConfirmedStaysUnlessAnotherMiddlewareChangesToAnother(
 		r.m.others()
 		pass(time.Hour)
 		r.sighup()
-		require.Len(t, r.m.all(), 1, "what it follows stays until the names have answers")
+		require.Len(t, r.m.all(), 1, "the list of the other middleware stays until the names have answers")
 		lines = r.logged(t)
-		require.Contains(t, lines[0], "another mcmw changes to another list of servers")
+		require.Contains(t, lines[0], "another mcmw is changing to a different list of servers")
 		require.Contains(t, lines[1], "the servers have changed")
 
 		r.dns.set(nil, "10.0.0.1", "10.0.0.3")

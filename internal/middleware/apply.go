@@ -19,17 +19,18 @@ import (
 
 // Apply changes the options while clients are connected: servers are added, removed, renamed, reweighted or moved to another
 // address, and tunables change. No request fails because of it, with one exception: when a server only moves to another
-// address, the requests in flight to its previous one fail. Any other change takes place between two requests of every
+// address, the requests in flight to its previous address fail. Any other change takes place between two requests of every
 // connection: earlier requests are served as before, later ones wait until it is done.
 //
-// A server that is added, or moved, may hold anything, and serves no reads until Options.Rejoin has been applied; one that
-// was renamed, but has the address of a removed one, keeps what it holds.
+// A server that is added, or moved, may hold anything, and serves no reads until Options.Rejoin has been applied to it. A server
+// that has the address of a removed one, but another name, was renamed and keeps what it holds.
 //
-// With Options.ChangeStep and not one writer, another placement of keys is in force when Apply has returned and two steps are over; see change.
+// If Options.ChangeStep is set and there may be several writers, a new placement of keys is fully applied two steps after Apply has
+// returned; see change.
 //
-// An option that cannot change while clients are served (Listen) is an error, as are options that New would refuse; nothing
-// is changed then. ctx bounds connecting to the servers, but not the exchange, which takes up to Timeout if a server does
-// not answer. Version and Log are not changed.
+// Apply returns an error, and changes nothing, if an option changes that cannot change while clients are served (such as Listen), or
+// if New would refuse the options. The error is a NotYet if the options can be applied later. ctx bounds connecting to the servers, but
+// not the exchange of cores, which takes up to Timeout if a server does not answer. Version, Log and Tap are not changed.
 func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -45,10 +46,10 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 		return err
 	}
 	if !slices.Equal(o.Listen, m.options.Listen) {
-		return fmt.Errorf("the listen addresses cannot change while clients are served (%v, not %v); restart instead", m.options.Listen, o.Listen)
+		return fmt.Errorf("the listen addresses cannot change while clients are served; keep %v, or restart mcmw to use %v", m.options.Listen, o.Listen)
 	}
 	if o.Security != m.options.Security {
-		return errors.New("TLS and authentication cannot change while clients are served, but for the contents of their files; restart instead")
+		return errors.New("TLS and authentication cannot change while clients are served, only the contents of their files can; restart mcmw to change them")
 	}
 	if err := cmp.Or(m.checkPools(&o), m.checkSameStrips(&o), m.checkRoutes(&o), m.checkMigrations(ctx, &o)); err != nil {
 		return err
@@ -56,11 +57,11 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if err := m.access.openLogins(o.pools(), o.Log); err != nil {
 		return err
 	}
-	gone, err := m.applyShadows(ctx, &o)
+	removed, err := m.applyShadows(ctx, &o)
 	if err != nil {
 		return err
 	}
-	defer stopShadows(gone)
+	defer stopShadows(removed)
 	if m.reroutes(&o) {
 		defer m.beginRerouting()
 	}
@@ -92,12 +93,11 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	return m.replace(ctx, nil)
 }
 
-// poolStatesFor returns the tiers of o's pools: those there are, by name, and new ones. applying is held.
+// poolStatesFor returns the states of o's pools: the existing state of the pool with that name, or a new one. applying is held.
 func (m *Middleware) poolStatesFor(o *Options) (states []*poolState) {
 	for _, p := range o.pools() {
-		at := slices.IndexFunc(m.poolStates, func(t *poolState) bool { return t.name == p.Name })
-		if at >= 0 {
-			states = append(states, m.poolStates[at])
+		if t := m.stateNamed(p.Name); t != nil {
+			states = append(states, t)
 			continue
 		}
 		t := &poolState{name: p.Name, rescheduled: make(chan struct{}, 1), missing: sweep.NewMissing()}
@@ -111,38 +111,48 @@ func (m *Middleware) poolStatesFor(o *Options) (states []*poolState) {
 	return states
 }
 
-// checkPools reports what cannot change of the pools while clients are served. applying is held.
+// stateNamed returns the state of the pool called name; nil: there is none. applying is held.
+func (m *Middleware) stateNamed(name string) *poolState {
+	if at := slices.IndexFunc(m.poolStates, func(t *poolState) bool { return t.name == name }); at >= 0 {
+		return m.poolStates[at]
+	}
+	return nil
+}
+
+// checkPools returns an error if o changes pools in a way that is not possible while clients are served. applying is held.
 func (m *Middleware) checkPools(o *Options) error {
 	now := m.current.Load()
 	inPhases := func(p PoolOptions) bool { return p.inPhases(o.ChangeStep) }
 	if m.work != nil && (len(o.Pools) == 0) != (len(m.options.Pools) == 0) && slices.ContainsFunc(slices.Concat(m.options.pools(), o.pools()), inPhases) {
-		return errors.New("a list of servers cannot become pools, nor pools a list, while clients are served and other mcmw may write the servers; accepted: restart all at once")
+		return errors.New("a list of servers cannot be replaced by pools, or pools by a list, while clients are served and other mcmw may write the servers; " +
+			"stop all mcmw, then start them with the new configuration")
 	}
 	check := func(p *PoolOptions, shadow bool) error {
 		for _, q := range now.pools {
 			if !shadow && q.name == p.Name && q.options.ServerTLS != p.ServerTLS {
-				return fmt.Errorf("%sTLS of the servers cannot change while clients are served; restart instead", p.of())
+				return fmt.Errorf("%sTLS of the servers cannot change while clients are served; restart mcmw to change it", p.of())
 			}
 			if !shadow && q.name == p.Name && q.options.ServerAuthFile != p.ServerAuthFile {
-				return fmt.Errorf("%sthe file with the password for the servers cannot change while clients are served, but for its contents; restart instead", p.of())
+				return fmt.Errorf("%sthe file with the password for the servers cannot change while clients are served, only its contents can; restart mcmw to use another file", p.of())
 			}
 		}
 		for _, s := range p.Servers {
-			is := func(t *backend.Server) bool { return s.Name == t.Name || s.Addr == t.Addr() }
+			same := func(t *backend.Server) bool { return s.Name == t.Name || s.Addr == t.Addr() }
 			refuse := func(kind, name string) error {
-				return fmt.Errorf("server %q cannot move from %s %q to pool %q while clients are served; accepted: without it first, then with it", s.Name, kind, name, p.Name)
+				return fmt.Errorf("server %q cannot move from %s %q to pool %q while clients are served; remove it first, reload, then add it to pool %q",
+					s.Name, kind, name, p.Name, p.Name)
 			}
 			for _, q := range now.pools {
-				if !shadow && q.name == p.Name || !slices.ContainsFunc(q.servers, is) {
+				if !shadow && q.name == p.Name || !slices.ContainsFunc(q.servers, same) {
 					continue
 				}
 				if m.leaves(q, &s) {
-					return NotYet{fmt.Errorf("server %q is leaving pool %q; accepted: in pool %q once it has left", s.Name, q.name, p.Name)}
+					return NotYet{fmt.Errorf("server %q is still leaving pool %q; it can join pool %q when it has left", s.Name, q.name, p.Name)}
 				}
 				return refuse("pool", q.name)
 			}
 			for _, q := range now.shadows {
-				if (!shadow || q.name != p.Name) && slices.ContainsFunc(q.inner.current.Load().servers, is) {
+				if (!shadow || q.name != p.Name) && slices.ContainsFunc(q.inner.current.Load().servers, same) {
 					return refuse("shadow", q.name)
 				}
 			}
@@ -162,28 +172,29 @@ func (m *Middleware) checkPools(o *Options) error {
 	return nil
 }
 
-// NotYet is the error of options that will be accepted when a change that is under way is over.
+// NotYet is the error for options that can be applied when a change that is under way has ended.
 type NotYet struct{ Why error }
 
 func (e NotYet) Error() string { return e.Why.Error() }
 
-// leaves reports whether s, which q has, is about to leave it. applying is held.
+// leaves reports whether s, which is still in q, is to leave it by the options of now. applying is held.
 func (m *Middleware) leaves(q *pool, s *route.Server) bool {
 	pools := m.options.pools()
 	at := slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == q.name })
 	return at >= 0 && !slices.ContainsFunc(pools[at].Servers, func(t route.Server) bool { return t.Name == s.Name || t.Addr == s.Addr })
 }
 
-// replace puts m.options in force by the placement of now. The change of placement of the pool of changed has come to another phase, or is another
-// one; nil: none has. applying is held.
+// replace makes a core for m.options and the phases of now, and puts it in the place of the current one. changed is the pool whose change of
+// placement has entered another phase, or is another change; nil: none. applying is held.
 func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 	o, router, err := m.effective()
 	if err != nil {
 		return err
 	}
 	previous := m.current.Load()
-	servers, joined, now := m.serversFor(o, previous)
-	if changed == nil && onlyAddresses(&previous.options, &o) && previous.router.Rerouting() == router.Rerouting() && slices.Equal(previous.router.Migrations(), router.Migrations()) {
+	servers, joined, successors := m.serversFor(o, previous)
+	if changed == nil && onlyAddresses(&previous.options, &o) && previous.router.Rerouting() == router.Rerouting() &&
+		slices.Equal(previous.router.Migrations(), router.Migrations()) {
 		return nil
 	}
 	if v := m.hot.Values(); v != nil {
@@ -191,23 +202,23 @@ func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 	}
 	next := newCore(o, router, m.poolStates, servers, &m.shared)
 	moved := make([]bool, len(next.pools))
-	for i, q := range next.pools {
-		was := previous.of(q.poolState)
-		if was == nil {
+	for i, p := range next.pools {
+		old := previous.of(p.poolState)
+		if old == nil {
 			continue
 		}
-		last, current := was.record(), q.record()
-		other := !last.Equal(&current)
-		moved[i] = q.poolState == changed || other || was.rerouting != q.rerouting && (was.had != nil || q.had != nil)
-		if q.change == nil {
-			// In phases a migration or a change of routes moves keys from a settled pool: it deletes itself what may come back.
-			q.inherit(was, now, other && !q.options.inPhases(q.step))
+		last, current := old.record(), p.record()
+		differs := !last.Equal(&current)
+		moved[i] = p.poolState == changed || differs || old.rerouting != p.rerouting && (old.had != nil || p.had != nil)
+		if p.change == nil {
+			// A migration or a change of routes in phases moves keys from a pool whose placement is settled. It deletes old values itself.
+			p.inherit(old, successors, differs && !p.options.inPhases(p.step))
 		}
 	}
 	succeed := func() {
-		for was, is := range now {
-			if is != was {
-				is.Succeed(was)
+		for old, successor := range successors {
+			if successor != old {
+				successor.Succeed(old)
 			}
 		}
 	}
@@ -219,27 +230,27 @@ func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 		return nil
 	}
 	m.beginPools(ctx, next)
-	for i, q := range next.pools {
-		if was := previous.of(q.poolState); was != nil {
-			q.place(moved[i] || q.changing(), append(slices.Clone(q.servers), was.servers...))
+	for i, p := range next.pools {
+		if old := previous.of(p.poolState); old != nil {
+			p.place(moved[i] || p.changing(), append(slices.Clone(p.servers), old.servers...))
 		}
 	}
-	for _, q := range next.pools {
-		for _, s := range q.servers {
+	for _, p := range next.pools {
+		for _, s := range p.servers {
 			if slices.Contains(joined, s) {
-				m.startProber(q.poolState, s)
+				m.startProber(p.poolState, s)
 			}
 		}
 	}
-	for i, q := range next.pools {
-		if moved[i] && q.records != nil {
-			q.records.AwaitPlaced(ctx)
+	for i, p := range next.pools {
+		if moved[i] && p.records != nil {
+			p.records.AwaitPlaced(ctx)
 		}
 	}
 	next.decideWriters(ctx)
-	for _, q := range next.pools {
-		if was := previous.of(q.poolState); was != nil && q.records != nil {
-			q.records.RespectMarks(m.keepsHeeding(q, was.heeds()) || q.heeds())
+	for _, p := range next.pools {
+		if old := previous.of(p.poolState); old != nil && p.records != nil {
+			p.records.RespectMarks(m.keepsRespecting(p, old.respectsMarks()) || p.respectsMarks())
 		}
 	}
 	next.makeWorkers(&m.shared, m.appendStats)
@@ -250,19 +261,19 @@ func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 	m.entrance.Exchange(func() *queue.Lanes {
 		previous.stop()
 		succeed()
-		for i, q := range next.pools {
+		for i, p := range next.pools {
 			if !moved[i] {
 				continue
 			}
-			for _, s := range q.servers {
+			for _, s := range p.servers {
 				s.Reclaim()
 			}
-			if q.records != nil {
-				q.records.AwaitPlaced(ctx) // including the markers of servers that reclaim keys
+			if p.records != nil {
+				p.records.AwaitPlaced(ctx) // including the marks of servers that get keys back
 			}
 		}
 		if v := m.hot.Values(); v != nil && !reflect.DeepEqual(previous.options.Routes, o.Routes) {
-			v.Forget() // reads may go to another pool, which has not got the same
+			v.Forget() // reads may go to another pool, which may hold other values
 		}
 		m.registry.Change(m.statistics(next))
 		m.current.Store(next)
@@ -270,9 +281,9 @@ func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 		next.start(m.work, m.registry)
 		return next.lanes
 	})
-	for _, q := range previous.pools {
-		if next.of(q.poolState) == nil {
-			q.endRecords(ctx, o.ConnectTimeout)
+	for _, p := range previous.pools {
+		if next.of(p.poolState) == nil {
+			p.endRecords(ctx, o.ConnectTimeout)
 		}
 	}
 	for _, s := range previous.servers {
@@ -280,30 +291,24 @@ func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 			m.release(s)
 		}
 	}
-	for _, q := range next.pools {
-		q.place(q.changing(), q.servers)
-		if q.records != nil {
-			q.records.RespectMarks(q.heeds())
+	for _, p := range next.pools {
+		p.place(p.changing(), p.servers)
+		if p.records != nil {
+			p.records.RespectMarks(p.respectsMarks())
 		}
 	}
 	return nil
 }
 
-// beginPools judges the servers of the pools that are new, as at a start. applying is held.
+// beginPools judges the servers of new pools by their records, as at a start. applying is held.
 func (m *Middleware) beginPools(ctx context.Context, next *core) {
 	for _, p := range next.pools {
 		if p.begun {
 			continue
 		}
 		p.first.Store(p)
-		for _, s := range p.servers {
-			s.NeedVersions(p.options.Writers == WritersSeveral && (p.router.N() > 1 || p.migrates))
-		}
-		var reaching sync.WaitGroup
-		for _, s := range p.servers {
-			reaching.Go(func() { _ = s.Reach(ctx) })
-		}
-		reaching.Wait()
+		p.requireVersions()
+		reach(ctx, p.servers)
 		p.decideWriters(ctx)
 		p.beginRecords()
 		p.begun = true
@@ -311,7 +316,16 @@ func (m *Middleware) beginPools(ctx context.Context, next *core) {
 	}
 }
 
-// place puts the placement of p on servers; changing: it is not in force yet.
+// reach tries to connect to all servers at the same time. A server that can't be reached is down afterwards.
+func reach(ctx context.Context, servers []*backend.Server) {
+	var reaching sync.WaitGroup
+	for _, s := range servers {
+		reaching.Go(func() { _ = s.Reach(ctx) })
+	}
+	reaching.Wait()
+}
+
+// place records the placement of p on servers; changing: it is not fully applied yet.
 func (p *pool) place(changing bool, servers []*backend.Server) {
 	if p.records != nil {
 		p.records.Gutter(p.diverts())
@@ -320,7 +334,7 @@ func (p *pool) place(changing bool, servers []*backend.Server) {
 	}
 }
 
-// onlyAddresses reports whether b differs from a in nothing but the servers' addresses.
+// onlyAddresses reports whether a and b are equal except for the servers' addresses.
 func onlyAddresses(a, b *Options) bool {
 	return reflect.DeepEqual(a.withoutAddresses(), b.withoutAddresses())
 }
@@ -337,26 +351,26 @@ func (o *Options) withoutAddresses() Options {
 	return o.with(pools)
 }
 
-// serversFor returns the servers of o, in its order; which of them are new; and, for each of those of previous, which may be nil, that stays, what it
-// is now.
-func (m *Middleware) serversFor(o Options, previous *core) (servers, joined []*backend.Server, now map[*backend.Server]*backend.Server) {
-	now = map[*backend.Server]*backend.Server{}
+// serversFor returns the servers of o, in its order, those of them that are new, and the successor of each server of previous that stays, which is
+// the server itself unless it was renamed. previous may be nil.
+func (m *Middleware) serversFor(o Options, previous *core) (servers, joined []*backend.Server, successors map[*backend.Server]*backend.Server) {
+	successors = map[*backend.Server]*backend.Server{}
 	for i, options := range o.pools() {
 		t := m.poolStates[i]
-		var were []*backend.Server
+		var old []*backend.Server
 		if previous != nil {
-			if q := previous.of(t); q != nil {
-				were = q.servers
+			if p := previous.of(t); p != nil {
+				old = p.servers
 			}
 		}
-		is, added := m.poolServers(t, options, were, now)
-		servers, joined = append(servers, is...), append(joined, added...)
+		current, added := m.poolServers(t, options, old, successors)
+		servers, joined = append(servers, current...), append(joined, added...)
 	}
-	return servers, joined, now
+	return servers, joined, successors
 }
 
-// poolServers is serversFor of t's pool.
-func (m *Middleware) poolServers(t *poolState, o PoolOptions, previous []*backend.Server, now map[*backend.Server]*backend.Server) (servers, joined []*backend.Server) {
+// poolServers is serversFor for the pool of t.
+func (m *Middleware) poolServers(t *poolState, o PoolOptions, previous []*backend.Server, successors map[*backend.Server]*backend.Server) (servers, joined []*backend.Server) {
 	named, leaving := map[string]*backend.Server{}, map[string]*backend.Server{} // by name, and by address
 	for _, s := range previous {
 		named[s.Name], leaving[s.Addr()] = s, s
@@ -373,11 +387,11 @@ func (m *Middleware) poolServers(t *poolState, o PoolOptions, previous []*backen
 		case s != nil:
 			s.Tune(options)
 			s.Move(wanted.Addr)
-			now[s] = s
+			successors[s] = s
 		case renamed != nil && renamed.Readable():
 			s = renamed.Rename(wanted, options)
 			joined = append(joined, s)
-			now[renamed] = s
+			successors[renamed] = s
 		default:
 			s = backend.NewServer(wanted, options)
 			joined = append(joined, s)

@@ -8,15 +8,15 @@ import (
 	"mcmw/internal/stats"
 )
 
-// AskServers asks all servers at once what they say of themselves, until ctx ends, and returns the answers by the servers' names. One
-// that does not answer is left out.
+// AskServers asks all servers at the same time for their statistics, until ctx ends, and returns the answers by the servers' names. A server that
+// does not answer is left out.
 func (m *Middleware) AskServers(ctx context.Context) map[string]stats.Memcached {
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards answers
 	answers := map[string]stats.Memcached{}
-	p := m.current.Load()
-	servers := slices.Clone(p.servers)
-	for _, s := range p.shadows {
+	c := m.current.Load()
+	servers := slices.Clone(c.servers)
+	for _, s := range c.shadows {
 		servers = append(servers, s.inner.current.Load().servers...)
 	}
 	for _, s := range servers {

@@ -16,13 +16,13 @@ import (
 	"mcmw/internal/route"
 )
 
-// placed is a list of servers, and how keys are placed on them.
+// placed is a list of servers with the placement of keys on them.
 type placed struct {
 	router  *route.Router
 	options route.Options
 }
 
-// record returns p in the form that is put on the servers.
+// record returns p in the form that the records on the servers have.
 func (p placed) record() marker.Placement { return marker.Of(p.router, p.options) }
 
 // equal reports whether p and q give every key the same servers.
@@ -31,7 +31,7 @@ func (p placed) equal(q placed) bool {
 	return a.Equal(&b)
 }
 
-// at returns p with the addresses and zones that its servers have in o, and the way of reading that o asks for.
+// at returns p with the parts of o that don't place keys: the servers' addresses and zones, the read policy and the gutters.
 func (p placed) at(o *PoolOptions) (placed, error) {
 	servers := slices.Clone(p.router.Servers())
 	for i := range servers {
@@ -48,33 +48,37 @@ func (p placed) at(o *PoolOptions) (placed, error) {
 }
 
 // change is a change of placement, where other middlewares may learn of it earlier or later; see route.Phase. Each phase lasts for
-// Options.ChangeStep:
+// Options.ChangeStep, phase late for lateSteps of them:
 //
-//	settled --> delete-new --> read-new --> settled, no change may begin --> settled
-//	               ^   '-- another list is wanted: from its beginning
-//	               '----------------------------------------- wanted meanwhile --'
-//	start --> late --> settled, no change may begin --> ..
+//	settled --> delete-new --> read-new --> settled, closing --> settled
+//	             ^  ^    |                              |
+//	             |  '----' another list is wanted       |
+//	             '---- a list was wanted meanwhile -----'
 //
-// A middleware starts late if the servers' records say that keys are, or were, placed otherwise.
+//	start --> late --> settled, closing --> settled
+//
+// If another list is wanted in delete-new, that phase begins again with the new list. In later phases a new list has to wait. "Settled, closing" is
+// the last phase of a change: no other change may begin in it. A middleware starts in phase late if the servers' records say that keys are, or were,
+// placed differently.
 type change struct {
 	course
 	from, to placed
 }
 
-// course is how far something is that goes through phases.
+// course is the progress of a change that goes through phases.
 type course struct {
-	phase    route.Phase     // Settled: it is over, and the next one must not begin yet
+	phase    route.Phase     // Settled: keys are placed as wanted, but the next change must not begin yet
 	due      time.Time       // when the phase may end
-	cleaning *sync.WaitGroup // the new holders that are being cleaned
+	cleaning *sync.WaitGroup // counts the new holders that are being cleaned; the phase does not end before
 }
 
-// lateSteps is how many steps late lasts: behind them no other middleware reads by the placement before.
+// lateSteps is how many steps phase late lasts: after them no other middleware reads by the previous placement.
 const lateSteps = 2
 
-// inPhases reports whether another placement is put in force in phases.
+// inPhases reports whether a new placement is applied in phases.
 func (o *PoolOptions) inPhases(step time.Duration) bool { return step > 0 && o.Writers != WritersOne }
 
-// copy returns a copy, which does not follow the change; nil of nil.
+// copy returns a copy that stays as it is when c enters another phase; nil if c is nil.
 func (c *change) copy() *change {
 	if c == nil {
 		return nil
@@ -83,7 +87,7 @@ func (c *change) copy() *change {
 	return &d
 }
 
-// ends returns the placement by which keys are read, and the other one.
+// ends returns the placement by which keys are read in c's phase, and the other one.
 func (c *change) ends() (read, other placed) {
 	if c.phase == route.DeleteNew {
 		return c.from, c.to
@@ -91,7 +95,7 @@ func (c *change) ends() (read, other placed) {
 	return c.to, c.from
 }
 
-// wanted returns the placement that is in force with p, or will be.
+// wanted returns the placement that p has, or will have after the change that is under way.
 func (p *pool) wanted() placed {
 	if p.change == nil {
 		return placed{p.router, p.options.Options}
@@ -99,10 +103,10 @@ func (p *pool) wanted() placed {
 	return p.change.to
 }
 
-// wantedRecord returns wanted in the form that is put on the servers.
+// wantedRecord returns wanted in the form that the records on the servers have.
 func (p *pool) wantedRecord() marker.Placement { return p.of(p.wanted(), p.share) }
 
-// changing reports whether p is one of a change of placement, or of which keys it has.
+// changing reports whether the placement of p, or the set of keys that it has, is changing.
 func (p *pool) changing() bool { return p.router.Phase() != route.Settled || p.had != nil }
 
 // fingerprint returns a short text that is equal for equal placements.
@@ -117,11 +121,11 @@ func fingerprint(placements ...marker.Placement) string {
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// effective returns m.options with the servers and the placements of now, and the router for them; applying is held.
+// effective returns m.options with the servers and placements of the present phases, and the router for them. applying is held.
 func (m *Middleware) effective() (Options, *route.Router, error) {
 	pools := slices.Clone(m.options.pools())
 	routers := make([]*route.Router, len(pools))
-	for i, t := range m.tiers {
+	for i, t := range m.poolStates {
 		m.routing.close(&pools[i])
 		in, err := t.effective(&pools[i])
 		if err != nil {
@@ -142,8 +146,8 @@ func (m *Middleware) effective() (Options, *route.Router, error) {
 	return o, router, err
 }
 
-// effective returns how t's pool, with the options o, is placed now.
-func (t *tier) effective(o *PoolOptions) (now placed, err error) {
+// effective returns the placement of t's pool, with the options o, in the present phase.
+func (t *poolState) effective(o *PoolOptions) (now placed, err error) {
 	if t.change == nil {
 		return t.settled.at(o)
 	}
@@ -159,10 +163,10 @@ func (t *tier) effective(o *PoolOptions) (now placed, err error) {
 	return placed{route.Change(from.router, to.router, t.change.phase), to.options}, nil
 }
 
-// wants reports whether o, the options of t's pool, ask for another placement than what is in force, or under way, and whether the change to it may
-// begin. If so it is the one under way. applying is held.
-func (m *Middleware) wants(t *tier, o *PoolOptions) (changed bool) {
-	router, _ := route.New(o.Servers, o.Options) // it was one before
+// wants compares the placement in o, the options of t's pool, with the current one and the one that a change is leading to. If it differs from both
+// and its change may begin, this change is now under way, and wants returns true. applying is held.
+func (m *Middleware) wants(t *poolState, o *PoolOptions) (changed bool) {
+	router, _ := route.New(o.Servers, o.Options) // it never fails: o has been validated
 	wanted := placed{router, o.Options}
 	switch {
 	case !o.inPhases(m.options.ChangeStep) || m.work == nil || !t.begun:
@@ -173,19 +177,19 @@ func (m *Middleware) wants(t *tier, o *PoolOptions) (changed bool) {
 		m.background.Go(func() { m.goThrough(m.work, t) })
 		return true
 	case t.change == nil || t.change.phase != route.DeleteNew || t.change.to.equal(wanted):
-		return false // it begins when the change under way is over
+		return false // it begins when the change that is under way has ended
 	}
 	t.change.to = wanted
 	return true
 }
 
-// enter makes phase the one of the change from now on; applying is held.
-func (m *Middleware) enter(ctx context.Context, t *tier, phase route.Phase) error {
+// enter makes t's change enter phase. applying is held.
+func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase) error {
 	c, step := t.change, m.options.ChangeStep
 	if other := m.otherChange(ctx, t, phase); other != nil {
-		m.options.Log.Warn("another middleware changes to another list of servers; this one follows, and its own list has to wait")
+		m.options.Log.Warn("another mcmw is changing to a different list of servers: this one changes to that list first, and to its own list afterwards")
 		if phase == route.DeleteNew {
-			step = 0 // the other one is a phase ahead, and will not wait
+			step = 0 // the other middleware is a phase ahead and will not wait
 		}
 		phase, c.to = route.DeleteNew, *other
 		m.announce(ctx, t, phase)
@@ -204,10 +208,10 @@ func (m *Middleware) enter(ctx context.Context, t *tier, phase route.Phase) erro
 	return err
 }
 
-// otherChange says on the servers that the change under way enters phase, and returns where others are changing to from the same placement; nil: nowhere
-// else. One of two middlewares that enter at the same time sees the other: each writes what it does, and reads what the other does then. If
-// both see each other, the one that is about to read by its list gives way. applying is held.
-func (m *Middleware) otherChange(ctx context.Context, t *tier, phase route.Phase) *placed {
+// otherChange announces on the servers that t's change enters phase, and returns the placement to which other middlewares are changing from the
+// same placement; nil: there is no other. If two middlewares enter a phase at the same time, at least one sees the other, because each first writes
+// its announcement and then reads the other's. If both see each other, the one that is about to read by its list gives way. applying is held.
+func (m *Middleware) otherChange(ctx context.Context, t *poolState, phase route.Phase) *placed {
 	if t.records == nil || phase == route.Settled {
 		return nil
 	}
@@ -219,21 +223,18 @@ func (m *Middleware) otherChange(ctx context.Context, t *tier, phase route.Phase
 		m.current.Load().of(t).each(func(s *backend.Server) { _ = s.Withdraw(ctx, marker.ReadingKey) })
 		return other
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(giveWay):
-	}
+	pause(ctx, giveWay)
 	return m.announce(ctx, t, phase)
 }
 
-// giveWay is how long a middleware takes at most to withdraw what it has announced, and not done.
+// giveWay bounds the time in which a middleware that gives way withdraws its announcement.
 const giveWay = 500 * time.Millisecond
 
-// announce says on the servers that the change under way enters phase, and returns where one in the neighbouring phase is changing to from the same
-// placement; nil: nowhere else.
-func (m *Middleware) announce(ctx context.Context, t *tier, phase route.Phase) *placed {
+// announce writes on the servers that t's change enters phase, and returns the placement to which a middleware in the neighbouring phase is changing
+// from the same placement; nil: there is no other.
+func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Phase) *placed {
 	c, pool := t.change, m.current.Load().of(t)
-	own, from := c.to.record(), c.from.record() // which keys the pool has changes apart from this
+	own, from := c.to.record(), c.from.record() // without shares: the set of keys that the pool has changes independently
 	record := marker.Record{Placement: own, Previous: []marker.Placement{from}, Addresses: map[string]string{}}
 	for _, p := range []placed{c.from, c.to} {
 		for _, s := range p.router.Servers() {
@@ -275,9 +276,9 @@ func (m *Middleware) announce(ctx context.Context, t *tier, phase route.Phase) *
 	return found
 }
 
-// Elsewhere returns the servers of the list to which another middleware changes from that of this one, as it has announced on the servers; nil: none
-// has, or there are several pools. A middleware that can't look its servers up follows by it: an announcement lasts two steps, so one that looks within each step and applies what it
-// finds is at most one phase behind.
+// Elsewhere returns the list of servers to which another middleware is changing from the list of this one, as announced on the servers; nil: there is
+// no such announcement, or there are several pools. A middleware that can't look up its servers follows others by this: an announcement lasts two
+// steps, so a middleware that looks once within each step and applies what it finds is at most one phase behind.
 func (m *Middleware) Elsewhere(ctx context.Context) []route.Server {
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -286,7 +287,7 @@ func (m *Middleware) Elsewhere(ctx context.Context) []route.Server {
 		return nil
 	}
 	from := p.wanted()
-	if c := p.tier.change; c != nil && c.phase == route.DeleteNew {
+	if c := p.poolState.change; c != nil && c.phase == route.DeleteNew {
 		from = c.from
 	}
 	here, wanted := from.record(), p.wanted().record()
@@ -305,7 +306,7 @@ func (m *Middleware) Elsewhere(ctx context.Context) []route.Server {
 		if !ok {
 			return
 		}
-		// Only the servers may differ: options are not looked up.
+		// Only the servers may differ: options come from the configuration, not from a lookup.
 		servers := slices.Clone(to.router.Servers())
 		for i := range servers {
 			if at := slices.IndexFunc(m.options.Servers, func(o route.Server) bool { return o.Name == servers[i].Name }); at >= 0 {
@@ -325,7 +326,7 @@ func (m *Middleware) Elsewhere(ctx context.Context) []route.Server {
 	return found
 }
 
-// each calls do for each of the pool's servers that is not down, and waits for all.
+// each calls do for each of the pool's servers that is not down, all at the same time, and waits for them.
 func (p *pool) each(do func(s *backend.Server)) {
 	var doing sync.WaitGroup
 	for _, s := range p.servers {
@@ -336,8 +337,8 @@ func (p *pool) each(do func(s *backend.Server)) {
 	doing.Wait()
 }
 
-// cleanNew deletes on servers what they may have held earlier of the keys that they get. Those that join are flushed anyway.
-func (m *Middleware) cleanNew(t *tier, c *change) {
+// cleanNew starts to delete, on servers that get keys, what they may still hold of these keys. Servers that join are flushed anyway.
+func (m *Middleware) cleanNew(t *poolState, c *change) {
 	p, mark := m.current.Load().of(t), m.mark(t)
 	if p.options.Rejoin == backend.RejoinTrust {
 		return
@@ -353,8 +354,8 @@ func (m *Middleware) cleanNew(t *tier, c *change) {
 	}
 }
 
-// mark is what tells others that a server was cleaned for the change under way.
-func (m *Middleware) mark(t *tier) backend.Mark {
+// mark returns the mark by which other middlewares know that a server was cleaned for the change that is under way.
+func (m *Middleware) mark(t *poolState) backend.Mark {
 	if t.change == nil {
 		return backend.Mark{}
 	}
@@ -362,8 +363,8 @@ func (m *Middleware) mark(t *tier) backend.Mark {
 	return backend.Mark{Text: text, For: m.options.ChangeStep}
 }
 
-// goThrough takes the change of placement from phase to phase, until there is none or ctx is done.
-func (m *Middleware) goThrough(ctx context.Context, t *tier) {
+// goThrough takes t's change of placement from phase to phase, until it has ended or ctx is done.
+func (m *Middleware) goThrough(ctx context.Context, t *poolState) {
 	m.follow(ctx, t.rescheduled, func() *course {
 		if t.change == nil {
 			return nil
@@ -372,8 +373,8 @@ func (m *Middleware) goThrough(ctx context.Context, t *tier) {
 	}, func(ctx context.Context) bool { return m.step(ctx, t) })
 }
 
-// follow calls step when the phase that at returns is over, or may be, until there is none, step reports that, or ctx is done; at is called with applying held, and
-// looked at again when rescheduled says so.
+// follow calls step each time the phase of a change is due to end and its cleaning is done. at returns the change, and is called with applying held, at
+// first, after each step and when rescheduled receives. follow ends when at returns nil, step returns false, or ctx is done.
 func (m *Middleware) follow(ctx context.Context, rescheduled <-chan struct{}, at func() *course, step func(context.Context) (more bool)) {
 	for {
 		m.applying.Lock()
@@ -382,37 +383,37 @@ func (m *Middleware) follow(ctx context.Context, rescheduled <-chan struct{}, at
 			m.applying.Unlock()
 			return
 		}
-		is := *c
+		now := *c
 		m.applying.Unlock()
 		select {
 		case <-ctx.Done():
 			return
 		case <-rescheduled:
 			continue
-		case <-time.After(time.Until(is.due)):
+		case <-time.After(time.Until(now.due)):
 		}
-		is.cleaning.Wait()
+		now.cleaning.Wait()
 		if !step(ctx) {
 			return
 		}
 	}
 }
 
-// step enters the next phase if that is due. more: there will be another one.
-func (m *Middleware) step(ctx context.Context, t *tier) (more bool) {
+// step enters the next phase of t's change if that is due. more: another phase will follow.
+func (m *Middleware) step(ctx context.Context, t *poolState) (more bool) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
 	c, next := t.change, route.Settled
 	switch {
-	case m.stopping || c == nil || !slices.Contains(m.tiers, t):
+	case m.stopping || c == nil || !slices.Contains(m.poolStates, t):
 		return false
-	case time.Now().Before(c.due): // another list is wanted meanwhile
+	case time.Now().Before(c.due): // the phase has begun again, because another list is wanted
 		return true
 	case c.phase == route.DeleteNew:
 		next = route.ReadNew
 	case c.phase == route.Settled:
 		t.change = nil
-		if at := slices.Index(m.tiers, t); !m.wants(t, &m.options.pools()[at]) {
+		if at := slices.Index(m.poolStates, t); !m.wants(t, &m.options.pools()[at]) {
 			return false
 		}
 		next = route.DeleteNew
@@ -420,47 +421,47 @@ func (m *Middleware) step(ctx context.Context, t *tier) (more bool) {
 		t.settled = c.to
 	}
 	if err := m.enter(ctx, t, next); err != nil {
-		m.options.Log.Error("the placement of keys cannot change", "error", err)
+		m.options.Log.Error("the placement of keys cannot enter its next phase", "error", err)
 	}
-	return next != route.DeleteNew // which has a goroutine of its own
+	return next != route.DeleteNew // wants has started a goroutine for the next change
 }
 
-// catchUp returns the core to begin with: p, or, if the records that the servers of a pool hold say that keys are or were placed otherwise there,
-// one in which that is late. ctx bounds reaching the servers that p does not have. applying is held.
-func (m *Middleware) catchUp(ctx context.Context, p *core) *core {
+// catchUp returns the core to start with: c or, if the records on the servers of a pool say that keys are or were placed differently there, a core in
+// which that pool is in phase late. ctx bounds reaching the servers that c does not have. applying is held.
+func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 	late := false
-	for _, q := range p.pools {
-		if q.records == nil || !q.options.inPhases(q.step) {
+	for _, p := range c.pools {
+		if p.records == nil || !p.options.inPhases(p.step) {
 			continue
 		}
-		if from, ok := q.before(q.records.Looks().Newest()); ok {
+		if from, ok := p.before(p.records.Looks().Newest()); ok {
 			late = true
-			q.tier.change = &change{course: course{phase: route.Late, cleaning: new(sync.WaitGroup)}, from: from, to: q.settled}
-			p.options.Log.Info("keys were placed otherwise when the servers were last heard of: other middlewares may still do so", "pool", q.name, "phase", route.Late.String(),
-				"from", fingerprint(from.record()), "to", fingerprint(q.settled.record()))
+			p.poolState.change = &change{course: course{phase: route.Late, cleaning: new(sync.WaitGroup)}, from: from, to: p.settled}
+			c.options.Log.Info("the servers' records have another placement of keys, which other mcmw may still use", "pool", p.name, "phase", route.Late.String(),
+				"from", fingerprint(from.record()), "to", fingerprint(p.settled.record()))
 		}
 	}
-	if m.routing = p.routesBefore(); m.routing != nil {
+	if m.routing = c.routesBefore(); m.routing != nil {
 		late = true
-		p.options.Log.Info("keys were in other pools, or had another gutter, when the servers were last heard of: other middlewares may still route them there", "phase", m.routing.phase.String())
+		c.options.Log.Info("the servers' records have other routes or gutters, which other mcmw may still use", "phase", m.routing.phase.String())
 	}
 	if !late {
-		return p
+		return c
 	}
 	o, router, err := m.effective()
 	if err != nil {
-		p.options.Log.Error("keys were placed otherwise, in a way that can't be followed", "error", err)
+		c.options.Log.Error("the servers' records have another placement of keys, which this mcmw can't follow: while others still use it, reads may be stale", "error", err)
 		m.routing = nil
-		for _, t := range m.tiers {
+		for _, t := range m.poolStates {
 			t.change = nil
 		}
-		return p
+		return c
 	}
-	servers, _, _ := m.serversFor(o, p)
-	next := newCore(o, router, m.tiers, servers, &m.shared)
+	servers, _, _ := m.serversFor(o, c)
+	next := newCore(o, router, m.poolStates, servers, &m.shared)
 	next.requireVersions()
 	for _, s := range servers {
-		if !slices.Contains(p.servers, s) {
+		if !slices.Contains(c.servers, s) {
 			_ = s.Reach(ctx)
 		}
 	}
@@ -470,8 +471,8 @@ func (m *Middleware) catchUp(ctx context.Context, p *core) *core {
 	return next
 }
 
-// before returns the placement, other than p's, by which keys are or were placed by the newest record; ok is false if there is none, or some of
-// its servers can't be found.
+// before returns the placement, other than p's, that keys have or had by the newest record. ok is false if there is none, or the address of one of
+// its servers is unknown.
 func (p *pool) before(newest *marker.Record) (from placed, ok bool) {
 	if newest == nil {
 		return from, false
@@ -489,7 +490,7 @@ func (p *pool) before(newest *marker.Record) (from placed, ok bool) {
 	return from, false
 }
 
-// located returns a placement that was read from a server, with the addresses that were there; ok is false if some are missing.
+// located returns a placement that was read from a server, with the addresses that were read with it. ok is false if the address of a server is unknown.
 func (p *pool) located(read marker.Placement, addresses map[string]string) (found placed, ok bool) {
 	o, err := read.Options()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// traffic are clients that store rising numbers under keys of their own, and read them back, each time through any of the middlewares.
+// traffic is the load of clients that store increasing numbers under keys of their own and read them back, each time through a random middleware.
 type traffic struct {
 	t                     *testing.T
 	end                   atomic.Bool
@@ -31,7 +31,7 @@ type traffic struct {
 	fails                 bool        // servers may fail
 }
 
-// valueOf returns what is stored i-th, unlike all others.
+// valueOf returns the i-th value that is stored. Each differs from all others.
 func (l *traffic) valueOf(i int) string {
 	if !l.large.Load() || i%4 > 0 {
 		return strconv.Itoa(i)
@@ -84,8 +84,11 @@ func (l *traffic) run(clients []*mctest.Client, random *rand.Rand, n int) {
 	}
 }
 
-// more waits until there was enough traffic to show what is wrong.
+// more waits until there was enough traffic to show a fault. It does nothing if l is nil.
 func (l *traffic) more() {
+	if l == nil {
+		return
+	}
 	l.t.Helper()
 	until := l.rounds.Load() + 80
 	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, mctest.Patience, mctest.Tick)
@@ -97,7 +100,7 @@ func (l *traffic) stop() {
 	l.done.Wait()
 }
 
-func TestNoMiddlewareReadsWhatIsOldWhileServersJoinAndLeaveOneAfterTheOther(t *testing.T) {
+func TestNoMiddlewareReadsOldValuesWhileServersJoinAndLeave(t *testing.T) {
 	for name, o := range map[string]middleware.Options{
 		"each key on one":     {Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour},
 		"each key on two":     {Placement: route.Options{Replicas: 2}, ChangeStep: time.Hour},
@@ -126,13 +129,19 @@ func TestNoMiddlewareReadsWhatIsOldWhileServersJoinAndLeaveOneAfterTheOther(t *t
 	}
 }
 
-// goThrough applies o to the two middlewares of fleet and takes them through the phases of the change in turn, under load.
-func goThrough(t *testing.T, fleet []*mwtest.MW, o middleware.Options, load *traffic) {
+// applyAll applies o to the middlewares of fleet, one after the other, with load, which may be nil, in between.
+func applyAll(t *testing.T, fleet []*mwtest.MW, o middleware.Options, load *traffic) {
 	t.Helper()
 	for _, m := range fleet {
 		require.NoError(t, m.Apply(context.Background(), o))
 		load.more()
 	}
+}
+
+// goThrough applies o to the two middlewares of fleet and takes them in turn through the phases of the change, under load.
+func goThrough(t *testing.T, fleet []*mwtest.MW, o middleware.Options, load *traffic) {
+	t.Helper()
+	applyAll(t, fleet, o, load)
 	for phases := 0; fleet[0].EndPhase(); phases++ {
 		load.more()
 		fleet[1].EndPhase()
@@ -142,15 +151,15 @@ func goThrough(t *testing.T, fleet []*mwtest.MW, o middleware.Options, load *tra
 	assert.Equal(t, "settled", fleet[0].Phase())
 }
 
-// startAmid starts a middleware with the options before, and another one with those after when the first has made so many of the three steps to them. ahead makes
-// the next step.
-func startAmid(t *testing.T, before, after middleware.Options, steps int) (first, late *mwtest.MW, ahead func()) {
+// startDuring starts a middleware with the options before, takes it through so many of the three steps to the options after, and then starts another
+// middleware with the options after. next makes the next step of the first.
+func startDuring(t *testing.T, before, after middleware.Options, steps int) (first, late *mwtest.MW, next func()) {
 	t.Helper()
 	first = mwtest.Start(t, before)
-	alone := startTraffic(t, first) // so that there is something old
+	alone := startTraffic(t, first) // so that there are old values
 	alone.more()
 	alone.stop()
-	ahead = func() {
+	next = func() {
 		if first.Phase() == "settled" {
 			require.NoError(t, first.Apply(context.Background(), after))
 		} else {
@@ -158,26 +167,26 @@ func startAmid(t *testing.T, before, after middleware.Options, steps int) (first
 		}
 	}
 	for range steps {
-		ahead()
+		next()
 	}
 	late = mwtest.Start(t, after)
 	assert.Equal(t, map[bool]string{true: "settled", false: "late"}[steps == 3], late.Phase())
-	return first, late, ahead
+	return first, late, next
 }
 
-func TestAMiddlewareThatStartsDuringAChangeReadsNothingOldInWhateverPhaseTheOthersAre(t *testing.T) {
-	for _, phase := range []int{0, 1, 2, 3} { // how many steps the other one has made
+func TestAMiddlewareThatStartsDuringAChangeReadsNoOldValuesWhateverThePhaseOfTheOthers(t *testing.T) {
+	for _, phase := range []int{0, 1, 2, 3} { // how many steps the other middleware has made
 		t.Run(fmt.Sprint(phase), func(t *testing.T) {
 			t.Parallel()
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
 			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
 			after := o
 			after.Servers = servers[1:]
-			first, late, ahead := startAmid(t, o, after, phase)
+			first, late, next := startDuring(t, o, after, phase)
 			load := startTraffic(t, first, late)
 			load.more()
 			for range 3 - phase {
-				ahead()
+				next()
 				load.more()
 			}
 			for late.EndPhase() {
@@ -191,8 +200,8 @@ func TestAMiddlewareThatStartsDuringAChangeReadsNothingOldInWhateverPhaseTheOthe
 	}
 }
 
-func TestMiddlewaresWhoseListsChangeAgainAtDifferentPhasesAgreeOnOneChangeAtATime(t *testing.T) {
-	for name, ahead := range map[string]bool{"one is a phase ahead": true, "one is about to be": false} {
+func TestMiddlewaresWhoseListsChangeAgainInDifferentPhasesAgreeOnOneChangeAtATime(t *testing.T) {
+	for name, ahead := range map[string]bool{"one is a phase ahead": true, "one is about to enter the next phase": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 5)...)
@@ -236,7 +245,7 @@ func TestMiddlewaresWhoseListsChangeAgainAtDifferentPhasesAgreeOnOneChangeAtATim
 	}
 }
 
-func TestAMiddlewareThatCannotLookItsServersUpFollowsWhatAnotherAnnouncesAndReadsNothingOld(t *testing.T) {
+func TestAMiddlewareThatCannotLookUpItsServersFollowsAnAnnouncementAndReadsNoOldValues(t *testing.T) {
 	for name, follows := range map[string]bool{"it follows": true, "it does not, as control": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -249,7 +258,7 @@ func TestAMiddlewareThatCannotLookItsServersUpFollowsWhatAnotherAnnouncesAndRead
 			after.Servers = servers
 			require.NoError(t, knows.Apply(context.Background(), after))
 			load.more()
-			require.Nil(t, knows.Elsewhere(t.Context()), "what it has announced itself")
+			require.Nil(t, knows.Elsewhere(t.Context()), "its own announcement does not count")
 			elsewhere := cut.Elsewhere(t.Context())
 			require.False(t, discover.Compare(servers, elsewhere).Any())
 			if follows {
@@ -273,7 +282,7 @@ func TestAMiddlewareThatCannotLookItsServersUpFollowsWhatAnotherAnnouncesAndRead
 	}
 }
 
-func TestNobodyFollowsToAPlacementWithOtherOptionsThanItsOwn(t *testing.T) {
+func TestAMiddlewareDoesNotFollowToAPlacementWithOtherOptions(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 3)...)
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
 	one, other := mwtest.Start(t, o), mwtest.Start(t, o)

@@ -18,7 +18,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// coldServer returns options with a pool of three servers and so many replicas, and the entry that fills the first.
+// coldServer returns options with a pool of three servers and so many replicas, and the migration that fills the first server.
 func coldServer(t *testing.T, replicas int) (middleware.Options, middleware.Migration) {
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: migrationStep, Routes: route.Routes{Default: "one"}, SweepRate: 1_000_000}
 	p := poolOf("one", named("one", mctest.StartNewMemcacheds(t, 3)...), replicas)
@@ -27,7 +27,7 @@ func coldServer(t *testing.T, replicas int) (middleware.Options, middleware.Migr
 	return o, middleware.Migration{From: "one", To: "one", Cold: p.Servers[0].Name, Start: time.Now().Add(2 * migrationStep).UTC().Truncate(time.Second), Missed: true, Within: 0.01}
 }
 
-func TestAServerIsFilledByReadsFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
+func TestReadsFillAServerFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
 	for name, replicas := range map[string]int{"each key on two": 2, "all hold every key, a zone": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,8 +45,8 @@ func TestAServerIsFilledByReadsFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldV
 				require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set kept-%d %d %d %d\r\n%s\r\n", i, i, 1900*(i%2), len(value), value)))
 				get += fmt.Sprintf(" kept-%d", i)
 			}
-			was := direct.MustDo(t, get+"\r\n")
-			for i := range kept { // it comes back empty
+			before := direct.MustDo(t, get+"\r\n")
+			for i := range kept { // as if it had restarted
 				if direct.MustDo(t, fmt.Sprintf("delete kept-%d\r\n", i)) == "DELETED\r\n" {
 					there++
 				}
@@ -54,12 +54,10 @@ func TestAServerIsFilledByReadsFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldV
 			require.NotZero(t, there)
 			load := startTraffic(t, fleet...)
 			o.Migrations = []middleware.Migration{g}
-			for _, m := range fleet {
-				require.NoError(t, m.Apply(context.Background(), o))
-			}
+			applyAll(t, fleet, o, nil)
 			advance(t, fleet, load, 2*migrationStep+migrationStep/2, "undecided")
 			advance(t, fleet, load, migrationStep, "warm-up")
-			lives := func() bool { // as long as it did, which a copy that was not looked at does not
+			lives := func() bool { // as long as the original; a copy that was not confirmed expires earlier
 				for i := range kept {
 					reply := direct.MustDo(t, fmt.Sprintf("mg kept-%d f t\r\n", i))
 					if reply != "EN\r\n" && !strings.HasPrefix(reply, fmt.Sprintf("HD f%d t%s", i, map[bool]string{true: "1", false: "-1"}[i%2 == 1])) || strings.HasSuffix(reply, " t10\r\n") {
@@ -69,18 +67,19 @@ func TestAServerIsFilledByReadsFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldV
 				return true
 			}
 			all := c.MustDo(t, get+"\r\n")
-			require.Equal(t, kept, strings.Count(all, "VALUE "), "what it lacks is read elsewhere")
+			require.Equal(t, kept, strings.Count(all, "VALUE "), "keys that the server lacks are read from another one")
 			require.Eventually(t, func() bool {
 				for _, m := range fleet {
 					require.Equal(t, all, m.Dial(t).MustDo(t, get+" absent\r\n"))
 				}
 				require.True(t, strings.HasPrefix(c.MustDo(t, "mg kept-3 k v f\r\n"), "VA 4 kkept-3 f3\r\nvvvv\r\n"))
-				return direct.MustDo(t, get+"\r\n") == was && lives()
-			}, mctest.Patience, 5*time.Millisecond, "it is not filled")
+				return direct.MustDo(t, get+"\r\n") == before && lives()
+			}, mctest.Patience, 5*time.Millisecond, "the server is not filled")
 			require.Eventually(t, func() bool { return of(fleet[0]).Here+of(fleet[1]).Here >= uint64(there) }, mctest.Patience, mctest.Tick)
 			require.Equal(t, []any{"one", true, g.Target()}, []any{of(fleet[0]).From, of(fleet[0]).Inside, of(fleet[0]).To})
 
-			// What the client's commands do is what the other servers do with them, and it has it; no copy takes the place of what is written behind its read.
+			// The other servers decide the results of commands, and the server that is filled gets them. No copy replaces a value that was written after
+			// the read that caused the copy.
 			other := fleet[1].Dial(t)
 			for i := range 20 {
 				key := fmt.Sprintf("number-%d", i)
@@ -101,7 +100,7 @@ func TestAServerIsFilledByReadsFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldV
 				require.NoError(t, other.Send([]byte("get "+key+"\r\n"+text)))
 				require.Equal(t, "VALUE "+key+" 0 1\r\n2\r\nEND\r\n", other.MustReply(t))
 				require.Contains(t, []string{"STORED\r\n", "DELETED\r\n"}, other.MustReply(t))
-				for range 3 { // whichever is read
+				for range 3 { // on whichever server
 					require.Equal(t, want, c.MustDo(t, "get "+key+"\r\n"))
 				}
 			}
@@ -109,24 +108,18 @@ func TestAServerIsFilledByReadsFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldV
 			g.End = g.Start.Add(12 * migrationStep)
 			ending := o
 			ending.Migrations = []middleware.Migration{g}
-			for _, m := range fleet {
-				require.NoError(t, m.Apply(context.Background(), ending))
-				load.more()
-			}
+			applyAll(t, fleet, ending, load)
 			advance(t, fleet, load, 6*migrationStep, "warm-up")
 			advance(t, fleet, load, 2*migrationStep, "copy")
 			advance(t, fleet, load, 2*migrationStep, "undecided")
 			advance(t, fleet, load, migrationStep, "done")
 			ending.Migrations = nil
-			for _, m := range fleet {
-				require.NoError(t, m.Apply(context.Background(), ending))
-				load.more()
-			}
+			applyAll(t, fleet, ending, load)
 			load.stop()
 			assert.Zero(t, load.stale.Load())
 			assert.Zero(t, load.missed.Load())
 			require.Equal(t, all, c.MustDo(t, get+"\r\n"))
-			require.Equal(t, was, direct.MustDo(t, get+"\r\n"), "what was filled stays")
+			require.Equal(t, before, direct.MustDo(t, get+"\r\n"), "copied keys stay")
 			require.True(t, lives())
 			for i := range 20 {
 				want := map[bool]string{true: "END\r\n", false: fmt.Sprintf("VALUE number-%d 0 3\r\nnew\r\nEND\r\n", i)}[i%2 == 1]
@@ -138,7 +131,7 @@ func TestAServerIsFilledByReadsFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldV
 	}
 }
 
-func TestAServerThatIsFilledOutlivesItsOwnRestartAndThatOfTheOthers(t *testing.T) {
+func TestFillingAServerSurvivesItsRestartAndThatOfTheOthers(t *testing.T) {
 	o, g := coldServer(t, 2)
 	started := mctest.StartNewMemcacheds(t, 2)
 	o.Pools[0].Servers = named("one", started...)
@@ -165,13 +158,13 @@ func TestAServerThatIsFilledOutlivesItsOwnRestartAndThatOfTheOthers(t *testing.T
 		require.Eventually(t, filled, mctest.Patience, mctest.Tick)
 	}
 	restart(started[1])
-	require.Eventually(t, func() bool { return c.MustDo(t, "get k\r\n") == "VALUE k 7 1\r\n1\r\nEND\r\n" }, mctest.Patience, mctest.Tick, "the filled one has it")
+	require.Eventually(t, func() bool { return c.MustDo(t, "get k\r\n") == "VALUE k 7 1\r\n1\r\nEND\r\n" }, mctest.Patience, mctest.Tick, "the filled server has it")
 	started[1].Stop()
 	require.Eventually(t, func() bool { return c.MustDo(t, "get k none\r\n") == "VALUE k 7 1\r\n1\r\nEND\r\n" }, mctest.Patience, mctest.Tick)
-	require.Contains(t, c.MustDo(t, "set k 0 0 1\r\n2\r\n"), "SERVER_ERROR", "the others decide")
+	require.Contains(t, c.MustDo(t, "set k 0 0 1\r\n2\r\n"), "SERVER_ERROR", "the other servers decide")
 }
 
-func TestWritesGoOnWhileAServerThatIsFilledIsDown(t *testing.T) {
+func TestWritesSucceedWhileAServerThatIsFilledIsDown(t *testing.T) {
 	o, g := coldServer(t, 0)
 	started := mctest.StartNewMemcacheds(t, 3)
 	o.Pools[0].Servers, o.Pools[0].Ack = named("one", started...), replica.AckLive
@@ -181,7 +174,7 @@ func TestWritesGoOnWhileAServerThatIsFilledIsDown(t *testing.T) {
 	a, b := fleet[0].Dial(t), fleet[1].Dial(t)
 	require.Equal(t, "STORED\r\n", a.MustDo(t, "set k 0 0 1\r\n1\r\n"))
 	started[0].Stop()
-	require.Eventually(t, func() bool { return a.MustDo(t, "set k 0 0 1\r\n2\r\n") == "STORED\r\n" }, mctest.Patience, mctest.Tick, "it need not be up")
+	require.Eventually(t, func() bool { return a.MustDo(t, "set k 0 0 1\r\n2\r\n") == "STORED\r\n" }, mctest.Patience, mctest.Tick, "the server that is filled need not be up")
 	for range 3 {
 		require.Equal(t, "VALUE k 0 1\r\n2\r\nEND\r\n", b.MustDo(t, "get k\r\n"))
 	}
@@ -203,13 +196,13 @@ func TestServersAreNotFilledWhileTheirPoolLosesItsGutter(t *testing.T) {
 	m := mwtest.Start(t, o)
 	next := o
 	next.Migrations = []middleware.Migration{g}
-	require.ErrorContains(t, m.Apply(context.Background(), next), `pool "one" has a gutter; accepted: pools without one`)
+	require.ErrorContains(t, m.Apply(context.Background(), next), `pool "one" has a gutter; accepted: pools without a gutter`)
 	next.Pools = slices.Clone(o.Pools)
 	next.Pools[0].Options.Gutter, next.Pools[0].Options.GutterTTL = "", 0
 	require.ErrorContains(t, m.Apply(context.Background(), next), `pool "one" had the gutter "spare" until now, and the warm-up of one-`)
 }
 
-func TestKeysOfWhichAllServersAreFilledAreServedAsEver(t *testing.T) {
+func TestKeysWhoseServersAreAllFilledAreServedAsBefore(t *testing.T) {
 	o, g := coldServer(t, 2)
 	g.Cold += "," + o.Pools[0].Servers[1].Name
 	o.Migrations = []middleware.Migration{g}
@@ -240,7 +233,7 @@ func TestKeysOfWhichAllServersAreFilledAreServedAsEver(t *testing.T) {
 	}
 }
 
-func TestWhatCannotFillAServerIsRefusedByName(t *testing.T) {
+func TestAMigrationThatCannotFillAServerIsRefusedWithTheReason(t *testing.T) {
 	o, g := coldServer(t, 2)
 	m := mwtest.Start(t, o)
 	refused := func(text string, change func(g *middleware.Migration, o *middleware.Options)) {
@@ -253,7 +246,7 @@ func TestWhatCannotFillAServerIsRefusedByName(t *testing.T) {
 		}
 		require.ErrorContains(t, m.Apply(context.Background(), next), text)
 	}
-	refused(`pool "one" has no server "x", or it is given twice`, func(g *middleware.Migration, _ *middleware.Options) { g.Cold = "x" })
+	refused(`pool "one" has no server "x", or the name is given twice`, func(g *middleware.Migration, _ *middleware.Options) { g.Cold = "x" })
 	refused(`no server of pool "one" is in zone "z"`, func(g *middleware.Migration, _ *middleware.Options) { g.Cold, g.Zone = "", "z" })
 	refused(`it fills all servers of pool "one"`, func(g *middleware.Migration, o *middleware.Options) {
 		for _, s := range o.Pools[0].Servers[1:] {
@@ -261,8 +254,8 @@ func TestWhatCannotFillAServerIsRefusedByName(t *testing.T) {
 		}
 	})
 	refused(`pool "one" has one replica`, func(_ *middleware.Migration, o *middleware.Options) { o.Pools[0].Options.Replicas = 1 })
-	refused(`pool "one" has writers one; accepted: several`, func(_ *middleware.Migration, o *middleware.Options) { o.Pools[0].Writers = middleware.WritersOne })
-	refused("it goes back; accepted: an end", func(g *middleware.Migration, _ *middleware.Options) { g.Back = g.Start.Add(9 * migrationStep) })
+	refused(`pool "one" has writers one; accepted: writers several`, func(_ *middleware.Migration, o *middleware.Options) { o.Pools[0].Writers = middleware.WritersOne })
+	refused("back is set; accepted: an end", func(g *middleware.Migration, _ *middleware.Options) { g.Back = g.Start.Add(9 * migrationStep) })
 	refused("starts at", func(g *middleware.Migration, _ *middleware.Options) { g.Start = g.Start.Add(-2 * migrationStep) })
 	refused(`it overlaps with the warm-up of one-`, func(h *middleware.Migration, o *middleware.Options) {
 		o.Migrations = []middleware.Migration{g}
@@ -276,7 +269,8 @@ func TestWhatCannotFillAServerIsRefusedByName(t *testing.T) {
 	none := func(entry *middleware.Migration, o *middleware.Options) {
 		*entry, o.Migrations = middleware.Migration{}, nil
 	}
-	refused("cannot be dropped; accepted: behind its end, which can be ", none)
+	refused("cannot be dropped in phase warm-up", none)
+	refused("because other mcmw may still fill its servers; set end: ", none)
 	refused("the list of servers of pool \"one\" cannot change during the warm-up of one-", func(entry *middleware.Migration, o *middleware.Options) {
 		*entry = middleware.Migration{}
 		o.Pools[0].Servers = o.Pools[0].Servers[:2]
@@ -291,7 +285,7 @@ func TestWhatCannotFillAServerIsRefusedByName(t *testing.T) {
 	require.NoError(t, m.Apply(context.Background(), ending))
 	m.Advance(9 * migrationStep)
 	require.Equal(t, "undecided", of(m).Phase)
-	refused("cannot be dropped; accepted: behind its end, which can be "+g.End.Format(time.RFC3339), none)
+	refused("because other mcmw may still fill its servers; drop it after its end, "+g.End.Format(time.RFC3339), none)
 	m.Advance(migrationStep)
 	require.Equal(t, "done", of(m).Phase)
 	ending.Migrations = nil

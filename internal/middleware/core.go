@@ -24,7 +24,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// core is what Apply replaces as a whole: the placement of keys, the queues, and the workers that serve them.
+// core is the part of a middleware that Apply replaces as a whole: the placement of keys, the queues, and the workers that serve them.
 type core struct {
 	options Options
 	router  *route.Router     // of all pools
@@ -39,46 +39,46 @@ type core struct {
 	running sync.WaitGroup // the workers' goroutines
 }
 
-// pool is what a core knows of one pool.
+// pool is one pool of a core.
 type pool struct {
-	*tier
+	*poolState
 	options   PoolOptions
 	log       *slog.Logger
 	step      time.Duration     // Options.ChangeStep
 	router    *route.Router     // of this pool alone
-	share     *route.Share      // which keys it has, or gets; nil: all
-	had       *route.Share      // which it had until now, while routes change; nil: the same
+	share     *route.Share      // the keys it has, or is getting; nil: all
+	had       *route.Share      // the keys it had before the change of routes that is under way; nil: the same
 	rerouting route.Phase       // of the change of routes
-	migrates  bool              // keys are to leave it for another pool, or to come
+	migrates  bool              // a migration to or from this pool has not ended
 	servers   []*backend.Server // in the router's order
 	change    *change           // the change of placement under way; nil: none
 	previous  []placement       // the latest first
-	more      bool              // there were earlier ones
-	several   atomic.Bool       // other middlewares may write the same servers: replicas are kept alike all the same
+	more      bool              // there were still earlier placements, which are not known
+	several   atomic.Bool       // other middlewares may write the same servers, so stores have versions and are checked
 }
 
-// tier is what outlives a core of a pool.
-type tier struct {
-	name    string           // "" where there is one pool without a name
+// poolState is the part of a pool that outlives a core.
+type poolState struct {
+	name    string           // "" for a single pool without a name
 	records *backend.Records // nil: none are kept
-	// unswept: an earlier middleware has not shut down cleanly, and the replicas have not been compared since. unlisted: a server lists no
-	// keys, so what it left can't be found.
+	// unswept: an earlier middleware did not shut down cleanly, and the replicas have not been compared since. unlisted: they can't be compared,
+	// because a server does not list its keys.
 	unswept, unlisted atomic.Bool
 	// The fields below are guarded by Middleware.applying.
-	begun   bool                 // its servers have been judged
-	settled placed               // the placement before change, or without one
-	change  *change              // nil: none is under way
-	first   atomic.Pointer[pool] // of a pool that is added while clients are served: what its servers are judged by
-	// diverted counts what went to the pool's gutter.
+	begun   bool                 // its servers have been judged by the records on them
+	settled placed               // the placement before change, or the current one if there is no change
+	change  *change              // nil: no change of placement is under way
+	first   atomic.Pointer[pool] // of a pool added while clients are served: its servers are judged by this until the core is current
+	// diverted counts requests that went to the pool's gutter.
 	diverted stats.Gutter
-	// warming counts what reads have looked for in the pool that is warmed up from this one, and missing is what is to be copied there.
+	// warming counts the reads that asked the pool that is warmed up from this one; missing are the keys to be copied to that pool.
 	warming     stats.WarmUp
 	missing     *sweep.Missing
-	lingers     bool          // it heeds marks until all servers may be read, though it need not any more
+	lingers     bool          // it still follows marks that it no longer needs, until all its servers may be read
 	rescheduled chan struct{} // whoever changes change.due -> goThrough; capacity 1; never closed
 }
 
-// placement is where keys lived earlier, with the current servers in place of those of that time; nil: removed.
+// placement is an earlier placement of keys. servers has the current servers in place of those of that time; nil: the server was removed.
 type placement struct {
 	router  *route.Router
 	servers []*backend.Server
@@ -94,7 +94,7 @@ type shared struct {
 	entrance *queue.Entrance
 	locks    *keylock.Table
 	access   access
-	// changes counts what changes of the servers' states.
+	// changes counts the changes of the servers' states.
 	changes atomic.Uint32
 	swept   stats.Sweep
 	hot     *hotkeys.Keys // nil: hot keys are not counted
@@ -108,7 +108,7 @@ func (o *Options) route() (*route.Router, error) {
 	if len(o.Pools) == 0 {
 		router, err = route.New(o.Servers, o.Placement)
 		if err == nil && o.Placement.Gutter != "" {
-			err = errors.New("a gutter without pools; accepted: one of several pools")
+			err = errors.New("a gutter is set, but there is only one pool; accepted: a gutter in a configuration with pools")
 		}
 	} else {
 		pools := make([]route.Pool, len(o.Pools))
@@ -122,7 +122,7 @@ func (o *Options) route() (*route.Router, error) {
 	}
 	for i, p := range o.pools() {
 		if p.Ack == replica.AckQuorum && router.Pools()[i].N() == 1 {
-			return nil, fmt.Errorf("%sack quorum with one replica; accepted: ack all, or two replicas and more", p.of())
+			return nil, fmt.Errorf("%sack is quorum with one replica; accepted: ack all, or at least two replicas", p.of())
 		}
 		if err := p.checkGutter(router.Pools()[i]); err != nil {
 			return nil, err
@@ -131,7 +131,7 @@ func (o *Options) route() (*route.Router, error) {
 	return router, nil
 }
 
-// of begins a message about the pool.
+// of returns the beginning of a message about the pool; "" for a pool without a name.
 func (o *PoolOptions) of() string {
 	if o.Name == "" {
 		return ""
@@ -140,33 +140,36 @@ func (o *PoolOptions) of() string {
 }
 
 // backend returns the options common to the servers of t's pool, which has the options o.
-func (m *Middleware) backend(t *tier, o *PoolOptions) backend.Options {
+func (m *Middleware) backend(t *poolState, o *PoolOptions) backend.Options {
 	return backend.Options{
 		ServerOptions: o.ServerOptions, Changes: &m.changes, Records: t.records, Gutter: o.gutterOpen(m.options.longestTimeout()), Alone: o.Writers == WritersOne,
 		Access: m.access.to(o), Log: m.options.Log,
 	}
 }
 
-// newCore returns a core with o, without workers, for tiers; servers are those of the router, in its order.
-func newCore(o Options, router *route.Router, tiers []*tier, servers []*backend.Server, s *shared) *core {
-	p := &core{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, shadows: s.shadows}
+// newCore returns a core with o, without workers. states are by pool, servers in the router's order.
+func newCore(o Options, router *route.Router, states []*poolState, servers []*backend.Server, s *shared) *core {
+	c := &core{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, shadows: s.shadows}
 	for i, options := range o.pools() {
 		in := router.Pools()[i]
 		if in.Read() == route.ReadNearest && !slices.ContainsFunc(in.Servers(), func(s route.Server) bool { return s.Zone != "" && s.Zone == options.Options.Zone }) {
-			o.Log.Warn("read nearest prefers no server, because none is in the zone that this mcmw runs in", "zone", options.Options.Zone)
+			o.Log.Warn("read nearest has no effect: no server is in the zone that this mcmw runs in", "zone", options.Options.Zone)
 		}
 		if n := LeastForGutter(options.Writers); in.Gutter() != nil && len(in.Servers()) < n {
-			o.Log.Warn("too few servers for a gutter: requests for the keys of one that is down fail", "pool", options.Name, "servers", len(in.Servers()), "needed", n)
+			o.Log.Warn("the pool has too few servers for a gutter: requests for keys of a server that is down fail", "pool", options.Name, "servers", len(in.Servers()), "needed", n)
 		}
-		q := &pool{tier: tiers[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(), servers: servers[in.Base():][:len(in.Servers())], change: tiers[i].change.copy(), share: router.Share(i), had: router.Before(i), rerouting: router.Rerouting(), migrates: router.MovesPool(i)}
-		p.pools = append(p.pools, q)
+		p := &pool{
+			poolState: states[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(), servers: servers[in.Base():][:len(in.Servers())],
+			change: states[i].change.copy(), share: router.Share(i), had: router.Before(i), rerouting: router.Rerouting(), migrates: router.MovesPool(i),
+		}
+		c.pools = append(c.pools, p)
 	}
-	p.lanes, p.queues = o.newLanes(router, servers)
-	return p
+	c.lanes, c.queues = o.newLanes(router, servers)
+	return c
 }
 
-// inherit takes over the previous placements from of, the one before; moved: of's own placement is now one of them, too.
-// now maps its servers to the current ones.
+// inherit copies the previous placements from of, the same pool in the previous core; moved: of's own placement now is one of them. now maps the
+// servers of of to the current ones.
 func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved bool) {
 	if p.options.Rejoin == backend.RejoinTrust {
 		return
@@ -174,7 +177,7 @@ func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved 
 	previous := of.previous
 	if moved {
 		record := of.record()
-		if router, err := record.Router(); err == nil { // it was one before
+		if router, err := record.Router(); err == nil { // it never fails: the record is that of a router
 			previous = append([]placement{{router, of.servers, record}}, previous...)
 		}
 	}
@@ -193,25 +196,24 @@ func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved 
 	}
 }
 
-// members lists the workers by their role: those of each queue, as many stand-ins for them, and one for each
-// server's detour.
-func (p *core) members() []worker.Member {
+// members lists the workers: those of each queue, as many stand-ins for them, and one for each server's detour.
+func (c *core) members() []worker.Member {
 	var members []worker.Member
 	add := func(n, lane, home int) {
 		for i := range 2 * n {
 			members = append(members, worker.Member{Lane: lane, Home: home, StandIn: i >= n})
 		}
 	}
-	if p.options.Pool == PoolShared {
-		add(p.options.Workers, 0, -1)
+	if c.options.Pool == PoolShared {
+		add(c.options.Workers, 0, -1)
 	} else {
-		for s := range p.servers {
-			add(p.options.Workers, plan.ReadLane(s), s)
+		for s := range c.servers {
+			add(c.options.Workers, plan.ReadLane(s), s)
 			add(1, plan.WriteLane(s), -1)
 		}
 	}
-	for s := range p.servers {
-		members = append(members, worker.Member{Lane: int(p.options.detourLanes(len(p.servers))) + s, Home: s, Patient: true})
+	for s := range c.servers {
+		members = append(members, worker.Member{Lane: int(c.options.detourLanes(len(c.servers))) + s, Home: s, Patient: true})
 	}
 	for i := range members {
 		members[i].Number = i
@@ -219,46 +221,49 @@ func (p *core) members() []worker.Member {
 	return members
 }
 
-// anySeveral reports whether others may write the servers of a pool.
-func (p *core) anySeveral() bool {
-	return slices.ContainsFunc(p.pools, func(q *pool) bool { return q.several.Load() })
+// anySeveral reports whether other middlewares may write the servers of some pool.
+func (c *core) anySeveral() bool {
+	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.several.Load() })
 }
 
-// marksUnknown reports whether no server of a pool may be read now.
-func (p *core) marksUnknown() bool {
-	return slices.ContainsFunc(p.pools, func(q *pool) bool { return q.records.Unknown() })
+// marksUnknown reports whether no server of some pool may be read now, because the marks on the servers can't be read.
+func (c *core) marksUnknown() bool {
+	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.records.Unknown() })
 }
 
-// of returns the pool of a tier; nil if it is gone.
-func (p *core) of(t *tier) *pool {
-	for _, q := range p.pools {
-		if q.tier == t {
-			return q
+// of returns the pool with state t; nil if the core does not have it.
+func (c *core) of(t *poolState) *pool {
+	for _, p := range c.pools {
+		if p.poolState == t {
+			return p
 		}
 	}
 	return nil
 }
 
 // statistics describes the core to the registry.
-func (m *Middleware) statistics(p *core) stats.Options {
-	o := stats.Options{Sweep: p.sweep, HotKeys: p.hot, Several: p.anySeveral, MarksUnknown: p.marksUnknown, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
-	wanted := make([]marker.Placement, len(p.pools))
-	for i, q := range p.pools {
-		wanted[i] = q.wantedRecord()
+func (m *Middleware) statistics(c *core) stats.Options {
+	o := stats.Options{
+		Sweep: c.sweep, HotKeys: c.hot, Several: c.anySeveral, MarksUnknown: c.marksUnknown, Depth: c.options.Depth, Queues: c.queues, Tap: c.options.Tap,
+		Health: func(i int) stats.Health { return c.servers[i].Health() },
 	}
-	o.Migrations = func() []stats.Migration { return m.migrations(p) }
-	o.Phase, o.Placement, o.Gutters = p.router.Phase().String(), fingerprint(wanted...), p.gutters()
-	for i, s := range p.servers {
-		o.Servers, o.Zones = append(o.Servers, s.Name), append(o.Zones, p.router.Servers()[i].Zone)
+	wanted := make([]marker.Placement, len(c.pools))
+	for i, p := range c.pools {
+		wanted[i] = p.wantedRecord()
 	}
-	if len(p.options.Pools) > 0 {
-		for _, q := range p.pools {
-			o.Pools = append(o.Pools, slices.Repeat([]string{q.name}, len(q.servers))...)
+	o.Migrations = func() []stats.Migration { return m.migrations(c) }
+	o.Phase, o.Placement, o.Gutters = c.router.Phase().String(), fingerprint(wanted...), c.gutters()
+	for i, s := range c.servers {
+		o.Servers, o.Zones = append(o.Servers, s.Name), append(o.Zones, c.router.Servers()[i].Zone)
+	}
+	if len(c.options.Pools) > 0 {
+		for _, p := range c.pools {
+			o.Pools = append(o.Pools, slices.Repeat([]string{p.name}, len(p.servers))...)
 		}
-		o.Routes = p.options.routes()
+		o.Routes = c.options.routes()
 	}
-	o.Shadows = p.shadowCounts()
-	for _, m := range p.members() {
+	o.Shadows = c.shadowCounts()
+	for _, m := range c.members() {
 		o.Recorders++
 		if !m.StandIn && !m.Patient {
 			o.Workers++
@@ -268,70 +273,73 @@ func (m *Middleware) statistics(p *core) stats.Options {
 }
 
 // makeWorkers creates the workers, without starting them.
-func (p *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
+func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o := worker.Options{
-		RequestOptions: p.options.RequestOptions, Lanes: p.lanes, Entrance: s.entrance, Router: p.router, Locks: s.locks,
-		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, Hot: s.hot.Values(), StatsText: statsText, Log: p.options.Log,
+		RequestOptions: c.options.RequestOptions, Lanes: c.lanes, Entrance: s.entrance, Router: c.router, Locks: s.locks,
+		Servers: c.servers, Changes: &s.changes, Detours: c.options.detourLanes(len(c.servers)), MaxValue: c.options.Limits.MaxValue, Hot: s.hot.Values(),
+		StatsText: statsText, Log: c.options.Log,
 	}
-	o.StallAfter = p.options.stallAfter()
-	for i, q := range p.pools {
-		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load(), Large: q.options.Large}, Timeout: q.options.Timeout, Diverted: &q.diverted, Warming: &q.warming, Lacks: q.missing.Add, Shadow: p.feedOf(q.name)}
-		w.Ack, w.Barring = q.ack()
-		if q.had != nil && !w.Barring {
-			w.Ack = replica.AckAll // keys are deleted on servers of other pools, which nobody bars
+	o.StallAfter = c.options.stallAfter()
+	for i, p := range c.pools {
+		w := worker.Pool{
+			Pool: plan.Pool{Several: p.several.Load(), Large: p.options.Large}, Timeout: p.options.Timeout, Diverted: &p.diverted, Warming: &p.warming,
+			Lacks: p.missing.Add, Shadow: c.feedOf(p.name),
 		}
-		for _, move := range p.router.Migrations() {
+		w.Ack, w.Barring = p.ack()
+		if p.had != nil && !w.Barring {
+			w.Ack = replica.AckAll // keys are deleted on servers of other pools, and no mark bars those from reads
+		}
+		for _, move := range c.router.Migrations() {
 			if move.From == i && move.Phase.Active() && move.Cold == "" {
-				w.Ack = ackOfBoth(q, p.pools[move.To])
+				w.Ack = ackOfBoth(p, c.pools[move.To])
 				if move.Missed && !move.Phase.ReadsNew() {
-					w.Ack = replica.AckAll // who copies relies on what the old pool has answered
+					w.Ack = replica.AckAll // a copy is correct only if every server of the old pool has answered the write
 				}
 			}
 		}
-		if q.heeds() {
-			w.Lease = q.records
+		if p.respectsMarks() {
+			w.Lease = p.records
 		}
 		o.Pools = append(o.Pools, w)
-		for _, f := range q.previous {
+		for _, f := range p.previous {
 			o.Previous = append(o.Previous, worker.Placement{Router: f.router, Servers: f.servers})
 		}
 	}
 	active := map[int]chan struct{}{}
-	for _, m := range p.members() {
-		o.Depth, o.Active = p.options.Depth, nil
-		if m.Patient || (p.options.Pool == PoolPerServer && m.Home < 0) {
-			// A patient worker serves in one round all requests that wait for its server, a writer all waiting writes.
+	for _, m := range c.members() {
+		o.Depth, o.Active = c.options.Depth, nil
+		if m.Patient || (c.options.Pool == PoolPerServer && m.Home < 0) {
+			// In one round a patient worker serves all requests that wait for its server, and a writer all waiting writes.
 			o.Depth = max(o.Depth, DefaultDepth)
 		}
 		if !m.Patient {
 			if active[m.Lane] == nil {
-				active[m.Lane] = make(chan struct{}, p.options.Workers)
+				active[m.Lane] = make(chan struct{}, c.options.Workers)
 			}
 			o.Active = active[m.Lane]
 		}
-		p.workers = append(p.workers, worker.New(o, m))
+		c.workers = append(c.workers, worker.New(o, m))
 	}
 }
 
 // connect connects the workers to the servers; failures are logged.
-func (p *core) connect(ctx context.Context) {
-	for _, w := range p.workers {
+func (c *core) connect(ctx context.Context) {
+	for _, w := range c.workers {
 		for _, err := range w.Connect(ctx) {
-			p.options.Log.Warn("a server failed", "server", err.Server, "reason", err.Reason.String(), "error", err.Err)
+			c.options.Log.Warn("a server failed", "server", err.Server, "reason", err.Reason.String(), "error", err.Err)
 		}
 	}
 }
 
-// start lets the workers serve until stop, recording in r, which has been changed to this core; ctx ends their attempts to
-// connect.
-func (p *core) start(ctx context.Context, r *stats.Registry) {
-	for i, w := range p.workers {
-		p.running.Go(func() { w.Run(ctx, r.Worker(i)) })
+// start lets the workers serve until stop. They count in r, which has been changed to this core. The end of ctx ends their attempts to connect.
+func (c *core) start(ctx context.Context, r *stats.Registry) {
+	for i, w := range c.workers {
+		c.running.Go(func() { w.Run(ctx, r.Worker(i)) })
 	}
 }
 
-// stop ends the workers once the queues are empty. No batch may enter any more.
-func (p *core) stop() {
-	p.lanes.Close()
-	p.running.Wait()
+// stop ends the workers once the queues are empty. No batch may be queued any more.
+func (c *core) stop() {
+	c.lanes.Close()
+	c.running.Wait()
 }

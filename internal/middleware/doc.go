@@ -1,4 +1,4 @@
-// Package middleware assembles the stages that a request passes between a memcached client and memcached servers.
+// Package middleware assembles the stages that a request passes on its way between a memcached client and the memcached servers.
 //
 //	clients             net stage                      queue                   worker pool                            servers
 //	          accept
@@ -11,220 +11,221 @@
 //	    |                                                           '--> worker goroutine, its own connections
 //	    '--------------- one write per batch and round ----------------------'
 //
-//	where a request waits     for what                                      who owns it
-//	reader, awaitAnswer       its connection's previous batch               the reader
-//	reader, Put               room in the queue; the exchange of cores      the reader
-//	queue                     a worker                                      nobody
-//	worker, next              a batch; with checks to do, a millisecond     the worker
-//	worker, admit             key locks; on a detour, a server or its mark  the worker
-//	worker, collect           the servers' replies and connections            the worker
-//	client, Stall             the client to read                            a goroutine of the connection
+//	where a request waits     for what                                         which goroutine waits
+//	reader, awaitAnswer       its connection's previous batch                  the reader
+//	reader, Put               room in the queue; the exchange of cores         the reader
+//	queue                     a worker                                         none
+//	worker, next              a batch; if checks are due, at most 1 ms         the worker
+//	worker, admit             key locks; on a detour, a server or its mark     the worker
+//	worker, collect           the servers' replies and connections             the worker
+//	client, Stall             the client to read                               a goroutine of the connection
 //
 //	created          enqueued                     dequeued              sent          received        replied
 //	   |------ net ------|--------- queue -----------|------ worker ------|--- server ----|---- reply ----|
 //
 // # The reader
 //
-// The reader goroutine of a connection is a loop (conn.serve in netstage). Brackets say what it waits for:
+// The reader goroutine of a connection is a loop (conn.serve in netstage). Brackets show where it waits:
 //
-//	.--> [ bytes: the runtime's poller ]                  it holds no buffer, or the beginning of a request
+//	.--> [ bytes: the runtime's poller ]                   it holds no buffer, or the beginning of a request
 //	|    [ memory, for a request above 16 KiB: budget ]
-//	|      receive: a system call, into a pooled buffer   created
+//	|      receive: a system call, into a pooled buffer    created
 //	|      decode: a batch, which owns the buffer
-//	|    [ the batch before: worker -> conn.answered ]
-//	|      serveHot: the values are in memory             answered; the batch goes nowhere
-//	|      stamp                                          enqueued
+//	|    [ the previous batch: worker -> conn.answered ]
+//	|      serveHot: the values are in memory              answered; the batch is not queued
+//	|      stamp                                           enqueued
 //	|    [ the gate: closed while Apply replaces the core ]
 //	|    [ room in the queue ]
-//	|      put: reader -> queue -> worker                 the batch and its bytes are the worker's
+//	|      put: reader -> queue -> worker                  the batch and its bytes now belong to the worker
 //	'------'
 //
-// The gate (queue.Entrance) is entered by the reader, and left by whoever has the batch in the end: the worker that answers it, or that
-// hands it to the goroutine of a slow client, which enters again. A reply without anything left to decode makes the reader wait for
-// bytes at once, if the read said that there were no more; otherwise it reads again, which also shows that a client is gone.
+// The reader enters the gate (queue.Entrance) with each batch. The worker leaves it when it has answered the batch, or when it hands the batch
+// to the goroutine of a slow client; that goroutine enters again. If a read left nothing to decode and a reply will be written, the reader
+// goes back to the poller. Otherwise it reads once more, which also shows whether the client has disconnected.
 //
 // # What travels
 //
-// The complete requests that one read of a connection brought, up to 256, are a batch, the element of the queue. The reader
-// reads into a pooled buffer, and the requests of the batch point into it; a request's bytes are written to the servers from
-// there without being copied (except for pieces of up to 256 bytes, which are copied next to each other, because that costs
-// less than another entry of a writev). The buffer belongs to the reader until the batch is queued, then to the worker that
-// takes it, which frees it at the end of its round. A server's reply is read into the worker's buffer for that server and
-// written to the client from there.
+// The complete requests that one read of a connection brings, up to 256, are a batch, the element of the queue. The reader reads into a pooled
+// buffer, and the requests of the batch point into it. Their bytes are written to the servers from there without being copied. The exception is
+// pieces of up to 256 bytes: they are copied next to each other, because that costs less than more entries of a writev. The buffer belongs to
+// the reader until the batch is queued, then to the worker that takes it, which frees it at the end of its round. A server's reply is read into
+// the worker's buffer for that server and written to the client from there.
 //
-// A worker takes up to depth waiting requests at a time: that is a round. If it had to wait for the first batch, it yields
-// to the readers that are ready before it looks for more, unless the depth is 1. It plans the requests in order, writes once
-// per server, reads the replies server by server, and answers each client with one write as soon as all of the client's
-// requests of the round are complete. With depth 1 it is the synchronous worker: one request in service. A batch longer than
-// the depth takes several rounds of the same worker.
+// A worker takes up to depth waiting requests at a time: that is a round. With a depth above 1 it first yields to readers that are ready, if it
+// had to take a batch from the queue, and then looks for more batches. It plans the requests in order, writes once per server, reads the replies
+// server by server, and answers each client with one write as soon as all of the client's requests of the round are complete. With depth 1 it is
+// the synchronous worker: one request in service. A batch longer than the depth takes several rounds of the same worker.
 //
-// A get joins an equal one that is planned in the round already, unless what is planned between them may change the key: one call's reply
-// then answers both, and all others that join. None of them can tell, because all were waiting when the call was sent.
+// A get joins an equal get that is already planned in the round, unless a request planned between them may change the key. One call then answers
+// both, and any more that join. Clients cannot tell the difference, because all of these gets were waiting when the call was sent.
 //
 // # A get and a replicated set, function by function
 //
-//	netstage  conn.serve     receive reads, nextBatch decodes, queue waits for the batch before and puts this one into queue.Entrance
+//	netstage  conn.serve     receive reads, nextBatch decodes, queue waits for the previous batch and puts this one into queue.Entrance
 //	worker    Run            take takes batches; add calls admit and plan for each request
-//	          admit          Planner.Locks: a get waits while another worker writes its key; a set holds the key's stripe to the end of the round
-//	          plan           Planner.Plan: a get is one call (planRead chooses the server), a set one to each replica (planWrite)
-//	          send           one write for each server; where a connection is needed first, a goroutine makes it (Conn.Begin)
-//	          collect        sends what waited for a connection (awaitConnection); parse gives each element of a reply to Planner.Element, a complete one to Planner.Done
-//	          settle         Planner.Settle: done; or another step, which Next plans: a get of a failed server asks another one, a set deletes the key
-//	                         where a replica answered otherwise (replica.Decide)
-//	          answer         Planner.Answer puts the reply together, Client.Reply writes it; Finish lets the reader queue its next batch. A set that a server
-//	                         missed is left to that server's detour until it is known (leaveUnmarked, awaitMarked)
+//	          admit          Planner.Locks: a get waits while another worker writes its key; a set holds the key's stripe until the end of the round
+//	          plan           Planner.Plan: a get is one call (planRead chooses the server), a set one call per replica (planWrite)
+//	          send           one write per server; if a connection must be made first, a goroutine makes it (Conn.Begin)
+//	          collect        sends what waited for a connection (awaitConnection); parse gives each element of a reply to Planner.Element,
+//	                         and a complete reply to Planner.Done
+//	          settle         Planner.Settle: finished, or another step, which Next plans: a get of a failed server asks another one, a set deletes
+//	                         the key where a replica answered otherwise (replica.Decide)
+//	          answer         Planner.Answer puts the reply together, Client.Reply writes it; Finish lets the reader queue its next batch.
+//	                         A set that a server missed moves to that server's detour until the server is marked (leaveUnmarked, awaitMarked)
 //	          endRound       releases buffers, batches and the stripe
 //
 // # Order
 //
-//  1. Replies come in the order of a connection's requests, and a request sees the effects of the earlier ones: a
-//     connection has at most one batch between being queued and being answered, so that its batches never overtake each
-//     other, whatever the number of workers. Within a batch the requests to one server use one connection, in the
-//     client's order. A cas with several replicas needs two steps and therefore ends its round: the requests after it in
-//     the batch are sent when both are done.
-//  2. The writes of one key are applied in one order on all its replicas. A worker holds the key's lock (a stripe of
-//     package keylock) from before it writes until every replica has answered; so no other worker writes or reads the key
-//     while some of the replicas have the write and others do not. While it has other requests in service, a worker only
-//     tries to lock: requests whose lock is taken are left for its next round, at the start of which it waits while it
-//     holds nothing. Several writes of one key may be in one round: they use the same connections in the same order. A
-//     request for a key that an earlier request of its batch reads waits for the next round: the read may have to be
-//     repeated on another server, and must then see neither more nor less than it would have seen first. Keys are locked
-//     independently, so work on different keys stays parallel; the price is in docs/replication.md.
-//  3. A byte that answers one request never reaches another: a worker matches replies to requests by their order on the
-//     connection, checks that each fits its request (a VALUE must name a key that was asked for), and closes the
-//     connection at a timeout, an unexpected byte, or a byte too many.
-//     Writes that this server answered in the same round count as missed: its replies may have belonged to other requests.
+//  1. Replies come in the order of a connection's requests, and a request sees the effects of the earlier ones. A connection has at most one
+//     batch that is queued and not yet answered, so its batches never overtake each other, whatever the number of workers. Within a batch the
+//     requests to one server use one connection, in the client's order. A cas with several replicas needs two steps and therefore ends its
+//     round: the requests after it in the batch are sent when both steps are done.
+//  2. The writes of one key are applied in one order on all its replicas. A worker holds the key's lock (a stripe of package keylock) from
+//     before it writes until every replica has answered. So no other worker writes or reads the key while only some of the replicas have the
+//     write. While a worker has other requests in service it only tries to lock: a request whose lock is held by another worker is left for the
+//     next round, at the start of which the worker holds no lock and may wait. Several writes of one key may be in one round: they use the same
+//     connections in the same order. A write of a key that an earlier request of its batch reads waits for the next round: the read may have to
+//     be repeated on another server, and must then see neither more nor less than it would have seen at first. Keys are locked independently,
+//     so work on different keys stays parallel; docs/replication.md states the price.
+//  3. A byte that answers one request never reaches another. A worker matches replies to requests by their order on the connection, checks that
+//     each reply fits its request (a VALUE must name a key that was asked for), and closes the connection at a timeout, an unexpected byte or a
+//     surplus byte. Writes that this server answered in the same round then count as missed, because their replies may have belonged to other
+//     requests.
 //
 // # Replicas
 //
-// Package plan decides what is asked of which server and what follows from the replies; it has no socket and no clock. A write
-// goes to every replica of its key, and the client is answered when all of them have answered or failed. Package replica
-// decides from the answers, and from how many must agree (Options.Ack), what the client is told and which replicas must be
-// repaired: the key is deleted there, under the same lock, before the client is answered. A conditional write
-// (cas, or a meta command with a cas) is compared on the key's first server alone, which also answers every gets; once
-// stored there it is copied to the others in a second step of the same round.
+// Package plan decides what to ask which server and what follows from the replies; it has no socket and no clock. A write goes to every replica
+// of its key, and the client is answered when all of them have answered or failed. Package replica decides, from the answers and from how many
+// must agree (Options.Ack), what the client is told and which replicas must be repaired. A repair deletes the key on the replica, under the same
+// lock, before the client is answered. A conditional write (cas, or a meta command with a cas) is compared on the key's first server alone, which
+// also answers every gets. Once stored there it is copied to the other replicas in a second step of the same round.
 //
-// Where other middlewares write the same servers (Options.Writers), locks are not enough: each store has a version of its own as its cas,
-// the first server decides all that depends on the item, and behind each store a check compares the versions on its servers, and deletes
-// copies that differ. The planner keeps the checks from round to round. They gather for a millisecond, in which a later store of a key
-// takes the place of its check, and go behind a round's calls, as one call to each server. A worker without requests gives them a round of
-// their own then, before it waits for a slot, and before it ends. They hold no key lock and appear in no stage.
+// Where other middlewares write the same servers (Options.Writers), locks are not enough. Each store then has a version of its own as its cas, the
+// key's first server decides whatever depends on the item, and after each store a check compares the versions on its servers and deletes copies
+// that differ. The planner keeps the checks from round to round. They gather for a millisecond, in which a later store of the same key replaces
+// its check, and are then sent after a round's calls, as one call per server. A worker without requests sends them in a round of their own
+// when they are due, before it waits for a slot, and before it ends. Checks hold no key lock and appear in no stage.
 //
 // # Hot keys
 //
-// With Options.HotKeys serve a reader answers a batch of gets itself if hotkeys.Values has all their values. Otherwise it marks a get whose key was
-// asked for shortly before as one whose reply is wanted: the worker asks its server how long the item lives, too, and gives the reply to hotkeys.Values.
-// A worker bars the value of a key before it plans a write of it, until the end of the round; what a set has stored then takes its place.
+// With Options.HotKeys serve, a reader answers a batch of gets on its own if hotkeys.Values has all their values. Otherwise it flags a get whose
+// key was asked for shortly before: the worker then also asks the server how long the item lives, and gives the reply to hotkeys.Values. Before a
+// worker plans a write of a key it bars the key's value in memory until the end of the round; a value that a set has stored then replaces it.
 //
 // # Failures
 //
-// A server is up, stale or down (backend.State). A write that a server did not acknowledge makes it stale: it is written to,
-// but serves no reads. Consecutive failures make it down: requests fail at once, and keys stay placed as they are. One
-// prober goroutine per server brings it back: it probes with growing pauses until the server answers several times in a row,
-// deletes on it the keys whose writes it missed (or flushes it, if there are too many to remember), and marks it up. A read
-// that fails on a server is planned again on the key's other servers, in a second step of the same round and within the same
-// timeout; of several keys only those that no server answers are reported, as an error and never as misses.
+// A server is up, stale or down (backend.State). A write that a server did not acknowledge makes it stale: it is written to but serves no reads.
+// Consecutive failures make it down: requests fail at once, and keys stay placed as they are. One prober goroutine per server brings it back: it
+// probes with growing pauses until the server answers several times in a row, deletes on it the keys whose writes it missed (or flushes it if
+// there are too many to remember), and marks it up. A read that fails on a server is planned again on the key's other servers, in a second step of
+// the same round and within the same timeout. Of several keys only those that no server answers are reported, as an error and never as misses.
 //
-// What the next start must know is kept on the servers (backend.Records, package marker): which servers missed writes, and
-// where keys were. The first write that a server missed is answered when this is on enough servers. At the start, and when it is
-// reached for the first time, a server is judged by these records: it is trusted, or flushed, or keys are deleted on it. With several writers and Options.Ack other than all, middlewares heed each other's marks while they run (marker.Fleet,
-// Records.Watch): a server that is up may be barred from reads, and such a write is answered when all bar the server.
+// What the next start must know is kept on the servers (backend.Records, package marker): which servers missed writes, and where keys were. The
+// first write that a server missed is answered only when enough servers hold this information. At the start, and when a server is reached for the
+// first time, these records decide whether the server is trusted, is flushed, or has keys deleted on it. With several writers and an Options.Ack
+// other than all, middlewares follow each other's marks while they run (marker.Fleet, Records.Watch): a marked server is not read even if it is
+// up, and a write that it missed is answered once every middleware has stopped reading it.
 //
-// If a middleware was killed, replicas may differ for good. A sweep in the background (package sweep), at the next start and
-// every Options.SweepEvery, compares them, and deletes copies that differ under the key's lock.
+// If a middleware was killed, replicas may stay different. A sweep in the background (package sweep), at the next start and every
+// Options.SweepEvery, compares them and deletes copies that differ, under the key's lock.
 //
-// A goroutine of a connection makes it. Meanwhile the worker, which sends on it and nobody else, reads what other servers reply: requests that don't need
-// the connection are answered. What it cannot wait for any longer fails; the attempt goes on for a later round.
+// A goroutine of a server connection makes that connection. Meanwhile only the worker may send on it, and the worker reads the replies of other
+// servers: requests that don't need the connection are answered. A request that cannot wait any longer fails; the attempt to connect
+// continues for a later round.
 //
-// A server that has not replied for Options.StallAfter, or not let itself be connected to, is suspect, until it answers or is down. The worker that detected it
-// sends the reads that wait for it to other servers, releases the key locks of finished requests, passes on requests that it
-// has not begun, and starts a stand-in in its lane, so that as many workers serve the lane as before. Requests that need a
-// suspect go to its detour, a lane with one patient worker, and are answered at the latest at their deadline; so do requests
-// that need a key lock held by one that waits for a suspect, reads that must wait until a server is clean, and writes that a server missed, which
-// the servers have done, until that is known. No other worker waits for one of these.
+// A server that has not replied, or not accepted a connection, for Options.StallAfter is suspect until it answers or is down. The worker that
+// detects it sends the reads that wait for it to other servers, releases the key locks of finished requests, passes on requests that it has not
+// begun, and starts a stand-in in its lane, so that as many workers serve the lane as before. Requests that need a suspect go to its detour, a
+// lane with one patient worker, and are answered by their deadline. So do requests that need a key lock whose holder waits for a suspect, reads
+// that must wait until a server is clean, and writes that are done except that a server which missed them is not yet marked. No other worker
+// waits for any of these.
 //
 // # Pools of servers
 //
-// With Options.Pools the servers are in several named pools, and a key's longest prefix among Options.Routes says in which it is. There is one
-// list of servers, one pool behind the other, and one router for all of it (route.Compose); so a round, an order, a worker and its connections
-// are the same for all pools, and a multi-get over several is still one step. What is decided for a key or a server is its pool's: the number of
-// replicas, Ack, Writers. So are the records on the servers and the majority that they need, the phases of a change, and the sweep (tier). A
-// server is in one pool. Which keys a pool has is part of its placement (route.Share): keys that it gets are treated as those of a server that
-// joins. Reads may go by a router of their own (route.Router.ForReads), which sends them to other pools: each holds what it was sent, so that is no part of
-// a placement. A change of routes that gives keys to other pools goes through the phases of a change of placement where others may write the pools (rerouting): such
-// a key has a router of two pools (route.Router.Reroute), which writes one of them and deletes on the other.
+// With Options.Pools the servers are in several named pools, and the longest prefix of a key among Options.Routes says which pool has it. There is
+// one list of servers, pool after pool, and one router for all of it (route.Compose). So a round, the order of replies, a worker and its connections
+// are the same for all pools, and a multi-get over several pools is still one step. Decisions about a key or a server follow its pool: the
+// number of replicas, Ack, Writers. The records on the servers and the majority that they need, the phases of a change, and the sweep are per pool
+// as well (poolState). A server is in one pool. Which keys a pool has is part of its placement (route.Share): a server whose pool gets keys is treated
+// like a server that joins. Reads may follow a router of their own (route.Router.ForReads), which sends them to other pools. Each pool holds what
+// was sent to it, so this is not part of the placement. Where others may write the pools, a change of routes that gives keys to other pools goes
+// through the phases of a change of placement (rerouting). Such a key has a router of two pools (route.Router.Reroute), which writes to one of them
+// and deletes on the other.
 //
-// A pool's keys migrate to another pool in phases that the clock begins and ends (Migration, route.MigrationPhase): the router of such a key is one of both
-// pools, so that for a write they are one set of replicas. One middleware copies what nobody writes (sweep.Copier). In a warm-up a read looks in the
-// new pool first, and its next step asks the old one for what is missing there; each middleware copies what its own reads missed (Copier.Fill). Servers of one
-// pool are warmed up the same way: of each key's servers these are the new pool, and the others the old one (route.Router.Divide).
+// A pool's keys migrate to another pool in phases that the clock begins and ends (Migration, route.MigrationPhase). Such a key has a router of both
+// pools, so for a write they are one set of replicas. One middleware copies the keys that nobody writes (sweep.Copier). In a warm-up a read asks the
+// new pool first, and in its next step asks the old pool for what is missing there; each middleware copies what its own reads missed
+// (Copier.Fill). Servers within one pool are warmed up the same way: these servers are the new pool of a key, and its other servers the old pool
+// (route.Router.Divide).
 //
-// A pool may have a gutter, another pool that stands in for its servers (package plan). The planner is told by server whether all middlewares bar it from
-// reads (backend.Server.Away), and for how long the gutter may hold keys of it (OpenUntil). The first is known by the marks above, the second is time: it ends
-// GutterTTL and some seconds after the server was barred, or the core replaced. A gutter's placement is that of all keys, so that what moves there is deleted like
-// the keys of any other pool. A pool that gets another gutter, or keys, has its gutters closed meanwhile (rerouting, route.Options.Closed): neither the new one nor the one
-// before is used, and writes delete in both. In the last phase nobody uses the one before any more; what the new one holds is deleted then.
+// A pool may have a gutter: another pool that stands in for its servers (package plan). For each server the planner is told whether all
+// middlewares have stopped reading it (backend.Server.Away), and until when the gutter may hold keys of it (OpenUntil). The first is known from
+// the marks above. The second is a time: GutterTTL and some seconds after the server was last barred from reads, or the core replaced. A gutter is
+// placed like a pool that has all keys, so keys that move within it are deleted like those of any other pool. While a pool changes its gutter, or
+// gets keys, its gutters are closed (rerouting, route.Options.Closed): neither the new nor the previous one is used, and writes delete in both. In
+// the last phase nobody uses the previous one any more; then what the new one holds of these keys is deleted.
 //
 // # Large values
 //
-// In a pool with large values (plan.Large) a value above the servers' item size is stored in chunks, behind a head that is the key's item (package large).
-// A write sends the chunks in its first step and the head in the next; a read asks for the chunks when it has the head, from the same server.
+// In a pool with large values (plan.Large) a value above the servers' item size is stored in chunks, and the key's item is a head that names them
+// (package large). A write sends the chunks in its first step and the head in the next. A read asks for the chunks once it has the head, on
+// the same server.
 //
 // # Shadows
 //
-// With Options.Shadows requests of a pool are copied to another one (package shadow) by the worker that answers them, just before it does. The other
-// pool is served by a middleware of its own without clients (shadowed): nothing of it is waited for here, and nothing here waits for it but the end.
+// With Options.Shadows requests of a pool are copied to another pool (package shadow) by the worker that answers them, just before it answers. The
+// other pool is served by a middleware of its own that has no clients (shadowed). Nothing here waits for it, except at the end of Run.
 //
 // # Queues and workers
 //
-// With PoolShared all workers serve one queue. With PoolPerServer every server has a read queue with workers of its own and
-// a write queue with one writer; a write belongs to its key's first server, a read to the server that is to answer it. A
-// batch waits in the queue of its next request and moves from queue to queue until it is answered, so the order within its
-// connection is kept. The writer sends all waiting writes, to all their replicas, before it reads the first reply. A slow
-// server delays the requests that need it; those in other servers' queues are not affected.
+// With PoolShared all workers serve one queue. With PoolPerServer every server has a read queue with workers of its own and a write queue with one
+// writer. A write goes to the writer of its key's first server, a read to the server that is to answer it. A batch waits in the queue of its next
+// request and moves from queue to queue until it is answered, so the order within its connection is kept. The writer sends all waiting writes, to
+// all their replicas, before it reads the first reply. A slow server delays the requests that need it; requests in other servers' queues are not
+// affected.
 //
-// A client that does not read its replies occupies no worker: what its socket doesn't take is handed to a goroutine of the
-// connection, which puts the rest of the batch back on the queue once the client has read. If the client is gone by then, or
-// when its next batch is to be queued, what it asked for is dropped. A worker waits only for its servers, and for key locks whose holders wait for theirs.
+// A client that does not read its replies occupies no worker: bytes that its socket doesn't accept are handed to a goroutine of the connection,
+// which puts the rest of the batch back on the queue once the client has read. If the client has disconnected by then, or when its next batch is
+// to be queued, its requests are dropped. A worker waits only for its servers, and for key locks whose holders wait for theirs.
 //
 // # Changing options while clients are served
 //
-// Apply makes a new core: router, queues, workers with connections. The entrance to the queues (queue.Entrance) counts the
-// batches between being queued and leaving the workers; once there is none, and before the next one is let in, the new one
-// replaces the old one. So no two requests are ever served by two placements at once. The servers' state, the key locks and
-// the counts are kept. A server that is added is cleaned before it serves reads. A server that only has another address needs none
-// of this: its connections are made again.
+// Apply makes a new core: router, queues, workers with connections. The entrance to the queues (queue.Entrance) counts the batches that are queued
+// or in a worker. Once there are none, and before the next batch is let in, the new core replaces the old one. So no two requests are
+// ever served by two placements at once. The servers' state, the key locks and the counts are kept. A server that is added is cleaned before it
+// serves reads. A server that only has another address needs none of this: connections to it are made again.
 //
-// Other middlewares learn of another placement earlier or later. Therefore it is put in force in phases (change), each with a core of
-// its own, whose router says where a key is read and written, and where each write deletes it (route.Phase). New holders are
-// cleaned in the first phase, in the background. A middleware that is alone, or takes no phases, replaces the placement at once: when a key
-// that has moved is written, its previous holders are told (backend.Server.LeaveBehind), and delete it before they may hold it again.
+// Other middlewares learn of a new placement earlier or later. Therefore it is applied in phases (change). Each phase has a core of its own,
+// whose router says where a key is read and written, and where each write deletes it (route.Phase). New holders are cleaned in the first
+// phase, in the background. A middleware that is the only writer, or uses no phases, replaces the placement at once: when a key that has moved is
+// written, the write is noted for its previous holders (backend.Server.LeaveBehind), which delete the key before they may hold it again.
 //
 // # Memory
 //
-// The memory that clients can use is bounded: a connection has one batch under way and one that was read meanwhile; buffers
-// above 16 KiB, and replies that slow clients have not read, are counted over all connections (Options.ClientMemory). A
-// reader that finds no memory for a large request waits; no complete request waits with it.
+// The memory that clients can use is bounded. A connection has one batch in service and one that was read meanwhile. Buffers above 16 KiB, and
+// replies that slow clients have not read, are counted over all connections (Options.ClientMemory). A reader that finds no memory for a large
+// request waits; no complete request waits with it.
 //
-//	                                       .---- the next portion, when the client has taken this one ---.
+//	                                       .---- the next portion, when the client has read this one ----.
 //	                                       v                                                             |
 //	get of 150 MB ---> batch queue ---> worker: keys for about 1 MiB ---> servers ---> values ---> client's socket
 //	                                       |
-//	                                       '--- values beyond 4 MiB in a round are dropped: their keys are the next portion's
+//	                                       '--- values beyond 4 MiB in a round are dropped; their keys are in the next portion
 //
-// A reply of any size passes through in portions, sized by the average size of values: a retrieval with more keys ends its
-// part of the round, and its batch goes back to the queue, through its slow client if need be, to continue at the next key.
-// Values beyond the expected size are dropped and requested again. A read is never repeated after a write of its key: its
-// values are kept, or it fails beyond 16 MiB. A value larger than Limits.MaxValue is not held, whatever the server announces:
-// its bytes are dropped as they come, and the request gets an error.
+// A reply of any size passes through in portions, sized by the average size of values. A retrieval that has more keys than a portion ends its
+// part of the round, and its batch returns to the queue, by way of its slow client if need be, to continue at the next key. Values beyond the
+// expected size are dropped and requested again. A read is never repeated after a write of its key: its values are kept, or it fails beyond
+// 16 MiB. A value larger than Limits.MaxValue is not held, whatever size the server announces: its bytes are dropped as they arrive, and the request
+// gets an error.
 //
 // # Starting and stopping
 //
-// Run tries to reach every server, judges those that it reached, starts the workers, then accepts clients; a server that was
-// not reached is down, and its prober brings it into service. Ready is closed when enough servers are up for Options.Ready.
-// Stopping follows the data: the listeners close, the readers end when their clients' requests have been answered and the
-// replies received, or half of Options.DrainTimeout is over and what they have read is answered, the queue closes, the
-// workers end when it is empty and close their connections, the probers wait for what was sent on connections that were given
-// up; last, the servers are told that nothing is under way any more, if that is so. After a middleware that ended otherwise, a
-// start waits for what the servers may still hold of it.
+// Run tries to reach every server, judges those that it reached, starts the workers, then accepts clients. A server that was not reached is down,
+// and its prober brings it into service. Ready is closed when enough servers are up for Options.Ready.
+//
+// Stopping follows the data. The listeners close. Each reader ends when its client's requests have been answered and the client has received
+// the replies; after half of Options.DrainTimeout it ends once the requests that it has read are answered. The queue closes. The workers end
+// when it is empty and close their connections. The probers wait for what was sent on connections that were given up. Last, the servers record
+// that no write is in flight any more, if that is so. A start after a middleware that ended in another way waits for what the
+// servers may still have to execute of it.
 package middleware

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// EndPhase ends the present phase of a change of placement now, or of one of routes, and reports whether there is one.
+// EndPhase ends the present phase of a change of placement, or else of a change of routes, and reports whether there is one.
 func (m *Middleware) EndPhase() bool {
 	m.applying.Lock()
 	var c *course
@@ -32,18 +32,18 @@ func (m *Middleware) EndPhase() bool {
 	return true
 }
 
-// Phase returns the phase of the placement in force.
+// Phase returns the phase of the current core's router.
 func (m *Middleware) Phase() string { return m.current.Load().router.Phase().String() }
 
-// Heeds reports whether the servers of a pool are not read that others have marked.
-func (m *Middleware) Heeds(pool string) bool {
+// RespectsMarks reports whether servers of a pool that other middlewares have marked are not read.
+func (m *Middleware) RespectsMarks(pool string) bool {
 	m.applying.Lock()
 	defer m.applying.Unlock()
 	c := m.current.Load()
 	return c.pools[c.named(pool)].records.RespectsMarks()
 }
 
-// Advance moves the clock of migrations, and enters the phases of then.
+// Advance puts the clock of migrations forward, and makes them enter their phases.
 func (m *Middleware) Advance(by time.Duration) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -51,7 +51,7 @@ func (m *Middleware) Advance(by time.Duration) {
 	m.enterPhases(m.work)
 }
 
-// AwaitCleaned waits until the pools that keys migrate to are clean.
+// AwaitCleaned waits until the new pools of migrations have been cleaned.
 func (m *Middleware) AwaitCleaned() {
 	for _, g := range m.options.Migrations {
 		if cleaned := m.copied.of(g.name()).cleaned; cleaned != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Servers that are connected to anew while clients crowd in find files: also where the limit is low, as long as servers take a quarter of it.
-func TestClientsAndRefusedOnesLeaveFilesForServers(t *testing.T) {
+// New connections to servers find free files while many clients connect. This also holds for a low limit, if connections to servers use at most a quarter of it.
+func TestClientsAndRefusedClientsLeaveFilesForServers(t *testing.T) {
 	for _, allowed := range []int{64, 256, 1024, 1 << 20, 1 << 30} {
 		for _, servers := range []int{2, allowed / 16, allowed / 4} {
 			clients, refused := shareFiles(allowed, servers)

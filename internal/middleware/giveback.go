@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// giveBackEvery is the time between two checks of the process's memory; giveBackAfter is the number of checks without a
-	// garbage collection after which a load counts as over.
+	// giveBackEvery is the time between two checks of the process's memory. After giveBackAfter checks without a garbage
+	// collection the load counts as ended.
 	giveBackEvery = time.Second
 	giveBackAfter = 3
-	// giveBackFrom is the growth of memory since the last time, bytes, from which a collection is worth its cost.
+	// giveBackFrom is the growth of memory since the last collection here that makes another one worth its cost, bytes.
 	giveBackFrom = 8 << 20
 )
 
-// GiveBackMemory returns memory that a load needed to the system when the load is over, until ctx ends. Otherwise the
-// runtime keeps the memory of its last collection, and without a load the next one comes after two minutes; large buffers
+// GiveBackMemory returns the memory that a load needed to the operating system when the load has ended, until ctx ends. Without it the
+// runtime would keep the memory of its last collection. Without a load the next collection comes only after two minutes, and large buffers
 // stay in their pools for two collections. It is meant for a process with a single Middleware.
 func GiveBackMemory(ctx context.Context) {
 	tick := time.NewTicker(giveBackEvery)

@@ -13,12 +13,12 @@ import (
 	"mcmw/internal/stats"
 )
 
-// gutterSlack is for how long behind a mark that a middleware has not seen removed yet another one may still store in the gutter; with memcached's clock, in
-// seconds.
+// gutterSlack is how long another middleware may still store in the gutter after the mark of a server was removed, because it has not seen that yet. It
+// includes the granularity of memcached's clock, one second.
 const gutterSlack = 3 * time.Second
 
-// gutterOpen returns how long the gutter of the pool may hold keys of a server that is read again; 0: it has no gutter. A request that was planned before
-// that may take as long as timeout, and again to be given up.
+// gutterOpen returns how long the pool's gutter may hold keys of a server after the server is read again; 0: the pool has no gutter. A request that was
+// planned before that may take up to timeout, and up to timeout again until it is given up.
 func (o *PoolOptions) gutterOpen(timeout time.Duration) time.Duration {
 	if !o.diverts() {
 		return 0
@@ -26,49 +26,49 @@ func (o *PoolOptions) gutterOpen(timeout time.Duration) time.Duration {
 	return time.Duration(max(o.Options.GutterTTL, o.Options.Former.TTL))*time.Second + 2*timeout + gutterSlack
 }
 
-// diverts reports whether the pool has a gutter, or had one that others may use.
+// diverts reports whether the pool has a gutter, or had one that other middlewares may still use.
 func (o *PoolOptions) diverts() bool { return o.Options.Gutter != "" || o.Options.Former.Pool != "" }
 
-// checkGutter reports what the pool, whose router is in, can't do as one that has a gutter, or is one.
+// checkGutter returns an error if the pool, whose router is in, has a gutter or is one, and its options don't allow that.
 func (o *PoolOptions) checkGutter(in *route.Router) error {
 	if (in.Gutter() != nil || in.IsGutter()) && o.Rejoin == backend.RejoinTrust {
-		return errors.New(o.of() + "rejoin trust with a gutter, or as one; accepted: rejoin invalidate or flush")
+		return errors.New(o.of() + "rejoin is trust in a pool that has a gutter or is one; accepted: rejoin invalidate or flush")
 	}
 	return nil
 }
 
-// LeastForGutter returns how many servers a pool with a gutter needs: so many that, when one is away, the others can say so to all middlewares, or to the
-// next start of the only one.
+// LeastForGutter returns how many servers a pool with a gutter needs. When one is away, the others must be enough to record that for all middlewares, or
+// for the next start of the only one.
 func LeastForGutter(w Writers) int {
 	if w == WritersOne {
 		return 2
 	}
-	return leastHeeding
+	return leastForMarks
 }
 
-// diverts reports whether the pool has a gutter, or is one.
+// diverts reports whether the pool has a gutter, had one that others may still use, or is one.
 func (p *pool) diverts() bool { return p.options.diverts() || p.router.IsGutter() }
 
-// close closes the gutter of the pool while c goes on, if c says so, which may be nil.
-func (c *rerouting) close(o *PoolOptions) {
-	if c == nil {
+// close sets in o that the gutter of its pool is closed, if the change r closes it. r may be nil.
+func (r *rerouting) close(o *PoolOptions) {
+	if r == nil {
 		return
 	}
-	if former, ok := c.gutters[o.Name]; ok {
+	if former, ok := r.gutters[o.Name]; ok {
 		o.Options.Closed, o.Options.Former = true, former
 	}
 }
 
-// cleanGutters deletes in gutters that are about to be used what they may have held earlier of their pools' keys. Nobody stores these there now: all others have come
-// as far as nearly here.
-func (m *Middleware) cleanGutters(c *rerouting) {
-	p := m.current.Load()
-	stripped := p.router.Stripped()
-	for at, q := range p.pools {
-		var of []int // the pools whose gutter it is
+// cleanGutters starts to delete, in gutters that are about to be used, what they may still hold of their pools' keys. Nobody stores such keys there at
+// this time: the other middlewares are at most one phase away, and closed their gutters as well.
+func (m *Middleware) cleanGutters(r *rerouting) {
+	c := m.current.Load()
+	stripped := c.router.Stripped()
+	for at, p := range c.pools {
+		var of []int // the pools whose gutter p is
 		var placements []marker.Placement
-		for i, o := range p.pools {
-			if o.options.Options.Closed && o.options.Options.Gutter == q.name {
+		for i, o := range c.pools {
+			if o.options.Options.Closed && o.options.Options.Gutter == p.name {
 				of, placements = append(of, i), append(placements, o.of(placed{o.router, o.options.Options}, o.had), o.wantedRecord())
 			}
 		}
@@ -76,46 +76,46 @@ func (m *Middleware) cleanGutters(c *rerouting) {
 			continue
 		}
 		holds := func(key []byte) bool {
-			in := slices.Contains(of, p.router.Table().Pool(key)) || stripped[p.pools[of[0]].name] != nil // which has a gutter of its own
+			in := slices.Contains(of, c.router.Table().Pool(key)) || stripped[c.pools[of[0]].name] != nil // a pool that strips has a gutter for itself alone
 			return in && !bytes.HasPrefix(key, []byte(marker.Prefix))
 		}
 		var mark backend.Mark
-		if c.phased {
+		if r.phased {
 			mark = backend.Mark{Text: fmt.Sprintf("gutter %d %s", at, fingerprint(placements...)), For: m.options.ChangeStep}
 		}
-		for _, s := range q.servers {
+		for _, s := range p.servers {
 			if !s.Joins() {
-				c.cleaning.Go(func() { s.Purge(m.work, holds, mark) })
+				r.cleaning.Go(func() { s.Purge(m.work, holds, mark) })
 			}
 		}
 	}
 }
 
-// openGutters records, before the core begins to serve, that gutters may hold keys of any server: those of the middleware before, and of servers that
-// held the keys until now. Others may be a phase behind for a step, or two where they start.
-func (p *core) openGutters() {
-	for _, q := range p.pools {
+// openGutters records, before the core begins to serve, that gutters may hold keys of any server: keys that an earlier middleware stored there, and
+// keys that other servers held until now. Another middleware may be a phase behind for one step, or for lateSteps if it has just started.
+func (c *core) openGutters() {
+	for _, p := range c.pools {
 		var longer time.Duration
-		if q.options.inPhases(q.step) {
-			longer = lateSteps * q.step
+		if p.options.inPhases(p.step) {
+			longer = lateSteps * p.step
 		}
-		for _, s := range q.servers {
+		for _, s := range p.servers {
 			s.KeepOpen(longer)
 		}
 	}
 }
 
-// gutters describes the gutters to the registry.
-func (p *core) gutters() []stats.GutterOptions {
+// gutters returns the description of the gutters for the registry.
+func (c *core) gutters() []stats.GutterOptions {
 	var all []stats.GutterOptions
-	for _, q := range p.pools {
-		if q.options.Options.Gutter == "" {
+	for _, p := range c.pools {
+		if p.options.Options.Gutter == "" {
 			continue
 		}
-		all = append(all, stats.GutterOptions{Pool: q.name, Gutter: q.options.Options.Gutter, Counts: &q.diverted, Servers: func() (away, open int) {
+		all = append(all, stats.GutterOptions{Pool: p.name, Gutter: p.options.Options.Gutter, Counts: &p.diverted, Servers: func() (away, open int) {
 			now := stats.Now()
-			for _, s := range q.servers {
-				if s.Away() && !q.options.Options.Closed {
+			for _, s := range p.servers {
+				if s.Away() && !p.options.Options.Closed {
 					away++
 				}
 				if now < s.OpenUntil() {

@@ -18,7 +18,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// gutteredPools are pools a and b of three servers, and spare, which has keys of its own.
+// gutteredPools returns options with the pools a, b and spare, of three servers each. Pool spare is to be the gutter and has keys of its own.
 func gutteredPools(t *testing.T, w middleware.Writers) (o middleware.Options, spare []*mctest.Server) {
 	t.Helper()
 	o = middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour}
@@ -31,7 +31,7 @@ func gutteredPools(t *testing.T, w middleware.Writers) (o middleware.Options, sp
 	return routed(o, "a", "2-", "b", "3-", "spare"), spare
 }
 
-// withGutter returns o with that gutter of a pool, "": none, for so many seconds.
+// withGutter returns o with another gutter of a pool, "" for none, where items live for ttl seconds.
 func withGutter(o middleware.Options, pool, gutter string, ttl int) middleware.Options {
 	o.Pools = slices.Clone(o.Pools)
 	for i := range o.Pools {
@@ -42,7 +42,7 @@ func withGutter(o middleware.Options, pool, gutter string, ttl int) middleware.O
 	return o
 }
 
-// gutterChanges are changes behind which keys may go to a gutter that did not before, or not for as long.
+// gutterChanges are changes after which keys may go to a gutter that did not before, or may live there for longer.
 var gutterChanges = map[string]func(o middleware.Options) (before, after middleware.Options){
 	"the pool gets the gutter": func(o middleware.Options) (before, after middleware.Options) {
 		return o, withGutter(o, "a", "spare", 60)
@@ -50,21 +50,21 @@ var gutterChanges = map[string]func(o middleware.Options) (before, after middlew
 	"the pool has it for longer": func(o middleware.Options) (before, after middleware.Options) {
 		return withGutter(o, "a", "spare", 60), withGutter(o, "a", "spare", 90)
 	},
-	"keys come to the pool": func(o middleware.Options) (before, after middleware.Options) {
+	"the pool gets keys": func(o middleware.Options) (before, after middleware.Options) {
 		after = withGutter(o, "a", "spare", 60)
 		return routed(after, "b", "2-", "b", "3-", "spare"), after
 	},
-	"keys come from the gutter": func(o middleware.Options) (before, after middleware.Options) {
+	"the pool gets keys from the gutter": func(o middleware.Options) (before, after middleware.Options) {
 		after = withGutter(o, "a", "spare", 60)
 		return routed(after, "spare", "2-", "b", "3-", "spare"), after
 	},
 }
 
-func TestAGutterHoldsNothingOldWhenAPoolOrItsKeysComeBackToIt(t *testing.T) {
+func TestAGutterHoldsNoOldValuesWhenAPoolOrItsKeysReturnToIt(t *testing.T) {
 	for name, change := range gutterChanges {
 		for _, w := range []middleware.Writers{middleware.WritersSeveral, middleware.WritersOne} {
 			for _, restart := range []bool{false, true} {
-				if !mctest.Long() && (name != "keys come from the gutter" && name != "the pool gets the gutter" || restart != (w == middleware.WritersOne)) {
+				if !mctest.Long() && (name != "the pool gets keys from the gutter" && name != "the pool gets the gutter" || restart != (w == middleware.WritersOne)) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s, writers %s, restart %t", name, w, restart), func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestAGutterHoldsNothingOldWhenAPoolOrItsKeysComeBackToIt(t *testing.T) {
 							do(mctest.MustDial(t, s.Addr()))
 						}
 					}
-					gutter(func(c *mctest.Client) { // as left by earlier outages
+					gutter(func(c *mctest.Client) { // left by earlier outages
 						for _, key := range []string{"old", "2-kept", "3-kept"} {
 							require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\nx\r\n"))
 						}
@@ -97,10 +97,10 @@ func TestAGutterHoldsNothingOldWhenAPoolOrItsKeysComeBackToIt(t *testing.T) {
 					rounds(t, nil, fleet...)
 					gutter(func(c *mctest.Client) {
 						assert.Equal(t, "END\r\n", c.MustDo(t, "get old\r\n"))
-						if !restart { // which cleans a pool that becomes a gutter of all that isn't its own
-							assert.NotEqual(t, "END\r\n", c.MustDo(t, "get 2-kept\r\n"), "of a pool that has not that gutter")
+						if !restart { // a restart deletes in a pool that has become a gutter all keys that are not the pool's own
+							assert.NotEqual(t, "END\r\n", c.MustDo(t, "get 2-kept\r\n"), "a key of a pool that does not have that gutter")
 						}
-						assert.NotEqual(t, "END\r\n", c.MustDo(t, "get 3-kept\r\n"), "the gutter's own")
+						assert.NotEqual(t, "END\r\n", c.MustDo(t, "get 3-kept\r\n"), "the gutter's own key")
 					})
 				})
 			}
@@ -108,8 +108,8 @@ func TestAGutterHoldsNothingOldWhenAPoolOrItsKeysComeBackToIt(t *testing.T) {
 	}
 }
 
-// What a server missed while its keys were in a gutter stays unread though the pool has no gutter any more.
-func TestAPoolWithoutItsGutterReadsNoServerThatMissedWhatWentThere(t *testing.T) {
+// A server that missed writes because they went to the gutter is not read even if the pool has no gutter any more.
+func TestAPoolThatLosesItsGutterReadsNoServerThatMissedWrites(t *testing.T) {
 	o, _ := gutteredPools(t, middleware.WritersSeveral)
 	o.Timeout, o.StallAfter = 500*time.Millisecond, 100*time.Millisecond
 	o = withGutter(o, "a", "spare", 60)
@@ -145,12 +145,12 @@ func TestAPoolWithoutItsGutterReadsNoServerThatMissedWhatWentThere(t *testing.T)
 	proxy.Inject(mctest.Fault{})
 	require.Eventually(t, func() bool { return clients[1].MustDo(t, "get "+key+"\r\n") == "END\r\n" }, mctest.Patience, mctest.Tick)
 	for _, m := range fleet {
-		require.Eventually(t, func() bool { return !m.Heeds("a") }, mctest.Patience, mctest.Tick)
+		require.Eventually(t, func() bool { return !m.RespectsMarks("a") }, mctest.Patience, mctest.Tick)
 	}
 }
 
-// In whichever phases two middlewares are, a server that they lose, or one of them, leaves nothing old behind.
-func TestGuttersChangeUnderLoadWhileAServerIsLostAndComesBack(t *testing.T) {
+// In all phases of two middlewares, no old value is read after one or both of them lose a server.
+func TestGuttersChangeUnderLoadWhileAServerFailsAndReturns(t *testing.T) {
 	o, _ := gutteredPools(t, middleware.WritersSeveral)
 	o.Timeout, o.StallAfter = 500*time.Millisecond, 100*time.Millisecond
 	var fleet []*mwtest.MW
@@ -170,7 +170,7 @@ func TestGuttersChangeUnderLoadWhileAServerIsLostAndComesBack(t *testing.T) {
 		fleet = append(fleet, mwtest.Start(t, of(i, o)))
 	}
 	load := (&traffic{t: t, fails: true}).start(t, fleet)
-	// lose has so many of the middlewares lose the server, and waits until all know that.
+	// lose makes n of the middlewares lose the server, and waits until all of them know.
 	lose := func(n int) {
 		t.Helper()
 		for i, p := range proxies {

@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// dataPath holds the packages a request's bytes pass through, by layer: a package imports those of lower layers alone.
+// dataPath holds the packages that a request passes through, by layer: a package imports only packages of lower layers.
 // The net stage and the workers share a layer, so neither knows the other: they meet in the queue and in the request.
 var dataPath = [][]string{
 	{"nonblock", "enum"},
@@ -32,12 +32,12 @@ var dataPath = [][]string{
 // importRule forbids packages to import others. A name stands for a package and for everything below it.
 type importRule struct {
 	from, never []string
-	// direct: what is imported through other packages doesn't count, as the clock that fmt imports.
+	// direct: imports through other packages don't count, for example fmt's import of time.
 	direct bool
 	why    string
 }
 
-// above are the packages around the data path: they know it, and it works without them.
+// above are the packages around the data path: they may import it, and it must not import them.
 var above = append(internal("admin", "buildinfo", "config", "control", "demo", "discover", "faulty", "lab", "model", "spell", "statlog", "terminal", "tools", "userinput"), "mcmw/cmd", "mcmw/experiments")
 
 var importRules = []importRule{
@@ -99,7 +99,7 @@ var importRules = []importRule{
 	},
 }
 
-// mustImport are the edges by which the program is put together.
+// mustImport are imports that the program must have.
 var mustImport = map[string][]string{
 	"mcmw/cmd/mcmw":         internal("config", "control", "middleware", "admin"),
 	"mcmw/internal/control": internal("config", "discover"),
@@ -117,7 +117,7 @@ func internal(names ...string) []string {
 // importGraph holds the direct imports of each package, without those of its tests.
 type importGraph map[string][]string
 
-// chain returns how from comes to import target or a package below it, from first; nil if it doesn't.
+// chain returns the packages by which from imports target or a package below it, beginning with from; nil if it doesn't.
 func (g importGraph) chain(from, target string, direct bool) []string {
 	seen := map[string]bool{from: true}
 	for paths := [][]string{{from}}; len(paths) > 0; paths = paths[1:] {
@@ -152,7 +152,7 @@ func withinAny(pkg string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(folder string) bool { return within(pkg, folder) })
 }
 
-// importViolations returns what in g is against the rules, one line each.
+// importViolations returns the violations of the rules in g, one line each.
 func importViolations(g importGraph) (violations []string) {
 	var packages []string
 	for pkg := range g {
@@ -231,7 +231,7 @@ func moduleImports(t *testing.T) importGraph {
 	}
 }
 
-// ruleProblems returns what is wrong with the rules themselves: a missing reason, and two rules that forbid the same import.
+// ruleProblems returns the problems of the rules themselves: missing reasons, and pairs of rules that forbid the same import.
 func ruleProblems(rules []importRule) (problems []string) {
 	meet := func(a, b []string) bool {
 		return slices.ContainsFunc(a, func(x string) bool { return withinAny(x, b) }) || slices.ContainsFunc(b, func(x string) bool { return withinAny(x, a) })
@@ -249,7 +249,7 @@ func ruleProblems(rules []importRule) (problems []string) {
 	return problems
 }
 
-func TestEveryImportRuleHasAReasonAndForbidsWhatNoOtherDoes(t *testing.T) {
+func TestEveryImportRuleHasAReasonAndNoTwoForbidTheSameImport(t *testing.T) {
 	require.Empty(t, ruleProblems(importRules))
 
 	rule := importRule{from: internal("lab"), never: []string{"net"}, why: "a reason"}

@@ -15,17 +15,17 @@ type Pool uint8
 const (
 	// PoolShared is one queue that all workers share.
 	PoolShared Pool = iota
-	// PoolPerServer gives every server a read queue with Workers workers of its own, and a write queue with one writer,
-	// which sends all waiting writes before it reads their replies. Reads of one server don't wait for another.
+	// PoolPerServer gives every server a read queue with Workers workers of its own, and a write queue with one writer, which sends
+	// all waiting writes before it reads their replies. Reads from one server don't wait for another server.
 	PoolPerServer
 )
 
-// PoolNames are the pools' names.
+// PoolNames are the names of the values.
 var PoolNames = enum.New[Pool]("pool", "shared", "per-server")
 
 func (p Pool) String() string { return PoolNames.Of(p) }
 
-// detourLanes is the first of the detours: lanes, one per server, for requests that need a server in trouble.
+// detourLanes returns the number of the first detour lane. There is one per server, for requests that need the server while it is in trouble.
 func (o *Options) detourLanes(servers int) int32 {
 	if o.Pool == PoolShared {
 		return 1
@@ -33,7 +33,7 @@ func (o *Options) detourLanes(servers int) int32 {
 	return int32(2 * servers)
 }
 
-// newLanes returns the queues, and describes the ordinary ones to the statistics.
+// newLanes returns the queues, and the description of those that are no detours for the statistics.
 func (o *Options) newLanes(router *route.Router, servers []*backend.Server) (*queue.Lanes, []stats.Queue) {
 	n := int(o.detourLanes(len(servers))) + len(servers)
 	if o.Pool == PoolShared {

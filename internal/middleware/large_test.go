@@ -1,7 +1,6 @@
 package middleware_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +16,7 @@ import (
 )
 
 // Values of up to 60,000 bytes, on servers with items of 32 KiB.
-func TestReloadsUnderLoadTearNoLargeValueAndFailNoRequest(t *testing.T) {
+func TestReloadsUnderLoadReturnLargeValuesWholeAndFailNoRequest(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4, "-I", "32k", "-m", "512", "-o", "slab_chunk_max=16,no_lru_maintainer")...)
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 2}, ChangeStep: time.Hour}
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
@@ -26,10 +25,7 @@ func TestReloadsUnderLoadTearNoLargeValueAndFailNoRequest(t *testing.T) {
 	limits := func(limit, item int) {
 		t.Helper()
 		o.Large = plan.Large{Limit: limit, Item: item}
-		for _, m := range fleet {
-			require.NoError(t, m.Apply(context.Background(), o))
-			load.more()
-		}
+		applyAll(t, fleet, o, load)
 	}
 	stored := func() (n uint64) {
 		for _, m := range fleet {
@@ -37,7 +33,7 @@ func TestReloadsUnderLoadTearNoLargeValueAndFailNoRequest(t *testing.T) {
 		}
 		return n
 	}
-	limits(8<<10, 32<<10) // in a pool that has small values
+	limits(8<<10, 32<<10) // while all values are small
 	limits(100_000, 32<<10)
 	load.large.Store(true)
 	load.more()
@@ -48,7 +44,7 @@ func TestReloadsUnderLoadTearNoLargeValueAndFailNoRequest(t *testing.T) {
 		o.Servers = servers[:n:n]
 		goThrough(t, fleet, o, load)
 	}
-	moved := load.missed.Load() // a server that gets keys does not hold them yet
+	moved := load.missed.Load() // servers that got keys did not hold them yet
 	limits(100_000, 16<<10)
 	require.Greater(t, stored(), before)
 	load.large.Store(false)
@@ -68,7 +64,7 @@ func TestReloadsUnderLoadTearNoLargeValueAndFailNoRequest(t *testing.T) {
 	}
 }
 
-func TestLargeValuesOfKeysThatARouteGivesToAnotherPoolAreWholeOrMissing(t *testing.T) {
+func TestLargeValuesAreWholeOrMissingWhenRoutesGiveTheirKeysToAnotherPool(t *testing.T) {
 	servers := mctest.StartNewMemcacheds(t, 5, "-I", "32k", "-m", "512", "-o", "slab_chunk_max=16,no_lru_maintainer")
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour}
 	for i, name := range []string{"a", "b", "c"} {
@@ -86,10 +82,7 @@ func TestLargeValuesOfKeysThatARouteGivesToAnotherPoolAreWholeOrMissing(t *testi
 	load.more()
 	require.Zero(t, load.missed.Load())
 	for _, next := range []middleware.Options{routed(o, "c", "3-", "a"), routed(o, "b", "0-", "a")} {
-		for _, m := range fleet {
-			require.NoError(t, m.Apply(context.Background(), next))
-			load.more()
-		}
+		applyAll(t, fleet, next, load)
 		rounds(t, load, fleet...)
 	}
 	load.stop()

@@ -33,16 +33,16 @@ type Middleware struct {
 	stage *netstage.Stage
 	ready chan struct{} // closed when Options.Ready is met for the first time
 
-	// current is what serves now; replaced by Apply.
+	// current is the core that serves now; replaced by Apply.
 	current    atomic.Pointer[core]
 	accepting  atomic.Bool    // clients should connect
 	listeners  []listener     // owned by Listen, then by Run
 	background sync.WaitGroup // goroutines that end with work
 
-	// copied is what is known of the copying of migrating keys; moving: whoever changes migrations -> migrate; capacity 1; never closed.
+	// copied is the progress of copying keys that migrate. moving: whoever changes migrations -> migrate; capacity 1; never closed.
 	copied copies
 	moving chan struct{}
-	// ahead is by how much the clock that migrations go by is ahead of the machine's, ns.
+	// ahead is added to the machine's clock to get the clock that migrations follow, ns. Only tests set it.
 	ahead atomic.Int64
 
 	// applying guards the fields below, and is held for as long as Apply takes.
@@ -51,10 +51,10 @@ type Middleware struct {
 	work       context.Context // context of the serving goroutines; nil before Run has reached the servers
 	stopProber map[*backend.Server]context.CancelFunc
 	stopping   bool
-	tiers      []*tier    // by pool
-	routing    *rerouting // nil: no change of routes is under way
-	// left is, by pool, until when other middlewares may use it for a migration that was dropped here.
-	left map[string]time.Time
+	poolStates []*poolState // by pool
+	routing    *rerouting   // nil: no change of routes is under way
+	// busyUntil is, by pool, until when other middlewares may use it for a migration that was dropped here.
+	busyUntil map[string]time.Time
 }
 
 // DefaultWorkers is the default number of workers: one per processor, and at least two, so that one plans and answers while
@@ -107,7 +107,7 @@ func withServerDefaults(o backend.ServerOptions) backend.ServerOptions {
 	return o
 }
 
-// validate reports the first option that is out of range.
+// validate returns an error for the first option that is out of range.
 func (o *Options) validate() error {
 	for _, f := range []struct {
 		name  string
@@ -137,7 +137,7 @@ func (o *Options) validate() error {
 		}
 	}
 	if len(o.Pools) > 0 && len(o.Servers) > 0 {
-		return errors.New("servers beside pools; accepted: servers, or pools with servers each")
+		return errors.New("both servers and pools are set; accepted: one of them, where each pool has servers of its own")
 	}
 	if len(o.Shadows) > 0 {
 		if err := o.checkShadows(); err != nil {
@@ -171,15 +171,17 @@ func newMiddleware(o Options) (*Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Middleware{options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, left: map[string]time.Time{}, moving: make(chan struct{}, 1)}
+	m := &Middleware{
+		options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, busyUntil: map[string]time.Time{}, moving: make(chan struct{}, 1),
+	}
 	router = m.migrated(&o, router)
 	m.locks = keylock.New()
 	if m.access, err = o.access(); err != nil {
 		return nil, err
 	}
-	m.tiers = m.tiersFor(&o)
-	for i, p := range o.pools() {
-		m.tiers[i].settled = placed{router.Pools()[i].Alone(), p.Options}
+	m.poolStates = m.poolStatesFor(&o)
+	for i, c := range o.pools() {
+		m.poolStates[i].settled = placed{router.Pools()[i].Alone(), c.Options}
 	}
 	if o.HotKeys != hotkeys.Off {
 		m.hot = hotkeys.New()
@@ -191,13 +193,13 @@ func newMiddleware(o Options) (*Middleware, error) {
 		return nil, err
 	}
 	servers, _, _ := m.serversFor(o, nil)
-	p := newCore(o, router, m.tiers, servers, &m.shared)
-	m.current.Store(p)
-	m.registry = stats.New(m.statistics(p))
-	m.entrance = queue.NewEntrance(p.lanes)
+	c := newCore(o, router, m.poolStates, servers, &m.shared)
+	m.current.Store(c)
+	m.registry = stats.New(m.statistics(c))
+	m.entrance = queue.NewEntrance(c.lanes)
 	clients := o.ClientOptions
 	var refused int
-	clients.MaxConnections, refused = o.maxClients(p)
+	clients.MaxConnections, refused = o.maxClients(c)
 	m.stage = netstage.New(netstage.Options{
 		ClientOptions: clients, MaxRefused: refused, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout, Allow: m.access.allow,
 		Hot: m.hot.Values(), Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
@@ -205,7 +207,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 	return m, nil
 }
 
-// Listen binds all listen addresses, or none: its error names the address that could not be bound. Clients are accepted once
+// Listen binds all listen addresses, or none; its error names the address that could not be bound. Clients are accepted once
 // Run has tried to reach all servers.
 func (m *Middleware) Listen() error {
 	for _, addr := range m.options.Listen {
@@ -264,7 +266,7 @@ func (m *Middleware) Addrs() []net.Addr {
 func (m *Middleware) Ready() <-chan struct{} { return m.ready }
 
 // IsReady reports whether clients should connect: not before Ready, and not while draining. Later failures of servers don't
-// change it: all middlewares would report them at once.
+// change it, because all middlewares would become unready at the same time.
 func (m *Middleware) IsReady() bool { return m.accepting.Load() }
 
 // Stats returns the statistics, which may be read at any time.
@@ -273,7 +275,7 @@ func (m *Middleware) Stats() *stats.Registry { return m.registry }
 // Run serves until ctx is done, then drains and returns nil. It returns when no goroutine of the middleware is left.
 func (m *Middleware) Run(ctx context.Context) error {
 	defer m.closeListeners()
-	// The workers outlive ctx: what is in flight then is still answered.
+	// The workers outlive ctx: requests in flight at its end are still answered.
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer m.background.Wait()
 	defer stopWork()
@@ -296,71 +298,64 @@ func (m *Middleware) Run(ctx context.Context) error {
 	m.applying.Lock()
 	m.stopping = true
 	m.applying.Unlock()
-	p := m.current.Load()
-	p.options.Log.Info("draining", "connections", m.registry.Snapshot().Open(), "timeout", p.options.DrainTimeout)
-	if cut := m.stage.Drain(p.options.DrainTimeout); cut > 0 {
-		p.options.Log.Warn("client connections were cut at the end of the drain timeout", "connections", cut)
+	c := m.current.Load()
+	c.options.Log.Info("draining", "connections", m.registry.Snapshot().Open(), "timeout", c.options.DrainTimeout)
+	if cut := m.stage.Drain(c.options.DrainTimeout); cut > 0 {
+		c.options.Log.Warn("client connections were closed with requests unanswered, because the drain timeout ended", "connections", cut)
 	}
-	p.stop()
+	c.stop()
 	stopWork()
 	m.background.Wait() // the probers wait for what was sent on connections that were given up
-	for _, q := range m.current.Load().pools {
-		q.endRecords(context.WithoutCancel(ctx), p.options.ConnectTimeout)
+	for _, p := range m.current.Load().pools {
+		p.endRecords(context.WithoutCancel(ctx), c.options.ConnectTimeout)
 	}
 	return nil
 }
 
-// begin starts the serving goroutines; they end when work is done. The end of ctx ends the waits for servers; false: that was before these were
-// judged, and nothing was started.
+// begin starts the serving goroutines; they end when work is done. The end of ctx ends the waits for servers. It returns false, and has started
+// nothing, if ctx ended before the servers were judged.
 func (m *Middleware) begin(ctx, work context.Context) bool {
 	m.applying.Lock()
 	defer m.applying.Unlock()
-	p := m.current.Load()
-	p.requireVersions()
-	var reaching sync.WaitGroup
-	for _, s := range p.servers {
-		reaching.Go(func() { _ = s.Reach(ctx) })
-	}
-	reaching.Wait()
-	p = m.catchUp(ctx, p)
-	p.decideWriters(ctx)
+	c := m.current.Load()
+	c.requireVersions()
+	reach(ctx, c.servers)
+	c = m.catchUp(ctx, c)
+	c.decideWriters(ctx)
 	if ctx.Err() != nil {
 		m.stopping = true
 		return false
 	}
 	m.work = work
-	for _, q := range p.pools {
-		q.beginRecords()
-		q.begun = true
+	for _, p := range c.pools {
+		p.beginRecords()
+		p.begun = true
 	}
-	if p.unswept() {
-		select {
-		case <-time.After(aftermath):
-		case <-work.Done():
+	if c.unswept() {
+		pause(work, aftermath)
+	}
+	for _, p := range c.pools {
+		for _, s := range p.servers {
+			m.startProber(p.poolState, s)
 		}
 	}
-	for _, q := range p.pools {
-		for _, s := range q.servers {
-			m.startProber(q.tier, s)
+	for _, p := range c.pools {
+		if p.records != nil {
+			p.records.AwaitPlaced(ctx)
 		}
 	}
-	for _, q := range p.pools {
-		if q.records != nil {
-			q.records.AwaitPlaced(ctx)
-		}
-	}
-	// Writes of clients made while a server is being flushed may be lost with the flush.
-	clean := time.Now().Add(p.options.ConnectTimeout)
-	for _, s := range p.servers {
+	// A write that a client makes while a server is being flushed may be lost in the flush.
+	clean := time.Now().Add(c.options.ConnectTimeout)
+	for _, s := range c.servers {
 		s.AwaitReadable(ctx, clean)
 	}
-	p.makeWorkers(&m.shared, m.appendStats)
-	p.connect(ctx)
-	p.openGutters()
-	p.start(work, m.registry)
+	c.makeWorkers(&m.shared, m.appendStats)
+	c.connect(ctx)
+	c.openGutters()
+	c.start(work, m.registry)
 	m.startShadows()
-	m.swept.Runs(p.unswept())
-	for _, t := range m.tiers {
+	m.swept.Runs(c.unswept())
+	for _, t := range m.poolStates {
 		if t.change != nil {
 			t.change.due = time.Now().Add(lateSteps * m.options.ChangeStep)
 			m.background.Go(func() { m.goThrough(work, t) })

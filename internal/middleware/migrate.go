@@ -16,15 +16,15 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// clock returns the time by which migrations go.
+// clock returns the time that migrations follow.
 func (m *Middleware) clock() time.Time { return time.Now().Add(time.Duration(m.ahead.Load())) }
 
-// migrated returns router, of o's pools, as it is now that keys are on their way.
+// migrated returns router, of o's pools, with the migrations of o in their present phases.
 func (m *Middleware) migrated(o *Options, router *route.Router) *route.Router {
 	return router.Migrate(m.moves(o))
 }
 
-// moves returns the phases of o's migrations, in the order in which they start.
+// moves returns o's migrations in their present phases, in the order of their starts.
 func (m *Middleware) moves(o *Options) []route.Move {
 	pools, now := o.pools(), m.clock()
 	number := func(name string) int {
@@ -41,7 +41,7 @@ func (m *Middleware) moves(o *Options) []route.Move {
 			select {
 			case <-cleaned:
 			default:
-				phase = route.MigrationCopy // in which the new pool is not read
+				phase = route.MigrationCopy // like warm-up, but the new pool is not read
 			}
 		}
 		from := number(g.From)
@@ -50,7 +50,7 @@ func (m *Middleware) moves(o *Options) []route.Move {
 	return moves
 }
 
-// checkMigrations reports what of o's migrations can't be put in force in place of those of now. Applying is held.
+// checkMigrations returns an error if o's migrations can't replace the present ones now. applying is held.
 func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 	now, step := m.clock(), m.options.ChangeStep
 	for _, g := range m.options.Migrations {
@@ -59,20 +59,19 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 		kept := g.isIn(o.Migrations)
 		switch returning := phase == route.MigrationBack && now.Before(g.Back); {
 		case !phase.Active() && !returning:
-			continue // where keys are is compared by their routes
+			continue // checkRoutes compares the routes instead
 		case !kept && g.goesBack():
-			return fmt.Errorf("%s is in phase %s since %s, and cannot be dropped before %s, when all mcmw are back at pool %q; accepted: from then on",
-				g.what(), phase, moment(since), moment(g.Back), g.From)
+			return fmt.Errorf("%s cannot be dropped before %s, when all mcmw use pool %q alone again; it is in phase %s since %s",
+				g.what(), moment(g.Back), g.From, phase, moment(since))
 		case g.inside() && !kept:
-			ends := g.End
+			how := "drop it after its end, " + moment(g.End)
 			if g.endless() {
-				ends = later(now.Add(2*step+settling(step)), g.Start.Add(leastMigration(step)))
+				how = "set end: " + moment(later(now.Add(2*step+settling(step)), g.Start.Add(leastMigration(step)))) + " or later, and drop it after that time"
 			}
-			return fmt.Errorf("%s is in phase %s since %s, in which other mcmw may fill servers, and cannot be dropped; accepted: behind its end, which can be %s", g.what(), phase, moment(since), moment(ends))
+			return fmt.Errorf("%s cannot be dropped in phase %s (since %s), because other mcmw may still fill its servers; %s", g.what(), phase, moment(since), how)
 		case g.Missed && !kept && !now.After(copied):
-			return fmt.Errorf("%s is in phase %s since %s, in which other mcmw may read pool %q, and cannot be dropped; "+
-				"accepted: back: %s or later, which it can be dropped from: pool %q alone is read again, from two change-steps before", g.what(), phase, moment(since), g.To,
-				moment(later(now.Add(3*step), g.Start.Add(4*step))), g.From)
+			return fmt.Errorf("%s cannot be dropped in phase %s (since %s), because other mcmw may read pool %q; set back: %s or later, and drop it after that time "+
+				"(only pool %q is read from two change-steps before)", g.what(), phase, moment(since), g.To, moment(later(now.Add(3*step), g.Start.Add(4*step))), g.From)
 		case g.Missed && kept && !slices.Contains(o.Migrations, g):
 			next := o.Migrations[slices.IndexFunc(o.Migrations, g.same)]
 			_, ends := next.copying(step)
@@ -81,14 +80,14 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 				if !g.inside() {
 					back = ", or back: " + moment(earliest.Add(2*step)) + " or later"
 				}
-				return fmt.Errorf("the end of %s cannot change from %s to %s; accepted: %s or later%s, as long as it is warmed up for "+
-					"a step more, for other mcmw have to read of it before", g.what(), g.ending(), next.ending(), moment(earliest.Add(settling(step)+step)), back)
+				return fmt.Errorf("the end of %s cannot change from %s to %s; accepted: end: %s or later%s, set at least one change-step before phase warm-up ends, "+
+					"so that other mcmw read it in time", g.what(), g.ending(), next.ending(), moment(earliest.Add(settling(step)+step)), back)
 			}
 		case !kept && now.After(copied):
-			return fmt.Errorf("%s is in phase %s since %s, and cannot be dropped or changed before it ends at %s; "+
-				"accepted: then another one, from %q to %q", g.what(), phase, moment(since), moment(g.End), g.To, g.From)
+			return fmt.Errorf("%s cannot be dropped or changed before it ends at %s (it is in phase %s since %s); to undo it, add a migration from %q to %q after that",
+				g.what(), moment(g.End), phase, moment(since), g.To, g.From)
 		case kept && o.ChangeStep != step:
-			return fmt.Errorf("change-step cannot change while keys migrate; accepted: %v, until that ends (%s)", step, g.ending())
+			return fmt.Errorf("change-step cannot change while keys migrate; keep it at %v until %s has ended (end: %s)", step, g.what(), g.ending())
 		}
 	}
 	for _, g := range o.Migrations {
@@ -100,28 +99,28 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 		if now.Add(2*step).Before(g.Start) || !now.Before(g.over()) {
 			continue
 		}
-		for i, p := range o.pools() {
-			at := slices.IndexFunc(m.tiers, func(t *tier) bool { return t.name == p.Name })
-			if at < 0 || p.Name != g.From && p.Name != g.To {
+		for _, p := range o.pools() {
+			t := m.stateNamed(p.Name)
+			if t == nil || p.Name != g.From && p.Name != g.To {
 				continue
 			}
-			wanted, err := route.New(o.pools()[i].Servers, p.Options)
+			wanted, err := route.New(p.Servers, p.Options)
 			if err != nil {
 				return err
 			}
-			is := m.current.Load().of(m.tiers[at]).wanted()
-			if !is.equal(placed{wanted, p.Options}) {
-				return fmt.Errorf("the list of servers of pool %q cannot change during %s; accepted: behind its end (%s)", p.Name, g.what(), g.ending())
+			current := m.current.Load().of(t).wanted()
+			if !current.equal(placed{wanted, p.Options}) {
+				return fmt.Errorf("the list of servers of pool %q cannot change during %s; change it after its end (end: %s)", p.Name, g.what(), g.ending())
 			}
-			if now, next := g.cold(is.router.Servers()), g.cold(p.Servers); now != next {
-				return fmt.Errorf("the servers of %s cannot change from %s to %s while they are filled; accepted: behind its end (%s)", g.what(), now, next, g.ending())
+			if now, next := g.cold(current.router.Servers()), g.cold(p.Servers); now != next {
+				return fmt.Errorf("the servers of %s cannot change from %s to %s while they are filled; change them after its end (end: %s)", g.what(), now, next, g.ending())
 			}
 		}
 	}
 	return nil
 }
 
-// later returns the later one of two moments, in whole seconds that are not before it.
+// later returns the later of two times, rounded up to whole seconds.
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		a = b
@@ -129,28 +128,28 @@ func later(a, b time.Time) time.Time {
 	return a.Add(time.Second - 1).Truncate(time.Second)
 }
 
-// checkBegin reports that g cannot begin: others have to learn of it a step before, and its keys get versions.
+// checkBegin returns an error if g cannot begin: other middlewares must learn of it a step before, and the servers must support versions.
 func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) error {
 	if m.work == nil {
-		return nil // a start goes on where others are
+		return nil // a middleware that starts joins a migration in its present phase
 	}
 	if earliest := m.clock().Add(o.ChangeStep); g.Start.Before(earliest) && g.over().After(m.clock()) {
-		return fmt.Errorf("%s starts at %s; accepted: %s or later, for other mcmw have to read of it before", g.what(), moment(g.Start), moment(earliest))
+		return fmt.Errorf("%s starts at %s; accepted: %s or later, so that other mcmw read the configuration before it starts", g.what(), moment(g.Start), moment(earliest))
 	}
-	for _, q := range m.current.Load().pools {
-		if (q.name == g.From || q.name == g.To) && !q.several.Load() && !q.haveVersions(ctx) {
-			return fmt.Errorf("a migration of pool %q needs memcached 1.6.27 or later on all its servers", q.name)
+	for _, p := range m.current.Load().pools {
+		if (p.name == g.From || p.name == g.To) && !p.several.Load() && !p.haveVersions(ctx) {
+			return fmt.Errorf("a migration of pool %q needs memcached 1.6.27 or later on all its servers", p.name)
 		}
 	}
 	return nil
 }
 
-// beginMigrations has migrate look at the migrations again, which were others before, and cleans the new pools of those that are new. Applying is held.
+// beginMigrations starts to clean the new pools of migrations that are not in before, the previous migrations, and wakes migrate. applying is held.
 func (m *Middleware) beginMigrations(before []Migration) {
 	step := m.options.ChangeStep
 	for _, h := range before {
 		if phase, _, _ := h.Phase(m.clock(), step); phase.Active() && !h.isIn(m.options.Migrations) {
-			m.left[h.To] = m.clock().Add(step)
+			m.busyUntil[h.To] = m.clock().Add(step)
 		}
 	}
 	for i := range m.options.Migrations {
@@ -164,10 +163,10 @@ func (m *Middleware) beginMigrations(before []Migration) {
 	}
 }
 
-// usedUntil returns when no middleware uses g's new pool any more for a migration before g; zero: there is none. What that leaves behind is deleted then.
-// Applying is held.
+// usedUntil returns the time after which no middleware uses g's new pool for an earlier migration; zero: there is no earlier one. The keys that the
+// earlier migration leaves there are deleted after that time. applying is held.
 func (m *Middleware) usedUntil(g *Migration) (until time.Time) {
-	until = m.left[g.To]
+	until = m.busyUntil[g.To]
 	for _, h := range m.options.Migrations {
 		if end := h.over().Add(m.options.ChangeStep); h.Start.Before(g.Start) && (h.From == g.To || h.To == g.To) && end.After(until) {
 			until = end
@@ -176,14 +175,14 @@ func (m *Middleware) usedUntil(g *Migration) (until time.Time) {
 	return until
 }
 
-// cleanTarget deletes in the background what g's new pool may have held earlier of the keys that it gets. Behind a start of g the records that the
-// servers keep say so, too. Applying is held.
+// cleanTarget starts to delete what g's new pool may still hold of the keys that it gets. It does nothing once g is past that phase: then the records
+// on the servers have the keys that the pool gets, and each server is cleaned by its record. applying is held.
 func (m *Middleware) cleanTarget(g *Migration) {
 	c := m.current.Load()
 	used := m.usedUntil(g)
 	switch phase, _, _ := g.Phase(m.clock(), c.options.ChangeStep); {
 	case m.clock().Before(used):
-		return // enterPhases comes back to it
+		return // enterPhases calls cleanTarget again
 	case phase > route.MigrationDeleteNew, phase == route.MigrationDeleteNew && used.IsZero():
 		return
 	}
@@ -194,7 +193,8 @@ func (m *Middleware) cleanTarget(g *Migration) {
 	gained := func(key []byte) bool { return c.router.Table().Pool(key) == from }
 	text := g.name()
 	if !used.IsZero() {
-		text += " behind another" // one that has started since, and does not know of that, may have cleaned it too early
+		// A middleware that started later does not know of the earlier migration, and may have cleaned the pool too early, with the mark without this suffix.
+		text += " behind another"
 	}
 	mark := backend.Mark{Text: text, For: min(g.over().Sub(m.clock()), protocol.LongestExpiry*time.Second)}
 	var cleaning sync.WaitGroup
@@ -211,12 +211,12 @@ func (m *Middleware) cleanTarget(g *Migration) {
 	})
 }
 
-// named returns the number of the pool called name; -1: there is none.
-func (p *core) named(name string) int {
-	return slices.IndexFunc(p.pools, func(q *pool) bool { return q.name == name })
+// named returns the index of the pool called name; -1: there is none.
+func (c *core) named(name string) int {
+	return slices.IndexFunc(c.pools, func(p *pool) bool { return p.name == name })
 }
 
-// copies is what is known of the copying of the keys of each migration, by its name.
+// copies has the state of copying for each migration, by its name.
 type copies struct {
 	mu    sync.Mutex // guards the fields
 	known map[string]copyState
@@ -224,12 +224,12 @@ type copies struct {
 
 type copyState struct {
 	sweep.CopyProgress
-	here   uint64 // keys that this middleware has copied
-	why    string // what kept it from copying; "": nothing
-	warned bool   // the log says that not all were copied
-	cancel context.CancelFunc
-	looks  []looked // what was looked for in the new pool, oldest first
-	// cleaned is closed when the new pool holds nothing that it held before; nil: it was clean at the start.
+	here    uint64             // keys that this middleware has copied
+	why     string             // the error that kept it from copying; "": none
+	warned  bool               // the log says that not all keys were copied
+	cancel  context.CancelFunc // ends the copying; nil: it does not run
+	samples []warmUpSample     // oldest first
+	// cleaned is closed when the new pool has been cleaned; nil: it need not be.
 	cleaned chan struct{}
 }
 
@@ -250,10 +250,10 @@ func (c *copies) of(name string) copyState {
 	return c.known[name]
 }
 
-// migrateEvery is the longest time between two looks at how far migrations are.
+// migrateEvery is the longest time between two checks of the migrations' phases.
 const migrateEvery = time.Second
 
-// migrate takes the keys of pools from phase to phase until ctx is done, and copies them.
+// migrate makes migrations enter their phases when these begin, and copies keys, until ctx is done.
 func (m *Middleware) migrate(ctx context.Context) {
 	for {
 		m.applying.Lock()
@@ -268,7 +268,7 @@ func (m *Middleware) migrate(ctx context.Context) {
 	}
 }
 
-// enterPhases puts the phases of now in force, and begins to copy, or ends that. It returns when to look again. Applying is held.
+// enterPhases applies the migrations' present phases, and starts or stops the copying of keys. It returns when to call it again. applying is held.
 func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 	if m.stopping || len(m.options.Migrations) == 0 {
 		return time.Hour
@@ -285,7 +285,7 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 	}
 	next = migrateEvery
 	for _, g := range o.Migrations {
-		m.look(&g)
+		m.sampleWarmUp(&g)
 		if !m.usedUntil(&g).IsZero() && m.copied.of(g.name()).cleaned == nil {
 			m.cleanTarget(&g)
 		}
@@ -317,7 +317,7 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 		case !due && now.After(until) && now.Before(g.End):
 			if c := m.copied.of(name); c.Items > 0 && !c.Complete && !c.warned {
 				m.copied.change(name, func(s *copyState) { s.warned = true })
-				o.Log.Error("not all keys were copied to the new pool in time: those that were not will be misses", "from", g.From, "to", g.To,
+				o.Log.Error("the time for copying keys to the new pool has ended before all were copied: the others will be misses", "from", g.From, "to", g.To,
 					"listed", c.Listed, "of", c.Items, "reads there from", moment(g.End.Add(-step)))
 			}
 		}
@@ -326,13 +326,13 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 	defer m.copied.mu.Unlock()
 	for name, s := range m.copied.known {
 		if s.cancel != nil && !slices.ContainsFunc(o.Migrations, func(g Migration) bool { return g.name() == name }) {
-			s.cancel() // it was dropped
+			s.cancel() // the migration was dropped
 		}
 	}
 	return next
 }
 
-// recall asks the servers what they know of g's copying, which is over.
+// recall reads from the servers how far the copying for g came, which has ended.
 func (m *Middleware) recall(ctx context.Context, g *Migration) {
 	c := m.current.Load()
 	from := c.named(g.From)
@@ -344,9 +344,9 @@ func (m *Middleware) recall(ctx context.Context, g *Migration) {
 	})
 }
 
-// copyKeys copies the keys of g's pool until ctx is done, or waits while another middleware does.
+// copyKeys copies the keys of g's pool until ctx is done. While another middleware does that, it waits.
 func (m *Middleware) copyKeys(ctx context.Context, g Migration) {
-	name, told := g.name(), ""
+	name, logged := g.name(), ""
 	if cleaned := m.copied.of(name).cleaned; cleaned != nil {
 		<-cleaned
 	}
@@ -376,49 +376,46 @@ func (m *Middleware) copyKeys(ctx context.Context, g Migration) {
 		})
 		if err != nil && !errors.Is(err, sweep.ErrClaimed) {
 			m.copied.change(name, func(s *copyState) { s.why = err.Error() })
-			if told != err.Error() {
-				told = err.Error()
-				log.Warn("keys could not be copied to another pool, and will be", "from", g.From, "to", g.To, "error", err)
+			if logged != err.Error() {
+				logged = err.Error()
+				log.Warn("keys could not be copied to the new pool; trying again", "from", g.From, "to", g.To, "error", err)
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(sweepAgain):
-		}
+		pause(ctx, sweepAgain)
 	}
 }
 
-// looked is what reads had looked for in a new pool at a moment.
-type looked struct {
+// warmUpSample is the count of reads in a new pool at a time.
+type warmUpSample struct {
 	at    time.Time
 	reads stats.Warming
 }
 
-// recently is how far back the hit ratios reach by which a pool is warm, and leastReads how many keys have to be looked for in that time.
+// A pool is warm by the hit ratios of the last minute (recently), in which reads must have asked for at least leastReads keys.
 const (
 	recently   = time.Minute
 	leastReads = 1000
 )
 
-// look remembers what reads have looked for by now in g's new pool.
-func (m *Middleware) look(g *Migration) {
+// sampleWarmUp records the count of reads in g's new pool, so that the counts of the last minute are known.
+func (m *Middleware) sampleWarmUp(g *Migration) {
 	c := m.current.Load()
 	from := c.named(g.From)
 	if !g.Missed || from < 0 {
 		return
 	}
-	now := looked{time.Now(), c.pools[from].warming.Load()}
+	now := warmUpSample{time.Now(), c.pools[from].warming.Load()}
 	m.copied.change(g.name(), func(s *copyState) {
-		for len(s.looks) > 1 && now.at.Sub(s.looks[1].at) >= recently {
-			s.looks = s.looks[1:]
+		for len(s.samples) > 1 && now.at.Sub(s.samples[1].at) >= recently {
+			s.samples = s.samples[1:]
 		}
-		if len(s.looks) == 0 || now.at.Sub(s.looks[len(s.looks)-1].at) >= recently/60 {
-			s.looks = append(s.looks, now)
+		if len(s.samples) == 0 || now.at.Sub(s.samples[len(s.samples)-1].at) >= recently/60 {
+			s.samples = append(s.samples, now)
 		}
 	})
 }
 
-// fillKeys copies what reads of this middleware miss in g's new pool until ctx is done.
+// fillKeys copies the keys that reads of this middleware miss in g's new pool, until ctx is done.
 func (m *Middleware) fillKeys(ctx context.Context, g *Migration) {
 	name := g.name()
 	if cleaned := m.copied.of(name).cleaned; cleaned != nil {
@@ -442,23 +439,23 @@ func (m *Middleware) fillKeys(ctx context.Context, g *Migration) {
 	copier.Fill(ctx, c.pools[from].missing)
 }
 
-// migrations returns what is to be said of the migrations of p.
-func (m *Middleware) migrations(p *core) []stats.Migration {
+// migrations returns the state of c's migrations for statistics.
+func (m *Middleware) migrations(c *core) []stats.Migration {
 	var all []stats.Migration
-	now, step := m.clock(), p.options.ChangeStep
-	for _, g := range p.options.Migrations {
+	now, step := m.clock(), c.options.ChangeStep
+	for _, g := range c.options.Migrations {
 		phase, since, until := g.Phase(now, step)
 		s := stats.Migration{From: g.From, To: g.Target(), Inside: g.inside(), Phase: phase.String(), Start: g.Start, End: g.End, Back: g.Back, Since: since, Until: until, Missed: g.Missed, Within: g.Within}
 		s.CopyFrom, s.CopyUntil = g.copying(step)
-		c := m.copied.of(g.name())
-		s.Round, s.Listed, s.Items, s.Copied, s.Rate, s.Complete, s.Left, s.Here, s.Why = c.Round, c.Listed, c.Items, c.Copied, c.Rate, c.Complete, c.Left, c.here, c.why
+		progress := m.copied.of(g.name())
+		s.Round, s.Listed, s.Items, s.Copied, s.Rate, s.Complete, s.Left, s.Here, s.Why = progress.Round, progress.Listed, progress.Items, progress.Copied, progress.Rate, progress.Complete, progress.Left, progress.here, progress.why
 		if s.Rate > 0 && !s.Complete {
 			s.Remaining = time.Duration(float64(s.Items-min(s.Items, s.Listed)) / s.Rate * float64(time.Second))
 		}
-		if from := p.named(g.From); g.Missed && from >= 0 {
-			s.Read = p.pools[from].warming.Load()
-			if len(c.looks) > 0 {
-				s.Recent = s.Read.Since(c.looks[0].reads)
+		if from := c.named(g.From); g.Missed && from >= 0 {
+			s.Read = c.pools[from].warming.Load()
+			if len(progress.samples) > 0 {
+				s.Recent = s.Read.Since(progress.samples[0].reads)
 			}
 			newPool, both := s.Recent.Ratios()
 			s.Warm = s.Recent.New+s.Recent.Old+s.Recent.Neither >= leastReads && both-newPool <= g.Within

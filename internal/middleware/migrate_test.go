@@ -20,16 +20,16 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Steps take an hour, which tests put the clock forward by.
+// migrationStep is so long that phases end only when a test puts the clock forward.
 const migrationStep = time.Hour
 
-// migration returns one that starts in some two hours and ends eight hours later.
+// migration returns a migration that starts in about two hours and ends eight hours later.
 func migration(from, to string) middleware.Migration {
 	start := time.Now().Add(2 * migrationStep).UTC().Truncate(time.Second)
 	return middleware.Migration{From: from, To: to, Start: start, End: start.Add(8 * migrationStep)}
 }
 
-// migratingOptions are those of two pools, old and new, of so many servers each; all keys are in old.
+// migratingOptions returns options with two pools, old and new, of so many servers each; all keys are in pool old.
 func migratingOptions(t *testing.T, servers, replicas int) middleware.Options {
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: migrationStep, Routes: route.Routes{Default: "old"}, SweepRate: 1_000_000}
 	for _, name := range []string{"old", "new"} {
@@ -40,24 +40,22 @@ func migratingOptions(t *testing.T, servers, replicas int) middleware.Options {
 	return o
 }
 
-// advance puts the clocks of the fleet forward, one after the other, under load, which may be nil.
+// advance puts the clocks of the fleet forward, one after the other, with load, which may be nil, in between.
 func advance(t *testing.T, fleet []*mwtest.MW, load *traffic, by time.Duration, phase string) {
 	t.Helper()
 	for _, m := range fleet {
 		m.Advance(by)
-		if load != nil {
-			load.more()
-		}
+		load.more()
 	}
 	for _, m := range fleet {
 		require.Equal(t, phase, of(m).Phase)
 	}
 }
 
-// of returns what m says of its first migration.
+// of returns the state of m's first migration.
 func of(m *mwtest.MW) stats.Migration { return m.Stats().Snapshot().Migrations[0] }
 
-// migrateAll takes the fleet through all phases of the migration that it has been given.
+// migrateAll takes the fleet through all phases of its migration.
 func migrateAll(t *testing.T, fleet []*mwtest.MW, load *traffic) {
 	t.Helper()
 	advance(t, fleet, load, 2*migrationStep+migrationStep/2, "delete-new")
@@ -66,7 +64,7 @@ func migrateAll(t *testing.T, fleet []*mwtest.MW, load *traffic) {
 	for _, m := range fleet {
 		require.Eventually(t, func() bool { return of(m).Complete }, mctest.Patience, 5*time.Millisecond)
 	}
-	advance(t, fleet, load, 4*migrationStep, "copy") // without copying
+	advance(t, fleet, load, 4*migrationStep, "copy") // no longer copying
 	advance(t, fleet, load, migrationStep, "both")
 	advance(t, fleet, load, migrationStep, "done")
 }
@@ -87,20 +85,14 @@ func TestAPoolMigratesUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
 			load := startTraffic(t, fleet...)
 			next := o
 			next.Migrations = []middleware.Migration{migration("old", "new")}
-			for _, m := range fleet {
-				require.NoError(t, m.Apply(context.Background(), next))
-				load.more()
-			}
+			applyAll(t, fleet, next, load)
 			assert.Equal(t, "waiting", of(fleet[0]).Phase)
 			migrateAll(t, fleet, load)
 
-			// The routes name the new pool, and the old one is gone.
+			// The routes name the new pool, and the old pool is removed.
 			after := o
 			after.Pools, after.Routes = o.Pools[1:], route.Routes{Default: "new"}
-			for _, m := range fleet {
-				require.NoError(t, m.Apply(context.Background(), after))
-				load.more()
-			}
+			applyAll(t, fleet, after, load)
 			load.stop()
 			assert.Zero(t, load.stale.Load())
 			assert.Zero(t, load.missed.Load())
@@ -118,22 +110,22 @@ func TestAPoolMigratesUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
 	}
 }
 
-func TestAMigrationTheOtherWayRoundReadsNothingThatTheOldPoolHeldBefore(t *testing.T) {
-	for _, told := range []string{"behind the first one", "with the first one", "at the start"} {
-		t.Run(told, func(t *testing.T) {
+func TestAMigrationBackReadsNothingThatItsNewPoolHeldBefore(t *testing.T) {
+	for _, configured := range []string{"after the first one", "with the first one", "at the start"} {
+		t.Run(configured, func(t *testing.T) {
 			t.Parallel()
-			migrateThereAndBack(t, told)
+			migrateThereAndBack(t, configured)
 		})
 	}
 }
 
-// migrateThereAndBack takes a fleet through a migration and another one back, of which it is told then.
-func migrateThereAndBack(t *testing.T, told string) {
+// migrateThereAndBack takes a fleet through a migration and then one back. configured says when the one back is added to the options.
+func migrateThereAndBack(t *testing.T, configured string) {
 	o := migratingOptions(t, 1, 1)
 	there, back := migration("old", "new"), migration("new", "old")
 	back.Start, back.End = there.End.Add(3*migrationStep), there.End.Add(11*migrationStep)
 	before := o
-	if told == "at the start" {
+	if configured == "at the start" {
 		before.Migrations = []middleware.Migration{there, back}
 	}
 	fleet := []*mwtest.MW{mwtest.Start(t, before), mwtest.Start(t, before)}
@@ -145,12 +137,10 @@ func migrateThereAndBack(t *testing.T, told string) {
 		t.Helper()
 		next := o
 		next.Migrations = migrations
-		for _, m := range fleet {
-			require.NoError(t, m.Apply(context.Background(), next))
-		}
+		applyAll(t, fleet, next, nil)
 	}
-	switch told {
-	case "behind the first one":
+	switch configured {
+	case "after the first one":
 		apply(there)
 	case "with the first one":
 		apply(there, back)
@@ -158,11 +148,11 @@ func migrateThereAndBack(t *testing.T, told string) {
 	migrateAll(t, fleet, nil)
 	require.Equal(t, "DELETED\r\n", c.MustDo(t, "delete deleted\r\n"))
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set changed 0 0 1\r\n2\r\n"))
-	if told == "behind the first one" {
+	if configured == "after the first one" {
 		apply(there, back)
 	}
 	second := func(m *mwtest.MW) stats.Migration { return m.Stats().Snapshot().Migrations[1] }
-	for _, by := range []time.Duration{2, 1, 1, 1} { // into copying
+	for _, by := range []time.Duration{2, 1, 1, 1} { // until keys are copied
 		for _, m := range fleet {
 			m.Advance(by * migrationStep)
 			m.AwaitCleaned()
@@ -186,7 +176,7 @@ func migrateThereAndBack(t *testing.T, told string) {
 	}
 }
 
-func TestAMiddlewareThatStartsDuringAMigrationGoesOnWithIt(t *testing.T) {
+func TestAMiddlewareThatStartsDuringAMigrationContinuesIt(t *testing.T) {
 	o := migratingOptions(t, 1, 1)
 	first := mwtest.Start(t, o)
 	c := first.Dial(t)
@@ -205,14 +195,14 @@ func TestAMiddlewareThatStartsDuringAMigrationGoesOnWithIt(t *testing.T) {
 	require.NoError(t, copying.Stop())
 	again := mwtest.Start(t, o)
 	require.Eventually(t, func() bool { return of(again).Complete }, mctest.Patience, 5*time.Millisecond)
-	require.Zero(t, of(again).Here, "what is there is not copied again")
+	require.Zero(t, of(again).Here, "keys that were copied are not copied again")
 	again.Advance(4 * migrationStep)
 	require.Equal(t, "both", of(again).Phase)
 	c = again.Dial(t)
 	for i := range kept {
 		require.Equal(t, fmt.Sprintf("VALUE %d 0 1\r\n1\r\nEND\r\n", i), c.MustDo(t, fmt.Sprintf("get %d\r\n", i)))
 	}
-	// What two pools would decide is a miss now.
+	// In phase both, commands that depend on the item miss.
 	for command, answer := range map[string]string{
 		"incr 1 1\r\n": "NOT_FOUND\r\n", "append 2 0 0 1\r\n1\r\n": "NOT_STORED\r\n", "ma 3 O7 k\r\n": "NF O7 k3\r\n", "mg 4 N30 v\r\n": "EN\r\n", "ma 5 q\r\n": "NF\r\n",
 		"cas 6 0 0 1 1\r\n1\r\n": "NOT_FOUND\r\n",
@@ -225,8 +215,8 @@ func TestAMiddlewareThatStartsDuringAMigrationGoesOnWithIt(t *testing.T) {
 	require.Equal(t, "VALUE 7 0 1\r\n1\r\nEND\r\n", c.MustDo(t, "get 7\r\n"), "it may be a lock that is held")
 }
 
-// While one has dropped it for the other, the other still fills the new pool.
-func TestAMigrationThatTakesThePlaceOfOneInPhaseCopyFindsNothingOfThatInTheNewPool(t *testing.T) {
+// One middleware has already replaced the migration by another one while the other middleware still fills the new pool.
+func TestAMigrationThatReplacesOneInPhaseCopyFindsNoKeysOfThatInTheNewPool(t *testing.T) {
 	o := migratingOptions(t, 1, 1)
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
 	apply := func(m *mwtest.MW, g middleware.Migration) {
@@ -256,7 +246,7 @@ func TestAMigrationThatTakesThePlaceOfOneInPhaseCopyFindsNothingOfThatInTheNewPo
 	require.Equal(t, "done", of(fleet[0]).Phase)
 }
 
-func TestWhatAMigrationCannotDoIsRefusedByName(t *testing.T) {
+func TestAnImpossibleMigrationIsRefusedWithTheReason(t *testing.T) {
 	o := migratingOptions(t, 1, 1)
 	third := poolOf("third", named("third", mctest.StartNewMemcacheds(t, 1)...), 1)
 	third.Writers = middleware.WritersSeveral
@@ -278,10 +268,10 @@ func TestWhatAMigrationCannotDoIsRefusedByName(t *testing.T) {
 		}
 	}
 	refused(`the pool "x" is unknown; accepted: two of ["old" "new" "third"]`, with(func(g *middleware.Migration) { g.To = "x" }))
-	refused(`from and to are pool "old"`, with(func(g *middleware.Migration) { g.To = "old" }))
-	refused("accepted: an end at least 5h0m0s behind the start", with(func(g *middleware.Migration) { g.End = g.Start.Add(5*migrationStep - 1) }))
-	refused("for other mcmw have to read of it before", with(func(g *middleware.Migration) { g.Start = g.Start.Add(-3 * migrationStep / 2) }))
-	refused(`pool "new" has writers auto; accepted: several`, func(o *middleware.Options) {
+	refused(`from and to are both pool "old"`, with(func(g *middleware.Migration) { g.To = "old" }))
+	refused("accepted: an end at least 5h0m0s after the start", with(func(g *middleware.Migration) { g.End = g.Start.Add(5*migrationStep - 1) }))
+	refused("so that other mcmw read the configuration before it starts", with(func(g *middleware.Migration) { g.Start = g.Start.Add(-3 * migrationStep / 2) }))
+	refused(`pool "new" has writers auto; accepted: writers several`, func(o *middleware.Options) {
 		o.Migrations, o.Pools[1].Writers = []middleware.Migration{g}, middleware.WritersAuto
 	})
 	for pool, text := range map[int]string{0: `pool "old" has a gutter`, 2: `pool "new" is the gutter of another`} {
@@ -308,11 +298,11 @@ func TestWhatAMigrationCannotDoIsRefusedByName(t *testing.T) {
 	refused("change-step cannot change", func(o *middleware.Options) { o.ChangeStep = time.Minute })
 	dropped := o
 	dropped.Migrations = nil
-	require.NoError(t, m.Apply(context.Background(), dropped), "nobody reads the new pool")
+	require.NoError(t, m.Apply(context.Background(), dropped), "no middleware reads the new pool")
 	require.Empty(t, m.Stats().Snapshot().Migrations)
 	elsewhere := dropped
 	elsewhere.Routes = route.Routes{Default: "new"}
-	require.ErrorAs(t, m.Apply(context.Background(), elsewhere), new(middleware.NotYet), "others may still copy to it")
+	require.ErrorAs(t, m.Apply(context.Background(), elsewhere), new(middleware.NotYet), "other middlewares may still copy to it")
 	g = middleware.Migration{From: "old", To: "new", Start: g.Start.Add(5 * migrationStep), End: g.End.Add(5 * migrationStep)}
 	o.Migrations = []middleware.Migration{g}
 	require.NoError(t, m.Apply(context.Background(), o))
@@ -321,12 +311,12 @@ func TestWhatAMigrationCannotDoIsRefusedByName(t *testing.T) {
 	refused(`cannot be dropped or changed before it ends`, func(o *middleware.Options) { o.Migrations = nil })
 	m.Advance(migrationStep)
 	require.Equal(t, "done", of(m).Phase)
-	refused(`the migration from pool "old" to pool "new" is dropped; accepted: with routes to pool "new"`, func(o *middleware.Options) { o.Migrations = nil })
+	refused(`the migration from pool "old" to pool "new" is dropped; change the routes to pool "new"`, func(o *middleware.Options) { o.Migrations = nil })
 	o.Migrations, o.Routes = nil, route.Routes{Default: "new"}
 	require.NoError(t, m.Apply(context.Background(), o))
 }
 
-func TestBothPoolsAcknowledgeAWriteOnItsWay(t *testing.T) {
+func TestBothPoolsAcknowledgeAWriteOfAMigratingKey(t *testing.T) {
 	o := migratingOptions(t, 1, 1)
 	o.Pools[0].Ack, o.Pools[1].Ack = replica.AckAny, replica.AckAny
 	g := migration("old", "new")
@@ -346,10 +336,10 @@ func TestBothPoolsAcknowledgeAWriteOnItsWay(t *testing.T) {
 	}
 }
 
-// In its long form 100,000 keys migrate at 3,000 requests per second.
+// In the long form of the test 100,000 keys migrate under a load of 3,000 requests per second.
 func TestEveryKeyThatIsThereIsFoundWhileAPoolMigrates(t *testing.T) {
 	const clients = 32
-	keys, pause, least := 2_000, time.Duration(0), 1 // keys copied; the load may store most of them in both pools before
+	keys, pause, least := 2_000, time.Duration(0), 1 // least keys must be copied; the load itself may store most of them in both pools
 	if mctest.Long() {
 		keys, pause, least = 100_000, clients*time.Second/3_000, 50_000
 	}
@@ -371,8 +361,8 @@ func TestEveryKeyThatIsThereIsFoundWhileAPoolMigrates(t *testing.T) {
 	for n := range clients {
 		connections := []*mctest.Client{fleet[0].Dial(t), fleet[1].Dial(t)}
 		random := rand.New(rand.NewPCG(seed, uint64(n)))
-		versions := make([]int, keys) // 0 and more: what is stored; below: it was deleted
-		// One key after the other: the check behind a store may meet copies that the other middleware is storing, and delete them.
+		versions := make([]int, keys) // from 0: the stored version; below 0: the key was deleted
+		// In an order that visits each key only once in a while: the check after a store may meet copies that the other middleware is storing, and delete them.
 		order := random.Perm(keys / clients)
 		load.done.Go(func() {
 			due := time.Now()
@@ -397,16 +387,13 @@ func TestEveryKeyThatIsThereIsFoundWhileAPoolMigrates(t *testing.T) {
 				}
 				load.rounds.Add(1)
 				due = due.Add(pause)
-				time.Sleep(time.Until(due)) // the rate
+				time.Sleep(time.Until(due)) // keep the rate
 			}
 		})
 	}
 	t.Cleanup(load.stop)
 	o.Migrations = []middleware.Migration{migration("old", "new")}
-	for _, m := range fleet {
-		require.NoError(t, m.Apply(context.Background(), o))
-		load.more()
-	}
+	applyAll(t, fleet, o, load)
 	migrateAll(t, fleet, load)
 	load.more()
 	load.stop()

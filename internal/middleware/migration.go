@@ -9,46 +9,45 @@ import (
 	"mcmw/internal/route"
 )
 
-// Migration moves the keys of a pool to another pool while clients are served. Which phase it is in (see route.MigrationPhase) follows from the clock:
+// Migration moves the keys of a pool to another pool while clients are served. Its phase (see route.MigrationPhase) follows from the clock:
 //
-//	Start       + step                         End - step   End
-//	  | delete-new | copy ........................ | both      | done: what is routed to From is in To
-//	               | a step | keys are copied | a step
+//	Start       + step                            End - step   End
+//	  | delete-new | copy .......................... | both      | done: keys routed to From are in To
+//	               | a step | keys are copied | settling
 //
-// So every middleware enters a phase at the same time, as exactly as their clocks agree and as fast as they can, which together has to be less than a
-// step; a restart goes on where it is.
+// So every middleware enters a phase at the same time, except for the differences of their clocks and of their speed, which must be less than a
+// step. A middleware that restarts joins the migration in its present phase.
 //
-// One that is Missed warms the new pool up, and needs no End before that is done:
+// A migration that is Missed warms up the new pool. It needs no End until the pool is warm:
 //
 //	Start       + step             End - step - settling   End - step   End
 //	  | delete-new | warm-up: copies | copy: copies nothing  | both       | done
 //
-// It can be given up in place of that, so that at Back the old pool is as it was before the Start:
+// Instead of an End it can get a Back. From that time on the old pool is used alone, as before the Start:
 //
 //	Start       + step             Back - 2 steps          Back - step   Back
 //	  | delete-new | warm-up: copies | copy: copies nothing  | back        | back, and may be dropped
 //
-// One of servers of one pool, which are filled from the others, does the same with other phases at both ends:
+// A migration inside a pool fills some of its servers from the others. It has other phases at both ends:
 //
 //	Start       + step             End - step - settling   End - step   End
 //	  | undecided  | warm-up: copies | copy: copies nothing  | undecided  | done, and may be dropped
 type Migration struct {
-	From, To   string
+	From, To   string // names of pools
 	Start, End time.Time
 	Back       time.Time
-	// Missed: what reads miss in the new pool is copied, and nothing else. It is warm when its hit ratio and that of both pools are not further apart than
-	// Within.
+	// Missed: only the keys that reads miss in the new pool are copied. The pool is warm when its hit ratio is at most Within below that of both pools together.
 	Missed bool
 	Within float64
-	// Cold are names of servers of the pool From, divided by commas, or Zone is that of such servers: these are filled with what reads miss there. To is From then,
-	// and it is Missed. "": keys move to another pool.
+	// Cold are names of servers of the pool From, separated by commas; Zone is the zone of such servers. If one of them is not "", these servers are filled
+	// with what reads miss there; To is From then, and Missed is true. Otherwise keys move to another pool.
 	Cold, Zone string
 }
 
-// inside reports whether servers of one pool are filled.
+// inside reports whether the migration fills servers of a pool from the pool's other servers.
 func (g *Migration) inside() bool { return g.Cold != "" || g.Zone != "" }
 
-// cold returns the names of those of servers, of g's pool, that are filled, divided by commas.
+// cold returns the names of the servers that are filled, separated by commas; servers are those of g's pool.
 func (g *Migration) cold(servers []route.Server) string {
 	if g.Zone == "" {
 		return g.Cold
@@ -62,7 +61,7 @@ func (g *Migration) cold(servers []route.Server) string {
 	return strings.Join(names, ",")
 }
 
-// Target says what is filled: a pool, or servers of one.
+// Target returns a text for what is filled: the name of a pool, or servers of a pool.
 func (g *Migration) Target() string {
 	switch {
 	case g.Zone != "":
@@ -73,7 +72,7 @@ func (g *Migration) Target() string {
 	return g.To
 }
 
-// what begins a message about g.
+// what returns a text for g in messages.
 func (g *Migration) what() string {
 	if g.inside() {
 		return fmt.Sprintf("the warm-up of %s in pool %q", g.Target(), g.From)
@@ -84,17 +83,17 @@ func (g *Migration) what() string {
 // DefaultWithin is the default of Migration.Within.
 const DefaultWithin = 0.01
 
-// same reports whether h is g, of which the end, either way, and when it is warm, may have changed.
+// same reports whether h is the warm-up g, though its End, Back and Within may have changed.
 func (g *Migration) same(h Migration) bool {
 	return g.Missed && h.Missed && g.name() == h.name()
 }
 
-// isIn reports whether that is one of migrations.
+// isIn reports whether g, or the same warm-up with changes, is one of migrations.
 func (g *Migration) isIn(migrations []Migration) bool {
 	return slices.Contains(migrations, *g) || slices.ContainsFunc(migrations, g.same)
 }
 
-// over returns when it ends, for ever where that is not said.
+// over returns when g ends, whichever way; a time far in the future if it has no end.
 func (g *Migration) over() time.Time {
 	switch {
 	case g.goesBack():
@@ -108,7 +107,7 @@ func (g *Migration) over() time.Time {
 func (g *Migration) goesBack() bool { return !g.Back.IsZero() }
 func (g *Migration) endless() bool  { return g.End.IsZero() && g.Back.IsZero() }
 
-// ending says when it ends, and how.
+// ending returns a text for how and when g ends.
 func (g *Migration) ending() string {
 	switch {
 	case g.goesBack():
@@ -119,18 +118,18 @@ func (g *Migration) ending() string {
 	return moment(g.End)
 }
 
-// name tells migrations apart.
+// name identifies the migration.
 func (g *Migration) name() string {
 	return g.From + " -> " + g.Target() + " " + g.Start.UTC().Format(time.RFC3339)
 }
 
-// Phase returns the phase at a moment, and from when until when it lasts; zero: for ever.
+// Phase returns the phase at the time now, and when it began and ends. The zero time means that it has no beginning or end.
 func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.MigrationPhase, since, until time.Time) {
 	_, copied := g.copying(step)
 	ends := [...]time.Time{g.Start, g.Start.Add(step), copied, g.over().Add(-step), g.over()}
 	next := [...]route.MigrationPhase{route.MigrationDeleteNew, route.MigrationWarmUp, route.MigrationCopy, route.MigrationBoth, route.MigrationDone}
 	if !g.Missed {
-		ends[2] = ends[1] // nothing is warmed up
+		ends[2] = ends[1] // there is no phase warm-up
 	}
 	if g.inside() {
 		next[0], next[3] = route.MigrationUndecided, route.MigrationUndecided
@@ -152,17 +151,18 @@ func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.Migrat
 	return phase, since, time.Time{}
 }
 
-// settling is how long nothing is copied before the first middleware reads the new pool alone, whatever another one has copied a step later.
+// settling is how long copying has ended before the first middleware reads the new pool alone. Another middleware may end a step later, and its
+// unconfirmed copies have to expire.
 func settling(step time.Duration) time.Duration {
 	return step + max(step, hold(step)+time.Second)
 }
 
-// hold is how long a copy lasts that was not looked at since; see sweep.Transfer. It is over before anybody reads the copy.
+// hold is how long a copy lives that has not been confirmed; see sweep.Transfer. It expires before anybody reads it.
 func hold(step time.Duration) time.Duration {
 	return max(time.Second, min(step.Truncate(time.Second), 10*time.Second))
 }
 
-// copying returns from when until when keys are copied: while all middlewares are in phase copy.
+// copying returns the time in which keys are copied: while all middlewares are in the phase for that.
 func (g *Migration) copying(step time.Duration) (from, until time.Time) {
 	switch {
 	case g.goesBack():
@@ -173,7 +173,7 @@ func (g *Migration) copying(step time.Duration) (from, until time.Time) {
 	return g.Start.Add(2 * step), g.End.Add(-step - max(step, hold(step)+time.Second))
 }
 
-// leastMigration is the least time from start to end: there is a step in which keys are copied.
+// leastMigration is the least time from start to end. It leaves one step for copying keys.
 func leastMigration(step time.Duration) time.Duration {
 	return 4*step + max(step, hold(step)+time.Second)
 }
@@ -186,7 +186,7 @@ type MigrationError struct {
 
 func (e *MigrationError) Error() string { return e.why }
 
-// CheckMigrations reports the first migration that can't be: its error is a *MigrationError.
+// CheckMigrations returns an error, a *MigrationError, for the first migration that is wrong.
 func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Duration) error {
 	for i, g := range migrations {
 		refuse := func(text string, args ...any) error { return &MigrationError{i, fmt.Sprintf(text, args...)} }
@@ -200,11 +200,11 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 			case at < 0 || name == "":
 				return refuse("the pool %q is unknown; accepted: two of %q", name, names)
 			case pools[at].Writers != WritersSeveral:
-				return refuse("pool %q has writers %s; accepted: several, which needs memcached 1.6.27, in both pools", name, pools[at].Writers)
+				return refuse("pool %q has writers %s; accepted: writers several in both pools, which needs memcached 1.6.27 or later", name, pools[at].Writers)
 			case pools[at].Options.Gutter != "":
-				return refuse("pool %q has a gutter; accepted: pools without one", name)
+				return refuse("pool %q has a gutter; accepted: pools without a gutter", name)
 			case slices.ContainsFunc(pools, func(p PoolOptions) bool { return p.Options.Gutter == name }):
-				return refuse("pool %q is the gutter of another; accepted: pools that are not", name)
+				return refuse("pool %q is the gutter of another pool; accepted: pools that are not gutters", name)
 			}
 		}
 		if why := g.checkServers(pools); why != "" {
@@ -212,39 +212,40 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 		}
 		switch {
 		case g.From == g.To && !g.inside():
-			return refuse("from and to are pool %q; accepted: two pools", g.From)
+			return refuse("from and to are both pool %q; accepted: two different pools", g.From)
 		case step == 0:
-			return refuse("change-step is 0; accepted: more than other mcmw may be behind or ahead")
+			return refuse("change-step is 0; accepted: more than the time between the first and the last mcmw that enters a phase")
 		case g.Missed && (g.Within < 0 || g.Within >= 1):
 			return refuse("within is %v; accepted: from 0 to less than 1", g.Within)
 		case g.goesBack() && (!g.Missed || !g.End.IsZero()):
-			return refuse("it goes back at %s; accepted: a warm-up (copy: missed) without an end", moment(g.Back))
+			return refuse("back is %s; accepted: only in a warm-up (copy: missed) without an end", moment(g.Back))
 		case g.goesBack() && g.Back.Sub(g.Start) < 4*step:
-			return refuse("it goes back at %s; accepted: at least 4 change-steps of %v behind the start, %s", moment(g.Back), step, moment(g.Start))
+			return refuse("back is %s; accepted: at least 4 change-steps of %v after the start, %s", moment(g.Back), step, moment(g.Start))
 		case !g.Start.IsZero() && g.Missed && g.End.IsZero():
 		case g.Start.IsZero() || g.End.Sub(g.Start) < leastMigration(step):
-			return refuse("it lasts from %s to %s; accepted: an end at least %v behind the start, by change-step %v", moment(g.Start), moment(g.End), leastMigration(step), step)
+			return refuse("it lasts from %s to %s; accepted: an end at least %v after the start, with change-step %v", moment(g.Start), moment(g.End), leastMigration(step), step)
 		}
 		for _, h := range migrations[:i] {
 			if h.From != g.From && h.From != g.To && h.To != g.From && h.To != g.To {
 				continue
 			}
-			if g.goesBack() || h.goesBack() { // what the pool holds behind that is deleted when another one is new
-				return refuse("it is beside %s, one of which goes back; accepted: one of the two, and the other when it is dropped", h.what())
+			if g.goesBack() || h.goesBack() { // the pool keeps keys after Back, which are deleted only when a new migration is applied
+				return refuse("it shares a pool with %s, and one of them goes back; add one of them after the other has been dropped", h.what())
 			}
 			if g.Start.Before(h.over().Add(step)) && h.Start.Before(g.over().Add(step)) {
 				ends := "ends at " + moment(h.End)
 				if h.endless() {
 					ends = "has no end"
 				}
-				return refuse("it overlaps with %s, which %s; accepted: one at a time of a pool, with %v between", h.what(), ends, step)
+				return refuse("it overlaps with %s, which %s; accepted: one migration of a pool at a time, with %v between them", h.what(), ends, step)
 			}
 		}
 	}
 	return nil
 }
 
-// checkServers says why servers of g's pool can't be filled; "": they can, or none are to be. Servers that are not looked up yet are not known here.
+// checkServers returns why servers of g's pool can't be filled; "": they can, or g fills none. If the pool's servers have not been looked up yet, the
+// names are not checked.
 func (g *Migration) checkServers(pools []PoolOptions) (why string) {
 	if !g.inside() {
 		return ""
@@ -257,9 +258,9 @@ func (g *Migration) checkServers(pools []PoolOptions) (why string) {
 	cold := g.cold(pool.Servers)
 	switch {
 	case g.goesBack():
-		return "it goes back; accepted: an end, for its servers stay in use"
+		return "back is set; accepted: an end, because servers that were filled stay in use"
 	case pool.Options.Replicas == 1:
-		return fmt.Sprintf("pool %q has one replica; accepted: two and more, for a server is filled from the others that hold a key", g.From)
+		return fmt.Sprintf("pool %q has one replica; accepted: at least two, because a server is filled from the others that hold a key", g.From)
 	case len(names) == 0:
 		return ""
 	case cold == "":
@@ -268,14 +269,14 @@ func (g *Migration) checkServers(pools []PoolOptions) (why string) {
 	all := strings.Split(cold, ",")
 	for i, name := range all {
 		if !slices.Contains(names, name) || slices.Contains(all[:i], name) {
-			return fmt.Sprintf("pool %q has no server %q, or it is given twice; accepted: names of %q", g.From, name, names)
+			return fmt.Sprintf("pool %q has no server %q, or the name is given twice; accepted: some of %q, each once", g.From, name, names)
 		}
 	}
 	if len(all) == len(names) {
-		return fmt.Sprintf("it fills all servers of pool %q; accepted: some, from the others", g.From)
+		return fmt.Sprintf("it fills all servers of pool %q; accepted: some, which are filled from the others", g.From)
 	}
 	return ""
 }
 
-// moment formats a time.
+// moment formats a time for messages.
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -22,15 +22,15 @@ type Options struct {
 	// Listen are the addresses for clients: "host:port" (port 0: any free one) or "unix:/path". At least one. With
 	// Security.TLS a TCP address speaks TLS unless "notls:" precedes it.
 	Listen []string
-	// Servers are the memcached servers, in order. At least one.
+	// Servers are the memcached servers, in order. At least one, unless Pools has them.
 	Servers []route.Server
 	// Placement is the number of replicas and the hashing; see route.Options.
 	Placement route.Options
-	// Pools are the servers if they are in several pools, each with settings of its own; then Servers, Placement, Writers, Ack and ServerOptions
-	// above and below don't count. Routes say which keys are in which pool.
+	// Pools are the pools if the servers are in several, each with settings of its own. Then Servers must be empty, and Placement, Writers, Ack and
+	// ServerOptions are ignored. Routes map keys to pools.
 	Pools  []PoolOptions
 	Routes route.Routes
-	// Shadows are pools that get copies of what others get.
+	// Shadows are pools that get copies of the requests of other pools.
 	Shadows []ShadowOptions
 	// Migrations move the keys of pools to other pools.
 	Migrations []Migration
@@ -38,8 +38,8 @@ type Options struct {
 	Pool Pool
 	// Writers says whether other middlewares write the same servers.
 	Writers Writers
-	// ChangeStep is how long each phase of a change of placement lasts: longer than middlewares can learn of a list of servers apart.
-	// 0, or one writer: keys are placed otherwise at once.
+	// ChangeStep is how long each phase of a change of placement lasts. It must exceed the time between the first and the last middleware that learns
+	// of a new list of servers. With 0, or with one writer, a new placement applies at once.
 	ChangeStep time.Duration
 	// Workers is the number of workers, with PoolPerServer that of each server's readers; 0 means DefaultWorkers().
 	Workers int
@@ -50,35 +50,35 @@ type Options struct {
 	Ready Ready
 	// DrainTimeout is how long Run waits for requests in flight after its context is done; 0 means DefaultDrainTimeout.
 	DrainTimeout time.Duration
-	// SweepEvery is the time between two comparisons of the replicas, by whichever middleware of those in front of the servers;
-	// 0: they are compared only when the middleware before was killed. So it is with one writer.
+	// SweepEvery is the time between two comparisons of the replicas, by any of the middlewares in front of the servers. With 0, or with one writer,
+	// they are compared only after a middleware was killed.
 	SweepEvery time.Duration
-	// SweepRate is the most keys per second that are compared; 0 means sweep.DefaultRate.
+	// SweepRate is the largest number of keys compared per second; 0 means sweep.DefaultRate.
 	SweepRate int
-	// ClientOptions are about clients. The zero values: MaxConnections, as many as the limit on open files allows;
+	// ClientOptions are about clients. The zero values mean: MaxConnections, as many as the limit on open files allows;
 	// IdleTimeout and MaxAge, never; MinRate, MaxOutput, WriteTimeout and ClientMemory, the defaults below; Limits, memcached's.
 	// MinRate below 0: any rate.
 	netstage.ClientOptions
 	// ServerOptions are about servers. Zero values mean the defaults below.
 	backend.ServerOptions
 	// RequestOptions are about serving requests. The zero values of Depth, Timeout and StallAfter mean the defaults below.
-	// StallAfter below 0: never; it is at most a quarter of each Timeout.
+	// StallAfter below 0 means never; at most a quarter of the shortest Timeout is used.
 	worker.RequestOptions
-	// Large says how large values may be. The zero values: Limit, as the servers' items; Item, DefaultItemSize.
+	// Large bounds the size of values. The zero values mean: Limit, the size of the servers' items; Item, DefaultItemSize.
 	Large plan.Large
 	// Security is about TLS and passwords.
 	Security Security
-	// Control is the source of what `stats` says about the configuration; nil leaves it out.
+	// Control has the state of the configuration that `stats` reports; nil: it is not reported.
 	Control *stats.Control
 	// Version is the version in `stats`.
 	Version string
-	// HotKeys says whether the keys that are asked for most are counted, and served from memory.
+	// HotKeys says whether the keys that are asked for most are counted, and whether they are served from memory.
 	HotKeys hotkeys.Mode
-	// HotAge is how old a value may get that is served from memory, up to hotkeys.MaxAge, unless this middleware alone writes the servers.
+	// HotAge is the greatest age of a value that is served from memory, up to hotkeys.MaxAge. It is ignored if this middleware alone writes the servers.
 	HotAge time.Duration
-	// HotMemory is the most that such values may take, bytes.
+	// HotMemory is the most memory that such values may use, bytes.
 	HotMemory int
-	// Tap receives the requests of the request log; nil means that there is no log.
+	// Tap receives the requests for the request log; nil: there is no such log.
 	Tap *stats.Tap
 	// Log receives messages for operators; nil discards them.
 	Log *slog.Logger
@@ -89,17 +89,17 @@ type PoolOptions struct {
 	route.Pool
 	Ack     replica.Ack
 	Writers Writers
-	// Timeout is RequestOptions.Timeout for the pool; 0: as Options say.
+	// Timeout is RequestOptions.Timeout for the pool; 0 means that of Options.
 	Timeout time.Duration
 	Large   plan.Large
-	// ServerTLS: connections to the pool's servers use TLS, if Security.ServerTLS says that some do.
+	// ServerTLS: connections to the pool's servers use TLS; Security.ServerTLS must be set as well.
 	ServerTLS bool
 	// ServerAuthFile is Security.ServerAuthFile for the pool's servers.
 	ServerAuthFile string
 	backend.ServerOptions
 }
 
-// routes returns the routes by their prefixes, that of all other keys behind them.
+// routes returns the routes sorted by prefix, then the route of all other keys.
 func (o *Options) routes() []stats.Route {
 	var all []stats.Route
 	for _, p := range o.Routes.Prefixes {
@@ -109,7 +109,7 @@ func (o *Options) routes() []stats.Route {
 	return append(all, stats.Route{Default: true, Pool: o.Routes.Default, Reads: o.Routes.Reads})
 }
 
-// pools returns the settings of all pools: without Pools that of Servers, which has no name.
+// pools returns the settings of all pools. Without Pools it is one pool without a name, which has Servers.
 func (o *Options) pools() []PoolOptions {
 	if len(o.Pools) > 0 {
 		return o.Pools
@@ -120,7 +120,7 @@ func (o *Options) pools() []PoolOptions {
 	}}
 }
 
-// with returns o with other servers and placements in its pools.
+// with returns o with pools in place of its own pools.
 func (o Options) with(pools []PoolOptions) Options {
 	if len(o.Pools) > 0 {
 		o.Pools = pools
@@ -130,7 +130,7 @@ func (o Options) with(pools []PoolOptions) Options {
 	return o
 }
 
-// compose returns the router of the pools, given theirs.
+// compose returns the router of all pools, given the router of each.
 func (o *Options) compose(routers []*route.Router) (*route.Router, error) {
 	if len(o.Pools) == 0 {
 		return routers[0], nil
@@ -138,7 +138,7 @@ func (o *Options) compose(routers []*route.Router) (*route.Router, error) {
 	return route.Compose(o.names(), routers, o.Routes)
 }
 
-// names returns those of the pools.
+// names returns the names of the pools.
 func (o *Options) names() []string {
 	names := make([]string, len(o.Pools))
 	for i, p := range o.Pools {
@@ -168,7 +168,7 @@ const (
 	DefaultClientMemory   = 1 << 30
 )
 
-// stallAfter returns StallAfter for the workers: 0 for never.
+// stallAfter returns StallAfter as the workers expect it: 0 means never.
 func (o *Options) stallAfter() time.Duration {
 	after := o.StallAfter
 	for _, p := range o.pools() {
@@ -177,7 +177,7 @@ func (o *Options) stallAfter() time.Duration {
 	return max(0, after)
 }
 
-// longestTimeout returns that of the pool that waits longest.
+// longestTimeout returns the longest Timeout of a pool.
 func (o *Options) longestTimeout() (longest time.Duration) {
 	for _, p := range o.pools() {
 		longest = max(longest, p.Timeout)
@@ -185,7 +185,7 @@ func (o *Options) longestTimeout() (longest time.Duration) {
 	return longest
 }
 
-// hotAge returns the most that a value's age may be. With one writer nobody else makes it old.
+// hotAge returns the greatest age of a value that may be served from memory. With one writer no other middleware changes the value on the servers.
 func (o *Options) hotAge() time.Duration {
 	if !slices.ContainsFunc(o.pools(), func(p PoolOptions) bool { return p.Writers != WritersOne }) {
 		return hotkeys.AgeAlone

@@ -19,7 +19,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// named returns servers whose names begin with that of a pool.
+// named returns servers whose names begin with the name of a pool.
 func named(pool string, servers ...*mctest.Server) []route.Server {
 	list := mwtest.Servers(servers...)
 	for i := range list {
@@ -33,7 +33,7 @@ func poolOf(name string, servers []route.Server, replicas int) middleware.PoolOp
 	return middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: servers, Options: route.Options{Replicas: replicas}}}
 }
 
-// The keys of startTraffic's clients 0 and 1 are in pool a, those of 2 and 3 in pool b.
+// halves returns routes by which the keys of startTraffic's clients 0 and 1 are in pool a, and those of clients 2 and 3 in pool b.
 func halves() route.Routes {
 	return route.Routes{Prefixes: []route.Prefix{{Prefix: "2-", Pool: "b"}, {Prefix: "3-", Pool: "b"}}, Default: "a"}
 }
@@ -46,7 +46,7 @@ func TestServersJoinAndLeaveOnePoolWhileAnotherLosesNothing(t *testing.T) {
 		Pools: []middleware.PoolOptions{poolOf("a", servers[:3:3], 2), poolOf("b", named("b", other...), 0)},
 	}
 	fleet := []*mwtest.MW{mwtest.Start(t, o)}
-	for _, s := range other { // one without a record, beside one with it, would be flushed by the second start
+	for _, s := range other { // the second start would flush a server that has no record while another one has
 		c := mctest.MustDial(t, s.Addr())
 		require.Eventually(t, func() bool {
 			return c.MustDo(t, "mg "+base64.StdEncoding.EncodeToString([]byte(marker.RecordKey))+" b\r\n") != "EN\r\n"
@@ -74,8 +74,7 @@ func TestServersJoinAndLeaveOnePoolWhileAnotherLosesNothing(t *testing.T) {
 	}
 }
 
-// A server leaves one pool and joins another, and goes back. It holds old values then: those of the keys of either pool that were written while it was
-// in the other.
+// A server moves from one pool to another and back. It then holds old values: of keys of either pool that were written while it was in the other one.
 func TestAServerMovesBetweenPoolsInTwoReloadsWithoutAnErrorOrAnOldValue(t *testing.T) {
 	arrangements := map[string]int{"each key on one": 1}
 	if mctest.Long() {
@@ -99,7 +98,7 @@ func TestAServerMovesBetweenPoolsInTwoReloadsWithoutAnErrorOrAnOldValue(t *testi
 			fleet := []*mwtest.MW{mwtest.Start(t, inA), mwtest.Start(t, inA)}
 			load := startTraffic(t, fleet...)
 			written, found := 0, 0
-			write := func() { // of keys of both pools, which nobody writes otherwise
+			write := func() { // keys of both pools that the load does not write
 				written++
 				for n := range 40 {
 					require.Equal(t, "STORED\r\n", fleet[n%2].Dial(t).MustDo(t, fmt.Sprintf("set %d-kept-%d 0 0 1\r\n%d\r\n", n%4, n, written)))
@@ -118,12 +117,9 @@ func TestAServerMovesBetweenPoolsInTwoReloadsWithoutAnErrorOrAnOldValue(t *testi
 			}
 			for _, then := range []middleware.Options{inB, inA} {
 				write()
+				applyAll(t, fleet, inNone, load)
 				for _, m := range fleet {
-					require.NoError(t, m.Apply(context.Background(), inNone))
-					load.more()
-				}
-				for _, m := range fleet {
-					require.ErrorAs(t, m.Apply(context.Background(), then), new(middleware.NotYet), "it is read there")
+					require.ErrorAs(t, m.Apply(context.Background(), then), new(middleware.NotYet), "the server is still read in its old pool")
 				}
 				fleet[0].EndPhase()
 				load.more()
@@ -133,7 +129,7 @@ func TestAServerMovesBetweenPoolsInTwoReloadsWithoutAnErrorOrAnOldValue(t *testi
 				write()
 				require.NoError(t, fleet[0].Apply(context.Background(), then))
 				load.more()
-				require.ErrorAs(t, fleet[1].Apply(context.Background(), then), new(middleware.NotYet), "one is a phase behind")
+				require.ErrorAs(t, fleet[1].Apply(context.Background(), then), new(middleware.NotYet), "this middleware is a phase behind")
 				fleet[1].EndPhase()
 				require.NoError(t, fleet[1].Apply(context.Background(), then))
 				load.more()
@@ -175,7 +171,7 @@ func TestRoutesAndPoolsChangeUnderLoadWithoutAnErrorOrAnOldValue(t *testing.T) {
 		load.more()
 	}
 	apply(route.Routes{Default: "a"}, o.Pools...) // b has no keys
-	apply(halves(), o.Pools...)                   // and gets back what a had meanwhile
+	apply(halves(), o.Pools...)                   // b gets its keys back from a
 	three := halves()
 	three.Prefixes = append(three.Prefixes, route.Prefix{Prefix: "0-", Pool: "c"})
 	apply(three, o.Pools[0], o.Pools[1], pool("c", c...))
@@ -186,7 +182,7 @@ func TestRoutesAndPoolsChangeUnderLoadWithoutAnErrorOrAnOldValue(t *testing.T) {
 	t.Logf("%d rounds, %d missed", load.rounds.Load(), load.missed.Load())
 }
 
-func TestStatisticsHaveTheRoutesInForce(t *testing.T) {
+func TestStatisticsHaveTheCurrentRoutes(t *testing.T) {
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{
 		poolOf("a", named("a", mctest.StartMemcacheds(t, 1)...), 0), poolOf("b", named("b", mctest.StartMemcacheds(t, 1)...), 0),
 	}}
@@ -217,7 +213,7 @@ func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
 		c := m.Dial(t)
 		require.Equal(t, "END\r\n", c.MustDo(t, "get x\r\n"), "start %d", i)
 		if i > 0 {
-			require.Equal(t, "VALUE y 0 1\r\n0\r\nEND\r\n", c.MustDo(t, "get y\r\n"), "it has not moved")
+			require.Equal(t, "VALUE y 0 1\r\n0\r\nEND\r\n", c.MustDo(t, "get y\r\n"), "y has not moved")
 		}
 		for _, key := range []string{"x", "y"} {
 			require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s 0 0 1\r\n0\r\n", key)))
@@ -226,8 +222,8 @@ func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
 	}
 }
 
-// What a pool held of keys that were written in another one meanwhile is cleaned; that it was asked for them is not.
-func TestARestartReadsWhatAPoolWasSentAndNothingOlderWhenItIsWrittenAgain(t *testing.T) {
+// Keys that another pool has in the meantime are deleted. Reads that went to another pool in the meantime cause no deletion.
+func TestARestartWithOtherPoolsForReadsReadsWhatThePoolWasSentAndNothingOlder(t *testing.T) {
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{
 		poolOf("a", named("a", mctest.StartMemcacheds(t, 2)...), 0), poolOf("b", named("b", mctest.StartMemcacheds(t, 2)...), 0),
 	}}
@@ -253,7 +249,7 @@ func TestARestartReadsWhatAPoolWasSentAndNothingOlderWhenItIsWrittenAgain(t *tes
 	}
 }
 
-// With several writers a prefix moves to another pool with a restart of all at once. What its former pool held is not read when it comes back.
+// With several writers a prefix moves to another pool when all middlewares are restarted at once. When it moves back, old values there are not read.
 func TestAPrefixMovesToAnotherPoolAndBackWithARestartOfAllMiddlewaresAtOnce(t *testing.T) {
 	for name, replicas := range map[string]int{"each key on one": 1, "all hold every key": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -286,7 +282,7 @@ func TestAPrefixMovesToAnotherPoolAndBackWithARestartOfAllMiddlewaresAtOnce(t *t
 	}
 }
 
-func TestWhatPoolsCannotDoWhileClientsAreServedIsRefusedByName(t *testing.T) {
+func TestAnImpossibleChangeOfPoolsIsRefusedWithTheReason(t *testing.T) {
 	a, b := named("a", mctest.StartNewMemcacheds(t, 2)...), named("b", mctest.StartNewMemcacheds(t, 2)...)
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{poolOf("a", a, 0), poolOf("b", b, 0)}, Routes: halves(), ChangeStep: time.Hour}
 	m := mwtest.Start(t, o)
@@ -297,19 +293,19 @@ func TestWhatPoolsCannotDoWhileClientsAreServedIsRefusedByName(t *testing.T) {
 		change(&next)
 		require.ErrorContains(t, m.Apply(context.Background(), next), text)
 	}
-	refused(`pool "b" is gone; accepted: without a route to it first`, func(o *middleware.Options) { o.Routes, o.Pools = route.Routes{Default: "a"}, o.Pools[:1] })
+	refused(`pool "b" is removed as well; remove only the routes to it`, func(o *middleware.Options) { o.Routes, o.Pools = route.Routes{Default: "a"}, o.Pools[:1] })
 	refused(`the pool "c" of prefix "2-" is unknown`, func(o *middleware.Options) {
 		o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "2-", Pool: "c"}}, Default: "a"}
 	})
-	refused(`address `+b[0].Addr+` is that of server`, func(o *middleware.Options) {
+	refused(`address `+b[0].Addr+` is used by server`, func(o *middleware.Options) {
 		o.Pools[0].Servers = []route.Server{a[0], {Name: "again", Addr: b[0].Addr}}
 	})
 	refused(`cannot move from pool "b" to pool "a"`, func(o *middleware.Options) {
 		o.Pools[0].Servers, o.Pools[1].Servers = []route.Server{a[0], a[1], b[0]}, b[1:]
 	})
-	refused(`the default pool's reads go to pool "b", and one of this and pool "a" is the gutter of the other`, func(o *middleware.Options) {
+	refused(`the default pool's reads go to pool "b", but that pool and pool "a" share a gutter, or one is the gutter of the other`, func(o *middleware.Options) {
 		o.Routes, o.Pools[0].Options.Gutter, o.Pools[0].Options.GutterTTL = route.Routes{Default: "a", Reads: "b"}, "b", 60
 	})
-	refused("servers beside pools", func(o *middleware.Options) { o.Servers = a })
-	refused(`pool "b": ack quorum with one replica`, func(o *middleware.Options) { o.Pools[1].Ack, o.Pools[1].Options.Replicas = replica.AckQuorum, 1 })
+	refused("both servers and pools are set", func(o *middleware.Options) { o.Servers = a })
+	refused(`pool "b": ack is quorum with one replica`, func(o *middleware.Options) { o.Pools[1].Ack, o.Pools[1].Options.Replicas = replica.AckQuorum, 1 })
 }

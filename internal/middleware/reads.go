@@ -7,11 +7,11 @@ import (
 	"mcmw/internal/route"
 )
 
-// A route may send reads to another pool than all else (route.Prefix.Reads). Each of the two is coherent in itself: a read sees what its pool was sent. So
-// which keys a pool has (route.Share), and what a change of routes cleans, is said by where writes go. What joins two pools by their keys knows of one
-// pool for a key, and is refused.
+// A route may send reads to another pool than all other commands (route.Prefix.Reads). Each of the two pools is consistent: a read sees what was sent to
+// its pool. So the pool for writes alone decides which keys a pool has (route.Share), and what a change of routes cleans. A migration and a gutter join
+// two pools by their keys and know only one pool per key; therefore they can't be combined with reads from another pool.
 
-// CheckReads reports a route whose reads can't go to another pool. The error is a *route.RouteError.
+// CheckReads returns an error, a *route.RouteError, for the first route whose reads can't go to another pool.
 func (o *Options) CheckReads() error {
 	for i := -1; i < len(o.Routes.Prefixes); i++ {
 		of, pool, reads := "the default pool's", o.Routes.Default, o.Routes.Reads
@@ -24,19 +24,19 @@ func (o *Options) CheckReads() error {
 		}
 		for _, name := range []string{pool, reads} {
 			if slices.ContainsFunc(o.Migrations, func(g Migration) bool { return g.From == name || g.To == name }) {
-				return route.NewRouteError(i, "%s reads go to pool %q, and the keys of pool %q migrate; accepted: one of both", of, reads, name)
+				return route.NewRouteError(i, "%s reads go to pool %q, and the keys of pool %q migrate; accepted: only one of these", of, reads, name)
 			}
 		}
-		stands, also := o.poolNamed(pool).Options.Gutter, o.poolNamed(reads).Options.Gutter
-		if stands == reads || also == pool || stands == also && stands != "" {
-			return route.NewRouteError(i, "%s reads go to pool %q, and one of this and pool %q is the gutter of the other, or both have the same; accepted: gutters of their own",
+		gutter, readsGutter := o.poolNamed(pool).Options.Gutter, o.poolNamed(reads).Options.Gutter
+		if gutter == reads || readsGutter == pool || gutter == readsGutter && gutter != "" {
+			return route.NewRouteError(i, "%s reads go to pool %q, but that pool and pool %q share a gutter, or one is the gutter of the other; give each a gutter of its own",
 				of, reads, pool)
 		}
 	}
 	return nil
 }
 
-// poolNamed returns the settings of the pool called name.
+// poolNamed returns the settings of the pool called name; the zero value if there is none.
 func (o *Options) poolNamed(name string) PoolOptions {
 	for _, p := range o.Pools {
 		if p.Name == name {

@@ -15,39 +15,39 @@ import (
 	"mcmw/internal/route"
 )
 
-// rerouting is a change of routes that gives keys to other pools, or of gutters, where other middlewares may learn of it earlier or later. It goes through the phases of
-// a change of placement, each as long, and a middleware may start late in it; another one begins when it is over:
+// rerouting is a change of routes that gives keys to other pools, or a change of gutters. Other middlewares may learn of it earlier or later, so it goes
+// through the phases of a change of placement, each of the same duration. A middleware may start late in it. The next one can begin after its last phase:
 //
-//	settled --> delete-new --> read-new --> settled, no change may begin --> settled
-//	start --> late --> settled, no change may begin --> ..
+//	settled --> delete-new --> read-new --> settled, closing --> settled
+//	start --> late --> settled, closing --> settled
 //
-// In the pools' records on the servers it is a change of which keys a pool has. The gutters concerned are closed up to the end, and cleaned in the last step; so they
-// are, without the phases before, of a middleware that writes alone.
+// In the pools' records on the servers it appears as a change of the keys that a pool has. The gutters of the pools concerned are closed in all phases,
+// and cleaned in the last one, settled closing. With one writer there is only this last phase.
 type rerouting struct {
 	course
 	from route.Routes
-	// gutters are those before of pools whose gutters are closed, by the pools' names.
+	// gutters are the previous gutters of the pools whose gutters are closed, by the pools' names.
 	gutters map[string]route.Standin
 	gains   map[string]bool // the pools that get keys
-	phased  bool
+	phased  bool            // other middlewares may be in other phases
 }
 
-// shift is what options not yet in force change of where keys are, or will be when the change of routes under way is over.
+// shift describes how new options, not yet applied, move keys to other pools, and change gutters.
 type shift struct {
-	moved   []route.Moved            // in phases
-	gutters map[string]route.Standin // as rerouting's
-	phased  bool
-	router  *route.Router // behind that
+	moved   []route.Moved            // the keys that move in phases
+	gutters map[string]route.Standin // as in rerouting
+	phased  bool                     // as in rerouting
+	router  *route.Router            // of the new options
 }
 
-// inPhases reports whether the moved keys leave, or come to, a pool of o whose placement changes in phases.
+// inPhases reports whether the moved keys leave, or go to, a pool of o whose placement changes in phases.
 func (o *Options) inPhases(moved []route.Moved) bool {
 	return slices.ContainsFunc(o.Pools, func(p PoolOptions) bool {
 		return p.inPhases(o.ChangeStep) && slices.ContainsFunc(moved, func(m route.Moved) bool { return m.From == p.Name || m.To == p.Name })
 	})
 }
 
-// shiftTo returns what o changes of where keys are, and of gutters; nothing where nobody is served yet. applying is held.
+// shiftTo returns how o moves keys to other pools and changes gutters. Before clients are served nothing moves. applying is held.
 func (m *Middleware) shiftTo(o *Options) (s shift, err error) {
 	s.router, err = o.route()
 	now := m.current.Load().router.Table()
@@ -59,29 +59,30 @@ func (m *Middleware) shiftTo(o *Options) (s shift, err error) {
 	s.phased = o.inPhases(s.moved) || m.options.inPhases(s.moved)
 	s.gutters = map[string]route.Standin{}
 	for _, p := range o.Pools {
-		was := m.options.poolNamed(p.Name)
-		is, former := p.Options.Standin(), was.Options.Standin()
-		other := was.Name != "" && is != former
-		if other || is.Pool != "" && slices.ContainsFunc(s.moved, func(k route.Moved) bool { return k.To == p.Name }) {
-			s.gutters[p.Name] = former
+		old := m.options.poolNamed(p.Name)
+		gutter, previous := p.Options.Standin(), old.Options.Standin()
+		changes := old.Name != "" && gutter != previous
+		if changes || gutter.Pool != "" && slices.ContainsFunc(s.moved, func(k route.Moved) bool { return k.To == p.Name }) {
+			s.gutters[p.Name] = previous
 		}
-		for _, name := range []string{p.Name, is.Pool, former.Pool} {
-			with, without := o.poolNamed(name), m.options.poolNamed(name)
-			s.phased = s.phased || other && (with.Name != "" && with.inPhases(o.ChangeStep) || without.Name != "" && without.inPhases(o.ChangeStep))
+		for _, name := range []string{p.Name, gutter.Pool, previous.Pool} {
+			after, before := o.poolNamed(name), m.options.poolNamed(name)
+			s.phased = s.phased || changes && (after.Name != "" && after.inPhases(o.ChangeStep) || before.Name != "" && before.inPhases(o.ChangeStep))
 		}
 	}
 	if !s.phased {
 		s.moved = nil
-		for pool, former := range s.gutters {
-			if o.poolNamed(former.Pool).Name == "" {
-				s.gutters[pool] = route.Standin{} // nobody else uses it
+		for pool, previous := range s.gutters {
+			if o.poolNamed(previous.Pool).Name == "" {
+				s.gutters[pool] = route.Standin{} // no other middleware uses it
 			}
 		}
 	}
 	return s, nil
 }
 
-// checkRoutes reports what o can't change of where keys are while clients are served, or not yet. applying is held.
+// checkRoutes returns an error if o moves keys to other pools, or changes gutters, in a way that is not possible while clients are served, or not yet
+// (NotYet). applying is held.
 func (m *Middleware) checkRoutes(o *Options) error {
 	s, err := m.shiftTo(o)
 	if err != nil {
@@ -89,45 +90,46 @@ func (m *Middleware) checkRoutes(o *Options) error {
 	}
 	moved, router := s.moved, s.router
 	if c := m.routing; c != nil {
-		switch gone := m.gone(o, c); {
+		switch missing := c.missingPool(o); {
 		case len(moved)+len(s.gutters) > 0:
-			return NotYet{fmt.Errorf("routes change, in phase %s; accepted: another change when that is over", c.phase)}
-		case gone != "":
-			return NotYet{fmt.Errorf("the keys of pool %q go to another one; accepted: without it when that is over", gone)}
+			return NotYet{fmt.Errorf("an earlier change of routes or gutters has not ended (phase %s); they can change again when it has", c.phase)}
+		case missing != "":
+			return NotYet{fmt.Errorf("an earlier change of routes or gutters, which needs pool %q, has not ended; the pool can be removed when it has", missing)}
 		case slices.ContainsFunc(o.Migrations, func(g Migration) bool { return !g.isIn(m.options.Migrations) }):
-			return NotYet{errors.New("routes change; accepted: another migration when that is over")}
+			return NotYet{errors.New("an earlier change of routes or gutters has not ended; a migration can be added when it has")}
 		}
 	}
 	for _, pool := range slices.Sorted(maps.Keys(s.gutters)) {
 		if g := s.gutters[pool].Pool; g != "" && o.poolNamed(g).Name == "" {
-			return route.NewGutterError(pool, "pool %q had the gutter %q until now, which other mcmw may use still, and that is gone; accepted: with pool %q, and without it when that is over", pool, g, g)
+			return route.NewGutterError(pool, "pool %q had the gutter %q until now, which other mcmw may still use; keep pool %q, reload, and remove it when the change has ended", pool, g, g)
 		}
 		for _, g := range o.Migrations {
 			if gutter := s.gutters[pool].Pool; m.clock().Before(g.over()) && slices.ContainsFunc([]string{g.From, g.To}, func(name string) bool { return name == pool || name == gutter }) {
-				return route.NewGutterError(pool, "pool %q had the gutter %q until now, and %s is not over; accepted: that first, or another gutter first", pool, gutter, g.what())
+				return route.NewGutterError(pool, "pool %q had the gutter %q until now, and %s has not ended; change the gutter alone, before the migration is added or after it has ended",
+					pool, gutter, g.what())
 			}
 		}
 	}
 	for _, k := range moved {
 		refuse := func(why string, args ...any) error {
 			at := slices.IndexFunc(o.Routes.Prefixes, func(p route.Prefix) bool { return p.Prefix == k.Prefix })
-			return route.NewRouteError(at, "keys go from pool %q to pool %q while clients are served and other mcmw may write their servers, and "+why, append([]any{k.From, k.To}, args...)...)
+			return route.NewRouteError(at, "the routes move keys from pool %q to pool %q while other mcmw may write their servers, but "+why, append([]any{k.From, k.To}, args...)...)
 		}
 		if o.poolNamed(k.From).Name == "" {
-			return refuse("pool %q is gone; accepted: without a route to it first, and without it when that is over", k.From)
+			return refuse("pool %q is removed as well; remove only the routes to it, reload, and remove the pool when the change has ended", k.From)
 		}
 		for _, g := range m.options.Migrations {
 			if g.From == k.To && g.To == k.From && !g.isIn(o.Migrations) {
-				return refuse("the migration from pool %q to pool %q is dropped; accepted: with routes to pool %q, which has them now", g.From, g.To, g.To)
+				return refuse("the migration from pool %q to pool %q is dropped; change the routes to pool %q, which has the keys now", g.From, g.To, g.To)
 			}
 		}
 		for _, name := range []string{k.From, k.To} {
-			if until := m.left[name]; m.clock().Before(until) {
-				return NotYet{fmt.Errorf("a migration to pool %q was dropped, and others may still be in it; accepted: other routes from %s on", name, moment(until))}
+			if until := m.busyUntil[name]; m.clock().Before(until) {
+				return NotYet{fmt.Errorf("a migration to pool %q was dropped, and other mcmw may not have dropped it yet; the routes can change from %s on", name, moment(until))}
 			}
 			for _, g := range slices.Concat(m.options.Migrations, o.Migrations) {
 				if (g.From == name || g.To == name) && m.clock().Before(g.over()) {
-					return refuse("%s is not done; accepted: when it is (end: %s)", g.what(), g.ending())
+					return refuse("%s has not ended; change the routes after it (end: %s)", g.what(), g.ending())
 				}
 			}
 		}
@@ -138,16 +140,16 @@ func (m *Middleware) checkRoutes(o *Options) error {
 	return err
 }
 
-// gone returns a pool of those that c needs, which o hasn't; "": there is none.
-func (m *Middleware) gone(o *Options, c *rerouting) string {
-	if c.phase == route.Settled && len(c.gutters) == 0 {
+// missingPool returns the name of a pool that the change r needs and o lacks; "": there is none.
+func (r *rerouting) missingPool(o *Options) string {
+	if r.phase == route.Settled && len(r.gutters) == 0 {
 		return ""
 	}
-	needed := []string{c.from.Default}
-	for _, p := range c.from.Prefixes {
+	needed := []string{r.from.Default}
+	for _, p := range r.from.Prefixes {
 		needed = append(needed, p.Pool)
 	}
-	for _, g := range c.gutters {
+	for _, g := range r.gutters {
 		if g.Pool != "" {
 			needed = append(needed, g.Pool)
 		}
@@ -160,15 +162,15 @@ func (m *Middleware) gone(o *Options, c *rerouting) string {
 	return ""
 }
 
-// reroutes begins a change of routes if o, not yet in force, gives keys to other pools in phases, or changes what gutters hold, and reports that; the next core is in
-// its first phase. applying is held.
+// reroutes begins a change of routes and returns true if o, which is not applied yet, moves keys to other pools in phases, or changes what gutters hold.
+// The next core is in the first phase of the change. applying is held.
 func (m *Middleware) reroutes(o *Options) bool {
-	s, _ := m.shiftTo(o) // checkRoutes has reported what is wrong
+	s, _ := m.shiftTo(o) // checkRoutes has returned the error
 	if len(s.moved)+len(s.gutters) == 0 {
 		return false
 	}
 	from := m.current.Load().router.Table().Routes()
-	if _, err := route.NewTable(o.names(), from); err != nil { // not in phases: a pool is gone at once
+	if _, err := route.NewTable(o.names(), from); err != nil { // without phases a pool may be removed at once
 		from = o.Routes
 	}
 	m.routing = &rerouting{from: from, gutters: s.gutters, phased: s.phased, gains: map[string]bool{}}
@@ -181,13 +183,14 @@ func (m *Middleware) reroutes(o *Options) bool {
 	return true
 }
 
-// beginRerouting says that the first core of the change of routes is in force, and lets it go on. applying is held.
+// beginRerouting is called when the first core of the change of routes serves, and starts to take the change through its phases. applying is held.
 func (m *Middleware) beginRerouting() {
 	m.rerouted()
 	m.background.Go(func() { m.goThroughRoutes(m.work) })
 }
 
-// rerouted says that the core of the phase that m.routing has come to is in force. applying is held.
+// rerouted is called when the core for the phase of m.routing serves. It starts the cleaning that belongs to the phase and sets when the phase is due
+// to end. applying is held.
 func (m *Middleware) rerouted() {
 	c := m.routing
 	m.options.Log.Info("routes of keys change", "phase", c.phase.String())
@@ -206,24 +209,24 @@ func (m *Middleware) rerouted() {
 	}
 }
 
-// cleanRerouted deletes on servers what they may have held earlier of the keys that their pools get.
-func (m *Middleware) cleanRerouted(c *rerouting) {
-	p := m.current.Load()
-	for i, q := range p.pools {
-		if q.had == nil || !c.gains[q.name] || q.options.Rejoin == backend.RejoinTrust {
+// cleanRerouted starts to delete, in pools that get keys, what their servers may still hold of these keys.
+func (m *Middleware) cleanRerouted(r *rerouting) {
+	c := m.current.Load()
+	for i, p := range c.pools {
+		if p.had == nil || !r.gains[p.name] || p.options.Rejoin == backend.RejoinTrust {
 			continue
 		}
-		mark := backend.Mark{Text: "routes " + fingerprint(q.of(placed{q.router, q.options.Options}, q.had), q.wantedRecord()), For: m.options.ChangeStep}
-		gained := func(key []byte) bool { return p.router.Gives(i, key) && !bytes.HasPrefix(key, []byte(marker.Prefix)) }
-		for _, s := range q.servers {
+		mark := backend.Mark{Text: "routes " + fingerprint(p.of(placed{p.router, p.options.Options}, p.had), p.wantedRecord()), For: m.options.ChangeStep}
+		gained := func(key []byte) bool { return c.router.Gives(i, key) && !bytes.HasPrefix(key, []byte(marker.Prefix)) }
+		for _, s := range p.servers {
 			if !s.Joins() {
-				c.cleaning.Go(func() { s.Purge(m.work, gained, mark) })
+				r.cleaning.Go(func() { s.Purge(m.work, gained, mark) })
 			}
 		}
 	}
 }
 
-// goThroughRoutes takes the change of routes from phase to phase, until there is none or ctx is done.
+// goThroughRoutes takes the change of routes from phase to phase, until it has ended or ctx is done.
 func (m *Middleware) goThroughRoutes(ctx context.Context) {
 	m.follow(ctx, nil, func() *course {
 		if m.routing == nil {
@@ -233,7 +236,7 @@ func (m *Middleware) goThroughRoutes(ctx context.Context) {
 	}, m.stepRoutes)
 }
 
-// stepRoutes enters the next phase of the change of routes if that is due. more: there will be another one.
+// stepRoutes enters the next phase of the change of routes if that is due. more: another phase will follow.
 func (m *Middleware) stepRoutes(ctx context.Context) (more bool) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -252,7 +255,7 @@ func (m *Middleware) stepRoutes(ctx context.Context) (more bool) {
 	}
 	if m.routing != nil || len(c.gutters) > 0 {
 		if err := m.replace(ctx, nil); err != nil {
-			m.options.Log.Error("the routes of keys cannot change", "error", err)
+			m.options.Log.Error("the change of routes cannot enter its next phase", "error", err)
 		}
 	}
 	if m.routing == nil {
@@ -262,7 +265,7 @@ func (m *Middleware) stepRoutes(ctx context.Context) (more bool) {
 	return true
 }
 
-// routesBefore returns the change to c from the routes and the gutters that the newest records on the pools' servers tell of; nil: they are c's.
+// routesBefore returns the change to c's routes and gutters from those in the newest records on the pools' servers; nil: they are the same.
 func (c *core) routesBefore() *rerouting {
 	table := c.router.Table()
 	if table == nil {
@@ -271,13 +274,13 @@ func (c *core) routesBefore() *rerouting {
 	r := &rerouting{course: course{phase: route.Late, cleaning: new(sync.WaitGroup)}, gutters: map[string]route.Standin{}}
 	shares := make([]*route.Share, len(c.pools))
 	others := false
-	for i, q := range c.pools {
+	for i, p := range c.pools {
 		shares[i] = table.Share(i)
-		phased := q.options.inPhases(q.step)
-		if q.records == nil || q.share == nil {
+		phased := p.options.inPhases(p.step)
+		if p.records == nil || p.share == nil {
 			continue
 		}
-		newest := q.records.Looks().Newest()
+		newest := p.records.Looks().Newest()
 		if newest == nil {
 			if phased {
 				shares[i] = nil
@@ -285,12 +288,12 @@ func (c *core) routesBefore() *rerouting {
 			continue
 		}
 		for _, old := range append([]marker.Placement{newest.Placement}, newest.Previous...) {
-			if old.Share != nil && !old.Share.Equal(q.share) {
-				if was := old.Share.Gutter; was != q.share.Gutter || was.Pool != "" {
-					if c.named(was.Pool) < 0 {
-						was = route.Standin{}
+			if old.Share != nil && !old.Share.Equal(p.share) {
+				if gutter := old.Share.Gutter; gutter != p.share.Gutter || gutter.Pool != "" {
+					if c.named(gutter.Pool) < 0 {
+						gutter = route.Standin{}
 					}
-					r.gutters[q.name] = was
+					r.gutters[p.name] = gutter
 					r.phased = r.phased || phased
 				}
 				if phased {
@@ -305,8 +308,8 @@ func (c *core) routesBefore() *rerouting {
 	}
 	if others {
 		r.from = table.RoutesBefore(shares)
-		was, err := route.NewTable(c.options.names(), r.from)
-		others = err != nil || len(route.MovedBetween(was, table)) > 0
+		before, err := route.NewTable(c.options.names(), r.from)
+		others = err != nil || len(route.MovedBetween(before, table)) > 0
 		r.phased = r.phased || others
 	}
 	switch {

@@ -17,7 +17,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// severalPools are pools a, b and c, whose servers several middlewares write.
+// severalPools returns options with the pools a, b and c, whose servers several middlewares write.
 func severalPools(t *testing.T, replicas int) middleware.Options {
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: halves()}
 	for _, name := range []string{"a", "b", "c"} {
@@ -28,7 +28,7 @@ func severalPools(t *testing.T, replicas int) middleware.Options {
 	return o
 }
 
-// routed returns o with other routes: by prefixes, one after the other with its pool, and by default.
+// routed returns o with other routes: pairs of a prefix and its pool, and the default pool.
 func routed(o middleware.Options, otherwise string, prefixes ...string) middleware.Options {
 	o.Routes = route.Routes{Default: otherwise}
 	for p := range slices.Chunk(prefixes, 2) {
@@ -37,14 +37,15 @@ func routed(o middleware.Options, otherwise string, prefixes ...string) middlewa
 	return o
 }
 
-// rounds takes the middlewares through all phases of a change: under load, unless that is nil, one of them is a phase ahead, another one in each phase.
+// rounds takes the middlewares through all phases of a change. In each phase another middleware enters it first, and load, which may be nil, runs while
+// that one is a phase ahead.
 func rounds(t *testing.T, load *traffic, fleet ...*mwtest.MW) {
 	t.Helper()
 	for phases, more := 0, true; more; phases++ {
 		more = false
 		for i := range fleet {
 			more = fleet[(i+phases)%len(fleet)].EndPhase() || more
-			if i == 0 && load != nil {
+			if i == 0 {
 				load.more()
 			}
 		}
@@ -55,7 +56,7 @@ func rounds(t *testing.T, load *traffic, fleet ...*mwtest.MW) {
 	}
 }
 
-func TestPrefixesGoToOtherPoolsAndBackBehindSeveralMiddlewaresWithoutAnErrorOrAnOldValue(t *testing.T) {
+func TestSeveralMiddlewaresMovePrefixesToOtherPoolsAndBackWithoutAnErrorOrAnOldValue(t *testing.T) {
 	arrangements := map[string]int{"each key on one": 1}
 	if mctest.Long() {
 		arrangements["all hold every key"] = 0
@@ -68,8 +69,8 @@ func TestPrefixesGoToOtherPoolsAndBackBehindSeveralMiddlewaresWithoutAnErrorOrAn
 			load := startTraffic(t, fleet...)
 			load.more()
 			changes := []middleware.Options{
-				routed(o, "c", "0-", "a"),            // another default, and the keys of b go there
-				routed(o, "a", "2-", "b", "3-", "b"), // all come back
+				routed(o, "c", "0-", "a"),            // another default pool, which also gets the keys of b
+				routed(o, "a", "2-", "b", "3-", "b"), // all keys return
 				routed(o, "b", "0-", "a"), routed(o, "a"),
 			}
 			if !mctest.Long() {
@@ -82,7 +83,7 @@ func TestPrefixesGoToOtherPoolsAndBackBehindSeveralMiddlewaresWithoutAnErrorOrAn
 					load.more()
 				}
 				for _, m := range fleet {
-					require.NoError(t, m.Apply(context.Background(), next), "it is under way")
+					require.NoError(t, m.Apply(context.Background(), next), "the same change is under way")
 					require.ErrorAs(t, m.Apply(context.Background(), routed(o, "c")), new(middleware.NotYet))
 				}
 				rounds(t, load, fleet...)
@@ -95,7 +96,7 @@ func TestPrefixesGoToOtherPoolsAndBackBehindSeveralMiddlewaresWithoutAnErrorOrAn
 	}
 }
 
-func TestWhatAPoolHeldOfAPrefixIsNotReadWhenThatComesBack(t *testing.T) {
+func TestOldValuesOfAPrefixAreNotReadWhenThePrefixReturnsToItsPool(t *testing.T) {
 	o := severalPools(t, 1)
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
 	there := func(value string) (found int) {
@@ -110,9 +111,7 @@ func TestWhatAPoolHeldOfAPrefixIsNotReadWhenThatComesBack(t *testing.T) {
 	}
 	for value, otherwise := range []string{"b", "a", "b"} {
 		next := routed(o, "a", "2-", otherwise)
-		for _, m := range fleet {
-			require.NoError(t, m.Apply(context.Background(), next))
-		}
+		applyAll(t, fleet, next, nil)
 		rounds(t, nil, fleet...)
 		if value > 0 {
 			require.Zero(t, there("none"))
@@ -124,7 +123,7 @@ func TestWhatAPoolHeldOfAPrefixIsNotReadWhenThatComesBack(t *testing.T) {
 	}
 }
 
-func TestAPoolIsAddedWithItsRouteAndGoesBehindItUnderLoad(t *testing.T) {
+func TestAPoolIsAddedWithItsRouteAndRemovedAfterItUnderLoad(t *testing.T) {
 	o := severalPools(t, 0)
 	without := o
 	without.Pools = o.Pools[:2:2]
@@ -145,7 +144,7 @@ func TestAPoolIsAddedWithItsRouteAndGoesBehindItUnderLoad(t *testing.T) {
 		}
 		rounds(t, load, fleet...)
 		for _, m := range fleet {
-			require.ErrorContains(t, m.Apply(context.Background(), without), `pool "c" is gone; accepted: without a route to it first`)
+			require.ErrorContains(t, m.Apply(context.Background(), without), `pool "c" is removed as well; remove only the routes to it`)
 		}
 		for _, m := range fleet {
 			require.NoError(t, m.Apply(context.Background(), o))
@@ -153,32 +152,29 @@ func TestAPoolIsAddedWithItsRouteAndGoesBehindItUnderLoad(t *testing.T) {
 			load.more()
 		}
 		rounds(t, load, fleet...)
-		for _, m := range fleet {
-			require.NoError(t, m.Apply(context.Background(), without))
-			load.more()
-		}
+		applyAll(t, fleet, without, load)
 	}
 	load.stop()
 	assert.Zero(t, load.stale.Load())
 }
 
-func TestAMiddlewareThatStartsWhileRoutesChangeReadsNothingOldInWhateverPhaseTheOthersAre(t *testing.T) {
+func TestAMiddlewareThatStartsWhileRoutesChangeReadsNoOldValuesWhateverThePhaseOfTheOthers(t *testing.T) {
 	phases := []int{1}
 	if mctest.Long() {
 		phases = []int{0, 1, 2, 3}
 	}
-	for _, phase := range phases { // how many steps the other one has made
+	for _, phase := range phases { // how many steps the other middleware has made
 		t.Run(fmt.Sprint(phase), func(t *testing.T) {
 			t.Parallel()
 			o := severalPools(t, 1)
-			first, late, ahead := startAmid(t, o, routed(o, "b", "3-", "a"), phase)
+			first, late, next := startDuring(t, o, routed(o, "b", "3-", "a"), phase)
 			load := startTraffic(t, first, late)
 			load.more()
 			if phase < 3 {
 				require.Equal(t, "SERVER_ERROR the key is moving to other servers; try again later\r\n", late.Dial(t).MustDo(t, "add 0-x 0 0 1\r\nx\r\n"))
 			}
 			for range 3 - phase {
-				ahead()
+				next()
 				load.more()
 			}
 			rounds(t, load, late)
@@ -201,17 +197,14 @@ func TestServersOfAPoolChangeWhileItsRoutesDo(t *testing.T) {
 		changes = changes[:1]
 	}
 	for _, next := range changes {
-		for _, m := range fleet {
-			require.NoError(t, m.Apply(context.Background(), next))
-			load.more()
-		}
+		applyAll(t, fleet, next, load)
 		rounds(t, load, fleet...)
 	}
 	load.stop()
 	assert.Zero(t, load.stale.Load())
 }
 
-func TestWhatAChangeOfRoutesCannotDoIsRefusedByName(t *testing.T) {
+func TestAnImpossibleChangeOfRoutesIsRefusedWithTheReason(t *testing.T) {
 	o := severalPools(t, 0)
 	o.Routes.Prefixes = append(o.Routes.Prefixes, route.Prefix{Prefix: "9-", Pool: "c"})
 	start := time.Now().Add(10 * time.Hour)
@@ -227,7 +220,7 @@ func TestWhatAChangeOfRoutesCannotDoIsRefusedByName(t *testing.T) {
 	}
 	beside := routed(o, "c")
 	beside.Migrations = []middleware.Migration{{From: "a", To: "b", Start: start, End: start.Add(100 * time.Hour)}}
-	refused(`keys go from pool "a" to pool "c" while clients are served and other mcmw may write their servers, and the migration from pool "a" to pool "b" is not done; accepted: when it is`, beside)
+	refused(`the routes move keys from pool "a" to pool "c" while other mcmw may write their servers, but the migration from pool "a" to pool "b" has not ended; change the routes after it`, beside)
 	stands := routed(severalPools(t, 0), "a", "2-", "b")
 	stands.Pools[1].Options.Gutter, stands.Pools[1].Options.GutterTTL = "c", 60
 	m = mwtest.Start(t, stands)
@@ -237,16 +230,16 @@ func TestWhatAChangeOfRoutesCannotDoIsRefusedByName(t *testing.T) {
 	wrong := new(route.GutterError)
 	require.ErrorAs(t, m.Apply(context.Background(), without), &wrong)
 	require.Equal(t, "b", wrong.Pool)
-	require.EqualError(t, wrong, `route: pool "b" had the gutter "c" until now, which other mcmw may use still, and that is gone; accepted: with pool "c", and without it when that is over`)
+	require.EqualError(t, wrong, `route: pool "b" had the gutter "c" until now, which other mcmw may still use; keep pool "c", reload, and remove it when the change has ended`)
 	require.Equal(t, "settled", m.Phase())
 }
 
-func TestAListOfServersBecomesPoolsOnlyBehindOneWriter(t *testing.T) {
+func TestPoolsReplaceAListOfServersOnlyWithOneWriter(t *testing.T) {
 	list := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Servers: mwtest.Servers(mctest.StartNewMemcacheds(t, 1)...), Writers: middleware.WritersSeveral}
 	pools := severalPools(t, 1)
 	m := mwtest.Start(t, list)
-	require.ErrorContains(t, m.Apply(context.Background(), pools), "a list of servers cannot become pools, nor pools a list, while clients are served and other mcmw may write the servers; accepted: restart all at once")
-	require.ErrorContains(t, mwtest.Start(t, pools).Apply(context.Background(), list), "nor pools a list")
+	require.ErrorContains(t, m.Apply(context.Background(), pools), "a list of servers cannot be replaced by pools, or pools by a list, while clients are served and other mcmw may write the servers; stop all mcmw")
+	require.ErrorContains(t, mwtest.Start(t, pools).Apply(context.Background(), list), "or pools by a list")
 	list.Writers = middleware.WritersOne
 	for i := range pools.Pools {
 		pools.Pools[i].Writers = middleware.WritersOne

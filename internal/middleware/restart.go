@@ -12,7 +12,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// record returns the placement of p in the form that is put on the servers; during a change of placement that by which keys are read.
+// record returns the placement of p in the form that the records on the servers have. During a change of placement it is the one by which keys are read.
 func (p *pool) record() marker.Placement {
 	in, share := placed{p.router, p.options.Options}, p.share
 	if p.change != nil {
@@ -24,15 +24,15 @@ func (p *pool) record() marker.Placement {
 	return p.of(in, share)
 }
 
-// of returns a placement of the pool, with those keys, in the form that is put on the servers.
+// of returns the record of a placement of the pool and of the keys that the pool has.
 func (p *pool) of(q placed, share *route.Share) marker.Placement {
 	record := q.record()
 	record.Share = share
 	return record
 }
 
-// history returns, each once, the earlier placements by which servers may still hold keys, and whether there were more; during a change of
-// placement the one by which keys are not read.
+// history returns the other placements by which servers may hold keys, each once, and whether there were still earlier ones. During a change of
+// placement they include the one by which keys are not read.
 func (p *pool) history() (previous []marker.Placement, more bool) {
 	current := p.record()
 	if p.changing() {
@@ -66,13 +66,13 @@ func (p *pool) history() (previous []marker.Placement, more bool) {
 	return previous, p.more
 }
 
-// beginRecords judges the servers that were reached by the records they hold, takes over what earlier middlewares knew, and
-// starts keeping records.
+// beginRecords judges the servers that were reached by their records, learns from these what earlier middlewares knew, and starts to keep
+// records.
 func (p *pool) beginRecords() {
 	if p.records == nil {
 		return
 	}
-	p.records.RespectMarks(p.heeds())
+	p.records.RespectMarks(p.respectsMarks())
 	p.records.Gutter(p.diverts())
 	looks := p.records.Looks()
 	newest := looks.Newest()
@@ -91,9 +91,9 @@ func (p *pool) beginRecords() {
 		if before := looks.Running(); before != "" {
 			p.unswept.Store(true)
 			if p.options.Writers == WritersOne {
-				p.log.Warn("a middleware before has not ended in order: the replicas are compared", "was", before)
-			} else { // each begins so that starts while others run
-				p.log.Info("another middleware runs, or has not ended in order: the replicas are compared", "was", before)
+				p.log.Warn("an earlier mcmw did not shut down cleanly: the replicas are compared", "was", before)
+			} else { // the usual case when one of several middlewares starts
+				p.log.Info("another mcmw is running, or did not shut down cleanly: the replicas are compared", "was", before)
 			}
 		}
 		running = fmt.Sprintf("%s %d %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
@@ -102,18 +102,18 @@ func (p *pool) beginRecords() {
 	p.place(p.changing(), p.servers)
 }
 
-// aftermath is how long a start waits after a middleware that has not ended in order, before servers are cleaned and clients served:
-// that one's connections are closed, but a server, or what is in front of it, may take this long to notice, and do what it holds of them.
+// aftermath is how long a start waits, before servers are cleaned and clients are served, if an earlier middleware did not shut down cleanly. Its
+// connections are closed, but a server may still execute requests that it, or a proxy in front of it, received on them.
 const aftermath = 200 * time.Millisecond
 
-// endRecords records on the servers that nothing is under way any more. Otherwise the next start has to compare the replicas.
+// endRecords records on the servers that no write is in flight any more, if that is so. Otherwise the next start has to compare the replicas.
 func (p *pool) endRecords(ctx context.Context, timeout time.Duration) {
 	if p.records == nil || p.unswept.Load() {
 		return
 	}
 	for _, s := range p.servers {
 		if !s.Settled() {
-			p.log.Warn("a server may still carry out writes that it has not answered: the next start compares the replicas", "server", s.Name)
+			p.log.Warn("a server may still execute writes that it has not answered: the next start compares the replicas", "server", s.Name)
 			return
 		}
 	}
@@ -122,7 +122,7 @@ func (p *pool) endRecords(ctx context.Context, timeout time.Duration) {
 	p.records.End(ctx)
 }
 
-// remember makes the placements in a record previous ones of p.
+// remember adds the placements in a record to the previous placements of p.
 func (p *pool) remember(record *marker.Record) {
 	current := p.record()
 	p.more = record.More
@@ -136,12 +136,10 @@ func (p *pool) remember(record *marker.Record) {
 			break
 		}
 		f := placement{router: router, record: old}
-		for _, was := range old.Servers {
-			at := slices.IndexFunc(p.servers, func(s *backend.Server) bool { return s.Name == was.Name })
-			if at < 0 {
-				f.servers = append(f.servers, nil)
-			} else {
-				f.servers = append(f.servers, p.servers[at])
+		f.servers = make([]*backend.Server, len(old.Servers))
+		for i, server := range old.Servers {
+			if at := slices.IndexFunc(p.servers, func(s *backend.Server) bool { return s.Name == server.Name }); at >= 0 {
+				f.servers[i] = p.servers[at]
 			}
 		}
 		p.previous = append(p.previous, f)
@@ -153,45 +151,44 @@ func (p *pool) remember(record *marker.Record) {
 	}
 }
 
-// movedKeys returns which keys may be old on a server because they were placed elsewhere since newest was put there, or
-// before; nil if there can be none. unknown: it is not known where keys were.
+// movedKeys returns a function that reports which keys a server may hold old values of, because they were placed elsewhere when newest was recorded,
+// or earlier; nil: there can be none. unknown: it is not known where keys were placed, so any key may be old.
 func (m *Middleware) movedKeys(t *poolState, server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool) {
 	p := m.current.Load().of(t)
 	if p == nil {
 		p = t.first.Load()
 	}
 	if p == nil {
-		return nil, false // the pool is gone
+		return nil, false // the pool was removed
 	}
-	current, is := p.record(), p.wantedRecord()
-	wanted, err := is.Router()
+	current, wanted := p.record(), p.wantedRecord()
+	router, err := wanted.Router()
 	if err != nil {
 		return nil, true
 	}
-	same := newest.Placement.Equal(&current)
-	if same && !newest.Changing {
+	if newest.Placement.Equal(&current) && !newest.Changing {
 		return nil, false // handled when that became the placement
 	}
-	var were []*route.Router
+	var earlier []*route.Router
 	for _, old := range append([]marker.Placement{newest.Placement}, newest.Previous...) {
-		router, err := old.Router()
+		before, err := old.Router()
 		if err != nil {
 			return nil, true
 		}
-		if !is.Share.SameNames(old.Share) {
-			router = new(route.Router) // what it holds under that key is another key's
+		if !wanted.Share.SameNames(old.Share) {
+			before = new(route.Router) // the server holds the value of another key under this name
 		}
-		if wanted.Gains(server, router) {
-			were = append(were, router)
+		if router.Gains(server, before) {
+			earlier = append(earlier, before)
 		}
 	}
 	switch {
 	case newest.More:
 		return nil, true
-	case len(were) == 0:
+	case len(earlier) == 0:
 		return nil, false
 	}
 	return func(key []byte) bool {
-		return wanted.Holds(server, key) && slices.ContainsFunc(were, func(r *route.Router) bool { return !r.Holds(server, key) })
+		return router.Holds(server, key) && slices.ContainsFunc(earlier, func(r *route.Router) bool { return !r.Holds(server, key) })
 	}, false
 }

@@ -12,10 +12,10 @@ import (
 	"mcmw/internal/secret"
 )
 
-// Security is TLS and authentication, for clients and towards servers. The zero value trusts the network. Its files are read
-// again when they change.
+// Security configures TLS and authentication, for clients and towards servers. The zero value trusts the network. The files are
+// read again when they change.
 type Security struct {
-	// TLS are the files for the clients' connections; without Cert clients have no TLS.
+	// TLS are the files for the clients' connections; without Cert these don't use TLS.
 	TLS secret.ServerFiles
 	// HandshakeTimeout is how long a client may take for the TLS handshake; 0 means DefaultHandshakeTimeout.
 	HandshakeTimeout time.Duration
@@ -25,7 +25,7 @@ type Security struct {
 	// ServerTLS: connections to servers use TLS, with ServerFiles.
 	ServerTLS   bool
 	ServerFiles secret.ClientFiles
-	// ServerAuthFile has the name and the password for the servers, unless these are in several pools; "": none.
+	// ServerAuthFile has the user name and the password for the servers; "": none. With several pools PoolOptions has it instead.
 	ServerAuthFile string
 }
 
@@ -35,15 +35,15 @@ const DefaultHandshakeTimeout = 10 * time.Second
 // noTLS before a listen address exempts it from TLS, as in memcached.
 const noTLS = "notls:"
 
-// access is what was read from the files of Security and of the pools.
+// access is the contents of the files of Security and of the pools.
 type access struct {
 	tls     *tls.Config                      // of listeners; nil without TLS
 	allow   func(user, password []byte) bool // nil: all clients are served
-	servers func(host string) *tls.Config    // of connections to servers that have TLS
+	servers func(host string) *tls.Config    // of connections to servers that use TLS
 	logins  map[string]login                 // by file
 }
 
-// login returns a name and a password for servers.
+// login returns a user name and a password for servers.
 type login = func() (user, password string)
 
 // open reads the files.
@@ -64,7 +64,7 @@ func (s Security) open(log *slog.Logger) (a access, err error) {
 	return a, err
 }
 
-// openLogins reads the files with the logins to the pools' servers that were not read before.
+// openLogins reads those files with logins for the pools' servers that were not read before.
 func (a *access) openLogins(pools []PoolOptions, log *slog.Logger) error {
 	for _, p := range pools {
 		if p.ServerAuthFile == "" || a.logins[p.ServerAuthFile] != nil {
@@ -82,7 +82,7 @@ func (a *access) openLogins(pools []PoolOptions, log *slog.Logger) error {
 	return nil
 }
 
-// to returns how connections to the servers of the pool o are made.
+// to returns what is needed to connect to the servers of the pool o.
 func (a *access) to(o *PoolOptions) backend.Access {
 	to := backend.Access{Login: a.logins[o.ServerAuthFile]}
 	if o.ServerTLS {
@@ -99,36 +99,36 @@ func (o *Options) access() (a access, err error) {
 	return a, err
 }
 
-// Check reports what is wrong with the files, as New would: a *secret.FileError.
+// Check reads the files as New would, and returns its error, a *secret.FileError.
 func (s Security) Check() error {
 	o := Options{Security: s, Log: slog.New(slog.DiscardHandler)}
 	_, err := o.access()
 	return err
 }
 
-// secured splits a listen address into the address and whether clients speak TLS there: on TCP, unless the prefix exempts
-// it.
+// secured returns addr, a listen address, without its prefix, and whether clients must use TLS there: on TCP, unless the prefix exempts the
+// address.
 func (s Security) secured(addr string) (address string, secure bool) {
 	address, plain := strings.CutPrefix(addr, noTLS)
 	network, _ := backend.Network(address)
 	return address, s.TLS.Cert != "" && !plain && network == "tcp"
 }
 
-// validate reports the first option that is out of range, or has no effect without another.
+// validate returns an error for the first option that is out of range, or has no effect without another one.
 func (s Security) validate(listen []string) error {
 	switch {
 	case s.HandshakeTimeout < 1:
 		return fmt.Errorf("handshake timeout is %d; accepted: 1 or more", s.HandshakeTimeout)
 	case (s.TLS.Cert == "") != (s.TLS.Key == ""), (s.ServerFiles.Cert == "") != (s.ServerFiles.Key == ""):
-		return errors.New("a certificate without its key, or a key without its certificate")
+		return errors.New("only one of a certificate and its key is set; accepted: both or none")
 	case s.TLS.ClientCA != "" && s.TLS.Cert == "":
-		return errors.New("authorities for clients' certificates without a certificate for TLS")
+		return errors.New("a CA for clients' certificates is set, but TLS for clients is off; set a certificate and its key as well")
 	case s.ServerFiles != secret.ClientFiles{} && !s.ServerTLS:
-		return errors.New("certificates for connections to servers without TLS there")
+		return errors.New("certificates for connections to servers are set, but TLS to servers is off; turn it on")
 	}
 	for _, addr := range listen {
 		if s.TLS.Cert == "" && strings.HasPrefix(addr, noTLS) {
-			return fmt.Errorf("listen address %s excepted from TLS, and there is none", addr)
+			return fmt.Errorf("listen address %s is exempt from TLS, but TLS is off; remove %s", addr, noTLS)
 		}
 	}
 	return nil

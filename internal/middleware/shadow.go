@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// ShadowOptions say which requests of a pool go to another pool, too.
+// ShadowOptions say which requests of a pool are copied to another pool.
 type ShadowOptions struct {
 	shadow.Options
 	// Of is the name of the pool in Options.Pools whose requests are copied, To the pool that gets them, which is not in Options.Pools.
@@ -27,7 +27,7 @@ type ShadowOptions struct {
 // shadowed is the shadow of a pool: a middleware without clients, whose queue, workers and connections serve nothing else.
 type shadowed struct {
 	// Static after construction.
-	name   string // of the pool that gets the copies
+	name   string // the name of the pool that gets the copies
 	feed   *shadow.Feed
 	counts *stats.Shadow
 	inner  *Middleware
@@ -37,7 +37,7 @@ type shadowed struct {
 	stop    context.CancelFunc // nil until it is started
 }
 
-// checkShadows reports what is wrong with the shadows of o.
+// checkShadows returns an error if the shadows of o are wrong.
 func (o *Options) checkShadows() error {
 	var names, routed []string
 	var all []route.Pool
@@ -70,22 +70,22 @@ func (o *Options) ofShadow(s *ShadowOptions) Options {
 	return inner.withDefaults()
 }
 
-// copying returns what is copied to the shadow s of o.
+// copying returns the options of the copying to the shadow s of o.
 func (o *Options) copying(s *ShadowOptions) shadow.Options {
 	copied := s.Options
 	longest := o.longestTimeout()
-	copied.Within = longest + longest/10 // the workers have to answer, too
+	copied.Within = longest + longest/10 // the timeout, and time for the workers to answer
 	return copied
 }
 
-// shadowsFor returns the shadows of o: those there are, by name, and new ones, which are not started. applying is held.
+// shadowsFor returns the shadows of o: the existing one with that name, or a new one, which is not started. applying is held.
 func (m *Middleware) shadowsFor(o *Options) (shadows []*shadowed, err error) {
 	for i := range o.Shadows {
 		wanted := &o.Shadows[i]
 		at := slices.IndexFunc(m.shadows, func(s *shadowed) bool { return s.name == wanted.To.Name })
 		if at >= 0 && m.shadows[at].counts.Of != wanted.Of {
-			return nil, fmt.Errorf("pool %q is the shadow of pool %q and cannot become that of pool %q while clients are served; accepted: without it first, then with it",
-				wanted.To.Name, m.shadows[at].counts.Of, wanted.Of)
+			return nil, fmt.Errorf("pool %q is the shadow of pool %q and cannot become that of pool %q while clients are served; remove the shadow first, reload, then add it to pool %q",
+				wanted.To.Name, m.shadows[at].counts.Of, wanted.Of, wanted.Of)
 		}
 		if at >= 0 {
 			shadows = append(shadows, m.shadows[at])
@@ -102,9 +102,9 @@ func (m *Middleware) shadowsFor(o *Options) (shadows []*shadowed, err error) {
 	return shadows, nil
 }
 
-// applyShadows puts the shadows of o in force, for the core that is made next. It returns those that are gone, which have to be stopped when no
-// worker of an earlier core is left. applying is held.
-func (m *Middleware) applyShadows(ctx context.Context, o *Options) (gone []*shadowed, err error) {
+// applyShadows applies the shadows of o; the next core will use them. It returns the shadows that were removed, which must be stopped once no worker
+// of an earlier core is left. applying is held.
+func (m *Middleware) applyShadows(ctx context.Context, o *Options) (removed []*shadowed, err error) {
 	shadows, err := m.shadowsFor(o)
 	if err != nil {
 		return nil, err
@@ -121,23 +121,23 @@ func (m *Middleware) applyShadows(ctx context.Context, o *Options) (gone []*shad
 	}
 	for _, s := range m.shadows {
 		if !slices.Contains(shadows, s) {
-			gone = append(gone, s)
+			removed = append(removed, s)
 		}
 	}
 	m.shadows = shadows
 	if m.work != nil {
 		m.startShadows()
 	}
-	return gone, nil
+	return removed, nil
 }
 
-// equal reports whether o and p say the same, but for the log.
+// equal reports whether o and p are equal except for the log.
 func (o Options) equal(p *Options) bool {
 	o.Log = p.Log
 	return reflect.DeepEqual(o, *p)
 }
 
-// startShadows starts the shadows that are not started. applying is held.
+// startShadows starts the shadows that have not been started. applying is held.
 func (m *Middleware) startShadows() {
 	for _, s := range m.shadows {
 		if s.stop != nil {
@@ -150,7 +150,7 @@ func (m *Middleware) startShadows() {
 	}
 }
 
-// stopShadows ends shadows, without waiting.
+// stopShadows tells shadows to end, without waiting.
 func stopShadows(shadows []*shadowed) {
 	for _, s := range shadows {
 		if s.stop != nil {
@@ -159,7 +159,7 @@ func stopShadows(shadows []*shadowed) {
 	}
 }
 
-// run serves the shadow until ctx is done and nothing is under way.
+// run serves the shadow until ctx is done and no request is in flight.
 func (s *shadowed) run(ctx context.Context, limits *protocol.Limits) {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var inner sync.WaitGroup
@@ -169,9 +169,9 @@ func (s *shadowed) run(ctx context.Context, limits *protocol.Limits) {
 	inner.Wait()
 }
 
-// feedOf returns what takes copies of the requests of the pool called name; nil: nobody does.
-func (p *core) feedOf(name string) *shadow.Feed {
-	for _, s := range p.shadows {
+// feedOf returns the feed for copies of the requests of the pool called name; nil: they are not copied.
+func (c *core) feedOf(name string) *shadow.Feed {
+	for _, s := range c.shadows {
 		if s.counts.Of == name {
 			return s.feed
 		}
@@ -179,9 +179,9 @@ func (p *core) feedOf(name string) *shadow.Feed {
 	return nil
 }
 
-// shadowCounts returns what counts for the shadows.
-func (p *core) shadowCounts() (counts []*stats.Shadow) {
-	for _, s := range p.shadows {
+// shadowCounts returns the counts of the shadows.
+func (c *core) shadowCounts() (counts []*stats.Shadow) {
+	for _, s := range c.shadows {
 		counts = append(counts, s.counts)
 	}
 	return counts

@@ -12,7 +12,7 @@ import (
 	"mcmw/internal/middleware"
 )
 
-func TestAStartThatWaitsForAServerEndsWhenItIsToldTo(t *testing.T) {
+func TestAStartThatWaitsForAServerCanBeStopped(t *testing.T) {
 	for name, unanswered := range map[string]string{"does not answer": "version", "does not say whether it has versions": "ms "} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

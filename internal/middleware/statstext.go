@@ -9,8 +9,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// appendStats appends the reply to `stats`: memcached's names where the middleware has the value, its own with the prefix
-// mcmw_, and END.
+// appendStats appends the reply to `stats`: values that memcached has, under memcached's names; the middleware's own, with the prefix
+// mcmw_; and END.
 func (m *Middleware) appendStats(dst []byte) []byte {
 	s := m.registry.Snapshot()
 	add := func(name string, value any) { dst = fmt.Appendf(dst, "STAT %s %v\r\n", name, value) }

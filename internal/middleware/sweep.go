@@ -15,51 +15,49 @@ import (
 const (
 	// sweepOwner is the sweep's owner number for key locks; workers' numbers are far lower.
 	sweepOwner = 1 << 30
-	// sweepAgain is how long after an incomplete sweep, or one that another middleware makes, the next one starts.
+	// sweepAgain is the delay before the next attempt if a sweep was incomplete, or another middleware is sweeping.
 	sweepAgain = time.Second
-	// sweepIdle is the time between two looks at whether the options ask for sweeps now, sweepLook the longest until the next
-	// one where they do.
+	// sweepIdle is the time between two checks whether sweeps have become necessary, sweepLook the longest time between two checks
+	// while they are.
 	sweepIdle = 5 * time.Second
 	sweepLook = time.Minute
 )
 
-// sweep compares the replicas of a pool whenever it is time, until ctx is done or the pool is gone: once if the middleware before was killed,
-// and every SweepEvery.
-func (m *Middleware) sweep(ctx context.Context, t *tier) {
-	told := map[string]bool{} // errors that the log has
+// sweep compares the replicas of t's pool when that is due, until ctx is done or the pool is removed: once if an earlier middleware was killed, and
+// every SweepEvery.
+func (m *Middleware) sweep(ctx context.Context, t *poolState) {
+	logged := map[string]bool{} // errors that have been logged
 	for {
 		c := m.current.Load()
 		p := c.of(t)
 		if p == nil {
 			return
 		}
-		every, pause := p.sweepEvery(&c.options), sweepIdle
+		every, wait := p.sweepEvery(&c.options), sweepIdle
 		m.swept.Repeats(p.router.N() > 1, every)
 		due := p.unswept.Load() && !p.unlisted.Load()
 		switch {
-		case p.changing(): // a key's servers are not those of everybody
-			pause = sweepAgain
+		case p.changing(): // other middlewares may place keys on other servers
+			wait = sweepAgain
 		case due:
-			pause = m.sweepOnce(ctx, c, p, 0, told)
+			wait = m.sweepOnce(ctx, c, p, 0, logged)
 		case every > 0:
-			pause = m.sweepOnce(ctx, c, p, every, told)
+			wait = m.sweepOnce(ctx, c, p, every, logged)
 		}
 		m.swept.Runs(m.current.Load().unswept())
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, min(wait, sweepLook)) {
 			return
-		case <-time.After(min(pause, sweepLook)):
 		}
 	}
 }
 
-// unswept reports whether the replicas of a pool are yet to be compared behind a middleware that was killed.
-func (p *core) unswept() bool {
-	return slices.ContainsFunc(p.pools, func(q *pool) bool { return q.unswept.Load() && !q.unlisted.Load() })
+// unswept reports whether the replicas of a pool must still be compared because an earlier middleware was killed.
+func (c *core) unswept() bool {
+	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.unswept.Load() && !p.unlisted.Load() })
 }
 
-// sweepEvery returns how often the replicas are compared; 0: they are not. With one writer only a restart behind a kill leaves any that differ,
-// and there are no versions that would spare the values.
+// sweepEvery returns how often the replicas are compared regularly; 0: they are not. With one writer replicas differ only after a kill, and there are no
+// versions, so that all values would have to be read.
 func (p *pool) sweepEvery(o *Options) time.Duration {
 	if !p.several.Load() || p.router.N() == 1 {
 		return 0
@@ -67,14 +65,9 @@ func (p *pool) sweepEvery(o *Options) time.Duration {
 	return o.SweepEvery
 }
 
-// allUp reports whether all servers of the pool are up; c is the core of now. One that is gone has none that aren't.
-func (t *tier) allUp(c *core) bool {
-	p := c.of(t)
-	return p == nil || !slices.ContainsFunc(p.servers, func(s *backend.Server) bool { return !s.Readable() })
-}
-
-// sweepOnce compares the replicas of p, a pool of c, if it is time, and returns when to try again. What prevents it is logged once.
-func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time.Duration, told map[string]bool) (again time.Duration) {
+// sweepOnce compares the replicas of p, a pool of c, if that is due, and returns the time until the next attempt. An error is logged only once; logged
+// has the errors that were.
+func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time.Duration, logged map[string]bool) (again time.Duration) {
 	begin := time.Now()
 	before := m.swept.Snapshot()
 	s := sweep.Sweep{
@@ -86,15 +79,15 @@ func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time
 	}
 	err := s.Run(ctx, every)
 	if notDue, early := errors.AsType[sweep.NotDue](err); early {
-		return notDue.In + time.Duration(rand.Int64N(int64(every)/10+1)) // so that not all come at once
+		return notDue.In + time.Duration(rand.Int64N(int64(every)/10+1)) // so that not all middlewares try at once
 	}
 	switch {
 	case ctx.Err() != nil, errors.Is(err, sweep.ErrClaimed):
 		return sweepAgain
-	case err == nil && m.current.Load() != c: // it may have compared by another placement
+	case err == nil && m.current.Load() != c: // it may have compared by a previous placement
 		return sweepAgain
 	case err == nil:
-		clear(told)
+		clear(logged)
 		p.unlisted.Store(false)
 		p.unswept.Store(false)
 		m.swept.Ended(stats.SweepComplete, "")
@@ -103,13 +96,13 @@ func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time
 			"took", time.Since(begin).Round(time.Millisecond))
 		return every
 	}
-	first := !told[err.Error()]
-	told[err.Error()] = true
+	first := !logged[err.Error()]
+	logged[err.Error()] = true
 	if errors.Is(err, backend.ErrNoList) {
 		p.unlisted.Store(true)
 		m.swept.Ended(stats.SweepUnlisted, err.Error())
 		if first {
-			p.log.Warn("the replicas cannot be compared: what a middleware that was killed has left stays until it is overwritten", "error", err)
+			p.log.Warn("the replicas cannot be compared: differences that a killed mcmw has left stay until the keys are written again", "error", err)
 		}
 		return max(every, sweepIdle)
 	}
@@ -119,15 +112,15 @@ func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time
 	}
 	m.swept.Ended(outcome, err.Error())
 	if first {
-		p.log.Warn("the replicas could not all be compared, and will be", "error", err)
+		p.log.Warn("not all replicas could be compared; trying again when the servers are up", "error", err)
 	}
 	// Wait for the server that prevented it: comparing the others again and again would find nothing.
-	for first := true; first || !p.allUp(m.current.Load()); first = false {
-		select {
-		case <-ctx.Done():
+	for {
+		if !pause(ctx, sweepAgain) {
 			return sweepAgain
-		case <-time.After(sweepAgain):
+		}
+		if current := m.current.Load().of(p.poolState); current == nil || current.readable() {
+			return 0
 		}
 	}
-	return 0
 }

@@ -11,17 +11,17 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// Verification says how Verify compares, and whom it tells.
+// Verification says how Verify compares replicas, and has the functions that it calls.
 type Verification struct {
-	// Values: the values of all keys are compared, not only where versions differ or mean nothing.
+	// Values: the values of all keys are compared, not only those whose versions don't show that they are equal.
 	Values bool
-	// Found is called for every key that differs.
+	// Found is called for every key whose copies differ.
 	Found func(sweep.Difference) error
 	// Progress is called while keys are compared.
 	Progress func(sweep.Progress)
 }
 
-// Verify compares the replicas on the servers of o, once and now, and changes nothing. It fails if a server can't be compared.
+// Verify compares the replicas on the servers of o once, and changes nothing. It fails if a server can't be compared.
 func Verify(ctx context.Context, o Options, v Verification) (sweep.Progress, error) {
 	o = o.withDefaults()
 	router, err := o.route()

@@ -16,17 +16,15 @@ import (
 	"mcmw/internal/route"
 )
 
-// warmUp returns a migration from old to new that copies what is missed and has no end yet.
+// warmUp returns a migration from pool old to pool new that copies only keys that reads miss, and has no end yet.
 func warmUp() middleware.Migration {
 	return middleware.Migration{From: "old", To: "new", Start: time.Now().Add(2 * migrationStep).UTC().Truncate(time.Second), Missed: true, Within: 0.01}
 }
 
-// startWarmUp has the fleet, with the options o, begin to warm up pool new.
+// startWarmUp makes the fleet, with the options o, begin to warm up pool new.
 func startWarmUp(t *testing.T, fleet []*mwtest.MW, o *middleware.Options, load *traffic) {
 	o.Migrations = []middleware.Migration{warmUp()}
-	for _, m := range fleet {
-		require.NoError(t, m.Apply(context.Background(), *o))
-	}
+	applyAll(t, fleet, *o, nil)
 	for _, m := range fleet {
 		m.AwaitCleaned()
 	}
@@ -34,7 +32,7 @@ func startWarmUp(t *testing.T, fleet []*mwtest.MW, o *middleware.Options, load *
 	advance(t, fleet, load, migrationStep, "warm-up")
 }
 
-func TestAPoolIsWarmedUpByReadsUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
+func TestReadsWarmUpAPoolUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
 	for name, replicas := range map[string]int{"each key on one": 1, "all hold every key": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +61,7 @@ func TestAPoolIsWarmedUpByReadsUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testi
 			}, mctest.Patience, 5*time.Millisecond, "reads are not answered by the new pool")
 			require.Eventually(t, func() bool { return of(fleet[0]).Here >= uint64(kept) }, mctest.Patience, mctest.Tick)
 
-			// What the client's commands do is what the old pool does with them, and the new one has it.
+			// The old pool decides the results of commands, and the new pool gets them.
 			require.Equal(t, "STORED\r\n", c.MustDo(t, "set number 0 0 1\r\n1\r\n"))
 			require.Equal(t, "2\r\n", fleet[1].Dial(t).MustDo(t, "incr number 1\r\n"))
 			require.Equal(t, "VALUE number 0 1\r\n2\r\nEND\r\n", c.MustDo(t, "get number\r\n"))
@@ -79,10 +77,7 @@ func TestAPoolIsWarmedUpByReadsUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testi
 			g := o.Migrations[0]
 			g.End = g.Start.Add(12 * migrationStep)
 			ending.Migrations = []middleware.Migration{g}
-			for _, m := range fleet {
-				require.NoError(t, m.Apply(context.Background(), ending))
-				load.more()
-			}
+			applyAll(t, fleet, ending, load)
 			advance(t, fleet, load, 6*migrationStep, "warm-up")
 			advance(t, fleet, load, 2*migrationStep, "copy")
 			advance(t, fleet, load, 2*migrationStep, "both")
@@ -103,7 +98,7 @@ func TestAPoolIsWarmedUpByReadsUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testi
 	}
 }
 
-func TestAPoolThatIsWarmedUpAnswersAloneWhileTheOtherDoesNot(t *testing.T) {
+func TestAPoolBeingWarmedUpAnswersAloneWhileTheOldPoolIsDown(t *testing.T) {
 	o := migratingOptions(t, 1, 1)
 	started := mctest.StartNewMemcacheds(t, 2)
 	old, warmed := started[0], started[1]
@@ -126,17 +121,17 @@ func TestAPoolThatIsWarmedUpAnswersAloneWhileTheOtherDoesNot(t *testing.T) {
 	fleet[0].Settled(t)
 	assert.Equal(t, uint64(2), of(fleet[0]).Read.Unanswered)
 	old.Restart()
-	// Who answers this is read again: what it missed was deleted on it.
+	// Once the old pool answers a gets, it is read again: the keys whose writes it missed have been deleted there.
 	require.Eventually(t, func() bool { return !strings.HasPrefix(c.MustDo(t, "gets read\r\n"), "SERVER_ERROR") }, mctest.Patience, mctest.Tick)
 	require.Eventually(t, func() bool { return c.MustDo(t, "set read 0 0 1\r\n3\r\n") == "STORED\r\n" }, mctest.Patience, mctest.Tick)
 	warmed.Stop()
 	require.Equal(t, "VALUE read 0 1\r\n3\r\nEND\r\n", c.MustDo(t, "get read unread\r\n"), "the new pool is not needed to read")
 	require.Equal(t, "VA 1\r\n3\r\n", c.MustDo(t, "mg read v\r\n"))
 	old.Stop()
-	require.Contains(t, c.MustDo(t, "get read\r\n"), "SERVER_ERROR", "with none of the two it is an error")
+	require.Contains(t, c.MustDo(t, "get read\r\n"), "SERVER_ERROR", "without both pools it is an error")
 }
 
-func TestStrippedKeysAreReadAndTouchedBesideAPoolThatIsWarmedUp(t *testing.T) {
+func TestStrippedKeysAreReadAndTouchedWhileAnotherPoolIsWarmedUp(t *testing.T) {
 	o := migratingOptions(t, 1, 1)
 	warmed, bare := mctest.StartNewMemcached(t), mctest.StartNewMemcacheds(t, 2)
 	o.Pools[1].Servers = named("new", warmed)
@@ -156,14 +151,14 @@ func TestStrippedKeysAreReadAndTouchedBesideAPoolThatIsWarmedUp(t *testing.T) {
 	require.Equal(t, "VALUE s:k 0 1\r\n2\r\nEND\r\n", c.MustDo(t, "gat 0 s:k\r\n"))
 	require.Equal(t, "VA 1 ks:k\r\n2\r\n", c.MustDo(t, "mg s:k k v\r\n"))
 	_, there := warmed.Get("k")
-	require.True(t, there, "it is another key")
+	require.True(t, there, "s:k is another key")
 	bare[0].Stop()
-	for range 4 { // which server is read first takes turns
+	for range 4 { // each begins with another server
 		require.Equal(t, read, c.MustDo(t, "get k s:none s:k none\r\n"))
 	}
 }
 
-func TestAWarmUpIsGivenUpUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
+func TestAWarmUpGoesBackUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
 	o := migratingOptions(t, 2, 1)
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
 	c := fleet[0].Dial(t)
@@ -176,32 +171,25 @@ func TestAWarmUpIsGivenUpUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) 
 	g := o.Migrations[0]
 	g.Back = g.Start.Add(6 * migrationStep)
 	o.Migrations = []middleware.Migration{g}
-	apply := func(o middleware.Options) {
-		t.Helper()
-		for _, m := range fleet {
-			require.NoError(t, m.Apply(context.Background(), o))
-			load.more()
-		}
-	}
-	apply(o)
+	applyAll(t, fleet, o, load)
 	require.Equal(t, "warm-up", of(fleet[0]).Phase)
 	advance(t, fleet, load, 3*migrationStep, "copy")
 	advance(t, fleet, load, migrationStep, "back")
 	for _, m := range fleet {
 		require.ErrorContains(t, m.Apply(context.Background(), without), "cannot be dropped before "+g.Back.Format(time.RFC3339))
 	}
-	advance(t, fleet, load, migrationStep, "back") // and over
-	apply(without)
+	advance(t, fleet, load, migrationStep, "back") // after Back
+	applyAll(t, fleet, without, load)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set kept 0 0 1\r\n2\r\n"))
 	load.stop()
 	assert.Zero(t, load.stale.Load())
 	assert.Zero(t, load.missed.Load())
 	require.Equal(t, "VALUE kept 0 1\r\n2\r\nEND\r\n", c.MustDo(t, "get kept\r\n"))
 	for _, s := range o.Pools[1].Servers {
-		require.NotContains(t, mctest.MustDial(t, s.Addr).MustDo(t, "get kept\r\n"), "\r\n2\r\n", "it is not written any more")
+		require.NotContains(t, mctest.MustDial(t, s.Addr).MustDo(t, "get kept\r\n"), "\r\n2\r\n", "the pool is not written any more")
 	}
 
-	// Another one begins with nothing of what the pool held.
+	// Another warm-up begins with a clean pool.
 	again := warmUp()
 	again.Start = again.Start.Add(8 * migrationStep)
 	o.Migrations = []middleware.Migration{again}
@@ -214,7 +202,7 @@ func TestAWarmUpIsGivenUpUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) 
 	}
 }
 
-func TestTheEndOfAWarmUpIsSaidAStepBeforeAndItIsNotDropped(t *testing.T) {
+func TestAWarmUpGetsItsEndAStepBeforeAndCannotBeDropped(t *testing.T) {
 	o := migratingOptions(t, 1, 1)
 	fleet := []*mwtest.MW{mwtest.Start(t, o)}
 	m := fleet[0]
@@ -225,7 +213,7 @@ func TestTheEndOfAWarmUpIsSaidAStepBeforeAndItIsNotDropped(t *testing.T) {
 		next.Migrations = migrations
 		require.ErrorContains(t, m.Apply(context.Background(), next), text)
 	}
-	refused("cannot be dropped; accepted: back: ")
+	refused(`because other mcmw may read pool "new"; set back: `)
 	g := o.Migrations[0]
 	g.Back = g.Start.Add(4 * migrationStep)
 	refused("cannot change from none to back "+g.Back.Format(time.RFC3339), g)

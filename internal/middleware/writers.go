@@ -16,18 +16,18 @@ type Writers uint8
 
 // The numbers of writers.
 const (
-	WritersAuto    Writers = iota // several, if the servers can do what that takes
+	WritersAuto    Writers = iota // several, if the servers support that
 	WritersOne                    // this middleware alone
-	WritersSeveral                // any number; servers that cannot do what that takes are not used
+	WritersSeveral                // any number; servers that don't support that are not used
 )
 
-// WritersNames are their names.
+// WritersNames are the names of the values.
 var WritersNames = enum.New[Writers]("writers", "auto", "one", "several")
 
 func (w Writers) String() string { return WritersNames.Of(w) }
 
-// decideWriters decides of each pool, before p's workers are made, whether they keep replicas alike beside other middlewares'. The servers have been
-// reached, or are down.
+// decideWriters decides for each pool whether other middlewares may write its servers, so that stores have versions and are checked. It is called
+// before the workers are made, when each server has been reached or is down.
 func (c *core) decideWriters(ctx context.Context) {
 	var deciding sync.WaitGroup
 	for _, p := range c.pools {
@@ -44,40 +44,35 @@ func (p *pool) decideWriters(ctx context.Context) {
 	p.several.Store(several)
 }
 
-// heeds reports whether the middlewares in front of the servers need to know, while they run, which of them missed whose writes. With fewer than
-// three servers none could be away without a majority being away.
-func (p *pool) heeds() bool {
+// respectsMarks reports whether the middlewares in front of the servers must know of each other, while they run, which servers missed writes. With
+// fewer than leastForMarks servers the remaining ones would be no majority if one is away.
+func (p *pool) respectsMarks() bool {
 	shared := p.lingers || p.several.Load() && p.router.N() > 1 && p.options.Ack != replica.AckAll || p.diverts() && p.options.Writers != WritersOne
-	return shared && len(p.servers) >= leastHeeding && p.options.Rejoin != backend.RejoinTrust
+	return shared && len(p.servers) >= leastForMarks && p.options.Rejoin != backend.RejoinTrust
 }
 
-// lingering is how often it is looked whether a pool that need not heed marks any more may stop.
-const lingering = time.Second
+// lingerEvery is the time between two checks whether a pool that no longer needs marks may stop to respect them.
+const lingerEvery = time.Second
 
-// keepsHeeding returns heeded: q, not in force yet, heeds marks until now. If it need not any more, it does so until all its servers may be read: others may have answered
-// writes that one of them missed. applying is held.
-func (m *Middleware) keepsHeeding(q *pool, heeded bool) bool {
-	q.lingers = false
-	if q.lingers = heeded && !q.heeds() && !q.readable(); q.lingers {
-		m.background.Go(func() { m.endHeeding(m.work, q.poolState) })
+// keepsRespecting returns respected, whether the pool of p respects marks until now. p is of the next core. If p needs no marks, it still respects
+// them until all its servers may be read: other middlewares may have answered writes that one of the servers missed. applying is held.
+func (m *Middleware) keepsRespecting(p *pool, respected bool) bool {
+	p.lingers = false
+	if p.lingers = respected && !p.respectsMarks() && !p.readable(); p.lingers {
+		m.background.Go(func() { m.endLingering(m.work, p.poolState) })
 	}
-	return heeded
+	return respected
 }
 
-// endHeeding waits until the pool of t may stop to heed marks, and lets it.
-func (m *Middleware) endHeeding(ctx context.Context, t *poolState) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(lingering):
-		}
+// endLingering waits until the pool of t may stop to respect marks, and then makes it stop.
+func (m *Middleware) endLingering(ctx context.Context, t *poolState) {
+	for pause(ctx, lingerEvery) {
 		m.applying.Lock()
-		q := m.current.Load().of(t)
-		ends := q == nil || !t.lingers || q.readable()
-		if ends && q != nil && t.lingers {
+		p := m.current.Load().of(t)
+		ends := p == nil || !t.lingers || p.readable()
+		if ends && p != nil && t.lingers {
 			t.lingers = false
-			t.records.RespectMarks(q.heeds())
+			t.records.RespectMarks(p.respectsMarks())
 		}
 		m.applying.Unlock()
 		if ends {
@@ -86,22 +81,32 @@ func (m *Middleware) endHeeding(ctx context.Context, t *poolState) {
 	}
 }
 
+// pause waits for d, and returns false if ctx was done first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
 // readable reports whether all servers of p may be read.
 func (p *pool) readable() bool {
 	return !slices.ContainsFunc(p.servers, func(s *backend.Server) bool { return !s.Readable() })
 }
 
-// leastHeeding is the least number of servers of which one can be away without a majority being away.
-const leastHeeding = 3
+// leastForMarks is the least number of servers of which the others are a majority when one is away.
+const leastForMarks = 3
 
-// ack returns the acknowledgement mode in force, and whether it has servers barred from reads that missed a write, before that is answered with
-// success. What nobody could bar is acknowledged by all.
+// ack returns the acknowledgement mode that applies. barring: a server that missed a write is barred from reads before the write is answered with
+// success. A mode that needs this, in a pool where it is not possible, becomes all.
 func (p *pool) ack() (ack replica.Ack, barring bool) {
 	kept := p.options.Rejoin != backend.RejoinTrust
 	switch ack = p.options.Ack; {
-	case p.heeds(), p.diverts() && p.options.Writers == WritersOne && kept:
+	case p.respectsMarks(), p.diverts() && p.options.Writers == WritersOne && kept:
 		return ack, true
-	case p.diverts(): // another middleware may read what nobody could bar
+	case p.diverts(): // another middleware may read a server that could not be barred
 		return replica.AckAll, false
 	case ack == replica.AckLive && p.options.Writers == WritersOne && kept:
 		return ack, true
@@ -111,7 +116,7 @@ func (p *pool) ack() (ack replica.Ack, barring bool) {
 	return ack, false
 }
 
-// ackOfBoth is ack for keys that are on their way from p to q: both pools' servers are one set of replicas then.
+// ackOfBoth is ack for keys that migrate from p to q: the servers of both pools are one set of replicas then.
 func ackOfBoth(p, q *pool) replica.Ack {
 	ack, barring := p.ack()
 	if other, barringToo := q.ack(); ack != other || !barring || !barringToo {
@@ -120,7 +125,7 @@ func ackOfBoth(p, q *pool) replica.Ack {
 	return ack
 }
 
-// haveVersions reports whether the servers that answer, at least one, give items versions, and warns of those that don't.
+// haveVersions reports whether at least one server answers, and all that answer can store an item with a version. It logs a warning about those that can't.
 func (p *pool) haveVersions(ctx context.Context) bool {
 	var mu sync.Mutex // guards both lists
 	var with, without []string
@@ -144,17 +149,21 @@ func (p *pool) haveVersions(ctx context.Context) bool {
 	}
 	asking.Wait()
 	if len(without) > 0 {
-		p.log.Warn("with another mcmw in front of these servers, replicas would differ for good and increments be lost: some are a memcached before 1.6.27, or run with -C "+
-			"(--writers one, if there is no other mcmw)", "servers", without)
+		p.log.Warn("some servers are a memcached before 1.6.27, or run with -C: with another mcmw in front of them, replicas would stay different and increments "+
+			"would be lost; upgrade them, or set --writers one if there is no other mcmw", "servers", without)
 	}
 	return len(with) > 0 && len(without) == 0
 }
 
-// requireVersions makes sure, before servers are connected to, that they can do what several writers take, if these were asked for.
+// requireVersions makes connecting to a server fail if it can't store items with versions, in pools with writers several.
 func (c *core) requireVersions() {
 	for _, p := range c.pools {
-		for _, s := range p.servers {
-			s.NeedVersions(p.options.Writers == WritersSeveral && (p.router.N() > 1 || p.migrates))
-		}
+		p.requireVersions()
+	}
+}
+
+func (p *pool) requireVersions() {
+	for _, s := range p.servers {
+		s.NeedVersions(p.options.Writers == WritersSeveral && (p.router.N() > 1 || p.migrates))
 	}
 }

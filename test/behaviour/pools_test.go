@@ -150,7 +150,7 @@ func TestServersKnowAKeyWithoutThePrefixThatItsRouteStripsAndClientsWithIt(t *te
 
 	next := o
 	next.Routes.Prefixes = []route.Prefix{{Prefix: "a:", Pool: "a"}}
-	require.ErrorContains(t, m.Apply(t.Context(), next), "the routes that strip a prefix, and longer ones, cannot change")
+	require.ErrorContains(t, m.Apply(t.Context(), next), "routes that strip a prefix, and routes with a longer prefix, cannot change")
 }
 
 func TestOneGetReadsStrippedKeysAndLargeValues(t *testing.T) {

@@ -216,13 +216,13 @@ func TestSecurityThatCannotWorkIsRefused(t *testing.T) {
 	ca := mctest.NewCA(t)
 	cert, key := ca.Issue()
 	for want, o := range map[string]middleware.Options{
-		"a certificate without its key, or a key without its certificate":       {Security: middleware.Security{TLS: secret.ServerFiles{Cert: cert}}},
-		"authorities for clients' certificates without a certificate for TLS":   {Security: middleware.Security{TLS: secret.ServerFiles{ClientCA: ca.File}}},
-		"certificates for connections to servers without TLS there":             {Security: middleware.Security{ServerFiles: secret.ClientFiles{CA: ca.File}}},
-		"listen address notls:127.0.0.1:0 excepted from TLS, and there is none": {Listen: []string{"notls:127.0.0.1:0"}},
-		key + ": holds no certificate in PEM form":                              {Security: middleware.Security{TLS: secret.ServerFiles{Cert: key, Key: key}}},
-		"nowhere: no such file or directory":                                    {Security: middleware.Security{AuthFile: "nowhere"}},
-		"elsewhere: no such file or directory":                                  {Security: middleware.Security{ServerAuthFile: "elsewhere"}},
+		"only one of a certificate and its key is set":                                {Security: middleware.Security{TLS: secret.ServerFiles{Cert: cert}}},
+		"a CA for clients' certificates is set, but TLS for clients is off":           {Security: middleware.Security{TLS: secret.ServerFiles{ClientCA: ca.File}}},
+		"certificates for connections to servers are set, but TLS to servers is off":  {Security: middleware.Security{ServerFiles: secret.ClientFiles{CA: ca.File}}},
+		"listen address notls:127.0.0.1:0 is exempt from TLS, but TLS is off; remove": {Listen: []string{"notls:127.0.0.1:0"}},
+		key + ": holds no certificate in PEM form":                                    {Security: middleware.Security{TLS: secret.ServerFiles{Cert: key, Key: key}}},
+		"nowhere: no such file or directory":                                          {Security: middleware.Security{AuthFile: "nowhere"}},
+		"elsewhere: no such file or directory":                                        {Security: middleware.Security{ServerAuthFile: "elsewhere"}},
 	} {
 		o.Servers = mwtest.Named("127.0.0.1:1")
 		if o.Listen == nil {
