@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Endpoint is one of a slice, as the API server writes it.
+// Endpoint is an endpoint of an EndpointSlice, as the API server encodes it.
 type Endpoint struct {
 	Addresses  []string        `json:"addresses"`
 	Hostname   string          `json:"hostname,omitempty"`
@@ -22,7 +22,7 @@ type Endpoint struct {
 	Conditions map[string]bool `json:"conditions"`
 }
 
-// At is the endpoint of a pod with conditions that hold.
+// At returns the endpoint of a pod with the conditions that are true.
 func At(hostname, address string, conditions ...string) Endpoint {
 	e := Endpoint{Addresses: []string{address}, Hostname: hostname, Conditions: map[string]bool{}}
 	for _, c := range conditions {
@@ -31,9 +31,10 @@ func At(hostname, address string, conditions ...string) Endpoint {
 	return e
 }
 
-// APIServer is an API server of a Kubernetes that knows the EndpointSlices of the service "memcached" in the namespace "ns", and reports their changes.
+// APIServer is a Kubernetes API server that knows only the EndpointSlices of the service "memcached" in the namespace "ns", which can
+// be listed and watched.
 type APIServer struct {
-	// Dir has what a pod has of its service account.
+	// Dir is the directory of a pod's service account: the token and the certificate authority.
 	Dir string
 
 	t    testing.TB
@@ -44,11 +45,11 @@ type APIServer struct {
 	slices   map[string]any
 	events   []map[string]any // by version, from 1 on
 	more     chan struct{}    // closed at the next change of anything here
-	broken   int              // a stream that began with less than this number of breaks ends
-	gone     bool             // versions of streams are refused until the next list
-	refusing int              // the status of all answers; 0: none
+	broken   int              // the number of breaks: a stream ends when it grows
+	gone     bool             // the versions of streams are refused until the next list
+	refusing int              // the status of all answers; 0: normal answers
 	lists    int
-	resumed  []string // the versions that streams began with
+	resumed  []string // the versions with which streams began
 	token    string
 }
 
@@ -70,7 +71,7 @@ func StartAPIServer(t testing.TB) *APIServer {
 	return a
 }
 
-// URL returns where the server is.
+// URL returns the URL of the server.
 func (a *APIServer) URL() string { return a.http.URL }
 
 // Close ends the server and its connections.
@@ -91,14 +92,14 @@ func (a *APIServer) Renew(token string) {
 	a.change(func() { a.token = token })
 }
 
-// Requests returns how many lists there were, and the versions that streams began with.
+// Requests returns the number of lists, and the versions with which streams began.
 func (a *APIServer) Requests() (lists int, streams []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lists, slices.Clone(a.resumed)
 }
 
-// change changes a under its lock and tells the streams.
+// change changes a under its lock and notifies the streams.
 func (a *APIServer) change(how func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,7 +108,7 @@ func (a *APIServer) change(how func()) {
 	a.more = make(chan struct{})
 }
 
-// Put makes a slice be there, whose port "memcache" is given, besides others. kind is IPv4, IPv6 or FQDN.
+// Put creates or replaces a slice. port is that of the port called "memcache", one of several; kind is IPv4, IPv6 or FQDN.
 func (a *APIServer) Put(name, kind string, port int, endpoints ...Endpoint) {
 	a.change(func() {
 		a.version++
@@ -125,7 +126,7 @@ func (a *APIServer) Put(name, kind string, port int, endpoints ...Endpoint) {
 	})
 }
 
-// PutPods makes a slice have memcached-0 and so on at these addresses, of which every second one is not ready.
+// PutPods puts a slice with the pods memcached-0 and so on at these addresses. Every second pod is not ready.
 func (a *APIServer) PutPods(name string, addresses ...string) {
 	var endpoints []Endpoint
 	for i, address := range addresses {
@@ -134,7 +135,7 @@ func (a *APIServer) PutPods(name string, addresses ...string) {
 	a.Put(name, "IPv4", 11211, endpoints...)
 }
 
-// Remove makes a slice not be there any more.
+// Remove deletes a slice.
 func (a *APIServer) Remove(name string) {
 	a.change(func() {
 		a.version++
@@ -145,13 +146,13 @@ func (a *APIServer) Remove(name string) {
 	})
 }
 
-// BreakStreams ends the streams that there are.
+// BreakStreams ends the current streams.
 func (a *APIServer) BreakStreams() { a.change(func() { a.broken++ }) }
 
-// Expire ends the streams, and refuses their versions until there was a list.
+// Expire ends the streams, and refuses their versions until the next list.
 func (a *APIServer) Expire() { a.change(func() { a.gone = true; a.broken++ }) }
 
-// Refuse answers everything with a status from now on, 0: as before, and ends the streams.
+// Refuse ends the streams and answers all requests with a status from now on; 0: normal answers again.
 func (a *APIServer) Refuse(status int) { a.change(func() { a.refusing = status; a.broken++ }) }
 
 func (a *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {

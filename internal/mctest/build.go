@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Build builds a program of this module, such as "mcmw/cmd/mcmw", and returns its path. It is removed when the test ends.
+// Build builds a program of this module, such as "mcmw/cmd/mcmw", and returns its path. The program is removed when the test ends.
 func Build(t testing.TB, program string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), filepath.Base(program))

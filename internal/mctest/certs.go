@@ -18,7 +18,7 @@ import (
 
 // CA is a certificate authority that lives as long as a test.
 type CA struct {
-	// File is its own certificate, in PEM form.
+	// File is the file of the authority's own certificate, in PEM form.
 	File string
 
 	t    testing.TB
@@ -26,7 +26,7 @@ type CA struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewCA makes an authority. Its files go away with the test.
+// NewCA returns a new authority. Its files are removed at the end of the test.
 func NewCA(t testing.TB) *CA {
 	t.Helper()
 	ca := &CA{t: t, key: newKey(t)}
@@ -43,8 +43,8 @@ func NewCA(t testing.TB) *CA {
 	return ca
 }
 
-// Issue writes a certificate for loopback addresses and names, valid for servers and clients, and its key, and returns the
-// files.
+// Issue writes a certificate for loopback addresses and names, valid for servers and clients, and its key to files, and returns their
+// paths.
 func (ca *CA) Issue(names ...string) (cert, key string) {
 	ca.t.Helper()
 	dir := ca.t.TempDir()
@@ -53,7 +53,7 @@ func (ca *CA) Issue(names ...string) (cert, key string) {
 	return cert, key
 }
 
-// IssueTo is Issue with files of the caller's choice, which are replaced.
+// IssueTo is Issue with paths of the caller's choice. It replaces existing files.
 func (ca *CA) IssueTo(cert, key string, names ...string) {
 	ca.t.Helper()
 	secret := newKey(ca.t)
@@ -73,8 +73,8 @@ func (ca *CA) IssueTo(cert, key string, names ...string) {
 	ca.write(key, "PRIVATE KEY", pkcs8)
 }
 
-// Client returns the configuration of a client that trusts the authority's certificates, and presents the one in cert and key
-// unless they are "".
+// Client returns the configuration of a client that trusts the authority's certificates. Unless cert is "", the client presents the
+// certificate in the files cert and key.
 func (ca *CA) Client(cert, key string) *tls.Config {
 	ca.t.Helper()
 	c := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "localhost"}
@@ -100,7 +100,7 @@ func (ca *CA) load(cert, key string) tls.Certificate {
 	return pair
 }
 
-// sign completes template and signs it in the name of parent.
+// sign completes template, for the key of, and signs it as parent.
 func (ca *CA) sign(template, parent *x509.Certificate, of *ecdsa.PrivateKey) []byte {
 	ca.t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))

@@ -17,18 +17,19 @@ import (
 	"mcmw/internal/faulty"
 )
 
-// Patience bounds everything that tests wait for, and the middleware's timeouts in tests that are not about time. It only
-// turns a hang into a failure: the machine may be busy.
+// Patience bounds every wait of a test, and the middleware's timeouts in tests that are not about time. It only turns a hang into a
+// failure, so it is long: the machine may be busy.
 const Patience = 2 * time.Minute
 
-// Tick is between two looks at what a test waits for: a look at all counters takes a millisecond under the race detector.
+// Tick is the time between two checks of a condition that a test waits for. Reading all counters takes a millisecond under the race
+// detector.
 const Tick = 5 * time.Millisecond
 
 // Client is one raw client connection. One goroutine may write while another reads.
 type Client struct {
-	// Conn is the connection itself, for closing half of it or setting its options.
+	// Conn is the connection itself, for example for setting its options.
 	Conn net.Conn
-	// Timeout bounds every read and every write; Patience from Dial.
+	// Timeout bounds every read and every write. Dial sets it to Patience.
 	Timeout time.Duration
 
 	r *bufio.Reader
@@ -42,7 +43,7 @@ type Item struct {
 	Cas   string // "" for get and gat
 }
 
-// Network splits an address as the options of the middleware have it, "host:port" or "unix:/path", for net.Dial.
+// Network splits an address in the form of the middleware's options, "host:port" or "unix:/path", for net.Dial.
 func Network(addr string) (network, address string) {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		return "unix", path
@@ -60,12 +61,12 @@ func Dial(addr string) (*Client, error) {
 	return NewClient(conn), nil
 }
 
-// NewClient makes a client of an open connection.
+// NewClient returns a client that uses an open connection.
 func NewClient(conn net.Conn) *Client {
 	return &Client{Conn: conn, Timeout: Patience, r: bufio.NewReader(conn)}
 }
 
-// MustDial is Dial for a test, which fails when it cannot connect; the connection is closed when the test ends.
+// MustDial is Dial, but fails the test if it cannot connect. The connection is closed when the test ends.
 func MustDial(t testing.TB, addr string) *Client {
 	t.Helper()
 	c, err := Dial(addr)
@@ -102,7 +103,7 @@ func (c *Client) Authenticate(user, password string) error {
 	text := user + " " + password
 	reply, err := c.Do(fmt.Sprintf("set login 0 0 %d\r\n%s\r\n", len(text), text))
 	if err == nil && reply != "STORED\r\n" {
-		err = fmt.Errorf("authentication was answered %q", reply)
+		err = fmt.Errorf("unexpected reply to authentication: %q", reply)
 	}
 	return err
 }
@@ -114,12 +115,12 @@ func (c *Client) Close() error { return c.Conn.Close() }
 func (c *Client) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {
-		return fmt.Errorf("a %T has no half to close", c.Conn)
+		return fmt.Errorf("a %T cannot be closed for writing only", c.Conn)
 	}
 	return half.CloseWrite()
 }
 
-// Reset closes the connection so that the other side sees a reset, not an end.
+// Reset closes the connection so that the other side sees a reset instead of an orderly end.
 func (c *Client) Reset() error { return faulty.Reset(c.Conn) }
 
 // Send writes p.
@@ -139,7 +140,7 @@ func (c *Client) Do(command string) (string, error) {
 	return c.Reply()
 }
 
-// MustDo is Do for a test, which fails on an error.
+// MustDo is Do, but fails the test on an error.
 func (c *Client) MustDo(t testing.TB, command string) string {
 	t.Helper()
 	reply, err := c.Do(command)
@@ -149,7 +150,7 @@ func (c *Client) MustDo(t testing.TB, command string) string {
 	return reply
 }
 
-// MustReply is Reply for a test, which fails on an error.
+// MustReply is Reply, but fails the test on an error.
 func (c *Client) MustReply(t testing.TB) string {
 	t.Helper()
 	reply, err := c.Reply()
@@ -159,9 +160,8 @@ func (c *Client) MustReply(t testing.TB) string {
 	return reply
 }
 
-// Reply reads exactly one reply of whatever kind and returns its bytes: a line; a VALUE or STAT list with its END; a
-// meta value with its data. A list that is broken off by an error line ends with that line. With an error it returns
-// what it had read of the reply.
+// Reply reads exactly one reply of any kind and returns its bytes: a line; a VALUE or STAT list with its END; a meta value with its
+// data. An error line ends a list. With an error it returns the part of the reply that it had read.
 func (c *Client) Reply() (string, error) {
 	if err := c.Conn.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
 		return "", err
@@ -201,7 +201,7 @@ func (c *Client) Line() (string, error) {
 	return strings.TrimSuffix(line, "\r\n"), err
 }
 
-// Rest reads until the other side closes, returns what it still sent, and closes as well. A reset is an end, too.
+// Rest reads until the other side closes, returns the bytes read, and closes the connection. A reset counts as an end.
 func (c *Client) Rest() (string, error) {
 	defer c.Conn.Close()
 	if err := c.Conn.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
@@ -257,7 +257,7 @@ func ParseValues(reply string) ([]Item, error) {
 		}
 		n, err := strconv.Atoi(fields[3])
 		if err != nil || n < 0 || len(after) < n+2 || after[n:n+2] != "\r\n" {
-			return items, fmt.Errorf("%q is not followed by so many bytes and CR LF", shorten(line))
+			return items, fmt.Errorf("%q is not followed by that many bytes and CR LF", shorten(line))
 		}
 		item := Item{Key: fields[1], Flags: fields[2], Value: after[:n]}
 		if len(fields) == 5 {
@@ -268,7 +268,7 @@ func ParseValues(reply string) ([]Item, error) {
 	}
 }
 
-// shorten cuts long texts for a test's message.
+// shorten cuts long texts in a test's message.
 func shorten(s string) string {
 	const most = 200
 	if len(s) <= most {

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AwaitRead waits until the other side of a unix socket connection has read everything written to it. A test that
-// splits a request uses it to make sure that the receiver gets the parts in separate reads. On Linux the
-// output queue of a unix socket holds what the peer has not read; TCP has nothing like it.
+// AwaitRead waits until the other side of a unix socket connection has read everything written to it. A test that splits a request
+// uses it to make sure that the receiver gets the parts in separate reads. On Linux the output queue of a unix socket has the bytes
+// that the peer has not read; TCP has no equivalent.
 func AwaitRead(conn net.Conn, timeout time.Duration) error {
 	uc, ok := conn.(*net.UnixConn)
 	if !ok {
-		return fmt.Errorf("only a unix socket tells whether its peer has read, not a %T", conn)
+		return fmt.Errorf("%T: only a unix socket shows whether its peer has read", conn)
 	}
 	raw, err := uc.SyscallConn()
 	if err != nil {
@@ -31,7 +31,7 @@ func AwaitRead(conn net.Conn, timeout time.Duration) error {
 			return ioctl
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("after %v the peer has still not read %d bytes of buffer", timeout, waiting)
+			return fmt.Errorf("after %v the peer has not yet read %d bytes of buffer", timeout, waiting)
 		}
 		time.Sleep(pause)
 	}

@@ -6,18 +6,18 @@ import (
 	"mcmw/internal/faulty"
 )
 
-// DNS is a name server on loopback, over UDP. It knows the names it was given, and answers that others don't exist.
+// DNS is a DNS server on loopback, over UDP. It knows the names that it was given, and answers that others don't exist.
 type DNS = faulty.DNS
 
-// Target is a record that leads to a server: its host's name and port.
+// Target is the target of an SRV record: a host name and a port.
 type Target = faulty.Target
 
-// StartDNS starts a name server that knows no name. It ends with the test.
+// StartDNS starts a DNS server that knows no names. It ends with the test.
 func StartDNS(t testing.TB) *DNS {
 	t.Helper()
 	d, err := faulty.StartDNS()
 	if err != nil {
-		t.Fatalf("name server: %v", err)
+		t.Fatalf("DNS server: %v", err)
 	}
 	t.Cleanup(d.Stop)
 	return d

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// FaultyConn is a connection whose writes arrive in single bytes and which may fail after so many of them.
+// FaultyConn is a connection that writes single bytes, and can fail after a number of them.
 type FaultyConn struct {
 	net.Conn
-	// Pause is waited after every byte, so that the other side's reader has a chance to see it alone; 0 for none.
+	// Pause is the time to wait after every byte, so that the other side is likely to read the byte alone; 0: no pause.
 	Pause time.Duration
 	// FailAfter, if above 0, is the number of bytes after which writing fails and the connection is closed.
 	FailAfter int
@@ -17,7 +17,7 @@ type FaultyConn struct {
 	written int
 }
 
-// ErrFault is what a FaultyConn returns once FailAfter bytes are written.
+// ErrFault is the error of a FaultyConn once FailAfter bytes are written.
 var ErrFault = errors.New("the test cut this connection")
 
 // Write writes p one byte at a time.

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// Long reports whether tests run at their full length, for which MCMW_LONG=1 asks.
+// Long reports whether MCMW_LONG=1 asks for the long form of tests.
 func Long() bool { return os.Getenv("MCMW_LONG") == "1" }
 
-// Seed returns the seed of a test's random choices: MCMW_SEED if it is set. The test's log has it.
+// Seed returns a seed for a test's random choices: MCMW_SEED if it is set, otherwise a random one. It logs the seed.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := rand.Uint64()

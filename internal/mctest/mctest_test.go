@@ -12,7 +12,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-func TestARealServerAnswersStopsAndRestartsEmptyAtItsAddress(t *testing.T) {
+func TestARealServerAnswersStopsAndRestartsEmptyAtTheSameAddress(t *testing.T) {
 	s := mctest.StartMemcached(t, "-t", "1")
 	c := mctest.MustDial(t, s.Addr())
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 7 0 5\r\na\r\nbc\r\n"))
@@ -83,7 +83,7 @@ func TestTheClientReadsOneReplyOfEachKind(t *testing.T) {
 	require.Empty(t, rest)
 }
 
-func TestTheClientRefusesAReplyThatIsNotWellFormed(t *testing.T) {
+func TestTheClientRefusesAMalformedReply(t *testing.T) {
 	for _, reply := range []string{
 		"VALUE a 0 x\r\n",
 		"VALUE a 0\r\n",
@@ -102,7 +102,7 @@ func TestTheClientRefusesAReplyThatIsNotWellFormed(t *testing.T) {
 	}
 }
 
-func TestAScriptChecksWhatItHearsAndMayReset(t *testing.T) {
+func TestAScriptChecksWhatItReceivesAndCanReset(t *testing.T) {
 	s := mctest.StartScript(t, func(p *mctest.Peer) {
 		if p.N == 0 && p.Expect("get a\r\n") {
 			p.Send("END\r\n")
@@ -122,7 +122,7 @@ func TestAScriptChecksWhatItHearsAndMayReset(t *testing.T) {
 	require.Equal(t, "ECHO x\r\n", mctest.MustDial(t, s.Addr()).MustDo(t, "x\r\n"))
 }
 
-func TestAProxyPassesBytesOnUntilItIsToldToDoHarm(t *testing.T) {
+func TestAProxyForwardsBytesUntilAFaultIsInjected(t *testing.T) {
 	s := mctest.StartMemcached(t)
 	p := mctest.StartProxy(t, s.Addr())
 	c := mctest.MustDial(t, p.Addr())
@@ -181,7 +181,7 @@ func TestAProxyPassesBytesOnUntilItIsToldToDoHarm(t *testing.T) {
 	require.Empty(t, rest)
 }
 
-func TestAFaultyConnectionFailsAfterSoManyBytes(t *testing.T) {
+func TestAFaultyConnectionFailsAfterFailAfterBytes(t *testing.T) {
 	s := mctest.StartMemcached(t)
 	c := mctest.MustDial(t, s.Addr())
 	faulty := mctest.NewClient(&mctest.FaultyConn{Conn: c.Conn, FailAfter: 12})

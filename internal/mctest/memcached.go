@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Server is a real memcached process on loopback or on a unix socket. It ends with the test that started it.
-// Its methods belong to the test's goroutine.
+// Server is a real memcached process on loopback or on a unix socket. It ends with the test that started it. Only the test's goroutine
+// calls its methods.
 type Server struct {
 	t    testing.TB
 	name string      // of the program
@@ -26,7 +26,7 @@ type Server struct {
 	unix string      // path of its unix socket, "" for TCP
 	host string      // address it listens on
 	tls  *tls.Config // of its clients; nil without TLS
-	auth string      // its file of passwords, "" none
+	auth string      // its file of passwords, "" if there is none
 	addr string
 	cmd  *exec.Cmd
 	done chan error // carries the result of Wait, once
@@ -34,25 +34,25 @@ type Server struct {
 }
 
 // StartMemcached starts a memcached from PATH with args added to its command line, waits until it accepts connections,
-// and stops it when the test ends. It listens on a free port of 127.0.0.1, of the address in args after "-l", or on a unix
-// socket when args hold "-s path". When args hold "-Y file" a Server gives the first password there. The test fails when there
-// is no memcached to start.
+// and stops it when the test ends. It listens on a free port of 127.0.0.1 or of the address after "-l" in args, or on a unix socket
+// if args contain "-s path". If args contain "-Y file", the methods of Server use the first password in that file. The test fails if
+// there is no memcached.
 func StartMemcached(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return startMemcached(t, "memcached", nil, args)
 }
 
-// NewMemcached names the environment variable that holds the path of a memcached newer than the one in PATH, one that takes an
-// explicit cas (1.6.27). Without it, the one that `.ci/deps` has put into the cache is meant.
+// NewMemcached is the environment variable with the path of a newer memcached than the one in PATH, which accepts an explicit cas
+// (1.6.27 or later). The default is the one that `.ci/deps` builds in the cache.
 const NewMemcached = "MCMW_MEMCACHED_NEW"
 
-// StartNewMemcached is StartMemcached for the newer memcached. A test is skipped where there is none.
+// StartNewMemcached is StartMemcached for the newer memcached. The test is skipped if there is none.
 func StartNewMemcached(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return startMemcached(t, NewMemcachedPath(t), nil, args)
 }
 
-// NewMemcachedPath returns the path of the newer memcached. A test is skipped where there is none.
+// NewMemcachedPath returns the path of the newer memcached. The test is skipped if there is none.
 func NewMemcachedPath(t testing.TB) string {
 	t.Helper()
 	name := os.Getenv(NewMemcached)
@@ -63,12 +63,12 @@ func NewMemcachedPath(t testing.TB) string {
 		}
 	}
 	if name == "" {
-		t.Skipf("%s names no memcached, and the cache has none: bash .ci/deps builds one", NewMemcached)
+		t.Skipf("%s is not set, and there is no newer memcached in the cache: bash .ci/deps builds one", NewMemcached)
 	}
 	return name
 }
 
-// StartNewMemcacheds starts n servers as StartNewMemcached does.
+// StartNewMemcacheds starts n servers with StartNewMemcached.
 func StartNewMemcacheds(t testing.TB, n int, args ...string) []*Server {
 	t.Helper()
 	return several(n, func() *Server { return StartNewMemcached(t, args...) })
@@ -92,7 +92,7 @@ func startMemcached(t testing.TB, name string, config *tls.Config, args []string
 	return s
 }
 
-// StartMemcacheds starts n servers as StartMemcached does.
+// StartMemcacheds starts n servers with StartMemcached.
 func StartMemcacheds(t testing.TB, n int, args ...string) []*Server {
 	t.Helper()
 	return several(n, func() *Server { return StartMemcached(t, args...) })
@@ -106,14 +106,14 @@ func several(n int, start func() *Server) []*Server {
 	return servers
 }
 
-// Addr is where the server listens: "host:port", or "unix:/path".
+// Addr returns the address of the server: "host:port" or "unix:/path".
 func (s *Server) Addr() string { return s.addr }
 
-// Pid is the process id of the running server.
+// Pid returns the process id of the running server.
 func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
-// Stop kills the process and waits until it is gone: a cache has nothing to save, and SIGTERM is obeyed only at
-// memcached's next tick, up to a second later. Stopping a stopped server does nothing.
+// Stop kills the process and waits for its end. A cache has nothing to save, and memcached reacts to SIGTERM only at its next tick, up
+// to a second later. Stopping a stopped server does nothing.
 func (s *Server) Stop() {
 	if s.cmd == nil {
 		return
@@ -123,18 +123,18 @@ func (s *Server) Stop() {
 	s.cmd = nil
 }
 
-// Restart ends the process and starts an empty one at the same address.
+// Restart stops the server and starts it again, empty, at the same address.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Stop()
 	s.Start()
 }
 
-// Start starts a stopped server again, empty, at the address it had.
+// Start starts a stopped server again, empty, at the same address.
 func (s *Server) Start() {
 	s.t.Helper()
 	if s.cmd != nil {
-		s.t.Fatalf("memcached at %s is running already", s.addr)
+		s.t.Fatalf("memcached at %s is already running", s.addr)
 	}
 	port := s.addr[strings.LastIndexByte(s.addr, ':')+1:]
 	s.start(port)
@@ -153,13 +153,13 @@ func (s *Server) Freeze() {
 	}
 }
 
-// Thaw lets a frozen process go on.
+// Thaw lets a frozen process continue.
 func (s *Server) Thaw() {
 	s.t.Helper()
 	s.signal(syscall.SIGCONT)
 }
 
-// Stats returns what the server answers to "stats args...", by name. It asks on a connection of its own.
+// Stats returns the server's answer to "stats args...", by name. It uses a new connection.
 func (s *Server) Stats(args ...string) map[string]string {
 	s.t.Helper()
 	c := s.mustConnect()
@@ -188,7 +188,7 @@ func (s *Server) Stat(name string) int64 {
 	return n
 }
 
-// Get returns the value the server itself holds for key, asked on a connection of its own.
+// Get returns the value that the server holds for key. It uses a new connection.
 func (s *Server) Get(key string) (value string, ok bool) {
 	s.t.Helper()
 	c := s.mustConnect()
@@ -203,7 +203,7 @@ func (s *Server) Get(key string) (value string, ok bool) {
 	return items[0].Value, true
 }
 
-// connect returns a connection on which the server answers.
+// connect returns a new connection to the server, authenticated if necessary.
 func (s *Server) connect() (*Client, error) {
 	c, err := Dial(s.addr)
 	if err != nil {
@@ -267,7 +267,7 @@ func (s *Server) start(port string) {
 	s.t.Helper()
 	binary, err := exec.LookPath(s.name)
 	if err != nil {
-		s.t.Fatalf("this test needs a real memcached and found none (%v); install it, on Debian: apt-get install memcached", err)
+		s.t.Fatalf("this test needs memcached (%v); on Debian install it with: apt-get install memcached", err)
 	}
 	dir, err := os.MkdirTemp("", "mctest")
 	if err != nil {
@@ -290,7 +290,7 @@ func (s *Server) start(port string) {
 	s.cmd = exec.Command(binary, append(args, s.args...)...)
 	s.cmd.Env = append(os.Environ(), "MEMCACHED_PORT_FILENAME="+portFile)
 	s.cmd.Stderr = s.log
-	// A test binary that is killed runs no cleanup; its servers must not outlive it.
+	// A test binary that is killed does not clean up, and its servers must not outlive it.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("memcached: %v", err)
@@ -317,7 +317,7 @@ func (s *Server) start(port string) {
 	}
 }
 
-// answers learns the address of a starting server and asks it for its version.
+// answers finds out the address of a starting server and requests its version.
 func (s *Server) answers(portFile string) error {
 	if s.unix != "" {
 		s.addr = "unix:" + s.unix
@@ -342,10 +342,10 @@ func (s *Server) answers(portFile string) error {
 		return err
 	}
 	if !strings.HasPrefix(reply, "VERSION ") {
-		return errors.New("its answer to version is " + strconv.Quote(reply))
+		return errors.New("its reply to version is " + strconv.Quote(reply))
 	}
 	return nil
 }
 
-// maxLog is how much of a process's stderr is kept, bytes: "verbosity 2" makes memcached write without end.
+// maxLog is the size of the beginning of a process's stderr that is kept, bytes: with "verbosity 2" memcached writes endlessly.
 const maxLog = 64 << 10

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// Output keeps a program's output, which can be read and waited for while the program runs. The zero value is ready and
-// keeps everything.
+// Output collects a program's output. Tests can read it, and wait for a text in it, while the program runs. The zero value is ready
+// for use and keeps everything.
 type Output struct {
-	// Limit is how much is kept, bytes; 0: all. It is set before the first write.
+	// Limit is the number of bytes to keep, from the beginning; 0: all. Set it before the first write.
 	Limit int
 
 	mu     sync.Mutex // guards the fields below
@@ -19,10 +19,10 @@ type Output struct {
 // await is a text that a goroutine waits for.
 type await struct {
 	text    string
-	written chan struct{} // closed once it was written
+	written chan struct{} // closed once text was written
 }
 
-// Write takes everything.
+// Write never fails.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -43,14 +43,14 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what was written and kept.
+// String returns the kept output.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return string(o.text)
 }
 
-// Written returns a channel that is closed once text has been written, in one piece or in several.
+// Written returns a channel that is closed once text has been written, in one write or several.
 func (o *Output) Written(text string) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,7 +63,7 @@ func (o *Output) Written(text string) <-chan struct{} {
 	return a.written
 }
 
-// Take returns and removes what was written since the last Take; waiting goroutines wait for text written later.
+// Take returns and removes the output since the last Take. Channels of Written then wait for text written later.
 func (o *Output) Take() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -43,7 +43,7 @@ func TestOutputKeepsNoMoreThanItsLimit(t *testing.T) {
 	assert.Equal(t, "seven bsev", out.String())
 }
 
-func TestWhatIsTakenOfAnOutputIsGone(t *testing.T) {
+func TestTakeRemovesTheOutput(t *testing.T) {
 	var out mctest.Output
 	fmt.Fprint(&out, "first")
 	assert.Equal(t, "first", out.Take())

@@ -9,10 +9,10 @@ import (
 // Proxy forwards every byte between a client and a real server until a fault is injected.
 type Proxy = faulty.Proxy
 
-// Fault is what a Proxy does to the bytes of the server's replies, on every connection.
+// Fault is a fault that a Proxy injects into the server's replies, on every connection.
 type Fault = faulty.Fault
 
-// StartProxy puts a proxy in front of the server at target, which may be restarted behind it. It ends with the test.
+// StartProxy starts a proxy in front of the server at target, which may be restarted. The proxy ends with the test.
 func StartProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	p, err := faulty.StartProxy(target)

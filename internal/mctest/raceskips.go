@@ -2,17 +2,18 @@ package mctest
 
 import "testing"
 
-// Why tests are skipped under the race detector.
+// Reasons to skip a test under the race detector.
 const (
-	Allocates = "it counts allocations, and the race detector makes some"
-	Measures  = "it measures memory, and the race detector needs some of its own"
-	Computes  = "one goroutine computes for long: there is nothing to race, and it takes ten times as long under the detector"
+	Allocates = "it counts allocations, and the race detector adds some"
+	Measures  = "it measures memory, and the race detector uses some"
+	Computes  = "it computes for a long time in one goroutine: there are no races, and it takes ten times as long under the race detector"
 )
 
-// RaceSkips skips a test under the race detector, because of why. The round memory, which finds these tests by this name, runs it without.
+// RaceSkips skips a test under the race detector, for the reason why. The round memory of .ci/test runs these tests without the race
+// detector: it finds them by the text mctest.Race.
 func RaceSkips(t testing.TB, why string) {
 	t.Helper()
 	if Race {
-		t.Skip(why + "; the round memory runs it without")
+		t.Skip(why + "; the round memory runs it without the race detector")
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Refusing returns the address of a port that refuses connections, and is nobody else's until the test ends.
+// Refusing returns the address of a port that refuses connections. No other process can use it until the test ends.
 func Refusing(t testing.TB) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

@@ -10,12 +10,12 @@ import (
 	"mcmw/internal/faulty"
 )
 
-// Script is a server whose every byte the test writes. It ends with the test, together with its connections.
+// Script is a server whose replies the test writes byte by byte. It ends with the test, as do its connections.
 type Script struct{ *faulty.Server }
 
-// Peer is one connection accepted by a Script. It belongs to the goroutine that serves it.
+// Peer is a connection that a Script accepted. It belongs to the goroutine that serves it.
 type Peer struct {
-	// N counts the connections of the script in the order of their acceptance, from 0.
+	// N is the number of the connection in the order of acceptance, from 0.
 	N int
 
 	t    testing.TB
@@ -23,8 +23,8 @@ type Peer struct {
 	r    *bufio.Reader
 }
 
-// StartScript listens on a free loopback port and runs serve for every connection, each in a goroutine of its own. The
-// connection is closed when serve returns.
+// StartScript listens on a free loopback port and runs serve for every connection, each in its own goroutine. The connection is closed
+// when serve returns.
 func StartScript(t testing.TB, serve func(p *Peer)) *Script {
 	t.Helper()
 	server, err := faulty.Start(func(n int, conn net.Conn) {
@@ -37,8 +37,8 @@ func StartScript(t testing.TB, serve func(p *Peer)) *Script {
 	return &Script{server}
 }
 
-// Expect reads len(want) bytes and reports whether they equal want. Anything else fails the test, except that
-// the other side closed before the first byte.
+// Expect reads len(want) bytes and reports whether they equal want. Other bytes fail the test; an end of the connection before the
+// first byte does not.
 func (p *Peer) Expect(want string) bool {
 	got := make([]byte, len(want))
 	n, err := io.ReadFull(p.r, got)
@@ -52,16 +52,16 @@ func (p *Peer) Expect(want string) bool {
 	return true
 }
 
-// Line reads one line, without its CR LF; ok is false when the other side has closed.
+// Line reads one line without its CR LF; ok is false if the other side has closed.
 func (p *Peer) Line() (line string, ok bool) {
 	line, err := p.r.ReadString('\n')
 	return strings.TrimRight(line, "\r\n"), err == nil
 }
 
-// Reader returns what the peer's bytes are read from.
+// Reader returns the reader of the peer's bytes.
 func (p *Peer) Reader() *bufio.Reader { return p.r }
 
-// Send writes bytes. A connection closed by the other side is no failure here: the next read reports it.
+// Send writes bytes. It ignores that the other side has closed the connection: the next read reports it.
 func (p *Peer) Send(bytes string) { _, _ = io.WriteString(p.conn, bytes) }
 
 // SendBytewise writes bytes one at a time.
@@ -82,14 +82,14 @@ func (p *Peer) Flood(bytes string) {
 	}
 }
 
-// Stall reads and ignores everything until the other side closes: a server that accepts and never answers.
+// Stall reads and ignores everything until the other side closes, like a server that accepts and never answers.
 func (p *Peer) Stall() { _, _ = io.Copy(io.Discard, p.r) }
 
 // Reset ends the connection with a reset instead of an orderly end.
 func (p *Peer) Reset() { _ = faulty.Reset(p.conn) }
 
-// Answer reads command lines until the other side closes and sends what reply returns for each. Data blocks are passed as
-// lines of their own: a reply of "" sends nothing. Lines that Known answers are not passed to reply.
+// Answer reads lines until the other side closes, and sends the result of reply for each; "" sends nothing. Data blocks are passed to
+// reply as separate lines. Lines that Known answers are not passed.
 func (p *Peer) Answer(reply func(line string) string) {
 	for {
 		line, ok := p.Line()
@@ -105,10 +105,10 @@ func (p *Peer) Answer(reply func(line string) string) {
 	}
 }
 
-// Known answers the requests that a middleware makes itself: for the version and for the records of earlier ones, of which
-// there are none; and those that put records, which are not kept. False: line is another request.
+// Known answers the requests that the middleware makes on its own: for the version, for the records of earlier middlewares (there are
+// none), and those that store records (they are not kept). It returns false if line is another request.
 func (p *Peer) Known(line string) bool {
-	const key = "bWNtdyB" // how the keys of middlewares begin, in base64
+	const key = "bWNtdyB" // the beginning of the middlewares' own keys, in base64
 	switch {
 	case line == "version":
 		p.Send("VERSION scripted\r\n")

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// StartMemcachedTLS is StartMemcached of a server that speaks TLS, with a new certificate of ca. The test is skipped where
-// memcached was built without TLS.
+// StartMemcachedTLS is StartMemcached for a server with TLS and a new certificate of ca. The test is skipped if memcached was built
+// without TLS.
 func StartMemcachedTLS(t testing.TB, ca *CA, args ...string) *Server {
 	t.Helper()
-	// It exits with an error of its own after it has printed its help.
+	// memcached prints its help and then exits with an error.
 	help, _ := exec.Command("memcached", "-h").Output()
 	if !strings.Contains(string(help), "--enable-ssl") {
 		t.Skip("memcached was built without TLS")

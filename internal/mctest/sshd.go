@@ -14,28 +14,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// SSHD is a real ssh server on loopback, with keys of its own. It ends with the test that started it.
+// SSHD is a real SSH server on loopback with new keys. It ends with the test that started it.
 type SSHD struct {
-	// Config is the path of a client's configuration, in which the server is the host "lab".
+	// Config is the path of a client configuration with the server as the host "lab".
 	Config string
 	// KnownHosts, Identity are the client's files.
 	KnownHosts, Identity string
 	// Temp is the sessions' directory for temporary files.
 	Temp string
-	// Port is where it listens, on 127.0.0.1.
+	// Port is the server's port on 127.0.0.1.
 	Port int
 }
 
 // separation is a directory that sshd requires when it runs as root.
 const separation = "/run/sshd"
 
-// StartSSHD starts an ssh server that accepts the user of the test; its sessions have the variables in env, too. The test fails
-// when there is no sshd.
+// StartSSHD starts an SSH server that accepts the test's user. Its sessions have the environment variables in env. The test fails if
+// there is no sshd.
 func StartSSHD(t testing.TB, env ...string) *SSHD {
 	t.Helper()
 	program, err := exec.LookPath("sshd")
 	if err != nil {
-		program = "/usr/sbin/sshd" // not in most PATHs, and requires an absolute path
+		program = "/usr/sbin/sshd" // sshd is not in most PATHs and requires an absolute path
 	}
 	_, err = os.Stat(program)
 	require.NoError(t, err, "run .ci/deps, or on Debian: apt-get install openssh-server")
@@ -75,7 +75,7 @@ func StartSSHD(t testing.TB, env ...string) *SSHD {
 	log := new(Output)
 	cmd.Stderr = log
 	require.NoError(t, cmd.Start())
-	done := make(chan struct{}) // closed when it has ended
+	done := make(chan struct{}) // closed when sshd has ended
 	go func() {
 		defer close(done)
 		_ = cmd.Wait()

@@ -1,13 +1,13 @@
-// Package explore runs clients' commands through several workers against models of memcached in every order in which their messages can
-// be sent, served and received, with a bounded number of faults. It finds what no test with real servers reaches, because it controls
-// time. Test use only.
+// Package explore runs clients' commands through several workers against models of memcached, in every order in which their messages can
+// be sent, served and received, with a bounded number of faults. It reaches states that no test with real servers reaches, because it
+// controls time. Test use only.
 //
-//	worker 0 --- queue of requests ---> server 0        an event: a worker takes its next command; a server serves the first request
+//	worker 0 --- queue of requests ---> server 0        an event: a worker starts its next command; a server serves the first request
 //	         <-- queue of replies -----                 of a connection; a worker receives the first reply of a connection; a fault
 //	worker 1 --- ...
 //
-// A state is what the servers hold, what is under way, how far each worker is, and what the clients were told, in which order as far as
-// they can know it. States that were seen are not explored again.
+// A state consists of the servers' items, the messages in flight, the progress of each worker, and the answers to the clients, in the
+// order as far as clients can know it. A state is explored only once.
 package explore
 
 import (
@@ -24,65 +24,65 @@ import (
 	"mcmw/internal/mctest/strict"
 )
 
-// Driver is the code under test: a worker that serves one command at a time. It has neither clock nor sockets, and does the same
-// whenever it is told the same.
+// Driver is the code under test: a worker that serves one command at a time. It has no clock and no sockets, and is deterministic.
 type Driver interface {
-	// Locks returns the keys that no other worker of the middleware may hold when command begins, and whether it holds them until the
-	// driver is no longer busy.
+	// Locks returns the keys that no other worker of the middleware may hold when command starts, and whether the driver then holds them
+	// until it is no longer busy.
 	Locks(command string) (keys []string, holds bool)
-	// Start takes a command.
+	// Start starts a command.
 	Start(command string)
-	// Reply hands over one reply of a server.
+	// Reply passes one reply of a server to the driver.
 	Reply(server int, reply string)
-	// Lost says that the connection to a server broke: nothing that was asked of it will be answered.
+	// Lost says that the connection to a server broke: pending requests to it will not be answered.
 	Lost(server int)
-	// Out returns what is to be written to a server, and forgets it.
+	// Out returns the bytes to write to a server, and forgets them.
 	Out(server int) string
-	// Answer returns what the client is told, once that is known.
+	// Answer returns the answer to the client, once it is known.
 	Answer() (answer string, ok bool)
-	// Busy reports whether something is still to be done, also behind the answer.
+	// Busy reports whether the command is not finished yet, which may be after its answer.
 	Busy() bool
-	// AppendState appends a text that is the same for two drivers exactly if they do the same from now on.
+	// AppendState appends a text that is equal for two drivers exactly if they behave equally from now on.
 	AppendState(dst []byte) []byte
 }
 
-// Worker is one worker of a middleware with the commands that its clients send, one after the other.
+// Worker is one worker of a middleware with the commands of its clients, which it serves one after the other.
 type Worker struct {
 	Middleware int
 	Driver     Driver
 	Commands   []string
-	// Silent: its commands are no client's, and in no history.
+	// Silent says that its commands are not a client's, and not in the history.
 	Silent bool
 
 	current string // the command being served
 	running bool
-	said    bool // the client has its answer
+	said    bool // the client has the answer
 	dead    bool
 	conns   []conn
 }
 
-// Running reports whether a command is being served, or what follows its answer is being done.
+// Running reports whether the driver is busy with a command.
 func (w *Worker) Running() bool { return w.running }
 
 // conn is a worker's connection to a server.
 type conn struct {
 	requests []strict.Request
 	replies  []string
-	broken   bool // what is in requests may still be served, and nobody gets the reply
+	broken   bool // requests may still be served, but nobody receives the replies
 }
 
-// Operation is a command as its client saw it.
+// Operation is a command as its client sees it.
 type Operation struct {
 	Worker  int
 	Command string
-	// Answer is empty if the client has none: its middleware died.
+	// Answer is empty if the client got none because the middleware died.
 	Answer string
-	// Began and Ended order the beginnings and ends of all operations of a history; Ended is 0 without an answer.
+	// Began and Ended number the starts and ends of all operations of a history in their order; Ended is 0 without an answer.
 	Began, Ended int
 }
 
-// Linear reports whether the operations of a history can have been served one after the other, each between its beginning and its end,
-// from state on. serve returns the state behind an operation, and whether it can be answered in state as it was.
+// Linear reports whether a history is linearizable: whether its operations can have been served one after the other, each between its
+// start and its end, beginning with state. serve returns the state after an operation, and whether the operation's answer is possible
+// in state.
 func Linear[State any](history []Operation, state State, serve func(o Operation, state State) (State, bool)) bool {
 	for i, o := range history {
 		if slices.ContainsFunc(history, func(p Operation) bool { return p.Ended != 0 && p.Ended < o.Began }) {
@@ -96,39 +96,39 @@ func Linear[State any](history []Operation, state State, serve func(o Operation,
 	return len(history) == 0
 }
 
-// Faults bounds how many of each kind there are in one history.
+// Faults are the maximum numbers of faults in one history.
 type Faults struct {
-	// Evictions: a server drops Key.
+	// In an eviction a server drops Key.
 	Evictions int
 	Key       string
-	// Breaks: a connection breaks, and what the server has not served yet it may still serve, or never.
+	// In a break a connection breaks; the server may or may not serve the pending requests.
 	Breaks int
-	// Deaths: a middleware ends, with all its connections.
+	// In a death a middleware ends with all its connections.
 	Deaths int
 }
 
-// World is what is explored. All fields are set by who makes it.
+// World is the system to explore. The caller sets all exported fields.
 type World struct {
 	Servers []*model.Server
 	Workers []*Worker
 	Faults  Faults
-	// May says whether worker i may take its next command now, besides what locks say; nil: always.
+	// May reports whether worker i may start its next command now, if locks allow it; nil: always.
 	May func(w *World, i int) bool
 
 	history []Operation
 	moment  int
-	// known holds what was read before, for all worlds of an exploration.
+	// known caches parsed requests, for all worlds of an exploration.
 	known map[string][]strict.Request
 }
 
-// History returns the operations in the order they began.
+// History returns the operations in the order of their starts.
 func (w *World) History() []Operation { return w.history }
 
-// Result tells what was explored.
+// Result describes an exploration.
 type Result struct {
-	States int // different ones
-	Ends   int // of them those where nothing is under way
-	// Cut: there are more states, which UpTo has not seen.
+	States int // the number of different states
+	Ends   int // the number of states in which nothing is in flight
+	// Cut says that there are more states, which UpTo has not seen.
 	Cut bool
 }
 
@@ -141,10 +141,10 @@ type event struct {
 type kind uint8
 
 const (
-	start   kind = iota // a worker takes its next command
+	start   kind = iota // a worker starts its next command
 	serve               // a server serves a worker's first request
 	receive             // a worker receives a server's first reply
-	drop                // what a broken connection still held is never served
+	drop                // the pending requests of a broken connection are never served
 	evict
 	breaks
 	die // a middleware
@@ -154,10 +154,10 @@ func (e event) String() string {
 	return fmt.Sprintf("%s worker=%d server=%d", [...]string{"start", "serve", "receive", "drop", "evict", "break", "die"}[e.kind], e.worker, e.server)
 }
 
-// Failure is a history that ends as it must not.
+// Failure is a history that violates a check.
 type Failure struct {
 	Err error
-	// Events tell how it came, a line each.
+	// Events are the events that led to it, one per line.
 	Events []string
 }
 
@@ -165,12 +165,12 @@ func (f *Failure) Error() string { return f.Err.Error() + "\n" + strings.Join(f.
 
 // Checks judge states; the first error ends the exploration. Either may be nil.
 type Checks struct {
-	Always func(w *World) error // of every state
-	AtEnd  func(w *World) error // of those where nothing is under way
+	Always func(w *World) error // in every state
+	AtEnd  func(w *World) error // in states in which nothing is in flight
 }
 
-// All explores every history of the world that build makes, which must always be the same one. It fails as well if there are more than
-// limit states.
+// All explores every history of the world that build returns; build must always return an equal world. All also fails if there are
+// more than limit states.
 func All(build func() *World, limit int, checks Checks) (Result, *Failure) {
 	result, failure := UpTo(build, limit, checks)
 	if result.Cut && failure == nil {
@@ -179,9 +179,9 @@ func All(build func() *World, limit int, checks Checks) (Result, *Failure) {
 	return result, failure
 }
 
-// UpTo is All, but ends when it has seen limit states: those that depth comes to first.
+// UpTo is All, but ends when it has seen limit states, in depth-first order.
 func UpTo(build func() *World, limit int, checks Checks) (Result, *Failure) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // little is kept of what it allocates: it takes two thirds of the time
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // collecting garbage would take two thirds of the time, and little memory is live
 	x := explorer{build: build, limit: limit, checks: checks, seen: map[uint64]struct{}{}, seed: maphash.MakeSeed(), known: map[string][]strict.Request{}}
 	failure := x.from(x.again(nil), nil)
 	return x.result, failure
@@ -197,7 +197,7 @@ type explorer struct {
 	result Result
 }
 
-// from explores w, which path led to, and what can follow on it.
+// from explores w, the world after path, and everything that can follow.
 func (x *explorer) from(w *World, path []event) *Failure {
 	sum := maphash.Bytes(x.seed, w.appendState(nil))
 	if _, ok := x.seen[sum]; ok {
@@ -226,7 +226,7 @@ func (x *explorer) from(w *World, path []event) *Failure {
 		if x.result.Cut {
 			return nil
 		}
-		// A world can't be copied, as drivers can't: all but the first event begin anew.
+		// A world can't be copied, because drivers can't: for all events but the first it is built again.
 		if i > 0 {
 			w = x.again(path)
 		}
@@ -238,7 +238,7 @@ func (x *explorer) from(w *World, path []event) *Failure {
 	return nil
 }
 
-// again returns the world that path leads to.
+// again builds the world after path.
 func (x *explorer) again(path []event) *World {
 	w := x.build()
 	w.known = x.known
@@ -258,7 +258,7 @@ func judge(check func(w *World) error, w *World) error {
 	return check(w)
 }
 
-// finished returns an error if a command was not answered though its middleware lives.
+// finished returns an error if a command has not ended although its middleware lives.
 func (w *World) finished() error {
 	for i, worker := range w.Workers {
 		if !worker.dead && (worker.running || len(worker.Commands) > 0) {
@@ -268,7 +268,7 @@ func (w *World) finished() error {
 	return nil
 }
 
-// events returns what can happen next.
+// events returns the events that can happen next.
 func (w *World) events() (list []event) {
 	for i, worker := range w.Workers {
 		if !worker.dead && !worker.running && len(worker.Commands) > 0 && w.mayLock(worker) && (w.May == nil || w.May(w, i)) {
@@ -301,19 +301,19 @@ func (w *World) events() (list []event) {
 	return list
 }
 
-// mayLock reports whether no other worker of its middleware holds what worker's next command needs.
+// mayLock reports whether no other worker of its middleware holds a key that worker's next command locks.
 func (w *World) mayLock(worker *Worker) bool {
 	needs, _ := worker.Driver.Locks(worker.Commands[0])
 	return !w.held(worker, needs)
 }
 
-// Locked reports whether another worker of its middleware holds a key of worker's command.
+// Locked reports whether another worker of its middleware holds a key of worker's current command.
 func (w *World) Locked(worker *Worker) bool {
 	keys, _ := worker.Driver.Locks(worker.current)
 	return w.held(worker, keys)
 }
 
-// held reports whether another worker of its middleware than worker holds one of the keys.
+// held reports whether another worker of worker's middleware holds one of the keys.
 func (w *World) held(worker *Worker, keys []string) bool {
 	for _, other := range w.Workers {
 		if other == worker || other.Middleware != worker.Middleware || !other.running {
@@ -377,7 +377,7 @@ func (w *World) apply(e event) {
 	}
 }
 
-// read reads what a driver wrote.
+// read parses the requests that a driver wrote.
 func (w *World) read(out string) (list []strict.Request) {
 	if list, ok := w.known[out]; ok {
 		return list
@@ -396,7 +396,7 @@ func (w *World) read(out string) (list []strict.Request) {
 	}
 }
 
-// moved takes from worker i what it wants to have sent, and its answer.
+// moved collects the requests and the answer of worker i after an event.
 func (w *World) moved(i int) {
 	worker := w.Workers[i]
 	for s := range worker.conns {
@@ -405,7 +405,7 @@ func (w *World) moved(i int) {
 			continue
 		}
 		if worker.conns[s].broken {
-			// What follows a break goes to a server that can't be reached.
+			// After the break the server can't be reached.
 			worker.Driver.Lost(s)
 			w.moved(i)
 			return
@@ -425,7 +425,7 @@ func (w *World) moved(i int) {
 	worker.running = worker.Driver.Busy()
 }
 
-// appendState appends a text that is the same for worlds that have the same future, and the same past as clients saw it.
+// appendState appends a text that is equal for worlds with the same future, and with the same past as seen by clients.
 func (w *World) appendState(dst []byte) []byte {
 	for _, s := range w.Servers {
 		dst = append(s.AppendState(dst), '\n')
@@ -444,7 +444,7 @@ func (w *World) appendState(dst []byte) []byte {
 		}
 	}
 	dst = fmt.Appendf(dst, "%v", w.Faults)
-	// Operations are in the order in which they began; which of them began behind an end is what clients can know.
+	// Operations are in the order of their starts. Clients can know only which of them started after the end of another.
 	for i, o := range w.history {
 		dst = fmt.Appendf(dst, "\n%d %q %t", o.Worker, o.Answer, o.Ended > 0)
 		for _, earlier := range w.history[:i] {

@@ -13,7 +13,7 @@ import (
 	"mcmw/internal/mctest/model"
 )
 
-// naive sends a command to all servers at once and tells its client the last answer.
+// naive sends a command to all servers at once and gives its client the last answer.
 type naive struct {
 	out    []string
 	waits  int
@@ -48,7 +48,7 @@ func (n *naive) AppendState(dst []byte) []byte { return fmt.Appendf(dst, "%d %q"
 
 func (n *naive) Busy() bool { return n.waits > 0 }
 
-// world returns one with as many servers, and a worker with each of the commands.
+// world returns a world with a number of servers, and a worker for each of the commands.
 func world(servers int, middlewares []int, commands ...string) *explore.World {
 	w := &explore.World{}
 	for range servers {
@@ -62,7 +62,7 @@ func world(servers int, middlewares []int, commands ...string) *explore.World {
 	return w
 }
 
-// alike fails where the servers hold different values of k.
+// alike returns an error if the servers hold different values of k.
 func alike(w *explore.World) error {
 	a, _ := w.Servers[0].Get("k")
 	b, _ := w.Servers[1].Get("k")
@@ -75,10 +75,10 @@ func alike(w *explore.World) error {
 const setX, setY = "set k 0 0 1\r\nx\r\n", "set k 0 0 1\r\ny\r\n"
 
 func TestEveryOrderOfMessagesIsExplored(t *testing.T) {
-	// One command to two servers: start, then two serves and two receives, each behind its serve.
+	// One command to two servers: start, then two serves and two receives, each after its serve.
 	r, failure := explore.All(func() *explore.World { return world(2, []int{0}, setX) }, 100, explore.Checks{AtEnd: alike})
 	require.Nil(t, failure)
-	assert.Equal(t, explore.Result{States: 10, Ends: 1}, r) // before, and 3 x 3: each server has not served, has, or was heard
+	assert.Equal(t, explore.Result{States: 10, Ends: 1}, r) // before the start, and 3 x 3: for each server, the request is sent, served, or answered
 
 	outcomes := map[string]bool{}
 	_, failure = explore.All(func() *explore.World { return world(1, []int{0, 1}, setX, setY) }, 1000, explore.Checks{AtEnd: func(w *explore.World) error {
@@ -90,7 +90,7 @@ func TestEveryOrderOfMessagesIsExplored(t *testing.T) {
 	assert.Equal(t, map[string]bool{"x": true, "y": true}, outcomes)
 }
 
-func TestTwoMiddlewaresThatDontKnowOfEachOtherDivergeAndOneDoesNot(t *testing.T) {
+func TestTwoIndependentMiddlewaresDivergeAndOneDoesNot(t *testing.T) {
 	_, failure := explore.All(func() *explore.World { return world(2, []int{0, 1}, setX, setY) }, 10_000, explore.Checks{AtEnd: alike})
 	require.NotNil(t, failure)
 	assert.ErrorContains(t, failure, "the servers differ")
@@ -101,11 +101,11 @@ func TestTwoMiddlewaresThatDontKnowOfEachOtherDivergeAndOneDoesNot(t *testing.T)
 	assert.Positive(t, r.Ends)
 }
 
-func TestFaultsHappenAtEveryMoment(t *testing.T) {
+func TestFaultsHappenAtEveryPoint(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		faults explore.Faults
-		want   []string // what two servers may hold behind one set
+		want   []string // what two servers can hold after one set
 	}{
 		{"none", explore.Faults{}, []string{"x x"}},
 		{"an eviction", explore.Faults{Evictions: 1, Key: "k"}, []string{" x", "x ", "x x"}},
@@ -133,7 +133,7 @@ func TestFaultsHappenAtEveryMoment(t *testing.T) {
 	}
 }
 
-func TestMoreStatesThanAllowedAreAFailure(t *testing.T) {
+func TestMoreStatesThanTheLimitAreAFailure(t *testing.T) {
 	_, failure := explore.All(func() *explore.World { return world(3, []int{0, 1}, setX, setY) }, 50, explore.Checks{AtEnd: alike})
 	require.NotNil(t, failure)
 	assert.ErrorContains(t, failure, "more than 50 states")

@@ -9,8 +9,8 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// Sweeper is a driver that compares the copies of a key and deletes what differs: the judgement of package sweep. Its command is
-// "sweep KEY"; all servers hold the key, in their order.
+// Sweeper is a driver that compares the copies of a key and deletes copies that differ, as package sweep decides. Its command is
+// "sweep KEY". All servers are holders of the key, in their order.
 type Sweeper struct {
 	servers int
 
@@ -19,15 +19,15 @@ type Sweeper struct {
 	copies  []sweep.Copy
 	out     []string
 	waiting []bool
-	cutting bool // what is waited for are deletions
+	cutting bool // waiting for deletions
 	looks   int
 	busy    bool
 }
 
-// sumSeed makes sums that are the same in all worlds.
+// sumSeed makes sums equal in all worlds.
 var sumSeed = maphash.MakeSeed()
 
-// NewSweeper returns a sweeper of so many servers.
+// NewSweeper returns a sweeper for a number of servers.
 func NewSweeper(servers int) *Sweeper {
 	return &Sweeper{servers: servers, out: make([]string, servers), waiting: make([]bool, servers)}
 }
@@ -42,7 +42,7 @@ func (s *Sweeper) Start(command string) {
 	s.look()
 }
 
-// maxLooks bounds the looks at a key that others go on changing.
+// maxLooks bounds the looks at a key that keeps changing.
 const maxLooks = 6
 
 func (s *Sweeper) look() {
@@ -107,7 +107,7 @@ func (s *Sweeper) Out(server int) string {
 	return out
 }
 
-// Answer implements Driver: there is one when the sweep has ended.
+// Answer implements Driver: the answer comes when the sweep has ended.
 func (s *Sweeper) Answer() (string, bool) { return "swept", !s.busy }
 
 // Busy implements Driver.

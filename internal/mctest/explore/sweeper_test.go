@@ -16,12 +16,12 @@ import (
 	"mcmw/internal/mctest/model"
 )
 
-// versioned returns a write of k without a look behind it: what a middleware does that is killed before it looks.
+// versioned returns a write of k without a check: that of a middleware which is killed before the check.
 func versioned(value string, version int) string {
 	return fmt.Sprintf("ms k %d E%d\r\n%s\r\n", len(value), 1<<62+version, value)
 }
 
-// swept returns a world in which every command has a middleware of its own, as the sweep.
+// swept returns a world in which every command, and the sweep, has its own middleware.
 func swept(servers int, faults explore.Faults, commands ...string) func() *explore.World {
 	return func() *explore.World {
 		w := &explore.World{Faults: faults}
@@ -55,8 +55,8 @@ func oneValue(w *explore.World) error {
 	return nil
 }
 
-// sweepNow lets a sweep run alone, where nothing else is under way, and returns an error if the servers differ then, or if what
-// agreed is gone.
+// sweepNow runs a sweep while nothing else is in flight. It returns an error if the servers differ afterwards, or if an item on which
+// they agreed is gone.
 func sweepNow(w *explore.World) error {
 	before := map[string]int{}
 	for _, s := range w.Servers {
@@ -95,7 +95,7 @@ func sweepNow(w *explore.World) error {
 	return nil
 }
 
-func TestBehindTheDeathOfAMiddlewareOneSweepMakesReplicasAgree(t *testing.T) {
+func TestOneSweepAfterTheDeathOfAMiddlewareMakesReplicasAgree(t *testing.T) {
 	a, b := versioned("1", 1), versioned("2", 2)
 	for name, build := range map[string]func() *explore.World{
 		"two servers, two writes":   swept(2, explore.Faults{Deaths: 1}, a, b),
@@ -112,16 +112,16 @@ func TestBehindTheDeathOfAMiddlewareOneSweepMakesReplicasAgree(t *testing.T) {
 			}})
 			require.Nil(t, failure, "%v", failure)
 			if name != "a delete that is cut off" {
-				assert.True(t, differed, "the histories leave something to sweep up")
+				assert.True(t, differed, "some histories must leave a difference for the sweep")
 			}
 			t.Log(result)
 		})
 	}
 }
 
-// A sweep may run at any moment of writes: what it deletes is what it saw, so a write that was acknowledged by all servers is
-// lost on none but those where a later one has replaced it.
-func TestASweepAmongWritesNeverBringsBackWhatTheyReplaced(t *testing.T) {
+// A sweep may run at any time during writes. It deletes only versions that it saw, so a write that all servers acknowledged is lost only
+// on servers where a later write has replaced it.
+func TestASweepDuringWritesNeverBringsBackAReplacedValue(t *testing.T) {
 	histories := map[string][]string{"a write": {versioned("1", 1), "sweep k"}, "a delete": {"md k\r\n", "sweep k"}}
 	if mctest.Long() {
 		histories["two writes"] = []string{versioned("1", 1), versioned("2", 2), "sweep k"}

@@ -1,8 +1,8 @@
-// Package model is a memcached as a value: what it holds and what it answers, without a socket and without a clock. It can be copied
-// and compared, so that a test can explore every order in which requests reach several of them. It answers as memcached 1.6.38 does,
-// which its test holds against a real one. Test use only.
+// Package model models a memcached as a value: its items and its answers, without sockets and clock. A Server can be copied and
+// compared, so that a test can explore every order in which requests reach several of them. It answers as memcached 1.6.38 does; its
+// test compares it with a real one. Test use only.
 //
-// Time stands still: what expires in the past is gone at once, what expires later stays until Evict.
+// Time stands still: an item that expires in the past is removed at once, any other stays until Evict.
 package model
 
 import (
@@ -17,13 +17,13 @@ import (
 	"mcmw/internal/mctest/strict"
 )
 
-// Server is what one memcached holds. The zero value is an empty server.
+// Server is one memcached. The zero value is an empty server.
 type Server struct {
-	// Busy: readers hold the items, so that a number is changed by putting a new item in its place.
+	// Busy says that readers hold references to the items, so that incr and decr replace an item instead of changing it.
 	Busy bool
 
 	items map[string]Item
-	// casID is how many cas the server gave out itself; the first is 2.
+	// casID is the number of cas values that the server has chosen; the first is 2.
 	casID uint64
 }
 
@@ -33,9 +33,9 @@ type Item struct {
 	Flags   uint32
 	CAS     uint64
 	Exptime int64 // seconds from now, 0: never
-	Stale   bool  // marked by md I or by a cas that came late
-	Won     bool  // a client was told to renew it
-	Binary  bool  // made by a command with a key in base64
+	Stale   bool  // marked by md I, or by ms I with an older cas
+	Won     bool  // a client was told to renew the item
+	Binary  bool  // stored by a command with a key in base64
 }
 
 // Clone returns a copy of s.
@@ -55,10 +55,10 @@ func (s *Server) Put(key string, it Item) { s.put(key, it) }
 // Keys returns the keys that s holds, sorted.
 func (s *Server) Keys() []string { return slices.Sorted(maps.Keys(s.items)) }
 
-// Evict takes key out, as a full memory does.
+// Evict removes key, as a full server does.
 func (s *Server) Evict(key string) { delete(s.items, key) }
 
-// AppendState appends a text that is the same for two servers exactly if they answer alike from now on.
+// AppendState appends a text that is equal for two servers exactly if they answer equally from now on.
 func (s *Server) AppendState(dst []byte) []byte {
 	dst = fmt.Appendf(dst, "%t %d", s.Busy, s.casID)
 	for _, key := range s.Keys() {
@@ -72,7 +72,7 @@ func (s *Server) nextCAS() uint64 {
 	return s.casID + 1
 }
 
-// put stores it, unless its time is over.
+// put stores it, unless it has expired.
 func (s *Server) put(key string, it Item) {
 	if s.items == nil {
 		s.items = map[string]Item{}
@@ -90,8 +90,8 @@ const (
 	end        = "END\r\n"
 )
 
-// Do serves a request that the strict parser accepted, and returns the reply, which is empty where quiet mode leaves it out. It panics at commands that
-// a model has no answer to: stats and the administration of memory.
+// Do serves a request that package strict accepted, and returns the reply, which is empty if quiet mode omits it. It panics on commands
+// that the model does not know: stats and the administration of memory.
 func (s *Server) Do(q *strict.Request) string {
 	w := strings.Split(q.Line, " ")
 	switch w[0] {
@@ -194,19 +194,19 @@ type writing struct {
 	mode       byte // S set, E add, R replace, A append, P prepend
 	compares   bool
 	compare    uint64
-	late       bool // a comparison with an older cas stores the item as stale
-	vivifies   bool // append and prepend make an item
+	late       bool // if compare is older than the item's cas, the new item is stored as stale
+	vivifies   bool // append and prepend create a missing item
 	vivifyTime int64
-	cas        uint64 // explicit; 0: the server's own
+	cas        uint64 // explicit cas; 0: the server chooses one
 }
 
-// write serves a storage command, and returns the item as the reply shows it.
+// write serves a storage command, and returns the item that the reply shows.
 func (s *Server) write(key string, it Item, how writing) (stored Item, code string) {
 	it.CAS = how.cas
 	if how.cas == 0 {
 		it.CAS = s.nextCAS()
 	}
-	refused := Item{Value: it.Value} // as the reply shows it
+	refused := Item{Value: it.Value} // what the reply shows after a refusal
 	old, exists := s.items[key]
 	compares := how.compares && how.compare != 0
 	switch how.mode {
@@ -246,7 +246,7 @@ func (s *Server) write(key string, it Item, how writing) (stored Item, code stri
 	return it, "HD"
 }
 
-// add adds to it or takes from it. What stands behind a blank doesn't count.
+// add increments or decrements the number in it. Text after a space is ignored.
 func (s *Server) add(it *Item, up bool, delta uint64) (number string, ok bool) {
 	before, _, _ := strings.Cut(it.Value, " ")
 	value, err := strconv.ParseUint(before, 10, 64)
@@ -263,7 +263,7 @@ func (s *Server) add(it *Item, up bool, delta uint64) (number string, ok bool) {
 	}
 	number = strconv.FormatUint(value, 10)
 	it.CAS = s.nextCAS()
-	if len(number) <= len(it.Value) && !s.Busy { // where the old one was, with blanks behind it
+	if len(number) <= len(it.Value) && !s.Busy { // in place, padded with spaces
 		it.Value = number + strings.Repeat(" ", len(it.Value)-len(number))
 	} else {
 		*it = Item{Value: number, Flags: it.Flags, Exptime: it.Exptime, CAS: it.CAS}
@@ -271,7 +271,7 @@ func (s *Server) add(it *Item, up bool, delta uint64) (number string, ok bool) {
 	return number, true
 }
 
-// flags are those of a meta command: by letter, its argument.
+// flags are the flags of a meta command: letter -> argument.
 type flags map[byte]string
 
 func (f flags) has(letter byte) bool {
@@ -291,7 +291,7 @@ func (s *Server) meta(w []string, q *strict.Request) string {
 	}
 	var code, value string
 	var it Item
-	var known bool // the reply shows it
+	var known bool // whether the reply shows it
 	switch w[0] {
 	case "mg":
 		return s.metaGet(w[1], key, f, w[first:])
@@ -311,7 +311,7 @@ func (s *Server) meta(w []string, q *strict.Request) string {
 		var vivified bool
 		it, value, code, vivified = s.metaAdd(key, f)
 		if vivified {
-			delete(f, 'q') // answered all the same
+			delete(f, 'q') // answered even in quiet mode
 		}
 		if code == notNumeric {
 			return code
@@ -436,7 +436,7 @@ func (s *Server) metaDelete(key string, f flags) string {
 	case f.has('C') && unsigned(f['C']) != it.CAS:
 		return "EX"
 	}
-	if f.has('x') { // an empty item stays
+	if f.has('x') { // the item stays, empty
 		it = Item{CAS: it.CAS, Exptime: signed(f['T'])}
 		if f.has('E') {
 			it.CAS = unsigned(f['E'])
@@ -459,7 +459,7 @@ func (s *Server) metaDelete(key string, f flags) string {
 	return "HD"
 }
 
-// metaAdd serves ma and returns the item as the reply shows it, its number, the reply's code, and whether the item was made.
+// metaAdd serves ma. It returns the item that the reply shows, its number, the reply's code, and whether the item was created.
 func (s *Server) metaAdd(key string, f flags) (it Item, number, code string, vivified bool) {
 	delta := uint64(1)
 	if f.has('D') {
@@ -477,7 +477,7 @@ func (s *Server) metaAdd(key string, f flags) (it Item, number, code string, viv
 			return it, "", notNumeric, false
 		}
 		if s.Busy || len(number) > before {
-			// It is a new item, and what follows is done to the old one.
+			// memcached has put a new item in place, but applies E and T to the old one.
 			s.put(key, it)
 			if f.has('E') {
 				it.CAS = unsigned(f['E'])
@@ -518,7 +518,7 @@ func showTime(it Item) string {
 	return fmt.Sprintf(" t%d", it.Exptime)
 }
 
-// unsigned and signed read numbers that the strict parser accepted; nothing is 0.
+// unsigned and signed parse numbers that package strict accepted; "" is 0.
 func unsigned(s string) uint64 {
 	n, _ := strconv.ParseUint(s, 10, 64)
 	return n

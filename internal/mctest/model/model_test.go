@@ -15,7 +15,7 @@ import (
 	"mcmw/internal/mctest/strict"
 )
 
-func TestTheModelAnswersAsARealServer(t *testing.T) {
+func TestTheModelAnswersAsARealServerDoes(t *testing.T) {
 	server := mctest.StartNewMemcached(t, "-o", "no_lru_maintainer,no_lru_crawler")
 	client := mctest.MustDial(t, server.Addr())
 	random := rand.New(rand.NewPCG(mctest.Seed(t), 1))
@@ -36,7 +36,7 @@ func TestTheModelAnswersAsARealServer(t *testing.T) {
 	}
 }
 
-// randomCommand returns a command about few keys, so that most find something.
+// randomCommand returns a command with one of few keys, so that most commands find an item.
 func randomCommand(r *rand.Rand) string {
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
 	key := pick("a", "b", "c")
@@ -85,7 +85,7 @@ func randomCommand(r *rand.Rand) string {
 	return "ma " + key + some("v", "c", "k", "q", "O1", "N0", "J7", "D5", "T0", "C"+cas(), "E"+cas(), "M"+pick("I", "D", "+", "-")) + "\r\n"
 }
 
-func TestACopyGoesItsOwnWay(t *testing.T) {
+func TestACloneIsIndependent(t *testing.T) {
 	var a model.Server
 	do := func(s *model.Server, command string) string {
 		q, err := strict.Read(bufio.NewReader(strings.NewReader(command)))

@@ -1,5 +1,5 @@
-// Package mwtest starts the whole middleware inside a test. It is separate from mctest so that the tests of the packages the
-// middleware is made of can use mctest.
+// Package mwtest starts the whole middleware inside a test. It is separate from mctest so that the tests of the middleware's own
+// packages can use mctest.
 package mwtest
 
 import (
@@ -27,8 +27,8 @@ type MW struct {
 	err    error         // of Run; read after ended
 }
 
-// Start runs a middleware with options o and waits until it is ready. Where o leaves Listen empty it listens on a free
-// loopback port. The test fails if Run returns an error, then or when the test ends.
+// Start runs a middleware with the options o and waits until it is ready. If o.Listen is empty, it listens on a free loopback port. The
+// test fails if Run returns an error.
 func Start(t testing.TB, o middleware.Options) *MW {
 	t.Helper()
 	m := Begin(t, o)
@@ -42,8 +42,8 @@ func Start(t testing.TB, o middleware.Options) *MW {
 	return m
 }
 
-// patient returns o for a busy machine, where any server may be slow now and then: unless o says when a server is suspect, none
-// is, and unless o sets timeouts for servers, they are mctest.Patience.
+// patient returns o with defaults for a busy machine, on which any server may be slow: no server is ever suspect, and timeouts are
+// mctest.Patience. Values that o sets are kept.
 func patient(o middleware.Options) middleware.Options {
 	o.StallAfter = cmp.Or(o.StallAfter, -1)
 	o.Timeout = cmp.Or(o.Timeout, mctest.Patience)
@@ -59,8 +59,8 @@ func patient(o middleware.Options) middleware.Options {
 	return o
 }
 
-// Begin is Start without waiting: the middleware listens, but its servers may not be there. Timeouts that o does not set are so long that a busy
-// machine does not look like a failing server.
+// Begin is Start without waiting: the middleware listens, but may not be connected to its servers. Timeouts that o does not set are
+// long, so that a busy machine does not look like a failing server.
 func Begin(t testing.TB, o middleware.Options) *MW {
 	t.Helper()
 	o = patient(o)
@@ -88,18 +88,18 @@ func Begin(t testing.TB, o middleware.Options) *MW {
 	return m
 }
 
-// Apply changes the options, with Begin's defaults for timeouts.
+// Apply applies new options, with the same defaults as Begin.
 func (m *MW) Apply(ctx context.Context, o middleware.Options) error {
 	return m.Middleware.Apply(ctx, patient(o))
 }
 
-// Cancel ends the context that Run got. It does not wait.
+// Cancel cancels Run's context. It does not wait.
 func (m *MW) Cancel() { m.cancel() }
 
-// Ended is closed when Run has returned.
+// Ended returns a channel that is closed when Run has returned.
 func (m *MW) Ended() <-chan struct{} { return m.ended }
 
-// Stop cancels Run's context, waits until Run returned and returns its error.
+// Stop cancels Run's context, waits until Run has returned, and returns its error.
 func (m *MW) Stop() error {
 	m.cancel()
 	select {
@@ -110,10 +110,10 @@ func (m *MW) Stop() error {
 	}
 }
 
-// Addr is the first address it listens on, as mctest.Dial wants it.
+// Addr returns the first address on which it listens, in the form for mctest.Dial.
 func (m *MW) Addr() string { return m.AddrOf(0) }
 
-// AddrOf is the address number i it listens on, in the order of Options.Listen.
+// AddrOf returns the address i on which it listens, in the order of Options.Listen.
 func (m *MW) AddrOf(i int) string {
 	addr := m.Addrs()[i]
 	if addr.Network() == "unix" {
@@ -128,17 +128,18 @@ func (m *MW) Dial(t testing.TB) *mctest.Client {
 	return mctest.MustDial(t, m.Addr())
 }
 
-// Settled returns the counts once they hold all of the requests whose replies were read: a round's calls are counted behind its replies.
+// Settled returns the statistics once they include all requests whose replies were read: a worker counts the calls of a round after
+// sending its replies.
 func (m *MW) Settled(t testing.TB) *stats.Snapshot {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		s := m.Stats().Snapshot()
 		return s.Waiting() == 0 && s.Serving() == 0 && s.WorkersBusy == 0
-	}, mctest.Patience, mctest.Tick, "requests are under way")
-	return m.Stats().Snapshot() // whose first counts are not from before the last requests ended
+	}, mctest.Patience, mctest.Tick, "requests are still in progress")
+	return m.Stats().Snapshot() // a new snapshot: the first counters of the previous one may be older than the end of the last requests
 }
 
-// Servers names real servers for Options.Servers: server-1, server-2 and so on.
+// Servers returns real servers for Options.Servers, named server-1, server-2 and so on.
 func Servers(servers ...*mctest.Server) []route.Server {
 	addrs := make([]string, len(servers))
 	for i, s := range servers {
@@ -147,7 +148,7 @@ func Servers(servers ...*mctest.Server) []route.Server {
 	return Named(addrs...)
 }
 
-// Named names addresses for Options.Servers: server-1, server-2 and so on.
+// Named returns addresses as servers for Options.Servers, named server-1, server-2 and so on.
 func Named(addrs ...string) []route.Server {
 	named := make([]route.Server, len(addrs))
 	for i, addr := range addrs {

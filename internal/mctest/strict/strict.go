@@ -1,5 +1,5 @@
-// Package strict parses memcached requests as the strictest server would, independently of mcmw's own code: what it
-// accepts is read the same way by every memcached. Test use only.
+// Package strict parses memcached requests as the strictest server would, independently of mcmw's own code: every memcached reads the
+// requests that it accepts in the same way. Test use only.
 package strict
 
 import (
@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// Request is one request. The words of its Line are separated by one blank.
+// Request is one request. A single space separates the words of Line.
 type Request struct {
 	Line string
-	Data string // without the CRLF behind it
-	// Keys are the keys, those in base64 decoded.
+	Data string // without the CRLF at its end
+	// Keys are the keys; keys in base64 are decoded.
 	Keys []string
 }
 
@@ -36,7 +36,7 @@ const (
 	maxWords = 19 // of a meta command
 )
 
-// Read reads one request. io.EOF means that there is none; any other error that it is invalid.
+// Read reads one request. The error io.EOF means that there is none, any other error that the request is invalid.
 func Read(r *bufio.Reader) (Request, error) {
 	line, err := r.ReadString('\n')
 	if err == io.EOF && line == "" {
@@ -47,11 +47,11 @@ func Read(r *bufio.Reader) (Request, error) {
 	}
 	q := Request{Line: strings.TrimSuffix(line, "\r\n")}
 	if strings.Contains(q.Line, "\x00") {
-		return q, fmt.Errorf("the line %q holds a zero byte", q.Line)
+		return q, fmt.Errorf("the line %q has a zero byte", q.Line)
 	}
 	w := q.words()
 	if slices.Contains(w, "") {
-		return q, fmt.Errorf("the line %q has a blank too many", q.Line)
+		return q, fmt.Errorf("the line %q has a space too many", q.Line)
 	}
 	size, err := q.check(w)
 	if err != nil || size < 0 {
@@ -59,16 +59,16 @@ func Read(r *bufio.Reader) (Request, error) {
 	}
 	data := make([]byte, size+2)
 	if _, err := io.ReadFull(r, data); err != nil || string(data[size:]) != "\r\n" {
-		return q, fmt.Errorf("%d bytes and CRLF do not follow %q (%v)", size, q.Line, err)
+		return q, fmt.Errorf("expected %d bytes and CRLF after %q (%v)", size, q.Line, err)
 	}
 	q.Data = string(data[:size])
 	return q, nil
 }
 
-// check checks the words of a line and returns the size of the data block that follows, -1 if none does.
+// check checks the words of a line and returns the size of the data block that follows, -1 if there is none.
 func (q *Request) check(w []string) (size int, err error) {
 	args := w[1:]
-	wrong := func() (int, error) { return -1, fmt.Errorf("no memcached command: %q", q.Line) }
+	wrong := func() (int, error) { return -1, fmt.Errorf("not a memcached command: %q", q.Line) }
 	is := func(checks ...func(string) bool) bool {
 		return len(args) == len(checks) && !slices.ContainsFunc(checks, func(check func(string) bool) bool {
 			ok := check(args[0])
@@ -97,7 +97,7 @@ func (q *Request) check(w []string) (size int, err error) {
 		q.Keys = w[1:2]
 		return strconv.Atoi(w[4])
 	case "delete":
-		// Without another word the key would be taken for the option.
+		// A key noreply needs another word after it, or it would be read as the option.
 		ok = is(isKey) && w[1] != "noreply" || q.Line == "delete noreply 0"
 		q.Keys = w[1:2]
 	case "incr", "decr":
@@ -135,7 +135,7 @@ const names = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.
 
 // checkMeta is check for meta commands.
 func (q *Request) checkMeta(w []string) (size int, err error) {
-	wrong := func(why string) (int, error) { return -1, fmt.Errorf("no meta command, %s: %q", why, q.Line) }
+	wrong := func(why string) (int, error) { return -1, fmt.Errorf("not a meta command, %s: %q", why, q.Line) }
 	size, first := -1, 2
 	if w[0] == "ms" {
 		first = 3
@@ -145,19 +145,19 @@ func (q *Request) checkMeta(w []string) (size int, err error) {
 	}
 	if w[0] == "ms" {
 		if !isSize(w[2]) {
-			return wrong("its size is none")
+			return wrong("its size is invalid")
 		}
 		size, _ = strconv.Atoi(w[2])
 	}
 	if w[0] == "me" && len(w) != 2 && strings.Join(w[2:], " ") != "b b" {
-		return wrong("me has b twice or nothing")
+		return wrong("the flags of me are other than b b")
 	}
 	q.Keys = []string{w[1]}
 	seen := map[byte]bool{}
 	for _, word := range w[first:] {
 		letter, value := word[0], word[1:]
 		if seen[letter] && w[0] != "me" {
-			return wrong("a flag is doubled")
+			return wrong("a flag is repeated")
 		}
 		seen[letter] = true
 		ok := false
