@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -16,11 +17,11 @@ const (
 	Refuted   Verdict = "refuted"
 	// ByConstruction: the rule follows from the testbed's configuration; no other result was possible.
 	ByConstruction Verdict = "by construction"
-	// OtherCause: the rule holds, but not for the reason that the report gives.
+	// OtherCause: the rule holds, but not for the reason given by the report.
 	OtherCause Verdict = "other cause"
-	// DependsOnDelay: the rule holds with some of the measured delays only.
+	// DependsOnDelay: the rule holds only with some of the measured delays.
 	DependsOnDelay Verdict = "depends on the delay"
-	// NotComparable: the records can't decide it; the text says why.
+	// NotComparable: the records can't decide the claim; the text has the reason.
 	NotComparable Verdict = "not comparable"
 	// Undecided: the intervals are too wide, or levels are missing.
 	Undecided Verdict = "undecided"
@@ -35,17 +36,17 @@ func (v Verdict) holds() bool { return v == Confirmed || v == ByConstruction || 
 // Claim is a key finding of a report, and the rule that decides it.
 type Claim struct {
 	ID      string `yaml:"id"`
-	Report  string `yaml:"report"`  // by the name that package paper knows it by
+	Report  string `yaml:"report"`  // its name in package paper
 	Section string `yaml:"section"` // of the report
 	Text    string `yaml:"text"`
 	// Machines: the claim depends on the report's bandwidths, so records of the testbed local don't decide it.
 	Machines bool `yaml:"machines"`
-	// Delay: the claim depends on how long workers wait for the network. Only records with the delay Travel decide it; it is also decided
-	// with each other delay that there are records of.
+	// Delay: the claim depends on the time for which workers wait for the network. Only records with the delay Travel decide it. In
+	// addition it is decided separately with each other delay of the records.
 	Delay bool `yaml:"delay"`
 	// Construction names the testbed's settings from which the rule follows; empty: it doesn't follow from them.
 	Construction string `yaml:"construction"`
-	// Cause is the reason that the report gives, as a rule; nil: it isn't checked.
+	// Cause is the reason given by the report, as a rule; nil: it isn't checked.
 	Cause *Rule `yaml:"cause"`
 	Rule  Rule  `yaml:"rule"`
 
@@ -57,11 +58,11 @@ type Claim struct {
 type Finding struct {
 	Claim
 	Verdict Verdict
-	// Why has the numbers behind the verdict, or the reason that there is none.
+	// Why has the numbers for the verdict, or the reason that there are none.
 	Why string
-	// Records are the names of the experiments whose records the claim needs.
+	// Records has the names of the experiments whose records the claim needs.
 	Records []string
-	// Over has a verdict for each delay with which all of the records exist, by ascending delay; only for claims with Delay.
+	// Over has a verdict for each delay for which all needed records exist, by ascending delay; only for claims with Delay.
 	Over []At
 }
 
@@ -88,53 +89,36 @@ type Rule struct {
 	Limited   *Limited   `yaml:"limited"`
 }
 
+// ruler is one kind of rule.
 type ruler interface {
-	// check returns what is wrong with the rule itself.
+	// check returns an error if the rule is invalid.
 	check() error
-	// records returns the names of the experiments that it needs; none: all there are of its report.
+	// records returns the names of the experiments that the rule needs; none: all experiments of its report that have records.
 	records() []string
+	// decide returns the verdict and its text.
 	decide(ctx context.Context, e *view) (Verdict, string)
 }
 
 // kinds returns the fields of the rule that are set.
-func (r Rule) kinds() (all []ruler) {
-	for _, kind := range []struct {
-		set bool
-		ruler
-	}{
-		{r.All != nil, every(r.All)},
-		{r.Converges != nil, r.Converges},
-		{r.Saturates != nil, r.Saturates},
-		{r.Compare != nil, r.Compare},
-		{r.Share != nil, r.Share},
-		{r.Order != nil, r.Order},
-		{r.Model != nil, r.Model},
-		{r.Law != nil, r.Law},
-		{r.Limited != nil, r.Limited},
-	} {
-		if kind.set {
-			all = append(all, kind.ruler)
-		}
-	}
-	return all
+func (r Rule) kinds() []ruler {
+	all := []ruler{every(r.All), r.Converges, r.Saturates, r.Compare, r.Share, r.Order, r.Model, r.Law, r.Limited}
+	return slices.DeleteFunc(all, func(kind ruler) bool { return reflect.ValueOf(kind).IsNil() })
 }
 
-// decide applies the rule's one field.
-func (r Rule) decide(ctx context.Context, e *view) (Verdict, string) {
-	return r.kinds()[0].decide(ctx, e)
-}
+// kind returns the only field that is set.
+func (r Rule) kind() ruler { return r.kinds()[0] }
 
-// Needs returns the names of the experiments whose records the claim needs; none: all there are of its report.
+// Needs returns the names of the experiments whose records the claim needs; none: all experiments of its report that have records.
 func (c Claim) Needs() []string {
-	names := slices.Clone(c.Rule.kinds()[0].records())
+	names := slices.Clone(c.Rule.kind().records())
 	if c.Cause != nil {
-		names = append(names, c.Cause.kinds()[0].records()...)
+		names = append(names, c.Cause.kind().records()...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// Decide decides claims by records.
+// Decide decides claims from records.
 func Decide(ctx context.Context, claims []Claim, e *Evidence) []Finding {
 	findings := make([]Finding, len(claims))
 	for i, c := range claims {
@@ -168,16 +152,16 @@ func decide(ctx context.Context, c Claim, e *Evidence) Finding {
 	}
 	if holds != nil && fails != nil {
 		f.Verdict = DependsOnDelay
-		f.Why = fmt.Sprintf("it holds with %s, not with %s; with %s: %s", strings.Join(holds, ", "), strings.Join(fails, ", "), milliseconds(c.Travel), own.Why)
+		f.Why = fmt.Sprintf("it holds with a delay of %s, not of %s; with %s: %s", strings.Join(holds, ", "), strings.Join(fails, ", "), milliseconds(c.Travel), own.Why)
 	}
 	return f
 }
 
 func milliseconds(seconds float64) string { return fmt.Sprintf("%.3g ms", 1e3*seconds) }
 
-// decide decides a claim with the records of one delay.
+// decide decides a claim from the records of one delay.
 func (c Claim) decide(ctx context.Context, v *view) (Verdict, string) {
-	verdict, why := c.Rule.decide(ctx, v)
+	verdict, why := c.Rule.kind().decide(ctx, v)
 	if verdict != Confirmed {
 		return verdict, why
 	}
@@ -187,7 +171,7 @@ func (c Claim) decide(ctx context.Context, v *view) (Verdict, string) {
 	if c.Cause == nil {
 		return verdict, why
 	}
-	switch cause, because := c.Cause.decide(ctx, v); cause {
+	switch cause, because := c.Cause.kind().decide(ctx, v); cause {
 	case Confirmed:
 		return Confirmed, why + "; " + because
 	case Refuted:
@@ -202,25 +186,29 @@ type every []Rule
 
 func (rules every) records() (names []string) {
 	for _, r := range rules {
-		names = append(names, r.kinds()[0].records()...)
+		names = append(names, r.kind().records()...)
 	}
 	return names
 }
 
-// weight orders verdicts: several rules together have the verdict of greatest weight.
+// weight orders verdicts: several rules together have the verdict with the greatest weight.
 var weight = map[Verdict]int{Confirmed: 0, Undecided: 1, NotComparable: 2, Refuted: 3}
 
-func (rules every) decide(ctx context.Context, e *view) (Verdict, string) {
-	verdict, text := Confirmed, ""
-	for _, r := range rules {
-		v, why := r.decide(ctx, e)
-		if weight[v] > weight[verdict] {
-			verdict = v
-		}
-		if text != "" {
-			text += "; "
-		}
-		text += why
+// weightier returns the verdict of two parts together.
+func weightier(a, b Verdict) Verdict {
+	if weight[b] > weight[a] {
+		return b
 	}
-	return verdict, text
+	return a
+}
+
+func (rules every) decide(ctx context.Context, e *view) (Verdict, string) {
+	verdict := Confirmed
+	var texts []string
+	for _, r := range rules {
+		v, why := r.kind().decide(ctx, e)
+		verdict = weightier(verdict, v)
+		texts = append(texts, why)
+	}
+	return verdict, strings.Join(texts, "; ")
 }

@@ -4,26 +4,27 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/sample"
 )
 
-// Compare: the ratio of a metric at one point to that at another is in a range, and so is its confidence interval.
+// Compare requires that the ratio of a metric at one point to that at another is in a range, including its confidence interval.
 type Compare struct {
 	Metric string `yaml:"metric"`
 	Of     Side   `yaml:"of"`
 	To     Side   `yaml:"to"`
 	Range  `yaml:",inline"`
-	// Confidence is that of the interval, 0.95 if it isn't given.
+	// Confidence is the confidence of the interval; 0: 0.95.
 	Confidence float64 `yaml:"confidence"`
 }
 
 // Side is a point: the only one of its selection, or the one with the highest throughput of the clients.
 type Side struct {
 	Selection `yaml:",inline"`
-	// Highest says that the selection has several points, of which the one with the highest throughput is meant.
+	// Highest selects the point with the highest throughput; otherwise the selection must have only one point.
 	Highest bool `yaml:"highest"`
 }
 
@@ -53,7 +54,7 @@ func (c *Compare) decide(_ context.Context, e *view) (Verdict, string) {
 	text := fmt.Sprintf("%s at %s to %s at %s: ratio %.3g", write(a.Mean), ofName, write(b.Mean), toName, a.Mean/b.Mean)
 	interval := sample.RatioInterval(b, a, cmp.Or(c.Confidence, defaultConfidence))
 	if !interval.Known() {
-		return Undecided, text + ", without bounds: more repetitions are needed"
+		return Undecided, text + ", its interval is unbounded: more repetitions are needed"
 	}
 	text += fmt.Sprintf(" (%.3g to %.3g at %.0f %%); expected %s", interval.Low, interval.High, 100*cmp.Or(c.Confidence, defaultConfidence),
 		c.words(func(v float64) string { return fmt.Sprintf("%.3g", v) }))
@@ -61,18 +62,18 @@ func (c *Compare) decide(_ context.Context, e *view) (Verdict, string) {
 		return NotComparable, text + "; " + capped
 	}
 	ofExhausted, toExhausted := e.exhausted(c.Of.Record, ofRuns), e.exhausted(c.To.Record, toRuns)
-	if verdict := c.allTheMore(interval, ofExhausted != "", toExhausted != ""); verdict != "" {
-		return verdict, text + ", all the more as " + ofExhausted + toExhausted
+	if verdict := c.despiteExhaustion(interval, ofExhausted != "", toExhausted != ""); verdict != "" {
+		return verdict, text + ", all the more because " + ofExhausted + toExhausted
 	}
 	return judge(c.covers(interval), text, ofExhausted, toExhausted)
 }
 
-// allTheMore returns the verdict if it stands although the processors of one side were used up. Waiting for processors lowers a
-// throughput and lengthens times, and so moves the ratio in a known direction: a rule that holds against it, or that is broken in spite
-// of it by the whole interval, is decided.
-func (c *Compare) allTheMore(interval sample.Interval, ofExhausted, toExhausted bool) Verdict {
+// despiteExhaustion returns a verdict that is certain although one side exhausted its processors; else "". Waiting for processors lowers
+// throughputs and increases times, so the direction in which it moves the ratio is known. The rule is confirmed if the whole interval is in
+// the range although the ratio was moved away from it, and refuted if the whole interval is outside although it was moved towards it.
+func (c *Compare) despiteExhaustion(interval sample.Interval, ofExhausted, toExhausted bool) Verdict {
 	_, metric, _ := strings.Cut(c.Metric, ".")
-	raised := ofExhausted // whether the ratio is higher than without
+	raised := ofExhausted // whether waiting increases the ratio
 	switch {
 	case ofExhausted == toExhausted || c.Low != nil && c.High != nil:
 		return ""
@@ -81,20 +82,17 @@ func (c *Compare) allTheMore(interval sample.Interval, ofExhausted, toExhausted 
 	case !strings.HasPrefix(metric, "response_time"):
 		return ""
 	}
-	wanted := c.Low != nil // whether a higher ratio speaks for the finding
-	broken := wanted && interval.High < *c.Low || !wanted && interval.Low > *c.High
-	switch {
-	case c.holds(interval.Low, interval.High) && raised != wanted:
-		return Confirmed
-	case broken && raised == wanted:
-		return Refuted
+	high := c.Low != nil // whether the rule requires a high ratio
+	switch verdict := c.covers(interval); {
+	case verdict == Confirmed && raised != high, verdict == Refuted && raised == high:
+		return verdict
 	default:
 		return ""
 	}
 }
 
-// capped returns a text if the load's upload limits the throughput on both sides: they are equal then, whatever the load is put on. For claims about the
-// testbed's settings it returns "".
+// capped returns a text if the load's upload limits the throughput on both sides: both are then equal, whatever is behind it. For claims
+// about the testbed's settings it returns "".
 func (c *Compare) capped(e *view, of, to record.Point) string {
 	if e.claim.Construction != "" || !strings.HasPrefix(c.Metric, record.SourceClient+".throughput") {
 		return ""
@@ -108,13 +106,13 @@ func (c *Compare) capped(e *view, of, to record.Point) string {
 			return ""
 		}
 	}
-	return "both are at the " + loadsUpload + ", whatever is behind it"
+	return "both are limited by the " + loadsUpload + ", whatever is behind it"
 }
 
-// loadsUpload is the name in package report of the load machines' upload.
+// loadsUpload is the name of the load machines' upload in package report.
 const loadsUpload = "upload of the load machines"
 
-// point returns the point of a side, the runs that it was chosen from, and its name.
+// point returns the point of a side, the runs of its selection, and its name; or why there is none.
 func (s Side) point(e *view) (p record.Point, runs []record.Run, name, why string) {
 	runs, why = e.runs(s.Selection)
 	if why != "" {
@@ -122,7 +120,7 @@ func (s Side) point(e *view) (p record.Point, runs []record.Run, name, why strin
 	}
 	points := record.Points(runs)
 	if len(points) > 1 && !s.Highest {
-		return p, nil, "", fmt.Sprintf("%s has several points: %s vary", s.Selection, strings.Join(withoutTwin(record.Varying(runs)), ", "))
+		return p, nil, "", fmt.Sprintf("%s has several points: %s vary", s.Selection, strings.Join(withoutConnections(record.Varying(runs)), ", "))
 	}
 	most := -1.0
 	for _, candidate := range points {
@@ -135,18 +133,12 @@ func (s Side) point(e *view) (p record.Point, runs []record.Run, name, why strin
 	}
 	name = s.String()
 	if varying := record.Varying(runs); s.Highest && len(varying) > 0 {
-		levels := record.Label(p.Factors, withoutTwin(varying))
-		name += ", " + levels
+		name += ", " + record.Label(p.Factors, withoutConnections(varying))
 	}
 	return p, runs, name, ""
 }
 
-// withoutTwin removes connections if clients is there as well.
-func withoutTwin(names []string) (kept []string) {
-	for _, name := range names {
-		if name != "connections" {
-			kept = append(kept, name)
-		}
-	}
-	return kept
+// withoutConnections removes connections, which always equals clients.
+func withoutConnections(names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return name == "connections" })
 }

@@ -12,14 +12,13 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Converges: over the last levels of a factor a metric stays in a range and hardly changes, on every line of the selection.
+// Converges requires, on every line of the selection, that a metric stays in a range and hardly changes over the last levels of a factor.
 type Converges struct {
 	Selection `yaml:",inline"`
 	Metric    string `yaml:"metric"`
 	Over      string `yaml:"over"`
 	Range     `yaml:",inline"`
-	// Last is how many levels, from the highest, 2 if it isn't given; Within how far the greatest of their means may be above the
-	// least, as a part of it, 0.05 if it isn't given.
+	// Last is the number of highest levels that count; 0: 2. Within is the largest relative difference of their means; 0: 0.05.
 	Last   int     `yaml:"last"`
 	Within float64 `yaml:"within"`
 }
@@ -38,11 +37,10 @@ func (c *Converges) check() error {
 	return first("converges", c.Selection.check(), checkMetric(c.Metric), checkFactor("over", c.Over), c.Range.check(), checkPart("within", cmp.Or(c.Within, defaultWithin)))
 }
 
-func first(what string, errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
+// first returns the first error, if any, with the kind of the rule.
+func first(kind string, errs ...error) error {
+	if err := cmp.Or(errs...); err != nil {
+		return fmt.Errorf("%s: %w", kind, err)
 	}
 	return nil
 }
@@ -58,7 +56,7 @@ func (c *Converges) decide(_ context.Context, e *view) (Verdict, string) {
 	var usedRuns []record.Run
 	for _, l := range lines(runs, c.Over) {
 		if len(l.points) < last {
-			return NotComparable, fmt.Sprintf("%s has %d levels of %s; %d are needed", prefix(c.Record, l.name), len(l.points), c.Over, last)
+			return NotComparable, fmt.Sprintf("%s has %d levels of %s; %d are needed", named(c.Record, l.name), len(l.points), c.Over, last)
 		}
 		least, most := sample.Moments{Mean: math.Inf(1)}, sample.Moments{Mean: math.Inf(-1)}
 		for _, p := range l.points[len(l.points)-last:] {
@@ -78,7 +76,7 @@ func (c *Converges) decide(_ context.Context, e *view) (Verdict, string) {
 		if most.Mean-least.Mean > within*math.Abs(least.Mean) {
 			verdict = weightier(verdict, apart(least, most))
 		}
-		texts = append(texts, fmt.Sprintf("%s to %s at %s %s", prefix("", l.name)+shown(c.Metric, least), shown(c.Metric, most), c.Over, strings.Join(l.levels[len(l.levels)-last:], ", ")))
+		texts = append(texts, fmt.Sprintf("%s%s to %s at %s %s", l.prefix(), shown(c.Metric, least), shown(c.Metric, most), c.Over, strings.Join(l.levels[len(l.levels)-last:], ", ")))
 	}
 	text := fmt.Sprintf("%s; expected %s, within %.3g %%", brief(texts), c.words(show(c.Metric)), 100*within)
 	return judge(verdict, text, e.exhausted(c.Record, usedRuns))
@@ -92,21 +90,18 @@ func apart(a, b sample.Moments) Verdict {
 	return Refuted
 }
 
-// prefix writes a line's name before something.
-func prefix(what, name string) string {
-	if name == "" {
-		return what
+// named returns a record's name with that of a line.
+func named(record, line string) string {
+	if line == "" {
+		return record
 	}
-	if what == "" {
-		return name + ": "
-	}
-	return what + " (" + name + ")"
+	return record + " (" + line + ")"
 }
 
-// listed is how many elements of a list are shown.
+// listed is the largest number of texts that brief shows.
 const listed = 6
 
-// brief joins texts; of many only the first few.
+// brief joins the first few texts.
 func brief(texts []string) string {
 	if len(texts) > listed {
 		texts = append(slices.Clone(texts[:listed]), fmt.Sprintf("and %d more", len(texts)-listed))
@@ -114,14 +109,14 @@ func brief(texts []string) string {
 	return strings.Join(texts, "; ")
 }
 
-// Saturates: on every line, the least level of a factor at which a metric is close to its highest mean is in a range. That level is not measured
-// itself: it lies between the first measured level at which the metric is close and the one before.
+// Saturates requires, on every line, that the least level of a factor at which a metric is close to its highest mean is in a range. That
+// level lies between the first measured level at which the metric is close and the level before.
 type Saturates struct {
 	Selection `yaml:",inline"`
 	Metric    string `yaml:"metric"`
 	Over      string `yaml:"over"`
 	Range     `yaml:",inline"`
-	// Within is how far below the highest counts as saturated, 0.05 if it isn't given.
+	// Within is the largest relative difference from the highest mean that counts as close; 0: 0.05.
 	Within float64 `yaml:"within"`
 }
 
@@ -145,13 +140,13 @@ func (s *Saturates) decide(_ context.Context, e *view) (Verdict, string) {
 			return NotComparable, why
 		}
 		verdict = weightier(verdict, s.between(at))
-		texts = append(texts, prefix("", l.name)+text)
+		texts = append(texts, l.prefix()+text)
 	}
 	text := fmt.Sprintf("%s; expected %s %s", brief(texts), s.Over, s.words(func(v float64) string { return fmt.Sprint(v) }))
 	return judge(verdict, text, e.exhausted(s.Record, runs))
 }
 
-// between says whether the range has a level that is above the interval's low end and at most its high end.
+// between decides whether the range contains the level of saturation, which is above the interval's low end and at most its high end.
 func (s *Saturates) between(at sample.Interval) Verdict {
 	switch {
 	case s.Low != nil && at.High < *s.Low, s.High != nil && at.Low >= *s.High:
@@ -162,8 +157,8 @@ func (s *Saturates) between(at sample.Interval) Verdict {
 	return Confirmed
 }
 
-// knee returns between which levels a line becomes saturated: above the first, and at the second at the latest. Levels whose intervals overlap
-// that of the highest mean may be saturated already.
+// knee returns the interval of levels in which a line becomes saturated: above the low end, and at most at the high end. Levels with intervals
+// that overlap that of the highest mean may already be saturated.
 func (s *Saturates) knee(l line, within float64) (at sample.Interval, text, why string) {
 	means := make([]sample.Moments, len(l.points))
 	highest := 0
@@ -177,7 +172,7 @@ func (s *Saturates) knee(l line, within float64) (at sample.Interval, text, why 
 		}
 	}
 	if len(means) < 2 {
-		return at, "", fmt.Sprintf("%s has one level of %s; two are needed", prefix(s.Record, l.name), s.Over)
+		return at, "", fmt.Sprintf("%s has one level of %s; two are needed", named(s.Record, l.name), s.Over)
 	}
 	saturated := slices.IndexFunc(means, func(m sample.Moments) bool { return m.Mean >= (1-within)*means[highest].Mean })
 	before := slices.IndexFunc(means, func(m sample.Moments) bool { return m.N > 1 && apart(m, means[highest]) == Undecided })
@@ -192,7 +187,7 @@ func (s *Saturates) knee(l line, within float64) (at sample.Interval, text, why 
 		}
 		number, ok := l.points[level].Runs[0].Number(s.Over)
 		if !ok {
-			return at, "", fmt.Sprintf("the level %q of %s is no number", l.levels[level], s.Over)
+			return at, "", fmt.Sprintf("the level %q of %s is not a number", l.levels[level], s.Over)
 		}
 		*end = number
 	}

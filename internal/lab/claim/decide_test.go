@@ -13,12 +13,12 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// measured is one run of a synthetic record.
+// measured is a run of a synthetic record.
 type measured struct {
 	levels   map[string]string
 	values   map[string]float64 // of the clients, by metric
 	warnings []string
-	idle     float64 // part of the processors' time
+	idle     float64 // share of the processors' time
 	failed   bool
 	inside   map[string]float64 // of the middlewares, by metric
 }
@@ -55,7 +55,7 @@ func synthetic(t *testing.T, name, testbed string, runs []measured) *record.Reco
 	return r
 }
 
-// at is a run with a throughput at some levels, of a machine that is half idle.
+// at is a run with a throughput at some levels, on a machine that is half idle.
 func at(throughput float64, levels ...string) measured {
 	m := measured{levels: map[string]string{}, values: map[string]float64{"throughput": throughput}, idle: 0.5}
 	for i := 0; i < len(levels); i += 2 {
@@ -67,7 +67,7 @@ func at(throughput float64, levels ...string) measured {
 	return m
 }
 
-// decide holds one rule against records.
+// decide decides a claim with a rule.
 func decide(t *testing.T, rule string, records ...*record.Record) claim.Finding {
 	claims, err := claim.Parse("c.yaml", []byte(written(rule)))
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func saturating() []measured {
 	}
 }
 
-func TestEachRuleIsConfirmedByWhatItSaysAndByNothingElse(t *testing.T) {
+func TestEachRuleIsDecidedFromRecords(t *testing.T) {
 	line := func(t *testing.T) []*record.Record { return []*record.Record{synthetic(t, "a", "vm", saturating())} }
 	pair := func(t *testing.T) []*record.Record {
 		return []*record.Record{
@@ -181,7 +181,7 @@ func TestEveryLineOfASelectionMustConverge(t *testing.T) {
 	require.Equal(t, claim.Confirmed, got.Verdict)
 }
 
-func TestRunsThatCannotBeBelievedDecideNothing(t *testing.T) {
+func TestInvalidRunsDecideNothing(t *testing.T) {
 	const rule = "converges: {record: a, metric: client.throughput, over: clients, low: 2900, high: 3050}"
 	for name, tc := range map[string]struct {
 		spoil func(runs []measured)
@@ -208,13 +208,13 @@ func TestRunsThatCannotBeBelievedDecideNothing(t *testing.T) {
 	}
 }
 
-func TestARatioIsDecidedAllTheMoreByAPointThatUsedItsProcessorsUp(t *testing.T) {
+func TestARatioIsDecidedIfExhaustedProcessorsOnlyMadeItHarder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rule     string
-		of, to   bool // used up
+		of, to   bool // exhausted their processors
 		want     claim.Verdict
 		allMore  bool
-		slowerBy float64 // response times of a in place of the throughput, of those of b
+		slowerBy float64 // if not 0, compare response times: those of a are so many times those of b
 	}{
 		"nobody":                               {"low: 1.5", false, false, claim.Confirmed, false, 0},
 		"higher, though less than it is":       {"low: 1.5", true, false, claim.Confirmed, true, 0},
@@ -246,22 +246,22 @@ func TestARatioIsDecidedAllTheMoreByAPointThatUsedItsProcessorsUp(t *testing.T) 
 			got := decide(t, "compare: {metric: "+metric+", of: {record: a}, to: {record: b}, "+tc.rule+"}",
 				synthetic(t, "a", "vm", point(2000, tc.slowerBy, tc.of)), synthetic(t, "b", "vm", point(1000, 1, tc.to)))
 			require.Equal(t, tc.want, got.Verdict, got.Why)
-			require.Equal(t, tc.allMore, strings.Contains(got.Why, ", all the more as the processors of the machine"), got.Why)
+			require.Equal(t, tc.allMore, strings.Contains(got.Why, ", all the more because the processors of the machine"), got.Why)
 		})
 	}
 }
 
-func TestAnUnsureRatioIsNotDecidedByProcessorsThatWereUsedUp(t *testing.T) {
-	unsure := []measured{at(500, "clients", "6"), at(2000, "clients", "6"), at(3500, "clients", "6")}
-	sure := []measured{at(990, "clients", "6"), at(1000, "clients", "6"), at(1010, "clients", "6")}
-	for i := range unsure {
-		unsure[i].idle = 0.05
+func TestExhaustedProcessorsDoNotDecideAnImpreciseRatio(t *testing.T) {
+	imprecise := []measured{at(500, "clients", "6"), at(2000, "clients", "6"), at(3500, "clients", "6")}
+	precise := []measured{at(990, "clients", "6"), at(1000, "clients", "6"), at(1010, "clients", "6")}
+	for i := range imprecise {
+		imprecise[i].idle = 0.05
 	}
-	got := decide(t, "compare: {metric: client.throughput, of: {record: a}, to: {record: b}, high: 0.95}", synthetic(t, "a", "vm", unsure), synthetic(t, "b", "vm", sure))
+	got := decide(t, "compare: {metric: client.throughput, of: {record: a}, to: {record: b}, high: 0.95}", synthetic(t, "a", "vm", imprecise), synthetic(t, "b", "vm", precise))
 	require.Equal(t, claim.NotComparable, got.Verdict, "the interval reaches into the range: %s", got.Why)
 }
 
-func TestAnEmulatedMachineMayBeBusyAsLongAsTheOneThatEmulatesItIsNot(t *testing.T) {
+func TestOnlyTheMachineThatEmulatesOthersMustNotBeBusy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		idle map[string]float64 // by source
 		want claim.Verdict
@@ -290,7 +290,7 @@ func TestAnEmulatedMachineMayBeBusyAsLongAsTheOneThatEmulatesItIsNot(t *testing.
 	}
 }
 
-func TestRecordsOfThisMachineSayNothingAboutTheReportsMachines(t *testing.T) {
+func TestRecordsOfTheTestbedLocalDecideNothingAboutTheReportsMachines(t *testing.T) {
 	claims, err := claim.Parse("c.yaml", []byte("claims:\n  - {id: one, report: kuechler, section: a, text: b, machines: true, rule: {saturates: {record: a, metric: client.throughput, over: clients, low: 1}}}\n"))
 	require.NoError(t, err)
 	for testbed, want := range map[string]claim.Verdict{"local": claim.NotComparable, "vm": claim.Confirmed, "ssh": claim.Confirmed} {
@@ -300,7 +300,7 @@ func TestRecordsOfThisMachineSayNothingAboutTheReportsMachines(t *testing.T) {
 	}
 }
 
-// delayed is a record of emulated machines whose packets travel for so many seconds, and in which the load's upload is in use for a share of it.
+// delayed is a record of emulated machines with a delay of packets, seconds, and a utilization of the load's upload.
 func delayed(t *testing.T, name string, delay, upload float64, runs []measured) *record.Record {
 	machines := []record.Machine{{Name: "server-0", Delay: delay}, {Name: "load-0", Delay: delay, Upload: 1e6}}
 	r, err := record.Create(filepath.Join(t.TempDir(), fmt.Sprint(name, delay)), record.Manifest{Name: name, Testbed: "vm", Machines: machines})
@@ -324,12 +324,12 @@ func delayed(t *testing.T, name string, delay, upload float64, runs []measured) 
 	return r
 }
 
-// about returns runs of one point with about a throughput.
+// about returns runs of a point with about the throughput x.
 func about(x float64, levels ...string) []measured {
 	return []measured{at(0.999*x, levels...), at(x, levels...), at(1.001*x, levels...)}
 }
 
-// verdictOf decides a claim with these keys beside its rule, whose packets travel for half a millisecond.
+// verdictOf decides a claim with these keys. The delay in the report is half a millisecond.
 func verdictOf(t *testing.T, keys string, records ...*record.Record) claim.Finding {
 	t.Helper()
 	claims, err := claim.Parse("c.yaml", []byte("travel: {kuechler: 0.5ms}\nclaims:\n  - {id: one, report: kuechler, section: a, text: b, "+keys+"}\n"))
@@ -339,23 +339,23 @@ func verdictOf(t *testing.T, keys string, records ...*record.Record) claim.Findi
 	return claim.Decide(t.Context(), claims, evidence)[0]
 }
 
-func TestAFindingIsDecidedWithOneDelayAndSaysWhereItDependsOnIt(t *testing.T) {
+func TestAFindingIsDecidedWithEachDelay(t *testing.T) {
 	const rule = "delay: true, rule: {compare: {metric: client.throughput, of: {record: a, where: {workers: 64}}, to: {record: a, where: {workers: 8}}, low: 1.5}}"
 	with := func(delay, ratio float64) *record.Record {
 		return delayed(t, "a", delay, 0.1, slices.Concat(about(1000, "workers", "8"), about(1000*ratio, "workers", "64")))
 	}
 	got := verdictOf(t, rule, with(0.4e-3, 1.8))
 	require.Equal(t, claim.NotComparable, got.Verdict)
-	require.Contains(t, got.Why, "made with a delay of 0.4 ms, not of 0.5 ms as all of the report's suites")
+	require.Contains(t, got.Why, "made with a delay of 0.4 ms, not with 0.5 ms as all of the report's suites")
 	got = verdictOf(t, rule, with(0.4e-3, 1.8), with(0.5e-3, 1.7), with(0.75e-3, 1.6))
 	require.Equal(t, claim.Confirmed, got.Verdict, got.Why)
 	require.Len(t, got.Over, 3)
 	got = verdictOf(t, rule, with(0.4e-3, 1.2), with(0.5e-3, 1.7), with(0.75e-3, 2))
 	require.Equal(t, claim.DependsOnDelay, got.Verdict)
-	require.Contains(t, got.Why, "it holds with 0.5 ms, 0.75 ms, not with 0.4 ms; with 0.5 ms: ")
+	require.Contains(t, got.Why, "it holds with a delay of 0.5 ms, 0.75 ms, not of 0.4 ms; with 0.5 ms: ")
 }
 
-func TestWhatFollowsFromTheTestbedOrHasAnotherCauseIsNotCalledConfirmed(t *testing.T) {
+func TestFindingsByConstructionOrWithAnotherCauseAreNotConfirmed(t *testing.T) {
 	const rule = "rule: {converges: {record: a, metric: client.throughput, over: clients, low: 2900, high: 3100}}"
 	line := slices.Concat(about(3000, "clients", "6", "workers", "8", "middlewares", "1"), about(3010, "clients", "12", "workers", "8", "middlewares", "1"))
 	free, full := delayed(t, "a", 0.5e-3, 0.1, line), delayed(t, "a", 0.5e-3, 0.97, line)
@@ -364,7 +364,7 @@ func TestWhatFollowsFromTheTestbedOrHasAnotherCauseIsNotCalledConfirmed(t *testi
 	require.Equal(t, claim.ByConstruction, got.Verdict)
 	require.Contains(t, got.Why, "follows from the testbed: the upload is so")
 	got = verdictOf(t, "construction: the upload is so, "+strings.Replace(rule, "high: 3100", "high: 2950", 1), free)
-	require.Equal(t, claim.Refuted, got.Verdict, "what is configured, too, can be missed")
+	require.Equal(t, claim.Refuted, got.Verdict, "a configured result can be missed, too")
 
 	const cause = "cause: {limited: {record: a, highest: true, by: [workers]}}, "
 	got = verdictOf(t, cause+rule, free)
@@ -374,24 +374,24 @@ func TestWhatFollowsFromTheTestbedOrHasAnotherCauseIsNotCalledConfirmed(t *testi
 	require.Contains(t, got.Why, "limited by the upload of the load machines")
 }
 
-func TestPointsThatTheLoadsUploadCapsAreNotCompared(t *testing.T) {
+func TestPointsLimitedByTheLoadsUploadAreNotCompared(t *testing.T) {
 	const rule = "rule: {compare: {metric: client.throughput, of: {record: a, where: {workers: 64}}, to: {record: a, where: {workers: 8}}, low: 0.9, high: 1.1}}"
 	alike := slices.Concat(about(1000, "workers", "8"), about(1001, "workers", "64"))
 	require.Equal(t, claim.Confirmed, verdictOf(t, rule, delayed(t, "a", 0.5e-3, 0.2, alike)).Verdict)
 	got := verdictOf(t, rule, delayed(t, "a", 0.5e-3, 0.98, alike))
 	require.Equal(t, claim.NotComparable, got.Verdict)
-	require.Contains(t, got.Why, "both are at the upload of the load machines")
+	require.Contains(t, got.Why, "both are limited by the upload of the load machines")
 	require.Equal(t, claim.ByConstruction, verdictOf(t, "construction: that is what it is about, "+rule, delayed(t, "a", 0.5e-3, 0.98, alike)).Verdict)
 }
 
 func TestTwoRecordsOfOneExperimentAreRefused(t *testing.T) {
 	_, err := claim.NewEvidence(t.Context(), []*record.Record{synthetic(t, "a", "vm", saturating()), synthetic(t, "a", "vm", saturating())})
-	require.ErrorContains(t, err, "are both records of a; expected one of them")
+	require.ErrorContains(t, err, "are both records of a; expected only one of them")
 }
 
-// TestAModelIsJudgedWhereItShouldHold has a system of ten workers that each take 10 ms when all are busy and 4 ms alone, which M/M/m
-// with the highest throughput as its capacity predicts well where as many clients as workers are, and badly with few.
-func TestAModelIsJudgedWhereItShouldHold(t *testing.T) {
+// TestAModelIsJudgedNearAndAwayFromSaturation has a system of ten workers that need 10 ms each if all are busy, and 4 ms alone. M/M/m
+// takes the highest throughput as the capacity, which is good with as many clients as workers, and bad with few clients.
+func TestAModelIsJudgedNearAndAwayFromSaturation(t *testing.T) {
 	var runs []measured
 	for _, n := range []int{2, 10, 100} {
 		x := map[int]float64{2: 500, 10: 800, 100: 1000}[n]
@@ -409,7 +409,7 @@ func TestAModelIsJudgedWhereItShouldHold(t *testing.T) {
 	const rule = "model: {record: a, name: M/M/m, near: {low: 0.5, high: 1.5}, error: %s}"
 	got := decide(t, fmt.Sprintf(rule, "0.2"), synthetic(t, "a", "vm", runs))
 	require.Equal(t, claim.Confirmed, got.Verdict, got.Why)
-	require.Contains(t, got.Why, "over 1 points with 0.5 to 1.5 clients per worker")
+	require.Contains(t, got.Why, "at 1 points with 0.5 to 1.5 clients per worker")
 	got = decide(t, fmt.Sprintf(rule, "0.0001"), synthetic(t, "a", "vm", runs))
 	require.Equal(t, claim.Refuted, got.Verdict, got.Why)
 	got = decide(t, "model: {record: a, name: M/M/m, near: {low: 0.01}, error: 0.1}", synthetic(t, "a", "vm", runs))

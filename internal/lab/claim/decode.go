@@ -19,20 +19,20 @@ import (
 
 var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
-// maxDepth bounds the nesting of rules.
+// maxDepth is the deepest nesting of rules.
 const maxDepth = 4
 
-// Parse reads claims. file is its name in errors. Everything that isn't known, given twice or out of range is an error with its line.
+// Parse reads claims. file is its name in errors. Unknown and duplicate keys and values out of range are errors with their lines.
 func Parse(file string, text []byte) ([]Claim, error) {
 	root, err := userinput.Mapping(text, "claims: [...]")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if root == nil {
-		return nil, fmt.Errorf("%s: it holds nothing; expected claims, such as those of experiments/claims.yaml", file)
+		return nil, fmt.Errorf("%s: the file is empty; expected claims, such as those of experiments/claims.yaml", file)
 	}
 	var content struct {
-		// Travel is how long packets travel in the suites of a report, one way.
+		// Travel has the one-way delay of packets in the suites of each report.
 		Travel map[string]string `yaml:"travel"`
 		Claims []Claim           `yaml:"claims"`
 	}
@@ -55,7 +55,7 @@ func Parse(file string, text []byte) ([]Claim, error) {
 		content.Claims[i].Travel = travel[c.Report]
 		err := c.check()
 		if err == nil && seen[c.ID] {
-			err = errors.New("the id is given twice")
+			err = errors.New("the id occurs twice")
 		}
 		seen[c.ID] = true
 		if err != nil {
@@ -68,7 +68,7 @@ func Parse(file string, text []byte) ([]Claim, error) {
 	return content.Claims, nil
 }
 
-// travelTimes reads how long packets travel, by report, in seconds.
+// travelTimes returns the delays of packets by report, in seconds.
 func travelTimes(of map[string]string) (map[string]float64, error) {
 	seconds := map[string]float64{}
 	for name, text := range of {
@@ -103,11 +103,11 @@ func (c Claim) check() error {
 	case !slices.Contains(paper.Names, c.Report):
 		return fmt.Errorf("report %q: expected one of %s", c.Report, strings.Join(paper.Names, ", "))
 	case c.Section == "":
-		return errors.New("no section; expected where the report says it, such as \"3.3\"")
+		return errors.New("no section; expected the section of the report, such as \"3.3\"")
 	case c.Text == "":
 		return errors.New("no text; expected the claim in words")
 	case c.Construction != "" && c.Cause != nil:
-		return errors.New("construction and cause: expected one of them, as what follows from the testbed has no other cause")
+		return errors.New("construction and cause: expected only one of them, because a claim that follows from the testbed has no other cause")
 	}
 	if c.Cause != nil {
 		if err := c.Cause.check(0); err != nil {
@@ -122,10 +122,10 @@ const kindNames = "all, converges, saturates, compare, share, order, model, law,
 func (r Rule) check(depth int) error {
 	kinds := r.kinds()
 	if len(kinds) != 1 {
-		return fmt.Errorf("a rule of %d kinds; expected exactly one of %s", len(kinds), kindNames)
+		return fmt.Errorf("the rule has %d kinds; expected exactly one of %s", len(kinds), kindNames)
 	}
 	if depth > maxDepth {
-		return fmt.Errorf("rules nested more than %d deep", maxDepth)
+		return fmt.Errorf("rules are nested more than %d deep", maxDepth)
 	}
 	if r.All == nil {
 		return kinds[0].check()
@@ -141,10 +141,10 @@ func (r Rule) check(depth int) error {
 	return nil
 }
 
-// check returns nil: Rule.check has checked the parts.
+// check returns nil: Rule.check checks the parts.
 func (rules every) check() error { return nil }
 
-// recordForm is the form of an experiment's name.
+// recordForm matches the names of experiments.
 var recordForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 func checkRecord(name string) error {
@@ -156,7 +156,7 @@ func checkRecord(name string) error {
 
 func checkFactor(key, name string) error {
 	if experiment.Find(name) == nil {
-		return fmt.Errorf("%s: %q is no setting of experiments (docs/experiments.md lists them)", key, name)
+		return fmt.Errorf("%s: %q is not a setting of experiments (docs/experiments.md lists them)", key, name)
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func checkMetric(text string) error {
 	return nil
 }
 
-// Range is the values from Low to High; an end that isn't given is open.
+// Range is the range from Low to High; an end that is nil is open.
 type Range struct {
 	Low  *float64 `yaml:"low"`
 	High *float64 `yaml:"high"`
@@ -207,7 +207,7 @@ func (r Range) holds(low, high float64) bool {
 	return (r.Low == nil || low >= *r.Low) && (r.High == nil || high <= *r.High)
 }
 
-// words writes the range with values written by show.
+// words describes the range, with values formatted by show.
 func (r Range) words(show func(float64) string) string {
 	switch {
 	case r.High == nil:
@@ -219,7 +219,7 @@ func (r Range) words(show func(float64) string) string {
 	}
 }
 
-// checkPart wants a number between 0 and 1.
+// checkPart requires a number between 0 and 1.
 func checkPart(key string, v float64) error {
 	if !(v > 0 && v < 1) {
 		return fmt.Errorf("%s %g: expected more than 0 and less than 1", key, v)

@@ -14,26 +14,27 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Evidence has the records that decide claims, by the names of their experiments, with one record for each delay.
+// Evidence has the records from which claims are decided: for each experiment one record for each delay.
 type Evidence struct {
-	sets map[string][]*set
+	sets map[string][]*set // by the name of the experiment, in ascending order of the delay
 }
 
+// set is a record with its runs.
 type set struct {
 	record   *record.Record
 	manifest record.Manifest
 	runs     []record.Run
-	busy     map[int64]float64 // by run, as it is read
+	busy     map[int64]float64 // cache of load, by run
 }
 
-// NewEvidence reads records, which must stay open while claims are decided. Of one experiment there may be one record for each delay.
+// NewEvidence reads records, which must stay open while claims are decided. Records of the same experiment must have different delays.
 func NewEvidence(ctx context.Context, records []*record.Record) (*Evidence, error) {
 	e := &Evidence{sets: map[string][]*set{}}
 	for _, r := range records {
 		name := r.Manifest().Name
 		for _, other := range e.sets[name] {
 			if sameDelay(DelayOf(other.manifest), DelayOf(r.Manifest())) {
-				return nil, fmt.Errorf("%s and %s are both records of %s; expected one of them", other.record.Dir(), r.Dir(), name)
+				return nil, fmt.Errorf("%s and %s are both records of %s; expected only one of them", other.record.Dir(), r.Dir(), name)
 			}
 		}
 		runs, err := r.Runs(ctx)
@@ -48,8 +49,8 @@ func NewEvidence(ctx context.Context, records []*record.Record) (*Evidence, erro
 	return e, nil
 }
 
-// DelayOf returns how long packets travel between the emulated machines of a record, seconds, one way; 0 if they aren't emulated, or
-// can't be delayed.
+// DelayOf returns the one-way delay of packets between the emulated machines of a record, seconds; 0 if the machines aren't emulated, or
+// packets can't be delayed.
 func DelayOf(m record.Manifest) (delay float64) {
 	for _, machine := range m.Machines {
 		delay = max(delay, machine.Delay)
@@ -57,24 +58,19 @@ func DelayOf(m record.Manifest) (delay float64) {
 	return delay
 }
 
-// sameDelay reports whether delays are the same but for rounding.
+// sameDelay reports whether delays are equal except for rounding.
 func sameDelay(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// pick returns the record of an experiment with a delay. If none has it, or the delay is 0, that is the one with the least delay.
+// pick returns the record of an experiment with a delay or, if there is none, the one with the least delay; nil if there is no record.
 func (e *Evidence) pick(name string, delay float64) *set {
 	sets := e.sets[name]
-	for _, s := range sets {
-		if sameDelay(DelayOf(s.manifest), delay) {
-			return s
-		}
-	}
 	if len(sets) == 0 {
 		return nil
 	}
-	return sets[0]
+	return sets[max(0, slices.IndexFunc(sets, func(s *set) bool { return sameDelay(DelayOf(s.manifest), delay) }))]
 }
 
-// Records returns one record of each experiment: that which was made with a delay, where there is such.
+// Records returns one record of each experiment: the one with a delay, or else the one with the least delay.
 func (e *Evidence) Records(delay float64) (records []*record.Record) {
 	for _, name := range slices.Sorted(maps.Keys(e.sets)) {
 		records = append(records, e.pick(name, delay).record)
@@ -82,7 +78,7 @@ func (e *Evidence) Records(delay float64) (records []*record.Record) {
 	return records
 }
 
-// delays returns the delays with which there are records of all these experiments, ascending.
+// delays returns the delays for which there are records of all named experiments, ascending.
 func (e *Evidence) delays(names []string) (delays []float64) {
 	if len(names) == 0 {
 		return nil
@@ -99,8 +95,8 @@ func (e *Evidence) delays(names []string) (delays []float64) {
 // used is the utilization from which processors count as saturated.
 const used = 0.9
 
-// load returns which share of the processors' time was used in a run: of the machine that emulates the hosts, if they are emulated,
-// else of the host that used most.
+// load returns the utilization of the processors in a run: that of the machine that emulates the hosts, if they are emulated,
+// else the highest of all hosts.
 func (s *set) load(run record.Run) (float64, error) {
 	if v, ok := s.busy[run.ID]; ok {
 		return v, nil
@@ -132,7 +128,7 @@ func (s *set) load(run record.Run) (float64, error) {
 	return busy, nil
 }
 
-// invalid are the checks whose violation excludes a run. Violations of others widen the intervals.
+// invalid are the checks whose violation excludes a run. Violations of other checks only widen the intervals.
 var invalid = []string{check.InteractiveLaw, check.FlowClient, check.GeneratorSaturated, check.Misses, check.Errors}
 
 // defect returns the first check of invalid that the run violates; "" if there is none.
@@ -145,48 +141,43 @@ func defect(run record.Run) string {
 	return ""
 }
 
+// view is the evidence for one claim with one delay.
 type view struct {
 	*Evidence
 	claim Claim
-	delay float64 // of the records to decide with; 0: any
-	// shares are what a rule about the variation has found, by factor.
+	delay float64 // of the records; 0: any
+	// shares has the shares of the variation by factor, if the rule is about these.
 	shares map[string]float64
 }
 
-// Selection picks the runs of a record that have some levels.
+// Selection selects the runs of a record that have certain levels.
 type Selection struct {
 	Record string            `yaml:"record"`
 	Where  map[string]string `yaml:"where"`
 }
 
-// String names it for people.
+// String returns a name such as "sweep (workers=8)".
 func (s Selection) String() string {
-	if len(s.Where) == 0 {
-		return s.Record
-	}
-	return s.Record + " (" + record.Label(s.Where, slices.Sorted(maps.Keys(s.Where))) + ")"
+	return named(s.Record, record.Label(s.Where, slices.Sorted(maps.Keys(s.Where))))
 }
 
-// set returns the record of a name, or why it can't decide the claim.
+// set returns the record of an experiment, or why it can't decide the claim.
 func (e *view) set(name string) (s *set, why string) {
 	s = e.pick(name, e.delay)
 	switch {
 	case s == nil:
 		return nil, "there is no record of " + name
 	case e.claim.Machines && s.manifest.Testbed == "local":
-		return nil, fmt.Sprintf("the record of %s was made on the testbed local, whose bandwidths are not those of the report's machines", name)
-	case e.claim.Delay && s.immediate():
-		return nil, fmt.Sprintf("in the record of %s packets travel for no time (this kernel can't delay them), and so workers hardly wait", name)
+		return nil, fmt.Sprintf("the record of %s was made on the testbed local, which doesn't have the bandwidths of the report's machines", name)
+	case e.claim.Delay && len(s.manifest.Machines) > 0 && DelayOf(s.manifest) == 0:
+		return nil, fmt.Sprintf("in the record of %s packets have no delay (its kernel can't delay them), so that workers hardly wait", name)
 	case e.claim.Delay && e.delay > 0 && len(s.manifest.Machines) > 0 && !sameDelay(DelayOf(s.manifest), e.delay):
-		return nil, fmt.Sprintf("the record of %s was made with a delay of %s, not of %s as all of the report's suites", name, milliseconds(DelayOf(s.manifest)), milliseconds(e.delay))
+		return nil, fmt.Sprintf("the record of %s was made with a delay of %s, not with %s as all of the report's suites", name, milliseconds(DelayOf(s.manifest)), milliseconds(e.delay))
 	}
 	return s, ""
 }
 
-// immediate reports whether packets between emulated machines have no delay.
-func (s *set) immediate() bool { return len(s.manifest.Machines) > 0 && DelayOf(s.manifest) == 0 }
-
-// runs returns the valid runs of a selection, or why there are none to decide with: every point of it needs one.
+// runs returns the valid runs of a selection, or the reason why they can't decide: every point needs a valid run.
 func (e *view) runs(s Selection) (runs []record.Run, why string) {
 	set, why := e.set(s.Record)
 	if why != "" {
@@ -230,27 +221,27 @@ func (s Selection) has(levels map[string]string) bool {
 	return true
 }
 
-// exhausted returns a text if some of the runs saturated the processors, else "".
+// exhausted returns a text if some of the runs saturated the processors; else "".
 func (e *view) exhausted(name string, runs []record.Run) string {
 	set := e.pick(name, e.delay)
-	many, most := 0, 0.0
+	saturated, most := 0, 0.0
 	for _, run := range runs {
 		load, err := set.load(run)
 		if err != nil {
 			return err.Error()
 		}
 		if load >= used {
-			many++
+			saturated++
 		}
 		most = max(most, load)
 	}
-	if many == 0 {
+	if saturated == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the processors of the machine were in use for up to %.0f %% of the time (%d of %d runs of %s above %.0f %%)", 100*most, many, len(runs), name, 100*used)
+	return fmt.Sprintf("the processors of the machine were in use for up to %.0f %% of the time (%d of %d runs of %s above %.0f %%)", 100*most, saturated, len(runs), name, 100*used)
 }
 
-// judge returns the verdict of a rule. Runs that saturated the processors decide nothing.
+// judge returns the verdict and the text of a rule: NotComparable if there is a text about exhausted processors.
 func judge(verdict Verdict, text string, exhausted ...string) (Verdict, string) {
 	for _, why := range exhausted {
 		if why != "" {
@@ -267,7 +258,8 @@ func decided(holds bool) Verdict {
 	return Refuted
 }
 
-// covers compares a range with a confidence interval: Confirmed if it has all of it, Refuted if none, else Undecided.
+// covers compares the range with a confidence interval: Confirmed if it contains the whole interval, Refuted if it contains none of it,
+// else Undecided.
 func (r Range) covers(i sample.Interval) Verdict {
 	switch {
 	case i.Known() && r.holds(i.Low, i.High):
@@ -278,22 +270,22 @@ func (r Range) covers(i sample.Interval) Verdict {
 	return Undecided
 }
 
-// weightier returns the verdict of two parts together.
-func weightier(a, b Verdict) Verdict {
-	if weight[b] > weight[a] {
-		return b
-	}
-	return a
-}
-
-// line has the points of a selection that differ in one factor, by ascending level.
+// line has the points of a selection that differ only in one factor, by ascending level.
 type line struct {
-	name   string // the levels of what else varies; "" if nothing does
+	name   string // the levels of the other varying factors; "" if there are none
 	levels []string
 	points []record.Point
 }
 
-// lines arranges runs along a factor.
+// prefix returns the line's name before a text about it.
+func (l line) prefix() string {
+	if l.name == "" {
+		return ""
+	}
+	return l.name + ": "
+}
+
+// lines groups runs into lines over a factor.
 func lines(runs []record.Run, over string) []line {
 	var all []line
 	others := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return same(name, over) })
@@ -316,18 +308,19 @@ func lines(runs []record.Run, over string) []line {
 	return all
 }
 
-// same reports whether two factors always have the same levels: connections and clients do.
+// same reports whether two factors always have the same levels, as connections and clients do.
 func same(name, other string) bool {
 	return name == other || name == "connections" && other == "clients" || name == "clients" && other == "connections"
 }
 
+// moments returns the moments of SOURCE.METRIC over the runs of a point; false if a run doesn't have it.
 func moments(p record.Point, metric string) (sample.Moments, bool) {
 	source, name, _ := strings.Cut(metric, ".")
 	values := p.Values(source, name)
 	return sample.Of(values), len(values) == len(p.Runs)
 }
 
-// shown writes a mean with the half width of its confidence interval; without one for a single run.
+// shown returns a mean with the half width of its confidence interval, which a single run doesn't have.
 func shown(metric string, m sample.Moments) string {
 	text := show(metric)(m.Mean)
 	if i := sample.MeanInterval(m, defaultConfidence); i.Known() && m.Mean != 0 {
@@ -336,7 +329,7 @@ func shown(metric string, m sample.Moments) string {
 	return text
 }
 
-// show returns how values of a metric are written.
+// show returns the format of a metric's values.
 func show(metric string) func(float64) string {
 	_, name, _ := strings.Cut(metric, ".")
 	m, _ := record.Describe(name)

@@ -11,10 +11,10 @@ import (
 	"mcmw/internal/lab/report"
 )
 
-// Limited: the bottleneck of a point, as package report finds it, is one of some components.
+// Limited requires that the bottleneck of a point, found by package report, is one of some components.
 type Limited struct {
 	Side `yaml:",inline"`
-	// By are names of components, or prefixes of them, such as "workers" or "processor of".
+	// By has prefixes of the components' names, such as "workers" or "processor of".
 	By []string `yaml:"by"`
 }
 

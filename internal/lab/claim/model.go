@@ -4,17 +4,20 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+
+	"gonum.org/v1/gonum/stat"
 
 	"mcmw/internal/lab/model"
 )
 
-// Model: a queueing model predicts the response time well near a ratio of clients to workers, such as 1, and worse elsewhere.
+// Model requires that a queueing model predicts the response time well near some ratio of clients to workers, such as 1, and worse elsewhere.
 type Model struct {
 	Record string `yaml:"record"`
-	Name   string `yaml:"name"` // of package model, such as M/M/m
-	// Near is where it is good: clients divided by the workers of all middlewares. Error is the greatest mean of the relative errors, as absolute
-	// values, that is good.
+	Name   string `yaml:"name"` // in package model, such as M/M/m
+	// Near is the range of clients divided by the workers of all middlewares in which the model must be good. Error is the largest mean of
+	// the absolute relative errors that counts as good.
 	Near  Range   `yaml:"near"`
 	Error float64 `yaml:"error"`
 }
@@ -24,12 +27,10 @@ func (m *Model) records() []string { return []string{m.Record} }
 func (m *Model) check() error {
 	errs := []error{checkRecord(m.Record), m.Near.check(), checkPart("error", m.Error)}
 	var names []string
-	known := false
 	for _, k := range model.Models {
 		names = append(names, k.Name)
-		known = known || k.Name == m.Name
 	}
-	if !known {
+	if !slices.Contains(names, m.Name) {
 		errs = append(errs, fmt.Errorf("name %q: expected one of %s", m.Name, strings.Join(names, ", ")))
 	}
 	return first("model", errs...)
@@ -64,15 +65,8 @@ func (m *Model) decide(ctx context.Context, e *view) (Verdict, string) {
 	if len(near) == 0 || len(far) == 0 {
 		return NotComparable, fmt.Sprintf("%s predicts %d points of %s near saturation and %d away from it; some of both are needed", m.Name, len(near), m.Record, len(far))
 	}
-	a, b := mean(near), mean(far)
-	text := fmt.Sprintf("%s is off by %.0f %% in the mean over %d points with %s clients per worker and by %.0f %% over %d others; expected at most %.0f %%, and more elsewhere",
+	a, b := stat.Mean(near, nil), stat.Mean(far, nil)
+	text := fmt.Sprintf("%s is off by %.0f %% on average at %d points with %s clients per worker and by %.0f %% at %d others; expected at most %.0f %%, and more elsewhere",
 		m.Name, 100*a, len(near), m.Near.words(func(v float64) string { return fmt.Sprint(v) }), 100*b, len(far), 100*m.Error)
 	return judge(decided(a <= m.Error && b > a), text, e.exhausted(m.Record, runs))
-}
-
-func mean(values []float64) (sum float64) {
-	for _, v := range values {
-		sum += v / float64(len(values))
-	}
-	return sum
 }

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +16,11 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Design is a full factorial design in a record, whose allocation of variation is asked for.
+// Design is a full factorial design in a record whose variation is allocated to its factors.
 type Design struct {
 	Selection `yaml:",inline"`
 	Metric    string `yaml:"metric"`
-	// Factors are settings, or their short names of package effects: S, M, W. What else varies must be held by Where.
+	// Factors has names of settings, or their short names in package effects: S, M, W. Where must fix all other varying settings.
 	Factors []string `yaml:"factors"`
 }
 
@@ -31,21 +32,18 @@ func (d Design) check() error {
 		return errors.New("factors: expected at least two")
 	}
 	for i, name := range d.Factors {
-		full := name
-		if effects.Aliases[name] != "" {
-			full = effects.Aliases[name]
-		}
+		full := cmp.Or(effects.Aliases[name], name)
 		if full != "connections" && experiment.Find(full) == nil {
-			return fmt.Errorf("factors: %q is no setting of experiments, nor a short name of one", name)
+			return fmt.Errorf("factors: %q is neither a setting of experiments nor a short name of one", name)
 		}
 		if slices.Contains(d.Factors[:i], name) {
-			return fmt.Errorf("factors: %q is given twice", name)
+			return fmt.Errorf("factors: %q occurs twice", name)
 		}
 	}
 	return checkMetric(d.Metric)
 }
 
-// part is a share of the variation with its confidence interval, which is a point for factors of more than two levels.
+// part is a share of the variation with its confidence interval. For factors of more than two levels both ends are the share.
 type part struct {
 	share    float64
 	interval sample.Interval
@@ -54,8 +52,8 @@ type part struct {
 // Interactions stands for all interactions together.
 const Interactions = "interactions"
 
-// parts returns the part of the variation that each factor explains, by its name, and all interactions together, and what uses up the
-// processors.
+// parts returns the share of the variation that each factor explains, by name, and that of all interactions together; also a text if the runs
+// exhausted the processors, and a text if the design can't be analysed.
 func (d Design) parts(e *view) (parts map[string]part, exhausted, why string) {
 	runs, why := e.runs(d.Selection)
 	if why != "" {
@@ -85,8 +83,7 @@ func (d Design) parts(e *view) (parts map[string]part, exhausted, why string) {
 	return parts, e.exhausted(d.Record, runs), ""
 }
 
-// partsOf allocates the variation of a design. The share of an effect q is N q^2/SST; its bounds are those of q's interval, with the other effects
-// as they are.
+// partsOf allocates the variation of a design. The share of an effect q is N q^2/SST. Its bounds follow from those of q, with unchanged SST.
 func partsOf(of *effects.Experiment) (map[string]part, error) {
 	parts := map[string]part{}
 	others := part{}
@@ -132,7 +129,7 @@ func partsOf(of *effects.Experiment) (map[string]part, error) {
 	return parts, nil
 }
 
-// Share: a factor's part of the variation is in a range.
+// Share requires that a factor's share of the variation is in a range.
 type Share struct {
 	Design `yaml:",inline"`
 	Of     string `yaml:"of"`
@@ -142,22 +139,19 @@ type Share struct {
 func (s *Share) records() []string { return []string{s.Record} }
 
 func (s *Share) check() error {
-	return first("share", s.Design.check(), s.memberOrInteractions("of", s.Of), s.Range.check())
+	var member error
+	if s.Of != Interactions {
+		member = s.member("of", s.Of)
+	}
+	return first("share", s.Design.check(), member, s.Range.check())
 }
 
+// member returns an error if a name is not one of the factors.
 func (d Design) member(key, name string) error {
 	if !slices.Contains(d.Factors, name) {
 		return fmt.Errorf("%s %q: expected one of the factors %s", key, name, strings.Join(d.Factors, ", "))
 	}
 	return nil
-}
-
-// memberOrInteractions wants one of the factors, or "interactions".
-func (d Design) memberOrInteractions(key, name string) error {
-	if name == Interactions {
-		return nil
-	}
-	return d.member(key, name)
 }
 
 func percent(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
@@ -171,7 +165,7 @@ func (s *Share) decide(_ context.Context, e *view) (Verdict, string) {
 	return judge(s.covers(parts[s.Of].interval), text, exhausted)
 }
 
-// list writes the shares of the factors.
+// list describes the shares of the factors.
 func (d Design) list(parts map[string]part) string {
 	texts := make([]string, len(d.Factors))
 	for i, name := range d.Factors {
@@ -180,7 +174,7 @@ func (d Design) list(parts map[string]part) string {
 	return strings.Join(append(texts, "interactions "+percent(parts[Interactions].share)), ", ")
 }
 
-// Order: one factor explains more of the variation than each of others.
+// Order requires that one factor explains more of the variation than each of some others.
 type Order struct {
 	Design  `yaml:",inline"`
 	Greater string   `yaml:"greater"`
@@ -211,12 +205,11 @@ func (o *Order) decide(_ context.Context, e *view) (Verdict, string) {
 	verdict := Confirmed
 	greater := parts[o.Greater]
 	for _, name := range o.Than {
-		switch than := parts[name]; {
-		case !than.interval.Overlaps(greater.interval):
-			verdict = weightier(verdict, decided(greater.share > than.share))
-		default:
-			verdict = weightier(verdict, Undecided)
+		one := Undecided
+		if than := parts[name]; !than.interval.Overlaps(greater.interval) {
+			one = decided(greater.share > than.share)
 		}
+		verdict = weightier(verdict, one)
 	}
 	text := fmt.Sprintf("of the variation of %s, %s; expected more of %s than of %s", o.Metric, o.list(parts), o.Greater, strings.Join(o.Than, ", "))
 	return judge(verdict, text, exhausted)
