@@ -137,7 +137,7 @@ func (f *reportFlags) check() (wanted map[string]string, err error) {
 // checkOutput refuses outputs that the formats don't support.
 func (f *reportFlags) checkOutput() error {
 	for _, format := range f.formats {
-		if !report.HasFormat(format) {
+		if !slices.Contains(report.Formats, format) {
 			return fmt.Errorf("--format %q: expected one of %s", format, strings.Join(report.Formats, ", "))
 		}
 	}

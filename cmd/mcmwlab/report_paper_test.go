@@ -47,7 +47,7 @@ func TestAReportStandsBesideTheRecordsOfItsExperiments(t *testing.T) {
 	assert.Contains(t, stdout, "Of 22 findings of the report: confirmed 1, by construction 1, not comparable 20.")
 	page, err := os.ReadFile(filepath.Join(out, "kuechler.html"))
 	require.NoError(t, err)
-	for _, part := range []string{"<svg", "Küchler", "not comparable", "Again: <code>mcmwlab report --paper kuechler " + dir} {
+	for _, part := range []string{"<svg", "Küchler", "not comparable", "Made by <code>mcmwlab report --paper kuechler " + dir} {
 		assert.Contains(t, string(page), part)
 	}
 	require.FileExists(t, filepath.Join(out, "kuechler-01-one-server-throughput.svg"))

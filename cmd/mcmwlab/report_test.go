@@ -94,7 +94,7 @@ func TestReportSaysWhatItCantMake(t *testing.T) {
 		{[]string{"report", dir, "--out", "-"}, "--out -: expected exactly one --figure or --table", exitUsage},
 		{[]string{"report", dir, "--select", "workers=9"}, `factor workers has no level "9": expected one of 8`, exitFailed},
 		{[]string{"report", dir, "--x", "worker"}, `there is no factor "worker": expected one of connections, workers`, exitFailed},
-		{[]string{"report", dir, "--figure", "stages"}, "figure stages: the record has not what it shows", exitFailed},
+		{[]string{"report", dir, "--figure", "stages"}, "figure stages: the record does not have the measurements for it", exitFailed},
 		{[]string{"report", t.TempDir()}, "not a record", exitFailed},
 		{[]string{"report", dir, "--out", filepath.Join(notWritable, "report")}, "not a directory", exitFailed},
 	} {

@@ -1,7 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,50 +12,48 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// Figure is a drawn figure of the catalog.
+// Figure is a figure of the catalog.
 type Figure struct {
-	Name    string // for selecting it, and of its file
-	Caption string // what it shows, and what its error bars are
+	Name    string // selects it, --figure NAME, and is the name of its file
+	Caption string
 	plot.Figure
-	// Command is the command line that makes it again.
-	Command string
-	// Warnings summarize the violated checks of the runs behind it; "" if there are none.
-	Warnings string
+	Command  string // command line that makes it again
+	Warnings string // summary of the checks that its runs violate; "": none
 }
 
-// kind is a figure that can be made of records that measured what it needs.
+// kind is a figure of the catalog.
 type kind struct {
 	name, title, caption string
-	// draw returns no panels where what it needs was not measured.
-	draw func(*artist) ([]plot.Chart, error)
+	// draw returns no panels if the record lacks the measurements.
+	draw func(*artist) []plot.Chart
 }
 
 // kinds is the catalog, in the order of the page.
 var kinds = []kind{
-	{"throughput", "Throughput", "Throughput as the clients measure it. Dashed: what the interactive law says, N/(R + Z), with the measured response time. " +
-		"Dotted: what the bandwidth allows; a ring marks the point of saturation.", (*artist).throughput},
-	{"response-time", "Response time", "Mean response time as the clients measure it. Dashed: what the interactive law says, N/X - Z, with the measured throughput.", (*artist).responseTime},
-	{"service", "Quality of service", "The metric of the quality of service as the clients measure it, or else the 99th percentile. Dotted: the limit, where the experiment has one; a ring marks the " +
-		"highest load within it.", (*artist).service},
-	{"cost", "Cost of a request", "What clients get and what it costs: throughput, processor time of the middlewares by requests of the clients, and the 99th percentile of the response time.", (*artist).cost},
-	{"head-to-head", "Head to head", "How many times the values of one level of the lines' factor those of the other are; dotted: they are equal.", (*artist).headToHead},
+	{"throughput", "Throughput", "Throughput measured by the clients. Dashed: the interactive law, N/(R + Z), with the measured response time R. " +
+		"Dotted: the bandwidth limit. Ring: the point of saturation.", (*artist).throughput},
+	{"response-time", "Response time", "Mean response time measured by the clients. Dashed: the interactive law, N/X - Z, with the measured throughput X.", (*artist).responseTime},
+	{"service", "Quality of service", "The metric that the quality of service limits, measured by the clients; without a quality of service the 99th percentile of the response times. " +
+		"Dotted: the limit. Ring: the highest load within it.", (*artist).service},
+	{"cost", "Cost of a request", "Throughput, processor time of the middlewares per request of the clients, and 99th percentile of the response times.", (*artist).cost},
+	{"head-to-head", "Head to head", "Ratios of the values of two lines. Dotted: equal values.", (*artist).headToHead},
 	{"queue-length", "Queue length", "Mean number of requests in the queues of the middlewares.", (*artist).queueLength},
-	{"queue-time", "Queue time", "Mean time that a request waits in the queue.", (*artist).queueTime},
-	{"service-time", "Service time by server", "Mean time from a request to a server until its reply, as the middleware sees it; dashed: until the reply of the last server that the request needs.", (*artist).serviceTime},
-	{"stages", "Where the time goes", "Mean response time by stages, one on top of the other; outside is what the clients see beyond the middleware: the network, and the client itself.", (*artist).stages},
-	{"utilization", "Utilization", "Part of the time that each component is in use.", (*artist).utilization},
-	{"host", "Processor of the host", "Time of all cores by category, one on top of the other.", (*artist).host},
-	{"percentiles", "Percentiles", "Percentiles and mean of the response time at the clients.", (*artist).percentiles},
+	{"queue-time", "Queue time", "Mean time of a request in the queue.", (*artist).queueTime},
+	{"service-time", "Service time by server", "Mean time from a request to a server until its reply, measured by the middleware. Dashed: until the last of the replies that a request needs.", (*artist).serviceTime},
+	{"stages", "Where the time goes", "Mean response time by stage, stacked. The layer outside is the difference between the response times at the clients and in the middleware: the network, and the client itself.", (*artist).stages},
+	{"utilization", "Utilization", "Utilization of each component.", (*artist).utilization},
+	{"host", "Processor of the host", "Processor time of all cores by category, stacked.", (*artist).host},
+	{"percentiles", "Percentiles", "Percentiles and mean of the response times at the clients.", (*artist).percentiles},
 	{"spread", "Spread of response times", "Response times at the clients: boxes from the 25th to the 75th percentile with the median, whiskers from the 5th to the 95th, a diamond at the mean.", (*artist).spread},
-	{"histogram", "Distribution of response times", "Response times at the clients and in the middleware, mean number of requests of a repetition for each bin. The bins are as wide as Freedman and Diaconis " +
-		"say, and never narrower than what was recorded. At the point of saturation; up to the 99.5th percentile.", (*artist).histogram},
-	{"cdf", "Cumulative distribution", "Part of the requests that were answered within a time, at the clients, all lines at the same load: the least at which one of them saturates.", (*artist).cdf},
-	{"trace", "Throughput over time", "Throughput in each window of the repetitions, at the point of saturation.", (*artist).traceThroughput},
-	{"trace-response-time", "Response time over time", "Mean response time in each window of the repetitions, at the point of saturation.", (*artist).traceResponseTime},
+	{"histogram", "Distribution of response times", "Response times at the clients and in the middleware at the point of saturation, up to the 99.5th percentile: the mean number of requests of a repetition in each bin. " +
+		"The width of the bins is by the rule of Freedman and Diaconis, but not below the resolution of the record.", (*artist).histogram},
+	{"cdf", "Cumulative distribution", "Share of the requests that were answered within a time, at the clients. All lines have the same load: the least at which one of them saturates.", (*artist).cdf},
+	{"trace", "Throughput over time", "Throughput in each window of every repetition, at the point of saturation.", (*artist).traceThroughput},
+	{"trace-response-time", "Response time over time", "Mean response time in each window of every repetition, at the point of saturation.", (*artist).traceResponseTime},
 	{"relative", "Relative to the least load", "Response time divided by that at the least level of the x axis, for each line.", (*artist).relative},
 	{"model-throughput", "Throughput, measured and modelled", modelCaption, (*artist).modelThroughput},
 	{"model-response-time", "Response time, measured and modelled", modelCaption, (*artist).modelResponseTime},
-	{"scalability", "Scalability", "Highest throughput of each line divided by that of the first; dashed: as it would be in proportion.", (*artist).scalability},
+	{"scalability", "Scalability", "Highest throughput of each line divided by that of the first. Dashed: proportional growth.", (*artist).scalability},
 }
 
 // FigureNames returns the names of all figures.
@@ -64,55 +65,51 @@ func FigureNames() []string {
 	return names
 }
 
-// Figures draws the figures with these names, or, without names, all that the record allows.
+// Figures draws the named figures; without names, all for which the record has measurements.
 func (d *Data) Figures(v View, names []string) ([]Figure, error) {
-	a := &artist{d: d, v: v, analysis: d.Analyse(v)}
-	var figures []Figure
-	for _, k := range kinds {
-		if len(names) > 0 && !slices.Contains(names, k.name) {
-			continue
-		}
-		charts, err := k.draw(a)
-		if err != nil {
-			return nil, fmt.Errorf("figure %s: %w", k.name, err)
-		}
-		if len(charts) == 0 {
-			if len(names) > 0 {
-				return nil, fmt.Errorf("figure %s: the record has not what it shows", k.name)
-			}
-			continue
-		}
-		f := Figure{Name: k.name, Caption: k.caption + d.errorBars(k.name), Command: d.Command(v, "figure", k.name), Warnings: d.Caution(a.behind(k.name))}
-		f.Title = k.title
-		f.Panels = charts
-		plot.ShareY(f.Panels)
-		figures = append(figures, f)
-	}
 	for _, name := range names {
 		if !slices.Contains(FigureNames(), name) {
 			return nil, fmt.Errorf("there is no figure %q: expected one of %s", name, strings.Join(FigureNames(), ", "))
 		}
 	}
+	a := d.artist(v)
+	var figures []Figure
+	for _, k := range kinds {
+		if len(names) > 0 && !slices.Contains(names, k.name) {
+			continue
+		}
+		charts := k.draw(a)
+		switch {
+		case a.err != nil:
+			return nil, fmt.Errorf("figure %s: %w", k.name, a.err)
+		case len(charts) == 0 && len(names) > 0:
+			return nil, fmt.Errorf("figure %s: the record does not have the measurements for it", k.name)
+		case len(charts) == 0:
+			continue
+		}
+		plot.ShareY(charts)
+		figures = append(figures, Figure{
+			Name: k.name, Caption: k.caption + d.errorBars(k.name), Command: d.Command(v, "figure", k.name), Warnings: d.Caution(a.behind(k.name)),
+			Figure: plot.Figure{Title: k.title, Panels: charts},
+		})
+	}
 	return figures, nil
 }
 
-// ofSaturation are the figures and tables that show points of saturation alone.
+// ofSaturation are the figures and tables that show only points of saturation.
 var ofSaturation = []string{"histogram", "cdf", "trace", "trace-response-time", "breakdown"}
 
-// behind returns the points that a figure or a table shows.
+// behind returns the points that a figure or table shows.
 func (a *artist) behind(name string) []Point {
 	if !slices.Contains(ofSaturation, name) {
 		return a.d.Points
 	}
 	var points []Point
-	a.each(func(_ Panel, _ Line, s Saturation) {
-		if p, ok := s.Point(); ok {
-			points = append(points, p)
-		}
-	})
+	a.each(func(_ Panel, l Line) { points = append(points, l.saturated()...) })
 	return points
 }
 
+// errorBars returns the sentence about error bars in the caption of a figure.
 func (d *Data) errorBars(name string) string {
 	most := 0
 	for _, p := range d.Points {
@@ -132,7 +129,7 @@ func (d *Data) errorBars(name string) string {
 
 // Command returns the command line that makes one figure or table again.
 func (d *Data) Command(v View, what, name string) string {
-	words := []string{"mcmwlab", "report", quoted(d.Dir), "--" + what, name}
+	words := []string{"mcmwlab", "report", d.Dir, "--" + what, name}
 	chosen, err := d.Choose(View{Command: v.Command})
 	if err == nil && v.X != chosen.X {
 		words = append(words, "--x", v.X)
@@ -143,13 +140,13 @@ func (d *Data) Command(v View, what, name string) string {
 	if v.Command != "" {
 		words = append(words, "--command", v.Command)
 	}
-	for _, level := range d.selected() {
-		words = append(words, "--select", quoted(level))
+	for _, factor := range slices.Sorted(maps.Keys(d.wanted)) {
+		words = append(words, "--select", factor+"="+d.wanted[factor])
 	}
 	if d.Confidence != DefaultConfidence {
 		words = append(words, "--confidence", fmt.Sprint(d.Confidence))
 	}
-	return strings.Join(words, " ")
+	return CommandLine(words)
 }
 
 // DefaultConfidence is the default confidence of intervals.
@@ -164,66 +161,49 @@ func CommandLine(words []string) string {
 	return strings.Join(quotes, " ")
 }
 
-// quoted returns a word quoted for a shell where needed.
+// plainWord matches words that a shell does not interpret.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9/._:=+,@%-]+$`)
+
 func quoted(word string) string {
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
-		return !strings.ContainsRune("/._-:=+,@%", r) && !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
-	}) {
+	if plainWord.MatchString(word) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Caution says which checks the runs of points violate, and how many runs do; "" if none does.
+// Caution summarizes the checks that the runs of points and the whole set violate; "" if there are none.
 func (d *Data) Caution(points []Point) string {
-	runs, bad := 0, 0
-	counts := map[string]int{}
-	var codes []string
-	for _, p := range points {
-		for _, r := range p.Runs {
-			runs++
-			if len(r.Warnings) > 0 {
-				bad++
-			}
-			seen := map[string]bool{}
-			for _, w := range r.Warnings {
-				if !seen[w.Code] {
-					seen[w.Code] = true
-					counts[w.Code]++
-				}
-			}
+	all := runs(points)
+	bad := 0
+	counts := map[string]int{} // runs by code
+	for _, r := range all {
+		if len(r.Warnings) > 0 {
+			bad++
+		}
+		for _, code := range codes(r.Warnings) {
+			counts[code]++
 		}
 	}
-	for code := range counts {
-		codes = append(codes, code)
-	}
-	slices.SortFunc(codes, func(a, b string) int {
-		if counts[a] != counts[b] {
-			return counts[b] - counts[a]
-		}
-		return strings.Compare(a, b)
-	})
 	var parts []string
-	for _, code := range codes {
+	for _, code := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) }) {
 		parts = append(parts, fmt.Sprintf("%s (%d)", code, counts[code]))
 	}
 	var texts []string
 	if bad > 0 {
-		texts = append(texts, fmt.Sprintf("%d of the %d runs behind it violate checks: %s", bad, runs, strings.Join(parts, ", ")))
+		texts = append(texts, fmt.Sprintf("%d of the %d runs behind it violate checks: %s", bad, len(all), strings.Join(parts, ", ")))
 	}
 	if len(d.Warnings) > 0 {
-		texts = append(texts, fmt.Sprintf("the set violates %s", setCodes(d.Warnings)))
+		texts = append(texts, "the set violates "+strings.Join(codes(d.Warnings), ", "))
 	}
 	return strings.Join(texts, "; ")
 }
 
-// setCodes lists the codes of warnings, each once.
-func setCodes(warnings []record.Warning) string {
-	var codes []string
+// codes returns the codes of warnings, each once.
+func codes(warnings []record.Warning) (codes []string) {
 	for _, w := range warnings {
 		if !slices.Contains(codes, w.Code) {
 			codes = append(codes, w.Code)
 		}
 	}
-	return strings.Join(codes, ", ")
+	return codes
 }

@@ -17,33 +17,28 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Data is a record's data, with its runs grouped by point.
+// Data is the data of a record, with its runs grouped by point.
 type Data struct {
-	Manifest record.Manifest
-	Dir      string // of the record
-	Points   []Point
-	Failed   []record.Run
-	// Warnings are those of the whole set; runs have their own.
-	Warnings []record.Warning
-	// Confidence is the confidence of the intervals, such as 0.95.
-	Confidence float64
-	// Quality is the experiment's definition of a quality of service; nil: it has none.
-	Quality *capacity.Rule
+	Manifest   record.Manifest
+	Dir        string // of the record
+	Points     []Point
+	Failed     []record.Run
+	Warnings   []record.Warning // of the whole set; runs have their own
+	Confidence float64          // of the intervals, such as 0.95
+	Quality    *capacity.Rule   // the experiment's quality of service; nil: it has none
 
-	wanted     map[string]string // the selection of levels
-	store      *record.Record
-	hosts      map[int64][]record.Window // by run, as they are read
+	wanted map[string]string // the selected levels, by factor
+	store  *record.Record
+	// Parts of store by run, once they have been read:
+	hosts      map[int64][]record.Window
 	histograms map[int64][]record.Bin
 }
 
-// selected returns the selection as "factor=level" each, sorted.
-func (d *Data) selected() (all []string) {
-	for _, f := range slices.Sorted(maps.Keys(d.wanted)) {
-		all = append(all, f+"="+d.wanted[f])
-	}
-	return all
+func newData(r *record.Record, confidence float64) *Data {
+	return &Data{Manifest: r.Manifest(), Dir: r.Dir(), Confidence: confidence, store: r, hosts: map[int64][]record.Window{}, histograms: map[int64][]record.Bin{}}
 }
 
+// samples returns the samples of the hosts during a run.
 func (d *Data) samples(run int64) ([]record.Window, error) {
 	if got, ok := d.hosts[run]; ok {
 		return got, nil
@@ -55,7 +50,7 @@ func (d *Data) samples(run int64) ([]record.Window, error) {
 	return got, err
 }
 
-// distribution returns the histogram of a metric of a run; nil if there is none.
+// distribution returns the histogram of a metric of a run; nil if there is none. An empty command means all commands.
 func (d *Data) distribution(run int64, source, metric, command string) (sample.Histogram, error) {
 	bins, ok := d.histograms[run]
 	if !ok {
@@ -89,14 +84,27 @@ type Point struct {
 	confidence float64
 }
 
-// Read reads the runs of a record with the wanted levels; nil means all. The record must stay open while the data
-// is used: distributions and traces are read when they are drawn.
+// Has reports whether the point has these levels.
+func (p Point) Has(levels map[string]string) bool { return hasLevels(p.Levels, levels) }
+
+func hasLevels(all, wanted map[string]string) bool {
+	for factor, level := range wanted {
+		if all[factor] != level {
+			return false
+		}
+	}
+	return true
+}
+
+// Read reads the runs of a record with the wanted levels; nil means all runs. The record must stay open while the data is used:
+// distributions and traces are read when they are drawn.
 func Read(ctx context.Context, r *record.Record, confidence float64, wanted map[string]string) (*Data, error) {
 	runs, err := r.Runs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d := &Data{Manifest: r.Manifest(), Dir: r.Dir(), Confidence: confidence, wanted: wanted, store: r, hosts: map[int64][]record.Window{}, histograms: map[int64][]record.Bin{}}
+	d := newData(r, confidence)
+	d.wanted = wanted
 	if d.Warnings, err = r.Warnings(ctx); err != nil {
 		return nil, err
 	}
@@ -104,56 +112,35 @@ func Read(ctx context.Context, r *record.Record, confidence float64, wanted map[
 		d.Quality = &rule
 	}
 	if len(runs) == 0 {
-		return nil, fmt.Errorf("%s: there are no runs in it; mcmwlab run makes them", r.Dir())
+		return nil, fmt.Errorf("%s: the record has no runs; mcmwlab run makes them", r.Dir())
 	}
-	if err := known(runs, wanted); err != nil {
+	var all []Point
+	for _, p := range record.Points(runs) {
+		all = append(all, Point{Levels: p.Factors, Runs: p.Complete(), confidence: confidence})
+	}
+	if err := checkLevels(all, wanted); err != nil {
 		return nil, err
 	}
-	places := map[string]int{}
-	for _, run := range runs {
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(wanted)), func(f string) bool { return run.Factors[f] != wanted[f] }) {
-			if run.State != record.Complete {
-				d.Failed = append(d.Failed, run)
-				continue
-			}
-			key := fmt.Sprint(run.Factors) // fmt prints maps in the order of their keys
-			at, ok := places[key]
-			if !ok {
-				at = len(d.Points)
-				places[key] = at
-				d.Points = append(d.Points, Point{Levels: run.Factors, confidence: confidence})
-			}
-			d.Points[at].Runs = append(d.Points[at].Runs, run)
-		}
-	}
+	d.Points = slices.DeleteFunc(all, func(p Point) bool { return len(p.Runs) == 0 || !p.Has(wanted) })
+	d.Failed = slices.DeleteFunc(runs, func(run record.Run) bool { return run.State == record.Complete || !hasLevels(run.Factors, wanted) })
 	if len(d.Points) == 0 {
 		why := ""
 		if len(d.Failed) > 0 {
-			why = fmt.Sprintf("; the first of %d that failed: %s", len(d.Failed), d.Failed[0].Error)
+			why = fmt.Sprintf("; the first error of the %d failed runs: %s", len(d.Failed), d.Failed[0].Error)
 		}
-		return nil, fmt.Errorf("%s: no complete run to report%s", r.Dir(), why)
+		return nil, fmt.Errorf("%s: the record has no complete run to report%s", r.Dir(), why)
 	}
 	return d, nil
 }
 
-// known says what is wrong with a selection of levels, if anything.
-func known(runs []record.Run, wanted map[string]string) error {
+// checkLevels returns an error unless the points have the wanted levels.
+func checkLevels(points []Point, wanted map[string]string) error {
 	for _, factor := range slices.Sorted(maps.Keys(wanted)) {
-		levels := map[string]bool{}
-		names := map[string]bool{}
-		for _, run := range runs {
-			for name, level := range run.Factors {
-				names[name] = true
-				if name == factor {
-					levels[level] = true
-				}
-			}
+		if names := factors(points); !slices.Contains(names, factor) {
+			return fmt.Errorf("there is no factor %q: expected one of %s", factor, strings.Join(names, ", "))
 		}
-		if len(levels) == 0 {
-			return fmt.Errorf("there is no factor %q: expected one of %s", factor, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
-		}
-		if !levels[wanted[factor]] {
-			return fmt.Errorf("factor %s has no level %q: expected one of %s", factor, wanted[factor], strings.Join(sortLevels(slices.Collect(maps.Keys(levels))), ", "))
+		if all := levels(points, factor); !slices.Contains(all, wanted[factor]) {
+			return fmt.Errorf("factor %s has no level %q: expected one of %s", factor, wanted[factor], strings.Join(all, ", "))
 		}
 	}
 	return nil
@@ -162,10 +149,10 @@ func known(runs []record.Run, wanted map[string]string) error {
 // Estimate is a metric's mean over the repetitions of a point.
 type Estimate struct {
 	sample.Moments
-	Interval sample.Interval // confidence interval of the mean; without ends for less than two repetitions
+	Interval sample.Interval // confidence interval of the mean; unbounded for less than two repetitions
 }
 
-// OK reports whether there is a value at all.
+// OK reports whether there is a value.
 func (e Estimate) OK() bool { return e.N > 0 }
 
 // Estimate returns the estimate of a metric of a source.
@@ -173,7 +160,7 @@ func (p Point) Estimate(source, metric string) Estimate {
 	return p.derive(func(r record.Run) (float64, bool) { return r.Value(source, metric) })
 }
 
-// derive returns the estimate of what f computes from every run; runs where it can't do not count.
+// derive returns the estimate of the values that f computes from the runs; runs without a value do not count.
 func (p Point) derive(f func(record.Run) (float64, bool)) Estimate {
 	var values []float64
 	for _, run := range p.Runs {
@@ -199,7 +186,7 @@ func levelNumber(level string) (float64, bool) {
 	return 0, false
 }
 
-// sortLevels sorts levels by their numbers, ratios such as 1:9 by the share of the first, others as text.
+// sortLevels sorts levels: numbers by size, ratios such as 1:9 by the share of the first part, others as text.
 func sortLevels(levels []string) []string {
 	number := func(level string) float64 {
 		if v, ok := levelNumber(level); ok {
@@ -217,7 +204,7 @@ func sortLevels(levels []string) []string {
 	return levels
 }
 
-// levels returns the levels of a factor that points have, sorted. A point that has not the factor has the level "".
+// levels returns the levels of a factor at the points, sorted. A point without the factor has the level "".
 func levels(points []Point, factor string) []string {
 	seen := map[string]bool{}
 	for _, p := range points {
@@ -237,7 +224,7 @@ func factors(points []Point) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// sources returns the sources with a prefix that have a metric at any of the points, sorted.
+// sources returns the sources with a prefix that have a metric at any point, sorted.
 func sources(points []Point, prefix, metric string) []string {
 	seen := map[string]bool{}
 	for _, p := range points {

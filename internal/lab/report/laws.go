@@ -1,10 +1,8 @@
 package report
 
-import (
-	"mcmw/internal/lab/record"
-)
+import "mcmw/internal/lab/record"
 
-// metric returns the name of a metric under the view's command: throughput, or throughput_get.
+// metric returns the name of a metric for the view's command: throughput, or throughput_get.
 func (v View) metric(name string) string {
 	if v.Command == "" {
 		return name
@@ -12,8 +10,7 @@ func (v View) metric(name string) string {
 	return name + "_" + v.Command
 }
 
-// population returns N, the requests that a closed loop keeps outstanding: connections times pipeline. It is unknown for an
-// open loop.
+// population returns N, the number of outstanding requests of a closed loop: connections times pipeline. It is unknown for an open loop.
 func population(run record.Run) (float64, bool) {
 	if rate, ok := levelNumber(run.Factors["rate"]); ok && rate > 0 {
 		return 0, false
@@ -25,7 +22,7 @@ func population(run record.Run) (float64, bool) {
 	return n, ok && n > 0
 }
 
-// thinkTime returns Z, the time of the clients between a reply and the next request: as measured, as set, or 0.
+// thinkTime returns Z, the time of a client between a reply and the next request: the measurement, else the setting, else 0.
 func thinkTime(run record.Run) float64 {
 	if z, ok := run.Value(record.SourceClient, "think_time_mean"); ok {
 		return z
@@ -37,7 +34,7 @@ func thinkTime(run record.Run) float64 {
 // The interactive response time law: X = N/(R + Z), R = N/X - Z (Jain, "The Art of Computer Systems Performance Analysis",
 // section 33.5).
 
-// lawThroughput returns N/(R + Z) with R as a source measured it and a further think time beyond it.
+// lawThroughput returns N/(R + Z) with R from a source. beyond is added to Z.
 func lawThroughput(run record.Run, source string, beyond float64) (float64, bool) {
 	n, ok := population(run)
 	r, okR := run.Value(source, "response_time_mean")
@@ -45,14 +42,14 @@ func lawThroughput(run record.Run, source string, beyond float64) (float64, bool
 	return n / r, ok && okR && r > 0
 }
 
-// lawResponseTime returns N/X - Z with X as a source measured it.
+// lawResponseTime returns N/X - Z with X from a source.
 func lawResponseTime(run record.Run, source string) (float64, bool) {
 	n, ok := population(run)
 	x, okX := run.Value(source, "throughput")
 	return n/x - thinkTime(run), ok && okX && x > 0
 }
 
-// path returns what was measured of the path: of the run, or of the set.
+// path returns a measurement of the path: of the run, else of the set.
 func (d *Data) path(run record.Run, source, metric string) (float64, bool) {
 	if v, ok := run.Value(source, metric); ok {
 		return v, true
@@ -60,14 +57,14 @@ func (d *Data) path(run record.Run, source, metric string) (float64, bool) {
 	return record.Find(d.Manifest.Path, source, metric)
 }
 
-// The directions of the path, where its bandwidth was measured in each.
+// The directions of the path, if the bandwidth of each was measured.
 const (
 	pathOfRequests = record.SourcePath + ":requests"
 	pathOfReplies  = record.SourcePath + ":replies"
 )
 
-// bandwidthLimit returns the throughput that the network allows: of the path between load and middleware, and of every machine's
-// directions where these have limits, what is full first.
+// bandwidthLimit returns the lowest throughput at which a part of the network is full: the path between load and middleware, or a
+// direction of a machine that has a limit.
 func (d *Data) bandwidthLimit(run record.Run) (limit float64, known bool) {
 	limit, known = d.pathLimit(run)
 	x, ok := run.Value(record.SourceClient, "throughput")
@@ -79,8 +76,8 @@ func (d *Data) bandwidthLimit(run record.Run) (limit float64, known bool) {
 	return limit, known
 }
 
-// pathLimit returns the throughput at which the path is full in the direction that is full first. Where the directions
-// were not measured each, both have the bandwidth of the path.
+// pathLimit returns the lowest throughput at which a direction of the path is full. A direction that was not measured has the bandwidth of
+// the path.
 func (d *Data) pathLimit(run record.Run) (limit float64, known bool) {
 	requests, ok := run.Value(record.SourceClient, "requests")
 	if !ok {

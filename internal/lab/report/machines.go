@@ -6,15 +6,15 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// direction is one way of the network of a role's machines.
+// direction is a direction of the network of the machines of a role.
 type direction struct {
-	name   string // as a component
-	role   string // which the names of its machines begin with, such as server-0
+	name   string // of the component
+	role   string // prefix of the machines' names, such as server-0
 	metric string // of a machine's samples, bytes per second
 	limit  func(record.Machine) float64
 }
 
-// directions are those that can be full.
+// directions are the directions whose bandwidth can be the limit.
 var directions = func() (all []direction) {
 	for _, role := range []string{"server", "middleware", "load"} {
 		all = append(all,
@@ -24,8 +24,8 @@ var directions = func() (all []direction) {
 	return all
 }()
 
-// full returns the part in use of the direction of the machine that used most of it; it isn't known where machines have no limits.
-// What is sampled has a header for each packet that the kernel handles, what limits is payload: they differ by a per cent or two.
+// full returns the utilization of a direction at the machine with the highest one. It is unknown if the machines have no limits. Samples
+// include a header for each packet that the kernel handles, limits do not: they differ by one or two percent.
 func (d *Data) full(run record.Run, of direction) (most float64, known bool) {
 	for _, m := range d.Manifest.Machines {
 		if !strings.HasPrefix(m.Name, of.role+"-") || of.limit(m) <= 0 {

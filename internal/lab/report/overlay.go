@@ -5,36 +5,31 @@ import (
 
 	"mcmw/internal/lab/model"
 	"mcmw/internal/lab/plot"
-	"mcmw/internal/lab/record"
 )
 
 // modelCaption describes the figures of modelled.
-const modelCaption = "Measured, and dashed what queueing models say whose parameters are from the same record, for each number of workers; " +
-	"mcmwlab model has the parameters, further models, and how well each point is predicted from the others."
+const modelCaption = "Measurements and, dashed, the predictions of queueing models whose parameters are from the same record, for each configuration of workers. " +
+	"mcmwlab model prints the parameters, more models, and the errors of predicting each point from the others."
 
-// overlaid are the models in the figures: those that say something of every load, and the one of the published reports.
+// overlaid are the models in the figures: those that predict every load.
 var overlaid = []string{"M/M/m closed", "network", "network, clients", "own"}
 
-// leastLoads is how many numbers of clients make a curve.
+// leastLoads is the least number of loads for a curve.
 const leastLoads = 3
 
-func (a *artist) modelThroughput() ([]plot.Chart, error)   { return a.modelled("throughput"), nil }
-func (a *artist) modelResponseTime() ([]plot.Chart, error) { return a.modelled("response-time"), nil }
+func (a *artist) modelThroughput() []plot.Chart   { return a.modelled("throughput") }
+func (a *artist) modelResponseTime() []plot.Chart { return a.modelled("response-time") }
 
-// modelled returns the panels of one of the models' figures; none where the record can't be modelled, has too few numbers of clients for a
-// curve, or where requests of one kind are shown, of which the models know nothing.
+// modelled returns the panels of a figure of the models. It returns nil if the record cannot be modelled or has too few loads for a curve.
+// The models do not predict the requests of one command.
 func (a *artist) modelled(name string) []plot.Chart {
 	if a.v.Command != "" {
 		return nil
 	}
 	if a.models == nil {
-		var runs []record.Run
-		for _, p := range a.d.Points {
-			runs = append(runs, p.Runs...)
-		}
-		data, err := model.FromRuns(a.d.Manifest, runs)
+		data, err := model.FromRuns(a.d.Manifest, runs(a.d.Points))
 		if err != nil {
-			return nil // for a record without middlewares, say: not all records are of queues
+			return nil // such as a record without middlewares
 		}
 		curve := func(configuration string) bool { return len(data.Sweep(configuration)) >= leastLoads }
 		if !slices.ContainsFunc(data.Configurations(), curve) {

@@ -19,20 +19,17 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// Report has all figures and tables of a record.
+// Report has the figures and tables of a record.
 type Report struct {
 	Title, Subtitle string
 	Figures         []Figure
 	Tables          []Table
-	// Findings are sentences on where every line saturates and what limits it.
-	Findings []string
-	// Rule explains how that was decided.
-	Rule string
-	// Warnings are like a Figure's, over all runs.
-	Warnings string
+	Findings        []string // sentences that say where every line saturates, and what limits it
+	Rule            string   // explains how that was decided
+	Warnings        string   // as in Figure, over all runs
 }
 
-// Report draws all figures and makes all tables of a view.
+// Report makes all figures and tables of a view.
 func (d *Data) Report(v View) (*Report, error) {
 	figures, err := d.Figures(v, nil)
 	if err != nil {
@@ -42,11 +39,10 @@ func (d *Data) Report(v View) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Title: d.Manifest.Title, Figures: figures, Tables: tables, Warnings: d.Caution(d.Points), Rule: Rule()}
-	r.Title = cmp.Or(r.Title, d.Manifest.Name)
-	total := len(runs(d.Points))
-	r.Subtitle = fmt.Sprintf("%d points, %d runs", len(d.Points), total)
-	r.Warnings = join(d.foreign(), r.Warnings)
+	r := &Report{
+		Title: cmp.Or(d.Manifest.Title, d.Manifest.Name), Subtitle: fmt.Sprintf("%d points, %d runs", len(d.Points), len(runs(d.Points))),
+		Figures: figures, Tables: tables, Warnings: join(d.foreign(), d.Caution(d.Points)), Rule: Rule(),
+	}
 	if len(d.Failed) > 0 {
 		r.Subtitle += fmt.Sprintf(", %d more failed", len(d.Failed))
 		r.Warnings = join(r.Warnings, fmt.Sprintf("%d runs failed and are not used", len(d.Failed)))
@@ -54,10 +50,8 @@ func (d *Data) Report(v View) (*Report, error) {
 	if !d.Manifest.Created.IsZero() {
 		r.Subtitle += "; record of " + d.Manifest.Created.UTC().Format("2006-01-02")
 	}
-	a := &artist{d: d, v: v, analysis: d.Analyse(v)}
-	a.each(func(panel Panel, l Line, s Saturation) {
-		r.Findings = append(r.Findings, a.finding(panel, l, s))
-	})
+	a := d.artist(v)
+	a.each(func(panel Panel, l Line) { r.Findings = append(r.Findings, a.finding(panel, l)) })
 	if c := a.capacity(); c != nil {
 		for _, l := range c.Lines {
 			r.Findings = append(r.Findings, fmt.Sprintf("Highest load with %s: %s.", c.Rule, c.Words(l)))
@@ -66,7 +60,7 @@ func (d *Data) Report(v View) (*Report, error) {
 	return r, nil
 }
 
-// foreign says what part of the processors was used by others than the experiment; "" if that was little, or was not measured.
+// foreign warns of other programs that used the processors during the runs; "" if they used little, or it was not measured.
 func (d *Data) foreign() string {
 	most, in, of := check.Foreign{}, 0, 0
 	for _, run := range runs(d.Points) {
@@ -91,48 +85,43 @@ func (d *Data) foreign() string {
 	if in == 0 {
 		return ""
 	}
-	return fmt.Sprintf("up to %s of the processor time in use was not the experiment's: something else ran on the machine in %d of %d runs", plot.Ratio.Format(most.Share()), in, of)
+	return fmt.Sprintf("other programs ran on the machine in %d of %d runs and used up to %s of the used processor time", in, of, plot.Ratio.Format(most.Share()))
 }
 
-func (a *artist) finding(panel Panel, l Line, s Saturation) string {
-	name := join(panel.Name, l.Name)
-	if name != "" {
-		name += ": "
+// finding returns the sentence about the saturation of a line.
+func (a *artist) finding(panel Panel, l Line) string {
+	text := l.Words(a.v)
+	if l.Bottleneck.Words != "" {
+		text += "; " + l.Bottleneck.Words
 	}
-	text := name + s.Words(a.v)
-	if s.Bottleneck.Words != "" {
-		text += "; " + s.Bottleneck.Words
+	if name := join(panel.Name, l.Name); name != "" {
+		text = name + ": " + text
 	}
-	return capital(text) + "."
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 // Rule explains how points of saturation and bottlenecks are found.
 func Rule() string {
-	return fmt.Sprintf("The point of saturation is the least load whose throughput is within %.0f %% of the highest of its line; if that is the highest load and the throughput grew by more "+
-		"than %.0f %% up to it, the system is not saturated. A component limits a line if, at its highest throughput, it is in use for at least %.0f %% of the time; of several the first counts of: load generator, "+
-		"bandwidth of the path, upload and download of machines with limits, processor of the host, processor of a server, workers; what comes earlier makes what comes later wait.", 100*Near, 100*Near, 100*Busy)
+	return fmt.Sprintf("The point of saturation is the least load whose throughput is within %.0f %% of the highest throughput of its line. If this is the highest load, and the throughput grew by more "+
+		"than %.0f %% up to it, the system is not saturated. A component limits a line if it is in use for at least %.0f %% of the time at the highest throughput of the line. Of several components the first of these "+
+		"is named, because it makes the later ones wait: load generator, bandwidth of the path, upload and download of machines with limits, processor of the host, processor of a server, workers.", 100*Near, 100*Near, 100*Busy)
 }
 
-// keyFigures are those that tell most in the least time, in their order; keyNumber is how many a page shows unfolded.
+// keyFigures are the figures that the page shows first, if the record has them; keyNumber is how many figures it shows unfolded.
 var keyFigures = []string{"throughput", "response-time", "stages", "utilization", "percentiles", "cost"}
 
 const keyNumber = 6
 
-// Key returns the figures that the page shows first: the key figures, and others in place of those that the record hasn't.
-func (r *Report) Key() (key []Figure) {
-	for _, name := range keyFigures {
-		for _, f := range r.Figures {
-			if f.Name == name {
-				key = append(key, f)
-			}
+// Key returns the figures that the page shows unfolded: the key figures, and others in place of missing ones.
+func (r *Report) Key() []Figure {
+	rank := func(f Figure) int {
+		if i := slices.Index(keyFigures, f.Name); i >= 0 {
+			return i
 		}
+		return len(keyFigures)
 	}
-	for _, f := range r.Figures {
-		if len(key) < keyNumber && !slices.Contains(keyFigures, f.Name) {
-			key = append(key, f)
-		}
-	}
-	return key
+	ordered := slices.SortedStableFunc(slices.Values(r.Figures), func(f, g Figure) int { return rank(f) - rank(g) })
+	return ordered[:min(keyNumber, len(ordered))]
 }
 
 // Others returns the figures that the page shows folded.
@@ -143,20 +132,13 @@ func (r *Report) Others() []Figure {
 	})
 }
 
-// Unfolded returns the tables that the page shows before the figures: the findings of a published report.
-func (r *Report) Unfolded() []Table {
-	return slices.DeleteFunc(slices.Clone(r.Tables), func(t Table) bool { return t.Name != FindingsTable })
-}
+// Findings tables are unfolded, before the figures; others are folded, after them.
+func (t Table) Findings() bool { return t.Name == FindingsTable }
 
-// Folded returns the other tables, behind the figures.
-func (r *Report) Folded() []Table {
-	return slices.DeleteFunc(slices.Clone(r.Tables), func(t Table) bool { return t.Name == FindingsTable })
-}
-
-// FindingsTable is the name of the table of a published report's findings.
+// FindingsTable is the name of the table with the findings of a published report.
 const FindingsTable = "findings"
 
-// Anchor is where the table is in the page; figures have the same names.
+// Anchor is the id of the table in the page. The prefix distinguishes it from a figure with the same name.
 func (t Table) Anchor() string {
 	if t.Name == "warnings" {
 		return t.Name
@@ -164,7 +146,7 @@ func (t Table) Anchor() string {
 	return "table-" + t.Name
 }
 
-// Inline returns the panels of the figure as elements of a page.
+// Inline returns the panels of the figure as HTML elements.
 func (f Figure) Inline() []template.HTML {
 	elements := make([]template.HTML, len(f.Panels))
 	for i, panel := range f.Panels {
@@ -181,7 +163,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	}{r, template.CSS(plot.Style())})
 }
 
-// WriteMarkdown writes the findings, the figures as links to their files beside it, and the tables.
+// WriteMarkdown writes the findings, links to the figures in the same directory, and the tables.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	warn := func(warnings string) {
@@ -224,7 +206,7 @@ func (r *Report) markdownTables(w io.Writer) error {
 // File is the name of the figure's file.
 func (f Figure) File() string { return f.Name + ".svg" }
 
-// WriteLaTeX writes the tables, to be included in a document.
+// WriteLaTeX writes the tables for a LaTeX document.
 func (r *Report) WriteLaTeX(w io.Writer) error {
 	for _, t := range r.Tables {
 		fmt.Fprintf(w, "%% %s\n", t.Command)
@@ -252,10 +234,7 @@ func (r *Report) Write(w io.Writer, format string) error {
 	}
 }
 
-// HasFormat reports whether a report can be written in a format.
-func HasFormat(format string) bool { return slices.Contains(Formats, format) }
-
-// WriteTables writes the tables alone in a format of Formats.
+// WriteTables writes only the tables in a format of Formats.
 func (r *Report) WriteTables(w io.Writer, format string) error {
 	if format == "markdown" {
 		return r.markdownTables(w)

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mcmw/internal/lab/capacity"
@@ -9,7 +10,7 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// quality returns the quality of service that the experiment asks for, and otherwise one without a limit: the 99th percentile.
+// quality returns the experiment's quality of service, or the 99th percentile without a limit.
 func (a *artist) quality() capacity.Rule {
 	if a.d.Quality != nil {
 		return *a.d.Quality
@@ -19,7 +20,7 @@ func (a *artist) quality() capacity.Rule {
 	return rule
 }
 
-// serviceMetric returns what the metric of the quality of service came to.
+// serviceMetric returns the estimate of the metric of the quality of service.
 func (a *artist) serviceMetric(p Point) Estimate {
 	rule := a.quality()
 	if e := p.Estimate(rule.Source, a.v.metric(rule.Metric)); e.OK() || rule.Metric != "response_time_p99" || rule.Source != record.SourceClient {
@@ -28,7 +29,7 @@ func (a *artist) serviceMetric(p Point) Estimate {
 	return a.percentile(p, 99)
 }
 
-// metricName returns a metric's name for people: "99th percentile of the response times".
+// metricName returns the description of a metric, such as "99th percentile of the response times".
 func metricName(metric string) string {
 	m, ok := record.Describe(metric)
 	if !ok {
@@ -43,34 +44,34 @@ func metricUnit(metric string) plot.Unit {
 }
 
 const (
-	// farBeyond is how many times the limit a value is from which on the limit would be pressed to the bottom of a figure of equal distances.
+	// farBeyond is the ratio of a value to the limit from which on the axis is logarithmic.
 	farBeyond = 10
-	// farApart is the same for ratios, the greatest to the least.
+	// farApart is the ratio of the largest to the smallest ratio from which on the axis of ratios is logarithmic.
 	farApart = 4
 )
 
-// service draws the metric of the quality of service with its limit, and a ring at the highest load within.
-func (a *artist) service() ([]plot.Chart, error) {
+// service draws the metric of the quality of service with its limit, and a ring at the highest load within the limit.
+func (a *artist) service() []plot.Chart {
 	rule := a.quality()
 	y := plot.Axis{Label: metricName(rule.Metric), Unit: metricUnit(rule.Metric), FromZero: true}
 	for _, p := range a.d.Points {
 		y.Log = y.Log || rule.Below > 0 && a.serviceMetric(p).Mean >= farBeyond*rule.Below
 	}
 	found := a.capacity()
-	return a.lines(y, a.serviceMetric, func(i int) (marks []plot.Mark) {
+	return a.lines(y, a.serviceMetric, func(panel Panel) (marks []plot.Mark) {
 		if rule.Below > 0 {
 			marks = append(marks, plot.Limit{Name: "limit", Y: rule.Below})
 		}
-		for _, l := range a.analysis.Panels[i].Lines {
+		for _, l := range panel.Lines {
 			if p, ok := a.highest(found, l); ok {
 				marks = append(marks, plot.Ring{X: a.d.place(a.v, p), Y: a.serviceMetric(p).Mean, Series: l.Number})
 			}
 		}
 		return marks
-	}), nil
+	})
 }
 
-// capacity returns what the record says about the quality of service that its experiment asks for; nil if that is none, or nothing was raised.
+// capacity returns the highest loads within the experiment's quality of service; nil if it has none, or the load does not vary.
 func (a *artist) capacity() *capacity.Capacity {
 	if a.d.Quality == nil || a.v.Command != "" {
 		return nil
@@ -82,7 +83,7 @@ func (a *artist) capacity() *capacity.Capacity {
 	return c
 }
 
-// highest returns the point of a line that is the highest load within the quality of service, where the raised factor is the x axis.
+// highest returns the point of a line with the highest load within the quality of service, if the load is the x axis.
 func (a *artist) highest(c *capacity.Capacity, l Line) (Point, bool) {
 	if c == nil || len(l.Points) == 0 || !sameFactor(a.d.Points, c.Rule.Over, a.v.X) {
 		return Point{}, false
@@ -90,7 +91,7 @@ func (a *artist) highest(c *capacity.Capacity, l Line) (Point, bool) {
 	for _, found := range c.Lines {
 		top, ok := found.Top()
 		for _, p := range l.Points {
-			if ok && p.Levels[c.Rule.Over] == top.Level && has(p, found.Factors) {
+			if ok && p.Levels[c.Rule.Over] == top.Level && p.Has(found.Factors) {
 				return p, true
 			}
 		}
@@ -98,16 +99,7 @@ func (a *artist) highest(c *capacity.Capacity, l Line) (Point, bool) {
 	return Point{}, false
 }
 
-func has(p Point, levels map[string]string) bool {
-	for factor, level := range levels {
-		if p.Levels[factor] != level {
-			return false
-		}
-	}
-	return true
-}
-
-// capacities is the highest load within the quality of service.
+// capacities lists the highest loads within the quality of service.
 func (a *artist) capacities() Table {
 	c := a.capacity()
 	if c == nil {
@@ -125,110 +117,100 @@ func (a *artist) capacities() Table {
 	return t
 }
 
-// pair is two lines of a panel that differ in the series' factor: A has its first level, B its second.
-type pair struct {
-	panel Panel
-	a, b  Line
-}
-
-// pairs returns the pairs of all panels, if the series' factor has two levels.
-func (a *artist) pairs() (pairs []pair) {
+// compared returns the panels that have a line for each of two levels of the series' factor; nil if the factor has more levels.
+func (a *artist) compared() []Panel {
 	if a.v.Series == "" || len(levels(a.d.Points, a.v.Series)) != 2 {
 		return nil
 	}
-	for _, panel := range a.analysis.Panels {
-		if len(panel.Lines) == 2 {
-			pairs = append(pairs, pair{panel, panel.Lines[0], panel.Lines[1]})
+	return slices.DeleteFunc(slices.Clone(a.panels), func(p Panel) bool { return len(p.Lines) != 2 })
+}
+
+// pairs calls f with the points of the two lines of a panel at each level of the x axis that both have.
+func (a *artist) pairs(p Panel, f func(first, second Point)) {
+	for _, first := range p.Lines[0].Points {
+		if second, ok := a.at(p.Lines[1], first.Levels[a.v.X]); ok {
+			f(first, second)
 		}
 	}
-	return pairs
 }
 
-// measures are what pairs are compared by.
-func (a *artist) measures() []measure {
-	return []measure{
-		{"throughput", plot.OpsPerSecond, a.client("throughput")},
-		{metricName(a.quality().Metric), metricUnit(a.quality().Metric), a.serviceMetric},
-	}
-}
-
+// measure is a quantity by which two lines are compared.
 type measure struct {
-	name string
-	unit plot.Unit
-	of   func(Point) Estimate
+	name  string
+	unit  plot.Unit
+	value func(Point) Estimate
 }
 
-// headToHead draws how many times one level's values the other's are.
-func (a *artist) headToHead() ([]plot.Chart, error) {
-	pairs := a.pairs()
-	if len(pairs) == 0 {
-		return nil, nil
-	}
-	y := plot.Axis{Label: fmt.Sprintf("%s / %s", pairs[0].b.Name, pairs[0].a.Name), FromZero: true}
-	var charts []plot.Chart
-	for _, p := range pairs {
-		one := plot.Chart{Title: p.panel.Name, X: a.xAxis(), Y: y, Marks: []plot.Mark{plot.Limit{Y: 1}}}
+func (a *artist) measures() []measure {
+	metric := a.quality().Metric
+	return []measure{{"throughput", plot.OpsPerSecond, a.v.throughput}, {metricName(metric), metricUnit(metric), a.serviceMetric}}
+}
+
+// ratio returns the ratio of the second point's value to the first's.
+func (m measure) ratio(first, second Point, confidence float64) Estimate {
+	return ratio(m.value(second), m.value(first), confidence)
+}
+
+// headToHead draws the ratios of the second line's values to the first's.
+func (a *artist) headToHead() (charts []plot.Chart) {
+	for _, p := range a.compared() {
+		y := plot.Axis{Label: fmt.Sprintf("%s / %s", p.Lines[1].Name, p.Lines[0].Name), FromZero: true}
+		c := plot.Chart{Title: p.Name, X: a.xAxis(), Y: y, Marks: []plot.Mark{plot.Limit{Y: 1}}}
 		any := false
 		least, greatest := 1.0, 1.0
 		for i, m := range a.measures() {
 			drawn := plot.Line{Name: m.name, Series: i}
-			for _, base := range p.a.Points {
-				if other, ok := a.at(p.b, base.Levels[a.v.X]); ok {
-					r := ratio(m.of(other), m.of(base), a.d.Confidence)
-					drawn.Points = append(drawn.Points, point(a.d.place(a.v, base), r))
-					if r.OK() && r.Mean > 0 {
-						least, greatest = min(least, r.Mean), max(greatest, r.Mean)
-					}
+			a.pairs(p, func(first, second Point) {
+				r := m.ratio(first, second, a.d.Confidence)
+				drawn.Points = append(drawn.Points, point(a.d.place(a.v, first), r))
+				if r.OK() && r.Mean > 0 {
+					least, greatest = min(least, r.Mean), max(greatest, r.Mean)
 				}
-			}
-			any = any || some(drawn)
-			one.Marks = append(one.Marks, drawn)
+			})
+			any = any || known(drawn)
+			c.Marks = append(c.Marks, drawn)
 		}
-		one.Y.Log = greatest >= farApart*least
+		c.Y.Log = greatest >= farApart*least
 		if any {
-			charts = append(charts, one)
+			charts = append(charts, c)
 		}
 	}
-	return charts, nil
+	return charts
 }
 
-// versus is the same as a table, with the values.
+// versus lists the values of two lines with their ratios.
 func (a *artist) versus() Table {
-	pairs := a.pairs()
-	if len(pairs) == 0 {
+	compared := a.compared()
+	if len(compared) == 0 {
 		return Table{}
 	}
 	t := Table{}
-	if len(a.analysis.Panels) > 1 {
+	if len(a.panels) > 1 {
 		t.Columns = append(t.Columns, words("panel"))
 	}
 	t.Columns = append(t.Columns, number(label(a.v.X)))
 	for _, m := range a.measures() {
-		t.Columns = append(t.Columns, number(m.name+", "+pairs[0].a.Name), number(pairs[0].b.Name), number("ratio"))
+		t.Columns = append(t.Columns, number(m.name+", "+compared[0].Lines[0].Name), number(compared[0].Lines[1].Name), number("ratio"))
 	}
-	for _, p := range pairs {
-		for _, base := range p.a.Points {
-			other, ok := a.at(p.b, base.Levels[a.v.X])
-			if !ok {
-				continue
-			}
+	for _, p := range compared {
+		a.pairs(p, func(first, second Point) {
 			var row []string
-			if len(a.analysis.Panels) > 1 {
-				row = append(row, p.panel.Name)
+			if len(a.panels) > 1 {
+				row = append(row, p.Name)
 			}
-			row = append(row, marked(base.Levels[a.v.X], Point{Runs: runs([]Point{base, other})}))
+			row = append(row, marked(first.Levels[a.v.X], Point{Runs: runs([]Point{first, second})}))
 			for _, m := range a.measures() {
-				row = append(row, shownAs(m.of(base), m.unit), shownAs(m.of(other), m.unit), shownRatio(ratio(m.of(other), m.of(base), a.d.Confidence)))
+				row = append(row, shownAs(m.value(first), m.unit), shownAs(m.value(second), m.unit), shownRatio(m.ratio(first, second, a.d.Confidence)))
 			}
 			t.Rows = append(t.Rows, row)
-		}
+		})
 	}
-	t.Notes = []string{fmt.Sprintf("Ratios are those of the means, the second to the first, with their %.0f %% confidence intervals (Fieller); ~: the interval contains 1, so that the difference may be chance.",
+	t.Notes = []string{fmt.Sprintf("Ratios are those of the means, second to first, with their %.0f %% confidence intervals (Fieller). ~: the interval contains 1, so the difference may be chance.",
 		100*a.d.Confidence)}
 	return t
 }
 
-// shownRatio returns "1.25 [1.20, 1.31]", or "1.25 [unbounded]" where the base can't be told from 0, so that the ratio may be anything.
+// shownRatio returns "1.25 [1.20, 1.31]", or "1.25 [unbounded]" if the interval of the base contains 0.
 func shownRatio(e Estimate) string {
 	if !e.OK() {
 		return "–"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,11 +15,10 @@ import (
 	"mcmw/internal/lab/report"
 )
 
-// servers makes a record of two servers, of which the second has half the first's throughput and twice its tail, at different sizes.
+// servers returns a record of two servers with values of several sizes. The second server has half the throughput and twice the 99th
+// percentile of the first.
 func servers(t *testing.T, experiment string) *record.Record {
-	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "servers", Experiment: experiment})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	r := newRecord(t, record.Manifest{Name: "servers", Experiment: experiment})
 	point := 0
 	for factor, server := range []string{"memcached", "redis"} {
 		for i, size := range []int{2, 512, 524288} {
@@ -40,7 +38,7 @@ func servers(t *testing.T, experiment string) *record.Record {
 	return r
 }
 
-func TestServersStandHeadToHeadWithIntervals(t *testing.T) {
+func TestTwoServersAreComparedWithIntervals(t *testing.T) {
 	d, v := read(t, servers(t, "name: servers\nfactors: {value_size: [2, 512]}\nconstants: {middlewares: 0}\nquality: {below: 1ms}\n"), nil)
 	require.Equal(t, report.View{X: "value_size", Series: "server"}, v)
 	tables, err := d.Tables(v, []string{"head-to-head"})
@@ -60,11 +58,11 @@ func TestServersStandHeadToHeadWithIntervals(t *testing.T) {
 	tables, err = d.Tables(v, nil)
 	require.NoError(t, err)
 	for _, table := range tables {
-		require.NotEqual(t, "capacity", table.Name, "no factor was raised until the quality broke")
+		require.NotEqual(t, "capacity", table.Name, "the quality has no load")
 	}
 }
 
-func TestTheRaisedFactorIsTheAxisAndItsHighestGoodLevelIsSaid(t *testing.T) {
+func TestTheLoadOfTheQualityIsTheAxisAndAFinding(t *testing.T) {
 	d, v := read(t, servers(t, "name: servers\nfactors: {value_size: [2, 512]}\nconstants: {middlewares: 0}\nquality: {below: 1ms, over: value_size}\n"), nil)
 	require.Equal(t, "value_size", v.X)
 	r, err := d.Report(v)
@@ -77,7 +75,7 @@ func TestTheRaisedFactorIsTheAxisAndItsHighestGoodLevelIsSaid(t *testing.T) {
 	require.Equal(t, []string{"redis", "2", "500/s ± 1.7 %", "600 µs ± 1.7 %", "512 value_size break it (1.20 ms ± 1.7 %)"}, tables[0].Rows[1])
 }
 
-func TestWithoutAQualityTheTailHasNoLimit(t *testing.T) {
+func TestWithoutAQualityThe99thPercentileHasNoLimit(t *testing.T) {
 	d, v := read(t, servers(t, ""), nil)
 	figures, err := d.Figures(v, []string{"service"})
 	require.NoError(t, err)
@@ -87,10 +85,8 @@ func TestWithoutAQualityTheTailHasNoLimit(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestARatioThatMayBeAnythingIsNotPrintedAsABareNumber(t *testing.T) {
-	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "unsure"})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.Close()) })
+func TestARatioWithoutABoundedIntervalIsMarked(t *testing.T) {
+	r := newRecord(t, record.Manifest{Name: "unsure"})
 	for point, of := range []struct {
 		server string
 		values []float64
@@ -112,5 +108,5 @@ func TestARatioThatMayBeAnythingIsNotPrintedAsABareNumber(t *testing.T) {
 	figures, err := d.Figures(v, []string{"head-to-head"})
 	require.NoError(t, err)
 	bars := figures[0].Panels[0].Marks[1].(plot.Line).Points
-	require.True(t, math.IsInf(bars[0].High, 1), "its error bar reaches to the end of the axis: %v", bars)
+	require.True(t, math.IsInf(bars[0].High, 1), "the error bar reaches to the end of the axis: %v", bars)
 }

@@ -22,16 +22,25 @@ import (
 	"mcmw/internal/lab/report"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// small returns a record with little of everything.
-func small(t testing.TB) *record.Record {
-	r := synthetic{clients: []int{6, 24, 96}, workers: []int{8, 32}, ratios: []string{"1:0"}, repetitions: 3, second: 4, warn: true}.write(t, filepath.Join(t.TempDir(), "sweep"))
+// newRecord returns a record with a manifest and runs.
+func newRecord(t testing.TB, m record.Manifest, runs ...record.Run) *record.Record {
+	r, err := record.Create(filepath.Join(t.TempDir(), "r"), m)
+	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	for _, run := range runs {
+		require.NoError(t, r.Add(run))
+	}
 	return r
 }
 
-// read returns the data of a record, and the view that fits it.
+// small returns a record that has measurements for every figure and table.
+func small(t testing.TB) *record.Record {
+	return synthetic{clients: []int{6, 24, 96}, workers: []int{8, 32}, ratios: []string{"1:0"}, repetitions: 3, second: 4, warn: true}.write(t)
+}
+
+// read returns the data of a record and the default view.
 func read(t testing.TB, r *record.Record, wanted map[string]string) (*report.Data, report.View) {
 	d, err := report.Read(context.Background(), r, 0.95, wanted)
 	require.NoError(t, err)
@@ -41,7 +50,7 @@ func read(t testing.TB, r *record.Record, wanted map[string]string) (*report.Dat
 	return d, v
 }
 
-func TestTheReportOfARecordIsWhatItWas(t *testing.T) {
+func TestAReportEqualsItsGoldenFiles(t *testing.T) {
 	d, v := read(t, small(t), nil)
 	r, err := d.Report(v)
 	require.NoError(t, err)
@@ -54,34 +63,34 @@ func TestTheReportOfARecordIsWhatItWas(t *testing.T) {
 		}
 		want, err := os.ReadFile(golden)
 		require.NoError(t, err)
-		require.Equal(t, string(want), got.String(), "-update writes it anew: then read it")
+		require.Equal(t, string(want), got.String(), "-update rewrites it; then read it")
 	}
 }
 
-func TestThePageNeedsNothingElseAndIsWellFormed(t *testing.T) {
+func TestThePageIsSelfContainedAndWellFormed(t *testing.T) {
 	d, v := read(t, small(t), nil)
 	r, err := d.Report(v)
 	require.NoError(t, err)
 	var page bytes.Buffer
 	require.NoError(t, r.WriteHTML(&page))
 	text := page.String()
-	require.Empty(t, regexp.MustCompile(`(src|href)="[^#]`).FindAllString(text, -1), "nothing is loaded from elsewhere")
+	require.Empty(t, regexp.MustCompile(`(src|href)="[^#]`).FindAllString(text, -1), "nothing is loaded")
 	require.NotContains(t, text, "@import")
 	require.NotContains(t, text, "url(")
 	require.NotContains(t, text, "ZgotmplZ", "html/template refused nothing")
 	require.NotContains(t, text, "NaN")
 	for _, name := range report.FigureNames() {
-		require.Contains(t, text, ` id="`+name+`">`, "the record has what it takes for every figure")
+		require.Contains(t, text, ` id="`+name+`">`, "the record has the measurements for every figure")
 		require.Contains(t, text, "mcmwlab report results/sweep --figure "+name)
 	}
 	for _, name := range report.TableNames() {
 		require.Contains(t, text, `<details id="`+report.Table{Name: name}.Anchor()+`">`)
 	}
 	first, _, _ := strings.Cut(text, "<h2 class=\"part\">")
-	require.Equal(t, 6, strings.Count(first, "<h2 id="), "six figures tell the story")
-	require.Less(t, strings.Index(first, `class="findings"`), strings.Index(first, "<h2 id="), "after what was found")
-	require.NotContains(t, first, "<nav", "no list of what is below pushes that away")
-	require.Equal(t, len(report.FigureNames())+len(report.TableNames())-6+1, strings.Count(text, "<details"), "the others are folded, and so is the rule")
+	require.Equal(t, 6, strings.Count(first, "<h2 id="), "six figures are unfolded")
+	require.Less(t, strings.Index(first, `class="findings"`), strings.Index(first, "<h2 id="), "after the findings")
+	require.NotContains(t, first, "<nav", "no table of contents comes before them")
+	require.Equal(t, len(report.FigureNames())+len(report.TableNames())-6+1, strings.Count(text, "<details"), "the other figures, the tables and the rule are folded")
 	require.Equal(t, 1, strings.Count(text, `class="warn"`), "one warning for all")
 	for _, svg := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
 		decoder := xml.NewDecoder(strings.NewReader(svg))
@@ -95,11 +104,10 @@ func TestThePageNeedsNothingElseAndIsWellFormed(t *testing.T) {
 	}
 }
 
-func TestFactorsAreGivenToAxisLinesAndPanels(t *testing.T) {
-	r := synthetic{clients: []int{6, 24}, workers: []int{8, 32}, ratios: []string{"1:0", "0:1"}, repetitions: 1, second: 1}.write(t, filepath.Join(t.TempDir(), "sweep"))
-	defer r.Close()
+func TestFactorsAreAssignedToAxisLinesAndPanels(t *testing.T) {
+	r := synthetic{clients: []int{6, 24}, workers: []int{8, 32}, ratios: []string{"1:0", "0:1"}, repetitions: 1, second: 1}.write(t)
 	d, v := read(t, r, nil)
-	require.Equal(t, report.View{X: "connections", Series: "workers", Panels: []string{"ratio"}}, v, "clients always change with connections")
+	require.Equal(t, report.View{X: "connections", Series: "workers", Panels: []string{"ratio"}}, v, "clients and connections always change together")
 	panels := d.Panels(v)
 	require.Len(t, panels, 2)
 	require.Equal(t, "SET:GET 0:1", panels[0].Name)
@@ -120,8 +128,8 @@ func TestFactorsAreGivenToAxisLinesAndPanels(t *testing.T) {
 	require.ErrorContains(t, err, `there is no figure "thruput": expected one of throughput,`)
 }
 
-// Each case has its number of clients and its size of values, and only systems but one have a middleware.
-func TestAFactorThatOthersDecideSplitsNoFigure(t *testing.T) {
+// The case determines the number of clients and the size of values; the system determines the number of middlewares.
+func TestAFactorThatOthersDetermineSplitsNoFigure(t *testing.T) {
 	d := &report.Data{}
 	for _, of := range []map[string]string{{"case": "small", "clients": "64", "value_size": "64"}, {"case": "large", "clients": "64", "value_size": "4096"}, {"case": "few", "clients": "1", "value_size": "64"}} {
 		for system, middlewares := range map[string]string{"direct": "0", "mcmw": "1", "proxy": "1"} {
@@ -138,7 +146,7 @@ func TestAFactorThatOthersDecideSplitsNoFigure(t *testing.T) {
 	require.Equal(t, report.View{X: "clients", Series: "system", Panels: []string{"case"}}, v)
 }
 
-func TestWarningsAreShownWhereverTheirRunsAreUsed(t *testing.T) {
+func TestWarningsAreShownWithTheFiguresOfTheirRuns(t *testing.T) {
 	r := small(t)
 	require.NoError(t, r.SetWarnings(0, []record.Warning{{Code: "repetitions_vary", Message: "by 30 %"}}))
 	require.NoError(t, r.Add(record.Run{Point: 99, State: record.Failed, Error: "memcached died", Factors: map[string]string{"workers": "8"}}))
@@ -149,7 +157,7 @@ func TestWarningsAreShownWhereverTheirRunsAreUsed(t *testing.T) {
 	require.Equal(t, want+", 1 runs failed and are not used", rep.Warnings)
 	for _, f := range rep.Figures {
 		if f.Name == "trace" {
-			require.Equal(t, "3 of the 6 runs behind it violate checks: interactive_law (3); the set violates repetitions_vary", f.Warnings, "of the points that it shows")
+			require.Equal(t, "3 of the 6 runs behind it violate checks: interactive_law (3); the set violates repetitions_vary", f.Warnings, "only of the points that it shows")
 		} else if !strings.Contains("histogram cdf trace-response-time", f.Name) {
 			require.Equal(t, want, f.Warnings, f.Name)
 		}
@@ -157,19 +165,17 @@ func TestWarningsAreShownWhereverTheirRunsAreUsed(t *testing.T) {
 	var page bytes.Buffer
 	require.NoError(t, rep.WriteHTML(&page))
 	require.Contains(t, page.String(), "memcached died (not used)")
-	require.Contains(t, page.String(), "24 ⚠", "the point is marked in tables")
+	require.Contains(t, page.String(), "24 ⚠", "tables mark the point")
 
 	clean, v := read(t, r, map[string]string{"connections": "6"})
 	figures, err := clean.Figures(v, []string{"throughput"})
 	require.NoError(t, err)
-	require.Equal(t, "the set violates repetitions_vary", figures[0].Warnings, "runs that are left out don't count")
+	require.Equal(t, "the set violates repetitions_vary", figures[0].Warnings, "runs that are not selected do not count")
 	require.Contains(t, figures[0].Command, "--select connections=6")
 }
 
-func TestLoadThatIsNotTheExperimentsIsSaidFirst(t *testing.T) {
-	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "disturbed", Host: record.Host{Cores: 2}})
-	require.NoError(t, err)
-	defer r.Close()
+func TestTheLoadOfOtherProgramsIsTheFirstWarning(t *testing.T) {
+	r := newRecord(t, record.Manifest{Name: "disturbed", Host: record.Host{Cores: 2}})
 	for repetition, share := range []float64{0.5, 0.9} {
 		run := record.Run{
 			Repetition: repetition, State: record.Complete, Seconds: 10, Factors: map[string]string{"connections": "8"},
@@ -184,10 +190,10 @@ func TestLoadThatIsNotTheExperimentsIsSaidFirst(t *testing.T) {
 	d, v := read(t, r, nil)
 	rep, err := d.Report(v)
 	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(rep.Warnings, "up to 50.0 % of the processor time in use was not the experiment's: something else ran on the machine in 1 of 2 runs, 2 of the 2 runs behind it violate checks"), rep.Warnings)
+	require.True(t, strings.HasPrefix(rep.Warnings, "other programs ran on the machine in 1 of 2 runs and used up to 50.0 % of the used processor time, 2 of the 2 runs behind it violate checks"), rep.Warnings)
 }
 
-func TestSelectionsThatFitNoRunSayWhatThereIs(t *testing.T) {
+func TestSelectionsWithoutRunsNameTheFactorsAndLevels(t *testing.T) {
 	r := small(t)
 	for _, tc := range []struct{ factor, level, want string }{
 		{"worker", "8", `there is no factor "worker": expected one of`},
@@ -199,17 +205,15 @@ func TestSelectionsThatFitNoRunSayWhatThereIs(t *testing.T) {
 }
 
 func TestARecordWithoutCompleteRunsIsAnError(t *testing.T) {
-	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "none"})
-	require.NoError(t, err)
-	defer r.Close()
-	_, err = report.Read(context.Background(), r, 0.95, nil)
-	require.ErrorContains(t, err, "there are no runs in it")
+	r := newRecord(t, record.Manifest{Name: "none"})
+	_, err := report.Read(context.Background(), r, 0.95, nil)
+	require.ErrorContains(t, err, "the record has no runs")
 	require.NoError(t, r.Add(record.Run{State: record.Failed, Error: "no memcached"}))
 	_, err = report.Read(context.Background(), r, 0.95, nil)
-	require.ErrorContains(t, err, "the first of 1 that failed: no memcached")
+	require.ErrorContains(t, err, "the first error of the 1 failed runs: no memcached")
 }
 
-func TestARecordWithLittleInItMakesAReport(t *testing.T) {
+func TestARecordWithFewMeasurementsHasAReport(t *testing.T) {
 	for name, run := range map[string]record.Run{
 		"nothing":         {State: record.Complete},
 		"no factors":      {State: record.Complete, Seconds: 1, Results: []record.Value{{Source: "client", Metric: "throughput", Value: 5}}},
@@ -217,11 +221,7 @@ func TestARecordWithLittleInItMakesAReport(t *testing.T) {
 		"zeros":           {State: record.Complete, Factors: map[string]string{"connections": "0"}, Results: []record.Value{{Source: "client", Metric: "throughput"}, {Source: "client", Metric: "response_time_mean"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: name})
-			require.NoError(t, err)
-			defer r.Close()
-			require.NoError(t, r.Add(run))
-			d, v := read(t, r, nil)
+			d, v := read(t, newRecord(t, record.Manifest{Name: name}, run), nil)
 			rep, err := d.Report(v)
 			require.NoError(t, err)
 			for _, format := range report.Formats {
@@ -233,8 +233,8 @@ func TestARecordWithLittleInItMakesAReport(t *testing.T) {
 	}
 }
 
-// lambda is what the 2018 report measured, table 5 of its section 7: arrival rates by workers and clients; the last column is the
-// highest throughput of the workers' line, mu, at some higher load.
+// lambda are the arrival rates by workers and clients that the 2018 report measured: section 7, table 5. The last column is mu, the
+// highest throughput with that number of workers, at a higher load.
 var lambda = map[int][]float64{
 	8:  {2357, 4520, 5562, 6262, 6244, 6173, 6320, 6385},
 	16: {2367, 4335, 5699, 7664, 8103, 8201, 8266, 8313},
@@ -242,10 +242,8 @@ var lambda = map[int][]float64{
 	64: {2405, 4312, 5738, 8027, 9339, 10300, 11210, 11848},
 }
 
-func TestTheRuleFindsThePointsOfSaturationThatWereChosenByEye(t *testing.T) {
-	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "2018"})
-	require.NoError(t, err)
-	defer r.Close()
+func TestSaturationFindsThePointsThatWereChosenByEye(t *testing.T) {
+	r := newRecord(t, record.Manifest{Name: "2018"})
 	clients := []int{6, 12, 24, 48, 72, 96, 144, 192}
 	for workers, row := range lambda {
 		for i, x := range row {
@@ -257,21 +255,16 @@ func TestTheRuleFindsThePointsOfSaturationThatWereChosenByEye(t *testing.T) {
 		}
 	}
 	d, v := read(t, r, nil)
-	a := d.Analyse(v)
-	// Section 4.2 of that report: 48, 72, 96 and 144 clients.
-	for i, want := range []string{"48", "72", "96", "144"} {
-		p, ok := a.Saturations[0][i].Point()
-		require.True(t, ok)
-		require.Equal(t, want, p.Levels["connections"], a.Panels[0].Lines[i].Name)
-		require.False(t, a.Saturations[0][i].Growing)
-		require.Contains(t, a.Saturations[0][i].Words(v), "saturated at clients = "+want)
+	lines := d.Panels(v)[0].Lines
+	for i, want := range []string{"48", "72", "96", "144"} { // section 4.2 of that report
+		require.Equal(t, want, lines[i].Points[lines[i].Index].Levels["connections"], lines[i].Name)
+		require.False(t, lines[i].Growing)
+		require.Contains(t, lines[i].Words(v), "saturated at clients = "+want)
 	}
 }
 
-func TestTailsAndWideIntervalsDoNotFlattenTheOtherLines(t *testing.T) {
-	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "noisy"})
-	require.NoError(t, err)
-	defer r.Close()
+func TestTailsAndWideIntervalsDoNotFlattenOtherLines(t *testing.T) {
+	r := newRecord(t, record.Manifest{Name: "noisy"})
 	for clients := 1; clients <= 2; clients++ {
 		for repetition, busy := range []float64{2, 9, 10} {
 			require.NoError(t, r.Add(record.Run{
@@ -291,7 +284,7 @@ func TestTailsAndWideIntervalsDoNotFlattenTheOtherLines(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, figures, 2)
 	for _, p := range figures[0].Panels[0].Marks[0].(plot.Line).Points {
-		require.InDelta(t, 1, p.High, 1e-9, "nothing is in use for more than all of the time")
+		require.InDelta(t, 1, p.High, 1e-9, "a utilization is at most 1")
 		require.Less(t, p.Low, p.Y)
 	}
 	require.True(t, figures[1].Panels[0].Y.Log)

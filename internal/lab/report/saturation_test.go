@@ -2,7 +2,6 @@ package report_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,11 +10,9 @@ import (
 	"mcmw/internal/lab/report"
 )
 
-// throughputs makes a record of one line: the repetitions' throughputs for each number of clients.
+// throughputs returns a record of one line: the throughputs of the repetitions for each number of clients.
 func throughputs(t *testing.T, byClients map[int][]float64) (*report.Data, report.View) {
-	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "noisy"})
-	require.NoError(t, err)
-	t.Cleanup(func() { r.Close() })
+	r := newRecord(t, record.Manifest{Name: "noisy"})
 	for clients, row := range byClients {
 		for i, x := range row {
 			require.NoError(t, r.Add(record.Run{
@@ -28,19 +25,19 @@ func throughputs(t *testing.T, byClients map[int][]float64) (*report.Data, repor
 	return read(t, r, nil)
 }
 
-func TestWhereIntervalsOverlapItIsNotSaidWhereALineSaturatesOrThatItFalls(t *testing.T) {
+func TestWithOverlappingIntervalsSaturationIsUnknown(t *testing.T) {
 	for name, tc := range map[string]struct {
 		of         map[int][]float64
 		say, never []string
 	}{
 		"wide": {
 			of:    map[int][]float64{6: {1000, 2900, 5100}, 12: {3900, 5000, 6100}, 24: {2000, 4500, 7000}},
-			say:   []string{"where it saturates, and whether it falls at the highest load, can't be told: from clients = 6 on"},
+			say:   []string{"where it saturates, and whether the throughput falls at the highest load, can't be told: from clients = 6 on,"},
 			never: []string{"over-saturated", "saturated at"},
 		},
 		"wide and growing": {
 			of:    map[int][]float64{6: {1000, 2000, 3000}, 12: {1500, 3000, 4500}},
-			say:   []string{"where it saturates can't be told: from clients = 6 on"},
+			say:   []string{"where it saturates can't be told: from clients = 6 on,"},
 			never: []string{"not saturated", "falls"},
 		},
 		"narrow": {
@@ -50,13 +47,13 @@ func TestWhereIntervalsOverlapItIsNotSaidWhereALineSaturatesOrThatItFalls(t *tes
 		},
 		"single runs": {
 			of:    map[int][]float64{6: {3000}, 12: {5000}, 24: {4500}},
-			say:   []string{"saturated at clients = 12", "by single runs, which can't be told from chance"},
+			say:   []string{"saturated at clients = 12", "some loads were measured in a single run, so this may be chance"},
 			never: []string{"overlap"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, v := throughputs(t, tc.of)
-			words := d.Analyse(v).Saturations[0][0].Words(v)
+			words := d.Panels(v)[0].Lines[0].Words(v)
 			for _, text := range tc.say {
 				require.Contains(t, words, text)
 			}

@@ -13,12 +13,12 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// synthetic describes a record that a closed network of queues could have left: a delay of one round trip, then a queue with
-// so many workers, whose service takes the longer the more of them are busy, up to what the bandwidth allows.
+// synthetic describes the record of a closed network: a delay of one round trip, then a queue for workers, whose service time grows with
+// the number of busy workers; the bandwidth limits the throughput.
 type synthetic struct {
 	clients, workers    []int
 	ratios              []string
-	repetitions, second int // repetitions of so many seconds
+	repetitions, second int // repetitions, and the seconds of each
 	warn                bool
 }
 
@@ -28,11 +28,11 @@ const (
 	valueSize = 4096    // bytes
 )
 
-// state is what the network comes to.
+// state is the steady state of the network.
 type state struct{ throughput, response, queue, server, queueLength, busy float64 }
 
 // solve solves the network by mean value analysis with load-dependent service (M. Reiser, S. Lavenberg, "Mean-value analysis of
-// closed multichain queuing networks", Journal of the ACM 27, 1980): rate(j) is that of the station with j requests in it.
+// closed multichain queuing networks", Journal of the ACM 27, 1980): rate(j) is the rate of the station with j requests in it.
 func solve(clients int, think float64, workers int, rate func(j int) float64) state {
 	p := []float64{1} // probabilities of j requests at the station
 	var x, r float64
@@ -61,14 +61,13 @@ func solve(clients int, think float64, workers int, rate func(j int) float64) st
 	return s
 }
 
-// write makes the record in dir.
-func (s synthetic) write(t testing.TB, dir string) *record.Record {
-	r, err := record.Create(dir, record.Manifest{
+// write returns the record.
+func (s synthetic) write(t testing.TB) *record.Record {
+	r := newRecord(t, record.Manifest{
 		Name: "synthetic", Title: "A synthetic sweep", Created: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Command: []string{"mcmwlab", "run", "experiments/synthetic sweep.yaml"},
 		Experiment: "name: synthetic\nfactors: {clients: [6, 24]}\nquality: {below: 15ms}\n", Testbed: "computed", Versions: map[string]string{"memcached": "1.6.38", "mcmw": "test"}, Host: record.Host{CPU: "none", Cores: 8, Memory: 16 << 30, Kernel: "Linux 6.1"},
 		Path: []record.Value{{Source: record.SourcePath, Metric: "round_trip_time_mean", Value: trip}, {Source: record.SourcePath, Metric: "bandwidth", Value: bandwidth}},
 	})
-	require.NoError(t, err)
 	random := rand.New(rand.NewPCG(1, 2))
 	point := 0
 	for _, ratio := range s.ratios {
@@ -166,7 +165,7 @@ func (s synthetic) run(random *rand.Rand, ratio string, workers, clients, repeti
 	return run
 }
 
-// gamma returns the bins, 100 us wide, of an Erlang distribution of order 4 with a mean.
+// gamma returns the bins of an Erlang distribution of order 4; they are 100 us wide.
 func gamma(source, command string, mean, requests float64, random *rand.Rand) (bins []record.Bin) {
 	const width, order = 1e-4, 4.0
 	for lower := 0.0; lower < 5*mean; lower += width {

@@ -6,31 +6,28 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// Table is a table of texts with named columns.
+// Table is a table whose cells are formatted texts.
 type Table struct {
-	Name    string // for selecting it
-	Title   string
-	Columns []Column
-	Rows    [][]string
-	Notes   []string // sentences below it
-	Command string   // makes it again
-	// Warnings are like a Figure's.
-	Warnings string
+	Name     string // selects it: --table NAME
+	Title    string
+	Columns  []Column
+	Rows     [][]string
+	Notes    []string // sentences below it
+	Command  string   // command line that makes it again
+	Warnings string   // as in Figure
 }
 
-// Column is a column's name; the unit of its values is in it.
+// Column is a column of a table.
 type Column struct {
-	Name string
-	// Text columns are aligned to the left, numbers to the right.
-	Text bool
+	Name string // with the unit, if the cells do not have it
+	Text bool   // aligned to the left; numbers are aligned to the right
 }
 
-// number returns a column of numbers.
 func number(name string) Column { return Column{Name: name} }
 
 func words(name string) Column { return Column{Name: name, Text: true} }
 
-// Plain returns the table with its warnings among the notes, as it is written everywhere but on the page.
+// Plain returns the table as it is written everywhere except on the page: with its warnings among the notes.
 func (t Table) Plain() table.Table {
 	plain := table.Table{Caption: t.Title, Label: t.Name, Rows: t.Rows, Notes: t.Notes}
 	for i, c := range t.Columns {

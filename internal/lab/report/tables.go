@@ -12,10 +12,10 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// tableKind is a table that can be made of records that measured what it needs.
+// tableKind is a table of the catalog.
 type tableKind struct {
 	name, title string
-	// fill returns a table without rows where what it needs was not measured.
+	// fill returns a table without rows if the record lacks the measurements.
 	fill func(*artist) Table
 }
 
@@ -41,14 +41,14 @@ func TableNames() []string {
 	return names
 }
 
-// Tables makes the tables with these names, or, without names, all that the record allows.
+// Tables makes the named tables; without names, all for which the record has measurements.
 func (d *Data) Tables(v View, names []string) ([]Table, error) {
 	for _, name := range names {
 		if !slices.Contains(TableNames(), name) {
 			return nil, fmt.Errorf("there is no table %q: expected one of %s", name, strings.Join(TableNames(), ", "))
 		}
 	}
-	a := &artist{d: d, v: v, analysis: d.Analyse(v)}
+	a := d.artist(v)
 	var tables []Table
 	for _, k := range tableKinds {
 		if len(names) > 0 && !slices.Contains(names, k.name) {
@@ -67,44 +67,35 @@ func (d *Data) Tables(v View, names []string) ([]Table, error) {
 	return tables, nil
 }
 
-// shownAs returns an estimate with its unit and, where there is one, half the width of its interval.
+// shownAs returns an estimate with its unit and, if it has an interval, the half width of that in percent of the mean.
 func shownAs(e Estimate, u plot.Unit) string {
 	if !e.OK() {
 		return "–"
 	}
 	text := whole(u.Format(e.Mean))
 	if e.Interval.Known() && e.Mean != 0 {
-		text += " " + whole("± "+relativeWidth(e))
-	}
-	return text
-}
-
-// together is a space at which no line is broken.
-const together = "\u00a0"
-
-// whole returns a text that is not broken across lines.
-func whole(text string) string { return strings.ReplaceAll(text, " ", together) }
-
-// relativeWidth returns half the width of an interval in per cent of the mean.
-func relativeWidth(e Estimate) string {
-	percent := 100 * e.Interval.HalfWidth() / math.Abs(e.Mean)
-	if percent < 9.95 {
-		return fmt.Sprintf("%.1f %%", percent)
-	}
-	return fmt.Sprintf("%.0f %%", percent)
-}
-
-// marked adds a sign to a text of a point whose runs violate checks.
-func marked(text string, p Point) string {
-	for _, r := range p.Runs {
-		if len(r.Warnings) > 0 {
-			return text + " ⚠"
+		percent := 100 * e.Interval.HalfWidth() / math.Abs(e.Mean)
+		decimals := 0
+		if percent < 9.95 {
+			decimals = 1
 		}
+		text += " " + whole(fmt.Sprintf("± %.*f %%", decimals, percent))
 	}
 	return text
 }
 
-// configuration lists what was set, and where it ran.
+// whole returns a text that is not broken across lines: with no-break spaces.
+func whole(text string) string { return strings.ReplaceAll(text, " ", "\u00a0") }
+
+// marked adds a sign to a text about a point whose runs violate checks.
+func marked(text string, p Point) string {
+	if slices.ContainsFunc(p.Runs, func(r record.Run) bool { return len(r.Warnings) > 0 }) {
+		text += " ⚠"
+	}
+	return text
+}
+
+// configuration lists the levels of the factors, and where the experiment ran.
 func (a *artist) configuration() Table {
 	t := Table{Columns: []Column{words("setting"), words("value")}}
 	add := func(name, value string) {
@@ -117,7 +108,7 @@ func (a *artist) configuration() Table {
 	for _, f := range byPreference(factors(a.d.Points), axisOrder) {
 		all := levels(a.d.Points, f)
 		if i := slices.IndexFunc(t.Rows, func(row []string) bool { return row[0] == label(f) }); i >= 0 && sameFactor(a.d.Points, f, "connections") {
-			continue // clients are what connections are, by another name
+			continue // clients and connections have the same label
 		}
 		value := strings.Join(all, ", ")
 		if len(all) > 1 {
@@ -147,41 +138,28 @@ func (a *artist) configuration() Table {
 		add("testbed falls short", shortfall)
 	}
 	add("imported from", m.Imported)
-	add("host", join(m.Host.CPU, cores(m.Host.Cores), memory(m.Host.Memory), m.Host.OS, m.Host.Kernel))
+	cores, memory := "", ""
+	if m.Host.Cores > 0 {
+		cores = fmt.Sprintf("%d cores", m.Host.Cores)
+	}
+	if m.Host.Memory > 0 {
+		memory = fmt.Sprintf("%.1f GiB", float64(m.Host.Memory)/(1<<30))
+	}
+	add("host", join(m.Host.CPU, cores, memory, m.Host.OS, m.Host.Kernel))
 	for _, name := range slices.Sorted(maps.Keys(m.Host.Settings)) {
 		add(name, m.Host.Settings[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Versions)) {
 		add(name, m.Versions[name])
 	}
-	if len(m.Command) > 0 {
-		var words []string
-		for _, w := range m.Command {
-			words = append(words, quoted(w))
-		}
-		add("made by", strings.Join(words, " "))
-	}
+	add("made by", CommandLine(m.Command))
 	if !m.Created.IsZero() {
 		add("created", m.Created.UTC().Format("2006-01-02 15:04:05 UTC"))
 	}
 	return t
 }
 
-func cores(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d cores", n)
-}
-
-func memory(bytes uint64) string {
-	if bytes == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
-}
-
-// named returns the first cells of a row about a line: its panel and its series, where there are several.
+// named returns the first cells of a row about a line: its panel and its level, if there are several.
 func (a *artist) named(panel Panel, l Line) (cells []string) {
 	if len(a.v.Panels) > 0 {
 		cells = append(cells, panel.Name)
@@ -192,157 +170,155 @@ func (a *artist) named(panel Panel, l Line) (cells []string) {
 	return cells
 }
 
-func (a *artist) lineColumns() (columns []Column) {
+// cell is a column of a table of points.
+type cell struct {
+	name string
+	text func(Point) string
+}
+
+// estimate returns the column of a metric at a source.
+func estimate(name, source, metric string) cell {
+	return cell{name, func(p Point) string { return shownAs(p.Estimate(source, metric), metricUnit(metric)) }}
+}
+
+// derived returns the column of the values that f computes from runs.
+func derived(name string, u plot.Unit, f func(record.Run) (float64, bool)) cell {
+	return cell{name, func(p Point) string { return shownAs(p.derive(f), u) }}
+}
+
+// rows returns a table with a row for each of the points that choose selects from a line. A row names panel and line, and the level of
+// the x axis; then come the cells.
+func (a *artist) rows(choose func(Line) []Point, cells ...cell) Table {
+	t := Table{}
 	if len(a.v.Panels) > 0 {
-		columns = append(columns, words("panel"))
+		t.Columns = append(t.Columns, words("panel"))
 	}
 	if a.v.Series != "" {
-		columns = append(columns, number(label(a.v.Series)))
+		t.Columns = append(t.Columns, number(label(a.v.Series)))
 	}
-	return columns
-}
-
-func (a *artist) each(f func(panel Panel, l Line, s Saturation)) {
-	for i, panel := range a.analysis.Panels {
-		for j, l := range panel.Lines {
-			f(panel, l, a.analysis.Saturations[i][j])
+	t.Columns = append(t.Columns, number(label(a.v.X)))
+	for _, c := range cells {
+		t.Columns = append(t.Columns, number(c.name))
+	}
+	a.each(func(panel Panel, l Line) {
+		for _, p := range choose(l) {
+			row := append(a.named(panel, l), marked(p.Levels[a.v.X], p))
+			for _, c := range cells {
+				row = append(row, c.text(p))
+			}
+			t.Rows = append(t.Rows, row)
 		}
-	}
+	})
+	return t
 }
 
-// maximum is the reports' table of the maximum throughput, with the reason for the choice below.
+// maximum lists the points of saturation, as the reports do, with an explanation of each below.
 func (a *artist) maximum() Table {
-	t := Table{Columns: slices.Concat(a.lineColumns(), []Column{
-		number(label(a.v.X)), number("throughput, clients"), number("throughput, middleware"), number("derived from response time"), number("response time, clients"),
-		number("response time, middleware"), number("time in queue"), number("queue length"), number("waiting for servers"), number("misses"), words("limited by"),
-	})}
-	a.each(func(panel Panel, l Line, s Saturation) {
-		p, ok := s.Point()
-		if !ok {
-			return
-		}
-		derived := p.derive(func(r record.Run) (float64, bool) {
+	t := a.rows(
+		Line.saturated,
+		estimate("throughput, clients", record.SourceClient, a.v.metric("throughput")),
+		estimate("throughput, middleware", record.SourceMiddleware, a.v.metric("throughput")),
+		derived("derived from response time", plot.OpsPerSecond, func(r record.Run) (float64, bool) {
 			trip, _ := a.d.path(r, record.SourcePath, "round_trip_time_mean")
 			return lawThroughput(r, record.SourceMiddleware, trip)
-		})
-		limit := cmp.Or(s.Bottleneck.Name, "–")
-		t.Rows = append(t.Rows, append(a.named(panel, l), marked(p.Levels[a.v.X], p),
-			shownAs(p.Estimate(record.SourceClient, a.v.metric("throughput")), plot.OpsPerSecond),
-			shownAs(p.Estimate(record.SourceMiddleware, a.v.metric("throughput")), plot.OpsPerSecond),
-			shownAs(derived, plot.OpsPerSecond),
-			shownAs(p.Estimate(record.SourceClient, a.v.metric("response_time_mean")), plot.Seconds),
-			shownAs(p.Estimate(record.SourceMiddleware, a.v.metric("response_time_mean")), plot.Seconds),
-			shownAs(p.Estimate(record.SourceMiddleware, a.v.metric("stage_queue_mean")), plot.Seconds),
-			shownAs(p.Estimate(record.SourceMiddleware, "queue_length_mean"), plot.None),
-			shownAs(p.Estimate(record.SourceMiddleware, a.v.metric("stage_server_mean")), plot.Seconds),
-			shownAs(p.derive(missed), plot.Ratio), limit))
-		t.Notes = append(t.Notes, a.finding(panel, l, s))
+		}),
+		estimate("response time, clients", record.SourceClient, a.v.metric("response_time_mean")),
+		estimate("response time, middleware", record.SourceMiddleware, a.v.metric("response_time_mean")),
+		estimate("time in queue", record.SourceMiddleware, a.v.metric("stage_queue_mean")),
+		estimate("queue length", record.SourceMiddleware, "queue_length_mean"),
+		estimate("waiting for servers", record.SourceMiddleware, a.v.metric("stage_server_mean")),
+		derived("misses", plot.Ratio, missed),
+	)
+	t.Columns = append(t.Columns, words("limited by"))
+	a.each(func(panel Panel, l Line) {
+		for range l.saturated() {
+			i := len(t.Notes)
+			t.Rows[i] = append(t.Rows[i], cmp.Or(l.Bottleneck.Name, "–"))
+			t.Notes = append(t.Notes, a.finding(panel, l))
+		}
 	})
 	t.Notes = append(t.Notes, fmt.Sprintf("± is half the width of the %.0f %% confidence interval. Derived: N/(R + Z), with R as the middleware measured it and Z the round-trip time and the think time.", 100*a.d.Confidence))
 	return t
 }
 
-// capital returns a sentence with its first letter large.
-func capital(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-// breakdown is the stages at the point of saturation.
+// breakdown lists the stages at the points of saturation.
 func (a *artist) breakdown() Table {
-	t := Table{Columns: slices.Concat(a.lineColumns(), []Column{number(label(a.v.X))})}
-	for _, name := range stageNames {
-		t.Columns = append(t.Columns, number(name))
-	}
-	t.Columns = append(t.Columns, number("sum"), number("response time, middleware"), number("outside"), number("response time, clients"))
-	a.each(func(panel Panel, l Line, s Saturation) {
-		p, ok := s.Point()
-		if !ok {
-			return
-		}
-		row := append(a.named(panel, l), marked(p.Levels[a.v.X], p))
-		sum := p.derive(func(r record.Run) (total float64, ok bool) {
-			for _, stage := range record.Stages {
-				v, known := r.Value(record.SourceMiddleware, a.v.metric(stage))
-				total += v
-				ok = ok || known
-			}
-			return total, ok
-		})
-		if !sum.OK() {
-			return
-		}
+	const mw = record.SourceMiddleware
+	sum := func(r record.Run) (total float64, ok bool) {
 		for _, stage := range record.Stages {
-			row = append(row, shownAs(p.Estimate(record.SourceMiddleware, a.v.metric(stage)), plot.Seconds))
+			v, known := r.Value(mw, a.v.metric(stage))
+			total += v
+			ok = ok || known
 		}
-		t.Rows = append(t.Rows, append(row, shownAs(sum, plot.Seconds), shownAs(p.Estimate(record.SourceMiddleware, a.v.metric("response_time_mean")), plot.Seconds),
-			shownAs(p.derive(a.v.outside), plot.Seconds), shownAs(p.Estimate(record.SourceClient, a.v.metric("response_time_mean")), plot.Seconds)))
-	})
-	return t
+		return total, ok
+	}
+	var cells []cell
+	for i, stage := range record.Stages {
+		cells = append(cells, estimate(stageNames[i], mw, a.v.metric(stage)))
+	}
+	return a.rows(
+		func(l Line) []Point {
+			return slices.DeleteFunc(slices.Clone(l.saturated()), func(p Point) bool { return !p.derive(sum).OK() })
+		},
+		append(cells, derived("sum", plot.Seconds, sum), estimate("response time, middleware", mw, a.v.metric("response_time_mean")),
+			derived("outside", plot.Seconds, a.v.outside), estimate("response time, clients", record.SourceClient, a.v.metric("response_time_mean")))...,
+	)
 }
 
 // interactive compares measured response times with those of the interactive law.
 func (a *artist) interactive() Table {
-	t := Table{Columns: slices.Concat(a.lineColumns(), []Column{
-		number(label(a.v.X)), number("throughput"), number("response time"), number("N/X - Z"), number("difference"), number("relative"),
-	})}
-	a.each(func(panel Panel, l Line, _ Saturation) {
-		for _, p := range l.Points {
-			law := p.derive(func(r record.Run) (float64, bool) { return lawResponseTime(r, record.SourceClient) })
-			measured := p.Estimate(record.SourceClient, "response_time_mean")
-			if !law.OK() || !measured.OK() {
-				continue
-			}
-			difference := p.derive(func(r record.Run) (float64, bool) {
-				predicted, ok := lawResponseTime(r, record.SourceClient)
-				got, okR := r.Value(record.SourceClient, "response_time_mean")
-				return got - predicted, ok && okR
-			})
-			t.Rows = append(t.Rows, append(a.named(panel, l), marked(p.Levels[a.v.X], p), shownAs(p.Estimate(record.SourceClient, "throughput"), plot.OpsPerSecond),
-				shownAs(measured, plot.Seconds), shownAs(law, plot.Seconds), plot.Seconds.Format(difference.Mean), fmt.Sprintf("%+.2f %%", 100*difference.Mean/law.Mean)))
-		}
-	})
-	t.Notes = []string{"N is the requests that the clients keep outstanding, X the throughput, Z the think time, all at the clients."}
+	law := func(r record.Run) (float64, bool) { return lawResponseTime(r, record.SourceClient) }
+	difference := func(r record.Run) (float64, bool) {
+		predicted, ok := law(r)
+		measured, okR := r.Value(record.SourceClient, "response_time_mean")
+		return measured - predicted, ok && okR
+	}
+	t := a.rows(
+		func(l Line) []Point {
+			return slices.DeleteFunc(slices.Clone(l.Points), func(p Point) bool { return !p.derive(difference).OK() })
+		},
+		estimate("throughput", record.SourceClient, "throughput"),
+		estimate("response time", record.SourceClient, "response_time_mean"),
+		derived("N/X - Z", plot.Seconds, law),
+		cell{"difference", func(p Point) string { return plot.Seconds.Format(p.derive(difference).Mean) }},
+		cell{"relative", func(p Point) string { return fmt.Sprintf("%+.2f %%", 100*p.derive(difference).Mean/p.derive(law).Mean) }},
+	)
+	t.Notes = []string{"N is the number of requests that the clients keep outstanding, X the throughput, Z the think time, all at the clients."}
 	return t
 }
 
-// missed returns the part of the keys asked for that were not found.
+// missed returns the share of the requested keys that were not found.
 func missed(r record.Run) (float64, bool) {
 	hits, ok := r.Value(record.SourceClient, "hits")
 	misses, okM := r.Value(record.SourceClient, "misses")
 	return misses / (hits + misses), ok && okM && hits+misses > 0
 }
 
-// results lists every point.
+// results lists all points.
 func (a *artist) results() Table {
-	t := Table{Columns: slices.Concat(a.lineColumns(), []Column{number(label(a.v.X)), number("repetitions"), number("throughput"), number("response time")})}
-	percentiles := []float64{50, 90, 99}
-	for _, percent := range percentiles {
-		t.Columns = append(t.Columns, number(fmt.Sprintf("%.0f %%", percent)))
+	cells := []cell{
+		{"repetitions", func(p Point) string { return fmt.Sprint(len(p.Runs)) }},
+		{"throughput", func(p Point) string { return shownAs(a.v.throughput(p), plot.OpsPerSecond) }},
+		{"response time", func(p Point) string { return shownAs(a.v.client(p, "response_time_mean"), plot.Seconds) }},
 	}
-	t.Columns = append(t.Columns, number("queue length"), number("misses"), number("errors"))
-	a.each(func(panel Panel, l Line, _ Saturation) {
-		for _, p := range l.Points {
-			row := append(a.named(panel, l), marked(p.Levels[a.v.X], p), fmt.Sprint(len(p.Runs)),
-				shownAs(a.client("throughput")(p), plot.OpsPerSecond), shownAs(a.client("response_time_mean")(p), plot.Seconds))
-			for _, percent := range percentiles {
-				row = append(row, shownAs(a.percentile(p, percent), plot.Seconds))
+	for _, percent := range []float64{50, 90, 99} {
+		cells = append(cells, cell{fmt.Sprintf("%.0f %%", percent), func(p Point) string { return shownAs(a.percentile(p, percent), plot.Seconds) }})
+	}
+	t := a.rows(
+		func(l Line) []Point { return l.Points },
+		append(cells, estimate("queue length", record.SourceMiddleware, "queue_length_mean"), derived("misses", plot.Ratio, missed), cell{"errors", func(p Point) string {
+			e := p.Estimate(record.SourceClient, a.v.metric("errors"))
+			if !e.OK() {
+				return "–"
 			}
-			failures := p.Estimate(record.SourceClient, a.v.metric("errors"))
-			failed := "–"
-			if failures.OK() {
-				failed = fmt.Sprintf("%.0f", failures.Mean*failures.N)
-			}
-			t.Rows = append(t.Rows, append(row, shownAs(p.Estimate(record.SourceMiddleware, "queue_length_mean"), plot.None), shownAs(p.derive(missed), plot.Ratio), failed))
-		}
-	})
+			return fmt.Sprintf("%.0f", e.Mean*e.N)
+		}})...,
+	)
 	t.Notes = []string{fmt.Sprintf("± is half the width of the %.0f %% confidence interval of the mean over the repetitions; errors are the sum over them. ⚠: a run of the point violates a check.", 100*a.d.Confidence)}
 	return t
 }
 
-// warnings lists what speaks against relying on runs.
+// warnings lists the violated checks and the failed runs.
 func (a *artist) warnings() Table {
 	t := Table{Columns: []Column{words("run"), words("levels"), words("check"), words("message")}}
 	varied := a.d.Varied()

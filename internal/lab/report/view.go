@@ -8,40 +8,40 @@ import (
 
 // View assigns factors to the parts of a figure.
 type View struct {
-	X      string   // along the x axis
-	Series string   // one line for each level; "": one line
-	Panels []string // one panel for each combination of levels
-	// Command counts requests of one kind alone: get, set or multiget; "": all.
-	Command string
+	X       string   // along the x axis
+	Series  string   // one line for each level; "": one line
+	Panels  []string // one panel for each combination of levels
+	Command string   // counts only requests of this command: get, set or multiget; "": all
 }
 
-// Panel is the points of one panel.
+// Panel is a panel of a figure.
 type Panel struct {
 	Name  string // its levels; "" if there is one panel
 	Lines []Line
 }
 
-// Line is the points of one series by ascending x.
+// Line is a line of a panel. Its points have ascending x.
 type Line struct {
 	Name   string // such as "64 workers"; "" if there is one line
-	Level  string // of the series' factor
-	Number int    // of the series, the same in every panel
+	Level  string // of the factor View.Series
+	Number int    // of the level, the same in every panel
 	Points []Point
+	Saturation
 }
 
-// axisOrder is which factors make the best x axis, best first; others come after these.
+// axisOrder lists the preferred factors of the x axis, best first. All other factors come after them.
 var axisOrder = []string{"case", "connections", "clients", "rate", "keys_per_get", "value_size", "servers", "workers", "server_threads", "group_size", "server_persistence", "depth", "pipeline", "key_pattern", "ratio"}
 
-// seriesOrder is the same for the lines.
+// seriesOrder lists the preferred factors of the lines.
 var seriesOrder = []string{"system", "server", "workers", "depth", "middlewares", "servers", "replicas", "sharded", "pool", "server_pinning", "server_memory"}
 
-// labels are the names of factors for people, where these differ.
+// labels are the names of factors in figures and tables, where they differ from those in records.
 var labels = map[string]string{
 	"connections": "clients", "keys_per_get": "keys per GET", "value_size": "value size (B)",
 	"think_time": "think time (s)", "rate": "rate (ops/s)", "ratio": "SET:GET ratio", "key_pattern": "key pattern",
 }
 
-// label returns a factor's name for people.
+// label returns the name of a factor in figures and tables.
 func label(factor string) string {
 	if l, ok := labels[factor]; ok {
 		return l
@@ -72,8 +72,8 @@ func levelName(factor, level string) string {
 	}
 }
 
-// Varied returns the factors with more than one level. Of those that always change together only the first in the order of
-// preference counts: connections, say, where it is a multiple of clients.
+// Varied returns the factors with more than one level. Of factors that always change together, such as connections and clients, it
+// returns only the preferred one.
 func (d *Data) Varied() []string {
 	var varied []string
 	for _, f := range byPreference(factors(d.Points), axisOrder) {
@@ -84,39 +84,19 @@ func (d *Data) Varied() []string {
 	return varied
 }
 
-// byPreference returns names with those of order first.
+// byPreference returns names in this order, followed by the other names.
 func byPreference(names, order []string) []string {
-	var out []string
-	for _, name := range order {
-		if slices.Contains(names, name) {
-			out = append(out, name)
-		}
-	}
-	for _, name := range names {
-		if !slices.Contains(order, name) {
-			out = append(out, name)
-		}
-	}
-	return out
+	first := slices.DeleteFunc(slices.Clone(order), func(name string) bool { return !slices.Contains(names, name) })
+	rest := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(order, name) })
+	return append(first, rest...)
 }
 
-// sameFactor reports whether the levels of a and b belong together one by one.
+// sameFactor reports whether the levels of a and b always change together.
 func sameFactor(points []Point, a, b string) bool {
-	there, back := map[string]string{}, map[string]string{}
-	for _, p := range points {
-		la, lb := p.Levels[a], p.Levels[b]
-		if old, ok := there[la]; ok && old != lb {
-			return false
-		}
-		if old, ok := back[lb]; ok && old != la {
-			return false
-		}
-		there[la], back[lb] = lb, la
-	}
-	return true
+	return determined(points, a, []string{b}) && determined(points, b, []string{a})
 }
 
-// Choose completes a view from the factors of the record. A factor that does not exist is an error.
+// Choose completes a view from the factors of the record. It returns an error for a factor that does not exist.
 func (d *Data) Choose(v View) (View, error) {
 	all := factors(d.Points)
 	for _, f := range append([]string{v.X, v.Series}, v.Panels...) {
@@ -136,7 +116,7 @@ func (d *Data) Choose(v View) (View, error) {
 		return ordered[0]
 	}
 	if v.X == "" && d.Quality != nil {
-		// What is raised is the x axis.
+		// The x axis is the load that the quality of service limits.
 		if at := slices.IndexFunc(rest, func(f string) bool { return sameFactor(d.Points, f, d.Quality.Over) }); at >= 0 {
 			v.X = rest[at]
 			rest = slices.Delete(rest, at, at+1)
@@ -160,7 +140,7 @@ func (d *Data) Choose(v View) (View, error) {
 	return v, nil
 }
 
-// determined reports whether the levels of the factors by say which level f has: a case has its number of clients, say.
+// determined reports whether the levels of the factors by determine the level of f, as a case determines its number of clients.
 func determined(points []Point, f string, by []string) bool {
 	seen := map[string]string{}
 	for _, p := range points {
@@ -177,7 +157,7 @@ func determined(points []Point, f string, by []string) bool {
 	return true
 }
 
-// Panels returns the points of the data as the view arranges them.
+// Panels arranges the points as panels and lines, and finds the saturation of each line.
 func (d *Data) Panels(v View) []Panel {
 	var panels []Panel
 	places := map[string]int{}
@@ -205,6 +185,14 @@ func (d *Data) Panels(v View) []Panel {
 		}
 		last := &(*lines)[len(*lines)-1]
 		last.Points = append(last.Points, p)
+	}
+	for _, panel := range panels {
+		for i := range panel.Lines {
+			l := &panel.Lines[i]
+			if l.Saturation = saturate(l.Points, v); l.Highest >= 0 {
+				l.Bottleneck = d.limit(l.Points[l.Highest])
+			}
+		}
 	}
 	return panels
 }
@@ -236,7 +224,7 @@ func (d *Data) numeric(v View) bool {
 	return !slices.ContainsFunc(levels(d.Points, v.X), func(l string) bool { _, ok := levelNumber(l); return !ok })
 }
 
-// place returns where a point lies on the x axis: the number of its level, or the place of that among the levels.
+// place returns the position of a point on the x axis: the number of its level, or else the level's index.
 func (d *Data) place(v View, p Point) float64 {
 	if n, ok := p.Number(v.X); ok && d.numeric(v) {
 		return n
