@@ -1,4 +1,4 @@
-// Package docs holds the documentation to what the code is.
+// Package docs tests that the documentation agrees with the code.
 package docs
 
 import (
@@ -76,7 +76,7 @@ func TestTheIndexListsEveryPage(t *testing.T) {
 	}
 }
 
-// What is written by hand is read by people: say a thing once, and link to it.
+// Say a thing once, and link to it.
 func TestThePagesWrittenByHandAreShort(t *testing.T) {
 	const most = 25_000
 	words := 0
@@ -130,7 +130,7 @@ func TestEveryActionOfAWorkflowIsPinnedToACommit(t *testing.T) {
 	}
 }
 
-// The drawing is kept where the stages are assembled; architecture.md repeats it.
+// The drawing's source is the package that assembles the stages; architecture.md repeats it.
 func TestTheDrawingIsTheOneOfTheMiddleware(t *testing.T) {
 	var drawing strings.Builder
 	for line := range strings.Lines(read(t, "../internal/middleware/doc.go")) {
@@ -162,12 +162,12 @@ func TestThePackageMapHasEveryPackageOnce(t *testing.T) {
 	rows := map[string]int{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `((?:cmd|internal|test)/[^`]*)` \\|").FindAllStringSubmatch(read(t, "architecture.md"), -1) {
 		rows[row[1]]++
-		require.True(t, dirs[row[1]], "the map has %s, which is no package", row[1])
+		require.True(t, dirs[row[1]], "the map has %s, which is not a package", row[1])
 	}
 	// The lab has a map of its own.
 	for _, row := range regexp.MustCompile(`(?m)^//\t(\S+) {2,}\S`).FindAllStringSubmatch(read(t, "../internal/lab/doc.go"), -1) {
 		rows["internal/lab/"+row[1]]++
-		require.True(t, dirs["internal/lab/"+row[1]], "the lab's map has %s, which is no package", row[1])
+		require.True(t, dirs["internal/lab/"+row[1]], "the lab's map has %s, which is not a package", row[1])
 	}
 	for dir := range dirs {
 		if !strings.HasPrefix(dir, "internal/mctest/") && !strings.Contains(dir, "/testdata/") {

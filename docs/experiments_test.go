@@ -21,7 +21,7 @@ func settingsTable() string {
 	return rows.String()
 }
 
-func TestTheTableOfSettingsIsThatOfTheProgram(t *testing.T) {
+func TestTheTableOfSettingsMatchesTheProgram(t *testing.T) {
 	const begin, end = "<!-- settings -->\n", "<!-- end of settings -->\n"
 	text := read(t, "experiments.md")
 	before, rest, ok := strings.Cut(text, begin)
@@ -35,8 +35,8 @@ func TestTheTableOfSettingsIsThatOfTheProgram(t *testing.T) {
 	require.Equal(t, settingsTable(), rows, "MCMW_UPDATE=1 go test ./docs writes the table")
 }
 
-// The indented blocks that begin with a name are whole experiments.
-func TestEveryExperimentInTheDocumentationIsRight(t *testing.T) {
+// An indented block that begins with name is a whole experiment; one that begins with factors or stop is a part of one.
+func TestEveryExperimentInTheDocumentationIsValid(t *testing.T) {
 	found := 0
 	var block strings.Builder
 	for line := range strings.Lines(read(t, "experiments.md") + "\n\nend\n") {

@@ -58,7 +58,7 @@ func metricsPage(t *testing.T) string {
 
 func TestEveryMetricIsInTheTableWithItsTypeAndLabels(t *testing.T) {
 	page := metricsPage(t)
-	exported := map[string]string{} // name -> type and labels, as the table has them
+	exported := map[string]string{} // name -> type and labels
 	for _, line := range regexp.MustCompile(`(?m)^# TYPE (mcmw_\S+) (\S+)$`).FindAllStringSubmatch(page, -1) {
 		name, kind := line[1], line[2]
 		series := regexp.MustCompile(`(?m)^` + name + `(?:_bucket)?(?:\{(.*)\})? `).FindStringSubmatch(page)
@@ -77,8 +77,8 @@ func TestEveryMetricIsInTheTableWithItsTypeAndLabels(t *testing.T) {
 		documented[line[1]] = line[2] + " " + strings.ReplaceAll(line[3], ",", "")
 	}
 	require.Greater(t, len(exported), 30)
-	for name, what := range exported {
-		require.ElementsMatch(t, strings.Fields(what), strings.Fields(documented[name]), "%s in the table", name)
+	for name, typed := range exported {
+		require.ElementsMatch(t, strings.Fields(typed), strings.Fields(documented[name]), "type and labels of %s in the table", name)
 	}
 	require.Len(t, documented, len(exported), "the table has metrics that do not exist")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recipeProgram prints the counters of a middleware and what the configuration makes of the options.
+// recipeProgram prints the counters of a middleware, and the configuration's options with their defaults.
 const recipeProgram = `package main
 
 import (
@@ -37,8 +37,8 @@ func main() {
 }
 `
 
-// The recipes are followed in a copy of the files they change, which the compiler takes in place of them.
-func TestTheRecipesOfCONTRIBUTINGLeadToACounterAndAnOption(t *testing.T) {
+// The test applies the recipes to copies of the files, which replace the files in the compiler's overlay.
+func TestTheRecipesOfCONTRIBUTINGMakeACounterAndAnOption(t *testing.T) {
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	changed := map[string]string{} // file -> text
@@ -57,12 +57,12 @@ func TestTheRecipesOfCONTRIBUTINGLeadToACounterAndAnOption(t *testing.T) {
 			if changed[path] == "" {
 				changed[path] = read(t, path)
 			}
-			require.Equal(t, 1, strings.Count(changed[path], "\n"+before), "%s has these lines once, with nothing between them:\n%s", name, before)
+			require.Equal(t, 1, strings.Count(changed[path], "\n"+before), "%s must have these lines exactly once, with nothing between them:\n%s", name, before)
 			changed[path] = strings.Replace(changed[path], "\n"+before, "\n"+after, 1)
 			places++
 		}
 	}
-	require.Equal(t, 3+2, places, "a counter takes three places, an option two")
+	require.Equal(t, 3+2, places, "a counter changes three places, an option two")
 
 	changed[filepath.Join(root, "cmd", "recipe", "main.go")] = recipeProgram
 	dir := t.TempDir()

@@ -22,27 +22,27 @@ import (
 	"mcmw/internal/worker"
 )
 
-// What the table abbreviates.
+// Replies that the table abbreviates.
 const (
 	errorLine   = "SERVER_ERROR out of memory storing object" // error
 	notANumber  = "CLIENT_ERROR cannot increment or decrement non-numeric value"
 	clientError = "CLIENT_ERROR"
-	value       = "VALUE k 0 1, x" // VALUE, as a server answers it before END; k is the key
+	value       = "VALUE k 0 1, x" // VALUE; END follows in a server's reply, and k is the key
 )
 
-// The page with the table.
+// casesPage has the table.
 const casesPage = "results/replication.md"
 
-// A situation is what the table says of one way in which three servers answer a request.
+// situation is a row of the table: how three servers answer a request, and what the client gets.
 type situation struct {
 	row     string // its line in the page
-	request string // as the table has it, without the key
-	// answers are those of the key's first, second and third server. nothing: it closes the connection; -: it is not asked.
+	request string // as in the table, without the key
+	// answers are by server: the key's first, second and third one. nothing: the server closes the connection; -: it is not asked.
 	answers []string
 	cells   [3]string // by acknowledgement mode
 }
 
-// situations reads the rows of the table: those whose third column has several servers' answers.
+// situations reads the rows of the table, whose third column has the answers of several servers.
 func situations(t *testing.T) []situation {
 	t.Helper()
 	var list []situation
@@ -61,15 +61,15 @@ func situations(t *testing.T) []situation {
 	return list
 }
 
-// scripted is three servers that answer what the situation at hand says.
+// scripted is three servers that answer as the current situation says.
 type scripted struct {
 	key string
 
 	mu      sync.Mutex
 	request string // guarded by mu: the situation's
-	// answers are guarded by mu: by server, what the next request is answered; "" when that is done.
+	// answers are guarded by mu. By server: the answer to the next request; "" once it was given.
 	answers [3]string
-	// repairs are guarded by mu: by server, what it was asked for afterwards, to get rid of what it must not hold.
+	// repairs are guarded by mu. By server: how mcmw removed afterwards what the server must not hold.
 	repairs [3]string
 }
 
@@ -84,11 +84,11 @@ func (s *scripted) prepare(request string, answers []string) {
 	}
 }
 
-// repaired returns, by server, what it was asked for after its answer, once every server was asked that was to be.
+// repaired returns, by server, how it was repaired after its answer. Every server must have been asked that the situation has an answer of.
 func (s *scripted) repaired(t *testing.T) [3]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	assert.Equal(t, [3]string{}, s.answers, "answers that nobody asked for")
+	assert.Equal(t, [3]string{}, s.answers, "answers of servers that were not asked")
 	return s.repairs
 }
 
@@ -119,7 +119,7 @@ func (s *scripted) next(i int, verb string) string {
 	return strings.ReplaceAll(answer, ", ", "\r\n")
 }
 
-// serve is the life of one connection to server i.
+// serve serves one connection to server i.
 func (s *scripted) serve(i int, p *mctest.Peer) {
 	for {
 		line, ok := p.Line()
@@ -144,7 +144,7 @@ func (s *scripted) serve(i int, p *mctest.Peer) {
 	}
 }
 
-// wire makes the request of a situation out of its name in the table. data: a data block follows.
+// wire returns the command line for a request of the table. data: a data block follows.
 func wire(t *testing.T, request, key string) (line string, data bool) {
 	t.Helper()
 	switch request {
@@ -175,11 +175,11 @@ func wire(t *testing.T, request, key string) (line string, data bool) {
 	return "", false
 }
 
-// failure is how a reply begins that mcmw makes for a server that gave none.
+// failure matches the reply that mcmw makes for a server that gave none.
 var failure = regexp.MustCompile(`SERVER_ERROR server-(\d): .*`)
 
-// outcome writes what happened as the table does. It must not name a server that did answer, and must leave all servers
-// that the key was not deleted on with the same state.
+// outcome describes what happened in the words of the table. The reply must not name a server that did answer. All servers on which the
+// key was not deleted must be in the same state.
 func outcome(t *testing.T, s situation, key, reply string, repaired [3]string) string {
 	if match := failure.FindStringSubmatch(reply); match != nil {
 		i := int(match[1][0] - '1')
@@ -203,7 +203,7 @@ func outcome(t *testing.T, s situation, key, reply string, repaired [3]string) s
 	return reply
 }
 
-// states returns the different states, by what they answered, of the servers that were not repaired.
+// states returns the distinct states of the servers that were not repaired, judged by their answers.
 func states(s situation, repaired [3]string) map[string]bool {
 	list := map[string]bool{}
 	for i, answer := range s.answers {
@@ -212,7 +212,7 @@ func states(s situation, repaired [3]string) map[string]bool {
 		case s.request == "delete", s.request == "md":
 			list["not there"] = true
 		case s.request == "gat", s.request == "flush_all":
-			// These know no repair; what they leave is said below the table.
+			// These may leave different states.
 		default:
 			list[answer] = true
 		}
@@ -220,8 +220,8 @@ func states(s situation, repaired [3]string) map[string]bool {
 	return list
 }
 
-// options takes a cell apart: what may happen, by what came last.
-func options(cell string) []string { return strings.Split(cell, " or ") }
+// alternatives returns the possible outcomes in a cell.
+func alternatives(cell string) []string { return strings.Split(cell, " or ") }
 
 func TestTheTableOfReplicatedWritesIsWhatHappens(t *testing.T) {
 	script := &scripted{}
@@ -245,8 +245,8 @@ func TestTheTableOfReplicatedWritesIsWhatHappens(t *testing.T) {
 			if block {
 				data = "\r\nx\r\n"
 			}
-			// What comes last is decided by which server is read first, which changes from request to request.
-			want := options(s.cells[k])
+			// The outcome depends on which server is read last, which changes from request to request.
+			want := alternatives(s.cells[k])
 			seen := map[string]bool{}
 			for n := 0; n < 3 || (n < 100 && len(seen) < len(want)) || (update && n < 20); n++ {
 				script.prepare(s.request, s.answers)
@@ -261,7 +261,7 @@ func TestTheTableOfReplicatedWritesIsWhatHappens(t *testing.T) {
 			assert.ElementsMatch(t, want, slices.Collect(maps.Keys(seen)), "%s, answered %s, ack %s", s.request, strings.Join(s.answers, " · "), ack)
 			if silent, ok := noreply(s.request, line); ok {
 				script.prepare(s.request, s.answers)
-				// What is no command is answered by mcmw itself, in its turn.
+				// mcmw itself answers an unknown command, in the order of the requests.
 				require.Equal(t, "ERROR\r\n", c.MustDo(t, silent+data+"nonsense\r\n"), "a request without reply was answered")
 				awaitUp(t, m)
 				assert.Contains(t, repairsOf(want), repairsOf([]string{outcome(t, s, key, "", script.repaired(t))})[0], "%s, answered %s, ack %s", silent, s.answers, ack)
@@ -272,18 +272,18 @@ func TestTheTableOfReplicatedWritesIsWhatHappens(t *testing.T) {
 		writeCells(t, list)
 	}
 	for _, request := range []string{"set", "add", "append", "delete", "incr", "touch", "cas", "gat", "ms", "ms C", "md", "ma v", "mg T", "flush_all"} {
-		assert.GreaterOrEqual(t, requests[request], 3*3, "the table says little of %s", request)
+		assert.GreaterOrEqual(t, requests[request], 3*3, "the table has few rows of %s", request)
 	}
 }
 
-// writeCells writes into the page what happened in each case.
+// writeCells writes the outcomes of all cases into the page.
 func writeCells(t *testing.T, list []situation) {
 	t.Helper()
 	page := read(t, casesPage)
 	for _, s := range list {
 		row := strings.Split(s.row, "|")[:4]
 		for _, cell := range s.cells {
-			outcomes := options(cell)
+			outcomes := alternatives(cell)
 			for i := range outcomes {
 				outcomes[i] = quoted(outcomes[i])
 			}
@@ -311,7 +311,7 @@ func quoted(outcome string) string {
 	return "`" + reply + "`"
 }
 
-// awaitUp waits until every server serves reads: what it must not hold is gone then.
+// awaitUp waits until every server serves reads. Then it holds nothing that it must not hold.
 func awaitUp(t *testing.T, m *mwtest.MW) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -324,7 +324,7 @@ func awaitUp(t *testing.T, m *mwtest.MW) {
 	}, mctest.Patience, mctest.Tick)
 }
 
-// noreply returns a classic command without its reply; false if it can't go without.
+// noreply returns a classic command with noreply; false if the command does not have it.
 func noreply(request, line string) (string, bool) {
 	switch request {
 	case "set", "add", "append", "cas", "delete", "incr", "touch", "flush_all":
@@ -333,7 +333,7 @@ func noreply(request, line string) (string, bool) {
 	return "", false
 }
 
-// repairsOf returns what of each outcome concerns repairs.
+// repairsOf returns the part of each outcome that is about repairs.
 func repairsOf(outcomes []string) []string {
 	list := make([]string, len(outcomes))
 	for i, text := range outcomes {
@@ -342,7 +342,7 @@ func repairsOf(outcomes []string) []string {
 	return list
 }
 
-// keyOnServersInOrder returns a key whose first server is the first, and so on.
+// keyOnServersInOrder returns a key whose replicas are the servers in their order.
 func keyOnServersInOrder(t *testing.T, servers []route.Server) string {
 	t.Helper()
 	router, err := route.New(servers, route.Options{})
@@ -353,11 +353,11 @@ func keyOnServersInOrder(t *testing.T, servers []route.Server) string {
 			return key
 		}
 	}
-	t.Fatal("no key lives on the servers in their order")
+	t.Fatal("no key has the servers as replicas in their order")
 	return ""
 }
 
-// The page shows this reply; what is asked of the server that failed is not there, and not said to be missing.
+// The page shows this reply: keys of the failed server are neither returned nor reported as misses.
 func TestAMultiGetNamesTheServerThatFailedAsThePageShows(t *testing.T) {
 	var addrs []string
 	for i := range 3 {
@@ -381,16 +381,16 @@ func TestAMultiGetNamesTheServerThatFailedAsThePageShows(t *testing.T) {
 	m := mwtest.Start(t, middleware.Options{Servers: servers, Placement: route.Options{Replicas: 1}, Workers: 1})
 	request := regexp.MustCompile(`\n    get (.*)\n((?:    .*\n)*)`).FindStringSubmatch(read(t, "replication.md"))
 	require.NotNil(t, request, "the page shows no multi-get")
-	homes := map[int]bool{}
+	primaries := map[int]bool{}
 	for _, key := range strings.Fields(request[1]) {
-		homes[router.Primary([]byte(key))] = true
+		primaries[router.Primary([]byte(key))] = true
 	}
-	require.True(t, homes[1] && len(homes) > 1, "the keys of the page have their homes on %v", homes)
+	require.True(t, primaries[1] && len(primaries) > 1, "the primaries of the page's keys are %v", primaries)
 	reply := m.Dial(t).MustDo(t, "get "+request[1]+"\r\n")
 	assert.Equal(t, strings.ReplaceAll(request[2], "    ", ""), strings.ReplaceAll(reply, "\r\n", "\n"))
 }
 
-func TestAStaleItemIsWonOncePerServerThatIsReadUnlessThePrimaryIs(t *testing.T) {
+func TestAStaleItemIsWonOncePerServerThatIsReadAndOnceWithReadPrimary(t *testing.T) {
 	for _, tc := range []struct {
 		read route.ReadPolicy
 		won  int

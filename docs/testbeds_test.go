@@ -9,8 +9,8 @@ import (
 	"mcmw/internal/lab/experiment"
 )
 
-// The indented blocks that are testbeds or inventories are right.
-func TestEveryTestbedInTheDocumentationIsRight(t *testing.T) {
+// Indented blocks that begin with testbed are testbeds; one is an inventory.
+func TestEveryTestbedInTheDocumentationIsValid(t *testing.T) {
 	testbeds, inventories := 0, 0
 	var block strings.Builder
 	check := func(text string) {
