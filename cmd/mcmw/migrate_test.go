@@ -79,13 +79,13 @@ func TestTheStatusAndTheMetricsOfAWarmUpSayWhenThePoolIsWarm(t *testing.T) {
 		return strings.Contains(status(), "cold 0.00 %, both 100.00 %")
 	}, mctest.Patience, 20*time.Millisecond)
 	c.MustDo(t, get+" absent\r\n")
-	says(`hit ratio in the last minute: cold 0.00 %, both 99.\d\d %(.|\n)*next: reads fill cold, until its hit ratio is within 20.00 % of that of both`)
+	says(`hit ratio in the last minute: cold 0.00 %, both 99.\d\d %(.|\n)*next: reads fill cold until its hit ratio is within 20.00 % of the ratio of both`)
 	require.Contains(t, metrics(), "mcmw_migration_warm{from=\"warm\",to=\"cold\"} 0\n")
 	says(fmt.Sprintf("; %d keys copied", keys+probes))
 	for range 19 {
 		c.MustDo(t, get+" absent\r\n")
 	}
-	says(`hit ratio in the last minute: cold [89]\d.\d\d %, both 99.\d\d %(.|\n)*next: cold is warm: give the migration an end in the file of every mcmw`)
+	says(`hit ratio in the last minute: cold [89]\d.\d\d %, both 99.\d\d %(.|\n)*next: cold is warm: set an end of the migration in the file of every mcmw`)
 	for _, line := range []string{
 		`mcmw_migration_warm{from="warm",to="cold"} 1`, fmt.Sprintf(`mcmw_migration_keys_copied_total{from="warm",to="cold"} %d`, keys+probes), `mcmw_migration_reads_total{found="new",from="warm",to="cold"} 1900`,
 		fmt.Sprintf(`mcmw_migration_reads_total{found="old",from="warm",to="cold"} %d`, keys+probes), `mcmw_migration_reads_total{found="neither",from="warm",to="cold"} 20`,
@@ -110,7 +110,7 @@ func TestTheStatusOfAServerThatIsBeingFilledSaysWhenItIsWarm(t *testing.T) {
 		get += fmt.Sprintf(" %d", i)
 	}
 	warm := regexp.MustCompile(`^empty of one: phase warm-up; hit ratio in the last minute: empty [89]\d\.\d\d %, with the others \d+\.\d\d %; 200 keys copied
-  next: empty is warm: give the migration an end in the file of every mcmw
+  next: empty is warm: set an end of the migration in the file of every mcmw
 $`)
 	last := ""
 	if !assert.Eventually(t, func() bool {

@@ -8,14 +8,14 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Agreement says what is known of whether the replicas agree.
+// Agreement describes whether the replicas are known to agree.
 type Agreement struct {
 	Text string `json:"text"` // "": every key is on one server
-	// Warning: something is not as it should be.
+	// Warning: the text names a problem.
 	Warning bool `json:"warning"`
 }
 
-// agreement describes what s says at a moment.
+// agreement describes the replicas in all, at the time now.
 func agreement(all *stats.Snapshot, now time.Time) Agreement {
 	s := &all.Sweep
 	if !s.Replicated {
@@ -26,7 +26,7 @@ func agreement(all *stats.Snapshot, now time.Time) Agreement {
 	case s.Running:
 		a.Text = fmt.Sprintf("being compared; %s keys so far since the start, %s differed", spell.Count(float64(s.Keys)), spell.Count(float64(s.Disagreements)))
 	case s.Last.IsZero() && s.Every == 0:
-		a.Text = "not compared again and again: sweep-every is 0s, or there is one writer"
+		a.Text = "not compared regularly: sweep-every is 0s, or there is only one writer"
 	case s.Last.IsZero():
 		a.Text = "not compared yet"
 	default:
@@ -44,12 +44,12 @@ func agreement(all *stats.Snapshot, now time.Time) Agreement {
 		a.Text += "; they agree only while no other mcmw writes these servers (--writers)"
 	}
 	if s.Why != "" {
-		a.Text, a.Warning = a.Text+"; the latest comparison was not complete: "+s.Why, true
+		a.Text, a.Warning = a.Text+"; the latest comparison was incomplete: "+s.Why, true
 	}
 	for i := range all.Servers {
 		name, h := all.Servers[i].Name, &all.Servers[i].Health
 		switch {
-		case all.Servers[i].ShadowOf != "": // which no client reads
+		case all.Servers[i].ShadowOf != "": // no client reads it
 		case h.MarkedHere:
 			a.Text, a.Warning = a.Text+"; "+name+" missed writes and is not read", true
 		case h.MarkedElsewhere:
@@ -57,7 +57,7 @@ func agreement(all *stats.Snapshot, now time.Time) Agreement {
 		}
 	}
 	if all.MarksUnknown {
-		a.Text, a.Warning = a.Text+"; no server is read: at most half of them say which missed another mcmw's writes", true
+		a.Text, a.Warning = a.Text+"; no server is read: at most half of them tell which servers missed another mcmw's writes", true
 	}
 	return a
 }

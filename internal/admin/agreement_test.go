@@ -9,7 +9,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-func TestTheAgreementOfTheReplicasIsPutInWords(t *testing.T) {
+func TestTheAgreementOfTheReplicasIsDescribed(t *testing.T) {
 	now := time.Now()
 	for _, tc := range []struct {
 		sweep   stats.SweepSnapshot
@@ -17,7 +17,7 @@ func TestTheAgreementOfTheReplicasIsPutInWords(t *testing.T) {
 		warning bool
 	}{
 		{stats.SweepSnapshot{}, "", false},
-		{stats.SweepSnapshot{Replicated: true}, "not compared again and again: sweep-every is 0s, or there is one writer", false},
+		{stats.SweepSnapshot{Replicated: true}, "not compared regularly: sweep-every is 0s, or there is only one writer", false},
 		{stats.SweepSnapshot{Replicated: true, Every: 1}, "not compared yet", false},
 		{stats.SweepSnapshot{Replicated: true, Running: true, Keys: 12, Disagreements: 3}, "being compared; 12 keys so far since the start, 3 differed", false},
 		{stats.SweepSnapshot{Replicated: true, Last: now.Add(-90500 * time.Millisecond)}, "compared 1m30s ago; all agreed", false},
@@ -25,7 +25,7 @@ func TestTheAgreementOfTheReplicasIsPutInWords(t *testing.T) {
 		{stats.SweepSnapshot{Replicated: true, Last: now.Add(-time.Second), LastDiffer: 7}, "compared 1s ago; 7 keys differed", true},
 		{
 			stats.SweepSnapshot{Replicated: true, Every: 1, Why: "a: not up"},
-			"not compared yet; the latest comparison was not complete: a: not up", true,
+			"not compared yet; the latest comparison was incomplete: a: not up", true,
 		},
 	} {
 		assert.Equal(t, Agreement{tc.text, tc.warning}, agreement(&stats.Snapshot{Sweep: tc.sweep, Several: true}, now))
@@ -38,6 +38,6 @@ func TestTheAgreementOfTheReplicasIsPutInWords(t *testing.T) {
 	}}
 	assert.Equal(t, Agreement{
 		"not compared yet; b missed writes and is not read; c missed another mcmw's writes and is not read" +
-			"; no server is read: at most half of them say which missed another mcmw's writes", true,
+			"; no server is read: at most half of them tell which servers missed another mcmw's writes", true,
 	}, agreement(marked, now))
 }

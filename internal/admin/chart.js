@@ -1,4 +1,4 @@
-// ---- Numbers as people read them. Times come in nanoseconds.
+// ---- Formats of numbers. Times are in nanoseconds.
 
 const digits = (v) => (v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2));
 const trim = (s) => (s.includes(".") ? s.replace(/\.?0+$/, "") : s);
@@ -76,22 +76,22 @@ function logTicks(min, max) {
   }
 }
 
-// ---- Charts of the last two minutes. All show the same seconds, and the same one when one of them is pointed at.
+// ---- Charts of the last two minutes. All show the same seconds. Pointing at a second in one chart marks it in all of them.
 
 const charts = [];
 let pointed = null; // the sequence number of the second pointed at
 let pointedChart = null;
 
 // Chart draws series over time. Options:
-//   title, unit  as they are shown
+//   title, unit  texts of the heading
 //   kind         "line", "area" (one series), or "stack" (bars on top of each other)
 //   series       function -> [{name, color, value(point) -> number, or null for none}]
 //   format       number -> text
-//   log          a logarithmic scale
-//   least        the scale reaches at least to this value
-//   limit        function -> {value, text}: a dashed line, drawn when it is near the values
+//   log          true: a logarithmic scale
+//   least        the minimum upper end of the scale
+//   limit        function -> {value, text}: a dashed line, drawn if it is near the values
 //   sum          the name of a stack's sum
-//   empty        what is said when there is nothing to draw
+//   empty        the text if there is nothing to draw
 class Chart {
   constructor(parent, options) {
     Object.assign(this, { height: 190, format: count, least: 0 }, options);
@@ -116,7 +116,7 @@ class Chart {
     point(this, Math.min(Math.max(seq, this.points[0].seq), last));
   }
 
-  // draw shows points, whose newest stands at the right edge of `length` seconds.
+  // draw draws points, with the newest one at the right edge. The chart is `length` seconds wide.
   draw(points, length) {
     const width = this.plot.clientWidth;
     Object.assign(this, { points, left: 52, right: width - 6, top: 8, bottom: this.height - 22 });
@@ -205,7 +205,7 @@ class Chart {
     }
   }
 
-  // mark shows the values of the second pointed at, or, in the key, of the newest.
+  // mark shows the values of the second that is pointed at, or, in the legend, those of the newest second.
   mark(series, points, x, y) {
     const p = points.find((q) => q.seq === pointed) ?? points.at(-1);
     const text = (s) => { const v = p ? s.value(p) : null; return v === null ? "–" : this.format(v); };
@@ -232,11 +232,11 @@ class Chart {
   }
 }
 
-// ---- A histogram: how often each range of a logarithmic scale was met.
+// ---- A histogram over a logarithmic scale.
 
-// Histogram draws how many response times fell between bounds. Options: title, unit, empty as Chart's, and
-//   bounds  function -> upper bounds, ascending, ns; the last count is of what is beyond
-//   marks   function -> [{name, value}]: dashed lines
+// Histogram draws how many response times lie between bounds. Options: title, unit and empty, as for Chart, and
+//   bounds  function -> upper bounds, ascending, ns; the last count is that of times beyond the last bound
+//   marks   function -> [{name, value}]: values in the legend
 class Histogram {
   constructor(parent, options) {
     Object.assign(this, { height: 190, shown: null }, options);
@@ -257,14 +257,14 @@ class Histogram {
     redraw();
   }
 
-  // draw shows counts; counts[i] is how many were below bounds[i] and not below the bound before it.
+  // draw draws counts. counts[i] is the number of times below bounds[i] and not below the previous bound.
   draw(counts) {
     const bounds = this.bounds();
     const total = counts.reduce((a, b) => a + b, 0);
     this.svg.replaceChildren();
     this.note.hidden = total > 0;
     this.step = 0;
-    // A range on either side of what was met, or, when nothing was, a whole decade of them.
+    // The ranges with counts and one more on each side, or, without counts, two decades.
     const from = total ? Math.max(counts.findIndex((n) => n > 0) - 1, 0) : 0;
     const to = total ? Math.min(counts.findLastIndex((n) => n > 0) + 1, counts.length - 1) : Math.min(20, counts.length - 1);
     this.counts = counts.slice(from, to + 1);
@@ -306,7 +306,7 @@ class Histogram {
     const i = this.shown;
     const below = counts.slice(0, from + i + 1).reduce((a, b) => a + b, 0);
     this.tip.replaceChildren(el("time", {}, range(i)), el("div", {}, "requests", el("b", {}, whole(this.counts[i]))),
-      el("div", {}, "of all", el("b", {}, percent(this.counts[i] / total))), el("div", {}, "not slower", el("b", {}, percent(below / total))));
+      el("div", {}, "share", el("b", {}, percent(this.counts[i] / total))), el("div", {}, "not slower", el("b", {}, percent(below / total))));
     const leftSide = x(i) > (this.left + this.right) / 2;
     this.tip.style.left = leftSide ? "" : `${x(i + 1) + 8}px`;
     this.tip.style.right = leftSide ? `${width - x(i) + 8}px` : "";

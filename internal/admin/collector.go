@@ -12,49 +12,22 @@ import (
 	"mcmw/internal/stats"
 )
 
-// metric is one metric: its name without "mcmw_", its meaning, and its values in a snapshot.
-type metric struct {
-	name, help string
-	labels     []string
-	values     func(s *stats.Snapshot, to sink)
-}
-
-// sink takes the values of one metric.
-type sink struct {
-	desc    *prometheus.Desc
-	created time.Time
-	out     chan<- prometheus.Metric
-}
-
-func (k sink) counter(v float64, labels ...string) {
-	k.out <- prometheus.MustNewConstMetric(k.desc, prometheus.CounterValue, v, labels...)
-}
-
-func (k sink) gauge(v float64, labels ...string) {
-	k.out <- prometheus.MustNewConstMetric(k.desc, prometheus.GaugeValue, v, labels...)
-}
-
-// histogram adds times, as a classic and a native histogram.
-func (k sink) histogram(h *stats.Histogram, label string) {
-	k.out <- bothHistograms(k.desc, h, k.created, label)
-}
-
 // counts returns the values of a counter without labels.
-func counts(of func(s *stats.Snapshot) uint64) func(*stats.Snapshot, sink) {
-	return func(s *stats.Snapshot, to sink) { to.counter(float64(of(s))) }
+func counts(value func(s *stats.Snapshot) uint64) func(*stats.Snapshot, sink) {
+	return func(s *stats.Snapshot, to sink) { to.counter(float64(value(s))) }
 }
 
-// holds returns the values of a gauge without labels.
-func holds[N int | int64 | uint64](of func(s *stats.Snapshot) N) func(*stats.Snapshot, sink) {
-	return func(s *stats.Snapshot, to sink) { to.gauge(float64(of(s))) }
+// measures returns the values of a gauge without labels.
+func measures[N int | int64 | uint64](value func(s *stats.Snapshot) N) func(*stats.Snapshot, sink) {
+	return func(s *stats.Snapshot, to sink) { to.gauge(float64(value(s))) }
 }
 
-// tells returns the values of a gauge that is 1 or 0.
-func tells(of func(s *stats.Snapshot) bool) func(*stats.Snapshot, sink) {
-	return func(s *stats.Snapshot, to sink) { to.gauge(indicator(of(s))) }
+// indicates returns the values of a gauge that is 1 or 0.
+func indicates(value func(s *stats.Snapshot) bool) func(*stats.Snapshot, sink) {
+	return func(s *stats.Snapshot, to sink) { to.gauge(indicator(value(s))) }
 }
 
-// indicator is the value that says whether something is so.
+// indicator returns 1 for true and 0 for false.
 func indicator(is bool) float64 {
 	if is {
 		return 1
@@ -62,34 +35,38 @@ func indicator(is bool) float64 {
 	return 0
 }
 
-// eachServer returns the values of a metric with one series per server.
-func eachServer(values func(server *stats.ServerSnapshot, to sink)) func(*stats.Snapshot, sink) {
+// each returns the values of a metric with series for each element of a list.
+func each[T any](list func(s *stats.Snapshot) []T, values func(element *T, to sink)) func(*stats.Snapshot, sink) {
 	return func(s *stats.Snapshot, to sink) {
-		for i := range s.Servers {
-			values(&s.Servers[i], to)
+		all := list(s)
+		for i := range all {
+			values(&all[i], to)
 		}
 	}
 }
 
-// eachShadow returns the values of a metric with one series, or several, per shadow of a pool.
+// eachServer returns the values of a metric with series for each server.
+func eachServer(values func(server *stats.ServerSnapshot, to sink)) func(*stats.Snapshot, sink) {
+	return each(func(s *stats.Snapshot) []stats.ServerSnapshot { return s.Servers }, values)
+}
+
+// perServer returns the values of a metric with one series per server, sent as counters or gauges.
+func perServer(send func(to sink, v float64, labels ...string), value func(server *stats.ServerSnapshot) float64) func(*stats.Snapshot, sink) {
+	return eachServer(func(server *stats.ServerSnapshot, to sink) { send(to, value(server), server.Name) })
+}
+
+// eachShadow returns the values of a metric with series for each shadow of a pool.
 func eachShadow(values func(shadow *stats.ShadowSnapshot, to sink)) func(*stats.Snapshot, sink) {
-	return func(s *stats.Snapshot, to sink) {
-		for i := range s.Shadows {
-			values(&s.Shadows[i], to)
-		}
-	}
+	return each(func(s *stats.Snapshot) []stats.ShadowSnapshot { return s.Shadows }, values)
 }
 
 // eachGutter returns the values of a metric with series for each pool that has a gutter.
 func eachGutter(values func(g *stats.GutterSnapshot, to sink)) func(*stats.Snapshot, sink) {
-	return func(s *stats.Snapshot, to sink) {
-		for i := range s.Gutters {
-			values(&s.Gutters[i], to)
-		}
-	}
+	return each(func(s *stats.Snapshot) []stats.GutterSnapshot { return s.Gutters }, values)
 }
 
-// eachMigration returns the values of a metric with one series per migration; of several between the same pools, the last that has begun.
+// eachMigration returns the values of a metric with series for each migration. Of several migrations between the same pools, only the last one that
+// has begun counts.
 func eachMigration(values func(g *stats.Migration, to sink)) func(*stats.Snapshot, sink) {
 	return func(s *stats.Snapshot, to sink) {
 		for i := range s.Migrations {
@@ -106,8 +83,8 @@ func eachMigration(values func(g *stats.Migration, to sink)) func(*stats.Snapsho
 	}
 }
 
-// metrics are those made from a Snapshot, without the stats.Counters, which have names and meanings of their own.
-var metrics = []metric{
+// snapshotMetrics are the metrics of a Snapshot, except the stats.Counters, which have names and help texts of their own.
+var snapshotMetrics = []metric[*stats.Snapshot]{
 	{"requests_total", "Answered requests.", []string{"command", "result"}, func(s *stats.Snapshot, to sink) {
 		for i := range s.Requests {
 			for j, n := range s.Requests[i] {
@@ -118,12 +95,12 @@ var metrics = []metric{
 			}
 		}
 	}},
-	{"request_duration_seconds", "Response time, from the read that completed a request until its reply was handed to the socket, by class of command.", []string{"command"}, func(s *stats.Snapshot, to sink) {
+	{"request_duration_seconds", "Response time by class of command, from the read that completed the request until its reply was handed to the socket.", []string{"command"}, func(s *stats.Snapshot, to sink) {
 		for i := range s.Response {
 			to.histogram(&s.Response[i], stats.Class(i).String())
 		}
 	}},
-	{"request_stage_duration_seconds", "The part of the response time spent in each stage.", []string{"stage"}, func(s *stats.Snapshot, to sink) {
+	{"request_stage_duration_seconds", "Part of the response time spent in each stage.", []string{"stage"}, func(s *stats.Snapshot, to sink) {
 		for i := range s.Stages {
 			to.histogram(&s.Stages[i], stats.Stage(i).String())
 		}
@@ -131,139 +108,127 @@ var metrics = []metric{
 	{"keys_total", "Keys requested by retrievals.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Keys })},
 	{"key_misses_total", "Requested keys that were not found.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Misses })},
 	{"arrivals_total", "Requests that the net stage put on the queue.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Arrived })},
-	{"abandoned_requests_total", "Requests that arrived but were never served, because their client was gone.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Abandoned })},
+	{"abandoned_requests_total", "Requests that were put on the queue but never served, because their client was gone.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Abandoned })},
 
-	{"server_duration_seconds", "One server's part of a request, from the write to the server until its reply was read.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
+	{"server_duration_seconds", "Time from the write of a request to the server until its reply was read.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		to.histogram(&server.Times, server.Name)
 	})},
-	{"server_info", "Always 1; the pool that the server is in, empty if there is one without a name, the pool whose shadow that is, empty if it is none, and the zone, empty if unknown.", []string{"server", "pool", "shadow_of", "zone"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
+	{"server_info", "Always 1; the server's pool (empty: the only pool, without a name), the pool whose shadow that pool is (empty: none), and the server's zone (empty: unknown).", []string{"server", "pool", "shadow_of", "zone"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		to.gauge(1, server.Name, server.Pool, server.ShadowOf, server.Zone)
 	})},
-	{"server_errors_total", "Failures of a server.", []string{"server", "reason"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
+	{"server_errors_total", "Failures of the server, by reason.", []string{"server", "reason"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		for r, n := range server.Errors {
 			to.counter(float64(n), server.Name, stats.Reason(r).String())
 		}
 	})},
-	{"server_missed_keys", "Keys whose latest write the server may not have got.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
-		to.gauge(float64(server.Health.Missed), server.Name)
-	})},
-	{"server_state", "1 for the state the server is in.", []string{"server", "state"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
+	{"server_missed_keys", "Keys whose latest write the server may not have received.", []string{"server"}, perServer(sink.gauge, func(s *stats.ServerSnapshot) float64 { return float64(s.Health.Missed) })},
+	{"server_state", "1 for the state that the server is in, else 0.", []string{"server", "state"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		for _, t := range server.Health.Transitions {
 			to.gauge(indicator(t.To == server.Health.State), server.Name, t.To)
 		}
 	})},
-	{"server_transitions_total", "Times the server entered the state.", []string{"server", "state"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
+	{"server_transitions_total", "Transitions of the server to the state.", []string{"server", "state"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		for _, t := range server.Health.Transitions {
 			to.counter(float64(t.Count), server.Name, t.To)
 		}
 	})},
-	{"server_stalls_total", "Times the server did not reply for longer than stall-after; requests that do not need it then stopped waiting for it.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
-		to.counter(float64(server.Health.Stalls), server.Name)
-	})},
-	{"server_flushes_total", "Times the server was flushed because it might have held old values.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
-		to.counter(float64(server.Health.Flushes), server.Name)
-	})},
-	{"server_marked", "1 if the server is marked as one that missed writes, so that no middleware reads it, by this middleware (own) or another; else 0.", []string{"server", "by"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
+	{"server_stalls_total", "Times the server owed a reply for longer than stall-after, so that requests that did not need it stopped waiting for it.", []string{"server"}, perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return float64(s.Health.Stalls) })},
+	{"server_flushes_total", "Times the server was flushed because it might have held old values.", []string{"server"}, perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return float64(s.Health.Flushes) })},
+	{"server_marked", "1 if this middleware (own) or another one (another) has marked the server as one that missed writes, so that no middleware reads it; else 0.", []string{"server", "by"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		to.gauge(indicator(server.Health.MarkedHere), server.Name, "own")
 		to.gauge(indicator(server.Health.MarkedElsewhere), server.Name, "another")
 	})},
-	{"withheld_writes_total", "Writes answered with an error though enough servers had stored them, because the server missed them and not every middleware knew that in time.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
-		to.counter(float64(server.Health.Withheld), server.Name)
-	})},
-	{"repairs_total", "Keys deleted on the server because its state differed from the answer to a write to several replicas.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
-		to.counter(float64(server.Repairs), server.Name)
-	})},
-	{"worker_wait_seconds_total", "Time that workers were blocked waiting for the server's replies, sum over the workers.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
-		to.counter(seconds(server.Waited), server.Name)
-	})},
+	{"withheld_writes_total", "Writes that enough servers had stored but that were answered with an error, because this server missed them and not every middleware knew that in time.", []string{"server"}, perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return float64(s.Health.Withheld) })},
+	{"repairs_total", "Keys deleted on the server because its state differed from the answer to a write to several replicas.", []string{"server"}, perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return float64(s.Repairs) })},
+	{"worker_wait_seconds_total", "Time that workers were blocked waiting for the server's replies, summed over the workers.", []string{"server"}, perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return seconds(s.Waited) })},
 
-	{"shadow_requests_total", "Requests of the pool that were copied to its shadow, a retrieval once per key.", []string{"pool", "shadow"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
+	{"shadow_requests_total", "Requests of the pool that were copied to its shadow; a retrieval counts once per key.", []string{"pool", "shadow"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
 		to.counter(float64(shadow.Copied), shadow.Of, shadow.To)
 	})},
-	{"shadow_dropped_total", "Requests of the pool that were not copied to its shadow, because too many copies wait (queue), or too large ones (memory).", []string{"pool", "shadow", "reason"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
+	{"shadow_dropped_total", "Requests of the pool that were not copied to its shadow, because too many copies were waiting (queue), or the waiting ones were too large in total (memory).", []string{"pool", "shadow", "reason"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
 		for why, n := range shadow.Dropped {
 			to.counter(float64(n), shadow.Of, shadow.To, stats.ShadowDrop(why).String())
 		}
 	})},
-	{"shadow_answers_total", "What came of the copies, by how the shadow's answer compares with the client's.", []string{"pool", "shadow", "result"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
+	{"shadow_answers_total", "Copied requests, by how the shadow's answer compares with the client's.", []string{"pool", "shadow", "result"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
 		for result, n := range shadow.Answers {
 			to.counter(float64(n), shadow.Of, shadow.To, stats.ShadowResult(result).String())
 		}
 	})},
-	{"shadow_delay_seconds_total", "Time from the client's answer until the shadow's, sum over the answers.", []string{"pool", "shadow"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
+	{"shadow_delay_seconds_total", "Time from the client's answer until the shadow's answer, summed over the answers.", []string{"pool", "shadow"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
 		to.counter(seconds(shadow.Delay), shadow.Of, shadow.To)
 	})},
 
-	{"queue_length", "Batches waiting in the queue (a batch is the requests from one read of a connection).", []string{"queue"}, func(s *stats.Snapshot, to sink) {
+	{"queue_length", "Batches waiting in the queue; a batch holds the requests of one read of a connection.", []string{"queue"}, func(s *stats.Snapshot, to sink) {
 		for _, q := range s.Queues {
 			to.gauge(float64(q.Length), q.Name)
 		}
 	}},
-	{"queue_capacity", "Batches the queue can hold.", []string{"queue"}, func(s *stats.Snapshot, to sink) {
+	{"queue_capacity", "Batches that the queue can hold.", []string{"queue"}, func(s *stats.Snapshot, to sink) {
 		for _, q := range s.Queues {
 			to.gauge(float64(q.Capacity), q.Name)
 		}
 	}},
-	{"queue_requests", "Requests waiting in the queue.", nil, holds((*stats.Snapshot).Waiting)},
-	{"serving_requests", "Requests that workers have taken and not answered yet.", nil, holds((*stats.Snapshot).Serving)},
-	{"samples_total", "How often the numbers of waiting requests and of requests in service were sampled.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Samples })},
-	{"sampled_queue_requests_total", "Sum of the samples of how many requests wait; its rate divided by that of mcmw_samples_total is their mean number.", nil, counts(func(s *stats.Snapshot) uint64 { return s.SampledWaiting })},
-	{"sampled_serving_requests_total", "Sum of the samples of how many requests are in service; its rate divided by that of mcmw_samples_total is their mean number.", nil, counts(func(s *stats.Snapshot) uint64 { return s.SampledServing })},
+	{"queue_requests", "Requests waiting in the queue.", nil, measures((*stats.Snapshot).Waiting)},
+	{"serving_requests", "Requests that workers have taken and not answered yet.", nil, measures((*stats.Snapshot).Serving)},
+	{"samples_total", "Samples of the numbers of waiting requests and of requests in service.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Samples })},
+	{"sampled_queue_requests_total", "Sum of the sampled numbers of waiting requests; its rate divided by the rate of mcmw_samples_total is the mean.", nil, counts(func(s *stats.Snapshot) uint64 { return s.SampledWaiting })},
+	{"sampled_serving_requests_total", "Sum of the sampled numbers of requests in service; its rate divided by the rate of mcmw_samples_total is the mean.", nil, counts(func(s *stats.Snapshot) uint64 { return s.SampledServing })},
 
-	{"workers", "Workers.", nil, holds(func(s *stats.Snapshot) int { return s.Workers })},
-	{"workers_busy", "Workers that are serving requests.", nil, holds(func(s *stats.Snapshot) int { return s.WorkersBusy })},
-	{"worker_busy_seconds_total", "Time spent serving requests, sum over the workers.", nil, func(s *stats.Snapshot, to sink) { to.counter(seconds(s.BusyTime)) }},
-	{"worker_round_requests", "Requests served in each of the workers' rounds.", nil, func(s *stats.Snapshot, to sink) {
+	{"workers", "Number of workers.", nil, measures(func(s *stats.Snapshot) int { return s.Workers })},
+	{"workers_busy", "Workers that are serving requests.", nil, measures(func(s *stats.Snapshot) int { return s.WorkersBusy })},
+	{"worker_busy_seconds_total", "Time spent serving requests, summed over the workers.", nil, func(s *stats.Snapshot, to sink) { to.counter(seconds(s.BusyTime)) }},
+	{"worker_round_requests", "Requests that a worker served in one round.", nil, func(s *stats.Snapshot, to sink) {
 		to.out <- prometheus.MustNewConstHistogram(to.desc, s.Rounds, float64(s.RoundRequests), roundSizes(s))
 	}},
-	{"joined_gets_total", "Gets that were answered by the reply to an equal get of the same round.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Joined })},
-	{"large_values_total", "Values larger than the servers' items that were stored in chunks, read, or of which a chunk was missing.", []string{"outcome"}, func(s *stats.Snapshot, to sink) {
+	{"joined_gets_total", "Gets that were answered with the reply to an equal get of the same round.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Joined })},
+	{"large_values_total", "Values too large for one item of a server: stored in chunks (stored), read (read), or read as a miss because a chunk was missing (incomplete).", []string{"outcome"}, func(s *stats.Snapshot, to sink) {
 		to.counter(float64(s.Large.Stored), "stored")
 		to.counter(float64(s.Large.Read), "read")
 		to.counter(float64(s.Large.Incomplete), "incomplete")
 	}},
 	{"request_log_dropped_total", "Requests for which the request log had no room.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Dropped })},
 
-	{"sweep_running", "1 while this middleware compares the replicas, or has to because one before it was killed; else 0.", nil, tells(func(s *stats.Snapshot) bool { return s.Sweep.Running })},
-	{"sweeps_total", "Comparisons of the replicas by this middleware that ended.", []string{"outcome"}, func(s *stats.Snapshot, to sink) {
+	{"sweep_running", "1 while this middleware compares the replicas, or is about to, because an earlier middleware was killed; else 0.", nil, indicates(func(s *stats.Snapshot) bool { return s.Sweep.Running })},
+	{"sweeps_total", "Comparisons of the replicas by this middleware that have ended, by outcome.", []string{"outcome"}, func(s *stats.Snapshot, to sink) {
 		for o, n := range s.Sweep.Outcomes {
 			to.counter(float64(n), stats.SweepOutcome(o).String())
 		}
 	}},
-	{"sweep_keys_total", "Keys looked at while comparing replicas.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Keys })},
-	{"sweep_disagreements_total", "Keys whose replicas differed when they were compared, twice in a row.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Disagreements })},
-	{"sweep_cut_total", "Copies deleted because they differed.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Cut })},
+	{"sweep_keys_total", "Keys that comparisons of the replicas have looked at, counted once for each server that holds them.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Keys })},
+	{"sweep_disagreements_total", "Keys whose replicas differed in two comparisons in a row.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Disagreements })},
+	{"sweep_cut_total", "Copies that comparisons of the replicas have deleted, because they differed.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Cut })},
 	{"sweep_seconds_total", "Time spent comparing replicas, without pauses.", nil, func(s *stats.Snapshot, to sink) { to.counter(seconds(uint64(s.Sweep.Busy))) }},
-	{"sweep_interval_seconds", "Time between two comparisons of the replicas, by whichever middleware; 0: they are not repeated.", nil, func(s *stats.Snapshot, to sink) {
+	{"sweep_interval_seconds", "Time between two comparisons of the replicas, whichever middleware makes them; 0: they are not repeated.", nil, func(s *stats.Snapshot, to sink) {
 		to.gauge(seconds(uint64(s.Sweep.Every)))
 	}},
-	{"sweep_last_timestamp_seconds", "When all replicas had been compared last, by whichever middleware; the start, if that is not known.", nil, func(s *stats.Snapshot, to sink) {
+	{"sweep_last_timestamp_seconds", "Unix time at which the last complete comparison of the replicas ended, whichever middleware made it; the start of this one, if that is not known.", nil, func(s *stats.Snapshot, to sink) {
 		last := s.Sweep.Last
 		if last.IsZero() {
 			last = to.created
 		}
 		to.gauge(float64(last.UnixNano()) / 1e9)
 	}},
-	{"sweep_last_differing_keys", "Keys that differed when all replicas had been compared last, by whichever middleware.", nil, holds(func(s *stats.Snapshot) uint64 { return s.Sweep.LastDiffer })},
-	{"several_writers", "1 if other middlewares may write the same servers, and replicas are kept alike all the same; 0 if this one has to be alone, or keys have one replica.", nil, tells(func(s *stats.Snapshot) bool { return s.Several })},
-	{"marks_unknown", "1 if no server is read, because fewer than a majority of them say which missed writes of other middlewares; else 0.", nil, tells(func(s *stats.Snapshot) bool { return s.MarksUnknown })},
-	{"placement_info", "Always 1; the phase of the change of placement, and a short hash of the placement that is, or will be, in force.", []string{"phase", "placement"}, func(s *stats.Snapshot, to sink) {
+	{"sweep_last_differing_keys", "Keys that differed in the last complete comparison of the replicas, whichever middleware made it.", nil, measures(func(s *stats.Snapshot) uint64 { return s.Sweep.LastDiffer })},
+	{"several_writers", "1 if replicas are kept equal although other middlewares may write the same servers; 0 if this must be the only one, or keys have one replica.", nil, indicates(func(s *stats.Snapshot) bool { return s.Several })},
+	{"marks_unknown", "1 if no server is read, because fewer than a majority of the servers tell which servers missed writes of other middlewares; else 0.", nil, indicates(func(s *stats.Snapshot) bool { return s.MarksUnknown })},
+	{"placement_info", "Always 1; the phase of the change of placement, and a short hash of the placement in use, or of the one that the change leads to.", []string{"phase", "placement"}, func(s *stats.Snapshot, to sink) {
 		to.gauge(1, s.Phase, s.Placement)
 	}},
-	{"gutter_requests_total", "Requests for keys of the pool that went to its gutter, because their servers were down.", []string{"pool", "gutter", "kind"}, eachGutter(func(g *stats.GutterSnapshot, to sink) {
+	{"gutter_requests_total", "Requests of the pool that went to its gutter, because the servers of their keys were down.", []string{"pool", "gutter", "kind"}, eachGutter(func(g *stats.GutterSnapshot, to sink) {
 		to.counter(float64(g.Reads), g.Pool, g.Gutter, "read")
 		to.counter(float64(g.Writes), g.Pool, g.Gutter, "write")
 	})},
-	{"gutter_servers", "Servers of the pool whose keys are read and written in its gutter (away), and of which the gutter may hold keys, so that writes of these delete them there (open).", []string{"pool", "gutter", "state"}, eachGutter(func(g *stats.GutterSnapshot, to sink) {
+	{"gutter_servers", "Servers of the pool whose keys are read and written in its gutter (away), and servers of which the gutter may still hold keys, so that writes delete them there (open).", []string{"pool", "gutter", "state"}, eachGutter(func(g *stats.GutterSnapshot, to sink) {
 		to.gauge(float64(g.Away), g.Pool, g.Gutter, "away")
 		to.gauge(float64(g.Open), g.Pool, g.Gutter, "open")
 	})},
-	{"migration_phase", "1 for the phase that the migration of a pool's keys to another pool is in.", []string{"from", "to", "phase"}, eachMigration(func(g *stats.Migration, to sink) {
+	{"migration_phase", "1 for the phase that the migration of keys from one pool to the other is in, else 0.", []string{"from", "to", "phase"}, eachMigration(func(g *stats.Migration, to sink) {
 		for p := range route.NumMigrationPhases {
 			to.gauge(indicator(p.String() == g.Phase), g.From, g.To, p.String())
 		}
 	})},
-	{"migration_keys", "Keys of the migration that were looked at in this round through all, keys that there were, and keys looked at that could not be copied; by whichever middleware.", []string{"from", "to", "keys"}, eachMigration(func(g *stats.Migration, to sink) {
+	{"migration_keys", "Keys of the migration's current round, whichever middleware makes it: those looked at (looked-at), all, and those that could not be copied (left).", []string{"from", "to", "keys"}, eachMigration(func(g *stats.Migration, to sink) {
 		to.gauge(float64(g.Listed), g.From, g.To, "looked-at")
 		to.gauge(float64(g.Items), g.From, g.To, "all")
 		to.gauge(float64(g.Left), g.From, g.To, "left")
@@ -271,33 +236,33 @@ var metrics = []metric{
 	{"migration_keys_copied_total", "Keys that this middleware has copied to the new pool of a migration.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
 		to.counter(float64(g.Here), g.From, g.To)
 	})},
-	{"migration_complete", "1 if all keys of the migration were looked at, by whichever middleware; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
+	{"migration_complete", "1 if all keys of the migration have been looked at, whichever middleware did so; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
 		to.gauge(indicator(g.Complete), g.From, g.To)
 	})},
-	{"migration_late", "1 if not all keys of the migration will be copied in time, or were; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
+	{"migration_late", "1 if not all keys of the migration will be copied in time, or have been; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
 		to.gauge(indicator(g.Late), g.From, g.To)
 	})},
-	{"migration_reads_total", "Keys that reads have looked for in a pool that is warmed up, by where they were found; unanswered: a server did not answer.", []string{"from", "to", "found"}, eachMigration(func(g *stats.Migration, to sink) {
+	{"migration_reads_total", "Keys that reads have looked for in a pool that is warmed up, by where they were found: in the new pool, in the old one or in neither; unanswered: a server did not answer.", []string{"from", "to", "found"}, eachMigration(func(g *stats.Migration, to sink) {
 		to.counter(float64(g.Read.New), g.From, g.To, "new")
 		to.counter(float64(g.Read.Old), g.From, g.To, "old")
 		to.counter(float64(g.Read.Neither), g.From, g.To, "neither")
 		to.counter(float64(g.Read.Unanswered), g.From, g.To, "unanswered")
 	})},
-	{"migration_warm", "1 if the hit ratio of the pool that is warmed up has come as near to that of both as is wanted, by the last minute's reads; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
+	{"migration_warm", "1 if in the last minute the hit ratio of the pool that is warmed up was close enough to that of both pools together; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
 		to.gauge(indicator(g.Warm), g.From, g.To)
 	})},
-	{"checks_total", "Writes behind which the replicas were compared, because other middlewares write the same servers.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Checks })},
-	{"check_disagreements_total", "Writes behind which replicas differed, because another middleware wrote the key at the same time.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Disagreements })},
-	{"check_cut_total", "Copies deleted because they differed behind a write.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Cuts })},
+	{"checks_total", "Writes after which the replicas were compared, because other middlewares may write the same servers.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Checks })},
+	{"check_disagreements_total", "Writes after which the replicas differed, because another middleware wrote the key at the same time.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Disagreements })},
+	{"check_cut_total", "Copies deleted because they differed after a write.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Cuts })},
 
-	{"connections", "Open client connections.", nil, holds((*stats.Snapshot).Open)},
-	{"connections_opened_total", "Client connections accepted.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Opened })},
-	{"connections_closed_total", "Client connections that ended.", []string{"reason"}, func(s *stats.Snapshot, to sink) {
+	{"connections", "Open client connections.", nil, measures((*stats.Snapshot).Open)},
+	{"connections_opened_total", "Accepted client connections.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Opened })},
+	{"connections_closed_total", "Client connections that ended, by reason.", []string{"reason"}, func(s *stats.Snapshot, to sink) {
 		for r, n := range s.Closed {
 			to.counter(float64(n), stats.CloseReason(r).String())
 		}
 	}},
-	{"client_memory_bytes", "Memory taken by clients' large requests, and by replies that clients have not read.", []string{"of"}, func(s *stats.Snapshot, to sink) {
+	{"client_memory_bytes", "Memory used for clients' large requests (requests), and for replies that clients have not read (replies).", []string{"of"}, func(s *stats.Snapshot, to sink) {
 		to.gauge(float64(s.RequestMemory), "requests")
 		to.gauge(float64(s.ReplyMemory), "replies")
 	}},
@@ -305,62 +270,19 @@ var metrics = []metric{
 	{"sent_bytes_total", "Bytes of replies sent to clients.", nil, counts(func(s *stats.Snapshot) uint64 { return s.ToClients })},
 }
 
-// Collector exports a stats.Registry as Prometheus metrics, from one Snapshot per scrape. Times are exported as classic and
-// native histograms at once. docs/observability.md lists the metrics.
-type Collector struct {
-	registry  *stats.Registry
-	created   time.Time
-	buildInfo prometheus.Metric
-	descs     []*prometheus.Desc // of metrics
-	counters  map[string]*prometheus.Desc
+// newCollector returns a collector of r, from one Snapshot per scrape. The counters of r must exist already. docs/observability.md lists the metrics.
+func newCollector(r *stats.Registry, version string) prometheus.Collector {
+	metrics := append(slices.Clone(snapshotMetrics), metric[*stats.Snapshot]{
+		"build_info", "Always 1; the versions of the program and of Go.", []string{"version", "goversion"},
+		func(_ *stats.Snapshot, to sink) { to.gauge(1, version, runtime.Version()) },
+	})
+	for _, c := range r.Snapshot().Counters {
+		metrics = append(metrics, metric[*stats.Snapshot]{c.Name, c.Help, nil, counts(func(s *stats.Snapshot) uint64 { return s.Counter(c.Name) })})
+	}
+	return newTable(r.Snapshot, metrics)
 }
 
-func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("mcmw_"+name, help, labels, nil)
-}
-
-// NewCollector returns a Collector of r. The counters of r must exist already.
-func NewCollector(r *stats.Registry, version string) *Collector {
-	info := describe("build_info", "The program's version and that of Go; always 1.", "version", "goversion")
-	c := &Collector{
-		registry: r, created: time.Now(), counters: map[string]*prometheus.Desc{},
-		buildInfo: prometheus.MustNewConstMetric(info, prometheus.GaugeValue, 1, version, runtime.Version()),
-	}
-	for _, m := range metrics {
-		c.descs = append(c.descs, describe(m.name, m.help, m.labels...))
-	}
-	for _, counter := range r.Snapshot().Counters {
-		c.counters[counter.Name] = describe(counter.Name, counter.Help)
-	}
-	return c
-}
-
-// Describe sends the descriptions of all metrics.
-func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	out <- c.buildInfo.Desc()
-	for _, d := range c.descs {
-		out <- d
-	}
-	for _, d := range c.counters {
-		out <- d
-	}
-}
-
-// Collect sends the values of one Snapshot.
-func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	s := c.registry.Snapshot()
-	out <- c.buildInfo
-	for i, m := range metrics {
-		m.values(s, sink{c.descs[i], c.created, out})
-	}
-	for _, counter := range s.Counters {
-		if desc := c.counters[counter.Name]; desc != nil {
-			sink{desc, c.created, out}.counter(float64(counter.Value))
-		}
-	}
-}
-
-// roundSizes returns the cumulative counts of the rounds' sizes, by bound.
+// roundSizes returns the cumulative counts of the rounds' sizes, by upper bound.
 func roundSizes(s *stats.Snapshot) map[float64]uint64 {
 	m := make(map[float64]uint64, stats.NumRoundSizes-1)
 	var below uint64

@@ -73,7 +73,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 	})
 	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
 	counter := registry.Net().Counter("login_failures_total", "Wrong names and passwords that clients gave.")
-	collector := NewCollector(registry, "v1.2.3")
+	collector := newCollector(registry, "v1.2.3")
 	w := registry.Worker(1)
 
 	// moved adds to want what one more time does to a histogram.
@@ -304,7 +304,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 }
 
 func TestEveryPossibleCombinationOfCommandAndResultExistsFromTheStart(t *testing.T) {
-	values := gather(t, NewCollector(stats.New(stats.Options{Servers: []string{"a"}, Workers: 1}), "v1"))
+	values := gather(t, newCollector(stats.New(stats.Options{Servers: []string{"a"}, Workers: 1}), "v1"))
 	for c := range protocol.NumCommands {
 		for r := range stats.NumResults {
 			name := fmt.Sprintf("mcmw_requests_total{command=%q,result=%q}", c, r)
@@ -324,11 +324,11 @@ func TestACombinationThatShouldNotHappenIsCountedAllTheSame(t *testing.T) {
 	require.False(t, stats.CanEnd(protocol.Set, stats.ResultMiss))
 	r := stats.New(stats.Options{Workers: 1})
 	r.Worker(0).Request(protocol.Set, stats.ResultMiss, 1, 0, &stats.Times{})
-	require.EqualValues(t, 1, gather(t, NewCollector(r, "v1"))[`mcmw_requests_total{command="set",result="miss"}`])
+	require.EqualValues(t, 1, gather(t, newCollector(r, "v1"))[`mcmw_requests_total{command="set",result="miss"}`])
 }
 
 func TestTheMetricsFollowPrometheusNaming(t *testing.T) {
-	problems, err := testutil.CollectAndLint(NewCollector(stats.New(stats.Options{Servers: []string{"a"}, Workers: 1}), "v1"))
+	problems, err := testutil.CollectAndLint(newCollector(stats.New(stats.Options{Servers: []string{"a"}, Workers: 1}), "v1"))
 	require.NoError(t, err)
 	require.Empty(t, problems)
 }

@@ -12,7 +12,7 @@ import (
 
 func TestEveryMetricOfTheControlMovesWithWhatItCounts(t *testing.T) {
 	var c stats.Control
-	collector := NewControlCollector(&c)
+	collector := newControlCollector(&c)
 	c.Holds(stats.Identity{Options: "a", Servers: "b"})
 	before := gather(t, collector)
 	require.Equal(t, map[string]float64{

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,15 +11,15 @@ import (
 	"mcmw/internal/stats"
 )
 
-// keptSnapshots is how many snapshots a later request may refer to: enough for several clients, each with its latest one.
+// keptSnapshots is the number of snapshots to which a later request may refer: enough for the latest one of several clients.
 const keptSnapshots = 16
 
 // snapshots keeps the newest snapshots that /debug/histogram has returned.
 type snapshots struct {
-	start string // distinguishes the snapshots of this process from another's
+	start string // distinguishes the snapshots of this process from those of another
 
 	mu    sync.Mutex // guards the fields below; nothing is computed or written while it is held
-	taken int        // so far
+	taken int        // number of snapshots so far
 	kept  [keptSnapshots]keptSnapshot
 }
 
@@ -30,7 +29,7 @@ type keptSnapshot struct {
 	*stats.Snapshot
 }
 
-// keep returns s, which was taken at now, with a new ID.
+// keep stores s, which was taken at now, under a new ID.
 func (k *snapshots) keep(s *stats.Snapshot, now time.Time) keptSnapshot {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -40,7 +39,7 @@ func (k *snapshots) keep(s *stats.Snapshot, now time.Time) keptSnapshot {
 	return kept
 }
 
-// find returns the snapshot with that ID; false if it is not kept any more, or never existed.
+// find returns the snapshot with this ID, and false if it is no longer kept or never existed.
 func (k *snapshots) find(id string) (keptSnapshot, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -54,27 +53,27 @@ func (k *snapshots) find(id string) (keptSnapshot, bool) {
 
 // distribution is the JSON answer of /debug/histogram.
 type distribution struct {
-	ID     string   `json:"id"`    // of the window's end; to be passed as since
-	Since  string   `json:"since"` // of the window's beginning; "" the start
+	ID     string   `json:"id"`    // of the window's end; a later request may pass it as since
+	Since  string   `json:"since"` // the ID of the window's beginning; "": the start
 	Of     string   `json:"of"`
 	Step   int64    `json:"step"`  // ns
 	From   int64    `json:"from"`  // ms since 1970
 	Until  int64    `json:"until"` // ms since 1970
 	Count  uint64   `json:"count"`
 	Sum    uint64   `json:"sum"`    // ns
-	Counts []uint64 `json:"counts"` // counts[i]: i*step <= time < (i+1)*step; zeros at the end are left out
-	Beyond uint64   `json:"beyond"` // times behind the last step, which ends at or before 200 ms
+	Counts []uint64 `json:"counts"` // counts[i]: times from i*step up to (i+1)*step; zeros at the end are left out
+	Beyond uint64   `json:"beyond"` // times after the last step, which ends at or before 200 ms
 }
 
-// snapshotHeader is the header with the answer's snapshot ID, whatever the format.
+// snapshotHeader is the header with the answer's snapshot ID, in all formats.
 const snapshotHeader = "Mcmw-Snapshot"
 
-// serveHistogram answers with exact counts, in linear steps, of the times of a window:
+// serveHistogram answers with exact counts, in linear steps, of the times of a window. Its parameters are:
 //
-//	step    width of the steps, a multiple of 100us up to 200ms; 100us
-//	of      response (all commands), command:CLASS, stage:STAGE or server:NAME; response
-//	since   the ID of an earlier answer, at which the window begins; without it the start
-//	format  json, csv, or hgrm (HdrHistogram's percentiles); json
+//	step    width of the steps, a multiple of 100us up to 200ms; default 100us
+//	of      response (all commands), command:CLASS, stage:STAGE or server:NAME; default response
+//	since   the ID of an earlier answer, at which the window begins; default: the start of the process
+//	format  json, csv, or hgrm (HdrHistogram's percentiles); default json
 func (s *Server) serveHistogram(w http.ResponseWriter, r *http.Request) {
 	refuse := func(status int, format string, args ...any) { http.Error(w, fmt.Sprintf(format, args...), status) }
 	step := 100 * time.Microsecond
@@ -128,7 +127,7 @@ func (s *Server) serveHistogram(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// histogramOf returns the histogram that of names, nil if there is none.
+// histogramOf returns the histogram that of names; nil if there is none.
 func histogramOf(s *stats.Snapshot, of string) *stats.Histogram {
 	if of == "response" {
 		all := s.All()
@@ -158,14 +157,13 @@ func histogramOf(s *stats.Snapshot, of string) *stats.Histogram {
 	return nil
 }
 
-// histogramFormats write an answer; an error means that the client is gone.
+// histogramFormats are the functions that write an answer. An error means that the client is gone.
 var histogramFormats = map[string]func(w http.ResponseWriter, h *stats.Histogram, d *distribution){
 	"": writeJSON, "json": writeJSON, "csv": writeCSV, "hgrm": writeHGRM,
 }
 
 func writeJSON(w http.ResponseWriter, _ *stats.Histogram, d *distribution) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(d)
+	answerJSON(w, d)
 }
 
 func writeCSV(w http.ResponseWriter, _ *stats.Histogram, d *distribution) {

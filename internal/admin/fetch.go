@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// NoPoints, passed as after, asks for everything except points: no point has so high a number.
+// NoPoints, passed to Fetch as after, requests everything except points: no point has such a high number.
 const NoPoints int64 = 1e12
 
-// BaseURL returns the URL of an admin server given as one, or as "host:port".
+// BaseURL returns the URL of the admin server that text gives as a URL or as "host:port".
 func BaseURL(text string) (string, error) {
 	base := text
 	if !strings.Contains(base, "://") {
@@ -21,12 +21,12 @@ func BaseURL(text string) (string, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", fmt.Errorf("%q is no admin address: want host:port, or a URL such as http://127.0.0.1:9150", text)
+		return "", fmt.Errorf("%q is not an admin address: want host:port, or a URL such as http://127.0.0.1:9150", text)
 	}
 	return strings.TrimSuffix(base, "/"), nil
 }
 
-// Fetch gets the report of the admin server at address, as BaseURL accepts it, with the points that follow point number
+// Fetch gets the report of the admin server at address, which BaseURL must accept, with the points after the point with number
 // after.
 func Fetch(ctx context.Context, address string, after int64) (*Report, error) {
 	base, err := BaseURL(address)

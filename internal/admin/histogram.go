@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// metricBounds are the upper bounds of the buckets of the exported classic histograms. All are boundaries of
+// metricBounds are the upper bounds of the buckets of the exported classic histograms. All of them are boundaries of
 // stats.Histogram, so the exported counts are exact.
 var metricBounds = []time.Duration{
 	10 * time.Microsecond, 50 * time.Microsecond,
@@ -24,17 +24,17 @@ var metricBounds = []time.Duration{
 // A native histogram's bucket i holds the times t, in seconds, with base^(i-1) < t <= base^i, where base = 2^(2^-schema).
 // With schema 3 there are 8 buckets per doubling, each 9 % wide.
 //
-// The recorded buckets have other boundaries. Each is always counted, whole, in the native bucket that contains its middle,
-// so that the counts stay integers and never decrease, and so that a time is at most half a recorded bucket away from the
-// native bucket that counts it: 0.5 us below 100 us, 5 us below 10 ms, 50 us below 200 ms, and 3 % beyond. A quantile of the
-// native histogram is off by at most that plus the width of a native bucket.
+// The recorded buckets have other boundaries. Each recorded bucket is always counted as a whole in the native bucket that
+// contains its middle, so that the counts are integers and never decrease. A time is then at most half a recorded bucket away
+// from the native bucket that counts it: 0.5 us below 100 us, 5 us below 10 ms, 50 us below 200 ms, and 3 % beyond. A quantile of
+// the native histogram is off by at most this plus the width of a native bucket.
 const (
 	nativeSchema = 3
-	// nativeZero is the upper bound of the zero bucket, seconds: that of the first recorded bucket, so it is exact.
+	// nativeZero is the upper bound of the zero bucket in seconds. It is that of the first recorded bucket, so the count is exact.
 	nativeZero = 1e-6
 )
 
-// nativeIndex is the native bucket of each recorded one but the first.
+// nativeIndex is the native bucket of each recorded bucket except the first.
 var nativeIndex = func() (index [stats.NumBuckets]int) {
 	for i := 1; i < stats.NumBuckets; i++ {
 		middle := stats.Bound(i)
@@ -46,7 +46,7 @@ var nativeIndex = func() (index [stats.NumBuckets]int) {
 	return index
 }()
 
-// bothHistogram is a metric that is a classic and a native histogram of the same times.
+// bothHistogram is a metric that is both a classic and a native histogram of the same times.
 type bothHistogram struct {
 	classic, native prometheus.Metric
 }
@@ -67,7 +67,7 @@ func (b *bothHistogram) Write(out *dto.Metric) error {
 	return nil
 }
 
-// bothHistograms returns h, which counts since created, as a classic and native histogram with one label.
+// bothHistograms returns h, which counts since created, as both a classic and a native histogram with one label.
 func bothHistograms(d *prometheus.Desc, h *stats.Histogram, created time.Time, label string) prometheus.Metric {
 	classic := make(map[float64]uint64, len(metricBounds))
 	for _, b := range metricBounds {

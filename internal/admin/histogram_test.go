@@ -38,7 +38,7 @@ func responses(t *testing.T, times ...time.Duration) *dto.Histogram {
 		r.Worker(0).Request(protocol.Get, stats.ResultOK, 1, 1, &stats.Times{Replied: int64(d)})
 	}
 	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(NewCollector(r, "v1")))
+	require.NoError(t, registry.Register(newCollector(r, "v1")))
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	for _, f := range families {

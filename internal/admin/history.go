@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -13,24 +12,25 @@ import (
 	"mcmw/internal/stats"
 )
 
-// modelLength is the number of points the model uses: 10 s.
+// modelLength is the number of points that the model uses: 10 s.
 const modelLength = 10
 
-// historyLength is how many points are kept: two minutes.
+// historyLength is the number of points that are kept: two minutes.
 const historyLength = 120
 
 // history keeps the last two minutes as one point per tick.
 type history struct {
-	mu sync.Mutex // guards everything below; nothing is computed, written or encoded while it is held
+	windows [modelLength]model.Window // of the newest points, by (n-1) % modelLength; used only by add
 
-	points   [historyLength]Point      // the point with sequence number n is at (n-1) % historyLength
-	sequence int64                     // of the newest point; 0 when there is none
-	latest   *stats.Snapshot           // the cumulative snapshot at the newest point; not changed once it is here
-	windows  [modelLength]model.Window // of the newest points, by (n-1) % modelLength
-	model    *model.Report             // of the newest points; not changed once it is here
+	mu sync.Mutex // guards the fields below; nothing is computed, written or encoded while it is held
+
+	points   [historyLength]Point // the point with sequence number n is at (n-1) % historyLength
+	sequence int64                // of the newest point; 0 if there is none
+	latest   *stats.Snapshot      // the cumulative snapshot at the newest point; never changed
+	model    *model.Report        // of the newest points; never changed
 }
 
-// Point is what happened during one tick.
+// Point is the summary of one tick.
 type Point struct {
 	Sequence int64  `json:"seq"`
 	Time     int64  `json:"time"` // its end, ms since 1970
@@ -42,7 +42,7 @@ func newHistory(first *stats.Snapshot) *history {
 	return &history{latest: first, model: model.Analyse(modelWindow(first.Sub(first), first))}
 }
 
-// add appends the point between the latest snapshot and s, which was taken at now. It is called by one goroutine.
+// add appends the point between the latest snapshot and s, which was taken at now. Only one goroutine calls it.
 func (h *history) add(now time.Time, s *stats.Snapshot) {
 	h.mu.Lock()
 	prev, sequence := h.latest, h.sequence+1
@@ -58,8 +58,7 @@ func (h *history) add(now time.Time, s *stats.Snapshot) {
 	h.mu.Unlock()
 }
 
-// analyse returns the model of the points up to sequence, whose window is the newest. It is called by add alone, which
-// alone uses windows.
+// analyse returns the model of the points up to the one with number sequence, whose window is given. Only add calls it.
 func (h *history) analyse(sequence int64, window, total *stats.Snapshot) *model.Report {
 	h.windows[(sequence-1)%modelLength] = *modelWindow(window, total)
 	var sum model.Window
@@ -98,7 +97,7 @@ func (h *history) newest() *stats.Snapshot {
 type Report struct {
 	Version  string   `json:"version"`
 	Ready    bool     `json:"ready"`
-	Started  int64    `json:"started"` // identifies the process: with another one, sequence numbers start again
+	Started  int64    `json:"started"` // ms since 1970; identifies the process: another one has its own sequence numbers
 	Uptime   float64  `json:"uptime"`  // seconds
 	Tick     float64  `json:"tick"`    // seconds between points
 	Length   int      `json:"length"`  // points kept
@@ -106,36 +105,36 @@ type Report struct {
 	Capacity int      `json:"queueCapacity"` // batches
 	Requests uint64   `json:"requests"`      // since the start
 	Opened   uint64   `json:"opened"`        // client connections since the start
-	Stages   []string `json:"stages"`        // the names that belong to the points' arrays
+	Stages   []string `json:"stages"`        // names for the arrays of points, as are Classes and Servers
 	Classes  []string `json:"classes"`
 	Servers  []string `json:"servers"`
-	Pools    []string `json:"pools,omitempty"` // by server; none: there is one, without a name
-	// Routes are the first of those that say which pool has which keys; RoutesLeft is how many more there are, which /api/routes has.
+	Pools    []string `json:"pools,omitempty"` // by server; none: there is one pool, without a name
+	// Routes are the first routes. RoutesLeft is the number of the others, which are in /api/routes.
 	Routes     []Route `json:"routes"`
 	RoutesLeft int     `json:"routesLeft"`
-	// Gutters say of pools, by name, what of their keys is in their gutter.
+	// Gutters describes, by the name of a pool, how its gutter is used now.
 	Gutters map[string]string `json:"gutters,omitempty"`
 	Health  []ServerHealth    `json:"health"` // by server
-	// Shadows are those of the points, and ShadowResults the names that belong to their answers.
+	// Shadows and ShadowResults are names for the shadows of points and for their answers.
 	Shadows       []ShadowName `json:"shadows,omitempty"`
 	ShadowResults []string     `json:"shadowResults,omitempty"`
-	// Memcached is what the servers say of themselves, in their order; null for one that did not answer.
+	// Memcached holds the servers' own statistics, by server; null for one that did not answer.
 	Memcached []*stats.Memcached `json:"memcached"`
 	Agreement Agreement          `json:"agreement"` // of the replicas
-	// Phase is the phase of the change of placement; "settled": there is none.
+	// Phase is the phase of the change of placement; "settled": there is no change.
 	Phase string `json:"phase"`
-	// Migrations are those of pools' keys to other pools.
+	// Migrations are the migrations of keys to other pools.
 	Migrations []Migration `json:"migrations"`
 
 	Queues []QueueState `json:"queues"`
-	// HotKeys are the keys that are asked for most.
+	// HotKeys are the keys that are requested most.
 	HotKeys hotkeys.Report `json:"hotKeys"`
 	Bounds  []int64        `json:"bounds"` // ns; of the points' hist
 	Model   *model.Report  `json:"model"`
 	Points  []Point        `json:"points"`
 }
 
-// ShadowName says which pool is the shadow of which.
+// ShadowName says that the pool To is the shadow of the pool Of.
 type ShadowName struct {
 	Of string `json:"of"`
 	To string `json:"to"`
@@ -156,7 +155,7 @@ type QueueState struct {
 	Capacity int    `json:"capacity"` // batches
 }
 
-// serveStats answers with the points of the last two minutes, or, with ?after=N, those of them that followed point N.
+// serveStats answers with a Report with the points of the last two minutes, or, with ?after=N, with the points after point N.
 func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 	var after int64
 	if v := r.FormValue("after"); v != "" {
@@ -214,9 +213,7 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		h := latest.Servers[i].Health
 		answer.Health[i] = ServerHealth{State: h.State, For: time.Since(h.Since).Seconds(), Why: h.Why, Missed: h.Missed}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(answer) // an error means that the browser has gone
+	answerJSON(w, answer)
 }
 
 // gutters returns Report.Gutters.
@@ -227,13 +224,13 @@ func gutters(s *stats.Snapshot) map[string]string {
 		case g.Away > 0:
 			texts[g.Pool] = "keys of servers that are down are in " + g.Gutter
 		case g.Open > 0:
-			texts[g.Pool] = "writes are told " + g.Gutter + ", which may hold keys still"
+			texts[g.Pool] = "writes delete keys in " + g.Gutter + ", which may still hold some"
 		}
 	}
 	return texts
 }
 
-// names returns the names of the first n values of a label type.
+// names returns the names of the first n values of T.
 func names[T interface {
 	~uint8
 	fmt.Stringer

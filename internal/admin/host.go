@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// ownHost passes requests on to next. If the admin server listens on loopback, only those under a name of this machine:
-// localhost, a loopback address, or the host in addr, the configured address. Others are refused: a page from elsewhere
-// whose name was made to resolve to 127.0.0.1 (DNS rebinding) could otherwise read the statistics with its visitor's
-// browser. A server on any other address accepts every name. Requests without a Host do not come from a browser.
+// ownHost passes requests on to next. If the admin server listens on loopback, it passes only requests under a name of this
+// machine: localhost, a loopback address, or the host in addr, the configured address. It refuses others, because a foreign
+// page whose name is made to resolve to 127.0.0.1 (DNS rebinding) could read the statistics with its visitor's browser. A
+// server on any other address accepts every name. Requests without a Host are accepted: they do not come from a browser.
 func ownHost(bound net.Addr, addr string, next http.Handler) http.Handler {
 	if a, ok := bound.(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 		return next
@@ -22,12 +22,12 @@ func ownHost(bound net.Addr, addr string, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		http.Error(w, "the admin server listens on loopback and answers to localhost, 127.0.0.1 and [::1] only; listen elsewhere to use another name",
+		http.Error(w, "the admin server listens on loopback and answers only to localhost, 127.0.0.1 and [::1]; to use another name, listen on another address",
 			http.StatusForbidden)
 	})
 }
 
-// hostOf returns the host of a Host header, without a port and without the brackets of an IPv6 address.
+// hostOf returns the host in a Host header, without the port and without the brackets of an IPv6 address.
 func hostOf(header string) string {
 	if host, _, err := net.SplitHostPort(header); err == nil {
 		return host

@@ -1,11 +1,8 @@
 package admin
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,13 +11,13 @@ import (
 )
 
 const (
-	// shownHotKeys is how many keys /api/hot-keys, the live page and mcmw top show, unless /api/hot-keys is asked for another number.
+	// shownHotKeys is the number of keys that the live page and mcmw top show, and /api/hot-keys by default.
 	shownHotKeys = 10
-	// mostHotKeys is the most that /api/hot-keys shows.
+	// mostHotKeys is the maximum number that /api/hot-keys shows.
 	mostHotKeys = 1000
 )
 
-// serveHotKeys answers with the keys that are asked for most; ?n=N: so many.
+// serveHotKeys answers with the keys that are requested most, or, with ?n=N, with N of them.
 func (s *Server) serveHotKeys(w http.ResponseWriter, r *http.Request) {
 	n := shownHotKeys
 	if v := r.FormValue("n"); v != "" {
@@ -30,44 +27,28 @@ func (s *Server) serveHotKeys(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(s.options.HotKeys(n)) // an error means that the client has gone
+	answerJSON(w, s.options.HotKeys(n))
 }
 
-// hotKeysCollector exports how much of the load a few keys are, never a key.
-type hotKeysCollector struct {
-	report                  func(n int) hotkeys.Report
-	shares, served, servers *prometheus.Desc
+// hotKeysMetrics show the share of a few keys in the load, but never the keys.
+var hotKeysMetrics = []metric[hotkeys.Report]{
+	{"hot_keys_share", "Share of the requested keys that were among the 1, 10 or 100 hottest, 0 to 1, from a sample of the last half minute.", []string{"top"}, func(r hotkeys.Report, to sink) {
+		to.gauge(r.Top1, "1")
+		to.gauge(r.Top10, "10")
+		to.gauge(r.Top100, "100")
+	}},
+	{"hot_keys_served_share", "Share of the requested keys that were among the 1, 10 or 100 hottest and were answered from memory, 0 to 1, from a sample of the last half minute.", []string{"top"}, func(r hotkeys.Report, to sink) {
+		to.gauge(r.Served1, "1")
+		to.gauge(r.Served10, "10")
+		to.gauge(r.Served100, "100")
+	}},
+	{"server_hottest_key_share", "Share of the server's requests that were for its hottest key, 0 to 1, from a sample of the last half minute.", []string{"server"}, func(r hotkeys.Report, to sink) {
+		for server, share := range r.Hottest {
+			to.gauge(share, server)
+		}
+	}},
 }
 
-func newHotKeysCollector(report func(n int) hotkeys.Report) *hotKeysCollector {
-	return &hotKeysCollector{
-		report:  report,
-		shares:  describe("hot_keys_share", "The part of all requested keys that the 1, 10 or 100 hottest are, 0 to 1, of a sample of the last half minute.", "top"),
-		served:  describe("hot_keys_served_share", "The part of all requested keys that are one of the 1, 10 or 100 hottest and were answered from memory, 0 to 1, of a sample of the last half minute.", "top"),
-		servers: describe("server_hottest_key_share", "The part of the server's requests that are for one key, 0 to 1, of a sample of the last half minute.", "server"),
-	}
-}
-
-// Describe sends the descriptions of the metrics.
-func (c *hotKeysCollector) Describe(out chan<- *prometheus.Desc) {
-	out <- c.shares
-	out <- c.served
-	out <- c.servers
-}
-
-// Collect sends the values.
-func (c *hotKeysCollector) Collect(out chan<- prometheus.Metric) {
-	r := c.report(0)
-	for _, top := range []struct {
-		label         string
-		share, served float64
-	}{{"1", r.Top1, r.Served1}, {"10", r.Top10, r.Served10}, {"100", r.Top100, r.Served100}} {
-		out <- prometheus.MustNewConstMetric(c.shares, prometheus.GaugeValue, top.share, top.label)
-		out <- prometheus.MustNewConstMetric(c.served, prometheus.GaugeValue, top.served, top.label)
-	}
-	for _, server := range slices.Sorted(maps.Keys(r.Hottest)) {
-		out <- prometheus.MustNewConstMetric(c.servers, prometheus.GaugeValue, r.Hottest[server], server)
-	}
+func newHotKeysCollector(report func(n int) hotkeys.Report) prometheus.Collector {
+	return newTable(func() hotkeys.Report { return report(0) }, hotKeysMetrics)
 }

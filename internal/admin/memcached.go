@@ -2,8 +2,6 @@ package admin
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,25 +11,25 @@ import (
 )
 
 const (
-	// askTimeout bounds how long a scrape, or the live page, waits for what the servers say of themselves.
+	// askTimeout bounds the time that a scrape, or the live page, waits for the servers' statistics.
 	askTimeout = 500 * time.Millisecond
-	// askEvery is for how long an answer counts as new, however often metrics and the live page are asked for.
+	// askEvery is the minimum time between two requests to the servers, however often metrics and the live page are requested.
 	askEvery = 5 * time.Second
 )
 
-// asked is what the servers say of themselves, asked when somebody wants to know.
+// asked holds the servers' own statistics, which are requested when they are needed.
 type asked struct {
 	// Static after construction.
-	ask   func(ctx context.Context) map[string]stats.Memcached // nil: nobody knows
+	ask   func(ctx context.Context) map[string]stats.Memcached // nil: there are no statistics
 	every time.Duration
 
-	// mu guards the fields below. It is held while the servers are asked, so that they are asked once.
+	// mu guards the fields below. It is held while the servers are asked, so that they are not asked twice at a time.
 	mu      sync.Mutex
 	at      time.Time
 	answers map[string]stats.Memcached
 }
 
-// get returns the answers, by server; who has not answered in time is missing.
+// get returns the statistics by server. Servers that have not answered in time are missing.
 func (a *asked) get() map[string]stats.Memcached {
 	if a.ask == nil {
 		return nil
@@ -46,50 +44,24 @@ func (a *asked) get() map[string]stats.Memcached {
 	return a.answers
 }
 
-// memcachedMetrics are the metrics made from what servers say of themselves, by their names without "mcmw_memcached_".
-var memcachedMetrics = []struct {
-	name, help string
-	kind       prometheus.ValueType
-	value      func(m *stats.Memcached) uint64
-}{
-	{"items", "Items that the server holds.", prometheus.GaugeValue, func(m *stats.Memcached) uint64 { return m.Items }},
-	{"items_bytes", "Memory of the items that the server holds.", prometheus.GaugeValue, func(m *stats.Memcached) uint64 { return m.Bytes }},
-	{"limit_bytes", "Memory for items that the server may use.", prometheus.GaugeValue, func(m *stats.Memcached) uint64 { return m.Limit }},
-	{"evictions_total", "Items that the server removed before they expired, to make room.", prometheus.CounterValue, func(m *stats.Memcached) uint64 { return m.Evictions }},
-	{"hits_total", "Keys that reads found on the server, those of all its clients.", prometheus.CounterValue, func(m *stats.Memcached) uint64 { return m.Hits }},
-	{"misses_total", "Keys that reads did not find on the server.", prometheus.CounterValue, func(m *stats.Memcached) uint64 { return m.Misses }},
-	{"connections", "Connections to the server.", prometheus.GaugeValue, func(m *stats.Memcached) uint64 { return m.Connections }},
-	{"max_connections", "Connections that the server accepts.", prometheus.GaugeValue, func(m *stats.Memcached) uint64 { return m.MaxConnections }},
-}
-
-// memcachedCollector exports what the servers say of themselves.
-type memcachedCollector struct {
-	asked *asked
-	descs []*prometheus.Desc // of memcachedMetrics
-}
-
-func newMemcachedCollector(a *asked) *memcachedCollector {
-	c := &memcachedCollector{asked: a}
-	for _, m := range memcachedMetrics {
-		c.descs = append(c.descs, describe("memcached_"+m.name, m.help, "server"))
-	}
-	return c
-}
-
-// Describe sends the descriptions of all metrics.
-func (c *memcachedCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
-		out <- d
-	}
-}
-
-// Collect sends the values of the servers that answered.
-func (c *memcachedCollector) Collect(out chan<- prometheus.Metric) {
-	answers := c.asked.get()
-	for _, server := range slices.Sorted(maps.Keys(answers)) {
-		answer := answers[server]
-		for i, m := range memcachedMetrics {
-			out <- prometheus.MustNewConstMetric(c.descs[i], m.kind, float64(m.value(&answer)), server)
+// newMemcachedCollector returns a collector of the servers' own statistics. Servers that do not answer have no values.
+func newMemcachedCollector(a *asked) prometheus.Collector {
+	var metrics []metric[map[string]stats.Memcached]
+	add := func(name, help string, send func(to sink, v float64, labels ...string), value func(m *stats.Memcached) uint64) {
+		values := func(answers map[string]stats.Memcached, to sink) {
+			for server, m := range answers {
+				send(to, float64(value(&m)), server)
+			}
 		}
+		metrics = append(metrics, metric[map[string]stats.Memcached]{"memcached_" + name, help, []string{"server"}, values})
 	}
+	add("items", "Items that the server holds.", sink.gauge, func(m *stats.Memcached) uint64 { return m.Items })
+	add("items_bytes", "Memory of the items that the server holds.", sink.gauge, func(m *stats.Memcached) uint64 { return m.Bytes })
+	add("limit_bytes", "Memory that the server may use for items.", sink.gauge, func(m *stats.Memcached) uint64 { return m.Limit })
+	add("evictions_total", "Unexpired items that the server removed to make room.", sink.counter, func(m *stats.Memcached) uint64 { return m.Evictions })
+	add("hits_total", "Keys that reads of all its clients found on the server.", sink.counter, func(m *stats.Memcached) uint64 { return m.Hits })
+	add("misses_total", "Keys that reads of all its clients did not find on the server.", sink.counter, func(m *stats.Memcached) uint64 { return m.Misses })
+	add("connections", "Open connections to the server.", sink.gauge, func(m *stats.Memcached) uint64 { return m.Connections })
+	add("max_connections", "Maximum number of connections that the server accepts.", sink.gauge, func(m *stats.Memcached) uint64 { return m.MaxConnections })
+	return newTable(a.get, metrics)
 }

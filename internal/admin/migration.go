@@ -9,18 +9,18 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Migration is what is known of the migration of a pool's keys to another pool, and that in words.
+// Migration is the state of the migration of a pool's keys to another pool, with a description.
 type Migration struct {
 	stats.Migration
 
 	Text string `json:"text"`
-	// Next is what happens next, or is to be done.
+	// Next says what happens next, or what the operator should do.
 	Next string `json:"next"`
-	// Warning: something is not as it should be.
+	// Warning: the text names a problem.
 	Warning bool `json:"warning"`
 }
 
-// migrations describes what s says of migrations at a moment.
+// migrations describes the migrations of s at the time now.
 func migrations(s *stats.Snapshot, now time.Time) []Migration {
 	all := []Migration{}
 	for _, g := range s.Migrations {
@@ -51,62 +51,62 @@ func migrations(s *stats.Snapshot, now time.Time) []Migration {
 			m.Text += fmt.Sprintf("; hit ratio in the last minute: %s %.2f %%, %s %.2f %%; %s keys copied", g.To, 100*newPool, others, 100*both, spell.Count(float64(g.Here)))
 		}
 		if g.Why != "" {
-			m.Text += "; not copied now: " + g.Why
+			m.Text += "; no keys are copied now: " + g.Why
 		}
 		switch g.Phase {
 		case route.MigrationWarmUp.String():
 			switch {
 			case !g.Back.IsZero():
-				m.Next = fmt.Sprintf("%s alone is read again from %s on, and it can be dropped from %s on", g.From, at(g.CopyUntil), at(g.Back))
+				m.Next = fmt.Sprintf("only %s is read again from %s on; the migration can be removed from %s on", g.From, at(g.CopyUntil), at(g.Back))
 			case g.Inside && !g.End.IsZero():
-				m.Next = fmt.Sprintf("nothing is copied from %s on, and it is done at %s", at(g.CopyUntil), at(g.End))
+				m.Next = fmt.Sprintf("no keys are copied from %s on; the migration ends at %s", at(g.CopyUntil), at(g.End))
 			case !g.End.IsZero():
-				m.Next = fmt.Sprintf("nothing is copied from %s on, and %s is done at %s", at(g.CopyUntil), g.To, at(g.End))
+				m.Next = fmt.Sprintf("no keys are copied from %s on; the migration to %s ends at %s", at(g.CopyUntil), g.To, at(g.End))
 			case g.Warm:
-				m.Next = fmt.Sprintf("%s is warm: give the migration an end in the file of every mcmw", g.To)
+				m.Next = fmt.Sprintf("%s is warm: set an end of the migration in the file of every mcmw", g.To)
 			case g.Inside:
-				m.Next = fmt.Sprintf("reads fill %s, until its hit ratio is within %.2f %% of that with the others; then, or to give it up, set an end in the file of every mcmw", g.To, 100*g.Within)
+				m.Next = fmt.Sprintf("reads fill %s until its hit ratio is within %.2f %% of the ratio with the others; then, or to give up, set an end in the file of every mcmw", g.To, 100*g.Within)
 			default:
-				m.Next = fmt.Sprintf("reads fill %s, until its hit ratio is within %.2f %% of that of both; to give it up, set back in the file of every mcmw", g.To, 100*g.Within)
+				m.Next = fmt.Sprintf("reads fill %s until its hit ratio is within %.2f %% of the ratio of both; to give up, set back in the file of every mcmw", g.To, 100*g.Within)
 			}
 		case route.MigrationWaiting.String():
 			m.Next = "it starts at " + at(g.Start)
 		case route.MigrationUndecided.String():
-			m.Next = "it is warmed up from " + at(g.Until) + " on"
+			m.Next = "the warm-up starts at " + at(g.Until)
 			if !now.Before(g.CopyUntil) {
 				m.Next = "all servers are read again from " + at(g.Until) + " on"
 			}
 		case route.MigrationDone.String():
 			if g.Inside {
-				m.Next = "all servers are read: drop it from the file of every mcmw"
+				m.Next = "all servers are read: remove the migration from the file of every mcmw"
 				break
 			}
-			m.Next = fmt.Sprintf("name %s in routes in place of %s, then drop the migration", g.To, g.From)
+			m.Next = fmt.Sprintf("in routes, replace %s by %s, then remove the migration", g.From, g.To)
 		case route.MigrationBack.String():
-			m.Next = fmt.Sprintf("%s alone is read; drop the migration from the file of every mcmw", g.From)
+			m.Next = fmt.Sprintf("only %s is read; remove the migration from the file of every mcmw", g.From)
 			if now.Before(g.Back) {
 				m.Next += ", from " + at(g.Back) + " on"
 			}
 		case route.MigrationDeleteNew.String(), route.MigrationCopy.String():
-			m.Next = fmt.Sprintf("keys are copied until %s; to end it before, drop it from the file of every mcmw", at(g.CopyUntil))
+			m.Next = fmt.Sprintf("keys are copied until %s; to end the migration earlier, remove it from the file of every mcmw", at(g.CopyUntil))
 			switch {
 			case g.Missed && g.Phase == route.MigrationDeleteNew.String():
-				m.Next = "it is warmed up from " + at(g.Until) + " on"
+				m.Next = "the warm-up starts at " + at(g.Until)
 			case !g.Back.IsZero():
-				m.Next = fmt.Sprintf("%s alone is read; it can be dropped from %s on", g.From, at(g.Back))
+				m.Next = fmt.Sprintf("only %s is read; the migration can be removed from %s on", g.From, at(g.Back))
 			case g.Inside:
-				m.Next = fmt.Sprintf("the other servers alone are read until %s", at(g.End))
+				m.Next = fmt.Sprintf("only the other servers are read until %s", at(g.End))
 			case g.Missed:
 				m.Next = fmt.Sprintf("%s is read from %s on", g.To, at(g.Until))
 			case g.Late && now.Before(g.CopyUntil):
-				m.Next = fmt.Sprintf("the copy will not be done by %s: give it more time (drop it, and set a later start and end), or raise sweep-rate", at(g.CopyUntil))
+				m.Next = fmt.Sprintf("not all keys will be copied by %s: give the migration more time (remove it, and set a later start and end), or raise sweep-rate", at(g.CopyUntil))
 			case g.Late:
-				m.Next = "not all keys were copied: those that were not will be misses"
+				m.Next = "not all keys were copied: the others will be misses"
 			case now.After(g.CopyUntil):
 				m.Next = fmt.Sprintf("%s is read from %s on", g.To, at(g.Until))
 			}
 		default:
-			m.Next = fmt.Sprintf("it is done at %s; a way back is another migration then, from %s to %s", at(g.End), g.To, g.From)
+			m.Next = fmt.Sprintf("it ends at %s; to go back then, add a migration from %s to %s", at(g.End), g.To, g.From)
 		}
 		all = append(all, m)
 	}

@@ -16,11 +16,11 @@ var (
 	//go:embed page.js
 	pageJS string
 
-	// page is the complete live page; it loads nothing but /api/stats.
+	// page is the complete live page. It loads only /api/stats.
 	page = []byte(strings.NewReplacer("/*STYLE*/", pageCSS, "/*SCRIPT*/", chartJS+pageJS).Replace(pageHTML))
 )
 
-// pagePolicy lets a browser run only what is in the page itself and talk only to this server.
+// pagePolicy lets a browser run only scripts in the page itself, and connect only to this server.
 const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; " +
 	"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -1,13 +1,13 @@
-// ---- The page: what is asked for, and what is shown of it.
+// ---- The page: it requests /api/stats every second and shows the answers.
 
 let stats = null; // the newest answer of /api/stats
 let points = []; // of the last two minutes, oldest first
-let lost = null; // since when there was no answer
-const spreadSeconds = 30; // what the histogram looks back
+let lost = null; // when the answers stopped; null while there are answers
+const spreadSeconds = 30; // the window of the histogram
 
 const byId = (id) => document.getElementById(id);
 const css = (name) => `var(--${name})`;
-const served = (p, v) => (p.count > 0 ? v : null); // times mean nothing in a second without requests
+const served = (p, v) => (p.count > 0 ? v : null); // a second without requests has no times
 
 function serverSeries(value) {
   return () => (stats?.servers ?? []).map((name, i) => ({
@@ -36,7 +36,7 @@ new Chart(area, {
   series: () => (stats?.stages ?? []).map((name, i) => ({ name, color: css(name), value: (p) => served(p, p.stages[i]) })),
 });
 new Chart(area, {
-  title: "Queue", unit: "requests waiting, mean", kind: "area", least: 1, empty: "nothing waits",
+  title: "Queue", unit: "requests waiting, mean", kind: "area", least: 1, empty: "no requests are waiting",
   series: () => [{ name: "waiting", color: css("queue"), value: (p) => p.waiting }],
 });
 new Chart(area, {
@@ -74,16 +74,16 @@ function tile(title, value, unit, more, bad) {
 
 function tiles(p) {
   const [median, unit] = p.count ? duration(p.p50).split(" ") : ["–", ""];
-  const looked = p.keys > 0;
+  const requested = p.keys > 0;
   byId("tiles").replaceChildren(
     tile("Throughput", count(p.rate), "/s", `${bytes(p.in + p.out)}/s in and out${p.large ? `, ${count(p.large)} large values/s` : ""}`),
     tile("Response time, median", median, unit, p.count ? `p99 ${duration(p.p99)}` : "no requests"),
-    tile("Hit ratio", looked ? ((1 - p.misses / p.keys) * 100).toFixed(1) : "–", looked ? "%" : "",
-      looked ? `${count(p.keys)} keys/s looked up${p.hot ? `, ${percent(p.hot / p.keys)} in memory` : ""}` : "no key looked up"),
+    tile("Hit ratio", requested ? ((1 - p.misses / p.keys) * 100).toFixed(1) : "–", requested ? "%" : "",
+      requested ? `${count(p.keys)} keys/s requested${p.hot ? `, ${percent(p.hot / p.keys)} in memory` : ""}` : "no keys requested"),
     tile("Waiting in the queue", count(p.waiting), p.waiting === 1 ? "request" : "requests",
-      `${p.batches} of ${count(stats.queueCapacity)} places taken`),
-    tile("Busy workers", p.busy.toFixed(1), `of ${stats.workers}`, p.batch ? `${digits(p.batch)} requests a round` : "idle"),
-    tile("Failed requests", count(p.errors), "/s", p.errors > 0 ? "answered SERVER_ERROR" : "none", p.errors > 0),
+      `${p.batches} of ${count(stats.queueCapacity)} slots taken`),
+    tile("Busy workers", p.busy.toFixed(1), `of ${stats.workers}`, p.batch ? `${digits(p.batch)} requests per round` : "idle"),
+    tile("Failed requests", count(p.errors), "/s", p.errors > 0 ? "answered with SERVER_ERROR" : "none", p.errors > 0),
   );
 }
 
@@ -93,20 +93,20 @@ function table(id, headings, rows, empty) {
   byId(id).replaceChildren(el("thead", {}, head), el("tbody", {}, ...(rows.length ? rows : [none])));
 }
 
-// byPool puts the names of pools above the rows of their servers, which stand pool by pool.
+// byPool adds a row with the name of a pool above the rows of its servers. The servers are ordered by pool.
 function byPool(rows, columns) {
   const begins = (i) => stats.pools && stats.pools[i] !== stats.pools[i - 1];
   return rows.flatMap((r, i) => (begins(i) ? [el("tr", {}, el("th", { colspan: columns }, [stats.pools[i], stats.gutters?.[stats.pools[i]]].filter(Boolean).join(": "))), r] : [r]));
 }
 
-// row is a row of a table of loads: first stands behind the name, more at the end.
+// row returns a row of a table of loads. The cells of first follow the name, those of more come last.
 function row(name, color, load, total, first, ...more) {
   const time = (v) => el("td", {}, load.rate ? duration(v) : "–");
   return el("tr", {}, el("td", {}, swatch(color), name), ...first, meter(total ? load.rate / total : 0, color),
     el("td", {}, whole(load.rate)), time(load.mean), time(load.p99), ...more);
 }
 
-// meter is the cell with a bar that is part of its width.
+// meter returns a cell with a bar, whose width is the given part of the cell.
 function meter(part, color) {
   const bar = el("i", part > 0 ? {} : { hidden: "" });
   bar.style.width = `${100 * part}%`;
@@ -114,17 +114,17 @@ function meter(part, color) {
   return el("td", { class: "share" }, el("div", {}, bar));
 }
 
-// memory is the row of what a server says of itself; m is null if it didn't answer.
+// memory returns the row with a server's own statistics, m; null: the server didn't answer.
 function memory(name, color, m) {
   const first = el("td", {}, swatch(color), name);
   if (!m) return el("tr", {}, first, el("td", { class: "none", colspan: 6 }, "no answer"));
-  const looked = m.hits + m.misses;
+  const requested = m.hits + m.misses;
   return el("tr", {}, first, meter(m.limit ? m.bytes / m.limit : 0, color), el("td", {}, `${bytes(m.bytes)} of ${bytes(m.limit)}`), el("td", {}, count(m.items)),
-    el("td", {}, looked ? `${((100 * m.hits) / looked).toFixed(1)} %` : "–"), el("td", {}, count(m.evictions)),
+    el("td", {}, requested ? `${((100 * m.hits) / requested).toFixed(1)} %` : "–"), el("td", {}, count(m.evictions)),
     el("td", {}, `${count(m.connections)} of ${count(m.maxConnections)}`));
 }
 
-// stageBar is the cell that says in which stages a command's time goes; how much, in each, shows on pointing at it.
+// stageBar returns the cell that shows in which stages a command spends its time. Pointing at it shows the times.
 function stageBar(load) {
   const sum = load.stages.reduce((a, b) => a + b, 0);
   const parts = load.stages.map((v, i) => {
@@ -137,11 +137,11 @@ function stageBar(load) {
   return el("td", { class: "stages" }, el("div", sum ? { role: "img", title: text, "aria-label": text } : {}, ...parts));
 }
 
-// health is the cell that says what state a server is in; why, and what it missed, shows on pointing at it.
+// health returns the cell that shows a server's state. Pointing at it shows the reason, and the number of keys that the server missed.
 function health(h) {
   if (!h?.state) return el("td", {}, "–");
   if (h.state === "up") return el("td", {}, "up");
-  const missed = h.missed ? `; ${whole(h.missed)} keys whose latest write it missed` : "";
+  const missed = h.missed ? `; it missed the latest write of ${whole(h.missed)} keys` : "";
   return el("td", { class: "bad", title: h.why + missed }, `${h.state} for ${clock(h.for)}`);
 }
 
@@ -180,10 +180,10 @@ function routes() {
     el("td", r.default ? {} : { class: "key" }, r.default ? "all other keys" : r.prefix),
     el("td", {}, r.pool), ...columns.map((c) => el("td", {}, text(r[c]))))), "no routes");
   byId("more-routes").hidden = !stats.routesLeft;
-  byId("more-routes").textContent = `and ${whole(stats.routesLeft)} more, which /api/routes has`;
+  byId("more-routes").textContent = `and ${whole(stats.routesLeft)} more, see /api/routes`;
 }
 
-// shadows shows what the pools' shadows get, and how their answers compare with the clients'.
+// shadows shows the requests that shadows get, and how their answers compare with the clients'.
 function shadows(p) {
   const list = stats.shadows ?? [], cell = (v, bad) => el("td", v && bad ? { class: "bad" } : {}, whole(v));
   byId("shadow-card").hidden = !list.length;
@@ -198,18 +198,18 @@ function shadows(p) {
 
 const percent = (v) => `${Math.round(v * 100)} %`;
 
-// hotKeys shows the keys that are asked for most.
+// hotKeys shows the keys that are requested most.
 function hotKeys() {
   const hot = stats.hotKeys, part = (v) => `${(100 * v).toFixed(1)} %`;
   byId("heat").textContent = hot.keys.length
-    ? `the hottest is ${part(hot.top1)} of the keys asked for, ten are ${part(hot.top10)}, a hundred ${part(hot.top100)}${
-      hot.served100 ? `, of which ${part(hot.served100 / hot.top100)} are answered from memory` : ""}; a sample of the last half minute`
-    : "of a sample of the last half minute";
+    ? `the hottest key has ${part(hot.top1)} of the requests for keys, the ten hottest ${part(hot.top10)}, the hundred hottest ${part(hot.top100)}${
+      hot.served100 ? ` (${part(hot.served100 / hot.top100)} of these answered from memory)` : ""}; from a sample of the last half minute`
+    : "from a sample of the last half minute";
   table("keys", ["key", "share", "", "servers"], hot.keys.map((k) => el("tr", {}, el("td", { class: "key" }, k.name), meter(k.share, css("worker")),
     el("td", {}, part(k.share)), el("td", {}, (k.servers ?? []).join(", ")))), "too few requests, or --hot-keys off");
 }
 
-// limits shows what the model says: how much of each part is in use, and which one is the limit.
+// limits shows the results of the model: the utilization of each part, and which part is the bottleneck.
 function limits() {
   const model = stats.model;
   const called = (p) => (p.part === "server" ? p.server : p.part);
@@ -234,7 +234,7 @@ function header() {
   notice.hidden = !lost && stats.ready;
   notice.className = lost ? "notice bad" : "notice";
   notice.textContent = lost
-    ? `No answer from mcmw since ${lost.toLocaleTimeString()}. Trying again every second` + (stats ? "; below are the last numbers it sent." : ".")
+    ? `No answer from mcmw since ${lost.toLocaleTimeString()}. Trying again every second` + (stats ? "; the numbers below are its last ones." : ".")
     : "mcmw serves no clients now: either it has not reached all memcached servers yet, or it is shutting down.";
   byId("main").className = lost ? "stale" : "";
   if (!stats) return;
@@ -252,13 +252,13 @@ async function refresh() {
     const answer = await fetch(`api/stats?after=${points.at(-1)?.seq ?? 0}`, { cache: "no-store", signal: AbortSignal.timeout(3000) });
     if (!answer.ok) throw new Error(answer.statusText);
     const next = await answer.json();
-    if (stats && next.started !== stats.started) { // another process: its points begin anew
+    if (stats && next.started !== stats.started) { // another process, with its own sequence of points
       points = [];
       stats = null;
       lost = null;
       return setTimeout(refresh, 0);
     }
-    if (stats && !next.points.length) wait = 150; // just before its tick
+    if (stats && !next.points.length) wait = 150; // the request came just before a new point
     stats = next;
     lost = null;
     points = points.concat(next.points);

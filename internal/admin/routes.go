@@ -1,31 +1,30 @@
 package admin
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 
 	"mcmw/internal/stats"
 )
 
-// shownRoutes is how many routes the live page shows. /api/routes has all.
+// shownRoutes is the number of routes that the live page shows. /api/routes has all.
 const shownRoutes = 50
 
-// Route says where the keys of a prefix go. While keys move to other pools it says where to.
+// Route says which pool has the keys with a prefix. While these keys move to another pool, it is that one.
 type Route struct {
-	// Prefix is as in a Go string, without the quotes; that of the keys that begin with no other prefix is "".
+	// Prefix is escaped as in a Go string literal, without the quotes. It is "" for the route of all other keys.
 	Prefix  string `json:"prefix"`
-	Default bool   `json:"default,omitempty"`
+	Default bool   `json:"default,omitempty"` // the route of all other keys
 	Pool    string `json:"pool"`
-	Reads   string `json:"reads,omitempty"` // the pool that reads go to, if that is another one
+	Reads   string `json:"reads,omitempty"` // the pool to which reads go, if it is another one
 	Strip   bool   `json:"strip,omitempty"` // the servers know the keys without the prefix
-	// Gutter and Shadow are Pool's, and Migrations those from and to Pool, with their phases.
+	// Gutter and Shadow are those of Pool. Migrations are the migrations from and to Pool, with their phases.
 	Gutter     string   `json:"gutter,omitempty"`
 	Shadow     string   `json:"shadow,omitempty"`
 	Migrations []string `json:"migrations,omitempty"`
 }
 
-// routes returns the first of the routes, at most so many.
+// routes returns the first routes, at most most of them.
 func routes(s *stats.Snapshot, most int) []Route {
 	list := []Route{}
 	for _, r := range s.Routes[:min(len(s.Routes), most)] {
@@ -59,7 +58,5 @@ func routes(s *stats.Snapshot, most int) []Route {
 // serveRoutes answers with all routes.
 func (s *Server) serveRoutes(w http.ResponseWriter, _ *http.Request) {
 	latest := s.history.newest()
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(map[string][]Route{"routes": routes(latest, len(latest.Routes))}) // an error means that the client has gone
+	answerJSON(w, map[string][]Route{"routes": routes(latest, len(latest.Routes))})
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,28 +21,28 @@ import (
 )
 
 const (
-	tick            = time.Second      // the distance of the live page's points
-	readTimeout     = 10 * time.Second // a whole request; they have no bodies
-	writeTimeout    = 2 * time.Minute  // a whole reply; a CPU profile takes the seconds that were asked for
+	tick            = time.Second      // between the points of the live page
+	readTimeout     = 10 * time.Second // for a whole request, which has no body
+	writeTimeout    = 2 * time.Minute  // for a whole reply; a CPU profile takes as long as requested
 	idleTimeout     = 2 * time.Minute  // between requests of one connection
-	shutdownTimeout = time.Second      // for replies on their way when Serve ends
+	shutdownTimeout = time.Second      // for replies under way when Serve ends
 	maxHeaderBytes  = 16 << 10
 )
 
-// Options is everything a Server is made from.
+// Options are what a Server needs.
 type Options struct {
-	// Addr is where to listen, "host:port" (port 0: any free one).
+	// Addr is the address to listen on, "host:port" (port 0: any free one).
 	Addr string
-	// Listener is already bound, as Starting.Stop returns it; nil means that Listen binds Addr.
+	// Listener is an already bound listener, as Starting.Stop returns it; nil means that Listen binds Addr.
 	Listener net.Listener
-	// Control counts configuration changes; nil leaves those metrics out.
+	// Control counts configuration changes; nil: there are no such metrics.
 	Control *stats.Control
 	// Registry is the source of the statistics.
 	Registry *stats.Registry
-	// Memcached asks the servers what they say of themselves, until ctx ends, and returns the answers by the servers' names; nil leaves
-	// them out. One goroutine at a time calls it.
+	// Memcached requests the servers' own statistics, until ctx ends, and returns them by server name; nil: there are none. Only one
+	// goroutine at a time calls it.
 	Memcached func(ctx context.Context) map[string]stats.Memcached
-	// HotKeys returns the n keys that are asked for most; nil leaves them out. It is called from any goroutine.
+	// HotKeys returns the n keys that are requested most; nil: there are none. It is called from any goroutine.
 	HotKeys func(n int) hotkeys.Report
 	// Ready reports whether clients are served; nil means always. It is called from any goroutine.
 	Ready func() bool
@@ -63,9 +64,10 @@ type Server struct {
 	listener  net.Listener // set by Listen
 }
 
+func always() bool { return true }
+
 // New returns a Server that does not listen yet.
 func New(o Options) *Server {
-	always := func() bool { return true }
 	if o.Ready == nil {
 		o.Ready = always
 	}
@@ -100,8 +102,8 @@ func (s *Server) Listen() error {
 // Addr returns the address that Listen has bound.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve answers requests until ctx is done, and then returns nil. Listen must have succeeded. When it returns, both
-// goroutines it started have ended: the one that serves, and the one that adds a point to the history every second.
+// Serve answers requests until ctx is done, and then returns nil. Meanwhile it adds a point to the history every second. Listen must
+// have succeeded.
 func (s *Server) Serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler:        s.handler(),
@@ -111,7 +113,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog:       slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn),
 	}
-	failed := make(chan error, 1) // server goroutine -> here, exactly one value
+	failed := make(chan error, 1) // the goroutine that serves -> Serve; exactly one value
 	go func() { failed <- server.Serve(s.listener) }()
 
 	ticker := time.NewTicker(tick)
@@ -147,7 +149,7 @@ func (s *Server) handler() http.Handler {
 
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(
-		NewCollector(s.options.Registry, s.options.Version),
+		newCollector(s.options.Registry, s.options.Version),
 		newModelCollector(s.history.report),
 		newMemcachedCollector(s.memcached),
 		newHotKeysCollector(s.options.HotKeys),
@@ -155,7 +157,7 @@ func (s *Server) handler() http.Handler {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	if s.options.Control != nil {
-		metrics.MustRegister(NewControlCollector(s.options.Control))
+		metrics.MustRegister(newControlCollector(s.options.Control))
 	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn),
@@ -177,7 +179,14 @@ func (s *Server) handler() http.Handler {
 	return ownHost(s.Addr(), s.options.Addr, mux)
 }
 
-// health answers 200 while ok holds, else 503 with the reason.
+// answerJSON answers with v. An error means that the client is gone.
+func answerJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// health answers 200 while ok returns true, else 503 with the reason.
 func health(ok func() bool, reason string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Starting answers on the admin address while there is no middleware yet for a Server: /livez is 200, and everything else is
-// 503 with the reason.
+// Starting answers on the admin address until there is a middleware, and with it a Server: /livez answers 200, and all other
+// paths answer 503 with the reason.
 type Starting struct {
 	listener *net.TCPListener
 	server   *http.Server
-	ended    chan struct{} // closed when the server has
+	ended    chan struct{} // closed when the server has ended
 }
 
 // Start binds addr and answers there until Stop. It logs to log.
@@ -24,7 +24,6 @@ func Start(addr, reason string, log *slog.Logger) (*Starting, error) {
 		return nil, err
 	}
 	never := func() bool { return false }
-	always := func() bool { return true }
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", health(always, ""))
 	mux.HandleFunc("GET /", health(never, "not ready: "+reason))
@@ -43,10 +42,10 @@ func Start(addr, reason string, log *slog.Logger) (*Starting, error) {
 	return s, nil
 }
 
-// Addr returns the address that is bound.
+// Addr returns the bound address.
 func (s *Starting) Addr() net.Addr { return s.listener.Addr() }
 
-// Stop stops answering and returns the listener, still bound, for Options.Listener: clients that connect now wait.
+// Stop stops answering and returns the listener for Options.Listener. The listener is still bound: clients that connect now wait.
 func (s *Starting) Stop() (net.Listener, error) {
 	grace, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
@@ -57,7 +56,7 @@ func (s *Starting) Stop() (net.Listener, error) {
 	return s.listener, s.listener.SetDeadline(time.Time{})
 }
 
-// staysOpen is a listener whose Close ends Accept and leaves the socket bound.
+// staysOpen is a listener whose Close ends Accept but leaves the socket bound.
 type staysOpen struct{ *net.TCPListener }
 
 func (l staysOpen) Close() error { return l.SetDeadline(time.Unix(1, 0)) }

@@ -6,26 +6,25 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Summary is a window for display: rates per second and times in ns. With Count 0 there were no requests, and all times are
-// 0.
+// Summary is a window for display: rates per second, and times in ns. If Count is 0, all times are 0.
 type Summary struct {
-	Count    uint64  `json:"count"`   // answered requests
-	Rate     float64 `json:"rate"`    // answered requests, from memory, too
-	Hot      float64 `json:"hot"`     // requests answered from memory, which are in no time and not in Count
-	Errors   float64 `json:"errors"`  // requests that ended with SERVER_ERROR
-	Keys     float64 `json:"keys"`    // keys asked for by retrievals
-	Misses   float64 `json:"misses"`  // of them not found
+	Count    uint64  `json:"count"`   // answered requests, without those answered from memory
+	Rate     float64 `json:"rate"`    // answered requests, including those answered from memory
+	Hot      float64 `json:"hot"`     // requests answered from memory; they are not in Count, and the times do not include theirs
+	Errors   float64 `json:"errors"`  // requests answered with SERVER_ERROR
+	Keys     float64 `json:"keys"`    // keys requested by retrievals
+	Misses   float64 `json:"misses"`  // of these, keys that were not found
 	Large    float64 `json:"large"`   // values that were stored or read in chunks
 	Received float64 `json:"in"`      // bytes from clients
 	Sent     float64 `json:"out"`     // bytes to clients
 	Batch    float64 `json:"batch"`   // requests per round of a worker
 	Arrived  float64 `json:"arrived"` // requests put on the queue
-	Waiting  float64 `json:"waiting"` // requests waiting in the queue, mean, by Little's law
-	Queued   float64 `json:"queued"`  // the same, mean of the samples
-	Serving  float64 `json:"serving"` // requests in service, mean of the samples
+	Waiting  float64 `json:"waiting"` // mean number of requests waiting in the queue, by Little's law
+	Queued   float64 `json:"queued"`  // the same, as the mean of samples
+	Serving  float64 `json:"serving"` // mean number of requests in service, from samples
 	Batches  int     `json:"batches"` // batches in the queue at the window's end
-	Bursts   int     `json:"bursts"`  // the same under its former name
-	Busy     float64 `json:"busy"`    // busy workers, mean
+	Bursts   int     `json:"bursts"`  // the previous name of Batches
+	Busy     float64 `json:"busy"`    // mean number of busy workers
 
 	Mean   float64                  `json:"mean"`
 	P50    float64                  `json:"p50"`
@@ -33,19 +32,19 @@ type Summary struct {
 	P99    float64                  `json:"p99"`
 	P999   float64                  `json:"p999"`
 	Stages [stats.NumStages]float64 `json:"stages"` // mean per request
-	// Hist is how many response times fell between the bounds that HistBounds returns.
+	// Hist holds the numbers of response times between the bounds that HistBounds returns.
 	Hist    []uint64                    `json:"hist"`
 	Classes [stats.NumClasses]ClassLoad `json:"classes"`
 	Servers []ServerLoad                `json:"servers"`
 	Shadows []ShadowLoad                `json:"shadows,omitempty"`
 }
 
-// ShadowLoad is what the shadow of a pool gets and answers, per second.
+// ShadowLoad is the load of a shadow in a window, in rates per second.
 type ShadowLoad struct {
-	Rate    float64                         `json:"rate"`
-	Dropped float64                         `json:"dropped"`
-	Answers [stats.NumShadowResults]float64 `json:"answers"`
-	Delay   float64                         `json:"delay"` // ns, mean, from the client's answer to the shadow's
+	Rate    float64                         `json:"rate"`    // copied requests
+	Dropped float64                         `json:"dropped"` // requests that were not copied
+	Answers [stats.NumShadowResults]float64 `json:"answers"` // by result
+	Delay   float64                         `json:"delay"`   // mean time in ns from the client's answer to the shadow's
 }
 
 // Load is the load of one class of commands or of one server in a window: rates per second and times in ns.
@@ -54,7 +53,7 @@ type Load struct {
 	Mean   float64 `json:"mean"`
 	P50    float64 `json:"p50"`
 	P99    float64 `json:"p99"`
-	Errors float64 `json:"errors"` // failures; servers only
+	Errors float64 `json:"errors"` // failures; only of servers
 }
 
 // ClassLoad is the load of one class of commands.
@@ -66,11 +65,11 @@ type ClassLoad struct {
 // ServerLoad is the load of one server.
 type ServerLoad struct {
 	Load
-	Waited float64 `json:"waited"` // workers blocked waiting for its replies, mean
+	Waited float64 `json:"waited"` // mean number of workers that are blocked waiting for its replies
 }
 
-// HistBounds returns the bounds, ns, between which Summary.Hist counts: ten per decade, from 10 us to 10 s. Hist has one
-// more element: the first counts times below the first bound, the last times beyond the last.
+// HistBounds returns the bounds, in ns, between which Summary.Hist counts: ten per decade, from 10 us to 10 s. Hist has one
+// element more: its first counts times below the first bound, its last times from the last bound on.
 func HistBounds() []int64 {
 	var bounds []int64
 	for decade := int64(10 * time.Microsecond); decade < int64(10*time.Second); decade *= 10 {
@@ -83,7 +82,7 @@ func HistBounds() []int64 {
 
 var histBounds = HistBounds()
 
-// Summarize returns the summary of a window, as stats.Snapshot.Sub returns it.
+// Summarize returns the summary of a window that stats.Snapshot.Sub returned.
 func Summarize(s *stats.Snapshot) Summary {
 	elapsed := float64(max(s.Uptime, 1)) / float64(time.Second)
 	rate := func(n uint64) float64 { return float64(n) / elapsed }
@@ -101,8 +100,8 @@ func Summarize(s *stats.Snapshot) Summary {
 		Arrived:  rate(s.Arrived),
 		Received: rate(s.FromClients),
 		Sent:     rate(s.ToClients),
-		// By Little's law the time that all requests spent waiting, divided by the length of the window, is the mean number
-		// of waiting requests.
+		// By Little's law the mean number of waiting requests is the total time that requests waited, divided by the length of
+		// the window.
 		Waiting: float64(s.Stages[stats.StageQueue].Sum()) / float64(time.Second) / elapsed,
 		Batches: s.QueueLength,
 		Bursts:  s.QueueLength,

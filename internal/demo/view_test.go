@@ -56,9 +56,9 @@ func TestTheTableShowsTheNumbersOfTheSecond(t *testing.T) {
     worker        50.0 µs  12 %  █████
     server         200 µs  50 %  ████████████████████
     reply         50.0 µs  12 %  █████
-  queue          4.6 requests waiting, 3 of 1,024 places taken
+  queue          4.6 requests waiting, 3 of 1,024 slots taken
   workers        1.3 of 4 busy, 2.3 requests per round
-  keys           10,000/s looked up, 99.0 % found
+  keys           10,000/s requested, 99.0 % found
   failed         3 requests/s
 
   server        address            requests/s      mean       p99  failures/s
@@ -73,7 +73,7 @@ func TestTheTableOfAnIdleSecondHasNoTimes(t *testing.T) {
 	text := strings.Join(tableOf(shownDemo(), admin.Summary{Servers: make([]admin.ServerLoad, 2)}, []float64{0}, "1 s"), "\n")
 	require.NotContains(t, text, "NaN")
 	require.NotContains(t, text, "µs")
-	require.Contains(t, text, "none looked up")
+	require.Contains(t, text, "none requested")
 }
 
 func TestWithoutATerminalOneLineHasTheSameNumbers(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchKeys has the terminal give every key at once and not show it, and calls end at a q. The function it returns ends
-// that and restores the terminal. Ctrl-C remains a signal.
+// watchKeys makes the terminal deliver every key at once without showing it, and calls end when q is pressed. restore stops this
+// and restores the terminal. Ctrl-C remains a signal.
 func watchKeys(terminal *os.File, end func()) (restore func(), err error) {
 	fd := int(terminal.Fd())
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
@@ -17,7 +17,7 @@ func watchKeys(terminal *os.File, end func()) (restore func(), err error) {
 	keys := *before
 	keys.Lflag &^= unix.ICANON | unix.ECHO
 	keys.Cc[unix.VMIN], keys.Cc[unix.VTIME] = 0, 1 // a read returns after a tenth of a second, with or without a key
-	keys.Cc[unix.VSUSP] = 0                        // stopped, it would leave the terminal as it is now
+	keys.Cc[unix.VSUSP] = 0                        // a process that is stopped would leave the terminal in this mode
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &keys); err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func watchKeys(terminal *os.File, end func()) (restore func(), err error) {
 				end()
 			}
 			if err != nil && err != unix.EINTR {
-				end() // the terminal has gone
+				end() // the terminal is gone
 				return
 			}
 		}
@@ -44,6 +44,6 @@ func watchKeys(terminal *os.File, end func()) (restore func(), err error) {
 	return func() {
 		close(stop)
 		<-ended
-		_ = unix.IoctlSetTermios(fd, unix.TCSETSF, before) // keys that came meanwhile are not for the shell
+		_ = unix.IoctlSetTermios(fd, unix.TCSETSF, before) // discards pending keys, which are not for the shell
 	}, nil
 }

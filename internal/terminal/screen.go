@@ -1,5 +1,5 @@
-// Package terminal shows what a middleware does on a terminal: a screen that is drawn over itself, a second in some lines, and the
-// view of a running middleware that `mcmw top` is.
+// Package terminal shows the work of a middleware on a terminal: a screen that is drawn repeatedly in the same place, a second in a
+// few lines, and the view of `mcmw top`.
 package terminal
 
 import (
@@ -13,16 +13,16 @@ import (
 	"golang.org/x/term"
 )
 
-// screenWidth is the assumed width of a terminal that does not report it, columns.
+// screenWidth is the assumed width, in columns, of a terminal that does not report it.
 const screenWidth = 100
 
 // Screen shows a view of several lines, repeatedly in the same place if out is a terminal.
 type Screen struct {
 	out      io.Writer
-	terminal *os.File // nil when out is none
+	terminal *os.File // nil if out is no terminal
 	colors   bool
 	whole    bool // the view uses the whole terminal, from its first line on
-	drawn    int  // lines of the view on the terminal
+	drawn    int  // number of lines of the view that are on the terminal
 }
 
 // Is reports whether w is a terminal.
@@ -31,7 +31,7 @@ func Is(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// NewScreen returns a screen of views that are written to out.
+// NewScreen returns a Screen that writes to out.
 func NewScreen(out io.Writer) *Screen {
 	s := &Screen{out: out}
 	if Is(out) {
@@ -41,7 +41,7 @@ func NewScreen(out io.Writer) *Screen {
 	return s
 }
 
-// size returns the columns and rows of the terminal, or, if it does not report them, as many as the lines need.
+// size returns the columns and rows of the terminal. If it does not report them, size returns enough for the given number of lines.
 func (s *Screen) size(lines int) (width, height int) {
 	width, height, err := term.GetSize(int(s.terminal.Fd()))
 	if err != nil || width == 0 || height == 0 {
@@ -50,14 +50,14 @@ func (s *Screen) size(lines int) (width, height int) {
 	return width, height
 }
 
-// Show draws the lines over those shown before, as many as there is room for.
+// Show draws the lines over the previous ones, as far as there is room.
 func (s *Screen) Show(lines []string) {
 	width, height := s.size(len(lines))
 	s.draw(lines, width, height)
 }
 
-// draw draws the lines over those drawn before. What does not fit into width and height is cut: a line that wraps or
-// scrolls away could not be drawn over.
+// draw draws the lines over the previous ones, and cuts them to width and height: a line that wraps or scrolls away could not be
+// overdrawn.
 func (s *Screen) draw(lines []string, width, height int) {
 	var b bytes.Buffer
 	switch {
@@ -72,10 +72,10 @@ func (s *Screen) draw(lines []string, width, height int) {
 		b.WriteString("\x1b[K\n")
 	}
 	b.WriteString("\x1b[J")
-	_, _ = s.out.Write(b.Bytes()) // when the terminal is gone, SIGHUP ends the process
+	_, _ = s.out.Write(b.Bytes()) // if the terminal is gone, SIGHUP ends the process
 }
 
-// Cut returns the first width columns of line, which may hold color sequences; these are left out without colors.
+// Cut returns the first width columns of line. Color sequences in line are kept if colors is true, else removed.
 func Cut(line string, width int, colors bool) string {
 	var b strings.Builder
 	columns := 0

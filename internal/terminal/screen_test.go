@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestATableIsDrawnOverTheOneBefore(t *testing.T) {
+func TestATableIsDrawnOverThePreviousOne(t *testing.T) {
 	var out bytes.Buffer
 	v := NewScreen(&out)
 	v.draw([]string{"one", "two", "three"}, 80, 24)
@@ -18,7 +18,7 @@ func TestATableIsDrawnOverTheOneBefore(t *testing.T) {
 	require.Equal(t, "\x1b[3A\runo\x1b[K\ndue\x1b[K\n\x1b[J", out.String())
 	out.Reset()
 	v.draw([]string{"un", "deux", "trois"}, 2, 3)
-	require.Equal(t, "\x1b[2A\run\x1b[K\nde\x1b[K\n\x1b[J", out.String(), "what does not fit is cut")
+	require.Equal(t, "\x1b[2A\run\x1b[K\nde\x1b[K\n\x1b[J", out.String(), "lines are cut to the size of the terminal")
 	out.Reset()
 	v.draw([]string{"x"}, 2, 0)
 	require.Equal(t, "\x1b[2A\r\x1b[J", out.String())
@@ -28,7 +28,7 @@ func TestCuttingKeepsColorsAndCountsColumns(t *testing.T) {
 	line := Bold + "µ━" + Plain + "abc"
 	require.Equal(t, Bold+"µ━"+Plain+"a", Cut(line, 3, true))
 	require.Equal(t, "µ━a", Cut(line, 3, false))
-	require.Equal(t, Bold+Plain, Cut(line, 0, true), "colors are reset also where nothing is left")
+	require.Equal(t, Bold+Plain, Cut(line, 0, true), "colors are reset even if no column is left")
 }
 
 func TestBarsAndSparksAreDrawnToAnEighth(t *testing.T) {

@@ -3,6 +3,7 @@ package terminal
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"mcmw/internal/admin"
@@ -11,11 +12,11 @@ import (
 )
 
 const (
-	trendLength = 40 // seconds of throughput drawn
+	trendLength = 40 // seconds of throughput that are drawn
 	shareWidth  = 40 // columns for the whole response time
 )
 
-// The colors of a terminal; the stages have those of the live page.
+// The colors of the terminal. The stages have the colors of the live page.
 const (
 	Plain = "\x1b[0m"
 	Bold  = "\x1b[1m"
@@ -25,13 +26,13 @@ const (
 
 var stageColors = [stats.NumStages]string{"\x1b[90m", "\x1b[33m", "\x1b[34m", "\x1b[32m", "\x1b[35m"}
 
-// Row returns a line of a table: a label and a text.
+// Row returns a line of a table with a label and a text.
 func Row(label, format string, args ...any) string {
 	return Faint + fmt.Sprintf("  %-15s", label) + Plain + fmt.Sprintf(format, args...)
 }
 
 // Second returns the lines for one second: throughput, response time, stages, queue, workers, keys and failures.
-// workers and capacity, of the queue, are how many there are.
+// workers is the number of workers, capacity that of batches in the queue.
 func Second(s *admin.Summary, trend []float64, workers, capacity int) []string {
 	lines := []string{
 		Row("throughput", Bold+"%s"+Plain+" requests/s  %s", spell.Count(s.Rate), sparks(trend)),
@@ -45,9 +46,9 @@ func Second(s *admin.Summary, trend []float64, workers, capacity int) []string {
 		}
 		lines = append(lines, Row("  "+stats.Stage(i).String(), "%8s %3.0f %%  %s", spell.Time(mean), share*100, stageColors[i]+bar(share)+Plain))
 	}
-	found := "none looked up"
+	found := "none requested"
 	if s.Keys > 0 {
-		found = fmt.Sprintf("%s/s looked up, %.1f %% found", spell.Count(s.Keys), (1-s.Misses/s.Keys)*100)
+		found = fmt.Sprintf("%s/s requested, %.1f %% found", spell.Count(s.Keys), (1-s.Misses/s.Keys)*100)
 		if s.Hot > 0 {
 			found += fmt.Sprintf(", %.1f %% in memory", s.Hot/s.Keys*100)
 		}
@@ -57,26 +58,26 @@ func Second(s *admin.Summary, trend []float64, workers, capacity int) []string {
 		failed = Red + spell.Count(s.Errors) + " requests/s" + Plain
 	}
 	return append(lines,
-		Row("queue", "%.1f requests waiting, %d of %s places taken", s.Waiting, s.Batches, spell.Count(float64(capacity))),
+		Row("queue", "%.1f requests waiting, %d of %s slots taken", s.Waiting, s.Batches, spell.Count(float64(capacity))),
 		Row("workers", "%.1f of %d busy, %.1f requests per round", s.Busy, workers, s.Batch),
 		Row("keys", "%s", found),
 		Row("failed", "%s", failed),
 	)
 }
 
-// Line describes one second in a line.
+// Line describes one second in one line.
 func Line(s *admin.Summary, workers int) string {
 	return fmt.Sprintf("%s requests/s, mean %s, p50 %s, p99 %s; %.1f waiting, %.1f of %d workers busy, %s failed/s",
 		spell.Count(s.Rate), spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P99), s.Waiting, s.Busy, workers, spell.Count(s.Errors))
 }
 
-// Lengthened returns trend with v appended, cut at its beginning to the length drawn.
+// Lengthened returns trend with v appended, shortened at its beginning to the length that is drawn.
 func Lengthened(trend []float64, v float64) []float64 {
 	trend = append(trend, v)
 	return trend[max(0, len(trend)-trendLength):]
 }
 
-// bar returns a bar for a share, 0 to 1, of shareWidth columns, to an eighth of a column.
+// bar draws a share, 0 to 1, of shareWidth columns, with a resolution of an eighth of a column.
 func bar(share float64) string {
 	eighths := int(math.Round(min(max(share, 0), 1) * shareWidth * 8))
 	text := strings.Repeat("█", eighths/8)
@@ -86,20 +87,13 @@ func bar(share float64) string {
 	return text
 }
 
-// sparks draws values as a line of columns, scaled to the greatest value.
+// sparks draws values as a row of bars, scaled to the maximum.
 func sparks(values []float64) string {
 	steps := []rune("▁▂▃▄▅▆▇█")
-	greatest := 0.0
-	for _, v := range values {
-		greatest = max(greatest, v)
-	}
+	greatest := max(slices.Max(append([]float64{0}, values...)), math.SmallestNonzeroFloat64)
 	var b strings.Builder
 	for _, v := range values {
-		i := 0
-		if greatest > 0 {
-			i = int(v / greatest * float64(len(steps)-1))
-		}
-		b.WriteRune(steps[i])
+		b.WriteRune(steps[int(v/greatest*float64(len(steps)-1))])
 	}
 	return b.String()
 }

@@ -14,35 +14,35 @@ import (
 
 const (
 	topPeriod  = time.Second            // the interval of requests: there is a new point every second
-	topSoon    = 150 * time.Millisecond // how soon to ask again if there was no new point
+	topSoon    = 150 * time.Millisecond // the interval if there was no new point
 	topTimeout = 3 * time.Second        // for an answer
 )
 
-// The sequences that switch to the terminal's alternate screen and back, which preserves the normal one.
+// These sequences switch to the terminal's alternate screen and back to the normal one, which is preserved.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
 
-// Top is a middleware that is being watched. It belongs to one goroutine.
+// Top is the view of a running middleware. It belongs to one goroutine.
 type Top struct {
-	url    string
-	left   int           // seconds that are still to be shown; 0: no end
-	keys   bool          // the keys that are asked for most are shown
-	report *admin.Report // the newest answer that had points; nil before
-	trend  []float64     // throughput of the last seconds
-	lost   error         // why there is no answer; nil while there is
-	since  time.Time     // since when
-	told   bool          // the loss was printed
+	url     string
+	left    int           // seconds that still have to be shown; 0: no end
+	keys    bool          // the keys that are requested most are shown
+	report  *admin.Report // the newest answer that had points; nil before the first
+	trend   []float64     // throughput of the last seconds
+	lost    error         // why there is no answer; nil while there is one
+	since   time.Time     // when lost was set
+	printed bool          // lost was printed
 }
 
-// NewTop returns a Top of the middleware whose admin server is at url, for a number of seconds; 0: without end. keys: with the keys that
-// are asked for most.
+// NewTop returns a view of the middleware whose admin server is at url, for a number of seconds; 0: without end. keys: the keys that are
+// requested most are shown.
 func NewTop(url string, seconds int, keys bool) *Top {
 	return &Top{url: url, left: seconds, keys: keys}
 }
 
-// Run shows the middleware until ctx is done, a key ends it, or as much was shown as asked for.
+// Run shows the middleware until ctx is done, a key ends it, or the requested number of seconds was shown.
 func (m *Top) Run(ctx context.Context, stdin *os.File, stdout, stderr io.Writer) error {
 	s := NewScreen(stdout)
 	if s.terminal == nil {
@@ -73,8 +73,8 @@ func (m *Top) Run(ctx context.Context, stdin *os.File, stdout, stderr io.Writer)
 	return nil
 }
 
-// watch asks again and again until ctx is done or enough was shown, and calls show with what is new. After a value from
-// resized it shows the same again.
+// watch requests new points repeatedly until ctx is done or enough were shown, and calls show with them. After a value from
+// resized it calls show without new points.
 func (m *Top) watch(ctx context.Context, show func(news []admin.Point), resized <-chan os.Signal) {
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -100,8 +100,8 @@ func (m *Top) watch(ctx context.Context, show func(news []admin.Point), resized 
 	}
 }
 
-// ask asks for the points that came since it did before, and returns them and when to ask again. At first, it is the newest
-// alone.
+// ask requests the points since its last call, and returns them and the time until the next request. The first call returns only
+// the newest point.
 func (m *Top) ask(ctx context.Context) (news []admin.Point, wait time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, topTimeout)
 	defer cancel()
@@ -118,7 +118,7 @@ func (m *Top) ask(ctx context.Context) (news []admin.Point, wait time.Duration) 
 		return nil, topPeriod
 	}
 	m.lost = nil
-	if m.report != nil && report.Started != m.report.Started { // another process: its points start from the beginning
+	if m.report != nil && report.Started != m.report.Started { // another process, with its own sequence of points
 		m.report, m.trend = nil, nil
 		return nil, 0
 	}
@@ -139,12 +139,12 @@ func (m *Top) ask(ctx context.Context) (news []admin.Point, wait time.Duration) 
 // newest returns the newest point.
 func (m *Top) newest() *admin.Point { return &m.report.Points[len(m.report.Points)-1] }
 
-// print writes a line for every point; losing the connection, and getting it back, is reported once on stderr.
+// print writes a line for every point. The loss of the connection is reported once on stderr.
 func (m *Top) print(stdout, stderr io.Writer, points []admin.Point) {
-	if m.lost != nil && !m.told {
+	if m.lost != nil && !m.printed {
 		fmt.Fprintf(stderr, "%s; trying again\n", m.lost)
 	}
-	m.told = m.lost != nil
+	m.printed = m.lost != nil
 	for i := range points {
 		fmt.Fprintln(stdout, m.line(&points[i]))
 	}

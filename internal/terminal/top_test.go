@@ -26,7 +26,7 @@ var shownSummary = admin.Summary{
 	Servers: []admin.ServerLoad{{Load: admin.Load{Rate: 12345, Mean: 150e3, P99: 1e6}}, {Load: admin.Load{Errors: 7}}},
 }
 
-// shownReport is what a middleware with two servers answers, one of which is down.
+// shownReport is the answer of a middleware with two servers, one of which is down.
 func shownReport() *admin.Report {
 	point := admin.Point{Sequence: 7, Time: 1000, Open: 16, Summary: shownSummary}
 	point.Hist = []uint64{0, 0, 1, 4, 2, 0, 0}
@@ -57,7 +57,7 @@ func TestTopShowsTheNewestSecond(t *testing.T) {
 	for _, line := range m.lines(100) {
 		lines = append(lines, strings.TrimRight(Cut(line, 1000, false), " "))
 	}
-	require.Equal(t, `mcmw top  http://127.0.0.1:9150  v1, up 1h2m5s; q ends it
+	require.Equal(t, `mcmw top  http://127.0.0.1:9150  v1, up 1h2m5s; q quits
   state          serving; 16 connections, 1,234,567 requests so far
 
   throughput     12,345 requests/s  ▁▄█
@@ -67,9 +67,9 @@ func TestTopShowsTheNewestSecond(t *testing.T) {
     worker        50.0 µs  12 %  █████
     server         200 µs  50 %  ████████████████████
     reply         50.0 µs  12 %  █████
-  queue          4.6 requests waiting, 3 of 1,024 places taken
+  queue          4.6 requests waiting, 3 of 1,024 slots taken
   workers        1.3 of 4 busy, 2.3 requests per round
-  keys           10,000/s looked up, 99.0 % found
+  keys           10,000/s requested, 99.0 % found
   failed         3 requests/s
   spread         20.0 µs ▂█▄ 200 µs
   in use         processor 40 %, workers 95 %, the limit is the workers at 13,000 requests/s
@@ -92,7 +92,7 @@ func TestTopShowsTheNewestSecond(t *testing.T) {
 	require.Contains(t, strings.Join(m.lines(100), "\n"), "no answer since")
 }
 
-func TestTopSaysThatTheServerIsGoneAndGoesOnWithTheNextOne(t *testing.T) {
+func TestTopReportsALostServerAndContinuesWithTheNextOne(t *testing.T) {
 	var answer atomic.Pointer[admin.Report]
 	answer.Store(shownReport())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -117,7 +117,7 @@ func TestTopSaysThatTheServerIsGoneAndGoesOnWithTheNextOne(t *testing.T) {
 	answer.Store(nil)
 	require.Equal(t, topPeriod, ask())
 	require.Equal(t, topPeriod, ask())
-	require.Equal(t, server.URL+" answered 503 Service Unavailable; trying again\n", stderr.String(), "it is said once")
+	require.Equal(t, server.URL+" answered 503 Service Unavailable; trying again\n", stderr.String(), "it is reported once")
 	require.Contains(t, m.stateOf(), "no answer since")
 	require.NotNil(t, m.report, "the last numbers stay")
 
@@ -125,7 +125,7 @@ func TestTopSaysThatTheServerIsGoneAndGoesOnWithTheNextOne(t *testing.T) {
 	next.Started++
 	next.Points[0].Sequence = 1
 	answer.Store(next)
-	require.Zero(t, ask(), "it is another process, whose points begin anew")
+	require.Zero(t, ask(), "it is another process, with its own points")
 	ask()
 	require.Nil(t, m.lost)
 	require.Len(t, m.trend, 1)
@@ -133,6 +133,6 @@ func TestTopSaysThatTheServerIsGoneAndGoesOnWithTheNextOne(t *testing.T) {
 	next.Started++
 	next.Points = nil
 	answer.Store(next)
-	require.Equal(t, topSoon, ask(), "it was just before its tick")
+	require.Equal(t, topSoon, ask(), "the request came just before a tick")
 	require.Equal(t, 2, strings.Count(stdout.String(), "\n"))
 }

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,21 +12,21 @@ import (
 	"mcmw/internal/spell"
 )
 
-// adviceWidth is how long the lines of the advice are at most, columns.
+// adviceWidth is the maximum width of the lines of the advice, in columns.
 const adviceWidth = 110
 
 const yellow = "\x1b[33m"
 
-// lines returns the view of what is known of the middleware, for a terminal of the given width.
+// lines returns the view for a terminal of the given width.
 func (m *Top) lines(width int) []string {
 	title := Bold + "mcmw top" + Plain + "  " + m.url
 	if m.report == nil {
-		return []string{title, "", "  " + m.stateOf(), "", Faint + "  q ends it" + Plain}
+		return []string{title, "", "  " + m.stateOf(), "", Faint + "  q quits" + Plain}
 	}
 	r, p := m.report, m.newest()
 	uptime := (time.Duration(r.Uptime) * time.Second).String()
 	lines := []string{
-		title + Faint + "  " + r.Version + ", up " + uptime + "; q ends it" + Plain,
+		title + Faint + "  " + r.Version + ", up " + uptime + "; q quits" + Plain,
 		Row("state", "%s; %d connections, %s requests so far", m.stateOf(), p.Open, spell.Count(float64(r.Requests))),
 		"",
 	}
@@ -49,20 +50,20 @@ func (m *Top) lines(width int) []string {
 	return append(append(lines, ""), commandsOf(r, p)...)
 }
 
-// stateOf says whether the middleware answers and serves.
+// stateOf describes whether the middleware answers and serves clients.
 func (m *Top) stateOf() string {
 	switch {
 	case m.lost != nil:
 		return fmt.Sprintf("%sno answer since %s%s: %v; trying again", Red, m.since.Format(time.TimeOnly), Plain, m.lost)
 	case m.report == nil:
-		return "asking"
+		return "connecting"
 	case !m.report.Ready:
 		return yellow + "not ready" + Plain
 	}
 	return "serving"
 }
 
-// line describes a point in a line.
+// line describes a point in one line.
 func (m *Top) line(p *admin.Point) string {
 	text := time.UnixMilli(p.Time).Format(time.TimeOnly) + ": " + Line(&p.Summary, m.report.Workers)
 	for i, h := range m.report.Health {
@@ -76,24 +77,21 @@ func (m *Top) line(p *admin.Point) string {
 	return text
 }
 
-// spreadOf draws the distribution of a second's response times, between the bounds that enclose them all.
+// spreadOf draws the distribution of a second's response times, between the bounds that enclose all of them.
 func spreadOf(hist []uint64, bounds []int64) string {
-	first, last := -1, 0
-	for i, n := range hist {
-		if n > 0 && first < 0 {
-			first = i
-		}
-		if n > 0 {
-			last = i
-		}
-	}
+	first := slices.IndexFunc(hist, func(n uint64) bool { return n > 0 })
 	if first < 0 {
 		return "–"
 	}
-	counts := make([]float64, 0, len(hist))
-	for _, n := range hist[first : last+1] {
+	var counts []float64
+	last := first
+	for i, n := range hist[first:] {
 		counts = append(counts, float64(n))
+		if n > 0 {
+			last = first + i
+		}
 	}
+	counts = counts[:last-first+1]
 	from, to := "0", "more"
 	if first > 0 {
 		from = spell.Time(float64(bounds[first-1]))
@@ -104,7 +102,7 @@ func spreadOf(hist []uint64, bounds []int64) string {
 	return from + " " + sparks(counts) + " " + to
 }
 
-// inUseOf describes the utilization of the parts other than servers, and the load at which the first part saturates.
+// inUseOf describes the utilization of the parts that are no servers, and the load at which the first part saturates.
 func inUseOf(r *model.Report) string {
 	var parts []string
 	for i := range r.Parts {
@@ -172,7 +170,7 @@ func commandsOf(r *admin.Report, p *admin.Point) []string {
 	return lines
 }
 
-// keysOf returns the table of the keys that are asked for most.
+// keysOf returns the table of the keys that are requested most.
 func keysOf(r *admin.Report) []string {
 	var names []string
 	for _, k := range r.HotKeys.Keys {
@@ -189,7 +187,7 @@ func keysOf(r *admin.Report) []string {
 	return lines
 }
 
-// stackOf draws the stages' shares for a class of commands, next to each other.
+// stackOf draws the shares of the stages in a class of commands next to each other.
 func stackOf(c *admin.ClassLoad) string {
 	const width = 24
 	var b strings.Builder
