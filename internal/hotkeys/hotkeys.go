@@ -192,12 +192,8 @@ func (s *Sketch) replace() int {
 		s.used++
 		return s.used - 1
 	}
-	at, least := 0, s.counts[0]
-	for i := range s.counts {
-		if n := s.counts[i]; n < least {
-			at, least = i, n
-		}
-	}
+	least := slices.Min(s.counts[:])
+	at := slices.Index(s.counts[:], least)
 	s.over[at] = least
 	return at
 }
@@ -226,7 +222,7 @@ type Key struct {
 	Name string `json:"name"`
 	// Share is the key's part of all keys that were asked for, 0 to 1. Apart from sampling error it is a lower bound.
 	Share float64 `json:"share"`
-	// Servers are the servers that hold it; the caller sets them.
+	// Servers are the servers that hold it.
 	Servers []string `json:"servers"`
 
 	key string
@@ -286,18 +282,18 @@ func (k *Keys) Report(n int, names bool, now int64, servers []string, of func(ke
 	}
 	slices.SortFunc(keys, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Share, a.Share), strings.Compare(a.key, b.key)) })
 	for i, key := range keys {
-		hot := float64(served[key.key]) / float64(total)
+		fromMemory := float64(served[key.key]) / float64(total)
 		if i < 1 {
 			r.Top1 += key.Share
-			r.Served1 += hot
+			r.Served1 += fromMemory
 		}
 		if i < 10 {
 			r.Top10 += key.Share
-			r.Served10 += hot
+			r.Served10 += fromMemory
 		}
 		if i < 100 {
 			r.Top100 += key.Share
-			r.Served100 += hot
+			r.Served100 += fromMemory
 		}
 	}
 	for i := range keys {
@@ -306,9 +302,9 @@ func (k *Keys) Report(n int, names bool, now int64, servers []string, of func(ke
 	r.spread(keys, servers)
 	r.Keys = keys[:min(n, len(keys))]
 	for i := range r.Keys {
-		one := &r.Keys[i]
-		if one.Name = one.key; !names {
-			one.Name = "#" + strconv.FormatUint(maphash.String(k.seed, one.key), 16)
+		key := &r.Keys[i]
+		if key.Name = key.key; !names {
+			key.Name = "#" + strconv.FormatUint(maphash.String(k.seed, key.key), 16)
 		}
 	}
 	return r

@@ -16,7 +16,7 @@ const (
 	MaxServed = 16 << 10
 	// MaxAge is the maximum of --hot-age.
 	MaxAge = time.Second
-	// AgeAlone is the age if no other mcmw instance writes the servers. Values are never old then. The age bounds how long a value that its server has
+	// AgeAlone is the age if no other mcmw instance writes the servers. Values are never outdated then. The age bounds how long a value that its server has
 	// lost is served, and how long the server sees no use of it.
 	AgeAlone = 10 * time.Second
 )
@@ -116,11 +116,11 @@ type entry struct {
 	next     *entry // next entry of its bucket
 	at       int    // index in the ring
 	token    Token
-	until    int64        // when it ceases to count, ns as stats.Now
-	again    atomic.Int64 // when it is fetched again if it is served often, ns; one reader takes it
-	hits     atomic.Uint32
-	reply    []byte // begins with replyPrefix and the key; if withheld, that is all
-	withheld bool   // no value is kept
+	until    int64         // when it ceases to count, ns as stats.Now
+	again    atomic.Int64  // when it is fetched again if it is served often, ns; one reader takes it
+	hits     atomic.Uint32 // how often it was served since it was stored or considered for eviction, up to refreshHits
+	reply    []byte        // begins with replyPrefix and the key; if withheld, that is all
+	withheld bool          // no value is kept
 }
 
 // replyPrefix begins all replies with a value.

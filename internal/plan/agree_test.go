@@ -102,21 +102,21 @@ func (d *driver) mutate(c *plan.Call) (sent bool) {
 // initialVersion is the version of what all servers hold at first.
 const initialVersion = 1 << 62
 
-// agreeing is a world of several middlewares, each of which serves one client's commands for the key k.
-type agreeing struct {
+// agreementWorld is a world of several middlewares, each of which serves one client's commands for the key k.
+type agreementWorld struct {
 	servers int
 	stored  string
 	faults  explore.Faults
 	mutant  mutant
 	clients [][]string
-	// late: nothing is checked before a client's last command. rides: with late, checks are planned with each command.
+	// late: no round has only checks before a client's last command. rides: the rounds of its commands have the checks that are left, too.
 	late, rides bool
 	// shared: all clients' workers belong to one middleware.
 	shared bool
 }
 
 // first returns what every server holds at first.
-func (a *agreeing) first() *model.Server {
+func (a *agreementWorld) first() *model.Server {
 	s := &model.Server{}
 	if a.stored != "" {
 		s.Put("k", model.Item{Value: a.stored, CAS: initialVersion})
@@ -125,7 +125,7 @@ func (a *agreeing) first() *model.Server {
 }
 
 // explore explores what can happen, at most limit states.
-func (a *agreeing) explore(t *testing.T, limit int, checks explore.Checks) (explore.Result, *explore.Failure) {
+func (a *agreementWorld) explore(t *testing.T, limit int, checks explore.Checks) (explore.Result, *explore.Failure) {
 	router := newRouter(t, a.servers, route.ReadPrimary)
 	return explore.UpTo(func() *explore.World {
 		w := &explore.World{Faults: a.faults}
@@ -182,7 +182,7 @@ func noneOlder(w *explore.World) error {
 	return nil
 }
 
-// distinguishable returns an error if a sweep, which compares versions, could not see that servers differ. It deletes what it sees.
+// distinguishable returns an error if a sweep, which compares versions, could not see that servers differ. A sweep deletes what it sees to differ.
 func distinguishable(w *explore.World) error {
 	values := map[uint64]string{}
 	for _, s := range w.Servers {
@@ -217,7 +217,7 @@ const (
 
 func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
-	var runs []agreeing
+	var runs []agreementWorld
 	appends := agreedCommands[5]
 	set, remove, incr, get := agreedCommands[0], agreedCommands[1], agreedCommands[4], "get k\r\n"
 	pairs := func(servers int, stored string, faults explore.Faults) {
@@ -226,7 +226,7 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 				if !mctest.Long() && (a == appends || b == appends) {
 					continue // it takes the same steps as incr
 				}
-				runs = append(runs, agreeing{servers: servers, stored: stored, faults: faults, clients: [][]string{{a}, {second(b)}}})
+				runs = append(runs, agreementWorld{servers: servers, stored: stored, faults: faults, clients: [][]string{{a}, {second(b)}}})
 			}
 		}
 	}
@@ -237,7 +237,7 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 	}
 	// A later store replaces the check, or overlaps it.
 	late := func(rides bool, first, then, other string) {
-		runs = append(runs, agreeing{servers: 2, stored: "9", late: true, rides: rides, clients: [][]string{{first, then}, {second(other)}}})
+		runs = append(runs, agreementWorld{servers: 2, stored: "9", late: true, rides: rides, clients: [][]string{{first, then}, {second(other)}}})
 	}
 	another := "set k 0 0 1\r\n7\r\n"
 	for _, rides := range []bool{false, true} {
@@ -255,10 +255,10 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 		pairs(2, "9", explore.Faults{Deaths: 1})
 		pairs(3, "9", explore.Faults{})
 		runs = append(runs,
-			agreeing{servers: 2, clients: [][]string{{set}, {second(set), remove}}},
-			agreeing{servers: 2, clients: [][]string{{set}, {remove, second(set)}}},
-			agreeing{servers: 2, stored: "7", clients: [][]string{{set}, {incr, incr}}},
-			agreeing{servers: 2, stored: "7", clients: [][]string{{incr, get}, {second(set), get}}})
+			agreementWorld{servers: 2, clients: [][]string{{set}, {second(set), remove}}},
+			agreementWorld{servers: 2, clients: [][]string{{set}, {remove, second(set)}}},
+			agreementWorld{servers: 2, stored: "7", clients: [][]string{{set}, {incr, incr}}},
+			agreementWorld{servers: 2, stored: "7", clients: [][]string{{incr, get}, {second(set), get}}})
 	}
 	var states, ends, cut int
 	for i, a := range runs {
@@ -294,7 +294,7 @@ func TestNoCheckDeletesWhatAnotherWorkerOfItsMiddlewareIsStoring(t *testing.T) {
 	set, incr, appends := agreedCommands[0], agreedCommands[4], agreedCommands[5]
 	for _, commands := range [][2]string{{set, set}, {set, incr}, {set, appends}, {incr, set}, {incr, appends}} {
 		for servers := 2; servers == 2 || servers == 3 && mctest.Long(); servers++ {
-			a := agreeing{servers: servers, stored: "7", shared: true, clients: [][]string{{commands[0]}, {second(commands[1])}}}
+			a := agreementWorld{servers: servers, stored: "7", shared: true, clients: [][]string{{commands[0]}, {second(commands[1])}}}
 			result, failure := a.explore(t, wholeStates, explore.Checks{AtEnd: func(w *explore.World) error {
 				for s, server := range w.Servers {
 					if _, ok := server.Get("k"); !ok {
@@ -313,7 +313,7 @@ func TestNoCheckDeletesWhatAnotherWorkerOfItsMiddlewareIsStoring(t *testing.T) {
 func TestEveryFaultInjectedIntoTheProtocolIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	set, remove, incr := agreedCommands[0], agreedCommands[1], agreedCommands[4]
-	for _, tc := range []agreeing{
+	for _, tc := range []agreementWorld{
 		{mutant: noCheck, clients: [][]string{{set}, {second(set)}}},
 		{mutant: earlyCheck, clients: [][]string{{set}, {second(set)}}},
 		{mutant: healByCopy, clients: [][]string{{set}, {second(set), remove}}},

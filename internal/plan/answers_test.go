@@ -55,7 +55,7 @@ func answerTable(t *testing.T) string {
 	return table.String()
 }
 
-// answered serves command with the answers of three servers. It returns those that were asked for, and the result.
+// answered serves command with the answers of three servers. It returns the answers of the servers that were asked, and the result.
 func answered(t *testing.T, ack replica.Ack, command string, replies [3]string) (gave []string, cell string) {
 	d := newDriver(t, 3, ack, route.ReadDefault)
 	holders := d.router.Replicas([]byte("k"), nil)

@@ -55,9 +55,9 @@ type Follows uint8
 // The values of Follows.
 const (
 	FollowsNothing Follows = iota
-	FollowsRead // if the call fails, another server is asked
-	FollowsRepair // if the call fails, the other servers may be repaired
-	FollowsCopies // if the call succeeds, the other servers get copies
+	FollowsRead            // if the call fails, another server is asked
+	FollowsRepair          // if the call fails, the other servers may be repaired
+	FollowsCopies          // if the call succeeds, the other servers get copies
 )
 
 // Follows returns what can follow the end of call n.

@@ -34,11 +34,11 @@ type driver struct {
 	answer  text
 	done    bool
 	whole   bool   // the command is a set that all servers have stored
-	tells   bool   // the command is a get, and the server also tells how long the item lives
+	tells   bool   // the command is a get, and the server is also asked how long the item lives
 	fetched string // the answer to a get
 	lives   bool   // it is known how long the item lives
 	idle    bool   // no check is left, or those that are left wait for another command
-	// waits is the number of commands that must begin before a round has only checks. rides: checks are planned with those commands.
+	// waits is the number of commands that must begin before a round has only checks. rides: the rounds of those commands have the checks that are left, too.
 	waits  int
 	rides  bool
 	mutant mutant

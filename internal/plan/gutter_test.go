@@ -33,9 +33,9 @@ const (
 	gutterServer
 )
 
-// losing is a world with two middlewares, each with a client. They bar a server, whose pool has a gutter, and read it again. Each knows this of the
+// gutterWorld is a world with two middlewares, each with a client. They bar a server, whose pool has a gutter, and read it again. Each knows this of the
 // other: neither is away before both bar the server, and the server is read again only when it is clean.
-type losing struct {
+type gutterWorld struct {
 	clients [2][]string
 	cut     [2]bool // by middleware: it does not reach the server before that is clean
 
@@ -46,47 +46,49 @@ type losing struct {
 	secret  bool // writes do not delete the key in the gutter
 }
 
-// loser is the worker of a middleware.
-type loser struct {
+// gutterWorker is the worker of a middleware.
+type gutterWorker struct {
 	*driver
 	stage  stage
-	cut    bool
+	cut    bool // it does not reach server
+	server int
 	secret bool
 }
 
-func (l *loser) enter(stage stage) {
-	l.stage = stage
-	s := &l.planner.Servers[ownServer]
+func (w *gutterWorker) enter(stage stage) {
+	w.stage = stage
+	s := &w.planner.Servers[ownServer]
 	s.Readable = stage == shut || stage == open
 	s.Stale = !s.Readable
 	s.Away = stage == away || stage == again
-	s.Open = stage != shut && !l.secret
+	s.Open = stage != shut && !w.secret
 }
 
-func (l *loser) Start(command string) {
-	l.driver.Start(command)
-	l.lose()
+func (w *gutterWorker) Start(command string) {
+	w.driver.Start(command)
+	w.loseCalls()
 }
 
-func (l *loser) Reply(server int, reply string) {
-	l.driver.Reply(server, reply)
-	l.lose()
+func (w *gutterWorker) Reply(server int, reply string) {
+	w.driver.Reply(server, reply)
+	w.loseCalls()
 }
 
-func (l *loser) lose() {
-	for l.cut && len(l.waiting[ownServer]) > 0 {
-		l.Lost(ownServer)
+// loseCalls lets all calls to the server fail if it is not reached.
+func (w *gutterWorker) loseCalls() {
+	for w.cut && len(w.waiting[w.server]) > 0 {
+		w.Lost(w.server)
 	}
 }
 
-func (l *loser) AppendState(dst []byte) []byte {
-	return l.driver.AppendState(fmt.Appendf(dst, "%d %t ", l.stage, l.cut))
+func (w *gutterWorker) AppendState(dst []byte) []byte {
+	return w.driver.AppendState(fmt.Appendf(dst, "%d %t ", w.stage, w.cut))
 }
 
 // watcher takes a middleware through the stages, and acts as its prober.
 type watcher struct {
 	idler
-	of      *loser
+	of      *gutterWorker
 	servers []*model.Server
 	unclean bool
 }
@@ -114,21 +116,21 @@ func withGutter(t testing.TB) *route.Router {
 }
 
 // explore explores what can happen, at most limit states.
-func (m *losing) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
+func (m *gutterWorld) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
 	router := withGutter(t)
 	return explore.UpTo(func() *explore.World {
 		w := &explore.World{Servers: []*model.Server{{}, {}}}
 		w.Servers[ownServer].Put("k", model.Item{Value: before, CAS: initialVersion})
-		var middlewares [2]*loser
+		var middlewares [2]*gutterWorker
 		for i, commands := range m.clients {
-			l := &loser{driver: drive(t, router, replica.AckLive, nil), cut: m.cut[i], secret: m.secret}
-			l.mutant = m.mutant
-			l.enter(shut)
-			middlewares[i] = l
+			worker := &gutterWorker{driver: drive(t, router, replica.AckLive, nil), cut: m.cut[i], secret: m.secret}
+			worker.mutant = m.mutant
+			worker.enter(shut)
+			middlewares[i] = worker
 			w.Workers = append(w.Workers,
-				&explore.Worker{Middleware: 2 * i, Driver: l, Commands: slices.Clone(commands)},
+				&explore.Worker{Middleware: 2 * i, Driver: worker, Commands: slices.Clone(commands)},
 				&explore.Worker{
-					Silent: true, Middleware: 2*i + 1, Driver: &watcher{of: l, servers: w.Servers, unclean: m.unclean},
+					Silent: true, Middleware: 2*i + 1, Driver: &watcher{of: worker, servers: w.Servers, unclean: m.unclean},
 					Commands: []string{step, step, clean, step, step},
 				})
 		}
@@ -162,7 +164,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterStandsIn(t *testing.T) 
 	var states int
 	for _, cut := range cuts {
 		for _, c := range clients {
-			m := losing{clients: c, cut: cut}
+			m := gutterWorld{clients: c, cut: cut}
 			r, failure := m.explore(t, limit)
 			require.Nil(t, failure, "%q, cut off %v: %v", c, cut, failure)
 			t.Logf("%q, cut off %v: %+v", c, cut, r)
@@ -175,7 +177,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterStandsIn(t *testing.T) 
 func TestEveryFaultInjectedIntoTheUseOfAGutterIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
-	for name, m := range map[string]losing{
+	for name, m := range map[string]gutterWorld{
 		"away before all know":             {hasty: true, cut: [2]bool{true, false}, clients: [2][]string{{set}, {get}}},
 		"read before it is clean":          {unclean: true, cut: [2]bool{true, false}, clients: [2][]string{{set}, {get}}},
 		"writes that the gutter never had": {secret: true, clients: [2][]string{{set}, {other, get}}},
@@ -192,10 +194,10 @@ func TestEveryFaultInjectedIntoTheUseOfAGutterIsFound(t *testing.T) {
 // asked returns what the servers are sent for a command while the pool's only server is in that stage.
 func asked(t *testing.T, s stage, command string) (own, gutter string) {
 	t.Helper()
-	l := &loser{driver: drive(t, withGutter(t), replica.AckLive, nil)}
-	l.enter(s)
-	l.Start(command)
-	return l.Out(ownServer), l.Out(gutterServer)
+	w := &gutterWorker{driver: drive(t, withGutter(t), replica.AckLive, nil)}
+	w.enter(s)
+	w.Start(command)
+	return w.Out(ownServer), w.Out(gutterServer)
 }
 
 func TestEachStageOfAGutterSendsEachCommandToTheRightServers(t *testing.T) {
@@ -230,32 +232,32 @@ func TestEachStageOfAGutterSendsEachCommandToTheRightServers(t *testing.T) {
 // It is the gutter's answer, whether the pool's server is reachable or not.
 func TestAWriteInTheGutterIsAnsweredByTheGutter(t *testing.T) {
 	for _, ack := range []replica.Ack{replica.AckAll, replica.AckLive, replica.AckAny} {
-		l := &loser{driver: drive(t, withGutter(t), ack, nil)}
-		l.enter(away)
-		l.Start("set k 0 0 1\r\n1\r\n")
-		l.Lost(ownServer)
-		l.Reply(gutterServer, "STORED\r\n")
-		answer, done := l.Answer()
+		w := &gutterWorker{driver: drive(t, withGutter(t), ack, nil)}
+		w.enter(away)
+		w.Start("set k 0 0 1\r\n1\r\n")
+		w.Lost(ownServer)
+		w.Reply(gutterServer, "STORED\r\n")
+		answer, done := w.Answer()
 		require.True(t, done)
 		assert.Equal(t, "STORED\r\n", answer, ack)
-		assert.True(t, l.missed[ownServer])
+		assert.True(t, w.missed[ownServer])
 
-		l.enter(open)
-		l.Start("set k 0 0 1\r\n1\r\n")
-		l.Reply(ownServer, "STORED\r\n")
-		l.Lost(gutterServer)
-		answer, done = l.Answer()
+		w.enter(open)
+		w.Start("set k 0 0 1\r\n1\r\n")
+		w.Reply(ownServer, "STORED\r\n")
+		w.Lost(gutterServer)
+		answer, done = w.Answer()
 		require.True(t, done)
 		assert.Equal(t, ack == replica.AckAll, strings.HasPrefix(answer, "SERVER_ERROR server-2: "), "%s: %q", ack, answer)
-		assert.True(t, l.missed[gutterServer])
+		assert.True(t, w.missed[gutterServer])
 	}
 }
 
 func TestNoValueOfAGutterIsKeptForReaders(t *testing.T) {
 	for s, server := range map[stage]int{shut: ownServer, open: ownServer, away: -1} {
-		l := &loser{driver: drive(t, withGutter(t), replica.AckLive, nil)}
-		l.enter(s)
-		l.Start("get k\r\n")
-		assert.Equal(t, server, l.planner.Asked(0), "stage %d", s)
+		w := &gutterWorker{driver: drive(t, withGutter(t), replica.AckLive, nil)}
+		w.enter(s)
+		w.Start("get k\r\n")
+		assert.Equal(t, server, w.planner.Asked(0), "stage %d", s)
 	}
 }

@@ -17,7 +17,7 @@ import (
 //	                                '--> chunks are missing --> read the heads again --> delete those that are unchanged --> answer
 //	                                                                                '--> another value is there ---------> read again
 
-// Large says how large the values of a pool may be, bytes. The zero value means that values are stored as clients send them, and that the servers limit their size.
+// Large says how large the values of a pool may be, bytes. With the zero value, values are stored as clients send them, and the servers limit their size.
 type Large struct {
 	// Limit is the size of the largest value; 0: see above.
 	Limit int
@@ -28,15 +28,14 @@ type Large struct {
 // Plain returns the size of the largest value that is stored as one item.
 func (l Large) Plain() int { return l.Item - large.ItemOverhead }
 
-// Texts of what a pool with large values does not do.
+// Answers to requests that are not available in a pool with large values, and errors about such values.
 const (
-	// Answers to requests that are not available in a pool with large values, and errors about such values.
 	textNoJoin   = "CLIENT_ERROR append and prepend are not available through mcmw in a pool with large-values\r\n"
-	textNoSize   = "CLIENT_ERROR mg with s is available through mcmw in a pool with large-values only with v\r\n"
+	textNoSize   = "CLIENT_ERROR mg with s and without v is not available through mcmw in a pool with large-values\r\n"
 	textNoFetch  = "CLIENT_ERROR mg with v and N, R or T is not available through mcmw in a pool with large-values\r\n"
 	textNoStored = "CLIENT_ERROR ms with s is not available through mcmw in a pool with large-values\r\n"
-	textReplaced = "SERVER_ERROR the value was replaced again and again while it was read\r\n"
-	textNoChunks = "SERVER_ERROR a server did not store a part of the value\r\n"
+	textReplaced = "SERVER_ERROR the value was replaced repeatedly while it was read; try again\r\n"
+	textNoChunks = "SERVER_ERROR a server did not store a part of the value; try again\r\n"
 )
 
 // split is what is known of a request whose value, or one of whose values, is not stored as the client sees it.
@@ -409,7 +408,7 @@ func (c *Call) isPart() bool {
 	return c.form == formChunk || c.form == formHead || c.form == formStored
 }
 
-// endSplit ends the steps that follow the heads'. The calls of r are those of the heads again.
+// endSplit ends the steps that follow the heads'. Afterwards the calls of r are those of the heads again.
 func (p *Planner) endSplit(r *Request) {
 	s := p.splitOf(r)
 	r.first, r.last = s.first, s.last

@@ -26,8 +26,8 @@ const (
 	deleteK, replaceGHI    = "delete k\r\n", "replace k 0 0 3\r\nghi\r\n"
 )
 
-// split is a world of middlewares with values in chunks. Each middleware has clients of its own.
-type split struct {
+// chunkWorld is a world of middlewares with values in chunks. Each middleware has clients of its own.
+type chunkWorld struct {
 	servers int
 	// clients are, by middleware, the commands of each of its clients.
 	clients [][][]string
@@ -40,7 +40,7 @@ type split struct {
 // versionOf returns the version of the n-th value of a client.
 func versionOf(client, n int) large.Version { return large.Version{byte(client), byte(n)} }
 
-func (s *split) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
+func (s *chunkWorld) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
 	router := newRouter(t, s.servers, route.ReadPrimary)
 	return explore.UpTo(func() *explore.World {
 		w := &explore.World{Faults: s.faults}
@@ -70,7 +70,7 @@ func (s *split) explore(t *testing.T, limit int) (explore.Result, *explore.Failu
 }
 
 // whole returns an error if a get was answered with anything but a miss, an error or a value that a client has sent.
-func (s *split) whole(w *explore.World) error {
+func (s *chunkWorld) whole(w *explore.World) error {
 	for _, o := range w.History() {
 		if !strings.Contains(o.Answer, "VALUE") {
 			continue
@@ -87,7 +87,7 @@ func (s *split) whole(w *explore.World) error {
 // linear returns an error if the answers are not those of one server that serves the commands in some order. With faults a failed command
 // may have been served or not, and the value may disappear at any time, but never come back. It disappears for all commands at once, unless
 // there are several servers, each of which evicts on its own. If the fault evicts a chunk of abc, only that value disappears.
-func (s *split) linear(w *explore.World) error {
+func (s *chunkWorld) linear(w *explore.World) error {
 	faulty := s.faults != explore.Faults{}
 	apart := faulty && (s.servers > 1 || s.faults.Breaks+s.faults.Deaths > 0)
 	ofABC := faulty && s.servers == 1 && strings.HasPrefix(s.faults.Key, "mcmw:large:")
@@ -175,7 +175,7 @@ func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
 				if (name == "misses" || name == "replaced") && faults.Evictions > 0 && servers > 1 {
 					continue // each server evicts on its own: what only one of them stores then is deleted again
 				}
-				s := split{servers: servers, clients: clients, faults: faults}
+				s := chunkWorld{servers: servers, clients: clients, faults: faults}
 				r, failure := s.explore(t, limit)
 				require.Nil(t, failure, "%s, %d servers, %+v: %v", name, servers, faults, failure)
 				states += r.States
@@ -187,7 +187,7 @@ func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
 
 func TestFaultsInjectedIntoValuesInChunksAreFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
-	for name, s := range map[string]split{
+	for name, s := range map[string]chunkWorld{
 		"one version for all values": {servers: 1, clients: [][][]string{{{setABC, getK}}, {{setDEF, getK}}}, alike: true},
 		string(lostChunk):            {servers: 1, clients: [][][]string{{{setABC, getK}}}, mutant: lostChunk},
 		string(blindDiscard):         {servers: 1, clients: [][][]string{{{setABC, getK}, {setDEF, getK}}}, mutant: blindDiscard, faults: explore.Faults{Evictions: 1, Key: firstChunk(0)}},

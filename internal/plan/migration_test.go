@@ -19,9 +19,9 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// migrating is a world with two middlewares, each with a client, that go from phase to phase of the migration of a pool. All that they know of each
+// migrationWorld is a world with two middlewares, each with a client, that go from phase to phase of the migration of a pool. All that they know of each
 // other is that they are at most one phase apart.
-type migrating struct {
+type migrationWorld struct {
 	replicas int // replicas of each pool; 0: 1
 	phases   []route.MigrationPhase
 	old, new string // what the pools hold at first; "": nothing
@@ -43,9 +43,9 @@ type migrating struct {
 	overwrites, seen, parallel bool
 }
 
-// copying is the explore.Driver of the worker that copies the key.
-type copying struct {
-	m       *migrating
+// copyDriver is the explore.Driver of the worker that copies the key.
+type copyDriver struct {
+	m       *migrationWorld
 	servers int
 	move    *sweep.Transfer
 	out     []string
@@ -54,7 +54,7 @@ type copying struct {
 	late    func() bool // missed keys are not copied any more
 }
 
-func (c *copying) Start(string) {
+func (c *copyDriver) Start(string) {
 	if c.late() {
 		return
 	}
@@ -78,7 +78,7 @@ func (c *copying) Start(string) {
 	c.ask()
 }
 
-func (c *copying) ask() {
+func (c *copyDriver) ask() {
 	for any := false; !any; {
 		for s := range c.out {
 			c.out[s] = string(c.move.Ask(s, nil))
@@ -91,7 +91,7 @@ func (c *copying) ask() {
 	}
 }
 
-func (c *copying) Reply(server int, reply string) {
+func (c *copyDriver) Reply(server int, reply string) {
 	c.move.Answer(server, []byte(reply))
 	c.waiting[server] = false
 	if !slices.Contains(c.waiting, true) && c.move.Next() {
@@ -99,7 +99,7 @@ func (c *copying) Reply(server int, reply string) {
 	}
 }
 
-func (c *copying) Out(server int) string {
+func (c *copyDriver) Out(server int) string {
 	if c.out == nil {
 		return ""
 	}
@@ -108,12 +108,12 @@ func (c *copying) Out(server int) string {
 	return out
 }
 
-func (*copying) Locks(string) ([]string, bool) { return nil, false }
-func (*copying) Lost(int)                      {}
-func (*copying) Answer() (string, bool)        { return "", true }
-func (c *copying) Busy() bool                  { return c.move != nil && c.move.Outcome() == sweep.TransferOpen }
+func (*copyDriver) Locks(string) ([]string, bool) { return nil, false }
+func (*copyDriver) Lost(int)                      {}
+func (*copyDriver) Answer() (string, bool)        { return "", true }
+func (c *copyDriver) Busy() bool                  { return c.move != nil && c.move.Outcome() == sweep.TransferOpen }
 
-func (c *copying) AppendState(dst []byte) []byte {
+func (c *copyDriver) AppendState(dst []byte) []byte {
 	if c.move == nil {
 		return dst
 	}
@@ -123,10 +123,10 @@ func (c *copying) AppendState(dst []byte) []byte {
 }
 
 // count returns how many servers each pool has. All of them hold every key.
-func (m *migrating) count() int { return max(m.replicas, 1) }
+func (m *migrationWorld) count() int { return max(m.replicas, 1) }
 
 // pooled returns the router of one pool in a phase. Reads prefer the servers that are filled.
-func (m *migrating) pooled(t *testing.T, phase route.MigrationPhase) *route.Router {
+func (m *migrationWorld) pooled(t *testing.T, phase route.MigrationPhase) *route.Router {
 	for n := 0; ; n++ { // until the key's first server is the wanted one
 		p := route.Pool{Name: "one", Options: route.Options{Read: route.ReadNearest, Zone: "cold"}}
 		var cold []string
@@ -149,7 +149,7 @@ func (m *migrating) pooled(t *testing.T, phase route.MigrationPhase) *route.Rout
 }
 
 // router returns the router of the pools in a phase. The old pool has the first servers.
-func (m *migrating) router(t *testing.T, phase route.MigrationPhase) *route.Router {
+func (m *migrationWorld) router(t *testing.T, phase route.MigrationPhase) *route.Router {
 	if m.cold {
 		return m.pooled(t, phase)
 	}
@@ -170,7 +170,7 @@ func (m *migrating) router(t *testing.T, phase route.MigrationPhase) *route.Rout
 }
 
 // explore explores what can happen, at most limit states.
-func (m *migrating) explore(t *testing.T, limit int, checks explore.Checks) (explore.Result, *explore.Failure) {
+func (m *migrationWorld) explore(t *testing.T, limit int, checks explore.Checks) (explore.Result, *explore.Failure) {
 	servers := 2 * m.count()
 	return explore.UpTo(func() *explore.World {
 		w := &explore.World{}
@@ -205,7 +205,7 @@ func (m *migrating) explore(t *testing.T, limit int, checks explore.Checks) (exp
 				&explore.Worker{Silent: true, Middleware: 2*i + 1, Driver: &stepper{of: p}, Commands: slices.Repeat([]string{step}, len(m.phases)-1)})
 		}
 		if m.copies {
-			w.Workers = append(w.Workers, &explore.Worker{Silent: true, Middleware: 4, Driver: &copying{m: m, servers: servers, late: func() bool { return m.missed && m.phases[middlewares[0].stage] != route.MigrationWarmUp }}, Commands: []string{"copy"}})
+			w.Workers = append(w.Workers, &explore.Worker{Silent: true, Middleware: 4, Driver: &copyDriver{m: m, servers: servers, late: func() bool { return m.missed && m.phases[middlewares[0].stage] != route.MigrationWarmUp }}, Commands: []string{"copy"}})
 		}
 		w.May = func(w *explore.World, i int) bool {
 			if i == 4 && m.missed {
@@ -260,7 +260,7 @@ func neverMissed(w *explore.World) error {
 
 // sameInBoth returns an error if the new pool finally holds another value than the old one. It does not apply after a conditional write that made mcmw forget the key:
 // that key may be copied afterwards.
-func (m *migrating) sameInBoth(w *explore.World) error {
+func (m *migrationWorld) sameInBoth(w *explore.World) error {
 	old, there := w.Servers[0].Get("k")
 	if !there && slices.Contains(m.phases, route.MigrationUndecided) && slices.ContainsFunc(w.History(), func(o explore.Operation) bool {
 		return strings.HasPrefix(o.Answer, "NOT_FOUND") && !strings.HasPrefix(o.Command, "delete") && !strings.HasPrefix(o.Command, "touch")
@@ -276,7 +276,7 @@ func (m *migrating) sameInBoth(w *explore.World) error {
 }
 
 // copied returns an error if the new pool does not hold what the old one holds.
-func (m *migrating) copied(w *explore.World) error {
+func (m *migrationWorld) copied(w *explore.World) error {
 	old, there := w.Servers[0].Get("k")
 	for _, s := range w.Servers[m.count():] {
 		if it, ok := s.Get("k"); ok != there || it.Value != old.Value || it.Exptime != old.Exptime {
@@ -287,7 +287,7 @@ func (m *migrating) copied(w *explore.World) error {
 }
 
 // neighbours are the pairs of phases that two middlewares can be in, with the possible contents of the pools.
-var neighbours = []migrating{
+var neighbours = []migrationWorld{
 	{phases: []route.MigrationPhase{route.MigrationWaiting, route.MigrationDeleteNew}, old: before},
 	{phases: []route.MigrationPhase{route.MigrationDeleteNew, route.MigrationCopy}, old: before},
 	{phases: []route.MigrationPhase{route.MigrationCopy}, old: before, copies: true},
@@ -296,7 +296,7 @@ var neighbours = []migrating{
 }
 
 // warmUps are the same for a migration that copies missed keys.
-var warmUps = []migrating{
+var warmUps = []migrationWorld{
 	{phases: []route.MigrationPhase{route.MigrationWaiting, route.MigrationDeleteNew}, old: before},
 	{phases: []route.MigrationPhase{route.MigrationDeleteNew, route.MigrationWarmUp}, old: before, copies: true},
 	{phases: []route.MigrationPhase{route.MigrationWarmUp}, old: before, copies: true},
@@ -307,8 +307,8 @@ var warmUps = []migrating{
 	{phases: []route.MigrationPhase{route.MigrationCopy, route.MigrationBack}, old: before, new: before},
 }
 
-// colds are the same for a pool some of whose servers are filled from the others.
-var colds = []migrating{
+// fillings are the same for a pool some of whose servers are filled from the others.
+var fillings = []migrationWorld{
 	{phases: []route.MigrationPhase{route.MigrationWaiting, route.MigrationUndecided}, old: before, new: before},
 	{phases: []route.MigrationPhase{route.MigrationUndecided, route.MigrationWarmUp}, old: before, copies: true},
 	{phases: []route.MigrationPhase{route.MigrationWarmUp}, old: before, copies: true},
@@ -367,7 +367,7 @@ func warmUpClients() [][2][]string {
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolIsWarmedUp(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
-	var pairs []migrating
+	var pairs []migrationWorld
 	for _, m := range warmUps {
 		m.missed = true
 		pairs = append(pairs, m)
@@ -377,8 +377,8 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolIsWarmedUp(t *testing.T) 
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileServersOfAPoolAreFilled(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
-	var pairs []migrating
-	for _, m := range colds {
+	var pairs []migrationWorld
+	for _, m := range fillings {
 		m.missed, m.cold = true, true
 		pairs = append(pairs, m)
 		m.coldFirst = true
@@ -388,9 +388,9 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileServersOfAPoolAreFilled(t *tes
 }
 
 // exploreMigrations explores histories of two clients behind middlewares in each pair of phases.
-func exploreMigrations(t *testing.T, pairs []migrating, clients [][2][]string, limit int) {
+func exploreMigrations(t *testing.T, pairs []migrationWorld, clients [][2][]string, limit int) {
 	var states, cut int
-	run := func(m migrating, checks explore.Checks) {
+	run := func(m migrationWorld, checks explore.Checks) {
 		r, failure := m.explore(t, limit, checks)
 		require.Nil(t, failure, "%v, %q: %v", m.phases, m.clients, failure)
 		t.Logf("%v, %d replicas, %q: %+v", m.phases, m.replicas, m.clients, r)
@@ -423,7 +423,7 @@ func exploreMigrations(t *testing.T, pairs []migrating, clients [][2][]string, l
 
 func TestACopyMakesTheNewPoolHoldWhatTheOldOneHolds(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
-	for _, m := range []migrating{{old: before}, {old: before, new: forgotten}, {old: before, new: before}, {}} {
+	for _, m := range []migrationWorld{{old: before}, {old: before, new: forgotten}, {old: before, new: before}, {}} {
 		m.phases, m.copies = []route.MigrationPhase{route.MigrationCopy}, true
 		r, failure := m.explore(t, mostStates, explore.Checks{AtEnd: m.copied})
 		require.Nil(t, failure, "%+v: %v", m, failure)
@@ -438,7 +438,7 @@ func TestEveryFaultInjectedIntoAMigrationIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	const warmUp = route.MigrationWarmUp
 	const waiting, deleteNew, copies, both, done = route.MigrationWaiting, route.MigrationDeleteNew, route.MigrationCopy, route.MigrationBoth, route.MigrationDone
-	for name, m := range map[string]migrating{
+	for name, m := range map[string]migrationWorld{
 		"without both":               {phases: []route.MigrationPhase{copies, done}, old: before, new: before, clients: [2][]string{{incrKey}, {incrKey}}},
 		"without copy":               {phases: []route.MigrationPhase{deleteNew, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
 		"two phases apart":           {phases: []route.MigrationPhase{deleteNew, copies, both}, old: before, new: before, apart: 2, clients: [2][]string{{setTen}, {getKey}}},

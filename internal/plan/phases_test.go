@@ -17,9 +17,9 @@ import (
 	"mcmw/internal/route"
 )
 
-// moving is a world with two middlewares, each with a client, that go through the phases of a change of placement. All that they know of
+// placementChange is a world with two middlewares, each with a client, that go through the phases of a change of placement. All that they know of
 // each other is that they are at most one phase apart.
-type moving struct {
+type placementChange struct {
 	name     string
 	from, to []int // servers
 	replicas int   // 0: all
@@ -104,7 +104,7 @@ func (s *stepper) Start(command string) {
 }
 
 // routers returns the placements before and after the change.
-func (m *moving) routers(t *testing.T) (from, to *route.Router) {
+func (m *placementChange) routers(t *testing.T) (from, to *route.Router) {
 	placed := func(servers []int) *route.Router {
 		var list []route.Server
 		for _, s := range servers {
@@ -132,7 +132,7 @@ const (
 )
 
 // explore explores what can happen, at most limit states.
-func (m *moving) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
+func (m *placementChange) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
 	from, to := m.routers(t)
 	between := func(phase route.Phase) *route.Router { return route.Change(from, to, phase) }
 	after := to
@@ -283,7 +283,7 @@ func valueWritten(o explore.Operation) (written string, ok bool) {
 }
 
 // placementsInChange are changes of the key's holders.
-var placementsInChange = []moving{
+var placementsInChange = []placementChange{
 	{name: "the only holder is replaced", from: []int{0}, to: []int{1}, replicas: 1},
 	{name: "one of two is replaced", from: []int{0, 1}, to: []int{1, 2}},
 	{name: "a second joins", from: []int{0}, to: []int{0, 1}},
@@ -328,7 +328,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileThePlacementChanges(t *testing
 func TestEveryFaultInjectedIntoThePhasesIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
-	for name, m := range map[string]moving{
+	for name, m := range map[string]placementChange{
 		"all at once":                          {phases: []route.Phase{route.Settled}},
 		"without delete-new":                   {phases: []route.Phase{route.Settled, route.ReadNew}},
 		"without read-new":                     {phases: []route.Phase{route.Settled, route.DeleteNew}},

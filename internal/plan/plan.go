@@ -35,7 +35,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Options configure a planner. All fields are required.
+// Options configure a planner. All fields are required, unless their comments say otherwise.
 type Options struct {
 	Router *route.Router
 	// Names are the servers' names, in the router's order.
@@ -227,7 +227,7 @@ const (
 	warming                // of a read: other servers are asked for what a pool that is warmed up does not hold
 	emptying               // of a gat: what that pool holds is deleted
 	retrying               // of a read: other servers are asked for what a server failed to answer
-	stamping // of compare: the item that the first server has stored gets a version
+	stamping               // of compare: the item that the first server has stored gets a version
 	copying                // of compare: the others get what the first server has stored
 	chunking               // of write and compare, before sent: the servers get the chunks of a value
 	gathering              // of read: the chunks of values are asked for

@@ -17,9 +17,9 @@ import (
 	"mcmw/internal/route"
 )
 
-// guttering is a world like losing. Meanwhile its middlewares go through the phases of a change of the gutter, or of the pool that has the key. Each pool has one
-// server. All that the middlewares know of each other is that they are at most one phase apart, and what they know of the server in losing.
-type guttering struct {
+// gutterChange is a world like gutterWorld. Meanwhile its middlewares go through the phases of a change of the gutter, or of the pool that has the key. Each pool has one
+// server. All that the middlewares know of each other is that they are at most one phase apart, and what they know of the server in gutterWorld.
+type gutterChange struct {
 	name          string
 	pools         int               // named "0", "1" ..
 	before, after map[string]string // gutters, by pool
@@ -36,20 +36,20 @@ type guttering struct {
 	changeFirst bool
 
 	// Faults put into the protocol.
-	phases  []guttered // instead of the right ones
-	apart   int        // phases apart, instead of 1
-	unclean bool       // what gutters held before the change is not deleted
-	early   bool       // it is deleted in the first phase instead of the last
-	secret  bool       // writes do not delete the key in gutters
-	blind   bool       // a middleware whose gutter is closed ignores marks
-	hasty   bool       // a middleware ignores marks as soon as it has no gutter
+	phases  []gutterPhase // instead of the right ones
+	apart   int           // phases apart, instead of 1
+	unclean bool          // what gutters held before the change is not deleted
+	early   bool          // it is deleted in the first phase instead of the last
+	secret  bool          // writes do not delete the key in gutters
+	blind   bool          // a middleware whose gutter is closed ignores marks
+	hasty   bool          // a middleware ignores marks as soon as it has no gutter
 }
 
-// guttered is a phase: the gutters and routes before the change, those after it, or a phase between.
-type guttered int
+// gutterPhase is a phase of such a change: the gutters and routes before it, those after it, or a phase between.
+type gutterPhase int
 
 const (
-	asBefore guttered = iota
+	asBefore gutterPhase = iota
 	gutterDelete
 	gutterRead
 	gutterTail
@@ -58,7 +58,7 @@ const (
 )
 
 // router returns the router of a phase.
-func (g *guttering) router(t *testing.T, phase guttered) *route.Router {
+func (g *gutterChange) router(t *testing.T, phase gutterPhase) *route.Router {
 	routed := func(pool string) route.Routes {
 		return route.Routes{Default: "0", Prefixes: []route.Prefix{{Prefix: "k", Pool: pool}}}
 	}
@@ -90,27 +90,27 @@ func (g *guttering) router(t *testing.T, phase guttered) *route.Router {
 }
 
 // closes reports whether the gutters of pool are closed during the change.
-func (g *guttering) closes(pool string) bool {
+func (g *gutterChange) closes(pool string) bool {
 	return g.before[pool] != g.after[pool] || pool == g.to && g.from != g.to && g.after[pool] != ""
 }
 
-// gutterer is the worker of a middleware.
-type gutterer struct {
-	*loser
+// changeWorker is the worker of a middleware.
+type changeWorker struct {
+	*gutterWorker
 	at    int // index in ways
-	ways  []guttered
-	world *guttering
+	ways  []gutterPhase
+	world *gutterChange
 	// respects: it respects the marks of the other one. lingers: it does so although it has no gutter any more.
 	respects, lingers bool
-	make           func(phase guttered) *driver
+	make              func(phase gutterPhase) *driver
 }
 
 // enterPhase replaces the driver.
-func (w *gutterer) enterPhase(at int) {
+func (w *changeWorker) enterPhase(at int) {
 	respected := w.respects
 	w.at = at
 	missed := map[int]bool{}
-	if w.loser.driver != nil {
+	if w.gutterWorker.driver != nil {
 		missed = w.missed
 	}
 	w.driver = w.make(w.ways[at])
@@ -120,7 +120,7 @@ func (w *gutterer) enterPhase(at int) {
 }
 
 // know applies what is known about the server.
-func (w *gutterer) know(stage stage) {
+func (w *changeWorker) know(stage stage) {
 	w.stage = stage
 	s := &w.planner.Servers[w.world.victim]
 	w.lingers = w.lingers && stage != open
@@ -136,37 +136,21 @@ func (w *gutterer) know(stage stage) {
 }
 
 // waits reports whether a read must wait because it would go to a server that is not read.
-func (w *gutterer) waits() bool {
+func (w *changeWorker) waits() bool {
 	in := w.router.In([]byte("k"))
 	s := w.planner.Servers[w.world.victim]
 	reads := slices.Contains(in.Readers([]byte("k"), nil), w.world.victim)
 	return reads && (!s.Readable || w.missed[w.world.victim]) && (!s.Away || in.Gutter() == nil)
 }
 
-func (w *gutterer) Start(command string) {
-	w.driver.Start(command)
-	w.lose()
-}
-
-func (w *gutterer) Reply(server int, reply string) {
-	w.driver.Reply(server, reply)
-	w.lose()
-}
-
-func (w *gutterer) lose() {
-	for w.cut && len(w.waiting[w.world.victim]) > 0 {
-		w.Lost(w.world.victim)
-	}
-}
-
-func (w *gutterer) AppendState(dst []byte) []byte {
+func (w *changeWorker) AppendState(dst []byte) []byte {
 	return w.driver.AppendState(fmt.Appendf(dst, "%d %d %t %t ", w.at, w.stage, w.cut, w.lingers))
 }
 
 // stageDriver takes a middleware through the stages of the server, or through the phases. cleans returns the servers that a clean command empties.
 type stageDriver struct {
 	idler
-	of      *gutterer
+	of      *changeWorker
 	servers []*model.Server
 	phases  bool
 	cleans  func() []int
@@ -203,14 +187,14 @@ func number(pool string) int {
 }
 
 // explore explores what can happen, at most limit states.
-func (g *guttering) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
-	routers := map[guttered]*route.Router{}
+func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
+	routers := map[gutterPhase]*route.Router{}
 	for phase := asBefore; phase <= asAfter; phase++ {
 		routers[phase] = g.router(t, phase)
 	}
 	ways := g.phases
 	if ways == nil {
-		ways = []guttered{asBefore, gutterDelete, gutterRead, gutterTail, asAfter}
+		ways = []gutterPhase{asBefore, gutterDelete, gutterRead, gutterTail, asAfter}
 	}
 	return explore.UpTo(func() *explore.World {
 		w := &explore.World{}
@@ -224,13 +208,13 @@ func (g *guttering) explore(t *testing.T, limit int) (explore.Result, *explore.F
 			}
 			w.Servers = append(w.Servers, server)
 		}
-		var middlewares [2]*gutterer
+		var middlewares [2]*changeWorker
 		for i, commands := range g.clients {
-			m := &gutterer{loser: &loser{cut: g.cut[i]}, world: g, ways: ways, make: func(phase guttered) *driver {
+			m := &changeWorker{gutterWorker: &gutterWorker{cut: g.cut[i], server: g.victim}, world: g, ways: ways, make: func(phase gutterPhase) *driver {
 				return drive(t, routers[phase], replica.AckLive, nil)
 			}}
 			if g.late && i == 1 {
-				m.ways = []guttered{gutterLate, gutterTail, asAfter}
+				m.ways = []gutterPhase{gutterLate, gutterTail, asAfter}
 			}
 			m.stage = g.began
 			m.enterPhase(0)
@@ -310,8 +294,8 @@ func (g *guttering) explore(t *testing.T, limit int) (explore.Result, *explore.F
 	}, limit, explore.Checks{Always: noneReadOlder})
 }
 
-// gutterings are changes of the gutters of a key.
-var gutterings = []guttering{
+// gutterChanges are changes of the gutters of a key.
+var gutterChanges = []gutterChange{
 	{name: "another gutter", pools: 3, before: map[string]string{"0": "1"}, after: map[string]string{"0": "2"}, from: "0", to: "0"},
 	{name: "a first gutter", pools: 2, after: map[string]string{"0": "1"}, from: "0", to: "0"},
 	{name: "no gutter any more", pools: 2, before: map[string]string{"0": "1"}, from: "0", to: "0"},
@@ -330,7 +314,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterOrTheKeysOfOneChange(t 
 		limit, clients, cuts, stages = mostStates/4, clientsInChange, [][2]bool{{false, false}, {true, false}}, []stage{shut, away}
 	}
 	var states int
-	for _, g := range gutterings {
+	for _, g := range gutterChanges {
 		for _, g.late = range []bool{false, true} {
 			for _, g.began = range stages {
 				for _, g.cut = range cuts {
@@ -354,24 +338,24 @@ func TestEveryFaultInjectedIntoAChangeOfGuttersIsFound(t *testing.T) {
 		fault, in string
 		clients   [2][]string
 		began     stage
-		put       func(g *guttering)
+		put       func(g *gutterChange)
 	}{
-		{"a gutter that is not clean", "a first gutter", reads, away, func(g *guttering) { g.unclean = true }},
-		{"a late instance with an unclean gutter", "a first gutter", reads, away, func(g *guttering) { g.unclean, g.late = true, true }},
-		{"all at once", "no gutter any more", swapped, away, func(g *guttering) { g.phases = []guttered{asBefore, asAfter} }},
-		{"a gutter that is cleaned too early", "from the gutter", both, shut, func(g *guttering) { g.early, g.changeFirst = true, true }},
-		{"two phases apart", "another gutter", swapped, away, func(g *guttering) { g.phases, g.apart = []guttered{asBefore, gutterTail, asAfter}, 2 }},
-		{"writes that do not reach gutters", "another gutter", both, away, func(g *guttering) { g.secret = true }},
-		{"writes that do not reach a gutter while the key moves", "to a pool with another gutter", both, away, func(g *guttering) { g.secret = true }},
-		{"marks that are ignored too early", "no gutter any more", [2][]string{{setTen, "delete k\r\n"}, {getKey}}, away, func(g *guttering) { g.hasty, g.cut[0] = true, true }},
-		{"marks that are ignored", "a first gutter", set, barred, func(g *guttering) { g.blind, g.cut[1] = true, true }},
+		{"a gutter that is not clean", "a first gutter", reads, away, func(g *gutterChange) { g.unclean = true }},
+		{"a late instance with an unclean gutter", "a first gutter", reads, away, func(g *gutterChange) { g.unclean, g.late = true, true }},
+		{"all at once", "no gutter any more", swapped, away, func(g *gutterChange) { g.phases = []gutterPhase{asBefore, asAfter} }},
+		{"a gutter that is cleaned too early", "from the gutter", both, shut, func(g *gutterChange) { g.early, g.changeFirst = true, true }},
+		{"two phases apart", "another gutter", swapped, away, func(g *gutterChange) { g.phases, g.apart = []gutterPhase{asBefore, gutterTail, asAfter}, 2 }},
+		{"writes that do not reach gutters", "another gutter", both, away, func(g *gutterChange) { g.secret = true }},
+		{"writes that do not reach a gutter while the key moves", "to a pool with another gutter", both, away, func(g *gutterChange) { g.secret = true }},
+		{"marks that are ignored too early", "no gutter any more", [2][]string{{setTen, "delete k\r\n"}, {getKey}}, away, func(g *gutterChange) { g.hasty, g.cut[0] = true, true }},
+		{"marks that are ignored", "a first gutter", set, barred, func(g *gutterChange) { g.blind, g.cut[1] = true, true }},
 	}
 	if !mctest.Long() { // the others take minutes
 		faults = faults[:4]
 	}
 	for _, f := range faults {
 		t.Run(f.fault, func(t *testing.T) {
-			g := gutterings[slices.IndexFunc(gutterings, func(g guttering) bool { return g.name == f.in })]
+			g := gutterChanges[slices.IndexFunc(gutterChanges, func(g gutterChange) bool { return g.name == f.in })]
 			g.clients, g.began, g.once = f.clients, f.began, true
 			f.put(&g)
 			r, failure := g.explore(t, 100_000)

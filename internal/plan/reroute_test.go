@@ -13,7 +13,7 @@ import (
 
 // rerouted makes m a change of routes that gives the key to another pool. from and to become the servers of two pools, replicas and copies their numbers of
 // replicas and servers.
-func (m *moving) rerouted(t *testing.T, replicas [2]int, copies [2]int) *moving {
+func (m *placementChange) rerouted(t *testing.T, replicas [2]int, copies [2]int) *placementChange {
 	pool := func(i int) route.Pool {
 		p := route.Pool{Name: fmt.Sprint(i), Options: route.Options{Replicas: replicas[i], Read: route.ReadPrimary}}
 		for range copies[i] {
@@ -67,7 +67,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileARouteGivesTheKeyToAnotherPool
 	for _, p := range pools {
 		for _, commands := range clients {
 			for _, late := range []bool{false, true} {
-				m := (&moving{name: p.name, clients: commands, late: late}).rerouted(t, p.replicas, p.copies)
+				m := (&placementChange{name: p.name, clients: commands, late: late}).rerouted(t, p.replicas, p.copies)
 				r, failure := m.explore(t, limit)
 				require.Nil(t, failure, "%s, %q, late %t: %v", m.name, commands, late, failure)
 				t.Logf("%s, %q, late %t: %+v", m.name, commands, late, r)
@@ -78,7 +78,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileARouteGivesTheKeyToAnotherPool
 
 func TestEveryFaultInjectedIntoAChangeOfRoutesIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
-	for name, m := range map[string]*moving{
+	for name, m := range map[string]*placementChange{
 		"all at once":                          {phases: []route.Phase{route.Settled}},
 		"without delete-new":                   {phases: []route.Phase{route.Settled, route.ReadNew}},
 		"without read-new":                     {phases: []route.Phase{route.Settled, route.DeleteNew}},

@@ -20,7 +20,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// unguarded is a mutant: something that it does not do as it must.
+// unguarded is a fault in the use of served values.
 type unguarded uint8
 
 const (
@@ -80,7 +80,7 @@ func (v *served) put(token hotkeys.Token, reply string) {
 	v.get()
 }
 
-// servedDriver is a driver in front of which served answers.
+// servedDriver is a driver whose gets are answered from served if it has the value.
 type servedDriver struct {
 	*driver
 	served *served

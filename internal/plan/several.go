@@ -197,7 +197,7 @@ func (p *Planner) giveBack(i int32, first int) {
 	}
 }
 
-// classify completes outcomeOf and alike for the k-th answer, if other mcmw instances write the same servers. A write that only the first server
+// classify corrects the outcome and the group of the k-th answer, if other mcmw instances write the same servers. A write that only the first server
 // decided has succeeded there, the first server's answer to a touch counts, and copies stored under one version are equal.
 func (p *Planner) classify(r *Request, k int, decided bool) {
 	a, first := &p.answers[k], &p.answers[0]

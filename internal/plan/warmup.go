@@ -275,7 +275,7 @@ func keyAt(keys []byte, k int) []byte {
 	return key
 }
 
-// settleOldFirst reports whether the key must now be deleted on the servers that get writes last, after a step of r in which all servers were asked at once.
+// settleOldFirst reports whether keys must now be deleted on the servers that get writes last, after a step of r in which all servers were asked at once.
 func (p *Planner) settleOldFirst(r *Request) (again bool) {
 	if !p.oldFirst || r.Failed {
 		return false
@@ -295,7 +295,7 @@ func (p *Planner) settleOldFirst(r *Request) (again bool) {
 	return again
 }
 
-// planEmptying deletes the keys of requests[i] on the servers that get writes last.
+// planEmptying deletes the keys of requests[i] on those servers.
 func (p *Planner) planEmptying(i int32) {
 	r := &p.Requests[i]
 	for rest := r.Keys; len(rest) > 0; {

@@ -170,7 +170,7 @@ func BenchmarkReadsWithASlowReplica(b *testing.B) {
 	}
 }
 
-// A request for 10,000 keys, split over three servers, and the same request to one of them directly, by turns.
+// A request for 10,000 keys, split over three servers, and the same request to one of them directly, alternately.
 func BenchmarkLargeMultiGet(b *testing.B) {
 	const keys = 10_000
 	servers := mctest.StartMemcacheds(b, 3)

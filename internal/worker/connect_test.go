@@ -98,7 +98,7 @@ func (u *unreachable) backlog(n int) {
 func (u *unreachable) Cut() {
 	u.end()
 	u.backlog(0)
-	for dropped := 0; dropped < 2; { // a single drop may be a busy machine's
+	for dropped := 0; dropped < 2; { // a busy machine may drop one
 		c, err := net.DialTimeout("tcp", u.l.Addr().String(), 100*time.Millisecond)
 		var late net.Error
 		switch {

@@ -54,7 +54,7 @@ func TestRequestsThatDoNotNeedAStalledServerDoNotWaitForIt(t *testing.T) {
 			o.Timeout, o.StallAfter = 10*time.Minute, silence
 			o.Placement.Replicas = 1
 			m, servers := replicas(t, 3, o)
-			addr := m.Addrs()[0].String()
+			addr := m.Addr()
 			frozen := keysOf(t, o, m, servers, 1, 12)
 			others := append(keysOf(t, o, m, servers, 0, 5), keysOf(t, o, m, servers, 2, 5)...)
 			c := dial(t, addr)
@@ -101,7 +101,7 @@ func TestAStalledReplicaHoldsUpOnlyItsWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o.Timeout, o.StallAfter = 10*time.Minute, silence
 			m, servers := replicas(t, 3, o)
-			addr := m.Addrs()[0].String()
+			addr := m.Addr()
 			c := dial(t, addr)
 			for i := range 20 {
 				require.Equal(t, "STORED\r\n", c.ask("set %d-key 0 0 1\r\nx\r\n", 1, i))
@@ -141,14 +141,14 @@ func TestARequestThatNeedsAStalledServerFailsAtItsDeadlineAndLaterAtOnce(t *test
 	o.Placement.Replicas = 1
 	m, servers := replicas(t, 2, o)
 	keys := keysOf(t, o, m, servers, 1, 30)
-	c := dial(t, m.Addrs()[0].String())
+	c := dial(t, m.Addr())
 	for _, key := range keys {
 		store(c, key, "old")
 	}
 	servers[1].Freeze()
 	var waiting []*client
 	for i, key := range keys {
-		w := dial(t, m.Addrs()[0].String())
+		w := dial(t, m.Addr())
 		waiting = append(waiting, w)
 		w.ask([]string{"get %s\r\n", "set %s 0 0 3\r\nnew\r\n"}[i%2], 0, key)
 	}
@@ -186,7 +186,7 @@ func TestAWriteThatTimesOutBeforeItIsSentCountsAsMissed(t *testing.T) {
 			t.Parallel()
 			m, servers := replicas(t, 2, o)
 			keys := keysOf(t, o, m, servers, 1, 10)
-			c := dial(t, m.Addrs()[0].String())
+			c := dial(t, m.Addr())
 			for _, key := range keys {
 				store(c, key, "old")
 			}
@@ -194,7 +194,7 @@ func TestAWriteThatTimesOutBeforeItIsSentCountsAsMissed(t *testing.T) {
 			servers[1].Freeze()
 			var waiting []*client
 			for i, key := range keys {
-				w := dial(t, m.Addrs()[0].String())
+				w := dial(t, m.Addr())
 				waiting = append(waiting, w)
 				if i >= 2 {
 					w.ask(strings.ReplaceAll(command, "%s", key), 0)
@@ -234,7 +234,7 @@ func TestAWriteThatWaitsInVainForAStalledReplicaIsAnsweredByTheOthers(t *testing
 			servers[1].Freeze()
 			var writers []*client
 			for i := range 20 {
-				w := dial(t, m.Addrs()[0].String())
+				w := dial(t, m.Addr())
 				writers = append(writers, w)
 				w.ask("set %d-key 0 0 1\r\ny\r\n", 0, i)
 			}
@@ -253,13 +253,13 @@ func TestAQuietReadThatWaitsInVainForAStalledServerIsAMissWithoutAReply(t *testi
 	o := middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 200 * time.Millisecond, StallAfter: 20 * time.Millisecond, GetErrorMiss: true}}
 	o.FailureLimit = 1 << 20
 	m, servers := replicas(t, 1, o)
-	require.Equal(t, "STORED\r\n", dial(t, m.Addrs()[0].String()).ask("set k 0 0 1\r\nx\r\n", 1))
+	require.Equal(t, "STORED\r\n", dial(t, m.Addr()).ask("set k 0 0 1\r\nx\r\n", 1))
 	servers[0].Freeze()
 	defer servers[0].Thaw()
 	for range 3 {
 		var waiting []*client
 		for range 8 {
-			c := dial(t, m.Addrs()[0].String())
+			c := dial(t, m.Addr())
 			waiting = append(waiting, c)
 			c.ask("mg k v q\r\nme k\r\nmn\r\n", 0)
 		}
@@ -303,7 +303,7 @@ func askStalled(t *testing.T, o middleware.Options, requests []string) (late str
 	}
 	var waiting []*client
 	for i := range 2 * len(requests) {
-		c := dial(t, m.Addrs()[0].String())
+		c := dial(t, m.Addr())
 		waiting = append(waiting, c)
 		c.ask(requests[i%len(requests)], 0)
 	}
