@@ -55,7 +55,7 @@ type Keys struct {
 	Served *Values
 
 	mu       sync.Mutex
-	sketches []*Sketch // guarded by mu: by worker number; nil if nobody asked for it
+	sketches []*Sketch // guarded by mu: by worker number; nil if it was never asked for
 }
 
 // New returns Keys without sketches.

@@ -99,8 +99,8 @@ func (s *chunkWorld) linear(w *explore.World) error {
 		case failed && !faulty:
 			return held, false
 		case verb == "get" || verb == "gat":
-			gone := o.Answer == "END\r\n" && mayGo
-			if gone {
+			miss := o.Answer == "END\r\n" && mayGo
+			if miss {
 				held = ""
 			}
 			want := "END\r\n"

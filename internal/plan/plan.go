@@ -1,5 +1,6 @@
 // Package plan decides what is sent to which server for a request, what follows from the replies, and what the client is answered. It has
-// no socket, clock or lock: a worker sends its calls and passes it each reply, or the fact that no reply comes.
+// no socket, clock or lock: a worker sends its calls and passes it each reply, or the fact that no reply comes. It plans in rounds; the
+// requests of a round that come from one client are a part.
 //
 // A request takes one of these ways. A step ends when each of its calls has a reply, or will have none.
 //

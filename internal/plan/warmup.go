@@ -315,7 +315,7 @@ func (p *Planner) planEmptying(i int32) {
 }
 
 // nextKey is the function nextKey for what is left of r's keys, where key is the key by which r is routed.
-func (r *Request) nextKey(rest []byte) (key, behind []byte) {
+func (r *Request) nextKey(rest []byte) (key, left []byte) {
 	if r.NumKeys == 1 {
 		return r.ClientKey(), nil
 	}

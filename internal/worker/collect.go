@@ -52,8 +52,8 @@ func (w *Worker) waits() bool {
 	return slices.ContainsFunc(w.outstanding, func(o outstanding) bool { return len(o.waiting()) > 0 })
 }
 
-// collectFrom reads the replies of server s, until its deadline. It returns true if before that nothing arrives for as long as patience, or no connection is
-// made.
+// collectFrom reads the replies of server s, until its deadline. It returns true if before that nothing arrives, or no connection is made, for as long
+// as patience.
 func (w *Worker) collectFrom(ctx context.Context, s int, patience time.Duration) (stalled bool) {
 	conn, o := w.conns[s], &w.outstanding[s]
 	late := o.unsent()
