@@ -13,11 +13,11 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// Formats are the formats of a file, besides that of a tree.
+// Formats are the formats of single files.
 var Formats = []string{"mcmwlab", "memtier", "memaslap", "dstat"}
 
-// ParseFile returns the run that a file's text is of, and the format, which "auto" finds out: a format whose decoder takes
-// the text.
+// ParseFile returns the runs in a file's text, and their format. With the format "auto" it is the first format that accepts the
+// text. factors are added to those of the runs.
 func ParseFile(text []byte, format string, factors map[string]string) ([]record.Run, string, error) {
 	formats := []string{format}
 	if format == "auto" {

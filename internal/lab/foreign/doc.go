@@ -1,6 +1,6 @@
-// Package foreign imports other programs' measurements into records: the outputs of memtier_benchmark (decoded by package
-// memtier), of memaslap ([ParseMemaslap]) and of dstat ([ParseDstat]), and the experiments behind a report of 2018,
-// directories of outputs of memtier and a middleware whose folders name the settings ([ReadTree]).
+// Package foreign imports measurements of other programs into records: the outputs of memtier_benchmark (decoded by package
+// memtier), of memaslap ([ParseMemaslap]) and of dstat ([ParseDstat]), and the experiments of a report of 2018, which are
+// directories, named by settings, with outputs of memtier and of a middleware ([ReadTree]).
 //
-// Values come in base units; what an output doesn't have is NaN or missing.
+// Values are in base units. Values that an output doesn't have are NaN or missing.
 package foreign

@@ -7,17 +7,16 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-// HostSample is a second of dstat. Shares of the processor are from 0 to 1, the rest is in bytes per second, or counts.
-type HostSample struct {
-	// Values are by dstat's group and column, such as "cpu usr" and "net recv".
-	Values map[string]float64
-}
+// HostSample has the values of a second of dstat by group and column, such as "cpu usr" and "net recv". Shares of the processor are from 0
+// to 1, other values are in bytes per second or counts.
+type HostSample map[string]float64
 
-// groups are how dstat's heads begin, and what a column's name begins with here.
+// groups maps the beginnings of dstat's headers to the names of the groups.
 var groups = []struct{ head, name string }{
 	{"total-cpu", "cpu"},
 	{"total cpu", "cpu"},
@@ -34,7 +33,7 @@ var groups = []struct{ head, name string }{
 	{"time", "time"},
 }
 
-// groupOf returns the short name of a group of columns by its head; its head if it isn't known.
+// groupOf returns the name of a group of columns from its header; an unknown header is its own name.
 func groupOf(head string) string {
 	head = strings.Trim(strings.TrimSpace(head), "-")
 	for _, group := range groups {
@@ -45,8 +44,8 @@ func groupOf(head string) string {
 	return head
 }
 
-// ParseDstat reads what dstat prints, or what it writes with --output (CSV). The first sample, an average since the
-// machine started, is left out.
+// ParseDstat reads the output of dstat, or the CSV that it writes with --output. It leaves out the first sample, which is an average
+// since the machine started.
 func ParseDstat(r io.Reader) ([]HostSample, error) {
 	buffered := bufio.NewReader(r)
 	if first, _ := buffered.Peek(1); len(first) == 1 && first[0] == '"' {
@@ -62,7 +61,7 @@ func ParseDstat(r io.Reader) ([]HostSample, error) {
 		switch {
 		case strings.TrimSpace(line) == "":
 		case strings.HasPrefix(strings.TrimSpace(line), "---") || strings.HasPrefix(strings.TrimSpace(line), "dsk/"):
-			// A head: groups are apart by a space.
+			// A header: groups are separated by spaces.
 			heads, columns = strings.Fields(strings.TrimSpace(line)), nil
 		case heads != nil && columns == nil:
 			for _, part := range parts {
@@ -87,32 +86,20 @@ func ParseDstat(r io.Reader) ([]HostSample, error) {
 
 func withoutFirst(samples []HostSample) ([]HostSample, error) {
 	if len(samples) < 2 {
-		return nil, errors.New("no sample of dstat found: expected a head such as ----total-cpu-usage----, names of columns, and lines of values")
+		return nil, errors.New("no sample of dstat found: expected a header such as ----total-cpu-usage----, a line with the names of columns, and lines of values")
 	}
 	return samples[1:], nil
 }
 
-// withoutEscapes returns a line without what controls a terminal.
-func withoutEscapes(line string) string {
-	var b strings.Builder
-	for i := 0; i < len(line); i++ {
-		if line[i] != 0x1b {
-			b.WriteByte(line[i])
-			continue
-		}
-		if i+1 < len(line) && line[i+1] == '[' {
-			for i += 2; i < len(line) && (line[i] < 0x40 || line[i] > 0x7e); i++ {
-			}
-		} else {
-			i++
-		}
-	}
-	return b.String()
-}
+// escape matches control sequences of terminals.
+var escape = regexp.MustCompile(`\x1b(\[[^\x40-\x7e]*[\x40-\x7e]?|[^\[]|$)`)
+
+// withoutEscapes returns a line without control sequences of terminals.
+func withoutEscapes(line string) string { return escape.ReplaceAllString(line, "") }
 
 // dstatSample reads a line of values.
 func dstatSample(heads []string, columns [][]string, parts []string) (HostSample, error) {
-	sample := HostSample{Values: map[string]float64{}}
+	sample := HostSample{}
 	if len(parts) != len(columns) {
 		return sample, fmt.Errorf("%d groups of values: expected %d", len(parts), len(columns))
 	}
@@ -132,12 +119,12 @@ func dstatSample(heads []string, columns [][]string, parts []string) (HostSample
 	return sample, nil
 }
 
-// set keeps a value, shares of the processor as ratios.
+// set sets a value. It converts percentages of the processor to ratios.
 func (s HostSample) set(group, column string, value float64) {
 	if group == "cpu" {
 		value /= 100
 	}
-	s.Values[group+" "+column] = value
+	s[group+" "+column] = value
 }
 
 // dstatNumber reads "12", "8192B", "13M" or "-".
@@ -159,7 +146,7 @@ func dstatNumber(text string) (float64, error) {
 	return value * scale, nil
 }
 
-// parseDstatCSV reads dstat's CSV: some lines about itself, a line of groups, a line of columns, values in plain units.
+// parseDstatCSV reads dstat's CSV: some lines about dstat, a line of groups, a line of columns, then lines of values without units.
 func parseDstatCSV(r io.Reader) ([]HostSample, error) {
 	reader := csv.NewReader(r)
 	reader.FieldsPerRecord = -1
@@ -187,7 +174,7 @@ func parseDstatCSV(r io.Reader) ([]HostSample, error) {
 			}
 			columns = line
 		case columns != nil:
-			sample := HostSample{Values: map[string]float64{}}
+			sample := HostSample{}
 			if len(line) != len(columns) {
 				return nil, fmt.Errorf("line %d: %d values: expected %d", number+1, len(line), len(columns))
 			}

@@ -19,7 +19,7 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// clientText is an output of memtier of an old release, of one instance.
+// clientText is an output of an instance of an old release of memtier.
 func clientText(throughput, latency float64) string {
 	return fmt.Sprintf(`1         Threads
 32        Connections per thread
@@ -46,8 +46,7 @@ SET      30.000       100.00
 `, throughput, latency, throughput, latency)
 }
 
-// middlewareText is an output of a middleware: six rows of 50 and 150 requests between five and five others, which are
-// left out.
+// middlewareText is an output of a middleware: six rows with 50 or 150 requests, after and before five rows of warm-up and cool-down.
 func middlewareText() string {
 	var b strings.Builder
 	b.WriteString("STAT START\nsecs,qlen,thru,msrt,items,nset,nget,nmget,sqt,gqt,mqt,swt,gwt,mwt\n")
@@ -91,7 +90,7 @@ const dstatText = "\x1b[7l----total-cpu-usage---- -dsk/total- -net/total- ---pag
 	" 47  13  35   0   0   4|   0   8192B|  13M   35M|   0     0 |2765    10k\n" +
 	" 22  12  63   0   0   4|   0     0 |  15M   41M|   0     0 |3529    12k\n"
 
-func TestATreeComesToTheReportsSummary(t *testing.T) {
+func TestTheSummaryOfATreeFollowsTheReport(t *testing.T) {
 	configurations, err := ReadTree(t.Context(), smallTree())
 	require.NoError(t, err)
 	require.Len(t, configurations, 1)
@@ -171,7 +170,7 @@ func TestATreeBecomesARecord(t *testing.T) {
 	assert.Error(t, Write(t.Context(), dir, record.Manifest{}, nil), "nothing is replaced")
 }
 
-func TestTreesThatAreNoneAreRefused(t *testing.T) {
+func TestDirectoriesWithoutExperimentsAreRefused(t *testing.T) {
 	_, err := ReadTree(t.Context(), fstest.MapFS{"a.txt": {}})
 	assert.ErrorContains(t, err, "no output found")
 	_, err = ReadTree(t.Context(), fstest.MapFS{"nmw=1/mwout1rep1.out": {Data: []byte(middlewareText())}})
@@ -180,7 +179,7 @@ func TestTreesThatAreNoneAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "nmw=1/mwout1rep1.out: the output ends within STAT")
 }
 
-func TestMiddlewareOutputsThatAreBrokenAreRefused(t *testing.T) {
+func TestBrokenMiddlewareOutputsAreRefused(t *testing.T) {
 	const head = "STAT START\nsecs,qlen,thru,msrt,items,nset,nget,nmget,sqt,gqt,mqt,swt,gwt,mwt\n"
 	for _, c := range []struct{ text, want string }{
 		{"", "no statistics found"},
@@ -189,8 +188,8 @@ func TestMiddlewareOutputsThatAreBrokenAreRefused(t *testing.T) {
 		{head + "1,2\n", "line 3: 2 columns: expected 14"},
 		{head + "1,x,1,NaN,0,1,0,0,0,NaN,NaN,0,NaN,NaN\n", `line 3: qlen is "x"`},
 		{head + "0,1,1,NaN,0,1,0,0,0,NaN,NaN,0,NaN,NaN\n", "secs above 0"},
-		{head + "1,1,1,NaN,0,NaN,0,0,0,NaN,NaN,0,NaN,NaN\n", "nset is no number"},
-		{head + "STAT END\nServer 1 handled 2 requests.\n", "server 1 comes after 0"},
+		{head + "1,1,1,NaN,0,NaN,0,0,0,NaN,NaN,0,NaN,NaN\n", "nset is not a number"},
+		{head + "STAT END\nServer 1 handled 2 requests.\n", "server 1 follows 0"},
 		{head + "STAT END\nSET HIST START\n2\n1 1\n0 1\nSET HIST END\n", "expected a class from 2"},
 		{head + "STAT END\nSET HIST START\n2\n99999999 1\nSET HIST END\n", "expected a class from 0 to 5999999"},
 		{head + "STAT END\nSET HIST START\n2\nx\nSET HIST END\n", "the number of a class and its count"},
@@ -204,10 +203,10 @@ func TestDstatIsRead(t *testing.T) {
 	samples, err := ParseDstat(strings.NewReader(dstatText))
 	require.NoError(t, err)
 	require.Len(t, samples, 2, "the average since the machine started is left out")
-	assert.InDelta(t, 0.47, samples[0].Values["cpu usr"], 1e-12)
-	assert.InDelta(t, 8192, samples[0].Values["dsk writ"], 0)
-	assert.InDelta(t, 35*1<<20, samples[0].Values["net send"], 0)
-	assert.InDelta(t, 12*1024, samples[1].Values["system csw"], 0)
+	assert.InDelta(t, 0.47, samples[0]["cpu usr"], 1e-12)
+	assert.InDelta(t, 8192, samples[0]["dsk writ"], 0)
+	assert.InDelta(t, 35*1<<20, samples[0]["net send"], 0)
+	assert.InDelta(t, 12*1024, samples[1]["system csw"], 0)
 	run := DstatRun(samples, map[string]string{"workers": "8"})
 	user, ok := run.Value("host", "cpu_user")
 	require.True(t, ok)
@@ -224,8 +223,8 @@ func TestDstatIsRead(t *testing.T) {
 `))
 	require.NoError(t, err)
 	require.Len(t, samples, 1)
-	assert.InDelta(t, 0.255, samples[0].Values["cpu usr"], 1e-12)
-	assert.InDelta(t, 2048, samples[0].Values["net send"], 0)
+	assert.InDelta(t, 0.255, samples[0]["cpu usr"], 1e-12)
+	assert.InDelta(t, 2048, samples[0]["net send"], 0)
 
 	for _, c := range []struct{ text, want string }{
 		{"", "no sample of dstat"},
@@ -246,7 +245,7 @@ func TestMemaslapIsRead(t *testing.T) {
 	require.NoError(t, err)
 	m, err := ParseMemaslap(bytes.NewReader(text))
 	require.NoError(t, err)
-	assert.Equal(t, 8, m.Connections)
+	assert.EqualValues(t, 8, m.Connections)
 	assert.InDelta(t, 20860, m.Throughput, 0)
 	assert.EqualValues(t, 62588, m.Requests)
 	assert.EqualValues(t, 6262, m.Sets)
@@ -270,7 +269,7 @@ func TestMemaslapIsRead(t *testing.T) {
 		{"Period 1 2\n", "below the name of a statistic"},
 		{"concurrency: x\n", `line 1: "x"`},
 		{"Get Statistics\nLog2 Dist:\n70: 1\n", "0 to 64"},
-		{"Get Statistics\nLog2 Dist:\n4: 1 1 1 1\n4: 1\n", "class 4 comes again"},
+		{"Get Statistics\nLog2 Dist:\n4: 1 1 1 1\n4: 1\n", "class 4: expected the classes in ascending order"},
 		{"Run time: 1s Ops: 1 TPS: x\n", `"x"`},
 	} {
 		_, err := ParseMemaslap(strings.NewReader(c.text))
@@ -278,7 +277,7 @@ func TestMemaslapIsRead(t *testing.T) {
 	}
 }
 
-func TestFormatsOfFilesAreFoundOut(t *testing.T) {
+func TestFormatsOfFilesAreDetected(t *testing.T) {
 	memaslap, err := os.ReadFile("testdata/memaslap.txt")
 	require.NoError(t, err)
 	text := `{"configuration":{"ratio":"1:9","multi_key_get":9},"run information":{"Threads":2,"Connections per thread":4,"Seconds":5},
@@ -294,7 +293,7 @@ func TestFormatsOfFilesAreFoundOut(t *testing.T) {
 	require.Len(t, runs, 1)
 	run := runs[0]
 	assert.Equal(t, "9", run.Factors["keys_per_get"])
-	assert.Equal(t, "1:1", run.Factors["ratio"], "memtier's ratio counts keys, ours requests")
+	assert.Equal(t, "1:1", run.Factors["ratio"], "memtier's ratio counts keys, that of mcmwlab requests")
 	assert.InDelta(t, 5, run.Seconds, 0)
 	for metric, want := range map[string]float64{"throughput_multiget": 10, "response_time_mean": 0.002, "response_time_p50": 0.0015, "bytes_read": 5 * 1024, "requests": 50} {
 		got, ok := run.Value("client", metric)
@@ -322,11 +321,11 @@ func TestTheAverageOfMemtiersRunsHasPercentilesInJSONAsInText(t *testing.T) {
 			assert.InEpsilon(t, want, got, 0.01, "%s of %s", metric, name)
 		}
 		written, _ := runs[0].Value("client", "bytes_written")
-		assert.False(t, written > 1e12, "%v bytes: what memtier didn't add up is not taken for a number", written)
+		assert.False(t, written > 1e12, "%v bytes: a sum that memtier did not compute is not a number", written)
 	}
 }
 
-func TestASecondThatMemtierDidNotMeasureIsNoWindow(t *testing.T) {
+func TestASecondAfterTheEndIsNoWindow(t *testing.T) {
 	text, err := os.ReadFile("../memtier/testdata/get.json")
 	require.NoError(t, err)
 	runs, _, err := ParseFile(text, "memtier", nil)
@@ -337,7 +336,7 @@ func TestASecondThatMemtierDidNotMeasureIsNoWindow(t *testing.T) {
 			rates = append(rates, w.Value)
 		}
 	}
-	assert.Equal(t, []float64{72305, 68758, 72013, 68988, 71288}, rates, "the last replies, behind the 5 s, are no sixth second")
+	assert.Equal(t, []float64{72305, 68758, 72013, 68988, 71288}, rates, "the last replies, after 5 s, are no sixth second")
 }
 
 func TestFactorsComeFromFolders(t *testing.T) {
@@ -390,8 +389,8 @@ func FuzzParseMemaslap(f *testing.F) {
 func TestARatioOfKeysBecomesOneOfRequests(t *testing.T) {
 	for _, c := range []struct{ ratio, keys, want, wantKeys string }{
 		{"1:9", "9", "1:1", "9"},
-		{"1:10", "9", "1:2", "9"}, // nine keys and one
-		{"1:3", "9", "1:1", "3"},  // a GET ends where the ratio's keys do
+		{"1:10", "9", "1:2", "9"}, // nine keys, then one
+		{"1:3", "9", "1:1", "3"},  // a GET has no more keys than the ratio
 		{"0:1", "9", "0:1", "1"},
 		{"0:18", "9", "0:1", "9"},
 		{"1:9", "1", "1:9", "1"},
@@ -431,7 +430,7 @@ func TestRunsOfOneOutputStayRuns(t *testing.T) {
 	assert.InDelta(t, 200, requests, 0, "of one run")
 }
 
-func TestRunsWithSilentOrMissingClientsHaveFailed(t *testing.T) {
+func TestRunsWithSilentOrMissingProgramsFail(t *testing.T) {
 	const dir = "2ka/nsvr=3/ncli=1/wrkld=1-0/mgshrd=NA/nmw=2/tmw=8/"
 	for name, c := range map[string]struct {
 		change func(fstest.MapFS)
@@ -443,9 +442,9 @@ func TestRunsWithSilentOrMissingClientsHaveFailed(t *testing.T) {
 			}
 		}, "2 of 2 clients measured no request"},
 		"one silent":         {func(root fstest.MapFS) { root[dir+"cliout2rep2.out"].Data = []byte(clientText(0, 0)) }, "1 of 2 clients measured no request"},
-		"one missing":        {func(root fstest.MapFS) { delete(root, dir+"cliout2rep2.out") }, "there are outputs of 1 clients; another repetition has 2"},
-		"all missing":        {func(root fstest.MapFS) { delete(root, dir+"cliout2rep2.out"); delete(root, dir+"cliout1rep2.out") }, "there is no output of a client"},
-		"middleware missing": {func(root fstest.MapFS) { delete(root, dir+"mwout2rep2.out") }, "there are outputs of 1 middlewares; another repetition has 2"},
+		"one missing":        {func(root fstest.MapFS) { delete(root, dir+"cliout2rep2.out") }, "it has outputs of 1 clients, another repetition has 2"},
+		"all missing":        {func(root fstest.MapFS) { delete(root, dir+"cliout2rep2.out"); delete(root, dir+"cliout1rep2.out") }, "it has no output of a client"},
+		"middleware missing": {func(root fstest.MapFS) { delete(root, dir+"mwout2rep2.out") }, "it has outputs of 1 middlewares, another repetition has 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := smallTree()
@@ -459,7 +458,7 @@ func TestRunsWithSilentOrMissingClientsHaveFailed(t *testing.T) {
 			assert.Equal(t, c.why, runs[1].Run.Error)
 			s := Summarize(configurations)
 			text, err := json.Marshal(s)
-			require.NoError(t, err, "no number of it is infinite")
+			require.NoError(t, err, "all numbers are finite")
 			assert.Contains(t, string(text), `"failed":"`+c.why)
 			assert.Equal(t, 1, s.Configurations[0].Aggregate["client_throughput"].N)
 		})

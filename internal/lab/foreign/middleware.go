@@ -10,42 +10,42 @@ import (
 	"strings"
 )
 
-// histogramWidth is that of the classes of a middleware's histograms, in seconds.
+// histogramWidth is the width of the classes of a middleware's histograms, in seconds.
 const histogramWidth = 100e-6
 
-// maxClasses bounds the classes of a histogram: ten minutes.
+// maxClasses is the largest number of classes of a histogram: ten minutes.
 const maxClasses = 6_000_000
 
-// kinds are the kinds of requests of a middleware's output, and how its columns and histograms call them.
+// kinds are the kinds of requests in a middleware's output, with the names of their columns and histograms.
 var kinds = []struct{ name, count, queue, service, histogram string }{
 	{"set", "nset", "sqt", "swt", "SET"},
 	{"get", "nget", "gqt", "gwt", "GET"},
 	{"multiget", "nmget", "mqt", "mwt", "MGET"},
 }
 
-// MiddlewareRow is a second of a middleware, one in which a request ended.
+// MiddlewareRow has the measurements of a second of a middleware in which a request ended.
 type MiddlewareRow struct {
-	// Seconds is the length, Throughput per second.
+	// Seconds is the length, Throughput is per second.
 	Seconds, Throughput float64
 	// QueueLength is the length of the queue at the end of the second.
 	QueueLength float64
-	// Kinds are by the kind of request: "set", "get" and "multiget".
+	// Kinds has the kinds of requests by name: "set", "get" and "multiget".
 	Kinds map[string]KindRow
 }
 
-// KindRow has the figures of one kind of request in one second of a middleware.
+// KindRow has the measurements of one kind of request in a second of a middleware.
 type KindRow struct {
 	Count float64 // per second
-	// Queue is the mean time in the queue, Service from there to the reply; NaN without a request.
+	// Queue is the mean time in the queue, Service the mean time from the queue to the reply; NaN without a request.
 	Queue, Service float64
 }
 
-// MiddlewareOutput is the output of a middleware of that report.
+// MiddlewareOutput is the output of a middleware of the 2018 report.
 type MiddlewareOutput struct {
 	Rows []MiddlewareRow
-	// PerServer counts the requests that each server got.
+	// PerServer has the number of requests to each server.
 	PerServer []uint64
-	// Histograms count response times by the kind of request, in classes of 100 us from 0.
+	// Histograms has the numbers of response times by kind of request, in classes of 100 us from 0.
 	Histograms map[string][]uint64
 }
 
@@ -70,15 +70,15 @@ func ParseMiddleware(r io.Reader) (*MiddlewareOutput, error) {
 	return p.out, nil
 }
 
-// middlewareParser goes through an output line by line.
+// middlewareParser parses an output line by line.
 type middlewareParser struct {
 	lines  *bufio.Scanner
 	out    *MiddlewareOutput
 	number int // of the line
-	// state is the part that the parser is in: "STAT", or "SET HIST" and the like; nothing between them.
+	// state is the current part: "STAT", "SET HIST", "GET HIST" or "MGET HIST"; "" between them.
 	state   string
 	columns map[string]int
-	counted bool // the number of classes of the histogram was read
+	counted bool // the number of classes of the histogram has been read
 }
 
 func (p *middlewareParser) line(text string) error {
@@ -105,7 +105,7 @@ func (p *middlewareParser) line(text string) error {
 	var requests uint64
 	if n, _ := fmt.Sscanf(text, "Server %d handled %d requests.", &server, &requests); n == 2 {
 		if server != len(p.out.PerServer) {
-			return fmt.Errorf("server %d comes after %d servers: expected them in order", server, len(p.out.PerServer))
+			return fmt.Errorf("server %d follows %d servers: expected them in order", server, len(p.out.PerServer))
 		}
 		p.out.PerServer = append(p.out.PerServer, requests)
 	}
@@ -147,7 +147,7 @@ func (p *middlewareParser) row(fields []string) error {
 	for _, kind := range kinds {
 		row.Kinds[kind.name] = KindRow{Count: value(kind.count), Queue: value(kind.queue), Service: value(kind.service)}
 		if math.IsNaN(row.Kinds[kind.name].Count) {
-			failure = fmt.Errorf("%s is no number", kind.count)
+			failure = fmt.Errorf("%s is not a number", kind.count)
 		}
 	}
 	if failure == nil && !(row.Seconds > 0) || math.IsNaN(row.QueueLength) || math.IsNaN(row.Throughput) {
@@ -157,15 +157,15 @@ func (p *middlewareParser) row(fields []string) error {
 	return failure
 }
 
-// class reads "17 250" of a histogram, or the number of its classes.
+// class reads a class and its count, such as "17 250", or the number of classes.
 func (p *middlewareParser) class(text string) error {
-	name, ok := "", false
+	name := ""
 	for _, kind := range kinds {
 		if p.state == kind.histogram+" HIST" {
-			name, ok = kind.name, true
+			name = kind.name
 		}
 	}
-	if !ok {
+	if name == "" {
 		return nil
 	}
 	fields := strings.Fields(text)

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The outputs behind the 2018 report with the 2^3 write-only experiment have no licence and are not here. With MCMW_2KA set
-// to a folder that has them (2ka) and what was computed from them elsewhere (expected.json), everything is compared.
-func TestTheRawOutputsOfTheReportComeToTheReferenceSummary(t *testing.T) {
+// The outputs of the 2018 report's 2^3 write-only experiment have no licence and are not in the repository. If MCMW_2KA is
+// a folder with them (2ka) and with results computed from them by another program (expected.json), the test compares all results.
+func TestTheSummaryOfTheReportsOutputsMatchesTheReference(t *testing.T) {
 	dir := os.Getenv("MCMW_2KA")
 	if dir == "" {
-		t.Skip("the outputs have no licence and are not here: with MCMW_2KA set to a folder with 2ka and expected.json they are compared")
+		t.Skip("the outputs have no licence and are not in the repository; set MCMW_2KA to a folder with 2ka and expected.json")
 	}
 	configurations, err := ReadTree(t.Context(), os.DirFS(dir))
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestTheRawOutputsOfTheReportComeToTheReferenceSummary(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &want))
 	for _, configuration := range want["configurations"].([]any) {
-		// Computed from other files.
+		// It was computed from other files.
 		delete(configuration.(map[string]any), "repo_comparison")
 	}
 	compared := 0
@@ -38,7 +38,7 @@ func TestTheRawOutputsOfTheReportComeToTheReferenceSummary(t *testing.T) {
 	t.Logf("%d values compared", compared)
 }
 
-// differences returns where got is not want, numbers to 1e-9.
+// differences returns the places where got differs from want. Numbers may differ by 1e-9.
 func differences(at string, want, got any, compared *int) (problems []string) {
 	switch want := want.(type) {
 	case map[string]any:

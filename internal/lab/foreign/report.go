@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 )
 
-// Summary is the summary of a tree of experiments by the conventions of their report: with its units,
-// milliseconds and operations per second, and its names.
+// Summary is the summary of a tree of experiments according to the conventions of their report, with its names and its units,
+// milliseconds and operations per second.
 type Summary struct {
 	Configurations []ConfigurationSummary `json:"configurations"`
 }
@@ -19,11 +22,10 @@ type ConfigurationSummary struct {
 	Clients   int                  `json:"clients"`
 	Aggregate map[string]Spread    `json:"aggregate"`
 	Reps      []RepetitionSummary  `json:"reps"`
-	keys      []string             // of aggregate, as they come
-	values    map[string][]float64 // of aggregate, by repetition
+	values    map[string][]float64 // of Aggregate, by repetition
 }
 
-// Spread is a mean over repetitions, with both standard deviations.
+// Spread is a mean over repetitions with the standard deviations of the sample and of the population.
 type Spread struct {
 	N            int     `json:"n"`
 	Mean         float64 `json:"mean"`
@@ -31,7 +33,7 @@ type Spread struct {
 	SDPopulation float64 `json:"sd_population"`
 }
 
-// RepetitionSummary is a run. Its parts have the report's names.
+// RepetitionSummary is the summary of a run, with the names of the report.
 type RepetitionSummary struct {
 	Rep         int            `json:"rep"`
 	ClientFiles int            `json:"client_files"`
@@ -39,14 +41,14 @@ type RepetitionSummary struct {
 	Client      map[string]any `json:"client"`
 	Trimmed     map[string]any `json:"mw_trim_5_5"`
 	Whole       map[string]any `json:"mw_trim_0_0"`
-	// Failed says why the run doesn't count: it has no numbers then, and is not in the aggregate.
+	// Failed is the reason why the run doesn't count. It then has no numbers and is not in the aggregate.
 	Failed string `json:"failed,omitempty"`
 }
 
-// ms turns seconds into milliseconds.
+// ms is the number of milliseconds in a second.
 const ms = 1e3
 
-// Summarize computes a tree's summary.
+// Summarize computes the summary of a tree.
 func Summarize(configurations []Configuration) Summary {
 	var s Summary
 	for _, c := range configurations {
@@ -59,41 +61,26 @@ func Summarize(configurations []Configuration) Summary {
 			out.Clients = r.connections()
 			out.Reps = append(out.Reps, out.repetition(r))
 		}
-		for _, key := range out.keys {
-			out.Aggregate[key] = spreadOf(out.values[key])
+		for key, values := range out.values {
+			mean, variance := stat.PopMeanVariance(values, nil)
+			s := Spread{N: len(values), Mean: mean, SDPopulation: math.Sqrt(variance)}
+			if s.N > 1 {
+				s.SDSample = stat.StdDev(values, nil)
+			}
+			out.Aggregate[key] = s
 		}
 		s.Configurations = append(s.Configurations, out)
 	}
 	return s
 }
 
-// keep notes a value of a repetition for the aggregate.
+// keep adds a value of a repetition to the aggregate, and returns it.
 func (c *ConfigurationSummary) keep(key string, value float64) float64 {
-	if _, ok := c.values[key]; !ok {
-		c.keys = append(c.keys, key)
-	}
 	c.values[key] = append(c.values[key], value)
 	return value
 }
 
-// spreadOf returns mean and standard deviations of values.
-func spreadOf(values []float64) Spread {
-	s := Spread{N: len(values)}
-	for _, v := range values {
-		s.Mean += v / float64(len(values))
-	}
-	squares := 0.0
-	for _, v := range values {
-		squares += (v - s.Mean) * (v - s.Mean)
-	}
-	s.SDPopulation = math.Sqrt(squares / float64(len(values)))
-	if len(values) > 1 {
-		s.SDSample = math.Sqrt(squares / float64(len(values)-1))
-	}
-	return s
-}
-
-// percentilesOf names percentiles, in milliseconds.
+// percentilesOf returns the wanted percentiles by name, in milliseconds.
 func percentilesOf(percentiles map[float64]float64, which ...float64) map[string]float64 {
 	named := map[string]float64{}
 	for _, q := range which {
@@ -106,7 +93,7 @@ func percentilesOf(percentiles map[float64]float64, which ...float64) map[string
 
 func percentileKey(q float64) string { return fmt.Sprintf("p%.0f", 100*q) }
 
-// repetition sums up a run.
+// repetition summarizes a run.
 func (c *ConfigurationSummary) repetition(r Repetition) RepetitionSummary {
 	out := RepetitionSummary{Rep: r.Number, ClientFiles: len(r.Clients), Middlewares: len(r.Middlewares), Client: map[string]any{"clients": r.connections()}}
 	total, _ := clientKind(r.Clients, "Totals", "")
@@ -141,30 +128,25 @@ func (c *ConfigurationSummary) repetition(r Repetition) RepetitionSummary {
 	if len(r.Middlewares) > 0 {
 		out.Trimmed = c.trimmed(r)
 		out.Whole = map[string]any{
-			"rows_used": rowsOf(r, 0), "qlen_mean_of_mws": meanOf(queueLengths(r.Middlewares, 0)), "throughput_total": throughputOf(r.Middlewares, 0),
+			"rows_used": rowsOf(r, 0), "qlen_mean_of_mws": stat.Mean(queueLengths(r.Middlewares, 0), nil), "throughput_total": throughputOf(r.Middlewares, 0),
 		}
 	}
 	return out
 }
 
-// trimmed sums up the middlewares of a run without warm-up and cool-down.
+// trimmed summarizes the middlewares of a run without warm-up and cool-down.
 func (c *ConfigurationSummary) trimmed(r Repetition) map[string]any {
 	lengths := queueLengths(r.Middlewares, trim)
 	histograms := map[string]any{}
 	var servers []uint64
 	for _, mw := range r.Middlewares {
-		for i, n := range mw.PerServer {
-			if i == len(servers) {
-				servers = append(servers, 0)
-			}
-			servers[i] += n
-		}
+		servers = addCounts(servers, mw.PerServer)
 	}
 	out := map[string]any{
 		"rows_used": rowsOf(r, trim), "rows_total": rowsOf(r, 0),
 		"throughput_total":    c.keep("mw_throughput", throughputOf(r.Middlewares, trim)),
-		"qlen_mean_of_mws":    c.keep("mw_queue_length_mean_of_mws", meanOf(lengths)),
-		"qlen_sum_of_mws":     c.keep("mw_queue_length_sum_of_mws", meanOf(lengths)*float64(len(lengths))),
+		"qlen_mean_of_mws":    c.keep("mw_queue_length_mean_of_mws", stat.Mean(lengths, nil)),
+		"qlen_sum_of_mws":     c.keep("mw_queue_length_sum_of_mws", floats.Sum(lengths)),
 		"hist":                histograms,
 		"requests_per_server": servers,
 	}
@@ -196,19 +178,11 @@ func (c *ConfigurationSummary) trimmed(r Repetition) map[string]any {
 	return out
 }
 
-// rowsOf returns the number of rows of each middleware without n at either end.
+// rowsOf returns the number of rows of each middleware without n rows at either end.
 func rowsOf(r Repetition, n int) []int {
 	rows := make([]int, len(r.Middlewares))
 	for i, mw := range r.Middlewares {
 		rows[i] = len(cut(mw.Rows, n))
 	}
 	return rows
-}
-
-func meanOf(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
 }

@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,30 +15,29 @@ import (
 	"strings"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"mcmw/internal/lab/memtier"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/sample"
 )
 
-// inService is a metric that only the trees have: they don't tell the worker's time from the server's.
+// inService is a metric that only trees have: their middlewares don't separate the worker's time from the server's.
 var inService = record.Metric{Name: "time_in_service_mean", Unit: record.Seconds, Help: "mean time from the queue to the reply: worker, server and reply together"}
 
-// factorNames are the factors that the settings of a tree stand for.
+// factorNames maps the settings of a tree to factors.
 var factorNames = map[string]string{
 	"nsvr": "servers", "nmw": "middlewares", "tmw": "workers", "wrkld": "ratio", "mgshrd": "sharded", "mgsize": "keys_per_get",
 }
 
-// factorsOf returns the factors that settings stand for; others keep their name, and NA is left out.
+// factorsOf returns the factors of a tree's settings. Unknown settings keep their names; those with the value NA are left out.
 func factorsOf(params map[string]string) map[string]string {
 	factors := map[string]string{}
 	for name, value := range params {
 		if value == "NA" {
 			continue
 		}
-		if full, ok := factorNames[name]; ok {
-			name = full
-		}
-		if name == "ratio" {
+		if name = cmp.Or(factorNames[name], name); name == "ratio" {
 			value = strings.ReplaceAll(value, "-", ":")
 		}
 		factors[name] = value
@@ -45,8 +45,8 @@ func factorsOf(params map[string]string) map[string]string {
 	return factors
 }
 
-// inRequests writes a ratio of memtier, which counts the keys of GETs, as one of requests, and the keys of a GET as they are: a GET ends where
-// the ratio's keys do. Other ratios stay as they are.
+// inRequests converts a ratio of memtier, which counts the keys of GETs, to a ratio of requests. It also sets the real number of keys per GET:
+// a GET has no more keys than the ratio's GETs. Other ratios stay unchanged.
 func inRequests(factors map[string]string) {
 	keys, err := strconv.Atoi(factors["keys_per_get"])
 	sets, gets, ok := strings.Cut(factors["ratio"], ":")
@@ -61,20 +61,20 @@ func inRequests(factors map[string]string) {
 	factors["keys_per_get"] = strconv.Itoa(min(keys, wanted))
 }
 
-// PathFactors returns the factors that the folders of a file's path name, such as workers=8.
+// PathFactors returns the factors in the names of a file's folders, such as workers=8.
 func PathFactors(name string) map[string]string {
 	return factorsOf(paramsOf(path.Dir(filepath.ToSlash(name))))
 }
 
-// Found is a run that was read, with the outputs it was made from.
+// Found is a run with the outputs from which it was made.
 type Found struct {
 	Run   record.Run
 	Root  fs.FS
 	Files []string // below Root
 }
 
-// TreeRuns returns the runs of a tree. The factors are those of the folders' names, with clients and connections as the
-// outputs have them.
+// TreeRuns returns the runs of a tree. The factors are from the names of the folders, except clients and connections, which are from the
+// outputs.
 func TreeRuns(root fs.FS, configurations []Configuration) []Found {
 	var all []Found
 	for point, c := range configurations {
@@ -89,19 +89,8 @@ func TreeRuns(root fs.FS, configurations []Configuration) []Found {
 			inRequests(run.Factors)
 			if why := c.failure(r); why != "" {
 				run.State, run.Error = record.Failed, why
-				all = append(all, Found{Run: run, Root: root, Files: r.Files})
-				continue
-			}
-			run.Seconds = r.Clients[0].Duration
-			processes := 0
-			for _, client := range r.Clients {
-				processes += client.Threads
-			}
-			run.Factors["clients"], run.Factors["connections"] = strconv.Itoa(processes), strconv.Itoa(r.connections())
-			addClients(&run, r.Clients)
-			addMiddlewares(&run, r.Middlewares)
-			for _, machine := range slices.Sorted(maps.Keys(r.Dstat)) {
-				addHost(&run, record.SourceHost+":"+machine, r.Dstat[machine])
+			} else {
+				r.measurements(&run)
 			}
 			all = append(all, Found{Run: run, Root: root, Files: r.Files})
 		}
@@ -109,7 +98,22 @@ func TreeRuns(root fs.FS, configurations []Configuration) []Found {
 	return all
 }
 
-// writtenAt returns when a file was last written; the zero time if that isn't known.
+// measurements adds the measurements in the outputs to a run.
+func (r *Repetition) measurements(run *record.Run) {
+	run.Seconds = r.Clients[0].Duration
+	processes := 0
+	for _, client := range r.Clients {
+		processes += client.Threads
+	}
+	run.Factors["clients"], run.Factors["connections"] = strconv.Itoa(processes), strconv.Itoa(r.connections())
+	addClients(run, r.Clients)
+	addMiddlewares(run, r.Middlewares)
+	for _, machine := range slices.Sorted(maps.Keys(r.Dstat)) {
+		addHost(run, record.SourceHost+":"+machine, r.Dstat[machine])
+	}
+}
+
+// writtenAt returns the time when a file was last written; the zero time if it is unknown.
 func writtenAt(root fs.FS, name string) time.Time {
 	if info, err := fs.Stat(root, name); err == nil {
 		return info.ModTime()
@@ -127,11 +131,10 @@ func addBins(run *record.Run, source, command string, bins sample.Histogram) {
 	}
 }
 
-// memtierRow is a row of memtier, its distribution, and the suffix of the metrics that they fill.
+// memtierRow has the names of a row of memtier and of its distribution, and the suffix of their metrics.
 type memtierRow struct{ row, distribution, suffix string }
 
-// rowsOfMemtier returns the rows of all requests, of SETs, and of GETs, which have several keys where the configuration
-// says so.
+// rowsOfMemtier returns the rows of all requests, of SETs, and of GETs, which are multi-gets if the configuration has several keys per GET.
 func rowsOfMemtier(out *memtier.Output) []memtierRow {
 	gets := memtierRow{"Gets", "GET", "_get"}
 	if keys, err := strconv.Atoi(out.Configuration["multi_key_get"]); err == nil && keys > 1 {
@@ -156,35 +159,31 @@ func addClients(run *record.Run, clients []*memtier.Output) {
 			}
 		}
 	}
+	misses, hits := 0.0, 0.0
 	for i, client := range clients {
-		if row, ok := client.Overall().Row("Totals"); ok && len(clients) > 1 {
+		row, ok := client.Overall().Row("Totals")
+		if !ok {
+			continue
+		}
+		misses += row.Misses * run.Seconds
+		hits += row.Hits * run.Seconds
+		if len(clients) > 1 {
 			source := fmt.Sprintf("%s:%d", record.SourceClient, i)
 			result(run, source, "throughput", row.Throughput)
 			result(run, source, "response_time_mean", row.Mean)
-		}
-	}
-	misses, hits := 0.0, 0.0
-	for _, client := range clients {
-		if row, ok := client.Overall().Row("Totals"); ok {
-			misses += row.Misses * run.Seconds
-			hits += row.Hits * run.Seconds
 		}
 	}
 	result(run, record.SourceClient, "misses", math.Round(misses))
 	result(run, record.SourceClient, "hits", math.Round(hits))
 }
 
-// addMiddlewares adds what the middlewares say without warm-up and cool-down: means over requests, not over seconds.
+// addMiddlewares adds the measurements of the middlewares without warm-up and cool-down. Means are over requests, not over seconds.
 func addMiddlewares(run *record.Run, middlewares []*MiddlewareOutput) {
 	if len(middlewares) == 0 {
 		return
 	}
 	result(run, record.SourceMiddleware, "throughput", throughputOf(middlewares, trim))
-	length := 0.0
-	for _, l := range queueLengths(middlewares, trim) {
-		length += l
-	}
-	result(run, record.SourceMiddleware, "queue_length_mean", length)
+	result(run, record.SourceMiddleware, "queue_length_mean", floats.Sum(queueLengths(middlewares, trim)))
 	requests, queue, service := 0.0, 0.0, 0.0
 	for _, kind := range kinds {
 		k, ok := middlewareKind(middlewares, kind.name)
@@ -218,16 +217,21 @@ func addWindows(run *record.Run, source string, seconds []MiddlewareRow) {
 				service += k.Count * k.Service
 			}
 		}
-		for metric, value := range map[string]float64{
+		addWindow(run, source, start, row.Seconds, map[string]float64{
 			"throughput": row.Throughput, "queue_length_mean": row.QueueLength, "stage_queue_mean": queue / requests, inService.Name: service / requests,
-		} {
-			run.Windows = append(run.Windows, record.Window{Source: source, Start: start, Seconds: row.Seconds, Metric: metric, Value: value})
-		}
+		})
 		start += row.Seconds
 	}
 }
 
-// dstatMetrics are the metrics that dstat's columns stand for.
+// addWindow adds the values of a window by metric.
+func addWindow(run *record.Run, source string, start, seconds float64, values map[string]float64) {
+	for metric, value := range values {
+		run.Windows = append(run.Windows, record.Window{Source: source, Start: start, Seconds: seconds, Metric: metric, Value: value})
+	}
+}
+
+// dstatMetrics maps dstat's columns to metrics.
 var dstatMetrics = map[string]string{
 	"cpu usr": "cpu_user", "cpu sys": "cpu_system", "cpu idl": "cpu_idle", "cpu wai": "cpu_iowait", "cpu hiq": "cpu_irq", "cpu siq": "cpu_softirq",
 	"cpu stl": "cpu_steal", "dsk read": "disk_read_bytes", "dsk writ": "disk_write_bytes", "net recv": "net_rx_bytes", "net send": "net_tx_bytes",
@@ -236,7 +240,7 @@ var dstatMetrics = map[string]string{
 
 func addHost(run *record.Run, source string, samples []HostSample) {
 	for i, sample := range samples {
-		for column, value := range sample.Values {
+		for column, value := range sample {
 			if metric, ok := dstatMetrics[column]; ok {
 				run.HostSamples = append(run.HostSamples, record.Window{Source: source, Start: float64(i), Seconds: 1, Metric: metric, Value: value})
 			}
@@ -244,7 +248,8 @@ func addHost(run *record.Run, source string, samples []HostSample) {
 	}
 }
 
-// MemtierRuns returns the runs that an output of memtier is of. Several that it says the average of alone are one run, which says so.
+// MemtierRuns returns the runs in an output of memtier. If the output has only the average of several runs, that is one run, with their number as
+// the metric runs_averaged.
 func MemtierRuns(out *memtier.Output, factors map[string]string) (runs []record.Run) {
 	results := out.Runs()
 	if len(results) == 0 {
@@ -276,7 +281,7 @@ func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 	totals, _ := overall.Row("Totals")
 	switch {
 	case overall.Interrupted:
-		run.State, run.Error = record.Failed, "memtier was interrupted before its end"
+		run.State, run.Error = record.Failed, "memtier was interrupted"
 		return run
 	case !(totals.Throughput > 0):
 		run.State, run.Error = record.Failed, "memtier measured no request"
@@ -287,7 +292,7 @@ func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 		result(&run, record.SourceClient, "runs_averaged", float64(n))
 	}
 	for share, name := range percentileNames {
-		// Of all requests memtier's own percentiles are finer than those of its distributions.
+		// For all requests memtier's own percentiles are more precise than those of its distributions.
 		if v := totals.Percentile(share); !math.IsNaN(v) {
 			run.Results = slices.DeleteFunc(run.Results, func(r record.Value) bool { return r.Metric == "response_time_"+name })
 			result(&run, record.SourceClient, "response_time_"+name, v)
@@ -305,11 +310,9 @@ func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 			length = min(1, run.Seconds-second.Start)
 		}
 		if length < 0.5 {
-			continue // the last replies of requests that were sent before the end
+			continue // only the last replies to requests that were sent before the end
 		}
-		for metric, value := range map[string]float64{"throughput": float64(second.Count) / length, "response_time_mean": second.Mean} {
-			run.Windows = append(run.Windows, record.Window{Source: record.SourceClient, Start: second.Start, Seconds: length, Metric: metric, Value: value})
-		}
+		addWindow(&run, record.SourceClient, second.Start, length, map[string]float64{"throughput": float64(second.Count) / length, "response_time_mean": second.Mean})
 	}
 	for _, kind := range rowsOfMemtier(out)[1:] {
 		row, _ := overall.Row(kind.row)
@@ -318,10 +321,10 @@ func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 	return run
 }
 
-// MemaslapRun returns the run that an output of memaslap is of.
+// MemaslapRun returns the run in an output of memaslap.
 func MemaslapRun(m *Memaslap, factors map[string]string) record.Run {
 	run := record.Run{State: record.Complete, Seconds: m.Seconds, Factors: map[string]string{
-		"clients": strconv.Itoa(m.Threads), "connections": strconv.Itoa(m.Connections),
+		"clients": strconv.FormatUint(m.Threads, 10), "connections": strconv.FormatUint(m.Connections, 10),
 	}}
 	if !math.IsNaN(m.SetShare) {
 		run.Factors["ratio"] = fmt.Sprintf("%.0f:%.0f", 100*m.SetShare, 100*(1-m.SetShare))
@@ -343,38 +346,34 @@ func MemaslapRun(m *Memaslap, factors map[string]string) record.Run {
 				result(&run, record.SourceClient, "response_time_"+metric+suffix, value)
 			}
 		}
-		for _, period := range command.Periods {
-			for metric, value := range map[string]float64{"throughput" + suffix: period.Throughput, "response_time_mean" + suffix: period.Mean} {
-				run.Windows = append(run.Windows, record.Window{Source: record.SourceClient, Start: period.End - period.Seconds, Seconds: period.Seconds, Metric: metric, Value: value})
-			}
+		for _, p := range command.Periods {
+			addWindow(&run, record.SourceClient, p.End-p.Seconds, p.Seconds, map[string]float64{"throughput" + suffix: p.Throughput, "response_time_mean" + suffix: p.Mean})
 		}
 		addBins(&run, record.SourceClient, label, command.Histogram)
 	}
 	return run
 }
 
-// DstatRun returns a run of nothing but the samples of a machine.
+// DstatRun returns a run with only the samples of a machine, and their means.
 func DstatRun(samples []HostSample, factors map[string]string) record.Run {
 	run := record.Run{State: record.Complete, Seconds: float64(len(samples)), Factors: map[string]string{}}
 	maps.Copy(run.Factors, factors)
 	addHost(&run, record.SourceHost, samples)
 	for column, metric := range dstatMetrics {
-		sum, n := 0.0, 0
-		for _, sample := range samples {
-			if v, ok := sample.Values[column]; ok && !math.IsNaN(v) {
-				sum += v
-				n++
+		mean := meanOver(samples, func(s HostSample) float64 {
+			if v, ok := s[column]; ok {
+				return v
 			}
-		}
-		if n > 0 {
-			result(&run, record.SourceHost, metric, sum/float64(n))
+			return math.NaN()
+		})
+		if !math.IsNaN(mean) {
+			result(&run, record.SourceHost, metric, mean)
 		}
 	}
 	return run
 }
 
-// Write makes a record of runs at dir, with their outputs as they came. Runs without a place of their own get points by
-// their factors, and repetitions as they come.
+// Write makes a record of runs in dir, with copies of their outputs. The runs must have their places (see Place).
 func Write(ctx context.Context, dir string, m record.Manifest, found []Found) (err error) {
 	r, err := record.Create(dir, m)
 	if err != nil {
@@ -408,7 +407,7 @@ func Write(ctx context.Context, dir string, m record.Manifest, found []Found) (e
 	return nil
 }
 
-// Place gives runs points by their factors, and repetitions and positions as they come.
+// Place numbers the points of runs by their factors, and their repetitions and positions by their order.
 func Place(found []Found) {
 	points := map[string]int{}
 	repetitions := map[string]int{}

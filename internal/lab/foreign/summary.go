@@ -4,40 +4,41 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
 	"mcmw/internal/lab/memtier"
 	"mcmw/internal/lab/sample"
 )
 
-// trim is how many rows the report leaves out at either end of a middleware's output, as warm-up and cool-down.
+// trim is the number of rows that the report leaves out at either end of a middleware's output, as warm-up and cool-down.
 const trim = 5
 
-// ClientKind has the clients' figures of one kind of request, or of all, by the conventions of the report.
+// ClientKind has the clients' measurements of one kind of request, or of all requests, according to the conventions of the report.
 type ClientKind struct {
 	Throughput float64 // sum over the clients
 	Response   float64 // mean, weighted by throughput, in seconds
 	// Percentiles are those of the distributions of all clients, merged with their throughput as weight: the smallest
-	// edge that the share of requests does not exceed, in seconds.
+	// edge up to which the share of requests is reached, in seconds.
 	Percentiles map[float64]float64
-	// NearestPercentiles are how the report computed them: of each client the edge whose share is nearest, and the mean
-	// over the clients.
+	// NearestPercentiles are computed as in the report: the mean over the clients of the edge with the nearest share.
 	NearestPercentiles map[float64]float64
 }
 
-// MiddlewareKind has the middlewares' figures of one kind of request.
+// MiddlewareKind has the middlewares' measurements of one kind of request.
 type MiddlewareKind struct {
 	Throughput float64
-	// Queue and Service are means over the seconds, weighted over the middlewares by throughput, as the report has them;
-	// QueueWeighted and ServiceWeighted are weighted by the requests of each second, as the mean of requests is.
+	// Queue and Service are means over the seconds, weighted over the middlewares by throughput, as in the report.
+	// QueueWeighted and ServiceWeighted are means over the requests.
 	Queue, Service, QueueWeighted, ServiceWeighted float64
-	// Histogram has the response times over the whole output, in seconds.
+	// Histogram has the response times of the whole output, in seconds.
 	Histogram sample.Histogram
 }
 
-// distributionOf are the distributions that the rows of one kind of request have.
+// distributionOf maps the rows of one kind of request to their distributions.
 var distributionOf = map[string]string{"Sets": "SET", "Gets": "GET"}
 
-// clientKind sums up the clients' rows of this name and their distributions; without a distribution, those of all
-// requests.
+// clientKind summarizes the clients' rows with a name and their distributions; if distribution is "", those of all requests.
 func clientKind(outputs []*memtier.Output, row, distribution string) (ClientKind, bool) {
 	k := ClientKind{Percentiles: map[float64]float64{}, NearestPercentiles: map[float64]float64{}}
 	var weights []float64
@@ -70,7 +71,7 @@ func clientKind(outputs []*memtier.Output, row, distribution string) (ClientKind
 	return k, true
 }
 
-// shareUpTo returns what share of requests a distribution has up to the time.
+// shareUpTo returns the share of requests in a distribution up to a time.
 func shareUpTo(cdf []memtier.Quantile, seconds float64) float64 {
 	share := 0.0
 	for _, q := range cdf {
@@ -82,12 +83,11 @@ func shareUpTo(cdf []memtier.Quantile, seconds float64) float64 {
 	return share
 }
 
-// mergedPercentile returns the smallest edge of the distributions up to which at least the share q of all requests lies.
+// mergedPercentile returns the smallest edge of the distributions up to which the share of all requests is at least q.
 func mergedPercentile(cdfs [][]memtier.Quantile, weights []float64, q float64) float64 {
 	var edges []float64
-	total := 0.0
-	for i, cdf := range cdfs {
-		total += weights[i]
+	total := floats.Sum(weights)
+	for _, cdf := range cdfs {
 		for _, step := range cdf {
 			edges = append(edges, step.Seconds)
 		}
@@ -99,7 +99,7 @@ func mergedPercentile(cdfs [][]memtier.Quantile, weights []float64, q float64) f
 		for i, cdf := range cdfs {
 			share += weights[i] * shareUpTo(cdf, edge)
 		}
-		// What rounding takes off a share is not missing.
+		// The tolerance is for rounding.
 		if share/total >= q-1e-12 {
 			return 1
 		}
@@ -108,7 +108,7 @@ func mergedPercentile(cdfs [][]memtier.Quantile, weights []float64, q float64) f
 	return edges[min(at, len(edges)-1)]
 }
 
-// nearestPercentile returns the mean over the distributions of the edge whose share is nearest to q, the first of several.
+// nearestPercentile returns the mean over the distributions of the first edge with the share nearest to q.
 func nearestPercentile(cdfs [][]memtier.Quantile, q float64) float64 {
 	sum := 0.0
 	for _, cdf := range cdfs {
@@ -131,19 +131,15 @@ func cut(rows []MiddlewareRow, n int) []MiddlewareRow {
 	return rows[n : len(rows)-n]
 }
 
-// meanOver returns the mean of a value over rows, without those where it is NaN; NaN for none.
-func meanOver(rows []MiddlewareRow, value func(MiddlewareRow) float64) float64 {
-	sum, n := 0.0, 0
+// meanOver returns the mean of a value over rows, without those in which it is NaN; NaN for no rows.
+func meanOver[Row any](rows []Row, value func(Row) float64) float64 {
+	var values []float64
 	for _, row := range rows {
 		if v := value(row); !math.IsNaN(v) {
-			sum += v
-			n++
+			values = append(values, v)
 		}
 	}
-	if n == 0 {
-		return math.NaN()
-	}
-	return sum / float64(n)
+	return stat.Mean(values, nil)
 }
 
 // throughputOf returns the sum of the middlewares' mean throughputs without n rows at either end.
@@ -164,7 +160,18 @@ func queueLengths(outputs []*MiddlewareOutput, n int) []float64 {
 	return lengths
 }
 
-// middlewareKind sums up a kind of request over the middlewares, without trim rows at either end.
+// addCounts adds counts by index to a sum, which may become longer.
+func addCounts(sum, counts []uint64) []uint64 {
+	for i, n := range counts {
+		if i == len(sum) {
+			sum = append(sum, 0)
+		}
+		sum[i] += n
+	}
+	return sum
+}
+
+// middlewareKind summarizes a kind of request over the middlewares, without trim rows at either end.
 func middlewareKind(outputs []*MiddlewareOutput, kind string) (MiddlewareKind, bool) {
 	var k MiddlewareKind
 	requests := 0.0
@@ -188,12 +195,7 @@ func middlewareKind(outputs []*MiddlewareOutput, kind string) (MiddlewareKind, b
 	}
 	var classes []uint64
 	for _, out := range outputs {
-		for i, count := range out.Histograms[kind] {
-			if i == len(classes) {
-				classes = append(classes, 0)
-			}
-			classes[i] += count
-		}
+		classes = addCounts(classes, out.Histograms[kind])
 	}
 	for i, count := range classes {
 		if count > 0 {

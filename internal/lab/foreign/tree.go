@@ -19,29 +19,29 @@ import (
 
 // Configuration is one combination of settings of a tree, with its repetitions.
 type Configuration struct {
-	// Dir is the folder below the tree's root, Params what its name says, such as "nmw": "2".
+	// Dir is the folder below the tree's root. Params has the settings in its name, such as "nmw": "2".
 	Dir         string
 	Params      map[string]string
 	Repetitions []Repetition
 }
 
-// Repetition has the outputs of the clients and middlewares of a run, in the order of their numbers.
+// Repetition has the outputs of the clients and middlewares of a run.
 type Repetition struct {
 	Number      int
 	Clients     []*memtier.Output
 	Middlewares []*MiddlewareOutput
-	// Dstat has the samples of a machine by its name, such as "mw1".
+	// Dstat has the samples by machine, such as "mw1".
 	Dstat map[string][]HostSample
-	// Files are the paths of the outputs below the root.
+	// Files has the paths of the outputs below the root.
 	Files []string
 }
 
-// fileName is the form of the outputs' names: the instance and the repetition.
+// fileName matches the names of outputs, with program, instance and repetition.
 var fileName = regexp.MustCompile(`^(cliout|mwout|dstatout-)([a-z]*)(\d+)rep(\d+)\.out$`)
 
-// ReadTree reads the experiments of a tree: folders named by settings, such as nsvr=3/nmw=2, and in each the outputs of memtier
+// ReadTree reads the experiments of a tree: folders named by settings, such as nsvr=3/nmw=2, with the outputs of memtier
 // (cliout1rep2.out: instance 1, repetition 2), of middlewares (mwout1rep2.out) and of dstat (dstatout-mw1rep2.out).
-// Configurations come in the order of their folders' names.
+// The configurations are in the order of their folders' names.
 func ReadTree(ctx context.Context, root fs.FS) ([]Configuration, error) {
 	folders := map[string]*Configuration{}
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -88,8 +88,8 @@ func ReadTree(ctx context.Context, root fs.FS) ([]Configuration, error) {
 	return configurations, nil
 }
 
-// failure says why a repetition measured nothing that counts, "" if it did: all clients and middlewares that any repetition has must have
-// answered requests, as a run of ours fails if one of its load processes does.
+// failure returns the reason why a repetition doesn't count; "" if it does. All clients and middlewares that any repetition has must have
+// answered requests, just as a run of mcmwlab fails if one of its load processes fails.
 func (c *Configuration) failure(r Repetition) string {
 	clients, middlewares := 0, 0
 	for _, other := range c.Repetitions {
@@ -97,11 +97,11 @@ func (c *Configuration) failure(r Repetition) string {
 	}
 	switch {
 	case len(r.Clients) == 0:
-		return "there is no output of a client"
+		return "it has no output of a client"
 	case len(r.Clients) < clients:
-		return fmt.Sprintf("there are outputs of %d clients; another repetition has %d", len(r.Clients), clients)
+		return fmt.Sprintf("it has outputs of %d clients, another repetition has %d", len(r.Clients), clients)
 	case len(r.Middlewares) < middlewares:
-		return fmt.Sprintf("there are outputs of %d middlewares; another repetition has %d", len(r.Middlewares), middlewares)
+		return fmt.Sprintf("it has outputs of %d middlewares, another repetition has %d", len(r.Middlewares), middlewares)
 	}
 	silent := 0
 	for _, client := range r.Clients {
@@ -113,12 +113,12 @@ func (c *Configuration) failure(r Repetition) string {
 		return fmt.Sprintf("%d of %d clients measured no request", silent, len(r.Clients))
 	}
 	if len(r.Middlewares) > 0 && !(throughputOf(r.Middlewares, trim) > 0) {
-		return fmt.Sprintf("a middleware answered no request but in its first and last %d s", trim)
+		return fmt.Sprintf("a middleware answered no request except in its first and last %d s", trim)
 	}
 	return ""
 }
 
-// paramsOf reads the settings off a path: what is left and right of the = in each folder's name.
+// paramsOf returns the settings in a path: folders named NAME=VALUE.
 func paramsOf(dir string) map[string]string {
 	params := map[string]string{}
 	for folder := range strings.SplitSeq(dir, "/") {
@@ -129,18 +129,17 @@ func paramsOf(dir string) map[string]string {
 	return params
 }
 
-// repetition returns the repetition of this number, which is made.
+// repetition returns the repetition with a number, which it adds if needed.
 func (c *Configuration) repetition(number int) *Repetition {
-	for i := range c.Repetitions {
-		if c.Repetitions[i].Number == number {
-			return &c.Repetitions[i]
-		}
+	i := slices.IndexFunc(c.Repetitions, func(r Repetition) bool { return r.Number == number })
+	if i < 0 {
+		i = len(c.Repetitions)
+		c.Repetitions = append(c.Repetitions, Repetition{Number: number, Dstat: map[string][]HostSample{}})
 	}
-	c.Repetitions = append(c.Repetitions, Repetition{Number: number, Dstat: map[string][]HostSample{}})
-	return &c.Repetitions[len(c.Repetitions)-1]
+	return &c.Repetitions[i]
 }
 
-// read adds an output. Files come in the order of their names, and so do instances up to nine; their order changes no result.
+// read adds an output. Files are read in the order of their names; the order of instances changes no result.
 func (r *Repetition) read(root fs.FS, name, what, machine string) error {
 	file, err := root.Open(name)
 	if err != nil {
@@ -179,7 +178,7 @@ func (r *Repetition) connections() int {
 	return n
 }
 
-// copyTo copies an output to a file that is made.
+// copyTo copies an output to a new file.
 func copyTo(root fs.FS, name, target string) (err error) {
 	in, err := root.Open(name)
 	if err != nil {
