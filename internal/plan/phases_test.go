@@ -164,19 +164,19 @@ func (m *placementChange) explore(t *testing.T, limit int) (explore.Result, *exp
 		}
 		var middlewares [2]*phased
 		for i, commands := range m.clients {
-			ways := phases
+			path := phases
 			if m.late && i == 1 {
-				ways = latePhases
+				path = latePhases
 			}
 			versions := plan.NewVersions(uint64(100*i), 1)
 			p := &phased{make: func(stage int) (*driver, []int) {
 				r := after
 				switch {
-				case stage == len(ways):
-				case ways[stage] == route.Settled && m.between == nil:
+				case stage == len(path):
+				case path[stage] == route.Settled && m.between == nil:
 					r = from
 				default:
-					r = between(ways[stage])
+					r = between(path[stage])
 				}
 				given := versions
 				if m.single || r.N() == 1 {
@@ -191,12 +191,9 @@ func (m *placementChange) explore(t *testing.T, limit int) (explore.Result, *exp
 			}}
 			p.enter(0)
 			middlewares[i] = p
-			steps := make([]string, len(ways))
-			for n := range steps {
-				steps[n] = step
-			}
+			steps := slices.Repeat([]string{step}, len(path))
 			if !m.unclean {
-				at := slices.Index(ways, route.DeleteNew)
+				at := slices.Index(path, route.DeleteNew)
 				steps = slices.Insert(steps, max(at, 0), clean)
 			}
 			w.Workers = append(w.Workers,

@@ -97,8 +97,8 @@ func (g *gutterChange) closes(pool string) bool {
 // changeWorker is the worker of a middleware.
 type changeWorker struct {
 	*gutterWorker
-	at    int // index in ways
-	ways  []gutterPhase
+	at    int           // index in path
+	path  []gutterPhase // the phases that it goes through
 	world *gutterChange
 	// respects: it respects the marks of the other one. lingers: it does so although it has no gutter any more.
 	respects, lingers bool
@@ -113,7 +113,7 @@ func (w *changeWorker) enterPhase(at int) {
 	if w.gutterWorker.driver != nil {
 		missed = w.missed
 	}
-	w.driver = w.make(w.ways[at])
+	w.driver = w.make(w.path[at])
 	w.missed = missed
 	w.lingers = respected && (w.stage == barred || w.stage == away) && !w.world.hasty
 	w.know(w.stage)
@@ -192,9 +192,9 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 	for phase := asBefore; phase <= asAfter; phase++ {
 		routers[phase] = g.router(t, phase)
 	}
-	ways := g.phases
-	if ways == nil {
-		ways = []gutterPhase{asBefore, gutterDelete, gutterRead, gutterTail, asAfter}
+	path := g.phases
+	if path == nil {
+		path = []gutterPhase{asBefore, gutterDelete, gutterRead, gutterTail, asAfter}
 	}
 	return explore.UpTo(func() *explore.World {
 		w := &explore.World{}
@@ -210,21 +210,21 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 		}
 		var middlewares [2]*changeWorker
 		for i, commands := range g.clients {
-			m := &changeWorker{gutterWorker: &gutterWorker{cut: g.cut[i], server: g.victim}, world: g, ways: ways, make: func(phase gutterPhase) *driver {
+			m := &changeWorker{gutterWorker: &gutterWorker{cut: g.cut[i], server: g.victim}, world: g, path: path, make: func(phase gutterPhase) *driver {
 				return drive(t, routers[phase], replica.AckLive, nil)
 			}}
 			if g.late && i == 1 {
-				m.ways = []gutterPhase{gutterLate, gutterTail, asAfter}
+				m.path = []gutterPhase{gutterLate, gutterTail, asAfter}
 			}
 			m.stage = g.began
 			m.enterPhase(0)
 			middlewares[i] = m
 			var steps []string
-			for at := range m.ways[1:] {
-				if !g.unclean && (m.ways[at] == gutterTail && !g.early || m.ways[at] == gutterDelete && g.early) {
+			for at := range m.path[1:] {
+				if !g.unclean && (m.path[at] == gutterTail && !g.early || m.path[at] == gutterDelete && g.early) {
 					steps = append(steps, cleanGutters)
 				}
-				if (m.ways[at] == gutterDelete || m.ways[at] == gutterLate) && g.from != g.to {
+				if (m.path[at] == gutterDelete || m.path[at] == gutterLate) && g.from != g.to {
 					steps = append(steps, cleanRoutes)
 				}
 				steps = append(steps, step)
@@ -236,14 +236,14 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 			stages = stages[g.began:] // began is away at most
 			k := &stageDriver{of: m, servers: w.Servers, phases: true}
 			k.cleans = func() (servers []int) {
-				if m.ways[m.at] == gutterTail || g.early {
+				if m.path[m.at] == gutterTail || g.early {
 					for pool, gutter := range g.after {
 						if g.closes(pool) && (pool == g.to) {
 							servers = append(servers, number(gutter))
 						}
 					}
 				}
-				if m.ways[m.at] != gutterTail {
+				if m.path[m.at] != gutterTail {
 					servers = append(servers, number(g.to))
 				}
 				return servers
@@ -258,12 +258,12 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 			next := w.Workers[i].Commands[0]
 			switch i % 3 {
 			case 0:
-				ready := !g.late || mine.ways[mine.at] != gutterLate || g.from == g.to || !slices.Contains(w.Workers[i+2].Commands, cleanRoutes)
-				ready = ready && (!g.changeFirst || i == 0 || mine.at == len(mine.ways)-1)
+				ready := !g.late || mine.path[mine.at] != gutterLate || g.from == g.to || !slices.Contains(w.Workers[i+2].Commands, cleanRoutes)
+				ready = ready && (!g.changeFirst || i == 0 || mine.at == len(mine.path)-1)
 				return ready && (!mine.waits() || strings.HasPrefix(next, "set") || strings.HasPrefix(next, "delete"))
 			case 1:
 				switch {
-				case g.changeFirst && (middlewares[0].at < len(ways)-1 || middlewares[1].at < len(ways)-1):
+				case g.changeFirst && (middlewares[0].at < len(path)-1 || middlewares[1].at < len(path)-1):
 					return false
 				case next == clean:
 					return true
@@ -285,10 +285,10 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 				return mine.at < other.at+max(g.apart, 1)
 			case i/3 == 0:
 				return true
-			case mine.ways[mine.at] == gutterLate: // it stays in this phase until the others read by the new routes
-				return other.ways[other.at] >= gutterRead
+			case mine.path[mine.at] == gutterLate: // it stays in this phase until the others read by the new routes
+				return other.path[other.at] >= gutterRead
 			}
-			return other.ways[other.at] >= gutterTail
+			return other.path[other.at] >= gutterTail
 		}
 		return w
 	}, limit, explore.Checks{Always: noneReadOlder})
