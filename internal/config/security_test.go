@@ -67,7 +67,7 @@ func TestAFileOfSecretsThatEverybodyCanReadIsAWarning(t *testing.T) {
 	for _, path := range []string{"users", "login", "key.pem"} {
 		require.NoError(t, os.Chmod(path, 0o604))
 		warnings := s.load(t).Warnings
-		require.Contains(t, warnings, path+" holds secrets and has mode 0604: every user of this machine can read it; chmod o-rwx takes that away")
+		require.Contains(t, warnings, path+" holds secrets and has mode 0604: every user of this machine can read it; use chmod o-rwx")
 		require.NoError(t, os.Chmod(path, 0o640))
 	}
 }
@@ -87,9 +87,9 @@ func TestFilesThatCannotBeUsedAreNamedWithTheirOption(t *testing.T) {
 		`flag --server-tls-cert: "cert.pem" needs server-tls-key, which is missing`:                            append(server, "--server-tls-cert", "cert.pem"),
 		`flag --server-tls-key: "empty": holds no private key in PEM form`:                                     append(server, "--server-tls-cert", "cert.pem", "--server-tls-key", "empty"),
 		`flag --auth-file: "text": line 1 is not of the form user:password`:                                    {"-m", "a", "--auth-file", "text"},
-		`flag --auth-file: "empty": is empty; lines user:password are wanted`:                                  {"-m", "a", "--auth-file", "empty"},
+		`flag --auth-file: "empty": is empty; accepted: lines user:password`:                                  {"-m", "a", "--auth-file", "empty"},
 		`flag --auth-file: ".": is a directory`:                                                                {"-m", "a", "--auth-file", "."},
-		`flag --server-auth-file: "two": has 2 lines; one user:password is wanted`:                             {"-m", "a", "--server-auth-file", "two"},
+		`flag --server-auth-file: "two": has 2 lines; accepted: one line user:password`:                             {"-m", "a", "--server-auth-file", "two"},
 		`flag -l, --listen: "127.0.0.1:11311" is given twice`:                                                  append(tls, "-l", "127.0.0.1", "-l", "notls:127.0.0.1"),
 		`flag -m, --servers: "127.0.0.1:11311" is an address mcmw itself listens on`:                           append(tls[2:], "-l", "notls:127.0.0.1", "-m", "127.0.0.1:11311"),
 		`flag --admin: "127.0.0.1:11311" is already an address for clients; accepted: another address, or off`: append(tls, "-l", "notls:127.0.0.1", "--admin", "127.0.0.1:11311"),

@@ -9,20 +9,20 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// DNS is a name server on loopback, over UDP. It knows the names it was given, and answers that others don't exist. Its methods
+// DNS is a DNS server on loopback, over UDP. It knows the names that were set, and answers that others don't exist. Its methods
 // may be called from any goroutine.
 type DNS struct {
 	conn  net.PacketConn
-	ended chan struct{} // closed when nobody serves any more
+	ended chan struct{} // closed when the server has ended
 
 	mu    sync.Mutex // guards the fields below
 	addrs map[string][]netip.Addr
 	srv   map[string][]dnsmessage.SRVResource
-	rcode map[string]dnsmessage.RCode // the answer instead; "" means every name
+	rcode map[string]dnsmessage.RCode // by name, the error to answer with; "" means every name
 	asked map[string]int
 }
 
-// StartDNS starts a name server that knows no name.
+// StartDNS starts a DNS server that knows no names.
 func StartDNS() (*DNS, error) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -45,10 +45,10 @@ func (d *DNS) Stop() {
 	<-d.ended
 }
 
-// Addr is where the server answers: "host:port".
+// Addr returns the server's address, "host:port".
 func (d *DNS) Addr() string { return d.conn.LocalAddr().String() }
 
-// SetAddrs sets the addresses of name, IPv4 or IPv6. Without any it does not exist.
+// SetAddrs sets the IPv4 and IPv6 addresses of name. Without addresses the name does not exist.
 func (d *DNS) SetAddrs(name string, addrs ...string) {
 	parsed := make([]netip.Addr, len(addrs))
 	for i, a := range addrs {
@@ -59,14 +59,14 @@ func (d *DNS) SetAddrs(name string, addrs ...string) {
 	d.addrs[key(name)] = parsed
 }
 
-// Target is a record that leads to a server: its host's name and port.
+// Target is the content of an SRV record.
 type Target struct {
 	Host             string
 	Port             int
 	Priority, Weight int
 }
 
-// SetSRV sets the SRV records of name. Without any it does not exist.
+// SetSRV sets the SRV records of name. Without records the name does not exist.
 func (d *DNS) SetSRV(name string, targets ...Target) {
 	records := make([]dnsmessage.SRVResource, len(targets))
 	for i, t := range targets {
@@ -79,14 +79,14 @@ func (d *DNS) SetSRV(name string, targets ...Target) {
 	d.srv[key(name)] = records
 }
 
-// Fail answers questions for name ("": any) with SERVFAIL, until Heal.
+// Fail makes the server answer questions for name ("": any name) with SERVFAIL, until Heal.
 func (d *DNS) Fail(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.rcode[key(name)] = dnsmessage.RCodeServerFailure
 }
 
-// Heal ends what Fail began, for all names.
+// Heal ends the failures of all names.
 func (d *DNS) Heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,7 +100,7 @@ func (d *DNS) Asked(name string) int {
 	return d.asked[key(name)]
 }
 
-// key returns the spelling under which a name is stored.
+// key returns the normalized form of a name, under which it is stored.
 func key(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
 func (d *DNS) serve() {

@@ -1,4 +1,4 @@
-// Package faulty has servers that misbehave on purpose: a Server whose every byte the caller writes, a Proxy in front of a
-// real server that forwards every byte until a fault is injected, and a name server whose answers change. The tests use them through package mctest, the
-// lab in its fault suite.
+// Package faulty has servers that misbehave on purpose: a Server whose replies the caller writes byte by byte, a Proxy that forwards
+// the bytes of a real server until a fault is injected, a Liar that changes the replies of a real memcached, and a DNS server whose
+// answers change. Tests use them through package mctest, and the lab uses them in its fault suite.
 package faulty

@@ -13,36 +13,36 @@ import (
 	"time"
 )
 
-// Liar is a proxy in front of a real memcached that now and then changes its answers. It handles requests one by
-// one, of the text protocol, quiet ones only if an mn follows. Versions and statistics are always true, so that a server that was caught
-// lying is used again, and lies again.
+// Liar is a proxy in front of a real memcached that changes some of its replies. It handles requests of the text protocol one by one;
+// quiet ones must be followed by an mn. Replies to version and stats are always true, so that a server whose lie was detected is used
+// again, and lies again.
 type Liar struct {
 	server *Server
 	target string
 	lie    atomic.Pointer[Lie]
 }
 
-// lieEvery is the number of requests of a connection per lie.
+// lieEvery is the number of requests of a connection for each lie.
 const lieEvery = 16
 
 // Lie is a kind of wrong answer.
 type Lie struct {
 	Name, Title string
-	// tell answers instead of the server. false ends the connection.
+	// tell answers in place of the server. If it returns false, the connection ends.
 	tell func(x *exchange) bool
 }
 
 // exchange is a request with its reply.
 type exchange struct {
 	client  net.Conn
-	words   []string // of the request's line
-	reply   []byte   // what memcached answered
-	other   []byte   // what it answered to an earlier request of the same command
-	more    func() (reply []byte, ok bool)
-	waiting bool // another request has come
+	words   []string                       // of the request's line
+	reply   []byte                         // memcached's reply
+	other   []byte                         // memcached's reply to an earlier request with the same command
+	more    func() (reply []byte, ok bool) // handles another request and returns memcached's reply
+	waiting bool                           // another request has come
 }
 
-// key is the request's key.
+// key returns the request's key.
 func (x *exchange) key() string {
 	if len(x.words) < 2 {
 		return "k"
@@ -57,10 +57,10 @@ func (x *exchange) send(b []byte) bool {
 
 func (x *exchange) sendText(text string) bool { return x.send([]byte(text)) }
 
-// endless bounds the bytes of a reply that never ends.
+// endless is the number of bytes after which a reply without an end is given up.
 const endless = 1 << 30
 
-// flood sends b repeatedly.
+// flood sends b repeatedly, until the client is gone or endless bytes are sent. It returns false.
 func (x *exchange) flood(b []byte) bool {
 	b = bytes.Repeat(b, 1+(64<<10)/len(b))
 	for sent := 0; sent < endless; sent += len(b) {
@@ -71,7 +71,7 @@ func (x *exchange) flood(b []byte) bool {
 	return false
 }
 
-// usual is a valid reply to such a request that is not a value.
+// usual returns a valid reply without a value to the request.
 func (x *exchange) usual() string {
 	switch x.words[0] {
 	case "get", "gets", "gat", "gats":
@@ -90,7 +90,7 @@ func (x *exchange) usual() string {
 	return "NOT_FOUND\r\n"
 }
 
-// unusual is a reply of another kind.
+// unusual returns a reply of a kind that the request never gets.
 func (x *exchange) unusual() string {
 	switch x.words[0] {
 	case "get", "gets", "gat", "gats", "mn", "mg":
@@ -101,12 +101,12 @@ func (x *exchange) unusual() string {
 	return "END\r\n"
 }
 
-// Lies are all kinds of lies.
+// Lies holds all kinds of lies. A title continues "a server answers".
 var Lies = []Lie{
 	{"extra", "with one reply too many", func(x *exchange) bool { return x.send(append(x.reply, x.usual()...)) }},
 	{"double", "with every reply twice", func(x *exchange) bool { return x.send(append(x.reply, x.reply...)) }},
 	{"early", "before it is asked", func(x *exchange) bool {
-		// Not together with the reply, where it would be detected.
+		// Sent separately: together with the reply it would be detected.
 		sent := x.send(x.reply)
 		time.Sleep(time.Millisecond)
 		return sent && x.sendText(x.usual())
@@ -114,7 +114,7 @@ var Lies = []Lie{
 	{"kind", "with a reply of another kind", func(x *exchange) bool { return x.sendText(x.unusual()) }},
 	{"value", "a write with a value", func(x *exchange) bool {
 		if strings.HasPrefix(x.words[0], "g") {
-			return x.send(x.reply) // the value of a key, made up, cannot be told from the true one
+			return x.send(x.reply) // an invented value cannot be distinguished from the true one
 		}
 		if len(x.words[0]) == 2 {
 			return x.sendText("VA 3 k" + x.key() + "\r\nlie\r\n")
@@ -183,8 +183,7 @@ var Lies = []Lie{
 	}},
 }
 
-// StartLiar puts a liar, which tells the truth at first, in front of the memcached at target, "host:port", which may be restarted behind
-// it.
+// StartLiar puts a Liar in front of the memcached at target, "host:port", which may be restarted. At first the Liar tells the truth.
 func StartLiar(target string) (*Liar, error) {
 	l := &Liar{target: target}
 	server, err := Start(func(_ int, conn net.Conn) { l.serve(conn) })
@@ -195,10 +194,10 @@ func StartLiar(target string) (*Liar, error) {
 	return l, nil
 }
 
-// Addr is where the liar listens.
+// Addr returns the address on which the Liar listens.
 func (l *Liar) Addr() string { return l.server.Addr() }
 
-// Stop ends the liar and every connection through it.
+// Stop ends the Liar and every connection through it.
 func (l *Liar) Stop() { l.server.Stop() }
 
 // Tell makes every connection tell this lie from now on; nil is the truth.
@@ -223,7 +222,7 @@ func (l *Liar) serve(client net.Conn) {
 				return nil, nil, false
 			}
 			if last := words[len(words)-1]; last == "noreply" || (len(words[0]) == 2 && words[0] != "mn" && slices.Contains(words[1:], "q")) {
-				continue // its reply, if there is one, precedes that of the mn that follows
+				continue // its reply, if there is one, comes before the reply to the mn that follows
 			}
 			reply, err := readReply(replies, words)
 			return words, reply, err == nil
@@ -274,7 +273,7 @@ func readRequest(r *bufio.Reader) (request []byte, words []string, err error) {
 	return request, words, err
 }
 
-// appendData appends the data block that follows a line, whose size is given as text, and its line end.
+// appendData appends a data block of the given size, and its line end. If size is no number, it appends nothing.
 func appendData(b []byte, r *bufio.Reader, size string) ([]byte, error) {
 	n, err := strconv.Atoi(size)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// talk sends as many rows of requests as bring every one of them to a lie, and returns what came until the connection ended, or nothing
-// came for a moment.
+// talk sends a series of requests 16 times, so that each request of the series gets a lie once. It returns the bytes that came until
+// the connection ended or nothing came for a while.
 func talk(t *testing.T, addr string) string {
 	t.Helper()
 	c := mctest.MustDial(t, addr)
@@ -33,7 +33,7 @@ func talk(t *testing.T, addr string) string {
 	return rest
 }
 
-// requireMuch requires that a lie without an end brings far more than was asked for.
+// requireMuch requires that a lie without an end sends far more than was requested.
 func requireMuch(t *testing.T, addr string) {
 	t.Helper()
 	const much = 1 << 20
@@ -46,7 +46,7 @@ func requireMuch(t *testing.T, addr string) {
 	require.EqualValues(t, much, n)
 }
 
-func TestALiarTellsTheTruthUntilItIsToLie(t *testing.T) {
+func TestALiarTellsTheTruthUntilALieIsSet(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	liar, err := faulty.StartLiar(server.Addr())
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestALiarTellsTheTruthUntilItIsToLie(t *testing.T) {
 			if lie.Name == "line" || lie.Name == "list" {
 				requireMuch(t, liar.Addr())
 			} else if told := talk(t, liar.Addr()); lie.Name != "late" && lie.Name != "drip" {
-				// Those two take their time, or need another client's request behind theirs.
+				// late and drip send the same bytes, only slowly.
 				assert.NotEqual(t, truth, told)
 			}
 			liar.Tell(nil)

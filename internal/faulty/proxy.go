@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// dialTimeout bounds how long a Proxy waits for its server to accept; the server may be on a busy machine.
+// dialTimeout bounds the time that a Proxy waits for its server to accept a connection. The server may be on a busy machine.
 const dialTimeout = 15 * time.Second
 
-// Proxy stands between a client and a real server. Its methods may be called from any goroutine.
+// Proxy forwards bytes between clients and a real server. Its methods may be called from any goroutine.
 type Proxy struct {
 	server *Server
 	target string
@@ -21,13 +21,13 @@ type Proxy struct {
 	alter chan struct{} // guarded by mu; closed and replaced when fault changes
 }
 
-// Fault is what a Proxy does to the bytes of the server's replies, on every connection; Jitter and Lose are done to those of requests.
+// Fault is a fault that a Proxy applies to the bytes of replies on every connection. Jitter and Lose apply to the bytes of requests.
 type Fault struct {
-	// Jitter delays every chunk of requests by a random time of up to as much. The chunks of a connection stay in order.
+	// Jitter delays every chunk of requests by a random time up to this. The chunks of a connection stay in order.
 	Jitter time.Duration
-	// Lose takes requests and does not pass them on.
+	// Lose drops requests.
 	Lose bool
-	// Stall holds replies back until the fault is removed.
+	// Stall holds replies until the fault is removed.
 	Stall bool
 	// Delay delays every chunk of reply bytes.
 	Delay time.Duration
@@ -35,8 +35,7 @@ type Fault struct {
 	Double bool
 	// Bytewise sends reply bytes one at a time.
 	Bytewise bool
-	// Cut, if above 0, lets this many reply bytes of a connection pass, counted from the moment the fault is set, and
-	// then ends the connection.
+	// Cut, if above 0, ends a connection after this many bytes of replies, counted from the moment at which the fault is set.
 	Cut int
 	// Reset makes Cut end the connection with a reset.
 	Reset bool
@@ -44,7 +43,7 @@ type Fault struct {
 	Refuse bool
 }
 
-// StartProxy puts a proxy in front of the server at target, "host:port" or "unix:/path", which may be restarted behind it.
+// StartProxy puts a Proxy in front of the server at target, "host:port" or "unix:/path", which may be restarted.
 func StartProxy(target string) (*Proxy, error) {
 	p := &Proxy{target: target, alter: make(chan struct{})}
 	server, err := Start(func(_ int, conn net.Conn) { p.serve(conn) })
@@ -55,10 +54,10 @@ func StartProxy(target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where the proxy listens.
+// Addr returns the address on which the Proxy listens.
 func (p *Proxy) Addr() string { return p.server.Addr() }
 
-// Stop ends the proxy and every connection through it.
+// Stop ends the Proxy and every connection through it.
 func (p *Proxy) Stop() { p.server.Stop() }
 
 // Inject sets the fault; the zero Fault removes it.
@@ -103,7 +102,7 @@ func (p *Proxy) serve(client net.Conn) {
 	wg.Wait()
 }
 
-// requests forwards the client's bytes to the server. It returns when either side is gone.
+// requests forwards the client's bytes to the server, with the faults applied. It returns when either side is gone.
 func (p *Proxy) requests(server, client net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -120,10 +119,10 @@ func (p *Proxy) requests(server, client net.Conn) {
 	}
 }
 
-// replies forwards the server's bytes to the client, applying the faults. It returns when either side is gone.
+// replies forwards the server's bytes to the client, with the faults applied. It returns when either side is gone.
 func (p *Proxy) replies(client, server net.Conn, gone <-chan struct{}) {
 	buf := make([]byte, 64<<10)
-	var era <-chan struct{} // the fault that left was counted under
+	var era <-chan struct{} // the alter channel of the fault for which left counts
 	left := 0
 	for {
 		n, err := server.Read(buf)
@@ -172,7 +171,7 @@ func (p *Proxy) replies(client, server net.Conn, gone <-chan struct{}) {
 	}
 }
 
-// pause waits for d, less if the fault changes; false means that the client has gone.
+// pause waits for d, or until the fault changes. It returns false if the client is gone.
 func pause(d time.Duration, alter, gone <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Server runs a function for every connection to a port of its own.
+// Server listens on a port of its own and runs a function for every connection.
 type Server struct {
 	listen net.Listener
 	wg     sync.WaitGroup
@@ -15,8 +15,8 @@ type Server struct {
 	closed bool              // guarded by mu
 }
 
-// Start listens on a free loopback port and runs serve for every connection, each in a goroutine of its own; n counts
-// them from 0 in the order of their acceptance. The connection is closed when serve returns.
+// Start listens on a free loopback port and runs serve for every connection, each in a goroutine of its own. n is the number of
+// the connection, from 0 in the order of acceptance. The connection is closed when serve returns.
 func Start(serve func(n int, conn net.Conn)) (*Server, error) {
 	listen, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -42,10 +42,10 @@ func Start(serve func(n int, conn net.Conn)) (*Server, error) {
 	return s, nil
 }
 
-// Addr is where the server listens.
+// Addr returns the address on which the server listens.
 func (s *Server) Addr() string { return s.listen.Addr().String() }
 
-// Stop closes the listener and every connection and waits for the goroutines that serve them.
+// Stop closes the listener and every connection, and waits for the goroutines that serve them.
 func (s *Server) Stop() {
 	s.listen.Close()
 	s.mu.Lock()

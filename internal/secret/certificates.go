@@ -28,8 +28,8 @@ type ClientFiles struct {
 	Name string
 }
 
-// base returns what the configurations of both sides have in common. Records have their full size from the start: memcached
-// and its clients wait for whole messages, not for first bytes.
+// base returns the common configuration of both sides. Records have their full size from the start, because memcached and its
+// clients wait for whole messages, not for their first bytes.
 func base() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, DynamicRecordSizingDisabled: true}
 }
@@ -65,8 +65,8 @@ func ServerTLS(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 	return c, nil
 }
 
-// ClientTLS returns a function that returns the configuration of a connection to host, made from the files' current
-// contents. The error is a *FileError.
+// ClientTLS returns a function that returns the configuration of a connection to host, according to the files' current contents.
+// The error is a *FileError.
 func ClientTLS(files ClientFiles, log *slog.Logger) (func(host string) *tls.Config, error) {
 	var paths, private []string
 	if files.CA != "" {
@@ -106,7 +106,7 @@ func ClientTLS(files ClientFiles, log *slog.Logger) (func(host string) *tls.Conf
 	}, nil
 }
 
-// keyPair reads a certificate chain and its key.
+// keyPair parses a certificate chain and its key.
 func keyPair(certPath, keyPath string, cert, key []byte) (tls.Certificate, error) {
 	if _, err := certificates(cert); err != nil {
 		return tls.Certificate{}, &FileError{certPath, err}
@@ -133,7 +133,7 @@ func pool(path string, contents []byte) (*x509.CertPool, error) {
 	return p, nil
 }
 
-// certificates returns the certificates in contents, at least one.
+// certificates returns the certificates in contents. It is an error if there are none.
 func certificates(contents []byte) ([]*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode(contents); block != nil; block, rest = pem.Decode(rest) {

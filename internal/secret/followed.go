@@ -1,9 +1,9 @@
-// Package secret reads files that others renew while the program runs: certificates with their keys, names with their
-// passwords. A file is checked when its contents are needed, at most once per second. Invalid contents change nothing: the
-// previous ones stay in force, and the log says why.
+// Package secret reads files that may be renewed while the program runs: certificates with their keys, and names with their
+// passwords. The files are checked when their contents are needed, at most once per second. If the new contents are invalid, the
+// previous ones stay in use, and the log says why.
 //
-// Contents never appear in an error or in the log. A private file that every user of the machine can read causes a warning
-// when it has changed; at the start use Exposed.
+// Contents never appear in an error or in the log. If a private file has changed and every user of the machine can read it, a
+// warning is logged. At the start the program calls Exposed for that.
 package secret
 
 import (
@@ -20,7 +20,7 @@ import (
 // checkEvery is the minimum time between two checks of the files.
 const checkEvery = time.Second
 
-// FileError is what is wrong with a file.
+// FileError is an error in a file.
 type FileError struct {
 	Path string
 	Err  error
@@ -31,28 +31,28 @@ func (e *FileError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err)
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// followed is a value made from files, and made again when their contents change. Its methods may be called from any
+// followed is a value that is made from files, and made again when their contents change. Its methods may be called from any
 // goroutine.
 type followed[T any] struct {
 	// Static after construction.
 	what  string // for the log
 	paths []string
-	// private are those of paths that should not be readable by others.
+	// private are the paths of files that other users should not be able to read.
 	private []string
 	parse   func(contents [][]byte) (*T, error)
 	log     *slog.Logger
 	since   time.Time
 
 	current atomic.Pointer[T]
-	checked atomic.Int64 // when the files were last checked, ns after since
+	checked atomic.Int64 // when the files were last checked, in ns after since
 
-	// mu guards the field below. It is held while the files are read; a caller that finds it locked takes the current value.
+	// mu guards the field below. It is held while the files are read. A caller that finds it locked uses the current value.
 	mu   sync.Mutex
-	seen [sha256.Size]byte // hash of the contents, or of the error, found last
+	seen [sha256.Size]byte // hash of the contents, or of the error, found at the last check
 }
 
-// follow reads the files and makes the value. private are those of paths that should not be readable by others. The error is
-// a *FileError.
+// follow reads the files and makes the value. private are the paths of files that other users should not be able to read. what
+// names the files in the log. The error is a *FileError.
 func follow[T any](what string, paths, private []string, log *slog.Logger, parse func([][]byte) (*T, error)) (*followed[T], error) {
 	f := &followed[T]{what: what, paths: paths, private: private, parse: parse, log: log, since: time.Now()}
 	contents, err := f.read()
@@ -68,20 +68,20 @@ func follow[T any](what string, paths, private []string, log *slog.Logger, parse
 	return f, nil
 }
 
-// get returns the value for the files' contents, at most checkEvery old.
+// get returns the value for the contents that the files had at most checkEvery ago.
 func (f *followed[T]) get() *T {
 	now := int64(time.Since(f.since))
 	if now-f.checked.Load() >= int64(checkEvery) && f.mu.TryLock() {
-		f.look()
+		f.check()
 		f.checked.Store(now)
 		f.mu.Unlock()
 	}
 	return f.current.Load()
 }
 
-// look makes the value again if the contents have changed; mu is held. It compares contents rather than times: they are
-// short, and a file may be replaced by one with the same time and size.
-func (f *followed[T]) look() {
+// check makes the value again if the contents have changed; mu is held. It compares contents instead of modification times: the
+// files are short, and a file may be replaced by one with the same time and size.
+func (f *followed[T]) check() {
 	contents, err := f.read()
 	seen := digest(contents)
 	if err != nil {
@@ -96,7 +96,7 @@ func (f *followed[T]) look() {
 		value, err = f.parse(contents)
 	}
 	if err != nil {
-		f.log.Warn("changed files are not accepted; what was read before stays in force", "what", f.what, "error", err)
+		f.log.Warn("changed files are not accepted; the previous contents stay in use", "what", f.what, "error", err)
 		return
 	}
 	f.current.Store(value)
@@ -114,7 +114,7 @@ func Exposed(path string) string {
 	if err != nil || info.Mode().Perm()&0o004 == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s holds secrets and has mode %04o: every user of this machine can read it; chmod o-rwx takes that away", path, info.Mode().Perm())
+	return fmt.Sprintf("%s holds secrets and has mode %04o: every user of this machine can read it; use chmod o-rwx", path, info.Mode().Perm())
 }
 
 func (f *followed[T]) read() ([][]byte, error) {
@@ -129,7 +129,7 @@ func (f *followed[T]) read() ([][]byte, error) {
 	return contents, nil
 }
 
-// unwrapped returns err without the path, which os adds.
+// unwrapped returns err without the path that package os adds.
 func unwrapped(err error) error {
 	if e, ok := err.(*os.PathError); ok {
 		return e.Err

@@ -10,18 +10,17 @@ import (
 	"log/slog"
 )
 
-// maxEntry is the longest line of a password file that memcached reads, bytes, including the line end.
+// maxEntry is the maximum length in bytes of a line of a password file in memcached, including the line end.
 const maxEntry = 255
 
-// unsendable are the bytes that end a name or a password in memcached's login.
+// unsendable are the bytes that end a name or a password in memcached's login, so that they cannot contain them.
 const unsendable = " \r\x00"
 
 // entry is a line of a password file.
 type entry struct{ user, password string }
 
-// Users returns a function that reports whether a name and a password match a line of the file at path, as last checked; it
-// takes the same time for right and wrong ones. The file has the format of memcached's --auth-file: lines user:password. The
-// error is a *FileError.
+// Users returns a function that reports whether a name and a password match a line of the file at path. It takes the same time for
+// correct and wrong ones. The file has the format of memcached's --auth-file: lines user:password. The error is a *FileError.
 func Users(path string, log *slog.Logger) (allow func(user, password []byte) bool, err error) {
 	// Hashes are kept instead of names and passwords.
 	f, err := follow("names and passwords of clients", []string{path}, []string{path}, log, func(contents [][]byte) (*[][sha256.Size]byte, error) {
@@ -48,13 +47,13 @@ func Users(path string, log *slog.Logger) (allow func(user, password []byte) boo
 	}, nil
 }
 
-// Login returns a function that returns the name and the password in the only line of the file at path, as last checked. The
-// error is a *FileError.
+// Login returns a function that returns the name and the password in the only line of the file at path. The error is a
+// *FileError.
 func Login(path string, log *slog.Logger) (func() (user, password string), error) {
 	f, err := follow("name and password for servers", []string{path}, []string{path}, log, func(contents [][]byte) (*entry, error) {
 		entries, err := parseEntries(path, contents[0])
 		if err == nil && len(entries) > 1 {
-			err = &FileError{path, fmt.Errorf("has %d lines; one user:password is wanted", len(entries))}
+			err = &FileError{path, fmt.Errorf("has %d lines; accepted: one line user:password", len(entries))}
 		}
 		if err != nil {
 			return nil, err
@@ -70,14 +69,14 @@ func Login(path string, log *slog.Logger) (func() (user, password string), error
 	}, nil
 }
 
-// hash is the hash of a name and a password, with a separator between them.
+// hash returns the hash of a name and a password. It includes the length of the name, so that the two are not ambiguous.
 func hash(user, password []byte) [sha256.Size]byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(user)))
 	return sha256.Sum256(append(append(b, user...), password...))
 }
 
-// parseEntries parses lines user:password, at least one. An entry with a blank is refused: memcached's protocol separates
-// words by blanks, so it could never match.
+// parseEntries parses lines user:password. It is an error if there are none. An entry with a blank is refused: memcached's protocol
+// separates words by blanks, so it could never match.
 func parseEntries(path string, contents []byte) ([]entry, error) {
 	var entries []entry
 	n := 0
@@ -91,11 +90,11 @@ func parseEntries(path string, contents []byte) ([]entry, error) {
 		case len(user) == 0:
 			err = errors.New("has no name before the colon")
 		case len(password) == 0:
-			err = errors.New("has no password behind the colon")
+			err = errors.New("has no password after the colon")
 		case bytes.ContainsAny(user, unsendable) || bytes.ContainsAny(password, unsendable):
-			err = errors.New("has a blank, a carriage return or a zero byte in it, which no client can send")
+			err = errors.New("contains a blank, a carriage return or a zero byte, which no client can send")
 		case len(line) > maxEntry:
-			err = fmt.Errorf("has %d bytes; memcached reads %d", len(line), maxEntry)
+			err = fmt.Errorf("has %d bytes; accepted: up to %d, as in memcached", len(line), maxEntry)
 		}
 		if err != nil {
 			return nil, &FileError{path, fmt.Errorf("line %d %w", n, err)}
@@ -103,7 +102,7 @@ func parseEntries(path string, contents []byte) ([]entry, error) {
 		entries = append(entries, entry{string(user), string(password)})
 	}
 	if entries == nil {
-		return nil, &FileError{path, errors.New("is empty; lines user:password are wanted")}
+		return nil, &FileError{path, errors.New("is empty; accepted: lines user:password")}
 	}
 	return entries, nil
 }

@@ -34,7 +34,7 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// shown returns the serial number of the certificate that a server with config shows.
+// shown returns the serial number of the certificate that a server with config presents.
 func shown(t *testing.T, config *tls.Config) string {
 	t.Helper()
 	c, err := config.GetConfigForClient(nil)
@@ -44,7 +44,7 @@ func shown(t *testing.T, config *tls.Config) string {
 	return leaf.SerialNumber.String()
 }
 
-// pass lets the time pass after which files are looked at again. Time is a bubble's.
+// pass waits, in a bubble's time, until the files may be checked again.
 func pass() { time.Sleep(checkEvery) }
 
 func TestACertificateIsReadAgainWhenItsFilesChange(t *testing.T) {
@@ -105,7 +105,7 @@ func TestACertificateBehindASymbolicLinkIsFollowed(t *testing.T) {
 	})
 }
 
-func TestAConfigurationForServersHasWhatTheFilesAndTheHostSay(t *testing.T) {
+func TestTheConfigurationForServersFollowsTheFilesAndTheHost(t *testing.T) {
 	ca := mctest.NewCA(t)
 	cert, key := ca.Issue()
 	get, err := ClientTLS(ClientFiles{CA: ca.File, Cert: cert, Key: key}, slog.New(slog.DiscardHandler))
@@ -122,7 +122,7 @@ func TestAConfigurationForServersHasWhatTheFilesAndTheHostSay(t *testing.T) {
 	assert.Nil(t, c.RootCAs, "the system's")
 }
 
-func TestBadFilesAreNamedWithTheirFault(t *testing.T) {
+func TestErrorsNameTheBadFileAndTheReason(t *testing.T) {
 	ca := mctest.NewCA(t)
 	cert, key := ca.Issue()
 	_, foreign := ca.Issue()
@@ -159,7 +159,7 @@ func TestBadFilesAreNamedWithTheirFault(t *testing.T) {
 	require.ErrorContains(t, err, foreign+": is not the key of "+cert)
 }
 
-func TestOnlyNamesWithTheirOwnPasswordsAreAllowed(t *testing.T) {
+func TestANameIsAllowedOnlyWithItsOwnPassword(t *testing.T) {
 	allow, err := Users(write(t, "anna:secret\r\nbert:a:b\nc:d"), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	for given, want := range map[[2]string]bool{
@@ -190,7 +190,7 @@ func TestPasswordsAreReadAgainWhenTheFileChanges(t *testing.T) {
 			pass()
 			_, password, ok := strings.Cut(strings.TrimSpace(text), ":")
 			if !ok {
-				password = "new" // what was accepted last
+				password = "new" // the last accepted one
 			}
 			assert.True(t, allow([]byte("anna"), []byte(password)), text)
 			assert.False(t, allow([]byte("anna"), []byte("old")))
@@ -204,7 +204,7 @@ func TestPasswordsAreReadAgainWhenTheFileChanges(t *testing.T) {
 	})
 }
 
-func TestAChangedFileOfSecretsThatEverybodyCanReadIsAWarning(t *testing.T) {
+func TestAChangedSecretFileThatEverybodyCanReadCausesAWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
@@ -254,17 +254,17 @@ func TestAChangedFileOfSecretsThatEverybodyCanReadIsAWarning(t *testing.T) {
 	})
 }
 
-func TestBadPasswordFilesAreRefusedWithoutQuotingThem(t *testing.T) {
+func TestErrorsOfPasswordFilesDoNotQuoteThem(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                      "is empty; lines user:password are wanted",
+		"":                                      "is empty; accepted: lines user:password",
 		"hidden\n":                              "line 1 is not of the form user:password",
 		"a:b\n\nc:d\n":                          "line 2 is not of the form user:password",
 		":hidden\n":                             "line 1 has no name before the colon",
-		"hidden:\r\n":                           "line 1 has no password behind the colon",
-		"a:hid den\n":                           "line 1 has a blank, a carriage return or a zero byte in it, which no client can send",
-		"hid den:a\n":                           "line 1 has a blank, a carriage return or a zero byte in it, which no client can send",
-		"a:" + strings.Repeat("x", 254) + "\n":  "line 1 has 257 bytes; memcached reads 255",
-		"a:b\nc:d\n" + "e:" + "hid\x00den" + "": "line 3 has a blank, a carriage return or a zero byte in it, which no client can send",
+		"hidden:\r\n":                           "line 1 has no password after the colon",
+		"a:hid den\n":                           "line 1 contains a blank, a carriage return or a zero byte, which no client can send",
+		"hid den:a\n":                           "line 1 contains a blank, a carriage return or a zero byte, which no client can send",
+		"a:" + strings.Repeat("x", 254) + "\n":  "line 1 has 257 bytes; accepted: up to 255, as in memcached",
+		"a:b\nc:d\n" + "e:" + "hid\x00den" + "": "line 3 contains a blank, a carriage return or a zero byte, which no client can send",
 	} {
 		path := write(t, text)
 		_, err := Users(path, slog.New(slog.DiscardHandler))
@@ -272,10 +272,10 @@ func TestBadPasswordFilesAreRefusedWithoutQuotingThem(t *testing.T) {
 	}
 	path := write(t, "a:b\nc:d\n")
 	_, err := Login(path, slog.New(slog.DiscardHandler))
-	require.EqualError(t, err, path+": has 2 lines; one user:password is wanted")
+	require.EqualError(t, err, path+": has 2 lines; accepted: one line user:password")
 }
 
-func TestManyMayAskWhileTheFileChanges(t *testing.T) {
+func TestManyGoroutinesMayCallGetWhileTheFileChanges(t *testing.T) {
 	path := write(t, "user:1")
 	f, err := follow("numbers", []string{path}, nil, slog.New(slog.DiscardHandler), func(contents [][]byte) (*string, error) {
 		s := string(contents[0])

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// request is a line of the request log. The times after created are ns since created.
+// request is a line of the request log. The times after Created are in ns since Created.
 type request struct {
 	Type     string `json:"type"`    // "request"
 	Why      string `json:"why"`     // "sample" or "slow"
@@ -27,9 +27,9 @@ type request struct {
 	Hits     int    `json:"hits"`
 	Bytes    int    `json:"bytes"` // of the request
 	Worker   int    `json:"worker"`
-	Calls    int    `json:"calls"`            // requests to servers it took
-	Server   string `json:"server,omitempty"` // of the first of them
-	Key      string `json:"key,omitempty"`    // the first one, if keys are logged
+	Calls    int    `json:"calls"`            // requests to servers that it needed
+	Server   string `json:"server,omitempty"` // the server of the first of them
+	Key      string `json:"key,omitempty"`    // the first key, if keys are logged
 }
 
 func requestOf(t *stats.Tap, e *stats.Event) *request {
@@ -46,15 +46,15 @@ func requestOf(t *stats.Tap, e *stats.Event) *request {
 	}
 }
 
-// WriteRequests writes the requests from t as lines to out until ctx is done, and then those that are still queued. It
-// returns early if a line cannot be written.
+// WriteRequests writes the requests from t as lines to out until ctx is done, and then those that are still waiting. It returns
+// early if a line cannot be written.
 func WriteRequests(ctx context.Context, t *stats.Tap, out io.Writer) error {
 	buffer := bufio.NewWriter(out)
 	encoder := json.NewEncoder(buffer)
 	return eachRequest(ctx, t, func(e *stats.Event) error { return encoder.Encode(requestOf(t, e)) }, buffer.Flush)
 }
 
-// LogRequests is WriteRequests for the log of the process.
+// LogRequests is WriteRequests to the log of the process.
 func LogRequests(ctx context.Context, t *stats.Tap, log *slog.Logger) error {
 	write := func(e *stats.Event) error {
 		r := requestOf(t, e)
@@ -74,9 +74,18 @@ func LogRequests(ctx context.Context, t *stats.Tap, log *slog.Logger) error {
 	return eachRequest(ctx, t, write, func() error { return nil })
 }
 
-// eachRequest calls write for each request, and flush when no more are waiting.
+// eachRequest calls write for each request, and flush whenever no more are waiting.
 func eachRequest(ctx context.Context, t *stats.Tap, write func(*stats.Event) error, flush func() error) error {
-	for ended := false; !ended; {
+	for ended := false; ; {
+		for range len(t.Events()) {
+			e := <-t.Events()
+			if err := write(&e); err != nil {
+				return err
+			}
+		}
+		if err := flush(); err != nil || ended {
+			return err
+		}
 		select {
 		case e := <-t.Events():
 			if err := write(&e); err != nil {
@@ -85,19 +94,5 @@ func eachRequest(ctx context.Context, t *stats.Tap, write func(*stats.Event) err
 		case <-ctx.Done():
 			ended = true
 		}
-		for more := true; more; {
-			select {
-			case e := <-t.Events():
-				if err := write(&e); err != nil {
-					return err
-				}
-			default:
-				more = false
-			}
-		}
-		if err := flush(); err != nil {
-			return err
-		}
 	}
-	return nil
 }

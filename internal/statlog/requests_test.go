@@ -15,7 +15,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// logged lets a worker answer requests with these response times, and returns the lines of the request log.
+// logged records requests with these response times, and returns the lines of the request log.
 func logged(t *testing.T, tap *stats.Tap, responses ...time.Duration) []request {
 	t.Helper()
 	w := stats.New(stats.Options{Workers: 3, Tap: tap}).Worker(2)
@@ -29,7 +29,7 @@ func logged(t *testing.T, tap *stats.Tap, responses ...time.Duration) []request 
 		w.Flush()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // what waits is written all the same
+	cancel() // waiting requests are still written
 	var out bytes.Buffer
 	require.NoError(t, WriteRequests(ctx, tap, &out))
 	var lines []request
@@ -41,7 +41,7 @@ func logged(t *testing.T, tap *stats.Tap, responses ...time.Duration) []request 
 	return lines
 }
 
-func TestEveryNthRequestIsLoggedWithAllItsMoments(t *testing.T) {
+func TestEveryNthRequestIsLoggedWithAllItsTimes(t *testing.T) {
 	before := time.Now().Add(-time.Second).UnixMicro()
 	lines := logged(t, stats.NewTap(3, 0, false), 20, 21, 22, 23, 24, 25, 26, 27)
 	require.Len(t, lines, 2)

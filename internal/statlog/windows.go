@@ -24,10 +24,10 @@ type Start struct {
 	Servers []string `json:"servers"`
 }
 
-// Window is what happened between two times: in one window, or, in the last line of a run, in all of them.
+// Window is a line of the log after the first: a window, or, as the last line of a run, the summary of all windows.
 type Window struct {
 	Type    string  `json:"type"`   // "window" or "summary"
-	Number  int     `json:"number"` // of the window, from 1; of the summary how many there were
+	Number  int     `json:"number"` // of the window, from 1; in the summary the number of windows
 	From    int64   `json:"from"`   // ms since 1970
 	Until   int64   `json:"until"`
 	Seconds float64 `json:"seconds"`
@@ -36,27 +36,27 @@ type Window struct {
 	Throughput   float64 `json:"throughput"`
 	Arrivals     uint64  `json:"arrivals"` // put on the queue
 	ArrivalRate  float64 `json:"arrivalRate"`
-	Hot          uint64  `json:"hot"`          // requests answered from memory; they are in keys, else in no other number
-	ServerErrors uint64  `json:"serverErrors"` // requests answered SERVER_ERROR
+	Hot          uint64  `json:"hot"`          // requests answered from memory; of the other numbers only Keys includes them
+	ServerErrors uint64  `json:"serverErrors"` // requests answered with SERVER_ERROR
 	Keys         uint64  `json:"keys"`
 	Misses       uint64  `json:"misses"`
 
-	Queue   Sampled `json:"queue"`   // requests that waited
+	Queue   Sampled `json:"queue"`   // waiting requests
 	Service Sampled `json:"service"` // requests in service
-	Busy    float64 `json:"busy"`    // workers, mean
+	Busy    float64 `json:"busy"`    // mean number of busy workers
 
-	// Times are by name: response, response:CLASS, the five stages, server:NAME. Those without values are left out.
+	// Times are by name: response, response:CLASS, the five stages, server:NAME. Names without times are left out.
 	Times     map[string]Times `json:"times"`
 	Histogram Histogram        `json:"histogram"` // of the response times
-	// Distributions are the response times of each class at full resolution: the lower and upper bound, ns, and the count of
-	// every bucket that is not empty. A class without requests is left out.
+	// Distributions are the response times of each class at full resolution: the lower and the upper bound in ns, and the count
+	// of every bucket that is not empty. A class without requests is left out.
 	Distributions map[string][][3]int64 `json:"distributions"`
 }
 
-// Unbounded is the upper bound of a bucket that has none.
+// Unbounded stands for the upper bound of a bucket that has none.
 const Unbounded = -1
 
-// Sampled is a number that was sampled during the window.
+// Sampled is a number of requests that was sampled during the window.
 type Sampled struct {
 	Samples uint64  `json:"samples"`
 	Sum     uint64  `json:"sum"`
@@ -67,7 +67,7 @@ func sampledOf(samples, sum uint64) Sampled {
 	return Sampled{Samples: samples, Sum: sum, Mean: float64(sum) / float64(max(samples, 1))}
 }
 
-// Times are the moments of a set of times, ns. N, Sum and Squares are exact; Mean and M2 follow from them.
+// Times are the moments of a set of times in ns. N, Sum and Squares are exact; Mean and M2 follow from them.
 type Times struct {
 	N       uint64   `json:"n"`
 	Mean    float64  `json:"mean"`
@@ -76,7 +76,8 @@ type Times struct {
 	Squares *big.Int `json:"squares"`
 }
 
-// Histogram holds the non-empty steps, as pairs of a step and its count: step i counts the times from i*step.
+// Histogram holds the non-empty steps, as pairs of a step's number and its count. Step i counts times from i*Step up to
+// (i+1)*Step.
 type Histogram struct {
 	Step   int64       `json:"step"` // ns
 	Counts [][2]uint64 `json:"counts"`
@@ -90,11 +91,11 @@ type Windows struct {
 	out      *json.Encoder
 
 	first, last       *stats.Snapshot // cumulative
-	firstTime, latest time.Time       // when they were taken
+	firstTime, latest time.Time       // when first and last were taken
 	number            int
 }
 
-// NewWindows writes the first line of a run to out, and returns a log whose first window begins now. length is that of a
+// NewWindows writes the first line of a run to out, and returns a log whose first window begins now. length is the length of a
 // window.
 func NewWindows(out io.Writer, r *stats.Registry, length time.Duration, version string) (*Windows, error) {
 	w := &Windows{registry: r, length: length, out: json.NewEncoder(out), first: r.Snapshot(), firstTime: time.Now()}
@@ -109,7 +110,7 @@ func NewWindows(out io.Writer, r *stats.Registry, length time.Duration, version 
 	return w, w.out.Encode(line)
 }
 
-// Run writes a line for each window until ctx is done, then one for the rest and the summary. It returns early if a line
+// Run writes a line for each window until ctx is done, and then a line for the rest and the summary. It returns early if a line
 // cannot be written.
 func (w *Windows) Run(ctx context.Context) error {
 	tick := time.NewTicker(w.length)
@@ -126,7 +127,7 @@ func (w *Windows) Run(ctx context.Context) error {
 	}
 }
 
-// window writes what happened since the last window.
+// window writes the line for the time since the last window.
 func (w *Windows) window() error {
 	s, now := w.registry.Snapshot(), time.Now()
 	w.number++
@@ -143,7 +144,7 @@ func (w *Windows) end() error {
 	return w.out.Encode(w.line("summary", w.last.Sub(w.first), w.firstTime, w.latest))
 }
 
-// line returns the line for s, which is a difference of snapshots.
+// line returns the line for s, the difference of two snapshots.
 func (w *Windows) line(kind string, s *stats.Snapshot, from, until time.Time) *Window {
 	seconds := max(float64(s.Uptime), 1) / float64(time.Second)
 	all := s.All()

@@ -181,7 +181,7 @@ func TestAnIdleWindowHasNoTimes(t *testing.T) {
 	require.NotContains(t, out.String(), "null")
 }
 
-// full is a disk without room.
+// full is a disk that has room for a number of bytes.
 type full struct{ room int }
 
 func (f *full) Write(p []byte) (int, error) {
