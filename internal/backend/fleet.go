@@ -81,7 +81,7 @@ func (r *Records) beginFleet(looks marker.Looks, servers []*Server) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fleet.Bare()
+	r.fleet.AcceptEmpty()
 }
 
 // Watch reads the marks on s regularly, and keeps this middleware's own marks there up to date, until ctx is done. One goroutine per server.
@@ -192,7 +192,7 @@ func (r *Records) applyMarks() {
 			continue
 		}
 		s.marked.Store(r.fleet.InForce(s.Name, now))
-		away[s] = now < lease && (s.Marked() || r.fleet.Heeded(s.Name, now))
+		away[s] = now < lease && (s.Marked() || r.fleet.RespectedByAll(s.Name, now))
 		if by != "" {
 			barred[s] = "it missed writes of " + by
 		}
@@ -236,7 +236,7 @@ func (r *Records) applyMarks() {
 			s.MissedAll(errors.New("it is not known whether it missed writes"))
 		}
 		r.mu.Lock()
-		r.fleet.Bare()
+		r.fleet.AcceptEmpty()
 		r.callAll()
 		r.mu.Unlock()
 	case found:
@@ -246,7 +246,7 @@ func (r *Records) applyMarks() {
 			}
 		}
 		r.mu.Lock()
-		r.fleet.Bury(orphan)
+		r.fleet.TakeOver(orphan)
 		r.mu.Unlock()
 	}
 }

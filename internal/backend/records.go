@@ -138,7 +138,7 @@ func (r *Records) Begin(running string, placement marker.Placement, previous []m
 		for _, look := range looks {
 			if look.Marks != nil {
 				for _, k := range *look.Marks {
-					r.fleet.Bury(k)
+					r.fleet.TakeOver(k)
 				}
 			}
 		}

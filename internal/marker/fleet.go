@@ -12,30 +12,30 @@ import (
 const (
 	// LookEvery is the time between two looks at a server's marks.
 	LookEvery = 80 * time.Millisecond
-	// relied is how long a look is relied on, from its beginning: three looks may fail one after the other.
+	// relied is how long a look is relied on, counted from its beginning: the next two looks may fail.
 	relied = 250 * time.Millisecond
-	// inForce is how long marks have to be in force before a write is answered that their servers missed: twice as long, and a tenth more,
-	// because clocks don't run alike.
+	// inForce is how long a mark must be in force before a write that its server missed is answered: twice relied, and a fifth of relied
+	// because clocks differ in speed.
 	inForce = 2*relied + relied/5
-	// beatEvery is the time between two beats of an owner. One that hasn't had any for goneAfter is gone; one that was stopped for as long
-	// finds its marks removed, and relies on them no more than on an old look.
+	// beatEvery is the time between two beats of an owner. An owner without a beat for goneAfter is gone. An owner that was only stopped for
+	// that long finds its marks removed when it continues, and its last look is then too old to rely on.
 	beatEvery = time.Second
 	goneAfter = 5 * time.Second
-	// lostAfter is how long nobody in the fleet can be expected to find marks again that most servers have lost.
+	// lostAfter is how long most servers must have been without marks before a middleware assumes that no other one can restore the marks.
 	lostAfter = 2 * time.Second
-	// maxBuried bounds the marks of others that are remembered as removed.
-	maxBuried = 64
+	// maxRemoved bounds the marks of others that are remembered as removed.
+	maxRemoved = 64
 )
 
 // Mark says that a server missed writes of a middleware, its owner, and must not be read.
 type Mark struct {
 	Server string `json:"server"`
 	Owner  string `json:"owner"`
-	// Beat changes as long as the owner lives.
+	// Beat increases as long as the owner lives.
 	Beat uint64 `json:"beat"`
 }
 
-// Marks are what a server holds under MarksKey. One that holds none, not even an empty list, has lost what it held.
+// Marks is the value that a server holds under MarksKey. A server that holds no value, not even an empty list, has lost it.
 type Marks []Mark
 
 // Encode returns the marks as they are stored.
@@ -57,7 +57,7 @@ func (m Marks) of(server, owner string) bool {
 	return slices.ContainsFunc(m, func(k Mark) bool { return k.Server == server && k.Owner == owner })
 }
 
-// merge returns each mark of m and more once, with its latest beat, in the order in which servers hold marks.
+// merge returns the marks of m and more, each once with its latest beat, in the order that stored marks have.
 func (m Marks) merge(more Marks) Marks {
 	all := append(slices.Clone(m), more...)
 	slices.SortFunc(all, func(a, b Mark) int {
@@ -66,64 +66,66 @@ func (m Marks) merge(more Marks) Marks {
 	return slices.CompactFunc(all, func(a, b Mark) bool { return a.Server == b.Server && a.Owner == b.Owner })
 }
 
-// holds reports whether m has k, with this beat or a later one.
+// holds reports whether m has k with the same beat or a later one.
 func (m Marks) holds(k Mark) bool {
 	return slices.ContainsFunc(m, func(h Mark) bool { return h.Server == k.Server && h.Owner == k.Owner && h.Beat >= k.Beat })
 }
 
-// Fleet is one middleware's part in the marks that all middlewares in front of the same servers heed while they run. Its rules are those that
-// the model in fleet_test.go checks. Times are ns of one monotonic clock. It has no lock.
+// Fleet is one middleware's view of the marks that all middlewares in front of the same servers respect while they run. A server that holds marks, even
+// an empty list, is a witness. A mark is in force while it is on a majority of the servers, all of them witnesses; a look at a majority therefore finds it.
+// The model in fleet_test.go checks these rules. Times are ns of one monotonic clock. A Fleet has no lock.
 type Fleet struct {
 	owner   string
 	servers []string
-	sights  map[string]sight    // by server
+	answers map[string]answer   // by server
 	own     map[string]*ownMark // by the server that is marked
 	beat    uint64
 	beaten  int64 // when the last beat began
 
-	// The last look at as many witnesses as find every mark in force.
+	// begun is when the last look at a majority of witnesses began, lease the time until which it is relied on, and known the marks of others in it.
 	begun, lease int64
-	known        Marks // others', in that look
-	// since says by server from when on each look has found a mark of another on a majority.
-	since  map[string]int64
-	heard  map[Mark]int64
-	buried Marks // to be removed
-	// bare: nobody can say any more, or yet, what the servers have lost, so that they become witnesses without it.
-	bare bool
-	// lost: since when most servers have answered, but too few are witnesses; 0: that is not so.
+	known        Marks
+	// since is, by server, the time from which on each look has found a mark of another middleware on a majority.
+	since map[string]int64
+	// heard is when each of known was found first, with its present beat.
+	heard   map[Mark]int64
+	removed Marks // of others, to be removed from the servers
+	// acceptsEmpty: servers without marks become witnesses, because no middleware knows the marks that they have lost.
+	acceptsEmpty bool
+	// lost is the time since which most servers answer, but too few of them are witnesses; 0: that is not so.
 	lost int64
 }
 
-// sight is what a server held when it answered last.
-type sight struct {
+// answer is what a server held when it was asked last.
+type answer struct {
 	begun   int64 // when it was asked
 	witness bool
 	marks   Marks
 }
 
-// ownMark is a mark of one's own.
+// ownMark is a mark that this middleware owns.
 type ownMark struct {
-	put          int64 // when it was made, or the last witness took it that had lacked it
-	since, until int64 // it is in force; 0: it is not
-	bury         Marks // of the server; to be removed when that is clean
+	put          int64 // when it was made, or last stored on a witness that had lacked it
+	since, until int64 // the time in which it is in force; 0: it is not
+	takenOver    Marks // marks of the same server by owners that are gone; to be removed when the server is clean
 }
 
-// NewFleet returns a fleet's member that has seen nothing yet.
+// NewFleet returns a Fleet that has seen no server yet.
 func NewFleet(owner string) *Fleet {
-	return &Fleet{owner: owner, sights: map[string]sight{}, own: map[string]*ownMark{}, heard: map[Mark]int64{}}
+	return &Fleet{owner: owner, answers: map[string]answer{}, own: map[string]*ownMark{}, heard: map[Mark]int64{}}
 }
 
 // Place sets the servers.
 func (f *Fleet) Place(servers []string) {
 	f.servers = servers
-	for name := range f.sights {
+	for name := range f.answers {
 		if !slices.Contains(servers, name) {
-			delete(f.sights, name)
+			delete(f.answers, name)
 		}
 	}
 }
 
-// majority is on how many servers a mark is in force, and how many witnesses find every such mark.
+// majority is the number of servers that must have a mark for it to be in force, and the number of witnesses that together find every such mark.
 func (f *Fleet) majority() int { return len(f.servers)/2 + 1 }
 
 // Mark marks server.
@@ -133,38 +135,39 @@ func (f *Fleet) Mark(server string, now int64) {
 	}
 }
 
-// Unmark records that server, which may be marked, is clean. The marks of it that Bury was given are removed as well.
+// Unmark records that server is clean, and removes this middleware's mark of it, if there is one, and the marks of it that were taken over.
 func (f *Fleet) Unmark(server string) {
 	if o := f.own[server]; o != nil {
-		f.buried = append(f.buried, o.bury...)
-		f.buried = f.buried[max(0, len(f.buried)-maxBuried):]
+		f.removed = append(f.removed, o.takenOver...)
+		f.removed = f.removed[max(0, len(f.removed)-maxRemoved):]
 		delete(f.own, server)
 	}
 }
 
-// Gone returns a mark of an owner that is gone, if there is one that is not about to be buried. Marks of servers that are not in the list, which
-// one that was in another's brings along, are for those that read them.
+// Gone returns a mark whose owner is gone, if there is one that has not been taken over. It ignores marks of servers that are not in the list: a server
+// that was in another list may hold such marks, and the middlewares that use that list take care of them.
 func (f *Fleet) Gone(now int64) (Mark, bool) {
 	for _, k := range f.known {
 		if !slices.Contains(f.servers, k.Server) {
 			continue
 		}
 		since, heard := f.heard[k]
-		if o := f.own[k.Server]; heard && now-since > int64(goneAfter) && (o == nil || !o.bury.holds(k)) {
+		if o := f.own[k.Server]; heard && now-since > int64(goneAfter) && (o == nil || !o.takenOver.holds(k)) {
 			return k, true
 		}
 	}
 	return Mark{}, false
 }
 
-// Bury has k, the mark of an owner that is gone, removed once its server is clean. This middleware must have marked that server itself.
-func (f *Fleet) Bury(k Mark) {
+// TakeOver makes this middleware remove k, the mark of an owner that is gone, when its server is clean. This middleware must have marked that server
+// itself.
+func (f *Fleet) TakeOver(k Mark) {
 	if o := f.own[k.Server]; o != nil {
-		o.bury = append(o.bury, k)
+		o.takenOver = append(o.takenOver, k)
 	}
 }
 
-// Beat reports whether this middleware's own marks must be put again, to show that their owner is alive.
+// Beat reports whether this middleware's marks must be stored again, to show that their owner is alive.
 func (f *Fleet) Beat(now int64) bool {
 	if len(f.own) == 0 || now-f.beaten < int64(beatEvery) {
 		return false
@@ -174,7 +177,7 @@ func (f *Fleet) Beat(now int64) bool {
 	return true
 }
 
-// mine returns the marks of one's own.
+// mine returns this middleware's marks.
 func (f *Fleet) mine() (m Marks) {
 	for server := range f.own {
 		m = append(m, Mark{server, f.owner, f.beat})
@@ -182,43 +185,43 @@ func (f *Fleet) mine() (m Marks) {
 	return m
 }
 
-// others returns the marks of m that are neither one's own nor buried.
+// others returns the marks of m that other middlewares own, without those to be removed.
 func (f *Fleet) others(m Marks) (others Marks) {
 	for _, k := range m {
-		if k.Owner != f.owner && !f.buried.holds(k) {
+		if k.Owner != f.owner && !f.removed.holds(k) {
 			others = append(others, k)
 		}
 	}
 	return others
 }
 
-// Witness says that server, asked at begun, held marks. If they are to be others, want are those, and changed is true; Put has to be told
-// when the server has taken them.
+// Witness records that server, asked at begun, held marks. If the server is to hold other marks, it returns these as want, with changed true; Put must
+// be called when they have been stored.
 func (f *Fleet) Witness(server string, marks Marks, begun, now int64) (want Marks, changed bool) {
-	f.see(server, sight{begun: begun, witness: true, marks: marks}, now)
+	f.see(server, answer{begun: begun, witness: true, marks: marks}, now)
 	want = f.Want(marks)
 	return want, !slices.Equal(want, marks)
 }
 
-// Want returns what a server that holds marks is to hold instead.
+// Want returns the marks that a server which holds marks is to hold instead.
 func (f *Fleet) Want(marks Marks) Marks { return f.others(marks).merge(f.mine()) }
 
-// Empty records that server, asked at begun, held no marks. If it may become a witness (joins), want is to be put on it, unless somebody
-// has put marks there meanwhile.
+// Empty records that server, asked at begun, held no marks. If joins is true, the server may become a witness: want is to be stored there, unless
+// another middleware has stored marks there since.
 func (f *Fleet) Empty(server string, begun, now int64) (want Marks, joins bool) {
-	f.see(server, sight{begun: begun}, now)
-	if now >= f.lease && !f.bare {
+	f.see(server, answer{begun: begun}, now)
+	if now >= f.lease && !f.acceptsEmpty {
 		return nil, false
 	}
 	want = f.others(f.known).merge(f.mine())
-	for _, s := range f.sights {
+	for _, s := range f.answers {
 		want = want.merge(f.others(s.marks))
 	}
 	return want, true
 }
 
-// Put says that a witness that held marks has taken want by now. A mark of one's own that it had lacked, because it has just been made or because
-// the witness became one without it, is in force only if a look finds it that begins now.
+// Put records that want has been stored, by now, on a witness that held marks. An own mark that was not among marks counts as in force only once a look
+// that begins from now on has found it. It was missing because it is new, or because the server became a witness without it.
 func (f *Fleet) Put(marks, want Marks, now int64) {
 	for _, k := range want {
 		if o := f.own[k.Server]; o != nil && k.Owner == f.owner && !marks.of(k.Server, k.Owner) {
@@ -227,25 +230,25 @@ func (f *Fleet) Put(marks, want Marks, now int64) {
 	}
 }
 
-// Bare lets servers that hold no marks become witnesses with this middleware's own marks alone: either no middleware was here before, or
-// the marks are lost and every server has been marked anew.
-func (f *Fleet) Bare() { f.bare = true }
+// AcceptEmpty lets servers that hold no marks become witnesses, with the marks that this middleware knows. It is called if no middleware was here before,
+// or if marks are lost and this middleware has marked every server.
+func (f *Fleet) AcceptEmpty() { f.acceptsEmpty = true }
 
-// Lost reports whether, for a while, most servers have answered, but too few of them are witnesses, so that no server is read, and that
-// is not about to change.
+// Lost reports whether for lostAfter most servers have answered, but too few of them are witnesses. Then no server may be read, and no middleware can
+// restore the marks.
 func (f *Fleet) Lost(now int64) bool {
-	return f.lost != 0 && now-f.lost > int64(lostAfter) && !f.bare
+	return f.lost != 0 && now-f.lost > int64(lostAfter) && !f.acceptsEmpty
 }
 
-// see notes what server held, and draws conclusions.
-func (f *Fleet) see(server string, what sight, now int64) {
+// see records the answer of a server and updates everything that follows from the answers.
+func (f *Fleet) see(server string, a answer, now int64) {
 	if !slices.Contains(f.servers, server) {
 		return // it was removed
 	}
-	f.sights[server] = what
+	f.answers[server] = a
 	recent := now - int64(relied)
 	answered := 0
-	for _, s := range f.sights {
+	for _, s := range f.answers {
 		if s.begun > recent {
 			answered++
 		}
@@ -253,7 +256,7 @@ func (f *Fleet) see(server string, what sight, now int64) {
 	witnesses, begun := f.witnesses(recent)
 	switch {
 	case witnesses >= f.majority():
-		f.lost, f.bare = 0, false
+		f.lost, f.acceptsEmpty = 0, false
 	case now < f.lease || answered < f.majority():
 		f.lost = 0
 	case f.lost == 0:
@@ -261,7 +264,7 @@ func (f *Fleet) see(server string, what sight, now int64) {
 	}
 	if witnesses >= f.majority() && begun >= f.begun {
 		if now >= f.lease {
-			f.since = nil // the mark may have been removed, and put again
+			f.since = nil // a mark may have been removed and stored again since
 		}
 		f.begun, f.lease = begun, begun+int64(relied)
 		f.know(recent, now)
@@ -271,11 +274,10 @@ func (f *Fleet) see(server string, what sight, now int64) {
 	}
 }
 
-// witnesses returns how many servers were seen to be witnesses behind after, and when the look at a majority of them began: the latest that
-// there is.
+// witnesses returns how many servers were witnesses when they were asked after the time after, and when the latest look at a majority of them began.
 func (f *Fleet) witnesses(after int64) (n int, begun int64) {
 	var times []int64
-	for _, s := range f.sights {
+	for _, s := range f.answers {
 		if s.witness && s.begun > after {
 			times = append(times, s.begun)
 		}
@@ -287,10 +289,10 @@ func (f *Fleet) witnesses(after int64) (n int, begun int64) {
 	return len(times), times[len(times)-f.majority()]
 }
 
-// know notes what others have marked, by what was seen behind recent.
+// know updates the marks of others from answers to questions asked after recent.
 func (f *Fleet) know(recent, now int64) {
 	f.known = nil
-	for _, s := range f.sights {
+	for _, s := range f.answers {
 		if s.witness && s.begun > recent {
 			f.known = f.known.merge(f.others(s.marks))
 		}
@@ -306,13 +308,13 @@ func (f *Fleet) know(recent, now int64) {
 	f.watch(recent, now)
 }
 
-// watch notes which servers others have marked on a majority, by what was seen behind recent.
+// watch updates since which time others' marks have been on a majority, from answers to questions asked after recent.
 func (f *Fleet) watch(recent, now int64) {
 	before := f.since
 	f.since = map[string]int64{}
 	for _, k := range f.known {
 		on := 0
-		for _, s := range f.sights {
+		for _, s := range f.answers {
 			if s.witness && s.begun > recent && s.marks.of(k.Server, k.Owner) {
 				on++
 			}
@@ -327,14 +329,14 @@ func (f *Fleet) watch(recent, now int64) {
 	}
 }
 
-// judge says whether o, the mark of server, is in force, by a look that began behind its last put.
+// judge updates whether o, the mark of server, is in force, by a look that began after recent and after the mark was last stored.
 func (f *Fleet) judge(server string, o *ownMark, recent, now int64) {
 	after := max(recent, o.put)
 	if witnesses, _ := f.witnesses(after); witnesses < f.majority() {
 		return
 	}
 	var times []int64
-	for _, s := range f.sights {
+	for _, s := range f.answers {
 		if s.witness && s.begun > after && s.marks.of(server, f.owner) {
 			times = append(times, s.begun)
 		}
@@ -350,17 +352,17 @@ func (f *Fleet) judge(server string, o *ownMark, recent, now int64) {
 	o.until = times[len(times)-f.majority()] + int64(relied)
 }
 
-// Doubt records that the servers may have lost this middleware's own marks, which are in force only once they are found again.
+// Doubt records that the servers may have lost this middleware's marks. They are not in force until a look has found them again.
 func (f *Fleet) Doubt() {
 	for _, o := range f.own {
 		o.until = 0
 	}
 }
 
-// Lease returns until when servers may be read at all.
+// Lease returns the time until which servers may be read: all marks in force are known until then.
 func (f *Fleet) Lease() int64 { return f.lease }
 
-// InForce returns until when a write that server missed may be answered; 0: not now.
+// InForce returns the time until which a write that server missed may be answered, because all middlewares respect the mark of server; 0: not now.
 func (f *Fleet) InForce(server string, now int64) int64 {
 	if o := f.own[server]; o != nil && o.since != 0 && now-o.since >= int64(inForce) && now < o.until {
 		return o.until
@@ -368,19 +370,20 @@ func (f *Fleet) InForce(server string, now int64) int64 {
 	return 0
 }
 
-// Heeded reports whether all middlewares heed a mark of server, or did so until a moment ago, because another's was found for long enough.
-func (f *Fleet) Heeded(server string, now int64) bool {
+// RespectedByAll reports whether all middlewares respect a mark of server by another owner, or did so a moment ago, because each look has found it for
+// long enough.
+func (f *Fleet) RespectedByAll(server string, now int64) bool {
 	since, seen := f.since[server]
 	return seen && now < f.lease && now-since >= int64(inForce)
 }
 
-// Attainable reports whether there are enough witnesses for a mark to come into force.
+// Attainable reports whether there are enough witnesses now for a mark to come into force.
 func (f *Fleet) Attainable(now int64) bool {
 	n, _ := f.witnesses(now - int64(relied))
 	return n >= f.majority()
 }
 
-// MarkedBy returns an owner that has marked server, other than this middleware; "" if there is none.
+// MarkedBy returns another owner that has marked server; "": none has.
 func (f *Fleet) MarkedBy(server string) string {
 	for _, k := range f.known {
 		if k.Server == server {

@@ -12,46 +12,46 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// A model of markers that all middlewares of a fleet heed while they run; so far a middleware reads those of others only when it starts. n
-// servers hold the one key. Two middlewares write it, one write after the other; each can lose its way to any server. Servers restart
-// empty; a middleware dies and is started again. The rules:
+// A model of the marks that all middlewares of a fleet respect while they run. n servers hold the one key. Two middlewares write it, one write after the
+// other; each can lose its connection to any server. Servers restart empty; a middleware dies and is started again. The rules:
 //
-//   - A writer marks the servers that missed its write. The marks are in force when a look of its own, begun after the last of them was put,
-//     finds them on enough witnesses, until one does not, or has to be put anew. It answers the write while it may rely on its last look, when they have been in
-//     force for twice as long as a look is relied on.
-//   - A reader relies on a look at so many witnesses that every mark in force is on one of them, and reads no server that others have marked.
-//   - A server that has restarted is no witness until a middleware has copied to it what it found in a look that it could still rely on when
-//     it noticed. So marks outlive the restart of any number of servers. A mark that it doesn't know came into force behind the beginning of that
-//     look: before its writer may answer, the writer would have had to find it a second time, and doesn't.
-//   - A middleware removes its own marks, after the server is clean. Those of a dead one are removed by whoever has cleaned the server.
+//   - A writer marks the servers that missed its write. The marks come into force when a look of the writer, begun after the last of them was stored,
+//     finds them on enough witnesses. They stay in force until a look does not find them, or one of them has to be stored again. The writer answers the write
+//     when they have been in force for twice the time that a look is relied on, and while it may rely on its last look.
+//   - A reader relies on a look at so many witnesses that every mark in force is on one of them, and does not read a server that others have marked.
+//   - A server that has restarted is no witness until a middleware has copied marks to it: those of a look on which the middleware could still rely when it
+//     noticed the restart. So marks survive the restart of any number of servers. A mark that this middleware doesn't know came into force after that look
+//     began. Before its writer may answer, the writer has to find the mark a second time, and then does not find it on that server.
+//   - A middleware removes its own marks after the server is clean. The marks of a dead middleware are removed by the one that has cleaned the server.
 //
-// Not modelled is what Fleet.Lost leads to. A middleware that for lostAfter gets answers of a majority of servers, A, with too few witnesses among
-// them, marks all servers itself. Only then it makes witnesses of those in A that hold no marks, with its own marks and all that it has seen. It
-// flushes each server that it reaches and removes its own mark of that. Nothing stale is read, because
-//   - it reads nothing before: a lease takes a majority of witnesses. Who relies on one of the new witnesses finds every server marked there that is
-//     not flushed yet;
-//   - a mark in force is on a majority, which has a server in common with A. If that is still a witness, the mark is copied from it. If it lost its marks
-//     at a time r, the mark's owner has not relied on it since r + relied, and the flush comes behind r + lostAfter. So the writes that were answered
-//     by this mark were answered before the flush, which removes what they replaced;
-//   - behind that the owner has to put its mark on the new witnesses, to find it, and to wait, as with any new mark.
+// Not modelled is what a middleware does when Fleet.Lost is true: for lostAfter a majority of the servers, A, has answered, with too few witnesses among them.
+// The middleware marks all servers itself. Only then it makes the servers of A that hold no marks witnesses, with its own marks and all that it has seen.
+// It flushes each server that it reaches, and then removes its own mark of it. No stale value is read, because
+//   - no server is read before: a lease needs a majority of witnesses. A middleware that relies on one of the new witnesses finds there the mark of every server
+//     that has not been flushed yet;
+//   - a mark in force is on a majority, which has a server in common with A. If that server is still a witness, the mark is copied from it. If it lost its
+//     marks at a time r, the mark's owner has not relied on it since r + relied, and the flush comes after r + lostAfter. So the writes that were answered
+//     because of this mark were answered before the flush, which removes the values that they replaced;
+//   - after that the owner must store its mark on the new witnesses, find it, and wait, as with any new mark.
 //
-// It costs what the servers hold, and reads for lostAfter. Others that wait find the new witnesses and do not flush again; Records.slack spreads them.
+// The price is all that the servers hold, and no reads for lostAfter. Other middlewares that wait find the new witnesses and do not flush again;
+// Records.slack spreads them in time.
 
-// fleet is the protocol, in which mutants change one rule each.
+// fleet is the protocol. Each mutant changes one rule.
 type fleet struct {
 	n, copies, looks int
-	// Bounds of what happens.
+	// Bounds of the numbers of events.
 	writes, cuts, restarts, deaths uint8
-	// prefix is what happened before the exploration begins.
+	// prefix are the events before the exploration begins.
 	prefix []string
 
 	hasty     bool // a write is answered as soon as its marks are in force
-	short     bool // it is answered when they have been for half of that time
+	short     bool // a write is answered when its marks have been in force for half of the time
 	trusting  bool // a server that has restarted is a witness
 	forgetful bool // nothing is copied to a server that has restarted
-	late      bool // what is copied may be of a look that can't be relied on any more
+	late      bool // marks may be copied from a look that can't be relied on any more
 	hopeful   bool // marks that a witness lacks are still in force
-	unchecked bool // marks are in force once they are put, without a look that finds them
+	unchecked bool // marks are in force once they are stored, without a look that finds them
 	sweeping  bool // a middleware removes the marks of others, too
 	rash      bool // the marks of a dead middleware are removed before the server is clean
 	dirty     bool // a mark is removed before its server is clean
@@ -63,29 +63,29 @@ type fleetServer struct {
 	marks   [3]uint8 // by server: the middlewares that have marked it
 }
 
-// fleetLook is what a middleware has seen of the servers so far.
+// fleetLook is the look of a middleware at the servers, so far.
 type fleetLook struct {
 	under     bool
-	old       bool  // begun before the marks that a writer waits for were in force
-	seen      uint8 // servers looked at
-	witnesses uint8 // of them
-	found     [3]uint8
-	mine      [3]uint8 // by server: where its own mark was found
+	old       bool     // begun before the marks that a writer waits for were in force
+	seen      uint8    // servers that have answered
+	witnesses uint8    // those of them that are witnesses
+	found     [3]uint8 // by server: the middlewares whose mark was found
+	mine      [3]uint8 // by server: where the middleware's own mark was found
 }
 
 type fleetMiddleware struct {
 	id     uint8 // bit of the marks
 	dead   bool
 	reach  uint8    // servers that it reaches
-	own    uint8    // servers that it has marked, or has to
-	clean  uint8    // of them those whose marks are to be removed
+	own    uint8    // servers that it has marked, or has to mark
+	clean  uint8    // servers whose marks by this middleware are to be removed
 	placed [3]uint8 // by server: where its mark is, as far as it knows
 	waited uint8    // servers whose mark has been in force for long enough
 	fresh  bool     // it may rely on its last look
-	old    bool     // that began before the marks that a writer waits for were in force, or had been for half of the time
+	old    bool     // the last look began before the marks that a writer waits for came into force, or before half of the wait was over
 	known  [3]uint8 // by server: the middlewares that have marked it, by the last look
-	joins  uint8    // servers that are no witnesses, as it noticed
-	saved  [3]uint8 // known, when it noticed
+	joins  uint8    // servers that it has noticed to be no witnesses
+	saved  [3]uint8 // known at the time when it noticed that
 	buried [3]uint8 // by server: dead middlewares whose marks are to be removed
 	look   fleetLook
 }
@@ -94,13 +94,13 @@ type fleetState struct {
 	servers             [3]fleetServer
 	middlewares         [2]fleetMiddleware
 	writer              int8 // -1: none
-	half                bool // half of the time that the writer waits is over
+	half                bool // half of the writer's wait is over
 	missed              uint8
 	number, answered    uint8
-	cuts, restarts, ids uint8 // so far
+	cuts, restarts, ids uint8 // numbers so far
 }
 
-// with returns f with the numbers that it lacks.
+// with returns f with these numbers where it has none.
 func (f fleet) with(n, copies, looks int) *fleet {
 	f.n, f.copies, f.looks = cmp.Or(f.n, n), cmp.Or(f.copies, copies), cmp.Or(f.looks, looks)
 	return &f
@@ -120,7 +120,7 @@ func (f *fleet) first() fleetState {
 	return s
 }
 
-// counts reports whether a look at the server counts.
+// counts reports whether the server counts as a witness.
 func (f *fleet) counts(s *fleetServer) bool { return s.witness || f.trusting }
 
 // inForce reports whether the marks of the servers in missed are on enough servers.
@@ -133,7 +133,7 @@ func (f *fleet) inForce(m *fleetMiddleware, missed uint8) bool {
 	return true
 }
 
-// successors calls add for each state that can follow s, with what happens.
+// successors calls add for each state that can follow s, with the name of the event.
 func (f *fleet) successors(s fleetState, add func(what string, next fleetState)) {
 	change := func(what string, do func(c *fleetState)) {
 		c := s
@@ -200,7 +200,7 @@ func (f *fleet) successors(s fleetState, add func(what string, next fleetState))
 	}
 }
 
-// put brings the marks of a middleware on a server up to date.
+// put updates the marks of middleware m on server i.
 func (f *fleet) put(c *fleetState, m, i int) {
 	me, server := &c.middlewares[m], &c.servers[i]
 	before := f.inForce(me, c.missed)
@@ -208,8 +208,8 @@ func (f *fleet) put(c *fleetState, m, i int) {
 		switch {
 		case me.own&bit(t) != 0:
 			if server.marks[t]&me.id == 0 {
-				me.look = fleetLook{}           // a look proves that marks are in force if all were put before it
-				if !f.hopeful && !f.unchecked { // who made it a witness did not know of the mark
+				me.look = fleetLook{}           // a look proves that marks are in force only if they were stored before it began
+				if !f.hopeful && !f.unchecked { // the server became a witness without the mark
 					me.placed[t] = 0
 					me.waited &^= bit(t)
 				}
@@ -228,7 +228,7 @@ func (f *fleet) put(c *fleetState, m, i int) {
 	f.forced(c, m, before)
 }
 
-// forced notes, for the time that a writer waits, that the marks of the write may have come into force.
+// forced starts the writer's wait if the marks of the write have just come into force.
 func (f *fleet) forced(c *fleetState, m int, before bool) {
 	if int(c.writer) == m && !before && f.inForce(&c.middlewares[m], c.missed) {
 		c.half = false
@@ -236,18 +236,18 @@ func (f *fleet) forced(c *fleetState, m int, before bool) {
 	}
 }
 
-// age notes the beginning of a time behind which no look that began before it is relied on.
+// age makes all looks old: they began before the present time, and are not relied on after the next "time passes".
 func (c *fleetState) age() {
 	for o := range c.middlewares {
 		c.middlewares[o].old, c.middlewares[o].look.old = true, true
 	}
 }
 
-// write has what a writer does.
+// write adds the events of a write.
 func (f *fleet) write(s fleetState, m int, change func(string, func(*fleetState))) {
 	me := &s.middlewares[m]
 	if s.writer < 0 {
-		if s.number < 1+f.writes && m < int(f.writes) { // of one write it doesn't matter whose it is
+		if s.number < 1+f.writes && m < int(f.writes) { // a single write is always that of middleware 0
 			change(fmt.Sprintf("middleware %d writes", m), func(c *fleetState) {
 				c.number++
 				c.writer, c.missed, c.half = int8(m), 0, false
@@ -261,7 +261,7 @@ func (f *fleet) write(s fleetState, m int, change func(string, func(*fleetState)
 				w := &c.middlewares[m]
 				w.own |= c.missed
 				w.clean &^= c.missed
-				if f.inForce(w, c.missed) && c.missed&^w.waited != 0 { // since an earlier write
+				if f.inForce(w, c.missed) && c.missed&^w.waited != 0 { // the marks are those of an earlier write
 					c.age()
 				}
 			})
@@ -298,11 +298,11 @@ func (f *fleet) write(s fleetState, m int, change func(string, func(*fleetState)
 	})
 }
 
-// lookAround has the looks of a middleware at the servers, and what it does with them.
+// lookAround adds the events of a look.
 func (f *fleet) lookAround(s fleetState, m int, change func(string, func(*fleetState))) {
 	me := &s.middlewares[m]
 	if !me.look.under {
-		if m > 0 || me.own != 0 || me.id != bit(0) || f.writes > 1 { // where it alone writes the first would only find what it knows
+		if m > 0 || me.own != 0 || me.id != bit(0) || f.writes > 1 { // otherwise the look would find nothing that the middleware doesn't know
 			change(fmt.Sprintf("middleware %d begins a look", m), func(c *fleetState) {
 				c.middlewares[m].look = fleetLook{under: true}
 			})
@@ -336,7 +336,7 @@ func (f *fleet) lookAround(s fleetState, m int, change func(string, func(*fleetS
 	})
 }
 
-// join has what makes a server that has restarted a witness again.
+// join adds the events that make a server that has restarted a witness again.
 func (f *fleet) join(s fleetState, m int, change func(string, func(*fleetState))) {
 	me := &s.middlewares[m]
 	for i := range f.n {
@@ -344,7 +344,7 @@ func (f *fleet) join(s fleetState, m int, change func(string, func(*fleetState))
 			continue
 		}
 		if me.fresh || f.late {
-			change(fmt.Sprintf("middleware %d notices that %d is none", m, i), func(c *fleetState) {
+			change(fmt.Sprintf("middleware %d notices that %d is no witness", m, i), func(c *fleetState) {
 				c.middlewares[m].joins, c.middlewares[m].saved = me.joins|bit(i), me.known
 			})
 		}
@@ -362,7 +362,7 @@ func (f *fleet) join(s fleetState, m int, change func(string, func(*fleetState))
 	}
 }
 
-// bury has the removal of the marks of those that died.
+// bury adds the events that remove the marks of dead middlewares.
 func (f *fleet) bury(s fleetState, m int, change func(string, func(*fleetState))) {
 	me := &s.middlewares[m]
 	for t := range f.n {
@@ -373,7 +373,7 @@ func (f *fleet) bury(s fleetState, m int, change func(string, func(*fleetState))
 			}
 		}
 		if dead &^= me.buried[t]; dead != 0 && me.reach&bit(t) != 0 && int(s.writer) != m {
-			change(fmt.Sprintf("middleware %d cleans %d for the dead", m, t), func(c *fleetState) {
+			change(fmt.Sprintf("middleware %d cleans %d for a dead one", m, t), func(c *fleetState) {
 				if !f.rash {
 					c.servers[t].value = 0
 				}
@@ -383,7 +383,7 @@ func (f *fleet) bury(s fleetState, m int, change func(string, func(*fleetState))
 	}
 }
 
-// rely ends a look, on which the middleware relies from now on.
+// rely ends a look. The middleware relies on it from now on.
 func (f *fleet) rely(c *fleetState, m int) {
 	me := &c.middlewares[m]
 	before := f.inForce(me, c.missed)
@@ -401,7 +401,7 @@ func (f *fleet) rely(c *fleetState, m int) {
 	f.forced(c, m, before)
 }
 
-// stale returns what may be read that an answered write replaced, "" if nothing.
+// stale describes a read that may return a value which an answered write replaced; "": there is none.
 func (f *fleet) stale(s *fleetState) string {
 	for m := range s.middlewares {
 		me := &s.middlewares[m]
@@ -425,13 +425,13 @@ func (f *fleet) begin() fleetState {
 			}
 		})
 		if s == before {
-			panic(event + " can't happen")
+			panic("impossible event in a prefix: " + event)
 		}
 	}
 	return s
 }
 
-// explore returns a shortest path to a stale read, nil if there is none, and the number of states.
+// explore returns a shortest path of events to a stale read, nil if there is none, and the number of states.
 func (f *fleet) explore(most int) (path []string, states int) {
 	type link struct {
 		from int
@@ -460,21 +460,21 @@ func (f *fleet) explore(most int) (path []string, states int) {
 }
 
 var (
-	// placing is a write that server 0 missed, and whose mark is on one server; answered the same, later.
+	// placing: server 0 missed a write, and its mark is on one server; checking, answered: later times of the same write.
 	placing  = []string{"middleware 0 loses 0", "middleware 0 writes", "middleware 0 puts its marks on 1"}
 	checking = append(slices.Clone(placing), "middleware 0 puts its marks on 2", "middleware 0 begins a look")
 	answered = append(slices.Clone(checking), "middleware 0 looks at 1", "middleware 0 looks at 2", "middleware 0 has looked",
 		"time passes", "middleware 0 begins a look", "middleware 0 looks at 1", "middleware 0 looks at 2", "middleware 0 has looked",
 		"time passes", "the write is answered")
-	// noticed: server 1 has restarted with that mark, and the other middleware has noticed; crossed: the mark is put while the other looks.
-	noticed = append(slices.Clone(placing), "server 1 restarts", "middleware 1 notices that 1 is none")
+	// noticed: server 1, which had the mark, has restarted, and the other middleware has noticed; crossed: the mark is stored while the other looks.
+	noticed = append(slices.Clone(placing), "server 1 restarts", "middleware 1 notices that 1 is no witness")
 	crossed = append(slices.Clone(placing), "middleware 1 begins a look", "middleware 1 looks at 2", "middleware 0 puts its marks on 2",
 		"middleware 0 begins a look", "middleware 0 looks at 1", "middleware 0 looks at 2", "middleware 0 has looked")
-	// waiting: the mark is lost on server 1 when the writer has found it twice, and the other middleware notices that, which has not found it.
+	// waiting: server 1 loses the mark when the writer has found it twice. The other middleware, which has not found the mark, notices the restart.
 	waiting = append(slices.Clone(checking), "middleware 0 looks at 1", "middleware 0 looks at 2", "middleware 0 has looked",
 		"middleware 0 begins a look", "middleware 0 looks at 1", "middleware 0 looks at 2", "server 1 restarts", "middleware 0 has looked",
-		"middleware 1 notices that 1 is none")
-	// again: server 0 is clean of it and has another write, and now the other middleware loses it, and writes.
+		"middleware 1 notices that 1 is no witness")
+	// again: server 0 has been cleaned and has got another write. Now the other middleware loses it and writes.
 	again = append(slices.Clone(answered), "middleware 0 reaches 0 again", "middleware 0 cleans 0", "middleware 0 writes", "the write is answered",
 		"middleware 1 loses 0", "middleware 1 writes", "middleware 1 puts its marks on 1", "middleware 1 puts its marks on 2",
 		"middleware 1 begins a look", "middleware 1 looks at 1", "middleware 1 looks at 2", "middleware 1 has looked",
@@ -482,7 +482,7 @@ var (
 		"time passes", "the write is answered")
 )
 
-func TestNoMiddlewareOfAFleetReadsWhatAnAnsweredWriteReplaced(t *testing.T) {
+func TestNoMiddlewareOfAFleetReadsAValueThatAnAnsweredWriteReplaced(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	t.Parallel()
 	most := 20_000
@@ -495,11 +495,11 @@ func TestNoMiddlewareOfAFleetReadsWhatAnAnsweredWriteReplaced(t *testing.T) {
 		"a server restarts during the check":    {writes: 1, cuts: 1, restarts: 1, prefix: checking},
 		"a server that has restarted joins":     {writes: 1, cuts: 1, restarts: 1, prefix: noticed},
 		"a server restarts during the wait":     {writes: 1, cuts: 1, restarts: 1, prefix: waiting},
-		"two servers restart behind the answer": {writes: 1, cuts: 1, restarts: 2, prefix: answered},
-		"a reader looks meanwhile":              {writes: 1, cuts: 1, restarts: 1, prefix: crossed},
-		"a server restarts behind the answer":   {writes: 1, cuts: 1, restarts: 1, prefix: answered},
-		"the writer dies behind the answer":     {writes: 1, cuts: 1, deaths: 1, prefix: answered},
-		"a reader loses a server, too":          {writes: 1, cuts: 2, prefix: answered},
+		"two servers restart after the answer":  {writes: 1, cuts: 1, restarts: 2, prefix: answered},
+		"a reader looks while a mark is stored": {writes: 1, cuts: 1, restarts: 1, prefix: crossed},
+		"a server restarts after the answer":    {writes: 1, cuts: 1, restarts: 1, prefix: answered},
+		"the writer dies after the answer":      {writes: 1, cuts: 1, deaths: 1, prefix: answered},
+		"a reader loses a server as well":       {writes: 1, cuts: 2, prefix: answered},
 		"both write":                            {writes: 2, cuts: 2, prefix: answered},
 		"both have marked the server in turns":  {writes: 3, cuts: 2, prefix: again},
 		"two servers":                           {n: 2, looks: 1, writes: 2, cuts: 2, restarts: 1},
@@ -512,21 +512,21 @@ func TestNoMiddlewareOfAFleetReadsWhatAnAnsweredWriteReplaced(t *testing.T) {
 	}
 }
 
-func TestEveryRuleOfTheFleetsMarkersIsNeeded(t *testing.T) {
+func TestEveryRuleForTheMarksOfAFleetIsNeeded(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	t.Parallel()
 	for name, f := range map[string]fleet{
 		"a writer waits for readers":                     {hasty: true, writes: 1, cuts: 1},
-		"a reader looks at as many as find a marker":     {looks: 1, writes: 1, cuts: 1, prefix: answered},
-		"a marker is on as many as are found":            {copies: 1, writes: 1, cuts: 1, prefix: placing},
+		"a reader looks at a majority":                   {looks: 1, writes: 1, cuts: 1, prefix: answered},
+		"a mark is on a majority":                        {copies: 1, writes: 1, cuts: 1, prefix: placing},
 		"a server that has restarted is no witness":      {trusting: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
-		"markers are copied to it":                       {forgetful: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
-		"of a look that can be relied on":                {late: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
-		"a writer waits for who copies them, too":        {short: true, writes: 1, cuts: 1, restarts: 1, prefix: waiting},
+		"marks are copied to it":                         {forgetful: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
+		"from a look that can be relied on":              {late: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
+		"a writer also waits for those who copy marks":   {short: true, writes: 1, cuts: 1, restarts: 1, prefix: waiting},
 		"a writer looks for its marks":                   {unchecked: true, writes: 1, cuts: 1, restarts: 1, prefix: append(slices.Clone(noticed), "middleware 0 puts its marks on 2", "time passes", "time passes")},
 		"a mark that a witness lacks is not in force":    {hopeful: true, writes: 1, cuts: 1, restarts: 1, prefix: append(slices.Clone(waiting), "time passes", "time passes")},
 		"a middleware removes only its own marks":        {sweeping: true, writes: 3, cuts: 2, prefix: again},
-		"a server is clean before a dead one's are":      {rash: true, writes: 1, cuts: 1, deaths: 1, prefix: answered},
+		"a server is clean before a dead owner's are":    {rash: true, writes: 1, cuts: 1, deaths: 1, prefix: answered},
 		"a server is clean before its marks are removed": {dirty: true, writes: 1, cuts: 1, prefix: answered},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,11 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fleetServers are servers with the marks that they hold; a server that is not in it has lost them. Members of a fleet look at those that
-// they reach.
+// fleetServers are servers with the marks that they hold. A server that is not in the map has lost its marks.
 type fleetServers map[string]Marks
 
-// lookAt has f look at the servers, all of which answer at once.
+// lookAt makes f look at servers, which all answer at once.
 func (s fleetServers) lookAt(f *Fleet, now time.Duration, servers ...string) {
 	at := int64(now)
 	for _, name := range servers {
@@ -37,44 +36,44 @@ func member(owner string) *Fleet {
 	return f
 }
 
-// keepLooking looks every LookEvery, from a time on to another.
+// keepLooking makes f look every LookEvery, from one time to another.
 func (s fleetServers) keepLooking(f *Fleet, from, to time.Duration, servers ...string) {
 	for now := from; now <= to; now += LookEvery {
 		s.lookAt(f, now, servers...)
 	}
 }
 
-const start = time.Minute // on nobody's clock is it 0
+const start = time.Minute // a clock at 0 could hide a fault
 
-func TestAWriterMayAnswerWhenItsMarkIsOnAMajorityForLongEnoughAndItKeepsFindingIt(t *testing.T) {
+func TestAWriterMayAnswerWhileLooksKeepFindingItsMarkOnAMajorityForLongEnough(t *testing.T) {
 	s := fleetServers{"a": {}, "b": {}, "c": {}}
 	f := member("x")
 	s.lookAt(f, start, "a", "b", "c")
 	f.Mark("a", int64(start))
 	s.lookAt(f, start+1, "b")
 	s.keepLooking(f, start+2, start+2*inForce, "b")
-	require.Zero(t, f.InForce("a", int64(start+2*inForce)), "one is no majority")
+	require.Zero(t, f.InForce("a", int64(start+2*inForce)), "one server is no majority")
 	begin := start + 3*inForce
 	s.lookAt(f, begin, "b", "c")
 	s.keepLooking(f, begin+1, begin+inForce, "b", "c")
-	require.Zero(t, f.InForce("a", int64(begin+inForce)), "it has been for a moment less than that")
+	require.Zero(t, f.InForce("a", int64(begin+inForce)), "it has been in force for a moment less than that")
 	end := begin + inForce + 2*LookEvery
 	s.keepLooking(f, begin+inForce+1, end, "b", "c")
 	require.NotZero(t, f.InForce("a", int64(end)))
-	require.Zero(t, f.InForce("a", int64(end+relied+LookEvery)), "a look that was long ago proves nothing")
+	require.Zero(t, f.InForce("a", int64(end+relied+LookEvery)), "an old look proves nothing")
 	s["c"] = Marks{}
 	s.lookAt(f, end, "b", "c")
-	require.Zero(t, f.InForce("a", int64(end)), "it was lost on one of them")
+	require.Zero(t, f.InForce("a", int64(end)), "one of the servers has lost it")
 }
 
-func TestAReaderHeedsWhatItFoundAndReliesOnALookForAShortTime(t *testing.T) {
+func TestAReaderRespectsTheMarksThatItFoundAndReliesOnALookForAShortTime(t *testing.T) {
 	mark := Mark{"a", "y", 1}
 	s := fleetServers{"a": {}, "b": {mark}, "c": {mark}}
 	f := member("x")
 	s.lookAt(f, start, "a")
-	require.Zero(t, f.Lease(), "one server doesn't find every mark")
+	require.Zero(t, f.Lease(), "one server does not have every mark")
 	s.lookAt(f, start+time.Millisecond, "b")
-	require.Equal(t, int64(start+relied), f.Lease(), "the look began with the first")
+	require.Equal(t, int64(start+relied), f.Lease(), "the look began with the first server")
 	require.Equal(t, "y", f.MarkedBy("a"))
 	require.Empty(t, f.MarkedBy("b"))
 	s["b"], s["c"] = Marks{}, Marks{}
@@ -82,34 +81,34 @@ func TestAReaderHeedsWhatItFoundAndReliesOnALookForAShortTime(t *testing.T) {
 	require.Empty(t, f.MarkedBy("a"))
 }
 
-func TestAMarkOfAnotherIsHeededByAllWhenItWasFoundOnAMajorityForLongEnough(t *testing.T) {
+func TestAMarkOfAnotherIsRespectedByAllWhenItWasFoundOnAMajorityForLongEnough(t *testing.T) {
 	mark := Mark{"a", "y", 1}
 	s := fleetServers{"a": {}, "b": {mark}, "c": {}}
 	f := member("x")
 	end := start + 2*inForce
 	s.keepLooking(f, start, end, "a", "b", "c")
 	require.Equal(t, "y", f.MarkedBy("a"))
-	require.False(t, f.Heeded("a", int64(end)), "it is on one")
+	require.False(t, f.RespectedByAll("a", int64(end)), "it is on one server")
 	s["c"] = Marks{mark}
 	begin := end + 1
 	s.lookAt(f, begin, "b", "c")
 	s.keepLooking(f, begin+1, begin+inForce-1, "b", "c")
-	require.False(t, f.Heeded("a", int64(begin+inForce-1)), "others may not have looked since")
+	require.False(t, f.RespectedByAll("a", int64(begin+inForce-1)), "other middlewares may not have looked since")
 	last := begin + inForce
 	s.lookAt(f, last, "b", "c")
-	require.True(t, f.Heeded("a", int64(last)))
-	require.False(t, f.Heeded("b", int64(last)))
-	require.False(t, f.Heeded("a", int64(last+relied)), "a look that was long ago proves nothing")
+	require.True(t, f.RespectedByAll("a", int64(last)))
+	require.False(t, f.RespectedByAll("b", int64(last)))
+	require.False(t, f.RespectedByAll("a", int64(last+relied)), "an old look proves nothing")
 	s.lookAt(f, last+relied, "b", "c")
-	require.False(t, f.Heeded("a", int64(last+relied)), "it may have been removed, and put again")
+	require.False(t, f.RespectedByAll("a", int64(last+relied)), "it may have been removed and stored again")
 	s["b"], s["c"] = Marks{}, Marks{}
 	s.lookAt(f, last+relied+1, "b", "c")
 	s["b"], s["c"] = Marks{mark}, Marks{mark}
 	s.keepLooking(f, last+relied+2, last+relied+inForce, "b", "c")
-	require.False(t, f.Heeded("a", int64(last+relied+inForce)))
+	require.False(t, f.RespectedByAll("a", int64(last+relied+inForce)))
 }
 
-func TestAServerThatHasLostItsMarksGetsThoseThatAreKnownWhileALookIsReliedOn(t *testing.T) {
+func TestAServerThatHasLostItsMarksGetsTheKnownMarksWhileALookIsReliedOn(t *testing.T) {
 	mark := Mark{"a", "y", 1}
 	s := fleetServers{"b": {mark}, "c": {mark}}
 	f := member("x")
@@ -121,51 +120,51 @@ func TestAServerThatHasLostItsMarksGetsThoseThatAreKnownWhileALookIsReliedOn(t *
 	delete(s, "b")
 	delete(s, "c")
 	s.lookAt(f, start+3*relied, "b", "c")
-	require.Empty(t, s, "what was marked since is not known")
+	require.Empty(t, s, "newer marks are not known")
 	s.keepLooking(f, start+3*relied, start+4*relied+lostAfter, "b", "c")
 	require.True(t, f.Lost(int64(start+4*relied+lostAfter)))
 	for _, server := range []string{"a", "b", "c"} {
 		f.Mark(server, int64(start+4*relied+lostAfter))
 	}
-	f.Bare()
+	f.AcceptEmpty()
 	s.lookAt(f, start+5*relied+lostAfter, "b", "c")
-	require.Len(t, s["b"], 4, "what it knew, and all three of its own")
+	require.Len(t, s["b"], 4, "the mark that it knew, and its own marks of all three servers")
 	require.False(t, f.Lost(int64(start+5*relied+lostAfter)))
 }
 
-func TestTheMarkOfAnOwnerWithoutABeatIsRemovedWhenItsServerIsClean(t *testing.T) {
+func TestAMarkWhoseOwnerIsGoneIsRemovedWhenItsServerIsClean(t *testing.T) {
 	s := fleetServers{"a": {}, "b": {}, "c": {}}
-	owner, heir := member("x"), member("y")
+	owner, other := member("x"), member("y")
 	owner.Mark("a", int64(start))
 	now := start
 	for ; now < start+3*goneAfter; now += LookEvery {
 		owner.Beat(int64(now))
 		s.lookAt(owner, now, "b", "c")
-		s.lookAt(heir, now, "a", "b", "c")
-		_, gone := heir.Gone(int64(now))
-		require.False(t, gone, "it lives")
+		s.lookAt(other, now, "a", "b", "c")
+		_, gone := other.Gone(int64(now))
+		require.False(t, gone, "the owner is alive")
 	}
-	s.keepLooking(heir, now, now+goneAfter+LookEvery, "a", "b", "c")
+	s.keepLooking(other, now, now+goneAfter+LookEvery, "a", "b", "c")
 	now += goneAfter + LookEvery
-	mark, gone := heir.Gone(int64(now))
+	mark, gone := other.Gone(int64(now))
 	require.True(t, gone)
 	require.Equal(t, "x", mark.Owner)
-	heir.Mark("a", int64(now))
-	heir.Bury(mark)
-	_, gone = heir.Gone(int64(now))
-	require.False(t, gone, "once is enough")
-	s.lookAt(heir, now, "a", "b", "c")
+	other.Mark("a", int64(now))
+	other.TakeOver(mark)
+	_, gone = other.Gone(int64(now))
+	require.False(t, gone, "the mark has been taken over")
+	s.lookAt(other, now, "a", "b", "c")
 	require.True(t, s["b"].of("a", "x"), "the server is not clean yet")
-	heir.Unmark("a")
-	s.lookAt(heir, now, "a", "b", "c")
+	other.Unmark("a")
+	s.lookAt(other, now, "a", "b", "c")
 	require.Empty(t, slices.Concat(s["a"], s["b"], s["c"]))
-	// Who was taken for gone, and was only stopped, finds that.
+	// An owner that was only stopped, and counted as gone, finds that its mark was removed.
 	s.lookAt(owner, now, "b", "c")
 	require.Zero(t, owner.InForce("a", int64(now)))
 	owner.Beat(int64(now))
 	s.lookAt(owner, now, "b", "c")
-	s.lookAt(heir, now, "b", "c")
-	require.True(t, s["b"].of("a", "x"), "and marks it again")
+	s.lookAt(other, now, "b", "c")
+	require.True(t, s["b"].of("a", "x"), "the owner marks the server again")
 }
 
 func TestMarksAreReadAsTheyWereWritten(t *testing.T) {
@@ -180,8 +179,8 @@ func TestMarksAreReadAsTheyWereWritten(t *testing.T) {
 	assert.ErrorContains(t, err, "the marks of servers that missed writes")
 }
 
-// A server that comes from other lists may have marks of their servers on it.
-func TestMarksOfServersThatAreNotInTheListDoNotHideThoseThatAre(t *testing.T) {
+// A server that was in other lists may hold marks of their servers.
+func TestMarksOfServersOutsideTheListDoNotHideMarksOfServersInIt(t *testing.T) {
 	s := fleetServers{"a": {}, "b": {{"a", "dead", 1}}, "c": {{"a", "dead", 1}, {"0", "elsewhere", 1}, {"z", "elsewhere", 1}}}
 	f := member("x")
 	s.keepLooking(f, start, start+2*goneAfter, "a", "b", "c")
@@ -189,7 +188,7 @@ func TestMarksOfServersThatAreNotInTheListDoNotHideThoseThatAre(t *testing.T) {
 	require.True(t, gone)
 	require.Equal(t, Mark{"a", "dead", 1}, mark)
 	f.Mark("a", int64(start+2*goneAfter))
-	f.Bury(mark)
+	f.TakeOver(mark)
 	_, gone = f.Gone(int64(start + 2*goneAfter))
 	require.False(t, gone)
 }

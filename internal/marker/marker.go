@@ -1,12 +1,15 @@
-// Package marker decides, from what earlier middlewares have left on the servers, which servers may be trusted after a
-// start. It is pure.
+// Package marker decides which servers may be trusted, from the records and marks that middlewares keep on the servers. It is
+// pure: no sockets, no clocks.
 //
-// Each server holds a record: where keys were placed, and since when. A server that missed a write is marked on others
-// before that write is answered: with n servers on Copies(n) of them. A middleware that reads Witnesses(n) servers that have
-// a record finds one of these copies. A server that has restarted or was flushed has lost its keys and with them its record,
-// and is not a witness. In doubt a server is not trusted.
+// Each server holds a Record: how keys are placed, and a version that grows with each change. A server that missed a write is
+// marked on other servers before that write is answered: with n servers, on Copies(n) of them. A middleware that reads
+// Witnesses(n) servers that have a record finds at least one of these marks. A server that has restarted or was flushed has lost
+// its keys and with them its record, and is not a witness. If there is any doubt, a server is not trusted. Looks has these rules
+// for a start.
 //
-// The keys contain a space: classic commands can't name them, so no client reads or writes one by accident.
+// A Fleet has the rules by which middlewares respect each other's marks while they run.
+//
+// The keys contain a space, so classic commands can't name them, and no client reads or writes one by accident.
 package marker
 
 import (
@@ -19,22 +22,22 @@ import (
 )
 
 const (
-	// Prefix begins all keys of middlewares.
+	// Prefix is the beginning of all keys that middlewares use themselves.
 	Prefix = "mcmw "
 	// RecordKey holds the Record.
 	RecordKey = Prefix + "placement"
-	// RunningKey holds the name of a middleware that writes to several replicas and has not shut down cleanly.
+	// RunningKey holds the name of a middleware that writes to several replicas and runs, or did not shut down cleanly.
 	RunningKey = Prefix + "running"
-	// SweepKey is held by the middleware that is comparing the replicas.
+	// SweepKey is the claim of the middleware that is comparing the replicas.
 	SweepKey = Prefix + "sweep"
-	// SweptKey holds what is known about the last comparison of the replicas.
+	// SweptKey holds the record of the last comparison of the replicas.
 	SweptKey = Prefix + "swept"
-	// MigrationKey is held by the middleware that copies keys to another pool, and says how far it is.
+	// MigrationKey is the claim of the middleware that copies keys to another pool, and holds its progress.
 	MigrationKey = Prefix + "migration"
-	// CleanKey says, on a server, that it was cleaned for a change of placement, and for which.
+	// CleanKey names, on each server, the change of placement for which the server was cleaned.
 	CleanKey = Prefix + "clean"
-	// DeletingKey and ReadingKey hold the record of a change of placement: of a middleware that has entered the phase in which keys are deleted on
-	// their new servers, or is about to enter the one in which they are read there.
+	// DeletingKey and ReadingKey hold the Record of a change of placement by a middleware that has entered phase delete-new, or is about to enter
+	// phase read-new (see route.Phase).
 	DeletingKey = Prefix + "change deleting"
 	ReadingKey  = Prefix + "change reading"
 	// MarksKey holds the Marks.
@@ -48,11 +51,11 @@ type Placement struct {
 	Ring     string         `json:"ring"`
 	Hash     string         `json:"hash"`
 	HashTag  string         `json:"hash_tag,omitempty"`
-	// Share is which keys the servers hold, if there are other pools; nil: all.
+	// Share says which keys the servers hold, if there are several pools; nil: all.
 	Share *route.Share `json:"share,omitempty"`
 }
 
-// Of returns the placement that r was made from with o.
+// Of returns the placement of r, which was made with o.
 func Of(r *route.Router, o route.Options) Placement {
 	p := Placement{Replicas: r.N(), Ring: o.Ring.String(), Hash: o.Hash.String(), HashTag: o.HashTag}
 	for _, s := range r.Servers() {
@@ -74,7 +77,7 @@ func (p *Placement) Router() (*route.Router, error) {
 	return p.Share.Of(r)
 }
 
-// Options returns what the placement was made with, but for the servers.
+// Options returns the options with which the placement was made.
 func (p *Placement) Options() (o route.Options, err error) {
 	o.Replicas, o.HashTag = p.Replicas, p.HashTag
 	if o.Ring, err = route.RingNames.Parse(p.Ring); err == nil {
@@ -88,7 +91,7 @@ func (p *Placement) Equal(q *Placement) bool {
 	return p.Replicas == q.Replicas && p.Ring == q.Ring && p.Hash == q.Hash && p.HashTag == q.HashTag && slices.Equal(p.Servers, q.Servers) && p.Share.Equal(q.Share)
 }
 
-// has reports whether server is one of the placement's.
+// has reports whether server is one of the placement's servers.
 func (p *Placement) has(server string) bool {
 	return slices.ContainsFunc(p.Servers, func(s route.Server) bool { return s.Name == server })
 }
@@ -97,18 +100,18 @@ func (p *Placement) has(server string) bool {
 type Record struct {
 	// Version grows with every change of the placement.
 	Version int64 `json:"version"`
-	// Server is the name of the server on which it was put.
+	// Server is the name of the server that holds the record.
 	Server    string    `json:"server"`
 	Placement Placement `json:"placement"`
-	// Previous are the placements before, the latest first, by which servers may still hold keys; More: there were earlier
-	// ones.
+	// Previous are earlier placements, the latest first, by which servers may still hold keys. More: there were still earlier
+	// ones, which are not known.
 	Previous []Placement `json:"previous,omitempty"`
 	More     bool        `json:"more,omitempty"`
-	// Addresses are those of the servers of all placements, by name.
+	// Addresses are the addresses of the servers of all these placements, by name.
 	Addresses map[string]string `json:"addresses,omitempty"`
-	// Gutter: writes that a server missed may have been answered all the same, because another pool stood in, or the server stands in for others.
+	// Gutter: the pool has a gutter or is one. Writes that a server missed may then have been answered even if keys have only one server.
 	Gutter bool `json:"gutter,omitempty"`
-	// Changing: servers may hold old values of keys that Placement has given back to them.
+	// Changing: the placement is changing, and servers may hold old values of keys that they have got back.
 	Changing bool `json:"changing,omitempty"`
 }
 
@@ -127,7 +130,7 @@ func Decode(b []byte) (*Record, error) {
 	return r, nil
 }
 
-// Look is what a server holds, one that answered.
+// Look is what a server that answered holds.
 type Look struct {
 	Record  *Record // nil: none
 	Marks   *Marks  // nil: none
@@ -139,17 +142,17 @@ func (l *Look) stale(server string) bool {
 	return l.Marks != nil && slices.ContainsFunc(*l.Marks, func(k Mark) bool { return k.Server == server })
 }
 
-// Copies returns on how many of n servers a marker must be.
+// Copies returns on how many of n servers a mark must be.
 func Copies(n int) int { return (n + 1) / 2 }
 
-// Witnesses returns how many of n servers must be looked at to find a marker.
+// Witnesses returns how many of n servers must be read to find a mark that is on Copies(n) of them.
 func Witnesses(n int) int { return n/2 + 1 }
 
-// Looks are what the servers that answered hold, by name.
+// Looks has what the servers that answered hold, by the servers' names.
 type Looks map[string]Look
 
-// Newest returns the newest record; nil if there is none: no middleware has written to these servers, or they have lost
-// everything since.
+// Newest returns the newest record; nil if there is none: no middleware has used these servers, or they have lost everything
+// since.
 func (l Looks) Newest() *Record {
 	var newest *Record
 	for _, look := range l {
@@ -160,7 +163,7 @@ func (l Looks) Newest() *Record {
 	return newest
 }
 
-// Running returns the name of a middleware that has not shut down cleanly, "" if there is none.
+// Running returns the name of a middleware that runs, or did not shut down cleanly; "" if there is none.
 func (l Looks) Running() string {
 	for _, look := range l {
 		if look.Running != "" {
@@ -170,16 +173,16 @@ func (l Looks) Running() string {
 	return ""
 }
 
-// Suspicion returns why server may hold old values, judging by the other servers, or "": it is marked, or too few servers
-// that would hold the marker have been looked at. It also applies to servers that did not answer.
+// Suspicion returns why server may hold old values, judging by the other servers; "": there is no reason. The server is marked, or
+// too few servers that would hold its mark have answered. It also judges servers that did not answer.
 func (l Looks) Suspicion(server string) string {
 	newest := l.Newest()
 	if _, looked := l[server]; newest == nil && !looked {
-		return "no server that answered has a record of the placement, and it may have one"
+		return "no server that answered has a record of the placement, but this server may have one"
 	}
 	for name, look := range l {
 		if look.stale(server) {
-			return "it missed writes, by a marker on " + name
+			return "it missed writes, by a mark on " + name
 		}
 	}
 	if newest == nil || newest.Placement.Replicas == 1 && !newest.Gutter {
@@ -193,27 +196,27 @@ func (l Looks) Suspicion(server string) string {
 	}
 	if n := len(newest.Placement.Servers); len(witnesses) < Witnesses(n) {
 		slices.Sort(witnesses)
-		return fmt.Sprintf("only %d of %d servers could say whether it missed writes (%s)", len(witnesses), n, strings.Join(witnesses, ", "))
+		return fmt.Sprintf("only %d of %d servers know whether it missed writes (%s)", len(witnesses), n, strings.Join(witnesses, ", "))
 	}
 	return ""
 }
 
-// Doubt returns why server, which is one of l, may hold old values, judging by its own records and those of the others; ""
-// if it may be trusted with the keys that it held by the newest record. heeded: a Fleet sees to what is marked.
-func (l Looks) Doubt(server string, heeded bool) string {
+// Doubt returns why server, which is one of l, may hold old values, judging by its own record and those of the others; "" if it
+// may be trusted with the keys that it held by the newest record. respected: marks need not be judged, because a Fleet respects them.
+func (l Looks) Doubt(server string, respected bool) string {
 	newest, own := l.Newest(), l[server].Record
 	switch {
 	case newest == nil:
 		return ""
 	case !newest.Placement.has(server):
-		return "it was not among the servers when it was last heard of them"
+		return "it is not in the newest record of the placement"
 	case own == nil:
-		return "it has no record of the placement, and others have"
+		return "it has no record of the placement, but other servers have"
 	case own.Server != server:
 		return "it was called " + own.Server
 	case own.Version < newest.Version:
 		return "the placement of keys changed while it was away"
-	case heeded:
+	case respected:
 		return ""
 	}
 	return l.Suspicion(server)

@@ -25,7 +25,7 @@ func record(version int64, server string, p Placement) *Record {
 	return &Record{Version: version, Server: server, Placement: p}
 }
 
-func TestAServerIsDoubtedUnlessEnoughIsKnown(t *testing.T) {
+func TestAServerIsTrustedOnlyIfEnoughServersKnowItsState(t *testing.T) {
 	all := placed(3, "a", "b", "c")
 	one := placed(1, "a", "b", "c")
 	pair := placed(2, "a", "b")
@@ -37,28 +37,28 @@ func TestAServerIsDoubtedUnlessEnoughIsKnown(t *testing.T) {
 		{"no middleware was here", Looks{"a": {}, "b": {}}, nil},
 		{"all agree", Looks{"a": {Record: record(1, "a", all)}, "b": {Record: record(1, "b", all)}, "c": {Record: record(1, "c", all)}}, nil},
 		{"two of three are enough", Looks{"a": {Record: record(1, "a", all)}, "b": {Record: record(1, "b", all)}}, nil},
-		{"one of three is not", Looks{"a": {Record: record(1, "a", all)}}, map[string]string{"a": "only 1 of 3 servers could say"}},
+		{"one of three is not enough", Looks{"a": {Record: record(1, "a", all)}}, map[string]string{"a": "only 1 of 3 servers know"}},
 		{
-			"who has lost everything is no witness",
+			"a server that has lost everything is no witness",
 			Looks{"a": {Record: record(1, "a", all)}, "b": {}},
 			map[string]string{"a": "only 1 of 3", "b": "no record"},
 		},
 		{"one of a pair is not enough", Looks{"a": {Record: record(1, "a", pair)}}, map[string]string{"a": "only 1 of 2"}},
 		{
-			"a marker counts wherever it is",
+			"a mark counts on any server",
 			Looks{"a": {Record: record(1, "a", all)}, "b": {Record: record(1, "b", all), Marks: &Marks{{Server: "a"}}}},
-			map[string]string{"a": "by a marker on b"},
+			map[string]string{"a": "by a mark on b"},
 		},
-		{"where nobody else takes writes one is enough", Looks{"a": {Record: record(1, "a", one)}}, nil},
+		{"one is enough if each key has one server", Looks{"a": {Record: record(1, "a", one)}}, nil},
 		{
-			"an older record was left while it was away",
+			"its record is older than another's",
 			Looks{"a": {Record: record(1, "a", one)}, "b": {Record: record(2, "b", one)}},
 			map[string]string{"a": "changed while it was away"},
 		},
 		{
-			"a server that was none",
+			"it was no server by the newest record",
 			Looks{"a": {Record: record(1, "a", one)}, "d": {Record: record(1, "d", one)}},
-			map[string]string{"d": "not among the servers"},
+			map[string]string{"d": "not in the newest record"},
 		},
 		{"addresses were exchanged", Looks{"a": {Record: record(1, "b", one)}}, map[string]string{"a": "it was called b"}},
 	} {
@@ -105,25 +105,24 @@ func TestNamesAreUnique(t *testing.T) {
 	assert.Len(t, slices.Compact(slices.Sorted(slices.Values(keys))), len(keys))
 }
 
-// The model: n servers, all of which hold the one key; a middleware that writes it, marks who misses a write, cleans who comes
-// back, and dies at any point; servers that go, come, and restart empty. What a server holds is the number of the write.
+// The model: n servers, which all hold the one key; a middleware that writes it, marks servers that miss a write, cleans servers
+// that return, and dies at any point; servers that go away, return, and restart empty. A server's value is the number of a write.
 
 type modelServer struct {
 	up     bool
 	value  int // 0: none
 	record bool
-	stale  [3]bool // markers it holds
+	stale  [3]bool // the marks it holds
 }
 
 type modelState struct {
 	n       int
 	servers [3]modelServer
-	// Of the middleware.
+	// State of the middleware.
 	running  bool
 	readable [3]bool // serves reads
-	judged   [3]bool // looked at since the start
+	judged   [3]bool // read since the start
 	marked   [3]bool // to be marked on every server that can be reached
-	// first is the step of a write in progress: how many servers it has been sent to.
 	writing  bool
 	missed   [3]bool // by the write in progress
 	next     int     // number of the next write
@@ -151,7 +150,7 @@ func (s *modelState) looks() Looks {
 	return looks
 }
 
-// put writes markers and the record to server i, as a middleware that runs does whenever it reaches one that it has judged.
+// put stores marks and the record on server i. A running middleware does this whenever it reaches a server that it has judged.
 func (s *modelState) put(i int) {
 	if s.running && s.servers[i].up && s.judged[i] {
 		s.servers[i].stale = s.marked
@@ -159,7 +158,7 @@ func (s *modelState) put(i int) {
 	}
 }
 
-// copies counts the servers that hold the marker of k.
+// copies counts the servers that hold the mark of server k.
 func (s *modelState) copies(k int) (n int) {
 	for i := range s.n {
 		if s.servers[i].up && s.servers[i].stale[k] {
@@ -169,7 +168,7 @@ func (s *modelState) copies(k int) (n int) {
 	return n
 }
 
-// next states, by what happens.
+// successors returns the states that can follow s, by the name of the event. witnesses is the mutant: nil, or how many servers are read at a start.
 func (s modelState) successors(witnesses func(int) int) map[string]modelState {
 	next := map[string]modelState{}
 	add := func(what string, change func(s *modelState)) {
@@ -187,10 +186,10 @@ func (s modelState) successors(witnesses func(int) int) map[string]modelState {
 	}
 	for i := range s.n {
 		if s.servers[i].up {
-			add(fmt.Sprint(i, " goes"), func(c *modelState) { c.servers[i].up = false; c.readable[i] = false })
+			add(fmt.Sprint(i, " goes away"), func(c *modelState) { c.servers[i].up = false; c.readable[i] = false })
 			add(fmt.Sprint(i, " restarts"), func(c *modelState) { c.servers[i] = modelServer{up: true}; c.put(i) })
 		} else {
-			add(fmt.Sprint(i, " comes"), func(c *modelState) { c.servers[i].up = true })
+			add(fmt.Sprint(i, " returns"), func(c *modelState) { c.servers[i].up = true })
 		}
 		if s.running && s.servers[i].up && !s.readable[i] && !s.writing {
 			add(fmt.Sprint(i, " rejoins"), func(c *modelState) { c.rejoin(i) })
@@ -222,7 +221,7 @@ func (s modelState) successors(witnesses func(int) int) map[string]modelState {
 			c.writing = false
 			for i := range c.n {
 				if c.missed[i] && c.copies(i) < Copies(c.n) {
-					reached = false // fewer copies than it takes: it is answered, and not promised
+					reached = false // too few copies of the mark: the answer is an error, which promises nothing
 				}
 			}
 			if reached {
@@ -260,9 +259,9 @@ func (s *modelState) start(witnesses func(int) int) {
 	}
 }
 
-// rejoin cleans a server that is not readable: the prober's work. One that it sees for the first time since the start is judged.
+// rejoin cleans a server that is not readable, as the prober does. A server that is reached for the first time since the start is judged.
 func (s *modelState) rejoin(i int) {
-	// Whether it is doubted or missed writes of this run, it is emptied: the model has one key.
+	// A server that is doubted, or missed writes, becomes empty, because the model has one key.
 	if s.marked[i] || !s.judged[i] {
 		s.servers[i].value = 0
 	}
@@ -272,7 +271,7 @@ func (s *modelState) rejoin(i int) {
 	}
 }
 
-// explore returns a path to a stale read, nil if there is none.
+// explore returns a path of events to a stale read; nil if there is none.
 func explore(n, depth int, witnesses func(int) int) []string {
 	first := modelState{n: n, next: 2, answered: 1, running: true}
 	for i := range n {
@@ -306,14 +305,14 @@ func explore(n, depth int, witnesses func(int) int) []string {
 	return nil
 }
 
-func TestNoRestartAtAnyPointServesWhatAnAnsweredWriteReplaced(t *testing.T) {
+func TestNoRestartAtAnyPointReadsAValueThatAnAnsweredWriteReplaced(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	for n := 2; n <= 3; n++ {
 		assert.Nil(t, explore(n, 12, nil), "%d servers", n)
 	}
 }
 
-func TestTheModelNoticesALookAtTooFew(t *testing.T) {
+func TestTheModelNoticesAStartThatReadsTooFewServers(t *testing.T) {
 	for n := 2; n <= 3; n++ {
 		assert.NotNil(t, explore(n, 12, func(n int) int { return Witnesses(n) - 1 }), "%d servers", n)
 	}
