@@ -19,8 +19,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// slower calls try until it returns "", each time with servers that take twice as long: what a busy machine adds to a server's time then
-// counts for less. try returns what is not as it should be.
+// slower calls try until it returns "", each time with servers that take twice as long, so that the delays of a busy machine count for
+// less. try returns a description of what is wrong.
 func slower(t *testing.T, try func(times time.Duration) string) {
 	t.Helper()
 	for times := time.Duration(1); ; times *= 2 {
@@ -33,7 +33,7 @@ func slower(t *testing.T, try func(times time.Duration) string) {
 	}
 }
 
-// far starts a server that answers every get after delay, however many there are.
+// far starts a server that answers every get after delay, whatever its load.
 func far(t *testing.T, delay time.Duration) string {
 	return mctest.StartScript(t, func(p *mctest.Peer) {
 		p.Answer(func(string) string {
@@ -43,7 +43,7 @@ func far(t *testing.T, delay time.Duration) string {
 	}).Addr()
 }
 
-// slow starts a server that takes service for every get, one after the other over all its connections.
+// slow starts a server that serves gets one after the other over all its connections, each for the time service.
 func slow(t *testing.T, service time.Duration) string {
 	var one sync.Mutex
 	return mctest.StartScript(t, func(p *mctest.Peer) {
@@ -56,7 +56,7 @@ func slow(t *testing.T, service time.Duration) string {
 	}).Addr()
 }
 
-// capped starts a server that answers gets at once, one in every interval; beyond that they wait.
+// capped starts a server that answers gets at once, but at most one per interval; the others wait.
 func capped(t *testing.T, interval time.Duration) string {
 	var mu sync.Mutex
 	var next time.Time
@@ -76,11 +76,11 @@ func capped(t *testing.T, interval time.Duration) string {
 	}).Addr()
 }
 
-// observe puts a load of gets from so many clients on a middleware, each sending when its last reply has come, and
-// returns what the model says of it. Before, every server has been seen without load.
+// observe sends gets from a number of clients through a middleware, and returns the model's report. Each client sends its next get
+// when the reply to the previous one has come. Before that each server is observed without load.
 func observe(t *testing.T, o middleware.Options, clients, requests int) *model.Report {
 	t.Helper()
-	// A machine under load is no failure, and a slow server no reason to let others work meanwhile.
+	// A busy machine must not look like a failing server, and workers must wait for a slow server.
 	o.Timeout, o.StallAfter = time.Minute, -1
 	m := mwtest.Start(t, o)
 	idle := m.Dial(t)
@@ -113,7 +113,7 @@ func oneWorkerEach(workers int, servers ...string) middleware.Options {
 	}
 }
 
-// limited returns what is not as it should be if part is at its limit.
+// limited returns "" if part is the saturated bottleneck, else a description of the result.
 func limited(r *model.Report, part string) string {
 	if found := r.Parts[r.Bottleneck].String(); found != part || !r.Saturated {
 		return fmt.Sprintf("saturated: %t, by %s", r.Saturated, found)
@@ -173,12 +173,12 @@ func TestALightLoadSaturatesNothing(t *testing.T) {
 	})
 }
 
-// milestones counts and tells when a number is reached. One goroutine waits.
+// milestones is a counter that signals when it reaches a number. Only one goroutine waits.
 type milestones struct {
 	mu    sync.Mutex // guards the fields below
 	count uint64
 	next  uint64
-	there chan struct{} // closed when count is next; nil: nobody waits
+	there chan struct{} // closed when count reaches next; nil: no goroutine waits
 }
 
 func (m *milestones) add() {
@@ -188,7 +188,7 @@ func (m *milestones) add() {
 	m.tell()
 }
 
-// reached returns a channel that is closed when n were counted.
+// reached returns a channel that is closed when the count reaches n.
 func (m *milestones) reached(n uint64) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,8 +205,8 @@ func (m *milestones) tell() {
 	}
 }
 
-// TestLittlesLawHoldsWithin2Percent compares the samples with rate times time while the load is steady: as many requests
-// as there are clients, of which as many are in service as there are workers.
+// TestLittlesLawHoldsWithin2Percent compares the samples with rate times time while the load is steady: each client has one request
+// in the system, and each worker serves one of them.
 func TestLittlesLawHoldsWithin2Percent(t *testing.T) {
 	slower(t, func(times time.Duration) string {
 		o := oneWorkerEach(8, slow(t, times*2*time.Millisecond))
@@ -231,13 +231,13 @@ func TestLittlesLawHoldsWithin2Percent(t *testing.T) {
 			select {
 			case <-answered.reached(n):
 			case <-time.After(mctest.Patience):
-				require.Fail(t, "the load stands still", "%d requests should have been answered", n)
+				require.Fail(t, "the load has stopped", "%d requests should have been answered", n)
 			}
 			return m.Stats().Snapshot()
 		}
 		defer load.Wait()
 		defer stop.Store(true)
-		// The law is exact but for the requests that are there when the window begins or ends, which count for less in a long one.
+		// The law is exact except for the requests in the system when the window begins or ends. They count for less in a long window.
 		from := after(200)
 		until := after(from.Answered + 1000)
 		wrong := ""

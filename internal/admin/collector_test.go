@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// gather returns all exported values by name and labels; histograms as their count, sum and buckets.
+// gather returns all exported values by name and labels. A histogram has values for its count, sum and buckets.
 func gather(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -56,9 +56,8 @@ func gather(t *testing.T, c prometheus.Collector) map[string]float64 {
 	return values
 }
 
-// TestEveryMetricMovesWithWhatItCounts records one thing at a time and compares all values before and after: those named
-// have moved as told, and no others.
-func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
+// TestEachEventChangesItsMetricsAndNoOthers records one event at a time and compares all values before and after.
+func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 	waiting, unread, several, unknown := 0, int64(0), false, false
 	sweep := new(stats.Sweep)
 	migration := stats.Migration{From: "x", To: "y", Phase: "waiting"}
@@ -76,7 +75,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 	collector := newCollector(registry, "v1.2.3")
 	w := registry.Worker(1)
 
-	// moved adds to want what one more time does to a histogram.
+	// moved adds to want the changes of a histogram by one more time d.
 	moved := func(want map[string]float64, name, label string, d time.Duration) {
 		want[name+"_count{"+label+"}"]++
 		want[name+"_sum{"+label+"}"] += d.Seconds()
@@ -98,7 +97,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		}
 		return want
 	}
-	// rounds adds to want what one more round of n requests does.
+	// rounds adds to want the changes by one more round of n requests.
 	rounds := func(n uint64, want map[string]float64) map[string]float64 {
 		for i := range stats.NumRoundSizes - 1 {
 			if b := stats.RoundSizeBound(i); n <= b {
@@ -107,7 +106,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		}
 		return want
 	}
-	later := stats.Now() + int64(time.Hour) // busy time begins when the test is over
+	later := stats.Now() + int64(time.Hour) // the worker becomes busy after the end of the test
 	server := map[string]float64{}
 	moved(server, "mcmw_server_duration_seconds", `server="b"`, 7*time.Millisecond)
 
@@ -153,7 +152,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		{"a mark", func() { health.MarkedHere = true }, map[string]float64{`mcmw_server_marked{by="own",server="b"}`: 1}},
 		{"another's mark", func() { health.MarkedElsewhere = true }, map[string]float64{`mcmw_server_marked{by="another",server="b"}`: 1}},
 		{"a write that is not acknowledged", func() { health.Withheld++ }, map[string]float64{`mcmw_withheld_writes_total{server="b"}`: 1}},
-		{"marks that nobody can be asked for", func() { unknown = true }, map[string]float64{"mcmw_marks_unknown": 1}},
+		{"marks that are not known", func() { unknown = true }, map[string]float64{"mcmw_marks_unknown": 1}},
 		{
 			"a phase of a migration", func() { migration.Phase = "copy" },
 			map[string]float64{`mcmw_migration_phase{from="x",phase="waiting",to="y"}`: -1, `mcmw_migration_phase{from="x",phase="copy",to="y"}`: 1},
@@ -189,14 +188,14 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 			func() { away, open = 1, 2 },
 			map[string]float64{`mcmw_gutter_servers{gutter="y",pool="x",state="away"}`: 1, `mcmw_gutter_servers{gutter="y",pool="x",state="open"}`: 2},
 		},
-		{"servers that can keep replicas alike", func() { several = true }, map[string]float64{"mcmw_several_writers": 1}},
+		{"several writers", func() { several = true }, map[string]float64{"mcmw_several_writers": 1}},
 		{
 			"checks of replicas",
 			func() { w.Agreed(&stats.Agreement{Checks: 5, Disagreements: 2, Cuts: 3}) },
 			map[string]float64{"mcmw_checks_total": 5, "mcmw_check_disagreements_total": 2, "mcmw_check_cut_total": 3},
 		},
 		{"a copy for a shadow", func() { shadow.Copied(2) }, map[string]float64{`mcmw_shadow_requests_total{pool="x",shadow="z"}`: 2}},
-		{"a copy that a shadow doesn't get", func() { shadow.Dropped(stats.ShadowNoMemory, 1) }, map[string]float64{`mcmw_shadow_dropped_total{pool="x",reason="memory",shadow="z"}`: 1}},
+		{"a copy that is dropped", func() { shadow.Dropped(stats.ShadowNoMemory, 1) }, map[string]float64{`mcmw_shadow_dropped_total{pool="x",reason="memory",shadow="z"}`: 1}},
 		{
 			"a shadow's answer",
 			func() { shadow.Answered(stats.ShadowDifferent, int64(2*time.Second)) },
@@ -204,7 +203,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		},
 		{"batches that wait", func() { waiting = 3 }, map[string]float64{`mcmw_queue_length{queue="shared"}`: 3}},
 		{
-			"memory that clients take", func() { unread = 5 },
+			"memory used for clients", func() { unread = 5 },
 			map[string]float64{`mcmw_client_memory_bytes{of="requests"}`: 10, `mcmw_client_memory_bytes{of="replies"}`: 5},
 		},
 		{"a worker that begins", func() { w.Begin(later) }, map[string]float64{"mcmw_workers_busy": 1}},
@@ -226,7 +225,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		},
 		{"a client that leaves", func() { registry.Net().Abandoned(1) }, map[string]float64{"mcmw_queue_requests": -1, "mcmw_abandoned_requests_total": 1}},
 		{
-			"a request that the request log has no room for",
+			"a request for which the request log has no room",
 			func() {
 				for range cap(tap.Events()) + 1 {
 					w.Log(stats.Event{}, nil)
@@ -320,7 +319,7 @@ func TestEveryPossibleCombinationOfCommandAndResultExistsFromTheStart(t *testing
 	}
 }
 
-func TestACombinationThatShouldNotHappenIsCountedAllTheSame(t *testing.T) {
+func TestAnUnexpectedCombinationOfCommandAndResultIsStillCounted(t *testing.T) {
 	require.False(t, stats.CanEnd(protocol.Set, stats.ResultMiss))
 	r := stats.New(stats.Options{Workers: 1})
 	r.Worker(0).Request(protocol.Set, stats.ResultMiss, 1, 0, &stats.Times{})
@@ -346,7 +345,7 @@ func TestTheExportedBucketsAreBoundariesOfTheHistogram(t *testing.T) {
 	}
 }
 
-func TestTheMetricsPageHasTheRuntimesMetricsToo(t *testing.T) {
+func TestTheMetricsPageIncludesTheMetricsOfGoAndTheProcess(t *testing.T) {
 	_, url := serve(t, Options{})
 	status, _, body := get(t, "GET", url+"/metrics")
 	require.Equal(t, 200, status)

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-func TestEveryMetricOfTheControlMovesWithWhatItCounts(t *testing.T) {
+func TestTheMetricsOfConfigurationChangesFollowTheControl(t *testing.T) {
 	var c stats.Control
 	collector := newControlCollector(&c)
 	c.Holds(stats.Identity{Options: "a", Servers: "b"})

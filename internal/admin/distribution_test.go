@@ -35,7 +35,7 @@ func distributionOf(t *testing.T, url string) (d distribution) {
 	return d
 }
 
-func TestAHistogramCountsWhatHappenedSinceAnEarlierOne(t *testing.T) {
+func TestAHistogramCountsTheTimesSinceAnEarlierOne(t *testing.T) {
 	registry := stats.New(stats.Options{Servers: []string{"a"}, Workers: 1})
 	_, url := serve(t, Options{Registry: registry})
 	url += "/debug/histogram"
@@ -76,7 +76,7 @@ func TestAHistogramCountsWhatHappenedSinceAnEarlierOne(t *testing.T) {
 	require.NotEmpty(t, header.Get(snapshotHeader))
 }
 
-func TestAHistogramAsPercentilesIsWhatHdrHistogramWrites(t *testing.T) {
+func TestAHistogramAsPercentilesEqualsThatOfHdrHistogram(t *testing.T) {
 	registry := stats.New(stats.Options{Workers: 1})
 	_, url := serve(t, Options{Registry: registry})
 	reference := hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)

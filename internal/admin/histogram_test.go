@@ -30,7 +30,7 @@ func native(h *dto.Histogram) map[int]int64 {
 	return counts
 }
 
-// responses records these response times, and returns the exported histogram of them.
+// responses records these response times, and returns their exported histogram.
 func responses(t *testing.T, times ...time.Duration) *dto.Histogram {
 	t.Helper()
 	r := stats.New(stats.Options{Workers: 1})
@@ -54,7 +54,7 @@ func responses(t *testing.T, times ...time.Duration) *dto.Histogram {
 	return nil
 }
 
-func TestAHistogramIsClassicAndNativeAtOnce(t *testing.T) {
+func TestAHistogramIsBothClassicAndNative(t *testing.T) {
 	h := responses(t, 0, 999, 3*time.Microsecond, 3*time.Microsecond, 400*time.Microsecond, time.Second, time.Hour)
 	require.EqualValues(t, 7, h.GetSampleCount())
 	require.Len(t, h.GetBucket(), len(metricBounds))
@@ -82,7 +82,7 @@ func TestAHistogramIsClassicAndNativeAtOnce(t *testing.T) {
 	require.EqualValues(t, 5, sum)
 }
 
-// TestNativeBucketsAreAsExactAsDocumented holds every recorded bucket to the bound that is documented at nativeSchema.
+// TestNativeBucketsAreAsExactAsDocumented checks every recorded bucket against the error that is documented at nativeSchema.
 func TestNativeBucketsAreAsExactAsDocumented(t *testing.T) {
 	seconds := func(ns int64) float64 { return time.Duration(ns).Seconds() }
 	for i := 1; i < stats.NumBuckets-1; i++ {
@@ -129,7 +129,7 @@ func TestAQuantileOfTheNativeHistogramIsWithinItsBucketOfTheTrueOne(t *testing.T
 				counted += int(n)
 			}
 		}
-		// What is counted below the bound really is, but for times within half a recorded bucket of it.
+		// Times counted below the bound are below it, except times within half a recorded bucket of it.
 		slack := 0
 		for _, d := range times {
 			if math.Abs(d.Seconds()-upper) <= 10e-6 {

@@ -26,7 +26,7 @@ func snapshotAt(r *stats.Registry, at time.Duration) *stats.Snapshot {
 	return s
 }
 
-func TestAPointHoldsWhatHappenedSinceTheOneBefore(t *testing.T) {
+func TestAPointCoversTheTimeSinceThePreviousOne(t *testing.T) {
 	r := stats.New(stats.Options{Servers: []string{"a"}, Workers: 1})
 	request := func() {
 		r.Worker(0).Request(protocol.Get, stats.ResultOK, 1, 1, times(1, 2, 3, 4, 5))

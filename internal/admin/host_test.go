@@ -31,7 +31,7 @@ func ask(t *testing.T, addr, path, host string) int {
 	return response.StatusCode
 }
 
-func TestAnAdminServerOnLoopbackAnswersToItsOwnNamesOnly(t *testing.T) {
+func TestAnAdminServerOnLoopbackAnswersOnlyToItsOwnNames(t *testing.T) {
 	s, _ := serve(t, Options{Addr: "127.0.0.1:0"})
 	addr := s.Addr().String()
 	for _, path := range []string{"/", "/livez", "/readyz", "/metrics", "/api/stats", "/debug/histogram", "/debug/pprof/cmdline"} {
@@ -44,7 +44,7 @@ func TestAnAdminServerOnLoopbackAnswersToItsOwnNamesOnly(t *testing.T) {
 	}
 }
 
-func TestTheNameAnAdminServerWasGivenIsItsOwn(t *testing.T) {
+func TestAnAdminServerAlsoAnswersToItsConfiguredName(t *testing.T) {
 	var asked int
 	h := ownHost(&net.TCPAddr{IP: net.IPv4(127, 0, 1, 1), Port: 9150}, "cache1:9150", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
 	for _, host := range []string{"cache1", "Cache1:9150", "cache2:9150", "localhost"} {
@@ -56,7 +56,7 @@ func TestTheNameAnAdminServerWasGivenIsItsOwn(t *testing.T) {
 	assert.Equal(t, 3, asked)
 }
 
-// discard is an answer that nobody reads.
+// discard is an http.ResponseWriter that discards the answer.
 type discard struct{}
 
 func (discard) Header() http.Header         { return http.Header{} }

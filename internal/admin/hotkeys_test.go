@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/hotkeys"
 )
 
-// hot is a report of so many keys of three.
+// hot returns a report with the first n of three keys.
 func hot(n int) hotkeys.Report {
 	keys := []hotkeys.Key{{Name: "a", Share: 0.5, Servers: []string{"s1"}}, {Name: "b", Share: 0.25, Servers: []string{"s2"}}, {Name: "c", Share: 0.125, Servers: []string{"s2"}}}
 	return hotkeys.Report{Sampled: 1000, Top1: 0.5, Top10: 0.875, Top100: 0.9, Served1: 0.25, Served10: 0.5, Served100: 0.75, Keys: keys[:min(n, 3)], Hottest: map[string]float64{"s1": 1, "s2": 0.6}}
@@ -25,7 +25,7 @@ func TestHotKeysAreMetricsWithoutTheirNames(t *testing.T) {
 	}, gather(t, newHotKeysCollector(hot)))
 }
 
-func TestAsManyHotKeysAreShownAsAreAskedFor(t *testing.T) {
+func TestTheRequestedNumberOfHotKeysIsShown(t *testing.T) {
 	_, base := serve(t, Options{HotKeys: hot})
 	for query, want := range map[string]struct {
 		status int

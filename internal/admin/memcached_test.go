@@ -15,8 +15,9 @@ import (
 	"mcmw/internal/stats"
 )
 
-// sayings answers for two servers, of which only "a" answers; each number is n or a multiple.
-func sayings(n *uint64) func(context.Context) map[string]stats.Memcached {
+// ownStatistics returns a function that returns statistics of the server "a", as if another server had not answered. The numbers are
+// multiples of n, which counts the calls.
+func ownStatistics(n *uint64) func(context.Context) map[string]stats.Memcached {
 	return func(ctx context.Context) map[string]stats.Memcached {
 		if _, bounded := ctx.Deadline(); !bounded {
 			return nil
@@ -27,9 +28,9 @@ func sayings(n *uint64) func(context.Context) map[string]stats.Memcached {
 	}
 }
 
-func TestWhatServersSayOfThemselvesIsExportedForThoseThatAnswer(t *testing.T) {
+func TestTheOwnStatisticsOfServersThatAnswerAreExported(t *testing.T) {
 	var n uint64
-	c := newMemcachedCollector(&asked{ask: sayings(&n)})
+	c := newMemcachedCollector(&asked{ask: ownStatistics(&n)})
 	for v := range 3 {
 		v := float64(v + 1)
 		require.Equal(t, map[string]float64{
@@ -38,27 +39,27 @@ func TestWhatServersSayOfThemselvesIsExportedForThoseThatAnswer(t *testing.T) {
 			`mcmw_memcached_connections{server="a"}`: 7 * v, `mcmw_memcached_max_connections{server="a"}`: 8 * v,
 		}, gather(t, c))
 	}
-	require.Empty(t, gather(t, newMemcachedCollector(&asked{})), "nobody can be asked")
+	require.Empty(t, gather(t, newMemcachedCollector(&asked{})), "there are no statistics")
 }
 
-func TestServersAreAskedOnceHoweverManyWantToKnow(t *testing.T) {
+func TestServersAreAskedOncePerInterval(t *testing.T) {
 	var n uint64
-	a := &asked{ask: sayings(&n), every: time.Hour}
+	a := &asked{ask: ownStatistics(&n), every: time.Hour}
 	for range 3 {
 		require.EqualValues(t, 1, a.get()["a"].Bytes)
 	}
 }
 
-func TestThePageKnowsWhatServersSayOfThemselves(t *testing.T) {
+func TestThePageGetsTheOwnStatisticsOfServers(t *testing.T) {
 	var n uint64
-	_, base := serve(t, Options{Memcached: sayings(&n)})
+	_, base := serve(t, Options{Memcached: ownStatistics(&n)})
 	r := statsOf(t, base+"/api/stats")
 	require.Equal(t, []string{"a", "b"}, r.Servers)
 	require.EqualValues(t, 4, r.Memcached[0].Evictions)
 	require.Nil(t, r.Memcached[1], "it does not answer")
 }
 
-func TestThePageWorksBehindAPathPrefix(t *testing.T) {
+func TestThePageWorksUnderAPathPrefix(t *testing.T) {
 	_, base := serve(t, Options{})
 	target, err := url.Parse(base)
 	require.NoError(t, err)

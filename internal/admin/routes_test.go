@@ -12,7 +12,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// routesOf returns the answer of /api/routes, decoded and as it is.
+// routesOf returns the answer of /api/routes, both decoded and raw.
 func routesOf(t *testing.T, url string) (list []Route, body string) {
 	t.Helper()
 	status, header, body := get(t, "GET", url+"/api/routes")
@@ -23,7 +23,7 @@ func routesOf(t *testing.T, url string) (list []Route, body string) {
 	return answer.Routes, body
 }
 
-func TestARouteIsShownWithWhatItsPoolHas(t *testing.T) {
+func TestARouteIsShownWithTheGutterShadowAndMigrationsOfItsPool(t *testing.T) {
 	none := func() (int, int) { return 0, 0 }
 	_, url := serve(t, Options{Registry: stats.New(stats.Options{
 		Routes:  []stats.Route{{Prefix: "s:", Pool: "x", Reads: "r"}, {Prefix: "t:", Pool: "y", Strip: true}, {Default: true, Pool: "z"}},
@@ -52,7 +52,7 @@ func TestAPrefixIsShownAsTextWhateverBytesItHas(t *testing.T) {
 	assert.NotContains(t, body, "<b>")
 }
 
-func TestManyRoutesAreCutShortOnThePageAndAllInTheAPI(t *testing.T) {
+func TestThePageShowsTheFirstRoutesAndTheAPIAllRoutes(t *testing.T) {
 	var many []stats.Route
 	for i := range 1001 {
 		many = append(many, stats.Route{Prefix: fmt.Sprintf("%04d:", i), Pool: "x"})

@@ -19,8 +19,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// serve starts a Server on a free port and returns its base URL. It ends with the test, which fails if Serve does not
-// return nil then.
+// serve starts a Server on a free port and returns its base URL. The Server ends with the test; the test fails if Serve then does not
+// return nil.
 func serve(t *testing.T, o Options) (*Server, string) {
 	t.Helper()
 	if o.Addr == "" {
@@ -111,7 +111,7 @@ func TestAWrongPathOrMethodIsAClientError(t *testing.T) {
 	}
 }
 
-func TestProfilesAreServedOnLoopbackAddressesOnly(t *testing.T) {
+func TestProfilesAreServedOnlyOnLoopbackAddresses(t *testing.T) {
 	_, url := serve(t, Options{Addr: "127.0.0.1:0"})
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
 		status, _, _ := get(t, "GET", url+path)
@@ -135,7 +135,7 @@ func TestAnAddressInUseIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "address already in use")
 }
 
-func TestThePageLoadsNothingFromElsewhere(t *testing.T) {
+func TestThePageLoadsNothingFromOtherServers(t *testing.T) {
 	_, url := serve(t, Options{})
 	status, header, body := get(t, "GET", url+"/")
 	require.Equal(t, http.StatusOK, status)
@@ -164,7 +164,7 @@ func statsOf(t *testing.T, url string) Report {
 	return r
 }
 
-func TestTheAPIServesThePointsThatFollowTheOneGiven(t *testing.T) {
+func TestTheAPIServesThePointsAfterTheGivenOne(t *testing.T) {
 	registry := stats.New(stats.Options{Servers: []string{"a", "b"}, Workers: 3, Queues: []stats.Queue{{Name: "shared", Capacity: 9}}})
 	s, url := serve(t, Options{Registry: registry, Version: "v1.2.3", Ready: func() bool { return false }})
 	for i := range 3 {
@@ -189,7 +189,7 @@ func TestTheAPIServesThePointsThatFollowTheOneGiven(t *testing.T) {
 	require.Empty(t, statsOf(t, url+"/api/stats?after=1000000").Points)
 }
 
-func TestTheAPIRefusesAnImpossiblePoint(t *testing.T) {
+func TestTheAPIRefusesAnInvalidPoint(t *testing.T) {
 	_, url := serve(t, Options{})
 	for _, after := range []string{"-1", "x", "1.5", "99999999999999999999"} {
 		status, _, body := get(t, "GET", url+"/api/stats?after="+after)

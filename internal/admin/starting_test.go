@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-func TestAStartingServerSaysWhyAndHandsItsSocketOn(t *testing.T) {
+func TestAStartingServerAnswersWithTheReasonAndHandsItsSocketOver(t *testing.T) {
 	starting, err := Start("127.0.0.1:0", "there are no servers yet", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	url := "http://" + starting.Addr().String()
@@ -34,7 +34,7 @@ func TestAStartingServerSaysWhyAndHandsItsSocketOn(t *testing.T) {
 	l, err := starting.Stop()
 	require.NoError(t, err)
 	early, err := net.Dial("tcp", l.Addr().String())
-	require.NoError(t, err, "the socket is bound while nobody accepts")
+	require.NoError(t, err, "the socket is bound although nothing accepts")
 	defer early.Close()
 
 	_, url = serve(t, Options{Listener: l, Control: new(stats.Control)})

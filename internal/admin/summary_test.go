@@ -46,7 +46,7 @@ func TestASummaryHoldsTheRatesAndMeansOfItsWindow(t *testing.T) {
 	require.Equal(t, 5, s.Batches)
 	text, err := json.Marshal(s)
 	require.NoError(t, err)
-	require.Contains(t, string(text), `"batches":5,"bursts":5`, "the former name stays")
+	require.Contains(t, string(text), `"batches":5,"bursts":5`, "the previous name stays")
 	require.InDelta(t, 0.5, s.Busy, 1e-9)
 	require.InDelta(t, 69e3, s.Mean, 1e-6)
 	require.InDelta(t, 69.5e3, s.P50, 510)
@@ -62,7 +62,7 @@ func TestASummaryHoldsTheRatesAndMeansOfItsWindow(t *testing.T) {
 	require.InDelta(t, 0.5, s.Servers[1].Errors, 1e-9)
 }
 
-func TestWorkersAreNeverMoreThanAllBusy(t *testing.T) {
+func TestNoMoreWorkersAreBusyThanThereAre(t *testing.T) {
 	r := stats.New(stats.Options{Workers: 2})
 	before := r.Snapshot()
 	r.Worker(0).Begin(0)
