@@ -80,7 +80,7 @@ func TestAWarmUpOfServersOfAPoolIsReadPrintedAndShownInChanges(t *testing.T) {
 		"{pool: one, cold: [], " + start:              "the mapping has a cold without a server",
 		"{pool: one, cold: [[a]], " + start:           "the mapping has a cold that is not a list of names of servers",
 		"{pool: one, cold: x, " + start:               `pool "one" has no server "x", or the name is given twice; accepted: some of ["a" "b" "c"], each once`,
-		"{pool: one, cold: [a, a], " + start:          `pool "one" has no server "a", or it is given twice`,
+		"{pool: one, cold: [a, a], " + start:          `pool "one" has no server "a", or the name is given twice`,
 		"{pool: one, zone: y, " + start:               `no server of pool "one" is in zone "y"`,
 		"{pool: two, cold: a, " + start:               `the pool "two" is unknown`,
 		"{pool: one, cold: [a, b, c], " + start:       `it fills all servers of pool "one"`,
@@ -96,7 +96,7 @@ func TestInvalidMigrationsAreRefusedWithTheirLine(t *testing.T) {
 	for entries, message := range map[string]string{
 		"{from: old, to: x, " + times:     `mcmw.yaml:9: migrations: the pool "x" is unknown; accepted: two of ["old" "new" "third"]`,
 		"{from: old, to: old, " + times:   `mcmw.yaml:9: migrations: from and to are both pool "old"`,
-		"{from: old, to: third, " + times: `mcmw.yaml:9: migrations: pool "third" has writers one; accepted: several`,
+		"{from: old, to: third, " + times: `mcmw.yaml:9: migrations: pool "third" has writers one; accepted: writers several`,
 		"{from: old, to: new, start: 2026-12-01T10:00:00Z, end: 2026-12-01T10:04:00Z}": `mcmw.yaml:9: migrations: it lasts from 2026-12-01T10:00:00Z to 2026-12-01T10:04:00Z; accepted: an end at least 5m0s after the start`,
 		"{from: old, to: new, start: soon, end: 2026-12-01T10:05:00Z}":                 `mcmw.yaml:9: migrations: the mapping has the start "soon", which is not a time`,
 		"{from: old, to: new, start: 2026-12-01T10:05:00Z}":                            `mcmw.yaml:9: migrations: the mapping has no key "end"; accepted: entries`,
