@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,19 +61,13 @@ func TestAServerThatAnswersEverySecondProbeStaysDown(t *testing.T) {
 		p.Answer(func(string) string { return "VERSION 1\r\n" })
 	})
 	s := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{FailureLimit: 1}})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.Probe(ctx)
-	}()
+	stop := probe(t, s)
 	s.Failed(assert.AnError)
 	for range 8 {
 		<-probes
 		assert.True(t, s.Down())
 	}
-	cancel()
-	<-ended
+	stop()
 	for _, tr := range s.Health().Transitions {
 		if tr.To == backend.Up.String() {
 			assert.Zero(t, tr.Count)
@@ -83,14 +78,9 @@ func TestAServerThatAnswersEverySecondProbeStaysDown(t *testing.T) {
 func TestAServerComesBackOnceItAnswersAndTheKeysThatItMissedAreDeleted(t *testing.T) {
 	m := mctest.StartMemcached(t)
 	s := newServer(m.Addr(), backend.Options{})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.Probe(ctx)
-	}()
+	probe(t, s)
 	c := backend.NewConn(s, time.Second)
-	require.Nil(t, c.Connect(ctx))
+	require.Nil(t, c.Connect(t.Context()))
 	c.Out.AddString("set k 0 0 1\r\nx\r\nset other 0 0 1\r\nx\r\n")
 	require.Nil(t, c.Flush())
 	for len(c.Unparsed()) < 16 {
@@ -109,8 +99,6 @@ func TestAServerComesBackOnceItAnswersAndTheKeysThatItMissedAreDeleted(t *testin
 	require.Eventually(t, s.Readable, mctest.Patience, mctest.Tick)
 	_, ok = m.Get("other")
 	assert.False(t, ok, "it was flushed")
-	cancel()
-	<-ended
 }
 
 // A server that was suspended still holds requests of abandoned connections, and may serve new connections first.
@@ -185,12 +173,7 @@ func TestAWriteAbandonedWhileEarlierOnesSettleIsSettledToo(t *testing.T) {
 	}
 	first, second := write(), write()
 	first("first")
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.Probe(ctx)
-	}()
+	stop := probe(t, s)
 	taken := func() bool { return s.Retired() == 0 || len(deleted) > 0 }
 	require.Eventually(t, taken, mctest.Patience, mctest.Tick)
 	second("second")
@@ -202,8 +185,7 @@ func TestAWriteAbandonedWhileEarlierOnesSettleIsSettledToo(t *testing.T) {
 	end[1]()
 	require.Equal(t, "second", <-deleted)
 	require.Eventually(t, s.Readable, mctest.Patience, mctest.Tick)
-	cancel()
-	<-ended
+	stop()
 	require.True(t, s.Settled())
 }
 
@@ -282,16 +264,23 @@ func TestDeletionsAreRepeatedWhenAServerSendsOneReplyTooMany(t *testing.T) {
 	require.EqualValues(t, 3, deleted.Load(), "the extra reply hid one of the first two deletions; both are repeated")
 }
 
+// probe runs the prober of s until stop is called or the test ends.
+func probe(t *testing.T, s *backend.Server) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var prober sync.WaitGroup
+	prober.Go(func() { s.Probe(ctx) })
+	stop = func() {
+		cancel()
+		prober.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
 // probeUntilReadable runs the prober of s until the server is readable.
 func probeUntilReadable(t *testing.T, s *backend.Server) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.Probe(ctx)
-	}()
+	stop := probe(t, s)
 	require.Eventually(t, s.Readable, mctest.Patience, mctest.Tick)
-	cancel()
-	<-ended
+	stop()
 }

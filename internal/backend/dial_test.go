@@ -290,16 +290,7 @@ func TestAServerWithTLSAndAPasswordComesBack(t *testing.T) {
 	access := trusting(t, secret.ClientFiles{CA: ca.File})
 	access.Login = credentials("mcmw", "secret")
 	s := newServer(server.Addr(), backend.Options{Access: access})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.Probe(ctx)
-	}()
-	defer func() {
-		cancel()
-		<-ended
-	}()
+	probe(t, s)
 	c := backend.NewConn(s, time.Second)
 	defer c.Close()
 	exchange(t, c, "set other 0 0 1\r\nx\r\n", "\r\n")

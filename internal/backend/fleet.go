@@ -17,8 +17,8 @@ import (
 
 // How a middleware marks servers that missed writes, and respects the marks of others; package marker has the rules.
 //
-//	Watch, one per server ---> mg "mcmw marks" ---> Fleet.Witness, Empty ---> applyMarks ---> Server.bar: workers read it, or not
-//	   ^                                                   |                         '-----> Server.marked: the write is answered
+//	Watch, one per server ---> mg "mcmw marks" ---> Fleet.Witness, Empty ---> applyMarks ---> Server.bar: workers may read it, or not
+//	   ^                                                   |                         '-----> Server.marked: the write may be answered
 //	   '----------- ms, by its cas <-----------------------'
 
 const (

@@ -51,5 +51,5 @@ func (s *Server) setAway(away bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.options.Load().Changes.Add(1)
-	s.announce()
+	s.notify()
 }

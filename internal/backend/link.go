@@ -99,7 +99,7 @@ func (l *Link) Value(w io.Writer, size int64) error {
 		}
 	}
 	if rest, err := l.rawLine(); err != nil || len(rest) > 0 {
-		return errors.Join(err, errors.New("a value of another length than the server said"))
+		return errors.Join(err, errors.New("a value that is longer than announced"))
 	}
 	return nil
 }

@@ -33,8 +33,8 @@ func (s *Server) List(ctx context.Context, each func(item protocol.Dumped) error
 	defer l.Close()
 	for tries := 0; ; tries++ {
 		refused := ""
-		for _, what := range []string{"hash", "all"} { // the server may know one of the two
-			if refused, err = l.list(what, each); err != nil || refused == "" {
+		for _, form := range []string{"hash", "all"} { // the server may know only one of the two
+			if refused, err = l.list(form, each); err != nil || refused == "" {
 				return err
 			}
 			if strings.HasPrefix(refused, "BUSY") {
@@ -45,7 +45,7 @@ func (s *Server) List(ctx context.Context, each func(item protocol.Dumped) error
 		case !strings.HasPrefix(refused, "BUSY"):
 			return fmt.Errorf("%w (%s)", ErrNoList, refused)
 		case tries == busyTries:
-			return errors.New("the list of keys: the server has been making another one for too long")
+			return errors.New("the list of keys: the server has been making another list for too long")
 		}
 		select {
 		case <-ctx.Done():
@@ -56,8 +56,8 @@ func (s *Server) List(ctx context.Context, each func(item protocol.Dumped) error
 }
 
 // list is List with one form of the command. refused is the server's reply if it refuses to list its keys.
-func (l *Link) list(what string, each func(item protocol.Dumped) error) (refused string, err error) {
-	if err := l.Send("lru_crawler metadump " + what + "\r\n"); err != nil {
+func (l *Link) list(form string, each func(item protocol.Dumped) error) (refused string, err error) {
+	if err := l.Send("lru_crawler metadump " + form + "\r\n"); err != nil {
 		return "", err
 	}
 	for first := true; ; first = false {

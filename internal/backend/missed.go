@@ -69,5 +69,5 @@ func (m *missed) putBack(taken missed) {
 	}
 }
 
-// nothing reports whether no key is out of date.
-func (m *missed) nothing() bool { return !m.all && len(m.keys) == 0 }
+// empty reports whether no key is out of date.
+func (m *missed) empty() bool { return !m.all && len(m.keys) == 0 }

@@ -125,7 +125,7 @@ func (s *Server) rejoin(ctx context.Context, p *Link) error {
 	s.failures.Store(0)
 	s.moved, s.joins = nil, nil
 	switch {
-	case s.missed.nothing():
+	case s.missed.empty():
 		s.change(Up, nil)
 		if records != nil {
 			records.unmark(s)

@@ -72,7 +72,7 @@ type Server struct {
 	options  atomic.Pointer[Options]
 	state    atomic.Int32
 	failures atomic.Int32 // consecutive
-	// suspect: it has owed a reply for so long that requests that can use another server do, until it answers or is down.
+	// suspect: it has owed a reply for too long. Until it answers or is down, requests that can use another server do so.
 	suspect atomic.Bool
 	// moves counts the changes of addr. Connections made before the last change must not be used.
 	moves atomic.Int32
@@ -152,7 +152,7 @@ func (s *Server) Succeed(previous *Server) {
 	if !up {
 		s.missed.addAll()
 	}
-	if !s.missed.nothing() {
+	if !s.missed.empty() {
 		s.stale(errors.New("missed writes under its previous name"))
 	}
 }
@@ -222,13 +222,13 @@ func (s *Server) bar(why string) (previous string) {
 			s.transitions[s.shown()]++
 		}
 		s.options.Load().Changes.Add(1)
-		s.announce()
+		s.notify()
 	}
 	return previous
 }
 
-// announce wakes the goroutines that wait for a change; mu is held.
-func (s *Server) announce() {
+// notify wakes the goroutines that wait for a change; mu is held.
+func (s *Server) notify() {
 	if s.changed != nil {
 		close(s.changed)
 		s.changed = nil
@@ -428,7 +428,7 @@ func (s *Server) LeaveAllBehind() {
 func (s *Server) Reclaim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.left.nothing() {
+	if s.left.empty() {
 		return
 	}
 	s.missed.putBack(s.left.take())
@@ -454,7 +454,7 @@ func (s *Server) change(to State, why error) {
 		s.suspect.Store(false) // requests that need it fail at once
 	}
 	s.options.Load().Changes.Add(1)
-	s.announce()
+	s.notify()
 	lasted := now.Sub(s.since)
 	s.since = now
 	if r := s.options.Load().Records; r != nil {
