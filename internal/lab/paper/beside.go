@@ -1,40 +1,39 @@
 package paper
 
-// Levels are levels of factors.
+// Levels are levels of factors, by factor.
 type Levels map[string]string
 
-// Beside is a table of a report beside what its repeated experiments measured.
+// Beside is a table that compares printed numbers with those of repeated experiments.
 type Beside struct {
 	Name, Title string
 	Notes       []string
-	// Kind is what the table is filled with: its cells (""), the effects of a 2^3 design (variation), arrival rates (rates), or errors of the
-	// interactive law (law).
-	Kind string
-	// Record is the name of the experiment, Printed that of the report's table; for cells, each cell has its own.
-	Record, Printed string
+	// Kind is the content of the table: Cells (""), the effects of a 2^3 design ("variation"), arrival rates ("rates"), or errors of the
+	// interactive law ("law").
+	Kind            string
+	Record, Printed string // the experiment and the printed table; each cell of Cells has its own
 
-	// of cells: the columns, a row for each mapping, and what the row's cells are. Texts may have the mapping's keys in braces.
+	// For Kind "": the names of the columns, and the cells of each row. There is a row for each mapping of For, whose keys in braces are
+	// replaced in all texts of the row.
 	Columns []string
 	For     []map[string]string
 	Label   string
 	At      Levels
 	Cells   []Cell
 
-	// of rates and laws: the workers and clients of the rows; Reads is the experiment of reads, whose columns are the first ReadsClients clients.
+	// For rates and law: the workers and clients of the rows. Reads is the experiment of reads, which the report prints for the first
+	// ReadsClients of the clients.
 	Workers, Clients []string
 	Reads            string
-	ReadsClients     int `yaml:"reads_clients"`
-	// Figure draws rates over the clients.
-	Figure *struct{ Title, Caption string }
+	ReadsClients     int                              `yaml:"reads_clients"`
+	Figure           *struct{ Title, Caption string } // draws rates over the clients
 }
 
-// Cell is a number that the report prints, and the same measured here.
+// Cell is a printed number and the same number measured here.
 type Cell struct {
-	Printed string // TABLE/ROW/COLUMN/DECIMALS
-	Text    string // the name of a number of the report's text, instead
-	Of      string // SOURCE.METRIC, or SOURCE.NAME with a name of derived
-	At      Levels // levels beside those of the table
-	// OrHighest are the levels of which the highest value stands in brackets where there is none at the others.
-	OrHighest       Levels `yaml:"or_highest"`
-	Times, Decimals string
+	Printed         string // TABLE/ROW/COLUMN/DECIMALS
+	Text            string // instead of Printed: the name of a number in the report's text
+	Of              string // SOURCE.METRIC; the metric may be one that package reproduce derives
+	At              Levels // in addition to those of the table
+	OrHighest       Levels `yaml:"or_highest"` // if there is no value, the highest value at these levels is shown in brackets
+	Times, Decimals string // factor and number of decimals of the measured value
 }

@@ -14,65 +14,61 @@ type Verdict string
 const (
 	// Agrees: the recomputed figure, rounded, is the printed one.
 	Agrees Verdict = "agrees"
-	// Rounding: it differs by no more than the rounding of the printed inputs explains.
+	// Rounding: the rounding of the printed inputs explains the difference.
 	Rounding Verdict = "agrees within the rounding of its inputs"
-	// CutOff: it is off by less than its last digit, as if it was truncated instead of rounded.
+	// CutOff: the difference is less than one unit of the last digit, as if the figure was truncated instead of rounded.
 	CutOff Verdict = "cut off, not rounded"
-	// Holds: a law between measured figures holds, to the stated difference.
+	// Holds: a law between measured figures holds, within a tolerance.
 	Holds Verdict = "holds"
 	// Differs: none of these.
 	Differs Verdict = "differs"
 )
 
-// Check is a figure of a report with its recomputation.
+// Check is a printed figure of a report with its recomputation, in the report's unit.
 type Check struct {
-	// Table is the figure's table or section.
-	Table string `json:"table"`
-	What  string `json:"what"`
-	// Printed and Recomputed are in the report's unit.
+	Table      string  `json:"table"` // or section
+	What       string  `json:"what"`
 	Printed    float64 `json:"printed"`
 	Recomputed float64 `json:"recomputed"`
-	// Unit is the place value of the last printed digit, and Spread the largest effect of the inputs' rounding.
-	Unit    float64 `json:"unit"`
-	Spread  float64 `json:"spread"`
-	Verdict Verdict `json:"verdict"`
-	// Note says why they differ, or explains the check.
-	Note string `json:"note,omitempty"`
+	Unit       float64 `json:"unit"`   // place value of the last printed digit
+	Spread     float64 `json:"spread"` // largest effect of the inputs' rounding
+	Verdict    Verdict `json:"verdict"`
+	Note       string  `json:"note,omitempty"` // says why they differ, or explains the check
 }
 
-// Recomputation is a kind of check of a report: expressions (the language of github.com/expr-lang/expr) over what it prints. Any
-// text may have expressions in braces. They know
+// Recomputation describes checks of a report by expressions over its printed numbers (in the language of github.com/expr-lang/expr).
+// Texts can have expressions in braces. Expressions can use
 //
 //   - the variables of For and Each;
-//   - row(I), column(J) and interval(I, J) of the table, and row("T", I) of another: printed figures, NaN where there is no
+//   - row(I), column(J) and interval(I, J) of the table, and row("T", I) of another table: printed figures, NaN where there is no
 //     number; columns and rows, their names; text("NAME"), a number of the text; networks and published("DESIGN");
-//   - responses("DESIGN", UNIT), those of a design, printed to this unit; analysis("DESIGN", RESPONSES, CONFIDENCE) and its
+//   - responses("DESIGN", UNIT), the responses of a design, printed to this unit; analysis("DESIGN", RESPONSES, CONFIDENCE) and its
 //     term(ANALYSIS, "NAME"); mm1(LAMBDA, MU), mmm(LAMBDA, MU, M), solve(NETWORK), sqrt;
 //   - unit(V, U), V printed to a multiple of U; place(V, N), the unit of V's N-th significant digit; same(ROW), its figures with
 //     the unit of the one with the most decimals.
 type Recomputation struct {
-	// Table is where the figures are.
-	Table string
-	// For is a list of variables and their values, for each of which there is a check, and Each an expression of a list: for each
-	// of its elements there is a check, which knows it as `it` and its number from 0 as `i`.
+	Table string // the table or section of the figures
+	// There are checks for each mapping of For, which has variables and their values, and for each element of the list Each, an
+	// expression. The variable it is the element, and i is its index.
 	For  []map[string]any
 	Each string
 	What string
-	// Printed is the figure. Where it is NaN nothing was printed, and nothing is checked.
+	// Printed is the figure. If it is NaN nothing was printed, and nothing is checked.
 	Printed string
-	// Inputs are printed figures, or lists of them, that Is knows as numbers by their names. The check allows for their rounding.
+	// Inputs are printed figures, or lists of them, by the names of the variables that Is has for them. The check allows for their rounding.
 	Inputs map[string]string
-	Is     string
-	// Law says that Printed and Is are measured figures, what relates them, and Within how far apart they may be, as a ratio.
+	Is     string // the recomputation
+	// Law, if there is one, is the name of a law between Printed and Is, which are then measured figures. Within is the largest relative
+	// difference with which it holds.
 	Law    string
 	Within float64
-	// Why is the reason of a difference.
-	Why string
+	Why    string // the reason of a difference
 }
 
-// printedFigure is a number and what its last digit stands for.
+// printedFigure is a number and the place value of its last digit.
 type printedFigure struct{ Value, Unit float64 }
 
+// recompute makes the checks of a Recomputation.
 func (r *Report) recompute(spec Recomputation) (checks []Check, err error) {
 	cases := spec.For
 	if cases == nil {
@@ -105,7 +101,7 @@ type evaluation struct {
 	variables map[string]any
 }
 
-// check makes one check; nil if nothing was printed.
+// check makes one check. It returns nil if nothing was printed.
 func (e *evaluation) check(spec Recomputation) (*Check, error) {
 	k := &Check{Table: e.table}
 	var err error
@@ -133,46 +129,44 @@ func (e *evaluation) check(spec Recomputation) (*Check, error) {
 	return k, e.explain(k, spec)
 }
 
-// compute sets what a check recomputes, and how far the rounding of the inputs may move it.
+// compute sets Recomputed, and Spread, the effect of the rounding of the inputs.
 func (e *evaluation) compute(k *Check, expression string, inputs map[string][]printedFigure) (err error) {
-	values := make(map[string][]float64, len(inputs))
-	for name, figures := range inputs {
-		values[name] = make([]float64, len(figures))
-		e.variables[name] = values[name]
-		for i, f := range figures {
-			values[name][i] = f.Value
+	// set makes the figures a variable, with figure number i moved by so many units.
+	set := func(name string, i int, units float64) {
+		values := make([]float64, len(inputs[name]))
+		for j, f := range inputs[name] {
+			values[j] = f.Value
 		}
-		if len(figures) == 1 {
-			e.variables[name] = figures[0].Value
+		values[i] += units * inputs[name][i].Unit
+		e.variables[name] = values
+		if len(values) == 1 {
+			e.variables[name] = values[0]
 		}
+	}
+	for name := range inputs {
+		set(name, 0, 0)
 	}
 	if k.Recomputed, err = e.number(expression); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
-		for i, input := range inputs[name] {
-			// A first-order bound: each input is moved to the ends of what rounds to it.
-			for _, end := range []float64{-0.5, 0.5} {
-				values[name][i] = input.Value + end*input.Unit
-				if len(inputs[name]) == 1 {
-					e.variables[name] = values[name][0]
-				}
+		for i := range inputs[name] {
+			// A first-order bound: each input is moved to both ends of the interval that rounds to it.
+			for _, units := range []float64{-0.5, 0.5} {
+				set(name, i, units)
 				moved, err := e.number(expression)
 				if err != nil {
 					return err
 				}
 				k.Spread += math.Abs(moved-k.Recomputed) / 2
 			}
-			values[name][i] = input.Value
-			if len(inputs[name]) == 1 {
-				e.variables[name] = input.Value
-			}
 		}
+		set(name, 0, 0)
 	}
 	return nil
 }
 
-// law states how far a law between measured figures holds.
+// law checks a law between measured figures.
 func (e *evaluation) law(k *Check, spec Recomputation) (err error) {
 	if k.Printed, err = e.number(spec.Printed); err != nil {
 		return err
@@ -193,6 +187,7 @@ func (e *evaluation) law(k *Check, spec Recomputation) (err error) {
 	return e.explain(k, spec)
 }
 
+// explain adds the reason of a difference to the note.
 func (e *evaluation) explain(k *Check, spec Recomputation) error {
 	if k.Verdict != Differs || spec.Why == "" {
 		return nil
@@ -205,7 +200,7 @@ func (e *evaluation) explain(k *Check, spec Recomputation) error {
 	return err
 }
 
-// judge compares what is printed and what is recomputed.
+// judge sets the verdict of a check without a law.
 func (k *Check) judge() {
 	const slack = 1 + 1e-6
 	difference := math.Abs(k.Printed - k.Recomputed)
@@ -221,7 +216,7 @@ func (k *Check) judge() {
 	}
 }
 
-// Checks recomputes what can be recomputed of the report.
+// Checks makes all checks of the report.
 func (r *Report) Checks() ([]Check, error) {
 	var all []Check
 	for _, spec := range r.Recomputed {

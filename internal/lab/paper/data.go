@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,13 +17,13 @@ import (
 	"mcmw/internal/lab/queueing"
 )
 
-// Names are the reports, by author.
+// Names are the names of the reports: their authors.
 var Names = names()
 
 func names() (all []string) {
 	files, err := experiments.Reports.ReadDir("reports")
 	if err != nil {
-		panic(err) // The directory is part of the program.
+		panic(err) // the directory is embedded in the program
 	}
 	for _, f := range files {
 		all = append(all, strings.TrimSuffix(f.Name(), ".yaml"))
@@ -30,29 +31,24 @@ func names() (all []string) {
 	return all
 }
 
-// Report is the printed content of a report, and what is made of it here.
+// Report has the printed numbers of a report, and what the lab does with them.
 type Report struct {
-	Name   string `yaml:"-"`
-	Title  string
-	Author string
-	// Where is the place and year of publication.
-	Where  string
-	Tables []Table
-	// Figures are numbers from the text.
-	Figures []Figure
-	// Errors are the report's known errors.
-	Errors   []string
-	Designs  []Design
-	Networks []Network
-	// Recomputed are the checks of what is printed.
+	Name       string `yaml:"-"`
+	Title      string
+	Author     string
+	Where      string // place and year of publication
+	Tables     []Table
+	Figures    []Figure // numbers in the text
+	Errors     []string // known errors of the report
+	Designs    []Design
+	Networks   []Network
 	Recomputed []Recomputation `yaml:"checks"`
-	// Beside are the tables that the repeated experiments are set beside.
-	Beside []Beside
+	Beside     []Beside        // tables that are compared with repeated experiments
 
-	analyses map[string]*factorial.Analysis // by design, responses and confidence: every figure of a design asks for the same ones
+	analyses map[string]*factorial.Analysis // by design, responses and confidence; many checks need the same one
 }
 
-// Table is a table as printed. A value is a number, a text, a list of them, nothing, {value: V, plus_minus: W}, or
+// Table is a table as printed. A value is a number, a text, a list of them, null, {value: V, plus_minus: W}, or
 // {interval: [LOW, HIGH], not_significant: true}.
 type Table struct {
 	Name    string
@@ -67,10 +63,10 @@ type Table struct {
 	Notes []string
 }
 
-// Label is a row's label; several parts are joined.
+// Label is the label of a row.
 type Label string
 
-// UnmarshalYAML reads a text or a list of texts.
+// UnmarshalYAML reads a text or a list of texts, which it joins.
 func (l *Label) UnmarshalYAML(n *yaml.Node) error {
 	parts := []string{n.Value}
 	if n.Kind == yaml.SequenceNode {
@@ -82,7 +78,7 @@ func (l *Label) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Figure is a number, or several, of a report's text.
+// Figure is a number, or several, in the text of a report.
 type Figure struct {
 	Section string
 	Name    string
@@ -90,16 +86,15 @@ type Figure struct {
 	Unit    string
 }
 
-// Design is an experiment's responses, with levels from 0.
+// Design has the responses of an experiment. Levels count from 0.
 type Design struct {
-	Name    string
-	Source  string
-	Unit    string
-	Model   factorial.Model
-	Factors []string
-	Cells   []factorial.Cell
-	// Published has the printed results, if they are not a table of the report.
-	Published Effects
+	Name      string
+	Source    string
+	Unit      string
+	Model     factorial.Model
+	Factors   []string
+	Cells     []factorial.Cell
+	Published Effects // the printed results, if they are not a table of the report
 }
 
 // Effects are the printed results of a design, by effect.
@@ -126,7 +121,7 @@ type Network struct {
 	}
 }
 
-// Load returns the report called name.
+// Load reads the report with a name.
 func Load(name string) (*Report, error) {
 	text, err := experiments.Reports.ReadFile("reports/" + name + ".yaml")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +139,7 @@ func Load(name string) (*Report, error) {
 	return r, nil
 }
 
-// decimals returns how many decimals the values were printed with: the most that one of them has.
+// decimals returns the largest number of decimals of the values.
 func decimals(values ...float64) int {
 	most := 0
 	for _, v := range values {
@@ -156,15 +151,14 @@ func decimals(values ...float64) int {
 }
 
 func (r *Report) find(name string) (*Table, bool) {
-	for i := range r.Tables {
-		if r.Tables[i].Name == name {
-			return &r.Tables[i], true
-		}
+	i := slices.IndexFunc(r.Tables, func(t Table) bool { return t.Name == name })
+	if i < 0 {
+		return nil, false
 	}
-	return nil, false
+	return &r.Tables[i], true
 }
 
-// numberOf returns a value as a number, NaN if it is none: of {value: 1, plus_minus: 2} the first.
+// numberOf returns a value as a number: that of {value: V, plus_minus: W} is V. It returns NaN for other values.
 func numberOf(n *yaml.Node) float64 {
 	var pair struct{ Value *float64 }
 	if n.Kind == yaml.MappingNode && n.Decode(&pair) == nil && pair.Value != nil {
@@ -176,11 +170,11 @@ func numberOf(n *yaml.Node) float64 {
 	return math.NaN()
 }
 
-// intervalOf returns the ends of a value {interval: [LOW, HIGH]} or [LOW, HIGH], NaN where it is none.
+// intervalOf returns the ends of a value {interval: [LOW, HIGH]} or [LOW, HIGH]; NaN for other values.
 func intervalOf(n *yaml.Node) []float64 {
 	var object struct{ Interval []float64 }
 	if n.Kind == yaml.SequenceNode {
-		_ = n.Decode(&object.Interval) // what is no list of numbers is no interval
+		_ = n.Decode(&object.Interval) // a list of other things is not an interval
 	} else if n.Kind == yaml.MappingNode {
 		_ = n.Decode(&object)
 	}
@@ -190,7 +184,7 @@ func intervalOf(n *yaml.Node) []float64 {
 	return object.Interval
 }
 
-// row returns the numbers of a row, NaN for what is none.
+// row returns the numbers of a row; NaN for other values.
 func (t *Table) row(i int) []float64 {
 	values := make([]float64, len(t.Rows[i].Values))
 	for j := range values {
@@ -199,7 +193,7 @@ func (t *Table) row(i int) []float64 {
 	return values
 }
 
-// column returns the numbers of a column, NaN for what is none.
+// column returns the numbers of a column; NaN for other values.
 func (t *Table) column(j int) []float64 {
 	values := make([]float64, len(t.Rows))
 	for i := range t.Rows {
@@ -208,7 +202,7 @@ func (t *Table) column(j int) []float64 {
 	return values
 }
 
-// textOf is a value as the table shows it.
+// textOf returns a value as the table shows it.
 func textOf(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.SequenceNode:
@@ -237,7 +231,7 @@ func textOf(n *yaml.Node) string {
 	return n.Value
 }
 
-// Number returns a number of a table, by row and column from 0; NaN if it doesn't exist.
+// Number returns a number of a table, by row and column from 0; NaN if it does not exist.
 func (r *Report) Number(name string, row, column int) float64 {
 	t, ok := r.find(name)
 	if !ok || row >= len(t.Rows) || column >= len(t.Rows[row].Values) {
@@ -246,7 +240,7 @@ func (r *Report) Number(name string, row, column int) float64 {
 	return numberOf(&t.Rows[row].Values[column])
 }
 
-// Text returns the number called name from the text; NaN if there is none.
+// Text returns the number with a name from the text; NaN if there is none.
 func (r *Report) Text(name string) float64 {
 	for i := range r.Figures {
 		if r.Figures[i].Name == name {

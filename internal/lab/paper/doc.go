@@ -1,7 +1,7 @@
-// Package paper recomputes the tables of five published studies of memcached and its middlewares from what they print
-// themselves, or from the raw data they published: factorial designs, queueing models, operational laws.
+// Package paper recomputes the tables of five published reports on memcached and its middlewares from their printed numbers or their
+// published raw data: factorial designs, queueing models, operational laws.
 //
-// A report is a file, experiments/reports/NAME.yaml: what it prints, what of it is recomputed and how (Recomputation), and the tables
-// that its repeated experiments are set beside (Beside). Each check recomputes one figure and says whether it agrees: rounded as
-// printed; within the effect of the printed inputs' rounding; or not, and then why, as far as it is known.
+// A report is a file, experiments/reports/NAME.yaml. It has the printed tables and numbers, the checks that recompute them
+// (Recomputation), and the tables that are compared with repeated experiments (Beside). Each check recomputes one printed number. Its
+// Verdict says whether they agree; if not, its note says why, if that is known.
 package paper

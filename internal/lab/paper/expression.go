@@ -17,11 +17,11 @@ import (
 	"mcmw/internal/lab/queueing"
 )
 
-// programs are the expressions that were compiled, by their text.
+// programs are the compiled expressions, by their text.
 var programs sync.Map
 
-// run evaluates an expression with the functions of an environment.
-func (e *evaluation) run(text string, environment map[string]any) (any, error) {
+// run evaluates an expression. printed converts the printed numbers that it uses.
+func (e *evaluation) run(text string, printed func([]float64) any) (any, error) {
 	program, ok := programs.Load(text)
 	if !ok {
 		compiled, err := expr.Compile(text)
@@ -30,22 +30,28 @@ func (e *evaluation) run(text string, environment map[string]any) (any, error) {
 		}
 		program, _ = programs.LoadOrStore(text, compiled)
 	}
+	environment := e.environment(printed)
 	maps.Copy(environment, e.variables)
 	return expr.Run(program.(*vm.Program), environment)
 }
 
-// number evaluates an expression over plain numbers.
+// evaluate evaluates an expression over plain numbers.
+func (e *evaluation) evaluate(text string) (any, error) {
+	return e.run(text, func(values []float64) any { return values })
+}
+
+// number is evaluate for an expression whose value is a number.
 func (e *evaluation) number(text string) (float64, error) {
-	v, err := e.run(text, e.environment(func(values ...float64) any { return values }))
+	v, err := e.evaluate(text)
 	if err != nil {
 		return 0, err
 	}
 	return toFloat(v)
 }
 
-// figures evaluates an expression over printed figures, to a figure or a list of them.
+// figures evaluates an expression whose value is one or more printed figures.
 func (e *evaluation) figures(text string) ([]printedFigure, error) {
-	v, err := e.run(text, e.environment(func(values ...float64) any { return same(values) }))
+	v, err := e.run(text, func(values []float64) any { return same(values) })
 	if err != nil {
 		return nil, err
 	}
@@ -53,14 +59,16 @@ func (e *evaluation) figures(text string) ([]printedFigure, error) {
 	case printedFigure:
 		return []printedFigure{v}, nil
 	case []printedFigure:
-		return v, nil
+		if len(v) > 0 {
+			return v, nil
+		}
 	}
 	return nil, fmt.Errorf("%s is %T: expected a printed figure, or a list of them", text, v)
 }
 
-// list evaluates an expression to a list.
+// list is evaluate for an expression whose value is a list.
 func (e *evaluation) list(text string) ([]any, error) {
-	v, err := e.run(text, e.environment(func(values ...float64) any { return values }))
+	v, err := e.evaluate(text)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +88,7 @@ var braces = regexp.MustCompile(`\{[^{}]*\}`)
 // fill replaces the expressions in braces in a text by their values.
 func (e *evaluation) fill(text string) (filled string, err error) {
 	filled = braces.ReplaceAllStringFunc(text, func(part string) string {
-		v, failed := e.run(part[1:len(part)-1], e.environment(func(values ...float64) any { return values }))
+		v, failed := e.evaluate(part[1 : len(part)-1])
 		if failed != nil {
 			err = failed
 		}
@@ -92,8 +100,8 @@ func (e *evaluation) fill(text string) (filled string, err error) {
 	return filled, err
 }
 
-// environment returns the names that expressions may use; printed converts the numbers of a row or column.
-func (e *evaluation) environment(printed func(values ...float64) any) map[string]any {
+// environment returns the names that expressions can use; see Recomputation.
+func (e *evaluation) environment(printed func([]float64) any) map[string]any {
 	r := e.report
 	environment := map[string]any{
 		"row": func(at ...any) (any, error) {
@@ -106,14 +114,14 @@ func (e *evaluation) environment(printed func(values ...float64) any) map[string
 			if !ok || !isNumber || i >= len(t.Rows) {
 				return nil, fmt.Errorf("row %v of table %q: expected one that exists", at, name)
 			}
-			return printed(t.row(i)...), nil
+			return printed(t.row(i)), nil
 		},
 		"text": func(name string) (any, error) {
 			v := r.Text(name)
 			if math.IsNaN(v) {
 				return nil, fmt.Errorf("text %q: expected a number of the report's text", name)
 			}
-			if figures, ok := printed(v).([]printedFigure); ok {
+			if figures, ok := printed([]float64{v}).([]printedFigure); ok {
 				return figures[0], nil
 			}
 			return v, nil
@@ -171,13 +179,13 @@ func (e *evaluation) environment(printed func(values ...float64) any) map[string
 			rows[i] = string(row.Label)
 		}
 		environment["columns"], environment["rows"] = t.Columns, rows
-		environment["column"] = func(j int) any { return printed(t.column(j)...) }
-		environment["interval"] = func(i, j int) any { return printed(intervalOf(&t.Rows[i].Values[j])...) }
+		environment["column"] = func(j int) any { return printed(t.column(j)) }
+		environment["interval"] = func(i, j int) any { return printed(intervalOf(&t.Rows[i].Values[j])) }
 	}
 	return environment
 }
 
-// same returns values that were printed with the same number of decimals.
+// same returns printed figures that all have the same number of decimals.
 func same(values []float64) []printedFigure {
 	unit := math.Pow10(-decimals(values...))
 	figures := make([]printedFigure, len(values))
@@ -187,7 +195,7 @@ func same(values []float64) []printedFigure {
 	return figures
 }
 
-// toFloat returns a number, or a figure's.
+// toFloat returns the value of a number or of a printed figure.
 func toFloat(v any) (float64, error) {
 	switch v := v.(type) {
 	case float64:
@@ -209,7 +217,7 @@ func (r *Report) design(name string) (Design, error) {
 	return Design{}, fmt.Errorf("no design %q", name)
 }
 
-// analysis analyses a design with its responses, or with others in their place: cell by cell.
+// analysis analyses a design with its responses, or with the responses and the confidence in more. Responses are in the order of the cells.
 func (r *Report) analysis(name string, more ...any) (*factorial.Analysis, error) {
 	key := fmt.Sprint(name, more)
 	if a, ok := r.analyses[key]; ok {

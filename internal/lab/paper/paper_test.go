@@ -12,10 +12,10 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// checked has the checks of the reports that a test asked for.
+// checked has the checks of reports by name, for all tests.
 var checked = map[string][]Check{}
 
-// checksOf recomputes a report, once for all tests.
+// checksOf returns the checks of a report.
 func checksOf(t *testing.T, name string) []Check {
 	if checked[name] == nil {
 		r, err := Load(name)
@@ -36,7 +36,7 @@ func TestEveryDifferenceHasAReason(t *testing.T) {
 	}
 }
 
-// The reports' own mistakes; what else is recomputed of them agrees.
+// The numbers are those of the reports' own mistakes; everything else agrees.
 func TestTheKnownMistakesAndNoOthersAreFound(t *testing.T) {
 	want := map[string]map[string]int{
 		"kuechler": {},

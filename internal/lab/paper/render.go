@@ -10,17 +10,14 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// Selection says what of a report is shown. The zero value is every table that something can be recomputed of.
+// Selection selects a part of a report. The zero value selects the recomputation of every table that has checks.
 type Selection struct {
-	// Table is the name of the only table to show.
-	Table string
-	// All shows, too, the tables as printed, those among them that nothing can be recomputed of.
-	All bool
-	// Differences leaves out what agrees.
-	Differences bool
+	Table       string // only this table
+	All         bool   // all tables as printed, too, even without checks
+	Differences bool   // only numbers that differ
 }
 
-// Selected returns the checks that s asks for.
+// Selected returns the selected checks.
 func (r *Report) Selected(s Selection) ([]Check, error) {
 	checks, err := r.Checks()
 	if err != nil {
@@ -34,7 +31,7 @@ func (r *Report) Selected(s Selection) ([]Check, error) {
 	}), nil
 }
 
-// Render returns the tables of a report next to their recomputation, and its known errors.
+// Render returns the selected tables, as printed and recomputed, and the report's known errors.
 func (r *Report) Render(s Selection) ([]table.Table, error) {
 	checks, err := r.Selected(s)
 	if err != nil {
@@ -58,7 +55,7 @@ func (r *Report) Render(s Selection) ([]table.Table, error) {
 		}
 	}
 	if s.Table == "" && len(r.Errors) > 0 {
-		t := table.Table{Caption: "Known of the report by " + r.Author, Columns: []string{""}}
+		t := table.Table{Caption: "Known errors of the report by " + r.Author, Columns: []string{""}}
 		for _, text := range r.Errors {
 			t.Rows = append(t.Rows, []string{text})
 		}
@@ -67,23 +64,23 @@ func (r *Report) Render(s Selection) ([]table.Table, error) {
 	return tables, nil
 }
 
-// tableNames returns the names of the tables in the report's order, and what else is checked after them.
-func (r *Report) tableNames(checks []Check) []string {
-	var names []string
-	for _, t := range r.Tables {
-		if !slices.Contains(names, t.Name) {
-			names = append(names, t.Name)
+// tableNames returns the names of the report's tables in its order, followed by the sections that have checks.
+func (r *Report) tableNames(checks []Check) (names []string) {
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
+	for _, t := range r.Tables {
+		add(t.Name)
+	}
 	for _, k := range checks {
-		if !slices.Contains(names, k.Table) {
-			names = append(names, k.Table)
-		}
+		add(k.Table)
 	}
 	return names
 }
 
-// title says "table 5" of a name that is a number.
+// title returns "table 5" for a name that is a number.
 func title(name string) string {
 	if name[0] >= '0' && name[0] <= '9' || name[0] == 'A' {
 		return "table " + name
@@ -112,7 +109,7 @@ func (t *Table) asPrinted() table.Table {
 	return out
 }
 
-// renderChecks returns the checks of a table, with their notes below it.
+// renderChecks returns a table of the checks of the report's table name, with their notes below; false if there are none.
 func renderChecks(caption, name string, checks []Check) (table.Table, bool) {
 	t := table.Table{Caption: caption, Columns: []string{"figure", "printed", "recomputed", "verdict"}, Left: []int{3}}
 	var notes []string
@@ -137,7 +134,7 @@ func renderChecks(caption, name string, checks []Check) (table.Table, bool) {
 	return t, len(t.Rows) > 0
 }
 
-// format writes a figure with as many decimals as were printed, and so many more.
+// format returns a number with as many decimals as the printed one, and more.
 func (k Check) format(v float64, more int) string {
 	if k.Unit == 0 {
 		return strconv.FormatFloat(v, 'g', 5, 64)
@@ -149,7 +146,7 @@ func (k Check) format(v float64, more int) string {
 func Summary() (table.Table, error) {
 	t := table.Table{
 		Columns: []string{"name", "report", "tables", "checks", "agree", "hold", "differ"}, Left: []int{1},
-		Notes: []string{"agree: the recomputed figure is the printed one, to its last digit or within the rounding of its inputs; hold: a law between measured figures holds; differ: neither, with a reason."},
+		Notes: []string{"agree: the recomputed number equals the printed one, to the last digit or within the rounding of its inputs; hold: a law between measured numbers holds; differ: neither, and there is a reason."},
 	}
 	for _, name := range Names {
 		r, err := Load(name)

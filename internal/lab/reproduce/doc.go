@@ -1,3 +1,3 @@
-// Package reproduce compares records of a report's repeated experiments with the printed report: its tables with the same
-// rows and columns, figures of the records, and its findings with the verdicts of package claim.
+// Package reproduce makes a page that compares a published report with records of its repeated experiments: the report's tables beside
+// the measurements, figures of the records, and the report's findings with the verdicts of package claim.
 package reproduce

@@ -2,13 +2,14 @@ package reproduce
 
 import (
 	"slices"
+	"strings"
 
 	"mcmw/internal/lab/claim"
 	"mcmw/internal/lab/plot"
 	"mcmw/internal/lab/report"
 )
 
-// figures draws those of every record, and the report's own numbers beside ours where it prints a whole curve.
+// figures draws the figures of every record, and the curves that the report prints beside the measured ones.
 func (s *Source) figures() ([]report.Figure, error) {
 	var all []report.Figure
 	for _, d := range s.data {
@@ -29,14 +30,11 @@ func (s *Source) figures() ([]report.Figure, error) {
 		}
 		for _, f := range figures {
 			f.Name = d.Manifest.Name + "-" + f.Name
-			f.Title = d.Manifest.Title + ": " + lower(f.Title)
+			f.Title = d.Manifest.Title + ": " + strings.ToLower(f.Title[:1]) + f.Title[1:]
 			all = append(all, f)
 		}
 	}
 	for _, spec := range s.Report.Beside {
-		if spec.Figure == nil {
-			continue
-		}
 		if f, ok := s.arrivals(spec); ok {
 			all = append(all, f)
 		}
@@ -44,13 +42,13 @@ func (s *Source) figures() ([]report.Figure, error) {
 	return all, nil
 }
 
-// delays draws what the findings about the variation come to with each delay that they were decided with, a panel for each.
-func (s *Source) delays(findings []claim.Finding) (report.Figure, bool) {
+// delays draws, for every finding that was decided with several delays, the variation over the delay. It returns one figure or none.
+func (s *Source) delays(findings []claim.Finding) []report.Figure {
 	f := report.Figure{
 		Name: "delay", Command: s.Command,
-		Caption: "Parts of the variation that each factor explains, and all interactions together, over how long a packet travels one way. Dotted: what the finding asks for, and the delay of all suites.",
+		Caption: "Share of the variation that each factor and all interactions together explain, over the travel time of a packet in one direction. Dotted: the thresholds of the finding, and the delay of the experiments.",
+		Figure:  plot.Figure{Title: "Findings that depend on the delay"},
 	}
-	f.Title = "What hangs on the delay"
 	for _, finding := range findings {
 		c := plot.Chart{
 			Title: "section " + finding.Section + ": " + string(finding.Verdict),
@@ -76,10 +74,13 @@ func (s *Source) delays(findings []claim.Finding) (report.Figure, bool) {
 		c.Marks = append(c.Marks, plot.Limit{X: finding.Travel, Vertical: true})
 		f.Panels = append(f.Panels, c)
 	}
-	return f, len(f.Panels) > 0
+	if len(f.Panels) == 0 {
+		return nil
+	}
+	return []report.Figure{f}
 }
 
-// variation returns the thresholds of a rule about the variation, and what of it is drawn.
+// variation returns the thresholds of a rule about the variation, and the names of the shares to draw.
 func variation(r claim.Rule) (thresholds []float64, names []string) {
 	switch {
 	case r.Share != nil:
@@ -93,12 +94,4 @@ func variation(r claim.Rule) (thresholds []float64, names []string) {
 		names = r.Order.Factors
 	}
 	return thresholds, append(slices.Clone(names), claim.Interactions)
-}
-
-// lower begins a title in the middle of a line.
-func lower(title string) string {
-	if title == "" || title[0] < 'A' || title[0] > 'Z' {
-		return title
-	}
-	return string(title[0]-'A'+'a') + title[1:]
 }

@@ -16,17 +16,16 @@ import (
 // Confidence is the confidence level of all intervals.
 const Confidence = 0.95
 
-// Source has the records of one report's experiments.
+// Source has the records of the experiments of one report.
 type Source struct {
-	Report *paper.Report
-	// Command is the command line that makes the page again.
-	Command string
+	Report  *paper.Report
+	Command string // command line that makes the page again
 
 	data []*report.Data // in the order of the experiments' names
 	runs map[string][]record.Run
 }
 
-// Open reads the records of the report of a name; others are left out. They must stay open while the source is used.
+// Open reads those records that belong to the report with a name. They must stay open while the source is used.
 func Open(ctx context.Context, name string, records []*record.Record) (*Source, error) {
 	r, err := paper.Load(name)
 	if err != nil {
@@ -50,7 +49,7 @@ func Open(ctx context.Context, name string, records []*record.Record) (*Source, 
 	return s, nil
 }
 
-// ReportOf returns the name of the report that an experiment is of; "" if it is of none.
+// ReportOf returns the name of the report that an experiment belongs to; "" if there is none.
 func ReportOf(experiment string) string {
 	name, _, ok := strings.Cut(experiment, "-")
 	if !ok || !slices.Contains(paper.Names, name) {
@@ -59,16 +58,8 @@ func ReportOf(experiment string) string {
 	return name
 }
 
-// Page returns what is found of the report: verdicts first, then figures and tables.
+// Page returns the page: verdicts first, then figures and tables.
 func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
-	r := &report.Report{
-		Title:    s.Report.Author + ": " + s.Report.Title + ", beside the same experiments here",
-		Subtitle: s.Report.Where + "; " + s.about(),
-		Rule: "A finding is confirmed or refuted if the confidence intervals of what decides it leave no doubt, and else undecided. By construction: it follows from how the testbed was configured. Other cause: " +
-			"it holds, but what limits here is not what limited there. Depends on the delay: it holds only for some of the times that packets may have travelled. Not comparable: the records can't decide it: one is " +
-			"missing, its runs violate checks, its machines or their delay are not the report's, the load limits itself, or the processors of the machine that emulates all others were used up. " +
-			"docs/results/paper.md describes the rules.",
-	}
 	counts := map[claim.Verdict]int{}
 	for _, f := range findings {
 		counts[f.Verdict]++
@@ -79,31 +70,32 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 			parts = append(parts, fmt.Sprintf("%s %d", v, n))
 		}
 	}
-	r.Findings = append(r.Findings, fmt.Sprintf("Of %d findings of the report: %s.", len(findings), strings.Join(parts, ", ")))
-	var err error
-	if r.Figures, err = s.figures(); err != nil {
+	figures, err := s.figures()
+	if err != nil {
 		return nil, err
-	}
-	if f, ok := s.delays(findings); ok {
-		r.Figures = append([]report.Figure{f}, r.Figures...)
 	}
 	tables, err := s.tables()
 	if err != nil {
 		return nil, err
 	}
-	r.Tables = append([]report.Table{s.verdicts(findings)}, tables...)
-	r.Tables = append(r.Tables, s.records())
-	return r, nil
-}
-
-func (s *Source) about() string {
 	runs := 0
 	for _, of := range s.runs {
 		runs += len(of)
 	}
-	return fmt.Sprintf("%d records, %d complete runs", len(s.data), runs)
+	return &report.Report{
+		Title:    s.Report.Author + ": " + s.Report.Title + ", beside the same experiments here",
+		Subtitle: fmt.Sprintf("%s; %d records, %d complete runs", s.Report.Where, len(s.data), runs),
+		Rule: "A finding is confirmed or refuted if the confidence intervals leave no doubt; otherwise it is undecided. By construction: the finding follows from the configuration of the testbed. Other cause: " +
+			"it holds, but the limit here is not the limit in the report. Depends on the delay: it holds only for some possible travel times of packets. Not comparable: the records can't decide it, because a record " +
+			"is missing, its runs violate checks, its machines or their delay are not the report's, the load generator is the limit, or the processors of the machine that emulates all others were used up. " +
+			"docs/results/paper.md describes the rules.",
+		Findings: []string{fmt.Sprintf("Of %d findings of the report: %s.", len(findings), strings.Join(parts, ", "))},
+		Figures:  append(s.delays(findings), figures...),
+		Tables:   slices.Concat([]report.Table{s.verdicts(findings)}, tables, []report.Table{s.records()}),
+	}, nil
 }
 
+// verdicts returns the table of the findings.
 func (s *Source) verdicts(findings []claim.Finding) report.Table {
 	t := report.Table{
 		Name: report.FindingsTable, Title: "Findings of the report", Command: s.Command,
@@ -115,10 +107,11 @@ func (s *Source) verdicts(findings []claim.Finding) report.Table {
 	return t
 }
 
+// records returns the table of the records.
 func (s *Source) records() report.Table {
 	t := report.Table{
 		Name: "records", Title: "Records", Command: s.Command,
-		Columns: []report.Column{{Name: "experiment", Text: true}, {Name: "testbed", Text: true}, {Name: "runs"}, {Name: "seconds each"}, {Name: "made", Text: true}, {Name: "less than asked for, and violated checks", Text: true}},
+		Columns: []report.Column{{Name: "experiment", Text: true}, {Name: "testbed", Text: true}, {Name: "runs"}, {Name: "seconds each"}, {Name: "made", Text: true}, {Name: "shortfalls and violated checks", Text: true}},
 	}
 	for _, d := range s.data {
 		m := d.Manifest
@@ -140,49 +133,27 @@ func (s *Source) records() report.Table {
 	return t
 }
 
-// where is levels of factors.
-type where = paper.Levels
-
-// each calls f with the points of a record that have these levels.
-func (s *Source) each(experiment string, levels where, f func(report.Point)) {
+// points returns the points of an experiment that have these levels.
+func (s *Source) points(experiment string, levels paper.Levels) (points []report.Point) {
 	for _, d := range s.data {
-		if d.Manifest.Name != experiment {
-			continue
-		}
 		for _, p := range d.Points {
-			fits := true
-			for name, level := range levels {
-				fits = fits && p.Levels[name] == level
-			}
-			if fits {
-				f(p)
+			if d.Manifest.Name == experiment && p.Has(levels) {
+				points = append(points, p)
 			}
 		}
 	}
+	return points
 }
 
-// at returns the first point of a record with these levels; no estimate if the record or the point isn't there.
-func (s *Source) at(experiment string, levels where) (at report.Point, ok bool) {
-	s.each(experiment, levels, func(p report.Point) {
-		if !ok {
-			at, ok = p, true
-		}
-	})
-	return at, ok
+// at returns the first point of an experiment with these levels. Without one it returns a point that has no estimates.
+func (s *Source) at(experiment string, levels paper.Levels) report.Point {
+	return append(s.points(experiment, levels), report.Point{})[0]
 }
 
-func (s *Source) estimate(experiment string, levels where, source, metric string) report.Estimate {
-	p, ok := s.at(experiment, levels)
-	if !ok {
-		return report.Estimate{}
-	}
-	return p.Estimate(source, metric)
-}
-
-// none stands for what is not known.
+// none is the cell of an unknown number.
 const none = "–"
 
-// shown is a number of the report with so many decimals.
+// shown returns a number with decimals.
 func shown(v float64, decimals int) string {
 	if math.IsNaN(v) {
 		return none
@@ -190,7 +161,7 @@ func shown(v float64, decimals int) string {
 	return fmt.Sprintf("%.*f", decimals, v)
 }
 
-// measured is an estimate times a factor, with half the width of its interval.
+// measured returns an estimate, multiplied by a factor, with half the width of its interval.
 func measured(e report.Estimate, times float64, decimals int) string {
 	if !e.OK() {
 		return none
@@ -202,7 +173,7 @@ func measured(e report.Estimate, times float64, decimals int) string {
 	return text
 }
 
-// beside returns columns for the report's columns, each with ours at its side.
+// beside returns a first column, and for each name a column of the report and one of the measurements.
 func beside(first string, names ...string) []report.Column {
 	columns := []report.Column{{Name: first, Text: true}}
 	for _, name := range names {
@@ -211,15 +182,13 @@ func beside(first string, names ...string) []report.Column {
 	return columns
 }
 
-const milli = 1e3 // in a second
+const milli = 1e3 // milliseconds in a second
 
-// some reports whether any cell of ours has a number: without one the table says nothing.
-func some(t report.Table) bool {
-	for _, row := range t.Rows {
-		for i := 2; i < len(row); i += 2 {
-			if row[i] != none {
-				return true
-			}
+// filled reports whether a row has a measurement: columns 2, 4, ...
+func filled(row []string) bool {
+	for i := 2; i < len(row); i += 2 {
+		if row[i] != none {
+			return true
 		}
 	}
 	return false

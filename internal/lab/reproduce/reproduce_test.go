@@ -13,7 +13,7 @@ import (
 	"mcmw/internal/lab/reproduce"
 )
 
-// design makes a record of the 2^3 design of reads in which servers are all that matters.
+// design returns a record of the 2^3 design of reads in which only the servers have an effect.
 func design(t *testing.T) *record.Record {
 	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "kuechler-09-factorial-reads", Title: "Reads", Testbed: "vm"})
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func design(t *testing.T) *record.Record {
 	return r
 }
 
-func TestOursStandsAtTheSideOfWhatTheReportPrints(t *testing.T) {
+func TestTablesHaveMeasurementsBesidePrintedNumbers(t *testing.T) {
 	s, err := reproduce.Open(t.Context(), "kuechler", []*record.Record{design(t)})
 	require.NoError(t, err)
 	page, err := s.Page(nil)
@@ -51,18 +51,18 @@ func TestOursStandsAtTheSideOfWhatTheReportPrints(t *testing.T) {
 	require.Equal(t, []string{"1, 1, 8", "2942", "3001\u00a0±\u00a02", "64.2", "64.0\u00a0±\u00a00.1"}, tables["table-3"].Rows[0])
 	require.Equal(t, []string{"3, 1, 8", "6902", "9001\u00a0±\u00a02", "26.8", "21.3\u00a0±\u00a00.0"}, tables["table-3"].Rows[1])
 	require.Equal(t, []string{"S", "2692", "3000", "95.5", "100.0", "-20.9", "-21.3", "99.1", "100.0"}, tables["table-4"].Rows[1])
-	require.Equal(t, "(0)", tables["table-4"].Rows[2][2], "an effect that is none is in brackets")
-	require.NotContains(t, tables, "table-5", "nothing was measured of it")
+	require.Equal(t, "(0)", tables["table-4"].Rows[2][2], "an effect of 0 is in brackets")
+	require.NotContains(t, tables, "table-5", "the record has no measurements for it")
 	require.Len(t, page.Figures, 2)
 }
 
-func TestAnExperimentIsOfTheReportThatItsNameBeginsWith(t *testing.T) {
+func TestTheNameOfAnExperimentBeginsWithItsReport(t *testing.T) {
 	for name, want := range map[string]string{"kuechler-07-writes": "kuechler", "cetin-01-one-server": "cetin", "quick": "", "nobody-1": "", "kuechler": ""} {
 		require.Equal(t, want, reproduce.ReportOf(name), name)
 	}
 }
 
-func TestWhatHangsOnTheDelayIsDrawnWithItsThreshold(t *testing.T) {
+func TestFindingsThatDependOnTheDelayAreDrawnWithTheirThreshold(t *testing.T) {
 	low := 0.9
 	rule := claim.Rule{Share: &claim.Share{Design: claim.Design{Factors: []string{"S", "W"}}, Of: "S", Range: claim.Range{Low: &low}}}
 	finding := claim.Finding{Claim: claim.Claim{Section: "6", Rule: rule, Travel: 0.5e-3}, Verdict: claim.DependsOnDelay}
@@ -75,7 +75,7 @@ func TestWhatHangsOnTheDelayIsDrawnWithItsThreshold(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Of 2 findings of the report: depends on the delay 1.", page.Findings[0])
 	require.Equal(t, "delay", page.Figures[0].Name)
-	require.Len(t, page.Figures[0].Panels, 1, "a finding of one delay has none")
+	require.Len(t, page.Figures[0].Panels, 1, "a finding that was decided with one delay has no panel")
 	panel := page.Figures[0].Panels[0]
 	require.Equal(t, "section 6: depends on the delay", panel.Title)
 	require.Equal(t, []plot.Point{plot.At(0.4e-3, 0.96), plot.At(0.5e-3, 0.92), plot.At(0.75e-3, 0.78)}, panel.Marks[0].(plot.Line).Points)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"mcmw/internal/lab/claim"
 	"mcmw/internal/lab/effects"
 	"mcmw/internal/lab/factorial"
@@ -17,7 +19,7 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// tables are those of the report for which something was measured.
+// tables returns the tables of the report for which there are measurements.
 func (s *Source) tables() (all []report.Table, err error) {
 	for _, spec := range s.Report.Beside {
 		t := report.Table{Name: spec.Name, Title: spec.Title, Command: s.Command, Notes: spec.Notes}
@@ -37,13 +39,14 @@ func (s *Source) tables() (all []report.Table, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("table %s: %w", spec.Name, err)
 		}
-		if some(t) {
+		if slices.ContainsFunc(t.Rows, filled) {
 			all = append(all, t)
 		}
 	}
 	return all, nil
 }
 
+// cells returns the rows of a table of cells.
 func (s *Source) cells(spec paper.Beside) (rows [][]string, err error) {
 	for n, values := range spec.For {
 		pairs := []string{"{n}", strconv.Itoa(n)}
@@ -51,8 +54,8 @@ func (s *Source) cells(spec paper.Beside) (rows [][]string, err error) {
 			pairs = append(pairs, "{"+name+"}", value)
 		}
 		in := strings.NewReplacer(pairs...).Replace
-		levels := func(sets ...where) where {
-			all := where{}
+		levels := func(sets ...paper.Levels) paper.Levels {
+			all := paper.Levels{}
 			for _, set := range sets {
 				for name, level := range set {
 					all[name] = in(level)
@@ -90,7 +93,7 @@ func (s *Source) cells(spec paper.Beside) (rows [][]string, err error) {
 	return rows, nil
 }
 
-// printed returns a number that the report prints: of a table, or of the text.
+// printed returns a printed number: of a table, or of the text.
 func (s *Source) printed(cell, text string) (string, error) {
 	if text != "" {
 		return shown(s.Report.Text(text), 0), nil
@@ -109,87 +112,86 @@ func (s *Source) printed(cell, text string) (string, error) {
 	return shown(s.Report.Number(parts[0], n[0], n[1]), n[2]), nil
 }
 
-// here returns what was measured at a point: an estimate, or a number that follows from estimates.
-func (s *Source) here(experiment string, levels where, source, metric string, times float64, decimals int) string {
-	p, there := s.at(experiment, levels)
-	of := func(metric string) report.Estimate { return s.estimate(experiment, levels, source, metric) }
-	n, _ := p.Number("clients")
-	x, r := of("throughput"), of("response_time_mean")
+// here returns the measured number of a cell: the estimate of a metric, or a number derived from estimates.
+func (s *Source) here(experiment string, levels paper.Levels, source, metric string, times float64, decimals int) string {
+	p := s.at(experiment, levels)
+	mean := func(metric string) float64 {
+		if e := p.Estimate(source, metric); e.OK() {
+			return e.Mean
+		}
+		return math.NaN()
+	}
+	n, ok := p.Number("clients")
+	if !ok {
+		n = math.NaN()
+	}
 	switch metric {
 	case "miss_rate":
-		if hits, misses := of("hits"), of("misses"); hits.OK() && misses.OK() && hits.Mean+misses.Mean > 0 {
-			return shown(times*misses.Mean/(hits.Mean+misses.Mean), decimals)
-		}
-		return none
-	case "interactive": // N/(R + Z), Z being the round-trip time of the path
-		return measured(s.interactive(experiment, p, there), times, decimals)
-	case "predicted", "predicted_error": // N/X, and by how much R is off it
-		if !there || !x.OK() || !r.OK() {
-			return none
-		}
-		predicted := n / x.Mean
-		if metric == "predicted" {
-			return shown(times*predicted, decimals)
-		}
-		return shown(times*(r.Mean-predicted)/r.Mean, decimals)
+		return shown(times*mean("misses")/(mean("hits")+mean("misses")), decimals)
+	case "interactive":
+		return measured(s.interactive(experiment, p, n), times, decimals)
+	case "predicted": // R by the interactive law: N/X
+		return shown(times*n/mean("throughput"), decimals)
+	case "predicted_error": // relative error of that
+		r := mean("response_time_mean")
+		return shown(times*(r-n/mean("throughput"))/r, decimals)
 	}
-	return measured(of(metric), times, decimals)
+	return measured(p.Estimate(source, metric), times, decimals)
 }
 
-// highest returns the highest mean of a metric in a record at some levels.
-func (s *Source) highest(experiment string, levels where, source, metric string) (best report.Estimate) {
-	s.each(experiment, levels, func(p report.Point) {
+// highest returns the highest mean of a metric at the points with these levels.
+func (s *Source) highest(experiment string, levels paper.Levels, source, metric string) (best report.Estimate) {
+	for _, p := range s.points(experiment, levels) {
 		if e := p.Estimate(source, metric); e.OK() && e.Mean > best.Mean {
 			best = e
 		}
-	})
+	}
 	return best
 }
 
-// interactive returns N/(R + Z) of a point, R being the middlewares' response time and Z the round-trip time of the path.
-func (s *Source) interactive(experiment string, p report.Point, there bool) report.Estimate {
-	n, known := p.Number("clients")
+// interactive returns the throughput of n clients by the interactive law: N/(R + Z), where R is the middlewares' response time and Z the
+// round-trip time of the path.
+func (s *Source) interactive(experiment string, p report.Point, n float64) report.Estimate {
+	var values []float64
 	for _, d := range s.data {
 		z, ok := record.Find(d.Manifest.Path, record.SourcePath, "round_trip_time_mean")
-		if d.Manifest.Name != experiment || !ok || !there || !known {
+		if d.Manifest.Name != experiment || !ok || math.IsNaN(n) {
 			continue
 		}
-		var values []float64
 		for _, run := range p.Runs {
 			if r, ok := run.Value(record.SourceMiddleware, "response_time_mean"); ok && r+z > 0 {
 				values = append(values, n/(r+z))
 			}
 		}
-		m := sample.Of(values)
-		return report.Estimate{Moments: m, Interval: sample.MeanInterval(m, Confidence)}
 	}
-	return report.Estimate{}
+	m := sample.Of(values)
+	return report.Estimate{Moments: m, Interval: sample.MeanInterval(m, Confidence)}
 }
 
-// variation fills in effects and allocation of variation of a 2^3 design.
+// variation fills in the effects and the allocation of variation of a 2^3 design.
 func (s *Source) variation(t *report.Table, spec paper.Beside) {
 	t.Columns = beside("factor", "effect, ops/s", "variation of throughput, %", "effect, ms", "variation of response time, %")
-	t.Notes = []string{"In brackets: the effect is not significant, as its 90 % confidence interval contains 0."}
+	t.Notes = []string{"In brackets: effects that are not significant, because their 90 % confidence interval contains 0."}
 	analyses := []struct {
-		of       *factorial.Analysis // nil where nothing was measured
+		analysis *factorial.Analysis // nil without measurements
 		times    float64
 		decimals int
 	}{{s.analyse(spec.Record, "throughput"), 1, 0}, {s.analyse(spec.Record, "response_time_mean"), milli, 1}}
 	for i, term := range []string{"I", "S", "M", "W", "SM", "SW", "MW", "SMW", "Error"} {
 		row := []string{term}
 		for j, a := range analyses {
-			q, share := none, none
-			if a.of != nil {
-				q, share = effect(a.of, term, a.times, a.decimals)
-			}
+			q, share := effect(a.analysis, term, a.times, a.decimals)
 			row = append(row, shown(s.Report.Number(spec.Printed, i, 4*j), a.decimals), q, shown(s.Report.Number(spec.Printed, i, 4*j+2), 1), share)
 		}
 		t.Rows = append(t.Rows, row)
 	}
 }
 
-// effect returns a term's effect and its part of the variation in per cent.
+// effect returns the effect of a term and its share of the variation in percent.
 func effect(a *factorial.Analysis, name string, times float64, decimals int) (q, share string) {
+	if a == nil {
+		return none, none
+	}
 	if name == "Error" {
 		return none, shown(100*a.VariationError, 1)
 	}
@@ -204,7 +206,7 @@ func effect(a *factorial.Analysis, name string, times float64, decimals int) (q,
 	return q, shown(100*term.Variation, 1)
 }
 
-// analyse returns the analysis of a 2^3 design in a record; nil without one.
+// analyse returns the analysis of a 2^3 design of S, M and W; nil if the record does not have the measurements.
 func (s *Source) analyse(experiment, metric string) *factorial.Analysis {
 	runs := s.runs[experiment]
 	least := len(runs)
@@ -225,11 +227,11 @@ func (s *Source) analyse(experiment, metric string) *factorial.Analysis {
 	return a
 }
 
-// rates fills in arrival rates, and what part of the highest with as many workers they are.
+// rates fills in the arrival rates, lambda, and their ratios to the highest rate with the same number of workers, rho.
 func (s *Source) rates(t *report.Table, spec paper.Beside) {
 	t.Columns = []report.Column{{Name: "workers", Text: true}, {Name: "clients"}, {Name: "λ: here"}, {Name: "λ: report"}, {Name: "ρ: here"}, {Name: "ρ: report"}}
 	for i, workers := range spec.Workers {
-		most := s.highest(spec.Record, where{"workers": workers}, record.SourceMiddleware, "throughput").Mean
+		most := s.highest(spec.Record, paper.Levels{"workers": workers}, record.SourceMiddleware, "throughput").Mean
 		for j, clients := range spec.Clients {
 			if e := s.rate(spec, workers, clients); e.OK() {
 				t.Rows = append(t.Rows, []string{
@@ -241,14 +243,15 @@ func (s *Source) rates(t *report.Table, spec paper.Beside) {
 }
 
 func (s *Source) rate(spec paper.Beside, workers, clients string) report.Estimate {
-	return s.estimate(spec.Record, where{"workers": workers, "clients": clients}, record.SourceMiddleware, "throughput")
+	return s.at(spec.Record, paper.Levels{"workers": workers, "clients": clients}).Estimate(record.SourceMiddleware, "throughput")
 }
 
-// arrivals draws a table of rates: the report's and ours, a panel for each number of workers.
-func (s *Source) arrivals(spec paper.Beside) (report.Figure, bool) {
-	f := report.Figure{Name: spec.Name + "-arrivals", Command: s.Command, Caption: spec.Figure.Caption}
-	f.Title = spec.Figure.Title
-	any := false
+// arrivals draws the Figure of a table of rates, with a panel for each number of workers; false without measurements.
+func (s *Source) arrivals(spec paper.Beside) (f report.Figure, any bool) {
+	if spec.Figure == nil {
+		return f, false
+	}
+	f = report.Figure{Name: spec.Name + "-arrivals", Command: s.Command, Caption: spec.Figure.Caption, Figure: plot.Figure{Title: spec.Figure.Title}}
 	for i, workers := range spec.Workers {
 		printed := plot.Line{Name: "report", Look: plot.Computed, Series: 1}
 		ours := plot.Line{Name: "here"}
@@ -274,10 +277,10 @@ func (s *Source) arrivals(spec paper.Beside) (report.Figure, bool) {
 	return f, any
 }
 
-// laws fills in by how much the response time of the clients is off the interactive law, ms.
+// laws fills in the errors of the interactive law for the clients' response time, in ms.
 func (s *Source) laws(t *report.Table, spec paper.Beside) {
 	t.Columns = []report.Column{{Name: "workers", Text: true}, {Name: "clients"}, {Name: "writes: here"}, {Name: "writes: report"}}
-	t.Notes = []string{"R - N/X with the response time of the clients and the throughput of the middlewares, mean over the repetitions."}
+	t.Notes = []string{"R - N/X with the clients' response time R and the middlewares' throughput X, mean over the repetitions."}
 	if spec.Reads != "" {
 		t.Columns = append(t.Columns, report.Column{Name: "reads: here"}, report.Column{Name: "reads: report"})
 	}
@@ -291,26 +294,22 @@ func (s *Source) laws(t *report.Table, spec paper.Beside) {
 				}
 				row = append(row, s.lawError(spec.Reads, workers, n), shown(printed, 1))
 			}
-			if slices.ContainsFunc([]int{2, 4}, func(k int) bool { return k < len(row) && row[k] != none }) {
+			if filled(row) {
 				t.Rows = append(t.Rows, row)
 			}
 		}
 	}
 }
 
-// lawError returns the mean error of the interactive law at a point, ms.
+// lawError returns the mean error of the interactive law at a point, in ms.
 func (s *Source) lawError(experiment, workers, clients string) string {
-	p, _ := s.at(experiment, where{"workers": workers, "clients": clients})
 	var errors []float64
-	for _, run := range p.Runs {
+	for _, run := range s.at(experiment, paper.Levels{"workers": workers, "clients": clients}).Runs {
 		relative, ok := claim.Interactive(run, record.SourceMiddleware)
 		r, okR := run.Value(record.SourceClient, "response_time_mean")
 		if ok && okR {
 			errors = append(errors, relative*r)
 		}
 	}
-	if len(errors) == 0 {
-		return none
-	}
-	return shown(milli*sample.Of(errors).Mean, 2)
+	return shown(milli*stat.Mean(errors, nil), 2) // NaN without errors
 }

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/lab/paper"
 )
 
-func TestEveryReportsTablesAreReadAndStandForSomethingPrinted(t *testing.T) {
+func TestEveryTableOfCellsHasPrintedNumbers(t *testing.T) {
 	files, err := fs.Glob(experiments.Reports, "reports/*.yaml")
 	require.NoError(t, err)
 	for _, file := range files {
@@ -20,7 +20,7 @@ func TestEveryReportsTablesAreReadAndStandForSomethingPrinted(t *testing.T) {
 		require.NoError(t, err)
 		tables, err := s.tables()
 		require.NoError(t, err, name)
-		require.Empty(t, tables, "nothing was measured")
+		require.Empty(t, tables, "there are no measurements")
 		for _, spec := range s.Report.Beside {
 			if spec.Kind != "" {
 				continue
@@ -35,7 +35,7 @@ func TestEveryReportsTablesAreReadAndStandForSomethingPrinted(t *testing.T) {
 						printed++
 					}
 				}
-				require.Positivef(t, printed, "%s %s: the report prints nothing that row %d stands for", name, spec.Name, i)
+				require.Positivef(t, printed, "%s %s: row %d has no printed number", name, spec.Name, i)
 			}
 		}
 	}
