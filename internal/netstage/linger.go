@@ -15,7 +15,7 @@ var lingers = [stats.NumCloseReasons]bool{
 }
 
 const (
-	// lingerTime is how long after its last bytes a client may take to close its side, in ns.
+	// lingerTime is how long a client from which bytes came lately may take to close its side, in ns.
 	lingerTime = int64(time.Second)
 	// lingerPauseMin and lingerPauseMax bound the pause between two checks of what the client has acknowledged.
 	lingerPauseMin = time.Millisecond

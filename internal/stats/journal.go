@@ -128,5 +128,5 @@ func (e serverEntry) n() uint64    { return uint64(e >> 43 & maxServerTimes) }
 func (e serverEntry) ns() int64    { return int64(e) & maxServerTime }
 func (e serverEntry) waited() bool { return e&serverWaited != 0 }
 
-// alike reports whether e and o differ only in n.
-func (e serverEntry) alike(o serverEntry) bool { return (e^o)&^(maxServerTimes<<43) == 0 }
+// joins reports whether e and o differ at most in n, so that one entry can stand for both.
+func (e serverEntry) joins(o serverEntry) bool { return (e^o)&^(maxServerTimes<<43) == 0 }

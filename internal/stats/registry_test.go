@@ -315,14 +315,14 @@ func TestChangingServersAndWorkersLosesNoCount(t *testing.T) {
 	record(2, 1)
 	record(2, 0)
 	s := r.Snapshot()
-	require.EqualValues(t, 4, s.Total(), "what the workers of the previous pool counted")
+	require.EqualValues(t, 4, s.Total(), "the counts of the previous workers")
 	require.Equal(t, 1, s.Workers)
 	window := s.Sub(before)
 	require.EqualValues(t, 1, window.Servers[0].Times.Count(), "c is new")
 	require.EqualValues(t, 1, window.Servers[1].Times.Count(), "b had another place")
 
 	r.Change(Options{Servers: []string{"a", "c"}, Workers: 4})
-	require.Equal(t, map[string]uint64{"a": 1, "c": 1}, counts(), "a goes on where it stopped")
+	require.Equal(t, map[string]uint64{"a": 1, "c": 1}, counts(), "a continues its previous counts")
 	record(3, 0)
 	require.Equal(t, map[string]uint64{"a": 2, "c": 1}, counts())
 

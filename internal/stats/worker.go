@@ -178,7 +178,7 @@ func (w *Worker) Server(server int, ns int64) {
 		return
 	}
 	e := newServerEntry(server, ns)
-	if w.pendingServer.alike(e) && w.pendingServer.n() < maxServerTimes {
+	if w.pendingServer.joins(e) && w.pendingServer.n() < maxServerTimes {
 		w.pendingServer += oneServerTime
 		return
 	}

@@ -1,4 +1,5 @@
-// Package wire moves bytes between buffers and stream sockets without copying them and without allocating.
+// Package wire moves bytes between buffers and stream sockets, with or without TLS, with few copies and without allocations of its
+// own.
 package wire
 
 // copyBelow is the size in bytes up to which a piece is copied next to the piece before it instead of being referenced: an entry
