@@ -358,9 +358,9 @@ func (m *Middleware) copyKeys(ctx context.Context, g Migration) {
 		}
 		table, log := c.router.Table(), c.options.Log
 		copier := sweep.Copier{
-			Name: name, From: c.pools[from].router, To: c.pools[to].router, Servers: c.pools[from].servers, Gains: c.pools[to].servers,
-			Has: func(key []byte) bool { return table.Pool(key) == from }, Rate: c.options.SweepRate, Hold: hold(c.options.ChangeStep), Pause: c.options.ChangeStep,
-			Told: func(p sweep.CopyProgress) {
+			Name: name, From: c.pools[from].router, To: c.pools[to].router, Servers: c.pools[from].servers, Targets: c.pools[to].servers,
+			Selects: func(key []byte) bool { return table.Pool(key) == from }, Rate: c.options.SweepRate, Hold: hold(c.options.ChangeStep), Pause: c.options.ChangeStep,
+			Report: func(p sweep.CopyProgress) {
 				m.copied.change(name, func(s *copyState) { s.CopyProgress, s.why = p, "" })
 			},
 			Copied: func(keys int) { m.copied.change(name, func(s *copyState) { s.here += uint64(keys) }) },
@@ -431,7 +431,7 @@ func (m *Middleware) fillKeys(ctx context.Context, g *Migration) {
 		source, target = source.Divide(g.cold(source.Servers()))
 	}
 	copier := sweep.Copier{
-		Name: name, From: source, To: target, Servers: c.pools[from].servers, Gains: c.pools[to].servers,
+		Name: name, From: source, To: target, Servers: c.pools[from].servers, Targets: c.pools[to].servers,
 		Rate: c.options.SweepRate, Hold: hold(c.options.ChangeStep), Log: c.options.Log,
 		Copied: func(keys int) { m.copied.change(name, func(s *copyState) { s.here += uint64(keys) }) },
 		Failed: func(why string) { m.copied.change(name, func(s *copyState) { s.why = why }) },

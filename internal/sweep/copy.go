@@ -18,64 +18,65 @@ import (
 	"mcmw/internal/route"
 )
 
-// Copier copies the keys of a pool to another pool, again and again, as long as it may: what others have changed meanwhile is copied the next time.
-// One middleware at a time does so. Used by one goroutine.
+// Copier copies the keys of a pool to another pool. Run does this in rounds through all keys: a key that changes while it is copied is copied in the next
+// round. Fill copies single keys. A Copier is used by one goroutine.
 type Copier struct {
-	// Name tells migrations apart.
+	// Name identifies the migration.
 	Name string
-	// Router says which servers a key is read from, Servers are in its order; so of the pool that it is copied to, with To.
-	From, To       *route.Router
-	Servers, Gains []*backend.Server
-	// Has reports whether a key is copied; nil: all are.
-	Has func(key []byte) bool
-	// Rate is the most keys per second that are looked at; 0 means DefaultRate.
+	// From says which servers a key is read from, and To which servers it is copied to. Servers are in From's order, Targets in To's.
+	From, To         *route.Router
+	Servers, Targets []*backend.Server
+	// Selects reports whether a key is to be copied; nil: all are.
+	Selects func(key []byte) bool
+	// Rate is the largest number of keys looked at per second; 0 means DefaultRate.
 	Rate int
-	// Hold is how long a copy lasts that was not looked at since; see Transfer.
+	// Hold is how long a copy lives that has not been confirmed; see Transfer.
 	Hold time.Duration
 	// Pause is the time between two rounds through all keys.
 	Pause time.Duration
-	// Told is called with what is known of the progress, by whichever middleware.
-	Told func(CopyProgress)
-	// Copied is called for keys that were copied here.
+	// Report is called with the progress of Run, or with that of another middleware that has the claim.
+	Report func(CopyProgress)
+	// Copied is called with the number of keys that this Copier has copied.
 	Copied func(keys int)
-	// Failed is called by Fill with what kept it from copying; "": nothing.
+	// Failed is called by Fill with the error that kept it from copying; "": there was none.
 	Failed func(why string)
 	Log    *slog.Logger
 
-	session  Sweep // the connections: those of Servers, then those of Gains
-	home     int
+	session  Sweep // the connections: first those to Servers, then those to Targets
+	home     int   // the server that holds the claim
 	claimed  time.Time
 	progress CopyProgress
-	began    time.Time // of the round
-	warned   bool      // the log says that a key is not taken
+	began    time.Time // when the round began
+	warned   bool      // the log says that a server refuses a key
 }
 
-// CopyProgress is how far the copying is, as the servers keep it.
+// CopyProgress is the progress of copying, in the form that the servers hold.
 type CopyProgress struct {
 	Name string `json:"name"`
-	// Round is the number of the round through all keys, from 1. Listed keys of it were looked at, of the Items that there were.
+	// Round is the number of the round through all keys, from 1. Listed is how many of the Items on the servers have been looked at in it.
 	Round  int    `json:"round"`
 	Listed uint64 `json:"listed"`
 	Items  uint64 `json:"items"`
-	// Copied keys were copied so far.
+	// Copied is the number of keys copied so far.
 	Copied uint64 `json:"copied"`
 	// Rate is how many keys are looked at per second in this round.
 	Rate float64 `json:"rate"`
-	// Complete: a round has ended in which every key was looked at.
+	// Complete: a round has ended, so every key has been looked at.
 	Complete bool `json:"complete"`
-	// Left are the keys of this round that were not copied: others went on changing them, or they are too large there.
+	// Left is the number of keys of this round that were not copied, because clients kept changing them, or because they are too large for the targets.
 	Left uint64 `json:"left,omitempty"`
 }
 
-// valuesAtOnce bounds the values that are read before they are stored, bytes, by what the server says of their size.
+// valuesAtOnce bounds the bytes of values that are read before they are stored, by the sizes in the server's list.
 const valuesAtOnce = 1 << 20
 
-// Run copies until ctx ends. ErrClaimed: another middleware does. If keep is positive, what is known stays on the servers for so long behind the end.
+// Run copies until ctx ends. It returns ErrClaimed if another middleware copies. If keep returns more than 0 at the end, the progress stays on the servers
+// for that time.
 func (c *Copier) Run(ctx context.Context, keep func() time.Duration) error {
-	c.connects()
+	c.begin()
 	defer c.session.disconnect()
 	if c.home = slices.IndexFunc(c.Servers, (*backend.Server).Readable); c.home < 0 {
-		return ErrNotUp
+		return fmt.Errorf("all servers: %w", ErrNotUp)
 	}
 	if err := c.claim(ctx); err != nil {
 		return c.session.named(c.home, err)
@@ -91,7 +92,7 @@ func (c *Copier) Run(ctx context.Context, keep func() time.Duration) error {
 			return err
 		}
 		c.progress.Complete = true
-		if err := c.tell(ctx); err != nil {
+		if err := c.report(ctx); err != nil {
 			return err
 		}
 		for until := time.Now().Add(c.Pause); time.Now().Before(until); {
@@ -100,20 +101,20 @@ func (c *Copier) Run(ctx context.Context, keep func() time.Duration) error {
 				return nil
 			case <-time.After(min(time.Until(until), claimEvery)):
 			}
-			if err := c.tell(ctx); err != nil && ctx.Err() == nil {
+			if err := c.report(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
 	}
 }
 
-// line is what puts the progress on a server for a time; with mode ME if nothing is there.
+// line returns the request that stores the progress on a server for a time, with further flags.
 func (c *Copier) line(keep time.Duration, flags string) string {
-	value, _ := json.Marshal(c.progress) // of numbers and a text
-	return fmt.Sprintf("ms %s %d b T%d%s\r\n%s\r\n", own(marker.MigrationKey), len(value), max(1, int64(keep/time.Second)), flags, value)
+	value, _ := json.Marshal(c.progress) // never fails
+	return fmt.Sprintf("ms %s %d b T%d%s\r\n%s\r\n", encoded(marker.MigrationKey), len(value), max(1, int64(keep/time.Second)), flags, value)
 }
 
-// claim takes the right to copy, or tells how far who has it is.
+// claim claims the right to copy. If another middleware has it, it reports that one's progress and returns ErrClaimed.
 func (c *Copier) claim(ctx context.Context) error {
 	c.progress = CopyProgress{Name: c.Name}
 	l, err := c.session.link(ctx, c.home)
@@ -133,12 +134,12 @@ func (c *Copier) claim(ctx context.Context) error {
 		return backend.Unexpected(line)
 	}
 	if p, ok := readProgress(l); ok && p.Name == c.Name {
-		c.Told(p)
+		c.Report(p)
 	}
 	return ErrClaimed
 }
 
-// readProgress reads what a server holds of the progress.
+// readProgress reads the progress that a server holds.
 func readProgress(l *backend.Link) (p CopyProgress, ok bool) {
 	value, err := l.Fetch(marker.MigrationKey)
 	if err != nil || value == nil {
@@ -147,7 +148,7 @@ func readProgress(l *backend.Link) (p CopyProgress, ok bool) {
 	return p, json.Unmarshal(value, &p) == nil
 }
 
-// RecallProgress returns what the servers hold of the progress of the migration called name; ok is false if none does.
+// RecallProgress returns the progress of the migration called name that the servers hold; ok is false if they hold none.
 func RecallProgress(ctx context.Context, servers []*backend.Server, name string) (p CopyProgress, ok bool) {
 	home := slices.IndexFunc(servers, (*backend.Server).Readable)
 	if home < 0 {
@@ -162,9 +163,9 @@ func RecallProgress(ctx context.Context, servers []*backend.Server, name string)
 	return p, ok && p.Name == name
 }
 
-// tell renews the claim if that is due, and says how far the copying is.
-func (c *Copier) tell(ctx context.Context) error {
-	c.Told(c.progress)
+// report reports the progress, and renews the claim, with the progress, if that is due.
+func (c *Copier) report(ctx context.Context) error {
+	c.Report(c.progress)
 	if time.Since(c.claimed) < claimEvery && !c.progress.Complete {
 		return nil
 	}
@@ -176,7 +177,7 @@ func (c *Copier) tell(ctx context.Context) error {
 	return l.Expect(c.line(claimFor*time.Second, ""), "HD")
 }
 
-// release gives the claim back, also when ctx has ended, or leaves what is known.
+// release gives the claim back, even if ctx has ended, or leaves the progress on the server for the time that keep returns.
 func (c *Copier) release(ctx context.Context, keep func() time.Duration) {
 	if c.session.links[c.home] != nil {
 		c.session.links[c.home].Close()
@@ -184,16 +185,16 @@ func (c *Copier) release(ctx context.Context, keep func() time.Duration) {
 	}
 	l, err := c.session.link(context.WithoutCancel(ctx), c.home)
 	if err != nil {
-		return // it expires
+		return // the claim expires
 	}
 	if left := keep(); left > 0 {
 		_ = l.Expect(c.line(left, ""), "HD")
 	} else {
-		_ = l.Expect("md "+own(marker.MigrationKey)+" b\r\n", "HD", "NF")
+		_ = l.Expect("md "+encoded(marker.MigrationKey)+" b\r\n", "HD", "NF")
 	}
 }
 
-// round looks at all keys once, and copies what is missing.
+// round looks at all keys once, and copies those that are missing or different.
 func (c *Copier) round(ctx context.Context) error {
 	c.began = time.Now()
 	c.progress.Listed, c.progress.Items, c.progress.Left = 0, 0, 0
@@ -215,7 +216,7 @@ func (c *Copier) round(ctx context.Context) error {
 	return nil
 }
 
-// copyOf copies the keys that server s is the first to have of those that are read.
+// copyOf copies the keys on server s that no server has which is read before it.
 func (c *Copier) copyOf(ctx context.Context, s int) error {
 	var items []*Transfer
 	var size int64
@@ -224,24 +225,24 @@ func (c *Copier) copyOf(ctx context.Context, s int) error {
 		begin := time.Now()
 		err := c.transfer(ctx, items)
 		if err == nil {
-			err = c.tell(ctx)
+			err = c.report(ctx)
 		}
 		pause := time.Duration(int64(len(items))+size/valueWeight)*time.Second/time.Duration(c.Rate) - time.Since(begin)
 		items, size = items[:0], 0
 		if err == nil {
-			c.rest(ctx, pause)
+			rest(ctx, pause)
 		}
 		return errors.Join(err, ctx.Err())
 	}
 	err := c.Servers[s].List(ctx, func(item protocol.Dumped) error {
 		c.progress.Listed++
-		if c.Has != nil && !c.Has(item.Key) {
+		if c.Selects != nil && !c.Selects(item.Key) {
 			return nil
 		}
 		room = c.From.Readers(item.Key, room[:0])
 		at := slices.Index(room, s)
 		if at < 0 {
-			return nil // it is read elsewhere
+			return nil // the key is not read from this server
 		}
 		t := &Transfer{Key: keyText(string(item.Key)), Source: s, Ahead: slices.Clone(room[:at]), Hold: int64(c.Hold / time.Second)}
 		for _, g := range c.To.Replicas(item.Key, nil) {
@@ -259,7 +260,7 @@ func (c *Copier) copyOf(ctx context.Context, s int) error {
 	return copyItems()
 }
 
-// transfer takes transfers to their ends, all step by step.
+// transfer takes all transfers to their ends, step by step.
 func (c *Copier) transfer(ctx context.Context, items []*Transfer) error {
 	for open := items; len(open) > 0; {
 		for s := range c.session.Servers {
@@ -286,7 +287,7 @@ func (c *Copier) transfer(ctx context.Context, items []*Transfer) error {
 			c.progress.Left++
 			if !c.warned {
 				c.warned = true
-				c.Log.Warn("a key is not copied, because a server of the new pool does not take it; accepted: the same item size (memcached -I) in both pools", "to", c.Name)
+				c.Log.Warn("keys are not copied, because they are too large for a server of the new pool; set memcached's option -I to the same item size in both pools", "to", c.Name)
 			}
 		}
 	}
@@ -298,7 +299,7 @@ func (c *Copier) transfer(ctx context.Context, items []*Transfer) error {
 	return nil
 }
 
-// exchange asks server s what the transfers want to know in this step.
+// exchange sends server s the requests of the transfers in this step, and gives them the replies.
 func (c *Copier) exchange(ctx context.Context, s int, open []*Transfer) error {
 	var asking []*Transfer
 	var requests []string
@@ -345,5 +346,5 @@ func (c *Copier) exchange(ctx context.Context, s int, open []*Transfer) error {
 	})
 }
 
-// codes are those of the replies that a transfer can be answered with, without a value.
+// codes are the codes of the replies without a value that a transfer accepts.
 var codes = []string{"HD", "EN", "NS", "EX", "NF"}

@@ -11,30 +11,27 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Missing are the keys that reads have missed in a pool that is warmed up, and that are to be copied there. Safe for concurrent use.
+// Missing are the keys that reads have missed in a pool that is warmed up, and that are to be copied there. It is safe for concurrent use.
 type Missing struct {
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // guards waiting
 	waiting map[string]struct{}
-	// more: whoever adds the first key -> Take; capacity 1; never closed.
+	// more: whoever adds a key -> take; capacity 1; never closed.
 	more chan struct{}
 }
 
-// mostMissing bounds the keys that wait. What is dropped is asked for again by the next read of it.
+// mostMissing bounds the number of keys that wait. The next read of a key that was dropped adds it again.
 const mostMissing = 10_000
 
-// NewMissing returns an empty one.
+// NewMissing returns an empty Missing.
 func NewMissing() *Missing {
 	return &Missing{waiting: map[string]struct{}{}, more: make(chan struct{}, 1)}
 }
 
-// Add adds a key, unless it waits already, or too many do.
+// Add adds a key, unless it waits already or too many keys wait.
 func (m *Missing) Add(key []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, waits := m.waiting[string(key)]; waits {
-		return
-	}
-	if len(m.waiting) == mostMissing {
+	if _, waits := m.waiting[string(key)]; waits || len(m.waiting) == mostMissing {
 		return
 	}
 	m.waiting[string(key)] = struct{}{}
@@ -44,7 +41,7 @@ func (m *Missing) Add(key []byte) {
 	}
 }
 
-// take waits for keys and takes up to most of them; none if ctx ends.
+// take waits for keys and removes up to most of them, which it returns; none if ctx ends.
 func (m *Missing) take(ctx context.Context, most int) (keys []string) {
 	for {
 		m.mu.Lock()
@@ -66,11 +63,11 @@ func (m *Missing) take(ctx context.Context, most int) (keys []string) {
 	}
 }
 
-// Fill copies what is missing, while others read the servers that it is copied to, until ctx ends. Any number of middlewares may do so at a time.
+// Fill copies missing keys until ctx ends, while middlewares read the target servers. Any number of middlewares may do this at the same time.
 func (c *Copier) Fill(ctx context.Context, missing *Missing) {
-	c.connects()
+	c.begin()
 	defer c.session.disconnect()
-	told := ""
+	logged := ""
 	for {
 		begin := time.Now()
 		keys := missing.take(ctx, window)
@@ -88,18 +85,18 @@ func (c *Copier) Fill(ctx context.Context, missing *Missing) {
 		if err != nil && ctx.Err() == nil {
 			why = err.Error()
 			c.session.disconnect()
-			c.connects()
+			c.begin()
 		}
 		c.Failed(why)
-		if why != "" && why != told {
-			c.Log.Warn("keys could not be copied to the pool that is warmed up; reads that miss them there try it again", "error", why)
+		if why != "" && why != logged {
+			c.Log.Warn("keys could not be copied to the pool that is warmed up; the next reads that miss them there try again", "error", why)
 		}
-		told = why
-		c.rest(ctx, time.Duration(len(keys))*time.Second/time.Duration(c.Rate)-time.Since(begin))
+		logged = why
+		rest(ctx, time.Duration(len(keys))*time.Second/time.Duration(c.Rate)-time.Since(begin))
 	}
 }
 
-// fill returns the transfer of key; nil: not all of the servers that hold it, or are to hold it, can be relied on.
+// fill returns the transfer of key; nil: a server that holds it, or is to hold it, may not be read now.
 func (c *Copier) fill(key string) *Transfer {
 	from := c.From.Replicas([]byte(key), nil)
 	t := &Transfer{Key: keyText(key), Source: from[0], Ahead: from[1:], Hold: int64(c.Hold / time.Second), Provisional: func() uint64 { return protocol.FirstProvisional | rand.Uint64() }}
@@ -114,17 +111,17 @@ func (c *Copier) fill(key string) *Transfer {
 	return t
 }
 
-// connects makes the session anew, of all servers.
-func (c *Copier) connects() {
-	servers := slices.Concat(c.Servers, c.Gains)
+// begin starts a new session, without connections yet, for the servers of both pools.
+func (c *Copier) begin() {
+	servers := slices.Concat(c.Servers, c.Targets)
 	c.session = Sweep{Servers: servers, links: make([]*backend.Link, len(servers))}
 	if c.Rate == 0 {
 		c.Rate = DefaultRate
 	}
 }
 
-// rest waits for so long, or until ctx ends.
-func (c *Copier) rest(ctx context.Context, pause time.Duration) {
+// rest waits for pause, or until ctx ends.
+func rest(ctx context.Context, pause time.Duration) {
 	if pause <= 0 {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Copy is what one holder of a key has. The zero value: it lacks the key.
+// Copy is a holder's copy of a key. The zero value: the holder lacks the key.
 type Copy struct {
 	Held bool
 	CAS  uint64
@@ -14,7 +14,7 @@ type Copy struct {
 	Sum uint64
 }
 
-// SameVersion reports whether the copies certainly agree: those held, if there are several, have one version.
+// SameVersion reports whether the copies certainly agree: there is at most one, or all have the same version.
 func SameVersion(copies []Copy) bool {
 	var first Copy
 	several := false
@@ -32,15 +32,14 @@ func SameVersion(copies []Copy) bool {
 	return !several || first.CAS >= protocol.FirstVersion
 }
 
-// Case is a key whose copies may disagree: what follows from looking at them. It is pure, so that every order in which looks,
-// deletions and other clients' writes reach the servers can be explored. The zero value has seen nothing.
+// Case decides what to do about a key whose copies may disagree. It is pure, so that every order in which looks, deletions and
+// other clients' writes reach the servers can be explored. The zero value has seen no copies.
 type Case struct {
-	last []Copy // what the last look found, if it disagreed and nothing was deleted since
+	last []Copy // the copies in the last look, if they disagreed and nothing was deleted since
 }
 
-// Look takes what the holders have, in the order of the key's holders. It returns which of their copies are to be deleted, by
-// the cas seen, and whether to look again, behind the deletions. Nothing is deleted before two looks in a row have found the
-// same disagreement.
+// Look gets the copies, in the order of the key's holders. It returns which of them are to be deleted, by the cas seen, and
+// whether to look again, after the deletions. No copy is deleted before two looks in a row have found the same disagreement.
 func (c *Case) Look(copies []Copy) (cut []int, again bool) {
 	first := slices.IndexFunc(copies, func(c Copy) bool { return c.Held })
 	for i, held := range copies {

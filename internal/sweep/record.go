@@ -16,34 +16,34 @@ import (
 	"mcmw/internal/marker"
 )
 
-// record is what a server holds about the last sweep that compared everything, under marker.SweptKey. Times are seconds of that
-// server's clock: nobody else's counts.
+// record is what a server holds, under marker.SweptKey, about the last sweep that compared everything it was due to compare. Times
+// are seconds of that server's own clock.
 type record struct {
 	Began int64 `json:"began"` // before the server listed its keys
 	Ended int64 `json:"ended"`
 	// Rounds is the number of sweeps since the last one that compared all keys.
 	Rounds int `json:"rounds"`
-	// Placement tells placements of keys apart: what was compared by another one is to be compared again.
+	// Placement identifies the placement of keys. Keys that were compared by another placement must be compared again.
 	Placement string `json:"placement"`
-	Keys      uint64 `json:"keys"`   // compared
-	Differ    uint64 `json:"differ"` // of them found to differ
+	Keys      uint64 `json:"keys"`   // keys compared
+	Differ    uint64 `json:"differ"` // keys found to differ
 }
 
 const (
-	// claimFor is how long the claim of a sweep that died keeps others from theirs, s; claimEvery is how often a running one
-	// renews it.
+	// claimFor is how long a claim lasts, s. A sweep that died keeps others from sweeping for this time. claimEvery is the time
+	// after which a running sweep renews its claim.
 	claimFor   = 15
 	claimEvery = 3 * time.Second
 )
 
-// claim takes the right to sweep, which one middleware at a time has: one is enough load.
+// claim claims the right to sweep, which one middleware at a time has, so that only one causes load.
 func (w *Sweep) claim(ctx context.Context) error {
 	l, err := w.link(ctx, w.home)
 	if err != nil {
 		return err
 	}
 	w.claimed = time.Now()
-	if err := l.Send(fmt.Sprintf("ms %s 0 b ME T%d\r\n\r\n", own(marker.SweepKey), claimFor)); err != nil {
+	if err := l.Send(fmt.Sprintf("ms %s 0 b ME T%d\r\n\r\n", encoded(marker.SweepKey), claimFor)); err != nil {
 		return err
 	}
 	switch line, err := l.Line(); {
@@ -57,8 +57,8 @@ func (w *Sweep) claim(ctx context.Context) error {
 	return nil
 }
 
-// goOn renews the claim.
-func (w *Sweep) goOn(ctx context.Context) error {
+// renew renews the claim if that is due.
+func (w *Sweep) renew(ctx context.Context) error {
 	if time.Since(w.claimed) < claimEvery {
 		return nil
 	}
@@ -67,21 +67,21 @@ func (w *Sweep) goOn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.Expect(fmt.Sprintf("ms %s 0 b T%d\r\n\r\n", own(marker.SweepKey), claimFor), "HD")
+	return l.Expect(fmt.Sprintf("ms %s 0 b T%d\r\n\r\n", encoded(marker.SweepKey), claimFor), "HD")
 }
 
-// release gives the claim back, also when ctx has ended; if that fails, it expires.
+// release gives the claim back, even if ctx has ended. If that fails, the claim expires.
 func (w *Sweep) release(ctx context.Context) {
 	if ctx.Err() != nil && w.links[w.home] != nil {
 		w.links[w.home].Close()
 		w.links[w.home] = nil
 	}
 	if l, err := w.link(context.WithoutCancel(ctx), w.home); err == nil {
-		_ = l.Expect("md "+own(marker.SweepKey)+" b\r\n", "HD", "NF")
+		_ = l.Expect("md "+encoded(marker.SweepKey)+" b\r\n", "HD", "NF")
 	}
 }
 
-// readRecord reads the record that server s holds; nil: it has none that can be read.
+// readRecord reads the record on server s; nil: there is none, or it is not valid.
 func (w *Sweep) readRecord(ctx context.Context, s int) (*record, error) {
 	l, err := w.link(ctx, s)
 	if err != nil {
@@ -94,7 +94,7 @@ func (w *Sweep) readRecord(ctx context.Context, s int) (*record, error) {
 	return decodeRecord(value), nil
 }
 
-// decodeRecord returns nil for what is no record: then there was no sweep before.
+// decodeRecord returns nil if b is no valid record, as if there had been no sweep.
 func decodeRecord(b []byte) *record {
 	r := new(record)
 	decoder := json.NewDecoder(bytes.NewReader(b))
@@ -117,13 +117,13 @@ func (w *Sweep) putRecord(ctx context.Context, s int, r record) error {
 	if err != nil {
 		return err
 	}
-	return l.Expect(fmt.Sprintf("ms %s %d b\r\n%s\r\n", own(marker.SweptKey), len(value), value), "HD")
+	return l.Expect(fmt.Sprintf("ms %s %d b\r\n%s\r\n", encoded(marker.SweptKey), len(value), value), "HD")
 }
 
-// own returns the form of a middleware's key in a meta command with the flag b.
-func own(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
+// encoded returns key, which contains a space, in the form that a meta command has with the flag b.
+func encoded(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
 
-// placement returns a text that differs between placements.
+// placement returns a text that identifies the placement.
 func (w *Sweep) placement() (string, error) {
 	b, err := json.Marshal(w.Placement)
 	sum := sha256.Sum256(b)

@@ -19,52 +19,52 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Sweep compares the replicas of the keys that some servers hold. Used by one goroutine.
+// Sweep compares the replicas of the keys on some servers. It is used by one goroutine.
 type Sweep struct {
 	Router    *route.Router
 	Servers   []*backend.Server // in the router's order
-	Placement marker.Placement  // that of Router
+	Placement marker.Placement  // of Router
 	// Lock blocks this middleware's writes of a key until unlock is called; nil: this program writes nothing.
 	Lock func(key []byte) (unlock func())
-	// Rate is the most keys per second that are compared; 0 means DefaultRate.
+	// Rate is the largest number of keys compared per second; 0 means DefaultRate.
 	Rate int
-	// Values: the values of all keys are compared, not only where versions differ or mean nothing.
+	// Values: the values of all keys are compared, not only those whose versions don't show that they are equal.
 	Values bool
-	// Found, if not nil, is called for every key that differs, which is left as it is.
+	// Found, if not nil, is called for every key whose copies differ, and nothing is deleted.
 	Found func(Difference) error
-	// Progress, if not nil, is called behind every window of keys.
+	// Progress, if not nil, is called after every window of keys.
 	Progress func(Progress)
 	Counts   *stats.Sweep
 	Log      *slog.Logger
 
 	seed     maphash.Seed
 	links    []*backend.Link // by server; nil: not connected
-	room     []int           // of holders
-	home     int             // the server that has the claim
-	claimed  time.Time
-	since    int64 // items of the listed server that were not touched since are passed over; 0: none are
+	room     []int           // reused for the holders of a key
+	home     int             // the server that holds the claim
+	claimed  time.Time       // when the claim was made or renewed
+	since    int64           // items of the listed server that were last used before this time are skipped, s; 0: none are
 	progress Progress
-	uncut    bool // the log says that a server's copies can't be deleted
-	passed   int  // a server that was passed over because it was not up; -1: none
-	reported time.Time
+	uncut    bool      // the log says that a server's copies can't be deleted
+	skipped  int       // a server that was skipped because it was not up; -1: none
+	reported time.Time // when the log last got a line of progress
 }
 
-// Difference is a key that its holders hold differently.
+// Difference is a key whose copies differ.
 type Difference struct {
 	Key     string
 	Servers []string // the key's holders
-	Copies  []Copy   // what they have
+	Copies  []Copy   // their copies
 }
 
-// Progress is how far a sweep is.
+// Progress is the progress of a sweep.
 type Progress struct {
-	Server string // whose keys are being compared
-	Number int    // of that server, from 1
-	Of     int    // servers
-	Listed uint64 // keys of that server so far
-	Items  uint64 // that it held when it was asked for them
-	Keys   uint64 // compared on all servers so far
-	Differ uint64 // of them found to differ
+	Server string // the server whose keys are being compared
+	Number int    // its number, from 1
+	Of     int    // the number of servers
+	Listed uint64 // keys that it has listed so far
+	Items  uint64 // items that it held when it began to list them
+	Keys   uint64 // keys compared so far, on all servers
+	Differ uint64 // keys found to differ so far
 }
 
 const (
@@ -72,44 +72,43 @@ const (
 	DefaultRate = 20_000
 	// window is the number of keys that are compared at a time.
 	window = 200
-	// valueWeight is how many bytes of values are as much load as a key.
+	// valueWeight is the number of bytes of values that count as much as one key for the rate.
 	valueWeight = 4096
 	// reportEvery is the time between two lines in the log.
 	reportEvery = 10 * time.Second
-	// tries is how often a key is looked at that others change meanwhile.
+	// tries is how often a key is looked at whose copies change between the looks.
 	tries = 6
-	// slack is by how much a server's list may be behind its clock, s.
+	// slack is by how much the times in a server's list may be behind its clock, s.
 	slack = 2
-	// allEvery is how many sweeps there are for one that compares all keys: memcached doesn't date some changes of an item in
-	// place.
+	// allEvery: one of so many sweeps compares all keys, because some changes of an item in place don't update its time of last use.
 	allEvery = 12
 )
 
 // ErrClaimed says that another middleware is comparing the replicas.
-var ErrClaimed = errors.New("another middleware compares the replicas")
+var ErrClaimed = errors.New("another mcmw is comparing the replicas")
 
 // ErrNotUp says that a server can't be compared now because it is not up.
 var ErrNotUp = errors.New("not up")
 
-// NotDue says that the last sweep is not so long ago.
+// NotDue says that the last sweep ended too recently.
 type NotDue struct {
-	// In is when the next one is due.
+	// In is the time until the next sweep is due.
 	In time.Duration
 }
 
 func (e NotDue) Error() string {
-	return fmt.Sprintf("the replicas are to be compared again in %v", e.In)
+	return fmt.Sprintf("the next comparison of the replicas is due in %v", e.In)
 }
 
-// Run compares the keys that were touched since the last sweep of any middleware, and now and then all; and deletes what differs.
-// It does nothing if the last one ended less than every ago; with every 0 it compares all keys at once. nil means that all
-// servers were up and everything was compared.
+// Run compares the keys that were used since the last sweep of any middleware, or in some sweeps all keys, and deletes copies that
+// differ. It does nothing if the last sweep ended less than every ago. With every 0 it compares all keys, whenever the last sweep
+// was. It returns nil if all servers were up and everything was compared.
 func (w *Sweep) Run(ctx context.Context, every time.Duration) error {
 	w.begin()
 	defer w.disconnect()
 	w.home = slices.IndexFunc(w.Servers, (*backend.Server).Readable)
 	if w.home < 0 {
-		return ErrNotUp
+		return fmt.Errorf("all servers: %w", ErrNotUp)
 	}
 	if err := w.claim(ctx); err != nil {
 		return w.named(w.home, err)
@@ -170,7 +169,7 @@ func (w *Sweep) Run(ctx context.Context, every time.Duration) error {
 	return nil
 }
 
-// Verify compares all keys and tells Found what differs. It changes nothing.
+// Verify compares all keys and calls Found for those that differ. It changes nothing.
 func (w *Sweep) Verify(ctx context.Context) (Progress, error) {
 	w.begin()
 	defer w.disconnect()
@@ -185,7 +184,7 @@ func (w *Sweep) Verify(ctx context.Context) (Progress, error) {
 
 func (w *Sweep) begin() {
 	w.seed, w.links, w.reported = maphash.MakeSeed(), make([]*backend.Link, len(w.Servers)), time.Now()
-	w.progress, w.passed = Progress{Of: len(w.Servers)}, -1
+	w.progress, w.skipped = Progress{Of: len(w.Servers)}, -1
 	if w.Rate == 0 {
 		w.Rate = DefaultRate
 	}
@@ -195,7 +194,7 @@ func (w *Sweep) begin() {
 func (w *Sweep) eachServer(do func(s int) error) error {
 	for s, server := range w.Servers {
 		if !server.Readable() {
-			w.passed = s
+			w.skipped = s
 			continue
 		}
 		w.progress.Server, w.progress.Number, w.progress.Listed = server.Name, s+1, 0
@@ -203,12 +202,13 @@ func (w *Sweep) eachServer(do func(s int) error) error {
 			return w.named(s, err)
 		}
 	}
-	if w.passed >= 0 {
-		return w.named(w.passed, ErrNotUp)
+	if w.skipped >= 0 {
+		return w.named(w.skipped, ErrNotUp)
 	}
 	return nil
 }
 
+// named returns err with the name of server s.
 func (w *Sweep) named(s int, err error) error { return fmt.Errorf("%s: %w", w.Servers[s].Name, err) }
 
 // link returns the connection to server s.
@@ -231,7 +231,7 @@ func (w *Sweep) disconnect() {
 	}
 }
 
-// clock returns the time of server s, seconds, and how many items it holds.
+// clock returns the time of server s, in seconds, and the number of items that it holds.
 func (w *Sweep) clock(ctx context.Context, s int) (now int64, items uint64, err error) {
 	l, err := w.link(ctx, s)
 	if err != nil {
@@ -247,7 +247,7 @@ func (w *Sweep) clock(ctx context.Context, s int) (now int64, items uint64, err 
 		return err
 	})
 	if err == nil && now <= 0 {
-		err = errors.New("statistics without the time")
+		err = errors.New("its statistics don't have the time")
 	}
 	return now, items, err
 }
@@ -256,8 +256,8 @@ func (w *Sweep) clock(ctx context.Context, s int) (now int64, items uint64, err 
 type listed struct {
 	key     string
 	holders []int
-	at      int    // the server's place among them
-	copies  []Copy // what they have
+	at      int    // the index of the listed server among the holders
+	copies  []Copy // by holder
 }
 
 // sweep compares the keys of server s.
@@ -267,7 +267,7 @@ func (w *Sweep) sweep(ctx context.Context, s int) error {
 		begin := time.Now()
 		bytes, err := w.compare(ctx, s, items)
 		if w.Found == nil {
-			err = errors.Join(err, w.goOn(ctx))
+			err = errors.Join(err, w.renew(ctx))
 		}
 		took := time.Since(begin)
 		w.progress.Keys += uint64(len(items))
@@ -277,15 +277,12 @@ func (w *Sweep) sweep(ctx context.Context, s int) error {
 		}
 		if time.Since(w.reported) >= reportEvery {
 			w.reported = time.Now()
-			w.Log.Info("the replicas are being compared", "server", w.progress.Server, "keys", w.progress.Keys, "differ", w.progress.Differ)
+			w.Log.Info("comparing the replicas", "server", w.progress.Server, "keys", w.progress.Keys, "differ", w.progress.Differ)
 		}
 		pause := time.Duration(int64(len(items))+bytes/valueWeight)*time.Second/time.Duration(w.Rate) - took
 		items = items[:0]
-		if err == nil && pause > 0 {
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
+		if err == nil {
+			rest(ctx, pause)
 		}
 		return errors.Join(err, ctx.Err())
 	}
@@ -297,7 +294,7 @@ func (w *Sweep) sweep(ctx context.Context, s int) error {
 		w.room = w.Router.Replicas(item.Key, w.room[:0])
 		at := slices.Index(w.room, s)
 		if at < 0 || len(w.room) == 1 {
-			return nil // its copies are elsewhere, or there are none
+			return nil // the server is no holder of the key, or the only one
 		}
 		items = append(items, listed{string(item.Key), slices.Clone(w.room), at, make([]Copy, len(w.room))})
 		items[len(items)-1].copies[at] = Copy{Held: true, CAS: item.CAS}
@@ -312,7 +309,7 @@ func (w *Sweep) sweep(ctx context.Context, s int) error {
 	return compare()
 }
 
-// compare looks at keys that server s holds, and settles those that differ. It returns how many bytes of values it read.
+// compare looks at keys that server s holds, and settles those that differ. It returns the number of bytes of values that it read.
 func (w *Sweep) compare(ctx context.Context, s int, items []listed) (bytes int64, err error) {
 	if _, err := w.look(ctx, items, false, func(i, h int) bool { return h != items[i].at }); err != nil {
 		return 0, err
@@ -322,7 +319,7 @@ func (w *Sweep) compare(ctx context.Context, s int, items []listed) (bytes int64
 		held := func(c Copy) bool { return c.Held }
 		earlier := slices.ContainsFunc(item.copies[:item.at], held)
 		switch {
-		case earlier && w.since == 0: // compared with the keys of that server
+		case earlier && w.since == 0: // compared when the earlier server was listed
 		case !earlier && !slices.ContainsFunc(item.copies[item.at+1:], held): // the only copy
 		case !w.Values && SameVersion(item.copies):
 		default:
@@ -345,7 +342,7 @@ func (w *Sweep) compare(ctx context.Context, s int, items []listed) (bytes int64
 	return bytes, nil
 }
 
-// settle looks at a key until its copies agree, or it is clear that they don't.
+// settle looks at a key until its copies agree, or two looks in a row show the same disagreement. Then it deletes copies, or calls Found.
 func (w *Sweep) settle(ctx context.Context, c *Case, item []listed) (bytes int64, err error) {
 	if w.Lock != nil {
 		defer w.Lock([]byte(item[0].key))()
@@ -386,14 +383,14 @@ func (w *Sweep) difference(item *listed) Difference {
 	return d
 }
 
-// cut deletes the copies of item that those holders have; it returns whether it could.
+// cut deletes the copies that these holders of item have. It returns false if it could delete none.
 func (w *Sweep) cut(ctx context.Context, item *listed, holders []int) (done bool, err error) {
 	for _, h := range holders {
 		server, cas := w.Servers[item.holders[h]], item.copies[h].CAS
-		if cas == 0 { // a deletion on the condition of cas 0 has none
+		if cas == 0 { // a deletion with cas 0 would be unconditional
 			if !w.uncut {
 				w.uncut = true
-				w.Log.Warn("a server's copies differ and cannot be deleted, because it keeps no cas (memcached -C)", "server", server.Name)
+				w.Log.Warn("a server has copies that differ and cannot be deleted, because it runs without cas; restart it without memcached's option -C", "server", server.Name)
 			}
 			continue
 		}
@@ -417,7 +414,8 @@ func (w *Sweep) cut(ctx context.Context, item *listed, holders []int) (done bool
 	return done, nil
 }
 
-// look asks the holders of items that ask chooses and are up for what they have, server by server. It returns how many bytes of values it read.
+// look asks the holders of items for their copies, server by server: those that are up and for which ask returns true. It returns the number of bytes of
+// values that it read.
 func (w *Sweep) look(ctx context.Context, items []listed, values bool, ask func(item, holder int) bool) (bytes int64, err error) {
 	type question struct{ item, holder int }
 	asked := make([][]question, len(w.Servers))
@@ -428,7 +426,7 @@ func (w *Sweep) look(ctx context.Context, items []listed, values bool, ask func(
 				if w.Servers[s].Readable() {
 					asked[s] = append(asked[s], question{i, h})
 				} else {
-					w.passed = s
+					w.skipped = s
 				}
 			}
 		}

@@ -24,7 +24,7 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// over returns a sweep over servers at addresses.
+// over returns a Sweep of the servers at addrs.
 func over(t *testing.T, replicas int, addrs ...string) *sweep.Sweep {
 	t.Helper()
 	named := mwtest.Named(addrs...)
@@ -40,7 +40,7 @@ func over(t *testing.T, replicas int, addrs ...string) *sweep.Sweep {
 	return w
 }
 
-// newSweep returns a sweep over memcacheds that were started with args.
+// newSweep returns a Sweep of n servers that were started with args.
 func newSweep(t *testing.T, start func(t testing.TB, args ...string) *mctest.Server, n, replicas int, args ...string) (*sweep.Sweep, []*mctest.Server) {
 	t.Helper()
 	var servers []*mctest.Server
@@ -52,7 +52,7 @@ func newSweep(t *testing.T, start func(t testing.TB, args ...string) *mctest.Ser
 	return over(t, replicas, addrs...), servers
 }
 
-func TestASweepDeletesWhatDiffersFromTheFirstServerThatHoldsTheKey(t *testing.T) {
+func TestASweepDeletesCopiesThatDifferFromTheFirstServerThatHoldsTheKey(t *testing.T) {
 	w, servers := newSweep(t, mctest.StartMemcached, 3, 0)
 	var clients []*mctest.Client
 	for _, s := range servers {
@@ -83,7 +83,7 @@ func TestASweepDeletesWhatDiffersFromTheFirstServerThatHoldsTheKey(t *testing.T)
 	}
 	for _, tc := range []struct {
 		key    string
-		values [3]string // "": none; flags 0
+		values [3]string // by server
 	}{
 		{"value", [3]string{"1", "1", "2"}},
 		{long, [3]string{"1", "2", "1"}},
@@ -103,7 +103,7 @@ func TestASweepDeletesWhatDiffersFromTheFirstServerThatHoldsTheKey(t *testing.T)
 	require.NoError(t, w.Run(t.Context(), 0))
 	c := w.Counts.Snapshot()
 	assert.EqualValues(t, 6, c.Disagreements)
-	assert.InDelta(t, 3*1000+4*3+2+1+2, c.Keys, 6, "but for copies that were deleted before their server listed them")
+	assert.InDelta(t, 3*1000+4*3+2+1+2, c.Keys, 6, "except for copies that were deleted before their server listed them")
 	assert.True(t, holds(1, "missing"), "a copy that others lack is no disagreement")
 	assert.True(t, holds(first[1], "first"))
 	assert.False(t, holds(first[2], "first"))
@@ -121,7 +121,7 @@ func TestASweepDeletesWhatDiffersFromTheFirstServerThatHoldsTheKey(t *testing.T)
 	assert.EqualValues(t, 6, w.Counts.Snapshot().Disagreements, "nothing is left")
 }
 
-func TestOneSweepsAtATime(t *testing.T) {
+func TestOnlyOneSweepRunsAtATime(t *testing.T) {
 	w, servers := newSweep(t, mctest.StartMemcached, 3, 0)
 	claim := base64.StdEncoding.EncodeToString([]byte("mcmw sweep"))
 	c := mctest.MustDial(t, servers[0].Addr())
@@ -132,7 +132,7 @@ func TestOneSweepsAtATime(t *testing.T) {
 	require.Equal(t, "EN\r\n", c.MustDo(t, "mg "+claim+" b\r\n"), "the claim is given back")
 }
 
-func TestASweepSaysWhatItCouldNotCompare(t *testing.T) {
+func TestASweepReturnsAnErrorForServersThatItCannotCompare(t *testing.T) {
 	w, servers := newSweep(t, mctest.StartMemcached, 3, 2, "-o", "no_lru_crawler")
 	require.Equal(t, "STORED\r\n", mctest.MustDial(t, servers[0].Addr()).MustDo(t, "set k 0 0 1\r\nv\r\n"))
 	require.ErrorIs(t, w.Run(t.Context(), 0), backend.ErrNoList)
@@ -143,7 +143,7 @@ func TestASweepSaysWhatItCouldNotCompare(t *testing.T) {
 	require.ErrorIs(t, w.Run(t.Context(), 0), sweep.ErrNotUp)
 }
 
-// version is a version as a middleware gives it.
+// version returns a version such as middlewares give.
 func version(n int) uint64 { return protocol.FirstVersion + uint64(n) }
 
 // put stores a value with a version.
@@ -152,7 +152,7 @@ func put(t *testing.T, s *mctest.Server, key string, flags int, value string, ca
 	require.Equal(t, "HD\r\n", mctest.MustDial(t, s.Addr()).MustDo(t, fmt.Sprintf("ms %s %d F%d E%d\r\n%s\r\n", key, len(value), flags, cas, value)))
 }
 
-// held returns what the servers hold of key, in the order of its holders, "-" for nothing.
+// held returns the values that the servers hold under key, in the order of its holders; "-" for none.
 func held(t *testing.T, w *sweep.Sweep, servers []*mctest.Server, key string) (values []string) {
 	t.Helper()
 	for _, s := range w.Router.Replicas([]byte(key), nil) {
@@ -165,7 +165,7 @@ func held(t *testing.T, w *sweep.Sweep, servers []*mctest.Server, key string) (v
 	return values
 }
 
-// bytesWritten returns how much the servers have answered, bytes.
+// bytesWritten returns the number of bytes that the servers have sent.
 func bytesWritten(servers []*mctest.Server) (n int64) {
 	for _, s := range servers {
 		n += s.Stat("bytes_written")
@@ -173,7 +173,7 @@ func bytesWritten(servers []*mctest.Server) (n int64) {
 	return n
 }
 
-func TestVersionsSayWhetherCopiesAgreeAndValuesAreReadOnlyWhereTheyDont(t *testing.T) {
+func TestCopiesOfOneVersionAgreeAndTheirValuesAreNotRead(t *testing.T) {
 	w, servers := newSweep(t, mctest.StartNewMemcached, 3, 0)
 	large := strings.Repeat("x", 500_000)
 	for s := range servers {
@@ -190,7 +190,7 @@ func TestVersionsSayWhetherCopiesAgreeAndValuesAreReadOnlyWhereTheyDont(t *testi
 	put(t, servers[lacking[2]], "lacking", 0, "c", version(42))
 	before := bytesWritten(servers)
 	require.NoError(t, w.Run(t.Context(), 0))
-	assert.Less(t, bytesWritten(servers)-before, int64(200_000), "no value was read whose versions are equal")
+	assert.Less(t, bytesWritten(servers)-before, int64(200_000), "values with equal versions were not read")
 	assert.Equal(t, []string{"new", "-", "new"}, held(t, w, servers, "differs"))
 	assert.Equal(t, []string{"-", "b", "-"}, held(t, w, servers, "lacking"))
 	assert.Equal(t, []string{"same", "same", "same"}, held(t, w, servers, "written-twice"), "the same value under two versions is no disagreement")
@@ -203,7 +203,7 @@ func TestVersionsSayWhetherCopiesAgreeAndValuesAreReadOnlyWhereTheyDont(t *testi
 	assert.EqualValues(t, 3, c.LastDiffer)
 }
 
-func TestASweepPassesOverWhatWasNotTouchedSinceTheLastOne(t *testing.T) {
+func TestASweepSkipsKeysThatWereNotUsedSinceTheLastOne(t *testing.T) {
 	w, servers := newSweep(t, mctest.StartNewMemcached, 2, 0)
 	const every = time.Minute
 	compared := func() uint64 {
@@ -215,7 +215,7 @@ func TestASweepPassesOverWhatWasNotTouchedSinceTheLastOne(t *testing.T) {
 		put(t, s, "k", 0, "v", version(1))
 	}
 	assert.EqualValues(t, 2, compared(), "the first sweep compares all")
-	// shift makes the last sweep begin so many seconds later, by the servers' clocks, and end an hour ago, so that it is time.
+	// shift changes the record of the last sweep: it began so many seconds later, and ended an hour earlier, so that the next one is due.
 	shift := func(seconds int64) {
 		key := base64.StdEncoding.EncodeToString([]byte(marker.SweptKey))
 		for _, s := range servers {
@@ -235,9 +235,9 @@ func TestASweepPassesOverWhatWasNotTouchedSinceTheLastOne(t *testing.T) {
 	w2 := over(t, 0, servers[0].Addr(), servers[1].Addr())
 	w2.Counts = w.Counts
 	require.NoError(t, w2.Run(t.Context(), every), "another middleware reads the same records")
-	assert.EqualValues(t, 2, w.Counts.Snapshot().Keys, "nothing is newer")
+	assert.EqualValues(t, 2, w.Counts.Snapshot().Keys, "no key is newer")
 	shift(-3600)
-	assert.EqualValues(t, 2, compared(), "what was touched since is compared")
+	assert.EqualValues(t, 2, compared(), "keys that were used since are compared")
 	for range 9 {
 		shift(3600)
 		assert.Zero(t, compared())
@@ -249,9 +249,9 @@ func TestASweepPassesOverWhatWasNotTouchedSinceTheLastOne(t *testing.T) {
 	other.Router, other.Counts = w.Router, w.Counts
 	before := w.Counts.Snapshot().Keys
 	require.NoError(t, other.Run(t.Context(), every))
-	assert.EqualValues(t, 2, w.Counts.Snapshot().Keys-before, "another placement was not compared yet")
+	assert.EqualValues(t, 2, w.Counts.Snapshot().Keys-before, "keys were not compared by the other placement yet")
 	servers[0].Restart()
-	assert.NotZero(t, compared(), "a server that has lost its record is compared as a whole")
+	assert.NotZero(t, compared(), "all keys of a server that has lost its record are compared")
 }
 
 func TestALookGivesBackTheRightToRenewAStaleItem(t *testing.T) {
@@ -266,7 +266,7 @@ func TestALookGivesBackTheRightToRenewAStaleItem(t *testing.T) {
 	}
 }
 
-func TestCopiesWithoutCasAreLeftAndSaid(t *testing.T) {
+func TestCopiesWithoutCasAreKeptAndLogged(t *testing.T) {
 	w, servers := newSweep(t, mctest.StartNewMemcached, 2, 0, "-C")
 	for s, server := range servers {
 		put(t, server, "k", 0, fmt.Sprint(s), 0)
@@ -274,12 +274,12 @@ func TestCopiesWithoutCasAreLeftAndSaid(t *testing.T) {
 	log := new(mctest.Output)
 	w.Log = slog.New(slog.NewTextHandler(log, nil))
 	require.NoError(t, w.Run(t.Context(), 0))
-	assert.NotContains(t, held(t, w, servers, "k"), "-", "it could only be deleted whatever it is")
-	assert.Contains(t, log.String(), "memcached -C")
+	assert.NotContains(t, held(t, w, servers, "k"), "-", "without a cas a deletion would be unconditional")
+	assert.Contains(t, log.String(), "memcached's option -C")
 	assert.EqualValues(t, 1, w.Counts.Snapshot().Disagreements)
 }
 
-func TestNothingIsDeletedThatAgreesWhileKeysAreWrittenEvictedAndExpire(t *testing.T) {
+func TestNoCopyThatAgreesIsDeletedWhileKeysAreWrittenEvictedAndExpire(t *testing.T) {
 	w, servers := newSweep(t, mctest.StartNewMemcached, 2, 0, "-m", "4")
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
@@ -311,7 +311,7 @@ func TestNothingIsDeletedThatAgreesWhileKeysAreWrittenEvictedAndExpire(t *testin
 	assert.Zero(t, w.Counts.Snapshot().Cut, "all writes have the same value")
 }
 
-func TestVerifyingTellsWhatDiffersAndChangesNothing(t *testing.T) {
+func TestVerifyReportsDifferencesAndChangesNothing(t *testing.T) {
 	w, servers := newSweep(t, mctest.StartNewMemcached, 2, 0)
 	for s, server := range servers {
 		put(t, server, "differs", 0, fmt.Sprint(s), version(s))
@@ -333,7 +333,7 @@ func TestVerifyingTellsWhatDiffersAndChangesNothing(t *testing.T) {
 	}
 	assert.Equal(t, []string{"differs"}, verify())
 	w.Values = true
-	assert.ElementsMatch(t, []string{"differs", "lies"}, verify(), "values are compared when asked, whatever the versions say")
+	assert.ElementsMatch(t, []string{"differs", "lies"}, verify(), "with Values, values are compared even if versions are equal")
 	assert.NotContains(t, held(t, w, servers, "differs"), "-")
 	assert.Equal(t, "EN\r\n", mctest.MustDial(t, servers[0].Addr()).MustDo(t, "mg "+base64.StdEncoding.EncodeToString([]byte(marker.SweptKey))+" b\r\n"))
 }

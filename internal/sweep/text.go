@@ -12,16 +12,16 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// AppendLook appends the request for what a server holds under key, without touching the LRU; values: value and client flags,
-// too.
+// AppendLook appends the request for a server's copy of key, which does not touch the LRU; values: with the value and the client
+// flags.
 func AppendLook(dst []byte, key string, values bool) []byte {
 	return keyText(key).AppendLook(dst, values)
 }
 
-// AppendCut appends the request that deletes what has cas under key.
+// AppendCut appends the request that deletes key if its cas is cas.
 func AppendCut(dst []byte, key string, cas uint64) []byte { return keyText(key).AppendCut(dst, cas) }
 
-// keyText returns key as a meta command has it.
+// keyText returns key in the form that a meta command has.
 func keyText(key string) protocol.KeyText {
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return protocol.KeyText{Text: []byte(base64.StdEncoding.EncodeToString([]byte(key))), Encoded: true}
@@ -29,15 +29,15 @@ func keyText(key string) protocol.KeyText {
 	return protocol.KeyText{Text: []byte(key)}
 }
 
-// found is a reply to a look, but for the value.
+// found is the reply to a look, without the value.
 type found struct {
 	Copy
 	size  int64 // of the value that follows; -1: none
 	flags string
-	won   bool // the look has won the right to renew the item
+	won   bool // memcached has given the look the right to renew the item, which is stale
 }
 
-// readLook reads the line of a reply to request, a look.
+// readLook decodes the line of the reply to request, a look.
 func readLook(request []byte, line string) (f found, err error) {
 	f.size = -1
 	words := strings.Fields(line)
@@ -75,7 +75,7 @@ func readLook(request []byte, line string) (f found, err error) {
 	return f, nil
 }
 
-// sum returns the hash of what was found; value writes the value to where it is told.
+// sum returns the hash of the flags and the value; value writes the value to w.
 func (f *found) sum(seed maphash.Seed, value func(w io.Writer) error) (uint64, error) {
 	var h maphash.Hash
 	h.SetSeed(seed)

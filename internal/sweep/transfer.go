@@ -7,57 +7,60 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Transfer copies one key to servers of another pool that nobody reads, while others write it there, too. It is pure: the caller sends what it asks,
-// step by step, and hands it the replies.
+// Transfer copies one key to servers of another pool, while clients may write it there as well. It is pure: the caller sends the requests of Ask to the
+// servers, step by step, and gives the replies to Answer.
 //
-//	look at all --> the source has none, or all hold its version -----------------------------------------------------> done
-//	   ^   ^ '--> one holds another, as in the look before --> delete that by its version --> ..
-//	   |   '----> one holds another --'
-//	   |   '----> read the source --> add where it is missing, for a short time --> look at the source --> it is as it was: for its own time --> done
-//	   '----------------------------------------------------------------------------------------------'--> delete by version
+//	looking: ask all servers ---> the source lacks the key, or all hold its version ---> done
+//	   |
+//	   |---> a target holds another version, for the first time ---> looking again
+//	   |---> a target holds another version, as in the previous look ---> cutting: delete that version ---> looking again
+//	   '---> a target lacks the key ---> fetching: read the source ---> adding: store a copy that lives for Hold
+//	             ---> rechecking: ask the source ---> confirming
+//	                      the source is the same:  the copy gets the item's own expiry ---> done
+//	                      it has changed:          delete the copy by its version ---> looking again
 //
-// What is stored is a copy of the source under the same version, where nothing is. A deletion or a new expiry that crosses it is found by the look behind
-// it; a store that crosses it takes its place. If the caller ends in between, the copy ends by itself.
+// The copy has the version of the source, and is added only where the key is missing. If the key is deleted, or gets a new expiry, while it is copied, the
+// recheck finds that. A store at that time replaces the copy. If the caller stops before the transfer has ended, the copy expires.
 type Transfer struct {
-	// Key, and the numbers of the server that it is read from and of those that are to have it.
+	// Key is the key, Source the number of the server that it is copied from, and To are the numbers of the targets.
 	Key    protocol.KeyText
 	Source int
 	To     []int
-	// Ahead are servers that are read before Source: where one of them has the key, it is copied from there.
+	// Ahead are servers that are read before Source. If one of them has the key, this transfer does not copy it, because that server is the source.
 	Ahead []int
-	// Hold is how long a copy lasts that was not looked at since, s.
+	// Hold is how long a copy lives that has not been confirmed, s.
 	Hold int64
-	// Provisional returns a version that no copy had before: what is added has it until it was looked at, for others read those servers, and pass over such a
-	// copy. All the source's copies are looked at then, because a write may have been answered by any of them; so Ahead are all of them that are not Source.
-	// nil: nobody reads the copy.
+	// Provisional returns a version that no copy had before. It is set if middlewares read the targets. An added copy has that version until it is confirmed,
+	// and readers treat it as a miss. Then all servers that hold the key are rechecked, because any of them may have answered a write; so Ahead must be all
+	// of them except Source. nil: no middleware reads the copy.
 	Provisional func() uint64
-	// Overwrites has the copy take the place of whatever is there then: a fault for tests.
+	// Overwrites makes the confirmed copy replace whatever the target holds then: a fault for tests.
 	Overwrites bool
-	// Unchecked leaves out the look behind it: a fault for tests.
+	// Unchecked leaves out the recheck: a fault for tests.
 	Unchecked bool
 
 	step  transferStep
 	tries int
 	it    protocol.Item // of the source; Data is the transfer's own memory
 	at    []copyAt      // by To
-	// added is the version of what was added.
+	// added is the version of the added copy.
 	added uint64
-	// before are the versions that the last look saw where they differ; nil: it saw no difference.
+	// before has the targets that held another version in the last look, with these versions; nil: there were none.
 	before []uint64
-	// elsewhere: one of those ahead has it.
+	// elsewhere: a server of Ahead has the key.
 	elsewhere bool
-	// same: the source is as it was read. won is the version of an item, marked as stale, that a look was told to renew; 0: there was none.
+	// same: the source has not changed since it was read. won is the version of a stale item that memcached told us to renew; 0: there was none.
 	same    bool
 	won     uint64
 	outcome TransferOutcome
 }
 
-// copyAt is what a transfer knows of a server that is to have the key.
+// copyAt is the state of a target.
 type copyAt struct {
-	holds   uint64 // 0: nothing
+	holds   uint64 // the version that it holds; 0: it lacks the key
 	took    bool   // it has stored the copy
-	refused bool   // it takes no such item
-	cut     bool   // what it holds is to be deleted
+	refused bool   // it has refused the copy
+	cut     bool   // its copy is to be deleted
 }
 
 // TransferOutcome is how a transfer ended.
@@ -66,11 +69,11 @@ type TransferOutcome uint8
 // The outcomes.
 const (
 	TransferOpen    TransferOutcome = iota // it has not ended
-	TransferThere                          // all held what the source holds
-	TransferCopied                         // it was copied
-	TransferGone                           // the source has none, or one that can't be copied because it is marked as stale
-	TransferMoving                         // others went on changing it
-	TransferRefused                        // a server does not take it: it is too large there
+	TransferThere                          // all targets already held the key
+	TransferCopied                         // the key was copied
+	TransferGone                           // the source lacks the key, or its item is stale and can't be copied
+	TransferMoving                         // clients kept changing the key
+	TransferRefused                        // the item is too large for a target
 )
 
 type transferStep uint8
@@ -80,18 +83,18 @@ const (
 	cutting
 	fetching
 	adding
-	asking
+	rechecking
 	confirming
-	givingBack
+	givingBack // of the right to renew a stale item, which memcached gave to a look
 )
 
-// mostTransferTries bounds how often a key is begun with that others change.
+// mostTransferTries bounds how often a transfer starts again because clients change the key.
 const mostTransferTries = 6
 
-// Outcome returns how it ended.
+// Outcome returns how the transfer ended.
 func (t *Transfer) Outcome() TransferOutcome { return t.outcome }
 
-// Ask appends what is to be asked of a server in this step: one request, or nothing.
+// Ask appends the request to a server in this step, if there is one.
 func (t *Transfer) Ask(server int, dst []byte) []byte {
 	if t.outcome != TransferOpen {
 		return dst
@@ -101,7 +104,7 @@ func (t *Transfer) Ask(server int, dst []byte) []byte {
 	}
 	if server == t.Source {
 		switch t.step {
-		case looking, asking:
+		case looking, rechecking:
 			return t.Key.AppendGlance(dst)
 		case fetching:
 			return t.Key.AppendLook(dst, true)
@@ -115,7 +118,7 @@ func (t *Transfer) Ask(server int, dst []byte) []byte {
 		switch ahead := slices.Contains(t.Ahead, server); {
 		case ahead && t.step == looking && t.Provisional == nil:
 			return t.Key.AppendLook(dst, false)
-		case ahead && t.step == asking && t.Provisional != nil:
+		case ahead && t.step == rechecking && t.Provisional != nil:
 			return t.Key.AppendGlance(dst)
 		}
 		return dst
@@ -142,7 +145,7 @@ func (t *Transfer) Ask(server int, dst []byte) []byte {
 	return dst
 }
 
-// Answer takes the reply of a server that was asked in this step.
+// Answer records the reply of a server to the request of this step.
 func (t *Transfer) Answer(server int, reply []byte) {
 	it, held := protocol.DecodeItem(reply)
 	if server == t.Source && it.Stale && it.Won {
@@ -150,7 +153,7 @@ func (t *Transfer) Answer(server int, reply []byte) {
 	}
 	i := slices.Index(t.To, server)
 	switch {
-	case server == t.Source && t.step == asking:
+	case server == t.Source && t.step == rechecking:
 		t.same = t.same && held && it.CAS == t.it.CAS && !it.Stale && sameExpiry(t.it.TTL, it.TTL)
 	case server == t.Source && t.step == givingBack:
 	case server == t.Source:
@@ -159,7 +162,7 @@ func (t *Transfer) Answer(server int, reply []byte) {
 		}
 		it.Data = append(t.it.Data[:0], it.Data...)
 		t.it = it
-	case i < 0 && t.step == asking:
+	case i < 0 && t.step == rechecking:
 		t.same = t.same && held && it.CAS == t.it.CAS && !it.Stale
 	case i < 0:
 		t.elsewhere = t.elsewhere || held
@@ -168,12 +171,12 @@ func (t *Transfer) Answer(server int, reply []byte) {
 	case t.step == adding:
 		t.at[i].took, t.at[i].refused = bytes.HasPrefix(reply, []byte("HD")), bytes.HasPrefix(reply, []byte("SERVER_ERROR"))
 	case t.step == confirming && t.same && !bytes.HasPrefix(reply, []byte("HD")):
-		t.same = false // others have changed it, or its short time was over
+		t.same = false // the copy was replaced, or it has expired
 	}
 }
 
-// sameExpiry reports whether an item with the first remaining time may have the second one shortly afterwards. Who touched it meanwhile, by less than
-// that, has changed the time by as little.
+// sameExpiry reports whether now may be the remaining time of an item shortly after it was before, in seconds; below 0: no expiry. A touch that changes
+// the time by less than the allowed difference is not noticed.
 func sameExpiry(before, now int64) bool {
 	const soon = 5
 	if before < 0 || now < 0 {
@@ -184,7 +187,7 @@ func sameExpiry(before, now int64) bool {
 
 // Next ends a step, and reports whether another follows.
 func (t *Transfer) Next() (more bool) {
-	if t.won != 0 && t.step != asking && t.step != givingBack { // behind asking the copies are taken back first
+	if t.won != 0 && t.step != rechecking && t.step != givingBack { // after rechecking, confirming deletes the copies first
 		t.step = givingBack
 		return true
 	}
@@ -203,11 +206,11 @@ func (t *Transfer) Next() (more bool) {
 			t.added = t.Provisional()
 		}
 	case adding:
-		t.step, t.same = asking, true
+		t.step, t.same = rechecking, true
 		if t.Unchecked {
 			t.step = confirming
 		}
-	case asking:
+	case rechecking:
 		t.step = confirming
 	case confirming:
 		switch {
@@ -224,7 +227,7 @@ func (t *Transfer) Next() (more bool) {
 	return t.outcome == TransferOpen
 }
 
-// again begins anew.
+// again starts the transfer again.
 func (t *Transfer) again() {
 	t.step = looking
 	for i := range t.at {
@@ -235,7 +238,7 @@ func (t *Transfer) again() {
 	}
 }
 
-// judge says what follows from a look at all.
+// judge decides the next step after a look at all servers.
 func (t *Transfer) judge() {
 	var differ []uint64
 	missing, provisional := false, false
@@ -249,7 +252,7 @@ func (t *Transfer) judge() {
 		}
 	}
 	switch {
-	case t.elsewhere, provisional: // that is another's copy, which has not been looked at yet
+	case t.elsewhere, provisional: // another middleware is copying the key
 		t.outcome = TransferThere
 	case t.it.CAS == 0, t.it.Stale:
 		t.outcome = TransferGone
