@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"io"
 	"net/http"
 	"testing"
 
@@ -37,13 +36,9 @@ func TestTheRequestedNumberOfHotKeysIsShown(t *testing.T) {
 		"?n=x":    {http.StatusBadRequest, `n="x"`},
 		"?n=1001": {http.StatusBadRequest, "1 to 1000"},
 	} {
-		response, err := http.Get(base + "/api/hot-keys" + query)
-		require.NoError(t, err)
-		body, err := io.ReadAll(response.Body)
-		response.Body.Close()
-		require.NoError(t, err)
-		assert.Equal(t, want.status, response.StatusCode, query)
-		assert.Contains(t, string(body), want.part, query)
+		status, _, body := get(t, "GET", base+"/api/hot-keys"+query)
+		assert.Equal(t, want.status, status, query)
+		assert.Contains(t, body, want.part, query)
 	}
 	assert.Len(t, statsOf(t, base+"/api/stats").HotKeys.Keys, 3)
 }

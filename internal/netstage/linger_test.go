@@ -20,7 +20,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// connectNarrow is connect with a receive buffer so small that replies wait in the kernel's send buffer on mcmw's side.
+// connectNarrow connects with a receive buffer so small that replies wait in the kernel's send buffer on mcmw's side.
 func connectNarrow(t *testing.T, m *mwtest.MW) net.Conn {
 	t.Helper()
 	d := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
@@ -51,9 +51,9 @@ func TestNoReplyIsLostWhenMcmwClosesFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := start(t, middleware.Options{})
-			c, r := connect(t, m)
+			c := m.Dial(t)
 			value := strings.Repeat("v", size)
-			require.Equal(t, "STORED\r\n", ask(t, c, r, fmt.Sprintf("set k 0 0 %d\r\n%s\r\n", size, value)))
+			require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set k 0 0 %d\r\n%s\r\n", size, value)))
 			narrow := connectNarrow(t, m)
 			sent := make(chan error, 1)
 			go func() {
@@ -72,8 +72,8 @@ func TestNoReplyIsLostWhenMcmwClosesFirst(t *testing.T) {
 
 func TestARefusedClientReadsTheErrorEvenIfItSendsFirst(t *testing.T) {
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxConnections: 1}})
-	c, r := connect(t, m)
-	ask(t, c, r, "version\r\n")
+	c := m.Dial(t)
+	c.MustDo(t, "version\r\n")
 	const clients = 50
 	var wg sync.WaitGroup
 	for range clients {
@@ -93,14 +93,14 @@ func TestARefusedClientReadsTheErrorEvenIfItSendsFirst(t *testing.T) {
 	}
 	wg.Wait()
 	assert.EqualValues(t, clients, closed(m, stats.CloseRefused))
-	assert.Contains(t, ask(t, c, r, "version\r\n"), "VERSION")
+	assert.Contains(t, c.MustDo(t, "version\r\n"), "VERSION")
 }
 
 // Other clients do not wait for one that neither reads its refusal nor closes.
 func TestRefusedClientsThatStayDoNotDelayOthers(t *testing.T) {
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxConnections: 1}})
-	c, r := connect(t, m)
-	ask(t, c, r, "version\r\n")
+	c := m.Dial(t)
+	c.MustDo(t, "version\r\n")
 	const clients = 400
 	for range clients {
 		refused, err := net.Dial("tcp", m.Addr())
@@ -108,5 +108,5 @@ func TestRefusedClientsThatStayDoNotDelayOthers(t *testing.T) {
 		t.Cleanup(func() { _ = refused.Close() })
 	}
 	require.Eventually(t, func() bool { return closed(m, stats.CloseRefused) == clients }, mctest.Patience, mctest.Tick)
-	assert.Contains(t, ask(t, c, r, "version\r\n"), "VERSION")
+	assert.Contains(t, c.MustDo(t, "version\r\n"), "VERSION")
 }
