@@ -130,11 +130,7 @@ func newDescribeCommand() *cobra.Command {
 
 func newServeCommand() *cobra.Command {
 	return plumbing("serve", "Start and stop programs as instructed on standard input; when it ends, stop all of them", noArguments, func(cmd *cobra.Command, _ []string) error {
-		host, err := testbed.Local().Host(testbed.Load, 0)
-		if err != nil {
-			return err
-		}
-		return remote.Serve(cmd.Context(), os.Stdin, cmd.OutOrStdout(), host, build.Version)
+		return remote.Serve(cmd.Context(), os.Stdin, cmd.OutOrStdout(), testbed.Here().Start, build.Version)
 	})
 }
 

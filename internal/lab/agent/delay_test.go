@@ -14,8 +14,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"mcmw/internal/mctest"
 )
 
 // delayed starts a server that echoes and a relay in front of it. It returns the relay's address and a function that ends the
@@ -79,39 +77,38 @@ func TestNoReplyArrivesBeforeItsDelay(t *testing.T) {
 	all.Wait()
 }
 
-// bubble waits by the clock of package synctest.
-type bubble struct{}
-
-func (bubble) wait(d time.Duration) error {
-	time.Sleep(d)
-	return nil
-}
-
 func TestRepliesAreDelayedWithoutWaitingForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const delay, connections = 20 * time.Millisecond, 50
-		ctx, cancel := context.WithCancel(t.Context())
-		d := &delayer{delay: delay, pieces: make(chan piece, delayedPieces)}
+		const delay, replies = 20 * time.Millisecond, 50
+		server, fromServer := net.Pipe()
+		toClient, client := net.Pipe()
+		pieces := make(chan piece, replies)
 		var parts sync.WaitGroup
-		parts.Go(func() { assert.NoError(t, d.release(ctx, bubble{})) })
-		began := time.Now()
-		arrived := make(chan time.Duration, connections)
-		for range connections {
-			server, relay := net.Pipe()
-			due := make(chan []byte, 1)
-			parts.Go(func() { d.read(ctx, relay, due, make(chan struct{}, 1)) })
-			parts.Go(func() {
+		parts.Go(func() {
+			defer close(pieces)
+			readPieces(t.Context(), fromServer, delay, pieces)
+		})
+		parts.Go(func() {
+			writePieces(toClient, pieces, func(d time.Duration) error {
+				time.Sleep(d) // by the clock of package synctest
+				return nil
+			})
+		})
+		parts.Go(func() {
+			for range replies {
 				_, err := io.WriteString(server, "reply")
 				assert.NoError(t, err)
-				assert.Equal(t, "reply", string(<-due))
-				arrived <- time.Since(began)
-				assert.NoError(t, server.Close())
-			})
+				time.Sleep(time.Millisecond)
+			}
+			assert.NoError(t, server.Close())
+		})
+		began := time.Now()
+		reply := make([]byte, len("reply"))
+		for i := range replies {
+			_, err := io.ReadFull(client, reply)
+			require.NoError(t, err)
+			assert.Equal(t, time.Duration(i)*time.Millisecond+delay, time.Since(began))
 		}
-		for range connections {
-			assert.Equal(t, delay, <-arrived)
-		}
-		cancel()
 		parts.Wait()
 	})
 }
@@ -142,23 +139,6 @@ func TestARelayEndsWithRepliesInFlight(t *testing.T) {
 	_, err = io.ReadAll(conn)
 	if err != nil {
 		require.ErrorContains(t, err, "reset")
-	}
-}
-
-func TestAConnectionWhoseServerHasClosedEndsWithRepliesInFlight(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	room, closed, done := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-	room <- struct{}{}
-	close(closed)
-	go func() {
-		defer close(done)
-		arrive(ctx, nil, make(chan []byte), room, closed)
-	}()
-	cancel()
-	select {
-	case <-done:
-	case <-time.After(mctest.Patience):
-		t.Fatal("it waits for replies that never arrive")
 	}
 }
 

@@ -30,6 +30,14 @@ const (
 
 // ServePath serves measurements of the path to this host until ctx ends.
 func ServePath(ctx context.Context, listener net.Listener) error {
+	return serve(ctx, listener, func(conn net.Conn) {
+		_ = servePath(conn) // a client that disconnects has finished, or reports the error itself
+	})
+}
+
+// serve calls handle for every connection of a listener, each in a goroutine, and closes them when handle returns or ctx ends. It returns
+// when all have ended; nil if that is because ctx has ended.
+func serve(ctx context.Context, listener net.Listener, handle func(net.Conn)) error {
 	var connections sync.WaitGroup
 	defer connections.Wait()
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
@@ -40,13 +48,13 @@ func ServePath(ctx context.Context, listener net.Listener) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			return fmt.Errorf("path server on %v: %w", listener.Addr(), err)
+			return fmt.Errorf("listening on %v: %w", listener.Addr(), err)
 		}
 		connections.Go(func() {
 			defer conn.Close()
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
 			defer stop()
-			_ = servePath(conn) // a client that disconnects has finished, or reports the error itself
+			handle(conn)
 		})
 	}
 }

@@ -33,8 +33,8 @@ func processorsOf(t *testing.T, tid int) (first, count int) {
 // server starts a memcached with three threads.
 func server(t *testing.T) int {
 	t.Helper()
-	p, err := process.Launch(t.Context(), "memcached", process.Loopback, func(port int) (*exec.Cmd, error) {
-		return process.Memcached("memcached", process.Loopback, port, "-t", "3"), nil
+	p, err := process.Launch(t.Context(), "memcached", process.Loopback, func(port int) *exec.Cmd {
+		return process.Memcached("memcached", process.Loopback, port, "-t", "3")
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Stop(unix.SIGKILL) })

@@ -28,21 +28,8 @@ type Reading struct {
 	Calls  map[string]float64 `json:"calls,omitempty"`
 }
 
-// CPU is the time of all cores since the host was started, seconds, by the categories of mpstat.
-type CPU struct {
-	User    float64 `json:"user"` // nice processes and guests included
-	System  float64 `json:"system"`
-	SoftIRQ float64 `json:"softirq"`
-	IRQ     float64 `json:"irq"`
-	IOWait  float64 `json:"iowait"`
-	Idle    float64 `json:"idle"`
-	Steal   float64 `json:"steal"`
-}
-
-// Total returns the time of all categories.
-func (c CPU) Total() float64 {
-	return c.User + c.System + c.SoftIRQ + c.IRQ + c.IOWait + c.Idle + c.Steal
-}
+// CPU is the time of all cores since the host's start.
+type CPU = kernel.CPU
 
 // Watched says what is sampled.
 type Watched struct {
@@ -84,13 +71,12 @@ func (w Watched) read(since time.Duration) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	network, err := kernel.HostNetwork()
+	received, sent, err := kernel.HostNetwork()
 	if err != nil {
 		return Reading{}, err
 	}
 	r := Reading{
-		At: time.Now().UTC(), CPU: cpu,
-		Received: network.Received, Sent: network.Sent,
+		At: time.Now().UTC(), CPU: cpu, Received: received, Sent: sent,
 		Processes: make(map[string]float64, len(w.Processes)), Memory: map[string]float64{}, Calls: map[string]float64{},
 	}
 	for name, usage := range w.Processes {
@@ -114,11 +100,7 @@ func (w Watched) cpu(since time.Duration) (CPU, error) {
 		idle := w.CPUs*since.Seconds() - (user + system).Seconds()
 		return CPU{User: user.Seconds(), System: system.Seconds(), Idle: idle}, err
 	}
-	c, err := kernel.HostCPU()
-	return CPU{
-		User: c.User.Seconds(), System: c.System.Seconds(), SoftIRQ: c.SoftIRQ.Seconds(), IRQ: c.IRQ.Seconds(),
-		IOWait: c.IOWait.Seconds(), Idle: c.Idle.Seconds(), Steal: c.Steal.Seconds(),
-	}, err
+	return kernel.HostCPU()
 }
 
 // maxLine is the longest line that is read, bytes.

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -218,6 +219,15 @@ func (h hierarchy) files(l Limits) (settings []setting) {
 		settings = append(settings, setting{file, fmt.Sprint(l.Memory)})
 	}
 	return settings
+}
+
+// enter is a script that joins control groups and then becomes a program. Its arguments are files to write its process id to, --, and the
+// program with its arguments.
+const enter = `while [ "$1" != -- ]; do echo $$ >"$1" || exit; shift; done; shift; exec "$@"`
+
+// Command returns the command of a program that has the limits of the group from its first instruction.
+func (g *Group) Command(path string, args ...string) *exec.Cmd {
+	return exec.Command("/bin/sh", slices.Concat([]string{"-c", enter, "sh"}, g.ProcessFiles(), []string{"--", path}, args)...)
 }
 
 // ProcessFiles returns the files to which a process writes its id to join the group. Its children are then started in the group.

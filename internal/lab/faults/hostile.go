@@ -32,11 +32,7 @@ var attacks = []attack{
 		drain(conn)
 	}},
 	{name: "drip", title: "send requests byte by byte", clients: 64, use: func(conn net.Conn, _ *rand.Rand) {
-		for i := 0; ; i++ {
-			if _, err := conn.Write([]byte{"get hostile\r\n"[i%13]}); err != nil {
-				return
-			}
-			time.Sleep(50 * time.Millisecond)
+		for drip(conn, []byte("get hostile\r\n")) == nil {
 		}
 	}},
 	{name: "unread", title: "ask for large values and read none", clients: 16, use: func(conn net.Conn, _ *rand.Rand) {
@@ -65,13 +61,7 @@ var attacks = []attack{
 	{name: "smuggle", title: "hide commands in values whose sizes are ambiguous", clients: 8, use: smuggle},
 	{name: "multiget", title: "ask for 20,000 keys at a time", clients: 4, use: func(conn net.Conn, _ *rand.Rand) {
 		line, r := []byte("get"+strings.Repeat(" hostile", 20_000)+"\r\n"), bufio.NewReader(conn)
-		for {
-			if _, err := conn.Write(line); err != nil {
-				return
-			}
-			if _, err := r.ReadString('\n'); err != nil {
-				return
-			}
+		for ask(conn, r, line) == nil {
 		}
 	}},
 	{name: "binary", title: "speak the binary protocol", clients: 16, use: func(conn net.Conn, _ *rand.Rand) {
@@ -80,25 +70,34 @@ var attacks = []attack{
 		drain(conn)
 	}},
 	{name: "login", title: "log in byte by byte", clients: 64, logins: true, use: func(conn net.Conn, _ *rand.Rand) {
-		for _, b := range protocol.AppendLogin(nil, loginUser, "wrong") {
-			if _, err := conn.Write([]byte{b}); err != nil {
-				return
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
+		_ = drip(conn, protocol.AppendLogin(nil, loginUser, "wrong"))
 		drain(conn)
 	}},
 	{name: "guess", title: "guess passwords", clients: 16, logins: true, use: func(conn net.Conn, rng *rand.Rand) {
 		r := bufio.NewReader(conn)
-		for {
-			if _, err := conn.Write(protocol.AppendLogin(nil, loginUser, strconv.Itoa(rng.Int()))); err != nil {
-				return
-			}
-			if _, err := r.ReadString('\n'); err != nil {
-				return
-			}
+		for ask(conn, r, protocol.AppendLogin(nil, loginUser, strconv.Itoa(rng.Int()))) == nil {
 		}
 	}},
+}
+
+// drip sends bytes one by one.
+func drip(conn net.Conn, text []byte) error {
+	for i := range text {
+		if _, err := conn.Write(text[i : i+1]); err != nil {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return nil
+}
+
+// ask sends a request and reads one line of the reply.
+func ask(conn net.Conn, r *bufio.Reader, request []byte) error {
+	if _, err := conn.Write(request); err != nil {
+		return err
+	}
+	_, err := r.ReadString('\n')
+	return err
 }
 
 const (

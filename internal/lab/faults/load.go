@@ -148,11 +148,11 @@ func (l *load) audit(ctx context.Context, addr string, rounds int) error {
 	}
 	r := &reader{Reader: bufio.NewReaderSize(conn, 64<<10)}
 	for range rounds {
-		for _, one := range l.keys.all {
-			if one.counts {
+		for _, key := range l.keys.all {
+			if key.counts {
 				continue
 			}
-			o := &op{due: time.Now(), keys: []*record{one}, floors: []uint64{one.floor(time.Now(), -1)}}
+			o := &op{due: time.Now(), keys: []*record{key}, floors: []uint64{key.floor(time.Now(), -1)}}
 			if err := conn.SetDeadline(o.due.Add(answerWithin)); err != nil {
 				return err
 			}

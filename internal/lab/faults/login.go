@@ -31,18 +31,18 @@ func writePasswords() (path string, err error) {
 
 // logIn logs in on conn. A memcached without passwords treats the login as a write.
 func logIn(conn net.Conn) error {
-	_ = conn.SetDeadline(time.Now().Add(answerWithin))
-	if _, err := conn.Write(protocol.AppendLogin(nil, loginUser, loginPassword)); err != nil {
-		return err
-	}
-	if err := expect(conn, protocol.TextStored); err != nil {
+	if err := exchange(conn, protocol.AppendLogin(nil, loginUser, loginPassword), protocol.TextStored); err != nil {
 		return err
 	}
 	return conn.SetDeadline(time.Time{})
 }
 
-// expect reads as many bytes as want has and returns a badReply if they differ.
-func expect(conn net.Conn, want string) error {
+// exchange sends a request and reads as many bytes as want has. If they differ from want, the error is a badReply.
+func exchange(conn net.Conn, request []byte, want string) error {
+	_ = conn.SetDeadline(time.Now().Add(answerWithin))
+	if _, err := conn.Write(request); err != nil {
+		return err
+	}
 	got := make([]byte, len(want))
 	n, err := io.ReadFull(conn, got)
 	if string(got[:n]) != want[:n] {
@@ -56,11 +56,7 @@ func visit(conn net.Conn) error {
 	if err := logIn(conn); err != nil {
 		return fmt.Errorf("a login: %w", err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(answerWithin))
-	if _, err := conn.Write([]byte("set visitor 0 0 1\r\nx\r\n")); err != nil {
-		return err
-	}
-	if err := expect(conn, protocol.TextStored); err != nil {
+	if err := exchange(conn, []byte("set visitor 0 0 1\r\nx\r\n"), protocol.TextStored); err != nil {
 		return fmt.Errorf("a set after a login: %w", err)
 	}
 	return nil

@@ -79,13 +79,13 @@ func movingKeysOfGutters(s *system, servers []string) string {
 // divertedFor is how long a server is down, so that its keys go to the gutter.
 const divertedFor = 2 * time.Second
 
-// killAndReroute changes the routes while a server is down and its keys are in the gutter.
+// killAndReroute changes the configuration while a server is down and its keys are in the gutter.
 func killAndReroute(ctx context.Context, s *system) error {
 	return errors.Join(kill(ctx, s), sleep(ctx, divertedFor), reroute(ctx, s))
 }
 
-// startAndRerouteAgain starts the server while the change is in progress. Then it changes the routes back and once more, with the
-// server down after each change. At the end it empties the servers that nobody reads any more.
+// startAndRerouteAgain starts the server while the change is in progress. Then it changes the configuration back and once more, with the server down
+// after each change. At the end it empties the servers that nobody reads any more.
 func startAndRerouteAgain(ctx context.Context, s *system) error {
 	err := start(ctx, s)
 	for range 2 {
@@ -94,29 +94,29 @@ func startAndRerouteAgain(ctx context.Context, s *system) error {
 	return errors.Join(err, s.leave(ctx, time.Now(), s.servers[len(s.servers)/3:]))
 }
 
-// reroutes is how long a middleware takes for a change of routes, also if it starts meanwhile. fileLag is how much later the second
+// reroutes is how long a middleware takes to apply a changed configuration, also if it starts meanwhile. fileLag is how much later the second
 // middleware reads its file than the first.
 const (
 	reroutes = 4*migrationStep + time.Second
 	fileLag  = time.Second
 )
 
-// reroute moves the keys of some clients to the first pool, or back to the second.
+// reroute toggles s.rerouted and applies the changed configuration to both middlewares.
 func reroute(ctx context.Context, s *system) error {
 	s.rerouted = !s.rerouted
 	text := s.settings.pools(s, s.names((*server).addr))
-	write := func(of *process.Process, files ...string) (err error) {
+	write := func(instance *process.Process, files ...string) (err error) {
 		for _, file := range files {
 			err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
 		}
-		return errors.Join(err, of.Signal(syscall.SIGHUP))
+		return errors.Join(err, instance.Signal(syscall.SIGHUP))
 	}
 	first := slices.Delete(slices.Clone(s.files), 1, 2) // every start of the first middleware adds a file
 	return errors.Join(write(s.mcmw, first...), sleep(ctx, fileLag), write(s.second, s.files[1]))
 }
 
-// rerouteAgain waits until the routes have changed, changes them back, and once more, so that the first pool gets keys that it
-// has held before. Then it empties the servers that nobody reads any more.
+// rerouteAgain waits until the routes have changed, changes them back, and once more, so that the first pool gets keys that it has held before. Then
+// it empties the servers that nobody reads any more.
 func rerouteAgain(ctx context.Context, s *system) error {
 	for range 2 {
 		if err := errors.Join(sleep(ctx, reroutes), reroute(ctx, s)); err != nil {
@@ -177,7 +177,7 @@ func whileCopying(do action) action {
 	}
 }
 
-// startFilled starts the victim again, empty, and waits until it has been filled and decides again.
+// startFilled starts the victim again, empty, and waits until it has been filled and decides writes again.
 func startFilled(ctx context.Context, s *system) error {
 	begin, _ := s.migration(0)
 	if err := errors.Join(start(ctx, s), s.leave(ctx, begin.Add(warmUpTakes), nil)); err != nil {
@@ -232,7 +232,7 @@ func migrated(n int) action {
 	}
 }
 
-// leave waits until a migration has ended whose configured end is given, and empties the servers that nobody reads any more.
+// leave waits until the migration with this configured end has ended, and empties the servers that nobody reads any more.
 func (s *system) leave(ctx context.Context, end time.Time, unread []*server) error {
 	if err := sleep(ctx, time.Until(end.Add(migrationStep))); err != nil {
 		return err

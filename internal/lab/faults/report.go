@@ -70,31 +70,19 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	if len(r.Given) > 0 {
 		fmt.Fprintf(&b, "Every mcmw instance also has `%s`.\n\n", strings.Join(r.Given, "`, `"))
 	}
-	row(&b, "scenario", "what happens; mcmw serve with", "reads, failed", "writes, failed", "slowest answer", "detected after", "recovered after",
-		"wrong", "stale, of these after recovery", "lost", "goroutines", "heap MiB")
-	row(&b, slices.Repeat([]string{"---"}, 12)...)
-	for _, s := range r.Results {
-		what := s.Title + "; `" + strings.Join(s.Args, " ") + "`"
-		if s.Skipped != "" {
-			row(&b, s.Scenario, what, "skipped: "+s.Skipped, "", "", "", "", "", "", "", "", "")
-			continue
-		}
-		row(&b, s.Scenario, what,
-			fmt.Sprintf("%d, %d", s.Reads.Sent, s.Reads.Failed), fmt.Sprintf("%d, %d", s.Writes.Sent, s.Writes.Failed),
-			milliseconds(max(s.Reads.Slowest, s.Writes.Slowest)), s.detected(), milliseconds(s.Recovered),
-			fmt.Sprint(s.Wrong), fmt.Sprintf("%d, %d", s.Stale, s.StaleAfterRecovery), fmt.Sprint(s.Reads.Lost+s.Writes.Lost),
-			fmt.Sprintf("%d, %d", s.Before.Goroutines, s.After.Goroutines),
-			fmt.Sprintf("%.1f, %.1f", mebibytes(s.Before.Heap), mebibytes(s.After.Heap)))
-	}
+	writeTable(&b, "", r.rows(), "scenario", "what happens; mcmw serve with", "reads, failed", "writes, failed", "slowest answer", "detected after",
+		"recovered after", "wrong", "stale, of these after recovery", "lost", "goroutines", "heap MiB")
 	for _, s := range r.Results {
 		if s.Withdrawn > 0 {
 			fmt.Fprintf(&b, "\n`%s`: %d reads returned a value older than one read before, which was not acknowledged when mcmw was killed ([until a sweep](../replication.md#what-a-restart-must-not-forget)).\n",
 				s.Scenario, s.Withdrawn)
 		}
 	}
-	r.writeServed(&b)
-	r.writeErrors(&b)
-	r.writeGroups(&b)
+	writeTable(&b, "\nGets that mcmw answered from memory since its last start:\n\n", r.servedRows(), "scenario", "gets")
+	writeTable(&b, "\nThe most frequent errors of failed requests, by scenario:\n\n", r.errorRows(), "scenario", "times", "SERVER_ERROR")
+	writeTable(&b, "\nRequests for other servers continue: successes before and during the fault, and the p99 of the response times of requests due then,\n"+
+		"for connections that use only keys of the failing server and for those that use none.\n\n", r.groupRows(),
+		"scenario", "keys of the server", "before: successes/s", "p99 ms", "during: successes/s", "p99 ms", "successes during / before", "p99 during / before")
 	for _, s := range r.Results {
 		for _, broken := range s.Broken {
 			fmt.Fprintf(&b, "\nBROKEN in %s: %s\n", s.Scenario, broken)
@@ -107,56 +95,66 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-func (r *Report) writeServed(b *strings.Builder) {
-	if !slices.ContainsFunc(r.Results, func(s *Result) bool { return s.FromMemory != nil }) {
-		return
+func (r *Report) rows() (rows [][]string) {
+	for _, s := range r.Results {
+		row := []string{s.Scenario, s.Title + "; `" + strings.Join(s.Args, " ") + "`"}
+		if s.Skipped != "" {
+			rows = append(rows, append(row, "skipped: "+s.Skipped, "", "", "", "", "", "", "", "", ""))
+			continue
+		}
+		rows = append(rows, append(row,
+			fmt.Sprintf("%d, %d", s.Reads.Sent, s.Reads.Failed), fmt.Sprintf("%d, %d", s.Writes.Sent, s.Writes.Failed),
+			milliseconds(max(s.Reads.Slowest, s.Writes.Slowest)), s.detected(), milliseconds(s.Recovered),
+			fmt.Sprint(s.Wrong), fmt.Sprintf("%d, %d", s.Stale, s.StaleAfterRecovery), fmt.Sprint(s.Reads.Lost+s.Writes.Lost),
+			fmt.Sprintf("%d, %d", s.Before.Goroutines, s.After.Goroutines),
+			fmt.Sprintf("%.1f, %.1f", mebibytes(s.Before.Heap), mebibytes(s.After.Heap))))
 	}
-	b.WriteString("\nGets that mcmw answered from memory since its last start:\n\n")
-	row(b, "scenario", "gets")
-	row(b, "---", "---")
+	return rows
+}
+
+func (r *Report) servedRows() (rows [][]string) {
 	for _, s := range r.Results {
 		if s.FromMemory != nil {
-			row(b, s.Scenario, fmt.Sprint(*s.FromMemory))
+			rows = append(rows, []string{s.Scenario, fmt.Sprint(*s.FromMemory)})
 		}
 	}
+	return rows
 }
 
 // mostErrors is how many errors are listed per scenario.
 const mostErrors = 4
 
-func (r *Report) writeErrors(b *strings.Builder) {
-	if !slices.ContainsFunc(r.Results, func(s *Result) bool { return len(s.Errors) > 0 }) {
-		return
-	}
-	b.WriteString("\nThe most frequent errors of failed requests, by scenario:\n\n")
-	row(b, "scenario", "times", "SERVER_ERROR")
-	row(b, "---", "---", "---")
+func (r *Report) errorRows() (rows [][]string) {
 	for _, s := range r.Results {
 		for _, e := range s.Errors[:min(mostErrors, len(s.Errors))] {
-			row(b, s.Scenario, fmt.Sprint(e.Count), "`"+e.Text+"`")
+			rows = append(rows, []string{s.Scenario, fmt.Sprint(e.Count), "`" + e.Text + "`"})
 		}
 	}
+	return rows
 }
 
-func (r *Report) writeGroups(b *strings.Builder) {
-	if !slices.ContainsFunc(r.Results, func(s *Result) bool { return len(s.Groups) > 0 }) {
-		return
-	}
-	b.WriteString("\nRequests for other servers continue: successes before and during the fault, and the p99 of the response times of requests due then,\n" +
-		"for connections that use only keys of the failing server and for those that use none.\n\n")
-	row(b, "scenario", "keys of the server", "before: successes/s", "p99 ms", "during: successes/s", "p99 ms", "successes during / before", "p99 during / before")
-	row(b, slices.Repeat([]string{"---"}, 8)...)
+func (r *Report) groupRows() (rows [][]string) {
 	for _, s := range r.Results {
 		for _, g := range s.Groups {
-			row(b, s.Scenario, g.Name, fmt.Sprintf("%.0f", g.Before.PerSecond), fmt.Sprintf("%.2f", g.Before.P99.Seconds()*1e3),
+			rows = append(rows, []string{
+				s.Scenario, g.Name, fmt.Sprintf("%.0f", g.Before.PerSecond), fmt.Sprintf("%.2f", g.Before.P99.Seconds()*1e3),
 				fmt.Sprintf("%.0f", g.During.PerSecond), fmt.Sprintf("%.2f", g.During.P99.Seconds()*1e3),
-				fmt.Sprintf("%.2f", g.During.PerSecond/g.Before.PerSecond),
-				fmt.Sprintf("%.1f", float64(g.During.P99)/float64(g.Before.P99)))
+				fmt.Sprintf("%.2f", g.During.PerSecond/g.Before.PerSecond), fmt.Sprintf("%.1f", float64(g.During.P99)/float64(g.Before.P99)),
+			})
 		}
 	}
+	return rows
 }
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 
-// row writes a row of a table.
-func row(w io.Writer, cells ...string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
+// writeTable writes an introduction and a table, or nothing if the table has no rows.
+func writeTable(w io.Writer, introduction string, rows [][]string, columns ...string) {
+	if len(rows) == 0 {
+		return
+	}
+	_, _ = io.WriteString(w, introduction)
+	for _, row := range append([][]string{columns, slices.Repeat([]string{"---"}, len(columns))}, rows...) {
+		fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
+	}
+}

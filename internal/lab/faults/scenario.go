@@ -61,27 +61,27 @@ const (
 
 // The systems that scenarios use.
 var (
-	plain   = settings{servers: 3}
-	proxied = settings{servers: 3, proxies: true}
-	spaced  = settings{servers: 3, spaced: true}
-	named   = settings{servers: 3, named: true}
-	scarce  = settings{servers: 3, files: fewFiles}
-	lied    = settings{servers: 3, liars: true, memory: podMemory}
-	recent  = settings{servers: 3, recent: true}
-	fleet   = settings{servers: 3, fleet: true}
-	apart   = settings{servers: 3, fleet: true, proxies: true}
-	chunked = settings{servers: 3, large: true}
-	doubled = settings{servers: 3, shadow: true, pools: withShadow}
-	spared  = settings{servers: 6, fleet: true, proxies: true, pools: gutter}
-	lonely  = settings{servers: 6, proxies: true, pools: gutter}
-	routed  = settings{servers: 6, fleet: true, pools: twoPools}
-	given   = settings{servers: 6, fleet: true, pools: movingRoutes, fixed: []string{"change-step"}}
-	other   = settings{servers: 9, fleet: true, pools: movingGutters, fixed: []string{"change-step"}}
-	spares  = settings{servers: 9, fleet: true, pools: movingKeysOfGutters, fixed: []string{"change-step"}}
-	moving  = settings{servers: 6, fleet: true, pools: migrations(1), fixed: []string{"change-step"}}
-	back    = settings{servers: 6, fleet: true, pools: migrations(2), fixed: []string{"change-step"}}
-	warmed  = settings{servers: 6, fleet: true, pools: warmsUp, fixed: []string{"change-step"}}
-	filled  = settings{servers: 3, fleet: true, pools: fillsVictim, fixed: []string{"change-step"}}
+	plain       = settings{servers: 3}
+	proxied     = settings{servers: 3, proxies: true}
+	spaced      = settings{servers: 3, spaced: true}
+	named       = settings{servers: 3, named: true}
+	scarce      = settings{servers: 3, files: fewFiles}
+	lied        = settings{servers: 3, liars: true, memory: podMemory}
+	recent      = settings{servers: 3, recent: true}
+	fleet       = settings{servers: 3, fleet: true}
+	apart       = settings{servers: 3, fleet: true, proxies: true}
+	chunked     = settings{servers: 3, large: true}
+	doubled     = settings{servers: 3, shadow: true, pools: withShadow}
+	spared      = settings{servers: 6, fleet: true, proxies: true, pools: gutter}
+	lonely      = settings{servers: 6, proxies: true, pools: gutter}
+	routed      = settings{servers: 6, fleet: true, pools: twoPools}
+	routesMove  = settings{servers: 6, fleet: true, pools: movingRoutes, fixed: []string{"change-step"}}
+	gutterMoves = settings{servers: 9, fleet: true, pools: movingGutters, fixed: []string{"change-step"}}
+	keysMove    = settings{servers: 9, fleet: true, pools: movingKeysOfGutters, fixed: []string{"change-step"}}
+	moving      = settings{servers: 6, fleet: true, pools: migrations(1), fixed: []string{"change-step"}}
+	back        = settings{servers: 6, fleet: true, pools: migrations(2), fixed: []string{"change-step"}}
+	warmed      = settings{servers: 6, fleet: true, pools: warmsUp, fixed: []string{"change-step"}}
+	filled      = settings{servers: 3, fleet: true, pools: fillsVictim, fixed: []string{"change-step"}}
 )
 
 // Replication and acknowledgement, as flags of `mcmw serve`.
@@ -137,9 +137,9 @@ func Scenarios() []Scenario {
 		{Name: "gutter-alone", Title: "the only mcmw instance loses its connection to a server whose pool has a gutter", Args: aloneOne, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: lonely},
 		{Name: "gutter-freeze", Title: "a server whose pool has a gutter is suspended (SIGSTOP); two mcmw instances", Args: severalOne, fault: freeze, heal: thaw, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: spared},
 		{Name: "pool-without-majority", Title: "two of the three servers of one of two pools are killed and started again; two mcmw instances", Args: ackLive, fault: at(killServer, victim-1, victim), heal: at(startServer, victim-1, victim), reads: byAny, writes: byAny, settings: routed},
-		{Name: "routes", Title: "routes move keys to another pool, back, and there again; two mcmw instances read the files a second apart", Args: severalTwo, fault: reroute, heal: rerouteAgain, settings: given},
-		{Name: "gutter-change", Title: "a pool's gutter is changed while a server is down, changed back, and changed again; two mcmw instances read the files a second apart", Args: severalOne, fault: killAndReroute, heal: startAndRerouteAgain, reads: byVictim, writes: byVictim, settings: other},
-		{Name: "gutter-routes", Title: "routes move keys to another pool with a gutter while a server is down, back, and there again; two mcmw instances read the files a second apart", Args: severalOne, fault: killAndReroute, heal: startAndRerouteAgain, reads: byVictim, writes: byVictim, settings: spares},
+		{Name: "routes", Title: "routes move keys to another pool, back, and there again; two mcmw instances read the files a second apart", Args: severalTwo, fault: reroute, heal: rerouteAgain, settings: routesMove},
+		{Name: "gutter-change", Title: "a pool's gutter is changed while a server is down, changed back, and changed again; two mcmw instances read the files a second apart", Args: severalOne, fault: killAndReroute, heal: startAndRerouteAgain, reads: byVictim, writes: byVictim, settings: gutterMoves},
+		{Name: "gutter-routes", Title: "routes move keys to another pool with a gutter while a server is down, back, and there again; two mcmw instances read the files a second apart", Args: severalOne, fault: killAndReroute, heal: startAndRerouteAgain, reads: byVictim, writes: byVictim, settings: keysMove},
 		{Name: "migration", Title: "the keys of a pool move to another pool; two mcmw instances", Args: severalTwo, fault: copies(0), heal: migrated(0), settings: moving},
 		{Name: "migration-back", Title: "the keys of a pool move to another pool and back; two mcmw instances", Args: severalTwo, fault: copies(1), heal: migrated(1), Long: true, settings: back},
 		{Name: "warm-up", Title: "a server of each of two pools is killed and started again while one pool is warmed up from the other; two mcmw instances", Args: severalTwo, fault: whileCopying(at(killServer, victim, coldVictim)), heal: startBoth, writes: `^server-[25]: `, settings: warmed},

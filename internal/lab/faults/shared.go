@@ -87,11 +87,11 @@ type register struct {
 type number struct {
 	key string
 
-	mu     sync.Mutex // guards all below
-	added  uint64     // successful requests
-	unsure uint64     // failed requests that may have taken effect
-	seen   map[uint64]bool
-	gone   bool
+	mu      sync.Mutex // guards all below
+	added   uint64     // successful requests
+	unsure  uint64     // failed requests that may have taken effect
+	seen    map[uint64]bool
+	missing bool
 }
 
 // startShared starts clients that share keys and send rate requests per second together.
@@ -109,7 +109,7 @@ func startShared(addrs []string, keys *keyspace, clients, rate int, seed uint64,
 	first := s.user(0, seed)
 	for _, n := range slices.Concat(s.counters, s.swaps) {
 		if reply, err := first.ask(first.any(), "set "+n.key+" 0 0 1\r\n0\r\n"); err != nil || reply != "STORED" {
-			n.gone = true // without its first value it cannot be judged
+			n.missing = true // without its first value it cannot be judged
 			s.failed(n.key+": "+reply, err)
 		}
 	}
@@ -136,7 +136,7 @@ func (s *shared) audit() Shared {
 	}
 	for _, n := range slices.Concat(s.counters, s.swaps) {
 		values := s.compare(last, n.key)
-		if n.gone || len(values) != 1 {
+		if n.missing || len(values) != 1 {
 			continue
 		}
 		for text := range values {
@@ -211,26 +211,30 @@ func (s *shared) now() int64 { return int64(time.Since(s.start)) + 1 }
 type user struct {
 	*shared
 	rng   *rand.Rand
-	conns []*reader // two to every address, for contests; nil: not connected
-	socks []net.Conn
+	conns []userConn // two to every address, for contests
+}
+
+// userConn is a connection and the reader of its answers; both are nil while it is not connected.
+type userConn struct {
+	net.Conn
+	r *reader
 }
 
 func (s *shared) user(id int, seed uint64) *user {
-	n := 2 * len(s.addrs)
-	return &user{shared: s, rng: rand.New(rand.NewPCG(seed, uint64(id)+1<<32)), conns: make([]*reader, n), socks: make([]net.Conn, n)}
+	return &user{shared: s, rng: rand.New(rand.NewPCG(seed, uint64(id)+1<<32)), conns: make([]userConn, 2*len(s.addrs))}
 }
 
 func (u *user) close() {
-	for i := range u.socks {
+	for i := range u.conns {
 		u.drop(i)
 	}
 }
 
 func (u *user) drop(i int) {
-	if u.socks[i] != nil {
-		u.socks[i].Close()
+	if u.conns[i].Conn != nil {
+		u.conns[i].Close()
 	}
-	u.socks[i], u.conns[i] = nil, nil
+	u.conns[i] = userConn{}
 }
 
 // any returns the number of a random connection, to any address.
@@ -238,14 +242,14 @@ func (u *user) any() int { return u.rng.IntN(len(u.addrs)) }
 
 // connect opens connection i if it is not open.
 func (u *user) connect(i int) error {
-	if u.socks[i] != nil {
+	if u.conns[i].Conn != nil {
 		return nil
 	}
 	conn, err := net.DialTimeout("tcp", u.addrs[i%len(u.addrs)], answerWithin)
 	if err != nil {
 		return err
 	}
-	u.socks[i], u.conns[i] = conn, &reader{Reader: bufio.NewReader(conn)}
+	u.conns[i] = userConn{conn, &reader{Reader: bufio.NewReader(conn)}}
 	return nil
 }
 
@@ -254,8 +258,8 @@ func (u *user) send(i int, request string) error {
 	if err := u.connect(i); err != nil {
 		return err
 	}
-	_ = u.socks[i].SetDeadline(time.Now().Add(answerWithin))
-	_, err := io.WriteString(u.socks[i], request)
+	_ = u.conns[i].SetDeadline(time.Now().Add(answerWithin))
+	_, err := io.WriteString(u.conns[i], request)
 	return err
 }
 
@@ -265,7 +269,7 @@ func (u *user) ask(i int, request string) (line string, err error) {
 	for range 2 {
 		if err = u.send(i, request); err == nil {
 			var text []byte
-			if text, err = u.conns[i].next(); err == nil {
+			if text, err = u.conns[i].r.next(); err == nil {
 				return string(text), nil
 			}
 		}
@@ -297,7 +301,7 @@ func (u *user) value(i int, command, key string) (value, cas string, ok bool, er
 	if err != nil || size < 0 || size > 1<<20 {
 		return "", "", false, &badReply{strconv.Quote(line)}
 	}
-	r := u.conns[i]
+	r := u.conns[i].r
 	if err = r.data(key, size); err == nil {
 		var end []byte
 		if end, err = r.next(); err == nil && string(end) != "END" {
@@ -404,7 +408,7 @@ func (u *user) increment(n *number) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.gone:
+	case n.missing:
 	case err == nil && line == "NOT_FOUND":
 		u.lose(n)
 	case err != nil || notNumber != nil:
@@ -422,7 +426,7 @@ func (u *user) increment(n *number) {
 
 // lose marks n as gone: it is missing although it is never deleted. n.mu is held.
 func (u *user) lose(n *number) {
-	n.gone = true
+	n.missing = true
 	u.broken(&u.counts.Gone, "gone: %s is missing after %d increments", n.key, n.added)
 }
 
@@ -451,7 +455,7 @@ func (u *user) swapped(n *number, found bool, line string, err error) (again boo
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.gone:
+	case n.missing:
 	case !found || (err == nil && line == "NOT_FOUND"):
 		u.lose(n)
 	case err == nil && line == "EXISTS":
@@ -477,8 +481,8 @@ func (u *user) compete() {
 		}
 	}
 	winners := 0
-	for i, r := range u.conns {
-		line, err := r.next()
+	for i := range u.conns {
+		line, err := u.conns[i].r.next()
 		switch {
 		case errors.Is(err, io.EOF):
 			u.drop(i) // this add was not done

@@ -49,7 +49,7 @@ func (p Programs) versioned(ctx context.Context) (string, error) {
 type settings struct {
 	servers int
 	args    []string // arguments of `mcmw serve`
-	fixed   []string // names of options that pools sets for every pool
+	fixed   []string // names of options that pools sets in its file
 	proxies bool     // a faulty proxy in front of every server
 	spaced  bool     // the victim is in a network namespace of its own
 	named   bool     // mcmw finds the servers by SRV records
@@ -117,13 +117,13 @@ type system struct {
 	dns       *faulty.DNS      // nil unless servers are named
 	previous  *process.Process // the victim's process at its previous address; nil: none
 	spaces    int              // how many key spaces have been used
-	groups    *cgroup.Owner    // owner of mcmw's control group; nil: mcmw has none of its own
-	join      func(pid int) error
-	passwords string   // password file; "": clients need not log in
-	files     []string // configuration files
-	rerouted  bool     // see reroute
-	siege     *siege   // the attack in progress; nil: none
-	broken    []string // broken promises that a scenario itself has noticed
+	groups    *cgroup.Owner    // owner of group
+	group     *cgroup.Group    // mcmw's control group; nil: it has none of its own
+	passwords string           // password file; "": clients need not log in
+	files     []string         // configuration files
+	rerouted  bool             // see reroute
+	siege     *siege           // the attack in progress; nil: none
+	broken    []string         // broken promises that a scenario itself has noticed
 }
 
 // startSystem starts the servers and the middleware. If it fails it ends everything that it has started.
@@ -197,15 +197,8 @@ func (s *system) limitMemory(memory int64) error {
 	if s.groups, err = tree.Own(); err != nil {
 		return err
 	}
-	group, err := s.groups.Make("mcmw", cgroup.Limits{Memory: memory})
-	if err != nil {
+	if s.group, err = s.groups.Make("mcmw", cgroup.Limits{Memory: memory}); err != nil {
 		return errNotHere{err}
-	}
-	s.join = func(pid int) (err error) {
-		for _, file := range group.ProcessFiles() {
-			err = errors.Join(err, os.WriteFile(file, []byte(strconv.Itoa(pid)), 0))
-		}
-		return err
 	}
 	return nil
 }
@@ -261,9 +254,9 @@ func (s *system) launch(ctx context.Context, server *server) error {
 	case server.port != 0:
 		err = start()
 	default:
-		server.proc, err = process.Launch(ctx, server.name, server.host, func(port int) (*exec.Cmd, error) {
+		server.proc, err = process.Launch(ctx, server.name, server.host, func(port int) *exec.Cmd {
 			server.port = port
-			return command(), nil
+			return command()
 		})
 		return err
 	}
@@ -393,12 +386,11 @@ func (s *system) launchMcmw() (err error) {
 	if s.settings.files > 0 {
 		cmd = exec.Command("prlimit", append([]string{fmt.Sprintf("--nofile=%d", s.settings.files)}, cmd.Args...)...)
 	}
-	cmd.Stderr = &process.Lines{Take: s.events.take}
-	join := func(int) error { return nil }
-	if s.join != nil {
-		join = s.join
+	if s.group != nil {
+		cmd = s.group.Command(cmd.Args[0], cmd.Args[1:]...)
 	}
-	s.mcmw, err = process.StartPrepared("mcmw", s.listen, cmd, join)
+	cmd.Stderr = &process.Lines{Take: s.events.take}
+	s.mcmw, err = process.Start("mcmw", s.listen, cmd)
 	return err
 }
 

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tick is the unit of the times in /proc/stat.
-const tick = 10 * time.Millisecond
+// ticksPerSecond is the number of /proc/stat's units of time in a second.
+const ticksPerSecond = 100
 
 // ProcessCPU returns the user and system time of all threads of a process, including ended ones. The kernel counts it in ns, not
 // in the ticks of /proc/PID/stat.
@@ -31,9 +31,20 @@ func ProcessCPU(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// CPU is the time of all cores together, by category. User includes nice processes and guests.
+// CPU is the time of all cores together, seconds, by the categories of mpstat.
 type CPU struct {
-	User, System, SoftIRQ, IRQ, IOWait, Idle, Steal time.Duration
+	User    float64 `json:"user"` // nice processes and guests included
+	System  float64 `json:"system"`
+	SoftIRQ float64 `json:"softirq"`
+	IRQ     float64 `json:"irq"`
+	IOWait  float64 `json:"iowait"`
+	Idle    float64 `json:"idle"`
+	Steal   float64 `json:"steal"`
+}
+
+// Total returns the time of all categories.
+func (c CPU) Total() float64 {
+	return c.User + c.System + c.SoftIRQ + c.IRQ + c.IOWait + c.Idle + c.Steal
 }
 
 // HostCPU returns the time since the machine's start.
@@ -53,33 +64,29 @@ func parseCPU(text string) (CPU, error) {
 	if len(fields) < 9 || fields[0] != "cpu" {
 		return CPU{}, fmt.Errorf("/proc/stat: expected a first line of cpu and 8 times or more, got %.100q", line)
 	}
-	var t [8]time.Duration
+	var t [8]float64
 	for i := range t {
 		ticks, err := strconv.ParseInt(fields[1+i], 10, 64)
 		if err != nil {
 			return CPU{}, fmt.Errorf("/proc/stat: %w", err)
 		}
-		t[i] = time.Duration(ticks) * tick
+		t[i] = float64(ticks) / ticksPerSecond
 	}
 	return CPU{User: t[0] + t[1], System: t[2], Idle: t[3], IOWait: t[4], IRQ: t[5], SoftIRQ: t[6], Steal: t[7]}, nil
 }
 
-// Network is the traffic of all interfaces together, bytes.
-type Network struct {
-	Received, Sent uint64
-}
-
-// HostNetwork returns the counters of this process's network namespace. Bytes over the loopback count as received and as sent.
-func HostNetwork() (Network, error) {
+// HostNetwork returns the bytes that all interfaces of this process's network namespace have received and sent. Bytes over the loopback count
+// as both.
+func HostNetwork() (received, sent uint64, err error) {
 	text, err := os.ReadFile("/proc/self/net/dev")
 	if err != nil {
-		return Network{}, err
+		return 0, 0, err
 	}
 	return parseNetwork(string(text))
 }
 
 // parseNetwork reads the text of /proc/net/dev.
-func parseNetwork(text string) (n Network, err error) {
+func parseNetwork(text string) (received, sent uint64, err error) {
 	for line := range strings.Lines(text) {
 		// name: received bytes, 7 more counters, sent bytes, 7 more; the two heading lines have no colon
 		_, counters, ok := strings.Cut(line, ":")
@@ -88,20 +95,16 @@ func parseNetwork(text string) (n Network, err error) {
 		}
 		fields := strings.Fields(counters)
 		if len(fields) < 9 {
-			return Network{}, fmt.Errorf("/proc/net/dev: expected 16 counters, got %.100q", line)
+			return 0, 0, fmt.Errorf("/proc/net/dev: expected 16 counters, got %.100q", line)
 		}
-		received, err := strconv.ParseUint(fields[0], 10, 64)
-		if err != nil {
-			return Network{}, fmt.Errorf("/proc/net/dev: %w", err)
+		in, inErr := strconv.ParseUint(fields[0], 10, 64)
+		out, outErr := strconv.ParseUint(fields[8], 10, 64)
+		if err := errors.Join(inErr, outErr); err != nil {
+			return 0, 0, fmt.Errorf("/proc/net/dev: %w", err)
 		}
-		sent, err := strconv.ParseUint(fields[8], 10, 64)
-		if err != nil {
-			return Network{}, fmt.Errorf("/proc/net/dev: %w", err)
-		}
-		n.Received += received
-		n.Sent += sent
+		received, sent = received+in, sent+out
 	}
-	return n, nil
+	return received, sent, nil
 }
 
 // Memory returns how much memory the machine has, bytes.

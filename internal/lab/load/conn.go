@@ -178,8 +178,8 @@ func (w *workload) appendSet(b []byte, key uint64, rng *rand.PCG) []byte {
 // oldest returns the request whose reply comes next. There must be one.
 func (c *conn) oldest() *request { return &c.ring[c.head] }
 
-// askedOldest returns the keys of the oldest request; only with Verify or CacheAside.
-func (c *conn) askedOldest(o *Options) []uint64 {
+// oldestKeys returns the keys of the oldest request; only with Verify or CacheAside.
+func (c *conn) oldestKeys(o *Options) []uint64 {
 	return c.keys[c.head*o.KeysPerGet:][:c.oldest().keys]
 }
 

@@ -23,8 +23,8 @@ func (r *Result) WriteCSV(w io.Writer) error {
 	}
 	for _, window := range r.Windows {
 		for c := range numCommands {
-			if of, sent := window.Commands[c.String()]; sent {
-				if err := table.Write(window.csvLine(c.String(), of, false)); err != nil {
+			if result, sent := window.Commands[c.String()]; sent {
+				if err := table.Write(window.csvLine(c.String(), result, false)); err != nil {
 					return err
 				}
 			}
@@ -38,7 +38,7 @@ func (r *Result) WriteCSV(w io.Writer) error {
 }
 
 // csvLine returns the fields of a command's line, or of the line "total".
-func (w *Window) csvLine(name string, of CommandResult, scheduled bool) []string {
+func (w *Window) csvLine(name string, result CommandResult, scheduled bool) []string {
 	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	seconds := func(d time.Duration) string { return number(d.Seconds()) }
@@ -56,9 +56,9 @@ func (w *Window) csvLine(name string, of CommandResult, scheduled bool) []string
 			due = number(w.Scheduled)
 		}
 	}
-	l := of.Latency
+	l := result.Latency
 	return slices.Concat([]string{
-		strconv.Itoa(w.Index), seconds(w.Length), name, count(of.Requests), number(of.OpsPerSec), count(of.Hits), count(of.Misses), count(of.Failures),
+		strconv.Itoa(w.Index), seconds(w.Length), name, count(result.Requests), number(result.OpsPerSec), count(result.Hits), count(result.Misses), count(result.Failures),
 		seconds(l.Mean), seconds(l.Min), seconds(l.P50), seconds(l.P90), seconds(l.P99), seconds(l.P999), seconds(l.Max),
-	}, meanAndP99(of.Service), meanAndP99(slip), []string{due})
+	}, meanAndP99(result.Service), meanAndP99(slip), []string{due})
 }

@@ -103,7 +103,7 @@ type Live struct {
 	State     State
 	Populated uint64 // keys stored before the load, on all targets together
 	// Totals since the load began, including the warm-up; a few milliseconds old.
-	Requests, Hits, Misses, Failures, BytesIn, BytesOut uint64
+	Requests, Misses, Failures uint64
 	// Latest is the last whole second of the recording; nil if there is none yet.
 	Latest *Window
 }
@@ -118,11 +118,8 @@ func (g *Generator) Live() Live {
 	for _, t := range g.threads {
 		l.Requests += t.live.requests.Load()
 		hits := t.live.hits.Load()
-		l.Hits += hits
 		l.Misses += max(t.live.keys.Load(), hits) - hits
 		l.Failures += t.live.failures.Load()
-		l.BytesIn += t.live.in.Load()
-		l.BytesOut += t.live.out.Load()
 	}
 	return l
 }
@@ -199,9 +196,6 @@ func (g *Generator) drive(ctx context.Context) (all *series, used usage, first e
 		if State(g.state.Swap(int32(Recording))) == Recording {
 			return
 		}
-		if g.o.OnBegin != nil {
-			g.o.OnBegin()
-		}
 		var err error
 		if before, err = processUsage(); first == nil {
 			first = err
@@ -221,9 +215,6 @@ func (g *Generator) drive(ctx context.Context) (all *series, used usage, first e
 			first = err
 		}
 		used = after.minus(before)
-		if g.o.OnEnd != nil {
-			g.o.OnEnd()
-		}
 	}
 	ended := make(chan error, len(g.threads)) // threads -> drive: one result each; never closed
 	for _, t := range g.threads {

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -242,21 +241,27 @@ func TestAnOpenLoopInRealTimeSendsTheRequestsThatAreDue(t *testing.T) {
 	require.NoError(t, r.WriteCSV(&table))
 	rows, err := csv.NewReader(strings.NewReader(table.String())).ReadAll()
 	require.NoError(t, err)
-	require.Len(t, rows, 4)
-	assert.Equal(t, []string{"0", "SET", "GET", "total"}, []string{rows[1][0], rows[1][2], rows[2][2], rows[3][2]})
-	assert.Equal(t, []string{"", "", ""}, rows[2][17:], "single commands have no slip and no schedule")
-	assert.NotContains(t, rows[3], "")
+	last := rows[len(rows)-3:] // of the last second; on a busy machine there can be more than one
+	assert.Equal(t, []string{"SET", "GET", "total"}, []string{last[0][2], last[1][2], last[2][2]})
+	assert.Equal(t, []string{"", "", ""}, last[1][17:], "single commands have no slip and no schedule")
+	assert.NotContains(t, last[2], "")
 }
 
 func TestARunRestoresGOMAXPROCS(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	var during int
-	run(t, load.Options{
-		Targets: []string{server.Addr()}, Threads: 4, HoldProcessors: true, Duration: 10 * time.Millisecond,
-		OnBegin: func() { during = runtime.GOMAXPROCS(0) },
-	})
-	assert.Equal(t, 6, during)
+	g, err := load.New(load.Options{Targets: []string{server.Addr()}, Threads: 4, HoldProcessors: true})
+	require.NoError(t, err)
+	raised := make(chan struct{}) // closed when the run has raised it
+	go func() {
+		defer close(raised)
+		for g.Live().State != load.Recording {
+			time.Sleep(mctest.Tick)
+		}
+		assert.Equal(t, 6, runtime.GOMAXPROCS(0))
+	}()
+	_, err = runUntil(t, g, raised)
+	require.NoError(t, err)
 	assert.Equal(t, 2, runtime.GOMAXPROCS(0))
 }
 
@@ -296,18 +301,10 @@ func TestConnectionsDrawDifferentKeys(t *testing.T) {
 
 func TestARunEndsAfterItsDurationAndLeavesOutTheWarmUp(t *testing.T) {
 	server := mctest.StartMemcached(t)
-	var began, ended atomic.Int32
-	var countedBefore int64
-	o := load.Options{
+	r := run(t, load.Options{
 		Targets: []string{server.Addr()}, Threads: 2, Connections: 4,
 		WarmUp: 300 * time.Millisecond, Duration: 1200 * time.Millisecond, Populate: true,
-	}
-	o.OnBegin = func() { began.Add(1); countedBefore = server.Stat("get_hits") }
-	o.OnEnd = func() { ended.Add(1) }
-	r := run(t, o)
-	assert.EqualValues(t, 1, began.Load())
-	assert.EqualValues(t, 1, ended.Load())
-	assert.Positive(t, countedBefore, "there was a warm-up")
+	})
 	assert.Less(t, int64(r.Total.Hits), server.Stat("get_hits"), "the result does not include the warm-up")
 	assert.Positive(t, r.Total.Hits)
 	require.Len(t, r.Windows, 2)
@@ -317,19 +314,15 @@ func TestARunEndsAfterItsDurationAndLeavesOutTheWarmUp(t *testing.T) {
 
 func TestTheLoadOfACoolDownIsNotRecorded(t *testing.T) {
 	server := mctest.StartMemcached(t)
-	var countedAtEnd int64
-	o := load.Options{
+	r := run(t, load.Options{
 		Targets: []string{server.Addr()}, Threads: 2, Connections: 4, Duration: time.Second, CoolDown: 300 * time.Millisecond, Populate: true,
-	}
-	o.OnEnd = func() { countedAtEnd = server.Stat("get_hits") }
-	r := run(t, o)
+	})
 	assert.Equal(t, time.Second, r.Elapsed)
 	require.Len(t, r.Windows, 1)
 	assert.Equal(t, time.Second, r.Windows[0].Length)
 	assert.Equal(t, r.Total.Requests, r.Windows[0].Requests)
 	assert.Positive(t, r.Total.Hits)
-	assert.Greater(t, server.Stat("get_hits"), countedAtEnd, "the load continued")
-	assert.Less(t, int64(r.Total.Hits), server.Stat("get_hits"))
+	assert.Less(t, int64(r.Total.Hits), server.Stat("get_hits"), "the load continued unrecorded")
 }
 
 func TestARunWithoutLimitContinuesUntilItsContextEnds(t *testing.T) {
@@ -348,7 +341,6 @@ func TestARunWithoutLimitContinuesUntilItsContextEnds(t *testing.T) {
 	live := g.Live()
 	assert.Equal(t, load.Recording, live.State)
 	assert.Positive(t, live.Requests)
-	assert.Positive(t, live.BytesIn)
 	assert.Equal(t, time.Second, live.Latest.Length)
 	cancel()
 	select {

@@ -92,10 +92,6 @@ type Options struct {
 	Timeout time.Duration
 	// ConnectTimeout is how long connecting may take; 0 means DefaultConnectTimeout.
 	ConnectTimeout time.Duration
-
-	// OnBegin, if set, is called once when recording begins, and OnEnd once when it ends: after the last reply, or at the beginning of the cool-down
-	// while connections are still open. They can measure other processes over the same time; the load continues meanwhile.
-	OnBegin, OnEnd func()
 }
 
 // Defaults of Options.

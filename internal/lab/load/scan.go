@@ -220,33 +220,33 @@ func excerpt(b []byte) string {
 type checker struct {
 	enc *encoder
 
-	asked []uint64 // keys of the retrieval whose reply is read
-	next  int      // index in asked after the key found last; replies usually keep the order of the request
-	key   []byte   // text of the current value's key
-	size  int      // of the current value
-	at    int      // offset in the current value
+	requested []uint64 // keys of the retrieval whose reply is read
+	next      int      // index in requested after the key found last; replies usually keep the order of the request
+	key       []byte   // text of the current value's key
+	size      int      // of the current value
+	at        int      // offset in the current value
 }
 
 // beginReply sets the keys that the next reply may have.
-func (k *checker) beginReply(asked []uint64) { k.asked, k.next = asked, 0 }
+func (k *checker) beginReply(requested []uint64) { k.requested, k.next = requested, 0 }
 
 // beginValue checks that the key was requested. Servers keep the order of the request, but some proxies do not, so any order is accepted.
 func (k *checker) beginValue(text []byte, size int) error {
 	k.key, k.size, k.at = append(k.key[:0], text...), size, 0
 	key, ok := k.enc.parseKey(text)
-	for i := 0; ok && i < len(k.asked); i++ {
-		at := (k.next + i) % len(k.asked)
-		if k.asked[at] == key {
+	for i := 0; ok && i < len(k.requested); i++ {
+		at := (k.next + i) % len(k.requested)
+		if k.requested[at] == key {
 			k.next = at + 1
 			return nil
 		}
 	}
-	return fmt.Errorf("wrong key: requested %s, got the value of %s", k.askedText(), excerpt(text))
+	return fmt.Errorf("wrong key: requested %s, got the value of %s", k.requestedText(), excerpt(text))
 }
 
 // beginNext begins the value of the next requested key, for replies that don't name it.
 func (k *checker) beginNext(size int) {
-	k.key, k.size, k.at = k.enc.appendKey(k.key[:0], k.asked[k.next]), size, 0
+	k.key, k.size, k.at = k.enc.appendKey(k.key[:0], k.requested[k.next]), size, 0
 	k.next++
 }
 
@@ -263,13 +263,13 @@ func (k *checker) data(part []byte) error {
 	return nil
 }
 
-// askedText lists the requested keys, only the first few of many.
-func (k *checker) askedText() string {
+// requestedText lists the requested keys, only the first few of many.
+func (k *checker) requestedText() string {
 	const most = 3
 	var b []byte
-	for i, key := range k.asked {
+	for i, key := range k.requested {
 		if i == most {
-			return fmt.Sprintf("%s and %d more", b, len(k.asked)-most)
+			return fmt.Sprintf("%s and %d more", b, len(k.requested)-most)
 		}
 		if i > 0 {
 			b = append(b, ", "...)

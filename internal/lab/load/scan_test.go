@@ -219,10 +219,10 @@ func FuzzOtherProtocols(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input []byte, size, keys uint8, resp bool) {
 		o := Options{}.withDefaults()
-		asked := []uint64{1, 2, 3}[:keys%3+1]
+		requested := []uint64{1, 2, 3}[:keys%3+1]
 		check := &checker{enc: newEncoder(&o)}
-		check.beginReply(asked)
-		s := scanner{protocol: Meta, keys: len(asked), check: check}
+		check.beginReply(requested)
+		s := scanner{protocol: Meta, keys: len(requested), check: check}
 		if resp {
 			s.protocol = RESP
 		}
@@ -241,7 +241,7 @@ func FuzzOtherProtocols(f *testing.F) {
 			return "incomplete"
 		}
 		atOnce := first(s, len(input))
-		check.beginReply(asked)
+		check.beginReply(requested)
 		if inPieces := first(s, int(size)); inPieces != atOnce {
 			t.Fatalf("in pieces of %d bytes: %s; at once: %s", size, inPieces, atOnce)
 		}
@@ -277,12 +277,12 @@ func FuzzVerification(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte, size uint8) {
 		o := Options{}.withDefaults()
 		enc := newEncoder(&o)
-		asked := []uint64{1, 2, 3}
+		requested := []uint64{1, 2, 3}
 		outcome := func(size int) (replies int, failed bool) {
 			s := scanner{check: &checker{enc: enc}}
 			for rest := input; len(rest) > 0; {
 				part := rest[:min(max(size, 1), len(rest))]
-				s.check.beginReply(asked)
+				s.check.beginReply(requested)
 				n, done, err := s.next(part, get)
 				if err != nil {
 					return replies, true

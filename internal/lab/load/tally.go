@@ -46,11 +46,11 @@ type traffic struct {
 
 // liveCounts are a thread's totals since the start, which it publishes from time to time.
 type liveCounts struct {
-	requests, keys, hits, failures, in, out atomic.Uint64
+	requests, keys, hits, failures atomic.Uint64
 }
 
 // publish is called by the thread alone.
-func (l *liveCounts) publish(commands *[numCommands]counts, t traffic) {
+func (l *liveCounts) publish(commands *[numCommands]counts) {
 	var total counts
 	for i := range commands {
 		total.add(&commands[i])
@@ -59,6 +59,4 @@ func (l *liveCounts) publish(commands *[numCommands]counts, t traffic) {
 	l.keys.Store(total.keys)
 	l.hits.Store(total.hits)
 	l.failures.Store(total.failures)
-	l.in.Store(t.in)
-	l.out.Store(t.out)
 }

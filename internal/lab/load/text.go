@@ -25,8 +25,8 @@ func (r *Result) WriteText(w io.Writer) error {
 		}, times(&c.Latency)...))
 	}
 	for c := range numCommands {
-		if of, sent := r.Commands[c.String()]; sent {
-			row(c.String(), of)
+		if result, sent := r.Commands[c.String()]; sent {
+			row(c.String(), result)
 		}
 	}
 	row("total", r.Total)

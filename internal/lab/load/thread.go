@@ -216,7 +216,7 @@ func (t *thread) advance(now int64) error {
 	}
 	if now-t.published >= publishEvery {
 		t.published = now
-		t.live.publish(&t.commands, t.traffic)
+		t.live.publish(&t.commands)
 	}
 	if t.sending && t.phase.isOver(now) {
 		return t.stopSending(now)
@@ -239,7 +239,7 @@ func (t *thread) windowEnd() int64 {
 
 // end ends recording, unless a cool-down already has: the last reply is there, or will not come any more.
 func (t *thread) end() {
-	t.live.publish(&t.commands, t.traffic)
+	t.live.publish(&t.commands)
 	if t.recording {
 		t.finish()
 	}
@@ -388,7 +388,7 @@ func (t *thread) receive(c *conn) error {
 		if c.scan.atStart() {
 			c.scan.keys = int(oldest.keys)
 			if c.scan.check != nil && oldest.command != set {
-				c.scan.check.beginReply(c.askedOldest(t.o))
+				c.scan.check.beginReply(c.oldestKeys(t.o))
 			}
 		}
 		taken, done, err := c.scan.next(buf, oldest.command)
@@ -408,12 +408,12 @@ func (t *thread) receive(c *conn) error {
 // replied counts the oldest request of c, whose reply is complete.
 func (t *thread) replied(c *conn, r *request, now int64) error {
 	reply := &c.scan.reply
-	asked := int(r.keys)
-	if reply.values > asked {
-		return fmt.Errorf("target %s: %d values for %d keys of a %s", c.target, reply.values, asked, r.command)
+	requested := int(r.keys)
+	if reply.values > requested {
+		return fmt.Errorf("target %s: %d values for %d keys of a %s", c.target, reply.values, requested, r.command)
 	}
 	latency := now - r.due
-	one := counts{requests: 1, keys: uint64(asked), hits: uint64(reply.values), latency: latency}
+	one := counts{requests: 1, keys: uint64(requested), hits: uint64(reply.values), latency: latency}
 	if reply.failed != nil {
 		one.keys, one.hits, one.failures = 0, 0, 1
 		if t.firstFailure == "" {
@@ -433,7 +433,7 @@ func (t *thread) replied(c *conn, r *request, now int64) error {
 		}
 	}
 	if t.o.CacheAside && r.command == get && reply.values == 0 && reply.failed == nil {
-		c.missed = append(c.missed, c.askedOldest(t.o)[0])
+		c.missed = append(c.missed, c.oldestKeys(t.o)[0])
 	}
 	wasFull := c.inFlight == len(c.ring)
 	c.drop()

@@ -171,10 +171,10 @@ func (c *conn) appendTraced(b []byte, w *workload, t *Trace, n int) []byte {
 	}
 	r.keys = 1
 	var one [1]uint64
-	asked := one[:]
+	requested := one[:]
 	if c.keys != nil {
-		asked = c.keys[slot*w.o.KeysPerGet:][:1]
+		requested = c.keys[slot*w.o.KeysPerGet:][:1]
 	}
-	asked[0] = q.key
-	return w.enc.appendGet(b, asked)
+	requested[0] = q.key
+	return w.enc.appendGet(b, requested)
 }

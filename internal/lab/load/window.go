@@ -54,10 +54,10 @@ func (t *tallies) merge(other *tallies) {
 		t.commands[c].add(&other.commands[c])
 		t.service[c] += other.service[c]
 	}
-	each := other.histograms()
+	others := other.histograms()
 	for i, h := range t.histograms() {
-		if h != nil && each[i].TotalCount() > 0 {
-			h.Merge(each[i])
+		if h != nil && others[i].TotalCount() > 0 {
+			h.Merge(others[i])
 		}
 	}
 }
@@ -78,11 +78,11 @@ func (t *tallies) reset() {
 
 // total returns the result of all commands together over a time, and the histograms of latencies and, in an open loop, of service times.
 func (t *tallies) total(elapsed time.Duration) (r CommandResult, latencies, services *hdrhistogram.Histogram) {
-	var of counts
+	var sum counts
 	var service int64
 	latencies, services = newHistogram(), newHistogram()
 	for c := range t.commands {
-		of.add(&t.commands[c])
+		sum.add(&t.commands[c])
 		service += t.service[c]
 		if t.latencies[c] != nil {
 			latencies.Merge(t.latencies[c])
@@ -94,7 +94,7 @@ func (t *tallies) total(elapsed time.Duration) (r CommandResult, latencies, serv
 	if t.slip == nil || services.TotalCount() == 0 {
 		services = nil
 	}
-	r = summariseCommand(latencies, of, elapsed)
+	r = summariseCommand(latencies, sum, elapsed)
 	r.Service = summariseIf(services, service)
 	return r, latencies, services
 }
@@ -196,9 +196,9 @@ func (w *window) summary(o *Options) Window {
 func (t *tallies) fill(r *Result) {
 	for c := range numCommands {
 		if t.commands[c].requests > 0 {
-			of := t.command(c, r.Elapsed)
-			of.Histogram, of.ServiceHistogram = newHistogramOf(t.latencies[c]), newHistogramOf(t.services[c])
-			r.Commands[c.String()] = of
+			result := t.command(c, r.Elapsed)
+			result.Histogram, result.ServiceHistogram = newHistogramOf(t.latencies[c]), newHistogramOf(t.services[c])
+			r.Commands[c.String()] = result
 		}
 	}
 	var latencies, services *hdrhistogram.Histogram

@@ -172,11 +172,11 @@ func (p *textParser) quantile(fields []string) error {
 		return fmt.Errorf("percent of %s: %w", fields[0], err)
 	}
 	q := Quantile{Share: percent / 100, Seconds: milliseconds * 1e-3}
-	of := p.out.Results[len(p.out.Results)-1].Distributions
-	if err := checkMonotonic(of[fields[0]], q); err != nil {
+	distributions := p.out.Results[len(p.out.Results)-1].Distributions
+	if err := checkMonotonic(distributions[fields[0]], q); err != nil {
 		return fmt.Errorf("%s: %w", fields[0], err)
 	}
-	of[fields[0]] = append(of[fields[0]], q)
+	distributions[fields[0]] = append(distributions[fields[0]], q)
 	return nil
 }
 

@@ -42,17 +42,13 @@ type Process struct {
 }
 
 // Launch starts a program on a free port of host and waits until it answers there.
-func Launch(ctx context.Context, name, host string, command func(port int) (*exec.Cmd, error)) (*Process, error) {
+func Launch(ctx context.Context, name, host string, command func(port int) *exec.Cmd) (*Process, error) {
 	for attempt := 1; ; attempt++ {
 		port, err := FreePort(host)
 		if err != nil {
 			return nil, err
 		}
-		cmd, err := command(port)
-		if err != nil {
-			return nil, err
-		}
-		p, err := Start(name, net.JoinHostPort(host, strconv.Itoa(port)), cmd)
+		p, err := Start(name, net.JoinHostPort(host, strconv.Itoa(port)), command(port))
 		if err != nil {
 			return nil, err
 		}
@@ -70,17 +66,6 @@ func Launch(ctx context.Context, name, host string, command func(port int) (*exe
 // Start starts a program that serves on addr. The end of its output is kept. Standard error also goes to cmd's writer for it, if
 // any; standard output goes only to cmd's writer if there is one.
 func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
-	return StartPrepared(name, addr, cmd, func(int) error { return nil })
-}
-
-// Environment returns this process's environment without the user's settings of mcmw, which must not change the measurement.
-func Environment() []string {
-	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "MCMW_") })
-}
-
-// StartPrepared starts a program as Start does, and calls prepare with its process id before anything waits for the program's
-// end. If prepare fails, the program is killed.
-func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error) (*Process, error) {
 	p := &Process{Name: name, Addr: addr, cmd: cmd, log: &Tail{}, done: make(chan struct{})}
 	if cmd.Stderr = p.log.and(cmd.Stderr); cmd.Stdout == nil {
 		cmd.Stdout = p.log
@@ -98,16 +83,16 @@ func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
-	if err := prepare(cmd.Process.Pid); err != nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		return nil, fmt.Errorf("starting %s: %w", name, err)
-	}
 	go func() {
 		_ = cmd.Wait() // how it ended is in cmd.ProcessState
 		close(p.done)
 	}()
 	return p, nil
+}
+
+// Environment returns this process's environment without the user's settings of mcmw, which must not change the measurement.
+func Environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "MCMW_") })
 }
 
 type endedError struct{ error }

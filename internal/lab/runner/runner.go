@@ -251,14 +251,14 @@ func (r *runner) tell(next *experiment.Slot) {
 	if r.Progress == nil {
 		return
 	}
-	each := r.Experiment.RunTime()
+	perRun := r.Experiment.RunTime()
 	if r.made > 0 {
-		each = time.Since(r.began) / time.Duration(r.made)
+		perRun = time.Since(r.began) / time.Duration(r.made)
 	}
 	r.progress.Next = next
 	r.progress.Left = 0
 	if next != nil {
-		r.progress.Left = each * time.Duration(max(r.progress.Most-r.progress.Done-r.progress.Failed, 0))
+		r.progress.Left = perRun * time.Duration(max(r.progress.Most-r.progress.Done-r.progress.Failed, 0))
 	}
 	r.Progress(r.progress)
 }

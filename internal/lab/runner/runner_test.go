@@ -27,6 +27,8 @@ type fakeBed struct {
 	fail func(n int) error
 	// rate is the throughput of a point; nil: 100.
 	rate func(v experiment.Values, n int) float64
+	// output is the output of the load; "": a result of that rate.
+	output string
 }
 
 func (b *fakeBed) Describe(context.Context) (testbed.Description, error) {
@@ -64,6 +66,10 @@ func (d *fakeDeployment) Measure(ctx context.Context, m testbed.Measurement) (*t
 	}
 	if ctx.Err() != nil {
 		return outputs, context.Cause(ctx)
+	}
+	if b.output != "" {
+		outputs.Loads = [][]byte{[]byte(b.output)}
+		return outputs, nil
 	}
 	rate := 100.0
 	if b.rate != nil {
@@ -179,47 +185,49 @@ func TestWithoutRestartADeploymentIsUsedForAllPointsThatItFits(t *testing.T) {
 	assert.Equal(t, []int{2, 2, 0}, []int{bed.deployed, bed.populated, bed.running})
 }
 
+// interrupt runs an experiment whose context ends during the n-th measurement.
+func interrupt(t *testing.T, o Options, bed *fakeBed, n int) Summary {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	bed.fail = func(i int) error {
+		if i == n {
+			cancel()
+		}
+		return nil
+	}
+	o.Testbed = bed
+	summary, err := Run(ctx, o)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Zero(t, bed.running, "all programs have ended")
+	return summary
+}
+
 func TestAnInterruptedExperimentResumesToTheSameRuns(t *testing.T) {
 	whole := t.TempDir()
 	_, err := Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: whole})
 	require.NoError(t, err)
 	want := completeSet(t, whole)
 	require.Len(t, want, 6)
-	for interrupt := 1; interrupt <= 6; interrupt++ {
+	for n := 1; n <= 6; n++ {
 		dir := t.TempDir()
-		ctx, cancel := context.WithCancel(context.Background())
-		bed := &fakeBed{fail: func(n int) error {
-			if n == interrupt {
-				cancel()
-			}
-			return nil
-		}}
-		summary, err := Run(ctx, Options{Experiment: read(t, sixRuns), Testbed: bed, Dir: dir})
-		require.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, interrupt-1, summary.Complete)
-		assert.Zero(t, bed.running, "all programs have ended")
-		assert.Len(t, runsIn(t, dir), interrupt-1, "an interrupted run isn't a failed one")
+		summary := interrupt(t, Options{Experiment: read(t, sixRuns), Dir: dir}, &fakeBed{}, n)
+		assert.Equal(t, n-1, summary.Complete)
+		assert.Len(t, runsIn(t, dir), n-1, "an interrupted run isn't a failed one")
 
 		summary, err = Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: dir, Resume: true})
 		require.NoError(t, err)
-		assert.Equal(t, Summary{Complete: 6, Skipped: interrupt - 1}, summary)
+		assert.Equal(t, Summary{Complete: 6, Skipped: n - 1}, summary)
 		assert.Equal(t, want, completeSet(t, dir))
 	}
 }
 
 func TestAStopRuleDecidesTheSameAfterAResume(t *testing.T) {
 	text := "name: stop\nfactors: {workers: [1, 2]}\nseed: 3\nstop: {within: 0.05, at_least: 2, at_most: 6}\nrun: {duration: 1s}\n"
-	rate := func(v experiment.Values, _ int) float64 {
-		if v[experiment.Workers] == "1" {
-			return 100
-		}
-		return 0
-	}
 	varying := func(v experiment.Values, n int) float64 {
 		if v[experiment.Workers] == "2" {
 			return 100 + float64(n%7)*40
 		}
-		return rate(v, n)
+		return 100
 	}
 	whole := t.TempDir()
 	_, err := Run(context.Background(), Options{Experiment: read(t, text), Testbed: &fakeBed{rate: varying}, Dir: whole})
@@ -228,14 +236,7 @@ func TestAStopRuleDecidesTheSameAfterAResume(t *testing.T) {
 	require.Len(t, want, 8, "two of the steady point, six of the other")
 
 	dir := t.TempDir()
-	ctx, cancel := context.WithCancel(context.Background())
-	_, err = Run(ctx, Options{Experiment: read(t, text), Testbed: &fakeBed{rate: varying, fail: func(n int) error {
-		if n == 6 {
-			cancel()
-		}
-		return nil
-	}}, Dir: dir})
-	require.ErrorIs(t, err, context.Canceled)
+	interrupt(t, Options{Experiment: read(t, text), Dir: dir}, &fakeBed{rate: varying}, 6)
 	_, err = Run(context.Background(), Options{Experiment: read(t, text), Testbed: &fakeBed{rate: varying}, Dir: dir, Resume: true})
 	require.NoError(t, err)
 	assert.Equal(t, want, completeSet(t, dir))
@@ -280,26 +281,13 @@ func TestAnExperimentEndsAfterFailuresInARow(t *testing.T) {
 }
 
 func TestUnreadableOutputsFailTheRun(t *testing.T) {
-	bed := &brokenBed{}
+	bed := &fakeBed{output: "nonsense"}
 	dir := t.TempDir()
 	_, err := Run(context.Background(), Options{Experiment: read(t, "name: a\nrepetitions: 1\n"), Testbed: bed, Dir: dir})
 	require.Error(t, err)
 	runs := runsIn(t, dir)
 	require.Len(t, runs, 1)
 	assert.Contains(t, runs[0].Error, "result of client:0: ")
-}
-
-// brokenBed is a testbed whose load writes nonsense.
-type brokenBed struct{ fakeBed }
-
-func (b *brokenBed) Deploy(context.Context, experiment.Values) (testbed.Deployment, error) {
-	return &brokenDeployment{fakeDeployment{&b.fakeBed}}, nil
-}
-
-type brokenDeployment struct{ fakeDeployment }
-
-func (*brokenDeployment) Measure(context.Context, testbed.Measurement) (*testbed.Outputs, error) {
-	return &testbed.Outputs{Loads: [][]byte{[]byte("nonsense")}}, nil
 }
 
 func TestNothingIsOverwritten(t *testing.T) {
@@ -374,18 +362,11 @@ func TestARecordThatCannotBeWrittenEndsTheExperimentAtOnce(t *testing.T) {
 func TestLeftoversOfAKilledRunAreReplaced(t *testing.T) {
 	dir := t.TempDir()
 	text := "name: a\nrepetitions: 2\nrun: {duration: 1s}\n"
-	ctx, cancel := context.WithCancel(context.Background())
-	_, err := Run(ctx, Options{Experiment: read(t, text), Testbed: &fakeBed{fail: func(n int) error {
-		if n == 2 {
-			cancel()
-		}
-		return nil
-	}}, Dir: dir})
-	require.ErrorIs(t, err, context.Canceled)
+	interrupt(t, Options{Experiment: read(t, text), Dir: dir}, &fakeBed{}, 2)
 	left := filepath.Join(dir, "raw", "2", "middleware-9.jsonl")
 	require.NoError(t, os.MkdirAll(filepath.Dir(left), 0o755))
 	require.NoError(t, os.WriteFile(left, nil, 0o644))
-	_, err = Run(context.Background(), Options{Experiment: read(t, text), Testbed: &fakeBed{}, Dir: dir, Resume: true})
+	_, err := Run(context.Background(), Options{Experiment: read(t, text), Testbed: &fakeBed{}, Dir: dir, Resume: true})
 	require.NoError(t, err)
 	assert.NoFileExists(t, left)
 	assert.FileExists(t, filepath.Join(dir, "raw", "2", "client-0.json"))

@@ -35,7 +35,6 @@ func OnHosts(hosts Hosts, programs Programs, cpus map[string][]int) Testbed {
 	return &onHosts{hosts: hosts, programs: programs, cpus: cpus}
 }
 
-// Close releases the hosts.
 func (t *onHosts) Close() error { return t.hosts.Close() }
 
 func (t *onHosts) start(ctx context.Context, role Role, index int, p Program) (Process, error) {

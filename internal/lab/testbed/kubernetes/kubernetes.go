@@ -172,19 +172,19 @@ func (b *bed) Describe(ctx context.Context) (d testbed.Description, err error) {
 		return d, err
 	}
 	for _, ask := range []struct {
-		of   string
-		args []string
-		take func(text []byte) error
+		subject string
+		args    []string
+		take    func(text []byte) error
 	}{
 		{"mcmwlab", []string{"version"}, func(text []byte) error { d.Versions["mcmwlab"] = strings.TrimSpace(string(text)); return nil }},
 		{"host", []string{"agent", "describe"}, func(text []byte) error { return json.Unmarshal(text, &d.Host) }},
 	} {
-		text, err := testbed.Output(ctx, b.loads[0], testbed.Program{Name: ask.of, Path: mcmwlab, Args: ask.args})
+		text, err := testbed.Output(ctx, b.loads[0], testbed.Program{Name: ask.subject, Path: mcmwlab, Args: ask.args})
 		if err == nil {
 			err = ask.take(text)
 		}
 		if err != nil {
-			return d, fmt.Errorf("reading the description of the load pod's %s: %w", ask.of, err)
+			return d, fmt.Errorf("reading the description of the load pod's %s: %w", ask.subject, err)
 		}
 	}
 	text, err := b.tools.kubectl(ctx, "", "version", "--output", "json")
@@ -216,7 +216,6 @@ func (b *bed) MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Val
 	return testbed.PathValues(record.SourcePath, p), nil
 }
 
-// Kind returns the testbed's name.
 func (b *bed) Kind() string { return experiment.KubernetesTestbed }
 
 // Host returns the load pod for a load process: the pods take turns.

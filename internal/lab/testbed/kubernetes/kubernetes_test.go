@@ -105,7 +105,7 @@ func TestAClusterThatDoesNotAnswerIsNamed(t *testing.T) {
 func TestAToolEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := run(ctx, "", "sleep", "1000")
+	_, err := run(ctx, nil, "", "sleep", "1000")
 	require.ErrorIs(t, err, context.Canceled)
 }
 

@@ -99,13 +99,10 @@ type loadPod struct {
 	pod pod
 }
 
-// Name returns the pod's name.
 func (l *loadPod) Name() string { return l.pod.Metadata.Name }
 
-// Address returns the pod's address.
 func (l *loadPod) Address() string { return l.pod.Status.PodIP }
 
-// FreePort returns a port of the pod on which nothing listens.
 func (l *loadPod) FreePort(ctx context.Context) (int, error) {
 	return l.Conn.FreePort(ctx, l.Address())
 }

@@ -41,7 +41,7 @@ func (t tools) kubectlArgs(args ...string) []string {
 }
 
 func (t tools) kubectl(ctx context.Context, input string, args ...string) ([]byte, error) {
-	return run(ctx, input, "kubectl", t.kubectlArgs(args...)...)
+	return run(ctx, nil, input, "kubectl", t.kubectlArgs(args...)...)
 }
 
 // firstValues is where helm reads the text that it gets in addition to its standard input: not a file, which could be left
@@ -62,16 +62,11 @@ func (t tools) helm(ctx context.Context, first, input string, args ...string) ([
 	if t.context != "" {
 		args = append([]string{"--kube-context", t.context}, args...)
 	}
-	return runWith(ctx, []*os.File{read}, input, "helm", args...)
+	return run(ctx, []*os.File{read}, input, "helm", args...)
 }
 
-// run runs a program to its end and returns its output. The program ends with this process.
-func run(ctx context.Context, input, name string, args ...string) ([]byte, error) {
-	return runWith(ctx, nil, input, name, args...)
-}
-
-// runWith is run with additional files, numbered from 3.
-func runWith(ctx context.Context, files []*os.File, input, name string, args ...string) ([]byte, error) {
+// run runs a program to its end and returns its output. files are open in the program, numbered from 3. The program ends with this process.
+func run(ctx context.Context, files []*os.File, input, name string, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	cmd := exec.Command(name, args...)
 	cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = strings.NewReader(input), &out, files

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"mcmw/internal/lab/experiment"
@@ -35,27 +36,19 @@ func standardValues(serverMemory, loads int) tree {
 
 // loadValues are the values of the release of the load pods.
 func loadValues() tree {
-	return tree{
-		"replicas":            0,
-		"autoscaling":         tree{"enabled": false},
-		"keda":                tree{"enabled": false},
-		"podDisruptionBudget": tree{"enabled": false},
-		"metrics":             noMonitoring,
-		"memcached":           tree{"enabled": false},
-		"servers":             []string{"127.0.0.1:11211"}, // not used
-		"loadgen":             tree{"enabled": true, "generator": "mcmwlab", "command": []string{}, "jobs": []string{}},
-	}
+	return withFixed(tree{
+		"replicas":  0,
+		"memcached": tree{"enabled": false},
+		"servers":   []string{"127.0.0.1:11211"}, // not used
+		"loadgen":   tree{"enabled": true, "generator": "mcmwlab", "command": []string{}, "jobs": []string{}},
+	})
 }
 
 // pointValues are the values of the release for a point.
 func pointValues(v experiment.Values) tree {
-	return tree{
-		"kind":                "Deployment",
-		"replicas":            v.Int(experiment.Middlewares),
-		"autoscaling":         tree{"enabled": false},
-		"keda":                tree{"enabled": false},
-		"podDisruptionBudget": tree{"enabled": false},
-		"metrics":             noMonitoring,
+	return withFixed(tree{
+		"kind":     "Deployment",
+		"replicas": v.Int(experiment.Middlewares),
 		// Nothing uses the Service, so a pod need not wait for the end of new connections before it ends.
 		"drain": tree{"preStopSleepSeconds": 0},
 		"config": tree{
@@ -73,12 +66,18 @@ func pointValues(v experiment.Values) tree {
 		},
 		"servers": []string{},
 		"loadgen": tree{"enabled": false, "jobs": []string{}},
-	}
+	})
 }
 
-// noMonitoring leaves out monitoring, which needs kinds of objects that the cluster may not have.
-var noMonitoring = tree{
-	"serviceMonitor": tree{"enabled": false}, "podMonitor": tree{"enabled": false}, "prometheusRule": tree{"enabled": false}, "dashboards": tree{"enabled": false},
+// withFixed adds the values that both releases have. A fixed number of pods runs. Monitoring is left out: it needs kinds of objects that
+// the cluster may not have.
+func withFixed(values tree) tree {
+	off := tree{"enabled": false}
+	maps.Copy(values, tree{
+		"autoscaling": off, "keda": off, "podDisruptionBudget": off,
+		"metrics": tree{"serviceMonitor": off, "podMonitor": off, "prometheusRule": off, "dashboards": off},
+	})
+	return values
 }
 
 // largest returns the largest value that the points have for a whole-number setting.

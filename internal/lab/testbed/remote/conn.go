@@ -109,9 +109,6 @@ func (c *Conn) end(failure error) {
 	close(c.done)
 }
 
-// Done returns a channel that is closed when the connection has ended.
-func (c *Conn) Done() <-chan struct{} { return c.done }
-
 // Close ends the connection and waits for its end. The host then kills its programs.
 func (c *Conn) Close() {
 	_ = c.in.Close() // an error does not matter: done tells when the connection has ended
@@ -171,19 +168,18 @@ const clockProbes = 5
 func (c *Conn) Clock(ctx context.Context) (ahead, within time.Duration, err error) {
 	within = answerTimeout
 	for range clockProbes {
-		asked := time.Now()
+		sent := time.Now()
 		e, err := c.ask(ctx, request{Clock: true}, nil)
 		if err != nil {
 			return 0, 0, err
 		}
-		if half := time.Since(asked) / 2; half < within {
-			ahead, within = time.Unix(0, e.Clock).Sub(asked.Add(half)), half
+		if half := time.Since(sent) / 2; half < within {
+			ahead, within = time.Unix(0, e.Clock).Sub(sent.Add(half)), half
 		}
 	}
 	return ahead, within, nil
 }
 
-// Start starts a program on the host.
 func (c *Conn) Start(ctx context.Context, p testbed.Program) (testbed.Process, error) {
 	started := &remote{conn: c, name: p.Name, stdout: p.Stdout, done: make(chan struct{})}
 	e, err := c.ask(ctx, request{Start: &program{p.Name, p.Path, p.Args, p.CPUs, p.Stdout != nil}}, started)
@@ -214,7 +210,6 @@ func (p *remote) end(code int, how error) {
 	close(p.done)
 }
 
-// Pid returns its id on its host.
 func (p *remote) Pid() int { return p.pid }
 
 // Done returns a channel that is closed when the program or the connection has ended.

@@ -25,16 +25,14 @@ import (
 // result of Serve.
 func connected(t *testing.T) (c *Conn, cut func(), served chan error) {
 	t.Helper()
-	host, err := testbed.Local().Host(testbed.Load, 0)
-	require.NoError(t, err)
 	requests, requested := io.Pipe()
 	events, told := io.Pipe()
 	served = make(chan error, 1)
 	go func() {
-		served <- Serve(context.Background(), requests, told, host, "v1")
+		served <- Serve(context.Background(), requests, told, testbed.Here().Start, "v1")
 		told.Close()
 	}()
-	c, err = NewConn(t.Context(), "host a", events, requested, func(err error) error { return errors.Join(errors.New("the line is cut"), err) })
+	c, err := NewConn(t.Context(), "host a", events, requested, func(err error) error { return errors.Join(errors.New("the line is cut"), err) })
 	require.NoError(t, err)
 	return c, func() { requested.Close() }, served
 }
@@ -98,7 +96,7 @@ func TestProgramsEndWithTheConnectionAndSayWhy(t *testing.T) {
 	require.NoError(t, <-served)
 	require.ErrorIs(t, syscall.Kill(p.Pid(), 0), syscall.ESRCH, "it has ended on the host")
 	<-p.Done()
-	<-c.Done()
+	<-c.done
 	require.Error(t, p.Ended())
 	_, err = c.Start(t.Context(), sh("true", nil))
 	require.EqualError(t, err, "host a: the line is cut")
@@ -230,15 +228,8 @@ func FuzzEvents(f *testing.F) {
 			<-p.Done()
 			require.Error(t, p.Ended())
 		}
-		<-c.Done()
+		<-c.done
 	})
-}
-
-// refusing refuses to start programs.
-type refusing struct{}
-
-func (refusing) Start(context.Context, testbed.Program) (testbed.Process, error) {
-	return nil, errors.New("refused")
 }
 
 // FuzzRequests feeds the host's side any text that a lab can send.
@@ -250,7 +241,8 @@ func FuzzRequests(f *testing.F) {
 			t.Skip("it would look names up")
 		}
 		var out bytes.Buffer
-		_ = Serve(context.Background(), bytes.NewReader(text), &out, refusing{}, "v")
+		refuse := func(context.Context, testbed.Program) (testbed.Process, error) { return nil, errors.New("refused") }
+		_ = Serve(context.Background(), bytes.NewReader(text), &out, refuse, "v")
 		for line := range bytes.Lines(out.Bytes()) {
 			require.True(t, json.Valid(line), "%s", line)
 		}

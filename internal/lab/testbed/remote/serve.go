@@ -14,16 +14,14 @@ import (
 	"mcmw/internal/lab/testbed"
 )
 
-// Starter starts programs. A testbed.Host is one.
-type Starter interface {
-	Start(ctx context.Context, p testbed.Program) (testbed.Process, error)
-}
+// Starter starts a program, as Start of testbed.Host does.
+type Starter func(ctx context.Context, p testbed.Program) (testbed.Process, error)
 
 // server is the host's side of a connection.
 type server struct {
-	ctx     context.Context
-	starter Starter
-	out     *writer
+	ctx   context.Context
+	start Starter
+	out   *writer
 
 	// owned by Serve's loop
 	programs map[int]testbed.Process
@@ -33,10 +31,10 @@ type server struct {
 
 // Serve carries out the requests from in and writes events to out. When in or ctx ends, or out fails, it kills the programs that
 // still run and returns. A read of in can then still be in progress.
-func Serve(ctx context.Context, in io.Reader, out io.Writer, starter Starter, version string) error {
+func Serve(ctx context.Context, in io.Reader, out io.Writer, start Starter, version string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{ctx: ctx, starter: starter, out: newWriter(out), programs: map[int]testbed.Process{}}
+	s := &server{ctx: ctx, start: start, out: newWriter(out), programs: map[int]testbed.Process{}}
 	if err := s.out.write(event{Hello: &hello{protocol, version}}); err != nil {
 		return err
 	}
@@ -85,7 +83,7 @@ func (s *server) loop(requests <-chan request) error {
 func (s *server) serve(r request) error {
 	switch {
 	case r.Start != nil:
-		return s.start(r.ID, r.Start)
+		return s.startProgram(r.ID, r.Start)
 	case r.Stop > 0:
 		if p, ok := s.programs[r.ID]; ok {
 			s.ending.Go(func() { p.Stop(syscall.Signal(r.Stop)) })
@@ -104,18 +102,18 @@ func (s *server) serve(r request) error {
 	}
 }
 
-// start starts a program, and sends events for its output and its end.
-func (s *server) start(id int, wanted *program) error {
+// startProgram starts a program, and sends events for its output and its end.
+func (s *server) startProgram(id int, wanted *program) error {
 	if _, ok := s.programs[id]; ok {
 		return s.out.write(event{ID: id, Error: fmt.Sprintf("program %d exists already", id)})
 	}
 	p := testbed.Program{Name: wanted.Name, Path: wanted.Path, Args: wanted.Args, CPUs: wanted.CPUs}
-	begun := make(chan struct{}) // closed when the answer has been sent, which must precede the output
-	defer close(begun)
+	answered := make(chan struct{}) // closed when the answer has been sent, which must precede the output
+	defer close(answered)
 	if wanted.Stdout {
-		p.Stdout = &output{id, begun, s.out}
+		p.Stdout = &output{id, answered, s.out}
 	}
-	started, err := s.starter.Start(s.ctx, p)
+	started, err := s.start(s.ctx, p)
 	if err != nil {
 		return s.out.write(event{ID: id, Error: err.Error()})
 	}
@@ -123,7 +121,7 @@ func (s *server) start(id int, wanted *program) error {
 	s.programs[id] = started
 	s.ending.Go(func() {
 		<-started.Done()
-		<-begun
+		<-answered
 		e := &ended{Code: started.ExitCode(), Text: started.Ended().Error()}
 		_ = s.out.write(event{ID: id, Ended: e}) // if the connection is broken, its reader ends it
 	})
@@ -132,14 +130,14 @@ func (s *server) start(id int, wanted *program) error {
 
 // output sends a program's output as events.
 type output struct {
-	id    int
-	begun <-chan struct{}
-	out   *writer
+	id       int
+	answered <-chan struct{}
+	out      *writer
 }
 
 // Write sends all of p.
 func (o *output) Write(p []byte) (n int, err error) {
-	<-o.begun
+	<-o.answered
 	for n < len(p) {
 		part := p[n:min(n+maxOutput, len(p))]
 		if err := o.out.write(event{ID: o.id, Output: part}); err != nil {

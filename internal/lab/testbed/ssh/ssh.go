@@ -145,7 +145,6 @@ func agree(clocks []clock) error {
 	return nil
 }
 
-// Kind returns the testbed's name.
 func (t *hosts) Kind() string { return "ssh" }
 
 // Host returns the host for a program: the hosts of its role take turns.
@@ -169,16 +168,12 @@ func (t *hosts) Close() error {
 	return nil
 }
 
-// Name returns the host's name.
 func (h *host) Name() string { return h.InventoryHost.Name }
 
-// Address returns the address at which other hosts reach it.
 func (h *host) Address() string { return h.InventoryHost.Address }
 
-// FreePort returns a port of the host's address on which nothing listens.
 func (h *host) FreePort(ctx context.Context) (int, error) { return h.conn.FreePort(ctx, h.Address()) }
 
-// Start starts a program on the host.
 func (h *host) Start(ctx context.Context, p testbed.Program) (testbed.Process, error) {
 	name := p.Path
 	if path, ok := h.paths[name]; ok {

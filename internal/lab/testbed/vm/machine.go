@@ -16,7 +16,7 @@ import (
 type machine struct {
 	name    string
 	address string
-	like    experiment.Machine // as requested
+	spec    experiment.Machine // as requested
 	cpus    float64            // how many processors of this machine it may use; 0: all
 	space   *netspace.Namespace
 	group   *cgroup.Group
@@ -50,21 +50,15 @@ func (m *machine) SampleFlags() (flags []string) {
 	return append(flags, "--group-cpus", strconv.FormatFloat(cpus, 'g', -1, 64))
 }
 
-// enter is a script that joins control groups and then becomes the program, so that the program has the limits from its first
-// instruction. Its arguments are files to write its process id to, --, and the program with its arguments.
-const enter = `while [ "$1" != -- ]; do echo $$ >"$1" || exit; shift; done; shift; exec "$@"`
-
 // Start starts a program in the machine.
 func (m *machine) Start(_ context.Context, p testbed.Program) (testbed.Process, error) {
 	path, err := exec.LookPath(p.Path)
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"-c", enter, "sh"}, m.group.ProcessFiles()...)
-	args = append(append(args, "--", path), p.Args...)
 	var started testbed.Process
 	err = m.space.Do(func() (err error) {
-		started, err = testbed.StartOn(p, exec.Command("/bin/sh", args...))
+		started, err = testbed.StartOn(p, m.group.Command(path, p.Args...))
 		return err
 	})
 	return started, err

@@ -59,32 +59,32 @@ func New(machines map[string]experiment.Machine, delay time.Duration, dilation f
 		return v, err
 	}
 	for r, role := range roles {
-		like := machines[string(role)]
-		for i := range like.Count {
-			m, err := v.add(string(role)+"-"+strconv.Itoa(i), net.IPv4(10, 0, byte(r+1), byte(i+1)), slowed(features.bounded(like), dilation))
+		spec := machines[string(role)]
+		for i := range spec.Count {
+			m, err := v.add(string(role)+"-"+strconv.Itoa(i), net.IPv4(10, 0, byte(r+1), byte(i+1)), slowed(features.bounded(spec), dilation))
 			if err != nil {
 				return v, err
 			}
-			m.like = like
+			m.spec = spec
 			v.machines[role] = append(v.machines[role], m)
 		}
 	}
 	return v, nil
 }
 
-func (v *Hosts) add(name string, address net.IP, like experiment.Machine) (*machine, error) {
+func (v *Hosts) add(name string, address net.IP, spec experiment.Machine) (*machine, error) {
 	space, err := netspace.New()
 	if err != nil {
 		return nil, err
 	}
-	if err := v.network.connect(space, name, address, like); err != nil {
+	if err := v.network.connect(space, name, address, spec); err != nil {
 		return nil, errors.Join(err, space.Close())
 	}
-	group, err := v.owner.Make(name, cgroup.Limits{CPUs: like.CPUs, Memory: like.Memory})
+	group, err := v.owner.Make(name, cgroup.Limits{CPUs: spec.CPUs, Memory: spec.Memory})
 	if err != nil {
 		return nil, errors.Join(err, space.Close())
 	}
-	return &machine{name: name, address: address.String(), cpus: like.CPUs, space: space, group: group}, nil
+	return &machine{name: name, address: address.String(), cpus: spec.CPUs, space: space, group: group}, nil
 }
 
 // slowed returns the limits, on this machine, of a machine in dilated time.
@@ -93,7 +93,6 @@ func slowed(m experiment.Machine, dilation float64) experiment.Machine {
 	return m
 }
 
-// Kind returns the testbed's name.
 func (v *Hosts) Kind() string { return experiment.VMTestbed }
 
 // Host returns the machine for a program: the machines of its role take turns.
@@ -112,8 +111,8 @@ func (v *Hosts) Ground() testbed.Host { return testbed.Here() }
 func (v *Hosts) Machines() (all []record.Machine, shortfalls []string) {
 	for _, m := range v.all() {
 		all = append(all, record.Machine{
-			Name: m.name, Preset: m.like.Preset, Address: m.address, CPUs: m.like.CPUs, Memory: m.like.Memory,
-			Upload: m.like.Upload, Download: m.like.Download, Delay: v.network.delay.Seconds() / v.dilation, DelayedBy: string(v.network.delayed),
+			Name: m.name, Preset: m.spec.Preset, Address: m.address, CPUs: m.spec.CPUs, Memory: m.spec.Memory,
+			Upload: m.spec.Upload, Download: m.spec.Download, Delay: v.network.delay.Seconds() / v.dilation, DelayedBy: string(v.network.delayed),
 		})
 	}
 	return all, slices.Clone(v.shortfalls)
