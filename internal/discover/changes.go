@@ -10,8 +10,8 @@ import (
 // Changes are the differences between two lists of servers, by the servers' names.
 type Changes struct {
 	Added, Removed []string
-	Renamed        []string // "old -> new": another name at the same address; its keys move as for a new server
-	Moved          []string // "name: old -> new": another address under the same name; no key moves
+	Renamed        []string // "old -> new": another name with the same address; keys move as to a new server
+	Moved          []string // "name: old -> new": another address with the same name; no key moves
 	Reweighted     []string // "name: old -> new"
 }
 

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/route"
 )
 
-func TestChangesOfTheServersAreToldApart(t *testing.T) {
+func TestEachKindOfChangeOfTheServersIsDistinguished(t *testing.T) {
 	a, b, c := server("a", "10.0.0.1:1"), server("b", "10.0.0.2:1"), server("c", "10.0.0.3:1")
 	with := func(s route.Server, change func(*route.Server)) route.Server {
 		change(&s)

@@ -12,18 +12,18 @@ import (
 	"strings"
 )
 
-// serviceAccount is where a pod has the token of its service account.
+// serviceAccount is the directory in a pod with the token of its service account.
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// Cluster is how the API server of a Kubernetes is reached by a service account.
+// Cluster says how to reach the API server of a Kubernetes cluster with a service account.
 type Cluster struct {
-	// URL is "https://host:port"; "": there is none.
+	// URL is "https://host:port"; "": there is no cluster.
 	URL string
-	// Dir has the files token, which is renewed from time to time, and ca.crt.
+	// Dir is the directory with the files ca.crt and token, which is renewed from time to time.
 	Dir string
 }
 
-// PodCluster returns the Cluster that this process is in a pod of; none elsewhere.
+// PodCluster returns the Cluster in which this process runs in a pod; the zero value if it does not.
 func PodCluster() Cluster {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
@@ -34,16 +34,16 @@ func PodCluster() Cluster {
 
 func (c Cluster) read(name string) ([]byte, error) {
 	if c.URL == "" {
-		return nil, errors.New("this is no pod of a Kubernetes: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+		return nil, errors.New("mcmw does not run in a Kubernetes pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
 	}
 	text, err := os.ReadFile(filepath.Join(c.Dir, name))
 	if errors.Is(err, os.ErrNotExist) {
-		err = fmt.Errorf("the pod has no token of a service account (automountServiceAccountToken): %w", err)
+		err = fmt.Errorf("the pod has no token of a service account; set automountServiceAccountToken to true: %w", err)
 	}
 	return text, err
 }
 
-// client returns a client that trusts what is in ca.crt now.
+// client returns a client that trusts the certificates that are in ca.crt now.
 func (c Cluster) client() (*http.Client, error) {
 	authorities, err := c.read("ca.crt")
 	if err != nil {
@@ -51,7 +51,7 @@ func (c Cluster) client() (*http.Client, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(authorities) {
-		return nil, fmt.Errorf("%s has no certificate", filepath.Join(c.Dir, "ca.crt"))
+		return nil, fmt.Errorf("%s contains no certificate", filepath.Join(c.Dir, "ca.crt"))
 	}
 	return &http.Client{Transport: &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: apiTimeout}).DialContext,
@@ -63,11 +63,11 @@ func (c Cluster) client() (*http.Client, error) {
 	}}, nil
 }
 
-// service is a port of a service of Kubernetes.
+// service is a port of a Kubernetes Service.
 type service struct{ port, protocol, name, namespace string }
 
-// ParseService splits the name of a service's SRV records, "_port._protocol.service.namespace.svc", which the cluster's domain may follow; ok
-// is false if it is not of this form.
+// ParseService splits the name of a Service's SRV records, "_port._protocol.service.namespace.svc", optionally followed by the cluster's
+// domain. ok is false if name does not have this form.
 func ParseService(name string) (s service, ok bool) {
 	labels := strings.SplitN(canonical(name), ".", 6)
 	if len(labels) < 5 || labels[4] != "svc" || !strings.HasPrefix(labels[0], "_") || !strings.HasPrefix(labels[1], "_") {

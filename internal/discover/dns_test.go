@@ -58,7 +58,7 @@ func TestServersAreFoundByARealNameServer(t *testing.T) {
 	require.ErrorContains(t, err, "dns+nowhere.test.:1: no records: lookup nowhere.test. on "+dns.Addr()+": no such host")
 }
 
-func TestANameServerThatIsNotThereIsAnErrorThatSaysSo(t *testing.T) {
+func TestAFailureOfTheNameServerIsAnErrorThatNamesIt(t *testing.T) {
 	dns := mctest.StartDNS(t)
 	dns.Fail("")
 	finder := discover.NewFinder(discover.Options{})

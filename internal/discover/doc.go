@@ -1,28 +1,29 @@
-// Package discover resolves the configured list of servers: some entries are servers, others are DNS names that are looked
-// up for servers at intervals.
+// Package discover resolves the configured list of servers. Some entries are servers. Others are DNS names that are looked up at
+// intervals to find servers.
 //
-//	cache1:11211                        the server; its name is resolved by whoever dials it
-//	dns+cache:11211                     every address of the name is a server (A and AAAA; dns4+ and dns6+ one of them)
-//	srv+_memcache._tcp.memcached.ns.svc every SRV record is a server: its target's name, the record's port
-//	k8s+_memcache._tcp.memcached.ns.svc every endpoint of this service of Kubernetes is a server; the names are those of its SRV records
+//	cache1:11211                        the server itself; its name is resolved at each connection
+//	dns+cache:11211                     every address of the name is a server (A and AAAA records; dns4+ and dns6+: one of them)
+//	srv+_memcache._tcp.memcached.ns.svc every SRV record is a server, with its target's address and its port
+//	k8s+_memcache._tcp.memcached.ns.svc every endpoint of this Kubernetes Service is a server, with the name that its SRV record gives it
 //
 // # Names
 //
-// Keys are hashed to a server's name and connections are made to its address, so the name must not change. A server found by
-// an SRV record is named after its target: by the first label if the target is directly below the name asked for, as for
-// memcached-0 of a StatefulSet, else by the whole target; a port other than memcached's is part of the name. The name
-// depends only on the entry and the target, never on the other records, so that no record that is added or removed renames
-// another one's server. A server found by its address is named by the address.
+// Keys are placed by a server's name and connections are made to its address, so the name must not change. A server found by
+// an SRV record is named after the record's target: by the first label if the target is directly below the name that was asked
+// for, such as memcached-0 of a StatefulSet, otherwise by the whole target. A port other than memcached's is part of the name. The
+// name depends only on the entry and the target, never on other records, so adding or removing a record renames no other server. A
+// server found by its address is named by the address.
 //
 // # What an answer changes
 //
-// A server that is new in an answer is added at once, and so is a new address of a known one. A server that an answer lacks
-// stays, at its last address, until RemoveAfter answers in a row have lacked it: a pod that restarts is missing from the DNS
+// A server that is new in an answer is added at once, and a new address of a known server is used at once. A server that an answer
+// lacks stays, at its last address, until RemoveAfter answers in a row have lacked it: a pod that restarts is missing from the DNS
 // for some time, and removing its server would move its keys twice. A lookup that fails, or finds nothing, changes nothing.
 //
 // # Watches
 //
-// The endpoints of a service are not looked up but watched: the API server reports each change of its EndpointSlices when it happens, and Changed
-// says that. An EndpointSlice does not tell a pod that restarts from one that was taken away, so answers are counted as above. Where
-// the watch is not possible, or for as long as it fails, the SRV records are looked up, which say the same later.
+// The endpoints of a Service are watched instead of looked up: the API server reports each change of its EndpointSlices when it happens,
+// and the channel of Changed receives. An EndpointSlice does not distinguish a pod that restarts from one that was removed, so answers that
+// lack a server are counted as above. While the watch is not possible, or fails, the SRV records are looked up; they have the same
+// servers, only later.
 package discover

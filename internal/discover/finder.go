@@ -19,10 +19,10 @@ import (
 
 // Defaults of Lookups and of the time between two of them.
 const (
-	// DefaultInterval is how long the address of a server may be out of date. The records' TTLs are unknown: the resolver of
-	// the net package does not return them.
+	// DefaultInterval is how long the address of a server may be out of date. The records' TTLs are unknown, because the
+	// resolver of the net package does not return them.
 	DefaultInterval = 5 * time.Second
-	// DefaultRemoveAfter is a minute at the default interval: longer than a pod takes to restart.
+	// DefaultRemoveAfter makes a minute at the default interval, longer than a pod takes to restart.
 	DefaultRemoveAfter = 12
 )
 
@@ -30,7 +30,7 @@ const (
 type Lookups struct {
 	// Specs are the entries of the configured list, in order.
 	Specs []Spec
-	// Resolver is the address of the DNS server to ask, "" for the system's.
+	// Resolver is the address of the DNS server to ask; "": the system's DNS servers.
 	Resolver string
 	// RemoveAfter is how many answers in a row must lack a server before it is removed; 0 means DefaultRemoveAfter.
 	RemoveAfter int
@@ -43,9 +43,9 @@ func (l Lookups) Any() bool {
 
 // Options are the settings of a Finder.
 type Options struct {
-	// NewResolver creates the Resolver for the DNS server at addr; nil means the function of this name.
+	// NewResolver creates the Resolver for the DNS server at addr; nil means the package's NewResolver.
 	NewResolver func(addr string) Resolver
-	// Cluster is where the endpoints of services are watched.
+	// Cluster is the cluster in which the endpoints of Services are watched.
 	Cluster Cluster
 	// Counts counts lookups; nil means that they are not counted.
 	Counts *stats.Control
@@ -53,12 +53,12 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Finder finds the servers of a list, and remembers the last good answer for each of its names. It is used by one goroutine, but for Changed.
+// Finder finds the servers of a list, and remembers the last good answer for each name. It is used by one goroutine, except for Changed.
 type Finder struct {
 	options Options
 	answers map[question]*answer
 	watches map[question]*watch // of the Endpoints questions among answers
-	unsure  bool                // a name had no answer at the last Find
+	unsure  bool                // some name had no answer at the last Find
 	changed chan struct{}       // see watch
 }
 
@@ -70,11 +70,11 @@ type question struct {
 
 // answer is the latest answer to a question.
 type answer struct {
-	targets []target // of the last good answers, sorted by name; includes those that the latest lacked
-	trouble string   // what was wrong with the last lookup, for the log; "" if nothing
+	targets []target // of the last good answers, sorted by name; includes targets that the latest answers lacked
+	trouble string   // the problem of the last lookup, as in the log; "": none
 }
 
-// NewFinder returns a Finder that knows nothing yet.
+// NewFinder returns a Finder without answers.
 func NewFinder(o Options) *Finder {
 	if o.NewResolver == nil {
 		o.NewResolver = NewResolver
@@ -94,7 +94,7 @@ func (f *Finder) Changed() <-chan struct{} { return f.changed }
 // Confirmed reports whether the last Find had an answer for every name.
 func (f *Finder) Confirmed() bool { return !f.unsure }
 
-// Watches reports whether what is watched is a part of what Find returns.
+// Watches reports whether a part of the servers comes from a watch that is up to date.
 func (f *Finder) Watches() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(f.watches)), (*watch).live)
 }
@@ -102,19 +102,20 @@ func (f *Finder) Watches() bool {
 // Close ends the watches.
 func (f *Finder) Close() { f.Forget(Lookups{}) }
 
-// Jitter returns d varied at random by up to a tenth, so that many middlewares do not ask at once.
+// Jitter returns d changed at random by up to a tenth, so that many middlewares do not ask at the same time.
 func Jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }
 
-// Find looks everything up and returns the servers: in the order of the entries, those of one entry by name. An entry
-// without an answer keeps its last one; Find fails if there is none, either for the entry, or, at its first lookup, for one
-// of its records.
+// Find looks up everything and returns the servers, in the order of the entries, and those of one entry by name. An entry
+// without an answer keeps its last one. Find fails if an entry has no answer at all, or if, at the entry's first lookup, one of
+// its records has no address.
 func (f *Finder) Find(ctx context.Context, l Lookups) ([]route.Server, error) {
 	return f.find(ctx, l, false)
 }
 
-// Refresh is Find with what the watches know now; nothing is looked up. However often it is called, what a watch lacks counts as lacking in one answer.
+// Refresh is Find with the present results of the watches; nothing is looked up. However often it is called between two calls of Find, a server that a watch
+// lacks counts as lacking in one answer.
 func (f *Finder) Refresh(ctx context.Context, l Lookups) ([]route.Server, error) {
 	return f.find(ctx, l, true)
 }
@@ -153,7 +154,7 @@ func (f *Finder) find(ctx context.Context, l Lookups, early bool) ([]route.Serve
 	return servers, errors.Join(errs...)
 }
 
-// Forget drops the answers, and ends the watches, of entries that are not in l.
+// Forget drops the answers of entries that are not in l, and ends their watches.
 func (f *Finder) Forget(l Lookups) {
 	maps.DeleteFunc(f.answers, func(q question, _ *answer) bool {
 		forgotten := !slices.ContainsFunc(l.Specs, func(s Spec) bool { asked, _ := s.question(); return asked == q })
@@ -165,12 +166,12 @@ func (f *Finder) Forget(l Lookups) {
 	})
 }
 
-// question returns the query for s, false if it needs none.
+// question returns the query for s; false if s needs none.
 func (s Spec) question() (question, bool) {
 	return question{s.Lookup, s.Server.Addr}, s.Lookup != Static
 }
 
-// ask looks up what l needs, concurrently, updates the answers, and returns why lookups failed. early: only what is known from watches.
+// ask looks up the names of l concurrently, updates the answers, and returns the errors of lookups that failed. early: it asks only the watches.
 func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[question]error {
 	type result struct {
 		found      []target
@@ -202,7 +203,7 @@ func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[question]er
 	asking.Wait()
 	failed := make(map[question]error)
 	if ctx.Err() != nil {
-		return failed // nothing was learned
+		return failed // the results of lookups that were cancelled mean nothing
 	}
 	for q, r := range results {
 		a := f.answers[q]
@@ -238,8 +239,8 @@ func joinHosts(errs map[string]error) error {
 	return errors.Join(all...)
 }
 
-// report logs that a lookup failed, or succeeded again, when that has changed. Before there is a list, errors are left to
-// Find's caller.
+// report logs that a lookup failed, or succeeded again, when that has changed. As long as q has no servers, Find returns the error
+// instead.
 func (f *Finder) report(q question, a *answer, err error, unresolved map[string]error) {
 	trouble := ""
 	switch {
@@ -250,7 +251,7 @@ func (f *Finder) report(q question, a *answer, err error, unresolved map[string]
 		}
 	case len(unresolved) > 0:
 		err = joinHosts(unresolved)
-		trouble = "records have no address: known servers stay where they are, new ones wait: " +
+		trouble = "some records have no address; their servers keep the last one, and new servers are not used yet: " +
 			strings.Join(slices.Sorted(maps.Keys(unresolved)), ", ")
 	}
 	if len(a.targets) == 0 || trouble == a.trouble {
@@ -265,7 +266,8 @@ func (f *Finder) report(q question, a *answer, err error, unresolved map[string]
 	f.options.Log.Warn(trouble, "name", name, "servers", len(a.targets), "error", err)
 }
 
-// update applies a good answer. One by the DNS has no zones: those known stay. Servers that it lacks stay until removeAfter answers in a row have lacked them; those that are early count as one.
+// update applies a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them; early answers in a row count as one. An
+// answer from the DNS has no zones, so the known zones stay.
 func (a *answer) update(found []target, removeAfter int, early bool) {
 	next := slices.DeleteFunc(found, func(t target) bool { return t.addr == "" })
 	for _, old := range a.targets {
@@ -284,7 +286,7 @@ func (a *answer) update(found []target, removeAfter int, early bool) {
 	a.targets = next
 }
 
-// release removes servers that answers lack and whose address belongs to another one now.
+// release removes servers that the last answers lack if another server has their address now.
 func (f *Finder) release(l Lookups) {
 	taken := make(map[string]bool)
 	for _, s := range l.Specs {

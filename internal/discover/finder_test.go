@@ -26,13 +26,13 @@ var (
 	errNotFound = &net.DNSError{Err: "no such host", IsNotFound: true}
 )
 
-// names is a Resolver that knows what a test tells it. A name that is not in it does not exist.
+// names is a Resolver with the names that a test sets. Other names do not exist.
 type names struct {
 	mu    sync.Mutex // guards everything below
 	addrs map[string][]string
 	srv   map[string][]*net.SRV
 	fails map[string]error // by name; "" is every name
-	hangs bool             // until the question's context is done
+	hangs bool             // lookups hang until their context is done
 	nets  []string         // the networks asked for
 }
 
@@ -95,7 +95,7 @@ func newFixture() *fixture {
 	return f
 }
 
-// watchIn makes the finder anew, for a pod of a cluster.
+// watchIn replaces the finder by one in a pod of a cluster.
 func (f *fixture) watchIn(t *testing.T, c discover.Cluster) {
 	f.finder = discover.NewFinder(f.options(c))
 	t.Cleanup(f.finder.Close)
@@ -115,7 +115,7 @@ func (f *fixture) options(c discover.Cluster) discover.Options {
 	}
 }
 
-// find returns what is found for specs, which must be something.
+// find returns the servers found for specs, and fails the test if there is an error.
 func (f *fixture) find(t *testing.T, specs ...discover.Spec) []route.Server {
 	t.Helper()
 	servers, err := f.finder.Find(t.Context(), discover.Lookups{Specs: specs, RemoveAfter: 3})
@@ -145,7 +145,7 @@ func (f *fixture) withPods(hosts ...string) *fixture {
 	return f
 }
 
-func TestServersAreFoundInTheOrderOfTheEntriesAndThoseOfOneEntryByName(t *testing.T) {
+func TestServersAreInTheOrderOfTheEntriesAndThoseOfOneEntryByName(t *testing.T) {
 	f := newFixture().withPods("memcached-1", "memcached-0")
 	f.addrs["cache"] = []string{"10.1.0.2", "10.1.0.1"}
 	static := discover.Spec{Server: route.Server{Name: "last", Addr: "elsewhere:1", Weight: 5}}
@@ -156,7 +156,7 @@ func TestServersAreFoundInTheOrderOfTheEntriesAndThoseOfOneEntryByName(t *testin
 	}, f.find(t, spec("srv+"+service), spec("dns+cache:11"), static))
 }
 
-func TestEachKindOfAddressesCanBeAskedForAlone(t *testing.T) {
+func TestIPv4AndIPv6AddressesCanBeAskedForSeparately(t *testing.T) {
 	f := newFixture()
 	f.addrs["cache"] = []string{"10.0.0.1", "::ffff:10.0.0.2", "2001:db8::1"}
 	v4, mapped, v6 := server("10.0.0.1:1", "10.0.0.1:1"), server("10.0.0.2:1", "10.0.0.2:1"), server("[2001:db8::1]:1", "[2001:db8::1]:1")
@@ -173,7 +173,7 @@ func TestTheOrderOfAnAnswerDoesNotMatter(t *testing.T) {
 	require.Equal(t, before, f.find(t, spec("srv+"+service)))
 }
 
-func TestAServersNameDependsOnItsRecordAloneAndStaysShortWhereThatIsSafe(t *testing.T) {
+func TestAServersNameDependsOnItsRecordAloneAndIsShortIfThatIsSafe(t *testing.T) {
 	for _, c := range []struct{ asked, target, name string }{
 		{"_memcache._tcp.memcached.ns.svc", "memcached-0.memcached.ns.svc.cluster.local", "memcached-0"},
 		{"_memcache._tcp.memcached.ns.svc.cluster.local.", "memcached-0.memcached.ns.svc.cluster.local", "memcached-0"},
@@ -193,7 +193,7 @@ func TestAServersNameDependsOnItsRecordAloneAndStaysShortWhereThatIsSafe(t *test
 	}
 }
 
-func TestANameOfTheEntryIsPutBeforeThoseOfItsServers(t *testing.T) {
+func TestTheNameOfAnEntryIsAPrefixOfItsServersNames(t *testing.T) {
 	f := newFixture().withPods("memcached-0")
 	f.addrs["cache"] = []string{"10.1.0.1"}
 	blue, green := spec("srv+"+service), spec("dns+cache:1")
@@ -207,7 +207,7 @@ func TestOnlyRecordsOfTheBestPriorityAreServers(t *testing.T) {
 	require.Equal(t, []route.Server{server("a", "10.0.0.1:11211"), server("c", "10.0.0.3:11211")}, f.find(t, spec("srv+"+service)))
 }
 
-func TestTheWeightIsTheEntrysOrThatOfTheRecord(t *testing.T) {
+func TestTheWeightIsThatOfTheEntryOrOfTheRecord(t *testing.T) {
 	f := newFixture().withPods("a", "b", "c")
 	s := spec("srv+" + service)
 	for _, c := range []struct {
@@ -264,7 +264,7 @@ func TestAServerIsRemovedOnlyWhenEnoughAnswersInARowLackIt(t *testing.T) {
 	all := f.srv[service]
 	onlyA, a := all[:1], both[:1]
 
-	for round := range 3 { // it comes back in time, again and again
+	for round := range 3 { // it returns in time
 		f.srv[service] = onlyA
 		require.Equal(t, both, f.find(t, entry), round)
 		require.Equal(t, both, f.find(t, entry), round)
@@ -274,17 +274,17 @@ func TestAServerIsRemovedOnlyWhenEnoughAnswersInARowLackIt(t *testing.T) {
 	f.srv[service] = onlyA
 	require.Equal(t, both, f.find(t, entry))
 	f.fails[""] = errDown
-	for range 5 { // what is no answer lacks nothing
+	for range 5 { // a failed lookup lacks no server
 		require.Equal(t, both, f.find(t, entry))
 	}
 	delete(f.fails, "")
 	require.Equal(t, both, f.find(t, entry))
 	require.Equal(t, a, f.find(t, entry))
 	f.srv[service] = all
-	require.Equal(t, both, f.find(t, entry), "a server that comes back is found at once")
+	require.Equal(t, both, f.find(t, entry), "a server that returns is found at once")
 }
 
-func TestAServerWhoseAddressIsAnothersNowIsRemovedAtOnce(t *testing.T) {
+func TestAServerWhoseAddressAnotherServerHasIsRemovedAtOnce(t *testing.T) {
 	f := newFixture().withPods("a", "b")
 	f.find(t, spec("srv+"+service))
 	f.withPods("a", "c")
@@ -304,7 +304,7 @@ func TestAServerFoundTwiceIsOneServer(t *testing.T) {
 		f.find(t, static, spec("dns+cache:1"), spec("dns+more:1")))
 }
 
-func TestWithoutAnAnswerTheLastListStaysAndTheLogSaysSoOnce(t *testing.T) {
+func TestWithoutAnAnswerTheLastListStaysAndThatIsLoggedOnce(t *testing.T) {
 	f := newFixture().withPods("a", "b")
 	f.addrs["cache"] = []string{"10.1.0.1"}
 	entries := []discover.Spec{spec("srv+" + service), spec("dns+cache:1")}
@@ -326,7 +326,7 @@ func TestWithoutAnAnswerTheLastListStaysAndTheLogSaysSoOnce(t *testing.T) {
 	step(func() { f.addrs["cache"] = []string{} }, "")
 	step(func() { f.addrs["cache"] = []string{"10.1.0.1"} }, "level=INFO msg=\"a name is found again\" name=dns+cache:1\n")
 	step(func() { f.fails["b.memcached.ns.svc.cluster.local"] = errDown },
-		"level=WARN msg=\"records have no address: known servers stay where they are, new ones wait: b.memcached.ns.svc.cluster.local\" "+
+		"level=WARN msg=\"some records have no address; their servers keep the last one, and new servers are not used yet: b.memcached.ns.svc.cluster.local\" "+
 			"name=srv+_memcache._tcp.memcached.ns.svc servers=2 error=\"lookup : server misbehaving\"\n")
 	step(func() { clear(f.fails) }, "level=INFO msg=\"a name is found again\" name=srv+_memcache._tcp.memcached.ns.svc\n")
 
@@ -336,7 +336,7 @@ func TestWithoutAnAnswerTheLastListStaysAndTheLogSaysSoOnce(t *testing.T) {
 	require.EqualValues(t, 2*25-12, lookups[stats.LookupOK])
 }
 
-func TestANewRecordWithoutAddressWaitsAndHoldsNothingUp(t *testing.T) {
+func TestANewRecordWithoutAnAddressDelaysNoOtherServer(t *testing.T) {
 	f := newFixture().withPods("a", "b")
 	entry := spec("srv+" + service)
 	f.find(t, entry)
@@ -348,7 +348,7 @@ func TestANewRecordWithoutAddressWaitsAndHoldsNothingUp(t *testing.T) {
 	require.Len(t, f.find(t, entry), 3)
 }
 
-func TestWhatWasNeverFoundIsAnErrorThatNamesIt(t *testing.T) {
+func TestANameThatWasNeverFoundIsAnErrorThatNamesIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(f *fixture)
 		message string
@@ -370,7 +370,7 @@ func TestWhatWasNeverFoundIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-func TestAnEntryThatIsGoneIsForgotten(t *testing.T) {
+func TestAnEntryThatWasRemovedIsForgotten(t *testing.T) {
 	f := newFixture().withPods("a")
 	entry := spec("srv+" + service)
 	f.find(t, entry)
@@ -378,7 +378,7 @@ func TestAnEntryThatIsGoneIsForgotten(t *testing.T) {
 	weighted.Server.Weight = 7
 	f.finder.Forget(discover.Lookups{Specs: []discover.Spec{weighted}})
 	f.fails[""] = errDown
-	require.Len(t, f.find(t, entry), 1, "what is asked for is the same with another weight")
+	require.Len(t, f.find(t, entry), 1, "an entry with another weight has the same question")
 
 	f.finder.Forget(discover.Lookups{})
 	_, err := f.finder.Find(t.Context(), discover.Lookups{Specs: []discover.Spec{entry}})
@@ -397,7 +397,7 @@ func TestALookupThatHangsEndsAndChangesNothing(t *testing.T) {
 	})
 }
 
-func TestNothingIsLearnedFromALookupThatIsGivenUp(t *testing.T) {
+func TestACancelledLookupChangesNothing(t *testing.T) {
 	f := newFixture().withPods("a")
 	entry := spec("srv+" + service)
 	f.find(t, entry)

@@ -32,7 +32,7 @@ func NewResolver(addr string) Resolver {
 	return otherServer{r, addr}
 }
 
-// otherServer is a resolver for a DNS server other than the system's. The net package's errors name the system's.
+// otherServer is a resolver for a DNS server other than the system's, whose errors name this server. Those of the net package name the system's.
 type otherServer struct {
 	*net.Resolver
 	addr string
@@ -57,17 +57,17 @@ func (o otherServer) correct(err error) error {
 }
 
 const (
-	// lookupTimeout bounds the queries for one entry, including those for the addresses of its records. It is resolv.conf's
-	// default timeout for one server and one query.
+	// lookupTimeout bounds the time of all queries for one entry, including those for the addresses of its records. It is the default
+	// timeout of resolv.conf for one server and one query.
 	lookupTimeout = 5 * time.Second
-	// lookupsAtOnce bounds the concurrent queries for one entry.
+	// lookupsAtOnce bounds the number of concurrent queries for one entry.
 	lookupsAtOnce = 16
 )
 
 // target is a server in a DNS answer.
 type target struct {
 	name   string // unique within the answer
-	addr   string // "" when the name of a record's host could not be resolved
+	addr   string // "" if the host of a record could not be resolved
 	weight int    // of the record, relative to the others; 1 for an address
 	zone   string // of the endpoint's node; "": unknown
 	absent int    // how many answers in a row have lacked it
@@ -76,8 +76,8 @@ type target struct {
 // errEmpty means that a lookup found nothing.
 var errEmpty = errors.New("no records")
 
-// lookUp returns the targets for q, sorted by name. w is the watch of an Endpoints question; where it knows nothing the DNS is asked. known are
-// the targets of earlier answers. An error means that there is no answer; errors of single records are in unresolved, by their hosts.
+// lookUp returns the targets for q, sorted by name. w is the watch of an Endpoints question; if it is not up to date, the DNS is asked. known are
+// the targets of earlier answers. An error means that there is no answer. Errors of single records are in unresolved, by their hosts.
 func lookUp(ctx context.Context, r Resolver, w *watch, q question, known []target) (found []target, unresolved map[string]error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -152,7 +152,7 @@ func lookUpService(ctx context.Context, r Resolver, q question, known []target) 
 	return found, unresolved, nil
 }
 
-// locate returns the target of record. If its host has several addresses, it takes the known one, else the first.
+// locate returns the target of record. If its host has several addresses, the target keeps its known address, or else gets the first one.
 func locate(ctx context.Context, r Resolver, q question, record *net.SRV, known []target) (target, error) {
 	host := canonical(record.Target)
 	t := target{name: recordName(q.name, host, record.Port)}
@@ -177,8 +177,8 @@ func locate(ctx context.Context, r Resolver, q question, record *net.SRV, known 
 	return t, nil
 }
 
-// preferred returns the records with the best priority. The others are meant as a fallback; a server that is used only
-// occasionally holds old values.
+// preferred returns the records with the best priority. The others are meant as a fallback, which is no use here: a server that is
+// used only sometimes holds old values.
 func preferred(records []*net.SRV) []*net.SRV {
 	if len(records) == 0 {
 		return nil
@@ -187,8 +187,8 @@ func preferred(records []*net.SRV) []*net.SRV {
 	return slices.DeleteFunc(slices.Clone(records), func(r *net.SRV) bool { return r.Priority != best })
 }
 
-// weights returns the records' weights reduced to the smallest integers: a DNS server that gives each of n records 100/n, as
-// Kubernetes' does, means equal weights, and n should not matter. A record without a weight counts as the lightest.
+// weights returns the records' weights divided by their greatest common divisor. A DNS server that gives each of n records the weight
+// 100/n, such as that of Kubernetes, means equal weights, and n must not matter. A record with weight 0 gets weight 1.
 func weights(records []*net.SRV) []int {
 	list := make([]int, len(records))
 	divisor := 0

@@ -14,7 +14,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// pods returns n servers as a StatefulSet has them.
+// pods returns n servers like those of a StatefulSet.
 func pods(n int) []route.Server {
 	list := make([]route.Server, n)
 	for i := range list {
@@ -23,8 +23,8 @@ func pods(n int) []route.Server {
 	return list
 }
 
-// moved returns which share of copies of keys is on a server that did not hold the key before, by the servers' names, and how
-// many of them went from one server to another that both lists have.
+// moved returns the share of copies of keys that are on a server which did not hold the key before, and how many of them moved between
+// servers that both lists have. Servers are compared by name.
 func moved(t *testing.T, before, after []route.Server, replicas int) (share float64, between int) {
 	t.Helper()
 	const keys = 20_000
@@ -44,16 +44,16 @@ func moved(t *testing.T, before, after []route.Server, replicas int) (share floa
 	}
 	count := 0
 	for i := range keys {
-		sum := sha256.Sum256([]byte{byte(i >> 8), byte(i)}) // the default hash puts keys with one beginning next to each other
+		sum := sha256.Sum256([]byte{byte(i >> 8), byte(i)}) // some hashes put keys with the same beginning next to each other
 		key := hex.AppendEncode(nil, sum[:8])
-		was, is := old(key), now(key)
-		for _, name := range is {
-			if slices.Contains(was, name) {
+		from, to := old(key), now(key)
+		for _, name := range to {
+			if slices.Contains(from, name) {
 				continue
 			}
 			count++
-			gone := slices.ContainsFunc(was, func(n string) bool { return !has(after, n) })
-			if has(before, name) && !gone {
+			removed := slices.ContainsFunc(from, func(n string) bool { return !has(after, n) })
+			if has(before, name) && !removed {
 				between++
 			}
 		}
@@ -76,14 +76,14 @@ var changesOfLists = []struct {
 	{"of ten, the tenth is removed", pods(10), pods(9)},
 }
 
-func TestOnlyKeysOfServersThatComeOrGoMove(t *testing.T) {
+func TestOnlyKeysOfServersThatJoinOrLeaveMove(t *testing.T) {
 	for _, c := range changesOfLists[:2] {
 		_, between := moved(t, c.before, c.after, 1)
 		require.Zero(t, between, c.what)
 	}
 }
 
-func TestTheDocumentationSaysHowManyKeysMove(t *testing.T) {
+func TestTheTableInTheDocumentationHasTheSharesOfKeysThatMove(t *testing.T) {
 	text, err := os.ReadFile("../../docs/servers.md")
 	require.NoError(t, err)
 	for _, c := range changesOfLists {

@@ -9,7 +9,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// Lookup says how an entry of the configured list is resolved to servers.
+// Lookup is the way in which an entry of the configured list is resolved to servers.
 type Lookup uint8
 
 // The lookups. Their texts are the prefixes of entries; Static has none.
@@ -19,7 +19,7 @@ const (
 	Addresses4               // every IPv4 address
 	Addresses6               // every IPv6 address
 	Service                  // every SRV record is a server
-	Endpoints                // every endpoint of a service of Kubernetes is a server
+	Endpoints                // every endpoint of a Kubernetes Service is a server
 	numLookups
 )
 
@@ -28,7 +28,7 @@ var lookupPrefixes = [numLookups]string{"", "dns+", "dns4+", "dns6+", "srv+", "k
 // networks are the resolver's names for kinds of addresses.
 var networks = [numLookups]string{Addresses: "ip", Addresses4: "ip4", Addresses6: "ip6"}
 
-// String returns the prefix of entries with this lookup, "" for Static.
+// String returns the prefix of entries with this lookup; "" for Static.
 func (l Lookup) String() string { return lookupPrefixes[l] }
 
 // CutLookup splits address into the lookup and the name that is looked up.
@@ -41,14 +41,14 @@ func CutLookup(address string) (Lookup, string) {
 	return Static, address
 }
 
-// RecordWeight, as the weight of a Service, gives every server the weight of its SRV record, relative to the others.
+// RecordWeight, as the weight of an entry with lookup Service, gives every server the weight of its SRV record, relative to the others.
 const RecordWeight = -1
 
-// Spec is one entry of the configured list of servers. Specs are equal when they mean the same.
+// Spec is one entry of the configured list of servers. Specs are comparable.
 type Spec struct {
 	Lookup Lookup
-	// Server is the server of a Static entry. Otherwise Addr is the name to look up ("host:port", for a Service
-	// "_service._proto.host"), Weight and Zone (unless "") are those of each server found, and Name, if any, is a prefix of their names.
+	// Server is the server of a Static entry. Otherwise Addr is the name to look up ("host:port", or "_service._proto.host" for SRV records),
+	// Weight and Zone (unless "") are those of each server found, and Name, unless "", is a prefix of their names.
 	Server route.Server
 }
 
@@ -67,13 +67,13 @@ func (s Spec) servers(found []target) []route.Server {
 	return list
 }
 
-// defaultPort is memcached's, which is left out of names.
+// defaultPort is memcached's port, which names omit.
 const defaultPort = 11211
 
-// recordName returns the name of an SRV record's server; service is the name that was queried.
+// recordName returns the name of the server of an SRV record; service is the name that was queried.
 func recordName(service, host string, port uint16) string {
 	name := host
-	// The domain without the labels of service and protocol. A search domain may have been appended to it.
+	// domain is the queried name without the labels of service and protocol. The host may have a search domain appended to it.
 	_, domain, _ := strings.Cut(service, ".")
 	_, domain, _ = strings.Cut(domain, ".")
 	domain = canonical(domain)

@@ -26,37 +26,38 @@ import (
 const (
 	// watchPause is the shortest mean time between two requests for a watch, maxWatchPause the longest.
 	watchPause, maxWatchPause = time.Second, 30 * time.Second
-	// watchLasts is how long the API server is asked to keep a watch at least; up to twice as long. Then another API server may take it.
+	// watchLasts is the least time for which the API server is asked to keep a watch; the time is random up to twice as long. After that the next
+	// request may go to another API server.
 	watchLasts = 5 * time.Minute
-	// apiTimeout bounds connecting to the API server, and the wait for an answer's header.
+	// apiTimeout bounds the time to connect to the API server, and the wait for the header of an answer.
 	apiTimeout = 3 * time.Second
-	// pingAfter is how long a watch may be silent before the API server is asked for a sign of life, which it has to give within apiTimeout.
+	// pingAfter is how long a connection may be silent before a ping is sent, which the API server must answer within apiTimeout.
 	pingAfter = 4 * time.Second
 )
 
-// watch keeps what the EndpointSlices of a service say: it lists them, and then applies each change that the API server reports.
+// watch has the present EndpointSlices of a Service: it lists them, and then applies each change that the API server reports.
 type watch struct {
 	service service
 	cluster Cluster
 	log     *slog.Logger
 	counts  *stats.Control
-	changed chan<- struct{} // all watches -> the Finder's user; capacity 1, a full one says enough
+	changed chan<- struct{} // all watches -> the Finder's user; capacity 1; never closed
 	tried   chan struct{}   // closed when the first attempt has succeeded or failed
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when run has returned
 
 	mu      sync.Mutex               // guards the fields below
 	slices  map[string]endpointSlice // by name
-	trouble error                    // why slices may be out of date; nil if they are not
+	trouble error                    // why slices may be out of date; nil: they are up to date
 }
 
-// errUntried is a watch's trouble at first.
+// errUntried is the trouble of a new watch.
 var errUntried = errors.New("the API server has not answered yet")
 
-// errGone means that the API server does not know any more what has changed since.
-var errGone = errors.New("the version is gone")
+// errGone means that the API server no longer knows the changes since the resource version.
+var errGone = errors.New("the resource version has expired")
 
-// endpointSlice is what is used of an EndpointSlice of discovery.k8s.io/v1.
+// endpointSlice has the fields of an EndpointSlice of discovery.k8s.io/v1 that are used.
 type endpointSlice struct {
 	Metadata    struct{ Name, ResourceVersion string }
 	AddressType string
@@ -85,7 +86,7 @@ func (f *Finder) startWatch(name string) *watch {
 	return w
 }
 
-// stop ends the watch and waits for that.
+// stop ends the watch and waits until it has ended.
 func (w *watch) stop() {
 	w.cancel()
 	<-w.done
@@ -96,7 +97,7 @@ func (w *watch) stop() {
 	}
 }
 
-// live reports whether what the watch knows is up to date.
+// live reports whether the watch is up to date.
 func (w *watch) live() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +106,7 @@ func (w *watch) live() bool {
 
 func (w *watch) run(ctx context.Context) {
 	defer close(w.done)
-	version, pause := "", watchPause // version: of what is known; "": list it
+	version, pause := "", watchPause // version is that of the known slices; "": list them
 	for {
 		next, opened, err := w.follow(ctx, version)
 		gone := errors.Is(err, errGone)
@@ -129,8 +130,8 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// follow lists the slices, if version is "", and applies what is reported of them until the stream ends. It returns whether there was a stream, and
-// the version with which another one may go on.
+// follow lists the slices, if version is "", and applies their changes until the stream ends. opened says whether there was a stream, and next is the
+// version from which the next stream continues.
 func (w *watch) follow(ctx context.Context, version string) (next string, opened bool, err error) {
 	client, err := w.cluster.client()
 	if err != nil {
@@ -174,7 +175,7 @@ func (w *watch) follow(ctx context.Context, version string) (next string, opened
 	}
 }
 
-// list replaces what is known by what the API server has now, and returns its version.
+// list replaces the known slices by those that the API server has now, and returns their version.
 func (w *watch) list(ctx context.Context, client *http.Client) (version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -199,7 +200,7 @@ func (w *watch) list(ctx context.Context, client *http.Client) (version string, 
 	return list.Metadata.ResourceVersion, nil
 }
 
-// get asks for the service's slices, with further parameters.
+// get requests the Service's slices, with further parameters.
 func (w *watch) get(ctx context.Context, client *http.Client, parameters url.Values) (io.ReadCloser, error) {
 	parameters.Set("labelSelector", "kubernetes.io/service-name="+w.service.name)
 	path := fmt.Sprintf("%s/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?%s", w.cluster.URL, w.service.namespace, parameters.Encode())
@@ -224,7 +225,7 @@ func (w *watch) get(ctx context.Context, client *http.Client, parameters url.Val
 	return response.Body, nil
 }
 
-// refusal returns the error that the API server describes by a Status, or else by the code of its answer.
+// refusal returns the error in text, a Status of the API server, or else an error with the code of its answer.
 func refusal(text []byte, code int) error {
 	var status struct {
 		Message string
@@ -237,10 +238,10 @@ func refusal(text []byte, code int) error {
 	if status.Code == http.StatusGone {
 		return errGone
 	}
-	return fmt.Errorf("the API server answers %d %s: %s", status.Code, http.StatusText(status.Code), cmp.Or(status.Message, "without a reason"))
+	return fmt.Errorf("the API server answers %d %s: %s", status.Code, http.StatusText(status.Code), cmp.Or(status.Message, "no reason given"))
 }
 
-// apply records that a slice is there, or is not.
+// apply records that a slice exists, or does not exist any more.
 func (w *watch) apply(s endpointSlice, there bool) {
 	w.mu.Lock()
 	if there {
@@ -273,23 +274,23 @@ func (w *watch) succeed() {
 	w.signal()
 }
 
-// fail records that the watch is not up to date any more, and logs that once.
+// fail records that the watch is not up to date any more, and logs the first error.
 func (w *watch) fail(err error) {
 	w.mu.Lock()
 	before := w.trouble
 	w.mu.Unlock()
 	if before == nil || errors.Is(before, errUntried) {
-		w.log.Warn("the service's endpoints cannot be watched: its DNS records are looked up until they can be", "error", err)
+		w.log.Warn("the service's endpoints cannot be watched; its DNS records are looked up until they can", "error", err)
 	}
 	w.end(err)
-	// Who reads that the watch is broken asks for the records from then on.
+	// Count it only now: once the count is seen, lookups already use the DNS.
 	if before == nil {
 		w.counts.WatchLive(-1)
 		w.counts.WatchBroken(1)
 	}
 }
 
-// end records how an attempt has ended.
+// end records the result of an attempt.
 func (w *watch) end(trouble error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -299,9 +300,9 @@ func (w *watch) end(trouble error) {
 	w.trouble = trouble
 }
 
-// targets returns the endpoints, ready or not: a server that restarts keeps its keys, as with the DNS records of a service that publishes
-// addresses that are not ready. ok is false if they are not known. Of several addresses of one name the known one stays, unless
-// its pod is about to end.
+// targets returns the endpoints, ready or not: a server that restarts keeps its keys, as with the DNS records of a Service that publishes
+// addresses that are not ready. ok is false if the watch is not up to date. If a name has several addresses, the known one stays, unless its pod is
+// terminating.
 func (w *watch) targets(ctx context.Context, known []target) (found []target, ok bool) {
 	select {
 	case <-w.tried:
@@ -353,7 +354,7 @@ func (w *watch) targets(ctx context.Context, known []target) (found []target, ok
 	return found, true
 }
 
-// before orders what a is true of before what b is true of.
+// before compares two conditions for a sort: an element for which the condition is true comes first.
 func before(a, b bool) int {
 	switch {
 	case a == b:

@@ -16,14 +16,14 @@ import (
 
 const watched = "k8s+" + service
 
-// newWatching is newFixture in a pod of a's cluster.
+// newWatching returns a fixture in a pod of a's cluster.
 func newWatching(t *testing.T, a *mctest.APIServer) *fixture {
 	f := newFixture()
 	f.watchIn(t, discover.Cluster{URL: a.URL(), Dir: a.Dir})
 	return f
 }
 
-// refreshed waits until what is watched is as expected.
+// refreshed waits until Refresh returns want.
 func (f *fixture) refreshed(t *testing.T, want ...route.Server) {
 	t.Helper()
 	late := time.After(mctest.Patience)
@@ -41,7 +41,7 @@ func (f *fixture) refreshed(t *testing.T, want ...route.Server) {
 	}
 }
 
-// awaitBroken waits until the watch is known to be, or not to be.
+// awaitBroken waits until the counts say that the watch is broken (1) or live (0).
 func (f *fixture) awaitBroken(t *testing.T, broken int64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -50,7 +50,7 @@ func (f *fixture) awaitBroken(t *testing.T, broken int64) {
 	}, mctest.Patience, mctest.Tick)
 }
 
-func TestTheEndpointsOfAServiceAreItsServersReadyOrNotAndChangesAreKnownAtOnce(t *testing.T) {
+func TestTheEndpointsOfAServiceAreServersReadyOrNotAndChangesAreKnownAtOnce(t *testing.T) {
 	t.Parallel()
 	a := mctest.StartAPIServer(t)
 	a.PutPods("s1", "10.0.0.1", "10.0.0.2")
@@ -74,7 +74,7 @@ func TestTheEndpointsOfAServiceAreItsServersReadyOrNotAndChangesAreKnownAtOnce(t
 	fifth := server("memcached-4", "10.0.0.5:11211")
 	f.refreshed(t, moved, second, third, fourth, fifth)
 	for range 9 {
-		f.refreshed(t, moved, second, third, fourth, fifth) // a pod that restarts is not there meanwhile
+		f.refreshed(t, moved, second, third, fourth, fifth) // a pod that restarts is missing for some time
 	}
 	require.Len(t, f.find(t, spec(watched)), 5)
 	require.Equal(t, []route.Server{moved, second, fifth}, f.find(t, spec(watched)), "the third answer in a row lacks two")
@@ -98,7 +98,7 @@ func TestAnEndpointHasTheNameThatItsRecordWouldHave(t *testing.T) {
 	found := f.find(t, spec(watched))
 	require.Equal(t, []route.Server{
 		server("10-0-0-2", "10.0.0.2:11211"), server("memcached-0", "10.0.0.1:11211"), server("memcached-0:5", "[2001:db8::1]:5"), server("memcached-1", "10.0.0.10:11211"),
-	}, found, "of two pods of a name the one that does not end")
+	}, found, "if two pods have the same name, the one that is not terminating")
 
 	for host, addr := range map[string]string{"10-0-0-2": "10.0.0.2", "memcached-0": "10.0.0.1", "memcached-1": "10.0.0.10"} {
 		f.srv[service] = append(f.srv[service], pod(host+".memcached.ns.svc.cluster.local"))
@@ -128,7 +128,7 @@ func TestOfSeveralAddressesOfAnEndpointTheOneInUseStays(t *testing.T) {
 	f.refreshed(t, used, server("memcached-1", "10.0.0.2:11211"))
 }
 
-func TestAStreamThatEndsIsResumedAndOneWhoseVersionIsGoneBeginsWithAList(t *testing.T) {
+func TestAStreamThatEndsIsResumedAndOneWhoseVersionHasExpiredBeginsWithAList(t *testing.T) {
 	t.Parallel()
 	a := mctest.StartAPIServer(t)
 	a.PutPods("s", "10.0.0.1")
@@ -143,7 +143,7 @@ func TestAStreamThatEndsIsResumedAndOneWhoseVersionIsGoneBeginsWithAList(t *test
 	require.Equal(t, 1, lists)
 	require.Equal(t, []string{"1", "2"}, streams)
 
-	for i, address := range []string{"10.0.0.4", "10.0.0.5"} { // by the answer's status, and by an event
+	for i, address := range []string{"10.0.0.4", "10.0.0.5"} { // reported by the status of the answer, then by an event
 		a.Expire()
 		a.PutPods("s", address)
 		f.refreshed(t, server("memcached-0", address+":11211"))
@@ -154,7 +154,7 @@ func TestAStreamThatEndsIsResumedAndOneWhoseVersionIsGoneBeginsWithAList(t *test
 	require.Equal(t, "level=INFO msg=\"the service's endpoints are watched\" name="+watched+"\n", f.log.String())
 }
 
-func TestAnEndpointsZoneIsItsServersAndStaysWhereTheRecordsHaveNone(t *testing.T) {
+func TestAServerHasTheZoneOfItsEndpointAndKeepsItWhileRecordsAreLookedUp(t *testing.T) {
 	t.Parallel()
 	a := mctest.StartAPIServer(t)
 	east, west := mctest.At("memcached-0", "10.0.0.1"), mctest.At("memcached-1", "10.0.0.2")
@@ -200,7 +200,7 @@ func TestTheRecordsAreLookedUpWhileTheEndpointsCannotBeWatched(t *testing.T) {
 	f.finder.Close()
 	lines := strings.Split(strings.TrimSpace(f.log.String()), "\n")
 	require.Len(t, lines, 3)
-	require.Equal(t, `level=WARN msg="the service's endpoints cannot be watched: its DNS records are looked up until they can be" name=`+watched+
+	require.Equal(t, `level=WARN msg="the service's endpoints cannot be watched; its DNS records are looked up until they can" name=`+watched+
 		` error="the API server answers 403 Forbidden: not for you"`, lines[0])
 	require.Contains(t, lines[1], "are watched")
 	require.Contains(t, lines[2], "cannot be watched")
@@ -210,7 +210,7 @@ func TestTheRecordsAreLookedUpWhileTheEndpointsCannotBeWatched(t *testing.T) {
 
 func TestOutsideOfAClusterTheRecordsAreLookedUp(t *testing.T) {
 	for want, cluster := range map[string]discover.Cluster{
-		"this is no pod of a Kubernetes":            {},
+		"mcmw does not run in a Kubernetes pod":     {},
 		"the pod has no token of a service account": {URL: "https://127.0.0.1:1", Dir: t.TempDir()},
 	} {
 		f := newFixture().withPods("memcached-0")
