@@ -189,27 +189,27 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 	}},
 	{"request_log_dropped_total", "Requests for which the request log had no room.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Dropped })},
 
-	{"sweep_running", "1 while this middleware compares the replicas, or is about to, because an earlier middleware was killed; else 0.", nil, indicates(func(s *stats.Snapshot) bool { return s.Sweep.Running })},
-	{"sweeps_total", "Comparisons of the replicas by this middleware that have ended, by outcome.", []string{"outcome"}, func(s *stats.Snapshot, to sink) {
+	{"sweep_running", "1 during a sweep by this middleware, while it compares the replicas, or if it is about to, because an earlier middleware was killed; else 0.", nil, indicates(func(s *stats.Snapshot) bool { return s.Sweep.Running })},
+	{"sweeps_total", "Sweeps by this middleware that have ended, by outcome; a sweep compares the replicas.", []string{"outcome"}, func(s *stats.Snapshot, to sink) {
 		for o, n := range s.Sweep.Outcomes {
 			to.counter(float64(n), stats.SweepOutcome(o).String())
 		}
 	}},
-	{"sweep_keys_total", "Keys that comparisons of the replicas have looked at, counted once for each server that holds them.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Keys })},
-	{"sweep_disagreements_total", "Keys whose replicas differed in two comparisons in a row.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Disagreements })},
-	{"sweep_cut_total", "Copies that comparisons of the replicas have deleted, because they differed.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Cut })},
-	{"sweep_seconds_total", "Time spent comparing replicas, without pauses.", nil, func(s *stats.Snapshot, to sink) { to.counter(seconds(uint64(s.Sweep.Busy))) }},
-	{"sweep_interval_seconds", "Time between two comparisons of the replicas, whichever middleware makes them; 0: they are not repeated.", nil, func(s *stats.Snapshot, to sink) {
+	{"sweep_keys_total", "Keys that sweeps have compared, counted once for each server that holds them.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Keys })},
+	{"sweep_disagreements_total", "Keys whose replicas differed in a sweep, in two comparisons in a row.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Disagreements })},
+	{"sweep_cut_total", "Copies that sweeps have deleted, because they differed.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Cut })},
+	{"sweep_seconds_total", "Time spent in sweeps, without pauses.", nil, func(s *stats.Snapshot, to sink) { to.counter(seconds(uint64(s.Sweep.Busy))) }},
+	{"sweep_interval_seconds", "Time between two sweeps, by any middleware; 0: they are not repeated.", nil, func(s *stats.Snapshot, to sink) {
 		to.gauge(seconds(uint64(s.Sweep.Every)))
 	}},
-	{"sweep_last_timestamp_seconds", "Unix time at which the last complete comparison of the replicas ended, whichever middleware made it; the start of this one, if that is not known.", nil, func(s *stats.Snapshot, to sink) {
+	{"sweep_last_timestamp_seconds", "Unix time at which the last complete sweep by any middleware ended; the start of this middleware, if that is not known.", nil, func(s *stats.Snapshot, to sink) {
 		last := s.Sweep.Last
 		if last.IsZero() {
 			last = to.created
 		}
 		to.gauge(float64(last.UnixNano()) / 1e9)
 	}},
-	{"sweep_last_differing_keys", "Keys that differed in the last complete comparison of the replicas, whichever middleware made it.", nil, measures(func(s *stats.Snapshot) uint64 { return s.Sweep.LastDiffer })},
+	{"sweep_last_differing_keys", "Keys that differed in the last complete sweep by any middleware.", nil, measures(func(s *stats.Snapshot) uint64 { return s.Sweep.LastDiffer })},
 	{"several_writers", "1 if replicas are kept equal although other middlewares may write the same servers; 0 if this must be the only one, or keys have one replica.", nil, indicates(func(s *stats.Snapshot) bool { return s.Several })},
 	{"marks_unknown", "1 if no server is read, because fewer than a majority of the servers tell which servers missed writes of other middlewares; else 0.", nil, indicates(func(s *stats.Snapshot) bool { return s.MarksUnknown })},
 	{"placement_info", "Always 1; the phase of the change of placement, and a short hash of the placement in use, or of the one that the change leads to.", []string{"phase", "placement"}, func(s *stats.Snapshot, to sink) {
@@ -228,7 +228,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 			to.gauge(indicator(p.String() == g.Phase), g.From, g.To, p.String())
 		}
 	})},
-	{"migration_keys", "Keys of the migration's current round, whichever middleware makes it: those looked at (looked-at), all, and those that could not be copied (left).", []string{"from", "to", "keys"}, eachMigration(func(g *stats.Migration, to sink) {
+	{"migration_keys", "Keys of the migration's current round, by any middleware: those looked at (looked-at), all of them (all), and those that could not be copied (left).", []string{"from", "to", "keys"}, eachMigration(func(g *stats.Migration, to sink) {
 		to.gauge(float64(g.Listed), g.From, g.To, "looked-at")
 		to.gauge(float64(g.Items), g.From, g.To, "all")
 		to.gauge(float64(g.Left), g.From, g.To, "left")
@@ -236,7 +236,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 	{"migration_keys_copied_total", "Keys that this middleware has copied to the new pool of a migration.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
 		to.counter(float64(g.Here), g.From, g.To)
 	})},
-	{"migration_complete", "1 if all keys of the migration have been looked at, whichever middleware did so; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
+	{"migration_complete", "1 if all keys of the migration have been looked at, by any middleware; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
 		to.gauge(indicator(g.Complete), g.From, g.To)
 	})},
 	{"migration_late", "1 if not all keys of the migration will be copied in time, or have been; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
