@@ -7,70 +7,48 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Bars are bars over the categories of the x axis: several series side by side, or stacked.
-type Bars struct {
-	Layers  []Layer
-	Stacked bool
-}
+// Bars are stacked bars over the categories of the x axis.
+type Bars struct{ Layers []Layer }
 
-// Layer is a series of bars, one value for each category.
+// Layer is a layer of the bars: a value for each category.
 type Layer struct {
 	Name   string
-	Values []Point // X is not used
+	Values []float64
 	Series int
 }
 
 // barRoom is the part of a category's width that its bars occupy.
 const barRoom = 0.76
 
-// each calls f for every bar, with its layer, left and right edge, bottom and top value.
-func (b Bars) each(f func(l Layer, left, right, bottom, top float64, p Point)) {
-	width := barRoom
-	if !b.Stacked {
-		width /= float64(max(1, len(b.Layers)))
-	}
+// each calls f for every layer of every bar, with its left and right edge, bottom and top value.
+func (b Bars) each(f func(l Layer, left, right, bottom, top float64)) {
 	heights := map[int]float64{}
-	for i, l := range b.Layers {
-		for category, p := range l.Values {
-			if !finite(p.Y) {
-				continue
+	for _, l := range b.Layers {
+		for category, v := range l.Values {
+			if finite(v) {
+				bottom := heights[category]
+				heights[category] += v
+				f(l, float64(category)-barRoom/2, float64(category)+barRoom/2, bottom, bottom+v)
 			}
-			left := float64(category) - barRoom/2
-			bottom := 0.0
-			if b.Stacked {
-				bottom = heights[category]
-				heights[category] += p.Y
-			} else {
-				left += float64(i) * width
-			}
-			f(l, left, left+width, bottom, bottom+p.Y, p)
 		}
 	}
 }
 
 func (b Bars) extent(x, y *span) {
-	b.each(func(_ Layer, left, right, bottom, top float64, p Point) {
+	b.each(func(_ Layer, left, right, bottom, top float64) {
 		x.add(left, right)
 		y.add(top)
 		y.widen(bottom)
-		if p.bar() && !b.Stacked {
-			y.widen(p.Low, p.High)
-		}
 	})
 }
 
 func (b Bars) draw(p pen) {
-	var errors []Point
-	b.each(func(l Layer, left, right, bottom, top float64, point Point) {
-		low, high := p.y(math.Max(bottom, p.base)), p.y(top)
+	b.each(func(l Layer, left, right, bottom, top float64) {
+		low, high := p.y(max(bottom, p.base)), p.y(top)
 		if math.Abs(float64(high-low)) > 0.01 {
 			drawBox(p, seriesTone(l.Series), p.x(left), p.x(right), low, high)
 		}
-		if point.bar() && !b.Stacked {
-			errors = append(errors, Between((left+right)/2, point.Y, point.Low, point.High))
-		}
 	})
-	drawErrorBars(p, ink, errors)
 }
 
 // drawBox draws a filled box with a thin border in the colour of the background.

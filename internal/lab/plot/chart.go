@@ -37,8 +37,8 @@ type Chart struct {
 
 // ShareY gives panels that show the same quantity the same y axis, so that readers can compare them at a glance.
 func ShareY(panels []Chart) {
-	for i, c := range panels {
-		if c.Y.Label != panels[0].Y.Label || c.Y.Log != panels[0].Y.Log || len(panels[i].Y.Categories) > 0 {
+	for _, c := range panels {
+		if c.Y.Label != panels[0].Y.Label || c.Y.Log != panels[0].Y.Log {
 			return
 		}
 	}

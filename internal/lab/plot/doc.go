@@ -1,5 +1,5 @@
-// Package plot draws the lab's figures as SVG: lines with error bars and limits, stacked and grouped bars,
-// percentile bars, histograms, traces, CDFs and Q-Q plots.
+// Package plot draws the lab's figures as SVG: lines with error bars and limits, stacked bars,
+// percentile boxes, histograms, traces, CDFs and Q-Q plots.
 //
 //	figure := plot.Figure{Title: "Throughput", Panels: []plot.Chart{{
 //		X: plot.Axis{Label: "clients", FromZero: true},

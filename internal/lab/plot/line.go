@@ -35,8 +35,6 @@ const (
 	Trace
 	// Dots draws points only.
 	Dots
-	// Steps draws a line that stays level until the next point.
-	Steps
 )
 
 // Line is a series of points.
@@ -74,8 +72,6 @@ func (l Line) style() draw.LineStyle {
 		s.Width = 1
 	case Dots:
 		s.Width = 0
-	case Steps:
-		s.Dashes = dashes[l.Series%len(dashes)]
 	}
 	return s
 }
@@ -105,17 +101,12 @@ func (l Line) draw(p pen) {
 			joined = false
 			continue
 		}
-		at := p.point(point.X, point.Y)
-		switch n := len(pieces); {
-		case !joined:
-			pieces = append(pieces, []vg.Point{at})
-		case l.Look == Steps:
-			last := pieces[n-1]
-			pieces[n-1] = append(last, vg.Point{X: at.X, Y: last[len(last)-1].Y}, at)
-		default:
-			pieces[n-1] = append(pieces[n-1], at)
+		if !joined {
+			pieces = append(pieces, nil)
+			joined = true
 		}
-		joined = true
+		last := &pieces[len(pieces)-1]
+		*last = append(*last, p.point(point.X, point.Y))
 	}
 	if style := l.style(); style.Width > 0 {
 		for _, piece := range pieces {
@@ -173,11 +164,9 @@ func (l Line) entries() []entry {
 
 // Limit is a line across the whole chart: horizontal at Y, or vertical at X.
 type Limit struct {
-	Name     string
+	Name     string // in the legend, which has only horizontal limits
 	X, Y     float64
 	Vertical bool
-	// Series is the Series of the line with the same colour plus one; 0: grey.
-	Series int
 }
 
 func (l Limit) extent(x, y *span) {
@@ -188,41 +177,26 @@ func (l Limit) extent(x, y *span) {
 	}
 }
 
-func (l Limit) style() draw.LineStyle {
-	s := draw.LineStyle{Color: faint, Width: 1.25, Dashes: []vg.Length{1.5, 3}}
-	if l.Series > 0 {
-		s.Color = seriesTone(l.Series - 1)
-	}
-	return s
-}
+var limitStyle = draw.LineStyle{Color: faint, Width: 1.25, Dashes: []vg.Length{1.5, 3}}
 
 func (l Limit) draw(p pen) {
-	if l.Vertical {
-		if p.sees(l.X, 1) {
-			x := p.x(l.X)
-			p.StrokeLine2(l.style(), x, p.Min.Y, x, p.Max.Y)
-		}
-		return
+	if l.Vertical && p.sees(l.X, 1) {
+		p.StrokeLine2(limitStyle, p.x(l.X), p.Min.Y, p.x(l.X), p.Max.Y)
 	}
-	if p.sees(1, l.Y) {
-		y := p.y(l.Y)
-		p.StrokeLine2(l.style(), p.Min.X, y, p.Max.X, y)
+	if !l.Vertical && p.sees(1, l.Y) {
+		p.StrokeLine2(limitStyle, p.Min.X, p.y(l.Y), p.Max.X, p.y(l.Y))
 	}
 }
 
 func (l Limit) entries() []entry {
-	return []entry{{name: l.Name, sample: func(c draw.Canvas) {
-		if l.Vertical {
-			c.StrokeLine2(l.style(), c.Center().X, c.Min.Y-1, c.Center().X, c.Max.Y+1)
-		} else {
-			c.StrokeLine2(l.style(), c.Min.X, c.Center().Y, c.Max.X, c.Center().Y)
-		}
-	}}}
+	if l.Vertical {
+		return nil
+	}
+	return []entry{{name: l.Name, sample: func(c draw.Canvas) { c.StrokeLine2(limitStyle, c.Min.X, c.Center().Y, c.Max.X, c.Center().Y) }}}
 }
 
 // Ring is a circle around one point of a series.
 type Ring struct {
-	Name   string
 	X, Y   float64
 	Series int
 }
@@ -234,26 +208,21 @@ func (r Ring) extent(x, y *span) {
 	}
 }
 
-func (r Ring) drawAt(c draw.Canvas, at vg.Point) {
-	var p vg.Path
-	p.Move(vg.Point{X: at.X + ringRadius, Y: at.Y})
-	p.Arc(at, ringRadius, 0, 2*math.Pi)
-	p.Close()
-	c.SetLineStyle(draw.LineStyle{Color: seriesTone(r.Series), Width: 1.5})
-	c.Stroke(p)
-}
-
-const ringRadius = 7
-
 func (r Ring) draw(p pen) {
-	if p.sees(r.X, r.Y) {
-		r.drawAt(p.Canvas, p.point(r.X, r.Y))
+	if !p.sees(r.X, r.Y) {
+		return
 	}
+	const radius = 7
+	center := p.point(r.X, r.Y)
+	var circle vg.Path
+	circle.Move(vg.Point{X: center.X + radius, Y: center.Y})
+	circle.Arc(center, radius, 0, 2*math.Pi)
+	circle.Close()
+	p.SetLineStyle(draw.LineStyle{Color: seriesTone(r.Series), Width: 1.5})
+	p.Stroke(circle)
 }
 
-func (r Ring) entries() []entry {
-	return []entry{{name: r.Name, sample: func(c draw.Canvas) { r.drawAt(c, c.Center()) }}}
-}
+func (Ring) entries() []entry { return nil }
 
 // hollow is a marker filled with the colour of the background.
 type hollow struct{ draw.GlyphDrawer }

@@ -35,7 +35,7 @@ var series = []tone{
 }
 
 func seriesTone(number int) tone {
-	t := series[((number%len(series))+len(series))%len(series)]
+	t := series[number%len(series)]
 	t.opacity = 1
 	return t
 }

@@ -43,11 +43,11 @@ func figures() map[string]plot.Figure {
 	clients := plot.Axis{Label: "clients", FromZero: true, At: []float64{6, 12, 24, 48, 72, 96, 144, 192}}
 	rate := plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true}
 	stages := []string{"6", "12", "24", "48"}
-	stacked := plot.Bars{Stacked: true}
+	stacked := plot.Bars{}
 	for i, name := range []string{"net", "queue", "worker", "server", "reply"} {
 		l := plot.Layer{Name: name, Series: i}
 		for n := range stages {
-			l.Values = append(l.Values, plot.At(0, 1e-4*float64(i+1)*float64(n+1)))
+			l.Values = append(l.Values, 1e-4*float64(i+1)*float64(n+1))
 		}
 		stacked.Layers = append(stacked.Layers, l)
 	}
@@ -57,7 +57,7 @@ func figures() map[string]plot.Figure {
 		qq = append(qq, plot.At(float64(i)/15-2, math.Asin(float64(i)/30-1)*80))
 	}
 	trace[20].Y = math.NaN()
-	workers := []plot.Mark{plot.Limit{Name: "bandwidth", Y: 12500}, plot.Limit{Name: "saturation", X: 96, Vertical: true, Series: 2}}
+	workers := []plot.Mark{plot.Limit{Name: "bandwidth", Y: 12500}, plot.Limit{X: 96, Vertical: true}, plot.Ring{X: 96, Y: 5000 * (1 - math.Exp(-4.8)), Series: 0}}
 	var all []plot.Mark
 	for i, name := range []string{"1", "2", "4", "8", "16", "32", "64", "128"} {
 		all = append(all, plot.Line{Name: name + " workers", Points: throughput(2000 + 1500*float64(i)), Series: i})
@@ -67,10 +67,6 @@ func figures() map[string]plot.Figure {
 				plot.Line{Points: throughput(5200 + 3000*float64(i)), Look: plot.Computed, Series: i})
 		}
 	}
-	grouped := plot.Bars{Layers: []plot.Layer{
-		{Name: "mean", Values: []plot.Point{plot.Between(0, 2e-3, 2e-3-1e-4, 2e-3+1e-4), plot.Between(0, 3e-3, 3e-3-4e-4, 3e-3+4e-4)}},
-		{Name: "p99", Values: []plot.Point{plot.Between(0, 7e-3, 7e-3-5e-4, 7e-3+5e-4), plot.Between(0, 12e-3, 12e-3-2e-3, 12e-3+2e-3)}, Series: 1},
-	}}
 	boxes := func(slot int, by float64) plot.Boxes {
 		b := plot.Boxes{Name: []string{"sharded", "not sharded"}[slot], Series: slot, Slot: slot, Slots: 2}
 		for i := range 4 {
@@ -85,7 +81,6 @@ func figures() map[string]plot.Figure {
 		"lines":     one(plot.Chart{X: clients, Y: rate, Marks: workers}),
 		"palette":   one(plot.Chart{X: clients, Y: rate, Marks: all}),
 		"stacked":   one(plot.Chart{X: plot.Axis{Label: "clients", Categories: stages}, Y: plot.Axis{Label: "response time", Unit: plot.Seconds, FromZero: true}, Marks: []plot.Mark{stacked}}),
-		"grouped":   one(plot.Chart{X: plot.Axis{Categories: []string{"a category with a long name", "another with a longer name yet"}}, Y: time, Marks: []plot.Mark{grouped}}),
 		"boxes":     one(plot.Chart{X: plot.Axis{Label: "keys per GET", Categories: []string{"1", "3", "6", "9"}}, Y: plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true}, Marks: []plot.Mark{boxes(0, 1), boxes(1, 1.4)}}),
 		"histogram": one(plot.Chart{X: time, Y: plot.Axis{Label: "requests", FromZero: true}, Marks: []plot.Mark{plot.Histogram{Name: "client", Bins: latencies(18e-4)}, plot.Histogram{Name: "middleware", Bins: latencies(12e-4), Series: 1}}}),
 		"cdf":       one(plot.Chart{X: time, Y: plot.Axis{Label: "requests answered", Unit: plot.Ratio, FromZero: true}, Marks: []plot.Mark{plot.Line{Name: "client", Points: plot.CDF(latencies(18e-4)), Look: plot.Trace}}}),
@@ -95,7 +90,7 @@ func figures() map[string]plot.Figure {
 		}}),
 		"panels": {Title: "two panels", Panels: []plot.Chart{
 			{Title: "write-only", X: clients, Y: rate, Marks: workers},
-			{Title: "a title that is far too long for the width of the chart it stands above, and is cut", X: plot.Axis{Label: "rate", Log: true}, Y: plot.Axis{Log: true}, Marks: []plot.Mark{plot.Line{Points: []plot.Point{plot.At(1, 1e-3), plot.At(1e5, 12), plot.At(-1, 5)}, Look: plot.Steps}}},
+			{Title: "a title that is far too long for the width of the chart it stands above, and is cut", X: plot.Axis{Label: "rate", Log: true}, Y: plot.Axis{Log: true}, Marks: []plot.Mark{plot.Line{Points: []plot.Point{plot.At(1, 1e-3), plot.At(1e5, 12), plot.At(-1, 5)}}}},
 			{},
 		}},
 	}

@@ -307,18 +307,18 @@ type layer struct {
 // drawn only on top of others.
 func (a *artist) stacked(y plot.Axis, layers []layer, beyond ...layer) []plot.Chart {
 	return a.eachLine(a.categories(), y, func(l Line) []plot.Mark {
-		bars := plot.Bars{Stacked: true}
+		bars := plot.Bars{}
 		add := func(layers []layer) {
 			for _, one := range layers {
 				drawn := plot.Layer{Name: one.name, Series: one.series}
 				any := false
-				for i, level := range levels(a.d.Points, a.v.X) {
+				for _, level := range levels(a.d.Points, a.v.X) {
 					e := Estimate{}
 					if p, ok := a.at(l, level); ok {
 						e = one.value(p)
 					}
 					any = any || e.OK()
-					drawn.Values = append(drawn.Values, point(float64(i), e))
+					drawn.Values = append(drawn.Values, point(0, e).Y)
 				}
 				if any {
 					bars.Layers = append(bars.Layers, drawn)
