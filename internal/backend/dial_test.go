@@ -172,25 +172,37 @@ func TestAServerThatRefusesThisClientCountsAsNotReached(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheContextInterruptsReachingAServer(t *testing.T) {
-	asked := make(chan struct{})
-	silent := mctest.StartScript(t, func(p *mctest.Peer) {
-		p.Line()
-		close(asked)
-		p.Stall()
-	})
-	s := newServer(silent.Addr(), backend.Options{})
-	s.Tune(backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: time.Hour, FailureLimit: 3}, Log: slog.New(slog.DiscardHandler)})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Reach(ctx) }()
-	<-asked
-	cancel()
-	select {
-	case err := <-ended:
-		require.Error(t, err)
-	case <-time.After(mctest.Patience):
-		require.Fail(t, "Reach still waits")
+func TestTheEndOfTheContextInterruptsConnecting(t *testing.T) {
+	for name, tc := range map[string]struct {
+		access backend.Access
+		call   func(s *backend.Server, ctx context.Context) error
+	}{
+		"a probe": {backend.Access{}, (*backend.Server).Reach},
+		"a TLS handshake": {trusting(t, secret.ClientFiles{CA: mctest.NewCA(t).File}), func(s *backend.Server, ctx context.Context) error {
+			_, err := s.Dial(ctx)
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := make(chan struct{}, 1)
+			silent := mctest.StartScript(t, func(p *mctest.Peer) {
+				_, _ = p.Reader().ReadByte()
+				asked <- struct{}{}
+				p.Stall()
+			})
+			s := newServer(silent.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: time.Hour}, Access: tc.access})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- tc.call(s, ctx) }()
+			<-asked
+			cancel()
+			select {
+			case err := <-ended:
+				require.Error(t, err)
+			case <-time.After(mctest.Patience):
+				require.Fail(t, "it still waits")
+			}
+		})
 	}
 }
 
@@ -246,31 +258,6 @@ func TestABadReplyToALoginIsAnErrorAndDoesNotHang(t *testing.T) {
 			assert.Contains(t, err.Error(), "a: "+tc.want)
 			assert.NotContains(t, err.Error(), "secret")
 		})
-	}
-}
-
-func TestTheEndOfTheContextInterruptsAHandshake(t *testing.T) {
-	accepted := make(chan struct{}, 1)
-	silent := mctest.StartScript(t, func(p *mctest.Peer) {
-		accepted <- struct{}{}
-		p.Stall()
-	})
-	ca := mctest.NewCA(t)
-	s := newServer(silent.Addr(), backend.Options{Access: trusting(t, secret.ClientFiles{CA: ca.File})})
-	s.Tune(backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: time.Hour, FailureLimit: 3}, Access: trusting(t, secret.ClientFiles{CA: ca.File}), Log: slog.New(slog.DiscardHandler)})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() {
-		_, err := s.Dial(ctx)
-		ended <- err
-	}()
-	<-accepted
-	cancel()
-	select {
-	case err := <-ended:
-		require.Error(t, err)
-	case <-time.After(mctest.Patience):
-		require.Fail(t, "the handshake still waits")
 	}
 }
 

@@ -66,7 +66,7 @@ type ControlSnapshot struct {
 	// WatchesLive is the number of Kubernetes Services whose endpoints are watched, WatchesBroken the number of those that should be
 	// watched but are not.
 	WatchesLive, WatchesBroken int64
-	// Unconfirmed is the time since which a name of servers has had no answer; 0: all names have one.
+	// Unconfirmed is how long a name of servers has had no answer; 0: all names have one.
 	Unconfirmed time.Duration
 	Identity
 }
