@@ -100,8 +100,7 @@ func writePieces(client net.Conn, pieces <-chan piece, wait func(time.Duration) 
 	}
 }
 
-// alarm is a timer of the kernel that is read like a socket. The runtime's own timers can be a millisecond late when nothing else
-// happens.
+// alarm is a timer of the kernel that is read like a socket. The runtime's own timers can be a millisecond late when nothing else happens.
 type alarm struct{ *os.File }
 
 func newAlarm() (*alarm, error) {

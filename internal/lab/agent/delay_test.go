@@ -16,8 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// delayed starts a server that echoes and a relay in front of it. It returns the relay's address and a function that ends the
-// relay.
+// delayed starts a server that echoes and a relay in front of it. It returns the relay's address and a function that ends the relay.
 func delayed(t *testing.T, delay time.Duration) (address string, stop func() error) {
 	t.Helper()
 	listen := func() net.Listener {

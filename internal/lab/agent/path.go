@@ -115,8 +115,7 @@ func (p Path) Dilated(factor float64) Path {
 	}
 }
 
-// MeasurePath measures the path from this host to a path server: round trips, and the bandwidth of each direction for the time
-// bulk.
+// MeasurePath measures the path from this host to a path server: round trips, and the bandwidth of each direction for the time bulk.
 func MeasurePath(ctx context.Context, address string, bulk time.Duration) (p Path, err error) {
 	steps := []func(net.Conn) error{
 		p.roundTrips,

@@ -12,8 +12,7 @@ import (
 	"mcmw/internal/lab/kernel"
 )
 
-// Reading has the counters of a host and its processes at one time. The difference between two readings is the usage between
-// them.
+// Reading has the counters of a host and its processes at one time. The difference between two readings is the usage between them.
 type Reading struct {
 	At  time.Time `json:"at"`
 	CPU CPU       `json:"cpu"`
@@ -22,8 +21,7 @@ type Reading struct {
 	Sent     uint64 `json:"sent"`
 	// Processes is the processor time that each watched process has used, seconds. Processes that have ended are left out.
 	Processes map[string]float64 `json:"processes"`
-	// Memory is the peak resident memory of each process, bytes, and Calls its number of reads and writes. Only processes of this
-	// host have them.
+	// Memory is the peak resident memory of each process, bytes, and Calls its number of reads and writes. Only processes of this host have them.
 	Memory map[string]float64 `json:"memory,omitempty"`
 	Calls  map[string]float64 `json:"calls,omitempty"`
 }
@@ -92,8 +90,7 @@ func (w Watched) read(since time.Duration) (Reading, error) {
 	return r, nil
 }
 
-// cpu returns the times of the host's processors. Processors that a group does not use count as idle, even if other programs use
-// them.
+// cpu returns the times of the host's processors. Processors that a group does not use count as idle, even if other programs use them.
 func (w Watched) cpu(since time.Duration) (CPU, error) {
 	if len(w.Group) > 0 {
 		user, system, err := cgroup.Used(w.Group)

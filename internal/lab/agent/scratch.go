@@ -17,8 +17,7 @@ import (
 // scratchPrefix begins the names of scratch directories. The id of the owning process follows.
 const scratchPrefix = "mcmwlab-scratch-"
 
-// Scratch makes a directory, writes its path as a line, and removes it when ctx ends. First it removes the directories of killed
-// processes.
+// Scratch makes a directory, writes its path as a line, and removes it when ctx ends. First it removes the directories of killed processes.
 func Scratch(ctx context.Context, w io.Writer) (err error) {
 	if err := removeLeft(os.TempDir()); err != nil {
 		return err

@@ -28,8 +28,7 @@ const (
 	// period is the period of processor quotas: a group that has used its quota waits for the next period. It is long compared to
 	// the scheduler's slices (5 ms) and short compared to the times that are measured.
 	period = 20 * time.Millisecond
-	// minQuota is the smallest quota that the kernel accepts, maxPeriod the longest period. A limit below minQuota per period
-	// gets a longer period.
+	// minQuota is the smallest quota that the kernel accepts, maxPeriod the longest period. A limit below minQuota per period gets a longer period.
 	minQuota  = time.Millisecond
 	maxPeriod = time.Second
 	// emptyTimeout bounds how long killed processes of a group may take to end.
@@ -58,8 +57,7 @@ type Tree struct {
 	rmdir func(path string) error
 }
 
-// Find returns the tree of this machine. If the machine cannot limit processor time and memory, the error is ErrNone and says
-// what is missing.
+// Find returns the tree of this machine. If the machine cannot limit processor time and memory, the error is ErrNone and says what is missing.
 func Find() (*Tree, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -238,8 +236,7 @@ func (g *Group) ProcessFiles() (files []string) {
 	return files
 }
 
-// Used returns the user and system time that the processes of a group have used. dirs are the directories of the group; one of
-// them counts it.
+// Used returns the user and system time that the processes of a group have used. dirs are the directories of the group; one of them counts it.
 func Used(dirs []string) (user, system time.Duration, err error) {
 	for _, dir := range dirs {
 		if user, system, err = used(dir); !errors.Is(err, fs.ErrNotExist) {

@@ -17,9 +17,8 @@ import (
 	"mcmw/internal/lab/kernel"
 )
 
-// ownerForm is the form of the names of owners' groups: the id of the process, its start in ticks since the machine's start, and
-// the PID namespace of the id. A later process with the same id has another start. Whether a process of another PID namespace
-// runs cannot be known.
+// ownerForm is the form of the names of owners' groups: the id of the process, its start in ticks since the machine's start, and the PID namespace of
+// the id. A later process with the same id has another start. Whether a process of another PID namespace runs cannot be known.
 var ownerForm = regexp.MustCompile(`^mcmwlab-([1-9][0-9]*)-([0-9]+)-([0-9]+)$`)
 
 // ownName returns the name of the group that contains a process's groups.

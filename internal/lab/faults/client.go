@@ -66,9 +66,8 @@ func (o *op) String() string {
 	return text
 }
 
-// client is one connection. It sends requests when they are due, whether or not earlier ones are answered, and judges the
-// answers. When the connection ends it opens another one. Unless the end was orderly it then writes other keys: unanswered
-// requests can still take effect later.
+// client is one connection. It sends requests when they are due, whether or not earlier ones are answered, and judges the answers. When the
+// connection ends it opens another one. Unless the end was orderly it then writes other keys: unanswered requests can still take effect later.
 type client struct {
 	id     int
 	group  int      // of connections
@@ -195,9 +194,8 @@ func (c *client) converse(conn net.Conn, addr int, own []*record, again []*op, n
 	return next, nil, false
 }
 
-// transmit sends the requests in again and then those that become due, until quit or broken is closed. It returns when the next
-// request is due, the requests that were not passed to the receiver, and whether a write reported a reset, which looks like an
-// orderly end to the reader.
+// transmit sends the requests in again and then those that become due, until quit or broken is closed. It returns when the next request is due, the
+// requests that were not passed to the receiver, and whether a write reported a reset, which looks like an orderly end to the reader.
 func (c *client) transmit(conn net.Conn, addr int, own []*record, again []*op, next time.Time, sent chan<- *op, broken <-chan struct{}) (due time.Time, unsent []*op, reset bool) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()

@@ -52,8 +52,7 @@ func TestAReadIsJudgedByWhatWasAcknowledgedAndReadBeforeItWasSent(t *testing.T) 
 	assert.Equal(t, wrong, r.judge(appendValue(nil, "l", 4), 4, nil))
 }
 
-// A write that another middleware acknowledged may be invisible for the age of values in memory; one that the asked middleware
-// acknowledged may not.
+// A write that another middleware acknowledged may be invisible for the age of values in memory; one that the asked middleware acknowledged may not.
 func TestAReadThroughAnotherMiddlewareMayBeAsOldAsValuesInMemory(t *testing.T) {
 	const age = 100 * time.Millisecond
 	start := time.Now()

@@ -40,8 +40,7 @@ func newNamespace() (*namespace, error) {
 	return s, nil
 }
 
-// connect makes both namespaces and the virtual cables between them. The cables' ends at the router have the addresses near and
-// far.
+// connect makes both namespaces and the virtual cables between them. The cables' ends at the router have the addresses near and far.
 func (s *namespace) connect(near, far string) (err error) {
 	if s.router, err = netspace.New(); err != nil {
 		return err

@@ -42,8 +42,7 @@ const (
 	sharedRate = 400
 	// warmUp is how long the load runs before anything is measured, so that all buffers exist.
 	warmUp = 700 * time.Millisecond
-	// heapSlack is how much the heap may grow, bytes: the garbage collector empties the pools of buffers at times of its own
-	// choice.
+	// heapSlack is how much the heap may grow, bytes: the garbage collector empties the pools of buffers at times of its own choice.
 	heapSlack = 32 << 20
 )
 
@@ -72,8 +71,7 @@ type Result struct {
 	Detected *time.Duration `json:"detected_after_ns"`
 	// Recovered is the time from the end of the fault until all servers were up and no request failed any more.
 	Recovered time.Duration `json:"recovered_after_ns"`
-	// FromMemory is how many gets the middlewares answered from memory since their last start; nil if they answer nothing from
-	// memory.
+	// FromMemory is how many gets the middlewares answered from memory since their last start; nil if they answer nothing from memory.
 	FromMemory *uint64   `json:"from_memory,omitempty"`
 	Before     Footprint `json:"before"`
 	After      Footprint `json:"after"`
@@ -272,8 +270,7 @@ func (s *Suite) warm(ctx context.Context, sys *system, seed uint64) (Footprint, 
 	return sys.admin.idle(ctx)
 }
 
-// keys returns new keys for all clients. If grouped, every second client has only keys of the victim, and the others have none of
-// them.
+// keys returns new keys for all clients. If grouped, every second client has only keys of the victim, and the others have none of them.
 func (s *Suite) keys(sys *system, grouped bool) (*keyspace, error) {
 	groups := make([]int, clients)
 	prefix := fmt.Sprintf("f%d-", sys.spaces)

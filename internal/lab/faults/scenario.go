@@ -350,8 +350,7 @@ func exhaust(ctx context.Context, s *system) error {
 	return s.mcmw.AwaitReady(ctx)
 }
 
-// move makes the name server fail for a while, moves the victim to another address, and later kills the server at the previous
-// address.
+// move makes the name server fail for a while, moves the victim to another address, and later kills the server at the previous address.
 func move(ctx context.Context, s *system) error {
 	s.dns.Fail("")
 	if err := sleep(ctx, time.Second); err != nil {

@@ -20,14 +20,12 @@ type Shared struct {
 	// Requests were answered with success. Failed ones were answered with an error, or their connection ended.
 	Requests uint64 `json:"requests"`
 	Failed   uint64 `json:"failed"`
-	// Stale is how many reads returned a value that another write or deletion had replaced: this one began after the value's
-	// write was answered and was itself answered before the read began. Wrong is how many reads returned a value that was never
-	// written.
+	// Stale is how many reads returned a value that another write or deletion had replaced: this one began after the value's write was answered and
+	// was itself answered before the read began. Wrong is how many reads returned a value that was never written.
 	Stale uint64 `json:"stale"`
 	Wrong uint64 `json:"wrong"`
-	// Increments and Swaps (a gets and a cas) were answered with success. Lost is how many of them the final values lack. Twice
-	// is how many returned a number that another had returned. Gone is how many counters were missing, although none is ever
-	// deleted.
+	// Increments and Swaps (a gets and a cas) were answered with success. Lost is how many of them the final values lack. Twice is how many returned
+	// a number that another had returned. Gone is how many counters were missing, although none is ever deleted.
 	Increments uint64 `json:"increments"`
 	Swaps      uint64 `json:"swaps"`
 	Lost       uint64 `json:"lost"`

@@ -216,8 +216,7 @@ func (s *system) publish() {
 	s.dns.SetSRV(service, targets...)
 }
 
-// move starts another server in place of the victim, at another address, and updates the name server. The previous server keeps
-// running.
+// move starts another server in place of the victim, at another address, and updates the name server. The previous server keeps running.
 func (s *system) move(ctx context.Context) error {
 	server := s.servers[victim]
 	s.previous = server.proc
@@ -287,8 +286,7 @@ func (s *system) names(addr func(*server) string) []string {
 	return names
 }
 
-// middlewareHost is the address of the middlewares: an outgoing connection cannot take a port that a middleware leaves for a
-// moment.
+// middlewareHost is the address of the middlewares: an outgoing connection cannot take a port that a middleware leaves for a moment.
 const middlewareHost = "127.0.0.100"
 
 // startMcmw starts the middlewares and waits until they serve.

@@ -17,8 +17,7 @@ type VerifyOptions struct {
 	Addrs   []string
 	Clients int // connections
 	Rate    int // requests per second, of all together
-	// SharedClients is how many clients use every address and write the same keys, SharedRate requests per second together; 0:
-	// none.
+	// SharedClients is how many clients use every address and write the same keys, SharedRate requests per second together; 0: none.
 	SharedClients int
 	SharedRate    int
 	// Duration is how long requests are sent; 0: until the context ends.
@@ -45,8 +44,7 @@ type Verified struct {
 	Examples []string     `json:"examples"` // of violations
 }
 
-// Broken returns an error if there was any violation: a failed or lost request, a failed attempt to connect, a wrong or stale
-// value.
+// Broken returns an error if there was any violation: a failed or lost request, a failed attempt to connect, a wrong or stale value.
 func (v *Verified) Broken() error {
 	var broken []string
 	for _, count := range []struct {
@@ -105,9 +103,8 @@ func (v *Verified) WriteText(w io.Writer) error {
 	return err
 }
 
-// Verify puts load on a service, checks every answer, and reads every key again at the end. Clients reconnect when a connection
-// ends; if the end was orderly, between two replies, they repeat the unanswered requests. The end of ctx ends the load and is no
-// error.
+// Verify puts load on a service, checks every answer, and reads every key again at the end. Clients reconnect when a connection ends; if the end was
+// orderly, between two replies, they repeat the unanswered requests. The end of ctx ends the load and is no error.
 func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	if o.Clients < 1 || o.Rate < 1 || o.Rate > maxRate {
 		return nil, fmt.Errorf("%d clients, %d requests per second: expected at least 1, and at most %d requests per second", o.Clients, o.Rate, maxRate)

@@ -49,7 +49,7 @@ func TestTheHostsProcessorTimeIsReadByCategory(t *testing.T) {
 	}
 }
 
-// One that has ended, and that its parent has not waited for, does not run.
+// A process that has ended does not run, also if its parent has not waited for it yet.
 func TestTheStartOfAProcessIsKnownUntilItEnds(t *testing.T) {
 	started, err := StartTime(os.Getpid())
 	require.NoError(t, err)

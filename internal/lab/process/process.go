@@ -157,8 +157,7 @@ func Answers(addr string) error {
 	return nil
 }
 
-// Stop sends a signal and waits until the program has ended. If that takes too long it kills the program and all that it has
-// started.
+// Stop sends a signal and waits until the program has ended. If that takes too long it kills the program and all that it has started.
 func (p *Process) Stop(signal syscall.Signal) { p.stopWithin(stopTimeout, signal) }
 
 func (p *Process) stopWithin(limit time.Duration, signal syscall.Signal) {

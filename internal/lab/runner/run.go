@@ -80,8 +80,7 @@ func (r *runner) measure(ctx context.Context, slot experiment.Slot) (*testbed.Ou
 	return outputs, err
 }
 
-// loadSeed is the seed of a run's load: the same for all points, another for each repetition, and spaced so that each load
-// process can have its own.
+// loadSeed is the seed of a run's load: the same for all points, another for each repetition, and spaced so that each load process can have its own.
 func loadSeed(seed uint64, repetition int) uint64 { return seed<<32 + uint64(repetition)<<8 }
 
 // contentSettings are the settings that determine the contents of the servers.

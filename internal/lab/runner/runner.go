@@ -285,8 +285,7 @@ func (r *runner) checkSet(ctx context.Context) error {
 	return r.record.SetWarnings(0, r.CheckSet(runs))
 }
 
-// writeRaw writes the outputs of a run into its directory. Files already there are left over from a run that was killed, and are
-// removed.
+// writeRaw writes the outputs of a run into its directory. Files already there are left over from a run that was killed, and are removed.
 func (r *runner) writeRaw(id int64, o *testbed.Outputs) error {
 	dir, err := r.record.RawDir(id)
 	if err != nil {

@@ -75,8 +75,7 @@ func (d *deployment) start(ctx context.Context, v experiment.Values) error {
 	return d.await(ctx, d.middlewares)
 }
 
-// startRelays starts a relay in front of every server. From then on the server is reached through its relay. Without a delay it
-// starts none.
+// startRelays starts a relay in front of every server. From then on the server is reached through its relay. Without a delay it starts none.
 func (d *deployment) startRelays(ctx context.Context, delay time.Duration) error {
 	if delay == 0 {
 		return nil
@@ -222,8 +221,7 @@ func (d *deployment) Populate(ctx context.Context, v experiment.Values) error {
 	return d.failure(ctx, awaitEnd(ctx, p))
 }
 
-// populateArgs returns the arguments of the load that stores every key. Flags for an open loop among the further flags need the
-// rate.
+// populateArgs returns the arguments of the load that stores every key. Flags for an open loop among the further flags need the rate.
 func populateArgs(v experiment.Values, targets []string) []string {
 	args := append(loadArgs(v, targets), "--clients", strconv.Itoa(len(targets)), "--populate", "--ratio", "0:1", "--requests", "1")
 	if v.Is(experiment.Rate) {
@@ -322,8 +320,7 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 	return r.startSamplers(ctx, min(time.Second, max(m.Duration/20, shortestSample)))
 }
 
-// overlapArgs returns the arguments that make load continue after its recording. Open loops and other load generators cannot do
-// that.
+// overlapArgs returns the arguments that make load continue after its recording. Open loops and other load generators cannot do that.
 func overlapArgs(v experiment.Values) []string {
 	isDriver := func(flag string) bool { return flag == "--driver" || strings.HasPrefix(flag, "--driver=") }
 	if v.Is(experiment.Rate) || slices.ContainsFunc(v.Flags(experiment.LoadFlags), isDriver) {

@@ -50,8 +50,7 @@ func (t dilated) Deploy(ctx context.Context, v experiment.Values) (Deployment, e
 	return dilatedDeployment{d, t}, nil
 }
 
-// values returns settings that mean on the testbed what v means on the represented machines. The middleware's timeouts are
-// dilated, too.
+// values returns settings that mean on the testbed what v means on the represented machines. The middleware's timeouts are dilated, too.
 func (t dilated) values(v experiment.Values) experiment.Values {
 	slower := maps.Clone(v)
 	for _, name := range []string{experiment.ThinkTime, experiment.ServerDelay} {

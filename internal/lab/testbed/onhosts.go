@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// startAttempts is how often servers and middlewares are started if one ends at once: another program can take a free port
-	// before it is used.
+	// startAttempts is how often servers and middlewares are started if one ends at once: another program can take a free port before it is used.
 	startAttempts = 3
 	// shortTimeout bounds what takes only a moment: reading a version, measuring the path.
 	shortTimeout = 30 * time.Second
@@ -29,8 +28,7 @@ type onHosts struct {
 	cpus     map[string][]int // by role
 }
 
-// OnHosts returns a testbed of hosts. cpus are the processors that programs of a role may use; a role without an entry may use
-// all.
+// OnHosts returns a testbed of hosts. cpus are the processors that programs of a role may use; a role without an entry may use all.
 func OnHosts(hosts Hosts, programs Programs, cpus map[string][]int) Testbed {
 	return &onHosts{hosts: hosts, programs: programs, cpus: cpus}
 }

@@ -8,8 +8,7 @@ type Member struct {
 	Process
 	Name    string // its source in records, such as "middleware:0"
 	Address string // where the load's hosts reach it, host:port
-	// Metrics is the URL of its Prometheus metrics, from which the first load host reads its processor time; "" if it runs on a Host, or has
-	// none.
+	// Metrics is the URL of its Prometheus metrics, from which the first load host reads its processor time; "" if it runs on a Host, or has none.
 	Metrics string
 	Log     *Log // of a middleware: its statistics log; nil: none
 

@@ -10,8 +10,7 @@ import (
 	"mcmw/internal/lab/experiment"
 )
 
-// nowhere is a directory in which nobody can write, not even root. It is the directory of a Redis that must keep everything in
-// memory.
+// nowhere is a directory in which nobody can write, not even root. It is the directory of a Redis that must keep everything in memory.
 const nowhere = "/proc"
 
 func (d *deployment) startServer(ctx context.Context, v experiment.Values, i int) (Member, error) {

@@ -36,8 +36,7 @@ const (
 type Testbed interface {
 	// Describe returns the programs' versions and what is known about the hosts.
 	Describe(ctx context.Context) (Description, error)
-	// MeasurePath measures the path between the load and its targets, without load. bulk is how long each direction's bandwidth
-	// is measured.
+	// MeasurePath measures the path between the load and its targets, without load. bulk is how long each direction's bandwidth is measured.
 	MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Value, error)
 	// Deploy starts the servers and middlewares that v asks for, and returns when they answer.
 	Deploy(ctx context.Context, v experiment.Values) (Deployment, error)
@@ -49,8 +48,7 @@ type Testbed interface {
 type Description struct {
 	Versions map[string]string
 	Host     record.Host
-	// Machines are the properties of the hosts, if the testbed knows them. Shortfalls say where they fall short of what was
-	// requested.
+	// Machines are the properties of the hosts, if the testbed knows them. Shortfalls say where they fall short of what was requested.
 	Machines   []record.Machine
 	Shortfalls []string
 	// Dilation is how many seconds pass while one second passes for the hosts; 0 means 1.

@@ -203,8 +203,7 @@ func (b *bed) Describe(ctx context.Context) (d testbed.Description, err error) {
 	return d, nil
 }
 
-// MeasurePath measures the path between the first two load pods: other pods have no program that answers. With one load pod it
-// measures nothing.
+// MeasurePath measures the path between the first two load pods: other pods have no program that answers. With one load pod it measures nothing.
 func (b *bed) MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Value, error) {
 	if err := b.ensure(ctx); err != nil || len(b.loads) < 2 {
 		return nil, err

@@ -59,8 +59,7 @@ func number(name string) int {
 	return n
 }
 
-// follow returns a member whose process ends when the pod's container does. If log isn't nil, the container's statistics log goes
-// to it.
+// follow returns a member whose process ends when the pod's container does. If log isn't nil, the container's statistics log goes to it.
 func (b *bed) follow(p pod, container, name string, port int, log *testbed.Log) (testbed.Member, error) {
 	messages := new(process.Tail)
 	cmd := exec.Command("kubectl", b.tools.kubectlArgs("--namespace", b.namespace, "logs", "--follow", "--container", container, p.Metadata.Name)...)

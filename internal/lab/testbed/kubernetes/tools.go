@@ -44,8 +44,7 @@ func (t tools) kubectl(ctx context.Context, input string, args ...string) ([]byt
 	return run(ctx, nil, input, "kubectl", t.kubectlArgs(args...)...)
 }
 
-// firstValues is where helm reads the text that it gets in addition to its standard input: not a file, which could be left
-// behind.
+// firstValues is where helm reads the text that it gets in addition to its standard input: not a file, which could be left behind.
 const firstValues = "/dev/fd/3"
 
 // helm runs helm and returns its output. Helm reads first, a short text, from firstValues, and input from its standard input.

@@ -24,8 +24,7 @@ type Command struct {
 	// Prepare, if set, is called before the host sends its hello: it starts the agent if the command itself doesn't. It must not read more of
 	// in than the answers to what it has written.
 	Prepare func(in *bufio.Reader, out io.Writer) error
-	// Explain returns an error that says why the command ended, given its exit code, -1 for a signal, and the end of its standard
-	// error.
+	// Explain returns an error that says why the command ended, given its exit code, -1 for a signal, and the end of its standard error.
 	Explain func(code int, stderr string) error
 }
 

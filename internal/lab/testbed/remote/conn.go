@@ -33,9 +33,8 @@ type Conn struct {
 	failure  error              // why the connection ended; nil while it is up
 }
 
-// NewConn makes a connection from a command's output (in) and input (out), and returns when the host has sent its hello. explain
-// returns why the connection has ended, given the error of reading in; it may wait for the command's end. Closing out must make
-// in end.
+// NewConn makes a connection from a command's output (in) and input (out), and returns when the host has sent its hello. explain returns why the
+// connection has ended, given the error of reading in; it may wait for the command's end. Closing out must make in end.
 func NewConn(ctx context.Context, name string, in io.Reader, out io.WriteCloser, explain func(error) error) (*Conn, error) {
 	c := &Conn{name: name, out: newWriter(out), in: out, done: make(chan struct{}), next: 1, answers: map[int]chan event{}, programs: map[int]*remote{}}
 	greeted := make(chan *hello, 1)

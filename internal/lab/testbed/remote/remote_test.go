@@ -21,8 +21,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// connected returns a connection to a host's side in this process, a function that cuts it, and a channel that receives the
-// result of Serve.
+// connected returns a connection to a host's side in this process, a function that cuts it, and a channel that receives the result of Serve.
 func connected(t *testing.T) (c *Conn, cut func(), served chan error) {
 	t.Helper()
 	requests, requested := io.Pipe()

@@ -91,8 +91,7 @@ func (l *delayLine) open() (err error) {
 	return unix.IoctlSetInt(l.tap, unix.TUNSETOFFLOAD, unix.TUN_F_CSUM|unix.TUN_F_TSO4|unix.TUN_F_TSO6|unix.TUN_F_TSO_ECN)
 }
 
-// redirectToDelayLine redirects what arrives at a port of the bridge, from the machine with that hardware address, to the delay
-// line.
+// redirectToDelayLine redirects what arrives at a port of the bridge, from the machine with that hardware address, to the delay line.
 func redirectToDelayLine(h *netlink.Handle, port string, hardware net.HardwareAddr) error {
 	line, err := h.LinkByName(lineName)
 	if err != nil {

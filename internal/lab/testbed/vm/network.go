@@ -69,8 +69,7 @@ func unfiltered() error {
 	return err
 }
 
-// connect connects a machine's namespace to the bridge by a cable and gives it an address. port is the name of the cable's end at
-// the bridge.
+// connect connects a machine's namespace to the bridge by a cable and gives it an address. port is the name of the cable's end at the bridge.
 func (n *network) connect(space *netspace.Namespace, port string, address net.IP, m experiment.Machine) error {
 	err := n.space.Configure(func(h *netlink.Handle) error {
 		bridge, err := h.LinkByName(bridgeName)
