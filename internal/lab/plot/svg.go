@@ -84,9 +84,6 @@ func (c *svgCanvas) Stroke(p vg.Path) {
 	}
 	t := c.now.tone
 	fmt.Fprintf(&c.out, `<path class="%s-l" d="%s" fill="none" stroke="#%06x" stroke-width="%s"`, t.class, c.path(p), t.light, number(c.now.line))
-	if t.opacity < 1 {
-		fmt.Fprintf(&c.out, ` stroke-opacity="%s"`, number(t.opacity))
-	}
 	if len(c.now.dashes) > 0 {
 		lengths := make([]string, len(c.now.dashes))
 		for i, d := range c.now.dashes {

@@ -11,7 +11,7 @@ const maxIterations = 100_000
 // Linearizer returns an approximate solution. It estimates how the share of each class at each station changes when one customer
 // leaves, by solving the networks without one customer of each class (K. M. Chandy and D. Neuse, "Linearizer: a heuristic algorithm
 // for queueing network models of computing systems", Communications of the ACM 25 (1982)). Its errors are mostly below one percent.
-// A station of m servers is replaced by a server m times as fast and a delay (A. Seidmann). Load-dependent stations are refused.
+// A station of m servers is replaced by a server m times as fast and a delay (A. Seidmann).
 func (m Multiclass) Linearizer() (ClassSolution, error) {
 	a, err := m.approximation()
 	if err != nil {
@@ -53,7 +53,7 @@ func (m Multiclass) Linearizer() (ClassSolution, error) {
 	if err != nil {
 		return ClassSolution{}, err
 	}
-	return m.solution(x, q, nil), nil
+	return m.solution(x, q), nil
 }
 
 // approximation is a network whose stations consist of a single server and a delay. Demands are by station and class.
@@ -78,12 +78,9 @@ func (m *Multiclass) approximation() (approximation, error) {
 			servers = float64(s.Servers)
 		}
 		for c, d := range s.Demands {
-			switch s.Kind {
-			case Delay:
+			if s.Kind == Delay {
 				a.fixed[i][c] = d
-			case LoadDependent:
-				return approximation{}, fmt.Errorf("network with classes: station %q has the kind ld: Linearizer expects queue, delay or multi", s.Name)
-			default:
+			} else {
 				a.waiting[i][c] = d / servers
 				a.fixed[i][c] = d * (servers - 1) / servers
 			}

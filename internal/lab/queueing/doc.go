@@ -34,7 +34,7 @@
 //	closed networks       Buzen's convolution; the network without a station is combined from the stations before and after it
 //	classes, exact        the same with vectors of customers (Reiser and Kobayashi)
 //	classes, approximate  Linearizer (errors mostly below one percent); a station of m servers is a server m times as fast and a
-//	                      delay (Seidmann); load-dependent stations are refused
+//	                      delay (Seidmann)
 //
 // Invalid input and unstable queues return an error that names the value.
 package queueing

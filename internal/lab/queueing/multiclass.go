@@ -16,10 +16,9 @@ type Class struct {
 // share its servers; first come, first served requires the same service time for all classes (Jain, section 32.4).
 type ClassStation struct {
 	Name    string
-	Kind    Kind
+	Kind    Kind      // not LoadDependent
 	Demands []float64 // D by class
 	Servers int       // of a Multi station
-	Rates   []float64 // of a LoadDependent station, by the number of all customers there; see Station
 }
 
 // Multiclass is a closed network with classes of customers.
@@ -43,11 +42,6 @@ type ClassStationSolution struct {
 	Residence    []float64 // response time of a pass
 	UTotal       float64   // utilization as defined by StationSolution.U
 	CustomersAll float64   // sum of Q
-}
-
-// plain returns the station without its classes, for its rates and checks.
-func (s *ClassStation) plain() Station {
-	return Station{Name: s.Name, Kind: s.Kind, Visits: 1, Servers: s.Servers, Rates: s.Rates}
 }
 
 func (m *Multiclass) check() error {
@@ -82,7 +76,10 @@ func (m *Multiclass) check() error {
 
 func (m *Multiclass) checkStation(i int) error {
 	s := &m.Stations[i]
-	plain := s.plain()
+	if s.Kind == LoadDependent {
+		return fmt.Errorf("station %q has the kind ld: expected queue, delay or multi", s.Name)
+	}
+	plain := Station{Name: s.Name, Kind: s.Kind, Servers: s.Servers}
 	if err := plain.check(i); err != nil {
 		return err
 	}
@@ -105,35 +102,26 @@ func (m *Multiclass) className(c int) string {
 	return fmt.Sprintf("class %d", c+1)
 }
 
-// solution completes a solution from the throughputs, the mean numbers of customers at the stations, and the probabilities that
-// LoadDependent stations are not empty.
-func (m *Multiclass) solution(x []float64, q [][]float64, busy []float64) ClassSolution {
+// solution completes a solution from the throughputs and the mean numbers of customers at the stations.
+func (m *Multiclass) solution(x []float64, q [][]float64) ClassSolution {
 	s := ClassSolution{X: x, R: make([]float64, len(x)), Stations: make([]ClassStationSolution, len(m.Stations))}
 	for i := range m.Stations {
 		station := &m.Stations[i]
 		r := ClassStationSolution{Name: station.Name, Q: q[i], U: make([]float64, len(x)), Residence: make([]float64, len(x))}
-		var sum float64
 		for c := range x {
 			r.CustomersAll += q[i][c]
 			r.U[c] = x[c] * station.Demands[c]
 			if station.Kind == Multi {
 				r.U[c] /= float64(station.Servers)
 			}
-			sum += r.U[c]
+			r.UTotal += r.U[c]
 			if x[c] > 0 {
 				r.Residence[c] = q[i][c] / x[c]
 				s.R[c] += r.Residence[c]
 			}
 		}
-		r.UTotal = sum
 		if station.Kind != Delay {
-			r.UTotal = min(sum, 1)
-		}
-		if station.Kind == LoadDependent && sum > 0 {
-			r.UTotal = min(busy[i], 1)
-			for c := range r.U {
-				r.U[c] *= r.UTotal / sum
-			}
+			r.UTotal = min(r.UTotal, 1)
 		}
 		s.Stations[i] = r
 	}
@@ -186,18 +174,18 @@ func (l *lattice) walk(f func(number int, vector []int)) {
 //	f(n) = |n|!/(a(1) ... a(|n|)) prod over c of D_c^n_c/n_c!
 //
 // which is a simple recurrence for single servers and delays. X_c = G(N-1_c)/G(N). As in SolveAll all terms are positive. The work
-// grows with the product of the classes' populations, for Multi and LoadDependent stations with its square. Exact returns an error
+// grows with the product of the classes' populations, for Multi stations with its square. Exact returns an error
 // if it would need more than a few seconds.
 func (m Multiclass) Exact() (ClassSolution, error) {
-	if err := m.check(); err != nil {
-		return ClassSolution{}, fmt.Errorf("network with classes: %w", err)
+	e := exact{Multiclass: m}
+	err := m.check()
+	if err == nil {
+		e.lattice, err = m.lattice()
 	}
-	l, err := m.lattice()
+	if err == nil {
+		err = e.convolve()
+	}
 	if err != nil {
-		return ClassSolution{}, fmt.Errorf("network with classes: %w", err)
-	}
-	e := exact{Multiclass: m, lattice: l}
-	if err := e.convolve(); err != nil {
 		return ClassSolution{}, fmt.Errorf("network with classes: %w", err)
 	}
 	return e.solution(), nil
@@ -208,7 +196,7 @@ type exact struct {
 	Multiclass
 	lattice
 
-	alone  [][]wide // f of each station with several rates; nil for others
+	alone  [][]wide // f of each station with several servers; nil for others
 	others [][]wide // G without that station
 	all    []wide   // G
 }
@@ -252,9 +240,8 @@ func (e *exact) queued(g []wide, demands []float64) []wide {
 	return out
 }
 
-// weights returns f of a station with several rates: f(n) = (1/a(|n|)) sum over c of D_c f(n-1_c).
+// weights returns f of a station with several servers: f(n) = (1/a(|n|)) sum over c of D_c f(n-1_c).
 func (e *exact) weights(s *ClassStation) []wide {
-	plain := s.plain()
 	f := make([]wide, e.count)
 	e.walk(func(number int, vector []int) {
 		if number == 0 {
@@ -268,7 +255,7 @@ func (e *exact) weights(s *ClassStation) []wide {
 				sum = sum.plus(f[number-e.stride[c]].times(s.Demands[c]))
 			}
 		}
-		f[number] = sum.times(1 / plain.rate(total))
+		f[number] = sum.times(1 / float64(min(total, s.Servers)))
 	})
 	return f
 }
@@ -284,10 +271,8 @@ func (e *exact) support(s *ClassStation) int {
 	return count
 }
 
-// several reports whether the station has several rates, which makes its convolution expensive.
-func (s *ClassStation) several() bool {
-	return s.Kind == LoadDependent || s.Kind == Multi && s.Servers > 1
-}
+// several reports whether the station has several servers, which makes its convolution expensive.
+func (s *ClassStation) several() bool { return s.Kind == Multi && s.Servers > 1 }
 
 // combine returns the convolution of g and f. f is 0 for vectors with customers of a class without a demand.
 func (e *exact) combine(g, f []wide, demands []float64) []wide {
@@ -319,7 +304,7 @@ func (e *exact) combine(g, f []wide, demands []float64) []wide {
 	return out
 }
 
-// convolve computes G, and for each station with several rates G without it.
+// convolve computes G, and for each station with several servers G without it.
 func (e *exact) convolve() error {
 	n := len(e.Stations)
 	e.alone, e.others = make([][]wide, n), make([][]wide, n)
@@ -339,7 +324,7 @@ func (e *exact) convolve() error {
 			g = e.queued(g, s.Demands)
 		}
 	}
-	// before[k] is the convolution of the first k stations with several rates and all stations without.
+	// before[k] is the convolution of the first k stations with several servers and all other stations.
 	before := [][]wide{g}
 	for k, i := range several {
 		before = append(before, e.combine(before[k], e.alone[i], e.Stations[i].Demands))
@@ -365,7 +350,7 @@ func (e *exact) solution() ClassSolution {
 			x[c] = e.all[last-e.stride[c]].over(e.all[last])
 		}
 	}
-	q, busy := make([][]float64, len(e.Stations)), make([]float64, len(e.Stations))
+	q := make([][]float64, len(e.Stations))
 	for i := range e.Stations {
 		s := &e.Stations[i]
 		q[i] = make([]float64, classes)
@@ -377,9 +362,6 @@ func (e *exact) solution() ClassSolution {
 		case s.several():
 			e.walk(func(number int, vector []int) {
 				p := e.alone[i][number].mul(e.others[i][last-number]).over(e.all[last])
-				if number > 0 {
-					busy[i] += p
-				}
 				for c, n := range vector {
 					q[i][c] += float64(n) * p
 				}
@@ -397,7 +379,7 @@ func (e *exact) solution() ClassSolution {
 			q[i][c] = min(q[i][c], float64(class.Customers))
 		}
 	}
-	return e.Multiclass.solution(x, q, busy)
+	return e.Multiclass.solution(x, q)
 }
 
 func (m *Multiclass) customers() []float64 {

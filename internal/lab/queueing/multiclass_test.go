@@ -16,12 +16,12 @@ func anyClasses(t *rapid.T, plain bool, most int) Multiclass {
 	for range classes {
 		m.Classes = append(m.Classes, Class{Customers: rapid.IntRange(1, most).Draw(t, "customers"), Think: rapid.SampledFrom([]float64{0, 1}).Draw(t, "think")})
 	}
-	kinds := []Kind{Queue, Delay, Multi, LoadDependent}
+	kinds := []Kind{Queue, Delay, Multi}
 	if plain {
 		kinds = kinds[:2]
 	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "stations") {
-		s := ClassStation{Name: fmt.Sprintf("s%d", i), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Servers: 1 + i, Rates: []float64{1, 1.5, 1.2}}
+		s := ClassStation{Name: fmt.Sprintf("s%d", i), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Servers: 1 + i}
 		for range classes {
 			s.Demands = append(s.Demands, rapid.Float64Range(0.05, 2).Draw(t, "demand"))
 		}
@@ -65,7 +65,7 @@ func TestEqualClassesBehaveAsOneClass(t *testing.T) {
 			for c := range s.Demands {
 				s.Demands[c] = s.Demands[0]
 			}
-			n.Stations = append(n.Stations, Station{Name: s.Name, Kind: s.Kind, Visits: 1, Service: s.Demands[0], Servers: s.Servers, Rates: s.Rates})
+			n.Stations = append(n.Stations, Station{Name: s.Name, Kind: s.Kind, Visits: 1, Service: s.Demands[0], Servers: s.Servers})
 		}
 		apart, err := m.Exact()
 		require.NoError(t, err)
@@ -146,6 +146,7 @@ func TestInvalidInputOfANetworkWithClassesIsNamed(t *testing.T) {
 		`station "q" has 1 demands: expected 2`:               func(m *Multiclass) { m.Stations[0].Demands = []float64{1}; m.Classes[1].Think = 1 },
 		`station "q": the demand of class "get" is -1`:        func(m *Multiclass) { m.Stations[0].Demands[0] = -1; m.Classes[0].Think = 2 },
 		`station "q": the number of servers is 0`:             func(m *Multiclass) { m.Stations[0].Kind = Multi },
+		`station "q" has the kind ld`:                         func(m *Multiclass) { m.Stations[0].Kind = LoadDependent },
 	} {
 		m := good()
 		change(&m)
@@ -154,8 +155,4 @@ func TestInvalidInputOfANetworkWithClassesIsNamed(t *testing.T) {
 			require.ErrorContains(t, err, want)
 		}
 	}
-	m := good()
-	m.Stations[0].Kind, m.Stations[0].Rates = LoadDependent, []float64{1}
-	_, err := m.Linearizer()
-	require.ErrorContains(t, err, `station "q" has the kind ld`)
 }

@@ -242,7 +242,7 @@ func (v *networkVector) multiclass(t *testing.T) Multiclass {
 	for _, s := range v.Stations {
 		var kind Kind
 		require.NoError(t, kind.UnmarshalText([]byte(s.Kind)))
-		m.Stations = append(m.Stations, ClassStation{Name: s.Name, Kind: kind, Demands: s.Demands, Servers: s.Servers, Rates: s.Rates})
+		m.Stations = append(m.Stations, ClassStation{Name: s.Name, Kind: kind, Demands: s.Demands, Servers: s.Servers})
 	}
 	return m
 }

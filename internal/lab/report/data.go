@@ -60,7 +60,6 @@ func (d *Data) distribution(run int64, source, metric, command string) (sample.H
 		}
 		d.histograms[run] = bins
 	}
-	var parts []sample.Histogram
 	byCommand := map[string]sample.Histogram{}
 	for _, b := range bins {
 		if b.Source == source && b.Metric == metric {
@@ -70,10 +69,7 @@ func (d *Data) distribution(run int64, source, metric, command string) (sample.H
 	if h, ok := byCommand[command]; ok || command != "" {
 		return h, nil
 	}
-	for _, c := range slices.Sorted(maps.Keys(byCommand)) {
-		parts = append(parts, byCommand[c])
-	}
-	return sample.MergeHistograms(parts...)
+	return sample.MergeHistograms(slices.Collect(maps.Values(byCommand))...)
 }
 
 // Point is a combination of factor levels, with its runs.

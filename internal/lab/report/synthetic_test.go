@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/lab/queueing"
 	"mcmw/internal/lab/record"
 )
 
@@ -29,35 +30,22 @@ const (
 )
 
 // state is the steady state of the network.
-type state struct{ throughput, response, queue, server, queueLength, busy float64 }
+type state struct{ throughput, response, queue, server, queueLength float64 }
 
-// solve solves the network by mean value analysis with load-dependent service (M. Reiser, S. Lavenberg, "Mean-value analysis of
-// closed multichain queuing networks", Journal of the ACM 27, 1980): rate(j) is the rate of the station with j requests in it.
-func solve(clients int, think float64, workers int, rate func(j int) float64) state {
-	p := []float64{1} // probabilities of j requests at the station
-	var x, r float64
-	for n := 1; n <= clients; n++ {
-		r = 0
-		for j := 1; j <= n; j++ {
-			r += float64(j) / rate(j) * p[j-1]
-		}
-		x = float64(n) / (think + r)
-		next := make([]float64, n+1)
-		sum := 0.0
-		for j := 1; j <= n; j++ {
-			next[j] = x / rate(j) * p[j-1]
-			sum += next[j]
-		}
-		next[0] = math.Max(0, 1-sum)
-		p = next
+// solve solves the network; rate(j) is the rate of the workers with j requests.
+func solve(t testing.TB, clients int, think float64, workers int, rate func(j int) float64) state {
+	pool := queueing.Station{Kind: queueing.LoadDependent, Visits: 1, Service: 1}
+	for j := range workers {
+		pool.Rates = append(pool.Rates, rate(j+1))
 	}
-	s := state{throughput: x, response: r}
-	for j, pj := range p {
-		s.busy += pj * float64(min(j, workers))
-		s.queueLength += pj * float64(max(0, j-workers))
+	solution, err := queueing.Network{Think: think, Stations: []queueing.Station{pool}}.Solve(clients)
+	require.NoError(t, err)
+	s := state{throughput: solution.X, response: solution.R}
+	for j, p := range solution.Stations[0].Marginal {
+		s.queueLength += p * float64(max(0, j-workers))
 	}
-	s.queue = s.queueLength / x
-	s.server = r - s.queue
+	s.queue = s.queueLength / s.throughput
+	s.server = s.response - s.queue
 	return s
 }
 
@@ -74,7 +62,7 @@ func (s synthetic) write(t testing.TB) *record.Record {
 		for _, workers := range s.workers {
 			for _, clients := range s.clients {
 				for repetition := range s.repetitions {
-					run := s.run(random, ratio, workers, clients, repetition)
+					run := s.run(t, random, ratio, workers, clients, repetition)
 					run.Point, run.Repetition = point, repetition
 					if s.warn && point == 1 {
 						run.Warnings = []record.Warning{{Code: "interactive_law", Message: "the response time differs by 12 % from N/X - Z"}}
@@ -88,7 +76,7 @@ func (s synthetic) write(t testing.TB) *record.Record {
 	return r
 }
 
-func (s synthetic) run(random *rand.Rand, ratio string, workers, clients, repetition int) record.Run {
+func (s synthetic) run(t testing.TB, random *rand.Rand, ratio string, workers, clients, repetition int) record.Run {
 	noisy := func(v, by float64) float64 { return v * (1 + by*random.NormFloat64()) }
 	reads := ratio == "0:1"
 	rate := func(j int) float64 {
@@ -99,7 +87,7 @@ func (s synthetic) run(random *rand.Rand, ratio string, workers, clients, repeti
 		}
 		return x
 	}
-	st := solve(clients, trip, workers, rate)
+	st := solve(t, clients, trip, workers, rate)
 	f := noisy(1, 0.012)
 	x, seconds := st.throughput*f, float64(s.second)
 	response := float64(clients)/x - trip

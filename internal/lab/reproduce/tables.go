@@ -34,7 +34,7 @@ func (s *Source) tables() (all []report.Table, err error) {
 		case "law":
 			s.laws(&t, spec)
 		default:
-			err = fmt.Errorf("kind %q: expected cells, variation, rates or law", spec.Kind)
+			err = fmt.Errorf("kind %q: expected variation, rates, law, or none for cells", spec.Kind)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("table %s: %w", spec.Name, err)

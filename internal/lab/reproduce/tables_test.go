@@ -44,7 +44,7 @@ func TestEveryTableOfCellsHasPrintedNumbers(t *testing.T) {
 func TestBrokenTablesAreRefused(t *testing.T) {
 	s := &Source{Report: &paper.Report{Beside: []paper.Beside{{Name: "a", Kind: "pie"}}}}
 	_, err := s.tables()
-	require.ErrorContains(t, err, `table a: kind "pie": expected cells, variation, rates or law`)
+	require.ErrorContains(t, err, `table a: kind "pie": expected variation, rates, law, or none for cells`)
 	s.Report.Beside = []paper.Beside{{Name: "a", Columns: []string{"", "b"}, For: []map[string]string{{}}, Cells: []paper.Cell{{Printed: "1/2"}}}}
 	_, err = s.tables()
 	require.ErrorContains(t, err, `printed "1/2": expected TABLE/ROW/COLUMN/DECIMALS`)
