@@ -273,7 +273,8 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 // newCollector returns a collector of r, from one Snapshot per scrape. The counters of r must exist already. docs/observability.md lists the metrics.
 func newCollector(r *stats.Registry, version string) prometheus.Collector {
 	metrics := append(slices.Clone(snapshotMetrics), metric[*stats.Snapshot]{
-		"build_info", "Always 1; the versions of the program and of Go.", []string{"version", "goversion"},
+		"build_info", "Always 1; the versions of the program and of Go.",
+		[]string{"version", "goversion"},
 		func(_ *stats.Snapshot, to sink) { to.gauge(1, version, runtime.Version()) },
 	})
 	for _, c := range r.Snapshot().Counters {
