@@ -22,7 +22,7 @@ func TestTheNotesNameWhatThereIs(t *testing.T) {
 			owner, _ := o.proxy(t)
 			require.Contains(t, notes, "rollout status "+strings.ToLower(owner.kind)+"/"+owner.owner.GetName()+"\n")
 			service := named[*corev1.Service](t, o, owner.owner.GetName())
-			require.Contains(t, notes, "is behind "+service.Name+"."+namespace+".svc.")
+			require.Contains(t, notes, "serves clients at "+service.Name+"."+namespace+".svc.")
 			for _, pod := range regexp.MustCompile(` exec (\S+)-0 `).FindAllStringSubmatch(notes, -1) {
 				named[*appsv1.StatefulSet](t, o, pod[1])
 			}

@@ -14,7 +14,7 @@ import (
 
 const root = "../../.."
 
-func TestTheChartHasWhatIsGeneratedNow(t *testing.T) {
+func TestTheGeneratedFilesOfTheChartAreUpToDate(t *testing.T) {
 	files, err := generate(root)
 	require.NoError(t, err)
 	for path, want := range files {
@@ -51,17 +51,17 @@ func TestEveryGeneratedFileIsWritten(t *testing.T) {
 
 func TestAValueWithoutACommentIsNamed(t *testing.T) {
 	_, err := parseValues([]byte("# About the file\n\n# Documented\na: 1\nb: 2\nc:\n  d: 3\n"))
-	require.EqualError(t, err, "line 5: b has no comment that says what it is for\nline 7: c.d has no comment that says what it is for")
+	require.EqualError(t, err, "line 5: b has no comment; expected one that says what the value is for\nline 7: c.d has no comment; expected one that says what the value is for")
 }
 
-func TestARefinementOfNothingIsNamed(t *testing.T) {
+func TestARefinementOfAMissingValueIsNamed(t *testing.T) {
 	values, err := parseValues([]byte("# Documented\na: 1\n"))
 	require.NoError(t, err)
 	_, err = schemaOf(values)
 	require.ErrorContains(t, err, "which is not in values.yaml")
 }
 
-func TestTheSchemaHasEveryOptionThatTheChartDoesNotMakeOfAnotherValue(t *testing.T) {
+func TestTheSchemaHasEveryOptionThatTheChartDoesNotDerive(t *testing.T) {
 	properties := options()["properties"].(map[string]any)
 	poolOnly := 0
 	for _, o := range config.Options {

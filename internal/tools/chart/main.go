@@ -1,11 +1,11 @@
-// Chart generates the parts of the Helm chart that come from elsewhere in the project, so that nothing is maintained twice:
+// Chart generates the parts of the Helm chart that derive from other files of the project, so that nothing is maintained twice:
 //
 //	README.md                 the table of values, from values.yaml and its comments
 //	values.schema.json        from values.yaml, its comments, refine.go, and the options of mcmw
 //	templates/_options.tpl    the options that mcmw can change while it runs, and the ranges of those with a unit
-//	files/                    dashboards and rules, because Helm reads nothing outside a chart
+//	files/                    dashboards and rules, because Helm reads no files outside a chart
 //
-// It is run by "go generate ./internal/tools/chart".
+// Run it with "go generate ./internal/tools/chart".
 package main
 
 import (
@@ -33,10 +33,10 @@ func main() {
 	}
 }
 
-// chartDir is where the chart is, below the project's directory.
+// chartDir is the directory of the chart in the project.
 const chartDir = "deploy/helm/mcmw"
 
-// run writes every generated file below root, the project's directory.
+// run writes all generated files. root is the project's directory.
 func run(root string) error {
 	files, err := generate(root)
 	if err != nil {
@@ -54,7 +54,7 @@ func run(root string) error {
 	return nil
 }
 
-// generate returns the generated files by their paths in the chart.
+// generate returns the generated files by path in the chart.
 func generate(root string) (map[string][]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, chartDir, "values.yaml"))
 	if err != nil {
@@ -79,7 +79,7 @@ func generate(root string) (map[string][]byte, error) {
 			return nil, err
 		}
 		if len(paths) == 0 {
-			return nil, errors.New("there is no " + pattern)
+			return nil, errors.New("no file matches " + pattern)
 		}
 		for _, path := range paths {
 			if files["files/"+path], err = os.ReadFile(filepath.Join(root, path)); err != nil {
@@ -90,7 +90,7 @@ func generate(root string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// liveOptions returns the template that lists the options that may change while mcmw runs.
+// liveOptions returns the template with the list of the options that can change while mcmw runs.
 func liveOptions() string {
 	var names []string
 	for _, o := range config.Options {
@@ -102,7 +102,7 @@ func liveOptions() string {
 		"{{- define \"mcmw.liveOptions\" -}}%s{{- end -}}\n", strings.Join(names, " "))
 }
 
-// ranges returns the template that has, as YAML, the range of every option with a unit, which a schema cannot express.
+// ranges returns the template with, as YAML, the ranges of the options with a unit, which a schema cannot express.
 func ranges() string {
 	var b strings.Builder
 	b.WriteString("\n{{- /* The least and the most of sizes, in bytes, and of times, in nanoseconds. */ -}}\n{{- define \"mcmw.ranges\" -}}\n")

@@ -12,8 +12,8 @@ const readmeHead = `# The Helm chart of mcmw
 
     helm install mcmw deploy/helm/mcmw
 
-gives two mcmw behind a Service and three memcached of their own. [docs/kubernetes.md](../../../docs/kubernetes.md) says how to install, configure, upgrade and
-watch it; ` + "`values-production.yaml`, `values-minimal.yaml` and `values-azure-asl.yaml`" + ` are sets of values to begin with.
+installs two mcmw behind a Service, and three memcached servers. [docs/kubernetes.md](../../../docs/kubernetes.md) describes how to install, configure, upgrade and
+monitor it; ` + "`values-production.yaml`, `values-minimal.yaml` and `values-azure-asl.yaml`" + ` are values to start from.
 
 | value | default | meaning |
 |---|---|---|

@@ -8,12 +8,12 @@ func integer(least, most int) schema {
 	return schema{"type": "integer", "minimum": least, "maximum": most}
 }
 
-// texts is a mapping of texts, as labels are. A null takes away what a values file before has set.
+// texts is a mapping of texts, such as labels. null removes what an earlier values file has set.
 func texts() schema {
 	return schema{"type": "object", "additionalProperties": schema{"type": []string{"string", "null"}}}
 }
 
-// refine returns schemas, by the paths of values, that their defaults don't imply.
+// refine returns the schemas that defaults don't imply, by the path of the value.
 func refine() map[string]schema {
 	quantities := func() schema {
 		return schema{"type": "object", "additionalProperties": schema{"type": []string{"string", "number", "null"}}}

@@ -13,8 +13,8 @@ import (
 // schema is a JSON schema.
 type schema map[string]any
 
-// schemaOf returns values.schema.json: every key of values.yaml with the type of its default, narrowed or widened by refine, and no other key. The
-// error names refinements of keys that don't exist.
+// schemaOf returns values.schema.json: it accepts exactly the keys of values.yaml, each with the type of its default unless refine says
+// otherwise. The error names refinements of keys that don't exist.
 func schemaOf(values []*value) ([]byte, error) {
 	refinements := refine()
 	root := object(values, refinements)
@@ -22,7 +22,7 @@ func schemaOf(values []*value) ([]byte, error) {
 	root["title"] = "Values of the mcmw chart"
 	properties := root["properties"].(map[string]any)
 	if global, ok := properties["global"].(schema); ok {
-		global["additionalProperties"] = true // those of other charts
+		global["additionalProperties"] = true // other charts' values
 	}
 	for path := range refinements {
 		return nil, fmt.Errorf("refine.go has %s, which is not in values.yaml", path)
@@ -31,7 +31,7 @@ func schemaOf(values []*value) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// object returns the schema of a mapping with exactly these keys, and takes those it refined out of refinements.
+// object returns the schema of a mapping with exactly these keys. It removes the refinements that it uses from refinements.
 func object(values []*value, refinements map[string]schema) schema {
 	properties := map[string]any{}
 	for _, v := range values {
@@ -60,7 +60,7 @@ func closed(properties map[string]any, required ...string) schema {
 	return s
 }
 
-// typeOf returns the schema that a default suggests.
+// typeOf returns the schema for the type of a default.
 func typeOf(node *yaml.Node) schema {
 	switch {
 	case node.Kind == yaml.MappingNode:
@@ -76,7 +76,7 @@ func typeOf(node *yaml.Node) schema {
 	}
 }
 
-// managed are the options that the chart derives from values of its own.
+// managed are the options that the chart derives from other values.
 var managed = []string{
 	"listen", "listen-port", "admin", "config", "servers", "drain-timeout", "tls-cert", "tls-key", "tls-client-ca", "auth-file",
 	"server-tls", "server-tls-ca", "server-tls-cert", "server-tls-key", "server-tls-name", "server-auth-file",

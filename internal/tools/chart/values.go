@@ -12,7 +12,7 @@ import (
 type value struct {
 	// Key is the last part of Path; the parts are separated by dots.
 	Key, Path string
-	// Comment is the text above the key, on one line.
+	// Comment is the text above the key, as one line.
 	Comment string
 	// Default is the node of the key's default.
 	Default *yaml.Node
@@ -20,15 +20,15 @@ type value struct {
 	Children []*value
 }
 
-// parseValues returns the keys of values.yaml. A key with a comment is described as a whole; one without has children. The error names
-// the keys of which neither holds.
+// parseValues returns the keys of values.yaml. A key with a comment is described as a whole; a key without a comment must have children.
+// The error names the keys that have neither.
 func parseValues(text []byte) ([]*value, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, err
 	}
 	if len(document.Content) != 1 || document.Content[0].Kind != yaml.MappingNode {
-		return nil, errors.New("is no mapping")
+		return nil, errors.New("is not a mapping")
 	}
 	return children(document.Content[0], "")
 }
@@ -41,7 +41,7 @@ func children(mapping *yaml.Node, above string) ([]*value, error) {
 		v := &value{Key: key.Value, Path: above + key.Value, Comment: comment(key.HeadComment), Default: node}
 		if v.Comment == "" {
 			if node.Kind != yaml.MappingNode || len(node.Content) == 0 {
-				problems = append(problems, fmt.Errorf("line %d: %s has no comment that says what it is for", key.Line, v.Path))
+				problems = append(problems, fmt.Errorf("line %d: %s has no comment; expected one that says what the value is for", key.Line, v.Path))
 			}
 			var err error
 			if v.Children, err = children(node, v.Path+"."); err != nil {
@@ -53,7 +53,7 @@ func children(mapping *yaml.Node, above string) ([]*value, error) {
 	return values, errors.Join(problems...)
 }
 
-// comment returns the last paragraph of a comment on one line: what is above it belongs to the file.
+// comment returns the last paragraph of a comment as one line. Earlier paragraphs are about the file.
 func comment(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	var words []string

@@ -11,12 +11,12 @@ import (
 
 // board is a dashboard: rows of panels.
 type board struct {
-	name        string // of its file, and of its address in Grafana
+	name        string // the name of the file, and the UID in Grafana
 	title       string
 	description string
-	from        string // how far it looks back
+	from        string // the length of the default time range
 	refresh     string
-	variables   []variable // more than data source, namespace, job and instance
+	variables   []variable // in addition to data source, namespace, job and instance
 	rows        []row
 }
 
@@ -26,7 +26,7 @@ type row struct {
 	panels []panel
 }
 
-// variable is a variable whose values are those of a label.
+// variable is a variable whose values are the values of a label.
 type variable struct {
 	name, title, metric, label string
 }
@@ -49,7 +49,7 @@ func (b board) json() ([]byte, error) {
 		Link(dashboard.NewDashboardLinkBuilder("mcmw").Type(dashboard.DashboardLinkTypeDashboards).Tags([]string{"mcmw"}).
 			IncludeVars(true).KeepTime(true)).
 		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus")).
-		WithVariable(choice(variable{"namespace", "Namespace", "mcmw_build_info", "namespace"}).AllValue(".*")). // where there are no namespaces, too
+		WithVariable(choice(variable{"namespace", "Namespace", "mcmw_build_info", "namespace"}).AllValue(".*")). // also matches series without a namespace
 		WithVariable(choice(variable{"job", "Job", `mcmw_build_info{namespace=~"$namespace"}`, "job"})).
 		WithVariable(choice(variable{"instance", "Instance", `mcmw_build_info{namespace=~"$namespace",job=~"$job"}`, "instance"}))
 	for _, v := range b.variables {
@@ -77,7 +77,7 @@ func (b board) json() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// choice makes a variable that may stand for any number of values, all of them at first.
+// choice returns a variable that can select several values; all are selected at first.
 func choice(v variable) *dashboard.QueryVariableBuilder {
 	return dashboard.NewQueryVariableBuilder(v.name).
 		Label(v.title).

@@ -17,27 +17,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// written is where the dashboards are kept.
+// written is the directory of the generated dashboards.
 const written = "../../../dashboards"
 
-func TestTheDashboardsThatAreKeptAreThoseDescribedHere(t *testing.T) {
+func TestTheGeneratedDashboardsAreUpToDate(t *testing.T) {
 	names := map[string]bool{}
 	for _, b := range boards() {
 		text, err := b.json()
 		require.NoError(t, err)
 		kept, err := os.ReadFile(filepath.Join(written, b.name+".json"))
 		require.NoError(t, err)
-		require.Equal(t, string(text), string(kept), "go generate in internal/tools/dashboards writes them anew")
+		require.Equal(t, string(text), string(kept), "run go generate in internal/tools/dashboards")
 		names[b.name+".json"] = true
 	}
 	files, err := os.ReadDir(written)
 	require.NoError(t, err)
 	for _, f := range files {
-		require.True(t, names[f.Name()], "%s is described nowhere", f.Name())
+		require.True(t, names[f.Name()], "%s has no description in Go", f.Name())
 	}
 }
 
-func TestTheDashboardsAreWhatGrafanasSchemaAsksFor(t *testing.T) {
+func TestTheDashboardsConformToGrafanasSchema(t *testing.T) {
 	runtime := cog.NewRuntime()
 	runtime.RegisterDataqueryVariant(prometheus.VariantConfig())
 	for _, v := range []variants.PanelcfgConfig{

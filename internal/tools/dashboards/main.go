@@ -1,9 +1,9 @@
-// Command dashboards writes the Grafana dashboards of mcmw, as JSON to be imported, into a directory:
+// Command dashboards writes mcmw's Grafana dashboards, as JSON for import, to a directory:
 //
 //	go run . ../../../dashboards
 //
-// They are described in Go (overview.go and the others), because many panels ask for the same things in the same way. It is a
-// module of its own, so that the programs need nothing of Grafana's.
+// The dashboards are described in Go (overview.go and others), because many panels have similar queries. The command is a separate
+// module, so that mcmw itself does not depend on Grafana's packages.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// write writes all dashboards into the directory.
+// write writes all dashboards to the directory dir.
 func write(dir string) error {
 	for _, b := range boards() {
 		text, err := b.json()

@@ -2,7 +2,7 @@ package main
 
 const responseTime = "mcmw_request_duration_seconds"
 
-// failed is the rate of the requests that were answered with SERVER_ERROR.
+// failed is the rate of requests that were answered with SERVER_ERROR.
 func failed(by string) string { return perSecond(by, "mcmw_requests_total", `result="server_error"`) }
 
 // answered is the rate of all requests.
@@ -19,7 +19,7 @@ var (
 	stageMeans = []query{{mean("stage", "mcmw_request_stage_duration_seconds"), "{{stage}}"}}
 )
 
-// overview answers how the middleware serves its clients: rate, errors, duration.
+// overview shows how the middleware serves its clients: rate, errors, duration.
 func overview() board {
 	return board{
 		name: "mcmw-overview", title: "mcmw / Overview", from: "1h", refresh: "10s",
@@ -50,7 +50,7 @@ func overview() board {
 				{
 					kind: number, title: "Servers not up", unit: "none", width: sixth, marks: badAt(1, 1),
 					queries:     []query{{"count(" + of("mcmw_server_state", `state!="up"`) + " == 1) or vector(0)", ""}},
-					description: "Servers that are stale or down, counted once for each mcmw that sees them so.",
+					description: "Servers that are stale or down, counted once for each mcmw instance that sees this.",
 				},
 			}},
 			{"Rate and errors", []panel{
@@ -62,12 +62,12 @@ func overview() board {
 				{
 					kind: lines, title: "Requests by instance", unit: "reqps", width: half,
 					queries:     []query{{answered("instance"), "{{instance}}"}},
-					description: "Answered requests per second of each mcmw: clients should spread over them.",
+					description: "Answered requests per second of each mcmw instance. Clients should be spread over all.",
 				},
 				{
 					kind: lines, title: "Results other than success", unit: "reqps", width: half,
 					queries:     []query{{perSecond("result", "mcmw_requests_total", `result!="ok"`), "{{result}}"}},
-					description: "miss and partial: keys that were not found. not_stored: a condition was not met. client_error: what the client sent was refused. server_error: a server or mcmw failed.",
+					description: "miss and partial: keys that were not found. not_stored: a condition was not met. client_error: the request was refused. server_error: a server or mcmw failed.",
 				},
 				{
 					kind: lines, title: "Failed requests", unit: "percentunit", width: half,
@@ -82,16 +82,16 @@ func overview() board {
 				},
 				{
 					kind: lines, title: "Percentiles of the response time", unit: "s", width: half, queries: percentiles, log: true,
-					description: "From the read that completed the request until its reply was handed to the socket.",
+					description: "From the read that completed the request until its reply was written to the socket.",
 				},
 				{
 					kind: stack, title: "Where the time goes", unit: "s", width: half, queries: stageMeans, colors: stageColors,
-					description: "Mean time per request in each stage; together they are the mean response time. net: reading and waiting for the connection's previous batch; queue: waiting for a worker; worker: until the last write to a server; server: until the last reply; reply: until it was handed to the socket.",
+					description: "Mean time per request in each stage; the sum is the mean response time. net: reading, and waiting for the connection's previous batch; queue: waiting for a worker; worker: until the last write to a server; server: until the last reply; reply: until the reply was written to the socket.",
 				},
 				{
 					kind: lines, title: "p99 by command", unit: "s", width: half, log: true,
 					queries:     []query{{quantile(0.99, "command", responseTime) + " > 0", "{{command}}"}},
-					description: "99 % of the requests of a class of commands were answered within this time.",
+					description: "99 % of the requests of each class of commands were answered within this time.",
 				},
 			}},
 			{"Keys and clients", []panel{
@@ -103,7 +103,7 @@ func overview() board {
 				{
 					kind: lines, title: "Client connections", unit: "short", width: third,
 					queries:     []query{{over("sum instance", of("mcmw_connections")), "{{instance}}"}},
-					description: "Open connections of clients.",
+					description: "Open client connections.",
 				},
 				{
 					kind: lines, title: "Traffic with clients", unit: "Bps", width: third,

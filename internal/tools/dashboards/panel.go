@@ -30,13 +30,13 @@ type kind int
 const (
 	lines    kind = iota // lines over time
 	stack                // areas on top of each other
-	percents             // the same as shares of their sum
+	percents             // areas as shares of their sum
 	heat                 // a histogram over time
-	number               // the latest value, one for each series
-	states               // a band for each series, colored by value
+	number               // the latest value of each series
+	states               // a band per series, colored by value
 )
 
-// query is a PromQL expression and how its series are called.
+// query is a PromQL expression with the legend of its series.
 type query struct {
 	expr, legend string
 }
@@ -46,23 +46,23 @@ type panel struct {
 	kind        kind
 	title       string
 	description string
-	unit        string // as Grafana calls them: s, reqps, percentunit ...
+	unit        string // Grafana's name: s, reqps, percentunit ...
 	width       uint32
 	queries     []query
 
 	log    bool              // a logarithmic scale
-	colors map[string]string // by name of series
-	marks  []mark            // of numbers: their colors
-	values map[string]mark   // of states: text and color by value
+	colors map[string]string // by the name of the series
+	marks  []mark            // for numbers: the colors
+	values map[string]mark   // for states: text and color by value
 }
 
-// mark is a color from a value on; of a state, its text and color.
+// mark is a color for values of at least from, or the text and color of a state.
 type mark struct {
 	from        float64
 	text, color string
 }
 
-// The colors of the stages and of good and bad, those of the live page.
+// The colors of the stages, and of good and bad values, as on the live page.
 var (
 	stageColors = map[string]string{"net": "#8f9db1", "queue": "#e5a03a", "worker": "#4a80dc", "server": "#2c9f78", "reply": "#a56fd0"}
 	badAt       = func(warning, limit float64) []mark {
@@ -76,10 +76,10 @@ const (
 	bad  = "red"
 )
 
-// source is the data source that the dashboard's variable names.
+// source is the data source that the dashboard's variable selects.
 var source = common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("$datasource")}
 
-// Build makes Grafana's panel. It is what dashboard.DashboardBuilder.WithPanel asks for.
+// Build returns Grafana's panel. It implements cog.Builder for dashboard.DashboardBuilder.WithPanel.
 func (p panel) Build() (dashboard.Panel, error) {
 	built, err := p.drawn()
 	if err != nil {
@@ -110,7 +110,7 @@ func (p panel) Build() (dashboard.Panel, error) {
 	return built, nil
 }
 
-// drawn makes the part of the panel that depends on its kind.
+// drawn returns the panel with the parts that depend on its kind.
 func (p panel) drawn() (dashboard.Panel, error) {
 	switch p.kind {
 	case heat:
@@ -143,7 +143,7 @@ func (p panel) drawn() (dashboard.Panel, error) {
 	return p.series()
 }
 
-// series makes lines and stacks.
+// series returns a panel with lines or stacks.
 func (p panel) series() (dashboard.Panel, error) {
 	b := timeseries.NewPanelBuilder().
 		Unit(p.unit).Min(0).
@@ -158,7 +158,7 @@ func (p panel) series() (dashboard.Panel, error) {
 	case percents:
 		b.FillOpacity(70).LineWidth(0).Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModePercent).Group("A"))
 	default:
-		return dashboard.Panel{}, fmt.Errorf("panel %q: there is no kind %d", p.title, p.kind)
+		return dashboard.Panel{}, fmt.Errorf("panel %q: unknown kind %d", p.title, p.kind)
 	}
 	if p.log {
 		b.ScaleDistribution(common.NewScaleDistributionConfigBuilder().Type(common.ScaleDistributionLog).Log(10))

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// here selects what the dashboard's variables name. Every selector has it.
+// here selects the series that the dashboard's variables choose. Every selector contains it.
 const here = `namespace=~"$namespace",job=~"$job",instance=~"$instance"`
 
-// of selects the series of a metric, with more matchers than here, such as `state="up"`.
+// of selects the series of a metric that match here and the matchers, such as `state="up"`.
 func of(metric string, matchers ...string) string {
 	return metric + "{" + strings.Join(append([]string{here}, matchers...), ",") + "}"
 }
 
-// rate is a counter's, or a histogram's, increase per second, over an interval that holds several scrapes.
+// rate is the increase per second of a counter or a histogram, over an interval of several scrapes.
 func rate(metric string, matchers ...string) string {
 	return "rate(" + of(metric, matchers...) + "[$__rate_interval])"
 }
 
-// over aggregates what is left and right of a space in operation, such as "sum job": one series per value of these labels.
+// over aggregates expr. operation is an operator and the labels to keep, separated by a space, such as "sum job".
 func over(operation, expr string) string {
 	name, labels, _ := strings.Cut(operation, " ")
 	if labels == "" {
@@ -32,8 +32,7 @@ func perSecond(by, metric string, matchers ...string) string {
 	return over("sum "+by, rate(metric, matchers...))
 }
 
-// quantile is a quantile of a histogram, by labels: of the native histogram where Prometheus stores those, else of the
-// classic one.
+// quantile is a quantile of a histogram, by labels: of the native histogram if Prometheus stores those, otherwise of the classic one.
 func quantile(q float64, by, metric string, matchers ...string) string {
 	classic := over("sum "+labels("le", by), rate(metric+"_bucket", matchers...))
 	return fmt.Sprintf("histogram_quantile(%v, %s) or histogram_quantile(%v, %s)", q, perSecond(by, metric, matchers...), q, classic)
@@ -50,21 +49,21 @@ func classicMean(by, metric string, matchers ...string) string {
 	return perSecond(by, metric+"_sum", matchers...) + " / " + perSecond(by, metric+"_count", matchers...)
 }
 
-// count is how much a histogram counts per second, by labels, from the native or the classic one.
+// count is the number of observations of a histogram per second, by labels, from the native or the classic one.
 func count(by, metric string, matchers ...string) string {
 	return "histogram_count(" + perSecond(by, metric, matchers...) + ") or " + perSecond(by, metric+"_count", matchers...)
 }
 
-// buckets is a histogram for a heat map: the native one where Prometheus stores it, else the classic one's buckets.
+// buckets is a histogram for a heat map: the native one if Prometheus stores it, otherwise the buckets of the classic one.
 func buckets(metric string, matchers ...string) string {
 	native := perSecond("", metric, matchers...)
 	return native + " or (" + perSecond("le", metric+"_bucket", matchers...) + " unless on () " + native + ")"
 }
 
-// ratio divides; where nothing happened there is no value rather than NaN.
+// ratio divides. If whole is 0, there is no value instead of NaN.
 func ratio(part, whole string) string { return part + " / (" + whole + " > 0)" }
 
-// labels joins lists of labels that may be empty.
+// labels joins lists of labels, which may be empty.
 func labels(lists ...string) string {
 	var all []string
 	for _, l := range lists {

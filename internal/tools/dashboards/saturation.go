@@ -1,19 +1,19 @@
 package main
 
-// sampled is the mean of a number of requests that is sampled all the time.
+// sampled is the mean of a sampled number of requests.
 func sampled(by, name string) string {
 	return perSecond(by, "mcmw_sampled_"+name+"_requests_total") + " / " + perSecond(by, "mcmw_samples_total")
 }
 
 var (
-	// load is the share of the capacity that is in use.
+	// load is the utilization of the busiest part.
 	load        = over("max", of("mcmw_model_utilization_ratio"))
 	utilization = query{over("max part, server", of("mcmw_model_utilization_ratio")), "{{part}} {{server}}"}
 	capacity    = over("sum", of("mcmw_model_capacity_requests_per_second")+" > 0")
 	bottleneck  = over("max part, server", of("mcmw_model_bottleneck"))
 )
 
-// saturation answers how much more the middleware can take, and what will stop it: utilization, saturation, errors.
+// saturation shows how much more load the middleware can serve, and which part limits it: utilization, saturation, errors.
 func saturation() board {
 	return board{
 		name: "mcmw-saturation", title: "mcmw / Saturation", from: "1h", refresh: "10s",
@@ -27,25 +27,25 @@ func saturation() board {
 				{
 					kind: number, title: "Bottleneck", unit: "none", width: quarter,
 					queries:     []query{{bottleneck + " == 1", "{{part}} {{server}}"}},
-					description: "1 for the part that saturates first as the load grows: the processor, the workers, or a server. Nothing without load.",
+					description: "1 for the part that saturates first as the load grows: the processor, the workers, or a server. Empty without load.",
 				},
 				{
 					kind: number, title: "Capacity", unit: "reqps", width: quarter, queries: []query{{capacity, ""}},
-					description: "The offered load at which mcmw saturates, by the model; nothing without load.",
+					description: "The load at which mcmw saturates, by the model. Empty without load.",
 				},
 				{
-					kind: number, title: "Workers, and useful workers", unit: "none", width: quarter,
+					kind: number, title: "Workers", unit: "none", width: quarter,
 					queries: []query{
-						{over("sum", of("mcmw_workers")), "there are"},
-						{over("sum", of("mcmw_model_useful_workers")), "of use"},
+						{over("sum", of("mcmw_workers")), "configured"},
+						{over("sum", of("mcmw_model_useful_workers")), "useful"},
 					},
-					description: "More workers than the useful number do not help: then another part is the limit. 0: unknown without load.",
+					description: "More workers than the useful number do not help, because then another part is the limit. 0: unknown, without load.",
 				},
 			}},
 			{"Utilization", []panel{
 				{
 					kind: lines, title: "Utilization by part", unit: "percentunit", width: half, queries: []query{utilization},
-					description: "Share of its capacity that each part uses, over the last 10 s, by the model; the highest of all instances.",
+					description: "Utilization of each part over the last 10 s, by the model: the highest of all instances.",
 				},
 				{
 					kind: lines, title: "Load and capacity", unit: "reqps", width: half,
@@ -59,17 +59,17 @@ func saturation() board {
 				{
 					kind: lines, title: "Busy workers", unit: "percentunit", width: third,
 					queries:     []query{{perSecond("instance", "mcmw_worker_busy_seconds_total") + " / " + over("sum instance", of("mcmw_workers")), "{{instance}}"}},
-					description: "Share of the workers that serve requests, measured.",
+					description: "Share of the workers that are serving requests, measured.",
 				},
 				{
 					kind: lines, title: "Processors used", unit: "short", width: third,
 					queries:     []query{{perSecond("instance", "process_cpu_seconds_total"), "{{instance}}"}},
-					description: "Processors that mcmw keeps busy.",
+					description: "Number of processors that mcmw uses.",
 				},
 				{
 					kind: lines, title: "Requests per round", unit: "short", width: third,
 					queries:     []query{{classicMean("instance", "mcmw_worker_round_requests"), "{{instance}}"}},
-					description: "Mean number of requests that a worker takes at a time, at most --depth. It grows with the load.",
+					description: "Mean number of requests that a worker takes at a time. It grows with the load, up to --depth.",
 				},
 			}},
 			{"Saturation", []panel{
@@ -81,7 +81,7 @@ func saturation() board {
 				{
 					kind: lines, title: "Queues", unit: "percentunit", width: half,
 					queries:     []query{{over("max queue", of("mcmw_queue_length")+" / "+of("mcmw_queue_capacity")), "{{queue}}"}},
-					description: "How full the fullest queue is. At 100 % mcmw stops reading from its clients, or sheds requests.",
+					description: "Fill level of the fullest queue. At 100 % mcmw stops reading from its clients, or sheds requests.",
 				},
 				{
 					kind: lines, title: "Time in the queue", unit: "s", width: half, log: true,
@@ -92,7 +92,7 @@ func saturation() board {
 					description: "Time that requests wait for a worker.",
 				},
 				{
-					kind: stack, title: "What workers wait for", unit: "short", width: half,
+					kind: stack, title: "Servers that workers wait for", unit: "short", width: half,
 					queries:     []query{{perSecond("server", "mcmw_worker_wait_seconds_total"), "{{server}}"}},
 					description: "Mean number of workers blocked waiting for a server's reply.",
 				},
@@ -101,7 +101,7 @@ func saturation() board {
 				{
 					kind: lines, title: "Connections ended by mcmw", unit: "short", width: third,
 					queries:     []query{{perSecond("reason", "mcmw_connections_closed_total", `reason!~"client|quit"`), "{{reason}}"}},
-					description: "Per second. refused: the limit on connections was reached; slow: the client did not read its replies; protocol: the stream could not be kept in sync, or a limit was exceeded; idle: nothing arrived for longer than allowed.",
+					description: "Per second. refused: the limit on connections was reached; slow: the client did not read its replies; protocol: the stream could not be kept in sync, or a limit was exceeded; idle: no request arrived for longer than allowed.",
 				},
 				{
 					kind: lines, title: "Not served, not logged", unit: "short", width: third,

@@ -18,7 +18,7 @@ import (
 	"mcmw/internal/tools/image/archive"
 )
 
-// open returns the index of an OCI archive, after the library has checked all that it refers to.
+// open returns the index of an OCI archive. The library has checked everything that it refers to.
 func open(t *testing.T, written []byte) v1.ImageIndex {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func open(t *testing.T, written []byte) v1.ImageIndex {
 	return index
 }
 
-// unpack calls each with the files of a tar archive.
+// unpack calls each for every file of a tar archive.
 func unpack(t *testing.T, r io.Reader, each func(*tar.Header, []byte)) {
 	t.Helper()
 	for files := tar.NewReader(r); ; {
@@ -50,7 +50,7 @@ func unpack(t *testing.T, r io.Reader, each func(*tar.Header, []byte)) {
 	}
 }
 
-// descriptors returns what an index refers to.
+// descriptors returns the descriptors in an index.
 func descriptors(t *testing.T, index v1.ImageIndex) []v1.Descriptor {
 	t.Helper()
 	manifest, err := index.IndexManifest()
@@ -128,7 +128,7 @@ func TestAnArchiveForSeveralPlatformsHasAnImageForEach(t *testing.T) {
 	}
 }
 
-func TestTheSameBinaryMakesTheSameArchive(t *testing.T) {
+func TestEqualBinariesMakeEqualArchives(t *testing.T) {
 	first, _ := write(t, "linux/amd64")
 	second, _ := write(t, "linux/amd64")
 	require.Equal(t, first, second)
@@ -153,9 +153,9 @@ func TestNamesAreQualifiedAsContainerdDoes(t *testing.T) {
 
 func TestAWrongCommandLineSaysWhatIsExpected(t *testing.T) {
 	for args, message := range map[string]string{
-		"linux/amd64=main.go":                                "-name, -entrypoint and -out are needed",
+		"linux/amd64=main.go":                                "-name, -entrypoint and -out are required",
 		"-name a:1 -entrypoint a -out x":                     "expected at least one binary",
-		"-name a:1 -entrypoint a -out x main.go":             `"main.go" is no binary: expected SYSTEM/ARCHITECTURE=FILE`,
+		"-name a:1 -entrypoint a -out x main.go":             `"main.go" is not a binary: expected SYSTEM/ARCHITECTURE=FILE`,
 		"-name a:1 -entrypoint a -out x linux/amd64=nowhere": "open nowhere: no such file",
 		"-name a:1 -entrypoint a -out no/x linux/a=main.go":  "open no/x: no such file",
 		"-name A:1 -entrypoint a -out x linux/a=main.go":     "repository can only contain",

@@ -2,8 +2,8 @@
 //
 //	image -name mcmw:0.1.0 -entrypoint mcmw -cmd serve -env MCMW_LISTEN=:11311 -out mcmw.tar linux/amd64=bin/mcmw [linux/arm64=...]
 //
-// Containerd loads it with `ctr --namespace k8s.io images import`, Podman and Docker (from version 25) with `load`. The same binaries give the same
-// bytes. The image equals the Dockerfile's: one binary, run as the user nobody.
+// Containerd loads it with `ctr --namespace k8s.io images import`, Podman and Docker (from version 25) with `load`. Equal binaries give equal
+// archives. The image is like the Dockerfile's: one binary, which runs as the user nobody.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"mcmw/internal/tools/image/archive"
 )
 
-// nobody is the user and the group of the process, as in the Dockerfile.
+// nobody is the user and group of the process, as in the Dockerfile.
 const nobody = "65534:65534"
 
 func main() {
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// texts is a flag that may be given several times.
+// texts is the value of a flag that can be repeated.
 type texts []string
 
 func (t *texts) String() string { return strings.Join(*t, " ") }
@@ -40,7 +40,7 @@ func (t *texts) Set(text string) error {
 	return nil
 }
 
-// run writes the archive and says what it wrote.
+// run writes the archive and prints a line about it.
 func run(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	var (
@@ -49,14 +49,14 @@ func run(args []string, stdout io.Writer) error {
 		out        = flags.String("out", "", "file to write")
 		cmd, env   texts
 	)
-	flags.Var(&cmd, "cmd", "argument if none is given; may be repeated")
-	flags.Var(&env, "env", "variable NAME=VALUE; may be repeated")
+	flags.Var(&cmd, "cmd", "default argument of the binary; may be repeated")
+	flags.Var(&env, "env", "environment variable NAME=VALUE; may be repeated")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	switch {
 	case *name == "" || *entrypoint == "" || *out == "":
-		return errors.New("-name, -entrypoint and -out are needed")
+		return errors.New("-name, -entrypoint and -out are required")
 	case flags.NArg() == 0:
 		return errors.New("expected at least one binary, as linux/amd64=FILE")
 	}
@@ -65,7 +65,7 @@ func run(args []string, stdout io.Writer) error {
 		platform, path, _ := strings.Cut(arg, "=")
 		system, architecture, ok := strings.Cut(platform, "/")
 		if !ok || path == "" {
-			return fmt.Errorf("%q is no binary: expected SYSTEM/ARCHITECTURE=FILE, such as linux/amd64=bin/mcmw", arg)
+			return fmt.Errorf("%q is not a binary: expected SYSTEM/ARCHITECTURE=FILE, such as linux/amd64=bin/mcmw", arg)
 		}
 		contents, err := os.ReadFile(path)
 		if err != nil {

@@ -1,9 +1,9 @@
-{{- /* What the schema can't say. Each message names the keys and what is expected of them. */ -}}
+{{- /* Checks that the schema can't express. Each message names the keys and what is expected. */ -}}
 {{- define "mcmw.checks" -}}
 {{- $v := .Values -}}
 {{- $needed := add $v.drain.preStopSleepSeconds $v.drain.timeoutSeconds 2 -}}
 {{- if gt (int $needed) (int $v.drain.gracePeriodSeconds) -}}
-{{- fail (printf "drain.gracePeriodSeconds is %d: the kubelet would kill mcmw while it drains; expected at least %d, which is drain.preStopSleepSeconds (%d), drain.timeoutSeconds (%d) and 2 to end"
+{{- fail (printf "drain.gracePeriodSeconds is %d: the kubelet would kill mcmw while it drains; expected at least %d, which is drain.preStopSleepSeconds (%d), drain.timeoutSeconds (%d) and 2"
   (int $v.drain.gracePeriodSeconds) (int $needed) (int $v.drain.preStopSleepSeconds) (int $v.drain.timeoutSeconds)) -}}
 {{- end -}}
 {{- if and $v.memcached.enabled $v.servers -}}
@@ -11,20 +11,20 @@
 {{- end -}}
 {{- $pools := get $v.config "pools" | default dict -}}
 {{- if and $pools (or $v.memcached.enabled $v.servers) -}}
-{{- fail "config.pools is set, whose servers are the only ones: set memcached.enabled=false, and leave servers empty" -}}
+{{- fail "config.pools is set, and pools have their own servers: set memcached.enabled=false, and leave servers empty" -}}
 {{- end -}}
 {{- if not (or $v.memcached.enabled $v.servers $pools) -}}
 {{- fail "memcached.enabled is false and servers is empty: mcmw needs servers, such as servers={cache1:11211,cache2:11211}" -}}
 {{- end -}}
 {{- $replicas := get $v.config "replicas" | default "all" -}}
 {{- $count := ternary $v.memcached.replicas (len $v.servers) $v.memcached.enabled | int -}}
-{{- /* How many servers a name stands for is known when it is looked up. */ -}}
+{{- /* The number of servers of a name is known only after it is looked up. */ -}}
 {{- $counted := not (regexMatch "(^|[ =])(dns[46]?|srv)[+]" (join " " $v.servers)) -}}
 {{- if and (not $pools) $counted (ne (toString $replicas) "all") (gt (int $replicas) $count) -}}
 {{- fail (printf "config.replicas is %d and there are %d servers (%s): expected all, or 1 to %d" (int $replicas) $count (ternary "memcached.replicas" "servers" $v.memcached.enabled) $count) -}}
 {{- end -}}
 {{- if and (eq (toString (get $v.config "writers")) "one") (eq (include "mcmw.severalPods" .) "true") (ne (toString $replicas) "1") -}}
-{{- fail "config.writers is one and there can be several pods of mcmw: each would write as if there were no other, and copies of a key would differ for good; expected config.writers=several, or replicas=1 without autoscaling" -}}
+{{- fail "config.writers is one and there can be several pods of mcmw: each would write as if it were the only one, and copies of a key would differ permanently; expected config.writers=several, or replicas=1 without autoscaling" -}}
 {{- end -}}
 {{- $units := dict "k" 1024 "m" 1048576 "g" 1073741824 -}}
 {{- $times := dict "us" 1e3 "ms" 1e6 "s" 1e9 "m" 6e10 "h" 3.6e12 -}}
@@ -42,28 +42,28 @@
 {{- end -}}
 {{- end -}}
 {{- if and (eq $v.kind "DaemonSet") (or $v.autoscaling.enabled $v.keda.enabled) -}}
-{{- fail "kind is DaemonSet, whose number of pods is that of the nodes: autoscaling.enabled and keda.enabled need kind=Deployment" -}}
+{{- fail "kind is DaemonSet, which has one pod per node: autoscaling.enabled and keda.enabled need kind=Deployment" -}}
 {{- end -}}
 {{- if and $v.autoscaling.enabled $v.keda.enabled -}}
-{{- fail "autoscaling.enabled and keda.enabled are both true: KEDA makes a HorizontalPodAutoscaler of its own; expected one of them" -}}
+{{- fail "autoscaling.enabled and keda.enabled are both true: KEDA creates its own HorizontalPodAutoscaler; expected only one of them" -}}
 {{- end -}}
 {{- if and $v.keda.enabled (not $v.keda.prometheusAddress) (not $v.keda.triggers) -}}
-{{- fail "keda.enabled is true and nothing triggers: expected keda.prometheusAddress or keda.triggers" -}}
+{{- fail "keda.enabled is true, but there is no trigger: expected keda.prometheusAddress or keda.triggers" -}}
 {{- end -}}
 {{- if and $v.autoscaling.enabled (not $v.autoscaling.targetCPUUtilization) (not $v.autoscaling.queue.enabled) (not $v.autoscaling.metrics) -}}
-{{- fail "autoscaling.enabled is true and there is nothing to scale by: expected autoscaling.targetCPUUtilization, autoscaling.queue.enabled or autoscaling.metrics" -}}
+{{- fail "autoscaling.enabled is true, but there is no metric to scale by: expected autoscaling.targetCPUUtilization, autoscaling.queue.enabled or autoscaling.metrics" -}}
 {{- end -}}
 {{- range $name := list "autoscaling" "keda" -}}
 {{- $scaling := index $v $name -}}
 {{- if and $scaling.enabled (gt (int $scaling.minReplicas) (int $scaling.maxReplicas)) -}}
-{{- fail (printf "%s.minReplicas is %d and %s.maxReplicas is %d: expected at most as many" $name (int $scaling.minReplicas) $name (int $scaling.maxReplicas)) -}}
+{{- fail (printf "%s.minReplicas is %d and %s.maxReplicas is %d: expected a minimum that does not exceed the maximum" $name (int $scaling.minReplicas) $name (int $scaling.maxReplicas)) -}}
 {{- end -}}
 {{- end -}}
 {{- if and $v.autoscaling.enabled $v.autoscaling.targetCPUUtilization (not (dig "requests" "cpu" "" $v.resources)) -}}
-{{- fail "autoscaling.targetCPUUtilization is a part of resources.requests.cpu, which is not set" -}}
+{{- fail "autoscaling.targetCPUUtilization is relative to resources.requests.cpu, which is not set" -}}
 {{- end -}}
 {{- if and $v.metrics.serviceMonitor.enabled $v.metrics.podMonitor.enabled -}}
-{{- fail "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true: every pod would be scraped twice; expected one of them" -}}
+{{- fail "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true: every pod would be scraped twice; expected only one of them" -}}
 {{- end -}}
 {{- if and (eq (int $v.updateStrategy.maxUnavailable) 0) (eq (int $v.updateStrategy.maxSurge) 0) -}}
 {{- fail "updateStrategy.maxUnavailable and updateStrategy.maxSurge are both 0: no pod could ever be replaced" -}}
@@ -75,30 +75,30 @@
 {{- fail "serverTLS.clientCertificate is true and serverTLS.secretName is empty: expected the Secret that has tls.crt and tls.key" -}}
 {{- end -}}
 {{- if and $v.memcached.enabled (ne (not $v.serverTLS.enabled) (not $v.memcached.tls.secretName)) -}}
-{{- fail "memcached.tls.secretName and serverTLS.enabled belong together: the chart's servers speak TLS with both or with none" -}}
+{{- fail "memcached.tls.secretName and serverTLS.enabled belong together: set both for TLS to the chart's servers, or neither" -}}
 {{- end -}}
 {{- if and $v.auth.secretName (eq $v.loadgen.generator "memtier") (or $v.loadgen.enabled $v.loadgen.jobs $v.tests.load.enabled) -}}
-{{- fail "auth.secretName is set and loadgen.generator is memtier, which cannot log in over the text protocol: expected loadgen.generator=mcmwlab" -}}
+{{- fail "auth.secretName is set and loadgen.generator is memtier, which cannot authenticate over the text protocol: expected loadgen.generator=mcmwlab" -}}
 {{- end -}}
 {{- if $v.memcached.enabled -}}
 {{- $limit := include "mcmw.bytes" (dig "limits" "memory" "" $v.memcached.resources) | int64 -}}
 {{- $least := mul (add $v.memcached.memoryMiB 16) 1048576 -}}
 {{- if and $limit (lt $limit $least) -}}
-{{- fail (printf "memcached.resources.limits.memory is %v: memcached would be killed before it is full; expected at least %dMi, which is memcached.memoryMiB and 16 more" $v.memcached.resources.limits.memory (int (add $v.memcached.memoryMiB 16))) -}}
+{{- fail (printf "memcached.resources.limits.memory is %v: memcached would be killed before it is full; expected at least %dMi, which is memcached.memoryMiB plus 16" $v.memcached.resources.limits.memory (int (add $v.memcached.memoryMiB 16))) -}}
 {{- end -}}
 {{- end -}}
-{{- /* Nothing is looked up where Helm only renders. */ -}}
+{{- /* If Helm only renders, lookup returns nothing. */ -}}
 {{- if .Release.IsInstall -}}
 {{- $selector := dict "app.kubernetes.io/name" (include "mcmw.selector" (list . "proxy") | fromYaml | dig "app.kubernetes.io/name" "") "app.kubernetes.io/instance" .Release.Name -}}
 {{- range dig "items" (list) (lookup "v1" "Pod" .Release.Namespace "") -}}
 {{- $labels := default dict .metadata.labels -}}
 {{- if and .metadata.deletionTimestamp (eq (pick $labels "app.kubernetes.io/name" "app.kubernetes.io/instance" | toJson) ($selector | toJson)) -}}
-{{- fail (printf "pod %s of an earlier installation is still ending, and the Services would lead to it; expected: none, as after\n  kubectl --namespace %s wait --for=delete pod --selector app.kubernetes.io/instance=%s --timeout=2m"
+{{- fail (printf "pod %s of an earlier installation is still terminating, and the Services would send clients to it; wait until it is gone:\n  kubectl --namespace %s wait --for=delete pod --selector app.kubernetes.io/instance=%s --timeout=2m"
   .metadata.name $.Release.Namespace $.Release.Name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- /* Names that the cluster, or Helm's server-side apply, refuses to have twice. */ -}}
+{{- /* The cluster, or Helm's server-side apply, refuses repeated names. */ -}}
 {{- $managed := dict "MCMW_LISTEN" "service.port" "MCMW_LISTEN_PORT" "service.port" "MCMW_ADMIN" "adminPort" "MCMW_CONFIG" "config" "MCMW_DRAIN_TIMEOUT" "drain.timeoutSeconds" "MCMW_SERVERS" "servers" -}}
 {{- range $v.extraEnv -}}
 {{- if hasKey $managed .name -}}
@@ -124,7 +124,7 @@
 {{- include "mcmw.unique" (list "loadgen.jobs" "name" $v.loadgen.jobs (list)) -}}
 {{- end -}}
 
-{{- /* Refuses entries of one name. Takes (list KEY FIELD ENTRIES TAKEN). */ -}}
+{{- /* Refuses entries with the same name. Takes (list KEY FIELD ENTRIES TAKEN). */ -}}
 {{- define "mcmw.unique" -}}
 {{- $key := index . 0 -}}
 {{- $field := index . 1 -}}
@@ -133,7 +133,7 @@
 {{- range index . 2 -}}
 {{- $name := get . $field -}}
 {{- if hasKey $seen $name -}}
-{{- fail (printf "%s has the %s %q, which is there already; expected another one" $key $field $name) -}}
+{{- fail (printf "%s has the %s %q, which exists already; expected another one" $key $field $name) -}}
 {{- end -}}
 {{- $_ := set $seen $name true -}}
 {{- end -}}

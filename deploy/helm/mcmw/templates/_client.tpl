@@ -1,4 +1,4 @@
-{{- /* The flags with which mcmw's and mcmwlab's clients, or with (list $ "memtier") memtier_benchmark, use the Service's TLS and password. */ -}}
+{{- /* The flags with which clients use the Service's TLS and password: mcmw's and mcmwlab's, or with (list $ "memtier") memtier_benchmark's. */ -}}
 {{- define "mcmw.clientFlags" -}}
 {{- $memtier := kindIs "slice" . -}}
 {{- $root := . -}}
@@ -20,7 +20,7 @@
 {{- end }}
 {{- end -}}
 
-{{- /* What these flags name. */ -}}
+{{- /* The volumes with the files that these flags name. */ -}}
 {{- define "mcmw.clientVolumes" -}}
 {{- if .Values.tls.secretName }}
 - name: tls
@@ -43,7 +43,7 @@
 {{- end }}
 {{- end -}}
 
-{{- /* The commands of a load: the first stores all keys, the last reads and writes them. Takes (list $ KEYS SIZE LOAD), LOAD being flags. */ -}}
+{{- /* The commands of a load: the first stores all keys, the last reads and writes them. Takes (list $ KEYS SIZE FLAGS). */ -}}
 {{- define "mcmw.loadCommands" -}}
 {{- $root := index . 0 -}}
 {{- $to := printf "--server %s --port %v --key-minimum 1 --key-maximum %v --data-size %v" (include "mcmw.host" $root) $root.Values.service.port (int (index . 1)) (int (index . 2)) -}}

@@ -1,4 +1,4 @@
-{{- /* The file that mcmw follows. */ -}}
+{{- /* The configuration file that mcmw watches. */ -}}
 {{- define "mcmw.file" -}}
 {{- $servers := .Values.servers -}}
 {{- if .Values.memcached.enabled -}}
@@ -15,14 +15,14 @@
 {{- toYaml $file -}}
 {{- end -}}
 
-{{- /* Whether there can be several pods of mcmw: they must not each decide alone whether they keep replicas alike for the others. With
-servers of the user's own, which may be too old for it, mcmw asks them. */ -}}
+{{- /* Whether there can be several pods of mcmw. They must agree to keep replicas equal, so the chart sets writers: several. The user's own
+servers may be too old for that: with them, mcmw decides by their versions. */ -}}
 {{- define "mcmw.severalPods" -}}
 {{- or (eq .Values.kind "DaemonSet") .Values.autoscaling.enabled .Values.keda.enabled (gt (int .Values.replicas) 1) -}}
 {{- end -}}
 
-{{- /* The variables of mcmw's container, by their names: everything that holds until a pod ends. The
-drain timeout is there, too: it belongs to the pod's grace period, and has to change with it. */ -}}
+{{- /* The environment variables of mcmw's container, by name: the options that are fixed for the life of a pod. The drain timeout is one of
+them, because it must change together with the pod's grace period. */ -}}
 {{- define "mcmw.env" -}}
 {{- $env := dict
   "MCMW_CONFIG" (dict "value" "/etc/mcmw/config/mcmw.yaml")
@@ -79,7 +79,7 @@ drain timeout is there, too: it belongs to the pod's grace period, and has to ch
 {{- end -}}
 {{- end -}}
 
-{{- /* The Secrets and the ConfigMap as volumes, by their names. */ -}}
+{{- /* The Secrets and the ConfigMap as volumes, by name. */ -}}
 {{- define "mcmw.volumes" -}}
 - name: config
   configMap:

@@ -24,18 +24,18 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Whether mcmw asks the API server for addresses: of the chart's servers, or of the user's that are k8s+. The account that all pods of the namespace have by default gets no rights. */ -}}
+{{- /* Whether mcmw asks the API server for addresses: of the chart's servers, or of the user's servers with k8s+. The default account of the namespace gets no rights for it. */ -}}
 {{- define "mcmw.watches" -}}
 {{- $wanted := .Values.memcached.watch -}}
 {{- if not .Values.memcached.enabled -}}{{- $wanted = contains "k8s+" (toJson (list .Values.servers (get .Values.config "pools"))) -}}{{- end -}}
 {{- and $wanted (or .Values.serviceAccount.create (not (empty .Values.serviceAccount.name))) -}}
 {{- end -}}
 
-{{- /* The names by which clients and the chart's servers are found, within the cluster. */ -}}
+{{- /* The DNS names of the Service for clients and of the chart's servers, within the cluster. */ -}}
 {{- define "mcmw.host" -}}{{ include "mcmw.fullname" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}{{- end -}}
 {{- define "mcmw.memcachedHost" -}}{{ include "mcmw.memcachedName" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}{{- end -}}
 
-{{- /* Labels. Takes (list $ COMPONENT). The selector's never change: those of a Deployment and a StatefulSet can't. */ -}}
+{{- /* Labels. Takes (list $ COMPONENT). The labels of the selector never change: a Deployment and a StatefulSet do not allow it. */ -}}
 {{- define "mcmw.selector" -}}
 {{- $root := first . -}}
 app.kubernetes.io/name: {{ default $root.Chart.Name $root.Values.nameOverride | trunc 63 | trimSuffix "-" }}
@@ -65,7 +65,7 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{- /* Metadata of a pod. Takes (list $ COMPONENT LABELS ANNOTATIONS). Without the chart's version: that alone need not replace pods. */ -}}
+{{- /* Metadata of a pod. Takes (list $ COMPONENT LABELS ANNOTATIONS). Without the chart's version, which alone need not replace pods. */ -}}
 {{- define "mcmw.podMetadata" -}}
 {{- $root := index . 0 -}}
 labels:
@@ -90,7 +90,7 @@ annotations:
 {{- end -}}
 {{- end -}}
 
-{{- /* Where the pods of a component go. Takes (list $ COMPONENT VALUES). */ -}}
+{{- /* The scheduling of a component's pods. Takes (list $ COMPONENT VALUES). */ -}}
 {{- define "mcmw.placement" -}}
 {{- $values := index . 2 -}}
 {{- $selector := include "mcmw.selector" (list (index . 0) (index . 1)) | fromYaml -}}
@@ -120,7 +120,7 @@ schedulerName: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{- /* A mapping without what is null: a values file takes away by null what one before it has set. */ -}}
+{{- /* A mapping without null values: with null, a values file removes what an earlier one has set. */ -}}
 {{- define "mcmw.known" -}}
 {{- $known := dict -}}
 {{- range $key, $value := . -}}
@@ -139,7 +139,7 @@ schedulerName: {{ . }}
 {{- if not . -}}
 0
 {{- else if not (regexMatch "^[0-9]+([.][0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$" $text) -}}
-{{- fail (printf "%q is no quantity of memory the chart can compute with; expected a number of bytes, or one with Ki, Mi, Gi, Ti, k, M, G or T, such as 512Mi" $text) -}}
+{{- fail (printf "%q is not a quantity of memory that the chart understands; expected a number of bytes, or one with Ki, Mi, Gi, Ti, k, M, G or T, such as 512Mi" $text) -}}
 {{- else -}}
 {{- $number := regexFind "^[0-9.]+" $text | float64 -}}
 {{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
@@ -147,7 +147,7 @@ schedulerName: {{ . }}
 {{- end -}}
 {{- end -}}
 
-{{- /* An option's value as text: Helm reads numbers as floating point. */ -}}
+{{- /* An option's value as text. Helm reads numbers as floating point. */ -}}
 {{- define "mcmw.text" -}}
 {{- if kindIs "string" . -}}{{ . }}{{- else if kindIs "slice" . -}}{{ join "," . }}{{- else -}}{{ toJson . }}{{- end -}}
 {{- end -}}

@@ -20,19 +20,19 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// File is a file or a directory of an image. It belongs to root and has no time, so that an image depends on its files alone.
+// File is a file or a directory of an image. It belongs to root and has no modification time, so that an image depends only on its files.
 type File struct {
-	Path     string // from the root, without a leading slash; a directory's ends with one
+	Path     string // from the root, without a leading slash; a directory's path ends with a slash
 	Mode     int64  // permissions and the sticky bit
 	Contents []byte
 }
 
-// Image returns an image of one layer with the files, in their order. config says on what platform it runs, and how.
+// Image returns an image of one layer with the files, in their order. config has the platform, and how the image runs.
 func Image(config v1.ConfigFile, files []File) (v1.Image, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for _, f := range files {
-		// A name that ends with a slash makes a header that of a directory.
+		// A name that ends with a slash is the header of a directory.
 		if err := add(w, f.Path, f.Mode, f.Contents); err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func Image(config v1.ConfigFile, files []File) (v1.Image, error) {
 	return mutate.AppendLayers(image, packed)
 }
 
-// Write writes an archive of an image for one platform, or of images for several, under a name with a tag. The same images make the same bytes.
+// Write writes an archive of an image for one platform, or of images for several, under a name with a tag. Equal images give equal bytes.
 func Write(w io.Writer, imageName string, images ...v1.Image) error {
 	tag, err := name.NewTag(imageName)
 	if err != nil {
@@ -73,7 +73,7 @@ func Write(w io.Writer, imageName string, images ...v1.Image) error {
 		root = platforms
 	}
 	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: root, Descriptor: v1.Descriptor{Annotations: map[string]string{
-		// The library calls Docker's registry by its host, containerd and Kubernetes by its domain.
+		// The library uses the host name of Docker's registry, containerd and Kubernetes its domain.
 		"io.containerd.image.name":          strings.Replace(tag.Name(), name.DefaultRegistry+"/", "docker.io/", 1),
 		"org.opencontainers.image.ref.name": tag.TagStr(),
 	}}})
