@@ -33,8 +33,8 @@ func (s *Server) OpenUntil() int64 {
 	return s.open.Load()
 }
 
-// KeepOpen records that the gutter may hold keys of the server that were stored there until now. Other middlewares may store them there for
-// longer than that, by the given time.
+// KeepOpen records that keys of the server may have been stored in the gutter until now, or, by other middlewares, until the given time after
+// now.
 func (s *Server) KeepOpen(longer time.Duration) {
 	if gutter := s.options.Load().Gutter; gutter != 0 {
 		until := stats.Now() + int64(gutter+longer)
