@@ -130,35 +130,14 @@ func TestMMmEqualsTheVectors(t *testing.T) {
 	}
 }
 
-// networkVector is the input of a closed network.
-type networkVector struct {
-	Stations []struct {
-		Name, Kind      string
-		Service, Visits float64
-		Servers         int
-		Rates           []float64
-		Demands         []float64
-	}
-	Think       float64   `json:"think_time"`
-	Thinks      []float64 `json:"think_times"`
-	Populations []int
-}
-
-func (v *networkVector) network(t *testing.T) Network {
-	t.Helper()
-	n := Network{Think: v.Think}
-	for _, s := range v.Stations {
-		var kind Kind
-		require.NoError(t, kind.UnmarshalText([]byte(s.Kind)))
-		n.Stations = append(n.Stations, Station{Name: s.Name, Kind: kind, Visits: s.Visits, Service: s.Service, Servers: s.Servers, Rates: s.Rates})
-	}
-	return n
-}
-
 func TestClosedNetworksEqualTheVectors(t *testing.T) {
 	for _, v := range vectors(t, "closed_mva") {
 		t.Run(v.ID, func(t *testing.T) {
-			var in networkVector
+			var in struct {
+				Stations    []Station
+				Think       float64 `json:"think_time"`
+				Populations []int
+			}
 			v.inputs(t, &in)
 			var want struct {
 				Results []struct {
@@ -172,7 +151,7 @@ func TestClosedNetworksEqualTheVectors(t *testing.T) {
 				}
 			}
 			require.NoError(t, json.Unmarshal(v.Expected, &want))
-			solutions, err := in.network(t).SolveAll(in.Populations)
+			solutions, err := Network{Stations: in.Stations, Think: in.Think}.SolveAll(in.Populations)
 			require.NoError(t, err)
 			for i, r := range want.Results {
 				got := solutions[i]
@@ -233,25 +212,19 @@ func TestInvalidInputIsNamed(t *testing.T) {
 	fails("number of customers is -1", err)
 }
 
-func (v *networkVector) multiclass(t *testing.T) Multiclass {
-	t.Helper()
-	var m Multiclass
-	for c, n := range v.Populations {
-		m.Classes = append(m.Classes, Class{Customers: n, Think: v.Thinks[c]})
-	}
-	for _, s := range v.Stations {
-		var kind Kind
-		require.NoError(t, kind.UnmarshalText([]byte(s.Kind)))
-		m.Stations = append(m.Stations, ClassStation{Name: s.Name, Kind: kind, Demands: s.Demands, Servers: s.Servers})
-	}
-	return m
-}
-
 func TestNetworksWithClassesEqualTheVectors(t *testing.T) {
 	for _, v := range vectors(t, "multiclass_mva") {
 		t.Run(v.ID, func(t *testing.T) {
-			var in networkVector
+			var in struct {
+				Stations    []ClassStation
+				Thinks      []float64 `json:"think_times"`
+				Populations []int
+			}
 			v.inputs(t, &in)
+			m := Multiclass{Stations: in.Stations}
+			for c, n := range in.Populations {
+				m.Classes = append(m.Classes, Class{Customers: n, Think: in.Thinks[c]})
+			}
 			var want struct {
 				X, R     []float64
 				Stations []struct {
@@ -261,7 +234,7 @@ func TestNetworksWithClassesEqualTheVectors(t *testing.T) {
 				}
 			}
 			require.NoError(t, json.Unmarshal(v.Expected, &want))
-			got, err := in.multiclass(t).Exact()
+			got, err := m.Exact()
 			require.NoError(t, err)
 			for c := range want.X {
 				near(t, want.X[c], got.X[c], 1e-9, "X of class %d", c)

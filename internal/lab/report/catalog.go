@@ -21,15 +21,33 @@ type Figure struct {
 	Warnings string // summary of the checks that its runs violate; "": none
 }
 
-// kind is a figure of the catalog.
-type kind struct {
+// kind is a figure or table of a catalog.
+type kind[T any] struct {
 	name, title, caption string
-	// draw returns no panels if the record lacks the measurements.
-	draw func(*artist) []plot.Chart
+	// make returns no panels or rows if the record lacks the measurements.
+	make func(*artist) T
 }
 
-// kinds is the catalog, in the order of the page.
-var kinds = []kind{
+func namesOf[T any](catalog []kind[T]) []string {
+	names := make([]string, len(catalog))
+	for i, k := range catalog {
+		names[i] = k.name
+	}
+	return names
+}
+
+// selected returns the named kinds in the order of their catalog; without names, all.
+func selected[T any](catalog []kind[T], what string, names []string) ([]kind[T], error) {
+	for _, name := range names {
+		if !slices.Contains(namesOf(catalog), name) {
+			return nil, fmt.Errorf("there is no %s %q: expected one of %s", what, name, strings.Join(namesOf(catalog), ", "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(catalog), func(k kind[T]) bool { return len(names) > 0 && !slices.Contains(names, k.name) }), nil
+}
+
+// figures is the catalog of figures, in the order of the page.
+var figures = []kind[[]plot.Chart]{
 	{"throughput", "Throughput", "Throughput measured by the clients. Dashed: the interactive law, N/(R + Z), with the measured response time R. " +
 		"Dotted: the bandwidth limit. Ring: the point of saturation.", (*artist).throughput},
 	{"response-time", "Response time", "Mean response time measured by the clients. Dashed: the interactive law, N/X - Z, with the measured throughput X.", (*artist).responseTime},
@@ -57,28 +75,18 @@ var kinds = []kind{
 }
 
 // FigureNames returns the names of all figures.
-func FigureNames() []string {
-	names := make([]string, len(kinds))
-	for i, k := range kinds {
-		names[i] = k.name
-	}
-	return names
-}
+func FigureNames() []string { return namesOf(figures) }
 
 // Figures draws the named figures; without names, all for which the record has measurements.
 func (d *Data) Figures(v View, names []string) ([]Figure, error) {
-	for _, name := range names {
-		if !slices.Contains(FigureNames(), name) {
-			return nil, fmt.Errorf("there is no figure %q: expected one of %s", name, strings.Join(FigureNames(), ", "))
-		}
+	kinds, err := selected(figures, "figure", names)
+	if err != nil {
+		return nil, err
 	}
 	a := d.artist(v)
-	var figures []Figure
+	var drawn []Figure
 	for _, k := range kinds {
-		if len(names) > 0 && !slices.Contains(names, k.name) {
-			continue
-		}
-		charts := k.draw(a)
+		charts := k.make(a)
 		switch {
 		case a.err != nil:
 			return nil, fmt.Errorf("figure %s: %w", k.name, a.err)
@@ -88,12 +96,12 @@ func (d *Data) Figures(v View, names []string) ([]Figure, error) {
 			continue
 		}
 		plot.ShareY(charts)
-		figures = append(figures, Figure{
+		drawn = append(drawn, Figure{
 			Name: k.name, Caption: k.caption + d.errorBars(k.name), Command: d.Command(v, "figure", k.name), Warnings: d.Caution(a.behind(k.name)),
 			Figure: plot.Figure{Title: k.title, Panels: charts},
 		})
 	}
-	return figures, nil
+	return drawn, nil
 }
 
 // ofSaturation are the figures and tables that show only points of saturation.

@@ -12,49 +12,32 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// tableKind is a table of the catalog.
-type tableKind struct {
-	name, title string
-	// fill returns a table without rows if the record lacks the measurements.
-	fill func(*artist) Table
-}
-
-// tableKinds is the catalog, in the order of the page.
-var tableKinds = []tableKind{
-	{"configuration", "Configuration", (*artist).configuration},
-	{"maximum", "Maximum throughput", (*artist).maximum},
-	{"capacity", "Highest load within the quality of service", (*artist).capacities},
-	{"head-to-head", "Head to head", (*artist).versus},
-	{"growth", "How the cost grows", (*artist).growth},
-	{"breakdown", "Where the time goes at the point of saturation", (*artist).breakdown},
-	{"law", "Interactive response time law", (*artist).interactive},
-	{"results", "All points", (*artist).results},
-	{"warnings", "Violated checks and failed runs", (*artist).warnings},
+// tables is the catalog of tables, in the order of the page.
+var tables = []kind[Table]{
+	{"configuration", "Configuration", "", (*artist).configuration},
+	{"maximum", "Maximum throughput", "", (*artist).maximum},
+	{"capacity", "Highest load within the quality of service", "", (*artist).capacities},
+	{"head-to-head", "Head to head", "", (*artist).versus},
+	{"growth", "How the cost grows", "", (*artist).growth},
+	{"breakdown", "Where the time goes at the point of saturation", "", (*artist).breakdown},
+	{"law", "Interactive response time law", "", (*artist).interactive},
+	{"results", "All points", "", (*artist).results},
+	{"warnings", "Violated checks and failed runs", "", (*artist).warnings},
 }
 
 // TableNames returns the names of all tables.
-func TableNames() []string {
-	names := make([]string, len(tableKinds))
-	for i, k := range tableKinds {
-		names[i] = k.name
-	}
-	return names
-}
+func TableNames() []string { return namesOf(tables) }
 
 // Tables makes the named tables; without names, all for which the record has measurements.
 func (d *Data) Tables(v View, names []string) ([]Table, error) {
-	for _, name := range names {
-		if !slices.Contains(TableNames(), name) {
-			return nil, fmt.Errorf("there is no table %q: expected one of %s", name, strings.Join(TableNames(), ", "))
-		}
+	kinds, err := selected(tables, "table", names)
+	if err != nil {
+		return nil, err
 	}
 	a := d.artist(v)
-	var tables []Table
-	for _, k := range tableKinds {
-		if len(names) > 0 && !slices.Contains(names, k.name) {
-			continue
-		}
-		t := k.fill(a)
+	var filled []Table
+	for _, k := range kinds {
+		t := k.make(a)
 		if len(t.Rows) == 0 && len(names) == 0 {
 			continue
 		}
@@ -62,9 +45,9 @@ func (d *Data) Tables(v View, names []string) ([]Table, error) {
 		if k.name != "warnings" && k.name != "configuration" {
 			t.Warnings = d.Caution(a.behind(k.name))
 		}
-		tables = append(tables, t)
+		filled = append(filled, t)
 	}
-	return tables, nil
+	return filled, nil
 }
 
 // shownAs returns an estimate with its unit and, if it has an interval, the half width of that in percent of the mean.

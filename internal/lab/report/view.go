@@ -160,7 +160,6 @@ func determined(points []Point, f string, by []string) bool {
 // Panels arranges the points as panels and lines, and finds the saturation of each line.
 func (d *Data) Panels(v View) []Panel {
 	var panels []Panel
-	places := map[string]int{}
 	series := levels(d.Points, v.Series)
 	for _, p := range d.arranged(v) {
 		var names []string
@@ -168,14 +167,11 @@ func (d *Data) Panels(v View) []Panel {
 			names = append(names, levelName(f, p.Levels[f]))
 		}
 		name := strings.Join(names, ", ")
-		at, ok := places[name]
-		if !ok {
-			at = len(panels)
-			places[name] = at
+		if n := len(panels); n == 0 || panels[n-1].Name != name {
 			panels = append(panels, Panel{Name: name})
 		}
 		level := p.Levels[v.Series]
-		lines := &panels[at].Lines
+		lines := &panels[len(panels)-1].Lines
 		if n := len(*lines); n == 0 || (*lines)[n-1].Level != level {
 			l := Line{Level: level, Number: slices.Index(series, level)}
 			if v.Series != "" && len(series) > 1 {
@@ -200,22 +196,12 @@ func (d *Data) Panels(v View) []Panel {
 // arranged returns the points sorted by panel, series and x.
 func (d *Data) arranged(v View) []Point {
 	order := append(slices.Clone(v.Panels), v.Series, v.X)
-	ranks := make([]map[string]int, len(order))
-	for i, f := range order {
-		ranks[i] = map[string]int{}
-		for rank, level := range levels(d.Points, f) {
-			ranks[i][level] = rank
-		}
-	}
 	points := slices.Clone(d.Points)
-	slices.SortStableFunc(points, func(a, b Point) int {
-		for i, f := range order {
-			if c := ranks[i][a.Levels[f]] - ranks[i][b.Levels[f]]; c != 0 {
-				return c
-			}
-		}
-		return 0
-	})
+	// The last factor is the first to sort by, because sorting is stable.
+	for _, f := range slices.Backward(order) {
+		all := levels(d.Points, f)
+		slices.SortStableFunc(points, func(a, b Point) int { return slices.Index(all, a.Levels[f]) - slices.Index(all, b.Levels[f]) })
+	}
 	return points
 }
 
