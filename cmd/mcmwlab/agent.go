@@ -18,7 +18,7 @@ import (
 	"mcmw/internal/lab/testbed/remote"
 )
 
-// newAgentCommand returns the command with which testbeds run helpers on their hosts.
+// newAgentCommand returns the command that testbeds call on their hosts.
 func newAgentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
@@ -31,7 +31,7 @@ func newAgentCommand() *cobra.Command {
 	return cmd
 }
 
-// plumbing returns a command that other programs call.
+// plumbing returns a command that is only called by other programs.
 func plumbing(use, short string, args cobra.PositionalArgs, run func(*cobra.Command, []string) error) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: args, RunE: run}
 }
@@ -51,21 +51,21 @@ func newSampleCommand() *cobra.Command {
 			case name != "" && strings.HasPrefix(of, "http://"):
 				usages[name] = agent.UsageAt(of)
 			default:
-				return usageError{fmt.Errorf("--process %q: expected NAME=ID with the id of a process, or NAME=http://... with its metrics", text)}
+				return usageError{fmt.Errorf("--process %q: expected NAME=ID with the id of a process, or NAME=http://... with the URL of its metrics", text)}
 			}
 		}
 		if interval < time.Millisecond {
 			return usageError{fmt.Errorf("--interval %v: expected at least 1ms", interval)}
 		}
 		if len(watched.Group) > 0 && watched.CPUs <= 0 {
-			return usageError{fmt.Errorf("--group-cpus %g: expected more than 0, the processors that the group may use", watched.CPUs)}
+			return usageError{fmt.Errorf("--group-cpus %g: expected more than 0, the number of processors that the group can use", watched.CPUs)}
 		}
 		watched.Processes = usages
 		return agent.Sample(cmd.Context(), cmd.OutOrStdout(), watched, interval)
 	})
-	cmd.Flags().StringArrayVar(&processes, "process", nil, "NAME=ID of a process to watch, or NAME=http://... of its metrics; repeatable")
-	cmd.Flags().StringArrayVar(&watched.Group, "group", nil, "directory of a control group that is sampled as the host; repeatable, one for each hierarchy")
-	cmd.Flags().Float64Var(&watched.CPUs, "group-cpus", 0, "processors that the group may use")
+	cmd.Flags().StringArrayVar(&processes, "process", nil, "process to watch: NAME=ID, or NAME=http://... with the URL of its metrics; repeatable")
+	cmd.Flags().StringArrayVar(&watched.Group, "group", nil, "directory of a control group to sample instead of the host; repeatable, one for each hierarchy")
+	cmd.Flags().Float64Var(&watched.CPUs, "group-cpus", 0, "number of processors that the group can use")
 	cmd.Flags().Var((*seconds)(&interval), "interval", "time between samples: seconds, or a duration")
 	return cmd
 }
@@ -99,9 +99,12 @@ func newPathCommand() *cobra.Command {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
 	})
 	cmd.Flags().StringVar(&to, "to", "", "host:port of the path-server")
-	cmd.Flags().Var((*seconds)(&bulk), "bulk", "how long to measure the bandwidth of each direction: seconds, or a duration")
+	cmd.Flags().Var((*seconds)(&bulk), "bulk", bulkHelp)
 	return cmd
 }
+
+// bulkHelp is the help of the flag --bulk.
+const bulkHelp = "time to measure the bandwidth of each direction: seconds, or a duration"
 
 func newDelayCommand() *cobra.Command {
 	var address, to string
@@ -129,7 +132,7 @@ func newDescribeCommand() *cobra.Command {
 }
 
 func newServeCommand() *cobra.Command {
-	return plumbing("serve", "Start and stop programs as instructed on standard input; when it ends, stop all of them", noArguments, func(cmd *cobra.Command, _ []string) error {
+	return plumbing("serve", "Start and stop programs as instructed on standard input; stop all of them when the input ends", noArguments, func(cmd *cobra.Command, _ []string) error {
 		return remote.Serve(cmd.Context(), os.Stdin, cmd.OutOrStdout(), testbed.Here().Start, build.Version)
 	})
 }
@@ -146,7 +149,7 @@ func newAwaitCommand() *cobra.Command {
 		}
 		return nil
 	})
-	cmd.Flags().Var((*seconds)(&patience), "for", "how long to wait: seconds, or a duration")
+	cmd.Flags().Var((*seconds)(&patience), "for", "time to wait: seconds, or a duration")
 	return cmd
 }
 
@@ -159,19 +162,21 @@ func newPinCommand() *cobra.Command {
 		return agent.Pin(pid, first, threads)
 	})
 	cmd.Flags().IntVar(&pid, "process", 0, "id of the process")
-	cmd.Flags().IntVar(&first, "first", 0, "number of the first processor, of those that this process may use")
-	cmd.Flags().IntVar(&threads, "threads", 0, "threads that serve requests, each of which gets a processor; 0: all threads get one")
+	cmd.Flags().IntVar(&first, "first", 0, "index of the first processor in those that this process can use")
+	cmd.Flags().IntVar(&threads, "threads", 0, "number of threads that serve requests and get a processor each; 0: all threads share one processor")
 	return cmd
 }
 
 func newConfiguredCommand() *cobra.Command {
 	var config string
-	cmd := plumbing("configured --config TEXT -- PROGRAM ARGUMENT...", "Replace this process by a program, for which a text is written to a file; {} in its arguments is the file's path",
+	cmd := plumbing("configured --config TEXT -- PROGRAM ARGUMENT...", "Write a text to a file and replace this process by a program; {} in its arguments is the path of the file",
 		arguments(1, -1, "a program and its arguments"), func(_ *cobra.Command, args []string) error { return agent.Configured(config, args[0], args[1:]) })
-	cmd.Flags().StringVar(&config, "config", "", "what the file holds")
+	cmd.Flags().StringVar(&config, "config", "", "content of the file")
 	return cmd
 }
 
 func newScratchCommand() *cobra.Command {
-	return plumbing("scratch", "Make a directory, print its path, and remove it when interrupted", noArguments, func(cmd *cobra.Command, _ []string) error { return agent.Scratch(cmd.Context(), cmd.OutOrStdout()) })
+	return plumbing("scratch", "Create a directory, print its path, and remove it when interrupted", noArguments, func(cmd *cobra.Command, _ []string) error {
+		return agent.Scratch(cmd.Context(), cmd.OutOrStdout())
+	})
 }

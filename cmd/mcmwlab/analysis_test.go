@@ -3,13 +3,11 @@ package main
 import (
 	"encoding/json"
 	"flag"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write the outputs of the commands into docs/results/analysis.md")
 
 // The page shows commands as "    $ mcmwlab ...", with their output below, both indented.
-func TestTheOutputsInTheDocumentationAreThoseOfTheCommands(t *testing.T) {
+func TestTheDocumentationHasTheOutputsOfTheCommands(t *testing.T) {
 	t.Chdir("../..")
 	const page, prompt, indent = "docs/results/analysis.md", "    $ mcmwlab ", "    "
 	text, err := os.ReadFile(page)
@@ -43,7 +41,7 @@ func TestTheOutputsInTheDocumentationAreThoseOfTheCommands(t *testing.T) {
 			made.WriteString(strings.TrimRight(indent+line, " ") + "\n")
 		}
 		made.WriteString("\n")
-		// The output that stands there ends with the first line that is neither indented nor empty.
+		// The old output ends before the first line that is neither indented nor empty.
 		for i+1 < len(lines) && (strings.HasPrefix(lines[i+1], indent) && !strings.HasPrefix(lines[i+1], prompt) || lines[i+1] == "\n") {
 			i++
 		}
@@ -52,26 +50,22 @@ func TestTheOutputsInTheDocumentationAreThoseOfTheCommands(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(page, []byte(made.String()), 0o644))
 	}
-	assert.Equal(t, made.String(), string(text), "go test ./cmd/mcmwlab -run Documentation -update writes what is right")
+	assert.Equal(t, made.String(), string(text), "go test ./cmd/mcmwlab -run Documentation -update writes the outputs")
 }
 
 // twoByTwo makes a record of two factors, two repetitions.
 func twoByTwo(t *testing.T) string {
-	dir := filepath.Join(t.TempDir(), "record")
-	r, err := record.Create(dir, record.Manifest{Name: "2k", Created: time.Unix(0, 0)})
-	require.NoError(t, err)
-	defer r.Close()
+	var runs []record.Run
 	for i, y := range []float64{100, 102, 200, 202, 400, 398, 800, 804} {
-		require.NoError(t, r.Add(record.Run{
-			Point: i / 2, Repetition: i % 2, Position: i, Started: time.Unix(int64(i), 0), Seconds: 1, State: record.Complete,
+		runs = append(runs, record.Run{
+			Point: i / 2, Repetition: i % 2, Position: i, Results: results("client", map[string]float64{"throughput": y}),
 			Factors: map[string]string{"workers": strconv.Itoa(8 << (i / 2 % 2)), "servers": strconv.Itoa(1 + i/4)},
-			Results: []record.Value{{Source: "client", Metric: "throughput", Value: y}},
-		}))
+		})
 	}
-	return dir
+	return makeRecord(t, record.Manifest{Name: "2k"}, runs...)
 }
 
-func TestFactorialExplainsARecord(t *testing.T) {
+func TestFactorialAnalysesARecord(t *testing.T) {
 	dir := twoByTwo(t)
 	figures := filepath.Join(t.TempDir(), "figures")
 	out, _, err := lab(t.Context(), "factorial", dir, "--factors", "W,S", "--confidence", "0.9", "--figures", figures)
@@ -108,7 +102,7 @@ func TestFactorialExplainsARecord(t *testing.T) {
 	assert.Contains(t, out, "<svg")
 }
 
-func TestFactorialReadsATableOfRuns(t *testing.T) {
+func TestFactorialReadsACSVFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.csv")
 	require.NoError(t, os.WriteFile(path, []byte("workers,throughput\n8,1\n16,2\n8,3\n16,5\n"), 0o644))
 	out, _, err := lab(t.Context(), "factorial", path, "--factors", "workers")
@@ -116,7 +110,7 @@ func TestFactorialReadsATableOfRuns(t *testing.T) {
 	assert.Contains(t, out, "workers: 8 (-1), 16 (+1)")
 }
 
-func TestAnalysesRefuseWhatTheyCannotDo(t *testing.T) {
+func TestAnalysesRefuseWrongArguments(t *testing.T) {
 	dir := twoByTwo(t)
 	for _, c := range []struct {
 		args []string
@@ -124,12 +118,12 @@ func TestAnalysesRefuseWhatTheyCannotDo(t *testing.T) {
 		want string
 	}{
 		{[]string{"factorial"}, exitUsage, "takes a record or a CSV file"},
-		{[]string{"factorial", dir}, exitUsage, "--factors names nothing"},
+		{[]string{"factorial", dir}, exitUsage, "--factors is missing"},
 		{[]string{"factorial", dir, "--factors", "W,S", "--format", "word"}, exitUsage, `--format: format "word": expected one of text, markdown, latex, html, or json`},
 		{[]string{"factorial", dir, "--factors", "W,S", "--model", "cubic"}, exitFailed, `model "cubic": expected additive or multiplicative`},
 		{[]string{"factorial", dir, "--factors", "W,S", "--confidence", "2"}, exitFailed, "confidence level 2"},
 		{[]string{"factorial", dir, "--factors", "W"}, exitFailed, "factor servers varies, too (1, 2)"},
-		{[]string{"factorial", dir, "--factors", "W,S", "--anova", "--model", "multiplicative"}, exitUsage, "of the additive model"},
+		{[]string{"factorial", dir, "--factors", "W,S", "--anova", "--model", "multiplicative"}, exitUsage, "only has the additive model"},
 		{[]string{"factorial", filepath.Join(dir, "nothing"), "--factors", "W,S"}, exitFailed, "nothing"},
 		{[]string{"factorial", filepath.Join(dir, "nothing.csv"), "--factors", "W,S"}, exitFailed, "no such file"},
 		{[]string{"paper", "a", "b"}, exitUsage, "takes the name of a report"},
@@ -137,11 +131,7 @@ func TestAnalysesRefuseWhatTheyCannotDo(t *testing.T) {
 		{[]string{"paper", "cetin", "--table", "99"}, exitUsage, `no table "99"`},
 		{[]string{"paper", "--format", "word"}, exitUsage, "--format"},
 	} {
-		_, stderr, err := lab(t.Context(), c.args...)
-		require.Error(t, err, c.args)
-		assert.ErrorContains(t, err, c.want, c.args)
-		assert.Empty(t, stderr)
-		assert.Equal(t, c.code, exitCode(err, io.Discard), c.args)
+		requireRefused(t, c.code, c.want, c.args...)
 	}
 }
 
@@ -187,14 +177,14 @@ func TestImportMakesARecordOfFiles(t *testing.T) {
 	assert.Equal(t, "16", runs[2].Factors["workers"])
 	set, err := r.Warnings(t.Context())
 	require.NoError(t, err)
-	require.Len(t, set, 1, "the checks are made as run makes them")
+	require.Len(t, set, 1, "import makes the checks, too")
 	assert.Equal(t, check.TooFewRepetitions, set[0].Code)
 
 	_, _, err = lab(t.Context(), append([]string{"import", "--out", target}, paths...)...)
 	assert.ErrorContains(t, err, "never replaced")
 }
 
-func TestImportRefusesWhatItCannotRead(t *testing.T) {
+func TestImportRefusesUnreadableFiles(t *testing.T) {
 	dir := t.TempDir()
 	junk := filepath.Join(dir, "junk.txt")
 	require.NoError(t, os.WriteFile(junk, []byte("junk"), 0o644))
@@ -211,13 +201,10 @@ func TestImportRefusesWhatItCannotRead(t *testing.T) {
 		{[]string{"--out", target, "--format", "word", junk}, exitFailed, "expected one of auto"},
 		{[]string{"--out", target, filepath.Join(dir, "nothing")}, exitFailed, "no such file"},
 		{[]string{"--out", target, dir}, exitFailed, "no output found"},
-		{[]string{"--out", target, dir, dir}, exitUsage, "expected one directory"},
-		{[]string{"--summary", "-", junk}, exitUsage, "no directory of experiments"},
+		{[]string{"--out", target, dir, dir}, exitUsage, "expected a single directory"},
+		{[]string{"--summary", "-", junk}, exitUsage, "not a directory of experiments"},
 	} {
-		_, _, err := lab(t.Context(), append([]string{"import"}, c.args...)...)
-		require.Error(t, err, c.args)
-		assert.ErrorContains(t, err, c.want, c.args)
-		assert.Equal(t, c.code, exitCode(err, io.Discard), c.args)
+		requireRefused(t, c.code, c.want, append([]string{"import"}, c.args...)...)
 		assert.NoDirExists(t, target)
 	}
 }

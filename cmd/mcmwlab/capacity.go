@@ -28,13 +28,13 @@ func newCapacityCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capacity RECORD",
 		Short: "Find the highest load within a quality of service",
-		Long: `Find how far a factor of a record, such as the number of clients, can be raised within a quality of service. For each combination of the
-other factors, show the highest level that holds together with all lower ones, the throughput there, and what failed at the next level.
+		Long: `Find the highest level of a factor of a record, such as the number of clients, within a quality of service. For each combination of the
+other factors, show the highest level for which it and all lower levels hold, the throughput at it, and the reason why the next level doesn't hold.
 
 A level holds if no request failed and the upper confidence bound of the metric's mean over the repetitions is below the limit. It breaks if
-requests failed or the lower bound is not below the limit; otherwise it is undecided.
+requests failed or the lower bound is not below the limit; otherwise it is open.
 
-Without flags the rule is that of the experiment's file (quality, see docs/experiments.md), or else that 99 % of the requests are answered in less
+Without flags the rule is that of the experiment file (quality, see docs/experiments.md), or else that 99 % of the requests are answered in less
 than 1 ms, over clients.`,
 		Example: `  mcmwlab capacity results/connections
   mcmwlab capacity results/connections --metric client.response_time_p999 --below 5ms --over clients --by server --all
@@ -44,20 +44,20 @@ than 1 ms, over clients.`,
 	}
 	flags := cmd.Flags()
 	f.rule.add(cmd)
-	flags.StringSliceVar(&f.by, "by", nil, "factors whose levels are judged separately (default all that vary)")
-	flags.StringArrayVar(&f.selections, "select", nil, "FACTOR=LEVEL: use only runs with this level; repeatable")
+	flags.StringSliceVar(&f.by, "by", nil, "factors whose levels are judged separately (default: all other factors that vary)")
+	flags.StringArrayVar(&f.selections, "select", nil, selectHelp)
 	flags.BoolVar(&f.all, "all", false, "show every level, too")
-	flags.StringVar(&f.format, "format", "text", "text, markdown, latex, html or json")
+	flags.StringVar(&f.format, "format", "text", formatHelp)
 	return cmd
 }
 
 func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
-	if _, err := tableFormat(f.format); err != nil {
+	if err := checkFormat(f.format); err != nil {
 		return err
 	}
 	wanted, err := parseSelections(f.selections)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	runs, manifest, err := readRecord(cmd.Context(), dir)
 	if err != nil {
@@ -76,7 +76,7 @@ func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
 		return false
 	})
 	if len(runs) == 0 && len(wanted) > 0 {
-		return usageError{fmt.Errorf("--select %s: no run has that", strings.Join(f.selections, ", "))}
+		return usageError{fmt.Errorf("--select %s: no run has these levels", strings.Join(f.selections, ", "))}
 	}
 	var by []string
 	if cmd.Flags().Changed("by") {
@@ -89,7 +89,7 @@ func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
 	return writeCapacity(cmd.OutOrStdout(), c, f.format, f.all)
 }
 
-// writeCapacity writes the result; formats for people have a sentence for every line, too.
+// writeCapacity writes the result. Plain text also has a sentence for every line.
 func writeCapacity(w io.Writer, c *capacity.Capacity, format string, all bool) error {
 	if format == string(table.Text) {
 		for _, l := range c.Lines {
@@ -102,6 +102,7 @@ func writeCapacity(w io.Writer, c *capacity.Capacity, format string, all bool) e
 	return writeTables(w, format, c, c.Tables(all)...)
 }
 
+// readRecord returns the runs and the manifest of a record, or of a file that openRecord opens.
 func readRecord(ctx context.Context, dir string) ([]record.Run, record.Manifest, error) {
 	r, err := openRecord(ctx, dir)
 	if err != nil {
@@ -122,12 +123,12 @@ func (f *ruleFlags) add(cmd *cobra.Command) {
 	standard := capacity.DefaultRule()
 	flags := cmd.Flags()
 	flags.StringVar(&f.metric, "metric", standard.Source+"."+standard.Metric, "SOURCE.METRIC that must be below the limit")
-	flags.StringVar(&f.below, "below", "1ms", "the limit")
-	flags.StringVar(&f.over, "over", standard.Over, "the factor that is raised")
-	flags.Float64Var(&f.confidence, "confidence", standard.Confidence, "confidence with which each level must hold (one-sided)")
+	flags.StringVar(&f.below, "below", "1ms", "limit of the metric: a number in its unit, or a duration")
+	flags.StringVar(&f.over, "over", standard.Over, "factor that is raised")
+	flags.Float64Var(&f.confidence, "confidence", standard.Confidence, "one-sided confidence of the bounds, more than 0.5")
 }
 
-// rule returns the rule of the record's experiment, or the standard one, as changed by the flags.
+// rule returns the rule of the record's experiment, or the default rule, with the changes by the flags.
 func (f *ruleFlags) rule(cmd *cobra.Command, m record.Manifest) (capacity.Rule, error) {
 	r, ok := experiment.QualityOf(m)
 	if !ok {

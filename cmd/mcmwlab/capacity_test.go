@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -15,36 +14,28 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// tailsRecord makes a record of memcached and Redis, whose 99th percentile grows with the clients, twice as fast with Redis: 10 and 20 us each.
+// tailsRecord makes a record of memcached and Redis. The 99th percentile grows with the clients, by 10 us per client of memcached and 20 us of Redis.
 func tailsRecord(t *testing.T, experiment string) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "record")
-	r, err := record.Create(dir, record.Manifest{Name: "tails", Experiment: experiment})
-	require.NoError(t, err)
-	defer r.Close()
-	point := 0
+	var runs []record.Run
 	for factor, server := range []string{"memcached", "redis"} {
-		for _, clients := range []int{10, 40, 60, 120} {
+		for i, clients := range []int{10, 40, 60, 120} {
 			for repetition, noise := range []float64{0.99, 1, 1.01} {
 				tail := 1e-5 * float64((factor+1)*clients) * noise
-				require.NoError(t, r.Add(record.Run{
-					Point: point, Repetition: repetition, State: record.Complete, Seconds: 1,
+				runs = append(runs, record.Run{
+					Point: 4*factor + i, Repetition: repetition,
 					Factors: map[string]string{"server": server, "clients": strconv.Itoa(clients), "connections": strconv.Itoa(clients)},
-					Results: []record.Value{
-						{Source: "client", Metric: "response_time_p99", Value: tail},
-						{Source: "client", Metric: "response_time_mean", Value: tail / 2},
-						{Source: "client", Metric: "throughput", Value: float64(clients) / tail * 2},
-						{Source: "client", Metric: "errors"},
-					},
-				}))
+					Results: results("client", map[string]float64{
+						"response_time_p99": tail, "response_time_mean": tail / 2, "throughput": float64(clients) / tail * 2, "errors": 0,
+					}),
+				})
 			}
-			point++
 		}
 	}
-	return dir
+	return makeRecord(t, record.Manifest{Name: "tails", Experiment: experiment}, runs...)
 }
 
-func TestCapacitySaysHowFarEveryServerGoes(t *testing.T) {
+func TestCapacityFindsTheHighestLoadOfEveryServer(t *testing.T) {
 	dir := tailsRecord(t, "")
 	stdout, _, err := lab(context.Background(), "capacity", dir)
 	require.NoError(t, err)
@@ -66,7 +57,7 @@ func TestCapacitySaysHowFarEveryServerGoes(t *testing.T) {
 	assert.Equal(t, 3, c.Lines[0].Highest)
 }
 
-func TestCapacityTakesTheRuleOfTheExperiment(t *testing.T) {
+func TestCapacityUsesTheRuleOfTheExperiment(t *testing.T) {
 	dir := tailsRecord(t, "name: tails\nfactors: {clients: [10, 40]}\nquality: {below: 500us, confidence: 0.9}\n")
 	stdout, _, err := lab(context.Background(), "capacity", dir)
 	require.NoError(t, err)
@@ -78,7 +69,7 @@ func TestCapacityTakesTheRuleOfTheExperiment(t *testing.T) {
 	assert.Contains(t, stdout, "server=redis: up to 120 clients, 100,007/s ± 1.1 %; all measured levels hold, higher ones may, too")
 }
 
-func TestCapacityRefusesWhatItCannotLookAt(t *testing.T) {
+func TestCapacityRefusesWrongFlags(t *testing.T) {
 	dir := tailsRecord(t, "")
 	for _, tc := range []struct {
 		want string
@@ -88,18 +79,14 @@ func TestCapacityRefusesWhatItCannotLookAt(t *testing.T) {
 		{`--metric "p99": expected a source and a metric`, []string{"--metric", "p99"}},
 		{"--metric client.throughput: expected --below with its limit", []string{"--metric", "client.throughput"}},
 		{"confidence 2: expected", []string{"--confidence", "2"}},
-		{"--select server=valkey: no run has that", []string{"--select", "server=valkey"}},
+		{"--select server=valkey: no run has these levels", []string{"--select", "server=valkey"}},
 		{`--select "server": expected FACTOR=LEVEL`, []string{"--select", "server"}},
 		{`--format: format "csv"`, []string{"--format", "csv"}},
 	} {
-		_, _, err := lab(context.Background(), append([]string{"capacity", dir}, tc.args...)...)
-		require.ErrorContains(t, err, tc.want)
-		assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)), tc.want)
+		requireRefused(t, exitUsage, tc.want, append([]string{"capacity", dir}, tc.args...)...)
 	}
-	_, _, err := lab(context.Background(), "capacity", dir, "--over", "workers")
-	require.ErrorContains(t, err, `factor "workers" doesn't vary: expected one of clients, connections, server`)
-	_, _, err = lab(context.Background(), "capacity")
-	require.ErrorContains(t, err, "takes the directory of one record")
+	requireRefused(t, exitFailed, `factor "workers" doesn't vary: expected one of clients, connections, server`, "capacity", dir, "--over", "workers")
+	requireRefused(t, exitUsage, "takes the directory of one record", "capacity")
 }
 
 func TestTwoLevelsOfARecordAreComparedLikeTwoRecords(t *testing.T) {
@@ -119,9 +106,7 @@ func TestTwoLevelsOfARecordAreComparedLikeTwoRecords(t *testing.T) {
 		"clients=10,11": "expected clients=A,B with some of its levels 10, 40, 60, 120",
 		"workers":       "--by workers: expected a factor that varies: clients, connections, server",
 	} {
-		_, _, err = lab(context.Background(), "compare", dir, "--by", by)
-		require.ErrorContains(t, err, want)
+		requireRefused(t, exitUsage, want, "compare", dir, "--by", by)
 	}
-	_, _, err = lab(context.Background(), "compare", dir, dir, "--by", "server")
-	require.ErrorContains(t, err, "takes the directory of one record")
+	requireRefused(t, exitUsage, "takes the directory of one record", "compare", dir, dir, "--by", "server")
 }

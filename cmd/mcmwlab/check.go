@@ -17,9 +17,9 @@ func newCheckCommand() *cobra.Command {
 	var set []string
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
-		Short: "Check experiment files and show what they do",
-		Long: `Check experiment files (docs/experiments.md). List every error with its line and what was expected, or else the runs and how long
-they take, for several files also in total. The exit code is 2 if there are errors.`,
+		Short: "Check experiment files and show their runs",
+		Long: `Check experiment files (docs/experiments.md). List every error with its line, or else describe the runs and their time, also in total
+for several files. The exit code is 2 if there are errors.`,
 		Example: `  mcmwlab check experiments/quick.yaml
   mcmwlab check --quick experiments/scaling/*.yaml
   mcmwlab check experiments/quick.yaml --set repetitions=5`,
@@ -42,12 +42,13 @@ they take, for several files also in total. The exit code is 2 if there are erro
 	return cmd
 }
 
-// plans are the sums over experiments.
+// plans are the numbers of runs and the times of experiments, and of their quick profiles.
 type plans struct {
 	runs, quickRuns int
 	time, quickTime time.Duration
 }
 
+// check checks the experiment in a file, writes its plan, and adds it to the sums.
 func (s *plans) check(w io.Writer, file string, set []string, quick bool) error {
 	e, err := readExperiment(file, set, quick)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *plans) check(w io.Writer, file string, set []string, quick bool) error 
 	return err
 }
 
-// String says how many runs there are at most and how long they take.
+// String describes the largest numbers of runs and their times.
 func (s plans) String() string {
 	text := fmt.Sprintf("runs         %d at most, about %v\n", s.runs, s.time.Round(time.Second))
 	if s.quickRuns > 0 {
@@ -85,10 +86,10 @@ func (s plans) String() string {
 	return text
 }
 
-// setHelp describes the flag --set.
-const setHelp = "KEY=VALUE: change the experiment, as in repetitions=5, run.duration=1s or factors.system=[direct, mcmw]; repeatable"
+// setHelp is the help of the flag --set.
+const setHelp = "KEY=VALUE: change the experiment, such as repetitions=5, run.duration=1s or factors.system=[direct, mcmw]; repeatable"
 
-// readExperiment reads the experiment in a file, with changes as experiment.Set has them.
+// readExperiment reads the experiment in a file, changed by the settings in set (see experiment.Set).
 func readExperiment(path string, set []string, quick bool) (*experiment.Experiment, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -16,10 +16,10 @@ func newCleanupCommand() *cobra.Command {
 	var kubeContext string
 	cmd := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Remove what killed labs left on this machine",
-		Long: `List and remove what killed labs (kill -9, out of memory) left on this machine: control groups, with what still runs in them. Labs
-that still run are left alone. --kubernetes also removes namespaces of the testbed kubernetes from a cluster. The exit code is 0 when nothing
-is left.`,
+		Short: "Remove leftovers of killed labs on this machine",
+		Long: `List and remove leftovers of killed labs (kill -9, out of memory) on this machine: control groups and the processes that still run in
+them. Labs that still run are not affected. --kubernetes also removes namespaces of the testbed kubernetes from a cluster. The exit code is 0
+if nothing is left.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := cleanup(cmd.OutOrStdout())
@@ -29,8 +29,8 @@ is left.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&cluster, "kubernetes", false, "clean up the cluster of kubectl's current context, too")
-	cmd.Flags().StringVar(&kubeContext, "context", "", "context of kubectl for --kubernetes (default: the current one)")
+	cmd.Flags().BoolVar(&cluster, "kubernetes", false, "clean up a cluster, too")
+	cmd.Flags().StringVar(&kubeContext, "context", "", "kubectl context of the cluster for --kubernetes (default: the current one)")
 	return cmd
 }
 
@@ -39,7 +39,7 @@ func cleanup(w io.Writer) error {
 	for _, left := range groups {
 		fmt.Fprintf(w, "removed %s of the lab that was process %d\n", count(len(left.Groups), "control group"), left.PID)
 		for _, pid := range left.Processes {
-			fmt.Fprintf(w, "ended process %d in them\n", pid)
+			fmt.Fprintf(w, "ended process %d in it\n", pid)
 		}
 	}
 	if err != nil {
@@ -51,7 +51,7 @@ func cleanup(w io.Writer) error {
 	return nil
 }
 
-// cleanGroups removes control groups. A machine without controllers cannot have any of the lab's.
+// cleanGroups removes the lab's control groups. A machine without controllers has none.
 func cleanGroups() ([]cgroup.Left, error) {
 	tree, err := cgroup.Find()
 	if errors.Is(err, cgroup.ErrNone) {

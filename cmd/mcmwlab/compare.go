@@ -30,24 +30,24 @@ func newCompareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare A B...",
 		Short: "Compare two records, or two levels of a factor",
-		Long: `Compare two records: the points that both have, matched by the factors that vary, with confidence intervals over
-the repetitions, the change of the means with its interval (Fieller), the effect size (Hedges' g), and the probabilities of so large a
-difference by chance (Welch's test of means, Mann and Whitney's test of ranks).
+		Long: `Compare two records: the points that both have, matched by the varying factors, with confidence intervals over
+the repetitions, the change of the means with its interval (Fieller), the effect size (Hedges' g), and the probabilities of a difference
+at least this large by chance (Welch's test of means, Mann and Whitney's test of ranks). Further records are compared with the first.
 
-With --by, compare two levels of a factor of one record: --by server, or --by servers=1,4 where it has more than two. With several, such as
---by system=twemproxy,mcmw,before, each is compared with the first. --ratios prints instead the median ratios of the runs of one repetition, which
-an experiment in the order "paired" makes within seconds of each other, and the medians.
+With --by, compare two levels of a factor of one record: --by server, or --by servers=1,4 if it has more than two. With several levels, such as
+--by system=twemproxy,mcmw,before, each is compared with the first. --ratios prints the median ratios of the runs of one repetition, and the
+medians, instead. An experiment with the order "paired" makes these runs within seconds of each other.
 
---fail-if takes conditions for scripts: METRIC, an operator of < <= > >=, and a number. With % it applies to the change from A
-to B, and only a significant change meets it (Welch's test, with Holm's adjustment for all changes tested: equal records fail with a probability of at
-most 1 - --confidence). Without, it applies to B's mean, in the metric's unit (times may have s, ms or us). The more points there are, the more
-repetitions are needed for a decision. The exit code is
+--fail-if has conditions for scripts: METRIC, one of the operators < <= > >=, and a number. A number with % applies to the change from A
+to B, and only a significant change meets the condition (Welch's test, with Holm's adjustment for all tested changes: equal records meet a condition
+with a probability of at most 1 - --confidence). Other numbers apply to B's mean, in the metric's unit (times can have s, ms or us). The more
+points there are, the more repetitions are needed for a decision. The exit code is
 
   0  no condition is met
   1  the records can't be compared, or something else failed
   2  the command line is wrong
-  3  a condition is met at one point at least
-  4  none is met, but one is undecided: too few repetitions, or a metric or point that one record doesn't have`,
+  3  a condition is met for at least one point
+  4  no condition is met, but at least one is undecided: too few repetitions, or a record doesn't have the metric or the point`,
 		Example: `  mcmwlab compare results/before results/after
   mcmwlab compare results/connections --by server
   mcmwlab compare results/bench --by system=before,mcmw --ratios --metrics throughput,middleware.cpu_per_request
@@ -56,7 +56,7 @@ repetitions are needed for a decision. The exit code is
 			if f.by != "" {
 				return oneRecord(cmd, args)
 			}
-			return arguments(2, -1, "the directories of two records or more")(cmd, args)
+			return arguments(2, -1, "the directories of at least two records")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args, cmd.OutOrStdout())
@@ -64,24 +64,24 @@ repetitions are needed for a decision. The exit code is
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.by, "by", "", "FACTOR, or FACTOR=A,B: compare two levels of one record instead of two records")
-	flags.StringArrayVar(&f.failIf, "fail-if", nil, "a condition such as 'throughput < -5%'; repeatable")
-	flags.StringSliceVar(&f.options.Metrics, "metrics", nil, "metrics to compare, besides those of conditions; SOURCE.METRIC where it is another's (default "+
+	flags.StringArrayVar(&f.failIf, "fail-if", nil, "condition such as 'throughput < -5%'; repeatable")
+	flags.StringSliceVar(&f.options.Metrics, "metrics", nil, "metrics to compare, in addition to those of --fail-if; SOURCE.METRIC for another source (default "+
 		strings.Join(compare.DefaultMetrics, ", ")+"; with --ratios "+strings.Join(compare.DefaultRatios, ", ")+")")
 	flags.StringVar(&f.options.Source, "source", record.SourceClient, "source of the metrics: client, middleware, server:NAME, ...")
 	flags.Float64Var(&f.options.Confidence, "confidence", compare.DefaultConfidence, "confidence of the intervals")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
-	flags.BoolVar(&f.ratios, "ratios", false, "with --by: print the median ratios of paired runs, and medians")
+	flags.BoolVar(&f.ratios, "ratios", false, "with --by: print the median ratios of paired runs, and the medians")
 	flags.StringVar(&f.format, "format", string(table.Text), "with --ratios: text, markdown, latex or html")
 	return cmd
 }
 
 // run compares, writes the comparison, and checks the conditions.
 func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writer) error {
-	if c := f.options.Confidence; !(c > 0 && c < 1) {
-		return usageError{fmt.Errorf("--confidence %v: expected more than 0 and less than 1, such as 0.95", c)}
+	if err := checkConfidence(f.options.Confidence); err != nil {
+		return err
 	}
 	if f.ratios && f.by == "" {
-		return usageError{errors.New("--ratios: expected together with --by: runs of different records aren't paired")}
+		return usageError{errors.New("--ratios: expected with --by, because runs of different records aren't paired")}
 	}
 	f.options.Paired = f.by != ""
 	if len(f.options.Metrics) == 0 {
@@ -109,7 +109,11 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 		return usageError{err}
 	}
 	o := f.options
-	o.Metrics = withConditions(o.Metrics, conditions)
+	for _, c := range conditions {
+		if !slices.Contains(o.Metrics, c.Metric) {
+			o.Metrics = append(slices.Clip(o.Metrics), c.Metric)
+		}
+	}
 	var comparisons []*compare.Comparison
 	for _, other := range sides[1:] {
 		comparisons = append(comparisons, compare.New(sides[0].runs, other.runs, o))
@@ -119,13 +123,13 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 	}
 	for i, c := range comparisons {
 		if len(c.Points) == 0 {
-			return fmt.Errorf("%s and %s have no point in common: expected runs with the same levels of the factors that vary", sides[0].name, sides[i+1].name)
+			return fmt.Errorf("%s and %s have no point in common: expected runs with the same levels of the varying factors", sides[0].name, sides[i+1].name)
 		}
 	}
 	return judge(sides, comparisons, conditions)
 }
 
-// write writes the comparisons of the first side with each of the others; several are a list in JSON.
+// write writes the comparisons of the first side with each of the others. In JSON several comparisons are a list.
 func (f *compareFlags) write(stdout io.Writer, sides []side, comparisons []*compare.Comparison) error {
 	if f.json {
 		if len(comparisons) == 1 {
@@ -134,9 +138,9 @@ func (f *compareFlags) write(stdout io.Writer, sides []side, comparisons []*comp
 		return writeJSON("-", stdout, comparisons)
 	}
 	if f.ratios {
-		format, err := table.ParseFormat(f.format)
+		format, err := tableFormat(f.format)
 		if err != nil {
-			return usageError{fmt.Errorf("--format: %w", err)}
+			return err
 		}
 		var names []string
 		for _, s := range sides {
@@ -155,16 +159,17 @@ func (f *compareFlags) write(stdout io.Writer, sides []side, comparisons []*comp
 	return nil
 }
 
+// side is one side of a comparison.
 type side struct {
 	name  string
 	level string // of the factor of --by
 	runs  []record.Run
 }
 
-// sides returns the records, or the runs with each of two levels in one record.
+// sides returns a side for each record or, with --by, for each level in one record.
 func (f *compareFlags) sides(ctx context.Context, records []string) (sides []side, err error) {
 	for _, name := range records {
-		runs, err := readRuns(ctx, name)
+		runs, _, err := readRecord(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -176,25 +181,25 @@ func (f *compareFlags) sides(ctx context.Context, records []string) (sides []sid
 	return sides, nil
 }
 
-// levels returns the runs of a record with each of the levels that --by means.
+// levels returns a side for each level of --by.
 func (f *compareFlags) levels(all side) (sides []side, err error) {
 	factor, chosen, some := strings.Cut(f.by, "=")
-	there := map[string]bool{}
+	present := map[string]bool{}
 	for _, run := range all.runs {
 		if level, ok := run.Factors[factor]; ok {
-			there[level] = true
+			present[level] = true
 		}
 	}
-	has := slices.SortedFunc(maps.Keys(there), record.CompareLevels)
-	if len(has) < 2 {
+	levels := slices.SortedFunc(maps.Keys(present), record.CompareLevels)
+	known := strings.Join(levels, ", ")
+	if len(levels) < 2 {
 		return nil, usageError{fmt.Errorf("--by %s: expected a factor that varies: %s", f.by, strings.Join(record.Varying(all.runs), ", "))}
 	}
-	levels := has
 	if some {
 		levels = strings.Split(chosen, ",")
 	}
-	if len(levels) < 2 || !some && len(levels) > 2 || slices.ContainsFunc(levels, func(level string) bool { return !there[level] }) {
-		return nil, usageError{fmt.Errorf("--by %s: expected %s=A,B with some of its levels %s", f.by, factor, strings.Join(has, ", "))}
+	if len(levels) < 2 || !some && len(levels) > 2 || slices.ContainsFunc(levels, func(level string) bool { return !present[level] }) {
+		return nil, usageError{fmt.Errorf("--by %s: expected %s=A,B with some of its levels %s", f.by, factor, known)}
 	}
 	for _, level := range levels {
 		runs := slices.DeleteFunc(slices.Clone(all.runs), func(r record.Run) bool { return r.Factors[factor] != level })
@@ -203,7 +208,7 @@ func (f *compareFlags) levels(all side) (sides []side, err error) {
 	return sides, nil
 }
 
-// checkNames refuses a source that no run has, and a metric that neither the lab nor a run knows.
+// checkNames returns an error if no run has the source, or if a metric is neither a known one nor in a run.
 func (f *compareFlags) checkNames(runs []record.Run) error {
 	sources, metrics := map[string]bool{}, map[string]bool{}
 	for _, run := range runs {
@@ -224,31 +229,7 @@ func (f *compareFlags) checkNames(runs []record.Run) error {
 	return nil
 }
 
-// withConditions returns the metrics, and those of conditions that are not among them.
-func withConditions(metrics []string, conditions []compare.Condition) []string {
-	all := make([]string, 0, len(metrics)+len(conditions))
-	seen := map[string]bool{}
-	add := func(name string) {
-		if !seen[name] {
-			all = append(all, name)
-		}
-		seen[name] = true
-	}
-	for _, name := range metrics {
-		add(name)
-	}
-	for _, c := range conditions {
-		add(c.Metric)
-	}
-	return all
-}
-
-func readRuns(ctx context.Context, dir string) ([]record.Run, error) {
-	runs, _, err := readRecord(ctx, dir)
-	return runs, err
-}
-
-// conditionError lists the conditions that are met or undecided.
+// conditionError lists conditions that are met or undecided, or objectives of a load that are missed.
 type conditionError struct {
 	code int
 	text string
@@ -260,16 +241,16 @@ func (e conditionError) Error() string { return e.text }
 func judge(sides []side, comparisons []*compare.Comparison, conditions []compare.Condition) error {
 	var met, open []string
 	for i, c := range comparisons {
-		with := ""
+		name := ""
 		if len(comparisons) > 1 {
-			with = sides[i+1].name + ": "
+			name = sides[i+1].name + ": "
 		}
 		for j, v := range c.Judge(conditions, len(comparisons)) {
-			for _, where := range v.Met {
-				met = append(met, "met: "+conditions[j].Text+": "+with+where)
+			for _, point := range v.Met {
+				met = append(met, "met: "+conditions[j].Text+": "+name+point)
 			}
-			for _, where := range v.Open {
-				open = append(open, "undecided: "+conditions[j].Text+": "+with+where)
+			for _, point := range v.Open {
+				open = append(open, "undecided: "+conditions[j].Text+": "+name+point)
 			}
 		}
 	}

@@ -24,15 +24,13 @@ type driverFlags struct {
 }
 
 func (d *driverFlags) define(flags *pflag.FlagSet) {
-	flags.StringVar(&d.name, "driver", driverOwn, "load generator: mcmwlab, or memtier (memtier_benchmark, if installed)")
+	flags.StringVar(&d.name, "driver", driverOwn, "load generator: mcmwlab, or memtier (memtier_benchmark, which must be installed)")
 	flags.StringVar(&d.memtier.Path, "memtier", "", "path of memtier_benchmark (default: the one in PATH)")
 }
 
 func (d *driverFlags) check() error {
-	if d.name != driverOwn && d.name != driverMemtier {
-		return fmt.Errorf("--driver %q: expected mcmwlab or memtier", d.name)
-	}
-	return nil
+	_, err := isSecond("driver", d.name, driverOwn, driverMemtier)
+	return err
 }
 
 func (d *driverFlags) runMemtier(ctx context.Context, o load.Options, quiet bool, stderr io.Writer) (*load.Result, error) {
@@ -45,15 +43,12 @@ func (d *driverFlags) runMemtier(ctx context.Context, o load.Options, quiet bool
 	}
 	if !quiet {
 		p := newProgress(stderr)
-		p.show("memtier_benchmark runs for " + lengthOf(complete))
+		length := complete.Duration.String()
+		if complete.Duration <= 0 {
+			length = fmt.Sprintf("%d requests per connection", complete.Requests)
+		}
+		p.show("memtier_benchmark runs for " + length)
 		defer p.clear()
 	}
 	return d.memtier.Run(ctx, o)
-}
-
-func lengthOf(o load.Options) string {
-	if o.Duration > 0 {
-		return o.Duration.String()
-	}
-	return fmt.Sprintf("%d requests per connection", o.Requests)
 }

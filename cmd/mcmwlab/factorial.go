@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -39,13 +40,13 @@ func newFactorialCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "factorial RECORD",
-		Short: "Find which factors of an experiment affect a response, by how much, and how certainly",
-		Long: `Find which factors of an experiment affect a response, by how much, and how certainly. RECORD is a record's directory, or a
-CSV file with a line per run and a column for each factor and the response.
+		Short: "Find which factors of an experiment affect a response, by how much, and with what confidence",
+		Long: `Find which factors of an experiment affect a response, by how much, and with what confidence. RECORD is the directory of a record,
+or a CSV file with a line per run and a column for each factor and the response.
 
-Factors of two levels, in a full design or a regular fraction, are analysed by the sign table: effects, shares of the
-variation, confidence intervals, what is confounded, and whether the additive or the multiplicative model fits better.
-Factors of more levels need all combinations, and are analysed by their variance.
+Factors of two levels, in a full design or a regular fraction, are analysed with the sign table: effects, shares of the
+variation, confidence intervals, confounded effects, and whether the additive or the multiplicative model fits better.
+Factors of more levels need all combinations; they are analysed with an analysis of variance.
 
 Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 		Example: `  mcmwlab factorial results/2k --response throughput --factors S,M,W
@@ -58,26 +59,26 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.question.Response, "response", "throughput", "metric to explain")
-	flags.StringVar(&f.question.Source, "source", record.SourceClient, "where the metric was measured")
-	flags.StringSliceVar(&f.question.Factors, "factors", nil, "factors, by their names or short names")
-	flags.StringToStringVar(&f.question.Where, "where", nil, "use only runs with these levels of other factors")
-	flags.StringSliceVar(&f.question.Ignore, "ignore", nil, "factors, or columns of a CSV file, that may vary although they are not analysed")
-	flags.IntVar(&f.question.Repetitions, "repetitions", 0, "use the first N runs of each combination (0: all)")
-	flags.Float64Var(&f.confidence, "confidence", 0.95, "level of the confidence intervals and tests")
+	flags.StringVar(&f.question.Source, "source", record.SourceClient, "source of the metric")
+	flags.StringSliceVar(&f.question.Factors, "factors", nil, "factors to analyse: names or short names")
+	flags.StringToStringVar(&f.question.Where, "where", nil, "FACTOR=LEVEL,...: use only runs with these levels of other factors")
+	flags.StringSliceVar(&f.question.Ignore, "ignore", nil, "factors, or columns of a CSV file, that can vary without being analysed")
+	flags.IntVar(&f.question.Repetitions, "repetitions", 0, "number of runs of each combination to use, the first ones; 0: all")
+	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of the intervals and tests")
 	flags.StringVar(&f.model, "model", string(factorial.Additive), "additive or multiplicative")
 	flags.Float64Var(&f.logBase, "log-base", 0, "base of the logarithms of the multiplicative model (default e)")
-	flags.IntVar(&f.maxOrder, "max-order", 0, "count interactions of more factors than this as errors (0: keep all)")
+	flags.IntVar(&f.maxOrder, "max-order", 0, "count interactions of more factors than this as errors; 0: keep all")
 	flags.BoolVar(&f.anova, "anova", false, "use the analysis of variance for factors of two levels, too")
-	flags.StringVar(&f.format, "format", string(table.Text), "text, markdown, latex, html or json")
-	flags.StringVar(&f.figures, "figures", "", "write the plots of the residuals into this directory, as SVG")
+	flags.StringVar(&f.format, "format", string(table.Text), formatHelp)
+	flags.StringVar(&f.figures, "figures", "", "write plots of the residuals as SVG to this directory")
 	return cmd
 }
 
 func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) error {
 	if len(f.question.Factors) == 0 {
-		return usageError{fmt.Errorf("--factors names nothing: expected factors such as S,M,W")}
+		return usageError{errors.New("--factors is missing: expected factors such as S,M,W")}
 	}
-	if _, err := tableFormat(f.format); err != nil {
+	if err := checkFormat(f.format); err != nil {
 		return err
 	}
 	experiment, err := f.read(ctx, path)
@@ -108,7 +109,7 @@ func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) er
 		tables = append(tables, effects.ComparisonTable(c))
 	} else {
 		if f.model != string(factorial.Additive) {
-			return usageError{fmt.Errorf("--model %s: an analysis of variance is of the additive model", f.model)}
+			return usageError{fmt.Errorf("--model %s: an analysis of variance only has the additive model", f.model)}
 		}
 		if v, err = factorial.Anova(experiment.Design, f.confidence, f.maxOrder); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
@@ -132,7 +133,7 @@ func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) er
 	return nil
 }
 
-// responseName returns the response's name on an axis, and the unit of it and its residuals.
+// responseName returns the name of the response for an axis, and the unit of the response and its residuals.
 func responseName(e *effects.Experiment, model string) (name, unit string) {
 	name = strings.ReplaceAll(e.Response, "_", " ")
 	if model == string(factorial.Multiplicative) {
@@ -141,7 +142,7 @@ func responseName(e *effects.Experiment, model string) (name, unit string) {
 	return name, e.Unit
 }
 
-// read makes an experiment of the runs of a record, or of the lines of a CSV file.
+// read returns the experiment in a record or a CSV file.
 func (f *factorialFlags) read(ctx context.Context, path string) (*effects.Experiment, error) {
 	if strings.EqualFold(filepath.Ext(path), ".csv") {
 		file, err := os.Open(path)
@@ -158,7 +159,7 @@ func (f *factorialFlags) read(ctx context.Context, path string) (*effects.Experi
 	return effects.FromRuns(runs, f.question)
 }
 
-// inlineFigures writes figures as elements of a page.
+// inlineFigures writes figures as HTML elements.
 func inlineFigures(out io.Writer, figures map[string]plot.Figure) error {
 	if _, err := fmt.Fprintf(out, "<style>%s</style>\n", plot.Style()); err != nil {
 		return err

@@ -30,11 +30,11 @@ type faultFlags struct {
 func (f *faultFlags) common(cmd *cobra.Command, args []string, section string) {
 	f.options.Command = strings.Join(append([]string{"mcmwlab"}, args...), " ")
 	flags := cmd.Flags()
-	flags.StringVar(&f.options.Mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
-	flags.StringArrayVar(&f.options.Given, "option", nil, "option of every mcmw, such as hot-keys=serve; can be repeated")
-	flags.Uint64Var(&f.options.Seed, "seed", 0, "seed of the requests and faults (default: random, and shown)")
-	flags.StringVar(&f.jsonOut, "json-out-file", "", "write the report as JSON to this file, - for standard output")
-	flags.StringVar(&f.markdown, "markdown", "", "write the report into this Markdown page, between its lines <!-- "+section+" --> and <!-- end of "+section+" -->")
+	flags.StringVar(&f.options.Mcmw, "mcmw", "", mcmwHelp)
+	flags.StringArrayVar(&f.options.Given, "option", nil, "option of every mcmw, such as hot-keys=serve; repeatable")
+	flags.Uint64Var(&f.options.Seed, "seed", 0, "seed of the requests and faults (default: a random one, which is shown)")
+	flags.StringVar(&f.jsonOut, "json-out-file", "", "write the report as JSON to this file; - for standard output")
+	flags.StringVar(&f.markdown, "markdown", "", "write the report to this Markdown page, between its lines <!-- "+section+" --> and <!-- end of "+section+" -->")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 }
 
@@ -44,10 +44,10 @@ func newFaultsCommand(args []string, stderr io.Writer) *cobra.Command {
 		Use:   "faults",
 		Short: "Make servers fail in every way under a verified load",
 		Long: `Run mcmw in front of real memcached servers under an open-loop load that checks every value, make the servers
-fail in one way after the other, and report what clients noticed. The exit code is 1 if a promise was broken: a wrong or
-stale value, a lost answer, a leak, a server that did not come back; or if there was an error that the fault does not
+fail in one way after the other, and report the effects on clients. The exit code is 1 if a promise was broken (a wrong or
+stale value, a lost answer, a leak, a server that was not used again), or if there was an error that the fault does not
 explain, which can happen on an overloaded machine.
-MCMW_* variables don't reach mcmw; --option gives it options. With hot-keys=serve most reads are of few keys, and each scenario must see answers from memory.
+mcmw does not get MCMW_* variables; --option gives it options. With hot-keys=serve most reads are of few keys, and each scenario must see answers from memory.
 Partitions need root (network namespaces) and are skipped otherwise.`,
 		Example: `  mcmwlab faults --markdown docs/results/reliability.md
   mcmwlab faults --only kill-any,freeze-one
@@ -65,8 +65,8 @@ Partitions need root (network namespaces) and are skipped otherwise.`,
 	}
 	f.common(cmd, args, "faults")
 	cmd.Flags().StringSliceVar(&f.options.Only, "only", nil, "scenarios to run (default all)")
-	cmd.Flags().BoolVar(&f.options.Quick, "quick", false, "leave out the scenarios that are variants of others")
-	cmd.Flags().BoolVar(&f.list, "list", false, "list the scenarios and run none")
+	cmd.Flags().BoolVar(&f.options.Quick, "quick", false, "leave out scenarios that are variants of others")
+	cmd.Flags().BoolVar(&f.list, "list", false, "only list the scenarios")
 	return cmd
 }
 
@@ -75,7 +75,7 @@ func newSoakCommand(args []string, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "soak",
 		Short: "Make random servers fail in random ways for a long time",
-		Long: `Run mcmw as "mcmwlab faults" does, for a given time, and make random servers fail in random ways, one after the
+		Long: `Run mcmw as "mcmwlab faults" does, but for a given time, and make random servers fail in random ways, one after the
 other. The exit code is 1 if a promise was broken: a wrong or stale value, a lost answer, a leak.`,
 		Example: `  mcmwlab faults soak --duration 1h --markdown docs/results/reliability.md`,
 		Args:    noArguments,
@@ -87,7 +87,7 @@ other. The exit code is 1 if a promise was broken: a wrong or stale value, a los
 	}
 	f.common(cmd, args, "soak")
 	f.duration = faults.DefaultSoak
-	cmd.Flags().Var((*seconds)(&f.duration), "duration", "how long to run: seconds, or a duration such as 90m")
+	cmd.Flags().Var((*seconds)(&f.duration), "duration", "time to run: seconds, or a duration such as 90m")
 	return cmd
 }
 
@@ -96,7 +96,7 @@ type faultRunner interface {
 	Run(ctx context.Context) (*faults.Report, error)
 }
 
-// run creates and runs a faultRunner and writes its report, even a partial one after a failure or an interrupt.
+// run creates and runs a faultRunner and writes its report, also a partial one after a failure or an interrupt.
 func (f *faultFlags) run(ctx context.Context, section string, stdout, stderr io.Writer, make func(faults.Options) (faultRunner, error)) error {
 	o := f.options
 	o.Mcmw = cmp.Or(o.Mcmw, besideThis("mcmw"))
@@ -119,7 +119,7 @@ func (f *faultFlags) run(ctx context.Context, section string, stdout, stderr io.
 		err = writeErr
 	}
 	if broken := report.Broken(); broken > 0 && err == nil {
-		err = fmt.Errorf("%d of %d did not end as they should", broken, len(report.Results))
+		err = fmt.Errorf("%d of %d failed; the report has the reasons", broken, len(report.Results))
 	}
 	return err
 }
@@ -160,7 +160,7 @@ func (f *faultFlags) page(section string, text []byte) ([]byte, error) {
 	before, rest, ok := bytes.Cut(page, []byte(begin))
 	_, after, ok2 := bytes.Cut(rest, []byte(end))
 	if !ok || !ok2 {
-		return nil, fmt.Errorf("%s: there are no lines %s and %s", f.markdown, strings.TrimSpace(begin), end)
+		return nil, fmt.Errorf("%s: expected lines %s and %s", f.markdown, strings.TrimSpace(begin), end)
 	}
 	return slices.Concat(before, []byte(begin), text, []byte(end), after), nil
 }

@@ -9,7 +9,7 @@ import (
 	"mcmw/internal/lab/plot"
 )
 
-// saveFigures writes figures as NAME.svg into a directory, which is created if it doesn't exist.
+// saveFigures writes figures as NAME.svg into a directory, which it creates if needed.
 func saveFigures(dir string, figures map[string]plot.Figure) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The delimiters of a page's blocks: the first line has a command of mcmwlab, such as
+// The delimiters of a page's blocks. The first line has a command of mcmwlab, such as
 //
 //	<!-- $ mcmwlab capacity results/servers/01-connections --format markdown -->
 const (
@@ -23,21 +23,21 @@ const (
 	fillEnd   = "<!-- end -->"
 )
 
-// fillable are the commands that a page may contain: they read records and change nothing.
+// fillable are the commands that a page can contain. They read records and change nothing.
 var fillable = []string{"capacity", "compare", "report", "show", "paper", "factorial", "model"}
 
 func newFillCommand(stderr io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use:   "fill PAGE",
 		Short: "Fill a Markdown page with the outputs of the commands in it",
-		Long: `Fill a Markdown page with the output of mcmwlab's commands. A block begins with a line that has its command and ends with a line <!-- end -->:
+		Long: `Fill a Markdown page with the outputs of mcmwlab's commands. A block begins with a line with the command and ends with a line <!-- end -->:
 
   <!-- $ mcmwlab capacity results/servers/01-connections --format markdown -->
   the output, which is replaced
   <!-- end -->
 
-Output of --format markdown or --table is inserted as it is, other output as indented text. With > FILE after the command its output goes to a
-file beside the page, and the content of the block, such as the figure's link, stays. These commands are accepted: ` + strings.Join(fillable, ", ") + `.
+Output of --format markdown or --table is inserted unchanged, other output as indented text. With > FILE after the command the output goes to a
+file in the directory of the page, and the block keeps its content, such as a link to a figure. Accepted commands are ` + strings.Join(fillable, ", ") + `.
 Paths are relative to the current directory. The page is written only if all commands succeed.`,
 		Example: `  mcmwlab fill docs/results/memcached-and-redis.md`,
 		Args:    oneFile,
@@ -55,7 +55,7 @@ Paths are relative to the current directory. The page is written only if all com
 	}
 }
 
-// fill returns the page with its blocks filled again. Files go to dir.
+// fill returns the page with new outputs in its blocks. It writes files to dir.
 func fill(ctx context.Context, page []byte, dir string, stderr io.Writer) ([]byte, error) {
 	lines := strings.SplitAfter(string(page), "\n")
 	var out strings.Builder
@@ -80,7 +80,7 @@ func fill(ctx context.Context, page []byte, dir string, stderr io.Writer) ([]byt
 		at += length
 	}
 	if blocks == 0 {
-		return nil, fmt.Errorf("no block in it: expected lines such as %scapacity RECORD --format markdown%s and %s", fillBegin, fillClose, fillEnd)
+		return nil, fmt.Errorf("the page has no block: expected lines such as %scapacity RECORD --format markdown%s and %s", fillBegin, fillClose, fillEnd)
 	}
 	return []byte(out.String()), nil
 }
@@ -93,18 +93,18 @@ func fillBlock(ctx context.Context, words []string, old, dir string, stderr io.W
 	file := ""
 	if i := slices.Index(words, ">"); i >= 0 {
 		if i != len(words)-2 || !filepath.IsLocal(words[i+1]) {
-			return "", errors.New("expected the path of one file beside the page after >")
+			return "", errors.New("expected the path of one file, below the directory of the page, after >")
 		}
 		file, words = filepath.Join(dir, words[i+1]), words[:i]
 	}
-	var said bytes.Buffer
-	if err := run(ctx, words, &said, stderr); err != nil {
+	var output bytes.Buffer
+	if err := run(ctx, words, &output, stderr); err != nil {
 		return "", fmt.Errorf("mcmwlab %s: %w", strings.Join(words, " "), err)
 	}
 	if file != "" {
-		return old, os.WriteFile(file, said.Bytes(), 0o644)
+		return old, os.WriteFile(file, output.Bytes(), 0o644)
 	}
-	text := strings.TrimRight(said.String(), "\n")
+	text := strings.TrimRight(output.String(), "\n")
 	if !slices.Contains(words, "markdown") && !slices.Contains(words, "--table") {
 		text = "    " + strings.ReplaceAll(text, "\n", "\n    ")
 		text = strings.ReplaceAll(text, "\n    \n", "\n\n")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAPageIsFilledWithWhatItsCommandsSay(t *testing.T) {
+func TestAPageIsFilledWithTheOutputsOfItsCommands(t *testing.T) {
 	dir := tailsRecord(t, "")
 	page := filepath.Join(t.TempDir(), "page.md")
 	write := func(text string) { require.NoError(t, os.WriteFile(page, []byte(text), 0o644)) }
@@ -38,10 +38,10 @@ func TestAPageIsFilledWithWhatItsCommandsSay(t *testing.T) {
 	assert.Equal(t, text, string(again), "filling it again changes nothing")
 
 	for content, want := range map[string]string{
-		"nothing":                              "no block in it",
+		"nothing":                              "the page has no block",
 		"<!-- $ mcmwlab capacity x -->\n":      "line 1: expected the block",
 		"<!-- $ mcmwlab run x -->\n" + fillEnd: `line 1: "run x": expected one of the commands capacity`,
-		"<!-- $ mcmwlab report " + dir + " --figure cdf > ../x.svg -->\n" + fillEnd: "line 1: expected the path of one file beside the page after >",
+		"<!-- $ mcmwlab report " + dir + " --figure cdf > ../x.svg -->\n" + fillEnd: "line 1: expected the path of one file, below the directory of the page, after >",
 		"a\n<!-- $ mcmwlab capacity nowhere -->\n" + fillEnd:                        "line 2: mcmwlab capacity nowhere: ",
 	} {
 		write(content)
@@ -49,6 +49,6 @@ func TestAPageIsFilledWithWhatItsCommandsSay(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		left, err := os.ReadFile(page)
 		require.NoError(t, err)
-		assert.Equal(t, content, string(left), "a page with a mistake is left as it is")
+		assert.Equal(t, content, string(left), "a page with an error is not changed")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,11 +30,11 @@ func newImportCommand(args []string, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import PATH...",
 		Short: "Import other programs' measurements as a record",
-		Long: `Import other programs' measurements as a record. PATH is a file: an output of mcmwlab load (JSON), memtier_benchmark (text or JSON), memaslap or
-dstat, one run each; or a directory of the experiments behind a report of 2018: folders that name the settings
-(nsvr=3/nmw=2), and in them outputs of memtier (cliout1rep2.out), of the middlewares (mwout1rep2.out) and of dstat.
+		Long: `Import other programs' measurements as a record. PATH is a file with an output of mcmwlab load (JSON), memtier_benchmark (text or JSON),
+memaslap or dstat, or the directory of the experiments of a report of 2018: folders named by settings (nsvr=3/nmw=2) with
+outputs of memtier (cliout1rep2.out), of the middlewares (mwout1rep2.out) and of dstat.
 
-Factors come from the outputs, from folders named NAME=LEVEL, and from --factor. Files with the
+The factors are from the outputs, from folders named NAME=LEVEL, and from --factor. Files with the
 same factors are repetitions.`,
 		Example: `  mcmwlab import --out results/2ka 2ka
   mcmwlab import --out results/memtier --factor servers=1 workers=8/run1.json workers=8/run2.json workers=16/run1.json`,
@@ -43,17 +44,17 @@ same factors are repetitions.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.out, "out", "", "directory of the record, which must not exist")
+	flags.StringVar(&f.out, "out", "", "directory of the new record, which must not exist")
 	flags.StringVar(&f.format, "format", "auto", "format of the files: auto, "+strings.Join(foreign.Formats, ", "))
-	flags.StringToStringVar(&f.factors, "factor", nil, "levels of further factors, such as servers=3")
-	flags.StringVar(&f.summary, "summary", "", "for a directory: write what the report computes from it as JSON to this file; - is standard output")
+	flags.StringToStringVar(&f.factors, "factor", nil, "NAME=LEVEL,...: levels of further factors, such as servers=3")
+	flags.StringVar(&f.summary, "summary", "", "for a directory: write the summary of the report as JSON to this file; - for standard output")
 	return cmd
 }
 
 // run reads the files at the paths and creates the record.
 func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io.Writer) error {
 	if f.out == "" && f.summary == "" {
-		return usageError{fmt.Errorf("--out is missing: expected the directory of the new record")}
+		return usageError{errors.New("--out is missing: expected the directory of the new record")}
 	}
 	found, imported, err := f.read(ctx, paths, stdout, stderr)
 	if err != nil {
@@ -81,7 +82,7 @@ func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io
 		text += fmt.Sprintf("; %d of them failed", failed)
 	}
 	if warnings > 0 {
-		text += "; " + count(warnings, "warning") + ", which mcmwlab show has"
+		text += "; " + count(warnings, "warning") + " (mcmwlab show lists them)"
 	}
 	fmt.Fprintln(stdout, text)
 	return nil
@@ -103,12 +104,12 @@ func (f *importFlags) read(ctx context.Context, paths []string, stdout, stderr i
 		return nil, "", err
 	} else if info.IsDir() {
 		if len(paths) > 1 {
-			return nil, "", usageError{fmt.Errorf("%d paths: expected one directory, or files", len(paths))}
+			return nil, "", usageError{fmt.Errorf("%d paths: expected a single directory, or files", len(paths))}
 		}
 		return f.tree(ctx, paths[0], stdout)
 	}
 	if f.summary != "" {
-		return nil, "", usageError{fmt.Errorf("--summary: %s is no directory of experiments", paths[0])}
+		return nil, "", usageError{fmt.Errorf("--summary: %s is not a directory of experiments", paths[0])}
 	}
 	p := newProgress(stderr)
 	defer p.clear()
@@ -128,7 +129,7 @@ func (f *importFlags) read(ctx context.Context, paths []string, stdout, stderr i
 			return nil, "", err
 		}
 		found = append(found, runs...)
-		if !strings.Contains(strings.Join(formats, ", "), format) {
+		if !slices.Contains(formats, format) {
 			formats = append(formats, format)
 		}
 	}

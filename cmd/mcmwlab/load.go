@@ -19,7 +19,7 @@ import (
 	"mcmw/internal/secret"
 )
 
-// loadFlags are the flags of `mcmwlab load`. Those that memtier_benchmark has, too, have its names.
+// loadFlags are the flags of `mcmwlab load`. Flags that memtier_benchmark has, too, have the same names.
 type loadFlags struct {
 	server       string
 	port         int
@@ -44,10 +44,9 @@ type loadFlags struct {
 	keyPattern       string
 	expiryRange      string
 
-	slo   []string
-	tls   bool
-	files secret.ClientFiles
-	// authFile has a line user:password.
+	slo      []string
+	tls      bool
+	files    secret.ClientFiles
 	authFile string
 	outputs  loadOutputs
 	quiet    bool
@@ -62,14 +61,15 @@ func newLoadCommand(stderr io.Writer) *cobra.Command {
 		Short: "Put a load on a server and measure it",
 		Long: `Put a load on a server and measure it.
 
-Closed loop (the default): each connection keeps --pipeline requests outstanding and sends the next as soon as a reply is
-complete, or --think-time later. The latency of a request runs from the write that sends it to the read that brings the
-end of its reply.
+Closed loop (the default): each connection keeps --pipeline requests outstanding and sends the next one as soon as a reply
+is complete, or --think-time later. The latency of a request is the time from the write that sends it to the read that
+receives the end of its reply.
 
-Open loop (--rate or --rate-limiting): requests are due at times that do not depend on replies. The latency of a request
-runs from when it was due. Also shown are its service time, from its write, and how late requests were sent.
+Open loop (--rate, --rate-limiting or --trace): requests are due at times that do not depend on replies. The latency of a
+request is the time from its due time to the end of its reply. The output also has the service time, from the write of the
+request, and the delay with which requests were sent.
 
-The first interrupt ends the run and prints what was measured. docs/load.md explains the models of time and the outputs.`,
+The first interrupt ends the run and prints the measurements. docs/load.md explains the closed and open loop and the outputs.`,
 		Example: `  mcmwlab load -s 127.0.0.1 -p 11311 -c 64 --ratio 1:9 -d 64 --test-time 10 --populate
   mcmwlab load -p 11311 --rate 20000 --slo 'p99<1ms' --slo 'errors<1'
   mcmwlab load --target 127.0.0.1:11211 --target 127.0.0.1:11212 -c 16 --pipeline 16 --requests 100000
@@ -97,58 +97,58 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	})
 	flags.StringVarP(&f.server, "server", "s", "127.0.0.1", "address of the server")
 	flags.IntVarP(&f.port, "port", "p", 11211, "port of the server")
-	flags.StringVarP(&f.unixSocket, "unix-socket", "S", "", "path of a unix socket to use instead of server and port")
+	flags.StringVarP(&f.unixSocket, "unix-socket", "S", "", "path of a unix socket to use instead of --server and --port")
 	flags.StringArrayVar(&f.targets, "target", nil, "host:port or unix:/path; repeatable: connections are spread over all targets; replaces --server, --port and --unix-socket")
 	flags.StringVarP(&f.protocol, "protocol", "P", "memcache_text", "memcache_text, memcache_meta or redis")
-	flags.StringVarP(&f.authenticate, "authenticate", "a", "", "USER:PASSWORD to log in with; @FILE reads them from a file")
+	flags.StringVarP(&f.authenticate, "authenticate", "a", "", "USER:PASSWORD to log in with; @FILE reads it from a file")
 	flags.StringVar(&f.authFile, "auth-file", "", "file with a line user:password to log in with")
 	flags.BoolVar(&f.tls, "tls", false, "use TLS")
-	flags.StringVar(&f.files.CA, "tls-ca", "", "file of the trusted certificate authorities (default: those of the system)")
-	flags.StringVar(&f.files.Cert, "tls-cert", "", "file of the client certificate")
-	flags.StringVar(&f.files.Key, "tls-key", "", "file of its private key")
-	flags.StringVar(&f.files.Name, "tls-name", "", "name that the server's certificate must be valid for (default: the host of the target)")
+	flags.StringVar(&f.files.CA, "tls-ca", "", "file with the trusted certificate authorities (default: those of the system)")
+	flags.StringVar(&f.files.Cert, "tls-cert", "", "file with the client certificate")
+	flags.StringVar(&f.files.Key, "tls-key", "", "file with the private key of the client certificate")
+	flags.StringVar(&f.files.Name, "tls-name", "", "name for which the server's certificate must be valid (default: the host of the target)")
 	flags.IntVarP(&f.clients, "clients", "c", 50, "connections per thread")
 	flags.IntVarP(&o.Threads, "threads", "t", 1, "threads, one epoll loop each")
-	flags.IntVar(&o.Pipeline, "pipeline", 1, "requests that each connection keeps outstanding; in an open loop, where the default is 64, the most it sends without a reply")
+	flags.IntVar(&o.Pipeline, "pipeline", 1, "requests that each connection keeps outstanding; in an open loop (default 64) the most it sends without a reply")
 	flags.Var((*seconds)(&o.ThinkTime), "think-time", "closed loop: time between a reply and the next request")
-	flags.StringVar(&f.thinkPattern, "think-pattern", "constant", "constant or exponential think times")
-	flags.StringVar(&f.trace, "trace", "", "open loop: make the requests of this CSV file again, at their times: a line each of time (seconds), command (get or set), key and size of the value (bytes)")
-	flags.StringVar(&f.rate, "rate", "", "open loop: requests per second over all connections, as 20000, ramp:1000-20000/30s, steps:1000,2000/10s or burst:1000,20000/10s,500ms")
-	flags.Float64Var(&f.perClient, "rate-limiting", 0, "open loop: constant requests per second of each connection")
-	flags.StringVar(&f.arrivals, "arrivals", "even", "even or poisson: times between the requests of an open loop")
+	flags.StringVar(&f.thinkPattern, "think-pattern", "constant", "distribution of the think times: constant or exponential")
+	flags.StringVar(&f.trace, "trace", "", "open loop: send the requests of this CSV file at their times; each line has a time (seconds), a command (get or set), a key and the size of the value (bytes)")
+	flags.StringVar(&f.rate, "rate", "", "open loop: requests per second of all connections together, such as 20000, ramp:1000-20000/30s, steps:1000,2000/10s or burst:1000,20000/10s,500ms")
+	flags.Float64Var(&f.perClient, "rate-limiting", 0, "open loop: requests per second of each connection, constant")
+	flags.StringVar(&f.arrivals, "arrivals", "even", "distribution of the times between requests of an open loop: even or poisson")
 	flags.StringVar(&f.ratio, "ratio", "1:9", "SET:GET or SET:GET:MULTIGET ratio of requests")
-	flags.IntVar(&o.KeysPerGet, "multi-key-get", 1, "keys per GET; per MULTIGET (default 10) if the ratio has them")
+	flags.IntVar(&o.KeysPerGet, "multi-key-get", 1, "keys per GET, or per MULTIGET if --ratio has them (default 10)")
 	flags.IntVarP(&o.ValueSize, "data-size", "d", load.DefaultValueSize, "size of the values, bytes")
-	flags.StringVar(&f.sizeRange, "data-size-range", "", "MIN-MAX: sizes are drawn evenly from this range, or as --data-size-distribution says")
-	flags.StringVar(&f.sizePattern, "data-size-pattern", "R", "R: random sizes of the range; S: growing from the first key to the last")
-	flags.StringVar(&f.sizeDistribution, "data-size-distribution", "", "exponential:MEAN, normal:MEAN,DEVIATION, lognormal:MEAN,DEVIATION or pareto:LOCATION,SCALE,SHAPE, within the range")
-	flags.StringVar(&f.sizeList, "data-size-list", "", "SIZE:WEIGHT,...: sizes drawn by weight")
-	flags.StringVar(&f.expiryRange, "expiry-range", "", "MIN-MAX: values expire after a number of seconds that is drawn evenly from this range")
+	flags.StringVar(&f.sizeRange, "data-size-range", "", "MIN-MAX: range of the sizes, bytes; uniform unless --data-size-distribution is given")
+	flags.StringVar(&f.sizePattern, "data-size-pattern", "R", "R: random sizes from the range; S: sizes that grow from the first key to the last")
+	flags.StringVar(&f.sizeDistribution, "data-size-distribution", "", "distribution of the sizes in the range: exponential:MEAN, normal:MEAN,DEVIATION, lognormal:MEAN,DEVIATION or pareto:LOCATION,SCALE,SHAPE")
+	flags.StringVar(&f.sizeList, "data-size-list", "", "SIZE:WEIGHT,...: random sizes with these weights")
+	flags.StringVar(&f.expiryRange, "expiry-range", "", "MIN-MAX: range of random expiry times of the values, seconds")
 	flags.Uint64Var(&o.KeyMin, "key-minimum", 1, "number of the first key")
 	flags.Uint64Var(&o.KeyMax, "key-maximum", load.DefaultKeys, "number of the last key")
 	flags.StringVar(&o.KeyPrefix, "key-prefix", load.DefaultKeyPrefix, "prefix of all keys")
-	flags.StringVar(&f.keyPattern, "key-pattern", "R:R", "keys of SETs:GETs: R uniform, S sequential, P sequential in a range per connection, G Gaussian, Z Zipf")
+	flags.StringVar(&f.keyPattern, "key-pattern", "R:R", "distribution of the keys of SETs:GETs: R uniform, S sequential, P sequential in a range per connection, G Gaussian, Z Zipf")
 	flags.Float64Var(&o.KeyStdDev, "key-stddev", 0, "standard deviation of Gaussian keys (default a sixth of the range)")
 	flags.Float64Var(&o.KeyMedian, "key-median", 0, "median of Gaussian keys (default: the middle of the range)")
 	flags.Float64Var(&o.ZipfExponent, "key-zipf-exp", 1, "exponent of Zipf keys")
-	flags.Var((*seconds)(&f.testTime), "test-time", "how long to record: seconds, or a duration such as 1m30s (default 10 unless --requests is given)")
-	flags.Var((*seconds)(&o.WarmUp), "warm-up", "how long to run before recording")
-	flags.Var((*seconds)(&o.CoolDown), "cool-down", "how long to continue without recording after --test-time; requests outstanding at the end of the recording are then not counted")
+	flags.Var((*seconds)(&f.testTime), "test-time", "time to record: seconds, or a duration such as 1m30s (default 10 unless --requests is given)")
+	flags.Var((*seconds)(&o.WarmUp), "warm-up", "time to run before recording")
+	flags.Var((*seconds)(&o.CoolDown), "cool-down", "time to continue without recording after --test-time; requests outstanding at the end of the recording then don't count")
 	flags.IntVarP(&o.Requests, "requests", "n", 0, "requests per connection; 0: no limit")
-	flags.BoolVar(&o.CacheAside, "cache-aside", false, "store a key at once when a GET misses it, in addition to the ratio and the rate, as a cache-aside application does")
+	flags.BoolVar(&o.CacheAside, "cache-aside", false, "store a key immediately when a GET misses it, as a cache-aside application does; these SETs are in addition to --ratio and --rate")
 	flags.IntVar(&o.ReconnectAfter, "reconnect-interval", 0, "number of requests after which a connection is closed and opened again; 0: never")
 	flags.BoolVar(&o.Populate, "populate", false, "store every key once before the load begins")
-	flags.BoolVar(&o.Verify, "data-verify", false, "compare every returned value with what was stored under its key")
+	flags.BoolVar(&o.Verify, "data-verify", false, "compare every returned value with the value stored under its key")
 	flags.Uint64Var(&o.Seed, "seed", 0, "seed of the sequence of requests")
-	flags.Var((*seconds)(&o.Timeout), "timeout", "timeout of a reply, after which the run fails (default 10)")
-	flags.Var((*seconds)(&o.ConnectTimeout), "connection-timeout", "timeout of connecting (default 5)")
+	flags.Var((*seconds)(&o.Timeout), "timeout", "time to wait for a reply before the run fails (default 10)")
+	flags.Var((*seconds)(&o.ConnectTimeout), "connection-timeout", "time to wait for a connection (default 5)")
 	flags.StringArrayVar(&f.slo, "slo", nil, "objective such as 'p99<1ms', 'throughput>=50000' or 'errors<1'; the exit code is 3 if it is missed; repeatable")
 	f.outputs.define(flags)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	f.driver.define(flags)
 }
 
-// run runs the load and prints its result, even a partial one after a failure.
+// run runs the load and prints its result, also a partial one after a failure.
 func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
 	o, err := f.complete(cmd.Flags())
 	if err != nil {
@@ -195,14 +195,13 @@ func (f *loadFlags) measure(ctx context.Context, o load.Options, stderr io.Write
 	if err != nil {
 		return nil, usageError{err}
 	}
-	stop := func() {}
 	if !f.quiet {
-		stop = showLoad(stderr, g, o)
+		defer showLoad(stderr, g, o)()
 	}
-	defer stop()
 	return g.Run(ctx)
 }
 
+// complete checks the flags and returns the options of the load.
 func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
 	o = f.options
 	switch {
@@ -259,12 +258,12 @@ func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
 	return o, f.driver.check()
 }
 
-// completeAccess sets TLS and authentication, from the same kinds of files as mcmw.
+// completeAccess sets TLS and authentication. The files have the same formats as those of mcmw.
 func (f *loadFlags) completeAccess(o *load.Options) (err error) {
 	silent := slog.New(slog.DiscardHandler)
 	switch {
 	case f.authFile != "" && f.authenticate != "":
-		return errors.New("--auth-file and --authenticate: expected one of them")
+		return errors.New("--auth-file and --authenticate: expected only one of them")
 	case (f.files.Cert == "") != (f.files.Key == ""):
 		return errors.New("--tls-cert and --tls-key: expected both, or neither")
 	case f.authFile != "":
@@ -282,20 +281,18 @@ func (f *loadFlags) completeAccess(o *load.Options) (err error) {
 
 // completeTimes sets when requests are sent.
 func (f *loadFlags) completeTimes(flags *pflag.FlagSet, o *load.Options) (err error) {
-	switch f.thinkPattern {
-	case "constant":
-	case "exponential":
-		o.ThinkRandom = true
-	default:
-		return fmt.Errorf("--think-pattern %q: expected constant or exponential", f.thinkPattern)
+	if o.ThinkRandom, err = isSecond("think-pattern", f.thinkPattern, "constant", "exponential"); err != nil {
+		return err
 	}
 	switch {
 	case f.trace != "" && (f.rate != "" || f.perClient != 0 || flags.Changed("arrivals") || flags.Changed("ratio")):
-		return errors.New("--trace: the trace says what is requested when; expected it without --rate, --rate-limiting, --arrivals and --ratio")
+		return errors.New("--trace: the trace defines the requests and their times; expected no --rate, --rate-limiting, --arrivals or --ratio")
 	case f.trace != "":
-		return f.completeTrace(flags, o)
+		if err := readTrace(f.trace, o); err != nil {
+			return fmt.Errorf("--trace: %w", err)
+		}
 	case f.rate != "" && f.perClient != 0:
-		return errors.New("--rate and --rate-limiting: expected one of them, the rate of all connections or of each")
+		return errors.New("--rate and --rate-limiting: expected only one of them, the rate of all connections or of each")
 	case f.rate != "":
 		if o.Schedule, err = load.ParseSchedule(f.rate); err != nil {
 			return fmt.Errorf("--rate: %w", err)
@@ -303,16 +300,12 @@ func (f *loadFlags) completeTimes(flags *pflag.FlagSet, o *load.Options) (err er
 	case f.perClient != 0:
 		o.Schedule = load.Constant(f.perClient * float64(o.Connections))
 	case flags.Changed("arrivals"):
-		return errors.New("--arrivals: it says how the requests of an open loop arrive; expected --rate, too")
+		return errors.New("--arrivals: only an open loop has it; expected --rate or --rate-limiting, too")
 	default:
 		return nil
 	}
-	switch f.arrivals {
-	case "even":
-	case "poisson":
-		o.Schedule.Poisson = true
-	default:
-		return fmt.Errorf("--arrivals %q: expected even or poisson", f.arrivals)
+	if o.Schedule.Poisson, err = isSecond("arrivals", f.arrivals, "even", "poisson"); err != nil {
+		return err
 	}
 	if !flags.Changed("pipeline") {
 		o.Pipeline = load.DefaultOpenPipeline
@@ -320,43 +313,44 @@ func (f *loadFlags) completeTimes(flags *pflag.FlagSet, o *load.Options) (err er
 	return nil
 }
 
-// completeTrace reads the requests that are to be made again.
-func (f *loadFlags) completeTrace(flags *pflag.FlagSet, o *load.Options) error {
-	file, err := os.Open(f.trace)
+// readTrace sets the schedule to the requests of a trace.
+func readTrace(path string, o *load.Options) error {
+	file, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("--trace: %w", err)
+		return err
 	}
 	defer file.Close()
 	trace, err := load.ParseTrace(file)
 	if err != nil {
-		return fmt.Errorf("--trace %s: %w", f.trace, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	o.Schedule = &load.Schedule{Trace: trace}
-	if !flags.Changed("pipeline") {
-		o.Pipeline = load.DefaultOpenPipeline
-	}
 	return nil
 }
 
-// completeDraws sets how keys, sizes and expiries are drawn.
+// isSecond returns whether the value of a flag that accepts two words is the second one.
+func isSecond(flag, value, first, second string) (bool, error) {
+	if value != first && value != second {
+		return false, fmt.Errorf("--%s %q: expected %s or %s", flag, value, first, second)
+	}
+	return value == second, nil
+}
+
+// completeDraws sets the distributions of keys, sizes and expiry times.
 func (f *loadFlags) completeDraws(flags *pflag.FlagSet, o *load.Options) (err error) {
 	if o.SetKeys, o.GetKeys, err = load.ParseKeyPattern(f.keyPattern); err != nil {
 		return fmt.Errorf("--key-pattern: %w", err)
 	}
 	if o.ZipfExponent == 0 {
-		return errors.New("--key-zipf-exp 0: expected more than 0 and less than 5; R draws all keys equally likely")
+		return errors.New("--key-zipf-exp 0: expected more than 0 and less than 5; the key pattern R is uniform")
 	}
 	if f.sizeRange != "" {
 		if o.Sizes.Min, o.Sizes.Max, err = load.ParseSizeRange(f.sizeRange); err != nil {
 			return fmt.Errorf("--data-size-range: %w", err)
 		}
 	}
-	switch f.sizePattern {
-	case "R":
-	case "S":
-		o.Sizes.ByKey = true
-	default:
-		return fmt.Errorf("--data-size-pattern %q: expected R or S", f.sizePattern)
+	if o.Sizes.ByKey, err = isSecond("data-size-pattern", f.sizePattern, "R", "S"); err != nil {
+		return err
 	}
 	if f.sizeDistribution != "" {
 		if o.Sizes.Distribution, err = load.ParseDistribution(f.sizeDistribution); err != nil {
@@ -372,7 +366,7 @@ func (f *loadFlags) completeDraws(flags *pflag.FlagSet, o *load.Options) (err er
 		}
 	}
 	if flags.Changed("data-size") && (f.sizeRange != "" || f.sizeList != "" || f.sizeDistribution != "") {
-		return errors.New("--data-size: values have that size, or those of --data-size-range, --data-size-list or --data-size-distribution; expected one of them")
+		return errors.New("--data-size: expected it without --data-size-range, --data-size-list and --data-size-distribution")
 	}
 	if f.expiryRange != "" {
 		if o.ExpiryMin, o.ExpiryMax, err = load.ParseSizeRange(f.expiryRange); err != nil {
@@ -382,7 +376,7 @@ func (f *loadFlags) completeDraws(flags *pflag.FlagSet, o *load.Options) (err er
 	return nil
 }
 
-// parseCredentials reads "USER:PASSWORD", or "PASSWORD" alone, or either from the first line of @FILE.
+// parseCredentials reads "USER:PASSWORD" or "PASSWORD", or one of them from the first line of @FILE.
 func parseCredentials(text string) (user, password string, err error) {
 	if path, ok := strings.CutPrefix(text, "@"); ok {
 		file, err := os.ReadFile(path)
@@ -426,13 +420,13 @@ func (s *seconds) Set(text string) error {
 		d, err = time.Duration(number*float64(time.Second)), nil
 	}
 	if err != nil || d < 0 {
-		return fmt.Errorf("expected seconds or a duration such as 1m30s")
+		return errors.New("expected seconds or a duration such as 1m30s")
 	}
 	*s = seconds(d)
 	return nil
 }
 
-// String returns the value; the zero value, which stands for a default, is shown as nothing.
+// String returns the value; "" for the zero value, which stands for a default.
 func (s *seconds) String() string {
 	if *s == 0 {
 		return ""

@@ -19,12 +19,12 @@ type loadOutputs struct {
 
 func (l *loadOutputs) define(flags *pflag.FlagSet) {
 	flags.StringVarP(&l.text, "out-file", "o", "", "write the text to this file instead of standard output")
-	flags.StringVar(&l.json, "json-out-file", "", "write the result as JSON to this file, - for standard output")
-	flags.StringVar(&l.csv, "csv-out-file", "", "write the time series, a line per second and command, to this file")
-	flags.StringVar(&l.hdrPrefix, "hdr-file-prefix", "", "write the histogram of each command to PREFIX_<COMMAND>_command_run_1.hgrm (log) and .txt (percentiles), and of all to PREFIX_FULL_RUN_1")
+	flags.StringVar(&l.json, "json-out-file", "", "write the result as JSON to this file; - for standard output")
+	flags.StringVar(&l.csv, "csv-out-file", "", "write the time series as CSV to this file, a line per second and command")
+	flags.StringVar(&l.hdrPrefix, "hdr-file-prefix", "", "write the histogram of each command to PREFIX_<COMMAND>_command_run_1.hgrm (log) and .txt (percentiles), and that of all requests to PREFIX_FULL_RUN_1")
 }
 
-// check checks that the files can be written, before the load runs.
+// check checks before the load runs that the directories of the files exist.
 func (l *loadOutputs) check() error {
 	for _, path := range []string{l.text, l.json, l.csv, l.hdrPrefix} {
 		if path == "" || path == "-" {
@@ -33,7 +33,7 @@ func (l *loadOutputs) check() error {
 		if info, err := os.Stat(filepath.Dir(path)); err != nil {
 			return fmt.Errorf("%s can't be written: %w", path, err)
 		} else if !info.IsDir() {
-			return fmt.Errorf("%s can't be written: %s is no directory", path, filepath.Dir(path))
+			return fmt.Errorf("%s can't be written: %s is not a directory", path, filepath.Dir(path))
 		}
 	}
 	return nil
@@ -66,8 +66,8 @@ func (l *loadOutputs) write(r *load.Result, stdout io.Writer) error {
 	if err := l.writeHistogram(r, "FULL_RUN_1", "FULL RUN", r.Total.Histogram); err != nil {
 		return err
 	}
-	for name, of := range r.Commands {
-		if err := l.writeHistogram(r, name+"_command_run_1", name+" command", of.Histogram); err != nil {
+	for name, result := range r.Commands {
+		if err := l.writeHistogram(r, name+"_command_run_1", name+" command", result.Histogram); err != nil {
 			return err
 		}
 	}
@@ -94,7 +94,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// writeJSON writes v to the file at path, to stdout for "-".
+// writeJSON writes v to the file at path, or to stdout if the path is "-".
 func writeJSON(path string, stdout io.Writer, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

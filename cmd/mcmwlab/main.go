@@ -1,5 +1,5 @@
 // Command mcmwlab is the lab: it puts load on memcached servers and middlewares, runs experiments with them, analyses, models and
-// compares what was measured, and lets servers fail under load.
+// compares the measurements, and makes servers fail under load.
 package main
 
 import (
@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -22,8 +24,9 @@ const (
 	exitFailed = 1 // the run failed
 	exitUsage  = 2 // the command line is wrong
 	exitMet    = 3 // compare: a condition of --fail-if is met; load: an objective of --slo is missed
-	exitOpen   = 4 // compare: no condition is met, but one is undecided
-	// exitBySignal and its number are a shell's exit code for a program that a signal ended: 130 after Ctrl-C, so that scripts end, too.
+	exitOpen   = 4 // compare: no condition is met, but at least one is undecided
+	// exitBySignal plus the signal's number is a shell's exit code for a program ended by a signal, such as 130 after Ctrl-C. It also ends
+	// the calling script.
 	exitBySignal = 128
 )
 
@@ -36,15 +39,15 @@ func main() {
 	os.Exit(program(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// program runs with the process's signals, and returns the exit code.
+// program runs until it has finished or a signal ends it, and returns the exit code.
 func program(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	signals := make(chan os.Signal, 1) // signal package -> the goroutine below
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	var ended atomic.Int32 // the number of the signal that ended it, 0: none
+	var ended atomic.Int32 // number of the signal that ended the run; 0: none
 	go func() {
-		// The first signal ends a run early and prints its result; a second one kills.
+		// The first signal ends the run early and prints its result; the second kills the process.
 		ended.Store(int32((<-signals).(syscall.Signal)))
 		signal.Stop(signals)
 		cancel()
@@ -97,7 +100,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	root.AddCommand(newVersionCommand())
-	// What other programs call, what maintains this repository, and former names.
+	// Commands for other programs, for the maintenance of this repository, and previous names of commands.
 	for _, c := range []*cobra.Command{newAgentCommand(), newWaitCommand(), newFillCommand(stderr), newSoakCommand(args, stderr)} {
 		c.Hidden = true
 		root.AddCommand(c)
@@ -105,7 +108,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return root.ExecuteContext(ctx)
 }
 
-// What commands take.
+// The arguments of commands.
 var (
 	noArguments = arguments(0, 0, "flags only")
 	oneRecord   = arguments(1, 1, "the directory of one record")
@@ -113,16 +116,17 @@ var (
 	someFiles   = arguments(1, -1, "the files of experiments")
 )
 
-// arguments requires from least to most arguments, or any number from least if most is negative; what names them in the error.
-func arguments(least, most int, what string) cobra.PositionalArgs {
+// arguments requires from least to most arguments, or at least least if most is negative. description names them in the error.
+func arguments(least, most int, description string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || (most >= 0 && len(args) > most) {
-			return usageError{fmt.Errorf("%s takes %s, got %q (see %s --help)", cmd.CommandPath(), what, args, cmd.CommandPath())}
+			return usageError{fmt.Errorf("%s takes %s, got %q (see %s --help)", cmd.CommandPath(), description, args, cmd.CommandPath())}
 		}
 		return nil
 	}
 }
 
+// usageError is an error of the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -133,13 +137,31 @@ func exitCode(err error, stderr io.Writer) int {
 		return 0
 	}
 	fmt.Fprintf(stderr, "mcmwlab: %v\n", err)
-	if judged := (conditionError{}); errors.As(err, &judged) {
+	if judged, ok := errors.AsType[conditionError](err); ok {
 		return judged.code
 	}
-	if usage := (usageError{}); errors.As(err, &usage) {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// oneOfEach returns an error if a value of a flag is not one of the accepted ones.
+func oneOfEach(flag string, values, accepted []string) error {
+	for _, value := range values {
+		if !slices.Contains(accepted, value) {
+			return usageError{fmt.Errorf("--%s %q: expected one of %s", flag, value, strings.Join(accepted, ", "))}
+		}
+	}
+	return nil
+}
+
+// checkConfidence checks the flag --confidence.
+func checkConfidence(confidence float64) error {
+	if !(confidence > 0 && confidence < 1) {
+		return usageError{fmt.Errorf("--confidence %v: expected more than 0 and less than 1, such as 0.95", confidence)}
+	}
+	return nil
 }
 
 func newVersionCommand() *cobra.Command {

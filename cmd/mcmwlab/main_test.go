@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -21,17 +23,49 @@ import (
 
 	"mcmw/internal/lab/faults"
 	"mcmw/internal/lab/load"
+	"mcmw/internal/lab/record"
 	"mcmw/internal/mctest"
 )
 
-// lab runs the program and returns what it wrote.
+// lab runs the program and returns its output.
 func lab(ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
 	err = run(ctx, args, &out, &errs)
 	return out.String(), errs.String(), err
 }
 
-func TestHelpShowsCommandsByWhatTheyAreForAndNoPlumbing(t *testing.T) {
+// requireRefused requires that a command line fails with an exit code and an error with a text, without a result.
+func requireRefused(t *testing.T, code int, want string, args ...string) {
+	t.Helper()
+	stdout, _, err := lab(t.Context(), args...)
+	require.ErrorContains(t, err, want, args)
+	assert.Equal(t, code, exitCode(err, io.Discard), args)
+	assert.Empty(t, stdout, args)
+}
+
+// makeRecord makes a record of complete runs and returns its directory.
+func makeRecord(t *testing.T, m record.Manifest, runs ...record.Run) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), m.Name)
+	r, err := record.Create(dir, m)
+	require.NoError(t, err)
+	for _, run := range runs {
+		run.State, run.Seconds = record.Complete, cmp.Or(run.Seconds, 1)
+		require.NoError(t, r.Add(run))
+	}
+	require.NoError(t, r.Close())
+	return dir
+}
+
+// results returns the values of a source by metric.
+func results(source string, values map[string]float64) (all []record.Value) {
+	for metric, value := range values {
+		all = append(all, record.Value{Source: source, Metric: metric, Value: value})
+	}
+	return all
+}
+
+func TestHelpGroupsCommandsAndHidesPlumbing(t *testing.T) {
 	help, _, err := lab(t.Context(), "--help")
 	require.NoError(t, err)
 	last := 0
@@ -45,7 +79,7 @@ func TestHelpShowsCommandsByWhatTheyAreForAndNoPlumbing(t *testing.T) {
 	for _, hidden := range []string{"agent", "wait", "fill", "soak"} {
 		require.NotContains(t, help, "\n  "+hidden+" ")
 		_, _, err := lab(t.Context(), hidden, "--help")
-		require.NoError(t, err, "it can be called all the same")
+		require.NoError(t, err, "a hidden command can be called")
 	}
 	_, _, err = lab(t.Context(), "faults", "soak", "--duration", "0", "--mcmw", "true")
 	require.ErrorContains(t, err, "expected more than 0")
@@ -128,7 +162,7 @@ func TestAnOpenLoopWritesEveryKindOfOutput(t *testing.T) {
 	}
 }
 
-func TestMemtierMakesTheLoadWhereItIsInstalled(t *testing.T) {
+func TestTheDriverMemtierRunsMemtier(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	sample, err := filepath.Abs("../../internal/lab/memtier/testdata/get.json")
 	require.NoError(t, err)
@@ -151,8 +185,8 @@ func TestCredentialsAreGivenOrInAFile(t *testing.T) {
 	}
 }
 
-// cancelOnce ends the run when happened is closed. A run that should have been ended and was not is ended by its own context
-// after a while, which is another error.
+// cancelOnce returns a context that is cancelled when happened is closed. If it is not closed, the context ends with another error after a
+// while.
 func cancelOnce(t *testing.T, happened <-chan struct{}) context.Context {
 	t.Helper()
 	limited, stop := context.WithTimeout(context.Background(), mctest.Patience)
@@ -168,15 +202,15 @@ func cancelOnce(t *testing.T, happened <-chan struct{}) context.Context {
 	return ctx
 }
 
-func TestATraceIsMadeAgainAtItsTimes(t *testing.T) {
+func TestTheRequestsOfATraceAreSentAtTheirTimes(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	file := filepath.Join(t.TempDir(), "trace.csv")
 	require.NoError(t, os.WriteFile(file, []byte("time,command,key,size\n100.0,set,user:1,900\n100.05,get,user:1,\n100.1,GET,user:2,20\n100.2,set,user:3,7\n"), 0o600))
-	// On one connection what is late is still in order.
+	// On one connection late requests are still in order.
 	stdout, _, err := lab(t.Context(), "load", "--target", server.Addr(), "-c", "1", "--trace", file, "-q", "--cache-aside")
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "open loop, requests of a trace, SET:GET 2:2, 1 keys per GET, values of up to 900 bytes, missed keys are stored")
-	assert.Regexp(t, `(?m)^ *SET +3 `, stdout, "two, and what was missed")
+	assert.Regexp(t, `(?m)^ *SET +3 `, stdout, "two of the trace and one after a miss")
 	assert.Regexp(t, `(?m)^ *GET +2 `, stdout)
 	for key, size := range map[string]int{"user:1": 900, "user:2": 20, "user:3": 7} {
 		value, ok := server.Get(key)
@@ -185,54 +219,50 @@ func TestATraceIsMadeAgainAtItsTimes(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedLoadPrintsWhatItHas(t *testing.T) {
-	asked := make(chan struct{})
+// startMissing starts a server that answers every get with a miss. The channel is closed at the first request.
+func startMissing(t *testing.T) (addr string, asked <-chan struct{}) {
+	t.Helper()
+	requested := make(chan struct{})
 	var first sync.Once
 	server := mctest.StartScript(t, func(p *mctest.Peer) {
 		p.Answer(func(string) string {
-			first.Do(func() { close(asked) })
+			first.Do(func() { close(requested) })
 			return "END\r\n"
 		})
 	})
+	return server.Addr(), requested
+}
+
+func TestAnInterruptedLoadPrintsItsMeasurements(t *testing.T) {
+	server, asked := startMissing(t)
 	ctx := cancelOnce(t, asked)
-	stdout, _, err := lab(ctx, "load", "--target", server.Addr(), "-c", "2", "--ratio", "0:1", "--test-time", "1h")
+	stdout, _, err := lab(ctx, "load", "--target", server, "-c", "2", "--ratio", "0:1", "--test-time", "1h")
 	require.NoError(t, err)
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
 	assert.Contains(t, stdout, "(interrupted)")
 	assert.Contains(t, stdout, "total")
 }
 
-func TestALabThatASignalEndsExitsAsShellsExpectIt(t *testing.T) {
+func TestALabEndedByASignalHasTheExitCodeOfShells(t *testing.T) {
 	for signal, code := range map[os.Signal]int{os.Interrupt: 130, syscall.SIGTERM: 143} {
-		t.Run(signal.String(), func(t *testing.T) { endsBy(t, signal, code) })
+		t.Run(signal.String(), func(t *testing.T) {
+			server, asked := startMissing(t)
+			program, err := os.Executable()
+			require.NoError(t, err)
+			cmd := exec.Command(program, "load", "--target", server, "-c", "2", "--ratio", "0:1", "--test-time", "1h")
+			var stdout bytes.Buffer
+			cmd.Stdout = &stdout
+			require.NoError(t, cmd.Start())
+			<-asked
+			require.NoError(t, cmd.Process.Signal(signal))
+			require.Error(t, cmd.Wait())
+			assert.Equal(t, code, cmd.ProcessState.ExitCode())
+			assert.Contains(t, stdout.String(), "(interrupted)")
+		})
 	}
 }
 
-// endsBy ends a load by a signal, and requires its exit code and what it has measured.
-func endsBy(t *testing.T, signal os.Signal, code int) {
-	t.Helper()
-	asked := make(chan struct{})
-	var first sync.Once
-	server := mctest.StartScript(t, func(p *mctest.Peer) {
-		p.Answer(func(string) string {
-			first.Do(func() { close(asked) })
-			return "END\r\n"
-		})
-	})
-	program, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.Command(program, "load", "--target", server.Addr(), "-c", "2", "--ratio", "0:1", "--test-time", "1h")
-	var stdout bytes.Buffer
-	cmd.Stdout = &stdout
-	require.NoError(t, cmd.Start())
-	<-asked
-	require.NoError(t, cmd.Process.Signal(signal))
-	require.Error(t, cmd.Wait())
-	assert.Equal(t, code, cmd.ProcessState.ExitCode())
-	assert.Contains(t, stdout.String(), "(interrupted)")
-}
-
-func TestALoadThatMissesItsObjectivesSaysSoWithItsExitCode(t *testing.T) {
+func TestALoadThatMissesItsObjectivesHasAnotherExitCode(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	base := []string{"load", "--target", server.Addr(), "-c", "1", "-n", "20", "--ratio", "1:1", "--populate", "-q"}
 	_, _, err := lab(context.Background(), append(base, "--slo", "errors<1", "--slo", "p99<1h")...)
@@ -240,7 +270,7 @@ func TestALoadThatMissesItsObjectivesSaysSoWithItsExitCode(t *testing.T) {
 	stdout, _, err := lab(context.Background(), append(base, "--slo", "errors<1", "--slo", "p99<1ns")...)
 	require.ErrorContains(t, err, "missed: p99<1ns: p99 is ")
 	assert.Equal(t, exitMet, exitCode(err, new(bytes.Buffer)))
-	assert.Contains(t, stdout, "total", "the result is printed all the same")
+	assert.Contains(t, stdout, "total", "the result is also printed")
 }
 
 func TestALoadUsesTLSAndPasswordsAsTheMiddlewareDoes(t *testing.T) {
@@ -261,13 +291,11 @@ func TestALoadUsesTLSAndPasswordsAsTheMiddlewareDoes(t *testing.T) {
 		"--tls-cert and --tls-key":       {"--tls-cert", auth},
 		"--auth-file: ":                  {"--auth-file", "/no/file"},
 	} {
-		_, _, err := lab(t.Context(), append(base, args...)...)
-		assert.ErrorContains(t, err, want)
-		assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
+		requireRefused(t, exitUsage, want, append(base, args...)...)
 	}
 }
 
-func TestALoadThatFailsPrintsWhatItHasAndTheReason(t *testing.T) {
+func TestAFailedLoadPrintsItsMeasurementsAndTheReason(t *testing.T) {
 	server := mctest.StartScript(t, func(p *mctest.Peer) {
 		p.Line()
 		p.Send("END\r\n")
@@ -294,10 +322,10 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"load --test-time -3":                    "expected seconds or a duration such as 1m30s",
 		"load --warm-up 1 -n 5":                  "a warm-up of 1s with 5 requests per connection",
 		"load --ratio 1:2:3:4":                   `--ratio "1:2:3:4": expected SETs:GETs`,
-		"load --rate fast":                       `--rate: rate "fast": "fast" is no number`,
-		"load --rate 5 --rate-limiting 5":        "--rate and --rate-limiting: expected one of them",
+		"load --rate fast":                       `--rate: rate "fast": "fast" is not a number`,
+		"load --rate 5 --rate-limiting 5":        "--rate and --rate-limiting: expected only one of them",
 		"load --rate 5 --arrivals late":          `--arrivals "late": expected even or poisson`,
-		"load --arrivals poisson":                "expected --rate, too",
+		"load --arrivals poisson":                "expected --rate or --rate-limiting, too",
 		"load --rate 5 --think-time 1":           "the one is for closed loops, the other for open ones",
 		"load --think-pattern deep":              `--think-pattern "deep": expected constant or exponential`,
 		"load --protocol memcache_binary":        `protocol "memcache_binary": expected memcache_text, memcache_meta or redis`,
@@ -307,23 +335,23 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"load --data-size-list 9":                `--data-size-list: list of sizes "9": expected SIZE:WEIGHT`,
 		"load --data-size-pattern X":             `--data-size-pattern "X": expected R or S`,
 		"load --data-size-distribution normal:1": `distribution "normal:1": expected exponential:MEAN`,
-		"load -d 5 --data-size-range 1-9":        "--data-size: values have that size, or those of",
+		"load -d 5 --data-size-range 1-9":        "--data-size: expected it without --data-size-range",
 		"load --expiry-range 0-9":                "smallest expiry 0: expected 1 to 9",
 		"load --authenticate @/no/file":          "--authenticate: open /no/file",
 		"load --csv-out-file /no/dir/x":          "/no/dir/x can't be written",
 		"load --trace /no/file":                  "--trace: open /no/file",
-		"load --trace x --rate 5":                "expected it without --rate, --rate-limiting, --arrivals and --ratio",
+		"load --trace x --rate 5":                "expected no --rate, --rate-limiting, --arrivals or --ratio",
 		"load --driver wrk":                      `--driver "wrk": expected mcmwlab or memtier`,
 		"load --driver memtier --think-time 1":   "memtier_benchmark does not support a think time",
-		"load --slo p99=1ms":                     `--slo "p99=1ms": expected such as p99<1ms`,
+		"load --slo p99=1ms":                     `--slo "p99=1ms": expected a name, an operator and a bound`,
 		"load --no-such-flag":                    "unknown flag: --no-such-flag (see mcmwlab load --help)",
 		"load 127.0.0.1":                         `mcmwlab load takes flags only, got ["127.0.0.1"]`,
 		"run BENCH --set rounds":                 `--set "rounds": expected KEY=VALUE`,
 		"run BENCH --set rounds=2":               `unknown key "rounds"`,
 		"run BENCH --set repetitions=0":          `repetitions: "0"; expected a whole number from 1`,
 		"run BENCH --set factors.case=[get-5k]":  `case "get-5k"; expected one of those under cases: get-4k`,
-		"run BENCH --set factors.system=[ha]":    `system "ha"; expected direct, or one of mcmw`,
-		"check BENCH --set factors.system=[ha]":  `system "ha"; expected direct, or one of mcmw`,
+		"run BENCH --set factors.system=[ha]":    `system "ha"; expected direct, one of mcmw`,
+		"check BENCH --set factors.system=[ha]":  `system "ha"; expected direct, one of mcmw`,
 		"run BENCH --out OUT --mcmw /no/mcmw":    "build it first",
 		"faults --only flood --mcmw true":        `scenario "flood": expected one of kill-any`,
 		"faults --mcmw /no/mcmw":                 "build it first",
@@ -332,10 +360,7 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"dance":                                  `unknown command "dance"`,
 	} {
 		line = strings.NewReplacer("BENCH", "../../experiments/performance/workloads.yaml", "OUT", t.TempDir()+"/none").Replace(line)
-		stdout, _, err := lab(context.Background(), strings.Fields(line)...)
-		assert.ErrorContains(t, err, want, line)
-		assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)), line)
-		assert.Empty(t, stdout, line)
+		requireRefused(t, exitUsage, want, strings.Fields(line)...)
 	}
 	assert.Zero(t, exitCode(nil, nil))
 }
@@ -348,7 +373,7 @@ func TestTimesAreSecondsOrDurations(t *testing.T) {
 	}
 }
 
-func TestProgressSaysHowFarALoadIs(t *testing.T) {
+func TestTheProgressOfALoadIsDescribed(t *testing.T) {
 	o := load.Options{Targets: []string{"a", "b"}, KeyMin: 1, KeyMax: 100, Duration: 10 * time.Second}
 	assert.Equal(t, "populating: 150 of 200 keys", loadLine(load.Live{State: load.Populating, Populated: 150}, o))
 	assert.Equal(t, "warming up: 12 requests", loadLine(load.Live{State: load.WarmingUp, Requests: 12}, o))
@@ -370,7 +395,7 @@ func TestFaultsListsRunsAndWritesItsSection(t *testing.T) {
 		"--json-out-file", jsonFile, "--markdown", page)
 	if err != nil {
 		// A machine that is busy with other tests may not keep up with the timeouts.
-		require.EqualError(t, err, "1 of 1 did not end as they should")
+		require.EqualError(t, err, "1 of 1 failed; the report has the reasons")
 	}
 	assert.Contains(t, stdout, "| bytewise |")
 	assert.Contains(t, stderr, "seed 3\n1 of 1: bytewise: ")
@@ -387,15 +412,12 @@ func TestFaultsListsRunsAndWritesItsSection(t *testing.T) {
 	assert.Positive(t, report.Results[0].Reads.Succeeded)
 
 	require.NoError(t, os.WriteFile(page, []byte("no such lines"), 0o644))
-	for file, want := range map[string]string{page: "there are no lines <!-- faults --> and <!-- end of faults -->", page + "x": "no such file"} {
-		_, stderr, err = lab(context.Background(), "faults", "--mcmw", mcmwPath(t), "--only", "bytewise", "--markdown", file)
-		require.ErrorContains(t, err, want)
-		assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
-		assert.NotContains(t, stderr, "1 of 1", "refused before anything is run")
+	for file, want := range map[string]string{page: "expected lines <!-- faults --> and <!-- end of faults -->", page + "x": "no such file"} {
+		requireRefused(t, exitUsage, want, "faults", "--mcmw", mcmwPath(t), "--only", "bytewise", "--quiet", "--markdown", file)
 	}
 }
 
-func TestASoakThatIsInterruptedReportsTheRoundsThatEnded(t *testing.T) {
+func TestAnInterruptedSoakReportsItsCompleteRounds(t *testing.T) {
 	var out bytes.Buffer
 	var progress mctest.Output
 	ctx := cancelOnce(t, progress.Written("round 1 of 4: server-"))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +15,7 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// readData reads the models' input from the record in a directory.
+// readData reads the input of the models from the record in a directory.
 func readData(ctx context.Context, dir string) (*model.Data, error) {
 	r, err := openRecord(ctx, dir)
 	if err != nil {
@@ -30,29 +29,24 @@ func readData(ctx context.Context, dir string) (*model.Data, error) {
 	return data, nil
 }
 
-func formatNames() string {
-	var names []string
-	for _, f := range table.Formats {
-		names = append(names, string(f))
-	}
-	return strings.Join(names, ", ")
-}
+// tableFormatHelp is the help of the flag --format of commands that only write tables.
+const tableFormatHelp = "format of the tables: text, markdown, latex or html"
 
 func newModelCommand() *cobra.Command {
 	var format, figures string
 	cmd := &cobra.Command{
 		Use:   "model RECORD",
 		Short: "Fit queueing models to a record and compare them with the measurements",
-		Long: `Build queueing models from the measurements of a record: M/M/1, M/M/m, networks of queues of one class and of several, as
-published reports do, and mcmwlab's own, whose service times depend on the number of requests in service. Prints for every point the
-measurement and each model's prediction, the parameters and their sources, and how well each point is predicted from the others.`,
+		Long: `Build queueing models from the measurements of a record: M/M/1, M/M/m, and networks of queues with one class and with several, as in
+published reports, and mcmwlab's own model, in which service times depend on the number of requests in service. Print for every point the
+measurement and the prediction of each model, the parameters and their sources, and how well each point is predicted from the others.`,
 		Example: `  mcmwlab model results/sweep
   mcmwlab model results/sweep --figures results/figures --format markdown`,
 		Args: oneRecord,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := table.ParseFormat(format)
+			f, err := tableFormat(format)
 			if err != nil {
-				return usageError{fmt.Errorf("--format: %w", err)}
+				return err
 			}
 			data, err := readData(cmd.Context(), args[0])
 			if err != nil {
@@ -72,8 +66,8 @@ measurement and each model's prediction, the parameters and their sources, and h
 			return saveFigures(figures, files)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", string(table.Text), "format of the tables: "+formatNames())
-	cmd.Flags().StringVar(&figures, "figures", "", "write figures, measured and predicted, as SVG into this directory")
+	cmd.Flags().StringVar(&format, "format", string(table.Text), tableFormatHelp)
+	cmd.Flags().StringVar(&figures, "figures", "", "write figures of measurements and predictions as SVG to this directory")
 	return cmd
 }
 
@@ -93,10 +87,12 @@ func newPredictCommand() *cobra.Command {
 	var f predictFlags
 	cmd := &cobra.Command{
 		Use:   "predict RECORD",
-		Short: "Predict the effect of another setting, or find the cheapest setting that meets a target",
-		Long: `Predict, from the measurements of a record, the throughput and response times of another setting, with intervals. These are
-wide enough to contain the record's points, with their measured confidence intervals, when each point is predicted from the others (nine of ten points if
-there are enough). Settings without a flag are those of the record's point with the largest throughput. With --target-rate and --target-p99, list the settings that meet the target, the cheapest first.`,
+		Short: "Predict the effect of other settings, or find the cheapest settings that meet a target",
+		Long: `Predict the throughput and the response times with other settings, with intervals, from the measurements of a record. The intervals
+are so wide that they contain the points of the record, with their measured confidence intervals, when each point is predicted from the others (nine of
+ten points if there are enough). Settings without a flag are those of the point with the largest throughput.
+
+With --target-rate and --target-p99, list the settings that meet the target, the cheapest first.`,
 		Example: `  mcmwlab predict results/sweep --clients 200 --workers 48
   mcmwlab predict results/sweep --workers 4 --depth 16
   mcmwlab predict results/sweep --round-trip 100us
@@ -105,7 +101,7 @@ there are enough). Settings without a flag are those of the record's point with 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range []string{"clients", "workers", "middlewares", "depth", "servers", "replicas"} {
 				if n, _ := cmd.Flags().GetInt(name); n < 1 && cmd.Flags().Changed(name) {
-					return usageError{fmt.Errorf("--%s %d: expected a whole number above 0; without the flag it is as measured", name, n)}
+					return usageError{fmt.Errorf("--%s %d: expected a whole number above 0, or no flag for the measured one", name, n)}
 				}
 			}
 			if f.roundTrip < 0 {
@@ -123,31 +119,31 @@ there are enough). Settings without a flag are those of the record's point with 
 	flags.IntVar(&f.change.Clients, "clients", 0, "requests outstanding (default: as measured)")
 	flags.IntVar(&f.change.Workers, "workers", 0, "workers of each middleware (default: as measured)")
 	flags.IntVar(&f.change.Middlewares, "middlewares", 0, "middlewares (default: as measured)")
-	flags.IntVar(&f.change.Depth, "depth", 0, "requests that a worker takes at a time, simulated from a record of depth 1 (default: as measured)")
+	flags.IntVar(&f.change.Depth, "depth", 0, "requests that a worker takes at a time, simulated from a record with depth 1 (default: as measured)")
 	flags.IntVar(&f.change.Servers, "servers", 0, "servers (default: as measured)")
-	flags.IntVar(&f.change.Replicas, "replicas", 0, "servers that each write goes to (default: as measured)")
+	flags.IntVar(&f.change.Replicas, "replicas", 0, "servers to which each write goes (default: as measured)")
 	flags.DurationVar(&f.roundTrip, "round-trip", 0, "round-trip time between clients and middlewares (default: as measured)")
-	flags.Float64Var(&f.rate, "target-rate", 0, "find settings that reach this rate, requests per second")
-	flags.DurationVar(&f.p99, "target-p99", 0, "find settings that answer 99 of 100 requests within this time")
+	flags.Float64Var(&f.rate, "target-rate", 0, "find settings with this throughput, requests per second")
+	flags.DurationVar(&f.p99, "target-p99", 0, "find settings that answer 99 % of the requests within this time")
 	flags.Float64Var(&f.costs.Worker, "cost-worker", 0.01, "cost of a worker, in any unit")
-	flags.Float64Var(&f.costs.Middleware, "cost-middleware", 1, "cost of a middleware")
-	flags.Float64Var(&f.costs.Server, "cost-server", 1, "cost of a server")
-	flags.BoolVar(&f.sure, "sure", false, "require the target at the unfavourable ends of the intervals, too")
-	flags.IntVar(&f.most, "most", 5, "number of settings to list that meet the target")
-	flags.StringVar(&f.format, "format", string(table.Text), "format of the tables: "+formatNames())
+	flags.Float64Var(&f.costs.Middleware, "cost-middleware", 1, "cost of a middleware, in the same unit")
+	flags.Float64Var(&f.costs.Server, "cost-server", 1, "cost of a server, in the same unit")
+	flags.BoolVar(&f.sure, "sure", false, "require that the unfavourable ends of the intervals meet the target, too")
+	flags.IntVar(&f.most, "most", 5, "largest number of settings to list")
+	flags.StringVar(&f.format, "format", string(table.Text), tableFormatHelp)
 	return cmd
 }
 
 func (f *predictFlags) run(ctx context.Context, dir string, stdout io.Writer) error {
-	format, err := table.ParseFormat(f.format)
+	format, err := tableFormat(f.format)
 	if err != nil {
-		return usageError{fmt.Errorf("--format: %w", err)}
+		return err
 	}
 	switch {
 	case f.target && (!(f.rate > 0) || f.p99 <= 0):
 		return usageError{fmt.Errorf("--target-rate %v --target-p99 %v: expected both, above 0", f.rate, f.p99)}
 	case f.target && f.change.Clients != 0:
-		return usageError{fmt.Errorf("--clients %d with a target: expected one of them, as a target takes the clients that make its rate", f.change.Clients)}
+		return usageError{fmt.Errorf("--clients %d with a target: expected only one of them, because the target determines the number of clients", f.change.Clients)}
 	case f.most < 1:
 		return usageError{fmt.Errorf("--most %d: expected at least 1", f.most)}
 	}

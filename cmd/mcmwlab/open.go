@@ -13,13 +13,13 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// opened is a record, or a load's result opened as one.
+// opened is an open record, which can be a temporary one made from a file.
 type opened struct {
 	*record.Record
-	temporary string // directory of a record made of a file; removed with Close
+	temporary string // directory of a temporary record, which Close removes; else ""
 }
 
-// openRecord opens the record in a directory, or makes one from a file: the JSON result of mcmwlab load, or an output that import reads.
+// openRecord opens the record in a directory, or a temporary record made from a file that import can read.
 func openRecord(ctx context.Context, path string) (o *opened, err error) {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() {
@@ -54,7 +54,7 @@ func openRecord(ctx context.Context, path string) (o *opened, err error) {
 	return o, nil
 }
 
-// Close closes the record, and removes one that was made from a file.
+// Close closes the record, and removes a temporary one.
 func (o *opened) Close() error {
 	err := o.Record.Close()
 	if o.temporary != "" {

@@ -20,11 +20,10 @@ func newPaperCommand() *cobra.Command {
 		Use:   "paper [NAME]",
 		Short: "Recompute the tables of published reports and compare them with the originals",
 		Long: `Recompute the tables of five published reports on memcached and its middlewares from their own printed or raw data, and
-show the result beside what was printed. Without NAME the reports are listed.
+show the results next to the printed numbers. Without NAME, list the reports.
 
-A figure agrees when the recomputed one, rounded, is the printed one, or differs from it by no more than the rounding of
-the printed inputs explains. A law between measured figures holds to the difference that is shown. Every difference has a
-reason.`,
+A number agrees if the recomputed one, rounded, is the printed one, or if the rounding of the printed inputs explains the
+difference. For laws between measured numbers the difference is shown. Every difference has a reason.`,
 		Example: `  mcmwlab paper
   mcmwlab paper ` + paper.Names[0] + ` --differences --format markdown`,
 		Args: arguments(0, 1, "the name of a report"),
@@ -34,13 +33,16 @@ reason.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&selection.Table, "table", "", "show only this table, as printed and recomputed")
-	flags.BoolVar(&selection.All, "all", false, "also show the tables as printed, and those that cannot be recomputed")
-	flags.BoolVar(&selection.Differences, "differences", false, "leave out what agrees")
-	flags.StringVar(&format, "format", "text", "text, markdown, latex, html or json")
+	flags.BoolVar(&selection.All, "all", false, "also show the printed tables, and tables that cannot be recomputed")
+	flags.BoolVar(&selection.Differences, "differences", false, "show only numbers that don't agree")
+	flags.StringVar(&format, "format", "text", formatHelp)
 	return cmd
 }
 
-// runPaper shows a report, or lists them.
+// formatHelp is the help of the flag --format of commands that write tables or JSON.
+const formatHelp = "format of the output: text, markdown, latex, html or json"
+
+// runPaper shows a report, or lists all reports.
 func runPaper(out io.Writer, args []string, s paper.Selection, format string) error {
 	if len(args) == 0 {
 		summary, err := paper.Summary()
@@ -67,20 +69,28 @@ func runPaper(out io.Writer, args []string, s paper.Selection, format string) er
 	return writeTables(out, format, nil, tables...)
 }
 
-// tableFormat returns the format of tables that --format names; for JSON, which has none, plain text.
-func tableFormat(name string) (table.Format, error) {
-	if name == jsonFormat {
-		return table.Text, nil
+// checkFormat checks the flag --format of commands that write tables or JSON.
+func checkFormat(name string) error {
+	if _, err := table.ParseFormat(name); err != nil && name != jsonFormat {
+		return usageError{fmt.Errorf("--format: %w, or %s", err, jsonFormat)}
 	}
+	return nil
+}
+
+// tableFormat returns the format of the flag --format of commands that only write tables.
+func tableFormat(name string) (table.Format, error) {
 	f, err := table.ParseFormat(name)
 	if err != nil {
-		return f, usageError{fmt.Errorf("--format: %w, or %s", err, jsonFormat)}
+		return f, usageError{fmt.Errorf("--format: %w", err)}
 	}
 	return f, nil
 }
 
-// writeTables writes tables in a format, or, as JSON, the object that they show.
+// writeTables writes tables in a format or, if it is JSON, the object that the tables show.
 func writeTables(out io.Writer, format string, object any, tables ...table.Table) error {
+	if err := checkFormat(format); err != nil {
+		return err
+	}
 	if format == jsonFormat {
 		return writeJSON("-", out, object)
 	}

@@ -20,11 +20,11 @@ const (
 	refreshPlain = 5 * time.Second
 )
 
-// progress shows one line that changes on a terminal and whole lines elsewhere.
+// progress shows a changing line on a terminal, or separate lines elsewhere.
 type progress struct {
 	out      io.Writer
 	terminal bool
-	shown    bool // a line stands on the terminal
+	shown    bool // the terminal shows a line
 }
 
 func newProgress(out io.Writer) *progress {
@@ -32,14 +32,33 @@ func newProgress(out io.Writer) *progress {
 	return &progress{out: out, terminal: ok && term.IsTerminal(int(file.Fd()))}
 }
 
-func (p *progress) refresh() time.Duration {
+// repeat calls f periodically until the returned function is called.
+func (p *progress) repeat(f func(now time.Time)) (stop func()) {
+	interval := refreshPlain
 	if p.terminal {
-		return refreshTerminal
+		interval = refreshTerminal
 	}
-	return refreshPlain
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case now := <-ticker.C:
+				f(now)
+			}
+		}
+	})
+	return func() {
+		close(done)
+		ended.Wait()
+	}
 }
 
-// show writes the line, on a terminal over the one before.
+// show writes the line. On a terminal it replaces the previous one.
 func (p *progress) show(line string) {
 	if !p.terminal {
 		fmt.Fprintln(p.out, line)
@@ -56,7 +75,7 @@ func (p *progress) clear() {
 	}
 }
 
-// barWidth is how many characters a bar has.
+// barWidth is the number of characters of a bar.
 const barWidth = 20
 
 // bar draws the completed part, 0 to 1: "[########------------]  42 %".
@@ -69,37 +88,25 @@ func bar(part float64) string {
 // showLoad shows a run's progress until the returned function is called.
 func showLoad(out io.Writer, g *load.Generator, o load.Options) (stop func()) {
 	p := newProgress(out)
-	done := make(chan struct{})
-	var ended sync.WaitGroup
 	began := time.Now()
 	whole := o.WarmUp + o.Duration + o.CoolDown
-	ended.Go(func() {
-		ticker := time.NewTicker(p.refresh())
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				p.clear()
-				return
-			case <-ticker.C:
-				live := g.Live()
-				line := loadLine(live, o)
-				if live.State == load.Populating {
-					began = time.Now() // storing keys before does not count as the load's time
-				} else if spent := time.Since(began); p.terminal && o.Duration > 0 {
-					line = fmt.Sprintf("%s, %v left; %s", bar(float64(spent)/float64(whole)), max(whole-spent, 0).Round(time.Second), line)
-				}
-				p.show(line)
-			}
+	end := p.repeat(func(now time.Time) {
+		live := g.Live()
+		line := loadLine(live, o)
+		if live.State == load.Populating {
+			began = now // populating is not part of the load's time
+		} else if spent := now.Sub(began); p.terminal && o.Duration > 0 {
+			line = fmt.Sprintf("%s, %v left; %s", bar(float64(spent)/float64(whole)), max(whole-spent, 0).Round(time.Second), line)
 		}
+		p.show(line)
 	})
 	return func() {
-		close(done)
-		ended.Wait()
+		end()
+		p.clear()
 	}
 }
 
-// loadLine describes a run's progress in a line.
+// loadLine describes a run's progress.
 func loadLine(l load.Live, o load.Options) string {
 	switch {
 	case l.State == load.Populating:

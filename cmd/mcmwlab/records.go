@@ -27,8 +27,8 @@ func newShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show RECORD",
 		Short: "Show the runs of a record with their results and warnings",
-		Long: `Show what an experiment measured: every run, every point with confidence intervals over its repetitions, and the
-warnings of the checks (docs/checks.md). Of frequent warnings only the first are shown.`,
+		Long: `Show the measurements of an experiment: every run, every point with confidence intervals over its repetitions, and the
+warnings of the checks (docs/checks.md). Only the first warnings of each kind are shown.`,
 		Example: `  mcmwlab show results/baseline
   mcmwlab show --check results/baseline`,
 		Args: oneRecord,
@@ -47,11 +47,11 @@ warnings of the checks (docs/checks.md). Of frequent warnings only the first are
 		},
 	}
 	cmd.Flags().BoolVar(&again, "check", false, "repeat the checks first, and replace the warnings in the record")
-	cmd.Flags().BoolVar(&every, "all-warnings", false, "show every warning of every run")
+	cmd.Flags().BoolVar(&every, "all-warnings", false, "show all warnings of all runs")
 	return cmd
 }
 
-// showRecord writes a record as text, with every warning or the first ones of each kind.
+// showRecord writes a record as text, with every warning or only the first ones of each kind.
 func showRecord(ctx context.Context, r *record.Record, every bool, w io.Writer) error {
 	runs, err := r.Runs(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func showRecord(ctx context.Context, r *record.Record, every bool, w io.Writer) 
 	describe(&b, r.Manifest(), runs)
 	if len(runs) > 0 {
 		source := resultSource(runs)
-		fmt.Fprintf(&b, "\nRuns, as the %s saw them (! has warnings):\n", source)
+		fmt.Fprintf(&b, "\nRuns, as measured by the %s (!: warnings):\n", source)
 		if err := writeRuns(&b, runs, source); err != nil {
 			return err
 		}
@@ -80,13 +80,13 @@ func showRecord(ctx context.Context, r *record.Record, every bool, w io.Writer) 
 	}
 	writeWarnings(&b, runs, warnings, every, len(unchecked) == 0)
 	if len(unchecked) > 0 {
-		fmt.Fprintf(&b, "Not checked, as it was not measured: %s.\n", strings.Join(unchecked, ", "))
+		fmt.Fprintf(&b, "Not checked for lack of measurements: %s.\n", strings.Join(unchecked, ", "))
 	}
 	_, err = io.WriteString(w, b.String())
 	return err
 }
 
-// describe writes the record's experiment.
+// describe writes a description of the record.
 func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 	fmt.Fprintln(b, strings.TrimSuffix(m.Name+": "+m.Title, ": "))
 	if m.Imported != "" {
@@ -117,41 +117,36 @@ func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 // writeMachines describes the testbed's machines.
 func writeMachines(b *strings.Builder, m record.Manifest) {
 	for _, machine := range m.Machines {
-		like := cmp.Or(experiment.Machine{CPUs: machine.CPUs, Memory: machine.Memory, Upload: machine.Upload, Download: machine.Download}.Limits(), "no limits")
+		limits := cmp.Or(experiment.Machine{CPUs: machine.CPUs, Memory: machine.Memory, Upload: machine.Upload, Download: machine.Download}.Limits(), "no limits")
 		if machine.Preset != "" {
-			like = machine.Preset + ": " + like
+			limits = machine.Preset + ": " + limits
 		}
 		if machine.Delay > 0 {
-			like += fmt.Sprintf(", delay %v by %s", time.Duration(machine.Delay*float64(time.Second)), machine.DelayedBy)
+			limits += fmt.Sprintf(", delay %v by %s", time.Duration(machine.Delay*float64(time.Second)), machine.DelayedBy)
 		}
-		fmt.Fprintf(b, "%s: %s\n", machine.Name, like)
+		fmt.Fprintf(b, "%s: %s\n", machine.Name, limits)
 	}
 	if m.Dilation > 1 {
-		fmt.Fprintf(b, "dilated: one second of these machines took %g of the one that emulated them\n", m.Dilation)
+		fmt.Fprintf(b, "dilated: one second of these machines is %g s of real time\n", m.Dilation)
 	}
-	for _, s := range m.Shortfalls {
-		fmt.Fprintf(b, "note: %s\n", s)
-	}
+	writeNotes(b, m.Shortfalls)
 }
 
 // confidence is the confidence level of the intervals shown.
 const confidence = 0.95
 
-// resultSource returns the source of the results to show: the clients, or the middlewares if no client reports.
+// resultSource returns the source of the results to show: the clients, or the middlewares if only these have results.
 func resultSource(runs []record.Run) string {
-	for _, run := range runs {
-		if _, ok := run.Value(record.SourceClient, "throughput"); ok {
-			return record.SourceClient
-		}
+	measured := func(source string) bool {
+		return slices.ContainsFunc(runs, func(run record.Run) bool { _, ok := run.Value(source, "throughput"); return ok })
 	}
-	for _, run := range runs {
-		if _, ok := run.Value(record.SourceMiddleware, "throughput"); ok {
-			return record.SourceMiddleware
-		}
+	if !measured(record.SourceClient) && measured(record.SourceMiddleware) {
+		return record.SourceMiddleware
 	}
 	return record.SourceClient
 }
 
+// shownMetric is a metric with its column.
 type shownMetric struct {
 	title, name string
 	format      func(float64) string
@@ -167,20 +162,17 @@ var shownMetrics = []shownMetric{
 	{"errors", "errors", spell.Count},
 }
 
+// knownMetrics returns the shown metrics that at least one run has.
 func knownMetrics(runs []record.Run, source string) []shownMetric {
-	var known []shownMetric
-	for _, m := range shownMetrics {
-		if slices.ContainsFunc(runs, func(run record.Run) bool { _, ok := run.Value(source, m.name); return ok }) {
-			known = append(known, m)
-		}
-	}
-	return known
+	return slices.DeleteFunc(slices.Clone(shownMetrics), func(m shownMetric) bool {
+		return !slices.ContainsFunc(runs, func(run record.Run) bool { _, ok := run.Value(source, m.name); return ok })
+	})
 }
 
-// seconds3 writes seconds with three digits.
+// seconds3 formats seconds with three digits.
 func seconds3(s float64) string { return spell.Time(s * 1e9) }
 
-// recordTable returns a table with a column for each factor that varies, some others, and each metric.
+// recordTable returns a table with columns for the varying factors and the metrics, and for others before and between them.
 func recordTable(first, varying []string, others []string, metrics []shownMetric) table.Table {
 	t := table.Table{Columns: slices.Concat(first, varying, others)}
 	for _, m := range metrics {
@@ -246,14 +238,14 @@ func writePoints(b *strings.Builder, runs []record.Run, source string) error {
 	return t.Lines(b)
 }
 
-// shownWarnings is how many warnings of a kind are shown without --all-warnings.
+// shownWarnings is the number of warnings of each code that are shown without --all-warnings.
 const shownWarnings = 3
 
-// writeWarnings writes what is wrong with the set and with its runs. Of each code the first ones, and in which other runs it is, unless
-// every warning is wanted.
-func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning, every, all bool) {
+// writeWarnings writes the warnings of the set and of its runs: every warning, or the first ones of each code and the numbers of the other
+// runs. allChecked: no check lacked its measurements.
+func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning, every, allChecked bool) {
 	var lines, codes []string
-	more := map[string][]int64{} // runs with warnings that are not shown, by code
+	more := map[string][]string{} // runs with warnings that are not shown, by code
 	for _, w := range set {
 		lines = append(lines, fmt.Sprintf("set: %s: %s", w.Code, w.Message))
 	}
@@ -271,12 +263,12 @@ func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning, 
 			if more[w.Code] == nil {
 				codes = append(codes, w.Code)
 			}
-			more[w.Code] = append(more[w.Code], run.ID)
+			more[w.Code] = append(more[w.Code], strconv.FormatInt(run.ID, 10))
 		}
 	}
 	if len(lines) == 0 {
 		text := "No warnings."
-		if !all {
+		if !allChecked {
 			text = "No warnings of the checks that could be made."
 		}
 		fmt.Fprintf(b, "\n%s\n", text)
@@ -284,11 +276,7 @@ func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning, 
 	}
 	fmt.Fprint(b, "\nWarnings:\n")
 	for _, code := range codes {
-		ids := make([]string, len(more[code]))
-		for i, id := range more[code] {
-			ids[i] = strconv.FormatInt(id, 10)
-		}
-		lines = append(lines, fmt.Sprintf("%s: in %d more, runs %s; --all-warnings shows them", code, len(ids), strings.Join(ids, ", ")))
+		lines = append(lines, fmt.Sprintf("%s: %d more, in the runs %s; --all-warnings shows them", code, len(more[code]), strings.Join(more[code], ", ")))
 	}
 	for _, line := range lines {
 		fmt.Fprintf(b, "  %s\n", line)
@@ -300,13 +288,13 @@ func newExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export RECORD",
 		Short: "Write the tables of a record as files",
-		Long: `Write every table of a record as a file TABLE.FORMAT (docs/record.md describes the tables). Files that exist are not
+		Long: `Write every table of a record to a file TABLE.FORMAT (docs/record.md describes the tables). Existing files are never
 replaced.`,
 		Example: `  mcmwlab export results/baseline --format csv --output /tmp/baseline`,
 		Args:    oneRecord,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(record.Formats, format) {
-				return usageError{fmt.Errorf("--format %q: expected one of %s", format, strings.Join(record.Formats, ", "))}
+			if err := oneOfEach("format", []string{format}, record.Formats); err != nil {
+				return err
 			}
 			r, err := openRecord(cmd.Context(), args[0])
 			if err != nil {
@@ -316,7 +304,7 @@ replaced.`,
 			switch {
 			case output != "":
 			case r.temporary != "":
-				return usageError{fmt.Errorf("%s is a file; expected --output with the directory to write to", args[0])}
+				return usageError{fmt.Errorf("%s is a file; expected --output with the directory for the tables", args[0])}
 			default:
 				output = filepath.Join(args[0], "export")
 			}
@@ -329,7 +317,7 @@ replaced.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", record.CSV, "of "+strings.Join(record.Formats, ", "))
-	cmd.Flags().StringVarP(&output, "output", "o", "", "directory to write to (default: export in the record)")
+	cmd.Flags().StringVar(&format, "format", record.CSV, "format of the files: "+strings.Join(record.Formats, ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", "", "directory to write to (default RECORD/export)")
 	return cmd
 }

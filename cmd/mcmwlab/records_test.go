@@ -18,27 +18,20 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// newTestRecord makes a record of two points, of 8 and 64 workers, with these throughputs in their repetitions.
+// newTestRecord makes a record of two points, with 8 and 64 workers, and these throughputs of their repetitions.
 func newTestRecord(t *testing.T, throughputs ...[]float64) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "record")
-	r, err := record.Create(dir, record.Manifest{Name: "workers", Title: "what workers bring", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Testbed: "local"})
-	require.NoError(t, err)
-	defer r.Close()
+	var runs []record.Run
 	for point, values := range throughputs {
 		for repetition, x := range values {
-			require.NoError(t, r.Add(record.Run{
-				Point: point, Repetition: repetition, State: record.Complete, Seconds: 60,
-				Factors: map[string]string{"workers": []string{"8", "64"}[point], "connections": "96"},
-				Results: []record.Value{
-					{Source: "client", Metric: "throughput", Value: x},
-					{Source: "client", Metric: "response_time_mean", Value: 96 / x},
-					{Source: "client", Metric: "errors", Value: 0},
-				},
-			}))
+			runs = append(runs, record.Run{
+				Point: point, Repetition: repetition, Seconds: 60, Factors: map[string]string{"workers": []string{"8", "64"}[point], "connections": "96"},
+				Results: results("client", map[string]float64{"throughput": x, "response_time_mean": 96 / x, "errors": 0}),
+			})
 		}
 	}
-	return dir
+	created := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	return makeRecord(t, record.Manifest{Name: "workers", Title: "what workers bring", Created: created, Testbed: "local"}, runs...)
 }
 
 func TestShowHasRunsPointsAndWarnings(t *testing.T) {
@@ -46,13 +39,13 @@ func TestShowHasRunsPointsAndWarnings(t *testing.T) {
 	stdout, _, err := lab(context.Background(), "show", dir)
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "workers: what workers bring\n2026-01-02 03:04 UTC on testbed local\nconnections=96\n5 runs, 0 failed\n")
-	assert.Contains(t, stdout, "No warnings of the checks that could be made.\nNot checked, as it was not measured: not_stationary, window_variation, generator_saturated, foreign_load, misses.\n")
+	assert.Contains(t, stdout, "No warnings of the checks that could be made.\nNot checked for lack of measurements: not_stationary, window_variation, generator_saturated, foreign_load, misses.\n")
 
 	stdout, _, err = lab(context.Background(), "show", "--check", dir)
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "5,000 ±0.5 %")
 	assert.Contains(t, stdout, "set: repetition_variation: workers=64: the coefficient of variation of the throughput (client) over 2 repetitions is 20.2 %")
-	assert.NotContains(t, stdout, "p99", "a column of what nobody measured")
+	assert.NotContains(t, stdout, "p99", "there is no column without measurements")
 	again, _, err := lab(context.Background(), "show", dir)
 	require.NoError(t, err)
 	assert.Equal(t, stdout, again, "the warnings are in the record")
@@ -70,7 +63,7 @@ func TestShowNamesRunsThatFailed(t *testing.T) {
 	assert.Contains(t, stdout, "run 1: run_failed: server a ended: signal: killed")
 }
 
-func TestShowHasTheFirstWarningsOfAKindAndTheRunsOfTheOthers(t *testing.T) {
+func TestShowPrintsTheFirstWarningsOfACodeAndTheRunsOfTheOthers(t *testing.T) {
 	dir := newTestRecord(t)
 	r, err := record.Open(dir)
 	require.NoError(t, err)
@@ -80,12 +73,12 @@ func TestShowHasTheFirstWarningsOfAKindAndTheRunsOfTheOthers(t *testing.T) {
 	require.NoError(t, r.Close())
 	stdout, _, err := lab(context.Background(), "show", dir)
 	require.NoError(t, err)
-	assert.Contains(t, stdout, "  run 3: run_failed: cause 2\n  run_failed: in 2 more, runs 4, 5; --all-warnings shows them\n")
+	assert.Contains(t, stdout, "  run 3: run_failed: cause 2\n  run_failed: 2 more, in the runs 4, 5; --all-warnings shows them\n")
 	assert.NotContains(t, stdout, "cause 3")
 	stdout, _, err = lab(context.Background(), "show", "--all-warnings", dir)
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "  run 5: run_failed: cause 4\n")
-	assert.NotContains(t, stdout, "more, runs")
+	assert.NotContains(t, stdout, "more, in the runs")
 }
 
 func TestExportWritesTheTablesAndNamesThem(t *testing.T) {
@@ -103,7 +96,7 @@ func TestExportWritesTheTablesAndNamesThem(t *testing.T) {
 	require.ErrorContains(t, err, `--format "parquet": expected one of csv, json, jsonl`)
 }
 
-func TestCompareEndsWithTheCodeOfWhatItFound(t *testing.T) {
+func TestTheExitCodeOfCompareDependsOnTheConditions(t *testing.T) {
 	before := newTestRecord(t, []float64{5000, 5010, 4990}, []float64{9000, 9050, 9020})
 	slower := newTestRecord(t, []float64{4500, 4490, 4530}, []float64{9000, 9010, 9040})
 	single := newTestRecord(t, []float64{3000}, []float64{9000})
@@ -122,7 +115,7 @@ func TestCompareEndsWithTheCodeOfWhatItFound(t *testing.T) {
 		"no such confidence":  {[]string{before, slower, "--confidence", "95"}, exitUsage, "--confidence 95: expected more than 0 and less than 1"},
 		"no such source":      {[]string{before, slower, "--source", "clients"}, exitUsage, `--source "clients": the records have client`},
 		"no such metric":      {[]string{before, slower, "--metrics", "troughput"}, exitUsage, `--metrics "troughput": the records have errors, response_time_mean, throughput`},
-		"one record":          {[]string{before}, exitUsage, "takes the directories of two records or more"},
+		"one record":          {[]string{before}, exitUsage, "takes the directories of at least two records"},
 		"no record":           {[]string{before, t.TempDir()}, exitFailed, "not a record of mcmwlab"},
 		"nothing in common":   {[]string{before, newTestRecord(t)}, exitFailed, "have no point in common"},
 	} {
@@ -150,7 +143,7 @@ func TestCompareWritesTablesOrJSON(t *testing.T) {
 	require.InDelta(t, 0.02, c.Points[0].Metrics[0].Change, 1e-4)
 }
 
-func TestWhatALoadWroteAsJSONIsShownComparedAndReported(t *testing.T) {
+func TestTheJSONOfALoadIsShownComparedAndReported(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -188,7 +181,7 @@ func TestWhatALoadWroteAsJSONIsShownComparedAndReported(t *testing.T) {
 	} {
 		_, _, err = lab(t.Context(), command, path("a"))
 		require.ErrorContains(t, err, path("a")+want)
-		require.NotContains(t, err.Error(), "mcmwlab-record-", "a user has no record of that name")
+		require.NotContains(t, err.Error(), "mcmwlab-record-", "users don't know the temporary record")
 	}
 	_, _, err = lab(t.Context(), "import", "--out", filepath.Join(dir, "record"), path("a"), path("b"))
 	require.NoError(t, err)

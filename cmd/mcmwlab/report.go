@@ -2,12 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,11 +37,12 @@ func newReportCommand() *cobra.Command {
 		Use:   "report RECORD | report --paper [NAME] RECORD...",
 		Short: "Make a page, figures and tables of a record",
 		Long: `Make a page, figures and tables of a record: a self-contained index.html, and every figure as an SVG file. The
-varying factors are assigned to the x axis, the lines and the panels of the figures; flags override that.
-docs/report.md describes every figure and table, and how saturation and bottleneck are found.
+varying factors are assigned to the x axis, the lines and the panels of the figures; flags override this.
+docs/report.md describes every figure and table, and how saturation and bottlenecks are found.
 
-With --paper, compare records of a published report's experiments (experiments/NAME/) with the report: its tables, and its findings with the
-verdict of the records (docs/results/paper.md). Without NAME, all reports that have records. A directory of records means all records in it.`,
+With --paper, compare records of a published report's experiments (experiments/NAME/) with the report: its tables, and its findings with
+verdicts from the records (docs/results/paper.md). Without NAME, all reports with records are compared. A directory of records stands for all
+records in it.`,
 		Example: `  mcmwlab report results/sweep
   mcmwlab report results/sweep --figure throughput --out -> throughput.svg
   mcmwlab report results/sweep --table maximum --format latex
@@ -60,15 +62,15 @@ verdict of the records (docs/results/paper.md). Without NAME, all reports that h
 	flags.StringVarP(&f.out, "out", "o", "", "directory to write to (default RECORD/report); - writes one figure or table to standard output")
 	flags.StringArrayVar(&f.figures, "figure", nil, "write only this figure; repeatable (--list lists them)")
 	flags.StringArrayVar(&f.tables, "table", nil, "print only this table; repeatable")
-	flags.StringSliceVar(&f.formats, "format", nil, "html, markdown or latex; several with commas (default html, of single tables markdown)")
+	flags.StringSliceVar(&f.formats, "format", nil, "html, markdown or latex; several with commas (default html, for single tables markdown)")
 	flags.StringVar(&f.view.X, "x", "", "factor of the x axis")
-	flags.StringVar(&f.view.Series, "series", "", "factor for the lines")
-	flags.StringSliceVar(&f.view.Panels, "panels", nil, "factors for the panels")
-	flags.StringArrayVar(&f.selections, "select", nil, "FACTOR=LEVEL: use only runs with this level; repeatable")
-	flags.StringVar(&f.view.Command, "command", "", "count only requests of one kind: get, set or multiget")
-	flags.Float64Var(&f.confidence, "confidence", report.DefaultConfidence, "confidence of the intervals, 0..1")
+	flags.StringVar(&f.view.Series, "series", "", "factor of the lines")
+	flags.StringSliceVar(&f.view.Panels, "panels", nil, "factors of the panels")
+	flags.StringArrayVar(&f.selections, "select", nil, selectHelp)
+	flags.StringVar(&f.view.Command, "command", "", "use only requests of one kind: get, set or multiget")
+	flags.Float64Var(&f.confidence, "confidence", report.DefaultConfidence, "confidence of the intervals, between 0 and 1")
 	flags.BoolVar(&f.paper, "paper", false, "compare records with the published reports whose experiments they repeat (default --out "+paperOut+")")
-	flags.StringVar(&f.claims, "claims", "", "file with the findings and rules of --paper (default: experiments/claims.yaml, built in)")
+	flags.StringVar(&f.claims, "claims", "", "file with the findings and rules of --paper (default: the built-in experiments/claims.yaml)")
 	flags.BoolVar(&f.list, "list", false, "list the figures and tables that can be made of the record")
 	return cmd
 }
@@ -77,7 +79,7 @@ verdict of the records (docs/results/paper.md). Without NAME, all reports that h
 func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) error {
 	wanted, err := f.check()
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	r, err := openRecord(ctx, args[0])
 	if err != nil {
@@ -110,53 +112,45 @@ func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) 
 	}
 }
 
-// check returns the selection by the flags, and refuses contradictory ones.
+// check checks the flags and returns the selected levels by factor.
 func (f *reportFlags) check() (wanted map[string]string, err error) {
-	if !(f.confidence > 0 && f.confidence < 1) {
-		return nil, fmt.Errorf("--confidence %v: expected more than 0 and less than 1, such as 0.95", f.confidence)
-	}
-	if f.view.Command != "" && !slices.Contains(record.Commands, f.view.Command) {
-		return nil, fmt.Errorf("--command %q: expected one of %s", f.view.Command, strings.Join(record.Commands, ", "))
-	}
-	if err := f.checkOutput(); err != nil {
+	if err := checkConfidence(f.confidence); err != nil {
 		return nil, err
 	}
-	for _, name := range f.figures {
-		if !slices.Contains(report.FigureNames(), name) {
-			return nil, fmt.Errorf("--figure %q: expected one of %s", name, strings.Join(report.FigureNames(), ", "))
-		}
+	if f.view.Command != "" {
+		err = oneOfEach("command", []string{f.view.Command}, record.Commands)
 	}
-	for _, name := range f.tables {
-		if !slices.Contains(report.TableNames(), name) {
-			return nil, fmt.Errorf("--table %q: expected one of %s", name, strings.Join(report.TableNames(), ", "))
-		}
+	err = cmp.Or(err, f.checkOutput(), oneOfEach("figure", f.figures, report.FigureNames()), oneOfEach("table", f.tables, report.TableNames()))
+	if err != nil {
+		return nil, err
 	}
 	return parseSelections(f.selections)
 }
 
-// checkOutput refuses outputs that the formats don't support.
+// checkOutput checks the flags --format and --out.
 func (f *reportFlags) checkOutput() error {
-	for _, format := range f.formats {
-		if !slices.Contains(report.Formats, format) {
-			return fmt.Errorf("--format %q: expected one of %s", format, strings.Join(report.Formats, ", "))
-		}
+	if err := oneOfEach("format", f.formats, report.Formats); err != nil {
+		return err
 	}
 	if f.out == "-" && len(f.figures)+len(f.tables) != 1 {
-		return fmt.Errorf("--out -: expected exactly one --figure or --table with it")
+		return usageError{errors.New("--out -: expected exactly one --figure or --table with it")}
 	}
 	return nil
 }
 
-// parseSelections returns the levels that the flags select, by factor.
+// selectHelp is the help of the flag --select.
+const selectHelp = "FACTOR=LEVEL: use only runs with this level; repeatable"
+
+// parseSelections returns the levels of the flags --select by factor.
 func parseSelections(selections []string) (wanted map[string]string, err error) {
 	wanted = map[string]string{}
 	for _, s := range selections {
 		factor, level, ok := strings.Cut(s, "=")
 		if !ok || factor == "" {
-			return nil, fmt.Errorf("--select %q: expected FACTOR=LEVEL such as workers=64", s)
+			return nil, usageError{fmt.Errorf("--select %q: expected FACTOR=LEVEL such as workers=64", s)}
 		}
 		if old, twice := wanted[factor]; twice && old != level {
-			return nil, fmt.Errorf("--select %q: %s=%s is selected already, and no run has both", s, factor, old)
+			return nil, usageError{fmt.Errorf("--select %q: %s=%s is already selected, and no run has both", s, factor, old)}
 		}
 		wanted[factor] = level
 	}
@@ -219,7 +213,7 @@ func (f *reportFlags) writeSome(r *report.Report, out string, stdout io.Writer) 
 	return r.WriteTables(stdout, format)
 }
 
-// writeFigures writes every figure to its file in the directory, and prints the files' names.
+// writeFigures writes every figure to its file in a directory, and prints the paths.
 func writeFigures(figures []report.Figure, out string, stdout io.Writer) error {
 	files := make(map[string]plot.Figure)
 	for _, fig := range figures {
@@ -234,7 +228,7 @@ func writeFigures(figures []report.Figure, out string, stdout io.Writer) error {
 
 var fileNames = map[string]string{"html": "index.html", "markdown": "report.md", "latex": "tables.tex"}
 
-// all writes the report in every requested format, with all figures next to it.
+// all writes the report in every requested format, and all figures.
 func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.Writer) error {
 	r, err := d.Report(v)
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// paperOut is the default directory of reports' pages.
+// paperOut is the default directory of the pages of --paper.
 const paperOut = "results/paper-report"
 
 // runPaperReport compares records with the reports whose experiments they repeat: with the report named by the first argument, or with all.
 func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	if err := f.checkPaper(); err != nil {
-		return usageError{err}
+		return err
 	}
 	names, dirs, err := paperArguments(args)
 	if err != nil {
@@ -46,25 +46,25 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	var of []string
+	var reports []string // whose experiments the records repeat
 	for _, dir := range opened {
 		r, err := record.Open(dir)
 		if err != nil {
 			return err
 		}
 		records = append(records, r)
-		if name := reproduce.ReportOf(r.Manifest().Name); name != "" && !slices.Contains(of, name) {
-			of = append(of, name)
+		if name := reproduce.ReportOf(r.Manifest().Name); name != "" && !slices.Contains(reports, name) {
+			reports = append(reports, name)
 		}
 	}
-	if len(of) == 0 {
-		return usageError{fmt.Errorf("none of the records is of a report's experiment; expected records of the files in experiments/%s/", strings.Join(paper.Names, "/, experiments/"))}
+	if len(reports) == 0 {
+		return usageError{fmt.Errorf("no record is one of a report's experiments; expected records of the files in experiments/%s/", strings.Join(paper.Names, "/, experiments/"))}
 	}
 	if names == nil {
-		names = of
+		names = reports
 	}
 	if len(f.figures)+len(f.tables) > 0 && len(names) != 1 {
-		return usageError{fmt.Errorf("--figure and --table are of one report; expected its name behind --paper: %s", strings.Join(of, " or "))}
+		return usageError{fmt.Errorf("--figure and --table need a single report; expected its name after --paper: %s", strings.Join(reports, " or "))}
 	}
 	evidence, err := claim.NewEvidence(ctx, records)
 	if err != nil {
@@ -83,18 +83,18 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 	return nil
 }
 
-// checkPaper refuses flags that apply to one record.
+// checkPaper checks the flags of --paper, and refuses those for a single record.
 func (f *reportFlags) checkPaper() error {
 	switch {
 	case f.list || len(f.selections) > 0 || f.view.X+f.view.Series+f.view.Command != "" || len(f.view.Panels) > 0:
-		return errors.New("--paper goes with --out, --figure, --table, --format and --claims: its figures and tables are those of the report; leave it out for those of one record")
+		return usageError{errors.New("--paper can only be combined with --out, --figure, --table, --format and --claims; other flags are for the report of one record")}
 	case len(f.formats) > 0 && len(f.tables) == 0:
-		return errors.New("--format: expected with --paper only beside --table; its page is HTML")
+		return usageError{errors.New("--format: expected with --paper only together with --table, because the page is always HTML")}
 	}
 	return f.checkOutput()
 }
 
-// recordsIn returns the directories of records; a directory that is not a record is replaced by the records in it.
+// recordsIn replaces each directory that is not a record by the records in it.
 func recordsIn(dirs []string) (records []string, err error) {
 	for _, dir := range dirs {
 		if record.Is(dir) {
@@ -103,7 +103,7 @@ func recordsIn(dirs []string) (records []string, err error) {
 		}
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("%s: expected the directory of a record, or one of records: %w", dir, err)}
+			return nil, usageError{fmt.Errorf("%s: expected a record, or a directory of records: %w", dir, err)}
 		}
 		found := false
 		for _, entry := range entries {
@@ -112,47 +112,48 @@ func recordsIn(dirs []string) (records []string, err error) {
 			}
 		}
 		if !found {
-			return nil, usageError{fmt.Errorf("%s: expected the directory of a record, or one of records: there is no record in it", dir)}
+			return nil, usageError{fmt.Errorf("%s: expected a record, or a directory of records: there is no record in it", dir)}
 		}
 	}
 	return records, nil
 }
 
+// chosen returns the figures and tables of a page that the flags name.
 func (f *reportFlags) chosen(page *report.Report) (*report.Report, error) {
 	some := &report.Report{Title: page.Title, Rule: page.Rule}
 	var err, err2 error
-	some.Figures, err = named("--figure", f.figures, page.Figures, func(figure report.Figure) string { return figure.Name })
-	some.Tables, err2 = named("--table", f.tables, page.Tables, func(t report.Table) string { return t.Name })
+	some.Figures, err = named("figure", f.figures, page.Figures, func(figure report.Figure) string { return figure.Name })
+	some.Tables, err2 = named("table", f.tables, page.Tables, func(t report.Table) string { return t.Name })
 	return some, errors.Join(err, err2)
 }
 
+// named returns the elements that the values of a flag name.
 func named[T any](flag string, names []string, all []T, nameOf func(T) string) (chosen []T, err error) {
 	var known []string
 	for _, one := range all {
 		known = append(known, nameOf(one))
 	}
+	if err := oneOfEach(flag, names, known); err != nil {
+		return nil, err
+	}
 	for _, name := range names {
-		i := slices.Index(known, name)
-		if i < 0 {
-			return nil, usageError{fmt.Errorf("%s %q: expected one of %s", flag, name, strings.Join(known, ", "))}
-		}
-		chosen = append(chosen, all[i])
+		chosen = append(chosen, all[slices.Index(known, name)])
 	}
 	return chosen, nil
 }
 
-// paperArguments separates the name of a report, which may come first, from directories of records.
+// paperArguments separates the name of a report, which is optional, from the directories of records.
 func paperArguments(args []string) (names, dirs []string, err error) {
 	if len(args) > 0 && slices.Contains(paper.Names, args[0]) {
 		names, args = args[:1], args[1:]
 	}
 	if len(args) == 0 {
-		return nil, nil, fmt.Errorf("--paper: no records; expected the name of a report (%s), if not all, and directories of records, such as results/paper", strings.Join(paper.Names, ", "))
+		return nil, nil, fmt.Errorf("--paper: no records; expected an optional name of a report (%s), then records or directories of records, such as results/paper", strings.Join(paper.Names, ", "))
 	}
 	return names, args, nil
 }
 
-// readClaims reads claims from a file, or returns those built into this program.
+// readClaims reads claims from a file, or returns the built-in ones if the path is "".
 func readClaims(path string) ([]claim.Claim, error) {
 	if path == "" {
 		return claim.Parse("claims.yaml", experiments.Claims)
@@ -196,7 +197,7 @@ func (f *reportFlags) writePaper(ctx context.Context, name string, records []*re
 	fmt.Fprintln(stdout)
 	for _, t := range page.Tables {
 		if t.Name == report.FindingsTable {
-			continue // its lines are too long for a terminal
+			continue // printed above; its lines are too long for a terminal
 		}
 		if err := t.Plain().Write(stdout, table.Text); err != nil {
 			return err

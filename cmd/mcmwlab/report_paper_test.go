@@ -14,29 +14,24 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// oneServer makes a record such as kuechler/01-one-server.yaml makes of a server that reads limits, and returns its directory.
+// oneServer makes a record of an experiment such as kuechler/01-one-server.yaml, with a server that limits the throughput, and returns its
+// directory.
 func oneServer(t *testing.T, name string, limit float64) string {
-	dir := filepath.Join(t.TempDir(), name)
-	r, err := record.Create(dir, record.Manifest{Name: name, Title: "One server", Testbed: "vm"})
-	require.NoError(t, err)
+	var runs []record.Run
 	for i, clients := range []int{6, 72, 192} {
 		for repetition := range 2 {
 			x := limit + float64(repetition)
-			require.NoError(t, r.Add(record.Run{
-				Point: i, Repetition: repetition, State: record.Complete, Seconds: 10,
+			runs = append(runs, record.Run{
+				Point: i, Repetition: repetition, Seconds: 10,
 				Factors: map[string]string{"clients": strconv.Itoa(clients), "connections": strconv.Itoa(clients), "ratio": "0:1"},
-				Results: []record.Value{
-					{Source: "client", Metric: "throughput", Value: x},
-					{Source: "client", Metric: "response_time_mean", Value: float64(clients) / x},
-				},
-			}))
+				Results: results("client", map[string]float64{"throughput": x, "response_time_mean": float64(clients) / x}),
+			})
 		}
 	}
-	require.NoError(t, r.Close())
-	return dir
+	return makeRecord(t, record.Manifest{Name: name, Title: "One server", Testbed: "vm"}, runs...)
 }
 
-func TestAReportStandsBesideTheRecordsOfItsExperiments(t *testing.T) {
+func TestAReportIsComparedWithTheRecordsOfItsExperiments(t *testing.T) {
 	dir, out := oneServer(t, "kuechler-01-one-server", 3010), t.TempDir()
 	stdout, stderr, err := lab(context.Background(), "report", "--paper", "kuechler", dir, "--out", out)
 	require.NoError(t, err)
@@ -61,7 +56,7 @@ func TestWithoutANameAllReportsOfTheRecordsAreWritten(t *testing.T) {
 	require.FileExists(t, filepath.Join(out, "cetin.html"))
 }
 
-func TestAFigureAndATableOfAReportCanBeHadAlone(t *testing.T) {
+func TestOneFigureOrTableOfAReportCanBeMade(t *testing.T) {
 	dir, out := oneServer(t, "kuechler-01-one-server", 3010), filepath.Join(t.TempDir(), "out")
 	stdout, _, err := lab(context.Background(), "report", "--paper", "kuechler", filepath.Dir(dir), "--table", "findings", "--out", out)
 	require.NoError(t, err)
@@ -73,7 +68,7 @@ func TestAFigureAndATableOfAReportCanBeHadAlone(t *testing.T) {
 	assert.NoDirExists(t, out)
 }
 
-func TestRecordsThatCannotStandBesideAReportAreRefused(t *testing.T) {
+func TestWrongRecordsAndFlagsOfAReportAreRefused(t *testing.T) {
 	claims := filepath.Join(t.TempDir(), "claims.yaml")
 	require.NoError(t, os.WriteFile(claims, []byte("claims: [{id: a}]\n"), 0o644))
 	claimsDir := filepath.Dir(claims)
@@ -81,20 +76,20 @@ func TestRecordsThatCannotStandBesideAReportAreRefused(t *testing.T) {
 	for arguments, want := range map[string]string{
 		"":                              "--paper: no records",
 		"kuechler":                      "--paper: no records",
-		"/no/such/record":               "/no/such/record: expected the directory of a record, or one of records: ",
+		"/no/such/record":               "/no/such/record: expected a record, or a directory of records: ",
 		claimsDir:                       "there is no record in it",
-		sweep(t):                        "none of the records is of a report's experiment",
+		sweep(t):                        "no record is one of a report's experiments",
 		record + " " + record:           "are both records of kuechler-01-one-server",
 		record + " --out -":             "--out -: expected exactly one --figure or --table",
 		record + " --figure throughput": `--figure "throughput": expected one of kuechler-01-one-server-throughput, `,
 		record + " --table maximum":     `--table "maximum": expected one of findings, baseline, `,
-		record + " --x clients":         "its figures and tables are those of the report",
-		record + " --format latex":      "--format: expected with --paper only beside --table",
-		record + " " + other + " --table findings": "expected its name behind --paper: kuechler or cetin",
+		record + " --x clients":         "other flags are for the report of one record",
+		record + " --format latex":      "--format: expected with --paper only together with --table",
+		record + " " + other + " --table findings": "expected its name after --paper: kuechler or cetin",
 		record + " --claims /no/such":              "no such file",
 		record + " --claims " + claims:             `report "": expected one of`,
 	} {
-		_, _, err := lab(context.Background(), append([]string{"report", "--paper"}, strings.Fields(arguments)...)...)
+		_, _, err := lab(t.Context(), append([]string{"report", "--paper"}, strings.Fields(arguments)...)...)
 		require.ErrorContains(t, err, want, arguments)
 	}
 }

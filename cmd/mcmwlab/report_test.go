@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/xml"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,21 +16,15 @@ import (
 
 // sweep makes a record of a sweep over clients, and returns its directory.
 func sweep(t *testing.T) string {
-	dir := filepath.Join(t.TempDir(), "sweep")
-	r, err := record.Create(dir, record.Manifest{Name: "sweep"})
-	require.NoError(t, err)
+	var runs []record.Run
 	for i, clients := range []int{8, 16, 32} {
 		x := float64(4000 - 16000/clients)
-		require.NoError(t, r.Add(record.Run{
-			Point: i, State: record.Complete, Seconds: 10, Factors: map[string]string{"connections": strconv.Itoa(clients), "workers": "8"},
-			Results: []record.Value{
-				{Source: "client", Metric: "throughput", Value: x},
-				{Source: "client", Metric: "response_time_mean", Value: float64(clients) / x},
-			},
-		}))
+		runs = append(runs, record.Run{
+			Point: i, Seconds: 10, Factors: map[string]string{"connections": strconv.Itoa(clients), "workers": "8"},
+			Results: results("client", map[string]float64{"throughput": x, "response_time_mean": float64(clients) / x}),
+		})
 	}
-	require.NoError(t, r.Close())
-	return dir
+	return makeRecord(t, record.Manifest{Name: "sweep"}, runs...)
 }
 
 func TestReportWritesAPageAndFigures(t *testing.T) {
@@ -46,7 +39,7 @@ func TestReportWritesAPageAndFigures(t *testing.T) {
 		assert.NotEmpty(t, text)
 	}
 	_, err = os.Stat(filepath.Join(dir, "report", "stages.svg"))
-	assert.ErrorIs(t, err, os.ErrNotExist, "there is nothing about stages in the record")
+	assert.ErrorIs(t, err, os.ErrNotExist, "the record has no stages")
 }
 
 func TestReportWritesOneFigureOrTable(t *testing.T) {
@@ -74,7 +67,7 @@ func TestReportWritesOneFigureOrTable(t *testing.T) {
 	assert.NotContains(t, stdout, "stages")
 }
 
-func TestReportSaysWhatItCantMake(t *testing.T) {
+func TestReportRefusesWrongFlagsAndRecords(t *testing.T) {
 	dir := sweep(t)
 	notWritable := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(notWritable, nil, 0o644))
@@ -89,7 +82,7 @@ func TestReportSaysWhatItCantMake(t *testing.T) {
 		{[]string{"report", dir, "--format", "pdf"}, `--format "pdf": expected one of html, markdown, latex`, exitUsage},
 		{[]string{"report", dir, "--confidence", "95"}, "--confidence 95: expected more than 0 and less than 1", exitUsage},
 		{[]string{"report", dir, "--select", "workers"}, `--select "workers": expected FACTOR=LEVEL`, exitUsage},
-		{[]string{"report", dir, "--select", "workers=8", "--select", "workers=16"}, `workers=8 is selected already`, exitUsage},
+		{[]string{"report", dir, "--select", "workers=8", "--select", "workers=16"}, `workers=8 is already selected`, exitUsage},
 		{[]string{"report", dir, "--command", "delete"}, `--command "delete": expected one of get, set, multiget`, exitUsage},
 		{[]string{"report", dir, "--out", "-"}, "--out -: expected exactly one --figure or --table", exitUsage},
 		{[]string{"report", dir, "--select", "workers=9"}, `factor workers has no level "9": expected one of 8`, exitFailed},
@@ -98,8 +91,6 @@ func TestReportSaysWhatItCantMake(t *testing.T) {
 		{[]string{"report", t.TempDir()}, "not a record", exitFailed},
 		{[]string{"report", dir, "--out", filepath.Join(notWritable, "report")}, "not a directory", exitFailed},
 	} {
-		_, _, err := lab(context.Background(), tc.args...)
-		require.ErrorContains(t, err, tc.want)
-		assert.Equal(t, tc.code, exitCode(err, io.Discard), tc.args)
+		requireRefused(t, tc.code, tc.want, tc.args...)
 	}
 }

@@ -22,13 +22,14 @@ import (
 	"mcmw/internal/lab/runner"
 	"mcmw/internal/lab/testbed"
 	"mcmw/internal/lab/testbed/kubernetes"
+	"mcmw/internal/lab/testbed/vm"
 )
 
 type runFlags struct {
 	out       string
 	outDir    string
 	resume    bool
-	quickly   bool
+	quick     bool
 	quiet     bool
 	mcmw      string
 	memcached string
@@ -44,13 +45,13 @@ func newRunCommand(args []string, stderr io.Writer) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run FILE...",
-		Short: "Run experiments and record what they measure",
-		Long: `Run the experiment that a file describes (docs/experiments.md) and keep what it measures in a record: a directory with a
+		Short: "Run experiments and record their measurements",
+		Long: `Run the experiment described by a file (docs/experiments.md) and write the measurements to a record: a directory with a
 manifest, a database and the raw outputs. A record is never overwritten. --resume continues an
-interrupted experiment with the runs that are missing or failed.
+interrupted experiment with the missing and failed runs.
 
-Several files run one after the other, each into its own record in --out-dir; --resume also begins those without a record. Failed runs
-of one experiment do not prevent the next.`,
+Several experiments are run one after the other, each with its own record in --out-dir. --resume also starts experiments without a record.
+After failed runs of one experiment the next one is run.`,
 		Example: `  mcmwlab run experiments/quick.yaml
   mcmwlab run experiments/sweep.yaml --quick --out results/sweep-quick
   mcmwlab run experiments/sweep.yaml --testbed vm
@@ -64,20 +65,23 @@ of one experiment do not prevent the next.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.out, "out", "", "directory of the record (default results/NAME, with the name of the experiment)")
-	flags.StringVar(&f.outDir, "out-dir", "", "directory of the records, each named like its experiment (default results)")
+	flags.StringVar(&f.outDir, "out-dir", "", "parent directory of the records, which have the names of the experiments (default results)")
 	flags.BoolVar(&f.resume, "resume", false, "continue the existing record")
-	flags.BoolVar(&f.quickly, "quick", false, "run the file's quick profile")
+	flags.BoolVar(&f.quick, "quick", false, "use the file's quick profile")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
-	flags.StringVar(&f.testbed, "testbed", "", "testbed to use instead of the file's: local, vm, ssh, kubernetes (docs/testbeds.md)")
-	flags.StringVar(&f.mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
+	flags.StringVar(&f.testbed, "testbed", "", "testbed to use instead of the file's: local, vm, ssh or kubernetes (docs/testbeds.md)")
+	flags.StringVar(&f.mcmw, "mcmw", "", mcmwHelp)
 	flags.StringVar(&f.memcached, "memcached", "memcached", "path of the memcached binary, or its name in PATH")
 	flags.StringVar(&f.inventory, "inventory", "", "run on the testbed ssh, on the hosts of this inventory (docs/testbeds.md)")
-	flags.StringArrayVar(&f.values, "values", nil, "run on the testbed kubernetes, with this file of the chart's values; repeatable")
-	flags.DurationVar(&f.delay, "delay", 0, "on the testbed vm: one-way network delay, instead of the file's; it is appended to the record's name, as in NAME@0.4ms")
+	flags.StringArrayVar(&f.values, "values", nil, "run on the testbed kubernetes, with this file of values for the chart; repeatable")
+	flags.DurationVar(&f.delay, "delay", 0, "testbed vm: one-way network delay to use instead of the file's; it is appended to the record's name, as in NAME@0.4ms")
 	flags.StringArrayVar(&f.set, "set", nil, setHelp)
 	flags.StringVar(&f.redis, "redis", "redis-server", "path of the redis-server binary, or its name in PATH")
 	return cmd
 }
+
+// mcmwHelp is the help of the flag --mcmw.
+const mcmwHelp = "path of the mcmw binary (default: mcmw in the directory of this program)"
 
 // run runs the experiments in files one after the other.
 func (f *runFlags) run(ctx context.Context, files []string, command []string, stdout, stderr io.Writer) error {
@@ -90,7 +94,10 @@ func (f *runFlags) run(ctx context.Context, files []string, command []string, st
 		began := time.Now()
 		err := f.runMember(ctx, s, command, stdout, stderr)
 		if errors.Is(err, context.Canceled) {
-			return fmt.Errorf("interrupted; go on with: %s", strings.Join(resumeCommand(command), " "))
+			if !slices.Contains(command, "--resume") {
+				command = append(command, "--resume")
+			}
+			return fmt.Errorf("interrupted; continue with: %s", strings.Join(command, " "))
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s%w", s.name(), err))
@@ -100,6 +107,7 @@ func (f *runFlags) run(ctx context.Context, files []string, command []string, st
 	return errors.Join(problems...)
 }
 
+// runMember runs the current experiment of a series.
 func (f *runFlags) runMember(ctx context.Context, s *series, command []string, stdout, stderr io.Writer) error {
 	m := s.members[s.now]
 	e := m.experiment
@@ -115,12 +123,14 @@ func (f *runFlags) runMember(ctx context.Context, s *series, command []string, s
 	if err != nil {
 		return err
 	}
-	o := runner.Options{Experiment: e, Testbed: bed, Dir: m.dir, Resume: m.resume, Quick: f.quickly, Command: command, Check: check.Run, CheckSet: check.Set}
+	o := runner.Options{Experiment: e, Testbed: bed, Dir: m.dir, Resume: m.resume, Quick: f.quick, Command: command, Check: check.Run, CheckSet: check.Set}
 	stop := func() {}
 	if !f.quiet {
-		watch := watchRuns(p, s)
+		watch := &runWatch{p: p, s: s}
 		o.Progress = watch.step
-		stop = watch.stop
+		if p.terminal {
+			stop = p.repeat(watch.tick)
+		}
 	}
 	summary, err := runner.Run(ctx, o)
 	stop()
@@ -129,7 +139,7 @@ func (f *runFlags) runMember(ctx context.Context, s *series, command []string, s
 	if summary.Complete+summary.Failed > 0 {
 		line := fmt.Sprintf("%s: %s complete", m.dir, count(summary.Complete, "run"))
 		if summary.Skipped > 0 {
-			line += fmt.Sprintf(", of them %d from before", summary.Skipped)
+			line += fmt.Sprintf(" (%d before this call)", summary.Skipped)
 		}
 		if summary.Failed > 0 {
 			line += fmt.Sprintf("; %d failed", summary.Failed)
@@ -139,17 +149,7 @@ func (f *runFlags) runMember(ctx context.Context, s *series, command []string, s
 	return err
 }
 
-// resumeCommand returns the command line that continues an interrupted one.
-func resumeCommand(command []string) []string {
-	for _, argument := range command {
-		if argument == "--resume" {
-			return command
-		}
-	}
-	return append(command[:len(command):len(command)], "--resume")
-}
-
-// open creates the testbed of an experiment. Where it has less than the experiment asks for, it says so on notes.
+// open creates the testbed of an experiment. It writes to notes where the testbed has less than the experiment requests.
 func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.Writer) (testbed.Testbed, error) {
 	switch e.Testbed {
 	case experiment.SSHTestbed:
@@ -172,18 +172,33 @@ func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.
 	if err != nil {
 		return nil, usageError{err}
 	}
-	hosts, err := hostsOf(e)
-	if err != nil {
-		return nil, err
+	hosts := testbed.Local()
+	if e.Testbed == experiment.VMTestbed {
+		machines, err := vm.New(e.Machines, e.Delay, e.Dilation)
+		if err != nil {
+			return nil, err
+		}
+		hosts = machines
 	}
-	showShortfalls(notes, hosts)
+	if d, ok := hosts.(testbed.Describer); ok {
+		_, shortfalls := d.Machines()
+		writeNotes(notes, shortfalls)
+	}
 	return testbed.Dilate(testbed.OnHosts(hosts, programs, e.CPUs), e.Dilation), nil
 }
 
+// writeNotes writes the shortfalls of a testbed.
+func writeNotes(w io.Writer, shortfalls []string) {
+	for _, s := range shortfalls {
+		fmt.Fprintln(w, "note:", s)
+	}
+}
+
+// servers finds the servers that an experiment uses.
 func (f *runFlags) servers(e *experiment.Experiment, p *testbed.Programs) error {
 	for _, server := range []struct {
-		kind, given, pack string
-		path              *string
+		kind, given, debian string
+		path                *string
 	}{
 		{experiment.Memcached, f.memcached, "memcached", &p.Memcached},
 		{experiment.Redis, f.redis, "redis-server", &p.Redis},
@@ -193,14 +208,14 @@ func (f *runFlags) servers(e *experiment.Experiment, p *testbed.Programs) error 
 		}
 		path, err := exec.LookPath(server.given)
 		if err != nil {
-			return fmt.Errorf("%w; install it, on Debian: apt-get install %s", err, server.pack)
+			return fmt.Errorf("%w; install it, on Debian: apt-get install %s", err, server.debian)
 		}
 		*server.path = path
 	}
 	return nil
 }
 
-// systemsOf finds the programs of the systems that an experiment needs beside mcmw.
+// systemsOf finds the programs of the systems that an experiment uses.
 func systemsOf(e *experiment.Experiment) (map[string]experiment.SystemKind, error) {
 	found := map[string]experiment.SystemKind{}
 	for name, s := range e.Systems {
@@ -210,7 +225,7 @@ func systemsOf(e *experiment.Experiment) (map[string]experiment.SystemKind, erro
 		if s.Binary != "" {
 			path, err := exec.LookPath(s.Binary)
 			if err != nil {
-				return nil, fmt.Errorf("system %s: %w; build or install it, or say where it is: systems: {%s: {binary: PATH}}", name, err, name)
+				return nil, fmt.Errorf("system %s: %w; build or install it, or set its path: systems: {%s: {binary: PATH}}", name, err, name)
 			}
 			s.Binary = path
 		}
@@ -222,13 +237,13 @@ func systemsOf(e *experiment.Experiment) (map[string]experiment.SystemKind, erro
 // programs finds mcmw and mcmwlab.
 func (f *runFlags) programs(p *testbed.Programs) (err error) {
 	if p.Mcmw, err = exec.LookPath(cmp.Or(f.mcmw, besideThis("mcmw"))); err != nil {
-		return fmt.Errorf("mcmw: %w (build it first, or give its path)", err)
+		return fmt.Errorf("mcmw: %w; build it first, or give its path with --mcmw", err)
 	}
 	p.Mcmwlab, err = os.Executable()
 	return err
 }
 
-// besideThis returns the path of the program of a name in the directory of this one.
+// besideThis returns the path of a program in the directory of this one.
 func besideThis(name string) string {
 	if self, err := os.Executable(); err == nil {
 		return filepath.Join(filepath.Dir(self), name)
@@ -236,68 +251,41 @@ func besideThis(name string) string {
 	return name
 }
 
-// showRun shows the result of a run, and the next one: on a terminal as a line that changes.
-func showRun(p *progress, step runner.Progress, s *series) {
-	left := s.left(step)
-	ended := step.Done + step.Failed
-	if run := step.Last; run != nil {
-		p.clear()
-		line := fmt.Sprintf("%s%3d of %d: %s, repetition %d: %s", s.name(), ended, step.Most, step.LastPoint, run.Repetition+1, outcome(run))
-		if !p.terminal && step.Next != nil {
-			line += "; " + left
-		}
-		fmt.Fprintln(p.out, line)
-	}
-	if step.Next != nil && (p.terminal || step.Last == nil) {
-		p.show(nextRun(step, s, left))
-	}
-}
-
-// nextRun describes the run under way.
+// nextRun describes the current run.
 func nextRun(step runner.Progress, s *series, left string) string {
 	return fmt.Sprintf("%srun %d of %d: %s, repetition %d; %s", s.name(), step.Done+step.Failed+1, step.Most, step.Next.Point, step.Next.Repetition+1, left)
 }
 
-// runWatch shows the progress of runs: the result of each, and on a terminal a bar for the run under way.
+// runWatch shows the progress of runs: the result of each and, on a terminal, a bar that includes the current run.
 type runWatch struct {
-	p     *progress
-	s     *series
-	done  chan struct{} // closed by stop
-	ended sync.WaitGroup
+	p *progress
+	s *series
 
-	mu    sync.Mutex // guards what follows, and the output
+	mu    sync.Mutex // guards the fields below and the output
 	now   runner.Progress
-	since time.Time // when the run under way began
-}
-
-func watchRuns(p *progress, s *series) *runWatch {
-	w := &runWatch{p: p, s: s, done: make(chan struct{})}
-	if !p.terminal {
-		return w
-	}
-	w.ended.Go(func() {
-		ticker := time.NewTicker(p.refresh())
-		defer ticker.Stop()
-		for {
-			select {
-			case <-w.done:
-				return
-			case now := <-ticker.C:
-				w.tick(now)
-			}
-		}
-	})
-	return w
+	since time.Time // when the current run began
 }
 
 // step shows the result of a run, and the next one.
 func (w *runWatch) step(step runner.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	showRun(w.p, step, w.s)
 	w.now, w.since = step, time.Now()
+	left := w.s.left(step)
+	if run := step.Last; run != nil {
+		w.p.clear()
+		line := fmt.Sprintf("%s%3d of %d: %s, repetition %d: %s", w.s.name(), step.Done+step.Failed, step.Most, step.LastPoint, run.Repetition+1, outcome(run))
+		if !w.p.terminal && step.Next != nil {
+			line += "; " + left
+		}
+		fmt.Fprintln(w.p.out, line)
+	}
+	if step.Next != nil && (w.p.terminal || step.Last == nil) {
+		w.p.show(nextRun(step, w.s, left))
+	}
 }
 
+// tick updates the bar.
 func (w *runWatch) tick(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -306,13 +294,8 @@ func (w *runWatch) tick(now time.Time) {
 	}
 }
 
-func (w *runWatch) stop() {
-	close(w.done)
-	w.ended.Wait()
-}
-
-// within describes the progress of the runs, with the one under way for the time spent. It is assumed to take as long as the others, and counts as less than
-// whole until it has ended.
+// within describes the progress of the runs when a time has been spent on the current one. It assumes that this one takes as long as the
+// others; until it has ended, it counts as at most 95 %.
 func within(step runner.Progress, s *series, spent time.Duration) string {
 	ended := step.Done + step.Failed
 	part := 0.0
@@ -324,7 +307,7 @@ func within(step runner.Progress, s *series, spent time.Duration) string {
 	return bar((float64(ended)+part)/float64(max(step.Most, 1))) + " " + nextRun(step, s, s.left(step))
 }
 
-// outcome describes a run's result in a few words.
+// outcome describes the result of a run briefly.
 func outcome(run *record.Run) string {
 	if run.State == record.Failed {
 		return "FAILED: " + strings.ReplaceAll(run.Error, "\n", "; ")
@@ -346,7 +329,7 @@ func outcome(run *record.Run) string {
 	return text
 }
 
-// count returns a number with its noun, in the plural if needed.
+// count returns a number with a noun, in the plural if needed.
 func count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

@@ -21,7 +21,7 @@ func (f *runFlags) elsewhere(e *experiment.Experiment) error {
 		switch {
 		case !implied.given:
 		case kind != "" && kind != implied.kind:
-			return fmt.Errorf("%s is of the testbed %s, %s of another; expected one of them", implied.flag, implied.kind, because)
+			return fmt.Errorf("%s selects the testbed %s, but %s selects %s; expected only one of them", implied.flag, implied.kind, because, kind)
 		default:
 			kind, because = implied.kind, implied.flag
 		}
@@ -47,7 +47,7 @@ func (f *runFlags) openSSH(ctx context.Context, e *experiment.Experiment) (testb
 		return nil, usageError{errors.New("the testbed ssh needs hosts; expected --inventory FILE, or testbed: {kind: ssh, inventory: FILE} (docs/testbeds.md)")}
 	}
 	if e.Uses(experiment.Server, experiment.Redis) {
-		return nil, usageError{errors.New("server: redis: the testbed ssh starts memcached alone; expected local or vm")}
+		return nil, usageError{errors.New("server: redis: the testbed ssh only starts memcached; expected the testbed local or vm")}
 	}
 	text, err := os.ReadFile(e.Inventory)
 	if err != nil {

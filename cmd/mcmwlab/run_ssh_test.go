@@ -17,7 +17,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// inventory writes an inventory of three hosts on loopback, which one ssh server stands for, and returns its path.
+// inventory writes an inventory of three hosts on loopback, which are all the same ssh server, and returns its path.
 func inventory(t *testing.T, server *mctest.SSHD) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hosts.yaml")
@@ -31,7 +31,7 @@ hosts:
 	return path
 }
 
-// left returns what is in the directory for temporary files of the hosts.
+// left returns the names of the temporary files on the hosts.
 func left(t *testing.T, server *mctest.SSHD) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(server.Temp)
@@ -42,7 +42,7 @@ func left(t *testing.T, server *mctest.SSHD) (names []string) {
 	return names
 }
 
-// running returns the processes whose command line has a text.
+// running returns the processes with a text in their command lines.
 func running(text string) string {
 	found, _ := exec.Command("pgrep", "-f", "-a", text).Output() // it fails when there are none
 	return string(found)
@@ -65,7 +65,7 @@ func TestAnExperimentRunsOverSSHAndLeavesNothingOnTheHosts(t *testing.T) {
 	assert.Equal(t, "ssh", m.Testbed)
 	assert.Contains(t, m.Versions["memcached"], "memcached 1.")
 	_, ok := record.Find(m.Path, record.SourcePath+":server", "bandwidth")
-	assert.True(t, ok, "the path goes over two stretches")
+	assert.True(t, ok, "the path has a part to the servers")
 	runs := recorded(t, dir)
 	require.Len(t, runs, 1)
 	for _, run := range runs {
@@ -77,35 +77,19 @@ func TestAnExperimentRunsOverSSHAndLeavesNothingOnTheHosts(t *testing.T) {
 	}
 }
 
-func TestALabThatIsKilledLeavesNothingOnItsHosts(t *testing.T) {
+func TestAKilledLabLeavesNothingOnItsHosts(t *testing.T) {
 	server := mctest.StartSSHD(t, asProgram+"=1")
-	file := experimentFile(t)
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.Command(self, "run", file, "--inventory", inventory(t, server), "--out", filepath.Join(t.TempDir(), "record"), "--mcmw", mcmwPath(t))
-	progress := new(mctest.Output)
-	cmd.Stderr = progress
-	require.NoError(t, cmd.Start())
-	done := make(chan struct{}) // closed when the process has ended
-	go func() {
-		defer close(done)
-		_ = cmd.Wait()
-	}()
-	select {
-	case <-progress.Written("  1 of 4: "):
-	case <-done:
-	}
+	progress, kill := labUntil(t, "  1 of 4: ", "run", experimentFile(t), "--inventory", inventory(t, server), "--out", filepath.Join(t.TempDir(), "record"), "--mcmw", mcmwPath(t))
 	assert.NotEmpty(t, left(t, server), "%s", progress)
-	require.NoError(t, cmd.Process.Kill())
-	<-done
-	// The hosts notice by the end of their connections.
+	kill()
+	// The hosts notice the end of their connections.
 	require.Eventually(t, func() bool { return len(left(t, server)) == 0 && running(server.Temp) == "" }, mctest.Patience, 50*time.Millisecond,
 		"%v\n%s", left(t, server), running(server.Temp))
 }
 
-func TestWhatIsWrongWithHostsIsSaidWithWhatToDo(t *testing.T) {
+func TestProblemsWithHostsAreReportedWithAdvice(t *testing.T) {
 	server := mctest.StartSSHD(t, asProgram+"=1")
-	// The hosts have the programs: copies are made where they are what is wrong.
+	// The inventory has the paths of the programs, so that nothing is copied except where the test is about copies.
 	self, err := os.Executable()
 	require.NoError(t, err)
 	there := fmt.Sprintf("defaults: {programs: {mcmw: %s, mcmwlab: %s}, port", mcmwPath(t), self)

@@ -22,7 +22,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// asProgram makes the tests' binary behave as mcmwlab: experiments start it on their hosts.
+// asProgram is the variable that makes the test binary behave as mcmwlab, which experiments start on their hosts.
 const asProgram = "TEST_BINARY_AS_MCMWLAB"
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// builds is where the tests keep the programs that they build.
+// builds is the directory of the programs that the tests build.
 var builds string
 
 // builtMcmw is the path of mcmw, built once.
@@ -63,7 +63,7 @@ func mcmwPath(t *testing.T) string {
 	return path
 }
 
-// experimentFile writes an experiment of four short runs with more lines, whose clients leave the processors idle, and returns its path.
+// experimentFile writes an experiment of four short runs with a low load, plus more lines, and returns its path.
 func experimentFile(t *testing.T, lines ...string) string {
 	t.Helper()
 	text := append([]string{
@@ -72,6 +72,31 @@ func experimentFile(t *testing.T, lines ...string) string {
 	path := filepath.Join(t.TempDir(), "short.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(text, "\n")), 0o644))
 	return path
+}
+
+// labUntil starts the lab as a separate process and waits until its progress has a text. kill kills the process.
+func labUntil(t *testing.T, text string, args ...string) (progress *mctest.Output, kill func()) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, args...)
+	progress = new(mctest.Output)
+	cmd.Stderr = progress
+	require.NoError(t, cmd.Start())
+	done := make(chan struct{}) // closed when the process has ended
+	go func() {
+		defer close(done)
+		_ = cmd.Wait()
+	}()
+	select {
+	case <-progress.Written(text):
+	case <-done:
+	}
+	return progress, func() {
+		t.Helper()
+		require.NoError(t, cmd.Process.Kill(), progress)
+		<-done
+	}
 }
 
 // recorded returns the runs of a record.
@@ -128,7 +153,7 @@ func TestAnExperimentIsRunAndRecorded(t *testing.T) {
 			assert.True(t, ok && v >= 0, "%v", of)
 		}
 		misses, _ := run.Value("client", "misses")
-		assert.Zero(t, misses, "the keys were stored before")
+		assert.Zero(t, misses, "the keys were stored first")
 		windows, err := r.Windows(run.ID)
 		require.NoError(t, err)
 		assert.NotEmpty(t, windows)
@@ -165,7 +190,7 @@ run: {warm_up: 0s, duration: 500ms}
 	assert.False(t, ok)
 }
 
-func TestAnExperimentThatIsInterruptedSaysHowToGoOn(t *testing.T) {
+func TestAnInterruptedExperimentPrintsHowToContinue(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	file := experimentFile(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -178,44 +203,29 @@ func TestAnExperimentThatIsInterruptedSaysHowToGoOn(t *testing.T) {
 	}()
 	args := []string{"run", file, "--out", dir, "--mcmw", mcmwPath(t)}
 	err := run(ctx, args, &out, errs)
-	require.EqualError(t, err, "interrupted; go on with: mcmwlab "+strings.Join(args, " ")+" --resume")
+	require.EqualError(t, err, "interrupted; continue with: mcmwlab "+strings.Join(args, " ")+" --resume")
 	assert.Equal(t, dir+": 1 run complete\n", out.String())
 	require.Len(t, recorded(t, dir), 1)
 
 	stdout, _, err := lab(context.Background(), append(args, "--resume")...)
 	require.NoError(t, err)
-	assert.Equal(t, dir+": 4 runs complete, of them 1 from before\n", stdout)
+	assert.Equal(t, dir+": 4 runs complete (1 before this call)\n", stdout)
 	_, _, err = lab(context.Background(), args...)
 	assert.ErrorIs(t, err, record.ErrExists)
 }
 
-func TestAnExperimentThatIsKilledIsResumedAndLeavesNothingRunning(t *testing.T) {
+func TestAKilledExperimentCanBeResumedAndLeavesNothingRunning(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	mcmw := mcmwPath(t)
 	file := experimentFile(t)
 	args := []string{"run", file, "--out", dir, "--mcmw", mcmw}
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.Command(self, args...)
-	progress := new(mctest.Output)
-	cmd.Stderr = progress
-	require.NoError(t, cmd.Start())
-	done := make(chan struct{}) // closed when the process has ended
-	go func() {
-		defer close(done)
-		_ = cmd.Wait()
-	}()
-	select {
-	case <-progress.Written("  2 of 4: "):
-	case <-done:
-	}
-	require.NoError(t, cmd.Process.Kill(), progress)
-	<-done
+	_, kill := labUntil(t, "  2 of 4: ", args...)
+	kill()
 	require.Len(t, recorded(t, dir), 2)
 
 	stdout, stderr, err := lab(context.Background(), append(args, "--resume")...)
 	require.NoError(t, err, stderr)
-	assert.Equal(t, dir+": 4 runs complete, of them 2 from before\n", stdout)
+	assert.Equal(t, dir+": 4 runs complete (2 before this call)\n", stdout)
 	seen := map[[2]int]bool{}
 	for _, run := range recorded(t, dir) {
 		assert.Equal(t, record.Complete, run.State)
@@ -227,7 +237,7 @@ func TestAnExperimentThatIsKilledIsResumedAndLeavesNothingRunning(t *testing.T) 
 	assert.Empty(t, string(running), err)
 }
 
-func TestAServerThatDiesInARunFailsItWithTheReason(t *testing.T) {
+func TestARunFailsWithTheReasonIfAServerDies(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "dying-memcached")
 	require.NoError(t, os.WriteFile(script, []byte(`#!/bin/sh
 case "$1" in --version) exec memcached --version;; esac
@@ -254,7 +264,7 @@ exit 7
 	}
 }
 
-func TestCheckSaysWhatIsWrongOrWhatWillBeDone(t *testing.T) {
+func TestCheckPrintsErrorsOrThePlan(t *testing.T) {
 	stdout, _, err := lab(context.Background(), "check", "../../experiments/sweep.yaml")
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "points       28\n")
@@ -292,7 +302,7 @@ func TestAgentsAnswerAndRefuse(t *testing.T) {
 	assert.Regexp(t, `^mcmwlab \S+ \(commit \w+(, (un)?modified)?\) go1\.\S+ \S+/\S+\n$`, stdout)
 }
 
-func TestAnotherDelayIsForEmulatedMachines(t *testing.T) {
+func TestTheFlagDelayNeedsEmulatedMachines(t *testing.T) {
 	_, _, err := lab(context.Background(), "run", experimentFile(t), "--delay", "0.4ms")
 	require.ErrorContains(t, err, "--delay 400µs: expected more than 0, on the testbed vm;")
 	assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
@@ -303,13 +313,13 @@ func TestTheBarMovesWithinARun(t *testing.T) {
 	step := runner.Progress{Done: 2, Most: 8, Least: 8, Left: 60 * time.Second, Next: &experiment.Slot{}}
 	assert.Regexp(t, `^\[#####-{15}\]  25 % run 3 of 8: .*; about 1m0s left$`, within(step, s, 0))
 	assert.Regexp(t, `^\[######-{14}\]  31 % run 3 of 8: .*; about 55s left$`, within(step, s, 5*time.Second))
-	assert.Regexp(t, `^\[#######-{13}\]  37 % run 3 of 8: .*; about 50s left$`, within(step, s, time.Minute), "it is not whole before it has ended")
+	assert.Regexp(t, `^\[#######-{13}\]  37 % run 3 of 8: .*; about 50s left$`, within(step, s, time.Minute), "a run is not complete before it has ended")
 	step.Left = 0
 	assert.Contains(t, within(step, s, time.Second), " 25 % ")
 	assert.Equal(t, "[####################] 100 %", bar(3))
 }
 
-func TestAnExperimentIsRunWithOtherSystemsAndComparedInTurn(t *testing.T) {
+func TestAnExperimentIsRunWithOtherSystemsInTurns(t *testing.T) {
 	dir, mcmw := t.TempDir(), mcmwPath(t)
 	_, stderr, err := lab(t.Context(), "run", "../../experiments/performance/workloads.yaml", "--out-dir", dir, "--mcmw", mcmw,
 		"--set", "factors.case=[mixed-1]", "--set", "factors.system=[twemproxy, direct, other]", "--set", "systems.other={binary: "+mcmw+", flags: --procs=1}",
@@ -323,6 +333,6 @@ func TestAnExperimentIsRunWithOtherSystemsAndComparedInTurn(t *testing.T) {
 	ratios, _, err := lab(t.Context(), "compare", filepath.Join(dir, "performance-workloads"), "--by", "system=twemproxy,direct,other", "--ratios")
 	require.NoError(t, err)
 	assert.Contains(t, ratios, "Ratios to twemproxy")
-	assert.Regexp(t, `(?m)^direct +all runs +[\d.]+ \([\d.]+ to [\d.]+\) +- `, ratios, "without a middleware it has no processor time")
+	assert.Regexp(t, `(?m)^direct +all runs +[\d.]+ \([\d.]+ to [\d.]+\) +- `, ratios, "there is no processor time of a middleware")
 	assert.Regexp(t, `(?m)^other +all runs( +[\d.]+ \([\d.]+ to [\d.]+\)){8}$`, ratios)
 }

@@ -15,14 +15,15 @@ import (
 	"mcmw/internal/lab/runner"
 )
 
-// series is a list of experiments that are run one after the other. It may have only one.
+// series is a list of experiments, at least one, that are run one after the other.
 type series struct {
 	members []member
-	now     int // the number of the member under way, from 0
-	// spent is the time the previous members took, and planned the time expected for them.
+	now     int // index of the current member
+	// spent is the time of the previous members, planned the time that was expected for them.
 	spent, planned time.Duration
 }
 
+// member is an experiment of a series.
 type member struct {
 	experiment *experiment.Experiment
 	dir        string // of its record
@@ -30,16 +31,16 @@ type member struct {
 	expected   time.Duration // expected time of its missing runs
 }
 
-// readSeries reads all experiments before the first is run, and sets their records' directories.
+// readSeries reads all experiments, and checks the directories of their records.
 func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, error) {
 	switch {
 	case f.out != "" && f.outDir != "":
-		return nil, usageError{errors.New("--out and --out-dir: expected one of them")}
+		return nil, usageError{errors.New("--out and --out-dir: expected only one of them")}
 	case f.out != "" && len(files) > 1:
-		return nil, usageError{fmt.Errorf("--out is the directory of one record, and there are %d experiments; expected --out-dir", len(files))}
+		return nil, usageError{fmt.Errorf("--out is the directory of one record, but there are %d experiments; expected --out-dir", len(files))}
 	}
 	s := &series{}
-	of := map[string]string{} // files by the names of their experiments
+	fileOf := map[string]string{} // by the name of the experiment
 	var problems []error
 	for _, file := range files {
 		e, err := f.readExperiment(file)
@@ -47,10 +48,10 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 			problems = append(problems, err)
 			continue
 		}
-		if other, twice := of[e.Name]; twice {
-			return nil, usageError{fmt.Errorf("%s and %s are both called %s; expected names of their own", other, file, e.Name)}
+		if other, twice := fileOf[e.Name]; twice {
+			return nil, usageError{fmt.Errorf("%s and %s have the same name %s; expected different names", other, file, e.Name)}
 		}
-		of[e.Name] = file
+		fileOf[e.Name] = file
 		m := member{experiment: e, dir: f.out, resume: f.resume}
 		if m.dir == "" {
 			m.dir = filepath.Join(cmp.Or(f.outDir, "results"), e.Name)
@@ -61,9 +62,9 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 		complete, err := completeRuns(ctx, m.dir)
 		switch {
 		case errors.Is(err, record.ErrNoRecord) && f.resumesSeries(files):
-			m.resume = false // it is this experiment's turn now
+			m.resume = false // a new record
 		case err == nil && !f.resume:
-			return nil, fmt.Errorf("%s: %w: --resume goes on with what is there", m.dir, record.ErrExists)
+			return nil, fmt.Errorf("%s: %w: --resume continues it", m.dir, record.ErrExists)
 		}
 		_, most := e.Runs()
 		m.expected = time.Duration(max(most-complete, 0)) * e.RunTime()
@@ -77,7 +78,7 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 
 // readExperiment reads an experiment and moves it to the requested testbed.
 func (f *runFlags) readExperiment(file string) (*experiment.Experiment, error) {
-	e, err := readExperiment(file, f.set, f.quickly)
+	e, err := readExperiment(file, f.set, f.quick)
 	if err != nil {
 		return nil, err
 	}
@@ -86,19 +87,19 @@ func (f *runFlags) readExperiment(file string) (*experiment.Experiment, error) {
 	}
 	if f.delay != 0 {
 		if f.delay < 0 || e.Testbed != experiment.VMTestbed {
-			return nil, usageError{fmt.Errorf("--delay %v: expected more than 0, on the testbed vm; %s is for %s", f.delay, file, e.Testbed)}
+			return nil, usageError{fmt.Errorf("--delay %v: expected more than 0, on the testbed vm; the testbed of %s is %s", f.delay, file, e.Testbed)}
 		}
 		e.Delay = f.delay
 	}
 	return e, nil
 }
 
-// resumesSeries reports whether --resume also starts records that don't exist: those of the experiments after the interrupted one.
+// resumesSeries reports whether --resume also creates missing records: those of the experiments after the interrupted one.
 func (f *runFlags) resumesSeries(files []string) bool {
 	return f.resume && (len(files) > 1 || f.outDir != "")
 }
 
-// completeRuns returns how many complete runs the record in a directory has.
+// completeRuns returns the number of complete runs in the record in a directory.
 func completeRuns(ctx context.Context, dir string) (n int, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return 0, record.ErrNoRecord
@@ -117,14 +118,14 @@ func completeRuns(ctx context.Context, dir string) (n int, err error) {
 	return n, err
 }
 
-// ended records the time the current member took, and goes on to the next.
-func (s *series) ended(took time.Duration) {
-	s.spent += took
+// ended adds the time of the current member, and continues with the next.
+func (s *series) ended(spent time.Duration) {
+	s.spent += spent
 	s.planned += s.members[s.now].expected
 	s.now++
 }
 
-// name identifies the current one of several experiments.
+// name returns the prefix of messages about the current one of several experiments; "" if there is only one.
 func (s *series) name() string {
 	if len(s.members) == 1 {
 		return ""
@@ -132,21 +133,21 @@ func (s *series) name() string {
 	return fmt.Sprintf("%s (%d of %d): ", s.members[s.now].experiment.Name, s.now+1, len(s.members))
 }
 
-// left describes the remaining time, of the current member and of all.
+// left describes the remaining time of the current member and of all members.
 func (s *series) left(step runner.Progress) string {
 	text := fmt.Sprintf("about %v left", step.Left.Round(time.Second))
 	if step.Least < step.Most {
 		text = "at most " + text
 	}
+	if len(s.members) == 1 {
+		return text
+	}
 	var later time.Duration
 	for _, m := range s.members[s.now+1:] {
 		later += m.expected
 	}
-	if len(s.members) == 1 {
-		return text
-	}
 	if s.planned > 0 {
 		later = time.Duration(float64(later) * float64(s.spent) / float64(s.planned))
 	}
-	return text + fmt.Sprintf(", %v of all", (step.Left+later).Round(time.Second))
+	return text + fmt.Sprintf(", %v for all", (step.Left+later).Round(time.Second))
 }

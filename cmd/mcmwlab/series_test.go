@@ -22,7 +22,7 @@ func shortExperiment(t *testing.T, name string) string {
 	return path
 }
 
-func TestSeveralExperimentsAreRunAfterEachOtherAndGoneOnWith(t *testing.T) {
+func TestSeveralExperimentsAreRunOneAfterTheOtherAndResumed(t *testing.T) {
 	dir := t.TempDir()
 	first, second := shortExperiment(t, "first"), shortExperiment(t, "second")
 	stdout, stderr, err := lab(context.Background(), "run", first, "--out-dir", dir, "--mcmw", "true")
@@ -31,17 +31,17 @@ func TestSeveralExperimentsAreRunAfterEachOtherAndGoneOnWith(t *testing.T) {
 
 	both := []string{"run", first, second, "--out-dir", dir, "--mcmw", "true"}
 	_, _, err = lab(context.Background(), both...)
-	require.ErrorIs(t, err, record.ErrExists, "nothing is run when one can't be")
+	require.ErrorIs(t, err, record.ErrExists, "nothing is run if one record exists")
 	require.NoDirExists(t, filepath.Join(dir, "second"))
 
 	stdout, stderr, err = lab(context.Background(), append(both, "--resume")...)
 	require.NoError(t, err, stderr)
-	assert.Equal(t, filepath.Join(dir, "first")+": 2 runs complete, of them 2 from before\n"+filepath.Join(dir, "second")+": 2 runs complete\n", stdout)
-	assert.Regexp(t, `(?m)^second \(2 of 2\): run 1 of 2: clients=\d, repetition 1; about \d+s left, \d+s of all$`, stderr)
+	assert.Equal(t, filepath.Join(dir, "first")+": 2 runs complete (2 before this call)\n"+filepath.Join(dir, "second")+": 2 runs complete\n", stdout)
+	assert.Regexp(t, `(?m)^second \(2 of 2\): run 1 of 2: clients=\d, repetition 1; about \d+s left, \d+s for all$`, stderr)
 	require.Len(t, recorded(t, filepath.Join(dir, "second")), 2)
 }
 
-func TestASeriesGoesOnAfterAnExperimentThatFails(t *testing.T) {
+func TestASeriesContinuesAfterAFailedExperiment(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	require.NoError(t, os.WriteFile(bad, []byte("name: bad\nconstants: {middlewares: 0, keys: 50, load_flags: --no-such-flag}\nrepetitions: 1\nrun: {warm_up: 0s, duration: 500ms}\n"), 0o644))
@@ -50,13 +50,13 @@ func TestASeriesGoesOnAfterAnExperimentThatFails(t *testing.T) {
 	assert.Contains(t, stdout, filepath.Join(dir, "good")+": 2 runs complete")
 }
 
-func TestASeriesThatCannotBeMeantIsRefused(t *testing.T) {
+func TestInvalidSeriesAreRefused(t *testing.T) {
 	first := shortExperiment(t, "first")
 	for arguments, want := range map[string]string{
 		"run":                           "takes the files of experiments, got []",
-		"run A A --out-dir x":           "are both called first; expected names of their own",
-		"run A B --out x":               "--out is the directory of one record, and there are 2 experiments; expected --out-dir",
-		"run A --out x --out-dir y":     "--out and --out-dir: expected one of them",
+		"run A A --out-dir x":           "have the same name first; expected different names",
+		"run A B --out x":               "--out is the directory of one record, but there are 2 experiments; expected --out-dir",
+		"run A --out x --out-dir y":     "--out and --out-dir: expected only one of them",
 		"run A /no/such.yaml --quick":   "no such file",
 		"check":                         "takes the files of experiments, got []",
 		"check A /no/such/one/too.yaml": "no such file",
@@ -70,13 +70,11 @@ func TestASeriesThatCannotBeMeantIsRefused(t *testing.T) {
 				fields[i] = shortExperiment(t, "second")
 			}
 		}
-		_, _, err := lab(context.Background(), fields...)
-		require.ErrorContains(t, err, want, arguments)
-		require.ErrorAs(t, err, new(usageError), arguments)
+		requireRefused(t, exitUsage, want, fields...)
 	}
 }
 
-func TestCheckAddsUpWhatSeveralExperimentsTake(t *testing.T) {
+func TestCheckAddsUpTheTimesOfSeveralExperiments(t *testing.T) {
 	stdout, _, err := lab(context.Background(), "check", shortExperiment(t, "first"), shortExperiment(t, "second"))
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "together\nruns         4 at most, about 8s\n")

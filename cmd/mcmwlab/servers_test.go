@@ -35,7 +35,7 @@ run: {warm_up: 0s, duration: 500ms}
 	require.NoError(t, err, stderr)
 	runs := recorded(t, dir)
 	require.Len(t, runs, 4)
-	var used float64 // processor time of the first server in all runs: of one, too short a time to be counted may be left on a busy machine
+	var used float64 // processor time of the first server in all runs; in a single run on a busy machine it can be too short to be counted
 	for i, run := range runs {
 		require.Equal(t, record.Complete, run.State, run.Error)
 		for _, metric := range []string{"misses", "errors"} {
@@ -58,10 +58,10 @@ run: {warm_up: 0s, duration: 500ms}
 	assert.Contains(t, r.Manifest().Versions["redis"], "Redis server v=")
 	left, err := filepath.Glob(filepath.Join(temp, "mcmwlab-scratch*"))
 	require.NoError(t, err)
-	assert.Empty(t, left, "what Redis wrote is removed")
+	assert.Empty(t, left, "the files of Redis are removed")
 }
 
-func TestAServerThatIsNotInstalledIsNamedWithItsPackage(t *testing.T) {
+func TestAMissingServerIsReportedWithItsPackage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "redis.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("name: redis\nconstants: {server: redis, middlewares: 0}\n"), 0o644))
 	_, _, err := lab(context.Background(), "run", path, "--out", filepath.Join(t.TempDir(), "r"), "--redis", "no-redis", "--memcached", "no-memcached")

@@ -14,33 +14,8 @@ import (
 
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/table"
-	"mcmw/internal/lab/testbed"
 	"mcmw/internal/lab/testbed/vm"
 )
-
-// hostsOf returns the hosts that an experiment runs on. They must be closed.
-func hostsOf(e *experiment.Experiment) (testbed.Hosts, error) {
-	switch e.Testbed {
-	case experiment.VMTestbed:
-		hosts, err := vm.New(e.Machines, e.Delay, e.Dilation)
-		if err != nil {
-			return nil, err
-		}
-		return hosts, nil
-	default:
-		return testbed.Local(), nil
-	}
-}
-
-// showShortfalls lists what the hosts lack of what was asked for.
-func showShortfalls(w io.Writer, hosts testbed.Hosts) {
-	if d, ok := hosts.(testbed.Describer); ok {
-		_, shortfalls := d.Machines()
-		for _, s := range shortfalls {
-			fmt.Fprintln(w, "note:", s)
-		}
-	}
-}
 
 func newTestbedCommand(stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
@@ -55,12 +30,12 @@ func newTestbedCommand(stderr io.Writer) *cobra.Command {
 
 // machinesFlags are the flags of `mcmwlab testbed vm`.
 type machinesFlags struct {
-	quickly, asJSON bool
-	bulk            time.Duration
+	quick, asJSON bool
+	bulk          time.Duration
 }
 
-// The length of a measurement of bandwidth: the shorter, the more a bucket that was full at the beginning counts; and it must end within
-// the time that a host has to answer.
+// The limits of the length of a bandwidth measurement. The shorter it is, the more the token bucket counts that is full at the beginning. It must
+// also end before the timeout of a host's answer.
 const (
 	minBulk = 100 * time.Millisecond
 	maxBulk = 10 * time.Second
@@ -70,20 +45,20 @@ func newTestbedVMCommand(stderr io.Writer) *cobra.Command {
 	f := machinesFlags{bulk: 2 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "vm [FILE]",
-		Short: "Make emulated machines and measure their network",
-		Long: `Make the machines of an experiment's file, or those of the 2018 report, measure bandwidth and round trips between each of
-them and one without limits, and compare with what was requested. It needs root.`,
+		Short: "Create emulated machines and measure their network",
+		Long: `Create the emulated machines of an experiment file, or those of the 2018 report, measure the bandwidth and the round-trip time
+between each of them and a machine without limits, and compare them with the requested ones. This needs root.`,
 		Example: `  mcmwlab testbed vm
   mcmwlab testbed vm experiments/sweep.yaml --json`,
-		Args: arguments(0, 1, "the file of an experiment"),
+		Args: arguments(0, 1, "at most one experiment file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args, cmd.OutOrStdout(), stderr)
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.quickly, "quick", false, "use the file's quick profile")
+	flags.BoolVar(&f.quick, "quick", false, "use the file's quick profile")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
-	flags.Var((*seconds)(&f.bulk), "bulk", "how long to measure the bandwidth of each direction: seconds, or a duration")
+	flags.Var((*seconds)(&f.bulk), "bulk", bulkHelp)
 	return cmd
 }
 
@@ -93,7 +68,7 @@ func (f *machinesFlags) run(ctx context.Context, args []string, stdout, stderr i
 	}
 	e := &experiment.Experiment{Dilation: 1}
 	if len(args) > 0 {
-		if e, err = readExperiment(args[0], nil, f.quickly); err != nil {
+		if e, err = readExperiment(args[0], nil, f.quick); err != nil {
 			return err
 		}
 	}
@@ -120,7 +95,7 @@ func (f *machinesFlags) run(ctx context.Context, args []string, stdout, stderr i
 	return writeCalibration(stdout, c)
 }
 
-// writeCalibration writes a table of the machines for people.
+// writeCalibration writes a table of the machines.
 func writeCalibration(w io.Writer, c vm.Calibration) error {
 	t := table.Table{
 		Columns: []string{"machine", "size", "processors", "memory", "upload Mbit/s", "measured", "", "download Mbit/s", "measured", "", "round trip ms"}, Left: []int{1},
@@ -140,17 +115,15 @@ func writeCalibration(w io.Writer, c vm.Calibration) error {
 	if err := t.Lines(w); err != nil {
 		return err
 	}
-	for _, s := range c.Shortfalls {
-		fmt.Fprintln(w, "note:", s)
-	}
+	writeNotes(w, c.Shortfalls)
 	return nil
 }
 
-// against returns three cells: the requested bandwidth, the measured one, bytes per second, and the deviation.
-func against(asked, measured float64) []string {
+// against returns three cells from a requested and a measured bandwidth, bytes per second: both in Mbit/s, and the deviation.
+func against(requested, measured float64) []string {
 	const megabit = 1e6 / 8
-	if asked == 0 {
+	if requested == 0 {
 		return []string{"no limit", fmt.Sprintf("%.1f", measured/megabit), ""}
 	}
-	return []string{fmt.Sprintf("%.1f", asked/megabit), fmt.Sprintf("%.1f", measured/megabit), fmt.Sprintf("%+.1f %%", 100*(measured/asked-1))}
+	return []string{fmt.Sprintf("%.1f", requested/megabit), fmt.Sprintf("%.1f", measured/megabit), fmt.Sprintf("%+.1f %%", 100*(measured/requested-1))}
 }

@@ -35,8 +35,8 @@ func needsMachines(t *testing.T) {
 	require.NoError(t, hosts.Close())
 }
 
-// onMachines writes an experiment of one run on emulated machines, whose servers are slow, and returns its path. Packets to each take
-// that delay: a path is measured by hundreds of round trips.
+// onMachines writes an experiment of one run on emulated machines with slow servers, and returns its path. The delay should be short, because
+// measuring a path takes hundreds of round trips.
 func onMachines(t *testing.T, delay, duration string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "machines.yaml")
@@ -62,7 +62,7 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 		v, ok := runs[0].Value(of[0], of[1])
 		assert.True(t, ok && v > 0, "%v", of)
 	}
-	// Two servers of 20 Mbit/s cannot send more values than these; a bucket that was full at the beginning lets a few more pass.
+	// Two servers of 20 Mbit/s cannot send more values, except for those of a token bucket that is full at the beginning.
 	throughput, _ := runs[0].Value("client", "throughput")
 	assert.Less(t, throughput*4096*8, 1.05*2*20e6)
 
@@ -71,7 +71,7 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	defer r.Close()
 	samples, err := r.HostSamples(runs[0].ID)
 	require.NoError(t, err)
-	// A machine's processors are its own: what it used of 0.8, not what this whole machine did.
+	// The samples of a machine are about its own 0.8 processors, not about the real machine.
 	idle := slices.IndexFunc(samples, func(w record.Window) bool { return w.Source == "host:server-1" && w.Metric == "cpu_idle" })
 	require.NotEqual(t, -1, idle)
 	assert.Positive(t, samples[idle].Value)
@@ -79,7 +79,7 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 		return w.Source != record.SourceHost && w.Metric == "cpu_softirq" && w.Value > 0
 	}))
 	assert.True(t, slices.ContainsFunc(samples, func(w record.Window) bool { return w.Source == record.SourceHost && w.Metric == "cpu_idle" }),
-		"the machine that emulates them is watched, too")
+		"the real machine is sampled, too")
 	m := r.Manifest()
 	assert.Equal(t, "vm", m.Testbed)
 	require.Len(t, m.Machines, 5)
@@ -106,7 +106,7 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	require.ErrorContains(t, err, "it is a record of another experiment")
 }
 
-func TestAFileRunsOnTheTestbedThatTheCommandLineSays(t *testing.T) {
+func TestAFileRunsOnTheTestbedOfTheCommandLine(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	file := onMachines(t, "0.1ms", "2s")
 	_, stderr, err := lab(context.Background(), "run", file, "--testbed", "local", "--out", dir, "--mcmw", mcmwPath(t))
@@ -125,7 +125,7 @@ func TestAFileRunsOnTheTestbedThatTheCommandLineSays(t *testing.T) {
 	require.EqualError(t, err, dir+": it was begun on the testbed local, not vm; use the same testbed")
 }
 
-func TestMachinesAreShownWithWhatTheirNetworkCarries(t *testing.T) {
+func TestTheCommandTestbedMeasuresTheNetworkOfMachines(t *testing.T) {
 	needsMachines(t)
 	file := onMachines(t, "0.1ms", "1s")
 	stdout, stderr, err := lab(context.Background(), "testbed", "vm", file, "--bulk", "100ms")
@@ -145,21 +145,21 @@ func TestMachinesAreShownWithWhatTheirNetworkCarries(t *testing.T) {
 	require.EqualError(t, err, "--bulk 1h0m0s: expected 100ms to 10s")
 }
 
-// traces is what a lab with emulated machines consists of, beside itself.
+// traces are the parts of a lab with emulated machines that could be left after its end.
 type traces struct {
 	spaces    map[string]bool // network namespaces, as /proc names them
 	groups    []string        // directories of control groups
 	processes []string        // ids of the programs
 }
 
-// tracesOf returns those of the lab that is a process.
+// tracesOf returns the traces of the lab with a process id.
 func tracesOf(t *testing.T, pid int) (found traces) {
 	t.Helper()
 	found.spaces = map[string]bool{}
 	descriptors := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(descriptors)
 	require.NoError(t, err)
-	own, err := os.Readlink("/proc/self/ns/net") // which the lab has open, too, for a moment
+	own, err := os.Readlink("/proc/self/ns/net") // the lab opens it for a moment
 	require.NoError(t, err)
 	for _, entry := range entries {
 		if to, err := os.Readlink(filepath.Join(descriptors, entry.Name())); err == nil && strings.HasPrefix(to, "net:") && to != own {
@@ -185,7 +185,7 @@ func tracesOf(t *testing.T, pid int) (found traces) {
 	return found
 }
 
-// left returns those of the traces that are still there.
+// left returns the traces that still exist.
 func (of traces) left() (left []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*/ns/net")
 	descriptors, _ := filepath.Glob("/proc/[0-9]*/fd/*")
@@ -201,14 +201,14 @@ func (of traces) left() (left []string) {
 	}
 	for _, pid := range of.processes {
 		text, err := os.ReadFile("/proc/" + pid + "/cmdline")
-		if err == nil && len(text) > 0 { // one that has ended and was not waited for has none
+		if err == nil && len(text) > 0 { // a zombie has no command line
 			left = append(left, "process "+pid)
 		}
 	}
 	return left
 }
 
-// midway starts an experiment on emulated machines as a process of its own, and returns it when its load runs.
+// midway starts an experiment on emulated machines as a separate process, and returns it when its load runs.
 func midway(t *testing.T) (*exec.Cmd, traces) {
 	t.Helper()
 	needsMachines(t)
@@ -221,7 +221,7 @@ func midway(t *testing.T) (*exec.Cmd, traces) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // in case the test has failed before
+		_ = cmd.Process.Kill() // if the test fails early
 		_ = cmd.Wait()
 	})
 	for lines := bufio.NewScanner(stderr); !strings.HasPrefix(said.String(), "run 1 of 1"); {
@@ -231,7 +231,7 @@ func midway(t *testing.T) (*exec.Cmd, traces) {
 		}
 		said.Write(lines.Bytes())
 	}
-	// Servers, middleware, two loads, five samplers; every program is in two groups where the controllers are apart.
+	// Two servers, a middleware, two loads, five samplers. With separate hierarchies every program is in two groups.
 	require.Eventually(t, func() bool {
 		programs := map[string]bool{}
 		for _, pid := range tracesOf(t, cmd.Process.Pid).processes {
@@ -246,7 +246,7 @@ func midway(t *testing.T) (*exec.Cmd, traces) {
 	return cmd, found
 }
 
-// visibleLinks are the interfaces outside of namespaces that are called as those of machines are.
+// visibleLinks returns the interfaces outside of namespaces that have names of machines.
 func visibleLinks(t *testing.T) (names []string) {
 	t.Helper()
 	links, err := net.Interfaces()
@@ -261,7 +261,7 @@ func visibleLinks(t *testing.T) (names []string) {
 
 func TestAnInterruptedLabLeavesNothing(t *testing.T) {
 	cmd, found := midway(t)
-	assert.Empty(t, visibleLinks(t), "interfaces and what shapes them are in namespaces")
+	assert.Empty(t, visibleLinks(t), "all interfaces are in namespaces")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	require.Error(t, cmd.Wait())
 	assert.Equal(t, exitBySignal+int(syscall.SIGINT), cmd.ProcessState.ExitCode())
@@ -269,11 +269,11 @@ func TestAnInterruptedLabLeavesNothing(t *testing.T) {
 	assert.Empty(t, visibleLinks(t))
 }
 
-func TestAKilledLabLeavesNothingThatCleanupDoesNotRemove(t *testing.T) {
+func TestCleanupRemovesAllLeftoversOfAKilledLab(t *testing.T) {
 	cmd, found := midway(t)
 	running, _, err := lab(context.Background(), "cleanup")
 	require.NoError(t, err)
-	assert.NotContains(t, running, fmt.Sprintf("process %d\n", cmd.Process.Pid), "what belongs to a lab that runs is left alone")
+	assert.NotContains(t, running, fmt.Sprintf("process %d\n", cmd.Process.Pid), "cleanup ignores labs that run")
 	require.Nil(t, cmd.ProcessState)
 	require.NotEmpty(t, found.left())
 
@@ -282,10 +282,10 @@ func TestAKilledLabLeavesNothingThatCleanupDoesNotRemove(t *testing.T) {
 	stdout, _, err := lab(context.Background(), "cleanup")
 	require.NoError(t, err)
 	assert.Regexp(t, fmt.Sprintf(`(?m)^removed \d+ control groups of the lab that was process %d$`, cmd.Process.Pid), stdout)
-	// The programs die with the lab; the system may take a moment to take them away.
+	// The kernel kills the programs with the lab, which can take a moment.
 	require.Eventually(t, func() bool { return len(found.left()) == 0 }, mctest.Patience, 10*time.Millisecond, "%v", found.left())
 	assert.Empty(t, visibleLinks(t))
 	stdout, _, err = lab(context.Background(), "cleanup")
 	require.NoError(t, err)
-	assert.NotContains(t, stdout, fmt.Sprintf("process %d\n", cmd.Process.Pid), "it is done")
+	assert.NotContains(t, stdout, fmt.Sprintf("process %d\n", cmd.Process.Pid), "nothing is left to remove")
 }

@@ -14,7 +14,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-func TestVerifyCountsWhatARightServiceAnswered(t *testing.T) {
+func TestVerifyCountsTheAnswersOfACorrectService(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	stdout, _, err := lab(context.Background(), "verify", "--target", server.Addr(), "--rate", "2000", "--test-time", "0.3", "--json-out-file", "-")
 	require.NoError(t, err)
@@ -48,5 +48,5 @@ func TestVerifyFailsForAServiceThatResetsConnections(t *testing.T) {
 		p.Reset()
 	})
 	_, _, err := lab(context.Background(), "verify", "--target", server.Addr(), "--test-time", "0.1", "-c", "1")
-	require.ErrorContains(t, err, "the service did not do what it should")
+	require.ErrorContains(t, err, "the service broke a promise")
 }

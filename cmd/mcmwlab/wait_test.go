@@ -16,7 +16,7 @@ func TestWaitDoesNothingUntilItIsInterrupted(t *testing.T) {
 	}()
 	select {
 	case err := <-ended:
-		t.Fatalf("it ended by itself: %v", err)
+		t.Fatalf("it ended on its own: %v", err)
 	default:
 	}
 	interrupt()

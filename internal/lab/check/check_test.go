@@ -135,7 +135,7 @@ func TestEachCheckFindsViolations(t *testing.T) {
 			windows(r, "response_time_mean", func(s int) float64 { return 0.008 - 1e-4*float64(s) })
 		}, NotStationary, "the mean response time (client) falls by 11.9 %"},
 		"a drift that is small": {func(r *record.Run) { windows(r, "throughput", func(s int) float64 { return 8000 + 10*float64(s) }) }, "", ""},
-		"a ramp that was asked for": {func(r *record.Run) {
+		"an intended ramp": {func(r *record.Run) {
 			r.Factors["rate"] = "ramp:1000:9000"
 			windows(r, "throughput", func(s int) float64 { return 1000 * float64(s+1) })
 		}, "", ""},

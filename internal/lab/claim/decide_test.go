@@ -21,11 +21,12 @@ type measured struct {
 	idle     float64 // share of the processors' time
 	failed   bool
 	inside   map[string]float64 // of the middlewares, by metric
+	samples  []record.Window    // of the hosts, instead of idle
 }
 
-// synthetic makes a record of runs; runs with the same levels are repetitions.
-func synthetic(t *testing.T, name, testbed string, runs []measured) *record.Record {
-	r, err := record.Create(filepath.Join(t.TempDir(), name), record.Manifest{Name: name, Testbed: testbed})
+// recordOf makes a record of runs; runs with the same levels are repetitions.
+func recordOf(t *testing.T, manifest record.Manifest, runs []measured) *record.Record {
+	r, err := record.Create(filepath.Join(t.TempDir(), manifest.Name), manifest)
 	require.NoError(t, err)
 	t.Cleanup(func() { r.Close() })
 	repetitions := map[string]int{}
@@ -35,24 +36,30 @@ func synthetic(t *testing.T, name, testbed string, runs []measured) *record.Reco
 		if _, ok := numbers[key]; !ok {
 			numbers[key] = len(numbers)
 		}
-		run := record.Run{Point: numbers[key], Repetition: repetitions[key], State: record.Complete, Factors: m.levels, Seconds: 10}
+		run := record.Run{Point: numbers[key], Repetition: repetitions[key], State: record.Complete, Factors: m.levels, Seconds: 10, HostSamples: m.samples}
 		repetitions[key]++
 		if m.failed {
 			run.State, run.Error = record.Failed, "it broke"
 		}
-		for metric, v := range m.values {
-			run.Results = append(run.Results, record.Value{Source: record.SourceClient, Metric: metric, Value: v})
-		}
-		for metric, v := range m.inside {
-			run.Results = append(run.Results, record.Value{Source: record.SourceMiddleware, Metric: metric, Value: v})
+		for source, values := range map[string]map[string]float64{record.SourceClient: m.values, record.SourceMiddleware: m.inside} {
+			for metric, v := range values {
+				run.Results = append(run.Results, record.Value{Source: source, Metric: metric, Value: v})
+			}
 		}
 		for _, code := range m.warnings {
 			run.Warnings = append(run.Warnings, record.Warning{Code: code, Message: "it is so"})
 		}
-		run.HostSamples = []record.Window{{Source: "host:vm", Seconds: 10, Metric: "cpu_idle", Value: m.idle}}
+		if m.samples == nil {
+			run.HostSamples = []record.Window{{Source: "host:vm", Seconds: 10, Metric: "cpu_idle", Value: m.idle}}
+		}
 		require.NoError(t, r.Add(run))
 	}
 	return r
+}
+
+// synthetic makes a record of an experiment on a testbed.
+func synthetic(t *testing.T, name, testbed string, runs []measured) *record.Record {
+	return recordOf(t, record.Manifest{Name: name, Testbed: testbed}, runs)
 }
 
 // at is a run with a throughput at some levels, on a machine that is half idle.
@@ -194,7 +201,7 @@ func TestInvalidRunsDecideNothing(t *testing.T) {
 		"all of a point are bad": {func(r []measured) {
 			r[4].warnings, r[5].failed, r[6].failed = []string{"generator_saturated"}, true, true
 		}, claim.NotComparable, "a has no valid run at clients=96, connections=96 (generator_saturated, run_failed)"},
-		"what is only unsteady":   {func(r []measured) { r[4].warnings = []string{"window_variation"} }, claim.Confirmed, ""},
+		"an unsteady run":         {func(r []measured) { r[4].warnings = []string{"window_variation"} }, claim.Confirmed, ""},
 		"the processors are used": {func(r []measured) { r[4].idle = 0.05 }, claim.NotComparable, "in use for up to 95 % of the time (1 of 5 runs of a above 90 %)"},
 		"used where it is not":    {func(r []measured) { r[0].idle = 0.05 }, claim.Confirmed, ""},
 	} {
@@ -266,25 +273,18 @@ func TestOnlyTheMachineThatEmulatesOthersMustNotBeBusy(t *testing.T) {
 		idle map[string]float64 // by source
 		want claim.Verdict
 	}{
-		"one is busy":           {map[string]float64{"host:server-0": 0.01, "host": 0.4}, claim.Confirmed},
-		"what emulates is busy": {map[string]float64{"host:server-0": 0.4, "host": 0.05}, claim.NotComparable},
-		"on its own it counts":  {map[string]float64{"host:server-0": 0.05}, claim.NotComparable},
+		"one is busy":          {map[string]float64{"host:server-0": 0.01, "host": 0.4}, claim.Confirmed},
+		"the real one is busy": {map[string]float64{"host:server-0": 0.4, "host": 0.05}, claim.NotComparable},
+		"on its own it counts": {map[string]float64{"host:server-0": 0.05}, claim.NotComparable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := record.Create(filepath.Join(t.TempDir(), "a"), record.Manifest{Name: "a", Testbed: "vm"})
-			require.NoError(t, err)
-			defer r.Close()
-			for i, clients := range []string{"6", "12", "6", "12"} {
-				run := record.Run{
-					Point: i % 2, Repetition: i / 2, State: record.Complete, Seconds: 10, Factors: map[string]string{"clients": clients},
-					Results: []record.Value{{Source: "client", Metric: "throughput", Value: 3000}},
-				}
+			runs := []measured{at(3000, "clients", "6"), at(3000, "clients", "12"), at(3000, "clients", "6"), at(3000, "clients", "12")}
+			for i := range runs {
 				for source, idle := range tc.idle {
-					run.HostSamples = append(run.HostSamples, record.Window{Source: source, Seconds: 10, Metric: "cpu_idle", Value: idle})
+					runs[i].samples = append(runs[i].samples, record.Window{Source: source, Seconds: 10, Metric: "cpu_idle", Value: idle})
 				}
-				require.NoError(t, r.Add(run))
 			}
-			got := decide(t, "converges: {record: a, metric: client.throughput, over: clients, low: 2900}", r)
+			got := decide(t, "converges: {record: a, metric: client.throughput, over: clients, low: 2900}", synthetic(t, "a", "vm", runs))
 			require.Equal(t, tc.want, got.Verdict, got.Why)
 		})
 	}
@@ -302,26 +302,13 @@ func TestRecordsOfTheTestbedLocalDecideNothingAboutTheReportsMachines(t *testing
 
 // delayed is a record of emulated machines with a delay of packets, seconds, and a utilization of the load's upload.
 func delayed(t *testing.T, name string, delay, upload float64, runs []measured) *record.Record {
-	machines := []record.Machine{{Name: "server-0", Delay: delay}, {Name: "load-0", Delay: delay, Upload: 1e6}}
-	r, err := record.Create(filepath.Join(t.TempDir(), fmt.Sprint(name, delay)), record.Manifest{Name: name, Testbed: "vm", Machines: machines})
-	require.NoError(t, err)
-	t.Cleanup(func() { r.Close() })
-	points := map[string]int{}
-	for i, m := range runs {
-		run := record.Run{Repetition: i, State: record.Complete, Factors: m.levels, Seconds: 10}
-		key := fmt.Sprint(m.levels)
-		if _, ok := points[key]; !ok {
-			points[key] = len(points)
-		}
-		run.Point = points[key]
-		for metric, v := range m.values {
-			run.Results = append(run.Results, record.Value{Source: "client", Metric: metric, Value: v})
-		}
-		run.Results = append(run.Results, record.Value{Source: "middleware", Metric: "busy_workers_mean", Value: 7.9})
-		run.HostSamples = []record.Window{{Source: "host:load-0", Seconds: 10, Metric: "net_tx_bytes", Value: upload * 1e6}, {Source: "host", Seconds: 10, Metric: "cpu_idle", Value: 0.5}}
-		require.NoError(t, r.Add(run))
+	runs = slices.Clone(runs)
+	for i := range runs {
+		runs[i].inside = map[string]float64{"busy_workers_mean": 7.9}
+		runs[i].samples = []record.Window{{Source: "host:load-0", Seconds: 10, Metric: "net_tx_bytes", Value: upload * 1e6}, {Source: "host", Seconds: 10, Metric: "cpu_idle", Value: 0.5}}
 	}
-	return r
+	machines := []record.Machine{{Name: "server-0", Delay: delay}, {Name: "load-0", Delay: delay, Upload: 1e6}}
+	return recordOf(t, record.Manifest{Name: name, Testbed: "vm", Machines: machines}, runs)
 }
 
 // about returns runs of a point with about the throughput x.

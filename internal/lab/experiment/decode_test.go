@@ -128,7 +128,7 @@ exp.yaml:13: order: "interlaced"; expected one of interleaved, paired, random, l
 		"repeat and stop":   {"name: a\nrepetitions: 3\nstop: {within: 0.1}\n", "exp.yaml:2: repetitions: given together with stop"},
 		"stop at random":    {"name: a\norder: random\nstop: {within: 0.1}\n", "exp.yaml:3: stop: the order random schedules all runs"},
 		"stop when":         {"name: a\nstop: {at_most: 5}\n", "exp.yaml:2: stop: no condition; expected within, variation or both"},
-		"stop by what":      {"name: a\nstop: {metric: client.happiness, within: 0.1}\n", `exp.yaml:2: stop.metric: "client.happiness"; expected a source and a metric such as`},
+		"stop metric":       {"name: a\nstop: {metric: client.happiness, within: 0.1}\n", `exp.yaml:2: stop.metric: "client.happiness"; expected a source and a metric such as`},
 		"stop too early":    {"name: a\nstop: {within: 0.1, at_least: 5, at_most: 4}\n", "exp.yaml:2: stop: at_most 4 is less than at_least 5"},
 		"stop beyond":       {"name: a\nstop: {within: 5}\n", `exp.yaml:2: stop.within: "5"; expected a number more than 0 and less than 1`},
 		"mapping as stop":   {"name: a\nstop: soon\n", "exp.yaml:2: stop: not a mapping; expected some of the keys at_least, at_most, confidence"},
@@ -140,7 +140,7 @@ exp.yaml:13: order: "interlaced"; expected one of interleaved, paired, random, l
 		"nothing described": {"name: a\nsystems: {direct: {flags: -v}}\n", "exp.yaml:2: systems.direct: direct stands for no system"},
 		"no such case":      {"name: a\ncases: {few: {clients: 1}}\nfactors: {case: [few, many]}\n", `exp.yaml:3: factors: case "many"; expected one of those under cases: few`},
 		"a factor's case":   {"name: a\ncases: {few: {clients: 1}}\nfactors: {case: [few], clients: [1, 2]}\n", "exp.yaml:3: factors: case few has clients, which is a factor, too"},
-		"a pair of what":    {"name: a\norder: paired\n", "order: paired needs a full design"},
+		"paired":            {"name: a\norder: paired\n", "order: paired needs a full design"},
 		"two at once, same": {"name: a\nname: b\n", "exp.yaml:2: name: the key occurs twice"},
 	} {
 		t.Run(name, func(t *testing.T) {

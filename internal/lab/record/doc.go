@@ -4,7 +4,7 @@
 //
 // An experiment is one directory:
 //
-//	manifest.json      what was run, where, with which versions; written once, when the record is created
+//	manifest.json      experiment, testbed, versions; written once, when the record is created
 //	record.db          one SQLite database: the runs and everything measured in them
 //	raw/RUN/...        the unchanged outputs of a run, from which the tables were made
 //

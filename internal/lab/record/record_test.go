@@ -28,6 +28,14 @@ func newRecord(t *testing.T) *Record {
 	return r
 }
 
+// runsOf returns the runs of a record.
+func runsOf(t *testing.T, r *Record) []Run {
+	t.Helper()
+	runs, err := r.Runs(context.Background())
+	require.NoError(t, err)
+	return runs
+}
+
 // wholeRun is a run with data of every kind.
 func wholeRun() Run {
 	return Run{
@@ -56,8 +64,7 @@ func TestARunComesBackAsItWasAdded(t *testing.T) {
 	reopened, err := Open(r.Dir())
 	require.NoError(t, err)
 	defer reopened.Close()
-	runs, err := reopened.Runs(context.Background())
-	require.NoError(t, err)
+	runs := runsOf(t, reopened)
 	require.Len(t, runs, 1)
 	got := runs[0]
 	got.Windows, err = reopened.Windows(7)
@@ -80,8 +87,7 @@ func TestRunsComeInTheOrderOfPointsAndRepetitions(t *testing.T) {
 	for _, at := range [][2]int{{1, 0}, {0, 1}, {0, 0}, {1, 1}} {
 		require.NoError(t, r.Add(Run{Point: at[0], Repetition: at[1], State: Complete}))
 	}
-	runs, err := r.Runs(context.Background())
-	require.NoError(t, err)
+	runs := runsOf(t, r)
 	var order [][2]int
 	var ids []int64
 	for _, run := range runs {
@@ -119,8 +125,7 @@ func TestNothingIsEverReplaced(t *testing.T) {
 	require.NoError(t, err)
 	defer again.Close()
 	require.Equal(t, "first", again.Manifest().Name)
-	runs, err := again.Runs(context.Background())
-	require.NoError(t, err)
+	runs := runsOf(t, again)
 	require.Len(t, runs, 2)
 }
 
@@ -141,8 +146,7 @@ func TestARefusedRunLeavesNothingBehind(t *testing.T) {
 			run := wholeRun()
 			c.change(&run)
 			require.ErrorContains(t, r.Add(run), c.want)
-			runs, err := r.Runs(context.Background())
-			require.NoError(t, err)
+			runs := runsOf(t, r)
 			require.Empty(t, runs)
 			require.NoError(t, r.Add(wholeRun()), "the record can still be used")
 		})
@@ -156,8 +160,7 @@ func TestValuesThatAreNotFiniteAreLeftOut(t *testing.T) {
 		{SourceClient, "response_time_max", math.Inf(1)},
 		{SourceClient, "throughput", 0},
 	}}))
-	runs, err := r.Runs(context.Background())
-	require.NoError(t, err)
+	runs := runsOf(t, r)
 	require.Equal(t, []Value{{SourceClient, "throughput", 0}}, runs[0].Results)
 	_, known := runs[0].Value(SourceClient, "response_time_mean")
 	require.False(t, known)
@@ -182,8 +185,7 @@ func TestAFullDiskIsReportedAndEarlierRunsStay(t *testing.T) {
 	err = r.Add(run)
 	require.ErrorIs(t, err, ErrFull)
 	require.ErrorContains(t, err, r.Dir())
-	runs, err := r.Runs(context.Background())
-	require.NoError(t, err)
+	runs := runsOf(t, r)
 	require.Len(t, runs, 1)
 }
 
@@ -342,8 +344,7 @@ func TestAKilledProcessLeavesWholeRuns(t *testing.T) {
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait() // killed
 	require.Equal(t, 5, added)
-	runs, err := r.Runs(context.Background())
-	require.NoError(t, err)
+	runs := runsOf(t, r)
 	require.GreaterOrEqual(t, len(runs), added)
 	for _, got := range runs {
 		windows, err := r.Windows(got.ID)
@@ -418,8 +419,7 @@ func TestReadersSeeWholeRunsWhileOneWrites(t *testing.T) {
 	}()
 	want := wholeRun()
 	for seen := 0; seen < n; {
-		runs, err := reader.Runs(context.Background())
-		require.NoError(t, err)
+		runs := runsOf(t, reader)
 		require.GreaterOrEqual(t, len(runs), seen)
 		seen = len(runs)
 		for _, run := range runs {
