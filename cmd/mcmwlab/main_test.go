@@ -326,7 +326,7 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"load --rate 5 --rate-limiting 5":        "--rate and --rate-limiting: expected only one of them",
 		"load --rate 5 --arrivals late":          `--arrivals "late": expected even or poisson`,
 		"load --arrivals poisson":                "expected --rate or --rate-limiting, too",
-		"load --rate 5 --think-time 1":           "the one is for closed loops, the other for open ones",
+		"load --rate 5 --think-time 1":           "think times are for closed loops",
 		"load --think-pattern deep":              `--think-pattern "deep": expected constant or exponential`,
 		"load --protocol memcache_binary":        `protocol "memcache_binary": expected memcache_text, memcache_meta or redis`,
 		"load --key-pattern Q:R":                 `--key-pattern: key pattern "Q:R": expected two letters`,
