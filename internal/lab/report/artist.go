@@ -284,8 +284,10 @@ func (a *artist) serviceTime() []plot.Chart {
 	})
 }
 
-// stageNames are the names of record.Stages in figures and tables.
-var stageNames = []string{"net", "queue", "worker", "server", "reply"}
+// stageName returns the name of a stage in figures and tables: "net" for stage_net_mean.
+func stageName(metric string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(metric, "stage_"), "_mean")
+}
 
 // at returns the point of a line with this level of the x axis.
 func (a *artist) at(l Line, level string) (Point, bool) {
@@ -337,7 +339,7 @@ func (a *artist) stacked(y plot.Axis, layers []layer, beyond ...layer) []plot.Ch
 func (a *artist) stages() []plot.Chart {
 	var layers []layer
 	for i, stage := range record.Stages {
-		layers = append(layers, layer{stageNames[i], i, a.middleware(a.v.metric(stage))})
+		layers = append(layers, layer{stageName(stage), i, a.middleware(a.v.metric(stage))})
 	}
 	outside := layer{"outside", 7, func(p Point) Estimate { return p.derive(a.v.outside) }}
 	return a.stacked(plot.Axis{Label: "response time", Unit: plot.Seconds, FromZero: true}, layers, outside)

@@ -97,7 +97,7 @@ func (d *Data) Figures(v View, names []string) ([]Figure, error) {
 		}
 		plot.ShareY(charts)
 		drawn = append(drawn, Figure{
-			Name: k.name, Caption: k.caption + d.errorBars(k.name), Command: d.Command(v, "figure", k.name), Warnings: d.Caution(a.behind(k.name)),
+			Name: k.name, Caption: k.caption + d.errorBars(k.name), Command: d.Command(v, "figure", k.name), Warnings: d.Caution(a.pointsOf(k.name)),
 			Figure: plot.Figure{Title: k.title, Panels: charts},
 		})
 	}
@@ -107,8 +107,8 @@ func (d *Data) Figures(v View, names []string) ([]Figure, error) {
 // ofSaturation are the figures and tables that show only points of saturation.
 var ofSaturation = []string{"histogram", "cdf", "trace", "trace-response-time", "breakdown"}
 
-// behind returns the points that a figure or table shows.
-func (a *artist) behind(name string) []Point {
+// pointsOf returns the points that a figure or table shows.
+func (a *artist) pointsOf(name string) []Point {
 	if !slices.Contains(ofSaturation, name) {
 		return a.d.Points
 	}

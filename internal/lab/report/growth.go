@@ -80,18 +80,10 @@ func growth(each string, points []plot.Point) string {
 		worst = max(worst, math.Abs((a+b*x)/ys[i]-1))
 	}
 	if worst <= linearWithin && a > 0 {
-		return fmt.Sprintf("linear: %s + %s for each of %s, within %.0f %%", plot.Seconds.Format(a), signed(b), each, 100*worst)
+		return fmt.Sprintf("linear: %s + %s for each of %s, within %.0f %%", plot.Seconds.Format(a), plot.Seconds.Format(b), each, 100*worst)
 	}
 	half := (len(xs) + 1) / 2
 	_, first := stat.LinearRegression(logXs[:half], logYs[:half], nil, false)
 	_, second := stat.LinearRegression(logXs[half-1:], logYs[half-1:], nil, false)
 	return fmt.Sprintf("not linear: as the power %.2f from %.6g to %.6g, %.2f from there to %.6g", first, xs[0], xs[half-1], second, xs[len(xs)-1])
-}
-
-// signed formats a time that may be negative.
-func signed(seconds float64) string {
-	if seconds < 0 {
-		return "-" + plot.Seconds.Format(-seconds)
-	}
-	return plot.Seconds.Format(seconds)
 }

@@ -182,10 +182,11 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		warn(f.Warnings)
 		fmt.Fprintf(&b, "Made by `%s`.\n\n", f.Command)
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	if err := r.markdownTables(&b); err != nil {
 		return err
 	}
-	return r.markdownTables(w)
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 func (r *Report) markdownTables(w io.Writer) error {

@@ -43,7 +43,7 @@ func (d *Data) Tables(v View, names []string) ([]Table, error) {
 		}
 		t.Name, t.Title, t.Command = k.name, k.title, d.Command(v, "table", k.name)
 		if k.name != "warnings" && k.name != "configuration" {
-			t.Warnings = d.Caution(a.behind(k.name))
+			t.Warnings = d.Caution(a.pointsOf(k.name))
 		}
 		filled = append(filled, t)
 	}
@@ -236,8 +236,8 @@ func (a *artist) breakdown() Table {
 		return total, ok
 	}
 	var cells []cell
-	for i, stage := range record.Stages {
-		cells = append(cells, estimate(stageNames[i], mw, a.v.metric(stage)))
+	for _, stage := range record.Stages {
+		cells = append(cells, estimate(stageName(stage), mw, a.v.metric(stage)))
 	}
 	return a.rows(
 		func(l Line) []Point {

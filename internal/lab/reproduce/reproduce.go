@@ -22,7 +22,6 @@ type Source struct {
 	Command string // command line that makes the page again
 
 	data []*report.Data // in the order of the experiments' names
-	runs map[string][]record.Run
 }
 
 // Open reads those records that belong to the report with a name. They must stay open while the source is used.
@@ -31,7 +30,7 @@ func Open(ctx context.Context, name string, records []*record.Record) (*Source, 
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{Report: r, runs: map[string][]record.Run{}}
+	s := &Source{Report: r}
 	for _, from := range records {
 		if ReportOf(from.Manifest().Name) != name {
 			continue
@@ -41,9 +40,6 @@ func Open(ctx context.Context, name string, records []*record.Record) (*Source, 
 			return nil, err
 		}
 		s.data = append(s.data, d)
-		for _, p := range d.Points {
-			s.runs[d.Manifest.Name] = append(s.runs[d.Manifest.Name], p.Runs...)
-		}
 	}
 	slices.SortFunc(s.data, func(a, b *report.Data) int { return strings.Compare(a.Manifest.Name, b.Manifest.Name) })
 	return s, nil
@@ -79,8 +75,8 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 		return nil, err
 	}
 	runs := 0
-	for _, of := range s.runs {
-		runs += len(of)
+	for _, d := range s.data {
+		runs += len(s.runs(d.Manifest.Name))
 	}
 	return &report.Report{
 		Title:    s.Report.Author + ": " + s.Report.Title + ", beside the same experiments here",
@@ -115,8 +111,8 @@ func (s *Source) records() report.Table {
 	}
 	for _, d := range s.data {
 		m := d.Manifest
-		seconds := 0.0
-		for _, run := range s.runs[m.Name] {
+		seconds, runs := 0.0, s.runs(m.Name)
+		for _, run := range runs {
 			seconds = max(seconds, run.Seconds)
 		}
 		notes := slices.Clone(m.Shortfalls)
@@ -127,7 +123,7 @@ func (s *Source) records() report.Table {
 			notes = append(notes, fmt.Sprintf("%d runs failed", n))
 		}
 		t.Rows = append(t.Rows, []string{
-			m.Name, m.Testbed, fmt.Sprint(len(s.runs[m.Name])), fmt.Sprintf("%.0f", seconds), m.Created.UTC().Format("2006-01-02"), strings.Join(notes, "; "),
+			m.Name, m.Testbed, fmt.Sprint(len(runs)), fmt.Sprintf("%.0f", seconds), m.Created.UTC().Format("2006-01-02"), strings.Join(notes, "; "),
 		})
 	}
 	return t
@@ -143,6 +139,14 @@ func (s *Source) points(experiment string, levels paper.Levels) (points []report
 		}
 	}
 	return points
+}
+
+// runs returns the runs of an experiment.
+func (s *Source) runs(experiment string) (runs []record.Run) {
+	for _, p := range s.points(experiment, nil) {
+		runs = append(runs, p.Runs...)
+	}
+	return runs
 }
 
 // at returns the first point of an experiment with these levels. Without one it returns a point that has no estimates.

@@ -208,7 +208,7 @@ func effect(a *factorial.Analysis, name string, times float64, decimals int) (q,
 
 // analyse returns the analysis of a 2^3 design of S, M and W; nil if the record does not have the measurements.
 func (s *Source) analyse(experiment, metric string) *factorial.Analysis {
-	runs := s.runs[experiment]
+	runs := s.runs(experiment)
 	least := len(runs)
 	for _, p := range record.Points(runs) {
 		least = min(least, len(p.Runs))
@@ -254,7 +254,7 @@ func (s *Source) arrivals(spec paper.Beside) (f report.Figure, any bool) {
 	f = report.Figure{Name: spec.Name + "-arrivals", Command: s.Command, Caption: spec.Figure.Caption, Figure: plot.Figure{Title: spec.Figure.Title}}
 	for i, workers := range spec.Workers {
 		printed := plot.Line{Name: "report", Look: plot.Computed, Series: 1}
-		ours := plot.Line{Name: "here"}
+		here := plot.Line{Name: "here"}
 		for j, clients := range spec.Clients {
 			x, _ := strconv.ParseFloat(clients, 64)
 			if v := s.Report.Number(spec.Printed, 2*i, j); !math.IsNaN(v) {
@@ -265,13 +265,13 @@ func (s *Source) arrivals(spec paper.Beside) (f report.Figure, any bool) {
 				if e.Interval.Known() {
 					at = plot.Between(x, e.Mean, e.Interval.Low, e.Interval.High)
 				}
-				ours.Points = append(ours.Points, at)
+				here.Points = append(here.Points, at)
 				any = true
 			}
 		}
 		f.Panels = append(f.Panels, plot.Chart{
 			Title: workers + " workers", X: plot.Axis{Label: "clients", FromZero: true}, Y: plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true},
-			Marks: []plot.Mark{printed, ours},
+			Marks: []plot.Mark{printed, here},
 		})
 	}
 	return f, any
