@@ -139,59 +139,45 @@ func drain(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 // siege is an attack in progress.
 type siege struct {
 	attack attack
-	ended  chan struct{} // closed when it must end
+	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu     sync.Mutex        // guards the fields below
-	conns  map[net.Conn]bool // nil once it must end
-	visits int               // visitors that were served
-	failed int               // visitors that were not
-	first  error             // of the first failed visitor
+	mu     sync.Mutex // guards the fields below
+	visits int        // visitors that were served
+	failed int        // visitors that were not
+	first  error      // of the first failed visitor
 }
 
 // begin starts the attack.
 func (a attack) begin(_ context.Context, s *system) error {
-	g := &siege{attack: a, ended: make(chan struct{}), conns: map[net.Conn]bool{}}
+	g := &siege{attack: a}
+	var ctx context.Context
+	ctx, g.cancel = context.WithCancel(context.Background())
 	s.siege = g
 	for i := range a.clients {
 		rng := rand.New(rand.NewPCG(1, uint64(i)))
-		g.wg.Go(func() { g.run(attackers, s.listen, func(conn net.Conn) { a.use(conn, rng) }) })
+		g.wg.Go(func() { useConnections(ctx, attackers, s.listen, func(conn net.Conn) { a.use(conn, rng) }) })
 	}
 	for range visitors {
 		if a.logins {
-			g.wg.Go(func() { g.run("", s.listen, g.visit) })
+			g.wg.Go(func() { useConnections(ctx, "", s.listen, g.visit) })
 		}
 	}
 	return nil
 }
 
-// run uses one connection after another, each from one address to another.
-func (g *siege) run(from, to string, use func(net.Conn)) {
+// useConnections uses one connection after another, each from one address to another, and closes them, until ctx ends.
+func useConnections(ctx context.Context, from, to string, use func(net.Conn)) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	for {
-		conn, err := dialer.Dial("tcp", to)
-		if err == nil && g.keep(conn) {
+	for ctx.Err() == nil {
+		if conn, err := dialer.DialContext(ctx, "tcp", to); err == nil {
+			stop := context.AfterFunc(ctx, func() { conn.Close() })
 			use(conn)
-			g.drop(conn)
+			stop()
+			conn.Close()
 		}
-		select {
-		case <-g.ended:
-			return
-		case <-time.After(redialPause):
-		}
+		_ = sleep(ctx, redialPause)
 	}
-}
-
-// keep registers conn. If the attack has ended, it closes conn and returns false.
-func (g *siege) keep(conn net.Conn) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.conns == nil {
-		conn.Close()
-		return false
-	}
-	g.conns[conn] = true
-	return true
 }
 
 // visit logs in as a legitimate client and sends a request.
@@ -208,22 +194,9 @@ func (g *siege) visit(conn net.Conn) {
 	}
 }
 
-func (g *siege) drop(conn net.Conn) {
-	conn.Close()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.conns, conn)
-}
-
 // end ends the attack and waits for it.
 func (g *siege) end() {
-	close(g.ended)
-	g.mu.Lock()
-	for conn := range g.conns {
-		conn.Close()
-	}
-	g.conns = nil
-	g.mu.Unlock()
+	g.cancel()
 	g.wg.Wait()
 }
 

@@ -141,6 +141,14 @@ func (c *conn) takeSlot() int {
 	return slot
 }
 
+// stamp sets the time of the requests from number first on, counted from the oldest, which are sent as soon as possible.
+func (c *conn) stamp(first int, now int64) {
+	for i := first; i < c.inFlight; i++ {
+		r := &c.ring[c.slot(i)]
+		r.sent, r.due = now, now
+	}
+}
+
 // use counts a request against the connection's quota.
 func (c *conn) use() {
 	if c.quota > 0 {

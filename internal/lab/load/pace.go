@@ -223,11 +223,7 @@ func (t *thread) storeMissed(c *conn) error {
 		out = c.appendMissed(out, t.work)
 	}
 	t.out = out
-	now := t.now()
-	for i := first; i < c.inFlight; i++ {
-		r := &c.ring[c.slot(i)]
-		r.sent, r.due = now, now
-	}
+	c.stamp(first, t.now())
 	return t.send(c, out)
 }
 

@@ -10,12 +10,7 @@ import (
 )
 
 // scanned returns, as text, what a scanner finds in some bytes that are split into parts.
-func scanned(input []byte, commands func(i int) command, split func(rest int) int) string {
-	return scannedBy(scanner{}, input, commands, split)
-}
-
-// scannedBy is scanned with a scanner that has its protocol and number of keys.
-func scannedBy(s scanner, input []byte, commands func(i int) command, split func(rest int) int) string {
+func scanned(s scanner, input []byte, commands func(i int) command, split func(rest int) int) string {
 	var found strings.Builder
 	for i := 0; len(input) > 0; {
 		part := input[:min(max(split(len(input)), 1), len(input))]
@@ -40,6 +35,16 @@ func scannedBy(s scanner, input []byte, commands func(i int) command, split func
 }
 
 func whole(rest int) int { return rest }
+
+// requireScanned checks what a scanner finds in replies to a command, at once and in pieces of every size.
+func requireScanned(t *testing.T, s scanner, input string, c command, want string) {
+	t.Helper()
+	commands := func(int) command { return c }
+	assert.Equal(t, want, scanned(s, []byte(input), commands, whole))
+	for size := 1; size <= min(len(input), 40); size++ {
+		require.Equal(t, want, scanned(s, []byte(input), commands, func(int) int { return size }), "in pieces of %d bytes", size)
+	}
+}
 
 func TestRepliesAreFoundHoweverReadsHaveSplitThem(t *testing.T) {
 	for _, tt := range []struct {
@@ -75,13 +80,7 @@ func TestRepliesAreFoundHoweverReadsHaveSplitThem(t *testing.T) {
 		{"a length beyond all values", "VALUE k 0 9000000000\r\nhello\r\nEND\r\n", get, "broken"},
 		{"a line without end", strings.Repeat("x", maxReplyLine+1), get, "broken"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			commands := func(int) command { return tt.command }
-			assert.Equal(t, tt.want, scanned([]byte(tt.input), commands, whole))
-			for size := 1; size <= min(len(tt.input), 40); size++ {
-				require.Equal(t, tt.want, scanned([]byte(tt.input), commands, func(int) int { return size }), "in pieces of %d bytes", size)
-			}
-		})
+		t.Run(tt.name, func(t *testing.T) { requireScanned(t, scanner{}, tt.input, tt.command, tt.want) })
 	}
 }
 
@@ -124,12 +123,7 @@ func TestRepliesOfOtherProtocolsAreFoundHoweverReadsHaveSplitThem(t *testing.T) 
 		{"a line end alone", RESP, 1, "\n", get, "broken"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := scanner{protocol: tt.protocol, keys: tt.keys}
-			commands := func(int) command { return tt.command }
-			assert.Equal(t, tt.want, scannedBy(s, []byte(tt.input), commands, whole))
-			for size := 1; size <= min(len(tt.input), 40); size++ {
-				require.Equal(t, tt.want, scannedBy(s, []byte(tt.input), commands, func(int) int { return size }), "in pieces of %d bytes", size)
-			}
+			requireScanned(t, scanner{protocol: tt.protocol, keys: tt.keys}, tt.input, tt.command, tt.want)
 		})
 	}
 }
@@ -264,8 +258,8 @@ func FuzzScanner(f *testing.F) {
 			}
 			return set
 		}
-		atOnce := scanned(input, commands, whole)
-		if inPieces := scanned(input, commands, func(int) int { return int(size) }); inPieces != atOnce {
+		atOnce := scanned(scanner{}, input, commands, whole)
+		if inPieces := scanned(scanner{}, input, commands, func(int) int { return int(size) }); inPieces != atOnce {
 			t.Fatalf("in pieces of %d bytes: %s\nat once: %s", size, inPieces, atOnce)
 		}
 	})

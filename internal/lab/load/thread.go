@@ -314,11 +314,7 @@ func (t *thread) fill(c *conn) error {
 		}
 		t.out = out
 		if len(out) > 0 {
-			now := t.now()
-			for i := first; i < c.inFlight; i++ {
-				r := &c.ring[c.slot(i)]
-				r.sent, r.due = now, now
-			}
+			c.stamp(first, t.now())
 			if err := t.send(c, out); err != nil {
 				return err
 			}
