@@ -1,77 +1,77 @@
 # Everything to build, test and show mcmw. `make` lists the targets.
 #
-# Needed: Linux, Go and, for the targets that install what is missing, apt.
+# Requires Linux, Go and, for targets that install missing packages, apt.
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test nightly check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-hot-keys bench-writers bench-stats lab-quick lab-paper lab-paper-delays lab-paper-page lab-servers lab-servers-page chart image cluster-up cluster-down test-cluster docker clean
+.PHONY: help deps build demo test nightly check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-hot-keys bench-writers bench-stats load-agreement lab-quick lab-paper lab-paper-delays lab-paper-page lab-servers lab-servers-page chart image cluster-up cluster-down test-cluster docker clean
 
-# Tools, run by .ci/tool at exactly these versions.
+# Tools at exact versions, run by .ci/tool.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
 
-# The modules besides the main one that lint looks at; those that need Prometheus and Kubernetes are looked at by `make nightly`.
+# The modules that lint checks in addition to the main one. `make nightly` also checks those that need Prometheus and Kubernetes.
 MODULES ?= internal/tools/dashboards internal/tools/image
 
-# How many rounds of `make test` run side by side: some wait much of their time.
+# The number of rounds of `make test` that run concurrently: some spend much of their time waiting.
 JOBS ?= 2
 
-# How long `make fuzz` and `make nightly` run each fuzz target.
+# The time for which `make fuzz` and `make nightly` run each fuzz target.
 FUZZTIME ?= 60s
-# More flags for the runs of `make bench` and `make bench-scale`, such as BENCHFLAGS=--quick.
+# More flags for the experiments of `make bench` and `make bench-scale`, such as BENCHFLAGS=--quick.
 BENCHFLAGS ?=
-# More flags for `mcmwlab faults`, such as FAULTFLAGS="--only kill-any" or FAULTFLAGS="--option hot-keys=serve" for mcmw, and for `mcmwlab faults soak`, such as SOAKFLAGS="--seed 1".
+# More flags for `mcmwlab faults`, such as FAULTFLAGS="--only kill-any", or FAULTFLAGS="--option hot-keys=serve" for an option of mcmw; and for `mcmwlab faults soak`, such as SOAKFLAGS="--seed 1".
 FAULTFLAGS ?=
 SOAKFLAGS ?=
-# How long `make soak` lets servers fail.
+# The time for which `make soak` lets servers fail.
 DURATION ?= 60m
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GOBUILD := CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags '-X main.version=$(VERSION)'
 
-# The tag that the chart asks for unless it is told otherwise, and the architectures of `make image`.
+# The chart's default tag of the images, and the architectures of `make image`.
 IMAGE_TAG ?= $(shell sed -n 's/^appVersion: //p' deploy/helm/mcmw/Chart.yaml)
 PLATFORMS ?= linux/$(shell go env GOARCH)
 
 help: ## list the targets
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 25
 
-deps: ## install by apt (and, for Python, pip) what tests and bench need and is missing
+deps: ## install missing packages for tests and bench with apt (and, for Python, pip)
 	@.ci/deps
 
 build: ## build static binaries, bin/mcmw and bin/mcmwlab
 	@mkdir -p bin
 	$(GOBUILD) -o bin/ ./cmd/...
 
-demo: ## show mcmw at work: three memcached, mcmw, load, and a live page
+demo: ## run three memcached servers, mcmw, a load and a live page
 	@.ci/deps memcached
 	@$(MAKE) --no-print-directory build
 	bin/mcmw demo
 
-test: deps ## what a change must pass: lint, race detector, behaviour, fuzzing, the chart (some 10 minutes with a cold build cache)
+test: deps ## the tests that a change must pass: lint, race detector, behaviour, fuzzing, the chart (about 10 minutes with a cold build cache)
 	@JOBS=$(JOBS) .ci/test race lint others image chart fuzz memory
 
-nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helms, a cluster (some hours; as root)
+nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helm versions, a cluster (several hours; as root)
 	@[ $$(id -u) -ne 0 ] || .ci/deps cluster
 	@MCMW_SEED=$${MCMW_SEED:-$$(date +%Y%m%d)} MODULES="$(MODULES) test/chart test/prometheus test/cluster" .ci/test lint everything memory long faults soak fuzz-all dashboards prometheus charts cluster
 
-check: lint ## the quick round while working: lint and the short tests, without race detector
+check: lint ## the quick tests during work: lint and the short tests, without the race detector
 	go test ./...
 
-lint: ## gofumpt, go vet, staticcheck, and no function that no program reaches
+lint: ## gofumpt, go vet, staticcheck, and deadcode for functions that no program reaches
 	@unformatted=$$(.ci/tool $(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then \
-		echo "not formatted as gofumpt does (make fmt):"; echo "$$unformatted"; exit 1; fi
+		echo "not formatted with gofumpt (run make fmt):"; echo "$$unformatted"; exit 1; fi
 	@for module in . $(MODULES); do \
 		echo "go vet and staticcheck in $$module"; \
-		go -C $$module vet ./... && (cd $$module && GOGC=100 $(CURDIR)/.ci/tool $(STATICCHECK) ./...) || exit 1; done # which takes 4.4 GB with 400
+		go -C $$module vet ./... && (cd $$module && GOGC=100 $(CURDIR)/.ci/tool $(STATICCHECK) ./...) || exit 1; done # staticcheck would need 4.4 GB with GOGC=400
 	@echo "deadcode"; unreachable=$$(GOGC=400 .ci/tool $(DEADCODE) $$(go list ./... | grep -v /internal/mctest)); if [ -n "$$unreachable" ]; then \
-		echo "reached by no program, at most by tests:"; echo "$$unreachable"; exit 1; fi
+		echo "functions that no program reaches, at most tests:"; echo "$$unreachable"; exit 1; fi
 
 fmt: ## format the code
 	.ci/tool $(GOFUMPT) -w .
 
-race: deps ## all packages under the race detector
+race: deps ## test all packages under the race detector
 	@.ci/test everything
 
 long: deps ## the long behaviour tests: order, mix-up, differential, clients, memory
@@ -80,60 +80,60 @@ long: deps ## the long behaviour tests: order, mix-up, differential, clients, me
 fuzz: ## run every fuzz target for FUZZTIME (default 60s)
 	@FUZZTIME=$(FUZZTIME) .ci/test fuzz-all
 
-faults: deps build ## let servers fail under a verified load and write docs/results/reliability.md (some 35 minutes)
+faults: deps build ## let servers fail under a verified load and write docs/results/reliability.md (about 35 minutes)
 	MCMW_MEMCACHED_NEW="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie/memcached" bin/mcmwlab faults --markdown docs/results/reliability.md $(FAULTFLAGS)
 
-soak: deps build ## the same with random faults for DURATION (default 60m)
+soak: deps build ## like faults, with random faults for DURATION (default 60m)
 	bin/mcmwlab faults soak --duration $(DURATION) --markdown docs/results/reliability.md $(SOAKFLAGS)
 
-prometheus: deps ## dashboards, rules and alerts, asked of a Prometheus that scrapes mcmw
+prometheus: deps ## test dashboards, rules and alerts with a Prometheus that scrapes mcmw
 	@.ci/test dashboards prometheus
 
-# Records of the next three are kept in results; what was interrupted goes on.
-load-agreement: deps build ## compare the load generator with memtier_benchmark, in PATH, and fill docs/results/load.md (4 minutes, on a quiet machine)
+# The next targets keep their records in results, and continue after an interruption.
+load-agreement: deps build ## compare the load generator with memtier_benchmark, which must be in PATH, and fill docs/results/load.md (4 minutes, on a quiet machine)
 	bin/mcmwlab run experiments/agreement.yaml --out-dir results --resume
 	bin/mcmwlab fill docs/results/load.md
 
-# memcached's proxy is in the newer one that `make deps` builds.
-bench: deps build ## compare with twemproxy and memcached's proxy and fill docs/results/performance.md (some 35 minutes, on a quiet machine)
+# memcached's proxy is in the newer memcached that `make deps` builds.
+bench: deps build ## compare with twemproxy and memcached's proxy and fill docs/results/performance.md (about 35 minutes, on a quiet machine)
 	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run experiments/performance/*.yaml --out-dir results/performance --resume $(BENCHFLAGS)
 	bin/mcmwlab fill docs/results/performance.md
 
-bench-scale: deps build ## how the cost grows: fill docs/results/scaling.md (some 15 minutes, on a quiet machine)
+bench-scale: deps build ## measure how the cost grows and fill docs/results/scaling.md (about 15 minutes, on a quiet machine)
 	bin/mcmwlab run experiments/scaling/*.yaml --out-dir results/scaling --resume $(BENCHFLAGS)
 	bin/mcmwlab fill docs/results/scaling.md
 
-# Serving them takes a memcached that tells when items end, and its proxy is beside it: the newer one that `make deps` builds.
-bench-hot-keys: deps build ## what answering gets of hot keys from memory gains: fill docs/results/hot-keys.md (some 15 minutes, as root, on a quiet machine)
+# hot-keys serve needs a memcached that reports the expiry of items, and the comparison needs its proxy: the newer memcached that `make deps` builds.
+bench-hot-keys: deps build ## measure the gain of answering gets of hot keys from memory and fill docs/results/hot-keys.md (about 15 minutes, as root, on a quiet machine)
 	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run experiments/hot-keys/*.yaml --out-dir results/hot-keys --resume $(BENCHFLAGS)
 	bin/mcmwlab fill docs/results/hot-keys.md
 
-# Several writers take a memcached that knows the flag E.
-bench-writers: deps build ## what several writers cost beside one: fill docs/results/replication.md (some 7 minutes, on a quiet machine)
+# Several writers need a memcached that knows the flag E.
+bench-writers: deps build ## measure the cost of several writers compared to one and fill docs/results/replication.md (about 7 minutes, on a quiet machine)
 	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run experiments/writers/*.yaml --out-dir results/writers --resume $(BENCHFLAGS)
 	bin/mcmwlab fill docs/results/replication.md
 
-chart: ## the Helm chart, rendered by Helm 3 and 4 and decoded strictly; no cluster
+chart: ## test the Helm chart with Helm 3 and 4, without a cluster
 	@.ci/test charts
 
-cluster-up: ## a Kubernetes of one node on this machine, with mcmw's images (as root; ten minutes at first, then half a minute)
+cluster-up: ## bring up a Kubernetes of one node on this machine, with mcmw's images (as root; ten minutes at first, then half a minute)
 	@.ci/deps cluster
 	go -C test/cluster run . up
 
-cluster-down: ## take that Kubernetes down, and remove everything of it
+cluster-down: ## take that Kubernetes down and remove everything of it
 	go -C test/cluster run . down
 
-test-cluster: ## install, upgrade, break and scale mcmw on that Kubernetes
+test-cluster: ## test installing, upgrading, breaking and scaling mcmw on that Kubernetes
 	@.ci/deps cluster
 	@.ci/test cluster
 
-bench-stats: deps build ## what recording costs: mcmw against a build that records nothing
+bench-stats: deps build ## measure the cost of recording: compare mcmw with a build that records nothing
 	go build -trimpath -tags nostats -o bin/mcmw-nostats ./cmd/mcmw
 	bin/mcmwlab run experiments/performance/workloads.yaml --out-dir results/bench-stats --resume --set 'factors.case=[mixed-64, pipelined]' \
 		--set systems.nostats.binary=bin/mcmw-nostats --set 'factors.system=[nostats, mcmw]' $(BENCHFLAGS)
 	bin/mcmwlab compare results/bench-stats/performance-workloads --by system=nostats,mcmw --ratios
 
-lab-quick: ## an experiment of two factors on this machine, checked and reported (under 3 minutes)
+lab-quick: ## run an experiment with two factors on this machine, check it and write its report (under 3 minutes)
 	@.ci/deps memcached
 	@$(MAKE) --no-print-directory build
 	bin/mcmwlab check experiments/quick.yaml
@@ -142,10 +142,10 @@ lab-quick: ## an experiment of two factors on this machine, checked and reported
 	bin/mcmwlab show "$$record"; \
 	bin/mcmwlab report "$$record" --out "$$record/report"
 
-# Whose experiments lab-paper runs: kuechler, pungas, ribeiro or cetin.
+# The report whose experiments lab-paper runs: kuechler, pungas, ribeiro or cetin.
 PAPER ?= kuechler
 
-lab-paper: ## the 2018 report's experiments on emulated machines, in short, and the report beside them (as root; some 35 minutes; continues where it stopped)
+lab-paper: ## run short forms of the 2018 report's experiments on emulated machines and compare them with the report (as root; about 35 minutes; continues after an interruption)
 	@.ci/deps memcached
 	@$(MAKE) --no-print-directory build
 	@status=0; \
@@ -153,21 +153,21 @@ lab-paper: ## the 2018 report's experiments on emulated machines, in short, and 
 	bin/mcmwlab report --paper $(PAPER) results/paper --out results/paper-report; \
 	exit $$status
 
-lab-paper-delays: ## the two 2^3 designs of the 2018 report with other delays, for what hangs on them (as root, after lab-paper; some 25 minutes; continues where it stopped)
+lab-paper-delays: ## run the two 2^3 designs of the 2018 report with other network delays (as root, after lab-paper; about 25 minutes; continues after an interruption)
 	@$(MAKE) --no-print-directory build
 	@for delay in 0.4ms 0.6ms 0.75ms; do \
 		bin/mcmwlab run experiments/kuechler/*-factorial-*.yaml --quick --delay $$delay --out-dir results/paper --resume || exit $$?; \
 	done
 	bin/mcmwlab report --paper kuechler results/paper --out results/paper-report
 
-lab-paper-page: ## write the results in docs/results/paper.md from the records of lab-paper
+lab-paper-page: ## fill docs/results/paper.md from the records of lab-paper
 	bin/mcmwlab fill docs/results/paper.md
 
-# Where the records of lab-servers go, and more flags for its runs: LABFLAGS= takes the full profiles, which are a day's work.
+# The directory of the records of lab-servers, and more flags for its runs: LABFLAGS= runs the full profiles, which take a day.
 RECORDS ?= results/servers
 LABFLAGS ?= --quick
 
-lab-servers: ## memcached against Redis on this machine: nine experiments and their reports (under 8 minutes, on a quiet machine)
+lab-servers: ## compare memcached with Redis on this machine: nine experiments and their reports (under 8 minutes, on a quiet machine)
 	@.ci/deps memcached redis-server
 	@$(MAKE) --no-print-directory build
 	@for file in experiments/pavlik/*.yaml; do \
@@ -178,10 +178,10 @@ lab-servers: ## memcached against Redis on this machine: nine experiments and th
 		bin/mcmwlab report "$$record" --out "$$record/report"; \
 	done
 
-lab-servers-page: ## write docs/results/memcached-and-redis.md from the records of lab-servers
+lab-servers-page: ## fill docs/results/memcached-and-redis.md from the records of lab-servers
 	bin/mcmwlab fill docs/results/memcached-and-redis.md
 
-docker: ## build the container images mcmw and mcmwlab, with the tag that the chart asks for
+docker: ## build the container images mcmw and mcmwlab, with the chart's default tag
 	@for image in mcmw mcmwlab; do docker build --build-arg VERSION=$(VERSION) --target $$image -t $$image:$(IMAGE_TAG) .; done
 
 image: ## write the images mcmw and mcmwlab as OCI archives, bin/*-image.tar, without Docker and offline
@@ -192,5 +192,5 @@ image: ## write the images mcmw and mcmwlab as OCI archives, bin/*-image.tar, wi
 		-out bin/mcmw-image.tar $(foreach p,$(PLATFORMS),$(p)=bin/$(p)/mcmw)
 	@bin/tools/image -name mcmwlab:$(IMAGE_TAG) -entrypoint mcmwlab -cmd wait -out bin/mcmwlab-image.tar $(foreach p,$(PLATFORMS),$(p)=bin/$(p)/mcmwlab)
 
-clean: ## remove what was built
+clean: ## remove built files
 	rm -rf bin

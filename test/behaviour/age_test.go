@@ -19,14 +19,14 @@ import (
 	"mcmw/internal/netstage"
 )
 
-// mover is a client that counts, now and then, and connects to any middleware when its connection ends.
+// mover is a client that counts at intervals, and connects to a random middleware when its connection ends.
 type mover struct {
 	key       string
 	addresses *atomic.Pointer[[]string]
 	count     int
 }
 
-// run counts until quit is closed. Every answer must be one more than the one before.
+// run counts until quit is closed. Every answer must be one more than the previous one.
 func (c *mover) run(quit <-chan struct{}) error {
 	tick := time.NewTicker(500 * time.Millisecond) // a load, not a flood
 	defer tick.Stop()
@@ -44,11 +44,11 @@ func (c *mover) run(quit <-chan struct{}) error {
 				return err
 			}
 		}
-		// A write can fail on a connection that has ended; what there is to know is in what can be read.
+		// A write can fail on a connection that has ended; only reading tells whether the request was answered.
 		_ = conn.Send([]byte("incr " + c.key + " 1\r\n"))
 		line, err := conn.Line()
 		switch {
-		case errors.Is(err, io.EOF) && line == "": // it was not done
+		case errors.Is(err, io.EOF) && line == "": // the increment was not executed
 			conn.Close()
 			conn = nil
 			continue
@@ -66,9 +66,9 @@ func (c *mover) run(quit <-chan struct{}) error {
 	}
 }
 
-// Clients choose at random when their connection ends, so what each middleware gets is judged by how many connections were opened, not
-// by how many are open when this machine finds the time to look.
-func TestAfterThreeMiddlewaresAreAddedToOneTheyGetConnectionsThatDifferByAFifthAtMostAndNoClientSeesAnError(t *testing.T) {
+// Connections end at random ages. The test therefore compares how many connections each middleware accepted, not how many are open at some
+// moment.
+func TestThreeMiddlewaresAddedToOneGetConnectionsThatDifferByAFifthAtMostAndNoClientSeesAnError(t *testing.T) {
 	const clients = 1000
 	server := mctest.StartMemcached(t)
 	start := func() *mwtest.MW {

@@ -19,16 +19,16 @@ import (
 	"mcmw/internal/replica"
 )
 
-// ledger is what clients wrote: every value once.
+// ledger records what clients wrote. Every value is written once.
 type ledger struct {
 	clock atomic.Int64
 	done  atomic.Int64 // writes that were answered
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	writes map[string][]*ledgerEntry
 }
 
-// ledgerEntry is a set, or, with no value, a delete. ended is never if it was not answered with success.
+// ledgerEntry is a set or, without a value, a delete. ended is never unless it was answered with success.
 type ledgerEntry struct {
 	value        string
 	began, ended int64
@@ -36,8 +36,8 @@ type ledgerEntry struct {
 
 func newLedger() *ledger { return &ledger{writes: map[string][]*ledgerEntry{}} }
 
-// crowd lets clients write random keys until stop is called, each through the address that of returns whenever it has no connection. Values
-// have size bytes and more.
+// crowd lets clients write random keys until stop is called. Each connects to the address that of returns, again whenever its connection
+// ends. Values have at least size bytes.
 func (l *ledger) crowd(t *testing.T, clients int, of func(client int) string, seed uint64, keys []string, size int) (stop func()) {
 	var ended atomic.Bool
 	var writers sync.WaitGroup
@@ -50,7 +50,7 @@ func (l *ledger) crowd(t *testing.T, clients int, of func(client int) string, se
 				if c == nil {
 					var err error
 					if c, err = mctest.Dial(of(w)); err != nil {
-						c = nil // it has just ended: the next one's address is known at once
+						c = nil // the middleware has just ended: of returns the next one's address soon
 						continue
 					}
 				}
@@ -83,7 +83,7 @@ func (l *ledger) await(t *testing.T, n int64) {
 	require.Eventually(t, func() bool { return l.done.Load() >= goal }, mctest.Patience, mctest.Tick)
 }
 
-// write lets c set or delete a key, and says whether its connection can still be used.
+// write lets c set or delete a key, and reports whether its connection can still be used.
 func (l *ledger) write(c *mctest.Client, key, value string) bool {
 	e := &ledgerEntry{value: value, began: l.clock.Add(1), ended: never}
 	l.mu.Lock()
@@ -107,8 +107,7 @@ func (l *ledger) write(c *mctest.Client, key, value string) bool {
 	return true
 }
 
-// wrong returns a line for each server that holds what nobody wrote under the key, or what was written before a later write began that was
-// answered.
+// wrong returns a line for each server whose value of the key nobody wrote, or was written before the start of a later, answered write.
 func (l *ledger) wrong(servers []*mctest.Server) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +130,7 @@ func (l *ledger) wrong(servers []*mctest.Server) (lines []string) {
 	return lines
 }
 
-// mishap is what happens to a fleet while it is written through. It gets the third middleware, its connection to the third server, and that
+// mishap is a fault during writes through a fleet. It gets the third middleware, that one's connection to the third server, and that
 // server.
 type mishap struct {
 	begin, end func(m *child, path *mctest.Proxy, s *mctest.Server)
@@ -139,7 +138,7 @@ type mishap struct {
 	size       int    // of values, bytes
 }
 
-func TestReplicasAgreeBehindAFleetOfWhichSomethingFails(t *testing.T) {
+func TestReplicasAgreeBehindAFleetAfterFaults(t *testing.T) {
 	nothing := func(*child, *mctest.Proxy, *mctest.Server) {}
 	signal := func(s syscall.Signal) func(m *child, path *mctest.Proxy, server *mctest.Server) {
 		return func(m *child, _ *mctest.Proxy, _ *mctest.Server) { _ = m.cmd.Process.Signal(s) }
@@ -169,7 +168,7 @@ func TestReplicasAgreeBehindAFleetOfWhichSomethingFails(t *testing.T) {
 			o.Ack, o.Timeout = replica.AckAll, 500*time.Millisecond
 			fleet := fleetOf(t, 2, o, false, servers)
 			path := mctest.StartProxy(t, servers[2].Addr())
-			o.SweepEvery = 0 // who is stopped during a sweep keeps the others from theirs
+			o.SweepEvery = 0 // a middleware that is stopped during its sweep would keep the others from sweeping
 			o.Servers = mwtest.Named(servers[0].Addr(), servers[1].Addr(), path.Addr())
 			third := startChild(t, o)
 			addrs := []string{fleet[0].Addr(), fleet[1].Addr(), third.addrs[0]}
@@ -196,9 +195,9 @@ func TestReplicasAgreeBehindAFleetOfWhichSomethingFails(t *testing.T) {
 	}
 }
 
-// An upgrade from one writer to several, one middleware after the other: until the last one is up nothing finds what the old ones leave
-// different, then a comparison does.
-func TestReplicasAgreeBehindAFleetThatWasTakenFromOneWriterToSeveral(t *testing.T) {
+// The test upgrades from one writer to several, one middleware after the other. Until the last one is upgraded, nothing finds differences
+// that the old ones leave; then a comparison does.
+func TestReplicasAgreeBehindAFleetAfterAnUpgradeToSeveralWriters(t *testing.T) {
 	t.Parallel()
 	seed, keys, writes := mctest.Seed(t), numbered(30), int64(300)
 	if mctest.Long() {

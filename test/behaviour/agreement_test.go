@@ -21,8 +21,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// awaitSweeps waits until the middlewares of fleet have begun and ended a comparison of the replicas: the second that ends from now on
-// has begun since.
+// awaitSweeps waits until the middlewares of fleet have started and ended a comparison of the replicas. The second comparison that ends
+// from now on has started since.
 func awaitSweeps(t *testing.T, fleet ...*mwtest.MW) {
 	t.Helper()
 	ended := func() (n uint64) {
@@ -35,11 +35,11 @@ func awaitSweeps(t *testing.T, fleet ...*mwtest.MW) {
 	require.Eventually(t, func() bool { return ended() >= before+2 }, mctest.Patience, pollPause, "the replicas are not compared")
 }
 
-// timeToLive is that part of a state that replicas need not agree on.
+// timeToLive is the part of a state on which replicas need not agree.
 var timeToLive = regexp.MustCompile(`^(f\d+ (?:X )?)t-?\d+ `)
 
-// disagreeing returns a line for each key that two servers hold with different flags or values, and the number of keys that one holds at all. A
-// server that lacks a key does not disagree.
+// disagreeing returns a line for each key that two servers hold with different flags or values, and the number of keys that any server
+// holds. A missing key is not a difference.
 func disagreeing(t *testing.T, servers []*mctest.Server, keys []string) (lines []string, present int) {
 	t.Helper()
 	held := make([]map[string]bool, len(keys))
@@ -63,8 +63,8 @@ func disagreeing(t *testing.T, servers []*mctest.Server, keys []string) (lines [
 	return lines, present
 }
 
-// fleetOf starts n middlewares with o in front of servers. If jittery, what travels between them and the servers is late by a random time, on
-// each connection by another.
+// fleetOf starts n middlewares with o in front of servers. If jittery, messages between them and the servers have a random delay, another
+// one on each connection.
 func fleetOf(t *testing.T, n int, o middleware.Options, jittery bool, servers []*mctest.Server) []*mwtest.MW {
 	t.Helper()
 	var fleet []*mwtest.MW
@@ -85,7 +85,7 @@ func fleetOf(t *testing.T, n int, o middleware.Options, jittery bool, servers []
 	return fleet
 }
 
-// agreementOptions let a crowd's writes be under way at the same time.
+// agreementOptions allow a crowd's writes to be in flight at the same time.
 func agreementOptions(writers middleware.Writers) middleware.Options {
 	return middleware.Options{Writers: writers, Workers: 8}
 }
@@ -101,18 +101,18 @@ func TestReplicasAgreeBehindAnyNumberOfMiddlewares(t *testing.T) {
 		for n := 1; n <= 3; n++ {
 			t.Run(fmt.Sprintf("%d mcmw, %s", n, name), func(t *testing.T) {
 				t.Parallel()
-				rounds := []int{kind.keys} // how many keys each has
+				rounds := []int{kind.keys} // the number of keys in each round
 				if mctest.Long() {
-					rounds = append(slices.Repeat(rounds, 16), 400) // a hundred with the other cases'
+					rounds = append(slices.Repeat(rounds, 16), 400) // a hundred rounds, together with the other cases
 				} else if n == 1 {
-					rounds[0] = 6 // all writes of a key wait for each other
+					rounds[0] = 6 // here all writes of a key wait for each other
 				}
 				servers := mctest.StartNewMemcacheds(t, 3)
 				for round, keys := range rounds {
 					keys := numbered(keys)
 					fleet := fleetOf(t, n, agreementOptions(middleware.WritersSeveral), true, servers)
 					writeAtOnce(t, fleet, seed+uint64(round), keys, kind.compose)
-					for _, m := range fleet { // what is to be checked is checked before a middleware has ended
+					for _, m := range fleet { // checks must finish before a middleware ends
 						require.NoError(t, m.Stop())
 					}
 					lines, present := disagreeing(t, servers, keys)
@@ -124,8 +124,8 @@ func TestReplicasAgreeBehindAnyNumberOfMiddlewares(t *testing.T) {
 	}
 }
 
-// The control: the same crowd in front of the same servers makes replicas differ if each middleware takes itself for the only one.
-func TestReplicasDifferBehindMiddlewaresThatDontKnowOfEachOther(t *testing.T) {
+// The control: with the same crowd and servers, replicas differ if each middleware assumes that it is the only writer.
+func TestReplicasDifferBehindMiddlewaresWithOneWriter(t *testing.T) {
 	seed := mctest.Seed(t)
 	for n := 2; n <= 3; n++ {
 		t.Run(fmt.Sprintf("%d mcmw", n), func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestReplicasDifferBehindMiddlewaresThatDontKnowOfEachOther(t *testing.T) {
 	}
 }
 
-func TestWhatAKilledMiddlewareLeavesDifferentIsSweptUpByTheOthers(t *testing.T) {
+func TestDifferencesThatAKilledMiddlewareLeavesAreSweptUpByTheOthers(t *testing.T) {
 	t.Parallel()
 	rounds := 2
 	if mctest.Long() {
@@ -156,17 +156,17 @@ func TestWhatAKilledMiddlewareLeavesDifferentIsSweptUpByTheOthers(t *testing.T) 
 	o := middleware.Options{Writers: middleware.WritersSeveral, SweepEvery: 100 * time.Millisecond}
 	others := fleetOf(t, 1, o, false, servers)[0]
 	o.SweepEvery = 0
-	o.Timeout = time.Second // if all that was under way had reached the third server, what comes next does not
+	o.Timeout = time.Second // requests after those in flight do not reach the third server in time
 	for round := range rounds {
 		c := others.Dial(t)
-		for _, key := range keys { // a server that lacks a key does not disagree
+		for _, key := range keys { // a missing key is not a difference
 			require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 5\r\nfirst\r\n"))
 		}
-		// What is under way when the middleware is killed reaches two of three servers.
+		// Requests in flight when the middleware is killed reach two of the three servers.
 		lossy := mctest.StartProxy(t, servers[2].Addr())
 		o.Servers = mwtest.Named(servers[0].Addr(), servers[1].Addr(), lossy.Addr())
 		killed := startChild(t, o)
-		awaitStat(t, mctest.MustDial(t, killed.addrs[0]), "mcmw_sweep_running", 0) // a sweep that dies keeps others from theirs for a while
+		awaitStat(t, mctest.MustDial(t, killed.addrs[0]), "mcmw_sweep_running", 0) // a sweep that dies keeps others from sweeping for a while
 		var ended sync.WaitGroup
 		var written atomic.Int64
 		for n := range 16 {
@@ -186,7 +186,7 @@ func TestWhatAKilledMiddlewareLeavesDifferentIsSweptUpByTheOthers(t *testing.T) 
 		lossy.Inject(mctest.Fault{Lose: true})
 		require.Eventually(t, func() bool {
 			lines, _ := disagreeing(t, servers, keys)
-			return len(lines) > 0 || found() > before // a sweep may be faster
+			return len(lines) > 0 || found() > before // a sweep may have been faster
 		}, mctest.Patience, pollPause)
 		killed.kill(t)
 		ended.Wait()
@@ -209,7 +209,7 @@ func TestNoIncrementIsLostBehindThreeMiddlewaresWhileAServerRestarts(t *testing.
 	router, err := route.New(mwtest.Servers(servers...), route.Options{})
 	require.NoError(t, err)
 	holders := router.Replicas([]byte("counter"), nil)
-	swapped := "swapped-0" // has the same first server
+	swapped := "swapped-0" // a key with the same first server
 	for n := 1; router.Replicas([]byte(swapped), nil)[0] != holders[0]; n++ {
 		swapped = fmt.Sprintf("swapped-%d", n)
 	}
@@ -234,7 +234,7 @@ func TestNoIncrementIsLostBehindThreeMiddlewaresWhileAServerRestarts(t *testing.
 				case err != nil:
 					t.Error(err)
 					return
-				case strings.HasPrefix(reply, "SERVER_ERROR"): // it may have been done
+				case strings.HasPrefix(reply, "SERVER_ERROR"): // the increment may have been executed
 					unknown.Add(1)
 				default:
 					if _, err := strconv.Atoi(strings.TrimSpace(reply)); err != nil {
@@ -247,7 +247,7 @@ func TestNoIncrementIsLostBehindThreeMiddlewaresWhileAServerRestarts(t *testing.
 		})
 	}
 	require.Eventually(t, func() bool { return asked.Load() > int64(clients*times/3) }, mctest.Patience, mctest.Tick)
-	servers[holders[2]].Restart() // it is not the counter's first
+	servers[holders[2]].Restart() // not the counter's first server
 	counting.Wait()
 	for key, done := range map[string][2]int64{"counter": {counted.Load(), unknown.Load()}, swapped: {swaps.Load(), unknownSwaps.Load()}} {
 		value, ok := servers[holders[0]].Get(key)
@@ -260,7 +260,7 @@ func TestNoIncrementIsLostBehindThreeMiddlewaresWhileAServerRestarts(t *testing.
 	}
 }
 
-// swapOnce tries to add one to key by gets and cas, and counts it in done if it was, in unknown if it may have been.
+// swapOnce tries to add one to key with gets and cas. It counts a success in done, and an unknown result in unknown.
 func swapOnce(c *mctest.Client, key string, done, unknown *atomic.Int64) error {
 	reply, err := c.Do("gets " + key + "\r\n")
 	if err != nil || strings.HasPrefix(reply, "SERVER_ERROR") {
@@ -285,13 +285,13 @@ func swapOnce(c *mctest.Client, key string, done, unknown *atomic.Int64) error {
 	return err
 }
 
-func TestReplicasAreComparedAgainAndAgainByOneMiddlewareOfMany(t *testing.T) {
+func TestOneMiddlewareOfManyComparesReplicasRepeatedly(t *testing.T) {
 	t.Parallel()
 	servers := mctest.StartNewMemcacheds(t, 3)
 	o := middleware.Options{SweepEvery: 100 * time.Millisecond}
 	fleet := fleetOf(t, 2, o, false, servers)
 	for round := range 2 {
-		// What a middleware that is killed leaves: each server has another value, under a version of its own.
+		// Like after the death of a middleware, each server has another value with another version.
 		keys := numbered(50)
 		for s, server := range servers {
 			c := mctest.MustDial(t, server.Addr())
@@ -307,6 +307,6 @@ func TestReplicasAreComparedAgainAndAgainByOneMiddlewareOfMany(t *testing.T) {
 	for _, m := range fleet {
 		s := m.Stats().Snapshot().Sweep
 		require.Zero(t, s.Outcomes[stats.SweepFailed], s.Why)
-		require.False(t, s.Last.IsZero(), "all know of the last comparison, whoever made it")
+		require.False(t, s.Last.IsZero(), "all middlewares know of the last comparison, whichever made it")
 	}
 }

@@ -19,20 +19,20 @@ import (
 	"mcmw/internal/route"
 )
 
-// noting is a server that serves what a model of memcached does, and notes what clients' requests made a middleware ask.
+// noting is a server that answers like the model of memcached, and records the requests of the middleware.
 type noting struct {
 	mu    sync.Mutex // guards what follows
 	model model.Server
 	asked []string
 }
 
-// startNoting returns one, and where it listens.
+// startNoting starts a noting server, and returns it with its address.
 func startNoting(t *testing.T) (s *noting, addr string) {
 	s = &noting{}
 	return s, mctest.StartScript(t, func(p *mctest.Peer) {
 		for {
 			q, err := strict.Read(p.Reader())
-			if q.Line == "" { // it has closed
+			if q.Line == "" { // the middleware has closed the connection
 				return
 			}
 			p.Send(s.reply(&q, err))
@@ -44,7 +44,7 @@ func (s *noting) reply(q *strict.Request, err error) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case err != nil: // among them the crawler's commands
+	case err != nil: // such as the crawler's commands
 		return "ERROR\r\n"
 	case q.Name() == "stats":
 		return "END\r\n"
@@ -54,7 +54,7 @@ func (s *noting) reply(q *strict.Request, err error) string {
 	return s.model.Do(q)
 }
 
-// begin forgets what was asked, and holds the items that the table's requests find.
+// begin forgets the requests, and stores the items that the table's requests find.
 func (s *noting) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *noting) begin() {
 	s.model.Put("n", model.Item{Value: "9", CAS: 1 << 62})
 }
 
-// told returns what was asked since then.
+// told returns the requests since begin.
 func (s *noting) told() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,11 +86,11 @@ func tripsIn(t *testing.T, page string) (rows [][]string) {
 	return rows
 }
 
-// casFlag is a flag with a version, or with a cas that a server gave out itself.
+// casFlag matches a flag with a version, or with a cas that a server chose.
 var casFlag = regexp.MustCompile(`\b([EC])(\d+)\b`)
 
-// named returns the lines with T in place of the version known, V and W in place of the others in their order, and 2 in place of a
-// server's own cas.
+// named returns the lines with versions replaced: the version known by T, the others by V and W in their order, and a server's own cas
+// by 2.
 func named(lines []string, known string) string {
 	names := map[string]string{known: "T"}
 	return casFlag.ReplaceAllStringFunc(strings.Join(lines, ", "), func(flag string) string {
@@ -105,7 +105,7 @@ func named(lines []string, known string) string {
 	})
 }
 
-// askedOf returns what row says that the h-th of a key's servers is asked. Only the first sees the version before W.
+// askedOf returns the requests of row to the h-th of a key's servers. Only the first server sees the version before W.
 func askedOf(row []string, h int) string {
 	var lines []string
 	for _, cell := range row[1:] {
@@ -125,7 +125,7 @@ func askedOf(row []string, h int) string {
 	return text
 }
 
-func TestServersAreAskedWhatTheTableOfTripsSays(t *testing.T) {
+func TestServersReceiveTheRequestsInTheTableOfTrips(t *testing.T) {
 	page, err := os.ReadFile("../../docs/replication.md")
 	require.NoError(t, err)
 	var servers []*noting
@@ -149,7 +149,7 @@ func TestServersAreAskedWhatTheTableOfTripsSays(t *testing.T) {
 		}
 		c.MustDo(t, command+"\r\n")
 		holders := router.Replicas([]byte(strings.Fields(command)[1]), nil)
-		require.EventuallyWithT(t, func(t *assert.CollectT) { // the check is not waited for
+		require.EventuallyWithT(t, func(t *assert.CollectT) { // the client's answer does not wait for the check
 			for h, s := range holders {
 				assert.Equal(t, askedOf(row, h), named(servers[s].told(), known), "%s: server %d of the key's", row[0], h+1)
 			}

@@ -20,8 +20,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// counting are clients that write rising numbers to keys of their own and read them, without a pause, until they are told
-// to end. A read that finds less than what was last stored is a lie.
+// counting has clients that each write increasing numbers to their own keys and read them, without a pause, until they are told to end. A
+// read of a number below the last one stored is an error.
 type counting struct {
 	t        *testing.T
 	end      atomic.Bool
@@ -92,7 +92,7 @@ func (l *counting) stop() {
 	l.done.Wait()
 }
 
-func TestServersComeGoAndAreRenamedAndReweightedUnderLoadWithoutAnError(t *testing.T) {
+func TestServersAreAddedRemovedRenamedAndReweightedUnderLoadWithoutAnError(t *testing.T) {
 	for name, start := range map[string]middleware.Options{
 		"all hold every key":  {},
 		"each key on one":     {Placement: route.Options{Replicas: 1}},
@@ -144,7 +144,7 @@ func TestServersComeGoAndAreRenamedAndReweightedUnderLoadWithoutAnError(t *testi
 	}
 }
 
-func TestAServerWithAnotherAddressIsUsedThereAndServesNothingItHeld(t *testing.T) {
+func TestAServerWithANewAddressServesNoItemsThatWereThere(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 3)
 	o := middleware.Options{
 		Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(servers[:2]...), Placement: route.Options{Replicas: 1}, RequestOptions: worker.RequestOptions{StallAfter: -1},
@@ -183,7 +183,7 @@ func TestAServerWithAnotherAddressIsUsedThereAndServesNothingItHeld(t *testing.T
 	}
 }
 
-func TestAChangeThatIsRefusedChangesNothing(t *testing.T) {
+func TestARefusedChangeChangesNothing(t *testing.T) {
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(mctest.StartMemcacheds(t, 2)...)}
 	m := mwtest.Start(t, o)
 	c := m.Dial(t)
@@ -206,7 +206,7 @@ func TestAChangeThatIsRefusedChangesNothing(t *testing.T) {
 	require.ErrorContains(t, m.Apply(context.Background(), o), "stopping")
 }
 
-func TestServersMayChangeBeforeTheyAreReached(t *testing.T) {
+func TestServersCanChangeBeforeTheyAreReached(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	gone := mctest.StartMemcached(t)
 	gone.Stop()
@@ -217,7 +217,7 @@ func TestServersMayChangeBeforeTheyAreReached(t *testing.T) {
 	select {
 	case <-m.Ready():
 	case <-time.After(mctest.Patience):
-		t.Fatal("it waits for a server that it does not have any more")
+		t.Fatal("it waits for a server that was removed")
 	}
 	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, "set k 0 0 1\r\nx\r\n"))
 }

@@ -33,5 +33,5 @@ func TestServersAreAskedAtOnceAndThoseThatDoNotAnswerAreLeftOut(t *testing.T) {
 		names := ask(100 * time.Millisecond)
 		return len(names) == 1 && names[0] == servers[0].Name
 	}, mctest.Patience, mctest.Tick)
-	stalled.Inject(mctest.Fault{}) // or the end would wait for it
+	stalled.Inject(mctest.Fault{}) // so that the end does not wait for it
 }

@@ -24,8 +24,7 @@ import (
 	"mcmw/internal/middleware"
 )
 
-// optionsOfChild is the environment variable by which the test binary, started by a test, becomes a middleware with the
-// options that it holds.
+// optionsOfChild is the environment variable with options in JSON. The test binary started with it runs a middleware with these options.
 const optionsOfChild = "MCMW_TEST_OPTIONS"
 
 func TestMain(m *testing.M) {
@@ -39,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveForParent runs a middleware, says where it listens, and ends when the parent closes stdin.
+// serveForParent runs a middleware, prints its addresses, and ends when the parent closes stdin.
 func serveForParent(options string) error {
 	var o middleware.Options
 	if err := json.Unmarshal([]byte(options), &o); err != nil {
@@ -67,7 +66,7 @@ func serveForParent(options string) error {
 	return m.Run(ctx)
 }
 
-// child is a middleware in a process of its own, whose memory and files can be told from the test's.
+// child is a middleware in a separate process, whose memory and files are separate from the test's.
 type child struct {
 	addrs []string
 	cmd   *exec.Cmd
@@ -76,28 +75,28 @@ type child struct {
 	log   *mctest.Output
 }
 
-// workersOfChild is how many workers a middleware gets unless its options say otherwise: what it takes is to be the same on all machines.
+// workersOfChild is the default number of workers of a child, so that its use of memory is the same on all machines.
 const workersOfChild = 2
 
-// startChild starts a middleware; where o has no Listen it has one address. The options must be such that JSON carries them.
+// startChild starts a middleware; without o.Listen it listens on one address. JSON must be able to encode the options.
 func startChild(t *testing.T, o middleware.Options) *child {
 	t.Helper()
 	return startChildBy(t, exec.Command(os.Args[0]), o)
 }
 
-// startChildBy is startChild by a command that ends up as this program.
+// startChildBy is startChild with a command that executes this program in the end.
 func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
 	t.Helper()
 	if len(o.Listen) == 0 {
 		o.Listen = []string{"127.0.0.1:0"}
 	}
-	o.Timeout, o.StallAfter = cmp.Or(o.Timeout, time.Minute), -1 // a busy machine is no failing server
+	o.Timeout, o.StallAfter = cmp.Or(o.Timeout, time.Minute), -1 // a busy machine must not look like a failing server
 	o.Workers = cmp.Or(o.Workers, workersOfChild)
 	options, err := json.Marshal(o)
 	require.NoError(t, err)
 	c := &child{cmd: cmd, log: new(mctest.Output)}
-	// What the process allocates while a concurrent collection waits for a processor counts as memory in use, so that on a busy machine
-	// the most it had says how busy the machine was. A collection that stops the program leaves what the middleware holds.
+	// On a busy machine a concurrent garbage collection waits for a processor, and what the process allocates meanwhile counts as memory in
+	// use. A collection that stops the program avoids this, so that the maximum is the memory that the middleware holds.
 	c.cmd.Env = append(os.Environ(), optionsOfChild+"="+string(options), "GODEBUG=gcstoptheworld=1")
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdin, err := c.cmd.StdinPipe()
@@ -130,13 +129,13 @@ func (c *child) stop(t *testing.T) {
 	require.NoError(t, c.cmd.Wait(), "%s", rest)
 }
 
-// memory returns how much memory the process has, bytes.
+// memory returns the current memory of the process, bytes.
 func (c *child) memory(t *testing.T) int64 {
 	t.Helper()
 	return processMemory(t, c.cmd.Process.Pid, "VmRSS")
 }
 
-// mostMemory returns the most memory the process ever had, bytes.
+// mostMemory returns the maximum memory of the process so far, bytes.
 func (c *child) mostMemory(t *testing.T) int64 {
 	t.Helper()
 	return processMemory(t, c.cmd.Process.Pid, "VmHWM")
@@ -158,7 +157,7 @@ func processMemory(t *testing.T, pid int, name string) int64 {
 	return 0
 }
 
-// files returns how many files the process has open.
+// files returns the number of open files of the process.
 func (c *child) files(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.cmd.Process.Pid))
@@ -166,7 +165,7 @@ func (c *child) files(t *testing.T) int {
 	return len(entries)
 }
 
-// stat returns a statistic that the middleware tells a client.
+// stat returns a statistic from the middleware's answer to stats.
 func stat(t *testing.T, c *mctest.Client, name string) int {
 	t.Helper()
 	_, after, ok := strings.Cut(c.MustDo(t, "stats\r\n"), "STAT "+name+" ")
@@ -182,14 +181,14 @@ func awaitStat(t *testing.T, c *mctest.Client, name string, want int) {
 	require.Eventually(t, func() bool { return stat(t, c, name) == want }, mctest.Patience, 10*time.Millisecond, "%s is never %d", name, want)
 }
 
-// allowedFiles returns how many files this process, and one that it starts, may have open: want, or as many as the machine allows.
+// allowedFiles raises the limit on open files of this process and its children to want, or as far as the machine allows, and returns it.
 func allowedFiles(t *testing.T, want int) int {
 	t.Helper()
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	if limit.Cur < uint64(want) {
 		raised := unix.Rlimit{Cur: uint64(want), Max: max(uint64(want), limit.Max)}
-		if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) != nil { // only root may raise the upper limit
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) != nil { // only root can raise the hard limit
 			raised = unix.Rlimit{Cur: limit.Max, Max: limit.Max}
 			require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &raised))
 		}
@@ -198,7 +197,8 @@ func allowedFiles(t *testing.T, want int) int {
 	return int(min(limit.Cur, uint64(want)))
 }
 
-// dialFrom connects to addr from another loopback address for every few thousand connections: one address has not enough ports.
+// dialFrom connects to addr. Every few thousand connections it uses another loopback address as the source, because one has not enough
+// ports.
 func dialFrom(addr string, i int) (*mctest.Client, error) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i/5000))}, Timeout: mctest.Patience}
 	c, err := d.Dial("tcp", addr)

@@ -24,7 +24,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// smallItem and smallLimit are a small -I of servers, and what clients may store then. plainSize is the largest value that is one item.
+// smallItem is a small -I of servers, smallLimit the largest value that clients can store then. plainSize is the largest value stored as
+// one item.
 const (
 	smallItem  = 16 << 10
 	smallLimit = 100_000
@@ -37,14 +38,14 @@ func chunkedServers(t *testing.T, n int) []*mctest.Server {
 	return mctest.StartNewMemcacheds(t, n, "-I", "16k", "-t", "1", "-m", "1024", "-o", "slab_chunk_max=16,no_lru_maintainer")
 }
 
-// chunking returns options with large values.
+// chunking returns options with large-values.
 func chunking(servers []*mctest.Server) middleware.Options {
 	o := middleware.Options{Servers: mwtest.Servers(servers...), Large: plan.Large{Limit: smallLimit, Item: smallItem}}
 	o.Limits = protocol.Limits{MaxValue: 2 * smallLimit}
 	return o
 }
 
-// filler returns size bytes that differ from place to place and by seed.
+// filler returns size bytes that depend on their position and on seed.
 func filler(seed, size int) string {
 	value := make([]byte, size)
 	for i := range value {
@@ -61,7 +62,7 @@ func valueOf(key, value string) string {
 	return fmt.Sprintf("VALUE %s 7 %d\r\n%s\r\n", key, len(value), value)
 }
 
-// script returns commands about values of all sizes, that one memcached with large items answers alike.
+// script returns commands with values of all sizes, which one memcached with large items answers equally.
 func chunkScript(random *rand.Rand, steps int) []string {
 	key := func() string { return fmt.Sprintf("key-%d", random.IntN(5)) }
 	sizes := []int{0, 1, 3, plainSize - 1, plainSize, plainSize + 1, smallItem, smallItem + 1, 2 * plainSize, 2*plainSize + 1, 40_000, smallLimit - 1, smallLimit}
@@ -110,7 +111,7 @@ func chunkScript(random *rand.Rand, steps int) []string {
 	return append(script, "mn\r\n")
 }
 
-func TestValuesInChunksAreAnsweredAsByOneMemcachedWithLargeItems(t *testing.T) {
+func TestRepliesOfValuesInChunksEqualThoseOfOneMemcachedWithLargeItems(t *testing.T) {
 	seed := mctest.Seed(t)
 	steps := 150
 	if mctest.Long() {
@@ -149,7 +150,7 @@ func TestValuesInChunksAreAnsweredAsByOneMemcachedWithLargeItems(t *testing.T) {
 	}
 }
 
-// digest is a short text that tells replies apart.
+// digest is a short text that distinguishes replies.
 func digest(reply string) string {
 	if len(reply) <= 200 {
 		return reply
@@ -166,7 +167,7 @@ func brief(script []string) (lines []string) {
 	return lines
 }
 
-func TestAConditionHoldsForTheWholeOfALargeValue(t *testing.T) {
+func TestAConditionAppliesToTheWholeLargeValue(t *testing.T) {
 	for name, writers := range map[string]middleware.Writers{"one writer": middleware.WritersOne, "several writers": middleware.WritersSeveral} {
 		t.Run(name, func(t *testing.T) {
 			o := chunking(chunkedServers(t, 2))
@@ -209,7 +210,7 @@ func chunkKeys(t *testing.T, server *mctest.Client, k string) (keys []string) {
 	return keys
 }
 
-func TestAValueOfWhichAChunkIsGoneIsAMissForAllCommandsBehindARead(t *testing.T) {
+func TestAfterAReadAValueWithAMissingChunkIsAMissForAllCommands(t *testing.T) {
 	server := chunkedServers(t, 1)[0]
 	m := mwtest.Start(t, chunking([]*mctest.Server{server}))
 	c, direct := m.Dial(t), mctest.MustDial(t, server.Addr())
@@ -223,7 +224,7 @@ func TestAValueOfWhichAChunkIsGoneIsAMissForAllCommandsBehindARead(t *testing.T)
 	}
 	behind := []struct{ command, answer string }{
 		{setOf("replace", "k", other), "NOT_STORED\r\n"},
-		{"", ""}, // a cas with the cas of the value that is gone
+		{"", ""}, // a cas with the token of the incomplete value
 		{"incr k 1\r\n", "NOT_FOUND\r\n"},
 		{"touch k 0\r\n", "NOT_FOUND\r\n"},
 		{"mg k t\r\n", "EN\r\n"},
@@ -245,7 +246,7 @@ func TestAValueOfWhichAChunkIsGoneIsAMissForAllCommandsBehindARead(t *testing.T)
 			held, err := mctest.ParseValues(direct.MustDo(t, "get "+key+"\r\n"))
 			require.NoError(t, err)
 			ruin(key, held[0].Value)
-			require.Equal(t, "NOT_STORED\r\n", c.MustDo(t, setOf("add", "k", other)), "no read has found it")
+			require.Equal(t, "NOT_STORED\r\n", c.MustDo(t, setOf("add", "k", other)), "no read has found the missing chunk yet")
 			require.Equal(t, answer, c.MustDo(t, read), "%s of a value with a chunk that is %s", read, how)
 			behind[1].command = fmt.Sprintf("cas k 7 0 %d %s\r\n%s\r\n", len(other), items[0].Cas, other)
 			behind[1].answer = "NOT_FOUND\r\n"
@@ -254,10 +255,10 @@ func TestAValueOfWhichAChunkIsGoneIsAMissForAllCommandsBehindARead(t *testing.T)
 			}
 		}
 	}
-	assert.Equal(t, uint64(turn+len(ruins)), m.Settled(t).Large.Incomplete, "one of the reads names the key twice")
+	assert.Equal(t, uint64(turn+len(ruins)), m.Settled(t).Large.Incomplete, "one of the reads has the key twice")
 }
 
-func TestWhatAPoolWithLargeValuesDoesNotDoIsRefusedAndChangesNothing(t *testing.T) {
+func TestCommandsThatAPoolWithLargeValuesDoesNotSupportAreRefusedAndChangeNothing(t *testing.T) {
 	m := mwtest.Start(t, chunking(chunkedServers(t, 2)))
 	c := m.Dial(t)
 	value := filler(9, 50_000)
@@ -270,7 +271,7 @@ func TestWhatAPoolWithLargeValuesDoesNotDoIsRefusedAndChangesNothing(t *testing.
 	}
 	assert.Equal(t, "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n", c.MustDo(t, "incr k 1\r\n"))
 	assert.Equal(t, digest(valueOf("k", value)+"END\r\n"), digest(c.MustDo(t, "get k\r\n")))
-	// As memcached does it, what is too large takes the old value away.
+	// As in memcached, storing a value that is too large removes the old value.
 	assert.Equal(t, "NOT_STORED\r\n", c.MustDo(t, setOf("add", "k", "x")))
 	assert.Equal(t, protocol.TextTooLarge, c.MustDo(t, setOf("set", "k", filler(1, smallLimit+1))))
 	assert.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
@@ -289,11 +290,11 @@ func TestAValueOfThreeMebibytesIsStoredOnServersWithItemsOfOne(t *testing.T) {
 	assert.Equal(t, protocol.TextTooLarge, c.MustDo(t, setOf("set", "k", filler(1, 4<<20+1))))
 }
 
-// Clients that take a piece of their replies for each request of another client.
+// The clients read a piece of their replies for each request of another client.
 func TestClientsThatReadLargeValuesSlowlyTakeBoundedMemory(t *testing.T) {
 	const clients, size, memory, piece = 5, 8 << 20, 2 << 20, 128 << 10
 	o := middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t, "-m", "128")), Workers: 1, Large: plan.Large{Limit: size}}
-	o.ClientOptions = netstage.ClientOptions{Limits: protocol.Limits{MaxValue: size}, ClientMemory: memory, WriteTimeout: 2 * mctest.Patience, MinRate: -1} // a client whose turn does not come for seconds is not slow
+	o.ClientOptions = netstage.ClientOptions{Limits: protocol.Limits{MaxValue: size}, ClientMemory: memory, WriteTimeout: 2 * mctest.Patience, MinRate: -1} // a client that has to wait for its turn for seconds is not slow
 	o.Timeout = mctest.Patience
 	m := mwtest.Start(t, o)
 	value := string(bytes.Repeat([]byte(filler(1, 1<<10)), size>>10))
@@ -347,5 +348,5 @@ func TestClientsThatReadLargeValuesSlowlyTakeBoundedMemory(t *testing.T) {
 	}
 	t.Logf("%.1f MiB at most", float64(most)/(1<<20))
 	assert.Greater(t, most, int64(memory))
-	assert.LessOrEqual(t, most, int64(memory+size+100), "what there is, and a value for the worker")
+	assert.LessOrEqual(t, most, int64(memory+size+100), "the replies, and a value for the worker")
 }

@@ -32,7 +32,7 @@ import (
 // toolTimeout bounds the run of a client program.
 const toolTimeout = 5 * time.Minute
 
-// runTool runs a client program to its end and returns what it wrote.
+// runTool runs a client program until it ends and returns its output.
 func runTool(t *testing.T, name string, args ...string) (stdout, all string, err error) {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -55,9 +55,9 @@ func mustRunTool(t *testing.T, name string, args ...string) (stdout string) {
 	return stdout
 }
 
-// memccapable is older than memcached 1.6.40, which answers a malformed delete with another text and takes "delete noreply" for a key
-// without a reply; memcached 1.6.45 fails the same two tests.
-func TestMemccapablePassesAllASCIITestsThatTheNewestMemcachedPasses(t *testing.T) {
+// memccapable is older than memcached 1.6.40, which answers a malformed delete with another text and reads "delete noreply" as a key
+// without a reply. memcached 1.6.45 fails the same two tests.
+func TestMemccapablePassesAllTextProtocolTestsThatTheNewestMemcachedPasses(t *testing.T) {
 	failing := regexp.MustCompile(`ascii delete +ascii delete noreply +ascii incr +\[pass\]`)
 	for _, p := range topologies[:3] {
 		t.Run(p.name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestMemccapablePassesAllASCIITestsThatTheNewestMemcachedPasses(t *testing.T
 			out, all, _ := runTool(t, "memccapable", "-h", host, "-p", port, "-a", "-t", "30")
 			require.Regexp(t, failing, out)
 			require.Equal(t, 2, strings.Count(all, "FAIL"), "%s", all)
-			// It ends even when it could test nothing.
+			// memccapable succeeds even if it could test nothing.
 			require.GreaterOrEqual(t, strings.Count(out, "[pass]"), 25, "%s", all)
 		})
 	}
@@ -225,7 +225,7 @@ func TestLibmemcachedToolsWork(t *testing.T) {
 			server := "--servers=" + m.Addr()
 			mustRunTool(t, "memccp", append([]string{server, "--set"}, files...)...)
 			for name, data := range contents {
-				// memccat ends what it prints with a line end of its own.
+				// memccat adds a line end to its output.
 				require.Equal(t, string(data)+"\n", mustRunTool(t, "memccat", server, name), name)
 				mustRunTool(t, "memcexist", server, name)
 			}
@@ -258,10 +258,10 @@ func TestLibmemcachedToolsWork(t *testing.T) {
 	}
 }
 
-// reconnects are how often a connection is closed while a client counts.
+// reconnects is the number of times that a connection is closed while a client counts.
 const reconnects = 40
 
-func TestGomemcacheThatConnectsAgainCountsOnWhileConnectionsAreClosedForTheirAge(t *testing.T) {
+func TestGomemcacheReconnectsAndLosesNoCountWhileConnectionsAreClosedForTheirAge(t *testing.T) {
 	m := mwtest.Start(t, middleware.Options{
 		Servers: mwtest.Servers(mctest.StartMemcacheds(t, 2)...), ClientOptions: netstage.ClientOptions{MaxAge: 100 * time.Millisecond},
 	})
@@ -272,7 +272,7 @@ func TestGomemcacheThatConnectsAgainCountsOnWhileConnectionsAreClosedForTheirAge
 			c.Timeout = mctest.Patience
 			defer c.Close()
 			key := fmt.Sprintf("n%d", i)
-			// Until it is answered: the end of a connection between two replies says that nothing was done.
+			// The client repeats it until it is answered: if a connection ends between two replies, the next request was not executed.
 			again := func(do func() error) error {
 				for {
 					if err := do(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.EPIPE) {
@@ -294,7 +294,7 @@ func TestGomemcacheThatConnectsAgainCountsOnWhileConnectionsAreClosedForTheirAge
 	wg.Wait()
 }
 
-func TestPymemcacheThatConnectsAgainCountsOnWhileConnectionsAreClosedForTheirAge(t *testing.T) {
+func TestPymemcacheReconnectsAndLosesNoCountWhileConnectionsAreClosedForTheirAge(t *testing.T) {
 	python := pythonWithPymemcache(t)
 	script, err := filepath.Abs("testdata/pymemcache_again.py")
 	require.NoError(t, err)

@@ -20,8 +20,8 @@ var (
 	longNumber = regexp.MustCompile(`\d{9,}`)
 )
 
-// Middlewares meet on the servers alone. Nothing that one leaves there is a time of its clock, so clocks may be hours apart.
-func TestMiddlewaresTellEachOtherNoTimesOfTheirClocks(t *testing.T) {
+// Middlewares communicate only through the servers. They store no times of their clocks there, so clocks may differ by hours.
+func TestMiddlewaresStoreNoTimesOfTheirClocks(t *testing.T) {
 	t.Parallel()
 	require.True(t, isTimeOfDay(strconv.FormatInt(time.Now().UnixMilli(), 10)))
 	servers := mctest.StartNewMemcacheds(t, 3)
@@ -32,7 +32,7 @@ func TestMiddlewaresTellEachOtherNoTimesOfTheirClocks(t *testing.T) {
 	insist(t, fleet[0].Addr(), keys, "1")
 	awaitSweeps(t, fleet...)
 	proxies[0][1].Inject(unreachable)
-	insist(t, fleet[0].Addr(), keys, "2") // marks are in force
+	insist(t, fleet[0].Addr(), keys, "2") // now there are marks
 	seen := map[string]bool{}
 	for _, s := range servers {
 		for key, text := range dumped(t, s) {
@@ -47,8 +47,8 @@ func TestMiddlewaresTellEachOtherNoTimesOfTheirClocks(t *testing.T) {
 	}
 }
 
-// dumped returns the value and the cas of each item on s by its key, but for what a sweep notes of the server's own clock and what tells people
-// when a middleware has started.
+// dumped returns the value and the cas of each item on s by key, except for the server's own time that a sweep notes, and the start time of
+// a middleware, which is for people.
 func dumped(t *testing.T, s *mctest.Server) map[string]string {
 	t.Helper()
 	c := mctest.MustDial(t, s.Addr())
@@ -62,7 +62,7 @@ func dumped(t *testing.T, s *mctest.Server) map[string]string {
 		if strings.HasPrefix(line, "END") {
 			break
 		}
-		if strings.HasPrefix(line, "BUSY") { // a sweep lists them
+		if strings.HasPrefix(line, "BUSY") { // a sweep is listing the items
 			list()
 			continue
 		}
@@ -80,7 +80,7 @@ func dumped(t *testing.T, s *mctest.Server) map[string]string {
 	return items
 }
 
-// isTimeOfDay reports whether number is one of these days, in any unit from seconds to nanoseconds since 1970.
+// isTimeOfDay reports whether number is a time near today, in any unit from seconds to nanoseconds since 1970.
 func isTimeOfDay(number string) bool {
 	n, err := strconv.ParseFloat(number, 64)
 	now := float64(time.Now().Unix())

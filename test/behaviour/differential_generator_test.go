@@ -9,30 +9,30 @@ import (
 	"strings"
 )
 
-// generator makes scripts of commands: the whole text protocol, most of it valid; if it is to be malformed as well, much of it broken.
-// What is malformed memcached before 1.6.40 answers otherwise than later ones, whose rules are mcmw's.
+// generator generates scripts of commands of the whole text protocol. Most commands are valid; in malformed scripts many are broken.
+// Versions of memcached before 1.6.40 answer malformed commands differently from later ones, whose rules mcmw follows.
 //
-// Some of memcached's answers depend on time or on how bytes happened to arrive, so that two runs of memcached itself
-// differ. Left out, each for its reason:
-//   - a retrieval with an overlong key: memcached drops replies that are not flushed yet, and newer ones answer a line too many;
-//   - quit pipelined behind other requests: what follows it meets a closed socket, and the reset that this causes may
-//     destroy replies that are on the way (TestARequestMayBeCutAtAnyByte ends a pipeline with quit);
+// Some of memcached's answers depend on time or on how bytes happen to arrive, so that two runs of memcached itself can differ. Scripts
+// therefore leave out:
+//   - a retrieval with an overlong key: memcached drops replies that are not flushed yet, and newer versions answer one line too many;
+//   - quit pipelined after other requests: requests after it reach a closed socket, and the reset that this causes can destroy replies in
+//     flight (TestARequestMayBeCutAtAnyByte ends a pipeline with quit);
 //   - lines of more than 2,048 bytes in several pieces: the limit holds only while no line end has been read;
-//   - times to live of 1 s to 1,000 s, and a delayed flush_all behind an immediate one (it revives what no thread has
+//   - times to live of 1 s to 1,000 s, and a delayed flush_all after an immediate one (it revives what no thread has
 //     reclaimed yet);
-//   - arithmetic pipelined behind a retrieval of the same key: it writes in place, with blanks behind a number that got
-//     shorter, only while no unsent reply refers to the item;
-//   - more than 2,048 bytes without a line end within values: behind a wrong length they are read as lines, and the limit
+//   - arithmetic pipelined after a retrieval of the same key: it writes in place, padding a shorter number with spaces, only while no
+//     unsent reply refers to the item;
+//   - more than 2,048 bytes without a line end within values: after a wrong length they are read as lines, and the limit
 //     for these holds only while no line end has been read;
-//   - arithmetic on values of white space alone: strtoull reads on into whatever the memory behind them holds; and on
-//     numbers of 2^63 and more, behind which it looks for a minus sign in the same way;
+//   - arithmetic on values that are only white space: strtoull reads beyond them, whatever is in memory there; and on numbers of 2^63 and
+//     more, after which it looks for a minus sign in the same way;
 //   - lru_crawler crawl, enable and disable, slabs reassign: the answer depends on what another thread is doing;
 //   - extstore and refresh_certs: whether they exist depends on how memcached was built.
 //
-// Left out because mcmw is stricter than the newest memcached, or refuses what it can't pass on: zero bytes in lines; flags and exptimes
+// Left out because mcmw is stricter than the newest memcached, or refuses commands that it can't forward: zero bytes in lines; flags and exptimes
 // that only strtol reads; a minus sign without a number or with zeros; watch, stats cachedump, lru_crawler metadump and mgdump; words
-// of administration commands cut short; keys that only memcached's base64 decoder reads; opaque flags that are too long where the
-// command is carried out all the same; more than 19 words in a meta command; me with one b, which is not heeded.
+// of administration commands cut short; keys that only memcached's base64 decoder reads; opaque flags that are too long in a
+// command that is executed nevertheless; more than 19 words in a meta command; me with one b, which is ignored.
 type generator struct {
 	rng       *rand.Rand
 	keys      []string
@@ -41,7 +41,7 @@ type generator struct {
 	fetched   map[string]bool // keys that were retrieved since the last barrier
 }
 
-// scriptKeys are the keys of all scripts. They are deleted at the start of each.
+// scriptKeys are the keys of all scripts. Each script first deletes them.
 var scriptKeys = []string{
 	"a", "b", "key:3", "k\x01\xff\x80", "tab\tkey", strings.Repeat("L", 250), "0", "noreply",
 	"n1", "n2", "YmFzZTY0", // n1 and n2 are mostly numbers; the last is base64 as well
@@ -105,7 +105,7 @@ func (g *generator) one(choices ...string) string { return choices[g.rng.IntN(le
 // rarely is true once in n times.
 func (g *generator) rarely(n int) bool { return g.rng.IntN(n) == 0 }
 
-// oddly is rarely where scripts are to be malformed.
+// oddly is rarely in malformed scripts, otherwise false.
 func (g *generator) oddly(n int) bool { return g.malformed && g.rarely(n) }
 
 func (g *generator) key() string {
@@ -156,7 +156,7 @@ func (g *generator) step() step {
 	}
 }
 
-// line completes a command without data; noreply is added now and then, in malformed scripts whether or not the command knows it.
+// line completes a command without data. It sometimes adds noreply, in malformed scripts even to commands that do not know it.
 func (g *generator) line(text, more string) step {
 	text += more
 	command, _, _ := strings.Cut(text, " ")
@@ -190,9 +190,9 @@ func (g *generator) retrieval() step {
 	case g.oddly(30):
 		n = 0
 	case g.rarely(30):
-		n = 18 + g.rng.IntN(12) // memcached takes a line apart 23 words at a time
+		n = 18 + g.rng.IntN(12) // memcached splits a line 23 words at a time
 	case g.rarely(120) && (command == "get" || command == "gets"):
-		n = 200 + g.rng.IntN(400) // longer than a line of any other command may be
+		n = 200 + g.rng.IntN(400) // longer than the limit for lines of other commands
 	}
 	size := len(text)
 	for range n {
@@ -210,8 +210,8 @@ func (g *generator) storage() step {
 	command := g.one("set", "set", "set", "set", "add", "replace", "append", "prepend", "cas", "cas")
 	key := g.key()
 	flags, exptime := g.one("0", "0", "7", "4294967295"), "0"
-	// What memcached may refuse before it looks at the data comes with little of it: the data is then read as command
-	// lines, and those have a limit.
+	// Commands that memcached may refuse before it reads the data have little data: it is then read as command lines, and those have a
+	// limit.
 	odd := len(key) > 250
 	if g.rarely(3) {
 		exptime, odd = g.exptime(), true
@@ -262,7 +262,7 @@ func (g *generator) storage() step {
 	return s
 }
 
-// wrongLength returns a length that differs from that of n bytes of data, or says it in an odd way.
+// wrongLength returns a length other than n, or n in an odd form.
 func (g *generator) wrongLength(n int) string {
 	return g.one(strconv.Itoa(n+1), strconv.Itoa(n+17), strconv.Itoa(max(0, n-1)), strconv.Itoa(n/2), "0",
 		"-1", "-2147483648", "2147483645", "2147483646", "2147483647", "2147483648", strconv.Itoa(n+1<<32), "-4294967290",
@@ -282,13 +282,13 @@ func (g *generator) value(key string) string {
 	case p < 985:
 		return g.binary(60000 + g.rng.IntN(500000))
 	case p < 994:
-		return g.binary(1<<20 - 200 + g.rng.IntN(400)) // where memcached's limit lies
+		return g.binary(1<<20 - 200 + g.rng.IntN(400)) // around memcached's limit
 	default:
 		return g.binary(1<<20 + g.rng.IntN(100000))
 	}
 }
 
-// small returns up to 40 bytes, and a number for the keys that arithmetic is done on.
+// small returns up to 40 bytes, or a number for the keys that arithmetic uses.
 func (g *generator) small(key string) string {
 	if strings.HasPrefix(key, "n") && !g.rarely(8) {
 		return g.one("0", "1", "9", "10", "99", "100", "999999999", "4294967296", "12 ", " 5", "007", "-3", "5x")
@@ -300,10 +300,10 @@ func (g *generator) small(key string) string {
 	return g.binary(1 + g.rng.IntN(40))
 }
 
-// longestLine is the most bytes in a value without a line end.
+// longestLine is the maximum number of bytes without a line end in a value.
 const longestLine = 900
 
-// binary returns n bytes of all values, the first of them no white space.
+// binary returns n bytes of any value; the first is not white space.
 func (g *generator) binary(n int) string {
 	b := make([]byte, n)
 	for i := 0; i < n; i += 8 {
@@ -398,7 +398,7 @@ func (g *generator) metaCommand() step {
 		return step{line: "md " + key + g.flags("qkOI", "Tbx") + g.eol()}
 	case 6:
 		key = g.one("n1", "n2", key)
-		// Quiet, older memcacheds answer one that makes its item.
+		// In quiet mode, older versions of memcached answer one that creates its item.
 		return step{line: "ma " + key + g.one(g.flags("vktcqO", "JDMTbx"), g.flags("vktcO", "N")) + g.eol()}
 	default:
 		if !g.malformed {
@@ -476,7 +476,7 @@ func (g *generator) flags(plain, others string) string {
 	return b.String()
 }
 
-// garbage returns lines that are no command at all.
+// garbage returns lines that are not commands.
 func (g *generator) garbage() step {
 	switch g.rng.IntN(9) {
 	case 0:
@@ -489,7 +489,7 @@ func (g *generator) garbage() step {
 	case 2:
 		return step{line: strings.Repeat(" ", g.rng.IntN(120)) + "get " + g.keys[0] + strings.Repeat(" ", g.rng.IntN(120)) + g.eol()}
 	case 3:
-		// Up to the longest line that may arrive in pieces.
+		// Up to the longest line that can arrive in pieces.
 		return step{line: g.one("x", "get", "set a 0 0 1 ", "delete ") + strings.Repeat("y", maxLine-20+g.rng.IntN(8)-12) + "\r\n"}
 	case 4:
 		return step{line: "delete " + strings.Repeat("d", 240+g.rng.IntN(20)) + g.eol()}
@@ -497,7 +497,7 @@ func (g *generator) garbage() step {
 		if !g.rarely(4) {
 			return step{line: g.one("GET / HTTP/1.1", "POST /x HTTP/1.0", "get HTTP/1.1", "set HTTP/", "mGET HTTP/1", "lru HTTP/1.1", "x HTTP/1.1 y") + "\r\n"}
 		}
-		// Without a line end at all: both close.
+		// Without any line end: both servers close the connection.
 		return step{line: g.one("x", "set ", "gat 0 ", strings.Repeat(" ", 101)+"get ") + strings.Repeat("z", maxLine+g.rng.IntN(2000)), barrier: true}
 	case 6:
 		// Too long for a line in pieces, but with its end in the same read.
@@ -505,13 +505,13 @@ func (g *generator) garbage() step {
 	case 7:
 		return step{line: g.one("incr ", "touch ", "set ", "cas ", "mg ", "ms ", "md ", "ma ", "me ") + strings.Repeat("o", 249+g.rng.IntN(5)) + " 1" + g.eol()}
 	default:
-		// An odd word in place of a command's, with arguments that would fit.
+		// An odd word instead of the command, with valid arguments.
 		return step{line: g.one("gez", "se", "ad", "incrr", "dele", "tch", "flush", "flush_al", "ver", "statss", "quitt", "casx", "verbosityy", "replacee") +
 			" a 0 0 1" + g.eol()}
 	}
 }
 
-// binaryLine returns n bytes without a line end that cannot be mistaken for a command that lasts.
+// binaryLine returns n bytes without a line end that cannot be read as a long-running command.
 func (g *generator) binaryLine(n int) string { return strings.ReplaceAll(g.binary(n), "\n", "\r") }
 
 // mutate changes a command line in one or two places.
@@ -549,7 +549,7 @@ func (g *generator) mutate(s step) step {
 	return mutated
 }
 
-// isLeftOutOfMutants reports whether a mutation made what scripts have in few forms, or not at all.
+// isLeftOutOfMutants reports whether a mutation produced something that scripts have only in a few forms, or never.
 func (s step) isLeftOutOfMutants() bool {
 	w := words(strings.TrimRight(s.line, "\r\n"))
 	if len(w) == 0 {
@@ -559,7 +559,7 @@ func (s step) isLeftOutOfMutants() bool {
 	case "watch", "extstore", "refresh_certs", "lru_crawler", "slabs", "lru", "stats", "flush_all", "me":
 		return true
 	case "set", "add", "replace", "append", "prepend", "cas":
-		// What only strtol reads as flags or an exptime.
+		// Numbers that only strtol reads as flags or an exptime.
 		for _, word := range w[min(2, len(w)):min(4, len(w))] {
 			if _, err := strconv.ParseInt(word, 10, 32); err != nil || word[0] == '+' || word[0] == '-' {
 				return true
@@ -569,7 +569,7 @@ func (s step) isLeftOutOfMutants() bool {
 	return strings.ContainsAny(s.line, "-\x00")
 }
 
-// isLeftOut reports whether memcached answers s as mcmw does not want to: see generator.
+// isLeftOut reports whether mcmw deliberately answers s differently from memcached: see generator.
 func (s step) isLeftOut() bool {
 	if strings.HasPrefix(s.line, "\x80") {
 		return true // the binary protocol

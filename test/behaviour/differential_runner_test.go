@@ -13,7 +13,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// delivery is how the bytes of a script go over the wire.
+// delivery is how the bytes of a script are sent.
 type delivery int
 
 const (
@@ -29,23 +29,23 @@ func (d delivery) String() string { return [...]string{"in whole", "in pieces", 
 type outcome string
 
 const (
-	isOpen    outcome = "open"    // all answered, the connection can be used further
+	isOpen    outcome = "open"    // all answered, the connection can still be used
 	isClosed  outcome = "closed"  // by the server
-	isStalled outcome = "waiting" // the server waits for more, or has lost its place
+	isStalled outcome = "waiting" // the server waits for more, or is out of sync
 )
 
-// part is what came back for the steps between two barriers.
+// part has the replies to the steps between two barriers.
 type part struct {
 	replies []byte
 	outcome outcome
 }
 
-// target is a server that scripts are run against. It is used by one goroutine.
+// target is a server against which scripts run. One goroutine uses it.
 type target struct {
 	addr string
-	// readsSeen: addr is a unix socket, where a write can wait until the server has read it.
+	// readsSeen says that addr is a unix socket, so that a write can wait until the server has read it.
 	readsSeen bool
-	// patience is how long a reply may take before the outcome is isStalled.
+	// patience is the maximum time for a reply; after it the outcome is isStalled.
 	patience time.Duration
 
 	conn      net.Conn
@@ -53,10 +53,10 @@ type target struct {
 	cas       map[string]string // key -> cas id last seen
 }
 
-// largestBytewise is the size above which a part is not sent byte by byte, for the sake of time.
+// largestBytewise is the size above which a part is not sent byte by byte, to save time.
 const largestBytewise = 3000
 
-// run executes a script and returns its parts. cuts decides where writes are cut: the same for the same value.
+// run executes a script and returns its parts. cuts determines where writes are cut.
 func (t *target) run(steps []step, d delivery, cuts uint64) ([]part, error) {
 	t.cas = make(map[string]string)
 	defer t.disconnect()
@@ -69,7 +69,7 @@ func (t *target) run(steps []step, d delivery, cuts uint64) ([]part, error) {
 		fmt.Fprintf(&prologue, "delete %s noreply\r\n", key)
 	}
 	patience := t.patience
-	t.patience = mctest.Patience // it is answered, however busy the machine
+	t.patience = mctest.Patience // the prologue is always answered, but the machine may be busy
 	p := t.exchange(prologue.Bytes(), whole, nil, bySentinel)
 	t.patience = patience
 	if p.outcome != isOpen {
@@ -96,7 +96,7 @@ func (t *target) run(steps []step, d delivery, cuts uint64) ([]part, error) {
 	return parts, nil
 }
 
-// partLength returns how many steps go together before all replies are awaited.
+// partLength returns the number of steps that are sent before all replies are awaited.
 func partLength(steps []step) int {
 	for i := 1; i < len(steps); i++ {
 		here, before := steps[i].effect(), steps[i-1].effect()
@@ -111,12 +111,12 @@ func partLength(steps []step) int {
 type ending int
 
 const (
-	bySentinel  ending = iota // a request of the harness's own follows, whose answer cannot be mistaken
+	bySentinel  ending = iota // a request of the test follows, with an unmistakable answer
 	byClosing                 // the server closes the connection
-	byHalfClose               // the server waits for more, and closes when it hears that nothing follows
+	byHalfClose               // the server waits for more, and closes when the client half-closes
 )
 
-// ending returns how a part ends that s is the last step of.
+// ending returns the ending of a part whose last step is s.
 func (s step) ending() ending {
 	switch e := s.effect(); {
 	case e.closes:
@@ -127,7 +127,7 @@ func (s step) ending() ending {
 	return bySentinel
 }
 
-// of returns the delivery that a part's steps allow.
+// of returns the delivery, restricted to what a part's steps allow.
 func (d delivery) of(steps []step) delivery {
 	for _, s := range steps {
 		if s.effect().onePiece {
@@ -137,7 +137,7 @@ func (d delivery) of(steps []step) delivery {
 	return d
 }
 
-// bytes puts a part together: its steps, and what fills data blocks that their steps left short.
+// bytes returns the bytes of a part: its steps, and data that completes the blocks that steps left short.
 func (t *target) bytes(steps []step) []byte {
 	var b bytes.Buffer
 	missing, off := 0, false
@@ -158,13 +158,13 @@ func (t *target) bytes(steps []step) []byte {
 		}
 	}
 	if off {
-		// Empty lines are answered with an ERROR each, once the block is full.
+		// Once the block is full, each empty line is answered with an ERROR.
 		b.Write(bytes.Repeat([]byte("\n"), missing+8))
 	}
 	return b.Bytes()
 }
 
-// exchange sends a part and receives what comes back.
+// exchange sends a part and receives the replies.
 func (t *target) exchange(data []byte, d delivery, rng *rand.Rand, end ending) part {
 	closing := ""
 	if end == bySentinel {
@@ -251,7 +251,7 @@ func (t *target) sendPart(data []byte) error {
 	return mctest.AwaitRead(t.conn, t.patience)
 }
 
-// learn remembers the cas ids in a part's replies.
+// learn records the cas ids in a part's replies.
 func (t *target) learn(replies []byte) {
 	for _, r := range splitReplies(replies) {
 		if f := strings.Split(r.line, " "); f[0] == "VALUE" && len(f) == 5 {
@@ -277,30 +277,30 @@ func (t *target) disconnect() {
 	}
 }
 
-// pair is a memcached and what shall behave like it.
+// pair has a memcached and a server that must behave like it.
 type pair struct {
 	direct *target
 	tcp    *target // the other, by TCP
 	unix   *target // the other, by its unix socket; nil if it has none
 
-	sentinels int // that scripts have used
+	sentinels int // the number that scripts have used
 
-	// stalled: the last script left a connection waiting, on both sides.
+	// stalled says that the last script left a connection waiting on both servers.
 	stalled bool
 }
 
-// errHarness: the comparison itself could not be made.
+// errHarness says that the comparison could not be made.
 var errHarness = errors.New("the comparison could not be made")
 
-// difference is where two servers did not do the same.
+// difference is a point at which two servers behaved differently.
 type difference struct {
 	what string
-	// direct and other are all parts of both.
+	// direct and other are all parts of the two servers.
 	direct, other []part
 }
 
-// compare runs a script against both and returns nil if they do the same. Where only one of them seems to wait for more, it may be slow
-// because the machine is busy: only what is so with ten times the patience is a difference.
+// compare runs a script against both and returns nil if they behave equally. If only one seems to wait for more, it may just be slow
+// because the machine is busy: it counts as a difference only if it persists with ten times the patience.
 func (p *pair) compare(steps []step, d delivery, cuts uint64) (*difference, error) {
 	diff, err := p.compareOnce(steps, d, cuts)
 	if diff == nil || !diff.oneWaits() {
@@ -331,7 +331,7 @@ func (p *pair) compareOnce(steps []step, d delivery, cuts uint64) (*difference, 
 	if p.unix != nil && d != whole {
 		other = p.unix
 	}
-	// Both say the same sentinels, and none that either has said before.
+	// Both use the same sentinels, and none that was used before.
 	p.sentinels += len(steps) + 1
 	p.direct.sentinels, other.sentinels = p.sentinels, p.sentinels
 	type result struct {
@@ -369,14 +369,14 @@ func (p *pair) compareOnce(steps []step, d delivery, cuts uint64) (*difference, 
 	return nil, nil
 }
 
-// minimise returns the smallest script it can find, by leaving out steps, that still shows a difference, and that
-// difference. The one it was given may not come back, if it depends on timing; then it returns the script as it is.
+// minimise leaves out steps and returns the smallest script it can find that still shows a difference, with that difference. If the given
+// difference depends on timing and does not recur, it returns the script unchanged.
 func (p *pair) minimise(steps []step, first *difference, d delivery, cuts uint64) ([]step, *difference, delivery) {
 	found, least := steps, first
 	if diff, err := p.compareOnce(steps, whole, cuts); err == nil && diff != nil {
 		d, least = whole, diff
 	}
-	// A script that leaves replies out costs the patience of every trial. The difference is there already, however long its script is.
+	// For a script with missing replies every trial takes the patience. The difference is known already, so the script may stay long.
 	begin := time.Now()
 	for size := len(found) / 2; size >= 1; {
 		shorter := false
@@ -395,7 +395,7 @@ func (p *pair) minimise(steps []step, first *difference, d delivery, cuts uint64
 	return found, least, d
 }
 
-// report describes a difference so that it can be replayed by hand.
+// report describes a difference so that one can reproduce it by hand.
 func report(steps []step, d delivery, diff *difference) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "memcached and the other differ: %s\nthe script, sent %s, after every key of it was deleted:\n", diff.what, d)
@@ -404,7 +404,7 @@ func report(steps []step, d delivery, diff *difference) string {
 		for _, s := range steps[n : n+length] {
 			fmt.Fprintf(&b, "    %v\n", s)
 		}
-		fmt.Fprintf(&b, "    (until here all was answered)\n")
+		fmt.Fprintf(&b, "    (everything up to here was answered)\n")
 		n += length
 	}
 	for i := range max(len(diff.direct), len(diff.other)) {

@@ -8,18 +8,17 @@ import (
 	"strings"
 )
 
-// step is one command as it goes over the wire: a line with its line end, and the data block, if any. What stands in it
-// may be broken in any way.
+// step is one command as it is sent: a line with its line end, and the data block, if any. It may be malformed in any way.
 type step struct {
 	line string
 	data string
 	// casOf, if not "", is the key whose last seen cas id replaces casMark in line. Ids differ from server to server.
 	casOf string
-	// barrier: all replies so far must have arrived before this step is sent.
+	// barrier says that all replies so far must arrive before this step is sent.
 	barrier bool
 }
 
-// quote is strconv.Quote, with many times the same character said as such.
+// quote is strconv.Quote with long repetitions of a character abbreviated.
 func quote(s string) string {
 	const run = 20
 	for i := range len(s) {
@@ -39,7 +38,7 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// casMark stands in a step's line where the cas id belongs.
+// casMark is the placeholder of the cas id in a step's line.
 const casMark = "<cas>"
 
 func (s step) String() string {
@@ -56,17 +55,17 @@ func (s step) String() string {
 	return text
 }
 
-// effect is what a step does to the framing of its connection, worked out from its bytes in the way memcached reads
-// them. A wrong guess makes the harness wait for its timeout; it cannot hide a difference.
+// effect is the effect of a step on the framing of its connection, derived from its bytes in the way memcached reads them. A wrong guess
+// makes the test wait for its timeout; it cannot hide a difference.
 type effect struct {
-	// alone: memcached drops the replies it has not flushed yet when it meets this line, and which those are depends on
-	// how the bytes happened to arrive; so nothing is pipelined in front of it.
+	// alone says that memcached drops the replies that it has not flushed yet when it reads this line. Which ones depends on how the bytes
+	// happened to arrive, so nothing is pipelined before it.
 	alone bool
-	// onePiece: whether memcached accepts the line depends on the pieces it arrives in, so it is sent in one.
+	// onePiece says that it depends on the pieces in which the line arrives whether memcached accepts it, so it is sent in one piece.
 	onePiece bool
-	// closes: it is a line so long and without end that the server closes the connection.
+	// closes says that the line is so long, without a line end, that the server closes the connection.
 	closes bool
-	// wants is how many bytes beyond the step's own belong to its data block, 0 for none, below 0 if there are too many.
+	// wants is the number of bytes that are missing in its data block; negative if there are too many.
 	wants int
 }
 
@@ -108,19 +107,19 @@ func (s step) effect() effect {
 	}
 	if n, ok := blockSize(length); ok {
 		e.wants = n + 2 - len(s.data)
-		// memcached holds back what it has to answer until the data is complete.
+		// memcached delays its answers until the data is complete.
 		e.alone = e.alone || e.wants > ends
 	}
 	return e
 }
 
-// isMultiGet reports whether a line without end is exempt from maxLine.
+// isMultiGet reports whether a line without a line end is exempt from maxLine.
 func isMultiGet(line string) bool {
 	text := strings.TrimLeft(line, " ")
 	return len(line)-len(text) <= 100 && (strings.HasPrefix(text, "get ") || strings.HasPrefix(text, "gets "))
 }
 
-// hasOddFlag reports whether a meta flag begins as none can: then memcached looks at nothing else.
+// hasOddFlag reports whether a meta flag begins with an impossible character: then memcached checks nothing else.
 func hasOddFlag(flags []string) bool {
 	for _, f := range flags[:min(len(flags), 20)] {
 		if c := f[0]; (c <= '@' || c >= '{') && (c < '0' || c > '9') {
@@ -130,22 +129,22 @@ func hasOddFlag(flags []string) bool {
 	return false
 }
 
-// words splits a command line as memcached does: at blanks.
+// words splits a command line at spaces, as memcached does.
 func words(line string) []string {
 	return strings.FieldsFunc(line, func(r rune) bool { return r == ' ' })
 }
 
-// blockSize is how memcached from 1.6.40 on reads the length of a data block.
+// blockSize reads the length of a data block as memcached 1.6.40 and later do.
 func blockSize(word string) (int, bool) {
 	n, err := strconv.ParseUint(word, 10, 31)
 	return int(n), err == nil && n <= math.MaxInt32-2 && len(word) <= 11
 }
 
-// isShortLived reports whether a line holds a time to live that could end while the test runs: what it stores would be
-// there for one server and gone for the other.
+// isShortLived reports whether a line has a time to live that could end while the test runs: the item could still exist on one server and
+// be gone on the other.
 func isShortLived(line string) bool {
 	for i, word := range words(strings.TrimRight(line, "\r\n")) {
-		// Meta commands give it as a flag.
+		// Meta commands have it as a flag.
 		if i > 0 && (word[0] == 'T' || word[0] == 'N' || word[0] == 'R') {
 			word = word[1:]
 		}
@@ -159,7 +158,7 @@ func isShortLived(line string) bool {
 // reply is one element of a server's reply: a line, and the data that follows it.
 type reply struct{ line, data string }
 
-// splitReplies takes a stream of replies apart. What cannot be taken apart comes as one last line.
+// splitReplies splits a stream of replies. A rest that it cannot split is returned as one last line.
 func splitReplies(stream []byte) []reply {
 	var replies []reply
 	for len(stream) > 0 {
@@ -197,7 +196,7 @@ func dataLength(line string) (int, bool) {
 	return n, err == nil && n >= 0
 }
 
-// casIDs pairs the cas ids of two servers: each id of one stands for exactly one of the other.
+// casIDs pairs the cas ids of two servers: each id of one corresponds to exactly one of the other.
 type casIDs struct{ there, back map[string]string }
 
 func newCasIDs() *casIDs { return &casIDs{there: map[string]string{}, back: map[string]string{}} }
@@ -212,8 +211,8 @@ func (c *casIDs) match(a, b string) bool {
 	return okA && okB && knownB == b && knownA == a
 }
 
-// compareReplies returns "" if two streams are the same replies: byte for byte, except for what two servers can't have in
-// common. Those are their statistics, their version, cas ids (which must correspond), and ages in seconds.
+// compareReplies returns "" if two streams of replies are equal byte for byte, except for parts that differ between any two servers:
+// statistics, the version, cas ids (which must correspond), and ages in seconds.
 func compareReplies(direct, other []byte, ids *casIDs) string {
 	a, b := dropStatistics(splitReplies(direct)), dropStatistics(splitReplies(other))
 	for i := range max(len(a), len(b)) {
@@ -232,7 +231,7 @@ func compareReplies(direct, other []byte, ids *casIDs) string {
 	return ""
 }
 
-// dropStatistics leaves out the elements of statistics lists; the END that closes a list remains.
+// dropStatistics removes the elements of statistics lists; the END that closes a list stays.
 func dropStatistics(replies []reply) []reply {
 	kept := replies[:0]
 	for _, r := range replies {
@@ -288,7 +287,7 @@ func isNumberFlag(flag string, letter byte) bool {
 	return strings.Trim(flag[1:], "0123456789") == ""
 }
 
-// cut shows the end of long replies, where what matters is.
+// cut shortens long replies to their end, which is the interesting part.
 func cut(s string) string {
 	const most = 200
 	if len(s) <= most {

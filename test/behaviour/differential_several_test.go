@@ -13,15 +13,16 @@ import (
 	"mcmw/internal/middleware"
 )
 
-// casless are requests whose replies show no cas. No number gets shorter: whether memcached pads that in place depends on what its threads are doing. K stands for a key, L for the length of a value, which follows then.
+// casless are requests whose replies show no cas. No number gets shorter, because it depends on memcached's threads whether it pads such a
+// number in place. K stands for a key, L for the length of a value, which then follows.
 var casless = []string{
 	"set K 3 0 L", "add K 4 0 L", "replace K 5 0 L", "append K 0 0 L", "prepend K 0 0 L", "cas K 6 0 L 9999999999", "incr K 7", "incr K 95", "decr K 0",
 	"touch K 0", "gat 0 K K", "get K K K", "delete K", "ms K L F7", "ms K L ME", "ms K L MR", "ms K L MA", "ms K L MP k O5", "ms K L MA N0", "ma K v",
 	"ma K N0 J9 v k", "ma K MD D0 v", "mg K v f s k", "mg K", "md K k O1",
 }
 
-// Replicas and their versions show in no reply, also where several write.
-func TestRepliesOfSeveralReplicasEqualOneMemcacheds(t *testing.T) {
+// No reply shows replicas and their versions, even with several writers.
+func TestRepliesOfSeveralReplicasEqualThoseOfOneMemcached(t *testing.T) {
 	t.Parallel()
 	seed := mctest.Seed(t)
 	commands := 500

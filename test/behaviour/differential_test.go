@@ -14,18 +14,18 @@ import (
 	"mcmw/internal/worker"
 )
 
-// referenceArgs make memcached behave the same in every run: one thread; memory for everything that scripts store; and no
-// thread that holds references to items, on which it depends whether incr and decr write in place.
+// referenceArgs make memcached deterministic: one thread; memory for everything that scripts store; and no thread that holds references to
+// items, which would change whether incr and decr write in place.
 var referenceArgs = []string{"-t", "1", "-m", "1024", "-o", "no_lru_maintainer"}
 
-// patience is how long the harness waits for replies. Only scripts that leave a connection waiting take so long.
+// patience is the maximum time for replies. Only scripts that leave a connection waiting take so long.
 const patience = 3 * time.Second
 
 // scriptLength is the number of steps of a generated script.
 const scriptLength = 40
 
-// runDifferential compares until commands steps were run. It stops at the first difference and returns it, reduced; the
-// text is "" if there was none.
+// runDifferential compares until a number of steps, commands, have run. It stops at the first difference and returns a report of it, reduced;
+// the text is "" if there was none.
 func runDifferential(t *testing.T, p *pair, seed uint64, stream, streams, commands int) (text string, minimal []step) {
 	t.Helper()
 	malformed := p.direct.readsStrictly(t)
@@ -53,7 +53,7 @@ func directTarget(t *testing.T, args ...string) *target {
 	return &target{addr: mctest.StartMemcached(t, args...).Addr(), patience: patience}
 }
 
-// firstStrict is the release of memcached that took a new parser: the rules of that one for malformed lines are mcmw's.
+// firstStrict is the first release of memcached with a new parser, whose rules for malformed lines mcmw follows.
 const firstStrict = 40
 
 // readsStrictly reports whether the target is a memcached with that parser.
@@ -66,7 +66,7 @@ func (t *target) readsStrictly(tb testing.TB) bool {
 	return patch >= firstStrict
 }
 
-// memcacheds runs a test with the memcached in PATH, and with a newer one.
+// memcacheds runs a test with the memcached in PATH and with a newer one.
 func memcacheds(t *testing.T, test func(t *testing.T, start func(testing.TB, ...string) *mctest.Server)) {
 	t.Run("memcached", func(t *testing.T) { test(t, mctest.StartMemcached) })
 	t.Run("newer memcached", func(t *testing.T) { test(t, mctest.StartNewMemcached) })
@@ -84,10 +84,10 @@ func TestTheDifferentialFindsNoDifferenceBetweenTwoMemcacheds(t *testing.T) {
 }
 
 func TestTheDifferentialReducesADifferenceToTheCommandThatShowsIt(t *testing.T) {
-	// This memcached differs: it refuses flush_all.
+	// This memcached refuses flush_all.
 	p := &pair{direct: directTarget(t, referenceArgs...), tcp: directTarget(t, append([]string{"-F"}, referenceArgs...)...)}
-	// Of this seed's scripts the first that differs has a flush_all that wants a reply; one with noreply would show only in
-	// a value that is still there, and need the commands that store and fetch it.
+	// With this seed the first script with a difference has a flush_all with a reply. One with noreply would show only as a value that
+	// still exists, and need the commands that store and fetch it.
 	const seed = 1
 	text, minimal := runDifferential(t, p, seed, 0, 1, 10_000)
 	require.Contains(t, text, "flush_all not allowed")

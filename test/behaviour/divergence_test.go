@@ -20,7 +20,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// A crowd is clients that all write the same key at the same moment, then the next key.
+// A crowd is a number of clients that all write the same key at the same moment, then the next key.
 const (
 	crowdWriters = 16
 	crowdTimes   = 3 // each writer's writes of a key
@@ -65,13 +65,13 @@ func arrangements() []arrangement {
 	})
 }
 
-// barrier lets a number of goroutines go on only when all have come. Once broken it holds nobody any more.
+// barrier blocks a number of goroutines until all have arrived. Once broken, it blocks no more.
 type barrier struct {
 	mu      sync.Mutex
 	changed *sync.Cond
-	missing int // guarded by mu: who has not come
+	missing int // guarded by mu: goroutines that have not arrived
 	size    int
-	turn    int  // guarded by mu: how often all had come
+	turn    int  // guarded by mu: how often all have arrived
 	broken  bool // guarded by mu
 }
 
@@ -110,18 +110,18 @@ type writer struct {
 	client  *mctest.Client
 	random  *rand.Rand
 	name    string
-	written int // writes so far; makes every value another one
+	written int // the number of writes so far, which makes every value different
 }
 
-// write is one write as it is sent, with the number of replies it has. A quiet one ends with an mn.
+// write is one write as it is sent, with its number of replies. A quiet one ends with an mn.
 type write struct {
 	text    string
 	replies int
 	quiet   bool
 }
 
-// value returns a value that no other write has: text, or ten digits, which arithmetic within the test's range leaves
-// ten digits. (memcached pads a number that got shorter with blanks, but only if nobody else looks at the item.)
+// value returns a value that no other write has: text, or ten digits, which stay ten digits in the test's arithmetic. (memcached pads a number
+// that gets shorter with spaces, but only if nobody else references the item.)
 func (w *writer) value() string {
 	w.written++
 	if w.random.IntN(2) == 0 {
@@ -130,7 +130,7 @@ func (w *writer) value() string {
 	return fmt.Sprintf("%s-%d", w.name, w.written)
 }
 
-// expiry returns a time to live: none, or one that can be told from another writer's.
+// expiry returns a time to live: none, or one that differs from those of other writers.
 func (w *writer) expiry() int { return w.random.IntN(4) * 10_000 }
 
 // set returns a set of key.
@@ -212,7 +212,7 @@ func (w *writer) meta(key, value string, flags, expiry, delta int) (write, error
 	return write{text: fmt.Sprintf(text, ""), replies: 1}, nil
 }
 
-// token asks for the cas of key; "1", which no item has any more, if there is none.
+// token returns the cas of key; "1", which no item has, if there is none.
 func (w *writer) token(key string) (string, error) {
 	reply, err := w.client.Do("gets " + key + "\r\n")
 	if err != nil {
@@ -225,7 +225,7 @@ func (w *writer) token(key string) (string, error) {
 	return items[0].Cas, nil
 }
 
-// send sends writes together and reads their replies. It fails at an answer that no write of the test may get.
+// send writes the writes together and reads their replies. It fails on an answer that no write of the test can get.
 func (w *writer) send(writes ...write) error {
 	var text strings.Builder
 	for _, one := range writes {
@@ -251,8 +251,8 @@ func (w *writer) send(writes ...write) error {
 	return nil
 }
 
-// writeAtOnce lets the crowd write every key with the writes that compose returns, through the middlewares of fleet by turns; a writer's
-// writes of a key are sent one by one or, by turns, together.
+// writeAtOnce lets the crowd write every key with the writes that compose returns, through the middlewares of fleet in turn. A writer sends its
+// writes of a key one by one and together, in turn.
 func writeAtOnce(t *testing.T, fleet []*mwtest.MW, seed uint64, keys []string, compose func(w *writer, key string) (write, error)) {
 	t.Helper()
 	start := newBarrier(crowdWriters)
@@ -291,17 +291,17 @@ func (w *writer) writeAll(start *barrier, keys []string, compose func(w *writer,
 			return err
 		}
 	}
-	// A reply says that what went before without one is done.
+	// A reply shows that earlier requests without replies have been executed.
 	_, err := w.client.Do("mn\r\n")
 	return err
 }
 
-// stateOf asks a server for keys and returns for each what it holds: client flags and value, whether it is stale, and the
-// time to live in units that are too coarse for the moment of the question to matter.
+// stateOf returns a server's state of keys: client flags and value, whether it is stale, and the time to live, in units so coarse that the time
+// of the request does not matter.
 func stateOf(t *testing.T, addr string, keys []string) []string {
 	t.Helper()
 	c := mctest.MustDial(t, addr)
-	defer c.Close() // it may be asked again and again
+	defer c.Close() // it may be called many times
 	var text strings.Builder
 	for _, key := range keys {
 		fmt.Fprintf(&text, "mg %s f t v\r\n", key)
@@ -329,8 +329,7 @@ func stateOf(t *testing.T, addr string, keys []string) []string {
 	return states
 }
 
-// differing returns a line for each key that its holders do not hold alike, or that another server holds, and the number
-// of keys that are there at all.
+// differing returns a line for each key whose holders differ, or that another server holds, and the number of keys that exist.
 func differing(t *testing.T, servers []route.Server, placement route.Options, keys []string) (lines []string, present int) {
 	t.Helper()
 	router, err := route.New(servers, placement)
@@ -358,8 +357,8 @@ func differing(t *testing.T, servers []route.Server, placement route.Options, ke
 	return lines, present
 }
 
-// testDivergence lets a crowd write keys, and compares the servers each time when a batch of keys is written. With fewer
-// replicas there are fewer keys: less can go wrong.
+// testDivergence lets a crowd write keys, and compares the servers after each batch of keys. With fewer replicas there are fewer keys, because
+// less can go wrong.
 func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key string) (write, error)) {
 	start := mctest.Seed(t)
 	found := 0
@@ -377,11 +376,11 @@ func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key s
 			}
 			all := make([]string, keys)
 			for i := range all {
-				all[i] = fmt.Sprintf("%d-key", i) // keys that differ at the end alone would share a server
+				all[i] = fmt.Sprintf("%d-key", i) // keys that differ only at the end would share a server
 			}
 			present := 0
 			for some := range slices.Chunk(all, batch) {
-				seed++ // every batch another crowd
+				seed++ // every batch has another crowd
 				writeAtOnce(t, []*mwtest.MW{m}, seed, some, compose)
 				lines, there := differing(t, o.Servers, o.Placement, some)
 				require.Empty(t, lines)
@@ -396,16 +395,16 @@ func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key s
 	}
 }
 
-func TestSetsOfOneKeyAtOnceLeaveItsReplicasEqual(t *testing.T) {
+func TestConcurrentSetsOfOneKeyLeaveItsReplicasEqual(t *testing.T) {
 	testDivergence(t, crowdKeys(100), 50, func(w *writer, key string) (write, error) { return w.set(key), nil })
 }
 
-func TestWritesOfAllKindsAtOnceLeaveReplicasEqual(t *testing.T) {
+func TestConcurrentWritesOfAllKindsLeaveReplicasEqual(t *testing.T) {
 	testDivergence(t, crowdKeys(30), 20, (*writer).any)
 }
 
 func TestFlushesAmongTheWritesLeaveReplicasEqual(t *testing.T) {
-	// Small roundSizes: what is compared was written since the last flush.
+	// Rounds are small, so that the compared keys were written after the last flush.
 	testDivergence(t, min(crowdKeys(30), 200), 10, func(w *writer, key string) (write, error) {
 		switch w.random.IntN(1000) {
 		case 0:

@@ -18,20 +18,20 @@ import (
 	"mcmw/internal/worker"
 )
 
-// heldUp is a middleware that is draining and can't end, because a server owes it replies.
+// heldUp is a draining middleware that can't end because a server has not sent its replies.
 type heldUp struct {
 	*mwtest.MW
 	server  *mctest.Server
 	proxy   *mctest.Proxy
 	clients []*mctest.Client
-	want    []string // what each client is still owed
+	want    []string // the replies that each client still expects
 }
 
-// numberOfClients is how many clients are served when the drain begins.
+// numberOfClients is the number of clients when the drain begins.
 const numberOfClients = 16
 
-// startHeldUp begins a drain while clients wait for the replies to a pipeline each, which is more than one read brings and
-// less than what a socket takes while nobody reads it.
+// startHeldUp begins a drain while each client waits for the replies to a pipeline. A pipeline is larger than one read, and smaller than the
+// buffer of a socket.
 func startHeldUp(t *testing.T, o middleware.Options) *heldUp {
 	t.Helper()
 	h := &heldUp{server: mctest.StartMemcached(t)}
@@ -45,7 +45,7 @@ func startHeldUp(t *testing.T, o middleware.Options) *heldUp {
 		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %d-count 0 0 1\r\n0\r\n", i)))
 	}
 	h.proxy.Inject(mctest.Fault{Stall: true})
-	// A test that fails before release would wait for the end of the drain.
+	// Otherwise a test that fails before release would wait for the end of the drain.
 	t.Cleanup(func() { h.proxy.Inject(mctest.Fault{}) })
 	value := strings.Repeat("v", 600)
 	for i, c := range h.clients {
@@ -59,7 +59,7 @@ func startHeldUp(t *testing.T, o middleware.Options) *heldUp {
 	}
 	require.True(t, h.IsReady())
 	h.Cancel()
-	require.Eventually(t, func() bool { return !h.IsReady() }, mctest.Patience, pollPause, "a draining middleware is not ready")
+	require.Eventually(t, func() bool { return !h.IsReady() }, mctest.Patience, pollPause, "a draining middleware must not be ready")
 	return h
 }
 
@@ -73,7 +73,7 @@ func (h *heldUp) running(t *testing.T) {
 	}
 }
 
-// release lets the server answer, and checks what the clients receive.
+// release lets the server answer, and checks the clients' replies.
 func (h *heldUp) release(t *testing.T) {
 	t.Helper()
 	h.running(t)
@@ -86,7 +86,7 @@ func (h *heldUp) release(t *testing.T) {
 	require.NoError(t, h.Stop())
 }
 
-// forEachPool runs test with each kind of pool, as a synchronous worker and as one that pipelines.
+// forEachPool runs test with each kind of pool, with synchronous workers and with workers that pipeline.
 func forEachPool(t *testing.T, test func(t *testing.T, o middleware.Options)) {
 	t.Helper()
 	for _, o := range []struct {
@@ -109,7 +109,7 @@ func TestADrainAnswersEveryRequestThatWasSentBeforeItClosesTheConnection(t *test
 		h := startHeldUp(t, o)
 		h.release(t)
 		for i := range h.clients {
-			// noreply and increments arrived, each once.
+			// Each noreply and each increment arrived once.
 			value, ok := h.server.Get(fmt.Sprintf("%d-count", i))
 			require.True(t, ok)
 			require.Equal(t, "50", value)
@@ -119,10 +119,10 @@ func TestADrainAnswersEveryRequestThatWasSentBeforeItClosesTheConnection(t *test
 	})
 }
 
-func TestADrainClosesIdleConnectionsAndTakesNoNewOnes(t *testing.T) {
+func TestADrainClosesIdleConnectionsAndAcceptsNoNewOnes(t *testing.T) {
 	forEachPool(t, func(t *testing.T, o middleware.Options) {
 		h := startHeldUp(t, o)
-		// The address is free, although the drain goes on.
+		// The address is free although the drain continues.
 		require.Eventually(t, func() bool {
 			c, err := net.Dial("tcp", h.Addr())
 			if err == nil {
@@ -166,7 +166,7 @@ func TestASuccessorServesTheSameAddressWhileTheOldOneDrains(t *testing.T) {
 			next, err = middleware.New(o)
 			require.NoError(t, err)
 			return next.Listen() == nil
-		}, mctest.Patience, pollPause, "the address is free as soon as the drain has begun")
+		}, mctest.Patience, pollPause, "the address must be free as soon as the drain has begun")
 		run(t, next)
 		c := mctest.MustDial(t, h.Addr())
 		require.Equal(t, "END\r\n", c.MustDo(t, "get 0-count\r\n"), "this is another server")
@@ -180,7 +180,7 @@ func TestASuccessorServesTheSameAddressWhileTheOldOneDrains(t *testing.T) {
 func run(t *testing.T, m *middleware.Middleware) {
 	t.Helper()
 	ended := make(chan error, 1)
-	go func() { ended <- m.Run(t.Context()) }() // the test's context ends before its cleanups
+	go func() { ended <- m.Run(t.Context()) }() // the test's context is done before its cleanups run
 	t.Cleanup(func() { require.NoError(t, <-ended) })
 }
 
@@ -197,7 +197,7 @@ func TestAnAddressCanBeBoundAgainAfterTheDrain(t *testing.T) {
 		}
 		require.NoError(t, m.Stop())
 		_, err := os.Stat(socket)
-		require.ErrorIs(t, err, os.ErrNotExist, "the socket is removed")
+		require.ErrorIs(t, err, os.ErrNotExist, "the socket file must be removed")
 	}
 }
 
@@ -232,7 +232,7 @@ func TestADrainWaitsForTheRestOfARequestAndAnswersIt(t *testing.T) {
 	})
 }
 
-func TestClientsThatDoNotFinishAreCutAtTheDrainTimeout(t *testing.T) {
+func TestClientsThatDoNotFinishAreDisconnectedAtTheDrainTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		hang func(t *testing.T, c *mctest.Client)
@@ -262,7 +262,7 @@ func TestClientsThatDoNotFinishAreCutAtTheDrainTimeout(t *testing.T) {
 	}
 }
 
-func TestADrainUnderLoadLeavesNoReplyWrongAndNoRequestThatWasSentUnanswered(t *testing.T) {
+func TestADrainUnderLoadAnswersEveryRequestSentAndNoneWrongly(t *testing.T) {
 	rounds := 1
 	if mctest.Long() {
 		rounds = 40
@@ -278,8 +278,8 @@ func TestADrainUnderLoadLeavesNoReplyWrongAndNoRequestThatWasSentUnanswered(t *t
 	}
 }
 
-// drainUnderLoad lets clients send pipelines without end and cancels at a moment when each of them has written all of one
-// and has not read its replies: these must come whole, before the end of the connection.
+// drainUnderLoad lets clients send endless pipelines, and cancels when each of them has written a whole pipeline and not read its replies. These
+// replies must be complete before the end of the connection.
 func drainUnderLoad(t *testing.T, m *mwtest.MW, round int) {
 	t.Helper()
 	const clients, warmUp = 24, 5
@@ -346,7 +346,7 @@ func TestADrainBeforeTheServersAreReachedEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatClientsAskedForThatWereCutIsNotAskedOfServers(t *testing.T) {
+func TestRequestsOfDisconnectedClientsAreNotSentToServers(t *testing.T) {
 	const size, pipelined = 500_000, 400 // more than a batch
 	server := mctest.StartMemcached(t)
 	m := mwtest.Start(t, middleware.Options{
@@ -359,12 +359,12 @@ func TestWhatClientsAskedForThatWereCutIsNotAskedOfServers(t *testing.T) {
 		require.NoError(t, m.Dial(t).Send([]byte(strings.Repeat("get k\r\n", pipelined))))
 	}
 	served := int64(-1)
-	require.Eventually(t, func() bool { // until everybody waits for clients that don't read
+	require.Eventually(t, func() bool { // until all workers wait for clients that don't read
 		before := served
 		served = server.Stat("cmd_get")
 		return served > int64(clients) && served == before
 	}, mctest.Patience, 20*pollPause)
 	require.NoError(t, m.Stop())
-	// A round may have been under way for some.
+	// Some may have been in a round already.
 	require.Less(t, server.Stat("cmd_get")-served, int64(clients*pipelined/4))
 }

@@ -19,13 +19,13 @@ import (
 	"mcmw/internal/netstage"
 )
 
-// dialers is how many goroutines of a test connect at the same time.
+// dialers is the number of goroutines of a test that connect concurrently.
 const dialers = 16
 
-// reservedFiles is what a process with a flood of connections needs of other files, generously.
+// reservedFiles is a generous number of other files that a process with a flood of connections needs.
 const reservedFiles = 300
 
-// inParallel calls f for 0 to n-1 from several goroutines, and returns when all are done or one has failed.
+// inParallel calls f for 0 to n-1 from several goroutines, and returns when all calls have ended or one has failed.
 func inParallel(t *testing.T, n int, f func(i int) error) {
 	t.Helper()
 	errs := make(chan error, dialers)
@@ -127,7 +127,7 @@ func TestAFloodOfConnectionsDoesNotTakeTheProcessDown(t *testing.T) {
 	})
 	awaitStat(t, observer, "curr_connections", 2)
 
-	// Connections that end as soon as they are made, some with the beginning of a request.
+	// Connections that end at once, some after the beginning of a request.
 	inParallel(t, flood, func(i int) error {
 		c, err := dialFrom(addr, i)
 		if err != nil {
@@ -141,14 +141,14 @@ func TestAFloodOfConnectionsDoesNotTakeTheProcessDown(t *testing.T) {
 	awaitStat(t, observer, "curr_connections", 2)
 	stop()
 	if !mctest.Race {
-		require.Less(t, child.mostMemory(t)-before, int64(flood)*(16<<10), "connections that came and went cost no more than those that stayed")
+		require.Less(t, child.mostMemory(t)-before, int64(flood)*(16<<10), "connections that ended must not use more memory than those that stayed")
 	}
 	require.Equal(t, "STORED\r\n", mctest.MustDial(t, addr).MustDo(t, "set k 0 0 1\r\nv\r\n"))
 	observer.Close()
 	child.stop(t)
 }
 
-func TestAFloodAboveTheMostConnectionsIsRefused(t *testing.T) {
+func TestAFloodAboveMaxConnectionsIsRefused(t *testing.T) {
 	const most, flood = 100, 5_000
 	child := startChild(t, middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 2, ClientOptions: netstage.ClientOptions{MaxConnections: most}})
 	addr := child.addrs[0]
@@ -175,7 +175,7 @@ func TestAFloodAboveTheMostConnectionsIsRefused(t *testing.T) {
 	require.Equal(t, flood+most, stat(t, observer, "total_connections"))
 }
 
-func TestAFloodLeavesTheFilesThatTheServersNeed(t *testing.T) {
+func TestAFloodLeavesTheFilesThatServerConnectionsNeed(t *testing.T) {
 	const files, flood = 400, 500
 	server := mctest.StartMemcached(t)
 	limited := exec.Command("bash", "-c", fmt.Sprintf("ulimit -n %d && exec %q", files, os.Args[0]))
@@ -188,7 +188,7 @@ func TestAFloodLeavesTheFilesThatTheServersNeed(t *testing.T) {
 		clients[i], err = dialFrom(addr, i)
 		return err
 	})
-	require.Eventually(t, func() bool { return stat(t, observer, "total_connections") == flood+1 }, mctest.Patience, pollPause, "none waits for a file")
+	require.Eventually(t, func() bool { return stat(t, observer, "total_connections") == flood+1 }, mctest.Patience, pollPause, "no connection waits for a file")
 	require.Less(t, child.files(t), files)
 	server.Restart()
 	require.Eventually(t, func() bool { return observer.MustDo(t, "set k 0 0 1\r\nv\r\n") == "STORED\r\n" }, mctest.Patience, pollPause)
@@ -199,7 +199,7 @@ func TestAFloodLeavesTheFilesThatTheServersNeed(t *testing.T) {
 	child.stop(t)
 }
 
-func TestWithoutFilesForMoreConnectionsTheOthersGoOnAndAcceptingResumes(t *testing.T) {
+func TestWithoutFilesForMoreConnectionsTheOthersContinueAndAcceptingResumes(t *testing.T) {
 	const files, flood = 96, 200
 	child := startChild(t, middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 2})
 	addr := child.addrs[0]
@@ -229,7 +229,7 @@ func TestWithoutFilesForMoreConnectionsTheOthersGoOnAndAcceptingResumes(t *testi
 	child.stop(t)
 }
 
-func TestClientsThatSendAByteNowAndThenHoldALittleMemoryAndNobodyUp(t *testing.T) {
+func TestClientsThatSendSingleBytesHoldLittleMemoryAndDelayNobody(t *testing.T) {
 	clients := 1000
 	if mctest.Race {
 		clients = 200

@@ -16,10 +16,10 @@ import (
 	"mcmw/internal/worker"
 )
 
-// A server that sends without end, whatever it was asked: the request fails in its time, and what was sent takes no memory.
-func TestAReplyWithoutEndTakesBoundedMemory(t *testing.T) {
+// The server sends endlessly, whatever the request. The request fails within its timeout, and the bytes sent use no memory.
+func TestAnEndlessReplyUsesBoundedMemory(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Measures)
-	// The last line of what docs/overload.md adds up, twice because of Go's collector.
+	// The last line of the sum in docs/overload.md, doubled because of Go's garbage collector.
 	const most = 2 * workersOfChild * 3 * (4 << 20)
 	block := strings.Repeat("x", 64<<10)
 	for name, c := range map[string]struct{ request, begin, repeated string }{
@@ -38,7 +38,7 @@ func TestAReplyWithoutEndTakesBoundedMemory(t *testing.T) {
 			t.Parallel()
 			var probes atomic.Int32
 			server := mctest.StartScript(t, func(p *mctest.Peer) {
-				if p.N == 0 { // the middleware's first look at it
+				if p.N == 0 { // the middleware's first connection to it
 					p.Answer(nil)
 					return
 				}
@@ -59,7 +59,7 @@ func TestAReplyWithoutEndTakesBoundedMemory(t *testing.T) {
 			client := mctest.MustDial(t, child.addrs[0])
 			before := child.memory(t)
 			assert.Contains(t, client.MustDo(t, c.request), "SERVER_ERROR ")
-			// The prober meets the same, and has dealt with it when it comes again.
+			// The prober gets the same endless reply, and has handled it when it connects again.
 			require.Eventually(t, func() bool {
 				assert.Contains(t, client.MustDo(t, "get k\r\n"), "SERVER_ERROR ")
 				return probes.Load() >= 2

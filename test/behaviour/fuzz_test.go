@@ -22,23 +22,23 @@ import (
 	"mcmw/internal/worker"
 )
 
-// fuzzWorkers is the number of workers of the middlewares that are fuzzed. Idle workers take from the queue in turn, so a client
-// that waits for every reply meets each of them after as many requests.
+// fuzzWorkers is the number of workers of the fuzzed middlewares. Idle workers take from the queue in turn, so a client that waits for every
+// reply uses each of them within that many requests.
 const fuzzWorkers = 2
 
-// flushTakes is for how long a flush may take away what was stored after it; one that was ordered for later is waited out.
+// flushTakes is the time for which a flush may remove items stored after it.
 const flushTakes = 3 * time.Second
 
-// FuzzConnection sends a client's bytes, any bytes with valid commands among them and in any pieces, and wants of them that
-// what comes back is well-formed, that no server connection suffers, and that a clean client gets right answers afterwards,
-// on every server connection of every worker.
+// FuzzConnection sends arbitrary bytes of a client, with valid commands among them and in any pieces. It requires that the replies are
+// well-formed, that no server connection is lost, and that another client afterwards gets right answers on every server connection of
+// every worker.
 func FuzzConnection(f *testing.F) {
 	servers := mctest.StartMemcacheds(f, 3)
 	var targets []*mwtest.MW
 	for _, placement := range []route.Options{{}, {Replicas: 1}} {
 		targets = append(targets, mwtest.Start(f, middleware.Options{
 			Servers: mwtest.Servers(servers...), Placement: placement, RequestOptions: worker.RequestOptions{Sharded: true, Depth: 4, Timeout: mctest.Patience}, Workers: fuzzWorkers,
-			// Nothing here is about time.
+			// The test is not about time.
 			ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience},
 		}))
 	}
@@ -50,12 +50,12 @@ func FuzzConnection(f *testing.F) {
 	} {
 		f.Add(seed, false, false)
 	}
-	// The binary protocol, behind an empty write. Its opaque comes back, a line feed here: the reply has a line to check.
+	// The binary protocol, after an empty write. The reply contains its opaque, here a line feed, so that it has a line to check.
 	f.Add("\xff\x00\x80\x05"+strings.Repeat("\x00", 10)+"\nadd"+strings.Repeat("\x00", 8), false, false)
 	f.Add("get a\r\n", true, true)
 	f.Add("get a\r\nquit\r\n", true, false)
 	generation := 0
-	var flushed time.Time // when a program last had a flush, which memcached carries out by a clock of seconds
+	var flushed time.Time // the time of the last program with a flush, which memcached executes with a resolution of seconds
 	f.Fuzz(func(t *testing.T, program string, reset, sharded bool) {
 		m := targets[0]
 		if sharded {
@@ -65,7 +65,7 @@ func FuzzConnection(f *testing.F) {
 		pieces := fuzzPieces(program)
 		sent := strings.Join(pieces, "")
 		replies := fuzzClient(t, m, pieces, reset)
-		if strings.HasPrefix(sent, "\x80") { // the client speaks the binary protocol
+		if strings.HasPrefix(sent, "\x80") { // the client uses the binary protocol
 			const header = 24
 			require.True(t, len(replies) == 0 || (len(replies) > header && replies[0] == 0x81 && string(replies[header:]) == "Unknown command"), "%q", replies)
 		} else {
@@ -80,8 +80,8 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// fuzzPieces returns what a client that carries out the program writes, a string a write: in the program a byte of 255 and the
-// one behind it stand for a valid command, or for the end of a write.
+// fuzzPieces returns the writes of a client that executes the program. In the program a byte of 255 and the byte after it stand for a valid
+// command, or for the end of a write.
 func fuzzPieces(program string) []string {
 	var pieces []string
 	for len(program) > 0 {
@@ -96,8 +96,7 @@ func fuzzPieces(program string) []string {
 	return pieces
 }
 
-// fuzzClient writes the pieces. It returns what came back until the middleware closed; nothing if the client resets the
-// connection.
+// fuzzClient writes the pieces. It returns the bytes received until the middleware closed, or nothing if the client resets the connection.
 func fuzzClient(t *testing.T, m *mwtest.MW, pieces []string, reset bool) []byte {
 	c := m.Dial(t)
 	c.Timeout = mctest.Patience
@@ -111,7 +110,7 @@ func fuzzClient(t *testing.T, m *mwtest.MW, pieces []string, reset bool) []byte 
 	}()
 	for _, piece := range pieces {
 		if err := c.Send([]byte(piece)); err != nil {
-			// The middleware may close as soon as it can't stay in sync, or is asked to; then the connection is closed here, too.
+			// The middleware may close as soon as it can't stay in sync, or on request; then the client closes, too.
 			require.True(t, errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed), "%v", err)
 			break
 		}
@@ -161,7 +160,7 @@ func fuzzCommand(n byte) string {
 	return ""
 }
 
-// requireReplies checks that replies, which a closed connection may have cut off, are replies.
+// requireReplies checks that replies are well-formed. A closed connection may have cut the last one.
 func requireReplies(t *testing.T, replies []byte) {
 	for len(replies) > 0 {
 		var r protocol.Reply
@@ -175,7 +174,7 @@ func requireReplies(t *testing.T, replies []byte) {
 	}
 }
 
-// serverFailures counts the failures that cost a connection to a server.
+// serverFailures returns the number of failures that end a connection to a server.
 func serverFailures(m *mwtest.MW) (n uint64) {
 	for _, s := range m.Stats().Snapshot().Servers {
 		for reason, count := range s.Errors {
@@ -187,8 +186,8 @@ func serverFailures(m *mwtest.MW) (n uint64) {
 	return n
 }
 
-// requireCleanClient stores and reads keys of its own, which between them are on all servers. If they may be flushed meanwhile,
-// they need not be there; otherwise a flush that was ordered for now is waited out.
+// requireCleanClient stores and reads its own keys, which are spread over all servers. If a flush can still remove them, they may be missing;
+// otherwise it first waits until the last immediate flush has no effect any more.
 func requireCleanClient(t *testing.T, m *mwtest.MW, prefix string, flushing bool) {
 	c := m.Dial(t)
 	defer c.Close()

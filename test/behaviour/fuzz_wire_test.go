@@ -20,7 +20,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// recorder is servers that note what they get, as the strictest memcached would read it.
+// recorder is a set of servers that record their requests, parsed as the strictest memcached would.
 type recorder struct {
 	mu       sync.Mutex
 	requests map[string]int // line, line end and data -> how often servers got it
@@ -38,10 +38,10 @@ func (r *recorder) serve(p *mctest.Peer) {
 		case err != nil:
 			r.failure = err
 		case q.Name() == "mn" || q.Name() == "version" || len(q.Keys) > 0 && strings.HasPrefix(q.Keys[0], "mcmw "):
-			// mcmw sends these as well: to see the end of a reply, or that a server lives, and to remember what it must.
+			// mcmw also sends these on its own: to detect the end of a reply, to probe a server, and for its records.
 		case q.Name()[0] == 'g':
 			head := strings.TrimSuffix(q.Line, strings.Join(q.Keys, " "))
-			for _, key := range q.Keys { // which may be asked of several servers
+			for _, key := range q.Keys { // which can be requested from several servers
 				r.requests[head+key+"\n"]++
 			}
 		default:
@@ -105,8 +105,8 @@ func replyTo(q *strict.Request) string {
 	return "OK\r\n"
 }
 
-// believed returns what mcmw in front of n servers that hold every key believes to send for program. Where a line is too long unless all of
-// it comes with one read, mcmw may close the connection, as memcached may: least is what it has sent by then; otherwise nil.
+// believed returns the requests that mcmw intends to send for program, with n servers that all hold every key. If a line is too long unless
+// one read returns all of it, mcmw may close the connection, as memcached may; then least has the requests up to there, otherwise it is nil.
 func believed(program []byte, n int) (sent, least map[string]int) {
 	limits := protocol.Limits{}.WithDefaults()
 	sent = map[string]int{}
@@ -160,7 +160,7 @@ func believed(program []byte, n int) (sent, least map[string]int) {
 			note(line, data, 1)
 		case c == protocol.Meta && (n == 1 || !r.Has(protocol.Writes)):
 			note(line, data, 1)
-		case c == protocol.Meta && r.Has(protocol.Conditional) && string(r.Arg) != "ms" && !r.Has(protocol.Deletes): // refused by the first; a key that it has not got is deleted on all
+		case c == protocol.Meta && r.Has(protocol.Conditional) && string(r.Arg) != "ms" && !r.Has(protocol.Deletes): // refused by the first server; if that lacks the key, it is deleted on all
 			note(without("q"), data, 1)
 		case c == protocol.Meta && r.Has(protocol.Conditional|protocol.Marks):
 			note(without("q"), data, 1)
@@ -175,8 +175,8 @@ func believed(program []byte, n int) (sent, least map[string]int) {
 	return sent, least
 }
 
-// FuzzWhatServersGet sends a client's bytes, and wants what the servers get to be, for a reader that knows nothing of mcmw and accepts
-// nothing that could be read in two ways, the requests that mcmw believes to have sent.
+// FuzzWhatServersGet sends a client's bytes. It requires that the servers receive the requests that mcmw intends to send, as parsed by package
+// strict, which is independent of mcmw and accepts nothing ambiguous.
 func FuzzWhatServersGet(f *testing.F) {
 	type bench struct {
 		*recorder
@@ -221,9 +221,9 @@ func FuzzWhatServersGet(f *testing.F) {
 		require.NoError(t, err)
 		got, failure := b.take()
 		require.NoError(t, failure)
-		delete(got, "stats\n") // of probes
+		delete(got, "stats\n") // sent by probes
 		want, least := believed(program, b.n)
-		// Gets of one key that are in a round together travel once.
+		// Gets of one key in the same round are sent once.
 		for request, times := range want {
 			if strings.HasPrefix(request, "get ") && got[request] > 0 {
 				got[request] = max(got[request], times)
@@ -242,7 +242,7 @@ func FuzzWhatServersGet(f *testing.F) {
 	})
 }
 
-// take returns what was noted, and begins anew.
+// take returns the recorded requests and forgets them.
 func (r *recorder) take() (map[string]int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// guttered returns the options of a pool "own" of servers, which has the gutter "spare".
+// guttered returns options with a pool "own" of servers, which has the gutter "spare".
 func guttered(w middleware.Writers, own []route.Server, spare ...*mctest.Server) middleware.Options {
 	pool := middleware.PoolOptions{
 		Pool: route.Pool{Name: "own", Servers: own, Options: route.Options{Replicas: 1, Gutter: "spare", GutterTTL: 60}}, Writers: w, Ack: replica.AckLive,
@@ -30,7 +30,7 @@ func guttered(w middleware.Writers, own []route.Server, spare ...*mctest.Server)
 	return o
 }
 
-// proxied puts a proxy before each server, and returns them with the servers as they are reached by them.
+// proxied starts a proxy for each server, and returns the proxies with the servers at the addresses of the proxies.
 func proxied(t *testing.T, servers []*mctest.Server) (proxies []*mctest.Proxy, named []route.Server) {
 	t.Helper()
 	var addrs []string
@@ -41,7 +41,7 @@ func proxied(t *testing.T, servers []*mctest.Server) (proxies []*mctest.Proxy, n
 	return proxies, mwtest.Named(addrs...)
 }
 
-// keyOn returns a key that servers[i] alone holds, with the value "old".
+// keyOn returns a key that only servers[i] holds, with the value "old".
 func keyOn(t *testing.T, c *mctest.Client, servers []*mctest.Server, i int) string {
 	t.Helper()
 	for n := range 1000 {
@@ -51,11 +51,11 @@ func keyOn(t *testing.T, c *mctest.Client, servers []*mctest.Server, i int) stri
 			return key
 		}
 	}
-	t.Fatal("no key is there")
+	t.Fatal("no key is on the server")
 	return ""
 }
 
-// eventually sends a command until it is answered so.
+// eventually repeats a command until it gets the wanted answer.
 func eventually(t *testing.T, c *mctest.Client, command, answer string) {
 	t.Helper()
 	last := ""
@@ -67,7 +67,7 @@ func eventually(t *testing.T, c *mctest.Client, command, answer string) {
 	}
 }
 
-func TestAGutterStandsInForAServerAndKeepsNothingThatIsReadLater(t *testing.T) {
+func TestAGutterReplacesAServerAndItsValuesAreNotReadLater(t *testing.T) {
 	servers, spare := mctest.StartMemcacheds(t, 3), mctest.StartMemcached(t)
 	proxies, own := proxied(t, servers)
 	m := mwtest.Start(t, guttered(middleware.WritersOne, own, spare))
@@ -99,20 +99,20 @@ func TestAGutterStandsInForAServerAndKeepsNothingThatIsReadLater(t *testing.T) {
 	gutter := func() stats.GutterSnapshot { return m.Stats().Snapshot().Gutters[0] }
 	require.Equal(t, "own to spare", gutter().Pool+" to "+gutter().Gutter)
 	require.Equal(t, 1, gutter().Away)
-	// A round is counted when it ends, behind the answers.
+	// A round is counted when it ends, after the answers.
 	require.Eventually(t, func() bool { return gutter().Writes >= 6 && gutter().Reads >= 2 }, mctest.Patience, pollPause)
 
 	proxies[1].Inject(mctest.Fault{})
 	awaitState(t, c, "server-2", "up")
-	require.Equal(t, "END\r\n", c.MustDo(t, get), "neither the old value nor that of the gutter")
+	require.Equal(t, "END\r\n", c.MustDo(t, get), "neither the old value nor the gutter's")
 	value, _ = spare.Get(key)
 	require.Equal(t, "2", value)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, set("newer")))
 	_, there := spare.Get(key)
-	require.False(t, there, "a write deletes what the gutter holds")
+	require.False(t, there, "a write deletes the key in the gutter")
 
 	proxies[1].Inject(unreachable)
-	eventually(t, c, get, "END\r\n") // its server fails, and the gutter does not have it
+	eventually(t, c, get, "END\r\n") // the key's server fails, and the gutter does not have the key
 	require.Equal(t, "STORED\r\n", c.MustDo(t, set("newest")))
 	require.Equal(t, holds("newest"), c.MustDo(t, get))
 }
@@ -134,10 +134,10 @@ func TestARestartForgetsNothingOfAGutter(t *testing.T) {
 	require.Equal(t, "END\r\n", c.MustDo(t, fmt.Sprintf("get %s\r\n", key)), "the server has missed a write")
 	require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s 0 0 5\r\nnewer\r\n", key)))
 	_, there := spare.Get(key)
-	require.False(t, there, "the gutter may hold keys still")
+	require.False(t, there, "the gutter may still hold keys")
 }
 
-// Of two middlewares one loses its way to a server, or both do; in the long form the server also ends, and is suspended.
+// One of two middlewares, or both, can no longer reach a server; in the long form the server also ends or is suspended.
 func TestNothingOldIsReadThroughTwoMiddlewaresWithAGutter(t *testing.T) {
 	servers, spare := mctest.StartMemcacheds(t, 3), mctest.StartMemcacheds(t, 3)
 	var fleet []*mwtest.MW
@@ -163,7 +163,7 @@ func TestNothingOldIsReadThroughTwoMiddlewaresWithAGutter(t *testing.T) {
 	}
 	for _, inject := range cases {
 		inject(unreachable)
-		a.more(t, 30) // some fail until all know that the server is away
+		a.more(t, 30) // some fail until all middlewares know that the server is down
 		inject(mctest.Fault{})
 		for _, m := range fleet {
 			awaitState(t, m.Dial(t), "server-2", "up")
@@ -190,7 +190,7 @@ func TestNothingOldIsReadThroughTwoMiddlewaresWithAGutter(t *testing.T) {
 	}
 }
 
-func TestAGutterThatIsAwayStopsWritesOnlyUntilAllKnow(t *testing.T) {
+func TestAGutterThatIsDownStopsWritesOnlyUntilAllMiddlewaresKnow(t *testing.T) {
 	servers, spare := mctest.StartMemcacheds(t, 3), mctest.StartMemcacheds(t, 3)
 	var fleet []*mwtest.MW
 	for range 2 {
@@ -199,7 +199,7 @@ func TestAGutterThatIsAwayStopsWritesOnlyUntilAllKnow(t *testing.T) {
 	spare[0].Stop()
 	for _, m := range fleet {
 		c := m.Dial(t)
-		for n := range 8 { // the gutter may hold all keys, behind a start
+		for n := range 8 { // after a start the gutter may hold any key
 			eventually(t, c, fmt.Sprintf("set key-%d 0 0 1\r\nx\r\n", n), "STORED\r\n")
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"mcmw/internal/route"
 )
 
-func TestAKeyThatIsAskedForMostIsShownWithItsServers(t *testing.T) {
+func TestTheHottestKeyIsShownWithItsServers(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartMemcacheds(t, 3)...)
 	for _, mode := range []hotkeys.Mode{hotkeys.Off, hotkeys.Detect} {
 		mw := mwtest.Start(t, middleware.Options{Servers: servers, Placement: route.Options{Replicas: 2}, HotKeys: mode})

@@ -15,7 +15,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// Few keys are asked for so often that readers answer from memory, while clients change them by every kind of command.
+// Few keys are requested so often that readers answer from memory, while clients change them with all kinds of commands.
 func TestAnswersForHotKeysAreLinearizable(t *testing.T) {
 	const histories = 60
 	b := &historyBench{servers: mwtest.Servers(mctest.StartNewMemcacheds(t, 2)...)}

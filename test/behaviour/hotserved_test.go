@@ -22,12 +22,12 @@ import (
 	"mcmw/internal/stats"
 )
 
-// hotGets returns how many gets readers have answered.
+// hotGets returns the number of gets that readers have answered.
 func hotGets(m *mwtest.MW) uint64 {
 	return m.Stats().Snapshot().Requests[protocol.Get][stats.ResultHot]
 }
 
-// heat asks for key until readers answer with its value.
+// heat gets key until readers answer with its value.
 func heat(t *testing.T, m *mwtest.MW, key string) {
 	t.Helper()
 	c := m.Dial(t)
@@ -41,8 +41,8 @@ func heat(t *testing.T, m *mwtest.MW, key string) {
 	}
 }
 
-// One writer gives a key growing numbers, or removes it, by all kinds of commands. Whoever asks then must not get a number from before
-// an answered write, wherever the number comes from.
+// One writer stores increasing numbers under a key, or removes it, with all kinds of commands. Later reads must not return a number from before
+// an answered write.
 func TestNoReadOfAHotKeyIsOlderThanTheLastAnsweredWrite(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d replicas", n), func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestNoReadOfAHotKeyIsOlderThanTheLastAnsweredWrite(t *testing.T) {
 			require.Equal(t, "STORED\r\n", w.MustDo(t, "set hot 0 0 1\r\n1\r\n"))
 			heat(t, m, "hot")
 
-			var floor atomic.Int64 // the least number that a read may get
+			var floor atomic.Int64 // the minimum number that a read may return
 			var over, stale atomic.Bool
 			var readers sync.WaitGroup
 			defer readers.Wait()
@@ -108,7 +108,7 @@ func TestNoReadOfAHotKeyIsOlderThanTheLastAnsweredWrite(t *testing.T) {
 				if number = max(number, least); reply == want {
 					floor.Store(least)
 				} else {
-					// Only a server that was away, or a key that it lost with that, may be in the way.
+					// Only a server that was down, or a key that it lost then, may cause this.
 					require.Greater(t, i, 200, "%q was answered %q", command, reply)
 				}
 				switch {
@@ -117,7 +117,7 @@ func TestNoReadOfAHotKeyIsOlderThanTheLastAnsweredWrite(t *testing.T) {
 					require.NoError(t, m.Apply(t.Context(), o))
 				case i == 200:
 					servers[0].Restart()
-				case i < 200 && strings.Contains("1479", fmt.Sprint(i%10)): // the key is there
+				case i < 200 && strings.Contains("1479", fmt.Sprint(i%10)): // the key exists
 					before := hotGets(m)
 					poll(t, fmt.Sprintf("nothing is served from memory behind write %d", i), func() bool {
 						require.False(t, stale.Load(), "behind write %d", i)
@@ -141,8 +141,8 @@ func TestAHotItemThatIsAboutToExpireIsNotServedFromMemory(t *testing.T) {
 	assert.Equal(t, before, hotGets(m))
 }
 
-// Values get into memory with a set's own data, and with the reply to a get. Whether an item has ended its server says.
-func TestAnItemIsNotServedFromMemoryBehindItsEnd(t *testing.T) {
+// Values get into memory with the data of a set, and with the reply to a get. The server says whether an item has expired.
+func TestAnItemIsNotServedFromMemoryAfterItsExpiry(t *testing.T) {
 	server := mctest.StartNewMemcached(t)
 	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(server), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne})
 	c, direct := m.Dial(t), mctest.MustDial(t, server.Addr())
@@ -166,7 +166,7 @@ func TestAnItemIsNotServedFromMemoryBehindItsEnd(t *testing.T) {
 	assert.Greater(t, hotGets(m), before)
 }
 
-func TestValuesFromWhenNobodyElseWroteAreNotServedWhenOthersMay(t *testing.T) {
+func TestValuesFromATimeWithOneWriterAreNotServedOnceThereAreSeveral(t *testing.T) {
 	server := mctest.StartNewMemcached(t)
 	o := middleware.Options{Servers: mwtest.Servers(server), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne, Listen: []string{"127.0.0.1:0"}}
 	m := mwtest.Start(t, o)
@@ -179,7 +179,7 @@ func TestValuesFromWhenNobodyElseWroteAreNotServedWhenOthersMay(t *testing.T) {
 	assert.Equal(t, "VALUE hot 0 1\r\ny\r\nEND\r\n", c.MustDo(t, "get hot\r\n"))
 }
 
-// The reply to a get of k and 0 begins as that to a get of a key called "k 0" would.
+// The reply to a get of k and 0 begins like the reply to a get of a key called "k 0".
 func TestAGetOfSeveralKeysIsNotServedFromMemory(t *testing.T) {
 	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne})
 	c := m.Dial(t)
@@ -192,7 +192,7 @@ func TestAGetOfSeveralKeysIsNotServedFromMemory(t *testing.T) {
 	assert.Zero(t, hotGets(m))
 }
 
-func TestAGetBehindAQueuedSetIsNotServedFromMemory(t *testing.T) {
+func TestAGetAfterAQueuedSetIsNotServedFromMemory(t *testing.T) {
 	server := mctest.StartNewMemcached(t)
 	m := mwtest.Start(t, middleware.Options{
 		Servers: mwtest.Servers(server), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne, Workers: 1, Listen: []string{"unix:" + filepath.Join(t.TempDir(), "s")},
@@ -212,12 +212,12 @@ func TestAGetBehindAQueuedSetIsNotServedFromMemory(t *testing.T) {
 	assert.Equal(t, "VALUE hot 0 1\r\ny\r\nEND\r\n", c.MustReply(t))
 }
 
-func TestAClientThatReadsLateGetsItsRepliesFromMemoryWhole(t *testing.T) {
+func TestAClientThatReadsLateGetsCompleteRepliesFromMemory(t *testing.T) {
 	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne})
 	c, value := m.Dial(t), strings.Repeat("0123456789", 100)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set hot 0 0 1000\r\n"+value+"\r\n"))
 	heat(t, m, "hot")
-	const gets = 10_000 // more than sockets take
+	const gets = 10_000 // more than fits in the sockets
 	before := hotGets(m)
 	sent := make(chan error, 1)
 	go func() { sent <- c.Send([]byte(strings.Repeat("get hot\r\n", gets))) }()
@@ -228,7 +228,7 @@ func TestAClientThatReadsLateGetsItsRepliesFromMemoryWhole(t *testing.T) {
 	require.NoError(t, <-sent)
 }
 
-func TestWhereUnreadRepliesTakeAllTheirMemoryHotKeysAreAnsweredThroughTheQueue(t *testing.T) {
+func TestWhenUnreadRepliesUseAllTheirMemoryHotKeysAreAnsweredThroughTheQueue(t *testing.T) {
 	const memory = 64 << 10
 	m := mwtest.Start(t, middleware.Options{
 		Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne,
@@ -271,7 +271,7 @@ func TestOnlyPlainGetsAreServedFromMemory(t *testing.T) {
 	assert.Equal(t, before, hotGets(m))
 	heat(t, m, "hot")
 	before = hotGets(m)
-	// One batch: a get does not see the set behind it, but that before it.
+	// In one batch: a get sees the set before it, but not the set after it.
 	require.NoError(t, c.Send([]byte("get hot\r\nset hot 3 0 1\r\ny\r\nget hot\r\n")))
 	for _, want := range []string{"VALUE hot 3 1\r\nx\r\nEND\r\n", "STORED\r\n", "VALUE hot 3 1\r\ny\r\nEND\r\n"} {
 		assert.Equal(t, want, c.MustReply(t))

@@ -28,7 +28,7 @@ const (
 	largeSize   = 1_000_000
 )
 
-// largeByte is every byte of what key i holds.
+// largeByte returns the byte of which the value of key i consists.
 func largeByte(i int) []byte { return []byte{byte('a' + i%26)} }
 
 // fillLarge stores n large values.
@@ -40,7 +40,7 @@ func fillLarge(t *testing.T, addr string, n int) {
 	}
 }
 
-// multiGet asks for n large values at once, pipelined one after the other.
+// multiGet returns a get of n large values.
 func multiGet(n int) string {
 	var keys strings.Builder
 	for i := range n {
@@ -53,8 +53,8 @@ func pipelinedGets(n int) string {
 	return strings.ReplaceAll(strings.TrimPrefix(multiGet(n), "get "), " ", "\r\nget ")
 }
 
-// readLarge reads the values of keys 0 to n-1, and want behind the last of them; pipelined: each with an END of its own. pause is
-// called behind every value.
+// readLarge reads the values of keys 0 to n-1, and want after the last one; if pipelined, each with its own END. It calls pause after every
+// value.
 func readLarge(conn net.Conn, n int, pipelined bool, pause func()) error {
 	r := bufio.NewReaderSize(conn, 64<<10)
 	line := func(want string) error {
@@ -90,7 +90,7 @@ func readLarge(conn net.Conn, n int, pipelined bool, pause func()) error {
 	return nil
 }
 
-// askLarge lets clients make a request each for the first n large values at the same time.
+// askLarge lets clients concurrently request the first n large values.
 func askLarge(t *testing.T, addr string, clients, n int, pipelined bool) {
 	t.Helper()
 	request := multiGet(n)
@@ -127,7 +127,7 @@ func TestLargeRepliesTakeBoundedMemory(t *testing.T) {
 	} {
 		for kind, pipelined := range map[string]bool{"one multi-get": false, "pipelined gets": true} {
 			if !mctest.Long() && !pipelined && o.ClientMemory == 0 && (o.Workers > 0 || o.Pool == middleware.PoolPerServer) {
-				continue // its reply is bounded as that of shared workers is
+				continue // its reply is bounded like that of shared workers
 			}
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				o.Servers = mwtest.Servers(server)
@@ -144,8 +144,8 @@ func TestLargeRepliesTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// Clients whose replies do not fit into the memory for replies of all of them, and who read slowly.
-func TestWhoReadsIsNeverClosed(t *testing.T) {
+// The clients' replies do not fit in the memory for replies of all clients, and the clients read slowly.
+func TestAClientThatReadsIsNeverDisconnected(t *testing.T) {
 	const clients, values = 16, 20
 	server := mctest.StartMemcached(t, "-m", "100")
 	fillLarge(t, server.Addr(), values)
@@ -170,8 +170,8 @@ func TestWhoReadsIsNeverClosed(t *testing.T) {
 	}
 }
 
-// Scripts whose replies are beyond what a round keeps, each sent at once, now and then behind reads of small values: what is asked for
-// later, or was dropped and asked for again, is what memcached would have answered the first time.
+// The scripts have replies that exceed what a round keeps; each script is sent at once, sometimes after reads of small values. Values that are
+// requested later, or were dropped and requested again, must be those that memcached would have answered the first time.
 func TestLargePipelinesAreAnsweredAsByMemcached(t *testing.T) {
 	const keys, small = 12, 400
 	scripts := 2
@@ -215,7 +215,7 @@ func TestLargePipelinesAreAnsweredAsByMemcached(t *testing.T) {
 					size := 1 + rnd.IntN(1_000_000)
 					both(fmt.Sprintf("set k%d 0 0 %d\r\n%s\r\n", i, size, strings.Repeat("v", size)), 1)
 				}
-				if rnd.IntN(5) == 0 { // large ones are not expected any more
+				if rnd.IntN(5) == 0 { // large values are no longer expected
 					both(smallKeys+"\r\n"+smallKeys+"\r\n", 2)
 				}
 				var script strings.Builder

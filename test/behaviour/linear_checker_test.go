@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The checker must accept what a sequential memcached could have answered and nothing else.
-func TestTheCheckerTellsLinearizableHistories(t *testing.T) {
+// The checker must accept exactly the histories that a sequential memcached could have produced.
+func TestTheCheckerAcceptsOnlyLinearizableHistories(t *testing.T) {
 	at := func(op operation, client int, invoked, returned int64) *operation {
 		op.client, op.invoked, op.returned = client, invoked, returned
 		return &op

@@ -9,7 +9,7 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// operation is one request of a history as far as it concerns one key, with what came back.
+// operation is the part of a request of a history that concerns one key, with its result.
 type operation struct {
 	client int
 	// invoked and returned are ticks of one clock for the whole history: before the request was sent and after its reply
@@ -17,20 +17,20 @@ type operation struct {
 	invoked, returned int64
 
 	verb   string // of the classic form: get, set, add, replace, append, prepend, cas, delete, incr, decr
-	value  string // of a storing one; of an arithmetic one that makes what is missing, its first value
+	value  string // of a storage command, or the initial value of an arithmetic command that creates a missing item
 	flags  string
 	token  string // the cas that is compared; "" for none
 	delta  uint64
-	made   bool // an arithmetic one makes what is missing
+	made   bool // an arithmetic command creates a missing item
 	result result
 
 	request, reply string // as sent and read, for people
 }
 
-// never is later than every tick.
+// never is after every tick.
 const never = int64(1) << 62
 
-// result is what a reply says, in classic words. The zero value is no reply.
+// result is a reply in the words of the classic protocol. The zero value is no reply.
 type result struct {
 	word  string // STORED, NOT_STORED, EXISTS, NOT_FOUND, DELETED, VALUE, END, NUMBER, NON_NUMERIC
 	value string
@@ -38,16 +38,16 @@ type result struct {
 	token string // "" where the reply does not tell
 }
 
-// item is what a sequential memcached holds under the key.
+// item is the item that a sequential memcached holds under the key.
 type item struct {
 	present bool
 	value   string
 	flags   string
-	// version stands for the cas: it is another after every change.
+	// version stands for the cas: it changes with every change of the item.
 	version int
-	// tokens are the cas tokens that replies have shown, each with the version it stood for. Never changed, only replaced.
+	// tokens are the cas tokens that replies have shown, with their versions. The map is never changed, only replaced.
 	tokens []shownToken
-	// stamped: an item that an incr or ma has made is given its version a moment later, and its token becomes another.
+	// stamped says that an item created by incr or ma gets its version a moment later, which changes its token.
 	stamped bool
 }
 
@@ -56,18 +56,18 @@ type shownToken struct {
 	version int
 }
 
-// fingerprint tells items apart.
+// fingerprint distinguishes items.
 func (it item) fingerprint() string {
 	return fmt.Sprint(it.present, it.value, it.flags, it.version, it.tokens)
 }
 
-// early reports whether token may be that of an item that has not got its version yet.
+// early reports whether token can be that of an item that does not have its version yet.
 func (it *item) early(token string) bool {
 	n, err := strconv.ParseUint(token, 10, 64)
 	return it.stamped && err == nil && n < protocol.FirstVersion
 }
 
-// show binds token to the current version. It fails if the token stood for another, or the version had another.
+// show binds token to the current version. It fails if the token belongs to another version, or the version to another token.
 func (it *item) show(token string) bool {
 	for _, t := range it.tokens {
 		if t.token == token || t.version == it.version && it.early(t.token) == it.early(token) {
@@ -78,13 +78,12 @@ func (it *item) show(token string) bool {
 	return true
 }
 
-// matches reports whether token is the current version's.
+// matches reports whether token belongs to the current version.
 func (it *item) matches(token string) bool {
 	return slices.Contains(it.tokens, shownToken{token, it.version})
 }
 
-// apply runs op on it. versions is a version no item had. It returns false if a sequential memcached would not have
-// answered as op was.
+// apply runs op on it. versions is a version that no item had. It returns false if a sequential memcached would not have given op's answer.
 func (it item) apply(op *operation, version int) (item, bool) {
 	next, want := it.change(op, version)
 	got := op.result
@@ -100,7 +99,7 @@ func (it item) apply(op *operation, version int) (item, bool) {
 	return next, true
 }
 
-// change returns what op makes of it, and the answer.
+// change returns the item after op, and the answer.
 func (it item) change(op *operation, version int) (item, result) {
 	next := it
 	next.version = version
@@ -144,7 +143,7 @@ func (it item) change(op *operation, version int) (item, result) {
 	return next, result{word: "STORED"}
 }
 
-// count is change for incr and decr; next is it with another version.
+// count is change for incr and decr; next is the item with another version.
 func (it item) count(next item, op *operation) (item, result) {
 	if !it.present {
 		if !op.made {
@@ -166,12 +165,12 @@ func (it item) count(next item, op *operation) (item, result) {
 	return next, result{word: "NUMBER", value: next.value}
 }
 
-// linearizable reports whether the operations, all on one key, can be put into one order in which a sequential memcached
-// would have answered each as it was answered, and in which each stands between its invocation and its return, and behind
-// those its client sent before it. operations are in the order in which each client sent them. stamped is item's.
+// linearizable reports whether the operations, all on one key, have an order in which a sequential memcached would have given the same
+// answers, and in which each is between its invocation and its return, and after the earlier ones of its client. operations are in the order
+// in which each client sent them. stamped is that of item.
 //
-// It is the search of Wing and Gong: try every operation that may be next; what has been tried is remembered by how far
-// each client's operations are used up and what the item was.
+// It is the search of Wing and Gong: try every operation that can be next. States that were tried are remembered, by the number of used
+// operations of each client and the item.
 func linearizable(operations []*operation, stamped bool) bool {
 	s := search{tried: map[string]bool{}}
 	for _, op := range operations {
@@ -195,11 +194,11 @@ func linearizable(operations []*operation, stamped bool) bool {
 type search struct {
 	clients  [][]*operation
 	earliest [][]int64 // [client][i]: the first return of the client's operations from i on
-	used     []int     // by client: operations that have their place
+	used     []int     // by client: the number of operations that are placed
 	tried    map[string]bool
 }
 
-// from reports whether the operations that are left can follow on it.
+// from reports whether the remaining operations can follow from it.
 func (s *search) from(it item, depth int) bool {
 	mark := fmt.Sprint(s.used) + it.fingerprint()
 	if s.tried[mark] {

@@ -13,15 +13,15 @@ import (
 	"mcmw/internal/route"
 )
 
-// An add that finds the key evicted on one replica is repaired; a conditional write that follows it in the same piece is
-// copied to the other replicas in the same pass.
+// An add that finds the key evicted on one replica is repaired. A conditional write after it, in the same batch, is copied to the other
+// replicas in the same pass.
 func TestARepairAndAConditionalWriteOfOneRoundLeaveReplicasEqual(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartMemcacheds(t, 3)...)
 	router, err := route.New(servers, route.Options{})
 	require.NoError(t, err)
 	m := mwtest.Start(t, middleware.Options{Servers: servers, Workers: 1})
 	c := m.Dial(t)
-	// Which server is read first changes from round to round, so there is more than one round.
+	// The server whose replies are read first changes with every round, so there are several rounds.
 	for i := range 12 {
 		for _, conditional := range []string{"cas %s 0 0 1 %s\r\ny\r\n", "ms %s 1 C%s\r\ny\r\n", "ma %s C%s\r\n", "md %s C%s\r\n"} {
 			key := fmt.Sprintf("%d-%.2s", i, conditional)

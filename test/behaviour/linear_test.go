@@ -20,14 +20,14 @@ import (
 	"mcmw/internal/worker"
 )
 
-// historyKeys is the number of keys of a history; few, so that clients meet.
+// historyKeys is the number of keys of a history. It is small, so that clients often use the same key.
 const historyKeys = 2
 
-// planned is a request that a client will send.
+// planned is a request to be sent by a client.
 type planned struct {
 	kind  string
 	key   int
-	quiet bool // noreply, or q with the meta commands; only where kind has it
+	quiet bool // noreply, or q with meta commands; only if kind allows it
 }
 
 func (p planned) String() string {
@@ -37,7 +37,7 @@ func (p planned) String() string {
 	return fmt.Sprintf("%s(%d)", p.kind, p.key)
 }
 
-// requestKinds are the kinds of requests, each with whether it can be quiet.
+// requestKinds are the kinds of requests, with whether they can be quiet.
 var requestKinds = map[string]bool{
 	"get": false, "gets": false, "multi-get": false, "gat": false, "mg": false, "mg c": false,
 	"set": true, "add": true, "replace": true, "append": true, "prepend": true, "cas": true, "delete": true, "incr": true, "decr": true,
@@ -79,7 +79,7 @@ type historian struct {
 // noToken is a cas that no item has.
 const noToken = "18446744073709551614"
 
-// run sends the batches one after the other, each as one piece, and notes what comes back.
+// run sends the batches one after the other, each as one piece, and records the replies.
 func (h *historian) run() {
 	h.tokens = slices.Repeat([]string{noToken}, len(h.keys))
 	h.made = make([][]*operation, len(h.keys))
@@ -109,11 +109,11 @@ func (h *historian) run() {
 	}
 }
 
-// sentRequest is a request with the operations, one per key, that it stands for.
+// sentRequest is a request with its operations, one per key.
 type sentRequest struct {
 	text       string
 	operations []keyedOperation
-	// replies is how many come: 0 for noreply. quiet: as many as there are before that of the mn.
+	// replies is the number of replies: 0 for noreply. With quiet, it is the number before that of the mn.
 	replies int
 	quiet   bool
 }
@@ -123,7 +123,7 @@ type keyedOperation struct {
 	*operation
 }
 
-// receive reads what answers r.
+// receive reads the replies to r.
 func (h *historian) receive(r *sentRequest) error {
 	var reply string
 	for n := 0; n < r.replies || r.quiet; n++ {
@@ -143,7 +143,7 @@ func (h *historian) receive(r *sentRequest) error {
 	for _, op := range r.operations {
 		op.returned, op.reply = returned, reply
 		if reply == "" {
-			continue // quiet: done, or not said why not
+			continue // quiet: executed, or refused without a reply
 		}
 		answer, err := resultOf(op.operation, h.keys[op.key], reply)
 		if err != nil {
@@ -157,13 +157,13 @@ func (h *historian) receive(r *sentRequest) error {
 	return nil
 }
 
-// compose returns the request that p stands for.
+// compose returns the request for p.
 func (h *historian) compose(p planned) *sentRequest {
 	key, token, serial := h.keys[p.key], h.tokens[p.key], h.serial.Add(1)
 	op := &operation{client: h.number, verb: p.kind, flags: "0"}
 	meta := false
 	r := &sentRequest{operations: []keyedOperation{{p.key, op}}, replies: 1}
-	// Numbers have eight digits throughout: memcached pads one that got shorter.
+	// All numbers have eight digits, because memcached pads a number that gets shorter.
 	number, text := fmt.Sprint(20_000_000+serial*1000), fmt.Sprintf("<%d>", serial)
 	store := func(format string) {
 		op.flags = fmt.Sprint(serial)
@@ -256,7 +256,7 @@ func (h *historian) compose(p planned) *sentRequest {
 	return r
 }
 
-// silence puts the word that suppresses the reply, if quiet, into the line of r.
+// silence adds the word that suppresses the reply to the line of r, if quiet.
 func (h *historian) silence(r *sentRequest, quiet, meta bool) {
 	word := ""
 	switch {
@@ -275,7 +275,7 @@ func (h *historian) silence(r *sentRequest, quiet, meta bool) {
 	}
 }
 
-// resultOf takes the reply to op, on key, apart.
+// resultOf parses the reply to op on key.
 func resultOf(op *operation, key, reply string) (result, error) {
 	line, rest, _ := strings.Cut(reply, "\r\n")
 	words := strings.Fields(line)
@@ -305,7 +305,7 @@ func resultOf(op *operation, key, reply string) (result, error) {
 	return result{}, fmt.Errorf("no answer to %s", op.verb)
 }
 
-// metaResult says in classic words what a meta reply says.
+// metaResult returns a meta reply in the words of the classic protocol.
 func metaResult(op *operation, words []string, value string) result {
 	r := result{word: map[string]string{"EN": "END", "NS": "NOT_STORED", "EX": "EXISTS", "NF": "NOT_FOUND", "HD": "STORED"}[words[0]]}
 	switch {
@@ -327,16 +327,16 @@ func metaResult(op *operation, words []string, value string) result {
 	return r
 }
 
-// historyBench is where histories are made: servers that stay, and what numbers keys and values.
+// historyBench is the environment of histories: servers, which stay, and counters for keys and values.
 type historyBench struct {
 	servers []route.Server
 	clock   atomic.Int64
 	serial  atomic.Int64
-	keys    []string // those of every history, which begins when they are deleted; nil: each has its own
+	keys    []string // the keys of all histories, deleted before each; nil: each history has its own
 }
 
-// record lets clients carry out their batches on b's keys or fresh ones, each through one of the fleet, and returns each key's operations; the last
-// are the readings of all its servers, or, behind several middlewares, which compare these later, of its first.
+// record lets clients execute their batches on b's keys or new ones, each through one of the fleet, and returns each key's operations. The last
+// ones are reads from all of its servers or, with several middlewares, which compare the servers later, from its first server.
 func (b *historyBench) record(t *testing.T, fleet []*mwtest.MW, router *route.Router, batches [][][]planned) (keys []string, history [][]*operation, err error) {
 	t.Helper()
 	for _, key := range b.keys {
@@ -365,7 +365,7 @@ func (b *historyBench) record(t *testing.T, fleet []*mwtest.MW, router *route.Ro
 	wg.Wait()
 	for _, h := range clients {
 		if h.err == nil {
-			// A reply says that what went before without one is done.
+			// A reply shows that earlier requests without replies have been executed.
 			_, h.err = h.client.Do("mn\r\n")
 		}
 		if h.err != nil {
@@ -398,15 +398,15 @@ func (b *historyBench) record(t *testing.T, fleet []*mwtest.MW, router *route.Ro
 	return keys, history, nil
 }
 
-// testLinearizable draws so many middlewares in front of the same servers, and what clients do, and checks what they saw. batch is the
-// largest number of requests that a client sends together.
+// testLinearizable runs random requests of clients through a number of middlewares in front of the same servers, and checks the histories.
+// batch is the maximum number of requests that a client sends together.
 func testLinearizable(t *testing.T, middlewares, batch int) {
 	checks := "15"
 	switch several := middlewares > 1; {
 	case several && mctest.Long():
 		checks = "1000"
 	case several:
-		checks = "5" // it takes longer to start them
+		checks = "5" // starting them takes longer
 	case mctest.Long():
 		checks = "300"
 	}
@@ -423,13 +423,13 @@ func testLinearizable(t *testing.T, middlewares, batch int) {
 		o := middleware.Options{
 			Servers:   b.servers,
 			Placement: route.Options{Read: read, Replicas: rapid.IntRange(2, 3).Draw(r, "replicas")},
-			// The second time after which a server is suspect makes suspects of servers that are merely busy.
+			// With the second value of StallAfter, servers that are merely busy become suspect.
 			RequestOptions: worker.RequestOptions{Sharded: rapid.Bool().Draw(r, "sharded"), Depth: rapid.SampledFrom([]int{1, 2, 32}).Draw(r, "depth"), StallAfter: rapid.SampledFrom([]time.Duration{middleware.DefaultStallAfter, hasty / 4}).Draw(r, "stall after"), Timeout: mctest.Patience},
 			Pool:           rapid.SampledFrom([]middleware.Pool{middleware.PoolShared, middleware.PoolPerServer}).Draw(r, "pool"),
 			Workers:        rapid.IntRange(1, 8).Draw(r, "workers"),
 		}
 		if middlewares > 1 {
-			// The promise is for servers that all see up: who stalls is passed by.
+			// The promise is for servers that all middlewares see up; reads skip a server that stalls.
 			o.Writers, o.Ready, o.StallAfter = middleware.WritersSeveral, middleware.ReadyAll, -1
 		}
 		batches := rapid.SliceOfN(rapid.SliceOfN(rapid.SliceOfN(requests(), 1, batch), 1, 6), max(2, middlewares), 4).Draw(r, "clients")
@@ -446,7 +446,7 @@ func testLinearizable(t *testing.T, middlewares, batch int) {
 			fleet = append(fleet, mwtest.Start(t, o))
 		}
 		var all []string
-		// What happens is the scheduler's choice as well: every plan gets several chances.
+		// The result also depends on the scheduler, so every plan runs several times.
 		for range 10 {
 			keys, history, err := b.record(t, fleet, router, batches)
 			require.NoError(r, err)
@@ -459,7 +459,7 @@ func testLinearizable(t *testing.T, middlewares, batch int) {
 			}
 		}
 		if middlewares > 1 {
-			stop() // what is to be checked is checked before a middleware has ended
+			stop() // checks must finish before a middleware ends
 			lines, _ := disagreeing(t, servers, all)
 			require.Empty(r, lines)
 			return

@@ -20,7 +20,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// liveOptions are those of a fleet in which a dead server stops no writes.
+// liveOptions are the options of a fleet in which a dead server stops no writes.
 func liveOptions() middleware.Options {
 	return middleware.Options{
 		Writers: middleware.WritersSeveral, Placement: route.Options{Read: route.ReadRoundRobin},
@@ -28,7 +28,7 @@ func liveOptions() middleware.Options {
 	}
 }
 
-// behindProxies starts n middlewares with o in front of servers, each of which reaches them by proxies of its own.
+// behindProxies starts n middlewares with o in front of servers. Each reaches the servers through its own proxies.
 func behindProxies(t *testing.T, n int, o middleware.Options, servers []*mctest.Server) (fleet []*mwtest.MW, proxies [][]*mctest.Proxy) {
 	t.Helper()
 	for range n {
@@ -44,20 +44,20 @@ func behindProxies(t *testing.T, n int, o middleware.Options, servers []*mctest.
 	return fleet, proxies
 }
 
-// auditor writes numbers to keys through any of a fleet's middlewares, each key's by one client, and reads them through all of them. What an
-// answered write has replaced must not be read by whoever asks behind the answer.
+// auditor writes numbers to keys through any middleware of a fleet, one client per key, and reads them through all. A read after the answer to a
+// write must not return a value that the write has replaced.
 type auditor struct {
 	answered []atomic.Int64 // by key: the number of the last write that was answered with success
-	reads    []atomic.Int64 // by middleware: that found a value
-	errors   atomic.Int64   // in place of success
+	reads    []atomic.Int64 // by middleware: reads that found a value
+	errors   atomic.Int64   // writes answered with an error
 	stale    sync.Map       // complaints
 }
 
-// begin has clients write and read until stop is closed, and returns a function that waits for them.
+// begin lets clients write and read until stop is closed, and returns a function that waits for them.
 func (a *auditor) begin(t *testing.T, fleet []*mwtest.MW, keys int, stop chan struct{}) (wait func()) {
 	var clients sync.WaitGroup
 	a.answered, a.reads = make([]atomic.Int64, keys), make([]atomic.Int64, len(fleet))
-	// Most of the time passes until a server's state changes: who asks without a pause meanwhile takes the processors from all other tests.
+	// Most of the time the test waits for a server's state to change. Without a pause it would take the processors from all other tests.
 	rate := 5 * time.Millisecond
 	if mctest.Long() {
 		rate = time.Microsecond
@@ -115,7 +115,7 @@ func (a *auditor) begin(t *testing.T, fleet []*mwtest.MW, keys int, stop chan st
 	return clients.Wait
 }
 
-// none requires that nothing stale was read.
+// none requires that no read was stale.
 func (a *auditor) none(t *testing.T) {
 	t.Helper()
 	a.stale.Range(func(what, _ any) bool {
@@ -132,12 +132,12 @@ func (a *auditor) more(t *testing.T, n int64) {
 		for i := range counts {
 			count := &counts[i]
 			enough := count.Load() + n
-			require.Eventually(t, func() bool { return count.Load() >= enough }, mctest.Patience, pollPause, "writes or reads don't go on")
+			require.Eventually(t, func() bool { return count.Load() >= enough }, mctest.Patience, pollPause, "writes or reads do not continue")
 		}
 	}
 }
 
-func TestADeadServerStopsNoWritesAndNobodyReadsWhatItMissed(t *testing.T) {
+func TestADeadServerStopsNoWritesAndIsNotReadUntilItIsClean(t *testing.T) {
 	servers := mctest.StartNewMemcacheds(t, 3)
 	fleet, _ := behindProxies(t, 3, liveOptions(), servers)
 	var a auditor
@@ -146,7 +146,7 @@ func TestADeadServerStopsNoWritesAndNobodyReadsWhatItMissed(t *testing.T) {
 	a.more(t, 10)
 	for _, s := range servers[:2] {
 		s.Stop()
-		a.more(t, 30) // some fail until the server is down for all; then they go on
+		a.more(t, 30) // some writes fail until the server is down for all middlewares
 		s.Start()
 		for _, m := range fleet {
 			for _, name := range []string{"server-1", "server-2", "server-3"} {
@@ -160,10 +160,10 @@ func TestADeadServerStopsNoWritesAndNobodyReadsWhatItMissed(t *testing.T) {
 	a.none(t)
 }
 
-// unreachable is a server that gets nothing any more.
+// unreachable is the fault of a server that no bytes reach.
 var unreachable = mctest.Fault{Lose: true, Refuse: true}
 
-func TestAServerThatOneMiddlewareCantReachIsReadThroughNone(t *testing.T) {
+func TestAServerThatOneMiddlewareCannotReachIsReadByNone(t *testing.T) {
 	for _, ack := range []replica.Ack{replica.AckLive, replica.AckQuorum, replica.AckAny} {
 		t.Run(ack.String(), func(t *testing.T) {
 			t.Parallel()
@@ -174,7 +174,7 @@ func TestAServerThatOneMiddlewareCantReachIsReadThroughNone(t *testing.T) {
 	}
 }
 
-// cutOff writes and reads through two middlewares with o while one of them can't reach a server.
+// cutOff writes and reads through two middlewares with o while one of them cannot reach a server.
 func cutOff(t *testing.T, o middleware.Options) {
 	servers := mctest.StartNewMemcacheds(t, 3)
 	fleet, proxies := behindProxies(t, 2, o, servers)
@@ -199,7 +199,7 @@ func cutOff(t *testing.T, o middleware.Options) {
 	a.none(t)
 }
 
-// insist stores value under keys through m, again and again until that is acknowledged.
+// insist stores value under keys through m, and repeats each write until it is acknowledged.
 func insist(t *testing.T, addr string, keys []string, value string) {
 	t.Helper()
 	c := mctest.MustDial(t, addr)
@@ -212,7 +212,7 @@ func insist(t *testing.T, addr string, keys []string, value string) {
 	}
 }
 
-// neverOld reads keys through fleet, and requires that what is found is value.
+// neverOld reads keys through fleet, and requires that every value found is value.
 func neverOld(t *testing.T, fleet []*mwtest.MW, keys []string, value string) {
 	t.Helper()
 	for i, m := range fleet {
@@ -243,7 +243,7 @@ func TestTheMarksOfAKilledMiddlewareHoldUntilAnotherHasCleanedTheServer(t *testi
 	insist(t, killed.addrs[0], keys, "new")
 	health := func(m *mwtest.MW) stats.Health { return m.Stats().Snapshot().Servers[1].Health }
 	for _, m := range fleet {
-		require.True(t, health(m).MarkedElsewhere, "all have barred the server before the write is acknowledged")
+		require.True(t, health(m).MarkedElsewhere, "all must have barred the server before the write is acknowledged")
 	}
 	killed.kill(t)
 	value, _ := servers[1].Get(keys[0])
@@ -261,7 +261,7 @@ func TestTheMarksOfAKilledMiddlewareHoldUntilAnotherHasCleanedTheServer(t *testi
 	require.NotZero(t, health(fleet[0]).Flushes+health(fleet[1]).Flushes)
 }
 
-func TestAMiddlewareThatReachesAMinorityOfTheServersNeitherReadsNorAcknowledges(t *testing.T) {
+func TestAMiddlewareThatReachesOnlyAMinorityOfTheServersNeitherReadsNorAcknowledges(t *testing.T) {
 	for _, ack := range []replica.Ack{replica.AckLive, replica.AckQuorum, replica.AckAny} {
 		t.Run(ack.String(), func(t *testing.T) {
 			t.Parallel()
@@ -287,7 +287,7 @@ func TestAMiddlewareThatReachesAMinorityOfTheServersNeitherReadsNorAcknowledges(
 			require.True(t, s.MarksUnknown)
 			require.Eventually(t, func() bool { return !fleet[1].Stats().Snapshot().MarksUnknown }, mctest.Patience, pollPause, "it reaches a majority")
 			if ack == replica.AckAny {
-				require.NotZero(t, s.Servers[1].Health.Withheld+s.Servers[2].Health.Withheld, "one has acknowledged, which would be enough")
+				require.NotZero(t, s.Servers[1].Health.Withheld+s.Servers[2].Health.Withheld, "one server has acknowledged, which ack any would accept")
 			}
 			for _, p := range []*mctest.Proxy{proxies[0][1], proxies[0][2], proxies[1][0]} {
 				p.Inject(mctest.Fault{})

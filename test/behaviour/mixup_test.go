@@ -27,20 +27,20 @@ const (
 	largestMixup = 40_000
 )
 
-// mixupClient opens connections one after the other, uses them, and ends them in ways that leave requests and replies
-// unfinished. It believes nothing but values that say for which key they were written, by whom, and are whole.
+// mixupClient opens connections one after the other, uses them, and ends them in ways that leave requests and replies unfinished. It accepts
+// only complete values that name their key and their writer.
 type mixupClient struct {
 	id    int
 	addr  string
 	rng   *rand.Rand
 	seq   int
-	errOK bool // SERVER_ERROR is an answer: the servers are made to fail
+	errOK bool // SERVER_ERROR is accepted, because the test makes servers fail
 	read  *atomic.Int64
 }
 
 func mixupKey(i int) string { return fmt.Sprintf("mix-%d", i) }
 
-// mixupValue is the value that writer's write seq gives key. Its length depends on all three.
+// mixupValue is the value of key that writer stores with its write number seq. Its length depends on all three.
 func mixupValue(key string, writer, seq int) string {
 	head := fmt.Sprintf("%s|%d|%d|", key, writer, seq)
 	size := (seq * 37) % 200
@@ -78,7 +78,7 @@ func (m *mixupClient) life() error {
 	return m.end(c)
 }
 
-// request is one request and what its reply may be.
+// request is one request with its accepted replies.
 type request struct {
 	text string
 	keys []string // of a retrieval
@@ -176,7 +176,7 @@ func (m *mixupClient) end(c *mctest.Client) error {
 	switch m.rng.IntN(7) {
 	case 0:
 		return drop()
-	case 1: // in the middle of a line, behind a whole request
+	case 1: // in the middle of a line, after a complete request
 		r := m.request()
 		return send(r.text + "get mix-1 mix-" + strings.Repeat("1", m.rng.IntN(3)))
 	case 2: // in the middle of a value
@@ -185,7 +185,7 @@ func (m *mixupClient) end(c *mctest.Client) error {
 		value := mixupValue(key, m.id, m.seq)
 		text := fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value)
 		return send(text[:len(text)-1-m.rng.IntN(len(value))])
-	case 3: // with replies on the way
+	case 3: // with replies in flight
 		var all strings.Builder
 		for range 1 + m.rng.IntN(10) {
 			all.WriteString(m.request().text)
@@ -203,7 +203,7 @@ func (m *mixupClient) end(c *mctest.Client) error {
 			return err
 		}
 		return drop()
-	case 5: // nothing follows, but the replies are wanted
+	case 5: // half-closed, but reading the replies
 		r := m.request()
 		if err := c.Send([]byte(r.text)); err != nil {
 			return err
@@ -227,7 +227,7 @@ func (m *mixupClient) end(c *mctest.Client) error {
 	}
 }
 
-// runMixup lets all connections live lives times each and returns the number of replies checked.
+// runMixup runs a number of lives of every client, and returns the number of replies checked.
 func runMixup(t *testing.T, addr string, seed uint64, lives int, errOK bool) int64 {
 	t.Helper()
 	var read atomic.Int64
@@ -259,7 +259,7 @@ func mixupLives() int {
 	return 1
 }
 
-// poll waits until condition holds. Unlike require.Eventually it asks in the test's own goroutine, which counts.
+// poll waits until condition holds. Unlike require.Eventually it calls it in the test's own goroutine, which must do the counting.
 func poll(t *testing.T, otherwise string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(mctest.Patience); !condition(); time.Sleep(mctest.Tick) {
@@ -343,7 +343,7 @@ func TestNoReplyHoldsAnotherKeysBytesWhileServersBreakOff(t *testing.T) {
 			t.Logf("%d replies checked under %d faults", replies, injected)
 			c := m.Dial(t)
 			poll(t, "the servers are well again, the middleware isn't", func() bool {
-				// What the server missed of k is deleted there, perhaps behind this set.
+				// If the server missed a write of k, k is deleted there, perhaps after this set.
 				return c.MustDo(t, "set k 0 0 1\r\nx\r\n") == "STORED\r\n" && c.MustDo(t, "get k\r\n") == "VALUE k 0 1\r\nx\r\nEND\r\n"
 			})
 		})
@@ -365,7 +365,7 @@ func TestTheMixUpCheckNoticesForeignAndTornValues(t *testing.T) {
 	} {
 		require.Error(t, checkMixupValue("mix-1", value), name)
 	}
-	// And in a reply: a server that answers with what was not asked for.
+	// The same in a reply: the server answers with a key that was not requested.
 	for _, reply := range []string{
 		"VALUE mix-2 0 1\r\nx\r\nEND\r\n", "VALUE mix-1 0 1\r\nx\r\nEND\r\n", "STORED\r\n", "END\r\nx\r\n", "SERVER_ERROR x\r\n",
 	} {
@@ -375,7 +375,7 @@ func TestTheMixUpCheckNoticesForeignAndTornValues(t *testing.T) {
 		m := &mixupClient{read: new(atomic.Int64)}
 		err := m.reply(c, request{text: "get mix-1\r\n", keys: []string{"mix-1"}})
 		if reply == "END\r\nx\r\n" {
-			require.NoError(t, err) // what follows END is the next reply's
+			require.NoError(t, err) // bytes after END belong to the next reply
 			err = m.reply(c, request{text: "get mix-1\r\n", keys: []string{"mix-1"}})
 		}
 		require.Error(t, err, "%q", reply)

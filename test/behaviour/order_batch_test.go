@@ -8,18 +8,18 @@ import (
 	"strconv"
 )
 
-// batch is one pipeline: the bytes of its requests, and what the replies to them must be.
+// batch is one pipeline: the bytes of its requests, and the expected replies.
 type batch struct {
 	requests int
 	out      []byte   // the requests
-	want     []byte   // the bytes of the replies that are known beforehand
+	want     []byte   // the bytes of the replies that are known in advance
 	expects  []expect // the replies, in order
 	marks    []mark   // where each request begins, for the message about a wrong reply
-	// known is how many observations its writer had made when the batch was made.
+	// known is the number of observations of its client when the batch was made.
 	known int
 }
 
-// mark is where a request of a batch begins.
+// mark is the beginning of a request of a batch.
 type mark struct{ out, want, expects int }
 
 type expectKind uint8
@@ -30,7 +30,7 @@ const (
 	expectShared                        // a VALUE of a shared key, or nothing if it is missing
 	expectSharedCas                     // the same with a cas
 	expectCounter                       // the VALUE of a shared counter
-	expectIncremented                   // the number that incrementing a shared counter gives
+	expectIncremented                   // the result of incrementing a shared counter
 	expectLine                          // one of a few lines
 )
 
@@ -41,7 +41,7 @@ type expect struct {
 	own      *ownKey // of expectToken
 	version  int
 	shared   int      // number of the shared key
-	from, up int      // a value of the connection itself must have a count from..up
+	from, up int      // a value of this connection must have a count of from to up
 	lines    []string // of expectLine
 }
 
@@ -57,7 +57,7 @@ func (b *batch) begin() {
 	b.marks = append(b.marks, mark{len(b.out), len(b.want), len(b.expects)})
 }
 
-// close makes what was added to want since the last expectation one of its own.
+// close makes an expectation of the bytes added to want since the last one.
 func (b *batch) close() {
 	if n := len(b.expects); n > 0 && b.expects[n-1].kind == expectBytes {
 		b.expects[n-1].to = len(b.want)
@@ -66,7 +66,7 @@ func (b *batch) close() {
 	b.expects = append(b.expects, expect{kind: expectBytes, to: len(b.want)})
 }
 
-// expect adds an expectation behind the bytes in want.
+// expect adds an expectation after the bytes in want.
 func (b *batch) expect(e expect) {
 	b.close()
 	b.expects = append(b.expects, e)
@@ -81,7 +81,7 @@ func (b *batch) send(words ...string) {
 
 func (b *batch) sendNumber(n uint64) { b.out = strconv.AppendUint(b.out, n, 10) }
 
-// reply adds s to the known replies, unless the request asked for none.
+// reply adds s to the known replies, unless the request asks for no reply.
 func (b *batch) reply(quiet bool, s string) {
 	if !quiet {
 		b.want = append(b.want, s...)
@@ -178,7 +178,7 @@ func (r *replyReader) line() ([]byte, error) {
 	}
 }
 
-// number reads digits up to the byte behind them, which it leaves.
+// number reads digits up to the byte after them, which it does not read.
 func (r *replyReader) number() ([]byte, error) {
 	for n := 0; ; n++ {
 		if err := r.fill(n + 1); err != nil {
@@ -202,8 +202,8 @@ type value struct {
 	data       []byte
 }
 
-// item reads the VALUE of key, with numbers behind the key: flags and size, and the cas if there are three. found is
-// false if something else comes next.
+// item reads the VALUE of key and the numbers after it: flags and size, and the cas if there are three. found is false if something else
+// comes next.
 func (r *replyReader) item(key string, numbers int) (v value, found bool, err error) {
 	const word = "VALUE "
 	if err := r.fill(1); err != nil {
@@ -212,7 +212,7 @@ func (r *replyReader) item(key string, numbers int) (v value, found bool, err er
 	if r.buf[r.pos] != word[0] {
 		return v, false, nil
 	}
-	// A VALUE of any key here is longer, whichever it is.
+	// The VALUE of any key is longer than this.
 	head := len(word) + len(key) + 1
 	if err := r.fill(head); err != nil {
 		return v, false, err

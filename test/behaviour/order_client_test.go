@@ -13,43 +13,43 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// orderClient is one connection of the order test: it sends pipelines of random requests and knows what must come back.
-// The exact bytes, where only it uses the keys; else a value that one of the writers wrote, not older than what it wrote,
-// or saw, itself.
+// orderClient is one connection of the order test: it sends pipelines of random requests and knows the expected replies. For keys that only
+// it uses, it knows the exact bytes. For shared keys it expects a value of one of the writers that is not older than the last value that it
+// wrote or saw.
 type orderClient struct {
 	replyReader
-	number int // from 1; what it writes under shared keys carries it
+	number int // from 1; its values of shared keys contain it
 	rng    *rand.Rand
-	seq    int // of what it writes
+	seq    int // of its values
 	own    [ownKeys]ownKey
 	shared *sharedKeys
 	batch  [2]batch
 	turn   int    // the batch to be used next
-	waits  *batch // sent, its replies not read
+	waits  *batch // sent, with unread replies
 	sent   int    // requests
 
-	// Of every shared value: counts of this connection's values that are still possible, from mine to issued.
+	// By shared key: the counts of this connection's values that are still possible, from mine to issued.
 	mine, issued [sharedValues]int
-	casOf        [sharedValues]uint64 // the last cas seen, 0 for none
-	// Of every counter: the last number this connection was given.
+	casOf        [sharedValues]uint64 // the last cas seen, 0 if none
+	// By counter: the last number that this connection received.
 	counted [sharedCounters]uint64
 	// increments it sent, by counter.
 	increments [sharedCounters]uint64
 
-	// seen is what this connection saw under the shared keys, in order; the first applied of them are in newest, by key
-	// and writer. A value that was seen before a request was sent can't be older when that is answered.
+	// seen has the values of shared keys that this connection saw, in order; the first applied of them are in newest, by key and writer. The
+	// reply to a request can't have a value older than one seen before the request was sent.
 	seen    []observation
 	applied int
 	dropped int // observations applied and no longer in seen
 	newest  [sharedValues][]int
 
 	tag   tagged
-	value []byte // being made
+	value []byte // scratch space
 }
 
 type observation struct{ key, writer, seq int }
 
-// sharedKeys are the names of the keys that all connections use.
+// sharedKeys are the keys that all connections use.
 type sharedKeys struct {
 	values   [sharedValues]string
 	counters [sharedCounters]string
@@ -69,7 +69,7 @@ func newOrderClient(conn net.Conn, prefix string, number, writers int, shared *s
 		k.name = spreadName(fmt.Sprintf("%s.c%d.k%d", prefix, number, i), number*ownKeys+i)
 		k.numeric = i >= ownKeys-ownNumbers
 		k.tokenVersion = -1
-		switch i { // keys of several lengths: short, longer than usual, as long as may be
+		switch i { // keys of several lengths: short, longer than usual, and the maximum
 		case 3:
 			k.name += longName[:40-len(k.name)]
 		case 4, 5:
@@ -82,8 +82,8 @@ func newOrderClient(conn net.Conn, prefix string, number, writers int, shared *s
 	return c
 }
 
-// release gives back the room of buffers that grow with the longest pipeline so far, which would be taken for memory that the middleware
-// doesn't give back. No reply may be awaited.
+// release frees buffers that grow with the longest pipeline so far, because they would count as memory that the middleware does not free.
+// No reply may be pending.
 func (c *orderClient) release() {
 	c.batch, c.value = [2]batch{}, nil
 	for i := range c.own {
@@ -91,14 +91,14 @@ func (c *orderClient) release() {
 	}
 }
 
-// spreadName puts digits in front of name, other ones for every n, without which the ring would put names that differ in
-// their last digits alone on one server.
+// spreadName puts digits that depend on n before name. Without them the ring would place names that differ only in their last digits on one
+// server.
 func spreadName(name string, n int) string { return fmt.Sprintf("%04x.%s", uint16(n*40503), name) }
 
 var longName = string(slices.Repeat([]byte("abcdefghij"), 25))
 
-// run sends about n requests in pipelines of 1 to 64, mostly sending one before it has read the replies to the one
-// before, and checks every reply.
+// run sends about n requests in pipelines of 1 to 64, and checks every reply. It usually sends a pipeline before it has read the replies to
+// the previous one.
 func (c *orderClient) run(n int) error {
 	for n > 0 {
 		if c.rng.IntN(4) == 0 {
@@ -130,7 +130,7 @@ func (c *orderClient) next() *batch {
 	return b
 }
 
-// send writes b, now and then in up to four pieces, and reads the replies to the batch before it.
+// send writes b, sometimes in up to four pieces, and reads the replies to the previous batch.
 func (c *orderClient) send(b *batch) error {
 	b.close()
 	c.sent += b.requests
@@ -184,7 +184,7 @@ func (c *orderClient) verify() error {
 	return nil
 }
 
-// leave says that no more requests follow and expects no more replies, but the end of the connection.
+// leave half-closes the connection, and expects its end without further replies.
 func (c *orderClient) leave() error {
 	defer c.conn.Close()
 	if err := c.conn.(*net.TCPConn).CloseWrite(); err != nil {
@@ -197,7 +197,7 @@ func (c *orderClient) leave() error {
 	return err
 }
 
-// learn makes the first observations, known of them, binding.
+// learn applies the first known observations: later values can't be older.
 func (c *orderClient) learn(known int) {
 	for ; c.dropped+c.applied < known; c.applied++ {
 		o := c.seen[c.applied]
@@ -210,7 +210,7 @@ func (c *orderClient) learn(known int) {
 	}
 }
 
-// check reads and judges a piece of a reply whose bytes are not known beforehand.
+// check reads and checks a piece of a reply whose bytes are not known in advance.
 func (c *orderClient) check(e *expect) error {
 	switch e.kind {
 	case expectToken:
@@ -246,7 +246,7 @@ func (c *orderClient) number64() (uint64, error) {
 	return strconv.ParseUint(string(digits), 10, 64)
 }
 
-// checkToken reads a cas. While the item is unchanged it stays, and no two states of it have the same.
+// checkToken reads a cas. It stays while the item is unchanged, and differs between any two states of the item.
 func (c *orderClient) checkToken(e *expect) error {
 	digits, err := c.replyReader.number()
 	if err != nil {
@@ -309,7 +309,7 @@ func (c *orderClient) checkCounter(e *expect) error {
 	return c.count(e.shared, n, false)
 }
 
-// count judges what a counter was found to be: never less than when this connection last incremented it.
+// count checks the number of a counter: never less than when this connection last incremented it.
 func (c *orderClient) count(counter int, n uint64, incremented bool) error {
 	last := c.counted[counter]
 	if n < last || (incremented && n == last) {

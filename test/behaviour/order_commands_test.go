@@ -2,7 +2,7 @@ package behaviour_test
 
 import "strconv"
 
-// What the servers may answer to a write of a key that several connections write.
+// The possible replies to a write of a key that several connections write.
 var (
 	linesOfSet    = []string{"STORED"}
 	linesOfAdd    = []string{"STORED", "NOT_STORED"}
@@ -10,10 +10,10 @@ var (
 	linesOfDelete = []string{"DELETED", "NOT_FOUND"}
 )
 
-// nonNumeric is what incr and decr answer for a value that is no number.
+// nonNumeric is the reply to incr and decr of a value that is not a number.
 const nonNumeric = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
 
-// request adds one random request to b, and what its reply must be, and does to the model what it does to the servers.
+// request adds a random request and its expected reply to b, and applies its effect to the model.
 func (c *orderClient) request(b *batch) {
 	b.begin()
 	k := &c.own[c.rng.IntN(ownKeys)]
@@ -82,7 +82,7 @@ func (c *orderClient) get(b *batch, k *ownKey) {
 	b.reply(false, "END\r\n")
 }
 
-// multiGet asks for 2 to 12 keys, own and shared, some of them twice, some of them missing.
+// multiGet requests 2 to 12 keys, own and shared; some twice, some missing.
 func (c *orderClient) multiGet(b *batch) {
 	b.send("get")
 	for range 2 + c.rng.IntN(11) {
@@ -115,7 +115,7 @@ func (c *orderClient) gets(b *batch) {
 	b.reply(false, "END\r\n")
 }
 
-// gat touches and gets several keys, now and then so many that no line to a server may hold all of them.
+// gat touches and gets several keys, sometimes more than fit in one line to a server.
 func (c *orderClient) gat(b *batch) {
 	withCas := c.rng.IntN(3) == 0
 	b.send(either(withCas, "gats ", "gat "))
@@ -133,7 +133,7 @@ func (c *orderClient) gat(b *batch) {
 		}
 	}
 	if c.rng.IntN(100) == 0 {
-		// 2,010 bytes at most: of a line beyond 2,048 mcmw, as memcached, may close the connection before its end arrives.
+		// At most 2,010 bytes: mcmw, like memcached, may close the connection before the end of a line of more than 2,048 bytes arrives.
 		for i := range 6 {
 			ask(&c.own[4+i%2])
 			ask(&c.own[3])
@@ -148,14 +148,14 @@ func (c *orderClient) gat(b *batch) {
 	b.reply(false, "END\r\n")
 }
 
-// data adds the size and what else stands behind it on the line of a storage command, and the data block.
+// data adds the size and the rest of the line of a storage command, and the data block.
 func (c *orderClient) data(b *batch, value []byte, behind string) {
 	b.sendNumber(uint64(len(value)))
 	b.send(behind, "\r\n")
 	b.out = append(append(b.out, value...), "\r\n"...)
 }
 
-// either returns yes or no.
+// either returns yes or no at random.
 func either(condition bool, yes, no string) string {
 	if condition {
 		return yes
@@ -163,7 +163,7 @@ func either(condition bool, yes, no string) string {
 	return no
 }
 
-// classic returns what a classic command has at its end to ask for no reply.
+// classic returns the end of a classic command: " noreply" or nothing.
 func classic(quiet bool) string { return either(quiet, " noreply", "") }
 
 // fresh makes a new value for k.
@@ -194,7 +194,7 @@ func (c *orderClient) store(b *batch, command string, k *ownKey, quiet bool) {
 	b.reply(quiet, "STORED\r\n")
 }
 
-// extend is append or prepend; a value that must not grow any more is replaced instead.
+// extend is append or prepend; a value at its maximum size is replaced instead.
 func (c *orderClient) extend(b *batch, command string, k *ownKey, quiet bool) {
 	if !k.grows() {
 		c.store(b, "set", k, quiet)
@@ -256,7 +256,7 @@ func (c *orderClient) touch(b *batch, k *ownKey, quiet bool) {
 	b.reply(quiet, "TOUCHED\r\n")
 }
 
-// cas stores with the last cas that was seen of k, which may be an old one.
+// cas stores with the last cas seen of k, which may be outdated.
 func (c *orderClient) cas(b *batch, k *ownKey, quiet bool) {
 	if k.tokenVersion < 0 {
 		c.gets(b)
@@ -281,7 +281,7 @@ func (c *orderClient) cas(b *batch, k *ownKey, quiet bool) {
 	}
 }
 
-// opaque adds a number that the reply must bring back, if the reply is not left out.
+// opaque adds a number that the reply, if there is one, must contain.
 func (c *orderClient) opaque(b *batch, quiet, repliedTo bool) {
 	c.seq++
 	b.send(" O")
@@ -413,13 +413,13 @@ func (c *orderClient) metaArithmetic(b *batch, k *ownKey, quiet bool) {
 	}
 }
 
-// askShared asks for a shared key, and notes which of the connection's own values it may have at this moment.
+// askShared gets a shared key, and records which of the connection's own values it may have at this moment.
 func (c *orderClient) askShared(b *batch, i int, kind expectKind) {
 	b.send(c.shared.values[i])
 	b.expect(expect{kind: kind, shared: i, from: c.mine[i], up: c.issued[i]})
 }
 
-// sharedRequest works on a key that other connections write as well.
+// sharedRequest uses a key that other connections also write.
 func (c *orderClient) sharedRequest(b *batch, quiet bool) {
 	i := c.rng.IntN(sharedValues)
 	switch c.rng.IntN(12) {

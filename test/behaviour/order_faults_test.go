@@ -10,9 +10,9 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// TestTheOrderCheckNoticesWhatMustNotHappen lets one connection of the order test talk to memcached itself, does what no
-// middleware may do, and expects a complaint.
-func TestTheOrderCheckNoticesWhatMustNotHappen(t *testing.T) {
+// TestTheOrderCheckDetectsFaults connects one client of the order test directly to memcached, injects faults that no middleware may have, and
+// expects an error.
+func TestTheOrderCheckDetectsFaults(t *testing.T) {
 	shared := &sharedKeys{}
 	for i := range shared.values {
 		shared.values[i] = fmt.Sprintf("s%d", i)
@@ -21,7 +21,7 @@ func TestTheOrderCheckNoticesWhatMustNotHappen(t *testing.T) {
 		shared.counters[i] = fmt.Sprintf("n%d", i)
 	}
 	tag := tagged{most: sharedFiller}
-	// put stores what writer's value number seq for key would be under every shared key; key "" is the right one.
+	// put stores the value that writer would store with number seq for key under every shared key; key "" means the right key.
 	put := func(t *testing.T, s *mctest.Server, key string, writer, seq int) {
 		c := mctest.MustDial(t, s.Addr())
 		for _, name := range shared.values {
@@ -29,7 +29,7 @@ func TestTheOrderCheckNoticesWhatMustNotHappen(t *testing.T) {
 			c.MustDo(t, fmt.Sprintf("set %s %d 0 %d\r\n%s\r\n", name, writer, len(value), value))
 		}
 	}
-	// look asks for everything.
+	// look gets all keys.
 	look := func(c *orderClient) error {
 		b := c.next()
 		for i := range c.own {

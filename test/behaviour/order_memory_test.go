@@ -19,9 +19,9 @@ import (
 	"mcmw/internal/worker"
 )
 
-// memoryUse is what this process uses, bytes.
+// memoryUse is the memory of this process, bytes.
 type memoryUse struct {
-	heap     int64 // in use by what is alive
+	heap     int64 // live objects
 	resident int64
 }
 
@@ -29,10 +29,10 @@ func (m memoryUse) String() string {
 	return fmt.Sprintf("heap %d KiB, resident %d KiB", m.heap>>10, m.resident>>10)
 }
 
-// measureMemory collects and returns what is left.
+// measureMemory collects garbage and returns the remaining memory.
 func measureMemory(t *testing.T) memoryUse {
 	t.Helper()
-	// What pools hold survives one collection.
+	// Objects in a sync.Pool survive one collection.
 	runtime.GC()
 	debug.FreeOSMemory()
 	var m runtime.MemStats
@@ -40,7 +40,7 @@ func measureMemory(t *testing.T) memoryUse {
 	return memoryUse{heap: int64(m.HeapAlloc), resident: processMemory(t, os.Getpid(), "VmRSS")}
 }
 
-// leastUse returns the least of both.
+// leastUse returns the smaller value of each field.
 func leastUse(uses []memoryUse) memoryUse {
 	least := uses[0]
 	for _, use := range uses {
@@ -52,22 +52,22 @@ func leastUse(uses []memoryUse) memoryUse {
 // memoryPipeline is the number of requests in a pipeline of the test of memory; long ones are cheap.
 const memoryPipeline = 250
 
-// memoryRounds is the number of rounds behind which memory is measured.
+// memoryRounds is the number of rounds after which memory is measured.
 const memoryRounds = 5
 
-// What may grow in every round, bytes: a share of a byte for each request, so that what one in a hundred leaves behind is found in a long
-// run, and what a round may need whatever its length.
+// The allowed growth per round, bytes: a fraction of a byte per request, so that a long run finds a leak in one of a hundred requests, plus an
+// amount that does not depend on the length of the round.
 const (
 	flatPerRequest = 0.125
 	flatHeap       = 16 << 10
 	flatResident   = 1 << 20
-	// flatRequests is how long a round must be to tell. In shorter ones what a slow machine adds to histograms, whose pages are taken when
-	// a time falls into them, is more than what requests leave behind.
+	// flatRequests is the minimum length of a round. In shorter rounds, pages of histograms, which are allocated when a time falls into them, can
+	// exceed the leak of requests on a slow machine.
 	flatRequests = 50_000
 )
 
-// requireFlat compares what was used behind equal rounds of requests. What the requests leave behind adds to every round; buffers and pools
-// that reach their size, and a collector that is late, don't. So the round with the least growth is the one that tells.
+// requireFlat compares the memory after equal rounds of requests. A leak of requests adds to every round, unlike buffers and pools that reach
+// their final size, and a late collector. So the round with the least growth shows a leak.
 func requireFlat(t *testing.T, uses []memoryUse, requests int) {
 	t.Helper()
 	least := memoryUse{math.MaxInt64, math.MaxInt64}
@@ -81,8 +81,8 @@ func requireFlat(t *testing.T, uses []memoryUse, requests int) {
 	require.Less(t, least.resident, share+flatResident, "bytes by which the process grew in every round")
 }
 
-// TestMemoryStaysFlatOverManyRequests sends the same pipeline again and again, so that every buffer has its final size
-// early, and what grows then grows with the requests.
+// TestMemoryStaysFlatOverManyRequests repeats the same pipeline, so that every buffer soon has its final size, and later growth comes from the
+// requests.
 func TestMemoryStaysFlatOverManyRequests(t *testing.T) {
 	total := 100_000
 	if mctest.Long() {
@@ -94,7 +94,7 @@ func TestMemoryStaysFlatOverManyRequests(t *testing.T) {
 		Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Sharded: true, Depth: 2 * memoryPipeline, Timeout: mctest.Patience},
 	})
 
-	// Mostly reads, which are cheaper, and of the writes those that need the servers' replies to be compared.
+	// Mostly reads, which are cheaper, and writes for which the servers' replies must be compared.
 	value := strings.Repeat("v", 30)
 	set := fmt.Sprintf("set 1.k 0 0 %d\r\n%s\r\n", len(value), value)
 	hit := fmt.Sprintf("VALUE 1.k 0 %d\r\n%s\r\n", len(value), value)
@@ -126,7 +126,7 @@ func TestMemoryStaysFlatOverManyRequests(t *testing.T) {
 	for i := range uses {
 		exchange(total / memoryRounds)
 		uses[i] = measureMemory(t)
-		if mctest.Race { // its own memory grows by more than that; the round memory runs this without
+		if mctest.Race { // the race detector's memory grows more than that; the round memory runs this test without it
 			uses[i].resident = 0
 		}
 	}

@@ -7,21 +7,21 @@ import (
 
 // Sizes of the order test's data.
 const (
-	ownKeys        = 8 // of each connection; the last two hold numbers
+	ownKeys        = 8 // per connection; the last two hold numbers
 	ownNumbers     = 2
-	sharedValues   = 6 // keys that every connection writes tagged values to
+	sharedValues   = 6 // keys to which every connection writes tagged values
 	sharedCounters = 2 // keys that every connection increments
-	// largestOwn bounds the values that appending makes, bytes.
+	// largestOwn bounds the values that result from appending, bytes.
 	largestOwn = 4 << 10
-	// largestBatch bounds the bytes of a pipeline, and of the replies it has, as long as their size is known: with two
-	// pipelines on their way, all of it fits into the buffers of the sockets.
+	// largestBatch bounds the bytes of a pipeline, and of its replies as far as their size is known, so that two pipelines fit in the buffers of
+	// the sockets.
 	largestBatch = 48 << 10
 )
 
 // counterStart is the first value of a shared counter: the number of its digits never changes.
 const counterStart = 1_000_000_000
 
-// ownKey is one key that a single connection uses, and what the servers must hold for it.
+// ownKey is a key that only one connection uses, with the item that the servers must hold.
 type ownKey struct {
 	name    string
 	numeric bool
@@ -31,7 +31,7 @@ type ownKey struct {
 	flags  uint32
 	// version changes with every write that changes the item's cas, and with its deletion.
 	version int
-	// token is the cas that the item had at tokenVersion, the last one seen; tokenVersion is -1 if none was.
+	// token is the last cas seen, that of tokenVersion; tokenVersion is -1 if none was seen.
 	token        []byte
 	tokenVersion int
 }
@@ -45,10 +45,10 @@ func (k *ownKey) number() uint64 {
 	return n
 }
 
-// holdsNumber says that incr and decr work on the value. The other keys' values begin with a letter.
+// holdsNumber says that the value is a number, for incr and decr. The values of other keys begin with a letter.
 func (k *ownKey) holdsNumber() bool { return k.exists && k.numeric }
 
-// set makes value the item's.
+// set sets the item's value.
 func (k *ownKey) set(value []byte, flags uint32) {
 	k.exists, k.flags = true, flags
 	k.value = append(k.value[:0], value...)
@@ -76,8 +76,8 @@ func (k *ownKey) add(delta uint64, down bool) uint64 {
 	return n
 }
 
-// delta returns how much to change a number by, so that memcached writes it without blanks behind it: a number that gets
-// shorter is written in place or not, depending on whether a reply with the old one is still being sent.
+// delta returns an amount that does not make the number shorter. It depends on unsent replies with the old number whether memcached writes a
+// shorter number in place, padded with spaces.
 func (k *ownKey) delta(rng *rand.Rand, down bool) uint64 {
 	if !k.holdsNumber() || !down {
 		return rng.Uint64N(1_000_000)
@@ -109,7 +109,7 @@ func (k *ownKey) appendOwn(dst []byte, rng *rand.Rand, seq int) []byte {
 	return append(dst, fillerBlock[start:start+size]...)
 }
 
-// appendPiece appends what is put in front of k's value, or behind it, so that it remains a number or remains none.
+// appendPiece appends a piece to be put before or after k's value, so that the value stays a number or stays other text.
 func (k *ownKey) appendPiece(dst []byte, rng *rand.Rand, seq int) []byte {
 	if k.numeric {
 		return append(dst, '1'+byte(rng.IntN(9)))
@@ -119,11 +119,11 @@ func (k *ownKey) appendPiece(dst []byte, rng *rand.Rand, seq int) []byte {
 	return append(dst, fillerBlock[start:start+rng.IntN(32)]...)
 }
 
-// grows says that something may be put in front of the value or behind it. Nothing is put behind a 0, which memcached
-// would drop when it counts on.
+// grows says whether something may be put before or after the value. Nothing is put after a 0, because memcached would drop the 0 when it
+// counts on.
 func (k *ownKey) grows() bool {
 	if !k.exists {
-		return true // it is refused
+		return true // the command is refused
 	}
 	if k.numeric {
 		return len(k.value) < 12 && k.value[0] != '0'
@@ -131,7 +131,7 @@ func (k *ownKey) grows() bool {
 	return len(k.value) < largestOwn
 }
 
-// put adds piece behind the value, or in front of it.
+// put adds piece after the value or before it.
 func (k *ownKey) put(piece []byte, front bool) {
 	n := len(k.value)
 	k.value = append(k.value, piece...)

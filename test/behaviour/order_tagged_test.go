@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// tagged makes and checks values of which every byte follows from the key, the writer and the writer's count of values.
-// A byte of another value is found wherever it stands.
+// tagged makes and checks values whose every byte follows from the key, the writer and the writer's count of values, so that a byte of another
+// value is detected anywhere.
 type tagged struct {
-	most    int    // bytes of the filler, at most
-	scratch []byte // what a value should be
+	most    int    // the maximum number of bytes of the filler
+	scratch []byte // the expected value
 }
 
-// fillerBlock is what the fillers of tagged values are cut from: text that looks like replies, between random bytes.
+// fillerBlock is the text from which fillers of tagged values are cut: text that looks like replies, between random bytes.
 var fillerBlock = makeFillerBlock()
 
 func makeFillerBlock() []byte {
@@ -47,7 +47,7 @@ func (v *tagged) appendValue(dst []byte, key string, writer, seq int) []byte {
 	return append(dst, fillerBlock[start:start+size]...)
 }
 
-// check tells who wrote value, which was found under key, or what is wrong with it.
+// check returns the writer of value, which was found under key, or an error.
 func (v *tagged) check(value []byte, key string) (writer, seq int, err error) {
 	rest, ok := bytes.CutPrefix(value, []byte(key))
 	if !ok || len(rest) == 0 || rest[0] != ' ' {
@@ -66,7 +66,7 @@ func (v *tagged) check(value []byte, key string) (writer, seq int, err error) {
 	return writer, seq, nil
 }
 
-// cutNumber takes a number and the blank behind it from the front of s.
+// cutNumber cuts a number and the space after it from the front of s.
 func cutNumber(s []byte) (n int, rest []byte, ok bool) {
 	i := 0
 	for i < len(s) && i < 18 && s[i] >= '0' && s[i] <= '9' {
@@ -90,7 +90,7 @@ func firstDifference(a, b []byte) int {
 	return n
 }
 
-// clip cuts bytes to what fits a test's message.
+// clip cuts bytes for a test's message.
 func clip(b []byte) string {
 	const most = 120
 	if len(b) <= most {

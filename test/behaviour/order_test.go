@@ -24,25 +24,25 @@ import (
 const (
 	orderConnections = 32
 	orderServers     = 3
-	// orderRequests is the length of the long run, over all cases together; a case with depth 1, where every request has
-	// its own way to the servers and back, gets only depthOneShare of what the others get.
+	// orderRequests is the length of the long run, over all cases together. A case with depth 1, where every request has its own round trip to
+	// the servers, gets only depthOneShare of the share of others.
 	orderRequests      = 10_000_000
 	orderRequestsShort = 30_000
 	depthOneShare      = 0.07
 )
 
-// orderCase is one way to set the middleware up.
+// orderCase is one set-up of the middleware.
 type orderCase struct {
 	pool           middleware.Pool
 	replicas       int // 0: all
 	workers, depth int
 	read           route.ReadPolicy
 	sharded        bool
-	stallAfter     time.Duration // so short that servers are suspect all the time; 0: the default
+	stallAfter     time.Duration // so short that servers are often suspect; 0: the default
 	requests       int
 }
 
-// hasty is a limit for stalls that servers under load exceed all the time.
+// hasty is a value of StallAfter that servers under load often exceed.
 const hasty = 200 * time.Microsecond
 
 func (o orderCase) String() string {
@@ -62,7 +62,7 @@ func (o orderCase) String() string {
 	return s
 }
 
-// orderCases returns all the cases, and shares total requests among them.
+// orderCases returns all cases, and distributes total requests over them.
 func orderCases(total int) []orderCase {
 	var cases []orderCase
 	for _, depth := range []int{1, 32} {
@@ -105,9 +105,9 @@ func orderCases(total int) []orderCase {
 }
 
 // TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites sends pipelines of random requests over many
-// connections through every kind of middleware. Each connection has keys of its own, for which every byte of every reply
-// is known, and writes keys that all write, where what it may see is bounded. In the end the servers hold what the models
-// of the connections do, and replicas are equal.
+// connections through every kind of middleware. Each connection has its own keys, for which every byte of every reply is known. It also writes
+// shared keys, for which the values that it can see are bounded. In the end the servers must hold the items of the connections' models, and
+// replicas must be equal.
 func TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites(t *testing.T) {
 	seed := mctest.Seed(t)
 	total := orderRequestsShort
@@ -117,7 +117,7 @@ func TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites(t *test
 	servers := mctest.StartMemcacheds(t, orderServers, "-m", "256", "-t", "2")
 	cases := orderCases(total)
 	done := 0
-	var left []memoryUse // behind each case
+	var left []memoryUse // after each case
 	begin := time.Now()
 	for i, c := range cases {
 		t.Run(c.String(), func(t *testing.T) {
@@ -134,15 +134,15 @@ func TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites(t *test
 	}
 	t.Logf("%d requests in %v, every reply as expected", done, time.Since(begin).Round(time.Millisecond))
 	if mctest.Long() {
-		// Cases need more or less while they run. What they leave behind shows where least is left.
+		// While they run, cases need different amounts of memory. A leak shows in the minimum after them.
 		first, last := leastUse(left[:len(left)/2]), leastUse(left[len(left)/2:])
 		t.Logf("the least that was left behind a case of the first half, and of the second: %v; %v", first, last)
-		require.Less(t, last.heap-first.heap, int64(1<<20), "bytes of heap that the cases left behind")
-		require.Less(t, last.resident-first.resident, int64(64<<20), "bytes by which the process grew")
+		require.Less(t, last.heap-first.heap, int64(1<<20), "growth of the heap over the cases, bytes")
+		require.Less(t, last.resident-first.resident, int64(64<<20), "growth of the process, bytes")
 	}
 }
 
-// orderRun is one case under way.
+// orderRun is a running case.
 type orderRun struct {
 	orderCase
 	prefix  string
@@ -157,7 +157,7 @@ func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number i
 	r := &orderRun{orderCase: c, servers: servers, prefix: strconv.Itoa(number), options: middleware.Options{
 		Pool: c.pool, Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Sharded: c.sharded, Depth: c.depth, Timeout: mctest.Patience, StallAfter: c.stallAfter}, Workers: c.workers,
 		Placement: route.Options{Replicas: c.replicas, Read: c.read},
-		// A busy machine is no failure.
+		// A busy machine must not cause a failure.
 		ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience},
 	}}
 	r.m = mwtest.Start(t, r.options)
@@ -169,7 +169,7 @@ func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number i
 		r.shared.counters[i] = spreadName(fmt.Sprintf("%s.n%d", r.prefix, i), i)
 		require.Equal(t, "STORED\r\n", admin.MustDo(t, fmt.Sprintf("set %s 0 0 10\r\n%d\r\n", r.shared.counters[i], counterStart)))
 	}
-	require.NoError(t, admin.Close()) // a stop gives a client that stays a second to go
+	require.NoError(t, admin.Close()) // stopping waits a second for clients that stay connected
 	for n := range orderConnections {
 		conn, err := net.Dial("tcp", r.m.Addr())
 		require.NoError(t, err)
@@ -204,7 +204,7 @@ func (r *orderRun) do(t *testing.T) (requests int) {
 	return requests
 }
 
-// phase lets the connections send about n requests together.
+// phase lets the connections send about n requests in total.
 func (r *orderRun) phase(t *testing.T, n int) {
 	errs := make([]error, len(r.clients))
 	var wg sync.WaitGroup
@@ -226,11 +226,11 @@ func (r *orderRun) phase(t *testing.T, n int) {
 	}
 }
 
-// finish checks what the connections left behind: on every server what it should hold, no repairs, no errors.
+// finish checks the result: every server holds the expected items, and there were no repairs and no errors.
 func (r *orderRun) finish(t *testing.T) {
 	sent := 0
 	for _, c := range r.clients {
-		// What was sent without asking for a reply is done once this is answered.
+		// Requests without replies have been executed once this is answered.
 		b := c.next()
 		for i := range c.own {
 			b.begin()
@@ -241,7 +241,7 @@ func (r *orderRun) finish(t *testing.T) {
 		require.NoError(t, c.leave())
 		sent += c.sent
 	}
-	// Requests are counted once their replies are out.
+	// Requests are counted after their replies are sent.
 	require.NoError(t, r.m.Stop())
 	s := r.m.Stats().Snapshot()
 	assert.Equal(t, sent+sharedCounters, int(s.Total()), "requests that the middleware counted")
@@ -259,7 +259,7 @@ func (r *orderRun) finish(t *testing.T) {
 	r.requireState(t)
 }
 
-// requireState asks every server for every key.
+// requireState checks every key on every server.
 func (r *orderRun) requireState(t *testing.T) {
 	router, err := route.New(r.options.Servers, r.options.Placement)
 	require.NoError(t, err)

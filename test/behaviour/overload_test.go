@@ -25,8 +25,8 @@ import (
 
 const shedLine = "SERVER_ERROR overloaded: the queue is full, nothing was done"
 
-// startFar puts a real server at a distance: every reply takes delay longer. What is behind it is slow without using the
-// processor, so that a test can offer a multiple of what can be served.
+// startFar starts a distant server: every reply of a real server is delayed. It is slow without using the processor, so that a test can offer
+// a multiple of the load that it can serve.
 func startFar(t *testing.T, delay time.Duration) (addr string) {
 	t.Helper()
 	server := mctest.StartMemcached(t)
@@ -67,8 +67,8 @@ func startFar(t *testing.T, delay time.Duration) (addr string) {
 	return listen.Addr().String()
 }
 
-// caller is a client that sends requests when they are due, whether or not those before are answered, up to a window; what is due
-// beyond that it gives up. It knows what every reply must be.
+// caller is a client that sends requests when they are due, even if earlier ones are not answered, up to a window; requests beyond the window
+// are given up. It knows every expected reply.
 type caller struct {
 	key    string
 	conn   *mctest.Client
@@ -78,7 +78,7 @@ type caller struct {
 	sent   chan int      // -> reader: the version that a set stores, 0 for a get
 
 	// Owned by the reader.
-	stored         int // the version that the last STORED was for
+	stored         int // the version of the last STORED
 	served, shed   int
 	responses      []time.Duration
 	due            chan time.Time // -> reader: when each request was due
@@ -100,7 +100,7 @@ func (c *caller) content(version int) string {
 	return strings.Repeat(fmt.Sprintf("%08d", version), c.value/8)
 }
 
-// run makes requests, one each interval, until the end; with interval 0 as fast as they are answered.
+// run sends a request every interval until the end; with interval 0, as fast as they are answered.
 func (c *caller) run(begin, end time.Time, interval time.Duration) error {
 	read := make(chan error, 1)
 	go func() { read <- c.read() }()
@@ -172,10 +172,10 @@ func (c *caller) read() error {
 	return nil
 }
 
-// offered is what came of a load.
+// offered is the result of a load.
 type offered struct {
 	asked, served, shed, givenUp int
-	responses                    []time.Duration // of those served, in order of size
+	responses                    []time.Duration // of served requests, sorted
 }
 
 func (o offered) quantile(q float64) time.Duration {
@@ -185,8 +185,7 @@ func (o offered) quantile(q float64) time.Duration {
 	return o.responses[int(q*float64(len(o.responses)-1))].Round(100 * time.Microsecond)
 }
 
-// offer lets n callers, with keys of their own that begin with key, together make rate requests a second, as many as they can
-// for 0.
+// offer lets n callers, each with its own keys that begin with key, send rate requests per second in total; 0: as many as they can.
 func offer(t *testing.T, addr, key string, n, value int, rate float64, length time.Duration) (o offered) {
 	t.Helper()
 	callers := make([]*caller, n)
@@ -218,21 +217,21 @@ func offer(t *testing.T, addr, key string, n, value int, rate float64, length ti
 	return o
 }
 
-// memoryBound is what docs/overload.md says: the most that the clients can make of the memory of a process, bytes.
+// memoryBound is the bound of docs/overload.md on the memory of a process that clients can cause, bytes.
 func memoryBound(connections, clientMemory int) int64 {
 	const (
 		collector  = 2        // Go's collector lets the heap grow to twice what is in use
-		connection = 8 << 10  // an idle one
-		buffer     = 16 << 10 // request.ReadSize; what is larger counts as client memory
+		connection = 8 << 10  // an idle connection
+		buffer     = 16 << 10 // request.ReadSize; larger requests count as client memory
 		requests   = 64 << 10 // request.MaxBatch of them
-		batches    = 2        // one under way, one read meanwhile
+		batches    = 2        // one in progress, and one read meanwhile
 		each       = connection + batches*(buffer+requests)
 	)
 	return collector * int64(connections*each+2*clientMemory)
 }
 
-// What is served at ten times the load that can be sustained, how much memory it takes, and how soon it is over. Which
-// replies are right and how much memory is taken are the verdict; the times are told.
+// The test offers ten times the sustainable load. It requires right replies and bounded memory, and reports the throughput and the time to
+// recover.
 func TestOverloadTakesBoundedMemoryAndEveryReplyIsRight(t *testing.T) {
 	const (
 		connections  = 100
@@ -284,8 +283,8 @@ func TestOverloadTakesBoundedMemoryAndEveryReplyIsRight(t *testing.T) {
 
 func persecond(n int, length time.Duration) int { return int(float64(n) / length.Seconds()) }
 
-// recovery makes one request after the other until ten in a row took no longer than normal, and returns when the first of
-// these began. It gives up soon: it measures, and is no verdict.
+// recovery sends one request after the other until ten in a row took at most normal, and returns the start of the first of these. It gives up
+// soon, because it only measures.
 func recovery(t *testing.T, addr string, normal time.Duration) time.Time {
 	t.Helper()
 	begin := time.Now()
@@ -317,7 +316,7 @@ func recovery(t *testing.T, addr string, normal time.Duration) time.Time {
 	return first
 }
 
-// Clients that send the largest values without end, and read nothing, all at once.
+// All clients concurrently send the largest values, endlessly, and read nothing.
 func TestManyClientsWithLargeValuesTakeBoundedMemory(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Measures)
 	const (
@@ -328,7 +327,7 @@ func TestManyClientsWithLargeValuesTakeBoundedMemory(t *testing.T) {
 	server := mctest.StartMemcached(t, "-m", "64")
 	child := startChild(t, middleware.Options{
 		Servers: mwtest.Servers(server), Workers: 1, RequestOptions: worker.RequestOptions{Depth: 1}, Queue: 1024,
-		ClientOptions: netstage.ClientOptions{ClientMemory: clientMemory, MinRate: -1}, // a busy machine is no slow client
+		ClientOptions: netstage.ClientOptions{ClientMemory: clientMemory, MinRate: -1}, // a busy machine must not look like a slow client
 	})
 	before := child.memory(t)
 	server.Freeze()
@@ -339,7 +338,7 @@ func TestManyClientsWithLargeValuesTakeBoundedMemory(t *testing.T) {
 	clients := make([]*mctest.Client, connections)
 	for i := range clients {
 		c := mctest.MustDial(t, child.addrs[0])
-		// What the kernel takes of three megabytes is soon full: the server is frozen for less time than a client waits for memory.
+		// The kernel's buffers take only a part of three megabytes. The server is frozen for less time than a client waits for memory.
 		require.NoError(t, c.Conn.(*net.TCPConn).SetWriteBuffer(64<<10))
 		clients[i] = c
 		go func() {
@@ -359,7 +358,7 @@ func TestManyClientsWithLargeValuesTakeBoundedMemory(t *testing.T) {
 			}()
 		}()
 	}
-	// Nothing more is taken once the memory is: what the clients have written stands still.
+	// Once the memory is used, nothing more is read: the clients' progress stops.
 	last, same := int64(-1), 0
 	require.Eventually(t, func() bool {
 		now := written.Load()

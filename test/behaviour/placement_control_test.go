@@ -14,7 +14,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// ask sends command and returns the lines of its reply, up to the one that ends a list or stands alone.
+// ask sends command and returns the lines of its reply: a list with its last line, or a single line.
 func ask(t *testing.T, c *mctest.Client, command string) []string {
 	t.Helper()
 	require.NoError(t, c.Send([]byte(command+"\r\n")))
@@ -31,7 +31,7 @@ func ask(t *testing.T, c *mctest.Client, command string) []string {
 	}
 }
 
-// names returns the lines without their values.
+// names returns the names in the lines, without values.
 func names(lines []string) []string {
 	var cut []string
 	for _, line := range lines {
@@ -41,7 +41,7 @@ func names(lines []string) []string {
 	return cut
 }
 
-// prefixed returns what several servers that answer so are answered with together.
+// prefixed returns the combined reply for the replies of several servers.
 func prefixed(answers [][]string) []string {
 	var lines []string
 	for i, answer := range answers {
@@ -67,7 +67,7 @@ func TestStatsWithAnArgumentGiveEachServersLinesUnderItsName(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		command string
-		values  bool // the values stay, so they are compared as well
+		values  bool // the values do not change, so they are compared, too
 	}{
 		{"stats settings", true},
 		{"stats sizes", true},
@@ -80,7 +80,7 @@ func TestStatsWithAnArgumentGiveEachServersLinesUnderItsName(t *testing.T) {
 			var answers [][]string
 			for _, d := range direct {
 				answers = append(answers, ask(t, d, tc.command))
-				require.Greater(t, len(answers[len(answers)-1]), 1, "there is something to compare")
+				require.Greater(t, len(answers[len(answers)-1]), 1, "there must be something to compare")
 			}
 			got, want := ask(t, c, tc.command), prefixed(answers)
 			if !tc.values {
@@ -99,13 +99,13 @@ func TestStatsWithAnArgumentGiveEachServersLinesUnderItsName(t *testing.T) {
 		})
 	}
 	for i, s := range servers {
-		// A record of mcmw may have been put there since.
+		// mcmw may have stored one of its records meanwhile.
 		require.Less(t, s.Stat("cmd_set"), sets[i], "stats reset reached server %d", i+1)
 	}
 	require.Equal(t, "VALUE 0:key 0 1\r\nv\r\nEND\r\n", c.MustDo(t, "get 0:key\r\n"), "the connection is in sync")
 }
 
-func TestStatsWithAnArgumentAreThoseOfASingleServer(t *testing.T) {
+func TestWithOneServerStatsWithAnArgumentAreThatServers(t *testing.T) {
 	m := startPlaced(t, topology{"", 1, 0, false}, middleware.Options{})
 	c := m.Dial(t)
 	direct := mctest.MustDial(t, m.servers[0].Addr())
@@ -151,7 +151,7 @@ func TestStatsAreTheMiddlewaresOwnCounters(t *testing.T) {
 				"get_misses":        2,
 				"cmd_touch":         1,
 				"cmd_flush":         1,
-				"mcmw_requests":     7, // those six and the stats before
+				"mcmw_requests":     7, // those six and the previous stats
 				"total_connections": 0,
 				"curr_connections":  0,
 			} {
@@ -166,7 +166,7 @@ func TestStatsAreTheMiddlewaresOwnCounters(t *testing.T) {
 }
 
 func TestFlushAllEmptiesEveryServer(t *testing.T) {
-	for _, p := range []topology{topologies[0], topologies[1], topologies[3]} { // a flush_all knows no sharding
+	for _, p := range []topology{topologies[0], topologies[1], topologies[3]} { // flush_all does not depend on sharding
 		for _, command := range []string{"flush_all", "flush_all 0", "flush_all noreply", "flush_all 1", "flush_all 1 noreply"} {
 			t.Run(p.name+", "+command, func(t *testing.T) {
 				t.Parallel()
@@ -183,7 +183,7 @@ func TestFlushAllEmptiesEveryServer(t *testing.T) {
 				}
 				require.True(t, strings.HasPrefix(c.MustDo(t, "version\r\n"), "VERSION "))
 				for i, s := range m.servers {
-					// A second's delay is over within two ticks of the server's clock.
+					// A delay of one second ends within two ticks of the server's clock.
 					require.Eventually(t, func() bool {
 						for _, held := range holds(t, s, keys) {
 							if held != (copyOf{}) {

@@ -18,7 +18,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// faulty is a middleware whose server 2 is reached through a proxy that can do harm.
+// faulty is a middleware that reaches server 2 through a proxy that can inject faults.
 type faulty struct {
 	*placed
 	proxy *mctest.Proxy
@@ -37,7 +37,7 @@ func startFaulty(t *testing.T, o middleware.Options) *faulty {
 	return &faulty{placed: &placed{MW: mwtest.Start(t, o), servers: servers, router: router}, proxy: proxy}
 }
 
-// namesTheServer matches the error that a client gets for what the broken server did not answer.
+// namesTheServer matches the error that a client gets for a request that the broken server did not answer.
 var namesTheServer = regexp.MustCompile(`^SERVER_ERROR server-2: [^\r\n]+\r\n$`)
 
 // fault is a way in which server 2 fails.
@@ -45,11 +45,11 @@ type fault struct {
 	name  string
 	begin func(m *faulty)
 	mend  func(m *faulty)
-	// readsOnly: bytes doubled behind a line such as STORED can't be told from the reply to the next request.
+	// readsOnly says that writes are left out: doubled bytes after a line such as STORED look like the reply to the next request.
 	readsOnly bool
-	// harmless: every reply must be as if nothing had happened.
+	// harmless says that every reply must be as without the fault.
 	harmless bool
-	// timeout of the middleware, where the fault is one that only a timeout ends; it costs one for every request or two.
+	// timeout is that of the middleware, for faults that only a timeout ends: every request or two takes one.
 	timeout time.Duration
 }
 
@@ -72,7 +72,7 @@ func forEachFault(t *testing.T, test func(t *testing.T, m *faulty, f fault)) {
 		for name, pool := range map[string]middleware.Pool{"shared": middleware.PoolShared, "per-server": middleware.PoolPerServer} {
 			t.Run("server 2 "+f.name+", pool "+name, func(t *testing.T) {
 				t.Parallel()
-				f := f // two pools run at once
+				f := f // two pools run concurrently
 				if f.timeout == 0 {
 					f.timeout = mctest.Patience
 				}
@@ -87,7 +87,7 @@ func forEachFault(t *testing.T, test func(t *testing.T, m *faulty, f fault)) {
 	}
 }
 
-func TestAServerThatFailsIsNamedAndFailsNobodyElsesRequests(t *testing.T) {
+func TestAFailingServerIsNamedAndFailsOnlyItsOwnRequests(t *testing.T) {
 	forEachFault(t, func(t *testing.T, m *faulty, f fault) {
 		c := m.Dial(t)
 		keys := numbered(40)
@@ -102,9 +102,9 @@ func TestAServerThatFailsIsNamedAndFailsNobodyElsesRequests(t *testing.T) {
 		tryAll(t, m, c, keys, f)
 		require.True(t, strings.HasPrefix(c.MustDo(t, "get "+strings.Repeat("k", 251)+"\r\n"), "CLIENT_ERROR"), "the connection is open")
 		f.mend(m)
-		// Each worker finds out for itself that the server is back, after a pause of its own.
+		// Each worker notices on its own, after its own pause, that the server is back.
 		for i, key := range keys {
-			// What is written while the prober deletes what the server missed may be deleted with that.
+			// The prober, which deletes the keys that the server missed, may also delete a value written meanwhile.
 			for got := "END\r\n"; got == "END\r\n"; {
 				recovers(t, c, fmt.Sprintf("set %s 0 0 6\r\nnew-%02d\r\n", key, i), "STORED\r\n")
 				got = recovers(t, c, "get "+key+"\r\n", fmt.Sprintf("VALUE %s 0 6\r\nnew-%02d\r\nEND\r\n", key, i), "END\r\n")
@@ -113,8 +113,7 @@ func TestAServerThatFailsIsNamedAndFailsNobodyElsesRequests(t *testing.T) {
 	})
 }
 
-// recovers repeats command until it is answered with one of want, and returns which; until then with nothing but errors
-// that name the server.
+// recovers repeats command until the reply is one of want, and returns it. Until then, it accepts only errors that name the server.
 func recovers(t *testing.T, c *mctest.Client, command string, want ...string) string {
 	t.Helper()
 	deadline := time.Now().Add(mctest.Patience)
@@ -129,8 +128,8 @@ func recovers(t *testing.T, c *mctest.Client, command string, want ...string) st
 	}
 }
 
-// tryAll sends one pipeline that reads and writes all keys, and checks every reply: as if nothing had happened, or, of the
-// broken server's keys, an error that names it, or a miss: a key whose write got no answer may be deleted.
+// tryAll sends one pipeline that reads and writes all keys, and checks every reply. For keys of the broken server, an error that names it and
+// a miss are also accepted: a key whose write got no answer may be deleted.
 func tryAll(t *testing.T, m *faulty, c *mctest.Client, keys []string, f fault) {
 	t.Helper()
 	type expected struct{ key, reply, miss string }
@@ -163,7 +162,7 @@ func tryAll(t *testing.T, m *faulty, c *mctest.Client, keys []string, f fault) {
 	}
 }
 
-func TestAMultiGetOverAServerThatFailsIsNoMiss(t *testing.T) {
+func TestAMultiGetFromAFailingServerIsNotAMiss(t *testing.T) {
 	forEachFault(t, func(t *testing.T, m *faulty, f fault) {
 		c := m.Dial(t)
 		keys := numbered(40)
@@ -195,7 +194,7 @@ func TestAMultiGetOverAServerThatFailsIsNoMiss(t *testing.T) {
 	})
 }
 
-// keyOf returns a key that lives on server s and that nobody has set.
+// keyOf returns a key of server s that nobody has set.
 func keyOf(router *route.Router, s int) string {
 	for i := 0; ; i++ {
 		if key := fmt.Sprintf("%d-unset", i); router.Primary([]byte(key)) == s {

@@ -65,14 +65,14 @@ func TestAMultiGetOfKeysOnOneReplicaAsksEachPrimary(t *testing.T) {
 	}
 }
 
-// stock is what a test stored: by key the reply bytes between "VALUE <key> " and END.
+// stock has the stored items of a test: key -> the reply bytes between "VALUE <key> " and END.
 type stock struct {
 	keys  []string
 	flags map[string]int
 	value map[string][]byte
 }
 
-// fill stores n values, each of another kind, every fourth key of which is left out.
+// fill stores n values of different kinds, and leaves out every fourth key.
 func fill(t *testing.T, c *mctest.Client, rng *rand.Rand, n int) *stock {
 	t.Helper()
 	s := &stock{flags: map[string]int{}, value: map[string][]byte{}}
@@ -99,7 +99,7 @@ func fill(t *testing.T, c *mctest.Client, rng *rand.Rand, n int) *stock {
 	return s
 }
 
-// reply returns what one server that holds the whole stock answers to a get of keys.
+// reply returns the reply of one server with the whole stock to a get of keys.
 func (s *stock) reply(keys []string) []byte {
 	var b bytes.Buffer
 	for _, key := range keys {
@@ -143,7 +143,7 @@ func TestAMultiGetIsAnsweredInItsOwnOrderWithDuplicatesAndMisses(t *testing.T) {
 				}
 				batch.WriteString("\r\n")
 			}
-			// The replies of a batch may be more than the sockets hold, so they are read while it is written.
+			// The replies of a batch may not fit in the sockets, so they are read while it is written.
 			sent := make(chan error, 1)
 			go func() { sent <- c.Send(batch.Bytes()) }()
 			for i, keys := range asked {
@@ -158,7 +158,7 @@ func TestAMultiGetIsAnsweredInItsOwnOrderWithDuplicatesAndMisses(t *testing.T) {
 			}
 			require.NoError(t, <-sent)
 		}
-		// The token of a gets is worth something.
+		// The token of a gets is valid.
 		for _, key := range s.keys[:10] {
 			items, err := mctest.ParseValues(c.MustDo(t, "gets "+strings.Join(s.keys[:20], " ")+"\r\n"))
 			require.NoError(t, err)
@@ -171,7 +171,7 @@ func TestAMultiGetIsAnsweredInItsOwnOrderWithDuplicatesAndMisses(t *testing.T) {
 	})
 }
 
-// checkGets compares the reply to a gets of keys, tokens aside: equal keys must have equal ones.
+// checkGets compares the reply to a gets of keys, except for the tokens: equal keys must have equal tokens.
 func checkGets(t *testing.T, s *stock, keys []string, reply string) {
 	t.Helper()
 	items, err := mctest.ParseValues(reply)

@@ -19,14 +19,15 @@ import (
 	"mcmw/internal/worker"
 )
 
-// placed is a running middleware of which the test knows where every key belongs.
+// placed is a running middleware with a router that tells the test the servers of every key.
 type placed struct {
 	*mwtest.MW
 	servers []*mctest.Server
 	router  *route.Router
 }
 
-// startPlaced starts the servers of p and a middleware with options o before them, which keeps no records there: they count as gets.
+// startPlaced starts the servers of p and a middleware with options o in front of them. The middleware stores no records, because those would
+// count as gets.
 func startPlaced(t *testing.T, p topology, o middleware.Options) *placed {
 	t.Helper()
 	o.Rejoin = backend.RejoinTrust
@@ -50,8 +51,8 @@ func forEachPlacement(t *testing.T, test func(t *testing.T, m *placed)) {
 	}
 }
 
-// numbered returns n keys. Their number comes first, because the default hash, which is twemproxy's, puts keys that differ
-// only in their last bytes on one server.
+// numbered returns n keys. They begin with their number, because twemproxy's hash, the default on rings, places keys that differ only in their
+// last bytes on one server.
 func numbered(n int) []string {
 	keys := make([]string, n)
 	for i := range keys {
@@ -60,7 +61,7 @@ func numbered(n int) []string {
 	return keys
 }
 
-// spread checks that every server is the first for some of keys: else they would show nothing about placement.
+// spread checks that every server is the first for some of keys; otherwise the keys would show nothing about placement.
 func (m *placed) spread(t *testing.T, keys []string) {
 	t.Helper()
 	for s := range m.servers {
@@ -69,7 +70,7 @@ func (m *placed) spread(t *testing.T, keys []string) {
 	}
 }
 
-// cmdGets returns how many keys each server was asked for so far.
+// cmdGets returns the number of keys requested from each server so far.
 func (m *placed) cmdGets() []int64 {
 	counts := make([]int64, len(m.servers))
 	for i, s := range m.servers {
@@ -78,7 +79,7 @@ func (m *placed) cmdGets() []int64 {
 	return counts
 }
 
-// askedSince returns how many keys each server was asked for since cmdGets returned before.
+// askedSince returns the number of keys requested from each server since cmdGets returned before.
 func (m *placed) askedSince(before []int64) []int64 {
 	counts := m.cmdGets()
 	for i := range counts {
@@ -87,13 +88,13 @@ func (m *placed) askedSince(before []int64) []int64 {
 	return counts
 }
 
-// copyOf is what one server holds of a key; the zero value is nothing.
+// copyOf is one server's copy of a key; the zero value is none.
 type copyOf struct {
 	value, flags string
 	ttl          int // s, -1: no expiry
 }
 
-// holds asks server for its own copies of keys.
+// holds returns server's copies of keys.
 func holds(t *testing.T, server *mctest.Server, keys []string) []copyOf {
 	t.Helper()
 	c := mctest.MustDial(t, server.Addr())
@@ -114,7 +115,7 @@ func holds(t *testing.T, server *mctest.Server, keys []string) []copyOf {
 	return copies
 }
 
-// writes are requests that leave a key, %[1]s, with the copy that is told.
+// writes are requests with the resulting copy of their key, %[1]s.
 var writes = []struct {
 	requests []string // each with one reply, or none if noreply is in it
 	left     copyOf
@@ -136,7 +137,7 @@ var writes = []struct {
 	{[]string{"ms %[1]s 1\r\nm\r\n", "md %[1]s\r\n"}, copyOf{}},
 }
 
-func TestEveryReplicaOfAKeyHoldsWhatWasWrittenAndNoOtherServerDoes(t *testing.T) {
+func TestEveryReplicaOfAKeyHoldsItsValueAndNoOtherServerDoes(t *testing.T) {
 	forEachPlacement(t, func(t *testing.T, m *placed) {
 		c := m.Dial(t)
 		var keys []string
@@ -158,7 +159,7 @@ func TestEveryReplicaOfAKeyHoldsWhatWasWrittenAndNoOtherServerDoes(t *testing.T)
 			for range replies {
 				c.MustReply(t)
 			}
-			// A cas that fits, by a token of this connection.
+			// A cas with a valid token, read on this connection.
 			key := fmt.Sprintf("%d-cas", round)
 			require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 1 0 1\r\na\r\n"))
 			items, err := mctest.ParseValues(c.MustDo(t, "gets "+key+"\r\n"))
@@ -177,7 +178,7 @@ func TestEveryReplicaOfAKeyHoldsWhatWasWrittenAndNoOtherServerDoes(t *testing.T)
 					want = left[k]
 				}
 				if want.ttl > 0 {
-					// memcached's clock goes on.
+					// memcached's clock advances.
 					assert.InDelta(t, want.ttl, got.ttl, 100, "%s on server %d", keys[k], i+1)
 					got.ttl = want.ttl
 				}
@@ -203,7 +204,7 @@ func TestTheDefaultReadPolicyReadsWhereTheRouterSays(t *testing.T) {
 			require.Equal(t, want, asked)
 			return
 		}
-		// Round-robin: each worker goes round by itself, so with three of them the servers differ by at most three.
+		// Round-robin: each worker has its own turn, so with three workers the numbers of the servers differ by at most three.
 		require.EqualValues(t, len(keys), sum(asked))
 		require.LessOrEqual(t, slices.Max(asked)-slices.Min(asked), int64(3), "%v", asked)
 	})
@@ -242,7 +243,7 @@ func TestEachReadPolicyReadsFromReplicasOfTheKeyOnly(t *testing.T) {
 	}
 }
 
-func TestNearestReadsAskTheOwnZoneAndTheOthersOnceItIsGone(t *testing.T) {
+func TestNearestReadsUseTheOwnZoneAndTheOthersOnceItIsDown(t *testing.T) {
 	for _, pool := range []middleware.Pool{middleware.PoolShared, middleware.PoolPerServer} {
 		for _, replicas := range []int{0, 3} {
 			t.Run(fmt.Sprintf("pool %s, replicas %d", pool, replicas), func(t *testing.T) {
@@ -262,7 +263,7 @@ func TestNearestReadsAskTheOwnZoneAndTheOthersOnceItIsGone(t *testing.T) {
 				for _, key := range keys {
 					require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\nv\r\n"))
 				}
-				// read reads each key and returns how often it asked each server.
+				// read reads each key and returns the number of requests to each server.
 				read := func(key string) []int64 {
 					before := m.cmdGets()
 					for range 12 {
@@ -314,7 +315,7 @@ func TestLeastBusyReadsAvoidAServerThatOwesReplies(t *testing.T) {
 		ServerOptions: backend.ServerOptions{Rejoin: backend.RejoinTrust}, // as startPlaced
 	})}
 	proxies[1].Inject(mctest.Fault{Stall: true})
-	// Some get goes to the stalled server, because all are idle and they take turns.
+	// Some get goes to the stalled server, because all servers are idle and take turns.
 	var stuck *mctest.Client
 	for range 20 {
 		stuck = m.Dial(t)
@@ -349,6 +350,6 @@ func sum(counts []int64) (total int64) {
 }
 
 const (
-	// pollPause is the time between two looks at a condition that is awaited.
+	// pollPause is the time between two checks of an awaited condition.
 	pollPause = 5 * time.Millisecond
 )

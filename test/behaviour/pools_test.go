@@ -21,7 +21,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// pooled is a pool of servers that are named after it.
+// pooled returns a pool of servers that are named after it.
 func pooled(name string, o route.Options, servers ...*mctest.Server) middleware.PoolOptions {
 	p := middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: mwtest.Servers(servers...), Options: o}}
 	for i := range p.Servers {
@@ -30,8 +30,8 @@ func pooled(name string, o route.Options, servers ...*mctest.Server) middleware.
 	return p
 }
 
-// ofAnyPool reports whether memcached's reply to the step depends on nothing but the items: not on their numbers for cas, which each server
-// counts, nor on the server itself.
+// ofAnyPool reports whether memcached's reply to the step depends only on the items, and not on their cas, which each server counts, or on the
+// server itself.
 func ofAnyPool(s step) bool {
 	w := words(strings.TrimRight(s.line, "\r\n"))
 	if len(w) == 0 {
@@ -48,7 +48,7 @@ func ofAnyPool(s step) bool {
 	return false
 }
 
-// stepsOfAnyPool returns those of steps that ofAnyPool allows. A barrier stays where it was.
+// stepsOfAnyPool returns the steps that ofAnyPool accepts. Barriers stay in place.
 func stepsOfAnyPool(steps []step) (kept []step) {
 	barrier := false
 	for _, s := range steps {
@@ -61,7 +61,7 @@ func stepsOfAnyPool(steps []step) (kept []step) {
 	return kept
 }
 
-func TestTheKeysOfSeveralPoolsAreAnsweredAsByOneMemcached(t *testing.T) {
+func TestRepliesForKeysOfSeveralPoolsEqualThoseOfOneMemcached(t *testing.T) {
 	seed := mctest.Seed(t)
 	for _, s := range []struct {
 		pool  middleware.Pool
@@ -100,7 +100,7 @@ func TestTheKeysOfSeveralPoolsAreAnsweredAsByOneMemcached(t *testing.T) {
 	}
 }
 
-func TestServersKnowAKeyWithoutThePrefixThatItsRouteStripsAndClientsWithIt(t *testing.T) {
+func TestServersStoreAKeyWithoutTheStrippedPrefixAndClientsSeeItWithThePrefix(t *testing.T) {
 	a, b := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 2)
 	o := middleware.Options{
 		Listen:  []string{"127.0.0.1:0"},
@@ -141,7 +141,7 @@ func TestServersKnowAKeyWithoutThePrefixThatItsRouteStripsAndClientsWithIt(t *te
 		require.False(t, there)
 	}
 
-	// Two keys that are spelt alike on the servers of two pools, in one round.
+	// Two keys with the same name on the servers of two pools, in one round.
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\ny\r\n"))
 	require.NoError(t, c.Send([]byte("get a:k\r\nget k\r\nget a:k\r\n")))
 	for _, reply := range []string{"VALUE a:k 0 1\r\nx\r\nEND\r\n", "VALUE k 0 1\r\ny\r\nEND\r\n", "VALUE a:k 0 1\r\nx\r\nEND\r\n"} {
@@ -171,7 +171,7 @@ func TestOneGetReadsStrippedKeysAndLargeValues(t *testing.T) {
 	require.Equal(t, want+"END\r\n", c.MustDo(t, "get s:1 large s:none s:2 plain\r\n"))
 }
 
-func TestAServerThatComesBackHasLostTheStrippedKeyThatItMissed(t *testing.T) {
+func TestAServerThatComesBackHasNoStrippedKeyThatItMissed(t *testing.T) {
 	a, b := mctest.StartNewMemcacheds(t, 3), mctest.StartNewMemcached(t)
 	proxies, named := proxied(t, a)
 	o := middleware.Options{
@@ -188,20 +188,20 @@ func TestAServerThatComesBackHasLostTheStrippedKeyThatItMissed(t *testing.T) {
 		value, _ := a[1].Get("k")
 		return value == want
 	}
-	require.Eventually(t, func() bool { return holds("old") }, mctest.Patience, pollPause) // with ack any the answer does not wait for it
+	require.Eventually(t, func() bool { return holds("old") }, mctest.Patience, pollPause) // with ack any the answer does not wait for this server
 
 	proxies[1].Inject(unreachable)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set a:k 0 0 3\r\nnew\r\n"))
-	require.True(t, holds("old"), "the write has not reached it")
+	require.True(t, holds("old"), "the write has not reached the server")
 	awaitState(t, c, p.Servers[1].Name, "down")
 
 	proxies[1].Inject(mctest.Fault{})
 	awaitState(t, c, p.Servers[1].Name, "up")
-	require.True(t, holds(""), "nothing that it missed is left when it is read again")
-	require.Contains(t, []string{"VALUE a:k 0 3\r\nnew\r\nEND\r\n", "END\r\n"}, c.MustDo(t, "get a:k\r\n"), "from another, or from it")
+	require.True(t, holds(""), "it has no key that it missed when it is read again")
+	require.Contains(t, []string{"VALUE a:k 0 3\r\nnew\r\nEND\r\n", "END\r\n"}, c.MustDo(t, "get a:k\r\n"), "from another server, or a miss from this one")
 }
 
-func TestEachPoolKeepsItsKeysAndACommandWithoutOneReachesAllOrTheDefault(t *testing.T) {
+func TestEachPoolHasItsKeysAndACommandWithoutAKeyReachesAllOrTheDefault(t *testing.T) {
 	a, b := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 3)
 	m := mwtest.Start(t, middleware.Options{
 		Pools:  []middleware.PoolOptions{pooled("a", route.Options{}, a...), pooled("b", route.Options{Replicas: 2}, b...)},
@@ -225,7 +225,7 @@ func TestEachPoolKeepsItsKeysAndACommandWithoutOneReachesAllOrTheDefault(t *test
 		require.Equal(t, [2]int{0, 2}, holders(fmt.Sprintf("b:%d", i)))
 	}
 	require.Equal(t, "VALUE b:1 0 1\r\ny\r\nVALUE a:1 0 1\r\nx\r\nVALUE b:2 0 1\r\ny\r\nVALUE a:2 0 1\r\nx\r\nEND\r\n", c.MustDo(t, "get b:1 a:none a:1 b:2 b:none a:2\r\n"))
-	// What the first server decides, by what gets has told.
+	// The first server decides, with the token of gets.
 	for _, key := range []string{"a:1", "b:1"} {
 		items, err := mctest.ParseValues(c.MustDo(t, "gets "+key+"\r\n"))
 		require.NoError(t, err)
@@ -242,7 +242,7 @@ func TestEachPoolKeepsItsKeysAndACommandWithoutOneReachesAllOrTheDefault(t *test
 	require.Equal(t, "END\r\n", c.MustDo(t, "get a:1 b:1 a:2 b:2\r\n"))
 }
 
-func TestAPoolWithoutAMajorityHoldsUpNoOther(t *testing.T) {
+func TestAPoolWithoutAMajorityDelaysNoOther(t *testing.T) {
 	a, b := mctest.StartNewMemcacheds(t, 3), mctest.StartNewMemcacheds(t, 3)
 	o := middleware.Options{Routes: route.Routes{Prefixes: []route.Prefix{{Prefix: "a", Pool: "a"}}, Default: "b"}}
 	for name, servers := range map[string][]*mctest.Server{"a": a, "b": b} {
@@ -269,7 +269,7 @@ func TestAPoolWithoutAMajorityHoldsUpNoOther(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("VALUE b 0 %d\r\n%s\r\nEND\r\n", len(value), value), m.Dial(t).MustDo(t, "get b\r\n"))
 		}
 	}
-	require.Contains(t, fleet[1].Dial(t).MustDo(t, "get b a\r\n"), "SERVER_ERROR", "a is no miss")
+	require.Contains(t, fleet[1].Dial(t).MustDo(t, "get b a\r\n"), "SERVER_ERROR", "a must not be a miss")
 	a[0].Start()
 	a[1].Start()
 	for _, m := range fleet {
@@ -277,7 +277,7 @@ func TestAPoolWithoutAMajorityHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-func TestEachPoolWaitsForItsServersAsLongAsItsTimeoutSays(t *testing.T) {
+func TestEachPoolHasItsOwnTimeout(t *testing.T) {
 	hasty, patient := mctest.StartMemcached(t), mctest.StartMemcached(t)
 	o := middleware.Options{
 		Pools:  []middleware.PoolOptions{pooled("hasty", route.Options{}, hasty), pooled("patient", route.Options{}, patient)},
@@ -293,7 +293,7 @@ func TestEachPoolWaitsForItsServersAsLongAsItsTimeoutSays(t *testing.T) {
 	patient.Freeze()
 	require.NoError(t, c.Send([]byte("get h\r\nget p\r\n"))) // one round
 	require.NoError(t, other.Send([]byte("get p\r\n")))
-	// The worker gives up the one, and waits for the other.
+	// The worker gives up one request, and waits for the other.
 	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State == backend.Down.String() }, mctest.Patience, pollPause)
 	patient.Thaw()
 	require.Equal(t, "SERVER_ERROR hasty-server-1: no reply in time\r\n", c.MustReply(t))

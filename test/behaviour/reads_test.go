@@ -21,7 +21,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// splitting are options of a pool main whose keys are read in the pool copy, but for those that begin with m:.
+// splitting returns options with a pool main whose keys are read in the pool copy, except for keys that begin with m:.
 func splitting(main, copies []*mctest.Server) middleware.Options {
 	return middleware.Options{
 		Listen: []string{"127.0.0.1:0"},
@@ -30,7 +30,7 @@ func splitting(main, copies []*mctest.Server) middleware.Options {
 	}
 }
 
-// put stores value under key on servers, past every middleware.
+// put stores value under key directly on servers.
 func put(t *testing.T, key, value string, servers ...*mctest.Server) {
 	t.Helper()
 	for _, s := range servers {
@@ -38,7 +38,7 @@ func put(t *testing.T, key, value string, servers ...*mctest.Server) {
 	}
 }
 
-func TestReadsAskThePoolForReadsAndAllElseTheOther(t *testing.T) {
+func TestReadsGoToThePoolForReadsAndOtherCommandsToTheOther(t *testing.T) {
 	for _, s := range []struct {
 		pool    middleware.Pool
 		depth   int
@@ -98,7 +98,7 @@ func TestReadsAskThePoolForReadsAndAllElseTheOther(t *testing.T) {
 				require.Equal(t, []string{"1", "1", "copy", "copy"}[i], value)
 			}
 
-			// In one round equal reads travel once, also with a write of the other pool among them.
+			// In one round equal reads are sent once, even with a write to the other pool between them.
 			before := m.Settled(t)
 			require.NoError(t, c.Send([]byte("get k\r\nget k\r\nset k 0 0 1\r\nx\r\nget k\r\n")))
 			for _, want := range []string{"VALUE k 7 4\r\ncopy\r\nEND\r\n", "VALUE k 7 4\r\ncopy\r\nEND\r\n", "STORED\r\n", "VALUE k 7 4\r\ncopy\r\nEND\r\n"} {
@@ -114,7 +114,7 @@ func TestReadsAskThePoolForReadsAndAllElseTheOther(t *testing.T) {
 					reads += n
 				}
 			}
-			if s.writers == middleware.WritersOne { // several ask for versions, too
+			if s.writers == middleware.WritersOne { // with several writers there are also requests for versions
 				require.EqualValues(t, 2, writes, "a set to each of main's servers, and no read")
 			}
 			require.Contains(t, []uint64{1, 2, 3}, reads, "no write")
@@ -126,12 +126,12 @@ func TestReadsAskThePoolForReadsAndAllElseTheOther(t *testing.T) {
 	}
 }
 
-func TestAReloadSendsReadsToAnotherPoolBetweenTwoRequestsAlsoThoseServedFromMemory(t *testing.T) {
+func TestAReloadSendsReadsToAnotherPoolEvenThoseServedFromMemory(t *testing.T) {
 	main, copies := mctest.StartNewMemcacheds(t, 1), mctest.StartNewMemcacheds(t, 1)
 	o := splitting(main, copies)
 	o.HotKeys, o.ChangeStep = hotkeys.Serve, time.Hour
 	for i := range o.Pools {
-		o.Pools[i].Writers = middleware.WritersOne // values are kept for long
+		o.Pools[i].Writers = middleware.WritersOne // values stay in memory for long
 	}
 	m := mwtest.Start(t, o)
 	c := m.Dial(t)
@@ -167,9 +167,9 @@ func TestAReloadSendsReadsToAnotherPoolBetweenTwoRequestsAlsoThoseServedFromMemo
 		}
 	}
 	for _, s := range m.Stats().Snapshot().Servers {
-		assert.Zero(t, s.Health.Flushes, "nothing has to be cleaned: each pool holds what it was sent")
+		assert.Zero(t, s.Health.Flushes, "nothing has to be flushed: each pool holds what was sent to it")
 	}
-	for range 20 { // so many that the sample has some
+	for range 20 { // enough for the sample
 		require.NoError(t, c.Send([]byte(strings.Repeat("get k\r\n", 500))))
 		for range 500 {
 			c.MustReply(t)
@@ -178,11 +178,11 @@ func TestAReloadSendsReadsToAnotherPoolBetweenTwoRequestsAlsoThoseServedFromMemo
 	hot := m.HotKeys(1, true).Keys
 	require.Len(t, hot, 1)
 	require.Equal(t, "k", hot[0].Name)
-	require.Equal(t, []string{"copy-server-1"}, hot[0].Servers, "who is asked for it")
+	require.Equal(t, []string{"copy-server-1"}, hot[0].Servers, "the servers to which its reads go")
 }
 
-// Where keys are read changes at once, with several writers, too.
-func TestAFleetIsToldOneByOneWhereToRead(t *testing.T) {
+// The pool for reads changes at once, even with several writers.
+func TestAFleetsPoolForReadsIsChangedOneMiddlewareAtATime(t *testing.T) {
 	main, copies := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 2)
 	o := splitting(main, copies)
 	o.ChangeStep, o.Routes.Reads = time.Hour, ""
@@ -201,7 +201,7 @@ func TestAFleetIsToldOneByOneWhereToRead(t *testing.T) {
 	}
 }
 
-func TestAReadWaitsForThePoolForReadsAsLongAsThatOnesTimeoutSays(t *testing.T) {
+func TestAReadHasTheTimeoutOfThePoolForReads(t *testing.T) {
 	main, copies := mctest.StartMemcacheds(t, 1), mctest.StartMemcacheds(t, 1)
 	o := splitting(main, copies)
 	o.Pools[1].Timeout, o.Pools[1].FailureLimit = 100*time.Millisecond, 1
@@ -223,7 +223,7 @@ func TestAReadWaitsForThePoolForReadsAsLongAsThatOnesTimeoutSays(t *testing.T) {
 	require.Equal(t, "STORED\r\n", c.MustReply(t))
 }
 
-func TestAShadowGetsWhatItsPoolGetsAndLargeValuesAreReadWhereTheyAre(t *testing.T) {
+func TestWithAPoolForReadsShadowsAndLargeValuesFollowTheirOwnPools(t *testing.T) {
 	main, copies, ofMain, ofCopy := mctest.StartNewMemcached(t), mctest.StartNewMemcached(t), mctest.StartNewMemcached(t), mctest.StartNewMemcached(t)
 	o := splitting([]*mctest.Server{main}, []*mctest.Server{copies})
 	o.Shadows = []middleware.ShadowOptions{
@@ -248,7 +248,7 @@ func TestAShadowGetsWhatItsPoolGetsAndLargeValuesAreReadWhereTheyAre(t *testing.
 		return value == "x"
 	}, mctest.Patience, mctest.Tick)
 	_, there := ofCopy.Get("k19")
-	require.False(t, there, "it gets no writes")
+	require.False(t, there, "the shadow receives no writes")
 
 	large := chunkedServers(t, 2)
 	chunks := chunking(nil)

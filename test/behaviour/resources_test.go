@@ -20,7 +20,7 @@ import (
 	"mcmw/internal/middleware"
 )
 
-// exchangeLoop sends the same bytes and expects the same bytes n times, without allocating.
+// exchangeLoop sends request and expects reply n times, without allocating.
 func exchangeLoop(conn net.Conn, request, want, scratch []byte, n int) error {
 	for range n {
 		if _, err := conn.Write(request); err != nil {
@@ -36,7 +36,7 @@ func exchangeLoop(conn net.Conn, request, want, scratch []byte, n int) error {
 	return nil
 }
 
-// warmLoad is what one connection sends again and again, and what it must receive.
+// warmLoad has the bytes that a connection sends repeatedly, and the expected replies.
 type warmLoad struct {
 	name     string
 	prepare  func(key string) string
@@ -44,7 +44,7 @@ type warmLoad struct {
 	want     func(key string) string
 	requests int  // in request
 	sameKey  bool // all connections use one key
-	basic    bool // measured with every arrangement of servers also in a short run
+	basic    bool // measured with every topology even in a short run
 }
 
 func warmLoads() []warmLoad {
@@ -60,7 +60,7 @@ func warmLoads() []warmLoad {
 	found := func(size int) func(string) string {
 		return func(key string) string { return hit(key, size) + "END\r\n" }
 	}
-	// ten joins what f makes of ten keys.
+	// ten joins the results of f for ten keys.
 	ten := func(f func(key string) string) func(string) string {
 		return func(key string) string {
 			var b strings.Builder
@@ -132,10 +132,9 @@ func checkAllocations(t *testing.T, m *mwtest.MW, load warmLoad) {
 	t.Helper()
 	const (
 		connections = 4
-		// mostPer is what the runtime, the collector and the pools it empties may need, allocations per request.
+		// mostPer bounds the allocations per request of the runtime, the collector and the pools that it empties.
 		mostPer = 0.01
-		// once is what may be allocated however many requests there are: pages of histograms, when a response time is in
-		// a range that none was in before.
+		// once bounds the allocations that do not depend on the number of requests: pages of histograms, for the first response time in a range.
 		once = 200
 	)
 	measured := 6000 // requests
@@ -195,7 +194,7 @@ func TestAnIdleConnectionCostsLittle(t *testing.T) {
 	require.Equal(t, files, allowedFiles(t, files), "this test needs %d open files; raise the limit (ulimit -n)", files)
 	child := startChild(t, middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 2})
 
-	// What the first connections bring into being is not theirs.
+	// The first connections cause other allocations, which are not counted.
 	warm := dialAndUse(t, child.addrs[0], 100)
 	before := child.memory(t)
 	conns := dialAndUse(t, child.addrs[0], connections)
@@ -206,7 +205,7 @@ func TestAnIdleConnectionCostsLittle(t *testing.T) {
 	t.Attr("idle_connection_bytes", strconv.FormatInt(each, 10))
 	require.Less(t, each, int64(most))
 
-	// They are alive.
+	// The connections still work.
 	for _, c := range append(conns[:3:3], conns[len(conns)-3:]...) {
 		require.Equal(t, "END\r\n", c.MustDo(t, "get idle\r\n"))
 	}

@@ -21,7 +21,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// kill ends the middleware as kill -9 does.
+// kill ends the middleware like kill -9.
 func (c *child) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, c.cmd.Process.Kill())
@@ -34,7 +34,7 @@ var endings = map[string]func(c *child, t *testing.T){
 	"SIGKILL": func(c *child, t *testing.T) { c.kill(t) },
 }
 
-// store sets keys to value at addr, which must say so. It leaves no connection behind, for which a stop would wait.
+// store sets keys to value at addr, and requires success. It closes its connection, because a stop would wait for it.
 func store(t *testing.T, addr string, keys []string, value string) {
 	t.Helper()
 	c := mctest.MustDial(t, addr)
@@ -44,7 +44,7 @@ func store(t *testing.T, addr string, keys []string, value string) {
 	}
 }
 
-// reads counts what the keys are found to be, each read as often as there are servers.
+// reads counts the values of keys, each read as often as there are servers.
 func reads(t *testing.T, c *mctest.Client, keys []string, times int) map[string]int {
 	t.Helper()
 	found := map[string]int{}
@@ -62,7 +62,7 @@ func reads(t *testing.T, c *mctest.Client, keys []string, times int) map[string]
 	return found
 }
 
-func TestARestartForgetsNoWriteThatAServerMissed(t *testing.T) {
+func TestAfterARestartNoWriteThatAServerMissedIsForgotten(t *testing.T) {
 	keys := numbered(100)
 	for _, placed := range []struct{ servers, replicas int }{{3, 3}, {2, 2}, {3, 2}, {4, 3}} {
 		for how, end := range endings {
@@ -76,7 +76,7 @@ func TestARestartForgetsNoWriteThatAServerMissed(t *testing.T) {
 					}
 					m := startChild(t, o)
 					store(t, m.addrs[0], keys, "old")
-					// It keeps what it holds, and is not there: no new connection, and none of the old.
+					// The server keeps its items, but is unreachable: no new connections, and none of the old ones.
 					servers[1].Freeze()
 					m.kill(t)
 					o.ConnectTimeout = 200e6
@@ -105,7 +105,7 @@ func TestARestartForgetsNoWriteThatAServerMissed(t *testing.T) {
 	}
 }
 
-// awaitState waits until the middleware behind c tells that a server has a state.
+// awaitState waits until the middleware at c reports a state of a server.
 func awaitState(t *testing.T, c *mctest.Client, server, state string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -114,7 +114,7 @@ func awaitState(t *testing.T, c *mctest.Client, server, state string) {
 	}, mctest.Patience, pollPause, "%s is never %s", server, state)
 }
 
-func TestARestartForgetsNoChangeOfTheServers(t *testing.T) {
+func TestAfterARestartNoChangeOfTheServersIsForgotten(t *testing.T) {
 	keys := numbered(100)
 	changes := [][3]int{{3, 4, 3}, {2, 3, 1}}
 	if mctest.Long() {
@@ -168,10 +168,10 @@ func TestTheFirstStartFlushesNothing(t *testing.T) {
 	require.NoError(t, c.Close())
 	m.stop(t)
 	m = startChild(t, o)
-	require.Equal(t, map[string]int{"warm": 90}, reads(t, mctest.MustDial(t, m.addrs[0]), keys, 3), "and a second one neither")
+	require.Equal(t, map[string]int{"warm": 90}, reads(t, mctest.MustDial(t, m.addrs[0]), keys, 3), "a second start flushes nothing either")
 }
 
-func TestAFlushByAClientTakesNothingAwayThatARestartHasToKnow(t *testing.T) {
+func TestAClientsFlushDoesNotRemoveTheRecordsForARestart(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 3)
 	keys := numbered(50)
 	o := middleware.Options{Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Ack: replica.AckAny}, ServerOptions: backend.ServerOptions{FailureLimit: 1, ConnectTimeout: 200e6}}
@@ -189,7 +189,7 @@ func TestAFlushByAClientTakesNothingAwayThatARestartHasToKnow(t *testing.T) {
 	require.Equal(t, map[string]int{"miss": 300}, reads(t, c, keys, 6))
 }
 
-func TestARestartKnowsOfAChangeOfTheServersUnderLoad(t *testing.T) {
+func TestARestartDetectsAChangeOfTheServersUnderLoad(t *testing.T) {
 	keys := numbered(100)
 	for _, tc := range []struct{ from, to, replicas int }{{3, 4, 1}, {3, 4, 2}, {1, 2, 1}} {
 		servers := mwtest.Servers(mctest.StartMemcacheds(t, tc.to)...)
@@ -211,11 +211,11 @@ func TestARestartKnowsOfAChangeOfTheServersUnderLoad(t *testing.T) {
 		}
 		found := reads(t, c, keys, 2)
 		require.Zero(t, found["old"], found)
-		require.NotZero(t, found["new"], "keys that stayed are served on")
+		require.NotZero(t, found["new"], "keys that did not move are still served")
 	}
 }
 
-func TestWhatAMiddlewareThatWasKilledAmidWritesLeavesIsSweptUp(t *testing.T) {
+func TestDifferencesAfterAKillDuringWritesAreSweptUp(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 3)
 	keys := numbered(400)
 	o := middleware.Options{Servers: mwtest.Servers(servers...)}
@@ -244,7 +244,7 @@ func TestWhatAMiddlewareThatWasKilledAmidWritesLeavesIsSweptUp(t *testing.T) {
 		lines, _ = disagreeing(t, servers, keys)
 		most = max(most, len(lines))
 	}
-	require.NotZero(t, most, "no kill left anything: the test shows nothing")
+	require.NotZero(t, most, "no kill left a difference: the test shows nothing")
 	m := startChild(t, o)
 	awaitStat(t, mctest.MustDial(t, m.addrs[0]), "mcmw_sweep_running", 0)
 	lines, _ := disagreeing(t, servers, keys)
@@ -252,12 +252,12 @@ func TestWhatAMiddlewareThatWasKilledAmidWritesLeavesIsSweptUp(t *testing.T) {
 	m.stop(t)
 	m = startChild(t, o)
 	c := mctest.MustDial(t, m.addrs[0])
-	require.Zero(t, stat(t, c, "mcmw_sweep_keys"), "after an end in order there is nothing to compare")
+	require.Zero(t, stat(t, c, "mcmw_sweep_keys"), "after an orderly end there is nothing to compare")
 }
 
-func TestAnEndThatLeavesAWriteUnderWayIsOneThatTheNextStartComparesTheReplicasAfter(t *testing.T) {
+func TestAStartComparesTheReplicasIfTheLastEndLeftAWriteInFlight(t *testing.T) {
 	over := make(chan struct{})
-	var written atomic.Bool // the server answers and closes nothing any more
+	var written atomic.Bool // from then on the server neither answers nor closes connections
 	silent := mctest.StartScript(t, func(p *mctest.Peer) {
 		for {
 			line, ok := p.Line()

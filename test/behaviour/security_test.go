@@ -30,8 +30,7 @@ func passwordFile(t *testing.T, text string) (path string) {
 	return path
 }
 
-// secured starts a middleware with TLS and passwords on both sides, and returns it with its servers and a client that may
-// use it.
+// secured starts a middleware with TLS and passwords on both sides, and returns it with its servers and an authenticated client.
 func secured(t *testing.T, n int, o middleware.Options) (*mwtest.MW, []*mctest.Server, *mctest.Client) {
 	t.Helper()
 	ca := mctest.NewCA(t)
@@ -54,8 +53,8 @@ func secured(t *testing.T, n int, o middleware.Options) (*mwtest.MW, []*mctest.S
 	return m, servers, c
 }
 
-// memcached before 1.6.39 goes to sleep over requests that share a TLS record with the end of a longer one.
-func TestNoServerSleepsOverPipelinedRequestsOfAnySize(t *testing.T) {
+// memcached before 1.6.39 does not notice requests that share a TLS record with the end of a longer one.
+func TestPipelinedRequestsOfAnySizeAreAnsweredOverTLS(t *testing.T) {
 	_, _, c := secured(t, 1, middleware.Options{RequestOptions: worker.RequestOptions{Timeout: 2 * mctest.Patience}})
 	for _, size := range []int{10, 3_000, 9_000, 16_300, 20_000, 70_000} {
 		value := strings.Repeat("v", size)
@@ -78,7 +77,7 @@ func TestNoServerSleepsOverPipelinedRequestsOfAnySize(t *testing.T) {
 			rest = rest[len(reply):]
 		}
 		require.NoError(t, <-sent)
-		// mcmw puts a request of its own behind a quiet one.
+		// mcmw sends a request of its own after a quiet one.
 		require.Equal(t, "MN\r\n", c.MustDo(t, fmt.Sprintf("ms q %d q\r\n%s\r\nmn\r\n", size, value)))
 	}
 }
@@ -187,7 +186,7 @@ func TestAServerThatRefusesThePasswordIsNamedToTheClient(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(o.Security.ServerAuthFile, []byte("mcmw:guessed\n"), 0o600))
 	require.Eventually(t, func() bool {
-		server.Restart() // so that connections are made anew
+		server.Restart() // so that new connections are made
 		reply, err := c.Do("get k\r\n")
 		return err == nil && strings.HasPrefix(reply, "SERVER_ERROR server-1: ") && strings.HasSuffix(reply, "authentication: refused with \"CLIENT_ERROR authentication failure\"\r\n")
 	}, mctest.Patience, pollPause)
@@ -198,8 +197,8 @@ func TestAServerThatRefusesThePasswordIsNamedToTheClient(t *testing.T) {
 	}, mctest.Patience, pollPause)
 }
 
-// With TLS 1.3 such a server lets a session be made.
-func TestMcmwIsNotReadyForAServerThatDemandsACertificateItDoesNotHave(t *testing.T) {
+// With TLS 1.3 such a server first accepts the session.
+func TestMcmwIsNotReadyIfAServerDemandsACertificateThatItDoesNotHave(t *testing.T) {
 	ca := mctest.NewCA(t)
 	server := mctest.StartMemcachedTLS(t, ca, "-o", "ssl_ca_cert="+ca.File, "-o", "ssl_verify_mode=2")
 	var log mctest.Output
@@ -212,7 +211,7 @@ func TestMcmwIsNotReadyForAServerThatDemandsACertificateItDoesNotHave(t *testing
 	require.False(t, m.IsReady())
 }
 
-func TestSecurityThatCannotWorkIsRefused(t *testing.T) {
+func TestInvalidSecurityOptionsAreRefused(t *testing.T) {
 	ca := mctest.NewCA(t)
 	cert, key := ca.Issue()
 	for want, o := range map[string]middleware.Options{
@@ -237,7 +236,7 @@ func TestSecurityThatCannotWorkIsRefused(t *testing.T) {
 	assert.Equal(t, "nowhere", file.Path)
 }
 
-func TestSecurityStaysWhileClientsAreServed(t *testing.T) {
+func TestSecurityOptionsCannotChangeWhileClientsAreServed(t *testing.T) {
 	o := middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t)), Listen: []string{"127.0.0.1:0"}}
 	m := mwtest.Start(t, o)
 	o.Security.AuthFile = passwordFile(t, "a:b\n")

@@ -22,7 +22,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// withShadow are options with a pool live and its shadow test.
+// withShadow returns options with a pool live and its shadow test.
 func withShadow(o shadow.Options, live, test []*mctest.Server) middleware.Options {
 	return middleware.Options{
 		Pools: []middleware.PoolOptions{pooled("live", route.Options{}, live...)}, Routes: route.Routes{Default: "live"},
@@ -30,10 +30,10 @@ func withShadow(o shadow.Options, live, test []*mctest.Server) middleware.Option
 	}
 }
 
-// shadowCounts returns what m's shadow has done so far.
+// shadowCounts returns the counts of m's shadow.
 func shadowCounts(m *mwtest.MW) stats.ShadowSnapshot { return m.Stats().Snapshot().Shadows[0] }
 
-// awaitShadow waits until m's shadow has answered all that was copied, and returns what it has done.
+// awaitShadow waits until m's shadow has answered all copied requests, and returns its counts.
 func awaitShadow(t *testing.T, m *mwtest.MW) (c stats.ShadowSnapshot) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -47,7 +47,7 @@ func awaitShadow(t *testing.T, m *mwtest.MW) (c stats.ShadowSnapshot) {
 	return c
 }
 
-func TestAShadowGetsTheWritesOfItsShareAsTheyTookEffectAndNoOthers(t *testing.T) {
+func TestAShadowGetsTheEffectsOfTheWritesInItsShareAndNoOthers(t *testing.T) {
 	for _, s := range []struct {
 		pool middleware.Pool
 		live int
@@ -84,7 +84,7 @@ func TestAShadowGetsTheWritesOfItsShareAsTheyTookEffectAndNoOthers(t *testing.T)
 							asked++
 						}
 						for k := range keys {
-							key := fmt.Sprintf("k%d-%d", n, k) // a key of this client alone: otherwise nobody knows the order
+							key := fmt.Sprintf("k%d-%d", n, k) // a key of only this client, so that the order of its writes is known
 							switch (round + k) % 8 {
 							case 0:
 								add("set %s %d 0 %d\r\n%d\r\n", key, k, len(fmt.Sprint(round)), round)
@@ -167,7 +167,7 @@ func TestAShadowsAnswersAreComparedWithTheClients(t *testing.T) {
 	for _, key := range []string{"equal", "other", "gone"} {
 		require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\na\r\n"))
 	}
-	require.Zero(t, shadowCounts(m).Copied, "reads alone are copied")
+	require.Zero(t, shadowCounts(m).Copied, "only reads are copied")
 	behind.MustDo(t, "set equal 0 0 1\r\na\r\n")
 	behind.MustDo(t, "set other 0 0 1\r\nb\r\n")
 	behind.MustDo(t, "set extra 0 0 1\r\na\r\n")
@@ -233,7 +233,7 @@ func TestAFlushReachesAShadowThatGetsAll(t *testing.T) {
 	require.True(t, ok, value)
 }
 
-func TestNoShadowHoldsUpOrChangesWhatAClientIsTold(t *testing.T) {
+func TestAShadowNeitherDelaysNorChangesAnswersToClients(t *testing.T) {
 	garbage := mctest.StartScript(t, func(p *mctest.Peer) {
 		p.Answer(func(string) string { return "VALUE x 0 3\r\nabcdef\r\n" })
 	})
@@ -287,7 +287,7 @@ func TestNoShadowHoldsUpOrChangesWhatAClientIsTold(t *testing.T) {
 	}
 }
 
-func TestAShadowThatDoesNotAnswerTakesABoundedQueueAndTheRestIsDropped(t *testing.T) {
+func TestTheQueueOfAShadowThatDoesNotAnswerIsBoundedAndOtherCopiesAreDropped(t *testing.T) {
 	live, test := mctest.StartMemcacheds(t, 1), mctest.StartMemcacheds(t, 1)
 	o := withShadow(shadow.Options{Share: 1, All: true, Compare: true}, live, test)
 	m := mwtest.Start(t, o)
@@ -306,7 +306,7 @@ func TestAShadowThatDoesNotAnswerTakesABoundedQueueAndTheRestIsDropped(t *testin
 		require.Equal(t, "VALUE before 0 1\r\nb\r\nEND\r\n", c.MustDo(t, "get before\r\n"))
 		awaitShadow(t, m)
 	}
-	require.Zero(t, shadowCounts(m).Answers[stats.ShadowDifferent], "the write was dropped, so the shadow can't be blamed")
+	require.Zero(t, shadowCounts(m).Answers[stats.ShadowDifferent], "the write was dropped, so the answers must not count as different")
 	require.Positive(t, shadowCounts(m).Answers[stats.ShadowUnknown])
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set before 0 0 1\r\nc\r\n"))
 	awaitShadow(t, m)
@@ -315,7 +315,7 @@ func TestAShadowThatDoesNotAnswerTakesABoundedQueueAndTheRestIsDropped(t *testin
 	require.Equal(t, same+1, awaitShadow(t, m).Answers[stats.ShadowSame])
 }
 
-func TestShadowsComeAndGoWhileClientsAreServed(t *testing.T) {
+func TestShadowsAreAddedAndRemovedWhileClientsAreServed(t *testing.T) {
 	live, first, second := mctest.StartMemcacheds(t, 2), mctest.StartMemcacheds(t, 1), mctest.StartMemcacheds(t, 1)
 	with := withShadow(shadow.Options{Share: 1, All: true}, live, first)
 	without := with

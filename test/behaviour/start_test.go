@@ -39,10 +39,10 @@ func awaitUp(t *testing.T, m *mwtest.MW) {
 			}
 		}
 		return true
-	}, mctest.Patience, 5*time.Millisecond, "a server stays away")
+	}, mctest.Patience, 5*time.Millisecond, "a server is still down")
 }
 
-func TestAStartWithAServerAwayServesEveryKeyThatHasAHolder(t *testing.T) {
+func TestAStartWithAServerDownServesEveryKeyWithAReachableHolder(t *testing.T) {
 	for _, away := range []struct {
 		name        string
 		leave, back func(s *mctest.Server)
@@ -77,7 +77,7 @@ func TestAStartWithAServerAwayServesEveryKeyThatHasAHolder(t *testing.T) {
 	}
 }
 
-func TestReadinessWaitsForWhatItsPolicyNames(t *testing.T) {
+func TestReadinessWaitsForTheServersOfItsPolicy(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		replicas int // 0: all
@@ -107,7 +107,7 @@ func TestReadinessWaitsForWhatItsPolicyNames(t *testing.T) {
 			c := m.Dial(t)
 			router, err := route.New(o.Servers, o.Placement)
 			require.NoError(t, err)
-			// Clients are served meanwhile: what has a holder is answered, the rest gets an error that names a server.
+			// Clients are served meanwhile: keys with a reachable holder are answered, others get an error that names a server.
 			served := 0
 			for _, key := range numbered(60) {
 				reachable := false

@@ -8,7 +8,7 @@ import (
 	"mcmw/internal/middleware"
 )
 
-// topology is an arrangement of servers behind the middleware.
+// topology is a number of servers with a number of replicas.
 type topology struct {
 	name     string
 	servers  int
@@ -16,7 +16,7 @@ type topology struct {
 	sharded  bool
 }
 
-// topologies are the arrangements that clients have to work with.
+// topologies are the topologies with which clients must work.
 var topologies = []topology{
 	{"one server", 1, 0, false},
 	{"three servers, replicas all", 3, 0, false},
@@ -26,7 +26,7 @@ var topologies = []topology{
 	{"three servers, replicas 2", 3, 2, true},
 }
 
-// options returns o with the topology's servers, which are started, in it.
+// options starts the topology's servers, and returns o with them.
 func (p topology) options(t testing.TB, o middleware.Options) (middleware.Options, []*mctest.Server) {
 	t.Helper()
 	servers := mctest.StartMemcacheds(t, p.servers)
@@ -36,7 +36,7 @@ func (p topology) options(t testing.TB, o middleware.Options) (middleware.Option
 	return o, servers
 }
 
-// start runs a middleware in front of fresh servers.
+// start runs a middleware in front of new servers.
 func (p topology) start(t testing.TB) (*mwtest.MW, []*mctest.Server) {
 	t.Helper()
 	o, servers := p.options(t, middleware.Options{Workers: 4})

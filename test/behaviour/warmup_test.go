@@ -14,7 +14,7 @@ import (
 	"mcmw/internal/route"
 )
 
-func TestAColdPoolIsFilledByMissesBehindTwoMiddlewaresOneOfWhichIsRestarted(t *testing.T) {
+func TestMissesFillAColdPoolBehindTwoMiddlewaresOneOfWhichIsRestarted(t *testing.T) {
 	const kept = 300
 	warm, cold := mctest.StartNewMemcached(t), mctest.StartNewMemcached(t)
 	o := middleware.Options{ChangeStep: time.Hour, Routes: route.Routes{Default: "warm"}, SweepRate: 1_000_000}
@@ -22,7 +22,7 @@ func TestAColdPoolIsFilledByMissesBehindTwoMiddlewaresOneOfWhichIsRestarted(t *t
 	for i := range o.Pools {
 		o.Pools[i].Writers = middleware.WritersSeveral
 	}
-	// It began before these middlewares, as it seems to one that is restarted.
+	// The warm-up began before these middlewares started, as after a restart.
 	o.Migrations = []middleware.Migration{{From: "warm", To: "cold", Start: time.Now().Add(-3 * time.Hour / 2).UTC().Truncate(time.Second), Missed: true, Within: 0.5}}
 	direct, coldly := mctest.MustDial(t, warm.Addr()), mctest.MustDial(t, cold.Addr())
 	for i := range kept {
@@ -50,7 +50,7 @@ func TestAColdPoolIsFilledByMissesBehindTwoMiddlewaresOneOfWhichIsRestarted(t *t
 		require.Eventually(t, func() bool {
 			g := m.Stats().Snapshot().Migrations[0]
 			return g.Here == kept/3 && g.Read.Old == kept/3
-		}, mctest.Patience, mctest.Tick, "each copies what its own clients missed")
+		}, mctest.Patience, mctest.Tick, "each copies the keys that its own clients missed")
 	}
 	require.NoError(t, fleet[0].Stop())
 	fleet[0] = mwtest.Start(t, o)
@@ -64,14 +64,14 @@ func TestAColdPoolIsFilledByMissesBehindTwoMiddlewaresOneOfWhichIsRestarted(t *t
 		require.True(t, strings.HasPrefix(reply, want), "%d: %q", i, reply)
 	}
 
-	// What clients write comes to both pools, and no copy takes the place of what was written behind its read.
+	// Clients' writes go to both pools, and a copy never replaces a value written after the copy was read.
 	a, b := fleet[0].Dial(t), fleet[1].Dial(t)
 	require.Equal(t, "STORED\r\n", a.MustDo(t, "set kept-0 0 0 4\r\nnew0\r\n"))
 	require.Equal(t, "DELETED\r\n", b.MustDo(t, "delete kept-1\r\n"))
 	require.Equal(t, "NOT_STORED\r\n", b.MustDo(t, "add kept-2 0 0 4\r\nnew2\r\n"))
 	require.Equal(t, "STORED\r\n", a.MustDo(t, "add kept-1 0 0 4\r\nnew1\r\n"))
 	require.Equal(t, "4\r\n", b.MustDo(t, "incr kept-3 1\r\n"))
-	// Servers shorten no number that they count up.
+	// Servers do not shorten numbers that are incremented.
 	const after = "VALUE kept-0 0 4\r\nnew0\r\nVALUE kept-1 0 4\r\nnew1\r\nVALUE kept-2 2 4\r\n0002\r\nVALUE kept-3 3 4\r\n4   \r\nEND\r\n"
 	for _, c := range []*mctest.Client{a, b, direct, coldly} {
 		require.Equal(t, after, c.MustDo(t, "get kept-0 kept-1 kept-2 kept-3\r\n"))
@@ -94,7 +94,7 @@ func TestAColdPoolIsFilledByMissesBehindTwoMiddlewaresOneOfWhichIsRestarted(t *t
 		}
 		require.Equal(t, want, a.MustDo(t, fmt.Sprintf("get raced-%d\r\n", i)))
 	}
-	// This is copied behind all of those.
+	// This key is copied after all of those.
 	require.Equal(t, "STORED\r\n", direct.MustDo(t, "set last 0 0 1\r\n1\r\n"))
 	require.Equal(t, "VALUE last 0 1\r\n1\r\nEND\r\n", b.MustDo(t, "get last\r\n"))
 	require.Eventually(t, func() bool { _, there := cold.Get("last"); return there }, mctest.Patience, mctest.Tick)
@@ -107,7 +107,7 @@ func TestAColdPoolIsFilledByMissesBehindTwoMiddlewaresOneOfWhichIsRestarted(t *t
 	want := a.MustDo(t, get)
 	warm.Stop()
 	for _, c := range []*mctest.Client{a, b} {
-		require.Equal(t, want, c.MustDo(t, get), "the warm pool is not needed for what was copied")
+		require.Equal(t, want, c.MustDo(t, get), "the warm pool is not needed for copied keys")
 		require.Equal(t, "END\r\n", c.MustDo(t, "get absent\r\n"))
 	}
 }

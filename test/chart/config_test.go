@@ -25,7 +25,7 @@ import (
 	"mcmw/internal/shadow"
 )
 
-// mcmwConfig returns the configuration that mcmw makes of its pod: the environment, and the files that are mounted.
+// mcmwConfig returns the configuration that mcmw reads in its pod: from the environment, and from mounted files.
 func mcmwConfig(t *testing.T, o *objects) (*config.Config, error) {
 	t.Helper()
 	p, c := o.proxy(t)
@@ -50,7 +50,7 @@ func mcmwConfig(t *testing.T, o *objects) (*config.Config, error) {
 			for _, item := range v.Secret.Items {
 				write(filepath.Join(m.MountPath, item.Path), "user:password\n")
 			}
-		case v.Secret != nil: // as cert-manager fills those of type kubernetes.io/tls
+		case v.Secret != nil: // as cert-manager fills Secrets of type kubernetes.io/tls
 			cert, key := ca.Issue("mcmw")
 			for name, from := range map[string]string{"tls.crt": cert, "tls.key": key, "ca.crt": ca.File} {
 				text, err := os.ReadFile(from)
@@ -76,7 +76,7 @@ func TestMcmwAcceptsWhatTheChartConfigures(t *testing.T) {
 		p, container := o.proxy(t)
 		assert.Equal(t, []string{":11311"}, c.Listen)
 		assert.NotEmpty(t, c.Specs)
-		// What the kubelet grants is enough for all that it is for.
+		// The grace period of the kubelet is sufficient.
 		sleep := int64(0)
 		if container.Lifecycle != nil {
 			sleep = container.Lifecycle.PreStop.Sleep.Seconds
@@ -85,7 +85,7 @@ func TestMcmwAcceptsWhatTheChartConfigures(t *testing.T) {
 	})
 }
 
-func TestOptionsGetFromTheValuesToMcmw(t *testing.T) {
+func TestOptionsInTheValuesReachMcmw(t *testing.T) {
 	o := render(t, helms["v4"], "--values", "testdata/everything.yaml")
 	c, err := mcmwConfig(t, o)
 	require.NoError(t, err)
@@ -95,15 +95,15 @@ func TestOptionsGetFromTheValuesToMcmw(t *testing.T) {
 	require.Equal(t, 2<<20, c.Limits.MaxValue)
 	require.Equal(t, 1<<20, c.MaxConnections, "Helm reads large numbers as floating point")
 	require.Equal(t, "{}", c.Placement.HashTag)
-	require.Equal(t, 10*time.Minute, c.MaxAge, "a default of the chart, which other options leave in place")
+	require.Equal(t, 10*time.Minute, c.MaxAge, "other options must not change this default of the chart")
 
 	o = render(t, helms["v4"], "--values", "testdata/daemonset.yaml")
 	_, container := o.proxy(t)
-	require.NotContains(t, environment(container), "GOMAXPROCS", "procs says it")
-	require.NotContains(t, environment(container), "GOMEMLIMIT", "there is no limit")
+	require.NotContains(t, environment(container), "GOMAXPROCS", "procs is set instead")
+	require.NotContains(t, environment(container), "GOMEMLIMIT", "there is no memory limit")
 }
 
-func TestPoolsRoutesAndShadowsGetFromTheValuesToMcmw(t *testing.T) {
+func TestPoolsRoutesAndShadowsInTheValuesReachMcmw(t *testing.T) {
 	c, err := mcmwConfig(t, render(t, helms["v4"], "--set", "memcached.enabled=false,config.replicas=1,config.pools.a.servers={x,y},config.pools.a.replicas=2,config.pools.b.servers={z},config.pools.c.servers={t},"+
 		"config.routes[0].prefix=s:,config.routes[0].pool=b,config.routes[1].default=a,"+
 		"config.pools.d.servers={u},config.pools.e.servers={v},config.routes[2].prefix=r:,config.routes[2].pool=d,config.routes[2].reads=e",
@@ -125,7 +125,7 @@ func TestPoolsRoutesAndShadowsGetFromTheValuesToMcmw(t *testing.T) {
 	require.Equal(t, []middleware.Migration{{From: "a", To: "b", Start: begin, Back: begin.AddDate(0, 0, 1), Missed: true, Within: 0.02}}, o.Migrations)
 }
 
-func TestPodsOfMcmwKeepReplicasAlikeForOneAnother(t *testing.T) {
+func TestSeveralPodsOfMcmwHaveSeveralWriters(t *testing.T) {
 	for set, want := range map[string]middleware.Writers{
 		"replicas=2":                           middleware.WritersSeveral,
 		"replicas=1":                           middleware.WritersAuto,
@@ -154,7 +154,7 @@ func TestThePodsZoneIsItsLabelOrTheOneGiven(t *testing.T) {
 	require.Nil(t, zone("config.read=primary"))
 }
 
-func TestMemoryAndProcessorsAreMadeFromTheLimits(t *testing.T) {
+func TestMemoryAndProcessorsDeriveFromTheLimits(t *testing.T) {
 	for limit, want := range map[string]struct{ goMemLimit, clientMemory int64 }{
 		"512Mi":      {483183820, 64 << 20},
 		"1.5Gi":      {1449551462, 192 << 20},
@@ -177,12 +177,12 @@ func TestMemoryAndProcessorsAreMadeFromTheLimits(t *testing.T) {
 	}
 }
 
-func TestAVariableOfTheUsersTakesThePlaceOfTheCharts(t *testing.T) {
+func TestAVariableOfTheUserOverridesTheCharts(t *testing.T) {
 	_, c := render(t, helms["v4"], "--values", "testdata/everything.yaml").proxy(t)
 	require.Equal(t, "1GiB", environment(c)["GOMEMLIMIT"])
 }
 
-func TestServersAreFoundByNamesThatStay(t *testing.T) {
+func TestServersHaveStableNames(t *testing.T) {
 	o := render(t, helms["v4"])
 	c, err := mcmwConfig(t, o)
 	require.NoError(t, err)
@@ -190,11 +190,11 @@ func TestServersAreFoundByNamesThatStay(t *testing.T) {
 	service := named[*corev1.Service](t, o, "mcmw-memcached")
 	require.Equal(t, discover.Endpoints, c.Specs[0].Lookup)
 	require.Equal(t, "_memcache._tcp.mcmw-memcached.cache.svc.cluster.local", c.Specs[0].Server.Addr)
-	require.Equal(t, "memcache", service.Spec.Ports[0].Name, "the port that the name begins with")
-	require.True(t, service.Spec.PublishNotReadyAddresses, "a server that is not ready for a moment keeps its record")
+	require.Equal(t, "memcache", service.Spec.Ports[0].Name, "the name that is looked up begins with this port")
+	require.True(t, service.Spec.PublishNotReadyAddresses, "a server that is briefly not ready keeps its record")
 }
 
-func TestMcmwMayWatchTheEndpointSlicesOfItsNamespaceAndNothingElse(t *testing.T) {
+func TestMcmwMayOnlyWatchTheEndpointSlicesOfItsNamespace(t *testing.T) {
 	forEach(t, func(t *testing.T, o *objects) {
 		c, err := mcmwConfig(t, o)
 		require.NoError(t, err)

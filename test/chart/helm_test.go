@@ -22,12 +22,12 @@ const (
 	chartDir  = "../../deploy/helm/mcmw"
 	release   = "mcmw"
 	namespace = "cache"
-	// kubeVersion is that of the cluster that is rendered for, and of the types in go.mod.
+	// kubeVersion is the version of Kubernetes for which charts are rendered, and of the types in go.mod.
 	kubeVersion = "1.34.0"
 	helmTimeout = time.Minute
 )
 
-// helms are the programs to render with, by their major versions: the newest, and in the long form the one before, too.
+// helms are the Helm programs by major version: the newest, and in the long form also the previous one.
 var helms = func() map[string]*helm {
 	all := map[string]*helm{"v4": {path: "helm.sh/helm/v4/cmd/helm", rendered: map[string]string{}}}
 	if mctest.Long() {
@@ -36,7 +36,7 @@ var helms = func() map[string]*helm {
 	return all
 }()
 
-// helm is one of the programs.
+// helm is a Helm program.
 type helm struct {
 	path string // of its package
 
@@ -44,11 +44,11 @@ type helm struct {
 	binary string
 	err    error
 
-	rendered map[string]string // what Helm made, by its arguments; tests run one after the other
+	rendered map[string]string // the rendered text by arguments; tests run one after the other
 }
 
-// program returns the path of the program. It is built once for each list of its requirements, which takes minutes, and kept in the user's
-// cache directory.
+// program returns the path of the program. It is built once for each list of requirements, which takes minutes, and kept in the user's cache
+// directory.
 func (h *helm) program(t *testing.T) string {
 	t.Helper()
 	h.build.Do(func() {
@@ -115,7 +115,7 @@ func renderDir(t *testing.T, h *helm, dir string, args ...string) *objects {
 	return decode(t, h.rendered[key])
 }
 
-// refused returns what Helm complains about.
+// refused returns Helm's error message.
 func refused(t *testing.T, h *helm, args ...string) string {
 	t.Helper()
 	stdout, stderr, err := h.template(t, chartDir, args...)
@@ -124,7 +124,7 @@ func refused(t *testing.T, h *helm, args ...string) string {
 	return stderr
 }
 
-// sets are the sets of values that the chart is to be good with: the arguments for Helm by a name.
+// sets returns the sets of values with which the chart must work: name -> arguments of Helm.
 func sets(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{"defaults": nil}
@@ -139,7 +139,7 @@ func sets(t *testing.T) map[string][]string {
 	return all
 }
 
-// forEach runs a test on what every Helm makes of every set of values.
+// forEach runs a test on the result of every Helm with every set of values.
 func forEach(t *testing.T, test func(t *testing.T, o *objects)) {
 	t.Helper()
 	for set, args := range sets(t) {

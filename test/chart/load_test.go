@@ -14,7 +14,7 @@ import (
 // notes returns the notes of an installation.
 func notes(t *testing.T, args ...string) string {
 	t.Helper()
-	// Helm 3 writes notes only where there is a cluster.
+	// Helm 3 writes notes only with a cluster.
 	stdout, stderr, err := helms["v4"].run(t, append([]string{"install", release, chartDir, "--namespace", namespace, "--dry-run=client"}, args...)...)
 	require.NoError(t, err, stderr)
 	_, notes, ok := strings.Cut(stdout, "\nNOTES:\n")
@@ -42,13 +42,13 @@ func TestALoadStoresWhatItReads(t *testing.T) {
 	require.Contains(t, lab[0], "--populate")
 }
 
-// testLoad returns the pod that puts a load when Helm tests a release.
+// testLoad returns the pod that runs a load during helm test.
 func testLoad(t *testing.T, args ...string) *corev1.Pod {
 	t.Helper()
 	return named[*corev1.Pod](t, render(t, helms["v4"], args...), "mcmw-test-load")
 }
 
-func TestHelmTestRunsASmallExperimentOnTheAzurePools(t *testing.T) {
+func TestHelmTestRunsALoadOnTheAzurePools(t *testing.T) {
 	pod := testLoad(t, "--values", chartDir+"/values-azure-asl.yaml")
 	require.Equal(t, "test", pod.Annotations["helm.sh/hook"])
 	require.Equal(t, "clients", pod.Spec.NodeSelector["pool"])

@@ -24,7 +24,7 @@ func dashboards(o *objects) map[string]*corev1.ConfigMap {
 	return found
 }
 
-func TestTheDashboardsAreThoseOfTheProjectAndCarryTheRelease(t *testing.T) {
+func TestTheDashboardsAreThoseOfTheProjectWithTheNameOfTheRelease(t *testing.T) {
 	paths, err := filepath.Glob("../../dashboards/mcmw-*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
@@ -44,7 +44,7 @@ func TestTheDashboardsAreThoseOfTheProjectAndCarryTheRelease(t *testing.T) {
 				board := strings.TrimPrefix(strings.TrimSuffix(filepath.Base(path), ".json"), "mcmw-")
 				called := name + "-dashboard-" + board
 				c := have[called]
-				if c == nil { // it is in another namespace, where others may be of this name
+				if c == nil { // it is in another namespace, where other objects may have this name
 					c = have[from+"-"+called]
 					require.NotNil(t, c, called)
 					require.Equal(t, "grafana", c.Namespace)
@@ -65,10 +65,10 @@ func TestTheDashboardsAreThoseOfTheProjectAndCarryTheRelease(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, identifiers, 3*len(paths), "every release has its own")
+	require.Len(t, identifiers, 3*len(paths), "every release has its own identifiers")
 }
 
-func TestAnInstanceIsCalledAsItsPodAndKEDAAsksForTheJobThatThereIs(t *testing.T) {
+func TestAnInstanceHasTheNameOfItsPodAndKEDAQueriesTheRightJob(t *testing.T) {
 	relabeling := monitoringv1.RelabelConfig{SourceLabels: []monitoringv1.LabelName{"__meta_kubernetes_pod_name"}, TargetLabel: "instance"}
 	const keda = "keda.enabled=true,keda.prometheusAddress=http://prometheus:9090"
 	for version, h := range helms {
@@ -86,7 +86,7 @@ func TestAnInstanceIsCalledAsItsPodAndKEDAAsksForTheJobThatThereIs(t *testing.T)
 		})
 	}
 	o := render(t, helms["v4"], "--values", "testdata/everything.yaml")
-	require.Len(t, of[*monitoringv1.ServiceMonitor](o)[0].Spec.Endpoints[0].RelabelConfigs, 2, "the user's come behind it")
+	require.Len(t, of[*monitoringv1.ServiceMonitor](o)[0].Spec.Endpoints[0].RelabelConfigs, 2, "the user's follow it")
 }
 
 func TestAlertsNameTheirRunbooks(t *testing.T) {
@@ -131,7 +131,7 @@ func TestTheRulesAreThoseOfTheProject(t *testing.T) {
 	}
 }
 
-func TestAlertsGetTheLabelsThatAreAskedFor(t *testing.T) {
+func TestAlertsHaveTheLabelsInTheValues(t *testing.T) {
 	rule := of[*monitoringv1.PrometheusRule](render(t, helms["v4"], "--values", "testdata/everything.yaml"))[0]
 	alerts := 0
 	for _, group := range rule.Spec.Groups {
@@ -141,7 +141,7 @@ func TestAlertsGetTheLabelsThatAreAskedFor(t *testing.T) {
 				require.Equal(t, "storage", r.Labels["team"])
 				require.NotEmpty(t, r.Labels["severity"])
 			} else {
-				require.NotContains(t, r.Labels, "team", "it would be another series")
+				require.NotContains(t, r.Labels, "team", "the label would change the recorded series")
 			}
 		}
 	}

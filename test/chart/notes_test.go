@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestTheNotesNameWhatThereIs(t *testing.T) {
+func TestTheNotesNameTheObjectsOfTheRelease(t *testing.T) {
 	h := helms["v4"]
 	for set, args := range sets(t) {
 		t.Run(set, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestTheNotesNameWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestWhatScalesIsMeasured(t *testing.T) {
+func TestTheMetricsForScalingExist(t *testing.T) {
 	documented, err := os.ReadFile("../../docs/observability.md")
 	require.NoError(t, err)
 	var text string

@@ -25,7 +25,7 @@ import (
 	yamlstream "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// scaledObject is a ScaledObject of keda.sh/v1alpha1, as KEDA documents it: its own types require half of all clouds' libraries.
+// scaledObject is a ScaledObject of keda.sh/v1alpha1 as documented by KEDA, whose own types require the libraries of many clouds.
 type scaledObject struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -54,7 +54,7 @@ type scaledObject struct {
 // DeepCopyObject implements runtime.Object for the scheme; nobody here copies.
 func (s *scaledObject) DeepCopyObject() runtime.Object { return s }
 
-// decoder decodes what the chart may render, and refuses fields that a type does not have or that are there twice.
+// decoder decodes the kinds of objects that the chart renders, and refuses unknown and repeated fields.
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -68,7 +68,7 @@ var decoder = func() runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 
-// objects are what a chart was rendered to.
+// objects are the objects of a rendered chart.
 type objects struct{ all []runtime.Object }
 
 // decode decodes a stream of YAML documents.
@@ -119,16 +119,16 @@ func named[T interface {
 	return none
 }
 
-// podTemplate is a pod, or what pods are made from, and who makes them.
+// podTemplate is a pod, or the template of pods, with its owner.
 type podTemplate struct {
 	owner    metav1.Object
 	kind     string
 	meta     metav1.ObjectMeta
 	spec     corev1.PodSpec
-	selector *metav1.LabelSelector // by which the owner finds its pods; nil if there is none
+	selector *metav1.LabelSelector // the owner's selector of its pods; nil if there is none
 }
 
-// pods returns every kind of pod that there will be.
+// pods returns the templates of all pods.
 func (o *objects) pods() []podTemplate {
 	var all []podTemplate
 	for _, object := range o.all {
@@ -173,7 +173,7 @@ func (o *objects) proxy(t *testing.T) (podTemplate, corev1.Container) {
 	return podTemplate{}, corev1.Container{}
 }
 
-// environment returns the variables of a container that have a value, by their names.
+// environment returns the variables of a container that have a value, by name.
 func environment(c corev1.Container) map[string]string {
 	values := map[string]string{}
 	for _, e := range c.Env {

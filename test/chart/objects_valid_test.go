@@ -46,7 +46,7 @@ func TestPodsAreWithinTheRestrictedPodSecurityStandard(t *testing.T) {
 	})
 }
 
-// twice returns what is in keys more than once.
+// twice returns the keys that occur more than once.
 func twice(keys ...string) (found []string) {
 	seen := map[string]bool{}
 	for _, key := range keys {
@@ -67,7 +67,7 @@ func keysOf[T any](all []T, key func(T) string) []string {
 	return keys
 }
 
-func TestNothingIsNamedTwice(t *testing.T) {
+func TestNamesAreUnique(t *testing.T) {
 	forEach(t, func(t *testing.T, o *objects) {
 		var names []string
 		for _, object := range o.all {
@@ -110,7 +110,7 @@ func TestEveryMountHasItsVolumeAndEveryImageAnExactVersion(t *testing.T) {
 			for _, c := range p.spec.Containers {
 				for _, m := range c.VolumeMounts {
 					assert.Contains(t, volumes, m.Name, p.owner.GetName())
-					assert.Empty(t, m.SubPath, "a file that is mounted by itself never changes")
+					assert.Empty(t, m.SubPath, "a single mounted file is never updated")
 				}
 				_, tag, _ := strings.Cut(c.Image[strings.LastIndex(c.Image, "/")+1:], ":")
 				assert.Regexp(t, `[0-9]+\.[0-9]+\.[0-9]+$|^[0-9a-f]{64}$`, tag, c.Image)
@@ -141,7 +141,7 @@ func TestEverySelectorFindsThePodsOfOneOwnerAndTheirPorts(t *testing.T) {
 				assert.Equal(t, []string{p.kind + "/" + p.owner.GetName()}, o.selected(t, p.selector))
 			}
 			for _, c := range p.spec.TopologySpreadConstraints {
-				assert.Contains(t, o.selected(t, c.LabelSelector), p.kind+"/"+p.owner.GetName(), "a pod is not among those it is spread with")
+				assert.Contains(t, o.selected(t, c.LabelSelector), p.kind+"/"+p.owner.GetName(), "a topology spread constraint does not select its own pods")
 			}
 		}
 		for _, s := range of[*corev1.Service](o) {
@@ -170,12 +170,12 @@ func TestEverySelectorFindsThePodsOfOneOwnerAndTheirPorts(t *testing.T) {
 		}
 		for _, target := range targets {
 			deployment := named[*appsv1.Deployment](t, o, target)
-			assert.Nil(t, deployment.Spec.Replicas, "an upgrade would undo what the autoscaler did")
+			assert.Nil(t, deployment.Spec.Replicas, "an upgrade would undo the autoscaler's scaling")
 		}
 	})
 }
 
-func TestWhatPrometheusIsToScrapeIsThere(t *testing.T) {
+func TestTheTargetsForPrometheusExist(t *testing.T) {
 	h := helms["v4"]
 	o := render(t, h, "--values", "testdata/everything.yaml")
 	monitor := of[*monitoringv1.ServiceMonitor](o)[0]
@@ -188,7 +188,7 @@ func TestWhatPrometheusIsToScrapeIsThere(t *testing.T) {
 	for _, s := range of[*corev1.Service](o) {
 		if selector.Matches(labels.Set(s.Labels)) {
 			found = append(found, s.Name)
-			require.True(t, s.Spec.PublishNotReadyAddresses, "a pod that drains is watched, too")
+			require.True(t, s.Spec.PublishNotReadyAddresses, "draining pods are scraped, too")
 			require.Equal(t, monitor.Spec.Endpoints[0].Port, s.Spec.Ports[0].Name)
 		}
 	}
@@ -200,9 +200,9 @@ func TestWhatPrometheusIsToScrapeIsThere(t *testing.T) {
 	require.Contains(t, portNames(o, pods.Spec.Selector.MatchLabels), *pods.Spec.PodMetricsEndpoints[0].Port)
 }
 
-func TestHelm3AndHelm4MakeTheSame(t *testing.T) {
+func TestHelm3AndHelm4RenderTheSame(t *testing.T) {
 	if !mctest.Long() {
-		t.Skip("takes a second Helm: MCMW_LONG=1 runs it")
+		t.Skip("needs a second Helm; MCMW_LONG=1 runs it")
 	}
 	for set, args := range sets(t) {
 		t.Run(set, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestHelm3AndHelm4MakeTheSame(t *testing.T) {
 	}
 }
 
-func TestHelmLintHasNothingToSay(t *testing.T) {
+func TestHelmLintHasNoComplaints(t *testing.T) {
 	for set, args := range sets(t) {
 		for version, h := range helms {
 			t.Run(set+"/"+version, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cluster serves as much of a Kubernetes as Helm needs to look pods up, and returns the path of a kubeconfig for it. The pods are JSON.
+// cluster serves the part of Kubernetes' API that Helm needs to look up pods, and returns the path of a kubeconfig for it. pods is JSON.
 func cluster(t *testing.T, pods string) (kubeconfig string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -58,11 +58,11 @@ func TestAnInstallationWaitsForTheEndOfThePodsOfAnEarlierOne(t *testing.T) {
 				_, stderr, err := h.template(t, chartDir, "--dry-run=server", "--disable-openapi-validation", "--kubeconfig", cluster(t, c.pods))
 				if c.refused {
 					require.Error(t, err)
-					require.Contains(t, stderr, "pod mcmw-memcached-0 of an earlier installation is still ending")
+					require.Contains(t, stderr, "pod mcmw-memcached-0 of an earlier installation is still terminating")
 					require.Contains(t, stderr, "kubectl --namespace cache wait --for=delete pod --selector app.kubernetes.io/instance=mcmw")
 					return
 				}
-				if err != nil { // Helm 4 goes on to ask for kinds that this cluster doesn't have
+				if err != nil { // Helm 4 then requests kinds that this cluster doesn't have
 					require.Contains(t, stderr, `no matches for kind "Deployment"`)
 				}
 			})

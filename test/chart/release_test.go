@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// chartMetadata is what the tests look at of a Chart.yaml.
+// chartMetadata has the fields of a Chart.yaml that the tests use.
 type chartMetadata struct {
 	Version, AppVersion, Home, Icon string
 	Sources                         []string

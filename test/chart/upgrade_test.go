@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// laterChart returns a copy of the chart that has another version.
+// laterChart returns a copy of the chart with another version.
 func laterChart(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "mcmw")
@@ -25,7 +25,7 @@ func laterChart(t *testing.T) string {
 	return dir
 }
 
-func TestAnUpgradeKeepsWhatCannotChange(t *testing.T) {
+func TestAnUpgradeKeepsImmutableFields(t *testing.T) {
 	for version, h := range helms {
 		t.Run(version, func(t *testing.T) {
 			before := render(t, h, "--set", "loadgen.enabled=true")
@@ -37,7 +37,7 @@ func TestAnUpgradeKeepsWhatCannotChange(t *testing.T) {
 			for _, name := range []string{"mcmw-memcached", "mcmw-loadgen"} {
 				is, was := named[*appsv1.StatefulSet](t, after, name).Spec, named[*appsv1.StatefulSet](t, before, name).Spec
 				require.NotEqual(t, was.Template, is.Template)
-				// What the API server lets change of a StatefulSet; everything else must be equal.
+				// The fields of a StatefulSet that the API server allows to change; all others must be equal.
 				is.Replicas, is.Template, is.UpdateStrategy, is.MinReadySeconds, is.RevisionHistoryLimit = was.Replicas, was.Template, was.UpdateStrategy, was.MinReadySeconds, was.RevisionHistoryLimit
 				require.Equal(t, was, is)
 			}
@@ -57,7 +57,7 @@ func TestANewVersionOfTheChartAloneReplacesNoPod(t *testing.T) {
 	require.NotEqual(t, was.owner.GetLabels(), is.owner.GetLabels())
 }
 
-func TestAnOptionChangesTheFileThatIsFollowedOrThePods(t *testing.T) {
+func TestAnOptionChangesTheWatchedFileOrThePods(t *testing.T) {
 	file := func(o *objects) string { return named[*corev1.ConfigMap](t, o, "mcmw").Data["mcmw.yaml"] }
 	before := render(t, helms["v4"])
 	was, _ := before.proxy(t)
@@ -66,7 +66,7 @@ func TestAnOptionChangesTheFileThatIsFollowedOrThePods(t *testing.T) {
 		file, pods bool
 	}{
 		{"config.workers=7", true, false},
-		{"drain.timeoutSeconds=3", false, true}, // with the grace period, which is the pod's
+		{"drain.timeoutSeconds=3", false, true}, // because of the grace period of the pod
 		{"config.queue-full=shed", false, true},
 		{"onConfigChange=restart,config.workers=7", true, true},
 		{"service.annotations.a=b", false, false},

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestANullTakesAwayWhatAValuesFileBeforeHasSet(t *testing.T) {
+func TestANullRemovesWhatAnEarlierValuesFileHasSet(t *testing.T) {
 	dir := t.TempDir()
 	files := []string{
 		"nodeSelector: {pool: a, disk: ssd}\nmemcached: {nodeSelector: {pool: b}, podAnnotations: {a: b}}\nresources: {limits: {cpu: 2}}\ncommonLabels: {team: x}\n",
@@ -47,7 +47,7 @@ func names(list corev1.ResourceList) (all []corev1.ResourceName) {
 	return all
 }
 
-func TestARegistryForAllImagesIsInFrontOfEveryOne(t *testing.T) {
+func TestTheGlobalRegistryPrefixesEveryImage(t *testing.T) {
 	for set, args := range sets(t) {
 		for version, h := range helms {
 			t.Run(set+"/"+version, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestARegistryForAllImagesIsInFrontOfEveryOne(t *testing.T) {
 	}
 }
 
-func TestPodsGetWhatOnlyTheirUserKnows(t *testing.T) {
+func TestPodsGetTheUsersOwnFields(t *testing.T) {
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	const pod = `
   schedulerName: own

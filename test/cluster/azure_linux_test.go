@@ -13,16 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReadsOfOneCappedServerConvergeToWhatItsNetworkCarries(t *testing.T) {
+func TestReadsOfOneServerConvergeToItsNetworkLimit(t *testing.T) {
 	r := install(t, "capped", "--set", "memcached.replicas=1", "--set-string", `memcached.podAnnotations.kubernetes\.io/egress-bandwidth=100M`)
 	reads := func(args ...string) float64 {
 		result := r.load(append([]string{"--threads", "1", "--clients", "16", "--ratio", "0:1", "--data-size", "4096", "--key-maximum", "1000"}, args...)...)
 		require.Zero(t, result.Total.Misses)
 		return result.Total.OpsPerSec
 	}
-	// What a value takes on the wire: 4096 bytes, some 35 of protocol, and 66 of headers for each of three packets.
+	// The bytes of a value on the wire: 4096, about 35 of protocol, and 66 of headers for each of three packets.
 	const most = 100e6 / 8 / (4096 + 35 + 3*66)
-	// The token bucket begins with 512 MiB, which are faster: they are used up first.
+	// The token bucket starts with 512 MiB, which are not limited: the test first uses them up.
 	rate := reads("--populate", "--pipeline", "8", "--test-time", "20")
 	for round := 0; rate > 1.05*most && round < 10; round++ {
 		t.Logf("%.0f values of 4 KiB per second, the bucket is not empty", rate)
@@ -30,12 +30,12 @@ func TestReadsOfOneCappedServerConvergeToWhatItsNetworkCarries(t *testing.T) {
 	}
 	rate = reads("--warm-up", "5", "--test-time", "10")
 	t.Logf("%.0f values of 4 KiB per second; the network carries %.0f", rate, float64(most))
-	// The 2018 report, section 2.1, measures about 3000. On a busy machine it is somewhat less, never more.
+	// The 2018 report, section 2.1, measures about 3000. On a busy machine the value is somewhat lower, never higher.
 	assert.Less(t, rate, 1.05*most)
 	assert.Greater(t, rate, 0.8*most)
 }
 
-// machine is a size of virtual machine, and how many of them a pool has.
+// machine is a size of virtual machines, with their number in a pool.
 type machine struct {
 	pool, cpu, memory string
 	n                 int
@@ -44,7 +44,7 @@ type machine struct {
 // azure are the machines of the 2018 report, section 1.2: Basic A2, A4 and A1.
 var azure = []machine{{"clients", "2", "3584Mi", 3}, {"middlewares", "8", "14Gi", 2}, {"servers", "1", "1792Mi", 3}}
 
-func TestPodsOfTheAzureSizesAreEachPlacedOnANodeOfTheirOwn(t *testing.T) {
+func TestEachPodOfTheAzureSizesGetsItsOwnNode(t *testing.T) {
 	r := prepare(t, "azure")
 	ctx, cancel := context.WithCancel(context.Background())
 	kwok, err := cluster.Command(ctx, "kwok", "--manage-all-nodes=false", "--manage-nodes-with-label-selector=test=azure", "--node-lease-duration-seconds=40", "--config", "testdata/kwok.yaml")
@@ -80,7 +80,7 @@ status:
 	r.kubectl("wait", "--for=condition=Ready", "nodes", "--selector", "test=azure", "--timeout", "2m")
 	r.helm("install", "mcmw", chart(), "--values", filepath.Join(chart(), "values-azure-asl.yaml"), "--wait", "--timeout", "2m")
 
-	// Each pod alone on a node of its pool.
+	// Each pod is alone on a node of its pool.
 	placed := map[string][]string{}
 	var list struct{ Items []pod }
 	require.NoError(t, json.Unmarshal([]byte(r.kubectl("get", "pods", "--output", "json")), &list))
@@ -97,7 +97,7 @@ status:
 			assert.Len(t, placed[fmt.Sprintf("%s-%d", m.pool, i)], 1, "%s %d: %v", m.pool, i, placed)
 		}
 	}
-	// One more finds no place: the nodes are as small as the machines were.
+	// One more pod does not fit: the nodes are as small as the machines were.
 	r.kubectl("scale", "deployment/mcmw", "--replicas", "3")
 	eventually(t, "a third mcmw has no place", func() error {
 		var events struct {

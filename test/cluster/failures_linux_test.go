@@ -14,12 +14,12 @@ func TestARollingUpgradeAndScalingOfMcmwFailNoRequest(t *testing.T) {
 	r := install(t, "upgrade")
 	before := r.pods("proxy")
 	counted := r.during(func() {
-		// A value that mcmw cannot change while it runs, so that every pod is replaced.
+		// An option that cannot change while mcmw runs, so that every pod is replaced.
 		r.helm("upgrade", "mcmw", chart(), "--reuse-values", "--set", "config.max-connection-age=10s", "--wait", "--timeout", "3m")
 		r.kubectl("rollout", "status", "deployment/mcmw", "--timeout", "3m")
 		r.awaitGone(before)
 	})
-	assert.GreaterOrEqual(t, counted.Ended, uint64(8), "every connection was made anew at least once")
+	assert.GreaterOrEqual(t, counted.Ended, uint64(8), "every client must have reconnected at least once")
 	counted = r.during(func() {
 		r.kubectl("scale", "deployment/mcmw", "--replicas", "4")
 		r.kubectl("rollout", "status", "deployment/mcmw", "--timeout", "3m")
@@ -41,7 +41,7 @@ func TestARollingUpgradeAndScalingOfMcmwFailNoRequest(t *testing.T) {
 	assert.Positive(t, counted.Ended)
 }
 
-func TestAValueThatMcmwFollowsChangesWithoutANewPodAndFailsNoRequest(t *testing.T) {
+func TestAnOptionInTheWatchedFileChangesWithoutANewPodAndFailsNoRequest(t *testing.T) {
 	r := install(t, "reload")
 	before := r.pods("proxy")
 	v := r.verify()
@@ -64,7 +64,7 @@ func TestAValueThatMcmwFollowsChangesWithoutANewPodAndFailsNoRequest(t *testing.
 	assert.Equal(t, ids(before), ids(r.pods("proxy")))
 }
 
-func TestAPodOfMcmwThatIsDeletedFailsNoRequest(t *testing.T) {
+func TestDeletingAPodOfMcmwFailsNoRequest(t *testing.T) {
 	r := install(t, "delete-mcmw")
 	counted := r.during(func() {
 		for _, p := range r.pods("proxy") {
@@ -72,10 +72,10 @@ func TestAPodOfMcmwThatIsDeletedFailsNoRequest(t *testing.T) {
 			r.kubectl("rollout", "status", "deployment/mcmw", "--timeout", "3m")
 		}
 	})
-	require.GreaterOrEqual(t, counted.Ended, uint64(8), "every connection was made anew at least once")
+	require.GreaterOrEqual(t, counted.Ended, uint64(8), "every client must have reconnected at least once")
 }
 
-func TestAMemcachedPodThatIsDeletedFailsNoReadAndIsUsedAgainAtItsNewAddress(t *testing.T) {
+func TestDeletingAMemcachedPodFailsNoReadAndTheNewPodIsUsed(t *testing.T) {
 	r := install(t, "delete-memcached")
 	before := r.pods("memcached")
 	victim := before[1]
@@ -113,11 +113,11 @@ func TestAMemcachedPodThatIsDeletedFailsNoReadAndIsUsedAgainAtItsNewAddress(t *t
 	counted := v.stop()
 	assert.Zero(t, counted.Reads.Failed+counted.Writes.Failed, "%v", counted.Errors)
 	assert.Zero(t, counted.Reads.Lost+counted.Writes.Lost, "%v", counted.Examples)
-	assert.Zero(t, counted.Ended+counted.Refused, "no client noticed at its connection")
+	assert.Zero(t, counted.Ended+counted.Refused, "no client may notice anything at its connection")
 	r.requireNothingOld(counted)
 }
 
-// awaitGone waits until none of the pods is there any more.
+// awaitGone waits until none of the pods exists.
 func (r *release) awaitGone(pods []pod) {
 	r.t.Helper()
 	for _, p := range pods {

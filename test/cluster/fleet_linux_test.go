@@ -13,7 +13,7 @@ import (
 	"mcmw/internal/lab/faults"
 )
 
-// during changes something under a verified load, of which no request may fail, and then compares all copies of every key.
+// during runs change under a verified load, and then compares all copies of every key. No request may fail.
 func (r *release) during(change func()) *faults.Verified {
 	r.t.Helper()
 	v := r.verify()
@@ -24,13 +24,13 @@ func (r *release) during(change func()) *faults.Verified {
 	return counted
 }
 
-// compareReplicas fails where copies of a key differ, by mcmw's own command in a pod of the fleet.
+// compareReplicas runs mcmw verify-replicas in a pod of the fleet, and fails if copies of a key differ.
 func (r *release) compareReplicas() {
 	r.t.Helper()
 	r.t.Log(r.kubectl("exec", "deployment/mcmw", "--", "/mcmw", "verify-replicas", "--values"))
 }
 
-// connections returns how many clients' connections each pod of mcmw has.
+// connections returns the number of client connections of each pod of mcmw.
 func (r *release) connections() (open []float64, err error) {
 	for _, p := range r.pods("proxy") {
 		samples, err := r.metrics(p.Metadata.Name)
@@ -46,16 +46,16 @@ func (r *release) connections() (open []float64, err error) {
 	return open, nil
 }
 
-// requireNothingFailed fails where a client was answered with an error, or noticed something at its connection.
+// requireNothingFailed fails if a client received an error, or noticed anything at its connection.
 func (r *release) requireNothingFailed(counted *faults.Verified) {
 	r.t.Helper()
 	require.Zero(r.t, counted.Reads.Failed+counted.Writes.Failed+counted.Shared.Failed, "%v", counted.Errors)
 	require.Zero(r.t, counted.Reads.Lost+counted.Writes.Lost+counted.Ended+counted.Refused, "%v", counted.Examples)
 }
 
-// requireNearlyNothingFailed is requireNothingFailed where each server ends once and others know of what it missed. Whether a server that ended had carried
-// out what it alone decides, such as incr, nobody knows, and the client is told so. And mcmw answers with errors while it can't tell what others have
-// marked, for which servers have to answer within a quarter of a second: where processors are scarce some don't.
+// requireNearlyNothingFailed is requireNothingFailed for tests in which each server ends once. A few errors are accepted: when a server ends, mcmw cannot know
+// whether it has executed a command that it alone decides, such as incr, and says so to the client. And mcmw answers with errors while it can't
+// read the marks of others, for which servers must answer within a quarter of a second; on a busy machine some don't.
 func (r *release) requireNearlyNothingFailed(counted *faults.Verified) {
 	r.t.Helper()
 	failed := counted.Reads.Failed + counted.Writes.Failed + counted.Shared.Failed
@@ -63,8 +63,8 @@ func (r *release) requireNearlyNothingFailed(counted *faults.Verified) {
 	require.Zero(r.t, counted.Reads.Lost+counted.Writes.Lost+counted.Ended+counted.Refused, "%v", counted.Examples)
 }
 
-// requireNothingOld fails where a value was older than an acknowledged write, or one that nobody wrote, or where replicas differ. That
-// a server lost its memory, or a key moved to another, may have cost misses, also of counters.
+// requireNothingOld fails if a value was older than an acknowledged write, or if nobody wrote it, or if replicas differ. Misses are accepted, even of
+// counters: a server lost its memory, or keys moved.
 func (r *release) requireNothingOld(counted *faults.Verified) {
 	r.t.Helper()
 	s := counted.Shared
@@ -89,13 +89,13 @@ func TestClientsOfTwoPodsLoseNoIncrementNoLockAndNoSet(t *testing.T) {
 	r.compareReplicas()
 }
 
-func TestServersThatAreAddedGiveNoOldValueAndFailNoRequest(t *testing.T) {
+func TestAddingServersCausesNoOldValueAndFailsNoRequest(t *testing.T) {
 	for _, to := range []struct {
 		replicas string
 		servers  []int
 	}{{"all", []int{4, 5, 6}}, {"1", []int{3, 4}}} {
 		t.Run(fmt.Sprintf("with replicas %s, %v", to.replicas, to.servers), func(t *testing.T) {
-			// Pods learn of a server up to seconds apart, as with the defaults, which are 5s and 15s.
+			// Pods learn of a server up to some seconds apart, as with the defaults, 5s and 15s.
 			r := install(t, "added-"+to.replicas, "--set", fmt.Sprintf("memcached.replicas=%d,config.replicas=%s,config.resolve-interval=2s,config.change-step=6s", to.servers[0], to.replicas))
 			for _, n := range to.servers[1:] {
 				v := r.verify("--shared-clients", "8", "--shared-rate", "1000")
@@ -108,7 +108,7 @@ func TestServersThatAreAddedGiveNoOldValueAndFailNoRequest(t *testing.T) {
 	}
 }
 
-func TestServersThatAreReplacedOneByOneGiveNoOldValueWhereAQuorumAnswers(t *testing.T) {
+func TestReplacingServersOneByOneCausesNoOldValueWithAckQuorum(t *testing.T) {
 	r := install(t, "quorum", "--set", "config.ack=quorum")
 	before := r.pods("memcached")
 	v := r.verify()
@@ -157,7 +157,7 @@ func TestAnInstallationWithoutValuesRefusesAWrongOptionAndWaitsForTheEndOfAnEarl
 
 	r.helm("uninstall", "mcmw")
 	_, err = r.tryHelm(install...)
-	require.ErrorContains(t, err, "of an earlier installation is still ending")
+	require.ErrorContains(t, err, "of an earlier installation is still terminating")
 	r.kubectl("wait", "--for=delete", "pod", "--selector", "app.kubernetes.io/instance=mcmw", "--timeout=2m")
 	r.helm(install...)
 }

@@ -17,10 +17,10 @@ import (
 	"mcmw/test/cluster/node"
 )
 
-// tag is that of all images made here, of which none is ever pulled: there is no registry.
+// tag is the tag of all images built here. None is ever pulled: there is no registry.
 const tag = "dev"
 
-// chartTags returns the tags that the chart in the source at root asks for, by the images' names, if its values say nothing else.
+// chartTags returns the default tags of the chart in the source at root, by the images' names.
 func chartTags(root string) (map[string]string, error) {
 	var chart struct {
 		AppVersion string `yaml:"appVersion"`
@@ -40,7 +40,7 @@ func chartTags(root string) (map[string]string, error) {
 	return map[string]string{"mcmw": chart.AppVersion, "mcmwlab": chart.AppVersion, "memcached": values.Memcached.Image.Tag}, nil
 }
 
-// newMemcached returns the path of a memcached in which several mcmw can keep replicas alike, as the chart makes them do.
+// newMemcached returns the path of a memcached that supports writers several, which the chart sets.
 func newMemcached() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -53,8 +53,8 @@ func newMemcached() (string, error) {
 	return path, nil
 }
 
-// images are what the tests run, from the programs of the source at root, of Debian's packages, and of the cache. Those that the chart asks
-// for are there by its tags, too.
+// images returns the images that the tests run, with programs from the source at root, from Debian's packages and from the cache. Images of
+// the chart also have its tags.
 func images(c *node.Cluster, root, built string) ([]image.Image, error) {
 	memcached, err := newMemcached()
 	if err != nil {
@@ -93,7 +93,7 @@ func images(c *node.Cluster, root, built string) ([]image.Image, error) {
 	return all, nil
 }
 
-// loadImages builds mcmw from the source and makes its image and those of what it is tested with known to the cluster's node.
+// loadImages builds mcmw from the source, and imports its image and the other images of the tests on the cluster's node.
 func loadImages(ctx context.Context, c *node.Cluster, progress io.Writer) error {
 	root, err := node.ModuleRoot()
 	if err != nil {

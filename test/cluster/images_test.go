@@ -10,7 +10,7 @@ import (
 	"mcmw/test/cluster/node"
 )
 
-func TestTheImagesHaveTheTagsThatTheChartAsksFor(t *testing.T) {
+func TestTheImagesHaveTheTagsOfTheChart(t *testing.T) {
 	source, err := node.ModuleRoot()
 	require.NoError(t, err)
 	tags, err := chartTags(source)
@@ -21,7 +21,7 @@ func TestTheImagesHaveTheTagsThatTheChartAsksFor(t *testing.T) {
 	}
 }
 
-func TestTheCommandsThatAreShownNameFoldersThatAreThereFromAnywhere(t *testing.T) {
+func TestTheCommandsThatAreShownWorkFromAnyDirectory(t *testing.T) {
 	source, err := node.ModuleRoot()
 	require.NoError(t, err)
 	found := 0

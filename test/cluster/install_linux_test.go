@@ -26,7 +26,7 @@ func TestAnInstallationIsReadyPassesItsTestServesALoadAndFillsTheDashboards(t *t
 	}
 	r.helm("test", "mcmw", "--timeout", "2m")
 
-	// Debian's Prometheus does not know Kubernetes, but the DNS: the headless Service has the addresses of all pods.
+	// Debian's Prometheus has no discovery of Kubernetes, but of DNS: the headless Service has the addresses of all pods.
 	r.startPrometheus(fmt.Sprintf("{job_name: mcmw-metrics, dns_sd_configs: [{names: [mcmw-metrics.%s.svc.cluster.local], type: A, port: 9150, refresh_interval: 1s}]}", r.namespace), 2)
 	result := r.load("--threads", "1", "--clients", "4", "--ratio", "1:9", "--data-size", "64", "--multi-key-get", "3", "--populate", "--data-verify", "--test-time", "20")
 	require.Positive(t, result.Total.Requests)
@@ -50,8 +50,8 @@ func (r *release) load(args ...string) *load.Result {
 	return &result
 }
 
-// startPrometheus has a Prometheus in the release's namespace scrape every second what a scrape configuration says, in YAML's
-// flow style, until it has as many targets.
+// startPrometheus starts a Prometheus in the release's namespace that scrapes every second, with a scrape configuration in YAML's flow style, and
+// waits until it has a number of targets.
 func (r *release) startPrometheus(scraped string, targets int) {
 	r.t.Helper()
 	manifest, err := os.ReadFile("testdata/prometheus.yaml")
@@ -63,7 +63,7 @@ func (r *release) startPrometheus(scraped string, targets int) {
 	})
 }
 
-// answers returns why Prometheus has no answer to a query, if so.
+// answers returns an error if Prometheus has no answer to a query.
 func (r *release) answers(query string) error {
 	path := fmt.Sprintf("/api/v1/namespaces/%s/services/prometheus:9090/proxy/api/v1/query?query=%s", r.namespace, url.QueryEscape(query))
 	out, err := r.tryKubectl("get", "--raw", path)

@@ -41,7 +41,7 @@ func reads(t *testing.T, dir string) []string {
 	return []string{"run", path, "--values", filepath.Join(root, "test/cluster/values.yaml"), "--out", dir}
 }
 
-// labNamespaces returns the namespaces that labs have made.
+// labNamespaces returns the namespaces that labs have created.
 func labNamespaces(t *testing.T) string {
 	t.Helper()
 	out, err := output(context.Background(), nil, "kubectl", "get", "namespaces", "--selector", "app.kubernetes.io/managed-by=mcmwlab", "--output", "name")
@@ -77,7 +77,7 @@ func TestAnExperimentRunsThroughTheChartAndItsNamespaceIsGone(t *testing.T) {
 	text, err = os.ReadFile(filepath.Join(exported, "results.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &results))
-	of := map[int]map[string]float64{} // by run, source and metric
+	of := map[int]map[string]float64{} // by run, then by source and metric
 	for _, r := range results {
 		if of[r.Run] == nil {
 			of[r.Run] = map[string]float64{}
@@ -92,15 +92,15 @@ func TestAnExperimentRunsThroughTheChartAndItsNamespaceIsGone(t *testing.T) {
 		} {
 			assert.Positive(t, run[metric], "%s of run %d", metric, id)
 		}
-		assert.Zero(t, run["client misses"], "the keys were stored before")
-		assert.InEpsilon(t, run["client throughput"], run["middleware throughput"], 0.1, "both sides count the same requests")
+		assert.Zero(t, run["client misses"], "the keys were stored first")
+		assert.InEpsilon(t, run["client throughput"], run["middleware throughput"], 0.1, "both sides must count the same requests")
 	}
 	var warnings []struct{ Code, Message string }
 	text, err = os.ReadFile(filepath.Join(exported, "warnings.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &warnings))
-	// On a machine that does everything at once a load is not steady, its two processes don't begin together, and requests wait for a
-	// processor outside of the middleware. That numbers contradict each other would be another thing.
+	// Here one machine runs everything, so a load is not steady, its two processes don't start together, and requests wait for a processor
+	// outside the middleware. These warnings are accepted; contradictory numbers are not.
 	expected := []string{
 		"not_stationary", "window_variation", "generator_saturated", "too_few_repetitions", "flow_client_middleware", "interactive_law_middleware",
 	}
@@ -110,7 +110,7 @@ func TestAnExperimentRunsThroughTheChartAndItsNamespaceIsGone(t *testing.T) {
 	}
 }
 
-func TestWhatAKilledLabHasLeftOnTheClusterIsCleanedUp(t *testing.T) {
+func TestTheRestsOfAKilledLabOnTheClusterAreCleanedUp(t *testing.T) {
 	needCluster(t)
 	program := labProgram(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -130,7 +130,7 @@ func TestWhatAKilledLabHasLeftOnTheClusterIsCleanedUp(t *testing.T) {
 	})
 	_, err = output(ctx, nil, program, "cleanup", "--kubernetes")
 	require.NoError(t, err)
-	require.NotEmpty(t, labNamespaces(t), "what belongs to a lab that runs stays")
+	require.NotEmpty(t, labNamespaces(t), "the namespace of a running lab must stay")
 	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
 	select {
 	case <-ended:

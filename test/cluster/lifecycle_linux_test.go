@@ -18,7 +18,7 @@ import (
 	"mcmw/test/cluster/node"
 )
 
-func TestNothingOfAClusterStays(t *testing.T) {
+func TestAClusterLeavesNothingBehind(t *testing.T) {
 	needCluster(t)
 	const name = "lifecycle"
 	c, err := node.New(name)
@@ -70,12 +70,12 @@ func TestNothingOfAClusterStays(t *testing.T) {
 			assert.Equal(t, before, surroundings(t))
 			assert.NoDirExists(t, c.Dir())
 			assert.Zero(t, c.Pid())
-			require.NoError(t, c.Down(context.Background()), "a cluster that is not there is down")
+			require.NoError(t, c.Down(context.Background()), "taking down a missing cluster is no error")
 		})
 	}
 }
 
-// surroundings is what a cluster could change of this machine: mounts, interfaces, packet filter, control groups, and processes in
+// surroundings is the state of this machine that a cluster could change: mounts, interfaces, packet filter, control groups, and processes in
 // namespaces other than those of the cluster that all tests share.
 func surroundings(t *testing.T) map[string][]string {
 	t.Helper()
@@ -107,7 +107,7 @@ func surroundings(t *testing.T) map[string][]string {
 		if err != nil {
 			continue
 		}
-		// A pod of the shared cluster has a namespace below the cluster's; its processes' root is told by their mounts.
+		// A pod of the shared cluster has a namespace below the cluster's; its processes are recognised by their mounts.
 		if ns := namespaceOf(pid); ns != "" && ns != own && ns != shared {
 			command, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 			if err == nil && strings.Contains(string(command), "run-lifecycle") {
@@ -118,7 +118,7 @@ func surroundings(t *testing.T) map[string][]string {
 	return found
 }
 
-// namespaceOf names the process namespace of a process; "" if it has ended.
+// namespaceOf returns the process namespace of a process; "" if the process has ended.
 func namespaceOf(pid int) string {
 	link, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
 	return link

@@ -1,4 +1,4 @@
-// Command cluster brings up a Kubernetes of one node on this machine, to try and test mcmw on, and takes it down.
+// Command cluster brings up a Kubernetes of one node on this machine, for trying and testing mcmw, and takes it down.
 package main
 
 import (
@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.PersistentFlags().StringVar(&name, "name", name, "which cluster; several can exist at a time")
+	root.PersistentFlags().StringVar(&name, "name", name, "`name` of the cluster; several can exist at a time")
 	command := func(use, short string, do func(ctx context.Context, c *node.Cluster, args []string) error) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := node.New(name)
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	up := command("up", "Bring the cluster up", func(ctx context.Context, c *node.Cluster, _ []string) error {
 		return up(ctx, c, withImages, stdout, stderr)
 	})
-	up.Flags().BoolVar(&withImages, "images", withImages, "make the images of mcmw, of its load generator and of what they are tested with")
+	up.Flags().BoolVar(&withImages, "images", withImages, "build the images of mcmw, of its load generator, and of the other programs in the tests")
 	down := command("down", "Take the cluster down and remove everything of it", func(ctx context.Context, c *node.Cluster, _ []string) error {
 		return c.Down(ctx)
 	})
@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return root.ExecuteContext(ctx)
 }
 
-// up brings a cluster up and says how to use it.
+// up brings a cluster up and prints how to use it.
 func up(ctx context.Context, c *node.Cluster, withImages bool, stdout, stderr io.Writer) error {
 	start := time.Now()
 	if err := c.Up(ctx, stderr); err != nil {
@@ -99,13 +99,13 @@ func up(ctx context.Context, c *node.Cluster, withImages bool, stdout, stderr io
 	return nil
 }
 
-// hints are commands to go on with, from any directory: the programs run in the module's.
+// hints returns commands to continue with. They work from any directory.
 func hints(source string) string {
 	enter := fmt.Sprintf("  go -C %s run . exec -- ", filepath.Join(source, "test", "cluster"))
 	return enter + "helm install mcmw " + filepath.Join(source, "deploy", "helm", "mcmw") + "\n" + enter + "kubectl get pods\n"
 }
 
-// exitCode prints err, if there is one, and returns the code to exit with: of a command in the cluster, its own.
+// exitCode prints err, if there is one, and returns the exit code. For a command in the cluster that is the command's own.
 func exitCode(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0

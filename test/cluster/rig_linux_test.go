@@ -25,7 +25,7 @@ import (
 const patience = 2 * time.Minute
 
 var (
-	// cluster is the one that all tests share; nil where there can be none.
+	// cluster is the cluster that all tests share; nil if there can be none.
 	cluster *node.Cluster
 	// impossible is why there can be no cluster.
 	impossible error
@@ -35,7 +35,7 @@ var (
 	root string
 )
 
-// TestMain brings the cluster up, unless it is there, and takes it down again if it was not.
+// TestMain brings the cluster up if there is none, and then takes it down at the end.
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		if impossible = node.Possible(); impossible != nil {
@@ -79,7 +79,7 @@ func fatal(err error) int {
 	return 1
 }
 
-// needCluster skips the test where there can be no cluster.
+// needCluster skips the test if there can be no cluster.
 func needCluster(t *testing.T) {
 	t.Helper()
 	if impossible != nil {
@@ -101,7 +101,7 @@ func output(ctx context.Context, input io.Reader, name string, args ...string) (
 	return stdout.String(), nil
 }
 
-// release is one installation of the chart, in a namespace of its own.
+// release is one installation of the chart, in its own namespace.
 type release struct {
 	t         *testing.T
 	namespace string
@@ -113,12 +113,12 @@ func install(t *testing.T, namespace string, args ...string) *release {
 	t.Helper()
 	r := prepare(t, namespace)
 	r.helm(append([]string{"install", "mcmw", chart(), "--values", filepath.Join(root, "test/cluster/values.yaml"), "--wait", "--timeout", "3m"}, args...)...)
-	// A pod is ready a moment before the node knows that the Service leads to it.
+	// A pod is ready a moment before the node's rules for the Service include it.
 	eventually(t, "the service answers", func() error {
 		_, err := r.tryKubectl("exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw", "--port", "11311", "--clients", "1", "--requests", "1")
 		return err
 	})
-	// A pod begins with the servers that the DNS knows by then.
+	// A pod starts with the servers that are in the DNS by then.
 	servers, err := strconv.Atoi(r.kubectl("get", "statefulset/mcmw-memcached", "--output", "jsonpath={.spec.replicas}"))
 	require.NoError(t, err)
 	r.awaitServers(servers)
@@ -127,7 +127,7 @@ func install(t *testing.T, namespace string, args ...string) *release {
 
 func chart() string { return filepath.Join(root, "deploy/helm/mcmw") }
 
-// prepare makes a namespace, which is removed when the test ends; of a test that failed, what there is in it is shown before.
+// prepare creates a namespace, which is removed when the test ends. If the test failed, its objects are shown first.
 func prepare(t *testing.T, namespace string) *release {
 	t.Helper()
 	needCluster(t)
@@ -148,7 +148,7 @@ func prepare(t *testing.T, namespace string) *release {
 		}
 		_, err := output(context.Background(), nil, "kubectl", "delete", "namespace", namespace, "--wait=false")
 		require.NoError(t, err)
-		// A pod that is told to end takes its time, which nobody needs any more.
+		// Without this the pods would take their time to terminate.
 		_, err = r.tryKubectl("delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false")
 		require.NoError(t, err)
 	})
@@ -177,14 +177,14 @@ func (r *release) kubectl(args ...string) string {
 	return out
 }
 
-// apply makes the objects of a manifest.
+// apply creates the objects of a manifest.
 func (r *release) apply(manifest string) {
 	r.t.Helper()
 	_, err := output(r.t.Context(), strings.NewReader(manifest), "kubectl", "--namespace", r.namespace, "apply", "--filename", "-")
 	require.NoError(r.t, err)
 }
 
-// pod is what the tests look at of a pod.
+// pod has the fields of a pod that the tests use.
 type pod struct {
 	Metadata struct {
 		Name, UID         string
@@ -215,7 +215,7 @@ func (r *release) pods(component string) []pod {
 	return list.Items
 }
 
-// eventually tries twice a second until it succeeds.
+// eventually calls try twice a second until it succeeds.
 func eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
 	retry := time.NewTicker(500 * time.Millisecond)
@@ -252,7 +252,7 @@ func (r *release) metrics(pod string) (map[string]string, error) {
 	return samples, nil
 }
 
-// verification is a load on the service whose every answer is judged, from a load pod.
+// verification is a load on the Service from a load pod, every answer of which is checked.
 type verification struct {
 	r     *release
 	end   io.Closer
@@ -260,7 +260,7 @@ type verification struct {
 	out   bytes.Buffer
 }
 
-// pool has each client that shares its keys with others hold eight connections, each to a pod that the Service chooses, and use any.
+// pool makes each client that shares its keys with others hold eight connections, each to a pod that the Service chooses, and use a random one.
 const pool = "mcmw:11311,mcmw:11311,mcmw:11311,mcmw:11311"
 
 // verify starts a load by `kubectl exec` in a load pod, with further arguments of `mcmwlab verify`, and waits until it is answered.
@@ -307,7 +307,7 @@ func (r *release) verify(args ...string) *verification {
 	return v
 }
 
-// served returns how many requests all pods of mcmw have answered.
+// served returns the number of requests that all pods of mcmw have answered.
 func (r *release) served() (n int, err error) {
 	for _, p := range r.pods("proxy") {
 		if !p.ready() {
@@ -336,7 +336,7 @@ func (v *verification) stop() *faults.Verified {
 	require.NoError(v.r.t, v.end.Close())
 	select {
 	case err := <-v.ended:
-		// 1 says that something was not as it should be, which is the caller's to judge.
+		// Exit code 1 says that something was wrong; the caller checks what.
 		if exit := new(exec.ExitError); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1 && v.out.Len() > 0) {
 			require.NoError(v.r.t, err)
 		}

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestKeysMoveOnlyByTheirShareWhenMemcachedIsScaled(t *testing.T) {
-	// Each key on one server; one that left the DNS leaves the ring after three answers without it.
+func TestOnlyTheirShareOfKeysMovesWhenMemcachedIsScaled(t *testing.T) {
+	// Each key is on one server. A server is removed after three answers of the DNS without it.
 	r := install(t, "scale", "--set", "config.replicas=1", "--set", "config.remove-after=3", "--set", "memcached.minReadySeconds=0")
 	pods := ids(r.pods("proxy"))
 	keys := []string{"--clients", "4", "--data-size", "32", "--key-minimum", "1", "--key-maximum", "2000"}
 	populate := append(keys, "--populate", "--ratio", "0:1", "--test-time", "1")
-	// Random keys, many times more than there are, so that each counts about as often.
+	// Many more random requests than keys, so that each key counts about equally often.
 	missed := func() float64 {
 		result := r.load(append(keys, "--ratio", "0:1", "--requests", "10000")...)
 		return float64(result.Total.Misses) / float64(result.Total.Misses+result.Total.Hits)
@@ -36,11 +36,11 @@ func TestKeysMoveOnlyByTheirShareWhenMemcachedIsScaled(t *testing.T) {
 	r.scaleMemcached(3)
 	moved = missed()
 	t.Logf("5 -> 3 servers: %.1f %% of the keys moved, two fifths are 40 %%", 100*moved)
-	assert.InDelta(t, 0.4, moved, 0.15, "the keys of two servers of five; what was stored there meanwhile is not read where it was before")
-	assert.Equal(t, pods, ids(r.pods("proxy")), "mcmw was not touched")
+	assert.InDelta(t, 0.4, moved, 0.15, "the keys of two servers of five: values stored there meanwhile are not on the previous servers")
+	assert.Equal(t, pods, ids(r.pods("proxy")), "the pods of mcmw must stay")
 }
 
-func TestANewServerIsKnownByTheWatchAndWhereThatIsForbiddenByTheDNS(t *testing.T) {
+func TestANewServerIsFoundByTheWatchOrIfThatIsForbiddenByTheDNS(t *testing.T) {
 	r := install(t, "watch", "--set", "config.resolve-interval=1h,config.change-step=1s")
 	watches := func(live, broken string) {
 		for _, p := range r.pods("proxy") {
@@ -76,7 +76,7 @@ func TestANewServerIsKnownByTheWatchAndWhereThatIsForbiddenByTheDNS(t *testing.T
 	r.scaleMemcached(5)
 }
 
-// scaleMemcached changes the number of servers, and waits until every pod of mcmw has them.
+// scaleMemcached changes the number of servers, and waits until every pod of mcmw uses them.
 func (r *release) scaleMemcached(n int) {
 	r.t.Helper()
 	r.kubectl("scale", "statefulset/mcmw-memcached", "--replicas", strconv.Itoa(n))
@@ -84,7 +84,7 @@ func (r *release) scaleMemcached(n int) {
 	r.awaitServers(n)
 }
 
-// awaitServers waits until n servers are up for every pod of mcmw, and have the keys that they are to have.
+// awaitServers waits until every pod of mcmw sees n servers up, and their keys have moved.
 func (r *release) awaitServers(n int) {
 	r.t.Helper()
 	for _, p := range r.pods("proxy") {
@@ -108,14 +108,14 @@ func (r *release) awaitServers(n int) {
 	}
 }
 
-func TestAutoscalingFollowsTheRequestsThatWait(t *testing.T) {
+func TestAutoscalingFollowsTheWaitingRequests(t *testing.T) {
 	r := install(t, "autoscale",
 		// One synchronous worker each, so that the rest of the load waits.
 		"--set", "config.workers=1", "--set", "config.depth=1",
 		"--set", "autoscaling.enabled=true", "--set", "autoscaling.minReplicas=1", "--set", "autoscaling.maxReplicas=3",
 		"--set", "autoscaling.targetCPUUtilization=0", "--set", "autoscaling.queue.enabled=true", "--set-string", "autoscaling.queue.averageValue=10")
-	// The adapter needs the names of pods, which the DNS does not tell. What is scraped is the first pod, which has all of the load
-	// at first; the autoscaler takes pods without a value for idle ones.
+	// The adapter needs the names of pods, which the DNS does not have. Only the first pod is scraped, which has all of the load at first; the
+	// autoscaler treats pods without a value as idle.
 	first := r.pods("proxy")[0]
 	r.startPrometheus(fmt.Sprintf("{job_name: mcmw-metrics, static_configs: [{targets: ['%s:9150'], labels: {namespace: %s, pod: %s}}]}", first.Status.PodIP, r.namespace, first.Metadata.Name), 1)
 	manifest, err := os.ReadFile("testdata/adapter.yaml")
@@ -154,5 +154,5 @@ func TestAutoscalingFollowsTheRequestsThatWait(t *testing.T) {
 		t.Logf("%d pods; waiting requests per pod: %s, 10 are aimed at", hpa.Status.CurrentReplicas, hpa.Status.CurrentMetrics[0].Pods.Current.AverageValue)
 		return nil
 	})
-	require.NoError(t, <-loaded, "no request of the load failed while pods came")
+	require.NoError(t, <-loaded, "no request of the load may fail while pods are added")
 }

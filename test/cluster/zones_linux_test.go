@@ -12,9 +12,9 @@ import (
 // zoneLabel is the label of a node, and of the pods on it, that names its zone.
 const zoneLabel = "topology.kubernetes.io/zone"
 
-func TestReadsGoToTheZoneThatTheNodeIsLabelledWithAndToOthersWhereThatHasNoServer(t *testing.T) {
+func TestReadsGoToTheZoneOfTheNodeAndToOthersIfThatHasNoServer(t *testing.T) {
 	r := prepare(t, "zones")
-	// The one node's zone is that of all endpoints that Kubernetes writes down, so servers in other zones have a slice of our own.
+	// Kubernetes gives all endpoints the zone of the one node, so the test writes a slice for servers in other zones.
 	r.kubectl("label", "node", "--all", zoneLabel+"=here")
 	t.Cleanup(func() { r.kubectl("label", "node", "--all", zoneLabel+"-") })
 	zones := []string{"here", "there", "yonder"}
@@ -41,8 +41,8 @@ endpoints: [%s]
 		"--set", "config.read=nearest,config.replicas=all,config.writers=several")
 	r.awaitServers(len(zones))
 
-	// reads sends gets of keys that are there, and returns how many of them each zone's server answered: what else mcmw asks servers, all of
-	// them are asked alike.
+	// reads sends gets of existing keys, and returns how many of them each zone's server answered. All servers get equal numbers of mcmw's other
+	// requests.
 	keys := []string{"--clients", "4", "--data-size", "32", "--key-minimum", "1", "--key-maximum", "500"}
 	reads := func() map[string]float64 {
 		before := r.asked(zones)
@@ -57,17 +57,17 @@ endpoints: [%s]
 	}
 	r.load(append(keys, "--populate", "--ratio", "0:1", "--test-time", "1")...)
 	count := reads()
-	require.Greater(t, count["here"], 9000., "equal gets of a round are one")
+	require.Greater(t, count["here"], 9000., "equal gets of a round are sent once")
 	require.Less(t, count["there"]+count["yonder"], 1000.)
 
 	r.kubectl("delete", "pod", "cache-here", "--wait=true")
-	reads() // who misses the server asks another one
+	reads() // pods that miss the server use another one
 	count = reads()
-	require.Greater(t, count["there"], 3000., "the other zones' servers have about half each")
+	require.Greater(t, count["there"], 3000., "the servers of the other zones get about half each")
 	require.Greater(t, count["yonder"], 3000.)
 }
 
-// asked returns how many requests each zone's server has answered for all pods of mcmw.
+// asked returns the number of requests that each zone's server has answered for all pods of mcmw.
 func (r *release) asked(zones []string) map[string]float64 {
 	r.t.Helper()
 	sums := make(map[string]float64)

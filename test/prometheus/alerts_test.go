@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-func TestEveryAlertFiresForItsCauseAndIsSilentWhileNothingIsWrong(t *testing.T) {
+func TestEveryAlertFiresForItsCauseAndIsOtherwiseSilent(t *testing.T) {
 	const file = root + "/rules/tests.yml"
 	out, err := exec.Command("promtool", "test", "rules", file).CombinedOutput()
 	require.NoError(t, err, "promtool, of Debian's package prometheus: %s", out)

@@ -1,6 +1,6 @@
-// Package prometheus tests what Prometheus makes of mcmw: every expression of every dashboard, recording rule and alert is
-// asked of a Prometheus that scrapes a loaded mcmw, and every alert is provoked.
+// Package prometheus tests mcmw's metrics with Prometheus: it evaluates every expression of every dashboard, recording rule and alert in a
+// Prometheus that scrapes mcmw under load, and makes every alert fire.
 //
-// There are two: the current engine as a library, which stores native histograms alone, and the program of Debian's
-// package, which stores classic ones. It is a module of its own, so that nothing else of mcmw needs Prometheus.
+// It uses two versions of Prometheus: the current engine as a library, which stores only native histograms, and the program of Debian's package,
+// which stores classic ones. It is a separate module, so that mcmw does not require Prometheus.
 package prometheus

@@ -28,7 +28,7 @@ type engine struct {
 	promql  *promql.Engine
 }
 
-// scraped configures one target. Native histograms are stored, and no classic ones.
+// scraped configures one target. Only native histograms are stored, no classic ones.
 const scraped = `
 global: {scrape_interval: 1s, scrape_timeout: 1s, scrape_native_histograms: true}
 scrape_configs: [{job_name: cache, static_configs: [{targets: ["unused"]}]}]
@@ -64,7 +64,7 @@ func startEngine(t *testing.T, target string) *engine {
 	return e
 }
 
-// runUntilEnd runs run until the test ends and stop is called.
+// runUntilEnd runs run in the background. At the end of the test it calls stop and waits.
 func runUntilEnd(t *testing.T, run, stop func()) {
 	ended := make(chan struct{})
 	go func() {
@@ -77,7 +77,7 @@ func runUntilEnd(t *testing.T, run, stop func()) {
 	})
 }
 
-// ask returns the values of an expression, now.
+// ask returns the current values of an expression.
 func (e *engine) ask(expr string) (promql.Vector, error) {
 	q, err := e.promql.NewInstantQuery(context.Background(), e.storage, nil, expr, time.Now())
 	if err != nil {
@@ -91,13 +91,13 @@ func (e *engine) ask(expr string) (promql.Vector, error) {
 	vector, err := result.Vector()
 	for i := range vector {
 		if vector[i].H != nil {
-			vector[i].H = vector[i].H.Copy() // it is the query's, which is closed
+			vector[i].H = vector[i].H.Copy() // the original belongs to the query, which is closed
 		}
 	}
 	return vector, err
 }
 
-// answered reports whether there is a value that is one.
+// answered reports whether there is a value other than NaN.
 func (e *engine) answered(expr string) (bool, error) {
 	vector, err := e.ask(expr)
 	for _, s := range vector {
@@ -108,7 +108,7 @@ func (e *engine) answered(expr string) (bool, error) {
 	return false, err
 }
 
-// wrongLabels complains of labels that are summed by although no series has them: the sum would have data all the same.
+// wrongLabels reports labels in an aggregation that no series has: the aggregation would have data nevertheless.
 func (e *engine) wrongLabels(t *testing.T, expr parser.Expr) (all []string) {
 	t.Helper()
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
@@ -116,7 +116,7 @@ func (e *engine) wrongLabels(t *testing.T, expr parser.Expr) (all []string) {
 		if !ok || sum.Without {
 			return nil
 		}
-		var summed promql.Vector // every series that the sum is made of, whatever is filtered later
+		var summed promql.Vector // all aggregated series, before any filter
 		parser.Inspect(sum.Expr, func(node parser.Node, _ []parser.Node) error {
 			if s, ok := node.(*parser.VectorSelector); ok {
 				vector, err := e.ask(s.String())
@@ -142,10 +142,10 @@ func TestEveryExpressionHasDataInTheCurrentEngineWithNativeHistograms(t *testing
 	vector, err := e.ask("sum(rate(mcmw_request_duration_seconds[1m]))")
 	require.NoError(t, err)
 	require.Len(t, vector, 1)
-	require.NotNil(t, vector[0].H, "response times are stored as native histograms")
+	require.NotNil(t, vector[0].H, "response times must be stored as native histograms")
 	vector, err = e.ask(`{__name__=~"mcmw_request.*_duration_seconds_bucket"}`)
 	require.NoError(t, err)
-	require.Empty(t, vector, "classic histograms are stored too, so the expressions may have used those")
+	require.Empty(t, vector, "classic histograms are also stored, so the expressions may have used those")
 
 	for _, q := range questions(t) {
 		expr, err := grammar.ParseExpr(q.expr)

@@ -22,9 +22,9 @@ var (
 	ruleFiles = []string{root + "/rules/recording.yml", root + "/rules/alerts.yml"}
 )
 
-// question is an expression that must have an answer while mcmw is loaded.
+// question is an expression that must have a value while mcmw is under load.
 type question struct {
-	from string // what asks it
+	from string // the dashboard or rule that has it
 	expr string
 }
 
@@ -63,7 +63,7 @@ func dashboardQuestions(t *testing.T) (all []question) {
 	return all
 }
 
-// ruleQuestions are the expressions of all rules; of alerts, what they compare.
+// ruleQuestions are the expressions of all rules; for alerts, the vectors that they compare.
 func ruleQuestions(t *testing.T) (all []question) {
 	t.Helper()
 	for _, rule := range rulesOf(t) {
@@ -92,8 +92,8 @@ func rulesOf(t *testing.T) (all []rulefmt.Rule) {
 	return all
 }
 
-// compared returns the vectors that an alert's condition compares: they are there also while the condition does not hold. What
-// they were some time ago counts as what they are now, for a Prometheus that has just begun.
+// compared returns the vectors that an alert's condition compares: they have values even while the condition does not hold. Offsets are removed,
+// because the Prometheus has just started.
 func compared(e parser.Expr) []string {
 	switch e := e.(type) {
 	case *parser.ParenExpr:
@@ -122,7 +122,7 @@ func compared(e parser.Expr) []string {
 	return []string{e.String()}
 }
 
-// requireAnswers asks until every question has been answered with at least one value, while more and more is scraped.
+// requireAnswers repeats the questions until each has had at least one value, while scraping continues.
 func requireAnswers(t *testing.T, ask func(expr string) (answered bool, err error)) {
 	t.Helper()
 	open := map[question]bool{}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// board is what the rules look at of a dashboard.
+// board has the fields of a dashboard that the rules check.
 type board struct {
 	Editable   bool
 	Panels     []boardPanel
@@ -40,18 +40,18 @@ type boardVariable struct {
 
 type boardSource struct{ UID string }
 
-// The units that are used, of those that Grafana has.
+// Grafana's units that the dashboards use.
 var units = []string{"s", "reqps", "percentunit", "short", "none", "bytes", "Bps"}
 
-// rateInterval stands for $__rate_interval; no expression has it otherwise.
+// rateInterval replaces $__rate_interval; no expression contains it otherwise.
 const rateInterval = 77 * time.Second
 
-// complaints returns what is against the rules of Grafana's dashboard-linter (its docs/rules), by which a dashboard works in
-// any installation: with its data source, jobs and instances, at any interval of scraping.
+// complaints returns the violations of the rules of Grafana's dashboard-linter (its docs/rules), with which a dashboard works in any
+// installation: with its data source, jobs and instances, and any scrape interval.
 func complaints(b *board) (all []string) {
 	complain := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if b.Editable {
-		complain("it can be edited, and the next one imported would undo that")
+		complain("it is editable, and the next import would undo edits")
 	}
 	if len(b.Templating.List) == 0 || b.Templating.List[0].Name != "datasource" || b.Templating.List[0].Query != "prometheus" {
 		complain("it has no variable for the data source")
@@ -67,7 +67,7 @@ func complaints(b *board) (all []string) {
 		}
 		everything := ".+"
 		if v.Name == "namespace" {
-			everything = ".*" // there may be none
+			everything = ".*" // the label may be missing
 		}
 		if v.Datasource.UID != "$datasource" || !v.Multi || v.AllValue != everything || v.Refresh != 2 || v.Label == "" {
 			complain("variable %s: want the variable data source, many values, all of them as %s, a label, and new values on a change of time", v.Name, everything)
@@ -99,7 +99,7 @@ func complaints(b *board) (all []string) {
 	return all
 }
 
-// targetComplaints returns what is against the rules in an expression.
+// targetComplaints returns the violations of the rules in an expression.
 func targetComplaints(text string) (all []string) {
 	expr, err := grammar.ParseExpr(replaced(text))
 	if err != nil {
@@ -131,7 +131,7 @@ func targetComplaints(text string) (all []string) {
 	return all
 }
 
-// replaced gives every variable of a query a value that can be found again.
+// replaced replaces every variable of a query by a value that can be recognised.
 func replaced(expr string) string {
 	return strings.NewReplacer("$__rate_interval", rateInterval.String(), "$namespace", "NAMESPACE", "$job", "JOB", "$instance", "INSTANCE", "$server", "SERVER").Replace(expr)
 }
@@ -145,7 +145,7 @@ func readBoard(t *testing.T, file string) *board {
 	return b
 }
 
-func TestTheDashboardsKeepTheRulesOfGrafanasLinter(t *testing.T) {
+func TestTheDashboardsFollowTheRulesOfGrafanasLinter(t *testing.T) {
 	files, err := filepath.Glob(root + "/dashboards/*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -156,9 +156,9 @@ func TestTheDashboardsKeepTheRulesOfGrafanasLinter(t *testing.T) {
 	}
 }
 
-func TestEveryRuleOfTheLinterCatchesWhatItForbids(t *testing.T) {
+func TestEveryRuleOfTheLinterDetectsAViolation(t *testing.T) {
 	for complaint, spoil := range map[string]func(b *board){
-		"it can be edited":        func(b *board) { b.Editable = true },
+		"it is editable":          func(b *board) { b.Editable = true },
 		"it has no variable for":  func(b *board) { b.Templating.List = b.Templating.List[1:] },
 		"it has no variable job":  func(b *board) { b.Templating.List[2].Name = "task" },
 		"variable instance: want": func(b *board) { b.Templating.List[3].AllValue = ".*" },

@@ -21,8 +21,7 @@ type program struct {
 	url string
 }
 
-// startPrometheus scrapes target every second, and evaluates the rules, until the test ends. It stores classic
-// histograms alone, as it does by default.
+// startPrometheus scrapes target every second, and evaluates the rules, until the test ends. It stores only classic histograms, as by default.
 func startPrometheus(t *testing.T, target string) *program {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,7 +40,7 @@ rule_files: %s
 scrape_configs: [{job_name: cache, static_configs: [{targets: [%q]}]}]
 `, list, target), 0o600))
 
-	// It listens where it is told, so somebody else may take the port first.
+	// The port is chosen in advance, so another process may take it first.
 	for range 10 {
 		if p := tryPrometheus(t, freePort(t), configuration, filepath.Join(dir, "data")); p != nil {
 			return p
@@ -72,7 +71,7 @@ func tryPrometheus(t *testing.T, address, configuration, data string) *program {
 		_ = cmd.Wait()
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it has nothing to save
+		_ = cmd.Process.Kill() // its data is not needed
 		<-ended
 		if t.Failed() {
 			t.Logf("Prometheus wrote:\n%s", log.String())
@@ -99,7 +98,7 @@ func tryPrometheus(t *testing.T, address, configuration, data string) *program {
 	}
 }
 
-// values returns the values of an expression, now.
+// values returns the current values of an expression.
 func (p *program) values(expr string) ([]string, error) {
 	r, err := http.PostForm(p.url+"/api/v1/query", url.Values{"query": {expr}})
 	if err != nil {
@@ -125,7 +124,7 @@ func (p *program) values(expr string) ([]string, error) {
 	return values, nil
 }
 
-// answered reports whether there is a value that is one.
+// answered reports whether there is a value other than NaN.
 func (p *program) answered(expr string) (bool, error) {
 	values, err := p.values(expr)
 	for _, v := range values {

@@ -24,8 +24,8 @@ const patience = 2 * time.Minute
 // root is the directory of mcmw's own module.
 const root = "../.."
 
-// startLoaded starts three memcached, mcmw before them and a load, all until the test ends, and returns mcmw's admin address. The servers have a shadow, and
-// the keys of another pool are about to move.
+// startLoaded starts three memcached servers, mcmw in front of them and a load, all until the test ends, and returns mcmw's admin address. The
+// servers have a shadow, and a migration of another pool is configured.
 func startLoaded(t *testing.T) (admin string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "mcmw")
@@ -70,7 +70,7 @@ migrations:
 	return file
 }
 
-// startProgram runs mcmw until the test ends and returns where it listens.
+// startProgram runs mcmw until the test ends and returns its addresses.
 func startProgram(t *testing.T, binary string, args ...string) (listen, admin string) {
 	t.Helper()
 	cmd := exec.Command(binary, args...)

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Kubernetes 1.34 is the last minor version whose kubelet runs with control groups of version 1 as well.
+// Kubernetes 1.34 is the last minor version whose kubelet also runs with control groups of version 1.
 const kubernetesVersion = "v1.34.4"
 
-// program is something compiled from a module at an exact version.
+// program is a program that is compiled from a module at an exact version.
 type program struct {
 	name, version string
-	commands      []string // what is compiled
+	commands      []string // the programs that are compiled
 	pkg           string   // package to install, or to build in dir
-	dir           string   // folder in test/cluster of a module with what the program needs; "" for one that needs none
+	dir           string   // folder in test/cluster of a module with the program's requirements; "" if there is none
 	flags         string   // for the linker
 }
 
@@ -38,10 +38,10 @@ var programs = []program{
 	{name: "prometheus-adapter", version: "v0.12.0", commands: []string{"adapter"}, pkg: "tool", dir: "components/adapter"},
 }
 
-// folder is where a program is kept.
+// folder returns the folder of a compiled program.
 func (p program) folder(cache string) string { return filepath.Join(cache, p.name+"-"+p.version) }
 
-// Build compiles what is not in the cache yet: some ten minutes on two cores at first, nothing later.
+// Build compiles the programs that are not in the cache: about ten minutes on two cores at first, nothing later.
 func (c *Cluster) Build(ctx context.Context, progress io.Writer) error {
 	for _, p := range programs {
 		dir := p.folder(c.cache)
@@ -53,7 +53,7 @@ func (c *Cluster) Build(ctx context.Context, progress io.Writer) error {
 		if err := os.MkdirAll(c.cache, 0o755); err != nil {
 			return err
 		}
-		// Whatever is interrupted leaves no half of a program where one is looked for.
+		// An interruption must not leave an incomplete program in its final place.
 		unfinished, err := os.MkdirTemp(c.cache, "unfinished-")
 		if err != nil {
 			return err
@@ -128,7 +128,7 @@ func (c *Cluster) Program(command string) string {
 	return command
 }
 
-// needed are the commands that Debian's packages bring, and the packages.
+// needed are the commands from Debian packages, with the packages.
 var needed = []struct{ command, pkg string }{
 	{"etcd", "etcd-server"},
 	{"containerd", "containerd"},
@@ -141,10 +141,10 @@ var needed = []struct{ command, pkg string }{
 	{"nsenter", "util-linux"},
 }
 
-// pluginDir is where Debian puts the network plugins.
+// pluginDir is the directory of Debian's network plugins.
 const pluginDir = "/usr/lib/cni"
 
-// Possible returns why no cluster can run here; nil if one can.
+// Possible returns the reason why no cluster can run here; nil if one can.
 func Possible() error {
 	if err := possibleSystem(); err != nil {
 		return err

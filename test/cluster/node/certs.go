@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// certLife is how long the certificates of a cluster hold; no cluster for tests lives that long.
+// certLife is the lifetime of a cluster's certificates; no cluster for tests lives that long.
 const certLife = 30 * 24 * time.Hour
 
 // authority signs the certificates of one cluster.
@@ -25,7 +25,7 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// newAuthority makes an authority that writes into dir, its own certificate as ca.crt.
+// newAuthority returns a new authority that writes to dir, its own certificate as ca.crt.
 func newAuthority(dir string) (*authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func newAuthority(dir string) (*authority, error) {
 	return &authority{dir: dir, cert: cert, key: key}, writePEM(filepath.Join(dir, "ca.crt"), "CERTIFICATE", der)
 }
 
-// certificate is what all certificates have in common.
+// certificate returns a template with the fields that all certificates share.
 func certificate(name string, organization ...string) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
@@ -64,7 +64,7 @@ func certificate(name string, organization ...string) *x509.Certificate {
 	}
 }
 
-// sign writes file.crt and file.key for a subject and, of a server, the names and addresses it is reached by.
+// sign writes file.crt and file.key for a subject and, for a server, its names and addresses.
 func (a *authority) sign(file, name, organization string, hosts ...string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// hierarchies returns where control groups are mounted: several places with version 1.
+// hierarchies returns the mount points of control groups; with version 1 there are several.
 func hierarchies() (points []string, err error) {
 	file, err := os.Open("/proc/self/mounts")
 	if err != nil {
@@ -30,7 +30,7 @@ func hierarchies() (points []string, err error) {
 	return points, lines.Err()
 }
 
-// makeCgroups makes the control group of the cluster's pods in every hierarchy: the kubelet wants it to be there.
+// makeCgroups creates the control group of the cluster's pods in every hierarchy, because the kubelet requires it.
 func (c *Cluster) makeCgroups() error {
 	points, err := hierarchies()
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Cluster) makeCgroups() error {
 	return nil
 }
 
-// inherit copies the processors and memory nodes of a version 1 cpuset: a new one has none, and takes no process.
+// inherit copies the processors and memory nodes of a version 1 cpuset: a new one has none, and accepts no process.
 func inherit(parent, dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(parent, file))
@@ -81,7 +81,7 @@ func (c *Cluster) sweep(ctx context.Context) error {
 			if err == nil {
 				break
 			}
-			// A group is busy until the kernel is done with its processes.
+			// A group is busy until the kernel has removed its processes.
 			if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
 				return fmt.Errorf("removing the control group %s: %w", dir, err)
 			}

@@ -8,22 +8,22 @@ import (
 	"syscall"
 )
 
-// Init is a cluster's first process: it makes the namespaces it was started in a place to live in, starts the supervisor, and
-// waits for orphans, as the first process of a machine does. When it ends, the kernel ends all others.
+// Init is a cluster's first process: it sets up the namespaces in which it was started, starts the supervisor, and waits for orphans, as the
+// first process of a machine does. When it ends, the kernel ends all others.
 func (c *Cluster) Init() error {
 	if os.Getenv(initVariable) == "" || os.Getpid() != 1 {
-		return errors.New("init is started by up, in namespaces of its own")
+		return errors.New("init must be started by up, in new namespaces")
 	}
 	_ = os.Unsetenv(initVariable)
 	for _, fd := range []int{lockFD, goFD, progressFD} {
 		syscall.CloseOnExec(fd)
 	}
-	// Nobody could take the cluster down whose process nobody has noted.
+	// A cluster whose process is not recorded could not be taken down.
 	word := make([]byte, 1)
 	if _, err := os.NewFile(goFD, "go").Read(word); err != nil {
 		return fmt.Errorf("waiting for up: %w", err)
 	}
-	// An interrupt at the terminal is for up, which decides what becomes of the cluster.
+	// An interrupt at the terminal is for up, which decides whether to end the cluster.
 	signal.Ignore(os.Interrupt, syscall.SIGHUP)
 	if err := c.isolate(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (c *Cluster) Init() error {
 	}
 }
 
-// isolate gives the cluster files of its own where its programs write, and a network.
+// isolate gives the cluster its own file systems where its programs write, and a network.
 func (c *Cluster) isolate() error {
 	type mount struct {
 		source, target, kind string
@@ -62,7 +62,7 @@ func (c *Cluster) isolate() error {
 		data                 string
 	}
 	mounts := []mount{
-		// What happens outside is seen inside, not the other way round; pods see what is mounted for them later.
+		// Mounts outside are visible inside, but not vice versa; pods see later mounts for them.
 		{"none", "/", "", syscall.MS_REC | syscall.MS_SLAVE, ""},
 		{"none", "/", "", syscall.MS_REC | syscall.MS_SHARED, ""},
 		{"proc", "/proc", "proc", syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC, ""},

@@ -71,7 +71,7 @@ func TestACommandNeedsACluster(t *testing.T) {
 	assert.Zero(t, c.Pid())
 	_, err = c.Command(t.Context(), "kubectl")
 	assert.ErrorContains(t, err, "bring it up first")
-	// A process of that id that is not the one noted.
+	// A process with the recorded id that is not the recorded process.
 	require.NoError(t, os.MkdirAll(c.Dir(), 0o755))
 	require.NoError(t, os.WriteFile(c.ownerFile(), []byte("1 12345678901\n"), 0o644))
 	assert.Zero(t, c.Pid())

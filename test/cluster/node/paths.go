@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Cluster is one cluster on this machine, there or not.
+// Cluster is a cluster on this machine, which may or may not exist.
 type Cluster struct {
 	name  string
-	cache string // folder of what is compiled once, for all clusters
+	cache string // folder of the programs that are compiled once for all clusters
 }
 
 // DefaultName is the cluster of `make cluster-up`.
@@ -19,7 +19,7 @@ const DefaultName = "mcmw"
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
-// New returns the cluster of a name: lower-case letters, digits and hyphens.
+// New returns the cluster with a name of lower-case letters, digits and hyphens.
 func New(name string) (*Cluster, error) {
 	if !validName.MatchString(name) {
 		return nil, fmt.Errorf("cluster name %q: expected a lower-case letter, then up to 31 lower-case letters, digits or hyphens", name)
@@ -31,10 +31,10 @@ func New(name string) (*Cluster, error) {
 	return &Cluster{name: name, cache: filepath.Join(cache, "mcmw", "cluster")}, nil
 }
 
-// Dir is the folder of the running cluster: its logs, and which process it is. Down removes it.
+// Dir returns the folder of the running cluster, with its logs and the id of its first process. Down removes it.
 func (c *Cluster) Dir() string { return filepath.Join(c.cache, "run-"+c.name) }
 
-// Logs is the folder with a file for each program of the cluster.
+// Logs returns the folder with a log file for each program of the cluster.
 func (c *Cluster) Logs() string { return filepath.Join(c.Dir(), "logs") }
 
 func (c *Cluster) lockFile() string  { return filepath.Join(c.Dir(), "lock") }

@@ -23,7 +23,7 @@ import (
 //go:embed files
 var files embed.FS
 
-// settings are what the files are filled in with.
+// settings are the values for the templates of the files.
 type settings struct {
 	Dir, Cgroup, Node, NodeAddress, PodNetwork, ServiceNetwork, DNSAddress, APIServer, PluginDir, Socket string
 	PauseImage, DNSImage                                                                                 string
@@ -34,7 +34,7 @@ const (
 	dnsImage   = "localhost/coredns:1"
 )
 
-// startWithin bounds how long anything of the cluster may take to be ready, on a busy machine.
+// startWithin bounds the time until any part of the cluster is ready, on a busy machine.
 const startWithin = 3 * time.Minute
 
 // supervisor starts the programs of a cluster and watches them.
@@ -44,11 +44,11 @@ type supervisor struct {
 	running  []*process.Process
 }
 
-// Supervise brings up the cluster in whose namespaces it is called, tells its progress to file descriptor 3, and returns when
-// one of its programs has ended.
+// Supervise brings up the cluster in whose namespaces it is called, writes its progress to file descriptor 3, and returns when one of its
+// programs has ended.
 func (c *Cluster) Supervise(ctx context.Context) error {
 	if os.Getpid() == 1 || os.Getppid() != 1 {
-		return errors.New("supervise is started by a cluster's first process")
+		return errors.New("supervise must be started by a cluster's first process")
 	}
 	s := &supervisor{cluster: c, progress: os.NewFile(3, "progress")}
 	if err := s.bringUp(ctx); err != nil {
@@ -67,7 +67,7 @@ func (c *Cluster) Supervise(ctx context.Context) error {
 	return nil
 }
 
-// tell says what happens; an error means that nobody waits for the cluster any more.
+// tell writes a line of progress. An error means that nobody waits for the cluster any more.
 func (s *supervisor) tell(line string) error {
 	if _, err := fmt.Fprintln(s.progress, line); err != nil {
 		return fmt.Errorf("up has ended before the cluster was ready: %w", err)
@@ -106,11 +106,11 @@ func (s *supervisor) bringUp(ctx context.Context) error {
 		"--client-ca-file", pki+"ca.crt", "--tls-cert-file", pki+"apiserver.crt", "--tls-private-key-file", pki+"apiserver.key",
 		"--kubelet-client-certificate", pki+"admin.crt", "--kubelet-client-key", pki+"admin.key",
 		"--kubelet-certificate-authority", pki+"ca.crt",
-		// kubectl exec fails on the node's name, which no DNS knows.
+		// kubectl exec would fail with the node's name, which is in no DNS.
 		"--kubelet-preferred-address-types", "InternalIP",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", pki+"sa.pub",
 		"--service-account-signing-key-file", pki+"sa.key",
-		// Pods get the labels of their node's zone, which they do by default from Kubernetes 1.35 on.
+		// Pods get the labels of their node's zone, as by default from Kubernetes 1.35 on.
 		"--feature-gates", "PodTopologyLabelsAdmission=true",
 		"--requestheader-client-ca-file", pki+"ca.crt", "--requestheader-allowed-names", "front-proxy",
 		"--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
@@ -131,7 +131,7 @@ func (s *supervisor) bringUp(ctx context.Context) error {
 		{
 			"kube-controller-manager", "--kubeconfig", adminConfig, "--service-account-private-key-file", pki + "sa.key",
 			"--root-ca-file", pki + "ca.crt", "--use-service-account-credentials", "--leader-elect=false",
-			// A cluster for tests does not want to wait: autoscaling looks every 5 s, and goes down after 15 s.
+			// Tests should not wait: autoscaling decides every 5 s, and scales down after 15 s.
 			"--horizontal-pod-autoscaler-sync-period", "5s", "--horizontal-pod-autoscaler-downscale-stabilization", "15s",
 		},
 		{"kube-scheduler", "--kubeconfig", adminConfig, "--leader-elect=false"},
@@ -166,7 +166,7 @@ func (s *supervisor) bringUp(ctx context.Context) error {
 	return nil
 }
 
-// configure writes certificates and configurations into insideDir.
+// configure writes certificates and configurations to insideDir.
 func (s *supervisor) configure() error {
 	ca, err := newAuthority(insideDir + "/pki")
 	if err != nil {
@@ -223,7 +223,7 @@ func (c *Cluster) writeFiles(dir string) error {
 	return nil
 }
 
-// start starts a program, whose output goes into a file of its own.
+// start starts a program with its own log file.
 func (s *supervisor) start(name string, args ...string) error {
 	log, err := os.Create(filepath.Join(s.cluster.Logs(), name+".log"))
 	if err != nil {
@@ -239,7 +239,7 @@ func (s *supervisor) start(name string, args ...string) error {
 	return nil
 }
 
-// await tries until it succeeds. It fails if that takes too long, or if a program of the cluster ends.
+// await calls try until it succeeds. It fails if that takes too long, or if a program of the cluster ends.
 func (s *supervisor) await(ctx context.Context, what string, try func() (string, error)) error {
 	retry := time.NewTicker(100 * time.Millisecond)
 	defer retry.Stop()
@@ -263,7 +263,7 @@ func (s *supervisor) await(ctx context.Context, what string, try func() (string,
 	}
 }
 
-// kubectl runs kubectl with a standard input and returns what it says.
+// kubectl runs kubectl with a standard input and returns its output.
 func (s *supervisor) kubectl(ctx context.Context, input string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, s.cluster.Program("kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+adminConfig, "HOME="+insideDir)
@@ -272,7 +272,7 @@ func (s *supervisor) kubectl(ctx context.Context, input string, args ...string) 
 	return string(out), err
 }
 
-// importImages gives containerd the images that the cluster itself needs.
+// importImages imports the images that the cluster itself needs into containerd.
 func (s *supervisor) importImages(ctx context.Context) error {
 	for _, i := range []image.Image{
 		{Name: pauseImage, Files: []image.File{{From: s.cluster.Program("pause"), To: "/pause"}}, Entrypoint: []string{"/pause"}},

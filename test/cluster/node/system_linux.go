@@ -1,4 +1,4 @@
 package node
 
-// possibleSystem returns why a cluster can't run on this operating system.
+// possibleSystem returns the reason why a cluster can't run on this operating system.
 func possibleSystem() error { return nil }

@@ -19,20 +19,19 @@ import (
 // File descriptors that a cluster's first process gets, from its parent.
 const (
 	lockFD     = 3 // the lock; held as long as the process exists
-	goFD       = 4 // a byte says that the parent has noted its id; the end, that the parent is gone
-	progressFD = 5 // what it does, a line each; the last is ready
+	goFD       = 4 // a byte says that the parent has recorded the id; the end says that the parent is gone
+	progressFD = 5 // lines of progress; the last one is ready
 	ready      = "ready"
 )
 
-// namespaces are those that a cluster has of its own.
+// namespaces are the kinds of namespaces of a cluster.
 const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 
-// ErrRunning is returned by Up for a cluster that is there already.
+// ErrRunning is returned by Up for a cluster that already exists.
 var ErrRunning = errors.New("the cluster is running")
 
-// Up brings the cluster up, and returns when its node and its DNS are ready. The cluster stays when this process ends, unless
-// that happens before it is ready. What happens is told to progress, line by line. If it fails nothing of the cluster is left
-// but its logs, of which the error has the end.
+// Up brings the cluster up, and returns when its node and its DNS are ready. The cluster survives the end of this process, unless that is
+// before it is ready. Lines of progress are passed to progress. If Up fails, only the logs of the cluster are left; the error has their end.
 func (c *Cluster) Up(ctx context.Context, progress io.Writer) (err error) {
 	if err := Possible(); err != nil {
 		return err
@@ -48,7 +47,7 @@ func (c *Cluster) Up(ctx context.Context, progress io.Writer) (err error) {
 		return err
 	}
 	defer lock.Close()
-	// What a cluster left that was killed.
+	// Remains of a cluster that was killed.
 	if err := c.sweep(ctx); err != nil {
 		return err
 	}
@@ -68,7 +67,7 @@ func (c *Cluster) Up(ctx context.Context, progress io.Writer) (err error) {
 		return err
 	}
 	defer log.Close()
-	// The program of this process, also if its file was removed since.
+	// The program of this process, even if its file has been removed.
 	cmd := exec.Command("/proc/self/exe", "init", "--name", c.name)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{lock, goRead, progressWrite}
@@ -107,7 +106,7 @@ func (c *Cluster) Up(ctx context.Context, progress io.Writer) (err error) {
 	return fmt.Errorf("the cluster did not come up:\n%s", c.endOfLogs())
 }
 
-// initVariable tells this program that it is to be a cluster's first process.
+// initVariable makes this program a cluster's first process.
 const initVariable = "MCMW_CLUSTER_INIT"
 
 // lock takes the cluster's lock.
@@ -126,7 +125,7 @@ func (c *Cluster) lock() (*os.File, error) {
 	return lock, nil
 }
 
-// note writes down which process is the cluster's first: its id, and when it began, as ids are used again.
+// note records the cluster's first process: its id, and its start time, because ids are reused.
 func (c *Cluster) note(pid int) error {
 	began, err := beginning(pid)
 	if err != nil {
@@ -135,13 +134,13 @@ func (c *Cluster) note(pid int) error {
 	return os.WriteFile(c.ownerFile(), []byte(fmt.Sprintf("%d %s\n", pid, began)), 0o644)
 }
 
-// beginning returns when a process began, in the kernel's clock ticks since boot: field 22 of proc_pid_stat(5).
+// beginning returns the start time of a process, in the kernel's clock ticks since boot: field 22 of proc_pid_stat(5).
 func beginning(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", err
 	}
-	// The second field, the command in parentheses, may hold anything.
+	// The second field, the command in parentheses, may contain anything.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(fields) < 20 {
 		return "", fmt.Errorf("/proc/%d/stat: expected at least 22 fields: %q", pid, stat)
@@ -169,8 +168,8 @@ func (c *Cluster) Pid() int {
 	return pid
 }
 
-// Command returns how a program is started inside the cluster: on its network, with its files in /run, its kubectl and helm, and
-// the rights to do everything.
+// Command returns a command that runs a program inside the cluster: on its network, with its files in /run, its kubectl and helm, and all
+// rights.
 func (c *Cluster) Command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	pid := c.Pid()
 	if pid == 0 {
@@ -182,14 +181,14 @@ func (c *Cluster) Command(ctx context.Context, name string, args ...string) (*ex
 	}
 	enter = append(enter, "PATH="+c.searchPath(), "KUBECONFIG="+adminConfig, "HOME="+insideDir)
 	cmd := exec.CommandContext(ctx, "nsenter", append(append(enter, c.Program(name)), args...)...)
-	// It, and not nsenter alone, gets the signal to end.
+	// The program, and not only nsenter, gets the signal to end.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = 5 * time.Second
 	return cmd, nil
 }
 
-// Down ends the cluster and removes what there is of it. It is no error if there is none.
+// Down ends the cluster and removes everything of it. It is no error if there is none.
 func (c *Cluster) Down(ctx context.Context) error {
 	if err := possibleSystem(); err != nil {
 		return err
@@ -212,10 +211,10 @@ func (c *Cluster) Down(ctx context.Context) error {
 	return os.RemoveAll(c.Dir())
 }
 
-// endWithin is how long the kernel may take to end all processes of a cluster.
+// endWithin bounds the time in which the kernel ends all processes of a cluster.
 const endWithin = 30 * time.Second
 
-// end kills a cluster's first process and waits for its end, before which the kernel has ended all others of the cluster.
+// end kills a cluster's first process and waits for its end. By then the kernel has ended all other processes of the cluster.
 func end(ctx context.Context, pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, syscall.ESRCH) {
@@ -244,7 +243,7 @@ func end(ctx context.Context, pid int) error {
 	return fmt.Errorf("the cluster's first process, %d, is there %v after it was killed", pid, endWithin)
 }
 
-// endOfLogs returns the last lines of what the cluster's first process wrote.
+// endOfLogs returns the last lines of the log of the cluster's first process.
 func (c *Cluster) endOfLogs() string {
 	text, err := os.ReadFile(c.Logs() + "/node.log")
 	if err != nil {
