@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"mcmw/internal/lab/record"
 	"mcmw/internal/spell"
 )
@@ -83,17 +85,28 @@ func ThinkTime(run record.Run) float64 {
 	return d.Seconds()
 }
 
+// measured returns the values of metrics at a source; false if the run doesn't have all of them.
+func measured(run record.Run, source string, metrics ...string) (values []float64, ok bool) {
+	for _, metric := range metrics {
+		v, ok := run.Value(source, metric)
+		if !ok {
+			return nil, false
+		}
+		values = append(values, v)
+	}
+	return values, true
+}
+
 // interactiveLaw checks the clients by the interactive response time law (Jain, section 33.4),
 //
 //	R = N/X - Z
 func interactiveLaw(run record.Run) []record.Warning {
 	n, closed := Population(run)
-	x, ok := run.Value(record.SourceClient, "throughput")
-	r, ok2 := run.Value(record.SourceClient, "response_time_mean")
-	if !closed || !ok || !ok2 || x <= 0 {
+	v, ok := measured(run, record.SourceClient, "throughput", "response_time_mean")
+	if !closed || !ok || v[0] <= 0 {
 		return nil
 	}
-	z := ThinkTime(run)
+	x, r, z := v[0], v[1], ThinkTime(run)
 	expected := n/x - z
 	if math.Abs(r-expected) <= maxInteractive*max(r, expected) {
 		return nil
@@ -106,11 +119,11 @@ func interactiveLaw(run record.Run) []record.Warning {
 // its next request travel, so that Z is the clients' think time plus the round-trip time (the 2018 report, section 4).
 func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
 	n, closed := Population(run)
-	x, ok := run.Value(record.SourceMiddleware, "throughput")
-	r, ok2 := run.Value(record.SourceMiddleware, "response_time_mean")
-	if !closed || !ok || !ok2 || x <= 0 {
+	v, ok := measured(run, record.SourceMiddleware, "throughput", "response_time_mean")
+	if !closed || !ok || v[0] <= 0 {
 		return nil
 	}
+	x, r := v[0], v[1]
 	trip, ok := run.Value(record.SourcePath, "round_trip_time_mean")
 	if !ok {
 		if trip, ok = record.Find(path, record.SourcePath, "round_trip_time_mean"); !ok {
@@ -154,16 +167,15 @@ func parts(run record.Run, kind string) []string {
 func littleQueue(run record.Run) []record.Warning {
 	var warnings []record.Warning
 	for _, source := range parts(run, record.SourceMiddleware) {
-		x, ok := run.Value(source, "throughput")
-		w, ok2 := run.Value(source, "stage_queue_mean")
-		length, ok3 := run.Value(source, "queue_length_mean")
-		if !ok || !ok2 || !ok3 {
+		v, ok := measured(run, source, "throughput", "stage_queue_mean", "queue_length_mean")
+		if !ok {
 			continue
 		}
-		expected := x * w
+		x, wait, length := v[0], v[1], v[2]
+		expected := x * wait
 		if math.Abs(length-expected) > maxLittle*max(length, expected)+minQueue {
 			warnings = append(warnings, warn(LittleQueue, "%s: the queue's mean length was %.1f; by Little's law %s requests/s that wait %s give %.1f",
-				source, length, spell.Count(x), duration(w), expected)...)
+				source, length, spell.Count(x), duration(wait), expected)...)
 		}
 	}
 	return warnings
@@ -173,14 +185,9 @@ func littleQueue(run record.Run) []record.Warning {
 func stageSum(run record.Run) []record.Warning {
 	var warnings []record.Warning
 	for _, source := range parts(run, record.SourceMiddleware) {
-		r, ok := run.Value(source, "response_time_mean")
-		sum := 0.0
-		for _, stage := range record.Stages {
-			mean, known := run.Value(source, stage)
-			ok = ok && known
-			sum += mean
-		}
-		if ok && math.Abs(sum-r) > maxStages*r+minStages {
+		stages, ok := measured(run, source, record.Stages...)
+		r, ok2 := run.Value(source, "response_time_mean")
+		if sum := floats.Sum(stages); ok && ok2 && math.Abs(sum-r) > maxStages*r+minStages {
 			warnings = append(warnings, warn(StageSum, "%s: the stages add up to %s, the response time is %s", source, duration(sum), duration(r))...)
 		}
 	}
@@ -367,13 +374,13 @@ func foreignLoad(run record.Run, set record.Manifest) []record.Warning {
 
 // misses warns of keys that were not found.
 func misses(run record.Run) []record.Warning {
-	missed, ok := run.Value(record.SourceClient, "misses")
-	hits, ok2 := run.Value(record.SourceClient, "hits")
-	if !ok || !ok2 || missed <= maxMisses*(missed+hits) {
+	v, ok := measured(run, record.SourceClient, "misses", "hits")
+	if !ok || v[0] <= maxMisses*(v[0]+v[1]) {
 		return nil
 	}
+	missed, all := v[0], v[0]+v[1]
 	return warn(Misses, "%s of %s keys were missed (%s): populate the servers first, or give them more memory",
-		spell.Count(missed), spell.Count(missed+hits), percent(missed/(missed+hits)))
+		spell.Count(missed), spell.Count(all), percent(missed/all))
 }
 
 // failures warns of requests that failed.

@@ -37,7 +37,8 @@ var needs = []struct {
 
 func has(source string, metrics ...string) func(record.Run, record.Manifest) bool {
 	return func(run record.Run, _ record.Manifest) bool {
-		return !slices.ContainsFunc(metrics, func(m string) bool { _, ok := run.Value(source, m); return !ok })
+		_, ok := measured(run, source, metrics...)
+		return ok
 	}
 }
 

@@ -326,7 +326,7 @@ func (d *decoder) settings(n *yaml.Node, key string, read func(s *Setting, key s
 }
 
 func (d *decoder) level(n *yaml.Node, key string, s *Setting) string {
-	return d.scalar(n, key, s.Accepts, func(text string) bool { return s.check(text) == nil })
+	return d.scalar(n, key, s.Accepts, s.check)
 }
 
 func (d *decoder) phases(n *yaml.Node, key string, p *Phases) {
@@ -337,8 +337,8 @@ func (d *decoder) phases(n *yaml.Node, key string, p *Phases) {
 				accepts += ", at least " + low.String()
 			}
 			*to, _ = parseTime(d.scalar(n, key, accepts, func(s string) bool {
-				v, err := parseTime(s)
-				return err == nil && v >= low
+				v, ok := parseTime(s)
+				return ok && v >= low
 			}))
 		}
 	}
@@ -426,7 +426,7 @@ func (d *decoder) word(n *yaml.Node, key string, words []string) string {
 
 // whole returns a whole number; 0 after a problem.
 func (d *decoder) whole(n *yaml.Node, key string, low, high int) int {
-	number, _ := strconv.Atoi(d.scalar(n, key, fmt.Sprintf("a whole number from %d to %d", low, high), func(s string) bool { return checkWhole(s, low, high) == nil }))
+	number, _ := strconv.Atoi(d.scalar(n, key, fmt.Sprintf("a whole number from %d to %d", low, high), func(s string) bool { return isWhole(s, low, high) }))
 	return number
 }
 

@@ -138,9 +138,9 @@ func (d *decoder) checkDilation(e *Experiment, at *yaml.Node) {
 // delay reads the one-way travel time of packets.
 func (d *decoder) delay(n *yaml.Node, key string) (v time.Duration) {
 	d.scalar(n, key, "a duration such as 0.5ms, at most "+maxDelay.String(), func(text string) bool {
-		var err error
-		v, err = parseTime(text)
-		return err == nil && v <= maxDelay
+		var ok bool
+		v, ok = parseTime(text)
+		return ok && v <= maxDelay
 	})
 	return v
 }

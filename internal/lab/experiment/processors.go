@@ -32,9 +32,9 @@ func processors(name, programs string) Setting {
 	return Setting{
 		Name: name, Default: allProcessors, Help: "processors that the " + programs + " can use; all: those that the testbed's `cpus` allow",
 		Accepts: "all, or numbers and ranges such as 0,2-3",
-		check: func(text string) error {
-			_, err := parseProcessors(text)
-			return err
+		check: func(text string) bool {
+			_, ok := parseProcessors(text)
+			return ok
 		},
 	}
 }
@@ -46,9 +46,9 @@ func (v Values) Processors(name string) []int {
 }
 
 // parseProcessors reads "all" as nil, and "0,2-3" as 0, 2, 3.
-func parseProcessors(text string) (cpus []int, err error) {
+func parseProcessors(text string) (cpus []int, ok bool) {
 	if text == allProcessors {
-		return nil, nil
+		return nil, true
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		from, to, isRange := strings.Cut(part, "-")
@@ -58,11 +58,11 @@ func parseProcessors(text string) (cpus []int, err error) {
 		low, errLow := strconv.Atoi(from)
 		high, errHigh := strconv.Atoi(to)
 		if errLow != nil || errHigh != nil || low < 0 || high < low || high > maxProcessor {
-			return nil, errUnfit
+			return nil, false
 		}
 		for cpu := low; cpu <= high; cpu++ {
 			cpus = append(cpus, cpu)
 		}
 	}
-	return cpus, nil
+	return cpus, true
 }

@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,8 +15,8 @@ type Setting struct {
 	Name    string
 	Default string
 	Help    string
-	Accepts string // description of the accepted values
-	check   func(text string) error
+	Accepts string                 // description of the accepted values
+	check   func(text string) bool // whether a value is accepted
 }
 
 // The settings' names.
@@ -73,24 +74,19 @@ var Settings = []Setting{
 	whole(GroupSize, "20", 1, 1<<20, "requests of a connection that memcached serves before it turns to the next connection (-R)"),
 	flags(ServerFlags, "further flags of each server"),
 	{
-		Name: ServerDelay, Default: "0s", Accepts: "a duration such as 5ms", check: checkTime,
+		Name: ServerDelay, Default: "0s", Accepts: "a duration such as 5ms", check: isTime,
 		Help: "delay of each reply in a relay before each server, which emulates a longer path",
 	},
 	{
 		Name: System, Default: Mcmw, Help: "the system before the servers: mcmw; direct: none, which sets middlewares to 0; twemproxy (nutcracker); proxy: memcached's own; or another mcmw described under systems",
-		Accepts: "direct, mcmw, twemproxy, proxy, or a name under systems", check: checkName,
+		Accepts: "direct, mcmw, twemproxy, proxy, or a name under systems", check: systemForm.MatchString,
 	},
 	whole(Middlewares, "1", 0, 256, "middlewares before the servers; 0: the load goes directly to the servers"),
 	orDefault(whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)")),
 	orDefault(whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); the queueing models describe 1")),
 	{
 		Name: Replicas, Default: "all", Help: "servers that hold each key (--replicas)", Accepts: "all, or a number from 1",
-		check: func(text string) error {
-			if text == "all" {
-				return nil
-			}
-			return checkWhole(text, 1, 256)
-		},
+		check: func(text string) bool { return text == "all" || isWhole(text, 1, 256) },
 	},
 	words(Sharded, "false", "whether multi-gets are split over the servers (--sharded)", "true", "false"),
 	words(Pool, "shared", "whether all servers share workers and queue (--pool)", "shared", "per-server"),
@@ -98,22 +94,20 @@ var Settings = []Setting{
 	processors(MiddlewareCPUs, "middlewares"),
 	flags(MiddlewareFlags, "further flags of each `mcmw serve`"),
 	words(Statistics, "true", "whether each mcmw writes its statistics log, the source of the stages' and the servers' times", "true", "false"),
-	{Name: Case, Help: "a group of settings described under cases", Accepts: "a name under cases", check: func(text string) error {
-		if text == "" {
-			return nil
-		}
-		return checkName(text)
-	}},
+	{
+		Name: Case, Help: "a group of settings described under cases", Accepts: "a name under cases",
+		check: func(text string) bool { return text == "" || systemForm.MatchString(text) },
+	},
 	whole(Clients, "8", 1, 1<<20, "connections of all load processes together; with a pipeline of 1 each is one client of a closed loop"),
 	whole(LoadProcesses, "1", 1, 256, "load processes, over which the clients are spread"),
 	whole(LoadThreads, "1", 1, 1024, "threads of each load process"),
 	whole(Pipeline, "1", 1, 1<<16, "requests that each client keeps outstanding; in an open loop the most it sends without a reply (1: the default of mcmwlab load)"),
-	{Name: Ratio, Default: "1:9", Help: "ratio of requests, SET:GET or SET:GET:MULTIGET", Accepts: "SETs:GETs such as 1:9 or SETs:GETs:MULTIGETs such as 1:8:1, not all 0", check: checkRatio},
+	{Name: Ratio, Default: "1:9", Help: "ratio of requests, SET:GET or SET:GET:MULTIGET", Accepts: "SETs:GETs such as 1:9 or SETs:GETs:MULTIGETs such as 1:8:1, not all 0", check: isRatio},
 	whole(KeysPerGet, "1", 1, 1<<16, "keys of each GET; of each MULTIGET if the ratio has them"),
 	whole(ValueSize, "64", 1, 1<<30, "size of the values, bytes"),
 	whole(Keys, "10000", 1, 1<<40, "different keys"),
-	{Name: KeyPattern, Default: "R:R", Help: "distribution of the keys of SETs and GETs (mcmwlab load --key-pattern)", Accepts: "two letters of R, S, P, G, Z such as R:Z", check: checkPattern},
-	{Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request", Accepts: "a duration such as 5ms", check: checkTime},
+	{Name: KeyPattern, Default: "R:R", Help: "distribution of the keys of SETs and GETs (mcmwlab load --key-pattern)", Accepts: "two letters of R, S, P, G, Z such as R:Z", check: patternForm.MatchString},
+	{Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request", Accepts: "a duration such as 5ms", check: isTime},
 	whole(Rate, "0", 0, 1<<40, "requests per second of all clients together in an open loop; 0: a closed loop"),
 	processors(LoadCPUs, "load processes"),
 	flags(LoadFlags, "further flags of each `mcmwlab load`"),
@@ -174,7 +168,7 @@ func (v Values) check() error {
 func whole(name, standard string, low, high int, help string) Setting {
 	return Setting{
 		Name: name, Default: standard, Help: help, Accepts: fmt.Sprintf("a whole number from %d to %d", low, high),
-		check: func(text string) error { return checkWhole(text, low, high) },
+		check: func(text string) bool { return isWhole(text, low, high) },
 	}
 }
 
@@ -182,76 +176,48 @@ func whole(name, standard string, low, high int, help string) Setting {
 func orDefault(s Setting) Setting {
 	check := s.check
 	s.Accepts += ", or " + AsDefault + ": the program's default"
-	s.check = func(text string) error {
-		if text == AsDefault {
-			return nil
-		}
-		return check(text)
-	}
+	s.check = func(text string) bool { return text == AsDefault || check(text) }
 	return s
 }
 
 func words(name, standard, help string, accepted ...string) Setting {
 	return Setting{
 		Name: name, Default: standard, Help: help, Accepts: strings.Join(accepted, " or "),
-		check: func(text string) error {
-			if !slices.Contains(accepted, text) {
-				return errUnfit
-			}
-			return nil
-		},
+		check: func(text string) bool { return slices.Contains(accepted, text) },
 	}
 }
 
 func flags(name, help string) Setting {
 	return Setting{
 		Name: name, Help: help, Accepts: "flags separated by spaces, such as --a=1 --b=2",
-		check: func(text string) error {
-			if text != "" && !strings.HasPrefix(text, "-") {
-				return errUnfit
-			}
-			return nil
-		},
+		check: func(text string) bool { return text == "" || strings.HasPrefix(text, "-") },
 	}
 }
 
-// errUnfit means that a setting doesn't accept a value. The decoder turns it into a problem with the accepted values.
-var errUnfit = errors.New("unfit")
-
-func checkWhole(text string, low, high int) error {
-	if n, err := strconv.Atoi(text); err != nil || n < low || n > high {
-		return errUnfit
-	}
-	return nil
+func isWhole(text string, low, high int) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && n >= low && n <= high
 }
 
-func checkRatio(text string) error {
+func isRatio(text string) bool {
 	parts := strings.Split(text, ":")
 	var sum uint64
 	for _, part := range parts {
 		n, err := strconv.ParseUint(part, 10, 20)
 		if err != nil {
-			return errUnfit
+			return false
 		}
 		sum += n
 	}
-	if len(parts) < 2 || len(parts) > 3 || sum == 0 {
-		return errUnfit
-	}
-	return nil
+	return (len(parts) == 2 || len(parts) == 3) && sum > 0
 }
 
-func checkPattern(text string) error {
-	const letters = "RSPGZ"
-	if len(text) != 3 || text[1] != ':' || !strings.Contains(letters, text[:1]) || !strings.Contains(letters, text[2:]) {
-		return errUnfit
-	}
-	return nil
-}
+// patternForm matches key patterns.
+var patternForm = regexp.MustCompile(`^[RSPGZ]:[RSPGZ]$`)
 
-func checkTime(text string) error {
-	_, err := parseTime(text)
-	return err
+func isTime(text string) bool {
+	_, ok := parseTime(text)
+	return ok
 }
 
 // Duration returns the value of a setting that is a time, which has been checked.
@@ -261,15 +227,12 @@ func (v Values) Duration(name string) time.Duration {
 }
 
 // parseTime reads a duration or a number of seconds.
-func parseTime(text string) (time.Duration, error) {
+func parseTime(text string) (d time.Duration, ok bool) {
 	d, err := time.ParseDuration(text)
 	if seconds, numberErr := strconv.ParseFloat(text, 64); numberErr == nil && seconds < maxTime.Seconds() {
 		d, err = time.Duration(seconds*float64(time.Second)), nil
 	}
-	if err != nil || d < 0 || d > maxTime {
-		return 0, errUnfit
-	}
-	return d, nil
+	return d, err == nil && d >= 0 && d <= maxTime
 }
 
 // maxTime is the longest accepted duration. A longer one is a typing error.

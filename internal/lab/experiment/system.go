@@ -34,14 +34,8 @@ type SystemKind struct {
 // builtIn has the systems that every experiment knows, except Direct.
 var builtIn = map[string]SystemKind{Mcmw: {Kind: Mcmw}, Twemproxy: {Kind: Twemproxy, Binary: "nutcracker"}, Proxy: {Kind: Proxy, Binary: "memcached"}}
 
+// systemForm matches the names of systems and cases.
 var systemForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$`)
-
-func checkName(text string) error {
-	if !systemForm.MatchString(text) {
-		return errUnfit
-	}
-	return nil
-}
 
 // systems reads the systems of a file and adds the built-in ones.
 func (d *decoder) systems(n *yaml.Node, key string) map[string]SystemKind {
@@ -88,7 +82,7 @@ func (d *decoder) named(n *yaml.Node, key string) func(yield func(string, *yaml.
 		for i := 0; i < len(n.Content); i += 2 {
 			name := n.Content[i]
 			switch {
-			case checkName(name.Value) != nil:
+			case !systemForm.MatchString(name.Value):
 				d.problem(name, key, "%.60q; expected letters, digits, . _ - and spaces, at most 64", name.Value)
 			case seen[name.Value]:
 				d.problem(name, key, "%q occurs twice", name.Value)

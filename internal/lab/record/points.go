@@ -33,13 +33,7 @@ func Points(runs []Run) []Point {
 
 // Complete returns the point's complete runs.
 func (p Point) Complete() []Run {
-	var complete []Run
-	for _, run := range p.Runs {
-		if run.State == Complete {
-			complete = append(complete, run)
-		}
-	}
-	return complete
+	return slices.DeleteFunc(slices.Clone(p.Runs), func(run Run) bool { return run.State != Complete })
 }
 
 // Values returns the values of a metric at a source in the complete runs that have it.

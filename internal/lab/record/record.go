@@ -174,7 +174,7 @@ func explain(path string, err error) error {
 		return err
 	}
 	code := -1
-	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		code = e.Code() & 0xff // the primary result code
 	}
 	var kind error

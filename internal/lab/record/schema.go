@@ -6,6 +6,17 @@ const schemaVersion = 1
 // applicationID is the database's application_id ("mcmw" in ASCII), by which Open and `file` recognize a record.
 const applicationID = 0x6d636d77
 
+// windowColumns are the columns of both tables of windows.
+const windowColumns = `
+	run     INTEGER NOT NULL REFERENCES runs (id),
+	source  TEXT NOT NULL,
+	start   REAL NOT NULL,
+	seconds REAL NOT NULL,
+	metric  TEXT NOT NULL REFERENCES metrics (name),
+	value   REAL NOT NULL,
+	PRIMARY KEY (run, source, metric, start)
+`
+
 // schema creates the tables. docs/record.md describes them.
 const schema = `
 CREATE TABLE runs (
@@ -37,15 +48,7 @@ CREATE TABLE results (
 	value  REAL NOT NULL,
 	PRIMARY KEY (run, source, metric)
 ) WITHOUT ROWID;
-CREATE TABLE windows (
-	run     INTEGER NOT NULL REFERENCES runs (id),
-	source  TEXT NOT NULL,
-	start   REAL NOT NULL,
-	seconds REAL NOT NULL,
-	metric  TEXT NOT NULL REFERENCES metrics (name),
-	value   REAL NOT NULL,
-	PRIMARY KEY (run, source, metric, start)
-) WITHOUT ROWID;
+CREATE TABLE windows (` + windowColumns + `) WITHOUT ROWID;
 CREATE TABLE histograms (
 	run     INTEGER NOT NULL REFERENCES runs (id),
 	source  TEXT NOT NULL,
@@ -56,15 +59,7 @@ CREATE TABLE histograms (
 	count   INTEGER NOT NULL,
 	PRIMARY KEY (run, source, metric, command, lower)
 ) WITHOUT ROWID;
-CREATE TABLE host_samples (
-	run     INTEGER NOT NULL REFERENCES runs (id),
-	source  TEXT NOT NULL,
-	start   REAL NOT NULL,
-	seconds REAL NOT NULL,
-	metric  TEXT NOT NULL REFERENCES metrics (name),
-	value   REAL NOT NULL,
-	PRIMARY KEY (run, source, metric, start)
-) WITHOUT ROWID;
+CREATE TABLE host_samples (` + windowColumns + `) WITHOUT ROWID;
 CREATE TABLE warnings (
 	run     INTEGER REFERENCES runs (id),
 	code    TEXT NOT NULL,

@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Define adds metrics that Describe doesn't know to the record. A metric that the record has already stays as it is.
@@ -40,33 +44,11 @@ func (r *Record) Add(run Run) error {
 				return err
 			}
 		}
-		if err := refuseSecond(tx, run); err != nil {
-			return err
-		}
 		if err := defineUsed(tx, run); err != nil {
 			return err
 		}
 		return insert(tx, run)
 	})
-}
-
-// refuseSecond returns an error if the record has the run already.
-func refuseSecond(tx *sql.Tx, run Run) error {
-	var n int
-	if err := tx.QueryRow("SELECT count(*) FROM runs WHERE id = ?", run.ID).Scan(&n); err != nil {
-		return err
-	}
-	if n > 0 {
-		return fmt.Errorf("run %d: %w", run.ID, ErrExists)
-	}
-	if run.State != Complete {
-		return nil
-	}
-	err := tx.QueryRow("SELECT count(*) FROM runs WHERE point = ? AND repetition = ? AND state = ?", run.Point, run.Repetition, string(Complete)).Scan(&n)
-	if err == nil && n > 0 {
-		err = fmt.Errorf("complete run of point %d, repetition %d: %w", run.Point, run.Repetition, ErrExists)
-	}
-	return err
 }
 
 // defineUsed adds every metric of the run to the table of metrics.
@@ -102,6 +84,9 @@ func defineUsed(tx *sql.Tx, run Run) error {
 func insert(tx *sql.Tx, run Run) error {
 	_, err := tx.Exec("INSERT INTO runs (id, point, repetition, position, started, seconds, state, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		run.ID, run.Point, run.Repetition, run.Position, run.Started.Format(time.RFC3339Nano), run.Seconds, string(run.State), run.Error)
+	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_CONSTRAINT {
+		return fmt.Errorf("run %d of point %d, repetition %d: %w", run.ID, run.Point, run.Repetition, ErrExists)
+	}
 	if err != nil {
 		return err
 	}
