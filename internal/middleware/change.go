@@ -41,7 +41,7 @@ func (p placed) at(o *PoolOptions) (placed, error) {
 		}
 	}
 	p.options.Read, p.options.Zone = o.Options.Read, o.Options.Zone
-	p.options.Gutter, p.options.GutterTTL, p.options.Closed, p.options.Former = o.Options.Gutter, o.Options.GutterTTL, o.Options.Closed, o.Options.Former
+	p.options.Gutter, p.options.GutterTTL, p.options.Closed, p.options.PreviousGutter = o.Options.Gutter, o.Options.GutterTTL, o.Options.Closed, o.Options.PreviousGutter
 	var err error
 	p.router, err = route.New(servers, p.options)
 	return p, err
@@ -249,31 +249,30 @@ func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Pha
 	if phase == route.ReadNew {
 		key, theirs = theirs, key
 	}
-	var mu sync.Mutex // guards found
-	var found *placed
-	pool.each(func(s *backend.Server) {
+	return findOn(pool, func(s *backend.Server) (to placed, ok bool) {
 		value, err := s.Announce(ctx, key, value, 2*m.options.ChangeStep, theirs)
-		if err != nil || value == nil {
-			return
-		}
-		r, err := marker.Decode(value)
 		if err != nil {
-			return
+			return to, false
 		}
-		r.Placement.Share = nil
-		for i := range r.Previous {
-			r.Previous[i].Share = nil
-		}
-		if r.Placement.Equal(&own) || len(r.Previous) != 1 || !r.Previous[0].Equal(&from) {
-			return
-		}
-		if to, ok := pool.located(r.Placement, r.Addresses); ok {
-			mu.Lock()
-			found = &to
-			mu.Unlock()
-		}
+		return pool.announced(value, own, from)
 	})
-	return found
+}
+
+// announced returns the placement to which a middleware is changing that has announced value. ok is false if it is changing to own, or not from the
+// placement from.
+func (p *pool) announced(value []byte, own, from marker.Placement) (to placed, ok bool) {
+	r, err := marker.Decode(value)
+	if err != nil {
+		return to, false
+	}
+	r.Placement.Share = nil
+	for i := range r.Previous {
+		r.Previous[i].Share = nil
+	}
+	if r.Placement.Equal(&own) || len(r.Previous) != 1 || !r.Previous[0].Equal(&from) {
+		return to, false
+	}
+	return p.located(r.Placement, r.Addresses)
 }
 
 // Elsewhere returns the list of servers to which another middleware is changing from the list of this one, as announced on the servers; nil: there is
@@ -290,37 +289,39 @@ func (m *Middleware) Elsewhere(ctx context.Context) []route.Server {
 	if c := p.poolState.change; c != nil && c.phase == route.DeleteNew {
 		from = c.from
 	}
-	here, wanted := from.record(), p.wanted().record()
-	var mu sync.Mutex // guards found
-	var found []route.Server
-	p.each(func(s *backend.Server) {
+	found := findOn(p, func(s *backend.Server) (servers []route.Server, ok bool) {
 		value, err := s.Announced(ctx, marker.DeletingKey)
-		if err != nil || value == nil {
-			return
+		if err != nil {
+			return nil, false
 		}
-		r, err := marker.Decode(value)
-		if err != nil || r.Placement.Equal(&wanted) || len(r.Previous) != 1 || !r.Previous[0].Equal(&here) {
-			return
-		}
-		to, ok := p.located(r.Placement, r.Addresses)
+		to, ok := p.announced(value, p.wanted().record(), from.record())
 		if !ok {
-			return
+			return nil, false
 		}
 		// Only the servers may differ: options come from the configuration, not from a lookup.
-		servers := slices.Clone(to.router.Servers())
+		servers = slices.Clone(to.router.Servers())
 		for i := range servers {
 			if at := slices.IndexFunc(m.options.Servers, func(o route.Server) bool { return o.Name == servers[i].Name }); at >= 0 {
 				servers[i].Zone = m.options.Servers[at].Zone
 			}
 		}
 		router, err := route.New(servers, m.options.Placement)
-		if err != nil {
-			return
-		}
-		if own := marker.Of(router, m.options.Placement); own.Equal(&r.Placement) {
+		return servers, err == nil && placed{router, m.options.Placement}.equal(to)
+	})
+	if found == nil {
+		return nil
+	}
+	return *found
+}
+
+// findOn calls find for each of p's servers that is not down, all at the same time, and returns one of the results that were ok; nil: there is none.
+func findOn[T any](p *pool, find func(s *backend.Server) (T, bool)) (found *T) {
+	var mu sync.Mutex // guards found
+	p.each(func(s *backend.Server) {
+		if result, ok := find(s); ok {
 			mu.Lock()
-			found = servers
-			mu.Unlock()
+			defer mu.Unlock()
+			found = &result
 		}
 	})
 	return found
@@ -373,42 +374,44 @@ func (m *Middleware) goThrough(ctx context.Context, t *poolState) {
 	}, func(ctx context.Context) bool { return m.step(ctx, t) })
 }
 
-// follow calls step each time the phase of a change is due to end and its cleaning is done. at returns the change, and is called with applying held, at
-// first, after each step and when rescheduled receives. follow ends when at returns nil, step returns false, or ctx is done.
+// follow calls step each time the phase of a change is due to end and its cleaning is done. A phase that has begun again meanwhile, because another list is
+// wanted, is waited for again; rescheduled reports that at once. at returns the change. at and step are called with applying held. follow ends when at returns
+// nil, step returns false, or ctx is done.
 func (m *Middleware) follow(ctx context.Context, rescheduled <-chan struct{}, at func() *course, step func(context.Context) (more bool)) {
+	m.applying.Lock()
+	defer m.applying.Unlock()
 	for {
-		m.applying.Lock()
 		c := at()
 		if c == nil {
-			m.applying.Unlock()
 			return
 		}
-		now := *c
+		awaited := *c
 		m.applying.Unlock()
 		select {
 		case <-ctx.Done():
-			return
 		case <-rescheduled:
-			continue
-		case <-time.After(time.Until(now.due)):
+		case <-time.After(time.Until(awaited.due)):
+			awaited.cleaning.Wait()
 		}
-		now.cleaning.Wait()
+		m.applying.Lock()
+		if ctx.Err() != nil {
+			return
+		}
+		if c = at(); c == nil || *c != awaited || time.Now().Before(c.due) {
+			continue
+		}
 		if !step(ctx) {
 			return
 		}
 	}
 }
 
-// step enters the next phase of t's change if that is due. more: another phase will follow.
+// step enters the next phase of t's change. more: another phase will follow. applying is held.
 func (m *Middleware) step(ctx context.Context, t *poolState) (more bool) {
-	m.applying.Lock()
-	defer m.applying.Unlock()
 	c, next := t.change, route.Settled
 	switch {
-	case m.stopping || c == nil || !slices.Contains(m.poolStates, t):
+	case m.stopping || !slices.Contains(m.poolStates, t):
 		return false
-	case time.Now().Before(c.due): // the phase has begun again, because another list is wanted
-		return true
 	case c.phase == route.DeleteNew:
 		next = route.ReadNew
 	case c.phase == route.Settled:

@@ -9,27 +9,31 @@ import (
 // EndPhase ends the present phase of a change of placement, or else of a change of routes, and reports whether there is one.
 func (m *Middleware) EndPhase() bool {
 	m.applying.Lock()
-	var c *course
-	step := m.stepRoutes
-	if at := slices.IndexFunc(m.poolStates, func(t *poolState) bool { return t.change != nil }); at >= 0 {
-		t := m.poolStates[at]
-		c, step = &t.change.course, func(ctx context.Context) bool { return m.step(ctx, t) }
-	} else if m.routing != nil {
-		c = &m.routing.course
-	}
+	defer m.applying.Unlock()
+	c, step := m.currentCourse()
 	if c == nil {
-		m.applying.Unlock()
 		return false
 	}
-	cleaning := c.cleaning
+	awaited := *c
 	m.applying.Unlock()
-	cleaning.Wait()
+	awaited.cleaning.Wait()
 	m.applying.Lock()
-	c.due = time.Time{}
-	work := m.work
-	m.applying.Unlock()
-	step(work)
+	if c, _ = m.currentCourse(); c != nil && *c == awaited { // otherwise the phase has ended
+		step(m.work)
+	}
 	return true
+}
+
+// currentCourse returns the course of the present change, nil if there is none, and the function that enters its next phase. applying is held.
+func (m *Middleware) currentCourse() (c *course, step func(context.Context) (more bool)) {
+	if at := slices.IndexFunc(m.poolStates, func(t *poolState) bool { return t.change != nil }); at >= 0 {
+		t := m.poolStates[at]
+		return &t.change.course, func(ctx context.Context) bool { return m.step(ctx, t) }
+	}
+	if m.routing != nil {
+		return &m.routing.course, m.stepRoutes
+	}
+	return nil, nil
 }
 
 // Phase returns the phase of the current core's router.

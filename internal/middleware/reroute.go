@@ -236,16 +236,12 @@ func (m *Middleware) goThroughRoutes(ctx context.Context) {
 	}, m.stepRoutes)
 }
 
-// stepRoutes enters the next phase of the change of routes if that is due. more: another phase will follow.
+// stepRoutes enters the next phase of the change of routes. more: another phase will follow. applying is held.
 func (m *Middleware) stepRoutes(ctx context.Context) (more bool) {
-	m.applying.Lock()
-	defer m.applying.Unlock()
 	c := m.routing
 	switch {
-	case m.stopping || c == nil:
+	case m.stopping:
 		return false
-	case time.Now().Before(c.due):
-		return true
 	case c.phase == route.Settled:
 		m.routing = nil
 	case c.phase == route.DeleteNew:
