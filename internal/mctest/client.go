@@ -19,7 +19,7 @@ import (
 
 // Patience bounds every wait of a test, and the middleware's timeouts in tests that are not about time. It only turns a hang into a
 // failure, so it is long: the machine may be busy.
-const Patience = 2 * time.Minute
+const Patience = 5 * time.Minute
 
 // Tick is the time between two checks of a condition that a test waits for. Reading all counters takes a millisecond under the race
 // detector.
