@@ -79,12 +79,7 @@ func NewFinder(o Options) *Finder {
 	if o.NewResolver == nil {
 		o.NewResolver = NewResolver
 	}
-	if o.Counts == nil {
-		o.Counts = new(stats.Control)
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Counts, o.Log = cmp.Or(o.Counts, new(stats.Control)), cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Finder{options: o, answers: make(map[question]*answer), watches: make(map[question]*watch), changed: make(chan struct{}, 1)}
 }
 

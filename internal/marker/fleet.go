@@ -247,13 +247,8 @@ func (f *Fleet) see(server string, a answer, now int64) {
 	}
 	f.answers[server] = a
 	recent := now - int64(relied)
-	answered := 0
-	for _, s := range f.answers {
-		if s.begun > recent {
-			answered++
-		}
-	}
-	witnesses, begun := f.witnesses(recent)
+	answered, _ := f.count(recent, func(answer) bool { return true })
+	witnesses, begun := f.count(recent, isWitness)
 	switch {
 	case witnesses >= f.majority():
 		f.lost, f.acceptsEmpty = 0, false
@@ -274,12 +269,15 @@ func (f *Fleet) see(server string, a answer, now int64) {
 	}
 }
 
-// witnesses returns how many servers were witnesses when they were asked after the time after, and when the latest look at a majority of them began.
-func (f *Fleet) witnesses(after int64) (n int, begun int64) {
+func isWitness(a answer) bool { return a.witness }
+
+// count returns how many servers gave an answer for which ok returns true when they were asked after the time after. begun is when the latest look at a
+// majority of them began; 0: they are no majority.
+func (f *Fleet) count(after int64, ok func(answer) bool) (n int, begun int64) {
 	var times []int64
-	for _, s := range f.answers {
-		if s.witness && s.begun > after {
-			times = append(times, s.begun)
+	for _, a := range f.answers {
+		if a.begun > after && ok(a) {
+			times = append(times, a.begun)
 		}
 	}
 	if len(times) < f.majority() {
@@ -313,13 +311,7 @@ func (f *Fleet) watch(recent, now int64) {
 	before := f.since
 	f.since = map[string]int64{}
 	for _, k := range f.known {
-		on := 0
-		for _, s := range f.answers {
-			if s.witness && s.begun > recent && s.marks.of(k.Server, k.Owner) {
-				on++
-			}
-		}
-		if on < f.majority() {
+		if on, _ := f.count(recent, func(a answer) bool { return a.witness && a.marks.of(k.Server, k.Owner) }); on < f.majority() {
 			continue
 		}
 		f.since[k.Server] = now
@@ -332,24 +324,18 @@ func (f *Fleet) watch(recent, now int64) {
 // judge updates whether o, the mark of server, is in force, by a look that began after recent and after the mark was last stored.
 func (f *Fleet) judge(server string, o *ownMark, recent, now int64) {
 	after := max(recent, o.put)
-	if witnesses, _ := f.witnesses(after); witnesses < f.majority() {
+	if witnesses, _ := f.count(after, isWitness); witnesses < f.majority() {
 		return
 	}
-	var times []int64
-	for _, s := range f.answers {
-		if s.witness && s.begun > after && s.marks.of(server, f.owner) {
-			times = append(times, s.begun)
-		}
-	}
-	if len(times) < f.majority() {
+	marked, begun := f.count(after, func(a answer) bool { return a.witness && a.marks.of(server, f.owner) })
+	if marked < f.majority() {
 		o.since, o.until = 0, 0
 		return
 	}
-	slices.Sort(times)
 	if o.since == 0 {
 		o.since = now
 	}
-	o.until = times[len(times)-f.majority()] + int64(relied)
+	o.until = begun + int64(relied)
 }
 
 // Doubt records that the servers may have lost this middleware's marks. They are not in force until a look has found them again.
@@ -379,7 +365,7 @@ func (f *Fleet) RespectedByAll(server string, now int64) bool {
 
 // Attainable reports whether there are enough witnesses now for a mark to come into force.
 func (f *Fleet) Attainable(now int64) bool {
-	n, _ := f.witnesses(now - int64(relied))
+	n, _ := f.count(now-int64(relied), isWitness)
 	return n >= f.majority()
 }
 

@@ -70,7 +70,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	m.options = o
 	m.poolStates = m.poolStatesFor(&o)
 	pools := o.pools()
-	var changed []*poolState
+	var changed []*poolState // whose placement changes in phases
 	for i, t := range m.poolStates {
 		if !pools[i].inPhases(o.ChangeStep) || !t.begun {
 			m.wants(t, &pools[i])
@@ -87,7 +87,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 			}
 		}
 	}
-	if entered {
+	if entered { // enter has replaced the core
 		return nil
 	}
 	return m.replace(ctx, nil)
@@ -177,15 +177,15 @@ type NotYet struct{ Why error }
 
 func (e NotYet) Error() string { return e.Why.Error() }
 
-// leaves reports whether s, which is still in q, is to leave it by the options of now. applying is held.
+// leaves reports whether s, which is still in q, is to leave it by m.options. applying is held.
 func (m *Middleware) leaves(q *pool, s *route.Server) bool {
 	pools := m.options.pools()
 	at := slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == q.name })
 	return at >= 0 && !slices.ContainsFunc(pools[at].Servers, func(t route.Server) bool { return t.Name == s.Name || t.Addr == s.Addr })
 }
 
-// replace makes a core for m.options and the phases of now, and puts it in the place of the current one. changed is the pool whose change of
-// placement has entered another phase, or is another change; nil: none. applying is held.
+// replace makes a core for m.options in the present phases, and replaces the current core by it. changed is the pool whose change of placement has
+// entered another phase, or is another change; nil: none. applying is held.
 func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 	o, router, err := m.effective()
 	if err != nil {
@@ -229,6 +229,7 @@ func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 		m.registry.Change(m.statistics(next))
 		return nil
 	}
+	// While the previous core serves, record the new placement, prepare the new servers and connect the new workers.
 	m.beginPools(ctx, next)
 	for i, p := range next.pools {
 		if old := previous.of(p.poolState); old != nil {
@@ -258,6 +259,7 @@ func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 	for _, s := range joined {
 		s.AwaitReadable(ctx, time.Now().Add(o.ConnectTimeout))
 	}
+	// With no batch in service, exchange the cores.
 	m.entrance.Exchange(func() *queue.Lanes {
 		previous.stop()
 		succeed()
@@ -281,6 +283,7 @@ func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 		next.start(m.work, m.registry)
 		return next.lanes
 	})
+	// Release what only the previous core used.
 	for _, p := range previous.pools {
 		if next.of(p.poolState) == nil {
 			p.endRecords(ctx, o.ConnectTimeout)

@@ -74,7 +74,7 @@ type poolState struct {
 	// warming counts the reads that asked the pool that is warmed up from this one; missing are the keys to be copied to that pool.
 	warming     stats.WarmUp
 	missing     *sweep.Missing
-	lingers     bool          // it still follows marks that it no longer needs, until all its servers may be read
+	lingers     bool          // it still respects marks, which it no longer needs, until all its servers may be read
 	rescheduled chan struct{} // whoever changes change.due -> goThrough; capacity 1; never closed
 }
 
@@ -168,24 +168,24 @@ func newCore(o Options, router *route.Router, states []*poolState, servers []*ba
 	return c
 }
 
-// inherit copies the previous placements from of, the same pool in the previous core; moved: of's own placement now is one of them. now maps the
-// servers of of to the current ones.
-func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved bool) {
+// inherit copies the previous placements from old, the same pool in the previous core; moved: the placement of old now is one of them. successors has
+// the current server for each server of old.
+func (p *pool) inherit(old *pool, successors map[*backend.Server]*backend.Server, moved bool) {
 	if p.options.Rejoin == backend.RejoinTrust {
 		return
 	}
-	previous := of.previous
+	previous := old.previous
 	if moved {
-		record := of.record()
+		record := old.record()
 		if router, err := record.Router(); err == nil { // it never fails: the record is that of a router
-			previous = append([]placement{{router, of.servers, record}}, previous...)
+			previous = append([]placement{{router, old.servers, record}}, previous...)
 		}
 	}
-	p.more = of.more || len(previous) > keepPrevious
+	p.more = old.more || len(previous) > keepPrevious
 	for i, f := range previous {
 		servers := make([]*backend.Server, len(f.servers))
 		for k, s := range f.servers {
-			servers[k] = now[s]
+			servers[k] = successors[s]
 			if servers[k] != nil && i >= keepPrevious {
 				servers[k].LeaveAllBehind()
 			}

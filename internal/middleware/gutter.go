@@ -23,11 +23,13 @@ func (o *PoolOptions) gutterOpen(timeout time.Duration) time.Duration {
 	if !o.diverts() {
 		return 0
 	}
-	return time.Duration(max(o.Options.GutterTTL, o.Options.Former.TTL))*time.Second + 2*timeout + gutterSlack
+	return time.Duration(max(o.Options.GutterTTL, o.Options.PreviousGutter.TTL))*time.Second + 2*timeout + gutterSlack
 }
 
 // diverts reports whether the pool has a gutter, or had one that other middlewares may still use.
-func (o *PoolOptions) diverts() bool { return o.Options.Gutter != "" || o.Options.Former.Pool != "" }
+func (o *PoolOptions) diverts() bool {
+	return o.Options.Gutter != "" || o.Options.PreviousGutter.Pool != ""
+}
 
 // checkGutter returns an error if the pool, whose router is in, has a gutter or is one, and its options don't allow that.
 func (o *PoolOptions) checkGutter(in *route.Router) error {
@@ -54,8 +56,8 @@ func (r *rerouting) close(o *PoolOptions) {
 	if r == nil {
 		return
 	}
-	if former, ok := r.gutters[o.Name]; ok {
-		o.Options.Closed, o.Options.Former = true, former
+	if previous, ok := r.gutters[o.Name]; ok {
+		o.Options.Closed, o.Options.PreviousGutter = true, previous
 	}
 }
 

@@ -87,9 +87,7 @@ func (o Options) withDefaults() Options {
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
 	o.SweepRate = cmp.Or(o.SweepRate, sweep.DefaultRate)
 	o.Security.HandshakeTimeout = cmp.Or(o.Security.HandshakeTimeout, DefaultHandshakeTimeout)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.Limits = o.Limits.WithDefaults()
 	return o
 }

@@ -31,12 +31,8 @@ func migration(from, to string) middleware.Migration {
 
 // migratingOptions returns options with two pools, old and new, of so many servers each; all keys are in pool old.
 func migratingOptions(t *testing.T, servers, replicas int) middleware.Options {
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: migrationStep, Routes: route.Routes{Default: "old"}, SweepRate: 1_000_000}
-	for _, name := range []string{"old", "new"} {
-		p := poolOf(name, named(name, mctest.StartNewMemcacheds(t, servers)...), replicas)
-		p.Writers = middleware.WritersSeveral
-		o.Pools = append(o.Pools, p)
-	}
+	o := newPools(t, middleware.WritersSeveral, servers, replicas, "old", "new")
+	o.ChangeStep, o.SweepRate = migrationStep, 1_000_000
 	return o
 }
 

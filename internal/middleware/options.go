@@ -46,7 +46,7 @@ type Options struct {
 	// Queue is the capacity of each bounded queue, in batches (all requests that one read of a connection brought);
 	// 0 means DefaultQueue.
 	Queue int
-	// Ready says which servers must have been up before the middleware is ready.
+	// Ready says which servers must be up before the middleware is ready.
 	Ready Ready
 	// DrainTimeout is how long Run waits for requests in flight after its context is done; 0 means DefaultDrainTimeout.
 	DrainTimeout time.Duration

@@ -33,6 +33,21 @@ func poolOf(name string, servers []route.Server, replicas int) middleware.PoolOp
 	return middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: servers, Options: route.Options{Replicas: replicas}}}
 }
 
+// newPools returns options with a pool of n servers, which are started, for each name; all keys are in the first pool.
+func newPools(t *testing.T, w middleware.Writers, n, replicas int, names ...string) middleware.Options {
+	start := mctest.StartNewMemcacheds
+	if w == middleware.WritersOne {
+		start = mctest.StartMemcacheds // this also works without versions
+	}
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: route.Routes{Default: names[0]}}
+	for _, name := range names {
+		p := poolOf(name, named(name, start(t, n)...), replicas)
+		p.Writers = w
+		o.Pools = append(o.Pools, p)
+	}
+	return o
+}
+
 // halves returns routes by which the keys of startTraffic's clients 0 and 1 are in pool a, and those of clients 2 and 3 in pool b.
 func halves() route.Routes {
 	return route.Routes{Prefixes: []route.Prefix{{Prefix: "2-", Pool: "b"}, {Prefix: "3-", Pool: "b"}}, Default: "a"}
@@ -183,12 +198,7 @@ func TestRoutesAndPoolsChangeUnderLoadWithoutAnErrorOrAnOldValue(t *testing.T) {
 }
 
 func TestStatisticsHaveTheCurrentRoutes(t *testing.T) {
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{
-		poolOf("a", named("a", mctest.StartMemcacheds(t, 1)...), 0), poolOf("b", named("b", mctest.StartMemcacheds(t, 1)...), 0),
-	}}
-	for i := range o.Pools {
-		o.Pools[i].Writers = middleware.WritersOne
-	}
+	o := newPools(t, middleware.WritersOne, 1, 0, "a", "b")
 	o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "y", Pool: "b"}, {Prefix: "x", Pool: "a", Reads: "b"}}, Default: "a"}
 	m := mwtest.Start(t, o)
 	require.Equal(t, []stats.Route{{Prefix: "x", Pool: "a", Reads: "b"}, {Prefix: "y", Pool: "b"}, {Default: true, Pool: "a"}}, m.Stats().Snapshot().Routes)
@@ -200,12 +210,7 @@ func TestStatisticsHaveTheCurrentRoutes(t *testing.T) {
 }
 
 func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{
-		poolOf("a", named("a", mctest.StartMemcacheds(t, 2)...), 0), poolOf("b", named("b", mctest.StartMemcacheds(t, 2)...), 0),
-	}}
-	for i := range o.Pools {
-		o.Pools[i].Writers = middleware.WritersOne
-	}
+	o := newPools(t, middleware.WritersOne, 2, 0, "a", "b")
 	elsewhere := route.Routes{Prefixes: []route.Prefix{{Prefix: "x", Pool: "b"}}, Default: "a"}
 	for i, routes := range []route.Routes{{Default: "a"}, elsewhere, {Default: "a"}} {
 		o.Routes = routes
@@ -224,12 +229,7 @@ func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
 
 // Keys that another pool has in the meantime are deleted. Reads that went to another pool in the meantime cause no deletion.
 func TestARestartWithOtherPoolsForReadsReadsWhatThePoolWasSentAndNothingOlder(t *testing.T) {
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{
-		poolOf("a", named("a", mctest.StartMemcacheds(t, 2)...), 0), poolOf("b", named("b", mctest.StartMemcacheds(t, 2)...), 0),
-	}}
-	for i := range o.Pools {
-		o.Pools[i].Writers = middleware.WritersOne
-	}
+	o := newPools(t, middleware.WritersOne, 2, 0, "a", "b")
 	for i, s := range []struct {
 		routes route.Routes
 		reply  string
@@ -254,12 +254,7 @@ func TestAPrefixMovesToAnotherPoolAndBackWithARestartOfAllMiddlewaresAtOnce(t *t
 	for name, replicas := range map[string]int{"each key on one": 1, "all hold every key": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Pools: []middleware.PoolOptions{
-				poolOf("a", named("a", mctest.StartNewMemcacheds(t, 2)...), replicas), poolOf("b", named("b", mctest.StartNewMemcacheds(t, 2)...), replicas),
-			}}
-			for i := range o.Pools {
-				o.Pools[i].Writers = middleware.WritersSeveral
-			}
+			o := newPools(t, middleware.WritersSeveral, 2, replicas, "a", "b")
 			elsewhere := route.Routes{Prefixes: []route.Prefix{{Prefix: "2-", Pool: "b"}}, Default: "a"}
 			for i, routes := range []route.Routes{{Default: "a"}, elsewhere, {Default: "a"}, elsewhere} {
 				o.Routes = routes

@@ -19,12 +19,8 @@ import (
 
 // severalPools returns options with the pools a, b and c, whose servers several middlewares write.
 func severalPools(t *testing.T, replicas int) middleware.Options {
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: halves()}
-	for _, name := range []string{"a", "b", "c"} {
-		p := poolOf(name, named(name, mctest.StartNewMemcacheds(t, 2)...), replicas)
-		p.Writers = middleware.WritersSeveral
-		o.Pools = append(o.Pools, p)
-	}
+	o := newPools(t, middleware.WritersSeveral, 2, replicas, "a", "b", "c")
+	o.Routes = halves()
 	return o
 }
 

@@ -69,7 +69,7 @@ func (g *gutterChange) router(t *testing.T, phase gutterPhase) *route.Router {
 		if phase == asBefore {
 			o.Gutter = g.before[name]
 		} else if phase != asAfter && g.closes(name) {
-			o.Closed, o.Former = true, route.Standin{Pool: g.before[name], TTL: 60}
+			o.Closed, o.PreviousGutter = true, route.Standin{Pool: g.before[name], TTL: 60}
 		}
 		if o.Gutter != "" {
 			o.GutterTTL = 60

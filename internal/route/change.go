@@ -47,7 +47,7 @@ func Change(from, to *Router, phase Phase) *Router {
 	if phase == Settled {
 		return to
 	}
-	r := &Router{servers: slices.Clone(to.servers), n: max(from.n, to.n), read: to.read, zone: to.zone, measures: to.measures, wanted: to.wanted, former: to.former, closed: to.closed}
+	r := &Router{servers: slices.Clone(to.servers), n: max(from.n, to.n), read: to.read, zone: to.zone, measures: to.measures, wanted: to.wanted, previousGutter: to.previousGutter, closed: to.closed}
 	c := &change{phase: phase, from: from, to: to}
 	for _, s := range from.servers {
 		at := slices.IndexFunc(to.servers, func(t Server) bool { return t.Name == s.Name })

@@ -61,7 +61,7 @@ func (o *Options) Standin() Standin { return Standin{o.Gutter, o.GutterTTL} }
 // findGutters resolves the names of the gutters of r's pools.
 func (r *Router) findGutters() {
 	for _, p := range r.pools {
-		for _, g := range []Standin{p.wanted, p.former} {
+		for _, g := range []Standin{p.wanted, p.previousGutter} {
 			at := slices.Index(r.table.names, g.Pool)
 			if at < 0 || slices.Contains(p.gutters, r.pools[at]) {
 				continue

@@ -199,7 +199,7 @@ func (r *Router) Before(number int) *Share {
 	}
 	gutter := p.wanted
 	if p.closed {
-		gutter = p.former
+		gutter = p.previousGutter
 	}
 	before := p.share(c.before.Share(number), gutter)
 	if before.Equal(p.share(c.after.Share(number), p.wanted)) {

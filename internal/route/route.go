@@ -59,9 +59,9 @@ type Options struct {
 	// for at most GutterTTL seconds.
 	Gutter    string
 	GutterTTL int
-	// Closed: neither the gutter nor the previous one, Former, is used now. Each write deletes its key in both.
-	Closed bool
-	Former Standin
+	// Closed: neither the gutter nor the previous one is used now. Each write deletes its key in both.
+	Closed         bool
+	PreviousGutter Standin
 }
 
 // Router says which servers hold a key. It is immutable and safe for concurrent use.
@@ -85,9 +85,9 @@ type Router struct {
 	gutters []*Router
 	// isGutter: this pool is the gutter of another pool.
 	isGutter bool
-	// wanted is the configured gutter, former the previous one. closed: neither is used.
-	wanted, former Standin
-	closed         bool
+	// wanted is the configured gutter, previousGutter the one before a change. closed: neither is used.
+	wanted, previousGutter Standin
+	closed                 bool
 	// measures: the choice of a server for a read depends on the servers' load.
 	measures bool
 	// number is the pool's number, and base the index of its first server among the servers of all pools.
@@ -130,7 +130,7 @@ func New(servers []Server, o Options) (*Router, error) {
 	if r.read == ReadNearest {
 		r.zone = o.Zone
 	}
-	r.wanted, r.former, r.closed = o.Standin(), o.Former, o.Closed
+	r.wanted, r.previousGutter, r.closed = o.Standin(), o.PreviousGutter, o.Closed
 	r.measures = r.read == ReadLeastBusy
 	if o.HashTag != "" {
 		r.tagged, r.tag = true, [2]byte{o.HashTag[0], o.HashTag[1]}

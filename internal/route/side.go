@@ -15,12 +15,12 @@ type side struct {
 
 // Divide returns the Routers of the two sides of the pool r: of the servers not in cold, and of those in cold, a list of names separated by commas.
 func (r *Router) Divide(cold string) (others, filled *Router) {
-	names, is := strings.Split(cold, ","), make([]bool, len(r.servers))
+	names, isCold := strings.Split(cold, ","), make([]bool, len(r.servers))
 	for i, s := range r.servers {
-		is[i] = slices.Contains(names, s.Name)
+		isCold[i] = slices.Contains(names, s.Name)
 	}
 	a, b := *r, *r
-	a.side, b.side = &side{r, is, false}, &side{r, is, true}
+	a.side, b.side = &side{r, isCold, false}, &side{r, isCold, true}
 	return &a, &b
 }
 

@@ -122,21 +122,13 @@ func (c *Copier) claim(ctx context.Context) error {
 		return err
 	}
 	c.claimed = time.Now()
-	if err := l.Send(c.line(claimFor*time.Second, " ME")); err != nil {
-		return err
+	err = claim(l, c.line(claimFor*time.Second, " ME"))
+	if errors.Is(err, ErrClaimed) {
+		if p, ok := readProgress(l); ok && p.Name == c.Name {
+			c.Report(p)
+		}
 	}
-	switch line, err := l.Line(); {
-	case err != nil:
-		return err
-	case line == "HD":
-		return nil
-	case line != "NS":
-		return backend.Unexpected(line)
-	}
-	if p, ok := readProgress(l); ok && p.Name == c.Name {
-		c.Report(p)
-	}
-	return ErrClaimed
+	return err
 }
 
 // readProgress reads the progress that a server holds.

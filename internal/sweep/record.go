@@ -43,7 +43,12 @@ func (w *Sweep) claim(ctx context.Context) error {
 		return err
 	}
 	w.claimed = time.Now()
-	if err := l.Send(fmt.Sprintf("ms %s 0 b ME T%d\r\n\r\n", encoded(marker.SweepKey), claimFor)); err != nil {
+	return claim(l, fmt.Sprintf("ms %s 0 b ME T%d\r\n\r\n", encoded(marker.SweepKey), claimFor))
+}
+
+// claim sends request, which stores a claim if the server holds none. It returns ErrClaimed if the server holds one.
+func claim(l *backend.Link, request string) error {
+	if err := l.Send(request); err != nil {
 		return err
 	}
 	switch line, err := l.Line(); {
