@@ -118,7 +118,7 @@ func TestTheJudgeFindsStaleValues(t *testing.T) {
 // The control of partition-one: two middlewares that don't know of each other are caught.
 func TestTheJudgeFindsStaleValuesReadThroughTheOtherMiddleware(t *testing.T) {
 	withSeveralWriters(t)
-	alone := apart
+	alone := proxiedFleet
 	alone.args = []string{"--writers", "one", "--ack", "any"}
 	result := judged(t, Scenario{
 		Name: "alone", settings: alone, fault: inject(faulty.Fault{Refuse: true, Cut: 1}), heal: lift, lasts: usually, then: time.Second,

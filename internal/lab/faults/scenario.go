@@ -61,27 +61,27 @@ const (
 
 // The systems that scenarios use.
 var (
-	plain       = settings{servers: 3}
-	proxied     = settings{servers: 3, proxies: true}
-	spaced      = settings{servers: 3, spaced: true}
-	named       = settings{servers: 3, named: true}
-	scarce      = settings{servers: 3, files: fewFiles}
-	lied        = settings{servers: 3, liars: true, memory: podMemory}
-	recent      = settings{servers: 3, recent: true}
-	fleet       = settings{servers: 3, fleet: true}
-	apart       = settings{servers: 3, fleet: true, proxies: true}
-	chunked     = settings{servers: 3, large: true}
-	doubled     = settings{servers: 3, shadow: true, pools: withShadow}
-	spared      = settings{servers: 6, fleet: true, proxies: true, pools: gutter}
-	lonely      = settings{servers: 6, proxies: true, pools: gutter}
-	routed      = settings{servers: 6, fleet: true, pools: twoPools}
-	routesMove  = settings{servers: 6, fleet: true, pools: movingRoutes, fixed: []string{"change-step"}}
-	gutterMoves = settings{servers: 9, fleet: true, pools: movingGutters, fixed: []string{"change-step"}}
-	keysMove    = settings{servers: 9, fleet: true, pools: movingKeysOfGutters, fixed: []string{"change-step"}}
-	moving      = settings{servers: 6, fleet: true, pools: migrations(1), fixed: []string{"change-step"}}
-	back        = settings{servers: 6, fleet: true, pools: migrations(2), fixed: []string{"change-step"}}
-	warmed      = settings{servers: 6, fleet: true, pools: warmsUp, fixed: []string{"change-step"}}
-	filled      = settings{servers: 3, fleet: true, pools: fillsVictim, fixed: []string{"change-step"}}
+	plain           = settings{servers: 3}
+	proxied         = settings{servers: 3, proxies: true}
+	namespaced      = settings{servers: 3, spaced: true}
+	named           = settings{servers: 3, named: true}
+	fewDescriptors  = settings{servers: 3, files: fewFiles}
+	lying           = settings{servers: 3, liars: true, memory: podMemory}
+	newMemcached    = settings{servers: 3, recent: true}
+	fleet           = settings{servers: 3, fleet: true}
+	proxiedFleet    = settings{servers: 3, fleet: true, proxies: true}
+	chunked         = settings{servers: 3, large: true}
+	shadowed        = settings{servers: 3, shadow: true, pools: withShadow}
+	withGutter      = settings{servers: 6, fleet: true, proxies: true, pools: gutter}
+	withGutterAlone = settings{servers: 6, proxies: true, pools: gutter}
+	twoPoolFleet    = settings{servers: 6, fleet: true, pools: twoPools}
+	routesMove      = settings{servers: 6, fleet: true, pools: movingRoutes, fixed: []string{"change-step"}}
+	gutterMoves     = settings{servers: 9, fleet: true, pools: movingGutters, fixed: []string{"change-step"}}
+	keysMove        = settings{servers: 9, fleet: true, pools: movingKeysOfGutters, fixed: []string{"change-step"}}
+	migrating       = settings{servers: 6, fleet: true, pools: migrations(1), fixed: []string{"change-step"}}
+	migratingBack   = settings{servers: 6, fleet: true, pools: migrations(2), fixed: []string{"change-step"}}
+	warmedUp        = settings{servers: 6, fleet: true, pools: warmsUp, fixed: []string{"change-step"}}
+	filled          = settings{servers: 3, fleet: true, pools: fillsVictim, fixed: []string{"change-step"}}
 )
 
 // Replication and acknowledgement, as flags of `mcmw serve`.
@@ -125,34 +125,34 @@ func Scenarios() []Scenario {
 		{Name: "bytewise", Title: "a server sends its replies byte by byte", Args: oneReplica, fault: inject(faulty.Fault{Bytewise: true}), heal: lift, Long: true, settings: proxied},
 		{Name: "slow", Title: "a server answers 100 ms late", Args: oneReplica, fault: inject(faulty.Fault{Delay: 100 * time.Millisecond}), heal: lift, reads: byVictim, writes: byVictim, groups: true, Long: true, settings: proxied},
 		{Name: "refuse", Title: "a server ends every connection at once", Args: ackAny, fault: inject(faulty.Fault{Refuse: true, Cut: 1, Reset: true}), heal: lift, counts: byVictim, Long: true, settings: proxied},
-		{Name: "kill-served", Title: "a server is killed and started again; mcmw serves hot keys from memory", Args: with(aloneOne, "--hot-keys", "serve"), fault: kill, heal: start, reads: byVictim, writes: byVictim, Long: true, settings: recent},
+		{Name: "kill-served", Title: "a server is killed and started again; mcmw serves hot keys from memory", Args: with(aloneOne, "--hot-keys", "serve"), fault: kill, heal: start, reads: byVictim, writes: byVictim, Long: true, settings: newMemcached},
 		{Name: "kill-live", Title: "a server is killed and started again; two mcmw instances", Args: ackLive, fault: kill, heal: start, counts: byVictim, settings: fleet},
-		{Name: "partition-one", Title: "one of two mcmw instances loses its connection to a server", Args: ackLive, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, counts: byVictim, settings: apart},
+		{Name: "partition-one", Title: "one of two mcmw instances loses its connection to a server", Args: ackLive, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, counts: byVictim, settings: proxiedFleet},
 		{Name: "large-values", Title: "a server is killed and started again; values are stored in chunks", Args: inChunks, fault: kill, heal: start, counts: byVictim, settings: chunked},
 		{Name: "large-freeze", Title: "a server is suspended (SIGSTOP); values are stored in chunks", Args: inChunks, fault: freeze, heal: thaw, counts: byVictim, settings: chunked},
-		{Name: "shadow", Title: "the shadow of the pool, which gets half of the keys, is suspended", Args: ackAny, fault: atShadow(freezeServer), heal: atShadow(thawServer), settings: doubled},
-		{Name: "shadow-kill", Title: "the shadow of the pool is killed and started again", Args: ackAny, fault: atShadow(killServer), heal: atShadow(startServer), Long: true, settings: doubled},
-		{Name: "gutter", Title: "a server whose pool has a gutter is killed and started again; two mcmw instances", Args: severalOne, fault: kill, heal: start, then: untilSpent, reads: byVictim, writes: byVictim, settings: spared},
-		{Name: "gutter-one", Title: "one of two mcmw instances loses its connection to a server whose pool has a gutter", Args: severalOne, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, then: untilSpent, reads: byVictim, writes: byVictim, settings: spared},
-		{Name: "gutter-alone", Title: "the only mcmw instance loses its connection to a server whose pool has a gutter", Args: aloneOne, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: lonely},
-		{Name: "gutter-freeze", Title: "a server whose pool has a gutter is suspended (SIGSTOP); two mcmw instances", Args: severalOne, fault: freeze, heal: thaw, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: spared},
-		{Name: "pool-without-majority", Title: "two of the three servers of one of two pools are killed and started again; two mcmw instances", Args: ackLive, fault: at(killServer, victim-1, victim), heal: at(startServer, victim-1, victim), reads: byAny, writes: byAny, settings: routed},
+		{Name: "shadow", Title: "the shadow of the pool, which gets half of the keys, is suspended", Args: ackAny, fault: atShadow(freezeServer), heal: atShadow(thawServer), settings: shadowed},
+		{Name: "shadow-kill", Title: "the shadow of the pool is killed and started again", Args: ackAny, fault: atShadow(killServer), heal: atShadow(startServer), Long: true, settings: shadowed},
+		{Name: "gutter", Title: "a server whose pool has a gutter is killed and started again; two mcmw instances", Args: severalOne, fault: kill, heal: start, then: untilSpent, reads: byVictim, writes: byVictim, settings: withGutter},
+		{Name: "gutter-one", Title: "one of two mcmw instances loses its connection to a server whose pool has a gutter", Args: severalOne, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, then: untilSpent, reads: byVictim, writes: byVictim, settings: withGutter},
+		{Name: "gutter-alone", Title: "the only mcmw instance loses its connection to a server whose pool has a gutter", Args: aloneOne, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: withGutterAlone},
+		{Name: "gutter-freeze", Title: "a server whose pool has a gutter is suspended (SIGSTOP); two mcmw instances", Args: severalOne, fault: freeze, heal: thaw, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: withGutter},
+		{Name: "pool-without-majority", Title: "two of the three servers of one of two pools are killed and started again; two mcmw instances", Args: ackLive, fault: at(killServer, victim-1, victim), heal: at(startServer, victim-1, victim), reads: byAny, writes: byAny, settings: twoPoolFleet},
 		{Name: "routes", Title: "routes move keys to another pool, back, and there again; two mcmw instances read the files a second apart", Args: severalTwo, fault: reroute, heal: rerouteAgain, settings: routesMove},
 		{Name: "gutter-change", Title: "a pool's gutter is changed while a server is down, changed back, and changed again; two mcmw instances read the files a second apart", Args: severalOne, fault: killAndReroute, heal: startAndRerouteAgain, reads: byVictim, writes: byVictim, settings: gutterMoves},
 		{Name: "gutter-routes", Title: "routes move keys to another pool with a gutter while a server is down, back, and there again; two mcmw instances read the files a second apart", Args: severalOne, fault: killAndReroute, heal: startAndRerouteAgain, reads: byVictim, writes: byVictim, settings: keysMove},
-		{Name: "migration", Title: "the keys of a pool move to another pool; two mcmw instances", Args: severalTwo, fault: copies(0), heal: migrated(0), settings: moving},
-		{Name: "migration-back", Title: "the keys of a pool move to another pool and back; two mcmw instances", Args: severalTwo, fault: copies(1), heal: migrated(1), Long: true, settings: back},
-		{Name: "warm-up", Title: "a server of each of two pools is killed and started again while one pool is warmed up from the other; two mcmw instances", Args: severalTwo, fault: whileCopying(at(killServer, victim, coldVictim)), heal: startBoth, writes: `^server-[25]: `, settings: warmed},
+		{Name: "migration", Title: "the keys of a pool move to another pool; two mcmw instances", Args: severalTwo, fault: copies(0), heal: migrated(0), settings: migrating},
+		{Name: "migration-back", Title: "the keys of a pool move to another pool and back; two mcmw instances", Args: severalTwo, fault: copies(1), heal: migrated(1), Long: true, settings: migratingBack},
+		{Name: "warm-up", Title: "a server of each of two pools is killed and started again while one pool is warmed up from the other; two mcmw instances", Args: severalTwo, fault: whileCopying(at(killServer, victim, coldVictim)), heal: startBoth, writes: `^server-[25]: `, settings: warmedUp},
 		{Name: "warm-up-server", Title: "a server is killed and started again while it is filled from the other replicas; two mcmw instances", Args: ackLive, fault: whileCopying(kill), heal: startFilled, counts: byVictim, settings: filled},
-		{Name: "partition", Title: "packets to and from a server are lost", Args: ackAny, fault: partition, heal: heal, lasts: 4 * time.Second, then: 8 * time.Second, counts: byVictim, settings: spaced},
-		{Name: "descriptors", Title: "more clients connect than mcmw has file descriptors", Args: ackAny, fault: exhaust, settings: scarce},
+		{Name: "partition", Title: "packets to and from a server are lost", Args: ackAny, fault: partition, heal: heal, lasts: 4 * time.Second, then: 8 * time.Second, counts: byVictim, settings: namespaced},
+		{Name: "descriptors", Title: "more clients connect than mcmw has file descriptors", Args: ackAny, fault: exhaust, settings: fewDescriptors},
 		{Name: "names", Title: "the name server fails, recovers, and returns another address for a server; 1 s later the server is killed at its previous address", Args: with(ackAny, "--resolve-interval", "200ms"), fault: move, counts: byVictim, Long: true, settings: named},
 	}
 	for _, lie := range faulty.Lies {
 		// With ack any one server's reply is enough: if the others have no count, the client gets the invented one.
 		list = append(list, Scenario{
 			Name: "lie-" + lie.Name, Title: "a server answers " + lie.Title, Args: with(ackQuorum, "--sharded", "--client-memory", "64m"), fault: lies(&lie), heal: lies(nil),
-			reads: byVictim, writes: byVictim, Long: true, settings: lied,
+			reads: byVictim, writes: byVictim, Long: true, settings: lying,
 		})
 	}
 	for _, a := range attacks {

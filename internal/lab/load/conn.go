@@ -48,7 +48,7 @@ type conn struct {
 
 	// incomplete input and output
 	scan    scanner
-	rest    []byte // the rest of a batch, not yet accepted by the socket
+	pending []byte // bytes of a batch that the socket has not accepted yet
 	waiting bool   // the socket accepts no more bytes; epoll reports when it does
 	watched bool   // epoll reports events for it
 }

@@ -340,20 +340,20 @@ func (t *thread) send(c *conn, batch []byte) error {
 	if n == len(batch) {
 		return nil
 	}
-	c.rest = append(c.rest[:0], batch[n:]...)
+	c.pending = append(c.pending[:0], batch[n:]...)
 	c.waiting = true
 	return t.watch(c, unix.EPOLL_CTL_MOD, unix.EPOLLIN|unix.EPOLLOUT)
 }
 
 // flush writes the bytes that the socket did not accept before.
 func (t *thread) flush(c *conn) error {
-	n, err := nonblock.Write(c.fd, c.rest)
+	n, err := nonblock.Write(c.fd, c.pending)
 	if err != nil && !errors.Is(err, unix.EAGAIN) {
 		return c.broken(err)
 	}
 	t.traffic.out += uint64(n)
-	c.rest = c.rest[:copy(c.rest, c.rest[n:])]
-	if len(c.rest) > 0 {
+	c.pending = c.pending[:copy(c.pending, c.pending[n:])]
+	if len(c.pending) > 0 {
 		return nil
 	}
 	c.waiting = false

@@ -67,8 +67,13 @@ func Launch(ctx context.Context, name, host string, command func(port int) *exec
 // any; standard output goes only to cmd's writer if there is one.
 func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
 	p := &Process{Name: name, Addr: addr, cmd: cmd, log: &Tail{}, done: make(chan struct{})}
-	if cmd.Stderr = p.log.and(cmd.Stderr); cmd.Stdout == nil {
+	if cmd.Stdout == nil {
 		cmd.Stdout = p.log
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = p.log
+	} else {
+		cmd.Stderr = io.MultiWriter(p.log, cmd.Stderr)
 	}
 	cmd.Env = append(cmd.Env, Environment()...)
 	if cmd.SysProcAttr == nil {
@@ -242,14 +247,6 @@ func (l *Lines) Write(p []byte) (int, error) {
 type Tail struct {
 	mu  sync.Mutex
 	end []byte // guarded by mu
-}
-
-// and returns a writer to t and, if it isn't nil, to w.
-func (t *Tail) and(w io.Writer) io.Writer {
-	if w == nil {
-		return t
-	}
-	return io.MultiWriter(t, w)
 }
 
 // Write appends p.

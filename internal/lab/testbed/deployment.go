@@ -48,13 +48,9 @@ type deployment struct {
 // serverName returns the name of server i, counted from 0.
 func serverName(i int) string { return "s" + strconv.Itoa(i+1) }
 
-func (d *deployment) start(ctx context.Context, v experiment.Values) error {
-	for i := range v.Int(experiment.Servers) {
-		m, err := d.startServer(ctx, v, i)
-		if err != nil {
-			return err
-		}
-		d.servers = append(d.servers, m)
+func (d *deployment) start(ctx context.Context, v experiment.Values) (err error) {
+	if d.servers, err = startEach(ctx, v, v.Int(experiment.Servers), d.startServer); err != nil {
+		return err
 	}
 	if err := d.startRelays(ctx, v.Duration(experiment.ServerDelay)); err != nil {
 		return err
@@ -65,14 +61,22 @@ func (d *deployment) start(ctx context.Context, v experiment.Values) error {
 	if err := d.pinServers(ctx, v); err != nil {
 		return err
 	}
-	for i := range v.Int(experiment.Middlewares) {
-		m, err := d.startMiddleware(ctx, v, i)
-		if err != nil {
-			return err
-		}
-		d.middlewares = append(d.middlewares, m)
+	if d.middlewares, err = startEach(ctx, v, v.Int(experiment.Middlewares), d.startMiddleware); err != nil {
+		return err
 	}
 	return d.await(ctx, d.middlewares)
+}
+
+// startEach starts n members. If one fails it returns those before.
+func startEach(ctx context.Context, v experiment.Values, n int, start func(context.Context, experiment.Values, int) (Member, error)) (members []Member, err error) {
+	for i := range n {
+		m, err := start(ctx, v, i)
+		if err != nil {
+			return members, err
+		}
+		members = append(members, m)
+	}
+	return members, nil
 }
 
 // startRelays starts a relay in front of every server. From then on the server is reached through its relay. Without a delay it starts none.
