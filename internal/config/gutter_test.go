@@ -41,9 +41,7 @@ func TestAGutterThatAPoolCannotHaveIsRefusedWithItsLine(t *testing.T) {
 		"rejoin: trust\n" + three + "    gutter: b\n" + routes:                            `mcmw.yaml:5: pools.a.gutter: not possible with rejoin trust; accepted: rejoin invalidate or flush`,
 		three + "    gutter: b\n  b:\n    servers: [v, w, u]\n    gutter: c\n  c: {servers: [t]}\nroutes:\n  - {default: a}\n": `mcmw.yaml:4: pools.a.gutter: pool "a" has the gutter "b", which has a gutter of its own, "c"; accepted: a pool without a gutter`,
 	} {
-		lines := refused(t, sources{yaml: text})
-		require.Len(t, lines, 1, "%s\n%q", text, lines)
-		require.Regexp(t, "^"+literal(message), lines[0], text)
+		requireRefused(t, text, message)
 	}
 }
 

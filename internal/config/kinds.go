@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -88,12 +89,19 @@ func (k count) set(c *Config, v given) error {
 		return errors.New("is out of range")
 	case err != nil:
 		return errors.New("is not a whole number")
-	case n < k.min:
-		return errors.New("is too small")
-	case n > k.max:
-		return errors.New("is too large")
 	}
-	*k.field(c) = n
+	return setBetween(k.field(c), n, k.min, k.max, "is too small", "is too large")
+}
+
+// setBetween sets *field to v. It returns an error if v is below least or above most.
+func setBetween[T cmp.Ordered](field *T, v, least, most T, below, above string) error {
+	switch {
+	case v < least:
+		return errors.New(below)
+	case v > most:
+		return errors.New(above)
+	}
+	*field = v
 	return nil
 }
 
@@ -131,13 +139,10 @@ func (k size) set(c *Config, v given) error {
 		return errors.New("is out of range")
 	case err != nil:
 		return errors.New("is not a size")
-	case n > k.max/factor:
+	case n > k.max/factor: // n*factor might overflow
 		return errors.New("is too large")
-	case n*factor < k.min:
-		return errors.New("is too small")
 	}
-	*k.field(c) = n * factor
-	return nil
+	return setBetween(k.field(c), n*factor, k.min, k.max, "is too small", "is too large")
 }
 
 func (k size) get(c *Config) any {
@@ -178,14 +183,7 @@ func (k duration) set(c *Config, v given) error {
 		}
 		return errors.New("is not a duration")
 	}
-	switch {
-	case d < k.min:
-		return errors.New("is too short")
-	case d > k.max:
-		return errors.New("is too long")
-	}
-	*k.field(c) = d
-	return nil
+	return setBetween(k.field(c), d, k.min, k.max, "is too short", "is too long")
 }
 
 func (k duration) get(c *Config) any { return formatDuration(*k.field(c)) }
@@ -239,6 +237,15 @@ func named[T ~uint8](names enum.Names[T], field func(*Config) *T) choice {
 		words:  names.All(),
 		choose: func(c *Config, word string) { *field(c), _ = names.Parse(word) },
 		chosen: func(c *Config) string { return names.Of(*field(c)) },
+	}
+}
+
+// either is the choice of one of two words for a bool.
+func either(no, yes string, field func(*Config) *bool) choice {
+	return choice{
+		words:  []string{no, yes},
+		choose: func(c *Config, word string) { *field(c) = word == yes },
+		chosen: func(c *Config) string { return map[bool]string{false: no, true: yes}[*field(c)] },
 	}
 }
 

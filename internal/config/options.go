@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -55,11 +54,6 @@ const (
 
 // wordSystem means the system's name servers.
 const wordSystem = "system"
-
-const (
-	queueBlock = "block"
-	queueShed  = "shed"
-)
 
 var logLevels = []string{"debug", "info", "warn", "error"}
 
@@ -143,13 +137,8 @@ var Options = []*Option{
 	{
 		Name: "zone", Default: "none", Group: groupServers,
 		kind: text{
-			field: func(c *Config) *string { return &c.Placement.Zone }, name: "ZONE", what: zoneWords, off: "none", form: zoneForm,
-			check: func(s string) error {
-				if !zonePattern.MatchString(s) {
-					return errors.New("is not a zone")
-				}
-				return nil
-			},
+			field: func(c *Config) *string { return &c.Placement.Zone }, name: "ZONE", what: labelWords, off: "none", form: labelForm,
+			check: func(s string) error { return checkLabel(s, "is not a zone") },
 		},
 		Help: "zone of this mcmw, for read nearest",
 	},
@@ -170,11 +159,7 @@ var Options = []*Option{
 	},
 	{
 		Name: "get-error", Default: "error", Group: groupServers,
-		kind: choice{
-			words:  []string{"error", "miss"},
-			choose: func(c *Config, w string) { c.GetErrorMiss = w == "miss" },
-			chosen: func(c *Config) string { return map[bool]string{false: "error", true: "miss"}[c.GetErrorMiss] },
-		},
+		kind: either("error", "miss", func(c *Config) *bool { return &c.GetErrorMiss }),
 		Help: "what a client gets for a read that no server could answer: a SERVER_ERROR that names a server, or a miss",
 	},
 	{
@@ -238,13 +223,8 @@ var Options = []*Option{
 	{
 		Name: optionGutter, Group: groupServers, PerPool: true, PoolOnly: true,
 		kind: text{
-			field: func(c *Config) *string { return &c.Placement.Gutter }, name: "POOL", what: "another pool that has no gutter", off: "none", form: poolNameForm,
-			check: func(s string) error {
-				if !poolNamePattern.MatchString(s) {
-					return errors.New("is not the name of a pool")
-				}
-				return nil
-			},
+			field: func(c *Config) *string { return &c.Placement.Gutter }, name: "POOL", what: "another pool that has no gutter", off: "none", form: labelForm,
+			check: func(s string) error { return checkLabel(s, "is not the name of a pool") },
 		},
 		Help: "pool that serves the keys whose servers are all down",
 	},
@@ -288,12 +268,8 @@ var Options = []*Option{
 		Help: "capacity of the queue in front of the workers; a batch is the requests from one read of a connection",
 	},
 	{
-		Name: "queue-full", Default: queueBlock, Group: groupWorkers,
-		kind: choice{
-			words:  []string{queueBlock, queueShed},
-			choose: func(c *Config, w string) { c.Shed = w == queueShed },
-			chosen: func(c *Config) string { return map[bool]string{false: queueBlock, true: queueShed}[c.Shed] },
-		},
+		Name: "queue-full", Default: "block", Group: groupWorkers,
+		kind: either("block", "shed", func(c *Config) *bool { return &c.Shed }),
 		Help: "when the queue is full: block makes the client wait, shed answers each request of the batch with a SERVER_ERROR without executing it",
 	},
 	{

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -32,14 +31,6 @@ type pool struct {
 	// config has the pool's value of every option: the value outside the pools unless the mapping sets it.
 	config *Config
 }
-
-// poolNameForm matches the names of pools, which are labels of metrics.
-const (
-	poolNameForm  = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-	poolNameWords = "1 to 63 letters and digits, with -, _ and . between"
-)
-
-var poolNamePattern = regexp.MustCompile(pattern(poolNameForm))
 
 // poolsKind is the mapping of pools. It stays unread until the values of all sources are known, because those are the pools' defaults:
 // see readPools.
@@ -129,7 +120,7 @@ func (poolsKind) schema() map[string]any {
 		options[name] = Find(name).Schema()
 	}
 	return map[string]any{
-		"type": "object", "propertyNames": map[string]any{"pattern": pattern(poolNameForm)},
+		"type": "object", "propertyNames": map[string]any{"pattern": pattern(labelForm)},
 		"additionalProperties": map[string]any{"type": "object", "properties": options, "additionalProperties": false, "required": []string{optionServers}},
 	}
 }
@@ -240,8 +231,8 @@ func (c *Config) readPools() Problems {
 			problems = append(problems, Problem{p.origin, within, fmt.Sprintf(text, args...)})
 		}
 		switch {
-		case !poolNamePattern.MatchString(p.name):
-			problems = append(problems, Problem{p.origin, optionPools, fmt.Sprintf("the name %q; accepted: %s", p.name, poolNameWords)})
+		case !labelPattern.MatchString(p.name):
+			problems = append(problems, Problem{p.origin, optionPools, fmt.Sprintf("the name %q; accepted: %s", p.name, labelWords)})
 			continue
 		case slices.ContainsFunc(c.pools, func(o pool) bool { return o.name == p.name }):
 			refuse("given twice")

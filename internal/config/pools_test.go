@@ -135,9 +135,7 @@ func TestInvalidPoolsAndRoutesAreRefusedWithTheirLine(t *testing.T) {
 		pools + routes + "  - {prefix: s, pool: b, strip: true, reads: a}\n":    `mcmw.yaml:6: routes: prefix "s" is stripped, and its reads go to another pool; accepted: strip or reads, not both`,
 		"gutter: a\n" + pools + routes:                                          `mcmw.yaml:1: "gutter" is an option of a pool; accepted in the mapping of a pool, under pools`,
 	} {
-		lines := refused(t, sources{yaml: text})
-		require.Len(t, lines, 1, "%s\n%q", text, lines)
-		require.Regexp(t, "^"+literal(message), lines[0], text)
+		requireRefused(t, text, message)
 	}
 	require.Contains(t, refused(t, sources{args: []string{"-m", "z"}, yaml: pools + routes})[0], "flag -m, --servers: given beside pools")
 }
@@ -224,9 +222,7 @@ func TestInvalidShadowsAreRefusedWithTheirLine(t *testing.T) {
 		pools + "  - {of: a, to: c, share: 1}\nmigrations:\n  - {from: a, to: c, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n": `mcmw.yaml:11: migrations: pool "c" is a shadow; accepted: pools that are not shadows`,
 		"servers: [x]\nshadows:\n  - {of: a, to: c, share: 1}\n":                                                                            `mcmw.yaml:2: shadows: given without pools; accepted: with pools, and pools instead of servers`,
 	} {
-		lines := refused(t, sources{yaml: text})
-		require.Len(t, lines, 1, "%s\n%q", text, lines)
-		require.Regexp(t, "^"+literal(message), lines[0], text)
+		requireRefused(t, text, message)
 	}
 }
 

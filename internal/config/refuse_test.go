@@ -177,6 +177,14 @@ func refused(t *testing.T, s sources) []string {
 	return lines
 }
 
+// requireRefused fails unless the only problem of a file with this text begins with message.
+func requireRefused(t *testing.T, text, message string) {
+	t.Helper()
+	lines := refused(t, sources{yaml: text})
+	require.Len(t, lines, 1, "%s\n%q", text, lines)
+	require.Regexp(t, "^"+literal(message), lines[0], text)
+}
+
 func TestABadValueIsRefusedInEverySourceWithItsPlaceAndWhatIsAccepted(t *testing.T) {
 	tested := make(map[string]bool)
 	for _, bad := range badValues {

@@ -36,29 +36,24 @@ func (c *Config) listenAddrs() []string {
 func (c *Config) checkSecurity() Problems {
 	s := c.security()
 	var problems Problems
-	for _, need := range []struct {
-		option, value   string // what is given
-		missing, needed string // what it needs
+	for _, o := range []struct {
+		option, value string
+		needs, needed string // another option with its value; "": none
 	}{
-		{"tls-cert", s.TLS.Cert, s.TLS.Key, "tls-key"},
-		{"tls-key", s.TLS.Key, s.TLS.Cert, "tls-cert"},
-		{"tls-client-ca", s.TLS.ClientCA, s.TLS.Cert, "tls-cert"},
-		{"server-tls-cert", s.ServerFiles.Cert, s.ServerFiles.Key, "server-tls-key"},
-		{"server-tls-key", s.ServerFiles.Key, s.ServerFiles.Cert, "server-tls-cert"},
+		{"tls-cert", s.TLS.Cert, "tls-key", s.TLS.Key},
+		{"tls-key", s.TLS.Key, "tls-cert", s.TLS.Cert},
+		{"tls-client-ca", s.TLS.ClientCA, "tls-cert", s.TLS.Cert},
+		{"server-tls-ca", s.ServerFiles.CA, "", ""},
+		{"server-tls-cert", s.ServerFiles.Cert, "server-tls-key", s.ServerFiles.Key},
+		{"server-tls-key", s.ServerFiles.Key, "server-tls-cert", s.ServerFiles.Cert},
+		{"server-tls-name", s.ServerFiles.Name, "", ""},
 	} {
-		unused := strings.HasPrefix(need.option, optionServerTLS) && !s.ServerTLS // reported below
-		if need.value != "" && need.missing == "" && !unused {
-			problems = append(problems, c.problem(need.option, "%q needs %s, which is missing", need.value, need.needed))
-		}
-	}
-	for _, o := range []struct{ option, value string }{
-		{"server-tls-ca", s.ServerFiles.CA},
-		{"server-tls-cert", s.ServerFiles.Cert},
-		{"server-tls-key", s.ServerFiles.Key},
-		{"server-tls-name", s.ServerFiles.Name},
-	} {
-		if o.value != "" && !s.ServerTLS {
+		switch {
+		case o.value == "":
+		case strings.HasPrefix(o.option, optionServerTLS) && !s.ServerTLS:
 			problems = append(problems, c.problem(o.option, "%q has no meaning without %s", o.value, optionServerTLS))
+		case o.needs != "" && o.needed == "":
+			problems = append(problems, c.problem(o.option, "%q needs %s, which is missing", o.value, o.needs))
 		}
 	}
 	for _, a := range c.Listen {

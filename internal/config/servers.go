@@ -103,20 +103,26 @@ func parseWeight(text string) (int, error) {
 	return weight, nil
 }
 
-// zoneForm matches a zone: the value of a Kubernetes label, such as a node's topology.kubernetes.io/zone.
+// labelForm matches the value of a Kubernetes label. Zones have this form, because a node's zone is one, and so have the names of pools,
+// which are labels of metrics.
 const (
-	zoneForm  = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-	zoneWords = "1 to 63 letters and digits, with -, _ and . between"
+	labelForm  = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+	labelWords = "1 to 63 letters and digits, with -, _ and . between"
 )
 
-var zonePattern = regexp.MustCompile(pattern(zoneForm))
+var labelPattern = regexp.MustCompile(pattern(labelForm))
 
-// checkZone refuses a text that is not a zone.
-func checkZone(zone string) error {
-	if !zonePattern.MatchString(zone) {
-		return fmt.Errorf("has the zone %q; a zone is %s", zone, zoneWords)
+// checkLabel returns an error with the text problem if s does not match labelForm.
+func checkLabel(s, problem string) error {
+	if !labelPattern.MatchString(s) {
+		return errors.New(problem)
 	}
 	return nil
+}
+
+// checkZone refuses a server's zone that is not a zone.
+func checkZone(zone string) error {
+	return checkLabel(zone, fmt.Sprintf("has the zone %q; a zone is %s", zone, labelWords))
 }
 
 // makeSpec checks the parts of an entry, whatever its format, and completes its address.

@@ -103,7 +103,7 @@ func (shadowsKind) set(c *Config, v given) error {
 }
 
 func (shadowsKind) schema() map[string]any {
-	name := map[string]any{"type": "string", "pattern": pattern(poolNameForm)}
+	name := map[string]any{"type": "string", "pattern": pattern(labelForm)}
 	return map[string]any{"type": "array", "items": map[string]any{
 		"type": "object", "properties": map[string]any{
 			"of": name, "to": name, "share": map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": 1},
