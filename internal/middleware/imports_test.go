@@ -43,11 +43,11 @@ var above = append(internal("admin", "buildinfo", "config", "control", "demo", "
 var importRules = []importRule{
 	{
 		from: internal(slices.Concat(dataPath...)...), never: above,
-		why: "the data path works without what configures, shows and measures it",
+		why: "the data path works without the packages that configure, show and measure it",
 	},
 	{
 		from: internal(slices.Concat(dataPath...)...), never: []string{"github.com/prometheus", "net/http", "github.com/spf13", "go.yaml.in"},
-		why: "the data path counts by itself and is configured by its Options",
+		why: "the data path has counters of its own and is configured by its Options",
 	},
 	{
 		from: internal("enum", "protocol", "route", "replica", "keylock", "plan"), never: []string{"os", "syscall", "time", "log/slog"}, direct: true,
@@ -59,31 +59,31 @@ var importRules = []importRule{
 	},
 	{
 		from: internal("plan"), never: append(internal("wire", "backend"), "context", "sync"), direct: true,
-		why: "it decides, and others send and wait",
+		why: "it only decides; other packages send and wait",
 	},
 	{
 		from: internal("admin"), never: internal("config", "control", "lab", "middleware", "netstage", "queue", "worker", "backend"),
-		why: "it shows statistics and steers nothing",
+		why: "it shows statistics and controls nothing",
 	},
 	{
 		from: internal("terminal"), never: internal("config", "lab", "middleware", "netstage", "queue", "worker", "backend"),
-		why: "it shows statistics, wherever they come from",
+		why: "it shows statistics from any source",
 	},
 	{
 		from: internal("model", "spell", "lab/factorial", "lab/sample"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
-		why: "it computes from what it is given",
+		why: "it computes from its arguments alone",
 	},
 	{
 		from: internal("lab/capacity", "lab/check", "lab/compare", "lab/claim", "lab/reproduce"), never: []string{"os", "net", "log/slog", "database/sql"}, direct: true,
-		why: "it judges what a record holds, wherever that came from",
+		why: "it judges the contents of a record from any source",
 	},
 	{
 		from: internal("lab/experiment", "lab/collect"), never: []string{"os", "os/exec", "net", "log/slog"}, direct: true,
-		why: "it turns texts into values, and others read the files",
+		why: "it turns texts into values; other packages read the files",
 	},
 	{
 		from: internal("discover"), never: internal("admin", "buildinfo", "config", "control", "lab", "middleware", "netstage", "queue", "worker", "backend"),
-		why: "it finds servers and steers nothing",
+		why: "it finds servers and controls nothing",
 	},
 	{
 		from: internal("lab"), never: internal("admin", "buildinfo", "config"),
@@ -282,17 +282,17 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		{"mcmw/internal/middleware", "mcmw/internal/admin", "mcmw/internal/middleware imports mcmw/internal/admin: the data path works without"},
 		{"mcmw/internal/worker", "mcmw/internal/lab/load", "mcmw/internal/worker imports mcmw/internal/lab/load: the data path works without"},
 		{"mcmw/internal/stats", "mcmw/internal/tools/image", "mcmw/internal/stats imports mcmw/internal/tools/image: the data path works without"},
-		{"mcmw/internal/protocol", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/protocol imports github.com/prometheus/client_golang/prometheus: the data path counts by itself"},
-		{"mcmw/internal/request", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/request imports github.com/prometheus/client_golang/prometheus: the data path counts"},
-		{"mcmw/internal/route", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/route imports github.com/prometheus/client_golang/prometheus: the data path counts"},
-		{"mcmw/internal/keylock", "go.yaml.in/yaml/v3", "mcmw/internal/keylock imports go.yaml.in/yaml/v3: the data path counts"},
+		{"mcmw/internal/protocol", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/protocol imports github.com/prometheus/client_golang/prometheus: the data path has counters of its own"},
+		{"mcmw/internal/request", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/request imports github.com/prometheus/client_golang/prometheus: the data path has counters"},
+		{"mcmw/internal/route", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/route imports github.com/prometheus/client_golang/prometheus: the data path has counters"},
+		{"mcmw/internal/keylock", "go.yaml.in/yaml/v3", "mcmw/internal/keylock imports go.yaml.in/yaml/v3: the data path has counters"},
 		{"mcmw/internal/protocol", "net", "mcmw/internal/protocol imports net: sockets belong to wire"},
 		{"mcmw/internal/replica", "time", "mcmw/internal/replica imports time: it is pure"},
 		{"mcmw/internal/admin", "mcmw/internal/worker", "mcmw/internal/admin imports mcmw/internal/worker: it shows statistics"},
-		{"mcmw/internal/terminal", "mcmw/internal/middleware", "mcmw/internal/terminal imports mcmw/internal/middleware: it shows statistics, wherever"},
+		{"mcmw/internal/terminal", "mcmw/internal/middleware", "mcmw/internal/terminal imports mcmw/internal/middleware: it shows statistics from"},
 		{"mcmw/internal/discover", "mcmw/internal/middleware", "mcmw/internal/discover imports mcmw/internal/middleware: it finds servers"},
 		{"mcmw/internal/lab/collect", "os", "mcmw/internal/lab/collect imports os: it turns texts into values"},
-		{"mcmw/internal/plan", "mcmw/internal/backend", "mcmw/internal/plan imports mcmw/internal/backend: it decides"},
+		{"mcmw/internal/plan", "mcmw/internal/backend", "mcmw/internal/plan imports mcmw/internal/backend: it only decides"},
 		{"mcmw/internal/worker", "mcmw/internal/discover", "mcmw/internal/worker imports mcmw/internal/discover: the data path works without"},
 		{"mcmw/internal/lab/runner", "mcmw/internal/config", "mcmw/internal/lab/runner imports mcmw/internal/config: it measures"},
 		{"mcmw/internal/lab/sample", "os", "mcmw/internal/lab/sample imports os: it computes"},

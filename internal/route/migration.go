@@ -20,12 +20,13 @@ import "slices"
 //	phase       reads               writes  each write also deletes  commands that depend on the item
 //	warm-up     new; on a miss old  both                             decided by the old pool, then copied
 //	copy        old                 both                             decided by the old pool, then copied
+//	both, done  as above; or instead of them:
 //	back        old                 old                              decided by the old pool
 //
 // In phase warm-up a key that a read misses in the new pool and finds in the old pool is copied (sweep.Transfer). The old pool says which version is
 // current: up to phase copy, a write is answered by the old pool before it is sent to the new pool. The copy is first stored in the new pool so that
 // nobody reads it. If the old pool then still holds the copied version, any write of another version has yet to reach the new pool, and will replace
-// the copy there. In phase copy such a migration copies nothing, so that no unfinished copy is left in phase both. It can go back, to phase back instead of both.
+// the copy there. In phase copy such a migration copies nothing, so that no unfinished copy is left in phase both.
 //
 // Some servers of a pool are warmed up in the same way (Move.Cold): these servers are the new pool of each key, and its other servers the old pool.
 //
