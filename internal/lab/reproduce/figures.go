@@ -61,14 +61,14 @@ func (s *Source) delays(findings []claim.Finding) []report.Figure {
 			}
 			c.X.At = append(c.X.At, at.Delay)
 		}
-		wanted, shown := variation(finding.Rule)
+		thresholds, names := variation(finding.Rule)
 		if len(finding.Over) < 2 || len(points) == 0 {
 			continue
 		}
-		for i, name := range shown {
+		for i, name := range names {
 			c.Marks = append(c.Marks, plot.Line{Name: name, Points: points[name], Series: i})
 		}
-		for _, y := range wanted {
+		for _, y := range thresholds {
 			c.Marks = append(c.Marks, plot.Limit{Y: y})
 		}
 		c.Marks = append(c.Marks, plot.Limit{X: finding.Travel, Vertical: true})

@@ -79,7 +79,7 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 		runs += len(s.runs(d.Manifest.Name))
 	}
 	return &report.Report{
-		Title:    s.Report.Author + ": " + s.Report.Title + ", beside the same experiments here",
+		Title:    s.Report.Author + ": " + s.Report.Title + ", compared with the same experiments here",
 		Subtitle: fmt.Sprintf("%s; %d records, %d complete runs", s.Report.Where, len(s.data), runs),
 		Rule: "A finding is confirmed or refuted if the confidence intervals leave no doubt; otherwise it is undecided. By construction: the finding follows from the configuration of the testbed. Other cause: " +
 			"it holds, but the limit here is not the limit in the report. Depends on the delay: it holds only for some possible travel times of packets. Not comparable: the records can't decide it, because a record " +
@@ -95,7 +95,7 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 func (s *Source) verdicts(findings []claim.Finding) report.Table {
 	t := report.Table{
 		Name: report.FindingsTable, Title: "Findings of the report", Command: s.Command,
-		Columns: []report.Column{{Name: "section", Text: true}, {Name: "finding", Text: true}, {Name: "here", Text: true}, {Name: "by the numbers", Text: true}},
+		Columns: []report.Column{{Name: "section", Text: true}, {Name: "finding", Text: true}, {Name: "verdict", Text: true}, {Name: "why", Text: true}},
 	}
 	for _, f := range findings {
 		t.Rows = append(t.Rows, []string{f.Section, f.Text, string(f.Verdict), f.Why})
