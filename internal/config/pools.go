@@ -303,16 +303,16 @@ func textFields(n *yaml.Node, keys []string) (map[string]string, error) {
 func (c *Config) checkPools() Problems {
 	if len(c.pools) == 0 {
 		if len(c.Migrations) > 0 {
-			return Problems{c.problem(optionMigrations, "given without pools; accepted: with %s", optionPools)}
+			return Problems{c.problem(optionMigrations, "given without pools; accepted: together with %s", optionPools)}
 		}
 		if len(c.Routes.Prefixes) > 0 || c.Routes.Default != "" {
-			return Problems{c.problem(optionRoutes, "given without pools; accepted: with %s, and pools instead of %s", optionPools, optionServers)}
+			return Problems{c.problem(optionRoutes, "given without pools; accepted: together with %s, which replace %s", optionPools, optionServers)}
 		}
 		return c.checkShadows(nil)
 	}
 	var problems Problems
 	if len(c.Specs) > 0 {
-		problems = append(problems, c.problem(optionServers, "given beside pools; accepted: servers in each pool, or no pools"))
+		problems = append(problems, c.problem(optionServers, "given together with pools; accepted: servers in each pool, or no pools"))
 	}
 	var names []string
 	var pools []route.Pool

@@ -108,8 +108,8 @@ func TestInvalidPoolsAndRoutesAreRefusedWithTheirLine(t *testing.T) {
 		pools + routes + "  - {prefix: s, pool: a, default: b}\n":               `mcmw.yaml:6: routes: the mapping has a default and a key other than reads; accepted: entries`,
 		pools + routes + "  - {prefx: s, pool: a}\n":                            `mcmw.yaml:6: routes: the mapping has the unknown key "prefx"; did you mean prefix?; accepted: entries`,
 		pools + routes + "  - s\n":                                              `mcmw.yaml:6: routes: "s" is not a route; accepted: entries`,
-		"servers: [x]\n" + routes:                                               `mcmw.yaml:2: routes: given without pools; accepted: with pools, and pools instead of servers`,
-		"servers: [z]\n" + pools + routes:                                       `mcmw.yaml:1: servers: given beside pools; accepted: servers in each pool, or no pools`,
+		"servers: [x]\n" + routes:                                               `mcmw.yaml:2: routes: given without pools; accepted: together with pools, which replace servers`,
+		"servers: [z]\n" + pools + routes:                                       `mcmw.yaml:1: servers: given together with pools; accepted: servers in each pool, or no pools`,
 		"pools: a\n" + routes:                                                   `mcmw.yaml:1: pools: "a" is not a mapping; accepted: a mapping from the names of pools`,
 		"pools:\n  a: x\n" + routes:                                             `mcmw.yaml:2: pools.a: not a mapping; accepted: options of a pool`,
 		"pools:\n  a b: {servers: [x]}\n" + routes:                              `mcmw.yaml:2: pools: the name "a b"; accepted: 1 to 63 letters and digits`,
@@ -137,7 +137,7 @@ func TestInvalidPoolsAndRoutesAreRefusedWithTheirLine(t *testing.T) {
 	} {
 		requireRefused(t, text, message)
 	}
-	require.Contains(t, refused(t, sources{args: []string{"-m", "z"}, yaml: pools + routes})[0], "flag -m, --servers: given beside pools")
+	require.Contains(t, refused(t, sources{args: []string{"-m", "z"}, yaml: pools + routes})[0], "flag -m, --servers: given together with pools")
 }
 
 func TestServersOfAPoolThatWereLookedUpAreCheckedLikeThoseGiven(t *testing.T) {
@@ -220,7 +220,7 @@ func TestInvalidShadowsAreRefusedWithTheirLine(t *testing.T) {
 		pools + "  - a\n": `mcmw.yaml:9: shadows: "a" is not a shadow; accepted: entries`,
 
 		pools + "  - {of: a, to: c, share: 1}\nmigrations:\n  - {from: a, to: c, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n": `mcmw.yaml:11: migrations: pool "c" is a shadow; accepted: pools that are not shadows`,
-		"servers: [x]\nshadows:\n  - {of: a, to: c, share: 1}\n":                                                                            `mcmw.yaml:2: shadows: given without pools; accepted: with pools, and pools instead of servers`,
+		"servers: [x]\nshadows:\n  - {of: a, to: c, share: 1}\n":                                                                            `mcmw.yaml:2: shadows: given without pools; accepted: together with pools, which replace servers`,
 	} {
 		requireRefused(t, text, message)
 	}

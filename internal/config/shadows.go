@@ -127,7 +127,7 @@ func (c *Config) checkShadows(pools []string) Problems {
 		return nil
 	}
 	if pools == nil {
-		return Problems{c.problem(optionShadows, "given without pools; accepted: with %s, and pools instead of %s", optionPools, optionServers)}
+		return Problems{c.problem(optionShadows, "given without pools; accepted: together with %s, which replace %s", optionPools, optionServers)}
 	}
 	var routed []string
 	for _, r := range append([]route.Prefix{{Pool: c.Routes.Default, Reads: c.Routes.Reads}}, c.Routes.Prefixes...) {

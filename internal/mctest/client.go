@@ -111,7 +111,7 @@ func (c *Client) Authenticate(user, password string) error {
 // Close closes the connection.
 func (c *Client) Close() error { return c.Conn.Close() }
 
-// CloseWrite tells the other side that no more requests follow; replies can still be read.
+// CloseWrite half-closes the connection: no more requests follow, but replies can still be read.
 func (c *Client) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {

@@ -123,7 +123,7 @@ func (l *ledger) wrong(servers []*mctest.Server) (lines []string) {
 				continue
 			}
 			if slices.ContainsFunc(writes, func(e *ledgerEntry) bool { return e.ended != never && e.began > writes[k].ended }) {
-				lines = append(lines, fmt.Sprintf("%s: server %d holds %.20q, behind which others were answered", key, s, value))
+				lines = append(lines, fmt.Sprintf("%s: server %d holds %.20q, although later writes were answered", key, s, value))
 			}
 		}
 	}
@@ -152,7 +152,7 @@ func TestReplicasAgreeBehindAFleetAfterFaults(t *testing.T) {
 		rounds, keys, writes = 20, numbered(400), 500
 	}
 	for name, what := range map[string]mishap{
-		"a middleware is stopped and goes on":                {begin: signal(syscall.SIGSTOP), end: signal(syscall.SIGCONT)},
+		"a middleware is stopped and continued":              {begin: signal(syscall.SIGSTOP), end: signal(syscall.SIGCONT)},
 		"a middleware doesn't reach a server that others do": {begin: inject(mctest.Fault{Lose: true}), end: inject(mctest.Fault{})},
 		"a server is killed and comes back":                  {begin: func(_ *child, _ *mctest.Proxy, s *mctest.Server) { s.Stop() }, end: func(_ *child, _ *mctest.Proxy, s *mctest.Server) { s.Start() }},
 		"servers evict":                                      {begin: nothing, end: nothing, memory: "4", size: 4 << 20 / len(keys)},

@@ -251,7 +251,7 @@ func TestAfterAReadAValueWithAMissingChunkIsAMissForAllCommands(t *testing.T) {
 			behind[1].command = fmt.Sprintf("cas k 7 0 %d %s\r\n%s\r\n", len(other), items[0].Cas, other)
 			behind[1].answer = "NOT_FOUND\r\n"
 			for _, b := range behind {
-				require.Equal(t, digest(b.answer), digest(c.MustDo(t, b.command)), "%s behind %s of a value with a chunk that is %s", brief([]string{b.command}), read, how)
+				require.Equal(t, digest(b.answer), digest(c.MustDo(t, b.command)), "%s after %s of a value with a chunk that is %s", brief([]string{b.command}), read, how)
 			}
 		}
 	}
@@ -322,7 +322,7 @@ func TestClientsThatReadLargeValuesSlowlyTakeBoundedMemory(t *testing.T) {
 				<-turns
 				end := min(len(got), at+piece)
 				if _, err := io.ReadFull(conn, got[at:end]); err != nil {
-					ended <- fmt.Errorf("%q: behind %d bytes: %w", request, at, err)
+					ended <- fmt.Errorf("%q: after %d bytes: %w", request, at, err)
 					return
 				}
 				at = end

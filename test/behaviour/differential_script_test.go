@@ -222,7 +222,7 @@ func compareReplies(direct, other []byte, ids *casIDs) string {
 		case i >= len(b):
 			return fmt.Sprintf("reply %d is missing: %q", i+1, cut(a[i].line))
 		case a[i].data != b[i].data:
-			return fmt.Sprintf("reply %d: the data behind %q and %q differ: %q and %q",
+			return fmt.Sprintf("reply %d: the data after %q and %q differ: %q and %q",
 				i+1, cut(a[i].line), cut(b[i].line), cut(a[i].data), cut(b[i].data))
 		case !sameLine(a[i].line, b[i].line, ids):
 			return fmt.Sprintf("reply %d differs: %q and %q", i+1, cut(a[i].line), cut(b[i].line))

@@ -49,6 +49,6 @@ func TestRepliesOfSeveralReplicasEqualThoseOfOneMemcached(t *testing.T) {
 		}
 		request := strings.Join(words, " ") + "\r\n" + data
 		script = append(script, request)
-		require.Equal(t, direct.MustDo(t, request), through.MustDo(t, request), "behind %.200q", script)
+		require.Equal(t, direct.MustDo(t, request), through.MustDo(t, request), "after %.200q", script)
 	}
 }

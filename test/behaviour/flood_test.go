@@ -261,7 +261,7 @@ func TestClientsThatSendSingleBytesHoldLittleMemoryAndDelayNobody(t *testing.T) 
 				inParallel(t, clients, func(i int) error { return slow[i].Send([]byte{tc.request[n]}) })
 			}
 			each := (child.memory(t) - before) / int64(clients)
-			t.Logf("%d clients, each of which sent %d bytes one by one: %d bytes of resident memory each", clients, tc.sent, each)
+			t.Logf("%d clients that each sent %d bytes one by one: %d bytes of resident memory each", clients, tc.sent, each)
 			if !mctest.Race {
 				assert.Less(t, each, tc.most)
 			}

@@ -119,8 +119,8 @@ func TestNoReadOfAHotKeyIsOlderThanTheLastAnsweredWrite(t *testing.T) {
 					servers[0].Restart()
 				case i < 200 && strings.Contains("1479", fmt.Sprint(i%10)): // the key exists
 					before := hotGets(m)
-					poll(t, fmt.Sprintf("nothing is served from memory behind write %d", i), func() bool {
-						require.False(t, stale.Load(), "behind write %d", i)
+					poll(t, fmt.Sprintf("nothing is served from memory after write %d", i), func() bool {
+						require.False(t, stale.Load(), "after write %d", i)
 						return hotGets(m) >= before+3
 					})
 				}
@@ -157,7 +157,7 @@ func TestAnItemIsNotServedFromMemoryAfterItsExpiry(t *testing.T) {
 		for ended := false; !ended; {
 			ended = direct.MustDo(t, "get "+key+"\r\n") == "END\r\n"
 			reply := c.MustDo(t, "get "+key+"\r\n")
-			require.True(t, !ended || reply == "END\r\n", "%s was answered %q behind its end", key, reply)
+			require.True(t, !ended || reply == "END\r\n", "%s was answered %q after its expiry", key, reply)
 			if key == "stored" {
 				c.MustDo(t, "get fetched\r\n")
 			}

@@ -39,10 +39,10 @@ func TestTheCheckerAcceptsOnlyLinearizableHistories(t *testing.T) {
 		{"a miss after a set", []*operation{at(set("a"), 0, 1, 2), at(miss, 1, 3, 4)}, false},
 		{"a miss during a set", []*operation{at(set("a"), 0, 1, 4), at(miss, 1, 2, 3)}, true},
 		{"a read that goes back", []*operation{at(set("a"), 0, 1, 8), at(read("a"), 1, 2, 3), at(miss, 2, 4, 5)}, false},
-		{"two reads at once, one of them early", []*operation{at(set("a"), 0, 1, 8), at(read("a"), 1, 2, 5), at(miss, 2, 4, 6)}, true},
+		{"two concurrent reads, one of them early", []*operation{at(set("a"), 0, 1, 8), at(read("a"), 1, 2, 5), at(miss, 2, 4, 6)}, true},
 		{"a client's reads go back, sent together", []*operation{at(set("a"), 0, 1, 8), at(read("a"), 1, 2, 5), at(miss, 1, 2, 6)}, false},
-		{"writes at once, seen in one order", []*operation{at(set("a"), 0, 1, 9), at(set("b"), 1, 1, 9), at(read("b"), 2, 2, 3), at(read("a"), 2, 4, 5)}, true},
-		{"writes at once, seen in two orders", []*operation{
+		{"concurrent writes, seen in one order", []*operation{at(set("a"), 0, 1, 9), at(set("b"), 1, 1, 9), at(read("b"), 2, 2, 3), at(read("a"), 2, 4, 5)}, true},
+		{"concurrent writes, seen in two orders", []*operation{
 			at(set("a"), 0, 1, 9), at(set("b"), 1, 1, 9), at(read("b"), 2, 10, 11), at(read("a"), 2, 12, 13),
 		}, false},
 		{"a write without a reply takes effect late", []*operation{at(operation{verb: "set", value: "a"}, 0, 1, never), at(miss, 1, 2, 3), at(read("a"), 1, 4, 5)}, true},
@@ -53,7 +53,7 @@ func TestTheCheckerAcceptsOnlyLinearizableHistories(t *testing.T) {
 		{"one token for two values", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(set("b"), 1, 5, 6), at(gets("b", "7"), 0, 7, 8)}, false},
 		{"two tokens for one value", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(gets("a", "8"), 0, 7, 8)}, false},
 		{"a lost increment", []*operation{at(set("5"), 0, 1, 2), at(incr("NUMBER", "7"), 0, 3, 6), at(incr("NUMBER", "7"), 1, 4, 5)}, false},
-		{"increments at once", []*operation{at(set("5"), 0, 1, 2), at(incr("NUMBER", "9"), 0, 3, 6), at(incr("NUMBER", "7"), 1, 4, 5)}, true},
+		{"concurrent increments", []*operation{at(set("5"), 0, 1, 2), at(incr("NUMBER", "9"), 0, 3, 6), at(incr("NUMBER", "7"), 1, 4, 5)}, true},
 		{"an increment of text", []*operation{at(set("x"), 0, 1, 2), at(incr("NON_NUMERIC", ""), 0, 3, 6)}, true},
 	} {
 		assert.Equal(t, tc.want, linearizable(tc.operations, false), "%s:\n%s", tc.name, describe(tc.operations))
@@ -67,7 +67,7 @@ func TestTheCheckerAcceptsOnlyLinearizableHistories(t *testing.T) {
 		{"a token before the item has its version", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(gets("a", version), 0, 7, 8)}, true},
 		{"it is refused", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(cas("b", "7", "EXISTS"), 0, 7, 8)}, true},
 		{"it is good", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(cas("b", "7", "STORED"), 0, 7, 8)}, true},
-		{"it is good for what was set behind it", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(set("a"), 0, 5, 6), at(cas("b", "7", "STORED"), 0, 7, 8)}, false},
+		{"it is valid for a later set", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(set("a"), 0, 5, 6), at(cas("b", "7", "STORED"), 0, 7, 8)}, false},
 		{"two such tokens for one value", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(gets("a", "8"), 0, 7, 8)}, false},
 		{"two versions of one value", []*operation{at(set("a"), 0, 1, 2), at(gets("a", version), 0, 3, 4), at(gets("a", version+"0"), 0, 7, 8)}, false},
 		{"a version is refused", []*operation{at(set("a"), 0, 1, 2), at(gets("a", version), 0, 3, 4), at(cas("b", version, "EXISTS"), 0, 7, 8)}, false},

@@ -107,7 +107,7 @@ func (a *auditor) begin(t *testing.T, fleet []*mwtest.MW, keys int, stop chan st
 				a.reads[i].Add(1)
 				var n int64
 				if _, err := fmt.Sscan(string(items[0].Value), &n); err != nil || n < before {
-					a.stale.Store(fmt.Sprintf("mcmw %d: key-%d is %q behind the answer to %d", i, k, items[0].Value, before), true)
+					a.stale.Store(fmt.Sprintf("mcmw %d: key-%d is %q after the answer to %d", i, k, items[0].Value, before), true)
 				}
 			}
 		})

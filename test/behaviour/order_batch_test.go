@@ -230,14 +230,14 @@ func (r *replyReader) item(key string, numbers int) (v value, found bool, err er
 		var field []byte
 		field, rest, more = bytes.Cut(rest, []byte(" "))
 		if n == numbers {
-			return v, false, fmt.Errorf("received %q, with more than %d fields behind the key", clip(line), numbers)
+			return v, false, fmt.Errorf("received %q, with more than %d fields after the key", clip(line), numbers)
 		}
 		if fields[n], err = strconv.ParseUint(string(field), 10, 64); err != nil {
 			return v, false, fmt.Errorf("received %q: %w", clip(line), err)
 		}
 	}
 	if n < numbers {
-		return v, false, fmt.Errorf("received %q, with %d fields behind the key, expected %d", clip(line), n, numbers)
+		return v, false, fmt.Errorf("received %q, with %d fields after the key, expected %d", clip(line), n, numbers)
 	}
 	size := int(fields[1])
 	if err := r.fill(size + 2); err != nil {

@@ -192,7 +192,7 @@ func (c *orderClient) leave() error {
 	}
 	rest, err := io.ReadAll(c.conn)
 	if rest = append(c.buf[c.pos:c.end:c.end], rest...); len(rest) > 0 {
-		return fmt.Errorf("connection %d: received %q behind the last reply", c.number, clip(rest))
+		return fmt.Errorf("connection %d: received %q after the last reply", c.number, clip(rest))
 	}
 	return err
 }

@@ -75,7 +75,7 @@ func requireFlat(t *testing.T, uses []memoryUse, requests int) {
 		least.heap = min(least.heap, use.heap-uses[i].heap)
 		least.resident = min(least.resident, use.resident-uses[i].resident)
 	}
-	t.Logf("behind rounds of %d requests: %v", requests, uses)
+	t.Logf("after rounds of %d requests: %v", requests, uses)
 	share := int64(flatPerRequest * float64(requests))
 	require.Less(t, least.heap, share+flatHeap, "bytes by which the heap grew in every round")
 	require.Less(t, least.resident, share+flatResident, "bytes by which the process grew in every round")

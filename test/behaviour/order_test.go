@@ -136,7 +136,7 @@ func TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites(t *test
 	if mctest.Long() {
 		// While they run, cases need different amounts of memory. A leak shows in the minimum after them.
 		first, last := leastUse(left[:len(left)/2]), leastUse(left[len(left)/2:])
-		t.Logf("the least that was left behind a case of the first half, and of the second: %v; %v", first, last)
+		t.Logf("the minimum after a case of the first half, and of the second: %v; %v", first, last)
 		require.Less(t, last.heap-first.heap, int64(1<<20), "growth of the heap over the cases, bytes")
 		require.Less(t, last.resident-first.resident, int64(64<<20), "growth of the process, bytes")
 	}

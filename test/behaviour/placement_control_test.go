@@ -94,7 +94,7 @@ func TestStatsWithAnArgumentGiveEachServersLinesUnderItsName(t *testing.T) {
 		sets = append(sets, s.Stat("cmd_set"))
 	}
 	for _, command := range []string{"stats nonsense", "stats detail", "stats reset", "stats detail off"} {
-		t.Run(command+" is answered alike by all, and so once", func(t *testing.T) {
+		t.Run(command+" is answered once, because all servers agree", func(t *testing.T) {
 			require.Equal(t, ask(t, direct[0], command), ask(t, c, command))
 		})
 	}

@@ -42,9 +42,9 @@ var namesTheServer = regexp.MustCompile(`^SERVER_ERROR server-2: [^\r\n]+\r\n$`)
 
 // fault is a way in which server 2 fails.
 type fault struct {
-	name  string
-	begin func(m *faulty)
-	mend  func(m *faulty)
+	name   string
+	begin  func(m *faulty)
+	repair func(m *faulty)
 	// readsOnly says that writes are left out: doubled bytes after a line such as STORED look like the reply to the next request.
 	readsOnly bool
 	// harmless says that every reply must be as without the fault.
@@ -56,11 +56,11 @@ type fault struct {
 func inject(f mctest.Fault) func(m *faulty) { return func(m *faulty) { m.proxy.Inject(f) } }
 
 var faults = []fault{
-	{name: "is gone", begin: func(m *faulty) { m.servers[broken].Stop() }, mend: func(m *faulty) { m.servers[broken].Start() }},
+	{name: "is gone", begin: func(m *faulty) { m.servers[broken].Stop() }, repair: func(m *faulty) { m.servers[broken].Start() }},
 	{name: "refuses", begin: inject(mctest.Fault{Refuse: true, Cut: 1, Reset: true})},
 	{name: "stalls", begin: inject(mctest.Fault{Stall: true}), timeout: 500 * time.Millisecond},
-	{name: "closes amid a reply", begin: inject(mctest.Fault{Cut: 20})},
-	{name: "resets amid a reply", begin: inject(mctest.Fault{Cut: 33, Reset: true})},
+	{name: "closes within a reply", begin: inject(mctest.Fault{Cut: 20})},
+	{name: "resets within a reply", begin: inject(mctest.Fault{Cut: 33, Reset: true})},
 	{name: "answers byte by byte", begin: inject(mctest.Fault{Bytewise: true}), harmless: true},
 	{name: "answers twice", begin: inject(mctest.Fault{Double: true}), readsOnly: true},
 }
@@ -76,8 +76,8 @@ func forEachFault(t *testing.T, test func(t *testing.T, m *faulty, f fault)) {
 				if f.timeout == 0 {
 					f.timeout = mctest.Patience
 				}
-				if f.mend == nil {
-					f.mend = inject(mctest.Fault{})
+				if f.repair == nil {
+					f.repair = inject(mctest.Fault{})
 				}
 				test(t, startFaulty(t, middleware.Options{
 					Workers: 2, Pool: pool, RequestOptions: worker.RequestOptions{Timeout: f.timeout}, Placement: route.Options{Replicas: 1},
@@ -101,7 +101,7 @@ func TestAFailingServerIsNamedAndFailsOnlyItsOwnRequests(t *testing.T) {
 		f.begin(m)
 		tryAll(t, m, c, keys, f)
 		require.True(t, strings.HasPrefix(c.MustDo(t, "get "+strings.Repeat("k", 251)+"\r\n"), "CLIENT_ERROR"), "the connection is open")
-		f.mend(m)
+		f.repair(m)
 		// Each worker notices on its own, after its own pause, that the server is back.
 		for i, key := range keys {
 			// The prober, which deletes the keys that the server missed, may also delete a value written meanwhile.
@@ -190,7 +190,7 @@ func TestAMultiGetFromAFailingServerIsNotAMiss(t *testing.T) {
 			require.Regexp(t, namesTheServer, rest)
 		}
 		require.Equal(t, "END\r\n", c.MustDo(t, "get "+keyOf(m.router, 0)+"\r\n"))
-		f.mend(m)
+		f.repair(m)
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 const mcrouterFile = `{
-  // Comments and commas behind the last element are mcrouter's.
+  // mcrouter accepts comments, and commas after the last element.
   "pools": {
     "main": {
       "servers": [ "10.0.0.1:11211", "10.0.0.2:11211:ascii:plain", /* v6 */ "[::1]:11211", ],

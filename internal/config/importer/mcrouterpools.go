@@ -74,7 +74,7 @@ func (m *mcrouter) ofPool(use usage, n *yaml.Node) (usage, bool) {
 	return use, true
 }
 
-// ofServers completes use, which treats all servers of its children at n alike. The children are "Pool|name", or pools of one server each.
+// ofServers completes use, which treats all servers of its children at n equally. The children are "Pool|name", or pools of one server each.
 func (m *mcrouter) ofServers(use usage, n *yaml.Node) (usage, bool) {
 	children := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {

@@ -153,8 +153,8 @@ func TestAHistoryIsLinearIfSomeOrderExplainsItsAnswers(t *testing.T) {
 	}{
 		"a read meanwhile sees it":             {explore.Operation{Command: "get", Answer: "x", Began: 2, Ended: 4}, true},
 		"a read meanwhile does not see it":     {explore.Operation{Command: "get", Answer: "", Began: 2, Ended: 4}, true},
-		"a read behind it sees it":             {explore.Operation{Command: "get", Answer: "x", Began: 4, Ended: 5}, true},
-		"a read behind it does not see it":     {explore.Operation{Command: "get", Answer: "", Began: 4, Ended: 5}, false},
+		"a read after it sees it":              {explore.Operation{Command: "get", Answer: "x", Began: 4, Ended: 5}, true},
+		"a read after it does not see it":      {explore.Operation{Command: "get", Answer: "", Began: 4, Ended: 5}, false},
 		"a read sees what was written by none": {explore.Operation{Command: "get", Answer: "y", Began: 2, Ended: 4}, false},
 	} {
 		assert.Equal(t, tc.want, explore.Linear([]explore.Operation{set, tc.get}, "", register), name)
