@@ -1,6 +1,9 @@
 package queueing
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // MM1 is the unbounded queue with Poisson arrivals, exponential service and one server: Jain, section 31.2 and box 31.1.
 type MM1 struct {
@@ -10,10 +13,7 @@ type MM1 struct {
 
 // NewMM1 returns the queue with an arrival rate lambda and a service rate mu. It is stable for lambda < mu.
 func NewMM1(lambda, mu float64) (MM1, error) {
-	if err := positive("M/M/1: the arrival rate", lambda); err != nil {
-		return MM1{}, err
-	}
-	if err := positive("M/M/1: the service rate", mu); err != nil {
+	if err := cmp.Or(positive("M/M/1: the arrival rate", lambda), positive("M/M/1: the service rate", mu)); err != nil {
 		return MM1{}, err
 	}
 	if lambda >= mu {

@@ -1,6 +1,7 @@
 package queueing
 
 import (
+	"cmp"
 	"math"
 
 	"mcmw/internal/model"
@@ -17,13 +18,8 @@ type MMm struct {
 
 // NewMMm returns the queue with an arrival rate lambda and m servers with a service rate mu each. It is stable for lambda < m mu.
 func NewMMm(lambda, mu float64, m int) (MMm, error) {
-	if err := positive("M/M/m: the arrival rate", lambda); err != nil {
-		return MMm{}, err
-	}
-	if err := positive("M/M/m: the service rate", mu); err != nil {
-		return MMm{}, err
-	}
-	if err := atLeast("M/M/m: the number of servers", m, 1); err != nil {
+	err := cmp.Or(positive("M/M/m: the arrival rate", lambda), positive("M/M/m: the service rate", mu), atLeast("M/M/m: the number of servers", m, 1))
+	if err != nil {
 		return MMm{}, err
 	}
 	capacity := float64(m) * mu

@@ -1,6 +1,7 @@
 package queueing
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -50,10 +51,7 @@ func (m *Multiclass) check() error {
 	}
 	for c, class := range m.Classes {
 		name := m.className(c)
-		if err := atLeast(name+": the number of customers", class.Customers, 0); err != nil {
-			return err
-		}
-		if err := notNegative(name+": the think time", class.Think); err != nil {
+		if err := cmp.Or(atLeast(name+": the number of customers", class.Customers, 0), notNegative(name+": the think time", class.Think)); err != nil {
 			return err
 		}
 		sum := class.Think

@@ -1,6 +1,7 @@
 package queueing
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -90,27 +91,17 @@ func (s *Station) check(i int) error {
 	if s.Kind < Queue || s.Kind > LoadDependent {
 		return fmt.Errorf("%s has kind %d: expected Queue, Delay, Multi or LoadDependent", name, s.Kind)
 	}
-	if err := notNegative(name+": the visit ratio", s.Visits); err != nil {
-		return err
-	}
-	if err := notNegative(name+": the service time", s.Service); err != nil {
-		return err
-	}
-	if s.Kind == Multi {
-		return atLeast(name+": the number of servers", s.Servers, 1)
-	}
-	if s.Kind != LoadDependent {
-		return nil
-	}
-	if len(s.Rates) == 0 {
-		return fmt.Errorf("%s has no rates: expected at least one", name)
-	}
-	for j, r := range s.Rates {
-		if err := positive(fmt.Sprintf("%s: rate %d", name, j+1), r); err != nil {
-			return err
+	err := cmp.Or(notNegative(name+": the visit ratio", s.Visits), notNegative(name+": the service time", s.Service))
+	switch s.Kind {
+	case Multi:
+		err = cmp.Or(err, atLeast(name+": the number of servers", s.Servers, 1))
+	case LoadDependent:
+		err = cmp.Or(err, atLeast(name+": the number of rates", len(s.Rates), 1))
+		for j, r := range s.Rates {
+			err = cmp.Or(err, positive(fmt.Sprintf("%s: rate %d", name, j+1), r))
 		}
 	}
-	return nil
+	return err
 }
 
 func (n *Network) check() error {

@@ -200,7 +200,7 @@ func TestInvalidInputIsNamed(t *testing.T) {
 		`station 1 has kind 9`:                       {Stations: []Station{{Kind: 9, Visits: 1, Service: 1}}},
 		`station 1: the visit ratio is -1`:           {Stations: []Station{{Visits: -1, Service: 1}}},
 		`station 1: the service time is NaN`:         {Stations: []Station{{Visits: 1, Service: math.NaN()}}},
-		`station "ld" has no rates`:                  {Stations: []Station{{Name: "ld", Kind: LoadDependent, Visits: 1, Service: 1}}},
+		`station "ld": the number of rates is 0`:     {Stations: []Station{{Name: "ld", Kind: LoadDependent, Visits: 1, Service: 1}}},
 		`rate 2 is 0`:                                {Stations: []Station{{Kind: LoadDependent, Visits: 1, Service: 1, Rates: []float64{1, 0}}}},
 		`the demands and the think time add up to 0`: {},
 		`the think time is -1`:                       {Think: -1},
