@@ -39,7 +39,7 @@ func NewSoak(o Options, duration time.Duration) (*Suite, error) {
 			then:     usually, reads: ".", writes: ".",
 			fault: func(ctx context.Context, sys *system) error {
 				for end := time.Now().Add(duration / soakRounds); time.Now().Before(end); {
-					if err := s.strike(ctx, sys, rng); err != nil {
+					if err := s.strike(ctx, sys, rng, round); err != nil {
 						return err
 					}
 				}
@@ -75,14 +75,14 @@ var failures = []failure{
 }
 
 // strike makes a random server fail for a random time.
-func (s *Suite) strike(ctx context.Context, sys *system, rng *rand.Rand) error {
+func (s *Suite) strike(ctx context.Context, sys *system, rng *rand.Rand, round int) error {
 	f := failures[rng.IntN(len(failures))]
 	server := sys.servers[rng.IntN(len(sys.servers))]
 	lasts := time.Duration(rng.Int64N(int64(longestFault)))
 	if f.name == "is restarted" {
 		lasts = 0
 	}
-	s.tell("  %s %s for %v", server.name, f.name, lasts.Round(time.Millisecond))
+	s.tell("round %d of %d: %s %s for %v", round+1, soakRounds, server.name, f.name, lasts.Round(time.Millisecond))
 	if err := f.begin(ctx, sys, server); err != nil {
 		return err
 	}
