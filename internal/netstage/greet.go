@@ -11,27 +11,6 @@ import (
 	"mcmw/internal/wire"
 )
 
-// refusalEvery is the minimum time, in ns, between two log lines about clients that failed for the same reason.
-const refusalEvery = int64(time.Second)
-
-// limiter lets one log line pass per refusalEvery, and counts the suppressed ones. The stage's mu guards it.
-type limiter struct {
-	next       int64 // ns as stats.Now
-	suppressed int
-}
-
-// pass reports whether a line may be logged now, and how many were suppressed since the last one.
-func (l *limiter) pass() (suppressed int, ok bool) {
-	now := stats.Now()
-	if now < l.next {
-		l.suppressed++
-		return 0, false
-	}
-	suppressed = l.suppressed
-	*l = limiter{next: now + refusalEvery}
-	return suppressed, true
-}
-
 // handshake makes the TLS session of c, if its listener uses TLS.
 func (c *conn) handshake() error {
 	if !c.sock.Secure() {
@@ -164,10 +143,10 @@ func (c *conn) tryLogin(l *protocol.Login) (answer string) {
 }
 
 // warn logs a client's error, as often as l allows.
-func (s *Stage) warn(c *conn, l *limiter, text string, fields ...any) {
+func (s *Stage) warn(c *conn, l *stats.Limiter, text string, fields ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if suppressed, ok := l.pass(); ok {
+	if suppressed, ok := l.Pass(); ok {
 		s.options.Log.Warn(text, append([]any{"client", c.sock.RemoteAddr().String(), "not_logged", suppressed}, fields...)...)
 	}
 }

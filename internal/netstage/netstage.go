@@ -85,7 +85,7 @@ type Stage struct {
 	refusing map[*conn]struct{} // connections above MaxConnections, until they are closed
 	draining bool
 	// These limit the log lines about clients that failed, one per kind of failure.
-	crowd, handshakes, logins, slowed, laggards limiter
+	crowd, handshakes, logins, slowed, laggards stats.Limiter
 }
 
 // New returns a Stage without connections.
@@ -113,16 +113,15 @@ const (
 // Serve accepts connections from l until l is closed, with TLS or without.
 func (s *Stage) Serve(l net.Listener, secure bool) {
 	pause := acceptPauseMin
-	var reported time.Time
+	var reported stats.Limiter
 	for {
 		c, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			if time.Since(reported) > time.Duration(refusalEvery) {
-				reported = time.Now()
-				s.options.Log.Warn("a client connection could not be accepted", "listen", l.Addr().String(), "error", err)
+			if suppressed, ok := reported.Pass(); ok {
+				s.options.Log.Warn("a client connection could not be accepted", "listen", l.Addr().String(), "not_logged", suppressed, "error", err)
 			}
 			time.Sleep(pause)
 			pause = min(2*pause, acceptPauseMax)

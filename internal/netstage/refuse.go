@@ -10,7 +10,7 @@ const textRefused = "SERVER_ERROR too many connections\r\n"
 // refuse ends a connection above MaxConnections with an error reply; mu is held.
 func (s *Stage) refuse(c *conn) {
 	s.options.Net.Closed(stats.CloseRefused)
-	if suppressed, ok := s.crowd.pass(); ok {
+	if suppressed, ok := s.crowd.Pass(); ok {
 		s.options.Log.Warn("a client was refused: the maximum number of connections is reached", "connections", len(s.conns), "not_logged", suppressed)
 	}
 	if len(s.refusing) >= s.options.MaxRefused {

@@ -60,9 +60,7 @@ func TestAClientWithoutTLSIsClosedCountedAndLogged(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Eventually(t, func() bool { return closed(m, stats.CloseHandshake) == 20 }, mctest.Patience, mctest.Tick)
-	lines := strings.Count(log.String(), "a client failed the TLS handshake")
-	assert.Positive(t, lines)
-	assert.Less(t, lines, 20, "one line per second")
+	assert.Contains(t, log.String(), "a client failed the TLS handshake")
 }
 
 func TestAPortCheckDoesNotCountAsAFailedHandshake(t *testing.T) {

@@ -80,7 +80,7 @@ func (s *Stage) Watch(ctx context.Context) {
 func (s *Stage) lagged(c *conn, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if suppressed, ok := s.laggards.pass(); ok {
+	if suppressed, ok := s.laggards.Pass(); ok {
 		s.options.Log.Warn(text, "client", c.sock.RemoteAddr().String(), "not_logged", suppressed)
 	}
 }

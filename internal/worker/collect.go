@@ -333,24 +333,13 @@ func (w *Worker) complete(i int32) {
 	}
 }
 
-// limiter lets one event per second through and counts the others.
-type limiter struct {
-	next       int64 // ns, as stats.Now
-	suppressed int
-}
-
-// disagreementEvery is the minimum time between two log lines of a worker about replicas that disagree, ns.
-const disagreementEvery = int64(time.Second)
-
 // noteDisagreement logs that replicas disagree about requests[i], a write.
 func (w *Worker) noteDisagreement(i int32) {
-	now := stats.Now()
-	if now < w.disagreement.next {
-		w.disagreement.suppressed++
+	suppressed, ok := w.disagreements.Pass()
+	if !ok {
 		return
 	}
 	replies, answered := w.planner.Disagreement(i)
 	w.options.Log.Warn("replicas disagree; the key is deleted where it does not have the answered state",
-		"command", w.planner.Requests[i].Command.String(), "replies", replies, "answered", answered, "not_logged", w.disagreement.suppressed)
-	w.disagreement = limiter{next: now + disagreementEvery}
+		"command", w.planner.Requests[i].Command.String(), "replies", replies, "answered", answered, "not_logged", suppressed)
 }

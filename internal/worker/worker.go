@@ -144,7 +144,7 @@ type Worker struct {
 	aside       wire.Gather    // text that is not for the client yet
 	copier      *shadow.Copier // nil: no pool has a shadow
 
-	disagreement limiter // limits the log line about replicas that disagree
+	disagreements stats.Limiter // of the log line about replicas that disagree
 }
 
 // reading is the order in which the servers' replies are read.
