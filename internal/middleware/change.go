@@ -139,7 +139,7 @@ func (m *Middleware) effective() (Options, *route.Router, error) {
 	if err != nil {
 		return o, nil, err
 	}
-	router = m.migrated(&o, router)
+	router = router.Migrate(m.moves(&o))
 	if m.routing != nil {
 		router, err = router.Reroute(m.routing.from, m.routing.phase)
 	}

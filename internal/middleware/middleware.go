@@ -172,7 +172,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 	m := &Middleware{
 		options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, busyUntil: map[string]time.Time{}, moving: make(chan struct{}, 1),
 	}
-	router = m.migrated(&o, router)
+	router = router.Migrate(m.moves(&o))
 	m.locks = keylock.New()
 	if m.access, err = o.access(); err != nil {
 		return nil, err

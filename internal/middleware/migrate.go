@@ -19,11 +19,6 @@ import (
 // clock returns the time that migrations follow.
 func (m *Middleware) clock() time.Time { return time.Now().Add(time.Duration(m.ahead.Load())) }
 
-// migrated returns router, of o's pools, with the migrations of o in their present phases.
-func (m *Middleware) migrated(o *Options, router *route.Router) *route.Router {
-	return router.Migrate(m.moves(o))
-}
-
 // moves returns o's migrations in their present phases, in the order of their starts.
 func (m *Middleware) moves(o *Options) []route.Move {
 	pools, now := o.pools(), m.clock()

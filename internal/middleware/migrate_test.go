@@ -249,13 +249,6 @@ func TestAnImpossibleMigrationIsRefusedWithTheReason(t *testing.T) {
 	o.Pools = append(o.Pools, third)
 	m := mwtest.Start(t, o)
 	g := migration("old", "new")
-	refused := func(text string, change func(o *middleware.Options)) {
-		t.Helper()
-		next := o
-		next.Pools = append([]middleware.PoolOptions(nil), o.Pools...)
-		change(&next)
-		require.ErrorContains(t, m.Apply(context.Background(), next), text)
-	}
 	with := func(change func(g *middleware.Migration)) func(*middleware.Options) {
 		return func(o *middleware.Options) {
 			h := g
@@ -263,35 +256,35 @@ func TestAnImpossibleMigrationIsRefusedWithTheReason(t *testing.T) {
 			o.Migrations = []middleware.Migration{g, h}[1:]
 		}
 	}
-	refused(`the pool "x" is unknown; accepted: two of ["old" "new" "third"]`, with(func(g *middleware.Migration) { g.To = "x" }))
-	refused(`from and to are both pool "old"`, with(func(g *middleware.Migration) { g.To = "old" }))
-	refused("accepted: an end at least 5h0m0s after the start", with(func(g *middleware.Migration) { g.End = g.Start.Add(5*migrationStep - 1) }))
-	refused("so that other mcmw read the configuration before it starts", with(func(g *middleware.Migration) { g.Start = g.Start.Add(-3 * migrationStep / 2) }))
-	refused(`pool "new" has writers auto; accepted: writers several`, func(o *middleware.Options) {
+	refuses(t, m, o, `the pool "x" is unknown; accepted: two of ["old" "new" "third"]`, with(func(g *middleware.Migration) { g.To = "x" }))
+	refuses(t, m, o, `from and to are both pool "old"`, with(func(g *middleware.Migration) { g.To = "old" }))
+	refuses(t, m, o, "accepted: an end at least 5h0m0s after the start", with(func(g *middleware.Migration) { g.End = g.Start.Add(5*migrationStep - 1) }))
+	refuses(t, m, o, "so that other mcmw read the configuration before it starts", with(func(g *middleware.Migration) { g.Start = g.Start.Add(-3 * migrationStep / 2) }))
+	refuses(t, m, o, `pool "new" has writers auto; accepted: writers several`, func(o *middleware.Options) {
 		o.Migrations, o.Pools[1].Writers = []middleware.Migration{g}, middleware.WritersAuto
 	})
 	for pool, text := range map[int]string{0: `pool "old" has a gutter`, 2: `pool "new" is the gutter of another`} {
-		refused(text, func(o *middleware.Options) {
+		refuses(t, m, o, text, func(o *middleware.Options) {
 			o.Migrations = []middleware.Migration{g}
 			o.Pools[pool].Options.Gutter, o.Pools[pool].Options.GutterTTL = "new", 1
 		})
 	}
-	refused("change-step is 0", func(o *middleware.Options) { o.Migrations, o.ChangeStep = []middleware.Migration{g}, 0 })
+	refuses(t, m, o, "change-step is 0", func(o *middleware.Options) { o.Migrations, o.ChangeStep = []middleware.Migration{g}, 0 })
 	for _, h := range []middleware.Migration{
 		{From: "new", To: "old", Start: g.Start, End: g.End},
 		{From: "new", To: "third", Start: g.End, End: g.End.Add(8 * migrationStep)},
 		{From: "third", To: "new", Start: g.Start.Add(7 * migrationStep), End: g.End.Add(8 * migrationStep)},
 	} {
-		refused(`it overlaps with the migration from pool "old" to pool "new"`, func(o *middleware.Options) { o.Migrations = []middleware.Migration{g, h} })
+		refuses(t, m, o, `it overlaps with the migration from pool "old" to pool "new"`, func(o *middleware.Options) { o.Migrations = []middleware.Migration{g, h} })
 	}
 	o.Migrations = []middleware.Migration{g}
 	require.NoError(t, m.Apply(context.Background(), o))
 	m.Advance(4*migrationStep + migrationStep/2)
 	require.Equal(t, "copy", of(m).Phase)
-	refused(`the list of servers of pool "new" cannot change during the migration from pool`, func(o *middleware.Options) {
+	refuses(t, m, o, `the list of servers of pool "new" cannot change during the migration from pool`, func(o *middleware.Options) {
 		o.Pools[1].Servers = append(o.Pools[1].Servers[:1:1], route.Server{Name: "another", Addr: "127.0.0.1:1"})
 	})
-	refused("change-step cannot change", func(o *middleware.Options) { o.ChangeStep = time.Minute })
+	refuses(t, m, o, "change-step cannot change", func(o *middleware.Options) { o.ChangeStep = time.Minute })
 	dropped := o
 	dropped.Migrations = nil
 	require.NoError(t, m.Apply(context.Background(), dropped), "no middleware reads the new pool")
@@ -304,10 +297,10 @@ func TestAnImpossibleMigrationIsRefusedWithTheReason(t *testing.T) {
 	require.NoError(t, m.Apply(context.Background(), o))
 	m.Advance(10 * migrationStep)
 	require.Equal(t, "both", of(m).Phase)
-	refused(`cannot be dropped or changed before it ends`, func(o *middleware.Options) { o.Migrations = nil })
+	refuses(t, m, o, `cannot be dropped or changed before it ends`, func(o *middleware.Options) { o.Migrations = nil })
 	m.Advance(migrationStep)
 	require.Equal(t, "done", of(m).Phase)
-	refused(`the migration from pool "old" to pool "new" is dropped; change the routes to pool "new"`, func(o *middleware.Options) { o.Migrations = nil })
+	refuses(t, m, o, `the migration from pool "old" to pool "new" is dropped; change the routes to pool "new"`, func(o *middleware.Options) { o.Migrations = nil })
 	o.Migrations, o.Routes = nil, route.Routes{Default: "new"}
 	require.NoError(t, m.Apply(context.Background(), o))
 }

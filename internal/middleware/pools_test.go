@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -277,30 +278,31 @@ func TestAPrefixMovesToAnotherPoolAndBackWithARestartOfAllMiddlewaresAtOnce(t *t
 	}
 }
 
+// refuses asserts that m refuses the options o after change, with an error that contains text.
+func refuses(t *testing.T, m *mwtest.MW, o middleware.Options, text string, change func(o *middleware.Options)) {
+	t.Helper()
+	o.Pools = slices.Clone(o.Pools)
+	change(&o)
+	require.ErrorContains(t, m.Apply(context.Background(), o), text)
+}
+
 func TestAnImpossibleChangeOfPoolsIsRefusedWithTheReason(t *testing.T) {
 	a, b := named("a", mctest.StartNewMemcacheds(t, 2)...), named("b", mctest.StartNewMemcacheds(t, 2)...)
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{poolOf("a", a, 0), poolOf("b", b, 0)}, Routes: halves(), ChangeStep: time.Hour}
 	m := mwtest.Start(t, o)
-	refused := func(text string, change func(o *middleware.Options)) {
-		t.Helper()
-		next := o
-		next.Pools = []middleware.PoolOptions{poolOf("a", a, 0), poolOf("b", b, 0)}
-		change(&next)
-		require.ErrorContains(t, m.Apply(context.Background(), next), text)
-	}
-	refused(`pool "b" is removed as well; remove only the routes to it`, func(o *middleware.Options) { o.Routes, o.Pools = route.Routes{Default: "a"}, o.Pools[:1] })
-	refused(`the pool "c" of prefix "2-" is unknown`, func(o *middleware.Options) {
+	refuses(t, m, o, `pool "b" is removed as well; remove only the routes to it`, func(o *middleware.Options) { o.Routes, o.Pools = route.Routes{Default: "a"}, o.Pools[:1] })
+	refuses(t, m, o, `the pool "c" of prefix "2-" is unknown`, func(o *middleware.Options) {
 		o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "2-", Pool: "c"}}, Default: "a"}
 	})
-	refused(`address `+b[0].Addr+` is used by server`, func(o *middleware.Options) {
+	refuses(t, m, o, `address `+b[0].Addr+` is used by server`, func(o *middleware.Options) {
 		o.Pools[0].Servers = []route.Server{a[0], {Name: "again", Addr: b[0].Addr}}
 	})
-	refused(`cannot move from pool "b" to pool "a"`, func(o *middleware.Options) {
+	refuses(t, m, o, `cannot move from pool "b" to pool "a"`, func(o *middleware.Options) {
 		o.Pools[0].Servers, o.Pools[1].Servers = []route.Server{a[0], a[1], b[0]}, b[1:]
 	})
-	refused(`the default pool's reads go to pool "b", but that pool and pool "a" share a gutter, or one is the gutter of the other`, func(o *middleware.Options) {
+	refuses(t, m, o, `the default pool's reads go to pool "b", but that pool and pool "a" share a gutter, or one is the gutter of the other`, func(o *middleware.Options) {
 		o.Routes, o.Pools[0].Options.Gutter, o.Pools[0].Options.GutterTTL = route.Routes{Default: "a", Reads: "b"}, "b", 60
 	})
-	refused("both servers and pools are set", func(o *middleware.Options) { o.Servers = a })
-	refused(`pool "b": ack is quorum with one replica`, func(o *middleware.Options) { o.Pools[1].Ack, o.Pools[1].Options.Replicas = replica.AckQuorum, 1 })
+	refuses(t, m, o, "both servers and pools are set", func(o *middleware.Options) { o.Servers = a })
+	refuses(t, m, o, `pool "b": ack is quorum with one replica`, func(o *middleware.Options) { o.Pools[1].Ack, o.Pools[1].Options.Replicas = replica.AckQuorum, 1 })
 }

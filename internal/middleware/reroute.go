@@ -54,7 +54,7 @@ func (m *Middleware) shiftTo(o *Options) (s shift, err error) {
 	if err != nil || m.work == nil || now == nil || s.router.Table() == nil {
 		return s, err
 	}
-	s.router = m.migrated(o, s.router)
+	s.router = s.router.Migrate(m.moves(o))
 	s.moved = route.MovedBetween(now, s.router.Table())
 	s.phased = o.inPhases(s.moved) || m.options.inPhases(s.moved)
 	s.gutters = map[string]route.Standin{}
