@@ -132,22 +132,22 @@ func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 		d.Notes = append(d.Notes, "The record does not have the round-trip time of the path; the networks use 0.")
 	}
 	varying := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return slices.Contains(handled, name) })
-	left := map[string]int{}
+	leftOut := map[string]int{} // points by reason
 	saturated := 0
 	for _, p := range record.Points(runs) {
-		saturated += leaveSaturated(&p)
+		saturated += removeSaturated(&p)
 		point, why, err := newPoint(p, varying)
 		if err != nil {
 			return nil, fmt.Errorf("point %s: %w", record.Label(p.Factors, record.Varying(runs)), err)
 		}
 		if why != "" {
-			left[why]++
+			leftOut[why]++
 			continue
 		}
 		d.Points = append(d.Points, point)
 	}
-	for _, why := range slices.Sorted(maps.Keys(left)) {
-		d.Notes = append(d.Notes, fmt.Sprintf("Points %s are left out: %d.", why, left[why]))
+	for _, why := range slices.Sorted(maps.Keys(leftOut)) {
+		d.Notes = append(d.Notes, fmt.Sprintf("Points %s are left out: %d.", why, leftOut[why]))
 	}
 	if saturated > 0 {
 		d.Notes = append(d.Notes, fmt.Sprintf("Runs in which the load generator or its machine was the limit are left out: %d. Their points have other runs.", saturated))
@@ -164,19 +164,19 @@ func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 	return d, nil
 }
 
-// leaveSaturated removes the runs in which the load generator was the limit, unless it was in all, and returns their number.
-func leaveSaturated(p *record.Point) int {
+// removeSaturated removes the runs in which the load generator was the limit, unless it was in all, and returns their number.
+func removeSaturated(p *record.Point) int {
 	saturated := func(r record.Run) bool {
 		v, ok := r.Value(record.SourceClient, "saturated")
 		return ok && v > 0
 	}
 	sound := slices.DeleteFunc(p.Complete(), saturated)
-	left := len(p.Complete()) - len(sound)
-	if len(sound) == 0 || left == 0 {
+	if len(sound) == 0 {
 		return 0
 	}
+	removed := len(p.Complete()) - len(sound)
 	p.Runs = sound
-	return left
+	return removed
 }
 
 // newPoint returns the point, or the reason why it cannot be modelled.
@@ -247,6 +247,7 @@ func newClasses(p *Point, mean func(source, metric string) float64) []Class {
 	return classes
 }
 
+// newSetting returns the setting for the levels of the factors. The levels of varying are in its Rest.
 func newSetting(factors map[string]string, varying []string) (Setting, error) {
 	var s Setting
 	var problems []error

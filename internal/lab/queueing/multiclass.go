@@ -37,12 +37,11 @@ type ClassSolution struct {
 
 // ClassStationSolution is the steady state of one station.
 type ClassStationSolution struct {
-	Name         string
-	Q            []float64 // mean number of customers
-	U            []float64 // the part of UTotal that is due to the class
-	Residence    []float64 // response time of a pass
-	UTotal       float64   // utilization as defined by StationSolution.U
-	CustomersAll float64   // sum of Q
+	Name      string
+	Q         []float64 // mean number of customers
+	U         []float64 // the part of UTotal that is due to the class
+	Residence []float64 // response time of a pass
+	UTotal    float64   // utilization as defined by StationSolution.U
 }
 
 func (m *Multiclass) check() error {
@@ -107,7 +106,6 @@ func (m *Multiclass) solution(x []float64, q [][]float64) ClassSolution {
 		station := &m.Stations[i]
 		r := ClassStationSolution{Name: station.Name, Q: q[i], U: make([]float64, len(x)), Residence: make([]float64, len(x))}
 		for c := range x {
-			r.CustomersAll += q[i][c]
 			r.U[c] = x[c] * station.Demands[c]
 			if station.Kind == Multi {
 				r.U[c] /= float64(station.Servers)
