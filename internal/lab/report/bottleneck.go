@@ -49,7 +49,7 @@ func (d *Data) components(p Point) []Component {
 		return x / limit, ok && okX
 	})
 	for _, way := range directions {
-		add(way.name, func(r record.Run) (float64, bool) { return d.full(r, way) })
+		add(way.component(), func(r record.Run) (float64, bool) { return d.full(r, way) })
 	}
 	add("processor of the host", func(r record.Run) (float64, bool) {
 		idle, ok := d.hostMean(r, "cpu_idle")
