@@ -130,10 +130,10 @@ func (m *Middleware) checkPools(o *Options) error {
 	check := func(p *PoolOptions, shadow bool) error {
 		for _, q := range now.pools {
 			if !shadow && q.name == p.Name && q.options.ServerTLS != p.ServerTLS {
-				return fmt.Errorf("%sTLS of the servers cannot change while clients are served; restart mcmw to change it", p.of())
+				return fmt.Errorf("%sTLS of the servers cannot change while clients are served; restart mcmw to change it", p.messagePrefix())
 			}
 			if !shadow && q.name == p.Name && q.options.ServerAuthFile != p.ServerAuthFile {
-				return fmt.Errorf("%sthe file with the password for the servers cannot change while clients are served, only its contents can; restart mcmw to use another file", p.of())
+				return fmt.Errorf("%sthe file with the password for the servers cannot change while clients are served, only its contents can; restart mcmw to use another file", p.messagePrefix())
 			}
 		}
 		for _, s := range p.Servers {

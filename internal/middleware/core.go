@@ -122,7 +122,7 @@ func (o *Options) route() (*route.Router, error) {
 	}
 	for i, p := range o.pools() {
 		if p.Ack == replica.AckQuorum && router.Pools()[i].N() == 1 {
-			return nil, fmt.Errorf("%sack is quorum with one replica; accepted: ack all, or at least two replicas", p.of())
+			return nil, fmt.Errorf("%sack is quorum with one replica; accepted: ack all, or at least two replicas", p.messagePrefix())
 		}
 		if err := p.checkGutter(router.Pools()[i]); err != nil {
 			return nil, err
@@ -131,8 +131,8 @@ func (o *Options) route() (*route.Router, error) {
 	return router, nil
 }
 
-// of returns the beginning of a message about the pool; "" for a pool without a name.
-func (o *PoolOptions) of() string {
+// messagePrefix returns the beginning of a message about the pool; "" for a pool without a name.
+func (o *PoolOptions) messagePrefix() string {
 	if o.Name == "" {
 		return ""
 	}

@@ -226,6 +226,6 @@
 // Stopping follows the data. The listeners close. Each reader ends when its client's requests have been answered and the client has received
 // the replies; after half of Options.DrainTimeout it ends once the requests that it has read are answered. The queue closes. The workers end
 // when it is empty and close their connections. The probers wait for what was sent on connections that were given up. Last, the servers record
-// that no write is in flight any more, if that is so. A start after a middleware that ended in another way waits for what the
-// servers may still have to execute of it.
+// that no write is in flight any more, if that is so. If they have no such record of the previous middleware, a start waits a moment (aftermath),
+// because the servers may still be executing its last requests, and compares the replicas.
 package middleware

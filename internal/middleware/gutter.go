@@ -34,7 +34,7 @@ func (o *PoolOptions) diverts() bool {
 // checkGutter returns an error if the pool, whose router is in, has a gutter or is one, and its options don't allow that.
 func (o *PoolOptions) checkGutter(in *route.Router) error {
 	if (in.Gutter() != nil || in.IsGutter()) && o.Rejoin == backend.RejoinTrust {
-		return errors.New(o.of() + "rejoin is trust in a pool that has a gutter or is one; accepted: rejoin invalidate or flush")
+		return errors.New(o.messagePrefix() + "rejoin is trust in a pool that has a gutter or is one; accepted: rejoin invalidate or flush")
 	}
 	return nil
 }

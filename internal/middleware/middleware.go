@@ -131,7 +131,7 @@ func (o *Options) validate() error {
 	}
 	for _, p := range o.Pools {
 		if p.ConnectTimeout < 1 || p.FailureLimit < 1 || p.MissedMemory < 1 {
-			return fmt.Errorf("%sconnect timeout is %d, failure limit %d, missed memory %d; accepted: 1 or more", p.of(), p.ConnectTimeout, p.FailureLimit, p.MissedMemory)
+			return fmt.Errorf("%sconnect timeout is %d, failure limit %d, missed memory %d; accepted: 1 or more", p.messagePrefix(), p.ConnectTimeout, p.FailureLimit, p.MissedMemory)
 		}
 	}
 	if len(o.Pools) > 0 && len(o.Servers) > 0 {

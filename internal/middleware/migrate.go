@@ -57,16 +57,16 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 			continue // checkRoutes compares the routes instead
 		case !kept && g.goesBack():
 			return fmt.Errorf("%s cannot be dropped before %s, when all mcmw use pool %q alone again; it is in phase %s since %s",
-				g.what(), moment(g.Back), g.From, phase, moment(since))
+				g.describe(), moment(g.Back), g.From, phase, moment(since))
 		case g.inside() && !kept:
 			how := "drop it after its end, " + moment(g.End)
 			if g.endless() {
 				how = "set end: " + moment(later(now.Add(2*step+settling(step)), g.Start.Add(leastMigration(step)))) + " or later, and drop it after that time"
 			}
-			return fmt.Errorf("%s cannot be dropped in phase %s (since %s), because other mcmw may still fill its servers; %s", g.what(), phase, moment(since), how)
+			return fmt.Errorf("%s cannot be dropped in phase %s (since %s), because other mcmw may still fill its servers; %s", g.describe(), phase, moment(since), how)
 		case g.Missed && !kept && !now.After(copied):
 			return fmt.Errorf("%s cannot be dropped in phase %s (since %s), because other mcmw may read pool %q; set back: %s or later, and drop it after that time "+
-				"(only pool %q is read from two change-steps before)", g.what(), phase, moment(since), g.To, moment(later(now.Add(3*step), g.Start.Add(4*step))), g.From)
+				"(only pool %q is read from two change-steps before)", g.describe(), phase, moment(since), g.To, moment(later(now.Add(3*step), g.Start.Add(4*step))), g.From)
 		case g.Missed && kept && !slices.Contains(o.Migrations, g):
 			next := o.Migrations[slices.IndexFunc(o.Migrations, g.same)]
 			_, ends := next.copying(step)
@@ -76,13 +76,13 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 					back = ", or back: " + moment(earliest.Add(2*step)) + " or later"
 				}
 				return fmt.Errorf("the end of %s cannot change from %s to %s; accepted: end: %s or later%s, set at least one change-step before phase warm-up ends, "+
-					"so that other mcmw read it in time", g.what(), g.ending(), next.ending(), moment(earliest.Add(settling(step)+step)), back)
+					"so that other mcmw read it in time", g.describe(), g.ending(), next.ending(), moment(earliest.Add(settling(step)+step)), back)
 			}
 		case !kept && now.After(copied):
 			return fmt.Errorf("%s cannot be dropped or changed before it ends at %s (it is in phase %s since %s); to undo it, add a migration from %q to %q after that",
-				g.what(), moment(g.End), phase, moment(since), g.To, g.From)
+				g.describe(), moment(g.End), phase, moment(since), g.To, g.From)
 		case kept && o.ChangeStep != step:
-			return fmt.Errorf("change-step cannot change while keys migrate; keep it at %v until %s has ended (end: %s)", step, g.what(), g.ending())
+			return fmt.Errorf("change-step cannot change while keys migrate; keep it at %v until %s has ended (end: %s)", step, g.describe(), g.ending())
 		}
 	}
 	for _, g := range o.Migrations {
@@ -105,10 +105,10 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 			}
 			current := m.current.Load().of(t).wanted()
 			if !current.equal(placed{wanted, p.Options}) {
-				return fmt.Errorf("the list of servers of pool %q cannot change during %s; change it after its end (end: %s)", p.Name, g.what(), g.ending())
+				return fmt.Errorf("the list of servers of pool %q cannot change during %s; change it after its end (end: %s)", p.Name, g.describe(), g.ending())
 			}
 			if now, next := g.cold(current.router.Servers()), g.cold(p.Servers); now != next {
-				return fmt.Errorf("the servers of %s cannot change from %s to %s while they are filled; change them after its end (end: %s)", g.what(), now, next, g.ending())
+				return fmt.Errorf("the servers of %s cannot change from %s to %s while they are filled; change them after its end (end: %s)", g.describe(), now, next, g.ending())
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) e
 		return nil // a middleware that starts joins a migration in its present phase
 	}
 	if earliest := m.clock().Add(o.ChangeStep); g.Start.Before(earliest) && g.over().After(m.clock()) {
-		return fmt.Errorf("%s starts at %s; accepted: %s or later, so that other mcmw read the configuration before it starts", g.what(), moment(g.Start), moment(earliest))
+		return fmt.Errorf("%s starts at %s; accepted: %s or later, so that other mcmw read the configuration before it starts", g.describe(), moment(g.Start), moment(earliest))
 	}
 	for _, p := range m.current.Load().pools {
 		if (p.name == g.From || p.name == g.To) && !p.several.Load() && !p.haveVersions(ctx) {

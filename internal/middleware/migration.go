@@ -72,8 +72,8 @@ func (g *Migration) Target() string {
 	return g.To
 }
 
-// what returns a text for g in messages.
-func (g *Migration) what() string {
+// describe returns a text for g in messages.
+func (g *Migration) describe() string {
 	if g.inside() {
 		return fmt.Sprintf("the warm-up of %s in pool %q", g.Target(), g.From)
 	}
@@ -230,14 +230,14 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 				continue
 			}
 			if g.goesBack() || h.goesBack() { // the pool keeps keys after Back, which are deleted only when a new migration is applied
-				return refuse("it shares a pool with %s, and one of them goes back; add one of them after the other has been dropped", h.what())
+				return refuse("it shares a pool with %s, and one of them goes back; add one of them after the other has been dropped", h.describe())
 			}
 			if g.Start.Before(h.over().Add(step)) && h.Start.Before(g.over().Add(step)) {
 				ends := "ends at " + moment(h.End)
 				if h.endless() {
 					ends = "has no end"
 				}
-				return refuse("it overlaps with %s, which %s; accepted: one migration of a pool at a time, with %v between them", h.what(), ends, step)
+				return refuse("it overlaps with %s, which %s; accepted: one migration of a pool at a time, with %v between them", h.describe(), ends, step)
 			}
 		}
 	}

@@ -106,7 +106,7 @@ func (m *Middleware) checkRoutes(o *Options) error {
 		for _, g := range o.Migrations {
 			if gutter := s.gutters[pool].Pool; m.clock().Before(g.over()) && slices.ContainsFunc([]string{g.From, g.To}, func(name string) bool { return name == pool || name == gutter }) {
 				return route.NewGutterError(pool, "pool %q had the gutter %q until now, and %s has not ended; change the gutter alone, before the migration is added or after it has ended",
-					pool, gutter, g.what())
+					pool, gutter, g.describe())
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func (m *Middleware) checkRoutes(o *Options) error {
 			}
 			for _, g := range slices.Concat(m.options.Migrations, o.Migrations) {
 				if (g.From == name || g.To == name) && m.clock().Before(g.over()) {
-					return refuse("%s has not ended; change the routes after it (end: %s)", g.what(), g.ending())
+					return refuse("%s has not ended; change the routes after it (end: %s)", g.describe(), g.ending())
 				}
 			}
 		}

@@ -93,7 +93,7 @@ func (m *Middleware) shadowsFor(o *Options) (shadows []*shadowed, err error) {
 		}
 		s := &shadowed{name: wanted.To.Name, options: o.ofShadow(wanted)}
 		if s.inner, err = newMiddleware(s.options); err != nil {
-			return nil, fmt.Errorf("%s%w", wanted.To.of(), err)
+			return nil, fmt.Errorf("%s%w", wanted.To.messagePrefix(), err)
 		}
 		s.counts = &stats.Shadow{Of: wanted.Of, To: wanted.To.Name, Servers: func() []stats.ServerSnapshot { return s.inner.registry.Snapshot().Servers }}
 		s.feed = shadow.NewFeed(o.copying(wanted), s.counts)
@@ -113,7 +113,7 @@ func (m *Middleware) applyShadows(ctx context.Context, o *Options) (removed []*s
 		wanted := &o.Shadows[i]
 		if inner := o.ofShadow(wanted); !inner.equal(&s.options) {
 			if err := s.inner.Apply(ctx, inner); err != nil {
-				return nil, fmt.Errorf("%s%w", wanted.To.of(), err)
+				return nil, fmt.Errorf("%s%w", wanted.To.messagePrefix(), err)
 			}
 			s.options = inner
 		}

@@ -30,7 +30,7 @@ type Sweep struct {
 	Rate int
 	// Values: the values of all keys are compared, not only those whose versions don't show that they are equal.
 	Values bool
-	// Found, if not nil, is called for every key whose copies differ, and nothing is deleted.
+	// Found, if not nil, is called for every key whose copies differ; then no copy is deleted.
 	Found func(Difference) error
 	// Progress, if not nil, is called after every window of keys.
 	Progress func(Progress)
