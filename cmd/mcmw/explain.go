@@ -24,7 +24,7 @@ func newConfigExplainCommand() *cobra.Command {
 		Short: "Show which servers hold a key, which of them serve its requests, and why",
 		Long: "Show which servers would hold each KEY with the configuration that `mcmw serve` would use, which of them its requests would\n" +
 			"go to, and why. Names of servers are looked up, but no server is contacted. A running mcmw does not read from servers that\n" +
-			"are down or may hold old values; the output does not show this.",
+			"are down or may hold old values; the output does not show this. All arguments are keys, so separate several servers by commas.",
 		Example: "  mcmw config explain user:42 --config mcmw.yaml\n" +
 			"  mcmw config explain user:42 user:43 --servers cache1,cache2,cache3 --replicas 2",
 		Args: cobra.MinimumNArgs(1),
@@ -96,13 +96,7 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 		fmt.Fprintf(w, "  stored   as %s, without the prefix\n", stored)
 	}
 	holders := r.Replicas(stored, nil)
-	names := func(servers []int) string {
-		list := make([]string, len(servers))
-		for i, s := range servers {
-			list[i] = all.Servers()[s].Name
-		}
-		return strings.Join(list, ", ")
-	}
+	names := func(servers []int) string { return namesOf(all.Servers(), servers) }
 	var why []string
 	why = append(why, fmt.Sprintf("replicas %d of %s", r.N(), count(uint64(len(r.Servers())), "server")))
 	if len(r.Servers()) > 1 {
@@ -152,6 +146,15 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 	return nil
 }
 
+// namesOf returns the names of the servers at these indices.
+func namesOf(servers []route.Server, at []int) string {
+	names := make([]string, len(at))
+	for i, s := range at {
+		names[i] = servers[s].Name
+	}
+	return strings.Join(names, ", ")
+}
+
 // readersOf returns the servers of the pool in to which a get of the key can go, and how one of them is chosen.
 func readersOf(in *route.Router, stored []byte) (readers []int, why string) {
 	holders := in.Replicas(stored, nil)
@@ -179,16 +182,13 @@ func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *midd
 			continue
 		}
 		to := slices.IndexFunc(o.Pools, func(p middleware.PoolOptions) bool { return p.Name == g.To })
-		var names []string
-		for _, holder := range all.Pools()[to].Replicas([]byte(key), nil) {
-			names = append(names, all.Servers()[holder].Name)
-		}
+		names := namesOf(all.Servers(), all.Pools()[to].Replicas([]byte(key), nil))
 		phase, since, until := g.Phase(time.Now(), o.ChangeStep)
 		inside := g.Target() != g.To
 		if inside {
 			fmt.Fprintf(w, "  fills    %s of pool %s: phase %s", g.Target(), g.To, phase)
 		} else {
-			fmt.Fprintf(w, "  migrates to %s of pool %s: phase %s", strings.Join(names, ", "), g.To, phase)
+			fmt.Fprintf(w, "  migrates to %s of pool %s: phase %s", names, g.To, phase)
 		}
 		if !since.IsZero() {
 			fmt.Fprintf(w, " since %s", since.Format(time.RFC3339))
@@ -203,7 +203,7 @@ func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *midd
 			}
 			continue
 		}
-		explainReads(w, &g, phase, until, strings.Join(names, ", "))
+		explainReads(w, &g, phase, until, names)
 		if phase != route.MigrationDone {
 			return
 		}
@@ -242,10 +242,7 @@ func explainShadow(w io.Writer, key, pool string, o *middleware.Options) error {
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, holder := range router.Replicas([]byte(key), nil) {
-		names = append(names, s.To.Servers[holder].Name)
-	}
+	names := namesOf(s.To.Servers, router.Replicas([]byte(key), nil))
 	what, answers := "reads", "dropped"
 	if s.All {
 		what = "reads and writes"
@@ -253,6 +250,6 @@ func explainShadow(w io.Writer, key, pool string, o *middleware.Options) error {
 	if s.Compare {
 		answers = "compared"
 	}
-	_, err = fmt.Fprintf(w, "  shadow   %s of pool %s (the key is in the share of %v; %s; answers are %s)\n", strings.Join(names, ", "), s.To.Name, s.Share, what, answers)
+	_, err = fmt.Fprintf(w, "  shadow   %s of pool %s (the key is in the share of %v; %s; answers are %s)\n", names, s.To.Name, s.Share, what, answers)
 	return err
 }
