@@ -428,9 +428,11 @@ func TestACopyMakesTheNewPoolHoldWhatTheOldOneHolds(t *testing.T) {
 		r, failure := m.explore(t, mostStates, explore.Checks{AtEnd: m.copied})
 		require.Nil(t, failure, "%+v: %v", m, failure)
 		require.NotZero(t, r.Ends)
-		m.clients = [2][]string{{setTen}, {getKey}}
-		_, failure = m.explore(t, migrationStates(), explore.Checks{Always: noneReadOlder, AtEnd: m.sameInBoth})
-		require.Nil(t, failure, "%+v: %v", m, failure)
+		for _, command := range []string{setTen, deleteKey, "touch k 100\r\n", "append k 0 0 1\r\n0\r\n"} {
+			m.clients = [2][]string{{command}, {getKey}}
+			_, failure = m.explore(t, migrationStates(), explore.Checks{Always: noneReadOlder, AtEnd: m.sameInBoth})
+			require.Nil(t, failure, "%+v: %v", m, failure)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ type Lacking struct {
 // findFills finds the servers that are warmed up, and whether some writes begin in an old pool.
 func (p *Planner) findFills() {
 	for _, m := range p.options.Router.Migrations() {
-		p.oldFirst = p.oldFirst || m.Missed && m.Phase.Active() && !m.Phase.ReadsNew()
+		p.oldFirst = p.oldFirst || m.OldFirst()
 		if m.Phase != route.MigrationWarmUp {
 			continue
 		}

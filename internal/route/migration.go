@@ -12,8 +12,10 @@ import "slices"
 //	both        new                 both                             the key is deleted on both, and the answer is that of a miss
 //	done        new                 new                              decided by the new pool
 //
-// Keys are copied in the background while all middlewares are in phase copy, in which nobody reads the new pool. Phase both keeps two pools from
-// deciding at the same time. After it nobody reads what the old pool holds.
+// Keys are copied in the background while all middlewares are in phase copy, in which nobody reads the new pool. The old pool says which version is
+// current: as long as keys may be copied, a write is answered by the old pool before it is sent to the new pool. So if the old pool still holds what
+// was copied, a write of it has yet to reach the new pool. Phase both keeps two pools from deciding at the same time. After it nobody reads what the
+// old pool holds.
 //
 // A migration that copies only what reads miss (Move.Missed) has phase warm-up before phase copy:
 //
@@ -23,10 +25,9 @@ import "slices"
 //	both, done  as above; or instead of them:
 //	back        old                 old                              decided by the old pool
 //
-// In phase warm-up a key that a read misses in the new pool and finds in the old pool is copied (sweep.Transfer). The old pool says which version is
-// current: up to phase copy, a write is answered by the old pool before it is sent to the new pool. The copy is first stored in the new pool so that
-// nobody reads it. If the old pool then still holds the copied version, any write of another version has yet to reach the new pool, and will replace
-// the copy there. In phase copy such a migration copies nothing, so that no unfinished copy is left in phase both.
+// In phase warm-up a key that a read misses in the new pool and finds in the old pool is copied (sweep.Transfer). The copy is first stored in the new
+// pool so that nobody reads it. If the old pool then still holds the copied version, any write of another version has yet to reach the new pool, and
+// will replace the copy there. In phase copy such a migration copies nothing, so that no unfinished copy is left in phase both.
 //
 // Some servers of a pool are warmed up in the same way (Move.Cold): these servers are the new pool of each key, and its other servers the old pool.
 //
@@ -137,7 +138,15 @@ func (r *Router) WarmsUp() *Router {
 
 // OldFirst reports whether a write of key, whose Router r is, must be answered by the first of its servers before it is sent to the others.
 func (r *Router) OldFirst(key []byte) bool {
-	return r.migration != nil && r.migration.missed && !r.migration.phase.ReadsNew() && r.migration.divides(key)
+	return r.migration != nil && oldFirst(r.migration.phase, r.migration.missed) && r.migration.divides(key)
+}
+
+// OldFirst reports whether the old pool answers writes of the migrating keys before they are sent to the new pool.
+func (m *Move) OldFirst() bool { return m.Phase.Active() && oldFirst(m.Phase, m.Missed) }
+
+// oldFirst reports whether the old pool answers writes in an active phase before they are sent to the new pool: whenever keys may be copied.
+func oldFirst(phase MigrationPhase, missed bool) bool {
+	return phase == MigrationCopy || missed && !phase.ReadsNew()
 }
 
 // IsNew reports whether server is in the new pool of the keys whose Router r is.
