@@ -21,7 +21,7 @@ const maxUnixPath = 107
 func parseUnix(text string) error {
 	switch path := strings.TrimPrefix(text, unixPrefix); {
 	case path == "":
-		return errors.New("has no path after unix:")
+		return errors.New("has no path after its prefix")
 	case len(path) > maxUnixPath:
 		return fmt.Errorf("has a path of %d bytes; a unix socket's path has at most %d", len(path), maxUnixPath)
 	default:

@@ -21,7 +21,7 @@ var badValues = []struct {
 	{"listen", "[::1]11", `"[::1]11" has no :port after the bracket; `},
 	{"listen", "[a:b:c]:1", `"[a:b:c]:1" has "a:b:c" in brackets, which is not an IPv6 address; `},
 	{"listen", "a/b:1", `"a/b:1" has '/' in its host name; only letters, digits, '-', '_' and '.' are allowed; accepted: `},
-	{"listen", "unix:", `"unix:" has no path after unix:; accepted: `},
+	{"listen", "unix:", `"unix:" has no path after its prefix; accepted: `},
 	{"listen", "unix:/a b", `"unix:/a b" has ' ' in its path; space, comma and * are not allowed; accepted: `},
 	{"listen", "unix:/" + strings.Repeat("x", 107), `"unix:/` + strings.Repeat("x", 107) + `" has a path of 108 bytes; a unix socket's path has at most 107; accepted: `},
 	{"listen", "a,,b", `the value is empty; accepted: host, `},
