@@ -68,8 +68,7 @@ func twoByTwo(t *testing.T) string {
 func TestFactorialAnalysesARecord(t *testing.T) {
 	dir := twoByTwo(t)
 	figures := filepath.Join(t.TempDir(), "figures")
-	out, _, err := lab(t.Context(), "factorial", dir, "--factors", "W,S", "--confidence", "0.9", "--figures", figures)
-	require.NoError(t, err)
+	out := output(t, "factorial", dir, "--factors", "W,S", "--confidence", "0.9", "--figures", figures)
 	assert.Contains(t, out, "Effects and allocation of variation, additive model: throughput [ops/s]")
 	assert.Contains(t, out, "W workers: 8 (-1), 16 (+1)")
 	assert.Contains(t, out, "The multiplicative model fits better")
@@ -77,8 +76,7 @@ func TestFactorialAnalysesARecord(t *testing.T) {
 		assert.FileExists(t, filepath.Join(figures, name))
 	}
 
-	out, _, err = lab(t.Context(), "factorial", dir, "--factors", "W,S", "--model", "multiplicative", "--format", "json")
-	require.NoError(t, err)
+	out = output(t, "factorial", dir, "--factors", "W,S", "--model", "multiplicative", "--format", "json")
 	var result struct {
 		Unit     string
 		Analysis struct {
@@ -96,8 +94,7 @@ func TestFactorialAnalysesARecord(t *testing.T) {
 	assert.InDelta(t, 1.41, result.Analysis.Terms[1].Multiplier, 0.01)
 	assert.False(t, result.Analysis.Terms[3].Significant)
 
-	out, _, err = lab(t.Context(), "factorial", dir, "--factors", "W,S", "--anova", "--format", "html")
-	require.NoError(t, err)
+	out = output(t, "factorial", dir, "--factors", "W,S", "--anova", "--format", "html")
 	assert.Contains(t, out, "<caption>Analysis of variance: throughput [ops/s]</caption>")
 	assert.Contains(t, out, "<svg")
 }
@@ -105,8 +102,7 @@ func TestFactorialAnalysesARecord(t *testing.T) {
 func TestFactorialReadsACSVFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.csv")
 	require.NoError(t, os.WriteFile(path, []byte("workers,throughput\n8,1\n16,2\n8,3\n16,5\n"), 0o644))
-	out, _, err := lab(t.Context(), "factorial", path, "--factors", "workers")
-	require.NoError(t, err)
+	out := output(t, "factorial", path, "--factors", "workers")
 	assert.Contains(t, out, "workers: 8 (-1), 16 (+1)")
 }
 
@@ -136,15 +132,12 @@ func TestAnalysesRefuseWrongArguments(t *testing.T) {
 }
 
 func TestPaperListsAndShowsReports(t *testing.T) {
-	out, _, err := lab(t.Context(), "paper")
-	require.NoError(t, err)
+	out := output(t, "paper")
 	assert.Contains(t, out, "Küchler")
-	out, _, err = lab(t.Context(), "paper", "cetin", "--differences")
-	require.NoError(t, err)
+	out = output(t, "paper", "cetin", "--differences")
 	assert.Contains(t, out, "161.1")
 	assert.NotContains(t, out, "agrees")
-	out, _, err = lab(t.Context(), "paper", "ribeiro", "--table", "3", "--format", "json")
-	require.NoError(t, err)
+	out = output(t, "paper", "ribeiro", "--table", "3", "--format", "json")
 	var checks []struct{ Verdict string }
 	require.NoError(t, json.Unmarshal([]byte(out), &checks))
 	assert.Len(t, checks, 6)
@@ -162,8 +155,7 @@ func TestImportMakesARecordOfFiles(t *testing.T) {
 		paths = append(paths, path)
 	}
 	target := filepath.Join(dir, "record")
-	out, _, err := lab(t.Context(), append([]string{"import", "--out", target, "--factor", "servers=3"}, paths...)...)
-	require.NoError(t, err)
+	out := output(t, append([]string{"import", "--out", target, "--factor", "servers=3"}, paths...)...)
 	assert.Contains(t, out, "3 runs imported into "+target)
 	r, err := record.Open(target)
 	require.NoError(t, err)

@@ -37,20 +37,17 @@ func tailsRecord(t *testing.T, experiment string) string {
 
 func TestCapacityFindsTheHighestLoadOfEveryServer(t *testing.T) {
 	dir := tailsRecord(t, "")
-	stdout, _, err := lab(context.Background(), "capacity", dir)
-	require.NoError(t, err)
+	stdout := output(t, "capacity", dir)
 	assert.Contains(t, stdout, "server=memcached: up to 60 clients, 200,013/s ± 1.7 %; 120 clients break it (1.20 ms ± 1.7 %)\n"+
 		"server=redis: up to 40 clients, 100,007/s ± 1.7 %; 60 clients break it (1.20 ms ± 1.7 %)\n")
 	assert.Contains(t, stdout, "Highest load within response_time_p99 < 1.00 ms at client, over clients")
 	assert.NotContains(t, stdout, "All loads")
 
-	stdout, _, err = lab(context.Background(), "capacity", dir, "--format", "markdown", "--all", "--below", "300us", "--by", "server")
-	require.NoError(t, err)
+	stdout = output(t, "capacity", dir, "--format", "markdown", "--all", "--below", "300us", "--by", "server")
 	assert.Contains(t, stdout, "| redis | 10 | 100,007/s ± 1.7 % | 200 µs ± 1.7 % | 40 clients break it (800 µs ± 1.7 %) |")
 	assert.Contains(t, stdout, "| redis | 120 | 3 |")
 
-	stdout, _, err = lab(context.Background(), "capacity", dir, "--format", "json", "--select", "server=redis", "--metric", "client.response_time_mean", "--below", "0.01")
-	require.NoError(t, err)
+	stdout = output(t, "capacity", dir, "--format", "json", "--select", "server=redis", "--metric", "client.response_time_mean", "--below", "0.01")
 	var c capacity.Capacity
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 	require.Len(t, c.Lines, 1)
@@ -59,13 +56,11 @@ func TestCapacityFindsTheHighestLoadOfEveryServer(t *testing.T) {
 
 func TestCapacityUsesTheRuleOfTheExperiment(t *testing.T) {
 	dir := tailsRecord(t, "name: tails\nfactors: {clients: [10, 40]}\nquality: {below: 500us, confidence: 0.9}\n")
-	stdout, _, err := lab(context.Background(), "capacity", dir)
-	require.NoError(t, err)
+	stdout := output(t, "capacity", dir)
 	assert.Contains(t, stdout, "server=memcached: up to 40 clients")
 	assert.Contains(t, stdout, "server=redis: up to 10 clients")
 	assert.Contains(t, stdout, "upper 90 % confidence bound")
-	stdout, _, err = lab(context.Background(), "capacity", dir, "--below", "10ms")
-	require.NoError(t, err)
+	stdout = output(t, "capacity", dir, "--below", "10ms")
 	assert.Contains(t, stdout, "server=redis: up to 120 clients, 100,007/s ± 1.1 %; all measured levels hold, higher ones may, too")
 }
 
@@ -91,15 +86,13 @@ func TestCapacityRefusesWrongFlags(t *testing.T) {
 
 func TestTwoLevelsOfARecordAreComparedLikeTwoRecords(t *testing.T) {
 	dir := tailsRecord(t, "")
-	stdout, _, err := lab(context.Background(), "compare", dir, "--by", "server", "--metrics", "response_time_p99")
-	require.NoError(t, err)
+	stdout := output(t, "compare", dir, "--by", "server", "--metrics", "response_time_p99")
 	assert.Contains(t, stdout, "A: "+dir+" with server=memcached\nB: "+dir+" with server=redis\nserver: memcached -> redis\n")
 	assert.Regexp(t, `clients=60, connections=60 +600 µs ±2.5 % \(3\) +1.20 ms ±2.5 % \(3\) +\+100.0 % \[\+9\d\.\d, \+10\d\.\d\]`, stdout)
 
-	stdout, _, err = lab(context.Background(), "compare", dir, "--by", "clients=40,10", "--metrics", "throughput")
-	require.NoError(t, err)
+	stdout = output(t, "compare", dir, "--by", "clients=40,10", "--metrics", "throughput")
 	assert.Regexp(t, `server=redis +100,007/s .* 100,007/s .* ~`, stdout)
-	_, _, err = lab(context.Background(), "compare", dir, "--by", "server", "--fail-if", "response_time_p99 > 50%")
+	_, _, err := lab(context.Background(), "compare", dir, "--by", "server", "--fail-if", "response_time_p99 > 50%")
 	assert.Equal(t, exitMet, exitCode(err, new(bytes.Buffer)))
 	for by, want := range map[string]string{
 		"clients":       "--by clients: expected clients=A,B with some of its levels 10, 40, 60, 120",

@@ -34,6 +34,14 @@ func lab(ctx context.Context, args ...string) (stdout, stderr string, err error)
 	return out.String(), errs.String(), err
 }
 
+// output runs the program, which must succeed, and returns its standard output.
+func output(t *testing.T, args ...string) string {
+	t.Helper()
+	stdout, stderr, err := lab(t.Context(), args...)
+	require.NoError(t, err, stderr)
+	return stdout
+}
+
 // requireRefused requires that a command line fails with an exit code and an error with a text, without a result.
 func requireRefused(t *testing.T, code int, want string, args ...string) {
 	t.Helper()
@@ -66,8 +74,7 @@ func results(source string, values map[string]float64) (all []record.Value) {
 }
 
 func TestHelpGroupsCommandsAndHidesPlumbing(t *testing.T) {
-	help, _, err := lab(t.Context(), "--help")
-	require.NoError(t, err)
+	help := output(t, "--help")
 	last := 0
 	for _, want := range []string{
 		"Measure:", "  load ", "Read:", "  compare ", "Explain:", "  predict ", "Prove:", "  faults ", "Testbeds:", "  cleanup ",
@@ -81,7 +88,7 @@ func TestHelpGroupsCommandsAndHidesPlumbing(t *testing.T) {
 		_, _, err := lab(t.Context(), hidden, "--help")
 		require.NoError(t, err, "a hidden command can be called")
 	}
-	_, _, err = lab(t.Context(), "faults", "soak", "--duration", "0", "--mcmw", "true")
+	_, _, err := lab(t.Context(), "faults", "soak", "--duration", "0", "--mcmw", "true")
 	require.ErrorContains(t, err, "expected more than 0")
 }
 
@@ -117,8 +124,7 @@ func TestLoadPrintsATableAndWritesJSON(t *testing.T) {
 func TestLoadWritesNothingButJSONToStandardOutputWhenAsked(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "memcached.sock")
 	mctest.StartMemcached(t, "-s", socket)
-	stdout, _, err := lab(context.Background(), "load", "-S", socket, "-c", "1", "-n", "10", "--json-out-file", "-")
-	require.NoError(t, err)
+	stdout := output(t, "load", "-S", socket, "-c", "1", "-n", "10", "--json-out-file", "-")
 	var result load.Result
 	require.NoError(t, json.Unmarshal([]byte(stdout), &result))
 	assert.Equal(t, []string{"unix:" + socket}, result.Targets)
@@ -207,8 +213,7 @@ func TestTheRequestsOfATraceAreSentAtTheirTimes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace.csv")
 	require.NoError(t, os.WriteFile(file, []byte("time,command,key,size\n100.0,set,user:1,900\n100.05,get,user:1,\n100.1,GET,user:2,20\n100.2,set,user:3,7\n"), 0o600))
 	// On one connection late requests are still in order.
-	stdout, _, err := lab(t.Context(), "load", "--target", server.Addr(), "-c", "1", "--trace", file, "-q", "--cache-aside")
-	require.NoError(t, err)
+	stdout := output(t, "load", "--target", server.Addr(), "-c", "1", "--trace", file, "-q", "--cache-aside")
 	assert.Contains(t, stdout, "open loop, requests of a trace, SET:GET 2:2, 1 keys per GET, values of up to 900 bytes, missed keys are stored")
 	assert.Regexp(t, `(?m)^ *SET +3 `, stdout, "two of the trace and one after a miss")
 	assert.Regexp(t, `(?m)^ *GET +2 `, stdout)
@@ -265,8 +270,7 @@ func TestALabEndedByASignalHasTheExitCodeOfShells(t *testing.T) {
 func TestALoadThatMissesItsObjectivesHasAnotherExitCode(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	base := []string{"load", "--target", server.Addr(), "-c", "1", "-n", "20", "--ratio", "1:1", "--populate", "-q"}
-	_, _, err := lab(context.Background(), append(base, "--slo", "errors<1", "--slo", "p99<1h")...)
-	require.NoError(t, err)
+	_ = output(t, append(base, "--slo", "errors<1", "--slo", "p99<1h")...)
 	stdout, _, err := lab(context.Background(), append(base, "--slo", "errors<1", "--slo", "p99<1ns")...)
 	require.ErrorContains(t, err, "missed: p99<1ns: p99 is ")
 	assert.Equal(t, exitMet, exitCode(err, new(bytes.Buffer)))
@@ -278,11 +282,10 @@ func TestALoadUsesTLSAndPasswordsAsTheMiddlewareDoes(t *testing.T) {
 	require.NoError(t, os.WriteFile(auth, []byte("cache:secret\n"), 0o600))
 	server := mctest.StartMemcachedTLS(t, ca, "-Y", auth)
 	base := []string{"load", "--target", server.Addr(), "-c", "2", "-n", "50", "--populate", "-q"}
-	stdout, _, err := lab(t.Context(), append(base, "--tls-ca", ca.File, "--auth-file", auth)...)
-	require.NoError(t, err)
+	stdout := output(t, append(base, "--tls-ca", ca.File, "--auth-file", auth)...)
 	assert.Contains(t, stdout, ", TLS,")
 	assert.Regexp(t, `total +100 .*`, stdout)
-	_, _, err = lab(t.Context(), append(base, "--tls", "--auth-file", auth)...)
+	_, _, err := lab(t.Context(), append(base, "--tls", "--auth-file", auth)...)
 	assert.ErrorContains(t, err, "certificate signed by unknown authority")
 	_, _, err = lab(t.Context(), append(base, "--tls-ca", ca.File)...)
 	require.Error(t, err, "no login")
@@ -383,8 +386,7 @@ func TestTheProgressOfALoadIsDescribed(t *testing.T) {
 }
 
 func TestFaultsListsRunsAndWritesItsSection(t *testing.T) {
-	stdout, _, err := lab(context.Background(), "faults", "--list")
-	require.NoError(t, err)
+	stdout := output(t, "faults", "--list")
 	for _, s := range faults.Scenarios() {
 		assert.Contains(t, stdout, s.Name+" ")
 	}

@@ -44,8 +44,7 @@ func sweepRecord(t *testing.T) string {
 
 func TestModelPrintsAndDrawsPredictionsAndMeasurements(t *testing.T) {
 	dir, figures := sweepRecord(t), filepath.Join(t.TempDir(), "figures")
-	stdout, _, err := lab(context.Background(), "model", dir, "--figures", figures)
-	require.NoError(t, err)
+	stdout := output(t, "model", dir, "--figures", figures)
 	for _, want := range []string{
 		"4 workers: measured and predicted.", "8 workers: parameters with 32 clients", "M/M/m closed", "multiclass",
 		"largest client throughput of a run with this configuration", "clients < workers",
@@ -57,20 +56,17 @@ func TestModelPrintsAndDrawsPredictionsAndMeasurements(t *testing.T) {
 		require.NoError(t, err)
 		assert.Contains(t, string(text), "<svg")
 	}
-	stdout, _, err = lab(context.Background(), "model", dir, "--format", "markdown")
-	require.NoError(t, err)
+	stdout = output(t, "model", dir, "--format", "markdown")
 	assert.Contains(t, stdout, "| own |")
 }
 
 func TestPredictPredictsTheEffectOfOtherSettings(t *testing.T) {
 	dir := sweepRecord(t)
-	stdout, _, err := lab(context.Background(), "predict", dir, "--clients", "64", "--workers", "16", "--round-trip", "50us")
-	require.NoError(t, err)
+	stdout := output(t, "predict", dir, "--clients", "64", "--workers", "16", "--round-trip", "50us")
 	assert.Contains(t, stdout, "Predicted from sweep: 64 clients, 16 workers, 1 servers, 1 replicas.")
 	assert.Contains(t, stdout, "64 clients are outside the measured range, 2 to 32.")
 	assert.Contains(t, stdout, "between clients and middlewares is 0.050 ms instead of the measured 0.100 ms")
-	stdout, _, err = lab(context.Background(), "predict", dir, "--target-rate", "3000", "--target-p99", "20ms")
-	require.NoError(t, err)
+	stdout = output(t, "predict", dir, "--target-rate", "3000", "--target-p99", "20ms")
 	assert.Contains(t, stdout, "settings meet 3000 ops/s with a p99 of 20ms; the cheapest first.")
 	requireRefused(t, exitFailed, "no setting reaches 100000000 ops/s", "predict", dir, "--target-rate", "1e8", "--target-p99", "1ms")
 }

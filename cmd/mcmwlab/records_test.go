@@ -36,18 +36,15 @@ func newTestRecord(t *testing.T, throughputs ...[]float64) string {
 
 func TestShowHasRunsPointsAndWarnings(t *testing.T) {
 	dir := newTestRecord(t, []float64{5000, 5010, 4990}, []float64{9000, 12_000})
-	stdout, _, err := lab(context.Background(), "show", dir)
-	require.NoError(t, err)
+	stdout := output(t, "show", dir)
 	assert.Contains(t, stdout, "workers: what workers bring\n2026-01-02 03:04 UTC on testbed local\nconnections=96\n5 runs, 0 failed\n")
 	assert.Contains(t, stdout, "No warnings of the checks that could be made.\nNot checked for lack of measurements: not_stationary, window_variation, generator_saturated, foreign_load, misses.\n")
 
-	stdout, _, err = lab(context.Background(), "show", "--check", dir)
-	require.NoError(t, err)
+	stdout = output(t, "show", "--check", dir)
 	assert.Contains(t, stdout, "5,000 ±0.5 %")
 	assert.Contains(t, stdout, "set: repetition_variation: workers=64: the coefficient of variation of the throughput (client) over 2 repetitions is 20.2 %")
 	assert.NotContains(t, stdout, "p99", "there is no column without measurements")
-	again, _, err := lab(context.Background(), "show", dir)
-	require.NoError(t, err)
+	again := output(t, "show", dir)
 	assert.Equal(t, stdout, again, "the warnings are in the record")
 }
 
@@ -57,8 +54,7 @@ func TestShowNamesRunsThatFailed(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.Add(record.Run{State: record.Failed, Error: "server a ended: signal: killed"}))
 	require.NoError(t, r.Close())
-	stdout, _, err := lab(context.Background(), "show", dir)
-	require.NoError(t, err)
+	stdout := output(t, "show", dir)
 	assert.Contains(t, stdout, "1 run, 1 failed")
 	assert.Contains(t, stdout, "run 1: run_failed: server a ended: signal: killed")
 }
@@ -71,26 +67,23 @@ func TestShowPrintsTheFirstWarningsOfACodeAndTheRunsOfTheOthers(t *testing.T) {
 		require.NoError(t, r.Add(record.Run{Repetition: repetition, State: record.Failed, Error: fmt.Sprint("cause ", repetition)}))
 	}
 	require.NoError(t, r.Close())
-	stdout, _, err := lab(context.Background(), "show", dir)
-	require.NoError(t, err)
+	stdout := output(t, "show", dir)
 	assert.Contains(t, stdout, "  run 3: run_failed: cause 2\n  run_failed: 2 more, in the runs 4, 5; --all-warnings shows them\n")
 	assert.NotContains(t, stdout, "cause 3")
-	stdout, _, err = lab(context.Background(), "show", "--all-warnings", dir)
-	require.NoError(t, err)
+	stdout = output(t, "show", "--all-warnings", dir)
 	assert.Contains(t, stdout, "  run 5: run_failed: cause 4\n")
 	assert.NotContains(t, stdout, "more, in the runs")
 }
 
 func TestExportWritesTheTablesAndNamesThem(t *testing.T) {
 	dir := newTestRecord(t, []float64{1})
-	stdout, _, err := lab(context.Background(), "export", dir)
-	require.NoError(t, err)
+	stdout := output(t, "export", dir)
 	files := strings.Fields(stdout)
 	require.Len(t, files, len(record.Tables))
 	for _, file := range files {
 		require.FileExists(t, file)
 	}
-	_, _, err = lab(context.Background(), "export", dir)
+	_, _, err := lab(context.Background(), "export", dir)
 	require.ErrorIs(t, err, record.ErrExists)
 	_, _, err = lab(context.Background(), "export", dir, "--format", "parquet")
 	require.ErrorContains(t, err, `--format "parquet": expected one of csv, json, jsonl`)
@@ -130,12 +123,10 @@ func TestTheExitCodeOfCompareDependsOnTheConditions(t *testing.T) {
 
 func TestCompareWritesTablesOrJSON(t *testing.T) {
 	before, after := newTestRecord(t, []float64{5000, 5010}), newTestRecord(t, []float64{5100, 5110})
-	stdout, _, err := lab(context.Background(), "compare", before, after)
-	require.NoError(t, err)
+	stdout := output(t, "compare", before, after)
 	require.Contains(t, stdout, fmt.Sprintf("A: %s\nB: %s\n", before, after))
 	require.Contains(t, stdout, "+2.0 %")
-	stdout, _, err = lab(context.Background(), "compare", "--json", before, after)
-	require.NoError(t, err)
+	stdout = output(t, "compare", "--json", before, after)
 	var c struct {
 		Points []struct{ Metrics []struct{ Change float64 } }
 	}
@@ -153,24 +144,20 @@ func TestTheJSONOfALoadIsShownComparedAndReported(t *testing.T) {
 			"--rate", []string{"100000", ""}[i], "--protocol", []string{"memcache_text", "memcache_meta"}[i])
 		require.NoError(t, err)
 	}
-	stdout, _, err := lab(t.Context(), "show", path("a"))
-	require.NoError(t, err)
+	stdout := output(t, "show", path("a"))
 	assert.Contains(t, stdout, "a.json\nimported from mcmwlab\n")
 	assert.Contains(t, stdout, "clients=2, connections=2")
 	assert.Contains(t, stdout, "1 run, 0 failed")
-	stdout, _, err = lab(t.Context(), "compare", path("a"), path("b"))
-	require.NoError(t, err)
+	stdout = output(t, "compare", path("a"), path("b"))
 	assert.Contains(t, stdout, "clients: 2 -> 4")
 	assert.Contains(t, stdout, "rate: 100000 -> 0")
 	assert.Contains(t, stdout, "protocol: memcache_text -> memcache_meta")
 	assert.Regexp(t, `all runs +\S+/s \(1\) +\S+/s \(1\) +\S+ % \[too few\]`, stdout)
-	stdout, _, err = lab(t.Context(), "report", path("a"), "--format", "markdown")
-	require.NoError(t, err)
+	stdout = output(t, "report", path("a"), "--format", "markdown")
 	assert.FileExists(t, filepath.Join(dir, "a-report", "report.md"), stdout)
-	_, _, err = lab(t.Context(), "export", path("a"))
+	_, _, err := lab(t.Context(), "export", path("a"))
 	require.ErrorContains(t, err, "expected --output")
-	stdout, _, err = lab(t.Context(), "export", path("a"), "--output", filepath.Join(dir, "tables"))
-	require.NoError(t, err)
+	stdout = output(t, "export", path("a"), "--output", filepath.Join(dir, "tables"))
 	assert.Contains(t, stdout, filepath.Join(dir, "tables", "runs.csv"))
 	_, _, err = lab(t.Context(), "factorial", path("a"), "--factors", "clients")
 	require.ErrorContains(t, err, "factor clients has the level 2 in all runs")
@@ -183,8 +170,7 @@ func TestTheJSONOfALoadIsShownComparedAndReported(t *testing.T) {
 		require.ErrorContains(t, err, path("a")+want)
 		require.NotContains(t, err.Error(), "mcmwlab-record-", "users don't know the temporary record")
 	}
-	_, _, err = lab(t.Context(), "import", "--out", filepath.Join(dir, "record"), path("a"), path("b"))
-	require.NoError(t, err)
+	_ = output(t, "import", "--out", filepath.Join(dir, "record"), path("a"), path("b"))
 	_, _, err = lab(t.Context(), "show", experimentFile(t))
 	require.ErrorContains(t, err, "as mcmwlab: ")
 	left, err := filepath.Glob(filepath.Join(dir, "mcmwlab-record-*"))
@@ -202,8 +188,7 @@ func TestMoreThanTwoRecordsAreComparedWithTheFirst(t *testing.T) {
 	assert.NotContains(t, err.Error(), same)
 	assert.Contains(t, stdout, "B: "+same+"\n")
 	assert.Regexp(t, `geometric mean of 2 points: -50.0 % \[-50\.\d, -49\.\d\]\n`, stdout)
-	stdout, _, err = lab(t.Context(), "compare", a, same, half, "--json")
-	require.NoError(t, err)
+	stdout = output(t, "compare", a, same, half, "--json")
 	var all []struct {
 		Means []struct{ Change float64 } `json:"geometric_means"`
 	}

@@ -50,20 +50,17 @@ func TestAReportIsComparedWithTheRecordsOfItsExperiments(t *testing.T) {
 
 func TestWithoutANameAllReportsOfTheRecordsAreWritten(t *testing.T) {
 	out := t.TempDir()
-	_, _, err := lab(context.Background(), "report", "--paper", oneServer(t, "kuechler-01-one-server", 2000), oneServer(t, "cetin-01-one-server", 2900), "--out", out)
-	require.NoError(t, err)
+	_ = output(t, "report", "--paper", oneServer(t, "kuechler-01-one-server", 2000), oneServer(t, "cetin-01-one-server", 2900), "--out", out)
 	require.FileExists(t, filepath.Join(out, "kuechler.html"))
 	require.FileExists(t, filepath.Join(out, "cetin.html"))
 }
 
 func TestOneFigureOrTableOfAReportCanBeMade(t *testing.T) {
 	dir, out := oneServer(t, "kuechler-01-one-server", 3010), filepath.Join(t.TempDir(), "out")
-	stdout, _, err := lab(context.Background(), "report", "--paper", "kuechler", filepath.Dir(dir), "--table", "findings", "--out", out)
-	require.NoError(t, err)
+	stdout := output(t, "report", "--paper", "kuechler", filepath.Dir(dir), "--table", "findings", "--out", out)
 	assert.Contains(t, stdout, "| 2.1 | Reads of one server saturate at about 3,000 ops/s, the upload bandwidth of its machine. | by construction |", "of all records in a directory")
 	assert.NotContains(t, stdout, "maximum throughput without middleware")
-	stdout, _, err = lab(context.Background(), "report", "--paper", dir, "--figure", "kuechler-01-one-server-throughput", "--out", "-")
-	require.NoError(t, err)
+	stdout = output(t, "report", "--paper", dir, "--figure", "kuechler-01-one-server-throughput", "--out", "-")
 	assert.True(t, strings.HasPrefix(stdout, "<svg"), stdout[:min(len(stdout), 40)])
 	assert.NoDirExists(t, out)
 }

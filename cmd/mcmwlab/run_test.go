@@ -207,8 +207,7 @@ func TestAnInterruptedExperimentPrintsHowToContinue(t *testing.T) {
 	assert.Equal(t, dir+": 1 run complete\n", out.String())
 	require.Len(t, recorded(t, dir), 1)
 
-	stdout, _, err := lab(context.Background(), append(args, "--resume")...)
-	require.NoError(t, err)
+	stdout := output(t, append(args, "--resume")...)
 	assert.Equal(t, dir+": 4 runs complete (1 before this call)\n", stdout)
 	_, _, err = lab(context.Background(), args...)
 	assert.ErrorIs(t, err, record.ErrExists)
@@ -265,17 +264,15 @@ exit 7
 }
 
 func TestCheckPrintsErrorsOrThePlan(t *testing.T) {
-	stdout, _, err := lab(context.Background(), "check", "../../experiments/sweep.yaml")
-	require.NoError(t, err)
+	stdout := output(t, "check", "../../experiments/sweep.yaml")
 	assert.Contains(t, stdout, "points       28\n")
 	assert.Contains(t, stdout, "\nwith --quick\nexperiment   sweep: ")
-	stdout, _, err = lab(context.Background(), "check", "../../experiments/sweep.yaml", "--quick")
-	require.NoError(t, err)
+	stdout = output(t, "check", "../../experiments/sweep.yaml", "--quick")
 	assert.Contains(t, stdout, "points       16\n")
 	assert.NotContains(t, stdout, "with --quick")
 
 	file := experimentFile(t, "prefix: 3", "sead: 4")
-	_, _, err = lab(context.Background(), "check", file)
+	_, _, err := lab(context.Background(), "check", file)
 	require.EqualError(t, err, file+":6: unknown key \"prefix\"; expected one of cases, constants, factors, fraction, name, order, points, quality, quick, repetitions, run, seed, stop, systems, testbed, title\n"+
 		file+":7: unknown key \"sead\"; did you mean seed?")
 	assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
@@ -287,9 +284,8 @@ func TestCheckPrintsErrorsOrThePlan(t *testing.T) {
 
 func TestAgentsAnswerAndRefuse(t *testing.T) {
 	server := mctest.StartMemcached(t)
-	_, _, err := lab(context.Background(), "agent", "await", server.Addr())
-	require.NoError(t, err)
-	_, _, err = lab(context.Background(), "agent", "await", "--for", "0.02", "127.0.0.1:1")
+	_ = output(t, "agent", "await", server.Addr())
+	_, _, err := lab(context.Background(), "agent", "await", "--for", "0.02", "127.0.0.1:1")
 	require.ErrorContains(t, err, "127.0.0.1:1 doesn't answer: ")
 	_, _, err = lab(context.Background(), "agent", "sample", "--process", "server")
 	require.ErrorContains(t, err, `--process "server": expected NAME=ID`)
@@ -297,8 +293,7 @@ func TestAgentsAnswerAndRefuse(t *testing.T) {
 	require.ErrorContains(t, err, "--interval 0s: expected at least 1ms")
 	_, _, err = lab(context.Background(), "agent", "path-server", "--listen", "nowhere:port")
 	require.Error(t, err)
-	stdout, _, err := lab(context.Background(), "version")
-	require.NoError(t, err)
+	stdout := output(t, "version")
 	assert.Regexp(t, `^mcmwlab \S+ \(commit \w+(, (un)?modified)?\) go1\.\S+ \S+/\S+\n$`, stdout)
 }
 
@@ -330,8 +325,7 @@ func TestAnExperimentIsRunWithOtherSystemsInTurns(t *testing.T) {
 		systems = append(systems, line[1])
 	}
 	assert.Equal(t, []string{"twemproxy", "direct", "other", "direct", "other", "twemproxy"}, systems)
-	ratios, _, err := lab(t.Context(), "compare", filepath.Join(dir, "performance-workloads"), "--by", "system=twemproxy,direct,other", "--ratios")
-	require.NoError(t, err)
+	ratios := output(t, "compare", filepath.Join(dir, "performance-workloads"), "--by", "system=twemproxy,direct,other", "--ratios")
 	assert.Contains(t, ratios, "Ratios to twemproxy")
 	assert.Regexp(t, `(?m)^direct +all runs +[\d.]+ \([\d.]+ to [\d.]+\) +- `, ratios, "there is no processor time of a middleware")
 	assert.Regexp(t, `(?m)^other +all runs( +[\d.]+ \([\d.]+ to [\d.]+\)){8}$`, ratios)

@@ -96,8 +96,7 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(dir, "raw", "1", "host-*"))
 	require.NoError(t, err)
 	assert.Len(t, files, 5, "every machine has its own samples")
-	stdout, _, err := lab(context.Background(), "show", dir)
-	require.NoError(t, err)
+	stdout := output(t, "show", dir)
 	assert.Contains(t, stdout, "on testbed vm")
 	assert.Contains(t, stdout, "server-1: 0.8 cpus, 256MiB, upload 20Mbit, download 40Mbit")
 	assert.Contains(t, stdout, "load-0: no limits")
@@ -132,8 +131,7 @@ func TestTheCommandTestbedMeasuresTheNetworkOfMachines(t *testing.T) {
 	require.NoError(t, err, stderr)
 	assert.Regexp(t, `(?m)^server-1 +- +0.8 +256 MiB +20.0 +[\d.]+ +[+-][\d.]+ % +40.0 +[\d.]+ +[+-][\d.]+ % +[\d.]+$`, stdout)
 	assert.Regexp(t, `(?m)^load-0 +- +all +all +no limit +[\d.]+ +no limit +[\d.]+ +[\d.]+$`, stdout)
-	stdout, _, err = lab(context.Background(), "testbed", "vm", file, "--bulk", "100ms", "--json")
-	require.NoError(t, err)
+	stdout = output(t, "testbed", "vm", file, "--bulk", "100ms", "--json")
 	var c vm.Calibration
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 	require.Len(t, c.Machines, 5)
@@ -271,21 +269,18 @@ func TestAnInterruptedLabLeavesNothing(t *testing.T) {
 
 func TestCleanupRemovesAllLeftoversOfAKilledLab(t *testing.T) {
 	cmd, found := midway(t)
-	running, _, err := lab(context.Background(), "cleanup")
-	require.NoError(t, err)
+	running := output(t, "cleanup")
 	assert.NotContains(t, running, fmt.Sprintf("process %d\n", cmd.Process.Pid), "cleanup ignores labs that run")
 	require.Nil(t, cmd.ProcessState)
 	require.NotEmpty(t, found.left())
 
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
-	stdout, _, err := lab(context.Background(), "cleanup")
-	require.NoError(t, err)
+	stdout := output(t, "cleanup")
 	assert.Regexp(t, fmt.Sprintf(`(?m)^removed \d+ control groups of the lab that was process %d$`, cmd.Process.Pid), stdout)
 	// The kernel kills the programs with the lab, which can take a moment.
 	require.Eventually(t, func() bool { return len(found.left()) == 0 }, mctest.Patience, 10*time.Millisecond, "%v", found.left())
 	assert.Empty(t, visibleLinks(t))
-	stdout, _, err = lab(context.Background(), "cleanup")
-	require.NoError(t, err)
+	stdout = output(t, "cleanup")
 	assert.NotContains(t, stdout, fmt.Sprintf("process %d\n", cmd.Process.Pid), "nothing is left to remove")
 }

@@ -16,16 +16,14 @@ import (
 
 func TestVerifyCountsTheAnswersOfACorrectService(t *testing.T) {
 	server := mctest.StartMemcached(t)
-	stdout, _, err := lab(context.Background(), "verify", "--target", server.Addr(), "--rate", "2000", "--test-time", "0.3", "--json-out-file", "-")
-	require.NoError(t, err)
+	stdout := output(t, "verify", "--target", server.Addr(), "--rate", "2000", "--test-time", "0.3", "--json-out-file", "-")
 	var v faults.Verified
 	require.NoError(t, json.Unmarshal([]byte(stdout), &v))
 	assert.Positive(t, v.Reads.Succeeded)
 	assert.Positive(t, v.Writes.Succeeded)
 	assert.Positive(t, v.Audited)
 
-	stdout, _, err = lab(context.Background(), "verify", "--target", server.Addr(), "--test-time", "0.1")
-	require.NoError(t, err)
+	stdout = output(t, "verify", "--target", server.Addr(), "--test-time", "0.1")
 	assert.Contains(t, stdout, "0 wrong, 0 stale")
 }
 

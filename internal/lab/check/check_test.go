@@ -21,27 +21,20 @@ func good() record.Run {
 		Seconds: 10,
 		Factors: map[string]string{"connections": "64", "pipeline": "1", "servers": "3", "replicas": "all", "ratio": "1:9", "workers": "8"},
 	}
-	set(&run, "client", "throughput", 8000)
-	set(&run, "client", "response_time_mean", 0.008)
-	set(&run, "client", "hits", 72_000)
-	set(&run, "client", "misses", 0)
-	set(&run, "client", "errors", 0)
-	set(&run, "client:0", "saturated", 0)
-	for _, source := range []string{"middleware", "middleware:0"} {
-		set(&run, source, "throughput", 8010)
-		set(&run, source, "throughput_set", 801)
-		set(&run, source, "response_time_mean", 0.0070)
-		set(&run, source, "stage_net_mean", 0.0001)
-		set(&run, source, "stage_queue_mean", 0.0050)
-		set(&run, source, "stage_worker_mean", 0.0001)
-		set(&run, source, "stage_server_mean", 0.0015)
-		set(&run, source, "stage_reply_mean", 0.0003)
-		set(&run, source, "queue_length_mean", 39)
+	middleware := map[string]float64{
+		"throughput": 8010, "throughput_set": 801, "response_time_mean": 0.0070, "queue_length_mean": 39,
+		"stage_net_mean": 0.0001, "stage_queue_mean": 0.0050, "stage_worker_mean": 0.0001, "stage_server_mean": 0.0015, "stage_reply_mean": 0.0003,
 	}
-	for _, name := range []string{"a", "b", "c"} {
-		set(&run, "server:"+name, "throughput", 801+7209/3)
+	server := map[string]float64{"throughput": 801 + 7209/3}
+	for source, values := range map[string]map[string]float64{
+		"client":   {"throughput": 8000, "response_time_mean": 0.008, "hits": 72_000, "misses": 0, "errors": 0},
+		"client:0": {"saturated": 0}, "middleware": middleware, "middleware:0": middleware, "server:a": server, "server:b": server, "server:c": server,
+		"path": {"round_trip_time_mean": 0.001},
+	} {
+		for metric, v := range values {
+			set(&run, source, metric, v)
+		}
 	}
-	set(&run, "path", "round_trip_time_mean", 0.001)
 	for second := range 10 {
 		run.Windows = append(run.Windows,
 			record.Window{Source: "client", Start: float64(second), Seconds: 1, Metric: "throughput", Value: 8000 + 100*float64(second%2)},

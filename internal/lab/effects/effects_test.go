@@ -55,6 +55,20 @@ func runs() []record.Run {
 
 var question = Question{Factors: []string{"S", "M", "W"}, Response: "throughput", Source: "client"}
 
+func fromRuns(t *testing.T, runs []record.Run, q Question) *Experiment {
+	t.Helper()
+	e, err := FromRuns(runs, q)
+	require.NoError(t, err)
+	return e
+}
+
+func analyze(t *testing.T, d factorial.Design, o factorial.Options) *factorial.Analysis {
+	t.Helper()
+	a, err := factorial.Analyze(d, o)
+	require.NoError(t, err)
+	return a
+}
+
 // golden compares text with a file in testdata, which -update writes.
 func golden(t *testing.T, name, text string) {
 	path := "testdata/" + name
@@ -67,12 +81,10 @@ func golden(t *testing.T, name, text string) {
 }
 
 func TestTablesAreThoseOfTheReport(t *testing.T) {
-	e, err := FromRuns(runs(), question)
-	require.NoError(t, err)
+	e := fromRuns(t, runs(), question)
 	e = e.Shown()
 	o := factorial.Options{Confidence: 0.9}
-	a, err := factorial.Analyze(e.Design, o)
-	require.NoError(t, err)
+	a := analyze(t, e.Design, o)
 	c, err := factorial.Compare(e.Design, o)
 	require.NoError(t, err)
 	for format, name := range map[table.Format]string{table.Text: "2k.txt", table.LaTeX: "2k.tex", table.HTML: "2k.html", table.Markdown: "2k.md"} {
@@ -87,14 +99,12 @@ func TestTablesAreThoseOfTheReport(t *testing.T) {
 func TestTimesAreShownInMillisecondsAndKeptInSeconds(t *testing.T) {
 	q := question
 	q.Response = "response_time_mean"
-	e, err := FromRuns(runs(), q)
-	require.NoError(t, err)
+	e := fromRuns(t, runs(), q)
 	assert.Equal(t, "s", e.Unit)
 	shown := e.Shown()
 	assert.Equal(t, "ms", shown.Unit)
 	assert.InEpsilon(t, 1e3*e.Design.Cells[0].Y[0], shown.Design.Cells[0].Y[0], 1e-12)
-	a, err := factorial.Analyze(e.Design, factorial.Options{Model: factorial.Multiplicative, LogBase: 10})
-	require.NoError(t, err)
+	a := analyze(t, e.Design, factorial.Options{Model: factorial.Multiplicative, LogBase: 10})
 	assert.Equal(t, "multiplier", e.EffectsTable(a).Columns[6])
 	assert.Contains(t, e.EffectsTable(a).Caption, "base 10")
 }
@@ -102,12 +112,10 @@ func TestTimesAreShownInMillisecondsAndKeptInSeconds(t *testing.T) {
 func TestAliasesNamesAndConstantsAreFound(t *testing.T) {
 	q := question
 	q.Factors = []string{"workers", "S", "middlewares"}
-	e, err := FromRuns(runs(), q)
-	require.NoError(t, err)
+	e := fromRuns(t, runs(), q)
 	assert.Equal(t, []Factor{{"workers", "workers", []string{"8", "32"}}, {"servers", "S", []string{"1", "3"}}, {"middlewares", "middlewares", []string{"1", "2"}}}, e.Factors)
 	assert.True(t, e.TwoLevel())
-	a, err := factorial.Analyze(e.Design, factorial.Options{})
-	require.NoError(t, err)
+	a := analyze(t, e.Design, factorial.Options{})
 	_, ok := a.Term("workers:S")
 	assert.True(t, ok)
 }
@@ -118,13 +126,11 @@ func TestOtherFactorsAreFixedOrIgnored(t *testing.T) {
 	_, err := FromRuns(runs(), q)
 	require.EqualError(t, err, "factor middlewares varies, too (1, 2): add it to --factors, fix it, such as with --where middlewares=1, or --ignore it")
 	q.Where = map[string]string{"M": "2"}
-	e, err := FromRuns(runs(), q)
-	require.NoError(t, err)
+	e := fromRuns(t, runs(), q)
 	assert.Len(t, e.Design.Cells, 4)
 	assert.Len(t, e.Design.Cells[0].Y, 3)
 	q.Where, q.Ignore = nil, []string{"M"}
-	e, err = FromRuns(runs(), q)
-	require.NoError(t, err)
+	e = fromRuns(t, runs(), q)
 	assert.Len(t, e.Design.Cells[0].Y, 6)
 }
 
@@ -136,8 +142,7 @@ func TestFailedRunsAreLeftOutAndMentioned(t *testing.T) {
 		"S=1, M=1, W=32 has 2 complete runs and S=3, M=2, W=32 has 3: expected the same number everywhere (--repetitions 2 uses the first of each) (1 runs failed and don't count)")
 	q := question
 	q.Repetitions = 2
-	e, err := FromRuns(all, q)
-	require.NoError(t, err)
+	e := fromRuns(t, all, q)
 	for _, cell := range e.Design.Cells {
 		assert.Len(t, cell.Y, 2)
 	}
@@ -194,10 +199,8 @@ func TestTheConfoundingOfAFractionIsShown(t *testing.T) {
 			half = append(half, run)
 		}
 	}
-	e, err := FromRuns(half, question)
-	require.NoError(t, err)
-	a, err := factorial.Analyze(e.Design, factorial.Options{})
-	require.NoError(t, err)
+	e := fromRuns(t, half, question)
+	a := analyze(t, e.Design, factorial.Options{})
 	confounding, ok := e.ConfoundingTable(a)
 	require.True(t, ok)
 	assert.Equal(t, "Confounding: I = SMW, resolution 3", confounding.Caption)
@@ -208,10 +211,8 @@ func TestUnknownNumbersAreValidJSON(t *testing.T) {
 	for _, repetitions := range []int{1, 3} {
 		q := question
 		q.Repetitions = repetitions
-		e, err := FromRuns(runs(), q)
-		require.NoError(t, err)
-		a, err := factorial.Analyze(e.Design, factorial.Options{})
-		require.NoError(t, err)
+		e := fromRuns(t, runs(), q)
+		a := analyze(t, e.Design, factorial.Options{})
 		c, err := factorial.Compare(e.Design, factorial.Options{})
 		require.NoError(t, err)
 		v, err := factorial.Anova(e.Design, 0.9, 0)
@@ -233,10 +234,8 @@ func TestUnknownNumbersAreValidJSON(t *testing.T) {
 }
 
 func TestFiguresShowEveryResidual(t *testing.T) {
-	e, err := FromRuns(runs(), question)
-	require.NoError(t, err)
-	a, err := factorial.Analyze(e.Design, factorial.Options{})
-	require.NoError(t, err)
+	e := fromRuns(t, runs(), question)
+	a := analyze(t, e.Design, factorial.Options{})
 	figures := Figures(a.Residuals, "throughput", "ops/s")
 	require.Len(t, figures, 2)
 	for name, figure := range figures {

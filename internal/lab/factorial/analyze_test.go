@@ -79,6 +79,13 @@ func vectors(t *testing.T) []vector {
 	return all
 }
 
+// analyze returns the analysis of a valid design.
+func analyze(t require.TestingT, d Design, o Options) *Analysis {
+	a, err := Analyze(d, o)
+	require.NoError(t, err)
+	return a
+}
+
 // near requires a relative error of at most 1e-9, or an absolute one if want is 0.
 func near(t *testing.T, want, got float64, what string) {
 	t.Helper()
@@ -107,8 +114,7 @@ func TestEveryFieldOfTheReferenceCasesIsReproduced(t *testing.T) {
 			if base, err := strconv.ParseFloat(v.LogBase, 64); err == nil {
 				o.LogBase = base
 			}
-			a, err := Analyze(v.design(), o)
-			require.NoError(t, err)
+			a := analyze(t, v.design(), o)
 			want := v.Expected
 			require.Len(t, a.Terms, len(want.Effects))
 			for name, q := range want.Effects {

@@ -85,8 +85,7 @@ func TestConfoundingOfAHalfFractionIsListed(t *testing.T) {
 	for i := range d.Cells {
 		d.Cells[i].Y = []float64{float64(i), float64(i) + 1}
 	}
-	a, err := Analyze(d, Options{})
-	require.NoError(t, err)
+	a := analyze(t, d, Options{})
 	assert.Equal(t, []string{"ABCD"}, a.Relation())
 	assert.Equal(t, 4, a.Resolution)
 	ab, ok := a.Term("CD")
@@ -101,12 +100,10 @@ func TestPooledInteractionsBecomeErrors(t *testing.T) {
 	for i, y := range []float64{6, 10, 7, 12, 20, 31, 23, 34} {
 		d.Cells[i].Y = []float64{y}
 	}
-	full, err := Analyze(d, Options{})
-	require.NoError(t, err)
+	full := analyze(t, d, Options{})
 	assert.Zero(t, full.DOF)
 	assert.True(t, math.IsNaN(full.HalfWidth))
-	main, err := Analyze(d, Options{MaxOrder: 1})
-	require.NoError(t, err)
+	main := analyze(t, d, Options{MaxOrder: 1})
 	assert.Equal(t, 4, main.DOF)
 	interactions := 0.0
 	for _, term := range full.Terms {
@@ -129,8 +126,7 @@ func TestEqualResponsesHaveNoEffects(t *testing.T) {
 		for i := range d.Cells {
 			d.Cells[i].Y = []float64{y, y, y}
 		}
-		a, err := Analyze(d, Options{})
-		require.NoError(t, err)
+		a := analyze(t, d, Options{})
 		assert.Zero(t, a.SST)
 		for _, term := range a.Terms[1:] {
 			assert.Zero(t, term.Q)
@@ -149,8 +145,7 @@ func TestRoundingErrorsAreNoEffects(t *testing.T) {
 	for i, y := range []float64{0.1, 0.2, 0.3, 0.4} {
 		d.Cells[i].Y = []float64{y, y}
 	}
-	a, err := Analyze(d, Options{})
-	require.NoError(t, err)
+	a := analyze(t, d, Options{})
 	ab, _ := a.Term("AB")
 	assert.Zero(t, ab.Q)
 	assert.False(t, ab.Significant)

@@ -29,8 +29,7 @@ func roughly(t require.TestingT, want, got, scale float64, what string) {
 func TestVariationAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDesign(t, -1e6)
-		a, err := Analyze(d, Options{})
-		require.NoError(t, err)
+		a := analyze(t, d, Options{})
 		sst, n := 0.0, 0.0
 		sum := a.SSE
 		for _, cell := range d.Cells {
@@ -75,8 +74,7 @@ func TestEffectsOfAGeneratedModelAreRecovered(t *testing.T) {
 				d.Cells[i].Y[j] = y
 			}
 		}
-		a, err := Analyze(d, Options{Model: model})
-		require.NoError(t, err)
+		a := analyze(t, d, Options{Model: model})
 		for i, term := range a.Terms {
 			require.Equal(t, effects[i], term.Effect)
 			require.InDelta(t, q[i], term.Q, 1e-11, term.Name)
@@ -87,8 +85,7 @@ func TestEffectsOfAGeneratedModelAreRecovered(t *testing.T) {
 func TestTheOrderOfCellsChangesNothingAndSwappedLevelsChangeSigns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDesign(t, -1e6)
-		before, err := Analyze(d, Options{})
-		require.NoError(t, err)
+		before := analyze(t, d, Options{})
 		swapped := rapid.IntRange(0, len(d.Factors)-1).Draw(t, "swapped")
 		other := Design{Factors: d.Factors}
 		for _, i := range rapid.Permutation(indices(len(d.Cells))).Draw(t, "order") {
@@ -96,8 +93,7 @@ func TestTheOrderOfCellsChangesNothingAndSwappedLevelsChangeSigns(t *testing.T) 
 			cell.Levels[swapped] = 1 - cell.Levels[swapped]
 			other.Cells = append(other.Cells, cell)
 		}
-		after, err := Analyze(other, Options{})
-		require.NoError(t, err)
+		after := analyze(t, other, Options{})
 		for i, term := range before.Terms {
 			want := term.Q
 			if term.Effect&(1<<swapped) != 0 {
@@ -125,10 +121,8 @@ func TestTheOrderOfFactorsChangesNothing(t *testing.T) {
 			}
 			other.Cells = append(other.Cells, moved)
 		}
-		before, err := Analyze(d, Options{})
-		require.NoError(t, err)
-		after, err := Analyze(other, Options{})
-		require.NoError(t, err)
+		before := analyze(t, d, Options{})
+		after := analyze(t, other, Options{})
 		for _, term := range before.Terms {
 			var e Effect
 			for at, i := range order {
@@ -156,10 +150,8 @@ func TestUnitsChangeAdditiveEffectsInProportionAndMultipliersNotAtAll(t *testing
 			scaled.Cells = append(scaled.Cells, c)
 		}
 		for _, model := range []Model{Additive, Multiplicative} {
-			before, err := Analyze(d, Options{Model: model})
-			require.NoError(t, err)
-			after, err := Analyze(scaled, Options{Model: model})
-			require.NoError(t, err)
+			before := analyze(t, d, Options{Model: model})
+			after := analyze(t, scaled, Options{Model: model})
 			for i, term := range before.Terms[1:] {
 				if model == Additive {
 					require.InDelta(t, term.Q*scale, after.Terms[i+1].Q, 1e-8*scale, term.Name)
@@ -175,8 +167,7 @@ func TestAnovaOfTwoLevelsIsTheSignTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDesign(t, -1e6)
 		maxOrder := rapid.IntRange(1, len(d.Factors)).Draw(t, "order")
-		a, err := Analyze(d, Options{MaxOrder: maxOrder, Confidence: 0.9})
-		require.NoError(t, err)
+		a := analyze(t, d, Options{MaxOrder: maxOrder, Confidence: 0.9})
 		v, err := Anova(d, 0.9, maxOrder)
 		require.NoError(t, err)
 		require.Equal(t, a.DOF, v.DOF)
@@ -218,8 +209,7 @@ func TestAFractionMixesEffectsAsItsRelationSays(t *testing.T) {
 			}
 			d.Cells[i].Y = []float64{y}
 		}
-		a, err := Analyze(d, Options{})
-		require.NoError(t, err)
+		a := analyze(t, d, Options{})
 		require.Len(t, a.Terms, len(d.Cells))
 		known := 0
 		for _, term := range a.Terms {

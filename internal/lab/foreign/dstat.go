@@ -16,29 +16,15 @@ import (
 // to 1, other values are in bytes per second or counts.
 type HostSample map[string]float64
 
-// groups maps the beginnings of dstat's headers to the names of the groups.
-var groups = []struct{ head, name string }{
-	{"total-cpu", "cpu"},
-	{"total cpu", "cpu"},
-	{"dsk", "dsk"},
-	{"net", "net"},
-	{"paging", "paging"},
-	{"system", "system"},
-	{"memory", "memory"},
-	{"swap", "swap"},
-	{"load", "load"},
-	{"io", "io"},
-	{"procs", "procs"},
-	{"epoch", "epoch"},
-	{"time", "time"},
-}
+// groups are the names of groups of columns. dstat's headers begin with them, except "total-cpu" and "total cpu".
+var groups = []string{"cpu", "dsk", "net", "paging", "system", "memory", "swap", "load", "io", "procs", "epoch", "time"}
 
 // groupOf returns the name of a group of columns from its header; an unknown header is its own name.
 func groupOf(head string) string {
 	head = strings.Trim(strings.TrimSpace(head), "-")
 	for _, group := range groups {
-		if strings.HasPrefix(head, group.head) {
-			return group.name
+		if strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(head, "total"), "- "), group) {
+			return group
 		}
 	}
 	return head

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -18,6 +19,15 @@ import (
 
 	"mcmw/internal/lab/record"
 )
+
+// requireRefused requires that a parser refuses texts with errors.
+func requireRefused[Output any](t *testing.T, parse func(io.Reader) (Output, error), errors map[string]string) {
+	t.Helper()
+	for text, want := range errors {
+		_, err := parse(strings.NewReader(text))
+		assert.ErrorContains(t, err, want, text)
+	}
+}
 
 // clientText is an output of an instance of an old release of memtier.
 func clientText(throughput, latency float64) string {
@@ -181,22 +191,19 @@ func TestDirectoriesWithoutExperimentsAreRefused(t *testing.T) {
 
 func TestBrokenMiddlewareOutputsAreRefused(t *testing.T) {
 	const head = "STAT START\nsecs,qlen,thru,msrt,items,nset,nget,nmget,sqt,gqt,mqt,swt,gwt,mwt\n"
-	for _, c := range []struct{ text, want string }{
-		{"", "no statistics found"},
-		{"STAT START\nSET HIST START\n", "line 2: SET HIST starts within STAT"},
-		{"STAT START\na,b\n", "line 2: no column secs"},
-		{head + "1,2\n", "line 3: 2 columns: expected 14"},
-		{head + "1,x,1,NaN,0,1,0,0,0,NaN,NaN,0,NaN,NaN\n", `line 3: qlen is "x"`},
-		{head + "0,1,1,NaN,0,1,0,0,0,NaN,NaN,0,NaN,NaN\n", "secs above 0"},
-		{head + "1,1,1,NaN,0,NaN,0,0,0,NaN,NaN,0,NaN,NaN\n", "nset is not a number"},
-		{head + "STAT END\nServer 1 handled 2 requests.\n", "server 1 follows 0"},
-		{head + "STAT END\nSET HIST START\n2\n1 1\n0 1\nSET HIST END\n", "expected a class from 2"},
-		{head + "STAT END\nSET HIST START\n2\n99999999 1\nSET HIST END\n", "expected a class from 0 to 5999999"},
-		{head + "STAT END\nSET HIST START\n2\nx\nSET HIST END\n", "the number of a class and its count"},
-	} {
-		_, err := ParseMiddleware(strings.NewReader(c.text))
-		assert.ErrorContains(t, err, c.want, c.text)
-	}
+	requireRefused(t, ParseMiddleware, map[string]string{
+		"":                             "no statistics found",
+		"STAT START\nSET HIST START\n": "line 2: SET HIST starts within STAT",
+		"STAT START\na,b\n":            "line 2: no column secs",
+		head + "1,2\n":                 "line 3: 2 columns: expected 14",
+		head + "1,x,1,NaN,0,1,0,0,0,NaN,NaN,0,NaN,NaN\n":                 `line 3: qlen is "x"`,
+		head + "0,1,1,NaN,0,1,0,0,0,NaN,NaN,0,NaN,NaN\n":                 "secs above 0",
+		head + "1,1,1,NaN,0,NaN,0,0,0,NaN,NaN,0,NaN,NaN\n":               "nset is not a number",
+		head + "STAT END\nServer 1 handled 2 requests.\n":                "server 1 follows 0",
+		head + "STAT END\nSET HIST START\n2\n1 1\n0 1\nSET HIST END\n":   "expected a class from 2",
+		head + "STAT END\nSET HIST START\n2\n99999999 1\nSET HIST END\n": "expected a class from 0 to 5999999",
+		head + "STAT END\nSET HIST START\n2\nx\nSET HIST END\n":          "the number of a class and its count",
+	})
 }
 
 func TestDstatIsRead(t *testing.T) {
@@ -226,17 +233,14 @@ func TestDstatIsRead(t *testing.T) {
 	assert.InDelta(t, 0.255, samples[0]["cpu usr"], 1e-12)
 	assert.InDelta(t, 2048, samples[0]["net send"], 0)
 
-	for _, c := range []struct{ text, want string }{
-		{"", "no sample of dstat"},
-		{"hello\n", "no sample of dstat"},
-		{"----total-cpu-usage---- -net/total-\nusr sys\n", "line 2: 1 groups of columns: expected 2"},
-		{"----total-cpu-usage----\nusr sys\n1 2\n1\n", "line 4: 1 values"},
-		{"----total-cpu-usage----\nusr sys\n1 2\n1 x\n", `line 4: "x"`},
-		{"\"total cpu usage\",\n\"usr\",\"sys\"\n1,2\n1,x\n", `line 4: cpu sys is "x"`},
-	} {
-		_, err := ParseDstat(strings.NewReader(c.text))
-		assert.ErrorContains(t, err, c.want, c.text)
-	}
+	requireRefused(t, ParseDstat, map[string]string{
+		"":        "no sample of dstat",
+		"hello\n": "no sample of dstat",
+		"----total-cpu-usage---- -net/total-\nusr sys\n":    "line 2: 1 groups of columns: expected 2",
+		"----total-cpu-usage----\nusr sys\n1 2\n1\n":        "line 4: 1 values",
+		"----total-cpu-usage----\nusr sys\n1 2\n1 x\n":      `line 4: "x"`,
+		"\"total cpu usage\",\n\"usr\",\"sys\"\n1,2\n1,x\n": `line 4: cpu sys is "x"`,
+	})
 }
 
 // testdata/memaslap.txt is an output of memcaslap of libmemcached 1.1.4: -t 3s -T 1 -c 8 -S 1s against memcached.
@@ -264,17 +268,14 @@ func TestMemaslapIsRead(t *testing.T) {
 	mean, ok := run.Value("client", "response_time_mean_get")
 	require.True(t, ok)
 	assert.InDelta(t, 387e-6, mean, 1e-12)
-	for _, c := range []struct{ text, want string }{
-		{"", "no result of memaslap"},
-		{"Period 1 2\n", "below the name of a statistic"},
-		{"concurrency: x\n", `line 1: "x"`},
-		{"Get Statistics\nLog2 Dist:\n70: 1\n", "0 to 64"},
-		{"Get Statistics\nLog2 Dist:\n4: 1 1 1 1\n4: 1\n", "class 4: expected the classes in ascending order"},
-		{"Run time: 1s Ops: 1 TPS: x\n", `"x"`},
-	} {
-		_, err := ParseMemaslap(strings.NewReader(c.text))
-		assert.ErrorContains(t, err, c.want, c.text)
-	}
+	requireRefused(t, ParseMemaslap, map[string]string{
+		"":                                    "no result of memaslap",
+		"Period 1 2\n":                        "below the name of a statistic",
+		"concurrency: x\n":                    `line 1: "x"`,
+		"Get Statistics\nLog2 Dist:\n70: 1\n": "0 to 64",
+		"Get Statistics\nLog2 Dist:\n4: 1 1 1 1\n4: 1\n": "class 4: expected the classes in ascending order",
+		"Run time: 1s Ops: 1 TPS: x\n":                   `"x"`,
+	})
 }
 
 func TestFormatsOfFilesAreDetected(t *testing.T) {

@@ -72,21 +72,13 @@ func Follows(runs []Run, factor, from string) bool {
 
 // varying returns the factors that don't have the same level in all runs.
 func varying(runs []Run) []string {
-	var varying []string
-	seen := map[string]bool{}
+	all := map[string]string{}
 	for _, run := range runs {
-		for name, level := range run.Factors {
-			if seen[name] {
-				continue
-			}
-			if slices.ContainsFunc(runs, func(other Run) bool { l, ok := other.Factors[name]; return !ok || l != level }) {
-				varying = append(varying, name)
-			}
-			seen[name] = true
-		}
+		maps.Copy(all, run.Factors)
 	}
-	slices.Sort(varying)
-	return varying
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool {
+		return !slices.ContainsFunc(runs, func(run Run) bool { level, ok := run.Factors[name]; return !ok || level != all[name] })
+	})
 }
 
 // Constant returns the factors that have the same level in all runs.
