@@ -141,6 +141,30 @@ func TestARelayEndsWithRepliesInFlight(t *testing.T) {
 	}
 }
 
+// endsBeforeAccept is a listener that accepts a connection when it is told to end.
+type endsBeforeAccept struct {
+	net.Listener
+	end  func()
+	conn net.Conn
+}
+
+func (l endsBeforeAccept) Accept() (net.Conn, error) {
+	l.end()
+	return l.conn, nil
+}
+
+func TestAConnectionAcceptedAtTheEndIsClosed(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	client, server := net.Pipe()
+	require.NoError(t, ServeDelay(ctx, endsBeforeAccept{listener, cancel, server}, "127.0.0.1:1", 0))
+	_, err = server.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.ErrClosedPipe)
+	require.NoError(t, client.Close())
+}
+
 func TestARelayWithoutAServerClosesItsConnections(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -46,6 +46,9 @@ func serve(ctx context.Context, listener net.Listener, handle func(net.Conn)) er
 		conn, err := listener.Accept()
 		switch {
 		case ctx.Err() != nil:
+			if err == nil {
+				conn.Close()
+			}
 			return nil
 		case err != nil:
 			return fmt.Errorf("listening on %v: %w", listener.Addr(), err)
