@@ -97,7 +97,7 @@ func TestRepliesAreDelayedWithoutWaitingForEachOther(t *testing.T) {
 			for range replies {
 				_, err := io.WriteString(server, "reply")
 				assert.NoError(t, err)
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // by that clock: the time between two replies
 			}
 			assert.NoError(t, server.Close())
 		})
