@@ -153,7 +153,8 @@
 // and deletes on the other.
 //
 // A pool's keys migrate to another pool in phases that the clock begins and ends (Migration, route.MigrationPhase). Such a key has a router of both
-// pools, so for a write they are one set of replicas. One middleware copies the keys that nobody writes (sweep.Copier). In a warm-up a read asks the
+// pools, so for a write they are one set of replicas. As long as keys may be copied, the old pool answers a write before the new pool gets it
+// (Router.OldFirst). One middleware copies the keys that nobody writes (sweep.Copier). In a warm-up a read asks the
 // new pool first, and in its next step asks the old pool for what is missing there; each middleware copies what its own reads missed
 // (Copier.Fill). Servers within one pool are warmed up the same way: these servers are the new pool of a key, and its other servers the old pool
 // (route.Router.Divide).
@@ -197,7 +198,7 @@
 //
 // Other middlewares learn of a new placement earlier or later. Therefore it is applied in phases (change). Each phase has a core of its own,
 // whose router says where a key is read and written, and where each write deletes it (route.Phase). New holders are cleaned in the first
-// phase, in the background. A middleware that is the only writer, or uses no phases, replaces the placement at once: when a key that has moved is
+// phase, in the background, and the next phase waits for that (follow). A middleware that is the only writer, or uses no phases, replaces the placement at once: when a key that has moved is
 // written, the write is noted for its previous holders (backend.Server.LeaveBehind), which delete the key before they may hold it again.
 //
 // # Memory
