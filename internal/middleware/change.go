@@ -385,22 +385,20 @@ func (m *Middleware) follow(ctx context.Context, rescheduled <-chan struct{}, at
 		if c == nil {
 			return
 		}
-		awaited := *c
+		awaited, waited := *c, false
 		m.applying.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-rescheduled:
 		case <-time.After(time.Until(awaited.due)):
 			awaited.cleaning.Wait()
+			waited = true
 		}
 		m.applying.Lock()
 		if ctx.Err() != nil {
 			return
 		}
-		if c = at(); c == nil || *c != awaited || time.Now().Before(c.due) {
-			continue
-		}
-		if !step(ctx) {
+		if c = at(); waited && c != nil && *c == awaited && !step(ctx) {
 			return
 		}
 	}
@@ -463,11 +461,7 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 	servers, _, _ := m.serversFor(o, c)
 	next := newCore(o, router, m.poolStates, servers, &m.shared)
 	next.requireVersions()
-	for _, s := range servers {
-		if !slices.Contains(c.servers, s) {
-			_ = s.Reach(ctx)
-		}
-	}
+	reach(ctx, slices.DeleteFunc(slices.Clone(servers), func(s *backend.Server) bool { return slices.Contains(c.servers, s) }))
 	m.current.Store(next)
 	m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
 	m.registry.Change(m.statistics(next))

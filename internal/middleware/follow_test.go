@@ -16,6 +16,7 @@ import (
 func TestAPhaseThatBeginsAgainForAnotherListAwaitsItsOwnCleaning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m Middleware
+		rescheduled := make(chan struct{}, 1)
 		var first, second sync.WaitGroup
 		first.Add(1)
 		second.Add(1)
@@ -23,7 +24,7 @@ func TestAPhaseThatBeginsAgainForAnotherListAwaitsItsOwnCleaning(t *testing.T) {
 		steps := 0
 		ended := make(chan struct{})
 		go func() {
-			m.follow(t.Context(), nil, func() *course { return c }, func(context.Context) (more bool) {
+			m.follow(t.Context(), rescheduled, func() *course { return c }, func(context.Context) (more bool) {
 				steps++
 				return false
 			})
@@ -32,6 +33,7 @@ func TestAPhaseThatBeginsAgainForAnotherListAwaitsItsOwnCleaning(t *testing.T) {
 		synctest.Wait() // for the first cleaning
 		m.applying.Lock()
 		c.cleaning = &second
+		rescheduled <- struct{}{}
 		m.applying.Unlock()
 		first.Done()
 		synctest.Wait()
