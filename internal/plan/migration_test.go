@@ -26,8 +26,10 @@ type migrationWorld struct {
 	phases   []route.MigrationPhase
 	old, new string // what the pools hold at first; "": nothing
 	clients  [2][]string
-	// copies: the first middleware copies the key while both are in phase copy, and neither enters the next phase before the copy is done.
+	// copies: the first middleware copies the key while both are in phase copy, and neither enters the next phase before the copy is done. It copies from the
+	// old server with the number source.
 	copies bool
+	source int
 
 	// missed: only missed keys are copied, by the first middleware while it is in phase warm-up. No copy is in progress when a middleware enters phase both.
 	missed bool
@@ -38,7 +40,10 @@ type migrationWorld struct {
 	// Faults put into the protocol.
 	apart     int  // phases apart, instead of 1
 	unchecked bool // a copy is not checked afterwards
-	hasty     bool // copying continues in other phases
+	alone     bool // it is checked on one server only
+	// unverified: it is not checked once it has its expiry.
+	unverified bool
+	hasty      bool // copying continues in other phases
 	// overwrites: a copy replaces the present item. seen: a copy is read before it is checked. parallel: writes are sent to both pools at once.
 	overwrites, seen, parallel bool
 }
@@ -58,11 +63,13 @@ func (c *copyDriver) Start(string) {
 	if c.late() {
 		return
 	}
-	c.move = &sweep.Transfer{Key: protocol.KeyText{Text: []byte("k")}, Hold: 30, Unchecked: c.m.unchecked, Overwrites: c.m.overwrites}
-	if c.m.missed {
-		for n := 1; n < c.m.count(); n++ {
-			c.move.Ahead = append(c.move.Ahead, n)
+	c.move = &sweep.Transfer{Key: protocol.KeyText{Text: []byte("k")}, Source: c.m.source, Hold: 30, Unchecked: c.m.unchecked, Unverified: c.m.unverified, Overwrites: c.m.overwrites}
+	for n := range c.m.count() {
+		if n != c.m.source && !c.m.alone {
+			c.move.Others = append(c.move.Others, n)
 		}
+	}
+	if c.m.missed {
 		c.move.Provisional = func() uint64 {
 			c.given++
 			if c.m.seen {
@@ -166,7 +173,7 @@ func (m *migrationWorld) router(t *testing.T, phase route.MigrationPhase) *route
 	if phase == route.MigrationBack {
 		return r
 	}
-	return r.Migrate([]route.Move{{From: 0, To: 1, Phase: phase, Missed: m.missed && !m.parallel}})
+	return r.Migrate([]route.Move{{From: 0, To: 1, Phase: phase, Missed: m.missed, Parallel: m.parallel}})
 }
 
 // explore explores what can happen, at most limit states.
@@ -268,8 +275,8 @@ func (m *migrationWorld) sameInBoth(w *explore.World) error {
 		return nil
 	}
 	for _, s := range w.Servers[m.count():] {
-		if it, ok := s.Get("k"); ok && (!there || it.Value != old.Value) {
-			return fmt.Errorf("the new pool holds %q, the old one %q", it.Value, old.Value)
+		if it, ok := s.Get("k"); ok && (!there || it.Value != old.Value || it.Exptime != old.Exptime) {
+			return fmt.Errorf("the new pool holds %+v, the old one %+v", it, old)
 		}
 	}
 	return nil
@@ -436,6 +443,30 @@ func TestACopyMakesTheNewPoolHoldWhatTheOldOneHolds(t *testing.T) {
 	}
 }
 
+// A deletion reaches the old servers one after the other. A copy from the last one must not bring the key back.
+func TestACopyFromAnyServerIsNoOlderThanADeletion(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	for source := range 2 {
+		m := migrationWorld{
+			phases: []route.MigrationPhase{route.MigrationCopy}, replicas: 2, old: before, copies: true, source: source, clients: [2][]string{{deleteKey}, {}},
+		}
+		r, failure := m.explore(t, migrationStates(), explore.Checks{AtEnd: m.sameInBoth})
+		require.Nil(t, failure, "%+v: %v", m, failure)
+		t.Logf("from server %d: %+v", source, r)
+	}
+}
+
+func TestAChangeOfTheExpiryReachesWhatWasCopied(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	for _, command := range []string{"touch k 100\r\n", "gat 100 k\r\n", "mg k v T100\r\n"} {
+		for _, replicas := range []int{1, 2} {
+			m := migrationWorld{phases: []route.MigrationPhase{route.MigrationCopy}, replicas: replicas, old: before, new: before, clients: [2][]string{{command}, {}}}
+			_, failure := m.explore(t, mostStates, explore.Checks{AtEnd: m.copied})
+			require.Nil(t, failure, "%+v: %v", m, failure)
+		}
+	}
+}
+
 func TestEveryFaultInjectedIntoAMigrationIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	const warmUp = route.MigrationWarmUp
@@ -444,9 +475,12 @@ func TestEveryFaultInjectedIntoAMigrationIsFound(t *testing.T) {
 		"without both":               {phases: []route.MigrationPhase{copies, done}, old: before, new: before, clients: [2][]string{{incrKey}, {incrKey}}},
 		"without copy":               {phases: []route.MigrationPhase{deleteNew, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
 		"two phases apart":           {phases: []route.MigrationPhase{deleteNew, copies, both}, old: before, new: before, apart: 2, clients: [2][]string{{setTen}, {getKey}}},
-		"a copy that is not checked": {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"copies in phase both":       {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, hasty: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"not copied":                 {phases: []route.MigrationPhase{copies, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
+		"a copy that is not checked": {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, unchecked: true, unverified: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"writes to both pools at once next to a copy":       {phases: []route.MigrationPhase{copies}, old: before, copies: true, parallel: true, clients: [2][]string{{deleteKey}, {}}},
+		"a copy that is checked on one server":              {phases: []route.MigrationPhase{copies}, replicas: 2, old: before, copies: true, alone: true, clients: [2][]string{{deleteKey}, {}}},
+		"a copy that is not verified":                       {phases: []route.MigrationPhase{copies}, old: before, copies: true, unverified: true, clients: [2][]string{{"touch k 100\r\n"}, {}}},
+		"copies in phase both":                              {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, hasty: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"not copied":                                        {phases: []route.MigrationPhase{copies, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
 		"a copy of a missed key that is not checked":        {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
 		"a copy that replaces the present item":             {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, overwrites: true, clients: [2][]string{{setTen}, {}}},
 		"a copy that is read before it is checked":          {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, seen: true, clients: [2][]string{{deleteKey}, {getKey}}},

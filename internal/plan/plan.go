@@ -226,7 +226,7 @@ type step uint8
 const (
 	sent       step = iota // what Plan planned
 	warming                // of a read: other servers are asked for what a pool that is warmed up does not hold
-	emptying               // of a gat: what that pool holds is deleted
+	emptying               // of a gat: that pool gets the new expiry, or what it holds is deleted
 	retrying               // of a read: other servers are asked for what a server failed to answer
 	stamping               // of compare: the item that the first server has stored gets a version
 	copying                // of compare: the others get what the first server has stored

@@ -326,12 +326,17 @@ func (p *Planner) planTouches(i int32, c *choice) {
 			if s == p.firstOf(p.readers, c.avoid) || isNew(in, key, s) {
 				continue
 			}
-			start := len(p.lines)
-			p.lines = append(append(append(p.lines, "touch "...), key...), ' ')
-			p.lines = append(append(p.lines, r.Arg...), protocol.CRLF...)
-			p.call(i, s, protocol.Touch, key, p.lines[start:]).hidden = true
+			p.touch(i, s, key)
 		}
 	}
+}
+
+// touch sets the expiry of a key of the gat requests[i] on server s.
+func (p *Planner) touch(i int32, s int, key []byte) {
+	start := len(p.lines)
+	p.lines = append(append(append(p.lines, "touch "...), key...), ' ')
+	p.lines = append(append(p.lines, p.Requests[i].Arg...), protocol.CRLF...)
+	p.call(i, s, protocol.Touch, key, p.lines[start:]).hidden = true
 }
 
 // settleRead reports whether a read has failed and can be sent to a server that was not asked yet, or again to the same server if

@@ -170,12 +170,13 @@ func (p *Planner) planVersionedCopies(i int32) {
 		switch {
 		case s == first:
 			continue
-		case r.version == 0 && !r.dropped && isNew(r.in, r.key, s):
+		case r.version == 0 && !r.dropped && isNew(r.in, r.key, s) && r.in.CopiesMissed():
 			// A change of the expiry would also change that of a copy that nobody reads yet.
 			p.deleteKey(i, s)
 			continue
 		case r.version == 0 && !hidden:
 			p.forward(i, s)
+			p.Calls[len(p.Calls)-1].hidden = isNew(r.in, r.key, s) // which may lack the key: it is not copied yet
 			continue
 		}
 		c := p.call(i, s, protocol.Meta, r.served().Keys, line, data)

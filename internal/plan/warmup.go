@@ -275,7 +275,8 @@ func keyAt(keys []byte, k int) []byte {
 	return key
 }
 
-// settleOldFirst reports whether keys must now be deleted on the servers that get writes last, after a step of r in which all servers were asked at once.
+// settleOldFirst reports whether the servers that get writes last must now be asked to delete keys or to change their expiry, after a step of r in which all
+// other servers were asked at once.
 func (p *Planner) settleOldFirst(r *Request) (again bool) {
 	if !p.oldFirst || r.Failed {
 		return false
@@ -295,7 +296,7 @@ func (p *Planner) settleOldFirst(r *Request) (again bool) {
 	return again
 }
 
-// planEmptying deletes the keys of requests[i] on those servers.
+// planEmptying deletes the keys of requests[i] on those servers. A gat deletes them only if it would otherwise change the expiry of copies that nobody reads yet.
 func (p *Planner) planEmptying(i int32) {
 	r := &p.Requests[i]
 	for rest := r.Keys; len(rest) > 0; {
@@ -306,6 +307,10 @@ func (p *Planner) planEmptying(i int32) {
 		p.holders = in.Emptied(key, in.Replicas(key, p.holders[:0]))
 		for _, s := range p.holders {
 			if isNew(in, key, s) {
+				if r.way == read && !in.CopiesMissed() {
+					p.touch(i, s, text)
+					continue
+				}
 				start := len(p.lines)
 				p.lines = protocol.KeyText{Text: text, Encoded: r.Has(protocol.Encoded)}.AppendDeletion(p.lines)
 				p.call(i, s, protocol.Meta, text, p.lines[start:]).hidden = true

@@ -75,12 +75,15 @@ type Move struct {
 	// Cold, if not "", are names of servers of the pool From, separated by commas, that are filled with what reads miss there. To is From then.
 	// "": keys move to the pool To.
 	Cold string
+	// Parallel: writes are sent to both pools at once: a fault for tests.
+	Parallel bool
 }
 
 // migration is the state of migrating keys, as their Router knows it.
 type migration struct {
 	phase    MigrationPhase
 	missed   bool
+	oldFirst bool // the old pool answers writes before they are sent to the new pool
 	old, new *Router
 }
 
@@ -100,7 +103,7 @@ func (r *Router) Migrate(moves []Move) *Router {
 			others, filled := old.Divide(m.Cold)
 			n.routed[m.From] = &Router{
 				servers: r.servers, n: old.n, read: old.read, zone: old.zone, measures: old.measures, number: m.From,
-				migration: &migration{m.Phase, true, others, filled},
+				migration: &migration{m.Phase, true, m.OldFirst(), others, filled},
 			}
 		case m.Phase.Active():
 			reads := old
@@ -109,7 +112,7 @@ func (r *Router) Migrate(moves []Move) *Router {
 			}
 			n.routed[m.From] = &Router{
 				servers: r.servers, n: old.n + to.n, read: reads.read, zone: reads.zone, measures: reads.measures, number: m.From,
-				migration: &migration{m.Phase, m.Missed, old, to},
+				migration: &migration{m.Phase, m.Missed, m.OldFirst(), old, to},
 			}
 			n.n = max(n.n, old.n+to.n)
 		}
@@ -138,16 +141,16 @@ func (r *Router) WarmsUp() *Router {
 
 // OldFirst reports whether a write of key, whose Router r is, must be answered by the first of its servers before it is sent to the others.
 func (r *Router) OldFirst(key []byte) bool {
-	return r.migration != nil && oldFirst(r.migration.phase, r.migration.missed) && r.migration.divides(key)
+	return r.migration != nil && r.migration.oldFirst && r.migration.divides(key)
 }
 
-// OldFirst reports whether the old pool answers writes of the migrating keys before they are sent to the new pool.
-func (m *Move) OldFirst() bool { return m.Phase.Active() && oldFirst(m.Phase, m.Missed) }
-
-// oldFirst reports whether the old pool answers writes in an active phase before they are sent to the new pool: whenever keys may be copied.
-func oldFirst(phase MigrationPhase, missed bool) bool {
-	return phase == MigrationCopy || missed && !phase.ReadsNew()
+// OldFirst reports whether the old pool answers writes of the migrating keys before they are sent to the new pool: whenever keys may be copied.
+func (m *Move) OldFirst() bool {
+	return m.Phase.Active() && !m.Parallel && (m.Phase == MigrationCopy || m.Missed && !m.Phase.ReadsNew())
 }
+
+// CopiesMissed reports whether only keys that reads miss are copied while the keys of r, a Router that In or At returned, migrate (Move.Missed).
+func (r *Router) CopiesMissed() bool { return r.migration != nil && r.migration.missed }
 
 // IsNew reports whether server is in the new pool of the keys whose Router r is.
 func (r *Router) IsNew(server int) bool {

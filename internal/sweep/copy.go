@@ -63,7 +63,8 @@ type CopyProgress struct {
 	Rate float64 `json:"rate"`
 	// Complete: a round has ended, so every key has been looked at.
 	Complete bool `json:"complete"`
-	// Left is the number of keys of this round that were not copied, because clients kept changing them, or because they are too large for the targets.
+	// Left is the number of keys of this round that were not copied, because clients kept changing them, because not all servers that they are copied from hold
+	// the same version, or because they are too large for the targets.
 	Left uint64 `json:"left,omitempty"`
 }
 
@@ -111,7 +112,7 @@ func (c *Copier) Run(ctx context.Context, keep func() time.Duration) error {
 // line returns the request that stores the progress on a server for a time, with further flags.
 func (c *Copier) line(keep time.Duration, flags string) string {
 	value, _ := json.Marshal(c.progress) // never fails
-	return fmt.Sprintf("ms %s %d b T%d%s\r\n%s\r\n", encoded(marker.MigrationKey), len(value), max(1, int64(keep/time.Second)), flags, value)
+	return fmt.Sprintf("ms %s %d b T%d%s\r\n%s\r\n", marker.Encoded(marker.MigrationKey), len(value), max(1, int64(keep/time.Second)), flags, value)
 }
 
 // claim claims the right to copy. If another middleware has it, it reports that one's progress and returns ErrClaimed.
@@ -182,7 +183,7 @@ func (c *Copier) release(ctx context.Context, keep func() time.Duration) {
 	if left := keep(); left > 0 {
 		_ = l.Expect(c.line(left, ""), "HD")
 	} else {
-		_ = l.Expect("md "+encoded(marker.MigrationKey)+" b\r\n", "HD", "NF")
+		_ = l.Expect("md "+marker.Encoded(marker.MigrationKey)+" b\r\n", "HD", "NF")
 	}
 }
 
@@ -208,7 +209,7 @@ func (c *Copier) round(ctx context.Context) error {
 	return nil
 }
 
-// copyOf copies the keys on server s that no server has which is read before it.
+// copyOf copies the keys whose first server is s.
 func (c *Copier) copyOf(ctx context.Context, s int) error {
 	var items []*Transfer
 	var size int64
@@ -231,12 +232,11 @@ func (c *Copier) copyOf(ctx context.Context, s int) error {
 		if c.Selects != nil && !c.Selects(item.Key) {
 			return nil
 		}
-		room = c.From.Readers(item.Key, room[:0])
-		at := slices.Index(room, s)
-		if at < 0 {
-			return nil // the key is not read from this server
+		room = c.From.Replicas(item.Key, room[:0])
+		if room[0] != s {
+			return nil
 		}
-		t := &Transfer{Key: keyText(string(item.Key)), Source: s, Ahead: slices.Clone(room[:at]), Hold: int64(c.Hold / time.Second)}
+		t := &Transfer{Key: keyText(string(item.Key)), Source: s, Others: slices.Clone(room[1:]), Hold: int64(c.Hold / time.Second)}
 		for _, g := range c.To.Replicas(item.Key, nil) {
 			t.To = append(t.To, len(c.Servers)+g)
 		}
@@ -273,13 +273,13 @@ func (c *Copier) transfer(ctx context.Context, items []*Transfer) error {
 		switch t.Outcome() {
 		case TransferCopied:
 			copied++
-		case TransferMoving:
+		case TransferMoving, TransferApart:
 			c.progress.Left++
 		case TransferRefused:
 			c.progress.Left++
 			if !c.warned {
 				c.warned = true
-				c.Log.Warn("keys are not copied, because they are too large for a server of the new pool; set memcached's option -I to the same item size in both pools", "to", c.Name)
+				c.Log.Warn("keys are not copied, because a server of the new pool refuses them: they are too large, or it has no memory for them; set memcached's option -I to the same item size in both pools, and -m to enough memory", "to", c.Name)
 			}
 		}
 	}

@@ -10,34 +10,38 @@ import (
 // Transfer copies one key to servers of another pool, while clients may write it there as well. It is pure: the caller sends the requests of Ask to the
 // servers, step by step, and gives the replies to Answer.
 //
-//	looking: ask all servers ---> the source lacks the key, or all hold its version ---> done
+//	looking: ask all servers ---> the source lacks the key, another old server does not hold its version, or all targets hold it ---> done
 //	   |
 //	   |---> a target holds another version, for the first time ---> looking again
 //	   |---> a target holds another version, as in the previous look ---> cutting: delete that version ---> looking again
 //	   '---> a target lacks the key ---> fetching: read the source ---> adding: store a copy that lives for Hold
-//	             ---> rechecking: ask the source ---> confirming
-//	                      the source is the same:  the copy gets the item's own expiry ---> done
-//	                      it has changed:          delete the copy by its version ---> looking again
+//	             ---> rechecking: ask the old servers ---> confirming
+//	                      they are the same:   the copy gets the item's own expiry ---> verifying: ask the old servers
+//	                                               they are the same:   done
+//	                                               one has changed:     cutting
+//	                      one has changed:     delete the copy by its version ---> looking again
 //
-// The copy has the version of the source, and is added only where the key is missing. If the key is deleted, or gets a new expiry, while it is copied, the
-// recheck finds that. A store at that time replaces the copy. If the caller stops before the transfer has ended, the copy expires.
+// The copy has the version of the source, and is added only where the key is missing. Writes are sent to the targets after an old server has answered them,
+// and any old server may be the one that answers. So if all old servers are the same in a recheck, a write of the key has yet to reach the targets: a store
+// will replace the copy, a deletion will delete it. A new expiry does not replace the copy, and confirming would undo it: this is what is verified. If the
+// caller stops before the transfer has ended, the copy expires, or has the expiry that was confirmed.
 type Transfer struct {
-	// Key is the key, Source the number of the server that it is copied from, and To are the numbers of the targets.
+	// Key is the key, Source the number of the server that it is copied from, Others are those of the other servers that are to hold it, the old servers, and To
+	// those of the targets.
 	Key    protocol.KeyText
 	Source int
+	Others []int
 	To     []int
-	// Ahead are servers that are read before Source. If one of them has the key, this transfer does not copy it, because that server is the source.
-	Ahead []int
 	// Hold is how long a copy lives that has not been confirmed, s.
 	Hold int64
 	// Provisional returns a version that no copy had before. It is set if middlewares read the targets. An added copy has that version until it is confirmed,
-	// and readers treat it as a miss. Then all servers that hold the key are rechecked, because any of them may have answered a write; so Ahead must be all
-	// of them except Source. nil: no middleware reads the copy.
+	// and readers treat it as a miss. Then a write that only changes the expiry deletes the key on the targets, so nothing is verified. nil: no middleware reads
+	// the copy.
 	Provisional func() uint64
 	// Overwrites makes the confirmed copy replace whatever the target holds then: a fault for tests.
 	Overwrites bool
-	// Unchecked leaves out the recheck: a fault for tests.
-	Unchecked bool
+	// Unchecked leaves out the recheck, Unverified what follows the confirmation: faults for tests.
+	Unchecked, Unverified bool
 
 	step  transferStep
 	tries int
@@ -45,11 +49,11 @@ type Transfer struct {
 	at    []copyAt      // by To
 	// added is the version of the added copy.
 	added uint64
+	// others are the versions that Others held in the last look; 0: none.
+	others []uint64
 	// before has the targets that held another version in the last look, with these versions; nil: there were none.
 	before []uint64
-	// elsewhere: a server of Ahead has the key.
-	elsewhere bool
-	// same: the source has not changed since it was read. won is the version of a stale item that memcached told us to renew; 0: there was none.
+	// same: the old servers have not changed since the source was read. won is the version of a stale item that memcached told us to renew; 0: there was none.
 	same    bool
 	won     uint64
 	outcome TransferOutcome
@@ -72,8 +76,9 @@ const (
 	TransferThere                          // all targets already held the key
 	TransferCopied                         // the key was copied
 	TransferGone                           // the source lacks the key, or its item is stale and can't be copied
+	TransferApart                          // another old server does not hold the source's version
 	TransferMoving                         // clients kept changing the key
-	TransferRefused                        // the item is too large for a target
+	TransferRefused                        // a target refused the item: it is too large, or there is no memory for it
 )
 
 type transferStep uint8
@@ -85,6 +90,7 @@ const (
 	adding
 	rechecking
 	confirming
+	verifying
 	givingBack // of the right to renew a stale item, which memcached gave to a look
 )
 
@@ -104,7 +110,7 @@ func (t *Transfer) Ask(server int, dst []byte) []byte {
 	}
 	if server == t.Source {
 		switch t.step {
-		case looking, rechecking:
+		case looking, rechecking, verifying:
 			return t.Key.AppendGlance(dst)
 		case fetching:
 			return t.Key.AppendLook(dst, true)
@@ -115,10 +121,7 @@ func (t *Transfer) Ask(server int, dst []byte) []byte {
 	}
 	i := slices.Index(t.To, server)
 	if i < 0 {
-		switch ahead := slices.Contains(t.Ahead, server); {
-		case ahead && t.step == looking && t.Provisional == nil:
-			return t.Key.AppendLook(dst, false)
-		case ahead && t.step == rechecking && t.Provisional != nil:
+		if slices.Contains(t.Others, server) && (t.step == looking || t.step == rechecking || t.step == verifying) {
 			return t.Key.AppendGlance(dst)
 		}
 		return dst
@@ -153,7 +156,7 @@ func (t *Transfer) Answer(server int, reply []byte) {
 	}
 	i := slices.Index(t.To, server)
 	switch {
-	case server == t.Source && t.step == rechecking:
+	case i < 0 && (t.step == rechecking || t.step == verifying):
 		t.same = t.same && held && it.CAS == t.it.CAS && !it.Stale && sameExpiry(t.it.TTL, it.TTL)
 	case server == t.Source && t.step == givingBack:
 	case server == t.Source:
@@ -162,10 +165,8 @@ func (t *Transfer) Answer(server int, reply []byte) {
 		}
 		it.Data = append(t.it.Data[:0], it.Data...)
 		t.it = it
-	case i < 0 && t.step == rechecking:
-		t.same = t.same && held && it.CAS == t.it.CAS && !it.Stale
 	case i < 0:
-		t.elsewhere = t.elsewhere || held
+		t.others = append(t.others, it.CAS) // 0 if it is not held
 	case t.step == looking:
 		t.at[i].holds = it.CAS
 	case t.step == adding:
@@ -212,12 +213,19 @@ func (t *Transfer) Next() (more bool) {
 		}
 	case rechecking:
 		t.step = confirming
-	case confirming:
-		switch {
+	case confirming, verifying:
+		switch took := slices.ContainsFunc(t.at, func(c copyAt) bool { return c.took }); {
 		case slices.ContainsFunc(t.at, func(c copyAt) bool { return c.refused }):
 			t.outcome = TransferRefused
-		case t.same && slices.ContainsFunc(t.at, func(c copyAt) bool { return c.took }):
+		case t.same && took && t.step == confirming && t.Provisional == nil && !t.Unverified:
+			t.step = verifying
+		case t.same && took:
 			t.outcome = TransferCopied
+		case t.step == verifying:
+			t.step = cutting
+			for i := range t.at {
+				t.at[i].holds, t.at[i].cut = t.it.CAS, t.at[i].took
+			}
 		default:
 			t.again()
 		}
@@ -229,7 +237,7 @@ func (t *Transfer) Next() (more bool) {
 
 // again starts the transfer again.
 func (t *Transfer) again() {
-	t.step = looking
+	t.step, t.others = looking, nil
 	for i := range t.at {
 		t.at[i] = copyAt{}
 	}
@@ -252,10 +260,12 @@ func (t *Transfer) judge() {
 		}
 	}
 	switch {
-	case t.elsewhere, provisional: // another middleware is copying the key
+	case provisional: // another middleware is copying the key
 		t.outcome = TransferThere
 	case t.it.CAS == 0, t.it.Stale:
 		t.outcome = TransferGone
+	case slices.ContainsFunc(t.others, func(version uint64) bool { return version != t.it.CAS }):
+		t.outcome = TransferApart
 	case differ != nil && slices.Equal(differ, t.before):
 		t.step = cutting
 	case differ != nil:
