@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"mcmw/internal/marker"
 )
 
 // Announce stores value under key on the server for the given time, and then returns the value of another key; nil: there is none.
@@ -41,5 +43,5 @@ func (s *Server) Withdraw(ctx context.Context, key string) error {
 
 // expiringLine is setLine for an item that expires after lasts, rounded up to whole seconds.
 func expiringLine(key, value string, lasts time.Duration) string {
-	return fmt.Sprintf("ms %s %d T%d b\r\n%s\r\n", encoded(key), len(value), (lasts+time.Second-1)/time.Second, value)
+	return fmt.Sprintf("ms %s %d T%d b\r\n%s\r\n", marker.Encoded(key), len(value), (lasts+time.Second-1)/time.Second, value)
 }

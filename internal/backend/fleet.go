@@ -309,7 +309,7 @@ func (l *Link) putMarks(held heldMarks, want marker.Marks) (put bool, err error)
 		condition = ""
 	}
 	value := want.Encode()
-	if err := l.Send(fmt.Sprintf("ms %s %d b %s\r\n%s\r\n", encoded(marker.MarksKey), len(value), condition, value)); err != nil {
+	if err := l.Send(fmt.Sprintf("ms %s %d b %s\r\n%s\r\n", marker.Encoded(marker.MarksKey), len(value), condition, value)); err != nil {
 		return false, err
 	}
 	line, err := l.Line()

@@ -3,7 +3,6 @@ package backend
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -474,13 +473,11 @@ func (s *Server) endRunning(ctx context.Context, name string) error {
 	return p.Expect(deleteLine(marker.RunningKey), "HD", "NF")
 }
 
-func encoded(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
-
 func setLine(key, value string) string {
-	return fmt.Sprintf("ms %s %d b\r\n%s\r\n", encoded(key), len(value), value)
+	return fmt.Sprintf("ms %s %d b\r\n%s\r\n", marker.Encoded(key), len(value), value)
 }
 
-func deleteLine(key string) string { return "md " + encoded(key) + " b\r\n" }
+func deleteLine(key string) string { return "md " + marker.Encoded(key) + " b\r\n" }
 
 // takesRecords reports whether records can be put on the server now.
 func (s *Server) takesRecords() bool { return !s.Down() && s.judged.Load() && !s.recordless.Load() }
@@ -542,7 +539,7 @@ func (p *Link) fetchItem(key string) (item []byte, flags string, err error) {
 
 // fetchLine returns the request for the value of key, and its cas.
 func fetchLine(key string) string {
-	return string(protocol.KeyText{Text: []byte(encoded(key)), Encoded: true}.AppendFetch(nil, " v c"))
+	return string(protocol.KeyText{Text: []byte(marker.Encoded(key)), Encoded: true}.AppendFetch(nil, " v c"))
 }
 
 // readItem reads the reply to a request of fetchLine.

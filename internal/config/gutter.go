@@ -48,7 +48,7 @@ func (c *Config) checkGutters(pools []route.Pool) Problems {
 		case c.Rejoin == backend.RejoinTrust:
 			refuse(optionGutter, "not possible with rejoin trust; accepted: rejoin invalidate or flush")
 		case p.isStatic() && len(d.Specs) < needed:
-			refuse(optionGutter, "the pool has writers %s and only %d servers; accepted: %d servers or more%s", d.Writers, len(d.Specs), needed,
+			refuse(optionGutter, "the pool has too few servers, %d, for writers %s; accepted: %d servers or more%s", len(d.Specs), d.Writers, needed,
 				map[bool]string{true: ", or writers one"}[len(d.Specs) >= middleware.LeastForGutter(middleware.WritersOne)])
 		}
 	}

@@ -122,7 +122,7 @@ func (migrationsKind) set(c *Config, v given) error {
 	case fields["pool"] != "" || inside:
 		for _, key := range []string{"from", "to", "copy", "back"} {
 			if fields[key] != "" {
-				return fmt.Errorf("has %s together with pool, cold or zone, which fill servers of one pool", key)
+				return fmt.Errorf("has %q together with pool, cold or zone, which fill servers of one pool", key)
 			}
 		}
 		if !inside || cold != "" && g.Zone != "" {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -43,7 +42,7 @@ func (w *Sweep) claim(ctx context.Context) error {
 		return err
 	}
 	w.claimed = time.Now()
-	return claim(l, fmt.Sprintf("ms %s 0 b ME T%d\r\n\r\n", encoded(marker.SweepKey), claimFor))
+	return claim(l, fmt.Sprintf("ms %s 0 b ME T%d\r\n\r\n", marker.Encoded(marker.SweepKey), claimFor))
 }
 
 // claim sends request, which stores a claim if the server holds none. It returns ErrClaimed if the server holds one.
@@ -72,7 +71,7 @@ func (w *Sweep) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.Expect(fmt.Sprintf("ms %s 0 b T%d\r\n\r\n", encoded(marker.SweepKey), claimFor), "HD")
+	return l.Expect(fmt.Sprintf("ms %s 0 b T%d\r\n\r\n", marker.Encoded(marker.SweepKey), claimFor), "HD")
 }
 
 // release gives the claim back, even if ctx has ended. If that fails, the claim expires.
@@ -82,7 +81,7 @@ func (w *Sweep) release(ctx context.Context) {
 		w.links[w.home] = nil
 	}
 	if l, err := w.link(context.WithoutCancel(ctx), w.home); err == nil {
-		_ = l.Expect("md "+encoded(marker.SweepKey)+" b\r\n", "HD", "NF")
+		_ = l.Expect("md "+marker.Encoded(marker.SweepKey)+" b\r\n", "HD", "NF")
 	}
 }
 
@@ -122,11 +121,8 @@ func (w *Sweep) putRecord(ctx context.Context, s int, r record) error {
 	if err != nil {
 		return err
 	}
-	return l.Expect(fmt.Sprintf("ms %s %d b\r\n%s\r\n", encoded(marker.SweptKey), len(value), value), "HD")
+	return l.Expect(fmt.Sprintf("ms %s %d b\r\n%s\r\n", marker.Encoded(marker.SweptKey), len(value), value), "HD")
 }
-
-// encoded returns key, which contains a space, in the form that a meta command has with the flag b.
-func encoded(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
 
 // placement returns a text that identifies the placement.
 func (w *Sweep) placement() (string, error) {

@@ -84,8 +84,8 @@ const (
 	allEvery = 12
 )
 
-// ErrClaimed says that another middleware is comparing the replicas.
-var ErrClaimed = errors.New("another mcmw is comparing the replicas")
+// ErrClaimed says that another middleware is comparing the replicas, or copying the keys.
+var ErrClaimed = errors.New("another mcmw is already doing this")
 
 // ErrNotUp says that a server can't be compared now because it is not up.
 var ErrNotUp = errors.New("not up")
