@@ -176,14 +176,15 @@ func (t *Transfer) Answer(server int, reply []byte) {
 	}
 }
 
-// sameExpiry reports whether now may be the remaining time of an item shortly after it was before, in seconds; below 0: no expiry. A touch that changes
-// the time by less than the allowed difference is not noticed.
-func sameExpiry(before, now int64) bool {
+// sameExpiry reports whether two servers may have the same expiry for an item, or one of them at two times shortly after each other, given what remains of
+// its time, in seconds; below 0: no expiry. Servers store an item at different moments, so a difference that is small is none; a touch that changes the time by
+// less is not noticed.
+func sameExpiry(a, b int64) bool {
 	const soon = 5
-	if before < 0 || now < 0 {
-		return before < 0 && now < 0
+	if a < 0 || b < 0 {
+		return a < 0 && b < 0
 	}
-	return now <= before && now >= before-soon
+	return max(a, b)-min(a, b) <= soon
 }
 
 // Next ends a step, and reports whether another follows.

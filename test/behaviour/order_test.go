@@ -182,19 +182,19 @@ func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number i
 // do runs the case in rounds, and returns the number of requests.
 func (r *orderRun) do(t *testing.T) (requests int) {
 	begin := time.Now()
-	var uses []memoryUse
-	flat := r.requests/memoryRounds >= flatRequests
-	for range memoryRounds {
-		r.phase(t, r.requests/memoryRounds)
-		if flat {
+	each := r.requests / memoryRounds
+	if each >= flatRequests {
+		requireFlat(t, each, func() memoryUse {
+			r.phase(t, each)
 			for _, c := range r.clients {
 				c.release()
 			}
-			uses = append(uses, measureMemory(t))
+			return measureMemory(t)
+		})
+	} else {
+		for range memoryRounds {
+			r.phase(t, each)
 		}
-	}
-	if flat {
-		requireFlat(t, uses, r.requests/memoryRounds)
 	}
 	for _, c := range r.clients {
 		requests += c.sent
