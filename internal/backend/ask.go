@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -40,12 +41,15 @@ func (s *Server) Ask(ctx context.Context) (stats.Memcached, error) {
 	return m, err
 }
 
+// mostStats is more than any memcached has general statistics.
+const mostStats = 10_000
+
 // Stats requests the general statistics and calls each for every one of them. It stops at the first error that each returns.
 func (l *Link) Stats(each func(name, value string) error) error {
 	if err := l.Send("stats\r\n"); err != nil {
 		return err
 	}
-	for {
+	for range mostStats {
 		line, err := l.Line()
 		if err != nil || line == "END" {
 			return err
@@ -59,4 +63,5 @@ func (l *Link) Stats(each func(name, value string) error) error {
 			return err
 		}
 	}
+	return fmt.Errorf("the server sends more than %d statistics", mostStats)
 }

@@ -42,10 +42,11 @@ func TestAServerReportsItsOwnStatistics(t *testing.T) {
 
 func TestMalformedStatisticsOfAServerAreAnError(t *testing.T) {
 	for reply, want := range map[string]string{
-		"STAT bytes 1\r\nEND\r\n":           "stats without",
-		"STAT bytes -1\r\nEND\r\n":          "invalid syntax",
-		"ERROR\r\n":                         `unexpected reply "ERROR"`,
-		"STAT " + strings.Repeat("x", 9000): "a line of more than",
+		"STAT bytes 1\r\nEND\r\n":              "stats without",
+		"STAT bytes -1\r\nEND\r\n":             "invalid syntax",
+		"ERROR\r\n":                            `unexpected reply "ERROR"`,
+		"STAT " + strings.Repeat("x", 9000):    "a line of more than",
+		strings.Repeat("STAT a b\r\n", 10_001): "the server sends more than 10000 statistics",
 	} {
 		_, err := askLiar(t, t.Context(), reply)
 		require.ErrorContains(t, err, want)

@@ -113,7 +113,9 @@ func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
 			t.Logf("the child's log:\n%s", c.log.String())
 		}
 	})
+	hangs := time.AfterFunc(mctest.Patience, func() { _ = c.cmd.Process.Signal(syscall.SIGQUIT) }) // its log then has the stacks of its goroutines
 	line, err := c.out.ReadString('\n')
+	hangs.Stop()
 	require.NoError(t, err)
 	c.addrs = strings.Fields(line)
 	require.Len(t, c.addrs, len(o.Listen), "the child said %q", line)
