@@ -32,7 +32,7 @@ func newCapacityCommand() *cobra.Command {
 other factors, show the highest level for which it and all lower levels hold, the throughput at it, and the reason why the next level doesn't hold.
 
 A level holds if no request failed and the upper confidence bound of the metric's mean over the repetitions is below the limit. It breaks if
-requests failed or the lower bound is not below the limit; otherwise it is open.
+requests failed or the lower bound is not below the limit; otherwise it is undecided.
 
 Without flags the rule is that of the experiment file (quality, see docs/experiments.md), or else that 99 % of the requests are answered in less
 than 1 ms, over clients.`,

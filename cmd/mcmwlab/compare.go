@@ -109,10 +109,17 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 		return usageError{err}
 	}
 	o := f.options
-	for _, c := range conditions {
-		if !slices.Contains(o.Metrics, c.Metric) {
-			o.Metrics = append(slices.Clip(o.Metrics), c.Metric)
+	o.Metrics = nil
+	add := func(metric string) {
+		if !slices.Contains(o.Metrics, metric) {
+			o.Metrics = append(o.Metrics, metric)
 		}
+	}
+	for _, metric := range f.options.Metrics {
+		add(metric)
+	}
+	for _, c := range conditions {
+		add(c.Metric)
 	}
 	var comparisons []*compare.Comparison
 	for _, other := range sides[1:] {

@@ -194,7 +194,7 @@ func writeRuns(b *strings.Builder, runs []record.Run, source string) error {
 	varying, metrics := record.Varying(runs), knownMetrics(runs, source)
 	t := recordTable([]string{"run"}, varying, []string{"repetition", "seconds"}, metrics)
 	for _, run := range runs {
-		row := slices.Concat([]string{fmt.Sprint(run.ID)}, levels(run.Factors, varying), []string{fmt.Sprint(run.Repetition), fmt.Sprintf("%.4g", run.Seconds)})
+		row := slices.Concat([]string{fmt.Sprint(run.ID)}, levels(run.Factors, varying), []string{fmt.Sprint(run.Repetition + 1), fmt.Sprintf("%.4g", run.Seconds)})
 		for _, m := range metrics {
 			cell := ""
 			if x, ok := run.Value(source, m.name); ok {

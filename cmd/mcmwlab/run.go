@@ -19,6 +19,7 @@ import (
 	"mcmw/internal/lab/check"
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/report"
 	"mcmw/internal/lab/runner"
 	"mcmw/internal/lab/testbed"
 	"mcmw/internal/lab/testbed/kubernetes"
@@ -97,7 +98,7 @@ func (f *runFlags) run(ctx context.Context, files []string, command []string, st
 			if !slices.Contains(command, "--resume") {
 				command = append(command, "--resume")
 			}
-			return fmt.Errorf("interrupted; continue with: %s", strings.Join(command, " "))
+			return errors.Join(append(problems, fmt.Errorf("interrupted; continue with: %s", report.CommandLine(command)))...)
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s%w", s.name(), err))

@@ -30,7 +30,7 @@ func (f *runFlags) elsewhere(e *experiment.Experiment) error {
 		return nil
 	}
 	if err := e.On(kind); err != nil {
-		return fmt.Errorf("--testbed: %w", err)
+		return fmt.Errorf("%s: %w", because, err)
 	}
 	if f.inventory != "" {
 		e.Inventory = f.inventory

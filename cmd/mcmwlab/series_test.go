@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,6 +77,7 @@ func TestInvalidSeriesAreRefused(t *testing.T) {
 func TestCheckGoesOnAfterAMissingFileAndFails(t *testing.T) {
 	stdout, _, err := lab(t.Context(), "check", "/no/such.yaml", shortExperiment(t, "first"))
 	require.ErrorContains(t, err, "no such file")
+	assert.Equal(t, exitUsage, exitCode(err, io.Discard))
 	assert.Contains(t, stdout, "experiment   first\n")
 }
 

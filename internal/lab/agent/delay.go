@@ -27,7 +27,7 @@ type piece struct {
 // ServeDelay forwards the connections of a listener to a server and delays every reply, as a longer path to the server would.
 // Replies don't wait for each other, and requests are forwarded at once. It returns nil when ctx ends.
 func ServeDelay(ctx context.Context, listener net.Listener, to string, delay time.Duration) error {
-	return serve(ctx, listener, func(conn net.Conn) { forward(ctx, conn, to, delay) })
+	return serve(ctx, listener, func(ctx context.Context, conn net.Conn) { forward(ctx, conn, to, delay) })
 }
 
 // forward forwards one connection until both ends have closed it.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -180,4 +181,38 @@ func TestARelayWithoutAServerClosesItsConnections(t *testing.T) {
 	require.Error(t, err)
 	cancel()
 	require.NoError(t, <-ended)
+}
+
+// failsAfter is a listener that accepts one connection.
+type failsAfter struct {
+	net.Listener
+	conns chan net.Conn
+}
+
+func (l failsAfter) Accept() (net.Conn, error) {
+	conn, ok := <-l.conns
+	if !ok {
+		return nil, errors.New("too many open files")
+	}
+	return conn, nil
+}
+
+func TestARelayThatCannotAcceptEndsItsConnectionsAndSaysWhy(t *testing.T) {
+	address, stop := delayed(t, 0) // a server for the relay under test
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	client, server := net.Pipe()
+	conns := make(chan net.Conn, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- ServeDelay(t.Context(), failsAfter{listener, conns}, address, 0) }()
+	conns <- server
+	_, err = client.Write([]byte("x"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(client, make([]byte, 1))
+	require.NoError(t, err)
+	close(conns)
+	require.ErrorContains(t, <-ended, "too many open files")
+	_, err = client.Read(make([]byte, 1))
+	require.Error(t, err, "the connection has ended")
+	require.NoError(t, stop())
 }

@@ -30,18 +30,19 @@ const (
 
 // ServePath serves measurements of the path to this host until ctx ends.
 func ServePath(ctx context.Context, listener net.Listener) error {
-	return serve(ctx, listener, func(conn net.Conn) {
+	return serve(ctx, listener, func(_ context.Context, conn net.Conn) {
 		_ = servePath(conn) // a client that disconnects has finished, or reports the error itself
 	})
 }
 
-// serve calls handle for every connection of a listener, each in a goroutine, and closes them when handle returns or ctx ends. It returns
-// when all have ended; nil if that is because ctx has ended.
-func serve(ctx context.Context, listener net.Listener, handle func(net.Conn)) error {
+// serve calls handle for every connection of a listener, each in a goroutine, and closes them when handle returns or its context ends, which it does
+// when ctx ends or no more connections can be accepted. It returns when all have ended; nil if that is because ctx has ended.
+func serve(ctx context.Context, listener net.Listener, handle func(context.Context, net.Conn)) error {
 	var connections sync.WaitGroup
 	defer connections.Wait()
-	stop := context.AfterFunc(ctx, func() { listener.Close() })
-	defer stop()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	context.AfterFunc(ctx, func() { listener.Close() })
 	for {
 		conn, err := listener.Accept()
 		switch {
@@ -57,7 +58,7 @@ func serve(ctx context.Context, listener net.Listener, handle func(net.Conn)) er
 			defer conn.Close()
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
 			defer stop()
-			handle(conn)
+			handle(ctx, conn)
 		})
 	}
 }

@@ -88,7 +88,7 @@ func readLoads(texts [][]byte) (loads []load.Result, err error) {
 			return nil, fmt.Errorf("result of client:%d: %w", i, err)
 		}
 		if l.Elapsed < 0 || l.Elapsed.Seconds() > maxSeconds {
-			return nil, fmt.Errorf("result of client:%d: a length of %v", i, l.Elapsed)
+			return nil, fmt.Errorf("result of client:%d: it measured for %v; expected 0 to %v", i, l.Elapsed, time.Duration(maxSeconds*float64(time.Second)))
 		}
 		err := checkHistogram("all requests", l.Total.Histogram)
 		for name, r := range l.Commands {

@@ -286,7 +286,7 @@ func TestUnreadableOutputsAreNamed(t *testing.T) {
 		"host here: samples of a host: line 1: ":                           {Loads: [][]byte{good}, Hosts: map[string][]byte{"here": []byte("nonsense\n{}\n")}},
 		"histogram of GET: 1 lower bounds, 0 upper bounds and 0 counts":    {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"commands":{"GET":{"histogram":{"from_ns":[1]}}}}`)}},
 		"histogram of all requests: bin 0: 1 values from 5 to 5 ns":        {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"total":{"histogram":{"from_ns":[5],"to_ns":[5],"counts":[1]}}}`)}},
-		"result of client:0: a length of -1ns":                             {Loads: [][]byte{[]byte(`{"elapsed_ns":-1}`)}},
+		"result of client:0: it measured for -1ns; expected 0 to":          {Loads: [][]byte{[]byte(`{"elapsed_ns":-1}`)}},
 		"result of client:0: json: cannot unmarshal string in":             {Loads: [][]byte{[]byte(`{"elapsed_ns":"x"}`)}},
 	} {
 		assert.ErrorContains(t, Run(o, new(record.Run)), want)

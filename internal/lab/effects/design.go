@@ -67,7 +67,6 @@ type observation struct {
 func FromRuns(runs []record.Run, q Question) (*Experiment, error) {
 	var seen []observation
 	failed := 0
-	metrics := map[string]bool{}
 	for _, run := range runs {
 		if !matches(run.Factors, q.Where) {
 			continue
@@ -77,12 +76,13 @@ func FromRuns(runs []record.Run, q Question) (*Experiment, error) {
 			continue
 		}
 		y, ok := run.Value(q.Source, q.Response)
-		for _, value := range run.Results {
-			if value.Source == q.Source {
-				metrics[value.Metric] = true
-			}
-		}
 		if !ok {
+			metrics := map[string]bool{}
+			for _, value := range run.Results {
+				if value.Source == q.Source {
+					metrics[value.Metric] = true
+				}
+			}
 			return nil, fmt.Errorf("run %d has no metric %s of the source %q, it has %s", run.ID, q.Response, q.Source, joined(metrics))
 		}
 		seen = append(seen, observation{levels: run.Factors, y: y})

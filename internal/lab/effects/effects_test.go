@@ -169,6 +169,13 @@ func TestQuestionsWithoutAnAnswerAreRefused(t *testing.T) {
 	}
 }
 
+func TestARunWithoutTheResponseNamesTheMetricsThatItHas(t *testing.T) {
+	all := runs()
+	all[3].Results = all[3].Results[1:]
+	_, err := FromRuns(all, question)
+	require.EqualError(t, err, `run 4 has no metric throughput of the source "client", it has response_time_mean`)
+}
+
 func TestACSVFileBecomesADesign(t *testing.T) {
 	e, err := FromCSV(strings.NewReader("cache,load,repetition,misses\nsmall,1,1,10\nlarge,1,1,4\nsmall,2,1,20\nlarge,2,1,9\nsmall,3,1,30\nlarge,3,1,14\n"),
 		Question{Factors: []string{"cache", "load"}, Response: "misses"})

@@ -139,7 +139,7 @@ exp.yaml:13: order: "interlaced"; expected one of interleaved, paired, random, l
 		"a system afar":     {"name: a\ntestbed: {kind: ssh}\nfactors: {system: [mcmw, twemproxy]}\n", "system twemproxy on the testbed ssh: only the testbeds local and vm"},
 		"nothing described": {"name: a\nsystems: {direct: {flags: -v}}\n", "exp.yaml:2: systems.direct: direct stands for no system"},
 		"no such case":      {"name: a\ncases: {few: {clients: 1}}\nfactors: {case: [few, many]}\n", `exp.yaml:3: factors: case "many"; expected one of those under cases: few`},
-		"a factor's case":   {"name: a\ncases: {few: {clients: 1}}\nfactors: {case: [few], clients: [1, 2]}\n", "exp.yaml:3: factors: case few has clients, which is a factor, too"},
+		"a factor's case":   {"name: a\ncases: {few: {clients: 1}}\nfactors: {case: [few], clients: [1, 2]}\n", "exp.yaml:3: factors: case few has clients, which the factors or the point itself set, too"},
 		"paired":            {"name: a\norder: paired\n", "order: paired needs a full design"},
 		"two at once, same": {"name: a\nname: b\n", "exp.yaml:2: name: the key occurs twice"},
 	} {

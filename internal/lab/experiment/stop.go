@@ -40,10 +40,10 @@ func (s *Stop) Satisfied(values []float64) bool {
 func (s *Stop) String() string {
 	var conditions []string
 	if s.Within > 0 {
-		conditions = append(conditions, fmt.Sprintf("the %g %% confidence interval of the mean is within %g %%", s.Confidence*100, s.Within*100))
+		conditions = append(conditions, fmt.Sprintf("the %.6g %% confidence interval of the mean is within %.6g %%", s.Confidence*100, s.Within*100))
 	}
 	if s.Variation > 0 {
-		conditions = append(conditions, fmt.Sprintf("the coefficient of variation is below %g %%", s.Variation*100))
+		conditions = append(conditions, fmt.Sprintf("the coefficient of variation is below %.6g %%", s.Variation*100))
 	}
 	return fmt.Sprintf("%d to %d, until for %s %s %s", s.AtLeast, s.AtMost, s.Source, s.Metric, strings.Join(conditions, " or "))
 }

@@ -45,6 +45,7 @@ func (d *decoder) systems(n *yaml.Node, key string) map[string]SystemKind {
 		if !known {
 			s.Kind = Mcmw
 		}
+		s.Binary = "" // of another kind if that is given
 		key := key + "." + name
 		if name == Direct {
 			d.problem(value, key, "direct stands for no system between clients and servers; expected another name")
@@ -103,7 +104,7 @@ func (f *file) complete(point Values, own func(name string) bool) error {
 		}
 		for setting, value := range settings {
 			if setting == Case || own(setting) {
-				return fmt.Errorf("case %s has %s, which is a factor, too; expected it in only one of them", name, setting)
+				return fmt.Errorf("case %s has %s, which the factors or the point itself set, too; expected it in only one of them", name, setting)
 			}
 			point[setting] = value
 		}

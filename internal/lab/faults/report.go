@@ -36,14 +36,14 @@ func (r *Result) line() string {
 	text := fmt.Sprintf("%d reads, %d failed; %d writes, %d failed; slowest %s; detected after %s, recovered after %s; %d wrong, %d stale, %d lost",
 		r.Reads.Sent, r.Reads.Failed, r.Writes.Sent, r.Writes.Failed, milliseconds(max(r.Reads.Slowest, r.Writes.Slowest)),
 		r.detected(), milliseconds(r.Recovered), r.Wrong, r.Stale, r.Reads.Lost+r.Writes.Lost)
-	if s := r.Shared; s != nil {
-		text += fmt.Sprintf("\n  shared keys: %d requests, %d failed; %d wrong, %d stale; %d of %d differ", s.Requests, s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)
-	}
 	if r.Withdrawn > 0 {
-		text += fmt.Sprintf("; %d older than a write that was not acknowledged when mcmw was killed", r.Withdrawn)
+		text += fmt.Sprintf("; %d reads older than a write that was not acknowledged when mcmw was killed", r.Withdrawn)
 	}
 	if r.FromMemory != nil {
-		text += fmt.Sprintf("; %d answered from memory", *r.FromMemory)
+		text += fmt.Sprintf("; %d reads answered from memory", *r.FromMemory)
+	}
+	if s := r.Shared; s != nil {
+		text += fmt.Sprintf("\n  shared keys: %d requests, %d failed; %d wrong, %d stale; %d of %d differ", s.Requests, s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)
 	}
 	for _, broken := range r.Broken {
 		text += "\n  BROKEN: " + broken

@@ -415,16 +415,16 @@ func (s *system) stop() (err error) {
 		}
 	}
 	s.endPrevious()
-	if s.mcmw != nil {
-		err = s.mcmw.Ended()
-		s.mcmw.Stop(syscall.SIGTERM)
-		if code := s.mcmw.ExitCode(); err == nil && code != 0 {
-			err = fmt.Errorf("mcmw exited with code %d after SIGTERM", code)
+	for _, m := range []*process.Process{s.mcmw, s.second} {
+		if m == nil {
+			continue
 		}
-	}
-	if s.second != nil {
-		err = errors.Join(err, s.second.Ended())
-		s.second.Stop(syscall.SIGTERM)
+		ended := m.Ended()
+		m.Stop(syscall.SIGTERM)
+		if code := m.ExitCode(); ended == nil && code != 0 {
+			ended = fmt.Errorf("%s exited with code %d after SIGTERM", m.Name, code)
+		}
+		err = errors.Join(err, ended)
 	}
 	if s.dns != nil {
 		s.dns.Stop()

@@ -16,14 +16,16 @@ import (
 // to 1, other values are in bytes per second or counts.
 type HostSample map[string]float64
 
-// groups are the names of groups of columns. dstat's headers begin with them, except "total-cpu" and "total cpu".
+// groups are the names of groups of columns. dstat's headers begin with them, but that of all processors with "total": "total-cpu", "total cpu". The groups of single
+// processors, such as "cpu0-usage", have no name here.
 var groups = []string{"cpu", "dsk", "net", "paging", "system", "memory", "swap", "load", "io", "procs", "epoch", "time"}
 
 // groupOf returns the name of a group of columns from its header; an unknown header is its own name.
 func groupOf(head string) string {
 	head = strings.Trim(strings.TrimSpace(head), "-")
 	for _, group := range groups {
-		if strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(head, "total"), "- "), group) {
+		rest, total := strings.CutPrefix(head, "total")
+		if strings.HasPrefix(strings.TrimLeft(rest, "- "), group) && (total || group != "cpu") {
 			return group
 		}
 	}

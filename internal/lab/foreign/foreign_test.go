@@ -219,6 +219,9 @@ func TestDstatIsRead(t *testing.T) {
 	require.True(t, ok)
 	assert.InDelta(t, 0.345, user, 1e-12)
 
+	samples, err = ParseDstat(strings.NewReader("----cpu0-usage---- -dsk/total-\nusr sys idl wai|read writ\n1 2 97 0|0 0\n1 2 97 0|0 0\n"))
+	require.NoError(t, err)
+	assert.NotContains(t, samples[0], "cpu usr", "it is that of one processor")
 	samples, err = ParseDstat(strings.NewReader(`"Dstat 0.7.3 CSV output"
 "Author:","Dag Wieers",,,,"URL:","http://dag.wieers.com"
 "Host:","mw1",,,,"User:","me"

@@ -305,7 +305,7 @@ func TestARunEndsAfterItsDurationAndLeavesOutTheWarmUp(t *testing.T) {
 		Targets: []string{server.Addr()}, Threads: 2, Connections: 4,
 		WarmUp: 300 * time.Millisecond, Duration: 1200 * time.Millisecond, Populate: true,
 	})
-	assert.Less(t, int64(r.Total.Hits), server.Stat("get_hits"), "the result does not include the warm-up")
+	assert.Less(t, int64(r.Total.Hits)+4, server.Stat("get_hits"), "the result does not include the warm-up")
 	assert.Positive(t, r.Total.Hits)
 	require.Len(t, r.Windows, 2)
 	assert.Equal(t, time.Second, r.Windows[0].Length)
@@ -322,7 +322,7 @@ func TestTheLoadOfACoolDownIsNotRecorded(t *testing.T) {
 	assert.Equal(t, time.Second, r.Windows[0].Length)
 	assert.Equal(t, r.Total.Requests, r.Windows[0].Requests)
 	assert.Positive(t, r.Total.Hits)
-	assert.Less(t, int64(r.Total.Hits), server.Stat("get_hits"), "the load continued unrecorded")
+	assert.Less(t, int64(r.Total.Hits)+4, server.Stat("get_hits"), "the load continued unrecorded, with more than what was outstanding")
 }
 
 func TestARunWithoutLimitContinuesUntilItsContextEnds(t *testing.T) {

@@ -193,10 +193,14 @@ func ParseSchedule(text string) (*Schedule, error) {
 
 // parseSchedule parses the rates and times of a kind of schedule.
 func parseSchedule(kind, text string) (*Schedule, error) {
-	list, times, _ := strings.Cut(text, "/")
+	list, times, timed := strings.Cut(text, "/")
 	separator := ","
-	if kind == "ramp" {
+	switch kind {
+	case "ramp":
 		separator = "-"
+	case "constant", "steps", "burst":
+	default:
+		return nil, errors.New("unknown kind")
 	}
 	var rates []float64
 	for item := range strings.SplitSeq(list, separator) {
@@ -208,7 +212,7 @@ func parseSchedule(kind, text string) (*Schedule, error) {
 	}
 	switch kind {
 	case "constant":
-		if len(rates) == 1 && times == "" {
+		if len(rates) == 1 && !timed {
 			return Constant(rates[0]), nil
 		}
 		return nil, errors.New("a constant rate is one number")
@@ -228,7 +232,7 @@ func parseSchedule(kind, text string) (*Schedule, error) {
 			s.Pieces = append(s.Pieces, Piece{length, rate, rate})
 		}
 		return s, nil
-	case "burst":
+	default: // burst
 		every, lasting, _ := strings.Cut(times, ",")
 		period, err1 := time.ParseDuration(every)
 		length, err2 := time.ParseDuration(lasting)
@@ -240,7 +244,6 @@ func parseSchedule(kind, text string) (*Schedule, error) {
 		}
 		return &Schedule{Repeat: true, Pieces: []Piece{{period - length, rates[0], rates[0]}, {length, rates[1], rates[1]}}}, nil
 	}
-	return nil, errors.New("unknown kind")
 }
 
 // String returns the form that ParseSchedule reads.

@@ -95,7 +95,9 @@ func TestMalformedRatesAreRefused(t *testing.T) {
 		"steps:1,x/1s":         `"x" is not a number`,
 		"burst:1,2/1s,1s":      "bursts of 1s every 1s leave no time between them",
 		"burst:1,2/1s":         "a burst has two rates",
+		"1000/":                "a constant rate is one number",
 		"sawtooth:1,2/1s":      "unknown kind",
+		"ramps:1-2/1s":         "unknown kind",
 		"steps:1,2/1s and 2 s": "steps have rates and the time of each step",
 	} {
 		_, err := ParseSchedule(text)

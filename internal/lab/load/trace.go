@@ -112,7 +112,7 @@ func parseTraced(line string) (q traced, key string, err error) {
 			return q, "", fmt.Errorf("size %.60q: expected bytes, 0 to %d", fields[3], maxValueSize)
 		}
 	}
-	if q.kind == set && len(fields) < 4 {
+	if q.kind == set && (len(fields) < 4 || fields[3] == "") {
 		return q, "", errors.New("a set without a size: expected time, set, key and size")
 	}
 	return q, key, nil

@@ -33,6 +33,7 @@ func TestAMalformedTraceIsRefusedWithTheNumberOfTheLine(t *testing.T) {
 		"1,get,a b":                 `line 1: key "a b": expected 1 to 250 bytes`,
 		"1,get,":                    `line 1: key ""`,
 		"1,set,a":                   "line 1: a set without a size",
+		"1,set,a,":                  "line 1: a set without a size",
 		"1,set,a,-1":                `line 1: size "-1": expected bytes`,
 		"2,get,a\n1,get,a":          "line 2: its time is before that of the previous line",
 		strings.Repeat("x", 10_000): "token too long",

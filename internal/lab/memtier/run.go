@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,6 +61,7 @@ func Arguments(o load.Options) ([]string, error) {
 	unsupported(o.TLS != nil, "TLS here; run it directly with --tls and --cacert")
 	unsupported(o.CacheAside, "cache-aside")
 	unsupported(o.ReconnectAfter > 0, "reconnecting after a number of requests")
+	unsupported(slices.ContainsFunc(o.Sizes.List, func(s load.WeightedSize) bool { return s.Weight != math.Trunc(s.Weight) }), "weights of sizes that are not whole numbers")
 	unsupported(o.MultiGets > 0, "GETs and multi-GETs together")
 	unsupported(o.Sizes.Distribution.Kind != "", "value sizes drawn from a distribution")
 	unsupported(o.Verify, "verifying values during the load")

@@ -382,6 +382,8 @@ func TestMeetFindsTheCheapestSetting(t *testing.T) {
 	require.GreaterOrEqual(t, sure[0].Cost, offers[0].Cost)
 	_, err = p.Meet(Target{Rate: 1e9, P99: 1e-3}, costs, free, false)
 	require.ErrorContains(t, err, "no setting reaches 1000000000 ops/s with a p99 below 1.000 ms; the nearest, ")
+	_, err = p.Meet(Target{Rate: 5000, P99: 20e-3}, costs, Change{Replicas: 99}, false)
+	require.ErrorContains(t, err, "99 replicas: expected at most the ")
 	_, err = p.Meet(Target{Rate: 1}, costs, free, false)
 	require.ErrorContains(t, err, "expected numbers above 0")
 

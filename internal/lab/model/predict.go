@@ -276,6 +276,9 @@ func (p *Predictor) Meet(t Target, costs Costs, change Change, sure bool) ([]Off
 	}
 	firstMiddlewares, lastMiddlewares := choices(change.Middlewares, middlewares)
 	firstServers, lastServers := choices(change.Servers, servers)
+	if change.Replicas > lastServers {
+		return nil, fmt.Errorf("%d replicas: expected at most the %d servers that are tried", change.Replicas, lastServers)
+	}
 	var offers []Offer
 	nearest := ""
 	best := math.Inf(1)

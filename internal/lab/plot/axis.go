@@ -69,7 +69,7 @@ func (a Axis) frame(s span) (low, high float64, log bool) {
 		return -0.5, float64(len(a.Categories)) - 0.5, false
 	}
 	if a.Min < a.Max {
-		s.widen(a.Min, a.Max)
+		s.add(a.Min, a.Max)
 	}
 	if s.empty() {
 		return 0, 1, false

@@ -35,7 +35,8 @@ type Chart struct {
 	Marks []Mark
 }
 
-// ShareY gives panels that show the same quantity the same y axis, so that readers can compare them at a glance.
+// ShareY gives panels that show the same quantity the same y axis, so that readers can compare them at a glance. A logarithmic axis then begins at the
+// least positive value of all panels.
 func ShareY(panels []Chart) {
 	for _, c := range panels {
 		if c.Y.Label != panels[0].Y.Label || c.Y.Log != panels[0].Y.Log {
@@ -50,7 +51,11 @@ func ShareY(panels []Chart) {
 		c.extent(&x, &y)
 	}
 	for i := range panels {
-		if low := y.min; y.min < y.max && (!panels[i].Y.Log || low > 0) {
+		low := y.min
+		if panels[i].Y.Log {
+			low = y.positive
+		}
+		if low < y.max {
 			panels[i].Y.Min, panels[i].Y.Max = low, y.max
 		}
 	}

@@ -18,6 +18,19 @@ func TestPanelsOfOneQuantityShareTheirAxis(t *testing.T) {
 	ShareY(same)
 	require.Equal(t, [2]float64{1, 20}, [2]float64{same[1].Y.Min, same[1].Y.Max})
 	require.Equal(t, same[0].Y, same[1].Y)
+	logarithmic := []Chart{panel("time", 1, 20), panel("time", 3, 50)}
+	for i := range logarithmic {
+		logarithmic[i].Y.Log = true
+	}
+	ShareY(logarithmic)
+	for _, c := range logarithmic {
+		x, y := emptySpan(), emptySpan()
+		c.extent(&x, &y)
+		low, high, _ := c.Y.frame(y)
+		require.Less(t, low, 1.0)
+		require.Greater(t, low, 0.5)
+		require.Greater(t, high, 50.0)
+	}
 	different := []Chart{panel("time", 1, 20), panel("rate", 3, 5)}
 	ShareY(different)
 	require.Zero(t, different[1].Y.Max)

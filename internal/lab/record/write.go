@@ -84,7 +84,7 @@ func defineUsed(tx *sql.Tx, run Run) error {
 func insert(tx *sql.Tx, run Run) error {
 	_, err := tx.Exec("INSERT INTO runs (id, point, repetition, position, started, seconds, state, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		run.ID, run.Point, run.Repetition, run.Position, run.Started.Format(time.RFC3339Nano), run.Seconds, string(run.State), run.Error)
-	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_CONSTRAINT {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok && (e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE) {
 		return fmt.Errorf("run %d of point %d, repetition %d: %w", run.ID, run.Point, run.Repetition, ErrExists)
 	}
 	if err != nil {

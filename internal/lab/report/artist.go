@@ -411,14 +411,13 @@ func ratio(e, base Estimate, confidence float64) Estimate {
 }
 
 func (a *artist) relative() []plot.Chart {
-	f := a.client("response_time_mean")
+	f, compared := a.client("response_time_mean"), false
+	a.each(func(_ Panel, l Line) { compared = compared || len(l.Points) > 1 })
+	if !compared {
+		return nil
+	}
 	return a.linesOf(plot.Axis{Label: "response time, relative", FromZero: true}, func(l Line) func(Point) Estimate {
-		return func(p Point) Estimate {
-			if len(l.Points) == 1 {
-				return Estimate{}
-			}
-			return ratio(f(p), f(l.Points[0]), a.d.Confidence)
-		}
+		return func(p Point) Estimate { return ratio(f(p), f(l.Points[0]), a.d.Confidence) }
 	}, func(Panel) []plot.Mark { return []plot.Mark{plot.Limit{Y: 1}} })
 }
 

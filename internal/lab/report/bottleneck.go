@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"mcmw/internal/lab/plot"
@@ -102,10 +101,14 @@ func (d *Data) limit(p Point) Bottleneck {
 		return b
 	}
 	var busy []string
-	doubts := ""
+	most, doubts := Component{}, ""
 	used := func(c Component) string { return fmt.Sprintf("%s, %s", c.Name, plot.Ratio.Format(c.Utilization.Mean)) }
 	for _, c := range b.Components {
-		switch u := c.Utilization.Mean; {
+		u := c.Utilization.Mean
+		if u <= Impossible && u >= most.Utilization.Mean {
+			most = c
+		}
+		switch {
 		case u > Impossible:
 			doubts += fmt.Sprintf("; the %s comes to %s, so its capacity was measured wrongly, and it is left out", c.Name, plot.Ratio.Format(u))
 		case u >= Busy:
@@ -115,8 +118,10 @@ func (d *Data) limit(p Point) Bottleneck {
 	}
 	switch b.Name {
 	case "":
-		most := slices.MaxFunc(b.Components, func(x, y Component) int { return cmp.Compare(x.Utilization.Mean, y.Utilization.Mean) })
-		b.Words = fmt.Sprintf("no component is in use for %.0f %% of the time; most used: %s", 100*Busy, used(most))
+		b.Words = fmt.Sprintf("no component is in use for %.0f %% of the time", 100*Busy)
+		if most.Name != "" {
+			b.Words += "; most used: " + used(most)
+		}
 	case "load generator":
 		b.Words = "limited by the load generator, not by what was measured"
 	default:

@@ -105,15 +105,19 @@ func (d *Data) Figures(v View, names []string) ([]Figure, error) {
 }
 
 // ofSaturation are the figures and tables that show only points of saturation.
-var ofSaturation = []string{"histogram", "cdf", "trace", "trace-response-time", "breakdown"}
+var ofSaturation = []string{"histogram", "trace", "trace-response-time", "breakdown"}
 
 // pointsOf returns the points that a figure or table shows.
 func (a *artist) pointsOf(name string) []Point {
-	if !slices.Contains(ofSaturation, name) {
-		return a.d.Points
-	}
 	var points []Point
-	a.each(func(_ Panel, l Line) { points = append(points, l.saturated()...) })
+	switch {
+	case name == "cdf":
+		a.each(func(panel Panel, l Line) { points = append(points, a.sameLoad(panel, l)...) })
+	case slices.Contains(ofSaturation, name):
+		a.each(func(_ Panel, l Line) { points = append(points, l.saturated()...) })
+	default:
+		points = a.d.Points
+	}
 	return points
 }
 
@@ -138,12 +142,22 @@ func (d *Data) errorBars(name string) string {
 // Command returns the command line that makes one figure or table again.
 func (d *Data) Command(v View, what, name string) string {
 	words := []string{"mcmwlab", "report", d.Dir, "--" + what, name}
-	chosen, err := d.Choose(View{Command: v.Command})
-	if err == nil && v.X != chosen.X {
+	given := View{Command: v.Command}
+	// differs reports whether the flags so far choose another view.
+	differs := func() bool {
+		chosen, err := d.Choose(given)
+		return err == nil && (v.X != chosen.X || v.Series != chosen.Series || !slices.Equal(v.Panels, chosen.Panels))
+	}
+	if chosen, err := d.Choose(given); err == nil && v.X != chosen.X {
+		given.X = v.X
 		words = append(words, "--x", v.X)
 	}
-	if err == nil && v.Series != chosen.Series && v.Series != "" {
+	if v.Series != "" && differs() {
+		given.Series = v.Series
 		words = append(words, "--series", v.Series)
+	}
+	if len(v.Panels) > 0 && differs() {
+		words = append(words, "--panels", strings.Join(v.Panels, ","))
 	}
 	if v.Command != "" {
 		words = append(words, "--command", v.Command)

@@ -1,6 +1,9 @@
 package report
 
-import "mcmw/internal/lab/record"
+import (
+	"mcmw/internal/lab/check"
+	"mcmw/internal/lab/record"
+)
 
 // metric returns the name of a metric for the view's command: throughput, or throughput_get.
 func (v View) metric(name string) string {
@@ -10,43 +13,22 @@ func (v View) metric(name string) string {
 	return name + "_" + v.Command
 }
 
-// population returns N, the number of outstanding requests of a closed loop: connections times pipeline. It is unknown for an open loop.
-func population(run record.Run) (float64, bool) {
-	if rate, ok := levelNumber(run.Factors["rate"]); ok && rate > 0 {
-		return 0, false
-	}
-	n, ok := levelNumber(run.Factors["connections"])
-	if pipeline, known := levelNumber(run.Factors["pipeline"]); known && pipeline > 0 {
-		n *= pipeline
-	}
-	return n, ok && n > 0
-}
-
-// thinkTime returns Z, the time of a client between a reply and the next request: the measurement, else the setting, else 0.
-func thinkTime(run record.Run) float64 {
-	if z, ok := run.Value(record.SourceClient, "think_time_mean"); ok {
-		return z
-	}
-	z, _ := levelNumber(run.Factors["think_time"])
-	return z
-}
-
 // The interactive response time law: X = N/(R + Z), R = N/X - Z (Jain, "The Art of Computer Systems Performance Analysis",
 // section 33.5).
 
 // lawThroughput returns N/(R + Z) with R from a source. beyond is added to Z.
 func lawThroughput(run record.Run, source string, beyond float64) (float64, bool) {
-	n, ok := population(run)
+	n, ok := check.Population(run)
 	r, okR := run.Value(source, "response_time_mean")
-	r += thinkTime(run) + beyond
+	r += check.ThinkTime(run) + beyond
 	return n / r, ok && okR && r > 0
 }
 
 // lawResponseTime returns N/X - Z with X from a source.
 func lawResponseTime(run record.Run, source string) (float64, bool) {
-	n, ok := population(run)
+	n, ok := check.Population(run)
 	x, okX := run.Value(source, "throughput")
-	return n/x - thinkTime(run), ok && okX && x > 0
+	return n/x - check.ThinkTime(run), ok && okX && x > 0
 }
 
 // path returns a measurement of the path: of the run, else of the set.

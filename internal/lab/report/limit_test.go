@@ -36,7 +36,12 @@ func TestTheBottleneckIsTheCauseOfOtherLoad(t *testing.T) {
 			}, -1, "no component is in use for 90 % of the time; most used: bandwidth of the path, 80.0 %",
 		},
 		"more than there is": {[]record.Value{busy, value("client", "bytes_read", 25e6), value("client", "requests", 10000), value("path", "bandwidth", 1e6)}, -1, "limited by the workers, 98.8 %; the bandwidth of the path comes to 250 %, so its capacity was measured wrongly"},
-		"generator":          {[]record.Value{busy, value("client", "saturated", 1)}, 0.02, "limited by the load generator, not by what was measured"},
+		"more than there is, and nothing else in use": {
+			[]record.Value{value("middleware", "busy_workers_mean", 4), value("client", "bytes_read", 25e6), value("client", "requests", 10000), value("path", "bandwidth", 1e6)},
+			-1,
+			"no component is in use for 90 % of the time; most used: workers, 25.0 %; the bandwidth of the path comes to 250 %",
+		},
+		"generator": {[]record.Value{busy, value("client", "saturated", 1)}, 0.02, "limited by the load generator, not by what was measured"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := record.Run{

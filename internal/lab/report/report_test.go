@@ -190,7 +190,7 @@ func TestTheLoadOfOtherProgramsIsTheFirstWarning(t *testing.T) {
 	d, v := read(t, r, nil)
 	rep, err := d.Report(v)
 	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(rep.Warnings, "other programs ran on the machine in 1 of 2 runs and used up to 50.0 % of the used processor time, 2 of the 2 runs behind it violate checks"), rep.Warnings)
+	require.True(t, strings.HasPrefix(rep.Warnings, "others than the experiment, programs or virtual machines on the same hardware, used up to 50.0 % of the used processor time in 1 of 2 runs, 2 of the 2 runs behind it violate checks"), rep.Warnings)
 }
 
 func TestSelectionsWithoutRunsNameTheFactorsAndLevels(t *testing.T) {
@@ -289,4 +289,66 @@ func TestTailsAndWideIntervalsDoNotFlattenOtherLines(t *testing.T) {
 	}
 	require.True(t, figures[1].Panels[0].Y.Log)
 	require.Len(t, figures[1].Panels[0].Marks, 2)
+}
+
+func TestALevelThatRunsDontHaveIsNoLevel(t *testing.T) {
+	run := func(point int, factors map[string]string) record.Run {
+		return record.Run{Point: point, State: record.Complete, Seconds: 1, Factors: factors}
+	}
+	r := newRecord(t, record.Manifest{Name: "imported"}, run(0, map[string]string{"clients": "1", "workers": "8"}), run(1, map[string]string{"clients": "1"}))
+	for _, level := range []string{"9", ""} {
+		_, err := report.Read(t.Context(), r, 0.95, map[string]string{"workers": level})
+		require.EqualError(t, err, fmt.Sprintf("factor workers has no level %q: expected one of 8", level))
+	}
+}
+
+func TestTheCommandOfAFigureDrawsItsPanels(t *testing.T) {
+	d, _ := read(t, small(t), nil)
+	for panels, want := range map[string]string{"workers": "mcmwlab report results/sweep --figure throughput --panels workers", "": "mcmwlab report results/sweep --figure throughput"} {
+		var wanted report.View
+		if panels != "" {
+			wanted.Panels = []string{panels}
+		}
+		v, err := d.Choose(wanted)
+		require.NoError(t, err)
+		require.Equal(t, want, d.Command(v, "figure", "throughput"))
+	}
+}
+
+func TestTheLawOfClosedLoopsIsNotAppliedToASchedule(t *testing.T) {
+	for rate, rows := range map[string]int{"0": 1, "5000": 0, "ramp:1000-2000/30s": 0} {
+		run := record.Run{State: record.Complete, Seconds: 1, Factors: map[string]string{"connections": "8", "rate": rate}, Results: []record.Value{
+			{Source: record.SourceClient, Metric: "throughput", Value: 1000}, {Source: record.SourceClient, Metric: "response_time_mean", Value: 1e-3},
+		}}
+		d, v := read(t, newRecord(t, record.Manifest{Name: "load"}, run), nil)
+		tables, err := d.Tables(v, []string{"law"})
+		require.NoError(t, err)
+		require.Len(t, tables[0].Rows, rows, rate)
+	}
+}
+
+func TestOnlyTheRunsThatACumulativeDistributionShowsAreWarnedOf(t *testing.T) {
+	d, v := read(t, synthetic{clients: []int{6, 24, 96}, workers: []int{8, 32}, ratios: []string{"1:0"}, repetitions: 3, second: 4}.write(t), nil)
+	saturates := map[string]string{}
+	for _, l := range d.Panels(v)[0].Lines {
+		saturates[l.Name] = l.Points[l.Index].Levels[v.X]
+	}
+	require.Equal(t, map[string]string{"8 workers": "24", "32 workers": "96"}, saturates)
+	warnings := func(name string) string {
+		figures, err := d.Figures(v, []string{name})
+		require.NoError(t, err)
+		return figures[0].Warnings
+	}
+	for clients, want := range map[string]string{"24": "3 of the 6 runs behind it violate checks", "96": ""} { // both lines are drawn at 24 clients
+		for _, p := range d.Points {
+			for i := range p.Runs {
+				p.Runs[i].Warnings = nil
+				if p.Levels["workers"] == "32" && p.Levels["clients"] == clients {
+					p.Runs[i].Warnings = []record.Warning{{Code: "misses"}}
+				}
+			}
+		}
+		require.True(t, strings.HasPrefix(warnings("cdf"), want) && (want == "") == (warnings("cdf") == ""), "%s clients: %q", clients, warnings("cdf"))
+		require.Contains(t, warnings("throughput"), "3 of the 18 runs")
+	}
 }

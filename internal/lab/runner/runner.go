@@ -61,7 +61,7 @@ type Progress struct {
 
 // Summary is the result of an experiment.
 type Summary struct {
-	Complete, Failed, Skipped, Warnings int
+	Complete, Failed, Skipped int
 }
 
 // key identifies a run of an experiment.

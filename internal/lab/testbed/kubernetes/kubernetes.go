@@ -42,7 +42,8 @@ type bed struct {
 	namespace string
 	standard  tree // values that precede those of the files
 	loads     []*loadPod
-	made      bool // whether the lab has made the namespace
+	made      bool  // whether the lab has made the namespace
+	unusable  error // why the load pods could not be made, once made is true
 }
 
 // elsewhere are the settings that the chart does not support.
@@ -84,10 +85,11 @@ func New(e *experiment.Experiment) (testbed.Testbed, error) {
 	return b, nil
 }
 
-// ensure makes the namespace and the load pods if they do not exist yet.
+// ensure makes the namespace and the load pods if it has not been called before. If it has failed with the namespace made, it returns that error again:
+// without its load pods the testbed is of no use.
 func (b *bed) ensure(ctx context.Context) error {
 	if b.made {
-		return nil
+		return b.unusable
 	}
 	owner, err := thisLab()
 	if err != nil {
@@ -108,6 +110,12 @@ func (b *bed) ensure(ctx context.Context) error {
 		return fmt.Errorf("making the namespace %s: %w; expected kubectl's context to reach a cluster, and the right to make namespaces", b.namespace, err)
 	}
 	b.made = true
+	b.unusable = b.startLoads(ctx)
+	return b.unusable
+}
+
+// startLoads installs the load pods and connects to them.
+func (b *bed) startLoads(ctx context.Context) error {
 	if err := b.install(ctx, releaseOfLoad, loadValues()); err != nil {
 		return err
 	}

@@ -87,6 +87,8 @@ func TestAFailedInstallationReportsTheEventsOfTheClusterAndIsRemoved(t *testing.
 	_, err = bed.Deploy(t.Context(), nil)
 	require.ErrorContains(t, err, "installing the chart: helm install load ")
 	require.ErrorContains(t, err, "Error: context deadline exceeded\nload-mcmw-loadgen-0: no node has room")
+	_, again := bed.Deploy(t.Context(), nil)
+	require.Equal(t, err, again, "without load pods no further point can be deployed")
 	require.NoError(t, bed.Close())
 	made, err := os.ReadFile(calls)
 	require.NoError(t, err)

@@ -183,9 +183,7 @@ func (c *Conn) Start(ctx context.Context, p testbed.Program) (testbed.Process, e
 	started := &remote{conn: c, name: p.Name, stdout: p.Stdout, done: make(chan struct{})}
 	e, err := c.ask(ctx, request{Start: &program{p.Name, p.Path, p.Args, p.CPUs, p.Stdout != nil}}, started)
 	if err != nil {
-		if ctx.Err() != nil {
-			_ = c.out.write(request{ID: started.id, Stop: int(syscall.SIGKILL)}) // it can still start
-		}
+		_ = c.out.write(request{ID: started.id, Stop: int(syscall.SIGKILL)}) // without an answer it can still start
 		return nil, err
 	}
 	started.pid = e.Pid

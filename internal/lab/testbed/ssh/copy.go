@@ -72,7 +72,7 @@ func greet(in *bufio.Reader, out io.Writer) (*session, error) {
 
 // answer returns the next line of the script, without its mark.
 func (s *session) answer() (string, error) {
-	var line []byte
+	var line, last []byte
 	for range maxNoise {
 		part, err := s.in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) && len(line) < maxShellLine {
@@ -86,9 +86,9 @@ func (s *session) answer() (string, error) {
 		if text, ok := strings.CutPrefix(string(line), mark); ok {
 			return strings.TrimSuffix(text, "\n"), nil
 		}
-		line = nil
+		last, line = line, nil
 	}
-	return "", fmt.Errorf("its shell has written %d lines, none of them from the script", maxNoise)
+	return "", fmt.Errorf("its shell has written %d lines that are not the script's, the last one %.80q; expected start-up files of the shell that write less", maxNoise, last)
 }
 
 // copy copies a program into the temporary directory and returns its path there.
