@@ -132,6 +132,9 @@ func TestCompareWritesTablesOrJSON(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 	require.InDelta(t, 0.02, c.Points[0].Metrics[0].Change, 1e-4)
+	stdout = output(t, "compare", "--json", "--metrics", "throughput,throughput", before, after)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
+	require.Len(t, c.Points[0].Metrics, 1)
 }
 
 func TestTheJSONOfALoadIsShownComparedAndReported(t *testing.T) {
