@@ -35,6 +35,9 @@ func TestAnInstallationIsReadyPassesItsTestServesALoadAndFillsTheDashboards(t *t
 
 	asked := 0
 	for _, q := range dashboardQueries(t) {
+		if strings.Contains(q, "mcmw_shadow_") || strings.Contains(q, "mcmw_migration_") {
+			continue // the installation has no shadow and no migration
+		}
 		asked++
 		eventually(t, q, func() error { return r.answers(q) })
 	}
