@@ -58,7 +58,7 @@ func inject(f mctest.Fault) func(m *faulty) { return func(m *faulty) { m.proxy.I
 var faults = []fault{
 	{name: "is gone", begin: func(m *faulty) { m.servers[broken].Stop() }, repair: func(m *faulty) { m.servers[broken].Start() }},
 	{name: "refuses", begin: inject(mctest.Fault{Refuse: true, Cut: 1, Reset: true})},
-	{name: "stalls", begin: inject(mctest.Fault{Stall: true}), timeout: 500 * time.Millisecond},
+	{name: "stalls", begin: inject(mctest.Fault{Stall: true}), timeout: 2 * time.Second},
 	{name: "closes within a reply", begin: inject(mctest.Fault{Cut: 20})},
 	{name: "resets within a reply", begin: inject(mctest.Fault{Cut: 33, Reset: true})},
 	{name: "answers byte by byte", begin: inject(mctest.Fault{Bytewise: true}), harmless: true},
