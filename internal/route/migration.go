@@ -13,7 +13,7 @@ import "slices"
 //	done        new                 new                              decided by the new pool
 //
 // Keys are copied in the background while all middlewares are in phase copy, in which nobody reads the new pool. The old pool says which version is
-// current: as long as keys may be copied, a write is answered by the old pool before it is sent to the new pool. So if the old pool still holds what
+// current: as long as keys may be copied, a write is answered by an old server before it is sent to the new pool. So if all old servers still hold what
 // was copied, a write of it has yet to reach the new pool. Phase both keeps two pools from deciding at the same time. After it nobody reads what the
 // old pool holds.
 //
