@@ -275,7 +275,7 @@ func (m *migrationWorld) sameInBoth(w *explore.World) error {
 		return nil
 	}
 	for _, s := range w.Servers[m.count():] {
-		if it, ok := s.Get("k"); ok && (!there || it.Value != old.Value || it.Exptime != old.Exptime) {
+		if it, ok := s.Get("k"); ok && (!there || it.Value != old.Value || it.Exptime != old.Exptime || it.Stale != old.Stale) {
 			return fmt.Errorf("the new pool holds %+v, the old one %+v", it, old)
 		}
 	}
@@ -435,7 +435,7 @@ func TestACopyMakesTheNewPoolHoldWhatTheOldOneHolds(t *testing.T) {
 		r, failure := m.explore(t, mostStates, explore.Checks{AtEnd: m.copied})
 		require.Nil(t, failure, "%+v: %v", m, failure)
 		require.NotZero(t, r.Ends)
-		for _, command := range []string{setTen, deleteKey, "touch k 100\r\n", "append k 0 0 1\r\n0\r\n"} {
+		for _, command := range []string{setTen, deleteKey, "touch k 100\r\n", "append k 0 0 1\r\n0\r\n", "md k I\r\n"} {
 			m.clients = [2][]string{{command}, {getKey}}
 			_, failure = m.explore(t, migrationStates(), explore.Checks{Always: noneReadOlder, AtEnd: m.sameInBoth})
 			require.Nil(t, failure, "%+v: %v", m, failure)

@@ -189,7 +189,7 @@ func sameExpiry(a, b int64) bool {
 
 // Next ends a step, and reports whether another follows.
 func (t *Transfer) Next() (more bool) {
-	if t.won != 0 && t.step != rechecking && t.step != givingBack { // after rechecking, confirming deletes the copies first
+	if t.won != 0 && t.step != rechecking && t.step != verifying && t.step != givingBack { // behind these looks the copies are deleted first
 		t.step = givingBack
 		return true
 	}

@@ -33,12 +33,9 @@ func pooled(name string, o route.Options, servers ...*mctest.Server) middleware.
 // ofAnyPool reports whether memcached's reply to the step depends only on the items, and not on their cas, which each server counts, or on the
 // server itself, or on the length of the key as the server knows it: a key without its prefix leaves more room for the value.
 func ofAnyPool(s step) bool {
-	const limit, around = 1 << 20, 300 // bytes
-	if n := len(s.data); n > limit-around && n < limit+around {
-		return false
-	}
 	w := words(strings.TrimRight(s.line, "\r\n"))
-	if len(w) == 0 {
+	const limit, item = 1 << 20, 400 // the servers' largest item, and more than an item has besides its value, bytes
+	if len(w) == 0 || len(s.data) < limit && len(s.data) > limit-item {
 		return false
 	}
 	switch w[0] {

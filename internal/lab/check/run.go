@@ -368,7 +368,7 @@ func foreignLoad(run record.Run, set record.Manifest) []record.Warning {
 	if !ok || !f.TooMuch() {
 		return nil
 	}
-	return warn(OtherLoad, "at least %s of the processor time in use was not the experiment's: %s of %s; other programs, or other virtual machines on its hardware, used the processors",
+	return warn(OtherLoad, "at least %s of the processor time in use was not the experiment's: %s of %s; programs outside the experiment, or other virtual machines on the same hardware, used them",
 		percent(f.Share()), duration(f.Seconds), duration(f.Busy))
 }
 

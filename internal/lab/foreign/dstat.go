@@ -16,8 +16,8 @@ import (
 // to 1, other values are in bytes per second or counts.
 type HostSample map[string]float64
 
-// groups are the names of groups of columns. dstat's headers begin with them, but that of all processors with "total": "total-cpu", "total cpu". The groups of single
-// processors, such as "cpu0-usage", have no name here.
+// groups are the names of groups of columns. dstat's headers begin with them, except that of all processors, "total-cpu" or "total cpu". Groups of single
+// processors, such as "cpu0-usage", keep their headers as names.
 var groups = []string{"cpu", "dsk", "net", "paging", "system", "memory", "swap", "load", "io", "procs", "epoch", "time"}
 
 // groupOf returns the name of a group of columns from its header; an unknown header is its own name.

@@ -59,19 +59,19 @@ func TestALoadIsTranslatedIntoMemtiersFlags(t *testing.T) {
 	poisson := load.Constant(10)
 	poisson.Poisson = true
 	for want, o := range map[string]load.Options{
-		"several targets":                                          {Targets: []string{"other:1"}},
-		"memcached's meta protocol":                                {Protocol: load.Meta},
-		"a login here":                                             {Password: "x"},
-		"a think time":                                             {ThinkTime: 1},
-		"GETs and multi-GETs together":                             {Gets: 1, MultiGets: 1},
-		"value sizes drawn from a distribution":                    {Sizes: load.Sizes{Min: 1, Max: 9, Distribution: load.Distribution{Kind: "exponential", A: 5}}},
-		"weights of sizes that are not whole":                      {Sizes: load.Sizes{List: []load.WeightedSize{{Size: 64, Weight: 0.9}, {Size: 4096, Weight: 0.1}}}},
-		"verifying values during the load":                         {Verify: true},
-		"a warm-up":                                                {WarmUp: 1},
-		"a cool-down":                                              {Duration: 1, CoolDown: 1},
-		"a duration that is not a whole":                           {Duration: 1500 * time.Millisecond},
-		"threads with different numbers of connections":            {Threads: 2, Connections: 3},
-		"a changing rate":                                          {Schedule: poisson},
+		"several targets":                               {Targets: []string{"other:1"}},
+		"memcached's meta protocol":                     {Protocol: load.Meta},
+		"a login here":                                  {Password: "x"},
+		"a think time":                                  {ThinkTime: 1},
+		"GETs and multi-GETs together":                  {Gets: 1, MultiGets: 1},
+		"value sizes drawn from a distribution":         {Sizes: load.Sizes{Min: 1, Max: 9, Distribution: load.Distribution{Kind: "exponential", A: 5}}},
+		"weights of sizes":                              {Sizes: load.Sizes{List: []load.WeightedSize{{Size: 64, Weight: 0.9}, {Size: 4096, Weight: 0.1}}}},
+		"verifying values during the load":              {Verify: true},
+		"a warm-up":                                     {WarmUp: 1},
+		"a cool-down":                                   {Duration: 1, CoolDown: 1},
+		"a duration that is not a whole":                {Duration: 1500 * time.Millisecond},
+		"threads with different numbers of connections": {Threads: 2, Connections: 3},
+		"a changing rate":                               {Schedule: poisson},
 		"a rate that is not a whole number of requests per second": {Schedule: load.Constant(5), Connections: 2},
 	} {
 		_, err := Arguments(complete(t, o))

@@ -60,7 +60,7 @@ func (d *Data) Report(v View) (*Report, error) {
 	return r, nil
 }
 
-// foreign warns of others that used the processors during the runs; "" if they used little, or it was not measured.
+// foreign warns of programs outside the experiment that used the processors during the runs; "" if they used little, or it was not measured.
 func (d *Data) foreign() string {
 	most, in, of := check.Foreign{}, 0, 0
 	for _, run := range runs(d.Points) {
@@ -85,7 +85,7 @@ func (d *Data) foreign() string {
 	if in == 0 {
 		return ""
 	}
-	return fmt.Sprintf("others than the experiment, programs or virtual machines on the same hardware, used up to %[3]s of the used processor time in %[1]d of %[2]d runs", in, of, plot.Ratio.Format(most.Share()))
+	return fmt.Sprintf("programs outside the experiment, or other virtual machines on the same hardware, used up to %[3]s of the used processor time in %[1]d of %[2]d runs", in, of, plot.Ratio.Format(most.Share()))
 }
 
 // finding returns the sentence about the saturation of a line.

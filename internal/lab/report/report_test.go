@@ -190,7 +190,7 @@ func TestTheLoadOfOtherProgramsIsTheFirstWarning(t *testing.T) {
 	d, v := read(t, r, nil)
 	rep, err := d.Report(v)
 	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(rep.Warnings, "others than the experiment, programs or virtual machines on the same hardware, used up to 50.0 % of the used processor time in 1 of 2 runs, 2 of the 2 runs behind it violate checks"), rep.Warnings)
+	require.True(t, strings.HasPrefix(rep.Warnings, "programs outside the experiment, or other virtual machines on the same hardware, used up to 50.0 % of the used processor time in 1 of 2 runs, 2 of the 2 runs behind it violate checks"), rep.Warnings)
 }
 
 func TestSelectionsWithoutRunsNameTheFactorsAndLevels(t *testing.T) {
