@@ -319,7 +319,7 @@ func TestAnExperimentIsRunWithOtherSystemsInTurns(t *testing.T) {
 	_, stderr, err := lab(t.Context(), "run", "../../experiments/performance/workloads.yaml", "--out-dir", dir, "--mcmw", mcmw,
 		"--set", "factors.case=[mixed-1]", "--set", "factors.system=[twemproxy, direct, other]", "--set", "systems.other={binary: "+mcmw+", flags: --procs=1}",
 		"--set", "repetitions=2", "--set", "run={duration: 500ms, warm_up: 10ms}")
-	require.NoError(t, err)
+	require.NoError(t, err, stderr)
 	var systems []string
 	for _, line := range regexp.MustCompile(`(?m)^ +\d of 6: case=mixed-1 system=(\S+), `).FindAllStringSubmatch(stderr, -1) {
 		systems = append(systems, line[1])

@@ -185,9 +185,6 @@ func (t *thread) loop() error {
 		if err := t.advance(now); err != nil {
 			return err
 		}
-		if err := t.overdue(now); err != nil {
-			return err
-		}
 		for _, event := range t.events[:max(n, 0)] {
 			if event.Fd == wakeIndex {
 				if err := t.takeRedialled(); err != nil {
@@ -198,6 +195,10 @@ func (t *thread) loop() error {
 			if err := t.serve(t.conns[event.Fd], event.Events); err != nil {
 				return err
 			}
+		}
+		// Not before: if this thread was late itself, replies may have been waiting for it.
+		if err := t.overdue(now); err != nil {
+			return err
 		}
 	}
 	return nil
