@@ -1,6 +1,8 @@
 package mctest_test
 
 import (
+	"net"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -34,6 +36,16 @@ func TestARealServerAnswersStopsAndRestartsEmptyAtTheSameAddress(t *testing.T) {
 	require.Error(t, err)
 	s.Start()
 	require.Equal(t, addr, s.Addr())
+}
+
+func TestThePortOfAStoppedServerIsGivenToNobodyElse(t *testing.T) {
+	s, other := mctest.StartMemcached(t), mctest.StartMemcached(t)
+	s.Stop()
+	_, err := mctest.Dial(s.Addr())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	from := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s.Addr()))}
+	_, err = from.Dial("tcp", other.Addr())
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
 }
 
 func TestARealServerListensOnAUnixSocket(t *testing.T) {

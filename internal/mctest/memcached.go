@@ -24,10 +24,9 @@ type Server struct {
 	name string      // of the program
 	args []string    // as given to StartMemcached
 	unix string      // path of its unix socket, "" for TCP
-	host string      // address it listens on
 	tls  *tls.Config // of its clients; nil without TLS
 	auth string      // its file of passwords, "" if there is none
-	addr string
+	addr string      // its port stays reserved until the test ends
 	cmd  *exec.Cmd
 	done chan error // carries the result of Wait, once
 	log  *Output    // its stderr
@@ -76,18 +75,26 @@ func StartNewMemcacheds(t testing.TB, n int, args ...string) []*Server {
 
 func startMemcached(t testing.TB, name string, config *tls.Config, args []string) *Server {
 	t.Helper()
-	s := &Server{t: t, name: name, args: args, tls: config, host: "127.0.0.1"}
+	s := &Server{t: t, name: name, args: args, tls: config}
+	host, port := "127.0.0.1", "0"
 	for i, a := range args[:max(len(args)-1, 0)] {
 		switch a {
 		case "-s":
 			s.unix = args[i+1]
 		case "-l":
-			s.host = args[i+1]
+			host = args[i+1]
+		case "-p":
+			port = args[i+1]
 		case "-Y":
 			s.auth = args[i+1]
 		}
 	}
-	s.start("-1")
+	if s.unix != "" {
+		s.addr = "unix:" + s.unix
+	} else {
+		s.addr = reserve(t, net.JoinHostPort(host, port))
+	}
+	s.Start()
 	t.Cleanup(s.Stop)
 	return s
 }
@@ -128,16 +135,6 @@ func (s *Server) Restart() {
 	s.t.Helper()
 	s.Stop()
 	s.Start()
-}
-
-// Start starts a stopped server again, empty, at the same address.
-func (s *Server) Start() {
-	s.t.Helper()
-	if s.cmd != nil {
-		s.t.Fatalf("memcached at %s is already running", s.addr)
-	}
-	port := s.addr[strings.LastIndexByte(s.addr, ':')+1:]
-	s.start(port)
 }
 
 // Freeze suspends the process: the kernel still accepts connections for it, but nothing is answered until Thaw.
@@ -262,33 +259,28 @@ func (s *Server) stopped() bool {
 	return true
 }
 
-// start runs memcached on port ("-1": a free one of the kernel's choice) and waits until it answers.
-func (s *Server) start(port string) {
+// Start starts a stopped server again, empty, at the same address, and waits until it answers.
+func (s *Server) Start() {
 	s.t.Helper()
+	if s.cmd != nil {
+		s.t.Fatalf("memcached at %s is already running", s.addr)
+	}
 	binary, err := exec.LookPath(s.name)
 	if err != nil {
 		s.t.Fatalf("this test needs memcached (%v); on Debian install it with: apt-get install memcached", err)
 	}
-	dir, err := os.MkdirTemp("", "mctest")
-	if err != nil {
-		s.t.Fatalf("memcached: %v", err)
-	}
-	defer os.RemoveAll(dir)
-	portFile := filepath.Join(dir, "port")
-
 	args := []string{"-U", "0"}
 	if os.Geteuid() == 0 {
 		args = append(args, "-u", "root")
 	}
-	if s.unix == "" {
+	if host, port, err := net.SplitHostPort(s.addr); s.unix == "" && err == nil {
 		args = append(args, "-p", port)
 		if !slices.Contains(s.args, "-l") {
-			args = append(args, "-l", s.host)
+			args = append(args, "-l", host)
 		}
 	}
 	s.log = &Output{Limit: maxLog}
 	s.cmd = exec.Command(binary, append(args, s.args...)...)
-	s.cmd.Env = append(os.Environ(), "MEMCACHED_PORT_FILENAME="+portFile)
 	s.cmd.Stderr = s.log
 	// A test binary that is killed does not clean up, and its servers must not outlive it.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -301,7 +293,7 @@ func (s *Server) start(port string) {
 
 	deadline := time.Now().Add(Patience)
 	for {
-		err := s.answers(portFile)
+		err := s.answers()
 		if err == nil {
 			return
 		}
@@ -317,21 +309,8 @@ func (s *Server) start(port string) {
 	}
 }
 
-// answers finds out the address of a starting server and requests its version.
-func (s *Server) answers(portFile string) error {
-	if s.unix != "" {
-		s.addr = "unix:" + s.unix
-	} else {
-		text, err := os.ReadFile(portFile)
-		if err != nil {
-			return err
-		}
-		_, port, ok := strings.Cut(strings.TrimSpace(string(text)), ": ")
-		if !ok {
-			return fmt.Errorf("unexpected content of its port file: %q", text)
-		}
-		s.addr = net.JoinHostPort(s.host, port)
-	}
+// answers requests the version of a starting server.
+func (s *Server) answers() error {
 	c, err := s.connect()
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package behaviour_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -238,9 +237,6 @@ func TestAShadowNeitherDelaysNorChangesAnswersToClients(t *testing.T) {
 		p.Answer(func(string) string { return "VALUE x 0 3\r\nabcdef\r\n" })
 	})
 	silent := mctest.StartScript(t, (*mctest.Peer).Stall)
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, dead.Close())
 	slow := mctest.StartScript(t, func(p *mctest.Peer) {
 		p.Answer(func(line string) string {
 			time.Sleep(time.Millisecond) // its service time
@@ -252,7 +248,7 @@ func TestAShadowNeitherDelaysNorChangesAnswersToClients(t *testing.T) {
 	})
 	frozen := mctest.StartMemcached(t)
 	for name, addr := range map[string]string{
-		"garbage": garbage.Addr(), "silent": silent.Addr(), "dead": dead.Addr().String(), "slow": slow.Addr(), "frozen": frozen.Addr(),
+		"garbage": garbage.Addr(), "silent": silent.Addr(), "dead": mctest.Refusing(t), "slow": slow.Addr(), "frozen": frozen.Addr(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

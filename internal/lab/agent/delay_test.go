@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
 // delayed starts a server that echoes and a relay in front of it. It returns the relay's address and a function that ends the relay.
@@ -169,12 +171,9 @@ func TestAConnectionAcceptedAtTheEndIsClosed(t *testing.T) {
 func TestARelayWithoutAServerClosesItsConnections(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, nobody.Close())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- ServeDelay(ctx, listener, nobody.Addr().String(), 0) }()
+	go func() { ended <- ServeDelay(ctx, listener, mctest.Refusing(t), 0) }()
 	conn, err := net.Dial("tcp", listener.Addr().String())
 	require.NoError(t, err)
 	_, err = conn.Read(make([]byte, 1))

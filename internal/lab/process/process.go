@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -203,14 +204,31 @@ func (p *Process) ExitCode() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// FreePort returns a TCP port of host on which nothing listens.
+// firstPort is the lowest port that FreePort returns. Most services have lower ones.
+const firstPort = 15000
+
+// FreePort returns a TCP port of host on which nothing listens. Nothing holds it until a program listens on it. It is therefore below the ports that
+// the kernel itself gives to outgoing connections and to listeners on any free port, if the kernel's range leaves room.
 func FreePort(host string) (int, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
+	var low int // the lowest port of the kernel's range; 0: unknown
+	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
+		_, _ = fmt.Sscan(string(text), &low)
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	for attempts := 100; ; attempts-- {
+		port := 0
+		if low > firstPort {
+			port = firstPort + rand.IntN(low-firstPort)
+		}
+		listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if errors.Is(err, syscall.EADDRINUSE) && attempts > 1 {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("looking for a free port: %w", err)
+		}
+		defer listener.Close()
+		return listener.Addr().(*net.TCPAddr).Port, nil
+	}
 }
 
 // Memcached returns the command that starts the memcached at path on an address, with additional arguments.

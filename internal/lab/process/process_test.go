@@ -38,6 +38,24 @@ func TestAProgramThatIgnoresTheSignalIsKilled(t *testing.T) {
 	assert.Contains(t, p.cmd.ProcessState.String(), "killed")
 }
 
+func TestAFreePortIsNoneThatTheKernelGivesToOthers(t *testing.T) {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	require.NoError(t, err)
+	var low, high int
+	_, err = fmt.Sscan(string(text), &low, &high)
+	require.NoError(t, err)
+	if low <= firstPort {
+		t.Skipf("the kernel's range begins at %d and leaves no room", low)
+	}
+	for range 20 {
+		port, err := FreePort(Loopback)
+		require.NoError(t, err)
+		assert.Less(t, port, low)
+	}
+	_, err = FreePort("192.0.2.1")
+	assert.ErrorContains(t, err, "looking for a free port: ")
+}
+
 func TestTheTailKeepsTheEnd(t *testing.T) {
 	var log Tail
 	for i := range 1000 {
