@@ -130,7 +130,7 @@ func TestProblemsWithHostsAreReportedWithAdvice(t *testing.T) {
 		"no directory":    {change("defaults: {", "defaults: {directory: /nowhere, "), []string{"host load1: a program is missing there", "/nowhere/mcmwlab"}, exitFailed},
 		"no address":      {change("address: 127.0.0.2, ", ""), []string{"hosts.yaml:5: hosts: a host without address; expected a line such as"}, exitUsage},
 		"no inventory":    {"/nowhere/hosts.yaml", []string{"the inventory of the testbed ssh: open /nowhere/hosts.yaml"}, exitUsage},
-		"foreign address": {change("127.0.0.3", "192.0.2.1"), []string{"host server1: looking for a free port: listen tcp 192.0.2.1:0"}, exitFailed},
+		"foreign address": {change("127.0.0.3", "192.0.2.1"), []string{"host server1: looking for a free port: listen tcp 192.0.2.1:", "cannot assign requested address"}, exitFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := lab(context.Background(), "run", experimentFile(t), "--inventory", test.inventory, "--out", filepath.Join(t.TempDir(), "record"), "--mcmw", mcmwPath(t))
