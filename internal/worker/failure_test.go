@@ -97,8 +97,8 @@ func TestAServerServesNoValueWhoseReplacementItMissed(t *testing.T) {
 		"restarted":                           {middleware.Options{}, func(s *mctest.Server) func() { s.Stop(); return s.Start }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.options.Ack, tc.options.Timeout = replica.AckAny, 200*time.Millisecond
-			tc.options.ConnectTimeout = 200 * time.Millisecond
+			tc.options.Ack, tc.options.Timeout = replica.AckAny, 500*time.Millisecond
+			tc.options.ConnectTimeout = tc.options.Timeout
 			m, servers := replicas(t, 3, tc.options)
 			c := dial(t, m.Addr())
 			for i := range 20 {
@@ -134,7 +134,7 @@ func TestAServerServesNoValueWhoseReplacementItMissed(t *testing.T) {
 }
 
 func TestAServerThatIsDownFailsAtOnce(t *testing.T) {
-	m, servers := replicas(t, 1, middleware.Options{RequestOptions: worker.RequestOptions{Timeout: 100 * time.Millisecond}, ServerOptions: backend.ServerOptions{ConnectTimeout: 100 * time.Millisecond}})
+	m, servers := replicas(t, 1, middleware.Options{RequestOptions: worker.RequestOptions{Timeout: 500 * time.Millisecond}, ServerOptions: backend.ServerOptions{ConnectTimeout: 500 * time.Millisecond}})
 	c := dial(t, m.Addr())
 	servers[0].Freeze()
 	for m.Stats().Snapshot().Servers[0].Health.State != backend.Down.String() {

@@ -217,7 +217,7 @@ func TestAReadHasTheTimeoutOfThePoolForReads(t *testing.T) {
 	require.Eventually(t, is(backend.Down), mctest.Patience, pollPause)
 	copies[0].Thaw()
 	require.Eventually(t, is(backend.Up), mctest.Patience, pollPause)
-	require.Equal(t, "END\r\n", m.Dial(t).MustDo(t, "get l\r\n"), "the pool for reads answers meanwhile")
+	eventually(t, m.Dial(t), "get l\r\n", "END\r\n") // meanwhile; on a busy machine the pool for reads may be late again
 	main[0].Thaw()
 	require.Equal(t, "SERVER_ERROR copy-server-1: no reply in time\r\n", c.MustReply(t))
 	require.Equal(t, "STORED\r\n", c.MustReply(t))
