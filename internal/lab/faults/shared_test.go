@@ -15,10 +15,10 @@ import (
 )
 
 // sharing runs a verified load mostly on shared keys, through the middlewares at addrs.
-func sharing(t *testing.T, addrs []string) *Verified {
+func sharing(t *testing.T, addrs []string, duration time.Duration) *Verified {
 	t.Helper()
 	v, err := Verify(context.Background(), VerifyOptions{
-		Addrs: addrs, Clients: 2, Rate: 100, SharedClients: 8, SharedRate: 4000, Duration: time.Second, Seed: 1,
+		Addrs: addrs, Clients: 2, Rate: 100, SharedClients: 8, SharedRate: 4000, Duration: duration, Seed: 1,
 	})
 	require.NoError(t, err)
 	return v
@@ -26,7 +26,7 @@ func sharing(t *testing.T, addrs []string) *Verified {
 
 func TestOneMiddlewareKeepsEveryPromiseAboutSharedKeys(t *testing.T) {
 	mw := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartMemcacheds(t, 3)...)})
-	v := sharing(t, []string{mw.Addr(), mw.Addr()})
+	v := sharing(t, []string{mw.Addr(), mw.Addr()}, time.Second)
 	require.NoError(t, v.Broken(), "%v", v.Examples)
 	s := v.Shared
 	for what, n := range map[string]uint64{"requests": s.Requests, "increments": s.Increments, "swaps": s.Swaps, "contests": s.Contests} {
@@ -36,17 +36,22 @@ func TestOneMiddlewareKeepsEveryPromiseAboutSharedKeys(t *testing.T) {
 }
 
 func TestMiddlewaresThatDoNotCoordinateAreCaught(t *testing.T) {
-	servers := mwtest.Servers(mctest.StartMemcacheds(t, 3)...)
-	var addrs []string
-	for range 2 {
-		addrs = append(addrs, mwtest.Start(t, middleware.Options{Servers: servers}).Addr())
+	// How many requests meet in a second depends on how busy the machine is.
+	for duration := time.Second; ; duration *= 2 {
+		servers := mwtest.Servers(mctest.StartMemcacheds(t, 3)...)
+		var addrs []string
+		for range 2 {
+			addrs = append(addrs, mwtest.Start(t, middleware.Options{Servers: servers}).Addr())
+		}
+		v := sharing(t, addrs, duration)
+		s := v.Shared
+		increments, contests := s.Gone+s.Lost+s.Twice, s.WithoutWinner+s.SeveralWinners
+		if increments > 0 && contests > 0 {
+			require.Error(t, v.Broken())
+			return
+		}
+		require.Less(t, duration, 16*time.Second, "wrong increments %d, wrong contests %d", increments, contests)
 	}
-	v := sharing(t, addrs)
-	require.Error(t, v.Broken())
-	t.Log(v.Broken())
-	s := v.Shared
-	assert.NotZero(t, s.Gone+s.Lost+s.Twice, "increments")
-	assert.NotZero(t, s.WithoutWinner+s.SeveralWinners, "contests")
 }
 
 func TestAReadOfASharedKeyIsJudgedByTheTimesOfWrites(t *testing.T) {
