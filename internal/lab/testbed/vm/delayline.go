@@ -118,8 +118,10 @@ func redirectToDelayLine(h *netlink.Handle, port string, hardware net.HardwareAd
 // run moves frames until close is called or the interface fails.
 func (l *delayLine) run() {
 	defer close(l.done)
-	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, so no other goroutine gets its priority
-	raisePriority()
+	// The thread must not end with this goroutine: the kernel would kill the programs that were started on it (their Pdeathsig).
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer raisePriority()()
 	var frames travelling
 	var late time.Duration // moving average of how late this thread wakes up
 	wait := []unix.PollFd{{Fd: int32(l.wake), Events: unix.POLLIN}, {Fd: int32(l.tap), Events: unix.POLLIN}}
@@ -187,14 +189,20 @@ func nap() {
 	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
 }
 
-// raisePriority gives this thread priority over all programs of the machines, as the kernel gives its own work on packets. If
-// that isn't allowed, or timers stay coarse, packets are delayed longer on a busy machine, which the round trips show.
-func raisePriority() {
-	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
-	if unix.SchedSetAttr(0, &attr, 0) != nil {
+// raisePriority gives this thread priority over all programs of the machines, as the kernel gives its own work on packets, until restore is
+// called. If that isn't allowed, or timers stay coarse, packets are delayed longer on a busy machine, which the round trips show.
+func raisePriority() (restore func()) {
+	before, err := unix.SchedGetAttr(0, 0)
+	if err == nil && unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0) != nil {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20)
 	}
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	return func() {
+		if err == nil {
+			_ = unix.SchedSetAttr(0, before, 0)
+		}
+		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // the default
+	}
 }
 
 // close ends the line and returns the error that it has failed with, if any.
