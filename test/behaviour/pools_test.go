@@ -248,10 +248,10 @@ func TestAPoolWithoutAMajorityDelaysNoOther(t *testing.T) {
 	o := middleware.Options{Routes: route.Routes{Prefixes: []route.Prefix{{Prefix: "a", Pool: "a"}}, Default: "b"}}
 	for name, servers := range map[string][]*mctest.Server{"a": a, "b": b} {
 		p := pooled(name, route.Options{}, servers...)
-		p.Writers, p.Ack, p.ServerOptions = middleware.WritersSeveral, replica.AckQuorum, backend.ServerOptions{FailureLimit: 1, ConnectTimeout: time.Second}
+		p.Writers, p.Ack, p.ServerOptions = middleware.WritersSeveral, replica.AckQuorum, backend.ServerOptions{FailureLimit: 1, ConnectTimeout: 4 * time.Second}
 		o.Pools = append(o.Pools, p)
 	}
-	o.Timeout = time.Second
+	o.Timeout = 4 * time.Second
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
 	set := func(m *mwtest.MW, key, value string) string {
 		return m.Dial(t).MustDo(t, fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value))
