@@ -55,6 +55,9 @@ func of(m *mwtest.MW) stats.Migration { return m.Stats().Snapshot().Migrations[0
 func migrateAll(t *testing.T, fleet []*mwtest.MW, load *traffic) {
 	t.Helper()
 	advance(t, fleet, load, 2*migrationStep+migrationStep/2, "delete-new")
+	for _, m := range fleet { // a middleware that takes longer than this phase deletes copies, too
+		m.AwaitCleaned()
+	}
 	advance(t, fleet, load, migrationStep, "copy")
 	advance(t, fleet, load, migrationStep, "copy")
 	for _, m := range fleet {
