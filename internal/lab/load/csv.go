@@ -24,12 +24,16 @@ func (r *Result) WriteCSV(w io.Writer) error {
 	for _, window := range r.Windows {
 		for c := range numCommands {
 			if result, sent := window.Commands[c.String()]; sent {
-				if err := table.Write(window.csvLine(c.String(), result, false)); err != nil {
+				if err := table.Write(window.csvLine(c.String(), result, nil, "")); err != nil {
 					return err
 				}
 			}
 		}
-		if err := table.Write(window.csvLine("total", window.CommandResult, r.Rate != "")); err != nil {
+		due := ""
+		if r.Rate != "" {
+			due = shortest(window.Scheduled)
+		}
+		if err := table.Write(window.csvLine("total", window.CommandResult, window.Slip, due)); err != nil {
 			return err
 		}
 	}
@@ -38,27 +42,21 @@ func (r *Result) WriteCSV(w io.Writer) error {
 }
 
 // csvLine returns the fields of a command's line, or of the line "total".
-func (w *Window) csvLine(name string, result CommandResult, scheduled bool) []string {
+func (w *Window) csvLine(name string, result CommandResult, slip *Latency, due string) []string {
 	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
-	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	seconds := func(d time.Duration) string { return number(d.Seconds()) }
+	seconds := func(d time.Duration) string { return shortest(d.Seconds()) }
 	meanAndP99 := func(l *Latency) []string {
 		if l == nil {
 			return []string{"", ""}
 		}
 		return []string{seconds(l.Mean), seconds(l.P99)}
 	}
-	var slip *Latency
-	due := ""
-	if name == "total" {
-		slip = w.Slip
-		if scheduled {
-			due = number(w.Scheduled)
-		}
-	}
 	l := result.Latency
 	return slices.Concat([]string{
-		strconv.Itoa(w.Index), seconds(w.Length), name, count(result.Requests), number(result.OpsPerSec), count(result.Hits), count(result.Misses), count(result.Failures),
+		strconv.Itoa(w.Index), seconds(w.Length), name, count(result.Requests), shortest(result.OpsPerSec), count(result.Hits), count(result.Misses), count(result.Failures),
 		seconds(l.Mean), seconds(l.Min), seconds(l.P50), seconds(l.P90), seconds(l.P99), seconds(l.P999), seconds(l.Max),
 	}, meanAndP99(result.Service), meanAndP99(slip), []string{due})
 }
+
+// shortest returns the shortest text that is read as x.
+func shortest(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

@@ -89,7 +89,7 @@ func (d Distribution) String() string {
 	b.WriteString(d.Kind)
 	for i, value := range []float64{d.A, d.B, d.C}[:distributionParameters[d.Kind]] {
 		b.WriteByte(":,"[min(i, 1)])
-		b.WriteString(strconv.FormatFloat(value, 'g', -1, 64))
+		b.WriteString(shortest(value))
 	}
 	return b.String()
 }
