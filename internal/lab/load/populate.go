@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -60,12 +61,13 @@ func (g *Generator) populateTarget(ctx context.Context, target string) error {
 		if ctx.Err() != nil {
 			return ctx.Err() // SetDeadline may have replaced the deadline of AfterFunc
 		}
+		// The end of ctx interrupts the connection by a timeout.
 		if _, err := conn.Write(out); err != nil {
-			return populateError(ctx, err)
+			return cmp.Or(ctx.Err(), err)
 		}
 		for ; first < next; first++ {
 			if err := replies.stored(); err != nil {
-				return fmt.Errorf("storing key %s: %w", g.work.enc.appendKey(nil, first), populateError(ctx, err))
+				return fmt.Errorf("storing key %s: %w", g.work.enc.appendKey(nil, first), cmp.Or(ctx.Err(), err))
 			}
 			g.populated.Add(1)
 		}
@@ -103,12 +105,4 @@ func (r *replyReader) stored() error {
 		}
 		return nil
 	}
-}
-
-// populateError returns the error of ctx instead of the timeout by which its end interrupted the connection.
-func populateError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
 }
