@@ -156,16 +156,17 @@ func (c *conn) use() {
 	}
 }
 
-// appendMissed appends a request that stores the key missed last, and adds it to the ring, which must have room.
+// appendMissed appends requests that store the missed keys, the last first, and adds them to the ring, as many as may be sent.
 func (c *conn) appendMissed(b []byte, w *workload) []byte {
-	r := &c.ring[c.slot(c.inFlight)]
-	c.inFlight++
-	c.use()
-	r.command, r.keys = set, 0
-	last := len(c.missed) - 1
-	key := c.missed[last]
-	c.missed = c.missed[:last]
-	return w.appendSet(b, key, &c.rng)
+	for last := len(c.missed) - 1; last >= 0 && c.inFlight < len(c.ring) && !c.worn(); last-- {
+		r := &c.ring[c.slot(c.inFlight)]
+		c.inFlight++
+		c.use()
+		r.command, r.keys = set, 0
+		b = w.appendSet(b, c.missed[last], &c.rng)
+		c.missed = c.missed[:last]
+	}
+	return b
 }
 
 // appendSet appends a request that stores a value under a key. The value's size and expiry are drawn.

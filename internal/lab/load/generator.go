@@ -42,9 +42,6 @@ func (p *phase) set(o *Options, begin int64) {
 
 func (p *phase) isOver(now int64) bool { return now >= p.end || p.stop.Load() }
 
-// abandoned reports whether outstanding replies are no longer awaited.
-func (p *phase) abandoned() bool { return p.abandon.Load() }
-
 // State is the phase of a run.
 type State int32
 
@@ -193,12 +190,8 @@ func (g *Generator) connect(ctx context.Context) error {
 func (g *Generator) drive(ctx context.Context) (all *series, used usage, first error) {
 	var before usage
 	beginRecording := func() {
-		if State(g.state.Swap(int32(Recording))) == Recording {
-			return
-		}
-		var err error
-		if before, err = processUsage(); first == nil {
-			first = err
+		if State(g.state.Swap(int32(Recording))) != Recording {
+			before = processUsage()
 		}
 	}
 	if g.o.WarmUp == 0 {
@@ -206,32 +199,25 @@ func (g *Generator) drive(ctx context.Context) (all *series, used usage, first e
 	}
 	recordingEnded := false
 	endRecording := func() {
-		if recordingEnded || State(g.state.Load()) != Recording {
-			return
+		if !recordingEnded && State(g.state.Load()) == Recording {
+			recordingEnded, used = true, processUsage().minus(before)
 		}
-		recordingEnded = true
-		after, err := processUsage()
-		if first == nil {
-			first = err
-		}
-		used = after.minus(before)
 	}
 	ended := make(chan error, len(g.threads)) // threads -> drive: one result each; never closed
 	for _, t := range g.threads {
 		go func() { ended <- t.run() }()
 	}
 	all = newSeries(&g.o, len(g.threads))
-	begin := time.NewTimer(time.Duration(g.phase.begin - stats.Now()))
-	defer begin.Stop()
-	recorded := time.NewTimer(time.Duration(g.phase.recorded - stats.Now()))
-	defer recorded.Stop()
-	cancelled := ctx.Done()
-	var drained <-chan time.Time
+	defer context.AfterFunc(ctx, func() {
+		g.phase.stop.Store(true)
+		time.AfterFunc(drainTimeout, func() { g.phase.abandon.Store(true) })
+	})()
+	begin, recorded := time.After(time.Duration(g.phase.begin-stats.Now())), time.After(time.Duration(g.phase.recorded-stats.Now()))
 	for running := len(g.threads); running > 0; {
 		select {
-		case <-begin.C:
+		case <-begin:
 			beginRecording()
-		case <-recorded.C:
+		case <-recorded:
 			endRecording()
 		case w := <-g.windows:
 			g.collect(all, w)
@@ -243,14 +229,6 @@ func (g *Generator) drive(ctx context.Context) (all *series, used usage, first e
 				}
 				g.phase.abandon.Store(true)
 			}
-		case <-cancelled:
-			cancelled = nil
-			g.phase.stop.Store(true)
-			timer := time.NewTimer(drainTimeout)
-			defer timer.Stop()
-			drained = timer.C
-		case <-drained:
-			g.phase.abandon.Store(true)
 		}
 	}
 	for len(g.windows) > 0 {

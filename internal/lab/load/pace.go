@@ -150,13 +150,6 @@ func (a *agenda) set(c *conn, in bool) {
 	}
 }
 
-// startPace sets when each connection sends its first request.
-func (t *thread) startPace() {
-	for _, c := range t.conns {
-		t.pacer.start(c)
-	}
-}
-
 // sendDue sends the requests that are due. Requests due at or after the end of sending are not sent.
 func (t *thread) sendDue(now int64) error {
 	for t.sending && len(t.agenda) > 0 && t.agenda[0].pace.due <= min(now, t.phase.end-1) {
@@ -188,9 +181,10 @@ func (t *thread) fillPaced(c *conn, now int64) error {
 		for i := first; i < c.inFlight; i++ {
 			r := &c.ring[c.slot(i)]
 			r.sent = sent
-			t.slipped(r, c.pace.free)
 			if t.recording {
-				t.bunches.count(r.sent)
+				record(t.window.slip, sent-r.due)
+				record(t.window.ownSlip, sent-max(r.due, c.pace.free))
+				t.bunches.count(sent)
 			}
 			if t.o.Schedule == nil {
 				r.due = sent // the excess of a think time does not count as response time
@@ -218,13 +212,9 @@ func (t *thread) storeMissed(c *conn) error {
 		return nil
 	}
 	first := c.inFlight
-	out := t.out[:0]
-	for c.inFlight < len(c.ring) && len(c.missed) > 0 && !c.worn() {
-		out = c.appendMissed(out, t.work)
-	}
-	t.out = out
+	t.out = c.appendMissed(t.out[:0], t.work)
 	c.stamp(first, t.now())
-	return t.send(c, out)
+	return t.send(c, t.out)
 }
 
 // bunchGap is the time within which requests count as sent together: roughly the delay of a thread's wake-up.
@@ -247,15 +237,6 @@ func (b *bunches) count(sent int64) {
 // canSend reports whether a connection can send a request, whether or not one is due.
 func (t *thread) canSend(c *conn) bool {
 	return !c.waiting && !c.dialling && !c.worn() && c.inFlight < len(c.ring) && c.left != 0
-}
-
-// slipped records how late a request was sent: since it was due, and the generator's own part, since the connection was free as well.
-func (t *thread) slipped(r *request, free int64) {
-	if !t.recording {
-		return
-	}
-	record(t.window.slip, r.sent-r.due)
-	record(t.window.ownSlip, r.sent-max(r.due, free))
 }
 
 // stopSending ends the sending and counts the requests that were due but could not be sent.

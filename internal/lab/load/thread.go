@@ -144,7 +144,10 @@ func (t *thread) unwatch(c *conn) error {
 // run makes the thread's share of the load. When it returns, also with an error, everything recorded has been passed on.
 func (t *thread) run() error {
 	err := t.loop()
-	t.end()
+	t.live.publish(&t.commands)
+	if t.recording { // without a cool-down: the last reply is there, or will not come any more
+		t.finish()
+	}
 	return err
 }
 
@@ -157,7 +160,9 @@ func (t *thread) loop() error {
 	t.beginIfDue(now)
 	if t.o.paced() {
 		t.pacer = &pacer{o: t.o, begin: t.phase.begin}
-		t.startPace()
+		for _, c := range t.conns {
+			t.pacer.start(c)
+		}
 		sharpenTimers()
 	}
 	// The end of the run is not checked yet: however late a thread starts on a busy machine, every connection of a closed loop sends a request.
@@ -168,7 +173,7 @@ func (t *thread) loop() error {
 		}
 	}
 	longest := int64(maxSleep)
-	for t.active > 0 && !t.phase.abandoned() {
+	for t.active > 0 && !t.phase.abandon.Load() {
 		if t.pacer != nil {
 			longest = t.untilDue()
 		}
@@ -238,14 +243,6 @@ func (t *thread) windowEnd() int64 {
 	return t.phase.begin + int64(t.window.index+1)*int64(windowLength)
 }
 
-// end ends recording, unless a cool-down already has: the last reply is there, or will not come any more.
-func (t *thread) end() {
-	t.live.publish(&t.commands)
-	if t.recording {
-		t.finish()
-	}
-}
-
 // finish ends recording at the last reply and passes the last window on.
 func (t *thread) finish() {
 	t.recording, t.recorded, t.trafficTo = false, true, t.traffic
@@ -306,10 +303,7 @@ func (t *thread) fill(c *conn) error {
 	}
 	if t.sending && !c.waiting && !c.dialling {
 		first := c.inFlight
-		out := t.out[:0]
-		for c.inFlight < len(c.ring) && len(c.missed) > 0 && !c.worn() {
-			out = c.appendMissed(out, t.work)
-		}
+		out := c.appendMissed(t.out[:0], t.work)
 		for c.inFlight < len(c.ring) && c.left != 0 && !c.worn() && len(out) < maxBatch {
 			out = c.appendRequest(out, t.work, t.drawn)
 		}
