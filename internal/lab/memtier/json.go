@@ -251,7 +251,7 @@ func parseRow(name string, raw json.RawMessage) (Row, error) {
 }
 
 // percentiles reads members such as "p99.90", and the histogram among them.
-func (r *Row) percentiles(members map[string]json.RawMessage) error {
+func (r *Row) percentiles(members map[string]json.RawMessage) (err error) {
 	for name, raw := range members {
 		if name == "Histogram log format" {
 			var log struct {
@@ -260,14 +260,11 @@ func (r *Row) percentiles(members map[string]json.RawMessage) error {
 			if err := json.Unmarshal(raw, &log); err != nil {
 				return err
 			}
-			if log.Histogram == "" {
-				continue
+			if log.Histogram != "" {
+				if r.Histogram, err = decodeHistogram(log.Histogram); err != nil {
+					return err
+				}
 			}
-			bins, err := decodeHistogram(log.Histogram)
-			if err != nil {
-				return err
-			}
-			r.Histogram = bins
 			continue
 		}
 		share, ok := percentileName(name)

@@ -256,7 +256,11 @@ func resultOf(o load.Options, from *Result) (*load.Result, error) {
 			r.Windows = addSeconds(r.Windows, name, row.Seconds)
 		}
 	}
-	fillWindows(r.Windows, totals)
+	for _, s := range totals.Seconds {
+		if index := int(s.Start); index < len(r.Windows) {
+			r.Windows[index].Latency = latencyOf(s.Mean, s.Min, s.Max, s.Percentiles)
+		}
+	}
 	return r, nil
 }
 
@@ -320,15 +324,6 @@ func addSeconds(windows []load.Window, name string, seconds []Second) []load.Win
 		w.OpsPerSec = float64(w.Requests)
 	}
 	return windows
-}
-
-// fillWindows sets the latencies of all commands together in the windows, from memtier's totals.
-func fillWindows(windows []load.Window, totals Row) {
-	for _, s := range totals.Seconds {
-		if index := int(s.Start); index < len(windows) {
-			windows[index].Latency = latencyOf(s.Mean, s.Min, s.Max, s.Percentiles)
-		}
-	}
 }
 
 // finite returns x; 0 if it is not a finite number.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -78,7 +79,7 @@ func (p *textParser) line() error {
 	case strings.Trim(p.text, "=-") == "":
 		return nil
 	case fields[0] == "Type" && len(fields) > 1 && fields[1] == "Ops/sec":
-		p.columns, p.distribution = columnsOf(p.text), false
+		p.columns, p.distribution = separator.Split(strings.TrimSpace(p.text), -1), false
 		p.out.Results = append(p.out.Results, Result{Title: p.previous, Distributions: map[string][]Quantile{}})
 		return nil
 	case strings.HasPrefix(p.text, "Type") && strings.Contains(p.text, "<= msec"):
@@ -116,16 +117,8 @@ func (p *textParser) setting(fields []string) error {
 	return nil
 }
 
-// columnsOf splits the head of a table: names contain single spaces, and more spaces separate columns.
-func columnsOf(head string) []string {
-	var columns []string
-	for part := range strings.SplitSeq(head, "  ") {
-		if part = strings.TrimSpace(part); part != "" {
-			columns = append(columns, part)
-		}
-	}
-	return columns
-}
+// separator separates the columns in the head of a table. Their names contain single spaces.
+var separator = regexp.MustCompile(` {2,}`)
 
 // row reads a row of the table of results.
 func (p *textParser) row(fields []string) error {
