@@ -96,7 +96,7 @@ func percentileKey(q float64) string { return fmt.Sprintf("p%.0f", 100*q) }
 // repetition summarizes a run.
 func (c *ConfigurationSummary) repetition(r Repetition) RepetitionSummary {
 	out := RepetitionSummary{Rep: r.Number, ClientFiles: len(r.Clients), Middlewares: len(r.Middlewares), Client: map[string]any{"clients": r.connections()}}
-	total, _ := clientKind(r.Clients, "Totals", "")
+	total, _ := clientKind(r.Clients, "Totals")
 	kilobytes := 0.0
 	for _, client := range r.Clients {
 		if row, ok := client.Overall().Row("Totals"); ok {
@@ -110,8 +110,8 @@ func (c *ConfigurationSummary) repetition(r Repetition) RepetitionSummary {
 	}
 	law := ms * float64(r.connections()) / total.Throughput
 	out.Client["interactive_law_R_ms"], out.Client["interactive_law_error_ms"] = law, ms*total.Response-law
-	for _, kind := range []struct{ name, row, distribution string }{{"set", "Sets", "SET"}, {"get", "Gets", "GET"}} {
-		k, ok := clientKind(r.Clients, kind.row, kind.distribution)
+	for _, kind := range []struct{ name, row string }{{"set", "Sets"}, {"get", "Gets"}} {
+		k, ok := clientKind(r.Clients, kind.row)
 		if !ok {
 			continue
 		}

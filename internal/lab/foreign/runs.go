@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"math"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -131,23 +132,23 @@ func addBins(run *record.Run, source, command string, bins sample.Histogram) {
 	}
 }
 
-// memtierRow has the names of a row of memtier and of its distribution, and the suffix of their metrics.
-type memtierRow struct{ row, distribution, suffix string }
+// memtierRow has the name of a row of memtier and the suffix of its metrics.
+type memtierRow struct{ row, suffix string }
 
 // rowsOfMemtier returns the rows of all requests, of SETs, and of GETs, which are multi-gets if the configuration has several keys per GET.
 func rowsOfMemtier(out *memtier.Output) []memtierRow {
-	gets := memtierRow{"Gets", "GET", "_get"}
+	gets := memtierRow{"Gets", "_get"}
 	if keys, err := strconv.Atoi(out.Configuration["multi_key_get"]); err == nil && keys > 1 {
 		gets.suffix = "_multiget"
 	}
-	return []memtierRow{{"Totals", "", ""}, {"Sets", "SET", "_set"}, gets}
+	return []memtierRow{{"Totals", ""}, {"Sets", "_set"}, gets}
 }
 
 var percentileNames = map[float64]string{0.5: "p50", 0.9: "p90", 0.95: "p95", 0.99: "p99", 0.999: "p999"}
 
 func addClients(run *record.Run, clients []*memtier.Output) {
 	for _, kind := range rowsOfMemtier(clients[0]) {
-		k, ok := clientKind(clients, kind.row, kind.distribution)
+		k, ok := clientKind(clients, kind.row)
 		if !ok {
 			continue
 		}
@@ -396,7 +397,11 @@ func Write(ctx context.Context, dir string, m record.Manifest, found []Found) (e
 			return err
 		}
 		for _, name := range f.Files {
-			if err := copyTo(f.Root, name, filepath.Join(raw, path.Base(name))); err != nil {
+			text, err := fs.ReadFile(f.Root, name)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(raw, path.Base(name)), text, 0o666)
+			}
+			if err != nil {
 				return err
 			}
 		}

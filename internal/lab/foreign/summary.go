@@ -38,8 +38,8 @@ type MiddlewareKind struct {
 // distributionOf maps the rows of one kind of request to their distributions.
 var distributionOf = map[string]string{"Sets": "SET", "Gets": "GET"}
 
-// clientKind summarizes the clients' rows with a name and their distributions; if distribution is "", those of all requests.
-func clientKind(outputs []*memtier.Output, row, distribution string) (ClientKind, bool) {
+// clientKind summarizes the clients' rows with a name and their distributions. The row of all requests, Totals, has those of all kinds.
+func clientKind(outputs []*memtier.Output, row string) (ClientKind, bool) {
 	k := ClientKind{Percentiles: map[float64]float64{}, NearestPercentiles: map[float64]float64{}}
 	var weights []float64
 	var cdfs [][]memtier.Quantile
@@ -53,7 +53,7 @@ func clientKind(outputs []*memtier.Output, row, distribution string) (ClientKind
 		for name, of := range distributionOf {
 			part, ok := out.Overall().Row(name)
 			cdf := out.Overall().Distributions[of]
-			if (of == distribution || distribution == "") && ok && part.Throughput > 0 && len(cdf) > 0 {
+			if (name == row || row == "Totals") && ok && part.Throughput > 0 && len(cdf) > 0 {
 				weights, cdfs = append(weights, part.Throughput), append(cdfs, cdf)
 			}
 		}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -176,20 +174,4 @@ func (r *Repetition) connections() int {
 		n += client.Clients()
 	}
 	return n
-}
-
-// copyTo copies an output to a new file.
-func copyTo(root fs.FS, name, target string) (err error) {
-	in, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Create(target)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	_, err = io.Copy(out, in)
-	return err
 }
