@@ -121,8 +121,7 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 
 // AwaitReady waits until the program answers a request.
 func (p *Process) AwaitReady(ctx context.Context) error {
-	late := time.NewTimer(ReadyTimeout)
-	defer late.Stop()
+	late := time.After(ReadyTimeout)
 	for {
 		if err := Answers(p.Addr); err == nil {
 			return nil
@@ -132,7 +131,7 @@ func (p *Process) AwaitReady(ctx context.Context) error {
 			return p.Ended()
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-late.C:
+		case <-late:
 			return fmt.Errorf("%s doesn't answer on %s after %v; its last output:\n%s", p.Name, p.Addr, ReadyTimeout, p.log)
 		case <-time.After(5 * time.Millisecond):
 		}
@@ -233,11 +232,8 @@ func FreePort(host string) (int, error) {
 
 // Memcached returns the command that starts the memcached at path on an address, with additional arguments.
 func Memcached(path, host string, port int, args ...string) *exec.Cmd {
-	base := []string{"-l", host, "-p", strconv.Itoa(port), "-U", "0"}
-	if os.Geteuid() == 0 {
-		base = append(base, "-u", "root") // memcached refuses to run as root without it
-	}
-	return exec.Command(path, append(base, args...)...)
+	// -u root is needed to run as root, otherwise ignored.
+	return exec.Command(path, append([]string{"-l", host, "-p", strconv.Itoa(port), "-U", "0", "-u", "root"}, args...)...)
 }
 
 // Lines is a writer that passes every line, with its line end, to Take. It is not safe for concurrent use.
