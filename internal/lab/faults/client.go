@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,7 +59,7 @@ func (o *op) String() string {
 	for _, r := range o.keys {
 		text += " " + r.key
 	}
-	if !o.kind.isRead() {
+	if o.kind != get {
 		text += fmt.Sprintf(" (write %d)", o.seq)
 	}
 	return text
@@ -86,7 +85,7 @@ const textCut = "the connection ended"
 
 // ended returns the outcome to count. A request that was lost because mcmw was killed counts as failed.
 func (c *client) ended(o outcome) outcome {
-	if bad := new(badReply); c.kills && o.lost && !errors.As(o.cause, &bad) && !errors.Is(o.cause, os.ErrDeadlineExceeded) {
+	if c.kills && o.lost && !unserved(o.cause) {
 		return outcome{op: o.op, failure: textCut}
 	}
 	return o
@@ -157,7 +156,7 @@ func (c *client) dial() (conn net.Conn, addr int) {
 // through notes that o is sent now to address number addr.
 func (o *op) through(addr int) {
 	o.addr, o.floors = addr, nil
-	if !o.kind.isRead() {
+	if o.kind != get {
 		return
 	}
 	for _, r := range o.keys {
@@ -350,7 +349,7 @@ func (r *reader) answer(o *op) outcome {
 	switch {
 	case o.form != classic:
 		err = r.metaReplies(o, &result)
-	case o.kind.isRead():
+	case o.kind == get:
 		err = r.values(o, &result)
 	default:
 		err = r.line(o, &result)
@@ -446,7 +445,7 @@ func (r *reader) metaReplies(o *op, result *outcome) error {
 			result.failure = text
 			at++
 		case text == "MN" && o.form == quiet:
-			if o.kind.isRead() {
+			if o.kind == get {
 				result.misses = len(o.keys) - found
 			} else if result.failure == "" {
 				o.acknowledged()

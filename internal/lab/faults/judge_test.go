@@ -214,14 +214,8 @@ func TestTheLogShowsWhenAServerIsUp(t *testing.T) {
 		require.Equal(t, len(part), n)
 	}
 	require.Len(t, e.list, 2)
-	left, ok := e.left(start)
-	assert.True(t, ok)
-	assert.Equal(t, e.list[0].at, left)
-	returned, ok := e.returned(start)
-	assert.True(t, ok)
-	assert.Equal(t, e.list[1].at, returned)
-	_, ok = e.left(time.Now())
-	assert.False(t, ok)
-	_, ok = e.returned(time.Now())
-	assert.False(t, ok)
+	for at, up := range []bool{false, true} {
+		assert.Equal(t, []time.Time{e.list[at].at}, e.times(up, start))
+		assert.Empty(t, e.times(up, time.Now()))
+	}
 }

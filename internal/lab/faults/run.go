@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"mcmw/internal/route"
@@ -176,12 +177,8 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	if err != nil {
 		return nil, err
 	}
-	stopped := false
-	defer func() {
-		if !stopped {
-			_ = sys.stop()
-		}
-	}()
+	stop := sync.OnceValue(sys.stop)
+	defer stop()
 	if result.Before, err = s.warm(ctx, sys, seed); err != nil {
 		return nil, err
 	}
@@ -225,8 +222,7 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	if c.groups {
 		result.Groups = l.tally.groupsOf(began, healed)
 	}
-	stopped = true
-	if err := sys.stop(); err != nil {
+	if err := stop(); err != nil {
 		result.breaks("%v", err)
 	}
 	result.judge(l.tally, c)
@@ -324,12 +320,12 @@ func (r *Result) finish(ctx context.Context, sys *system, l *load, began, healed
 	if r.After, err = sys.admin.settled(ctx, r.Before.Goroutines); err != nil {
 		r.breaks("%v", err)
 	}
-	if at, ok := sys.events.left(began); ok {
-		d := at.Sub(began)
+	if left := sys.events.times(false, began); len(left) > 0 {
+		d := left[0].Sub(began)
 		r.Detected = &d
 	}
-	if at, ok := sys.events.returned(healed); ok {
-		r.Recovered = at.Sub(healed)
+	if returned := sys.events.times(true, healed); len(returned) > 0 {
+		r.Recovered = returned[len(returned)-1].Sub(healed)
 	}
 	l.tally.mu.Lock()
 	defer l.tally.mu.Unlock()

@@ -119,7 +119,7 @@ func Scenarios() []Scenario {
 		{Name: "freeze-all", Title: "all servers are suspended", Args: ackAny, fault: each(freezeServer), heal: each(thawServer), reads: byAny, writes: byAny, Long: true, settings: plain},
 		{Name: "flap", Title: "a server is suspended and resumed repeatedly, every 100 ms", Args: with(ackAny, "--timeout", "50ms"), fault: freezes(100*time.Millisecond, 15), reads: byAny, writes: byAny, Long: true, settings: plain},
 		{Name: "reset", Title: "a server's connections are reset in the middle of replies", Args: ackAny, fault: inject(faulty.Fault{Cut: 3000, Reset: true}), heal: lift, counts: byVictim, settings: proxied},
-		{Name: "reset-all", Title: "all servers' connections are reset in the middle of replies", Args: ackAny, fault: injectAll(faulty.Fault{Cut: 3000, Reset: true}), heal: liftAll, reads: byAny, writes: byAny, Long: true, settings: proxied},
+		{Name: "reset-all", Title: "all servers' connections are reset in the middle of replies", Args: ackAny, fault: each(injectInto(faulty.Fault{Cut: 3000, Reset: true})), heal: each(injectInto(faulty.Fault{})), reads: byAny, writes: byAny, Long: true, settings: proxied},
 		{Name: "truncate", Title: "a server's connections end in the middle of replies", Args: oneReplica, fault: inject(faulty.Fault{Cut: 2000}), heal: lift, reads: byVictim, writes: byVictim, Long: true, settings: proxied},
 		{Name: "double", Title: "a server sends every reply twice", Args: twoOfThree, fault: inject(faulty.Fault{Double: true}), heal: lift, counts: byVictim, Long: true, settings: proxied},
 		{Name: "bytewise", Title: "a server sends its replies byte by byte", Args: oneReplica, fault: inject(faulty.Fault{Bytewise: true}), heal: lift, Long: true, settings: proxied},
@@ -275,11 +275,6 @@ var (
 // inject makes the victim's proxy inject a fault.
 func inject(f faulty.Fault) action { return at(injectInto(f), victim) }
 
-// injectAll makes every proxy inject a fault.
-func injectAll(f faulty.Fault) action { return each(injectInto(f)) }
-
-var liftAll = injectAll(faulty.Fault{})
-
 // restarts kills the victim and starts it again at once, five times.
 func restarts(ctx context.Context, s *system) error {
 	for range 5 {
@@ -366,12 +361,10 @@ func move(ctx context.Context, s *system) error {
 
 // sleep waits for d. It returns early, with an error, if ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }

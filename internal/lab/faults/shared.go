@@ -156,7 +156,7 @@ func (s *shared) compare(u *user, key string) map[string]bool {
 	values := map[string]bool{}
 	for a := range s.addrs {
 		for range comparedReads {
-			if value, ok, err := u.read(a, key); err != nil {
+			if value, _, ok, err := u.value(a, "get", key); err != nil {
 				s.failed("get "+key, err)
 			} else if ok {
 				values[value] = true
@@ -279,12 +279,6 @@ func (u *user) ask(i int, request string) (line string, err error) {
 	return "", err
 }
 
-// read reads key over connection i.
-func (u *user) read(i int, key string) (value string, ok bool, err error) {
-	value, _, ok, err = u.value(i, "get", key)
-	return value, ok, err
-}
-
 // value reads key by a get or gets over connection i.
 func (u *user) value(i int, command, key string) (value, cas string, ok bool, err error) {
 	line, err := u.ask(i, command+" "+key+"\r\n")
@@ -352,7 +346,7 @@ func (u *user) run(period time.Duration) {
 func (u *user) readRegister(r *register) {
 	addr := u.any()
 	floor := int64(r.acks.floor(time.Now(), addr, u.age))
-	value, ok, err := u.read(addr, r.key)
+	value, _, ok, err := u.value(addr, "get", r.key)
 	if err != nil {
 		u.failed("get "+r.key, err)
 		return

@@ -23,9 +23,6 @@ const (
 	numKinds
 )
 
-// isRead reports whether k is a read.
-func (k kind) isRead() bool { return k == get }
-
 // class groups kinds of requests whose errors are expected or not in the same way.
 type class int
 
@@ -39,10 +36,10 @@ const (
 var classNames = [classes]string{"reads", "writes", "increments"}
 
 func (k kind) class() class {
-	switch {
-	case k.isRead():
+	switch k {
+	case get:
 		return reads
-	case k == count:
+	case count:
 		return increments
 	}
 	return writes
@@ -161,7 +158,7 @@ func (t *tally) count(o outcome) {
 	defer t.mu.Unlock()
 	p := t.phaseOf(o.op.due)
 	c, failed := &t.writes[p], t.failed[o.op.kind.class()]
-	if o.op.kind.isRead() {
+	if o.op.kind == get {
 		c = &t.reads[p]
 	}
 	c.Sent++

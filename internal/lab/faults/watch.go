@@ -15,9 +15,8 @@ import (
 
 // event is a change of a server's state, as logged by the middleware.
 type event struct {
-	at     time.Time // when the log line was read
-	server string
-	up     bool
+	at time.Time // when the log line was read
+	up bool      // the server has come up; otherwise it has left that state
 }
 
 // events reads the middleware's log, JSON lines, and keeps the changes of servers' states.
@@ -28,7 +27,7 @@ type events struct {
 
 // take reads a line of the log.
 func (e *events) take(line []byte) error {
-	var entry struct{ Msg, Server string }
+	var entry struct{ Msg string }
 	if json.Unmarshal(line, &entry) != nil {
 		return nil // not a line of the log
 	}
@@ -36,35 +35,23 @@ func (e *events) take(line []byte) error {
 	defer e.mu.Unlock()
 	switch entry.Msg {
 	case "a server is up":
-		e.list = append(e.list, event{time.Now(), entry.Server, true})
+		e.list = append(e.list, event{time.Now(), true})
 	case "a server is stale", "a server is down":
-		e.list = append(e.list, event{time.Now(), entry.Server, false})
+		e.list = append(e.list, event{time.Now(), false})
 	}
 	return nil
 }
 
-// left returns when a server first left the state up after from; false if none did.
-func (e *events) left(from time.Time) (time.Time, bool) {
+// times returns when servers came up, or left that state, after from.
+func (e *events) times(up bool, from time.Time) (at []time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, v := range e.list {
-		if !v.up && v.at.After(from) {
-			return v.at, true
+		if v.up == up && v.at.After(from) {
+			at = append(at, v.at)
 		}
 	}
-	return time.Time{}, false
-}
-
-// returned returns when a server last came up after from; false if none did.
-func (e *events) returned(from time.Time) (time.Time, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for i := len(e.list) - 1; i >= 0; i-- {
-		if v := e.list[i]; v.up && v.at.After(from) {
-			return v.at, true
-		}
-	}
-	return time.Time{}, false
+	return at
 }
 
 // admin is a middleware's admin server.
