@@ -55,7 +55,7 @@ func forward(ctx context.Context, client net.Conn, to string, delay time.Duratio
 	ways.Go(func() {
 		// The error of one direction does not matter: closing it ends the other direction as the server expects.
 		_, _ = io.Copy(server, client)
-		if half, ok := server.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+		if server.(*net.TCPConn).CloseWrite() != nil {
 			end()
 		}
 	})

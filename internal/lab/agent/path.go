@@ -186,10 +186,8 @@ func (p *Path) upload(conn net.Conn, length time.Duration) error {
 			return err
 		}
 	}
-	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		if err := half.CloseWrite(); err != nil {
-			return err
-		}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		return err
 	}
 	// The bytes that the server has read; buffers on the path have accepted more.
 	var arrived uint64

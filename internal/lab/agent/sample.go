@@ -14,8 +14,8 @@ import (
 
 // Reading has the counters of a host and its processes at one time. The difference between two readings is the usage between them.
 type Reading struct {
-	At  time.Time `json:"at"`
-	CPU CPU       `json:"cpu"`
+	At  time.Time  `json:"at"`
+	CPU kernel.CPU `json:"cpu"` // since the host's start
 	// Received and Sent are the traffic of all network interfaces, bytes.
 	Received uint64 `json:"received"`
 	Sent     uint64 `json:"sent"`
@@ -25,9 +25,6 @@ type Reading struct {
 	Memory map[string]float64 `json:"memory,omitempty"`
 	Calls  map[string]float64 `json:"calls,omitempty"`
 }
-
-// CPU is the time of all cores since the host's start.
-type CPU = kernel.CPU
 
 // Watched says what is sampled.
 type Watched struct {
@@ -91,11 +88,11 @@ func (w Watched) read(since time.Duration) (Reading, error) {
 }
 
 // cpu returns the times of the host's processors. Processors that a group does not use count as idle, even if other programs use them.
-func (w Watched) cpu(since time.Duration) (CPU, error) {
+func (w Watched) cpu(since time.Duration) (kernel.CPU, error) {
 	if len(w.Group) > 0 {
 		user, system, err := cgroup.Used(w.Group)
 		idle := w.CPUs*since.Seconds() - (user + system).Seconds()
-		return CPU{User: user.Seconds(), System: system.Seconds(), Idle: idle}, err
+		return kernel.CPU{User: user.Seconds(), System: system.Seconds(), Idle: idle}, err
 	}
 	return kernel.HostCPU()
 }

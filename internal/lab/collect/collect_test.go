@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/lab/agent"
+	"mcmw/internal/lab/kernel"
 	"mcmw/internal/lab/load"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/testbed"
@@ -74,7 +75,7 @@ func samples(n int) []byte {
 	for i := range n {
 		f := float64(i)
 		line, err := json.Marshal(agent.Reading{
-			At: began.Add(time.Duration(i) * time.Second), CPU: agent.CPU{User: f * 0.5, System: f * 0.3, SoftIRQ: f * 0.2, Idle: f},
+			At: began.Add(time.Duration(i) * time.Second), CPU: kernel.CPU{User: f * 0.5, System: f * 0.3, SoftIRQ: f * 0.2, Idle: f},
 			Received: uint64(i) * 1000, Sent: uint64(i) * 500, Processes: map[string]float64{"server:s1": f * 0.25, "middleware:0": f * 0.75, "client:0": f},
 			Memory: map[string]float64{"middleware:0": 1 << 20}, Calls: map[string]float64{"middleware:0": 3000 * f},
 		})

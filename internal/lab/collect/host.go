@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mcmw/internal/lab/agent"
+	"mcmw/internal/lab/kernel"
 	"mcmw/internal/lab/record"
 )
 
@@ -80,15 +81,15 @@ func (c *collector) hostWindow(source string, before, after agent.Reading) {
 	if total := after.CPU.Total() - before.CPU.Total(); total > 0 {
 		for _, category := range []struct {
 			metric string
-			of     func(agent.CPU) float64
+			of     func(kernel.CPU) float64
 		}{
-			{"cpu_user", func(c agent.CPU) float64 { return c.User }},
-			{"cpu_system", func(c agent.CPU) float64 { return c.System }},
-			{"cpu_softirq", func(c agent.CPU) float64 { return c.SoftIRQ }},
-			{"cpu_irq", func(c agent.CPU) float64 { return c.IRQ }},
-			{"cpu_iowait", func(c agent.CPU) float64 { return c.IOWait }},
-			{"cpu_steal", func(c agent.CPU) float64 { return c.Steal }},
-			{"cpu_idle", func(c agent.CPU) float64 { return c.Idle }},
+			{"cpu_user", func(c kernel.CPU) float64 { return c.User }},
+			{"cpu_system", func(c kernel.CPU) float64 { return c.System }},
+			{"cpu_softirq", func(c kernel.CPU) float64 { return c.SoftIRQ }},
+			{"cpu_irq", func(c kernel.CPU) float64 { return c.IRQ }},
+			{"cpu_iowait", func(c kernel.CPU) float64 { return c.IOWait }},
+			{"cpu_steal", func(c kernel.CPU) float64 { return c.Steal }},
+			{"cpu_idle", func(c kernel.CPU) float64 { return c.Idle }},
 		} {
 			// The kernel sometimes corrects idle and waiting times downwards.
 			add(source, category.metric, max(category.of(after.CPU)-category.of(before.CPU), 0)/total)
