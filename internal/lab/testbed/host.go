@@ -54,8 +54,6 @@ type Process interface {
 
 // Hosts are the hosts of a testbed.
 type Hosts interface {
-	// Kind is the testbed's name in experiments and records.
-	Kind() string
 	// Host returns the host for a program: the one with this index, from 0, of its role. Several programs can share a host.
 	Host(role Role, index int) (Host, error)
 	// Close releases the hosts.

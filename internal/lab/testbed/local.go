@@ -20,7 +20,6 @@ func Local() Hosts { return local{} }
 // Here returns this machine as a host.
 func Here() Host { return local{} }
 
-func (local) Kind() string                 { return "local" }
 func (local) Host(Role, int) (Host, error) { return local{}, nil }
 func (local) Close() error                 { return nil }
 func (local) Name() string                 { return "local" }

@@ -2,11 +2,10 @@ package kubernetes
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -77,9 +76,7 @@ func New(e *experiment.Experiment) (testbed.Testbed, error) {
 		}
 	}
 	if b.namespace == "" {
-		var id [4]byte
-		_, _ = rand.Read(id[:]) // it never fails
-		b.namespace = "mcmwlab-" + hex.EncodeToString(id[:])
+		b.namespace = fmt.Sprintf("mcmwlab-%08x", rand.Uint32())
 	}
 	b.standard = standardValues(largest(e.Points, experiment.ServerMemory), largest(e.Points, experiment.LoadProcesses))
 	return b, nil
@@ -222,8 +219,6 @@ func (b *bed) MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Val
 	}
 	return testbed.PathValues(record.SourcePath, p), nil
 }
-
-func (b *bed) Kind() string { return experiment.KubernetesTestbed }
 
 // Host returns the load pod for a load process: the pods take turns.
 func (b *bed) Host(role testbed.Role, index int) (testbed.Host, error) {

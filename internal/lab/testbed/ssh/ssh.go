@@ -145,8 +145,6 @@ func agree(clocks []clock) error {
 	return nil
 }
 
-func (t *hosts) Kind() string { return "ssh" }
-
 // Host returns the host for a program: the hosts of its role take turns.
 func (t *hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
 	hosts := t.byRole[role]

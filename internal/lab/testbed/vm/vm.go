@@ -93,8 +93,6 @@ func slowed(m experiment.Machine, dilation float64) experiment.Machine {
 	return m
 }
 
-func (v *Hosts) Kind() string { return experiment.VMTestbed }
-
 // Host returns the machine for a program: the machines of its role take turns.
 func (v *Hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
 	machines := v.machines[role]
