@@ -241,8 +241,10 @@ func (r *runner) runs(ctx context.Context) error {
 			r.tell(nil)
 			return fmt.Errorf("%d runs in a row have failed; the last error: %s", failures, run.Error)
 		}
-		if err := pause(ctx, r.Experiment.Phases.CoolDown); err != nil {
-			return err
+		select {
+		case <-time.After(r.Experiment.Phases.CoolDown):
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -261,17 +263,6 @@ func (r *runner) tell(next *experiment.Slot) {
 		r.progress.Left = perRun * time.Duration(max(r.progress.Most-r.progress.Done-r.progress.Failed, 0))
 	}
 	r.Progress(r.progress)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 func (r *runner) checkSet(ctx context.Context) error {

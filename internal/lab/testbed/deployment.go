@@ -240,16 +240,11 @@ func (d *deployment) failure(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, noticeAllowance)
 	defer cancel()
 	stop := d.watch(func(error) { cancel() })
 	defer stop()
-	moment := time.NewTimer(noticeAllowance)
-	defer moment.Stop()
-	select {
-	case <-ctx.Done():
-	case <-moment.C:
-	}
+	<-ctx.Done()
 	if ended := d.ended(); ended != nil {
 		return ended
 	}

@@ -236,11 +236,9 @@ func (p *remote) Stop(signal syscall.Signal) {
 		return
 	}
 	_ = p.conn.out.write(request{ID: p.id, Stop: int(signal)}) // if the connection is broken, its reader ends p
-	late := time.NewTimer(stopTimeout)
-	defer late.Stop()
 	select {
 	case <-p.done:
-	case <-late.C:
+	case <-time.After(stopTimeout):
 		p.conn.Close()
 	}
 }
