@@ -15,11 +15,11 @@ type DNS struct {
 	conn  net.PacketConn
 	ended chan struct{} // closed when the server has ended
 
-	mu    sync.Mutex // guards the fields below
-	addrs map[string][]netip.Addr
-	srv   map[string][]dnsmessage.SRVResource
-	rcode map[string]dnsmessage.RCode // by name, the error to answer with; "" means every name
-	asked map[string]int
+	mu      sync.Mutex // guards the fields below
+	addrs   map[string][]netip.Addr
+	srv     map[string][]dnsmessage.SRVResource
+	failing map[string]bool // by name; "" means every name
+	asked   map[string]int
 }
 
 // StartDNS starts a DNS server that knows no names.
@@ -30,7 +30,7 @@ func StartDNS() (*DNS, error) {
 	}
 	d := &DNS{
 		conn: conn, ended: make(chan struct{}), addrs: make(map[string][]netip.Addr), srv: make(map[string][]dnsmessage.SRVResource),
-		rcode: make(map[string]dnsmessage.RCode), asked: make(map[string]int),
+		failing: make(map[string]bool), asked: make(map[string]int),
 	}
 	go func() {
 		defer close(d.ended)
@@ -83,14 +83,14 @@ func (d *DNS) SetSRV(name string, targets ...Target) {
 func (d *DNS) Fail(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.rcode[key(name)] = dnsmessage.RCodeServerFailure
+	d.failing[key(name)] = true
 }
 
 // Heal ends the failures of all names.
 func (d *DNS) Heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	clear(d.rcode)
+	clear(d.failing)
 }
 
 // Asked returns how many questions for name have been answered.
@@ -134,11 +134,9 @@ func (d *DNS) answer(query dnsmessage.Message) dnsmessage.Message {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked[name]++
-	for _, failing := range []string{"", name} {
-		if code, ok := d.rcode[failing]; ok {
-			reply.RCode = code
-			return reply
-		}
+	if d.failing[""] || d.failing[name] {
+		reply.RCode = dnsmessage.RCodeServerFailure
+		return reply
 	}
 	if len(d.addrs[name]) == 0 && len(d.srv[name]) == 0 {
 		reply.RCode = dnsmessage.RCodeNameError

@@ -17,7 +17,7 @@ import (
 // quiet ones must be followed by an mn. Replies to version and stats are always true, so that a server whose lie was detected is used
 // again, and lies again.
 type Liar struct {
-	server *Server
+	*Server
 	target string
 	lie    atomic.Pointer[Lie]
 }
@@ -190,15 +190,9 @@ func StartLiar(target string) (*Liar, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.server = server
+	l.Server = server
 	return l, nil
 }
-
-// Addr returns the address on which the Liar listens.
-func (l *Liar) Addr() string { return l.server.Addr() }
-
-// Stop ends the Liar and every connection through it.
-func (l *Liar) Stop() { l.server.Stop() }
 
 // Tell makes every connection tell this lie from now on; nil is the truth.
 func (l *Liar) Tell(lie *Lie) { l.lie.Store(lie) }

@@ -13,7 +13,7 @@ const dialTimeout = 15 * time.Second
 
 // Proxy forwards bytes between clients and a real server. Its methods may be called from any goroutine.
 type Proxy struct {
-	server *Server
+	*Server
 	target string
 
 	mu    sync.Mutex
@@ -50,15 +50,9 @@ func StartProxy(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.server = server
+	p.Server = server
 	return p, nil
 }
-
-// Addr returns the address on which the Proxy listens.
-func (p *Proxy) Addr() string { return p.server.Addr() }
-
-// Stop ends the Proxy and every connection through it.
-func (p *Proxy) Stop() { p.server.Stop() }
 
 // Inject sets the fault; the zero Fault removes it.
 func (p *Proxy) Inject(f Fault) {
@@ -173,10 +167,8 @@ func (p *Proxy) replies(client, server net.Conn, gone <-chan struct{}) {
 
 // pause waits for d, or until the fault changes. It returns false if the client is gone.
 func pause(d time.Duration, alter, gone <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-alter:
 	case <-gone:
 		return false
