@@ -124,28 +124,26 @@ func (d *deployment) await(ctx context.Context, members []Member) error {
 	for _, m := range members {
 		addresses = append(addresses, m.Address)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := d.watch(cancel)
+	ctx, stop := d.watch(ctx)
 	defer stop()
 	return d.t.await(ctx, addresses)
 }
 
-// watch calls cancel with the reason when a member ends, until stop is called.
-func (d *deployment) watch(cancel context.CancelCauseFunc) (stop func()) {
-	done := make(chan struct{})
+// watch returns a context that ends, with the reason as its cause, when a member ends, and when stop is called.
+func (d *deployment) watch(ctx context.Context) (watched context.Context, stop func()) {
+	watched, cancel := context.WithCancelCause(ctx)
 	var watchers sync.WaitGroup
 	for _, m := range d.all() {
 		watchers.Go(func() {
 			select {
 			case <-m.Done():
 				cancel(m.Ended())
-			case <-done:
+			case <-watched.Done():
 			}
 		})
 	}
-	return func() {
-		close(done)
+	return watched, func() {
+		cancel(nil)
 		watchers.Wait()
 	}
 }
@@ -242,7 +240,7 @@ func (d *deployment) failure(ctx context.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, noticeAllowance)
 	defer cancel()
-	stop := d.watch(func(error) { cancel() })
+	ctx, stop := d.watch(ctx)
 	defer stop()
 	<-ctx.Done()
 	if ended := d.ended(); ended != nil {
@@ -256,9 +254,7 @@ func (d *deployment) Measure(ctx context.Context, m Measurement) (*Outputs, erro
 	limit := m.WarmUp + m.Duration + loadAllowance
 	ctx, cancelLate := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the load has not ended %v after its duration", loadAllowance))
 	defer cancelLate()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := d.watch(cancel)
+	ctx, stop := d.watch(ctx)
 	defer stop()
 
 	for _, mw := range d.middlewares {
