@@ -1,10 +1,12 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -131,13 +133,7 @@ func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	if o.SharedClients > 0 {
 		s = startShared(o.Addrs, keys, o.SharedClients, o.SharedRate, o.Seed, l.tally)
 	}
-	running := ctx
-	if o.Duration > 0 {
-		var cancel context.CancelFunc
-		running, cancel = context.WithTimeout(ctx, o.Duration)
-		defer cancel()
-	}
-	<-running.Done()
+	_ = sleep(ctx, cmp.Or(o.Duration, math.MaxInt64)) // the end of ctx is no error
 	l.stop()
 	var sharing Shared
 	if s != nil {
