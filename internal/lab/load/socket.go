@@ -113,30 +113,30 @@ func login(ctx context.Context, o *Options, nc net.Conn) error {
 // dial connects to a target and returns a non-blocking socket that the caller owns. The poller of the Go runtime does not know it: its events wake
 // only the epoll instance to which it is added.
 func dial(ctx context.Context, o *Options, target string) (fd int, err error) {
+	defer func() {
+		if err != nil {
+			fd, err = -1, fmt.Errorf("target %s: %w", target, err)
+		}
+	}()
 	nc, err := connect(ctx, o, target)
 	if err != nil {
-		return -1, fmt.Errorf("target %s: %w", target, err)
+		return -1, err
 	}
 	if o.TLS != nil {
 		if fd, err = relay(nc); err != nil {
 			nc.Close()
-			return -1, fmt.Errorf("target %s: %w", target, err)
 		}
-		return fd, nil
+		return fd, err
 	}
 	defer nc.Close()
 	raw, err := nc.(syscall.Conn).SyscallConn()
 	if err != nil {
-		return -1, fmt.Errorf("target %s: %w", target, err)
+		return -1, err
 	}
 	var dupErr error
-	if err := raw.Control(func(s uintptr) {
-		fd, dupErr = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 0)
-	}); err != nil {
-		return -1, fmt.Errorf("target %s: %w", target, err)
-	}
+	err = raw.Control(func(s uintptr) { fd, dupErr = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 0) })
 	if dupErr != nil {
-		return -1, fmt.Errorf("target %s: duplicating its socket: %w", target, dupErr)
+		err = fmt.Errorf("duplicating its socket: %w", dupErr)
 	}
-	return fd, nil
+	return fd, err
 }
