@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+
+	"mcmw/internal/protocol"
 )
 
 // Protocol is the protocol of the target.
@@ -198,10 +200,7 @@ func appendLogin(b []byte, p Protocol, user, password string) []byte {
 		}
 		return b
 	}
-	// memcached takes the value of the first set of a connection as the user's name and password; the key doesn't matter.
-	token := user + " " + password
-	b = strconv.AppendInt(append(b, "set auth 0 0 "...), int64(len(token)), 10)
-	return append(append(append(b, '\r', '\n'), token...), '\r', '\n')
+	return protocol.AppendLogin(b, user, password)
 }
 
 func (e *encoder) parseKey(text []byte) (uint64, bool) {

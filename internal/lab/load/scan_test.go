@@ -132,11 +132,11 @@ func TestRequestsAreWrittenInTheFormOfTheirProtocol(t *testing.T) {
 	for protocol, want := range map[Protocol][5]string{
 		Classic: {
 			"set k-7 0 0 6\r\nk-7:ab\r\n", "set k-7 0 60 6\r\nk-7:ab\r\n", "get k-7\r\n", "get k-7 k-12\r\n",
-			"set auth 0 0 8\r\nu secret\r\n",
+			"set mcmw-login 0 -1 8\r\nu secret\r\n",
 		},
 		Meta: {
 			"ms k-7 6\r\nk-7:ab\r\n", "ms k-7 6 T60\r\nk-7:ab\r\n", "mg k-7 k v\r\n", "mg k-7 k v q\r\nmg k-12 k v q\r\nmn\r\n",
-			"set auth 0 0 8\r\nu secret\r\n",
+			"set mcmw-login 0 -1 8\r\nu secret\r\n",
 		},
 		RESP: {
 			"*3\r\n$3\r\nSET\r\n$3\r\nk-7\r\n$6\r\nk-7:ab\r\n", "*5\r\n$3\r\nSET\r\n$3\r\nk-7\r\n$6\r\nk-7:ab\r\n$2\r\nEX\r\n$2\r\n60\r\n",
