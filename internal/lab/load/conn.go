@@ -1,6 +1,9 @@
 package load
 
-import "math/rand/v2"
+import (
+	"cmp"
+	"math/rand/v2"
+)
 
 type request struct {
 	sent    int64 // just before the write that passed it to the socket, ns of stats.Now
@@ -62,18 +65,12 @@ func newConn(w *workload, id, fd int) *conn {
 		target: o.Targets[id%len(o.Targets)],
 		rng:    *rand.NewPCG(o.Seed, uint64(id)),
 		cycle:  id % w.cycle,
-		left:   -1,
-		quota:  -1,
+		left:   cmp.Or(o.Requests, -1),
+		quota:  cmp.Or(o.ReconnectAfter, -1),
 		set:    w.keys.state(o.SetKeys, id),
 		get:    w.keys.state(o.GetKeys, id),
 		ring:   make([]request, o.Pipeline),
 		scan:   scanner{protocol: o.Protocol},
-	}
-	if o.Requests > 0 {
-		c.left = o.Requests
-	}
-	if o.ReconnectAfter > 0 {
-		c.quota = o.ReconnectAfter
 	}
 	if o.Verify || o.CacheAside {
 		c.keys = make([]uint64, o.Pipeline*o.KeysPerGet)

@@ -224,9 +224,7 @@ func (g *Generator) drive(ctx context.Context) (all *series, used usage, first e
 		case err := <-ended:
 			running--
 			if err != nil {
-				if first == nil {
-					first = err
-				}
+				first = cmp.Or(first, err)
 				g.phase.abandon.Store(true)
 			}
 		}

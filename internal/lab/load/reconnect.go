@@ -112,7 +112,6 @@ func (t *thread) redialled(r redialled) error {
 	if err := t.watch(c, unix.EPOLL_CTL_ADD, unix.EPOLLIN); err != nil {
 		return err
 	}
-	c.watched = true
 	c.pace.free = t.now()
 	return t.fill(c)
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -216,10 +217,7 @@ func (r *Result) judgePace() {
 	if r.Pace == nil || r.Generator.Limit != LimitNone {
 		return
 	}
-	service := r.Total.Latency
-	if r.Total.Service != nil {
-		service = *r.Total.Service
-	}
+	service := cmp.Or(r.Total.Service, &r.Total.Latency)
 	if r.Pace.OwnSlip.P99 >= max(lateBound, service.P50) {
 		r.Generator.Limit = LimitSchedule
 	}

@@ -82,9 +82,6 @@ func ParseDistribution(text string) (Distribution, error) {
 
 // String returns the form that ParseDistribution reads, "" for the zero value.
 func (d Distribution) String() string {
-	if d.Kind == "" {
-		return ""
-	}
 	var b strings.Builder
 	b.WriteString(d.Kind)
 	for i, value := range []float64{d.A, d.B, d.C}[:distributionParameters[d.Kind]] {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -52,18 +53,11 @@ func (r *Result) WriteText(w io.Writer) error {
 
 // workload describes the requests.
 func (r *Result) workload() string {
-	ratio, names := []string{strconv.Itoa(r.Sets), strconv.Itoa(r.Gets)}, "SET:GET"
+	names, ratio, several := "SET:GET", fmt.Sprintf("%d:%d", r.Sets, r.Gets), "GET"
 	if r.MultiGets > 0 {
-		ratio, names = append(ratio, strconv.Itoa(r.MultiGets)), "SET:GET:MULTIGET"
+		names, ratio, several = names+":MULTIGET", fmt.Sprintf("%s:%d", ratio, r.MultiGets), "MULTIGET"
 	}
-	sizes := fmt.Sprintf("values of %d bytes", r.ValueSize)
-	if r.ValueSizes != "" {
-		sizes = "values of " + r.ValueSizes + " bytes"
-	}
-	text := fmt.Sprintf("%s %s, %d keys per GET, %s", names, strings.Join(ratio, ":"), r.KeysPerGet, sizes)
-	if r.MultiGets > 0 {
-		text = strings.Replace(text, "keys per GET", "keys per MULTIGET", 1)
-	}
+	text := fmt.Sprintf("%s %s, %d keys per %s, values of %s bytes", names, ratio, r.KeysPerGet, several, cmp.Or(r.ValueSizes, strconv.Itoa(r.ValueSize)))
 	if r.CacheAside {
 		text += ", missed keys are stored"
 	}

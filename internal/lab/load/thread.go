@@ -105,7 +105,6 @@ func (t *thread) open() (err error) {
 		if err := t.watch(c, unix.EPOLL_CTL_ADD, unix.EPOLLIN); err != nil {
 			return err
 		}
-		c.watched = true
 	}
 	return nil
 }
@@ -128,6 +127,7 @@ func (t *thread) close() {
 
 // watch changes which events epoll reports for a connection.
 func (t *thread) watch(c *conn, operation int, events uint32) error {
+	c.watched = operation != unix.EPOLL_CTL_DEL
 	event := unix.EpollEvent{Events: events, Fd: int32(c.index)}
 	if err := unix.EpollCtl(t.epoll, operation, c.fd, &event); err != nil {
 		return fmt.Errorf("target %s: epoll_ctl: %w", c.target, err)
@@ -136,10 +136,7 @@ func (t *thread) watch(c *conn, operation int, events uint32) error {
 }
 
 // unwatch makes epoll report no more events for a connection.
-func (t *thread) unwatch(c *conn) error {
-	c.watched = false
-	return t.watch(c, unix.EPOLL_CTL_DEL, 0)
-}
+func (t *thread) unwatch(c *conn) error { return t.watch(c, unix.EPOLL_CTL_DEL, 0) }
 
 // run makes the thread's share of the load. When it returns, also with an error, everything recorded has been passed on.
 func (t *thread) run() error {
