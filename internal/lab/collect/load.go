@@ -36,14 +36,11 @@ func loadFactors(l *load.Result) map[string]string {
 	f := map[string]string{
 		"clients": strconv.Itoa(l.Connections), "connections": strconv.Itoa(l.Connections), "load_threads": strconv.Itoa(l.Threads),
 		"pipeline": strconv.Itoa(l.Pipeline), "ratio": fmt.Sprintf("%d:%d", l.Sets, l.Gets), "keys_per_get": strconv.Itoa(l.KeysPerGet),
-		"value_size": strconv.Itoa(l.ValueSize), "key_pattern": l.KeyPattern, "keys": strconv.FormatUint(l.Keys, 10), "think_time": l.ThinkTime.String(),
+		"value_size": cmp.Or(l.ValueSizes, strconv.Itoa(l.ValueSize)), "key_pattern": l.KeyPattern, "keys": strconv.FormatUint(l.Keys, 10), "think_time": l.ThinkTime.String(),
 		"rate": cmp.Or(l.Rate, "0"), "protocol": l.Protocol, "tls": strconv.FormatBool(l.TLS),
 	}
 	if l.MultiGets > 0 {
 		f["ratio"] += ":" + strconv.Itoa(l.MultiGets)
-	}
-	if l.ValueSizes != "" {
-		f["value_size"] = l.ValueSizes
 	}
 	if l.Rate != "" {
 		f["arrivals"] = l.Arrivals

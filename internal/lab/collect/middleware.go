@@ -161,6 +161,7 @@ func (c *collector) middlewares(logs [][]logged) {
 		each = append(each, total)
 		if len(logs) > 1 {
 			c.middleware(numbered(record.SourceMiddleware, i), total)
+			c.series(numbered(record.SourceMiddleware, i), logs[i:i+1])
 		}
 	}
 	total := parallel(each)
@@ -169,11 +170,6 @@ func (c *collector) middlewares(logs [][]logged) {
 	}
 	c.middleware(record.SourceMiddleware, total)
 	total.serverMetrics(c.result)
-	for i := range logs {
-		if len(logs) > 1 {
-			c.series(numbered(record.SourceMiddleware, i), logs[i:i+1])
-		}
-	}
 	c.series(record.SourceMiddleware, logs)
 }
 
