@@ -8,6 +8,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,9 +95,7 @@ func Run(ctx context.Context, o Options) (s Summary, err error) {
 	err = r.runs(ctx)
 	checkErr := r.checkSet(context.WithoutCancel(ctx))
 	s = Summary{Complete: r.progress.Done, Failed: r.progress.Failed, Skipped: r.progress.Skipped}
-	if err == nil {
-		err = checkErr
-	}
+	err = cmp.Or(err, checkErr)
 	if err == nil && s.Failed > 0 {
 		err = fmt.Errorf("%d of %d runs failed; repeat them with --resume", s.Failed, s.Failed+s.Complete)
 	}

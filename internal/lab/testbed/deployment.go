@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -243,10 +244,7 @@ func (d *deployment) failure(ctx context.Context, err error) error {
 	ctx, stop := d.watch(ctx)
 	defer stop()
 	<-ctx.Done()
-	if ended := d.ended(); ended != nil {
-		return ended
-	}
-	return err
+	return cmp.Or(d.ended(), err)
 }
 
 // Measure starts the load processes and the samplers, waits for the end of the load, and returns the outputs.

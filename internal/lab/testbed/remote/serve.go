@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,10 +49,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, start Starter, vers
 				return ctx.Err()
 			}
 		})
-		if err == nil {
-			err = io.EOF
-		}
-		cancel(err)
+		cancel(cmp.Or(err, io.EOF))
 	}()
 	err := s.loop(requests)
 	for _, p := range s.programs {

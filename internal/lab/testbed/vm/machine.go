@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"os/exec"
 	"runtime"
@@ -44,10 +45,7 @@ func (m *machine) SampleFlags() (flags []string) {
 		flags = append(flags, "--group", dir)
 	}
 	cpus := float64(runtime.NumCPU())
-	if m.cpus > 0 {
-		cpus = min(cpus, m.cpus)
-	}
-	return append(flags, "--group-cpus", strconv.FormatFloat(cpus, 'g', -1, 64))
+	return append(flags, "--group-cpus", strconv.FormatFloat(min(cpus, cmp.Or(m.cpus, cpus)), 'g', -1, 64))
 }
 
 // Start starts a program in the machine.
