@@ -3,7 +3,6 @@
 package kernel
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -164,15 +163,12 @@ func number(path, name string) (uint64, error) {
 
 // field returns the value in the first line "name: value" of a file.
 func field(path, name string) (string, error) {
-	file, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		field, value, ok := strings.Cut(lines.Text(), ":")
-		if ok && strings.TrimSpace(field) == name {
+	for line := range strings.Lines(string(text)) {
+		if field, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(field) == name {
 			return strings.TrimSpace(value), nil
 		}
 	}

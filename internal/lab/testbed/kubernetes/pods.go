@@ -52,10 +52,7 @@ func readPods(text []byte) ([]pod, error) {
 
 // number returns the number of a StatefulSet's pod, at the end of its name; 0 for other pods.
 func number(name string) int {
-	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
-	if err != nil {
-		return 0
-	}
+	n, _ := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
 	return n
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strconv"
 
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/testbed"
@@ -83,9 +82,7 @@ func withFixed(values tree) tree {
 // largest returns the largest value that the points have for a whole-number setting.
 func largest(points []experiment.Point, setting string) (most int) {
 	for _, p := range points {
-		if n, err := strconv.Atoi(p.Values[setting]); err == nil {
-			most = max(most, n)
-		}
+		most = max(most, p.Values.Int(setting))
 	}
 	return most
 }
