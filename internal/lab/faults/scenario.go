@@ -289,10 +289,7 @@ func restarts(ctx context.Context, s *system) error {
 func freezes(d time.Duration, times int) action {
 	return func(ctx context.Context, s *system) error {
 		for range times {
-			if err := freeze(ctx, s); err != nil {
-				return err
-			}
-			if err := errors.Join(sleep(ctx, d), thaw(ctx, s), sleep(ctx, d)); err != nil {
+			if err := errors.Join(freeze(ctx, s), sleep(ctx, d), thaw(ctx, s), sleep(ctx, d)); err != nil {
 				return err
 			}
 		}

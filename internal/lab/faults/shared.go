@@ -238,23 +238,14 @@ func (u *user) drop(i int) {
 // any returns the number of a random connection, to any address.
 func (u *user) any() int { return u.rng.IntN(len(u.addrs)) }
 
-// connect opens connection i if it is not open.
-func (u *user) connect(i int) error {
-	if u.conns[i].Conn != nil {
-		return nil
-	}
-	conn, err := net.DialTimeout("tcp", u.addrs[i%len(u.addrs)], answerWithin)
-	if err != nil {
-		return err
-	}
-	u.conns[i] = userConn{conn, &reader{Reader: bufio.NewReader(conn)}}
-	return nil
-}
-
-// send writes request over connection i.
+// send writes request over connection i, which it opens if it is not open.
 func (u *user) send(i int, request string) error {
-	if err := u.connect(i); err != nil {
-		return err
+	if u.conns[i].Conn == nil {
+		conn, err := net.DialTimeout("tcp", u.addrs[i%len(u.addrs)], answerWithin)
+		if err != nil {
+			return err
+		}
+		u.conns[i] = userConn{conn, &reader{Reader: bufio.NewReader(conn)}}
 	}
 	_ = u.conns[i].SetDeadline(time.Now().Add(answerWithin))
 	_, err := io.WriteString(u.conns[i], request)
