@@ -187,8 +187,8 @@ func (g *Generator) connect(ctx context.Context) error {
 }
 
 // drive runs the threads to their end. It returns the time series, the resources used during recording, and the first error.
-func (g *Generator) drive(ctx context.Context) (all *series, used usage, first error) {
-	var before usage
+func (g *Generator) drive(ctx context.Context) (all *series, used Usage, first error) {
+	var before Usage
 	beginRecording := func() {
 		if State(g.state.Swap(int32(Recording))) != Recording {
 			before = processUsage()
@@ -253,7 +253,7 @@ func (g *Generator) collect(all *series, w *window) {
 }
 
 // result combines what the threads recorded. They have ended.
-func (g *Generator) result(all *series, used usage) *Result {
+func (g *Generator) result(all *series, used Usage) *Result {
 	r := Describe(&g.o)
 	r.Windows = all.windows
 	var last int64
@@ -293,7 +293,7 @@ func (g *Generator) result(all *series, used usage) *Result {
 			}
 		}
 	}
-	r.Generator = summariseUsage(used, g.o.Threads, r.Elapsed)
+	r.Generator = used.Over(r.Elapsed, g.o.Threads)
 	r.judgePace()
 	return r
 }

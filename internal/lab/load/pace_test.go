@@ -125,7 +125,7 @@ func (w *world) run(o Options) *Result {
 		all.add(<-g.windows)
 	}
 	all.finish()
-	return g.result(all, usage{})
+	return g.result(all, Usage{})
 }
 
 // stallResponses returns the response times, s, descending, of requests that are due every 1/rate from the beginning of a stall on, if the server

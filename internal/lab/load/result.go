@@ -189,27 +189,22 @@ func summariseCommand(h *hdrhistogram.Histogram, c counts, elapsed time.Duration
 	}
 }
 
-// UsageOf returns the usage of a generator with that many threads over the elapsed time. How long it waited for cores isn't known.
-func UsageOf(user, system time.Duration, threads int, elapsed time.Duration) Usage {
-	return summariseUsage(usage{user: user, system: system}, threads, elapsed)
-}
-
-// summariseUsage returns the usage over the elapsed time, and whether it limited so many threads.
-func summariseUsage(u usage, threads int, elapsed time.Duration) Usage {
-	s := Usage{User: u.user, System: u.system, Waited: u.waited, Limit: LimitNone}
+// Over returns u with the shares of the elapsed time, and whether it limited so many threads.
+func (u Usage) Over(elapsed time.Duration, threads int) Usage {
+	u.Limit = LimitNone
 	if elapsed > 0 {
 		available := elapsed.Seconds() * float64(threads)
-		s.Busy = u.cpu().Seconds() / available
+		u.Busy = u.CPU().Seconds() / available
 		// Threads of the Go scheduler itself wait too, so that the sum can be more than there was time.
-		s.BusyOrWaiting = min((u.cpu()+u.waited).Seconds()/available, 1)
+		u.BusyOrWaiting = min((u.CPU()+u.Waited).Seconds()/available, 1)
 	}
 	switch {
-	case s.Busy >= saturated:
-		s.Limit = LimitGenerator
-	case s.BusyOrWaiting >= saturated:
-		s.Limit = LimitMachine
+	case u.Busy >= saturated:
+		u.Limit = LimitGenerator
+	case u.BusyOrWaiting >= saturated:
+		u.Limit = LimitMachine
 	}
-	return s
+	return u
 }
 
 // judgePace sets the limit to the schedule if there is no other limit and requests were sent too late.

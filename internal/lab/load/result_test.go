@@ -22,10 +22,10 @@ func TestTheLimitIsTheReasonWhyThreadsHardlySlept(t *testing.T) {
 		{"waiting for a core", 500 * time.Millisecond, 480 * time.Millisecond, 1, LimitMachine},
 		{"waiting longer than the run", 500 * time.Millisecond, 3 * time.Second, 1, LimitMachine},
 	} {
-		got := summariseUsage(usage{user: tt.cpu / 4, system: tt.cpu - tt.cpu/4, waited: tt.waited}, tt.threads, time.Second)
+		got := Usage{User: tt.cpu / 4, System: tt.cpu - tt.cpu/4, Waited: tt.waited}.Over(time.Second, tt.threads)
 		assert.Equal(t, tt.want, got.Limit, tt.name)
 		assert.LessOrEqual(t, got.BusyOrWaiting, 1.0, tt.name)
 		assert.Equal(t, tt.cpu, got.CPU(), tt.name)
 	}
-	assert.Zero(t, summariseUsage(usage{}, 1, 0).Busy, "no time, no share")
+	assert.Zero(t, Usage{}.Over(0, 1).Busy, "no time, no share")
 }

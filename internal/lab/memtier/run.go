@@ -196,7 +196,7 @@ func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) 
 	if !r.Interrupted {
 		trim(r, o.Duration)
 	}
-	r.Generator = load.UsageOf(cmd.ProcessState.UserTime(), cmd.ProcessState.SystemTime(), o.Threads, r.Elapsed)
+	r.Generator = load.Usage{User: cmd.ProcessState.UserTime(), System: cmd.ProcessState.SystemTime()}.Over(r.Elapsed, o.Threads)
 	return r, nil
 }
 
