@@ -116,7 +116,7 @@ func (d *deployment) startMember(ctx context.Context, role Role, index int, name
 	if err != nil {
 		return m, err
 	}
-	return Member{Process: process, Name: name, host: host.Name(), Address: net.JoinHostPort(host.Address(), strconv.Itoa(port))}, nil
+	return Member{Process: process, Name: name, host: host, Address: net.JoinHostPort(host.Address(), strconv.Itoa(port))}, nil
 }
 
 // await waits until members answer. It fails if any member of the deployment ends.
@@ -307,7 +307,7 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 		if err != nil {
 			return err
 		}
-		r.loads = append(r.loads, Member{Process: p, Name: name, host: host.Name()})
+		r.loads = append(r.loads, Member{Process: p, Name: name, host: host})
 		r.results = append(r.results, out)
 	}
 	return r.startSamplers(ctx, min(time.Second, max(m.Duration/20, shortestSample)))
@@ -340,32 +340,20 @@ func furtherLoadArgs(v experiment.Values, processes int) (args []string) {
 // startSamplers starts a sampler on each host with a program of the run, and on the machine that emulates the hosts.
 func (r *run) startSamplers(ctx context.Context, interval time.Duration) (err error) {
 	r.samples = map[string]*bytes.Buffer{}
-	watched := map[string][]string{} // flags by host
+	watched := map[Host][]string{} // flags
 	for _, m := range append(r.d.all(), r.loads...) {
 		switch {
-		case m.host != "":
+		case m.host != nil:
 			watched[m.host] = append(watched[m.host], "--process", fmt.Sprintf("%s=%d", m.Name, m.Pid()))
 		case m.Metrics != "":
 			watched[r.loads[0].host] = append(watched[r.loads[0].host], "--process", m.Name+"="+m.Metrics)
 		}
 	}
-	hosts := map[string]Host{}
-	for role, members := range map[Role][]Member{Server: r.d.servers, Middleware: r.d.middlewares, Load: r.loads} {
-		for i, m := range members {
-			if m.host == "" {
-				continue
-			}
-			if hosts[m.host], err = r.d.t.hosts.Host(role, i); err != nil {
-				return err
-			}
-		}
-	}
-	for name, flags := range watched {
-		host := hosts[name]
+	for host, flags := range watched {
 		if sampled, ok := host.(Sampled); ok {
 			flags = append(flags, sampled.SampleFlags()...)
 		}
-		if r.samples[name], err = r.startSampler(ctx, host, interval, flags); err != nil {
+		if r.samples[host.Name()], err = r.startSampler(ctx, host, interval, flags); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ type Member struct {
 	Metrics string
 	Log     *Log // of a middleware: its statistics log; nil: none
 
-	host string // name of its Host; "" if it runs on none
+	host Host // nil if it runs on none
 }
 
 // Placed returns the deployment of running servers and middlewares that something else than a Host has started, such as a cluster. Only load

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,17 +58,13 @@ func redisArgs(v experiment.Values, host string, port int, dir string) []string 
 		"--io-threads", v[experiment.ServerThreads], "--maxclients", strconv.Itoa(ServerConnections(v)),
 		"--maxmemory", v[experiment.ServerMemory] + "mb", "--maxmemory-policy", "allkeys-lru",
 	}
-	switch v[experiment.ServerPersistence] {
-	case "snapshot":
-		args = append(args, "--save", "1 1", "--appendonly", "no")
-	case "append":
-		args = append(args, "--save", "", "--appendonly", "yes", "--appendfsync", "everysec")
-	case "append-always":
-		args = append(args, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
-	default:
-		args = append(args, "--save", "", "--appendonly", "no")
-	}
-	return append(args, v.Flags(experiment.ServerFlags)...)
+	persistence := map[string][]string{
+		"none":          {"--save", "", "--appendonly", "no"},
+		"snapshot":      {"--save", "1 1", "--appendonly", "no"},
+		"append":        {"--save", "", "--appendonly", "yes", "--appendfsync", "everysec"},
+		"append-always": {"--save", "", "--appendonly", "yes", "--appendfsync", "always"},
+	}[v[experiment.ServerPersistence]]
+	return slices.Concat(args, persistence, v.Flags(experiment.ServerFlags))
 }
 
 // scratch makes a directory in which a server can write. It is removed when the deployment is stopped.
@@ -97,7 +94,7 @@ func (d *deployment) pinServers(ctx context.Context, v experiment.Values) error 
 	if mode == experiment.NotPinned {
 		return nil
 	}
-	assigned := map[string]int{} // by host
+	assigned := map[Host]int{}
 	for i, m := range d.servers {
 		args := []string{"agent", "pin", "--process", strconv.Itoa(m.Pid()), "--first", strconv.Itoa(assigned[m.host])}
 		assigned[m.host]++
