@@ -3,6 +3,7 @@ package faulty
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -73,21 +74,11 @@ func (x *exchange) flood(b []byte) bool {
 
 // usual returns a valid reply without a value to the request.
 func (x *exchange) usual() string {
-	switch x.words[0] {
-	case "get", "gets", "gat", "gats":
-		return "END\r\n"
-	case "set", "add", "cas":
-		return "STORED\r\n"
-	case "delete":
-		return "DELETED\r\n"
-	case "mg":
-		return "EN\r\n"
-	case "ms", "md", "ma":
-		return "HD\r\n"
-	case "mn":
-		return "MN\r\n"
-	}
-	return "NOT_FOUND\r\n"
+	return cmp.Or(map[string]string{
+		"get": "END\r\n", "gets": "END\r\n", "gat": "END\r\n", "gats": "END\r\n",
+		"set": "STORED\r\n", "add": "STORED\r\n", "cas": "STORED\r\n", "delete": "DELETED\r\n",
+		"mg": "EN\r\n", "ms": "HD\r\n", "md": "HD\r\n", "ma": "HD\r\n", "mn": "MN\r\n",
+	}[x.words[0]], "NOT_FOUND\r\n")
 }
 
 // unusual returns a reply of a kind that the request never gets.

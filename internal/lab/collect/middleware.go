@@ -14,11 +14,6 @@ import (
 // commands maps classes of the statistics log to the commands of records. Other classes have no metrics.
 var commands = map[string]string{"get": "get", "multi_get": "multiget", "set": "set"}
 
-// stages maps stages of the statistics log to the metrics of records.
-var stages = map[string]string{
-	"net": "stage_net_mean", "queue": "stage_queue_mean", "worker": "stage_worker_mean", "server": "stage_server_mean", "reply": "stage_reply_mean",
-}
-
 // sum is a number of times and their sum, seconds.
 type sum struct {
 	n, seconds float64
@@ -85,14 +80,14 @@ func (c *counted) metrics(give func(metric string, value float64)) {
 		give("queue_length_mean", c.waited/c.samples)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.times)) {
-		t := c.times[name]
+		t, stage := c.times[name], "stage_"+name+"_mean"
 		class, isClass := strings.CutPrefix(name, "response:")
 		switch {
 		case t.n == 0:
 		case name == "response":
 			give("response_time_mean", t.mean())
-		case stages[name] != "":
-			give(stages[name], t.mean())
+		case slices.Contains(record.Stages, stage):
+			give(stage, t.mean())
 		case isClass && commands[class] != "":
 			give("throughput_"+commands[class], t.n/c.seconds)
 			give("response_time_mean_"+commands[class], t.mean())

@@ -33,7 +33,7 @@ func ParseJSON(r io.Reader) (*Output, error) {
 		return nil, err
 	}
 	for title, section := range file {
-		if kindOf(title) == "" {
+		if place(title) < 0 {
 			continue
 		}
 		result, err := parseResult(title, section)
@@ -47,7 +47,7 @@ func ParseJSON(r io.Reader) (*Output, error) {
 	}
 	// The order of the text: single runs, best, worst, average.
 	slices.SortFunc(out.Results, func(a, b Result) int {
-		return cmp.Or(slices.Index(titles, kindOf(a.Title))-slices.Index(titles, kindOf(b.Title)), len(a.Title)-len(b.Title), strings.Compare(a.Title, b.Title))
+		return cmp.Or(place(a.Title)-place(b.Title), len(a.Title)-len(b.Title), strings.Compare(a.Title, b.Title))
 	})
 	return out, nil
 }
@@ -55,14 +55,9 @@ func ParseJSON(r io.Reader) (*Output, error) {
 // titles are the prefixes of the titles of memtier's results, in memtier's order.
 var titles = []string{"ALL STATS", "RUN #", "BEST RUN", "WORST RUN", "AGGREGATED"}
 
-// kindOf returns the element of titles with which title begins; "" if title is not that of a result.
-func kindOf(title string) string {
-	for _, kind := range titles {
-		if strings.HasPrefix(title, kind) {
-			return kind
-		}
-	}
-	return ""
+// place returns the index of the element of titles with which title begins; -1 if title is not that of a result.
+func place(title string) int {
+	return slices.IndexFunc(titles, func(kind string) bool { return strings.HasPrefix(title, kind) })
 }
 
 // settings reads "configuration" and "run information".
@@ -159,17 +154,9 @@ func (r *Result) addUp() {
 		all = append(all, row.Histogram...)
 	}
 	slices.SortFunc(all, func(a, b sample.Bin) int { return cmp.Compare(a.Upper, b.Upper) })
-	sum := all.Total()
 	for k := range totals.Percentiles {
 		q := &totals.Percentiles[k]
-		q.Seconds = math.NaN()
-		below := 0.0
-		for _, bin := range all {
-			if below += bin.Count; below >= q.Share*sum {
-				q.Seconds = bin.Upper - microsecond // the largest value in the bin, which memtier prints
-				break
-			}
-		}
+		q.Seconds = all.UpperQuantile(q.Share) - microsecond // the largest value in the bin, which memtier prints
 	}
 	totals.Min, totals.Max, totals.Received, totals.Sent = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 }

@@ -14,10 +14,7 @@ import (
 
 // startMiddleware starts middleware i, counted from 0: an mcmw, or another system if the point names one.
 func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i int) (Member, error) {
-	system, ok := d.t.programs.Systems[v[experiment.System]]
-	if !ok {
-		system = experiment.SystemKind{Kind: experiment.Mcmw}
-	}
+	system := d.t.programs.Systems[v[experiment.System]]
 	system.Binary = cmp.Or(system.Binary, d.t.programs.Mcmw)
 	statistics := 0 // port for twemproxy's statistics
 	if system.Kind == experiment.Twemproxy {
