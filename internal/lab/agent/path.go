@@ -30,9 +30,7 @@ const (
 
 // ServePath serves measurements of the path to this host until ctx ends.
 func ServePath(ctx context.Context, listener net.Listener) error {
-	return serve(ctx, listener, func(_ context.Context, conn net.Conn) {
-		_ = servePath(conn) // a client that disconnects has finished, or reports the error itself
-	})
+	return serve(ctx, listener, func(_ context.Context, conn net.Conn) { servePath(conn) })
 }
 
 // serve calls handle for every connection of a listener, each in a goroutine, and closes them when handle returns or its context ends, which it does
@@ -63,41 +61,28 @@ func serve(ctx context.Context, listener net.Listener, handle func(context.Conte
 	}
 }
 
-func servePath(conn net.Conn) error {
-	if err := conn.SetDeadline(time.Now().Add(pathTimeout)); err != nil {
-		return err
-	}
+// servePath serves one measurement. A client that disconnects has finished, or reports the error itself.
+func servePath(conn net.Conn) {
+	_ = conn.SetDeadline(time.Now().Add(pathTimeout))
 	kind := make([]byte, 1)
 	if _, err := io.ReadFull(conn, kind); err != nil {
-		return err
+		return
 	}
+	// Bytes are read and written by this program, not passed on in the kernel.
 	switch kind[0] {
 	case wantEcho:
-		buffer := make([]byte, pingSize)
-		for {
-			n, err := conn.Read(buffer)
-			if err != nil {
-				return err
-			}
-			if _, err := conn.Write(buffer[:n]); err != nil {
-				return err
-			}
-		}
+		_, _ = io.CopyBuffer(struct{ io.Writer }{conn}, struct{ io.Reader }{conn}, make([]byte, pingSize))
 	case wantUpload:
-		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, conn, make([]byte, bulkBuffer))
-		if err != nil {
-			return err
+		if n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, conn, make([]byte, bulkBuffer)); err == nil {
+			_ = binary.Write(conn, binary.BigEndian, n)
 		}
-		return binary.Write(conn, binary.BigEndian, n)
 	case wantDownload:
-		buffer := make([]byte, bulkBuffer)
-		for {
+		for buffer := make([]byte, bulkBuffer); ; {
 			if _, err := conn.Write(buffer); err != nil {
-				return err
+				return
 			}
 		}
 	}
-	return fmt.Errorf("unknown measurement %q", kind)
 }
 
 // Path describes a network path between two hosts without other load.
@@ -121,20 +106,18 @@ func (p Path) Dilated(factor float64) Path {
 
 // MeasurePath measures the path from this host to a path server: round trips, and the bandwidth of each direction for the time bulk.
 func MeasurePath(ctx context.Context, address string, bulk time.Duration) (p Path, err error) {
-	steps := []func(net.Conn) error{
-		p.roundTrips,
-		func(conn net.Conn) error { return p.upload(conn, bulk) },
-		func(conn net.Conn) error { return p.download(conn, bulk) },
-	}
-	for _, measure := range steps {
-		if err := withConnection(ctx, address, bulk, measure); err != nil {
+	for _, step := range []struct {
+		kind    byte
+		measure func(net.Conn, time.Duration) error
+	}{{wantEcho, p.roundTrips}, {wantUpload, p.upload}, {wantDownload, p.download}} {
+		if err := withConnection(ctx, address, step.kind, bulk, step.measure); err != nil {
 			return p, fmt.Errorf("measuring the path to %s: %w", address, err)
 		}
 	}
 	return p, nil
 }
 
-func withConnection(ctx context.Context, address string, bulk time.Duration, measure func(net.Conn) error) error {
+func withConnection(ctx context.Context, address string, kind byte, bulk time.Duration, measure func(net.Conn, time.Duration) error) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err
@@ -145,13 +128,13 @@ func withConnection(ctx context.Context, address string, bulk time.Duration, mea
 	if err := conn.SetDeadline(time.Now().Add(bulk + pathTimeout)); err != nil {
 		return err
 	}
-	return measure(conn)
-}
-
-func (p *Path) roundTrips(conn net.Conn) error {
-	if _, err := conn.Write([]byte{wantEcho}); err != nil {
+	if _, err := conn.Write([]byte{kind}); err != nil {
 		return err
 	}
+	return measure(conn, bulk)
+}
+
+func (p *Path) roundTrips(conn net.Conn, _ time.Duration) error {
 	message := make([]byte, pingSize)
 	times := make([]float64, 0, pings)
 	for i := range warmPings + pings {
@@ -176,9 +159,6 @@ func (p *Path) roundTrips(conn net.Conn) error {
 }
 
 func (p *Path) upload(conn net.Conn, length time.Duration) error {
-	if _, err := conn.Write([]byte{wantUpload}); err != nil {
-		return err
-	}
 	buffer := make([]byte, bulkBuffer)
 	began := time.Now()
 	for time.Since(began) < length {
@@ -199,9 +179,6 @@ func (p *Path) upload(conn net.Conn, length time.Duration) error {
 }
 
 func (p *Path) download(conn net.Conn, length time.Duration) error {
-	if _, err := conn.Write([]byte{wantDownload}); err != nil {
-		return err
-	}
 	buffer := make([]byte, bulkBuffer)
 	var arrived uint64
 	began := time.Now()
