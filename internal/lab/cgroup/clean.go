@@ -43,9 +43,8 @@ func pidNamespace() (number uint64, err error) {
 	return s.Ino, nil
 }
 
-// runs reports whether the owner of that name runs. An owner of another PID namespace is taken to run.
-func runs(name string) (bool, error) {
-	parts := ownerForm.FindStringSubmatch(name)
+// runs reports whether the owner runs whose name has these parts. An owner of another PID namespace is taken to run.
+func runs(parts []string) (bool, error) {
 	namespace, err := pidNamespace()
 	if err != nil {
 		return false, err
@@ -82,10 +81,11 @@ func (t *Tree) Clean() (found []Left, err error) {
 			return found, errors.Join(err, readErr)
 		}
 		for _, entry := range entries {
-			if !ownerForm.MatchString(entry.Name()) {
+			parts := ownerForm.FindStringSubmatch(entry.Name())
+			if parts == nil {
 				continue
 			}
-			alive, aliveErr := runs(entry.Name())
+			alive, aliveErr := runs(parts)
 			if aliveErr != nil || alive {
 				err = errors.Join(err, aliveErr)
 				continue
@@ -93,7 +93,7 @@ func (t *Tree) Clean() (found []Left, err error) {
 			at := slices.IndexFunc(found, func(l Left) bool { return l.Owner == entry.Name() })
 			if at < 0 {
 				at = len(found)
-				pid, _ := strconv.Atoi(ownerForm.FindStringSubmatch(entry.Name())[1])
+				pid, _ := strconv.Atoi(parts[1])
 				found = append(found, Left{Owner: entry.Name(), PID: pid})
 			}
 			err = errors.Join(err, t.clean(filepath.Join(h.root, entry.Name()), &found[at]))

@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -177,11 +178,8 @@ func field(path, name string) (string, error) {
 
 // ProcessorModel returns the model of the machine's processors; "unknown" if the kernel does not say.
 func ProcessorModel() string {
-	model, err := field("/proc/cpuinfo", "model name")
-	if err != nil {
-		return "unknown"
-	}
-	return model
+	model, _ := field("/proc/cpuinfo", "model name")
+	return cmp.Or(model, "unknown")
 }
 
 // Release returns the kernel's name, release and architecture; "unknown" if that fails.
