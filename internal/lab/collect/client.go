@@ -77,7 +77,9 @@ func (c *collector) requests(source, command string, each []load.CommandResult) 
 		failures += float64(r.Failures)
 		latency += r.Latency.Mean.Seconds() * float64(r.Requests)
 	}
-	give := func(metric string, value float64) { c.result(source, suffixed(metric, command), value) }
+	give := func(metric string, value float64) {
+		c.result(source, strings.TrimSuffix(metric+"_"+command, "_"), value)
+	}
 	give("throughput", rate)
 	give("requests", n)
 	give("hits", hits)

@@ -182,10 +182,3 @@ func (c *collector) histogram(source, command string, counts map[[2]int64]uint64
 }
 
 func numbered(source string, i int) string { return source + ":" + strconv.Itoa(i) }
-
-func suffixed(metric, command string) string {
-	if command == "" {
-		return metric
-	}
-	return metric + "_" + command
-}

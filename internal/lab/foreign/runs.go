@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -82,7 +81,10 @@ func TreeRuns(root fs.FS, configurations []Configuration) []Found {
 		for _, r := range c.Repetitions {
 			run := record.Run{
 				Point: point, Repetition: r.Number - 1, Position: len(all), State: record.Complete,
-				Started: writtenAt(root, r.Files[0]), Factors: factorsOf(c.Params),
+				Factors: factorsOf(c.Params),
+			}
+			if info, err := fs.Stat(root, r.Files[0]); err == nil {
+				run.Started = info.ModTime()
 			}
 			for _, name := range []string{"ncli", "icli", "tcli", "vcli", "ttime"} {
 				delete(run.Factors, name)
@@ -112,14 +114,6 @@ func (r *Repetition) measurements(run *record.Run) {
 	for _, machine := range slices.Sorted(maps.Keys(r.Dstat)) {
 		addHost(run, record.SourceHost+":"+machine, r.Dstat[machine])
 	}
-}
-
-// writtenAt returns the time when a file was last written; the zero time if it is unknown.
-func writtenAt(root fs.FS, name string) time.Time {
-	if info, err := fs.Stat(root, name); err == nil {
-		return info.ModTime()
-	}
-	return time.Time{}
 }
 
 func result(run *record.Run, source, metric string, value float64) {

@@ -126,8 +126,10 @@ func emptyRow(name string) Row {
 }
 
 // Percentile returns the response time that this share of requests did not exceed; NaN if the output lacks it.
-func (r Row) Percentile(share float64) float64 {
-	for _, q := range r.Percentiles {
+func (r Row) Percentile(share float64) float64 { return percentileOf(r.Percentiles, share) }
+
+func percentileOf(percentiles []Quantile, share float64) float64 {
+	for _, q := range percentiles {
 		if math.Abs(q.Share-share) < 1e-9 {
 			return q.Seconds
 		}

@@ -23,8 +23,6 @@ import (
 // Name is the driver in results of memtier_benchmark.
 const Name = "memtier"
 
-const program = "memtier_benchmark"
-
 const (
 	// stopTimeout is how long memtier may take to end and write its results after an interrupt.
 	stopTimeout = 5 * time.Second
@@ -36,14 +34,6 @@ const (
 type Program struct {
 	// Path is the program's path; "" looks for memtier_benchmark in PATH.
 	Path string
-}
-
-func (p Program) find() (string, error) {
-	path, err := exec.LookPath(cmp.Or(p.Path, program))
-	if err != nil {
-		return "", fmt.Errorf("memtier_benchmark: %w; install it (https://github.com/redis/memtier_benchmark), or set its path with --memtier", err)
-	}
-	return path, nil
 }
 
 // Arguments returns memtier's flags for a load, whose defaults are filled in. The error lists what memtier does not support.
@@ -156,9 +146,9 @@ func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	path, err := p.find()
+	path, err := exec.LookPath(cmp.Or(p.Path, "memtier_benchmark"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("memtier_benchmark: %w; install it (https://github.com/redis/memtier_benchmark), or set its path with --memtier", err)
 	}
 	if o.Populate {
 		if err := load.Populate(ctx, o); err != nil {
@@ -291,20 +281,8 @@ func commandOf(row Row, elapsed time.Duration) load.CommandResult {
 // latencyOf returns a summary of times in seconds; percentiles that memtier lacks stay 0.
 func latencyOf(mean, least, most float64, percentiles []Quantile) load.Latency {
 	ns := func(seconds float64) time.Duration { return time.Duration(math.Round(finite(seconds) * 1e9)) }
-	l := load.Latency{Mean: ns(mean), Min: ns(least), Max: ns(most)}
-	for _, q := range percentiles {
-		switch math.Round(q.Share*1e4) / 1e4 {
-		case 0.5:
-			l.P50 = ns(q.Seconds)
-		case 0.9:
-			l.P90 = ns(q.Seconds)
-		case 0.99:
-			l.P99 = ns(q.Seconds)
-		case 0.999:
-			l.P999 = ns(q.Seconds)
-		}
-	}
-	return l
+	at := func(share float64) time.Duration { return ns(percentileOf(percentiles, share)) }
+	return load.Latency{Mean: ns(mean), Min: ns(least), Max: ns(most), P50: at(0.5), P90: at(0.9), P99: at(0.99), P999: at(0.999)}
 }
 
 func addSeconds(windows []load.Window, name string, seconds []Second) []load.Window {
