@@ -484,10 +484,6 @@ func (r *reader) metaValue(o *op, head string, at *int, result *outcome) error {
 	if len(fields) != len(want)+3 || !slices.Equal(fields[2:2+len(want)], want) {
 		return &badReply{fmt.Sprintf("%q with opaque %d", head, o.opaque)}
 	}
-	size, err := strconv.Atoi(fields[1])
-	if err != nil || size < 0 || size > 1<<20 {
-		return &badReply{strconv.Quote(head)}
-	}
 	key, ok := strings.CutPrefix(fields[len(fields)-1], "k")
 	for *at < len(o.keys) && o.keys[*at].key != key {
 		*at++
@@ -495,35 +491,40 @@ func (r *reader) metaValue(o *op, head string, at *int, result *outcome) error {
 	if !ok || *at >= len(o.keys) {
 		return &badReply{fmt.Sprintf("%q, which was not requested or is out of order", head)}
 	}
-	if err := r.data(key, size); err != nil {
+	value, err := r.data(key, fields[1], head)
+	if err != nil {
 		return err
 	}
 	if o.kind == count {
-		return o.counted(string(r.value[:size]))
+		return o.counted(string(value))
 	}
-	r.judge(o, *at, size, result)
+	r.judge(o, *at, value, result)
 	return nil
 }
 
-// data reads a value of size bytes into r.value, and the line end after it.
-func (r *reader) data(key string, size int) error {
-	r.value = slices.Grow(r.value[:0], size+2)[:size+2]
+// data reads a value whose line, head, says its size, and the line end after it. The value is valid until the next call.
+func (r *reader) data(key, size, head string) ([]byte, error) {
+	n, err := strconv.Atoi(size)
+	if err != nil || n < 0 || n > 1<<20 {
+		return nil, &badReply{strconv.Quote(head)}
+	}
+	r.value = slices.Grow(r.value[:0], n+2)[:n+2]
 	if _, err := io.ReadFull(r, r.value); err != nil {
-		return err
+		return nil, err
 	}
-	if string(r.value[size:]) != "\r\n" {
-		return &badReply{fmt.Sprintf("the value of %s does not end after the %d bytes that its line says", key, size)}
+	if string(r.value[n:]) != "\r\n" {
+		return nil, &badReply{fmt.Sprintf("the value of %s does not end after the %d bytes that its line says", key, n)}
 	}
-	return nil
+	return r.value[:n], nil
 }
 
-// judge judges the first size bytes of r.value as the value of key number at.
-func (r *reader) judge(o *op, at, size int, result *outcome) {
-	record, value := o.keys[at], r.value[:size]
-	r.scratch = slices.Grow(r.scratch[:0], size)
+// judge judges value as that of key number at.
+func (r *reader) judge(o *op, at int, value []byte, result *outcome) {
+	record := o.keys[at]
+	r.scratch = slices.Grow(r.scratch[:0], len(value))
 	switch record.judge(value, o.floors[at], r.scratch) {
 	case wrong:
-		result.wrong = append(result.wrong, fmt.Sprintf("wrong: %s of %d writes holds %.60q (%d bytes)", record.key, record.issued.Load(), value, size))
+		result.wrong = append(result.wrong, fmt.Sprintf("wrong: %s of %d writes holds %.60q (%d bytes)", record.key, record.issued.Load(), value, len(value)))
 	case stale:
 		acked, how := record.acked.Load(), "acknowledged"
 		if acked < o.floors[at] {
@@ -558,10 +559,6 @@ func (r *reader) values(o *op, result *outcome) error {
 		if len(fields) != 4 || string(fields[0]) != "VALUE" {
 			return &badReply{strconv.Quote(string(line))}
 		}
-		size, err := strconv.Atoi(string(fields[3]))
-		if err != nil || size < 0 || size > 1<<20 {
-			return &badReply{strconv.Quote(string(line))}
-		}
 		key := string(fields[1])
 		for at < len(o.keys) && o.keys[at].key != key {
 			at++
@@ -569,10 +566,11 @@ func (r *reader) values(o *op, result *outcome) error {
 		if at == len(o.keys) {
 			return &badReply{"the value of " + key + ", which was not requested or is out of order"}
 		}
-		if err := r.data(key, size); err != nil {
+		value, err := r.data(key, string(fields[3]), string(line))
+		if err != nil {
 			return err
 		}
-		r.judge(o, at, size, result)
+		r.judge(o, at, value, result)
 		at++
 		found++
 	}

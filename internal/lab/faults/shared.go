@@ -280,12 +280,9 @@ func (u *user) value(i int, command, key string) (value, cas string, ok bool, er
 	if len(fields) < 4 || fields[0] != "VALUE" || fields[1] != key {
 		return "", "", false, errors.New(line)
 	}
-	size, err := strconv.Atoi(fields[3])
-	if err != nil || size < 0 || size > 1<<20 {
-		return "", "", false, &badReply{strconv.Quote(line)}
-	}
 	r := u.conns[i].r
-	if err = r.data(key, size); err == nil {
+	text, err := r.data(key, fields[3], line)
+	if err == nil {
 		var end []byte
 		if end, err = r.next(); err == nil && string(end) != "END" {
 			err = &badReply{strconv.Quote(string(end))}
@@ -298,7 +295,7 @@ func (u *user) value(i int, command, key string) (value, cas string, ok bool, er
 	if len(fields) > 4 {
 		cas = fields[4]
 	}
-	return string(r.value[:size]), cas, true, nil
+	return string(text), cas, true, nil
 }
 
 // run sends a request each period until quit is closed.
