@@ -1,12 +1,12 @@
 package load
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"net"
 	"time"
 )
 
@@ -47,7 +47,7 @@ func (g *Generator) populateTarget(ctx context.Context, target string) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	replies := replyReader{conn: conn, scan: scanner{protocol: g.o.Protocol}, buf: make([]byte, 0, 4096)}
+	replies := replyReader{bufio.NewReader(conn), scanner{protocol: g.o.Protocol}}
 	// The values have their own sequence of draws, independent of those of the connections.
 	rng := rand.NewPCG(g.o.Seed, populateSeed)
 	var out []byte
@@ -77,32 +77,26 @@ func (g *Generator) populateTarget(ctx context.Context, target string) error {
 
 // replyReader reads the replies to SETs one by one.
 type replyReader struct {
-	conn net.Conn
+	*bufio.Reader
 	scan scanner
-	buf  []byte // read, but not yet scanned
 }
 
 // stored returns an error unless the next reply says that a value was stored.
 func (r *replyReader) stored() error {
-	for {
-		if len(r.buf) == 0 {
-			n, err := r.conn.Read(r.buf[:cap(r.buf)])
-			if err != nil {
-				return err
-			}
-			r.buf = r.buf[:n]
-		}
-		taken, done, err := r.scan.next(r.buf, set)
-		if err != nil {
+	for done := false; !done; {
+		if _, err := r.Peek(1); err != nil {
 			return err
 		}
-		r.buf = append(r.buf[:0], r.buf[taken:]...)
-		if !done {
-			continue
+		var taken int
+		var err error
+		buf, _ := r.Peek(r.Buffered())
+		if taken, done, err = r.scan.next(buf, set); err != nil {
+			return err
 		}
-		if failed := r.scan.reply.failed; failed != nil {
-			return fmt.Errorf("the target answered %s", excerpt(failed))
-		}
-		return nil
+		_, _ = r.Discard(taken)
 	}
+	if failed := r.scan.reply.failed; failed != nil {
+		return fmt.Errorf("the target answered %s", excerpt(failed))
+	}
+	return nil
 }
