@@ -34,19 +34,16 @@ func newHistogramOf(h *hdrhistogram.Histogram) *Histogram {
 
 // NewHistogram returns a histogram of values in ns, where values[i] occurs counts[i] times.
 func NewHistogram(values []int64, counts []uint64) *Histogram {
-	return newHistogramOf(hdrOf(values, counts))
+	return newHistogramOf((&Histogram{From: values, Counts: counts}).HDR())
 }
 
 // HDR returns the HDR histogram; values are ns.
-func (h *Histogram) HDR() *hdrhistogram.Histogram { return hdrOf(h.From, h.Counts) }
-
-// hdrOf returns the HDR histogram in which values[i] occurs counts[i] times.
-func hdrOf(values []int64, counts []uint64) *hdrhistogram.Histogram {
-	h := newHistogram()
-	for i, value := range values {
-		_ = h.RecordValues(inRange(value), int64(counts[i]))
+func (h *Histogram) HDR() *hdrhistogram.Histogram {
+	r := newHistogram()
+	for i, value := range h.From {
+		_ = r.RecordValues(inRange(value), int64(h.Counts[i]))
 	}
-	return h
+	return r
 }
 
 // Count returns the number of values.

@@ -179,14 +179,11 @@ func summarise(h *hdrhistogram.Histogram, requests uint64, sum int64) Latency {
 
 // summariseCommand returns the result for the requests counted by c, with their latencies in h.
 func summariseCommand(h *hdrhistogram.Histogram, c counts, elapsed time.Duration) CommandResult {
-	return CommandResult{
-		Requests:  c.requests,
-		OpsPerSec: perSecond(c.requests, elapsed),
-		Hits:      c.hits,
-		Misses:    c.keys - c.hits,
-		Failures:  c.failures,
-		Latency:   summarise(h, c.requests, c.latency),
+	r := CommandResult{Requests: c.requests, Hits: c.hits, Misses: c.keys - c.hits, Failures: c.failures, Latency: summarise(h, c.requests, c.latency)}
+	if elapsed > 0 {
+		r.OpsPerSec = float64(c.requests) / elapsed.Seconds()
 	}
+	return r
 }
 
 // Over returns u with the shares of the elapsed time, and whether it limited so many threads.
@@ -220,11 +217,3 @@ func (r *Result) judgePace() {
 
 // CPU returns the generator's processor time.
 func (u Usage) CPU() time.Duration { return u.User + u.System }
-
-// perSecond returns n per second; 0 for no time.
-func perSecond(n uint64, d time.Duration) float64 {
-	if d <= 0 {
-		return 0
-	}
-	return float64(n) / d.Seconds()
-}

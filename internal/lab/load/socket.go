@@ -15,19 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network returns the arguments of net.Dial for a target.
-func network(target string) (network, address string) {
-	if path, ok := strings.CutPrefix(target, "unix:"); ok {
-		return "unix", path
-	}
-	return "tcp", target
-}
-
 // connect connects to a target, and logs in if there is a password.
 func connect(ctx context.Context, o *Options, target string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: o.ConnectTimeout}
-	nw, address := network(target)
-	nc, err := dialer.DialContext(ctx, nw, address)
+	network, address := "tcp", target
+	if path, ok := strings.CutPrefix(target, "unix:"); ok {
+		network, address = "unix", path
+	}
+	nc, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

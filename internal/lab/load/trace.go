@@ -2,6 +2,7 @@ package load
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -146,12 +147,7 @@ func (t *Trace) ratio() (sets, gets int) {
 }
 
 // size returns the size of a key's value where the request doesn't give one: the last size in the trace, or usual.
-func (t *Trace) size(key uint64, usual int) int {
-	if n := t.sizes[key]; n > 0 {
-		return n
-	}
-	return usual
-}
+func (t *Trace) size(key uint64, usual int) int { return cmp.Or(t.sizes[key], usual) }
 
 // trace returns the trace to replay; nil if there is none.
 func (o *Options) trace() *Trace {

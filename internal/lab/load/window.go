@@ -112,6 +112,7 @@ type series struct {
 	threads int
 	sum     tallies // over all windows
 	open    map[int]*openWindow
+	next    int   // index of the oldest window that isn't closed
 	ended   []int // index of the last window of every thread that has ended
 	windows []Window
 }
@@ -141,21 +142,13 @@ func (s *series) add(w *window) (complete bool) {
 		s.ended = append(s.ended, w.index)
 	}
 	for {
-		o, ok := s.open[s.nextIndex()]
+		o, ok := s.open[s.next]
 		if !ok || !s.isComplete(o) {
 			return complete
 		}
 		s.close(o)
 		complete = true
 	}
-}
-
-// nextIndex returns the index of the oldest window that isn't closed.
-func (s *series) nextIndex() int {
-	if len(s.windows) == 0 {
-		return 0
-	}
-	return s.windows[len(s.windows)-1].Index + 1
 }
 
 func (s *series) isComplete(o *openWindow) bool {
@@ -174,7 +167,7 @@ func (s *series) close(o *openWindow) {
 		s.windows = append(s.windows[:0], s.windows[1:]...)
 	}
 	s.sum.merge(&o.tallies)
-	s.windows = append(s.windows, o.summary(s.o))
+	s.windows, s.next = append(s.windows, o.summary(s.o)), o.index+1
 }
 
 func (w *window) summary(o *Options) Window {

@@ -56,7 +56,7 @@ func TestWindowsThatAThreadHasNotReportedAreClosedAtTheEnd(t *testing.T) {
 
 func TestTheSeriesOfAnEndlessRunKeepsTheLastDay(t *testing.T) {
 	s := newSeries(&oneCommand, 1)
-	s.windows = make([]Window, maxWindows)
+	s.windows, s.next = make([]Window, maxWindows), maxWindows
 	for i := range s.windows {
 		s.windows[i].Index = i
 	}
