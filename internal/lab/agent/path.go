@@ -125,9 +125,7 @@ func withConnection(ctx context.Context, address string, kind byte, bulk time.Du
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	if err := conn.SetDeadline(time.Now().Add(bulk + pathTimeout)); err != nil {
-		return err
-	}
+	_ = conn.SetDeadline(time.Now().Add(bulk + pathTimeout))
 	if _, err := conn.Write([]byte{kind}); err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (c *conn) slot(i int) int {
 func (c *conn) appendRequest(b []byte, w *workload, drawn []uint64) []byte {
 	o := w.o
 	if t := o.trace(); t != nil {
-		return c.appendTraced(b, w, t, int(c.pace.n))
+		return c.appendTraced(b, w, t, int(c.pace.n), drawn)
 	}
 	slot := c.takeSlot()
 	cycle := c.cycle

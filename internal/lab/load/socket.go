@@ -83,9 +83,7 @@ func relay(nc net.Conn) (fd int, err error) {
 
 // login logs in and waits for the reply.
 func login(ctx context.Context, o *Options, nc net.Conn) error {
-	if err := nc.SetDeadline(time.Now().Add(o.ConnectTimeout)); err != nil {
-		return err
-	}
+	_ = nc.SetDeadline(time.Now().Add(o.ConnectTimeout))
 	defer context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })()
 	if _, err := nc.Write(appendLogin(nil, o.Protocol, o.User, o.Password)); err != nil {
 		return fmt.Errorf("logging in: %w", err)

@@ -157,8 +157,8 @@ func (o *Options) trace() *Trace {
 	return o.Schedule.Trace
 }
 
-// appendTraced appends request n of the trace to b and adds it to the ring, which must have room.
-func (c *conn) appendTraced(b []byte, w *workload, t *Trace, n int) []byte {
+// appendTraced appends request n of the trace to b and adds it to the ring, which must have room. drawn is as for appendRequest.
+func (c *conn) appendTraced(b []byte, w *workload, t *Trace, n int, drawn []uint64) []byte {
 	slot := c.takeSlot()
 	q, r := &t.requests[n], &c.ring[slot]
 	r.command, r.keys = q.kind, 0
@@ -166,11 +166,9 @@ func (c *conn) appendTraced(b []byte, w *workload, t *Trace, n int) []byte {
 		return w.enc.appendSet(b, q.key, q.size, 0)
 	}
 	r.keys = 1
-	var one [1]uint64
-	requested := one[:]
 	if c.keys != nil {
-		requested = c.keys[slot*w.o.KeysPerGet:][:1]
+		drawn = c.keys[slot*w.o.KeysPerGet:]
 	}
-	requested[0] = q.key
-	return w.enc.appendGet(b, requested)
+	drawn[0] = q.key
+	return w.enc.appendGet(b, drawn[:1])
 }

@@ -145,9 +145,7 @@ func Answers(addr string) error {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return err
-	}
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
 	if _, err := conn.Write([]byte("get mcmwlab-is-it-ready\r\n")); err != nil {
 		return err
 	}
