@@ -162,9 +162,7 @@ func solve(n queueing.Network, p Point, parameters []Parameter, pools ...string)
 		}
 	}
 	out.Wait = out.Queue / s.X
-	if b := s.Bottleneck(n); b >= 0 {
-		out.Bottleneck = s.Stations[b].Name
-	}
+	out.Bottleneck = busiest(out.Utilizations)
 	return out
 }
 
@@ -284,7 +282,7 @@ func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
 		}
 		add(queueing.ClassStation{Name: "network", Kind: queueing.Delay}, network, 1)
 		for i := range p.Middlewares {
-			add(queueing.ClassStation{Name: fmt.Sprintf("receiver %d", i+1)}, receiver, p.Middlewares)
+			add(queueing.ClassStation{Name: fmt.Sprintf("receiver %d", i+1), Kind: queueing.Queue}, receiver, p.Middlewares)
 		}
 		pools := p.Middlewares
 		if p.PerServer {
@@ -293,7 +291,7 @@ func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
 		for i := range pools {
 			add(queueing.ClassStation{Name: fmt.Sprintf("workers %d", i+1), Kind: queueing.Multi, Servers: p.Workers}, pool, pools)
 			if p.PerServer {
-				add(queueing.ClassStation{Name: fmt.Sprintf("writer %d", i+1)}, writer, pools)
+				add(queueing.ClassStation{Name: fmt.Sprintf("writer %d", i+1), Kind: queueing.Queue}, writer, pools)
 				add(queueing.ClassStation{Name: "answers", Kind: queueing.Delay}, answers, pools)
 			}
 		}

@@ -159,7 +159,7 @@ func (o Own) Simulate(clients, workers, depth int, think float64) (Prediction, e
 func (o Own) prediction(clients, workers int, x, r, busy, queue float64) Prediction {
 	out := Prediction{X: x, R: r, Queue: queue, Wait: queue / x}
 	outside := o.Outside.station("clients and network", clients)
-	capacity, _ := queueing.Network{Stations: []queueing.Station{outside}}.Capacity(max(clients, 1))
+	capacity := slices.Max(outside.Rates) / outside.Service
 	out.Utilizations = []Station{{"workers", busy / float64(workers)}, {outside.Name, x / capacity}}
 	out.Bottleneck = busiest(out.Utilizations)
 	return out

@@ -9,16 +9,7 @@ import (
 // maxCustomers limits the work of an exact solution, which grows with the square of the customers.
 const maxCustomers = 20_000
 
-// Solve returns the exact solution for one number of customers; see SolveAll.
-func (n Network) Solve(customers int) (Solution, error) {
-	s, err := n.SolveAll([]int{customers})
-	if err != nil {
-		return Solution{}, err
-	}
-	return s[0], nil
-}
-
-// SolveAll returns the exact solutions for several numbers of customers, at the cost of the largest. Each is at least 0.
+// Solve returns the exact solution for a number of customers, at least 0.
 //
 // It uses J. P. Buzen's convolution (Communications of the ACM 16 (1973); Jain, section 35.2) for stations whose rates depend on
 // their load. Station i alone with n customers has the weight
@@ -33,23 +24,14 @@ func (n Network) Solve(customers int) (Solution, error) {
 // never removed from G. All terms are positive, so the relative error of a result is a few hundred roundings at most. In contrast,
 // mean value analysis with p(0) = 1 - sum of the others loses all digits when a station with several servers fills up. All delays
 // and the think time count as one station: their convolution is the weights of a delay with the sum of their demands.
-func (n Network) SolveAll(customers []int) ([]Solution, error) {
+func (n Network) Solve(customers int) (Solution, error) {
 	if err := n.check(); err != nil {
-		return nil, fmt.Errorf("closed network: %w", err)
+		return Solution{}, fmt.Errorf("closed network: %w", err)
 	}
-	most := 0
-	for _, c := range customers {
-		if c < 0 || c > maxCustomers {
-			return nil, fmt.Errorf("closed network: the number of customers is %d: expected 0 to %d", c, maxCustomers)
-		}
-		most = max(most, c)
+	if customers < 0 || customers > maxCustomers {
+		return Solution{}, fmt.Errorf("closed network: the number of customers is %d: expected 0 to %d", customers, maxCustomers)
 	}
-	c := newConvolution(n, most)
-	solutions := make([]Solution, len(customers))
-	for i, count := range customers {
-		solutions[i] = c.solution(count)
-	}
-	return solutions, nil
+	return newConvolution(n, customers).solution(customers), nil
 }
 
 // convolution has the constants of a network. Slices are by station; stations without a demand have nil.

@@ -32,9 +32,3 @@ func atLeast(name string, n, least int) error {
 	}
 	return nil
 }
-
-// unstable returns the error of a queue whose arrival rate is not below the capacity of its servers.
-func unstable(model string, lambda, capacity, rho float64) error {
-	return fmt.Errorf("%s: %w: the arrival rate is %v, the servers finish at most %v per unit of time (rho = %v, expected below 1)",
-		model, ErrUnstable, lambda, capacity, rho)
-}

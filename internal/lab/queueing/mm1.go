@@ -1,41 +1,19 @@
 package queueing
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
-// MM1 is the unbounded queue with Poisson arrivals, exponential service and one server: Jain, section 31.2 and box 31.1.
-type MM1 struct {
-	Lambda, Mu, Rho float64
-	Idle            float64 // 1 - rho, accurate even if rho is close to 1
-}
+// MM1 is the unbounded queue with Poisson arrivals, exponential service and one server: Jain, section 31.2 and box 31.1. In addition to the
+// means of M/M/m it has variances and percentiles.
+type MM1 struct{ MMm }
 
 // NewMM1 returns the queue with an arrival rate lambda and a service rate mu. It is stable for lambda < mu.
 func NewMM1(lambda, mu float64) (MM1, error) {
-	if err := cmp.Or(positive("M/M/1: the arrival rate", lambda), positive("M/M/1: the service rate", mu)); err != nil {
-		return MM1{}, err
-	}
-	if lambda >= mu {
-		return MM1{}, unstable("M/M/1", lambda, mu, lambda/mu)
-	}
-	return MM1{Lambda: lambda, Mu: mu, Rho: lambda / mu, Idle: (mu - lambda) / mu}, nil
+	q, err := NewMMm(lambda, mu, 1)
+	return MM1{q}, err
 }
-
-// MeanQueue is the mean number of waiting customers: E[nq] = rho^2/(1-rho).
-func (q MM1) MeanQueue() float64 { return q.Rho * q.Rho / q.Idle }
-
-// MeanService is the mean number in service: E[ns] = rho.
-func (q MM1) MeanService() float64 { return q.Rho }
-
-// MeanResponse is the mean time in the system: E[r] = 1/(mu-lambda).
-func (q MM1) MeanResponse() float64 { return 1 / (q.Mu - q.Lambda) }
 
 // VarResponse is the variance of the time in the system, which is exponential: E[r]^2.
 func (q MM1) VarResponse() float64 { return q.MeanResponse() * q.MeanResponse() }
-
-// MeanWait is the mean time in the queue: E[w] = rho E[r].
-func (q MM1) MeanWait() float64 { return q.Rho * q.MeanResponse() }
 
 // VarWait is the variance of the time in the queue: rho (2-rho) E[r]^2. Box 31.1 prints (1+rho-rho^2) rho^2/(1-rho)^2, which
 // is the variance of the number in the queue.

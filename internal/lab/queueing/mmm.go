@@ -2,6 +2,7 @@ package queueing
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 
 	"mcmw/internal/model"
@@ -25,7 +26,8 @@ func NewMMm(lambda, mu float64, m int) (MMm, error) {
 	capacity := float64(m) * mu
 	q := MMm{Lambda: lambda, Mu: mu, M: m, Rho: lambda / capacity}
 	if q.spare() <= 0 {
-		return MMm{}, unstable("M/M/m", lambda, capacity, q.Rho)
+		return MMm{}, fmt.Errorf("M/M/m: %w: the arrival rate is %v, the servers finish at most %v per unit of time (rho = %v, expected below 1)",
+			ErrUnstable, lambda, capacity, q.Rho)
 	}
 	q.Idle = q.spare() / capacity
 	q.C = model.ErlangC(lambda/mu, m, q.Idle)

@@ -165,11 +165,11 @@ func (l *lattice) walk(f func(number int, vector []int)) {
 }
 
 // Exact returns the exact solution. It uses the convolution of M. Reiser and H. Kobayashi (IBM Journal of Research and Development
-// 19 (1975)): that of SolveAll with vectors of customers by class instead of numbers of customers. A station alone has the weight
+// 19 (1975)): that of Network.Solve with vectors of customers by class instead of numbers of customers. A station alone has the weight
 //
 //	f(n) = |n|!/(a(1) ... a(|n|)) prod over c of D_c^n_c/n_c!
 //
-// which is a simple recurrence for single servers and delays. X_c = G(N-1_c)/G(N). As in SolveAll all terms are positive. The work
+// which is a simple recurrence for single servers and delays. X_c = G(N-1_c)/G(N). As there, all terms are positive. The work
 // grows with the product of the classes' populations, for Multi stations with its square. Exact returns an error
 // if it would need more than a few seconds.
 func (m Multiclass) Exact() (ClassSolution, error) {

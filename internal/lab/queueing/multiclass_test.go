@@ -105,7 +105,7 @@ func TestLinearizerIsCloseToTheExactSolution(t *testing.T) {
 func TestLinearizerIsExactForASingleCustomer(t *testing.T) {
 	m := Multiclass{
 		Classes:  []Class{{Name: "get", Customers: 1, Think: 1}, {Name: "set"}},
-		Stations: []ClassStation{{Name: "q", Demands: []float64{1, 2}}, {Name: "w", Kind: Multi, Servers: 3, Demands: []float64{1, 2}}},
+		Stations: []ClassStation{{Name: "q", Kind: Queue, Demands: []float64{1, 2}}, {Name: "w", Kind: Multi, Servers: 3, Demands: []float64{1, 2}}},
 	}
 	for _, solve := range []func() (ClassSolution, error){m.Exact, m.Linearizer} {
 		s, err := solve()
@@ -120,7 +120,7 @@ func TestLinearizerIsExactForASingleCustomer(t *testing.T) {
 func TestLinearizerSolvesPopulationsThatAreTooLargeForTheExactSolution(t *testing.T) {
 	m := Multiclass{
 		Classes:  []Class{{Name: "get", Customers: 5000}, {Name: "set", Customers: 5000}},
-		Stations: []ClassStation{{Name: "q", Demands: []float64{1, 2}}, {Name: "w", Kind: Multi, Servers: 64, Demands: []float64{100, 20}}},
+		Stations: []ClassStation{{Name: "q", Kind: Queue, Demands: []float64{1, 2}}, {Name: "w", Kind: Multi, Servers: 64, Demands: []float64{100, 20}}},
 	}
 	_, err := m.Exact()
 	require.ErrorContains(t, err, "use Linearizer")
@@ -136,7 +136,7 @@ func TestInvalidInputOfANetworkWithClassesIsNamed(t *testing.T) {
 	good := func() Multiclass {
 		return Multiclass{
 			Classes:  []Class{{Name: "get", Customers: 2}, {Customers: 1}},
-			Stations: []ClassStation{{Name: "q", Demands: []float64{1, 2}}},
+			Stations: []ClassStation{{Name: "q", Kind: Queue, Demands: []float64{1, 2}}},
 		}
 	}
 	for want, change := range map[string]func(*Multiclass){

@@ -8,31 +8,18 @@ import (
 )
 
 // Kind is the kind of a station.
-type Kind int
+type Kind string
 
 const (
 	// Queue has one server: first come, first served, or processor sharing.
-	Queue Kind = iota
+	Queue Kind = "queue"
 	// Delay has a server for every customer: none waits.
-	Delay
+	Delay Kind = "delay"
 	// Multi has several servers and one queue.
-	Multi
+	Multi Kind = "multi"
 	// LoadDependent has a rate for each number of customers present.
-	LoadDependent
+	LoadDependent Kind = "ld"
 )
-
-// kindNames are the names of the kinds in files.
-var kindNames = []string{Queue: "queue", Delay: "delay", Multi: "multi", LoadDependent: "ld"}
-
-// UnmarshalText reads the name of a kind.
-func (k *Kind) UnmarshalText(text []byte) error {
-	i := slices.Index(kindNames, string(text))
-	if i < 0 {
-		return fmt.Errorf("station kind %q: expected queue, delay, multi or ld", text)
-	}
-	*k = Kind(i)
-	return nil
-}
 
 // Station is a place where customers are served.
 type Station struct {
@@ -70,26 +57,13 @@ func (s *Station) rate(j int) float64 {
 	return 1
 }
 
-// levels is the number of customers above which the rate does not change, at most n.
-func (s *Station) levels(n int) int {
-	switch s.Kind {
-	case Delay:
-		return n
-	case Multi:
-		return min(n, s.Servers)
-	case LoadDependent:
-		return min(n, len(s.Rates))
-	}
-	return min(n, 1)
-}
-
 func (s *Station) check(i int) error {
 	name := fmt.Sprintf("station %d", i+1)
 	if s.Name != "" {
 		name = fmt.Sprintf("station %q", s.Name)
 	}
-	if s.Kind < Queue || s.Kind > LoadDependent {
-		return fmt.Errorf("%s has kind %d: expected Queue, Delay, Multi or LoadDependent", name, s.Kind)
+	if !slices.Contains([]Kind{Queue, Delay, Multi, LoadDependent}, s.Kind) {
+		return fmt.Errorf("%s has the kind %q: expected queue, delay, multi or ld", name, s.Kind)
 	}
 	err := cmp.Or(notNegative(name+": the visit ratio", s.Visits), notNegative(name+": the service time", s.Service))
 	switch s.Kind {
@@ -121,25 +95,6 @@ func (n *Network) check() error {
 	return nil
 }
 
-// Capacity returns the throughput that the network cannot exceed with up to that many customers, and the index of the station that
-// limits it: the smallest ratio of a station's highest rate to its demand. It returns +Inf and -1 if no station limits the throughput.
-func (n Network) Capacity(customers int) (x float64, station int) {
-	x, station = math.Inf(1), -1
-	for i, s := range n.Stations {
-		if s.Kind == Delay || s.demand() == 0 {
-			continue
-		}
-		best := 0.0
-		for j := 1; j <= s.levels(customers); j++ {
-			best = max(best, s.rate(j))
-		}
-		if limit := best / s.demand(); limit < x {
-			x, station = limit, i
-		}
-	}
-	return x, station
-}
-
 // Solution is the steady state of a closed network.
 type Solution struct {
 	N        int
@@ -162,15 +117,4 @@ type StationSolution struct {
 	// Busy is the mean number of busy servers; NaN for LoadDependent, which does not count servers.
 	Busy     float64
 	Marginal []float64 // probabilities of 0, 1, ..., N customers at the station
-}
-
-// Bottleneck returns the index of the station with the largest utilization, without delays; -1 if there is none.
-func (s *Solution) Bottleneck(n Network) int {
-	best, most := -1, -1.0
-	for i := range s.Stations {
-		if n.Stations[i].Kind != Delay && s.Stations[i].U > most {
-			best, most = i, s.Stations[i].U
-		}
-	}
-	return best
 }
