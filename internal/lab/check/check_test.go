@@ -233,22 +233,16 @@ func TestTheWarningsOfARecordAreReplaced(t *testing.T) {
 	}
 }
 
-func TestEveryCodeIsInTheListAndInTheDocumentation(t *testing.T) {
+func TestEveryCodeIsInTheDocumentation(t *testing.T) {
 	source, err := os.ReadFile("codes.go")
 	require.NoError(t, err)
 	page, err := os.ReadFile("../../../docs/checks.md")
 	require.NoError(t, err)
-	declared := 0
 	for line := range strings.Lines(string(source)) {
 		if _, value, ok := strings.Cut(line, "= \""); ok {
-			declared++
 			code := strings.TrimSuffix(strings.TrimSpace(value), `"`)
 			require.Contains(t, string(page), fmt.Sprintf("| `%s` |", code))
 		}
-	}
-	require.Len(t, Codes, declared)
-	for _, code := range Codes {
-		require.Contains(t, string(page), "| `"+code.Name+"` | "+code.Help+" |")
 	}
 }
 

@@ -1,6 +1,6 @@
 package check
 
-// The codes of warnings. There are no others.
+// The codes of warnings. There are no others. docs/checks.md describes them.
 const (
 	RunFailed           = "run_failed"
 	InteractiveLaw      = "interactive_law_client"
@@ -19,33 +19,6 @@ const (
 	RepetitionVariation = "repetition_variation"
 	TooFewRepetitions   = "too_few_repetitions"
 )
-
-// Code describes the code of a check.
-type Code struct {
-	Name string
-	Set  bool   // the check is about the repetitions of a point, not about one run
-	Help string // the condition that the check requires
-}
-
-// Codes has all codes, in the order in which the checks are made.
-var Codes = []Code{
-	{RunFailed, false, "the run ended as planned"},
-	{InteractiveLaw, false, "clients: N = X (R + Z) to 5 %"},
-	{InteractiveLawInner, false, "middleware: N = X (R + Z) to 10 % and one round-trip time, Z being the round-trip time and the clients' think time"},
-	{LittleQueue, false, "queue: mean length = X times the mean time in it, to 10 % and half a request"},
-	{StageSum, false, "the five stages add up to the middleware's response time, to 2 % and 1 µs"},
-	{FlowClient, false, "clients and middlewares count the same throughput, to 3 %"},
-	{FlowServers, false, "the servers get the requests that the middlewares send on, to 3 %"},
-	{NotStationary, false, "no trend over the windows: at 1 % significance, or less than 5 % from the first to the last"},
-	{WindowVariation, false, "the coefficient of variation of the throughput over the windows is at most 10 %, combined with the chance variation of counting few requests (root of the sum of squares)"},
-	{GeneratorSaturated, false, "the load generator was not the limit"},
-	{OtherLoad, false, "programs outside the experiment, and other virtual machines on the same hardware, used at most 10 % of the processor time in use, or 2 % of all processor time"},
-	{Misses, false, "at most 0.1 % of the requested keys were missed"},
-	{Errors, false, "no request was answered with an error, or not at all"},
-	{AveragedRuns, false, "the run is one run, not an imported average of several"},
-	{RepetitionVariation, true, "the coefficient of variation over the repetitions is at most 5 %"},
-	{TooFewRepetitions, true, "a point has at least 2 complete runs"},
-}
 
 // Limits of the checks. All but counts are ratios.
 const (
