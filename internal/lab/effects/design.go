@@ -57,15 +57,9 @@ func (e *Experiment) TwoLevel() bool {
 	return !slices.ContainsFunc(e.Factors, func(f Factor) bool { return len(f.Levels) != 2 })
 }
 
-// observation is a response with the levels at which it was measured.
-type observation struct {
-	levels map[string]string
-	y      float64
-}
-
 // FromRuns returns the responses of the complete runs of a record as a design.
 func FromRuns(runs []record.Run, q Question) (*Experiment, error) {
-	var seen []observation
+	var seen []record.Run
 	failed := 0
 	for _, run := range runs {
 		if !matches(run.Factors, q.Where) {
@@ -75,8 +69,7 @@ func FromRuns(runs []record.Run, q Question) (*Experiment, error) {
 			failed++
 			continue
 		}
-		y, ok := run.Value(q.Source, q.Response)
-		if !ok {
+		if _, ok := run.Value(q.Source, q.Response); !ok {
 			metrics := map[string]bool{}
 			for _, value := range run.Results {
 				if value.Source == q.Source {
@@ -85,7 +78,7 @@ func FromRuns(runs []record.Run, q Question) (*Experiment, error) {
 			}
 			return nil, fmt.Errorf("run %d has no metric %s of the source %q, it has %s", run.ID, q.Response, q.Source, joined(metrics))
 		}
-		seen = append(seen, observation{levels: run.Factors, y: y})
+		seen = append(seen, run)
 	}
 	e, err := assemble(seen, q)
 	if err != nil && failed > 0 {
@@ -110,21 +103,23 @@ func FromCSV(r io.Reader, q Question) (*Experiment, error) {
 	if response < 0 {
 		return nil, fmt.Errorf("the file has no column %s: expected one of %s", q.Response, strings.Join(header, ", "))
 	}
-	var seen []observation
+	var seen []record.Run
 	for number, line := range lines[1:] {
-		o := observation{levels: map[string]string{}}
+		run := record.Run{Factors: map[string]string{}}
 		for i, text := range line {
 			switch {
 			case i == response:
-				if o.y, err = strconv.ParseFloat(strings.TrimSpace(text), 64); err != nil {
+				y, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+				if err != nil {
 					return nil, fmt.Errorf("line %d: %s is %q: expected a number", number+2, q.Response, text)
 				}
+				run.Results = []record.Value{{Source: q.Source, Metric: q.Response, Value: y}}
 			case header[i] != "repetition" && header[i] != "run":
-				o.levels[header[i]] = text
+				run.Factors[header[i]] = text
 			}
 		}
-		if matches(o.levels, q.Where) {
-			seen = append(seen, o)
+		if matches(run.Factors, q.Where) {
+			seen = append(seen, run)
 		}
 	}
 	return assemble(seen, q)
@@ -152,8 +147,8 @@ func joined[V any](names map[string]V) string {
 	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(names)), ", "), "none")
 }
 
-// assemble groups observations by the levels of the factors.
-func assemble(seen []observation, q Question) (*Experiment, error) {
+// assemble groups the responses of runs by the levels of the factors.
+func assemble(seen []record.Run, q Question) (*Experiment, error) {
 	if len(seen) == 0 {
 		return nil, errors.New("there are no complete runs with the selected levels")
 	}
@@ -161,7 +156,7 @@ func assemble(seen []observation, q Question) (*Experiment, error) {
 	e := &Experiment{Response: q.Response, Unit: metric.Unit}
 	known := map[string]bool{} // analysed or ignored factors
 	for _, name := range q.Ignore {
-		known[fullName(name, seen[0].levels)] = true
+		known[fullName(name, seen[0].Factors)] = true
 	}
 	for _, short := range q.Factors {
 		f, err := factorOf(short, seen)
@@ -179,10 +174,10 @@ func assemble(seen []observation, q Question) (*Experiment, error) {
 		return nil, err
 	}
 	cells := map[string]int{}
-	for _, o := range seen {
+	for _, run := range seen {
 		var levels []int
 		for _, f := range e.Factors {
-			levels = append(levels, slices.Index(f.Levels, o.levels[f.Name]))
+			levels = append(levels, slices.Index(f.Levels, run.Factors[f.Name]))
 		}
 		key := fmt.Sprint(levels)
 		at, ok := cells[key]
@@ -191,8 +186,9 @@ func assemble(seen []observation, q Question) (*Experiment, error) {
 			cells[key] = at
 			e.Design.Cells = append(e.Design.Cells, factorial.Cell{Levels: levels})
 		}
-		if y := &e.Design.Cells[at].Y; q.Repetitions == 0 || len(*y) < q.Repetitions {
-			*y = append(*y, o.y)
+		if all := &e.Design.Cells[at].Y; q.Repetitions == 0 || len(*all) < q.Repetitions {
+			y, _ := run.Value(q.Source, q.Response)
+			*all = append(*all, y)
 		}
 	}
 	if err := e.checkRepetitions(q.Repetitions); err != nil {
@@ -201,13 +197,13 @@ func assemble(seen []observation, q Question) (*Experiment, error) {
 	return e, nil
 }
 
-// factorOf returns the factor with a name or alias, with the levels of the observations.
-func factorOf(short string, seen []observation) (Factor, error) {
-	f := Factor{Short: short, Name: fullName(short, seen[0].levels)}
-	for _, o := range seen {
-		level, ok := o.levels[f.Name]
+// factorOf returns the factor with a name or alias, with the levels of the runs.
+func factorOf(short string, seen []record.Run) (Factor, error) {
+	f := Factor{Short: short, Name: fullName(short, seen[0].Factors)}
+	for _, run := range seen {
+		level, ok := run.Factors[f.Name]
 		if !ok {
-			return f, fmt.Errorf("a run has no factor %s, it has %s", short, joined(o.levels))
+			return f, fmt.Errorf("a run has no factor %s, it has %s", short, joined(run.Factors))
 		}
 		if !slices.Contains(f.Levels, level) {
 			f.Levels = append(f.Levels, level)
@@ -224,26 +220,15 @@ func factorOf(short string, seen []observation) (Factor, error) {
 var twins = map[string]string{"connections": "clients", "clients": "connections"}
 
 // together reports whether each level of a factor occurs with only one level of another factor, and vice versa.
-func together(seen []observation, name, other string) bool {
-	to, from := map[string]string{}, map[string]string{}
-	for _, o := range seen {
-		a, b := o.levels[name], o.levels[other]
-		if known, ok := to[a]; ok && known != b {
-			return false
-		}
-		if known, ok := from[b]; ok && known != a {
-			return false
-		}
-		to[a], from[b] = b, a
-	}
-	return true
+func together(seen []record.Run, name, other string) bool {
+	return record.Follows(seen, name, other) && record.Follows(seen, other, name)
 }
 
 // checkOthers returns an error if a factor that is not known varies: its effect would count as error.
-func checkOthers(seen []observation, known map[string]bool) error {
+func checkOthers(seen []record.Run, known map[string]bool) error {
 	levels := map[string]map[string]bool{}
-	for _, o := range seen {
-		for name, level := range o.levels {
+	for _, run := range seen {
+		for name, level := range run.Factors {
 			if twin := twins[name]; !known[name] && (!known[twin] || !together(seen, name, twin)) {
 				if levels[name] == nil {
 					levels[name] = map[string]bool{}

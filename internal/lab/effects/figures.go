@@ -14,8 +14,9 @@ func Figures(residuals []factorial.Residual, response, unitName string) map[stri
 		over[i] = plot.At(r.Predicted, r.Error)
 	}
 	var quantiles []plot.Point
-	for _, p := range factorial.QQ(residuals) {
-		quantiles = append(quantiles, plot.At(p.X, p.Y))
+	x, y := factorial.QQ(residuals)
+	for i := range x {
+		quantiles = append(quantiles, plot.At(x[i], y[i]))
 	}
 	return map[string]plot.Figure{
 		"residuals": {Title: "Residuals over predicted responses", Panels: []plot.Chart{{

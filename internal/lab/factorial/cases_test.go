@@ -209,13 +209,14 @@ func TestExactModelsAreFound(t *testing.T) {
 
 func TestQQOfNormalQuantilesIsALine(t *testing.T) {
 	var residuals []Residual
-	for _, p := range QQ(make([]Residual, 11)) {
-		residuals = append([]Residual{{Error: 3*p.X + 1}}, residuals...)
+	quantiles, _ := QQ(make([]Residual, 11))
+	for _, q := range quantiles {
+		residuals = append([]Residual{{Error: 3*q + 1}}, residuals...)
 	}
-	points := QQ(residuals)
-	assert.InDelta(t, 1, Straightness(points), 1e-12)
-	assert.InDelta(t, 0, points[5].X, 1e-15)
-	assert.InDelta(t, 1, points[5].Y, 1e-12)
+	x, y := QQ(residuals)
+	assert.InDelta(t, 1, Straightness(x, y), 1e-12)
+	assert.InDelta(t, 0, x[5], 1e-15)
+	assert.InDelta(t, 1, y[5], 1e-12)
 	assert.True(t, math.IsNaN(Straightness(QQ(make([]Residual, 5)))))
 }
 
