@@ -12,6 +12,7 @@ import (
 	"mcmw/internal/lab/capacity"
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/report"
 	"mcmw/internal/lab/table"
 )
 
@@ -67,22 +68,11 @@ func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	runs = slices.DeleteFunc(runs, func(run record.Run) bool {
-		for factor, level := range wanted {
-			if run.Factors[factor] != level {
-				return true
-			}
-		}
-		return false
-	})
+	runs = slices.DeleteFunc(runs, func(run record.Run) bool { return !report.HasLevels(run.Factors, wanted) })
 	if len(runs) == 0 && len(wanted) > 0 {
 		return usageError{fmt.Errorf("--select %s: no run has these levels", strings.Join(f.selections, ", "))}
 	}
-	var by []string
-	if cmd.Flags().Changed("by") {
-		by = f.by
-	}
-	c, err := capacity.Find(runs, rule, by)
+	c, err := capacity.Find(runs, rule, f.by)
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}

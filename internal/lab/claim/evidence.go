@@ -11,6 +11,7 @@ import (
 
 	"mcmw/internal/lab/check"
 	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/report"
 	"mcmw/internal/lab/sample"
 )
 
@@ -184,7 +185,7 @@ func (e *view) runs(s Selection) (runs []record.Run, why string) {
 		return nil, why
 	}
 	for _, p := range record.Points(set.runs) {
-		if !s.has(p.Factors) {
+		if !report.HasLevels(p.Factors, s.Where) {
 			continue
 		}
 		var valid []record.Run
@@ -209,16 +210,6 @@ func (e *view) runs(s Selection) (runs []record.Run, why string) {
 		return nil, "there are no runs of " + s.String()
 	}
 	return runs, ""
-}
-
-// has reports whether a run with these levels is selected.
-func (s Selection) has(levels map[string]string) bool {
-	for name, level := range s.Where {
-		if levels[name] != level {
-			return false
-		}
-	}
-	return true
 }
 
 // exhausted returns a text if some of the runs saturated the processors; else "".

@@ -251,9 +251,7 @@ func runs(points []Point) (all []record.Run) {
 
 func (a *artist) responseTime() []plot.Chart {
 	y := plot.Axis{Label: "response time", Unit: plot.Seconds, FromZero: true}
-	return a.lines(y, a.client("response_time_mean"), func(panel Panel) []plot.Mark {
-		return a.law(panel, func(r record.Run) (float64, bool) { return lawResponseTime(r, record.SourceClient) })
-	})
+	return a.lines(y, a.client("response_time_mean"), func(panel Panel) []plot.Mark { return a.law(panel, lawResponseTime) })
 }
 
 func (a *artist) queueLength() []plot.Chart {

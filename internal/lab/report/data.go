@@ -81,9 +81,10 @@ type Point struct {
 }
 
 // Has reports whether the point has these levels.
-func (p Point) Has(levels map[string]string) bool { return hasLevels(p.Levels, levels) }
+func (p Point) Has(levels map[string]string) bool { return HasLevels(p.Levels, levels) }
 
-func hasLevels(all, wanted map[string]string) bool {
+// HasLevels reports whether the wanted levels are among all.
+func HasLevels(all, wanted map[string]string) bool {
 	for factor, level := range wanted {
 		if all[factor] != level {
 			return false
@@ -118,7 +119,7 @@ func Read(ctx context.Context, r *record.Record, confidence float64, wanted map[
 		return nil, err
 	}
 	d.Points = slices.DeleteFunc(all, func(p Point) bool { return len(p.Runs) == 0 || !p.Has(wanted) })
-	d.Failed = slices.DeleteFunc(runs, func(run record.Run) bool { return run.State == record.Complete || !hasLevels(run.Factors, wanted) })
+	d.Failed = slices.DeleteFunc(runs, func(run record.Run) bool { return run.State == record.Complete || !HasLevels(run.Factors, wanted) })
 	if len(d.Points) == 0 {
 		why := ""
 		if len(d.Failed) > 0 {

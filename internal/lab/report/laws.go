@@ -24,10 +24,10 @@ func lawThroughput(run record.Run, source string, beyond float64) (float64, bool
 	return n / r, ok && okR && r > 0
 }
 
-// lawResponseTime returns N/X - Z with X from a source.
-func lawResponseTime(run record.Run, source string) (float64, bool) {
+// lawResponseTime returns N/X - Z at the clients.
+func lawResponseTime(run record.Run) (float64, bool) {
 	n, ok := check.Population(run)
-	x, okX := run.Value(source, "throughput")
+	x, okX := run.Value(record.SourceClient, "throughput")
 	return n/x - check.ThinkTime(run), ok && okX && x > 0
 }
 

@@ -250,9 +250,8 @@ func (a *artist) breakdown() Table {
 
 // interactive compares measured response times with those of the interactive law.
 func (a *artist) interactive() Table {
-	law := func(r record.Run) (float64, bool) { return lawResponseTime(r, record.SourceClient) }
 	difference := func(r record.Run) (float64, bool) {
-		predicted, ok := law(r)
+		predicted, ok := lawResponseTime(r)
 		measured, okR := r.Value(record.SourceClient, "response_time_mean")
 		return measured - predicted, ok && okR
 	}
@@ -262,9 +261,11 @@ func (a *artist) interactive() Table {
 		},
 		estimate("throughput", record.SourceClient, "throughput"),
 		estimate("response time", record.SourceClient, "response_time_mean"),
-		derived("N/X - Z", plot.Seconds, law),
+		derived("N/X - Z", plot.Seconds, lawResponseTime),
 		cell{"difference", func(p Point) string { return plot.Seconds.Format(p.derive(difference).Mean) }},
-		cell{"relative", func(p Point) string { return fmt.Sprintf("%+.2f %%", 100*p.derive(difference).Mean/p.derive(law).Mean) }},
+		cell{"relative", func(p Point) string {
+			return fmt.Sprintf("%+.2f %%", 100*p.derive(difference).Mean/p.derive(lawResponseTime).Mean)
+		}},
 	)
 	t.Notes = []string{"N is the number of requests that the clients keep outstanding, X the throughput, Z the think time, all at the clients."}
 	return t
