@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -17,12 +16,11 @@ import (
 
 // readData reads the input of the models from the record in a directory.
 func readData(ctx context.Context, dir string) (*model.Data, error) {
-	r, err := openRecord(ctx, dir)
+	runs, manifest, err := readRecord(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	data, err := model.Read(ctx, r.Record)
+	data, err := model.FromRuns(manifest, runs)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -155,26 +153,17 @@ func (f *predictFlags) run(ctx context.Context, dir string, stdout io.Writer) er
 	if err != nil {
 		return err
 	}
-	var out bytes.Buffer
-	if f.target {
-		offers, err := p.Meet(model.Target{Rate: f.rate, P99: f.p99.Seconds()}, f.costs, f.change, f.sure)
-		if err != nil {
-			return err
-		}
-		caption := fmt.Sprintf("%d settings meet %.0f ops/s with a p99 of %v; the cheapest first.", len(offers), f.rate, f.p99)
-		err = p.OffersTable(caption, offers[:min(f.most, len(offers))]).Write(&out, format)
-		if err != nil {
-			return err
-		}
-	} else {
+	if !f.target {
 		forecast, err := p.Predict(f.change)
 		if err != nil {
 			return usageError{err}
 		}
-		if err := p.Table(forecast).Write(&out, format); err != nil {
-			return err
-		}
+		return p.Table(forecast).Write(stdout, format)
 	}
-	_, err = out.WriteTo(stdout)
-	return err
+	offers, err := p.Meet(model.Target{Rate: f.rate, P99: f.p99.Seconds()}, f.costs, f.change, f.sure)
+	if err != nil {
+		return err
+	}
+	caption := fmt.Sprintf("%d settings meet %.0f ops/s with a p99 of %v; the cheapest first.", len(offers), f.rate, f.p99)
+	return p.OffersTable(caption, offers[:min(f.most, len(offers))]).Write(stdout, format)
 }

@@ -76,7 +76,7 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 		if len(mine) > 0 {
 			travel = mine[0].Travel
 		}
-		if err := f.writePaper(ctx, name, evidence.Records(travel), claim.Decide(ctx, mine, evidence), dirs, stdout); err != nil {
+		if err := f.writePaper(ctx, name, evidence.Records(travel), claim.Decide(mine, evidence), dirs, stdout); err != nil {
 			return err
 		}
 	}
@@ -188,7 +188,7 @@ func (f *reportFlags) writePaper(ctx context.Context, name string, records []*re
 		return err
 	}
 	path := filepath.Join(out, name+".html")
-	if err := writeReport(page, path, "html"); err != nil {
+	if err := writeFile(path, page.WriteHTML); err != nil {
 		return err
 	}
 	for _, finding := range findings {

@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -96,7 +95,7 @@ type ruler interface {
 	// records returns the names of the experiments that the rule needs; none: all experiments of its report that have records.
 	records() []string
 	// decide returns the verdict and its text.
-	decide(ctx context.Context, e *view) (Verdict, string)
+	decide(e *view) (Verdict, string)
 }
 
 // kinds returns the fields of the rule that are set.
@@ -119,19 +118,19 @@ func (c Claim) Needs() []string {
 }
 
 // Decide decides claims from records.
-func Decide(ctx context.Context, claims []Claim, e *Evidence) []Finding {
+func Decide(claims []Claim, e *Evidence) []Finding {
 	findings := make([]Finding, len(claims))
 	for i, c := range claims {
-		findings[i] = decide(ctx, c, e)
+		findings[i] = decide(c, e)
 	}
 	return findings
 }
 
-func decide(ctx context.Context, c Claim, e *Evidence) Finding {
+func decide(c Claim, e *Evidence) Finding {
 	f := Finding{Claim: c, Records: c.Needs()}
 	at := func(delay float64) At {
 		v := &view{Evidence: e, claim: c, delay: delay}
-		verdict, why := c.decide(ctx, v)
+		verdict, why := c.decide(v)
 		return At{Delay: delay, Verdict: verdict, Why: why, Shares: v.shares}
 	}
 	own := at(c.Travel)
@@ -160,8 +159,8 @@ func decide(ctx context.Context, c Claim, e *Evidence) Finding {
 func milliseconds(seconds float64) string { return fmt.Sprintf("%.3g ms", 1e3*seconds) }
 
 // decide decides a claim from the records of one delay.
-func (c Claim) decide(ctx context.Context, v *view) (Verdict, string) {
-	verdict, why := c.Rule.kind().decide(ctx, v)
+func (c Claim) decide(v *view) (Verdict, string) {
+	verdict, why := c.Rule.kind().decide(v)
 	if verdict != Confirmed {
 		return verdict, why
 	}
@@ -171,7 +170,7 @@ func (c Claim) decide(ctx context.Context, v *view) (Verdict, string) {
 	if c.Cause == nil {
 		return verdict, why
 	}
-	switch cause, because := c.Cause.kind().decide(ctx, v); cause {
+	switch cause, because := c.Cause.kind().decide(v); cause {
 	case Confirmed:
 		return Confirmed, why + "; " + because
 	case Refuted:
@@ -202,11 +201,11 @@ func weightier(a, b Verdict) Verdict {
 	return a
 }
 
-func (rules every) decide(ctx context.Context, e *view) (Verdict, string) {
+func (rules every) decide(e *view) (Verdict, string) {
 	verdict := Confirmed
 	var texts []string
 	for _, r := range rules {
-		v, why := r.kind().decide(ctx, e)
+		v, why := r.kind().decide(e)
 		verdict = weightier(verdict, v)
 		texts = append(texts, why)
 	}

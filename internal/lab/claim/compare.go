@@ -2,7 +2,6 @@ package claim
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +35,7 @@ func (c *Compare) check() error {
 	return first("compare", checkMetric(c.Metric), c.Of.check(), c.To.check(), c.Range.check(), checkPart("confidence", cmp.Or(c.Confidence, defaultConfidence)))
 }
 
-func (c *Compare) decide(_ context.Context, e *view) (Verdict, string) {
+func (c *Compare) decide(e *view) (Verdict, string) {
 	of, ofRuns, ofName, why := c.Of.point(e)
 	if why != "" {
 		return NotComparable, why

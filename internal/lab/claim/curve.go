@@ -2,7 +2,6 @@ package claim
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -45,7 +44,7 @@ func first(kind string, errs ...error) error {
 	return nil
 }
 
-func (c *Converges) decide(_ context.Context, e *view) (Verdict, string) {
+func (c *Converges) decide(e *view) (Verdict, string) {
 	runs, why := e.runs(c.Selection)
 	if why != "" {
 		return NotComparable, why
@@ -126,7 +125,7 @@ func (s *Saturates) check() error {
 	return first("saturates", s.Selection.check(), checkMetric(s.Metric), checkFactor("over", s.Over), s.Range.check(), checkPart("within", cmp.Or(s.Within, defaultWithin)))
 }
 
-func (s *Saturates) decide(_ context.Context, e *view) (Verdict, string) {
+func (s *Saturates) decide(e *view) (Verdict, string) {
 	runs, why := e.runs(s.Selection)
 	if why != "" {
 		return NotComparable, why

@@ -80,7 +80,7 @@ func decide(t *testing.T, rule string, records ...*record.Record) claim.Finding 
 	require.NoError(t, err)
 	evidence, err := claim.NewEvidence(t.Context(), records)
 	require.NoError(t, err)
-	return claim.Decide(t.Context(), claims, evidence)[0]
+	return claim.Decide(claims, evidence)[0]
 }
 
 // saturating is a line that reaches 3000 with 12 clients.
@@ -296,7 +296,7 @@ func TestRecordsOfTheTestbedLocalDecideNothingAboutTheReportsMachines(t *testing
 	for testbed, want := range map[string]claim.Verdict{"local": claim.NotComparable, "vm": claim.Confirmed, "ssh": claim.Confirmed} {
 		evidence, err := claim.NewEvidence(t.Context(), []*record.Record{synthetic(t, "a", testbed, saturating())})
 		require.NoError(t, err)
-		require.Equal(t, want, claim.Decide(t.Context(), claims, evidence)[0].Verdict, testbed)
+		require.Equal(t, want, claim.Decide(claims, evidence)[0].Verdict, testbed)
 	}
 }
 
@@ -323,7 +323,7 @@ func verdictOf(t *testing.T, keys string, records ...*record.Record) claim.Findi
 	require.NoError(t, err)
 	evidence, err := claim.NewEvidence(t.Context(), records)
 	require.NoError(t, err)
-	return claim.Decide(t.Context(), claims, evidence)[0]
+	return claim.Decide(claims, evidence)[0]
 }
 
 func TestAFindingIsDecidedWithEachDelay(t *testing.T) {

@@ -2,7 +2,6 @@ package claim
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -38,7 +37,7 @@ func (l *Law) check() error {
 
 func (l *Law) source() string { return cmp.Or(l.Throughput, record.SourceClient) }
 
-func (l *Law) decide(_ context.Context, e *view) (Verdict, string) {
+func (l *Law) decide(e *view) (Verdict, string) {
 	names := l.Of
 	if len(names) == 0 {
 		for _, name := range slices.Sorted(maps.Keys(e.sets)) {

@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,7 +27,7 @@ func (l *Limited) check() error {
 	return first("limited", errs...)
 }
 
-func (l *Limited) decide(_ context.Context, e *view) (Verdict, string) {
+func (l *Limited) decide(e *view) (Verdict, string) {
 	p, runs, name, why := l.point(e)
 	if why != "" {
 		return NotComparable, why

@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -36,17 +35,18 @@ func (m *Model) check() error {
 	return first("model", errs...)
 }
 
-func (m *Model) decide(ctx context.Context, e *view) (Verdict, string) {
+func (m *Model) decide(e *view) (Verdict, string) {
 	runs, why := e.runs(Selection{Record: m.Record})
 	if why != "" {
 		return NotComparable, why
 	}
-	data, err := model.Read(ctx, e.pick(m.Record, e.delay).record)
+	set := e.pick(m.Record, e.delay)
+	data, err := model.FromRuns(set.manifest, set.runs)
 	if err != nil {
 		return NotComparable, err.Error()
 	}
 	var near, far []float64
-	for _, of := range model.NewReport(data).Models {
+	for _, of := range model.Fitted(data).Models {
 		if of.Name != m.Name {
 			continue
 		}

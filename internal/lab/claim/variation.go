@@ -2,7 +2,6 @@ package claim
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -156,7 +155,7 @@ func (d Design) member(key, name string) error {
 
 func percent(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
 
-func (s *Share) decide(_ context.Context, e *view) (Verdict, string) {
+func (s *Share) decide(e *view) (Verdict, string) {
 	parts, exhausted, why := s.parts(e)
 	if why != "" {
 		return NotComparable, why
@@ -197,7 +196,7 @@ func (o *Order) check() error {
 	return first("order", errs...)
 }
 
-func (o *Order) decide(_ context.Context, e *view) (Verdict, string) {
+func (o *Order) decide(e *view) (Verdict, string) {
 	parts, exhausted, why := o.parts(e)
 	if why != "" {
 		return NotComparable, why

@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -113,15 +112,6 @@ func (d *Data) Sweep(configuration string) []Point {
 
 // handled are the factors from which the fields of a Setting are computed. Other factors are in its Rest.
 var handled = []string{"clients", "connections", "pipeline", "load_processes", "load_threads", "workers", "middlewares", "depth", "servers", "replicas", "pool", "think_time"}
-
-// Read returns the models' input from a record.
-func Read(ctx context.Context, r *record.Record) (*Data, error) {
-	runs, err := r.Runs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return FromRuns(r.Manifest(), runs)
-}
 
 // FromRuns returns the models' input from runs of a record with manifest m.
 func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {

@@ -1,6 +1,6 @@
 // Package model builds queueing models of the middleware from the measurements of a record, and tests how well they predict them.
 //
-//	record -> Read -> Data (points) -> Models -> Prediction per point -> Report; figures
+//	record -> FromRuns -> Data (points) -> Models -> Prediction per point -> Report; figures
 //	                                -> Own    -> Predict, Meet
 //
 // Four of the models are those of published reports about such middlewares: M/M/1, M/M/m, a network of queues with one class (the 2018

@@ -1,14 +1,11 @@
 package model
 
 import (
-	"context"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/stat"
@@ -397,19 +394,14 @@ func TestMeetFindsTheCheapestSetting(t *testing.T) {
 	require.ErrorContains(t, err, "needs response_time_p99 of the clients, which the record does not have")
 }
 
-// someRecord returns a record of two runs each of 4 and 16 connections; change can modify the runs.
-func someRecord(t *testing.T, change func(*record.Run)) *record.Record {
-	t.Helper()
-	r, err := record.Create(filepath.Join(t.TempDir(), "record"), record.Manifest{
-		Name: "some", Path: []record.Value{{Source: record.SourcePath, Metric: "round_trip_time_mean", Value: 1e-4}},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { r.Close() })
+// someData returns the data of two runs each of 4 and 16 connections; change can modify the runs.
+func someData(change func(*record.Run)) (*Data, error) {
+	var runs []record.Run
 	for point, clients := range []int{4, 16} {
 		for repetition := range 2 {
 			x := float64(1000*(point+1) + 10*repetition)
 			run := record.Run{
-				Point: point, Repetition: repetition, Position: 2*point + repetition, Started: time.Unix(0, 0).UTC(), Seconds: 1, State: record.Complete,
+				Point: point, Repetition: repetition, State: record.Complete,
 				Factors: map[string]string{"clients": "2", "connections": strconv.Itoa(clients), "pipeline": "2", "workers": "8", "middlewares": "2", "servers": "3", "replicas": "all", "value_size": strconv.Itoa(100 * (point / 2))},
 				Results: []record.Value{
 					{Source: "client", Metric: "throughput", Value: x},
@@ -428,14 +420,14 @@ func someRecord(t *testing.T, change func(*record.Run)) *record.Record {
 				},
 			}
 			change(&run)
-			require.NoError(t, r.Add(run))
+			runs = append(runs, run)
 		}
 	}
-	return r
+	return FromRuns(record.Manifest{Name: "some", Path: []record.Value{{Source: record.SourcePath, Metric: "round_trip_time_mean", Value: 1e-4}}}, runs)
 }
 
-func TestReadReturnsThePointsOfARecord(t *testing.T) {
-	d, err := Read(context.Background(), someRecord(t, func(*record.Run) {}))
+func TestThePointsOfARecordAreItsData(t *testing.T) {
+	d, err := someData(func(*record.Run) {})
 	require.NoError(t, err)
 	require.Len(t, d.Points, 2)
 	p := d.Points[1]
@@ -463,16 +455,16 @@ func TestARunLimitedByTheLoadGeneratorIsLeftOut(t *testing.T) {
 	saturate := func(r *record.Run) {
 		r.Results = append(r.Results, record.Value{Source: "client", Metric: "saturated", Value: 1})
 	}
-	d, err := Read(context.Background(), someRecord(t, func(r *record.Run) {
+	d, err := someData(func(r *record.Run) {
 		if r.Point == 1 && r.Repetition == 0 {
 			saturate(r)
 		}
-	}))
+	})
 	require.NoError(t, err)
 	require.InEpsilon(t, 2010, d.Points[1].X.Mean, 1e-12)
 	require.Contains(t, d.Notes[0], "the load generator or its machine was the limit are left out: 1.")
 
-	d, err = Read(context.Background(), someRecord(t, saturate))
+	d, err = someData(saturate)
 	require.NoError(t, err)
 	require.InEpsilon(t, 2005, d.Points[1].X.Mean, 1e-12, "a point that has only such runs stays")
 	require.Empty(t, d.Notes)
@@ -487,7 +479,7 @@ func TestErrorsSayWhyARecordCannotBeModelled(t *testing.T) {
 		"Points without a complete run are left out: 2": func(r *record.Run) { r.State, r.Error = record.Failed, "it broke" },
 		"without throughput, response time or stages":   func(r *record.Run) { r.Results = r.Results[:6] },
 	} {
-		_, err := Read(context.Background(), someRecord(t, change))
+		_, err := someData(change)
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -245,11 +245,12 @@ func solveNetwork(points []Point, p Point, outside []queueing.Station, parameter
 // model describes it with its own times, as the report did, and predicts nothing; otherwise the times are another point's.
 func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
 	return func(p Point) Prediction {
-		q, ok := nearest(sameConfiguration(points, p), p.Clients)
-		switch {
-		case !ok:
+		sweep := sameConfiguration(points, p)
+		if len(sweep) == 0 {
 			return none(noPoint)
-		case len(q.Classes) == 0:
+		}
+		q := nearest(sweep, p.Clients)
+		if len(q.Classes) == 0 {
 			return none("the record has no measurements by command")
 		}
 		at := fmt.Sprintf("with %d clients, the nearest that were measured", q.Clients)
@@ -300,14 +301,9 @@ func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
 }
 
 // nearest returns the point whose number of clients has the ratio to n that is closest to 1.
-func nearest(points []Point, n int) (best Point, ok bool) {
-	far := math.Inf(1)
-	for _, p := range points {
-		if d := math.Abs(math.Log(float64(p.Clients) / float64(n))); d < far {
-			best, far, ok = p, d, true
-		}
-	}
-	return best, ok
+func nearest(points []Point, n int) Point {
+	far := func(p Point) float64 { return math.Abs(math.Log(float64(p.Clients) / float64(n))) }
+	return slices.MinFunc(points, func(a, b Point) int { return cmp.Compare(far(a), far(b)) })
 }
 
 // split divides clients in proportion to the numbers X R of the classes. While there are enough clients, each class gets at least one.

@@ -39,12 +39,7 @@ type Predictor struct {
 
 // NewPredictor returns a Predictor for changes of the setting with the largest throughput.
 func NewPredictor(d *Data) (*Predictor, error) {
-	p := &Predictor{data: d, base: d.Points[0]}
-	for _, q := range d.Points {
-		if q.X.Mean > p.base.X.Mean {
-			p.base = q
-		}
-	}
+	p := &Predictor{data: d, base: slices.MaxFunc(d.Points, func(a, b Point) int { return cmp.Compare(a.X.Mean, b.X.Mean) })}
 	p.alike = alike(d.Points, p.base)
 	var err error
 	if p.own, err = FitOwn(p.alike); err != nil {
