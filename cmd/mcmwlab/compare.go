@@ -96,6 +96,7 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 			return usageError{fmt.Errorf("--fail-if %w", err)}
 		}
 		conditions = append(conditions, condition)
+		f.options.Metrics = append(f.options.Metrics, condition.Metric)
 	}
 	sides, err := f.sides(ctx, records)
 	if err != nil {
@@ -110,16 +111,10 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 	}
 	o := f.options
 	o.Metrics = nil
-	add := func(metric string) {
+	for _, metric := range f.options.Metrics {
 		if !slices.Contains(o.Metrics, metric) {
 			o.Metrics = append(o.Metrics, metric)
 		}
-	}
-	for _, metric := range f.options.Metrics {
-		add(metric)
-	}
-	for _, c := range conditions {
-		add(c.Metric)
 	}
 	var comparisons []*compare.Comparison
 	for _, other := range sides[1:] {

@@ -94,12 +94,8 @@ func writeTables(out io.Writer, format string, object any, tables ...table.Table
 	if format == jsonFormat {
 		return writeJSON("-", out, object)
 	}
-	f, err := tableFormat(format)
-	if err != nil {
-		return err
-	}
 	for _, t := range tables {
-		if err := t.Write(out, f); err != nil {
+		if err := t.Write(out, table.Format(format)); err != nil {
 			return err
 		}
 	}

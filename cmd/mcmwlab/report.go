@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -243,7 +241,7 @@ func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.W
 	}
 	for _, format := range formats {
 		path := filepath.Join(out, fileNames[format])
-		if err := writeReport(r, path, format); err != nil {
+		if err := writeFile(path, func(w io.Writer) error { return r.Write(w, format) }); err != nil {
 			return err
 		}
 		fmt.Fprintln(stdout, path)
@@ -255,12 +253,4 @@ func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.W
 		fmt.Fprintf(stdout, "Warning: %s.\n", r.Warnings)
 	}
 	return nil
-}
-
-func writeReport(r *report.Report, path, format string) error {
-	var b bytes.Buffer
-	if err := r.Write(&b, format); err != nil {
-		return err
-	}
-	return os.WriteFile(path, b.Bytes(), 0o644)
 }
