@@ -101,13 +101,7 @@ func (d *Data) Configurations() []string {
 
 // Sweep returns the points of a configuration.
 func (d *Data) Sweep(configuration string) []Point {
-	var points []Point
-	for _, p := range d.Points {
-		if p.Configuration() == configuration {
-			points = append(points, p)
-		}
-	}
-	return points
+	return slices.DeleteFunc(slices.Clone(d.Points), func(p Point) bool { return p.Configuration() != configuration })
 }
 
 // handled are the factors from which the fields of a Setting are computed. Other factors are in its Rest.

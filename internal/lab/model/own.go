@@ -195,11 +195,7 @@ func fitOwn(_ *Data, points []Point) func(Point) Prediction {
 
 // alike returns the points whose settings differ from that of p only in clients, workers and middlewares.
 func alike(points []Point, p Point) []Point {
-	var out []Point
-	for _, q := range points {
-		if q.Rest == p.Rest && q.Servers == p.Servers && q.Replicas == p.Replicas && q.PerServer == p.PerServer {
-			out = append(out, q)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(points), func(q Point) bool {
+		return q.Rest != p.Rest || q.Servers != p.Servers || q.Replicas != p.Replicas || q.PerServer != p.PerServer
+	})
 }

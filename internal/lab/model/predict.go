@@ -156,9 +156,7 @@ func (p *Predictor) Predict(c Change) (Forecast, error) {
 func (p *Predictor) changed(s *Setting, roundTrip float64) (own Own, notes []string, err error) {
 	own = p.own
 	if s.Servers != p.base.Servers || s.Replicas != p.base.Replicas {
-		measured := slices.DeleteFunc(slices.Clone(p.data.Points), func(q Point) bool {
-			return q.Servers != s.Servers || q.Replicas != s.Replicas || q.Rest != p.base.Rest || q.PerServer != p.base.PerServer
-		})
+		measured := alike(p.data.Points, Point{Setting: *s})
 		if own, err = FitOwn(measured); err == nil {
 			notes = append(notes, fmt.Sprintf("The record has %d points with %d servers and %d replicas: the model is fitted to them.", len(measured), s.Servers, s.Replicas))
 		} else {
