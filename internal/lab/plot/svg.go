@@ -176,10 +176,5 @@ func (c *svgCanvas) arc(to func(string, ...vg.Point), part vg.PathComp, first bo
 
 // number returns v with at most two decimals: hundredths of a pixel.
 func number(v float64) string {
-	text := strconv.FormatFloat(v, 'f', 2, 64)
-	text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-	if text == "-0" || text == "" {
-		return "0"
-	}
-	return text
+	return strconv.FormatFloat(math.Round(v*100)/100+0, 'f', -1, 64) // + 0 makes -0 a 0
 }

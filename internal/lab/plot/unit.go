@@ -76,16 +76,14 @@ func digits(v float64) string {
 	switch size := math.Abs(v); {
 	case size == 0:
 		return "0"
-	case size >= 1e6 || size < 1e-3:
+	case size >= 1e6 || size < 0.9995:
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	case size >= 99.95:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case size >= 9.995:
 		return strconv.FormatFloat(v, 'f', 1, 64)
-	case size >= 0.9995:
-		return strconv.FormatFloat(v, 'f', 2, 64)
 	default:
-		return strconv.FormatFloat(v, 'g', 3, 64)
+		return strconv.FormatFloat(v, 'f', 2, 64)
 	}
 }
 
