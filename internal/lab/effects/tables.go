@@ -61,7 +61,7 @@ func (e *Experiment) legend() string {
 
 // SignTable returns the design of a two-level analysis with its responses, in the form of the reports.
 func (e *Experiment) SignTable(a *factorial.Analysis) table.Table {
-	d := decimalsFor(largest(a.Cells))
+	d := decimalsFor(e.Design.Largest())
 	t := table.Table{
 		Caption: fmt.Sprintf("Sign table and responses: %s%s", e.Response, unit(e.Unit)),
 		Columns: []string{"i"},
@@ -92,16 +92,6 @@ func (e *Experiment) SignTable(a *factorial.Analysis) table.Table {
 		t.Rows = append(t.Rows, append(row, fixed(mean, d)))
 	}
 	return t
-}
-
-func largest(cells []factorial.Cell) float64 {
-	size := 0.0
-	for _, cell := range cells {
-		for _, y := range cell.Y {
-			size = max(size, math.Abs(y))
-		}
-	}
-	return size
 }
 
 // EffectsTable returns effects, variation and intervals, in the form of the reports.

@@ -155,7 +155,7 @@ func (a *Analysis) estimate(d Design, maxOrder int) {
 	for _, cell := range d.Cells {
 		a.CellMeans = append(a.CellMeans, shiftedMean(cell.Y))
 	}
-	floor := roundingFloor(d)
+	floor := d.roundingFloor()
 	claimed := make(map[Effect]bool, cells)
 	for _, e := range allEffects(len(d.Factors)) {
 		if claimed[e] {

@@ -98,7 +98,7 @@ func (v *Variance) decompose(maxOrder int) {
 	for i, cell := range v.Cells {
 		means[i] = shiftedMean(cell.Y)
 	}
-	floor := roundingFloor(Design{Cells: v.Cells})
+	floor := Design{Cells: v.Cells}.roundingFloor()
 	n := float64(len(v.Cells) * v.R)
 	v.Mean = shiftedMean(means)
 	v.SS0 = n * v.Mean * v.Mean

@@ -106,14 +106,18 @@ func shiftedMean(y []float64) float64 {
 	return y[0] + sum/float64(len(y))
 }
 
-// roundingFloor returns the limit below which an effect of a design's responses is only rounding and counts as 0.
-func roundingFloor(d Design) float64 {
-	largest := 0.0
+// Largest returns the largest absolute value of the responses.
+func (d Design) Largest() (largest float64) {
 	for _, cell := range d.Cells {
 		for _, y := range cell.Y {
 			largest = max(largest, math.Abs(y))
 		}
 	}
+	return largest
+}
+
+// roundingFloor returns the limit below which an effect is only rounding and counts as 0.
+func (d Design) roundingFloor() float64 {
 	const epsilon = 0x1p-52
-	return 4 * epsilon * largest
+	return 4 * epsilon * d.Largest()
 }
