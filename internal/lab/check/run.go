@@ -148,16 +148,16 @@ func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
 		duration(r), n, spell.Count(x), duration(z), duration(expected), difference)
 }
 
-// parts returns the single sources of a kind, such as middleware:0 and middleware:1, or the kind itself if there are none.
-func parts(run record.Run, kind string) []string {
+// middlewares returns the sources of the single middlewares, such as middleware:0 and middleware:1, or that of all if there are none.
+func middlewares(run record.Run) []string {
 	var sources []string
 	for _, v := range run.Results {
-		if strings.HasPrefix(v.Source, kind+":") && !slices.Contains(sources, v.Source) {
+		if strings.HasPrefix(v.Source, record.SourceMiddleware+":") && !slices.Contains(sources, v.Source) {
 			sources = append(sources, v.Source)
 		}
 	}
 	if sources == nil {
-		sources = []string{kind}
+		sources = []string{record.SourceMiddleware}
 	}
 	return sources
 }
@@ -166,7 +166,7 @@ func parts(run record.Run, kind string) []string {
 // in it.
 func littleQueue(run record.Run) []record.Warning {
 	var warnings []record.Warning
-	for _, source := range parts(run, record.SourceMiddleware) {
+	for _, source := range middlewares(run) {
 		v, ok := measured(run, source, "throughput", "stage_queue_mean", "queue_length_mean")
 		if !ok {
 			continue
@@ -184,7 +184,7 @@ func littleQueue(run record.Run) []record.Warning {
 // stageSum checks that each middleware's stages add up to its response time.
 func stageSum(run record.Run) []record.Warning {
 	var warnings []record.Warning
-	for _, source := range parts(run, record.SourceMiddleware) {
+	for _, source := range middlewares(run) {
 		stages, ok := measured(run, source, record.Stages...)
 		r, ok2 := run.Value(source, "response_time_mean")
 		if sum := floats.Sum(stages); ok && ok2 && math.Abs(sum-r) > maxStages*r+minStages {

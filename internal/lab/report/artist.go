@@ -264,7 +264,7 @@ func (a *artist) queueTime() []plot.Chart {
 
 func (a *artist) serviceTime() []plot.Chart {
 	metric := a.v.metric("service_time_mean")
-	servers := sources(a.d.Points, record.SourceServer, metric)
+	servers := servers(a.d.Points, metric)
 	return a.eachLine(a.xAxis(), plot.Axis{Label: "service time", Unit: plot.Seconds, FromZero: true}, func(l Line) (marks []plot.Mark) {
 		for i, s := range servers {
 			drawn := a.line(l, func(p Point) Estimate { return p.Estimate(s, metric) })
@@ -376,7 +376,7 @@ func (a *artist) utilization() []plot.Chart {
 // componentNumber returns the series of a component, which is the same in every panel.
 func (a *artist) componentNumber(name string) int {
 	names := []string{"workers", "processor of the host", "bandwidth of the path", "load generator"}
-	for _, s := range sources(a.d.Points, record.SourceServer, "seconds_cpu") {
+	for _, s := range servers(a.d.Points, "seconds_cpu") {
 		names = append(names, "processor of "+strings.TrimPrefix(s, record.SourceServer))
 	}
 	if i := slices.Index(names, name); i >= 0 {

@@ -54,7 +54,7 @@ func (d *Data) components(p Point) []Component {
 		idle, ok := d.hostMean(r, "cpu_idle")
 		return 1 - idle, ok
 	})
-	for _, s := range sources([]Point{p}, record.SourceServer, "seconds_cpu") {
+	for _, s := range servers([]Point{p}, "seconds_cpu") {
 		add("processor of "+strings.TrimPrefix(s, record.SourceServer), func(r record.Run) (float64, bool) {
 			threads, ok := levelNumber(r.Factors["server_threads"])
 			cpu, okC := r.Value(s, "seconds_cpu")

@@ -222,13 +222,13 @@ func factors(points []Point) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// sources returns the sources with a prefix that have a metric at any point, sorted.
-func sources(points []Point, prefix, metric string) []string {
+// servers returns the servers that have a metric at any point, sorted.
+func servers(points []Point, metric string) []string {
 	seen := map[string]bool{}
 	for _, p := range points {
 		for _, r := range p.Runs {
 			for _, v := range r.Results {
-				if v.Metric == metric && strings.HasPrefix(v.Source, prefix) {
+				if v.Metric == metric && strings.HasPrefix(v.Source, record.SourceServer) {
 					seen[v.Source] = true
 				}
 			}

@@ -36,9 +36,9 @@ func (a *artist) histograms(p Point, source string) (all []sample.Histogram) {
 	return all
 }
 
-// merged returns the response times of all repetitions of a point at a source.
-func (a *artist) merged(p Point, source string) sample.Histogram {
-	h, err := sample.MergeHistograms(a.histograms(p, source)...)
+// merged returns the response times of all repetitions of a point at the clients.
+func (a *artist) merged(p Point) sample.Histogram {
+	h, err := sample.MergeHistograms(a.histograms(p, record.SourceClient)...)
 	a.check(err)
 	return h
 }
@@ -83,7 +83,7 @@ func (a *artist) spread() (charts []plot.Chart) {
 			for _, level := range c.X.Categories {
 				var h sample.Histogram
 				if p, ok := a.at(l, level); ok {
-					h = a.merged(p, record.SourceClient)
+					h = a.merged(p)
 				}
 				any = any || h.Total() > 0 // the quantiles of an empty histogram are NaN
 				boxes.Values = append(boxes.Values, plot.Percentiles{
@@ -156,7 +156,7 @@ func (a *artist) cdf() (charts []plot.Chart) {
 		for _, l := range panel.Lines {
 			for _, p := range a.sameLoad(panel, l) {
 				var bins []plot.Bin
-				for _, b := range a.merged(p, record.SourceClient) {
+				for _, b := range a.merged(p) {
 					if b.Count > 0 && !math.IsInf(b.Upper, 1) {
 						bins = append(bins, plot.Bin{Lower: b.Lower, Upper: b.Upper, Count: b.Count})
 					}

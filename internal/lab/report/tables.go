@@ -306,23 +306,16 @@ func (a *artist) results() Table {
 func (a *artist) warnings() Table {
 	t := Table{Columns: []Column{words("run"), words("levels"), words("check"), words("message")}}
 	varied := a.d.Varied()
-	named := func(p map[string]string) string {
-		var names []string
-		for _, f := range varied {
-			names = append(names, levelName(f, p[f]))
-		}
-		return strings.Join(names, ", ")
-	}
 	for _, w := range a.d.Warnings {
 		t.Rows = append(t.Rows, []string{"the set", "", w.Code, w.Message})
 	}
 	for _, r := range a.d.Failed {
-		t.Rows = append(t.Rows, []string{fmt.Sprint(r.ID), named(r.Factors), "failed", r.Error + " (not used)"})
+		t.Rows = append(t.Rows, []string{fmt.Sprint(r.ID), levelNames(varied, r.Factors), "failed", r.Error + " (not used)"})
 	}
 	for _, p := range a.d.arranged(a.v) {
 		for _, r := range p.Runs {
 			for _, w := range r.Warnings {
-				t.Rows = append(t.Rows, []string{fmt.Sprint(r.ID), named(p.Levels), w.Code, w.Message})
+				t.Rows = append(t.Rows, []string{fmt.Sprint(r.ID), levelNames(varied, p.Levels), w.Code, w.Message})
 			}
 		}
 	}

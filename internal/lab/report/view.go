@@ -72,6 +72,15 @@ func levelName(factor, level string) string {
 	}
 }
 
+// levelNames returns the names of the levels of some factors.
+func levelNames(factors []string, levels map[string]string) string {
+	var names []string
+	for _, f := range factors {
+		names = append(names, levelName(f, levels[f]))
+	}
+	return strings.Join(names, ", ")
+}
+
 // Varied returns the factors with more than one level. Of factors that always change together, such as connections and clients, it
 // returns only the preferred one.
 func (d *Data) Varied() []string {
@@ -162,11 +171,7 @@ func (d *Data) Panels(v View) []Panel {
 	var panels []Panel
 	series := levels(d.Points, v.Series)
 	for _, p := range d.arranged(v) {
-		var names []string
-		for _, f := range v.Panels {
-			names = append(names, levelName(f, p.Levels[f]))
-		}
-		name := strings.Join(names, ", ")
+		name := levelNames(v.Panels, p.Levels)
 		if n := len(panels); n == 0 || panels[n-1].Name != name {
 			panels = append(panels, Panel{Name: name})
 		}
