@@ -154,7 +154,11 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 		"constants": func(key string, n *yaml.Node) { f.constants = d.values(n, key, f.constantsAt) },
 		"factors":   func(key string, n *yaml.Node) { f.factors, f.factorsAt = d.factors(n, key), n },
 		"fraction": func(key string, n *yaml.Node) {
-			f.fraction, f.fractionAt = d.texts(n, key, "equations such as c = a*b"), n
+			const accepts = "equations such as c = a*b"
+			f.fractionAt = n
+			for _, element := range d.list(n, key, accepts) {
+				f.fraction = append(f.fraction, d.scalar(element, key, accepts, func(string) bool { return true }))
+			}
 		},
 		"points": func(key string, n *yaml.Node) {
 			for _, element := range d.list(n, key, "mappings of settings to values") {
@@ -393,13 +397,6 @@ func (d *decoder) list(n *yaml.Node, key, accepts string) (elements []*yaml.Node
 		elements = append(elements, userinput.Resolve(element))
 	}
 	return elements
-}
-
-func (d *decoder) texts(n *yaml.Node, key, accepts string) (texts []string) {
-	for _, element := range d.list(n, key, accepts) {
-		texts = append(texts, d.scalar(element, key, accepts, func(string) bool { return true }))
-	}
-	return texts
 }
 
 // scalar returns a scalar value that fits; "" after a problem. accepts describes the values for the error.

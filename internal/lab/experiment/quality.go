@@ -31,11 +31,7 @@ func (d *decoder) quality(n *yaml.Node, key string) *Quality {
 	var limit *yaml.Node
 	d.mapping(n, key, fields{
 		"metric": func(key string, n *yaml.Node) {
-			text := d.scalar(n, key, "a source and a metric such as client.response_time_p99", func(text string) bool {
-				_, _, err := capacity.SplitMetric(text)
-				return err == nil
-			})
-			q.Source, q.Metric, _ = capacity.SplitMetric(text)
+			q.Source, q.Metric = d.metric(n, key, "client.response_time_p99")
 		},
 		"below": func(_ string, n *yaml.Node) { limit = n },
 		"over": func(key string, n *yaml.Node) {

@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"mcmw/internal/lab/capacity"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/sample"
 )
@@ -48,16 +49,21 @@ func (s *Stop) String() string {
 	return fmt.Sprintf("%d to %d, until for %s %s %s", s.AtLeast, s.AtMost, s.Source, s.Metric, strings.Join(conditions, " or "))
 }
 
+// metric reads SOURCE.METRIC.
+func (d *decoder) metric(n *yaml.Node, key, such string) (source, metric string) {
+	text := d.scalar(n, key, "a source and a metric such as "+such, func(text string) bool {
+		_, _, err := capacity.SplitMetric(text)
+		return err == nil
+	})
+	source, metric, _ = capacity.SplitMetric(text)
+	return source, metric
+}
+
 func (d *decoder) stop(n *yaml.Node, key string) *Stop {
 	s := &Stop{Source: record.SourceClient, Metric: "throughput", Confidence: 0.95, AtLeast: 3, AtMost: 10}
 	seen := d.mapping(n, key, fields{
 		"metric": func(key string, n *yaml.Node) {
-			text := d.scalar(n, key, "a source and a metric such as client.throughput or middleware.response_time_mean", func(text string) bool {
-				_, metric, ok := strings.Cut(text, ".")
-				_, known := record.Describe(metric)
-				return ok && known
-			})
-			s.Source, s.Metric, _ = strings.Cut(text, ".")
+			s.Source, s.Metric = d.metric(n, key, "client.throughput or middleware.response_time_mean")
 		},
 		"within":     func(key string, n *yaml.Node) { s.Within = d.number(n, key, 0, 1) },
 		"confidence": func(key string, n *yaml.Node) { s.Confidence = d.number(n, key, 0, 1) },
