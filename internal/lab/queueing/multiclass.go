@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Class is a class of customers. Customers do not change their class.
@@ -388,12 +389,6 @@ func (m *Multiclass) customers() []float64 {
 
 // converged reports whether a and b are equal except for rounding.
 func converged(a, b [][]float64) bool {
-	for i := range a {
-		for c := range a[i] {
-			if math.Abs(a[i][c]-b[i][c]) > 1e-12*(1e-3+math.Abs(b[i][c])) {
-				return false
-			}
-		}
-	}
-	return true
+	near := func(x, y float64) bool { return !(math.Abs(x-y) > 1e-12*(1e-3+math.Abs(y))) }
+	return slices.EqualFunc(a, b, func(x, y []float64) bool { return slices.EqualFunc(x, y, near) })
 }
