@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mcmw/internal/lab/check"
 	"mcmw/internal/lab/foreign"
 	"mcmw/internal/lab/record"
 )
@@ -64,10 +63,10 @@ func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io
 		return nil
 	}
 	manifest := record.Manifest{Name: filepath.Base(f.out), Created: time.Now(), Command: f.command, Imported: imported}
-	if err := foreign.Write(ctx, f.out, manifest, found); err != nil {
-		return err
+	r, warnings, err := createRecord(ctx, f.out, manifest, found)
+	if err == nil {
+		err = r.Close()
 	}
-	warnings, err := f.check(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,16 +85,6 @@ func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io
 	}
 	fmt.Fprintln(stdout, text)
 	return nil
-}
-
-// check runs the checks on the new record.
-func (f *importFlags) check(ctx context.Context) (warnings int, err error) {
-	r, err := record.Open(f.out)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	return check.Record(ctx, r)
 }
 
 // read returns the runs at the paths and their format.

@@ -41,17 +41,23 @@ func openRecord(ctx context.Context, path string) (o *opened, err error) {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	at := filepath.Join(dir, "record")
-	if err := foreign.Write(ctx, at, record.Manifest{Name: filepath.Base(path), Created: found[0].Run.Started.In(time.UTC), Imported: format}, found); err != nil {
-		return nil, err
+	m := record.Manifest{Name: filepath.Base(path), Created: found[0].Run.Started.In(time.UTC), Imported: format}
+	o.Record, _, err = createRecord(ctx, filepath.Join(dir, "record"), m, found)
+	return o, err
+}
+
+// createRecord creates a record of runs, checks it, and opens it.
+func createRecord(ctx context.Context, dir string, m record.Manifest, found []foreign.Found) (r *record.Record, warnings int, err error) {
+	if err := foreign.Write(ctx, dir, m, found); err != nil {
+		return nil, 0, err
 	}
-	if o.Record, err = record.Open(at); err != nil {
-		return nil, err
+	if r, err = record.Open(dir); err != nil {
+		return nil, 0, err
 	}
-	if _, err := check.Record(ctx, o.Record); err != nil {
-		return nil, errors.Join(err, o.Record.Close())
+	if warnings, err = check.Record(ctx, r); err != nil {
+		return nil, 0, errors.Join(err, r.Close())
 	}
-	return o, nil
+	return r, warnings, nil
 }
 
 // Close closes the record, and removes a temporary one.

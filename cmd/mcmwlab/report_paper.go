@@ -105,13 +105,13 @@ func recordsIn(dirs []string) (records []string, err error) {
 		if err != nil {
 			return nil, usageError{fmt.Errorf("%s: expected a record, or a directory of records: %w", dir, err)}
 		}
-		found := false
+		before := len(records)
 		for _, entry := range entries {
 			if path := filepath.Join(dir, entry.Name()); record.Is(path) {
-				records, found = append(records, path), true
+				records = append(records, path)
 			}
 		}
-		if !found {
+		if len(records) == before {
 			return nil, usageError{fmt.Errorf("%s: expected a record, or a directory of records: there is no record in it", dir)}
 		}
 	}
