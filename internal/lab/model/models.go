@@ -351,7 +351,7 @@ func solveClasses(m queueing.Multiclass, parameters []Parameter) Prediction {
 	out.R /= out.X
 	for i, station := range s.Stations {
 		if m.Stations[i].Kind != queueing.Delay {
-			out.Utilizations = append(out.Utilizations, Station{station.Name, station.UTotal})
+			out.Utilizations = append(out.Utilizations, Station{station.Name, station.U})
 		}
 	}
 	out.Bottleneck = busiest(out.Utilizations)

@@ -101,13 +101,15 @@ func newConvolution(n Network, last int) *convolution {
 
 // solution returns the solution for n customers, at most the last of newConvolution.
 func (c *convolution) solution(n int) Solution {
-	s := Solution{N: n, Stations: make([]StationSolution, len(c.network.Stations))}
+	s := Solution{Stations: make([]StationSolution, len(c.network.Stations))}
 	if n > 0 {
 		s.X = c.all.at(n - 1).over(c.all.at(n))
 	}
 	for i := range c.network.Stations {
 		s.Stations[i] = c.station(i, n, s.X)
-		s.R += s.Stations[i].Residence
+		if s.X > 0 {
+			s.R += s.Stations[i].Q / s.X
+		}
 	}
 	return s
 }
@@ -116,7 +118,7 @@ func (c *convolution) solution(n int) Solution {
 func (c *convolution) station(i, n int, x float64) StationSolution {
 	s := &c.network.Stations[i]
 	p := c.marginal(i, n)
-	r := StationSolution{Name: s.Name, X: s.Visits * x, Busy: x * s.demand(), Marginal: p, P0: p[0]}
+	r := StationSolution{Name: s.Name, Busy: x * s.demand(), Marginal: p}
 	for k, v := range p {
 		r.Q += float64(k) * v
 	}
@@ -136,11 +138,8 @@ func (c *convolution) station(i, n int, x float64) StationSolution {
 		}
 		r.U = min(r.U, 1)
 	}
-	if x > 0 {
-		r.Residence = r.Q / x
-	}
-	if r.X > 0 {
-		r.R = r.Q / r.X
+	if visits := s.Visits * x; visits > 0 {
+		r.R = r.Q / visits
 	}
 	return r
 }

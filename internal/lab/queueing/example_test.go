@@ -21,7 +21,7 @@ func ExampleNetwork_Solve() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("%3d clients: %5.0f ops/s, %6.3f ms; workers used %.2f\n", s.N, 1000*s.X, s.R, s.Stations[2].U)
+		fmt.Printf("%3d clients: %5.0f ops/s, %6.3f ms; workers used %.2f\n", clients, 1000*s.X, s.R, s.Stations[2].U)
 	}
 	// Output:
 	//   6 clients:   856 ops/s,  7.009 ms; workers used 0.07

@@ -38,11 +38,9 @@ type ClassSolution struct {
 
 // ClassStationSolution is the steady state of one station.
 type ClassStationSolution struct {
-	Name      string
-	Q         []float64 // mean number of customers
-	U         []float64 // the part of UTotal that is due to the class
-	Residence []float64 // response time of a pass
-	UTotal    float64   // utilization as defined by StationSolution.U
+	Name string
+	Q    []float64 // mean number of customers by class
+	U    float64   // utilization as defined by StationSolution.U
 }
 
 func (m *Multiclass) check() error {
@@ -105,20 +103,18 @@ func (m *Multiclass) solution(x []float64, q [][]float64) ClassSolution {
 	s := ClassSolution{X: x, R: make([]float64, len(x)), Stations: make([]ClassStationSolution, len(m.Stations))}
 	for i := range m.Stations {
 		station := &m.Stations[i]
-		r := ClassStationSolution{Name: station.Name, Q: q[i], U: make([]float64, len(x)), Residence: make([]float64, len(x))}
+		r := ClassStationSolution{Name: station.Name, Q: q[i]}
 		for c := range x {
-			r.U[c] = x[c] * station.Demands[c]
-			if station.Kind == Multi {
-				r.U[c] /= float64(station.Servers)
-			}
-			r.UTotal += r.U[c]
+			r.U += x[c] * station.Demands[c]
 			if x[c] > 0 {
-				r.Residence[c] = q[i][c] / x[c]
-				s.R[c] += r.Residence[c]
+				s.R[c] += q[i][c] / x[c]
 			}
 		}
+		if station.Kind == Multi {
+			r.U /= float64(station.Servers)
+		}
 		if station.Kind != Delay {
-			r.UTotal = min(r.UTotal, 1)
+			r.U = min(r.U, 1)
 		}
 		s.Stations[i] = r
 	}

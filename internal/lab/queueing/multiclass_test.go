@@ -46,7 +46,7 @@ func TestLittlesLawHoldsForEveryClass(t *testing.T) {
 		}
 		for i, r := range s.Stations {
 			if m.Stations[i].Kind != Delay {
-				require.LessOrEqual(t, r.UTotal, 1.0)
+				require.LessOrEqual(t, r.U, 1.0)
 			}
 		}
 	})
@@ -80,7 +80,7 @@ func TestEqualClassesBehaveAsOneClass(t *testing.T) {
 		same(t, together.X, x, 1e-9, "throughput")
 		for i := range n.Stations {
 			same(t, together.Stations[i].Q, floats.Sum(apart.Stations[i].Q), 1e-9, "mean number")
-			same(t, together.Stations[i].U, apart.Stations[i].UTotal, 1e-9, "utilization")
+			same(t, together.Stations[i].U, apart.Stations[i].U, 1e-9, "utilization")
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestLinearizerIsExactForASingleCustomer(t *testing.T) {
 		require.InEpsilon(t, 1.0/3, s.X[0], 1e-9)
 		require.Zero(t, s.X[1])
 		require.Zero(t, s.R[1])
-		require.InEpsilon(t, 1.0/9, s.Stations[1].UTotal, 1e-9)
+		require.InEpsilon(t, 1.0/9, s.Stations[1].U, 1e-9)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestLinearizerSolvesPopulationsThatAreTooLargeForTheExactSolution(t *testin
 	require.ErrorContains(t, err, "steps: expected smaller populations")
 	s, err := m.Linearizer()
 	require.NoError(t, err)
-	require.InDelta(t, 1, max(s.Stations[0].UTotal, s.Stations[1].UTotal), 0.02)
+	require.InDelta(t, 1, max(s.Stations[0].U, s.Stations[1].U), 0.02)
 }
 
 func TestInvalidInputOfANetworkWithClassesIsNamed(t *testing.T) {

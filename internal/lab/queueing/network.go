@@ -97,7 +97,6 @@ func (n *Network) check() error {
 
 // Solution is the steady state of a closed network.
 type Solution struct {
-	N        int
 	X        float64 // throughput of the system: passes per unit of time
 	R        float64 // response time of a pass without the think time
 	Stations []StationSolution
@@ -106,14 +105,11 @@ type Solution struct {
 // StationSolution is the steady state of one station.
 type StationSolution struct {
 	Name string
-	X    float64 // throughput: visits per unit of time
 	// U is the utilization of one server for Queue and Multi, the mean number of customers for Delay, and the probability that the
 	// station is not empty for LoadDependent.
-	U         float64
-	Q         float64 // mean number of customers, waiting and in service
-	R         float64 // response time of a visit; 0 without visits
-	Residence float64 // response time of a pass: V R
-	P0        float64 // probability that the station is empty
+	U float64
+	Q float64 // mean number of customers, waiting and in service
+	R float64 // response time of a visit; 0 without visits
 	// Busy is the mean number of busy servers; NaN for LoadDependent, which does not count servers.
 	Busy     float64
 	Marginal []float64 // probabilities of 0, 1, ..., N customers at the station

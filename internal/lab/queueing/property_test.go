@@ -104,7 +104,7 @@ func TestLittlesLawHoldsAtEveryStationOfAnyClosedNetwork(t *testing.T) {
 		var everywhere float64
 		for i, r := range s.Stations {
 			everywhere += r.Q
-			same(t, r.Q, r.X*r.R, 1e-9, "Little's law")
+			same(t, r.Q, s.X*n.Stations[i].Visits*r.R, 1e-9, "Little's law")
 			var sum, mean float64
 			for k, p := range r.Marginal {
 				require.False(t, math.IsNaN(p) || p < 0 || p > 1, "p(%d) = %v", k, p)
@@ -116,7 +116,7 @@ func TestLittlesLawHoldsAtEveryStationOfAnyClosedNetwork(t *testing.T) {
 			if n.Stations[i].Kind != Delay {
 				require.LessOrEqual(t, r.U, 1.0)
 			}
-			require.GreaterOrEqual(t, r.Residence, 0.0)
+			require.GreaterOrEqual(t, r.R, 0.0)
 		}
 		same(t, float64(customers), everywhere+s.X*n.Think, 1e-9, "sum of the customers")
 	})
@@ -233,7 +233,7 @@ func TestANetworkWithoutCustomersHasNoThroughput(t *testing.T) {
 	require.Zero(t, s.R)
 	for _, r := range s.Stations {
 		require.Zero(t, r.Q)
-		require.Equal(t, 1.0, r.P0)
+		require.Equal(t, 1.0, r.Marginal[0])
 	}
 }
 
