@@ -27,8 +27,6 @@ const (
 	defaultWithin = 0.05
 )
 
-func (c *Converges) records() []string { return []string{c.Record} }
-
 func (c *Converges) check() error {
 	if c.Last < 0 || c.Last == 1 || c.Last > 100 {
 		return fmt.Errorf("converges: last %d: expected from 2 to 100 levels", c.Last)
@@ -118,8 +116,6 @@ type Saturates struct {
 	// Within is the largest relative difference from the highest mean that counts as close; 0: 0.05.
 	Within float64 `yaml:"within"`
 }
-
-func (s *Saturates) records() []string { return []string{s.Record} }
 
 func (s *Saturates) check() error {
 	return first("saturates", s.Selection.check(), checkMetric(s.Metric), checkFactor("over", s.Over), s.Range.check(), checkPart("within", cmp.Or(s.Within, defaultWithin)))

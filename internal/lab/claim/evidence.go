@@ -157,6 +157,8 @@ type Selection struct {
 	Where  map[string]string `yaml:"where"`
 }
 
+func (s Selection) records() []string { return []string{s.Record} }
+
 // String returns a name such as "sweep (workers=8)".
 func (s Selection) String() string {
 	return named(s.Record, record.Label(s.Where, slices.Sorted(maps.Keys(s.Where))))

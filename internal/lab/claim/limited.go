@@ -17,8 +17,6 @@ type Limited struct {
 	By []string `yaml:"by"`
 }
 
-func (l *Limited) records() []string { return []string{l.Record} }
-
 func (l *Limited) check() error {
 	errs := []error{l.Side.check()}
 	if len(l.By) == 0 {

@@ -135,8 +135,6 @@ type Share struct {
 	Range  `yaml:",inline"`
 }
 
-func (s *Share) records() []string { return []string{s.Record} }
-
 func (s *Share) check() error {
 	var member error
 	if s.Of != Interactions {
@@ -179,8 +177,6 @@ type Order struct {
 	Greater string   `yaml:"greater"`
 	Than    []string `yaml:"than"`
 }
-
-func (o *Order) records() []string { return []string{o.Record} }
 
 func (o *Order) check() error {
 	errs := []error{o.Design.check(), o.member("greater", o.Greater)}
