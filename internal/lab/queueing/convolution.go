@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // maxCustomers limits the work of an exact solution, which grows with the square of the customers.
@@ -31,7 +33,18 @@ func (n Network) Solve(customers int) (Solution, error) {
 	if customers < 0 || customers > maxCustomers {
 		return Solution{}, fmt.Errorf("closed network: the number of customers is %d: expected 0 to %d", customers, maxCustomers)
 	}
-	return newConvolution(n, customers).solution(customers), nil
+	c := newConvolution(n, customers)
+	s := Solution{Stations: make([]StationSolution, len(n.Stations))}
+	if customers > 0 {
+		s.X = c.all.at(customers - 1).over(c.all.at(customers))
+	}
+	for i := range n.Stations {
+		s.Stations[i] = c.station(i, customers, s.X)
+		if s.X > 0 {
+			s.R += s.Stations[i].Q / s.X
+		}
+	}
+	return s, nil
 }
 
 // convolution has the constants of a network. Slices are by station; stations without a demand have nil.
@@ -99,28 +112,16 @@ func newConvolution(n Network, last int) *convolution {
 	return c
 }
 
-// solution returns the solution for n customers, at most the last of newConvolution.
-func (c *convolution) solution(n int) Solution {
-	s := Solution{Stations: make([]StationSolution, len(c.network.Stations))}
-	if n > 0 {
-		s.X = c.all.at(n - 1).over(c.all.at(n))
-	}
-	for i := range c.network.Stations {
-		s.Stations[i] = c.station(i, n, s.X)
-		if s.X > 0 {
-			s.R += s.Stations[i].Q / s.X
-		}
-	}
-	return s
-}
-
 // station returns the solution of station i with n customers in the system, whose throughput is x.
 func (c *convolution) station(i, n int, x float64) StationSolution {
 	s := &c.network.Stations[i]
-	p := c.marginal(i, n)
-	r := StationSolution{Name: s.Name, Busy: x * s.demand(), Marginal: p}
-	for k, v := range p {
-		r.Q += float64(k) * v
+	r := StationSolution{Name: s.Name, Busy: x * s.demand(), Marginal: make([]float64, n+1)}
+	r.Marginal[0] = 1
+	if c.alone[i] != nil {
+		for k := range r.Marginal {
+			r.Marginal[k] = min(c.alone[i].at(k).mul(c.others[i].at(n-k)).over(c.all.at(n)), 1)
+			r.Q += float64(k) * r.Marginal[k]
+		}
 	}
 	r.Q = min(r.Q, float64(n))
 	// Rounding can make utilizations exceed 1.
@@ -133,26 +134,10 @@ func (c *convolution) station(i, n int, x float64) StationSolution {
 		r.U = min(r.Busy/float64(s.Servers), 1)
 	case LoadDependent:
 		r.Busy = math.NaN()
-		for _, v := range p[1:] {
-			r.U += v
-		}
-		r.U = min(r.U, 1)
+		r.U = min(floats.Sum(r.Marginal[1:]), 1)
 	}
 	if visits := s.Visits * x; visits > 0 {
 		r.R = r.Q / visits
 	}
 	return r
-}
-
-// marginal returns the probabilities of 0, 1, ..., n customers at station i.
-func (c *convolution) marginal(i, n int) []float64 {
-	p := make([]float64, n+1)
-	if c.alone[i] == nil {
-		p[0] = 1
-		return p
-	}
-	for k := range p {
-		p[k] = min(c.alone[i].at(k).mul(c.others[i].at(n-k)).over(c.all.at(n)), 1)
-	}
-	return p
 }
