@@ -25,9 +25,8 @@ type Component struct {
 
 // Bottleneck is the component that limits a point.
 type Bottleneck struct {
-	Name       string      // of the component; "" if none is at least Busy
-	Components []Component // all that are known, in the order of components
-	Words      string
+	Name  string // of the component; "" if none is at least Busy
+	Words string
 }
 
 // components returns the components whose utilization was measured at a point. Those that make others look busy come first: without
@@ -95,15 +94,15 @@ func (d *Data) sampled(r record.Run, source, metric string) (float64, bool) {
 
 // limit finds the bottleneck of a point: the first of the components that are at least Busy.
 func (d *Data) limit(p Point) Bottleneck {
-	b := Bottleneck{Components: d.components(p)}
-	if len(b.Components) == 0 {
-		b.Words = "what limits it was not measured"
-		return b
+	components := d.components(p)
+	if len(components) == 0 {
+		return Bottleneck{Words: "what limits it was not measured"}
 	}
+	var b Bottleneck
 	var busy []string
 	most, doubts := Component{}, ""
 	used := func(c Component) string { return fmt.Sprintf("%s, %s", c.Name, plot.Ratio.Format(c.Utilization.Mean)) }
-	for _, c := range b.Components {
+	for _, c := range components {
 		u := c.Utilization.Mean
 		if u <= Impossible && u >= most.Utilization.Mean {
 			most = c
