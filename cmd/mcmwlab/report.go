@@ -161,14 +161,10 @@ func list(d *report.Data, v report.View, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	tables, err := d.Tables(v, nil)
-	if err != nil {
-		return err
-	}
 	for _, fig := range figures {
 		fmt.Fprintf(stdout, "%-8s%-22s%s\n", "figure", fig.Name, fig.Title)
 	}
-	for _, t := range tables {
+	for _, t := range d.Tables(v, nil) {
 		fmt.Fprintf(stdout, "%-8s%-22s%s\n", "table", t.Name, t.Title)
 	}
 	return nil
@@ -183,9 +179,7 @@ func (f *reportFlags) some(d *report.Data, v report.View, out string, stdout io.
 		}
 	}
 	if len(f.tables) > 0 {
-		if r.Tables, err = d.Tables(v, f.tables); err != nil {
-			return err
-		}
+		r.Tables = d.Tables(v, f.tables)
 	}
 	return f.writeSome(r, out, stdout)
 }

@@ -37,13 +37,8 @@ func namesOf[T any](catalog []kind[T]) []string {
 }
 
 // selected returns the named kinds in the order of their catalog; without names, all.
-func selected[T any](catalog []kind[T], what string, names []string) ([]kind[T], error) {
-	for _, name := range names {
-		if !slices.Contains(namesOf(catalog), name) {
-			return nil, fmt.Errorf("there is no %s %q: expected one of %s", what, name, strings.Join(namesOf(catalog), ", "))
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(catalog), func(k kind[T]) bool { return len(names) > 0 && !slices.Contains(names, k.name) }), nil
+func selected[T any](catalog []kind[T], names []string) []kind[T] {
+	return slices.DeleteFunc(slices.Clone(catalog), func(k kind[T]) bool { return len(names) > 0 && !slices.Contains(names, k.name) })
 }
 
 // figures is the catalog of figures, in the order of the page.
@@ -77,15 +72,11 @@ var figures = []kind[[]plot.Chart]{
 // FigureNames returns the names of all figures.
 func FigureNames() []string { return namesOf(figures) }
 
-// Figures draws the named figures; without names, all for which the record has measurements.
+// Figures draws those figures that have one of the names; without names, all for which the record has measurements.
 func (d *Data) Figures(v View, names []string) ([]Figure, error) {
-	kinds, err := selected(figures, "figure", names)
-	if err != nil {
-		return nil, err
-	}
 	a := d.artist(v)
 	var drawn []Figure
-	for _, k := range kinds {
+	for _, k := range selected(figures, names) {
 		charts := k.make(a)
 		switch {
 		case a.err != nil:

@@ -35,13 +35,9 @@ func (d *Data) Report(v View) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	tables, err := d.Tables(v, nil)
-	if err != nil {
-		return nil, err
-	}
 	r := &Report{
 		Title: cmp.Or(d.Manifest.Title, d.Manifest.Name), Subtitle: fmt.Sprintf("%d points, %d runs", len(d.Points), len(runs(d.Points))),
-		Figures: figures, Tables: tables, Warnings: join(d.foreign(), d.Caution(d.Points)), Rule: Rule(),
+		Figures: figures, Tables: d.Tables(v, nil), Warnings: join(d.foreign(), d.Caution(d.Points)), Rule: Rule(),
 	}
 	if len(d.Failed) > 0 {
 		r.Subtitle += fmt.Sprintf(", %d more failed", len(d.Failed))

@@ -28,15 +28,11 @@ var tables = []kind[Table]{
 // TableNames returns the names of all tables.
 func TableNames() []string { return namesOf(tables) }
 
-// Tables makes the named tables; without names, all for which the record has measurements.
-func (d *Data) Tables(v View, names []string) ([]Table, error) {
-	kinds, err := selected(tables, "table", names)
-	if err != nil {
-		return nil, err
-	}
+// Tables makes those tables that have one of the names; without names, all for which the record has measurements.
+func (d *Data) Tables(v View, names []string) []Table {
 	a := d.artist(v)
 	var filled []Table
-	for _, k := range kinds {
+	for _, k := range selected(tables, names) {
 		t := k.make(a)
 		if len(t.Rows) == 0 && len(names) == 0 {
 			continue
@@ -47,7 +43,7 @@ func (d *Data) Tables(v View, names []string) ([]Table, error) {
 		}
 		filled = append(filled, t)
 	}
-	return filled, nil
+	return filled
 }
 
 // shownAs returns an estimate with its unit and, if it has an interval, the half width of that in percent of the mean.
