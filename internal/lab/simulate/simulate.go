@@ -4,7 +4,6 @@ package simulate
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 )
 
@@ -17,7 +16,7 @@ type System struct {
 	Customers int
 	Think     float64 // mean; 0: none
 	Workers   int
-	Depth     int // maximum number of waiting requests that a free worker takes at once
+	Depth     int // maximum number of waiting requests that a free worker takes at once, at least 1
 	// Inside is the mean service time of a batch while n requests are in service, in all batches together. Outside is the mean time
 	// of a request outside while n requests are there. Both are above 0.
 	Inside, Outside func(n int) float64
@@ -36,16 +35,6 @@ const passes = 10_000
 
 // Run simulates a system. The same system always has the same result.
 func Run(s System) (Result, error) {
-	switch {
-	case s.Customers < 1:
-		return Result{}, fmt.Errorf("simulation: %d customers: expected at least 1", s.Customers)
-	case s.Workers < 1:
-		return Result{}, fmt.Errorf("simulation: %d workers: expected at least 1", s.Workers)
-	case s.Depth < 1:
-		return Result{}, fmt.Errorf("simulation: a depth of %d: expected at least 1", s.Depth)
-	case !(s.Think >= 0):
-		return Result{}, fmt.Errorf("simulation: a think time of %v: expected a number, 0 or above", s.Think)
-	}
 	r := run{System: s, random: rand.New(rand.NewPCG(1, 1))}
 	r.leave(s.Customers)
 	if err := r.serve(passes); err != nil {
@@ -88,7 +77,7 @@ func (r *run) serve(requests int) error {
 		}
 		rate := rates[0] + rates[1] + rates[2]
 		if !(rate > 0) {
-			return errors.New("simulation: nothing happens: expected times above 0")
+			return errors.New("simulation: nothing happens: expected at least one customer, worker and request at a time, and times above 0")
 		}
 		step := r.random.ExpFloat64() / rate
 		r.time += step
