@@ -279,12 +279,8 @@ func TestAPredictionFollowsTheChange(t *testing.T) {
 	faster := predict(change(func(c *Change) { c.RoundTrip = 0; c.Clients = 6 }))
 	require.Greater(t, faster.X.Mean, predict(change(func(c *Change) { c.Clients = 6 })).X.Mean)
 	require.Contains(t, strings.Join(predict(change(func(c *Change) { c.Clients = 500 })).Notes, " "), "500 clients are outside the measured range, 2 to 96.")
-	for want, c := range map[string]Change{
-		"-1 workers": {Workers: -1}, "4 replicas on 3 servers": {Replicas: 4}, "round-trip time of -1": {RoundTrip: -1},
-	} {
-		_, err := p.Predict(c)
-		require.ErrorContains(t, err, want)
-	}
+	_, err = p.Predict(Change{Replicas: 4})
+	require.ErrorContains(t, err, "4 replicas on 3 servers")
 }
 
 func TestIntervalsAreNotNarrowerThanThoseOfTheMeasurements(t *testing.T) {
@@ -381,8 +377,6 @@ func TestMeetFindsTheCheapestSetting(t *testing.T) {
 	require.ErrorContains(t, err, "no setting reaches 1000000000 ops/s with a p99 below 1.000 ms; the nearest, ")
 	_, err = p.Meet(Target{Rate: 5000, P99: 20e-3}, costs, Change{Replicas: 99}, false)
 	require.ErrorContains(t, err, "99 replicas: expected at most the ")
-	_, err = p.Meet(Target{Rate: 1}, costs, free, false)
-	require.ErrorContains(t, err, "expected numbers above 0")
 
 	d := sharing(Curve{1e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0})
 	for i := range d.Points {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Change describes a change of a measured setting: its numbers, 0 for unchanged, and the round-trip time between clients and
-// middlewares in seconds, NaN for unchanged.
+// Change describes a change of a measured setting: its numbers, which are above 0, or 0 for unchanged, and the round-trip time between
+// clients and middlewares in seconds, 0 or above, or NaN for unchanged.
 type Change struct {
 	Clients, Workers, Middlewares, Depth, Servers, Replicas int
 	RoundTrip                                               float64
@@ -103,25 +103,8 @@ func (s spread) around(v float64) Range { return Range{Mean: v, Low: v / s.below
 // Predict returns the forecast for a change.
 func (p *Predictor) Predict(c Change) (Forecast, error) {
 	f := Forecast{Setting: p.base.Setting}
-	for _, v := range []struct {
-		name  string
-		value int
-		into  *int
-	}{
-		{"clients", c.Clients, &f.Clients},
-		{"workers", c.Workers, &f.Workers},
-		{"middlewares", c.Middlewares, &f.Middlewares},
-		{"requests at a time", c.Depth, &f.Depth},
-		{"servers", c.Servers, &f.Servers},
-		{"replicas", c.Replicas, &f.Replicas},
-	} {
-		if v.value < 0 {
-			return f, fmt.Errorf("%d %s: expected a whole number above 0", v.value, v.name)
-		}
-		if v.value > 0 {
-			*v.into = v.value
-		}
-	}
+	f.Clients, f.Workers, f.Middlewares = cmp.Or(c.Clients, f.Clients), cmp.Or(c.Workers, f.Workers), cmp.Or(c.Middlewares, f.Middlewares)
+	f.Depth, f.Servers, f.Replicas = cmp.Or(c.Depth, f.Depth), cmp.Or(c.Servers, f.Servers), cmp.Or(c.Replicas, f.Replicas)
 	// If every server is a replica, the replicas change with the servers.
 	if c.Replicas == 0 && p.base.Replicas == p.base.Servers {
 		f.Replicas = f.Servers
@@ -169,9 +152,6 @@ func (p *Predictor) changed(s *Setting, roundTrip float64) (own Own, notes []str
 		}
 	}
 	if !math.IsNaN(roundTrip) {
-		if roundTrip < 0 || math.IsInf(roundTrip, 0) {
-			return own, nil, fmt.Errorf("a round-trip time of %v s: expected a number, 0 or above", roundTrip)
-		}
 		if p.data.RoundTrip == 0 {
 			return own, nil, errors.New("another round-trip time cannot be predicted: the record does not have the round-trip time of its path")
 		}
@@ -217,8 +197,8 @@ func (p *Predictor) beyond(s *Setting) []string {
 
 // Target is a rate of requests, and the 99th percentile of the response times that must not be exceeded at this rate.
 type Target struct {
-	Rate float64 // ops/s
-	P99  float64 // s
+	Rate float64 // ops/s, above 0
+	P99  float64 // s, above 0
 }
 
 // Costs are the costs of one worker, middleware and server, in any unit.
@@ -240,9 +220,6 @@ type Offer struct {
 // sure requires the target at the unfavourable ends of the intervals, too. If no setting meets the target, the error describes the
 // setting that comes closest.
 func (p *Predictor) Meet(t Target, costs Costs, change Change, sure bool) ([]Offer, error) {
-	if !(t.Rate > 0) || !(t.P99 > 0) {
-		return nil, fmt.Errorf("a target of %v ops/s and %v s: expected numbers above 0", t.Rate, t.P99)
-	}
 	if math.IsNaN(p.own.Tail) || p.spreadP99.Of == 0 {
 		return nil, errors.New("a target for the 99th percentile needs response_time_p99 of the clients, which the record does not have")
 	}
