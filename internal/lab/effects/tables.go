@@ -87,7 +87,7 @@ func (e *Experiment) SignTable(a *factorial.Analysis) table.Table {
 		}
 		mean := a.CellMeans[i]
 		if a.Model == factorial.Multiplicative {
-			mean = a.GeometricMeans[i]
+			mean = math.Pow(a.LogBase, mean)
 		}
 		t.Rows = append(t.Rows, append(row, fixed(mean, d)))
 	}

@@ -79,10 +79,9 @@ type Analysis struct {
 	SSY, SS0, SST, SSE float64
 	// VariationError is the share of SSE in SST, NaN if nothing varies.
 	VariationError float64
-	// CellMeans are the means of the cells, or of their logarithms in a multiplicative model. GeometricMeans are the latter converted back
-	// to responses; nil in an additive model.
-	CellMeans, GeometricMeans []float64
-	Residuals                 []Residual
+	// CellMeans are the means of the cells, or of their logarithms in a multiplicative model.
+	CellMeans []float64
+	Residuals []Residual
 
 	// DOF are the degrees of freedom of the errors: N minus the terms of the model, which is 2^k (r-1) if no term is pooled. If DOF is 0, the
 	// fields below are NaN and there are no intervals.
@@ -202,11 +201,6 @@ func (a *Analysis) estimate(d Design, maxOrder int) {
 		a.Terms[i+1].Variation = ratio(a.Terms[i+1].SS, a.SST)
 	}
 	a.VariationError = ratio(a.SSE, a.SST)
-	if a.Model == Multiplicative {
-		for _, mean := range a.CellMeans {
-			a.GeometricMeans = append(a.GeometricMeans, math.Pow(a.LogBase, mean))
-		}
-	}
 }
 
 // predict computes the residuals.
