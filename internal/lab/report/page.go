@@ -103,30 +103,25 @@ func Rule() string {
 		"is named, because it makes the later ones wait: load generator, bandwidth of the path, upload and download of machines with limits, processor of the host, processor of a server, workers.", 100*Near, 100*Near, 100*Busy)
 }
 
-// keyFigures are the figures that the page shows first, if the record has them; keyNumber is how many figures it shows unfolded.
+// keyFigures are the figures that the page shows first, if the record has them. It shows as many figures unfolded.
 var keyFigures = []string{"throughput", "response-time", "stages", "utilization", "percentiles", "cost"}
 
-const keyNumber = 6
-
-// Key returns the figures that the page shows unfolded: the key figures, and others in place of missing ones.
-func (r *Report) Key() []Figure {
+// ordered returns the figures, the key figures first.
+func (r *Report) ordered() []Figure {
 	rank := func(f Figure) int {
 		if i := slices.Index(keyFigures, f.Name); i >= 0 {
 			return i
 		}
 		return len(keyFigures)
 	}
-	ordered := slices.SortedStableFunc(slices.Values(r.Figures), func(f, g Figure) int { return rank(f) - rank(g) })
-	return ordered[:min(keyNumber, len(ordered))]
+	return slices.SortedStableFunc(slices.Values(r.Figures), func(f, g Figure) int { return rank(f) - rank(g) })
 }
 
+// Key returns the figures that the page shows unfolded: the key figures, and others in place of missing ones.
+func (r *Report) Key() []Figure { return r.ordered()[:min(len(keyFigures), len(r.Figures))] }
+
 // Others returns the figures that the page shows folded.
-func (r *Report) Others() []Figure {
-	key := r.Key()
-	return slices.DeleteFunc(slices.Clone(r.Figures), func(f Figure) bool {
-		return slices.ContainsFunc(key, func(k Figure) bool { return k.Name == f.Name })
-	})
-}
+func (r *Report) Others() []Figure { return r.ordered()[len(r.Key()):] }
 
 // Findings tables are unfolded, before the figures; others are folded, after them.
 func (t Table) Findings() bool { return t.Name == FindingsTable }
