@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -101,9 +99,6 @@ func (f *runFlags) resumesSeries(files []string) bool {
 
 // completeRuns returns the number of complete runs in the record in a directory.
 func completeRuns(ctx context.Context, dir string) (n int, err error) {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return 0, record.ErrNoRecord
-	}
 	r, err := record.Open(dir)
 	if err != nil {
 		return 0, err
