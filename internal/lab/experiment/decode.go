@@ -287,8 +287,10 @@ func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
 			}
 			d.mapping(n, key, cpus)
 		},
-		"hosts":    func(key string, n *yaml.Node) { e.Machines = d.machines(n, key) },
-		"delay":    func(key string, n *yaml.Node) { e.Delay = d.delay(n, key) },
+		"hosts": func(key string, n *yaml.Node) { e.Machines = d.machines(n, key) },
+		"delay": func(key string, n *yaml.Node) {
+			e.Delay = d.duration(n, key, "a duration such as 0.5ms, at most "+maxDelay.String(), 0, maxDelay)
+		},
 		"dilation": func(key string, n *yaml.Node) { e.Dilation = d.dilation(n, key) },
 	})
 	d.checkKind(n, key, d.mapping(n, key, keys), e.Testbed)
@@ -335,16 +337,11 @@ func (d *decoder) level(n *yaml.Node, key string, s *Setting) string {
 
 func (d *decoder) phases(n *yaml.Node, key string, p *Phases) {
 	duration := func(low time.Duration, to *time.Duration) func(string, *yaml.Node) {
-		return func(key string, n *yaml.Node) {
-			accepts := "a duration such as 10s"
-			if low > 0 {
-				accepts += ", at least " + low.String()
-			}
-			*to, _ = parseTime(d.scalar(n, key, accepts, func(s string) bool {
-				v, ok := parseTime(s)
-				return ok && v >= low
-			}))
+		accepts := "a duration such as 10s"
+		if low > 0 {
+			accepts += ", at least " + low.String()
 		}
+		return func(key string, n *yaml.Node) { *to = d.duration(n, key, accepts, low, maxTime) }
 	}
 	d.mapping(n, key, fields{
 		"populate":  func(key string, n *yaml.Node) { p.Populate = d.word(n, key, []string{"true", "false"}) == "true" },
@@ -425,6 +422,15 @@ func (d *decoder) word(n *yaml.Node, key string, words []string) string {
 func (d *decoder) whole(n *yaml.Node, key string, low, high int) int {
 	number, _ := strconv.Atoi(d.scalar(n, key, fmt.Sprintf("a whole number from %d to %d", low, high), func(s string) bool { return isWhole(s, low, high) }))
 	return number
+}
+
+// duration returns a time. The value after a problem is not used.
+func (d *decoder) duration(n *yaml.Node, key, accepts string, low, high time.Duration) (v time.Duration) {
+	d.scalar(n, key, accepts, func(text string) (ok bool) {
+		v, ok = parseTime(text)
+		return ok && v >= low && v <= high
+	})
+	return v
 }
 
 // number returns a number; 0 after a problem.

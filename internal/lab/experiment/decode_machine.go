@@ -134,13 +134,3 @@ func (d *decoder) checkDilation(e *Experiment, at *yaml.Node) {
 		d.problem(at, "testbed.dilation", "given together with rate: the load of an open loop can't be dilated; expected one of them")
 	}
 }
-
-// delay reads the one-way travel time of packets.
-func (d *decoder) delay(n *yaml.Node, key string) (v time.Duration) {
-	d.scalar(n, key, "a duration such as 0.5ms, at most "+maxDelay.String(), func(text string) bool {
-		var ok bool
-		v, ok = parseTime(text)
-		return ok && v <= maxDelay
-	})
-	return v
-}
