@@ -59,8 +59,6 @@ type Finding struct {
 	Verdict Verdict
 	// Why has the numbers for the verdict, or the reason that there are none.
 	Why string
-	// Records has the names of the experiments whose records the claim needs.
-	Records []string
 	// Over has a verdict for each delay for which all needed records exist, by ascending delay; only for claims with Delay.
 	Over []At
 }
@@ -127,7 +125,7 @@ func Decide(claims []Claim, e *Evidence) []Finding {
 }
 
 func decide(c Claim, e *Evidence) Finding {
-	f := Finding{Claim: c, Records: c.Needs()}
+	f := Finding{Claim: c}
 	at := func(delay float64) At {
 		v := &view{Evidence: e, claim: c, delay: delay}
 		verdict, why := c.decide(v)
@@ -139,7 +137,7 @@ func decide(c Claim, e *Evidence) Finding {
 		return f
 	}
 	var holds, fails []string
-	for _, delay := range e.delays(f.Records) {
+	for _, delay := range e.delays(c.Needs()) {
 		one := at(delay)
 		f.Over = append(f.Over, one)
 		switch {
