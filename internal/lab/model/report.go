@@ -85,13 +85,18 @@ func text(format string, v float64) string {
 	return fmt.Sprintf(format, v)
 }
 
-// Tables returns the tables of the report: for each configuration the predictions and the parameters, then the comparison of the models.
-func (r *Report) Tables() []table.Table {
+// Write writes the tables of the report: for each configuration the predictions and the parameters, then the comparison of the models.
+func (r *Report) Write(w io.Writer, f table.Format) error {
 	var tables []table.Table
 	for _, name := range r.Data.Configurations() {
 		tables = append(tables, r.predictions(name), r.parameters(name))
 	}
-	return append(tables, r.comparison())
+	for _, t := range append(tables, r.comparison()) {
+		if err := t.Write(w, f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // predictions returns the table of measurements and predictions of a configuration.
@@ -203,16 +208,6 @@ func (r *Report) comparison() table.Table {
 		}
 	}
 	return t
-}
-
-// Write writes the tables.
-func (r *Report) Write(w io.Writer, f table.Format) error {
-	for _, t := range r.Tables() {
-		if err := t.Write(w, f); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Figures returns two figures by name, throughput and response-time: the measurements and the predictions of the named models over the
