@@ -104,7 +104,9 @@ func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 		if !ok {
 			at = len(c.Lines)
 			places[key] = at
-			c.Lines = append(c.Lines, Line{Factors: only(p.Factors, by)})
+			factors := maps.Clone(p.Factors)
+			maps.DeleteFunc(factors, func(name, _ string) bool { return !slices.Contains(by, name) })
+			c.Lines = append(c.Lines, Line{Factors: factors})
 		}
 		l := newLevel(p, rule)
 		known = known || l.Runs > 0
@@ -155,10 +157,4 @@ func newLevel(p record.Point, rule Rule) Level {
 		l.Verdict = Holds
 	}
 	return l
-}
-
-func only(factors map[string]string, names []string) map[string]string {
-	kept := maps.Clone(factors)
-	maps.DeleteFunc(kept, func(name, _ string) bool { return !slices.Contains(names, name) })
-	return kept
 }

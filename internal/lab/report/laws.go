@@ -39,12 +39,6 @@ func (d *Data) path(run record.Run, source, metric string) (float64, bool) {
 	return record.Find(d.Manifest.Path, source, metric)
 }
 
-// The directions of the path, if the bandwidth of each was measured.
-const (
-	pathOfRequests = record.SourcePath + ":requests"
-	pathOfReplies  = record.SourcePath + ":replies"
-)
-
 // bandwidthLimit returns the lowest throughput at which a part of the network is full: the path between load and middleware, or a
 // direction of a machine that has a limit.
 func (d *Data) bandwidthLimit(run record.Run) (limit float64, known bool) {
@@ -69,7 +63,7 @@ func (d *Data) pathLimit(run record.Run) (limit float64, known bool) {
 	if !ok || requests <= 0 {
 		return 0, false
 	}
-	for _, way := range []struct{ source, bytes string }{{pathOfRequests, "bytes_written"}, {pathOfReplies, "bytes_read"}} {
+	for _, way := range []struct{ source, bytes string }{{record.SourcePath + ":requests", "bytes_written"}, {record.SourcePath + ":replies", "bytes_read"}} {
 		bandwidth, ok := d.path(run, way.source, "bandwidth")
 		if !ok {
 			bandwidth, ok = d.path(run, record.SourcePath, "bandwidth")
