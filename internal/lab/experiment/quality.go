@@ -1,8 +1,9 @@
 package experiment
 
 import (
+	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -102,11 +103,7 @@ func (e *Experiment) lines() map[string][]*Point {
 
 // lineOf returns the key of a point's line: the values of all other settings.
 func lineOf(v Values, over string) string {
-	var key strings.Builder
-	for _, s := range Settings {
-		if s.Name != over {
-			key.WriteString(v[s.Name] + "\x00")
-		}
-	}
-	return key.String()
+	others := maps.Clone(v)
+	delete(others, over)
+	return fmt.Sprintf("%q", others)
 }
