@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -76,20 +75,14 @@ func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	return writeCapacity(cmd.OutOrStdout(), c, f.format, f.all)
-}
-
-// writeCapacity writes the result. Plain text also has a sentence for every line.
-func writeCapacity(w io.Writer, c *capacity.Capacity, format string, all bool) error {
-	if format == string(table.Text) {
+	out := cmd.OutOrStdout()
+	if f.format == string(table.Text) { // it also has a sentence for every line
 		for _, l := range c.Lines {
-			if _, err := fmt.Fprintln(w, c.Words(l)); err != nil {
-				return err
-			}
+			fmt.Fprintln(out, c.Words(l))
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(out)
 	}
-	return writeTables(w, format, c, c.Tables(all)...)
+	return writeTables(out, f.format, c, c.Tables(f.all)...)
 }
 
 // readRecord returns the runs and the manifest of a record, or of a file that openRecord opens.
