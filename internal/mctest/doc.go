@@ -7,7 +7,7 @@
 // There are three sizes of test doubles:
 //
 //   - Script: a server that sends the bytes that the test says, and checks the bytes that it receives;
-//   - Proxy and FaultyConn: a real connection that is cut, delayed, doubled or split into single bytes;
+//   - Proxy: a real connection that is cut, delayed, doubled or split into single bytes;
 //   - Server: the real memcached, started, stopped, frozen and restarted on the same port.
 //
 // Nothing here waits without a deadline.

@@ -192,12 +192,3 @@ func TestAProxyForwardsBytesUntilAFaultIsInjected(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, rest)
 }
-
-func TestAFaultyConnectionFailsAfterFailAfterBytes(t *testing.T) {
-	s := mctest.StartMemcached(t)
-	c := mctest.MustDial(t, s.Addr())
-	faulty := mctest.NewClient(&mctest.FaultyConn{Conn: c.Conn, FailAfter: 12})
-	require.Equal(t, "END\r\n", faulty.MustDo(t, "get k\r\n"))
-	_, err := faulty.Do("get k\r\n")
-	require.ErrorIs(t, err, mctest.ErrFault)
-}
