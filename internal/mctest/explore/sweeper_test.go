@@ -3,8 +3,10 @@ package explore_test
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,7 +16,109 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/explore"
 	"mcmw/internal/mctest/model"
+	"mcmw/internal/sweep"
 )
+
+// sweeper is a driver that compares the copies of a key and deletes copies that differ, as package sweep decides. Its command is
+// "sweep KEY". All servers are holders of the key, in their order.
+type sweeper struct {
+	servers int
+
+	key     string
+	judge   sweep.Case
+	copies  []sweep.Copy
+	out     []string
+	waiting []bool
+	cutting bool // waiting for deletions
+	looks   int
+	busy    bool
+}
+
+// sumSeed makes sums equal in all worlds.
+var sumSeed = maphash.MakeSeed()
+
+// newSweeper returns a sweeper for a number of servers.
+func newSweeper(servers int) *sweeper {
+	return &sweeper{servers: servers, out: make([]string, servers), waiting: make([]bool, servers)}
+}
+
+func (*sweeper) Locks(string) ([]string, bool) { return nil, false }
+
+func (s *sweeper) Start(command string) {
+	*s = *newSweeper(s.servers)
+	s.key, s.busy = strings.TrimPrefix(command, "sweep "), true
+	s.look()
+}
+
+// maxLooks bounds the looks at a key that keeps changing.
+const maxLooks = 6
+
+func (s *sweeper) look() {
+	if s.looks++; s.looks > maxLooks {
+		s.busy = false
+		return
+	}
+	s.copies, s.cutting = make([]sweep.Copy, s.servers), false
+	for i := range s.out {
+		s.ask(i, sweep.AppendLook(nil, s.key, true))
+	}
+}
+
+func (s *sweeper) ask(server int, request []byte) {
+	s.out[server] = string(request)
+	s.waiting[server] = true
+}
+
+func (s *sweeper) Reply(server int, reply string) {
+	if line, value, held := strings.Cut(reply, "\r\n"); held && !s.cutting && !strings.HasPrefix(line, "EN") {
+		s.copies[server] = sweep.Copy{Held: true, Sum: maphash.String(sumSeed, value)}
+		for _, word := range strings.Fields(line) {
+			if word[0] == 'c' {
+				s.copies[server].CAS, _ = strconv.ParseUint(word[1:], 10, 64)
+			}
+		}
+	}
+	s.Lost(server)
+}
+
+// Without a reply there is no copy.
+func (s *sweeper) Lost(server int) {
+	s.out[server], s.waiting[server] = "", false
+	if slices.Contains(s.waiting, true) {
+		return
+	}
+	if s.cutting {
+		s.look()
+		return
+	}
+	cut, again := s.judge.Look(s.copies)
+	switch {
+	case !again:
+		s.busy = false
+	case len(cut) == 0:
+		s.look()
+	default:
+		s.cutting = true
+		for _, i := range cut {
+			s.ask(i, sweep.AppendCut(nil, s.key, s.copies[i].CAS))
+		}
+	}
+}
+
+func (s *sweeper) Out(server int) string {
+	out := s.out[server]
+	s.out[server] = ""
+	return out
+}
+
+// The answer comes when the sweep has ended.
+func (s *sweeper) Answer() (string, bool) { return "swept", !s.busy }
+
+func (s *sweeper) Busy() bool { return s.busy }
+
+func (s *sweeper) AppendState(dst []byte) []byte {
+	return fmt.Appendf(dst, "%v %v %q %v %t %d %t", s.judge, s.copies, s.out, s.waiting, s.cutting, s.looks, s.busy)
+}
 
 // versioned returns a write of k without a check: that of a middleware which is killed before the check.
 func versioned(value string, version int) string {
@@ -33,7 +137,7 @@ func swept(servers int, faults explore.Faults, commands ...string) func() *explo
 		for i, command := range commands {
 			worker := &explore.Worker{Middleware: i, Driver: &naive{out: make([]string, servers)}, Commands: []string{command}}
 			if strings.HasPrefix(command, "sweep") {
-				worker.Driver = explore.NewSweeper(servers)
+				worker.Driver = newSweeper(servers)
 			}
 			w.Workers = append(w.Workers, worker)
 		}
@@ -65,7 +169,7 @@ func sweepNow(w *explore.World) error {
 		}
 	}
 	after, failure := explore.All(func() *explore.World {
-		alone := &explore.World{Workers: []*explore.Worker{{Driver: explore.NewSweeper(len(w.Servers)), Commands: []string{"sweep k"}}}}
+		alone := &explore.World{Workers: []*explore.Worker{{Driver: newSweeper(len(w.Servers)), Commands: []string{"sweep k"}}}}
 		for _, s := range w.Servers {
 			alone.Servers = append(alone.Servers, s.Clone())
 		}
