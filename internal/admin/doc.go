@@ -1,7 +1,7 @@
 // Package admin is the middleware's HTTP server for operators: health, metrics, profiles and a live page.
 //
 //	/                 the live page, drawn in the browser from /api/stats
-//	/livez            200 while the process works, else 503
+//	/livez            200 as long as the process answers
 //	/readyz           200 while clients are served, else 503
 //	/metrics          metrics for Prometheus, see table
 //	/api/stats        the last two minutes, one point per second, see Report

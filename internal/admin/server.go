@@ -46,8 +46,6 @@ type Options struct {
 	HotKeys func(n int) hotkeys.Report
 	// Ready reports whether clients are served; nil means always. It is called from any goroutine.
 	Ready func() bool
-	// Alive reports whether the process works; nil means always. It is called from any goroutine.
-	Alive func() bool
 	// Version is the program's version.
 	Version string
 	// Log receives messages for operators; nil discards them.
@@ -70,9 +68,6 @@ func always() bool { return true }
 func New(o Options) *Server {
 	if o.Ready == nil {
 		o.Ready = always
-	}
-	if o.Alive == nil {
-		o.Alive = always
 	}
 	if o.HotKeys == nil {
 		o.HotKeys = func(int) hotkeys.Report { return hotkeys.Report{Keys: []hotkeys.Key{}} }
@@ -139,7 +134,7 @@ func (s *Server) Serve(ctx context.Context) error {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", servePage)
-	mux.HandleFunc("GET /livez", health(s.options.Alive, "not alive: the middleware has stopped working"))
+	mux.HandleFunc("GET /livez", health(always, ""))
 	mux.HandleFunc("GET /readyz", health(s.options.Ready,
 		"not ready: either the middleware waits for memcached servers, which its log names, or it is shutting down"))
 	mux.HandleFunc("GET /api/stats", s.serveStats)
