@@ -83,6 +83,11 @@ func eachMigration(values func(g *stats.Migration, to sink)) func(*stats.Snapsho
 	}
 }
 
+// perMigration returns the values of a metric with one series per migration, sent as counters or gauges.
+func perMigration(send func(to sink, v float64, labels ...string), value func(g *stats.Migration) float64) func(*stats.Snapshot, sink) {
+	return eachMigration(func(g *stats.Migration, to sink) { send(to, value(g), g.From, g.To) })
+}
+
 // snapshotMetrics are the metrics of a Snapshot, except the stats.Counters, which have names and help texts of their own.
 var snapshotMetrics = []metric[*stats.Snapshot]{
 	{"requests_total", "Answered requests.", []string{"command", "result"}, func(s *stats.Snapshot, to sink) {
@@ -117,9 +122,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 		to.gauge(1, server.Name, server.Pool, server.ShadowOf, server.Zone)
 	})},
 	{"server_errors_total", "Failures of the server, by reason.", []string{"server", "reason"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
-		for r, n := range server.Errors {
-			to.counter(float64(n), server.Name, stats.Reason(r).String())
-		}
+		counters[stats.Reason](to, server.Errors[:], server.Name)
 	})},
 	{"server_missed_keys", "Keys whose latest write the server may not have received.", []string{"server"}, perServer(sink.gauge, func(s *stats.ServerSnapshot) float64 { return float64(s.Health.Missed) })},
 	{"server_state", "1 for the state that the server is in, else 0.", []string{"server", "state"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
@@ -146,14 +149,10 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 		to.counter(float64(shadow.Copied), shadow.Of, shadow.To)
 	})},
 	{"shadow_dropped_total", "Requests of the pool that were not copied to its shadow, because too many copies were waiting (queue), or the waiting ones were too large in total (memory).", []string{"pool", "shadow", "reason"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
-		for why, n := range shadow.Dropped {
-			to.counter(float64(n), shadow.Of, shadow.To, stats.ShadowDrop(why).String())
-		}
+		counters[stats.ShadowDrop](to, shadow.Dropped[:], shadow.Of, shadow.To)
 	})},
 	{"shadow_answers_total", "Copied requests, by how the shadow's answer compares with the client's.", []string{"pool", "shadow", "result"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
-		for result, n := range shadow.Answers {
-			to.counter(float64(n), shadow.Of, shadow.To, stats.ShadowResult(result).String())
-		}
+		counters[stats.ShadowResult](to, shadow.Answers[:], shadow.Of, shadow.To)
 	})},
 	{"shadow_delay_seconds_total", "Time from the client's answer until the shadow's answer, summed over the answers.", []string{"pool", "shadow"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
 		to.counter(seconds(shadow.Delay), shadow.Of, shadow.To)
@@ -191,9 +190,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 
 	{"sweep_running", "1 during a sweep by this middleware, while it compares the replicas, or if it is about to, because an earlier middleware was killed; else 0.", nil, indicates(func(s *stats.Snapshot) bool { return s.Sweep.Running })},
 	{"sweeps_total", "Sweeps by this middleware that have ended, by outcome; a sweep compares the replicas.", []string{"outcome"}, func(s *stats.Snapshot, to sink) {
-		for o, n := range s.Sweep.Outcomes {
-			to.counter(float64(n), stats.SweepOutcome(o).String())
-		}
+		counters[stats.SweepOutcome](to, s.Sweep.Outcomes[:])
 	}},
 	{"sweep_keys_total", "Keys that sweeps have compared, counted once for each server that holds them.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Keys })},
 	{"sweep_disagreements_total", "Keys whose replicas differed in a sweep, in two comparisons in a row.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Disagreements })},
@@ -233,24 +230,16 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 		to.gauge(float64(g.Items), g.From, g.To, "all")
 		to.gauge(float64(g.Left), g.From, g.To, "left")
 	})},
-	{"migration_keys_copied_total", "Keys that this middleware has copied to the new pool of a migration.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
-		to.counter(float64(g.Here), g.From, g.To)
-	})},
-	{"migration_complete", "1 if all keys of the migration have been looked at, by any middleware; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
-		to.gauge(indicator(g.Complete), g.From, g.To)
-	})},
-	{"migration_late", "1 if not all keys of the migration will be copied in time, or have been; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
-		to.gauge(indicator(g.Late), g.From, g.To)
-	})},
+	{"migration_keys_copied_total", "Keys that this middleware has copied to the new pool of a migration.", []string{"from", "to"}, perMigration(sink.counter, func(g *stats.Migration) float64 { return float64(g.Here) })},
+	{"migration_complete", "1 if all keys of the migration have been looked at, by any middleware; else 0.", []string{"from", "to"}, perMigration(sink.gauge, func(g *stats.Migration) float64 { return indicator(g.Complete) })},
+	{"migration_late", "1 if not all keys of the migration will be copied in time, or have been; else 0.", []string{"from", "to"}, perMigration(sink.gauge, func(g *stats.Migration) float64 { return indicator(g.Late) })},
 	{"migration_reads_total", "Keys that reads have looked for in a pool that is warmed up, by where they were found: in the new pool, in the old one or in neither; unanswered: a server did not answer.", []string{"from", "to", "found"}, eachMigration(func(g *stats.Migration, to sink) {
 		to.counter(float64(g.Read.New), g.From, g.To, "new")
 		to.counter(float64(g.Read.Old), g.From, g.To, "old")
 		to.counter(float64(g.Read.Neither), g.From, g.To, "neither")
 		to.counter(float64(g.Read.Unanswered), g.From, g.To, "unanswered")
 	})},
-	{"migration_warm", "1 if in the last minute the hit ratio of the pool that is warmed up was close enough to that of both pools together; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
-		to.gauge(indicator(g.Warm), g.From, g.To)
-	})},
+	{"migration_warm", "1 if in the last minute the hit ratio of the pool that is warmed up was close enough to that of both pools together; else 0.", []string{"from", "to"}, perMigration(sink.gauge, func(g *stats.Migration) float64 { return indicator(g.Warm) })},
 	{"checks_total", "Writes after which the replicas were compared, because other middlewares may write the same servers.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Checks })},
 	{"check_disagreements_total", "Writes after which the replicas differed, because another middleware wrote the key at the same time.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Disagreements })},
 	{"check_cut_total", "Copies deleted because they differed after a write.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Cuts })},
@@ -258,9 +247,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 	{"connections", "Open client connections.", nil, measures((*stats.Snapshot).Open)},
 	{"connections_opened_total", "Accepted client connections.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Opened })},
 	{"connections_closed_total", "Client connections that ended, by reason.", []string{"reason"}, func(s *stats.Snapshot, to sink) {
-		for r, n := range s.Closed {
-			to.counter(float64(n), stats.CloseReason(r).String())
-		}
+		counters[stats.CloseReason](to, s.Closed[:])
 	}},
 	{"client_memory_bytes", "Memory used for clients' large requests (requests), and for replies that clients have not read (replies).", []string{"of"}, func(s *stats.Snapshot, to sink) {
 		to.gauge(float64(s.RequestMemory), "requests")

@@ -9,17 +9,13 @@ import (
 // controlMetrics are the metrics of configuration changes.
 var controlMetrics = []metric[stats.ControlSnapshot]{
 	{"config_reloads_total", "Reloads of the configuration, by result.", []string{"result"}, func(s stats.ControlSnapshot, to sink) {
-		for i, n := range s.Reloads {
-			to.counter(float64(n), stats.ReloadResult(i).String())
-		}
+		counters[stats.ReloadResult](to, s.Reloads[:])
 	}},
 	{"config_info", "Always 1; short hashes of the options and of the list of servers in use.", []string{"hash", "servers"}, func(s stats.ControlSnapshot, to sink) {
 		to.gauge(1, s.Options, s.Servers)
 	}},
 	{"server_lookups_total", "DNS lookups of servers, by result.", []string{"result"}, func(s stats.ControlSnapshot, to sink) {
-		for i, n := range s.Lookups {
-			to.counter(float64(n), stats.LookupResult(i).String())
-		}
+		counters[stats.LookupResult](to, s.Lookups[:])
 	}},
 	{"server_list_updates_total", "Changes of the list of servers that DNS lookups returned, by result.", []string{"result"}, func(s stats.ControlSnapshot, to sink) {
 		for _, r := range []stats.ReloadResult{stats.ReloadApplied, stats.ReloadRefused} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -136,16 +137,12 @@ func histogramOf(s *stats.Snapshot, of string) *stats.Histogram {
 	kind, name, _ := strings.Cut(of, ":")
 	switch kind {
 	case "command":
-		for c := range stats.NumClasses {
-			if c.String() == name {
-				return &s.Response[c]
-			}
+		if i := slices.Index(names[stats.Class](int(stats.NumClasses)), name); i >= 0 {
+			return &s.Response[i]
 		}
 	case "stage":
-		for i := range stats.NumStages {
-			if i.String() == name {
-				return &s.Stages[i]
-			}
+		if i := slices.Index(names[stats.Stage](int(stats.NumStages)), name); i >= 0 {
+			return &s.Stages[i]
 		}
 	case "server":
 		for i := range s.Servers {

@@ -231,10 +231,7 @@ func gutters(s *stats.Snapshot) map[string]string {
 }
 
 // names returns the names of the first n values of T.
-func names[T interface {
-	~uint8
-	fmt.Stringer
-}](n int) []string {
+func names[T named](n int) []string {
 	list := make([]string, n)
 	for i := range list {
 		list[i] = T(i).String()

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,6 +48,12 @@ func (t *table[S]) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
+// named is an enumeration.
+type named interface {
+	~uint8
+	fmt.Stringer
+}
+
 // sink takes the values of one metric.
 type sink struct {
 	desc    *prometheus.Desc
@@ -55,6 +63,13 @@ type sink struct {
 
 func (k sink) counter(v float64, labels ...string) {
 	k.out <- prometheus.MustNewConstMetric(k.desc, prometheus.CounterValue, v, labels...)
+}
+
+// counters sends counts by the values of T, whose names are the last label.
+func counters[T named](to sink, counts []uint64, labels ...string) {
+	for v, n := range counts {
+		to.counter(float64(n), append(slices.Clip(labels), T(v).String())...)
+	}
 }
 
 func (k sink) gauge(v float64, labels ...string) {
