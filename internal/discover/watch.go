@@ -59,9 +59,8 @@ var errGone = errors.New("the resource version has expired")
 
 // endpointSlice has the fields of an EndpointSlice of discovery.k8s.io/v1 that are used.
 type endpointSlice struct {
-	Metadata    struct{ Name, ResourceVersion string }
-	AddressType string
-	Endpoints   []struct {
+	Metadata  struct{ Name, ResourceVersion string }
+	Endpoints []struct {
 		Addresses  []string // the first one counts
 		Hostname   string
 		Zone       string
@@ -314,10 +313,9 @@ func (w *watch) targets(ctx context.Context, known []target) (found []target, ok
 		return nil, false
 	}
 	type candidate struct {
-		addr   netip.AddrPort
-		zone   string
-		ending bool
-		stays  bool
+		addr netip.AddrPort
+		zone string
+		rank int // the least is best
 	}
 	byName := make(map[string][]candidate)
 	for _, s := range w.slices {
@@ -340,27 +338,22 @@ func (w *watch) targets(ctx context.Context, known []target) (found []target, ok
 					name = net.JoinHostPort(host, strconv.Itoa(int(p.Port)))
 				}
 				addr := netip.AddrPortFrom(ip, p.Port)
-				stays := slices.ContainsFunc(known, func(k target) bool { return k.name == name && k.addr == addr.String() })
-				byName[name] = append(byName[name], candidate{addr, e.Zone, e.Conditions.Terminating, stays})
+				rank := 0
+				if e.Conditions.Terminating {
+					rank = 2
+				}
+				if !slices.ContainsFunc(known, func(k target) bool { return k.name == name && k.addr == addr.String() }) {
+					rank++
+				}
+				byName[name] = append(byName[name], candidate{addr, e.Zone, rank})
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		best := slices.MinFunc(byName[name], func(a, b candidate) int {
-			return cmp.Or(before(b.ending, a.ending), before(a.stays, b.stays), a.addr.Compare(b.addr))
+			return cmp.Or(a.rank-b.rank, a.addr.Compare(b.addr))
 		})
 		found = append(found, target{name: name, addr: best.addr.String(), weight: 1, zone: best.zone})
 	}
 	return found, true
-}
-
-// before compares two conditions for a sort: an element for which the condition is true comes first.
-func before(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
 }

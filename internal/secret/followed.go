@@ -9,6 +9,7 @@ package secret
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -122,19 +123,11 @@ func (f *followed[T]) read() ([][]byte, error) {
 	for i, path := range f.paths {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return nil, &FileError{path, unwrapped(err)}
+			return nil, &FileError{path, errors.Unwrap(err)} // without the path that package os adds
 		}
 		contents[i] = b
 	}
 	return contents, nil
-}
-
-// unwrapped returns err without the path that package os adds.
-func unwrapped(err error) error {
-	if e, ok := err.(*os.PathError); ok {
-		return e.Err
-	}
-	return err
 }
 
 func digest(contents [][]byte) (sum [sha256.Size]byte) {
