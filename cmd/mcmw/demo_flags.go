@@ -34,30 +34,6 @@ func addDemoFlags(command *cobra.Command) *demo.Options {
 	return o
 }
 
-// checked is the value of a flag that is checked when it is set. It implements pflag.Value.
-type checked[T any] struct {
-	value *T
-	parse func(string) (T, error) // its error says what is accepted
-	kind  string
-}
-
-func (c *checked[T]) Set(text string) error {
-	v, err := c.parse(text)
-	if err == nil {
-		*c.value = v
-	}
-	return err
-}
-
-func (c *checked[T]) String() string {
-	if c.value == nil { // pflag creates a zero value to compare with
-		return ""
-	}
-	return fmt.Sprint(*c.value)
-}
-
-func (c *checked[T]) Type() string { return c.kind }
-
 // between parses a number from low to high.
 func between(low, high int) func(string) (int, error) {
 	return func(text string) (int, error) {

@@ -25,32 +25,41 @@ func addOptions(command *cobra.Command) *config.Flags {
 	return flags
 }
 
-// word is the value of a flag that accepts one of a closed list of words.
-type word struct {
-	value *string
-	words []string
-}
-
 // oneOf adds a flag to command that accepts one of words. The first is the default.
 func oneOf(command *cobra.Command, value *string, name, short, help string, words ...string) {
 	*value = words[0]
-	command.Flags().VarP(&word{value, words}, name, short, help)
+	parse := func(text string) (string, error) {
+		if !slices.Contains(words, text) {
+			return "", fmt.Errorf("accepted: %s", strings.Join(words, ", "))
+		}
+		return text, nil
+	}
+	command.Flags().VarP(&checked[string]{value, parse, strings.Join(words, "|")}, name, short, help)
 	if err := command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is not defined: a bug in this function
 	}
 }
 
-// Set implements pflag.Value.
-func (w *word) Set(text string) error {
-	if !slices.Contains(w.words, text) {
-		return fmt.Errorf("accepted: %s", strings.Join(w.words, ", "))
-	}
-	*w.value = text
-	return nil
+// checked is the value of a flag that is checked when it is set. It implements pflag.Value.
+type checked[T any] struct {
+	value *T
+	parse func(string) (T, error) // its error says what is accepted
+	kind  string
 }
 
-// String implements pflag.Value.
-func (w *word) String() string { return *w.value }
+func (c *checked[T]) Set(text string) error {
+	v, err := c.parse(text)
+	if err == nil {
+		*c.value = v
+	}
+	return err
+}
 
-// Type implements pflag.Value.
-func (w *word) Type() string { return strings.Join(w.words, "|") }
+func (c *checked[T]) String() string {
+	if c.value == nil { // pflag creates a zero value to compare with
+		return ""
+	}
+	return fmt.Sprint(*c.value)
+}
+
+func (c *checked[T]) Type() string { return c.kind }

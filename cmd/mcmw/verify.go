@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/config"
@@ -17,7 +17,6 @@ import (
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
 	"mcmw/internal/spell"
-	"mcmw/internal/stats"
 	"mcmw/internal/sweep"
 	"mcmw/internal/terminal"
 )
@@ -64,7 +63,7 @@ func newVerifyCommand() *cobra.Command {
 func lookUp(ctx context.Context, c *config.Config) ([]route.Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
-	servers, err := discover.NewFinder(discover.Options{Counts: new(stats.Control), Log: slog.New(slog.DiscardHandler)}).Find(ctx, c.AllLookups())
+	servers, err := discover.NewFinder(discover.Options{}).Find(ctx, c.AllLookups())
 	if err == nil {
 		err = c.CheckServers(servers)
 	}
@@ -104,13 +103,7 @@ func (v *verification) run(ctx context.Context, o middleware.Options, values boo
 
 // count returns n with the singular or plural of thing.
 func count(n uint64, thing string) string {
-	switch {
-	case n == 1:
-		return "1 " + thing
-	case strings.HasSuffix(thing, "y") && thing != "key":
-		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(thing, "y"))
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return fmt.Sprintf("%d %s", n, english.PluralWord(int(n), thing, ""))
 }
 
 // found lists a key that differs.
