@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -41,7 +42,7 @@ func object(values []*value, refinements map[string]schema) schema {
 		} else {
 			s = typeOf(v.Default)
 			if refined, ok := refinements[v.Path]; ok {
-				s = refined
+				s = maps.Clone(refined) // several values share it
 				delete(refinements, v.Path)
 			}
 			s["description"] = v.Comment
