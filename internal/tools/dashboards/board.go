@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
@@ -91,5 +89,3 @@ func choice(v variable) *dashboard.QueryVariableBuilder {
 			Value: dashboard.StringOrArrayOfString{ArrayOfString: []string{"$__all"}},
 		})
 }
-
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
@@ -157,13 +158,11 @@ func (p panel) series() (dashboard.Panel, error) {
 		b.FillOpacity(70).LineWidth(0).Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
 	case percents:
 		b.FillOpacity(70).LineWidth(0).Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModePercent).Group("A"))
-	default:
-		return dashboard.Panel{}, fmt.Errorf("panel %q: unknown kind %d", p.title, p.kind)
 	}
 	if p.log {
 		b.ScaleDistribution(common.NewScaleDistributionConfigBuilder().Type(common.ScaleDistributionLog).Log(10))
 	}
-	for _, name := range sorted(p.colors) {
+	for _, name := range slices.Sorted(maps.Keys(p.colors)) {
 		b.OverrideByName(name, []dashboard.DynamicConfigValue{
 			{Id: "color", Value: map[string]string{"mode": "fixed", "fixedColor": p.colors[name]}},
 		})

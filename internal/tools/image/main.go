@@ -30,16 +30,6 @@ func main() {
 	}
 }
 
-// texts is the value of a flag that can be repeated.
-type texts []string
-
-func (t *texts) String() string { return strings.Join(*t, " ") }
-
-func (t *texts) Set(text string) error {
-	*t = append(*t, text)
-	return nil
-}
-
 // run writes the archive and prints a line about it.
 func run(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
@@ -47,10 +37,16 @@ func run(args []string, stdout io.Writer) error {
 		name       = flags.String("name", "", "name and tag of the image")
 		entrypoint = flags.String("entrypoint", "", "name of the binary in the image")
 		out        = flags.String("out", "", "file to write")
-		cmd, env   texts
+		cmd, env   []string
 	)
-	flags.Var(&cmd, "cmd", "default argument of the binary; may be repeated")
-	flags.Var(&env, "env", "environment variable NAME=VALUE; may be repeated")
+	add := func(to *[]string) func(string) error {
+		return func(text string) error {
+			*to = append(*to, text)
+			return nil
+		}
+	}
+	flags.Func("cmd", "default argument of the binary; may be repeated", add(&cmd))
+	flags.Func("env", "environment variable NAME=VALUE; may be repeated", add(&env))
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
