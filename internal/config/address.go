@@ -79,13 +79,12 @@ func checkHost(host string) error {
 	return nil
 }
 
-// parsePort returns the port number in text, which must not be below least.
-func parsePort(text string, least int) (int, error) {
-	port, err := strconv.Atoi(text)
-	if err != nil || port < least || port > 65535 {
-		return 0, fmt.Errorf("has the port %q; a port is a number from %d to 65535", text, least)
+// checkPort refuses a text that is not a port number, or one below least.
+func checkPort(text string, least int) error {
+	if port, err := strconv.Atoi(text); err != nil || port < least || port > 65535 {
+		return fmt.Errorf("has the port %q; a port is a number from %d to 65535", text, least)
 	}
-	return port, nil
+	return nil
 }
 
 // parseListen checks one address to listen on, as the operator wrote it.
@@ -106,8 +105,7 @@ func parseListen(text string) error {
 	if err != nil || port == "" {
 		return err
 	}
-	_, err = parsePort(port, 0)
-	return err
+	return checkPort(port, 0)
 }
 
 // completeListen returns the address, with the default port if it has none. The text has passed parseListen.
@@ -137,8 +135,7 @@ func parseAdmin(text string) error {
 	if port == "" {
 		return errors.New("has no port")
 	}
-	_, err = parsePort(port, 0)
-	return err
+	return checkPort(port, 0)
 }
 
 // parseResolver checks the address of a DNS server.
@@ -147,6 +144,5 @@ func parseResolver(text string) error {
 	if err != nil {
 		return errors.New("is not an IP address with a port")
 	}
-	_, err = parsePort(strconv.Itoa(int(addr.Port())), 1)
-	return err
+	return checkPort(strconv.Itoa(int(addr.Port())), 1)
 }

@@ -157,7 +157,7 @@ func makeSpec(name, address string, weight int, zone string) (discover.Spec, err
 	if port == "" {
 		port = strconv.Itoa(DefaultServerPort)
 	}
-	if _, err := parsePort(port, 1); err != nil {
+	if err := checkPort(port, 1); err != nil {
 		return discover.Spec{}, err
 	}
 	s.Server.Addr = net.JoinHostPort(host, port)

@@ -18,29 +18,21 @@ type Changes struct {
 // Compare returns the changes from old to now. The order of servers does not matter.
 func Compare(old, now []route.Server) Changes {
 	var c Changes
-	find := func(list []route.Server, same func(route.Server) bool) (route.Server, bool) {
-		if i := slices.IndexFunc(list, same); i >= 0 {
-			return list[i], true
-		}
-		return route.Server{}, false
-	}
 	named := func(name string) func(route.Server) bool {
 		return func(s route.Server) bool { return s.Name == name }
 	}
 	for _, s := range now {
-		before, ok := find(old, named(s.Name))
-		if !ok {
+		i := slices.IndexFunc(old, named(s.Name))
+		if i < 0 {
 			// The server at its address may have been removed from the list.
-			before, ok = find(old, func(o route.Server) bool {
-				_, stays := find(now, named(o.Name))
-				return o.Addr == s.Addr && !stays
-			})
-			if !ok {
+			i = slices.IndexFunc(old, func(o route.Server) bool { return o.Addr == s.Addr && !slices.ContainsFunc(now, named(o.Name)) })
+			if i < 0 {
 				c.Added = append(c.Added, s.Name)
 				continue
 			}
-			c.Renamed = append(c.Renamed, before.Name+" -> "+s.Name)
+			c.Renamed = append(c.Renamed, old[i].Name+" -> "+s.Name)
 		}
+		before := old[i]
 		if before.Addr != s.Addr {
 			c.Moved = append(c.Moved, s.Name+": "+before.Addr+" -> "+s.Addr)
 		}
@@ -49,12 +41,8 @@ func Compare(old, now []route.Server) Changes {
 		}
 	}
 	for _, s := range old {
-		_, stays := find(now, named(s.Name))
-		_, renamed := find(now, func(o route.Server) bool {
-			_, known := find(old, named(o.Name))
-			return o.Addr == s.Addr && !known
-		})
-		if !stays && !renamed {
+		renamed := slices.ContainsFunc(now, func(o route.Server) bool { return o.Addr == s.Addr && !slices.ContainsFunc(old, named(o.Name)) })
+		if !renamed && !slices.ContainsFunc(now, named(s.Name)) {
 			c.Removed = append(c.Removed, s.Name)
 		}
 	}
