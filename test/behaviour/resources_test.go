@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -219,28 +218,11 @@ func TestAnIdleConnectionCostsLittle(t *testing.T) {
 func dialAndUse(t *testing.T, addr string, n int) []*mctest.Client {
 	t.Helper()
 	conns := make([]*mctest.Client, n)
-	errs := make(chan error, n)
-	var wg sync.WaitGroup
-	const dialers = 16
-	for d := range dialers {
-		wg.Go(func() {
-			for i := d; i < n; i += dialers {
-				c, err := mctest.Dial(addr)
-				if err == nil {
-					conns[i] = c
-					_, err = c.Do("get idle\r\n")
-				}
-				if err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	close(errs)
-	for err := range errs {
-		require.NoError(t, err)
-	}
+	inParallel(t, n, func(i int) (err error) {
+		if conns[i], err = mctest.Dial(addr); err == nil {
+			_, err = conns[i].Do("get idle\r\n")
+		}
+		return err
+	})
 	return conns
 }
