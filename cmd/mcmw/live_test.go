@@ -64,7 +64,7 @@ func TestTheMiddlewareAppliesEveryOptionThatMayChange(t *testing.T) {
 		return c
 	}
 	start := load(addrs)
-	m := mwtest.Start(t, start.Middleware())
+	m := mwtest.Start(t, start.With(start.Servers))
 	client := mctest.MustDial(t, m.Addrs()[0].String())
 	for _, o := range config.Options {
 		if !o.Live() || o.InFileOnly() {
@@ -80,8 +80,8 @@ func TestTheMiddlewareAppliesEveryOptionThatMayChange(t *testing.T) {
 		}
 		require.NotEmpty(t, c.Changes(start), o.Name)
 		require.NoError(t, c.CheckReload(start), o.Name)
-		require.NoError(t, m.Apply(t.Context(), c.Middleware()), o.Name)
+		require.NoError(t, m.Apply(t.Context(), c.With(c.Servers)), o.Name)
 		require.Equal(t, "STORED\r\n", client.MustDo(t, "set k 0 0 1\r\nv\r\n"), o.Name)
-		require.NoError(t, m.Apply(t.Context(), start.Middleware()), o.Name)
+		require.NoError(t, m.Apply(t.Context(), start.With(start.Servers)), o.Name)
 	}
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"log/slog"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 type Config struct {
 	File string // the YAML file read, "" none
 
-	// Options are the middleware's, with two differences that the method Middleware removes: the addresses in Listen may lack a
+	// Options are the middleware's, with two differences that the method With removes: the addresses in Listen may lack a
 	// port, and StallAfter 0 means never. Servers has only the servers that need no lookup.
 	middleware.Options
 	// Lookups has the servers as the operator wrote them, and the settings for looking them up.
@@ -67,13 +66,4 @@ func (c *Config) ListenAddrs() []string {
 		addrs[i] = completeListen(a, c.ListenPort)
 	}
 	return addrs
-}
-
-// Middleware returns the middleware's options. The version and the log, which the command adds, and the servers that have to be
-// looked up are missing.
-func (c *Config) Middleware() middleware.Options {
-	o := c.Options
-	o.Listen = c.ListenAddrs()
-	o.StallAfter = cmp.Or(o.StallAfter, -1) // never
-	return o
 }

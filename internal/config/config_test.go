@@ -71,7 +71,7 @@ func TestTheShortFlagsOfTheReportsWork(t *testing.T) {
 	require.Equal(t, []route.Server{
 		{Name: "127.0.0.1:11211", Addr: "127.0.0.1:11211", Weight: 1},
 		{Name: "127.0.0.1:11212", Addr: "127.0.0.1:11212", Weight: 1},
-	}, c.Middleware().Servers)
+	}, c.Servers)
 }
 
 func TestATogglesValueMayFollowTheFlagInAnyForm(t *testing.T) {
@@ -114,7 +114,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		HotMemory:      middleware.DefaultHotMemory,
 		Large:          plan.Large{Item: middleware.DefaultItemSize},
 		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
-	}, c.Middleware())
+	}, c.With(c.Servers))
 	require.Equal(t, "127.0.0.1:9150", c.Admin)
 }
 
@@ -186,7 +186,7 @@ max-multiget-line: 4k
 		HotKeys: hotkeys.Off, HotAge: 20 * time.Millisecond, HotMemory: 64 << 20,
 		DrainTimeout: 90 * time.Second,
 		Security:     middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
-	}, c.Middleware())
+	}, c.With(c.Servers))
 }
 
 func TestFlagsOverrideTheEnvironmentWhichOverridesTheFile(t *testing.T) {
@@ -262,7 +262,7 @@ func TestPrintedConfigurationsAreReadBackUnchanged(t *testing.T) {
 				var text bytes.Buffer
 				require.NoError(t, before.Write(&text, origins))
 				after := sources{yaml: text.String()}.load(t)
-				require.Equal(t, before.Middleware(), after.Middleware(), text.String())
+				require.Equal(t, before.With(before.Servers), after.With(after.Servers), text.String())
 				for _, values := range [][]any{
 					{before.Admin, after.Admin},
 					{before.LogLevel, after.LogLevel},

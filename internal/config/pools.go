@@ -401,10 +401,12 @@ func (c *Config) AllLookups() discover.Lookups {
 	return l
 }
 
-// With returns Middleware's options with the servers that were found for AllLookups.
+// With returns the middleware's options with the servers that were found for AllLookups. The version and the log, which the command
+// adds, are missing.
 func (c *Config) With(servers []route.Server) middleware.Options {
-	o := c.Middleware()
-	o.Servers = servers
+	o := c.Options
+	o.Servers, o.Listen = servers, c.ListenAddrs()
+	o.StallAfter = cmp.Or(o.StallAfter, -1) // never
 	if len(c.pools) == 0 {
 		return o
 	}

@@ -51,8 +51,8 @@ func TestEverySecurityOptionReachesTheMiddleware(t *testing.T) {
 		ServerTLS:        true,
 		ServerFiles:      secret.ClientFiles{CA: "ca.pem", Cert: "cert.pem", Key: "key.pem", Name: "memcached"},
 		ServerAuthFile:   "login",
-	}, c.Middleware().Security)
-	require.Equal(t, []string{"0.0.0.0:2", "notls:127.0.0.1:2", "notls:[::1]:3", "unix:/run/m.sock"}, c.Middleware().Listen)
+	}, c.Security)
+	require.Equal(t, []string{"0.0.0.0:2", "notls:127.0.0.1:2", "notls:[::1]:3", "unix:/run/m.sock"}, c.ListenAddrs())
 }
 
 func TestAFileOfSecretsThatEverybodyCanReadIsAWarning(t *testing.T) {

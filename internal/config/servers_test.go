@@ -39,7 +39,7 @@ func TestAServerIsReadInEveryForm(t *testing.T) {
 			{yaml: "servers: " + yamlQuote(text)},
 			{yaml: "servers:\n  - " + yamlQuote(text)},
 		} {
-			require.Equal(t, []route.Server{want}, s.load(t).Middleware().Servers, text)
+			require.Equal(t, []route.Server{want}, s.load(t).Servers, text)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestANameToLookUpIsReadInEveryForm(t *testing.T) {
 		} {
 			c := s.load(t)
 			require.Equal(t, []discover.Spec{want}, c.Specs, text)
-			require.Empty(t, c.Middleware().Servers, text)
+			require.Empty(t, c.Servers, text)
 		}
 	}
 	mapping := sources{yaml: "servers: [{name: blue, address: srv+_a._tcp.c, weight: record, zone: a}]"}
@@ -88,7 +88,7 @@ func TestAListOfServersMayBeGivenInParts(t *testing.T) {
 		{yaml: "servers: [a, b, {address: c}, {address: \"d:11211\", name: x}]"},
 	} {
 		var addrs []string
-		for _, server := range s.load(t).Middleware().Servers {
+		for _, server := range s.load(t).Servers {
 			addrs = append(addrs, server.Addr)
 		}
 		require.Equal(t, want, addrs)
