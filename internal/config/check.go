@@ -38,12 +38,10 @@ func (c *Config) check() Problems {
 
 // useStaticServers sets Servers to the servers that need no lookup.
 func (c *Config) useStaticServers() {
-	c.Servers, c.complete = nil, true
+	c.Servers, c.complete = nil, !c.Lookups.Any()
 	for _, s := range c.Specs {
 		if s.Lookup == discover.Static {
 			c.Servers = append(c.Servers, s.Server)
-		} else {
-			c.complete = false
 		}
 	}
 }

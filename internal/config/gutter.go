@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"mcmw/internal/backend"
-	"mcmw/internal/discover"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
 )
@@ -38,7 +37,7 @@ func (c *Config) checkGutters(pools []route.Pool) Problems {
 		refuse := func(option, text string, args ...any) { problems = append(problems, d.problem(option, text, args...)) }
 		needed := middleware.LeastForGutter(d.Writers)
 		switch {
-		case d.Placement.Gutter == "" && p.gives(optionGutterTTL):
+		case d.Placement.Gutter == "" && slices.Contains(p.given, Find(optionGutterTTL)):
 			refuse(optionGutterTTL, "given without a gutter; accepted: together with %s", optionGutter)
 		case d.GutterTTL%time.Second != 0:
 			refuse(optionGutterTTL, "%q is not in whole seconds; accepted: a time such as 60s", d.GutterTTL)
@@ -47,7 +46,7 @@ func (c *Config) checkGutters(pools []route.Pool) Problems {
 			refuse(optionGutter, "the pool, or %q, is a shadow; accepted: pools that are not shadows", d.Placement.Gutter)
 		case c.Rejoin == backend.RejoinTrust:
 			refuse(optionGutter, "not possible with rejoin trust; accepted: rejoin invalidate or flush")
-		case p.isStatic() && len(d.Specs) < needed:
+		case !d.Lookups.Any() && len(d.Specs) < needed:
 			refuse(optionGutter, "the pool has too few servers, %d, for writers %s; accepted: %d servers or more%s", len(d.Specs), d.Writers, needed,
 				map[bool]string{true: ", or writers one"}[len(d.Specs) >= middleware.LeastForGutter(middleware.WritersOne)])
 		}
@@ -62,14 +61,4 @@ func (p *pool) placement() route.Options {
 		o.GutterTTL = int(cmp.Or(p.config.GutterTTL, defaultGutterTTL) / time.Second)
 	}
 	return o
-}
-
-// gives reports whether the pool's mapping sets the option.
-func (p *pool) gives(option string) bool {
-	return slices.ContainsFunc(p.given, func(o *Option) bool { return o.Name == option })
-}
-
-// isStatic reports whether none of the pool's servers has to be looked up.
-func (p *pool) isStatic() bool {
-	return !slices.ContainsFunc(p.config.Specs, func(s discover.Spec) bool { return s.Lookup != discover.Static })
 }

@@ -33,18 +33,13 @@ func tableOf(d *demo, s admin.Summary, trend []float64, progress string) []strin
 	return append(lines, "", terminal.Faint+"  "+progress+"; press Ctrl-C to end"+terminal.Plain)
 }
 
-// introOf returns the line before those of lineOf.
+// introOf returns the line before those for the seconds.
 func introOf(d *demo) string {
 	text := "mcmw demo: " + d.options.String() + "; clients may connect to " + d.clients
 	if d.page != "" {
 		text += "; live page " + d.page
 	}
 	return text
-}
-
-// lineOf returns a second of the demo as one line.
-func lineOf(d *demo, s admin.Summary, progress string) string {
-	return progress + ": " + terminal.Line(&s, d.options.Workers)
 }
 
 // summaryOf returns the final lines: the whole run, as measured by the middleware and by its clients.

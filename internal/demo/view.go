@@ -88,7 +88,7 @@ func (v *view) begin(d *demo) {
 // show shows the statistics since the last call; progress describes how far the demo is.
 func (v *view) show(d *demo, s admin.Summary, progress string) {
 	if !v.table {
-		fmt.Fprintln(v.out, lineOf(d, s, progress))
+		fmt.Fprintf(v.out, "%s: %s\n", progress, terminal.Line(&s, d.options.Workers))
 		return
 	}
 	v.trend = terminal.Lengthened(v.trend, s.Rate)
