@@ -3,6 +3,7 @@ package admin
 import (
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -16,7 +17,7 @@ func ownHost(bound net.Addr, addr string, next http.Handler) http.Handler {
 	}
 	own, _, _ := net.SplitHostPort(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := hostOf(r.Host)
+		host := (&url.URL{Host: r.Host}).Hostname()
 		ip := net.ParseIP(host)
 		if host == "" || strings.EqualFold(host, "localhost") || (own != "" && strings.EqualFold(host, own)) || (ip != nil && ip.IsLoopback()) {
 			next.ServeHTTP(w, r)
@@ -25,12 +26,4 @@ func ownHost(bound net.Addr, addr string, next http.Handler) http.Handler {
 		http.Error(w, "the admin server listens on loopback and answers only to localhost, 127.0.0.1 and [::1]; to use another name, listen on another address",
 			http.StatusForbidden)
 	})
-}
-
-// hostOf returns the host in a Host header, without the port and without the brackets of an IPv6 address.
-func hostOf(header string) string {
-	if host, _, err := net.SplitHostPort(header); err == nil {
-		return host
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
 }
