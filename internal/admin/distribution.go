@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -103,10 +104,7 @@ func (s *Server) serveHistogram(w http.ResponseWriter, r *http.Request) {
 	if from.Snapshot != nil {
 		window = window.Sub(from.Snapshot)
 	}
-	of := r.FormValue("of")
-	if of == "" {
-		of = "response"
-	}
+	of := cmp.Or(r.FormValue("of"), "response")
 	h := histogramOf(window, of)
 	if h == nil {
 		refuse(http.StatusBadRequest, "of=%.40q: want response, command:, stage: or server: with a name", of)

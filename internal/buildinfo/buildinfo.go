@@ -3,6 +3,7 @@
 package buildinfo
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"runtime"
@@ -39,19 +40,15 @@ func read(version string, build *debug.BuildInfo) Info {
 			case "vcs.revision":
 				info.Commit = s.Value
 			case "vcs.modified":
-				modified := s.Value == "true"
-				info.Modified = &modified
+				info.Modified = new(s.Value == "true")
 			}
 		}
 	}
 	// A build outside the repository, such as that of a container image, has only the version given to the linker.
 	if parts := described.FindStringSubmatch(version); parts != nil && info.Commit == "" {
-		modified := parts[2] != ""
-		info.Commit, info.Modified = parts[1], &modified
+		info.Commit, info.Modified = parts[1], new(parts[2] != "")
 	}
-	if info.Version == "" {
-		info.Version = "unknown"
-	}
+	info.Version = cmp.Or(info.Version, "unknown")
 	return info
 }
 
@@ -65,9 +62,5 @@ func (i Info) String() string {
 	default:
 		tree = ", unmodified"
 	}
-	commit := i.Commit
-	if commit == "" {
-		commit = "unknown"
-	}
-	return fmt.Sprintf("%s (commit %s%s) %s %s", i.Version, commit, tree, i.Go, i.Platform)
+	return fmt.Sprintf("%s (commit %s%s) %s %s", i.Version, cmp.Or(i.Commit, "unknown"), tree, i.Go, i.Platform)
 }

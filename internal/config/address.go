@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -117,10 +118,7 @@ func completeListen(text string, defaultPort int) string {
 		return text
 	}
 	host, port, _ := splitAddress(text)
-	if port == "" {
-		port = strconv.Itoa(defaultPort)
-	}
-	return net.JoinHostPort(host, port)
+	return net.JoinHostPort(host, cmp.Or(port, strconv.Itoa(defaultPort)))
 }
 
 // parseAdmin checks the address of the admin server.

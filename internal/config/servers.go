@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -154,9 +155,7 @@ func makeSpec(name, address string, weight int, zone string) (discover.Spec, err
 	if err != nil {
 		return discover.Spec{}, err
 	}
-	if port == "" {
-		port = strconv.Itoa(DefaultServerPort)
-	}
+	port = cmp.Or(port, strconv.Itoa(DefaultServerPort))
 	if err := checkPort(port, 1); err != nil {
 		return discover.Spec{}, err
 	}

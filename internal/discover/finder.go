@@ -116,9 +116,7 @@ func (f *Finder) Refresh(ctx context.Context, l Lookups) ([]route.Server, error)
 }
 
 func (f *Finder) find(ctx context.Context, l Lookups, early bool) ([]route.Server, error) {
-	if l.RemoveAfter == 0 {
-		l.RemoveAfter = DefaultRemoveAfter
-	}
+	l.RemoveAfter = cmp.Or(l.RemoveAfter, DefaultRemoveAfter)
 	failed := f.ask(ctx, l, early)
 	if err := ctx.Err(); err != nil {
 		return nil, err

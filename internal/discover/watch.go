@@ -231,10 +231,7 @@ func refusal(text []byte, code int) error {
 		Code    int
 	}
 	_ = json.Unmarshal(text, &status)
-	if status.Code == 0 {
-		status.Code = code
-	}
-	if status.Code == http.StatusGone {
+	if status.Code = cmp.Or(status.Code, code); status.Code == http.StatusGone {
 		return errGone
 	}
 	return fmt.Errorf("the API server answers %d %s: %s", status.Code, http.StatusText(status.Code), cmp.Or(status.Message, "no reason given"))

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -99,9 +100,7 @@ func ClientTLS(files ClientFiles, log *slog.Logger) (func(host string) *tls.Conf
 	}
 	return func(host string) *tls.Config {
 		c := f.get().Clone()
-		if c.ServerName = files.Name; c.ServerName == "" {
-			c.ServerName = host
-		}
+		c.ServerName = cmp.Or(files.Name, host)
 		return c
 	}, nil
 }

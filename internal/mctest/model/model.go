@@ -6,6 +6,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -144,10 +145,7 @@ func (s *Server) Do(q *strict.Request) string {
 		if !ok {
 			return "EN\r\n"
 		}
-		if it.Exptime == 0 {
-			it.Exptime = -1
-		}
-		return fmt.Sprintf("ME %s exp=%d la=0 cas=%d fetch=no cls=1 size=%d\r\n", w[1], it.Exptime, it.CAS, len(it.Value))
+		return fmt.Sprintf("ME %s exp=%d la=0 cas=%d fetch=no cls=1 size=%d\r\n", w[1], cmp.Or(it.Exptime, -1), it.CAS, len(it.Value))
 	}
 	panic(fmt.Sprintf("the model of memcached has no answer to %q", q.Line))
 }
@@ -512,10 +510,7 @@ func showKey(key string, binary bool) string {
 }
 
 func showTime(it Item) string {
-	if it.Exptime == 0 {
-		return " t-1"
-	}
-	return fmt.Sprintf(" t%d", it.Exptime)
+	return fmt.Sprintf(" t%d", cmp.Or(it.Exptime, -1))
 }
 
 // unsigned and signed parse numbers that package strict accepted; "" is 0.
