@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -40,10 +41,7 @@ func showMigrations(out io.Writer, migrations []admin.Migration, asJSON bool) er
 		}
 	}
 	if asJSON {
-		if err := writeJSON(out, migrations); err != nil {
-			return err
-		}
-		return attention
+		return cmp.Or(writeJSON(out, migrations), attention)
 	}
 	if len(migrations) == 0 {
 		_, err := fmt.Fprintln(out, "no migrations are configured")

@@ -148,16 +148,15 @@ func startAdmin(o admin.Options) (stop func(), err error) {
 		o.Log.Info("admin server listens", "address", server.Addr().String())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var serving sync.WaitGroup
+	serving.Go(func() {
 		if err := server.Serve(ctx); err != nil {
 			o.Log.Error("the admin server has ended; clients are still served", "error", err)
 		}
-	}()
+	})
 	return func() {
 		cancel()
-		<-done
+		serving.Wait()
 	}, nil
 }
 

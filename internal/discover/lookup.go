@@ -194,11 +194,8 @@ func weights(records []*net.SRV) []int {
 	divisor := 0
 	for i, r := range records {
 		list[i] = int(r.Weight)
-		for a, b := divisor, list[i]; ; a, b = b, a%b {
-			if b == 0 {
-				divisor = a
-				break
-			}
+		for b := list[i]; b != 0; {
+			divisor, b = b, divisor%b
 		}
 	}
 	for i := range list {
