@@ -11,7 +11,6 @@ import (
 	"mcmw/internal/lab/capacity"
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/record"
-	"mcmw/internal/lab/report"
 	"mcmw/internal/lab/table"
 )
 
@@ -67,7 +66,7 @@ func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	runs = slices.DeleteFunc(runs, func(run record.Run) bool { return !report.HasLevels(run.Factors, wanted) })
+	runs = slices.DeleteFunc(runs, func(run record.Run) bool { return !record.HasLevels(run.Factors, wanted) })
 	if len(runs) == 0 && len(wanted) > 0 {
 		return usageError{fmt.Errorf("--select %s: no run has these levels", strings.Join(f.selections, ", "))}
 	}

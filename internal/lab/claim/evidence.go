@@ -11,7 +11,6 @@ import (
 
 	"mcmw/internal/lab/check"
 	"mcmw/internal/lab/record"
-	"mcmw/internal/lab/report"
 	"mcmw/internal/lab/sample"
 )
 
@@ -187,7 +186,7 @@ func (e *view) runs(s Selection) (runs []record.Run, why string) {
 		return nil, why
 	}
 	for _, p := range record.Points(set.runs) {
-		if !report.HasLevels(p.Factors, s.Where) {
+		if !record.HasLevels(p.Factors, s.Where) {
 			continue
 		}
 		var valid []record.Run

@@ -158,7 +158,7 @@ func (o Own) Simulate(clients, workers, depth int, think float64) (Prediction, e
 // prediction returns the prediction with throughput x, response time r, and the mean numbers of busy workers and waiting requests.
 func (o Own) prediction(clients, workers int, x, r, busy, queue float64) Prediction {
 	out := Prediction{X: x, R: r, Queue: queue, Wait: queue / x}
-	outside := o.Outside.station("clients and network", clients)
+	outside := o.Outside.station("clients and network", max(clients, 1))
 	capacity := slices.Max(outside.Rates) / outside.Service
 	out.Utilizations = []Station{{"workers", busy / float64(workers)}, {outside.Name, x / capacity}}
 	out.Bottleneck = busiest(out.Utilizations)

@@ -57,6 +57,16 @@ func Varying(runs []Run) []string {
 	})
 }
 
+// HasLevels reports whether the wanted levels are among all.
+func HasLevels(all, wanted map[string]string) bool {
+	for factor, level := range wanted {
+		if all[factor] != level {
+			return false
+		}
+	}
+	return true
+}
+
 // Follows reports whether the level of a factor depends only on the level of another one.
 func Follows(runs []Run, factor, from string) bool {
 	levels := map[string]string{}

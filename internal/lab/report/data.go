@@ -81,17 +81,7 @@ type Point struct {
 }
 
 // Has reports whether the point has these levels.
-func (p Point) Has(levels map[string]string) bool { return HasLevels(p.Levels, levels) }
-
-// HasLevels reports whether the wanted levels are among all.
-func HasLevels(all, wanted map[string]string) bool {
-	for factor, level := range wanted {
-		if all[factor] != level {
-			return false
-		}
-	}
-	return true
-}
+func (p Point) Has(levels map[string]string) bool { return record.HasLevels(p.Levels, levels) }
 
 // Read reads the runs of a record with the wanted levels; nil means all runs. The record must stay open while the data is used:
 // distributions and traces are read when they are drawn.
@@ -119,7 +109,9 @@ func Read(ctx context.Context, r *record.Record, confidence float64, wanted map[
 		return nil, err
 	}
 	d.Points = slices.DeleteFunc(all, func(p Point) bool { return len(p.Runs) == 0 || !p.Has(wanted) })
-	d.Failed = slices.DeleteFunc(runs, func(run record.Run) bool { return run.State == record.Complete || !HasLevels(run.Factors, wanted) })
+	d.Failed = slices.DeleteFunc(runs, func(run record.Run) bool {
+		return run.State == record.Complete || !record.HasLevels(run.Factors, wanted)
+	})
 	if len(d.Points) == 0 {
 		why := ""
 		if len(d.Failed) > 0 {
