@@ -6,12 +6,12 @@ import (
 )
 
 func FuzzReadLook(f *testing.F) {
-	for _, line := range []string{"EN", "EN kk", "HD c5 kk", "HD c5 kl", "VA 3 f0 c4611686018427387904 kk X W", "VA -1 c5 kk", "HD kk", "SERVER_ERROR out of memory"} {
+	for _, line := range []string{"EN", "EN kk", "HD c5 kk", "HD c5 kl", "VA 3 f0 c4611686018427387904 kk X W", "VA -1 c5 kk", "HD kk", " EN", "SERVER_ERROR out of memory"} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		found, err := readLook(AppendLook(nil, "k", strings.HasPrefix(line, "VA")), line)
-		if err == nil && (found.Held == strings.HasPrefix(line, "EN") || found.size < -1 || found.Held && !strings.Contains(line, " k")) {
+		if err == nil && (found.Held == strings.HasPrefix(strings.TrimSpace(line), "EN") || found.size < -1 || found.Held && !strings.Contains(line, " k")) {
 			t.Errorf("%q was read as %+v", line, found)
 		}
 	})

@@ -127,6 +127,7 @@ func TestClocksThatAreApartAreRefused(t *testing.T) {
 func FuzzGreet(f *testing.F) {
 	f.Add("Welcome\n" + mark + "Linux x86_64 /tmp/mcmwlab.1\n" + mark + "copied\n")
 	f.Add(mark + "\n")
+	f.Add(mark + "Linux x86_64 //tmp/../mcmwlab.1\n" + mark + "\n")
 	f.Add(strings.Repeat("\n", maxNoise))
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := greet(bufio.NewReaderSize(strings.NewReader(text), 16), io.Discard)
@@ -135,7 +136,7 @@ func FuzzGreet(f *testing.F) {
 		}
 		path, err := s.copy(&binary{"/here", "program-1", machines[s.machine], nil})
 		if err == nil {
-			require.Equal(t, s.directory, filepath.Dir(path)+strings.TrimPrefix(s.directory, filepath.Clean(s.directory)))
+			require.Equal(t, filepath.Clean(s.directory), filepath.Dir(path))
 		}
 	})
 }
