@@ -172,7 +172,7 @@ func TestAnExperimentWithoutMiddlewareLoadsTheServers(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(`name: direct
 constants: {middlewares: 0, servers: 2, clients: 8, load_processes: 2, load_threads: 2, keys: 50, keys_per_get: 3, think_time: 5ms}
 repetitions: 1
-run: {warm_up: 0s, duration: 500ms}
+run: {warm_up: 0s, duration: 2s}
 `), 0o644))
 	_, stderr, err := lab(context.Background(), "run", path, "--out", dir, "--mcmw", "true", "--quiet")
 	require.NoError(t, err)
@@ -252,8 +252,10 @@ exit 7
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, bytes.Replace(text, []byte("duration: 500ms"), []byte("duration: 30s"), 1), 0o644))
 	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mcmwPath(t), "--memcached", script)
-	require.ErrorContains(t, err, "3 runs in a row have failed; the last error: server:s1 ended on its own: exit status 7; its last output:\nthe cache is gone")
-	assert.Contains(t, stderr, "FAILED: server:s1 ended on its own: exit status 7")
+	// On a busy machine the keys are still being stored when the server dies.
+	const reason = "(storing the keys before the load: )?server:s1 ended on its own: exit status 7"
+	require.Regexp(t, "3 runs in a row have failed; the last error: "+reason+"; its last output:\nthe cache is gone", err)
+	assert.Regexp(t, "FAILED: "+reason, stderr)
 	assert.Equal(t, dir+": 0 runs complete; 3 failed\n", stdout)
 	runs := recorded(t, dir)
 	require.Len(t, runs, 3)
@@ -318,7 +320,7 @@ func TestAnExperimentIsRunWithOtherSystemsInTurns(t *testing.T) {
 	dir, mcmw := t.TempDir(), mcmwPath(t)
 	_, stderr, err := lab(t.Context(), "run", "../../experiments/performance/workloads.yaml", "--out-dir", dir, "--mcmw", mcmw,
 		"--set", "factors.case=[mixed-1]", "--set", "factors.system=[twemproxy, direct, other]", "--set", "systems.other={binary: "+mcmw+", flags: --procs=1}",
-		"--set", "repetitions=2", "--set", "run={duration: 500ms, warm_up: 10ms}")
+		"--set", "repetitions=2", "--set", "run={duration: 2s, warm_up: 10ms}")
 	require.NoError(t, err, stderr)
 	var systems []string
 	for _, line := range regexp.MustCompile(`(?m)^ +\d of 6: case=mixed-1 system=(\S+), `).FindAllStringSubmatch(stderr, -1) {

@@ -14,7 +14,7 @@ import (
 
 func TestRedisAndMemcachedAreMeasuredAlikeAndPinned(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a second for each of four runs")
+		t.Skip("two seconds for each of four runs")
 	}
 	dir := filepath.Join(t.TempDir(), "record")
 	path := filepath.Join(t.TempDir(), "servers.yaml")
@@ -27,7 +27,7 @@ points:
 constants: {middlewares: 0, clients: 4, keys: 50, think_time: 5ms}
 order: listed
 repetitions: 1
-run: {warm_up: 0s, duration: 500ms}
+run: {warm_up: 0s, duration: 2s}
 `), 0o644))
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

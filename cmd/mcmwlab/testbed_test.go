@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -214,21 +212,16 @@ func midway(t *testing.T) (*exec.Cmd, traces) {
 	program, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(program, "run", onMachines(t, "0.1ms", "60s"), "--out", filepath.Join(t.TempDir(), "record"), "--mcmw", mcmw)
-	var said bytes.Buffer
-	stderr, err := cmd.StderrPipe()
-	require.NoError(t, err)
+	var said mctest.Output
+	cmd.Stderr = &said
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // if the test fails early
 		_ = cmd.Wait()
-	})
-	for lines := bufio.NewScanner(stderr); !strings.HasPrefix(said.String(), "run 1 of 1"); {
-		require.True(t, lines.Scan(), "the lab has ended")
-		if strings.HasPrefix(lines.Text(), "note:") {
-			continue
+		if t.Failed() {
+			t.Logf("the lab wrote:\n%s", &said)
 		}
-		said.Write(lines.Bytes())
-	}
+	})
 	// Two servers, a middleware, two loads, five samplers. With separate hierarchies every program is in two groups.
 	require.Eventually(t, func() bool {
 		programs := map[string]bool{}
