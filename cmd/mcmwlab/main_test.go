@@ -136,7 +136,7 @@ func TestAnOpenLoopWritesEveryKindOfOutput(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	stdout, _, err := lab(context.Background(), "load", "--target", server.Addr(), "-c", "2", "--rate-limiting", "200", "--arrivals", "poisson",
-		"--test-time", "0.2", "--populate", "--key-pattern", "S:Z", "--key-maximum", "50", "--data-size-list", "10:1,20:1", "--ratio", "1:2:1", "--protocol", "memcache_meta",
+		"--test-time", "1", "--populate", "--key-pattern", "S:Z", "--key-maximum", "50", "--data-size-list", "10:1,20:1", "--ratio", "1:2:1", "--protocol", "memcache_meta",
 		"--out-file", in("text"), "--json-out", in("json"), "--csv-out-file", in("csv"), "--hdr-file-prefix", in("hdr"))
 	require.NoError(t, err)
 	assert.Empty(t, stdout)

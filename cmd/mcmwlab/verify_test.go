@@ -45,6 +45,6 @@ func TestVerifyFailsForAServiceThatResetsConnections(t *testing.T) {
 		p.Line()
 		p.Reset()
 	})
-	_, _, err := lab(context.Background(), "verify", "--target", server.Addr(), "--test-time", "0.1", "-c", "1")
+	_, _, err := lab(context.Background(), "verify", "--target", server.Addr(), "--test-time", "2", "-c", "1")
 	require.ErrorContains(t, err, "the service broke a promise")
 }
