@@ -162,7 +162,8 @@ func processorTime() uint64 {
 	return uint64(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Open returns the number of open client connections; s must be cumulative.
+// Open returns the number of open client connections; s must be cumulative. It may include connections that were opened and closed while s
+// was taken.
 func (s *Snapshot) Open() uint64 {
 	open := s.Opened
 	for _, n := range s.Closed {
