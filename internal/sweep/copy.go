@@ -320,7 +320,7 @@ func (c *Copier) exchange(ctx context.Context, s int, open []*Transfer) error {
 		}
 		reply.Reset()
 		reply.WriteString(line + protocol.CRLF)
-		if words := strings.Fields(line); len(words) > 1 && words[0] == "VA" {
+		if words := wordsOf(line); len(words) > 1 && words[0] == "VA" {
 			size, err := strconv.ParseInt(words[1], 10, 63)
 			if err != nil || size < 0 {
 				return backend.Unexpected(line)

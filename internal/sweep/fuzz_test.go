@@ -6,7 +6,7 @@ import (
 )
 
 func FuzzReadLook(f *testing.F) {
-	for _, line := range []string{"EN", "EN kk", "HD c5 kk", "HD c5 kl", "VA 3 f0 c4611686018427387904 kk X W", "VA -1 c5 kk", "HD kk", " EN", "SERVER_ERROR out of memory"} {
+	for _, line := range []string{"EN", "EN kk", "HD c5 kk", "HD c5 kl", "VA 3 f0 c4611686018427387904 kk X W", "VA -1 c5 kk", "HD kk", " EN", "HD\nc5", "SERVER_ERROR out of memory"} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
@@ -18,7 +18,7 @@ func FuzzReadLook(f *testing.F) {
 }
 
 func TestALookIsNotAnsweredWithAnotherKey(t *testing.T) {
-	for _, line := range []string{"HD c5 kl", "EN kl", "HD c5"} {
+	for _, line := range []string{"HD c5 kl", "EN kl", "HD c5", "HD\tc5"} {
 		if found, err := readLook(AppendLook(nil, "k", false), line); err == nil {
 			t.Errorf("%q was read as %+v", line, found)
 		}

@@ -40,7 +40,7 @@ type found struct {
 // readLook decodes the line of the reply to request, a look.
 func readLook(request []byte, line string) (f found, err error) {
 	f.size = -1
-	words := strings.Fields(line)
+	words := wordsOf(line)
 	switch {
 	case !protocol.MetaFits(bytes.TrimSuffix(request, []byte(protocol.CRLF)), []byte(line)):
 		return f, backend.Unexpected(line)
@@ -73,6 +73,11 @@ func readLook(request []byte, line string) (f found, err error) {
 		return f, backend.Unexpected(line)
 	}
 	return f, nil
+}
+
+// wordsOf returns the words of a line, which only blanks separate, as protocol.MetaFits reads them.
+func wordsOf(line string) []string {
+	return strings.FieldsFunc(line, func(r rune) bool { return r == ' ' })
 }
 
 // sum returns the hash of the flags and the value; value writes the value to w.
