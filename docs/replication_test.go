@@ -390,25 +390,44 @@ func TestAMultiGetNamesTheServerThatFailedAsThePageShows(t *testing.T) {
 	assert.Equal(t, strings.ReplaceAll(request[2], "    ", ""), strings.ReplaceAll(reply, "\r\n", "\n"))
 }
 
-func TestAStaleItemIsWonOncePerServerThatIsReadAndOnceWithReadPrimary(t *testing.T) {
+// With several writers only the first server keeps the stale item.
+func TestAStaleItemIsWonOncePerServerThatIsReadAndByOneClientWithSeveralWriters(t *testing.T) {
+	const reads = 12
 	for _, tc := range []struct {
-		read route.ReadPolicy
-		won  int
-	}{{route.ReadRoundRobin, 3}, {route.ReadPrimary, 1}} {
-		m := mwtest.Start(t, middleware.Options{
-			Servers: mwtest.Servers(mctest.StartMemcacheds(t, 3)...), Placement: route.Options{Read: tc.read}, Workers: 1,
-		})
-		c := m.Dial(t)
-		c.MustDo(t, "ms k 1\r\nx\r\n")
-		require.Equal(t, "HD\r\n", c.MustDo(t, "md k I T60\r\n"))
-		won := 0
-		for range 12 {
-			reply := c.MustDo(t, "mg k s\r\n")
-			require.Contains(t, reply, " X")
-			if strings.Contains(reply, " W") {
-				won++
+		writers   middleware.Writers
+		read      route.ReadPolicy
+		won, hits int
+	}{
+		{middleware.WritersOne, route.ReadRoundRobin, 3, reads},
+		{middleware.WritersOne, route.ReadPrimary, 1, reads},
+		{middleware.WritersSeveral, route.ReadRoundRobin, 1, reads / 3},
+		{middleware.WritersSeveral, route.ReadPrimary, 1, reads},
+	} {
+		t.Run(fmt.Sprintf("writers %s, read %s", tc.writers, tc.read), func(t *testing.T) {
+			start := mctest.StartMemcacheds
+			if tc.writers == middleware.WritersSeveral {
+				start = mctest.StartNewMemcacheds
 			}
-		}
-		assert.Equal(t, tc.won, won, "read %s", tc.read)
+			m := mwtest.Start(t, middleware.Options{
+				Servers: mwtest.Servers(start(t, 3)...), Placement: route.Options{Read: tc.read}, Workers: 1, Writers: tc.writers,
+			})
+			c := m.Dial(t)
+			c.MustDo(t, "ms k 1\r\nx\r\n")
+			require.Equal(t, "HD\r\n", c.MustDo(t, "md k I T60\r\n"))
+			won, hits := 0, 0
+			for range reads {
+				reply := c.MustDo(t, "mg k s\r\n")
+				if reply == "EN\r\n" {
+					continue
+				}
+				require.Contains(t, reply, " X", "a hit is not marked as stale")
+				hits++
+				if strings.Contains(reply, " W") {
+					won++
+				}
+			}
+			assert.Equal(t, tc.won, won, "clients that won")
+			assert.Equal(t, tc.hits, hits, "hits")
+		})
 	}
 }
