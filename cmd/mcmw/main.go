@@ -14,6 +14,7 @@ import (
 
 	"mcmw/internal/buildinfo"
 	"mcmw/internal/config"
+	"mcmw/internal/userinput"
 )
 
 // version is set when linking: -X main.version=...
@@ -84,7 +85,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return config.ExplainFlagError(err) })
+	root.SetFlagErrorFunc(userinput.ExplainFlagError)
 	root.AddCommand(newServeCommand(), newConfigCommand(), newDemoCommand(), newTopCommand(), newAdviseCommand(), newPingCommand(), newVerifyCommand(), newMigrateCommand(), newVersionCommand())
 	return root
 }

@@ -349,6 +349,7 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"load --driver memtier --think-time 1":   "memtier_benchmark does not support a think time",
 		"load --slo p99=1ms":                     `--slo "p99=1ms": expected a name, an operator and a bound`,
 		"load --no-such-flag":                    "unknown flag: --no-such-flag (see mcmwlab load --help)",
+		"load --ration 1:2":                      "unknown flag: --ration; did you mean --ratio? (see mcmwlab load --help)",
 		"load 127.0.0.1":                         `mcmwlab load takes flags only, got ["127.0.0.1"]`,
 		"run BENCH --set rounds":                 `--set "rounds": expected KEY=VALUE`,
 		"run BENCH --set rounds=2":               `unknown key "rounds"`,

@@ -1,14 +1,11 @@
 package config
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"mcmw/internal/userinput"
 )
 
 // Flags holds the command line's settings, unchecked: Load checks them together with the other sources.
@@ -126,16 +123,4 @@ func JoinToggles(args []string) []string {
 		}
 	}
 	return joined
-}
-
-// ExplainFlagError adds the flag that was probably meant to the flag parser's error.
-func ExplainFlagError(err error) error {
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		var names []string
-		for _, name := range namesOf(func(o *Option) bool { return !o.InFileOnly() }) {
-			names = append(names, "--"+name)
-		}
-		return errors.New(err.Error() + userinput.DidYouMean("--"+unknown.GetSpecifiedName(), names))
-	}
-	return err
 }
