@@ -141,19 +141,30 @@ func TestRequestsAfterAWriteThatWaitsForAMarkAreAnsweredInOrder(t *testing.T) {
 // If no mark can be set, the write fails, and so do later writes to the pool. Requests to other pools are answered.
 func TestAWriteWhoseMarkCannotBeSetFailsAndLaterRequestsAreAnswered(t *testing.T) {
 	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: time.Second}})
-	c := m.Dial(t)
-	require.Equal(t, "STORED\r\n", c.MustDo(t, "set b 0 0 1\r\n1\r\n"))
 	a[0].Stop()
 	a[1].Stop()
-	for range 3 {
-		require.NoError(t, c.Send([]byte("set a 0 0 1\r\n2\r\nget b\r\nincr b 1\r\nset a 0 0 1 noreply\r\n3\r\nms a 1 q\r\n4\r\ndecr b 1\r\n")))
-		require.Regexp(t, "^SERVER_ERROR a-server-[12]: ", c.MustReply(t))
-		require.Equal(t, "VALUE b 0 1\r\n1\r\nEND\r\n", c.MustReply(t))
-		require.Equal(t, "2\r\n", c.MustReply(t))
-		require.Regexp(t, "^SERVER_ERROR a-server-[12]: ", c.MustReply(t))
-		require.Equal(t, "1\r\n", c.MustReply(t))
+	exchange := func() bool {
+		c := m.Dial(t)
+		defer c.Close()
+		require.NoError(t, c.Send([]byte("set b 0 0 1\r\n1\r\nset a 0 0 1\r\n2\r\nget b\r\nincr b 1\r\nset a 0 0 1 noreply\r\n3\r\nms a 1 q\r\n4\r\ndecr b 1\r\nget b a\r\n")))
+		for _, reply := range []string{
+			"STORED\r\n", "SERVER_ERROR a-server-[12]: ", "VALUE b 0 1\r\n1\r\nEND\r\n", "2\r\n", "SERVER_ERROR a-server-[12]: ", "1\r\n",
+			"VALUE b 0 1\r\n1\r\nSERVER_ERROR a-server-[123]: ",
+		} {
+			got := c.MustReply(t)
+			if strings.Contains(got, "SERVER_ERROR b-server-") {
+				return false // on a busy machine the marks on b's servers, too, may have been read too long ago
+			}
+			require.Regexp(t, "^"+reply, got)
+		}
+		return true
 	}
-	assert.True(t, strings.HasPrefix(c.MustDo(t, "get b a\r\n"), "VALUE b 0 1\r\n1\r\n"))
+	for exchanges, tries := 0, 0; exchanges < 3; tries++ {
+		require.Less(t, tries, 20)
+		if exchange() {
+			exchanges++
+		}
+	}
 }
 
 // While too few servers of a pool can be asked for marks, none of them is read, and reads wait until their timeout, but no longer, however many arrive.
