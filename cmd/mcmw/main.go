@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/buildinfo"
+	"mcmw/internal/commandline"
 	"mcmw/internal/config"
-	"mcmw/internal/userinput"
 )
 
 // version is set when linking: -X main.version=...
@@ -85,7 +85,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(userinput.ExplainFlagError)
+	root.SetFlagErrorFunc(commandline.ExplainFlagError)
 	root.AddCommand(newServeCommand(), newConfigCommand(), newDemoCommand(), newTopCommand(), newAdviseCommand(), newPingCommand(), newVerifyCommand(), newMigrateCommand(), newVersionCommand())
 	return root
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/buildinfo"
-	"mcmw/internal/userinput"
+	"mcmw/internal/commandline"
 )
 
 // Exit codes.
@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w (see %s --help)", userinput.ExplainFlagError(cmd, err), cmd.CommandPath())}
+		return usageError{fmt.Errorf("%w (see %s --help)", commandline.ExplainFlagError(cmd, err), cmd.CommandPath())}
 	})
 	faultsCommand := newFaultsCommand(args, stderr)
 	faultsCommand.AddCommand(newSoakCommand(args, stderr))

@@ -38,7 +38,7 @@ type importRule struct {
 }
 
 // above are the packages around the data path: they may import it, and it must not import them.
-var above = append(internal("admin", "buildinfo", "config", "control", "demo", "discover", "faulty", "lab", "model", "spell", "statlog", "terminal", "tools", "userinput"), "mcmw/cmd", "mcmw/experiments")
+var above = append(internal("admin", "buildinfo", "commandline", "config", "control", "demo", "discover", "faulty", "lab", "model", "spell", "statlog", "terminal", "tools", "userinput"), "mcmw/cmd", "mcmw/experiments")
 
 var importRules = []importRule{
 	{

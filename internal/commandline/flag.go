@@ -1,4 +1,5 @@
-package userinput
+// Package commandline explains errors of the command line. Both programs share it.
+package commandline
 
 import (
 	"errors"
@@ -7,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"mcmw/internal/userinput"
 )
 
 // ExplainFlagError adds to cmd's error of an unknown flag the flag of cmd that was probably meant or, without one, the commands that have the
@@ -23,7 +26,7 @@ func ExplainFlagError(cmd *cobra.Command, err error) error {
 			own = append(own, "--"+f.Name)
 		}
 	})
-	if hint := DidYouMean("--"+name, own); hint != "" {
+	if hint := userinput.DidYouMean("--"+name, own); hint != "" {
 		return fmt.Errorf("%w%s", err, hint)
 	}
 	if others := commandsWith(cmd.Root(), name); len(others) > 0 {
