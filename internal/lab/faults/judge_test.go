@@ -219,3 +219,25 @@ func TestTheLogShowsWhenAServerIsUp(t *testing.T) {
 		assert.Empty(t, e.times(up, time.Now()))
 	}
 }
+
+func TestMoreGoroutinesThanBeforeAreNamedByTheFunctionsThatTheyRun(t *testing.T) {
+	const stack = "%d @ 0x1 0x2\n#\t0x1\tmcmw/internal/queue.(*Queue).Take+0x174\t/queue.go:36\n#\t0x2\tmcmw/internal/middleware.(*core).start.func1+0x44\t/core.go:337\n" +
+		"#\t0x3\tsync.(*WaitGroup).Go.func1+0x49\t/waitgroup.go:258\n\n"
+	footprint := func(n, workers int) Footprint {
+		entries, err := entriesOf(strings.NewReader(fmt.Sprintf("goroutine profile: total %d\n"+stack+"1 @ 0x4\n#\t0x4\tos/signal.loop+0x12\t/signal.go:23\n\n", n, workers)))
+		require.NoError(t, err)
+		return Footprint{Goroutines: n, entries: entries}
+	}
+	for _, tc := range []struct {
+		before, after Footprint
+		broken        []string
+	}{
+		{footprint(6, 5), footprint(6, 5), nil},
+		{footprint(6, 5), footprint(8, 7), []string{"goroutines: 6 before, 8 after; new: 2 of mcmw/internal/middleware.(*core).start.func1"}},
+		{footprint(6, 5), footprint(7, 5), []string{"goroutines: 6 before, 7 after; new: none that mcmw started"}},
+	} {
+		r := Result{Before: tc.before, After: tc.after}
+		r.invariants(nil)
+		assert.Equal(t, tc.broken, r.Broken)
+	}
+}

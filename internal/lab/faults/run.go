@@ -420,7 +420,7 @@ func (r *Result) invariants(examples []string) {
 	r.breaksIfAny("stale values were read", r.Stale)
 	r.Broken = append(r.Broken, examples...)
 	if r.After.Goroutines > r.Before.Goroutines {
-		r.breaks("goroutines: %d before, %d after", r.Before.Goroutines, r.After.Goroutines)
+		r.breaks("goroutines: %d before, %d after; new: %s", r.Before.Goroutines, r.After.Goroutines, r.After.grownSince(r.Before))
 	}
 	if r.After.Heap > r.Before.Heap+heapSlack {
 		r.breaks("heap: %d bytes before, %d after", r.Before.Heap, r.After.Heap)

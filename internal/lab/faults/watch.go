@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -103,6 +105,8 @@ type Footprint struct {
 	Goroutines int   `json:"goroutines"`
 	Heap       int64 `json:"heap_bytes"`     // after a garbage collection
 	Resident   int64 `json:"resident_bytes"` // of the process
+
+	entries map[string]int // goroutines by the first function of mcmw that they called
 }
 
 // footprint collects garbage and measures.
@@ -115,10 +119,56 @@ func (a admin) footprint(ctx context.Context) (Footprint, error) {
 		return Footprint{}, err
 	}
 	m, err := a.metrics(ctx)
-	return Footprint{
+	if err != nil {
+		return Footprint{}, err
+	}
+	f := Footprint{
 		Goroutines: int(m["go_goroutines"]), Heap: int64(m["go_memstats_heap_alloc_bytes"]),
 		Resident: int64(m["process_resident_memory_bytes"]),
-	}, err
+	}
+	err = a.get(ctx, "/debug/pprof/goroutine?debug=1", func(body io.Reader) error {
+		f.entries, err = entriesOf(body)
+		return err
+	})
+	return f, err
+}
+
+// entriesOf reads a goroutine profile with debug=1: for each stack the number of its goroutines before an @, then lines with an address, a
+// function+offset and a position, innermost first. It returns the goroutines by the first function of mcmw that they called; those that called
+// none are left out.
+func entriesOf(profile io.Reader) (map[string]int, error) {
+	entries := make(map[string]int)
+	count, entry := 0, ""
+	lines := bufio.NewScanner(profile)
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		switch {
+		case len(words) == 0:
+			if entry != "" {
+				entries[entry] += count
+			}
+			count, entry = 0, ""
+		case len(words) > 1 && words[1] == "@":
+			count, _ = strconv.Atoi(words[0])
+		case len(words) > 2 && strings.HasPrefix(words[2], "mcmw/"):
+			entry, _, _ = strings.Cut(words[2], "+")
+		}
+	}
+	return entries, lines.Err()
+}
+
+// grownSince returns which entries f has more often than before, as text.
+func (f Footprint) grownSince(before Footprint) string {
+	var grown []string
+	for _, entry := range slices.Sorted(maps.Keys(f.entries)) {
+		if more := f.entries[entry] - before.entries[entry]; more > 0 {
+			grown = append(grown, fmt.Sprintf("%d of %s", more, entry))
+		}
+	}
+	if grown == nil {
+		return "none that mcmw started"
+	}
+	return strings.Join(grown, ", ")
 }
 
 // settled measures until at most most goroutines run, or answerWithin has passed, and returns the last measurement.
