@@ -56,6 +56,7 @@ func (o *Options) Run(ctx context.Context, stdout, stderr io.Writer) (err error)
 		Placement:      route.Options{Replicas: int(o.Replicas)},
 		RequestOptions: worker.RequestOptions{Sharded: o.Sharded, Depth: o.Depth},
 		Workers:        o.Workers,
+		Writers:        middleware.WritersOne, // nothing else writes to the demo's servers
 		DrainTimeout:   drainTimeout,
 		Version:        o.Version,
 		Log:            log,
