@@ -41,7 +41,7 @@ func TestMiddlewaresThatDoNotCoordinateAreCaught(t *testing.T) {
 		servers := mwtest.Servers(mctest.StartMemcacheds(t, 3)...)
 		var addrs []string
 		for range 2 {
-			addrs = append(addrs, mwtest.Start(t, middleware.Options{Servers: servers}).Addr())
+			addrs = append(addrs, mwtest.Start(t, middleware.Options{Servers: servers, Writers: middleware.WritersOne}).Addr())
 		}
 		v := sharing(t, addrs, duration)
 		s := v.Shared
