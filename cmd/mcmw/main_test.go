@@ -49,6 +49,7 @@ func TestAnInvalidCommandLineExitsWithTwoAndSaysWhatIsAccepted(t *testing.T) {
 		"serve --port 3":           "mcmw: unknown flag: --port; did you mean --listen-port?\nmcmw: see mcmw serve --help\n",
 		"--queue 3":                "mcmw: unknown flag: --queue; it is a flag of mcmw config check, mcmw config explain, mcmw config print, mcmw serve, mcmw verify-replicas\nmcmw: see mcmw --help\n",
 		"top -m a":                 "mcmw: unknown shorthand flag: 'm' in -m; it is a flag of mcmw config check, mcmw config explain, mcmw config print, mcmw serve, mcmw verify-replicas\nmcmw: see mcmw top --help\n",
+		"top --m a":                "mcmw: unknown flag: --m\nmcmw: see mcmw top --help\n",
 		"serve -t":                 "mcmw: flag needs an argument: 't' in -t\nmcmw: see mcmw serve --help\n",
 		"version -o yaml":          "mcmw: invalid argument \"yaml\" for \"-o, --output\" flag: accepted: text, json\nmcmw: see mcmw version --help\n",
 		"version now":              "mcmw: unknown command \"now\" for \"mcmw version\"\nmcmw: see mcmw version --help\n",

@@ -29,25 +29,25 @@ func ExplainFlagError(cmd *cobra.Command, err error) error {
 	if hint := userinput.DidYouMean("--"+name, own); hint != "" {
 		return fmt.Errorf("%w%s", err, hint)
 	}
-	if others := commandsWith(cmd.Root(), name); len(others) > 0 {
+	lookup := (*pflag.FlagSet).Lookup
+	if unknown.GetSpecifiedShortnames() != "" {
+		lookup = (*pflag.FlagSet).ShorthandLookup
+	}
+	if others := commandsWith(cmd.Root(), name, lookup); len(others) > 0 {
 		return fmt.Errorf("%w; it is a flag of %s", err, strings.Join(others, ", "))
 	}
 	return err
 }
 
-// commandsWith returns the paths of the visible commands from cmd on that have the flag, given by its name or its letter.
-func commandsWith(cmd *cobra.Command, name string) []string {
+// commandsWith returns the paths of the visible commands from cmd on that have the flag that lookup finds by its name.
+func commandsWith(cmd *cobra.Command, name string, lookup func(*pflag.FlagSet, string) *pflag.Flag) []string {
 	var paths []string
-	f := cmd.Flags().Lookup(name)
-	if f == nil && len(name) == 1 {
-		f = cmd.Flags().ShorthandLookup(name)
-	}
-	if f != nil && visible(f) {
+	if f := lookup(cmd.Flags(), name); f != nil && visible(f) {
 		paths = append(paths, cmd.CommandPath())
 	}
 	for _, c := range cmd.Commands() {
 		if !c.Hidden {
-			paths = append(paths, commandsWith(c, name)...)
+			paths = append(paths, commandsWith(c, name, lookup)...)
 		}
 	}
 	return paths

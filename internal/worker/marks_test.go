@@ -152,7 +152,7 @@ func TestAWriteWhoseMarkCannotBeSetFailsAndLaterRequestsAreAnswered(t *testing.T
 			"VALUE b 0 1\r\n1\r\nSERVER_ERROR a-server-[123]: ",
 		} {
 			got := c.MustReply(t)
-			if strings.Contains(got, "SERVER_ERROR b-server-") {
+			if strings.Contains(got, "SERVER_ERROR b-server-") && strings.Contains(got, "too few servers say whether it missed writes") {
 				return false // on a busy machine the marks on b's servers, too, may have been read too long ago
 			}
 			require.Regexp(t, "^"+reply, got)

@@ -222,9 +222,9 @@ func TestTheLogShowsWhenAServerIsUp(t *testing.T) {
 
 func TestMoreGoroutinesThanBeforeAreNamedByTheFunctionsThatTheyRun(t *testing.T) {
 	const stack = "%d @ 0x1 0x2\n#\t0x1\tmcmw/internal/queue.(*Queue).Take+0x174\t/queue.go:36\n#\t0x2\tmcmw/internal/middleware.(*core).start.func1+0x44\t/core.go:337\n" +
-		"#\t0x3\tsync.(*WaitGroup).Go.func1+0x49\t/waitgroup.go:258\n\n"
-	footprint := func(n, workers int) Footprint {
-		entries, err := entriesOf(strings.NewReader(fmt.Sprintf("goroutine profile: total %d\n"+stack+"1 @ 0x4\n#\t0x4\tos/signal.loop+0x12\t/signal.go:23\n\n", n, workers)))
+		"#\t0x3\tsync.(*WaitGroup).Go.func1+0x49\t/waitgroup.go:258\n\n%d @ 0x5\n#\t0x5\tmain.main.func1+0x26\t/main.go:38\n\n"
+	footprint := func(n, workers, mains int) Footprint {
+		entries, err := entriesOf(strings.NewReader(fmt.Sprintf("goroutine profile: total %d\n"+stack+"1 @ 0x4\n#\t0x4\tos/signal.loop+0x12\t/signal.go:23\n\n", n, workers, mains)))
 		require.NoError(t, err)
 		return Footprint{Goroutines: n, entries: entries}
 	}
@@ -232,9 +232,9 @@ func TestMoreGoroutinesThanBeforeAreNamedByTheFunctionsThatTheyRun(t *testing.T)
 		before, after Footprint
 		broken        []string
 	}{
-		{footprint(6, 5), footprint(6, 5), nil},
-		{footprint(6, 5), footprint(8, 7), []string{"goroutines: 6 before, 8 after; new: 2 of mcmw/internal/middleware.(*core).start.func1"}},
-		{footprint(6, 5), footprint(7, 5), []string{"goroutines: 6 before, 7 after; new: none that mcmw started"}},
+		{footprint(7, 5, 1), footprint(7, 5, 1), nil},
+		{footprint(7, 5, 1), footprint(10, 7, 2), []string{"goroutines: 7 before, 10 after; new: 1 of main.main.func1, 2 of mcmw/internal/middleware.(*core).start.func1"}},
+		{footprint(7, 5, 1), footprint(8, 5, 1), []string{"goroutines: 7 before, 8 after; new: none with a function of mcmw"}},
 	} {
 		r := Result{Before: tc.before, After: tc.after}
 		r.invariants(nil)

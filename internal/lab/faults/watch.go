@@ -150,7 +150,7 @@ func entriesOf(profile io.Reader) (map[string]int, error) {
 			count, entry = 0, ""
 		case len(words) > 1 && words[1] == "@":
 			count, _ = strconv.Atoi(words[0])
-		case len(words) > 2 && strings.HasPrefix(words[2], "mcmw/"):
+		case len(words) > 2 && (strings.HasPrefix(words[2], "mcmw/") || strings.HasPrefix(words[2], "main.")):
 			entry, _, _ = strings.Cut(words[2], "+")
 		}
 	}
@@ -166,7 +166,7 @@ func (f Footprint) grownSince(before Footprint) string {
 		}
 	}
 	if grown == nil {
-		return "none that mcmw started"
+		return "none with a function of mcmw"
 	}
 	return strings.Join(grown, ", ")
 }
