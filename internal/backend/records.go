@@ -319,7 +319,7 @@ func (r *Records) await(ctx context.Context, target func() (round uint64, what s
 		if warned {
 			return false
 		}
-		r.log.Warn("records for the next start are on too few servers, because too few can be reached; the next start may not find them",
+		r.log.Warn("records for the next start are on too few servers, because too few can be reached or answer in time; the next start may not find them",
 			"what", what, "on", has, "needed", needed)
 		return false
 	}

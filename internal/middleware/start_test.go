@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -33,5 +34,29 @@ func TestAStartThatWaitsForAServerCanBeStopped(t *testing.T) {
 			<-asked
 			require.NoError(t, m.Stop())
 		})
+	}
+}
+
+func TestAStartOfWhichNoServerStoresRecordsInTimeSaysSo(t *testing.T) {
+	warned := make(chan struct{})
+	defer close(warned)
+	silent := mctest.StartScript(t, func(p *mctest.Peer) {
+		for line, ok := p.Line(); ok; line, ok = p.Line() {
+			if strings.HasPrefix(line, "ms ") {
+				<-warned
+				return
+			}
+			p.Known(line)
+		}
+	})
+	log := &mctest.Output{}
+	mwtest.Begin(t, middleware.Options{
+		Servers: mwtest.Named(silent.Addr()), Writers: middleware.WritersOne,
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	select {
+	case <-log.Written("on too few servers, because too few can be reached or answer in time"):
+	case <-time.After(mctest.Patience):
+		require.FailNow(t, "no warning", log)
 	}
 }
