@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/lab/process"
+	"mcmw/internal/mctest"
 )
 
 func TestAValueContainsItsKeyAndItsWriteAndMustBeComplete(t *testing.T) {
@@ -133,6 +134,28 @@ func TestAnswersThatDoNotFitTheRequestAreWrong(t *testing.T) {
 			assert.Equal(t, max(tc.acked, 3), a.acked.Load())
 		})
 	}
+}
+
+// A busy machine can suspend a healthy server for longer than a timeout.
+func TestAnErrorInTheReadsAtTheEndIsUnexpectedAndNoAnswerBreaksAPromise(t *testing.T) {
+	read := func(answer string) *Result {
+		server := mctest.StartScript(t, func(p *mctest.Peer) {
+			p.Line()
+			p.Send(answer)
+		})
+		l := &load{keys: newKeyspace("a-", make([]int, 1), nil), tally: newTally(time.Now())}
+		r := &Result{}
+		r.audit(t.Context(), l, "reading", server.Addr(), 1)
+		return r
+	}
+	late := read("SERVER_ERROR server-3: no reply in time\r\n")
+	assert.Empty(t, late.Broken)
+	require.Len(t, late.Unexpected, 1)
+	assert.Regexp(t, `^reading: get a-\S+: SERVER_ERROR server-3: no reply in time$`, late.Unexpected[0])
+	gone := read("")
+	assert.Empty(t, gone.Unexpected)
+	require.Len(t, gone.Broken, 1)
+	assert.Regexp(t, `^reading: get a-\S+: EOF$`, gone.Broken[0])
 }
 
 // Until a sweep, only some servers have the write that a killed mcmw was making.

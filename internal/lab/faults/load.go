@@ -132,7 +132,13 @@ func (l *load) stop() {
 	l.wg.Wait()
 }
 
-// audit reads every key from addr, rounds times, and checks the values. Nothing may write meanwhile.
+// failedRead is the error of audit for a read that was answered with an error line.
+type failedRead struct{ request, line string }
+
+func (e *failedRead) Error() string { return e.request + ": " + e.line }
+
+// audit reads every key from addr, rounds times, and checks the values. Nothing may write meanwhile. It ends at the first read
+// that fails.
 func (l *load) audit(ctx context.Context, addr string, rounds int) error {
 	dialer := net.Dialer{Timeout: answerWithin}
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -159,8 +165,11 @@ func (l *load) audit(ctx context.Context, addr string, rounds int) error {
 			}
 			result := r.answer(o)
 			l.tally.audit(result)
-			if result.failure != "" {
+			switch {
+			case result.lost:
 				return fmt.Errorf("%s: %s", o, result.failure)
+			case result.failure != "":
+				return &failedRead{o.String(), result.failure}
 			}
 		}
 	}

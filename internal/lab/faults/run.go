@@ -304,17 +304,13 @@ func (r *Result) finish(ctx context.Context, sys *system, l *load, began, healed
 	}
 	// Read everything through each middleware and from each server.
 	for _, addr := range sys.entrances() {
-		if err := l.audit(ctx, addr, 2*len(sys.servers)); err != nil {
-			r.breaks("reading every key at the end: %v", err)
-		}
+		r.audit(ctx, l, "reading every key at the end", addr, 2*len(sys.servers))
 	}
 	for _, server := range sys.servers {
 		if sys.settings.large {
 			break // the servers hold heads and chunks
 		}
-		if err := l.audit(ctx, server.own(), 1); err != nil {
-			r.breaks("reading every key from %s at the end: %v", server.name, err)
-		}
+		r.audit(ctx, l, fmt.Sprintf("reading every key from %s at the end", server.name), server.own(), 1)
 	}
 	var err error
 	if r.After, err = sys.admin.settled(ctx, r.Before.Goroutines); err != nil {
@@ -330,6 +326,17 @@ func (r *Result) finish(ctx context.Context, sys *system, l *load, began, healed
 	l.tally.mu.Lock()
 	defer l.tally.mu.Unlock()
 	r.Recovered = max(r.Recovered, l.tally.lastFault.Sub(healed), 0)
+}
+
+// audit reads every key from addr, rounds times, which what describes in a message. An error line is unexpected; without an answer, a promise is
+// broken.
+func (r *Result) audit(ctx context.Context, l *load, what, addr string, rounds int) {
+	err := l.audit(ctx, addr, rounds)
+	if failed := new(failedRead); errors.As(err, &failed) {
+		r.Unexpected = append(r.Unexpected, fmt.Sprintf("%s: %v", what, failed))
+	} else if err != nil {
+		r.breaks("%s: %v", what, err)
+	}
 }
 
 // checkShadow reads the middleware's metrics of the shadow. The shadow must have the same values, unless the middleware knows why not: a
