@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -55,8 +56,8 @@ func sends(t *testing.T, m *mwtest.MW, n int, request string) <-chan string {
 	return answers
 }
 
-// outage calls do while server, the first of m's, is down. If do returns false there is another outage: on a busy machine the marks may have been read too long ago
-// to know what the server missed.
+// outage calls do while server, the first of m's, is down. If do returns false there is another outage: on a busy machine, for example, the marks may have
+// been read too long ago to know what the server missed.
 func outage(t *testing.T, m *mwtest.MW, server *mctest.Server, do func() bool) {
 	t.Helper()
 	state := func() string { return m.Stats().Snapshot().Servers[0].Health.State }
@@ -98,10 +99,8 @@ func TestRequestsOfOnePoolAreAnsweredWhileWritesOfAnotherWaitForAMark(t *testing
 				for range writers {
 					known = <-written == "STORED\r\n" && known
 				}
-				if known {
-					assert.Greater(t, meanwhile, 3, "requests while no write of the other pool was answered")
-				}
-				return known
+				t.Logf("%d requests while no write of the other pool was answered", 2*meanwhile)
+				return known && meanwhile > 3 // all of them can be late on a busy machine
 			})
 		})
 	}
@@ -143,6 +142,7 @@ func TestAWriteWhoseMarkCannotBeSetFailsAndLaterRequestsAreAnswered(t *testing.T
 	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: time.Second}})
 	a[0].Stop()
 	a[1].Stop()
+	late := regexp.MustCompile("SERVER_ERROR b-server-[123]: .*(no reply in time|too few servers say whether it missed writes)")
 	exchange := func() bool {
 		c := m.Dial(t)
 		defer c.Close()
@@ -152,8 +152,8 @@ func TestAWriteWhoseMarkCannotBeSetFailsAndLaterRequestsAreAnswered(t *testing.T
 			"VALUE b 0 1\r\n1\r\nSERVER_ERROR a-server-[123]: ",
 		} {
 			got := c.MustReply(t)
-			if strings.Contains(got, "SERVER_ERROR b-server-") && strings.Contains(got, "too few servers say whether it missed writes") {
-				return false // on a busy machine the marks on b's servers, too, may have been read too long ago
+			if late.MatchString(got) {
+				return false // on a busy machine b's servers may be late, too, or their marks may have been read too long ago
 			}
 			require.Regexp(t, "^"+reply, got)
 		}

@@ -26,7 +26,7 @@ func guttered(w middleware.Writers, own []route.Server, spare ...*mctest.Server)
 	gutter := pooled("spare", route.Options{Replicas: 1}, spare...)
 	gutter.Writers, gutter.Ack, gutter.ServerOptions = w, replica.AckLive, pool.ServerOptions
 	o := middleware.Options{Pools: []middleware.PoolOptions{pool, gutter}, Routes: route.Routes{Default: "own"}}
-	o.Timeout = 500 * time.Millisecond
+	o.Timeout = 2 * time.Second
 	return o
 }
 
@@ -46,7 +46,7 @@ func keyOn(t *testing.T, c *mctest.Client, servers []*mctest.Server, i int) stri
 	t.Helper()
 	for n := range 1000 {
 		key := fmt.Sprint("key-", n)
-		require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 7 0 3\r\nold\r\n"))
+		eventually(t, c, "set "+key+" 7 0 3\r\nold\r\n", "STORED\r\n")
 		if _, there := servers[i].Get(key); there {
 			return key
 		}
