@@ -301,14 +301,17 @@ func TestConnectionsDrawDifferentKeys(t *testing.T) {
 
 func TestARunEndsAfterItsDurationAndLeavesOutTheWarmUp(t *testing.T) {
 	server := mctest.StartMemcached(t)
-	// How much load there is in a warm-up depends on how busy the machine is.
+	// How much load there is in a warm-up, and how long the last replies take, depends on how busy the machine is.
 	for warmUp := 300 * time.Millisecond; ; warmUp *= 4 {
-		require.Less(t, warmUp, mctest.Patience, "the result includes the warm-up")
+		require.Less(t, warmUp, mctest.Patience, "the result includes the warm-up, or the run takes longer than its duration")
 		before := server.Stat("get_hits")
 		r := run(t, load.Options{
 			Targets: []string{server.Addr()}, Threads: 2, Connections: 4, WarmUp: warmUp, Duration: 1200 * time.Millisecond, Populate: true,
 		})
 		require.Positive(t, r.Total.Hits)
+		if len(r.Windows) > 2 {
+			continue
+		}
 		require.Len(t, r.Windows, 2)
 		require.Equal(t, time.Second, r.Windows[0].Length)
 		require.Equal(t, r.Elapsed-time.Second, r.Windows[1].Length)
