@@ -13,20 +13,27 @@ import (
 	"mcmw/internal/middleware"
 )
 
+// answersUntil starts a server that answers mcmw's own requests. A connection whose line begins with unanswered ends when last returns.
+func answersUntil(t *testing.T, unanswered string, last func(p *mctest.Peer)) *mctest.Script {
+	return mctest.StartScript(t, func(p *mctest.Peer) {
+		for line, ok := p.Line(); ok; line, ok = p.Line() {
+			if strings.HasPrefix(line, unanswered) {
+				last(p)
+				return
+			}
+			p.Known(line)
+		}
+	})
+}
+
 func TestAStartThatWaitsForAServerCanBeStopped(t *testing.T) {
 	for name, unanswered := range map[string]string{"does not answer": "version", "does not say whether it has versions": "ms "} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			asked := make(chan struct{}, 1)
-			server := mctest.StartScript(t, func(p *mctest.Peer) {
-				for line, ok := p.Line(); ok; line, ok = p.Line() {
-					if strings.HasPrefix(line, unanswered) {
-						asked <- struct{}{}
-						p.Stall()
-						return
-					}
-					p.Known(line)
-				}
+			server := answersUntil(t, unanswered, func(p *mctest.Peer) {
+				asked <- struct{}{}
+				p.Stall()
 			})
 			o := middleware.Options{Servers: mwtest.Named(server.Addr(), mctest.StartNewMemcached(t).Addr())}
 			o.ConnectTimeout = time.Hour
@@ -40,15 +47,7 @@ func TestAStartThatWaitsForAServerCanBeStopped(t *testing.T) {
 func TestAStartOfWhichNoServerStoresRecordsInTimeSaysSo(t *testing.T) {
 	warned := make(chan struct{})
 	defer close(warned)
-	silent := mctest.StartScript(t, func(p *mctest.Peer) {
-		for line, ok := p.Line(); ok; line, ok = p.Line() {
-			if strings.HasPrefix(line, "ms ") {
-				<-warned
-				return
-			}
-			p.Known(line)
-		}
-	})
+	silent := answersUntil(t, "ms ", func(*mctest.Peer) { <-warned })
 	log := &mctest.Output{}
 	mwtest.Begin(t, middleware.Options{
 		Servers: mwtest.Named(silent.Addr()), Writers: middleware.WritersOne,

@@ -199,16 +199,23 @@ func TestTheErrorReachesAClientThatIsStillSending(t *testing.T) {
 	sends := func(b *mctest.Client) bool {
 		require.NoError(t, b.Send([]byte(setLargest("b")[:100_000])))
 		last := time.Now()
-		for range 40 {
-			err := b.Send([]byte("x"))
+		prompt := func(err error) bool {
 			if time.Since(last) > 500*time.Millisecond {
 				return false
 			}
 			require.NoError(t, err)
 			last = time.Now()
-			time.Sleep(50 * time.Millisecond)
+			return true
 		}
-		return b.CloseWrite() == nil
+		pace := time.NewTicker(50 * time.Millisecond)
+		defer pace.Stop()
+		for range 40 {
+			<-pace.C
+			if !prompt(b.Send([]byte("x"))) {
+				return false
+			}
+		}
+		return prompt(b.CloseWrite())
 	}
 	b := m.Dial(t)
 	for tries := 0; !sends(b); tries++ {
