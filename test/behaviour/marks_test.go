@@ -165,8 +165,8 @@ var unreachable = mctest.Fault{Lose: true, Refuse: true}
 
 func TestAServerThatOneMiddlewareCannotReachIsReadByNone(t *testing.T) {
 	for _, ack := range []replica.Ack{replica.AckLive, replica.AckQuorum, replica.AckAny} {
+		// One after another: on a busy machine the looks at the marks of three fleets at once take longer than the lease, and nothing is answered.
 		t.Run(ack.String(), func(t *testing.T) {
-			t.Parallel()
 			o := liveOptions()
 			o.Ack = ack
 			cutOff(t, o)
