@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,7 +17,6 @@ func TestRedisAndMemcachedAreMeasuredAlikeAndPinned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two seconds for each of four runs")
 	}
-	dir := filepath.Join(t.TempDir(), "record")
 	path := filepath.Join(t.TempDir(), "servers.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(`name: servers
 points:
@@ -31,9 +31,20 @@ run: {warm_up: 0s, duration: 2s}
 `), 0o644))
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	_, stderr, err := lab(context.Background(), "run", path, "--out", dir, "--mcmw", "true")
-	require.NoError(t, err, stderr)
-	runs := recorded(t, dir)
+	var dir string
+	var runs []record.Run
+	// On a busy machine nothing may be answered in the two seconds of a run. Then the experiment is repeated.
+	idle := func(run record.Run) bool {
+		x, ok := run.Value("client", "throughput")
+		return ok && x == 0
+	}
+	for attempts := 0; attempts == 0 || slices.ContainsFunc(runs, idle); attempts++ {
+		require.Less(t, attempts, 5, "runs without a reply")
+		dir = filepath.Join(t.TempDir(), "record")
+		_, stderr, err := lab(context.Background(), "run", path, "--out", dir, "--mcmw", "true")
+		require.NoError(t, err, stderr)
+		runs = recorded(t, dir)
+	}
 	require.Len(t, runs, 4)
 	var used float64 // processor time of the first server in all runs; in a single run on a busy machine it can be too short to be counted
 	for i, run := range runs {
@@ -43,8 +54,8 @@ run: {warm_up: 0s, duration: 2s}
 			assert.True(t, ok, metric)
 			assert.Zero(t, v, "%s of run %d: the keys were stored on every server", metric, i+1)
 		}
-		x, _ := run.Value("client", "throughput")
-		assert.Positive(t, x)
+		_, ok := run.Value("client", "throughput")
+		assert.True(t, ok)
 		seconds, ok := run.Value("server:s1", "seconds_cpu")
 		assert.True(t, ok)
 		used += seconds

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -40,7 +42,8 @@ func onMachines(t *testing.T, delay, duration string) string {
 	path := filepath.Join(t.TempDir(), "machines.yaml")
 	text := strings.Join([]string{
 		"name: machines", "repetitions: 1",
-		"constants: {servers: 2, middlewares: 1, clients: 4, load_processes: 2, keys: 20, value_size: 4096, ratio: 0:1}",
+		// On a busy machine such servers can be late by more than the middleware's usual timeout.
+		"constants: {servers: 2, middlewares: 1, clients: 4, load_processes: 2, keys: 20, value_size: 4096, ratio: 0:1, middleware_flags: --timeout 1m}",
 		"testbed: {kind: vm, delay: " + delay + ", hosts: {load: {count: 2}, middleware: {count: 1}, server: {cpus: 0.8, memory: 256MiB, upload: 20Mbit, download: 40Mbit, count: 2}}}",
 		"run: {warm_up: 100ms, duration: " + duration + "}",
 	}, "\n")
@@ -175,6 +178,9 @@ func tracesOf(t *testing.T, pid int) (found traces) {
 	}
 	for _, dir := range found.groups {
 		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+			continue // the lab has just removed it
+		}
 		require.NoError(t, err)
 		found.processes = append(found.processes, strings.Fields(string(text))...)
 	}
@@ -228,8 +234,9 @@ func midway(t *testing.T) (*exec.Cmd, traces) {
 		for _, pid := range tracesOf(t, cmd.Process.Pid).processes {
 			programs[pid] = true
 		}
-		return len(programs) >= 10
+		return len(programs) >= 10 || strings.Contains(said.String(), "FAILED")
 	}, mctest.Patience, 20*time.Millisecond)
+	require.NotContains(t, said.String(), "FAILED", "the lab has ended on its own")
 	found := tracesOf(t, cmd.Process.Pid)
 	require.GreaterOrEqual(t, len(found.spaces), 7, "five machines, the probe, the bridge")
 	require.NotEmpty(t, found.groups)
@@ -261,19 +268,27 @@ func TestAnInterruptedLabLeavesNothing(t *testing.T) {
 }
 
 func TestCleanupRemovesAllLeftoversOfAKilledLab(t *testing.T) {
-	cmd, found := midway(t)
-	running := output(t, "cleanup")
-	assert.NotContains(t, running, fmt.Sprintf("process %d\n", cmd.Process.Pid), "cleanup ignores labs that run")
-	require.Nil(t, cmd.ProcessState)
-	require.NotEmpty(t, found.left())
+	const nothing = "nothing to clean up\n" // if another test on this machine has cleaned up first
+	var cmd *exec.Cmd
+	var found traces
+	for attempts, stdout := 0, nothing; stdout == nothing; attempts++ {
+		require.Less(t, attempts, 5, "cleanup finds nothing of a killed lab")
+		cmd, found = midway(t)
+		running := output(t, "cleanup")
+		assert.NotContains(t, running, fmt.Sprintf("process %d\n", cmd.Process.Pid), "cleanup ignores labs that run")
+		require.Nil(t, cmd.ProcessState)
+		require.NotEmpty(t, found.left())
 
-	require.NoError(t, cmd.Process.Kill())
-	require.Error(t, cmd.Wait())
-	stdout := output(t, "cleanup")
-	assert.Regexp(t, fmt.Sprintf(`(?m)^removed \d+ control groups of the lab that was process %d$`, cmd.Process.Pid), stdout)
+		require.NoError(t, cmd.Process.Kill())
+		require.Error(t, cmd.Wait())
+		stdout = output(t, "cleanup")
+		if stdout != nothing {
+			assert.Regexp(t, fmt.Sprintf(`(?m)^removed \d+ control groups of the lab that was process %d$`, cmd.Process.Pid), stdout)
+		}
+	}
 	// The kernel kills the programs with the lab, which can take a moment.
 	require.Eventually(t, func() bool { return len(found.left()) == 0 }, mctest.Patience, 10*time.Millisecond, "%v", found.left())
 	assert.Empty(t, visibleLinks(t))
-	stdout = output(t, "cleanup")
+	stdout := output(t, "cleanup")
 	assert.NotContains(t, stdout, fmt.Sprintf("process %d\n", cmd.Process.Pid), "nothing is left to remove")
 }
