@@ -160,6 +160,9 @@ func TestADeadServerStopsNoWritesAndIsNotReadUntilItIsClean(t *testing.T) {
 	a.none(t)
 }
 
+// upUnmarked reports whether a server may be read because no middleware marks it. On a busy machine it may be late, and be marked again, a moment after.
+func upUnmarked(h stats.Health) bool { return h.State == "up" && !h.MarkedElsewhere }
+
 // unreachable is the fault of a server that no bytes reach.
 var unreachable = mctest.Fault{Lose: true, Refuse: true}
 
@@ -191,8 +194,7 @@ func cutOff(t *testing.T, o middleware.Options) {
 	require.True(t, fleet[0].Stats().Snapshot().Servers[1].Health.MarkedHere)
 	a.more(t, 15)
 	proxies[0][1].Inject(mctest.Fault{})
-	require.Eventually(t, func() bool { return health().State == "up" }, mctest.Patience, pollPause)
-	require.False(t, health().MarkedElsewhere)
+	require.Eventually(t, func() bool { return upUnmarked(health()) }, mctest.Patience, pollPause)
 	a.more(t, 10)
 	close(stop)
 	wait()
@@ -251,9 +253,8 @@ func TestTheMarksOfAKilledMiddlewareHoldUntilAnotherHasCleanedTheServer(t *testi
 	for _, m := range fleet {
 		require.Eventually(t, func() bool {
 			neverOld(t, fleet, keys[:1], "new")
-			return health(m).State == "up"
+			return upUnmarked(health(m))
 		}, mctest.Patience, 20*pollPause)
-		require.False(t, health(m).MarkedElsewhere)
 	}
 	neverOld(t, fleet, keys, "new")
 	value, _ = servers[1].Get(keys[0])
