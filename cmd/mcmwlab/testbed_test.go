@@ -270,9 +270,9 @@ func TestAnInterruptedLabLeavesNothing(t *testing.T) {
 func TestCleanupRemovesAllLeftoversOfAKilledLab(t *testing.T) {
 	const nothing = "nothing to clean up\n" // if another test on this machine has cleaned up first
 	var cmd *exec.Cmd
-	var found traces
 	for attempts, stdout := 0, nothing; stdout == nothing; attempts++ {
 		require.Less(t, attempts, 5, "cleanup finds nothing of a killed lab")
+		var found traces
 		cmd, found = midway(t)
 		running := output(t, "cleanup")
 		assert.NotContains(t, running, fmt.Sprintf("process %d\n", cmd.Process.Pid), "cleanup ignores labs that run")
@@ -285,9 +285,9 @@ func TestCleanupRemovesAllLeftoversOfAKilledLab(t *testing.T) {
 		if stdout != nothing {
 			assert.Regexp(t, fmt.Sprintf(`(?m)^removed \d+ control groups of the lab that was process %d$`, cmd.Process.Pid), stdout)
 		}
+		// The kernel kills the programs with the lab, which can take a moment.
+		require.Eventually(t, func() bool { return len(found.left()) == 0 }, mctest.Patience, 10*time.Millisecond, "%v", found.left())
 	}
-	// The kernel kills the programs with the lab, which can take a moment.
-	require.Eventually(t, func() bool { return len(found.left()) == 0 }, mctest.Patience, 10*time.Millisecond, "%v", found.left())
 	assert.Empty(t, visibleLinks(t))
 	stdout := output(t, "cleanup")
 	assert.NotContains(t, stdout, fmt.Sprintf("process %d\n", cmd.Process.Pid), "nothing is left to remove")
