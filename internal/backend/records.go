@@ -167,12 +167,12 @@ func (r *Records) Place(placement marker.Placement, previous []marker.Placement,
 	defer r.mu.Unlock()
 	r.placements++
 	r.barredFor.Store(-1)
-	last := r.record
-	alike := func(a, b marker.Placement) bool { return a.Equal(&b) }
-	if !alike(last.Placement, placement) || last.Changing != changing || last.More != more || last.Gutter != r.gutter || !slices.EqualFunc(last.Previous, previous, alike) {
-		r.record = marker.Record{Version: last.Version + 1, Placement: placement, Previous: previous, More: more, Changing: changing, Gutter: r.gutter}
+	next := marker.Record{Version: r.record.Version, Placement: placement, Previous: previous, More: more, Changing: changing, Gutter: r.gutter}
+	if !next.SaysAs(&r.record) {
+		next.Version++
 	}
-	r.record.Addresses = addresses
+	next.Addresses = addresses
+	r.record = next
 	r.replicated.Store(placement.Replicas > 1 || r.gutter)
 	listed := map[*Server]bool{}
 	var names []string
@@ -370,14 +370,14 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 			return true
 		}
 		c.again = false
-		lines, err := r.lines(s)
 		respects := r.respects // then Watch puts the marks
 		r.mu.Unlock()
-		if err == nil && !respects {
+		var err error
+		if !respects {
 			err = r.putMarks(ctx, s)
 		}
 		if err == nil {
-			err = s.putLines(ctx, lines)
+			round, err = r.putRecord(ctx, s, round)
 		}
 		r.mu.Lock()
 		if c.lost == lost {
@@ -397,6 +397,30 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 			return false
 		}
 	}
+}
+
+// putRecord replaces the record on s, after comparing the versions of the two. It returns the round that s then has.
+func (r *Records) putRecord(ctx context.Context, s *Server, round uint64) (uint64, error) {
+	l, err := s.Link(ctx)
+	if err != nil {
+		return round, err
+	}
+	defer l.Close()
+	value, err := l.Fetch(marker.RecordKey)
+	if err != nil {
+		return round, err
+	}
+	r.mu.Lock()
+	if held, err := marker.Decode(value); err == nil && r.record.Follow(held) {
+		r.advance()
+	}
+	round = r.round
+	lines, err := r.lines(s)
+	r.mu.Unlock()
+	if err != nil {
+		return round, err
+	}
+	return round, l.Pipeline(slices.Values(lines), func() error { return l.want("HD", "NF") })
 }
 
 // inForce sets which servers' marks are in force, because they are on enough servers; mu is held.
@@ -481,16 +505,6 @@ func deleteLine(key string) string { return "md " + marker.Encoded(key) + " b\r\
 
 // takesRecords reports whether records can be put on the server now.
 func (s *Server) takesRecords() bool { return !s.Down() && s.judged.Load() && !s.recordless.Load() }
-
-// putLines sends requests whose replies are one line each.
-func (s *Server) putLines(ctx context.Context, lines []string) error {
-	p, err := s.Link(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	return p.Pipeline(slices.Values(lines), func() error { return p.want("HD", "NF") })
-}
 
 // look reads the records that the server holds.
 func (p *Link) look() (look marker.Look, err error) {

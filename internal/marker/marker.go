@@ -134,6 +134,27 @@ func Decode(b []byte) (*Record, error) {
 	return r, nil
 }
 
+// SaysAs reports whether r and s say the same about where keys are and were.
+func (r *Record) SaysAs(s *Record) bool {
+	return r.Placement.Equal(&s.Placement) && r.More == s.More && r.Gutter == s.Gutter && r.Changing == s.Changing &&
+		slices.EqualFunc(r.Previous, s.Previous, func(a, b Placement) bool { return a.Equal(&b) })
+}
+
+// Follow is called before r replaces held on a server: another middleware has counted the changes that it made, and r must not look older than
+// what it replaces. If both say the same, they get the same version, because a server with the lower one would look as if it had been away during
+// a change. Follow reports whether the version has changed; then all servers must get r.
+func (r *Record) Follow(held *Record) (changed bool) {
+	version := held.Version
+	if !r.SaysAs(held) {
+		version++
+	}
+	if version <= r.Version {
+		return false
+	}
+	r.Version = version
+	return true
+}
+
 // Look is what a server that answered holds.
 type Look struct {
 	Record  *Record // nil: none
