@@ -95,10 +95,7 @@ func readExperiment(path string, set []string, quick bool) (*experiment.Experime
 	if err != nil {
 		return nil, usageError{err}
 	}
-	if text, err = experiment.Set(text, set); err != nil {
-		return nil, usageError{fmt.Errorf("--set %w", err)}
-	}
-	e, err := experiment.Parse(path, text, quick)
+	e, err := experiment.Parse(path, text, quick, set...)
 	if err != nil {
 		return nil, usageError{err}
 	}

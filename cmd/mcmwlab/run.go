@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -117,14 +118,17 @@ func (f *runFlags) runMember(ctx context.Context, s *series, command []string, s
 	if f.quiet {
 		notes = io.Discard
 	}
-	bed, err := f.open(ctx, e, notes)
+	bed, programs, err := f.open(ctx, e, notes)
 	if errors.Is(err, context.Canceled) && len(s.members) == 1 {
 		return errors.New("interrupted before the first run")
 	}
 	if err != nil {
 		return err
 	}
-	o := runner.Options{Experiment: e, Testbed: bed, Dir: m.dir, Resume: m.resume, Quick: f.quick, Command: command, Check: check.Run, CheckSet: check.Set}
+	o := runner.Options{
+		Experiment: e, Testbed: bed, Dir: m.dir, Resume: m.resume, Quick: f.quick, Command: command, Checksums: checksums(programs),
+		Check: check.Run, CheckSet: check.Set,
+	}
 	stop := func() {}
 	if !f.quiet {
 		watch := &runWatch{p: p, s: s}
@@ -150,19 +154,20 @@ func (f *runFlags) runMember(ctx context.Context, s *series, command []string, s
 	return err
 }
 
-// open creates the testbed of an experiment. It writes to notes where the testbed has less than the experiment requests.
-func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.Writer) (testbed.Testbed, error) {
+// open creates the testbed of an experiment, and returns the programs of this machine that it uses. It writes to notes
+// where the testbed has less than the experiment requests.
+func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.Writer) (testbed.Testbed, testbed.Programs, error) {
+	var programs testbed.Programs
 	switch e.Testbed {
 	case experiment.SSHTestbed:
 		return f.openSSH(ctx, e)
 	case experiment.KubernetesTestbed:
 		bed, err := kubernetes.New(e)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, programs, usageError{err}
 		}
-		return bed, nil
+		return bed, programs, nil
 	}
-	var programs testbed.Programs
 	err := f.servers(e, &programs)
 	if err == nil {
 		err = f.programs(&programs)
@@ -171,13 +176,13 @@ func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.
 		programs.Systems, err = systemsOf(e)
 	}
 	if err != nil {
-		return nil, usageError{err}
+		return nil, programs, usageError{err}
 	}
 	hosts := testbed.Local()
 	if e.Testbed == experiment.VMTestbed {
 		machines, err := vm.New(e.Machines, e.Delay, e.Dilation)
 		if err != nil {
-			return nil, err
+			return nil, programs, err
 		}
 		hosts = machines
 	}
@@ -185,7 +190,23 @@ func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.
 		_, shortfalls := d.Machines()
 		writeNotes(notes, shortfalls)
 	}
-	return testbed.Dilate(testbed.OnHosts(hosts, programs, e.CPUs), e.Dilation), nil
+	return testbed.Dilate(testbed.OnHosts(hosts, programs, e.CPUs), e.Dilation), programs, nil
+}
+
+// checksums returns the SHA-256 of the programs that are files of this machine, by their names. A file that cannot be
+// read has none; starting it says why.
+func checksums(p testbed.Programs) map[string]string {
+	files := map[string]string{"memcached": p.Memcached, "redis": p.Redis, "mcmw": p.Mcmw, "mcmwlab": p.Mcmwlab}
+	for name, system := range p.Systems {
+		files["system "+name] = system.Binary
+	}
+	sums := map[string]string{}
+	for name, file := range files {
+		if text, err := os.ReadFile(file); err == nil {
+			sums[name] = fmt.Sprintf("%x", sha256.Sum256(text))
+		}
+	}
+	return sums
 }
 
 // writeNotes writes the shortfalls of a testbed.

@@ -42,32 +42,31 @@ func (f *runFlags) elsewhere(e *experiment.Experiment) error {
 }
 
 // openSSH creates the testbed on the hosts of an inventory.
-func (f *runFlags) openSSH(ctx context.Context, e *experiment.Experiment) (testbed.Testbed, error) {
+func (f *runFlags) openSSH(ctx context.Context, e *experiment.Experiment) (bed testbed.Testbed, local testbed.Programs, err error) {
 	if e.Inventory == "" {
-		return nil, usageError{errors.New("the testbed ssh needs hosts; expected --inventory FILE, or testbed: {kind: ssh, inventory: FILE} (docs/testbeds.md)")}
+		return nil, local, usageError{errors.New("the testbed ssh needs hosts; expected --inventory FILE, or testbed: {kind: ssh, inventory: FILE} (docs/testbeds.md)")}
 	}
 	if e.Uses(experiment.Server, experiment.Redis) {
-		return nil, usageError{errors.New("server: redis: the testbed ssh only starts memcached; expected the testbed local or vm")}
+		return nil, local, usageError{errors.New("server: redis: the testbed ssh only starts memcached; expected the testbed local or vm")}
 	}
 	text, err := os.ReadFile(e.Inventory)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("the inventory of the testbed ssh: %w", err)}
+		return nil, local, usageError{fmt.Errorf("the inventory of the testbed ssh: %w", err)}
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return nil, err
+		return nil, local, err
 	}
 	inventory, err := experiment.ParseInventory(e.Inventory, text, home)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, local, usageError{err}
 	}
-	var local testbed.Programs
 	if err := f.programs(&local); err != nil {
-		return nil, usageError{err}
+		return nil, local, usageError{err}
 	}
 	hosts, err := ssh.Open(ctx, inventory, local)
 	if err != nil {
-		return nil, err
+		return nil, local, err
 	}
-	return testbed.OnHosts(hosts, ssh.Programs, e.CPUs), nil
+	return testbed.OnHosts(hosts, ssh.Programs, e.CPUs), local, nil
 }

@@ -70,6 +70,14 @@ func TestTheHighestLoadIsTheLastBeforeTheFirstThatDoesNotHold(t *testing.T) {
 	assert.Equal(t, Holds, c.Lines[0].Levels[3].Verdict, "a level above one that breaks doesn't count")
 }
 
+func TestLevelsThatAreDurationsAreRaisedInTheOrderOfTheirSize(t *testing.T) {
+	all := slices.Concat(runs("a", 1, 0.2, 0.2), runs("a", 2, 0.3, 0.3), runs("a", 3, 1.2, 1.21))
+	for i := range all {
+		all[i].Factors = map[string]string{"clients": map[string]string{"1": "500us", "2": "5ms", "3": "10ms"}[all[i].Factors["clients"]]}
+	}
+	require.Contains(t, find(t, all).Words(find(t, all).Lines[0]), "up to 5ms clients")
+}
+
 func TestALevelWithFailuresOrWithoutRepetitionsDoesNotHold(t *testing.T) {
 	failed := runs("a", 4, 0.2, 0.2, 0.2)
 	failed[1].Results[2].Value = 3

@@ -121,9 +121,12 @@ func TestEachCheckFindsViolations(t *testing.T) {
 		"a server gets less":          {func(r *record.Run) { set(r, "server:b", "throughput", 2500) }, FlowServers, "10.0 % of them sets to 3 servers each, should give 9,612"},
 		"fewer replicas":              {func(r *record.Run) { r.Factors["replicas"] = "1" }, FlowServers, "sets to 1 servers each, should give 8,010"},
 		"share by the clients' ratio": {func(r *record.Run) { unset(r, "middleware", "throughput_set"); r.Factors["ratio"] = "1:1" }, FlowServers, "50.0 % of them sets"},
-		"multi-gets in parts":         {func(r *record.Run) { r.Factors["keys_per_get"] = "6"; set(r, "server:b", "throughput", 9000) }, "", ""},
-		"more than all their keys":    {func(r *record.Run) { r.Factors["keys_per_get"] = "2"; set(r, "server:b", "throughput", 15_000) }, FlowServers, "should give 9,612 to 16,821"},
-		"throughput drifts":           {func(r *record.Run) { windows(r, "throughput", func(s int) float64 { return 8000 + 60*float64(s) }) }, NotStationary, "the throughput (client) rises by 6.5 %"},
+		"share of a ratio with multi-gets": {
+			func(r *record.Run) { unset(r, "middleware", "throughput_set"); r.Factors["ratio"] = "5:4:1" }, FlowServers, "50.0 % of them sets",
+		},
+		"multi-gets in parts":      {func(r *record.Run) { r.Factors["keys_per_get"] = "6"; set(r, "server:b", "throughput", 9000) }, "", ""},
+		"more than all their keys": {func(r *record.Run) { r.Factors["keys_per_get"] = "2"; set(r, "server:b", "throughput", 15_000) }, FlowServers, "should give 9,612 to 16,821"},
+		"throughput drifts":        {func(r *record.Run) { windows(r, "throughput", func(s int) float64 { return 8000 + 60*float64(s) }) }, NotStationary, "the throughput (client) rises by 6.5 %"},
 		"response time drifts": {func(r *record.Run) {
 			windows(r, "response_time_mean", func(s int) float64 { return 0.008 - 1e-4*float64(s) })
 		}, NotStationary, "the mean response time (client) falls by 11.9 %"},

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -78,11 +76,8 @@ func ThinkTime(run record.Run) float64 {
 	if z, ok := run.Value(record.SourceClient, "think_time_mean"); ok {
 		return z
 	}
-	if z, ok := run.Number("think_time"); ok {
-		return z
-	}
-	d, _ := time.ParseDuration(run.Factors["think_time"])
-	return d.Seconds()
+	z, _ := run.Number("think_time")
+	return z
 }
 
 // measured returns the values of metrics at a source; false if the run doesn't have all of them.
@@ -217,43 +212,54 @@ func apart(flow, least, most float64) bool {
 	return flow < least*(1-maxFlow) || flow > most*(1+maxFlow)
 }
 
-// flowServers compares the requests at the servers with those at the middlewares: a set goes to all replicas of its key, a get to one server,
-// a multi-get to at least one and at most one per key. If middlewares answer requests from memory, a get can need a second request for the
-// item's remaining life time.
-func flowServers(run record.Run) []record.Warning {
-	x, ok := run.Value(record.SourceMiddleware, "throughput")
-	if !ok || x <= 0 {
-		return nil
-	}
-	servers, count := 0.0, 0
+// flow is the number of requests per second at the servers, and the range in which that of the middlewares puts it.
+type flow struct {
+	servers, middlewares float64
+	sets, replicas       float64 // the share of sets, and the servers of each
+	least, most          float64
+}
+
+// flowOf returns the flow of a run; false if the run lacks a measurement or setting that it needs. A set goes to all
+// replicas of its key, a get to one server, a multi-get to at least one and at most one per key. If middlewares answer
+// requests from memory, a get can need a second request for the item's remaining life time.
+func flowOf(run record.Run) (f flow, ok bool) {
+	count := 0
 	for _, v := range run.Results {
 		if strings.HasPrefix(v.Source, record.SourceServer) && v.Metric == "throughput" {
-			servers += v.Value
+			f.servers += v.Value
 			count++
 		}
 	}
-	sets, known := writeShare(run)
-	replicas, known2 := replicas(run, count)
-	if count == 0 || !known || !known2 {
-		return nil
+	var known, known2 bool
+	f.middlewares, _ = run.Value(record.SourceMiddleware, "throughput")
+	f.sets, known = writeShare(run)
+	f.replicas, known2 = replicas(run, count)
+	if count == 0 || f.middlewares <= 0 || !known || !known2 {
+		return f, false
 	}
-	least := x * (sets*replicas + (1 - sets))
-	most := least
+	f.least = f.middlewares * (f.sets*f.replicas + (1 - f.sets))
+	f.most = f.least
 	if keys, ok := run.Number("keys_per_get"); ok && keys > 1 {
-		most = x * (sets*replicas + (1-sets)*keys)
+		f.most = f.middlewares * (f.sets*f.replicas + (1-f.sets)*keys)
 	}
 	if fromMemory(run) > 0 {
-		most += x * (1 - sets)
+		f.most += f.middlewares * (1 - f.sets)
 	}
-	if !apart(servers, least, most) {
+	return f, true
+}
+
+// flowServers compares the requests at the servers with those at the middlewares.
+func flowServers(run record.Run) []record.Warning {
+	f, ok := flowOf(run)
+	if !ok || !apart(f.servers, f.least, f.most) {
 		return nil
 	}
-	expected := spell.Count(least)
-	if most > least {
-		expected += " to " + spell.Count(most)
+	expected := spell.Count(f.least)
+	if f.most > f.least {
+		expected += " to " + spell.Count(f.most)
 	}
 	return warn(FlowServers, "the servers counted %s requests/s; the middlewares' %s, %s of them sets to %v servers each, should give %s",
-		spell.Count(servers), spell.Count(x), percent(sets), replicas, expected)
+		spell.Count(f.servers), spell.Count(f.middlewares), percent(f.sets), f.replicas, expected)
 }
 
 // writeShare returns the share of sets in the requests: the one the middlewares counted, or else the configured one.
@@ -262,13 +268,7 @@ func writeShare(run record.Run) (share float64, ok bool) {
 	if sets, ok := run.Value(record.SourceMiddleware, "throughput_set"); ok {
 		return sets / x, true
 	}
-	before, after, _ := strings.Cut(run.Factors["ratio"], ":")
-	sets, err := strconv.ParseFloat(before, 64)
-	gets, err2 := strconv.ParseFloat(after, 64)
-	if err != nil || err2 != nil || sets+gets <= 0 {
-		return 0, false
-	}
-	return sets / (sets + gets), true
+	return record.Level(run.Factors["ratio"]).Share()
 }
 
 // replicas returns the number of servers to which a set goes.

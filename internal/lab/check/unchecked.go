@@ -2,7 +2,6 @@ package check
 
 import (
 	"slices"
-	"strings"
 
 	"mcmw/internal/lab/record"
 )
@@ -22,11 +21,7 @@ var needs = []struct {
 	{LittleQueue, has(record.SourceMiddleware, "throughput", "stage_queue_mean", "queue_length_mean"), true},
 	{StageSum, has(record.SourceMiddleware, slices.Concat([]string{"response_time_mean"}, record.Stages)...), true},
 	{FlowClient, has(record.SourceMiddleware, "throughput"), true},
-	{FlowServers, func(run record.Run, _ record.Manifest) bool {
-		return slices.ContainsFunc(run.Results, func(v record.Value) bool {
-			return strings.HasPrefix(v.Source, record.SourceServer) && v.Metric == "throughput"
-		})
-	}, true},
+	{FlowServers, func(run record.Run, _ record.Manifest) bool { _, ok := flowOf(run); return ok }, true},
 	{NotStationary, steady, false},
 	{WindowVariation, steady, false},
 	{GeneratorSaturated, has(record.SourceClient, "saturated"), false},

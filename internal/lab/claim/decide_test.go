@@ -94,6 +94,13 @@ func saturating() []measured {
 
 func TestEachRuleIsDecidedFromRecords(t *testing.T) {
 	line := func(t *testing.T) []*record.Record { return []*record.Record{synthetic(t, "a", "vm", saturating())} }
+	delays := func(t *testing.T) []*record.Record {
+		runs := saturating()
+		for i := range runs {
+			runs[i].levels = map[string]string{"think_time": map[string]string{"6": "5ms", "12": "10ms", "96": "1s"}[runs[i].levels["clients"]]}
+		}
+		return []*record.Record{synthetic(t, "a", "vm", runs)}
+	}
 	pair := func(t *testing.T) []*record.Record {
 		return []*record.Record{
 			synthetic(t, "a", "vm", saturating()),
@@ -142,6 +149,7 @@ func TestEachRuleIsDecidedFromRecords(t *testing.T) {
 		"still grows":                   {line, converges + "low: 1000, high: 4000, last: 3}", claim.Refuted, "1505 ops/s ± 0.42 % to 2995 ops/s ± 0.21 % at clients 6, 12, 96"},
 		"too few levels":                {line, converges + "low: 1000, last: 4}", claim.NotComparable, "3 levels of clients; 4 are needed"},
 		"saturates":                     {line, saturates + "high: 12}", claim.Confirmed, "saturated from clients 12, 2955 ops/s ± 0.21 % of 2995 ops/s ± 0.21 % at most, surely not at 6; expected clients at most 12"},
+		"saturates over durations":      {delays, "saturates: {record: a, metric: client.throughput, over: think_time, high: 0.01}", claim.Confirmed, "saturated from think_time 10ms"},
 		"saturates between levels":      {line, saturates + "high: 10}", claim.Undecided, "from clients 12"},
 		"saturates earlier":             {line, saturates + "high: 6}", claim.Refuted, "surely not at 6"},
 		"converges, just":               {line, converges + "low: 2950, high: 3050}", claim.Undecided, "expected 2950 ops/s to 3050 ops/s"},

@@ -105,25 +105,7 @@ func (s *set) load(run record.Run) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	idle, seconds := map[string]float64{}, map[string]float64{}
-	for _, w := range samples {
-		if w.Metric == "cpu_idle" {
-			idle[w.Source] += w.Value * w.Seconds
-			seconds[w.Source] += w.Seconds
-		}
-	}
-	busy := 0.0
-	for source := range idle {
-		if seconds[source] <= 0 {
-			continue
-		}
-		share := 1 - idle[source]/seconds[source]
-		if source == record.SourceHost {
-			busy = share
-			break
-		}
-		busy = max(busy, share)
-	}
+	busy := record.MachineBusy(record.Busy(run, samples))
 	s.busy[run.ID] = busy
 	return busy, nil
 }

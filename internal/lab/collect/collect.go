@@ -53,11 +53,16 @@ func Run(o *testbed.Outputs, r *record.Run) error {
 	c.clients(loads)
 	var middlewares [][]logged
 	for i, text := range o.Middlewares {
-		windows, err := readLog(text, measured)
+		start, windows, err := readLog(text, measured)
 		if err != nil {
 			return fmt.Errorf("statistics log of middleware:%d: %w", i, err)
 		}
 		middlewares = append(middlewares, windows)
+		// All middlewares have the same settings. With a pool per server the log has the workers of all pools together.
+		if i == 0 && start.Workers > 0 && r.Factors["pool"] != "per-server" {
+			c.result(record.SourceMiddleware, "workers", float64(start.Workers))
+			c.result(record.SourceMiddleware, "depth", float64(start.Depth))
+		}
 	}
 	c.middlewares(middlewares)
 	for _, name := range slices.Sorted(maps.Keys(o.Hosts)) {
@@ -128,8 +133,9 @@ type logged struct {
 	start float64 // of that part, seconds from the beginning of the measured window
 }
 
-// readLog returns the windows of a statistics log that are at least partly in the measured window.
-func readLog(text []byte, measured span) (windows []logged, err error) {
+// readLog returns the first line of a statistics log, if it is there, and the windows that are at least partly in the
+// measured window.
+func readLog(text []byte, measured span) (start statlog.Start, windows []logged, err error) {
 	n := 0
 	for line := range bytes.Lines(text) {
 		n++
@@ -138,18 +144,23 @@ func readLog(text []byte, measured span) (windows []logged, err error) {
 		}
 		var w statlog.Window
 		if err := json.Unmarshal(line, &w); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return start, nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if w.Type == "start" {
+			if err := json.Unmarshal(line, &start); err != nil {
+				return start, nil, fmt.Errorf("line %d: %w", n, err)
+			}
 		}
 		if w.Type != "window" || w.Seconds <= 0 || w.Seconds > maxSeconds {
 			continue
 		}
 		from := measured.from(time.UnixMilli(w.From))
-		start, end := max(from, 0), min(from+w.Seconds, measured.seconds())
-		if end > start {
-			windows = append(windows, logged{w, min((end-start)/w.Seconds, 1), start})
+		begin, end := max(from, 0), min(from+w.Seconds, measured.seconds())
+		if end > begin {
+			windows = append(windows, logged{w, min((end-begin)/w.Seconds, 1), begin})
 		}
 	}
-	return windows, nil
+	return start, windows, nil
 }
 
 type collector struct {

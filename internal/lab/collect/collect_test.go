@@ -48,7 +48,7 @@ func loadResult(after time.Duration, rate uint64, mean time.Duration) []byte {
 // statistics is a statistics log of windows of half a second, the first at began, with these numbers of requests.
 func statistics(requests ...uint64) []byte {
 	var text strings.Builder
-	text.WriteString(`{"type":"start","time":1}` + "\n")
+	text.WriteString(`{"type":"start","time":1,"workers":2,"depth":128}` + "\n")
 	for i, n := range requests {
 		w := statlog.Window{
 			Type: "window", Number: i + 1, From: began.UnixMilli() + int64(i)*500, Until: began.UnixMilli() + int64(i+1)*500, Seconds: 0.5,

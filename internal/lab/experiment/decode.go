@@ -54,15 +54,19 @@ const (
 // nameForm matches the names of experiments. They are also names of directories.
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// Parse reads an experiment. file is its name in errors. With quick, the settings of the file's quick profile replace the others. The error
-// is *Problems.
-func Parse(file string, text []byte, quick bool) (*Experiment, error) {
+// Parse reads an experiment. file is its name in errors. With quick, the settings of the file's quick profile replace
+// the others. Settings in set change the file's (see Set). The error is *Problems, or says which setting is malformed.
+func Parse(file string, text []byte, quick bool, set ...string) (*Experiment, error) {
+	changed, err := Set(text, set)
+	if err != nil {
+		return nil, err
+	}
 	d := &decoder{}
-	e := d.experiment(text, quick)
+	e := d.experiment(changed, quick)
 	if err := d.err(file); err != nil {
 		return nil, err
 	}
-	e.Text = text
+	e.Text, e.Set = text, set
 	return e, nil
 }
 

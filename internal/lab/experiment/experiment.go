@@ -36,7 +36,8 @@ type Experiment struct {
 	Stop        *Stop
 	Quality     *Quality // nil if the file has none
 
-	Text []byte // the unchanged file
+	Text []byte   // the unchanged file
+	Set  []string // the settings by which it was changed before it was read; see Set
 }
 
 var roles = []string{"server", "middleware", "load"}

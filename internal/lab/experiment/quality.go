@@ -20,7 +20,7 @@ type Quality struct {
 
 // QualityOf returns the quality of service defined by the experiment of a record, and whether it defines one.
 func QualityOf(m record.Manifest) (capacity.Rule, bool) {
-	e, err := Parse(m.Name, []byte(m.Experiment), slices.Contains(m.Command, "--quick"))
+	e, err := Parse(m.Name, []byte(m.Experiment), slices.Contains(m.Command, "--quick"), m.Set...)
 	if err != nil || e.Quality == nil {
 		return capacity.Rule{}, false
 	}

@@ -23,7 +23,7 @@ func Set(text []byte, settings []string) ([]byte, error) {
 		var document yaml.Node
 		err := yaml.Unmarshal([]byte(value), &document)
 		if !ok || err != nil || len(document.Content) != 1 || slices.Contains(keys, "") {
-			return nil, fmt.Errorf("%q: expected KEY=VALUE with a value in YAML, such as repetitions=5 or factors.system=[direct, mcmw]", setting)
+			return nil, fmt.Errorf("--set %q: expected KEY=VALUE with a value in YAML, such as repetitions=5 or factors.system=[direct, mcmw]", setting)
 		}
 		change := document.Content[0]
 		for _, key := range slices.Backward(keys) {

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"mcmw/internal/lab/record"
 	"mcmw/internal/userinput"
 )
 
@@ -22,7 +23,7 @@ const (
 )
 
 // AsDefault is the value of a setting that stands for the program's default.
-const AsDefault = "default"
+const AsDefault = string(record.AsDefault)
 
 // SystemKind describes a system between clients and servers.
 type SystemKind struct {

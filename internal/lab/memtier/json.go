@@ -234,6 +234,7 @@ func parseRow(name string, raw json.RawMessage) (Row, error) {
 		row.Seconds = append(row.Seconds, s)
 	}
 	slices.SortFunc(row.Seconds, func(a, b Second) int { return cmp.Compare(a.Start, b.Start) })
+	row.Mean = finer(row.Mean, row.exactMean())
 	return row, nil
 }
 
@@ -276,6 +277,7 @@ func parseSecond(name string, values map[string]*float64) (Second, error) {
 		return s, errors.New("expected the number of a second")
 	}
 	s.Start = float64(start)
+	s.Total = scaled(values["Accumulated Latency"], 1e-3)
 	for field, target := range map[string]*uint64{
 		"Count": &s.Count, "Bytes RX": &s.Received, "Bytes TX": &s.Sent, "Hits": &s.Hits, "Misses": &s.Misses,
 	} {
@@ -289,6 +291,7 @@ func parseSecond(name string, values map[string]*float64) (Second, error) {
 		}
 	}
 	sortQuantiles(s.Percentiles)
+	s.Mean = finer(s.Mean, s.Total/float64(s.Count))
 	return s, nil
 }
 

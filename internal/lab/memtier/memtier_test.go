@@ -1,8 +1,11 @@
 package memtier
 
 import (
+	"bytes"
 	"math"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -168,6 +171,26 @@ func TestAMeanOfTotalsInWholeMillisecondsIsReplacedByThatOfTheRows(t *testing.T)
 			if !math.IsNaN(want) {
 				assert.InDelta(t, want, row.Mean, 1e-12, totals)
 			}
+		}
+	}
+}
+
+func TestMeansInWholeMillisecondsAreReplacedByThoseOfSumsAndHistograms(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "multiget9.json"))
+	require.NoError(t, err)
+	want, err := ParseJSON(bytes.NewReader(text))
+	require.NoError(t, err)
+	cut := regexp.MustCompile(`("(?:Average )?Latency": )0\.\d+`).ReplaceAll(text, []byte("${1}0.000"))
+	for name, text := range map[string][]byte{
+		"sums":       cut,
+		"histograms": regexp.MustCompile(`"Accumulated Latency": \d+`).ReplaceAll(cut, []byte(`"Other": 1`)),
+	} {
+		got, err := ParseJSON(bytes.NewReader(text))
+		require.NoError(t, err)
+		for _, row := range []string{"Sets", "Gets", "Totals"} {
+			exact, _ := want.Overall().Row(row)
+			replaced, _ := got.Overall().Row(row)
+			assert.InEpsilon(t, exact.Mean, replaced.Mean, 0.02, "%s of %s", row, name)
 		}
 	}
 }

@@ -94,10 +94,32 @@ func (r *Result) meanOfTotals() {
 	if totals < 0 || throughput == 0 {
 		return
 	}
-	// Comparisons that are false for NaN.
-	if mean := sum / throughput; math.Trunc(mean*1e3) == math.Round(r.Rows[totals].Mean*1e6)/1e3 {
-		r.Rows[totals].Mean = mean
+	r.Rows[totals].Mean = finer(r.Rows[totals].Mean, sum/throughput)
+}
+
+// finer returns exact in place of a mean in seconds that memtier has cut to whole milliseconds, as some releases do.
+// Otherwise, and if exact is NaN, it returns the mean.
+func finer(mean, exact float64) float64 {
+	if math.Trunc(exact*1e3) == math.Round(mean*1e6)/1e3 {
+		return exact
 	}
+	return mean
+}
+
+// exactMean returns the row's mean in seconds from the sums of its seconds, or else from its histogram; NaN if it has
+// neither.
+func (r *Row) exactMean() float64 {
+	total, count := 0.0, uint64(0)
+	for _, s := range r.Seconds {
+		if s.Count > 0 {
+			total += s.Total
+			count += s.Count
+		}
+	}
+	if count > 0 && !math.IsNaN(total) {
+		return total / float64(count)
+	}
+	return r.Histogram.Mean()
 }
 
 // Row has the figures of one kind of request, or of all requests.
@@ -149,6 +171,7 @@ type Second struct {
 	Count          uint64
 	Received, Sent uint64 // bytes
 	Mean, Min, Max float64
+	Total          float64 // sum of the response times, seconds; NaN if the output lacks it
 	Percentiles    []Quantile
 	Hits, Misses   uint64
 }

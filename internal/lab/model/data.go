@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
@@ -169,14 +168,15 @@ func newPoint(p record.Point, varying []string) (Point, string, error) {
 	if p.Factors["middlewares"] == "0" {
 		return out, "without a middleware", nil
 	}
-	if p.Factors["workers"] == "" {
-		return out, "without the number of workers", nil
-	}
-	if len(p.Complete()) == 0 {
+	runs := p.Complete()
+	if len(runs) == 0 {
 		return out, "without a complete run", nil
 	}
+	if _, ok := runs[0].Number("workers"); p.Factors["workers"] == "" || record.Level(p.Factors["workers"]) == record.AsDefault && !ok {
+		return out, "without the number of workers", nil
+	}
 	var err error
-	if out.Setting, err = newSetting(p.Factors, varying); err != nil {
+	if out.Setting, err = newSetting(runs[0], varying); err != nil {
 		return out, "", err
 	}
 	mean := func(source, metric string) float64 { return stat.Mean(p.Values(source, metric), nil) } // NaN of no values
@@ -231,17 +231,19 @@ func newClasses(p *Point, mean func(source, metric string) float64) []Class {
 	return classes
 }
 
-// newSetting returns the setting for the levels of the factors. The levels of varying are in its Rest.
-func newSetting(factors map[string]string, varying []string) (Setting, error) {
+// newSetting returns the setting of a run. The levels of varying are in its Rest.
+func newSetting(run record.Run, varying []string) (Setting, error) {
 	var s Setting
+	factors := run.Factors
 	var problems []error
 	number := func(name string, otherwise int) int {
 		level, ok := factors[name]
 		if !ok && otherwise > 0 {
 			return otherwise
 		}
-		n, err := strconv.Atoi(level)
-		if err != nil || n < 1 {
+		v, known := run.Number(name)
+		n := int(v)
+		if !known || float64(n) != v || n < 1 {
 			problems = append(problems, fmt.Errorf("factor %s is %q: expected a whole number above 0", name, level))
 		}
 		return n

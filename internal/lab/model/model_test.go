@@ -445,6 +445,18 @@ func TestThePointsOfARecordAreItsData(t *testing.T) {
 	}
 }
 
+func TestDefaultsAreTheNumbersThatTheMiddlewareReports(t *testing.T) {
+	d, err := someData(func(r *record.Run) {
+		r.Factors["workers"], r.Factors["depth"] = "default", "default"
+		r.Results = append(r.Results, record.Value{Source: "middleware", Metric: "workers", Value: 4}, record.Value{Source: "middleware", Metric: "depth", Value: 1})
+	})
+	require.NoError(t, err)
+	require.Equal(t, 4, d.Points[0].Workers)
+
+	_, err = someData(func(r *record.Run) { r.Factors["workers"] = "default" })
+	require.ErrorContains(t, err, "Points without the number of workers are left out: 2")
+}
+
 func TestARunLimitedByTheLoadGeneratorIsLeftOut(t *testing.T) {
 	saturate := func(r *record.Run) {
 		r.Results = append(r.Results, record.Value{Source: "client", Metric: "saturated", Value: 1})

@@ -19,14 +19,19 @@ type Manifest struct {
 	Created time.Time `json:"created"`
 	// Command is the command line that made the record.
 	Command []string `json:"command,omitempty"`
-	// Experiment is the unchanged text of the experiment file.
-	Experiment string `json:"experiment,omitempty"`
+	// Experiment is the unchanged text of the experiment file. Set has the settings by which the command line changed it.
+	Experiment string   `json:"experiment,omitempty"`
+	Set        []string `json:"set,omitempty"`
 	// Testbed is the kind of testbed, such as local.
 	Testbed string `json:"testbed,omitempty"`
 	Seed    uint64 `json:"seed,omitempty"`
 	// Versions has the versions of the programs by their names.
 	Versions map[string]string `json:"versions,omitempty"`
-	Host     Host              `json:"host"`
+	// Checksums has the SHA-256 of the programs that are files of the machine that ran mcmwlab, by their names.
+	Checksums map[string]string `json:"checksums,omitempty"`
+	Host      Host              `json:"host"`
+	// Inventory lists the hosts of the testbed ssh, with their addresses and roles.
+	Inventory []string `json:"inventory,omitempty"`
 	// Machines are the testbed's machines, if it knows them. Shortfalls lists where they have less than the experiment requested.
 	Machines   []Machine `json:"machines,omitempty"`
 	Shortfalls []string  `json:"shortfalls,omitempty"`

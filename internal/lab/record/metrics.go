@@ -43,6 +43,8 @@ var (
 		{"memory_peak", Bytes, "largest resident memory of the processes"},
 		{"throughput_hot", OperationsPerSecond, "requests that the middleware answered from memory; throughput and the stages don't include them"},
 		{"queue_length_mean", Operations, "mean number of requests in the queue"},
+		{"workers", Operations, "workers of each middleware, as it reports them"},
+		{"depth", Operations, "requests that a worker takes at a time, as the middleware reports it"},
 		{"busy_workers_mean", Operations, "mean number of workers that serve a request"},
 		{"round_trip_time_mean", Seconds, "mean round-trip time of the path without load"},
 		{"bandwidth", BytesPerSecond, "bandwidth of the path, one way"},

@@ -1,10 +1,8 @@
 package record
 
 import (
-	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -113,25 +111,4 @@ func Label(factors map[string]string, names []string) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// CompareLevels orders the levels of a factor: first numbers, by size, then words, alphabetically.
-func CompareLevels(a, b string) int {
-	x, errX := strconv.ParseFloat(a, 64)
-	y, errY := strconv.ParseFloat(b, 64)
-	switch {
-	case errX == nil && errY == nil:
-		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
-	case errX == nil:
-		return -1
-	case errY == nil:
-		return 1
-	}
-	return cmp.Compare(a, b)
-}
-
-// Number returns the level of a factor as a number, and whether it is one.
-func (r Run) Number(factor string) (float64, bool) {
-	x, err := strconv.ParseFloat(r.Factors[factor], 64)
-	return x, err == nil
 }

@@ -33,7 +33,38 @@ func TestRunsAreGroupedByTheLevelsOfTheirFactors(t *testing.T) {
 }
 
 func TestLevelsAreOrderedBySizeThenAlphabetically(t *testing.T) {
-	levels := []string{"shared", "128", "8", "none", "64", "1e1", "8.0"}
-	slices.SortFunc(levels, CompareLevels)
-	require.Equal(t, []string{"8", "8.0", "1e1", "64", "128", "none", "shared"}, levels)
+	for _, want := range [][]string{
+		{"8", "8.0", "1e1", "64", "128", "none", "shared"},
+		{"0s", "500us", "5ms", "10ms", "1s", "1m"},
+		{"64", "1KiB", "4 KiB", "1MiB"},
+		{"0:1", "1:8:1", "1:9", "1:1", "1:0", "many"},
+		{"4", "default"},
+	} {
+		levels := slices.Clone(want)
+		slices.Reverse(levels)
+		slices.SortFunc(levels, CompareLevels)
+		require.Equal(t, want, levels)
+	}
+}
+
+func TestALevelIsANumberInBaseUnits(t *testing.T) {
+	for level, want := range map[Level]float64{"64": 64, "10ms": 0.01, "1.5s": 1.5, "4KiB": 4096, "2 MiB": 2 << 20} {
+		got, ok := level.Number()
+		require.True(t, ok, level)
+		require.InEpsilon(t, want, got, 1e-12, level)
+	}
+	for _, level := range []Level{"", "shared", "1:9", "NaN", "Inf", "KiB", "default"} {
+		_, ok := level.Number()
+		require.False(t, ok, level)
+	}
+}
+
+func TestADefaultIsTheNumberThatTheMiddlewareReports(t *testing.T) {
+	r := Run{Factors: map[string]string{"workers": "default"}}
+	_, ok := r.Number("workers")
+	require.False(t, ok)
+	r.Results = []Value{{Source: SourceMiddleware, Metric: "workers", Value: 2}}
+	workers, ok := r.Number("workers")
+	require.True(t, ok)
+	require.Equal(t, 2.0, workers)
 }

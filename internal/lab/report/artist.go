@@ -39,7 +39,7 @@ func (a *artist) xAxis() plot.Axis {
 	}
 	axis := plot.Axis{Label: label(a.v.X), FromZero: true}
 	for _, l := range levels(a.d.Points, a.v.X) {
-		n, _ := levelNumber(l)
+		n, _ := record.Level(l).Number()
 		axis.At = append(axis.At, n)
 	}
 	axis.Log = axis.At[0] > 0 && axis.At[len(axis.At)-1]/axis.At[0] >= wide
@@ -375,9 +375,9 @@ func (a *artist) utilization() []plot.Chart {
 
 // componentNumber returns the series of a component, which is the same in every panel.
 func (a *artist) componentNumber(name string) int {
-	names := []string{"workers", "processor of the host", "bandwidth of the path", "load generator"}
+	names := []string{"workers", processorOf(record.SourceHost), "bandwidth of the path", "load generator", "processor of the middleware"}
 	for _, s := range servers(a.d.Points, "seconds_cpu") {
-		names = append(names, "processor of "+strings.TrimPrefix(s, record.SourceServer))
+		names = append(names, processorOf(s))
 	}
 	if i := slices.Index(names, name); i >= 0 {
 		return i
@@ -426,7 +426,7 @@ func (a *artist) scalability() []plot.Chart {
 	}
 	x := plot.Axis{Label: label(a.v.Series), FromZero: true}
 	for _, l := range all {
-		n, ok := levelNumber(l)
+		n, ok := record.Level(l).Number()
 		if !ok || n <= 0 {
 			return nil
 		}
@@ -448,7 +448,7 @@ func (a *artist) scalability() []plot.Chart {
 			if !base.OK() {
 				base = highest
 			}
-			n, _ := levelNumber(l.Level)
+			n, _ := record.Level(l.Level).Number()
 			drawn.Points = append(drawn.Points, point(n, ratio(highest, base, a.d.Confidence)))
 		}
 		if len(drawn.Points) > 1 {

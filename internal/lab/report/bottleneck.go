@@ -3,8 +3,11 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
+	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/plot"
 	"mcmw/internal/lab/record"
 )
@@ -49,26 +52,88 @@ func (d *Data) components(p Point) []Component {
 	for _, way := range directions {
 		add(way.component(), func(r record.Run) (float64, bool) { return d.full(r, way) })
 	}
-	add("processor of the host", func(r record.Run) (float64, bool) {
-		idle, ok := d.hostMean(r, "cpu_idle")
-		return 1 - idle, ok
-	})
+	for _, source := range d.hostsOf(p) {
+		add(processorOf(source), func(r record.Run) (float64, bool) {
+			share, ok := d.busy(r)[source]
+			return share, ok
+		})
+	}
+	add("processor of the middleware", d.middlewareBusy)
 	for _, s := range servers([]Point{p}, "seconds_cpu") {
-		add("processor of "+strings.TrimPrefix(s, record.SourceServer), func(r record.Run) (float64, bool) {
-			threads, ok := levelNumber(r.Factors["server_threads"])
+		add(processorOf(s), func(r record.Run) (float64, bool) {
+			threads, ok := r.Number("server_threads")
 			cpu, okC := r.Value(s, "seconds_cpu")
 			return cpu / r.Seconds / threads, ok && okC && threads > 0 && r.Seconds > 0
 		})
 	}
 	add("workers", func(r record.Run) (float64, bool) {
 		busy, ok := r.Value(record.SourceMiddleware, "busy_workers_mean")
-		workers, okW := levelNumber(r.Factors["workers"])
-		if middlewares, known := levelNumber(r.Factors["middlewares"]); known && middlewares > 0 {
+		workers, okW := r.Number("workers")
+		if middlewares, known := r.Number("middlewares"); known && middlewares > 0 {
 			workers *= middlewares
 		}
 		return busy / workers, ok && okW && workers > 0
 	})
 	return all
+}
+
+// processorOf names the processor of a host or of a server's process.
+func processorOf(source string) string {
+	if source == record.SourceHost {
+		return "processor of the host"
+	}
+	return "processor of " + cmp.Or(record.HostName(source), strings.TrimPrefix(source, record.SourceServer))
+}
+
+// busy returns the utilization of each host's processors in a run.
+func (d *Data) busy(r record.Run) map[string]float64 {
+	samples, err := d.samples(r.ID)
+	if err != nil {
+		return nil
+	}
+	return record.Busy(r, samples)
+}
+
+// hostsOf returns the sources of the hosts whose processors were sampled at a point: first the one that emulates others.
+func (d *Data) hostsOf(p Point) []string {
+	seen := map[string]bool{}
+	for _, r := range p.Runs {
+		for source := range d.busy(r) {
+			seen[source] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// middlewareBusy returns the utilization of the processors that a middleware may use, of the busiest one.
+func (d *Data) middlewareBusy(r record.Run) (most float64, known bool) {
+	for _, v := range r.Results {
+		number, ok := strings.CutPrefix(v.Source, record.SourceMiddleware+":")
+		if !ok || v.Metric != "seconds_cpu" || r.Seconds <= 0 {
+			continue
+		}
+		if processors := d.processorsOf(r, number); processors > 0 {
+			most, known = max(most, v.Value/r.Seconds/processors), true
+		}
+	}
+	return most, known
+}
+
+// processorsOf returns how many processors the middleware with this number may use; 0 if that is unknown: its own setting,
+// or else its machine's, or else all of the only host.
+func (d *Data) processorsOf(r record.Run, number string) float64 {
+	if cpus := experiment.Values(r.Factors).Processors(experiment.MiddlewareCPUs); len(cpus) > 0 {
+		return float64(len(cpus))
+	}
+	for _, m := range d.Manifest.Machines {
+		if m.Name == record.SourceMiddleware+"-"+number {
+			return m.CPUs
+		}
+	}
+	if busy := d.busy(r); len(busy) > 1 || len(d.Manifest.Machines) > 0 {
+		return 0
+	}
+	return float64(d.Manifest.Host.Cores)
 }
 
 // hostMean returns the mean of a metric of the host over a run: the recorded result, or the mean of the samples.

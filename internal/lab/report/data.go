@@ -1,15 +1,12 @@
 package report
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"mcmw/internal/lab/capacity"
 	"mcmw/internal/lab/experiment"
@@ -163,36 +160,7 @@ func (p Point) derive(f func(record.Run) (float64, bool)) Estimate {
 }
 
 // Number returns the level of a factor as a number, in base units.
-func (p Point) Number(factor string) (float64, bool) { return levelNumber(p.Levels[factor]) }
-
-// levelNumber reads a level that is a number or a duration, such as 64 or 10ms.
-func levelNumber(level string) (float64, bool) {
-	if v, err := strconv.ParseFloat(level, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
-		return v, true
-	}
-	if d, err := time.ParseDuration(level); err == nil {
-		return d.Seconds(), true
-	}
-	return 0, false
-}
-
-// sortLevels sorts levels: numbers by size, ratios such as 1:9 by the share of the first part, others as text.
-func sortLevels(levels []string) []string {
-	number := func(level string) float64 {
-		if v, ok := levelNumber(level); ok {
-			return v
-		}
-		first, second, ok := strings.Cut(level, ":")
-		a, okA := levelNumber(first)
-		b, okB := levelNumber(second)
-		if ok && okA && okB && a+b > 0 {
-			return a / (a + b)
-		}
-		return math.Inf(1)
-	}
-	slices.SortFunc(levels, func(a, b string) int { return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b)) })
-	return levels
-}
+func (p Point) Number(factor string) (float64, bool) { return record.Level(p.Levels[factor]).Number() }
 
 // levels returns the levels of a factor at the points, sorted. A point without the factor has the level "".
 func levels(points []Point, factor string) []string {
@@ -200,7 +168,7 @@ func levels(points []Point, factor string) []string {
 	for _, p := range points {
 		seen[p.Levels[factor]] = true
 	}
-	return sortLevels(slices.Collect(maps.Keys(seen)))
+	return slices.SortedFunc(maps.Keys(seen), record.CompareLevels)
 }
 
 // factors returns the names of all factors, sorted.

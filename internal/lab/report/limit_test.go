@@ -41,6 +41,11 @@ func TestTheBottleneckIsTheCauseOfOtherLoad(t *testing.T) {
 			-1,
 			"no component is in use for 90 % of the time; most used: workers, 25.0 %; the bandwidth of the path comes to 250 %",
 		},
+		"middleware": {
+			[]record.Value{busy, value("middleware:0", "seconds_cpu", 30), value("middleware:1", "seconds_cpu", 39)},
+			0.5,
+			"limited by the processor of the middleware, 97.5 %; with it the workers, 98.8 %",
+		},
 		"generator": {[]record.Value{busy, value("client", "saturated", 1)}, 0.02, "limited by the load generator, not by what was measured"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +57,7 @@ func TestTheBottleneckIsTheCauseOfOtherLoad(t *testing.T) {
 			if tc.idle >= 0 {
 				run.HostSamples = []record.Window{{Source: "host", Seconds: 1, Metric: "cpu_idle", Value: tc.idle}}
 			}
-			d, v := read(t, newRecord(t, record.Manifest{Name: "limits"}, run), nil)
+			d, v := read(t, newRecord(t, record.Manifest{Name: "limits", Host: record.Host{Cores: 4}}, run), nil)
 			got := d.Panels(v)[0].Lines[0].Bottleneck.Words
 			require.True(t, strings.HasPrefix(got, tc.want), "got %q, want %q", got, tc.want)
 		})
@@ -81,6 +86,19 @@ func TestAFullUploadOfAMachineIsTheBottleneck(t *testing.T) {
 	}), nil)
 	words := d.Panels(v)[0].Lines[0].Bottleneck.Words
 	require.True(t, strings.HasPrefix(words, "limited by the upload of the server machines, 97.0 %; with it the workers, 100 %"), words)
+}
+
+func TestTheProcessorOfOneOfSeveralHostsIsTheBottleneck(t *testing.T) {
+	idle := func(host string, v float64) record.Window {
+		return record.Window{Source: "host:" + host, Seconds: 1, Metric: "cpu_idle", Value: v}
+	}
+	d, v := read(t, newRecord(t, record.Manifest{Name: "hosts", Testbed: "ssh"}, record.Run{
+		State: record.Complete, Seconds: 10, Factors: map[string]string{"connections": "8", "workers": "8", "middlewares": "1"},
+		Results:     []record.Value{{Source: "client", Metric: "throughput", Value: 100}, {Source: "middleware", Metric: "busy_workers_mean", Value: 8}},
+		HostSamples: []record.Window{idle("mw1", 0.03), idle("load1", 0.6), idle("server1", 0.8)},
+	}), nil)
+	words := d.Panels(v)[0].Lines[0].Bottleneck.Words
+	require.True(t, strings.HasPrefix(words, "limited by the processor of mw1, 97.0 %; with it the workers, 100 %"), words)
 }
 
 func TestALineThatStillGrowsIsNotCalledSaturated(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"mcmw/internal/lab/record"
 )
 
 // View assigns factors to the parts of a figure.
@@ -212,7 +214,7 @@ func (d *Data) arranged(v View) []Point {
 
 // numeric reports whether all levels of the x axis are numbers.
 func (d *Data) numeric(v View) bool {
-	return !slices.ContainsFunc(levels(d.Points, v.X), func(l string) bool { _, ok := levelNumber(l); return !ok })
+	return !slices.ContainsFunc(levels(d.Points, v.X), func(l string) bool { _, ok := record.Level(l).Number(); return !ok })
 }
 
 // place returns the position of a point on the x axis: the number of its level, or else the level's index.

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,13 +35,15 @@ const pathBulk = 500 * time.Millisecond
 type Options struct {
 	Experiment *experiment.Experiment
 	Testbed    testbed.Testbed
-	// Dir is the record's directory. Without Resume it must be empty or not exist. With Resume it must be a record of the same
-	// experiment.
+	// Dir is the record's directory. Without Resume it must be empty or not exist. With Resume it must be a record of the
+	// same experiment, made with the same programs on the same hosts.
 	Dir    string
 	Resume bool
 	// Command is the command line, for the record. Quick says whether it asks for the quick profile.
 	Command []string
 	Quick   bool
+	// Checksums are those of the programs that are files of this machine, by their names.
+	Checksums map[string]string
 	// Check, if set, returns warnings about a run of a set.
 	Check func(run record.Run, set record.Manifest) []record.Warning
 	// CheckSet, if set, returns warnings about all runs together.
@@ -124,21 +127,26 @@ func (r *runner) create(ctx context.Context) (err error) {
 	if entries, err := os.ReadDir(r.Dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s: %w: continue it with --resume, or choose another directory with --out", r.Dir, record.ErrExists)
 	}
-	e := r.Experiment
-	m := record.Manifest{
-		Name: e.Name, Title: e.Title, Created: time.Now().UTC(), Command: r.Command, Experiment: string(e.Text), Testbed: e.Testbed, Seed: e.Seed,
-	}
-	description, err := r.Testbed.Describe(ctx)
+	m, err := r.manifest(ctx)
 	if err != nil {
 		return err
 	}
-	m.Versions, m.Host, m.Machines, m.Shortfalls = description.Versions, description.Host, description.Machines, description.Shortfalls
-	m.Dilation = description.Dilation
-	if m.Path, err = r.Testbed.MeasurePath(ctx, min(pathBulk, e.Phases.Duration/5)); err != nil {
+	if m.Path, err = r.Testbed.MeasurePath(ctx, min(pathBulk, r.Experiment.Phases.Duration/5)); err != nil {
 		return err
 	}
 	r.record, err = record.Create(r.Dir, m)
 	return err
+}
+
+// manifest returns the manifest of a record that begins now, without the path.
+func (r *runner) manifest(ctx context.Context) (record.Manifest, error) {
+	e := r.Experiment
+	d, err := r.Testbed.Describe(ctx)
+	return record.Manifest{
+		Name: e.Name, Title: e.Title, Created: time.Now().UTC(), Command: r.Command, Experiment: string(e.Text), Set: e.Set,
+		Testbed: e.Testbed, Seed: e.Seed, Versions: d.Versions, Checksums: r.Checksums, Host: d.Host, Inventory: d.Inventory,
+		Machines: d.Machines, Shortfalls: d.Shortfalls, Dilation: d.Dilation,
+	}, err
 }
 
 // lockTime is how long to wait for the lock: a program that a killed lab was just starting holds the lock until it is executed.
@@ -172,10 +180,22 @@ func (r *runner) readRecord(ctx context.Context) error {
 	switch {
 	case m.Experiment != string(r.Experiment.Text):
 		return fmt.Errorf("%s: it is a record of another experiment (%s), or the experiment's file has changed since; expected the unchanged file", r.Dir, m.Name)
+	case !slices.Equal(m.Set, r.Experiment.Set):
+		return fmt.Errorf("%s: it was begun with other settings (--set %s); use the same settings", r.Dir, cmp.Or(strings.Join(m.Set, " --set "), "missing"))
 	case r.Resume && m.Testbed != r.Experiment.Testbed:
 		return fmt.Errorf("%s: it was begun on the testbed %s, not %s; use the same testbed", r.Dir, m.Testbed, r.Experiment.Testbed)
 	case r.Resume && slices.Contains(m.Command, "--quick") != r.Quick:
 		return fmt.Errorf("%s: it was begun with another setting of --quick; use the same setting", r.Dir)
+	}
+	if r.Resume {
+		now, err := r.manifest(ctx)
+		if err != nil {
+			return err
+		}
+		if changed := record.Changed(m, now); len(changed) > 0 {
+			return fmt.Errorf("%s: its runs were made elsewhere or with other programs: %s; continue with the same programs on the same hosts, or begin a new record with --out",
+				r.Dir, strings.Join(changed, "; "))
+		}
 	}
 	runs, err := r.record.Runs(ctx)
 	if err != nil {

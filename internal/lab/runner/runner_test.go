@@ -29,10 +29,16 @@ type fakeBed struct {
 	rate func(v experiment.Values, n int) float64
 	// output is the output of the load; "": a result of that rate.
 	output string
+	// describe changes the description of the testbed.
+	describe func(*testbed.Description)
 }
 
 func (b *fakeBed) Describe(context.Context) (testbed.Description, error) {
-	return testbed.Description{Versions: map[string]string{"mcmw": "v1"}, Host: record.Host{Hostname: "fake"}}, nil
+	d := testbed.Description{Versions: map[string]string{"mcmw": "v1"}, Host: record.Host{Hostname: "fake"}}
+	if b.describe != nil {
+		b.describe(&d)
+	}
+	return d, nil
 }
 
 func (b *fakeBed) MeasurePath(context.Context, time.Duration) ([]record.Value, error) {
@@ -292,7 +298,7 @@ func TestUnreadableOutputsFailTheRun(t *testing.T) {
 
 func TestNothingIsOverwritten(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: dir}
+	o := Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: dir, Checksums: map[string]string{"mcmw": "a"}}
 	_, err := Run(context.Background(), o)
 	require.NoError(t, err)
 	_, err = Run(context.Background(), o)
@@ -312,6 +318,28 @@ func TestNothingIsOverwritten(t *testing.T) {
 	other.Dir = t.TempDir()
 	_, err = Run(context.Background(), other)
 	require.ErrorIs(t, err, record.ErrNoRecord)
+	other = o
+	other.Experiment, err = experiment.Parse("exp.yaml", []byte(sixRuns), false, "seed=2")
+	require.NoError(t, err)
+	_, err = Run(context.Background(), other)
+	require.ErrorContains(t, err, "it was begun with other settings (--set missing)")
+	for want, change := range map[string]func(*testbed.Description){
+		"mcmw: v1, now v2":   func(d *testbed.Description) { d.Versions = map[string]string{"mcmw": "v2"} },
+		"host: fake, now b":  func(d *testbed.Description) { d.Host.Hostname = "b" },
+		"kernel: none, now":  func(d *testbed.Description) { d.Host.Kernel = "Linux 7" },
+		"inventory: none":    func(d *testbed.Description) { d.Inventory = []string{"a (a) at 10.0.0.1: load"} },
+		"dilation: 0, now 2": func(d *testbed.Description) { d.Dilation = 2 },
+	} {
+		other = o
+		other.Testbed = &fakeBed{describe: change}
+		_, err = Run(context.Background(), other)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "its runs were made elsewhere or with other programs")
+	}
+	other = o
+	other.Checksums = map[string]string{"mcmw": "b"}
+	_, err = Run(context.Background(), other)
+	require.ErrorContains(t, err, "mcmw: another file, with the same version")
 
 	bed := &fakeBed{}
 	o.Testbed = bed

@@ -72,6 +72,12 @@ type Describer interface {
 	Machines() (machines []record.Machine, shortfalls []string)
 }
 
+// Listed is implemented by Hosts that are reached over the network.
+type Listed interface {
+	// Inventory returns a line for each host, with its address and its roles.
+	Inventory() []string
+}
+
 // Programs are the paths of the programs on the hosts.
 type Programs struct {
 	Memcached, Redis string // "" if not needed

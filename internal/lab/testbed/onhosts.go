@@ -91,6 +91,9 @@ func (t *onHosts) Describe(ctx context.Context) (d Description, err error) {
 	if hosts, ok := t.hosts.(Describer); ok {
 		d.Machines, d.Shortfalls = hosts.Machines()
 	}
+	if hosts, ok := t.hosts.(Listed); ok {
+		d.Inventory = hosts.Inventory()
+	}
 	for _, program := range []struct {
 		role       Role
 		name, path string

@@ -15,6 +15,7 @@ type Log struct {
 	input process.Lines // used by the writer alone
 
 	mu      sync.Mutex    // guards the fields below
+	first   []byte        // the line with which the middleware begins its log
 	lines   []byte        // whole lines
 	until   time.Time     // the end of the latest window
 	changed chan struct{} // closed when until changes
@@ -35,6 +36,9 @@ func (s *Log) take(line []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines = append(s.lines, line...)
+	if s.first == nil {
+		s.first = bytes.Clone(line)
+	}
 	var window struct {
 		Until int64 `json:"until"`
 	}
@@ -46,14 +50,14 @@ func (s *Log) take(line []byte) error {
 	return nil
 }
 
-// restart forgets the lines that it has.
+// restart forgets the lines that it has, but the first.
 func (s *Log) restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lines = nil
+	s.lines = bytes.Clone(s.first)
 }
 
-// text returns the lines since the last restart.
+// text returns the first line, and the lines since the last restart.
 func (s *Log) text() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -48,6 +48,8 @@ type Testbed interface {
 type Description struct {
 	Versions map[string]string
 	Host     record.Host
+	// Inventory lists hosts that are reached over the network, with their addresses and roles.
+	Inventory []string
 	// Machines are the properties of the hosts, if the testbed knows them. Shortfalls say where they fall short of what was requested.
 	Machines   []record.Machine
 	Shortfalls []string

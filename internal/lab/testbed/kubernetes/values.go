@@ -45,18 +45,23 @@ func loadValues() tree {
 
 // pointValues are the values of the release for a point.
 func pointValues(v experiment.Values) tree {
+	config := tree{
+		"replicas": v[experiment.Replicas], "sharded": v[experiment.Sharded] == "true", "pool": v[experiment.Pool],
+		"hot-keys": v[experiment.HotKeys], "log-level": "warn",
+		// The load would treat the end of a connection as an error.
+		"max-connection-age": "0s",
+	}
+	for _, name := range []string{experiment.Workers, experiment.Depth} {
+		if v[name] != experiment.AsDefault {
+			config[name] = v.Int(name)
+		}
+	}
 	return withFixed(tree{
 		"kind":     "Deployment",
 		"replicas": v.Int(experiment.Middlewares),
 		// Nothing uses the Service, so a pod need not wait for the end of new connections before it ends.
-		"drain": tree{"preStopSleepSeconds": 0},
-		"config": tree{
-			"workers": v.Int(experiment.Workers), "depth": v.Int(experiment.Depth), "replicas": v[experiment.Replicas],
-			"sharded": v[experiment.Sharded] == "true", "pool": v[experiment.Pool], "hot-keys": v[experiment.HotKeys], "log-level": "warn",
-			// The load would treat the end of a connection as an error.
-			"max-connection-age": "0s",
-		},
-		"adminPort": adminPort, "networkPolicy": tree{"enabled": false},
+		"drain":  tree{"preStopSleepSeconds": 0},
+		"config": config, "adminPort": adminPort, "networkPolicy": tree{"enabled": false},
 		"extraArgs": append(testbed.StatisticsArgs(), v.Flags(experiment.MiddlewareFlags)...),
 		"memcached": tree{
 			"enabled": true, "port": serverPort, "replicas": v.Int(experiment.Servers), "threads": v.Int(experiment.ServerThreads), "memoryMiB": v.Int(experiment.ServerMemory),

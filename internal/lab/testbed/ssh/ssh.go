@@ -72,6 +72,14 @@ func Open(ctx context.Context, inventory *experiment.Inventory, local testbed.Pr
 	return t, nil
 }
 
+// Inventory returns a line for each host.
+func (t *hosts) Inventory() (lines []string) {
+	for _, h := range t.all {
+		lines = append(lines, fmt.Sprintf("%s (%s) at %s: %s", h.InventoryHost.Name, h.SSH, h.InventoryHost.Address, strings.Join(h.Roles, ", ")))
+	}
+	return lines
+}
+
 // toCopy reads the programs that at least one host needs a copy of.
 func toCopy(inventory *experiment.Inventory, local testbed.Programs) (map[string]*binary, error) {
 	binaries := map[string]*binary{}
