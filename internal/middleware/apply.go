@@ -62,6 +62,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 		return err
 	}
 	defer stopShadows(removed)
+	defer m.startShadows() // a pool that becomes a shadow has left its servers by then
 	if m.reroutes(&o) {
 		defer m.beginRerouting()
 	}
@@ -143,7 +144,7 @@ func (m *Middleware) checkPools(o *Options) error {
 					s.Name, kind, name, p.Name, p.Name)
 			}
 			for _, q := range now.pools {
-				if !shadow && q.name == p.Name || !slices.ContainsFunc(q.servers, same) {
+				if q.name == p.Name || !slices.ContainsFunc(q.servers, same) {
 					continue
 				}
 				if m.leaves(q, &s) {
@@ -152,7 +153,7 @@ func (m *Middleware) checkPools(o *Options) error {
 				return refuse("pool", q.name)
 			}
 			for _, q := range now.shadows {
-				if (!shadow || q.name != p.Name) && slices.ContainsFunc(q.inner.current.Load().servers, same) {
+				if q.name != p.Name && slices.ContainsFunc(q.inner.current.Load().servers, same) {
 					return refuse("shadow", q.name)
 				}
 			}
@@ -160,7 +161,8 @@ func (m *Middleware) checkPools(o *Options) error {
 		return nil
 	}
 	for i := range o.Shadows {
-		if err := check(&o.Shadows[i].To, true); err != nil {
+		to := &o.Shadows[i].To
+		if err := cmp.Or(m.checkBecomesShadow(to.Name), check(to, true)); err != nil {
 			return err
 		}
 	}

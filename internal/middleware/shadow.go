@@ -35,6 +35,7 @@ type shadowed struct {
 	// Guarded by Middleware.applying.
 	options Options            // of inner
 	stop    context.CancelFunc // nil until it is started
+	ended   chan struct{}      // closed when nothing of inner is left; nil until it is started
 }
 
 // checkShadows returns an error if the shadows of o are wrong.
@@ -102,8 +103,35 @@ func (m *Middleware) shadowsFor(o *Options) (shadows []*shadowed, err error) {
 	return shadows, nil
 }
 
-// applyShadows applies the shadows of o; the next core will use them. It returns the shadows that were removed, which must be stopped once no worker
-// of an earlier core is left. applying is held.
+// checkBecomesShadow returns an error if the pool called name cannot become a shadow now, because this middleware, or others, may still use it. applying
+// is held.
+func (m *Middleware) checkBecomesShadow(name string) error {
+	t := m.stateNamed(name)
+	if t == nil || name == "" || m.work == nil {
+		return nil
+	}
+	refuse := func(has string) error {
+		return fmt.Errorf("pool %q cannot become a shadow while it has %s; remove that first, reload, then add the shadow", name, has)
+	}
+	routes := append(slices.Clone(m.options.Routes.Prefixes), route.Prefix{Pool: m.options.Routes.Default, Reads: m.options.Routes.Reads})
+	switch {
+	case slices.ContainsFunc(routes, func(r route.Prefix) bool { return r.Pool == name || r.Reads == name }):
+		return refuse("a route")
+	case slices.ContainsFunc(m.options.Pools, func(p PoolOptions) bool { return p.Options.Gutter == name }):
+		return refuse("the keys of pools whose gutter it is")
+	case slices.ContainsFunc(m.options.Migrations, func(g Migration) bool { return g.From == name || g.To == name }):
+		return refuse("a migration")
+	case t.change != nil:
+		return NotYet{fmt.Errorf("a change of the servers of pool %q has not ended; the pool can become a shadow when it has", name)}
+	case m.clock().Before(m.busyUntil[name]):
+		return NotYet{fmt.Errorf("a migration to pool %q was dropped, and other mcmw may not have dropped it yet; it can become a shadow from %s on",
+			name, moment(m.busyUntil[name]))}
+	}
+	return nil
+}
+
+// applyShadows applies the shadows of o; the next core will use them, and startShadows starts them. It returns the shadows that were removed, which must
+// be stopped once no worker of an earlier core is left. A shadow that becomes a pool has ended when applyShadows returns. applying is held.
 func (m *Middleware) applyShadows(ctx context.Context, o *Options) (removed []*shadowed, err error) {
 	shadows, err := m.shadowsFor(o)
 	if err != nil {
@@ -120,14 +148,17 @@ func (m *Middleware) applyShadows(ctx context.Context, o *Options) (removed []*s
 		s.feed.Change(o.copying(wanted))
 	}
 	for _, s := range m.shadows {
-		if !slices.Contains(shadows, s) {
-			removed = append(removed, s)
+		if slices.Contains(shadows, s) {
+			continue
 		}
+		if s.stop != nil && o.poolNamed(s.name).Name != "" { // the pool judges its servers by what the shadow leaves there
+			s.stop()
+			<-s.ended
+			continue
+		}
+		removed = append(removed, s)
 	}
 	m.shadows = shadows
-	if m.work != nil {
-		m.startShadows()
-	}
 	return removed, nil
 }
 
@@ -137,16 +168,22 @@ func (o Options) equal(p *Options) bool {
 	return reflect.DeepEqual(o, *p)
 }
 
-// startShadows starts the shadows that have not been started. applying is held.
+// startShadows starts the shadows that have not been started, once clients are served. applying is held.
 func (m *Middleware) startShadows() {
+	if m.work == nil {
+		return
+	}
 	for _, s := range m.shadows {
 		if s.stop != nil {
 			continue
 		}
 		ctx, stop := context.WithCancel(m.work)
-		s.stop = stop
+		s.stop, s.ended = stop, make(chan struct{})
 		limits := s.options.Limits
-		m.background.Go(func() { s.run(ctx, &limits) })
+		m.background.Go(func() {
+			defer close(s.ended)
+			s.run(ctx, &limits)
+		})
 	}
 }
 

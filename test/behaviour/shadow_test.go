@@ -3,6 +3,7 @@ package behaviour_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -379,8 +380,8 @@ func TestShadowsAreAddedAndRemovedWhileClientsAreServed(t *testing.T) {
 	awaitCopy(first[0])
 	awaitCopy(second[0])
 	moved := without
-	moved.Pools = append(moved.Pools[:1:1], pooled("test", route.Options{}, first...))
-	require.ErrorContains(t, try(moved), `server "test-server-1" cannot move from shadow "test" to pool "test" while clients are served`)
+	moved.Pools = append(moved.Pools[:1:1], pooled("other", route.Options{}, first...))
+	require.ErrorContains(t, try(moved), `cannot move from shadow "test" to pool "other" while clients are served`)
 	apply(without)
 	require.Empty(t, m.Stats().Snapshot().Shadows)
 	require.Len(t, m.Stats().Snapshot().Servers, 2)
@@ -388,4 +389,38 @@ func TestShadowsAreAddedAndRemovedWhileClientsAreServed(t *testing.T) {
 	awaitCopy(first[0])
 	close(stop)
 	load.Wait()
+}
+
+func TestAPoolWithoutARouteBecomesAShadowAndAPoolAgainWhileClientsAreServed(t *testing.T) {
+	for _, writers := range []middleware.Writers{middleware.WritersOne, middleware.WritersSeveral} {
+		t.Run(writers.String(), func(t *testing.T) {
+			t.Parallel()
+			shadowing := withShadow(shadow.Options{Share: 1, All: true, Compare: true}, mctest.StartNewMemcacheds(t, 1), mctest.StartNewMemcacheds(t, 2))
+			shadowing.Listen = []string{"127.0.0.1:0"}
+			shadowing.Pools[0].Writers, shadowing.Shadows[0].To.Writers = writers, writers
+			idle := shadowing
+			idle.Pools, idle.Shadows = append(slices.Clone(shadowing.Pools), shadowing.Shadows[0].To), nil
+			routed := idle
+			routed.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "t", Pool: "test"}}, Default: "live"}
+			m := mwtest.Start(t, idle)
+			c := m.Dial(t)
+			for round := range 3 {
+				require.NoError(t, m.Apply(t.Context(), shadowing))
+				before := shadowCounts(m).Answers[stats.ShadowSame]
+				require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set t 0 0 1\r\n%d\r\n", round)))
+				want := fmt.Sprintf("VALUE t 0 1\r\n%d\r\nEND\r\n", round)
+				require.Equal(t, want, c.MustDo(t, "get t\r\n"))
+				require.Equal(t, before+1, awaitShadow(t, m).Answers[stats.ShadowSame])
+				require.NoError(t, m.Apply(t.Context(), idle))
+				require.Empty(t, m.Stats().Snapshot().Shadows)
+				require.Equal(t, want, c.MustDo(t, "get t\r\n"))
+			}
+			require.NoError(t, m.Apply(t.Context(), shadowing))
+			require.NoError(t, m.Apply(t.Context(), routed), "a shadow takes over")
+			require.Equal(t, "END\r\n", c.MustDo(t, "get t\r\n"), "what was copied is not read")
+			require.Equal(t, "STORED\r\n", c.MustDo(t, "set t 0 0 1\r\nx\r\n"))
+			require.Equal(t, "VALUE t 0 1\r\nx\r\nEND\r\n", c.MustDo(t, "get t\r\n"))
+			require.ErrorContains(t, m.Apply(t.Context(), shadowing), `pool "test" cannot become a shadow while it has a route`)
+		})
+	}
 }
