@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"mcmw/internal/admin"
 	"mcmw/internal/config"
 )
 
@@ -25,12 +29,20 @@ func newConfigCheckCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check [flags] [-m server server...]",
 		Short: "Check whether `mcmw serve` accepts this configuration, and list every error",
+		Long: "Check whether `mcmw serve` accepts this configuration, and list every error. No server is contacted, and no name is looked up.\n\n" +
+			"With --against, ask a running mcmw on this machine what it would say if it reloaded the file named by --config in place of its\n" +
+			"own. It uses its own flags and environment, looks up the servers' names, and changes nothing.",
 		Example: "  mcmw config check --config mcmw.yaml\n" +
-			"  MCMW_WORKERS=64 mcmw config check --servers cache1,cache2",
+			"  MCMW_WORKERS=64 mcmw config check --servers cache1,cache2\n" +
+			"  mcmw config check --config next.yaml --against 127.0.0.1:9150",
 	}
+	against := command.Flags().String("against", "", "the admin `address` of a running mcmw that is to judge the file as a reload would")
 	flags := addOptions(command)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		flags.SetArguments(args)
+		if *against != "" {
+			return checkAgainst(cmd, *against, args)
+		}
 		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ()})
 		if err != nil {
 			return err
@@ -45,6 +57,43 @@ func newConfigCheckCommand() *cobra.Command {
 		return err
 	}
 	return command
+}
+
+// checkAgainst asks the mcmw at address what a reload of the file named by --config would say.
+func checkAgainst(cmd *cobra.Command, address string, args []string) error {
+	file := ""
+	other := len(args) > 0
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "config":
+			file = f.Value.String()
+		case "against":
+		default:
+			other = true
+		}
+	})
+	if file == "" || other {
+		return errors.New("--against checks a file with the flags and the environment of the running mcmw; accepted with it: --config FILE, and nothing else")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	j, err := admin.Check(cmd.Context(), address, text)
+	if err != nil {
+		return err
+	}
+	for _, change := range j.Changes {
+		fmt.Fprintln(cmd.OutOrStdout(), change)
+	}
+	switch problems := strings.Join(j.Problems, "\n"); {
+	case j.Later:
+		fmt.Fprintf(cmd.ErrOrStderr(), "mcmw: the reload would wait: %s\n", problems)
+	case problems != "":
+		return errors.New(problems)
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), "OK")
+	return err
 }
 
 func newConfigPrintCommand() *cobra.Command {

@@ -41,8 +41,8 @@ func newServeCommand() *cobra.Command {
 	flags := addOptions(command)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		flags.SetArguments(args)
-		load := func() (*config.Config, error) {
-			return config.Load(config.Sources{Flags: flags, Env: os.Environ()})
+		load := func(text []byte) (*config.Config, error) {
+			return config.Load(config.Sources{Flags: flags, Env: os.Environ(), Text: text})
 		}
 		hangup := make(chan os.Signal, 1)
 		signal.Notify(hangup, syscall.SIGHUP)
@@ -92,6 +92,7 @@ func serve(ctx context.Context, k *control.Control) error {
 	if k.Config().Admin != "" {
 		stopAdmin, err := startAdmin(admin.Options{
 			Addr: k.Config().Admin, Listener: adminListener, Registry: m.Stats(), Control: k.Counts, Memcached: m.AskServers, Ready: m.IsReady, Version: build.Version, Log: k.Log,
+			Check:   k.Check,
 			HotKeys: func(n int) hotkeys.Report { return m.HotKeys(n, k.Config().LogKeys) },
 		})
 		if err != nil {

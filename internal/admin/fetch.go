@@ -37,12 +37,9 @@ func Fetch(ctx context.Context, address string, after int64) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := do(request, base)
 	if err != nil {
-		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // the outer error repeats the address
-		}
-		return nil, fmt.Errorf("%s: %w", base, err)
+		return nil, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
@@ -53,4 +50,16 @@ func Fetch(ctx context.Context, address string, after int64) (*Report, error) {
 		return nil, fmt.Errorf("%s does not answer as mcmw's admin server does", base)
 	}
 	return report, nil
+}
+
+// do sends a request to the admin server at base.
+func do(request *http.Request, base string) (*http.Response, error) {
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // the outer error repeats the address
+		}
+		return nil, fmt.Errorf("%s: %w", base, err)
+	}
+	return response, nil
 }

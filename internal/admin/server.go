@@ -22,7 +22,7 @@ import (
 
 const (
 	tick            = time.Second      // between the points of the live page
-	readTimeout     = 10 * time.Second // for a whole request, which has no body
+	readTimeout     = 10 * time.Second // for a whole request
 	writeTimeout    = 2 * time.Minute  // for a whole reply; a CPU profile takes as long as requested
 	idleTimeout     = 2 * time.Minute  // between requests of one connection
 	shutdownTimeout = time.Second      // for replies under way when Serve ends
@@ -44,6 +44,9 @@ type Options struct {
 	Memcached func(ctx context.Context) map[string]stats.Memcached
 	// HotKeys returns the n keys that are requested most; nil: there are none. It is called from any goroutine.
 	HotKeys func(n int) hotkeys.Report
+	// Check returns what a reload of a configuration file with this text would say, as control.Control.Check; nil: there is no file. It is called from any
+	// goroutine.
+	Check func(ctx context.Context, text []byte) (changes []string, later bool, err error)
 	// Ready reports whether clients are served; nil means always. It is called from any goroutine.
 	Ready func() bool
 	// Version is the program's version.
@@ -140,6 +143,9 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /api/stats", s.serveStats)
 	mux.HandleFunc("GET /api/hot-keys", s.serveHotKeys)
 	mux.HandleFunc("GET /api/routes", s.serveRoutes)
+	if s.options.Check != nil {
+		mux.HandleFunc("POST "+checkPath, s.serveCheck)
+	}
 	mux.HandleFunc("GET /debug/histogram", s.serveHistogram)
 
 	metrics := prometheus.NewRegistry()

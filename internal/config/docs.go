@@ -21,6 +21,7 @@ A list replaces the whole list of the source it overrides. Every value is checke
 overridden. All errors are reported at once; the exit code is then 2.
 
     mcmw config check --config mcmw.yaml     # OK, or every error
+    mcmw config check --config next.yaml --against 127.0.0.1:9150     # what a reload would say
     mcmw config print                        # all options with their defaults, as a file
     mcmw config explain user:42 --config mcmw.yaml     # the servers of a key, and why
     mcmw config import nutcracker.yml        # translate a configuration of twemproxy or mcrouter
@@ -30,8 +31,8 @@ Shell completion: ` + "`source <(mcmw completion bash)`" + ` (also zsh, fish and
 
 ## While mcmw runs
 
-On SIGHUP, or when the file changes, mcmw reads flags, environment and file again. A valid configuration is applied as a whole,
-under load, and the log says what changed. An invalid one changes nothing, and the log has the error. These options
+On SIGHUP, or when the file changes, mcmw reads flags, environment and file again. It applies a valid configuration as a whole,
+under load; an invalid one changes nothing. The log has the changes or the errors. These options
 can change while mcmw runs: ` + "`" + strings.Join(live, "`, `") + "`" + `.
 A change of any other option is an error. The file counts as changed when its path leads to another file, or when its size or
 modification time changes (` + "`watch-interval`" + `).

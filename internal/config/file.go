@@ -13,9 +13,13 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// readFile returns the settings in the YAML file at path, in the file's order. origin says where the path came from.
-func readFile(path string, origin Origin) ([]setting, Problems) {
-	content, err := os.ReadFile(path)
+// readFile returns the settings in the YAML file at path, in the file's order. content, unless nil, replaces its contents. origin says where the path
+// came from.
+func readFile(path string, content []byte, origin Origin) ([]setting, Problems) {
+	var err error
+	if content == nil {
+		content, err = os.ReadFile(path)
+	}
 	if err != nil {
 		return nil, Problems{{Origin: origin, Option: optionConfig, Text: "cannot read the file: " + err.Error()}}
 	}

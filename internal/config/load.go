@@ -10,6 +10,8 @@ type Sources struct {
 	Flags *Flags
 	// Env is the environment, as os.Environ returns it.
 	Env []string
+	// Text replaces the contents of the file; nil: the file is read. It is ignored without a file.
+	Text []byte
 }
 
 // setting is one option's value in one source.
@@ -55,7 +57,7 @@ func read(s Sources) (*Config, Problems) {
 	var fromFile []setting
 	var problems Problems
 	if c.File != "" {
-		fromFile, problems = readFile(c.File, c.Origin(optionConfig))
+		fromFile, problems = readFile(c.File, s.Text, c.Origin(optionConfig))
 		c.unread = fromFile == nil && problems != nil
 	}
 	problems = append(problems, c.setAll(fromFile, fromEnv, fromFlags)...)

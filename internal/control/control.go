@@ -37,6 +37,8 @@ const (
 type Applier interface {
 	// Apply applies all options while clients are served, or applies none and returns an error.
 	Apply(ctx context.Context, o middleware.Options) error
+	// Check returns the error with which Apply would refuse the options now, and changes nothing.
+	Check(ctx context.Context, o middleware.Options) error
 	// Elsewhere returns the list of servers to which another middleware is changing from the list of this one; nil: there is no such change.
 	Elsewhere(ctx context.Context) []route.Server
 	// Ready returns a channel that is closed when clients are served.
@@ -45,8 +47,8 @@ type Applier interface {
 
 // Options are what a Control needs; all fields are required.
 type Options struct {
-	// Load reads the configuration, as at the start.
-	Load func() (*config.Config, error)
+	// Load reads the configuration, as at the start. Unless it is nil, text replaces the contents of the file.
+	Load func(text []byte) (*config.Config, error)
 	// Hangup: the runtime -> Run; one element per SIGHUP.
 	Hangup <-chan os.Signal
 	// NewLog returns the log that a configuration asks for, and its level, which the Control may change.
@@ -63,6 +65,8 @@ type Control struct {
 	options Options
 	finder  *discover.Finder
 	level   *slog.LevelVar // of the log
+	// checks: Check -> Run; unbuffered, never closed.
+	checks chan *check
 
 	// Owned by the goroutine that calls AwaitServers, then by the one that calls Run.
 	config     *config.Config // the current one
@@ -76,18 +80,19 @@ type Control struct {
 	doubtful   bool            // confirmed is too long ago, and the log says so
 	followed   bool            // servers are those of another middleware, until all names have answers
 	again      time.Time       // when to read again a configuration that can't be applied yet; zero: there is none
+	asked      *check          // the check of the last eventCheck
 }
 
 // New returns a Control that begins with the present configuration.
 func New(o Options) (*Control, error) {
-	c, err := o.Load()
+	c, err := o.Load(nil)
 	if err != nil {
 		return nil, err
 	}
-	k := &Control{options: o, Counts: new(stats.Control), config: c}
+	k := &Control{options: o, Counts: new(stats.Control), config: c, checks: make(chan *check)}
 	if c.File != "" { // read it again: the stamp of the watch must not be newer than what was read
 		k.file.read(c.File)
-		if k.config, err = o.Load(); err != nil {
+		if k.config, err = o.Load(nil); err != nil {
 			return nil, err
 		}
 	}
@@ -113,6 +118,7 @@ const (
 	eventWatch               // the result of a watch has changed
 	eventReady               // clients are served
 	eventAgain               // it is time to read again a configuration that could not be applied yet
+	eventCheck               // somebody asks whether a configuration could be applied now
 )
 
 // reasons are the texts in the log for why the configuration was read again.
@@ -136,6 +142,8 @@ func (k *Control) await(ctx context.Context) event {
 			return eventEnd
 		case <-again:
 			return eventAgain
+		case k.asked = <-k.checks:
+			return eventCheck
 		case <-k.ready:
 			k.ready = nil
 			return eventReady
@@ -158,13 +166,18 @@ func (k *Control) await(ctx context.Context) event {
 func (k *Control) find(ctx context.Context, c *config.Config) ([]route.Server, error) {
 	servers, err := k.finder.Find(ctx, c.AllLookups())
 	k.confirm()
+	k.nextLookup = time.Now().Add(discover.Jitter(c.ResolveInterval))
+	return k.checkFound(c, servers, err)
+}
+
+// checkFound returns servers, which were found for c, or those of another middleware that k follows. It returns err, or an error if they are not valid.
+func (k *Control) checkFound(c *config.Config, servers []route.Server, err error) ([]route.Server, error) {
 	if k.followed && slices.Equal(c.AllLookups().Specs, k.config.AllLookups().Specs) {
 		servers = k.servers
 	}
 	if err == nil {
 		err = c.CheckServers(servers)
 	}
-	k.nextLookup = time.Now().Add(discover.Jitter(c.ResolveInterval))
 	return servers, err
 }
 
@@ -208,13 +221,7 @@ func (k *Control) follow(ctx context.Context, m Applier, servers []route.Server)
 // refresh is find for the current configuration with what the watches know; nothing is looked up.
 func (k *Control) refresh(ctx context.Context) ([]route.Server, error) {
 	servers, err := k.finder.Refresh(ctx, k.config.AllLookups())
-	if k.followed {
-		servers = k.servers
-	}
-	if err == nil {
-		err = k.config.CheckServers(servers)
-	}
-	return servers, err
+	return k.checkFound(k.config, servers, err)
 }
 
 // AwaitServers waits until all names of servers have been found, and logs from time to time which are missing. It returns false if
@@ -259,6 +266,8 @@ func (k *Control) awaitServers(ctx context.Context) bool {
 			if c := k.read(e); c != nil {
 				k.adopt(e, c, nil)
 			}
+		case eventCheck:
+			k.asked.verdict <- verdict{err: errors.New("the names of the servers have not been found yet")}
 		}
 	}
 }
@@ -279,6 +288,8 @@ func (k *Control) Run(ctx context.Context, m Applier, ready func()) {
 		case eventWatch:
 			servers, err := k.refresh(ctx)
 			k.update(ctx, m, servers, err)
+		case eventCheck:
+			k.judge(ctx, k.asked, m)
 		default:
 			k.reload(ctx, m, e)
 		}
@@ -288,15 +299,21 @@ func (k *Control) Run(ctx context.Context, m Applier, ready func()) {
 // read reads the configuration again, as at the start. It returns nil if the configuration is refused.
 func (k *Control) read(e event) *config.Config {
 	k.file.read(k.config.File)
-	c, err := k.options.Load()
-	if err == nil {
-		err = c.CheckReload(k.config)
-	}
+	c, err := k.load(nil)
 	if err != nil {
 		k.refuse(e, err)
 		return nil
 	}
 	return c
+}
+
+// load is options.Load with an error for a configuration that can't replace the current one.
+func (k *Control) load(text []byte) (*config.Config, error) {
+	c, err := k.options.Load(text)
+	if err == nil {
+		err = c.CheckReload(k.config)
+	}
+	return c, err
 }
 
 // refuse logs and counts that a configuration that was read again is refused, with each of its problems.
@@ -317,7 +334,7 @@ func (k *Control) reload(ctx context.Context, m Applier, e event) {
 		return
 	}
 	servers, err := k.find(ctx, c)
-	if err == nil && (len(c.Changes(k.config)) > 0 || !slices.Equal(servers, k.servers)) {
+	if err == nil && k.differs(c, servers) {
 		err = c.Locate(m.Apply(ctx, k.middleware(c, servers)))
 	}
 	_, later := errors.AsType[middleware.NotYet](err)
@@ -336,6 +353,11 @@ func (k *Control) reload(ctx context.Context, m Applier, e event) {
 	}
 }
 
+// differs reports whether c or servers differ from the current ones.
+func (k *Control) differs(c *config.Config, servers []route.Server) bool {
+	return len(c.Changes(k.config)) > 0 || !slices.Equal(servers, k.servers)
+}
+
 // middleware returns the options of the middleware for c with servers.
 func (k *Control) middleware(c *config.Config, servers []route.Server) middleware.Options {
 	o := c.With(servers)
@@ -343,12 +365,17 @@ func (k *Control) middleware(c *config.Config, servers []route.Server) middlewar
 	return o
 }
 
+// changes returns how c differs from the current configuration, one line for each option.
+func (k *Control) changes(c *config.Config) (lines []string) {
+	for _, change := range c.Changes(k.config) {
+		lines = append(lines, change.String())
+	}
+	return lines
+}
+
 // adopt makes c and servers the current ones, counts that, and logs the changes. servers is nil if they are not known yet.
 func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
-	var changes []string
-	for _, change := range c.Changes(k.config) {
-		changes = append(changes, change.String())
-	}
+	changes := k.changes(c)
 	moved := discover.Compare(k.servers, servers)
 	k.hold(c, servers)
 	switch {

@@ -46,6 +46,12 @@ func (a *applied) Apply(_ context.Context, o middleware.Options) error {
 	return a.err
 }
 
+func (a *applied) Check(context.Context, middleware.Options) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
 func (*applied) Ready() <-chan struct{} { return nil }
 
 func (a *applied) Elsewhere(context.Context) []route.Server {
@@ -114,11 +120,11 @@ func newRig(t *testing.T, yaml string, args ...string) *rig {
 	t.Helper()
 	r := &rig{file: filepath.Join(t.TempDir(), "mcmw.yaml"), hangup: make(chan os.Signal, 1)}
 	r.write(t, yaml)
-	load := func() (*config.Config, error) {
+	load := func(text []byte) (*config.Config, error) {
 		fs := pflag.NewFlagSet("mcmw", pflag.ContinueOnError)
 		flags := config.AddFlags(fs)
 		require.NoError(t, fs.Parse(append([]string{"--config", r.file}, args...)))
-		return config.Load(config.Sources{Flags: flags})
+		return config.Load(config.Sources{Flags: flags, Text: text})
 	}
 	var err error
 	r.Control, err = New(Options{Load: load, Hangup: r.hangup, NewLog: func(c *config.Config) (*slog.Logger, *slog.LevelVar) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -34,24 +35,7 @@ import (
 func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	m.applying.Lock()
 	defer m.applying.Unlock()
-	if m.stopping {
-		return errors.New("the middleware is stopping")
-	}
-	o.Version, o.Log, o.Tap = m.options.Version, m.options.Log, m.options.Tap
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return err
-	}
-	if _, err := o.route(); err != nil {
-		return err
-	}
-	if !slices.Equal(o.Listen, m.options.Listen) {
-		return fmt.Errorf("the listen addresses cannot change while clients are served; keep %v, or restart mcmw to use %v", m.options.Listen, o.Listen)
-	}
-	if o.Security != m.options.Security {
-		return errors.New("TLS and authentication cannot change while clients are served, only the contents of their files can; restart mcmw to change them")
-	}
-	if err := cmp.Or(m.checkPools(&o), m.checkSameStrips(&o), m.checkRoutes(&o), m.checkMigrations(ctx, &o)); err != nil {
+	if err := m.accept(ctx, &o); err != nil {
 		return err
 	}
 	if err := m.access.openLogins(o.pools(), o.Log); err != nil {
@@ -92,6 +76,42 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 		return nil
 	}
 	return m.replace(ctx, nil)
+}
+
+// Check returns the error with which Apply would refuse o now, and changes nothing.
+func (m *Middleware) Check(ctx context.Context, o Options) error {
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	if err := m.accept(ctx, &o); err != nil {
+		return err
+	}
+	files := access{logins: maps.Clone(m.access.logins)}
+	if err := files.openLogins(o.pools(), o.Log); err != nil {
+		return err
+	}
+	return m.checkShadows(ctx, &o)
+}
+
+// accept completes o, and returns an error if o cannot be applied while clients are served, or not now. applying is held.
+func (m *Middleware) accept(ctx context.Context, o *Options) error {
+	if m.stopping {
+		return errors.New("the middleware is stopping")
+	}
+	o.Version, o.Log, o.Tap = m.options.Version, m.options.Log, m.options.Tap
+	*o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return err
+	}
+	if _, err := o.route(); err != nil {
+		return err
+	}
+	if !slices.Equal(o.Listen, m.options.Listen) {
+		return fmt.Errorf("the listen addresses cannot change while clients are served; keep %v, or restart mcmw to use %v", m.options.Listen, o.Listen)
+	}
+	if o.Security != m.options.Security {
+		return errors.New("TLS and authentication cannot change while clients are served, only the contents of their files can; restart mcmw to change them")
+	}
+	return cmp.Or(m.checkPools(o), m.checkSameStrips(o), m.checkRoutes(o), m.checkMigrations(ctx, o))
 }
 
 // poolStatesFor returns the states of o's pools: the existing state of the pool with that name, or a new one. applying is held.

@@ -130,6 +130,20 @@ func (m *Middleware) checkBecomesShadow(name string) error {
 	return nil
 }
 
+// checkShadows returns the error with which applyShadows would refuse the shadows of o. applying is held.
+func (m *Middleware) checkShadows(ctx context.Context, o *Options) error {
+	shadows, err := m.shadowsFor(o)
+	for i := range shadows {
+		wanted := &o.Shadows[i]
+		if inner := o.ofShadow(wanted); err == nil && !inner.equal(&shadows[i].options) {
+			if err = shadows[i].inner.Check(ctx, inner); err != nil {
+				err = fmt.Errorf("%s%w", wanted.To.messagePrefix(), err)
+			}
+		}
+	}
+	return err
+}
+
 // applyShadows applies the shadows of o; the next core will use them, and startShadows starts them. It returns the shadows that were removed, which must
 // be stopped once no worker of an earlier core is left. A shadow that becomes a pool has ended when applyShadows returns. applying is held.
 func (m *Middleware) applyShadows(ctx context.Context, o *Options) (removed []*shadowed, err error) {
