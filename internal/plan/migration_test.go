@@ -243,7 +243,7 @@ func decidedOnce(w *explore.World) error {
 	told := map[string]bool{}
 	for _, o := range w.History() {
 		switch verb := strings.Fields(o.Command)[0]; {
-		case o.Ended == 0, verb == "get", strings.HasPrefix(o.Answer, "N"), strings.HasPrefix(o.Answer, "E"):
+		case o.Ended == 0, verb == "get", strings.HasPrefix(o.Answer, "N"), strings.HasPrefix(o.Answer, "E"), strings.HasPrefix(o.Answer, "SERVER_ERROR"):
 		case verb == "set", verb == "delete":
 			return nil
 		case told[verb+o.Answer]:

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -24,7 +25,10 @@ type placementChange struct {
 	from, to []int // servers
 	replicas int   // 0: all
 	single   bool  // items have no versions
+	empty    bool  // no server holds the key at first
 	clients  [2][]string
+	// first and last are the stages between which the middlewares are; last 0: the last.
+	first, last int
 	// late: the second middleware starts at any moment, and does not know which phase the other is in.
 	late bool
 	// between returns the router in a phase of another kind of change than from from to to, and after is the router after that change; see rerouted.
@@ -155,9 +159,11 @@ func (m *placementChange) explore(t *testing.T, limit int) (explore.Result, *exp
 		w := &explore.World{}
 		for s := range servers {
 			server := &model.Server{}
-			if slices.Contains(holders(from), s) {
+			switch {
+			case m.empty:
+			case slices.Contains(holders(from), s):
 				server.Put("k", model.Item{Value: before, CAS: initialVersion})
-			} else {
+			default:
 				server.Put("k", model.Item{Value: forgotten, CAS: initialVersion + 1})
 			}
 			w.Servers = append(w.Servers, server)
@@ -189,12 +195,15 @@ func (m *placementChange) explore(t *testing.T, limit int) (explore.Result, *exp
 				}
 				return d, at
 			}}
-			p.enter(0)
+			p.enter(m.first)
 			middlewares[i] = p
 			steps := slices.Repeat([]string{step}, len(path))
 			if !m.unclean {
 				at := slices.Index(path, route.DeleteNew)
 				steps = slices.Insert(steps, max(at, 0), clean)
+			}
+			if m.last > 0 {
+				steps = slices.Repeat([]string{step}, m.last-m.first)
 			}
 			w.Workers = append(w.Workers,
 				&explore.Worker{Middleware: 2 * i, Driver: p, Commands: slices.Clone(commands)},
@@ -215,7 +224,7 @@ func (m *placementChange) explore(t *testing.T, limit int) (explore.Result, *exp
 			return m.late || mine.stage < other.stage+apart
 		}
 		return w
-	}, limit, explore.Checks{Always: noneReadOlder})
+	}, limit, explore.Checks{Always: func(w *explore.World) error { return errors.Join(noneReadOlder(w), decidedOnce(w)) }})
 }
 
 // noneReadOlder checks the promise: the value that a client gets is not older than a write that was answered before the client asked.
@@ -286,6 +295,8 @@ var placementsInChange = []placementChange{
 	{name: "a second joins", from: []int{0}, to: []int{0, 1}},
 	{name: "one of two leaves", from: []int{0, 1}, to: []int{1}},
 	{name: "both are replaced", from: []int{0, 1}, to: []int{2, 3}},
+	{name: "the first of two leaves", from: []int{0, 1}, to: []int{0}},
+	{name: "a third becomes the first", from: []int{1, 3}, to: []int{0, 1, 3}},
 }
 
 // clientsInChange are what the clients of the two middlewares do.
@@ -322,6 +333,48 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileThePlacementChanges(t *testing
 	t.Logf("%d states, %d histories cut off", states, cut)
 }
 
+// dependingClients are clients of whose commands only one may succeed with the same answer.
+var dependingClients = [][2][]string{
+	{{incrKey}, {incrKey}},
+	{{casKey}, {casKey}},
+	{{incrKey, incrKey}, {incrKey}},
+	{{casKey, getKey}, {incrKey, getKey}},
+}
+
+var addKey = agreedCommands[2]
+
+func TestOnlyOneOfTwoDependentCommandsWinsWhileThePlacementChanges(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	clients, single, limit := dependingClients[:2], []bool{false}, mostStates/4
+	if mctest.Long() {
+		clients, single, limit = dependingClients, []bool{false, true}, 10*mostStates
+	}
+	states := 0
+	for _, m := range placementsInChange {
+		for _, m.clients = range clients {
+			for _, m.single = range single {
+				r, failure := m.explore(t, limit)
+				require.Nil(t, failure, "%s, %q, single %t: %v", m.name, m.clients, m.single, failure)
+				states += r.States
+			}
+		}
+	}
+	t.Logf("%d states", states)
+}
+
+// A key that moves is lost, so that an add of it succeeds again afterwards. But middlewares that are at most one phase apart never both let one succeed.
+func TestOnlyOneOfTwoAddsWinsInNeighbouringPhases(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	for _, m := range placementsInChange {
+		m.empty, m.clients = true, [2][]string{{addKey, getKey}, {second(addKey), getKey}}
+		for m.first = range len(phasesInOrder) {
+			m.last = m.first + 1
+			_, failure := m.explore(t, mostStates/4)
+			require.Nil(t, failure, "%s, from stage %d: %v", m.name, m.first, failure)
+		}
+	}
+}
+
 func TestEveryFaultInjectedIntoThePhasesIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
@@ -330,12 +383,15 @@ func TestEveryFaultInjectedIntoThePhasesIsFound(t *testing.T) {
 		"without delete-new":                   {phases: []route.Phase{route.Settled, route.ReadNew}},
 		"without read-new":                     {phases: []route.Phase{route.Settled, route.DeleteNew}},
 		"two phases apart":                     {apart: 2},
+		"two servers that decide":              {phases: []route.Phase{route.Settled, route.ReadNew}, from: []int{0, 1}, to: []int{0}, clients: dependingClients[0]},
 		"new holders that are not clean":       {unclean: true},
 		"a late instance with unclean servers": {unclean: true, late: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m.from, m.to, m.replicas, m.single = []int{0}, []int{1}, 1, true
-			m.clients = [2][]string{{set}, {get}}
+			if m.from == nil {
+				m.from, m.to, m.replicas, m.single = []int{0}, []int{1}, 1, true
+				m.clients = [2][]string{{set}, {get}}
+			}
 			if name == "without delete-new" {
 				m.clients[1] = []string{other, get}
 			}

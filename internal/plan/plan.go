@@ -10,7 +10,7 @@
 //	compare   send to the key's first server --> copy to the others --> delete where it differs --> answer
 //	                                        '--> refused, or no reply ----------------------------> answer
 //	remove    delete the key everywhere, because its new value was refused ------------------------> answer
-//	forget    delete the key everywhere, because two pools might decide ---------------------------> answer: a miss
+//	forget    delete the key everywhere, because two servers might decide -------------------------> answer: a miss
 //
 // A gat reads each key on its first server; the same step touches the other copies. Package replica decides which replies differ, and
 // which of them the client gets.

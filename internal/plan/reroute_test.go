@@ -76,6 +76,17 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileARouteGivesTheKeyToAnotherPool
 	}
 }
 
+func TestOnlyOneOfTwoAddsWinsInNeighbouringPhasesOfAChangeOfRoutes(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	for _, p := range poolsInChange {
+		for stage := range len(phasesInOrder) {
+			m := (&placementChange{empty: true, clients: [2][]string{{addKey, getKey}, {second(addKey), getKey}}, first: stage, last: stage + 1}).rerouted(t, p.replicas, p.copies)
+			_, failure := m.explore(t, mostStates/4)
+			require.Nil(t, failure, "%s, from stage %d: %v", p.name, stage, failure)
+		}
+	}
+}
+
 func TestEveryFaultInjectedIntoAChangeOfRoutesIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	for name, m := range map[string]*placementChange{

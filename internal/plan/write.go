@@ -20,7 +20,7 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 		p.forward(i, p.holders[0])
 	case r.Has(protocol.Depends) && r.in.Moves(r.key):
 		r.Fail(textMoving)
-	case r.Has(protocol.Depends) && r.in.Undecided(r.key):
+	case r.Has(protocol.Depends) && r.in.Undecided(r.key, p.decider(r)):
 		p.planForget(i)
 	case r.decided:
 		p.planDecided(i, p.decider(r))
@@ -52,8 +52,8 @@ func (p *Planner) decider(r *Request) int {
 	return p.firstOf(p.holders, nil)
 }
 
-// planForget answers requests[i], which depends on an item, as if there were none, because the old pool might decide it for some mcmw instances and the new pool
-// for others. The key is deleted in both. An add stores nothing, and deletes nothing either: the item may be a lock that is held.
+// planForget answers requests[i], which depends on an item, as if there were none, because different servers might decide it for different mcmw instances
+// (route.Router.Undecided). The key is deleted on all of them. An add stores nothing, and deletes nothing either: the item may be a lock that is held.
 func (p *Planner) planForget(i int32) {
 	r := &p.Requests[i]
 	r.way, r.version = forget, 0

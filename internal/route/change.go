@@ -5,11 +5,11 @@ import "slices"
 // Phase is a phase of the change from one placement to another. Middlewares learn of a change at different times. Each goes through the phases in
 // order and stays in each phase for longer than that time difference. So at any time all of them are in one phase or in two neighbouring phases:
 //
-//	phase       reads and writes   each write also deletes
-//	Settled     old holders
-//	DeleteNew   old holders        on the new holders
-//	ReadNew     new holders        on the old holders
-//	Settled     new holders
+//	phase       reads and writes   each write also deletes   commands that depend on the item (incr, cas, add ..)
+//	Settled     old holders                                  decided by the first old holder
+//	DeleteNew   old holders        on the new holders        decided by it if it is the first new holder, too; otherwise Undecided
+//	ReadNew     new holders        on the old holders        decided by the first new holder
+//	Settled     new holders                                  decided by the first new holder
 //
 // Old holders hold a key by the placement before the change, new holders by the placement after it. A server that is both is written. Whatever a
 // middleware reads, a middleware in a neighbouring phase writes or deletes. What a new holder may still hold from an earlier placement must have
@@ -122,6 +122,23 @@ func (r *Router) Moves(key []byte) bool {
 	}
 	var room [16]int
 	return len(r.change.appendCommon(key, room[:0])) == 0
+}
+
+// Undecided reports whether another middleware may have another server than decider, which this one would ask, decide commands that depend on the item of
+// key, whose Router r is. Such a command is answered like one of a missing key, and the key is deleted. That is so in DeleteNew, unless the key's first
+// server stays the first, or decider is already the one that will be: it stands in for a first server that cannot be read.
+func (r *Router) Undecided(key []byte, decider int) bool {
+	switch {
+	case r.migration != nil:
+		return r.migration.undecided(key, decider)
+	case r.passing != nil:
+		return r.passing.phase == DeleteNew || r.passing.readers().Undecided(key, decider)
+	case r.change == nil || r.change.phase != DeleteNew:
+		return false
+	}
+	var old, now [16]int
+	next := r.change.to.appendHolders(key, now[:0])[0]
+	return r.change.appendOld(key, old[:0])[0] != next && decider != r.base+next
 }
 
 // Emptied appends to dst the servers on which a write deletes the key instead of storing it.

@@ -55,6 +55,11 @@ func TestEachPhaseWritesOrDeletesWhatItsNeighbourReads(t *testing.T) {
 			assert.Equal(t, named(from, from.Replicas(key, nil)[:1]), named(first, []int{first.Primary(key)}))
 			assert.Equal(t, to.Replicas(key, nil), second.Replicas(key, nil))
 			assert.Empty(t, to.Emptied(key, nil))
+			decider := first.Primary(key)
+			keeps := slices.Equal(named(from, []int{from.Primary(key)}), named(to, []int{to.Primary(key)}))
+			assert.Equal(t, !keeps, first.Undecided(key, decider))
+			assert.False(t, first.Undecided(key, to.Primary(key)), "the servers of to come first")
+			assert.False(t, second.Undecided(key, to.Primary(key)))
 			for s := range first.Servers() {
 				assert.Equal(t, slices.Contains(first.Emptied(key, nil), s), first.Gained(s, key))
 			}

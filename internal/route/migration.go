@@ -177,10 +177,16 @@ func (r *Router) Pooled() *Router {
 	return r.migration.new.side.of
 }
 
-// Undecided reports whether another middleware may have another server decide commands that depend on the item of key, whose Router r is.
-func (r *Router) Undecided(key []byte) bool {
-	m := r.migration
-	return m != nil && (m.phase == MigrationBoth || m.phase == MigrationUndecided && r.IsNew(m.new.side.of.Primary(key)) && m.divides(key))
+// undecided is Undecided.
+func (m *migration) undecided(key []byte, decider int) bool {
+	switch m.phase {
+	case MigrationBoth:
+		return true
+	case MigrationUndecided:
+		pool := m.new.side
+		return pool.has(pool.of.Primary(key)) && m.divides(key)
+	}
+	return m.readers().Undecided(key, decider)
 }
 
 // divides reports whether key has servers on both sides.

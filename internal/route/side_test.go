@@ -42,7 +42,7 @@ func TestServersBeingFilledComeAfterTheOthersUnlessAllServersOfAKeyAreFilled(t *
 			require.Equal(t, want[0], r.Primary(key))
 			require.Empty(t, r.Emptied(key, nil))
 			require.Equal(t, divided, in.OldFirst(key))
-			require.Equal(t, divided && first && phase == MigrationUndecided, in.Undecided(key))
+			require.Equal(t, divided && first && phase == MigrationUndecided, in.Undecided(key, want[0]))
 			require.True(t, r.Holds(strings.Fields("a0 a1 b0 b1 b2 b3 b4")[holders[1]], key))
 			if phase != MigrationDone {
 				require.Equal(t, []bool{first, second}, []bool{in.IsNew(holders[0]), in.IsNew(holders[1])})
