@@ -16,7 +16,7 @@ func settingsTable() string {
 	var rows strings.Builder
 	rows.WriteString("| setting | default | accepted | meaning |\n|---|---|---|---|\n")
 	for _, s := range experiment.Settings {
-		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", s.Name, s.Default, s.Accepts, s.Help)
+		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", s.Name, s.Default, strings.TrimPrefix(s.Accepts, "a whole number from "), s.Help)
 	}
 	return rows.String()
 }

@@ -17,6 +17,7 @@ Every option can be set by a flag, an environment variable or a key in a YAML fi
 | environment | ` + "`MCMW_MAX_VALUE=2m`" + ` | overrides the file; an empty variable counts as not set |
 | file | ` + "`max-value: 2m`" + ` | the file named by ` + "`--config`" + ` or ` + "`MCMW_CONFIG`" + `; none by default |
 
+Durations have a unit: us, ms, s, m, h. In sizes k, m and g multiply by 1024.
 A list replaces the whole list of the source it overrides. Every value is checked, even one that is
 overridden. All errors are reported at once; the exit code is then 2.
 
@@ -67,6 +68,9 @@ with a warm cache, set ` + "`ring`" + ` and ` + "`hash`" + ` to place the keys a
 | libmemcached, ` + "`KETAMA`" + ` | libmemcached | as its ` + "`HASH`" + ` (its default is one_at_a_time) |
 `
 
+// brief removes what the head of the page says for all options.
+var brief = strings.NewReplacer(sizeForm, "", durationForm, "")
+
 // Documentation returns docs/configuration.md: the rules, and a table of all options.
 func Documentation() string {
 	var b strings.Builder
@@ -86,7 +90,7 @@ func Documentation() string {
 		case o.Default != "":
 			def = "`" + o.Default + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", flags, def, cell(o.Accepts()), cell(o.Help))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", flags, def, cell(brief.Replace(o.Accepts())), cell(o.Help))
 	}
 	return b.String()
 }

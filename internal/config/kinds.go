@@ -112,6 +112,12 @@ func (k count) get(c *Config) any {
 	return k.word
 }
 
+// The ends of what a size and a duration accept: the same for all, so the tables of options don't repeat them.
+const (
+	sizeForm     = "; k, m and g multiply by 1024"
+	durationForm = ", with a unit: us, ms, s, m, h"
+)
+
 // size is a number of bytes in the form of memcached's -I: 1048576, 1024k, 1m.
 type size struct {
 	field    func(*Config) *int
@@ -123,7 +129,7 @@ const sizeSuffixes = "kmg" // each 1,024 times the one before
 func (k size) placeholder() string { return "SIZE" }
 
 func (k size) accepts() string {
-	return fmt.Sprintf("%s to %s bytes; k, m and g multiply by 1024", formatSize(k.min), formatSize(k.max))
+	return fmt.Sprintf("%s to %s bytes", formatSize(k.min), formatSize(k.max)) + sizeForm
 }
 
 func (k size) set(c *Config, v given) error {
@@ -172,7 +178,7 @@ type duration struct {
 func (k duration) placeholder() string { return "TIME" }
 
 func (k duration) accepts() string {
-	return fmt.Sprintf("%s to %s, with a unit: us, ms, s, m, h", formatDuration(k.min), formatDuration(k.max))
+	return fmt.Sprintf("%s to %s", formatDuration(k.min), formatDuration(k.max)) + durationForm
 }
 
 func (k duration) set(c *Config, v given) error {

@@ -2,6 +2,8 @@ package netstage_test
 
 import (
 	"encoding/hex"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,6 +27,33 @@ func TestABinaryClientGetsTheErrorUnknownCommandInItsProtocol(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want)+"Unknown command", rest)
 	}
+}
+
+// libmemcached takes every status for a miss in these gets, which no other client sends for one key. PHP then reads a session as empty.
+func TestAGetOfLibmemcachedInTheBinaryProtocolIsClosedWithoutAReply(t *testing.T) {
+	m := start(t, middleware.Options{})
+	for opcode, name := range map[byte]string{0x09: "getq", 0x0c: "getk", 0x0d: "getkq"} {
+		c := mctest.MustDial(t, m.Addr())
+		require.NoError(t, c.Send(append([]byte{0x80, opcode, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 22: 0, 23: 0}, 'k')))
+		rest, err := c.Rest()
+		require.NoError(t, err)
+		require.Empty(t, rest, name)
+	}
+}
+
+func TestBinaryClientsAreCountedAndLoggedOnceAMinuteWithWhatToSet(t *testing.T) {
+	var log mctest.Output
+	m := start(t, middleware.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 3 {
+		c := mctest.MustDial(t, m.Addr())
+		require.NoError(t, c.Send(append([]byte{0x80}, make([]byte, 23)...)))
+		_, err := c.Rest()
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 3, m.Stats().Snapshot().Counter("binary_clients_total"))
+	require.Equal(t, 1, strings.Count(log.String(), "binary protocol"), log.String())
+	require.Regexp(t, `client=127\.0\.0\.1:\d+ `, log.String())
+	require.Contains(t, log.String(), "memcached.sess_binary_protocol=0")
 }
 
 func TestTheMagicByteOfBinaryRequestsMeansNothingAfterATextRequest(t *testing.T) {

@@ -47,8 +47,11 @@ func (c *conn) handshake() error {
 	return ending(stats.CloseHandshake)
 }
 
-// greet recognizes the protocol by the client's first byte, as memcached does. A binary client gets the reply, once the header of its
-// request has come, that its command is unknown.
+// settingsForText are the settings with which widespread clients that use the binary protocol by default use text.
+const settingsForText = "PHP: memcached.sess_binary_protocol=0, Memcached::OPT_BINARY_PROTOCOL false; Dalli: protocol: :meta; " +
+	"pylibmc: binary=False; Rust memcache: ?protocol=ascii; others: docs/clients.md"
+
+// greet recognizes the protocol by the client's first byte, as memcached does. A binary client is refused once the header of its request has come.
 func (c *conn) greet() error {
 	switch {
 	case c.buf.B[0] != protocol.BinaryRequest:
@@ -60,6 +63,8 @@ func (c *conn) greet() error {
 		return nil
 	}
 	c.refusal = protocol.RefuseBinary(c.buf.B[:protocol.BinaryHeader])
+	c.stage.binaryClients.Add(1)
+	c.stage.warn(c, &c.stage.binaries, "a client was closed: it uses the binary protocol, which mcmw does not speak", "settings", settingsForText)
 	return ending(stats.CloseProtocol)
 }
 

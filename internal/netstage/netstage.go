@@ -78,6 +78,7 @@ type Stage struct {
 	throttle *throttle
 
 	loginFailures *stats.Counter
+	binaryClients *stats.Counter
 
 	// mu guards the fields below. Its holder never waits for anything else.
 	mu       sync.Mutex
@@ -85,7 +86,7 @@ type Stage struct {
 	refusing map[*conn]struct{} // connections above MaxConnections, until they are closed
 	draining bool
 	// These limit the log lines about clients that failed, one per kind of failure.
-	crowd, handshakes, logins, slowed, laggards stats.Limiter
+	crowd, handshakes, logins, slowed, laggards, binaries stats.Limiter
 }
 
 // New returns a Stage without connections.
@@ -95,6 +96,8 @@ func New(o Options) *Stage {
 		closing: make(chan struct{}), throttle: newThrottle(),
 		conns: make(map[*conn]struct{}), refusing: make(map[*conn]struct{}),
 		loginFailures: o.Net.Counter("login_failures_total", "Failed logins of clients."),
+		binaryClients: o.Net.Counter("binary_clients_total", "Connections that were closed because their client uses the binary protocol."),
+		binaries:      stats.Limiter{Every: time.Minute},
 	}
 	o.Net.Memory(s.memory)
 	return s

@@ -9,8 +9,15 @@ import (
 )
 
 func TestALimiterLetsOneLinePerSecondPassAndCountsTheOthers(t *testing.T) {
+	limits(t, 0, time.Second)
+}
+
+func TestALimiterCanBeGivenALongerTime(t *testing.T) { limits(t, time.Minute, time.Minute) }
+
+func limits(t *testing.T, every, want time.Duration) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := Limiter{next: Now()} // the clock of the bubble is behind the start of the process
+		l := Limiter{Every: every, next: Now()} // the clock of the bubble is behind the start of the process
 		pass := func(suppressed int, ok bool) {
 			t.Helper()
 			n, passes := l.Pass()
@@ -19,7 +26,7 @@ func TestALimiterLetsOneLinePerSecondPassAndCountsTheOthers(t *testing.T) {
 		}
 		pass(0, true)
 		pass(0, false)
-		time.Sleep(time.Second - 1)
+		time.Sleep(want - 1)
 		pass(0, false)
 		time.Sleep(time.Nanosecond)
 		pass(2, true)
