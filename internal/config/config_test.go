@@ -252,7 +252,7 @@ func TestPrintedConfigurationsAreReadBackUnchanged(t *testing.T) {
 			"-t 8 --depth 1 --queue 9 --timeout 1ms --stall-after 2ms --connect-timeout 1h --drain-timeout 90s --max-key 200 --max-value 2m " +
 			"--max-line 4k --max-multiget-line 1g --admin off --log-level debug --log-format json --procs 2 " +
 			"-m null=unix:/x [::1]:1 true c:1:1")},
-		"names to look up": {args: strings.Fields("-m a*2 dns+cache blue=dns4+cache.example.*3 dns6+x:1 srv+_a._b.c*record " +
+		"names to look up": {args: strings.Fields("-m a*2 dns+cache cluster+c.cfg.d:5 blue=dns4+cache.example.*3 dns6+x:1 srv+_a._b.c*record " +
 			"green=srv+_a._b.d k8s+_a._tcp.b.c.svc.cluster.local --resolver [::1]:53 --resolve-interval 1m --remove-after 1 --watch-interval 0s")},
 		"mappings": {yaml: "servers: [{name: x, address: 'y:1', weight: 3}, {address: z}]\n"},
 	} {

@@ -52,7 +52,7 @@ All mcmw instances in front of the same servers should show the same hashes in `
 | ` + "`unix:/run/memcached.sock`" + ` | unix:/run/memcached.sock | the socket | 1 |
 | ` + "`10.0.0.1:11211:1 blue`" + ` (twemproxy) | blue | 10.0.0.1:11211 | 1 |
 
-Logs, metrics and errors show names. [servers.md](servers.md) explains names, servers that are looked up (` + "`dns+`, `srv+`, `k8s+`" + `), and what moves when servers change. In the file the list may hold
+Logs, metrics and errors show names. [servers.md](servers.md) explains names, servers that are looked up (` + "`dns+`, `srv+`, `k8s+`, `cluster+`" + `), and what moves when servers change. In the file the list may hold
 strings or mappings:
 
     servers:

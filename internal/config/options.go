@@ -236,7 +236,7 @@ var Options = []*Option{
 	{
 		Name: "resolve-interval", Default: formatDuration(discover.DefaultInterval), Group: groupServers,
 		kind: duration{func(c *Config) *time.Duration { return &c.ResolveInterval }, 100 * time.Millisecond, maxTime},
-		Help: "interval at which server names (dns+, srv+, and k8s+ that cannot be watched) are looked up again, plus or minus 10 %",
+		Help: "interval at which server names (dns+, srv+, cluster+, and k8s+ that cannot be watched) are looked up again, plus or minus 10 %",
 	},
 	{
 		Name: "remove-after", Default: strconv.Itoa(discover.DefaultRemoveAfter), Group: groupServers,

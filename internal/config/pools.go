@@ -389,13 +389,18 @@ func (c *Config) Notes() (notes []string) {
 	return notes
 }
 
-// AllLookups returns the servers of all pools as written, each with its pool's name.
+// AllLookups returns the servers of all pools as written, each with its pool's name. The endpoint that lists a pool's servers has TLS if they do.
 func (c *Config) AllLookups() discover.Lookups {
 	l := c.Lookups
+	l.Certificates = c.Security.ServerFiles
+	l.Specs = slices.Clone(l.Specs)
+	for i := range l.Specs {
+		l.Specs[i].TLS = l.Specs[i].Lookup == discover.Nodes && c.Security.ServerTLS
+	}
 	for _, p := range c.pools {
 		for _, s := range p.config.Specs {
-			s.Server.Pool = p.name
-			l.Specs = append(slices.Clip(l.Specs), s)
+			s.Server.Pool, s.TLS = p.name, s.Lookup == discover.Nodes && p.config.Security.ServerTLS
+			l.Specs = append(l.Specs, s)
 		}
 	}
 	return l

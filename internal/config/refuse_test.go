@@ -47,6 +47,8 @@ var badValues = []struct {
 	{"servers", "dns+" + strings.Repeat("a", 64), `"dns+` + strings.Repeat("a", 64) + `" has the label "` + strings.Repeat("a", 64) + `" in the name to look up; `},
 	{"servers", "dns+" + strings.Repeat("a.", 128), `"dns+` + strings.Repeat("a.", 128) + `" has a name of 255 bytes to look up; a name has at most 253; accepted: `},
 	{"servers", "dns4+10.0.0.1:5", `"dns4+10.0.0.1:5" has the address 10.0.0.1 where a name to look up is expected; accepted: `},
+	{"servers", "cluster+", `"cluster+" has no host; accepted: `},
+	{"servers", "cluster+a*record", `"cluster+a*record" has the weight "record", which only srv+ accepts; accepted: `},
 	{"servers", "dns+[::1]:5", `"dns+[::1]:5" has the address ::1 where a name to look up is expected; accepted: `},
 	{"servers", "dns+unix:/x", `"dns+unix:/x" is a unix socket, which has no name to look up; accepted: `},
 	{"servers", "dns+a/b", `"dns+a/b" has '/' in its host name; `},
@@ -283,7 +285,8 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 		{nil, "servers: none given; accepted: at least one of [name=]host[:port][*weight][@zone], [name=]unix:/path[*weight], " +
 			"twemproxy's host:port:weight [name], or names to look up: [name=]dns+host[:port][*weight][@zone] (also dns4+ and dns6+), " +
 			"[name=]srv+_service._proto.host[*weight|*record][@zone], " +
-			"[name=]k8s+_port._proto.service.namespace.svc[.domain][*weight][@zone], by -m, --servers, MCMW_SERVERS or the file"},
+			"[name=]k8s+_port._proto.service.namespace.svc[.domain][*weight][@zone], " +
+			"or a configuration endpoint: [name=]cluster+host[:port][*weight][@zone], by -m, --servers, MCMW_SERVERS or the file"},
 		{[]string{"a"}, `flag arguments: "a" is unexpected; accepted: more servers, after -m or --servers and the first server`},
 		{[]string{"-m", "a", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas`},
 		{[]string{"-m", "a", "-m", "b", "--replicas", "1", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more`},

@@ -123,6 +123,9 @@ func TestEachPoolsServersHaveTLSOrNot(t *testing.T) {
 		o := serving(loaded)
 		require.Equal(t, c.want, [3]bool{o.Security.ServerTLS, o.Pools[0].ServerTLS, o.Pools[1].ServerTLS}, "%+v", c)
 		require.Equal(t, c.want[2], len(loaded.Warnings) == 1, "%+v: %q", c, loaded.Warnings)
+		endpoints := sources{yaml: strings.NewReplacer("[x]", "[cluster+x]", "dns+", "cluster+").Replace(c.beside + fmt.Sprintf(pools, c.a, c.b))}.load(t)
+		specs := endpoints.AllLookups().Specs
+		require.Equal(t, c.want[1:], []bool{specs[0].TLS, specs[1].TLS}, "the endpoints that list them: %+v", c)
 	}
 	require.Equal(t, []string{`mcmw.yaml:1: server-tls-name: "x" has no meaning without server-tls`},
 		refused(t, sources{yaml: "server-tls-name: x\n" + fmt.Sprintf(pools, "", "")}))

@@ -26,7 +26,8 @@ const (
 
 const serverForms = "[name=]host[:port][*weight][@zone], [name=]unix:/path[*weight], twemproxy's host:port:weight [name], " +
 	"or names to look up: [name=]dns+host[:port][*weight][@zone] (also dns4+ and dns6+), [name=]srv+_service._proto.host[*weight|*record][@zone], " +
-	"[name=]k8s+_port._proto.service.namespace.svc[.domain][*weight][@zone]"
+	"[name=]k8s+_port._proto.service.namespace.svc[.domain][*weight][@zone], " +
+	"or a configuration endpoint: [name=]cluster+host[:port][*weight][@zone]"
 
 // wordRecord is the weight that stands for the weight of each SRV record.
 const wordRecord = "record"
@@ -160,6 +161,9 @@ func makeSpec(name, address string, weight int, zone string) (discover.Spec, err
 		return discover.Spec{}, err
 	}
 	s.Server.Addr = net.JoinHostPort(host, port)
+	if _, err := netip.ParseAddr(host); lookup == discover.Nodes && err == nil {
+		return s, nil
+	}
 	if lookup != discover.Static {
 		return s, checkLookedUp(host)
 	}

@@ -58,6 +58,8 @@ func TestANameToLookUpIsReadInEveryForm(t *testing.T) {
 		"dns+cache@a":          {Lookup: discover.Addresses, Server: route.Server{Addr: "cache:11211", Weight: 1, Zone: "a"}},
 		"srv+_a._b.c*record@a": {Lookup: discover.Service, Server: route.Server{Addr: "_a._b.c", Weight: discover.RecordWeight, Zone: "a"}},
 		"k8s+_a._tcp.b.c.svc":  {Lookup: discover.Endpoints, Server: route.Server{Addr: "_a._tcp.b.c.svc", Weight: 1}},
+		"cluster+a.cfg.b":      {Lookup: discover.Nodes, Server: route.Server{Addr: "a.cfg.b:11211", Weight: 1}},
+		"blue=cluster+[::1]:5": {Lookup: discover.Nodes, Server: route.Server{Name: "blue", Addr: "[::1]:5", Weight: 1}},
 		"blue=srv+_a._tcp.c*2": {Lookup: discover.Service, Server: route.Server{Name: "blue", Addr: "_a._tcp.c", Weight: 2}},
 	} {
 		for _, s := range []sources{

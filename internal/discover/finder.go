@@ -3,6 +3,7 @@ package discover
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"mcmw/internal/route"
+	"mcmw/internal/secret"
 	"mcmw/internal/stats"
 )
 
@@ -34,6 +36,8 @@ type Lookups struct {
 	Resolver string
 	// RemoveAfter is how many answers in a row must lack a server before it is removed; 0 means DefaultRemoveAfter.
 	RemoveAfter int
+	// Certificates are the files for lookups that need TLS; see Spec.
+	Certificates secret.ClientFiles
 }
 
 // Any reports whether there is anything to look up.
@@ -60,9 +64,13 @@ type Finder struct {
 	watches map[question]*watch // of the Endpoints questions among answers
 	unsure  bool                // some name had no answer at the last Find
 	changed chan struct{}       // see watch
+
+	// certificates are the contents of the files, once a lookup has needed them.
+	certificates func(host string) *tls.Config
+	files        secret.ClientFiles
 }
 
-// question is a DNS query for an entry.
+// question is what is asked for an entry.
 type question struct {
 	lookup Lookup
 	name   string
@@ -72,6 +80,8 @@ type question struct {
 type answer struct {
 	targets []target // of the last good answers, sorted by name; includes targets that the latest answers lacked
 	trouble string   // the problem of the last lookup, as in the log; "": none
+	version uint64   // of the last good answer; see reply
+	older   int      // how many answers in a row have had an older version
 }
 
 // NewFinder returns a Finder without answers.
@@ -167,11 +177,11 @@ func (s Spec) question() (question, bool) {
 // ask looks up the names of l concurrently, updates the answers, and returns the errors of lookups that failed. early: it asks only the watches.
 func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[question]error {
 	type result struct {
-		found      []target
-		unresolved map[string]error
-		err        error
+		reply
+		err error
 	}
 	resolver := f.options.NewResolver(l.Resolver)
+	secure := sync.OnceValues(func() (func(host string) *tls.Config, error) { return f.secure(l.Certificates) })
 	results := make(map[question]*result)
 	var asking sync.WaitGroup
 	for _, s := range l.Specs {
@@ -191,7 +201,15 @@ func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[question]er
 		}
 		r, known := new(result), f.answers[q].targets
 		results[q] = r
-		asking.Go(func() { r.found, r.unresolved, r.err = lookUp(ctx, resolver, w, q, known) })
+		asking.Go(func() {
+			by := asker{resolver: resolver}
+			if s.TLS {
+				by.secure, r.err = secure()
+			}
+			if r.err == nil {
+				r.reply, r.err = lookUp(ctx, by, w, q, known)
+			}
+		})
 	}
 	asking.Wait()
 	failed := make(map[question]error)
@@ -200,6 +218,9 @@ func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[question]er
 	}
 	for q, r := range results {
 		a := f.answers[q]
+		if r.err == nil {
+			r.err = a.judge(r.version, l.RemoveAfter)
+		}
 		failed[q] = r.err
 		if r.err == nil && len(r.unresolved) > 0 && len(a.targets) == 0 {
 			failed[q] = joinHosts(r.unresolved)
@@ -207,10 +228,22 @@ func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[question]er
 		f.options.Counts.LookedUp(outcome(failed[q]))
 		f.report(q, a, r.err, r.unresolved)
 		if failed[q] == nil {
-			a.update(r.found, l.RemoveAfter, early)
+			a.update(r.reply, l.RemoveAfter, early)
 		}
 	}
 	return failed
+}
+
+// secure returns the TLS configurations with the certificates in files.
+func (f *Finder) secure(files secret.ClientFiles) (func(host string) *tls.Config, error) {
+	if f.certificates != nil && f.files == files {
+		return f.certificates, nil
+	}
+	certificates, err := secret.ClientTLS(files, f.options.Log)
+	if err == nil {
+		f.certificates, f.files = certificates, files
+	}
+	return certificates, err
 }
 
 func outcome(err error) stats.LookupResult {
@@ -259,10 +292,26 @@ func (f *Finder) report(q question, a *answer, err error, unresolved map[string]
 	f.options.Log.Warn(trouble, "name", name, "servers", len(a.targets), "error", err)
 }
 
-// update applies a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them; early answers in a row count as one. An
-// answer from the DNS has no zones, so the known zones stay.
-func (a *answer) update(found []target, removeAfter int, early bool) {
-	next := slices.DeleteFunc(found, func(t target) bool { return t.addr == "" })
+// judge returns an error if an answer with this version is older than the last one: its sender does not know yet what another has said. After
+// removeAfter such answers in a row the list counts as a new one, whose versions began again.
+func (a *answer) judge(version uint64, removeAfter int) error {
+	if version >= a.version {
+		a.older = 0
+		return nil
+	}
+	if a.older++; a.older < removeAfter {
+		return fmt.Errorf("the list has version %d, which is older than version %d of an earlier answer", version, a.version)
+	}
+	a.version, a.older = 0, 0
+	return nil
+}
+
+// update applies a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them; early answers in a row count as one. A
+// list with a newer version says itself which servers are gone. An answer from the DNS has no zones, so the known zones stay.
+func (a *answer) update(found reply, removeAfter int, early bool) {
+	newer := a.version != 0 && found.version > a.version
+	a.version = found.version
+	next := slices.DeleteFunc(found.targets, func(t target) bool { return t.addr == "" })
 	for _, old := range a.targets {
 		if i := slices.IndexFunc(next, func(t target) bool { return t.name == old.name }); i >= 0 {
 			next[i].zone = cmp.Or(next[i].zone, old.zone)
@@ -271,7 +320,7 @@ func (a *answer) update(found []target, removeAfter int, early bool) {
 		if !early || old.absent == 0 {
 			old.absent++
 		}
-		if old.absent < removeAfter {
+		if old.absent < removeAfter && !newer {
 			next = append(next, old)
 		}
 	}

@@ -3,6 +3,7 @@ package discover
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -64,7 +65,7 @@ const (
 	lookupsAtOnce = 16
 )
 
-// target is a server in a DNS answer.
+// target is a server in an answer.
 type target struct {
 	name   string // unique within the answer
 	addr   string // "" if the host of a record could not be resolved
@@ -76,32 +77,51 @@ type target struct {
 // errEmpty means that a lookup found nothing.
 var errEmpty = errors.New("no records")
 
-// lookUp returns the targets for q, sorted by name. w is the watch of an Endpoints question; if it is not up to date, the DNS is asked. known are
-// the targets of earlier answers. An error means that there is no answer. Errors of single records are in unresolved, by their hosts.
-func lookUp(ctx context.Context, r Resolver, w *watch, q question, known []target) (found []target, unresolved map[string]error, err error) {
+// reply is what a lookup found.
+type reply struct {
+	targets []target // sorted by name
+	// unresolved are errors of single records, by their hosts.
+	unresolved map[string]error
+	// version is that of the list, which grows with each change; 0: lists of this lookup have none.
+	version uint64
+}
+
+// asker is what lookups ask.
+type asker struct {
+	resolver Resolver
+	// secure returns the TLS configuration of a connection to host; nil: connections have no TLS.
+	secure func(host string) *tls.Config
+}
+
+// lookUp asks q. w is the watch of an Endpoints question; if it is not up to date, the DNS is asked. known are the targets of earlier answers. An
+// error means that there is no answer.
+func lookUp(ctx context.Context, by asker, w *watch, q question, known []target) (found reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	watched := false
 	if w != nil {
-		found, watched = w.targets(ctx, known)
+		found.targets, watched = w.targets(ctx, known)
 	}
 	switch {
 	case watched:
+	case q.lookup == Nodes:
+		found, err = lookUpNodes(ctx, by, q.name)
 	case q.lookup == Service || q.lookup == Endpoints:
-		found, unresolved, err = lookUpService(ctx, r, q, known)
+		found.targets, found.unresolved, err = lookUpService(ctx, by.resolver, q, known)
 	default:
-		found, err = lookUpAddresses(ctx, r, q)
+		found.targets, err = lookUpAddresses(ctx, by.resolver, q)
 	}
 	switch e, ok := errors.AsType[*net.DNSError](err); {
 	case ok && e.IsNotFound:
-		return nil, nil, fmt.Errorf("%w: %w", errEmpty, err)
+		return reply{}, fmt.Errorf("%w: %w", errEmpty, err)
 	case err != nil:
-		return nil, nil, err
-	case len(found) == 0:
-		return nil, nil, errEmpty
+		return reply{}, err
+	case len(found.targets) == 0:
+		return reply{}, errEmpty
 	}
-	slices.SortFunc(found, func(a, b target) int { return cmp.Compare(a.name, b.name) })
-	return slices.CompactFunc(found, func(a, b target) bool { return a == b }), unresolved, nil
+	slices.SortFunc(found.targets, func(a, b target) int { return cmp.Compare(a.name, b.name) })
+	found.targets = slices.CompactFunc(found.targets, func(a, b target) bool { return a == b })
+	return found, nil
 }
 
 func lookUpAddresses(ctx context.Context, r Resolver, q question) ([]target, error) {

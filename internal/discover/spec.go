@@ -20,10 +20,11 @@ const (
 	Addresses6               // every IPv6 address
 	Service                  // every SRV record is a server
 	Endpoints                // every endpoint of a Kubernetes Service is a server
+	Nodes                    // every node that the answer to `config get cluster` lists is a server
 	numLookups
 )
 
-var lookupPrefixes = [numLookups]string{"", "dns+", "dns4+", "dns6+", "srv+", "k8s+"}
+var lookupPrefixes = [numLookups]string{"", "dns+", "dns4+", "dns6+", "srv+", "k8s+", "cluster+"}
 
 // networks are the resolver's names for kinds of addresses.
 var networks = [numLookups]string{Addresses: "ip", Addresses4: "ip4", Addresses6: "ip6"}
@@ -50,6 +51,8 @@ type Spec struct {
 	// Server is the server of a Static entry. Otherwise Addr is the name to look up ("host:port", or "_service._proto.host" for SRV records),
 	// Weight and Zone (unless "") are those of each server found, and Name, unless "", is a prefix of their names.
 	Server route.Server
+	// TLS: the lookup itself needs TLS. Only Nodes uses it.
+	TLS bool
 }
 
 // servers returns the servers found for s.
