@@ -121,6 +121,20 @@ func completeListen(text string, defaultPort int) string {
 	return net.JoinHostPort(host, cmp.Or(port, strconv.Itoa(defaultPort)))
 }
 
+// checkAnnounced checks an address that clients learn.
+func checkAnnounced(text string) error {
+	host, port, err := splitAddress(text)
+	switch {
+	case err != nil:
+		return err
+	case host == "":
+		return errors.New("has no host")
+	case port == "":
+		return errors.New("has no port")
+	}
+	return checkPort(port, 1)
+}
+
 // parseAdmin checks the address of the admin server.
 func parseAdmin(text string) error {
 	if strings.HasPrefix(text, unixPrefix) {

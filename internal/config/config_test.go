@@ -122,6 +122,7 @@ func TestEveryOptionReachesTheMiddleware(t *testing.T) {
 	c := sources{yaml: `
 listen: [0.0.0.0:1, "unix:/run/m.sock", "::1"]
 listen-port: 2
+announce: ["cache.example:3", "[::1]:4"]
 servers: [a, b*2@here, c]
 replicas: 2
 ack: any
@@ -176,7 +177,7 @@ max-multiget-line: 4k
 		RequestOptions: worker.RequestOptions{Ack: replica.AckAny, GetErrorMiss: true, Sharded: true, Depth: 4, Timeout: 6 * time.Second, StallAfter: 65 * time.Millisecond},
 		Ready:          middleware.ReadyAny,
 		ServerOptions:  backend.ServerOptions{FailureLimit: 9, Rejoin: backend.RejoinFlush, MissedMemory: 5 << 20, ConnectTimeout: 7 * time.Millisecond},
-		ClientOptions:  netstage.ClientOptions{MaxConnections: 10, IdleTimeout: 11 * time.Second, MaxAge: 15 * time.Second, MinRate: 6 << 10, MaxOutput: 12 << 20, WriteTimeout: 13 * time.Second, ClientMemory: 14 << 20, Shed: true, Limits: protocol.Limits{MaxKey: 8, MaxValue: 2 << 20, MaxLine: 3 << 10, MaxMultiGetLine: 4 << 10}},
+		ClientOptions:  netstage.ClientOptions{Announce: []string{"cache.example:3", "[::1]:4"}, MaxConnections: 10, IdleTimeout: 11 * time.Second, MaxAge: 15 * time.Second, MinRate: 6 << 10, MaxOutput: 12 << 20, WriteTimeout: 13 * time.Second, ClientMemory: 14 << 20, Shed: true, Limits: protocol.Limits{MaxKey: 8, MaxValue: 2 << 20, MaxLine: 3 << 10, MaxMultiGetLine: 4 << 10}},
 		Pool:           middleware.PoolPerServer,
 		Workers:        3,
 		Queue:          5,
@@ -251,7 +252,7 @@ func TestPrintedConfigurationsAreReadBackUnchanged(t *testing.T) {
 		"all set": {args: strings.Fields("-l unix:/tmp/x,:0 --replicas 1 --read primary -s --ring libmemcached --hash crc32a --hash-tag {} " +
 			"-t 8 --depth 1 --queue 9 --timeout 1ms --stall-after 2ms --connect-timeout 1h --drain-timeout 90s --max-key 200 --max-value 2m " +
 			"--max-line 4k --max-multiget-line 1g --admin off --log-level debug --log-format json --procs 2 " +
-			"-m null=unix:/x [::1]:1 true c:1:1")},
+			"--announce c.example:1,[::1]:2 -m null=unix:/x [::1]:1 true c:1:1")},
 		"names to look up": {args: strings.Fields("-m a*2 dns+cache cluster+c.cfg.d:5 blue=dns4+cache.example.*3 dns6+x:1 srv+_a._b.c*record " +
 			"green=srv+_a._b.d k8s+_a._tcp.b.c.svc.cluster.local --resolver [::1]:53 --resolve-interval 1m --remove-after 1 --watch-interval 0s")},
 		"mappings": {yaml: "servers: [{name: x, address: 'y:1', weight: 3}, {address: z}]\n"},

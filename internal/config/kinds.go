@@ -319,23 +319,31 @@ func file(field func(*Config) *string) text {
 	return text{field: field, name: filePlaceholder, what: "the path of a file", off: "none", check: func(string) error { return nil }}
 }
 
-// addresses is the list of addresses to listen on.
-type addresses struct{}
+// addresses is a list of addresses. If off is set, it stands for an empty list.
+type addresses struct {
+	field func(*Config) *[]string
+	forms string
+	off   string
+	check func(text string) error
+}
 
-func (addresses) placeholder() string { return "ADDRESS,..." }
-func (addresses) accepts() string     { return "host, host:port, [ipv6]:port or unix:/path" }
+func (k addresses) placeholder() string { return "ADDRESS,..." }
+func (k addresses) accepts() string     { return k.forms }
 
-func (addresses) reset(c *Config)   { c.Listen = nil }
-func (addresses) get(c *Config) any { return c.Listen }
+func (k addresses) reset(c *Config)   { *k.field(c) = nil }
+func (k addresses) get(c *Config) any { return *k.field(c) }
 
-func (addresses) set(c *Config, v given) error {
-	if err := parseListen(v.text); err != nil {
+func (k addresses) set(c *Config, v given) error {
+	if k.off != "" && v.text == k.off {
+		return nil
+	}
+	if err := k.check(v.text); err != nil {
 		return err
 	}
-	if slices.Contains(c.Listen, v.text) {
+	if slices.Contains(*k.field(c), v.text) {
 		return errors.New("is given twice")
 	}
-	c.Listen = append(c.Listen, v.text)
+	*k.field(c) = append(*k.field(c), v.text)
 	return nil
 }
 

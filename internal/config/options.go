@@ -60,13 +60,23 @@ var logLevels = []string{"debug", "info", "warn", "error"}
 // Options is the table of all options, in the order of the documentation.
 var Options = []*Option{
 	{
-		Name: "listen", Short: "l", Default: "127.0.0.1", Group: groupClients, kind: addresses{},
+		Name: "listen", Short: "l", Default: "127.0.0.1", Group: groupClients,
+		kind: addresses{
+			field: func(c *Config) *[]string { return &c.Listen }, forms: "host, host:port, [ipv6]:port or unix:/path", check: parseListen,
+		},
 		Help: "addresses to listen on for clients; without a port, listen-port is used; with tls-cert, TCP addresses use TLS unless prefixed with notls:",
 	},
 	{
 		Name: "listen-port", Short: "p", Default: "11311", Group: groupClients,
 		kind: count{field: func(c *Config) *int { return &c.ListenPort }, min: 0, max: 65535},
 		Help: "port of listen addresses that have none; 0 picks a free port",
+	},
+	{
+		Name: "announce", Default: "none", Group: groupClients,
+		kind: addresses{
+			field: func(c *Config) *[]string { return &c.Announce }, forms: "host:port or [ipv6]:port, or none", off: "none", check: checkAnnounced,
+		},
+		Help: "addresses that `config get cluster` tells clients, of all instances or their load balancer; none: the one the client reached",
 	},
 	{
 		Name: "max-connections", Default: "unlimited", Group: groupClients,

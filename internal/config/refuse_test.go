@@ -14,6 +14,9 @@ var badValues = []struct {
 	option, value, message string
 }{
 	{"listen", "127.0.0.1:x", `"127.0.0.1:x" has the port "x"; a port is a number from 0 to 65535; accepted: host, host:port, [ipv6]:port or unix:/path`},
+	{"announce", "cache", `"cache" has no port; accepted: host:port or [ipv6]:port, or none`},
+	{"announce", ":5", `":5" has no host; accepted: `},
+	{"announce", "a:0", `"a:0" has the port "0"; a port is a number from 1 to 65535; accepted: `},
 	{"listen", "127.0.0.1:65536", `"127.0.0.1:65536" has the port "65536"; a port is a number from 0 to 65535; accepted: `},
 	{"listen", "127.0.0.1:", `"127.0.0.1:" has no port after the colon; accepted: `},
 	{"listen", "fe80::1:70000", `"fe80::1:70000" has more than one colon; an IPv6 address with a port is written [address]:port; accepted: `},

@@ -20,7 +20,7 @@ var live = []string{
 
 // local are the options that may differ between the instances of a fleet, in front of the same servers.
 var local = []string{
-	"listen", "listen-port", "admin", "log-level", "log-format", "procs", "watch-interval",
+	"listen", "listen-port", "announce", "admin", "log-level", "log-format", "procs", "watch-interval",
 	"stats-file", "stats-window", "sample", "slow", "request-log", "log-keys", "hot-keys", "hot-age", "hot-memory", "zone",
 }
 

@@ -284,8 +284,13 @@ func (c *conn) decode(b *request.Batch, created int64) (used int, more bool, err
 		}
 		used += n
 		r.Created = created
-		if r.Has(protocol.Closes) {
-			return used, false, ending(stats.CloseQuit)
+		if r.Has(protocol.Local) {
+			if r.Has(protocol.Closes) {
+				return used, false, ending(stats.CloseQuit)
+			}
+			if r.Command.IsDiscovery() {
+				r.Answer = c.announcement()
+			}
 		}
 		if r.Skip > 0 {
 			skipped := min(r.Skip, c.filled-used)

@@ -44,6 +44,8 @@ type ClientOptions struct {
 	// Shed: if the queue has no room for a batch, its requests are answered with errors and none is executed. Otherwise the connection is
 	// not read until there is room.
 	Shed bool
+	// Announce are the addresses, each with a port, that clients learn from `config get cluster`. Empty: the address that the client is connected to.
+	Announce []string
 	// Limits bound what a client may send.
 	Limits protocol.Limits
 }
@@ -76,6 +78,7 @@ type Stage struct {
 	cut      chan struct{}  // closed when Drain stops waiting
 	closing  chan struct{}  // closed when Drain begins
 	throttle *throttle
+	began    time.Time // when Options.Announce began to be announced
 
 	loginFailures *stats.Counter
 	binaryClients *stats.Counter
@@ -93,7 +96,7 @@ type Stage struct {
 func New(o Options) *Stage {
 	s := &Stage{
 		options: o, input: budget.New(int64(o.ClientMemory)), output: budget.New(int64(o.ClientMemory)), cut: make(chan struct{}),
-		closing: make(chan struct{}), throttle: newThrottle(),
+		closing: make(chan struct{}), throttle: newThrottle(), began: time.Now(),
 		conns: make(map[*conn]struct{}), refusing: make(map[*conn]struct{}),
 		loginFailures: o.Net.Counter("login_failures_total", "Failed logins of clients."),
 		binaryClients: o.Net.Counter("binary_clients_total", "Connections that were closed because their client uses the binary protocol."),

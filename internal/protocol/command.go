@@ -25,8 +25,9 @@ const (
 	Verbosity
 	Stats
 	Quit
-	Meta  // mg ms md ma mn me
-	Admin // slabs, lru, lru_crawler, cache_memlimit: administration of one server, passed on to the servers
+	Config // config get cluster: where clients reach the servers, a command of ElastiCache
+	Meta   // mg ms md ma mn me
+	Admin  // slabs, lru, lru_crawler, cache_memlimit: administration of one server, passed on to the servers
 	NumCommands
 )
 
@@ -129,10 +130,11 @@ var commands = [NumCommands]struct {
 	Version:   {"version", noKey, 0, kinds(ReplyVersion), 0, 0},
 	Verbosity: {"verbosity", noKey, Everywhere, kinds(ReplyOK), 0, 0},
 	// With an argument stats is for every server, without one for the middleware.
-	Stats: {"stats", noKey, 0, kinds(ReplyReset, ReplyOK), kinds(ReplyStat), kinds(ReplyEnd)},
-	Quit:  {"quit", noKey, Closes | Local, 0, 0, 0},
-	Meta:  {"meta", oneKey, 0, kinds(ReplyMetaLine, ReplyMetaValue), 0, 0},
-	Admin: {"admin", noKey, Fenced, 0, anyLine, 0},
+	Stats:  {"stats", noKey, 0, kinds(ReplyReset, ReplyOK), kinds(ReplyStat), kinds(ReplyEnd)},
+	Quit:   {"quit", noKey, Closes | Local, 0, 0, 0},
+	Config: {"config", noKey, Local, 0, 0, 0},
+	Meta:   {"meta", oneKey, 0, kinds(ReplyMetaLine, ReplyMetaValue), 0, 0},
+	Admin:  {"admin", noKey, Fenced, 0, anyLine, 0},
 }
 
 // String returns the command's name on the wire. "invalid", "meta" and "admin" stand for groups of commands.
@@ -145,6 +147,9 @@ func (c Command) String() string {
 
 // IsRetrieval reports whether the reply to c is a list of VALUE items closed by END.
 func (c Command) IsRetrieval() bool { return c >= Get && c <= Gats }
+
+// IsDiscovery reports whether the reply to c says where clients reach the servers. The net stage knows it.
+func (c Command) IsDiscovery() bool { return c == Config }
 
 // IsMeta reports whether c is one of the meta commands.
 func (c Command) IsMeta() bool { return c == Meta }

@@ -33,6 +33,11 @@ func decodeControl(r *Request, w *words) (int, error) {
 		r.Head = w.line(2, r.Head)
 	case "slabs", "lru", "lru_crawler", "cache_memlimit":
 		return decodeAdmin(r, w)
+	case "config":
+		if w.n != 3 || !w.is(1, "get") || !w.is(2, "cluster") {
+			return r.refuse(TextError)
+		}
+		r.Command = Config
 	case "shutdown":
 		return r.refuse(TextNoShutdown)
 	default:

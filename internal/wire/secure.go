@@ -114,6 +114,9 @@ func (s *Socket) session() *secure {
 	return s.secure
 }
 
+// LocalAddr returns this side's address of the connection.
+func (s *Socket) LocalAddr() net.Addr { return s.conn.LocalAddr() }
+
 // Secure reports whether s uses TLS.
 func (s *Socket) Secure() bool { return s.secure != nil }
 
