@@ -9,12 +9,14 @@
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
-RUN go mod download
+COPY lab/go.mod lab/go.sum lab/
+RUN go mod download && go -C lab mod download
 COPY . .
 ARG VERSION=unknown
 ARG TARGETOS
 ARG TARGETARCH
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/...
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/... && \
+	CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go -C lab build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/...
 
 FROM scratch AS mcmwlab
 COPY --from=build /out/mcmwlab /mcmwlab

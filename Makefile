@@ -12,7 +12,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
 
 # The modules that lint checks in addition to the main one. `make nightly` also checks those that need Prometheus and Kubernetes.
-MODULES ?= internal/tools/dashboards internal/tools/image
+MODULES ?= lab internal/tools/dashboards internal/tools/image
 
 # The number of rounds of `make test` that run concurrently: some spend much of their time waiting.
 JOBS ?= 2
@@ -28,7 +28,7 @@ SOAKFLAGS ?=
 DURATION ?= 60m
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-GOBUILD := CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags '-X main.version=$(VERSION)'
+BUILDFLAGS := -buildvcs=auto -trimpath -ldflags '-X main.version=$(VERSION)'
 
 # The chart's default tag of the images, and the architectures of `make image`.
 IMAGE_TAG ?= $(shell sed -n 's/^appVersion: //p' deploy/helm/mcmw/Chart.yaml)
@@ -42,22 +42,25 @@ deps: ## install missing packages for tests and bench with apt (and, for Python,
 
 build: ## build static binaries, bin/mcmw and bin/mcmwlab
 	@mkdir -p bin
-	$(GOBUILD) -o bin/ ./cmd/...
+	CGO_ENABLED=0 go build $(BUILDFLAGS) -o bin/ ./cmd/...
+	CGO_ENABLED=0 go -C lab build $(BUILDFLAGS) -o ../bin/ ./cmd/...
 
 demo: ## run three memcached servers, mcmw, a load and a live page
 	@.ci/deps memcached
-	@$(MAKE) --no-print-directory build
+	@mkdir -p bin
+	CGO_ENABLED=0 go build $(BUILDFLAGS) -o bin/ ./cmd/...
 	bin/mcmw demo
 
 test: deps ## the tests that a change must pass: lint, race detector, behaviour, fuzzing, the chart (about 10 minutes with a cold build cache)
-	@JOBS=$(JOBS) .ci/test race lint others image chart fuzz memory
+	@JOBS=$(JOBS) .ci/test race lint lab others image chart fuzz memory
 
 nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helm versions, a cluster (several hours; as root)
 	@[ $$(id -u) -ne 0 ] || .ci/deps cluster
-	@MCMW_SEED=$${MCMW_SEED:-$$(date +%Y%m%d)} MODULES="$(MODULES) test/chart test/prometheus test/cluster" .ci/test lint everything memory long faults soak fuzz-all dashboards prometheus charts cluster
+	@MCMW_SEED=$${MCMW_SEED:-$$(date +%Y%m%d)} MODULES="$(MODULES) test/chart test/prometheus test/cluster" .ci/test lint everything lab-race memory long lab-long faults soak fuzz-all dashboards prometheus charts cluster
 
 check: lint ## the quick tests during work: lint and the short tests, without the race detector
 	go test ./...
+	go -C lab test ./...
 
 lint: ## gofumpt, go vet, staticcheck, and deadcode for functions that no program reaches
 	@unformatted=$$(.ci/tool $(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then \
@@ -65,7 +68,9 @@ lint: ## gofumpt, go vet, staticcheck, and deadcode for functions that no progra
 	@for module in . $(MODULES); do \
 		echo "go vet and staticcheck in $$module"; \
 		go -C $$module vet ./... && (cd $$module && GOGC=100 $(CURDIR)/.ci/tool $(STATICCHECK) ./...) || exit 1; done # staticcheck would need 4.4 GB with GOGC=400
-	@echo "deadcode"; unreachable=$$(GOGC=400 .ci/tool $(DEADCODE) $$(go list ./... | grep -v /internal/mctest)); if [ -n "$$unreachable" ]; then \
+	@# A workspace has the programs of both modules: the lab uses packages of the middleware.
+	@echo "deadcode"; mkdir -p bin; printf 'go 1.26.0\nuse (\n\t..\n\t../lab\n)\n' >bin/go.work; export GOWORK=$(CURDIR)/bin/go.work; \
+	unreachable=$$(GOGC=400 .ci/tool $(DEADCODE) -filter '^mcmw/' $$(go list ./... ./lab/... | grep -v /internal/mctest)); if [ -n "$$unreachable" ]; then \
 		echo "functions that no program reaches, at most tests:"; echo "$$unreachable"; exit 1; fi
 
 fmt: ## format the code
@@ -91,26 +96,26 @@ prometheus: deps ## test dashboards, rules and alerts with a Prometheus that scr
 
 # The next targets keep their records in results, and continue after an interruption.
 load-agreement: deps build ## compare the load generator with memtier_benchmark, which must be in PATH, and fill docs/results/load.md (4 minutes, on a quiet machine)
-	bin/mcmwlab run experiments/agreement.yaml --out-dir results --resume
+	bin/mcmwlab run lab/experiments/agreement.yaml --out-dir results --resume
 	bin/mcmwlab fill docs/results/load.md
 
 # memcached's proxy is in the newer memcached that `make deps` builds.
 bench: deps build ## compare with twemproxy and memcached's proxy and fill docs/results/performance.md (about 35 minutes, on a quiet machine)
-	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run experiments/performance/*.yaml --out-dir results/performance --resume $(BENCHFLAGS)
+	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run lab/experiments/performance/*.yaml --out-dir results/performance --resume $(BENCHFLAGS)
 	bin/mcmwlab fill docs/results/performance.md
 
 bench-scale: deps build ## measure how the cost grows and fill docs/results/scaling.md (about 15 minutes, on a quiet machine)
-	bin/mcmwlab run experiments/scaling/*.yaml --out-dir results/scaling --resume $(BENCHFLAGS)
+	bin/mcmwlab run lab/experiments/scaling/*.yaml --out-dir results/scaling --resume $(BENCHFLAGS)
 	bin/mcmwlab fill docs/results/scaling.md
 
 # hot-keys serve needs a memcached that reports the expiry of items, and the comparison needs its proxy: the newer memcached that `make deps` builds.
 bench-hot-keys: deps build ## measure the gain of answering gets of hot keys from memory and fill docs/results/hot-keys.md (about 15 minutes, as root, on a quiet machine)
-	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run experiments/hot-keys/*.yaml --out-dir results/hot-keys --resume $(BENCHFLAGS)
+	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run lab/experiments/hot-keys/*.yaml --out-dir results/hot-keys --resume $(BENCHFLAGS)
 	bin/mcmwlab fill docs/results/hot-keys.md
 
 # Several writers need a memcached that knows the flag E.
 bench-writers: deps build ## measure the cost of several writers compared to one and fill docs/results/replication.md (about 7 minutes, on a quiet machine)
-	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run experiments/writers/*.yaml --out-dir results/writers --resume $(BENCHFLAGS)
+	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run lab/experiments/writers/*.yaml --out-dir results/writers --resume $(BENCHFLAGS)
 	bin/mcmwlab fill docs/results/replication.md
 
 chart: ## test the Helm chart with Helm 3 and 4, without a cluster
@@ -129,16 +134,16 @@ test-cluster: ## test installing, upgrading, breaking and scaling mcmw on that K
 
 bench-stats: deps build ## measure the cost of recording: compare mcmw with a build that records nothing
 	go build -trimpath -tags nostats -o bin/mcmw-nostats ./cmd/mcmw
-	bin/mcmwlab run experiments/performance/workloads.yaml --out-dir results/bench-stats --resume --set 'factors.case=[mixed-64, pipelined]' \
+	bin/mcmwlab run lab/experiments/performance/workloads.yaml --out-dir results/bench-stats --resume --set 'factors.case=[mixed-64, pipelined]' \
 		--set systems.nostats.binary=bin/mcmw-nostats --set 'factors.system=[nostats, mcmw]' $(BENCHFLAGS)
 	bin/mcmwlab compare results/bench-stats/performance-workloads --by system=nostats,mcmw --ratios
 
 lab-quick: ## run an experiment with two factors on this machine, check it and write its report (under 3 minutes)
 	@.ci/deps memcached
 	@$(MAKE) --no-print-directory build
-	bin/mcmwlab check experiments/quick.yaml
+	bin/mcmwlab check lab/experiments/quick.yaml
 	record=results/quick-$$(date -u +%Y%m%d-%H%M%S); \
-	bin/mcmwlab run experiments/quick.yaml --out "$$record"; \
+	bin/mcmwlab run lab/experiments/quick.yaml --out "$$record"; \
 	bin/mcmwlab show "$$record"; \
 	bin/mcmwlab report "$$record" --out "$$record/report"
 
@@ -149,14 +154,14 @@ lab-paper: ## run short forms of the 2018 report's experiments on emulated machi
 	@.ci/deps memcached
 	@$(MAKE) --no-print-directory build
 	@status=0; \
-	bin/mcmwlab run experiments/$(PAPER)/*.yaml --quick --out-dir results/paper --resume || status=$$?; \
+	bin/mcmwlab run lab/experiments/$(PAPER)/*.yaml --quick --out-dir results/paper --resume || status=$$?; \
 	bin/mcmwlab report --paper $(PAPER) results/paper --out results/paper-report; \
 	exit $$status
 
 lab-paper-delays: ## run the two 2^3 designs of the 2018 report with other network delays (as root, after lab-paper; about 25 minutes; continues after an interruption)
 	@$(MAKE) --no-print-directory build
 	@for delay in 0.4ms 0.6ms 0.75ms; do \
-		bin/mcmwlab run experiments/kuechler/*-factorial-*.yaml --quick --delay $$delay --out-dir results/paper --resume || exit $$?; \
+		bin/mcmwlab run lab/experiments/kuechler/*-factorial-*.yaml --quick --delay $$delay --out-dir results/paper --resume || exit $$?; \
 	done
 	bin/mcmwlab report --paper kuechler results/paper --out results/paper-report
 
@@ -170,7 +175,7 @@ LABFLAGS ?= --quick
 lab-servers: ## compare memcached with Redis on this machine: nine experiments and their reports (under 8 minutes, on a quiet machine)
 	@.ci/deps memcached redis-server
 	@$(MAKE) --no-print-directory build
-	@for file in experiments/pavlik/*.yaml; do \
+	@for file in lab/experiments/pavlik/*.yaml; do \
 		record=$(RECORDS)/$$(basename "$$file" .yaml); resume=; \
 		[ ! -e "$$record/manifest.json" ] || resume=--resume; \
 		echo "== $$file"; \
@@ -187,7 +192,8 @@ docker: ## build the container images mcmw and mcmwlab, with the chart's default
 image: ## write the images mcmw and mcmwlab as OCI archives, bin/*-image.tar, without Docker and offline
 	@go -C internal/tools/image build -o $(CURDIR)/bin/tools/image .
 	@for platform in $(PLATFORMS); do \
-		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -buildvcs=auto -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/$$platform/ ./cmd/...; done
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -buildvcs=auto -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/$$platform/ ./cmd/...; \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go -C lab build -buildvcs=auto -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/$$platform/ ./cmd/...; done
 	@bin/tools/image -name mcmw:$(IMAGE_TAG) -entrypoint mcmw -cmd serve -env MCMW_LISTEN=:11311 -env MCMW_ADMIN=:9150 \
 		-out bin/mcmw-image.tar $(foreach p,$(PLATFORMS),$(p)=bin/$(p)/mcmw)
 	@bin/tools/image -name mcmwlab:$(IMAGE_TAG) -entrypoint mcmwlab -cmd wait -out bin/mcmwlab-image.tar $(foreach p,$(PLATFORMS),$(p)=bin/$(p)/mcmwlab)

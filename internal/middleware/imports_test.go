@@ -38,7 +38,7 @@ type importRule struct {
 }
 
 // above are the packages around the data path: they may import it, and it must not import them.
-var above = append(internal("admin", "buildinfo", "commandline", "config", "control", "demo", "discover", "faulty", "lab", "model", "spell", "statlog", "terminal", "tools", "userinput"), "mcmw/cmd", "mcmw/experiments")
+var above = append(internal("admin", "buildinfo", "commandline", "config", "control", "demo", "discover", "faulty", "model", "spell", "statlog", "terminal", "tools", "userinput"), "mcmw/cmd", "mcmw/lab")
 
 var importRules = []importRule{
 	{
@@ -62,35 +62,35 @@ var importRules = []importRule{
 		why: "it only decides; other packages send and wait",
 	},
 	{
-		from: internal("admin"), never: internal("config", "control", "lab", "middleware", "netstage", "queue", "worker", "backend"),
+		from: internal("admin"), never: internal("config", "control", "middleware", "netstage", "queue", "worker", "backend"),
 		why: "it shows statistics and controls nothing",
 	},
 	{
-		from: internal("terminal"), never: internal("config", "lab", "middleware", "netstage", "queue", "worker", "backend"),
+		from: internal("terminal"), never: internal("config", "middleware", "netstage", "queue", "worker", "backend"),
 		why: "it shows statistics from any source",
 	},
 	{
-		from: internal("model", "spell", "lab/factorial", "lab/sample"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
+		from: append(internal("model", "spell"), "mcmw/lab/factorial", "mcmw/lab/sample"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
 		why: "it computes from its arguments alone",
 	},
 	{
-		from: internal("lab/capacity", "lab/check", "lab/compare", "lab/claim", "lab/reproduce"), never: []string{"os", "net", "log/slog", "database/sql"}, direct: true,
+		from: []string{"mcmw/lab/capacity", "mcmw/lab/check", "mcmw/lab/compare", "mcmw/lab/claim", "mcmw/lab/reproduce"}, never: []string{"os", "net", "log/slog", "database/sql"}, direct: true,
 		why: "it judges the contents of a record from any source",
 	},
 	{
-		from: internal("lab/experiment", "lab/collect"), never: []string{"os", "os/exec", "net", "log/slog"}, direct: true,
+		from: []string{"mcmw/lab/experiment", "mcmw/lab/collect"}, never: []string{"os", "os/exec", "net", "log/slog"}, direct: true,
 		why: "it turns texts into values; other packages read the files",
 	},
 	{
-		from: internal("discover"), never: internal("admin", "buildinfo", "config", "control", "lab", "middleware", "netstage", "queue", "worker", "backend"),
+		from: internal("discover"), never: internal("admin", "buildinfo", "config", "control", "middleware", "netstage", "queue", "worker", "backend"),
 		why: "it finds servers and controls nothing",
 	},
 	{
-		from: internal("lab"), never: internal("admin", "buildinfo", "config"),
+		from: []string{"mcmw/lab"}, never: internal("admin", "config", "control"),
 		why: "it measures programs from outside",
 	},
 	{
-		from: []string{"mcmw/cmd/mcmw"}, never: append(internal("lab"), "github.com/vishvananda"),
+		from: []string{"mcmw/cmd/mcmw"}, never: []string{"mcmw/lab", "github.com/vishvananda"},
 		why: "the lab is a program of its own",
 	},
 	{
@@ -206,29 +206,31 @@ func importViolations(g importGraph) (violations []string) {
 	return violations
 }
 
-// moduleImports returns the imports of the module's packages and of everything they need.
+// moduleImports returns the imports of the packages of the middleware and of the lab, and of everything they need.
 func moduleImports(t *testing.T) importGraph {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Imports", "./...")
-	cmd.Dir = "../.."
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	require.NoError(t, err, "go list: %s", &stderr)
 	g := importGraph{}
-	decoder := json.NewDecoder(bytes.NewReader(out))
-	for {
-		var pkg struct {
-			ImportPath string
-			Imports    []string
+	for _, module := range []string{"../..", "../../lab"} {
+		cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Imports", "./...")
+		cmd.Dir = module
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		require.NoError(t, err, "go list: %s", &stderr)
+		for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+			var pkg struct {
+				ImportPath string
+				Imports    []string
+			}
+			err := decoder.Decode(&pkg)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			g[pkg.ImportPath] = pkg.Imports
 		}
-		err := decoder.Decode(&pkg)
-		if errors.Is(err, io.EOF) {
-			return g
-		}
-		require.NoError(t, err)
-		g[pkg.ImportPath] = pkg.Imports
 	}
+	return g
 }
 
 // ruleProblems returns the problems of the rules themselves: missing reasons, and pairs of rules that forbid the same import.
@@ -252,10 +254,10 @@ func ruleProblems(rules []importRule) (problems []string) {
 func TestEveryImportRuleHasAReasonAndNoTwoForbidTheSameImport(t *testing.T) {
 	require.Empty(t, ruleProblems(importRules))
 
-	rule := importRule{from: internal("lab"), never: []string{"net"}, why: "a reason"}
+	rule := importRule{from: []string{"mcmw/lab"}, never: []string{"net"}, why: "a reason"}
 	for _, second := range []importRule{
 		{from: internal("admin"), never: []string{"net"}},
-		{from: internal("lab/check"), never: []string{"os", "net"}, why: "a reason"},
+		{from: []string{"mcmw/lab/check"}, never: []string{"os", "net"}, why: "a reason"},
 		{from: []string{"mcmw"}, never: []string{"net"}, why: "a reason"},
 	} {
 		require.Len(t, ruleProblems([]importRule{rule, second}), 1, "%v", second)
@@ -280,7 +282,7 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		{"mcmw/internal/wire", "mcmw/internal/protocol", "mcmw/internal/wire imports mcmw/internal/protocol, which is not in a lower layer"},
 		{"mcmw/internal/backend", "mcmw/internal/config", "mcmw/internal/backend imports mcmw/internal/config: the data path works without"},
 		{"mcmw/internal/middleware", "mcmw/internal/admin", "mcmw/internal/middleware imports mcmw/internal/admin: the data path works without"},
-		{"mcmw/internal/worker", "mcmw/internal/lab/load", "mcmw/internal/worker imports mcmw/internal/lab/load: the data path works without"},
+		{"mcmw/internal/worker", "mcmw/lab/load", "mcmw/internal/worker imports mcmw/lab/load: the data path works without"},
 		{"mcmw/internal/stats", "mcmw/internal/tools/image", "mcmw/internal/stats imports mcmw/internal/tools/image: the data path works without"},
 		{"mcmw/internal/protocol", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/protocol imports github.com/prometheus/client_golang/prometheus: the data path has counters of its own"},
 		{"mcmw/internal/request", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/request imports github.com/prometheus/client_golang/prometheus: the data path has counters"},
@@ -291,16 +293,16 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		{"mcmw/internal/admin", "mcmw/internal/worker", "mcmw/internal/admin imports mcmw/internal/worker: it shows statistics"},
 		{"mcmw/internal/terminal", "mcmw/internal/middleware", "mcmw/internal/terminal imports mcmw/internal/middleware: it shows statistics from"},
 		{"mcmw/internal/discover", "mcmw/internal/middleware", "mcmw/internal/discover imports mcmw/internal/middleware: it finds servers"},
-		{"mcmw/internal/lab/collect", "os", "mcmw/internal/lab/collect imports os: it turns texts into values"},
+		{"mcmw/lab/collect", "os", "mcmw/lab/collect imports os: it turns texts into values"},
 		{"mcmw/internal/plan", "mcmw/internal/backend", "mcmw/internal/plan imports mcmw/internal/backend: it only decides"},
 		{"mcmw/internal/worker", "mcmw/internal/discover", "mcmw/internal/worker imports mcmw/internal/discover: the data path works without"},
-		{"mcmw/internal/lab/runner", "mcmw/internal/config", "mcmw/internal/lab/runner imports mcmw/internal/config: it measures"},
-		{"mcmw/internal/lab/sample", "os", "mcmw/internal/lab/sample imports os: it computes"},
-		{"mcmw/internal/lab/check", "database/sql", "mcmw/internal/lab/check imports database/sql: it judges"},
+		{"mcmw/lab/runner", "mcmw/internal/config", "mcmw/lab/runner imports mcmw/internal/config: it measures"},
+		{"mcmw/lab/sample", "os", "mcmw/lab/sample imports os: it computes"},
+		{"mcmw/lab/check", "database/sql", "mcmw/lab/check imports database/sql: it judges"},
 		{"mcmw/internal/config", "mcmw/internal/mctest", "mcmw/cmd/mcmw imports mcmw/internal/config imports mcmw/internal/mctest: test doubles"},
 		{"mcmw/internal/middleware", "github.com/stretchr/testify/require", "mcmw/internal/middleware imports github.com/stretchr/testify/require: test doubles"},
 		{"mcmw/internal/admin", "github.com/vishvananda/netlink", "mcmw/cmd/mcmw imports mcmw/internal/admin imports github.com/vishvananda/netlink: the lab is a program of its own"},
-		{"mcmw/cmd/mcmw", "mcmw/internal/lab/load", "mcmw/cmd/mcmw imports mcmw/internal/lab/load: the lab is a program"},
+		{"mcmw/cmd/mcmw", "mcmw/lab/load", "mcmw/cmd/mcmw imports mcmw/lab/load: the lab is a program"},
 		{"mcmw/internal/new", "fmt", "mcmw/internal/new has no place in the table of layers"},
 	} {
 		t.Run(tc.from+" imports "+tc.to, func(t *testing.T) {

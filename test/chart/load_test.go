@@ -81,7 +81,7 @@ func TestLoadsUseTheServicesTLSAndPassword(t *testing.T) {
 	}
 
 	// The flags are those that the program has.
-	out, err := exec.Command("go", "-C", "../..", "run", "./cmd/mcmwlab", "load", "--help").CombinedOutput()
+	out, err := exec.Command("go", "-C", "../../lab", "run", "./cmd/mcmwlab", "load", "--help").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	flags := regexp.MustCompile(`--[a-z-]+`).FindAllString(command, -1)
 	require.Greater(t, len(flags), 10)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mcmw/internal/lab/faults"
+	"mcmw/lab/faults"
 )
 
 // during runs change under a verified load, and then compares all copies of every key. No request may fail.

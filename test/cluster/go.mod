@@ -8,8 +8,8 @@ require (
 	github.com/stretchr/testify v1.12.1
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/sys v0.49.0
-	mcmw v0.0.0
 	mcmw/internal/tools/image v0.0.0
+	mcmw/lab v0.0.0
 )
 
 require (
@@ -24,9 +24,11 @@ require (
 	github.com/vishvananda/netns v0.0.5 // indirect
 	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
+	mcmw v0.0.0 // indirect
 )
 
 replace (
 	mcmw => ../..
 	mcmw/internal/tools/image => ../../internal/tools/image
+	mcmw/lab => ../../lab
 )

@@ -104,10 +104,12 @@ func loadImages(ctx context.Context, c *node.Cluster, progress io.Writer) error 
 		return err
 	}
 	defer os.RemoveAll(built)
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", built+"/", "./cmd/...")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("compiling mcmw: %w: %s", err, out)
+	for _, module := range []string{".", "lab"} {
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", built+"/", "./cmd/...")
+		build.Dir, build.Env = filepath.Join(root, module), append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("compiling %s: %w: %s", module, err, out)
+		}
 	}
 	all, err := images(c, root, built)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mcmw/internal/lab/load"
+	"mcmw/lab/load"
 )
 
 func TestAnInstallationIsReadyPassesItsTestServesALoadAndFillsTheDashboards(t *testing.T) {

@@ -22,7 +22,7 @@ func labProgram(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mcmwlab")
 	build := exec.Command("go", "build", "-o", path, "./cmd/mcmwlab")
-	build.Dir, build.Env = root, append(os.Environ(), "GOWORK=off")
+	build.Dir, build.Env = filepath.Join(root, "lab"), append(os.Environ(), "GOWORK=off")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return path
@@ -31,7 +31,7 @@ func labProgram(t *testing.T) string {
 // reads are the arguments that run the experiment of the documentation on the cluster, from any directory.
 func reads(t *testing.T, dir string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "experiments/cluster-reads.yaml"))
+	text, err := os.ReadFile(filepath.Join(root, "lab/experiments/cluster-reads.yaml"))
 	require.NoError(t, err)
 	const testbed = "testbed: kubernetes\n"
 	require.Contains(t, string(text), testbed)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"mcmw/internal/lab/faults"
+	"mcmw/lab/faults"
 	"mcmw/test/cluster/node"
 )
 

@@ -9,6 +9,7 @@ require (
 	github.com/stretchr/testify v1.12.1
 	go.yaml.in/yaml/v3 v3.0.6
 	mcmw v0.0.0
+	mcmw/lab v0.0.0
 )
 
 require (
@@ -128,4 +129,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace mcmw => ../..
+replace (
+	mcmw => ../..
+	mcmw/lab => ../../lab
+)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"mcmw/internal/lab/load"
 	"mcmw/internal/mctest"
+	"mcmw/lab/load"
 )
 
 // patience only turns a hang into a failure: the machine may be busy.

@@ -14,7 +14,7 @@ import (
 	"text/template"
 	"time"
 
-	"mcmw/internal/lab/process"
+	"mcmw/lab/process"
 	"mcmw/test/cluster/image"
 )
 

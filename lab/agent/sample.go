@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"mcmw/lab/cgroup"
+	"mcmw/lab/kernel"
+)
+
+// Reading has the counters of a host and its processes at one time. The difference between two readings is the usage between them.
+type Reading struct {
+	At  time.Time  `json:"at"`
+	CPU kernel.CPU `json:"cpu"` // since the host's start
+	// Received and Sent are the traffic of all network interfaces, bytes.
+	Received uint64 `json:"received"`
+	Sent     uint64 `json:"sent"`
+	// Processes is the processor time that each watched process has used, seconds. Processes that have ended are left out.
+	Processes map[string]float64 `json:"processes"`
+	// Memory is the peak resident memory of each process, bytes, and Calls its number of reads and writes. Only processes of this host have them.
+	Memory map[string]float64 `json:"memory,omitempty"`
+	Calls  map[string]float64 `json:"calls,omitempty"`
+}
+
+// Watched says what is sampled.
+type Watched struct {
+	// Processes returns the usage of each process, by its name.
+	Processes map[string]Usage
+	// Group lists the directories of the control group of an emulated host: CPU is then the usage of its processes, out of CPUs
+	// processors. Empty: CPU is the usage of the whole machine.
+	Group []string
+	CPUs  float64
+}
+
+// Sample writes a Reading of this host as a line of JSON at once, after every interval, and when ctx ends.
+func Sample(ctx context.Context, w io.Writer, watched Watched, interval time.Duration) error {
+	out := json.NewEncoder(w)
+	began := time.Now()
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		r, err := watched.read(time.Since(began))
+		if err != nil {
+			return err
+		}
+		if err := out.Encode(r); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// read takes a reading, that long after the first.
+func (w Watched) read(since time.Duration) (Reading, error) {
+	cpu, err := w.cpu(since)
+	if err != nil {
+		return Reading{}, err
+	}
+	received, sent, err := kernel.HostNetwork()
+	if err != nil {
+		return Reading{}, err
+	}
+	r := Reading{
+		At: time.Now().UTC(), CPU: cpu, Received: received, Sent: sent,
+		Processes: make(map[string]float64, len(w.Processes)), Memory: map[string]float64{}, Calls: map[string]float64{},
+	}
+	for name, usage := range w.Processes {
+		used, err := usage()
+		if err != nil {
+			continue
+		}
+		r.Processes[name] = used.CPU.Seconds()
+		if used.Memory > 0 {
+			r.Memory[name], r.Calls[name] = float64(used.Memory), float64(used.Calls)
+		}
+	}
+	return r, nil
+}
+
+// cpu returns the times of the host's processors. Processors that a group does not use count as idle, even if other programs use them.
+func (w Watched) cpu(since time.Duration) (kernel.CPU, error) {
+	if len(w.Group) > 0 {
+		user, system, err := cgroup.Used(w.Group)
+		idle := w.CPUs*since.Seconds() - (user + system).Seconds()
+		return kernel.CPU{User: user.Seconds(), System: system.Seconds(), Idle: idle}, err
+	}
+	return kernel.HostCPU()
+}
+
+// maxLine is the longest line that is read, bytes.
+const maxLine = 1 << 20
+
+// ReadSamples reads the output of Sample. An incomplete last line is ignored: its writer was killed.
+func ReadSamples(r io.Reader) (readings []Reading, err error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	var broken error
+	for n := 1; lines.Scan(); n++ {
+		if broken != nil {
+			return nil, broken
+		}
+		var one Reading
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+			broken = fmt.Errorf("samples of a host: line %d: %w", n, err)
+			continue
+		}
+		if last := len(readings) - 1; last >= 0 && !one.At.After(readings[last].At) {
+			continue // the clock was set back
+		}
+		readings = append(readings, one)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("samples of a host: %w", err)
+	}
+	return readings, nil
+}

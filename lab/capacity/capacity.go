@@ -1,0 +1,160 @@
+package capacity
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mcmw/lab/record"
+	"mcmw/lab/sample"
+)
+
+// Verdict says whether a level is within the quality of service.
+type Verdict string
+
+// The verdicts.
+const (
+	Holds  Verdict = "holds"  // the metric's upper confidence bound is below the limit, and no request failed
+	Breaks Verdict = "breaks" // the lower confidence bound is not, or requests failed
+	Open   Verdict = "open"   // the limit is between the bounds, or there are fewer than two runs
+)
+
+// Capacity has the highest loads in a record according to a rule.
+type Capacity struct {
+	Rule  Rule     `json:"rule"`
+	By    []string `json:"by"` // the factors whose levels make the lines
+	Lines []Line   `json:"lines"`
+}
+
+// Line has the levels of the raised factor for one combination of the other factors.
+type Line struct {
+	Factors map[string]string `json:"factors"` // those of By
+	Levels  []Level           `json:"levels"`  // ascending
+	// Highest is the index of the highest level for which it and all lower levels hold; -1 if the lowest doesn't hold.
+	Highest int `json:"highest"`
+}
+
+// Level is one load of a line.
+type Level struct {
+	Level      string    `json:"level"` // of the raised factor
+	Runs       int       `json:"runs"`  // complete ones that have the metric
+	Value      Estimated `json:"value"` // of the metric, in its unit
+	Throughput Estimated `json:"throughput"`
+	Failures   float64   `json:"failures"` // requests, over all runs
+	Warnings   int       `json:"warnings"` // violated checks, over all runs
+	Verdict    Verdict   `json:"verdict"`
+}
+
+// Estimated is a mean over runs with its one-sided confidence bounds. With fewer than two runs these are null and Known is false.
+type Estimated struct {
+	Mean  float64       `json:"mean"`
+	Low   sample.Number `json:"low"`
+	High  sample.Number `json:"high"`
+	Known bool          `json:"known"`
+}
+
+// estimate returns the mean of values with its one-sided bounds of confidence c, which are those of the two-sided interval of confidence
+// 2c - 1.
+func estimate(values []float64, confidence float64) Estimated {
+	m := sample.Of(values)
+	i := sample.MeanInterval(m, 2*confidence-1)
+	return Estimated{Mean: m.Mean, Low: sample.Number(i.Low), High: sample.Number(i.High), Known: i.Known()}
+}
+
+// Find finds the highest load of each line. by has the factors whose levels make the lines; nil stands for all factors that vary independently
+// of the raised one. It is an error if another factor varies, or if a given one doesn't.
+func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
+	if err := rule.Check(); err != nil {
+		return nil, err
+	}
+	runs = slices.DeleteFunc(slices.Clone(runs), func(r record.Run) bool { return r.State != record.Complete })
+	if len(runs) == 0 {
+		return nil, errors.New("there are no complete runs")
+	}
+	varying := record.Varying(runs)
+	if !slices.Contains(varying, rule.Over) {
+		if len(varying) == 0 {
+			return nil, fmt.Errorf("factor %q doesn't vary, nor does any other: expected runs at several levels of the load", rule.Over)
+		}
+		return nil, fmt.Errorf("factor %q doesn't vary: expected one of %s", rule.Over, strings.Join(varying, ", "))
+	}
+	others := slices.DeleteFunc(slices.Clone(varying), func(f string) bool { return f == rule.Over || record.Follows(runs, f, rule.Over) })
+	if by == nil {
+		by = others
+	}
+	for _, f := range by {
+		if !slices.Contains(varying, f) {
+			return nil, fmt.Errorf("factor %q doesn't vary: expected some of %s", f, cmp.Or(strings.Join(others, ", "), "none"))
+		}
+	}
+	for _, f := range others {
+		if !slices.Contains(by, f) && !slices.ContainsFunc(by, func(b string) bool { return record.Follows(runs, f, b) }) {
+			return nil, fmt.Errorf("factor %s varies, too: add it to the factors of the lines (%s), or select one of its levels", f, cmp.Or(strings.Join(by, ", "), "none"))
+		}
+	}
+	c := &Capacity{Rule: rule, By: by}
+	places := map[string]int{}
+	known := false
+	for _, p := range record.Points(runs) {
+		key := record.Label(p.Factors, by)
+		at, ok := places[key]
+		if !ok {
+			at = len(c.Lines)
+			places[key] = at
+			factors := maps.Clone(p.Factors)
+			maps.DeleteFunc(factors, func(name, _ string) bool { return !slices.Contains(by, name) })
+			c.Lines = append(c.Lines, Line{Factors: factors})
+		}
+		l := newLevel(p, rule)
+		known = known || l.Runs > 0
+		c.Lines[at].Levels = append(c.Lines[at].Levels, l)
+	}
+	if !known {
+		return nil, fmt.Errorf("no run has the metric %s of the source %s", rule.Metric, rule.Source)
+	}
+	for i := range c.Lines {
+		c.Lines[i].judge()
+	}
+	slices.SortStableFunc(c.Lines, func(a, b Line) int {
+		for _, f := range by {
+			if order := record.CompareLevels(a.Factors[f], b.Factors[f]); order != 0 {
+				return order
+			}
+		}
+		return 0
+	})
+	return c, nil
+}
+
+// judge sorts the levels and finds the highest.
+func (l *Line) judge() {
+	slices.SortStableFunc(l.Levels, func(a, b Level) int { return record.CompareLevels(a.Level, b.Level) })
+	l.Highest = slices.IndexFunc(l.Levels, func(v Level) bool { return v.Verdict != Holds }) - 1
+	if l.Highest == -2 {
+		l.Highest = len(l.Levels) - 1
+	}
+}
+
+func newLevel(p record.Point, rule Rule) Level {
+	values := p.Values(rule.Source, rule.Metric)
+	l := Level{
+		Level: p.Factors[rule.Over], Runs: len(values), Value: estimate(values, rule.Confidence), Verdict: Open,
+		Throughput: estimate(p.Values(record.SourceClient, "throughput"), rule.Confidence),
+	}
+	for _, failed := range p.Values(record.SourceClient, "errors") {
+		l.Failures += failed
+	}
+	for _, run := range p.Complete() {
+		l.Warnings += len(run.Warnings)
+	}
+	switch v := l.Value; {
+	case l.Failures > 0 || v.Known && float64(v.Low) >= rule.Below:
+		l.Verdict = Breaks
+	case v.Known && float64(v.High) < rule.Below:
+		l.Verdict = Holds
+	}
+	return l
+}

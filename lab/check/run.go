@@ -1,0 +1,414 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/floats"
+
+	"mcmw/internal/spell"
+	"mcmw/lab/record"
+)
+
+// Run makes all checks of one run. It uses the run's windows and host samples if the run has them. From the set's manifest it takes the number
+// of processors, and the round-trip time of the path if the run itself has none.
+func Run(run record.Run, set record.Manifest) []record.Warning {
+	if run.State == record.Failed {
+		return []record.Warning{{Code: RunFailed, Message: "the run failed: " + run.Error}}
+	}
+	var warnings []record.Warning
+	for _, check := range []func(record.Run) []record.Warning{
+		interactiveLaw,
+		func(run record.Run) []record.Warning { return interactiveLawInner(run, set.Path) },
+		littleQueue,
+		stageSum,
+		flowClient,
+		flowServers,
+		stationary,
+		windowVariation,
+		generatorSaturated,
+		func(run record.Run) []record.Warning { return foreignLoad(run, set) },
+		misses,
+		failures,
+		averaged,
+	} {
+		warnings = append(warnings, check(run)...)
+	}
+	return warnings
+}
+
+func warn(code, format string, args ...any) []record.Warning {
+	return []record.Warning{{Code: code, Message: fmt.Sprintf(format, args...)}}
+}
+
+// Population returns N, the number of requests that the clients of a closed loop keep outstanding or think about; false for an open loop,
+// which has no N, or if it is unknown.
+func Population(run record.Run) (n float64, ok bool) {
+	if openLoop(run) {
+		return 0, false
+	}
+	connections, ok := run.Number("connections")
+	if !ok {
+		return 0, false
+	}
+	if pipeline, ok := run.Number("pipeline"); ok {
+		connections *= pipeline
+	}
+	return connections, connections > 0
+}
+
+// openLoop reports whether requests were sent by a schedule.
+func openLoop(run record.Run) bool {
+	rate, ok := run.Factors["rate"]
+	return ok && rate != "" && rate != "0" && rate != "closed"
+}
+
+// steadyRate reports whether the load was supposed to be constant.
+func steadyRate(run record.Run) bool {
+	_, number := run.Number("rate")
+	return number || !openLoop(run)
+}
+
+// ThinkTime returns Z of the clients, s: the measured one, or else the configured one; 0 if there is neither.
+func ThinkTime(run record.Run) float64 {
+	if z, ok := run.Value(record.SourceClient, "think_time_mean"); ok {
+		return z
+	}
+	z, _ := run.Number("think_time")
+	return z
+}
+
+// measured returns the values of metrics at a source; false if the run doesn't have all of them.
+func measured(run record.Run, source string, metrics ...string) (values []float64, ok bool) {
+	for _, metric := range metrics {
+		v, ok := run.Value(source, metric)
+		if !ok {
+			return nil, false
+		}
+		values = append(values, v)
+	}
+	return values, true
+}
+
+// interactiveLaw checks the clients by the interactive response time law (Jain, section 33.4),
+//
+//	R = N/X - Z
+func interactiveLaw(run record.Run) []record.Warning {
+	n, closed := Population(run)
+	v, ok := measured(run, record.SourceClient, "throughput", "response_time_mean")
+	if !closed || !ok || v[0] <= 0 {
+		return nil
+	}
+	x, r, z := v[0], v[1], ThinkTime(run)
+	expected := n/x - z
+	if math.Abs(r-expected) <= maxInteractive*max(r, expected) {
+		return nil
+	}
+	return warn(InteractiveLaw, "the clients measured a mean response time of %s; by the interactive law %v requests at %s/s with a think time of %s take %s, which differs by %s",
+		duration(r), n, spell.Count(x), duration(z), duration(expected), percent((r-expected)/expected))
+}
+
+// interactiveLawInner checks the middlewares by the same law. For them the think time of a client includes the time in which its reply and
+// its next request travel, so that Z is the clients' think time plus the round-trip time (the 2018 report, section 4).
+func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
+	n, closed := Population(run)
+	v, ok := measured(run, record.SourceMiddleware, "throughput", "response_time_mean")
+	if !closed || !ok || v[0] <= 0 {
+		return nil
+	}
+	x, r := v[0], v[1]
+	trip, ok := run.Value(record.SourcePath, "round_trip_time_mean")
+	if !ok {
+		if trip, ok = record.Find(path, record.SourcePath, "round_trip_time_mean"); !ok {
+			return nil
+		}
+	}
+	// Requests answered from memory took a negligible time in the middleware.
+	if hot := fromMemory(run); hot > 0 {
+		r *= x / (x + hot)
+		x += hot
+	}
+	z := ThinkTime(run) + trip
+	expected := n/x - z
+	if math.Abs(r-expected) <= maxInteractiveInner*n/x+trip {
+		return nil
+	}
+	difference := duration(expected-r) + " are spent outside the middlewares, or are not measured"
+	if r > expected {
+		difference = duration(r-expected) + " too much: the round-trip time or the think time is overestimated"
+	}
+	return warn(InteractiveLawInner, "the middlewares measured a mean response time of %s; by the interactive law %v requests at %s/s with %s between reply and next request take %s: %s",
+		duration(r), n, spell.Count(x), duration(z), duration(expected), difference)
+}
+
+// middlewares returns the sources of the single middlewares, such as middleware:0 and middleware:1, or that of all if there are none.
+func middlewares(run record.Run) []string {
+	var sources []string
+	for _, v := range run.Results {
+		if strings.HasPrefix(v.Source, record.SourceMiddleware+":") && !slices.Contains(sources, v.Source) {
+			sources = append(sources, v.Source)
+		}
+	}
+	if sources == nil {
+		sources = []string{record.SourceMiddleware}
+	}
+	return sources
+}
+
+// littleQueue checks each middleware's queue by Little's law (Jain, section 30.3): its mean length is the throughput times the mean time
+// in it.
+func littleQueue(run record.Run) []record.Warning {
+	var warnings []record.Warning
+	for _, source := range middlewares(run) {
+		v, ok := measured(run, source, "throughput", "stage_queue_mean", "queue_length_mean")
+		if !ok {
+			continue
+		}
+		x, wait, length := v[0], v[1], v[2]
+		expected := x * wait
+		if math.Abs(length-expected) > maxLittle*max(length, expected)+minQueue {
+			warnings = append(warnings, warn(LittleQueue, "%s: the queue's mean length was %.1f; by Little's law %s requests/s that wait %s give %.1f",
+				source, length, spell.Count(x), duration(wait), expected)...)
+		}
+	}
+	return warnings
+}
+
+// stageSum checks that each middleware's stages add up to its response time.
+func stageSum(run record.Run) []record.Warning {
+	var warnings []record.Warning
+	for _, source := range middlewares(run) {
+		stages, ok := measured(run, source, record.Stages...)
+		r, ok2 := run.Value(source, "response_time_mean")
+		if sum := floats.Sum(stages); ok && ok2 && math.Abs(sum-r) > maxStages*r+minStages {
+			warnings = append(warnings, warn(StageSum, "%s: the stages add up to %s, the response time is %s", source, duration(sum), duration(r))...)
+		}
+	}
+	return warnings
+}
+
+// flowClient checks the flow balance of clients and middlewares: clients receive as many replies as the middlewares send.
+func flowClient(run record.Run) []record.Warning {
+	clients, ok := run.Value(record.SourceClient, "throughput")
+	middlewares, ok2 := run.Value(record.SourceMiddleware, "throughput")
+	middlewares += fromMemory(run)
+	if !ok || !ok2 || !apart(clients, middlewares, middlewares) {
+		return nil
+	}
+	return warn(FlowClient, "the clients counted %s requests/s, the middlewares %s: %s",
+		spell.Count(clients), spell.Count(middlewares), percent((clients-middlewares)/middlewares))
+}
+
+// fromMemory returns how many requests per second the middlewares answered from memory.
+func fromMemory(run record.Run) float64 {
+	hot, _ := run.Value(record.SourceMiddleware, "throughput_hot")
+	return hot
+}
+
+// apart reports whether a flow is outside the range from least to most by more than the tolerance.
+func apart(flow, least, most float64) bool {
+	return flow < least*(1-maxFlow) || flow > most*(1+maxFlow)
+}
+
+// flow is the number of requests per second at the servers, and the range in which that of the middlewares puts it.
+type flow struct {
+	servers, middlewares float64
+	sets, replicas       float64 // the share of sets, and the servers of each
+	least, most          float64
+}
+
+// flowOf returns the flow of a run; false if the run lacks a measurement or setting that it needs. A set goes to all
+// replicas of its key, a get to one server, a multi-get to at least one and at most one per key. If middlewares answer
+// requests from memory, a get can need a second request for the item's remaining life time.
+func flowOf(run record.Run) (f flow, ok bool) {
+	count := 0
+	for _, v := range run.Results {
+		if strings.HasPrefix(v.Source, record.SourceServer) && v.Metric == "throughput" {
+			f.servers += v.Value
+			count++
+		}
+	}
+	var known, known2 bool
+	f.middlewares, _ = run.Value(record.SourceMiddleware, "throughput")
+	f.sets, known = writeShare(run)
+	f.replicas, known2 = replicas(run, count)
+	if count == 0 || f.middlewares <= 0 || !known || !known2 {
+		return f, false
+	}
+	f.least = f.middlewares * (f.sets*f.replicas + (1 - f.sets))
+	f.most = f.least
+	if keys, ok := run.Number("keys_per_get"); ok && keys > 1 {
+		f.most = f.middlewares * (f.sets*f.replicas + (1-f.sets)*keys)
+	}
+	if fromMemory(run) > 0 {
+		f.most += f.middlewares * (1 - f.sets)
+	}
+	return f, true
+}
+
+// flowServers compares the requests at the servers with those at the middlewares.
+func flowServers(run record.Run) []record.Warning {
+	f, ok := flowOf(run)
+	if !ok || !apart(f.servers, f.least, f.most) {
+		return nil
+	}
+	expected := spell.Count(f.least)
+	if f.most > f.least {
+		expected += " to " + spell.Count(f.most)
+	}
+	return warn(FlowServers, "the servers counted %s requests/s; the middlewares' %s, %s of them sets to %v servers each, should give %s",
+		spell.Count(f.servers), spell.Count(f.middlewares), percent(f.sets), f.replicas, expected)
+}
+
+// writeShare returns the share of sets in the requests: the one the middlewares counted, or else the configured one.
+func writeShare(run record.Run) (share float64, ok bool) {
+	x, _ := run.Value(record.SourceMiddleware, "throughput")
+	if sets, ok := run.Value(record.SourceMiddleware, "throughput_set"); ok {
+		return sets / x, true
+	}
+	return record.Level(run.Factors["ratio"]).Share()
+}
+
+// replicas returns the number of servers to which a set goes.
+func replicas(run record.Run, servers int) (n float64, ok bool) {
+	n, ok = run.Number("replicas")
+	if ok && n >= 1 {
+		return min(n, float64(servers)), true
+	}
+	all := run.Factors["replicas"] == "all" || run.Factors["replicas"] == "" // the default
+	return float64(servers), all
+}
+
+// generatorSaturated checks that no load process reports that it was the limit.
+func generatorSaturated(run record.Run) []record.Warning {
+	var busy []string
+	for _, v := range run.Results {
+		if v.Metric == "saturated" && v.Value != 0 && (v.Source == record.SourceClient || strings.HasPrefix(v.Source, record.SourceClient+":")) {
+			busy = append(busy, v.Source)
+		}
+	}
+	if busy == nil {
+		return nil
+	}
+	return warn(GeneratorSaturated, "the load generator or its machine was the limit (%s): the results don't describe the system under test", strings.Join(busy, ", "))
+}
+
+// Foreign is the processor time of programs that don't belong to the experiment, over all processors, in seconds.
+type Foreign struct {
+	Seconds float64
+	Busy    float64 // time in which the processors were in use by any program
+	All     float64 // total time of the processors, idle or not
+}
+
+// Share returns the foreign share of the busy time.
+func (f Foreign) Share() float64 { return f.Seconds / max(f.Busy, f.Seconds) }
+
+// TooMuch reports whether the foreign load can have changed the measurements.
+func (f Foreign) TooMuch() bool {
+	return f.Seconds > maxForeign*max(f.Busy, f.Seconds) && f.Seconds > minForeign*f.All
+}
+
+// ForeignLoad compares the busy time of the processors of the only host, or of the one that emulates the others, with the time that the
+// experiment's programs used; false if the run doesn't have both. Seconds is a lower bound: the time of interrupts counts as nobody's, whether
+// or not the kernel charges it to the interrupted program.
+func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
+	used, hasParts := map[string]float64{}, map[string]bool{}
+	for _, v := range run.Results {
+		if v.Metric == "seconds_cpu" {
+			used[v.Source] = v.Value
+			kind, _, part := strings.Cut(v.Source, ":")
+			hasParts[kind] = hasParts[kind] || part
+		}
+	}
+	if _, ok := used[record.SourceClient]; !ok {
+		return f, false
+	}
+	for _, v := range run.Results {
+		if _, ok := used[v.Source]; v.Metric == "throughput" && !ok {
+			return f, false // its processor time is unknown, and would count as foreign
+		}
+	}
+	own := 0.0
+	for source, seconds := range used {
+		// client and middleware are the sums of client:0, middleware:0 and so on, if the run has these.
+		if !hasParts[source] {
+			own += seconds
+		}
+	}
+	in, sampled := map[string]float64{}, 0.0
+	for _, w := range run.HostSamples {
+		if w.Source == record.SourceHost {
+			in[w.Metric] += w.Value * w.Seconds
+			if w.Metric == "cpu_idle" {
+				sampled += w.Seconds
+			}
+		}
+	}
+	if sampled <= 0 || run.Seconds <= 0 || set.Host.Cores <= 0 {
+		return f, false
+	}
+	// Samples are shares of all processors. Their time can differ slightly from the measured window.
+	f.All = run.Seconds * float64(set.Host.Cores)
+	seconds := func(metrics ...string) (sum float64) {
+		for _, m := range metrics {
+			sum += in[m] / sampled * f.All
+		}
+		return sum
+	}
+	f.Busy = seconds("cpu_user", "cpu_system", "cpu_softirq", "cpu_irq", "cpu_steal")
+	f.Seconds = max(0, seconds("cpu_user", "cpu_system")-own) + seconds("cpu_steal")
+	return f, true
+}
+
+// foreignLoad warns of load that did not belong to the experiment.
+func foreignLoad(run record.Run, set record.Manifest) []record.Warning {
+	f, ok := ForeignLoad(run, set)
+	if !ok || !f.TooMuch() {
+		return nil
+	}
+	return warn(OtherLoad, "at least %s of the processor time in use was not the experiment's: %s of %s; programs outside the experiment, or other virtual machines on the same hardware, used them",
+		percent(f.Share()), duration(f.Seconds), duration(f.Busy))
+}
+
+// misses warns of keys that were not found.
+func misses(run record.Run) []record.Warning {
+	v, ok := measured(run, record.SourceClient, "misses", "hits")
+	if !ok || v[0] <= maxMisses*(v[0]+v[1]) {
+		return nil
+	}
+	missed, all := v[0], v[0]+v[1]
+	return warn(Misses, "%s of %s keys were missed (%s): populate the servers first, or give them more memory",
+		spell.Count(missed), spell.Count(all), percent(missed/all))
+}
+
+// failures warns of requests that failed.
+func failures(run record.Run) []record.Warning {
+	n, ok := run.Value(record.SourceClient, "errors")
+	if !ok || n <= 0 {
+		return nil
+	}
+	return warn(Errors, "%s requests were answered with an error, or not at all", spell.Count(n))
+}
+
+// averaged warns of an imported run that is the average of several.
+func averaged(run record.Run) []record.Warning {
+	n, ok := run.Value(record.SourceClient, "runs_averaged")
+	if !ok || n < 2 {
+		return nil
+	}
+	return warn(AveragedRuns, "an average of %v runs, whose spread is unknown; memtier_benchmark prints each run with --print-all-runs", n)
+}
+
+func duration(seconds float64) string {
+	if seconds < 0 {
+		return "-" + spell.Time(-seconds*1e9)
+	}
+	if seconds == 0 {
+		return "0 s"
+	}
+	return spell.Time(seconds * 1e9)
+}
+
+func percent(ratio float64) string { return fmt.Sprintf("%.1f %%", 100*ratio) }

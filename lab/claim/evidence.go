@@ -1,0 +1,318 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"mcmw/lab/check"
+	"mcmw/lab/record"
+	"mcmw/lab/sample"
+)
+
+// Evidence has the records from which claims are decided: for each experiment one record for each delay.
+type Evidence struct {
+	sets map[string][]*set // by the name of the experiment, in ascending order of the delay
+}
+
+// set is a record with its runs.
+type set struct {
+	record   *record.Record
+	manifest record.Manifest
+	runs     []record.Run
+	busy     map[int64]float64 // cache of load, by run
+}
+
+// NewEvidence reads records, which must stay open while claims are decided. Records of the same experiment must have different delays.
+func NewEvidence(ctx context.Context, records []*record.Record) (*Evidence, error) {
+	e := &Evidence{sets: map[string][]*set{}}
+	for _, r := range records {
+		name := r.Manifest().Name
+		for _, other := range e.sets[name] {
+			if sameDelay(DelayOf(other.manifest), DelayOf(r.Manifest())) {
+				return nil, fmt.Errorf("%s and %s are both records of %s; expected only one of them", other.record.Dir(), r.Dir(), name)
+			}
+		}
+		runs, err := r.Runs(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e.sets[name] = append(e.sets[name], &set{record: r, manifest: r.Manifest(), runs: runs, busy: map[int64]float64{}})
+	}
+	for _, sets := range e.sets {
+		slices.SortFunc(sets, func(a, b *set) int { return cmp.Compare(DelayOf(a.manifest), DelayOf(b.manifest)) })
+	}
+	return e, nil
+}
+
+// DelayOf returns the one-way delay of packets between the emulated machines of a record, seconds; 0 if the machines aren't emulated, or
+// packets can't be delayed.
+func DelayOf(m record.Manifest) (delay float64) {
+	for _, machine := range m.Machines {
+		delay = max(delay, machine.Delay)
+	}
+	return delay
+}
+
+// sameDelay reports whether delays are equal except for rounding.
+func sameDelay(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
+// pick returns the record of an experiment with a delay or, if there is none, the one with the least delay; nil if there is no record.
+func (e *Evidence) pick(name string, delay float64) *set {
+	sets := e.sets[name]
+	if len(sets) == 0 {
+		return nil
+	}
+	return sets[max(0, slices.IndexFunc(sets, func(s *set) bool { return sameDelay(DelayOf(s.manifest), delay) }))]
+}
+
+// Records returns one record of each experiment: the one with a delay, or else the one with the least delay.
+func (e *Evidence) Records(delay float64) (records []*record.Record) {
+	for _, name := range slices.Sorted(maps.Keys(e.sets)) {
+		records = append(records, e.pick(name, delay).record)
+	}
+	return records
+}
+
+// delays returns the delays for which there are records of all named experiments, ascending.
+func (e *Evidence) delays(names []string) (delays []float64) {
+	if len(names) == 0 {
+		return nil
+	}
+	for _, first := range e.sets[names[0]] {
+		delay := DelayOf(first.manifest)
+		if delay > 0 && !slices.ContainsFunc(names, func(n string) bool { s := e.pick(n, delay); return s == nil || !sameDelay(DelayOf(s.manifest), delay) }) {
+			delays = append(delays, delay)
+		}
+	}
+	return delays
+}
+
+// used is the utilization from which processors count as saturated.
+const used = 0.9
+
+// load returns the utilization of the processors in a run: that of the machine that emulates the hosts, if they are emulated,
+// else the highest of all hosts.
+func (s *set) load(run record.Run) (float64, error) {
+	if v, ok := s.busy[run.ID]; ok {
+		return v, nil
+	}
+	samples, err := s.record.HostSamples(run.ID)
+	if err != nil {
+		return 0, err
+	}
+	busy := record.MachineBusy(record.Busy(run, samples))
+	s.busy[run.ID] = busy
+	return busy, nil
+}
+
+// invalid are the checks whose violation excludes a run. Violations of other checks only widen the intervals.
+var invalid = []string{check.InteractiveLaw, check.FlowClient, check.GeneratorSaturated, check.Misses, check.Errors}
+
+// defect returns the first check of invalid that the run violates; "" if there is none.
+func defect(run record.Run) string {
+	for _, w := range run.Warnings {
+		if slices.Contains(invalid, w.Code) {
+			return w.Code
+		}
+	}
+	return ""
+}
+
+// view is the evidence for one claim with one delay.
+type view struct {
+	*Evidence
+	claim Claim
+	delay float64 // of the records; 0: any
+	// shares has the shares of the variation by factor, if the rule is about these.
+	shares map[string]float64
+}
+
+// Selection selects the runs of a record that have certain levels.
+type Selection struct {
+	Record string            `yaml:"record"`
+	Where  map[string]string `yaml:"where"`
+}
+
+func (s Selection) records() []string { return []string{s.Record} }
+
+// String returns a name such as "sweep (workers=8)".
+func (s Selection) String() string {
+	return named(s.Record, record.Label(s.Where, slices.Sorted(maps.Keys(s.Where))))
+}
+
+// set returns the record of an experiment, or why it can't decide the claim.
+func (e *view) set(name string) (s *set, why string) {
+	s = e.pick(name, e.delay)
+	switch {
+	case s == nil:
+		return nil, "there is no record of " + name
+	case e.claim.Machines && s.manifest.Testbed == "local":
+		return nil, fmt.Sprintf("the record of %s was made on the testbed local, which doesn't have the bandwidths of the report's machines", name)
+	case e.claim.Delay && len(s.manifest.Machines) > 0 && DelayOf(s.manifest) == 0:
+		return nil, fmt.Sprintf("in the record of %s packets have no delay (its kernel can't delay them), so that workers hardly wait", name)
+	case e.claim.Delay && e.delay > 0 && len(s.manifest.Machines) > 0 && !sameDelay(DelayOf(s.manifest), e.delay):
+		return nil, fmt.Sprintf("the record of %s was made with a delay of %s, not with %s as all of the report's suites", name, milliseconds(DelayOf(s.manifest)), milliseconds(e.delay))
+	}
+	return s, ""
+}
+
+// runs returns the valid runs of a selection, or the reason why they can't decide: every point needs a valid run.
+func (e *view) runs(s Selection) (runs []record.Run, why string) {
+	set, why := e.set(s.Record)
+	if why != "" {
+		return nil, why
+	}
+	for _, p := range record.Points(set.runs) {
+		if !record.HasLevels(p.Factors, s.Where) {
+			continue
+		}
+		var valid []record.Run
+		var defects []string
+		for _, run := range p.Runs {
+			switch code := defect(run); {
+			case run.State != record.Complete:
+				defects = append(defects, check.RunFailed)
+			case code != "":
+				defects = append(defects, code)
+			default:
+				valid = append(valid, run)
+			}
+		}
+		if len(valid) == 0 {
+			slices.Sort(defects)
+			return nil, fmt.Sprintf("%s has no valid run at %s (%s)", s.Record, record.Label(p.Factors, record.Varying(set.runs)), strings.Join(slices.Compact(defects), ", "))
+		}
+		runs = append(runs, valid...)
+	}
+	if len(runs) == 0 {
+		return nil, "there are no runs of " + s.String()
+	}
+	return runs, ""
+}
+
+// exhausted returns a text if some of the runs saturated the processors; else "".
+func (e *view) exhausted(name string, runs []record.Run) string {
+	set := e.pick(name, e.delay)
+	saturated, most := 0, 0.0
+	for _, run := range runs {
+		load, err := set.load(run)
+		if err != nil {
+			return err.Error()
+		}
+		if load >= used {
+			saturated++
+		}
+		most = max(most, load)
+	}
+	if saturated == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the processors of the machine were in use for up to %.0f %% of the time (%d of %d runs of %s above %.0f %%)", 100*most, saturated, len(runs), name, 100*used)
+}
+
+// judge returns the verdict and the text of a rule: NotComparable if there is a text about exhausted processors.
+func judge(verdict Verdict, text string, exhausted ...string) (Verdict, string) {
+	for _, why := range exhausted {
+		if why != "" {
+			return NotComparable, text + "; " + why
+		}
+	}
+	return verdict, text
+}
+
+func decided(holds bool) Verdict {
+	if holds {
+		return Confirmed
+	}
+	return Refuted
+}
+
+// covers compares the range with a confidence interval: Confirmed if it contains the whole interval, Refuted if it contains none of it,
+// else Undecided.
+func (r Range) covers(i sample.Interval) Verdict {
+	switch {
+	case i.Known() && r.holds(i.Low, i.High):
+		return Confirmed
+	case i.Known() && (r.Low != nil && i.High < *r.Low || r.High != nil && i.Low > *r.High):
+		return Refuted
+	}
+	return Undecided
+}
+
+// line has the points of a selection that differ only in one factor, by ascending level.
+type line struct {
+	name   string // the levels of the other varying factors; "" if there are none
+	levels []string
+	points []record.Point
+}
+
+// prefix returns the line's name before a text about it.
+func (l line) prefix() string {
+	if l.name == "" {
+		return ""
+	}
+	return l.name + ": "
+}
+
+// lines groups runs into lines over a factor.
+func lines(runs []record.Run, over string) []line {
+	var all []line
+	others := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return same(name, over) })
+	for _, p := range record.Points(runs) {
+		name := record.Label(p.Factors, others)
+		at := slices.IndexFunc(all, func(l line) bool { return l.name == name })
+		if at < 0 {
+			at = len(all)
+			all = append(all, line{name: name})
+		}
+		all[at].points = append(all[at].points, p)
+	}
+	for i := range all {
+		slices.SortStableFunc(all[i].points, func(a, b record.Point) int { return record.CompareLevels(a.Factors[over], b.Factors[over]) })
+		for _, p := range all[i].points {
+			all[i].levels = append(all[i].levels, p.Factors[over])
+		}
+	}
+	slices.SortFunc(all, func(a, b line) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// same reports whether two factors always have the same levels, as connections and clients do.
+func same(name, other string) bool {
+	return name == other || name == "connections" && other == "clients" || name == "clients" && other == "connections"
+}
+
+// moments returns the moments of SOURCE.METRIC over the runs of a point; false if a run doesn't have it.
+func moments(p record.Point, metric string) (sample.Moments, bool) {
+	source, name, _ := strings.Cut(metric, ".")
+	values := p.Values(source, name)
+	return sample.Of(values), len(values) == len(p.Runs)
+}
+
+// shown returns a mean with the half width of its confidence interval, which a single run doesn't have.
+func shown(metric string, m sample.Moments) string {
+	text := show(metric)(m.Mean)
+	if i := sample.MeanInterval(m, defaultConfidence); i.Known() && m.Mean != 0 {
+		text += fmt.Sprintf(" ± %.2g %%", 100*i.HalfWidth()/math.Abs(m.Mean))
+	}
+	return text
+}
+
+// show returns the format of a metric's values.
+func show(metric string) func(float64) string {
+	_, name, _ := strings.Cut(metric, ".")
+	m, _ := record.Describe(name)
+	switch m.Unit {
+	case record.OperationsPerSecond:
+		return func(v float64) string { return fmt.Sprintf("%.0f ops/s", v) }
+	case record.Seconds:
+		return func(v float64) string { return fmt.Sprintf("%.3g ms", 1e3*v) }
+	default:
+		return func(v float64) string { return fmt.Sprintf("%.4g", v) }
+	}
+}

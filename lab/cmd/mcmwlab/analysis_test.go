@@ -1,0 +1,202 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/lab/check"
+	"mcmw/lab/record"
+)
+
+var update = flag.Bool("update", false, "write the outputs of the commands into docs/results/analysis.md")
+
+// The page shows commands as "    $ mcmwlab ...", with their output below, both indented.
+func TestTheDocumentationHasTheOutputsOfTheCommands(t *testing.T) {
+	t.Chdir("../../..")
+	const page, prompt, indent = "docs/results/analysis.md", "    $ mcmwlab ", "    "
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	var made strings.Builder
+	commands := 0
+	lines := strings.SplitAfter(string(text), "\n")
+	for i := 0; i < len(lines); i++ {
+		made.WriteString(lines[i])
+		command, ok := strings.CutPrefix(strings.TrimRight(lines[i], "\n"), prompt)
+		if !ok {
+			continue
+		}
+		commands++
+		out, _, err := lab(t.Context(), strings.Fields(command)...)
+		require.NoError(t, err, command)
+		made.WriteString("\n")
+		for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
+			made.WriteString(strings.TrimRight(indent+line, " ") + "\n")
+		}
+		made.WriteString("\n")
+		// The old output ends before the first line that is neither indented nor empty.
+		for i+1 < len(lines) && (strings.HasPrefix(lines[i+1], indent) && !strings.HasPrefix(lines[i+1], prompt) || lines[i+1] == "\n") {
+			i++
+		}
+	}
+	require.Equal(t, 4, commands)
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(made.String()), 0o644))
+	}
+	assert.Equal(t, made.String(), string(text), "go -C lab test ./cmd/mcmwlab -run Documentation -update writes the outputs")
+}
+
+// twoByTwo makes a record of two factors, two repetitions.
+func twoByTwo(t *testing.T) string {
+	var runs []record.Run
+	for i, y := range []float64{100, 102, 200, 202, 400, 398, 800, 804} {
+		runs = append(runs, record.Run{
+			Point: i / 2, Repetition: i % 2, Position: i, Results: results("client", map[string]float64{"throughput": y}),
+			Factors: map[string]string{"workers": strconv.Itoa(8 << (i / 2 % 2)), "servers": strconv.Itoa(1 + i/4)},
+		})
+	}
+	return makeRecord(t, record.Manifest{Name: "2k"}, runs...)
+}
+
+func TestFactorialAnalysesARecord(t *testing.T) {
+	dir := twoByTwo(t)
+	figures := filepath.Join(t.TempDir(), "figures")
+	out := output(t, "factorial", dir, "--factors", "W,S", "--confidence", "0.9", "--figures", figures)
+	assert.Contains(t, out, "Effects and allocation of variation, additive model: throughput [ops/s]")
+	assert.Contains(t, out, "W workers: 8 (-1), 16 (+1)")
+	assert.Contains(t, out, "The multiplicative model fits better")
+	for _, name := range []string{"qq.svg", "residuals.svg"} {
+		assert.FileExists(t, filepath.Join(figures, name))
+	}
+
+	out = output(t, "factorial", dir, "--factors", "W,S", "--model", "multiplicative", "--format", "json")
+	var result struct {
+		Unit     string
+		Analysis struct {
+			Model string
+			Terms []struct {
+				Name        string
+				Multiplier  float64
+				Significant bool
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &result))
+	assert.Equal(t, "1/s", result.Unit)
+	assert.Equal(t, "multiplicative", result.Analysis.Model)
+	assert.InDelta(t, 1.41, result.Analysis.Terms[1].Multiplier, 0.01)
+	assert.False(t, result.Analysis.Terms[3].Significant)
+
+	out = output(t, "factorial", dir, "--factors", "W,S", "--anova", "--format", "html")
+	assert.Contains(t, out, "<caption>Analysis of variance: throughput [ops/s]</caption>")
+	assert.Contains(t, out, "<svg")
+}
+
+func TestFactorialReadsACSVFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.csv")
+	require.NoError(t, os.WriteFile(path, []byte("workers,throughput\n8,1\n16,2\n8,3\n16,5\n"), 0o644))
+	out := output(t, "factorial", path, "--factors", "workers")
+	assert.Contains(t, out, "workers: 8 (-1), 16 (+1)")
+}
+
+func TestAnalysesRefuseWrongArguments(t *testing.T) {
+	dir := twoByTwo(t)
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"factorial"}, exitUsage, "takes a record or a CSV file"},
+		{[]string{"factorial", dir}, exitUsage, "--factors is missing"},
+		{[]string{"factorial", dir, "--factors", "W,S", "--format", "word"}, exitUsage, `--format: format "word": expected one of text, markdown, latex, html, or json`},
+		{[]string{"factorial", dir, "--factors", "W,S", "--model", "cubic"}, exitFailed, `model "cubic": expected additive or multiplicative`},
+		{[]string{"factorial", dir, "--factors", "W,S", "--confidence", "2"}, exitFailed, "confidence level 2"},
+		{[]string{"factorial", dir, "--factors", "W"}, exitFailed, "factor servers varies, too (1, 2)"},
+		{[]string{"factorial", dir, "--factors", "W,S", "--anova", "--model", "multiplicative"}, exitUsage, "only has the additive model"},
+		{[]string{"factorial", filepath.Join(dir, "nothing"), "--factors", "W,S"}, exitFailed, "nothing"},
+		{[]string{"factorial", filepath.Join(dir, "nothing.csv"), "--factors", "W,S"}, exitFailed, "no such file"},
+		{[]string{"paper", "a", "b"}, exitUsage, "takes the name of a report"},
+		{[]string{"paper", "nobody"}, exitUsage, "expected one of cetin, kuechler"},
+		{[]string{"paper", "cetin", "--table", "99"}, exitUsage, `no table "99"`},
+		{[]string{"paper", "--format", "word"}, exitUsage, "--format"},
+	} {
+		requireRefused(t, c.code, c.want, c.args...)
+	}
+}
+
+func TestPaperListsAndShowsReports(t *testing.T) {
+	out := output(t, "paper")
+	assert.Contains(t, out, "Küchler")
+	out = output(t, "paper", "cetin", "--differences")
+	assert.Contains(t, out, "161.1")
+	assert.NotContains(t, out, "agrees")
+	out = output(t, "paper", "ribeiro", "--table", "3", "--format", "json")
+	var checks []struct{ Verdict string }
+	require.NoError(t, json.Unmarshal([]byte(out), &checks))
+	assert.Len(t, checks, 6)
+}
+
+func TestImportMakesARecordOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile("../../foreign/testdata/memaslap.txt")
+	require.NoError(t, err)
+	var paths []string
+	for _, name := range []string{"workers=8/a.txt", "workers=8/b.txt", "workers=16/a.txt"} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, text, 0o644))
+		paths = append(paths, path)
+	}
+	target := filepath.Join(dir, "record")
+	out := output(t, append([]string{"import", "--out", target, "--factor", "servers=3"}, paths...)...)
+	assert.Contains(t, out, "3 runs imported into "+target)
+	r, err := record.Open(target)
+	require.NoError(t, err)
+	defer r.Close()
+	assert.Equal(t, "memaslap", r.Manifest().Imported)
+	runs, err := r.Runs(t.Context())
+	require.NoError(t, err)
+	require.Len(t, runs, 3)
+	assert.Equal(t, "3", runs[0].Factors["servers"])
+	assert.Equal(t, []int{0, 1}, []int{runs[0].Repetition, runs[1].Repetition})
+	assert.Equal(t, "16", runs[2].Factors["workers"])
+	set, err := r.Warnings(t.Context())
+	require.NoError(t, err)
+	require.Len(t, set, 1, "import makes the checks, too")
+	assert.Equal(t, check.TooFewRepetitions, set[0].Code)
+
+	_, _, err = lab(t.Context(), append([]string{"import", "--out", target}, paths...)...)
+	assert.ErrorContains(t, err, "never replaced")
+}
+
+func TestImportRefusesUnreadableFiles(t *testing.T) {
+	dir := t.TempDir()
+	junk := filepath.Join(dir, "junk.txt")
+	require.NoError(t, os.WriteFile(junk, []byte("junk"), 0o644))
+	target := filepath.Join(dir, "record")
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, exitUsage, "takes files or a directory"},
+		{[]string{junk}, exitUsage, "--out is missing"},
+		{[]string{"--out", target, junk}, exitFailed, "as memtier: no table"},
+		{[]string{"--out", target, "--format", "memaslap", junk}, exitFailed, "as memaslap: no result"},
+		{[]string{"--out", target, "--format", "word", junk}, exitFailed, "expected one of auto"},
+		{[]string{"--out", target, filepath.Join(dir, "nothing")}, exitFailed, "no such file"},
+		{[]string{"--out", target, dir}, exitFailed, "no output found"},
+		{[]string{"--out", target, dir, dir}, exitUsage, "expected a single directory"},
+		{[]string{"--summary", "-", junk}, exitUsage, "not a directory of experiments"},
+	} {
+		requireRefused(t, c.code, c.want, append([]string{"import"}, c.args...)...)
+		assert.NoDirExists(t, target)
+	}
+}

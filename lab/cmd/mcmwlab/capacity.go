@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/lab/capacity"
+	"mcmw/lab/experiment"
+	"mcmw/lab/record"
+	"mcmw/lab/table"
+)
+
+type capacityFlags struct {
+	rule       ruleFlags
+	by         []string
+	selections []string
+	all        bool
+	format     string
+}
+
+func newCapacityCommand() *cobra.Command {
+	var f capacityFlags
+	cmd := &cobra.Command{
+		Use:   "capacity RECORD",
+		Short: "Find the highest load within a quality of service",
+		Long: `Find the highest level of a factor of a record, such as the number of clients, within a quality of service. For each combination of the
+other factors, show the highest level for which it and all lower levels hold, the throughput at it, and the reason why the next level doesn't hold.
+
+A level holds if no request failed and the upper confidence bound of the metric's mean over the repetitions is below the limit. It breaks if
+requests failed or the lower bound is not below the limit; otherwise it is undecided.
+
+Without flags the rule is that of the experiment file (quality, see docs/experiments.md), or else that 99 % of the requests are answered in less
+than 1 ms, over clients.`,
+		Example: `  mcmwlab capacity results/connections
+  mcmwlab capacity results/connections --metric client.response_time_p999 --below 5ms --over clients --by server --all
+  mcmwlab capacity results/connections --select server=redis --format markdown`,
+		Args: oneRecord,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	f.rule.add(cmd)
+	flags.StringSliceVar(&f.by, "by", nil, "factors whose levels are judged separately (default: all other factors that vary)")
+	flags.StringArrayVar(&f.selections, "select", nil, selectHelp)
+	flags.BoolVar(&f.all, "all", false, "show every level, too")
+	flags.StringVar(&f.format, "format", "text", formatHelp)
+	return cmd
+}
+
+func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
+	if err := checkFormat(f.format); err != nil {
+		return err
+	}
+	wanted, err := parseSelections(f.selections)
+	if err != nil {
+		return err
+	}
+	runs, manifest, err := readRecord(cmd.Context(), dir)
+	if err != nil {
+		return err
+	}
+	rule, err := f.rule.rule(cmd, manifest)
+	if err != nil {
+		return usageError{err}
+	}
+	runs = slices.DeleteFunc(runs, func(run record.Run) bool { return !record.HasLevels(run.Factors, wanted) })
+	if len(runs) == 0 && len(wanted) > 0 {
+		return usageError{fmt.Errorf("--select %s: no run has these levels", strings.Join(f.selections, ", "))}
+	}
+	c, err := capacity.Find(runs, rule, f.by)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	out := cmd.OutOrStdout()
+	if f.format == string(table.Text) { // it also has a sentence for every line
+		for _, l := range c.Lines {
+			fmt.Fprintln(out, c.Words(l))
+		}
+		fmt.Fprintln(out)
+	}
+	return writeTables(out, f.format, c, c.Tables(f.all)...)
+}
+
+// readRecord returns the runs and the manifest of a record, or of a file that openRecord opens.
+func readRecord(ctx context.Context, dir string) ([]record.Run, record.Manifest, error) {
+	r, err := openRecord(ctx, dir)
+	if err != nil {
+		return nil, record.Manifest{}, err
+	}
+	defer r.Close()
+	runs, err := r.Runs(ctx)
+	return runs, r.Manifest(), err
+}
+
+// ruleFlags are the flags that define the quality of service.
+type ruleFlags struct {
+	metric, below, over string
+	confidence          float64
+}
+
+func (f *ruleFlags) add(cmd *cobra.Command) {
+	standard := capacity.DefaultRule()
+	flags := cmd.Flags()
+	flags.StringVar(&f.metric, "metric", standard.Source+"."+standard.Metric, "SOURCE.METRIC that must be below the limit")
+	flags.StringVar(&f.below, "below", "1ms", "limit of the metric: a number in its unit, or a duration")
+	flags.StringVar(&f.over, "over", standard.Over, "factor that is raised")
+	flags.Float64Var(&f.confidence, "confidence", standard.Confidence, "one-sided confidence of the bounds, more than 0.5")
+}
+
+// rule returns the rule of the record's experiment, or the default rule, with the changes by the flags.
+func (f *ruleFlags) rule(cmd *cobra.Command, m record.Manifest) (capacity.Rule, error) {
+	r, ok := experiment.QualityOf(m)
+	if !ok {
+		r = capacity.DefaultRule()
+	}
+	changed := cmd.Flags().Changed
+	var err error
+	if changed("metric") {
+		if r.Source, r.Metric, err = capacity.SplitMetric(f.metric); err != nil {
+			return r, fmt.Errorf("--metric %w", err)
+		}
+	}
+	if changed("below") {
+		if r.Below, err = capacity.ParseLimit(r.Metric, f.below); err != nil {
+			return r, fmt.Errorf("--below %w", err)
+		}
+	} else if changed("metric") {
+		return r, fmt.Errorf("--metric %s: expected --below with its limit", f.metric)
+	}
+	if changed("over") {
+		r.Over = f.over
+	}
+	if changed("confidence") {
+		r.Confidence = f.confidence
+	}
+	return r, r.Check()
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/lab/capacity"
+	"mcmw/lab/record"
+)
+
+// tailsRecord makes a record of memcached and Redis. The 99th percentile grows with the clients, by 10 us per client of memcached and 20 us of Redis.
+func tailsRecord(t *testing.T, experiment string) string {
+	t.Helper()
+	var runs []record.Run
+	for factor, server := range []string{"memcached", "redis"} {
+		for i, clients := range []int{10, 40, 60, 120} {
+			for repetition, noise := range []float64{0.99, 1, 1.01} {
+				tail := 1e-5 * float64((factor+1)*clients) * noise
+				runs = append(runs, record.Run{
+					Point: 4*factor + i, Repetition: repetition,
+					Factors: map[string]string{"server": server, "clients": strconv.Itoa(clients), "connections": strconv.Itoa(clients)},
+					Results: results("client", map[string]float64{
+						"response_time_p99": tail, "response_time_mean": tail / 2, "throughput": float64(clients) / tail * 2, "errors": 0,
+					}),
+				})
+			}
+		}
+	}
+	return makeRecord(t, record.Manifest{Name: "tails", Experiment: experiment}, runs...)
+}
+
+func TestCapacityFindsTheHighestLoadOfEveryServer(t *testing.T) {
+	dir := tailsRecord(t, "")
+	stdout := output(t, "capacity", dir)
+	assert.Contains(t, stdout, "server=memcached: up to 60 clients, 200,013/s ± 1.7 %; 120 clients break it (1.20 ms ± 1.7 %)\n"+
+		"server=redis: up to 40 clients, 100,007/s ± 1.7 %; 60 clients break it (1.20 ms ± 1.7 %)\n")
+	assert.Contains(t, stdout, "Highest load within response_time_p99 < 1.00 ms at client, over clients")
+	assert.NotContains(t, stdout, "All loads")
+
+	stdout = output(t, "capacity", dir, "--format", "markdown", "--all", "--below", "300us", "--by", "server")
+	assert.Contains(t, stdout, "| redis | 10 | 100,007/s ± 1.7 % | 200 µs ± 1.7 % | 40 clients break it (800 µs ± 1.7 %) |")
+	assert.Contains(t, stdout, "| redis | 120 | 3 |")
+
+	stdout = output(t, "capacity", dir, "--format", "json", "--select", "server=redis", "--metric", "client.response_time_mean", "--below", "0.01")
+	var c capacity.Capacity
+	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
+	require.Len(t, c.Lines, 1)
+	assert.Equal(t, 3, c.Lines[0].Highest)
+}
+
+func TestCapacityUsesTheRuleOfTheExperiment(t *testing.T) {
+	dir := tailsRecord(t, "name: tails\nfactors: {clients: [10, 40]}\nquality: {below: 500us, confidence: 0.9}\n")
+	stdout := output(t, "capacity", dir)
+	assert.Contains(t, stdout, "server=memcached: up to 40 clients")
+	assert.Contains(t, stdout, "server=redis: up to 10 clients")
+	assert.Contains(t, stdout, "upper 90 % confidence bound")
+	stdout = output(t, "capacity", dir, "--below", "10ms")
+	assert.Contains(t, stdout, "server=redis: up to 120 clients, 100,007/s ± 1.1 %; all measured levels hold, higher ones may, too")
+}
+
+func TestCapacityRefusesWrongFlags(t *testing.T) {
+	dir := tailsRecord(t, "")
+	for _, tc := range []struct {
+		want string
+		args []string
+	}{
+		{`--below "soon": expected a duration such as 1ms`, []string{"--below", "soon"}},
+		{`--metric "p99": expected a source and a metric`, []string{"--metric", "p99"}},
+		{"--metric client.throughput: expected --below with its limit", []string{"--metric", "client.throughput"}},
+		{"confidence 2: expected", []string{"--confidence", "2"}},
+		{"--select server=valkey: no run has these levels", []string{"--select", "server=valkey"}},
+		{`--select "server": expected FACTOR=LEVEL`, []string{"--select", "server"}},
+		{`--format: format "csv"`, []string{"--format", "csv"}},
+	} {
+		requireRefused(t, exitUsage, tc.want, append([]string{"capacity", dir}, tc.args...)...)
+	}
+	requireRefused(t, exitFailed, `factor "workers" doesn't vary: expected one of clients, connections, server`, "capacity", dir, "--over", "workers")
+	requireRefused(t, exitUsage, "takes the directory of one record", "capacity")
+}
+
+func TestTwoLevelsOfARecordAreComparedLikeTwoRecords(t *testing.T) {
+	dir := tailsRecord(t, "")
+	stdout := output(t, "compare", dir, "--by", "server", "--metrics", "response_time_p99")
+	assert.Contains(t, stdout, "A: "+dir+" with server=memcached\nB: "+dir+" with server=redis\nserver: memcached -> redis\n")
+	assert.Regexp(t, `clients=60, connections=60 +600 µs ±2.5 % \(3\) +1.20 ms ±2.5 % \(3\) +\+100.0 % \[\+9\d\.\d, \+10\d\.\d\]`, stdout)
+
+	stdout = output(t, "compare", dir, "--by", "clients=40,10", "--metrics", "throughput")
+	assert.Regexp(t, `server=redis +100,007/s .* 100,007/s .* ~`, stdout)
+	_, _, err := lab(context.Background(), "compare", dir, "--by", "server", "--fail-if", "response_time_p99 > 50%")
+	assert.Equal(t, exitMet, exitCode(err, new(bytes.Buffer)))
+	for by, want := range map[string]string{
+		"clients":       "--by clients: expected clients=A,B with some of its levels 10, 40, 60, 120",
+		"clients=10,11": "expected clients=A,B with some of its levels 10, 40, 60, 120",
+		"workers":       "--by workers: expected a factor that varies: clients, connections, server",
+	} {
+		requireRefused(t, exitUsage, want, "compare", dir, "--by", by)
+	}
+	requireRefused(t, exitUsage, "takes the directory of one record", "compare", dir, dir, "--by", "server")
+}

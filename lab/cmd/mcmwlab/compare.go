@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/lab/compare"
+	"mcmw/lab/record"
+	"mcmw/lab/table"
+)
+
+type compareFlags struct {
+	by      string
+	failIf  []string
+	json    bool
+	ratios  bool
+	format  string
+	options compare.Options
+}
+
+func newCompareCommand() *cobra.Command {
+	var f compareFlags
+	cmd := &cobra.Command{
+		Use:   "compare A B...",
+		Short: "Compare two records, or two levels of a factor",
+		Long: `Compare two records: the points that both have, matched by the varying factors, with confidence intervals over
+the repetitions, the change of the means with its interval (Fieller), the effect size (Hedges' g), and the probabilities of a difference
+at least this large by chance (Welch's test of means, Mann and Whitney's test of ranks). Further records are compared with the first.
+
+With --by, compare two levels of a factor of one record: --by server, or --by servers=1,4 if it has more than two. With several levels, such as
+--by system=twemproxy,mcmw,before, each is compared with the first. --ratios prints the median ratios of the runs of one repetition, and the
+medians, instead. An experiment with the order "paired" makes these runs within seconds of each other.
+
+--fail-if has conditions for scripts: METRIC, one of the operators < <= > >=, and a number. A number with % applies to the change from A
+to B, and only a significant change meets the condition (Welch's test, with Holm's adjustment for all tested changes: equal records meet a condition
+with a probability of at most 1 - --confidence). Other numbers apply to B's mean, in the metric's unit (times can have s, ms or us). The more
+points there are, the more repetitions are needed for a decision. The exit code is
+
+  0  no condition is met
+  1  the records can't be compared, or something else failed
+  2  the command line is wrong
+  3  a condition is met for at least one point
+  4  no condition is met, but at least one is undecided: too few repetitions, or a record doesn't have the metric or the point`,
+		Example: `  mcmwlab compare results/before results/after
+  mcmwlab compare results/connections --by server
+  mcmwlab compare results/bench --by system=before,mcmw --ratios --metrics throughput,middleware.cpu_per_request
+  mcmwlab compare results/before results/after --fail-if 'throughput < -5%' --fail-if 'response_time_p99 > 10%' --fail-if 'errors > 0'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.by != "" {
+				return oneRecord(cmd, args)
+			}
+			return arguments(2, -1, "the directories of at least two records")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.by, "by", "", "FACTOR, or FACTOR=A,B: compare two levels of one record instead of two records")
+	flags.StringArrayVar(&f.failIf, "fail-if", nil, "condition such as 'throughput < -5%'; repeatable")
+	flags.StringSliceVar(&f.options.Metrics, "metrics", nil, "metrics to compare, in addition to those of --fail-if; SOURCE.METRIC for another source (default "+
+		strings.Join(compare.DefaultMetrics, ", ")+"; with --ratios "+strings.Join(compare.DefaultRatios, ", ")+")")
+	flags.StringVar(&f.options.Source, "source", record.SourceClient, "source of the metrics: client, middleware, server:NAME, ...")
+	flags.Float64Var(&f.options.Confidence, "confidence", compare.DefaultConfidence, "confidence of the intervals")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	flags.BoolVar(&f.ratios, "ratios", false, "with --by: print the median ratios of paired runs, and the medians")
+	flags.StringVar(&f.format, "format", string(table.Text), "with --ratios: text, markdown, latex or html")
+	return cmd
+}
+
+// run compares, writes the comparison, and checks the conditions.
+func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writer) error {
+	if err := checkConfidence(f.options.Confidence); err != nil {
+		return err
+	}
+	if f.ratios && f.by == "" {
+		return usageError{errors.New("--ratios: expected with --by, because runs of different records aren't paired")}
+	}
+	f.options.Paired = f.by != ""
+	if len(f.options.Metrics) == 0 {
+		if f.options.Metrics = compare.DefaultMetrics; f.ratios {
+			f.options.Metrics = compare.DefaultRatios
+		}
+	}
+	var conditions []compare.Condition
+	for _, text := range f.failIf {
+		condition, err := compare.ParseCondition(text)
+		if err != nil {
+			return usageError{fmt.Errorf("--fail-if %w", err)}
+		}
+		conditions = append(conditions, condition)
+		f.options.Metrics = append(f.options.Metrics, condition.Metric)
+	}
+	sides, err := f.sides(ctx, records)
+	if err != nil {
+		return err
+	}
+	var all []record.Run
+	for _, one := range sides {
+		all = append(all, one.runs...)
+	}
+	if err := f.checkNames(all); err != nil {
+		return usageError{err}
+	}
+	o := f.options
+	o.Metrics = nil
+	for _, metric := range f.options.Metrics {
+		if !slices.Contains(o.Metrics, metric) {
+			o.Metrics = append(o.Metrics, metric)
+		}
+	}
+	var comparisons []*compare.Comparison
+	for _, other := range sides[1:] {
+		comparisons = append(comparisons, compare.New(sides[0].runs, other.runs, o))
+	}
+	if err := f.write(stdout, sides, comparisons); err != nil {
+		return err
+	}
+	for i, c := range comparisons {
+		if len(c.Points) == 0 {
+			return fmt.Errorf("%s and %s have no point in common: expected runs with the same levels of the varying factors", sides[0].name, sides[i+1].name)
+		}
+	}
+	return judge(sides, comparisons, conditions)
+}
+
+// write writes the comparisons of the first side with each of the others. In JSON several comparisons are a list.
+func (f *compareFlags) write(stdout io.Writer, sides []side, comparisons []*compare.Comparison) error {
+	if f.json {
+		if len(comparisons) == 1 {
+			return writeJSON("-", stdout, comparisons[0])
+		}
+		return writeJSON("-", stdout, comparisons)
+	}
+	if f.ratios {
+		format, err := tableFormat(f.format)
+		if err != nil {
+			return err
+		}
+		var names []string
+		for _, s := range sides {
+			names = append(names, s.level)
+		}
+		return compare.WriteRatios(stdout, format, comparisons, names)
+	}
+	for i, c := range comparisons {
+		if i > 0 {
+			fmt.Fprintln(stdout)
+		}
+		if err := c.WriteText(stdout, sides[0].name, sides[i+1].name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// side is one side of a comparison.
+type side struct {
+	name  string
+	level string // of the factor of --by
+	runs  []record.Run
+}
+
+// sides returns a side for each record or, with --by, for each level in one record.
+func (f *compareFlags) sides(ctx context.Context, records []string) (sides []side, err error) {
+	for _, name := range records {
+		runs, _, err := readRecord(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		sides = append(sides, side{name: name, runs: runs})
+	}
+	if f.by != "" {
+		return f.levels(sides[0])
+	}
+	return sides, nil
+}
+
+// levels returns a side for each level of --by.
+func (f *compareFlags) levels(all side) (sides []side, err error) {
+	factor, chosen, some := strings.Cut(f.by, "=")
+	present := map[string]bool{}
+	for _, run := range all.runs {
+		if level, ok := run.Factors[factor]; ok {
+			present[level] = true
+		}
+	}
+	levels := slices.SortedFunc(maps.Keys(present), record.CompareLevels)
+	known := strings.Join(levels, ", ")
+	if len(levels) < 2 {
+		return nil, usageError{fmt.Errorf("--by %s: expected a factor that varies: %s", f.by, strings.Join(record.Varying(all.runs), ", "))}
+	}
+	if some {
+		levels = strings.Split(chosen, ",")
+	}
+	if len(levels) < 2 || !some && len(levels) > 2 || slices.ContainsFunc(levels, func(level string) bool { return !present[level] }) {
+		return nil, usageError{fmt.Errorf("--by %s: expected %s=A,B with some of its levels %s", f.by, factor, known)}
+	}
+	for _, level := range levels {
+		runs := slices.DeleteFunc(slices.Clone(all.runs), func(r record.Run) bool { return r.Factors[factor] != level })
+		sides = append(sides, side{all.name + " with " + factor + "=" + level, level, runs})
+	}
+	return sides, nil
+}
+
+// checkNames returns an error if no run has the source, or if a metric is neither a known one nor in a run.
+func (f *compareFlags) checkNames(runs []record.Run) error {
+	sources, metrics := map[string]bool{}, map[string]bool{}
+	for _, run := range runs {
+		for _, v := range run.Results {
+			sources[v.Source] = true
+			metrics[v.Metric] = true
+		}
+	}
+	if !sources[f.options.Source] && len(sources) > 0 {
+		return fmt.Errorf("--source %q: the records have %s", f.options.Source, strings.Join(slices.Sorted(maps.Keys(sources)), ", "))
+	}
+	for _, name := range f.options.Metrics {
+		name = name[strings.LastIndexByte(name, '.')+1:]
+		if _, known := record.Describe(name); !known && !metrics[name] {
+			return fmt.Errorf("--metrics %q: the records have %s", name, strings.Join(slices.Sorted(maps.Keys(metrics)), ", "))
+		}
+	}
+	return nil
+}
+
+// conditionError lists conditions that are met or undecided, or objectives of a load that are missed.
+type conditionError struct {
+	code int
+	text string
+}
+
+func (e conditionError) Error() string { return e.text }
+
+// judge returns an error if a condition is met or undecided.
+func judge(sides []side, comparisons []*compare.Comparison, conditions []compare.Condition) error {
+	var met, open []string
+	for i, c := range comparisons {
+		name := ""
+		if len(comparisons) > 1 {
+			name = sides[i+1].name + ": "
+		}
+		for j, v := range c.Judge(conditions, len(comparisons)) {
+			for _, point := range v.Met {
+				met = append(met, "met: "+conditions[j].Text+": "+name+point)
+			}
+			for _, point := range v.Open {
+				open = append(open, "undecided: "+conditions[j].Text+": "+name+point)
+			}
+		}
+	}
+	switch {
+	case met != nil:
+		return conditionError{exitMet, strings.Join(append(met, open...), "\n  ")}
+	case open != nil:
+		return conditionError{exitOpen, strings.Join(open, "\n  ")}
+	}
+	return nil
+}

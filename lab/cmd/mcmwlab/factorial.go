@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/lab/effects"
+	"mcmw/lab/factorial"
+	"mcmw/lab/plot"
+	"mcmw/lab/record"
+	"mcmw/lab/table"
+)
+
+type factorialFlags struct {
+	question   effects.Question
+	confidence float64
+	model      string
+	logBase    float64
+	maxOrder   int
+	anova      bool
+	format     string
+	figures    string
+}
+
+func newFactorialCommand() *cobra.Command {
+	var f factorialFlags
+	var aliases []string
+	for _, short := range slices.Sorted(maps.Keys(effects.Aliases)) {
+		aliases = append(aliases, short+" "+effects.Aliases[short])
+	}
+	cmd := &cobra.Command{
+		Use:   "factorial RECORD",
+		Short: "Find which factors of an experiment affect a response, by how much, and with what confidence",
+		Long: `Find which factors of an experiment affect a response, by how much, and with what confidence. RECORD is the directory of a record,
+or a CSV file with a line per run and a column for each factor and the response.
+
+Factors of two levels, in a full design or a regular fraction, are analysed with the sign table: effects, shares of the
+variation, confidence intervals, confounded effects, and whether the additive or the multiplicative model fits better.
+Factors of more levels need all combinations; they are analysed with an analysis of variance.
+
+Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
+		Example: `  mcmwlab factorial results/2k --response throughput --factors S,M,W
+  mcmwlab factorial results/2k --response response_time_mean --factors S,M,W --confidence 0.9 --model multiplicative --figures figures/
+  mcmwlab factorial results/sweep --factors workers,connections --where middlewares=2`,
+		Args: arguments(1, 1, "a record or a CSV file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout(), args[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.question.Response, "response", "throughput", "metric to explain")
+	flags.StringVar(&f.question.Source, "source", record.SourceClient, "source of the metric")
+	flags.StringSliceVar(&f.question.Factors, "factors", nil, "factors to analyse: names or short names")
+	flags.StringToStringVar(&f.question.Where, "where", nil, "FACTOR=LEVEL,...: use only runs with these levels of other factors")
+	flags.StringSliceVar(&f.question.Ignore, "ignore", nil, "factors, or columns of a CSV file, that can vary without being analysed")
+	flags.IntVar(&f.question.Repetitions, "repetitions", 0, "number of runs of each combination to use, the first ones; 0: all")
+	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of the intervals and tests")
+	flags.StringVar(&f.model, "model", string(factorial.Additive), "additive or multiplicative")
+	flags.Float64Var(&f.logBase, "log-base", 0, "base of the logarithms of the multiplicative model (default e)")
+	flags.IntVar(&f.maxOrder, "max-order", 0, "count interactions of more factors than this as errors; 0: keep all")
+	flags.BoolVar(&f.anova, "anova", false, "use the analysis of variance for factors of two levels, too")
+	flags.StringVar(&f.format, "format", string(table.Text), formatHelp)
+	flags.StringVar(&f.figures, "figures", "", "write plots of the residuals as SVG to this directory")
+	return cmd
+}
+
+func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) error {
+	if len(f.question.Factors) == 0 {
+		return usageError{errors.New("--factors is missing: expected factors such as S,M,W")}
+	}
+	if err := checkFormat(f.format); err != nil {
+		return err
+	}
+	experiment, err := f.read(ctx, path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if f.format != jsonFormat {
+		experiment = experiment.Shown()
+	}
+	var a *factorial.Analysis
+	var c *factorial.Comparison
+	var v *factorial.Variance
+	var residuals []factorial.Residual
+	var tables []table.Table
+	if experiment.TwoLevel() && !f.anova {
+		options := factorial.Options{Model: factorial.Model(f.model), Confidence: f.confidence, LogBase: f.logBase, MaxOrder: f.maxOrder}
+		if a, err = factorial.Analyze(experiment.Design, options); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if c, err = factorial.Compare(experiment.Design, options); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		residuals = a.Residuals
+		tables = []table.Table{experiment.SignTable(a), experiment.EffectsTable(a)}
+		if confounding, ok := experiment.ConfoundingTable(a); ok {
+			tables = append(tables, confounding)
+		}
+		tables = append(tables, effects.ComparisonTable(c))
+	} else {
+		if f.model != string(factorial.Additive) {
+			return usageError{fmt.Errorf("--model %s: an analysis of variance only has the additive model", f.model)}
+		}
+		if v, err = factorial.Anova(experiment.Design, f.confidence, f.maxOrder); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		residuals = v.Residuals
+		tables = experiment.VarianceTables(v)
+	}
+	name, unit := responseName(experiment, f.model)
+	figures := effects.Figures(residuals, name, unit)
+	if f.figures != "" {
+		if err := saveFigures(f.figures, figures); err != nil {
+			return err
+		}
+	}
+	if err := writeTables(out, f.format, experiment.Object(a, c, v), tables...); err != nil {
+		return err
+	}
+	if f.format == string(table.HTML) {
+		return inlineFigures(out, figures)
+	}
+	return nil
+}
+
+// responseName returns the name of the response for an axis, and the unit of the response and its residuals.
+func responseName(e *effects.Experiment, model string) (name, unit string) {
+	name = strings.ReplaceAll(e.Response, "_", " ")
+	if model == string(factorial.Multiplicative) {
+		return "logarithm of " + name, ""
+	}
+	return name, e.Unit
+}
+
+// read returns the experiment in a record or a CSV file.
+func (f *factorialFlags) read(ctx context.Context, path string) (*effects.Experiment, error) {
+	if strings.EqualFold(filepath.Ext(path), ".csv") {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		return effects.FromCSV(file, f.question)
+	}
+	runs, _, err := readRecord(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return effects.FromRuns(runs, f.question)
+}
+
+// inlineFigures writes figures as HTML elements.
+func inlineFigures(out io.Writer, figures map[string]plot.Figure) error {
+	if _, err := fmt.Fprintf(out, "<style>%s</style>\n", plot.Style()); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		figure := figures[name]
+		for _, panel := range figure.Panels {
+			if _, err := fmt.Fprintf(out, "<figure>%s<figcaption>%s</figcaption></figure>\n", panel.Inline(figure.Title), html.EscapeString(figure.Title)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

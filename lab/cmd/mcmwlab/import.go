@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/lab/foreign"
+	"mcmw/lab/record"
+)
+
+type importFlags struct {
+	out, format, summary string
+	factors              map[string]string
+	command              []string
+}
+
+func newImportCommand(args []string, stderr io.Writer) *cobra.Command {
+	f := importFlags{command: append([]string{"mcmwlab"}, args...)}
+	cmd := &cobra.Command{
+		Use:   "import PATH...",
+		Short: "Import other programs' measurements as a record",
+		Long: `Import other programs' measurements as a record. PATH is a file with an output of mcmwlab load (JSON), memtier_benchmark (text or JSON),
+memaslap or dstat, or the directory of the experiments of a report of 2018: folders named by settings (nsvr=3/nmw=2) with
+outputs of memtier (cliout1rep2.out), of the middlewares (mwout1rep2.out) and of dstat.
+
+The factors are from the outputs, from folders named NAME=LEVEL, and from --factor. Files with the
+same factors are repetitions.`,
+		Example: `  mcmwlab import --out results/2ka 2ka
+  mcmwlab import --out results/memtier --factor servers=1 workers=8/run1.json workers=8/run2.json workers=16/run1.json`,
+		Args: arguments(1, -1, "files or a directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args, cmd.OutOrStdout(), stderr)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.out, "out", "", "directory of the new record, which must not exist")
+	flags.StringVar(&f.format, "format", "auto", "format of the files: auto, "+strings.Join(foreign.Formats, ", "))
+	flags.StringToStringVar(&f.factors, "factor", nil, "NAME=LEVEL,...: levels of further factors, such as servers=3")
+	flags.StringVar(&f.summary, "summary", "", "for a directory: write the summary of the report as JSON to this file; - for standard output")
+	return cmd
+}
+
+// run reads the files at the paths and creates the record.
+func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io.Writer) error {
+	if f.out == "" && f.summary == "" {
+		return usageError{errors.New("--out is missing: expected the directory of the new record")}
+	}
+	found, imported, err := f.read(ctx, paths, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	if f.out == "" {
+		return nil
+	}
+	manifest := record.Manifest{Name: filepath.Base(f.out), Created: time.Now(), Command: f.command, Imported: imported}
+	r, warnings, err := createRecord(ctx, f.out, manifest, found)
+	if err == nil {
+		err = r.Close()
+	}
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for _, one := range found {
+		if one.Run.State == record.Failed {
+			failed++
+		}
+	}
+	text := fmt.Sprintf("%s imported into %s", count(len(found), "run"), f.out)
+	if failed > 0 {
+		text += fmt.Sprintf("; %d of them failed", failed)
+	}
+	if warnings > 0 {
+		text += "; " + count(warnings, "warning") + " (mcmwlab show lists them)"
+	}
+	fmt.Fprintln(stdout, text)
+	return nil
+}
+
+// read returns the runs at the paths and their format.
+func (f *importFlags) read(ctx context.Context, paths []string, stdout, stderr io.Writer) ([]foreign.Found, string, error) {
+	if info, err := os.Stat(paths[0]); err != nil {
+		return nil, "", err
+	} else if info.IsDir() {
+		if len(paths) > 1 {
+			return nil, "", usageError{fmt.Errorf("%d paths: expected a single directory, or files", len(paths))}
+		}
+		return f.tree(ctx, paths[0], stdout)
+	}
+	if f.summary != "" {
+		return nil, "", usageError{fmt.Errorf("--summary: %s is not a directory of experiments", paths[0])}
+	}
+	p := newProgress(stderr)
+	defer p.clear()
+	var found []foreign.Found
+	var formats []string
+	for i, path := range paths {
+		if err := ctx.Err(); err != nil {
+			return nil, "", err
+		}
+		if p.terminal {
+			p.show(fmt.Sprintf("reading %d of %d: %s", i+1, len(paths), path))
+		}
+		factors := foreign.PathFactors(path)
+		maps.Copy(factors, f.factors)
+		runs, format, err := readOutput(path, f.format, factors)
+		if err != nil {
+			return nil, "", err
+		}
+		found = append(found, runs...)
+		if !slices.Contains(formats, format) {
+			formats = append(formats, format)
+		}
+	}
+	foreign.Place(found)
+	return found, strings.Join(formats, ", "), nil
+}
+
+// tree returns the runs of a directory of experiments, and writes its summary if requested.
+func (f *importFlags) tree(ctx context.Context, dir string, stdout io.Writer) ([]foreign.Found, string, error) {
+	root := os.DirFS(dir)
+	configurations, err := foreign.ReadTree(ctx, root)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", dir, err)
+	}
+	if f.summary != "" {
+		if err := writeJSON(f.summary, stdout, foreign.Summarize(configurations)); err != nil {
+			return nil, "", err
+		}
+	}
+	found := foreign.TreeRuns(root, configurations)
+	for i := range found {
+		maps.Copy(found[i].Run.Factors, f.factors)
+	}
+	return found, "memtier and middleware outputs of the 2018 report", nil
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/lab/plot"
+	"mcmw/lab/record"
+	"mcmw/lab/report"
+)
+
+type reportFlags struct {
+	out        string
+	figures    []string
+	tables     []string
+	formats    []string
+	selections []string
+	confidence float64
+	list       bool
+	paper      bool
+	claims     string
+	view       report.View
+}
+
+func newReportCommand() *cobra.Command {
+	var f reportFlags
+	cmd := &cobra.Command{
+		Use:   "report RECORD | report --paper [NAME] RECORD...",
+		Short: "Make a page, figures and tables of a record",
+		Long: `Make a page, figures and tables of a record: a self-contained index.html, and every figure as an SVG file. The
+varying factors are assigned to the x axis, the lines and the panels of the figures; flags override this.
+docs/report.md describes every figure and table, and how saturation and bottlenecks are found.
+
+With --paper, compare records of a published report's experiments (lab/experiments/NAME/) with the report: its tables, and its findings with
+verdicts from the records (docs/results/paper.md). Without NAME, all reports with records are compared. A directory of records stands for all
+records in it.`,
+		Example: `  mcmwlab report results/sweep
+  mcmwlab report results/sweep --figure throughput --out -> throughput.svg
+  mcmwlab report results/sweep --table maximum --format latex
+  mcmwlab report --paper results/paper
+  mcmwlab report results/sweep --x keys_per_get --series sharded --select workers=8`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.paper {
+				return f.runPaperReport(cmd.Context(), args, cmd.OutOrStdout())
+			}
+			if err := oneRecord(cmd, args); err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), args, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.out, "out", "o", "", "directory to write to (default RECORD/report); - writes one figure or table to standard output")
+	flags.StringArrayVar(&f.figures, "figure", nil, "write only this figure; repeatable (--list lists them)")
+	flags.StringArrayVar(&f.tables, "table", nil, "print only this table; repeatable")
+	flags.StringSliceVar(&f.formats, "format", nil, "html, markdown or latex; several with commas (default html, for single tables markdown)")
+	flags.StringVar(&f.view.X, "x", "", "factor of the x axis")
+	flags.StringVar(&f.view.Series, "series", "", "factor of the lines")
+	flags.StringSliceVar(&f.view.Panels, "panels", nil, "factors of the panels")
+	flags.StringArrayVar(&f.selections, "select", nil, selectHelp)
+	flags.StringVar(&f.view.Command, "command", "", "use only requests of one kind: get, set or multiget")
+	flags.Float64Var(&f.confidence, "confidence", report.DefaultConfidence, "confidence of the intervals, between 0 and 1")
+	flags.BoolVar(&f.paper, "paper", false, "compare records with the published reports whose experiments they repeat (default --out "+paperOut+")")
+	flags.StringVar(&f.claims, "claims", "", "file with the findings and rules of --paper (default: the built-in lab/experiments/claims.yaml)")
+	flags.BoolVar(&f.list, "list", false, "list the figures and tables that can be made of the record")
+	return cmd
+}
+
+// run makes the requested outputs of the record in args.
+func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) error {
+	wanted, err := f.check()
+	if err != nil {
+		return err
+	}
+	r, err := openRecord(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	d, err := report.Read(ctx, r.Record, f.confidence, wanted)
+	if err != nil {
+		return err
+	}
+	d.Dir = args[0]
+	v, err := d.Choose(f.view)
+	if err != nil {
+		return err
+	}
+	out := f.out
+	if out == "" {
+		out = filepath.Join(args[0], "report")
+		if r.temporary != "" {
+			out = strings.TrimSuffix(args[0], filepath.Ext(args[0])) + "-report"
+		}
+	}
+	switch {
+	case f.list:
+		return list(d, v, stdout)
+	case len(f.figures)+len(f.tables) > 0:
+		return f.some(d, v, out, stdout)
+	default:
+		return f.all(d, v, out, stdout)
+	}
+}
+
+// check checks the flags and returns the selected levels by factor.
+func (f *reportFlags) check() (wanted map[string]string, err error) {
+	if err := checkConfidence(f.confidence); err != nil {
+		return nil, err
+	}
+	if f.view.Command != "" {
+		err = oneOfEach("command", []string{f.view.Command}, record.Commands)
+	}
+	err = cmp.Or(err, f.checkOutput(), oneOfEach("figure", f.figures, report.FigureNames()), oneOfEach("table", f.tables, report.TableNames()))
+	if err != nil {
+		return nil, err
+	}
+	return parseSelections(f.selections)
+}
+
+// checkOutput checks the flags --format and --out.
+func (f *reportFlags) checkOutput() error {
+	if err := oneOfEach("format", f.formats, report.Formats); err != nil {
+		return err
+	}
+	if f.out == "-" && len(f.figures)+len(f.tables) != 1 {
+		return usageError{errors.New("--out -: expected exactly one --figure or --table with it")}
+	}
+	return nil
+}
+
+// selectHelp is the help of the flag --select.
+const selectHelp = "FACTOR=LEVEL: use only runs with this level; repeatable"
+
+// parseSelections returns the levels of the flags --select by factor.
+func parseSelections(selections []string) (wanted map[string]string, err error) {
+	wanted = map[string]string{}
+	for _, s := range selections {
+		factor, level, ok := strings.Cut(s, "=")
+		if !ok || factor == "" {
+			return nil, usageError{fmt.Errorf("--select %q: expected FACTOR=LEVEL such as workers=64", s)}
+		}
+		if old, twice := wanted[factor]; twice && old != level {
+			return nil, usageError{fmt.Errorf("--select %q: %s=%s is already selected, and no run has both", s, factor, old)}
+		}
+		wanted[factor] = level
+	}
+	return wanted, nil
+}
+
+// list prints the figures and tables that can be made.
+func list(d *report.Data, v report.View, stdout io.Writer) error {
+	figures, err := d.Figures(v, nil)
+	if err != nil {
+		return err
+	}
+	for _, fig := range figures {
+		fmt.Fprintf(stdout, "%-8s%-22s%s\n", "figure", fig.Name, fig.Title)
+	}
+	for _, t := range d.Tables(v, nil) {
+		fmt.Fprintf(stdout, "%-8s%-22s%s\n", "table", t.Name, t.Title)
+	}
+	return nil
+}
+
+// some makes the requested figures and tables.
+func (f *reportFlags) some(d *report.Data, v report.View, out string, stdout io.Writer) (err error) {
+	r := &report.Report{Title: "Tables of " + d.Dir, Rule: report.Rule()}
+	if len(f.figures) > 0 {
+		if r.Figures, err = d.Figures(v, f.figures); err != nil {
+			return err
+		}
+	}
+	if len(f.tables) > 0 {
+		r.Tables = d.Tables(v, f.tables)
+	}
+	return f.writeSome(r, out, stdout)
+}
+
+// writeSome writes figures to files or standard output, and prints tables.
+func (f *reportFlags) writeSome(r *report.Report, out string, stdout io.Writer) error {
+	if out == "-" && len(r.Figures) > 0 {
+		_, err := stdout.Write(r.Figures[0].SVG())
+		return err
+	}
+	if len(r.Figures) > 0 {
+		if err := writeFigures(r.Figures, out, stdout); err != nil {
+			return err
+		}
+	}
+	if len(r.Tables) == 0 {
+		return nil
+	}
+	format := "markdown"
+	if len(f.formats) > 0 {
+		format = f.formats[0]
+	}
+	return r.WriteTables(stdout, format)
+}
+
+// writeFigures writes every figure to its file in a directory, and prints the paths.
+func writeFigures(figures []report.Figure, out string, stdout io.Writer) error {
+	files := make(map[string]plot.Figure)
+	for _, fig := range figures {
+		files[fig.Name] = fig.Figure
+		fmt.Fprintln(stdout, filepath.Join(out, fig.File()))
+		if fig.Warnings != "" {
+			fmt.Fprintf(stdout, "  warning: %s\n", fig.Warnings)
+		}
+	}
+	return saveFigures(out, files)
+}
+
+var fileNames = map[string]string{"html": "index.html", "markdown": "report.md", "latex": "tables.tex"}
+
+// all writes the report in every requested format, and all figures.
+func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.Writer) error {
+	r, err := d.Report(v)
+	if err != nil {
+		return err
+	}
+	if err := writeFigures(r.Figures, out, io.Discard); err != nil {
+		return err
+	}
+	formats := f.formats
+	if len(formats) == 0 {
+		formats = []string{"html"}
+	}
+	for _, format := range formats {
+		path := filepath.Join(out, fileNames[format])
+		if err := writeFile(path, func(w io.Writer) error { return r.Write(w, format) }); err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, path)
+	}
+	for _, finding := range r.Findings {
+		fmt.Fprintln(stdout, finding)
+	}
+	if r.Warnings != "" {
+		fmt.Fprintf(stdout, "Warning: %s.\n", r.Warnings)
+	}
+	return nil
+}

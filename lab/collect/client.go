@@ -1,0 +1,162 @@
+package collect
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"mcmw/lab/load"
+	"mcmw/lab/record"
+)
+
+// clients adds the measurements of the load processes, of each and of all together.
+func (c *collector) clients(loads []load.Result) {
+	for i := range loads {
+		if len(loads) > 1 {
+			c.client(numbered(record.SourceClient, i), loads[i:i+1])
+		}
+	}
+	c.client(record.SourceClient, loads)
+}
+
+// commandOf returns the name in records of a command of a load. If the ratio has no MULTIGETs, GETs of several keys are multi-gets.
+func commandOf(name string, l load.Result) string {
+	if name == "GET" && l.MultiGets == 0 && l.KeysPerGet > 1 {
+		return "multiget"
+	}
+	return strings.ToLower(name)
+}
+
+// client adds the results and windows of load processes that ran at the same time.
+func (c *collector) client(source string, loads []load.Result) {
+	total := make([]load.CommandResult, len(loads))
+	var cpu, read, written float64
+	saturated := 0.0
+	names := map[string]bool{}
+	for i, l := range loads {
+		total[i] = l.Total
+		cpu += l.Generator.CPU().Seconds()
+		read += float64(l.BytesIn)
+		written += float64(l.BytesOut)
+		if l.Generator.Limit != load.LimitNone {
+			saturated = 1
+		}
+		for name := range l.Commands {
+			names[name] = true
+		}
+	}
+	c.requests(source, "", total)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		of := make([]load.CommandResult, len(loads))
+		for i, l := range loads {
+			of[i] = l.Commands[name]
+		}
+		command := commandOf(name, loads[0])
+		c.requests(source, command, of)
+		c.bins(source, command, of)
+	}
+	c.result(source, "seconds_cpu", cpu)
+	c.result(source, "bytes_read", read)
+	c.result(source, "bytes_written", written)
+	c.result(source, "saturated", saturated)
+	c.result(source, "think_time_mean", loads[0].ThinkTime.Seconds())
+	c.clientSeries(source, loads)
+}
+
+// requests adds the results of one command, or of all ("").
+func (c *collector) requests(source, command string, each []load.CommandResult) {
+	var rate, n, hits, misses, failures, latency float64
+	for _, r := range each {
+		rate += r.OpsPerSec
+		n += float64(r.Requests)
+		hits += float64(r.Hits)
+		misses += float64(r.Misses)
+		failures += float64(r.Failures)
+		latency += r.Latency.Mean.Seconds() * float64(r.Requests)
+	}
+	give := func(metric string, value float64) {
+		c.result(source, strings.TrimSuffix(metric+"_"+command, "_"), value)
+	}
+	give("throughput", rate)
+	give("requests", n)
+	give("hits", hits)
+	give("misses", misses)
+	give("errors", failures)
+	if n == 0 {
+		return
+	}
+	give("response_time_mean", latency/n)
+	h := merged(each)
+	if h == nil {
+		return // the driver of the load has no histogram
+	}
+	give("response_time_stddev", h.StdDev()/1e9)
+	give("response_time_min", float64(h.Min())/1e9)
+	for _, p := range []struct {
+		name       string
+		percentile float64
+	}{{"p50", 50}, {"p90", 90}, {"p95", 95}, {"p99", 99}, {"p999", 99.9}} {
+		give("response_time_"+p.name, float64(h.ValueAtPercentile(p.percentile))/1e9)
+	}
+	give("response_time_max", float64(h.Max())/1e9)
+}
+
+// merged returns the latencies of all results, ns; nil if one with requests has no histogram.
+func merged(each []load.CommandResult) *hdrhistogram.Histogram {
+	var all *hdrhistogram.Histogram
+	for _, r := range each {
+		switch {
+		case r.Requests == 0:
+		case r.Histogram == nil:
+			return nil
+		case all == nil:
+			all = r.Histogram.HDR()
+		default:
+			all.Merge(r.Histogram.HDR())
+		}
+	}
+	return all
+}
+
+func (c *collector) bins(source, command string, each []load.CommandResult) {
+	counts := map[[2]int64]uint64{}
+	for _, r := range each {
+		if r.Histogram == nil {
+			continue
+		}
+		for i, from := range r.Histogram.From {
+			counts[[2]int64{from, r.Histogram.To[i]}] += r.Histogram.Counts[i]
+		}
+	}
+	c.histogram(source, command, counts)
+}
+
+// shortestWindow is the least length of a window of the series. The last window of a load can be shorter: it has only the last replies.
+const shortestWindow = 100 * time.Millisecond
+
+// clientSeries adds the windows that all load processes have.
+func (c *collector) clientSeries(source string, loads []load.Result) {
+	for second := range len(loads[0].Windows) {
+		var rate, n, latency, failures, start, seconds float64
+		for _, l := range loads {
+			if second >= len(l.Windows) || l.Windows[second].Length < shortestWindow {
+				return
+			}
+			w := l.Windows[second]
+			rate += w.OpsPerSec
+			n += float64(w.Requests)
+			latency += w.Latency.Mean.Seconds() * float64(w.Requests)
+			failures += float64(w.Failures)
+			start += (c.measured.from(l.Started) + float64(w.Index)) / float64(len(loads))
+			seconds = max(seconds, w.Length.Seconds())
+		}
+		c.window(source, start, seconds, "throughput", rate)
+		c.window(source, start, seconds, "errors", failures)
+		if n > 0 {
+			c.window(source, start, seconds, "response_time_mean", latency/n)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package compare
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"mcmw/lab/record"
+	"mcmw/lab/sample"
+)
+
+// Options select what to compare.
+type Options struct {
+	Source     string   // of the metrics; empty: the clients
+	Metrics    []string // METRIC, or SOURCE.METRIC for a metric of another source; empty: DefaultMetrics
+	Confidence float64  // of intervals; 0: DefaultConfidence
+	// Paired: the runs of a repetition were made one after the other, so that their ratios are meaningful.
+	Paired bool
+}
+
+// DefaultConfidence is the default confidence of the intervals.
+const DefaultConfidence = 0.95
+
+// DefaultMetrics are compared by default.
+var DefaultMetrics = []string{"throughput", "response_time_mean", "response_time_p50", "response_time_p99"}
+
+// DefaultRatios are the default metrics for ratios of paired runs.
+var DefaultRatios = []string{
+	"throughput", "middleware.cpu_per_request", "middleware.calls_per_request", "response_time_p50", "response_time_p99", "servers.cpu_per_request", "cpu_per_request",
+	"middleware.memory_peak",
+}
+
+// Comparison has the differences between two records.
+type Comparison struct {
+	Source     string  `json:"source"`
+	Confidence float64 `json:"confidence"`
+	// Differs has the factors that are constant in each record but not the same in both: the levels in A and B, by name.
+	Differs map[string][2]string `json:"differs,omitempty"`
+	Points  []Point              `json:"points"`
+	// Means are the changes over all points, of the metrics that more than one point has.
+	Means []GeometricMean `json:"geometric_means,omitempty"`
+	// OnlyA and OnlyB have the labels of the points that only one record has.
+	OnlyA []string `json:"only_a,omitempty"`
+	OnlyB []string `json:"only_b,omitempty"`
+}
+
+// Point is one point in both records.
+type Point struct {
+	Label    string            `json:"label"` // levels of the varying factors
+	Factors  map[string]string `json:"factors"`
+	Metrics  []Metric          `json:"metrics"`
+	Warnings Warnings          `json:"warnings"`
+}
+
+// Warnings counts the violated checks of the runs of a point.
+type Warnings struct {
+	A int `json:"a"`
+	B int `json:"b"`
+}
+
+// Metric is one metric of a point in both records.
+type Metric struct {
+	Name string `json:"name"`
+	A    Sample `json:"a"`
+	B    Sample `json:"b"`
+	// Change is the ratio of the means minus 1; unknown if a mean is missing or A's is 0.
+	Change         sample.Number  `json:"change"`
+	ChangeInterval NumberInterval `json:"change_interval"`
+	// Effect is Hedges' g. WelchP and RankP are the probabilities of a difference at least this large if there is none, by Welch's
+	// test of means and by Mann and Whitney's test of ranks.
+	Effect sample.Number `json:"effect_size"`
+	WelchP sample.Number `json:"welch_p"`
+	RankP  sample.Number `json:"rank_p"`
+	// Ratio is B's value divided by A's, repetition by repetition; nil if the runs aren't paired.
+	Ratio *Ratio `json:"ratio,omitempty"`
+}
+
+// Sample has the values of a metric over the repetitions of a point.
+type Sample struct {
+	Values   []float64      `json:"values"` // in the metric's unit
+	Mean     sample.Number  `json:"mean"`
+	StdDev   sample.Number  `json:"stddev"`
+	Interval NumberInterval `json:"interval"` // of the mean
+}
+
+// Significant reports whether the interval of the change is known and doesn't contain 0.
+func (m Metric) Significant() bool {
+	return m.ChangeInterval.Known() && !sample.Interval(m.ChangeInterval).Contains(0)
+}
+
+// New compares the runs of two records. Points match if they have the same levels of every factor that both records have and that varies in
+// at least one of them.
+func New(a, b []record.Run, o Options) *Comparison {
+	o.Source = cmp.Or(o.Source, record.SourceClient)
+	if len(o.Metrics) == 0 {
+		o.Metrics = DefaultMetrics
+	}
+	o.Confidence = cmp.Or(o.Confidence, DefaultConfidence)
+	c := &Comparison{Source: o.Source, Confidence: o.Confidence, Differs: map[string][2]string{}}
+	constantA, constantB := record.Constant(a), record.Constant(b)
+	for name, level := range constantA {
+		if other, ok := constantB[name]; ok && other != level {
+			c.Differs[name] = [2]string{level, other}
+		}
+	}
+	keys := keyFactors(a, b)
+	pointsA, pointsB := group(a, keys), group(b, keys)
+	labels := slices.Sorted(maps.Keys(pointsA))
+	slices.SortStableFunc(labels, func(x, y string) int {
+		for _, name := range keys {
+			if order := record.CompareLevels(pointsA[x].Factors[name], pointsA[y].Factors[name]); order != 0 {
+				return order
+			}
+		}
+		return 0
+	})
+	for _, label := range labels {
+		before := pointsA[label]
+		after, ok := pointsB[label]
+		if !ok {
+			c.OnlyA = append(c.OnlyA, label)
+			continue
+		}
+		p := Point{Label: label, Factors: before.Factors, Warnings: Warnings{countWarnings(before), countWarnings(after)}}
+		for _, metric := range o.Metrics {
+			source, of := split(metric, o.Source)
+			first, second := before.Values(source, of), after.Values(source, of)
+			if first == nil && second == nil {
+				continue
+			}
+			m := compareSamples(metric, first, second, o.Confidence)
+			if o.Paired {
+				m.Ratio = newRatio(before, after, source, of)
+			}
+			p.Metrics = append(p.Metrics, m)
+		}
+		c.Points = append(c.Points, p)
+	}
+	for _, label := range slices.Sorted(maps.Keys(pointsB)) {
+		if _, ok := pointsA[label]; !ok {
+			c.OnlyB = append(c.OnlyB, label)
+		}
+	}
+	c.Means = c.geometricMeans()
+	return c
+}
+
+// split returns the source and the metric of a name, which is SOURCE.METRIC, or METRIC for the default source.
+func split(name, defaultSource string) (source, metric string) {
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		return name[:i], name[i+1:]
+	}
+	return defaultSource, name
+}
+
+// keyFactors returns the factors that both records have and that vary in at least one.
+func keyFactors(a, b []record.Run) []string {
+	keys := slices.Concat(record.Varying(a), record.Varying(b))
+	slices.Sort(keys)
+	return slices.DeleteFunc(slices.Compact(keys), func(name string) bool { return !has(a, name) || !has(b, name) })
+}
+
+func has(runs []record.Run, factor string) bool {
+	return slices.ContainsFunc(runs, func(run record.Run) bool { _, ok := run.Factors[factor]; return ok })
+}
+
+// group returns the points by label. Runs that differ only in other factors than the keys belong to the same point.
+func group(runs []record.Run, keys []string) map[string]record.Point {
+	points := map[string]record.Point{}
+	for _, run := range runs {
+		label := record.Label(run.Factors, keys)
+		p := points[label]
+		p.Factors = maps.Clone(run.Factors)
+		maps.DeleteFunc(p.Factors, func(name, _ string) bool { return !slices.Contains(keys, name) })
+		p.Runs = append(p.Runs, run)
+		points[label] = p
+	}
+	return points
+}
+
+func countWarnings(p record.Point) int {
+	n := 0
+	for _, run := range p.Runs {
+		n += len(run.Warnings)
+	}
+	return n
+}
+
+func compareSamples(name string, first, second []float64, confidence float64) Metric {
+	a, b := sample.Of(first), sample.Of(second)
+	m := Metric{Name: name, A: newSample(first, confidence), B: newSample(second, confidence), Change: sample.Number(math.NaN())}
+	if len(first) > 0 && len(second) > 0 && a.Mean != 0 {
+		m.Change = sample.Number(b.Mean/a.Mean - 1)
+	}
+	ratio := sample.RatioInterval(a, b, confidence)
+	m.ChangeInterval = NumberInterval{ratio.Low - 1, ratio.High - 1}
+	m.Effect = sample.Number(sample.EffectSize(a, b))
+	m.WelchP = sample.Number(sample.Welch(a, b, confidence).P)
+	_, p := sample.MannWhitney(first, second)
+	m.RankP = sample.Number(p)
+	return m
+}
+
+func newSample(values []float64, confidence float64) Sample {
+	m := sample.Of(values)
+	s := Sample{Values: values, Mean: sample.Number(m.Mean), StdDev: sample.Number(m.StdDev()), Interval: NumberInterval(sample.MeanInterval(m, confidence))}
+	if len(values) == 0 {
+		s.Mean = sample.Number(math.NaN())
+	}
+	return s
+}

@@ -1,0 +1,159 @@
+package compare
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"mcmw/lab/record"
+	"mcmw/lab/sample"
+	"mcmw/lab/table"
+)
+
+// WriteText writes the comparison as text: one table per metric, a line per point. nameA and nameB are the names of the records.
+func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "A: %s\nB: %s\n", nameA, nameB)
+	for _, factor := range slices.Sorted(maps.Keys(c.Differs)) {
+		fmt.Fprintf(&b, "%s: %s -> %s\n", factor, c.Differs[factor][0], c.Differs[factor][1])
+	}
+	for _, metric := range c.metrics() {
+		source, of := split(metric, c.Source)
+		m, _ := record.Describe(of)
+		t := table.Table{
+			Caption: fmt.Sprintf("%s of %s: %s", of, source, m.Help), Left: []int{1, 2, 3, 4, 5, 6, 7},
+			Columns: []string{"point", "A", "B", "change", "effect", "p (Welch)", "p (ranks)", ""},
+		}
+		for _, p := range c.Points {
+			m, ok := p.metric(metric)
+			if !ok {
+				continue
+			}
+			marks := ""
+			if p.Warnings.A > 0 || p.Warnings.B > 0 {
+				marks = fmt.Sprintf("! warnings: %d in A, %d in B", p.Warnings.A, p.Warnings.B)
+			}
+			t.Rows = append(t.Rows, []string{
+				name(p.Label), sampleText(m.Name, m.A), sampleText(m.Name, m.B), change(m), effect(m.Effect), probability(m.WelchP), probability(m.RankP), marks,
+			})
+		}
+		for _, g := range c.Means {
+			if g.Metric == metric {
+				t.Notes = append(t.Notes, g.text())
+			}
+		}
+		b.WriteString("\n")
+		if err := t.Write(&b, table.Text); err != nil {
+			return err
+		}
+	}
+	if len(c.Points) > 0 {
+		fmt.Fprintf(&b, "± and [..] are %.0f %% confidence intervals over the repetitions; ~: not significant, the interval contains 0.\n", 100*c.Confidence)
+		if n := c.changes(); n > 1 {
+			fmt.Fprintf(&b, "Each interval is for one change: without any difference, about %.1f of the %d changes would have no ~ by chance.\n", (1-c.Confidence)*float64(n), n)
+		}
+	} else {
+		b.WriteString("The records have no point in common.\n")
+	}
+	for i, labels := range [][]string{c.OnlyA, c.OnlyB} {
+		for _, label := range labels {
+			fmt.Fprintf(&b, "only in %s: %s\n", []string{"A", "B"}[i], name(label))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// changes returns the number of changes with a bounded interval.
+func (c *Comparison) changes() (n int) {
+	for _, p := range c.Points {
+		for _, m := range p.Metrics {
+			if m.ChangeInterval.Known() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// metrics returns the names of the metrics that at least one point has, in their order.
+func (c *Comparison) metrics() []string {
+	var names []string
+	for _, p := range c.Points {
+		for _, m := range p.Metrics {
+			if !slices.Contains(names, m.Name) {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names
+}
+
+func name(label string) string {
+	if label == "" {
+		return "all runs"
+	}
+	return label
+}
+
+// sampleText returns a sample as text: "12,345/s ±1.2 % (3)".
+func sampleText(metric string, s Sample) string {
+	if len(s.Values) == 0 {
+		return "unknown"
+	}
+	text := number(metric, s.Mean)
+	if s.Interval.Known() && s.Mean != 0 {
+		text += fmt.Sprintf(" ±%.1f %%", 50*(s.Interval.High-s.Interval.Low)/math.Abs(float64(s.Mean)))
+	}
+	return text + fmt.Sprintf(" (%d)", len(s.Values))
+}
+
+// change returns a change as text: "-5.2 % [-6.0, -4.4]", with ~ if it is not significant.
+func change(m Metric) string {
+	if !m.Change.Known() {
+		return "unknown"
+	}
+	text := fmt.Sprintf("%+.1f %%", 100*float64(m.Change))
+	switch {
+	case m.ChangeInterval.Known():
+	case len(m.A.Values) < 2 || len(m.B.Values) < 2: // also for a geometric mean, which has no values
+		return text + " [too few]"
+	default:
+		// A's mean is not significantly different from 0, so that the ratio can be anything.
+		return text + " [unbounded]"
+	}
+	text += fmt.Sprintf(" [%+.1f, %+.1f]", 100*m.ChangeInterval.Low, 100*m.ChangeInterval.High)
+	if !m.Significant() {
+		text += " ~"
+	}
+	return text
+}
+
+// number returns a value of a metric as text with its unit.
+func number(metric string, x sample.Number) string {
+	if !x.Known() {
+		return "unknown"
+	}
+	_, of := split(metric, "")
+	return record.Format(of, float64(x))
+}
+
+func effect(x sample.Number) string {
+	if !x.Known() {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f", float64(x))
+}
+
+func probability(p sample.Number) string {
+	switch {
+	case !p.Known():
+		return "-"
+	case p < 0.001:
+		return "<0.001"
+	}
+	return fmt.Sprintf("%.3f", float64(p))
+}

@@ -1,0 +1,39 @@
+// Package lab is the parent of the lab's packages, which put load on systems, run experiments, and analyse the measurements. It has no code, and is a module of its own, so that
+// the middleware depends on nothing that only measurements need.
+//
+//	cmd/mcmwlab         the command line
+//	experiments         the experiments of the reports, and what these found
+//	load                load generator
+//	faults              faults of servers under a verified load
+//	sample              statistics of repeated measurements; pure
+//	check               checks of measurements; pure
+//	capacity            highest load within a quality of service; pure
+//	compare             comparison of two records; pure
+//	effects             factorial analysis of a record
+//	factorial           designed experiments: effects, intervals, analysis of variance; pure
+//	foreign             import of other programs' measurements
+//	memtier             runs memtier_benchmark, and reads its outputs
+//	paper               recomputed tables of published reports
+//	claim               findings of reports, decided from records
+//	reproduce           comparison of a report with its repeated experiments
+//	table               tables as text, Markdown, LaTeX, HTML
+//	queueing            queues, networks and laws; pure
+//	simulate            discrete-event simulation of workers that serve batches
+//	model               queueing models of a record, and predictions
+//	netspace            network namespaces
+//	process             the processes that the lab starts
+//	report              page, figures and tables of a record
+//	plot                figures as SVG, based on gonum/plot
+//	experiment          experiment files: points, repetitions, order of runs; pure
+//	agent               sampling and path measurement on hosts
+//	kernel              the kernel's information about the machine and processes
+//	testbed             testbeds, and the testbed local
+//	testbed/remote      programs on another host, over one connection
+//	testbed/ssh         hosts reached over ssh
+//	testbed/kubernetes  a cluster
+//	testbed/vm          emulated machines
+//	cgroup              control groups, and their removal
+//	collect             turns programs' outputs into a run of a record; pure
+//	runner              makes the runs of an experiment
+//	record              records of measurements
+package lab

@@ -1,0 +1,87 @@
+package effects
+
+import (
+	"mcmw/lab/factorial"
+	"mcmw/lab/sample"
+)
+
+// Object returns the analyses for JSON, in base units. v is nil, or a and c are.
+func (e *Experiment) Object(a *factorial.Analysis, c *factorial.Comparison, v *factorial.Variance) map[string]any {
+	object := map[string]any{"response": e.Response, "unit": e.Unit, "factors": e.Factors}
+	if a != nil {
+		object["analysis"] = analysisObject(a)
+	}
+	if c != nil {
+		object["comparison"] = map[string]any{
+			"preferred": c.Preferred, "decisive": c.Decisive, "log_likelihood_ratio": sample.Number(c.LogLikelihoodRatio), "range": sample.Number(c.Range),
+			"interactions_additive": sample.Number(c.InteractionsAdditive), "interactions_multiplicative": sample.Number(c.InteractionsMultiplicative),
+			"spread_slope": sample.Number(c.SpreadSlope), "reasons": c.Reasons,
+		}
+	}
+	if v != nil {
+		object["variance"] = varianceObject(v)
+	}
+	return object
+}
+
+func analysisObject(a *factorial.Analysis) map[string]any {
+	var terms []map[string]any
+	for _, term := range a.Terms {
+		t := map[string]any{"name": term.Name, "effect": term.Q, "sum_of_squares": term.SS, "variation": sample.Number(term.Variation), "pooled": term.Pooled}
+		if a.DOF > 0 && !term.Pooled {
+			t["interval"], t["significant"] = []float64{term.Interval.Low, term.Interval.High}, term.Significant
+		}
+		if a.Model == factorial.Multiplicative {
+			t["multiplier"] = term.Multiplier
+		}
+		if len(term.Aliases) > 0 {
+			t["aliases"] = a.AliasNames(term)
+		}
+		terms = append(terms, t)
+	}
+	return map[string]any{
+		"model": a.Model, "confidence": a.Confidence, "repetitions": a.R, "terms": terms, "cells": cellObjects(a.Cells, a.CellMeans),
+		"SSY": a.SSY, "SS0": a.SS0, "SST": a.SST, "SSE": a.SSE, "variation_error": sample.Number(a.VariationError), "error_dof": a.DOF,
+		"t": sample.Number(a.T), "s_e": sample.Number(a.SE), "s_q": sample.Number(a.SQ), "half_width": sample.Number(a.HalfWidth), "cell_mean_half_width": sample.Number(a.CellHalfWidth),
+		"residuals": residualObjects(a.Residuals), "defining_relation": a.Relation(), "resolution": a.Resolution,
+	}
+}
+
+func varianceObject(v *factorial.Variance) map[string]any {
+	var sources []map[string]any
+	for _, s := range v.Sources {
+		var effects []map[string]any
+		for _, e := range s.Effects {
+			effect := map[string]any{"levels": e.Levels, "effect": e.Effect}
+			if v.DOF > 0 && !s.Pooled {
+				effect["interval"] = []float64{e.Interval.Low, e.Interval.High}
+			}
+			effects = append(effects, effect)
+		}
+		sources = append(sources, map[string]any{
+			"name": s.Name, "sum_of_squares": s.SS, "dof": s.DOF, "mean_square": s.MS, "variation": sample.Number(s.Variation),
+			"f": sample.Number(s.F), "f_quantile": sample.Number(s.Quantile), "p": sample.Number(s.P), "significant": s.Significant, "pooled": s.Pooled, "effects": effects,
+		})
+	}
+	return map[string]any{
+		"confidence": v.Confidence, "repetitions": v.R, "mean": v.Mean, "sources": sources,
+		"SSY": v.SSY, "SS0": v.SS0, "SST": v.SST, "SSE": v.SSE, "error_dof": v.DOF, "MSE": sample.Number(v.MSE), "s_e": sample.Number(v.SE),
+		"residuals": residualObjects(v.Residuals),
+	}
+}
+
+func cellObjects(cells []factorial.Cell, means []float64) []map[string]any {
+	objects := make([]map[string]any, len(cells))
+	for i, cell := range cells {
+		objects[i] = map[string]any{"levels": cell.Levels, "y": cell.Y, "mean": means[i]}
+	}
+	return objects
+}
+
+func residualObjects(residuals []factorial.Residual) []map[string]any {
+	objects := make([]map[string]any, len(residuals))
+	for i, r := range residuals {
+		objects[i] = map[string]any{"cell": r.Cell, "repetition": r.Repetition, "y": r.Y, "predicted": r.Predicted, "error": r.Error}
+	}
+	return objects
+}

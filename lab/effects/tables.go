@@ -1,0 +1,225 @@
+package effects
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mcmw/lab/factorial"
+	"mcmw/lab/table"
+)
+
+// decimalsFor returns the number of decimals that show about five digits of values of a size.
+func decimalsFor(size float64) int {
+	if size == 0 || math.IsNaN(size) || math.IsInf(size, 0) {
+		return 0
+	}
+	return min(12, max(0, 4-int(math.Floor(math.Log10(math.Abs(size))))))
+}
+
+// fixed formats v with a number of decimals, without a minus before zeros; NaN is "".
+func fixed(v float64, decimals int) string {
+	if math.IsNaN(v) {
+		return ""
+	}
+	text := strconv.FormatFloat(v, 'f', decimals, 64)
+	if strings.Trim(text, "-0.") == "" {
+		text = strings.TrimPrefix(text, "-")
+	}
+	return text
+}
+
+// percent formats a ratio in per cent; NaN is "".
+func percent(ratio float64) string { return fixed(100*ratio, 2) }
+
+// unit returns the unit in brackets; "" without a unit.
+func unit(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " [" + name + "]"
+}
+
+func (e *Experiment) legend() string {
+	var parts []string
+	for _, f := range e.Factors {
+		text := f.Name
+		if f.Short != f.Name {
+			text = f.Short + " " + f.Name
+		}
+		if len(f.Levels) == 2 {
+			text += fmt.Sprintf(": %s (-1), %s (+1)", f.Levels[0], f.Levels[1])
+		} else {
+			text += ": " + strings.Join(f.Levels, ", ")
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// SignTable returns the design of a two-level analysis with its responses, in the form of the reports.
+func (e *Experiment) SignTable(a *factorial.Analysis) table.Table {
+	d := decimalsFor(e.Design.Largest())
+	t := table.Table{
+		Caption: fmt.Sprintf("Sign table and responses: %s%s", e.Response, unit(e.Unit)),
+		Columns: []string{"i"},
+		Notes:   []string{e.legend()},
+	}
+	for _, term := range a.Terms {
+		t.Columns = append(t.Columns, term.Name)
+	}
+	for j := range a.R {
+		t.Columns = append(t.Columns, "y"+strconv.Itoa(j+1))
+	}
+	t.Columns = append(t.Columns, "mean")
+	if a.Model == factorial.Multiplicative {
+		t.Columns[len(t.Columns)-1] = "geometric mean"
+	}
+	for i, cell := range a.Cells {
+		row := []string{strconv.Itoa(i + 1)}
+		for _, term := range a.Terms {
+			row = append(row, strconv.Itoa(factorial.Sign(cell, term.Effect)))
+		}
+		for _, y := range cell.Y {
+			row = append(row, fixed(y, d))
+		}
+		mean := a.CellMeans[i]
+		if a.Model == factorial.Multiplicative {
+			mean = math.Pow(a.LogBase, mean)
+		}
+		t.Rows = append(t.Rows, append(row, fixed(mean, d)))
+	}
+	return t
+}
+
+// EffectsTable returns effects, variation and intervals, in the form of the reports.
+func (e *Experiment) EffectsTable(a *factorial.Analysis) table.Table {
+	of, d := e.Response+unit(e.Unit), decimalsFor(a.Terms[0].Q)
+	if a.Model == factorial.Multiplicative {
+		of, d = "logarithm of "+of, 6
+		if a.LogBase != math.E {
+			of = fmt.Sprintf("logarithm to the base %v of %s", a.LogBase, e.Response+unit(e.Unit))
+		}
+	}
+	t := table.Table{
+		Caption: fmt.Sprintf("Effects and allocation of variation, %s model: %s", a.Model, of),
+		Columns: []string{"", "effect", "sum of squares", "variation [%]", fmt.Sprintf("%v%% interval", round(100*a.Confidence)), "significant"},
+	}
+	if a.Model == factorial.Multiplicative {
+		t.Columns = append(t.Columns, "multiplier")
+	}
+	squares := decimalsFor(a.SST)
+	for _, term := range a.Terms {
+		row := []string{
+			term.Name, fixed(term.Q, d), fixed(term.SS, squares), percent(term.Variation), "", "",
+		}
+		if a.DOF > 0 && !term.Pooled {
+			row[4] = "(" + fixed(term.Interval.Low, d) + ", " + fixed(term.Interval.High, d) + ")"
+			row[5] = yes(term.Significant)
+		}
+		if term.Pooled {
+			row[5] = "counted as error"
+		}
+		if a.Model == factorial.Multiplicative {
+			row = append(row, fixed(term.Multiplier, decimalsFor(term.Multiplier)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.Rows = append(t.Rows, []string{"error", "", fixed(a.SSE, squares), percent(a.VariationError)})
+	t.Rows = append(t.Rows, []string{"SST", "", fixed(a.SST, squares), ""})
+	if a.DOF > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%d degrees of freedom of the errors, t = %.4g, s_e = %.5g, half width of the intervals %.5g, of a predicted mean %.5g",
+			a.DOF, a.T, a.SE, a.HalfWidth, a.CellHalfWidth))
+	} else {
+		t.Notes = append(t.Notes, "no degrees of freedom remain for the errors, so there are no intervals: repeat the runs, or count interactions of many factors as errors (--max-order)")
+	}
+	if s := factorial.Straightness(factorial.QQ(a.Residuals)); !math.IsNaN(s) {
+		t.Notes = append(t.Notes, fmt.Sprintf("residuals: correlation %.3f with normal quantiles (1 if they are normal)", s))
+	}
+	return t
+}
+
+// ConfoundingTable returns the confounded effects of a fractional design; false for a full design.
+func (e *Experiment) ConfoundingTable(a *factorial.Analysis) (table.Table, bool) {
+	if len(a.Words) == 0 {
+		return table.Table{}, false
+	}
+	t := table.Table{
+		Caption: fmt.Sprintf("Confounding: I = %s, resolution %d", strings.Join(a.Relation(), " = "), a.Resolution),
+		Columns: []string{"effect", "confounded with"}, Left: []int{1},
+	}
+	for _, term := range a.Terms {
+		t.Rows = append(t.Rows, []string{term.Name, strings.Join(a.AliasNames(term), ", ")})
+	}
+	return t, true
+}
+
+// ComparisonTable returns the better model and the reasons.
+func ComparisonTable(c *factorial.Comparison) table.Table {
+	verdict := fmt.Sprintf("The %s model fits better", c.Preferred)
+	if !c.Decisive {
+		verdict = "The models fit equally well; the additive one is simpler"
+	}
+	t := table.Table{Caption: verdict, Columns: []string{"because"}}
+	for _, reason := range c.Reasons {
+		t.Rows = append(t.Rows, []string{reason})
+	}
+	return t
+}
+
+// VarianceTables returns the analysis of variance, and the effect of each level of each factor.
+func (e *Experiment) VarianceTables(v *factorial.Variance) []table.Table {
+	squares := decimalsFor(v.SST)
+	t := table.Table{
+		Caption: fmt.Sprintf("Analysis of variance: %s%s", e.Response, unit(e.Unit)),
+		Columns: []string{"", "sum of squares", "variation [%]", "degrees of freedom", "mean square", "F", fmt.Sprintf("F[%v; ...]", v.Confidence), "p", "significant"},
+		Notes:   []string{e.legend()},
+	}
+	for _, s := range v.Sources {
+		row := []string{s.Name, fixed(s.SS, squares), percent(s.Variation), strconv.Itoa(s.DOF), fixed(s.MS, squares), "", "", "", ""}
+		switch {
+		case s.Pooled:
+			row[8] = "counted as error"
+		case v.DOF > 0:
+			row[5], row[6], row[7], row[8] = fmt.Sprintf("%.4g", s.F), fmt.Sprintf("%.4g", s.Quantile), fmt.Sprintf("%.2g", s.P), yes(s.Significant)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.Rows = append(t.Rows,
+		[]string{"error", fixed(v.SSE, squares), percent(v.VariationError), strconv.Itoa(v.DOF), fixed(v.MSE, squares)},
+		[]string{"SST", fixed(v.SST, squares), "", strconv.Itoa(len(v.Residuals) - 1)})
+	if v.DOF == 0 {
+		t.Notes = append(t.Notes, "no degrees of freedom remain for the errors, so there are no tests: repeat the runs, or count interactions of many factors as errors (--max-order)")
+	}
+	d := decimalsFor(v.Mean)
+	levels := table.Table{
+		Caption: fmt.Sprintf("Effect of each level on the mean %s: %s%s", fixed(v.Mean, d), e.Response, unit(e.Unit)),
+		Columns: []string{"factor", "level", "effect", fmt.Sprintf("%v%% interval", round(100*v.Confidence))},
+	}
+	for _, s := range v.Sources {
+		if s.Effect.Order() > 1 {
+			continue
+		}
+		for _, effect := range s.Effects {
+			f := slices.IndexFunc(e.Factors, func(f Factor) bool { return f.Short == s.Name })
+			row := []string{s.Name, e.Factors[f].Levels[effect.Levels[0]], fixed(effect.Effect, d), ""}
+			if v.DOF > 0 {
+				row[3] = "(" + fixed(effect.Interval.Low, d) + ", " + fixed(effect.Interval.High, d) + ")"
+			}
+			levels.Rows = append(levels.Rows, row)
+		}
+	}
+	return []table.Table{t, levels}
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// round removes rounding errors from a confidence in per cent.
+func round(v float64) float64 { return math.Round(v*1e6) / 1e6 }

@@ -1,0 +1,109 @@
+package experiment
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/lab/capacity"
+	"mcmw/lab/record"
+)
+
+// Quality defines a quality of service, and the level above which nothing is measured.
+type Quality struct {
+	capacity.Rule
+	// GiveUp is the number of consecutive levels that break the rule after which higher levels are not measured; 0: all are measured.
+	GiveUp int
+}
+
+// QualityOf returns the quality of service defined by the experiment of a record, and whether it defines one.
+func QualityOf(m record.Manifest) (capacity.Rule, bool) {
+	e, err := Parse(m.Name, []byte(m.Experiment), slices.Contains(m.Command, "--quick"), m.Set...)
+	if err != nil || e.Quality == nil {
+		return capacity.Rule{}, false
+	}
+	return e.Quality.Rule, true
+}
+
+func (d *decoder) quality(n *yaml.Node, key string) *Quality {
+	q := &Quality{Rule: capacity.DefaultRule()}
+	var limit *yaml.Node
+	d.mapping(n, key, fields{
+		"metric": func(key string, n *yaml.Node) {
+			q.Source, q.Metric = d.metric(n, key, "client.response_time_p99")
+		},
+		"below": func(_ string, n *yaml.Node) { limit = n },
+		"over": func(key string, n *yaml.Node) {
+			q.Over = d.scalar(n, key, "a setting that varies", func(s string) bool { return Find(s) != nil })
+		},
+		"confidence": func(key string, n *yaml.Node) { q.Confidence = d.number(n, key, 0.5, 1) },
+		"give_up":    func(key string, n *yaml.Node) { q.GiveUp = d.whole(n, key, 0, maxPoints) },
+	})
+	if limit != nil && q.Metric != "" {
+		text := d.scalar(limit, key+".below", "a limit", func(string) bool { return true })
+		var err error
+		if q.Below, err = capacity.ParseLimit(q.Metric, text); err != nil && text != "" {
+			d.problem(limit, key+".below", "%s", err)
+		}
+	}
+	return q
+}
+
+// checkQuality refuses a rule over a factor that doesn't vary. A rule without a factor and without give_up is only a limit.
+func (d *decoder) checkQuality(e *Experiment, n *yaml.Node) {
+	if len(e.Points) == 0 || slices.Contains(e.Points[0].Varied, e.Quality.Over) || child(n, "over") == nil && e.Quality.GiveUp == 0 {
+		return
+	}
+	d.problem(n, "quality", "%s doesn't vary; expected over: one of the factors", e.Quality.Over)
+}
+
+// beyond reports whether a point is given up: the next lower measured levels of its line, GiveUp of them, break the rule. A level breaks it if
+// all its repetitions so far do.
+func (s *Schedule) beyond(p *Point) bool {
+	q := s.e.Quality
+	if q == nil || q.GiveUp == 0 {
+		return false
+	}
+	if s.lines == nil {
+		s.lines = s.e.lines()
+	}
+	_, most := s.e.limits()
+	line := s.lines[lineOf(p.Values, q.Over)]
+	at := slices.Index(line, p)
+	broken := 0
+	for _, below := range slices.Backward(line[:at]) {
+		values := s.measured(q.Source, q.Metric, below.Number, most)
+		if len(values) == 0 {
+			continue // not measured
+		}
+		if slices.Min(values) < q.Below {
+			return false
+		}
+		if broken++; broken == q.GiveUp {
+			return true
+		}
+	}
+	return false
+}
+
+// lines returns the lines of points that differ only in the factor of the quality of service, each in ascending order.
+func (e *Experiment) lines() map[string][]*Point {
+	lines := map[string][]*Point{}
+	for i := range e.Points {
+		key := lineOf(e.Points[i].Values, e.Quality.Over)
+		lines[key] = append(lines[key], &e.Points[i])
+	}
+	for _, line := range lines {
+		slices.SortStableFunc(line, func(a, b *Point) int { return record.CompareLevels(a.Values[e.Quality.Over], b.Values[e.Quality.Over]) })
+	}
+	return lines
+}
+
+// lineOf returns the key of a point's line: the values of all other settings.
+func lineOf(v Values, over string) string {
+	others := maps.Clone(v)
+	delete(others, over)
+	return fmt.Sprintf("%q", others)
+}

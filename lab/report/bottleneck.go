@@ -1,0 +1,218 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mcmw/lab/experiment"
+	"mcmw/lab/plot"
+	"mcmw/lab/record"
+)
+
+// Busy is the utilization from which on a component counts as saturated. A station that is busy for nine tenths of the time already has
+// nine requests in the mean (M/M/1: rho/(1 - rho)).
+const Busy = 0.9
+
+// Impossible is the utilization above which a component is not considered: its assumed capacity was wrong. A few percent above 1 are
+// possible, because headers and acknowledgements count as bytes of a path, but not as its bandwidth.
+const Impossible = 1.15
+
+// Component is a part of the system that can saturate.
+type Component struct {
+	Name        string
+	Utilization Estimate // 0..1
+}
+
+// Bottleneck is the component that limits a point.
+type Bottleneck struct {
+	Name  string // of the component; "" if none is at least Busy
+	Words string
+}
+
+// components returns the components whose utilization was measured at a point. Those that make others look busy come first: without
+// processor time workers wait for it, without bandwidth servers seem slow.
+func (d *Data) components(p Point) []Component {
+	var all []Component
+	add := func(name string, f func(record.Run) (float64, bool)) {
+		if e := p.derive(f); e.OK() {
+			all = append(all, Component{name, e})
+		}
+	}
+	if e := p.Estimate(record.SourceClient, "saturated"); e.Mean > 0 {
+		all = append(all, Component{"load generator", e})
+	}
+	add("bandwidth of the path", func(r record.Run) (float64, bool) {
+		limit, ok := d.pathLimit(r)
+		x, okX := r.Value(record.SourceClient, "throughput")
+		return x / limit, ok && okX
+	})
+	for _, way := range directions {
+		add(way.component(), func(r record.Run) (float64, bool) { return d.full(r, way) })
+	}
+	for _, source := range d.hostsOf(p) {
+		add(processorOf(source), func(r record.Run) (float64, bool) {
+			share, ok := d.busy(r)[source]
+			return share, ok
+		})
+	}
+	add("processor of the middleware", d.middlewareBusy)
+	for _, s := range servers([]Point{p}, "seconds_cpu") {
+		add(processorOf(s), func(r record.Run) (float64, bool) {
+			threads, ok := r.Number("server_threads")
+			cpu, okC := r.Value(s, "seconds_cpu")
+			return cpu / r.Seconds / threads, ok && okC && threads > 0 && r.Seconds > 0
+		})
+	}
+	add("workers", func(r record.Run) (float64, bool) {
+		busy, ok := r.Value(record.SourceMiddleware, "busy_workers_mean")
+		workers, okW := r.Number("workers")
+		if middlewares, known := r.Number("middlewares"); known && middlewares > 0 {
+			workers *= middlewares
+		}
+		return busy / workers, ok && okW && workers > 0
+	})
+	return all
+}
+
+// processorOf names the processor of a host or of a server's process.
+func processorOf(source string) string {
+	if source == record.SourceHost {
+		return "processor of the host"
+	}
+	return "processor of " + cmp.Or(record.HostName(source), strings.TrimPrefix(source, record.SourceServer))
+}
+
+// busy returns the utilization of each host's processors in a run.
+func (d *Data) busy(r record.Run) map[string]float64 {
+	samples, err := d.samples(r.ID)
+	if err != nil {
+		return nil
+	}
+	return record.Busy(r, samples)
+}
+
+// hostsOf returns the sources of the hosts whose processors were sampled at a point: first the one that emulates others.
+func (d *Data) hostsOf(p Point) []string {
+	seen := map[string]bool{}
+	for _, r := range p.Runs {
+		for source := range d.busy(r) {
+			seen[source] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// middlewareBusy returns the utilization of the processors that a middleware may use, of the busiest one.
+func (d *Data) middlewareBusy(r record.Run) (most float64, known bool) {
+	for _, v := range r.Results {
+		number, ok := strings.CutPrefix(v.Source, record.SourceMiddleware+":")
+		if !ok || v.Metric != "seconds_cpu" || r.Seconds <= 0 {
+			continue
+		}
+		if processors := d.processorsOf(r, number); processors > 0 {
+			most, known = max(most, v.Value/r.Seconds/processors), true
+		}
+	}
+	return most, known
+}
+
+// processorsOf returns how many processors the middleware with this number may use; 0 if that is unknown: its own setting,
+// or else its machine's, or else all of the only host.
+func (d *Data) processorsOf(r record.Run, number string) float64 {
+	if cpus := experiment.Values(r.Factors).Processors(experiment.MiddlewareCPUs); len(cpus) > 0 {
+		return float64(len(cpus))
+	}
+	for _, m := range d.Manifest.Machines {
+		if m.Name == record.SourceMiddleware+"-"+number {
+			return m.CPUs
+		}
+	}
+	if busy := d.busy(r); len(busy) > 1 || len(d.Manifest.Machines) > 0 {
+		return 0
+	}
+	return float64(d.Manifest.Host.Cores)
+}
+
+// hostMean returns the mean of a metric of the host over a run: the recorded result, or the mean of the samples.
+func (d *Data) hostMean(r record.Run, metric string) (float64, bool) {
+	if v, ok := r.Value(record.SourceHost, metric); ok {
+		return v, true
+	}
+	return d.sampled(r, record.SourceHost, metric)
+}
+
+// sampled returns the mean of the samples of a metric of a host over a run.
+func (d *Data) sampled(r record.Run, source, metric string) (float64, bool) {
+	samples, err := d.samples(r.ID)
+	sum, seconds := 0.0, 0.0
+	for _, s := range samples {
+		if s.Source == source && s.Metric == metric {
+			sum += s.Value * s.Seconds
+			seconds += s.Seconds
+		}
+	}
+	return sum / seconds, err == nil && seconds > 0
+}
+
+// limit finds the bottleneck of a point: the first of the components that are at least Busy.
+func (d *Data) limit(p Point) Bottleneck {
+	components := d.components(p)
+	if len(components) == 0 {
+		return Bottleneck{Words: "what limits it was not measured"}
+	}
+	var b Bottleneck
+	var busy []string
+	most, doubts := Component{}, ""
+	used := func(c Component) string { return fmt.Sprintf("%s, %s", c.Name, plot.Ratio.Format(c.Utilization.Mean)) }
+	for _, c := range components {
+		u := c.Utilization.Mean
+		if u <= Impossible && u >= most.Utilization.Mean {
+			most = c
+		}
+		switch {
+		case u > Impossible:
+			doubts += fmt.Sprintf("; the %s comes to %s, so its capacity was measured wrongly, and it is left out", c.Name, plot.Ratio.Format(u))
+		case u >= Busy:
+			busy = append(busy, used(c))
+			b.Name = cmp.Or(b.Name, c.Name)
+		}
+	}
+	switch b.Name {
+	case "":
+		b.Words = fmt.Sprintf("no component is in use for %.0f %% of the time", 100*Busy)
+		if most.Name != "" {
+			b.Words += "; most used: " + used(most)
+		}
+	case "load generator":
+		b.Words = "limited by the load generator, not by what was measured"
+	default:
+		b.Words = "limited by the " + strings.Join(busy, "; with it the ")
+	}
+	if waiting := p.derive(waitingShare); b.Name == "workers" && waiting.OK() {
+		b.Words += fmt.Sprintf("; for %s of their time they wait for servers", plot.Ratio.Format(waiting.Mean))
+	}
+	b.Words += doubts
+	return b
+}
+
+// Limit finds the bottleneck of a point of a record, which must be open.
+func Limit(r *record.Record, p record.Point, confidence float64) Bottleneck {
+	return newData(r, confidence).limit(Point{Levels: p.Factors, Runs: p.Runs, confidence: confidence})
+}
+
+// waitingShare returns the share of a worker's time for which it waits for servers.
+func waitingShare(r record.Run) (float64, bool) {
+	total := 0.0
+	for _, stage := range []string{"stage_worker_mean", "stage_server_mean", "stage_reply_mean"} {
+		v, ok := r.Value(record.SourceMiddleware, stage)
+		if !ok {
+			return 0, false
+		}
+		total += v
+	}
+	server, _ := r.Value(record.SourceMiddleware, "stage_server_mean")
+	return server / total, total > 0
+}

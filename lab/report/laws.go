@@ -1,0 +1,77 @@
+package report
+
+import (
+	"mcmw/lab/check"
+	"mcmw/lab/record"
+)
+
+// metric returns the name of a metric for the view's command: throughput, or throughput_get.
+func (v View) metric(name string) string {
+	if v.Command == "" {
+		return name
+	}
+	return name + "_" + v.Command
+}
+
+// The interactive response time law: X = N/(R + Z), R = N/X - Z (Jain, "The Art of Computer Systems Performance Analysis",
+// section 33.5).
+
+// lawThroughput returns N/(R + Z) with R from a source. beyond is added to Z.
+func lawThroughput(run record.Run, source string, beyond float64) (float64, bool) {
+	n, ok := check.Population(run)
+	r, okR := run.Value(source, "response_time_mean")
+	r += check.ThinkTime(run) + beyond
+	return n / r, ok && okR && r > 0
+}
+
+// lawResponseTime returns N/X - Z at the clients.
+func lawResponseTime(run record.Run) (float64, bool) {
+	n, ok := check.Population(run)
+	x, okX := run.Value(record.SourceClient, "throughput")
+	return n/x - check.ThinkTime(run), ok && okX && x > 0
+}
+
+// path returns a measurement of the path: of the run, else of the set.
+func (d *Data) path(run record.Run, source, metric string) (float64, bool) {
+	if v, ok := run.Value(source, metric); ok {
+		return v, true
+	}
+	return record.Find(d.Manifest.Path, source, metric)
+}
+
+// bandwidthLimit returns the lowest throughput at which a part of the network is full: the path between load and middleware, or a
+// direction of a machine that has a limit.
+func (d *Data) bandwidthLimit(run record.Run) (limit float64, known bool) {
+	limit, known = d.pathLimit(run)
+	x, ok := run.Value(record.SourceClient, "throughput")
+	for _, way := range directions {
+		if used, okUsed := d.full(run, way); ok && okUsed && used > 0 && (!known || x/used < limit) {
+			limit, known = x/used, true
+		}
+	}
+	return limit, known
+}
+
+// pathLimit returns the lowest throughput at which a direction of the path is full. A direction that was not measured has the bandwidth of
+// the path.
+func (d *Data) pathLimit(run record.Run) (limit float64, known bool) {
+	requests, ok := run.Value(record.SourceClient, "requests")
+	if !ok {
+		requests, ok = run.Value(record.SourceClient, "throughput")
+		requests *= run.Seconds
+	}
+	if !ok || requests <= 0 {
+		return 0, false
+	}
+	for _, way := range []struct{ source, bytes string }{{record.SourcePath + ":requests", "bytes_written"}, {record.SourcePath + ":replies", "bytes_read"}} {
+		bandwidth, ok := d.path(run, way.source, "bandwidth")
+		if !ok {
+			bandwidth, ok = d.path(run, record.SourcePath, "bandwidth")
+		}
+		bytes, okB := run.Value(record.SourceClient, way.bytes)
+		if full := bandwidth / (bytes / requests); ok && okB && bandwidth > 0 && bytes > 0 && (!known || full < limit) {
+			limit, known = full, true
+		}
+	}
+	return limit, known
+}

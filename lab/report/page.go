@@ -1,0 +1,235 @@
+package report
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+
+	"mcmw/lab/check"
+	"mcmw/lab/plot"
+	"mcmw/lab/table"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// Report has the figures and tables of a record.
+type Report struct {
+	Title, Subtitle string
+	Figures         []Figure
+	Tables          []Table
+	Findings        []string // sentences that say where every line saturates, and what limits it
+	Rule            string   // explains how that was decided
+	Warnings        string   // as in Figure, over all runs
+}
+
+// Report makes all figures and tables of a view.
+func (d *Data) Report(v View) (*Report, error) {
+	figures, err := d.Figures(v, nil)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{
+		Title: cmp.Or(d.Manifest.Title, d.Manifest.Name), Subtitle: fmt.Sprintf("%d points, %d runs", len(d.Points), len(runs(d.Points))),
+		Figures: figures, Tables: d.Tables(v, nil), Warnings: join(d.foreign(), d.Caution(d.Points)), Rule: Rule(),
+	}
+	if len(d.Failed) > 0 {
+		r.Subtitle += fmt.Sprintf(", %d more failed", len(d.Failed))
+		r.Warnings = join(r.Warnings, fmt.Sprintf("%d runs failed and are not used", len(d.Failed)))
+	}
+	if !d.Manifest.Created.IsZero() {
+		r.Subtitle += "; record of " + d.Manifest.Created.UTC().Format("2006-01-02")
+	}
+	a := d.artist(v)
+	a.each(func(panel Panel, l Line) { r.Findings = append(r.Findings, a.finding(panel, l)) })
+	if c := a.capacity(); c != nil {
+		for _, l := range c.Lines {
+			r.Findings = append(r.Findings, fmt.Sprintf("Highest load with %s: %s.", c.Rule, c.Words(l)))
+		}
+	}
+	return r, nil
+}
+
+// foreign warns of programs outside the experiment that used the processors during the runs; "" if they used little, or it was not measured.
+func (d *Data) foreign() string {
+	most, in, of := check.Foreign{}, 0, 0
+	for _, run := range runs(d.Points) {
+		samples, err := d.samples(run.ID)
+		if err != nil {
+			continue
+		}
+		run.HostSamples = samples
+		f, ok := check.ForeignLoad(run, d.Manifest)
+		if !ok {
+			continue
+		}
+		of++
+		if !f.TooMuch() {
+			continue
+		}
+		in++
+		if f.Share() > most.Share() || most.Seconds == 0 {
+			most = f
+		}
+	}
+	if in == 0 {
+		return ""
+	}
+	return fmt.Sprintf("programs outside the experiment, or other virtual machines on the same hardware, used up to %[3]s of the used processor time in %[1]d of %[2]d runs", in, of, plot.Ratio.Format(most.Share()))
+}
+
+// finding returns the sentence about the saturation of a line.
+func (a *artist) finding(panel Panel, l Line) string {
+	text := l.Words(a.v)
+	if l.Bottleneck.Words != "" {
+		text += "; " + l.Bottleneck.Words
+	}
+	if name := join(panel.Name, l.Name); name != "" {
+		text = name + ": " + text
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// Rule explains how points of saturation and bottlenecks are found.
+func Rule() string {
+	return fmt.Sprintf("The point of saturation is the least load whose throughput is within %.0f %% of the highest throughput of its line. If this is the highest load, and the throughput grew by more "+
+		"than %.0f %% up to it, the system is not saturated. A component limits a line if it is in use for at least %.0f %% of the time at the highest throughput of the line. Of several components the first of these "+
+		"is named, because it makes the later ones wait: load generator, bandwidth of the path, upload and download of machines with limits, processor of the host, processor of a server, workers.", 100*Near, 100*Near, 100*Busy)
+}
+
+// keyFigures are the figures that the page shows first, if the record has them. It shows as many figures unfolded.
+var keyFigures = []string{"throughput", "response-time", "stages", "utilization", "percentiles", "cost"}
+
+// ordered returns the figures, the key figures first.
+func (r *Report) ordered() []Figure {
+	rank := func(f Figure) int {
+		if i := slices.Index(keyFigures, f.Name); i >= 0 {
+			return i
+		}
+		return len(keyFigures)
+	}
+	return slices.SortedStableFunc(slices.Values(r.Figures), func(f, g Figure) int { return rank(f) - rank(g) })
+}
+
+// Key returns the figures that the page shows unfolded: the key figures, and others in place of missing ones.
+func (r *Report) Key() []Figure { return r.ordered()[:min(len(keyFigures), len(r.Figures))] }
+
+// Others returns the figures that the page shows folded.
+func (r *Report) Others() []Figure { return r.ordered()[len(r.Key()):] }
+
+// Findings tables are unfolded, before the figures; others are folded, after them.
+func (t Table) Findings() bool { return t.Name == FindingsTable }
+
+// FindingsTable is the name of the table with the findings of a published report.
+const FindingsTable = "findings"
+
+// Anchor is the id of the table in the page. The prefix distinguishes it from a figure with the same name.
+func (t Table) Anchor() string {
+	if t.Name == "warnings" {
+		return t.Name
+	}
+	return "table-" + t.Name
+}
+
+// Inline returns the panels of the figure as HTML elements.
+func (f Figure) Inline() []template.HTML {
+	elements := make([]template.HTML, len(f.Panels))
+	for i, panel := range f.Panels {
+		elements[i] = template.HTML(panel.Inline(join(f.Title, panel.Title))) //nolint:gosec // plot escapes the texts
+	}
+	return elements
+}
+
+// WriteHTML writes the report as one self-contained page.
+func (r *Report) WriteHTML(w io.Writer) error {
+	return pageTemplate.Execute(w, struct {
+		*Report
+		Style template.CSS
+	}{r, template.CSS(plot.Style())})
+}
+
+// WriteMarkdown writes the findings, links to the figures in the same directory, and the tables.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	warn := func(warnings string) {
+		if warnings != "" {
+			fmt.Fprintf(&b, "**Warning:** %s.\n\n", warnings)
+		}
+	}
+	fmt.Fprintf(&b, "# %s\n\n%s.\n\n", r.Title, r.Subtitle)
+	warn(r.Warnings)
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "- %s\n", f)
+	}
+	fmt.Fprintf(&b, "\n%s\n\n", r.Rule)
+	for _, f := range r.Figures {
+		fmt.Fprintf(&b, "## %s\n\n![%s](%s)\n\n%s\n\n", f.Title, f.Title, f.File(), f.Caption)
+		warn(f.Warnings)
+		fmt.Fprintf(&b, "Made by `%s`.\n\n", f.Command)
+	}
+	if err := r.markdownTables(&b); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *Report) markdownTables(w io.Writer) error {
+	for _, t := range r.Tables {
+		fmt.Fprintf(w, "### %s\n\n", t.Title)
+		plain := t.Plain()
+		plain.Caption = ""
+		if err := plain.Write(w, table.Markdown); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "Made by `%s`.\n\n", t.Command); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// File is the name of the figure's file.
+func (f Figure) File() string { return f.Name + ".svg" }
+
+// WriteLaTeX writes the tables for a LaTeX document.
+func (r *Report) WriteLaTeX(w io.Writer) error {
+	for _, t := range r.Tables {
+		fmt.Fprintf(w, "%% %s\n", t.Command)
+		if err := t.Plain().Write(w, table.LaTeX); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Formats are the formats that a report can be written in.
+var Formats = []string{"html", "markdown", "latex"}
+
+// Write writes the report in a format of Formats.
+func (r *Report) Write(w io.Writer, format string) error {
+	switch format {
+	case "html":
+		return r.WriteHTML(w)
+	case "markdown":
+		return r.WriteMarkdown(w)
+	case "latex":
+		return r.WriteLaTeX(w)
+	default:
+		return fmt.Errorf("format %q: expected one of %v", format, Formats)
+	}
+}
+
+// WriteTables writes only the tables in a format of Formats.
+func (r *Report) WriteTables(w io.Writer, format string) error {
+	if format == "markdown" {
+		return r.markdownTables(w)
+	}
+	return r.Write(w, format)
+}

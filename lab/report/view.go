@@ -1,0 +1,226 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mcmw/lab/record"
+)
+
+// View assigns factors to the parts of a figure.
+type View struct {
+	X       string   // along the x axis
+	Series  string   // one line for each level; "": one line
+	Panels  []string // one panel for each combination of levels
+	Command string   // counts only requests of this command: get, set or multiget; "": all
+}
+
+// Panel is a panel of a figure.
+type Panel struct {
+	Name  string // its levels; "" if there is one panel
+	Lines []Line
+}
+
+// Line is a line of a panel. Its points have ascending x.
+type Line struct {
+	Name   string // such as "64 workers"; "" if there is one line
+	Level  string // of the factor View.Series
+	Number int    // of the level, the same in every panel
+	Points []Point
+	Saturation
+}
+
+// axisOrder lists the preferred factors of the x axis, best first. All other factors come after them.
+var axisOrder = []string{"case", "connections", "clients", "rate", "keys_per_get", "value_size", "servers", "workers", "server_threads", "group_size", "server_persistence", "depth", "pipeline", "key_pattern", "ratio"}
+
+// seriesOrder lists the preferred factors of the lines.
+var seriesOrder = []string{"system", "server", "workers", "depth", "middlewares", "servers", "replicas", "sharded", "pool", "server_pinning", "server_memory"}
+
+// labels are the names of factors in figures and tables, where they differ from those in records.
+var labels = map[string]string{
+	"connections": "clients", "keys_per_get": "keys per GET", "value_size": "value size (B)",
+	"think_time": "think time (s)", "rate": "rate (ops/s)", "ratio": "SET:GET ratio", "key_pattern": "key pattern",
+}
+
+// label returns the name of a factor in figures and tables.
+func label(factor string) string {
+	if l, ok := labels[factor]; ok {
+		return l
+	}
+	return strings.ReplaceAll(factor, "_", " ")
+}
+
+// levelName returns "64 workers", "ratio 1:9", "sharded".
+func levelName(factor, level string) string {
+	switch {
+	case level == "":
+		return "no " + label(factor)
+	case factor == "server" || factor == "system" || factor == "case":
+		return level
+	case level == "true":
+		return label(factor)
+	case level == "false":
+		return "not " + label(factor)
+	case factor == "connections":
+		return levelName("clients", level)
+	case factor == "workers" || factor == "servers" || factor == "middlewares" || factor == "replicas" || factor == "clients":
+		if level == "1" {
+			return level + " " + strings.TrimSuffix(factor, "s")
+		}
+		return level + " " + factor
+	default:
+		return strings.TrimSuffix(strings.TrimSuffix(label(factor), " ratio"), " (B)") + " " + level
+	}
+}
+
+// levelNames returns the names of the levels of some factors.
+func levelNames(factors []string, levels map[string]string) string {
+	var names []string
+	for _, f := range factors {
+		names = append(names, levelName(f, levels[f]))
+	}
+	return strings.Join(names, ", ")
+}
+
+// Varied returns the factors with more than one level. Of factors that always change together, such as connections and clients, it
+// returns only the preferred one.
+func (d *Data) Varied() []string {
+	var varied []string
+	for _, f := range byPreference(factors(d.Points), axisOrder) {
+		if len(levels(d.Points, f)) > 1 && !slices.ContainsFunc(varied, func(other string) bool { return sameFactor(d.Points, f, other) }) {
+			varied = append(varied, f)
+		}
+	}
+	return varied
+}
+
+// byPreference returns names in this order, followed by the other names.
+func byPreference(names, order []string) []string {
+	first := slices.DeleteFunc(slices.Clone(order), func(name string) bool { return !slices.Contains(names, name) })
+	rest := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(order, name) })
+	return append(first, rest...)
+}
+
+// sameFactor reports whether the levels of a and b always change together.
+func sameFactor(points []Point, a, b string) bool {
+	return determined(points, a, []string{b}) && determined(points, b, []string{a})
+}
+
+// Choose completes a view from the factors of the record. It returns an error for a factor that does not exist.
+func (d *Data) Choose(v View) (View, error) {
+	all := factors(d.Points)
+	for _, f := range append([]string{v.X, v.Series}, v.Panels...) {
+		if f != "" && !slices.Contains(all, f) {
+			return v, fmt.Errorf("there is no factor %q: expected one of %s", f, strings.Join(all, ", "))
+		}
+	}
+	rest := slices.DeleteFunc(d.Varied(), func(f string) bool {
+		return slices.ContainsFunc(append([]string{v.X, v.Series}, v.Panels...), func(used string) bool { return used != "" && sameFactor(d.Points, f, used) })
+	})
+	take := func(order []string) string {
+		ordered := byPreference(rest, order)
+		if len(ordered) == 0 {
+			return ""
+		}
+		rest = slices.DeleteFunc(rest, func(f string) bool { return f == ordered[0] })
+		return ordered[0]
+	}
+	if v.X == "" && d.Quality != nil {
+		// The x axis is the load that the quality of service limits.
+		if at := slices.IndexFunc(rest, func(f string) bool { return sameFactor(d.Points, f, d.Quality.Over) }); at >= 0 {
+			v.X = rest[at]
+			rest = slices.Delete(rest, at, at+1)
+		}
+	}
+	if v.X == "" {
+		v.X = take(axisOrder)
+	}
+	if v.X == "" && len(all) > 0 {
+		v.X = byPreference(all, axisOrder)[0]
+	}
+	if v.Series == "" {
+		v.Series = take(seriesOrder)
+	}
+	v.Panels = slices.Clone(v.Panels)
+	for _, f := range rest {
+		if !determined(d.Points, f, append([]string{v.X, v.Series}, v.Panels...)) {
+			v.Panels = append(v.Panels, f)
+		}
+	}
+	return v, nil
+}
+
+// determined reports whether the levels of the factors by determine the level of f, as a case determines its number of clients.
+func determined(points []Point, f string, by []string) bool {
+	seen := map[string]string{}
+	for _, p := range points {
+		var key []string
+		for _, b := range by {
+			key = append(key, p.Levels[b])
+		}
+		of := fmt.Sprintf("%q", key)
+		if level, ok := seen[of]; ok && level != p.Levels[f] {
+			return false
+		}
+		seen[of] = p.Levels[f]
+	}
+	return true
+}
+
+// Panels arranges the points as panels and lines, and finds the saturation of each line.
+func (d *Data) Panels(v View) []Panel {
+	var panels []Panel
+	series := levels(d.Points, v.Series)
+	for _, p := range d.arranged(v) {
+		name := levelNames(v.Panels, p.Levels)
+		if n := len(panels); n == 0 || panels[n-1].Name != name {
+			panels = append(panels, Panel{Name: name})
+		}
+		level := p.Levels[v.Series]
+		lines := &panels[len(panels)-1].Lines
+		if n := len(*lines); n == 0 || (*lines)[n-1].Level != level {
+			l := Line{Level: level, Number: slices.Index(series, level)}
+			if v.Series != "" && len(series) > 1 {
+				l.Name = levelName(v.Series, level)
+			}
+			*lines = append(*lines, l)
+		}
+		last := &(*lines)[len(*lines)-1]
+		last.Points = append(last.Points, p)
+	}
+	for _, panel := range panels {
+		for i := range panel.Lines {
+			l := &panel.Lines[i]
+			if l.Saturation = saturate(l.Points, v); l.Highest >= 0 {
+				l.Bottleneck = d.limit(l.Points[l.Highest])
+			}
+		}
+	}
+	return panels
+}
+
+// arranged returns the points sorted by panel, series and x.
+func (d *Data) arranged(v View) []Point {
+	order := append(slices.Clone(v.Panels), v.Series, v.X)
+	points := slices.Clone(d.Points)
+	// The last factor is the first to sort by, because sorting is stable.
+	for _, f := range slices.Backward(order) {
+		all := levels(d.Points, f)
+		slices.SortStableFunc(points, func(a, b Point) int { return slices.Index(all, a.Levels[f]) - slices.Index(all, b.Levels[f]) })
+	}
+	return points
+}
+
+// numeric reports whether all levels of the x axis are numbers.
+func (d *Data) numeric(v View) bool {
+	return !slices.ContainsFunc(levels(d.Points, v.X), func(l string) bool { _, ok := record.Level(l).Number(); return !ok })
+}
+
+// place returns the position of a point on the x axis: the number of its level, or else the level's index.
+func (d *Data) place(v View, p Point) float64 {
+	if n, ok := p.Number(v.X); ok && d.numeric(v) {
+		return n
+	}
+	return float64(slices.Index(levels(d.Points, v.X), p.Levels[v.X]))
+}

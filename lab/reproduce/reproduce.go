@@ -1,0 +1,199 @@
+package reproduce
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"mcmw/lab/claim"
+	"mcmw/lab/paper"
+	"mcmw/lab/record"
+	"mcmw/lab/report"
+)
+
+// Confidence is the confidence level of all intervals.
+const Confidence = 0.95
+
+// Source has the records of the experiments of one report.
+type Source struct {
+	Report  *paper.Report
+	Command string // command line that makes the page again
+
+	data []*report.Data // in the order of the experiments' names
+}
+
+// Open reads those records that belong to the report with a name. They must stay open while the source is used.
+func Open(ctx context.Context, name string, records []*record.Record) (*Source, error) {
+	r, err := paper.Load(name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{Report: r}
+	for _, from := range records {
+		if ReportOf(from.Manifest().Name) != name {
+			continue
+		}
+		d, err := report.Read(ctx, from, Confidence, nil)
+		if err != nil {
+			return nil, err
+		}
+		s.data = append(s.data, d)
+	}
+	slices.SortFunc(s.data, func(a, b *report.Data) int { return strings.Compare(a.Manifest.Name, b.Manifest.Name) })
+	return s, nil
+}
+
+// ReportOf returns the name of the report that an experiment belongs to; "" if there is none.
+func ReportOf(experiment string) string {
+	name, _, ok := strings.Cut(experiment, "-")
+	if !ok || !slices.Contains(paper.Names, name) {
+		return ""
+	}
+	return name
+}
+
+// Page returns the page: verdicts first, then figures and tables.
+func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
+	counts := map[claim.Verdict]int{}
+	for _, f := range findings {
+		counts[f.Verdict]++
+	}
+	var parts []string
+	for _, v := range claim.Verdicts {
+		if n := counts[v]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", v, n))
+		}
+	}
+	figures, err := s.figures()
+	if err != nil {
+		return nil, err
+	}
+	tables, err := s.tables()
+	if err != nil {
+		return nil, err
+	}
+	runs := 0
+	for _, d := range s.data {
+		runs += len(s.runs(d.Manifest.Name))
+	}
+	return &report.Report{
+		Title:    s.Report.Author + ": " + s.Report.Title + ", compared with the same experiments here",
+		Subtitle: fmt.Sprintf("%s; %d records, %d complete runs", s.Report.Where, len(s.data), runs),
+		Rule: "A finding is confirmed or refuted if the confidence intervals leave no doubt; otherwise it is undecided. By construction: the finding follows from the configuration of the testbed. Other cause: " +
+			"it holds, but the limit here is not the limit in the report. Depends on the delay: it holds only for some possible travel times of packets. Not comparable: the records can't decide it, because a record " +
+			"is missing, its runs violate checks, its machines or their delay are not the report's, the load generator is the limit, or the processors of the machine that emulates all others were used up. " +
+			"docs/results/paper.md describes the rules.",
+		Findings: []string{fmt.Sprintf("Of %d findings of the report: %s.", len(findings), strings.Join(parts, ", "))},
+		Figures:  append(s.delays(findings), figures...),
+		Tables:   slices.Concat([]report.Table{s.verdicts(findings)}, tables, []report.Table{s.records()}),
+	}, nil
+}
+
+// verdicts returns the table of the findings.
+func (s *Source) verdicts(findings []claim.Finding) report.Table {
+	t := report.Table{
+		Name: report.FindingsTable, Title: "Findings of the report", Command: s.Command,
+		Columns: []report.Column{{Name: "section", Text: true}, {Name: "finding", Text: true}, {Name: "verdict", Text: true}, {Name: "why", Text: true}},
+	}
+	for _, f := range findings {
+		t.Rows = append(t.Rows, []string{f.Section, f.Text, string(f.Verdict), f.Why})
+	}
+	return t
+}
+
+// records returns the table of the records.
+func (s *Source) records() report.Table {
+	t := report.Table{
+		Name: "records", Title: "Records", Command: s.Command,
+		Columns: []report.Column{{Name: "experiment", Text: true}, {Name: "testbed", Text: true}, {Name: "runs"}, {Name: "seconds each"}, {Name: "made", Text: true}, {Name: "shortfalls and violated checks", Text: true}},
+	}
+	for _, d := range s.data {
+		m := d.Manifest
+		seconds, runs := 0.0, s.runs(m.Name)
+		for _, run := range runs {
+			seconds = max(seconds, run.Seconds)
+		}
+		notes := slices.Clone(m.Shortfalls)
+		if caution := d.Caution(d.Points); caution != "" {
+			notes = append(notes, caution)
+		}
+		if n := len(d.Failed); n > 0 {
+			notes = append(notes, fmt.Sprintf("%d runs failed", n))
+		}
+		t.Rows = append(t.Rows, []string{
+			m.Name, m.Testbed, fmt.Sprint(len(runs)), fmt.Sprintf("%.0f", seconds), m.Created.UTC().Format("2006-01-02"), strings.Join(notes, "; "),
+		})
+	}
+	return t
+}
+
+// points returns the points of an experiment that have these levels.
+func (s *Source) points(experiment string, levels paper.Levels) (points []report.Point) {
+	for _, d := range s.data {
+		for _, p := range d.Points {
+			if d.Manifest.Name == experiment && p.Has(levels) {
+				points = append(points, p)
+			}
+		}
+	}
+	return points
+}
+
+// runs returns the runs of an experiment.
+func (s *Source) runs(experiment string) (runs []record.Run) {
+	for _, p := range s.points(experiment, nil) {
+		runs = append(runs, p.Runs...)
+	}
+	return runs
+}
+
+// at returns the first point of an experiment with these levels. Without one it returns a point that has no estimates.
+func (s *Source) at(experiment string, levels paper.Levels) report.Point {
+	return append(s.points(experiment, levels), report.Point{})[0]
+}
+
+// none is the cell of an unknown number.
+const none = "–"
+
+// shown returns a number with decimals.
+func shown(v float64, decimals int) string {
+	if math.IsNaN(v) {
+		return none
+	}
+	return fmt.Sprintf("%.*f", decimals, v)
+}
+
+// measured returns an estimate, multiplied by a factor, with half the width of its interval.
+func measured(e report.Estimate, times float64, decimals int) string {
+	if !e.OK() {
+		return none
+	}
+	text := shown(e.Mean*times, decimals)
+	if e.Interval.Known() {
+		text += "\u00a0±\u00a0" + shown(e.Interval.HalfWidth()*times, decimals)
+	}
+	return text
+}
+
+// beside returns a first column, and for each name a column of the report and one of the measurements.
+func beside(first string, names ...string) []report.Column {
+	columns := []report.Column{{Name: first, Text: true}}
+	for _, name := range names {
+		columns = append(columns, report.Column{Name: name + ": report"}, report.Column{Name: name + ": here"})
+	}
+	return columns
+}
+
+const milli = 1e3 // milliseconds in a second
+
+// filled reports whether a row has a measurement: columns 2, 4, ...
+func filled(row []string) bool {
+	for i := 2; i < len(row); i += 2 {
+		if row[i] != none {
+			return true
+		}
+	}
+	return false
+}

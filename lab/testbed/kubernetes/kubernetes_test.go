@@ -1,0 +1,254 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"mcmw/lab/experiment"
+	"mcmw/lab/testbed"
+)
+
+const chart = "../../../deploy/helm/mcmw"
+
+// reads returns an experiment on a cluster, with additional lines.
+func reads(t *testing.T, lines ...string) *experiment.Experiment {
+	t.Helper()
+	text := "name: reads\ntestbed: {kind: kubernetes, chart: " + chart + ", namespace: lab}\n" + strings.Join(lines, "\n")
+	e, err := experiment.Parse("reads.yaml", []byte(text), false)
+	require.NoError(t, err)
+	return e
+}
+
+// fakes replaces kubectl and helm by scripts that append their arguments to the file whose path is returned.
+func fakes(t *testing.T, kubectl, helm string) (calls string) {
+	t.Helper()
+	dir := t.TempDir()
+	calls = filepath.Join(dir, "calls")
+	for name, script := range map[string]string{"kubectl": kubectl, "helm": helm} {
+		text := fmt.Sprintf("#!/bin/sh\necho %s \"$@\" >>%s\n%s\n", name, calls, script)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return calls
+}
+
+func TestWithoutTheToolsTheErrorSaysWhatToInstall(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := New(reads(t))
+	require.ErrorContains(t, err, "needs kubectl in PATH; to install it see https://kubernetes.io/docs/tasks/tools/")
+	require.ErrorContains(t, err, "needs helm in PATH; to install it see https://helm.sh/docs/intro/install/")
+	require.Error(t, Cleanup(t.Context(), "", new(bytes.Buffer)))
+}
+
+func TestAnExperimentThatCannotBeInstalledIsRefusedBeforeAnythingIsMade(t *testing.T) {
+	calls := fakes(t, "", "")
+	e := reads(t)
+	e.Kubernetes.Values = []string{"/nowhere/values.yaml"}
+	_, err := New(e)
+	require.ErrorContains(t, err, "file of values for the chart: stat /nowhere/values.yaml")
+	e = reads(t)
+	e.Kubernetes.Chart = "/nowhere"
+	_, err = New(e)
+	require.ErrorContains(t, err, "/nowhere is not a chart: ")
+	_, err = New(reads(t, "constants: {server_delay: 1ms}"))
+	require.ErrorContains(t, err, "server_delay: 1ms: the testbed kubernetes does not support this setting; use the testbed local or vm")
+
+	_, err = New(reads(t, "constants: {middleware_flags: --stats-window=1s}"))
+	require.ErrorContains(t, err, "the testbed kubernetes sets the statistics log itself")
+	assert.NoFileExists(t, calls)
+}
+
+func TestAnExistingNamespaceIsNotTouched(t *testing.T) {
+	calls := fakes(t, `echo 'Error from server (AlreadyExists): namespaces "lab" already exists' >&2; exit 1`, "")
+	bed, err := New(reads(t))
+	require.NoError(t, err)
+	_, err = bed.Describe(t.Context())
+	require.EqualError(t, err, "the namespace lab exists already; choose another name: the lab removes its namespace at the end")
+	require.NoError(t, bed.Close())
+	made, err := os.ReadFile(calls)
+	require.NoError(t, err)
+	assert.Equal(t, "kubectl create --filename -\n", string(made))
+}
+
+func TestAFailedInstallationReportsTheEventsOfTheClusterAndIsRemoved(t *testing.T) {
+	calls := fakes(t, `case "$*" in *events*) echo 'load-mcmw-loadgen-0: no node has room' ;; esac`, `echo 'Error: context deadline exceeded' >&2; exit 1`)
+	bed, err := New(reads(t))
+	require.NoError(t, err)
+	_, err = bed.Deploy(t.Context(), nil)
+	require.ErrorContains(t, err, "installing the chart: helm install load ")
+	require.ErrorContains(t, err, "Error: context deadline exceeded\nload-mcmw-loadgen-0: no node has room")
+	_, again := bed.Deploy(t.Context(), nil)
+	require.Equal(t, err, again, "without load pods no further point can be deployed")
+	require.NoError(t, bed.Close())
+	made, err := os.ReadFile(calls)
+	require.NoError(t, err)
+	assert.Contains(t, string(made), "kubectl delete namespace lab --ignore-not-found")
+}
+
+func TestAClusterThatDoesNotAnswerIsNamed(t *testing.T) {
+	fakes(t, `echo 'The connection to the server localhost:8080 was refused' >&2; exit 1`, "")
+	bed, err := New(reads(t))
+	require.NoError(t, err)
+	_, err = bed.Describe(t.Context())
+	require.ErrorContains(t, err, "making the namespace lab: kubectl create --filename -: The connection to the server localhost:8080 was refused; expected kubectl's context to reach a cluster")
+	require.NoError(t, bed.Close())
+}
+
+func TestAToolEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := run(ctx, nil, "", "sleep", "1000")
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestCleanupRemovesOnlyNamespacesOfLabsThatHaveEnded(t *testing.T) {
+	this, err := thisLab()
+	require.NoError(t, err)
+	ended := this
+	ended.started--
+	other := lab{"elsewhere", 1, 1}
+	namespaces := func(owners map[string]string) string {
+		items := []tree{}
+		for _, name := range []string{"alive", "dead", "other", "unknown"} {
+			items = append(items, tree{"metadata": tree{"name": name, "annotations": tree{ownerKey: owners[name]}}})
+		}
+		return tree{"items": items}.text()
+	}
+	text := namespaces(map[string]string{"alive": this.String(), "dead": ended.String(), "other": other.String()})
+	calls := fakes(t, "cat <<'END'\n"+text+"\nEND", "")
+	var out bytes.Buffer
+	require.NoError(t, Cleanup(t.Context(), "test", &out))
+	assert.Equal(t, fmt.Sprintf(`kept the Kubernetes namespace alive: its lab, process %d, is running
+removed the Kubernetes namespace dead of the lab that was process %d
+kept the Kubernetes namespace other: its lab (elsewhere/1/1) may be running; if it is not: kubectl delete namespace other
+kept the Kubernetes namespace unknown: its lab () may be running; if it is not: kubectl delete namespace unknown
+`, this.pid, this.pid), out.String())
+	made, err := os.ReadFile(calls)
+	require.NoError(t, err)
+	assert.Equal(t, 1, strings.Count(string(made), "delete namespace"))
+	assert.Contains(t, string(made), "kubectl --context test delete namespace dead ")
+}
+
+func TestALabIsReadFromItsText(t *testing.T) {
+	for _, text := range []string{"", "a/b/c", "a/1", "a/1/2/3", "a/1/-1"} {
+		_, err := parseLab(text)
+		require.Error(t, err, text)
+	}
+	l, err := parseLab("host-1/23/456")
+	require.NoError(t, err)
+	assert.Equal(t, lab{"host-1", 23, 456}, l)
+}
+
+func TestTheStatisticsLogIsSeparatedFromOtherLines(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lines := rapid.SliceOf(rapid.SampledFrom([]string{`{"type":"window","until":5}`, "level=WARN msg=late", "{", ""})).Draw(t, "lines")
+		text := strings.Join(lines, "\n") + "\n"
+		var statistics, messages bytes.Buffer
+		f := logFilter(&statistics, &messages)
+		for len(text) > 0 {
+			n := rapid.IntRange(1, len(text)).Draw(t, "n")
+			_, err := f.Write([]byte(text[:n]))
+			require.NoError(t, err)
+			text = text[n:]
+		}
+		require.Equal(t, strings.Count(strings.Join(lines, "\n"), "type"), strings.Count(statistics.String(), "\n"))
+		require.NotContains(t, messages.String(), "type")
+		require.NotContains(t, statistics.String(), "late")
+	})
+}
+
+// unknown returns the keys of values that the chart's schema doesn't have.
+func unknown(schema map[string]any, values tree, at string) (keys []string) {
+	properties, _ := schema["properties"].(map[string]any)
+	for key, value := range values {
+		of, ok := properties[key].(map[string]any)
+		if !ok {
+			if schema["additionalProperties"] == false {
+				keys = append(keys, at+key)
+			}
+			continue
+		}
+		if inner, ok := value.(tree); ok {
+			keys = append(keys, unknown(of, inner, at+key+".")...)
+		}
+	}
+	return keys
+}
+
+func TestTheChartHasEveryValueThatIsSet(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))
+	require.NoError(t, err)
+	var schema map[string]any
+	require.NoError(t, json.Unmarshal(text, &schema))
+	e := reads(t, "factors: {servers: [1, 3], load_processes: [1, 2]}", "constants: {server_flags: -o modern, sharded: true, server_memory: 1000}")
+	point := e.Points[len(e.Points)-1].Values
+	for _, values := range []tree{standardValues(1000, largest(e.Points, experiment.LoadProcesses)), loadValues(), pointValues(point)} {
+		assert.Empty(t, unknown(schema, values, ""))
+	}
+	assert.Equal(t, []string{"nonsense"}, unknown(schema, tree{"nonsense": 1}, ""))
+	assert.JSONEq(t, `{"resources": {"limits": {"memory": "1Gi"}}, "memcached": {"resources": {"limits": {"memory": "1378Mi"}}}, "loadgen": {"replicas": 2}}`,
+		standardValues(1000, largest(e.Points, experiment.LoadProcesses)).text())
+	got := pointValues(point)
+	assert.Equal(t, append(testbed.StatisticsArgs(), point.Flags(experiment.MiddlewareFlags)...), got["extraArgs"])
+	assert.Equal(t, tree{"workers": 64, "depth": 1, "replicas": "all", "sharded": true, "pool": "shared", "hot-keys": "detect", "log-level": "warn", "max-connection-age": "0s"}, got["config"])
+	memcached := got["memcached"].(tree)
+	assert.Equal(t, 3, memcached["replicas"])
+	assert.Equal(t, 1000, memcached["memoryMiB"])
+	assert.Equal(t, []string{"-o", "modern"}, memcached["extraArgs"])
+}
+
+func TestPodsAreInTheOrderOfTheirNumbers(t *testing.T) {
+	pods, err := readPods([]byte(`{"items": [
+		{"metadata": {"name": "load-10"}, "status": {"podIP": "10.0.0.10"}},
+		{"metadata": {"name": "load-9"}, "status": {"podIP": "10.0.0.9"}},
+		{"metadata": {"name": "mcmw-b"}, "status": {"podIP": "10.0.0.2"}},
+		{"metadata": {"name": "mcmw-a"}, "status": {"podIP": "10.0.0.1"}}]}`))
+	require.NoError(t, err)
+	var names []string
+	for _, p := range pods {
+		names = append(names, p.Metadata.Name)
+	}
+	assert.Equal(t, []string{"mcmw-a", "mcmw-b", "load-9", "load-10"}, names)
+	_, err = readPods([]byte(`{"items": [{"metadata": {"name": "load-0"}}]}`))
+	require.EqualError(t, err, "the pod load-0 has no address")
+	_, err = readPods([]byte(`[`))
+	require.ErrorContains(t, err, "reading the list of pods: ")
+}
+
+func TestTheImagesOfTheChartAreRead(t *testing.T) {
+	images, err := readImages([]byte("---\nkind: Service\nspec: {ports: [1]}\n---\nspec: {template: {spec: {containers: [{name: mcmw, image: a:1}, {name: sidecar, image: b:2}]}}}\n"))
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"mcmw": "image a:1"}, images)
+	_, err = readImages([]byte("\t"))
+	require.ErrorContains(t, err, "reading the chart's manifest: ")
+}
+
+// FuzzCluster reads any text that the programs can write about a cluster.
+func FuzzCluster(f *testing.F) {
+	f.Add([]byte(`{"items": [{"metadata": {"name": "load-0"}, "status": {"podIP": "10.0.0.1"}}]}`))
+	f.Add([]byte("kind: a\n---\nspec: {template: {spec: {containers: [{name: mcmw, image: a}]}}}"))
+	f.Add([]byte("host/1/2"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if pods, err := readPods(text); err == nil {
+			for _, p := range pods {
+				require.NotEmpty(t, p.Status.PodIP)
+			}
+		}
+		_, _ = readImages(text)
+		if l, err := parseLab(string(text)); err == nil {
+			again, err := parseLab(l.String())
+			require.NoError(t, err)
+			require.Equal(t, l, again)
+		}
+	})
+}

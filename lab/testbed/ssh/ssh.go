@@ -1,0 +1,193 @@
+package ssh
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"mcmw/lab/experiment"
+	"mcmw/lab/testbed"
+	"mcmw/lab/testbed/remote"
+)
+
+// maxClockError is how far the clocks of two hosts may be apart: half a window of the middlewares' statistics, which are matched
+// with the load's results by time.
+const maxClockError = 100 * time.Millisecond
+
+// Programs are the paths of programs for hosts.Start, which translates them into the paths on each host.
+var Programs = testbed.Programs{Memcached: "memcached", Mcmw: "mcmw", Mcmwlab: "mcmwlab"}
+
+// hosts are the connected hosts of an inventory.
+type hosts struct {
+	all    []*host
+	byRole map[testbed.Role][]*host
+}
+
+type host struct {
+	experiment.InventoryHost
+	conn  *remote.Conn
+	paths map[string]string // paths on the host, by Programs
+}
+
+// Open connects to all hosts of an inventory and copies to each the programs that it lacks. local are their paths on this
+// machine; memcached is never copied. The programs of the hosts are Programs.
+func Open(ctx context.Context, inventory *experiment.Inventory, local testbed.Programs) (testbed.Hosts, error) {
+	if _, err := exec.LookPath("ssh"); err != nil {
+		return nil, fmt.Errorf("the testbed ssh needs an ssh client: %w; install it, on Debian: apt-get install openssh-client", err)
+	}
+	binaries, err := toCopy(inventory, local)
+	if err != nil {
+		return nil, err
+	}
+	t := &hosts{byRole: map[testbed.Role][]*host{}}
+	var connecting sync.WaitGroup
+	problems := make([]error, len(inventory.Hosts))
+	for i, described := range inventory.Hosts {
+		h := &host{InventoryHost: described}
+		t.all = append(t.all, h)
+		for _, role := range described.Roles {
+			t.byRole[testbed.Role(role)] = append(t.byRole[testbed.Role(role)], h)
+		}
+		connecting.Go(func() { problems[i] = h.connect(ctx, inventory.Config, binaries) })
+	}
+	connecting.Wait()
+	if ctx.Err() != nil {
+		problems = []error{context.Cause(ctx)}
+	}
+	err = errors.Join(problems...)
+	if err == nil {
+		err = t.checkClocks(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// Inventory returns a line for each host.
+func (t *hosts) Inventory() (lines []string) {
+	for _, h := range t.all {
+		lines = append(lines, fmt.Sprintf("%s (%s) at %s: %s", h.InventoryHost.Name, h.SSH, h.InventoryHost.Address, strings.Join(h.Roles, ", ")))
+	}
+	return lines
+}
+
+// toCopy reads the programs that at least one host needs a copy of.
+func toCopy(inventory *experiment.Inventory, local testbed.Programs) (map[string]*binary, error) {
+	binaries := map[string]*binary{}
+	for name, file := range map[string]string{Programs.Mcmw: local.Mcmw, Programs.Mcmwlab: local.Mcmwlab} {
+		if !slices.ContainsFunc(inventory.Hosts, func(h experiment.InventoryHost) bool { return h.Programs[name] == "" }) {
+			continue
+		}
+		b, err := readBinary(name, file)
+		if err != nil {
+			return nil, err
+		}
+		binaries[name] = b
+	}
+	return binaries, nil
+}
+
+func (h *host) connect(ctx context.Context, config string, binaries map[string]*binary) (err error) {
+	h.paths = map[string]string{Programs.Memcached: Programs.Memcached}
+	maps.Copy(h.paths, h.InventoryHost.Programs)
+	h.conn, err = remote.Connect(ctx, remote.Command{
+		Host: "host " + h.InventoryHost.Name,
+		Cmd:  command(config, h.InventoryHost),
+		Prepare: func(in *bufio.Reader, out io.Writer) error {
+			s, err := greet(in, out)
+			if err != nil {
+				return err
+			}
+			for _, name := range slices.Sorted(maps.Keys(binaries)) {
+				if h.paths[name] == "" {
+					if h.paths[name], err = s.copy(binaries[name]); err != nil {
+						return err
+					}
+				}
+			}
+			return s.run(h.paths[Programs.Mcmwlab])
+		},
+		Explain: func(code int, stderr string) error { return explain(config, h.InventoryHost, code, stderr) },
+	})
+	return err
+}
+
+// checkClocks returns an error if the clocks of two hosts differ too much.
+func (t *hosts) checkClocks(ctx context.Context) error {
+	clocks := make([]clock, len(t.all))
+	for i, h := range t.all {
+		ahead, within, err := h.conn.Clock(ctx)
+		if err != nil {
+			return err
+		}
+		clocks[i] = clock{h.InventoryHost.Name, ahead, within}
+	}
+	return agree(clocks)
+}
+
+// clock is how far a host's clock is ahead of this machine's, and the uncertainty of that.
+type clock struct {
+	host          string
+	ahead, within time.Duration
+}
+
+// agree returns an error if two clocks certainly differ too much.
+func agree(clocks []clock) error {
+	for i, a := range clocks {
+		for _, b := range clocks[:i] {
+			if apart := (a.ahead - b.ahead).Abs() - a.within - b.within; apart > maxClockError {
+				return fmt.Errorf("the clocks of the hosts %s and %s are %v apart; expected at most %v: synchronize them, for instance with chrony",
+					b.host, a.host, apart.Round(time.Millisecond), maxClockError)
+			}
+		}
+	}
+	return nil
+}
+
+// Host returns the host for a program: the hosts of its role take turns.
+func (t *hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
+	hosts := t.byRole[role]
+	if len(hosts) == 0 {
+		return nil, fmt.Errorf("no host of the inventory has the role %s", role)
+	}
+	return hosts[index%len(hosts)], nil
+}
+
+// Close ends the connections. Every host then kills its programs and removes the copies.
+func (t *hosts) Close() error {
+	var closing sync.WaitGroup
+	for _, h := range t.all {
+		if h.conn != nil {
+			closing.Go(h.conn.Close)
+		}
+	}
+	closing.Wait()
+	return nil
+}
+
+func (h *host) Name() string { return h.InventoryHost.Name }
+
+func (h *host) Address() string { return h.InventoryHost.Address }
+
+func (h *host) FreePort(ctx context.Context) (int, error) { return h.conn.FreePort(ctx, h.Address()) }
+
+func (h *host) Start(ctx context.Context, p testbed.Program) (testbed.Process, error) {
+	name := p.Path
+	if path, ok := h.paths[name]; ok {
+		p.Path = path
+	}
+	started, err := h.conn.Start(ctx, p)
+	if err != nil && strings.Contains(err.Error(), "executable file not found") {
+		err = fmt.Errorf("%w; install %s there, or set its path with the key programs of the inventory", err, name)
+	}
+	return started, err
+}

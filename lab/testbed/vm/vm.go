@@ -1,0 +1,143 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"mcmw/lab/cgroup"
+	"mcmw/lab/experiment"
+	"mcmw/lab/netspace"
+	"mcmw/lab/record"
+	"mcmw/lab/testbed"
+)
+
+// Hosts are the machines of an experiment.
+type Hosts struct {
+	network    *network
+	owner      *cgroup.Owner
+	machines   map[testbed.Role][]*machine
+	dilation   float64
+	probe      *machine // has no limits; the others are measured from it
+	shortfalls []string
+}
+
+// roles are the roles that have machines. The index plus 1 is the third byte of their addresses; 0 is the probe's.
+var roles = []testbed.Role{testbed.Load, testbed.Middleware, testbed.Server}
+
+// New makes the machines of each role. Their packets are delayed by delay. The machines' time passes slower by the factor
+// dilation, at least 1, so that this machine seems that much faster to them. If this machine cannot do that, New fails before it
+// makes anything. First it removes what killed labs have left. Close must be called.
+func New(machines map[string]experiment.Machine, delay time.Duration, dilation float64) (v *Hosts, err error) {
+	features, err := able(os.Geteuid(), cgroup.Find)
+	if err != nil {
+		return nil, fmt.Errorf("the testbed vm: %w", err)
+	}
+	features.cpus, features.dilated = features.cpus*dilation, dilation > 1
+	v = &Hosts{machines: map[testbed.Role][]*machine{}, dilation: dilation, shortfalls: features.shortfalls(machines, delay)}
+	if _, err := features.tree.Clean(); err != nil {
+		// This testbed still works as requested, unless leftover processes use the machine.
+		v.shortfalls = append(v.shortfalls, fmt.Sprintf("the leftovers of a killed lab could not be removed: %v", err))
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("making the testbed vm: %w", err), v.Close())
+			v = nil
+		}
+	}()
+	if v.network, err = newNetwork(experiment.Dilated(delay, dilation), features.delayed); err != nil {
+		return v, err
+	}
+	if v.owner, err = features.tree.Own(); err != nil {
+		return v, err
+	}
+	if v.probe, err = v.add("probe", net.IPv4(10, 0, 0, 1), experiment.Machine{}); err != nil {
+		return v, err
+	}
+	for r, role := range roles {
+		spec := machines[string(role)]
+		for i := range spec.Count {
+			m, err := v.add(string(role)+"-"+strconv.Itoa(i), net.IPv4(10, 0, byte(r+1), byte(i+1)), slowed(features.bounded(spec), dilation))
+			if err != nil {
+				return v, err
+			}
+			m.spec = spec
+			v.machines[role] = append(v.machines[role], m)
+		}
+	}
+	return v, nil
+}
+
+func (v *Hosts) add(name string, address net.IP, spec experiment.Machine) (*machine, error) {
+	space, err := netspace.New()
+	if err != nil {
+		return nil, err
+	}
+	if err := v.network.connect(space, name, address, spec); err != nil {
+		return nil, errors.Join(err, space.Close())
+	}
+	group, err := v.owner.Make(name, cgroup.Limits{CPUs: spec.CPUs, Memory: spec.Memory})
+	if err != nil {
+		return nil, errors.Join(err, space.Close())
+	}
+	return &machine{name: name, address: address.String(), cpus: spec.CPUs, space: space, group: group}, nil
+}
+
+// slowed returns the limits, on this machine, of a machine in dilated time.
+func slowed(m experiment.Machine, dilation float64) experiment.Machine {
+	m.CPUs, m.Upload, m.Download = m.CPUs/dilation, m.Upload/dilation, m.Download/dilation
+	return m
+}
+
+// Host returns the machine for a program: the machines of its role take turns.
+func (v *Hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
+	machines := v.machines[role]
+	if len(machines) == 0 {
+		return nil, fmt.Errorf("the testbed has no machine for %s", role)
+	}
+	return machines[index%len(machines)], nil
+}
+
+// Ground returns the machine that emulates the others: this one.
+func (v *Hosts) Ground() testbed.Host { return testbed.Here() }
+
+// Machines returns the machines' properties as requested, and where they fall short.
+func (v *Hosts) Machines() (all []record.Machine, shortfalls []string) {
+	for _, m := range v.all() {
+		all = append(all, record.Machine{
+			Name: m.name, Preset: m.spec.Preset, Address: m.address, CPUs: m.spec.CPUs, Memory: m.spec.Memory,
+			Upload: m.spec.Upload, Download: m.spec.Download, Delay: v.network.delay.Seconds() / v.dilation, DelayedBy: string(v.network.delayed),
+		})
+	}
+	return all, slices.Clone(v.shortfalls)
+}
+
+func (v *Hosts) all() (all []*machine) {
+	for _, role := range roles {
+		all = append(all, v.machines[role]...)
+	}
+	return all
+}
+
+// Close removes the machines. Their programs must have ended.
+func (v *Hosts) Close() (err error) {
+	machines := v.all()
+	if v.probe != nil {
+		machines = append(machines, v.probe)
+	}
+	for _, m := range machines {
+		err = errors.Join(err, m.space.Close())
+	}
+	if v.network != nil {
+		err = errors.Join(err, v.network.close())
+	}
+	if v.owner != nil {
+		err = errors.Join(err, v.owner.Close())
+	}
+	v.machines, v.probe, v.network, v.owner = nil, nil, nil, nil
+	return err
+}
