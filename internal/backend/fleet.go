@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -84,6 +85,43 @@ func (r *Records) beginFleet(looks marker.Looks, servers []*Server) {
 	r.fleet.AcceptEmpty()
 }
 
+// watched says how the looks at a server's marks went, for a warning. Times are ns as stats.Now.
+type watched struct {
+	asked int64 // when the look that is under way began; 0: there is none
+	late  int64 // how much later than it was due the last one began
+	took  int64 // how long the last one took
+	due   int64 // when the next one is due; 0: unknown
+	err   error // of the last one; nil: the server answered
+	blank bool  // it answered that it holds no marks
+}
+
+// whyUnknown returns what keeps servers from telling which servers missed writes, a text for each of them by its name, and one for this middleware if it
+// did not look in time.
+func whyUnknown(servers map[string]watched, now int64) (whys []string) {
+	const late = int64(marker.LookEvery)
+	stalled := int64(0)
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		w := servers[name]
+		stalled = max(stalled, w.late)
+		switch {
+		case w.asked != 0 && now-w.asked > late:
+			whys = append(whys, fmt.Sprintf("%s has not answered for %v", name, time.Duration(now-w.asked).Round(time.Millisecond)))
+		case w.err != nil:
+			whys = append(whys, fmt.Sprintf("%s: %v", name, w.err))
+		case w.due != 0 && now-w.due > late:
+			stalled = max(stalled, now-w.due)
+		case w.blank:
+			whys = append(whys, name+" has lost its marks")
+		case w.took > late:
+			whys = append(whys, fmt.Sprintf("%s took %v to answer", name, time.Duration(w.took).Round(time.Millisecond)))
+		}
+	}
+	if stalled > late {
+		whys = append(whys, fmt.Sprintf("this mcmw was stopped or had no processor for %v", time.Duration(stalled).Round(time.Millisecond)))
+	}
+	return whys
+}
+
 // Watch reads the marks on s regularly, and keeps this middleware's own marks there up to date, until ctx is done. One goroutine per server.
 func (r *Records) Watch(ctx context.Context, s *Server) {
 	r.mu.Lock()
@@ -106,6 +144,13 @@ func (r *Records) Watch(ctx context.Context, s *Server) {
 		if r.RespectsMarks() {
 			pause = marker.LookEvery
 			var err error
+			begun := stats.Now()
+			r.watches(c, func(w *watched) {
+				w.asked, w.late = begun, 0
+				if w.due != 0 {
+					w.late = begun - w.due
+				}
+			})
 			if s.moves.Load() != moves {
 				hangUp()
 			}
@@ -114,11 +159,13 @@ func (r *Records) Watch(ctx context.Context, s *Server) {
 				l, err = s.Link(ctx)
 			}
 			if err == nil {
-				again, err = r.lookAt(s, l)
+				again, err = r.lookAt(s, c, l)
 			}
 			if err != nil {
 				hangUp()
 			}
+			now := stats.Now()
+			r.watches(c, func(w *watched) { w.asked, w.took, w.due, w.err = 0, now-begun, now+int64(pause), err })
 			r.applyMarks()
 		}
 		if again && ctx.Err() == nil {
@@ -136,8 +183,15 @@ func (r *Records) Watch(ctx context.Context, s *Server) {
 	}
 }
 
-// lookAt reads the marks on s once, and changes them if necessary. again: they must be read again, to see the change.
-func (r *Records) lookAt(s *Server, l *Link) (again bool, err error) {
+// watches changes what is known of the looks at the server of c.
+func (r *Records) watches(c *copyOf, change func(w *watched)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&c.watched)
+}
+
+// lookAt reads the marks on s, whose copy is c, once, and changes them if necessary. again: they must be read again, to see the change.
+func (r *Records) lookAt(s *Server, c *copyOf, l *Link) (again bool, err error) {
 	begun := stats.Now()
 	held, err := l.askMarks()
 	if err != nil {
@@ -147,6 +201,7 @@ func (r *Records) lookAt(s *Server, l *Link) (again bool, err error) {
 	var want marker.Marks
 	var put bool
 	r.mu.Lock()
+	c.watched.blank = held.cas == ""
 	if r.begun {
 		r.fleet.Beat(now)
 		if held.cas == "" {
@@ -164,6 +219,8 @@ func (r *Records) lookAt(s *Server, l *Link) (again bool, err error) {
 		r.mu.Lock()
 		r.fleet.Put(held.marks, want, stats.Now())
 		r.mu.Unlock()
+	} else if put {
+		r.watches(c, func(w *watched) { w.blank = false })
 	}
 	return true, err
 }
@@ -201,6 +258,13 @@ func (r *Records) applyMarks() {
 		}
 	}
 	placements := r.placements
+	var looks map[string]watched
+	if now >= lease && !r.lapsed {
+		looks = map[string]watched{}
+		for s, c := range r.copies {
+			looks[s.Name] = c.watched
+		}
+	}
 	orphan, found := r.fleet.Gone(now - int64(r.slack))
 	lost := respects && r.fleet.Lost(now-int64(r.slack))
 	close(r.changed)
@@ -220,13 +284,13 @@ func (r *Records) applyMarks() {
 		}
 		r.mu.Unlock()
 	}
-	if lapsed != r.lapsed {
-		r.lapsed = lapsed
-		if lapsed {
-			r.log.Warn("no server is read: too few servers tell which servers missed writes of other mcmw")
-		} else {
-			r.log.Info("servers are read again: enough of them tell which servers missed writes of other mcmw")
-		}
+	switch whys := whyUnknown(looks, now); {
+	case lapsed && len(whys) > 0: // at the start there was no look yet
+		r.lapsed = true
+		r.log.Warn("no server is read: too few servers tell which servers missed writes of other mcmw", "why", whys)
+	case !lapsed && r.lapsed:
+		r.lapsed = false
+		r.log.Info("servers are read again: enough of them tell which servers missed writes of other mcmw")
 	}
 	switch {
 	case !respects:

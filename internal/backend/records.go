@@ -78,6 +78,7 @@ type copyOf struct {
 	lost    int           // times the server has lost everything
 	wake    chan struct{} // Records -> Keep of the server; capacity 1; never closed
 	look    chan struct{} // Records -> Watch of the server; capacity 1; never closed
+	watched watched
 }
 
 // NewRecords returns the records of a middleware that has not read those of any server yet. Nothing is put before Begin. For a

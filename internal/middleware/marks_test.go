@@ -3,6 +3,8 @@ package middleware_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"regexp"
 	"testing"
 	"time"
 
@@ -101,4 +103,18 @@ func TestNoMiddlewareReadsAMarkedServerWhileServersJoinAndLeave(t *testing.T) {
 			write()
 		})
 	}
+}
+
+func TestServersThatStallAreNamedInTheWarningThatNoneIsRead(t *testing.T) {
+	servers := mctest.StartNewMemcacheds(t, 3)
+	var out mctest.Output
+	o := middleware.Options{Servers: mwtest.Servers(servers...), Writers: middleware.WritersSeveral, Log: slog.New(slog.NewTextHandler(&out, nil))}
+	o.Ack = replica.AckLive
+	mwtest.Start(t, o)
+	for _, s := range []*mctest.Server{servers[0], servers[2]} {
+		s.Freeze()
+		defer s.Thaw()
+	}
+	named := regexp.MustCompile(`no server is read.*server-[13] has not answered for`)
+	require.Eventually(t, func() bool { return named.MatchString(out.String()) }, mctest.Patience, mctest.Tick, "no such warning")
 }
