@@ -37,13 +37,14 @@ func newConfigCheckCommand() *cobra.Command {
 			"  mcmw config check --config next.yaml --against 127.0.0.1:9150",
 	}
 	against := command.Flags().String("against", "", "the admin `address` of a running mcmw that is to judge the file as a reload would")
+	noFiles := command.Flags().Bool("no-files", false, "do not read certificates and passwords, which need not exist here or yet")
 	flags := addOptions(command)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		flags.SetArguments(args)
 		if *against != "" {
 			return checkAgainst(cmd, *against, args)
 		}
-		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ()})
+		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ(), NoFiles: *noFiles})
 		if err != nil {
 			return err
 		}

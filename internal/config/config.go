@@ -49,6 +49,7 @@ type Config struct {
 	migrationOrigins []Origin
 	within           string // in a pool's Config, the prefix of its options in messages: "pools.NAME."
 
+	noFiles  bool // Sources.NoFiles
 	complete bool // Servers has all servers: none has to be looked up
 
 	origins map[string]Origin // by option name; an option without an entry has its default

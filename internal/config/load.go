@@ -12,6 +12,8 @@ type Sources struct {
 	Env []string
 	// Text replaces the contents of the file; nil: the file is read. It is ignored without a file.
 	Text []byte
+	// NoFiles: certificates and passwords are not read.
+	NoFiles bool
 }
 
 // setting is one option's value in one source.
@@ -45,6 +47,7 @@ func Read(s Sources) (*Config, error) {
 // read returns the configuration from the sources, and its problems. A refused value leaves the option unchanged.
 func read(s Sources) (*Config, Problems) {
 	c := newDefault()
+	c.noFiles = s.NoFiles
 	c.Warnings = envWarnings(s.Env)
 	fromEnv := envSettings(s.Env)
 	fromFlags, flagProblems := s.Flags.settings()

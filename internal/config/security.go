@@ -72,6 +72,9 @@ func (c *Config) checkSecurity() Problems {
 			}
 		}
 	}
+	if c.noFiles {
+		return nil
+	}
 	secrets := []string{s.TLS.Key, s.AuthFile, s.ServerFiles.Key}
 	s.ServerAuthFile = "" // checked here, as the value of each pool
 	for _, of := range c.pooled([]string{optionServers}) {

@@ -159,7 +159,7 @@ func TestMemoryAndProcessorsDeriveFromTheLimits(t *testing.T) {
 		"512Mi":      {483183820, 64 << 20},
 		"1.5Gi":      {1449551462, 192 << 20},
 		"1G":         {900000000, 125000000},
-		"4M":         {3600000, 1 << 20},
+		"128M":       {115200000, 16000000},
 		"1000000000": {900000000, 125000000},
 	} {
 		_, c := render(t, helms["v4"], "--set-string", "resources.limits.memory="+limit, "--set", "resources.limits.cpu=1500m").proxy(t)

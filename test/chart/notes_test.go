@@ -31,6 +31,21 @@ func TestTheNotesNameTheObjectsOfTheRelease(t *testing.T) {
 	}
 }
 
+func TestTheNotesSayWhereTheKeysAreAndWhenConnectionsEnd(t *testing.T) {
+	const ends = "closed between two requests at a random age from half of"
+	for set, want := range map[string]string{
+		"memcached.replicas=4":                  ", in front of 4 memcached servers of this release.\n",
+		"memcached.enabled=false,servers={a,b}": ", in front of a, b.\n",
+		"memcached.enabled=false,config.pools.b.servers={x},config.pools.a.servers={y}": ", in front of the pools a, b.\n",
+		"config.max-connection-age=3m": ends + " 3m to 3m",
+	} {
+		notes := notes(t, "--set", set)
+		require.Contains(t, notes, want)
+		require.Contains(t, notes, ends)
+	}
+	require.NotContains(t, notes(t, "--set", "config.max-connection-age=0s"), ends)
+}
+
 func TestTheMetricsForScalingExist(t *testing.T) {
 	documented, err := os.ReadFile("../../docs/observability.md")
 	require.NoError(t, err)

@@ -86,7 +86,7 @@ func TestAChangedJobHasAnotherName(t *testing.T) {
 	for _, set := range []string{"loadgen.jobs[0].args={a}", "loadgen.jobs[0].args={b}", "loadgen.jobs[0].parallelism=2", "loadgen.image.tag=2.0.1"} {
 		o := render(t, helms["v4"], "--set", "loadgen.jobs[0].name=run", "--set", set)
 		for _, p := range o.pods() {
-			if p.kind == "Job" {
+			if p.meta.Labels["app.kubernetes.io/component"] == "loadjob" {
 				names[p.owner.GetName()] = true
 			}
 		}

@@ -24,7 +24,7 @@ func refine() map[string]schema {
 		"effect": word("NoSchedule", "PreferNoSchedule", "NoExecute"), "tolerationSeconds": schema{"type": "integer"},
 	}))
 	spread := items(schema{"type": "object", "required": []string{"topologyKey", "maxSkew", "whenUnsatisfiable"}})
-	evictable := schema{"type": []string{"integer", "string"}, "pattern": "^[0-9]+%$", "minimum": 0}
+	evictable := schema{"type": []string{"integer", "string"}, "pattern": "^(100|[1-9]?[0-9])%$", "minimum": 0}
 	pullPolicy := word("Always", "IfNotPresent", "Never")
 	digest := schema{"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
 	tag := schema{"type": "string", "pattern": "^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$"}

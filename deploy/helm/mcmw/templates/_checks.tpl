@@ -23,10 +23,29 @@
 {{- if and (not $pools) $counted (ne (toString $replicas) "all") (gt (int $replicas) $count) -}}
 {{- fail (printf "config.replicas is %d and there are %d servers (%s): expected all, or 1 to %d" (int $replicas) $count (ternary "memcached.replicas" "servers" $v.memcached.enabled) $count) -}}
 {{- end -}}
-{{- if and (eq (toString (get $v.config "writers")) "one") (eq (include "mcmw.severalPods" .) "true") (ne (toString $replicas) "1") -}}
-{{- fail "config.writers is one and there can be several pods of mcmw: each would write as if it were the only one, and copies of a key would differ permanently; expected config.writers=several, or replicas=1 without autoscaling" -}}
+{{- if eq (include "mcmw.severalPods" .) "true" -}}
+{{- $all := dict "config" $v.config -}}
+{{- range $name, $pool := $pools -}}{{- $_ := set $all (printf "config.pools.%s" $name) (merge (dict) $pool (pick $v.config "replicas" "writers")) -}}{{- end -}}
+{{- if $pools -}}{{- $_ := unset $all "config" -}}{{- end -}}
+{{- range $key, $pool := $all -}}
+{{- if and (eq (toString (get $pool "writers")) "one") (ne (get $pool "replicas" | default "all" | toString) "1") -}}
+{{- fail (printf "%s.writers is one and there can be several pods of mcmw: each would write as if it were the only one, and copies of a key would differ permanently; expected %s.writers=several, or replicas=1 without autoscaling" $key $key) -}}
 {{- end -}}
-{{- $units := dict "k" 1024 "m" 1048576 "g" 1073741824 -}}
+{{- end -}}
+{{- $version := regexFind "^[0-9]+[.][0-9]+[.][0-9]+" (toString $v.memcached.image.tag) -}}
+{{- if and $v.memcached.enabled (not $v.memcached.image.digest) $version (ne (toString $replicas) "1") -}}
+{{- if not (semverCompare ">=1.6.27" $version) -}}
+{{- fail (printf "memcached.image.tag is %s and there can be several pods of mcmw, which keep the copies of a key equal only with memcached 1.6.27 or later; expected such a tag, replicas=1 without autoscaling, or config.replicas=1" $v.memcached.image.tag) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if eq (int $v.adminPort) 11311 -}}
+{{- fail "adminPort is 11311, the port on which mcmw's container listens for clients; expected another port (service.port does not change the container's)" -}}
+{{- end -}}
+{{- if and $v.networkPolicy.enabled (not $v.memcached.enabled) (not $v.networkPolicy.egress) -}}
+{{- fail "networkPolicy.enabled is true and networkPolicy.egress is empty: mcmw could not connect to your servers; expected rules that allow it, as in networking.k8s.io/v1" -}}
+{{- end -}}
+{{- $units := include "mcmw.units" . | fromYaml -}}
 {{- $times := dict "us" 1e3 "ms" 1e6 "s" 1e9 "m" 6e10 "h" 3.6e12 -}}
 {{- range $name, $range := include "mcmw.ranges" . | fromYaml -}}
 {{- $value := get $v.config $name -}}
@@ -80,7 +99,29 @@
 {{- if and $v.auth.secretName (eq $v.loadgen.generator "memtier") (or $v.loadgen.enabled $v.loadgen.jobs $v.tests.load.enabled) -}}
 {{- fail "auth.secretName is set and loadgen.generator is memtier, which cannot authenticate over the text protocol: expected loadgen.generator=mcmwlab" -}}
 {{- end -}}
+{{- $value := include "mcmw.size" (get $v.config "max-value" | default "1m") | int64 -}}
+{{- $large := include "mcmw.size" (get $v.config "large-values" | default 0) | int64 -}}
+{{- if gt $large $value -}}
+{{- fail (printf "config.large-values is %v and config.max-value is %v, so clients could not send such values; expected config.max-value of at least config.large-values" (get $v.config "large-values") (get $v.config "max-value" | default "1m")) -}}
+{{- end -}}
+{{- /* 64 MiB for mcmw itself with some hundred clients, a value from a client and one from a server. */ -}}
+{{- $limit := include "mcmw.bytes" (dig "limits" "memory" "" $v.resources) | int64 -}}
+{{- $least := add 67108864 (mul 2 $value) -}}
+{{- if and $limit (lt $limit $least) -}}
+{{- fail (printf "resources.limits.memory is %v: mcmw would be killed; expected at least %dMi, which is 64 and twice config.max-value" $v.resources.limits.memory (int (div (add $least 1048575) 1048576))) -}}
+{{- end -}}
 {{- if $v.memcached.enabled -}}
+{{- $item := include "mcmw.itemSize" . | int64 -}}
+{{- $why := ternary "memcached.maxItemSize" (ternary "config.item-size" "config.max-value" (gt $large 0)) (not (empty $v.memcached.maxItemSize)) -}}
+{{- if gt (mul 2 $item) (mul $v.memcached.memoryMiB 1048576) -}}
+{{- fail (printf "%s is %d bytes and memcached.memoryMiB is %d: memcached accepts at most half of its memory as the size of an item; expected memcached.memoryMiB of at least %d" $why $item (int $v.memcached.memoryMiB) (int (div (add (mul 2 $item) 1048575) 1048576))) -}}
+{{- end -}}
+{{- if or (lt $item 524288) (gt $item 1073741824) -}}
+{{- fail (printf "%s is %d bytes: memcached accepts 512k to 1024m" $why $item) -}}
+{{- end -}}
+{{- if and $large (lt $item (include "mcmw.size" (get $v.config "item-size" | default "1m") | int64)) -}}
+{{- fail (printf "memcached.maxItemSize is %v, and with config.large-values mcmw stores items of up to config.item-size, %v; expected memcached.maxItemSize of at least that" $v.memcached.maxItemSize (get $v.config "item-size" | default "1m")) -}}
+{{- end -}}
 {{- $limit := include "mcmw.bytes" (dig "limits" "memory" "" $v.memcached.resources) | int64 -}}
 {{- $least := mul (add $v.memcached.memoryMiB 16) 1048576 -}}
 {{- if and $limit (lt $limit $least) -}}
@@ -99,7 +140,7 @@
 {{- end -}}
 {{- end -}}
 {{- /* The cluster, or Helm's server-side apply, refuses repeated names. */ -}}
-{{- $managed := dict "MCMW_LISTEN" "service.port" "MCMW_LISTEN_PORT" "service.port" "MCMW_ADMIN" "adminPort" "MCMW_CONFIG" "config" "MCMW_DRAIN_TIMEOUT" "drain.timeoutSeconds" "MCMW_SERVERS" "servers" -}}
+{{- $managed := dict "MCMW_LISTEN" "service.port" "MCMW_LISTEN_PORT" "service.port" "MCMW_ADMIN" "adminPort" "MCMW_CONFIG" "config" "MCMW_DRAIN_TIMEOUT" "drain.timeoutSeconds" "MCMW_SERVERS" "servers" "MCMW_WRITERS" "config.writers" "MCMW_REPLICAS" "config.replicas" -}}
 {{- range $v.extraEnv -}}
 {{- if hasKey $managed .name -}}
 {{- fail (printf "extraEnv has %s, which the chart sets: use %s" .name (index $managed .name)) -}}

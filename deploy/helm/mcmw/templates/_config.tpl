@@ -34,7 +34,7 @@ them, because it must change together with the pod's grace period. */ -}}
 {{- $memory := include "mcmw.bytes" $limits.memory | int64 -}}
 {{- if $memory -}}
 {{- $_ := set $env "GOMEMLIMIT" (dict "value" (mulf $memory 0.9 | floor | int64 | toString)) -}}
-{{- $_ := set $env "MCMW_CLIENT_MEMORY" (dict "value" (max 1048576 (div $memory 8) | toString)) -}}
+{{- $_ := set $env "MCMW_CLIENT_MEMORY" (dict "value" (div $memory 8 | toString)) -}}
 {{- end -}}
 {{- if $limits.cpu -}}
 {{- $_ := set $env "GOMAXPROCS" (dict "valueFrom" (dict "resourceFieldRef" (dict "resource" "limits.cpu" "containerName" "mcmw"))) -}}

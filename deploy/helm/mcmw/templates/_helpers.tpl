@@ -147,6 +147,29 @@ schedulerName: {{ . }}
 {{- end -}}
 {{- end -}}
 
+{{- /* The multipliers of mcmw's sizes. */ -}}
+{{- define "mcmw.units" -}}
+{k: 1024, m: 1048576, g: 1073741824}
+{{- end -}}
+
+{{- /* A size as mcmw and memcached read it, such as 2m, in bytes. */ -}}
+{{- define "mcmw.size" -}}
+{{- $text := include "mcmw.text" . | lower -}}
+{{- $unit := regexFind "[kmg]$" $text -}}
+{{- mul (trimSuffix $unit $text | int64) (get (include "mcmw.units" . | fromYaml) $unit | default 1 | int64) -}}
+{{- end -}}
+
+{{- /* The size of the largest item of the chart's memcached (-I), bytes: that of the largest value, or of what mcmw splits values into. Never below memcached's default. */ -}}
+{{- define "mcmw.itemSize" -}}
+{{- $config := .Values.config -}}
+{{- $option := ternary "item-size" "max-value" (gt (include "mcmw.size" (get $config "large-values" | default 0) | int64) 0) -}}
+{{- if .Values.memcached.maxItemSize -}}
+{{- include "mcmw.size" .Values.memcached.maxItemSize -}}
+{{- else -}}
+{{- max 1048576 (include "mcmw.size" (get $config $option | default "1m") | int64) -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* An option's value as text. Helm reads numbers as floating point. */ -}}
 {{- define "mcmw.text" -}}
 {{- if kindIs "string" . -}}{{ . }}{{- else if kindIs "slice" . -}}{{ join "," . }}{{- else -}}{{ toJson . }}{{- end -}}
