@@ -100,7 +100,9 @@ func TestTheCheckReadsTheConfigurationOfThePodsAndNeedsNothingOfTheRelease(t *te
 
 func TestTheCheckAcceptsWhatMcmwAccepts(t *testing.T) {
 	for _, args := range [][]string{
-		nil, {"--values", filepath.Join(chartDir, "values-minimal.yaml")}, {"--values", filepath.Join(chartDir, "values-production.yaml")},
+		nil,
+		{"--values", filepath.Join(chartDir, "values-minimal.yaml")},
+		{"--values", filepath.Join(chartDir, "values-production.yaml")},
 		{"--set", "tls.secretName=a,tls.clientCA=true,auth.secretName=b,serverTLS.enabled=true,serverTLS.secretName=c,memcached.tls.secretName=c,serverAuth.secretName=d"},
 		{"--values", valuesFile(t, pools+"  routes: [{default: a}]\n  shadows: [{of: a, to: b, share: 0.1}]\n")},
 		{"--set", "config.large-values=16m,config.max-value=16m"},
