@@ -48,7 +48,7 @@ func newServeCommand() *cobra.Command {
 		signal.Notify(hangup, syscall.SIGHUP)
 		defer signal.Stop(hangup)
 		k, err := control.New(control.Options{
-			Load: load, Hangup: hangup, Version: build.Version,
+			Load: load, Hangup: hangup, InForce: middleware.InForce, Version: build.Version,
 			NewLog: func(c *config.Config) (*slog.Logger, *slog.LevelVar) { return newLogger(cmd.ErrOrStderr(), c) },
 		})
 		if err != nil {

@@ -18,7 +18,7 @@ func TestALapsedLeaseBarsAllServersOnceAndEachServerAddedLater(t *testing.T) {
 	var servers []*backend.Server
 	add := func() {
 		servers = append(servers, newServer("127.0.0.1:1", backend.Options{Records: r}))
-		r.Place(marker.Placement{}, nil, false, false, servers)
+		r.Place(marker.Record{}, servers)
 	}
 	barred := func() {
 		require.True(t, r.Lapsed(stats.Now()))

@@ -121,7 +121,7 @@ func (r *Records) found(s *Server, look marker.Look) {
 
 // Begin starts to put records on the servers. running is the middleware's name; "": it is not put. The other parameters are those
 // of Place. Servers that were marked stay marked.
-func (r *Records) Begin(running string, placement marker.Placement, previous []marker.Placement, more bool, servers []*Server) {
+func (r *Records) Begin(running string, record marker.Record, servers []*Server) {
 	looks := r.Looks()
 	newest := looks.Newest()
 	if r.RespectsMarks() {
@@ -148,7 +148,7 @@ func (r *Records) Begin(running string, placement marker.Placement, previous []m
 		r.record = *newest
 	}
 	r.mu.Unlock()
-	r.Place(placement, previous, more, false, servers)
+	r.Place(record, servers)
 }
 
 // Gutter sets whether this pool has a gutter or is one. It is called before Place and Begin.
@@ -158,23 +158,22 @@ func (r *Records) Gutter(has bool) {
 	r.gutter = has
 }
 
-// Place records that placement, on servers, applies from now on. The other parameters are the fields of marker.Record of these names.
-func (r *Records) Place(placement marker.Placement, previous []marker.Placement, more, changing bool, servers []*Server) {
-	addresses := map[string]string{}
+// Place records that the placement in record, on servers, applies from now on. Place sets the record's version, addresses and gutter.
+func (r *Records) Place(record marker.Record, servers []*Server) {
+	record.Addresses = map[string]string{}
 	for _, s := range servers {
-		addresses[s.Name] = s.Addr()
+		record.Addresses[s.Name] = s.Addr()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.placements++
 	r.barredFor.Store(-1)
-	next := marker.Record{Version: r.record.Version, Placement: placement, Previous: previous, More: more, Changing: changing, Gutter: r.gutter}
-	if !next.SaysAs(&r.record) {
-		next.Version++
+	record.Version, record.Gutter = r.record.Version, r.gutter
+	if !record.SaysAs(&r.record) {
+		record.Version++
 	}
-	next.Addresses = addresses
-	r.record = next
-	r.replicated.Store(placement.Replicas > 1 || r.gutter)
+	r.record = record
+	r.replicated.Store(record.Placement.Replicas > 1 || r.gutter)
 	listed := map[*Server]bool{}
 	var names []string
 	for _, s := range servers {
@@ -378,7 +377,7 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 			err = r.putMarks(ctx, s)
 		}
 		if err == nil {
-			round, err = r.putRecord(ctx, s, round)
+			err = r.putRecord(ctx, s)
 		}
 		r.mu.Lock()
 		if c.lost == lost {
@@ -400,28 +399,27 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 	}
 }
 
-// putRecord replaces the record on s, after comparing the versions of the two. It returns the round that s then has.
-func (r *Records) putRecord(ctx context.Context, s *Server, round uint64) (uint64, error) {
+// putRecord replaces the record on s, after comparing the versions of the two.
+func (r *Records) putRecord(ctx context.Context, s *Server) error {
 	l, err := s.Link(ctx)
 	if err != nil {
-		return round, err
+		return err
 	}
 	defer l.Close()
 	value, err := l.Fetch(marker.RecordKey)
 	if err != nil {
-		return round, err
+		return err
 	}
 	r.mu.Lock()
 	if held, err := marker.Decode(value); err == nil && r.record.Follow(held) {
 		r.advance()
 	}
-	round = r.round
 	lines, err := r.lines(s)
 	r.mu.Unlock()
 	if err != nil {
-		return round, err
+		return err
 	}
-	return round, l.Pipeline(slices.Values(lines), func() error { return l.want("HD", "NF") })
+	return l.Pipeline(slices.Values(lines), func() error { return l.want("HD", "NF") })
 }
 
 // inForce sets which servers' marks are in force, because they are on enough servers; mu is held.

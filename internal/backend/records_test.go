@@ -41,11 +41,11 @@ func TestAStartDoubtsNoServerBecauseTheOthersHaveMadeDifferentNumbersOfChanges(t
 		}
 	}
 	steady, changed := start(), start()
-	steady.Begin("", all, nil, false, steady.servers)
+	steady.Begin("", marker.Record{Placement: all}, steady.servers)
 	put(steady, steady.servers...)
-	changed.Begin("", two, nil, false, changed.servers)
+	changed.Begin("", marker.Record{Placement: two}, changed.servers)
 	put(changed, changed.servers...)
-	changed.Place(all, nil, false, false, changed.servers)
+	changed.Place(marker.Record{Placement: all}, changed.servers)
 	put(changed, changed.servers...)
 
 	refreshed := steady.servers[1] // as each is now and then
@@ -59,10 +59,10 @@ func TestAStartDoubtsNoServerBecauseTheOthersHaveMadeDifferentNumbersOfChanges(t
 	}
 
 	// A server that was away during a change, by whoever, has an older version.
-	changed.Place(two, nil, false, false, changed.servers)
+	changed.Place(marker.Record{Placement: two}, changed.servers)
 	put(changed, changed.servers[:2]...)
-	steady.Place(two, nil, false, false, steady.servers)
-	steady.Place(all, nil, false, false, steady.servers)
+	steady.Place(marker.Record{Placement: two}, steady.servers)
+	steady.Place(marker.Record{Placement: all}, steady.servers)
 	put(steady, steady.servers[:2]...)
 	looks = start().Looks()
 	require.Empty(t, looks.Doubt(all.Servers[0].Name, true))

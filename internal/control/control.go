@@ -39,7 +39,7 @@ type Applier interface {
 	Apply(ctx context.Context, o middleware.Options) error
 	// Check returns the error with which Apply would refuse the options now, and changes nothing.
 	Check(ctx context.Context, o middleware.Options) error
-	// Elsewhere returns the list of servers to which another middleware is changing from the list of this one; nil: there is no such change.
+	// Elsewhere returns, for each pool whose list another middleware is changing from the one of this middleware to another, that list.
 	Elsewhere(ctx context.Context) []route.Server
 	// Ready returns a channel that is closed when clients are served.
 	Ready() <-chan struct{}
@@ -53,6 +53,9 @@ type Options struct {
 	Hangup <-chan os.Signal
 	// NewLog returns the log that a configuration asks for, and its level, which the Control may change.
 	NewLog func(*config.Config) (*slog.Logger, *slog.LevelVar)
+	// InForce returns the servers, found by lookups, of the lists that other middlewares use or have used last. unread:
+	// some lists are unknown, because none of their servers answers.
+	InForce func(ctx context.Context, o middleware.Options) (servers []route.Server, unread bool)
 	// Version is the version of the program.
 	Version string
 }
@@ -202,13 +205,27 @@ func (k *Control) confirm() {
 	}
 }
 
-// follow returns servers or, if some names have no answers, the servers to which another middleware is changing.
+// follow returns servers, without those that the answers lack and that another middleware is removing. If some names
+// have no answers, it returns the servers to which another middleware is changing.
 func (k *Control) follow(ctx context.Context, m Applier, servers []route.Server) []route.Server {
-	if k.finder.Confirmed() {
+	lacking := k.finder.Lacking(k.config.AllLookups())
+	if k.finder.Confirmed() && len(lacking) == 0 {
 		return servers
 	}
-	others := m.Elsewhere(ctx)
-	if others == nil || k.config.CheckServers(others) != nil {
+	changed := m.Elsewhere(ctx)
+	changes := func(s route.Server) bool {
+		return slices.ContainsFunc(changed, func(o route.Server) bool { return o.Pool == s.Pool })
+	}
+	if k.finder.Confirmed() {
+		stays := func(s route.Server) bool {
+			return slices.ContainsFunc(changed, func(o route.Server) bool { return o.Name == s.Name && o.Pool == s.Pool })
+		}
+		gone := func(s route.Server) bool { return changes(s) && slices.Contains(lacking, s) && !stays(s) }
+		k.finder.Drop(k.config.AllLookups(), gone)
+		return slices.DeleteFunc(servers, gone)
+	}
+	others := append(slices.DeleteFunc(slices.Clone(k.servers), changes), changed...)
+	if len(changed) == 0 || k.config.CheckServers(others) != nil {
 		return servers
 	}
 	if !slices.Equal(others, k.servers) {
@@ -216,6 +233,37 @@ func (k *Control) follow(ctx context.Context, m Applier, servers []route.Server)
 	}
 	k.followed = true
 	return others
+}
+
+// errUnread: no server answers, so it is unknown which servers other middlewares use.
+var errUnread = errors.New("no server that was found answers, and the answer would say which servers are in use")
+
+// join returns servers, which were found for c, and those that other middlewares use, or have used last, although the
+// answers lack them: a server that is away at the start is not removed. It returns errUnread if no server says which these are.
+func (k *Control) join(ctx context.Context, c *config.Config, servers []route.Server) ([]route.Server, error) {
+	if !c.AllLookups().Any() {
+		return servers, nil
+	}
+	inForce, unread := k.options.InForce(ctx, k.middleware(c, servers))
+	k.finder.Know(c.AllLookups(), inForce)
+	joined, err := k.finder.Refresh(ctx, c.AllLookups())
+	if err == nil {
+		err = c.CheckServers(joined)
+	}
+	switch added := discover.Compare(servers, joined).Added; {
+	case err != nil && k.servers == nil && ctx.Err() == nil:
+		k.Log.Warn("servers that lookups do not show are not used, although other mcmw may use them, because the list would be wrong",
+			"problem", oneLine(err))
+		k.finder.Drop(c.AllLookups(), func(route.Server) bool { return true })
+		return servers, nil
+	case err != nil:
+		return servers, err
+	case unread:
+		return joined, errUnread
+	case len(added) > 0:
+		k.Log.Info("servers that lookups do not show are in the list in force, and stay", "servers", added)
+	}
+	return joined, nil
 }
 
 // refresh is find for the current configuration with what the watches know; nothing is looked up.
@@ -244,6 +292,13 @@ func (k *Control) awaitServers(ctx context.Context) bool {
 			last, gathered = servers, time.Now().Add(gather)
 		}
 		gathering := err == nil && k.finder.Watches() && time.Now().Before(gathered) && time.Since(begin) < maxGather
+		if err == nil && !gathering {
+			servers, err = k.join(ctx, k.config, servers)
+			pools := len(k.middleware(k.config, servers).Pools)
+			if errors.Is(err, errUnread) && pools > 0 && time.Since(begin) > maxGather {
+				err = nil // a pool whose servers don't answer must not keep the others waiting
+			}
+		}
 		if err == nil && !gathering {
 			if !reported.IsZero() {
 				k.Log.Info("all servers have been found", "after", time.Since(begin).Round(time.Millisecond))
@@ -334,6 +389,13 @@ func (k *Control) reload(ctx context.Context, m Applier, e event) {
 		return
 	}
 	servers, err := k.find(ctx, c)
+	known := k.config.AllLookups().Specs
+	isNew := func(s discover.Spec) bool { return !slices.Contains(known, s) }
+	if err == nil && slices.ContainsFunc(c.AllLookups().Specs, isNew) {
+		if servers, err = k.join(ctx, c, servers); errors.Is(err, errUnread) {
+			err = nil
+		}
+	}
 	if err == nil && k.differs(c, servers) {
 		err = c.Locate(m.Apply(ctx, k.middleware(c, servers)))
 	}
@@ -403,7 +465,7 @@ func (k *Control) hold(c *config.Config, servers []route.Server) {
 	k.finder.Forget(c.AllLookups())
 	sorted := slices.SortedFunc(slices.Values(servers), func(a, b route.Server) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range sorted {
-		sorted[i].Zone = "" // it matters only for reads, and some middlewares may not know it
+		sorted[i].Zone, sorted[i].Entry = "", "" // the zone matters only for reads, and some middlewares may not know it
 	}
 	k.Counts.Holds(stats.Identity{Options: c.Fingerprint(), Servers: config.Fingerprint(sorted)})
 }

@@ -113,6 +113,9 @@ type rig struct {
 	m      applied
 	dns    addressBook
 	out    mctest.Output
+	// inForce is what the servers' records say; unread: no server answers.
+	inForce []route.Server
+	unread  bool
 }
 
 // newRig returns a rig whose configuration file contains yaml.
@@ -127,7 +130,8 @@ func newRig(t *testing.T, yaml string, args ...string) *rig {
 		return config.Load(config.Sources{Flags: flags, Text: text})
 	}
 	var err error
-	r.Control, err = New(Options{Load: load, Hangup: r.hangup, NewLog: func(c *config.Config) (*slog.Logger, *slog.LevelVar) {
+	inForce := func(context.Context, middleware.Options) ([]route.Server, bool) { return r.inForce, r.unread }
+	r.Control, err = New(Options{Load: load, Hangup: r.hangup, InForce: inForce, NewLog: func(c *config.Config) (*slog.Logger, *slog.LevelVar) {
 		level := new(slog.LevelVar)
 		level.Set(c.LogLevel)
 		return slog.New(slog.NewJSONHandler(&r.out, &slog.HandlerOptions{Level: level})), level
@@ -530,14 +534,109 @@ func TestAServerThatAWatchReportsIsUsedWithoutALookup(t *testing.T) {
 	running.Go(func() { r.Control.Run(ctx, &r.m, nil) })
 	a.PutPods("s", "10.0.0.1", "10.0.0.2", "10.0.0.3")
 	require.Eventually(t, func() bool { return len(r.m.all()) > 0 }, mctest.Patience, mctest.Tick)
+	const entry = "k8s+_memcache._tcp.memcached.ns.svc"
 	require.Equal(t, []route.Server{
-		{Name: "memcached-0", Addr: "10.0.0.1:11211", Weight: 1},
-		{Name: "memcached-1", Addr: "10.0.0.2:11211", Weight: 1},
-		{Name: "memcached-2", Addr: "10.0.0.3:11211", Weight: 1},
+		{Name: "memcached-0", Addr: "10.0.0.1:11211", Weight: 1, Entry: entry},
+		{Name: "memcached-1", Addr: "10.0.0.2:11211", Weight: 1, Entry: entry},
+		{Name: "memcached-2", Addr: "10.0.0.3:11211", Weight: 1, Entry: entry},
 	}, r.m.all()[0].Servers)
 	end()
 	running.Wait()
 	require.Zero(t, r.Counts.Snapshot().WatchesLive, "the watch ends with the control")
+}
+
+// cached returns the server at addr, found by dns+cache.
+func cached(addr string) route.Server {
+	return route.Server{Name: addr, Addr: addr, Weight: 1, Entry: "dns+cache:11211"}
+}
+
+// names returns the names of the servers of the middleware, as it was last told.
+func (r *rig) names() (names []string) {
+	servers := r.Middleware().Servers
+	if all := r.m.all(); len(all) > 0 {
+		servers = all[len(all)-1].Servers
+	}
+	for _, s := range servers {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func TestAServerThatIsAwayAtTheStartStaysUntilItIsRemoved(t *testing.T) {
+	there, away, static := cached("10.0.0.1:11211"), cached("10.0.0.2:11211"), cached("10.0.0.8:11211")
+	static.Entry = ""
+	fromOther := cached("10.0.0.9:11211")
+	fromOther.Entry = "dns+removed:11211"
+	started := func(t *testing.T) *rig {
+		r := newRig(t, "servers: [dns+cache, fixed]\nreplicas: 1\nwatch-interval: 0s\n")
+		r.dns.set(nil, "10.0.0.1")
+		r.inForce = []route.Server{there, away, static, fromOther}
+		r.run(t)
+		require.Equal(t, []string{there.Name, away.Name, "fixed"}, r.names(), "an entry that is not in the file any more was removed by somebody")
+		return r
+	}
+	for name, removed := range map[string]func(r *rig){
+		"by many lookups that lack it": func(*rig) { pass(2 * time.Minute) },
+		"by another middleware": func(r *rig) {
+			pass(20 * time.Second)
+			require.Empty(t, r.m.all())
+			r.m.others(there, route.Server{Name: "fixed"})
+			pass(6 * time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := started(t)
+				removed(r)
+				require.Equal(t, []string{there.Name, "fixed"}, r.names())
+				r.m.others()
+				r.dns.set(nil, "10.0.0.1", "10.0.0.2")
+				pass(6 * time.Second)
+				require.Equal(t, []string{there.Name, away.Name, "fixed"}, r.names(), "it is added again")
+			})
+		})
+	}
+}
+
+func TestAStartWaitsUntilAServerSaysWhichServersAreInUseButForOnePoolOnlyForAWhile(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text  string
+		waits bool
+	}{
+		"one list": {"servers: [dns+cache]\n", true},
+		"pools":    {"pools:\n  a: {servers: [dns+cache]}\n  b: {servers: [b]}\nroutes:\n  - {default: b}\n  - {prefix: x, pool: a}\n", false},
+		"no names": {"servers: [a]\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, tc.text)
+				r.dns.set(nil, "10.0.0.1")
+				r.unread = true
+				found := make(chan bool, 1)
+				go func() { found <- r.AwaitServers(t.Context()) }()
+				pass(20 * time.Second)
+				if tc.waits {
+					require.Empty(t, found)
+					require.Contains(t, r.logged(t)[0], "no server that was found answers")
+					r.unread = false
+					pass(time.Second)
+				}
+				require.True(t, <-found)
+			})
+		})
+	}
+}
+
+func TestANewEntryOfTheFileFindsTheServersThatOthersUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [fixed]\nreplicas: 1\nwatch-interval: 0s\n")
+		r.run(t)
+		r.dns.set(nil, "10.0.0.1")
+		r.inForce = []route.Server{cached("10.0.0.1:11211"), cached("10.0.0.2:11211")}
+		r.write(t, "servers: [fixed, dns+cache]\nreplicas: 1\nwatch-interval: 0s\n")
+		r.sighup()
+		require.Equal(t, []string{"fixed", "10.0.0.1:11211", "10.0.0.2:11211"}, r.names())
+	})
 }
 
 func TestAListThatCannotBeConfirmedStaysUnlessAnotherMiddlewareChangesToADifferentOne(t *testing.T) {
@@ -545,8 +644,7 @@ func TestAListThatCannotBeConfirmedStaysUnlessAnotherMiddlewareChangesToADiffere
 		r := newRig(t, "servers: [dns+cache]\nreplicas: 1\nwatch-interval: 0s\n")
 		r.dns.set(nil, "10.0.0.1")
 		r.run(t)
-		first, second := route.Server{Name: "10.0.0.1:11211", Addr: "10.0.0.1:11211", Weight: 1}, route.Server{Name: "10.0.0.2:11211", Addr: "10.0.0.2:11211", Weight: 1}
-		third := route.Server{Name: "10.0.0.3:11211", Addr: "10.0.0.3:11211", Weight: 1}
+		first, second, third := cached("10.0.0.1:11211"), cached("10.0.0.2:11211"), cached("10.0.0.3:11211")
 		r.m.others(first, third) // has no effect while names have answers
 		pass(time.Minute)
 		require.Empty(t, r.m.all())

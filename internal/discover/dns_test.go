@@ -31,7 +31,7 @@ func TestServersAreFoundByARealNameServer(t *testing.T) {
 		t.Helper()
 		servers, err := finder.Find(t.Context(), lookups)
 		require.NoError(t, err)
-		return servers
+		return withoutEntries(servers)
 	}
 	want := []route.Server{
 		server("127.0.0.2:1", "127.0.0.2:1"), server("127.0.0.3:1", "127.0.0.3:1"), server("[::1]:1", "[::1]:1"),

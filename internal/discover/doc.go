@@ -19,7 +19,8 @@
 //
 // A server that is new in an answer is added at once, and a new address of a known server is used at once. A server that an answer
 // lacks stays, at its last address, until RemoveAfter answers in a row have lacked it: a pod that restarts is missing from the DNS
-// for some time, and removing its server would move its keys twice. A lookup that fails, or finds nothing, changes nothing.
+// for some time, and removing its server would move its keys twice. A lookup that fails, or finds nothing, changes nothing. What other middlewares
+// know is added to the first answers (Know) and removed from those that lack it (Drop).
 //
 // A list of nodes has a version that grows with each change. A node that a list with a greater version lacks was removed by somebody, and leaves at
 // once. A list with a smaller version changes nothing, because not every node learns of a change at the same time, unless RemoveAfter answers in a row

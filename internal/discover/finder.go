@@ -93,6 +93,50 @@ func NewFinder(o Options) *Finder {
 	return &Finder{options: o, answers: make(map[question]*answer), watches: make(map[question]*watch), changed: make(chan struct{}, 1)}
 }
 
+// Know adds servers of the lists in force to the answers for the entries that have found them, in the pools of Server.Pool.
+// Those that the last answers lack count as lacking in one answer. A list with a version says itself who was removed.
+func (f *Finder) Know(l Lookups, inForce []route.Server) {
+	for _, server := range inForce {
+		for _, s := range l.Specs {
+			q, ok := s.question()
+			name := server.Name
+			if s.Server.Name != "" {
+				var named bool
+				name, named = strings.CutPrefix(name, s.Server.Name+"/")
+				ok = ok && named
+			}
+			a := f.answers[q]
+			if !ok || a == nil || a.version != 0 || s.entry() != server.Entry || s.Server.Pool != server.Pool ||
+				slices.ContainsFunc(a.targets, func(t target) bool { return t.name == name }) {
+				continue
+			}
+			a.targets = append(a.targets, target{name: name, addr: server.Addr, weight: server.Weight, absent: 1})
+			slices.SortFunc(a.targets, func(a, b target) int { return strings.Compare(a.name, b.name) })
+		}
+	}
+}
+
+// Lacking returns the servers that stay although the last answers lack them.
+func (f *Finder) Lacking(l Lookups) (servers []route.Server) {
+	for _, s := range l.Specs {
+		if q, ok := s.question(); ok && f.answers[q] != nil {
+			there := func(t target) bool { return t.absent == 0 }
+			servers = append(servers, s.servers(slices.DeleteFunc(slices.Clone(f.answers[q].targets), there))...)
+		}
+	}
+	return servers
+}
+
+// Drop removes those of Lacking that gone is true for.
+func (f *Finder) Drop(l Lookups, gone func(route.Server) bool) {
+	for _, s := range l.Specs {
+		if q, ok := s.question(); ok && f.answers[q] != nil {
+			a := f.answers[q]
+			a.targets = slices.DeleteFunc(a.targets, func(t target) bool { return t.absent > 0 && gone(s.servers([]target{t})[0]) })
+		}
+	}
+}
+
 // Changed returns a channel that receives an element when Refresh may return other servers than before.
 func (f *Finder) Changed() <-chan struct{} { return f.changed }
 

@@ -216,5 +216,5 @@ func TestAnEndpointIsAskedOverTLSAndMustShowACertificateForItsName(t *testing.T)
 	require.ErrorContains(t, err, "elsewhere.example")
 	found, err := find("")
 	require.NoError(t, err)
-	require.Equal(t, []route.Server{server1}, found)
+	require.Equal(t, []route.Server{server1}, withoutEntries(found))
 }

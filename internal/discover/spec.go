@@ -55,11 +55,21 @@ type Spec struct {
 	TLS bool
 }
 
+// entry returns what is looked up for s, in the form of a list of servers; "": nothing is.
+func (s Spec) entry() string {
+	if s.Lookup == Static {
+		return ""
+	}
+	return s.Lookup.String() + s.Server.Addr
+}
+
 // servers returns the servers found for s.
 func (s Spec) servers(found []target) []route.Server {
 	list := make([]route.Server, len(found))
 	for i, t := range found {
-		list[i] = route.Server{Name: t.name, Addr: t.addr, Weight: s.Server.Weight, Zone: cmp.Or(s.Server.Zone, t.zone), Pool: s.Server.Pool}
+		list[i] = route.Server{
+			Name: t.name, Addr: t.addr, Weight: s.Server.Weight, Zone: cmp.Or(s.Server.Zone, t.zone), Entry: s.entry(), Pool: s.Server.Pool,
+		}
 		if s.Server.Name != "" {
 			list[i].Name = s.Server.Name + "/" + t.name
 		}

@@ -111,12 +111,23 @@ type Record struct {
 	// ones, which are not known.
 	Previous []Placement `json:"previous,omitempty"`
 	More     bool        `json:"more,omitempty"`
-	// Addresses are the addresses of the servers of all these placements, by name.
+	// Addresses are the addresses of the servers of all these placements, by name, and Entries their entries (route.Server.Entry), unless "".
 	Addresses map[string]string `json:"addresses,omitempty"`
+	Entries   map[string]string `json:"entries,omitempty"`
 	// Gutter: the pool has a gutter or is one. Writes that a server missed may then have been answered even if keys have only one server.
 	Gutter bool `json:"gutter,omitempty"`
 	// Changing: the placement is changing, and servers may hold old values of keys that they have got back.
 	Changing bool `json:"changing,omitempty"`
+	// Wanted is the placement to which the change leads; nil: Placement.
+	Wanted *Placement `json:"wanted,omitempty"`
+}
+
+// InForce returns the placement to which all middlewares keep, or to which they are changing.
+func (r *Record) InForce() *Placement {
+	if r.Wanted != nil {
+		return r.Wanted
+	}
+	return &r.Placement
 }
 
 // Encode returns the record as it is stored.
@@ -136,7 +147,7 @@ func Decode(b []byte) (*Record, error) {
 
 // SaysAs reports whether r and s say the same about where keys are and were.
 func (r *Record) SaysAs(s *Record) bool {
-	return r.Placement.Equal(&s.Placement) && r.More == s.More && r.Gutter == s.Gutter && r.Changing == s.Changing &&
+	return r.Placement.Equal(&s.Placement) && r.InForce().Equal(s.InForce()) && r.More == s.More && r.Gutter == s.Gutter && r.Changing == s.Changing &&
 		slices.EqualFunc(r.Previous, s.Previous, func(a, b Placement) bool { return a.Equal(&b) })
 }
 

@@ -354,23 +354,22 @@ func reach(ctx context.Context, servers []*backend.Server) {
 func (p *pool) place(changing bool, servers []*backend.Server) {
 	if p.records != nil {
 		p.records.Gutter(p.diverts())
-		previous, more := p.history()
-		p.records.Place(p.record(), previous, more, changing, servers)
+		p.records.Place(p.toRecord(changing), servers)
 	}
 }
 
-// onlyAddresses reports whether a and b are equal except for the servers' addresses.
+// onlyAddresses reports whether a and b are equal except for how the servers are found.
 func onlyAddresses(a, b *Options) bool {
 	return reflect.DeepEqual(a.withoutAddresses(), b.withoutAddresses())
 }
 
-// withoutAddresses returns o without the servers' addresses.
+// withoutAddresses returns o without the servers' addresses and entries.
 func (o *Options) withoutAddresses() Options {
 	pools := slices.Clone(o.pools())
 	for i := range pools {
 		pools[i].Servers = slices.Clone(pools[i].Servers)
 		for s := range pools[i].Servers {
-			pools[i].Servers[s].Addr = ""
+			pools[i].Servers[s].Addr, pools[i].Servers[s].Entry = "", ""
 		}
 	}
 	return o.with(pools)

@@ -31,13 +31,13 @@ func (p placed) equal(q placed) bool {
 	return a.Equal(&b)
 }
 
-// at returns p with the parts of o that don't place keys: the servers' addresses and zones, the read policy and the gutters.
+// at returns p with the parts of o that don't place keys: the servers' addresses, entries and zones, the read policy and the gutters.
 func (p placed) at(o *PoolOptions) (placed, error) {
 	servers := slices.Clone(p.router.Servers())
 	for i := range servers {
 		at := slices.IndexFunc(o.Servers, func(s route.Server) bool { return s.Name == servers[i].Name })
 		if at >= 0 {
-			servers[i].Addr, servers[i].Zone = o.Servers[at].Addr, o.Servers[at].Zone
+			servers[i].Addr, servers[i].Zone, servers[i].Entry = o.Servers[at].Addr, o.Servers[at].Zone, o.Servers[at].Entry
 		}
 	}
 	p.options.Read, p.options.Zone = o.Options.Read, o.Options.Zone
@@ -235,10 +235,13 @@ const giveWay = 500 * time.Millisecond
 func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Phase) *placed {
 	c, pool := t.change, m.current.Load().of(t)
 	own, from := c.to.record(), c.from.record() // without shares: the set of keys that the pool has changes independently
-	record := marker.Record{Placement: own, Previous: []marker.Placement{from}, Addresses: map[string]string{}}
+	record := marker.Record{Placement: own, Previous: []marker.Placement{from}, Addresses: map[string]string{}, Entries: map[string]string{}}
 	for _, p := range []placed{c.from, c.to} {
 		for _, s := range p.router.Servers() {
 			record.Addresses[s.Name] = s.Addr
+			if s.Entry != "" {
+				record.Entries[s.Name] = s.Entry
+			}
 		}
 	}
 	value, err := record.Encode()
@@ -272,17 +275,27 @@ func (p *pool) announced(value []byte, own, from marker.Placement) (to placed, o
 	if r.Placement.Equal(&own) || len(r.Previous) != 1 || !r.Previous[0].Equal(&from) {
 		return to, false
 	}
-	return p.located(r.Placement, r.Addresses)
+	return p.located(r.Placement, r)
 }
 
-// Elsewhere returns the list of servers to which another middleware is changing from the list of this one, as announced on the servers; nil: there is
-// no such announcement, or there are several pools. A middleware that can't look up its servers follows others by this: an announcement lasts two
-// steps, so a middleware that looks once within each step and applies what it finds is at most one phase behind.
-func (m *Middleware) Elsewhere(ctx context.Context) []route.Server {
+// Elsewhere returns, for each pool of which another middleware is changing from the list of this one to another, that list, as announced on the servers.
+// A middleware that can't look up its servers follows others by this: an announcement lasts two steps, so a middleware that looks once within each
+// step and applies what it finds is at most one phase behind.
+func (m *Middleware) Elsewhere(ctx context.Context) (servers []route.Server) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
-	p := m.current.Load().pools[0]
-	if len(m.options.Pools) > 0 || p.records == nil || m.work == nil || !p.options.inPhases(p.step) {
+	if m.work == nil {
+		return nil
+	}
+	for i, o := range m.options.pools() {
+		servers = append(servers, m.elsewhere(ctx, m.current.Load().of(m.poolStates[i]), &o)...)
+	}
+	return servers
+}
+
+// elsewhere is Elsewhere for the pool p, which has the options o. applying is held.
+func (m *Middleware) elsewhere(ctx context.Context, p *pool, o *PoolOptions) []route.Server {
+	if p == nil || p.records == nil || !p.options.inPhases(p.step) {
 		return nil
 	}
 	from := p.wanted()
@@ -301,12 +314,13 @@ func (m *Middleware) Elsewhere(ctx context.Context) []route.Server {
 		// Only the servers may differ: options come from the configuration, not from a lookup.
 		servers = slices.Clone(to.router.Servers())
 		for i := range servers {
-			if at := slices.IndexFunc(m.options.Servers, func(o route.Server) bool { return o.Name == servers[i].Name }); at >= 0 {
-				servers[i].Zone = m.options.Servers[at].Zone
+			servers[i].Pool = p.name
+			if at := slices.IndexFunc(o.Servers, func(s route.Server) bool { return s.Name == servers[i].Name }); at >= 0 {
+				servers[i].Zone = o.Servers[at].Zone
 			}
 		}
-		router, err := route.New(servers, m.options.Placement)
-		return servers, err == nil && placed{router, m.options.Placement}.equal(to)
+		router, err := route.New(servers, o.Options)
+		return servers, err == nil && placed{router, o.Options}.equal(to)
 	})
 	if found == nil {
 		return nil
@@ -481,14 +495,14 @@ func (p *pool) before(newest *marker.Record) (from placed, ok bool) {
 	for _, old := range all {
 		old.Share = current.Share // see routesBefore
 		if !old.Equal(&current) {
-			return p.located(old, newest.Addresses)
+			return p.located(old, newest)
 		}
 	}
 	return from, false
 }
 
-// located returns a placement that was read from a server, with the addresses that were read with it. ok is false if the address of a server is unknown.
-func (p *pool) located(read marker.Placement, addresses map[string]string) (found placed, ok bool) {
+// located returns a placement in record, which was read from a server, with the servers' addresses. ok is false if one of these is unknown.
+func (p *pool) located(read marker.Placement, record *marker.Record) (found placed, ok bool) {
 	o, err := read.Options()
 	if err != nil {
 		return found, false
@@ -496,7 +510,8 @@ func (p *pool) located(read marker.Placement, addresses map[string]string) (foun
 	servers := slices.Clone(read.Servers)
 	for i := range servers {
 		s := &servers[i]
-		if s.Addr = addresses[s.Name]; s.Addr == "" && !slices.ContainsFunc(p.servers, func(b *backend.Server) bool { return b.Name == s.Name }) {
+		s.Entry = record.Entries[s.Name]
+		if s.Addr = record.Addresses[s.Name]; s.Addr == "" && !slices.ContainsFunc(p.servers, func(b *backend.Server) bool { return b.Name == s.Name }) {
 			return found, false
 		}
 	}

@@ -222,8 +222,9 @@
 //
 // # Starting and stopping
 //
-// Run tries to reach every server, judges those that it reached, starts the workers, then accepts clients. A server that was not reached is down,
-// and its prober brings it into service. Ready is closed when enough servers are up for Options.Ready.
+// The servers of the options include those of the list in force that lookups do not show (InForce). Run tries to reach every server, judges those
+// that it reached, starts the workers, then accepts clients. A server that was not reached is down, and its prober brings it into service. Ready is
+// closed when enough servers are up for Options.Ready.
 //
 // Stopping follows the data. The listeners close. Each reader ends when its client's requests have been answered and the client has received
 // the replies; after half of Options.DrainTimeout it ends once the requests that it has read are answered. The queue closes. The workers end

@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -29,6 +30,56 @@ func (p *pool) of(q placed, share *route.Share) marker.Placement {
 	record := q.record()
 	record.Share = share
 	return record
+}
+
+// toRecord returns what the servers' records say about the pool; changing: its placement is not fully applied yet.
+func (p *pool) toRecord(changing bool) marker.Record {
+	r := marker.Record{Placement: p.record(), Changing: changing, Entries: map[string]string{}}
+	r.Previous, r.More = p.history()
+	if wanted := p.wantedRecord(); changing && !wanted.Equal(&r.Placement) {
+		r.Wanted = &wanted
+	}
+	for _, s := range p.options.Servers {
+		if s.Entry != "" {
+			r.Entries[s.Name] = s.Entry
+		}
+	}
+	return r
+}
+
+// InForce returns the servers of the lists in force that were found by lookups, as the records on the servers of o say:
+// other middlewares use these lists, or have used them last. The records of a pool are read if a lookup has found one of
+// its servers. unread reports that no server of such a pool answers, so its list is unknown.
+func InForce(ctx context.Context, o Options) (servers []route.Server, unread bool) {
+	o = o.withDefaults()
+	o.Log = slog.New(slog.DiscardHandler) // New and Run report the same
+	m := Middleware{options: o}
+	var err error
+	if m.access, err = o.access(); err != nil {
+		return nil, false // New refuses the options
+	}
+	for i, t := range m.poolStatesFor(&o) {
+		p := &o.pools()[i]
+		found := func(s route.Server) bool { return s.Entry != "" }
+		if t.records == nil || !slices.ContainsFunc(p.Servers, found) {
+			continue
+		}
+		asked, _ := m.poolServers(t, *p, nil, map[*backend.Server]*backend.Server{})
+		reach(ctx, asked)
+		looks := t.records.Looks()
+		unread = unread || len(looks) == 0
+		newest := looks.Newest()
+		if newest == nil {
+			continue
+		}
+		for _, s := range newest.InForce().Servers {
+			s.Addr, s.Entry, s.Pool = newest.Addresses[s.Name], newest.Entries[s.Name], p.Name
+			if found(s) {
+				servers = append(servers, s)
+			}
+		}
+	}
+	return servers, unread
 }
 
 // history returns the other placements by which servers may hold keys, each once, and whether there were still earlier ones. During a change of
@@ -84,7 +135,6 @@ func (p *pool) beginRecords() {
 	if newest != nil && !p.options.inPhases(p.step) {
 		p.remember(newest)
 	}
-	previous, more := p.history()
 	running := ""
 	if p.router.N() > 1 {
 		host, _ := os.Hostname()
@@ -98,7 +148,7 @@ func (p *pool) beginRecords() {
 		}
 		running = fmt.Sprintf("%s %d %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
 	}
-	p.records.Begin(running, p.record(), previous, more, p.servers)
+	p.records.Begin(running, p.toRecord(false), p.servers)
 	p.place(p.changing(), p.servers)
 }
 

@@ -36,6 +36,9 @@ type Server struct {
 	Weight int
 	// Zone is where the server is, for ReadNearest; "": unknown.
 	Zone string `json:"Zone,omitempty"`
+	// Entry is the name that is looked up to find the server, in the form that a list of servers has it; "": the list names the server itself.
+	// A Router ignores it.
+	Entry string `json:"-"`
 	// Pool is the name of the pool in whose list the server is, until the servers are divided by pools. A Router ignores it.
 	Pool string `json:"-"`
 }
