@@ -28,7 +28,7 @@ func TestASummaryHoldsTheRatesAndMeansOfItsWindow(t *testing.T) {
 	w.Begin(0)
 	w.Round(101, int64(time.Second))
 	w.Bytes(1000, 3000)
-	r.Net().Arrivals().Hot(20, 200, 600)
+	r.Net().Arrivals().Hot(20, 0, 200, 600)
 	after := r.Snapshot()
 	after.At = before.At + int64(2*time.Second)
 

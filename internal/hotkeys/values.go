@@ -159,6 +159,24 @@ func (v *Values) Forget() {
 	v.flushes.ended.Add(1)
 }
 
+// Form says what the reply to a get shows. The values of a key have one entry for each form; a write invalidates both.
+type Form bool
+
+// The forms.
+const (
+	Plain   Form = false // a get's
+	WithCAS Form = true  // a gets's: the cas, too
+)
+
+// of returns the hash of the entry in this form. hash is that of the key, or of its entry in another form. Both entries are in one stripe and in one shard.
+func (f Form) of(hash uint64) uint64 {
+	const upper = 1<<63 - 1<<31 // without the bits for stripe and shard
+	if f == WithCAS {
+		return hash ^ upper
+	}
+	return hash
+}
+
 // hash returns the hash of key, which is never 0.
 func (v *Values) hash(key []byte) uint64 { return maphash.Bytes(v.seed, key) | 1 }
 
@@ -188,11 +206,11 @@ func (v *Values) Begin(key []byte) Write {
 	return w
 }
 
-// Keep keeps the value that w has stored on all servers of its key, if a value of the key was served before. reply is the reply to a get of the key, in pieces.
-// asked and life are as in Put.
-func (v *Values) Keep(w *Write, asked int64, life time.Duration, reply ...[]byte) {
+// Keep keeps the value that w has stored on all servers of its key, if a value of the key was served before in this form. reply is the reply to a get of the key,
+// in pieces. asked and life are as in Put.
+func (v *Values) Keep(w *Write, form Form, asked int64, life time.Duration, reply ...[]byte) {
 	if w.alone && life > 0 {
-		v.put(w.hash, w.token, asked, life, false, reply)
+		v.put(form.of(w.hash), w.token, asked, life, false, reply)
 	}
 }
 
@@ -221,13 +239,13 @@ func (v *Values) EndFlush(line []byte, now int64, clock time.Time) {
 	v.flushes.ended.Add(1)
 }
 
-// Append appends to dst the reply to a get of key at now, ns. ok is false if a server has to be asked; if that server's reply is wanted, wanted is the
+// Append appends to dst the reply to a get of key in the given form at now, ns. ok is false if a server has to be asked; if that server's reply is wanted, wanted is the
 // argument for Token and Put, otherwise 0. If dst is nil, it only says whether there is a reply.
-func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64, ok bool) {
+func (v *Values) Append(dst, key []byte, form Form, now int64) (reply []byte, wanted uint64, ok bool) {
 	if now < v.paused.Load() {
 		return dst, 0, false
 	}
-	hash := v.hash(key)
+	hash := form.of(v.hash(key))
 	s := v.shard(hash)
 	s.mu.RLock()
 	defer s.mu.RUnlock()

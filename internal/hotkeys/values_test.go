@@ -17,7 +17,7 @@ import (
 
 // get returns the reply to a get of key, "" if there is none, and wanted.
 func get(v *Values, key string, now int64) (reply string, wanted uint64) {
-	text, wanted, _ := v.Append([]byte{}, []byte(key), now)
+	text, wanted, _ := v.Append([]byte{}, []byte(key), Plain, now)
 	return string(text), wanted
 }
 
@@ -147,7 +147,7 @@ func TestAReplyThatCannotBeKeptIsNotWantedForAnAgeOrUntilItsKeyIsWritten(t *test
 
 // keep keeps data as the value that w has stored.
 func keep(v *Values, w *Write, key, data string, asked int64, life time.Duration) {
-	v.Keep(w, asked, life, []byte("VALUE "), fmt.Appendf(nil, "%s 0 %d\r\n%s\r\nEND\r\n", key, len(data), data))
+	v.Keep(w, Plain, asked, life, []byte("VALUE "), fmt.Appendf(nil, "%s 0 %d\r\n%s\r\nEND\r\n", key, len(data), data))
 	v.End(w)
 }
 
@@ -282,18 +282,18 @@ func TestAnsweringFromMemoryAllocatesNothing(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(1000, func() {
 		token, _ := v.Token(wanted)
 		v.Put(wanted, token, key, reply, 1, time.Hour)
-		if _, _, ok := v.Append(dst, key, 2); !ok {
+		if _, _, ok := v.Append(dst, key, Plain, 2); !ok {
 			t.Fatal("it is not served")
 		}
 		w := v.Begin(key)
-		v.Keep(&w, 1, time.Hour, pieces[0], pieces[1])
+		v.Keep(&w, Plain, 1, time.Hour, pieces[0], pieces[1])
 		v.End(&w)
 		v.Put(wanted, v.now(wanted), key, nil, 1, 0)
 		i++
 		other[9] = byte('0' + i%10)
 		hash := v.hash(other)
 		v.Put(hash, v.now(hash), other, reply, 1, time.Hour)
-		_, _, _ = v.Append(dst, []byte("cold"), 2)
+		_, _, _ = v.Append(dst, []byte("cold"), Plain, 2)
 	}))
 }
 
@@ -320,7 +320,7 @@ func TestTheServedPartIsNearTheMaximumThatTheAgeAllows(t *testing.T) {
 		for i := range seconds * rate {
 			key := names[sort.SearchFloat64s(sums, random.Float64()*sum)]
 			now := int64(age)*10 + int64(i)*int64(time.Second)/rate
-			_, wanted, ok := v.Append(dst, key, now)
+			_, wanted, ok := v.Append(dst, key, Plain, now)
 			if ok && i >= seconds*rate/2 {
 				served++
 			}

@@ -164,7 +164,7 @@ func newCore(o Options, router *route.Router, states []*poolState, servers []*ba
 		}
 		c.pools = append(c.pools, p)
 	}
-	c.lanes, c.queues = o.newLanes(router, servers)
+	c.lanes, c.queues = o.newLanes(router, servers, func(pool int) bool { return c.pools[pool].several.Load() })
 	return c
 }
 

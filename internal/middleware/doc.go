@@ -98,7 +98,7 @@
 // of its key, and the client is answered when all of them have answered or failed. Package replica decides, from the answers and from how many
 // must agree (Options.Ack), what the client is told and which replicas must be repaired. A repair deletes the key on the replica, under the same
 // lock, before the client is answered. A conditional write (cas, or a meta command with a cas) is compared on the key's first server alone, which
-// also answers every gets. Once stored there it is copied to the other replicas in a second step of the same round.
+// also answers every gets, unless items have versions. Once stored there it is copied to the other replicas in a second step of the same round.
 //
 // Where other middlewares write the same servers (Options.Writers), locks are not enough. Each store then has a version of its own as its cas, the
 // key's first server decides whatever depends on the item, and after each store a check compares the versions on its servers and deletes copies

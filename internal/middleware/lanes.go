@@ -34,14 +34,14 @@ func (o *Options) detourLanes(servers int) int32 {
 }
 
 // newLanes returns the queues, and the description of those that are no detours for the statistics.
-func (o *Options) newLanes(router *route.Router, servers []*backend.Server) (*queue.Lanes, []stats.Queue) {
+func (o *Options) newLanes(router *route.Router, servers []*backend.Server, versioned func(pool int) bool) (*queue.Lanes, []stats.Queue) {
 	n := int(o.detourLanes(len(servers))) + len(servers)
 	if o.Pool == PoolShared {
 		lanes := queue.NewLanes(n, o.Queue, nil)
 		return lanes, []stats.Queue{{Name: "shared", Capacity: o.Queue, Length: lanes.Queue(0).Len}}
 	}
 	var lanes *queue.Lanes
-	chooser := plan.NewLaneChooser(router, func(s int) int64 { return servers[s].Load(lanes.Queue(plan.ReadLane(s)).Len()) })
+	chooser := plan.NewLaneChooser(router, func(s int) int64 { return servers[s].Load(lanes.Queue(plan.ReadLane(s)).Len()) }, versioned)
 	lanes = queue.NewLanes(n, o.Queue, chooser.Choose)
 	described := make([]stats.Queue, 2*len(servers))
 	for s, server := range servers {

@@ -3,6 +3,7 @@ package netstage
 import (
 	"sync"
 
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/protocol"
 	"mcmw/internal/request"
 	"mcmw/internal/wire"
@@ -39,22 +40,25 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 		return false
 	}
 	var hit bool
-	if _, first.Wanted, hit = c.stage.options.Hot.Append(nil, first.Keys, now); !hit {
+	if _, first.Wanted, hit = c.stage.options.Hot.Append(nil, first.Keys, formOf(first), now); !hit {
 		return false // the usual case, checked before a buffer is taken
 	}
 	m := fromMemories.Get().(*fromMemory)
 	defer m.release()
-	received := 0
+	received, withCAS := 0, 0
 	for i := range b.Requests {
 		r := &b.Requests[i]
 		if !isGet(r) {
 			return false
 		}
 		var ok bool
-		if m.text, r.Wanted, ok = c.stage.options.Hot.Append(m.text, r.Keys, now); !ok || len(m.text) > maxFromMemory {
+		if m.text, r.Wanted, ok = c.stage.options.Hot.Append(m.text, r.Keys, formOf(r), now); !ok || len(m.text) > maxFromMemory {
 			return false
 		}
 		received += len(r.Raw)
+		if r.ShowsToken() {
+			withCAS++
+		}
 	}
 	if c.Crowded() {
 		return false
@@ -64,7 +68,7 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 	}
 	size := len(m.text)
 	// Counted before the client has the reply, so that counts read after the reply include it.
-	c.arrivals.Hot(len(b.Requests), received, size)
+	c.arrivals.Hot(len(b.Requests)-withCAS, withCAS, received, size)
 	b.Release()
 	m.out.Add(m.text)
 	if n := c.Reply(&m.out); n < size {
@@ -75,7 +79,10 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 	return true
 }
 
-// isGet reports whether r is a retrieval of one key to which every server gives the same reply.
+// isGet reports whether r is a get or a gets of one key.
 func isGet(r *request.Request) bool {
-	return r.Command.IsRetrieval() && !r.Has(protocol.First) && r.NumKeys == 1 && r.Answer == ""
+	return r.Command.IsRetrieval() && !r.Has(protocol.Writes) && r.NumKeys == 1 && r.Answer == ""
 }
+
+// formOf returns what the reply to r, a get or a gets, shows.
+func formOf(r *request.Request) hotkeys.Form { return hotkeys.Form(r.ShowsToken()) }

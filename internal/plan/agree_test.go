@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -36,13 +37,19 @@ const (
 	lostChunk          mutant = "a chunk that was not stored"
 	blindDiscard       mutant = "a head that is deleted even if another value has replaced it"
 	keptHead           mutant = "a head without its chunks that is not deleted"
+	ownTokens          mutant = "a server's own cas that passes for a version"
+	readersDecide      mutant = "a token that is compared on the server that has shown it"
+	blindCas           mutant = "a cas that compares nothing"
 	onlyInTheGutter    mutant = "a write in the gutter that does not delete the key on its server"
 )
 
 // earlyLook stands for a call that the driver has made, not the planner.
 const earlyLook = -1
 
-var versionFlag = regexp.MustCompile(` E\d+`)
+var (
+	versionFlag = regexp.MustCompile(` E\d+`)
+	disguised   = regexp.MustCompile(` C4\d{18}`) // a condition with a version
+)
 
 // mutate puts the driver's fault into a call. It returns false if the call must not be sent.
 func (d *driver) mutate(c *plan.Call) (sent bool) {
@@ -77,6 +84,17 @@ func (d *driver) mutate(c *plan.Call) (sent bool) {
 			d.waiting[c.Server] = append(d.waiting[c.Server], int32(d.sent))
 			return false
 		}
+	case ownTokens:
+		c.Bytes[0] = []byte(disguised.ReplaceAllStringFunc(versionFlag.ReplaceAllString(line, ""), func(flag string) string {
+			token, _ := strconv.ParseUint(flag[len(" C"):], 10, 64)
+			return fmt.Sprintf(" C%d", token-protocol.FirstVersion)
+		}))
+	case readersDecide:
+		if !c.IsCheck() && disguised.MatchString(line) {
+			c.Server = int32(d.shows)
+		}
+	case blindCas:
+		c.Bytes[0] = []byte(disguised.ReplaceAllString(line, ""))
 	case onlyInTheGutter:
 		if c.Server == ownServer && strings.HasPrefix(line, "delete") {
 			c.Bytes[0] = []byte("delete other\r\n")

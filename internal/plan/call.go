@@ -91,14 +91,14 @@ func (p *Planner) copies(n int32) int {
 	return p.options.Router.Of(int(c.Server)).N()
 }
 
-// Movable reports whether call n reads what another server can answer now. A gat does not: it writes. Nor does a read that shows a cas: only the first
-// server knows it.
+// Movable reports whether call n reads what another server can answer now. A gat does not: it writes. Nor does a read that shows a cas, unless it is a
+// version: only the first server knows it.
 func (p *Planner) Movable(n int32) bool {
 	if p.Calls[n].IsCheck() {
 		return false
 	}
 	r := &p.Requests[p.Calls[n].Request]
-	return (p.copies(n) > 1 || p.asksNew(r, n)) && r.step == sent && r.readsOnly() && !r.Has(protocol.First)
+	return (p.copies(n) > 1 || p.asksNew(r, n)) && r.step == sent && r.readsOnly() && p.movable(r, p.options.Router.Of(int(p.Calls[n].Server)))
 }
 
 // Writes reports whether call n may change what its server holds, or checks whether it holds what it should. Without a reply such a server counts

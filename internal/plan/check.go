@@ -125,9 +125,7 @@ func (p *Planner) beginCheck(r *Request, first int32) {
 	if n < 2 {
 		return
 	}
-	stripe := p.options.Stripe(r.key)
-	k := p.checkFor(stripe, r.in.Number(), r.served().KeyText())
-	*k = check{key: protocol.KeyText{Text: append(k.key.Text[:0], r.served().Keys...), Encoded: r.Has(protocol.Encoded)}, stripe: stripe, pool: r.in.Number(), version: r.version, copies: k.copies[:0]}
+	k := p.newCheck(r, r.version)
 	if first >= 0 {
 		k.copies = append(k.copies, copyState{server: p.Calls[first].Server})
 	}
@@ -138,17 +136,32 @@ func (p *Planner) beginCheck(r *Request, first int32) {
 	}
 }
 
+// newCheck returns a check of r's key, still without copies. It takes the place of the latest check of the key.
+func (p *Planner) newCheck(r *Request, version uint64) *check {
+	stripe := p.options.Stripe(r.key)
+	k := p.checkFor(stripe, r.in.Number(), r.served().KeyText())
+	*k = check{key: protocol.KeyText{Text: append(k.key.Text[:0], r.served().Keys...), Encoded: r.Has(protocol.Encoded)}, stripe: stripe, pool: r.in.Number(), version: version, copies: k.copies[:0]}
+	return k
+}
+
+// latest returns the latest check of key; nil: there is none, or it is not known.
+func (p *Planner) latest(stripe uint32, pool int, key protocol.KeyText) *check {
+	i := p.newest[stripe%uint32(len(p.newest))] - 1
+	if i >= 0 && p.checks[i].stripe == stripe && p.checks[i].pool == pool && p.checks[i].is(key) {
+		return &p.checks[i]
+	}
+	return nil
+}
+
 // checkFor returns the check for a store of key: the one of an earlier store of the key, which is not needed any more, or a new one.
 func (p *Planner) checkFor(stripe uint32, pool int, key protocol.KeyText) *check {
-	newest := &p.newest[stripe%uint32(len(p.newest))]
-	if i := *newest - 1; i >= 0 && p.checks[i].stripe == stripe && p.checks[i].pool == pool && p.checks[i].is(key) {
-		k := &p.checks[i]
+	if k := p.latest(stripe, pool, key); k != nil {
 		if !k.asked {
 			return k
 		}
 		k.ended = true
 	}
-	*newest = int32(len(p.checks) + 1)
+	p.newest[stripe%uint32(len(p.newest))] = int32(len(p.checks) + 1)
 	if len(p.checks) == cap(p.checks) {
 		p.checks = append(p.checks, check{})
 	} else {

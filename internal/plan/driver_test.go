@@ -42,6 +42,7 @@ type driver struct {
 	waits  int
 	rides  bool
 	mutant mutant
+	shows  int      // the server that answers reads, if the planner has it as its home
 	early  []string // by server: what a check that is too early saw
 	stored string   // the line and the value that were stored last
 	// missed are the servers that did not reply to a call that writes. Workers of one middleware may share it, as they share their knowledge about servers.
@@ -78,11 +79,22 @@ func newRouter(t testing.TB, servers int, read route.ReadPolicy) *route.Router {
 // drive returns a driver of a planner with that router. With versions it is one of several writers.
 func drive(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.Versions) *driver {
 	t.Helper()
-	return driveLarge(t, router, ack, versions, plan.Large{}, nil)
+	return driveWith(t, router, ack, versions, func(*plan.Options) {})
 }
 
 // driveLarge is drive with large values, whose versions the function version returns.
 func driveLarge(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.Versions, limits plan.Large, version func() large.Version) *driver {
+	t.Helper()
+	return driveWith(t, router, ack, versions, func(o *plan.Options) {
+		o.LargeVersion = version
+		for i := range o.Pools {
+			o.Pools[i].Large = limits
+		}
+	})
+}
+
+// driveWith is drive with other options, which the function changes.
+func driveWith(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.Versions, change func(*plan.Options)) *driver {
 	t.Helper()
 	servers := len(router.Servers())
 	var names []string
@@ -90,12 +102,14 @@ func driveLarge(t testing.TB, router *route.Router, ack replica.Ack, versions *p
 		names = append(names, s.Name)
 	}
 	d := &driver{t: t, router: router, limits: protocol.Limits{}.WithDefaults(), missed: map[int]bool{}, locked: func() bool { return false }}
-	pools := slices.Repeat([]plan.Pool{{Ack: ack, Several: versions != nil, Large: limits}}, len(router.Pools()))
-	d.planner = plan.New(plan.Options{
+	pools := slices.Repeat([]plan.Pool{{Ack: ack, Several: versions != nil}}, len(router.Pools()))
+	o := plan.Options{
 		Router: router, Names: names, Home: -1, Pools: pools, MaxValue: 1 << 20, Versions: versions, Stripe: func(key []byte) uint32 { return crc32.ChecksumIEEE(key) },
 		Locked: func(uint32) bool { return d.locked() },
-		Today:  func() int64 { return 1_800_000_000 }, LargeVersion: version,
-	}, 0)
+		Today:  func() int64 { return 1_800_000_000 },
+	}
+	change(&o)
+	d.planner = plan.New(o, 0)
 	for s := range d.planner.Servers {
 		d.planner.Servers[s].Readable = true
 	}

@@ -13,8 +13,8 @@ import (
 //	get a   joined                           '--> answer
 //
 // The call is sent after all of them have arrived, so its reply is one that each could have got. If the leader is planned again, this is for
-// all; when it is settled, all are. An mg is not joined: its flags can show how often the item was read before, and only one reader of a
-// stale item is told to renew it.
+// all; when it is settled, all are. A get and a gets do not join each other. An mg is not joined: its flags can show how often the item was read before, and
+// only one reader of a stale item is told to renew it.
 
 // joinSlots is the number of keys whose gets can be joined at a time. Of several keys with the same slot the last one has it.
 const joinSlots = 1 << 8
@@ -56,23 +56,29 @@ func hashEnd(key []byte) uint64 {
 	return end * 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: the upper bits depend on all
 }
 
-// joinable reports whether r is a get that other gets can join.
+// joinable reports whether r is a get, or a gets, that other ones can join.
 func (p *Planner) joinable(r *Request) bool {
-	return p.options.Join && r.NumKeys == 1 && r.Command.IsRetrieval() && r.IsRead() && r.Answer == "" && r.whole() && !r.strips && r.in.WarmsUp() == nil
+	return p.options.Join && r.NumKeys == 1 && r.Command.IsRetrieval() && r.readsOnly() && r.Answer == "" && r.whole() && !r.strips && r.in.WarmsUp() == nil
 }
 
-// slot returns the slot of the key. found: it has a get of the key that others can join.
-func (p *Planner) slot(key []byte) (slot *joinSlot, hash uint32, found bool) {
+// slot returns the slot for a get of the key, or for a gets, which shows the cas. found: it has one that others can join.
+func (p *Planner) slot(key []byte, withCAS bool) (slot *joinSlot, hash uint32, found bool) {
 	h := hashEnd(key)
+	if withCAS {
+		h = ^h
+	}
 	slot, hash = &p.joins.slots[h>>56], uint32(h>>24)
-	found = slot.round == p.joins.round && slot.hash == hash && bytes.Equal(p.Requests[slot.leader].key, key)
+	if slot.round == p.joins.round && slot.hash == hash {
+		leader := &p.Requests[slot.leader]
+		found = leader.ShowsToken() == withCAS && bytes.Equal(leader.key, key)
+	}
 	return slot, hash, found
 }
 
 // join makes requests[i], a get, wait for the call of an equal get, and reports whether there is one. If not, later gets can join requests[i].
 func (p *Planner) join(i int32) bool {
 	r := &p.Requests[i]
-	slot, hash, found := p.slot(r.key)
+	slot, hash, found := p.slot(r.key, r.ShowsToken())
 	if !found {
 		*slot = joinSlot{round: p.joins.round, hash: hash, leader: i, part: p.partNumber}
 		p.joins.any = true
@@ -93,7 +99,7 @@ func (p *Planner) joinsOwn(i int32) bool {
 	if !p.joinable(r) {
 		return false
 	}
-	slot, _, found := p.slot(r.key)
+	slot, _, found := p.slot(r.key, r.ShowsToken())
 	return found && slot.part == p.partNumber
 }
 
@@ -102,8 +108,10 @@ func (p *Planner) separate(r *Request) {
 	switch {
 	case !p.joins.any || r.readsOnly():
 	case r.NumKeys == 1:
-		if slot, _, found := p.slot(r.key); found {
-			*slot = joinSlot{}
+		for _, withCAS := range [...]bool{false, true} {
+			if slot, _, found := p.slot(r.key, withCAS); found {
+				*slot = joinSlot{}
+			}
 		}
 	default:
 		p.joins.start()

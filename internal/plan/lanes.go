@@ -21,15 +21,18 @@ func WriteLane(s int) int { return 2*s + 1 }
 type LaneChooser struct {
 	router *route.Router
 	reads  *route.Router // routes reads
-	load   func(s int) int64
-	all    []int   // every server
-	near   [][]int // by pool: those of its servers that reads prefer
-	turn   atomic.Uint32
+	// versioned reports whether the items of the pool with that number have versions.
+	versioned func(pool int) bool
+	load      func(s int) int64
+	all       []int   // every server
+	near      [][]int // by pool: those of its servers that reads prefer
+	turn      atomic.Uint32
 }
 
-// NewLaneChooser returns a chooser. load returns the work that waits for server s, including the reads in its lane.
-func NewLaneChooser(router *route.Router, load func(s int) int64) *LaneChooser {
-	c := &LaneChooser{router: router, reads: router.ForReads(), load: load}
+// NewLaneChooser returns a chooser. load returns the work that waits for server s, including the reads in its lane, and versioned whether the items of the pool
+// with that number have versions.
+func NewLaneChooser(router *route.Router, load func(s int) int64, versioned func(pool int) bool) *LaneChooser {
+	c := &LaneChooser{router: router, reads: router.ForReads(), load: load, versioned: versioned}
 	for s := range router.Servers() {
 		c.all = append(c.all, s)
 	}
@@ -68,7 +71,7 @@ func (c *LaneChooser) lane(r *request.Request) int {
 	switch {
 	case r.Has(protocol.Writes):
 		return WriteLane(in.Primary(key))
-	case r.Has(protocol.First), in.Read() == route.ReadPrimary, in.N() == 1:
+	case in.Read() == route.ReadPrimary, in.N() == 1, r.Has(protocol.First) && !(r.ShowsToken() && c.versioned(in.Number())):
 		var room [16]int
 		return ReadLane(in.Readers(key, room[:0])[0])
 	}

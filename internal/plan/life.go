@@ -3,10 +3,10 @@ package plan
 import "mcmw/internal/protocol"
 
 // Asked returns the server that requests[i], a get of one key, asks; -1 if there is none, for example because it has joined another get, or if
-// it is a gutter's server, whose values must not be kept.
+// it is a gutter's server, whose values must not be kept. So must a cas that is no version.
 func (p *Planner) Asked(i int32) int {
 	r := &p.Requests[i]
-	if r.way != read || r.first+1 != r.last || r.own != nil || r.warms || r.touches() {
+	if r.way != read || r.first+1 != r.last || r.own != nil || r.warms || r.touches() || r.Has(protocol.First) && !p.versioned(r.in) {
 		return -1
 	}
 	return int(p.Calls[r.first].Server)
@@ -26,6 +26,9 @@ func (p *Planner) AskLife(i int32) {
 func (p *Planner) Life(i int32) (reply []byte, life int64, ok bool) {
 	r := &p.Requests[i]
 	calls := p.CallsOf(i)
+	if r.ownToken && !r.Fixed {
+		return nil, 0, true // it counts on one server only
+	}
 	if r.Fixed || r.cut || r.split != 0 || len(calls) != 2 || calls[1].form != formLife {
 		return nil, 0, false
 	}

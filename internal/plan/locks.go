@@ -135,7 +135,7 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 	if !r.MustRead() {
 		return -1
 	}
-	if newPool := in.WarmsUp(); newPool != nil && r.mayAskNew() && (in.Pooled() == nil || r.readsAny(in)) && p.newServer(newPool, key, nil) >= 0 {
+	if newPool := in.WarmsUp(); newPool != nil && r.mayAskNew() && (in.Pooled() == nil || p.readsAny(r, in)) && p.newServer(newPool, key, nil) >= 0 {
 		return -1
 	}
 	first, stale := -1, -1
@@ -143,7 +143,7 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 	for _, s := range p.readers {
 		switch server := &p.Servers[s]; {
 		case server.Readable:
-			if !server.Suspect && (first < 0 || (r.readsOnly() && r.readsAny(in))) {
+			if !server.Suspect && (first < 0 || (r.readsOnly() && p.readsAny(r, in))) {
 				return -1
 			}
 			if first < 0 {

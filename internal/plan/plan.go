@@ -168,14 +168,16 @@ type Request struct {
 	decided bool
 	// several: other mcmw instances write its key's servers.
 	several bool
-	chunked bool   // it stores a value in chunks
-	strips  bool   // servers know one of its keys without a prefix
-	split   int32  // splits[split-1] belongs to it; 0: it has none
-	rereads uint8  // how often it was read again because others replaced what it read
-	ttl     int64  // what it stores in a gutter expires after this many seconds at most; 0: none of its keys is there
-	version uint64 // version of what it stores, with several writers
-	look    int32  // the call that fetches the result of its write; -1: none
-	dropped bool   // the other servers must not hold the key
+	chunked bool  // it stores a value in chunks
+	strips  bool  // servers know one of its keys without a prefix
+	split   int32 // splits[split-1] belongs to it; 0: it has none
+	rereads uint8 // how often it was read again because others replaced what it read
+	// ownToken: a server that is not the first of its key has shown a cas of its own. byFirst: only first servers may answer it. See token.go.
+	ownToken, byFirst bool
+	ttl               int64  // what it stores in a gutter expires after this many seconds at most; 0: none of its keys is there
+	version           uint64 // version of what it stores, with several writers
+	look              int32  // the call that fetches the result of its write; -1: none
+	dropped           bool   // the other servers must not hold the key
 	// warms: some of its keys were looked up in a pool that is warmed up, by Calls[warm:warmEnd].
 	warms         bool
 	warm, warmEnd int32

@@ -1021,6 +1021,9 @@ func planningAllocatesNothing(t *testing.T, x *script) {
 	assert.Zero(t, testing.AllocsPerRun(100, round))
 }
 
+// unversioned says that the items of no pool have versions.
+func unversioned(int) bool { return false }
+
 func TestEachRequestGetsALaneOfAServerThatItNeeds(t *testing.T) {
 	x := plan(t, setup{servers: 4, replicas: 2})
 	router, err := route.New(x.options.Router.Servers(), route.Options{Replicas: 2, Read: route.ReadRoundRobin})
@@ -1046,7 +1049,7 @@ func TestEachRequestGetsALaneOfAServerThatItNeeds(t *testing.T) {
 		return lanes
 	}
 	k := x.key(0, 1, 2)
-	chooser := NewLaneChooser(router, func(s int) int64 { return loads[s] })
+	chooser := NewLaneChooser(router, func(s int) int64 { return loads[s] }, unversioned)
 	assert.Equal(t, []int{WriteLane(1), WriteLane(1), WriteLane(1), ReadLane(1), ReadLane(1), ReadLane(1)},
 		lanes(chooser, "set "+k+" 0 0 0\r\n", "version", "gat 0 "+k, "gets "+k, "mg "+k+" c", "nonsense"))
 	seen := map[int]bool{}
@@ -1058,14 +1061,14 @@ func TestEachRequestGetsALaneOfAServerThatItNeeds(t *testing.T) {
 
 	busy, err := route.New(router.Servers(), route.Options{Read: route.ReadLeastBusy})
 	require.NoError(t, err)
-	least := NewLaneChooser(busy, func(s int) int64 { return loads[s] })
+	least := NewLaneChooser(busy, func(s int) int64 { return loads[s] }, unversioned)
 	for range loads {
 		assert.Equal(t, []int{ReadLane(1)}, lanes(least, "mg "+k+" v"), "wherever the search begins")
 	}
 	// With three servers and two replicas of each key, the turns are those of the key's servers.
 	two, err := route.New(router.Servers()[:3], route.Options{Replicas: 2, Read: route.ReadRoundRobin})
 	require.NoError(t, err)
-	even, counts := NewLaneChooser(two, nil), map[int]int{}
+	even, counts := NewLaneChooser(two, nil, unversioned), map[int]int{}
 	for range 60 {
 		counts[lanes(even, "get a")[0]]++
 	}
@@ -1075,7 +1078,7 @@ func TestEachRequestGetsALaneOfAServerThatItNeeds(t *testing.T) {
 	for replicas, want := range map[int][]int{0: {1, 3}, 2: {1}} { // of k
 		near, err := route.New(zoned, route.Options{Replicas: replicas, Read: route.ReadNearest, Zone: "here"})
 		require.NoError(t, err)
-		c, seen := NewLaneChooser(near, nil), map[int]int{}
+		c, seen := NewLaneChooser(near, nil, unversioned), map[int]int{}
 		for range 12 {
 			seen[lanes(c, "get "+k)[0]]++
 		}
@@ -1085,7 +1088,7 @@ func TestEachRequestGetsALaneOfAServerThatItNeeds(t *testing.T) {
 	}
 	primary, err := route.New(router.Servers(), route.Options{Replicas: 2, Read: route.ReadPrimary})
 	require.NoError(t, err)
-	assert.Equal(t, []int{ReadLane(1)}, lanes(NewLaneChooser(primary, nil), "get "+k))
+	assert.Equal(t, []int{ReadLane(1)}, lanes(NewLaneChooser(primary, nil, unversioned), "get "+k))
 }
 
 func TestTheResultOfARequestDependsOnItsAnswer(t *testing.T) {

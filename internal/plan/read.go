@@ -47,8 +47,8 @@ func (r *Request) touches() bool { return r.Has(protocol.Reads | protocol.Writes
 func (r *Request) whole() bool { return r.all == nil && r.Resumed == 0 }
 
 // readsAny reports whether any of a key's servers in the pool in may answer the read r.
-func (r *Request) readsAny(in *route.Router) bool {
-	return !r.Has(protocol.First) && in.Read() != route.ReadPrimary
+func (p *Planner) readsAny(r *Request, in *route.Router) bool {
+	return in.Read() != route.ReadPrimary && p.movable(r, in)
 }
 
 // commonPool returns the pool of all keys of the read r, or the router of all pools if the keys are in several.
@@ -67,14 +67,14 @@ func (p *Planner) commonPool(r *Request) *route.Router {
 // planRead plans get, gets, gat, gats, and the meta commands that change nothing.
 func (p *Planner) planRead(i int32, c *choice) {
 	r := &p.Requests[i]
-	// A read that shows a cas goes to the first server. So does a gat, which is a write and touches the other copies.
+	// A read that shows a cas goes to the first server, unless it is a version. So does a gat, which is a write and touches the other copies.
 	in := r.in
 	if r.NumKeys > 1 && len(p.pools) > 1 && !r.strips {
 		if in = p.commonPool(r); in.Everywhere() {
 			in = p.divertKey(r, in, r.key)
 		}
 	}
-	anywhere := in.Everywhere() && r.readsAny(in)
+	anywhere := in.Everywhere() && p.readsAny(r, in)
 	switch {
 	case r.Answer != "":
 		p.planByPlacement(i, c) // which writes its own lines
@@ -168,7 +168,7 @@ func (p *Planner) readServer(r *Request, in *route.Router, key []byte, c *choice
 		return in.Primary(key)
 	}
 	p.readers = in.Readers(key, p.readers[:0])
-	if !r.readsAny(in) {
+	if !p.readsAny(r, in) {
 		return p.firstOf(p.readers, c.avoid)
 	}
 	return p.best(in, p.readers, p.choose(in, c))
@@ -186,6 +186,10 @@ func (p *Planner) planEvenly(i int32, in *route.Router, c *choice) {
 	runs := min(len(servers), r.NumKeys)
 	first := max(slices.Index(servers, chosen), 0)
 	rest := r.Keys
+	verb := getBlank
+	if r.ShowsToken() {
+		verb = getsBlank
+	}
 	for run := range runs {
 		size := r.NumKeys / runs
 		if run < r.NumKeys%runs {
@@ -194,13 +198,14 @@ func (p *Planner) planEvenly(i int32, in *route.Router, c *choice) {
 		next := keysEnd(rest, size)
 		keys := bytes.TrimSuffix(rest[:next], blank)
 		rest = rest[next:]
-		p.call(i, servers[(first+run)%len(servers)], r.Command, keys, getBlank, keys, crlf).Reads = true
+		p.call(i, servers[(first+run)%len(servers)], r.Command, keys, verb, keys, crlf).Reads = true
 	}
 }
 
 var (
-	blank    = []byte(" ")
-	getBlank = []byte(protocol.Get.String() + " ")
+	blank     = []byte(" ")
+	getBlank  = []byte(protocol.Get.String() + " ")
+	getsBlank = []byte(protocol.Gets.String() + " ")
 )
 
 // nextKey returns the first of keys, and the keys that follow it.
@@ -350,6 +355,10 @@ func (p *Planner) settleRead(r *Request) (again bool) {
 		return false
 	case r.warms:
 		return p.settleWarming(r)
+	}
+	if r.ownToken && !r.byFirst {
+		p.rereadFirst(r)
+		return true
 	}
 	for n := r.first; n < r.last; n++ {
 		c, copies := &p.Calls[n], p.copies(n)

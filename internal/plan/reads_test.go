@@ -108,7 +108,7 @@ func TestARequestIsTroubledOnlyByServersOfThePoolThatItGoesTo(t *testing.T) {
 }
 
 func TestEachRequestWaitsInALaneOfThePoolThatItGoesTo(t *testing.T) {
-	c := plan.NewLaneChooser(newSplit(t), func(int) int64 { return 0 })
+	c := plan.NewLaneChooser(newSplit(t), func(int) int64 { return 0 }, func(int) bool { return false })
 	d := drive(t, newSplit(t), replica.AckAll, nil)
 	for command, pool := range map[string][]int{"get k\r\n": copyServers, "gets k\r\n": mainServers, "delete k\r\n": mainServers, "get m:1\r\n": mainServers} {
 		b := &request.Batch{Requests: []request.Request{d.decode(command)}}

@@ -36,6 +36,10 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 	case !ok:
 	case rep.Kind == protocol.ReplyValue:
 		value, ok = p.takeValue(c, rep.Key, element, start, end)
+		if ok && c.command.IsRetrieval() && r.ShowsToken() {
+			_, _, cas, _ := protocol.CutValueCAS(element)
+			p.noteToken(r, int(c.Server), rep.Key, cas)
+		}
 		if p.large != nil && value && p.beginsHead(c, element, rep.Data) {
 			p.noteSplit(r)
 		}
@@ -46,6 +50,11 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 			ok = c.form != formClient && c.form != formClientVersion || c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.served().Head, element)
 		}
 		value = rep.Kind == protocol.ReplyMetaValue && (r.readsOnly() || c.form == formItem || c.form == formChunk || c.form == formHead) && !c.Failed
+		if c.form == formClient && r.ShowsToken() && !c.hidden {
+			if it, shown := protocol.DecodeItem(element); shown {
+				p.noteToken(r, int(c.Server), r.key, it.CAS)
+			}
+		}
 		if p.large != nil && value {
 			value = p.takeSplit(r, c, element, rep.Data)
 		}

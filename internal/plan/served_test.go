@@ -47,7 +47,7 @@ type served struct {
 func newServed(t *testing.T, mutant unguarded, kept *int) *served {
 	v := &served{values: hotkeys.NewValues(time.Second, 1<<20), mutant: mutant, kept: kept}
 	for v.wanted == 0 {
-		_, v.wanted, _ = v.values.Append([]byte{}, []byte("k"), 1)
+		_, v.wanted, _ = v.values.Append([]byte{}, []byte("k"), hotkeys.Plain, 1)
 	}
 	token, ok := v.token()
 	require.True(t, ok)
@@ -65,7 +65,7 @@ func held(s *model.Server) string {
 }
 
 func (v *served) get() string {
-	reply, _, _ := v.values.Append([]byte{}, []byte("k"), 1)
+	reply, _, _ := v.values.Append([]byte{}, []byte("k"), hotkeys.Plain, 1)
 	return string(reply)
 }
 
@@ -178,7 +178,7 @@ func (d *servedDriver) keep() {
 		return
 	}
 	before := d.served.get()
-	d.served.values.Keep(&d.write, 0, time.Hour, []byte(reply))
+	d.served.values.Keep(&d.write, hotkeys.Plain, 0, time.Hour, []byte(reply))
 	if d.served.get() != before {
 		*d.served.kept++
 	}

@@ -82,6 +82,7 @@ func (p *Planner) settleDecided(r *Request) (again bool) {
 	// The first server lacks an item that is to be marked stale, but the others may hold it.
 	unmarked := r.Has(protocol.Marks) && !r.Has(protocol.Conditional) && !c.Failed && notFound(c)
 	if outcomeOf(r, c) != replica.Success && !unmarked {
+		p.checkRefused(r)
 		return false
 	}
 	r.step = copying

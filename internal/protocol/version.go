@@ -85,6 +85,25 @@ func (r *Request) AppendVersionedCopy(dst []byte, version uint64) []byte {
 	return appendVersion(r.appendStorage(dst), version)
 }
 
+// ShowsToken reports whether r is a read whose reply shows a cas, which a later write can name: a gets, or an mg with the flag c. An me is none: most of what it
+// shows is its server's own.
+func (r *Request) ShowsToken() bool {
+	return r.Has(Reads|First) && !r.Has(Writes) && (r.Command == Gets || r.Fetches())
+}
+
+// Token returns the cas that the write r names as its condition. ok is false if it names none.
+func (r *Request) Token() (cas uint64, ok bool) {
+	switch {
+	case !r.Has(Conditional):
+		return 0, false
+	case r.Command == Cas:
+		cas, _, ok = parseUint64(r.Head[bytes.LastIndexByte(r.Head, ' ')+1:])
+	default:
+		cas, _, ok = parseUint64(flagOf(r.Head, 'C')[1:])
+	}
+	return cas, ok
+}
+
 // IsSet reports whether r is a classic command that stores its data unconditionally.
 func (r *Request) IsSet() bool { return r.Command == Set }
 

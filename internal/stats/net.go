@@ -30,16 +30,18 @@ type Net struct {
 
 // Arrivals counts the requests that some connections put on the queue.
 type Arrivals struct {
-	n                           atomic.Uint64
-	hot, fromClients, toClients atomic.Uint64
-	_                           [cacheLine - 4*8]byte
+	n                      atomic.Uint64
+	hotGet, hotGets        atomic.Uint64
+	fromClients, toClients atomic.Uint64
+	_                      [cacheLine - 5*8]byte
 }
 
-// Hot counts gets of one key that their reader answered, and the bytes of these gets and of the replies. Like shed requests they pass no stage after
-// the net stage, and have no response time.
-func (a *Arrivals) Hot(requests, fromClients, toClients int) {
+// Hot counts requests get and gets of one key that their reader answered, and the bytes of these requests and of the replies. Like shed requests they pass no
+// stage after the net stage, and have no response time.
+func (a *Arrivals) Hot(get, gets, fromClients, toClients int) {
 	if recording {
-		a.hot.Add(uint64(requests))
+		a.hotGet.Add(uint64(get))
+		a.hotGets.Add(uint64(gets))
 		a.fromClients.Add(uint64(fromClients))
 		a.toClients.Add(uint64(toClients))
 	}
@@ -93,9 +95,10 @@ func (n *Net) addTo(s *Snapshot) {
 	s.Arrived, s.Abandoned = n.arrived()
 	for i := range n.shards {
 		a := &n.shards[i]
-		hot := a.hot.Load()
-		s.Requests[protocol.Get][ResultHot] += hot
-		s.Keys += hot
+		get, gets := a.hotGet.Load(), a.hotGets.Load()
+		s.Requests[protocol.Get][ResultHot] += get
+		s.Requests[protocol.Gets][ResultHot] += gets
+		s.Keys += get + gets
 		s.FromClients += a.fromClients.Load()
 		s.ToClients += a.toClients.Load()
 	}

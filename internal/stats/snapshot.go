@@ -181,7 +181,9 @@ func (s *Snapshot) Shed() (n uint64) {
 }
 
 // Hot returns the number of requests that were answered from memory. Like refused requests they have no response time.
-func (s *Snapshot) Hot() uint64 { return s.Requests[protocol.Get][ResultHot] }
+func (s *Snapshot) Hot() uint64 {
+	return s.Requests[protocol.Get][ResultHot] + s.Requests[protocol.Gets][ResultHot]
+}
 
 // Waiting returns the number of requests that wait in the queue; s must be cumulative.
 func (s *Snapshot) Waiting() uint64 { return difference(s.Arrived, s.Abandoned+s.Taken) }

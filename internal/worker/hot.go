@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"strconv"
 	"time"
 
 	"mcmw/internal/hotkeys"
@@ -13,6 +14,7 @@ import (
 type barred struct {
 	writes  []barredWrite
 	flushes [][]byte // the command lines, in the clients' buffers
+	cas     []byte   // scratch
 }
 
 // barredWrite is a write of requests[request].
@@ -45,15 +47,19 @@ func (w *Worker) unbarHot() {
 		if w.planner.Stored(b.request) {
 			r := &w.planner.Requests[b.request]
 			key, flags, exptime, size := r.Stores()
-			w.options.Hot.Keep(&b.Write, w.dequeued, time.Duration(protocol.LifeStored(exptime)),
-				textValue, key, blank, flags, blank, size, crlf, r.Data, textEnd)
+			life := time.Duration(protocol.LifeStored(exptime))
+			w.options.Hot.Keep(&b.Write, hotkeys.Plain, w.dequeued, life, textValue, key, blank, flags, blank, size, crlf, r.Data, textEnd)
+			if version := r.Version(); version != 0 {
+				w.barred.cas = strconv.AppendUint(w.barred.cas[:0], version, 10)
+				w.options.Hot.Keep(&b.Write, hotkeys.WithCAS, w.dequeued, life, textValue, key, blank, flags, blank, size, blank, w.barred.cas, crlf, r.Data, textEnd)
+			}
 		}
 		w.options.Hot.End(&b.Write)
 	}
 	for _, line := range w.barred.flushes {
 		w.options.Hot.EndFlush(line, stats.Now(), time.Now())
 	}
-	w.barred = barred{w.barred.writes[:0], w.barred.flushes[:0]}
+	w.barred.writes, w.barred.flushes = w.barred.writes[:0], w.barred.flushes[:0]
 }
 
 var (

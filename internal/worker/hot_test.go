@@ -127,3 +127,31 @@ func TestValuesInMemoryAreForgottenWhenAServerBreaksTheProtocol(t *testing.T) {
 	asked := got()
 	assert.Equal(t, []string{"get k", "me k"}, asked[len(asked)-2:], "it was served before, so it is wanted again")
 }
+
+// A cas through one middleware makes the tokens in the memory of another old: they are refused there, and not served again.
+func TestTokensFromMemoryWinOnlyOverTheirItem(t *testing.T) {
+	list, _ := fleet(t, 2, middleware.Options{HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge, Workers: 1})
+	a, b := list[0].Dial(t), list[1].Dial(t)
+	require.Equal(t, "STORED\r\n", a.MustDo(t, "set k 5 0 1\r\n1\r\n"))
+	token := func(c *mctest.Client) string {
+		reply := c.MustDo(t, "gets k\r\n")
+		require.Regexp(t, `^VALUE k 5 1 \d{19}\r\n.\r\nEND\r\n$`, reply)
+		return strings.Fields(reply)[4]
+	}
+	hot := func() uint64 { return list[0].Stats().Snapshot().Requests[protocol.Gets][stats.ResultHot] }
+	for hot() == 0 {
+		token(a)
+	}
+	old := token(a)
+	require.Equal(t, "STORED\r\n", b.MustDo(t, "cas k 5 0 1 "+token(b)+"\r\n2\r\n"))
+	before := hot()
+	for known := token(a); hot() > before; known = token(a) { // from memory, until it is too old
+		require.Equal(t, old, known)
+		before = hot()
+	}
+	require.Equal(t, "EXISTS\r\n", a.MustDo(t, "cas k 5 0 1 "+old+"\r\n3\r\n"))
+	for range 5 {
+		require.NotEqual(t, old, token(a))
+	}
+	require.Equal(t, "STORED\r\n", a.MustDo(t, "cas k 5 0 1 "+token(a)+"\r\n4\r\n"))
+}

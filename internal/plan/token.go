@@ -1,0 +1,75 @@
+package plan
+
+import (
+	"slices"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// A token is the cas that a read shows, to be named by a later write. Where items have versions, equal tokens mean equal items. So any server may show a
+// token; the key's first server decides the write:
+//
+//	token shown                                        the write that names it
+//	a version, of the item on the first server         succeeds
+//	a version, of any other item                       EXISTS or NOT_FOUND; a check follows
+//	no version: the server has given this cas itself   the read is repeated on the first server: elsewhere such a cas may be that of another item
+//
+// A cas that a server has given itself belongs to an item that was not stored through mcmw, or that is about to get a version.
+
+// versioned reports whether the items of the pool in have versions.
+func (p *Planner) versioned(in *route.Router) bool { return p.several[in.Number()] }
+
+// movable reports whether servers other than a key's first server may answer the read r in the pool in.
+func (p *Planner) movable(r *Request, in *route.Router) bool {
+	return !r.Has(protocol.First) || r.ShowsToken() && !r.byFirst && p.versioned(in)
+}
+
+// noteToken notes that server s has shown r the token cas for key.
+func (p *Planner) noteToken(r *Request, s int, key []byte, cas uint64) {
+	if cas >= protocol.FirstVersion || r.byFirst {
+		return
+	}
+	in := r.in
+	if r.NumKeys > 1 {
+		in, key = p.options.Router.At(key)
+	}
+	if in.N() == 1 || !p.versioned(in) {
+		return
+	}
+	p.readers = in.Readers(key, p.readers[:0])
+	r.ownToken = r.ownToken || s != p.firstOf(p.readers, nil)
+}
+
+// rereadFirst makes the read r ask the first servers of its keys.
+func (p *Planner) rereadFirst(r *Request) {
+	if r.tries == 0 {
+		r.tried = r.first
+	}
+	r.byFirst, r.step, r.triedEnd = true, retrying, r.last
+}
+
+// checkRefused begins a check of r's key if the first server has refused r because of its token, and another server may have shown that. It deletes what a client
+// would otherwise read again and again: a copy of an item that the first server has lost, or has replaced in a write that was never finished.
+func (p *Planner) checkRefused(r *Request) {
+	c := &p.Calls[r.first]
+	token, ok := r.served().Token()
+	if !ok || token < protocol.FirstVersion || outcomeOf(r, c) != replica.Refused || r.in.Read() == route.ReadPrimary {
+		return
+	}
+	stripe := p.options.Stripe(r.key)
+	if p.latest(stripe, r.in.Number(), r.served().KeyText()) != nil {
+		return // a store's check must not be lost
+	}
+	p.findHolders(r)
+	p.holders = slices.DeleteFunc(p.holders, func(s int) bool { return s == int(c.Server) || !p.Servers[s].Readable })
+	if len(p.holders) == 0 {
+		return
+	}
+	k := p.newCheck(r, token)
+	k.copies = append(k.copies, copyState{server: c.Server})
+	for _, s := range p.holders {
+		k.copies = append(k.copies, copyState{server: int32(s)})
+	}
+}
