@@ -214,9 +214,11 @@
 //	                                       |
 //	                                       '--- values beyond 4 MiB in a round are dropped; their keys are in the next portion
 //
-// A reply of any size passes through in portions, sized by the average size of values. A retrieval that has more keys than a portion ends its
-// part of the round, and its batch returns to the queue, by way of its slow client if need be, to continue at the next key. Values beyond the
-// expected size are dropped and requested again. A read is never repeated after a write of its key: its values are kept, or it fails beyond
+// A reply of any size passes through in portions, sized by the average size of the client's values. While clients that do not read use all of the
+// memory, a reply above 16 KiB is dropped when it has come, and asked for again when there is memory, or room in the client's socket. A
+// retrieval that has more keys than a portion ends its part of the round, and its batch returns to the queue, by way of its slow client if need
+// be, to continue at the next key. Values beyond the expected size are dropped and requested again. A read is never repeated after a write of its
+// key: its values are kept, or it fails beyond
 // 16 MiB. A value larger than Limits.MaxValue is not held, whatever size the server announces: its bytes are dropped as they arrive, and the request
 // gets an error.
 //

@@ -61,6 +61,9 @@ type conn struct {
 	isText  bool   // the first byte has shown that the client speaks the text protocol
 	refusal string // the reply to a client that does not
 
+	// values belongs to the owner of the connection's batch.
+	values request.ValueSize
+
 	// owed is the number of bytes that wait for a client that is slow to read; written by the goroutine that writes them.
 	owed atomic.Int64
 

@@ -60,7 +60,7 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 			withCAS++
 		}
 	}
-	if c.Crowded() {
+	if len(m.text) > request.ReadSize && c.Crowded(len(m.text)) {
 		return false
 	}
 	for i := range b.Requests {

@@ -12,7 +12,12 @@ import (
 )
 
 // Crowded implements request.Client.
-func (c *conn) Crowded() bool { return c.broken.Load() || c.stage.output.Overdrawn() }
+func (c *conn) Crowded(n int) bool {
+	return c.broken.Load() || c.stage.output.Overdrawn() && c.sock.Room() < n
+}
+
+// Values implements request.Client.
+func (c *conn) Values() *request.ValueSize { return &c.values }
 
 // Reply implements request.Client.
 func (c *conn) Reply(g *wire.Gather) int {
@@ -46,8 +51,8 @@ func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
 	size := int64(len(rest))
 	c.stage.output.Force(size)
 	go func() {
-		if len(rest) == 0 && !c.broken.Load() {
-			c.stage.output.Take(0, c.stage.options.WriteTimeout, c.stage.cut)
+		if len(rest) == 0 {
+			c.awaitRoom(int(unanswered.Requests[unanswered.Next].Needs))
 		}
 		err := c.writeRest(rest)
 		c.stage.output.Give(size)
@@ -70,6 +75,24 @@ func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
 		}
 		c.Finish()
 	}()
+}
+
+// roomPause and roomPauseMax are the first and the longest pause between two looks at whether a client's socket takes a reply.
+const (
+	roomPause    = 5 * time.Millisecond
+	roomPauseMax = 160 * time.Millisecond
+)
+
+// awaitRoom waits until there is memory for replies, or the client has read so much that its socket takes n more bytes; or the client is gone.
+func (c *conn) awaitRoom(n int) {
+	for pause := roomPause; !c.broken.Load() && !c.stage.output.Take(0, pause, c.stage.cut) && c.sock.Room() < n; {
+		select {
+		case <-c.stage.cut:
+			return
+		default:
+		}
+		pause = min(2*pause, roomPauseMax)
+	}
 }
 
 // abandon drops the requests of b that are not served yet, because their client is gone.

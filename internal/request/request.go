@@ -66,9 +66,11 @@ type Batch struct {
 
 // Client is the connection that a batch came from, as a worker sees it. Only the owner of the connection's batch calls its methods.
 type Client interface {
-	// Crowded reports whether a large reply must wait, because clients that do not read use all of the memory for replies. It is
-	// also true if the client is gone.
-	Crowded() bool
+	// Crowded reports whether a reply of n bytes must wait, because clients that do not read use all of the memory for replies, and the client's
+	// socket would not take the reply at once. It is also true if the client is gone.
+	Crowded(n int) bool
+	// Values is the size of the values that the client has asked for.
+	Values() *ValueSize
 	// Reply writes one round's replies without waiting. It returns how many bytes the socket took.
 	Reply(g *wire.Gather) int
 	// Finish reports that the batch has been answered: the connection may queue the next one.
@@ -78,6 +80,23 @@ type Client interface {
 	// back on the queue; nil: the batch has been answered. Meanwhile the worker serves other clients.
 	Stall(rest []byte, unanswered *Batch)
 }
+
+// ValueSize is a moving average of the size of values in replies. Its zero value has seen no value.
+type ValueSize int // bytes, times valueWeight
+
+const valueWeight = 16
+
+// Add counts a value of n bytes.
+func (s *ValueSize) Add(n int) {
+	if *s == 0 {
+		*s = ValueSize(n) * valueWeight
+		return
+	}
+	*s += ValueSize(n) - *s/valueWeight
+}
+
+// Mean returns the average, bytes.
+func (s *ValueSize) Mean() int { return int(*s / valueWeight) }
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 

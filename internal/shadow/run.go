@@ -67,7 +67,8 @@ type judge struct {
 
 	copies []copied // of the batch
 	next   int      // the first copy that is not answered
-	reply  answer   // what the reply to it has said so far
+	values request.ValueSize
+	reply  answer // what the reply to it has said so far
 
 	writes    [writeSlots]latest
 	suspected [suspicions]suspicion
@@ -86,7 +87,10 @@ type suspicion struct {
 }
 
 // Crowded implements request.Client.
-func (j *judge) Crowded() bool { return false }
+func (j *judge) Crowded(int) bool { return false }
+
+// Values implements request.Client.
+func (j *judge) Values() *request.ValueSize { return &j.values }
 
 // Reply takes everything that the shadow answers.
 func (j *judge) Reply(g *wire.Gather) int {

@@ -301,6 +301,20 @@ func (s *Socket) Unsent() int {
 	return n
 }
 
+// Room returns about how many bytes the socket takes without waiting. It counts half of the send buffer, because the kernel's own
+// data is in it, too.
+func (s *Socket) Room() int {
+	size, unsent := 0, 0
+	err := s.raw.Control(func(fd uintptr) {
+		size, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF)
+		unsent, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+	})
+	if err != nil {
+		return 0
+	}
+	return max(0, size/2-unsent)
+}
+
 // Close closes the socket; blocked reads and writes return an error.
 func (s *Socket) Close() error {
 	if s.secure != nil {

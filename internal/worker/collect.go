@@ -10,6 +10,7 @@ import (
 	"mcmw/internal/backend"
 	"mcmw/internal/plan"
 	"mcmw/internal/protocol"
+	"mcmw/internal/request"
 	"mcmw/internal/stats"
 )
 
@@ -216,6 +217,9 @@ func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 			w.planner.Cut(n)
 		}
 		c := &w.planner.Calls[n]
+		if !value && rep.Data > request.ReadSize && !c.IsCheck() && showsValue(&w.planner.Requests[c.Request]) {
+			w.sized(c.Request, size)
+		}
 		if c.Dropped {
 			conn.Drop(size)
 		}

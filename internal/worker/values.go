@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"mcmw/internal/plan"
+	"mcmw/internal/protocol"
 	"mcmw/internal/request"
 )
 
@@ -12,6 +13,9 @@ import (
 // next key on, when the client has taken them. Values beyond maxHeld that were not expected are dropped and asked for again in
 // the same way. Requests before such a retrieval in the round are answered, requests after it have to wait: reads are repeated,
 // and the replies to others are kept.
+//
+// What a client has asked for before decides how many values it is sent at a time. It does not decide whether a request waits for memory: while
+// clients that do not read use all of it, a value beyond request.ReadSize is dropped when it has come, and only then does its request wait.
 const (
 	// portion is about how many bytes of values a connection asks for at a time.
 	portion = 1 << 20
@@ -25,42 +29,72 @@ const (
 // textNoMemory is memcached's text.
 const textNoMemory = "SERVER_ERROR out of memory writing get response\r\n"
 
-// valueSize is a moving average of the size of values in replies, bytes, times valueWeight.
-type valueSize int
-
-const valueWeight = 64
-
-func (s *valueSize) add(n int) { *s += valueSize(n) - *s/valueWeight }
-func (s *valueSize) mean() int { return int(*s / valueWeight) }
-
 // full reports whether the round has as much to do as is allowed.
 func (w *Worker) full() bool {
 	return len(w.requests) == w.options.Depth || w.expected >= maxHeld || w.planner.Checking() >= maxChecks
 }
 
-// likely returns the expected size of the values that r fetches, bytes.
-func (w *Worker) likely(r *plan.Request) int {
+// meanOf returns the average size of the values that client asks for, bytes; that of all clients if it has not got any yet.
+func (w *Worker) meanOf(client request.Client) int {
+	if mean := client.Values().Mean(); mean > 0 {
+		return mean
+	}
+	return w.valueSize.Mean()
+}
+
+// likely returns the size of the values that r fetches if each has mean bytes.
+func likely(r *plan.Request, mean int) int {
 	switch {
 	case r.Answer != "":
 		return 0
 	case r.Grows():
-		return len(r.Data) + w.valueSize.mean()
-	case !r.Command.BringsValues():
-		return 0
+		return len(r.Data) + mean
+	case r.Has(protocol.Reads), showsValue(r):
+		return r.NumKeys * mean
 	}
-	return r.NumKeys * w.valueSize.mean()
+	return 0
 }
 
-// crowded reports whether r has to wait until clients have read what they asked for.
+// showsValue reports whether r is a write whose reply is the item's value. It cannot be repeated.
+func showsValue(r *plan.Request) bool {
+	return r.Command.IsMeta() && r.Arg[1] == 'g' && !r.Has(protocol.Reads) && protocol.HasFlag(r.Head, 'v')
+}
+
+// crowded reports whether r has to wait until clients have read what they asked for: its value is known to be large, or, if it cannot be dropped, likely to be.
 func (w *Worker) crowded(b *request.Batch, r *plan.Request) bool {
-	return max(w.likely(r), int(r.Needs)) > request.ReadSize && b.Client.Crowded()
+	n := int(r.Needs)
+	if showsValue(r) {
+		n = max(n, w.mean)
+	}
+	return n > request.ReadSize && b.Client.Crowded(n)
 }
 
-// takePortion leaves requests[i] as many keys as it may ask for at a time, and reports whether there are more.
-func (w *Worker) takePortion(i int32) (more bool) {
-	r := &w.planner.Requests[i]
-	return r.Command.IsRetrieval() && r.NumKeys > 1 && w.planner.Limit(i, max(1, portion/(w.valueSize.mean()+1)))
+// unrepeatable reports whether r, which follows reads in its part, must wait for the next round, because values of these reads may have to be dropped.
+func (w *Worker) unrepeatable(b *request.Batch, r *plan.Request) bool {
+	return r.Has(protocol.Writes) && b.Client.Crowded(maxHeld)
 }
+
+// takePortion leaves requests[i] of b as many keys as it may ask for at a time, and reports whether there are more.
+func (w *Worker) takePortion(b *request.Batch, i int32) (more bool) {
+	r := &w.planner.Requests[i]
+	if !r.Command.IsRetrieval() || r.NumKeys == 1 {
+		return false
+	}
+	most := portion
+	if n := min(r.NumKeys*w.mean, portion); n > request.ReadSize && b.Client.Crowded(n) {
+		most = request.ReadSize
+	}
+	return w.planner.Limit(i, max(1, most/(w.mean+1)))
+}
+
+// sized counts a value of n bytes that arrived for requests[i].
+func (w *Worker) sized(i int32, n int) {
+	w.valueSize.Add(n)
+	w.clientOf(i).Values().Add(n)
+}
+
+// clientOf returns the client of requests[i].
+func (w *Worker) clientOf(i int32) request.Client { return w.parts[w.requests[i].part].batch.Client }
 
 // keep decides whether a value of n bytes that arrived for a call is kept, and counts it.
 func (w *Worker) keep(call int32, n int) bool {
@@ -68,7 +102,7 @@ func (w *Worker) keep(call int32, n int) bool {
 	if c.LooksBack() && !w.planner.Requests[c.Request].Grows() {
 		return true // it is a number
 	}
-	w.valueSize.add(n)
+	w.sized(c.Request, n)
 	if c.LooksBack() {
 		return w.holdLook(n)
 	}
@@ -84,6 +118,7 @@ func (w *Worker) holdShared(i int32, n int) bool {
 		return false
 	}
 	for j := w.planner.NextJoined(i); j >= 0; j = w.planner.NextJoined(j) {
+		w.clientOf(j).Values().Add(n)
 		if !w.hold(j, n) {
 			w.planner.LeaveOut(j)
 		}
@@ -95,6 +130,10 @@ func (w *Worker) holdShared(i int32, n int) bool {
 // client may leave it unread.
 func (w *Worker) hold(i int32, n int) bool {
 	p := &w.parts[w.requests[i].part]
+	if p.held+n > request.ReadSize && p.batch.Client.Crowded(p.held+n) && w.mayRepeat(p) {
+		w.planner.Requests[i].Needs = int32(min(n, math.MaxInt32))
+		return false
+	}
 	if w.held > 0 && w.held+n > maxHeld {
 		w.answerReady()
 	}
@@ -112,14 +151,8 @@ func (w *Worker) hold(i int32, n int) bool {
 	return true
 }
 
-// holdSplit is holdShared for a value that arrives in chunks. The first such value of a round is always kept, because its head is held already. But none is kept
-// while clients that do not read take all the memory: this is known only now, and the request is repeated when there is memory.
+// holdSplit is holdShared for a value that arrives in chunks. The first such value of a round is kept even beyond maxHeld, because its head is held already.
 func (w *Worker) holdSplit(i int32, n int) bool {
-	p := &w.parts[w.requests[i].part]
-	w.planner.Requests[i].Needs = int32(min(n, math.MaxInt32))
-	if p.batch.Client.Crowded() && w.mayRepeat(p) {
-		return false
-	}
 	if w.gathers {
 		return w.holdShared(i, n)
 	}

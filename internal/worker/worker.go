@@ -136,7 +136,8 @@ type Worker struct {
 	slot        slot
 	marks       marks
 	barred      barred
-	valueSize   valueSize
+	valueSize   request.ValueSize // over all clients
+	mean        int               // meanOf the client whose requests are being planned
 	states      states
 	checks      checks
 	reading     reading
@@ -391,6 +392,8 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 	p, first, before := int32(len(w.parts)), int32(len(w.requests)), w.expected
 	w.planner.Part()
 	w.updateLoads()
+	w.mean = w.meanOf(b.Client)
+	reads := false
 	for !b.Answered() && w.mine(b) && !w.full() {
 		r := &b.Requests[b.Next]
 		i := w.planner.Add(r)
@@ -403,6 +406,12 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 			}
 			break
 		}
+		r.Needs = 0
+		if reads && w.unrepeatable(b, &w.planner.Requests[i]) {
+			w.planner.DropLast()
+			break
+		}
+		reads = reads || r.Has(protocol.Reads)
 		w.requests = append(w.requests, pending{part: p})
 		w.earliest = min(w.earliest, startedAt(r))
 		if !w.admit(ctx, b, i) {
@@ -412,7 +421,7 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 		}
 		b.Next++
 		r.Dequeued = w.dequeued
-		if !w.plan(i) || w.expected-before >= portion {
+		if !w.plan(b, i) || w.expected-before >= portion {
 			break
 		}
 	}
@@ -437,11 +446,11 @@ func (w *Worker) passRest(b *request.Batch) {
 	}
 }
 
-// plan plans requests[i]. further: the next request of its batch may be planned in this round.
-func (w *Worker) plan(i int32) (further bool) {
+// plan plans requests[i] of b. further: the next request of its batch may be planned in this round.
+func (w *Worker) plan(b *request.Batch, i int32) (further bool) {
 	w.updateStates()
 	r := &w.planner.Requests[i]
-	more := w.takePortion(i)
+	more := w.takePortion(b, i)
 	w.marks.flushAll = w.marks.flushAll || r.IsFlush()
 	if len(w.options.Previous) > 0 && r.Changes() {
 		w.leaveBehind(i)
@@ -453,7 +462,7 @@ func (w *Worker) plan(i int32) (further bool) {
 	if r.Wanted != 0 {
 		w.wantHot(i)
 	}
-	w.expected += w.likely(r)
+	w.expected += likely(r, w.mean)
 	return !barrier && !more
 }
 

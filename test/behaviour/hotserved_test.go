@@ -228,7 +228,7 @@ func TestAClientThatReadsLateGetsCompleteRepliesFromMemory(t *testing.T) {
 	require.NoError(t, <-sent)
 }
 
-func TestWhenUnreadRepliesUseAllTheirMemoryHotKeysAreAnsweredThroughTheQueue(t *testing.T) {
+func TestWhenUnreadRepliesUseAllTheirMemorySmallValuesAreServedFromMemory(t *testing.T) {
 	const memory = 64 << 10
 	m := mwtest.Start(t, middleware.Options{
 		Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne,
@@ -250,7 +250,7 @@ func TestWhenUnreadRepliesUseAllTheirMemoryHotKeysAreAnsweredThroughTheQueue(t *
 	}
 	before := hotGets(m)
 	require.Equal(t, "VALUE hot 0 400\r\n"+value+"\r\nEND\r\n", c.MustDo(t, "get hot\r\n"))
-	assert.Equal(t, before, hotGets(m))
+	assert.Equal(t, before+1, hotGets(m))
 	for _, client := range late {
 		require.NoError(t, client.Close())
 	}

@@ -1,0 +1,104 @@
+package worker_test
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/netstage"
+)
+
+const bigSize = 1_000_000
+
+// unread starts a middleware whose clients may leave memory bytes of replies unread for as long as they like, with one big value.
+func unread(t *testing.T, memory int) (m *mwtest.MW, taken func() int64) {
+	t.Helper()
+	m = mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 2,
+		ClientOptions: netstage.ClientOptions{ClientMemory: memory, WriteTimeout: time.Hour, MinRate: -1},
+	})
+	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, fmt.Sprintf("set big 0 0 %d\r\n%s\r\n", bigSize, strings.Repeat("x", bigSize))))
+	return m, func() int64 { return m.Stats().Snapshot().ReplyMemory }
+}
+
+// ignore sends requests on a connection on which nothing is read.
+func ignore(t *testing.T, m *mwtest.MW, requests string) {
+	t.Helper()
+	c := m.Dial(t)
+	require.NoError(t, c.Conn.(*net.TCPConn).SetReadBuffer(16<<10))
+	require.NoError(t, c.Send([]byte(requests)))
+}
+
+func TestClientsThatDoNotReadLetNobodyElseWait(t *testing.T) {
+	const memory = 64 << 10
+	m, taken := unread(t, memory)
+	for range 20 {
+		ignore(t, m, strings.Repeat("get big\r\n", 50))
+	}
+	require.Eventually(t, func() bool { return taken() > memory }, mctest.Patience, mctest.Tick)
+	value := strings.Repeat("v", 1000)
+	found := "VALUE small 0 1000\r\n" + value + "\r\n"
+	big := fmt.Sprintf("VALUE big 0 %d\r\n%s\r\nEND\r\n", bigSize, strings.Repeat("x", bigSize))
+	for _, x := range []struct{ request, want string }{
+		{"set small 0 0 1000\r\n" + value + "\r\n", "STORED\r\n"},
+		{"get small\r\n", found + "END\r\n"},
+		{"gat 0 small\r\n", found + "END\r\n"},
+		{"mg small v\r\n", "VA 1000\r\n" + value + "\r\n"},
+		{"ms other 1\r\nx\r\n", "HD\r\n"},
+		{"append other 0 0 1\r\ny\r\n", "STORED\r\n"},
+		{"get small" + strings.Repeat(" small", 99) + "\r\n", strings.Repeat(found, 100) + "END\r\n"},
+		{"get big\r\n", big}, // its client reads
+		{"get small\r\n", found + "END\r\n"},
+	} {
+		got := m.Dial(t).MustDo(t, x.request)
+		assert.True(t, x.want == got, "on a connection of its own: %.50q: %.100q", x.request, got)
+	}
+	c := m.Dial(t)
+	require.NoError(t, c.Send([]byte("get small\r\nset small 0 0 1\r\nx\r\nget small other\r\nget big\r\nget small\r\n")))
+	for _, want := range []string{found + "END\r\n", "STORED\r\n", "VALUE small 0 1\r\nx\r\nVALUE other 0 2\r\nxy\r\nEND\r\n", big, "VALUE small 0 1\r\nx\r\nEND\r\n"} {
+		got := c.MustReply(t)
+		assert.True(t, want == got, "%.100q: %.100q", want, got)
+	}
+	assert.Greater(t, taken(), int64(memory), "the memory has been in use all the time")
+}
+
+func TestClientsThatDoNotReadTakeBoundedMemoryWhateverTheyAskFor(t *testing.T) {
+	const (
+		memory, clients = 4 << 20, 100
+		underWay        = 2 * (4<<20 + bigSize) // in the rounds of two workers
+		piece           = 16 << 10              // that each client may have
+	)
+	for name, requests := range map[string]string{
+		"gets": "get big\r\n", "multi-gets": "get big big big big\r\n", "gets, and writes of what they read": "get big\r\ntouch big 0\r\n",
+		"values that cannot be asked for again": "mg big v T0\r\n", "many small values": "get" + strings.Repeat(" small", 100) + "\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, taken := unread(t, memory)
+			c := m.Dial(t)
+			require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set small 0 0 1000\r\n%s\r\n", strings.Repeat("v", 1000))))
+			c.MustDo(t, "get big\r\n")
+			c.MustDo(t, "mg big v T0\r\n")
+			for range clients {
+				ignore(t, m, strings.Repeat(requests, 250))
+			}
+			last, same := int64(-1), 0
+			require.Eventually(t, func() bool {
+				now := taken()
+				if same++; now != last {
+					last, same = now, 0
+				}
+				return same >= 20 && now > memory
+			}, mctest.Patience, 10*time.Millisecond)
+			t.Logf("%d bytes", last)
+			assert.Less(t, last, int64(memory+underWay+clients*piece))
+		})
+	}
+}
