@@ -95,8 +95,8 @@ func (p *Placement) Equal(q *Placement) bool {
 	return p.Replicas == q.Replicas && p.Ring == q.Ring && p.Hash == q.Hash && p.HashTag == q.HashTag && slices.Equal(p.Servers, q.Servers) && p.Share.Equal(q.Share)
 }
 
-// has reports whether server is one of the placement's servers.
-func (p *Placement) has(server string) bool {
+// Has reports whether server is one of the placement's servers.
+func (p *Placement) Has(server string) bool {
 	return slices.ContainsFunc(p.Servers, func(s route.Server) bool { return s.Name == server })
 }
 
@@ -199,6 +199,22 @@ func (l Looks) Newest() *Record {
 	return newest
 }
 
+// During returns l for a middleware that joins the change between the placements read and other, which other middlewares have announced. They are in
+// different phases, and their records of the change say the same: that keys are read by read.
+func (l Looks) During(read, other Placement) Looks {
+	newest, all := l.Newest(), Looks{}
+	of := func(p Placement) bool { return p.Equal(&read) || p.Equal(&other) }
+	for name, look := range l {
+		if r := look.Record; r != nil && of(r.Placement) && !slices.ContainsFunc(r.Previous, func(p Placement) bool { return !of(p) }) {
+			record := *r
+			record.Version, record.Placement, record.Previous, record.Changing = newest.Version, read, nil, false
+			look.Record = &record
+		}
+		all[name] = look
+	}
+	return all
+}
+
 // Running returns the name of a middleware that runs, or did not shut down cleanly; "" if there is none.
 func (l Looks) Running() string {
 	for _, look := range l {
@@ -226,7 +242,7 @@ func (l Looks) Suspicion(server string) string {
 	}
 	var witnesses []string
 	for name, look := range l {
-		if look.Record != nil && newest.Placement.has(name) {
+		if look.Record != nil && newest.Placement.Has(name) {
 			witnesses = append(witnesses, name)
 		}
 	}
@@ -244,7 +260,7 @@ func (l Looks) Doubt(server string, respected bool) string {
 	switch {
 	case newest == nil:
 		return ""
-	case !newest.Placement.has(server):
+	case !newest.Placement.Has(server):
 		return "it is not in the newest record of the placement"
 	case own == nil:
 		return "it has no record of the placement, but other servers have"

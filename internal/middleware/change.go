@@ -12,7 +12,6 @@ import (
 
 	"mcmw/internal/backend"
 	"mcmw/internal/marker"
-	"mcmw/internal/queue"
 	"mcmw/internal/route"
 )
 
@@ -47,19 +46,19 @@ func (p placed) at(o *PoolOptions) (placed, error) {
 	return p, err
 }
 
-// change is a change of placement, where other middlewares may learn of it earlier or later; see route.Phase. Each phase lasts for
-// Options.ChangeStep, phase late for lateSteps of them:
+// change is a change of placement, where other middlewares may learn of it earlier or later; see route.Phase. Each phase lasts for at least
+// Options.ChangeStep:
 //
 //	settled --> delete-new --> read-new --> settled, closing --> settled
 //	             ^  ^    |                              |
 //	             |  '----' another list is wanted       |
 //	             '---- a list was wanted meanwhile -----'
 //
-//	start --> late --> settled, closing --> settled
-//
 // If another list is wanted in delete-new, that phase begins again with the new list. In later phases a new list has to wait. "Settled, closing" is
-// the last phase of a change: no other change may begin in it. A middleware starts in phase late if the servers' records say that keys are, or were,
-// placed differently.
+// the last phase of a change: no other change may begin in it, unless another middleware has begun it.
+//
+// Middlewares announce on the servers which phase they are in. Read-new ends when none is in delete-new any more, however long that takes (look). A
+// middleware that starts joins the change that the others have announced, in a phase that is compatible with theirs (join).
 type change struct {
 	course
 	from, to placed
@@ -72,7 +71,7 @@ type course struct {
 	cleaning *sync.WaitGroup // counts the new holders that are being cleaned; the phase does not end before
 }
 
-// lateSteps is how many steps phase late lasts: after them no other middleware reads by the previous placement.
+// lateSteps is how many steps phase late of a change of routes lasts: after them no other middleware reads by the previous routes.
 const lateSteps = 2
 
 // inPhases reports whether a new placement is applied in phases.
@@ -85,6 +84,11 @@ func (c *change) copy() *change {
 	}
 	d := *c
 	return &d
+}
+
+// announced returns c without its phase.
+func (c *change) announced() route.Announced {
+	return route.Announced{From: fingerprint(c.from.record()), To: fingerprint(c.to.record())}
 }
 
 // ends returns the placement by which keys are read in c's phase, and the other one.
@@ -199,6 +203,7 @@ func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase)
 	err := m.replace(ctx, t)
 	if phase == route.DeleteNew {
 		m.cleanNew(t, c)
+		m.announce(ctx, t, phase) // on the servers of the new list, too
 	}
 	c.due = time.Now().Add(step)
 	select {
@@ -206,150 +211,6 @@ func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase)
 	default:
 	}
 	return err
-}
-
-// otherChange announces on the servers that t's change enters phase, and returns the placement to which other middlewares are changing from the
-// same placement; nil: there is no other. If two middlewares enter a phase at the same time, at least one sees the other, because each first writes
-// its announcement and then reads the other's. If both see each other, the one that is about to read by its list gives way. applying is held.
-func (m *Middleware) otherChange(ctx context.Context, t *poolState, phase route.Phase) *placed {
-	if t.records == nil || phase == route.Settled {
-		return nil
-	}
-	other := m.announce(ctx, t, phase)
-	switch {
-	case other == nil:
-		return nil
-	case phase == route.ReadNew:
-		m.current.Load().of(t).each(func(s *backend.Server) { _ = s.Withdraw(ctx, marker.ReadingKey) })
-		return other
-	}
-	pause(ctx, giveWay)
-	return m.announce(ctx, t, phase)
-}
-
-// giveWay bounds the time in which a middleware that gives way withdraws its announcement.
-const giveWay = 500 * time.Millisecond
-
-// announce writes on the servers that t's change enters phase, and returns the placement to which a middleware in the neighbouring phase is changing
-// from the same placement; nil: there is no other.
-func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Phase) *placed {
-	c, pool := t.change, m.current.Load().of(t)
-	own, from := c.to.record(), c.from.record() // without shares: the set of keys that the pool has changes independently
-	record := marker.Record{Placement: own, Previous: []marker.Placement{from}, Addresses: map[string]string{}, Entries: map[string]string{}}
-	for _, p := range []placed{c.from, c.to} {
-		for _, s := range p.router.Servers() {
-			record.Addresses[s.Name] = s.Addr
-			if s.Entry != "" {
-				record.Entries[s.Name] = s.Entry
-			}
-		}
-	}
-	value, err := record.Encode()
-	if err != nil {
-		return nil
-	}
-	key, theirs := marker.DeletingKey, marker.ReadingKey
-	if phase == route.ReadNew {
-		key, theirs = theirs, key
-	}
-	return findOn(pool, func(s *backend.Server) (to placed, ok bool) {
-		value, err := s.Announce(ctx, key, value, 2*m.options.ChangeStep, theirs)
-		if err != nil {
-			return to, false
-		}
-		return pool.announced(value, own, from)
-	})
-}
-
-// announced returns the placement to which a middleware is changing that has announced value. ok is false if it is changing to own, or not from the
-// placement from.
-func (p *pool) announced(value []byte, own, from marker.Placement) (to placed, ok bool) {
-	r, err := marker.Decode(value)
-	if err != nil {
-		return to, false
-	}
-	r.Placement.Share = nil
-	for i := range r.Previous {
-		r.Previous[i].Share = nil
-	}
-	if r.Placement.Equal(&own) || len(r.Previous) != 1 || !r.Previous[0].Equal(&from) {
-		return to, false
-	}
-	return p.located(r.Placement, r)
-}
-
-// Elsewhere returns, for each pool of which another middleware is changing from the list of this one to another, that list, as announced on the servers.
-// A middleware that can't look up its servers follows others by this: an announcement lasts two steps, so a middleware that looks once within each
-// step and applies what it finds is at most one phase behind.
-func (m *Middleware) Elsewhere(ctx context.Context) (servers []route.Server) {
-	m.applying.Lock()
-	defer m.applying.Unlock()
-	if m.work == nil {
-		return nil
-	}
-	for i, o := range m.options.pools() {
-		servers = append(servers, m.elsewhere(ctx, m.current.Load().of(m.poolStates[i]), &o)...)
-	}
-	return servers
-}
-
-// elsewhere is Elsewhere for the pool p, which has the options o. applying is held.
-func (m *Middleware) elsewhere(ctx context.Context, p *pool, o *PoolOptions) []route.Server {
-	if p == nil || p.records == nil || !p.options.inPhases(p.step) {
-		return nil
-	}
-	from := p.wanted()
-	if c := p.poolState.change; c != nil && c.phase == route.DeleteNew {
-		from = c.from
-	}
-	found := findOn(p, func(s *backend.Server) (servers []route.Server, ok bool) {
-		value, err := s.Announced(ctx, marker.DeletingKey)
-		if err != nil {
-			return nil, false
-		}
-		to, ok := p.announced(value, p.wanted().record(), from.record())
-		if !ok {
-			return nil, false
-		}
-		// Only the servers may differ: options come from the configuration, not from a lookup.
-		servers = slices.Clone(to.router.Servers())
-		for i := range servers {
-			servers[i].Pool = p.name
-			if at := slices.IndexFunc(o.Servers, func(s route.Server) bool { return s.Name == servers[i].Name }); at >= 0 {
-				servers[i].Zone = o.Servers[at].Zone
-			}
-		}
-		router, err := route.New(servers, o.Options)
-		return servers, err == nil && placed{router, o.Options}.equal(to)
-	})
-	if found == nil {
-		return nil
-	}
-	return *found
-}
-
-// findOn calls find for each of p's servers that is not down, all at the same time, and returns one of the results that were ok; nil: there is none.
-func findOn[T any](p *pool, find func(s *backend.Server) (T, bool)) (found *T) {
-	var mu sync.Mutex // guards found
-	p.each(func(s *backend.Server) {
-		if result, ok := find(s); ok {
-			mu.Lock()
-			defer mu.Unlock()
-			found = &result
-		}
-	})
-	return found
-}
-
-// each calls do for each of the pool's servers that is not down, all at the same time, and waits for them.
-func (p *pool) each(do func(s *backend.Server)) {
-	var doing sync.WaitGroup
-	for _, s := range p.servers {
-		if !s.Down() {
-			doing.Go(func() { do(s) })
-		}
-	}
-	doing.Wait()
 }
 
 // cleanNew starts to delete, on servers that get keys, what they may still hold of these keys. Servers that join are flushed anyway.
@@ -369,13 +230,17 @@ func (m *Middleware) cleanNew(t *poolState, c *change) {
 	}
 }
 
+// markSteps is how many steps a mark lasts: longer than delete-new, so that a middleware that joins the change does not clean what others read already. A
+// change that is reversed begins again later than that.
+const markSteps = 3
+
 // mark returns the mark by which other middlewares know that a server was cleaned for the change that is under way.
 func (m *Middleware) mark(t *poolState) backend.Mark {
 	if t.change == nil {
 		return backend.Mark{}
 	}
-	text := fingerprint(t.change.from.record()) + " " + fingerprint(t.change.to.record())
-	return backend.Mark{Text: text, For: m.options.ChangeStep}
+	a := t.change.announced()
+	return backend.Mark{Text: a.From + " " + a.To, For: markSteps * m.options.ChangeStep}
 }
 
 // goThrough takes t's change of placement from phase to phase, until it has ended or ctx is done.
@@ -385,37 +250,64 @@ func (m *Middleware) goThrough(ctx context.Context, t *poolState) {
 			return nil
 		}
 		return &t.change.course
-	}, func(ctx context.Context) bool { return m.step(ctx, t) })
+	}, func(ctx context.Context) bool { return m.look(ctx, t) }, func(ctx context.Context) bool { return m.step(ctx, t) })
 }
 
 // follow calls step each time the phase of a change is due to end and its cleaning is done. A phase that has begun again meanwhile, because another list is
-// wanted, is waited for again; rescheduled reports that at once. at returns the change. at and step are called with applying held. follow ends when at returns
-// nil, step returns false, or ctx is done.
-func (m *Middleware) follow(ctx context.Context, rescheduled <-chan struct{}, at func() *course, step func(context.Context) (more bool)) {
+// wanted, is waited for again; rescheduled reports that at once. at returns the change. It calls look several times in each phase, and before step. at, look
+// and step are called with applying held. follow ends when at returns nil, look or step returns false, or ctx is done.
+func (m *Middleware) follow(ctx context.Context, rescheduled <-chan struct{}, at func() *course, look, step func(context.Context) (more bool)) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
+	var cleaning *sync.WaitGroup
+	var cleaned chan struct{} // closed when cleaning is done
 	for {
 		c := at()
 		if c == nil {
 			return
 		}
-		awaited, waited := *c, false
+		if c.cleaning != cleaning {
+			cleaning, cleaned = c.cleaning, make(chan struct{})
+			go func(cleaning *sync.WaitGroup, cleaned chan struct{}) {
+				cleaning.Wait() // its goroutines end with m.work
+				close(cleaned)
+			}(cleaning, cleaned)
+		}
+		due, tick := c.due, m.lookEvery()
 		m.applying.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-rescheduled:
-		case <-time.After(time.Until(awaited.due)):
-			awaited.cleaning.Wait()
-			waited = true
+		case <-time.After(min(tick, time.Until(due))):
+			if !time.Now().Before(due) {
+				select {
+				case <-ctx.Done():
+				case <-rescheduled:
+				case <-cleaned:
+				case <-time.After(tick):
+				}
+			}
 		}
 		m.applying.Lock()
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || !look(ctx) {
 			return
 		}
-		if c = at(); waited && c != nil && *c == awaited && !step(ctx) {
-			return
+		if c = at(); c == nil || c.cleaning != cleaning || time.Now().Before(c.due) {
+			continue
+		}
+		select {
+		case <-cleaned:
+			if !step(ctx) {
+				return
+			}
+		default:
 		}
 	}
+}
+
+// lookEvery is the time between two looks at what other middlewares have announced.
+func (m *Middleware) lookEvery() time.Duration {
+	return max(m.options.ChangeStep/4, 20*time.Millisecond)
 }
 
 // step enters the next phase of t's change. more: another phase will follow. applying is held.
@@ -439,82 +331,4 @@ func (m *Middleware) step(ctx context.Context, t *poolState) (more bool) {
 		m.options.Log.Error("the placement of keys cannot enter its next phase", "error", err)
 	}
 	return next != route.DeleteNew // wants has started a goroutine for the next change
-}
-
-// catchUp returns the core to start with: c or, if the records on the servers of a pool say that keys are or were placed differently there, a core in
-// which that pool is in phase late. ctx bounds reaching the servers that c does not have. applying is held.
-func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
-	late := false
-	for _, p := range c.pools {
-		if p.records == nil || !p.options.inPhases(p.step) {
-			continue
-		}
-		if from, ok := p.before(p.records.Looks().Newest()); ok {
-			late = true
-			p.poolState.change = &change{course: course{phase: route.Late, cleaning: new(sync.WaitGroup)}, from: from, to: p.settled}
-			c.options.Log.Info("the servers' records have another placement of keys, which other mcmw may still use", "pool", p.name, "phase", route.Late.String(),
-				"from", fingerprint(from.record()), "to", fingerprint(p.settled.record()))
-		}
-	}
-	if m.routing = c.routesBefore(); m.routing != nil {
-		late = true
-		c.options.Log.Info("the servers' records have other routes or gutters, which other mcmw may still use", "phase", m.routing.phase.String())
-	}
-	if !late {
-		return c
-	}
-	o, router, err := m.effective()
-	if err != nil {
-		c.options.Log.Error("the servers' records have another placement of keys, which this mcmw can't follow: while others still use it, reads may be stale", "error", err)
-		m.routing = nil
-		for _, t := range m.poolStates {
-			t.change = nil
-		}
-		return c
-	}
-	servers, _, _ := m.serversFor(o, c)
-	next := newCore(o, router, m.poolStates, servers, &m.shared)
-	next.requireVersions()
-	reach(ctx, slices.DeleteFunc(slices.Clone(servers), func(s *backend.Server) bool { return slices.Contains(c.servers, s) }))
-	m.current.Store(next)
-	m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
-	m.registry.Change(m.statistics(next))
-	return next
-}
-
-// before returns the placement, other than p's, that keys have or had by the newest record. ok is false if there is none, or the address of one of
-// its servers is unknown.
-func (p *pool) before(newest *marker.Record) (from placed, ok bool) {
-	if newest == nil {
-		return from, false
-	}
-	current, all := p.record(), []marker.Placement{newest.Placement}
-	if newest.Changing {
-		all = append(all, newest.Previous...)
-	}
-	for _, old := range all {
-		old.Share = current.Share // see routesBefore
-		if !old.Equal(&current) {
-			return p.located(old, newest)
-		}
-	}
-	return from, false
-}
-
-// located returns a placement in record, which was read from a server, with the servers' addresses. ok is false if one of these is unknown.
-func (p *pool) located(read marker.Placement, record *marker.Record) (found placed, ok bool) {
-	o, err := read.Options()
-	if err != nil {
-		return found, false
-	}
-	servers := slices.Clone(read.Servers)
-	for i := range servers {
-		s := &servers[i]
-		s.Entry = record.Entries[s.Name]
-		if s.Addr = record.Addresses[s.Name]; s.Addr == "" && !slices.ContainsFunc(p.servers, func(b *backend.Server) bool { return b.Name == s.Name }) {
-			return found, false
-		}
-	}
-	router, err := route.New(servers, o)
-	return placed{router, o}, err == nil
 }

@@ -152,8 +152,8 @@ func goThrough(t *testing.T, fleet []*mwtest.MW, o middleware.Options, load *tra
 }
 
 // startDuring starts a middleware with the options before, takes it through so many of the three steps to the options after, and then starts another
-// middleware with the options after. next makes the next step of the first.
-func startDuring(t *testing.T, before, after middleware.Options, steps int) (first, late *mwtest.MW, next func()) {
+// middleware with the options own, which is then in the phase of that number. next makes the next step of the first.
+func startDuring(t *testing.T, before, after, own middleware.Options, steps int, phases ...string) (first, late *mwtest.MW, next func()) {
 	t.Helper()
 	first = mwtest.Start(t, before)
 	alone := startTraffic(t, first) // so that there are old values
@@ -169,35 +169,94 @@ func startDuring(t *testing.T, before, after middleware.Options, steps int) (fir
 	for range steps {
 		next()
 	}
-	late = mwtest.Start(t, after)
-	assert.Equal(t, map[bool]string{true: "settled", false: "late"}[steps == 3], late.Phase())
+	late = mwtest.Start(t, own)
+	assert.Equal(t, phases[steps], late.Phase())
 	return first, late, next
 }
 
 func TestAMiddlewareThatStartsDuringAChangeReadsNoOldValuesWhateverThePhaseOfTheOthers(t *testing.T) {
 	for _, phase := range []int{0, 1, 2, 3} { // how many steps the other middleware has made
-		t.Run(fmt.Sprint(phase), func(t *testing.T) {
+		for _, knows := range []bool{true, false} { // the list that the others are changing to
+			if phase == 0 && !knows {
+				continue
+			}
+			t.Run(fmt.Sprint(phase, knows), func(t *testing.T) {
+				t.Parallel()
+				servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
+				o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+				after := o
+				after.Servers = servers[1:]
+				own := o
+				if knows {
+					own = after
+				}
+				// Without an announcement, and with another list in the records, it has learned of its own list first.
+				first, late, next := startDuring(t, o, after, own, phase, "delete-new", "delete-new", "read-new", "read-new")
+				load := startTraffic(t, first, late)
+				load.more()
+				for range 3 - phase {
+					next()
+					load.more()
+					late.EndPhase()
+					load.more()
+				}
+				if !knows { // it learns of the list during the change
+					require.NoError(t, late.Apply(context.Background(), after))
+				}
+				for late.EndPhase() {
+					load.more()
+				}
+				load.stop()
+				assert.Zero(t, load.stale.Load())
+				assert.Equal(t, "settled", late.Phase())
+				assert.Equal(t, first.Stats().Snapshot().Placement, late.Stats().Snapshot().Placement)
+				t.Logf("%d rounds, %d missed", load.rounds.Load(), load.missed.Load())
+			})
+		}
+	}
+}
+
+func TestAMiddlewareThatStartsDuringAChangeDeletesNothingThatIsRead(t *testing.T) {
+	for steps := 1; steps <= 2; steps++ {
+		t.Run(fmt.Sprint(steps), func(t *testing.T) {
 			t.Parallel()
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
 			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
 			after := o
 			after.Servers = servers[1:]
-			first, late, next := startDuring(t, o, after, phase)
-			load := startTraffic(t, first, late)
-			load.more()
-			for range 3 - phase {
-				next()
-				load.more()
+			first := mwtest.Start(t, o)
+			require.NoError(t, first.Apply(context.Background(), after))
+			for range steps - 1 {
+				first.EndPhase()
 			}
-			for late.EndPhase() {
-				load.more()
+			client := first.Dial(t)
+			for i := range 200 {
+				client.MustDo(t, fmt.Sprintf("set key-%d 0 0 1\r\nx\r\n", i))
 			}
-			load.stop()
-			assert.Zero(t, load.stale.Load())
-			assert.Equal(t, "settled", late.Phase())
-			t.Logf("%d rounds, %d missed", load.rounds.Load(), load.missed.Load())
+			late := mwtest.Start(t, after)
+			require.Equal(t, first.Phase(), late.Phase())
+			other := late.Dial(t)
+			for i := range 200 {
+				for _, c := range []*mctest.Client{client, other} {
+					require.Equal(t, fmt.Sprintf("VALUE key-%d 0 1\r\nx\r\nEND\r\n", i), c.MustDo(t, fmt.Sprintf("get key-%d\r\n", i)))
+				}
+			}
 		})
 	}
+}
+
+func TestReadNewLastsAsLongAsAnotherMiddlewareIsInDeleteNew(t *testing.T) {
+	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 3)...)
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+	a, b := mwtest.Start(t, o), mwtest.Start(t, o)
+	o.Servers = servers
+	require.NoError(t, a.Apply(context.Background(), o))
+	require.NoError(t, b.Apply(context.Background(), o))
+	assert.False(t, a.AwaitsOthers(), "others in delete-new do not matter in delete-new")
+	require.True(t, a.EndPhase())
+	require.Equal(t, []string{"read-new", "delete-new"}, []string{a.Phase(), b.Phase()})
+	assert.True(t, a.AwaitsOthers())
+	assert.False(t, b.AwaitsOthers(), "the other one is in read-new already")
 }
 
 func TestMiddlewaresWhoseListsChangeAgainInDifferentPhasesAgreeOnOneChangeAtATime(t *testing.T) {

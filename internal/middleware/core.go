@@ -68,6 +68,7 @@ type poolState struct {
 	begun   bool                 // its servers have been judged by the records on them
 	settled placed               // the placement before change, or the current one if there is no change
 	change  *change              // nil: no change of placement is under way
+	joined  bool                 // change was under way when this middleware started, and others have announced it
 	first   atomic.Pointer[pool] // of a pool added while clients are served: its servers are judged by this until the core is current
 	// diverted counts requests that went to the pool's gutter.
 	diverted stats.Gutter

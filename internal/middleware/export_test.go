@@ -24,6 +24,19 @@ func (m *Middleware) EndPhase() bool {
 	return true
 }
 
+// AwaitsOthers ends the dwell of the present phase of a change of placement, looks at what other middlewares have announced, and reports whether the phase
+// has to last longer because of that.
+func (m *Middleware) AwaitsOthers() bool {
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	now := time.Now()
+	c, _ := m.currentCourse()
+	c.due = now
+	m.look(m.work, m.poolStates[0])
+	c, _ = m.currentCourse()
+	return c.due.After(now.Add(time.Second))
+}
+
 // currentCourse returns the course of the present change, nil if there is none, and the function that enters its next phase. applying is held.
 func (m *Middleware) currentCourse() (c *course, step func(context.Context) (more bool)) {
 	if at := slices.IndexFunc(m.poolStates, func(t *poolState) bool { return t.change != nil }); at >= 0 {

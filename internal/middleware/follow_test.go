@@ -24,7 +24,7 @@ func TestAPhaseThatBeginsAgainForAnotherListAwaitsItsOwnCleaning(t *testing.T) {
 		steps := 0
 		ended := make(chan struct{})
 		go func() {
-			m.follow(t.Context(), rescheduled, func() *course { return c }, func(context.Context) (more bool) {
+			m.follow(t.Context(), rescheduled, func() *course { return c }, func(context.Context) (more bool) { return true }, func(context.Context) (more bool) {
 				steps++
 				return false
 			})

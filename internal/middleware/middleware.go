@@ -342,6 +342,7 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 			p.records.AwaitPlaced(ctx)
 		}
 	}
+	m.cleanJoined()
 	// A write that a client makes while a server is being flushed may be lost in the flush.
 	clean := time.Now().Add(c.options.ConnectTimeout)
 	for _, s := range c.servers {
@@ -354,12 +355,9 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 	m.startShadows()
 	m.swept.Runs(c.unswept())
 	for _, t := range m.poolStates {
-		if t.change != nil {
-			t.change.due = time.Now().Add(lateSteps * m.options.ChangeStep)
-			m.background.Go(func() { m.goThrough(work, t) })
-		}
 		m.background.Go(func() { m.sweep(work, t) })
 	}
+	m.beginChanges()
 	if m.routing != nil {
 		m.beginRerouting()
 	}

@@ -233,7 +233,7 @@ func (m *Middleware) goThroughRoutes(ctx context.Context) {
 			return nil
 		}
 		return &m.routing.course
-	}, m.stepRoutes)
+	}, func(context.Context) bool { return true }, m.stepRoutes)
 }
 
 // stepRoutes enters the next phase of the change of routes. more: another phase will follow. applying is held.

@@ -163,7 +163,7 @@ func TestAMiddlewareThatStartsWhileRoutesChangeReadsNoOldValuesWhateverThePhaseO
 		t.Run(fmt.Sprint(phase), func(t *testing.T) {
 			t.Parallel()
 			o := severalPools(t, 1)
-			first, late, next := startDuring(t, o, routed(o, "b", "3-", "a"), phase)
+			first, late, next := startDuring(t, o, routed(o, "b", "3-", "a"), routed(o, "b", "3-", "a"), phase, "late", "late", "late", "settled")
 			load := startTraffic(t, first, late)
 			load.more()
 			if phase < 3 {

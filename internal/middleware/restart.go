@@ -127,11 +127,7 @@ func (p *pool) beginRecords() {
 	p.records.Gutter(p.diverts())
 	looks := p.records.Looks()
 	newest := looks.Newest()
-	for _, s := range p.servers {
-		if _, reached := looks[s.Name]; reached {
-			s.Judge(looks)
-		}
-	}
+	p.judge(looks)
 	if newest != nil && !p.options.inPhases(p.step) {
 		p.remember(newest)
 	}

@@ -15,9 +15,9 @@ import "slices"
 // middleware reads, a middleware in a neighbouring phase writes or deletes. What a new holder may still hold from an earlier placement must have
 // been deleted there before ReadNew.
 //
-// Late is for a middleware that starts during a change and does not know which phase the others are in. It is compatible with every phase: it reads
-// and writes the servers that are both old and new holders, and deletes on the others. For a key without such a server it writes the old holders
-// and reads the new ones, once they are clean. It then does not read what it has written, and refuses commands that depend on the value.
+// Late is for a middleware that starts during a change of routes, in which a key has no server that is both an old and a new holder, and does not know
+// which phase the others are in. It is compatible with every phase: it writes the old holders, deletes on the new ones, and reads those, once they are clean.
+// So it does not read what it has written, and refuses commands that depend on the value. A middleware that starts during a change of placement joins it.
 type Phase uint8
 
 // The phases.
@@ -33,6 +33,27 @@ var phaseNames = [NumPhases]string{"settled", "delete-new", "read-new", "late"}
 
 // String returns the phase's name, the same in metrics and logs.
 func (p Phase) String() string { return phaseNames[p] }
+
+// Announced names a change from one placement to another, as middlewares announce it on the servers.
+type Announced struct{ From, To string }
+
+// Join returns the change that a middleware joins when it starts, and the phase, given what others have announced: that they are in DeleteNew of a
+// change, or in ReadNew, in which they remain until nobody is in DeleteNew any more. Settled: nobody has announced anything. The middleware announces
+// DeleteNew before it joins in it, and looks again whether somebody is in ReadNew. Announcements may last longer than the phase.
+func Join(deleting, reading []Announced) (a Announced, phase Phase) {
+	for _, d := range deleting {
+		if slices.ContainsFunc(reading, func(r Announced) bool { return r.To == d.From }) {
+			return d, DeleteNew // the next change has begun
+		}
+	}
+	switch {
+	case len(reading) > 0:
+		return reading[0], ReadNew
+	case len(deleting) > 0:
+		return deleting[0], DeleteNew
+	}
+	return a, Settled
+}
 
 // change is a change of placement, as its Router knows it.
 type change struct {
@@ -102,26 +123,13 @@ func (r *Router) Readers(key []byte, dst []int) []int {
 	if r.side != nil {
 		return r.side.appendReaders(key, dst)
 	}
-	if r.Moves(key) {
-		return r.offset(r.change.to.appendHolders(key, dst), len(dst))
-	}
 	return r.Replicas(key, dst)
 }
 
 // Moves reports whether commands that depend on the key's value must be refused; see Late.
 func (r *Router) Moves(key []byte) bool {
-	r, key = r.At(key)
-	if r.migration != nil {
-		return r.migration.readers().Moves(key)
-	}
-	if r.passing != nil {
-		return r.passing.moves(key)
-	}
-	if r.change == nil || r.change.phase != Late {
-		return false
-	}
-	var room [16]int
-	return len(r.change.appendCommon(key, room[:0])) == 0
+	r, _ = r.At(key)
+	return r.passing != nil && r.passing.phase == Late
 }
 
 // Undecided reports whether another middleware may have another server than decider, which this one would ask, decide commands that depend on the item of
@@ -179,14 +187,8 @@ func (r *Router) Gained(server int, key []byte) bool {
 
 // appendReplicas is Replicas.
 func (c *change) appendReplicas(key []byte, dst []int) []int {
-	switch c.phase {
-	case ReadNew:
+	if c.phase == ReadNew {
 		return c.to.appendHolders(key, dst)
-	case Late:
-		start := len(dst)
-		if dst = c.appendCommon(key, dst); len(dst) > start {
-			return dst
-		}
 	}
 	return c.appendOld(key, dst)
 }
@@ -197,18 +199,6 @@ func (c *change) appendOld(key []byte, dst []int) []int {
 	dst = c.from.appendHolders(key, dst)
 	for i := start; i < len(dst); i++ {
 		dst[i] = c.index[dst[i]]
-	}
-	return dst
-}
-
-// appendCommon appends the key's holders by both.
-func (c *change) appendCommon(key []byte, dst []int) []int {
-	var old, now [16]int
-	holders := c.to.appendHolders(key, now[:0])
-	for _, s := range c.appendOld(key, old[:0]) {
-		if slices.Contains(holders, s) {
-			dst = append(dst, s)
-		}
 	}
 	return dst
 }

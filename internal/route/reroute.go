@@ -224,9 +224,6 @@ func (p *passing) readers() *Router {
 	return p.to
 }
 
-// moves is Moves.
-func (p *passing) moves(key []byte) bool { return p.phase == Late || p.readers().Moves(key) }
-
 // appendEmptied is Emptied: the servers that either pool's own change empties, and all servers of the pool that is not written.
 func (p *passing) appendEmptied(key []byte, dst []int) []int {
 	dst = p.to.Emptied(key, p.from.Emptied(key, dst))

@@ -1,0 +1,226 @@
+package middleware
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/marker"
+	"mcmw/internal/queue"
+	"mcmw/internal/route"
+)
+
+// catchUp returns the core to start with: c or, if other middlewares may place keys differently, a core in a phase that is compatible with theirs. ctx
+// bounds reaching the servers that c does not have. applying is held.
+func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
+	changes := false
+	for _, p := range c.pools {
+		if p.records != nil && p.options.inPhases(p.step) && m.join(ctx, p) {
+			changes = true
+			t := p.poolState.change
+			c.options.Log.Info("the placement of keys is changing, or has changed", "pool", p.name, "phase", t.phase.String(), "announced", p.joined,
+				"from", fingerprint(t.from.record()), "to", fingerprint(t.to.record()))
+		}
+	}
+	if m.routing = c.routesBefore(); m.routing != nil {
+		changes = true
+		c.options.Log.Info("the servers' records have other routes or gutters, which other mcmw may still use", "phase", m.routing.phase.String())
+	}
+	if !changes {
+		return c
+	}
+	o, router, err := m.effective()
+	if err != nil {
+		c.options.Log.Error("the servers' records have another placement of keys, which this mcmw can't follow: while others still use it, reads may be stale", "error", err)
+		m.routing = nil
+		for _, t := range m.poolStates {
+			t.change, t.joined = nil, false
+		}
+		return c
+	}
+	servers, _, _ := m.serversFor(o, c)
+	next := newCore(o, router, m.poolStates, servers, &m.shared)
+	next.requireVersions()
+	reach(ctx, slices.DeleteFunc(slices.Clone(servers), func(s *backend.Server) bool { return slices.Contains(c.servers, s) }))
+	m.current.Store(next)
+	m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
+	m.registry.Change(m.statistics(next))
+	for _, p := range next.pools {
+		if change := p.change; change != nil {
+			m.announce(ctx, p.poolState, change.phase) // on the servers that c does not have, too
+			p.joinServers(m.mark(p.poolState))
+		}
+	}
+	return next
+}
+
+// join makes the pool join the change that other middlewares have announced on its servers, or that the servers' records show although no middleware is
+// there to announce it. It returns false if there is none. The announcements are read again after this middleware has made its own: if it joins in
+// delete-new, none of the others has left read-new before it has seen that. If the two looks are so far apart that announcements may have expired meanwhile,
+// it begins again. applying is held.
+func (m *Middleware) join(ctx context.Context, p *pool) bool {
+	t, own := p.poolState, p.settled
+	begun := time.Now()
+	deleting, reading := p.sightings(ctx, marker.DeletingKey), p.sightings(ctx, marker.ReadingKey)
+	for {
+		a, phase := route.Join(names(deleting), names(reading))
+		if phase == route.Settled {
+			from, ok := p.before(p.records.Looks().Newest())
+			if !ok {
+				return false
+			}
+			// Read by the record as the last middleware did. Then go on to the own list.
+			t.change = &change{course: course{phase: from.phase, cleaning: new(sync.WaitGroup)}, from: from.placed, to: own}
+			m.announce(ctx, t, from.phase)
+			return true
+		}
+		all := slices.Concat(deleting, reading)
+		record := all[slices.IndexFunc(all, func(b announcement) bool { return b.Announced == a })].record
+		from, known := p.located(record.Previous[0], record)
+		to, known2 := p.located(record.Placement, record)
+		if !known || !known2 {
+			return false
+		}
+		t.change, t.joined = &change{course: course{phase: phase, cleaning: new(sync.WaitGroup)}, from: from, to: to}, true
+		others := m.announce(ctx, t, phase)
+		if phase == route.ReadNew {
+			return true
+		}
+		deleting, reading = []announcement{{a, record}}, others
+		switch _, again := route.Join(names(deleting), names(reading)); {
+		case time.Since(begun) > m.lookEvery():
+			t.change, t.joined = nil, false
+			p.each(func(s *backend.Server) { _ = s.Withdraw(ctx, marker.DeletingKey) })
+			begun = time.Now()
+			deleting, reading = p.sightings(ctx, marker.DeletingKey), p.sightings(ctx, marker.ReadingKey)
+		case again == phase:
+			return true
+		}
+	}
+}
+
+// earlier is a placement, other than the wanted one, that the servers' records have, and the phase in which a middleware reads by these records.
+type earlier struct {
+	placed
+	phase route.Phase
+}
+
+// before returns the placement, other than p's, that keys have or had by the newest record. ok is false if there is none, or the address of one of
+// its servers is unknown.
+func (p *pool) before(newest *marker.Record) (from earlier, ok bool) {
+	if newest == nil {
+		return from, false
+	}
+	current, all := p.record(), []marker.Placement{newest.Placement}
+	if newest.Changing {
+		all = append(all, newest.Previous...)
+	}
+	for i, old := range all {
+		old.Share = current.Share // see routesBefore
+		if old.Equal(&current) {
+			continue
+		}
+		if from.phase = route.ReadNew; i == 0 {
+			from.phase = route.DeleteNew
+		}
+		from.placed, ok = p.located(old, newest)
+		return from, ok
+	}
+	return from, false
+}
+
+// joinServers records that servers which the change adds are to be cleaned, unless mark is on them.
+func (p *pool) joinServers(mark backend.Mark) {
+	c := p.change
+	if c.phase == route.ReadNew && !p.joined || p.options.Rejoin == backend.RejoinTrust {
+		return
+	}
+	from := c.from.record()
+	for _, s := range p.servers[:len(c.to.router.Servers())] {
+		if !from.Has(s.Name) {
+			s.Join(mark)
+		}
+	}
+}
+
+// judge judges the servers that were reached by their records. During a change other middlewares put the records of different phases; a middleware that
+// joins the change takes them for one.
+func (p *pool) judge(looks marker.Looks) {
+	read, other := p.record(), marker.Placement{}
+	if p.joined {
+		_, to := p.change.ends()
+		other = p.of(to, p.share)
+	}
+	for _, s := range p.servers {
+		switch _, reached := looks[s.Name]; {
+		case !reached || s.Joins():
+		case !p.joined:
+			s.Judge(looks)
+		case read.Has(s.Name):
+			s.Judge(looks.During(read, other))
+		default:
+			s.Judge(looks.During(other, read))
+		}
+	}
+}
+
+// cleanJoined cleans servers that get keys by a change that is in read-new already. The others have done it, and their marks say so. applying is held.
+func (m *Middleware) cleanJoined() {
+	for _, t := range m.poolStates {
+		if t.joined && t.change.phase == route.ReadNew {
+			m.cleanNew(t, t.change)
+			t.change.cleaning.Wait()
+		}
+	}
+}
+
+// beginChanges is called when the first core serves. It starts to take the changes that were joined through their phases. applying is held.
+func (m *Middleware) beginChanges() {
+	for _, t := range m.poolStates {
+		if t.change != nil {
+			if t.change.phase == route.DeleteNew {
+				m.cleanNew(t, t.change)
+			}
+			t.change.due = time.Now().Add(m.options.ChangeStep)
+			m.background.Go(func() { m.goThrough(m.work, t) })
+		}
+		if t.records != nil {
+			m.background.Go(func() { m.watchAtStart(m.work, t) })
+		}
+	}
+}
+
+// watchAtStart looks for a while whether other middlewares have begun a change that this one did not find announced when it started, and that it may learn
+// of later than a middleware that runs.
+func (m *Middleware) watchAtStart(ctx context.Context, t *poolState) {
+	for begun := time.Now(); ; {
+		m.applying.Lock()
+		every, until := m.lookEvery(), begun.Add(2*m.options.ChangeStep)
+		m.applying.Unlock()
+		if time.Now().After(until) || !pause(ctx, every) {
+			return
+		}
+		m.followOthers(ctx, t)
+	}
+}
+
+// followOthers begins the change of t's placement that others have announced. It does nothing if a change is under way.
+func (m *Middleware) followOthers(ctx context.Context, t *poolState) {
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	p := m.current.Load().of(t)
+	if p == nil || m.stopping || t.change != nil || !p.options.inPhases(p.step) {
+		return
+	}
+	settled := fingerprint(t.settled.record())
+	to := p.conflict(route.Announced{From: settled, To: settled}, slices.Concat(p.sightings(ctx, marker.DeletingKey), p.sightings(ctx, marker.ReadingKey)))
+	if to == nil {
+		return
+	}
+	m.options.Log.Info("another mcmw has begun to change the placement of keys; this one, which has just started, follows it")
+	t.change = &change{from: t.settled, to: *to}
+	m.enterOrLog(ctx, t, route.DeleteNew)
+	m.background.Go(func() { m.goThrough(ctx, t) })
+}
