@@ -34,6 +34,19 @@ func (p *Link) marked(m Mark) (bool, error) {
 	return string(value) == m.Text, err
 }
 
+// KeepMark makes the mark m last for its time from now on, if it is on the server.
+func (s *Server) KeepMark(ctx context.Context, m Mark) error {
+	p, err := s.Link(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if marked, err := p.marked(m); !marked {
+		return err
+	}
+	return p.mark(m)
+}
+
 // mark puts the mark on the server, if the server knows the meta commands.
 func (p *Link) mark(m Mark) error {
 	if m.Text == "" {

@@ -165,7 +165,7 @@ var Options = []*Option{
 	{
 		Name: "change-step", Default: formatDuration(middleware.DefaultChangeStep), Group: groupServers,
 		kind: duration{func(c *Config) *time.Duration { return &c.ChangeStep }, 0, maxTime},
-		Help: "length of each of the two phases in which keys move when the servers change; must exceed the time between the first and the last mcmw instance learning of the new list; with 0s, or with writers one, keys move at once",
+		Help: "least length of each of the two phases in which keys move when the servers change, the first a timeout longer; must exceed the time between the first and the last mcmw instance learning of the new list; with 0s, or with writers one, keys move at once",
 	},
 	{
 		Name: "get-error", Default: "error", Group: groupServers,

@@ -112,6 +112,7 @@ func (p *pool) conflict(own route.Announced, all []announcement) *placed {
 // look announces again on the servers in which phase t's change is, and acts on what others have announced:
 //   - Phase delete-new ends at once if others are in read-new, because they dwell there for their own step.
 //   - Phase read-new does not end as long as others are in delete-new, in which the previous placement is read.
+//   - Until then the marks of servers that were cleaned are kept.
 //   - In later phases, a next change that another middleware has begun, and that this one wants, begins here, too.
 //
 // more is false if that change has begun, with a goroutine of its own. applying is held.
@@ -121,6 +122,9 @@ func (m *Middleware) look(ctx context.Context, t *poolState) (more bool) {
 		return true
 	}
 	own, others := c.announced(), m.announce(ctx, t, c.phase)
+	if mark := m.mark(t); c.phase != route.Settled {
+		m.current.Load().of(t).each(func(s *backend.Server) { _ = s.KeepMark(ctx, mark) })
+	}
 	same := slices.Contains(names(others), own)
 	switch {
 	case c.phase == route.DeleteNew && same:

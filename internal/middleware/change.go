@@ -47,7 +47,7 @@ func (p placed) at(o *PoolOptions) (placed, error) {
 }
 
 // change is a change of placement, where other middlewares may learn of it earlier or later; see route.Phase. Each phase lasts for at least
-// Options.ChangeStep:
+// Options.ChangeStep, and delete-new for the longest Timeout more, because a middleware enters it when the requests that it is serving are answered:
 //
 //	settled --> delete-new --> read-new --> settled, closing --> settled
 //	             ^  ^    |                              |
@@ -189,7 +189,7 @@ func (m *Middleware) wants(t *poolState, o *PoolOptions) (changed bool) {
 
 // enter makes t's change enter phase. applying is held.
 func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase) error {
-	c, step := t.change, m.options.ChangeStep
+	c, step := t.change, m.dwell(phase)
 	if other := m.otherChange(ctx, t, phase); other != nil {
 		m.options.Log.Warn("another mcmw is changing to a different list of servers: this one changes to that list first, and to its own list afterwards")
 		if phase == route.DeleteNew {
@@ -230,8 +230,8 @@ func (m *Middleware) cleanNew(t *poolState, c *change) {
 	}
 }
 
-// markSteps is how many steps a mark lasts: longer than delete-new, so that a middleware that joins the change does not clean what others read already. A
-// change that is reversed begins again later than that.
+// markSteps is how many steps a mark lasts from the last look on: as long as a middleware may join the change, because it must not clean again what others
+// read already, and not until the change can begin again after it was reversed.
 const markSteps = 3
 
 // mark returns the mark by which other middlewares know that a server was cleaned for the change that is under way.
@@ -303,6 +303,14 @@ func (m *Middleware) follow(ctx context.Context, rescheduled <-chan struct{}, at
 		default:
 		}
 	}
+}
+
+// dwell is how long a middleware stays in a phase of a change at least.
+func (m *Middleware) dwell(phase route.Phase) time.Duration {
+	if phase == route.DeleteNew {
+		return m.options.ChangeStep + m.options.longestTimeout()
+	}
+	return m.options.ChangeStep
 }
 
 // lookEvery is the time between two looks at what other middlewares have announced.

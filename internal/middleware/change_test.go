@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/discover"
+	"mcmw/internal/marker"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
@@ -242,6 +243,29 @@ func TestAMiddlewareThatStartsDuringAChangeDeletesNothingThatIsRead(t *testing.T
 				}
 			}
 		})
+	}
+}
+
+func TestTheMarkOfACleanServerLastsAsLongAsAMiddlewareIsInAPhase(t *testing.T) {
+	memcacheds := mctest.StartNewMemcacheds(t, 3)
+	servers := mwtest.Servers(memcacheds...)
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+	m := mwtest.Start(t, o)
+	o.Servers = servers
+	require.NoError(t, m.Apply(context.Background(), o))
+	joined, err := mctest.Dial(memcacheds[2].Addr())
+	require.NoError(t, err)
+	key := marker.Encoded(marker.CleanKey)
+	text := strings.Split(joined.MustDo(t, "mg "+key+" b v\r\n"), "\r\n")[1]
+	for _, phase := range []string{"delete-new", "read-new"} {
+		require.Equal(t, phase, m.Phase())
+		require.Equal(t, "HD\r\n", joined.MustDo(t, fmt.Sprintf("ms %s %d b T60\r\n%s\r\n", key, len(text), text)))
+		m.AwaitsOthers()
+		var left int
+		_, err := fmt.Sscanf(joined.MustDo(t, "mg "+key+" b t\r\n"), "HD t%d", &left)
+		require.NoError(t, err)
+		assert.Greater(t, left, 3600, phase)
+		m.EndPhase()
 	}
 }
 

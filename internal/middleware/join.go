@@ -183,7 +183,7 @@ func (m *Middleware) beginChanges() {
 			if t.change.phase == route.DeleteNew {
 				m.cleanNew(t, t.change)
 			}
-			t.change.due = time.Now().Add(m.options.ChangeStep)
+			t.change.due = time.Now().Add(m.dwell(t.change.phase))
 			m.background.Go(func() { m.goThrough(m.work, t) })
 		}
 		if t.records != nil {

@@ -203,9 +203,9 @@ func (m *Middleware) rerouted() {
 	}
 	switch {
 	case c.phase == route.Late:
-		c.due = c.due.Add(lateSteps * m.options.ChangeStep)
+		c.due = c.due.Add(lateSteps*m.options.ChangeStep + m.options.longestTimeout())
 	case c.phased:
-		c.due = c.due.Add(m.options.ChangeStep)
+		c.due = c.due.Add(m.dwell(c.phase))
 	}
 }
 

@@ -97,7 +97,7 @@ func startAndRerouteAgain(ctx context.Context, s *system) error {
 // reroutes is how long a middleware takes to apply a changed configuration, also if it starts meanwhile. fileLag is how much later the second
 // middleware reads its file than the first.
 const (
-	reroutes = 4*migrationStep + time.Second
+	reroutes = 4*migrationStep + 6*time.Second // a timeout longer, which is up to 5 s
 	fileLag  = time.Second
 )
 
