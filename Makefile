@@ -4,12 +4,13 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test nightly check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-hot-keys bench-writers bench-stats load-agreement lab-quick lab-paper lab-paper-delays lab-paper-page lab-servers lab-servers-page chart image cluster-up cluster-down test-cluster docker clean
+.PHONY: help deps build demo test nightly check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-hot-keys bench-writers bench-stats load-agreement lab-quick lab-paper lab-paper-delays lab-paper-page lab-servers lab-servers-page chart image packages cluster-up cluster-down test-cluster docker clean
 
 # Tools at exact versions, run by .ci/tool.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
+NFPM        := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 
 # The modules that lint checks in addition to the main one. `make nightly` also checks those that need Prometheus and Kubernetes.
 MODULES ?= lab internal/tools/dashboards internal/tools/image
@@ -30,7 +31,7 @@ DURATION ?= 60m
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 BUILDFLAGS := -buildvcs=auto -trimpath -ldflags '-X main.version=$(VERSION)'
 
-# The chart's default tag of the images, and the architectures of `make image`.
+# The chart's default tag of the images, which is also the version of the packages, and the architectures of both.
 IMAGE_TAG ?= $(shell sed -n 's/^appVersion: //p' deploy/helm/mcmw/Chart.yaml)
 PLATFORMS ?= linux/$(shell go env GOARCH)
 
@@ -54,9 +55,10 @@ demo: ## run three memcached servers, mcmw, a load and a live page
 test: deps ## the tests that a change must pass: lint, race detector, behaviour, fuzzing, the chart (about 10 minutes with a cold build cache)
 	@JOBS=$(JOBS) .ci/test race lint lab others image chart fuzz memory
 
-nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helm versions, a cluster (several hours; as root)
+nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helm versions, packages, a cluster (several hours; as root)
 	@[ $$(id -u) -ne 0 ] || .ci/deps cluster
-	@MCMW_SEED=$${MCMW_SEED:-$$(date +%Y%m%d)} MODULES="$(MODULES) test/chart test/prometheus test/cluster" .ci/test lint everything lab-race memory long lab-long faults soak fuzz-all dashboards prometheus charts cluster
+	@.ci/deps packages
+	@MCMW_SEED=$${MCMW_SEED:-$$(date +%Y%m%d)} MODULES="$(MODULES) test/chart test/prometheus test/cluster" .ci/test lint everything lab-race memory long lab-long faults soak fuzz-all dashboards prometheus charts packages cluster
 
 check: lint ## the quick tests during work: lint and the short tests, without the race detector
 	go test ./...
@@ -197,6 +199,15 @@ image: ## write the images mcmw and mcmwlab as OCI archives, bin/*-image.tar, wi
 	@bin/tools/image -name mcmw:$(IMAGE_TAG) -entrypoint mcmw -cmd serve -env MCMW_LISTEN=:11311 -env MCMW_ADMIN=:9150 \
 		-out bin/mcmw-image.tar $(foreach p,$(PLATFORMS),$(p)=bin/$(p)/mcmw)
 	@bin/tools/image -name mcmwlab:$(IMAGE_TAG) -entrypoint mcmwlab -cmd wait -out bin/mcmwlab-image.tar $(foreach p,$(PLATFORMS),$(p)=bin/$(p)/mcmwlab)
+
+packages: ## build packages for Debian and for distributions with rpm, bin/packages/*, without root
+	@rm -rf bin/package bin/packages && mkdir -p bin/packages
+	@CGO_ENABLED=0 go build $(BUILDFLAGS) -o bin/mcmw ./cmd/mcmw && bin/mcmw manual bin/package && gzip --best --no-name bin/package/man/*.1
+	@export PACKAGE_VERSION=$(IMAGE_TAG) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 0); \
+	for platform in $(PLATFORMS); do \
+		export PACKAGE_ARCH=$${platform#*/}; \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$PACKAGE_ARCH go build -buildvcs=auto -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/linux/$$PACKAGE_ARCH/ ./cmd/mcmw; \
+		for packager in deb rpm; do .ci/tool $(NFPM) package --config deploy/package/nfpm.yaml --packager $$packager --target bin/packages; done; done
 
 clean: ## remove built files
 	rm -rf bin

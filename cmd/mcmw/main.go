@@ -86,6 +86,6 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(commandline.ExplainFlagError)
-	root.AddCommand(newServeCommand(), newConfigCommand(), newDemoCommand(), newTopCommand(), newAdviseCommand(), newPingCommand(), newVerifyCommand(), newMigrateCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newConfigCommand(), newDemoCommand(), newTopCommand(), newAdviseCommand(), newPingCommand(), newVerifyCommand(), newMigrateCommand(), newManualCommand(), newVersionCommand())
 	return root
 }

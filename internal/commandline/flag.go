@@ -1,4 +1,4 @@
-// Package commandline explains errors of the command line. Both programs share it.
+// Package commandline explains errors of the command line, and writes its manual pages. Both programs share it.
 package commandline
 
 import (
