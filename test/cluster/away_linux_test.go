@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mcmw/internal/lab/faults"
+	"mcmw/lab/faults"
 )
 
 // away keeps pods of memcached from being scheduled; mcmw's tolerate it.
