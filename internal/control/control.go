@@ -245,7 +245,7 @@ func (k *Control) join(ctx context.Context, c *config.Config, servers []route.Se
 		return servers, nil
 	}
 	inForce, unread := k.options.InForce(ctx, k.middleware(c, servers))
-	k.finder.Know(c.AllLookups(), inForce)
+	k.finder.Know(ctx, c.AllLookups(), inForce)
 	joined, err := k.finder.Refresh(ctx, c.AllLookups())
 	if err == nil {
 		err = c.CheckServers(joined)

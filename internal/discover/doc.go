@@ -29,7 +29,7 @@
 // # Watches
 //
 // The endpoints of a Service are watched instead of looked up: the API server reports each change of its EndpointSlices when it happens,
-// and the channel of Changed receives. An EndpointSlice does not distinguish a pod that restarts from one that was removed, so answers that
-// lack a server are counted as above. While the watch is not possible, or fails, the SRV records are looked up; they have the same
+// and the channel of Changed receives. An EndpointSlice does not distinguish a pod that restarts from one that was removed. Answers that lack a
+// server are counted as above, unless the StatefulSet of its pod says that this pod is to be there: then it stays. While the watch is not possible, or fails, the SRV records are looked up; they have the same
 // servers, only later.
 package discover

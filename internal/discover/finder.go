@@ -94,8 +94,22 @@ func NewFinder(o Options) *Finder {
 }
 
 // Know adds servers of the lists in force to the answers for the entries that have found them, in the pools of Server.Pool.
-// Those that the last answers lack count as lacking in one answer. A list with a version says itself who was removed.
-func (f *Finder) Know(l Lookups, inForce []route.Server) {
+// Those that the last answers lack count as lacking in one answer. A list with a version says itself who was removed. Where no
+// list is in force, the pods that a StatefulSet is to have are added.
+func (f *Finder) Know(ctx context.Context, l Lookups, inForce []route.Server) {
+	for _, s := range l.Specs {
+		q, _ := s.question()
+		w := f.watches[q]
+		found := func(i route.Server) bool { return i.Entry == s.entry() && i.Pool == s.Server.Pool }
+		if w == nil || !w.live() || slices.ContainsFunc(inForce, found) {
+			continue
+		}
+		a := f.answers[q]
+		for _, t := range w.wanted(ctx, a.targets) {
+			t.absent = 1
+			a.add(t)
+		}
+	}
 	for _, server := range inForce {
 		for _, s := range l.Specs {
 			q, ok := s.question()
@@ -106,13 +120,18 @@ func (f *Finder) Know(l Lookups, inForce []route.Server) {
 				ok = ok && named
 			}
 			a := f.answers[q]
-			if !ok || a == nil || a.version != 0 || s.entry() != server.Entry || s.Server.Pool != server.Pool ||
-				slices.ContainsFunc(a.targets, func(t target) bool { return t.name == name }) {
-				continue
+			if ok && a != nil && a.version == 0 && s.entry() == server.Entry && s.Server.Pool == server.Pool {
+				a.add(target{name: name, addr: server.Addr, weight: server.Weight, absent: 1})
 			}
-			a.targets = append(a.targets, target{name: name, addr: server.Addr, weight: server.Weight, absent: 1})
-			slices.SortFunc(a.targets, func(a, b target) int { return strings.Compare(a.name, b.name) })
 		}
+	}
+}
+
+// add adds t unless there is a target of its name.
+func (a *answer) add(t target) {
+	if !slices.ContainsFunc(a.targets, func(o target) bool { return o.name == t.name }) {
+		a.targets = append(a.targets, t)
+		slices.SortFunc(a.targets, func(a, b target) int { return strings.Compare(a.name, b.name) })
 	}
 }
 
@@ -251,7 +270,7 @@ func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[question]er
 				by.secure, r.err = secure()
 			}
 			if r.err == nil {
-				r.reply, r.err = lookUp(ctx, by, w, q, known)
+				r.reply, r.err = lookUp(ctx, by, w, q, known, early)
 			}
 		})
 	}
@@ -350,8 +369,9 @@ func (a *answer) judge(version uint64, removeAfter int) error {
 	return nil
 }
 
-// update applies a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them; early answers in a row count as one. A
-// list with a newer version says itself which servers are gone. An answer from the DNS has no zones, so the known zones stay.
+// update applies a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them and do not want
+// them; early answers in a row count as one. A list with a newer version says itself which servers are gone. An answer from
+// the DNS has no zones, so the known zones stay.
 func (a *answer) update(found reply, removeAfter int, early bool) {
 	newer := a.version != 0 && found.version > a.version
 	a.version = found.version
@@ -363,6 +383,9 @@ func (a *answer) update(found reply, removeAfter int, early bool) {
 		}
 		if !early || old.absent == 0 {
 			old.absent++
+		}
+		if slices.ContainsFunc(found.wanted, func(t target) bool { return t.name == old.name }) {
+			old.absent = 1
 		}
 		if old.absent < removeAfter && !newer {
 			next = append(next, old)

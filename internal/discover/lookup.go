@@ -84,6 +84,8 @@ type reply struct {
 	unresolved map[string]error
 	// version is that of the list, which grows with each change; 0: lists of this lookup have none.
 	version uint64
+	// wanted are servers that are to be there, although targets may lack them; asked for only if a known one is missing.
+	wanted []target
 }
 
 // asker is what lookups ask.
@@ -93,14 +95,16 @@ type asker struct {
 	secure func(host string) *tls.Config
 }
 
-// lookUp asks q. w is the watch of an Endpoints question; if it is not up to date, the DNS is asked. known are the targets of earlier answers. An
-// error means that there is no answer.
-func lookUp(ctx context.Context, by asker, w *watch, q question, known []target) (found reply, err error) {
+// lookUp asks q. w is the watch of an Endpoints question; if it is not up to date, the DNS is asked. known are the targets
+// of earlier answers. early: it only asks what a watch knows. An error means that there is no answer.
+func lookUp(ctx context.Context, by asker, w *watch, q question, known []target, early bool) (found reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	watched := false
 	if w != nil {
-		found.targets, watched = w.targets(ctx, known)
+		if found.targets, watched = w.targets(ctx, known); watched && !early && lacks(found.targets, known) {
+			found.wanted = w.wanted(ctx, slices.Concat(found.targets, known))
+		}
 	}
 	switch {
 	case watched:

@@ -2,7 +2,6 @@ package discover
 
 import (
 	"cmp"
-	"net"
 	"strconv"
 	"strings"
 
@@ -93,10 +92,7 @@ func recordName(service, host string, port uint16) string {
 	if label, rest, _ := strings.Cut(host, "."); rest == domain || strings.HasPrefix(rest, domain+".") {
 		name = label
 	}
-	if port != defaultPort {
-		name = net.JoinHostPort(name, strconv.Itoa(int(port)))
-	}
-	return name
+	return serverName(name, strconv.Itoa(int(port)))
 }
 
 // canonical returns the canonical spelling of a DNS name.

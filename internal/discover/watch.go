@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -38,6 +37,7 @@ const (
 // watch has the present EndpointSlices of a Service: it lists them, and then applies each change that the API server reports.
 type watch struct {
 	service service
+	domain  string // of the service, in the DNS
 	cluster Cluster
 	log     *slog.Logger
 	counts  *stats.Control
@@ -49,6 +49,9 @@ type watch struct {
 	mu      sync.Mutex               // guards the fields below
 	slices  map[string]endpointSlice // by name
 	trouble error                    // why slices may be out of date; nil: they are up to date
+
+	// setTrouble: it was logged that the number of pods is unknown. Owned by the Finder's user.
+	setTrouble bool
 }
 
 // errUntried is the trouble of a new watch.
@@ -77,7 +80,7 @@ func (f *Finder) startWatch(name string) *watch {
 	ctx, cancel := context.WithCancel(context.Background())
 	s, _ := ParseService(name)
 	w := &watch{
-		service: s, cluster: f.options.Cluster, log: f.options.Log.With("name", Endpoints.String()+name), counts: f.options.Counts,
+		service: s, domain: strings.SplitN(name, ".", 3)[2], cluster: f.options.Cluster, log: f.options.Log.With("name", Endpoints.String()+name), counts: f.options.Counts,
 		changed: f.changed, tried: make(chan struct{}), cancel: cancel, done: make(chan struct{}), trouble: errUntried,
 	}
 	w.counts.WatchBroken(1)
@@ -143,7 +146,7 @@ func (w *watch) follow(ctx context.Context, version string) (next string, opened
 		}
 	}
 	lasts := watchLasts + time.Duration(rand.Int64N(int64(watchLasts)))
-	stream, err := w.get(ctx, client, url.Values{
+	stream, err := w.slicesFrom(ctx, client, url.Values{
 		"watch": {"1"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {version}, "timeoutSeconds": {strconv.Itoa(int(lasts.Seconds()))},
 	})
 	if err != nil {
@@ -178,7 +181,7 @@ func (w *watch) follow(ctx context.Context, version string) (next string, opened
 func (w *watch) list(ctx context.Context, client *http.Client) (version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	body, err := w.get(ctx, client, url.Values{})
+	body, err := w.slicesFrom(ctx, client, url.Values{})
 	if err != nil {
 		return "", err
 	}
@@ -199,11 +202,15 @@ func (w *watch) list(ctx context.Context, client *http.Client) (version string, 
 	return list.Metadata.ResourceVersion, nil
 }
 
-// get requests the Service's slices, with further parameters.
-func (w *watch) get(ctx context.Context, client *http.Client, parameters url.Values) (io.ReadCloser, error) {
+// slicesFrom requests the Service's slices, with further parameters.
+func (w *watch) slicesFrom(ctx context.Context, client *http.Client, parameters url.Values) (io.ReadCloser, error) {
 	parameters.Set("labelSelector", "kubernetes.io/service-name="+w.service.name)
-	path := fmt.Sprintf("%s/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?%s", w.cluster.URL, w.service.namespace, parameters.Encode())
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody)
+	return w.get(ctx, client, fmt.Sprintf("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices", w.service.namespace), parameters)
+}
+
+// get requests an object of the API server.
+func (w *watch) get(ctx context.Context, client *http.Client, path string, parameters url.Values) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.cluster.URL+path+"?"+parameters.Encode(), http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -330,10 +337,7 @@ func (w *watch) targets(ctx context.Context, known []target) (found []target, ok
 				}
 				// The label that the cluster's DNS gives a pod without a hostname.
 				host := cmp.Or(e.Hostname, strings.NewReplacer(".", "-", ":", "-").Replace(ip.String()))
-				name := host
-				if p.Port != defaultPort {
-					name = net.JoinHostPort(host, strconv.Itoa(int(p.Port)))
-				}
+				name := serverName(host, strconv.Itoa(int(p.Port)))
 				addr := netip.AddrPortFrom(ip, p.Port)
 				rank := 0
 				if e.Conditions.Terminating {

@@ -220,3 +220,50 @@ func TestOutsideOfAClusterTheRecordsAreLookedUp(t *testing.T) {
 		require.Contains(t, f.log.String(), want)
 	}
 }
+
+func TestAServerWhosePodTheStatefulSetIsToHaveIsNotRemovedHoweverLongItIsAway(t *testing.T) {
+	t.Parallel()
+	a := mctest.StartAPIServer(t)
+	a.Scale(3)
+	a.PutPods("s", "10.0.0.1", "10.0.0.2", "10.0.0.3")
+	f := newWatching(t, a)
+	first, second, third := server("memcached-0", "10.0.0.1:11211"), server("memcached-1", "10.0.0.2:11211"), server("memcached-2", "10.0.0.3:11211")
+	require.Equal(t, []route.Server{first, second, third}, f.find(t, spec(watched)))
+	a.PutPods("s", "10.0.0.1")
+	require.Eventually(t, func() bool {
+		f.refreshed(t, first, second, third)
+		return len(f.finder.Lacking(discover.Lookups{Specs: []discover.Spec{spec(watched)}})) == 2
+	}, mctest.Patience, mctest.Tick)
+	for range 9 {
+		require.Len(t, f.find(t, spec(watched)), 3)
+	}
+	a.Scale(2)
+	require.Len(t, f.find(t, spec(watched)), 3)
+	require.Equal(t, []route.Server{first, second}, f.find(t, spec(watched)), "somebody said that the third is removed")
+	require.Empty(t, f.log.String()[len("level=INFO msg=\"the service's endpoints are watched\" name="+watched+"\n"):])
+	a.Scale(0)
+	require.Len(t, f.find(t, spec(watched)), 2)
+	require.Equal(t, []route.Server{first}, f.find(t, spec(watched)), "as without a StatefulSet")
+	require.Contains(t, f.log.String(), "the number of pods of a StatefulSet is unknown")
+}
+
+func TestAFirstStartKnowsTheServersThatTheStatefulSetIsToHave(t *testing.T) {
+	t.Parallel()
+	a := mctest.StartAPIServer(t)
+	a.Scale(3)
+	a.Put("s", "IPv4", 11211, mctest.At("memcached-1", "10.0.0.2"))
+	f := newWatching(t, a)
+	l := discover.Lookups{Specs: []discover.Spec{spec(watched)}}
+	away := func(name string) route.Server { return server(name, name+".memcached.ns.svc:11211") }
+	there := server("memcached-1", "10.0.0.2:11211")
+	require.Equal(t, []route.Server{there}, f.find(t, l.Specs...))
+	inForce := there
+	inForce.Entry = watched
+	f.finder.Know(t.Context(), l, []route.Server{inForce})
+	require.Equal(t, []route.Server{there}, f.find(t, l.Specs...), "others use a list that has only this one yet")
+	f.finder.Know(t.Context(), l, nil)
+	require.Equal(t, []route.Server{away("memcached-0"), there, away("memcached-2")}, f.find(t, l.Specs...))
+	require.Len(t, f.finder.Lacking(l), 2)
+	a.PutPods("s", "10.0.0.1", "10.0.0.2")
+	f.refreshed(t, server("memcached-0", "10.0.0.1:11211"), there, away("memcached-2"))
+}

@@ -32,7 +32,7 @@ func At(hostname, address string, conditions ...string) Endpoint {
 }
 
 // APIServer is a Kubernetes API server that knows only the EndpointSlices of the service "memcached" in the namespace "ns", which can
-// be listed and watched.
+// be listed and watched, and the StatefulSet "memcached" once Scale was called.
 type APIServer struct {
 	// Dir is the directory of a pod's service account: the token and the certificate authority.
 	Dir string
@@ -51,6 +51,7 @@ type APIServer struct {
 	lists    int
 	resumed  []string // the versions with which streams began
 	token    string
+	pods     int // of the StatefulSet; 0: there is none
 }
 
 // StartAPIServer starts an APIServer, which ends with the test.
@@ -146,6 +147,9 @@ func (a *APIServer) Remove(name string) {
 	})
 }
 
+// Scale sets how many pods the StatefulSet is to have; 0: there is no StatefulSet.
+func (a *APIServer) Scale(pods int) { a.change(func() { a.pods = pods }) }
+
 // BreakStreams ends the current streams.
 func (a *APIServer) BreakStreams() { a.change(func() { a.broken++ }) }
 
@@ -172,6 +176,9 @@ func (a *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Header.Get("Authorization") != "Bearer "+a.token:
 		refuse(http.StatusUnauthorized, "Unauthorized")
+		return
+	case a.pods > 0 && r.URL.Path == "/apis/apps/v1/namespaces/ns/statefulsets/memcached":
+		_ = json.NewEncoder(w).Encode(map[string]any{"spec": map[string]any{"serviceName": "memcached", "replicas": a.pods}})
 		return
 	case r.URL.Path != "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices" || query.Get("labelSelector") != "kubernetes.io/service-name=memcached":
 		refuse(http.StatusNotFound, r.URL.String())

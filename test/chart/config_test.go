@@ -194,7 +194,7 @@ func TestServersHaveStableNames(t *testing.T) {
 	require.True(t, service.Spec.PublishNotReadyAddresses, "a server that is briefly not ready keeps its record")
 }
 
-func TestMcmwMayOnlyWatchTheEndpointSlicesOfItsNamespace(t *testing.T) {
+func TestMcmwMayOnlyWatchTheEndpointSlicesOfItsNamespaceAndReadItsServersStatefulSet(t *testing.T) {
 	forEach(t, func(t *testing.T, o *objects) {
 		c, err := mcmwConfig(t, o)
 		require.NoError(t, err)
@@ -207,9 +207,12 @@ func TestMcmwMayOnlyWatchTheEndpointSlicesOfItsNamespace(t *testing.T) {
 		}
 		require.Len(t, roles, 1)
 		require.Len(t, bindings, 1)
-		require.Equal(t, []rbacv1.PolicyRule{
+		memcached := strings.Split(c.Specs[0].Server.Addr, ".")[2] // the Service and the StatefulSet have the same name
+		rules := []rbacv1.PolicyRule{
 			{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"get", "list", "watch"}},
-		}, roles[0].Rules)
+			{APIGroups: []string{"apps"}, Resources: []string{"statefulsets"}, ResourceNames: []string{memcached}, Verbs: []string{"get"}},
+		}
+		require.Equal(t, rules, roles[0].Rules)
 		require.Equal(t, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roles[0].Name}, bindings[0].RoleRef)
 		require.Equal(t, []rbacv1.Subject{{Kind: "ServiceAccount", Name: p.spec.ServiceAccountName, Namespace: namespace}}, bindings[0].Subjects)
 		for _, n := range of[*networkingv1.NetworkPolicy](o) {

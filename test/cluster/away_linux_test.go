@@ -19,7 +19,8 @@ const away = "away"
 // A drain of a node with a pod of each comes to this. A pod that is deleted leaves the EndpointSlice until its replacement has an address.
 func TestAnMcmwThatStartsWhileAServerIsAwayReadsNothingOldAndLetsNoLockBeWonTwice(t *testing.T) {
 	// The times are the chart's own. Connections are renewed often, so that the new pod is used, too.
-	r := install(t, "away", "--set", "config.resolve-interval=5s,config.change-step=15s,config.max-connection-age=10s", "--set-json", fmt.Sprintf(`tolerations=[{"key": %q, "operator": "Exists"}]`, away))
+	r := install(t, "away", "--set", "config.resolve-interval=5s,config.change-step=15s,config.max-connection-age=10s",
+		"--set-json", fmt.Sprintf(`tolerations=[{"key": %q, "operator": "Exists"}]`, away))
 	counted := r.whileShared(func() {
 		untaint := r.taint()
 		r.kubectl("delete", "pod", "mcmw-memcached-1", "--wait=true")
