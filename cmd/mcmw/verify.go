@@ -59,11 +59,18 @@ func newVerifyCommand() *cobra.Command {
 	return command
 }
 
-// lookUp returns the servers of c after looking up their names.
+// lookUp returns the servers of c after looking up their names, with those of the list in force that are away.
 func lookUp(ctx context.Context, c *config.Config) ([]route.Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
-	servers, err := discover.NewFinder(discover.Options{}).Find(ctx, c.AllLookups())
+	finder := discover.NewFinder(discover.Options{})
+	defer finder.Close()
+	servers, err := finder.Find(ctx, c.AllLookups())
+	if err == nil {
+		inForce, _ := middleware.InForce(ctx, c.With(servers))
+		finder.Know(ctx, c.AllLookups(), inForce)
+		servers, err = finder.Refresh(ctx, c.AllLookups())
+	}
 	if err == nil {
 		err = c.CheckServers(servers)
 	}

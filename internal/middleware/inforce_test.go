@@ -120,6 +120,27 @@ func TestTheListInForceHasOnlyServersThatLookupsFoundAndIsUnknownWhileNoneAnswer
 	require.False(t, unread, "a server that the list names needs no record")
 }
 
+func TestAMiddlewareFollowsAnotherThatChangesTheListOfOneOfItsPools(t *testing.T) {
+	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
+	of := func(b ...route.Server) middleware.Options {
+		pool := func(name string, servers ...route.Server) middleware.PoolOptions {
+			return middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: servers, Options: route.Options{Replicas: 1}}}
+		}
+		return middleware.Options{
+			Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Pools: []middleware.PoolOptions{pool("a", servers[0]), pool("b", b...)},
+			Routes: route.Routes{Default: "a", Prefixes: []route.Prefix{{Prefix: "b", Pool: "b"}}},
+		}
+	}
+	one, other := mwtest.Start(t, of(servers[1:]...)), mwtest.Start(t, of(servers[1:]...))
+	require.Empty(t, other.Elsewhere(t.Context()))
+	require.NoError(t, one.Apply(context.Background(), of(servers[1:3]...)))
+	var names []string
+	for _, s := range other.Elsewhere(t.Context()) {
+		names = append(names, s.Pool+"/"+s.Name)
+	}
+	require.Equal(t, []string{"b/server-2", "b/server-3"}, names)
+}
+
 func TestEachPoolHasAListInForce(t *testing.T) {
 	servers, _ := lookedUp(t, 4, 4)
 	pool := func(name string, servers ...route.Server) middleware.PoolOptions {
