@@ -1,9 +1,13 @@
 package protocol
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // A number consists of digits only, and is no longer than the strictest memcached accepts: 1.6.40 and later refuse words that strtol
-// accepts (signs, white space, overflow), and then run the value that follows as commands. Leading zeros are removed.
+// accepts (signs, white space, overflow), and then run the value that follows as commands. Leading zeros are removed. The exptime of a classic
+// storage command is the one number that all of them still read with strtol.
 
 const (
 	// longest32 and longest64 are memcached's MCMC_TOKTO32_MAX and MCMC_TOKTO64_MAX: the longest words that it reads as
@@ -31,6 +35,30 @@ func parseExptime(word []byte) (digits []byte, ok bool) {
 	}
 	_, digits, ok = parseNumber(word, longest32, math.MaxInt32)
 	return digits, ok
+}
+
+// parseStoredExptime parses the exptime of a classic storage command as every memcached reads it: a 64-bit number with or without a sign, of
+// which the lower 32 bits count, as a signed number. So 4294967295 is -1, an item that has expired. The digits are those of the 32-bit number.
+func parseStoredExptime(word []byte) (digits []byte, ok bool) {
+	if digits, ok = parseExptime(word); ok {
+		return digits, true
+	}
+	number, most := word, uint64(math.MaxInt64)
+	negative := len(word) > 0 && word[0] == '-'
+	if negative {
+		most++
+	}
+	if negative || len(word) > 0 && word[0] == '+' {
+		number = word[1:]
+	}
+	v, _, ok := parseNumber(number, len(number), most)
+	if !ok {
+		return nil, false
+	}
+	if negative {
+		v = -v
+	}
+	return strconv.AppendInt(nil, int64(int32(v)), 10), true
 }
 
 func parseNumber(word []byte, longest int, most uint64) (v uint64, digits []byte, ok bool) {

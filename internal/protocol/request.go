@@ -360,7 +360,7 @@ func (l *Limits) decodeStorage(r *Request, w *words, c Command) (int, error) {
 	if c == Cas {
 		count = 6
 	}
-	if len(w.word[1]) > l.MaxKey || !flagsOK || !w.exptime(3) || (c == Cas && !w.uint64(5)) {
+	if len(w.word[1]) > l.MaxKey || !flagsOK || !w.storedExptime(3) || (c == Cas && !w.uint64(5)) {
 		return r.refuseBlock(TextBadFormat, size)
 	}
 	r.takeKeyed(w, c, count)

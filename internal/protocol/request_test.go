@@ -3,6 +3,7 @@ package protocol
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,9 +96,12 @@ func TestARefusedRequestCarriesTheTextOfTheNewestMemcachedAndSkipsItsDataBlock(t
 		{"set k 0 0 000000000009\r\n", TextBadFormat, none},
 		{"set k -1 0 1\r\n", TextBadFormat, 3},
 		{"set k 4294967296 0 1\r\n", TextBadFormat, 3},
-		{"set k 0 +1 1\r\n", TextBadFormat, 3},
-		{"set k 0 -01 1\r\n", TextBadFormat, 3},
-		{"set k 0 2147483648 1\r\n", TextBadFormat, 3},
+		{"set k 0 9223372036854775808 1\r\n", TextBadFormat, 3},
+		{"set k 0 -9223372036854775809 1\r\n", TextBadFormat, 3},
+		{"set k 0 +-1 1\r\n", TextBadFormat, 3},
+		{"set k 0 - 1\r\n", TextBadFormat, 3},
+		{"touch k 4294967295\r\n", TextBadExptime, none},
+		{"gat 2147483648 k\r\n", TextBadExptime, none},
 		{"set k\x00 0 0 1\r\n", TextBadFormat, 3},
 		{"set k 0 0\r\n", TextBadFormat, none},
 		{"cas k 0 0 1\r\n", TextBadFormat, 3},
@@ -269,6 +273,24 @@ func TestNumbersHaveOnlyDigitsAndDoNotOverflow(t *testing.T) {
 		assert.Equal(t, want != "", ok, in)
 		if ok {
 			assert.Equal(t, want, string(digits), in)
+		}
+	}
+}
+
+func TestAStorageCommandsExptimeIsCutTo32BitsAsEveryMemcachedDoes(t *testing.T) {
+	for in, want := range map[string]string{
+		"0": "0", "-1": "-1", "2147483647": "2147483647", "2147483648": "-2147483648", "3294967297": "-999999999", "4294967295": "-1", "4294967296": "0",
+		"4294967396": "100", "9223372036854775807": "-1", "-2147483649": "2147483647", "-4294967196": "100", "-9223372036854775808": "0",
+		"+5": "5", "-0": "0", "-007": "-7", "0000000000000000000000005": "5",
+	} {
+		for _, line := range []string{"set k 0 %s 1", "cas k 0 %s 1 7", "append k 7 %s 1"} {
+			var r Request
+			n, _, err := limits().Decode([]byte(fmt.Sprintf(line, in)+"\r\nx\r\n"), &r)
+			assert.NoError(t, err)
+			assert.NotZero(t, n)
+			assert.Empty(t, r.Answer, line, in)
+			assert.Equal(t, fmt.Sprintf(line, want), string(r.Head), in)
+			assert.Equal(t, in == want, r.Exact, in)
 		}
 	}
 }

@@ -85,6 +85,18 @@ func (w *words) exptime(i int) bool {
 	return ok
 }
 
+// storedExptime is exptime for that of a classic storage command.
+func (w *words) storedExptime(i int) bool {
+	if i >= w.n {
+		return false
+	}
+	digits, ok := parseStoredExptime(w.word[i])
+	if ok && !bytes.Equal(digits, w.word[i]) {
+		w.word[i], w.plain = digits, false
+	}
+	return ok
+}
+
 // blockSize returns the size of the data block that word i specifies.
 func (w *words) blockSize(i int) (size int, ok bool) {
 	const most = 1<<31 - 3 // with the CRLF that follows, memcached counts in 31 bits

@@ -29,8 +29,8 @@ import (
 //   - lru_crawler crawl, enable and disable, slabs reassign: the answer depends on what another thread is doing;
 //   - extstore and refresh_certs: whether they exist depends on how memcached was built.
 //
-// Left out because mcmw is stricter than the newest memcached, or refuses commands that it can't forward: zero bytes in lines; flags and exptimes
-// that only strtol reads; a minus sign without a number or with zeros; watch, stats cachedump, lru_crawler metadump and mgdump; words
+// Left out because mcmw is stricter than the newest memcached, or refuses commands that it can't forward: zero bytes in lines; flags that only strtol
+// reads, and such exptimes, but for those of storage commands without white space; a minus sign without a number or with zeros; watch, stats cachedump, lru_crawler metadump and mgdump; words
 // of administration commands cut short; keys that only memcached's base64 decoder reads; opaque flags that are too long in a
 // command that is executed nevertheless; more than 19 words in a meta command; me with one b, which is ignored.
 type generator struct {
@@ -215,6 +215,9 @@ func (g *generator) storage() step {
 	odd := len(key) > 250
 	if g.rarely(3) {
 		exptime, odd = g.exptime(), true
+		if g.rarely(3) { // all memcacheds cut it to 32 bits
+			exptime = g.one("2147483648", "3294967297", "4294967295", "4294967296", "4295067296", "9223372036854775807", "-2147483649", "+100000", "-0", "000000000100000")
+		}
 	}
 	if g.oddly(12) {
 		odd = true
@@ -559,9 +562,9 @@ func (s step) isLeftOutOfMutants() bool {
 	case "watch", "extstore", "refresh_certs", "lru_crawler", "slabs", "lru", "stats", "flush_all", "me":
 		return true
 	case "set", "add", "replace", "append", "prepend", "cas":
-		// Numbers that only strtol reads as flags or an exptime.
-		for _, word := range w[min(2, len(w)):min(4, len(w))] {
-			if _, err := strconv.ParseInt(word, 10, 32); err != nil || word[0] == '+' || word[0] == '-' {
+		// Numbers that only strtol reads as flags, or, with white space, as an exptime.
+		for k, word := range w[min(2, len(w)):min(4, len(w))] {
+			if _, err := strconv.ParseInt(word, 10, 32+32*k); err != nil || k == 0 && (word[0] == '+' || word[0] == '-') {
 				return true
 			}
 		}
