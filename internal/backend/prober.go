@@ -270,6 +270,7 @@ func (s *Server) askVersion(p *Link) error {
 	if !ok {
 		return Unexpected(line)
 	}
+	s.version.Store(&version)
 	var v [3]int
 	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2]) // text after the numbers is ignored
 	s.tellsExpiry.Store(n == len(v) && slices.Compare(v[:], []int{1, 6, 24}) >= 0)
@@ -279,6 +280,14 @@ func (s *Server) askVersion(p *Link) error {
 // TellsExpiry reports whether the server is known to be memcached 1.6.24 or later. In older ones, the reply to me does not distinguish an item
 // without an expiry from one that expires within a second.
 func (s *Server) TellsExpiry() bool { return s.tellsExpiry.Load() }
+
+// Version returns the version that the server told last; "": none yet.
+func (s *Server) Version() string {
+	if v := s.version.Load(); v != nil {
+		return *v
+	}
+	return ""
+}
 
 func (p *Link) flush() error { return p.Expect("flush_all\r\n", "OK") }
 

@@ -96,6 +96,8 @@ type Server struct {
 	versions atomic.Bool
 	// tellsExpiry: see TellsExpiry. Set when its prober, or Reach, asks for its version.
 	tellsExpiry atomic.Bool
+	// version is the last one that it told its prober, or Reach; nil: none.
+	version atomic.Pointer[string]
 	// recordless: it does not support the commands that records need.
 	recordless atomic.Bool
 
@@ -136,6 +138,7 @@ func (s *Server) Rename(to route.Server, o Options) *Server {
 	renamed := NewServer(to, o)
 	renamed.judged.Store(s.judged.Load())
 	renamed.tellsExpiry.Store(s.TellsExpiry())
+	renamed.version.Store(s.version.Load())
 	return renamed
 }
 

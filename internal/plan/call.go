@@ -67,8 +67,10 @@ func (p *Planner) Follows(n int32) Follows {
 	}
 	r, copies := &p.Requests[p.Calls[n].Request], p.copies(n)
 	switch {
-	case r.way == read && p.asksNew(r, n):
+	case r.way == read && p.asksNew(r, n), p.asksAnother(n):
 		return FollowsRead
+	case r.way == anyone:
+		return FollowsNothing
 	case copies == 1, r.step == deleting:
 		return FollowsNothing
 	case r.way == read && r.tries < copies-1:
@@ -98,6 +100,9 @@ func (p *Planner) Movable(n int32) bool {
 		return false
 	}
 	r := &p.Requests[p.Calls[n].Request]
+	if r.way == anyone {
+		return p.asksAnother(n)
+	}
 	return (p.copies(n) > 1 || p.asksNew(r, n)) && r.step == sent && r.readsOnly() && p.movable(r, p.options.Router.Of(int(p.Calls[n].Server)))
 }
 

@@ -103,9 +103,13 @@ func (p *Planner) Troubled(i int32) int {
 		return -1
 	case r.Has(protocol.Everywhere):
 		return p.suspectOf(p.all)
+	case r.Command == protocol.Version:
+		if s := p.anyServer(nil); s >= 0 && p.Servers[s].Suspect {
+			return s
+		}
+		return -1
 	case r.NumKeys == 0:
-		first := p.options.Router.Default().Base()
-		return p.suspectOf(p.all[first : first+1])
+		return p.suspectOf(p.all[p.firstServer():][:1])
 	case r.NumKeys == 1:
 		return p.troubledKey(r, r.in, r.key)
 	}

@@ -11,6 +11,7 @@
 //	                                        '--> refused, or no reply ----------------------------> answer
 //	remove    delete the key everywhere, because its new value was refused ------------------------> answer
 //	forget    delete the key everywhere, because two servers might decide -------------------------> answer: a miss
+//	anyone    ask a server that answers --> ask another one if it fails --> .. ------------------> answer
 //
 // A gat reads each key on its first server; the same step touches the other copies. Package replica decides which replies differ, and
 // which of them the client gets.
@@ -57,6 +58,8 @@ type Options struct {
 	Join bool
 	// Today returns the time of day, seconds since 1970, for exptimes that are dates. It is required if a pool has a gutter or large values.
 	Today func() int64
+	// Version returns the version that server s last told; "": none is known. nil: no version is known.
+	Version func(s int) string
 	// Versions gives out versions for the pools whose servers other mcmw instances write, too; nil if there is no such pool.
 	Versions *Versions
 	// LargeVersion returns a new version for each value that is stored in chunks. It is required if a pool has large values.
@@ -220,6 +223,7 @@ const (
 	compare
 	remove
 	forget
+	anyone
 )
 
 // step says how far a request has come.
@@ -425,8 +429,11 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 		}
 	case r.Has(protocol.Fenced) && len(p.all) > 1:
 		r.Fail(fmt.Sprintf("CLIENT_ERROR %s is for one server and not available through mcmw in front of %d\r\n", r.Arg, len(p.all)))
+	case r.Command == protocol.Version:
+		r.way = anyone
+		p.planAny(i, nil)
 	default:
-		p.forward(i, p.options.Router.Default().Base())
+		p.forward(i, p.firstServer())
 	}
 	return false
 }
@@ -445,6 +452,8 @@ func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 			return true
 		}
 		return r.split != 0 && p.settleSplit(r)
+	case r.way == anyone:
+		return p.settleAny(r, inTime)
 	case r.step == chunking:
 		p.settleChunks(r)
 		return true

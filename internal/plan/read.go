@@ -365,12 +365,7 @@ func (p *Planner) settleRead(r *Request) (again bool) {
 		if !c.Failed || c.hidden && !c.isPart() || (copies == 1 && !c.lost) || r.tries >= max(1, copies-1) {
 			continue
 		}
-		if r.tries == 0 {
-			r.tried = r.first
-		}
-		r.step = retrying
-		r.tries++
-		r.triedEnd = r.last
+		p.triedAgain(r)
 		return true
 	}
 	return r.touches() && !r.Failed && p.settleOldFirst(r)
@@ -378,12 +373,11 @@ func (p *Planner) settleRead(r *Request) (again bool) {
 
 // planRetry plans a read again, without the servers that failed it.
 func (p *Planner) planRetry(i int32) {
+	p.noteFailed(i)
 	r := &p.Requests[i]
-	clear(p.failed)
-	for n := r.tried; n < r.triedEnd; n++ {
-		if c := &p.Calls[n]; c.Request == i && c.Failed {
-			p.failed[c.Server] = true
-		}
+	if r.way == anyone {
+		p.planAny(i, p.failed)
+		return
 	}
 	r.keys = -1
 	p.planRead(i, &choice{avoid: p.failed})

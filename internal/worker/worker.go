@@ -234,6 +234,7 @@ func New(o Options, m Member) *Worker {
 			w.leases = append(w.leases, p.Lease)
 		}
 	}
+	planned.Version = func(s int) string { return o.Servers[s].Version() }
 	for k, s := range o.Servers {
 		planned.Names = append(planned.Names, s.Name)
 		w.conns = append(w.conns, backend.NewConn(s, min(w.oneTurn(), time.Duration(w.timeouts[k]/leastTime))))
