@@ -182,8 +182,8 @@ func (f *Finder) Find(ctx context.Context, l Lookups) ([]route.Server, error) {
 	return f.find(ctx, l, false)
 }
 
-// Refresh is Find with the present results of the watches; nothing is looked up. However often it is called between two calls of Find, a server that a watch
-// lacks counts as lacking in one answer.
+// Refresh is Find with the present results of the watches; no name is looked up. However often it is called between two calls
+// of Find, a server that a watch lacks counts as lacking in one answer.
 func (f *Finder) Refresh(ctx context.Context, l Lookups) ([]route.Server, error) {
 	return f.find(ctx, l, true)
 }
@@ -270,7 +270,7 @@ func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[question]er
 				by.secure, r.err = secure()
 			}
 			if r.err == nil {
-				r.reply, r.err = lookUp(ctx, by, w, q, known, early)
+				r.reply, r.err = lookUp(ctx, by, w, q, known)
 			}
 		})
 	}
@@ -384,10 +384,11 @@ func (a *answer) update(found reply, removeAfter int, early bool) {
 		if !early || old.absent == 0 {
 			old.absent++
 		}
-		if slices.ContainsFunc(found.wanted, func(t target) bool { return t.name == old.name }) {
+		wanted := slices.ContainsFunc(found.wanted, func(t target) bool { return t.name == old.name })
+		if wanted {
 			old.absent = 1
 		}
-		if old.absent < removeAfter && !newer {
+		if wanted || old.absent < removeAfter && !newer {
 			next = append(next, old)
 		}
 	}

@@ -96,13 +96,13 @@ type asker struct {
 }
 
 // lookUp asks q. w is the watch of an Endpoints question; if it is not up to date, the DNS is asked. known are the targets
-// of earlier answers. early: it only asks what a watch knows. An error means that there is no answer.
-func lookUp(ctx context.Context, by asker, w *watch, q question, known []target, early bool) (found reply, err error) {
+// of earlier answers. An error means that there is no answer.
+func lookUp(ctx context.Context, by asker, w *watch, q question, known []target) (found reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	watched := false
 	if w != nil {
-		if found.targets, watched = w.targets(ctx, known); watched && !early && lacks(found.targets, known) {
+		if found.targets, watched = w.targets(ctx, known); watched && lacks(found.targets, known) {
 			found.wanted = w.wanted(ctx, slices.Concat(found.targets, known))
 		}
 	}

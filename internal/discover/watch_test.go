@@ -182,6 +182,7 @@ func TestTheRecordsAreLookedUpWhileTheEndpointsCannotBeWatched(t *testing.T) {
 	t.Parallel()
 	a := mctest.StartAPIServer(t)
 	a.PutPods("s", "10.9.0.1")
+	a.Scale(2)
 	a.Refuse(http.StatusForbidden)
 	f := newWatching(t, a).withPods("memcached-0", "memcached-1")
 	byDNS := []route.Server{server("memcached-0", "10.0.0.1:11211"), server("memcached-1", "10.0.0.2:11211")}
@@ -237,6 +238,10 @@ func TestAServerWhosePodTheStatefulSetIsToHaveIsNotRemovedHoweverLongItIsAway(t 
 	for range 9 {
 		require.Len(t, f.find(t, spec(watched)), 3)
 	}
+	once := discover.Lookups{Specs: []discover.Spec{spec(watched)}, RemoveAfter: 1}
+	refreshed, err := f.finder.Refresh(t.Context(), once)
+	require.NoError(t, err)
+	require.Len(t, refreshed, 3, "even if one answer without it were enough")
 	a.Scale(2)
 	require.Len(t, f.find(t, spec(watched)), 3)
 	require.Equal(t, []route.Server{first, second}, f.find(t, spec(watched)), "somebody said that the third is removed")
