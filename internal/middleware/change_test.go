@@ -246,6 +246,34 @@ func TestAMiddlewareThatStartsDuringAChangeDeletesNothingThatIsRead(t *testing.T
 	}
 }
 
+func TestAMiddlewareBeginsTheChangeThatAnotherHasBegun(t *testing.T) {
+	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 5)...)
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+	a, b := mwtest.Start(t, o), mwtest.Start(t, o)
+	b.FollowOthers()
+	require.Equal(t, "settled", b.Phase(), "nobody has announced anything")
+	apply := func(n int, fleet ...*mwtest.MW) {
+		o.Servers = servers[:n:n]
+		for _, m := range fleet {
+			require.NoError(t, m.Apply(context.Background(), o))
+		}
+	}
+	apply(4, a)
+	b.FollowOthers() // it has just started, and has not looked its servers up again
+	require.Equal(t, []string{"delete-new", "delete-new"}, []string{a.Phase(), b.Phase()})
+	apply(4, b)
+	for range 3 {
+		a.EndPhase()
+	}
+	b.EndPhase()
+	apply(5, a, b)
+	require.Equal(t, "delete-new", a.Phase())
+	require.NotEqual(t, "delete-new", b.Phase(), "it is in a later phase of the previous change")
+	b.AwaitsOthers()
+	require.Equal(t, "delete-new", b.Phase())
+	assert.Equal(t, a.Stats().Snapshot().Placement, b.Stats().Snapshot().Placement)
+}
+
 func TestTheMarkOfACleanServerLastsAsLongAsAMiddlewareIsInAPhase(t *testing.T) {
 	memcacheds := mctest.StartNewMemcacheds(t, 3)
 	servers := mwtest.Servers(memcacheds...)

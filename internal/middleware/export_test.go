@@ -37,6 +37,9 @@ func (m *Middleware) AwaitsOthers() bool {
 	return c.due.After(now.Add(time.Second))
 }
 
+// FollowOthers begins the change that other middlewares have announced, as a middleware does that has just started.
+func (m *Middleware) FollowOthers() { m.followOthers(m.work, m.poolStates[0]) }
+
 // currentCourse returns the course of the present change, nil if there is none, and the function that enters its next phase. applying is held.
 func (m *Middleware) currentCourse() (c *course, step func(context.Context) (more bool)) {
 	if at := slices.IndexFunc(m.poolStates, func(t *poolState) bool { return t.change != nil }); at >= 0 {
