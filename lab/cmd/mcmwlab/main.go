@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return usageError{fmt.Errorf("%w (see %s --help)", commandline.ExplainFlagError(cmd, err), cmd.CommandPath())}
 	})
 	faultsCommand := newFaultsCommand(args, stderr)
-	faultsCommand.AddCommand(newSoakCommand(args, stderr))
+	faultsCommand.AddCommand(newSoakCommand(args, stderr), newStaleCommand())
 	groups := []struct {
 		title    string
 		commands []*cobra.Command

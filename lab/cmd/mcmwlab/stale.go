@@ -1,0 +1,48 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/lab/faults"
+)
+
+func newStaleCommand() *cobra.Command {
+	s := faults.Stale{}
+	cmd := &cobra.Command{
+		Use:   "stale",
+		Short: "Count old values after a server's return, by proxy",
+		Long: `Put mcmw, memcached's proxy and twemproxy in front of three servers each, cut one server off while all keys are stored again, and count the reads that
+return an old value once it is back. memcached must be 1.6.27 or later and have the proxy: the one in MCMW_MEMCACHED_NEW, which "make deps" builds.`,
+		Example: `  mcmwlab faults stale --figure docs/results/figures/stale-reads.svg`,
+		Args:    noArguments,
+	}
+	figure := cmd.Flags().String("figure", "", "write the figure to this `file`")
+	cmd.Flags().StringVar(&s.Mcmw, "mcmw", "", mcmwHelp)
+	cmd.Flags().StringVar(&s.Twemproxy, "twemproxy", "nutcracker", "twemproxy's `program`")
+	cmd.Flags().IntVar(&s.Runs, "runs", 5, "`number` of runs with each proxy")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s.Mcmw = cmp.Or(s.Mcmw, besideThis("mcmw"))
+		s.Memcached = cmp.Or(os.Getenv("MCMW_MEMCACHED_NEW"), "memcached")
+		results, err := s.Run(cmd.Context(), func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) })
+		if err != nil {
+			return err
+		}
+		for i, name := range faults.StaleProxies {
+			var counts []string
+			for _, r := range results[i] {
+				counts = append(counts, fmt.Sprintf("%d/%d", r.Stale, r.Reads))
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%-18s stale reads: %s\n", name, strings.Join(counts, ", "))
+		}
+		if *figure == "" {
+			return nil
+		}
+		return os.WriteFile(*figure, faults.StaleFigure(results).SVG(), 0o644)
+	}
+	return cmd
+}
