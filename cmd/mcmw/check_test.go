@@ -122,3 +122,16 @@ func TestConfigCheckAgainstSaysWhyItCannotAsk(t *testing.T) {
 		}
 	}
 }
+
+func TestConfigCheckWithoutFilesAcceptsThoseThatDoNotExistYetAndNoOtherMistake(t *testing.T) {
+	args := strings.Fields("config check -m a --tls-cert /nowhere/tls.crt --tls-key /nowhere/tls.key --auth-file /nowhere/users --server-auth-file /nowhere/user")
+	code, _, stderr := execute(t, args...)
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "no such file")
+	code, stdout, stderr := execute(t, append(args, "--no-files")...)
+	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, "OK\n", stdout)
+	code, _, stderr = execute(t, "config", "check", "-m", "a", "--tls-cert", "/nowhere/tls.crt", "--no-files")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "needs tls-key")
+}
