@@ -13,7 +13,8 @@ import (
 
 // errNoVersions: the server does not store an item with the version that the request gives.
 var errNoVersions = errors.New("no versions: a memcached before 1.6.27 (it does not know the flag E), or one with -C; " +
-	"with it several mcmw cannot keep replicas alike; accepted: memcached 1.6.27 or later, or --writers one")
+	"with it several mcmw cannot keep replicas alike, and a cas that one server has given may win on another; accepted: memcached 1.6.27 or later, " +
+	"or --writers one, if mcmw is then restarted and not all servers have versions")
 
 // NeedVersions sets whether connections are made only to servers that store items with the version that the request gives. Existing
 // connections stay.

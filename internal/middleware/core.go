@@ -54,7 +54,8 @@ type pool struct {
 	change    *change           // the change of placement under way; nil: none
 	previous  []placement       // the latest first
 	more      bool              // there were still earlier placements, which are not known
-	several   atomic.Bool       // other middlewares may write the same servers, so stores have versions and are checked
+	several   atomic.Bool       // other middlewares may write the same servers, so stores are checked
+	versioned atomic.Bool       // stored items have versions
 }
 
 // poolState is the part of a pool that outlives a core.
@@ -165,7 +166,7 @@ func newCore(o Options, router *route.Router, states []*poolState, servers []*ba
 		}
 		c.pools = append(c.pools, p)
 	}
-	c.lanes, c.queues = o.newLanes(router, servers, func(pool int) bool { return c.pools[pool].several.Load() })
+	c.lanes, c.queues = o.newLanes(router, servers, func(pool int) bool { return c.pools[pool].versioned.Load() })
 	return c
 }
 
@@ -283,7 +284,7 @@ func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o.StallAfter = c.options.stallAfter()
 	for i, p := range c.pools {
 		w := worker.Pool{
-			Pool: plan.Pool{Several: p.several.Load(), Large: p.options.Large}, Timeout: p.options.Timeout, Diverted: &p.diverted, Warming: &p.warming,
+			Pool: plan.Pool{Versions: p.versioned.Load(), Several: p.several.Load(), Large: p.options.Large}, Timeout: p.options.Timeout, Diverted: &p.diverted, Warming: &p.warming,
 			Lacks: p.missing.Add, Shadow: c.feedOf(p.name),
 		}
 		w.Ack, w.Barring = p.ack()

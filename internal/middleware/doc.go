@@ -100,9 +100,9 @@
 // lock, before the client is answered. A conditional write (cas, or a meta command with a cas) is compared on the key's first server alone, which
 // also answers every gets, unless items have versions. Once stored there it is copied to the other replicas in a second step of the same round.
 //
-// Where other middlewares write the same servers (Options.Writers), locks are not enough. Each store then has a version of its own as its cas, the
-// key's first server decides whatever depends on the item, and after each store a check compares the versions on its servers and deletes copies
-// that differ. The planner keeps the checks from round to round. They gather for a millisecond, in which a later store of the same key replaces
+// Where servers support it, and the server that decides can be another one later (pool.decidersMove), each store has a version of its own as its cas,
+// and the key's first server decides whatever depends on the item. Where other middlewares write the same servers (Options.Writers), locks are not
+// enough: after each store a check compares the versions on its servers and deletes copies that differ. The planner keeps the checks from round to round. They gather for a millisecond, in which a later store of the same key replaces
 // its check, and are then sent after a round's calls, as one call per server. A worker without requests sends them in a round of their own
 // when they are due, before it waits for a slot, and before it ends. Checks hold no key lock and appear in no stage.
 //

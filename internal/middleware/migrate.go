@@ -132,7 +132,7 @@ func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) e
 		return fmt.Errorf("%s starts at %s; accepted: %s or later, so that other mcmw read the configuration before it starts", g.describe(), moment(g.Start), moment(earliest))
 	}
 	for _, p := range m.current.Load().pools {
-		if (p.name == g.From || p.name == g.To) && !p.several.Load() && !p.haveVersions(ctx) {
+		if (p.name == g.From || p.name == g.To) && !p.versioned.Load() && !p.haveVersions(ctx) {
 			return fmt.Errorf("a migration of pool %q needs memcached 1.6.27 or later on all its servers", p.name)
 		}
 	}

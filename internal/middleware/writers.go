@@ -26,8 +26,8 @@ var WritersNames = enum.New[Writers]("writers", "auto", "one", "several")
 
 func (w Writers) String() string { return WritersNames.Of(w) }
 
-// decideWriters decides for each pool whether other middlewares may write its servers, so that stores have versions and are checked. It is called
-// before the workers are made, when each server has been reached or is down.
+// decideWriters decides for each pool whether its items have versions, and whether other middlewares may write its servers, so that stores are checked. It is
+// called before the workers are made, when each server has been reached or is down.
 func (c *core) decideWriters(ctx context.Context) {
 	var deciding sync.WaitGroup
 	for _, p := range c.pools {
@@ -37,12 +37,20 @@ func (c *core) decideWriters(ctx context.Context) {
 }
 
 func (p *pool) decideWriters(ctx context.Context) {
-	several := (p.router.N() > 1 || p.migrates) && (p.options.Writers == WritersSeveral || p.options.Writers == WritersAuto && p.haveVersions(ctx))
+	shared := p.router.N() > 1 || p.migrates
+	several := shared && p.options.Writers == WritersSeveral
+	versioned := several || p.decidersMove() && p.haveVersions(ctx)
+	several = several || versioned && shared && p.options.Writers == WritersAuto
 	for _, server := range p.servers {
-		server.NeedVersions(several)
+		server.NeedVersions(versioned)
 	}
 	p.several.Store(several)
+	p.versioned.Store(versioned)
 }
+
+// decidersMove reports whether a conditional write of a key can be decided by one server now and by another later. Each server counts its items, so without
+// versions a client's cas could be that of another item there.
+func (p *pool) decidersMove() bool { return p.router.N() > 1 || p.migrates || p.diverts() }
 
 // respectsMarks reports whether the middlewares in front of the servers must know of each other, while they run, which servers missed writes. With
 // fewer than leastForMarks servers the remaining ones would be no majority if one is away.
@@ -148,7 +156,7 @@ func (p *pool) haveVersions(ctx context.Context) bool {
 		})
 	}
 	asking.Wait()
-	if len(without) > 0 {
+	if len(without) > 0 && (p.router.N() > 1 || p.migrates) && p.options.Writers != WritersOne {
 		p.log.Warn("some servers are a memcached before 1.6.27, or run with -C: with another mcmw in front of them, replicas would stay different and increments "+
 			"would be lost; upgrade them, or set --writers one if there is no other mcmw", "servers", without)
 	}

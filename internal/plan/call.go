@@ -137,7 +137,7 @@ func (p *Planner) forward(i int32, s int) {
 	r := &p.Requests[i]
 	var c *Call
 	switch replicated := r.way == write || r.way == compare; {
-	case replicated && r.version != 0:
+	case r.version != 0:
 		p.forwardVersioned(i, s)
 		return
 	case replicated && r.Has(protocol.Quiet):

@@ -41,6 +41,7 @@ type driver struct {
 	// waits is the number of commands that must begin before a round has only checks. rides: the rounds of those commands have the checks that are left, too.
 	waits  int
 	rides  bool
+	token  string // the cas that a gets has shown last
 	mutant mutant
 	shows  int      // the server that answers reads, if the planner has it as its home
 	early  []string // by server: what a check that is too early saw
@@ -102,7 +103,7 @@ func driveWith(t testing.TB, router *route.Router, ack replica.Ack, versions *pl
 		names = append(names, s.Name)
 	}
 	d := &driver{t: t, router: router, limits: protocol.Limits{}.WithDefaults(), missed: map[int]bool{}, locked: func() bool { return false }}
-	pools := slices.Repeat([]plan.Pool{{Ack: ack, Several: versions != nil}}, len(router.Pools()))
+	pools := slices.Repeat([]plan.Pool{{Ack: ack, Versions: versions != nil, Several: versions != nil}}, len(router.Pools()))
 	o := plan.Options{
 		Router: router, Names: names, Home: -1, Pools: pools, MaxValue: 1 << 20, Versions: versions, Stripe: func(key []byte) uint32 { return crc32.ChecksumIEEE(key) },
 		Locked: func(uint32) bool { return d.locked() },
@@ -127,12 +128,12 @@ func (d *driver) decode(command string) (r request.Request) {
 }
 
 func (d *driver) Locks(command string) (keys []string, holds bool) {
-	r := d.decode(command)
-	return strings.Fields(string(r.Keys)), r.Has(protocol.Writes) && !(d.done && command == string(d.request.Raw)) // a check holds no lock
+	r := d.decode(d.named(command))
+	return strings.Fields(string(r.Keys)), r.Has(protocol.Writes) && !(d.done && d.named(command) == string(d.request.Raw)) // a check holds no lock
 }
 
 func (d *driver) Start(command string) {
-	d.request = d.decode(command)
+	d.request = d.decode(d.named(command))
 	d.done, d.whole, d.idle, d.answer, d.told = false, false, false, text{}, []string{command}
 	d.planner.Reset()
 	d.planner.Part()
@@ -181,6 +182,9 @@ func (d *driver) send() {
 		default:
 			d.planner.Answer(0, &d.answer, func(dst []byte) []byte { return dst })
 			d.done, d.whole = true, d.planner.Stored(0)
+			if strings.HasPrefix(d.told[0], "gets") {
+				d.token = shownToken(d.answer.String())
+			}
 			var reply []byte
 			reply, _, d.lives = d.planner.Life(0)
 			d.fetched = string(reply)
@@ -197,7 +201,7 @@ func (d *driver) send() {
 
 func (d *driver) Reply(server int, reply string) {
 	d.told = append(d.told, fmt.Sprint(server, reply))
-	d.unread[server] += reply
+	d.unread[server] += d.disguise(reply)
 	for len(d.waiting[server]) > 0 && d.unread[server] != "" {
 		n := d.waiting[server][0]
 		if n == earlyLook {
@@ -273,7 +277,7 @@ func (d *driver) Answer() (string, bool) { return d.answer.String(), d.done }
 func (d *driver) Busy() bool { return !d.idle }
 
 func (d *driver) AppendState(dst []byte) []byte {
-	dst = fmt.Appendf(dst, "%t %t %q %v %q %q %v %q ", d.done, d.idle, d.answer.String(), d.waiting, d.unread, d.reply, d.missed, d.early)
+	dst = fmt.Appendf(dst, "%s %t %t %q %v %q %q %v %q ", d.token, d.done, d.idle, d.answer.String(), d.waiting, d.unread, d.reply, d.missed, d.early)
 	for s := range d.planner.Servers {
 		dst = fmt.Appendf(dst, "%t ", d.planner.Servers[s].Readable)
 	}

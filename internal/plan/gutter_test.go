@@ -12,6 +12,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/explore"
 	"mcmw/internal/mctest/model"
+	"mcmw/internal/plan"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
 )
@@ -38,6 +39,9 @@ const (
 type gutterWorld struct {
 	clients [2][]string
 	cut     [2]bool // by middleware: it does not reach the server before that is clean
+	bare    bool    // the server has given what it holds at first a cas of its own
+	old     bool    // the servers do not support versions
+	check   func(w *explore.World) error
 
 	// Faults put into the protocol.
 	mutant  mutant
@@ -120,10 +124,18 @@ func (m *gutterWorld) explore(t *testing.T, limit int) (explore.Result, *explore
 	router := withGutter(t)
 	return explore.UpTo(func() *explore.World {
 		w := &explore.World{Servers: []*model.Server{{}, {}}}
-		w.Servers[ownServer].Put("k", model.Item{Value: before, CAS: initialVersion})
+		holds := model.Item{Value: before, CAS: initialVersion}
+		if m.bare {
+			holds.CAS = 2 // which the gutter gives the first item that it stores
+		}
+		w.Servers[ownServer].Put("k", holds)
 		var middlewares [2]*gutterWorker
 		for i, commands := range m.clients {
-			worker := &gutterWorker{driver: drive(t, router, replica.AckLive, nil), cut: m.cut[i], secret: m.secret}
+			worker := &gutterWorker{driver: driveWith(t, router, replica.AckLive, plan.NewVersions(uint64(100*i), 1), func(o *plan.Options) {
+				for k := range o.Pools {
+					o.Pools[k].Versions, o.Pools[k].Several = !m.old, false
+				}
+			}), cut: m.cut[i], secret: m.secret}
 			worker.mutant = m.mutant
 			worker.enter(shut)
 			middlewares[i] = worker
@@ -152,7 +164,7 @@ func (m *gutterWorld) explore(t *testing.T, limit int) (explore.Result, *explore
 			return true
 		}
 		return w
-	}, limit, explore.Checks{Always: noneReadOlder})
+	}, limit, explore.Checks{Always: m.check})
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterStandsIn(t *testing.T) {
@@ -164,7 +176,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterStandsIn(t *testing.T) 
 	var states int
 	for _, cut := range cuts {
 		for _, c := range clients {
-			m := gutterWorld{clients: c, cut: cut}
+			m := gutterWorld{clients: c, cut: cut, check: noneReadOlder}
 			r, failure := m.explore(t, limit)
 			require.Nil(t, failure, "%q, cut off %v: %v", c, cut, failure)
 			t.Logf("%q, cut off %v: %+v", c, cut, r)
@@ -184,10 +196,34 @@ func TestEveryFaultInjectedIntoTheUseOfAGutterIsFound(t *testing.T) {
 		string(onlyInTheGutter):            {mutant: onlyInTheGutter, clients: [2][]string{{set}, {get}}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			m.check = noneReadOlder
 			r, failure := m.explore(t, 1_000_000)
 			require.NotNil(t, failure, "%d states", r.States)
 			t.Log(failure)
 		})
+	}
+}
+
+// The server and its gutter count their items alike, so a cas of one may be that of another item in the other.
+func TestATokenFromOneSideOfAGutterWinsOverNothingOnTheOther(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	set, incr := "set k 0 0 2\r\n10\r\n", "incr k 1\r\n"
+	for _, m := range []gutterWorld{
+		{clients: [2][]string{{gets, cas}, {set}}},
+		{clients: [2][]string{{gets, cas}, {set}}, bare: true},
+		{clients: [2][]string{{gets, cas}, {"set k 0 0 1\r\n8\r\n", incr}}, bare: true},
+		{clients: [2][]string{{"set k 0 0 1\r\n8\r\n", gets, cas}, {set}}},
+	} {
+		limit, cuts := mostStates/8, [][2]bool{{true, false}}
+		if mctest.Long() {
+			limit, cuts = 5*mostStates, [][2]bool{{false, false}, {true, false}, {false, true}}
+		}
+		for _, m.cut = range cuts {
+			m.check = tokensHold
+			r, failure := m.explore(t, limit)
+			require.Nil(t, failure, "%q, bare %t: %v", m.clients, m.bare, failure)
+			t.Logf("%q, bare %t: %+v", m.clients, m.bare, r)
+		}
 	}
 }
 

@@ -16,8 +16,8 @@
 // A gat reads each key on its first server; the same step touches the other copies. Package replica decides which replies differ, and
 // which of them the client gets.
 //
-// With Options.Versions other mcmw instances write the same servers. Then every stored item gets a version as its cas, the first server decides
-// every write that depends on the present item, and a check follows each write that several servers stored:
+// With Pool.Versions every stored item gets a version as its cas, and the first server decides every write that depends on the present item. With
+// Pool.Several other mcmw instances write the same servers: then a check follows each write that several servers stored:
 //
 //	write     set: store it on all ---------------------------------------------> answer --> check
 //	compare   ask the first server --> copy to the others ----------------------> answer --> check
@@ -70,7 +70,9 @@ type Options struct {
 type Pool struct {
 	// Ack says how many replicas must have given an answer before the client gets it.
 	Ack replica.Ack
-	// Several: other mcmw instances write the same servers. It has an effect only where a key has several servers.
+	// Versions: every item that is stored gets a version as its cas. The servers must support that.
+	Versions bool
+	// Several: other mcmw instances write the same servers. It requires Versions, and has an effect only where a key has several servers.
 	Several bool
 	// Large says how large values may be.
 	Large Large
@@ -115,7 +117,7 @@ type Planner struct {
 	options  Options
 	reads    *route.Router // routes reads; options.Router unless reads have routes of their own
 	strips   bool          // servers of some pool know keys without a prefix
-	several  []bool        // by pool: other mcmw instances write the same servers, and keys have several servers
+	several  []bool        // by pool: items have versions; see several.go
 	all      []int         // every server
 	pools    [][]int       // by pool: its servers
 	large    []bool        // by server: its pool has large values; nil: no pool has
@@ -169,7 +171,7 @@ type Request struct {
 	step step
 	// decided: the key's first server decides the write, and the others get the result.
 	decided bool
-	// several: other mcmw instances write its key's servers.
+	// several: what it stores has a version.
 	several bool
 	chunked bool  // it stores a value in chunks
 	strips  bool  // servers know one of its keys without a prefix
@@ -250,7 +252,7 @@ func New(o Options, turn int) *Planner {
 		p.all = append(p.all, s)
 	}
 	for i, in := range o.Router.Pools() {
-		p.several = append(p.several, o.Pools[i].Several && (in.N() > 1 || o.Router.MovesPool(i)))
+		p.several = append(p.several, o.Pools[i].Versions)
 		p.Diverted = append(p.Diverted, stats.Diverted{})
 		p.Warming = append(p.Warming, stats.Warming{})
 		p.pools = append(p.pools, p.all[in.Base():][:len(in.Servers())])

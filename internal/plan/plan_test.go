@@ -47,7 +47,7 @@ func plan(t *testing.T, s setup) *script {
 	o.Home--
 	o.MaxValue = 1 << 10
 	if o.Pools == nil {
-		o.Pools = []Pool{{Several: o.Versions != nil}}
+		o.Pools = []Pool{{Versions: o.Versions != nil, Several: o.Versions != nil}}
 	}
 	for i := range s.servers {
 		o.Names = append(o.Names, fmt.Sprintf("s%d", i))

@@ -8,21 +8,29 @@ import (
 	"mcmw/internal/replica"
 )
 
-// This file has what differs if other mcmw instances write the same servers; see Options.Versions.
+// This file has what differs if items have versions; see Pool.Versions. Other mcmw instances may write the same servers.
 
 // textStamped refuses a cas that the client chooses: mcmw stores its versions there.
 const textStamped = "CLIENT_ERROR the flag E is not available through mcmw with several writers: mcmw stores its versions there\r\n"
 
 // addSeveral checks and prepares a request that was added.
 func (p *Planner) addSeveral(r *Request) {
-	r.decided = r.Has(protocol.Depends) || r.in.OldFirst(r.key) && r.Has(protocol.Writes) && !r.Has(protocol.Reads)
+	refusal := ""
 	if r.Command.IsMeta() && r.Has(protocol.Writes) {
 		switch {
 		case r.Has(protocol.Stamped):
-			r.Fail(textStamped)
+			refusal = textStamped
 		case !r.Has(protocol.Quiet) && bytes.Count(r.Head, blank)+1 >= protocol.MaxMetaWords: // E is one more word
-			r.Fail(protocol.TextMetaTooLong)
+			refusal = protocol.TextMetaTooLong
 		}
+	}
+	if refusal != "" && !p.options.Pools[r.in.Number()].Several {
+		r.several = false // nobody else writes: its replicas do not differ without a version
+		return
+	}
+	r.decided = r.Has(protocol.Depends) || r.in.OldFirst(r.key) && r.Has(protocol.Writes) && !r.Has(protocol.Reads)
+	if refusal != "" {
+		r.Fail(refusal)
 	}
 	if r.Has(protocol.Makes) {
 		r.version = p.options.Versions.next()

@@ -400,12 +400,20 @@ func TestVersionsDoNotRepeatAndNoServerGivesThemOut(t *testing.T) {
 	}
 }
 
-func TestWithOneReplicaNothingHasAVersion(t *testing.T) {
-	x := several(t, setup{replicas: 1})
-	x.request("ms k 1 E5\r\nx")
-	x.request("incr k 1")
-	calls := x.calls()
-	assert.Contains(t, calls[0], "ms k 1 E5 x")
-	assert.Contains(t, calls[1], "incr k 1")
-	assert.False(t, x.Requests[1].decided)
+// A client's own cas stays where nobody else writes.
+func TestWithOneReplicaAnItemGetsItsVersionInOneTrip(t *testing.T) {
+	for request, want := range map[string]string{
+		"set k 0 0 1\r\nx": "ms k 1 EV1 x", "cas k 0 0 1 7\r\nx": "ms k 1 C7 EV1 x", "add k 0 0 1\r\nx": "ms k 1 ME EV1 x", "delete k": "delete k",
+		"ms k 1 E5\r\nx": "ms k 1 E5 x", "incr k 1": "ma k v k D1 EV1; mg k u v f t c k",
+	} {
+		x := several(t, setup{replicas: 1})
+		x.options.Pools[0].Several = false
+		x.request(request)
+		var sent []string
+		for _, call := range x.calls() {
+			_, text, _ := strings.Cut(call, ": ")
+			sent = append(sent, text)
+		}
+		assert.Equal(t, v(want), strings.Join(sent, "; "), request)
+	}
 }

@@ -15,8 +15,11 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 	p.findHolders(r)
 	p.withholdHead(r)
 	switch {
+	case len(p.holders)+len(p.emptied) == 1 && r.several && r.Has(protocol.Builds):
+		p.planDecided(i, p.holders[0])
+		return true
 	case len(p.holders)+len(p.emptied) == 1:
-		r.decided, r.version = false, 0
+		r.decided = false
 		p.forward(i, p.holders[0])
 	case r.Has(protocol.Depends) && r.in.Moves(r.key):
 		r.Fail(textMoving)
@@ -149,7 +152,7 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 		if c := &p.Calls[r.chosen]; p.answers[chosen].Group == p.answers[0].Group || (c.hidden && !c.kind.IsError()) {
 			r.chosen = p.answered[0]
 		}
-		if r.version != 0 && !r.dropped {
+		if r.version != 0 && !r.dropped && p.options.Pools[r.in.Number()].Several {
 			p.beginCheck(r, first)
 		}
 	} else {

@@ -227,7 +227,7 @@ func New(o Options, m Member) *Worker {
 			w.timeouts = append(w.timeouts, int64(p.Timeout))
 		}
 		planned.Pools, feeds = append(planned.Pools, p.Pool), append(feeds, p.Shadow)
-		if p.Several && planned.Versions == nil {
+		if p.Versions && planned.Versions == nil {
 			planned.Versions = plan.RandomVersions()
 		}
 		if p.Lease != nil {
