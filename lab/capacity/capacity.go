@@ -39,29 +39,19 @@ type Line struct {
 
 // Level is one load of a line.
 type Level struct {
-	Level      string    `json:"level"` // of the raised factor
-	Runs       int       `json:"runs"`  // complete ones that have the metric
-	Value      Estimated `json:"value"` // of the metric, in its unit
-	Throughput Estimated `json:"throughput"`
-	Failures   float64   `json:"failures"` // requests, over all runs
-	Warnings   int       `json:"warnings"` // violated checks, over all runs
-	Verdict    Verdict   `json:"verdict"`
+	Level      string          `json:"level"` // of the raised factor
+	Runs       int             `json:"runs"`  // complete ones that have the metric
+	Value      sample.Estimate `json:"value"` // of the metric, in its unit, with one-sided confidence bounds
+	Throughput sample.Estimate `json:"throughput"`
+	Failures   float64         `json:"failures"` // requests, over all runs
+	Warnings   int             `json:"warnings"` // violated checks, over all runs
+	Verdict    Verdict         `json:"verdict"`
 }
 
-// Estimated is a mean over runs with its one-sided confidence bounds. With fewer than two runs these are null and Known is false.
-type Estimated struct {
-	Mean  float64       `json:"mean"`
-	Low   sample.Number `json:"low"`
-	High  sample.Number `json:"high"`
-	Known bool          `json:"known"`
-}
-
-// estimate returns the mean of values with its one-sided bounds of confidence c, which are those of the two-sided interval of confidence
-// 2c - 1.
-func estimate(values []float64, confidence float64) Estimated {
-	m := sample.Of(values)
-	i := sample.MeanInterval(m, 2*confidence-1)
-	return Estimated{Mean: m.Mean, Low: sample.Number(i.Low), High: sample.Number(i.High), Known: i.Known()}
+// estimate returns the mean of values with its one-sided bounds of confidence c, which are those of the two-sided
+// interval of confidence 2c - 1.
+func (r Rule) estimate(values []float64) sample.Estimate {
+	return sample.Of(values).Estimate(2*r.Confidence - 1)
 }
 
 // Find finds the highest load of each line. by has the factors whose levels make the lines; nil stands for all factors that vary independently
@@ -141,8 +131,8 @@ func (l *Line) judge() {
 func newLevel(p record.Point, rule Rule) Level {
 	values := p.Values(rule.Source, rule.Metric)
 	l := Level{
-		Level: p.Factors[rule.Over], Runs: len(values), Value: estimate(values, rule.Confidence), Verdict: Open,
-		Throughput: estimate(p.Values(record.SourceClient, "throughput"), rule.Confidence),
+		Level: p.Factors[rule.Over], Runs: len(values), Value: rule.estimate(values), Verdict: Open,
+		Throughput: rule.estimate(p.Values(record.SourceClient, "throughput")),
 	}
 	for _, failed := range p.Values(record.SourceClient, "errors") {
 		l.Failures += failed
@@ -151,9 +141,9 @@ func newLevel(p record.Point, rule Rule) Level {
 		l.Warnings += len(run.Warnings)
 	}
 	switch v := l.Value; {
-	case l.Failures > 0 || v.Known && float64(v.Low) >= rule.Below:
+	case l.Failures > 0 || v.Known() && v.Low >= rule.Below:
 		l.Verdict = Breaks
-	case v.Known && float64(v.High) < rule.Below:
+	case v.Known() && v.High < rule.Below:
 		l.Verdict = Holds
 	}
 	return l

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mcmw/lab/record"
+	"mcmw/lab/sample"
 	"mcmw/lab/table"
 )
 
@@ -65,27 +66,23 @@ func (c *Capacity) above(l Line) string {
 		return fmt.Sprintf("at %s %.0f requests failed", at, next.Failures)
 	case next.Runs == 0:
 		return fmt.Sprintf("at %s %s was not measured", at, c.Rule.Metric)
-	case !next.Value.Known:
+	case !next.Value.Known():
 		return fmt.Sprintf("at %s there is only one run (%s), which decides nothing", at, record.Format(c.Rule.Metric, next.Value.Mean))
 	case next.Verdict == Breaks:
 		return fmt.Sprintf("%s break it (%s)", at, shown(c.Rule.Metric, next.Value))
 	default:
 		low := "0" // no metric is below 0
 		if next.Value.Low > 0 {
-			low = record.Format(c.Rule.Metric, float64(next.Value.Low))
+			low = record.Format(c.Rule.Metric, next.Value.Low)
 		}
 		return fmt.Sprintf("at %s it is undecided (%s, bounds %s to %s)", at, record.Format(c.Rule.Metric, next.Value.Mean), low,
-			record.Format(c.Rule.Metric, float64(next.Value.High)))
+			record.Format(c.Rule.Metric, next.Value.High))
 	}
 }
 
 // shown returns an estimate with half the distance of its bounds: "1.21 ms ± 3.4 %".
-func shown(metric string, e Estimated) string {
-	text := record.Format(metric, e.Mean)
-	if e.Known && e.Mean > 0 {
-		text += fmt.Sprintf(" ± %.1f %%", 50*float64(e.High-e.Low)/e.Mean)
-	}
-	return text
+func shown(metric string, e sample.Estimate) string {
+	return e.Format(record.Format(metric, e.Mean), " ± %.1f %%")
 }
 
 // Tables returns the highest load of every line and, with all, every level.

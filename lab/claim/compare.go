@@ -44,27 +44,28 @@ func (c *Compare) decide(e *view) (Verdict, string) {
 	if why != "" {
 		return NotComparable, why
 	}
-	a, okA := moments(of, c.Metric)
-	b, okB := moments(to, c.Metric)
+	a, okA := estimate(of, c.Metric)
+	b, okB := estimate(to, c.Metric)
 	if !okA || !okB || b.Mean == 0 {
 		return NotComparable, fmt.Sprintf("%s was not measured at %s or %s", c.Metric, ofName, toName)
 	}
 	write := show(c.Metric)
-	text := fmt.Sprintf("%s at %s to %s at %s: ratio %.3g", write(a.Mean), ofName, write(b.Mean), toName, a.Mean/b.Mean)
-	interval := sample.RatioInterval(b, a, cmp.Or(c.Confidence, defaultConfidence))
-	if !interval.Known() {
+	ratio := sample.Ratio(a.Moments, b.Moments, cmp.Or(c.Confidence, defaultConfidence))
+	text := fmt.Sprintf("%s at %s to %s at %s: ratio %.3g", write(a.Mean), ofName, write(b.Mean), toName, ratio.Mean)
+	if !ratio.Known() {
 		return Undecided, text + ", its interval is unbounded: more repetitions are needed"
 	}
-	text += fmt.Sprintf(" (%.3g to %.3g at %.0f %%); expected %s", interval.Low, interval.High, 100*cmp.Or(c.Confidence, defaultConfidence),
+	text += fmt.Sprintf(" (%.3g to %.3g at %.0f %%); expected %s",
+		ratio.Low, ratio.High, 100*cmp.Or(c.Confidence, defaultConfidence),
 		c.words(func(v float64) string { return fmt.Sprintf("%.3g", v) }))
 	if capped := c.capped(e, of, to); capped != "" {
 		return NotComparable, text + "; " + capped
 	}
 	ofExhausted, toExhausted := e.exhausted(c.Of.Record, ofRuns), e.exhausted(c.To.Record, toRuns)
-	if verdict := c.despiteExhaustion(interval, ofExhausted != "", toExhausted != ""); verdict != "" {
+	if verdict := c.despiteExhaustion(ratio.Interval, ofExhausted != "", toExhausted != ""); verdict != "" {
 		return verdict, text + ", all the more because " + ofExhausted + toExhausted
 	}
-	return judge(c.covers(interval), text, ofExhausted, toExhausted)
+	return judge(c.covers(ratio.Interval), text, ofExhausted, toExhausted)
 }
 
 // despiteExhaustion returns a verdict that is certain although one side exhausted its processors; else "". Waiting for processors lowers
@@ -123,7 +124,7 @@ func (s Side) point(e *view) (p record.Point, runs []record.Run, name, why strin
 	}
 	most := -1.0
 	for _, candidate := range points {
-		if m, ok := moments(candidate, "client.throughput"); ok && m.Mean > most {
+		if m, ok := estimate(candidate, "client.throughput"); ok && m.Mean > most {
 			p, most = candidate, m.Mean
 		}
 	}

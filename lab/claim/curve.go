@@ -55,17 +55,17 @@ func (c *Converges) decide(e *view) (Verdict, string) {
 		if len(l.points) < last {
 			return NotComparable, fmt.Sprintf("%s has %d levels of %s; %d are needed", named(c.Record, l.name), len(l.points), c.Over, last)
 		}
-		least, most := sample.Moments{Mean: math.Inf(1)}, sample.Moments{Mean: math.Inf(-1)}
+		var least, most sample.Estimate
 		for _, p := range l.points[len(l.points)-last:] {
-			m, ok := moments(p, c.Metric)
+			m, ok := estimate(p, c.Metric)
 			if !ok {
 				return NotComparable, fmt.Sprintf("%s was not measured in %s", c.Metric, c.Record)
 			}
-			verdict = weightier(verdict, c.covers(sample.MeanInterval(m, defaultConfidence)))
-			if m.Mean < least.Mean {
+			verdict = weightier(verdict, c.covers(m.Interval))
+			if !least.OK() || m.Mean < least.Mean {
 				least = m
 			}
-			if m.Mean > most.Mean {
+			if !most.OK() || m.Mean > most.Mean {
 				most = m
 			}
 			usedRuns = append(usedRuns, p.Runs...)
@@ -80,8 +80,8 @@ func (c *Converges) decide(e *view) (Verdict, string) {
 }
 
 // apart returns Refuted if the confidence intervals of two means don't overlap, else Undecided.
-func apart(a, b sample.Moments) Verdict {
-	if sample.MeanInterval(a, defaultConfidence).Overlaps(sample.MeanInterval(b, defaultConfidence)) {
+func apart(a, b sample.Estimate) Verdict {
+	if a.Overlaps(b.Interval) {
 		return Undecided
 	}
 	return Refuted
@@ -155,10 +155,10 @@ func (s *Saturates) between(at sample.Interval) Verdict {
 // knee returns the interval of levels in which a line becomes saturated: above the low end, and at most at the high end. Levels with intervals
 // that overlap that of the highest mean may already be saturated.
 func (s *Saturates) knee(l line, within float64) (at sample.Interval, text, why string) {
-	means := make([]sample.Moments, len(l.points))
+	means := make([]sample.Estimate, len(l.points))
 	highest := 0
 	for i, p := range l.points {
-		m, ok := moments(p, s.Metric)
+		m, ok := estimate(p, s.Metric)
 		if !ok {
 			return at, "", fmt.Sprintf("%s was not measured in %s", s.Metric, s.Record)
 		}
@@ -169,8 +169,8 @@ func (s *Saturates) knee(l line, within float64) (at sample.Interval, text, why 
 	if len(means) < 2 {
 		return at, "", fmt.Sprintf("%s has one level of %s; two are needed", named(s.Record, l.name), s.Over)
 	}
-	saturated := slices.IndexFunc(means, func(m sample.Moments) bool { return m.Mean >= (1-within)*means[highest].Mean })
-	before := slices.IndexFunc(means, func(m sample.Moments) bool { return m.N > 1 && apart(m, means[highest]) == Undecided })
+	saturated := slices.IndexFunc(means, func(m sample.Estimate) bool { return m.Mean >= (1-within)*means[highest].Mean })
+	before := slices.IndexFunc(means, func(m sample.Estimate) bool { return m.N > 1 && apart(m, means[highest]) == Undecided })
 	if before < 0 || before > saturated {
 		before = saturated
 	}

@@ -287,20 +287,16 @@ func same(name, other string) bool {
 	return name == other || name == "connections" && other == "clients" || name == "clients" && other == "connections"
 }
 
-// moments returns the moments of SOURCE.METRIC over the runs of a point; false if a run doesn't have it.
-func moments(p record.Point, metric string) (sample.Moments, bool) {
+// estimate returns the mean of SOURCE.METRIC over the runs of a point; false if a run doesn't have it.
+func estimate(p record.Point, metric string) (sample.Estimate, bool) {
 	source, name, _ := strings.Cut(metric, ".")
 	values := p.Values(source, name)
-	return sample.Of(values), len(values) == len(p.Runs)
+	return sample.Of(values).Estimate(defaultConfidence), len(values) == len(p.Runs)
 }
 
 // shown returns a mean with the half width of its confidence interval, which a single run doesn't have.
-func shown(metric string, m sample.Moments) string {
-	text := show(metric)(m.Mean)
-	if i := sample.MeanInterval(m, defaultConfidence); i.Known() && m.Mean != 0 {
-		text += fmt.Sprintf(" ± %.2g %%", 100*i.HalfWidth()/math.Abs(m.Mean))
-	}
-	return text
+func shown(metric string, e sample.Estimate) string {
+	return e.Format(show(metric)(e.Mean), " ± %.2g %%")
 }
 
 // show returns the format of a metric's values.

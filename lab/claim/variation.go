@@ -42,10 +42,10 @@ func (d Design) check() error {
 	return checkMetric(d.Metric)
 }
 
-// part is a share of the variation with its confidence interval. For factors of more than two levels both ends are the share.
-type part struct {
-	share    float64
-	interval sample.Interval
+// part returns a share of the variation with its confidence interval. For factors of more than two levels both ends are
+// the share.
+func part(share float64, interval sample.Interval) sample.Estimate {
+	return sample.Estimate{Moments: sample.Moments{Mean: share}, Interval: interval}
 }
 
 // Interactions stands for all interactions together.
@@ -53,7 +53,7 @@ const Interactions = "interactions"
 
 // parts returns the share of the variation that each factor explains, by name, and that of all interactions together; also a text if the runs
 // exhausted the processors, and a text if the design can't be analysed.
-func (d Design) parts(e *view) (parts map[string]part, exhausted, why string) {
+func (d Design) parts(e *view) (parts map[string]sample.Estimate, exhausted, why string) {
 	runs, why := e.runs(d.Selection)
 	if why != "" {
 		return nil, "", why
@@ -74,30 +74,30 @@ func (d Design) parts(e *view) (parts map[string]part, exhausted, why string) {
 	}
 	e.shares = map[string]float64{}
 	for name, p := range parts {
-		if p.share != p.share { // NaN: nothing varies
+		if p.Mean != p.Mean { // NaN: nothing varies
 			return nil, "", fmt.Sprintf("%s of %s does not vary", d.Metric, d.Selection)
 		}
-		e.shares[name] = p.share
+		e.shares[name] = p.Mean
 	}
 	return parts, e.exhausted(d.Record, runs), ""
 }
 
 // partsOf allocates the variation of a design. The share of an effect q is N q^2/SST. Its bounds follow from those of q, with unchanged SST.
-func partsOf(of *effects.Experiment) (map[string]part, error) {
-	parts := map[string]part{}
-	others := part{}
+func partsOf(of *effects.Experiment) (map[string]sample.Estimate, error) {
+	parts := map[string]sample.Estimate{}
+	others := sample.Estimate{}
 	if !of.TwoLevel() {
 		analysis, err := factorial.Anova(of.Design, defaultConfidence, 0)
 		if err != nil {
 			return nil, err
 		}
 		for _, s := range analysis.Sources {
-			one := part{s.Variation, sample.Interval{Low: s.Variation, High: s.Variation}}
+			one := part(s.Variation, sample.Interval{Low: s.Variation, High: s.Variation})
 			if parts[s.Name] = one; !slices.Contains(of.Design.Factors, s.Name) {
-				others.share += s.Variation
+				others.Mean += s.Variation
 			}
 		}
-		others.interval = sample.Interval{Low: others.share, High: others.share}
+		others.Interval = sample.Interval{Low: others.Mean, High: others.Mean}
 		parts[Interactions] = others
 		return parts, nil
 	}
@@ -110,19 +110,19 @@ func partsOf(of *effects.Experiment) (map[string]part, error) {
 		if t.Name == "I" {
 			continue
 		}
-		one := part{t.Variation, sample.Interval{Low: math.Inf(-1), High: math.Inf(1)}}
+		one := part(t.Variation, sample.Interval{Low: math.Inf(-1), High: math.Inf(1)})
 		if analysis.DOF > 0 {
 			q, half := math.Abs(t.Q), analysis.HalfWidth
 			of := func(q float64) float64 { return min(1, n*q*q/analysis.SST) }
-			one.interval = sample.Interval{Low: of(max(0, q-half)), High: of(q + half)}
+			one.Interval = sample.Interval{Low: of(max(0, q-half)), High: of(q + half)}
 		}
 		if slices.Contains(of.Design.Factors, t.Name) {
 			parts[t.Name] = one
 			continue
 		}
-		others.share += one.share
-		others.interval.Low += one.interval.Low
-		others.interval.High += one.interval.High
+		others.Mean += one.Mean
+		others.Low += one.Low
+		others.High += one.High
 	}
 	parts[Interactions] = others
 	return parts, nil
@@ -159,16 +159,16 @@ func (s *Share) decide(e *view) (Verdict, string) {
 		return NotComparable, why
 	}
 	text := fmt.Sprintf("of the variation of %s, %s; expected of %s %s", s.Metric, s.list(parts), s.Of, s.words(percent))
-	return judge(s.covers(parts[s.Of].interval), text, exhausted)
+	return judge(s.covers(parts[s.Of].Interval), text, exhausted)
 }
 
 // list describes the shares of the factors.
-func (d Design) list(parts map[string]part) string {
+func (d Design) list(parts map[string]sample.Estimate) string {
 	texts := make([]string, len(d.Factors))
 	for i, name := range d.Factors {
-		texts[i] = name + " explains " + percent(parts[name].share)
+		texts[i] = name + " explains " + percent(parts[name].Mean)
 	}
-	return strings.Join(append(texts, "interactions "+percent(parts[Interactions].share)), ", ")
+	return strings.Join(append(texts, "interactions "+percent(parts[Interactions].Mean)), ", ")
 }
 
 // Order requires that one factor explains more of the variation than each of some others.
@@ -201,8 +201,8 @@ func (o *Order) decide(e *view) (Verdict, string) {
 	greater := parts[o.Greater]
 	for _, name := range o.Than {
 		one := Undecided
-		if than := parts[name]; !than.interval.Overlaps(greater.interval) {
-			one = decided(greater.share > than.share)
+		if than := parts[name]; !than.Overlaps(greater.Interval) {
+			one = decided(greater.Mean > than.Mean)
 		}
 		verdict = weightier(verdict, one)
 	}

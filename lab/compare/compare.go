@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -66,8 +67,8 @@ type Metric struct {
 	A    Sample `json:"a"`
 	B    Sample `json:"b"`
 	// Change is the ratio of the means minus 1; unknown if a mean is missing or A's is 0.
-	Change         sample.Number  `json:"change"`
-	ChangeInterval NumberInterval `json:"change_interval"`
+	Change         sample.Number   `json:"change"`
+	ChangeInterval sample.Interval `json:"change_interval"`
 	// Effect is Hedges' g. WelchP and RankP are the probabilities of a difference at least this large if there is none, by Welch's
 	// test of means and by Mann and Whitney's test of ranks.
 	Effect sample.Number `json:"effect_size"`
@@ -77,17 +78,33 @@ type Metric struct {
 	Ratio *Ratio `json:"ratio,omitempty"`
 }
 
-// Sample has the values of a metric over the repetitions of a point.
+// Sample has the values of a metric over the repetitions of a point, in its unit.
 type Sample struct {
-	Values   []float64      `json:"values"` // in the metric's unit
-	Mean     sample.Number  `json:"mean"`
-	StdDev   sample.Number  `json:"stddev"`
-	Interval NumberInterval `json:"interval"` // of the mean
+	Values []float64
+	sample.Estimate
+}
+
+// MarshalJSON writes the values, their mean and standard deviation, and the interval of the mean.
+func (s Sample) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Values   []float64       `json:"values"`
+		Mean     sample.Number   `json:"mean"`
+		StdDev   sample.Number   `json:"stddev"`
+		Interval sample.Interval `json:"interval"`
+	}{s.Values, s.mean(), sample.Number(s.StdDev()), s.Interval})
+}
+
+// mean returns the mean, which is unknown without values.
+func (s Sample) mean() sample.Number {
+	if !s.OK() {
+		return sample.Number(math.NaN())
+	}
+	return sample.Number(s.Mean)
 }
 
 // Significant reports whether the interval of the change is known and doesn't contain 0.
 func (m Metric) Significant() bool {
-	return m.ChangeInterval.Known() && !sample.Interval(m.ChangeInterval).Contains(0)
+	return m.ChangeInterval.Known() && !m.ChangeInterval.Contains(0)
 }
 
 // New compares the runs of two records. Points match if they have the same levels of every factor that both records have and that varies in
@@ -190,24 +207,18 @@ func countWarnings(p record.Point) int {
 
 func compareSamples(name string, first, second []float64, confidence float64) Metric {
 	a, b := sample.Of(first), sample.Of(second)
-	m := Metric{Name: name, A: newSample(first, confidence), B: newSample(second, confidence), Change: sample.Number(math.NaN())}
-	if len(first) > 0 && len(second) > 0 && a.Mean != 0 {
-		m.Change = sample.Number(b.Mean/a.Mean - 1)
+	m := Metric{
+		Name: name, A: Sample{first, a.Estimate(confidence)}, B: Sample{second, b.Estimate(confidence)},
+		Change: sample.Number(math.NaN()),
 	}
-	ratio := sample.RatioInterval(a, b, confidence)
-	m.ChangeInterval = NumberInterval{ratio.Low - 1, ratio.High - 1}
+	ratio := sample.Ratio(b, a, confidence)
+	if ratio.OK() {
+		m.Change = sample.Number(ratio.Mean - 1)
+	}
+	m.ChangeInterval = sample.Interval{Low: ratio.Low - 1, High: ratio.High - 1}
 	m.Effect = sample.Number(sample.EffectSize(a, b))
 	m.WelchP = sample.Number(sample.Welch(a, b, confidence).P)
 	_, p := sample.MannWhitney(first, second)
 	m.RankP = sample.Number(p)
 	return m
-}
-
-func newSample(values []float64, confidence float64) Sample {
-	m := sample.Of(values)
-	s := Sample{Values: values, Mean: sample.Number(m.Mean), StdDev: sample.Number(m.StdDev()), Interval: NumberInterval(sample.MeanInterval(m, confidence))}
-	if len(values) == 0 {
-		s.Mean = sample.Number(math.NaN())
-	}
-	return s
 }

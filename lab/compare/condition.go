@@ -133,8 +133,8 @@ func (c *Comparison) judge(condition Condition, chance map[tested]float64, limit
 			v.Open = append(v.Open, fmt.Sprintf("%s: neither record has %s of %s", name(p.Label), condition.Metric, c.Source))
 			continue
 		}
-		x := float64(m.B.Mean)
-		text := "mean " + number(m.Name, m.B.Mean)
+		x := float64(m.B.mean())
+		text := "mean " + number(m.Name, m.B.mean())
 		if condition.Relative {
 			x = float64(m.Change)
 			text = "change " + change(m)

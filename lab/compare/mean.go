@@ -14,18 +14,18 @@ type GeometricMean struct {
 	Points int    `json:"points"` // that have the metric in both records
 	// Change is the geometric mean of the ratios minus 1. Its interval covers the variation over repetitions, not over other points: the
 	// variances of the logarithms (s^2/(n x^2) for each mean, to first order) add up, with Welch and Satterthwaite's degrees of freedom.
-	Change         sample.Number  `json:"change"`
-	ChangeInterval NumberInterval `json:"change_interval"`
+	Change         sample.Number   `json:"change"`
+	ChangeInterval sample.Interval `json:"change_interval"`
 }
 
 // geometricMeans returns the means of the metrics that more than one point has in both records.
 func (c *Comparison) geometricMeans() (means []GeometricMean) {
 	for _, name := range c.metrics() {
-		g := GeometricMean{Metric: name, ChangeInterval: NumberInterval{math.Inf(-1), math.Inf(1)}}
+		g := GeometricMean{Metric: name, ChangeInterval: sample.Interval{Low: math.Inf(-1), High: math.Inf(1)}}
 		sum, variance, freedom := 0.0, 0.0, 0.0
 		for _, p := range c.Points {
 			m, ok := p.metric(name)
-			a, b := sample.Of(m.A.Values), sample.Of(m.B.Values)
+			a, b := m.A.Moments, m.B.Moments
 			if !ok || !(a.Mean > 0) || !(b.Mean > 0) {
 				continue
 			}
@@ -44,10 +44,10 @@ func (c *Comparison) geometricMeans() (means []GeometricMean) {
 		g.Change = sample.Number(math.Exp(sum/k) - 1)
 		switch {
 		case variance == 0:
-			g.ChangeInterval = NumberInterval{float64(g.Change), float64(g.Change)}
+			g.ChangeInterval = sample.Interval{Low: float64(g.Change), High: float64(g.Change)}
 		case !math.IsNaN(variance):
 			half := sample.StudentQuantile((1+c.Confidence)/2, variance*variance/freedom) * math.Sqrt(variance) / k
-			g.ChangeInterval = NumberInterval{math.Exp(sum/k-half) - 1, math.Exp(sum/k+half) - 1}
+			g.ChangeInterval = sample.Interval{Low: math.Exp(sum/k-half) - 1, High: math.Exp(sum/k+half) - 1}
 		}
 		means = append(means, g)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -104,11 +103,7 @@ func sampleText(metric string, s Sample) string {
 	if len(s.Values) == 0 {
 		return "unknown"
 	}
-	text := number(metric, s.Mean)
-	if s.Interval.Known() && s.Mean != 0 {
-		text += fmt.Sprintf(" ±%.1f %%", 50*(s.Interval.High-s.Interval.Low)/math.Abs(float64(s.Mean)))
-	}
-	return text + fmt.Sprintf(" (%d)", len(s.Values))
+	return s.Format(number(metric, s.mean()), " ±%.1f %%") + fmt.Sprintf(" (%d)", len(s.Values))
 }
 
 // change returns a change as text: "-5.2 % [-6.0, -4.4]", with ~ if it is not significant.

@@ -30,7 +30,7 @@ func (s *Stop) Satisfied(values []float64) bool {
 	}
 	m := sample.Of(values)
 	if s.Within > 0 {
-		if i := sample.MeanInterval(m, s.Confidence); i.Known() && i.HalfWidth() <= s.Within*math.Abs(m.Mean) {
+		if e := m.Estimate(s.Confidence); e.Known() && e.HalfWidth() <= s.Within*math.Abs(m.Mean) {
 			return true
 		}
 	}

@@ -47,17 +47,11 @@ func (s Setting) Configuration() string {
 	return text
 }
 
-// Measured is a mean over the repetitions with its confidence interval, which is unbounded for a single repetition.
-type Measured struct {
-	Mean     float64
-	Interval sample.Interval
-}
-
 // Point has the measurements at one setting. Times are seconds per request. NaN: unknown.
 type Point struct {
 	Setting
-	X, R, P99 Measured // at the clients
-	Most      float64  // largest throughput of a run
+	X, R, P99 sample.Estimate // at the clients
+	Most      float64         // largest throughput of a run
 	// At the middlewares:
 	Arrivals float64 // throughput
 	Inside   float64 // response time
@@ -180,12 +174,12 @@ func newPoint(p record.Point, varying []string) (Point, string, error) {
 		return out, "", err
 	}
 	mean := func(source, metric string) float64 { return stat.Mean(p.Values(source, metric), nil) } // NaN of no values
-	measured := func(metric string) Measured {
-		m := sample.Of(p.Values(record.SourceClient, metric))
-		if m.N == 0 {
-			return Measured{Mean: math.NaN()}
+	measured := func(metric string) sample.Estimate {
+		e := sample.Of(p.Values(record.SourceClient, metric)).Estimate(Confidence)
+		if !e.OK() {
+			e.Mean = math.NaN()
 		}
-		return Measured{Mean: m.Mean, Interval: sample.MeanInterval(m, Confidence)}
+		return e
 	}
 	out.X, out.R, out.P99 = measured("throughput"), measured("response_time_mean"), measured("response_time_p99")
 	out.Most = slices.Max(append(p.Values(record.SourceClient, "throughput"), 0))

@@ -18,7 +18,9 @@ import (
 )
 
 // exactly returns a value that was measured without error.
-func exactly(v float64) Measured { return Measured{v, sample.Interval{Low: v, High: v}} }
+func exactly(v float64) sample.Estimate {
+	return sample.Estimate{Moments: sample.Moments{Mean: v}, Interval: sample.Interval{Low: v, High: v}}
+}
 
 // knownService has the measurements of a system whose service time does not depend on the number of busy workers: exactly the 2018
 // report's network.
@@ -380,7 +382,8 @@ func TestMeetFindsTheCheapestSetting(t *testing.T) {
 
 	d := sharing(Curve{1e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0})
 	for i := range d.Points {
-		d.Points[i].P99 = Measured{Mean: math.NaN()}
+		d.Points[i].P99 = sample.Of(nil).Estimate(Confidence)
+		d.Points[i].P99.Mean = math.NaN()
 	}
 	p, err = NewPredictor(d)
 	require.NoError(t, err)
@@ -429,7 +432,7 @@ func TestThePointsOfARecordAreItsData(t *testing.T) {
 	require.Equal(t, "2 x 8 workers", p.Configuration())
 	require.InEpsilon(t, 2005, p.X.Mean, 1e-12)
 	require.InEpsilon(t, 2010, p.Most, 1e-12)
-	require.True(t, p.X.Interval.Contains(2000))
+	require.True(t, p.X.Contains(2000))
 	require.InEpsilon(t, 3.5e-3, p.Service, 1e-12)
 	require.InEpsilon(t, 2005*3.5e-3, p.Busy, 1e-12, "by Little's law, because it was not measured")
 	require.InEpsilon(t, 5e-3-1e-5-1e-3, p.Classes[0].Service, 1e-12)

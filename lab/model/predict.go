@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"mcmw/lab/sample"
 )
 
 // Change describes a change of a measured setting: its numbers, which are above 0, or 0 for unchanged, and the round-trip time between
@@ -15,13 +17,10 @@ type Change struct {
 	RoundTrip                                               float64
 }
 
-// Range is a predicted value and the interval in which a measurement is expected; see spread.
-type Range struct{ Mean, Low, High float64 }
-
 // Forecast is the prediction for a setting.
 type Forecast struct {
 	Setting
-	X, R, P99  Range
+	X, R, P99  sample.Estimate // the prediction, and the interval in which a measurement is expected; see spread
 	Bottleneck string
 	// Notes are its assumptions, as sentences.
 	Notes []string
@@ -68,10 +67,10 @@ func NewPredictor(d *Data) (*Predictor, error) {
 // is prediction/(lower end). Both are at least 1; below is infinite if the interval reaches down to 0.
 type distance struct{ above, below float64 }
 
-func distanceOf(m Measured, predicted float64) distance {
+func distanceOf(m sample.Estimate, predicted float64) distance {
 	low, high := m.Mean, m.Mean
-	if m.Interval.Known() {
-		low, high = max(0, m.Interval.Low), m.Interval.High
+	if m.Known() {
+		low, high = max(0, m.Low), m.High
 	}
 	return distance{max(1, high/predicted), max(1, predicted/low)}
 }
@@ -98,7 +97,9 @@ func spreadOf(all []distance) spread {
 	return s
 }
 
-func (s spread) around(v float64) Range { return Range{Mean: v, Low: v / s.below, High: v * s.above} }
+func (s spread) around(v float64) sample.Estimate {
+	return sample.Estimate{Moments: sample.Moments{Mean: v}, Interval: sample.Interval{Low: v / s.below, High: v * s.above}}
+}
 
 // Predict returns the forecast for a change.
 func (p *Predictor) Predict(c Change) (Forecast, error) {

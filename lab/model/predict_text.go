@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"mcmw/lab/sample"
 	"mcmw/lab/table"
 )
 
@@ -12,8 +13,8 @@ func (p *Predictor) intervalNote() string {
 		p.spreadX.Of, p.spreadX.Held, 100*Confidence)
 }
 
-// text returns the texts of the value and of its interval.
-func (r Range) text(number func(float64) string) (value, interval string) {
+// texts returns the texts of a predicted value and of its interval.
+func texts(r sample.Estimate, number func(float64) string) (value, interval string) {
 	if number(r.Low) == "-" {
 		return number(r.Mean), "-"
 	}
@@ -34,8 +35,8 @@ func (p *Predictor) Table(f Forecast) table.Table {
 			p.intervalNote(),
 		}, f.Notes...),
 	}
-	row := func(name string, measured float64, r Range, number func(float64) string) {
-		value, interval := r.text(number)
+	row := func(name string, measured float64, r sample.Estimate, number func(float64) string) {
+		value, interval := texts(r, number)
 		t.Rows = append(t.Rows, []string{name, number(measured), value, interval})
 	}
 	row("throughput, ops/s", p.base.X.Mean, f.X, ops)
@@ -53,8 +54,8 @@ func (p *Predictor) OffersTable(caption string, offers []Offer) table.Table {
 		Notes:   []string{p.intervalNote()},
 	}
 	for _, o := range offers {
-		x, xs := o.X.text(ops)
-		tail, tails := o.P99.text(ms)
+		x, xs := texts(o.X, ops)
+		tail, tails := texts(o.P99, ms)
 		t.Rows = append(t.Rows, []string{
 			text("%.2f", o.Cost), fmt.Sprint(o.Middlewares), fmt.Sprint(o.Workers), fmt.Sprint(o.Servers), fmt.Sprint(o.Clients), x, xs, tail, tails,
 		})

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"mcmw/lab/plot"
+	"mcmw/lab/sample"
 	"mcmw/lab/table"
 )
 
@@ -220,14 +221,14 @@ func (r *Report) Figures(models ...string) map[string]plot.Figure {
 	}
 	return map[string]plot.Figure{
 		"throughput": r.figure("Throughput, measured and predicted", plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true}, true,
-			func(p Point) Measured { return p.X }, func(p Prediction) float64 { return p.X }),
+			func(p Point) sample.Estimate { return p.X }, func(p Prediction) float64 { return p.X }),
 		"response-time": r.figure("Mean response time, measured and predicted", plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true}, false,
-			func(p Point) Measured { return p.R }, func(p Prediction) float64 { return p.R }),
+			func(p Point) sample.Estimate { return p.R }, func(p Prediction) float64 { return p.R }),
 	}
 }
 
 // figure returns a figure with a panel for each configuration. closed leaves out the open models.
-func (r *Report) figure(title string, y plot.Axis, closed bool, measured func(Point) Measured, predicted func(Prediction) float64) plot.Figure {
+func (r *Report) figure(title string, y plot.Axis, closed bool, measured func(Point) sample.Estimate, predicted func(Prediction) float64) plot.Figure {
 	f := plot.Figure{Title: title}
 	for _, name := range r.Data.Configurations() {
 		c := plot.Chart{Title: name, X: plot.Axis{Label: "clients", Unit: plot.None, FromZero: true}, Y: y}
@@ -242,8 +243,8 @@ func (r *Report) figure(title string, y plot.Axis, closed bool, measured func(Po
 			}
 			m := measured(p)
 			at := plot.At(float64(p.Clients), m.Mean)
-			if m.Interval.Known() {
-				at = plot.Between(at.X, m.Mean, max(0, m.Interval.Low), m.Interval.High)
+			if m.Known() {
+				at = plot.Between(at.X, m.Mean, max(0, m.Low), m.High)
 			}
 			line.Points = append(line.Points, at)
 			for j := range r.Models {

@@ -51,23 +51,23 @@ func (a *artist) categories() plot.Axis {
 	return plot.Axis{Label: label(a.v.X), Categories: levels(a.d.Points, a.v.X)}
 }
 
-func point(x float64, e Estimate) plot.Point {
+func point(x float64, e sample.Estimate) plot.Point {
 	if !e.OK() {
 		return plot.At(x, math.NaN())
 	}
 	if e.N < 2 {
 		return plot.At(x, e.Mean)
 	}
-	low := e.Interval.Low
+	low := e.Low
 	if e.Mean >= 0 {
 		low = max(0, low) // the metrics cannot be negative
 	}
-	return plot.Between(x, e.Mean, low, e.Interval.High)
+	return plot.Between(x, e.Mean, low, e.High)
 }
 
 // line draws f at the points of l. The points are joined if the levels of the x axis are numbers; otherwise they are beside those of the
 // other lines.
-func (a *artist) line(l Line, f func(Point) Estimate) plot.Line {
+func (a *artist) line(l Line, f func(Point) sample.Estimate) plot.Line {
 	drawn := plot.Line{Name: l.Name, Series: l.Number}
 	aside := 0.0
 	if !a.d.numeric(a.v) {
@@ -88,12 +88,12 @@ func known(l plot.Line) bool {
 }
 
 // lines draws a chart for every panel: f for each line, and the marks that more returns. Panels without a value are left out.
-func (a *artist) lines(y plot.Axis, f func(Point) Estimate, more func(Panel) []plot.Mark) []plot.Chart {
-	return a.linesOf(y, func(Line) func(Point) Estimate { return f }, more)
+func (a *artist) lines(y plot.Axis, f func(Point) sample.Estimate, more func(Panel) []plot.Mark) []plot.Chart {
+	return a.linesOf(y, func(Line) func(Point) sample.Estimate { return f }, more)
 }
 
 // linesOf is lines with a function for each line.
-func (a *artist) linesOf(y plot.Axis, f func(Line) func(Point) Estimate, more func(Panel) []plot.Mark) []plot.Chart {
+func (a *artist) linesOf(y plot.Axis, f func(Line) func(Point) sample.Estimate, more func(Panel) []plot.Mark) []plot.Chart {
 	var charts []plot.Chart
 	for _, panel := range a.panels {
 		c := plot.Chart{Title: panel.Name, X: a.xAxis(), Y: y}
@@ -147,12 +147,12 @@ func join(names ...string) string {
 }
 
 // client returns an estimate of the clients, or of the middlewares if the clients did not measure the metric.
-func (a *artist) client(metric string) func(Point) Estimate {
-	return func(p Point) Estimate { return a.v.client(p, metric) }
+func (a *artist) client(metric string) func(Point) sample.Estimate {
+	return func(p Point) sample.Estimate { return a.v.client(p, metric) }
 }
 
-func (a *artist) middleware(metric string) func(Point) Estimate {
-	return func(p Point) Estimate { return p.Estimate(record.SourceMiddleware, metric) }
+func (a *artist) middleware(metric string) func(Point) sample.Estimate {
+	return func(p Point) sample.Estimate { return p.Estimate(record.SourceMiddleware, metric) }
 }
 
 // law returns dashed lines with the values of the interactive law. It does not hold for requests of one command.
@@ -162,7 +162,7 @@ func (a *artist) law(panel Panel, f func(record.Run) (float64, bool)) (marks []p
 	}
 	name := "interactive law"
 	for _, l := range panel.Lines {
-		computed := a.line(l, func(p Point) Estimate { return p.derive(f) })
+		computed := a.line(l, func(p Point) sample.Estimate { return p.derive(f) })
 		for i := range computed.Points {
 			computed.Points[i].Low, computed.Points[i].High = 0, 0
 		}
@@ -267,7 +267,7 @@ func (a *artist) serviceTime() []plot.Chart {
 	servers := servers(a.d.Points, metric)
 	return a.eachLine(a.xAxis(), plot.Axis{Label: "service time", Unit: plot.Seconds, FromZero: true}, func(l Line) (marks []plot.Mark) {
 		for i, s := range servers {
-			drawn := a.line(l, func(p Point) Estimate { return p.Estimate(s, metric) })
+			drawn := a.line(l, func(p Point) sample.Estimate { return p.Estimate(s, metric) })
 			drawn.Name, drawn.Series = strings.TrimPrefix(s, record.SourceServer), i
 			if known(drawn) {
 				marks = append(marks, drawn)
@@ -300,7 +300,7 @@ func (a *artist) at(l Line, level string) (Point, bool) {
 type layer struct {
 	name   string
 	series int
-	value  func(Point) Estimate
+	value  func(Point) sample.Estimate
 }
 
 // stacked draws stacked bars over the levels of the x axis for every line. Layers without a value are left out. The layers beyond are
@@ -313,7 +313,7 @@ func (a *artist) stacked(y plot.Axis, layers []layer, beyond ...layer) []plot.Ch
 				drawn := plot.Layer{Name: one.name, Series: one.series}
 				any := false
 				for _, level := range levels(a.d.Points, a.v.X) {
-					e := Estimate{}
+					e := sample.Estimate{}
 					if p, ok := a.at(l, level); ok {
 						e = one.value(p)
 					}
@@ -339,7 +339,7 @@ func (a *artist) stages() []plot.Chart {
 	for i, stage := range record.Stages {
 		layers = append(layers, layer{stageName(stage), i, a.middleware(a.v.metric(stage))})
 	}
-	outside := layer{"outside", 7, func(p Point) Estimate { return p.derive(a.v.outside) }}
+	outside := layer{"outside", 7, func(p Point) sample.Estimate { return p.derive(a.v.outside) }}
 	return a.stacked(plot.Axis{Label: "response time", Unit: plot.Seconds, FromZero: true}, layers, outside)
 }
 
@@ -392,17 +392,15 @@ func (a *artist) host() []plot.Chart {
 	var layers []layer
 	for i, category := range cpuCategories {
 		mean := func(r record.Run) (float64, bool) { return a.d.hostMean(r, "cpu_"+category) }
-		layers = append(layers, layer{category, i, func(p Point) Estimate { return p.derive(mean) }})
+		layers = append(layers, layer{category, i, func(p Point) sample.Estimate { return p.derive(mean) }})
 	}
 	return a.stacked(plot.Axis{Label: "processor time", Unit: plot.Ratio, FromZero: true, Min: 0, Max: 1}, layers)
 }
 
-func ratio(e, base Estimate, confidence float64) Estimate {
-	if !e.OK() || !base.OK() || base.Mean == 0 {
-		return Estimate{}
-	}
-	r := Estimate{Moments: sample.Moments{N: min(e.N, base.N), Mean: e.Mean / base.Mean}, Interval: sample.RatioInterval(base.Moments, e.Moments, confidence)}
-	if e.Moments == base.Moments {
+// ratio returns the ratio of two estimates; that of an estimate to itself is certain.
+func ratio(e, base sample.Estimate, confidence float64) sample.Estimate {
+	r := sample.Ratio(e.Moments, base.Moments, confidence)
+	if r.OK() && e.Moments == base.Moments {
 		r.Interval = sample.Interval{Low: 1, High: 1}
 	}
 	return r
@@ -414,8 +412,8 @@ func (a *artist) relative() []plot.Chart {
 	if !compared {
 		return nil
 	}
-	return a.linesOf(plot.Axis{Label: "response time, relative", FromZero: true}, func(l Line) func(Point) Estimate {
-		return func(p Point) Estimate { return ratio(f(p), f(l.Points[0]), a.d.Confidence) }
+	return a.linesOf(plot.Axis{Label: "response time, relative", FromZero: true}, func(l Line) func(Point) sample.Estimate {
+		return func(p Point) sample.Estimate { return ratio(f(p), f(l.Points[0]), a.d.Confidence) }
 	}, func(Panel) []plot.Mark { return []plot.Mark{plot.Limit{Y: 1}} })
 }
 
@@ -439,7 +437,7 @@ func (a *artist) scalability() []plot.Chart {
 		if panel.Name == "" {
 			drawn.Name = "measured"
 		}
-		var base Estimate
+		var base sample.Estimate
 		for _, l := range panel.Lines {
 			if l.Highest < 0 {
 				continue

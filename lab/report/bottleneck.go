@@ -10,6 +10,7 @@ import (
 	"mcmw/lab/experiment"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
+	"mcmw/lab/sample"
 )
 
 // Busy is the utilization from which on a component counts as saturated. A station that is busy for nine tenths of the time already has
@@ -23,7 +24,7 @@ const Impossible = 1.15
 // Component is a part of the system that can saturate.
 type Component struct {
 	Name        string
-	Utilization Estimate // 0..1
+	Utilization sample.Estimate // 0..1
 }
 
 // Bottleneck is the component that limits a point.

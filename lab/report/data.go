@@ -133,30 +133,20 @@ func checkLevels(points []Point, wanted map[string]string) error {
 	return nil
 }
 
-// Estimate is a metric's mean over the repetitions of a point.
-type Estimate struct {
-	sample.Moments
-	Interval sample.Interval // confidence interval of the mean; unbounded for less than two repetitions
-}
-
-// OK reports whether there is a value.
-func (e Estimate) OK() bool { return e.N > 0 }
-
 // Estimate returns the estimate of a metric of a source.
-func (p Point) Estimate(source, metric string) Estimate {
+func (p Point) Estimate(source, metric string) sample.Estimate {
 	return p.derive(func(r record.Run) (float64, bool) { return r.Value(source, metric) })
 }
 
 // derive returns the estimate of the values that f computes from the runs; runs without a value do not count.
-func (p Point) derive(f func(record.Run) (float64, bool)) Estimate {
+func (p Point) derive(f func(record.Run) (float64, bool)) sample.Estimate {
 	var values []float64
 	for _, run := range p.Runs {
 		if v, ok := f(run); ok && !math.IsNaN(v) && !math.IsInf(v, 0) {
 			values = append(values, v)
 		}
 	}
-	m := sample.Of(values)
-	return Estimate{Moments: m, Interval: sample.MeanInterval(m, p.confidence)}
+	return sample.Of(values).Estimate(p.confidence)
 }
 
 // Number returns the level of a factor as a number, in base units.

@@ -44,7 +44,7 @@ func (a *artist) merged(p Point) sample.Histogram {
 }
 
 // percentile returns a percentile of the response times: from the histograms, or as it was recorded.
-func (a *artist) percentile(p Point, percent float64) Estimate {
+func (a *artist) percentile(p Point, percent float64) sample.Estimate {
 	return p.derive(func(r record.Run) (float64, bool) {
 		h, err := a.d.distribution(r.ID, record.SourceClient, responseTimes, a.v.Command)
 		if err == nil && h.Total() > 0 {
@@ -57,7 +57,7 @@ func (a *artist) percentile(p Point, percent float64) Estimate {
 func (a *artist) percentiles() []plot.Chart {
 	y := plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true}
 	return a.eachLine(a.xAxis(), y, func(l Line) (marks []plot.Mark) {
-		add := func(name string, f func(Point) Estimate) {
+		add := func(name string, f func(Point) sample.Estimate) {
 			drawn := a.line(l, f)
 			drawn.Name, drawn.Series = name, len(marks)
 			if known(drawn) {
@@ -65,7 +65,7 @@ func (a *artist) percentiles() []plot.Chart {
 			}
 		}
 		for _, percent := range []float64{25, 50, 75, 90, 99} {
-			add(fmt.Sprintf("%.0f %%", percent), func(p Point) Estimate { return a.percentile(p, percent) })
+			add(fmt.Sprintf("%.0f %%", percent), func(p Point) sample.Estimate { return a.percentile(p, percent) })
 		}
 		if len(marks) > 0 {
 			add("mean", a.client("response_time_mean"))
@@ -144,8 +144,8 @@ func (a *artist) bins(p Point, source string) (bins []plot.Bin) {
 		if b.Lower >= all.UpperQuantile(shown) || math.IsInf(b.Upper, 1) {
 			break
 		}
-		interval := sample.MeanInterval(moments[b.Lower], a.d.Confidence)
-		bins = append(bins, plot.Bin{Lower: b.Lower, Upper: b.Upper, Count: b.Count / float64(len(repetitions)), Low: max(0, interval.Low), High: interval.High})
+		mean := moments[b.Lower].Estimate(a.d.Confidence)
+		bins = append(bins, plot.Bin{Lower: b.Lower, Upper: b.Upper, Count: b.Count / float64(len(repetitions)), Low: max(0, mean.Low), High: mean.High})
 	}
 	return bins
 }

@@ -10,14 +10,17 @@ import (
 
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
+	"mcmw/lab/sample"
 )
 
 // cpuPerRequest is the processor time of the middlewares per request of the clients.
-func cpuPerRequest(p Point) Estimate { return p.Estimate(record.SourceMiddleware, "cpu_per_request") }
+func cpuPerRequest(p Point) sample.Estimate {
+	return p.Estimate(record.SourceMiddleware, "cpu_per_request")
+}
 
 // cost draws throughput, processor time per request and the 99th percentile. With several panels it draws only the processor time.
 func (a *artist) cost() []plot.Chart {
-	draw := func(title, name string, unit plot.Unit, log bool, f func(Point) Estimate) []plot.Chart {
+	draw := func(title, name string, unit plot.Unit, log bool, f func(Point) sample.Estimate) []plot.Chart {
 		charts := a.lines(plot.Axis{Label: name, Unit: unit, FromZero: !log, Log: log}, f, nil)
 		if len(charts) == 1 {
 			charts[0].Title = title

@@ -8,6 +8,7 @@ import (
 	"mcmw/lab/capacity"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
+	"mcmw/lab/sample"
 )
 
 // quality returns the experiment's quality of service, or the 99th percentile without a limit.
@@ -21,7 +22,7 @@ func (a *artist) quality() capacity.Rule {
 }
 
 // serviceMetric returns the estimate of the metric of the quality of service.
-func (a *artist) serviceMetric(p Point) Estimate {
+func (a *artist) serviceMetric(p Point) sample.Estimate {
 	rule := a.quality()
 	if e := p.Estimate(rule.Source, a.v.metric(rule.Metric)); e.OK() || rule.Metric != "response_time_p99" || rule.Source != record.SourceClient {
 		return e
@@ -138,7 +139,7 @@ func (a *artist) pairs(p Panel, f func(first, second Point)) {
 type measure struct {
 	name  string
 	unit  plot.Unit
-	value func(Point) Estimate
+	value func(Point) sample.Estimate
 }
 
 func (a *artist) measures() []measure {
@@ -147,7 +148,7 @@ func (a *artist) measures() []measure {
 }
 
 // ratio returns the ratio of the second point's value to the first's.
-func (m measure) ratio(first, second Point, confidence float64) Estimate {
+func (m measure) ratio(first, second Point, confidence float64) sample.Estimate {
 	return ratio(m.value(second), m.value(first), confidence)
 }
 
@@ -211,14 +212,14 @@ func (a *artist) versus() Table {
 }
 
 // shownRatio returns "1.25 [1.20, 1.31]", or "1.25 [unbounded]" if the interval of the base contains 0.
-func shownRatio(e Estimate) string {
+func shownRatio(e sample.Estimate) string {
 	if !e.OK() {
 		return "–"
 	}
 	text := fmt.Sprintf("%.2f", e.Mean)
-	if e.Interval.Known() {
-		text += fmt.Sprintf(" [%.2f, %.2f]", e.Interval.Low, e.Interval.High)
-		if e.Interval.Contains(1) {
+	if e.Known() {
+		text += fmt.Sprintf(" [%.2f, %.2f]", e.Low, e.High)
+		if e.Contains(1) {
 			text += " ~"
 		}
 	} else if e.N > 1 {

@@ -5,6 +5,7 @@ import (
 
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
+	"mcmw/lab/sample"
 )
 
 // Near is the part of the highest throughput by which a throughput may be lower and still count as near it: 6 %. With it the rule finds
@@ -37,7 +38,7 @@ type Saturation struct {
 // increases the response time, and hardly the throughput.
 func saturate(points []Point, v View) Saturation {
 	s := Saturation{Index: -1, Highest: -1}
-	x := make([]Estimate, len(points))
+	x := make([]sample.Estimate, len(points))
 	for i, p := range points {
 		if x[i] = v.throughput(p); x[i].OK() && (s.Highest < 0 || x[i].Mean > x[s.Highest].Mean) {
 			s.Highest = i
@@ -68,8 +69,8 @@ func saturate(points []Point, v View) Saturation {
 }
 
 // overlap reports whether the intervals of two means overlap. Single runs have no interval.
-func overlap(a, b Estimate) bool {
-	return a.Interval.Known() && b.Interval.Known() && a.Interval.Overlaps(b.Interval)
+func overlap(a, b sample.Estimate) bool {
+	return a.Known() && b.Known() && a.Overlaps(b.Interval)
 }
 
 // Significant reports whether the point of saturation is the first whose interval overlaps that of the highest throughput.
@@ -138,11 +139,11 @@ func (s Saturation) chance() string {
 }
 
 // client returns the estimate of a metric at the clients, or in the middlewares if the clients did not measure it.
-func (v View) client(p Point, metric string) Estimate {
+func (v View) client(p Point, metric string) sample.Estimate {
 	if e := p.Estimate(record.SourceClient, v.metric(metric)); e.OK() {
 		return e
 	}
 	return p.Estimate(record.SourceMiddleware, v.metric(metric))
 }
 
-func (v View) throughput(p Point) Estimate { return v.client(p, "throughput") }
+func (v View) throughput(p Point) sample.Estimate { return v.client(p, "throughput") }

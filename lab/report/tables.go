@@ -10,6 +10,7 @@ import (
 
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
+	"mcmw/lab/sample"
 )
 
 // tables is the catalog of tables, in the order of the page.
@@ -47,20 +48,15 @@ func (d *Data) Tables(v View, names []string) []Table {
 }
 
 // shownAs returns an estimate with its unit and, if it has an interval, the half width of that in percent of the mean.
-func shownAs(e Estimate, u plot.Unit) string {
+func shownAs(e sample.Estimate, u plot.Unit) string {
 	if !e.OK() {
 		return "–"
 	}
-	text := whole(u.Format(e.Mean))
-	if e.Interval.Known() && e.Mean != 0 {
-		percent := 100 * e.Interval.HalfWidth() / math.Abs(e.Mean)
-		decimals := 0
-		if percent < 9.95 {
-			decimals = 1
-		}
-		text += " " + whole(fmt.Sprintf("± %.*f %%", decimals, percent))
+	percent := " \u00b1\u00a0%.0f\u00a0%%"
+	if e.Percent() < 9.95 {
+		percent = " \u00b1\u00a0%.1f\u00a0%%"
 	}
-	return text
+	return e.Format(whole(u.Format(e.Mean)), percent)
 }
 
 // whole returns a text that is not broken across lines: with no-break spaces.
@@ -95,11 +91,11 @@ func (a *artist) configuration() Table {
 		}
 		add(label(f), value)
 	}
-	least, most, seconds := math.MaxInt, 0, Estimate{}
+	least, most, seconds := math.MaxInt, 0, sample.Moments{}
 	for _, p := range a.d.Points {
 		least, most = min(least, len(p.Runs)), max(most, len(p.Runs))
 		for _, r := range p.Runs {
-			seconds.Moments.Add(r.Seconds)
+			seconds.Add(r.Seconds)
 		}
 	}
 	repetitions := fmt.Sprint(most)

@@ -11,6 +11,7 @@ import (
 	"mcmw/lab/paper"
 	"mcmw/lab/record"
 	"mcmw/lab/report"
+	"mcmw/lab/sample"
 )
 
 // Confidence is the confidence level of all intervals.
@@ -166,13 +167,13 @@ func shown(v float64, decimals int) string {
 }
 
 // measured returns an estimate, multiplied by a factor, with half the width of its interval.
-func measured(e report.Estimate, times float64, decimals int) string {
+func measured(e sample.Estimate, times float64, decimals int) string {
 	if !e.OK() {
 		return none
 	}
 	text := shown(e.Mean*times, decimals)
-	if e.Interval.Known() {
-		text += "\u00a0±\u00a0" + shown(e.Interval.HalfWidth()*times, decimals)
+	if e.Known() {
+		text += "\u00a0±\u00a0" + shown(e.HalfWidth()*times, decimals)
 	}
 	return text
 }

@@ -140,7 +140,7 @@ func (s *Source) here(experiment string, levels paper.Levels, source, metric str
 }
 
 // highest returns the highest mean of a metric at the points with these levels.
-func (s *Source) highest(experiment string, levels paper.Levels, source, metric string) (best report.Estimate) {
+func (s *Source) highest(experiment string, levels paper.Levels, source, metric string) (best sample.Estimate) {
 	for _, p := range s.points(experiment, levels) {
 		if e := p.Estimate(source, metric); e.OK() && e.Mean > best.Mean {
 			best = e
@@ -151,7 +151,7 @@ func (s *Source) highest(experiment string, levels paper.Levels, source, metric 
 
 // interactive returns the throughput of n clients by the interactive law: N/(R + Z), where R is the middlewares' response time and Z the
 // round-trip time of the path.
-func (s *Source) interactive(experiment string, p report.Point, n float64) report.Estimate {
+func (s *Source) interactive(experiment string, p report.Point, n float64) sample.Estimate {
 	var values []float64
 	for _, d := range s.data {
 		z, ok := record.Find(d.Manifest.Path, record.SourcePath, "round_trip_time_mean")
@@ -164,8 +164,7 @@ func (s *Source) interactive(experiment string, p report.Point, n float64) repor
 			}
 		}
 	}
-	m := sample.Of(values)
-	return report.Estimate{Moments: m, Interval: sample.MeanInterval(m, Confidence)}
+	return sample.Of(values).Estimate(Confidence)
 }
 
 // variation fills in the effects and the allocation of variation of a 2^3 design.
@@ -242,7 +241,7 @@ func (s *Source) rates(t *report.Table, spec paper.Beside) {
 	}
 }
 
-func (s *Source) rate(spec paper.Beside, workers, clients string) report.Estimate {
+func (s *Source) rate(spec paper.Beside, workers, clients string) sample.Estimate {
 	return s.at(spec.Record, paper.Levels{"workers": workers, "clients": clients}).Estimate(record.SourceMiddleware, "throughput")
 }
 
@@ -262,8 +261,8 @@ func (s *Source) arrivals(spec paper.Beside) (f report.Figure, any bool) {
 			}
 			if e := s.rate(spec, workers, clients); e.OK() {
 				at := plot.At(x, e.Mean)
-				if e.Interval.Known() {
-					at = plot.Between(x, e.Mean, e.Interval.Low, e.Interval.High)
+				if e.Known() {
+					at = plot.Between(x, e.Mean, e.Low, e.High)
 				}
 				here.Points = append(here.Points, at)
 				any = true

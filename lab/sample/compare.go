@@ -47,31 +47,6 @@ func Welch(first, second Moments, confidence float64) Difference {
 	return d
 }
 
-// RatioInterval returns the confidence interval of the ratio of two means, second to first, by E. C. Fieller's theorem
-// ("Some problems in interval estimation", Journal of the Royal Statistical Society B 16, 1954) with Welch's degrees of freedom. It
-// contains all ratios r for which x2 - r x1 is not significantly different from 0:
-//
-//	(x2 - r x1)^2 <= t^2 (s2^2/n2 + r^2 s1^2/n1), t = t[1-a/2; v]
-//
-// It is unbounded if a sample has fewer than two values, or if the first mean is not significantly different from 0.
-func RatioInterval(first, second Moments, confidence float64) Interval {
-	d := Welch(first, second, confidence)
-	if math.IsNaN(d.Freedom) || first.Mean == 0 {
-		return unknown
-	}
-	t := StudentQuantile((1+confidence)/2, d.Freedom)
-	v1, v2 := first.Variance()/first.N, second.Variance()/second.N
-	// a r^2 - 2 b r + c <= 0
-	a := first.Mean*first.Mean - t*t*v1
-	b := first.Mean * second.Mean
-	c := second.Mean*second.Mean - t*t*v2
-	if a <= 0 {
-		return unknown
-	}
-	root := math.Sqrt(max(b*b-a*c, 0))
-	return Interval{(b - root) / a, (b + root) / a}
-}
-
 // Holm returns the adjusted probabilities of several comparisons. If there is no difference anywhere, the chance that any of them is below a
 // is at most a, even if the comparisons depend on each other. The i-th smallest of m is multiplied by m-i+1, and none becomes less than the
 // one before it. S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979). An unknown

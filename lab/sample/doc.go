@@ -5,8 +5,9 @@
 //  1. Requests are summarized in histograms (Histogram). MergeHistograms adds up those of windows, threads and processes.
 //  2. The windows of a run show whether it was in steady state (TrendOf).
 //  3. A run gives one number per metric. The numbers of its repetitions are the sample, summarized by Moments, from which
-//     MeanInterval makes an interval. Single requests, or the windows of one run, would make it too narrow: they are not independent.
-//  4. Two samples are compared by the interval of the difference and the ratio of their means (Welch, RatioInterval), by ranks if the
+//     Estimate makes the mean with its interval. Single requests, or the windows of one run, would make it too narrow:
+//     they are not independent.
+//  4. Two samples are compared by the interval of the difference and the ratio of their means (Welch, Ratio), by ranks if the
 //     distribution is unknown (MannWhitney), and by the difference relative to the spread (EffectSize).
 //
 // A sample that is too small gives NaN or an unbounded interval, never a misleading number.

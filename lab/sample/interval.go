@@ -1,15 +1,18 @@
 package sample
 
 import (
+	"encoding/json"
 	"math"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Interval is a confidence interval; it is unbounded if the sample is too small.
-type Interval struct {
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
+type Interval struct{ Low, High float64 }
+
+// MarshalJSON writes a list of the two ends, which are null if the interval is unbounded.
+func (i Interval) MarshalJSON() ([]byte, error) {
+	return json.Marshal([2]Number{Number(i.Low), Number(i.High)})
 }
 
 // unknown is the interval of a sample that is too small.
@@ -39,17 +42,4 @@ func Around(x, d float64) Interval {
 // StudentQuantile returns t[p; df], 0 < p < 1, df > 0.
 func StudentQuantile(p, df float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(p)
-}
-
-// MeanInterval returns the confidence interval of a population's mean from the moments of a sample, for a confidence such as 0.95:
-//
-//	x +- t[1-a/2; n-1] s/sqrt(n), a = 1 - confidence
-//
-// (Jain, section 13.2.) It holds for values that are independent and normal; means of runs nearly are. It is unbounded for fewer than
-// two values.
-func MeanInterval(m Moments, confidence float64) Interval {
-	if m.N < 2 {
-		return unknown
-	}
-	return Around(m.Mean, StudentQuantile((1+confidence)/2, m.N-1)*m.StandardError())
 }

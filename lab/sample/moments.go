@@ -7,11 +7,7 @@ import (
 )
 
 // Moments summarize values: their number, their mean, and the sum of their squared distances from it. The zero value stands for no values.
-type Moments struct {
-	N    float64 `json:"n"`
-	Mean float64 `json:"mean"`
-	M2   float64 `json:"m2"`
-}
+type Moments struct{ N, Mean, M2 float64 }
 
 // Of returns the moments of values. It makes two passes, so that a large common offset costs no precision.
 func Of(values []float64) Moments {

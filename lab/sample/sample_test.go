@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -43,8 +44,8 @@ func TestWithoutSpreadAnyDifferenceIsCertain(t *testing.T) {
 	require.Equal(t, Difference{1, Interval{1, 1}, 0, 3}, Welch(same, other, 0.95))
 	require.True(t, math.IsInf(EffectSize(same, other), 1))
 	require.Zero(t, EffectSize(same, same))
-	near(t, 1.2, RatioInterval(same, other, 0.95).Low)
-	near(t, 1.2, RatioInterval(same, other, 0.95).High)
+	near(t, 1.2, Ratio(other, same, 0.95).Low)
+	near(t, 1.2, Ratio(other, same, 0.95).High)
 }
 
 func TestMannWhitneyAgreesWithScipy(t *testing.T) {
@@ -79,15 +80,15 @@ func TestTooSmallSamplesGiveNoResult(t *testing.T) {
 	for _, m := range []Moments{{}, {N: 1, Mean: 3}} {
 		require.True(t, math.IsNaN(m.Variance()))
 		require.True(t, math.IsNaN(m.Variation()))
-		require.False(t, MeanInterval(m, 0.95).Known())
+		require.False(t, m.Estimate(0.95).Known())
 		require.False(t, Welch(m, Of(threeReps), 0.95).Interval.Known())
-		require.False(t, RatioInterval(m, Of(threeReps), 0.95).Known())
+		require.False(t, Ratio(Of(threeReps), m, 0.95).Known())
 		require.True(t, math.IsNaN(EffectSize(Of(threeReps), m)))
 	}
 	_, p := MannWhitney(nil, threeReps)
 	require.True(t, math.IsNaN(p))
 	require.True(t, math.IsNaN(Quantile(nil, 0.5)))
-	require.False(t, RatioInterval(Of([]float64{-3, 4, 1}), Of(threeReps), 0.95).Known(), "the first mean may be 0")
+	require.False(t, Ratio(Of(threeReps), Of([]float64{-3, 4, 1}), 0.95).Known(), "the first mean may be 0")
 }
 
 func TestTheEffectSizeIsHedgesG(t *testing.T) {
@@ -101,7 +102,7 @@ func TestTheEffectSizeIsHedgesG(t *testing.T) {
 func TestTheEndsOfTheRatioIntervalAreAtTheLimitOfSignificance(t *testing.T) {
 	first, second := Of(tenValues), Of(eight)
 	freedom := Welch(first, second, 0.95).Freedom
-	interval := RatioInterval(first, second, 0.95)
+	interval := Ratio(second, first, 0.95)
 	require.True(t, interval.Contains(second.Mean/first.Mean))
 	for _, r := range []float64{interval.Low, interval.High} {
 		s := math.Sqrt(second.Variance()/second.N + r*r*first.Variance()/first.N)
@@ -295,4 +296,22 @@ func TestHolmAgreesWithR(t *testing.T) {
 	require.InDelta(t, 1, with[0], 1e-12)
 	require.True(t, math.IsNaN(with[1]))
 	require.Empty(t, Holm(nil))
+}
+
+func TestAnEstimateIsWrittenWithItsIntervalIfItHasOne(t *testing.T) {
+	for _, c := range []struct {
+		values     []float64
+		text, json string
+	}{
+		{nil, "mean", `{"mean":0,"low":null,"high":null,"known":false}`},
+		{[]float64{5}, "mean", `{"mean":5,"low":null,"high":null,"known":false}`},
+		{[]float64{4, 4}, "mean ± 0.0 %", `{"mean":4,"low":4,"high":4,"known":true}`},
+		{[]float64{0, 0}, "mean", `{"mean":0,"low":0,"high":0,"known":true}`},
+	} {
+		e := Of(c.values).Estimate(0.95)
+		require.Equal(t, c.text, e.Format("mean", " ± %.1f %%"))
+		got, err := json.Marshal(e)
+		require.NoError(t, err)
+		require.JSONEq(t, c.json, string(got))
+	}
 }

@@ -118,7 +118,7 @@ func TestMeansAndIntervalsMatchTheVectors(t *testing.T) {
 			for confidence, want := range c.CI {
 				level, err := strconv.ParseFloat(confidence, 64)
 				require.NoError(t, err)
-				got := MeanInterval(m, level)
+				got := m.Estimate(level)
 				near(t, want.Low, got.Low, confidence)
 				near(t, want.High, got.High, confidence)
 				near(t, want.HalfWidth, got.HalfWidth(), confidence)

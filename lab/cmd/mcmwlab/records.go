@@ -221,11 +221,8 @@ func writePoints(b *strings.Builder, runs []record.Run, source string) error {
 		for _, m := range metrics {
 			cell := ""
 			if values := point.Values(source, m.name); len(values) > 0 {
-				moments := sample.Of(values)
-				cell = m.format(moments.Mean)
-				if interval := sample.MeanInterval(moments, confidence); interval.Known() && moments.Mean != 0 {
-					cell += fmt.Sprintf(" ±%.1f %%", 100*interval.HalfWidth()/moments.Mean)
-				}
+				e := sample.Of(values).Estimate(confidence)
+				cell = e.Format(m.format(e.Mean), " ±%.1f %%")
 			}
 			row = append(row, cell)
 		}
