@@ -206,7 +206,7 @@ func importViolations(g importGraph) (violations []string) {
 	return violations
 }
 
-// moduleImports returns the imports of the packages of the middleware and of the lab, and of everything they need.
+// moduleImports returns the imports of the packages of both modules, and of everything they need.
 func moduleImports(t *testing.T) importGraph {
 	t.Helper()
 	g := importGraph{}
