@@ -45,8 +45,11 @@ func (s *Server) Ask(ctx context.Context) (stats.Memcached, error) {
 const mostStats = 10_000
 
 // Stats requests the general statistics and calls each for every one of them. It stops at the first error that each returns.
-func (l *Link) Stats(each func(name, value string) error) error {
-	if err := l.Send("stats\r\n"); err != nil {
+func (l *Link) Stats(each func(name, value string) error) error { return l.statsOf("", each) }
+
+// statsOf is Stats for another group of statistics: a blank and its name.
+func (l *Link) statsOf(group string, each func(name, value string) error) error {
+	if err := l.Send("stats" + group + "\r\n"); err != nil {
 		return err
 	}
 	for range mostStats {

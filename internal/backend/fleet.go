@@ -197,6 +197,11 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *Link) (again bool, err error) 
 	if err != nil {
 		return false, err
 	}
+	if held.cas == "" {
+		if err := l.endFlush(); err != nil {
+			return false, err
+		}
+	}
 	now := stats.Now()
 	var want marker.Marks
 	var put bool
@@ -215,9 +220,13 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *Link) (again bool, err error) 
 	if !put {
 		return false, nil
 	}
-	if put, err = l.putMarks(held, want); put && held.cas != "" {
+	if put, err = l.putMarks(held, want); put {
 		r.mu.Lock()
-		r.fleet.Put(held.marks, want, stats.Now())
+		if held.cas != "" {
+			r.fleet.Put(held.marks, want, stats.Now())
+		} else {
+			r.forget(s) // it has lost the other records with the marks
+		}
 		r.mu.Unlock()
 	} else if put {
 		r.watches(c, func(w *watched) { w.blank = false })

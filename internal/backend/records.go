@@ -210,12 +210,8 @@ func (r *Records) callAll() {
 }
 
 func (c *copyOf) call() {
-	for _, wake := range []chan struct{}{c.wake, c.look} {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
+	wake(c.wake)
+	wake(c.look)
 }
 
 // mark records that s may hold old values.
@@ -247,12 +243,30 @@ func (r *Records) unmark(s *Server) {
 func (r *Records) lost(s *Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c := r.copies[s]; c != nil {
-		c.has, c.tried = 0, 0
-		c.lost++
+	if r.forget(s) {
 		r.fleet.Doubt()
 		r.inForce()
 		r.callAll()
+	}
+}
+
+// forget makes Keep put all records on s, which has lost them, and reports whether s is one of the servers; mu is held.
+func (r *Records) forget(s *Server) bool {
+	c := r.copies[s]
+	if c == nil {
+		return false
+	}
+	c.has, c.tried = 0, 0
+	c.lost++
+	wake(c.wake)
+	return true
+}
+
+// wake makes the reader of c go on.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

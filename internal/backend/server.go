@@ -252,12 +252,7 @@ func (s *Server) Suspect() {
 	s.wakeProber()
 }
 
-func (s *Server) wakeProber() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *Server) wakeProber() { wake(s.wake) }
 
 // AwaitReadable waits while the server is stale and not away, until the deadline at the latest.
 func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {

@@ -1,0 +1,59 @@
+package backend_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/mctest"
+)
+
+// In the second in which a delayed flush_all takes effect memcached forgets what it is told to store.
+func TestAServerStoresAgainAtOnceWhenADelayedFlushHasTakenEffect(t *testing.T) {
+	for name, start := range map[string]func(testing.TB, ...string) *mctest.Server{
+		"memcached of Debian 12": mctest.StartMemcached, "newer": mctest.StartNewMemcached,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t)
+			c := mctest.MustDial(t, server.Addr())
+			l, err := newServer(server.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).Link(t.Context())
+			require.NoError(t, err)
+			defer l.Close()
+			stores := func() bool {
+				require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nv\r\n"))
+				return c.MustDo(t, "get k\r\n") != "END\r\n"
+			}
+			require.True(t, stores())
+			require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all 1000\r\n"))
+			require.NoError(t, l.EndFlush())
+			require.NotEqual(t, "END\r\n", c.MustDo(t, "get k\r\n"), "that flush is not due")
+			require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all 2\r\n"))
+			require.Eventually(t, func() bool { return !stores() }, mctest.Patience, mctest.Tick)
+			require.NoError(t, l.EndFlush())
+			require.True(t, stores())
+		})
+	}
+}
+
+func TestAServerThatDoesNotTellWhenItIsFlushedIsNotFlushed(t *testing.T) {
+	for _, asked := range []int{1, 2} {
+		peer := mctest.StartScript(t, func(p *mctest.Peer) {
+			if asked == 2 {
+				p.Expect("stats\r\n")
+				p.Send("STAT uptime 5\r\nEND\r\n")
+			}
+			p.Line()
+			p.Send("CLIENT_ERROR not allowed\r\n")
+			p.Expect("version\r\n")
+			p.Send("VERSION 1.6.38\r\n")
+			p.Stall()
+		})
+		l, err := newServer(peer.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).Link(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, l.EndFlush())
+		require.NoError(t, l.Expect("version\r\n", "VERSION"))
+		l.Close()
+	}
+}
