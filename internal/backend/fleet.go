@@ -24,8 +24,6 @@ import (
 
 const (
 	forever = int64(math.MaxInt64)
-	// inForceWithin is how long a worker waits for a mark to come into force, if it can.
-	inForceWithin = 2 * time.Second
 	// putTries is the number of attempts to put marks that somebody else keeps changing.
 	putTries = 20
 )
@@ -257,7 +255,7 @@ func (r *Records) applyMarks() {
 		if !respects {
 			continue
 		}
-		s.marked.Store(r.fleet.InForce(s.Name, now))
+		s.setMarked(r.fleet.InForce(s.Name, now))
 		away[s] = now < lease && (s.Marked() || r.fleet.RespectedByAll(s.Name, now))
 		if by != "" {
 			barred[s] = "it missed writes of " + by
@@ -266,6 +264,7 @@ func (r *Records) applyMarks() {
 			barred[s] = "too few servers say whether it missed writes of others"
 		}
 	}
+	unknowable := now >= lease && r.answering() < marker.Witnesses(len(r.copies))
 	placements := r.placements
 	var looks map[string]watched
 	if now >= lease && !r.lapsed {
@@ -275,13 +274,13 @@ func (r *Records) applyMarks() {
 		}
 	}
 	orphan, found := r.fleet.Gone(now - int64(r.slack))
-	lost := respects && r.fleet.Lost(now-int64(r.slack))
+	lost := respects && r.fleet.Lost(now-int64(r.slack/4))
 	close(r.changed)
 	r.changed = make(chan struct{})
 	r.mu.Unlock()
 	for s, why := range barred {
 		s.setAway(away[s])
-		if before := s.bar(why); now < lease && before != why && why != "" {
+		if before := s.bar(why, unknowable); now < lease && before != why && why != "" {
 			r.log.Warn("a server is not read", "server", s.Name, "why", why)
 		}
 	}
@@ -324,13 +323,23 @@ func (r *Records) applyMarks() {
 	}
 }
 
+// answering returns how many servers have answered the last look at their marks, or have not been asked; mu is held.
+func (r *Records) answering() (n int) {
+	for _, c := range r.copies {
+		if c.watched.err == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // awaitRespected waits until all middlewares respect the mark of s, if s is marked. It returns false if that does not happen in time.
 func (r *Records) awaitRespected(ctx context.Context, s *Server) bool {
-	for deadline := stats.Now() + int64(inForceWithin); ; {
+	for {
 		r.mu.Lock()
 		now := stats.Now()
 		respected := r.stale[s.Name] == 0 || r.fleet.InForce(s.Name, now) != 0
-		attainable := r.fleet.Attainable(now) && now < deadline
+		attainable := r.answering() >= marker.Witnesses(len(r.copies))
 		changed := r.changed
 		r.mu.Unlock()
 		if respected || !attainable {

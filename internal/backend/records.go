@@ -453,9 +453,7 @@ func (r *Records) inForce() {
 		if since != 0 && has >= marker.Copies(len(r.copies)) {
 			until = forever
 		}
-		if before := s.marked.Swap(until); (before == 0) != (until == 0) {
-			s.options.Load().Changes.Add(1) // of Away
-		}
+		s.setMarked(until)
 	}
 }
 

@@ -84,6 +84,8 @@ type Server struct {
 	marked  atomic.Int64
 	// barred: it is not read, because another middleware has marked it or it is unknown whether one has. Changed with mu held.
 	barred atomic.Bool
+	// unknowable: it stays barred until servers that do not answer do. Changed with mu held.
+	unknowable atomic.Bool
 	// markedElsewhere: another middleware has marked it. Maintained by Records.
 	markedElsewhere atomic.Bool
 	// away: with marks that all middlewares respect, all of them respect one of this server. Maintained by Records; see Away.
@@ -211,10 +213,18 @@ func (s *Server) Stale() bool {
 	return state == Stale || state == Up && s.barred.Load()
 }
 
-// bar sets why the server must not be read although it is up; "": it may be read. It returns the reason set before.
-func (s *Server) bar(why string) (previous string) {
+// Recovers reports whether the server is stale and may be read again soon, as far as is known: a read may wait for it.
+func (s *Server) Recovers() bool { return s.Stale() && !s.unknowable.Load() }
+
+// bar sets why the server must not be read although it is up; "": it may be read. It returns the reason set before. unknowable: it stays so until
+// servers that do not answer do.
+func (s *Server) bar(why string, unknowable bool) (previous string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.unknowable.Swap(unknowable) != unknowable {
+		s.options.Load().Changes.Add(1)
+		s.notify()
+	}
 	previous, s.barredBy = s.barredBy, why
 	if why == "" && previous != "" {
 		s.KeepOpen(0)
@@ -254,13 +264,13 @@ func (s *Server) Suspect() {
 
 func (s *Server) wakeProber() { wake(s.wake) }
 
-// AwaitReadable waits while the server is stale and not away, until the deadline at the latest.
+// AwaitReadable waits while the server recovers and is not away, until the deadline at the latest.
 func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		if !s.Stale() || s.Away() {
+		if !s.Recovers() || s.Away() {
 			s.mu.Unlock()
 			return
 		}
@@ -382,6 +392,13 @@ func (s *Server) Joins() bool {
 
 // Marked reports whether the mark that the server missed writes is in force.
 func (s *Server) Marked() bool { return stats.Now() < s.marked.Load() }
+
+// setMarked sets the time until which the mark is in force; 0: it is not.
+func (s *Server) setMarked(until int64) {
+	if before := s.marked.Swap(until); (before == 0) != (until == 0) {
+		s.options.Load().Changes.Add(1)
+	}
+}
 
 // Unmarked reports whether the server has missed writes but the mark for that is not in force.
 func (s *Server) Unmarked() bool { return s.marking.Load() && !s.Marked() }

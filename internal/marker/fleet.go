@@ -21,8 +21,9 @@ const (
 	// that long finds its marks removed when it continues, and its last look is then too old to rely on.
 	beatEvery = time.Second
 	goneAfter = 5 * time.Second
-	// lostAfter is how long most servers must have been without marks before a middleware assumes that no other one can restore the marks.
-	lostAfter = 2 * time.Second
+	// lostAfter is how long most servers must have been without marks before a middleware assumes that no other one can restore the marks: who can
+	// relies on a look that found them.
+	lostAfter = 2*relied + relied/5
 	// maxRemoved bounds the marks of others that are remembered as removed.
 	maxRemoved = 64
 )
@@ -361,12 +362,6 @@ func (f *Fleet) InForce(server string, now int64) int64 {
 func (f *Fleet) RespectedByAll(server string, now int64) bool {
 	since, seen := f.since[server]
 	return seen && now < f.lease && now-since >= int64(inForce)
-}
-
-// Attainable reports whether there are enough witnesses now for a mark to come into force.
-func (f *Fleet) Attainable(now int64) bool {
-	n, _ := f.count(now-int64(relied), isWitness)
-	return n >= f.majority()
 }
 
 // MarkedBy returns another owner that has marked server; "": none has.

@@ -135,9 +135,10 @@
 //
 // A server that has not replied, or not accepted a connection, for Options.StallAfter is suspect until it answers or is down. The worker that
 // detects it sends the reads that wait for it to other servers, releases the key locks of finished requests, passes on requests that it has not
-// begun, and starts a stand-in in its lane, so that as many workers serve the lane as before. Requests that need a suspect go to its detour, a
+// begun, and starts a stand-in in its lane, so that as many workers serve the lane as before. A write that other servers have carried out does
+// without the suspect, which has then missed it, if a mark can say so. Requests that need a suspect go to its detour, a
 // lane with one patient worker, and are answered by their deadline. So do requests that need a key lock whose holder waits for a suspect, reads
-// that must wait until a server is clean, and writes that are done except that a server which missed them is not yet marked. No other worker
+// that wait until a server is clean, which they do only if that can be soon, and writes that are done except that a server which missed them is not yet marked. No other worker
 // waits for any of these.
 //
 // # Pools of servers

@@ -63,7 +63,7 @@ func (w *gutterWorker) enter(stage stage) {
 	w.stage = stage
 	s := &w.planner.Servers[ownServer]
 	s.Readable = stage == shut || stage == open
-	s.Stale = !s.Readable
+	s.Recovers = !s.Readable
 	s.Away = stage == away || stage == again
 	s.Open = stage != shut && !w.secret
 }

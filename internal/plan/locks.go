@@ -129,10 +129,10 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 	in, own := p.placedIn(in, key)
 	p.findHoldersOf(in, own, key)
 	if r.Has(protocol.Writes) {
-		if s := p.suspectOf(p.holders); s >= 0 {
+		if s := p.awaitedOf(p.holders); s >= 0 {
 			return s
 		}
-		if s := p.suspectOf(p.emptied); s >= 0 {
+		if s := p.awaitedOf(p.emptied); s >= 0 {
 			return s
 		}
 	}
@@ -142,7 +142,7 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 	if newPool := in.WarmsUp(); newPool != nil && r.mayAskNew() && (in.Pooled() == nil || p.readsAny(r, in)) && p.newServer(newPool, key, nil) >= 0 {
 		return -1
 	}
-	first, stale := -1, -1
+	first, recovers := -1, -1
 	p.readers = in.Readers(key, p.readers[:0])
 	for _, s := range p.readers {
 		switch server := &p.Servers[s]; {
@@ -153,14 +153,14 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 			if first < 0 {
 				first = s
 			}
-		case stale < 0 && server.Stale:
-			stale = s
+		case recovers < 0 && server.Recovers:
+			recovers = s
 		}
 	}
 	if first >= 0 {
 		return first
 	}
-	return stale
+	return recovers
 }
 
 // MustRead reports whether r depends on what a server holds: it is a read, or the first server decides it.
@@ -168,6 +168,16 @@ func (r *Request) MustRead() bool { return r.Has(protocol.Reads) || r.depends() 
 
 // depends reports whether the first server of r's key decides r by what it holds.
 func (r *Request) depends() bool { return r.decided && r.Has(protocol.Conditional|protocol.Depends) }
+
+// awaitedOf is suspectOf for a write, which does without a server that is marked.
+func (p *Planner) awaitedOf(servers []int) int {
+	for _, s := range servers {
+		if p.Servers[s].Suspect && !p.Servers[s].Marked {
+			return s
+		}
+	}
+	return -1
+}
 
 // suspectOf returns the first of servers that is suspect; -1 if none is.
 func (p *Planner) suspectOf(servers []int) int {

@@ -80,10 +80,13 @@ type Pool struct {
 
 // Server is what is known about a server.
 type Server struct {
-	// Readable: it is up and has missed no write. Stale: it answers, but may hold keys whose latest write it missed.
-	Readable, Stale bool
+	// Readable: it is up and has missed no write. Stale: it answers, but may hold keys whose latest write it missed. Recovers: it is stale, and may be
+	// readable soon.
+	Readable, Stale, Recovers bool
 	// Suspect: it has owed a reply for longer than usual.
 	Suspect bool
+	// Marked: all who read it know that it missed writes, so that a write may be answered without it.
+	Marked bool
 	// Away: no mcmw instance reads the server, and all know that. Open: its pool's gutter may hold keys of it. Both matter only if the pool has a
 	// gutter, and Away implies Open.
 	Away, Open bool

@@ -796,7 +796,7 @@ func TestARequestIsTroubledOnlyByServersThatItNeeds(t *testing.T) {
 	} {
 		assert.Equal(t, want, trouble(line), line)
 	}
-	x.Servers[1] = Server{Stale: true}
+	x.Servers[1] = Server{Recovers: true}
 	assert.Equal(t, -1, trouble("get "+k), "the other server can be read")
 	assert.Equal(t, -1, trouble("set "+k+" 0 0 0\r\n"))
 	x.Servers[2] = Server{}

@@ -130,7 +130,7 @@ func (w *changeWorker) know(stage stage) {
 	}
 	w.respects = respects
 	s.Readable = !respects || stage == shut || stage == open
-	s.Stale = !s.Readable
+	s.Recovers = !s.Readable
 	s.Away = respects && (stage == away || stage == again)
 	s.Open = respects && stage != shut && !w.world.secret
 }

@@ -173,6 +173,35 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 	return true
 }
 
+// Dispensable reports whether call n can end without a reply although the client will be told of a success: it writes to a server or compares copies there,
+// and servers that have carried the write out suffice for Ack, if its server is marked.
+func (p *Planner) Dispensable(n int32) bool {
+	c := &p.Calls[n]
+	if c.IsCheck() {
+		return true
+	}
+	r := &p.Requests[c.Request]
+	if r.step != copying && (r.way != write || r.step != sent) || r.way != write && r.way != compare {
+		return false
+	}
+	done, needed := 0, 1
+	if r.way == compare {
+		done++ // on the server that has decided
+	}
+	for m := r.first; m < r.last; m++ {
+		if c := &p.Calls[m]; c.arrived > 0 && outcomeOf(r, c) == replica.Success {
+			done++
+		}
+	}
+	switch p.options.Pools[r.in.Number()].Ack {
+	case replica.AckAll:
+		return false
+	case replica.AckQuorum:
+		needed = int(r.last-r.first)/2 + 1
+	}
+	return done >= needed
+}
+
 // Withhold reports whether a success is about to be reported for requests[i], a write that server did not answer. If so it adds to out the error that replaces
 // the success.
 func (p *Planner) Withhold(i, server int32, out Output) bool {

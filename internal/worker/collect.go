@@ -33,7 +33,7 @@ func (w *Worker) collect(ctx context.Context, hasty bool) {
 	for left := len(w.reading.order); left > 0; {
 		left = 0
 		for _, s := range w.reading.order {
-			if len(w.outstanding[s].waiting()) > 0 && w.collectFrom(ctx, s, turn) {
+			if len(w.outstanding[s].waiting()) > 0 && !w.doWithout(s) && w.collectFrom(ctx, s, turn) {
 				left++
 			}
 		}

@@ -10,16 +10,12 @@ import (
 	"mcmw/internal/stats"
 )
 
-// If a server missed a write, the write must not be answered before all mcmw instances know this (the mark is set). That may take longer than a request may
-// take, so no round waits for it.
+// If a server missed a write, the write must not be answered before all mcmw instances know this (the mark is set). No round waits for that.
 //
 //	worker ---> a server missed a write (noteMissed) ---> the part is complete: the servers' answer is kept, and the batch is passed on (leaveUnmarked)
 //	                                                        |
 //	            the server's detour, a patient worker <-----'
 //	              waits until the mark is set (awaitMarked), and answers
-
-// markWithin is how long a write waits for a mark.
-const markWithin = 2 * time.Second
 
 // marks are the round's writes that servers missed.
 type marks struct {
@@ -82,7 +78,7 @@ func (w *Worker) unmarkedOf(i int32) *request.Unmarked {
 			continue
 		}
 		of := request.Missed{Server: server}
-		if w.options.Pools[w.options.Router.Of(int(m.server)).Number()].Barring {
+		if w.barring(int(m.server)) {
 			w.aside.Reset()
 			of.Withhold = w.planner.Withhold(i, m.server, &w.aside)
 			of.Refusal = string(w.aside.AppendFrom(nil, 0))
@@ -92,8 +88,11 @@ func (w *Worker) unmarkedOf(i int32) *request.Unmarked {
 	if list == nil {
 		return nil
 	}
-	return &request.Unmarked{Servers: list, Until: stats.Now() + int64(markWithin)}
+	return &request.Unmarked{Servers: list, Until: w.end(i, w.timeout(i))}
 }
+
+// barring reports whether a write that server s missed is answered with success only when no mcmw instance reads s.
+func (w *Worker) barring(s int) bool { return w.options.Pools[w.options.Router.Of(s).Number()].Barring }
 
 // awaitMarked reports whether requests[i], the last of the round and the next of b, has no mark left to wait for. A patient worker waits for it, if
 // nothing else is in the round. Any other worker passes the batch to a patient one.

@@ -142,6 +142,7 @@ func TestAWriteWhoseMarkCannotBeSetFailsAndLaterRequestsAreAnswered(t *testing.T
 	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: time.Second}})
 	a[0].Stop()
 	a[1].Stop()
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[2].Health.State == "stale" }, mctest.Patience, mctest.Tick, "until then it is read")
 	late := regexp.MustCompile("SERVER_ERROR b-server-[123]: .*(no reply in time|too few servers say whether it missed writes)")
 	exchange := func() bool {
 		c := m.Dial(t)
@@ -167,11 +168,83 @@ func TestAWriteWhoseMarkCannotBeSetFailsAndLaterRequestsAreAnswered(t *testing.T
 	}
 }
 
+// A read needs a majority of the pool's servers. While too few of them can be asked no request waits for them, because nothing but their return helps.
+func TestAnErrorIsGivenAtOnceWhenTooFewServersCanBeReached(t *testing.T) {
+	for name, miss := range map[string]bool{"errors": false, "misses": true} {
+		t.Run(name, func(t *testing.T) {
+			// A request that waits for the timeout fails the test.
+			m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 10 * time.Minute, GetErrorMiss: miss}})
+			c := m.Dial(t)
+			require.Eventually(t, func() bool { return c.MustDo(t, "set a 0 0 1\r\n1\r\n") == "STORED\r\n" }, mctest.Patience, mctest.Tick)
+			a[0].Stop()
+			a[1].Stop()
+			require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[2].Health.State == "stale" }, mctest.Patience, mctest.Tick)
+			for request, missed := range map[string]string{
+				"get a\r\n": "END\r\n", "get a a2 a3\r\n": "END\r\n", "gets a\r\n": "END\r\n", "mg a v\r\n": "EN\r\n", "mg a c\r\n": "EN\r\n", "gat 0 a\r\n": "END\r\n",
+				"set a 0 0 1\r\n2\r\n": "", "delete a\r\n": "", "touch a 0\r\n": "", "add an 0 0 1\r\n2\r\n": "", "incr a 1\r\n": "", "append a 0 0 1\r\n2\r\n": "",
+				"cas a 0 0 1 5\r\n2\r\n": "", "ms a 1 C5\r\n2\r\n": "", "ma a\r\n": "",
+			} {
+				if reply := c.MustDo(t, request); miss && missed != "" {
+					require.Equal(t, missed, reply, request)
+				} else {
+					require.Regexp(t, "^SERVER_ERROR a-server-", reply, request)
+				}
+			}
+			a[0].Start()
+			a[1].Start()
+			require.Eventually(t, func() bool {
+				return c.MustDo(t, "get a\r\n") == "END\r\n" && c.MustDo(t, "set a 0 0 1\r\n3\r\n") == "STORED\r\n"
+			}, mctest.Patience, mctest.Tick)
+		})
+	}
+}
+
+// A mark takes more than half a second to come into force.
+func TestAWriteDoesNotWaitForAMarkBeyondItsTimeout(t *testing.T) {
+	m, a, _ := twoPools(t, middleware.Options{RequestOptions: worker.RequestOptions{Timeout: 200 * time.Millisecond}})
+	outage(t, m, a[0], func() bool {
+		require.Regexp(t, "^SERVER_ERROR ", m.Dial(t).MustDo(t, "set a 0 0 1\r\nx\r\n"))
+		return true
+	})
+}
+
+// A server that stalls is marked, as one that is down is. Writes that the others have carried out don't wait for it.
+func TestAReplicatedWriteDoesWithoutAServerThatStalls(t *testing.T) {
+	for name, o := range arrangements {
+		for _, writers := range []middleware.Writers{middleware.WritersOne, middleware.WritersSeveral} {
+			t.Run(name+", writers "+writers.String(), func(t *testing.T) {
+				// A request that waits for the timeout fails the test.
+				o.Timeout, o.StallAfter, o.Writers, o.Ack = 10*time.Minute, silence, writers, replica.AckLive
+				servers := mctest.StartNewMemcacheds(t, 3)
+				o.Servers = mwtest.Servers(servers...)
+				m := mwtest.Start(t, o)
+				c := m.Dial(t)
+				state := func() string { return m.Stats().Snapshot().Servers[2].Health.State }
+				for n := 1; n <= 3; n++ {
+					require.Eventually(t, func() bool { return c.MustDo(t, "set a 0 0 1\r\n0\r\n") == "STORED\r\n" && state() == "up" }, mctest.Patience, mctest.Tick)
+					servers[2].Freeze()
+					// The writers' time for a mark ends early if the machine is too busy to look for marks.
+					require.Eventually(t, func() bool { return c.MustDo(t, fmt.Sprintf("set a 0 0 1\r\n%d\r\n", n)) == "STORED\r\n" }, mctest.Patience, mctest.Tick)
+					require.NoError(t, c.Send([]byte("set b 0 0 1\r\n5\r\ndelete a\r\nget a\r\nset a 0 0 1\r\n6\r\nget a\r\n")))
+					for _, want := range []string{"STORED\r\n", "DELETED\r\n", "END\r\n", "STORED\r\n", "VALUE a 0 1\r\n6\r\nEND\r\n"} {
+						require.Equal(t, want, c.MustReply(t))
+					}
+					servers[2].Thaw()
+				}
+				require.Eventually(t, func() bool { return state() == "up" }, mctest.Patience, mctest.Tick)
+				if value, has := servers[2].Get("a"); has {
+					require.Equal(t, "6", value)
+				}
+			})
+		}
+	}
+}
+
 // While too few servers of a pool can be asked for marks, none of them is read, and reads wait until their timeout, but no longer, however many arrive.
 func TestAReadThatWaitsForAServerIsAnsweredInTimeWhileMoreReadsArrive(t *testing.T) {
 	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 400 * time.Millisecond}})
-	a[0].Stop()
-	a[1].Stop()
+	a[0].Freeze() // if it had ended, nothing would wait for it
+	a[1].Freeze()
 	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[2].Health.State == "stale" }, mctest.Patience, mctest.Tick)
 	first := sends(t, m, 1, "get a%d b\r\n")
 	more := 0

@@ -133,8 +133,8 @@ func addLines(out *wire.Gather, text []byte) {
 	}
 }
 
-// refusal returns why call n must not be sent: it reads from a server that may hold keys whose latest write it missed, or no time is left to
-// wait for a suspect. It returns nil if the call can be sent.
+// refusal returns why call n must not be sent: it reads from a server that may hold keys whose latest write it missed, or it would wait for a suspect that
+// writes do without, or for which no time is left. It returns nil if the call can be sent.
 func (w *Worker) refusal(n int32) *backend.Error {
 	c := &w.planner.Calls[n]
 	switch server := w.options.Servers[c.Server]; {
@@ -142,6 +142,8 @@ func (w *Worker) refusal(n int32) *backend.Error {
 		return w.conns[c.Server].Refuse()
 	case !c.IsCheck() && w.requests[c.Request].expired && server.Suspected():
 		return w.conns[c.Server].TimedOut()
+	case w.planner.Writes(n) && server.Suspected() && server.Marked() && w.barring(int(c.Server)):
+		return w.conns[c.Server].Stalled()
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"mcmw/internal/marker"
 	"mcmw/internal/request"
 	"mcmw/internal/stats"
 )
@@ -13,7 +14,8 @@ import (
 //	lane ---> worker ---> waits for a server longer than Options.StallAfter (stalled):
 //	            |           the server is suspect: reads that wait for it go to other servers (abandon),
 //	            |           requests that the worker has not begun go to other workers (passOn), key locks of completed writes are freed (releaseDone),
-//	            |           key locks that it keeps are parked, and a stand-in takes its slot at the lane (slot)
+//	            |           key locks that it keeps are parked, and a stand-in takes its slot at the lane (slot),
+//	            |           and writes that others have carried out do without it (doWithout)
 //	            |
 //	            '-- needs a suspect, or a parked lock (admit) ---> detour: a lane per server, served by one patient worker
 //
@@ -107,6 +109,47 @@ func (w *Worker) abandon(s int) {
 	}
 }
 
+// doWithout ends what waits for server s, a suspect, if all of it can be answered without s: writes that other servers have carried out, and checks. They
+// count as missed there, and s is marked. Enough other servers must be able to hold the mark. It returns false if it has ended nothing.
+func (w *Worker) doWithout(s int) bool {
+	if !w.options.Servers[s].Suspected() || !w.barring(s) || !w.canMark(s) {
+		return false
+	}
+	o := &w.outstanding[s]
+	client := false
+	for _, n := range o.waiting() {
+		c := &w.planner.Calls[n]
+		if !c.Failed && !w.planner.Dispensable(n) {
+			return false
+		}
+		client = client || !c.Failed && !c.IsCheck()
+	}
+	if !client {
+		return false // nobody waits for the checks
+	}
+	w.conns[s].Retire() // before a write is noted as missed; see serverFailed
+	stalled := w.conns[s].Stalled()
+	for _, n := range o.waiting() {
+		if !w.planner.Calls[n].Failed {
+			w.noAnswer(n, stalled)
+		}
+	}
+	w.giveUp(s)
+	return true
+}
+
+// canMark reports whether most servers of the pool of server s answer.
+func (w *Worker) canMark(s int) bool {
+	pool := w.options.Router.Of(s)
+	answer := 0
+	for _, server := range w.options.Servers[pool.Base():][:len(pool.Servers())] {
+		if !server.Down() && !server.Suspected() {
+			answer++
+		}
+	}
+	return answer >= marker.Witnesses(len(pool.Servers()))
+}
+
 // awaitReadable waits, on a detour, until the servers from which requests[i] must be read may be read again. If other requests are in the round,
 // which must not wait, it returns false instead.
 func (w *Worker) awaitReadable(ctx context.Context, i int32) bool {
@@ -115,7 +158,7 @@ func (w *Worker) awaitReadable(ctx context.Context, i int32) bool {
 		return true
 	}
 	// One after the other: the keys of a retrieval may be on several.
-	for s := w.planner.Troubled(i); s >= 0 && w.options.Servers[s].Stale() && w.untilExpiry(i) > 0 && ctx.Err() == nil; s = w.planner.Troubled(i) {
+	for s := w.planner.Troubled(i); s >= 0 && w.options.Servers[s].Recovers() && w.untilExpiry(i) > 0 && ctx.Err() == nil; s = w.planner.Troubled(i) {
 		if i > 0 {
 			return false
 		}

@@ -470,7 +470,7 @@ func (w *Worker) plan(b *request.Batch, i int32) (further bool) {
 // states is what the worker knows of the servers' states.
 type states struct {
 	seen    uint32 // value of Options.Changes when the planner was told the states
-	trouble bool   // some server is stale or suspect
+	trouble bool   // some server recovers or is suspect
 	closes  int64  // when the first of the open gutters is empty, ns as stats.Now; 0: none is open, or none has an end
 }
 
@@ -485,7 +485,9 @@ func (w *Worker) updateStates() {
 	for i, s := range w.options.Servers {
 		state := &w.planner.Servers[i]
 		state.Readable, state.Stale, state.Suspect = s.Readable(), s.Stale(), s.Suspected()
-		w.states.trouble = w.states.trouble || state.Stale || state.Suspect
+		state.Recovers = s.Recovers()
+		state.Marked = w.barring(i) && s.Marked()
+		w.states.trouble = w.states.trouble || state.Recovers || state.Suspect
 		w.updateGutter(s, state)
 	}
 }
