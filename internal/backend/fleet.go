@@ -140,7 +140,6 @@ func (r *Records) Watch(ctx context.Context, s *Server) {
 	for {
 		pause, again := time.Hour, false // without marks to respect it waits for a call
 		if r.RespectsMarks() {
-			pause = marker.LookEvery
 			var err error
 			begun := stats.Now()
 			r.watches(c, func(w *watched) {
@@ -163,7 +162,10 @@ func (r *Records) Watch(ctx context.Context, s *Server) {
 				hangUp()
 			}
 			now := stats.Now()
-			r.watches(c, func(w *watched) { w.asked, w.took, w.due, w.err = 0, now-begun, now+int64(pause), err })
+			r.watches(c, func(w *watched) {
+				pause = r.fleet.Pause(now)
+				w.asked, w.took, w.due, w.err = 0, now-begun, now+int64(pause), err
+			})
 			r.applyMarks()
 		}
 		if again && ctx.Err() == nil {

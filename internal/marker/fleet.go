@@ -14,16 +14,17 @@ const (
 	LookEvery = 80 * time.Millisecond
 	// relied is how long a look is relied on, counted from its beginning: the next two looks may fail.
 	relied = 250 * time.Millisecond
-	// inForce is how long a mark must be in force before a write that its server missed is answered: twice relied, and a fifth of relied
-	// because clocks differ in speed.
-	inForce = 2*relied + relied/5
+	// inForce is how long a mark must be in force, and then be found again, before a write that its server missed is answered: relied, and a tenth of it
+	// because clocks differ in speed. By then nobody reads by a look that did not find the mark. If somebody has copied marks by such a look to a server
+	// that had restarted, the mark is not found there.
+	inForce = relied + relied/10
 	// beatEvery is the time between two beats of an owner. An owner without a beat for goneAfter is gone. An owner that was only stopped for
 	// that long finds its marks removed when it continues, and its last look is then too old to rely on.
 	beatEvery = time.Second
 	goneAfter = 5 * time.Second
 	// lostAfter is how long most servers must have been without marks before a middleware assumes that no other one can restore the marks: who can
 	// relies on a look that found them.
-	lostAfter = 2*relied + relied/5
+	lostAfter = 2 * inForce
 	// maxRemoved bounds the marks of others that are remembered as removed.
 	maxRemoved = 64
 )
@@ -108,6 +109,7 @@ type answer struct {
 type ownMark struct {
 	put          int64 // when it was made, or last stored on a witness that had lacked it
 	since, until int64 // the time in which it is in force; 0: it is not
+	found        int64 // when the last look that found it in force began
 	takenOver    Marks // marks of the same server by owners that are gone; to be removed when the server is clean
 }
 
@@ -336,7 +338,7 @@ func (f *Fleet) judge(server string, o *ownMark, recent, now int64) {
 	if o.since == 0 {
 		o.since = now
 	}
-	o.until = begun + int64(relied)
+	o.found, o.until = begun, begun+int64(relied)
 }
 
 // Doubt records that the servers may have lost this middleware's marks. They are not in force until a look has found them again.
@@ -351,17 +353,31 @@ func (f *Fleet) Lease() int64 { return f.lease }
 
 // InForce returns the time until which a write that server missed may be answered, because all middlewares respect the mark of server; 0: not now.
 func (f *Fleet) InForce(server string, now int64) int64 {
-	if o := f.own[server]; o != nil && o.since != 0 && now-o.since >= int64(inForce) && now < o.until {
+	if o := f.own[server]; o != nil && o.respected() && now < o.until {
 		return o.until
 	}
 	return 0
+}
+
+// respected reports whether all middlewares respected the mark when it was found last.
+func (o *ownMark) respected() bool { return o.since != 0 && o.found-o.since >= int64(inForce) }
+
+// Pause returns how long to wait between two looks at a server's marks: not longer than until a mark of this middleware may be found again.
+func (f *Fleet) Pause(now int64) time.Duration {
+	pause := LookEvery
+	for _, o := range f.own {
+		if o.since != 0 && !o.respected() {
+			pause = min(pause, max(time.Duration(o.since-now)+inForce, time.Millisecond))
+		}
+	}
+	return pause
 }
 
 // RespectedByAll reports whether all middlewares respect a mark of server by another owner, or did so a moment ago, because each look has found it for
 // long enough.
 func (f *Fleet) RespectedByAll(server string, now int64) bool {
 	since, seen := f.since[server]
-	return seen && now < f.lease && now-since >= int64(inForce)
+	return seen && now < f.lease && f.begun-since >= int64(inForce)
 }
 
 // MarkedBy returns another owner that has marked server; "": none has.

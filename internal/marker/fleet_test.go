@@ -17,7 +17,7 @@ import (
 //
 //   - A writer marks the servers that missed its write. The marks come into force when a look of the writer, begun after the last of them was stored,
 //     finds them on enough witnesses. They stay in force until a look does not find them, or one of them has to be stored again. The writer answers the write
-//     when they have been in force for twice the time that a look is relied on, and while it may rely on its last look.
+//     when they have been in force for the time that a look is relied on, a look begun after that has found them again, and while it may rely on its last look.
 //   - A reader relies on a look at so many witnesses that every mark in force is on one of them, and does not read a server that others have marked.
 //   - A server that has restarted is no witness until a middleware has copied marks to it: those of a look on which the middleware could still rely when it
 //     noticed the restart. So marks survive the restart of any number of servers. A mark that this middleware doesn't know came into force after that look
@@ -46,7 +46,8 @@ type fleet struct {
 	prefix []string
 
 	hasty     bool // a write is answered as soon as its marks are in force
-	short     bool // a write is answered when its marks have been in force for half of the time
+	short     bool // a write is answered without finding its marks again
+	early     bool // a look that finds its marks again may have begun before the wait was over
 	trusting  bool // a server that has restarted is a witness
 	forgetful bool // nothing is copied to a server that has restarted
 	late      bool // marks may be copied from a look that can't be relied on any more
@@ -80,9 +81,9 @@ type fleetMiddleware struct {
 	own    uint8    // servers that it has marked, or has to mark
 	clean  uint8    // servers whose marks by this middleware are to be removed
 	placed [3]uint8 // by server: where its mark is, as far as it knows
-	waited uint8    // servers whose mark has been in force for long enough
+	waited uint8    // servers whose mark has been in force for long enough and was found again
 	fresh  bool     // it may rely on its last look
-	old    bool     // the last look began before the marks that a writer waits for came into force, or before half of the wait was over
+	old    bool     // the last look began before the marks that a writer waits for came into force, or before the wait was over
 	known  [3]uint8 // by server: the middlewares that have marked it, by the last look
 	joins  uint8    // servers that it has noticed to be no witnesses
 	saved  [3]uint8 // known at the time when it noticed that
@@ -94,7 +95,7 @@ type fleetState struct {
 	servers             [3]fleetServer
 	middlewares         [2]fleetMiddleware
 	writer              int8 // -1: none
-	half                bool // half of the writer's wait is over
+	passed              bool // the writer's wait is over, and it has to find its marks again
 	missed              uint8
 	number, answered    uint8
 	cuts, restarts, ids uint8 // numbers so far
@@ -231,7 +232,7 @@ func (f *fleet) put(c *fleetState, m, i int) {
 // forced starts the writer's wait if the marks of the write have just come into force.
 func (f *fleet) forced(c *fleetState, m int, before bool) {
 	if int(c.writer) == m && !before && f.inForce(&c.middlewares[m], c.missed) {
-		c.half = false
+		c.passed = false
 		c.age()
 	}
 }
@@ -250,7 +251,7 @@ func (f *fleet) write(s fleetState, m int, change func(string, func(*fleetState)
 		if s.number < 1+f.writes && m < int(f.writes) { // a single write is always that of middleware 0
 			change(fmt.Sprintf("middleware %d writes", m), func(c *fleetState) {
 				c.number++
-				c.writer, c.missed, c.half = int8(m), 0, false
+				c.writer, c.missed, c.passed = int8(m), 0, false
 				for i := range f.n {
 					if me.reach&bit(i) != 0 {
 						c.servers[i].value = c.number
@@ -281,8 +282,11 @@ func (f *fleet) write(s fleetState, m int, change func(string, func(*fleetState)
 		}
 		return
 	}
+	if s.passed {
+		return // the writer has to look
+	}
 	change("time passes", func(c *fleetState) {
-		if s.half || f.short {
+		if f.short || f.unchecked {
 			c.middlewares[m].waited |= s.missed
 		}
 		for o := range c.middlewares {
@@ -292,9 +296,8 @@ func (f *fleet) write(s fleetState, m int, change func(string, func(*fleetState)
 				other.look = fleetLook{}
 			}
 		}
-		if c.half = !s.half && !f.short; c.half {
-			c.age()
-		}
+		c.passed = true
+		c.age()
 	})
 }
 
@@ -397,6 +400,9 @@ func (f *fleet) rely(c *fleetState, m int) {
 			me.waited &^= bit(t)
 		}
 	}
+	if int(c.writer) == m && c.passed && (!me.old || f.early) && before && f.inForce(me, c.missed) {
+		me.waited |= c.missed
+	}
 	me.look = fleetLook{}
 	f.forced(c, m, before)
 }
@@ -465,7 +471,7 @@ var (
 	checking = append(slices.Clone(placing), "middleware 0 puts its marks on 2", "middleware 0 begins a look")
 	answered = append(slices.Clone(checking), "middleware 0 looks at 1", "middleware 0 looks at 2", "middleware 0 has looked",
 		"time passes", "middleware 0 begins a look", "middleware 0 looks at 1", "middleware 0 looks at 2", "middleware 0 has looked",
-		"time passes", "the write is answered")
+		"the write is answered")
 	// noticed: server 1, which had the mark, has restarted, and the other middleware has noticed; crossed: the mark is stored while the other looks.
 	noticed = append(slices.Clone(placing), "server 1 restarts", "middleware 1 notices that 1 is no witness")
 	crossed = append(slices.Clone(placing), "middleware 1 begins a look", "middleware 1 looks at 2", "middleware 0 puts its marks on 2",
@@ -474,12 +480,14 @@ var (
 	waiting = append(slices.Clone(checking), "middleware 0 looks at 1", "middleware 0 looks at 2", "middleware 0 has looked",
 		"middleware 0 begins a look", "middleware 0 looks at 1", "middleware 0 looks at 2", "server 1 restarts", "middleware 0 has looked",
 		"middleware 1 notices that 1 is no witness")
+	// found: the same, but the look that finds the mark again has not ended.
+	found = append(slices.Clone(waiting[:len(waiting)-2]), waiting[len(waiting)-1])
 	// again: server 0 has been cleaned and has got another write. Now the other middleware loses it and writes.
 	again = append(slices.Clone(answered), "middleware 0 reaches 0 again", "middleware 0 cleans 0", "middleware 0 writes", "the write is answered",
 		"middleware 1 loses 0", "middleware 1 writes", "middleware 1 puts its marks on 1", "middleware 1 puts its marks on 2",
 		"middleware 1 begins a look", "middleware 1 looks at 1", "middleware 1 looks at 2", "middleware 1 has looked",
 		"time passes", "middleware 1 begins a look", "middleware 1 looks at 1", "middleware 1 looks at 2", "middleware 1 has looked",
-		"time passes", "the write is answered")
+		"the write is answered")
 )
 
 func TestNoMiddlewareOfAFleetReadsAValueThatAnAnsweredWriteReplaced(t *testing.T) {
@@ -490,19 +498,20 @@ func TestNoMiddlewareOfAFleetReadsAValueThatAnAnsweredWriteReplaced(t *testing.T
 		most = 2_000_000
 	}
 	for name, f := range map[string]fleet{
-		"from the beginning":                    {writes: 1, cuts: 2, restarts: 1},
-		"a server restarts with a mark on it":   {writes: 1, cuts: 1, restarts: 1, prefix: placing},
-		"a server restarts during the check":    {writes: 1, cuts: 1, restarts: 1, prefix: checking},
-		"a server that has restarted joins":     {writes: 1, cuts: 1, restarts: 1, prefix: noticed},
-		"a server restarts during the wait":     {writes: 1, cuts: 1, restarts: 1, prefix: waiting},
-		"two servers restart after the answer":  {writes: 1, cuts: 1, restarts: 2, prefix: answered},
-		"a reader looks while a mark is stored": {writes: 1, cuts: 1, restarts: 1, prefix: crossed},
-		"a server restarts after the answer":    {writes: 1, cuts: 1, restarts: 1, prefix: answered},
-		"the writer dies after the answer":      {writes: 1, cuts: 1, deaths: 1, prefix: answered},
-		"a reader loses a server as well":       {writes: 1, cuts: 2, prefix: answered},
-		"both write":                            {writes: 2, cuts: 2, prefix: answered},
-		"both have marked the server in turns":  {writes: 3, cuts: 2, prefix: again},
-		"two servers":                           {n: 2, looks: 1, writes: 2, cuts: 2, restarts: 1},
+		"from the beginning":                     {writes: 1, cuts: 2, restarts: 1},
+		"a server restarts with a mark on it":    {writes: 1, cuts: 1, restarts: 1, prefix: placing},
+		"a server restarts during the check":     {writes: 1, cuts: 1, restarts: 1, prefix: checking},
+		"a server that has restarted joins":      {writes: 1, cuts: 1, restarts: 1, prefix: noticed},
+		"a server restarts before the last look": {writes: 1, cuts: 1, restarts: 1, prefix: found},
+		"a server restarts during the wait":      {writes: 1, cuts: 1, restarts: 1, prefix: waiting},
+		"two servers restart after the answer":   {writes: 1, cuts: 1, restarts: 2, prefix: answered},
+		"a reader looks while a mark is stored":  {writes: 1, cuts: 1, restarts: 1, prefix: crossed},
+		"a server restarts after the answer":     {writes: 1, cuts: 1, restarts: 1, prefix: answered},
+		"the writer dies after the answer":       {writes: 1, cuts: 1, deaths: 1, prefix: answered},
+		"a reader loses a server as well":        {writes: 1, cuts: 2, prefix: answered},
+		"both write":                             {writes: 2, cuts: 2, prefix: answered},
+		"both have marked the server in turns":   {writes: 3, cuts: 2, prefix: again},
+		"two servers":                            {n: 2, looks: 1, writes: 2, cuts: 2, restarts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, states := f.with(3, 2, 2).explore(most)
@@ -516,18 +525,19 @@ func TestEveryRuleForTheMarksOfAFleetIsNeeded(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	t.Parallel()
 	for name, f := range map[string]fleet{
-		"a writer waits for readers":                     {hasty: true, writes: 1, cuts: 1},
-		"a reader looks at a majority":                   {looks: 1, writes: 1, cuts: 1, prefix: answered},
-		"a mark is on a majority":                        {copies: 1, writes: 1, cuts: 1, prefix: placing},
-		"a server that has restarted is no witness":      {trusting: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
-		"marks are copied to it":                         {forgetful: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
-		"from a look that can be relied on":              {late: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
-		"a writer also waits for those who copy marks":   {short: true, writes: 1, cuts: 1, restarts: 1, prefix: waiting},
-		"a writer looks for its marks":                   {unchecked: true, writes: 1, cuts: 1, restarts: 1, prefix: append(slices.Clone(noticed), "middleware 0 puts its marks on 2", "time passes", "time passes")},
-		"a mark that a witness lacks is not in force":    {hopeful: true, writes: 1, cuts: 1, restarts: 1, prefix: append(slices.Clone(waiting), "time passes", "time passes")},
-		"a middleware removes only its own marks":        {sweeping: true, writes: 3, cuts: 2, prefix: again},
-		"a server is clean before a dead owner's are":    {rash: true, writes: 1, cuts: 1, deaths: 1, prefix: answered},
-		"a server is clean before its marks are removed": {dirty: true, writes: 1, cuts: 1, prefix: answered},
+		"a writer waits for readers":                         {hasty: true, writes: 1, cuts: 1},
+		"a reader looks at a majority":                       {looks: 1, writes: 1, cuts: 1, prefix: answered},
+		"a mark is on a majority":                            {copies: 1, writes: 1, cuts: 1, prefix: placing},
+		"a server that has restarted is no witness":          {trusting: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
+		"marks are copied to it":                             {forgetful: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
+		"from a look that can be relied on":                  {late: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
+		"a writer finds its marks again, for those who copy": {short: true, writes: 1, cuts: 1, restarts: 1, prefix: waiting},
+		"it does so when the wait is over":                   {early: true, writes: 1, cuts: 1, restarts: 1, prefix: found},
+		"a writer looks for its marks":                       {unchecked: true, writes: 1, cuts: 1, restarts: 1, prefix: append(slices.Clone(noticed), "middleware 0 puts its marks on 2", "time passes")},
+		"a mark that a witness lacks is not in force":        {hopeful: true, writes: 1, cuts: 1, restarts: 1, prefix: append(slices.Clone(waiting), "time passes")},
+		"a middleware removes only its own marks":            {sweeping: true, writes: 3, cuts: 2, prefix: again},
+		"a server is clean before a dead owner's are":        {rash: true, writes: 1, cuts: 1, deaths: 1, prefix: answered},
+		"a server is clean before its marks are removed":     {dirty: true, writes: 1, cuts: 1, prefix: answered},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, _ := f.with(3, 2, 2).explore(400_000)

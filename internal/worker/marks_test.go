@@ -72,7 +72,7 @@ func outage(t *testing.T, m *mwtest.MW, server *mctest.Server, do func() bool) {
 	}
 }
 
-// A write that a server missed is answered when all mcmw instances know of it, which takes more than half a second. Meanwhile all workers do other work.
+// A write that a server missed is answered when all mcmw instances know of it, which takes more than a quarter of a second. Meanwhile all workers do other work.
 func TestRequestsOfOnePoolAreAnsweredWhileWritesOfAnotherWaitForAMark(t *testing.T) {
 	for name, o := range map[string]middleware.Options{
 		"one worker":             {Workers: 1},
@@ -199,7 +199,7 @@ func TestAnErrorIsGivenAtOnceWhenTooFewServersCanBeReached(t *testing.T) {
 	}
 }
 
-// A mark takes more than half a second to come into force.
+// A mark takes more than a quarter of a second to come into force.
 func TestAWriteDoesNotWaitForAMarkBeyondItsTimeout(t *testing.T) {
 	m, a, _ := twoPools(t, middleware.Options{RequestOptions: worker.RequestOptions{Timeout: 200 * time.Millisecond}})
 	outage(t, m, a[0], func() bool {
