@@ -45,7 +45,8 @@ type RequestOptions struct {
 	// StallAfter is how long a server may owe a reply before requests that do not need it stop waiting for it. From then on it is suspect,
 	// until it answers. 0: never.
 	StallAfter time.Duration
-	// GetErrorMiss answers a read that no server could answer with a miss instead of an error.
+	// GetErrorMiss answers a read that no server could answer with a miss instead of an error. Some client libraries stop using a server
+	// after an error line in place of a value, or wait for more (docs/clients.md).
 	GetErrorMiss bool
 }
 
