@@ -681,3 +681,24 @@ func TestAListThatCannotBeConfirmedStaysUnlessAnotherMiddlewareChangesToADiffere
 		require.Contains(t, strings.Join(r.logged(t), "\n"), "the list of servers is confirmed again")
 	})
 }
+
+func TestACheckSaysThatAConfigurationHasToWaitAndChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [a]\ndepth: 1\nwatch-interval: 0s\n")
+		r.run(t)
+		before := r.Counts.Snapshot()
+		changes, later, err := r.Check(t.Context(), []byte("servers: [a]\ndepth: 2\nwatch-interval: 0s\n"))
+		require.NoError(t, err)
+		require.False(t, later)
+		require.Equal(t, []string{"depth: 1 -> 2"}, changes)
+		r.m.fail(middleware.NotYet{Why: errors.New("another change has not ended")})
+		_, later, err = r.Check(t.Context(), []byte("servers: [b]\nwatch-interval: 0s\n"))
+		require.EqualError(t, err, "another change has not ended")
+		require.True(t, later)
+		pass(time.Hour)
+		require.Equal(t, before, r.Counts.Snapshot())
+		require.Equal(t, 1, r.Config().Depth)
+		require.Empty(t, r.m.all())
+		require.Empty(t, r.logged(t))
+	})
+}
