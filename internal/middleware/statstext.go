@@ -24,23 +24,53 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 		}
 		return n
 	}
+	requests := func(c protocol.Command, r stats.Result) uint64 { return s.Requests[c][r] }
 	add("pid", os.Getpid())
 	add("uptime", s.Uptime/int64(time.Second))
 	add("time", time.Now().Unix())
-	add("version", "mcmw-"+m.current.Load().options.Version)
+	add("version", m.version())
 	add("curr_connections", s.Open())
 	add("total_connections", s.Opened)
-	add("cmd_get", s.Keys)
-	add("cmd_set", count(protocol.Set, protocol.Add, protocol.Replace, protocol.Append, protocol.Prepend, protocol.Cas))
+	n := &s.Counted
+	misses := s.Misses - min(s.Misses, n[stats.CountGatMisses]) + n[stats.CountGetMisses]
+	gets := s.Keys - min(s.Keys, n[stats.CountGats]) + n[stats.CountGetHits] + n[stats.CountGetMisses]
+	add("cmd_get", gets)
+	add("cmd_set", count(protocol.Set, protocol.Add, protocol.Replace, protocol.Append, protocol.Prepend, protocol.Cas)+n[stats.CountSets])
 	add("cmd_flush", count(protocol.FlushAll))
-	add("cmd_touch", count(protocol.Touch))
-	add("cmd_meta", count(protocol.Meta))
-	add("get_hits", s.Keys-s.Misses)
-	add("get_misses", s.Misses)
+	touchHits := requests(protocol.Touch, stats.ResultOK) + n[stats.CountTouchHits]
+	touchMisses := requests(protocol.Touch, stats.ResultNotStored) + n[stats.CountTouchMisses]
+	add("cmd_touch", touchHits+touchMisses)
+	add("cmd_meta", n[stats.CountMeta])
+	add("get_hits", gets-min(gets, misses))
+	add("get_misses", misses)
+	for _, x := range []struct {
+		name         string
+		command      protocol.Command
+		hits, misses stats.Counted
+	}{
+		{"delete", protocol.Delete, stats.CountDeleteHits, stats.CountDeleteMisses},
+		{"incr", protocol.Incr, stats.CountIncrHits, stats.CountIncrMisses},
+		{"decr", protocol.Decr, stats.CountDecrHits, stats.CountDecrMisses},
+	} {
+		add(x.name+"_hits", requests(x.command, stats.ResultOK)+n[x.hits])
+		add(x.name+"_misses", requests(x.command, stats.ResultNotStored)+n[x.misses])
+	}
+	add("cas_hits", requests(protocol.Cas, stats.ResultOK)+n[stats.CountCasHits])
+	add("cas_misses", n[stats.CountCasMisses])
+	add("cas_badval", n[stats.CountCasBad])
+	add("touch_hits", touchHits)
+	add("touch_misses", touchMisses)
+	if sums, ok := m.sums(); ok {
+		add("curr_items", sums.Items)
+		add("bytes", sums.Bytes)
+		add("limit_maxbytes", sums.Limit)
+		add("evictions", sums.Evictions)
+	}
 	add("auth_errors", s.Counter("login_failures_total"))
 	add("bytes_read", s.FromClients)
 	add("bytes_written", s.ToClients)
 	add("threads", s.Workers)
+	add("mcmw_version", m.current.Load().options.Version)
 	add("mcmw_requests", s.Total())
 	add("mcmw_shed", s.Shed())
 	add("mcmw_hot", s.Hot())

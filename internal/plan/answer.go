@@ -33,7 +33,7 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 		p.lines = statistics(p.lines)
 		out.Add(p.lines[start:])
 	case r.Has(protocol.Everywhere) && len(calls) > 1:
-		p.addLists(calls, out)
+		p.addLists(r, calls, out)
 	case r.Command.IsRetrieval():
 		return p.addValues(p.answering(i), calls, out)
 	case p.replyOf(r).cutOff():
@@ -200,9 +200,9 @@ func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (r
 	return -1
 }
 
-// addLists adds the servers' lists of statistics, with the server's name before each name. If no server answers with a list, the answer is the last error,
-// or the first server's reply.
-func (p *Planner) addLists(calls []Call, out Output) {
+// addLists adds the servers' lists of statistics: as one list where programs know its names, otherwise with the server's name before each name. If no server
+// answers with a list, the answer is the last error, or the first server's reply.
+func (p *Planner) addLists(r *Request, calls []Call, out Output) {
 	lists := false
 	for i := range calls {
 		lists = lists || calls[i].kind == protocol.ReplyEnd
@@ -212,6 +212,11 @@ func (p *Planner) addLists(calls []Call, out Output) {
 		return
 	}
 	start := len(p.lines)
+	if merge := merges[string(r.Arg)]; merge != nil {
+		p.lines = merge(p.lines, calls)
+		out.Add(p.lines[start:])
+		return
+	}
 	for i := range calls {
 		c := &calls[i]
 		name := p.options.Names[c.Server]
@@ -278,6 +283,22 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 		return stats.ResultPartial, hits
 	}
 	return stats.ResultOK, hits
+}
+
+// NotFound reports whether the reply to requests[i], which is answered, says that there is no item; that of a quiet mg by saying nothing.
+func (p *Planner) NotFound(i int32) bool {
+	r := &p.Requests[i]
+	if r.Settled || r.Fixed || r.Answer != "" || len(p.CallsOf(i)) == 0 {
+		return false
+	}
+	c := p.replyOf(r)
+	switch c.kind {
+	case protocol.ReplyNotFound:
+		return true
+	case protocol.ReplyMetaLine:
+		return bytes.HasPrefix(c.reply, []byte("NF"))
+	}
+	return c.kind == protocol.ReplyMetaNoop && r.Arg[1] == 'g' && bytes.HasPrefix(c.reply, []byte("MN"))
 }
 
 // replyResult classifies the reply to anything but a retrieval.

@@ -103,7 +103,7 @@ func (p *Planner) Troubled(i int32) int {
 		return -1
 	case r.Has(protocol.Everywhere):
 		return p.suspectOf(p.all)
-	case r.Command == protocol.Version:
+	case r.Command.IsForAnyServer():
 		if s := p.anyServer(nil); s >= 0 && p.Servers[s].Suspect {
 			return s
 		}

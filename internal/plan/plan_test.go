@@ -660,7 +660,7 @@ func TestAFlushReachesAllServersAndIsAnsweredByTheLastError(t *testing.T) {
 
 func TestStatisticsOfSeveralServersAreNamedByServer(t *testing.T) {
 	x := plan(t, setup{servers: 2})
-	i := x.request("stats items")
+	i := x.request("stats servers items")
 	x.reply(0, "STAT a 1\r\nEND\r\n")
 	x.lose(1)
 	assert.Equal(t, "STAT s0:a 1\r\nSTAT s1:error SERVER_ERROR s1: gone\r\nEND\r\n", x.answer(i))

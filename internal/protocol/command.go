@@ -162,6 +162,9 @@ func (c Command) BringsValues() bool {
 	return commands[c].more.has(ReplyValue) || commands[c].alone.has(ReplyMetaValue)
 }
 
+// IsForAnyServer reports whether c needs one server, and any will do.
+func (c Command) IsForAnyServer() bool { return c == Version }
+
 // IsStorage reports whether c is a classic command that carries a data block.
 func (c Command) IsStorage() bool { return c >= Set && c <= Cas }
 

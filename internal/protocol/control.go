@@ -88,8 +88,16 @@ var statistics = []string{
 	"items", "slabs", "sizes", "sizes_enable", "sizes_disable", "settings", "conns", "reset", "extstore", "proxy", "proxyfuncs", "proxybe",
 }
 
+// wordServers is mcmw's own argument of stats: another argument follows, and with several servers each name in the reply has its server's name before it.
+const wordServers = "servers"
+
 func decodeStats(r *Request, w *words) (int, error) {
 	count := 2
+	if w.is(1, wordServers) && w.n > 2 && slices.Contains(statistics, string(w.word[2])) {
+		r.Command, r.Arg, r.Traits = Stats, w.word[1], Everywhere
+		r.Head = append([]byte("stats "), w.word[2]...)
+		return -1, nil
+	}
 	switch {
 	case w.n == 1:
 		count = 1

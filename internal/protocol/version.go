@@ -107,6 +107,12 @@ func (r *Request) Token() (cas uint64, ok bool) {
 // IsSet reports whether r is a classic command that stores its data unconditionally.
 func (r *Request) IsSet() bool { return r.Command == Set }
 
+// Decrements reports whether r, an ma, subtracts.
+func (r *Request) Decrements() bool {
+	mode := flagOf(r.Head, 'M')
+	return len(mode) > 1 && (mode[1] == 'D' || mode[1] == '-')
+}
+
 // Stores returns the words of the classic storage command r, from the key to the size.
 func (r *Request) Stores() (key, flags, exptime, size []byte) {
 	_, rest := cutWord(r.Head)

@@ -110,6 +110,9 @@ func (w *Worker) addTo(s *Snapshot, r *reading) {
 	a := &w.agreement
 	s.Agreement.plus(Agreement{a.checks.Load(), a.disagreements.Load(), a.cuts.Load()})
 	s.Joined += w.joined.Load()
+	for i := range w.counted {
+		s.Counted[i] += w.counted[i].Load()
+	}
 	l := &w.large
 	s.Large.plus(Large{l.stored.Load(), l.read.Load(), l.incomplete.Load()})
 	s.FromClients += w.fromClients.Load()

@@ -36,6 +36,7 @@ type Snapshot struct {
 	Agreement    Agreement
 	Joined       uint64 // gets that were answered with the reply to an equal one
 	Large        Large
+	Counted      [NumCounted]uint64
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that the change leads to.
 	Phase, Placement string
 	Routes           []Route
@@ -271,6 +272,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	d.Gutters = guttersSince(s.Gutters, prev.Gutters)
 	d.Agreement.minus(prev.Agreement)
 	d.Joined -= prev.Joined
+	subtract(d.Counted[:], prev.Counted[:])
 	d.Large.minus(prev.Large)
 	d.RoundRequests -= prev.RoundRequests
 	d.BusyTime -= prev.BusyTime

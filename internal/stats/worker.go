@@ -39,6 +39,7 @@ type Worker struct {
 	toClients     atomic.Uint64                // bytes
 	roundSizes    [NumRoundSizes]atomic.Uint64 // rounds
 	joined        atomic.Uint64
+	counted       [NumCounted]atomic.Uint64
 	large         struct{ stored, read, incomplete atomic.Uint64 }
 	agreement     struct{ checks, disagreements, cuts atomic.Uint64 }
 	journal       journal

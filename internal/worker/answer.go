@@ -70,6 +70,9 @@ func (w *Worker) answer(p *part) {
 		if w.requests[i].wanted {
 			w.keepHot(i)
 		}
+		if r.Command.IsMeta() || r.Has(protocol.Conditional) || r.Command.IsRetrieval() && r.Has(protocol.Writes) {
+			w.countAs(i, result, hits)
+		}
 		if w.record.Count(r.Command, result, r.KeysAsked(), hits, &r.Times) {
 			w.log(i, result, hits)
 		}
