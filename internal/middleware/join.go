@@ -81,6 +81,7 @@ func (m *Middleware) join(ctx context.Context, p *pool) bool {
 		from, known := p.located(record.Previous[0], record)
 		to, known2 := p.located(record.Placement, record)
 		if !known || !known2 {
+			t.change, t.joined = nil, false
 			return false
 		}
 		t.change, t.joined = &change{course: course{phase: phase, cleaning: new(sync.WaitGroup)}, from: from, to: to}, true
