@@ -72,6 +72,9 @@ func (p *Planner) addReply(r *Request, c *Call, out Output) {
 	if r.warms {
 		p.noteWarming(r, c)
 	}
+	if r.tags && !c.Failed {
+		c.reply = p.fromGutter(r, c.Server, c.reply)
+	}
 	if miss, ok := r.Miss(); ok && c.Failed && (p.options.GetErrorMiss || c.afterMiss) {
 		out.AddString(miss)
 		return
@@ -192,7 +195,7 @@ func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (r
 			out.Add(c.reply[it.start:it.line])
 			out.Add(c.reply[it.after:it.end])
 		default:
-			addElement(out, c.reply[it.start:it.end], key, at.strip)
+			addElement(out, p.fromGutter(r, c.Server, c.reply[it.start:it.end]), key, at.strip)
 		}
 		c.added++
 		c.next = p.items[c.next].next

@@ -86,6 +86,13 @@ func (p *Planner) noteDiverted(r *Request, own *route.Router) {
 		r.ttl = ttl
 	}
 	r.ttl = min(r.ttl, ttl)
+	r.tags = r.Has(protocol.First) && p.countsAlike(own)
+}
+
+// countsAlike reports whether the servers of the pool own and those of its gutter give their items cas that may be equal. Then what a gutter shows is tagged, so that
+// a token from one side is that of no item on the other.
+func (p *Planner) countsAlike(own *route.Router) bool {
+	return !p.versioned(own) && !p.versioned(own.Gutter())
 }
 
 // addOtherHolders adds to emptied the other servers that may hold key, whose holders are in the pool in. If in is the gutter of own, these are the key's servers in
@@ -124,4 +131,19 @@ func (p *Planner) capExpiry(r *Request, c *Call) {
 	start := len(p.lines)
 	p.lines = protocol.AppendCapped(p.lines, c.Bytes[0], r.ttl, p.options.Today())
 	c.Bytes[0] = p.lines[start:]
+	if r.Has(protocol.Conditional) && r.step == sent && r.own != nil && p.countsAlike(r.own) {
+		start = len(p.lines)
+		p.lines = r.served().AppendInGutter(p.lines, c.Bytes[0])
+		c.Bytes[0] = p.lines[start:]
+	}
+}
+
+// fromGutter returns reply, a VALUE or the reply to a meta command of server s, as r's client should see it.
+func (p *Planner) fromGutter(r *Request, s int32, reply []byte) []byte {
+	if !r.tags || !p.options.Router.Of(int(s)).IsGutter() {
+		return reply
+	}
+	start := len(p.lines)
+	p.lines = protocol.AppendFromGutter(p.lines, reply)
+	return p.lines[start:]
 }

@@ -182,6 +182,7 @@ type Request struct {
 	rereads uint8 // how often it was read again because others replaced what it read
 	// ownToken: a server that is not the first of its key has shown a cas of its own. byFirst: only first servers may answer it. See token.go.
 	ownToken, byFirst bool
+	tags              bool   // the cas of an item in a gutter is shown with a tag; see countsAlike
 	ttl               int64  // what it stores in a gutter expires after this many seconds at most; 0: none of its keys is there
 	version           uint64 // version of what it stores, with several writers
 	look              int32  // the call that fetches the result of its write; -1: none

@@ -80,7 +80,7 @@ func (p *Planner) planRead(i int32, c *choice) {
 		p.planByPlacement(i, c) // which writes its own lines
 	case len(p.all) == 1 && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine):
 		p.forward(i, 0)
-	case r.strips && r.Command.IsRetrieval():
+	case (r.strips || r.tags) && r.Command.IsRetrieval():
 		p.planByPlacement(i, c)
 	case anywhere && r.NumKeys > 1 && p.options.Sharded:
 		p.planEvenly(i, in, c)
@@ -228,7 +228,7 @@ func keysEnd(keys []byte, n int) int {
 // planByPlacement plans one call per server for the keys that are read there, in the order of the request; several calls for a long gat.
 func (p *Planner) planByPlacement(i int32, c *choice) {
 	r := &p.Requests[i]
-	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.strips && r.in.WarmsUp() == nil {
+	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.strips && !r.tags && r.in.WarmsUp() == nil {
 		p.forward(i, p.readServer(r, r.in, r.key, c))
 		return
 	}
@@ -249,7 +249,7 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 		}
 		p.placed = append(p.placed, placed{server: int32(s), strip: int32(len(key) - len(stored))})
 	}
-	if common >= 0 && !r.warms && !r.strips && r.Answer == "" && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine) {
+	if common >= 0 && !r.warms && !r.strips && !r.tags && r.Answer == "" && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine) {
 		p.forward(i, common)
 		p.placed = p.placed[:base]
 	} else {

@@ -104,6 +104,48 @@ func (r *Request) Token() (cas uint64, ok bool) {
 	return cas, ok
 }
 
+// FirstOfGutter is the lowest token of an item in a gutter without versions: it is added to the server's own cas, so that it is no token elsewhere. NoToken is the
+// token of no item.
+const (
+	FirstOfGutter = 1 << 61
+	NoToken       = FirstVersion - 1
+)
+
+// AppendInGutter appends line, with which the conditional write r is sent to a gutter's server, with the cas that this server knows in place of r's token. A token
+// from elsewhere becomes NoToken.
+func (r *Request) AppendInGutter(dst, line []byte) []byte {
+	token, _ := r.Token()
+	if token < FirstOfGutter || token >= NoToken {
+		token = NoToken
+	} else {
+		token -= FirstOfGutter
+	}
+	at, size := bytes.LastIndexByte(line, ' ')+1, len(firstWord(r.Head[bytes.LastIndexByte(r.Head, ' ')+1:]))
+	if r.Command == Meta {
+		flag := flagOf(r.Head, 'C')
+		at, size = bytes.Index(line, append([]byte(" "), flag...))+len(" C"), len(flag)-len("C")
+	}
+	dst = strconv.AppendUint(append(dst, line[:at]...), token, 10)
+	return append(dst, line[at+size:]...)
+}
+
+// AppendFromGutter appends reply, a VALUE or the reply to a meta command, with the token of an item in a gutter in place of the cas that it shows.
+func AppendFromGutter(dst, reply []byte) []byte {
+	if !bytes.HasPrefix(reply, []byte("VALUE ")) {
+		it, ok := DecodeItem(reply)
+		if !ok {
+			return append(dst, reply...)
+		}
+		return AppendWithCAS(dst, reply, it.CAS|FirstOfGutter)
+	}
+	line, after, cas, ok := CutValueCAS(reply)
+	if !ok {
+		return append(dst, reply...)
+	}
+	dst = strconv.AppendUint(append(append(dst, reply[:line]...), ' '), cas|FirstOfGutter, 10)
+	return append(dst, reply[after:]...)
+}
+
 // IsSet reports whether r is a classic command that stores its data unconditionally.
 func (r *Request) IsSet() bool { return r.Command == Set }
 
