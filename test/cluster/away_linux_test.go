@@ -16,8 +16,9 @@ import (
 // away keeps pods of memcached from being scheduled; mcmw's tolerate it.
 const away = "away"
 
-// A drain of a node with a pod of each comes to this. A pod that is deleted leaves the EndpointSlice until its replacement has an address.
-func TestAnMcmwThatStartsWhileAServerIsAwayReadsNothingOldAndLetsNoLockBeWonTwice(t *testing.T) {
+// A drain of a node with a pod of each comes to this. A pod that is deleted leaves the EndpointSlice until its replacement has
+// an address.
+func TestAnMcmwThatStartsWhileAServerIsAwayJoinsTheListInForceAndReadsNothingOld(t *testing.T) {
 	// The times are the chart's own, except that any lookup that lacks a server would remove it, if the StatefulSet did not say
 	// that it stays. Connections are renewed often, so that the new pod is used, too.
 	r := install(t, "away", "--set", "config.resolve-interval=5s,config.remove-after=1,config.change-step=15s,config.max-connection-age=10s",
@@ -31,8 +32,8 @@ func TestAnMcmwThatStartsWhileAServerIsAwayReadsNothingOldAndLetsNoLockBeWonTwic
 		for _, p := range r.pods("proxy") {
 			samples, err := r.metrics(p.Metadata.Name)
 			require.NoError(t, err)
-			settled := slices.ContainsFunc(slices.Collect(maps.Keys(samples)), func(name string) bool { return strings.HasPrefix(name, `mcmw_placement_info{phase="settled"`) })
-			assert.True(t, settled, "%s has another placement than the one in force", p.Metadata.Name)
+			settled := func(name string) bool { return strings.HasPrefix(name, `mcmw_placement_info{phase="settled"`) }
+			assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(samples)), settled), "%s has another placement than the one in force", p.Metadata.Name)
 			assert.Contains(t, samples, `mcmw_server_state{server="mcmw-memcached-1",state="down"}`, p.Metadata.Name)
 		}
 		untaint()
@@ -40,7 +41,11 @@ func TestAnMcmwThatStartsWhileAServerIsAwayReadsNothingOldAndLetsNoLockBeWonTwic
 		r.awaitServers(3)
 	})
 	r.requireNothingOld(counted)
-	require.NotContains(t, r.kubectl("logs", "--selector", "app.kubernetes.io/component=proxy", "--tail=-1"), "the placement of keys changes")
+	// When a key's first server fails, or returns, two mcmw may for a moment let different servers decide. With different
+	// lists they would for as long as the lists differ: a fifth of the locks were won twice.
+	require.LessOrEqual(t, counted.Shared.SeveralWinners, counted.Shared.Contests/100)
+	logs := r.kubectl("logs", "--selector", "app.kubernetes.io/component=proxy", "--tail=-1")
+	require.NotContains(t, logs, "the placement of keys changes")
 }
 
 func TestTwoServersThatAreDeletedAtOnceComeBackWithNothingOld(t *testing.T) {
