@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"mcmw/internal/faulty"
-	"mcmw/lab/plot"
 	"mcmw/lab/process"
 )
 
@@ -59,26 +58,6 @@ func (s Stale) Run(ctx context.Context, progress func(string)) ([][]StaleRun, er
 		}
 	}
 	return results, nil
-}
-
-// StaleFigure returns a figure of the results of Run.
-func StaleFigure(results [][]StaleRun) plot.Figure {
-	bars, dots := plot.Layer{}, plot.Line{Look: plot.Dots, Series: 1}
-	for i, runs := range results {
-		low, high, sum := 1.0, 0.0, 0.0
-		for _, r := range runs {
-			share := float64(r.Stale) / float64(r.Reads)
-			low, high, sum = min(low, share), max(high, share), sum+share
-		}
-		mean := sum / float64(len(runs))
-		bars.Values = append(bars.Values, mean)
-		dots.Points = append(dots.Points, plot.Between(float64(i), mean, low, high))
-	}
-	return plot.Figure{Title: "Share of reads that return an old value after a server was cut off and returned, by proxy", Panels: []plot.Chart{{
-		X:     plot.Axis{Categories: StaleProxies},
-		Y:     plot.Axis{Label: "stale reads after a server's return", Unit: plot.Ratio, FromZero: true, Max: 0.4},
-		Marks: []plot.Mark{plot.Bars{Layers: []plot.Layer{bars}}, dots},
-	}}}
 }
 
 // run makes one run with new processes.

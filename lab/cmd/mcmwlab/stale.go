@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/lab/faults"
+	"mcmw/lab/plot"
 )
 
 func newStaleCommand() *cobra.Command {
@@ -42,7 +43,27 @@ return an old value once it is back. memcached must be 1.6.27 or later and have 
 		if *figure == "" {
 			return nil
 		}
-		return os.WriteFile(*figure, faults.StaleFigure(results).SVG(), 0o644)
+		return os.WriteFile(*figure, staleFigure(results).SVG(), 0o644)
 	}
 	return cmd
+}
+
+// staleFigure returns a figure of the results of Run.
+func staleFigure(results [][]faults.StaleRun) plot.Figure {
+	bars, dots := plot.Layer{}, plot.Line{Look: plot.Dots, Series: 1}
+	for i, runs := range results {
+		low, high, sum := 1.0, 0.0, 0.0
+		for _, r := range runs {
+			share := float64(r.Stale) / float64(r.Reads)
+			low, high, sum = min(low, share), max(high, share), sum+share
+		}
+		mean := sum / float64(len(runs))
+		bars.Values = append(bars.Values, mean)
+		dots.Points = append(dots.Points, plot.Between(float64(i), mean, low, high))
+	}
+	return plot.Figure{Title: "Share of reads that return an old value after a server was cut off and returned, by proxy", Panels: []plot.Chart{{
+		X:     plot.Axis{Categories: faults.StaleProxies},
+		Y:     plot.Axis{Label: "stale reads after a server's return", Unit: plot.Ratio, FromZero: true, Max: 0.4},
+		Marks: []plot.Mark{plot.Bars{Layers: []plot.Layer{bars}}, dots},
+	}}}
 }
