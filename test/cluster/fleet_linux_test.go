@@ -153,6 +153,10 @@ func TestAnInstallationWithoutValuesRefusesAWrongOptionAndWaitsForTheEndOfAnEarl
 	require.Len(t, releases, 1)
 	assert.Equal(t, "1", releases[0].Revision)
 	assert.Equal(t, "deployed", releases[0].Status)
+	// What the schema cannot know, mcmw says before anything changes.
+	_, err = r.tryHelm("upgrade", "mcmw", chart(), "--set", "config.hash=md5")
+	require.ErrorContains(t, err, "needs a ketama ring")
+	assert.NotContains(t, r.kubectl("get", "configmap", "mcmw", "--output", "yaml"), "md5")
 	assert.Equal(t, ids(before), ids(r.pods("proxy")))
 
 	r.helm("uninstall", "mcmw")
