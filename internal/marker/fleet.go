@@ -12,6 +12,8 @@ import (
 const (
 	// LookEvery is the time between two looks at a server's marks.
 	LookEvery = 80 * time.Millisecond
+	// soon is the time between two looks for a mark that was just stored.
+	soon = 5 * time.Millisecond
 	// relied is how long a look is relied on, counted from its beginning: the next two looks may fail.
 	relied = 250 * time.Millisecond
 	// inForce is how long a mark must be in force, and then be found again, before a write that its server missed is answered: relied, and a tenth of it
@@ -362,12 +364,16 @@ func (f *Fleet) InForce(server string, now int64) int64 {
 // respected reports whether all middlewares respected the mark when it was found last.
 func (o *ownMark) respected() bool { return o.since != 0 && o.found-o.since >= int64(inForce) }
 
-// Pause returns how long to wait between two looks at a server's marks: not longer than until a mark of this middleware may be found again.
+// Pause returns how long to wait between two looks at a server's marks: not longer than until a mark of this middleware may be found again. A mark that was
+// just stored is looked for soon, because only a look that begins after the last store counts.
 func (f *Fleet) Pause(now int64) time.Duration {
 	pause := LookEvery
 	for _, o := range f.own {
-		if o.since != 0 && !o.respected() {
+		switch {
+		case o.since != 0 && !o.respected():
 			pause = min(pause, max(time.Duration(o.since-now)+inForce, time.Millisecond))
+		case o.since == 0 && now-o.put < int64(relied):
+			pause = min(pause, soon)
 		}
 	}
 	return pause

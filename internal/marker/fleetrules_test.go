@@ -66,6 +66,23 @@ func TestAWriterMayAnswerWhileLooksKeepFindingItsMarkOnAMajorityForLongEnough(t 
 	require.Zero(t, f.InForce("a", int64(end)), "one of the servers has lost it")
 }
 
+func TestAWriterLooksSoonForAMarkThatItHasStoredAndAgainWhenTheMarkMayCount(t *testing.T) {
+	s := fleetServers{"a": {}, "b": {}, "c": {}}
+	f := member("x")
+	s.lookAt(f, start, "a", "b", "c")
+	require.Equal(t, LookEvery, f.Pause(int64(start)))
+	f.Mark("a", int64(start))
+	s.lookAt(f, start, "b", "c")
+	require.Equal(t, soon, f.Pause(int64(start)))
+	require.Equal(t, LookEvery, f.Pause(int64(start+relied)), "the mark cannot be stored on enough servers")
+	s.lookAt(f, start+soon, "b", "c")
+	require.Equal(t, LookEvery, f.Pause(int64(start+soon)))
+	require.Equal(t, time.Millisecond, f.Pause(int64(start+soon+inForce)))
+	s.lookAt(f, start+soon+inForce, "b", "c")
+	require.NotZero(t, f.InForce("a", int64(start+soon+inForce)))
+	require.Equal(t, LookEvery, f.Pause(int64(start+soon+inForce)))
+}
+
 func TestAReaderRespectsTheMarksThatItFoundAndReliesOnALookForAShortTime(t *testing.T) {
 	mark := Mark{"a", "y", 1}
 	s := fleetServers{"a": {}, "b": {mark}, "c": {mark}}
