@@ -6,6 +6,7 @@
 //	load                load generator
 //	faults              faults of servers under a verified load
 //	sample              statistics of repeated measurements; pure
+//	frame               runs of a record grouped by point, with estimates; pure
 //	check               checks of measurements; pure
 //	capacity            highest load within a quality of service; pure
 //	compare             comparison of two records; pure

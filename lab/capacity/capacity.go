@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
@@ -48,12 +48,6 @@ type Level struct {
 	Verdict    Verdict         `json:"verdict"`
 }
 
-// estimate returns the mean of values with its one-sided bounds of confidence c, which are those of the two-sided
-// interval of confidence 2c - 1.
-func (r Rule) estimate(values []float64) sample.Estimate {
-	return sample.Of(values).Estimate(2*r.Confidence - 1)
-}
-
 // Find finds the highest load of each line. by has the factors whose levels make the lines; nil stands for all factors that vary independently
 // of the raised one. It is an error if another factor varies, or if a given one doesn't.
 func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
@@ -86,59 +80,35 @@ func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 		}
 	}
 	c := &Capacity{Rule: rule, By: by}
-	places := map[string]int{}
 	known := false
-	for _, p := range record.Points(runs) {
-		key := record.Label(p.Factors, by)
-		at, ok := places[key]
-		if !ok {
-			at = len(c.Lines)
-			places[key] = at
-			factors := maps.Clone(p.Factors)
-			maps.DeleteFunc(factors, func(name, _ string) bool { return !slices.Contains(by, name) })
-			c.Lines = append(c.Lines, Line{Factors: factors})
+	// One-sided bounds of confidence c are those of the two-sided interval of confidence 2c - 1.
+	for _, l := range frame.Of(runs, 2*rule.Confidence-1).Lines(rule.Over, by) {
+		line := Line{Factors: l.Levels}
+		for _, p := range l.Points {
+			level := newLevel(p, rule)
+			known = known || level.Runs > 0
+			line.Levels = append(line.Levels, level)
 		}
-		l := newLevel(p, rule)
-		known = known || l.Runs > 0
-		c.Lines[at].Levels = append(c.Lines[at].Levels, l)
+		line.Highest = slices.IndexFunc(line.Levels, func(v Level) bool { return v.Verdict != Holds }) - 1
+		if line.Highest == -2 {
+			line.Highest = len(line.Levels) - 1
+		}
+		c.Lines = append(c.Lines, line)
 	}
 	if !known {
 		return nil, fmt.Errorf("no run has the metric %s of the source %s", rule.Metric, rule.Source)
 	}
-	for i := range c.Lines {
-		c.Lines[i].judge()
-	}
-	slices.SortStableFunc(c.Lines, func(a, b Line) int {
-		for _, f := range by {
-			if order := record.CompareLevels(a.Factors[f], b.Factors[f]); order != 0 {
-				return order
-			}
-		}
-		return 0
-	})
 	return c, nil
 }
 
-// judge sorts the levels and finds the highest.
-func (l *Line) judge() {
-	slices.SortStableFunc(l.Levels, func(a, b Level) int { return record.CompareLevels(a.Level, b.Level) })
-	l.Highest = slices.IndexFunc(l.Levels, func(v Level) bool { return v.Verdict != Holds }) - 1
-	if l.Highest == -2 {
-		l.Highest = len(l.Levels) - 1
-	}
-}
-
-func newLevel(p record.Point, rule Rule) Level {
-	values := p.Values(rule.Source, rule.Metric)
+func newLevel(p frame.Point, rule Rule) Level {
 	l := Level{
-		Level: p.Factors[rule.Over], Runs: len(values), Value: rule.estimate(values), Verdict: Open,
-		Throughput: rule.estimate(p.Values(record.SourceClient, "throughput")),
+		Level: p.Levels[rule.Over], Value: p.Estimate(rule.Source, rule.Metric), Verdict: Open,
+		Throughput: p.Estimate(record.SourceClient, "throughput"), Warnings: p.Warned(),
 	}
+	l.Runs = int(l.Value.N)
 	for _, failed := range p.Values(record.SourceClient, "errors") {
 		l.Failures += failed
-	}
-	for _, run := range p.Complete() {
-		l.Warnings += len(run.Warnings)
 	}
 	switch v := l.Value; {
 	case l.Failures > 0 || v.Known() && v.Low >= rule.Below:

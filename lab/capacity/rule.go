@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"mcmw/lab/record"
@@ -46,15 +45,6 @@ func (r Rule) Check() error {
 		problems = append(problems, errors.New("the raised factor is missing: expected one such as clients"))
 	}
 	return errors.Join(problems...)
-}
-
-// SplitMetric reads a source and a metric: "client.response_time_p99", "server:s1.throughput".
-func SplitMetric(text string) (source, metric string, err error) {
-	source, metric, ok := strings.Cut(text, ".")
-	if _, known := record.Describe(metric); !ok || source == "" || !known {
-		return "", "", fmt.Errorf("%.60q: expected a source and a metric such as client.response_time_p99", text)
-	}
-	return source, metric, nil
 }
 
 // ParseLimit reads a limit of a metric: a number in the metric's unit or, for a time, a duration such as 1ms.

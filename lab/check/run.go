@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"mcmw/internal/spell"
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 )
 
@@ -43,41 +44,10 @@ func warn(code, format string, args ...any) []record.Warning {
 	return []record.Warning{{Code: code, Message: fmt.Sprintf(format, args...)}}
 }
 
-// Population returns N, the number of requests that the clients of a closed loop keep outstanding or think about; false for an open loop,
-// which has no N, or if it is unknown.
-func Population(run record.Run) (n float64, ok bool) {
-	if openLoop(run) {
-		return 0, false
-	}
-	connections, ok := run.Number("connections")
-	if !ok {
-		return 0, false
-	}
-	if pipeline, ok := run.Number("pipeline"); ok {
-		connections *= pipeline
-	}
-	return connections, connections > 0
-}
-
-// openLoop reports whether requests were sent by a schedule.
-func openLoop(run record.Run) bool {
-	rate, ok := run.Factors["rate"]
-	return ok && rate != "" && rate != "0" && rate != "closed"
-}
-
 // steadyRate reports whether the load was supposed to be constant.
 func steadyRate(run record.Run) bool {
 	_, number := run.Number("rate")
-	return number || !openLoop(run)
-}
-
-// ThinkTime returns Z of the clients, s: the measured one, or else the configured one; 0 if there is neither.
-func ThinkTime(run record.Run) float64 {
-	if z, ok := run.Value(record.SourceClient, "think_time_mean"); ok {
-		return z
-	}
-	z, _ := run.Number("think_time")
-	return z
+	return number || !frame.OpenLoop(run)
 }
 
 // measured returns the values of metrics at a source; false if the run doesn't have all of them.
@@ -96,24 +66,24 @@ func measured(run record.Run, source string, metrics ...string) (values []float6
 //
 //	R = N/X - Z
 func interactiveLaw(run record.Run) []record.Warning {
-	n, closed := Population(run)
+	l, closed := frame.LoopOf(run)
 	v, ok := measured(run, record.SourceClient, "throughput", "response_time_mean")
 	if !closed || !ok || v[0] <= 0 {
 		return nil
 	}
-	x, r, z := v[0], v[1], ThinkTime(run)
-	expected := n/x - z
+	x, r := v[0], v[1]
+	expected := l.ResponseTime(x)
 	if math.Abs(r-expected) <= maxInteractive*max(r, expected) {
 		return nil
 	}
 	return warn(InteractiveLaw, "the clients measured a mean response time of %s; by the interactive law %v requests at %s/s with a think time of %s take %s, which differs by %s",
-		duration(r), n, spell.Count(x), duration(z), duration(expected), percent((r-expected)/expected))
+		duration(r), l.N, spell.Count(x), duration(l.Z), duration(expected), percent((r-expected)/expected))
 }
 
 // interactiveLawInner checks the middlewares by the same law. For them the think time of a client includes the time in which its reply and
 // its next request travel, so that Z is the clients' think time plus the round-trip time (the 2018 report, section 4).
 func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
-	n, closed := Population(run)
+	l, closed := frame.LoopOf(run)
 	v, ok := measured(run, record.SourceMiddleware, "throughput", "response_time_mean")
 	if !closed || !ok || v[0] <= 0 {
 		return nil
@@ -130,9 +100,9 @@ func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
 		r *= x / (x + hot)
 		x += hot
 	}
-	z := ThinkTime(run) + trip
-	expected := n/x - z
-	if math.Abs(r-expected) <= maxInteractiveInner*n/x+trip {
+	l.Z += trip
+	expected := l.ResponseTime(x)
+	if math.Abs(r-expected) <= maxInteractiveInner*l.N/x+trip {
 		return nil
 	}
 	difference := duration(expected-r) + " are spent outside the middlewares, or are not measured"
@@ -140,7 +110,7 @@ func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
 		difference = duration(r-expected) + " too much: the round-trip time or the think time is overestimated"
 	}
 	return warn(InteractiveLawInner, "the middlewares measured a mean response time of %s; by the interactive law %v requests at %s/s with %s between reply and next request take %s: %s",
-		duration(r), n, spell.Count(x), duration(z), duration(expected), difference)
+		duration(r), l.N, spell.Count(x), duration(l.Z), duration(expected), difference)
 }
 
 // middlewares returns the sources of the single middlewares, such as middleware:0 and middleware:1, or that of all if there are none.

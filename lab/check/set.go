@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
@@ -13,9 +14,9 @@ import (
 func Set(runs []record.Run) []record.Warning {
 	varying := record.Varying(runs)
 	var warnings []record.Warning
-	for _, point := range record.Points(runs) {
-		where := cmp.Or(record.Label(point.Factors, varying), "the only point")
-		if n := len(point.Complete()); n < minRepetitions {
+	for _, point := range frame.Of(runs, 0).Points {
+		where := cmp.Or(record.Label(point.Levels, varying), "the only point")
+		if n := len(point.Runs); n < minRepetitions {
 			warnings = append(warnings, warn(TooFewRepetitions, "%s: %d complete runs are too few for an interval", where, n)...)
 			continue
 		}

@@ -3,6 +3,7 @@ package check
 import (
 	"slices"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 )
 
@@ -58,12 +59,11 @@ func Unchecked(run record.Run, set record.Manifest) (codes []string) {
 // point.
 func RecordUnchecked(r *record.Record, runs []record.Run) (codes []string, err error) {
 	first := true
-	for _, point := range record.Points(runs) {
-		complete := point.Complete()
-		if len(complete) == 0 {
+	for _, point := range frame.Of(runs, 0).Points {
+		if len(point.Runs) == 0 {
 			continue
 		}
-		run := complete[0]
+		run := point.Runs[0]
 		if err := readSeries(r, &run); err != nil {
 			return nil, err
 		}

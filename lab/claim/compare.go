@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
@@ -72,14 +73,14 @@ func (c *Compare) decide(e *view) (Verdict, string) {
 // throughputs and increases times, so the direction in which it moves the ratio is known. The rule is confirmed if the whole interval is in
 // the range although the ratio was moved away from it, and refuted if the whole interval is outside although it was moved towards it.
 func (c *Compare) despiteExhaustion(interval sample.Interval, ofExhausted, toExhausted bool) Verdict {
-	_, metric, _ := strings.Cut(c.Metric, ".")
+	metric, _ := frame.ParseMetric(c.Metric, "")
 	raised := ofExhausted // whether waiting increases the ratio
 	switch {
 	case ofExhausted == toExhausted || c.Low != nil && c.High != nil:
 		return ""
-	case strings.HasPrefix(metric, "throughput"):
+	case strings.HasPrefix(metric.Name, "throughput"):
 		raised = !ofExhausted
-	case !strings.HasPrefix(metric, "response_time"):
+	case !strings.HasPrefix(metric.Name, "response_time"):
 		return ""
 	}
 	high := c.Low != nil // whether the rule requires a high ratio
@@ -93,13 +94,13 @@ func (c *Compare) despiteExhaustion(interval sample.Interval, ofExhausted, toExh
 
 // capped returns a text if the load's upload limits the throughput on both sides: both are then equal, whatever is behind it. For claims
 // about the testbed's settings it returns "".
-func (c *Compare) capped(e *view, of, to record.Point) string {
+func (c *Compare) capped(e *view, of, to frame.Point) string {
 	if e.claim.Construction != "" || !strings.HasPrefix(c.Metric, record.SourceClient+".throughput") {
 		return ""
 	}
 	for _, side := range []struct {
 		name  string
-		point record.Point
+		point frame.Point
 	}{{c.Of.Record, of}, {c.To.Record, to}} {
 		limit, why := e.limit(side.name, side.point)
 		if why != "" || limit.Name != loadsUpload {
@@ -113,12 +114,12 @@ func (c *Compare) capped(e *view, of, to record.Point) string {
 const loadsUpload = "upload of the load machines"
 
 // point returns the point of a side, the runs of its selection, and its name; or why there is none.
-func (s Side) point(e *view) (p record.Point, runs []record.Run, name, why string) {
+func (s Side) point(e *view) (p frame.Point, runs []record.Run, name, why string) {
 	runs, why = e.runs(s.Selection)
 	if why != "" {
 		return p, nil, "", why
 	}
-	points := record.Points(runs)
+	points := frame.Of(runs, defaultConfidence).Points
 	if len(points) > 1 && !s.Highest {
 		return p, nil, "", fmt.Sprintf("%s has several points: %s vary", s.Selection, strings.Join(withoutConnections(record.Varying(runs)), ", "))
 	}
@@ -133,7 +134,7 @@ func (s Side) point(e *view) (p record.Point, runs []record.Run, name, why strin
 	}
 	name = s.String()
 	if varying := record.Varying(runs); s.Highest && len(varying) > 0 {
-		name += ", " + record.Label(p.Factors, withoutConnections(varying))
+		name += ", " + record.Label(p.Levels, withoutConnections(varying))
 	}
 	return p, runs, name, ""
 }

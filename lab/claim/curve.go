@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
@@ -52,11 +53,12 @@ func (c *Converges) decide(e *view) (Verdict, string) {
 	var texts []string
 	var usedRuns []record.Run
 	for _, l := range lines(runs, c.Over) {
-		if len(l.points) < last {
-			return NotComparable, fmt.Sprintf("%s has %d levels of %s; %d are needed", named(c.Record, l.name), len(l.points), c.Over, last)
+		if len(l.Points) < last {
+			return NotComparable, fmt.Sprintf("%s has %d levels of %s; %d are needed", named(c.Record, l.Name()), len(l.Points), c.Over, last)
 		}
 		var least, most sample.Estimate
-		for _, p := range l.points[len(l.points)-last:] {
+		var levels []string
+		for _, p := range l.Points[len(l.Points)-last:] {
 			m, ok := estimate(p, c.Metric)
 			if !ok {
 				return NotComparable, fmt.Sprintf("%s was not measured in %s", c.Metric, c.Record)
@@ -68,12 +70,12 @@ func (c *Converges) decide(e *view) (Verdict, string) {
 			if !most.OK() || m.Mean > most.Mean {
 				most = m
 			}
-			usedRuns = append(usedRuns, p.Runs...)
+			usedRuns, levels = append(usedRuns, p.Runs...), append(levels, p.Levels[c.Over])
 		}
 		if most.Mean-least.Mean > within*math.Abs(least.Mean) {
 			verdict = weightier(verdict, apart(least, most))
 		}
-		texts = append(texts, fmt.Sprintf("%s%s to %s at %s %s", l.prefix(), shown(c.Metric, least), shown(c.Metric, most), c.Over, strings.Join(l.levels[len(l.levels)-last:], ", ")))
+		texts = append(texts, fmt.Sprintf("%s%s to %s at %s %s", prefix(l), shown(c.Metric, least), shown(c.Metric, most), c.Over, strings.Join(levels, ", ")))
 	}
 	text := fmt.Sprintf("%s; expected %s, within %.3g %%", brief(texts), c.words(show(c.Metric)), 100*within)
 	return judge(verdict, text, e.exhausted(c.Record, usedRuns))
@@ -135,7 +137,7 @@ func (s *Saturates) decide(e *view) (Verdict, string) {
 			return NotComparable, why
 		}
 		verdict = weightier(verdict, s.between(at))
-		texts = append(texts, l.prefix()+text)
+		texts = append(texts, prefix(l)+text)
 	}
 	text := fmt.Sprintf("%s; expected %s %s", brief(texts), s.Over, s.words(func(v float64) string { return fmt.Sprint(v) }))
 	return judge(verdict, text, e.exhausted(s.Record, runs))
@@ -154,10 +156,10 @@ func (s *Saturates) between(at sample.Interval) Verdict {
 
 // knee returns the interval of levels in which a line becomes saturated: above the low end, and at most at the high end. Levels with intervals
 // that overlap that of the highest mean may already be saturated.
-func (s *Saturates) knee(l line, within float64) (at sample.Interval, text, why string) {
-	means := make([]sample.Estimate, len(l.points))
+func (s *Saturates) knee(l frame.Line, within float64) (at sample.Interval, text, why string) {
+	means := make([]sample.Estimate, len(l.Points))
 	highest := 0
-	for i, p := range l.points {
+	for i, p := range l.Points {
 		m, ok := estimate(p, s.Metric)
 		if !ok {
 			return at, "", fmt.Sprintf("%s was not measured in %s", s.Metric, s.Record)
@@ -167,7 +169,7 @@ func (s *Saturates) knee(l line, within float64) (at sample.Interval, text, why 
 		}
 	}
 	if len(means) < 2 {
-		return at, "", fmt.Sprintf("%s has one level of %s; two are needed", named(s.Record, l.name), s.Over)
+		return at, "", fmt.Sprintf("%s has one level of %s; two are needed", named(s.Record, l.Name()), s.Over)
 	}
 	saturated := slices.IndexFunc(means, func(m sample.Estimate) bool { return m.Mean >= (1-within)*means[highest].Mean })
 	before := slices.IndexFunc(means, func(m sample.Estimate) bool { return m.N > 1 && apart(m, means[highest]) == Undecided })
@@ -180,15 +182,15 @@ func (s *Saturates) knee(l line, within float64) (at sample.Interval, text, why 
 		if level < 0 {
 			continue
 		}
-		number, ok := l.points[level].Runs[0].Number(s.Over)
+		number, ok := l.Points[level].Runs[0].Number(s.Over)
 		if !ok {
-			return at, "", fmt.Sprintf("the level %q of %s is not a number", l.levels[level], s.Over)
+			return at, "", fmt.Sprintf("the level %q of %s is not a number", l.Points[level].Levels[s.Over], s.Over)
 		}
 		*end = number
 	}
-	text = fmt.Sprintf("saturated from %s %s, %s of %s at most", s.Over, l.levels[saturated], shown(s.Metric, means[saturated]), shown(s.Metric, means[highest]))
+	text = fmt.Sprintf("saturated from %s %s, %s of %s at most", s.Over, l.Points[saturated].Levels[s.Over], shown(s.Metric, means[saturated]), shown(s.Metric, means[highest]))
 	if before > 0 {
-		text += fmt.Sprintf(", surely not at %s", l.levels[before-1])
+		text += fmt.Sprintf(", surely not at %s", l.Points[before-1].Levels[s.Over])
 	}
 	return at, text, ""
 }

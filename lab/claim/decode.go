@@ -13,8 +13,8 @@ import (
 
 	"mcmw/internal/userinput"
 	"mcmw/lab/experiment"
+	"mcmw/lab/frame"
 	"mcmw/lab/paper"
-	"mcmw/lab/record"
 )
 
 var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
@@ -175,8 +175,7 @@ func (s Selection) check() error {
 
 // checkMetric requires a source and a metric such as client.throughput.
 func checkMetric(text string) error {
-	source, metric, ok := strings.Cut(text, ".")
-	if _, known := record.Describe(metric); !ok || source == "" || !known {
+	if _, err := frame.ParseMetric(text, ""); err != nil {
 		return fmt.Errorf("metric %q: expected a source and a metric such as client.throughput", text)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"mcmw/lab/check"
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
@@ -167,25 +168,25 @@ func (e *view) runs(s Selection) (runs []record.Run, why string) {
 	if why != "" {
 		return nil, why
 	}
-	for _, p := range record.Points(set.runs) {
-		if !record.HasLevels(p.Factors, s.Where) {
+	for _, p := range frame.Of(set.runs, defaultConfidence).Points {
+		if !p.Has(s.Where) {
 			continue
 		}
 		var valid []record.Run
 		var defects []string
+		if p.Failed != nil {
+			defects = append(defects, check.RunFailed)
+		}
 		for _, run := range p.Runs {
-			switch code := defect(run); {
-			case run.State != record.Complete:
-				defects = append(defects, check.RunFailed)
-			case code != "":
+			if code := defect(run); code != "" {
 				defects = append(defects, code)
-			default:
+			} else {
 				valid = append(valid, run)
 			}
 		}
 		if len(valid) == 0 {
 			slices.Sort(defects)
-			return nil, fmt.Sprintf("%s has no valid run at %s (%s)", s.Record, record.Label(p.Factors, record.Varying(set.runs)), strings.Join(slices.Compact(defects), ", "))
+			return nil, fmt.Sprintf("%s has no valid run at %s (%s)", s.Record, record.Label(p.Levels, record.Varying(set.runs)), strings.Join(slices.Compact(defects), ", "))
 		}
 		runs = append(runs, valid...)
 	}
@@ -244,41 +245,19 @@ func (r Range) covers(i sample.Interval) Verdict {
 	return Undecided
 }
 
-// line has the points of a selection that differ only in one factor, by ascending level.
-type line struct {
-	name   string // the levels of the other varying factors; "" if there are none
-	levels []string
-	points []record.Point
-}
-
-// prefix returns the line's name before a text about it.
-func (l line) prefix() string {
-	if l.name == "" {
+// prefix returns a line's name before a text about it; "" if there is one line.
+func prefix(l frame.Line) string {
+	if len(l.Levels) == 0 {
 		return ""
 	}
-	return l.name + ": "
+	return l.Name() + ": "
 }
 
-// lines groups runs into lines over a factor.
-func lines(runs []record.Run, over string) []line {
-	var all []line
+// lines groups runs into lines over a factor, one for each combination of the other varying factors, in the order of their names.
+func lines(runs []record.Run, over string) []frame.Line {
 	others := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return same(name, over) })
-	for _, p := range record.Points(runs) {
-		name := record.Label(p.Factors, others)
-		at := slices.IndexFunc(all, func(l line) bool { return l.name == name })
-		if at < 0 {
-			at = len(all)
-			all = append(all, line{name: name})
-		}
-		all[at].points = append(all[at].points, p)
-	}
-	for i := range all {
-		slices.SortStableFunc(all[i].points, func(a, b record.Point) int { return record.CompareLevels(a.Factors[over], b.Factors[over]) })
-		for _, p := range all[i].points {
-			all[i].levels = append(all[i].levels, p.Factors[over])
-		}
-	}
-	slices.SortFunc(all, func(a, b line) int { return strings.Compare(a.name, b.name) })
+	all := frame.Of(runs, defaultConfidence).Lines(over, others)
+	slices.SortFunc(all, func(a, b frame.Line) int { return strings.Compare(a.Name(), b.Name()) })
 	return all
 }
 
@@ -288,10 +267,10 @@ func same(name, other string) bool {
 }
 
 // estimate returns the mean of SOURCE.METRIC over the runs of a point; false if a run doesn't have it.
-func estimate(p record.Point, metric string) (sample.Estimate, bool) {
-	source, name, _ := strings.Cut(metric, ".")
-	values := p.Values(source, name)
-	return sample.Of(values).Estimate(defaultConfidence), len(values) == len(p.Runs)
+func estimate(p frame.Point, metric string) (sample.Estimate, bool) {
+	of, _ := frame.ParseMetric(metric, "")
+	e := p.Estimate(of.Source, of.Name)
+	return e, int(e.N) == len(p.Runs)
 }
 
 // shown returns a mean with the half width of its confidence interval, which a single run doesn't have.
@@ -301,8 +280,8 @@ func shown(metric string, e sample.Estimate) string {
 
 // show returns the format of a metric's values.
 func show(metric string) func(float64) string {
-	_, name, _ := strings.Cut(metric, ".")
-	m, _ := record.Describe(name)
+	of, _ := frame.ParseMetric(metric, "")
+	m, _ := record.Describe(of.Name)
 	switch m.Unit {
 	case record.OperationsPerSecond:
 		return func(v float64) string { return fmt.Sprintf("%.0f ops/s", v) }

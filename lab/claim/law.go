@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mcmw/lab/check"
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 )
 
@@ -60,10 +61,11 @@ func (l *Law) decide(e *view) (Verdict, string) {
 			if code := defect(run); run.State != record.Complete || code != "" && code != check.InteractiveLaw {
 				continue
 			}
-			error, ok := Interactive(run, l.source())
+			predicted, measured, ok := frame.ByLaw(run, l.source())
 			if !ok {
 				continue
 			}
+			error := (measured - predicted) / measured
 			runs++
 			if math.Abs(error) > math.Abs(worst) || where == "" {
 				worst, where = error, fmt.Sprintf("run %d of %s", run.ID, name)
@@ -75,16 +77,4 @@ func (l *Law) decide(e *view) (Verdict, string) {
 	}
 	text := fmt.Sprintf("off by at most %+.2f %% (%s) in %d valid runs; expected within %.3g %%", 100*worst, where, runs, 100*l.Within)
 	return judge(decided(math.Abs(worst) <= l.Within), text)
-}
-
-// Interactive returns the difference of the clients' response time from N/X - Z, relative to it, with X of a source; false for an open loop,
-// or if a value was not measured.
-func Interactive(run record.Run, source string) (float64, bool) {
-	n, closed := check.Population(run)
-	x, okX := run.Value(source, "throughput")
-	r, okR := run.Value(record.SourceClient, "response_time_mean")
-	if !closed || !okX || !okR || x <= 0 || r <= 0 {
-		return 0, false
-	}
-	return (r - (n/x - check.ThinkTime(run))) / r, true
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"mcmw/lab/record"
+	"mcmw/lab/frame"
 	"mcmw/lab/report"
 )
 
@@ -42,10 +42,10 @@ func (l *Limited) decide(e *view) (Verdict, string) {
 }
 
 // limit returns the bottleneck of a point, or why it isn't known.
-func (e *view) limit(name string, p record.Point) (report.Bottleneck, string) {
+func (e *view) limit(name string, p frame.Point) (report.Bottleneck, string) {
 	s, why := e.set(name)
 	if why != "" {
 		return report.Bottleneck{}, why
 	}
-	return report.Limit(s.record, p, defaultConfidence), ""
+	return report.Limit(s.record, p), ""
 }

@@ -11,7 +11,7 @@ import (
 	"mcmw/lab/effects"
 	"mcmw/lab/experiment"
 	"mcmw/lab/factorial"
-	"mcmw/lab/record"
+	"mcmw/lab/frame"
 	"mcmw/lab/sample"
 )
 
@@ -59,12 +59,12 @@ func (d Design) parts(e *view) (parts map[string]sample.Estimate, exhausted, why
 		return nil, "", why
 	}
 	least := len(runs)
-	for _, p := range record.Points(runs) {
+	for _, p := range frame.Of(runs, defaultConfidence).Points {
 		least = min(least, len(p.Runs))
 	}
-	source, metric, _ := strings.Cut(d.Metric, ".")
+	metric, _ := frame.ParseMetric(d.Metric, "")
 	of, err := effects.FromRuns(runs, effects.Question{
-		Factors: d.Factors, Response: metric, Source: source, Ignore: []string{"connections", "clients"}, Repetitions: least,
+		Factors: d.Factors, Response: metric.Name, Source: metric.Source, Ignore: []string{"connections", "clients"}, Repetitions: least,
 	})
 	if err == nil {
 		parts, err = partsOf(of)

@@ -3,11 +3,10 @@ package compare
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
@@ -123,53 +122,39 @@ func New(a, b []record.Run, o Options) *Comparison {
 		}
 	}
 	keys := keyFactors(a, b)
-	pointsA, pointsB := group(a, keys), group(b, keys)
-	labels := slices.Sorted(maps.Keys(pointsA))
-	slices.SortStableFunc(labels, func(x, y string) int {
-		for _, name := range keys {
-			if order := record.CompareLevels(pointsA[x].Factors[name], pointsA[y].Factors[name]); order != 0 {
-				return order
-			}
-		}
-		return 0
-	})
-	for _, label := range labels {
-		before := pointsA[label]
-		after, ok := pointsB[label]
-		if !ok {
+	pointsA, pointsB := frame.By(a, keys, o.Confidence).Points, frame.By(b, keys, o.Confidence).Points
+	slices.SortStableFunc(pointsA, func(p, q frame.Point) int { return frame.Compare(p.Levels, q.Levels, keys) })
+	labelOf := func(p frame.Point) string { return record.Label(p.Levels, keys) }
+	for _, before := range pointsA {
+		label := labelOf(before)
+		at := slices.IndexFunc(pointsB, func(p frame.Point) bool { return labelOf(p) == label })
+		if at < 0 {
 			c.OnlyA = append(c.OnlyA, label)
 			continue
 		}
-		p := Point{Label: label, Factors: before.Factors, Warnings: Warnings{countWarnings(before), countWarnings(after)}}
+		after := pointsB[at]
+		pointsB = slices.Delete(pointsB, at, at+1)
+		p := Point{Label: label, Factors: before.Levels, Warnings: Warnings{before.Warned(), after.Warned()}}
 		for _, metric := range o.Metrics {
-			source, of := split(metric, o.Source)
-			first, second := before.Values(source, of), after.Values(source, of)
+			of, _ := frame.ParseMetric(metric, o.Source)
+			first, second := before.Values(of.Source, of.Name), after.Values(of.Source, of.Name)
 			if first == nil && second == nil {
 				continue
 			}
 			m := compareSamples(metric, first, second, o.Confidence)
 			if o.Paired {
-				m.Ratio = newRatio(before, after, source, of)
+				m.Ratio = newRatio(before, after, of)
 			}
 			p.Metrics = append(p.Metrics, m)
 		}
 		c.Points = append(c.Points, p)
 	}
-	for _, label := range slices.Sorted(maps.Keys(pointsB)) {
-		if _, ok := pointsA[label]; !ok {
-			c.OnlyB = append(c.OnlyB, label)
-		}
+	for _, p := range pointsB {
+		c.OnlyB = append(c.OnlyB, labelOf(p))
 	}
+	slices.Sort(c.OnlyB)
 	c.Means = c.geometricMeans()
 	return c
-}
-
-// split returns the source and the metric of a name, which is SOURCE.METRIC, or METRIC for the default source.
-func split(name, defaultSource string) (source, metric string) {
-	if i := strings.LastIndexByte(name, '.'); i >= 0 {
-		return name[:i], name[i+1:]
-	}
-	return defaultSource, name
 }
 
 // keyFactors returns the factors that both records have and that vary in at least one.
@@ -181,28 +166,6 @@ func keyFactors(a, b []record.Run) []string {
 
 func has(runs []record.Run, factor string) bool {
 	return slices.ContainsFunc(runs, func(run record.Run) bool { _, ok := run.Factors[factor]; return ok })
-}
-
-// group returns the points by label. Runs that differ only in other factors than the keys belong to the same point.
-func group(runs []record.Run, keys []string) map[string]record.Point {
-	points := map[string]record.Point{}
-	for _, run := range runs {
-		label := record.Label(run.Factors, keys)
-		p := points[label]
-		p.Factors = maps.Clone(run.Factors)
-		maps.DeleteFunc(p.Factors, func(name, _ string) bool { return !slices.Contains(keys, name) })
-		p.Runs = append(p.Runs, run)
-		points[label] = p
-	}
-	return points
-}
-
-func countWarnings(p record.Point) int {
-	n := 0
-	for _, run := range p.Runs {
-		n += len(run.Warnings)
-	}
-	return n
 }
 
 func compareSamples(name string, first, second []float64, confidence float64) Metric {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
@@ -32,8 +33,8 @@ func ParseCondition(text string) (Condition, error) {
 		return Condition{}, fmt.Errorf("%q: expected METRIC, <, <=, > or >=, and a number: with %% a change, such as 'throughput < -5%%', "+
 			"without it a value of the second record, such as 'errors > 0' or 'response_time_p99 > 2ms'", text)
 	}
-	_, name := split(parts[1], "")
-	metric, known := record.Describe(name)
+	of, _ := frame.ParseMetric(parts[1], "")
+	metric, known := record.Describe(of.Name)
 	if !known {
 		return Condition{}, fmt.Errorf("%q: unknown metric %q", text, parts[1])
 	}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 
-	"mcmw/lab/record"
+	"mcmw/lab/frame"
 	"mcmw/lab/sample"
 	"mcmw/lab/table"
 )
@@ -20,12 +20,12 @@ type Ratio struct {
 }
 
 // newRatio pairs the complete runs of two points with the same repetition. It returns nil if there is no pair.
-func newRatio(a, b record.Point, source, metric string) *Ratio {
+func newRatio(a, b frame.Point, of frame.Metric) *Ratio {
 	var ratios []float64
-	for _, first := range a.Complete() {
-		for _, second := range b.Complete() {
-			x, ok := first.Value(source, metric)
-			y, ok2 := second.Value(source, metric)
+	for _, first := range a.Runs {
+		for _, second := range b.Runs {
+			x, ok := first.Value(of.Source, of.Name)
+			y, ok2 := second.Value(of.Source, of.Name)
 			if first.Repetition == second.Repetition && ok && ok2 && x > 0 {
 				ratios = append(ratios, y/x)
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 	"mcmw/lab/table"
@@ -20,10 +21,10 @@ func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
 		fmt.Fprintf(&b, "%s: %s -> %s\n", factor, c.Differs[factor][0], c.Differs[factor][1])
 	}
 	for _, metric := range c.metrics() {
-		source, of := split(metric, c.Source)
-		m, _ := record.Describe(of)
+		of, _ := frame.ParseMetric(metric, c.Source)
+		m, _ := record.Describe(of.Name)
 		t := table.Table{
-			Caption: fmt.Sprintf("%s of %s: %s", of, source, m.Help), Left: []int{1, 2, 3, 4, 5, 6, 7},
+			Caption: fmt.Sprintf("%s of %s: %s", of.Name, of.Source, m.Help), Left: []int{1, 2, 3, 4, 5, 6, 7},
 			Columns: []string{"point", "A", "B", "change", "effect", "p (Welch)", "p (ranks)", ""},
 		}
 		for _, p := range c.Points {
@@ -132,8 +133,8 @@ func number(metric string, x sample.Number) string {
 	if !x.Known() {
 		return "unknown"
 	}
-	_, of := split(metric, "")
-	return record.Format(of, float64(x))
+	of, _ := frame.ParseMetric(metric, "")
+	return record.Format(of.Name, float64(x))
 }
 
 func effect(x sample.Number) string {

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"mcmw/lab/capacity"
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
@@ -52,11 +52,11 @@ func (s *Stop) String() string {
 // metric reads SOURCE.METRIC.
 func (d *decoder) metric(n *yaml.Node, key, such string) (source, metric string) {
 	text := d.scalar(n, key, "a source and a metric such as "+such, func(text string) bool {
-		_, _, err := capacity.SplitMetric(text)
+		_, err := frame.ParseMetric(text, "")
 		return err == nil
 	})
-	source, metric, _ = capacity.SplitMetric(text)
-	return source, metric
+	m, _ := frame.ParseMetric(text, "")
+	return m.Source, m.Name
 }
 
 func (d *decoder) stop(n *yaml.Node, key string) *Stop {

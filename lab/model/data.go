@@ -11,6 +11,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
@@ -111,11 +112,11 @@ func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 	varying := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return slices.Contains(handled, name) })
 	leftOut := map[string]int{} // points by reason
 	saturated := 0
-	for _, p := range record.Points(runs) {
+	for _, p := range frame.Of(runs, Confidence).Points {
 		saturated += removeSaturated(&p)
 		point, why, err := newPoint(p, varying)
 		if err != nil {
-			return nil, fmt.Errorf("point %s: %w", record.Label(p.Factors, record.Varying(runs)), err)
+			return nil, fmt.Errorf("point %s: %w", record.Label(p.Levels, record.Varying(runs)), err)
 		}
 		if why != "" {
 			leftOut[why]++
@@ -142,31 +143,31 @@ func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 }
 
 // removeSaturated removes the runs in which the load generator was the limit, unless it was in all, and returns their number.
-func removeSaturated(p *record.Point) int {
+func removeSaturated(p *frame.Point) int {
 	saturated := func(r record.Run) bool {
 		v, ok := r.Value(record.SourceClient, "saturated")
 		return ok && v > 0
 	}
-	sound := slices.DeleteFunc(p.Complete(), saturated)
+	sound := slices.DeleteFunc(slices.Clone(p.Runs), saturated)
 	if len(sound) == 0 {
 		return 0
 	}
-	removed := len(p.Complete()) - len(sound)
+	removed := len(p.Runs) - len(sound)
 	p.Runs = sound
 	return removed
 }
 
 // newPoint returns the point, or the reason why it cannot be modelled.
-func newPoint(p record.Point, varying []string) (Point, string, error) {
+func newPoint(p frame.Point, varying []string) (Point, string, error) {
 	out := Point{}
-	if p.Factors["middlewares"] == "0" {
+	if p.Levels["middlewares"] == "0" {
 		return out, "without a middleware", nil
 	}
-	runs := p.Complete()
+	runs := p.Runs
 	if len(runs) == 0 {
 		return out, "without a complete run", nil
 	}
-	if _, ok := runs[0].Number("workers"); p.Factors["workers"] == "" || record.Level(p.Factors["workers"]) == record.AsDefault && !ok {
+	if _, ok := runs[0].Number("workers"); p.Levels["workers"] == "" || record.Level(p.Levels["workers"]) == record.AsDefault && !ok {
 		return out, "without the number of workers", nil
 	}
 	var err error
@@ -175,7 +176,7 @@ func newPoint(p record.Point, varying []string) (Point, string, error) {
 	}
 	mean := func(source, metric string) float64 { return stat.Mean(p.Values(source, metric), nil) } // NaN of no values
 	measured := func(metric string) sample.Estimate {
-		e := sample.Of(p.Values(record.SourceClient, metric)).Estimate(Confidence)
+		e := p.Estimate(record.SourceClient, metric)
 		if !e.OK() {
 			e.Mean = math.NaN()
 		}

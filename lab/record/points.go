@@ -6,45 +6,6 @@ import (
 	"strings"
 )
 
-// Point is one combination of factor levels with its runs, in the order of their repetitions.
-type Point struct {
-	Factors map[string]string
-	Runs    []Run // including failed ones
-}
-
-// Points groups runs by the levels of all factors, in the order of the runs.
-func Points(runs []Run) []Point {
-	var points []Point
-	places := map[string]int{}
-	for _, run := range runs {
-		key := Label(run.Factors, slices.Sorted(maps.Keys(run.Factors)))
-		i, ok := places[key]
-		if !ok {
-			i = len(points)
-			places[key] = i
-			points = append(points, Point{Factors: run.Factors})
-		}
-		points[i].Runs = append(points[i].Runs, run)
-	}
-	return points
-}
-
-// Complete returns the point's complete runs.
-func (p Point) Complete() []Run {
-	return slices.DeleteFunc(slices.Clone(p.Runs), func(run Run) bool { return run.State != Complete })
-}
-
-// Values returns the values of a metric at a source in the complete runs that have it.
-func (p Point) Values(source, metric string) []float64 {
-	var values []float64
-	for _, run := range p.Complete() {
-		if v, ok := run.Value(source, metric); ok {
-			values = append(values, v)
-		}
-	}
-	return values
-}
-
 // Varying returns the names of the factors that don't have the same level in all runs, in alphabetical order. A factor that only some runs
 // have varies. Factors that depend only on the case are left out, and middlewares if it depends only on the system.
 func Varying(runs []Run) []string {

@@ -7,19 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRunsAreGroupedByTheLevelsOfTheirFactors(t *testing.T) {
+func TestFactorsVaryOrAreConstant(t *testing.T) {
 	run := func(id int64, state State, throughput float64, workers string) Run {
 		return Run{ID: id, State: state, Factors: map[string]string{"workers": workers, "depth": "1"}, Results: []Value{{SourceClient, "throughput", throughput}}}
 	}
 	runs := []Run{run(1, Complete, 10, "8"), run(2, Complete, 30, "64"), run(3, Failed, 5, "8"), run(4, Complete, 12, "8")}
-	points := Points(runs)
-	require.Len(t, points, 2)
-	require.Equal(t, []float64{10, 12}, points[0].Values(SourceClient, "throughput"), "without the failed run")
-	require.Len(t, points[0].Runs, 3)
-	require.Empty(t, points[1].Values(SourceClient, "misses"))
 	require.Equal(t, []string{"workers"}, Varying(runs))
 	require.Equal(t, map[string]string{"depth": "1"}, Constant(runs))
-	require.Equal(t, "workers=8", Label(points[0].Factors, []string{"workers", "pool"}))
+	require.Equal(t, "workers=8", Label(runs[0].Factors, []string{"workers", "pool"}))
 	require.Empty(t, Varying(nil))
 	require.Empty(t, Constant(nil))
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
@@ -38,7 +39,7 @@ func (a *artist) xAxis() plot.Axis {
 		return a.categories()
 	}
 	axis := plot.Axis{Label: label(a.v.X), FromZero: true}
-	for _, l := range levels(a.d.Points, a.v.X) {
+	for _, l := range a.d.Levels(a.v.X) {
 		n, _ := record.Level(l).Number()
 		axis.At = append(axis.At, n)
 	}
@@ -48,7 +49,7 @@ func (a *artist) xAxis() plot.Axis {
 
 // categories returns the x axis with a position for each level.
 func (a *artist) categories() plot.Axis {
-	return plot.Axis{Label: label(a.v.X), Categories: levels(a.d.Points, a.v.X)}
+	return plot.Axis{Label: label(a.v.X), Categories: a.d.Levels(a.v.X)}
 }
 
 func point(x float64, e sample.Estimate) plot.Point {
@@ -67,12 +68,12 @@ func point(x float64, e sample.Estimate) plot.Point {
 
 // line draws f at the points of l. The points are joined if the levels of the x axis are numbers; otherwise they are beside those of the
 // other lines.
-func (a *artist) line(l Line, f func(Point) sample.Estimate) plot.Line {
+func (a *artist) line(l Line, f func(frame.Point) sample.Estimate) plot.Line {
 	drawn := plot.Line{Name: l.Name, Series: l.Number}
 	aside := 0.0
 	if !a.d.numeric(a.v) {
 		drawn.Look = plot.Dots
-		if n := len(levels(a.d.Points, a.v.Series)); a.v.Series != "" {
+		if n := len(a.d.Levels(a.v.Series)); a.v.Series != "" {
 			aside = (float64(l.Number) - float64(n-1)/2) * min(0.15, 0.7/float64(n))
 		}
 	}
@@ -88,12 +89,12 @@ func known(l plot.Line) bool {
 }
 
 // lines draws a chart for every panel: f for each line, and the marks that more returns. Panels without a value are left out.
-func (a *artist) lines(y plot.Axis, f func(Point) sample.Estimate, more func(Panel) []plot.Mark) []plot.Chart {
-	return a.linesOf(y, func(Line) func(Point) sample.Estimate { return f }, more)
+func (a *artist) lines(y plot.Axis, f func(frame.Point) sample.Estimate, more func(Panel) []plot.Mark) []plot.Chart {
+	return a.linesOf(y, func(Line) func(frame.Point) sample.Estimate { return f }, more)
 }
 
 // linesOf is lines with a function for each line.
-func (a *artist) linesOf(y plot.Axis, f func(Line) func(Point) sample.Estimate, more func(Panel) []plot.Mark) []plot.Chart {
+func (a *artist) linesOf(y plot.Axis, f func(Line) func(frame.Point) sample.Estimate, more func(Panel) []plot.Mark) []plot.Chart {
 	var charts []plot.Chart
 	for _, panel := range a.panels {
 		c := plot.Chart{Title: panel.Name, X: a.xAxis(), Y: y}
@@ -131,7 +132,7 @@ func (a *artist) eachLine(x, y plot.Axis, marks func(Line) []plot.Mark) (charts 
 }
 
 // atSaturation draws a chart for the point of saturation of every line.
-func (a *artist) atSaturation(x, y plot.Axis, marks func(Point) []plot.Mark) (charts []plot.Chart) {
+func (a *artist) atSaturation(x, y plot.Axis, marks func(frame.Point) []plot.Mark) (charts []plot.Chart) {
 	a.each(func(panel Panel, l Line) {
 		for _, p := range l.saturated() {
 			title := join(panel.Name, l.Name, levelName(a.v.X, p.Levels[a.v.X]))
@@ -147,12 +148,12 @@ func join(names ...string) string {
 }
 
 // client returns an estimate of the clients, or of the middlewares if the clients did not measure the metric.
-func (a *artist) client(metric string) func(Point) sample.Estimate {
-	return func(p Point) sample.Estimate { return a.v.client(p, metric) }
+func (a *artist) client(metric string) func(frame.Point) sample.Estimate {
+	return func(p frame.Point) sample.Estimate { return a.v.client(p, metric) }
 }
 
-func (a *artist) middleware(metric string) func(Point) sample.Estimate {
-	return func(p Point) sample.Estimate { return p.Estimate(record.SourceMiddleware, metric) }
+func (a *artist) middleware(metric string) func(frame.Point) sample.Estimate {
+	return func(p frame.Point) sample.Estimate { return p.Estimate(record.SourceMiddleware, metric) }
 }
 
 // law returns dashed lines with the values of the interactive law. It does not hold for requests of one command.
@@ -162,7 +163,7 @@ func (a *artist) law(panel Panel, f func(record.Run) (float64, bool)) (marks []p
 	}
 	name := "interactive law"
 	for _, l := range panel.Lines {
-		computed := a.line(l, func(p Point) sample.Estimate { return p.derive(f) })
+		computed := a.line(l, func(p frame.Point) sample.Estimate { return p.Derive(f) })
 		for i := range computed.Points {
 			computed.Points[i].Low, computed.Points[i].High = 0, 0
 		}
@@ -213,13 +214,13 @@ const sameLimit = 1.05
 
 // bandwidths returns the bandwidth limits of lines: several if they differ, as with different numbers of servers.
 func (a *artist) bandwidths(lines []Line) (limits []float64) {
-	limit := func(points []Point) (float64, bool) {
-		e := (Point{Runs: runs(points), confidence: a.d.Confidence}).derive(a.d.bandwidthLimit)
+	limit := func(points []frame.Point) (float64, bool) {
+		e := (frame.Point{Runs: frame.Frame{Points: points}.Runs(), Confidence: a.d.Confidence}).Derive(a.d.bandwidthLimit)
 		return e.Mean, e.OK()
 	}
 	type group struct {
 		first  float64
-		points []Point
+		points []frame.Point
 	}
 	var groups []group
 	for _, l := range lines {
@@ -242,13 +243,6 @@ func (a *artist) bandwidths(lines []Line) (limits []float64) {
 	return limits
 }
 
-func runs(points []Point) (all []record.Run) {
-	for _, p := range points {
-		all = append(all, p.Runs...)
-	}
-	return all
-}
-
 func (a *artist) responseTime() []plot.Chart {
 	y := plot.Axis{Label: "response time", Unit: plot.Seconds, FromZero: true}
 	return a.lines(y, a.client("response_time_mean"), func(panel Panel) []plot.Mark { return a.law(panel, lawResponseTime) })
@@ -267,7 +261,7 @@ func (a *artist) serviceTime() []plot.Chart {
 	servers := servers(a.d.Points, metric)
 	return a.eachLine(a.xAxis(), plot.Axis{Label: "service time", Unit: plot.Seconds, FromZero: true}, func(l Line) (marks []plot.Mark) {
 		for i, s := range servers {
-			drawn := a.line(l, func(p Point) sample.Estimate { return p.Estimate(s, metric) })
+			drawn := a.line(l, func(p frame.Point) sample.Estimate { return p.Estimate(s, metric) })
 			drawn.Name, drawn.Series = strings.TrimPrefix(s, record.SourceServer), i
 			if known(drawn) {
 				marks = append(marks, drawn)
@@ -288,10 +282,10 @@ func stageName(metric string) string {
 }
 
 // at returns the point of a line with this level of the x axis.
-func (a *artist) at(l Line, level string) (Point, bool) {
-	i := slices.IndexFunc(l.Points, func(p Point) bool { return p.Levels[a.v.X] == level })
+func (a *artist) at(l Line, level string) (frame.Point, bool) {
+	i := slices.IndexFunc(l.Points, func(p frame.Point) bool { return p.Levels[a.v.X] == level })
 	if i < 0 {
-		return Point{}, false
+		return frame.Point{}, false
 	}
 	return l.Points[i], true
 }
@@ -300,7 +294,7 @@ func (a *artist) at(l Line, level string) (Point, bool) {
 type layer struct {
 	name   string
 	series int
-	value  func(Point) sample.Estimate
+	value  func(frame.Point) sample.Estimate
 }
 
 // stacked draws stacked bars over the levels of the x axis for every line. Layers without a value are left out. The layers beyond are
@@ -312,7 +306,7 @@ func (a *artist) stacked(y plot.Axis, layers []layer, beyond ...layer) []plot.Ch
 			for _, one := range layers {
 				drawn := plot.Layer{Name: one.name, Series: one.series}
 				any := false
-				for _, level := range levels(a.d.Points, a.v.X) {
+				for _, level := range a.d.Levels(a.v.X) {
 					e := sample.Estimate{}
 					if p, ok := a.at(l, level); ok {
 						e = one.value(p)
@@ -339,7 +333,7 @@ func (a *artist) stages() []plot.Chart {
 	for i, stage := range record.Stages {
 		layers = append(layers, layer{stageName(stage), i, a.middleware(a.v.metric(stage))})
 	}
-	outside := layer{"outside", 7, func(p Point) sample.Estimate { return p.derive(a.v.outside) }}
+	outside := layer{"outside", 7, func(p frame.Point) sample.Estimate { return p.Derive(a.v.outside) }}
 	return a.stacked(plot.Axis{Label: "response time", Unit: plot.Seconds, FromZero: true}, layers, outside)
 }
 
@@ -392,7 +386,7 @@ func (a *artist) host() []plot.Chart {
 	var layers []layer
 	for i, category := range cpuCategories {
 		mean := func(r record.Run) (float64, bool) { return a.d.hostMean(r, "cpu_"+category) }
-		layers = append(layers, layer{category, i, func(p Point) sample.Estimate { return p.derive(mean) }})
+		layers = append(layers, layer{category, i, func(p frame.Point) sample.Estimate { return p.Derive(mean) }})
 	}
 	return a.stacked(plot.Axis{Label: "processor time", Unit: plot.Ratio, FromZero: true, Min: 0, Max: 1}, layers)
 }
@@ -412,13 +406,13 @@ func (a *artist) relative() []plot.Chart {
 	if !compared {
 		return nil
 	}
-	return a.linesOf(plot.Axis{Label: "response time, relative", FromZero: true}, func(l Line) func(Point) sample.Estimate {
-		return func(p Point) sample.Estimate { return ratio(f(p), f(l.Points[0]), a.d.Confidence) }
+	return a.linesOf(plot.Axis{Label: "response time, relative", FromZero: true}, func(l Line) func(frame.Point) sample.Estimate {
+		return func(p frame.Point) sample.Estimate { return ratio(f(p), f(l.Points[0]), a.d.Confidence) }
 	}, func(Panel) []plot.Mark { return []plot.Mark{plot.Limit{Y: 1}} })
 }
 
 func (a *artist) scalability() []plot.Chart {
-	all := levels(a.d.Points, a.v.Series)
+	all := a.d.Levels(a.v.Series)
 	if a.v.Series == "" || len(all) < 2 {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mcmw/lab/experiment"
+	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
@@ -35,10 +36,10 @@ type Bottleneck struct {
 
 // components returns the components whose utilization was measured at a point. Those that make others look busy come first: without
 // processor time workers wait for it, without bandwidth servers seem slow.
-func (d *Data) components(p Point) []Component {
+func (d *Data) components(p frame.Point) []Component {
 	var all []Component
 	add := func(name string, f func(record.Run) (float64, bool)) {
-		if e := p.derive(f); e.OK() {
+		if e := p.Derive(f); e.OK() {
 			all = append(all, Component{name, e})
 		}
 	}
@@ -60,7 +61,7 @@ func (d *Data) components(p Point) []Component {
 		})
 	}
 	add("processor of the middleware", d.middlewareBusy)
-	for _, s := range servers([]Point{p}, "seconds_cpu") {
+	for _, s := range servers([]frame.Point{p}, "seconds_cpu") {
 		add(processorOf(s), func(r record.Run) (float64, bool) {
 			threads, ok := r.Number("server_threads")
 			cpu, okC := r.Value(s, "seconds_cpu")
@@ -96,7 +97,7 @@ func (d *Data) busy(r record.Run) map[string]float64 {
 }
 
 // hostsOf returns the sources of the hosts whose processors were sampled at a point: first the one that emulates others.
-func (d *Data) hostsOf(p Point) []string {
+func (d *Data) hostsOf(p frame.Point) []string {
 	seen := map[string]bool{}
 	for _, r := range p.Runs {
 		for source := range d.busy(r) {
@@ -159,7 +160,7 @@ func (d *Data) sampled(r record.Run, source, metric string) (float64, bool) {
 }
 
 // limit finds the bottleneck of a point: the first of the components that are at least Busy.
-func (d *Data) limit(p Point) Bottleneck {
+func (d *Data) limit(p frame.Point) Bottleneck {
 	components := d.components(p)
 	if len(components) == 0 {
 		return Bottleneck{Words: "what limits it was not measured"}
@@ -192,7 +193,7 @@ func (d *Data) limit(p Point) Bottleneck {
 	default:
 		b.Words = "limited by the " + strings.Join(busy, "; with it the ")
 	}
-	if waiting := p.derive(waitingShare); b.Name == "workers" && waiting.OK() {
+	if waiting := p.Derive(waitingShare); b.Name == "workers" && waiting.OK() {
 		b.Words += fmt.Sprintf("; for %s of their time they wait for servers", plot.Ratio.Format(waiting.Mean))
 	}
 	b.Words += doubts
@@ -200,8 +201,8 @@ func (d *Data) limit(p Point) Bottleneck {
 }
 
 // Limit finds the bottleneck of a point of a record, which must be open.
-func Limit(r *record.Record, p record.Point, confidence float64) Bottleneck {
-	return newData(r, confidence).limit(Point{Levels: p.Factors, Runs: p.Runs, confidence: confidence})
+func Limit(r *record.Record, p frame.Point) Bottleneck {
+	return newData(r, p.Confidence).limit(p)
 }
 
 // waitingShare returns the share of a worker's time for which it waits for servers.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 )
@@ -99,8 +100,8 @@ func (d *Data) Figures(v View, names []string) ([]Figure, error) {
 var ofSaturation = []string{"histogram", "trace", "trace-response-time", "breakdown"}
 
 // pointsOf returns the points that a figure or table shows.
-func (a *artist) pointsOf(name string) []Point {
-	var points []Point
+func (a *artist) pointsOf(name string) []frame.Point {
+	var points []frame.Point
 	switch {
 	case name == "cdf":
 		a.each(func(panel Panel, l Line) { points = append(points, a.sameLoad(panel, l)...) })
@@ -185,8 +186,8 @@ func quoted(word string) string {
 }
 
 // Caution summarizes the checks that the runs of points and the whole set violate; "" if there are none.
-func (d *Data) Caution(points []Point) string {
-	all := runs(points)
+func (d *Data) Caution(points []frame.Point) string {
+	all := frame.Frame{Points: points}.Runs()
 	bad := 0
 	counts := map[string]int{} // runs by code
 	for _, r := range all {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
@@ -23,7 +24,7 @@ func (a *artist) check(err error) {
 }
 
 // histograms returns the response times of each repetition of a point at a source, without empty ones.
-func (a *artist) histograms(p Point, source string) (all []sample.Histogram) {
+func (a *artist) histograms(p frame.Point, source string) (all []sample.Histogram) {
 	for _, r := range p.Runs {
 		h, err := a.d.distribution(r.ID, source, responseTimes, a.v.Command)
 		if err != nil {
@@ -37,15 +38,15 @@ func (a *artist) histograms(p Point, source string) (all []sample.Histogram) {
 }
 
 // merged returns the response times of all repetitions of a point at the clients.
-func (a *artist) merged(p Point) sample.Histogram {
+func (a *artist) merged(p frame.Point) sample.Histogram {
 	h, err := sample.MergeHistograms(a.histograms(p, record.SourceClient)...)
 	a.check(err)
 	return h
 }
 
 // percentile returns a percentile of the response times: from the histograms, or as it was recorded.
-func (a *artist) percentile(p Point, percent float64) sample.Estimate {
-	return p.derive(func(r record.Run) (float64, bool) {
+func (a *artist) percentile(p frame.Point, percent float64) sample.Estimate {
+	return p.Derive(func(r record.Run) (float64, bool) {
 		h, err := a.d.distribution(r.ID, record.SourceClient, responseTimes, a.v.Command)
 		if err == nil && h.Total() > 0 {
 			return h.Quantile(percent / 100), true
@@ -57,7 +58,7 @@ func (a *artist) percentile(p Point, percent float64) sample.Estimate {
 func (a *artist) percentiles() []plot.Chart {
 	y := plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true}
 	return a.eachLine(a.xAxis(), y, func(l Line) (marks []plot.Mark) {
-		add := func(name string, f func(Point) sample.Estimate) {
+		add := func(name string, f func(frame.Point) sample.Estimate) {
 			drawn := a.line(l, f)
 			drawn.Name, drawn.Series = name, len(marks)
 			if known(drawn) {
@@ -65,7 +66,7 @@ func (a *artist) percentiles() []plot.Chart {
 			}
 		}
 		for _, percent := range []float64{25, 50, 75, 90, 99} {
-			add(fmt.Sprintf("%.0f %%", percent), func(p Point) sample.Estimate { return a.percentile(p, percent) })
+			add(fmt.Sprintf("%.0f %%", percent), func(p frame.Point) sample.Estimate { return a.percentile(p, percent) })
 		}
 		if len(marks) > 0 {
 			add("mean", a.client("response_time_mean"))
@@ -104,7 +105,7 @@ const shown = 0.995
 
 func (a *artist) histogram() []plot.Chart {
 	x := plot.Axis{Label: "response time", Unit: plot.Seconds}
-	return a.atSaturation(x, plot.Axis{Label: "requests", FromZero: true}, func(p Point) (marks []plot.Mark) {
+	return a.atSaturation(x, plot.Axis{Label: "requests", FromZero: true}, func(p frame.Point) (marks []plot.Mark) {
 		for i, source := range []string{record.SourceClient, record.SourceMiddleware} {
 			if bins := a.bins(p, source); len(bins) > 0 {
 				marks = append(marks, plot.Histogram{Name: source, Bins: bins, Series: i})
@@ -116,7 +117,7 @@ func (a *artist) histogram() []plot.Chart {
 
 // bins returns the bins of the response times of a point at a source up to shown: their means over the repetitions with confidence
 // intervals.
-func (a *artist) bins(p Point, source string) (bins []plot.Bin) {
+func (a *artist) bins(p frame.Point, source string) (bins []plot.Bin) {
 	repetitions := a.histograms(p, source)
 	if len(repetitions) == 0 {
 		return nil
@@ -173,17 +174,17 @@ func (a *artist) cdf() (charts []plot.Chart) {
 
 // sameLoad returns the point of a line at the least load at which a line of its panel saturates. If the line has no such point it returns
 // the line's point of saturation, if any.
-func (a *artist) sameLoad(panel Panel, l Line) []Point {
-	var all []Point
+func (a *artist) sameLoad(panel Panel, l Line) []frame.Point {
+	var all []frame.Point
 	for _, other := range panel.Lines {
 		all = append(all, other.saturated()...)
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	least := slices.MinFunc(all, func(p, q Point) int { return cmp.Compare(a.d.place(a.v, p), a.d.place(a.v, q)) })
+	least := slices.MinFunc(all, func(p, q frame.Point) int { return cmp.Compare(a.d.place(a.v, p), a.d.place(a.v, q)) })
 	if p, ok := a.at(l, least.Levels[a.v.X]); ok {
-		return []Point{p}
+		return []frame.Point{p}
 	}
 	return l.saturated()
 }
@@ -198,7 +199,7 @@ func (a *artist) traceResponseTime() []plot.Chart {
 
 // trace draws a metric over the time of every repetition: of the clients, or of the middlewares if the clients did not measure it.
 func (a *artist) trace(metric string, y plot.Axis) []plot.Chart {
-	return a.atSaturation(plot.Axis{Label: "time", Unit: plot.Seconds}, y, func(p Point) (marks []plot.Mark) {
+	return a.atSaturation(plot.Axis{Label: "time", Unit: plot.Seconds}, y, func(p frame.Point) (marks []plot.Mark) {
 		for i, r := range p.Runs {
 			windows, err := a.d.store.Windows(r.ID)
 			if err != nil {

@@ -8,19 +8,20 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
 
 // cpuPerRequest is the processor time of the middlewares per request of the clients.
-func cpuPerRequest(p Point) sample.Estimate {
+func cpuPerRequest(p frame.Point) sample.Estimate {
 	return p.Estimate(record.SourceMiddleware, "cpu_per_request")
 }
 
 // cost draws throughput, processor time per request and the 99th percentile. With several panels it draws only the processor time.
 func (a *artist) cost() []plot.Chart {
-	draw := func(title, name string, unit plot.Unit, log bool, f func(Point) sample.Estimate) []plot.Chart {
+	draw := func(title, name string, unit plot.Unit, log bool, f func(frame.Point) sample.Estimate) []plot.Chart {
 		charts := a.lines(plot.Axis{Label: name, Unit: unit, FromZero: !log, Log: log}, f, nil)
 		if len(charts) == 1 {
 			charts[0].Title = title
@@ -44,14 +45,14 @@ func (a *artist) growth() Table {
 	if !a.d.numeric(a.v) {
 		return t
 	}
-	rate := func(p Point) float64 { return a.v.throughput(p).Mean }
+	rate := func(p frame.Point) float64 { return a.v.throughput(p).Mean }
 	a.each(func(panel Panel, l Line) {
 		text := growth(label(a.v.X), a.line(l, cpuPerRequest).Points)
 		if text == "" {
 			return
 		}
-		best := slices.MaxFunc(l.Points, func(p, q Point) int { return cmp.Compare(rate(p), rate(q)) })
-		knee := l.Points[slices.IndexFunc(l.Points, func(p Point) bool { return rate(p) >= kneeShare*rate(best) })]
+		best := slices.MaxFunc(l.Points, func(p, q frame.Point) int { return cmp.Compare(rate(p), rate(q)) })
+		knee := l.Points[slices.IndexFunc(l.Points, func(p frame.Point) bool { return rate(p) >= kneeShare*rate(best) })]
 		t.Rows = append(t.Rows, []string{
 			cmp.Or(join(panel.Name, l.Name), "all"), shownAs(a.v.throughput(best), plot.OpsPerSecond), best.Levels[a.v.X], knee.Levels[a.v.X], text,
 		})

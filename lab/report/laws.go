@@ -1,7 +1,7 @@
 package report
 
 import (
-	"mcmw/lab/check"
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 )
 
@@ -13,22 +13,19 @@ func (v View) metric(name string) string {
 	return name + "_" + v.Command
 }
 
-// The interactive response time law: X = N/(R + Z), R = N/X - Z (Jain, "The Art of Computer Systems Performance Analysis",
-// section 33.5).
-
-// lawThroughput returns N/(R + Z) with R from a source. beyond is added to Z.
+// lawThroughput returns the throughput by the interactive law with R from a source. beyond is added to Z.
 func lawThroughput(run record.Run, source string, beyond float64) (float64, bool) {
-	n, ok := check.Population(run)
+	l, ok := frame.LoopOf(run)
+	l.Z += beyond
 	r, okR := run.Value(source, "response_time_mean")
-	r += check.ThinkTime(run) + beyond
-	return n / r, ok && okR && r > 0
+	return l.Throughput(r), ok && okR && r+l.Z > 0
 }
 
-// lawResponseTime returns N/X - Z at the clients.
+// lawResponseTime returns the response time by the law at the clients.
 func lawResponseTime(run record.Run) (float64, bool) {
-	n, ok := check.Population(run)
+	l, ok := frame.LoopOf(run)
 	x, okX := run.Value(record.SourceClient, "throughput")
-	return n/x - check.ThinkTime(run), ok && okX && x > 0
+	return l.ResponseTime(x), ok && okX && x > 0
 }
 
 // path returns a measurement of the path: of the run, else of the set.

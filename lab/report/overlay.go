@@ -27,7 +27,7 @@ func (a *artist) modelled(name string) []plot.Chart {
 		return nil
 	}
 	if a.models == nil {
-		data, err := model.FromRuns(a.d.Manifest, runs(a.d.Points))
+		data, err := model.FromRuns(a.d.Manifest, a.d.Runs())
 		if err != nil {
 			return nil // such as a record without middlewares
 		}

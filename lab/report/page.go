@@ -36,7 +36,7 @@ func (d *Data) Report(v View) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{
-		Title: cmp.Or(d.Manifest.Title, d.Manifest.Name), Subtitle: fmt.Sprintf("%d points, %d runs", len(d.Points), len(runs(d.Points))),
+		Title: cmp.Or(d.Manifest.Title, d.Manifest.Name), Subtitle: fmt.Sprintf("%d points, %d runs", len(d.Points), len(d.Runs())),
 		Figures: figures, Tables: d.Tables(v, nil), Warnings: join(d.foreign(), d.Caution(d.Points)), Rule: Rule(),
 	}
 	if len(d.Failed) > 0 {
@@ -59,7 +59,7 @@ func (d *Data) Report(v View) (*Report, error) {
 // foreign warns of programs outside the experiment that used the processors during the runs; "" if they used little, or it was not measured.
 func (d *Data) foreign() string {
 	most, in, of := check.Foreign{}, 0, 0
-	for _, run := range runs(d.Points) {
+	for _, run := range d.Runs() {
 		samples, err := d.samples(run.ID)
 		if err != nil {
 			continue

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mcmw/lab/capacity"
+	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
@@ -22,7 +23,7 @@ func (a *artist) quality() capacity.Rule {
 }
 
 // serviceMetric returns the estimate of the metric of the quality of service.
-func (a *artist) serviceMetric(p Point) sample.Estimate {
+func (a *artist) serviceMetric(p frame.Point) sample.Estimate {
 	rule := a.quality()
 	if e := p.Estimate(rule.Source, a.v.metric(rule.Metric)); e.OK() || rule.Metric != "response_time_p99" || rule.Source != record.SourceClient {
 		return e
@@ -77,7 +78,7 @@ func (a *artist) capacity() *capacity.Capacity {
 	if a.d.Quality == nil || a.v.Command != "" {
 		return nil
 	}
-	c, err := capacity.Find(runs(a.d.Points), *a.d.Quality, nil)
+	c, err := capacity.Find(a.d.Runs(), *a.d.Quality, nil)
 	if err != nil {
 		return nil
 	}
@@ -85,9 +86,9 @@ func (a *artist) capacity() *capacity.Capacity {
 }
 
 // highest returns the point of a line with the highest load within the quality of service, if the load is the x axis.
-func (a *artist) highest(c *capacity.Capacity, l Line) (Point, bool) {
+func (a *artist) highest(c *capacity.Capacity, l Line) (frame.Point, bool) {
 	if c == nil || len(l.Points) == 0 || !sameFactor(a.d.Points, c.Rule.Over, a.v.X) {
-		return Point{}, false
+		return frame.Point{}, false
 	}
 	for _, found := range c.Lines {
 		top, ok := found.Top()
@@ -97,7 +98,7 @@ func (a *artist) highest(c *capacity.Capacity, l Line) (Point, bool) {
 			}
 		}
 	}
-	return Point{}, false
+	return frame.Point{}, false
 }
 
 // capacities lists the highest loads within the quality of service.
@@ -120,14 +121,14 @@ func (a *artist) capacities() Table {
 
 // compared returns the panels that have a line for each of two levels of the series' factor; nil if the factor has more levels.
 func (a *artist) compared() []Panel {
-	if a.v.Series == "" || len(levels(a.d.Points, a.v.Series)) != 2 {
+	if a.v.Series == "" || len(a.d.Levels(a.v.Series)) != 2 {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(a.panels), func(p Panel) bool { return len(p.Lines) != 2 })
 }
 
 // pairs calls f with the points of the two lines of a panel at each level of the x axis that both have.
-func (a *artist) pairs(p Panel, f func(first, second Point)) {
+func (a *artist) pairs(p Panel, f func(first, second frame.Point)) {
 	for _, first := range p.Lines[0].Points {
 		if second, ok := a.at(p.Lines[1], first.Levels[a.v.X]); ok {
 			f(first, second)
@@ -139,7 +140,7 @@ func (a *artist) pairs(p Panel, f func(first, second Point)) {
 type measure struct {
 	name  string
 	unit  plot.Unit
-	value func(Point) sample.Estimate
+	value func(frame.Point) sample.Estimate
 }
 
 func (a *artist) measures() []measure {
@@ -148,7 +149,7 @@ func (a *artist) measures() []measure {
 }
 
 // ratio returns the ratio of the second point's value to the first's.
-func (m measure) ratio(first, second Point, confidence float64) sample.Estimate {
+func (m measure) ratio(first, second frame.Point, confidence float64) sample.Estimate {
 	return ratio(m.value(second), m.value(first), confidence)
 }
 
@@ -161,7 +162,7 @@ func (a *artist) headToHead() (charts []plot.Chart) {
 		least, greatest := 1.0, 1.0
 		for i, m := range a.measures() {
 			drawn := plot.Line{Name: m.name, Series: i}
-			a.pairs(p, func(first, second Point) {
+			a.pairs(p, func(first, second frame.Point) {
 				r := m.ratio(first, second, a.d.Confidence)
 				drawn.Points = append(drawn.Points, point(a.d.place(a.v, first), r))
 				if r.OK() && r.Mean > 0 {
@@ -194,12 +195,12 @@ func (a *artist) versus() Table {
 		t.Columns = append(t.Columns, number(m.name+", "+compared[0].Lines[0].Name), number(compared[0].Lines[1].Name), number("ratio"))
 	}
 	for _, p := range compared {
-		a.pairs(p, func(first, second Point) {
+		a.pairs(p, func(first, second frame.Point) {
 			var row []string
 			if len(a.panels) > 1 {
 				row = append(row, p.Name)
 			}
-			row = append(row, marked(first.Levels[a.v.X], Point{Runs: runs([]Point{first, second})}))
+			row = append(row, marked(first.Levels[a.v.X], frame.Point{Runs: slices.Concat(first.Runs, second.Runs)}))
 			for _, m := range a.measures() {
 				row = append(row, shownAs(m.value(first), m.unit), shownAs(m.value(second), m.unit), shownRatio(m.ratio(first, second, a.d.Confidence)))
 			}

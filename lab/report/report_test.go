@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/report"
@@ -133,7 +134,7 @@ func TestAFactorThatOthersDetermineSplitsNoFigure(t *testing.T) {
 		for system, middlewares := range map[string]string{"direct": "0", "mcmw": "1", "proxy": "1"} {
 			levels := maps.Clone(of)
 			levels["system"], levels["middlewares"] = system, middlewares
-			d.Points = append(d.Points, report.Point{Levels: levels})
+			d.Points = append(d.Points, frame.Point{Levels: levels})
 		}
 	}
 	v, err := d.Choose(report.View{})

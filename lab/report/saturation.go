@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
@@ -36,7 +37,7 @@ type Saturation struct {
 
 // saturate finds the point of saturation of a line: the least load whose throughput is near the highest of the line. Beyond it more load
 // increases the response time, and hardly the throughput.
-func saturate(points []Point, v View) Saturation {
+func saturate(points []frame.Point, v View) Saturation {
 	s := Saturation{Index: -1, Highest: -1}
 	x := make([]sample.Estimate, len(points))
 	for i, p := range points {
@@ -77,7 +78,7 @@ func overlap(a, b sample.Estimate) bool {
 func (s Saturation) Significant() bool { return s.Index >= 0 && s.From == s.Index && !s.Growing }
 
 // saturated returns the point of saturation, if any.
-func (l Line) saturated() []Point {
+func (l Line) saturated() []frame.Point {
 	if l.Index < 0 {
 		return nil
 	}
@@ -90,8 +91,8 @@ func (l Line) Words(v View) string {
 		return "no throughput was measured"
 	}
 	p, highest, first := l.Points[l.Index], l.Points[l.Highest], l.Points[l.From]
-	rate := func(p Point) string { return plot.OpsPerSecond.Format(v.throughput(p).Mean) }
-	level := func(p Point) string { return fmt.Sprintf("%s = %s", label(v.X), p.Levels[v.X]) }
+	rate := func(p frame.Point) string { return plot.OpsPerSecond.Format(v.throughput(p).Mean) }
+	level := func(p frame.Point) string { return fmt.Sprintf("%s = %s", label(v.X), p.Levels[v.X]) }
 	at := "at the only point"
 	if v.X != "" {
 		at = "at " + level(p)
@@ -139,11 +140,11 @@ func (s Saturation) chance() string {
 }
 
 // client returns the estimate of a metric at the clients, or in the middlewares if the clients did not measure it.
-func (v View) client(p Point, metric string) sample.Estimate {
+func (v View) client(p frame.Point, metric string) sample.Estimate {
 	if e := p.Estimate(record.SourceClient, v.metric(metric)); e.OK() {
 		return e
 	}
 	return p.Estimate(record.SourceMiddleware, v.metric(metric))
 }
 
-func (v View) throughput(p Point) sample.Estimate { return v.client(p, "throughput") }
+func (v View) throughput(p frame.Point) sample.Estimate { return v.client(p, "throughput") }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
@@ -63,7 +64,7 @@ func shownAs(e sample.Estimate, u plot.Unit) string {
 func whole(text string) string { return strings.ReplaceAll(text, " ", "\u00a0") }
 
 // marked adds a sign to a text about a point whose runs violate checks.
-func marked(text string, p Point) string {
+func marked(text string, p frame.Point) string {
 	if slices.ContainsFunc(p.Runs, func(r record.Run) bool { return len(r.Warnings) > 0 }) {
 		text += " ⚠"
 	}
@@ -80,8 +81,8 @@ func (a *artist) configuration() Table {
 	}
 	m := a.d.Manifest
 	add("experiment", join(m.Name, m.Title))
-	for _, f := range byPreference(factors(a.d.Points), axisOrder) {
-		all := levels(a.d.Points, f)
+	for _, f := range byPreference(a.d.Factors(), axisOrder) {
+		all := a.d.Levels(f)
 		if i := slices.IndexFunc(t.Rows, func(row []string) bool { return row[0] == label(f) }); i >= 0 && sameFactor(a.d.Points, f, "connections") {
 			continue // clients and connections have the same label
 		}
@@ -148,22 +149,22 @@ func (a *artist) named(panel Panel, l Line) (cells []string) {
 // cell is a column of a table of points.
 type cell struct {
 	name string
-	text func(Point) string
+	text func(frame.Point) string
 }
 
 // estimate returns the column of a metric at a source.
 func estimate(name, source, metric string) cell {
-	return cell{name, func(p Point) string { return shownAs(p.Estimate(source, metric), metricUnit(metric)) }}
+	return cell{name, func(p frame.Point) string { return shownAs(p.Estimate(source, metric), metricUnit(metric)) }}
 }
 
 // derived returns the column of the values that f computes from runs.
 func derived(name string, u plot.Unit, f func(record.Run) (float64, bool)) cell {
-	return cell{name, func(p Point) string { return shownAs(p.derive(f), u) }}
+	return cell{name, func(p frame.Point) string { return shownAs(p.Derive(f), u) }}
 }
 
 // rows returns a table with a row for each of the points that choose selects from a line. A row names panel and line, and the level of
 // the x axis; then come the cells.
-func (a *artist) rows(choose func(Line) []Point, cells ...cell) Table {
+func (a *artist) rows(choose func(Line) []frame.Point, cells ...cell) Table {
 	t := Table{}
 	if len(a.v.Panels) > 0 {
 		t.Columns = append(t.Columns, words("panel"))
@@ -232,8 +233,8 @@ func (a *artist) breakdown() Table {
 		cells = append(cells, estimate(stageName(stage), mw, a.v.metric(stage)))
 	}
 	return a.rows(
-		func(l Line) []Point {
-			return slices.DeleteFunc(slices.Clone(l.saturated()), func(p Point) bool { return !p.derive(sum).OK() })
+		func(l Line) []frame.Point {
+			return slices.DeleteFunc(slices.Clone(l.saturated()), func(p frame.Point) bool { return !p.Derive(sum).OK() })
 		},
 		append(cells, derived("sum", plot.Seconds, sum), estimate("response time, middleware", mw, a.v.metric("response_time_mean")),
 			derived("outside", plot.Seconds, a.v.outside), estimate("response time, clients", record.SourceClient, a.v.metric("response_time_mean")))...,
@@ -243,20 +244,19 @@ func (a *artist) breakdown() Table {
 // interactive compares measured response times with those of the interactive law.
 func (a *artist) interactive() Table {
 	difference := func(r record.Run) (float64, bool) {
-		predicted, ok := lawResponseTime(r)
-		measured, okR := r.Value(record.SourceClient, "response_time_mean")
-		return measured - predicted, ok && okR
+		predicted, measured, ok := frame.ByLaw(r, record.SourceClient)
+		return measured - predicted, ok
 	}
 	t := a.rows(
-		func(l Line) []Point {
-			return slices.DeleteFunc(slices.Clone(l.Points), func(p Point) bool { return !p.derive(difference).OK() })
+		func(l Line) []frame.Point {
+			return slices.DeleteFunc(slices.Clone(l.Points), func(p frame.Point) bool { return !p.Derive(difference).OK() })
 		},
 		estimate("throughput", record.SourceClient, "throughput"),
 		estimate("response time", record.SourceClient, "response_time_mean"),
 		derived("N/X - Z", plot.Seconds, lawResponseTime),
-		cell{"difference", func(p Point) string { return plot.Seconds.Format(p.derive(difference).Mean) }},
-		cell{"relative", func(p Point) string {
-			return fmt.Sprintf("%+.2f %%", 100*p.derive(difference).Mean/p.derive(lawResponseTime).Mean)
+		cell{"difference", func(p frame.Point) string { return plot.Seconds.Format(p.Derive(difference).Mean) }},
+		cell{"relative", func(p frame.Point) string {
+			return fmt.Sprintf("%+.2f %%", 100*p.Derive(difference).Mean/p.Derive(lawResponseTime).Mean)
 		}},
 	)
 	t.Notes = []string{"N is the number of requests that the clients keep outstanding, X the throughput, Z the think time, all at the clients."}
@@ -273,16 +273,16 @@ func missed(r record.Run) (float64, bool) {
 // results lists all points.
 func (a *artist) results() Table {
 	cells := []cell{
-		{"repetitions", func(p Point) string { return fmt.Sprint(len(p.Runs)) }},
-		{"throughput", func(p Point) string { return shownAs(a.v.throughput(p), plot.OpsPerSecond) }},
-		{"response time", func(p Point) string { return shownAs(a.v.client(p, "response_time_mean"), plot.Seconds) }},
+		{"repetitions", func(p frame.Point) string { return fmt.Sprint(len(p.Runs)) }},
+		{"throughput", func(p frame.Point) string { return shownAs(a.v.throughput(p), plot.OpsPerSecond) }},
+		{"response time", func(p frame.Point) string { return shownAs(a.v.client(p, "response_time_mean"), plot.Seconds) }},
 	}
 	for _, percent := range []float64{50, 90, 99} {
-		cells = append(cells, cell{fmt.Sprintf("%.0f %%", percent), func(p Point) string { return shownAs(a.percentile(p, percent), plot.Seconds) }})
+		cells = append(cells, cell{fmt.Sprintf("%.0f %%", percent), func(p frame.Point) string { return shownAs(a.percentile(p, percent), plot.Seconds) }})
 	}
 	t := a.rows(
-		func(l Line) []Point { return l.Points },
-		append(cells, estimate("queue length", record.SourceMiddleware, "queue_length_mean"), derived("misses", plot.Ratio, missed), cell{"errors", func(p Point) string {
+		func(l Line) []frame.Point { return l.Points },
+		append(cells, estimate("queue length", record.SourceMiddleware, "queue_length_mean"), derived("misses", plot.Ratio, missed), cell{"errors", func(p frame.Point) string {
 			e := p.Estimate(record.SourceClient, a.v.metric("errors"))
 			if !e.OK() {
 				return "–"

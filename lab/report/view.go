@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 )
 
@@ -27,7 +28,7 @@ type Line struct {
 	Name   string // such as "64 workers"; "" if there is one line
 	Level  string // of the factor View.Series
 	Number int    // of the level, the same in every panel
-	Points []Point
+	Points []frame.Point
 	Saturation
 }
 
@@ -87,8 +88,8 @@ func levelNames(factors []string, levels map[string]string) string {
 // returns only the preferred one.
 func (d *Data) Varied() []string {
 	var varied []string
-	for _, f := range byPreference(factors(d.Points), axisOrder) {
-		if len(levels(d.Points, f)) > 1 && !slices.ContainsFunc(varied, func(other string) bool { return sameFactor(d.Points, f, other) }) {
+	for _, f := range byPreference(d.Factors(), axisOrder) {
+		if len(d.Levels(f)) > 1 && !slices.ContainsFunc(varied, func(other string) bool { return sameFactor(d.Points, f, other) }) {
 			varied = append(varied, f)
 		}
 	}
@@ -103,13 +104,13 @@ func byPreference(names, order []string) []string {
 }
 
 // sameFactor reports whether the levels of a and b always change together.
-func sameFactor(points []Point, a, b string) bool {
+func sameFactor(points []frame.Point, a, b string) bool {
 	return determined(points, a, []string{b}) && determined(points, b, []string{a})
 }
 
 // Choose completes a view from the factors of the record. It returns an error for a factor that does not exist.
 func (d *Data) Choose(v View) (View, error) {
-	all := factors(d.Points)
+	all := d.Factors()
 	for _, f := range append([]string{v.X, v.Series}, v.Panels...) {
 		if f != "" && !slices.Contains(all, f) {
 			return v, fmt.Errorf("there is no factor %q: expected one of %s", f, strings.Join(all, ", "))
@@ -152,7 +153,7 @@ func (d *Data) Choose(v View) (View, error) {
 }
 
 // determined reports whether the levels of the factors by determine the level of f, as a case determines its number of clients.
-func determined(points []Point, f string, by []string) bool {
+func determined(points []frame.Point, f string, by []string) bool {
 	seen := map[string]string{}
 	for _, p := range points {
 		var key []string
@@ -171,7 +172,7 @@ func determined(points []Point, f string, by []string) bool {
 // Panels arranges the points as panels and lines, and finds the saturation of each line.
 func (d *Data) Panels(v View) []Panel {
 	var panels []Panel
-	series := levels(d.Points, v.Series)
+	series := d.Levels(v.Series)
 	for _, p := range d.arranged(v) {
 		name := levelNames(v.Panels, p.Levels)
 		if n := len(panels); n == 0 || panels[n-1].Name != name {
@@ -201,26 +202,20 @@ func (d *Data) Panels(v View) []Panel {
 }
 
 // arranged returns the points sorted by panel, series and x.
-func (d *Data) arranged(v View) []Point {
+func (d *Data) arranged(v View) []frame.Point {
 	order := append(slices.Clone(v.Panels), v.Series, v.X)
-	points := slices.Clone(d.Points)
-	// The last factor is the first to sort by, because sorting is stable.
-	for _, f := range slices.Backward(order) {
-		all := levels(d.Points, f)
-		slices.SortStableFunc(points, func(a, b Point) int { return slices.Index(all, a.Levels[f]) - slices.Index(all, b.Levels[f]) })
-	}
-	return points
+	return slices.SortedStableFunc(slices.Values(d.Points), func(a, b frame.Point) int { return frame.Compare(a.Levels, b.Levels, order) })
 }
 
 // numeric reports whether all levels of the x axis are numbers.
 func (d *Data) numeric(v View) bool {
-	return !slices.ContainsFunc(levels(d.Points, v.X), func(l string) bool { _, ok := record.Level(l).Number(); return !ok })
+	return !slices.ContainsFunc(d.Levels(v.X), func(l string) bool { _, ok := record.Level(l).Number(); return !ok })
 }
 
 // place returns the position of a point on the x axis: the number of its level, or else the level's index.
-func (d *Data) place(v View, p Point) float64 {
+func (d *Data) place(v View, p frame.Point) float64 {
 	if n, ok := p.Number(v.X); ok && d.numeric(v) {
 		return n
 	}
-	return float64(slices.Index(levels(d.Points, v.X), p.Levels[v.X]))
+	return float64(slices.Index(d.Levels(v.X), p.Levels[v.X]))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mcmw/lab/claim"
+	"mcmw/lab/frame"
 	"mcmw/lab/paper"
 	"mcmw/lab/record"
 	"mcmw/lab/report"
@@ -131,7 +132,7 @@ func (s *Source) records() report.Table {
 }
 
 // points returns the points of an experiment that have these levels.
-func (s *Source) points(experiment string, levels paper.Levels) (points []report.Point) {
+func (s *Source) points(experiment string, levels paper.Levels) (points []frame.Point) {
 	for _, d := range s.data {
 		for _, p := range d.Points {
 			if d.Manifest.Name == experiment && p.Has(levels) {
@@ -151,8 +152,8 @@ func (s *Source) runs(experiment string) (runs []record.Run) {
 }
 
 // at returns the first point of an experiment with these levels. Without one it returns a point that has no estimates.
-func (s *Source) at(experiment string, levels paper.Levels) report.Point {
-	return append(s.points(experiment, levels), report.Point{})[0]
+func (s *Source) at(experiment string, levels paper.Levels) frame.Point {
+	return append(s.points(experiment, levels), frame.Point{})[0]
 }
 
 // none is the cell of an unknown number.

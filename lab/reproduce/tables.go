@@ -9,9 +9,9 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"mcmw/lab/claim"
 	"mcmw/lab/effects"
 	"mcmw/lab/factorial"
+	"mcmw/lab/frame"
 	"mcmw/lab/paper"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
@@ -79,10 +79,10 @@ func (s *Source) cells(spec paper.Beside) (rows [][]string, err error) {
 			if err != nil {
 				return nil, err
 			}
-			source, metric, _ := strings.Cut(in(c.Of), ".")
-			here := s.here(in(spec.Record), levels(spec.At, c.At), source, metric, times, decimals)
+			of, _ := frame.ParseMetric(in(c.Of), "")
+			here := s.here(in(spec.Record), levels(spec.At, c.At), of.Source, of.Name, times, decimals)
 			if here == none && c.OrHighest != nil {
-				if e := s.highest(in(spec.Record), levels(c.OrHighest), source, metric); e.OK() {
+				if e := s.highest(in(spec.Record), levels(c.OrHighest), of.Source, of.Name); e.OK() {
 					here = "(" + measured(e, times, decimals) + ")"
 				}
 			}
@@ -151,7 +151,7 @@ func (s *Source) highest(experiment string, levels paper.Levels, source, metric 
 
 // interactive returns the throughput of n clients by the interactive law: N/(R + Z), where R is the middlewares' response time and Z the
 // round-trip time of the path.
-func (s *Source) interactive(experiment string, p report.Point, n float64) sample.Estimate {
+func (s *Source) interactive(experiment string, p frame.Point, n float64) sample.Estimate {
 	var values []float64
 	for _, d := range s.data {
 		z, ok := record.Find(d.Manifest.Path, record.SourcePath, "round_trip_time_mean")
@@ -160,7 +160,7 @@ func (s *Source) interactive(experiment string, p report.Point, n float64) sampl
 		}
 		for _, run := range p.Runs {
 			if r, ok := run.Value(record.SourceMiddleware, "response_time_mean"); ok && r+z > 0 {
-				values = append(values, n/(r+z))
+				values = append(values, frame.Loop{N: n, Z: z}.Throughput(r))
 			}
 		}
 	}
@@ -209,7 +209,7 @@ func effect(a *factorial.Analysis, name string, times float64, decimals int) (q,
 func (s *Source) analyse(experiment, metric string) *factorial.Analysis {
 	runs := s.runs(experiment)
 	least := len(runs)
-	for _, p := range record.Points(runs) {
+	for _, p := range frame.Of(runs, Confidence).Points {
 		least = min(least, len(p.Runs))
 	}
 	if least == 0 {
@@ -304,10 +304,8 @@ func (s *Source) laws(t *report.Table, spec paper.Beside) {
 func (s *Source) lawError(experiment, workers, clients string) string {
 	var errors []float64
 	for _, run := range s.at(experiment, paper.Levels{"workers": workers, "clients": clients}).Runs {
-		relative, ok := claim.Interactive(run, record.SourceMiddleware)
-		r, okR := run.Value(record.SourceClient, "response_time_mean")
-		if ok && okR {
-			errors = append(errors, relative*r)
+		if predicted, measured, ok := frame.ByLaw(run, record.SourceMiddleware); ok {
+			errors = append(errors, measured-predicted)
 		}
 	}
 	return shown(milli*stat.Mean(errors, nil), 2) // NaN without errors

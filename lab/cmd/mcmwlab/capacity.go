@@ -10,6 +10,7 @@ import (
 
 	"mcmw/lab/capacity"
 	"mcmw/lab/experiment"
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/table"
 )
@@ -119,9 +120,11 @@ func (f *ruleFlags) rule(cmd *cobra.Command, m record.Manifest) (capacity.Rule, 
 	changed := cmd.Flags().Changed
 	var err error
 	if changed("metric") {
-		if r.Source, r.Metric, err = capacity.SplitMetric(f.metric); err != nil {
+		m, err := frame.ParseMetric(f.metric, "")
+		if err != nil {
 			return r, fmt.Errorf("--metric %w", err)
 		}
+		r.Source, r.Metric = m.Source, m.Name
 	}
 	if changed("below") {
 		if r.Below, err = capacity.ParseLimit(r.Metric, f.below); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/lab/compare"
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/table"
 )
@@ -186,21 +187,15 @@ func (f *compareFlags) sides(ctx context.Context, records []string) (sides []sid
 // levels returns a side for each level of --by.
 func (f *compareFlags) levels(all side) (sides []side, err error) {
 	factor, chosen, some := strings.Cut(f.by, "=")
-	present := map[string]bool{}
-	for _, run := range all.runs {
-		if level, ok := run.Factors[factor]; ok {
-			present[level] = true
-		}
-	}
-	levels := slices.SortedFunc(maps.Keys(present), record.CompareLevels)
-	known := strings.Join(levels, ", ")
+	present := slices.DeleteFunc(frame.Of(all.runs, 0).Levels(factor), func(level string) bool { return level == "" })
+	levels, known := present, strings.Join(present, ", ")
 	if len(levels) < 2 {
 		return nil, usageError{fmt.Errorf("--by %s: expected a factor that varies: %s", f.by, strings.Join(record.Varying(all.runs), ", "))}
 	}
 	if some {
 		levels = strings.Split(chosen, ",")
 	}
-	if len(levels) < 2 || !some && len(levels) > 2 || slices.ContainsFunc(levels, func(level string) bool { return !present[level] }) {
+	if len(levels) < 2 || !some && len(levels) > 2 || slices.ContainsFunc(levels, func(level string) bool { return !slices.Contains(present, level) }) {
 		return nil, usageError{fmt.Errorf("--by %s: expected %s=A,B with some of its levels %s", f.by, factor, known)}
 	}
 	for _, level := range levels {
@@ -223,9 +218,9 @@ func (f *compareFlags) checkNames(runs []record.Run) error {
 		return fmt.Errorf("--source %q: the records have %s", f.options.Source, strings.Join(slices.Sorted(maps.Keys(sources)), ", "))
 	}
 	for _, name := range f.options.Metrics {
-		name = name[strings.LastIndexByte(name, '.')+1:]
-		if _, known := record.Describe(name); !known && !metrics[name] {
-			return fmt.Errorf("--metrics %q: the records have %s", name, strings.Join(slices.Sorted(maps.Keys(metrics)), ", "))
+		of, err := frame.ParseMetric(name, f.options.Source)
+		if err != nil && !metrics[of.Name] {
+			return fmt.Errorf("--metrics %q: the records have %s", of.Name, strings.Join(slices.Sorted(maps.Keys(metrics)), ", "))
 		}
 	}
 	return nil

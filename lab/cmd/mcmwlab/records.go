@@ -17,8 +17,8 @@ import (
 	"mcmw/internal/spell"
 	"mcmw/lab/check"
 	"mcmw/lab/experiment"
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
-	"mcmw/lab/sample"
 	"mcmw/lab/table"
 )
 
@@ -216,18 +216,17 @@ func writeRuns(b *strings.Builder, runs []record.Run, source string) error {
 func writePoints(b *strings.Builder, runs []record.Run, source string) error {
 	varying, metrics := record.Varying(runs), knownMetrics(runs, source)
 	t := recordTable(nil, varying, []string{"runs"}, metrics)
-	for _, point := range record.Points(runs) {
-		row := append(levels(point.Factors, varying), fmt.Sprint(len(point.Complete())))
+	for _, point := range frame.Of(runs, confidence).Points {
+		row := append(levels(point.Levels, varying), fmt.Sprint(len(point.Runs)))
 		for _, m := range metrics {
 			cell := ""
-			if values := point.Values(source, m.name); len(values) > 0 {
-				e := sample.Of(values).Estimate(confidence)
+			if e := point.Estimate(source, m.name); e.OK() {
 				cell = e.Format(m.format(e.Mean), " ±%.1f %%")
 			}
 			row = append(row, cell)
 		}
 		mark := ""
-		if slices.ContainsFunc(point.Complete(), func(run record.Run) bool { return len(run.Warnings) > 0 }) {
+		if slices.ContainsFunc(point.Runs, func(run record.Run) bool { return len(run.Warnings) > 0 }) {
 			mark = "!"
 		}
 		t.Rows = append(t.Rows, append(row, mark))
