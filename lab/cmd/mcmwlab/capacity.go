@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,11 +65,11 @@ func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	runs = slices.DeleteFunc(runs, func(run record.Run) bool { return !record.HasLevels(run.Factors, wanted) })
-	if len(runs) == 0 && len(wanted) > 0 {
-		return usageError{fmt.Errorf("--select %s: no run has these levels", strings.Join(f.selections, ", "))}
+	selected, err := frame.Of(runs, rule.Confidence).Where(wanted)
+	if err != nil {
+		return usageError{fmt.Errorf("--select: %w", err)}
 	}
-	c, err := capacity.Find(runs, rule, f.by)
+	c, err := capacity.Find(selected.Runs(), rule, f.by)
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}

@@ -74,7 +74,7 @@ func TestCapacityRefusesWrongFlags(t *testing.T) {
 		{`--metric "p99": expected a source and a metric`, []string{"--metric", "p99"}},
 		{"--metric client.throughput: expected --below with its limit", []string{"--metric", "client.throughput"}},
 		{"confidence 2: expected", []string{"--confidence", "2"}},
-		{"--select server=valkey: no run has these levels", []string{"--select", "server=valkey"}},
+		{`--select: factor server has no level "valkey": expected one of memcached, redis`, []string{"--select", "server=valkey"}},
 		{`--select "server": expected FACTOR=LEVEL`, []string{"--select", "server"}},
 		{`--format: format "csv"`, []string{"--format", "csv"}},
 	} {
