@@ -200,7 +200,7 @@ func nodeAddr(host, port string) (string, error) {
 		return net.JoinHostPort(ip, port), nil
 	}
 	if !isHost(host) {
-		return "", fmt.Errorf("has the host %q; expected: an IP address, or a name of letters, digits, -, _ and .", host)
+		return "", fmt.Errorf("has the host %q; expected: an IP address, or a name of letters, digits, dots, - and _", host)
 	}
 	return net.JoinHostPort(canonical(host), port), nil
 }

@@ -175,7 +175,7 @@ func TestAnErrorSaysWhatIsWrongWithAnAnswer(t *testing.T) {
 		clusterConfig("1\na|1.2.3|5\n"):           `node "a|1.2.3|5" has the address "1.2.3"; expected: an IP address, or none`,
 		clusterConfig("1\na|1.2.3.4|0\n"):         `node "a|1.2.3.4|0" has the port "0"; expected: 1 to 65535`,
 		clusterConfig("1\na|1.2.3.4|5|6\n"):       `node "a|1.2.3.4|5|6" has the port "5|6"; expected: 1 to 65535`,
-		clusterConfig("1\na/b|1.2.3.4|5\n"):       `node "a/b|1.2.3.4|5" has the host "a/b"; expected: an IP address, or a name of letters, digits, -, _ and .`,
+		clusterConfig("1\na/b|1.2.3.4|5\n"):       `node "a/b|1.2.3.4|5" has the host "a/b"; expected: an IP address, or a name of letters, digits, dots, - and _`,
 		clusterConfig("1\n||5\n"):                 `node "||5" has the host ""; expected: `,
 		clusterConfig("1\na||5 A.|::1|5\n"):       `node "A.|::1|5" is listed twice`,
 	} {

@@ -24,8 +24,10 @@ func (p *Planner) addSeveral(r *Request) {
 			refusal = protocol.TextMetaTooLong
 		}
 	}
-	if refusal != "" && !p.options.Pools[r.in.Number()].Several {
-		r.several = false // nobody else writes: its replicas do not differ without a version
+	// Where nobody else writes, replicas do not differ without a version. So a command that deletes an item, or leaves one that is
+	// stale or empty, reaches all replicas in the same form, and each of them shows what one server would.
+	if !p.options.Pools[r.in.Number()].Several && (refusal != "" || r.Has(protocol.Deletes) || r.Has(protocol.Marks) || r.Fetches() && r.Has(protocol.Writes)) {
+		r.several = false
 		return
 	}
 	r.decided = r.Has(protocol.Depends) || r.in.OldFirst(r.key) && r.Has(protocol.Writes) && !r.Has(protocol.Reads)
