@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -115,7 +116,7 @@ type rig struct {
 	out    mctest.Output
 	// inForce is what the servers' records say; unread: no server answers.
 	inForce []route.Server
-	unread  bool
+	unread  atomic.Bool
 }
 
 // newRig returns a rig whose configuration file contains yaml.
@@ -130,7 +131,7 @@ func newRig(t *testing.T, yaml string, args ...string) *rig {
 		return config.Load(config.Sources{Flags: flags, Text: text})
 	}
 	var err error
-	inForce := func(context.Context, middleware.Options) ([]route.Server, bool) { return r.inForce, r.unread }
+	inForce := func(context.Context, middleware.Options) ([]route.Server, bool) { return r.inForce, r.unread.Load() }
 	r.Control, err = New(Options{Load: load, Hangup: r.hangup, InForce: inForce, NewLog: func(c *config.Config) (*slog.Logger, *slog.LevelVar) {
 		level := new(slog.LevelVar)
 		level.Set(c.LogLevel)
@@ -611,14 +612,14 @@ func TestAStartWaitsUntilAServerSaysWhichServersAreInUseButForOnePoolOnlyForAWhi
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, tc.text)
 				r.dns.set(nil, "10.0.0.1")
-				r.unread = true
+				r.unread.Store(true)
 				found := make(chan bool, 1)
 				go func() { found <- r.AwaitServers(t.Context()) }()
 				pass(20 * time.Second)
 				if tc.waits {
 					require.Empty(t, found)
 					require.Contains(t, r.logged(t)[0], "no server that was found answers")
-					r.unread = false
+					r.unread.Store(false)
 					pass(time.Second)
 				}
 				require.True(t, <-found)

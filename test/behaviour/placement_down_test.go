@@ -231,7 +231,7 @@ func TestAWriteWithOneOfThreeReplicasGoneIsAnsweredByTheAckMode(t *testing.T) {
 			for _, s := range []int{0, 2} {
 				require.Equal(t, make([]copyOf, len(keys)), holds(t, m.servers[s], keys), "server %d", s+1)
 			}
-			lines := ask(t, c, "stats settings")
+			lines := ask(t, c, "stats servers settings")
 			require.Equal(t, "END", lines[len(lines)-1])
 			text := strings.Join(lines, "\n")
 			require.Contains(t, text, "STAT server-1:maxbytes ")

@@ -234,7 +234,7 @@ func TestEachPoolHasItsKeysAndACommandWithoutAKeyReachesAllOrTheDefault(t *testi
 		require.Equal(t, "STORED\r\n", c.MustDo(t, cas))
 		require.Equal(t, "EXISTS\r\n", c.MustDo(t, cas))
 	}
-	list := c.MustDo(t, "stats settings\r\n")
+	list := c.MustDo(t, "stats servers settings\r\n")
 	for _, name := range []string{"a-server-1", "a-server-2", "b-server-1", "b-server-3"} {
 		require.Contains(t, list, "STAT "+name+":maxbytes ")
 	}
@@ -270,7 +270,12 @@ func TestAPoolWithoutAMajorityDelaysNoOther(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("VALUE b 0 %d\r\n%s\r\nEND\r\n", len(value), value), m.Dial(t).MustDo(t, "get b\r\n"))
 		}
 	}
-	require.Contains(t, fleet[1].Dial(t).MustDo(t, "get b a\r\n"), "SERVER_ERROR", "a must not be a miss")
+	// The other middleware may read the server that is left until its look at most servers is too old.
+	require.Eventually(t, func() bool {
+		reply := fleet[1].Dial(t).MustDo(t, "get b a\r\n")
+		require.True(t, strings.Contains(reply, "VALUE a ") || strings.Contains(reply, "SERVER_ERROR"), "a must not be a miss: %s", reply)
+		return strings.Contains(reply, "SERVER_ERROR")
+	}, mctest.Patience, mctest.Tick)
 	a[0].Start()
 	a[1].Start()
 	for _, m := range fleet {
