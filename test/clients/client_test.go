@@ -97,7 +97,7 @@ var build = sync.OnceValue(func() error {
 	}{
 		{"golang", []string{"go", "build", "-o", built("golang"), "./golang"}},
 		{"java", []string{"javac", "-cp", filepath.Join(cache(), "java", "*"), "-d", built("java"), "java/Client.java"}},
-		{"rust", []string{"cargo", "build", "--locked", "--quiet", "--manifest-path", "rust/Cargo.toml", "--target-dir", built("rust")}},
+		{"rust", []string{"cargo", "build", "--quiet", "--manifest-path", "rust/Cargo.toml", "--target-dir", built("rust")}},
 	} {
 		if out, err := exec.Command(c.command[0], c.command[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("the program in test/clients/%s: %w: %s; `.ci/deps clients` installs what it needs", c.language, err, out)
