@@ -100,11 +100,13 @@
 // lock, before the client is answered. A conditional write (cas, or a meta command with a cas) is compared on the key's first server alone, which
 // also answers every gets, unless items have versions. Once stored there it is copied to the other replicas in a second step of the same round.
 //
-// Where servers support it, and the server that decides can be another one later (pool.decidersMove), each store has a version of its own as its cas,
-// and the key's first server decides whatever depends on the item. Where other middlewares write the same servers (Options.Writers), locks are not
-// enough: after each store a check compares the versions on its servers and deletes copies that differ. The planner keeps the checks from round to round. They gather for a millisecond, in which a later store of the same key replaces
-// its check, and are then sent after a round's calls, as one call per server. A worker without requests sends them in a round of their own
-// when they are due, before it waits for a slot, and before it ends. Checks hold no key lock and appear in no stage.
+// Where servers support it, and the server that decides can be another one later (pool.decidersMove), each store has a
+// version of its own as its cas, and the key's first server decides what a store that depends on the item leaves. Where
+// other middlewares write the same servers (Options.Writers), locks are not enough: the first server also decides what
+// deletes, marks or renews an item, and after each store a check compares the versions on its servers and deletes copies
+// that differ. The planner keeps the checks from round to round. They gather for a millisecond, in which a later store of
+// the same key replaces its check, and are then sent after a round's calls, as one call per server. A worker without
+// requests sends them in a round of their own when they are due, before it waits for a slot, and before it ends. Checks hold no key lock and appear in no stage.
 //
 // # Hot keys
 //
@@ -138,7 +140,8 @@
 // begun, and starts a stand-in in its lane, so that as many workers serve the lane as before. A write that other servers have carried out does
 // without the suspect, which has then missed it, if a mark can say so. Requests that need a suspect go to its detour, a
 // lane with one patient worker, and are answered by their deadline. So do requests that need a key lock whose holder waits for a suspect, reads
-// that wait until a server is clean, which they do only if that can be soon, and writes that are done except that a server which missed them is not yet marked. No other worker
+// that wait until a server is clean, which they do only if that can be soon, and writes that are done except that a server
+// which missed them is not yet marked. No other worker
 // waits for any of these.
 //
 // # Pools of servers
@@ -221,9 +224,8 @@
 // A reply of any size passes through in portions, sized by the average size of the client's values. While clients that do not read use all of the
 // memory, a reply above 16 KiB is dropped when it has come, and asked for again when there is memory, or room in the client's socket. A
 // retrieval that has more keys than a portion ends its part of the round, and its batch returns to the queue, by way of its slow client if need
-// be, to continue at the next key. Values beyond the expected size are dropped and requested again. A read is never repeated after a write of its
-// key: its values are kept, or it fails beyond
-// 16 MiB. A value larger than Limits.MaxValue is not held, whatever size the server announces: its bytes are dropped as they arrive, and the request
+// be, to continue at the next key. Values beyond the expected size are dropped and requested again. A read is never
+// repeated after a write of its key: its values are kept, or it fails beyond 16 MiB. A value larger than Limits.MaxValue is not held, whatever size the server announces: its bytes are dropped as they arrive, and the request
 // gets an error.
 //
 // # Starting and stopping

@@ -11,7 +11,7 @@ import (
 
 func TestOfThreeProxiesOnlyMcmwReadsNothingOldAfterAServersReturn(t *testing.T) {
 	if !mctest.Long() {
-		t.Skip("long form only")
+		t.Skip("it stores and reads 10,000 keys through three proxies: MCMW_LONG=1 runs it")
 	}
 	twemproxy, err := exec.LookPath("nutcracker")
 	require.NoError(t, err)

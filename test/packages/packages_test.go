@@ -20,7 +20,7 @@ func packageFile(t *testing.T, format string) string {
 	t.Helper()
 	dir := os.Getenv("MCMW_PACKAGES")
 	if dir == "" {
-		t.Skip("MCMW_PACKAGES is not set")
+		t.Skip("it needs built packages: .ci/test packages builds them, and names their directory in MCMW_PACKAGES")
 	}
 	arch := runtime.GOARCH
 	if format == "rpm" {
