@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/link"
 	"mcmw/internal/mctest"
 	"mcmw/internal/stats"
 )
@@ -60,7 +61,10 @@ func TestAReplyForAnotherKeyIsNotTakenForARecord(t *testing.T) {
 			p.Send("VA 1 c5" + flags + "\r\nx\r\n")
 			p.Stall()
 		})
-		_, err := newServer(liar.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).Announced(t.Context(), "mcmw x")
+		err := patientServer(liar.Addr()).Talk(t.Context(), func(l *link.Link) error {
+			_, _, err := l.Get("mcmw x")
+			return err
+		})
 		require.ErrorContains(t, err, "unexpected reply")
 	}
 }

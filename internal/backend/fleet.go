@@ -1,17 +1,15 @@
 package backend
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"mcmw/internal/link"
 	"mcmw/internal/marker"
 	"mcmw/internal/stats"
 )
@@ -128,7 +126,7 @@ func (r *Records) Watch(ctx context.Context, s *Server) {
 	if c == nil {
 		return
 	}
-	var l *Link
+	var l *link.Link
 	var moves int32
 	hangUp := func() {
 		if l != nil {
@@ -191,14 +189,14 @@ func (r *Records) watches(c *copyOf, change func(w *watched)) {
 }
 
 // lookAt reads the marks on s, whose copy is c, once, and changes them if necessary. again: they must be read again, to see the change.
-func (r *Records) lookAt(s *Server, c *copyOf, l *Link) (again bool, err error) {
+func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err error) {
 	begun := stats.Now()
-	held, err := l.askMarks()
+	held, err := askMarks(l)
 	if err != nil {
 		return false, err
 	}
-	if held.cas == "" {
-		if err := l.endFlush(); err != nil {
+	if !held.any {
+		if err := endFlush(l); err != nil {
 			return false, err
 		}
 	}
@@ -206,10 +204,10 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *Link) (again bool, err error) 
 	var want marker.Marks
 	var put bool
 	r.mu.Lock()
-	c.watched.blank = held.cas == ""
+	c.watched.blank = !held.any
 	if r.begun {
 		r.fleet.Beat(now)
-		if held.cas == "" {
+		if !held.any {
 			want, put = r.fleet.Empty(s.Name, begun, now)
 			put = put && s.judged.Load()
 		} else {
@@ -220,9 +218,9 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *Link) (again bool, err error) 
 	if !put {
 		return false, nil
 	}
-	if put, err = l.putMarks(held, want); put {
+	if put, err = held.replace(l, want); put {
 		r.mu.Lock()
-		if held.cas != "" {
+		if held.any {
 			r.fleet.Put(held.marks, want, stats.Now())
 		} else {
 			r.forget(s) // it has lost the other records with the marks
@@ -361,73 +359,48 @@ func (r *Records) awaitRespected(ctx context.Context, s *Server) bool {
 // heldMarks are the marks on a server.
 type heldMarks struct {
 	marks marker.Marks
-	cas   string // "": the server holds no marks
+	any   bool // false: the server holds no marks
+	cas   uint64
 }
 
 // askMarks returns the marks on the server.
-func (l *Link) askMarks() (held heldMarks, err error) {
-	value, flags, err := l.fetchItem(marker.MarksKey)
+func askMarks(l *link.Link) (held heldMarks, err error) {
+	value, cas, err := l.Get(marker.MarksKey)
 	if err != nil || value == nil {
 		return held, err
 	}
-	for flag := range strings.FieldsSeq(flags) {
-		if cas, ok := strings.CutPrefix(flag, "c"); ok {
-			held.cas = cas
-		}
-	}
-	if _, err := strconv.ParseUint(held.cas, 10, 64); err != nil {
-		return held, Unexpected(flags)
-	}
-	held.marks, err = marker.DecodeMarks(bytes.Clone(value))
+	held.any, held.cas = true, cas
+	held.marks, err = marker.DecodeMarks(value)
 	return held, err
 }
 
-// putMarks replaces the marks held on the server by want. put is false if somebody else has changed them. A server without cas (-C) has only one
+// replace replaces the marks held on the server by want. put is false if somebody else has changed them. A server without cas (-C) has only one
 // middleware, and its marks are replaced unconditionally.
-func (l *Link) putMarks(held heldMarks, want marker.Marks) (put bool, err error) {
-	condition := "C" + held.cas
-	switch held.cas {
-	case "":
-		condition = "ME"
-	case "0":
-		condition = ""
+func (held heldMarks) replace(l *link.Link, want marker.Marks) (put bool, err error) {
+	switch value := []byte(want.Encode()); {
+	case !held.any:
+		return l.Add(marker.MarksKey, value, 0)
+	case held.cas == 0:
+		return true, l.Set(marker.MarksKey, value, 0)
+	default:
+		return l.Swap(marker.MarksKey, value, held.cas)
 	}
-	value := want.Encode()
-	if err := l.Send(fmt.Sprintf("ms %s %d b %s\r\n%s\r\n", marker.Encoded(marker.MarksKey), len(value), condition, value)); err != nil {
-		return false, err
-	}
-	line, err := l.Line()
-	if err != nil {
-		return false, err
-	}
-	switch line, _, _ = strings.Cut(line, " "); line {
-	case "HD":
-		return true, nil
-	case "EX", "NS", "NF":
-		return false, nil
-	}
-	return false, Unexpected(line)
 }
 
-// putMarks brings the marks on s up to date when middlewares respect the marks of others only at their start.
-func (r *Records) putMarks(ctx context.Context, s *Server) error {
-	l, err := s.Link(ctx)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
+// putMarks brings the marks on a server up to date when middlewares respect the marks of others only at their start.
+func (r *Records) putMarks(l *link.Link) error {
 	for range putTries {
-		held, err := l.askMarks()
+		held, err := askMarks(l)
 		if err != nil {
 			return err
 		}
 		r.mu.Lock()
 		want := r.fleet.Want(held.marks)
 		r.mu.Unlock()
-		if held.cas != "" && slices.Equal(want, held.marks) {
+		if held.any && slices.Equal(want, held.marks) {
 			return nil
 		}
-		if put, err := l.putMarks(held, want); put || err != nil {
+		if put, err := held.replace(l, want); put || err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,8 @@ package backend
 
 import (
 	"errors"
-	"strconv"
+
+	"mcmw/internal/link"
 )
 
 // sinceStart is what memcached's clock, in which it counts seconds, is ahead of its uptime.
@@ -11,26 +12,18 @@ const sinceStart = 60
 // endFlush ends the second in which a flush_all that was delayed takes effect: until that second is over, the server forgets at once whatever it is
 // told to store, as if it had been there before. So no marks can be put there, and if that is so on most servers none may be read. An immediate flush_all
 // loses nothing more, and the server stores again. It does not matter who sent the delayed flush, or whether several middlewares end that second.
-func (l *Link) endFlush() error {
-	now, takesEffect := int64(-1), int64(-1)
-	for _, q := range []struct {
-		group, name string
-		value       *int64
-	}{{"", "uptime", &now}, {" settings", "oldest", &takesEffect}} {
-		err := l.statsOf(q.group, func(name, value string) (err error) {
-			if name == q.name {
-				*q.value, err = strconv.ParseInt(value, 10, 64)
-			}
-			return err
-		})
-		if _, unexpected := errors.AsType[Unexpected](err); unexpected {
-			return nil // it does not tell
-		} else if err != nil {
-			return err
-		}
+func endFlush(l *link.Link) error {
+	general, err := l.Stats("", "uptime")
+	settings := map[string]uint64{}
+	if err == nil {
+		settings, err = l.Stats("settings", "oldest")
 	}
-	if now < 0 || takesEffect != now+sinceStart {
-		return nil
+	if _, unexpected := errors.AsType[link.Unexpected](err); unexpected {
+		return nil // it does not tell
 	}
-	return l.flush()
+	up, ok := general["uptime"]
+	if err != nil || !ok || settings["oldest"] != up+sinceStart {
+		return err
+	}
+	return l.Flush()
 }

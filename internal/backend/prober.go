@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"mcmw/internal/link"
 	"mcmw/internal/marker"
 )
 
@@ -94,7 +92,7 @@ func (s *Server) recover(ctx context.Context) bool {
 }
 
 // rejoin removes the old values that the server may hold, and sets it up if it missed nothing meanwhile.
-func (s *Server) rejoin(ctx context.Context, p *Link) error {
+func (s *Server) rejoin(ctx context.Context, p *link.Link) error {
 	records := s.options.Load().Records
 	if records != nil && !s.judged.Load() {
 		look, err := s.look(p)
@@ -110,7 +108,7 @@ func (s *Server) rejoin(ctx context.Context, p *Link) error {
 	taken, abandoned, joins := s.missed.take(), s.takeAbandoned(), s.joins
 	wasDown, since := State(s.state.Load()) == Down, s.since
 	s.mu.Unlock()
-	err := abandoned.settle(p.timeout)
+	err := abandoned.settle(p.Timeout())
 	if err == nil {
 		err = s.clean(ctx, p, taken, joins, wasDown, since)
 	}
@@ -139,9 +137,9 @@ func (s *Server) rejoin(ctx context.Context, p *Link) error {
 
 // clean applies the Rejoin policy to the keys m that the server missed. If the server joins, it is treated as having missed all keys, unless
 // another middleware has cleaned it for this change. wasDown and since are its state.
-func (s *Server) clean(ctx context.Context, p *Link, m missed, joins *Mark, wasDown bool, since time.Time) error {
+func (s *Server) clean(ctx context.Context, p *link.Link, m missed, joins *Mark, wasDown bool, since time.Time) error {
 	if joins != nil && !m.all {
-		marked, err := p.marked(*joins)
+		marked, err := joins.on(p)
 		if err != nil {
 			return err
 		}
@@ -151,7 +149,7 @@ func (s *Server) clean(ctx context.Context, p *Link, m missed, joins *Mark, wasD
 	case s.options.Load().Rejoin == RejoinTrust:
 		return nil
 	case s.options.Load().Rejoin == RejoinInvalidate && !m.all:
-		if err := p.invalidate(maps.Keys(m.keys)); err != nil {
+		if err := p.DeleteAll(maps.Keys(m.keys)); err != nil {
 			return err
 		}
 		s.mu.Lock()
@@ -164,7 +162,7 @@ func (s *Server) clean(ctx context.Context, p *Link, m missed, joins *Mark, wasD
 	}
 	// A server that was started after it went down is empty, unless other middlewares have written to it since.
 	if records := s.options.Load().Records; wasDown && (records == nil || !records.RespectsMarks()) {
-		started, err := p.started()
+		started, err := started(p)
 		if err != nil {
 			return err
 		}
@@ -174,13 +172,13 @@ func (s *Server) clean(ctx context.Context, p *Link, m missed, joins *Mark, wasD
 		}
 	}
 	s.options.Load().Log.Warn("a server is flushed before it serves reads again", "server", s.Name, "rejoin", s.options.Load().Rejoin.String())
-	err := p.flush()
+	err := p.Flush()
 	if err == nil {
 		s.mu.Lock()
 		s.flushes++
 		s.mu.Unlock()
 		if joins != nil {
-			err = p.mark(*joins)
+			err = joins.put(p)
 		}
 	}
 	if records := s.options.Load().Records; records != nil {
@@ -202,29 +200,26 @@ func (s *Server) Reach(ctx context.Context) error {
 }
 
 func (s *Server) reach(ctx context.Context) error {
-	p, err := s.Link(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	if err := s.askVersion(p); err != nil {
-		return err
-	}
-	if records := s.options.Load().Records; records != nil {
-		look, err := s.look(p)
-		if err != nil {
+	return s.Talk(ctx, func(l *link.Link) error {
+		if err := s.askVersion(l); err != nil {
 			return err
 		}
-		records.found(s, look)
-	}
-	return nil
+		if records := s.options.Load().Records; records != nil {
+			look, err := s.look(l)
+			if err != nil {
+				return err
+			}
+			records.found(s, look)
+		}
+		return nil
+	})
 }
 
 // look reads the records that the server holds. A server that cannot hold records has none.
-func (s *Server) look(p *Link) (marker.Look, error) {
+func (s *Server) look(l *link.Link) (marker.Look, error) {
 	o := s.options.Load()
-	look, err := p.look()
-	if _, unexpected := errors.AsType[Unexpected](err); unexpected {
+	look, err := readRecords(l)
+	if _, unexpected := errors.AsType[link.Unexpected](err); unexpected {
 		o.Log.Warn("a server can't hold records for the next start; memcached 1.6 can", "server", s.Name, "error", err)
 		s.recordless.Store(true)
 		return marker.Look{}, nil
@@ -258,17 +253,10 @@ func (s *Server) Judge(looks marker.Looks) {
 }
 
 // askVersion requests the server's version, which also shows whether it serves.
-func (s *Server) askVersion(p *Link) error {
-	if err := p.Send(fence); err != nil {
-		return err
-	}
-	line, err := p.Line()
+func (s *Server) askVersion(l *link.Link) error {
+	version, err := l.Version()
 	if err != nil {
 		return err
-	}
-	version, ok := strings.CutPrefix(line, "VERSION ")
-	if !ok {
-		return Unexpected(line)
 	}
 	s.version.Store(&version)
 	var v [3]int
@@ -289,44 +277,12 @@ func (s *Server) Version() string {
 	return ""
 }
 
-func (p *Link) flush() error { return p.Expect("flush_all\r\n", "OK") }
-
 // started returns the earliest time at which the server can have been started, according to its uptime, which is in whole seconds.
-func (p *Link) started() (time.Time, error) {
-	uptime := -1
-	err := p.Stats(func(name, value string) (err error) {
-		if name == "uptime" {
-			if uptime, err = strconv.Atoi(value); err != nil {
-				return fmt.Errorf("unexpected uptime %q", value)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return time.Time{}, err
+func started(l *link.Link) (time.Time, error) {
+	told, err := l.Stats("", "uptime")
+	up, ok := told["uptime"]
+	if err == nil && !ok {
+		err = errors.New("stats without uptime")
 	}
-	if uptime < 0 {
-		return time.Time{}, errors.New("stats without uptime")
-	}
-	return time.Now().Add(-time.Duration(uptime+2) * time.Second), nil
-}
-
-// invalidate deletes keys.
-func (p *Link) invalidate(keys iter.Seq[string]) error {
-	return p.Pipeline(func(yield func(string) bool) {
-		for key := range keys {
-			line := "delete " + key + "\r\n"
-			if !plainKey(key) {
-				line = deleteLine(key)
-			}
-			if !yield(line) {
-				return
-			}
-		}
-	}, func() error { return p.want("DELETED", "NOT_FOUND", "HD", "NF") })
-}
-
-// plainKey reports whether key can be sent in a classic command, where it must not be taken for a keyword.
-func plainKey(key string) bool {
-	return key != "" && key != "noreply" && !strings.ContainsAny(key, " \n\x00")
+	return time.Now().Add(-time.Duration(up+2) * time.Second), err
 }

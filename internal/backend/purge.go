@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"mcmw/internal/link"
 	"mcmw/internal/marker"
 	"mcmw/internal/protocol"
 )
@@ -22,41 +23,37 @@ type Mark struct {
 	For  time.Duration // how long the mark lasts
 }
 
-// marked reports whether the server has the mark.
-func (p *Link) marked(m Mark) (bool, error) {
+// on reports whether the server has the mark. A server that does not know the meta commands has none.
+func (m Mark) on(l *link.Link) (bool, error) {
 	if m.Text == "" {
 		return false, nil
 	}
-	value, err := p.Fetch(marker.CleanKey)
-	if _, unexpected := errors.AsType[Unexpected](err); unexpected {
-		return false, nil // it does not know the meta commands
-	}
-	return string(value) == m.Text, err
+	value, _, err := l.Get(marker.CleanKey)
+	return string(value) == m.Text, known(err)
 }
 
-// KeepMark makes the mark m last for its time from now on, if it is on the server.
-func (s *Server) KeepMark(ctx context.Context, m Mark) error {
-	p, err := s.Link(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	if marked, err := p.marked(m); !marked {
-		return err
-	}
-	return p.mark(m)
-}
-
-// mark puts the mark on the server, if the server knows the meta commands.
-func (p *Link) mark(m Mark) error {
+// put puts the mark on the server, if the server knows the meta commands.
+func (m Mark) put(l *link.Link) error {
 	if m.Text == "" {
 		return nil
 	}
-	err := p.Expect(expiringLine(marker.CleanKey, m.Text, m.For), "HD")
-	if _, unexpected := errors.AsType[Unexpected](err); unexpected {
+	return known(l.Set(marker.CleanKey, []byte(m.Text), m.For))
+}
+
+// known returns err, unless it is that the server does not know the command.
+func known(err error) error {
+	if _, unexpected := errors.AsType[link.Unexpected](err); unexpected {
 		return nil
 	}
 	return err
+}
+
+// Keep makes the mark last for its time from now on, if it is on the server.
+func (m Mark) Keep(l *link.Link) error {
+	if on, err := m.on(l); !on {
+		return err
+	}
+	return m.put(l)
 }
 
 // Purge deletes the server's items whose keys gained accepts, and then puts the mark m on the server. If the server already has the mark, Purge
@@ -77,26 +74,23 @@ func (s *Server) Purge(ctx context.Context, gained func(key []byte) bool, m Mark
 }
 
 func (s *Server) purgeOnce(ctx context.Context, gained func(key []byte) bool, m Mark) error {
-	p, err := s.Link(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	if marked, err := p.marked(m); marked || err != nil {
-		return err
-	}
-	done, err := s.purge(ctx, p, gained)
-	if err == nil && !done {
-		err = errors.New("its keys cannot be listed in time")
-	}
-	if err != nil {
-		return err
-	}
-	return p.mark(m)
+	return s.Talk(ctx, func(l *link.Link) error {
+		if on, err := m.on(l); on || err != nil {
+			return err
+		}
+		done, err := s.purge(ctx, l, gained)
+		if err == nil && !done {
+			err = errors.New("its keys cannot be listed in time")
+		}
+		if err != nil {
+			return err
+		}
+		return m.put(l)
+	})
 }
 
 // purge deletes the keys that moved accepts: they were placed elsewhere meanwhile. done is false if the server must be flushed instead.
-func (s *Server) purge(ctx context.Context, p *Link, moved func(key []byte) bool) (done bool, err error) {
+func (s *Server) purge(ctx context.Context, l *link.Link, moved func(key []byte) bool) (done bool, err error) {
 	if moved == nil {
 		return true, nil
 	}
@@ -106,7 +100,7 @@ func (s *Server) purge(ctx context.Context, p *Link, moved func(key []byte) bool
 	defer cancel()
 	errStop := errors.New("a deletion failed")
 	var listErr error
-	err = p.invalidate(func(yield func(string) bool) {
+	err = l.DeleteAll(func(yield func(string) bool) {
 		listErr = s.List(ctx, func(item protocol.Dumped) error {
 			keys++
 			if !moved(item.Key) {

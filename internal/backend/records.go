@@ -1,22 +1,18 @@
 package backend
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"mcmw/internal/link"
 	"mcmw/internal/marker"
-	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
 )
 
@@ -26,8 +22,6 @@ const (
 	refreshEvery = 10 * time.Second
 	// putAgain is the time after a failed put until the next attempt.
 	putAgain = time.Second
-	// maxRecord bounds the size of a record that is read, in bytes.
-	maxRecord = 1 << 20
 )
 
 // Records keeps on the servers what a middleware must know after its next start: the record of the placement, which
@@ -386,13 +380,14 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 		c.again = false
 		respects := r.respects // then Watch puts the marks
 		r.mu.Unlock()
-		var err error
-		if !respects {
-			err = r.putMarks(ctx, s)
-		}
-		if err == nil {
-			err = r.putRecord(ctx, s)
-		}
+		err := s.Talk(ctx, func(l *link.Link) error {
+			if !respects {
+				if err := r.putMarks(l); err != nil {
+					return err
+				}
+			}
+			return r.putRecord(s, l)
+		})
 		r.mu.Lock()
 		if c.lost == lost {
 			c.tried = round
@@ -413,14 +408,10 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 	}
 }
 
-// putRecord replaces the record on s, after comparing the versions of the two.
-func (r *Records) putRecord(ctx context.Context, s *Server) error {
-	l, err := s.Link(ctx)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	value, err := l.Fetch(marker.RecordKey)
+// putRecord replaces the record on s, after comparing the versions of the two, and the name of the middleware that runs. The record is last: it says that
+// the rest is complete.
+func (r *Records) putRecord(s *Server, l *link.Link) error {
+	value, _, err := l.Get(marker.RecordKey)
 	if err != nil {
 		return err
 	}
@@ -428,12 +419,16 @@ func (r *Records) putRecord(ctx context.Context, s *Server) error {
 	if held, err := marker.Decode(value); err == nil && r.record.Follow(held) {
 		r.advance()
 	}
-	lines, err := r.lines(s)
+	record, running := r.record, r.running
 	r.mu.Unlock()
+	record.Server = s.Name
+	if value, err = record.Encode(); err == nil && running != "" {
+		err = l.Set(marker.RunningKey, []byte(running), 0)
+	}
 	if err != nil {
 		return err
 	}
-	return l.Pipeline(slices.Values(lines), func() error { return l.want("HD", "NF") })
+	return l.Set(marker.RecordKey, value, 0)
 }
 
 // inForce sets which servers' marks are in force, because they are on enough servers; mu is held.
@@ -457,18 +452,6 @@ func (r *Records) inForce() {
 	}
 }
 
-// lines returns the requests that bring a server up to date that already has its marks. The record is last: it says that the rest is complete.
-// mu is held.
-func (r *Records) lines(s *Server) (lines []string, err error) {
-	if r.running != "" {
-		lines = append(lines, setLine(marker.RunningKey, r.running))
-	}
-	record := r.record
-	record.Server = s.Name
-	b, err := record.Encode()
-	return append(lines, setLine(marker.RecordKey, string(b))), err
-}
-
 // End removes from the servers the entry that the middleware is running. First it brings them up to date, so that the next start does not flush
 // a server because of a mark that no longer applies.
 func (r *Records) End(ctx context.Context) {
@@ -487,7 +470,13 @@ func (r *Records) End(ctx context.Context) {
 			if running == "" {
 				return
 			}
-			if err := s.endRunning(ctx, running); err != nil {
+			err := s.Talk(ctx, func(l *link.Link) error {
+				if value, _, err := l.Get(marker.RunningKey); err != nil || string(value) != running {
+					return err // another one has replaced it
+				}
+				return l.Delete(marker.RunningKey)
+			})
+			if err != nil {
 				r.log.Warn("the entry that this mcmw is running could not be removed from a server", "server", s.Name, "error", plain(err))
 			}
 		})
@@ -495,94 +484,25 @@ func (r *Records) End(ctx context.Context) {
 	ending.Wait()
 }
 
-// endRunning removes the entry of the running middleware with this name, unless another one has replaced it.
-func (s *Server) endRunning(ctx context.Context, name string) error {
-	p, err := s.Link(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	if value, err := p.Fetch(marker.RunningKey); err != nil || string(value) != name {
-		return err
-	}
-	return p.Expect(deleteLine(marker.RunningKey), "HD", "NF")
-}
-
-func setLine(key, value string) string {
-	return fmt.Sprintf("ms %s %d b\r\n%s\r\n", marker.Encoded(key), len(value), value)
-}
-
-func deleteLine(key string) string { return "md " + marker.Encoded(key) + " b\r\n" }
-
 // takesRecords reports whether records can be put on the server now.
 func (s *Server) takesRecords() bool { return !s.Down() && s.judged.Load() && !s.recordless.Load() }
 
-// look reads the records that the server holds.
-func (p *Link) look() (look marker.Look, err error) {
-	keys := []string{marker.RecordKey, marker.RunningKey, marker.MarksKey}
-	request := func(yield func(string) bool) {
-		for _, key := range keys {
-			if !yield(fetchLine(key)) {
-				return
-			}
-		}
+// readRecords reads the records that a server holds.
+func readRecords(l *link.Link) (look marker.Look, err error) {
+	value, _, err := l.Get(marker.RecordKey)
+	if value != nil {
+		look.Record, err = marker.Decode(value)
 	}
-	n := -1
-	err = p.Pipeline(request, func() error {
-		n++
-		value, _, err := p.readItem(keys[n])
-		switch {
-		case err != nil || value == nil:
-			return err
-		case n == 0:
-			look.Record, err = marker.Decode(value)
-			return err
-		case n == 1:
-			look.Running = string(value)
-			return nil
-		}
-		marks, err := marker.DecodeMarks(value)
-		look.Marks = &marks
-		return err
-	})
+	if err == nil {
+		value, _, err = l.Get(marker.RunningKey)
+		look.Running = string(value)
+	}
+	if err == nil {
+		value, _, err = l.Get(marker.MarksKey)
+	}
+	if err == nil && value != nil {
+		look.Marks = new(marker.Marks)
+		*look.Marks, err = marker.DecodeMarks(value)
+	}
 	return look, err
-}
-
-// Fetch returns the value of key, which is a key of middlewares; nil: there is none.
-func (p *Link) Fetch(key string) ([]byte, error) {
-	value, _, err := p.fetchItem(key)
-	return value, err
-}
-
-// fetchItem is Fetch that also returns the flags after the size in the reply's line.
-func (p *Link) fetchItem(key string) (item []byte, flags string, err error) {
-	if err := p.Send(fetchLine(key)); err != nil {
-		return nil, "", err
-	}
-	return p.readItem(key)
-}
-
-// fetchLine returns the request for the value of key, and its cas.
-func fetchLine(key string) string {
-	return string(protocol.KeyText{Text: []byte(marker.Encoded(key)), Encoded: true}.AppendFetch(nil, " v c"))
-}
-
-// readItem reads the reply to a request of fetchLine.
-func (p *Link) readItem(key string) (item []byte, flags string, err error) {
-	line, err := p.Line()
-	if err == nil && !protocol.MetaFits([]byte(strings.TrimSuffix(fetchLine(key), protocol.CRLF)), []byte(line)) {
-		err = Unexpected(line)
-	}
-	if err != nil || strings.HasPrefix(line, "EN") {
-		return nil, "", err
-	}
-	size, ok := strings.CutPrefix(line, "VA ")
-	size, flags, _ = strings.Cut(size, " ")
-	n, err := strconv.Atoi(size)
-	if !ok || err != nil || n < 0 || n > maxRecord {
-		return nil, "", Unexpected(line)
-	}
-	value := bytes.NewBuffer([]byte{})
-	err = p.Value(value, int64(n))
-	return value.Bytes(), flags, err
 }

@@ -13,7 +13,6 @@
 package marker
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -44,9 +43,6 @@ const (
 	// MarksKey holds the Marks.
 	MarksKey = Prefix + "marks"
 )
-
-// Encoded returns one of these keys in the form that a meta command has with the flag b: the key contains a space.
-func Encoded(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
 
 // Placement is everything that decides which servers hold a key.
 type Placement struct {

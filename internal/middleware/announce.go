@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/link"
 	"mcmw/internal/marker"
 	"mcmw/internal/route"
 )
@@ -18,17 +19,31 @@ type announcement struct {
 	record *marker.Record // Placement: to; Previous[0]: from; without shares
 }
 
-// decodeAnnouncement decodes the value of an announcement. ok is false if there is none, or err says that it could not be read.
-func decodeAnnouncement(value []byte, err error) (a announcement, ok bool) {
-	if err != nil {
+// announcedOn returns what is announced under key on s, after first has been done there. ok is false if that is nothing, or failed.
+func announcedOn(ctx context.Context, s *backend.Server, key string, first func(l *link.Link) error) (a announcement, ok bool) {
+	err := s.Talk(ctx, func(l *link.Link) error {
+		if err := first(l); err != nil {
+			return err
+		}
+		value, _, err := l.Get(key)
+		if err != nil {
+			return err
+		}
+		a.record, err = marker.Decode(value)
+		return err
+	})
+	if err != nil || len(a.record.Previous) != 1 {
 		return a, false
 	}
-	r, err := marker.Decode(value)
-	if err != nil || len(r.Previous) != 1 {
-		return a, false
-	}
+	r := a.record
 	r.Placement.Share, r.Previous[0].Share = nil, nil // the set of keys that the pool has changes independently
-	return announcement{route.Announced{From: fingerprint(r.Previous[0]), To: fingerprint(r.Placement)}, r}, true
+	a.Announced = route.Announced{From: fingerprint(r.Previous[0]), To: fingerprint(r.Placement)}
+	return a, true
+}
+
+// withdraw deletes what is announced under key on p's servers.
+func (p *pool) withdraw(ctx context.Context, key string) {
+	p.each(func(s *backend.Server) { _ = s.Talk(ctx, func(l *link.Link) error { return l.Delete(key) }) })
 }
 
 // names returns the announced changes.
@@ -66,10 +81,12 @@ func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Pha
 	// It lasts until the look after the next one, even if a phase is entered meanwhile, which waits for requests and connections.
 	lasts := m.options.ChangeStep/2 + m.options.longestTimeout() + 2*m.options.ConnectTimeout + time.Second
 	return findOn(m.current.Load().of(t), func(s *backend.Server) (a announcement, ok bool) {
-		if phase == route.Settled {
-			return decodeAnnouncement(s.Announced(ctx, theirs))
-		}
-		return decodeAnnouncement(s.Announce(ctx, key, value, lasts, theirs))
+		return announcedOn(ctx, s, theirs, func(l *link.Link) error {
+			if phase == route.Settled {
+				return nil
+			}
+			return l.Set(key, value, lasts)
+		})
 	})
 }
 
@@ -86,7 +103,7 @@ func (m *Middleware) otherChange(ctx context.Context, t *poolState, phase route.
 	case other == nil:
 		return nil
 	case phase == route.ReadNew:
-		p.each(func(s *backend.Server) { _ = s.Withdraw(ctx, marker.ReadingKey) })
+		p.withdraw(ctx, marker.ReadingKey)
 		return other
 	}
 	pause(ctx, giveWay)
@@ -123,7 +140,7 @@ func (m *Middleware) look(ctx context.Context, t *poolState) (more bool) {
 	}
 	own, others := c.announced(), m.announce(ctx, t, c.phase)
 	if mark := m.mark(t); c.phase != route.Settled {
-		m.current.Load().of(t).each(func(s *backend.Server) { _ = s.KeepMark(ctx, mark) })
+		m.current.Load().of(t).each(func(s *backend.Server) { _ = s.Talk(ctx, mark.Keep) })
 	}
 	same := slices.Contains(names(others), own)
 	switch {
@@ -208,7 +225,7 @@ func (m *Middleware) elsewhere(ctx context.Context, p *pool, o *PoolOptions) []r
 // sightings returns what middlewares have announced under key on p's servers.
 func (p *pool) sightings(ctx context.Context, key string) []announcement {
 	return findOn(p, func(s *backend.Server) (a announcement, ok bool) {
-		return decodeAnnouncement(s.Announced(ctx, key))
+		return announcedOn(ctx, s, key, func(*link.Link) error { return nil })
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/discover"
+	"mcmw/internal/link"
 	"mcmw/internal/marker"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
@@ -283,7 +284,7 @@ func TestTheMarkOfACleanServerLastsAsLongAsAMiddlewareIsInAPhase(t *testing.T) {
 	require.NoError(t, m.Apply(context.Background(), o))
 	joined, err := mctest.Dial(memcacheds[2].Addr())
 	require.NoError(t, err)
-	key := marker.Encoded(marker.CleanKey)
+	key := string(link.Key(marker.CleanKey).Text)
 	text := strings.Split(joined.MustDo(t, "mg "+key+" b v\r\n"), "\r\n")[1]
 	for _, phase := range []string{"delete-new", "read-new"} {
 		require.Equal(t, phase, m.Phase())

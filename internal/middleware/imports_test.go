@@ -21,7 +21,7 @@ import (
 var dataPath = [][]string{
 	{"nonblock", "enum"},
 	{"protocol", "large", "wire", "route", "replica", "keylock", "budget", "secret", "hotkeys"},
-	{"stats", "marker"},
+	{"stats", "marker", "link"},
 	{"request", "backend"},
 	{"plan", "shadow"},
 	{"queue"},

@@ -93,7 +93,7 @@ func (m *Middleware) join(ctx context.Context, p *pool) bool {
 		switch _, again := route.Join(names(deleting), names(reading)); {
 		case time.Since(begun) > m.lookEvery():
 			t.change, t.joined = nil, false
-			p.each(func(s *backend.Server) { _ = s.Withdraw(ctx, marker.DeletingKey) })
+			p.withdraw(ctx, marker.DeletingKey)
 			begun = time.Now()
 			deleting, reading = p.sightings(ctx, marker.DeletingKey), p.sightings(ctx, marker.ReadingKey)
 		case again == phase:

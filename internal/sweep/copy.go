@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/link"
 	"mcmw/internal/marker"
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
@@ -109,10 +108,10 @@ func (c *Copier) Run(ctx context.Context, keep func() time.Duration) error {
 	}
 }
 
-// line returns the request that stores the progress on a server for a time, with further flags.
-func (c *Copier) line(keep time.Duration, flags string) string {
+// value returns the progress as servers hold it.
+func (c *Copier) value() []byte {
 	value, _ := json.Marshal(c.progress) // never fails
-	return fmt.Sprintf("ms %s %d b T%d%s\r\n%s\r\n", marker.Encoded(marker.MigrationKey), len(value), max(1, int64(keep/time.Second)), flags, value)
+	return value
 }
 
 // claim claims the right to copy. If another middleware has it, it reports that one's progress and returns ErrClaimed.
@@ -123,7 +122,7 @@ func (c *Copier) claim(ctx context.Context) error {
 		return err
 	}
 	c.claimed = time.Now()
-	err = claim(l, c.line(claimFor*time.Second, " ME"))
+	err = claimed(l.Add(marker.MigrationKey, c.value(), claimFor))
 	if errors.Is(err, ErrClaimed) {
 		if p, ok := readProgress(l); ok && p.Name == c.Name {
 			c.Report(p)
@@ -133,8 +132,8 @@ func (c *Copier) claim(ctx context.Context) error {
 }
 
 // readProgress reads the progress that a server holds.
-func readProgress(l *backend.Link) (p CopyProgress, ok bool) {
-	value, err := l.Fetch(marker.MigrationKey)
+func readProgress(l *link.Link) (p CopyProgress, ok bool) {
+	value, _, err := l.Get(marker.MigrationKey)
 	if err != nil || value == nil {
 		return p, false
 	}
@@ -147,12 +146,10 @@ func RecallProgress(ctx context.Context, servers []*backend.Server, name string)
 	if home < 0 {
 		return p, false
 	}
-	l, err := servers[home].Link(ctx)
-	if err != nil {
-		return p, false
-	}
-	defer l.Close()
-	p, ok = readProgress(l)
+	_ = servers[home].Talk(ctx, func(l *link.Link) error {
+		p, ok = readProgress(l)
+		return nil
+	})
 	return p, ok && p.Name == name
 }
 
@@ -167,7 +164,7 @@ func (c *Copier) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.Expect(c.line(claimFor*time.Second, ""), "HD")
+	return l.Set(marker.MigrationKey, c.value(), claimFor)
 }
 
 // release gives the claim back, even if ctx has ended, or leaves the progress on the server for the time that keep returns.
@@ -181,9 +178,9 @@ func (c *Copier) release(ctx context.Context, keep func() time.Duration) {
 		return // the claim expires
 	}
 	if left := keep(); left > 0 {
-		_ = l.Expect(c.line(left, ""), "HD")
+		_ = l.Set(marker.MigrationKey, c.value(), left)
 	} else {
-		_ = l.Expect("md "+marker.Encoded(marker.MigrationKey)+" b\r\n", "HD", "NF")
+		_ = l.Delete(marker.MigrationKey)
 	}
 }
 
@@ -236,7 +233,7 @@ func (c *Copier) copyOf(ctx context.Context, s int) error {
 		if room[0] != s {
 			return nil
 		}
-		t := &Transfer{Key: keyText(string(item.Key)), Source: s, Others: slices.Clone(room[1:]), Hold: int64(c.Hold / time.Second)}
+		t := &Transfer{Key: link.Key(string(item.Key)), Source: s, Others: slices.Clone(room[1:]), Hold: int64(c.Hold / time.Second)}
 		for _, g := range c.To.Replicas(item.Key, nil) {
 			t.To = append(t.To, len(c.Servers)+g)
 		}
@@ -294,10 +291,10 @@ func (c *Copier) transfer(ctx context.Context, items []*Transfer) error {
 // exchange sends server s the requests of the transfers in this step, and gives them the replies.
 func (c *Copier) exchange(ctx context.Context, s int, open []*Transfer) error {
 	var asking []*Transfer
-	var requests []string
+	var requests [][]byte
 	for _, t := range open {
 		if request := t.Ask(s, nil); len(request) > 0 {
-			asking, requests = append(asking, t), append(requests, string(request))
+			asking, requests = append(asking, t), append(requests, request)
 		}
 	}
 	if len(asking) == 0 {
@@ -308,35 +305,15 @@ func (c *Copier) exchange(ctx context.Context, s int, open []*Transfer) error {
 		return err
 	}
 	at := 0
-	var reply bytes.Buffer
-	return l.Pipeline(slices.Values(requests), func() error {
-		line, err := l.Line()
-		if err != nil {
-			return err
+	var value bytes.Buffer
+	return l.Ask(slices.Values(requests), &value, func(r link.Reply) error {
+		reply := []byte(r.Line + protocol.CRLF)
+		if r.Size >= 0 {
+			reply = append(append(reply, value.Bytes()...), protocol.CRLF...)
 		}
-		request, _, _ := strings.Cut(requests[at], protocol.CRLF)
-		if !protocol.MetaFits([]byte(request), []byte(line)) {
-			return backend.Unexpected(line)
-		}
-		reply.Reset()
-		reply.WriteString(line + protocol.CRLF)
-		if words := wordsOf(line); len(words) > 1 && words[0] == "VA" {
-			size, err := strconv.ParseInt(words[1], 10, 63)
-			if err != nil || size < 0 {
-				return backend.Unexpected(line)
-			}
-			if err := l.Value(&reply, size); err != nil {
-				return err
-			}
-			reply.WriteString(protocol.CRLF)
-		} else if !slices.Contains(codes, line[:min(len(line), 2)]) && !strings.HasPrefix(line, "SERVER_ERROR object too large") {
-			return backend.Unexpected(line)
-		}
-		asking[at].Answer(s, reply.Bytes())
+		value.Reset()
+		asking[at].Answer(s, reply)
 		at++
 		return nil
 	})
 }
-
-// codes are the codes of the replies without a value that a transfer accepts.
-var codes = []string{"HD", "EN", "NS", "EX", "NF"}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"mcmw/internal/backend"
+	"mcmw/internal/link"
 	"mcmw/internal/protocol"
 )
 
@@ -99,7 +99,7 @@ func (c *Copier) Fill(ctx context.Context, missing *Missing) {
 // fill returns the transfer of key; nil: a server that holds it, or is to hold it, may not be read now.
 func (c *Copier) fill(key string) *Transfer {
 	from := c.From.Replicas([]byte(key), nil)
-	t := &Transfer{Key: keyText(key), Source: from[0], Others: from[1:], Hold: int64(c.Hold / time.Second), Provisional: func() uint64 { return protocol.FirstProvisional | rand.Uint64() }}
+	t := &Transfer{Key: link.Key(key), Source: from[0], Others: from[1:], Hold: int64(c.Hold / time.Second), Provisional: func() uint64 { return protocol.FirstProvisional | rand.Uint64() }}
 	for _, g := range c.To.Replicas([]byte(key), nil) {
 		t.To = append(t.To, len(c.Servers)+g)
 	}
@@ -114,7 +114,7 @@ func (c *Copier) fill(key string) *Transfer {
 // begin starts a new session, without connections yet, for the servers of both pools.
 func (c *Copier) begin() {
 	servers := slices.Concat(c.Servers, c.Targets)
-	c.session = Sweep{Servers: servers, links: make([]*backend.Link, len(servers))}
+	c.session = Sweep{Servers: servers, links: make([]*link.Link, len(servers))}
 	if c.Rate == 0 {
 		c.Rate = DefaultRate
 	}

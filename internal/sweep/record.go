@@ -7,11 +7,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
-	"mcmw/internal/backend"
 	"mcmw/internal/marker"
 )
 
@@ -29,9 +27,9 @@ type record struct {
 }
 
 const (
-	// claimFor is how long a claim lasts, s. A sweep that died keeps others from sweeping for this time. claimEvery is the time
+	// claimFor is how long a claim lasts. A sweep that died keeps others from sweeping for this time. claimEvery is the time
 	// after which a running sweep renews its claim.
-	claimFor   = 15
+	claimFor   = 15 * time.Second
 	claimEvery = 3 * time.Second
 )
 
@@ -42,23 +40,15 @@ func (w *Sweep) claim(ctx context.Context) error {
 		return err
 	}
 	w.claimed = time.Now()
-	return claim(l, fmt.Sprintf("ms %s 0 b ME T%d\r\n\r\n", marker.Encoded(marker.SweepKey), claimFor))
+	return claimed(l.Add(marker.SweepKey, nil, claimFor))
 }
 
-// claim sends request, which stores a claim if the server holds none. It returns ErrClaimed if the server holds one.
-func claim(l *backend.Link, request string) error {
-	if err := l.Send(request); err != nil {
-		return err
-	}
-	switch line, err := l.Line(); {
-	case err != nil:
-		return err
-	case line == "NS":
+// claimed returns ErrClaimed if the server holds a claim, and therefore has not added another one.
+func claimed(added bool, err error) error {
+	if err == nil && !added {
 		return ErrClaimed
-	case line != "HD":
-		return backend.Unexpected(line)
 	}
-	return nil
+	return err
 }
 
 // renew renews the claim if that is due.
@@ -71,7 +61,7 @@ func (w *Sweep) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.Expect(fmt.Sprintf("ms %s 0 b T%d\r\n\r\n", marker.Encoded(marker.SweepKey), claimFor), "HD")
+	return l.Set(marker.SweepKey, nil, claimFor)
 }
 
 // release gives the claim back, even if ctx has ended. If that fails, the claim expires.
@@ -81,7 +71,7 @@ func (w *Sweep) release(ctx context.Context) {
 		w.links[w.home] = nil
 	}
 	if l, err := w.link(context.WithoutCancel(ctx), w.home); err == nil {
-		_ = l.Expect("md "+marker.Encoded(marker.SweepKey)+" b\r\n", "HD", "NF")
+		_ = l.Delete(marker.SweepKey)
 	}
 }
 
@@ -91,7 +81,7 @@ func (w *Sweep) readRecord(ctx context.Context, s int) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, err := l.Fetch(marker.SweptKey)
+	value, _, err := l.Get(marker.SweptKey)
 	if err != nil || value == nil {
 		return nil, err
 	}
@@ -121,7 +111,7 @@ func (w *Sweep) putRecord(ctx context.Context, s int, r record) error {
 	if err != nil {
 		return err
 	}
-	return l.Expect(fmt.Sprintf("ms %s %d b\r\n%s\r\n", marker.Encoded(marker.SweptKey), len(value), value), "HD")
+	return l.Set(marker.SweptKey, value, 0)
 }
 
 // placement returns a text that identifies the placement.

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"io"
 	"log/slog"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/link"
 	"mcmw/internal/marker"
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
@@ -38,11 +36,11 @@ type Sweep struct {
 	Log      *slog.Logger
 
 	seed     maphash.Seed
-	links    []*backend.Link // by server; nil: not connected
-	room     []int           // reused for the holders of a key
-	home     int             // the server that holds the claim
-	claimed  time.Time       // when the claim was made or renewed
-	since    int64           // items of the listed server that were last used before this time are skipped, s; 0: none are
+	links    []*link.Link // by server; nil: not connected
+	room     []int        // reused for the holders of a key
+	home     int          // the server that holds the claim
+	claimed  time.Time    // when the claim was made or renewed
+	since    int64        // items of the listed server that were last used before this time are skipped, s; 0: none are
 	progress Progress
 	uncut    bool      // the log says that a server's copies can't be deleted
 	skipped  int       // a server that was skipped because it was not up; -1: none
@@ -183,7 +181,7 @@ func (w *Sweep) Verify(ctx context.Context) (Progress, error) {
 }
 
 func (w *Sweep) begin() {
-	w.seed, w.links, w.reported = maphash.MakeSeed(), make([]*backend.Link, len(w.Servers)), time.Now()
+	w.seed, w.links, w.reported = maphash.MakeSeed(), make([]*link.Link, len(w.Servers)), time.Now()
 	w.progress, w.skipped = Progress{Of: len(w.Servers)}, -1
 	if w.Rate == 0 {
 		w.Rate = DefaultRate
@@ -212,7 +210,7 @@ func (w *Sweep) eachServer(do func(s int) error) error {
 func (w *Sweep) named(s int, err error) error { return fmt.Errorf("%s: %w", w.Servers[s].Name, err) }
 
 // link returns the connection to server s.
-func (w *Sweep) link(ctx context.Context, s int) (*backend.Link, error) {
+func (w *Sweep) link(ctx context.Context, s int) (*link.Link, error) {
 	if w.links[s] == nil {
 		l, err := w.Servers[s].Link(ctx)
 		if err != nil {
@@ -237,19 +235,11 @@ func (w *Sweep) clock(ctx context.Context, s int) (now int64, items uint64, err 
 	if err != nil {
 		return 0, 0, err
 	}
-	err = l.Stats(func(name, value string) (err error) {
-		switch name {
-		case "time":
-			now, err = strconv.ParseInt(value, 10, 64)
-		case "curr_items":
-			items, err = strconv.ParseUint(value, 10, 64)
-		}
-		return err
-	})
-	if err == nil && now <= 0 {
+	told, err := l.Stats("", "time", "curr_items")
+	if err == nil && told["time"] == 0 {
 		err = errors.New("its statistics don't have the time")
 	}
-	return now, items, err
+	return int64(told["time"]), told["curr_items"], err
 }
 
 // listed is a key that the server being listed holds.
@@ -398,16 +388,12 @@ func (w *Sweep) cut(ctx context.Context, item *listed, holders []int) (done bool
 		if err != nil {
 			return done, w.named(item.holders[h], err)
 		}
-		if err := l.Send(string(AppendCut(nil, item.key, cas))); err != nil {
+		deleted, err := l.Cut(item.key, cas)
+		if err != nil {
 			return done, w.named(item.holders[h], err)
 		}
-		switch line, err := l.Line(); {
-		case err != nil:
-			return done, w.named(item.holders[h], err)
-		case line == "HD":
+		if deleted {
 			w.Counts.Deleted()
-		case line != "NF" && line != "EX":
-			return done, w.named(item.holders[h], backend.Unexpected(line))
 		}
 		done = true
 	}
@@ -439,41 +425,34 @@ func (w *Sweep) look(ctx context.Context, items []listed, values bool, ask func(
 		if err != nil {
 			return bytes, w.named(s, err)
 		}
-		var request, giveBack []byte
+		var giveBack [][]byte
+		var value maphash.Hash
+		value.SetSeed(w.seed)
 		at := 0
-		err = l.Pipeline(func(yield func(string) bool) {
+		err = l.Ask(func(yield func([]byte) bool) {
 			for _, q := range questions {
-				request = AppendLook(request[:0], items[q.item].key, values)
-				if !yield(string(request)) {
+				if !yield(link.Key(items[q.item].key).AppendLook(nil, values)) {
 					return
 				}
 			}
-		}, func() error {
+		}, &value, func(r link.Reply) error {
 			q := questions[at]
 			at++
-			line, err := l.Line()
-			if err != nil {
-				return err
+			found := Copy{Held: r.Held, CAS: r.CAS}
+			if r.Size >= 0 {
+				bytes += r.Size
+				_, _ = fmt.Fprintf(&value, " %d", r.Flags)
+				found.Sum = value.Sum64()
+				value.Reset()
 			}
-			request = AppendLook(request[:0], items[q.item].key, values)
-			f, err := readLook(request, line)
-			if err != nil {
-				return err
-			}
-			if f.size >= 0 {
-				bytes += f.size
-				if f.Sum, err = f.sum(w.seed, func(to io.Writer) error { return l.Value(to, f.size) }); err != nil {
-					return err
-				}
-			}
-			items[q.item].copies[q.holder] = f.Copy
-			if f.won {
-				giveBack = keyText(items[q.item].key).AppendGiveBack(giveBack, f.CAS)
+			items[q.item].copies[q.holder] = found
+			if r.Won {
+				giveBack = append(giveBack, link.Key(items[q.item].key).AppendGiveBack(nil, r.CAS))
 			}
 			return nil
 		})
 		if err == nil {
-			err = l.Pipeline(strings.Lines(string(giveBack)), func() error { _, err := l.Line(); return err })
+			err = l.Tell(slices.Values(giveBack))
 		}
 		if err != nil {
 			return bytes, w.named(s, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/link"
 	"mcmw/internal/marker"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
@@ -78,5 +79,5 @@ func holdsMarks(t *testing.T, s *mctest.Server) bool {
 	t.Helper()
 	c := mctest.MustDial(t, s.Addr())
 	defer c.Close()
-	return c.MustDo(t, fmt.Sprintf("mg %s b\r\n", marker.Encoded(marker.MarksKey))) == "HD\r\n"
+	return c.MustDo(t, fmt.Sprintf("mg %s b\r\n", link.Key(marker.MarksKey).Text)) == "HD\r\n"
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/link"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/explore"
 	"mcmw/internal/mctest/model"
@@ -60,7 +61,7 @@ func (s *sweeper) look() {
 	}
 	s.copies, s.cutting = make([]sweep.Copy, s.servers), false
 	for i := range s.out {
-		s.ask(i, sweep.AppendLook(nil, s.key, true))
+		s.ask(i, link.Key(s.key).AppendLook(nil, true))
 	}
 }
 
@@ -100,7 +101,7 @@ func (s *sweeper) Lost(server int) {
 	default:
 		s.cutting = true
 		for _, i := range cut {
-			s.ask(i, sweep.AppendCut(nil, s.key, s.copies[i].CAS))
+			s.ask(i, link.Key(s.key).AppendCut(nil, s.copies[i].CAS))
 		}
 	}
 }

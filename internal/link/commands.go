@@ -1,0 +1,180 @@
+package link
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mcmw/internal/protocol"
+)
+
+// do sends one meta command and returns its reply and the value.
+func (l *Link) do(request []byte, codes ...string) (r Reply, value []byte, err error) {
+	if err := l.send(request); err != nil {
+		return r, nil, err
+	}
+	line, err := l.line()
+	if err != nil {
+		return r, nil, err
+	}
+	r, err = decode(request, line)
+	switch {
+	case err != nil:
+		return r, nil, err
+	case !slices.Contains(codes, r.Code), r.Size > maxRecord:
+		return r, nil, Unexpected(r.Line)
+	case r.Size < 0:
+		return r, nil, nil
+	}
+	room := bytes.NewBuffer(make([]byte, 0, r.Size))
+	err = l.value(room, r.Size)
+	return r, room.Bytes(), err
+}
+
+// Get returns the value of key and its cas; nil: there is none. A server without cas (-C) tells 0.
+func (l *Link) Get(key string) (value []byte, cas uint64, err error) {
+	r, value, err := l.do(Key(key).AppendFetch(nil, " v c"), "VA", "EN")
+	return value, r.CAS, err
+}
+
+// Set stores value under key for the time that it lives, rounded up to whole seconds; 0: until it is evicted.
+func (l *Link) Set(key string, value []byte, lives time.Duration) error {
+	_, err := l.store(key, value, lives, "", "HD")
+	return err
+}
+
+// Add is Set, unless the server holds key. It returns false if it does.
+func (l *Link) Add(key string, value []byte, lives time.Duration) (added bool, err error) {
+	return l.store(key, value, lives, " ME", "HD", "NS")
+}
+
+// Swap replaces the value of key if it has the given cas. It returns false if somebody else has changed it, or if it is gone.
+func (l *Link) Swap(key string, value []byte, cas uint64) (swapped bool, err error) {
+	return l.store(key, value, 0, " C"+strconv.FormatUint(cas, 10), "HD", "EX", "NF")
+}
+
+func (l *Link) store(key string, value []byte, lives time.Duration, condition string, codes ...string) (stored bool, err error) {
+	k := Key(key)
+	request := fmt.Appendf(nil, "ms %s %d%s", k.Text, len(value), condition)
+	if lives > 0 {
+		request = fmt.Appendf(request, " T%d", (lives+time.Second-1)/time.Second)
+	}
+	if k.Encoded {
+		request = append(request, " b"...)
+	}
+	r, _, err := l.do(slices.Concat(request, []byte(protocol.CRLF), value, []byte(protocol.CRLF)), codes...)
+	return r.Code == "HD", err
+}
+
+// Delete deletes key, if the server holds it.
+func (l *Link) Delete(key string) error {
+	_, _, err := l.do(Key(key).AppendDeletion(nil), "HD", "NF")
+	return err
+}
+
+// Cut deletes key if its item has the given cas. It returns false if it has another one, or if it is gone.
+func (l *Link) Cut(key string, cas uint64) (deleted bool, err error) {
+	r, _, err := l.do(Key(key).AppendCut(nil, cas), "HD", "EX", "NF")
+	return r.Code == "HD", err
+}
+
+// DeleteAll deletes the keys that the server holds.
+func (l *Link) DeleteAll(keys iter.Seq[string]) error {
+	requests := func(yield func([]byte) bool) {
+		for key := range keys {
+			request := []byte("delete " + key + protocol.CRLF)
+			if key == "noreply" || Key(key).Encoded { // a classic command would take it for a keyword
+				request = encoded(key).AppendDeletion(nil)
+			}
+			if !yield(request) {
+				return
+			}
+		}
+	}
+	return l.pipeline(requests, func([]byte) error {
+		_, err := l.want("DELETED", "NOT_FOUND", "HD", "NF")
+		return err
+	})
+}
+
+// Version returns the server's version, which also shows whether it serves.
+func (l *Link) Version() (string, error) {
+	if err := l.send([]byte(fence)); err != nil {
+		return "", err
+	}
+	return l.want("VERSION ")
+}
+
+// Flush deletes everything that the server holds.
+func (l *Link) Flush() error {
+	if err := l.send([]byte("flush_all\r\n")); err != nil {
+		return err
+	}
+	_, err := l.want("OK")
+	return err
+}
+
+// mostStats is more than any memcached has statistics.
+const mostStats = 10_000
+
+// Stats returns those of the server's statistics that have one of these names. group is "" for the general ones.
+func (l *Link) Stats(group string, names ...string) (map[string]uint64, error) {
+	if err := l.send([]byte(strings.TrimSuffix("stats "+group, " ") + protocol.CRLF)); err != nil {
+		return nil, err
+	}
+	values := map[string]uint64{}
+	for range mostStats {
+		line, err := l.line()
+		if err != nil || string(line) == "END" {
+			return values, err
+		}
+		rest, ok := strings.CutPrefix(string(line), "STAT ")
+		if !ok {
+			return nil, Unexpected(line)
+		}
+		if name, value, _ := strings.Cut(rest, " "); slices.Contains(names, name) {
+			if values[name], err = strconv.ParseUint(value, 10, 64); err != nil {
+				return nil, fmt.Errorf("unexpected %s %q: %w", name, value, err)
+			}
+		}
+	}
+	return nil, fmt.Errorf("the server sends more than %d statistics", mostStats)
+}
+
+// List calls each for every item that the server holds, until each returns an error. The item is valid during the call. form is the command's argument,
+// hash or all. refused is the server's reply if it refuses to list its keys.
+func (l *Link) List(form string, each func(item protocol.Dumped) error) (refused string, err error) {
+	if err := l.send([]byte("lru_crawler metadump " + form + protocol.CRLF)); err != nil {
+		return "", err
+	}
+	for first := true; ; first = false {
+		line, err := l.line()
+		if err != nil {
+			return "", err
+		}
+		if string(line) == "END" {
+			return "", nil
+		}
+		if first && !bytes.HasPrefix(line, []byte("key=")) {
+			return string(line), nil
+		}
+		var beginning [40]byte // kept for the error, because decoding overwrites the line
+		n := copy(beginning[:], line)
+		item, ok := protocol.DecodeDumped(line)
+		if !ok {
+			return "", fmt.Errorf("the list of keys: %w", Unexpected(beginning[:n]))
+		}
+		if err := each(item); err != nil {
+			return "", err
+		}
+		if l.r.Buffered() == 0 {
+			if err := l.extend(); err != nil {
+				return "", err
+			}
+		}
+	}
+}

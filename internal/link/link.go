@@ -1,0 +1,248 @@
+// Package link is a client of one memcached, for everything that is not a client's request: records, marks, leases, probes, sweeps and copies.
+package link
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/wire"
+)
+
+// Link is a connection to a server on which one request follows another. Every exchange must end within the timeout. Owned by one goroutine.
+type Link struct {
+	sock    *wire.Socket
+	r       *bufio.Reader
+	timeout time.Duration
+	detach  func() bool // from the context
+}
+
+const (
+	// maxLine bounds a line of a reply, in bytes. The longest lines that memcached sends are those of `stats`, which are less than half as long.
+	maxLine = 8 << 10
+	// maxRecord bounds the value that Get reads, in bytes.
+	maxRecord = 1 << 20
+	// pipelineLength is the maximum number of requests sent before their replies are read, and pipelineBytes their maximum
+	// length: one TLS record, because wire must not split a request over two records.
+	pipelineLength = 500
+	pipelineBytes  = 16 << 10
+)
+
+// tooLarge is the beginning of the reply with which a server refuses an item.
+const tooLarge = "SERVER_ERROR object too large"
+
+// Unexpected is a reply that does not match the request.
+type Unexpected string
+
+func (u Unexpected) Error() string { return fmt.Sprintf("unexpected reply %q", string(u)) }
+
+// New returns a link over sock. The end of ctx interrupts reads and writes on it.
+func New(ctx context.Context, sock *wire.Socket, timeout time.Duration) *Link {
+	return &Link{
+		sock: sock, r: bufio.NewReaderSize(sock, maxLine), timeout: timeout, detach: context.AfterFunc(ctx, func() { _ = sock.Abort() }),
+	}
+}
+
+// Close closes the connection.
+func (l *Link) Close() {
+	l.detach()
+	_ = l.sock.Close()
+}
+
+// Timeout returns the time within which an exchange ends.
+func (l *Link) Timeout() time.Duration { return l.timeout }
+
+// extend restarts the timeout.
+func (l *Link) extend() error {
+	at := time.Now().Add(l.timeout)
+	if err := l.sock.SetReadDeadline(at); err != nil {
+		return err
+	}
+	return l.sock.SetWriteDeadline(at)
+}
+
+// send writes requests, and starts the timeout for their replies.
+func (l *Link) send(requests ...[]byte) error {
+	if err := l.extend(); err != nil {
+		return err
+	}
+	return l.sock.WriteRest(bytes.Join(requests, nil))
+}
+
+// line reads a line of a reply. It is valid until the next read.
+func (l *Link) line() ([]byte, error) {
+	line, err := l.r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil, fmt.Errorf("a line of more than %d bytes in a reply", maxLine)
+	}
+	for len(line) > 0 && (line[len(line)-1] == '\n' || line[len(line)-1] == '\r') {
+		line = line[:len(line)-1]
+	}
+	return line, err
+}
+
+// want reads a line that begins with one of prefixes, and returns its rest.
+func (l *Link) want(prefixes ...string) (rest string, err error) {
+	line, err := l.line()
+	if err != nil {
+		return "", err
+	}
+	for _, prefix := range prefixes {
+		if rest, ok := strings.CutPrefix(string(line), prefix); ok {
+			return rest, nil
+		}
+	}
+	return "", Unexpected(line)
+}
+
+// value copies a value of size bytes, and the line end after it, from the reply to w. Each piece that arrives restarts the timeout.
+func (l *Link) value(w io.Writer, size int64) error {
+	for size > 0 {
+		n, err := io.CopyN(w, l.r, min(size, maxLine))
+		if err != nil {
+			return err
+		}
+		if size -= n; l.r.Buffered() == 0 {
+			if err := l.extend(); err != nil {
+				return err
+			}
+		}
+	}
+	if rest, err := l.line(); err != nil || len(rest) > 0 {
+		return errors.Join(err, errors.New("a value that is longer than announced"))
+	}
+	return nil
+}
+
+// Key returns key in the form that a meta command has.
+func Key(key string) protocol.KeyText {
+	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return encoded(key)
+	}
+	return protocol.KeyText{Text: []byte(key)}
+}
+
+func encoded(key string) protocol.KeyText {
+	return protocol.KeyText{Text: base64.StdEncoding.AppendEncode(nil, []byte(key)), Encoded: true}
+}
+
+// Reply is the reply to a meta command. An Item that is not held is the zero value. Its Data is not set: the value goes to where the caller wants it.
+type Reply struct {
+	Line string // without its end
+	Code string // HD, VA, EN, NS, EX, NF, or SERVER_ERROR if the item is too large for the server
+	Held bool   // the reply shows an item
+	Size int64  // of the value that follows; -1: none
+	protocol.Item
+}
+
+// decode decodes the line of the reply to request.
+func decode(request, line []byte) (Reply, error) {
+	r := Reply{Line: string(line), Size: -1}
+	unexpected := func() (Reply, error) { return Reply{}, Unexpected(line) }
+	head, _, _ := bytes.Cut(request, []byte(protocol.CRLF))
+	words := strings.FieldsFunc(r.Line, func(r rune) bool { return r == ' ' })
+	if !protocol.MetaFits(head, line) || len(words) == 0 {
+		return unexpected()
+	}
+	switch r.Code = words[0]; r.Code {
+	case "VA":
+		var err error
+		if len(words) < 2 {
+			return unexpected()
+		} else if r.Size, err = strconv.ParseInt(words[1], 10, 63); err != nil || r.Size < 0 {
+			return unexpected()
+		}
+		words = words[1:]
+	case "HD", "EN", "NS", "EX", "NF":
+	default:
+		if !bytes.HasPrefix(head, []byte("ms ")) || !strings.HasPrefix(r.Line, tooLarge) {
+			return unexpected()
+		}
+	}
+	cas := !protocol.HasFlag(head, 'c')
+	for _, word := range words[1:] {
+		if word[0] == 'c' {
+			_, err := strconv.ParseUint(word[1:], 10, 64)
+			cas = err == nil
+		}
+	}
+	r.Item, r.Held = protocol.DecodeItem([]byte(r.Line + protocol.CRLF))
+	if r.Held && !cas {
+		return unexpected()
+	}
+	r.Data = nil
+	return r, nil
+}
+
+// Ask sends meta commands, many before their replies are read. The value of each reply is written to value, and then reply is called. A command that
+// asks for a cas must get it.
+//
+// If a server sends one reply too many, the last requests seem to be answered before the server has carried them out. Therefore a fence
+// follows the requests: a request whose reply fits no other.
+func (l *Link) Ask(requests iter.Seq[[]byte], value io.Writer, reply func(r Reply) error) error {
+	return l.pipeline(requests, func(request []byte) error {
+		line, err := l.line()
+		if err != nil {
+			return err
+		}
+		r, err := decode(request, line)
+		if err == nil && r.Size >= 0 {
+			err = l.value(value, r.Size)
+		}
+		if err != nil {
+			return err
+		}
+		return reply(r)
+	})
+}
+
+// Tell sends requests, each of which is answered by one line, whatever it says.
+func (l *Link) Tell(requests iter.Seq[[]byte]) error {
+	return l.pipeline(requests, func([]byte) error {
+		_, err := l.line()
+		return err
+	})
+}
+
+// fence is a request that every server answers, in a line that is no reply to any other.
+const fence = "version\r\n"
+
+// pipeline sends requests, many before their replies are read, with fences, and calls reply once for each.
+func (l *Link) pipeline(requests iter.Seq[[]byte], reply func(request []byte) error) error {
+	var pending [][]byte
+	size := 0
+	exchange := func() error {
+		if len(pending) == 0 {
+			return nil
+		}
+		if err := l.send(append(pending, []byte(fence))...); err != nil {
+			return err
+		}
+		for _, request := range pending {
+			if err := reply(request); err != nil {
+				return err
+			}
+		}
+		pending, size = pending[:0], 0
+		_, err := l.want("VERSION ")
+		return err
+	}
+	for request := range requests {
+		if len(pending) == pipelineLength || size+len(request)+len(fence) > pipelineBytes {
+			if err := exchange(); err != nil {
+				return err
+			}
+		}
+		pending, size = append(pending, request), size+len(request)
+	}
+	return exchange()
+}
