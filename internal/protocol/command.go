@@ -1,5 +1,7 @@
 package protocol
 
+import "strings"
+
 // Command is the command of a request. Its String is the label value in metrics and the name on the wire.
 type Command uint8
 
@@ -93,48 +95,43 @@ func (s replySet) has(k ReplyKind) bool { return s&(1<<k) != 0 }
 // anyLine is the set of elements that may be a line of the reply to an administration command.
 const anyLine = ^(replySet(1)<<ReplyValue | 1<<ReplyMetaValue | 1<<ReplyMetaNoop)
 
-// keyCount says how many keys a command names.
-type keyCount uint8
-
-const (
-	noKey keyCount = iota
-	oneKey
-	manyKeys
-)
-
 // commands describes each command. The traits of meta commands are in metaVerbs and metaFlags.
 var commands = [NumCommands]struct {
-	name   string
-	keys   keyCount
+	name string
+	// words are those that follow the name: k the key or the keys, F the client flags, T the expiry, S the size of the data block, C the cas, D a
+	// number, a arguments.
+	words  string
 	traits Traits
+	// meta is the verb and the mode of the meta command that does the same; see Op.ToMeta.
+	meta string
 	// A reply is one element of alone, or a list of elements of more that an element of end closes. Error lines end every
 	// reply.
 	alone, more, end replySet
 }{
 	Invalid:   {name: "invalid"},
-	Get:       {"get", manyKeys, Reads, 0, kinds(ReplyValue), kinds(ReplyEnd)},
-	Gets:      {"gets", manyKeys, Reads | First, 0, kinds(ReplyValue), kinds(ReplyEnd)},
-	Gat:       {"gat", manyKeys, Reads | Writes | First, 0, kinds(ReplyValue), kinds(ReplyEnd)},
-	Gats:      {"gats", manyKeys, Reads | Writes | First, 0, kinds(ReplyValue), kinds(ReplyEnd)},
-	Set:       {"set", oneKey, Writes | Makes, kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Add:       {"add", oneKey, Writes | Makes | Depends, kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Replace:   {"replace", oneKey, Writes | Makes | Depends, kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Append:    {"append", oneKey, Writes | Makes | Builds | Depends, kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Prepend:   {"prepend", oneKey, Writes | Makes | Builds | Depends, kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Cas:       {"cas", oneKey, Writes | Makes | Depends | Conditional, kinds(ReplyStored, ReplyNotStored, ReplyExists, ReplyNotFound), 0, 0},
-	Delete:    {"delete", oneKey, Writes | Deletes, kinds(ReplyDeleted, ReplyNotFound), 0, 0},
-	Incr:      {"incr", oneKey, Writes | Makes | Builds | Depends, kinds(ReplyNumber, ReplyNotFound), 0, 0},
-	Decr:      {"decr", oneKey, Writes | Makes | Builds | Depends, kinds(ReplyNumber, ReplyNotFound), 0, 0},
-	Touch:     {"touch", oneKey, Writes, kinds(ReplyTouched, ReplyNotFound), 0, 0},
-	FlushAll:  {"flush_all", noKey, Writes | Everywhere, kinds(ReplyOK), 0, 0},
-	Version:   {"version", noKey, 0, kinds(ReplyVersion), 0, 0},
-	Verbosity: {"verbosity", noKey, Everywhere, kinds(ReplyOK), 0, 0},
+	Get:       {"get", "k", Reads, "", 0, kinds(ReplyValue), kinds(ReplyEnd)},
+	Gets:      {"gets", "k", Reads | First, "", 0, kinds(ReplyValue), kinds(ReplyEnd)},
+	Gat:       {"gat", "Tk", Reads | Writes | First, "", 0, kinds(ReplyValue), kinds(ReplyEnd)},
+	Gats:      {"gats", "Tk", Reads | Writes | First, "", 0, kinds(ReplyValue), kinds(ReplyEnd)},
+	Set:       {"set", "kFTS", Writes | Makes, "s", kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Add:       {"add", "kFTS", Writes | Makes | Depends, "sE", kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Replace:   {"replace", "kFTS", Writes | Makes | Depends, "sR", kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Append:    {"append", "kFTS", Writes | Makes | Builds | Depends, "sA", kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Prepend:   {"prepend", "kFTS", Writes | Makes | Builds | Depends, "sP", kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Cas:       {"cas", "kFTSC", Writes | Makes | Depends | Conditional, "s", kinds(ReplyStored, ReplyNotStored, ReplyExists, ReplyNotFound), 0, 0},
+	Delete:    {"delete", "k", Writes | Deletes, "", kinds(ReplyDeleted, ReplyNotFound), 0, 0},
+	Incr:      {"incr", "kD", Writes | Makes | Builds | Depends, "a", kinds(ReplyNumber, ReplyNotFound), 0, 0},
+	Decr:      {"decr", "kD", Writes | Makes | Builds | Depends, "aD", kinds(ReplyNumber, ReplyNotFound), 0, 0},
+	Touch:     {"touch", "kT", Writes, "", kinds(ReplyTouched, ReplyNotFound), 0, 0},
+	FlushAll:  {"flush_all", "T", Writes | Everywhere, "", kinds(ReplyOK), 0, 0},
+	Version:   {"version", "", 0, "", kinds(ReplyVersion), 0, 0},
+	Verbosity: {"verbosity", "D", Everywhere, "", kinds(ReplyOK), 0, 0},
 	// With an argument stats is for every server, without one for the middleware.
-	Stats:  {"stats", noKey, 0, kinds(ReplyReset, ReplyOK), kinds(ReplyStat), kinds(ReplyEnd)},
-	Quit:   {"quit", noKey, Closes | Local, 0, 0, 0},
-	Config: {"config", noKey, Local, 0, 0, 0},
-	Meta:   {"meta", oneKey, 0, kinds(ReplyMetaLine, ReplyMetaValue), 0, 0},
-	Admin:  {"admin", noKey, Fenced, 0, anyLine, 0},
+	Stats:  {"stats", "a", 0, "", kinds(ReplyReset, ReplyOK), kinds(ReplyStat), kinds(ReplyEnd)},
+	Quit:   {"quit", "", Closes | Local, "", 0, 0, 0},
+	Config: {"config", "", Local, "", 0, 0, 0},
+	Meta:   {"meta", "k", 0, "", kinds(ReplyMetaLine, ReplyMetaValue), 0, 0},
+	Admin:  {"admin", "a", Fenced, "", 0, anyLine, 0},
 }
 
 // String returns the command's name on the wire. "invalid", "meta" and "admin" stand for groups of commands.
@@ -154,8 +151,11 @@ func (c Command) IsDiscovery() bool { return c == Config }
 // IsMeta reports whether c is one of the meta commands.
 func (c Command) IsMeta() bool { return c == Meta }
 
+// hasKey reports whether c has a key, or keys.
+func (c Command) hasKey() bool { return strings.IndexByte(commands[c].words, 'k') >= 0 }
+
 // IsKeyed reports whether c is a classic command that works on keys.
-func (c Command) IsKeyed() bool { return c != Meta && commands[c].keys != noKey }
+func (c Command) IsKeyed() bool { return c != Meta && c.hasKey() }
 
 // BringsValues reports whether the reply to c may hold values.
 func (c Command) BringsValues() bool {

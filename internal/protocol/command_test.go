@@ -67,7 +67,7 @@ func TestARequestIsAReadIfItChangesNothingAndShowsNoCas(t *testing.T) {
 		}
 	}
 	for c := range NumCommands {
-		require.Equal(t, commands[c].keys != noKey, seen[c], c.String())
+		require.Equal(t, c.hasKey(), seen[c], c.String())
 	}
 	for verb := range metaVerbs {
 		require.Equal(t, metaVerbs[verb] != 0, verbs[byte(verb)], "m%c", verb)

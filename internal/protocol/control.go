@@ -18,18 +18,20 @@ func decodeControl(r *Request, w *words) (int, error) {
 			bare = 2
 		}
 		if w.n != bare {
-			if !w.exptime(1) {
+			var ok bool
+			if r.Expiry, ok = w.exptime(1, false); !ok {
 				return r.refuse(TextBadExptime)
 			}
-			count = 2
+			count, r.Fields = 2, fieldOf('T')
 		}
 		r.Command = FlushAll
 		r.Head = w.line(count, r.Head)
 	case "verbosity":
-		if _, ok := w.uint32(1); !ok {
+		level, ok := w.uint32(1)
+		if !ok {
 			return r.refuse(TextBadFormat)
 		}
-		r.Command = Verbosity
+		r.Command, r.Delta = Verbosity, level
 		r.Head = w.line(2, r.Head)
 	case "slabs", "lru", "lru_crawler", "cache_memlimit":
 		return decodeAdmin(r, w)
@@ -74,6 +76,7 @@ func decodeAdmin(r *Request, w *words) (int, error) {
 		}
 	}
 	r.Command, r.Arg, r.NoReply = Admin, w.word[0], false
+	r.takeText(w, 0, w.n)
 	r.Head = w.line(w.n, r.Head)
 	return -1, nil
 }
@@ -94,7 +97,8 @@ const wordServers = "servers"
 func decodeStats(r *Request, w *words) (int, error) {
 	count := 2
 	if w.is(1, wordServers) && w.n > 2 && slices.Contains(statistics, string(w.word[2])) {
-		r.Command, r.Arg, r.Traits = Stats, w.word[1], Everywhere
+		r.Command, r.Arg, r.Traits, r.Mode = Stats, w.word[1], Everywhere, 's'
+		r.takeText(w, 2, 3)
 		r.Head = append([]byte("stats "), w.word[2]...)
 		return -1, nil
 	}
@@ -112,6 +116,7 @@ func decodeStats(r *Request, w *words) (int, error) {
 		return r.refuse(TextError)
 	}
 	r.Command = Stats
+	r.takeText(w, 1, count)
 	r.Head = w.line(count, r.Head)
 	r.Traits = Local
 	if count > 1 {

@@ -1,6 +1,9 @@
 package protocol
 
-import "bytes"
+import (
+	"bytes"
+	"math/bits"
+)
 
 // metaVerbs are the traits of the meta commands, by the second letter of their names.
 var metaVerbs = ['z' + 1]Traits{'g': Reads, 'e': Reads | First, 's': Writes | Makes, 'd': Writes | Deletes, 'a': Writes | Makes | Builds | Depends}
@@ -51,11 +54,38 @@ var metaFlags = ['z' + 1]metaFlag{
 // modes are the traits that the mode of an ms adds. The array has 256 elements, because a mode that is not checked may be any byte.
 var modes = [256]Traits{'E': Depends, 'R': Depends, 'A': Depends | Builds, 'P': Depends | Builds}
 
+// takeFlag notes a flag, and returns the part of value, the text after its letter, that memcached reads. ok is false if memcached refuses it.
+func (op *Op) takeFlag(letter byte, value []byte) (read []byte, ok bool) {
+	op.Fields |= fieldOf(letter)
+	var n uint64
+	switch letter {
+	case 'T':
+		op.Expiry, read, ok = parseExptime(value)
+	case 'N':
+		op.Vivify, read, ok = parseExptime(value)
+	case 'F':
+		n, read, ok = parseUint32(value)
+		op.Flags = uint32(n)
+	case 'C':
+		op.CAS, read, ok = parseUint64(value)
+	case 'E':
+		op.Version, read, ok = parseUint64(value)
+	case 'D':
+		op.Delta, read, ok = parseUint64(value)
+	default:
+		if read, ok = metaFlags[letter].value.parse(value); letter == 'M' && len(read) > 0 {
+			op.Mode = read[0]
+		}
+	}
+	return read, ok
+}
+
 // parse returns the part of word, the text after a flag's letter, that memcached reads. ok is false if memcached refuses word.
 func (v metaValue) parse(word []byte) (read []byte, ok bool) {
 	switch v {
 	case exptime:
-		return parseExptime(word)
+		_, read, ok = parseExptime(word)
+		return read, ok
 	case number32:
 		_, read, ok = parseUint32(word)
 		return read, ok
@@ -70,18 +100,16 @@ func (v metaValue) parse(word []byte) (read []byte, ok bool) {
 	return nil, true
 }
 
-// takeMeta completes a meta command whose words were checked; first is the index of its first flag.
-func (r *Request) takeMeta(w *words, first int) {
+// takeMeta completes a meta command whose words were checked.
+func (r *Request) takeMeta(w *words) {
 	r.takeKeyed(w, Meta, w.n)
-	r.Arg = w.word[0]
-	r.Traits = metaVerbs[r.Arg[1]]
-	for _, word := range w.word[min(first, w.n):w.n] {
-		f := &metaFlags[word[0]]
+	r.Arg, r.Verb = w.word[0], w.word[0][1]
+	r.Traits = metaVerbs[r.Verb]
+	for left := r.Fields; left != 0; left &= left - 1 {
+		f := &metaFlags['A'+bits.TrailingZeros64(uint64(left))]
 		r.Traits = r.Traits&^f.ends | f.adds
-		if word[0] == 'M' && len(word) > 1 {
-			r.Traits |= modes[word[1]]
-		}
 	}
+	r.Traits |= modes[r.Mode]
 	if !r.Has(Writes) {
 		r.Traits &^= Conditional | Makes | Depends // memcached ignores the cas of a command that writes nothing
 	}

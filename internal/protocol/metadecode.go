@@ -22,7 +22,7 @@ func (l *Limits) decodeMeta(r *Request, w *words) (int, error) {
 	}
 	switch {
 	case verb == 'n':
-		r.Command, r.Arg, r.Answer = Meta, w.word[0], TextMetaNoop
+		r.Command, r.Arg, r.Verb, r.Answer = Meta, w.word[0], verb, TextMetaNoop
 		return -1, nil
 	case w.n < first || !areFlags(w, first):
 		return r.refuse(TextBadFormat)
@@ -34,10 +34,11 @@ func (l *Limits) decodeMeta(r *Request, w *words) (int, error) {
 			return r.refuse(TextBadFormat)
 		}
 	}
-	if refusal := l.checkMeta(w, verb, first); refusal != "" {
+	r.takeText(w, first, w.n)
+	if refusal := l.checkMeta(r, w, verb, first); refusal != "" {
 		return r.refuseBlock(refusal, size)
 	}
-	r.takeMeta(w, first)
+	r.takeMeta(w)
 	return size, nil
 }
 
@@ -52,18 +53,18 @@ func areFlags(w *words, first int) bool {
 }
 
 // checkMeta returns the error with which a meta command is refused, or "". It keeps only the words that memcached reads.
-func (l *Limits) checkMeta(w *words, verb byte, first int) (refusal string) {
+func (l *Limits) checkMeta(r *Request, w *words, verb byte, first int) (refusal string) {
 	switch {
 	case len(w.word[1]) > l.MaxKey:
 		refusal = TextBadFormat
 	case verb == 'e':
-		return checkDebug(w)
+		return checkDebug(r, w)
 	case w.n > MaxMetaWords:
 		refusal = TextMetaTooLong
 	default:
-		refusal = checkFlags(w, first)
+		refusal = checkFlags(r, w, first)
 	}
-	if refusal == "" && verb == 'g' && w.hasFlag('b', first) && w.hasFlag('k', first) {
+	if refusal == "" && verb == 'g' && r.Fields&FieldsOf("bk") == FieldsOf("bk") {
 		// memcached shows the key of an item that an mg or ma created unencoded.
 		if holdsLineFeed, _ := checkKey(w.word[1]); holdsLineFeed {
 			refusal = TextNoBinaryKeyEcho
@@ -78,18 +79,9 @@ func (l *Limits) checkMeta(w *words, verb byte, first int) (refusal string) {
 	return checkMode(w, verb, first)
 }
 
-// hasFlag reports whether one of the words from first on is this flag.
-func (w *words) hasFlag(flag byte, first int) bool {
-	for _, word := range w.word[first:w.n] {
-		if word[0] == flag {
-			return true
-		}
-	}
-	return false
-}
-
 // checkDebug is checkMeta for me, whose only flag is b. memcached from 1.6.40 on sees it only if another word follows it.
-func checkDebug(w *words) (refusal string) {
+func checkDebug(r *Request, w *words) (refusal string) {
+	r.textEnd = r.textAt
 	if !w.is(2, "b") {
 		w.n = 2
 		return ""
@@ -97,6 +89,7 @@ func checkDebug(w *words) (refusal string) {
 	if !w.is(3, "b") || w.n != 4 {
 		w.word[3], w.n, w.plain = w.word[2], 4, false
 	}
+	r.Fields = fieldOf('b')
 	switch holdsLineFeed, ok := checkKey(w.word[1]); {
 	case !ok:
 		return TextBadFormat
@@ -122,26 +115,20 @@ func checkKey(text []byte) (holdsLineFeed, ok bool) {
 
 // checkFlags checks flag by flag, as memcached does. A repeated or unknown flag is an error at once; otherwise the error is that of
 // the last flag with a wrong value.
-func checkFlags(w *words, first int) (refusal string) {
-	var seen [2]uint64
+func checkFlags(r *Request, w *words, first int) (refusal string) {
 	bad, text := false, TextBadFormat
 	for i := first; i < w.n; i++ {
-		word := w.word[i]
-		letter, value := word[0], word[1:]
-		if seen[letter/64]&(1<<(letter%64)) != 0 {
+		letter, value := w.word[i][0], w.word[i][1:]
+		f := &metaFlags[letter]
+		switch {
+		case f.value == unknownFlag:
+			return TextMetaUnknown
+		case r.Fields&fieldOf(letter) != 0:
 			return TextMetaDuplicate
 		}
-		seen[letter/64] |= 1 << (letter % 64)
-		f := &metaFlags[letter]
-		ok := true
-		switch f.value {
-		case unknownFlag:
-			return TextMetaUnknown
-		case keyInBase64:
+		value, ok := r.takeFlag(letter, value)
+		if f.value == keyInBase64 {
 			_, ok = checkKey(w.word[1])
-			value = nil
-		default:
-			value, ok = f.value.parse(value)
 		}
 		if !ok {
 			bad, text = true, cmp.Or(f.refusal, text)

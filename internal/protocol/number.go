@@ -26,22 +26,22 @@ func parseUint64(word []byte) (v uint64, digits []byte, ok bool) {
 	return parseNumber(word, longest64, math.MaxUint64)
 }
 
-// parseExptime parses a 31-bit number, or a minus sign and a number without leading zeros, and returns its digits with the
+// parseExptime parses a 31-bit number, or a minus sign and a number without leading zeros, and also returns its digits with the
 // sign.
-func parseExptime(word []byte) (digits []byte, ok bool) {
+func parseExptime(word []byte) (v int32, digits []byte, ok bool) {
 	if len(word) > 1 && word[0] == '-' && word[1] != '0' {
-		_, _, ok = parseNumber(word[1:], longest32-1, -math.MinInt32)
-		return word, ok
+		n, _, ok := parseNumber(word[1:], longest32-1, -math.MinInt32)
+		return int32(-n), word, ok
 	}
-	_, digits, ok = parseNumber(word, longest32, math.MaxInt32)
-	return digits, ok
+	n, digits, ok := parseNumber(word, longest32, math.MaxInt32)
+	return int32(n), digits, ok
 }
 
 // parseStoredExptime parses the exptime of a classic storage command as every memcached reads it: a 64-bit number with or without a sign, of
 // which the lower 32 bits count, as a signed number. So 4294967295 is -1, an item that has expired. The digits are those of the 32-bit number.
-func parseStoredExptime(word []byte) (digits []byte, ok bool) {
-	if digits, ok = parseExptime(word); ok {
-		return digits, true
+func parseStoredExptime(word []byte) (v int32, digits []byte, ok bool) {
+	if v, digits, ok = parseExptime(word); ok {
+		return v, digits, true
 	}
 	number, most := word, uint64(math.MaxInt64)
 	negative := len(word) > 0 && word[0] == '-'
@@ -51,14 +51,14 @@ func parseStoredExptime(word []byte) (digits []byte, ok bool) {
 	if negative || len(word) > 0 && word[0] == '+' {
 		number = word[1:]
 	}
-	v, _, ok := parseNumber(number, len(number), most)
+	n, _, ok := parseNumber(number, len(number), most)
 	if !ok {
-		return nil, false
+		return 0, nil, false
 	}
 	if negative {
-		v = -v
+		n = -n
 	}
-	return strconv.AppendInt(nil, int64(int32(v)), 10), true
+	return int32(n), strconv.AppendInt(nil, int64(int32(n)), 10), true
 }
 
 func parseNumber(word []byte, longest int, most uint64) (v uint64, digits []byte, ok bool) {

@@ -7,31 +7,21 @@ import (
 
 // Request is one decoded request. Its slices point into the buffer it was decoded from, unless its line had to be rewritten.
 type Request struct {
-	Command Command
+	Op
+	// Answer, if not empty, is the reply, whatever the servers reply. Most such requests reach no server; see HasEffect.
+	Answer string
+	// Skip is the number of bytes after the request that belong to a refused value. The reader discards them before it
+	// queues the request; memcached, too, answers only then.
+	Skip int
 	// NoReply: the client wants no reply.
 	NoReply bool
 	// Exact: Raw can be sent to a server as it is; it equals Head, CRLF, Data.
 	Exact bool
-	// Traits are those of the command, and of a meta command's flags.
-	Traits
-	// NumKeys is the number of keys in Keys.
-	NumKeys int
-	// Skip is the number of bytes after the request that belong to a refused value. The reader discards them before it
-	// queues the request; memcached, too, answers only then.
-	Skip int
-	// Raw is the whole request as it was sent: line, line end, data block.
-	Raw []byte
 	// Head is the command line as it is sent to a server, without its end: the words that were decoded, separated by one
 	// blank, numbers without leading zeros, no noreply. Every memcached reads it as it was decoded here.
 	Head []byte
-	// Keys are the keys as they were sent, separated by one blank.
-	Keys []byte
 	// Arg is the exptime of gat and gats, the argument of stats, or the first word of a Meta or an Admin command.
 	Arg []byte
-	// Data is the data block including its CRLF.
-	Data []byte
-	// Answer, if not empty, is the reply, whatever the servers reply. Most such requests reach no server; see HasEffect.
-	Answer string
 }
 
 // HasEffect reports whether a request with an Answer must reach the servers all the same, because memcached executes part of it
@@ -154,7 +144,7 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	if ended {
 		line = line[:eol-1]
 	}
-	*r = Request{Raw: buf[:n], Head: line}
+	*r = Request{Op: Op{Raw: buf[:n]}, Head: line}
 	var size int
 	switch {
 	case n < minLine:
@@ -225,51 +215,40 @@ func (l *Limits) decodeLine(r *Request, line []byte) (size int, err error) {
 	if line[0] == ' ' || w.n == 0 {
 		return decodeControl(r, &w) // anything else at the start of a line
 	}
-	switch string(w.word[0]) {
-	case "get":
-		return l.decodeKeys(r, Get, len("get")), nil
-	case "gets":
-		return l.decodeKeys(r, Gets, len("gets")), nil
-	case "gat":
-		return l.decodeTouching(r, &w, Gat)
-	case "gats":
-		return l.decodeTouching(r, &w, Gats)
-	case "set":
-		return l.decodeStorage(r, &w, Set)
-	case "add":
-		return l.decodeStorage(r, &w, Add)
-	case "replace":
-		return l.decodeStorage(r, &w, Replace)
-	case "append":
-		return l.decodeStorage(r, &w, Append)
-	case "prepend":
-		return l.decodeStorage(r, &w, Prepend)
-	case "cas":
-		return l.decodeStorage(r, &w, Cas)
-	case "delete":
-		return l.decodeKeyed(r, &w, Delete)
-	case "incr":
-		return l.decodeKeyed(r, &w, Incr)
-	case "decr":
-		return l.decodeKeyed(r, &w, Decr)
-	case "touch":
-		return l.decodeKeyed(r, &w, Touch)
-	case "mg", "md", "ma", "me", "mn", "ms":
+	switch c := commandOf[string(w.word[0])]; c {
+	case Get, Gets:
+		return l.decodeKeys(r, c, len(c.String())), nil
+	case Gat, Gats:
+		return l.decodeTouching(r, &w, c)
+	case Meta:
 		return l.decodeMeta(r, &w)
-	case "version":
+	case Version:
 		r.Command = Version
 		r.Head = w.line(1, line)
 		return -1, nil
-	case "quit":
+	case Quit:
 		r.Command = Quit
 		return -1, nil
-	case "stats":
+	case Stats:
 		return decodeStats(r, &w)
-	case "watch":
-		return r.refuse(TextNoWatch)
+	case Invalid, FlushAll, Verbosity, Config:
+		if w.is(0, "watch") {
+			return r.refuse(TextNoWatch)
+		}
+		return decodeControl(r, &w)
+	default:
+		return l.decodeKeyed(r, &w, c)
 	}
-	return decodeControl(r, &w)
 }
+
+// commandOf has the commands by their names on the wire.
+var commandOf = func() map[string]Command {
+	m := map[string]Command{"mg": Meta, "ms": Meta, "md": Meta, "ma": Meta, "me": Meta, "mn": Meta}
+	for c := Get; c < Meta; c++ {
+		m[c.String()] = c
+	}
+	return m
+}()
 
 // refuse makes r a request that is answered with text and reaches no server.
 func (r *Request) refuse(text string) (int, error) {
@@ -333,9 +312,11 @@ func (l *Limits) decodeTouching(r *Request, w *words, c Command) (int, error) {
 		return r.refuse(TextBadFormat)
 	}
 	command, exptime := w.word[0], w.word[1]
-	if !w.exptime(1) {
+	expiry, ok := w.exptime(1, false)
+	if !ok {
 		return r.refuse(TextBadExptime)
 	}
+	r.Expiry = expiry
 	_, rest := cutWord(r.Head)
 	_, rest = cutWord(rest)
 	from := len(command) + 1 + len(exptime)
@@ -348,23 +329,56 @@ func (l *Limits) decodeTouching(r *Request, w *words, c Command) (int, error) {
 	return size, nil
 }
 
-// decodeStorage decodes a command with a data block. If the size can't be decoded, the data block is taken for the next request.
-func (l *Limits) decodeStorage(r *Request, w *words, c Command) (int, error) {
-	size, ok := w.blockSize(4)
-	if !ok {
+// decodeKeyed decodes a classic command with one key, by its words. If it has a data block whose size can't be decoded, the data block is taken for
+// the next request.
+func (l *Limits) decodeKeyed(r *Request, w *words, c Command) (size int, err error) {
+	layout, stores := commands[c].words, c.IsStorage()
+	size = -1
+	if stores {
+		var ok bool
+		if size, ok = w.blockSize(4); !ok {
+			return r.refuse(TextBadFormat)
+		}
+	} else if w.n <= len(layout) {
 		return r.refuse(TextBadFormat)
 	}
 	r.takeNoReply(w)
-	_, flagsOK := w.uint32(2)
-	count := 5
-	if c == Cas {
-		count = 6
+	for i := range len(layout) {
+		refusal, ok := TextBadFormat, true
+		switch part := layout[i]; part {
+		case 'k':
+			ok = len(w.word[i+1]) <= l.MaxKey
+		case 'F':
+			var flags uint64
+			flags, ok = w.uint32(i + 1)
+			r.Flags = uint32(flags)
+		case 'T':
+			if r.Expiry, ok = w.exptime(i+1, stores); !stores {
+				refusal = TextBadExptime
+			}
+		case 'C':
+			r.CAS, ok = w.uint64(i + 1)
+		case 'D':
+			r.Delta, ok = w.uint64(i + 1)
+			refusal = TextBadDelta
+		}
+		if !ok {
+			return r.refuseBlock(refusal, size)
+		}
 	}
-	if len(w.word[1]) > l.MaxKey || !flagsOK || !w.storedExptime(3) || (c == Cas && !w.uint64(5)) {
-		return r.refuseBlock(TextBadFormat, size)
+	r.takeKeyed(w, c, 1+len(layout))
+	if c == Delete && string(r.Keys) == wordNoReply {
+		r.Head = appendDelete(nil, r.Keys)
 	}
-	r.takeKeyed(w, c, count)
 	return size, nil
+}
+
+// takeText makes the words from..to the text of r.
+func (r *Request) takeText(w *words, from, to int) {
+	if to = min(to, w.n); from < to {
+		last := w.word[to-1]
+		r.textAt, r.textEnd = uint32(cap(r.Raw)-cap(w.word[from])), uint32(cap(r.Raw)-cap(last)+len(last))
+	}
 }
 
 // takeKeyed completes a command of count words, the second of which is its only key. memcached ignores further words, except a
@@ -372,31 +386,6 @@ func (l *Limits) decodeStorage(r *Request, w *words, c Command) (int, error) {
 func (r *Request) takeKeyed(w *words, c Command, count int) {
 	r.Head = w.line(count, r.Head)
 	r.Command, r.Keys, r.NumKeys = c, w.word[1], 1
-}
-
-// decodeKeyed decodes a command with one key and no data block.
-func (l *Limits) decodeKeyed(r *Request, w *words, c Command) (int, error) {
-	count := 3
-	if c == Delete {
-		count = 2
-	}
-	if w.n < count {
-		return r.refuse(TextBadFormat)
-	}
-	r.takeNoReply(w)
-	switch {
-	case len(w.word[1]) > l.MaxKey:
-		return r.refuse(TextBadFormat)
-	case c == Touch && !w.exptime(2):
-		return r.refuse(TextBadExptime)
-	case (c == Incr || c == Decr) && !w.uint64(2):
-		return r.refuse(TextBadDelta)
-	}
-	r.takeKeyed(w, c, count)
-	if c == Delete && string(r.Keys) == wordNoReply {
-		r.Head = appendDelete(nil, r.Keys)
-	}
-	return -1, nil
 }
 
 // appendDelete appends the line of a deletion, without its end. memcached 1.6.40 and later take the key "noreply" for the keyword, unless

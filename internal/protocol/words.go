@@ -61,40 +61,32 @@ func (w *words) uint32(i int) (v uint64, ok bool) {
 	return v, ok
 }
 
-// uint64 reports whether word i is a 64-bit number, and removes its leading zeros.
-func (w *words) uint64(i int) bool {
+// uint64 is uint32 for a 64-bit number.
+func (w *words) uint64(i int) (v uint64, ok bool) {
 	if i >= w.n {
-		return false
+		return 0, false
 	}
-	_, digits, ok := parseUint64(w.word[i])
+	v, digits, ok := parseUint64(w.word[i])
 	if ok {
 		w.set(i, digits)
 	}
-	return ok
+	return v, ok
 }
 
-// exptime is uint64 for an expiry, which may be negative.
-func (w *words) exptime(i int) bool {
+// exptime is uint32 for an expiry, which may be negative. stored: for that of a classic storage command.
+func (w *words) exptime(i int, stored bool) (v int32, ok bool) {
 	if i >= w.n {
-		return false
+		return 0, false
 	}
-	digits, ok := parseExptime(w.word[i])
-	if ok {
-		w.set(i, digits)
+	parse := parseExptime
+	if stored {
+		parse = parseStoredExptime
 	}
-	return ok
-}
-
-// storedExptime is exptime for that of a classic storage command.
-func (w *words) storedExptime(i int) bool {
-	if i >= w.n {
-		return false
-	}
-	digits, ok := parseStoredExptime(w.word[i])
+	v, digits, ok := parse(w.word[i])
 	if ok && !bytes.Equal(digits, w.word[i]) {
 		w.word[i], w.plain = digits, false
 	}
-	return ok
+	return v, ok
 }
 
 // blockSize returns the size of the data block that word i specifies.
