@@ -72,21 +72,17 @@ func checkKey(key string, l protocol.Limits) error {
 // explain shows where key is placed and where its requests go. servers are the servers after lookups.
 func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers []route.Server) error {
 	all := r
-	placement := c.Placement
 	r, stored := all.At([]byte(key))
 	fmt.Fprintln(w, key)
 	options := c.With(servers)
-	pool := ""
+	pool, placement := options.Pools[r.Number()].Name, options.Pools[r.Number()].Options
 	if table := all.Table(); table != nil {
-		o := options.Pools[r.Number()]
-		pool = o.Name
-		placement = o.Options
 		routes := count(uint64(len(c.Routes.Prefixes)), "route")
 		why := "the default: no prefix of " + routes + " matches"
 		if prefix := table.Prefix([]byte(key)); prefix != "" {
 			why = fmt.Sprintf("prefix %q is the longest match of %s", prefix, routes)
 		}
-		fmt.Fprintf(w, "  pool     %s (%s)\n", o.Name, why)
+		fmt.Fprintf(w, "  pool     %s (%s)\n", pool, why)
 	}
 	switch {
 	case len(stored) == 0:

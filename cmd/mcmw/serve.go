@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,6 +10,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -168,20 +168,21 @@ func logReady(k *control.Control, m *middleware.Middleware) {
 		listen = append(listen, a.String())
 	}
 	o := k.Middleware()
-	for _, s := range o.Servers {
-		servers = append(servers, s.Name)
-	}
 	pools := slices.Clone(o.Pools)
 	for _, s := range o.Shadows {
 		pools = append(pools, s.To)
 	}
 	for _, p := range pools {
 		for _, s := range p.Servers {
-			servers = append(servers, p.Name+"/"+s.Name)
+			servers = append(servers, strings.TrimPrefix(p.Name+"/"+s.Name, "/"))
 		}
 	}
+	replicas := o.Placement.Replicas
+	if replicas == 0 && pools[0].Name == "" {
+		replicas = len(servers)
+	}
 	k.Log.Info("ready", "listen", listen, "servers", servers, "workers", m.Stats().Snapshot().Workers, "depth", o.Depth,
-		"replicas", cmp.Or(o.Placement.Replicas, len(o.Servers)), "sharded", o.Sharded, "version", build.Version)
+		"replicas", replicas, "sharded", o.Sharded, "version", build.Version)
 }
 
 // logEnd logs the final statistics.

@@ -90,7 +90,7 @@ type verification struct {
 }
 
 func (v *verification) run(ctx context.Context, o middleware.Options, values bool) error {
-	if len(o.Pools) == 0 && (o.Placement.Replicas == 1 || len(o.Servers) == 1) {
+	if p := o.Pools[0]; p.Name == "" && (p.Options.Replicas == 1 || len(p.Servers) == 1) {
 		_, err := fmt.Fprintln(v.out, "nothing to compare: every key is on one server")
 		return err
 	}

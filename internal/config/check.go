@@ -29,7 +29,6 @@ var checks = []struct {
 
 // check returns the problems of combinations of options that can be found before names are looked up.
 func (c *Config) check() Problems {
-	c.useStaticServers()
 	for _, p := range c.pools {
 		p.config.useStaticServers()
 	}
@@ -49,7 +48,6 @@ func (c *Config) useStaticServers() {
 // CheckServers checks the options together with the servers that were found. The error is Problems.
 func (c *Config) CheckServers(servers []route.Server) error {
 	d := *c
-	d.Servers, d.complete = servers, true
 	d.pools = slices.Clone(c.pools)
 	for i := range d.pools {
 		p := *d.pools[i].config
@@ -78,9 +76,9 @@ func (c *Config) run(chosen func(options []string) bool) Problems {
 	return c.checkPools()
 }
 
-// pooled returns the configurations to which a rule about these options applies: each pool's, or c.
+// pooled returns the configurations to which a rule about these options applies: each pool's if it is about servers, otherwise c.
 func (c *Config) pooled(options []string) []*Config {
-	if len(c.pools) == 0 && !c.refused[optionPools] || !slices.Contains(options, optionServers) {
+	if !slices.Contains(options, optionServers) {
 		return []*Config{c}
 	}
 	var all []*Config

@@ -99,7 +99,7 @@ func TestNothingAfterTwoDashesIsAToggle(t *testing.T) {
 
 func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 	c := sources{args: []string{"-m", "a"}}.load(t)
-	require.Equal(t, middleware.Options{
+	requireOptions(t, middleware.Options{
 		Listen:         []string{"127.0.0.1:11311"},
 		Servers:        []route.Server{{Name: "a", Addr: "a:11211", Weight: 1}},
 		RequestOptions: worker.RequestOptions{Ack: replica.AckLive, Depth: middleware.DefaultDepth, Timeout: middleware.DefaultTimeout, StallAfter: middleware.DefaultStallAfter},
@@ -116,6 +116,16 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.With(c.Servers))
 	require.Equal(t, "127.0.0.1:9150", c.Admin)
+}
+
+// requireOptions expects the options of a single pool, whose settings want has outside Pools.
+func requireOptions(t *testing.T, want, got middleware.Options) {
+	t.Helper()
+	want.Pools = []middleware.PoolOptions{{
+		Pool: route.Pool{Servers: want.Servers, Options: want.Placement}, Ack: want.Ack, Timeout: want.Timeout, Large: want.Large, ServerOptions: want.ServerOptions,
+	}}
+	want.Servers = nil
+	require.Equal(t, want, got)
 }
 
 func TestEveryOptionReachesTheMiddleware(t *testing.T) {
@@ -166,7 +176,7 @@ item-size: 512k
 max-line: 3k
 max-multiget-line: 4k
 `}.load(t)
-	require.Equal(t, middleware.Options{
+	requireOptions(t, middleware.Options{
 		Listen: []string{"0.0.0.0:1", "unix:/run/m.sock", "[::1]:2"},
 		Servers: []route.Server{
 			{Name: "a", Addr: "a:11211", Weight: 1}, {Name: "b", Addr: "b:11211", Weight: 2, Zone: "here"}, {Name: "c", Addr: "c:11211", Weight: 1},

@@ -66,9 +66,6 @@ func (c *Config) checkLargePools() Problems {
 // largeOf returns the settings for large values by pool. Without pools, the only key is "".
 func (c *Config) largeOf() map[string]plan.Large {
 	all := map[string]plan.Large{}
-	if len(c.pools) == 0 {
-		all[""] = c.Large
-	}
 	for _, p := range c.pools {
 		all[p.name] = p.config.Large
 	}

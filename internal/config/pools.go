@@ -32,6 +32,14 @@ type pool struct {
 	config *Config
 }
 
+// named returns the pools that have names: all, or none.
+func (c *Config) named() []pool {
+	if len(c.pools) == 1 && c.pools[0].name == "" {
+		return nil
+	}
+	return c.pools
+}
+
 // poolsKind is the mapping of pools. It stays unread until the values of all sources are known, because those are the pools' defaults:
 // see readPools.
 type poolsKind struct{ noFlag }
@@ -104,7 +112,7 @@ func (v poolValues) String() string {
 
 func (poolsKind) get(c *Config) any {
 	values := poolValues{}
-	for _, p := range c.pools {
+	for _, p := range c.named() {
 		v := poolValue{name: p.name}
 		for _, o := range p.given {
 			v.options = append(v.options, optionValue{o.Name, o.kind.get(p.config)})
@@ -215,11 +223,14 @@ func (routesKind) schema() map[string]any {
 	}}
 }
 
-// readPools reads the pools' mappings. The values that c has by now are their defaults.
+// readPools reads the pools' mappings. The values that c has by now are their defaults. Without pools in it c itself has the only pool, which has no name.
 func (c *Config) readPools() Problems {
 	c.pools = nil
 	n := c.poolMapping.mapping
-	if n == nil {
+	if n == nil || len(n.Content) == 0 {
+		if !c.refused[optionPools] {
+			c.pools = []pool{{config: c}}
+		}
 		return nil
 	}
 	var problems Problems
@@ -301,7 +312,7 @@ func textFields(n *yaml.Node, keys []string) (map[string]string, error) {
 
 // checkPools returns the problems of pools with the options that refer to them, such as routes.
 func (c *Config) checkPools() Problems {
-	if len(c.pools) == 0 {
+	if c.named() == nil {
 		if len(c.Migrations) > 0 {
 			return Problems{c.problem(optionMigrations, "given without pools; accepted: together with %s", optionPools)}
 		}
@@ -392,11 +403,7 @@ func (c *Config) Notes() (notes []string) {
 // AllLookups returns the servers of all pools as written, each with its pool's name. The endpoint that lists a pool's servers has TLS if they do.
 func (c *Config) AllLookups() discover.Lookups {
 	l := c.Lookups
-	l.Certificates = c.Security.ServerFiles
-	l.Specs = slices.Clone(l.Specs)
-	for i := range l.Specs {
-		l.Specs[i].TLS = l.Specs[i].Lookup == discover.Nodes && c.Security.ServerTLS
-	}
+	l.Certificates, l.Specs = c.Security.ServerFiles, nil
 	for _, p := range c.pools {
 		for _, s := range p.config.Specs {
 			s.Server.Pool, s.TLS = p.name, s.Lookup == discover.Nodes && p.config.Security.ServerTLS
@@ -410,12 +417,8 @@ func (c *Config) AllLookups() discover.Lookups {
 // adds, are missing.
 func (c *Config) With(servers []route.Server) middleware.Options {
 	o := c.Options
-	o.Servers, o.Listen = servers, c.ListenAddrs()
+	o.Servers, o.Listen, o.Security = nil, c.ListenAddrs(), c.security()
 	o.StallAfter = cmp.Or(o.StallAfter, -1) // never
-	if len(c.pools) == 0 {
-		return o
-	}
-	o.Servers, o.Security = nil, c.security()
 	for _, p := range c.pools {
 		d := p.config
 		pool := middleware.PoolOptions{
@@ -433,15 +436,11 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 
 // Router returns the placement of keys on the servers that were found for AllLookups.
 func (c *Config) Router(servers []route.Server) (*route.Router, error) {
-	o := c.With(servers)
-	if len(o.Pools) == 0 {
-		return route.New(servers, o.Placement)
-	}
 	var pools []route.Pool
-	for _, p := range o.Pools {
+	for _, p := range c.With(servers).Pools {
 		pools = append(pools, p.Pool)
 	}
-	return route.NewPools(pools, o.Routes)
+	return route.NewPools(pools, c.Routes)
 }
 
 // inPool returns the servers of the pool called name.

@@ -294,8 +294,8 @@ func (k *Control) awaitServers(ctx context.Context) bool {
 		gathering := err == nil && k.finder.Watches() && time.Now().Before(gathered) && time.Since(begin) < maxGather
 		if err == nil && !gathering {
 			servers, err = k.join(ctx, k.config, servers)
-			pools := len(k.middleware(k.config, servers).Pools)
-			if errors.Is(err, errUnread) && pools > 0 && time.Since(begin) > maxGather {
+			named := k.middleware(k.config, servers).Pools[0].Name != ""
+			if errors.Is(err, errUnread) && named && time.Since(begin) > maxGather {
 				err = nil // a pool whose servers don't answer must not keep the others waiting
 			}
 		}

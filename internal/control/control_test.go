@@ -206,7 +206,7 @@ func TestSIGHUPAppliesTheChangedFile(t *testing.T) {
 		require.Equal(t, 9, all[0].Queue, "a flag overrides the file as at the start")
 		require.Equal(t, []route.Server{
 			{Name: "a", Addr: "a:11211", Weight: 2}, {Name: "d", Addr: "d:11211", Weight: 1}, {Name: "c", Addr: "c:2", Weight: 1},
-		}, all[0].Servers)
+		}, all[0].Pools[0].Servers)
 		require.Same(t, r.Counts, all[0].Control)
 		require.Same(t, r.Log, all[0].Log)
 		require.Equal(t, []string{
@@ -281,7 +281,7 @@ func TestAConfigMapsSwapIsAChange(t *testing.T) {
 		version("..2", "servers: [b]\n")
 		pass(3 * time.Second)
 		require.Len(t, r.m.all(), 2)
-		require.Equal(t, "b", r.m.all()[1].Servers[0].Name)
+		require.Equal(t, "b", r.m.all()[1].Pools[0].Servers[0].Name)
 	})
 }
 
@@ -389,7 +389,7 @@ func TestOnlyAListThatHasChangedIsApplied(t *testing.T) {
 		pass(6 * time.Second)
 		pass(30 * time.Second)
 		names := func(o middleware.Options) (list []string) {
-			for _, s := range o.Servers {
+			for _, s := range o.Pools[0].Servers {
 				list = append(list, s.Name)
 			}
 			return list
@@ -540,7 +540,7 @@ func TestAServerThatAWatchReportsIsUsedWithoutALookup(t *testing.T) {
 		{Name: "memcached-0", Addr: "10.0.0.1:11211", Weight: 1, Entry: entry},
 		{Name: "memcached-1", Addr: "10.0.0.2:11211", Weight: 1, Entry: entry},
 		{Name: "memcached-2", Addr: "10.0.0.3:11211", Weight: 1, Entry: entry},
-	}, r.m.all()[0].Servers)
+	}, r.m.all()[0].Pools[0].Servers)
 	end()
 	running.Wait()
 	require.Zero(t, r.Counts.Snapshot().WatchesLive, "the watch ends with the control")
@@ -553,9 +553,9 @@ func cached(addr string) route.Server {
 
 // names returns the names of the servers of the middleware, as it was last told.
 func (r *rig) names() (names []string) {
-	servers := r.Middleware().Servers
+	servers := r.Middleware().Pools[0].Servers
 	if all := r.m.all(); len(all) > 0 {
-		servers = all[len(all)-1].Servers
+		servers = all[len(all)-1].Pools[0].Servers
 	}
 	for _, s := range servers {
 		names = append(names, s.Name)
@@ -665,7 +665,7 @@ func TestAListThatCannotBeConfirmedStaysUnlessAnotherMiddlewareChangesToADiffere
 		r.m.others(first, second)
 		pass(6 * time.Second)
 		require.Len(t, r.m.all(), 1)
-		require.Equal(t, []route.Server{first, second}, r.m.all()[0].Servers)
+		require.Equal(t, []route.Server{first, second}, r.m.all()[0].Pools[0].Servers)
 		r.m.others()
 		pass(time.Hour)
 		r.sighup()
@@ -677,7 +677,7 @@ func TestAListThatCannotBeConfirmedStaysUnlessAnotherMiddlewareChangesToADiffere
 		r.dns.set(nil, "10.0.0.1", "10.0.0.3")
 		pass(6 * time.Second)
 		require.Len(t, r.m.all(), 2)
-		require.Equal(t, []route.Server{first, third}, r.m.all()[1].Servers[:2])
+		require.Equal(t, []route.Server{first, third}, r.m.all()[1].Pools[0].Servers[:2])
 		require.Zero(t, r.Counts.Snapshot().Unconfirmed)
 		require.Contains(t, strings.Join(r.logged(t), "\n"), "the list of servers is confirmed again")
 	})

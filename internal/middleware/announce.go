@@ -158,7 +158,7 @@ func (m *Middleware) look(ctx context.Context, t *poolState) (more bool) {
 		}
 		return true
 	}
-	o := &m.options.pools()[at]
+	o := &m.options.Pools[at]
 	router, _ := route.New(o.Servers, o.Options) // it never fails: o has been validated
 	if !slices.Contains(names(others), route.Announced{From: own.To, To: fingerprint(placed{router, o.Options}.record())}) {
 		return true
@@ -187,7 +187,7 @@ func (m *Middleware) Elsewhere(ctx context.Context) (servers []route.Server) {
 	if m.work == nil {
 		return nil
 	}
-	for i, o := range m.options.pools() {
+	for i, o := range m.options.Pools {
 		servers = append(servers, m.elsewhere(ctx, m.current.Load().of(m.poolStates[i]), &o)...)
 	}
 	return servers

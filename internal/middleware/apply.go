@@ -38,7 +38,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if err := m.accept(ctx, &o); err != nil {
 		return err
 	}
-	if err := m.access.openLogins(o.pools(), o.Log); err != nil {
+	if err := m.access.openLogins(o.Pools, o.Log); err != nil {
 		return err
 	}
 	removed, err := m.applyShadows(ctx, &o)
@@ -54,7 +54,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	defer func() { m.beginMigrations(before) }()
 	m.options = o
 	m.poolStates = m.poolStatesFor(&o)
-	pools := o.pools()
+	pools := o.Pools
 	var changed []*poolState // whose placement changes in phases
 	for i, t := range m.poolStates {
 		if !pools[i].inPhases(o.ChangeStep) || !t.begun {
@@ -86,7 +86,7 @@ func (m *Middleware) Check(ctx context.Context, o Options) error {
 		return err
 	}
 	files := access{logins: maps.Clone(m.access.logins)}
-	if err := files.openLogins(o.pools(), o.Log); err != nil {
+	if err := files.openLogins(o.Pools, o.Log); err != nil {
 		return err
 	}
 	return m.checkShadows(ctx, &o)
@@ -116,7 +116,7 @@ func (m *Middleware) accept(ctx context.Context, o *Options) error {
 
 // poolStatesFor returns the states of o's pools: the existing state of the pool with that name, or a new one. applying is held.
 func (m *Middleware) poolStatesFor(o *Options) (states []*poolState) {
-	for _, p := range o.pools() {
+	for _, p := range o.Pools {
 		if t := m.stateNamed(p.Name); t != nil {
 			states = append(states, t)
 			continue
@@ -144,7 +144,7 @@ func (m *Middleware) stateNamed(name string) *poolState {
 func (m *Middleware) checkPools(o *Options) error {
 	now := m.current.Load()
 	inPhases := func(p PoolOptions) bool { return p.inPhases(o.ChangeStep) }
-	if m.work != nil && (len(o.Pools) == 0) != (len(m.options.Pools) == 0) && slices.ContainsFunc(slices.Concat(m.options.pools(), o.pools()), inPhases) {
+	if m.work != nil && (o.Pools[0].Name == "") != (m.options.Pools[0].Name == "") && slices.ContainsFunc(slices.Concat(m.options.Pools, o.Pools), inPhases) {
 		return errors.New("a list of servers cannot be replaced by pools, or pools by a list, while clients are served and other mcmw may write the servers; " +
 			"stop all mcmw, then start them with the new configuration")
 	}
@@ -186,7 +186,7 @@ func (m *Middleware) checkPools(o *Options) error {
 			return err
 		}
 	}
-	for _, p := range o.pools() {
+	for _, p := range o.Pools {
 		if err := check(&p, false); err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (e NotYet) Error() string { return e.Why.Error() }
 
 // leaves reports whether s, which is still in q, is to leave it by m.options. applying is held.
 func (m *Middleware) leaves(q *pool, s *route.Server) bool {
-	pools := m.options.pools()
+	pools := m.options.Pools
 	at := slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == q.name })
 	return at >= 0 && !slices.ContainsFunc(pools[at].Servers, func(t route.Server) bool { return t.Name == s.Name || t.Addr == s.Addr })
 }
@@ -364,22 +364,23 @@ func onlyAddresses(a, b *Options) bool {
 }
 
 // withoutAddresses returns o without the servers' addresses and entries.
-func (o *Options) withoutAddresses() Options {
-	pools := slices.Clone(o.pools())
-	for i := range pools {
-		pools[i].Servers = slices.Clone(pools[i].Servers)
-		for s := range pools[i].Servers {
-			pools[i].Servers[s].Addr, pools[i].Servers[s].Entry = "", ""
+func (o Options) withoutAddresses() Options {
+	o.Pools = slices.Clone(o.Pools)
+	for i := range o.Pools {
+		p := &o.Pools[i]
+		p.Servers = slices.Clone(p.Servers)
+		for s := range p.Servers {
+			p.Servers[s].Addr, p.Servers[s].Entry = "", ""
 		}
 	}
-	return o.with(pools)
+	return o
 }
 
 // serversFor returns the servers of o, in its order, those of them that are new, and the successor of each server of previous that stays, which is
 // the server itself unless it was renamed. previous may be nil.
 func (m *Middleware) serversFor(o Options, previous *core) (servers, joined []*backend.Server, successors map[*backend.Server]*backend.Server) {
 	successors = map[*backend.Server]*backend.Server{}
-	for i, options := range o.pools() {
+	for i, options := range o.Pools {
 		t := m.poolStates[i]
 		var old []*backend.Server
 		if previous != nil {

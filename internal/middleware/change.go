@@ -127,7 +127,7 @@ func fingerprint(placements ...marker.Placement) string {
 
 // effective returns m.options with the servers and placements of the present phases, and the router for them. applying is held.
 func (m *Middleware) effective() (Options, *route.Router, error) {
-	pools := slices.Clone(m.options.pools())
+	pools := slices.Clone(m.options.Pools)
 	routers := make([]*route.Router, len(pools))
 	for i, t := range m.poolStates {
 		m.routing.close(&pools[i])
@@ -138,8 +138,9 @@ func (m *Middleware) effective() (Options, *route.Router, error) {
 		routers[i] = in.router
 		pools[i].Servers, pools[i].Options = in.router.Servers(), in.options
 	}
-	o := m.options.with(pools)
-	router, err := o.compose(routers)
+	o := m.options
+	o.Pools = pools
+	router, err := route.Compose(o.names(), routers, o.Routes)
 	if err != nil {
 		return o, nil, err
 	}
@@ -328,7 +329,7 @@ func (m *Middleware) step(ctx context.Context, t *poolState) (more bool) {
 		next = route.ReadNew
 	case c.phase == route.Settled:
 		t.change = nil
-		if at := slices.Index(m.poolStates, t); !m.wants(t, &m.options.pools()[at]) {
+		if at := slices.Index(m.poolStates, t); !m.wants(t, &m.options.Pools[at]) {
 			return false
 		}
 		next = route.DeleteNew

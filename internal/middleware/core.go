@@ -2,7 +2,6 @@ package middleware
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -105,24 +104,15 @@ type shared struct {
 
 // route returns the router for the placement in o.
 func (o *Options) route() (*route.Router, error) {
-	var router *route.Router
-	var err error
-	if len(o.Pools) == 0 {
-		router, err = route.New(o.Servers, o.Placement)
-		if err == nil && o.Placement.Gutter != "" {
-			err = errors.New("a gutter is set, but there is only one pool; accepted: a gutter in a configuration with pools")
-		}
-	} else {
-		pools := make([]route.Pool, len(o.Pools))
-		for i, p := range o.Pools {
-			pools[i] = p.Pool
-		}
-		router, err = route.NewPools(pools, o.Routes)
+	pools := make([]route.Pool, len(o.Pools))
+	for i, p := range o.Pools {
+		pools[i] = p.Pool
 	}
+	router, err := route.NewPools(pools, o.Routes)
 	if err != nil {
 		return nil, err
 	}
-	for i, p := range o.pools() {
+	for i, p := range o.Pools {
 		if p.Ack == replica.AckQuorum && router.Pools()[i].N() == 1 {
 			return nil, fmt.Errorf("%sack is quorum with one replica; accepted: ack all, or at least two replicas", p.messagePrefix())
 		}
@@ -152,7 +142,7 @@ func (m *Middleware) backend(t *poolState, o *PoolOptions) backend.Options {
 // newCore returns a core with o, without workers. states are by pool, servers in the router's order.
 func newCore(o Options, router *route.Router, states []*poolState, servers []*backend.Server, s *shared) *core {
 	c := &core{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, shadows: s.shadows}
-	for i, options := range o.pools() {
+	for i, options := range o.Pools {
 		in := router.Pools()[i]
 		if in.Read() == route.ReadNearest && !slices.ContainsFunc(in.Servers(), func(s route.Server) bool { return s.Zone != "" && s.Zone == options.Options.Zone }) {
 			o.Log.Warn("read nearest has no effect: no server is in the zone that this mcmw runs in", "zone", options.Options.Zone)
@@ -258,7 +248,7 @@ func (m *Middleware) statistics(c *core) stats.Options {
 	for i, s := range c.servers {
 		o.Servers, o.Zones = append(o.Servers, s.Name), append(o.Zones, c.router.Servers()[i].Zone)
 	}
-	if len(c.options.Pools) > 0 {
+	if c.router.Table() != nil {
 		for _, p := range c.pools {
 			o.Pools = append(o.Pools, slices.Repeat([]string{p.name}, len(p.servers))...)
 		}

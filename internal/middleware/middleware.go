@@ -20,6 +20,7 @@ import (
 	"mcmw/internal/keylock"
 	"mcmw/internal/netstage"
 	"mcmw/internal/queue"
+	"mcmw/internal/route"
 	"mcmw/internal/stats"
 	"mcmw/internal/sweep"
 )
@@ -63,7 +64,7 @@ type Middleware struct {
 // another waits for its servers.
 func DefaultWorkers() int { return max(2, runtime.GOMAXPROCS(0)) }
 
-// withDefaults returns o without zero fields.
+// withDefaults returns o without zero fields, with its servers in Pools.
 func (o Options) withDefaults() Options {
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers())
 	o.Depth = cmp.Or(o.Depth, DefaultDepth)
@@ -71,6 +72,13 @@ func (o Options) withDefaults() Options {
 	o.ServerOptions = withServerDefaults(o.ServerOptions)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Large.Item = cmp.Or(o.Large.Item, DefaultItemSize)
+	if len(o.Pools) == 0 {
+		o.Pools = []PoolOptions{{
+			Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, Timeout: o.Timeout, Large: o.Large,
+			ServerTLS: o.Security.ServerTLS, ServerAuthFile: o.Security.ServerAuthFile, ServerOptions: o.ServerOptions,
+		}}
+		o.Servers = nil
+	}
 	o.Pools = slices.Clone(o.Pools)
 	for i := range o.Pools {
 		o.Pools[i].setDefaults(o.Timeout)
@@ -136,7 +144,7 @@ func (o *Options) validate() error {
 			return fmt.Errorf("%sconnect timeout is %d, failure limit %d, missed memory %d; accepted: 1 or more", p.messagePrefix(), p.ConnectTimeout, p.FailureLimit, p.MissedMemory)
 		}
 	}
-	if len(o.Pools) > 0 && len(o.Servers) > 0 {
+	if len(o.Servers) > 0 {
 		return errors.New("both servers and pools are set; accepted: one of them, where each pool has servers of its own")
 	}
 	if len(o.Shadows) > 0 {
@@ -147,7 +155,7 @@ func (o *Options) validate() error {
 	if err := cmp.Or(o.CheckStrips(), o.CheckReads()); err != nil {
 		return err
 	}
-	if err := CheckMigrations(o.Migrations, o.pools(), o.ChangeStep); err != nil {
+	if err := CheckMigrations(o.Migrations, o.Pools, o.ChangeStep); err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
 	return o.Security.validate(o.Listen)
@@ -180,7 +188,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 		return nil, err
 	}
 	m.poolStates = m.poolStatesFor(&o)
-	for i, c := range o.pools() {
+	for i, c := range o.Pools {
 		m.poolStates[i].settled = placed{router.Pools()[i].Alone(), c.Options}
 	}
 	if o.HotKeys != hotkeys.Off {

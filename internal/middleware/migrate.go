@@ -21,7 +21,7 @@ func (m *Middleware) clock() time.Time { return time.Now().Add(time.Duration(m.a
 
 // moves returns o's migrations in their present phases, in the order of their starts.
 func (m *Middleware) moves(o *Options) []route.Move {
-	pools, now := o.pools(), m.clock()
+	pools, now := o.Pools, m.clock()
 	number := func(name string) int {
 		return slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == name })
 	}
@@ -94,7 +94,7 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 		if now.Add(2*step).Before(g.Start) || !now.Before(g.over()) {
 			continue
 		}
-		for _, p := range o.pools() {
+		for _, p := range o.Pools {
 			t := m.stateNamed(p.Name)
 			if t == nil || p.Name != g.From && p.Name != g.To {
 				continue

@@ -22,12 +22,12 @@ type Options struct {
 	// Listen are the addresses for clients: "host:port" (port 0: any free one) or "unix:/path". At least one. With
 	// Security.TLS a TCP address speaks TLS unless "notls:" precedes it.
 	Listen []string
-	// Servers are the memcached servers, in order. At least one, unless Pools has them.
+	// Servers are the memcached servers, in order, if Pools is empty. They are one pool without a name then, with Placement, Writers, Ack, ServerOptions,
+	// Timeout, Large, and the settings for servers in Security.
 	Servers []route.Server
 	// Placement is the number of replicas and the hashing; see route.Options.
 	Placement route.Options
-	// Pools are the pools if the servers are in several, each with settings of its own. Then Servers must be empty, and Placement, Writers, Ack and
-	// ServerOptions are ignored. Routes map keys to pools.
+	// Pools are the pools, each with settings of its own. Several have names, and Routes map keys to them.
 	Pools  []PoolOptions
 	Routes route.Routes
 	// Shadows are pools that get copies of the requests of other pools.
@@ -109,35 +109,6 @@ func (o *Options) routes() []stats.Route {
 	return append(all, stats.Route{Default: true, Pool: o.Routes.Default, Reads: o.Routes.Reads})
 }
 
-// pools returns the settings of all pools. Without Pools it is one pool without a name, which has Servers.
-func (o *Options) pools() []PoolOptions {
-	if len(o.Pools) > 0 {
-		return o.Pools
-	}
-	return []PoolOptions{{
-		Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, Timeout: o.Timeout, Large: o.Large,
-		ServerTLS: o.Security.ServerTLS, ServerAuthFile: o.Security.ServerAuthFile, ServerOptions: o.ServerOptions,
-	}}
-}
-
-// with returns o with pools in place of its own pools.
-func (o Options) with(pools []PoolOptions) Options {
-	if len(o.Pools) > 0 {
-		o.Pools = pools
-	} else {
-		o.Servers, o.Placement = pools[0].Servers, pools[0].Options
-	}
-	return o
-}
-
-// compose returns the router of all pools, given the router of each.
-func (o *Options) compose(routers []*route.Router) (*route.Router, error) {
-	if len(o.Pools) == 0 {
-		return routers[0], nil
-	}
-	return route.Compose(o.names(), routers, o.Routes)
-}
-
 // names returns the names of the pools.
 func (o *Options) names() []string {
 	names := make([]string, len(o.Pools))
@@ -171,7 +142,7 @@ const (
 // stallAfter returns StallAfter as the workers expect it: 0 means never.
 func (o *Options) stallAfter() time.Duration {
 	after := o.StallAfter
-	for _, p := range o.pools() {
+	for _, p := range o.Pools {
 		after = min(after, p.Timeout/4)
 	}
 	return max(0, after)
@@ -179,7 +150,7 @@ func (o *Options) stallAfter() time.Duration {
 
 // longestTimeout returns the longest Timeout of a pool.
 func (o *Options) longestTimeout() (longest time.Duration) {
-	for _, p := range o.pools() {
+	for _, p := range o.Pools {
 		longest = max(longest, p.Timeout)
 	}
 	return longest
@@ -187,7 +158,7 @@ func (o *Options) longestTimeout() (longest time.Duration) {
 
 // hotAge returns the greatest age of a value that may be served from memory. With one writer no other middleware changes the value on the servers.
 func (o *Options) hotAge() time.Duration {
-	if !slices.ContainsFunc(o.pools(), func(p PoolOptions) bool { return p.Writers != WritersOne }) {
+	if !slices.ContainsFunc(o.Pools, func(p PoolOptions) bool { return p.Writers != WritersOne }) {
 		return hotkeys.AgeAlone
 	}
 	return min(o.HotAge, hotkeys.MaxAge)

@@ -59,7 +59,7 @@ func InForce(ctx context.Context, o Options) (servers []route.Server, unread boo
 		return nil, false // New refuses the options
 	}
 	for i, t := range m.poolStatesFor(&o) {
-		p := &o.pools()[i]
+		p := &o.Pools[i]
 		found := func(s route.Server) bool { return s.Entry != "" }
 		if t.records == nil || !slices.ContainsFunc(p.Servers, found) {
 			continue

@@ -94,14 +94,14 @@ func (a *access) to(o *PoolOptions) backend.Access {
 // access reads the files of o.
 func (o *Options) access() (a access, err error) {
 	if a, err = o.Security.open(o.Log); err == nil {
-		err = a.openLogins(o.pools(), o.Log)
+		err = a.openLogins(o.Pools, o.Log)
 	}
 	return a, err
 }
 
 // Check reads the files as New would, and returns its error, a *secret.FileError.
 func (s Security) Check() error {
-	o := Options{Security: s, Log: slog.New(slog.DiscardHandler)}
+	o := Options{Security: s}.withDefaults()
 	_, err := o.access()
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/netstage"
+	"mcmw/internal/plan"
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 	"mcmw/internal/shadow"
@@ -60,14 +61,16 @@ func (o *Options) checkShadows() error {
 
 // ofShadow returns the options of the middleware that serves the shadow s of o.
 func (o *Options) ofShadow(s *ShadowOptions) Options {
+	pool := s.To
+	pool.Name, pool.Large = "", plan.Large{}
 	inner := Options{
-		Servers: s.To.Servers, Placement: s.To.Options, Writers: s.To.Writers, ServerOptions: s.To.ServerOptions, RequestOptions: o.RequestOptions,
+		Pools: []PoolOptions{pool}, ServerOptions: pool.ServerOptions, RequestOptions: o.RequestOptions,
 		ChangeStep: o.ChangeStep, SweepEvery: o.SweepEvery, SweepRate: o.SweepRate,
 		Workers: 1, Queue: 1, Ready: ReadyAny, DrainTimeout: time.Millisecond, HotKeys: hotkeys.Off, Log: o.Log.With("pool", s.To.Name),
 		ClientOptions: netstage.ClientOptions{Limits: o.Limits},
-		Security:      Security{ServerTLS: s.To.ServerTLS, ServerFiles: o.Security.ServerFiles, ServerAuthFile: s.To.ServerAuthFile},
+		Security:      Security{ServerTLS: pool.ServerTLS, ServerFiles: o.Security.ServerFiles},
 	}
-	inner.Ack, inner.Timeout, inner.GetErrorMiss, inner.Depth = s.To.Ack, s.To.Timeout, false, 0
+	inner.Timeout, inner.GetErrorMiss, inner.Depth = pool.Timeout, false, 0
 	return inner.withDefaults()
 }
 

@@ -35,7 +35,7 @@ func Verify(ctx context.Context, o Options, v Verification) (sweep.Progress, err
 	var sweeps []*sweep.Sweep // by pool
 	changes := new(atomic.Uint32)
 	var unreached []error
-	for i, p := range o.pools() {
+	for i, p := range o.Pools {
 		s := &sweep.Sweep{
 			Router: router.Pools()[i].Alone(), Rate: o.SweepRate, Values: v.Values, Found: v.Found, Progress: v.Progress, Counts: new(stats.Sweep), Log: o.Log,
 		}

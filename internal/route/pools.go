@@ -252,8 +252,11 @@ func (t *Table) Prefix(key []byte) string {
 	return ""
 }
 
-// NewPools returns the Router of several pools. Its servers are the servers of all pools, in the order of the pools.
+// NewPools returns the Router of pools. Its servers are the servers of all pools, in the order of the pools. A single pool may have no name; it has all keys.
 func NewPools(pools []Pool, r Routes) (*Router, error) {
+	if len(pools) == 1 && pools[0].Name == "" {
+		return New(pools[0].Servers, pools[0].Options)
+	}
 	names := make([]string, len(pools))
 	routers := make([]*Router, len(pools))
 	for i, p := range pools {
@@ -301,8 +304,11 @@ func apart(pools []Pool) error {
 	return nil
 }
 
-// Compose returns the Router of pools with these names, which have no server in common.
+// Compose is NewPools for Routers of the pools, which have no server in common.
 func Compose(names []string, pools []*Router, routes Routes) (*Router, error) {
+	if len(names) == 1 && names[0] == "" {
+		return pools[0], nil
+	}
 	table, err := NewTable(names, routes)
 	if err != nil {
 		return nil, err
