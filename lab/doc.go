@@ -10,6 +10,7 @@
 //	check               checks of measurements; pure
 //	capacity            highest load within a quality of service; pure
 //	compare             comparison of two records; pure
+//	condition           the language of conditions on measurements; pure
 //	effects             factorial analysis of a record
 //	factorial           designed experiments: effects, intervals, analysis of variance; pure
 //	foreign             import of other programs' measurements

@@ -7,19 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"mcmw/lab/condition"
 	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
-)
-
-// Verdict says whether a level is within the quality of service.
-type Verdict string
-
-// The verdicts.
-const (
-	Holds  Verdict = "holds"  // the metric's upper confidence bound is below the limit, and no request failed
-	Breaks Verdict = "breaks" // the lower confidence bound is not, or requests failed
-	Open   Verdict = "open"   // the limit is between the bounds, or there are fewer than two runs
 )
 
 // Capacity has the highest loads in a record according to a rule.
@@ -45,7 +36,8 @@ type Level struct {
 	Throughput sample.Estimate `json:"throughput"`
 	Failures   float64         `json:"failures"` // requests, over all runs
 	Warnings   int             `json:"warnings"` // violated checks, over all runs
-	Verdict    Verdict         `json:"verdict"`
+	// Verdict is that on the bounds of Value; broken, too, if requests failed.
+	Verdict condition.Verdict `json:"verdict"`
 }
 
 // Find finds the highest load of each line. by has the factors whose levels make the lines; nil stands for all factors that vary independently
@@ -89,32 +81,30 @@ func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 			known = known || level.Runs > 0
 			line.Levels = append(line.Levels, level)
 		}
-		line.Highest = slices.IndexFunc(line.Levels, func(v Level) bool { return v.Verdict != Holds }) - 1
+		line.Highest = slices.IndexFunc(line.Levels, func(v Level) bool { return v.Verdict != condition.Holds }) - 1
 		if line.Highest == -2 {
 			line.Highest = len(line.Levels) - 1
 		}
 		c.Lines = append(c.Lines, line)
 	}
 	if !known {
-		return nil, fmt.Errorf("no run has the metric %s of the source %s", rule.Metric, rule.Source)
+		return nil, fmt.Errorf("no run has the metric %s of the source %s", rule.Condition.Term.Metric.Name, rule.Condition.Term.Metric.Source)
 	}
 	return c, nil
 }
 
 func newLevel(p frame.Point, rule Rule) Level {
+	of := rule.Condition.Term.Metric
 	l := Level{
-		Level: p.Levels[rule.Over], Value: p.Estimate(rule.Source, rule.Metric), Verdict: Open,
+		Level: p.Levels[rule.Over], Value: p.Estimate(of.Source, of.Name),
 		Throughput: p.Estimate(record.SourceClient, "throughput"), Warnings: p.Warned(),
 	}
 	l.Runs = int(l.Value.N)
 	for _, failed := range p.Values(record.SourceClient, "errors") {
 		l.Failures += failed
 	}
-	switch v := l.Value; {
-	case l.Failures > 0 || v.Known() && v.Low >= rule.Below:
-		l.Verdict = Breaks
-	case v.Known() && v.High < rule.Below:
-		l.Verdict = Holds
+	if l.Verdict = rule.Condition.Judge(l.Value.Interval); l.Failures > 0 {
+		l.Verdict = condition.Broken
 	}
 	return l
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"mcmw/lab/condition"
 	"mcmw/lab/record"
 	"mcmw/lab/table"
 )
@@ -67,7 +68,7 @@ func TestTheHighestLoadIsTheLastBeforeTheFirstThatDoesNotHold(t *testing.T) {
 	// t[0.95; 2] = 2.920, s = 0.01: 0.51 +- 0.016859.
 	assert.InDelta(t, 0.000510+0.000016859, float64(top.Value.High), 1e-9)
 	assert.InDelta(t, 0.000510-0.000016859, float64(top.Value.Low), 1e-9)
-	assert.Equal(t, Holds, c.Lines[0].Levels[3].Verdict, "a level above one that breaks doesn't count")
+	assert.Equal(t, condition.Holds, c.Lines[0].Levels[3].Verdict, "a level above one that breaks doesn't count")
 }
 
 func TestLevelsThatAreDurationsAreRaisedInTheOrderOfTheirSize(t *testing.T) {
@@ -112,20 +113,12 @@ func TestRecordsWithoutTheNeededRunsAreRefused(t *testing.T) {
 	rule.Over = "keys"
 	refused(`factor "keys" doesn't vary: expected one of clients, connections, server`, all, rule)
 	rule = DefaultRule()
-	rule.Metric = "response_time_p999"
+	rule.Condition.Term.Metric.Name = "response_time_p999"
 	refused("no run has the metric response_time_p999 of the source client", all, rule)
 	refused(`factor "keys" doesn't vary: expected some of server`, all, DefaultRule(), "keys")
 	refused("factor server varies, too: add it to the factors of the lines (none), or select one of its levels", all, DefaultRule(), []string{}...)
-	refused(`unknown metric "p99"`, all, Rule{Metric: "p99"})
-	refused("limit 0: expected more than 0", all, Rule{})
 	refused("confidence 0.5: expected more than 0.5", all, Rule{Confidence: 0.5})
 	refused("the raised factor is missing", all, Rule{})
-
-	_, err := ParseLimit("throughput", "1ms")
-	assert.ErrorContains(t, err, `"1ms": expected a number more than 0`)
-	v, err := ParseLimit("throughput", "1e3")
-	require.NoError(t, err)
-	assert.InDelta(t, 1000, v, 0)
 }
 
 func TestUnknownNumbersOfACapacityAreNullInJSON(t *testing.T) {
@@ -145,12 +138,12 @@ func TestAllLevelsUpToTheHighestHoldAndTheNextDoesNot(t *testing.T) {
 		l := find(t, all).Lines[0]
 		for i, level := range l.Levels {
 			if i <= l.Highest {
-				require.Equal(t, Holds, level.Verdict)
+				require.Equal(t, condition.Holds, level.Verdict)
 				require.Less(t, level.Value.Mean, 1e-3)
 			}
 		}
 		if next, ok := l.Above(); ok {
-			require.NotEqual(t, Holds, next.Verdict)
+			require.NotEqual(t, condition.Holds, next.Verdict)
 		}
 	})
 }

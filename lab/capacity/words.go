@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcmw/lab/condition"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 	"mcmw/lab/table"
@@ -12,9 +13,9 @@ import (
 
 // Explanation explains how the highest load is found.
 func (c *Capacity) Explanation() string {
-	return fmt.Sprintf("The highest load is the highest level of %s for which it and all lower levels hold. A level holds if no request failed and the upper %.0f %% confidence bound "+
-		"of %s over the repetitions is below %s. It breaks if requests failed or the lower bound is not below the limit. Otherwise, and with fewer than two runs, it is open.",
-		c.Rule.Over, 100*c.Rule.Confidence, c.Rule.Metric, record.Format(c.Rule.Metric, c.Rule.Below))
+	return fmt.Sprintf("The highest load is the highest level of %s for which it and all lower levels hold. A level holds if no request failed and the %.0f %% confidence bounds of the "+
+		"mean over the repetitions fulfil %s. It is broken if requests failed, or if no value between the bounds fulfils it. Otherwise, and with fewer than two runs, it is unknown.",
+		c.Rule.Over, 100*c.Rule.Confidence, c.Rule)
 }
 
 // Name identifies a line: "server=redis"; "" if it is the only one.
@@ -65,18 +66,18 @@ func (c *Capacity) above(l Line) string {
 	case next.Failures > 0:
 		return fmt.Sprintf("at %s %.0f requests failed", at, next.Failures)
 	case next.Runs == 0:
-		return fmt.Sprintf("at %s %s was not measured", at, c.Rule.Metric)
+		return fmt.Sprintf("at %s %s was not measured", at, c.Rule.Condition.Term.Metric.Name)
 	case !next.Value.Known():
-		return fmt.Sprintf("at %s there is only one run (%s), which decides nothing", at, record.Format(c.Rule.Metric, next.Value.Mean))
-	case next.Verdict == Breaks:
-		return fmt.Sprintf("%s break it (%s)", at, shown(c.Rule.Metric, next.Value))
+		return fmt.Sprintf("at %s there is only one run (%s), which decides nothing", at, c.Rule.show(next.Value.Mean))
+	case next.Verdict == condition.Broken:
+		return fmt.Sprintf("%s break it (%s)", at, shown(c.Rule.Condition.Term.Metric.Name, next.Value))
 	default:
 		low := "0" // no metric is below 0
 		if next.Value.Low > 0 {
-			low = record.Format(c.Rule.Metric, next.Value.Low)
+			low = c.Rule.show(next.Value.Low)
 		}
-		return fmt.Sprintf("at %s it is undecided (%s, bounds %s to %s)", at, record.Format(c.Rule.Metric, next.Value.Mean), low,
-			record.Format(c.Rule.Metric, next.Value.High))
+		return fmt.Sprintf("at %s it is undecided (%s, bounds %s to %s)", at, c.Rule.show(next.Value.Mean), low,
+			c.Rule.show(next.Value.High))
 	}
 }
 
@@ -89,7 +90,7 @@ func shown(metric string, e sample.Estimate) string {
 func (c *Capacity) Tables(all bool) []table.Table {
 	highest := table.Table{
 		Caption: fmt.Sprintf("Highest load within %s, over %s", c.Rule, c.Rule.Over),
-		Columns: append(append([]string{}, c.By...), c.Rule.Over, "throughput", c.Rule.Metric, "above it"),
+		Columns: append(append([]string{}, c.By...), c.Rule.Over, "throughput", c.Rule.Condition.Term.Metric.Name, "above it"),
 		Notes:   []string{c.Explanation()},
 	}
 	for i := range c.By {
@@ -97,19 +98,19 @@ func (c *Capacity) Tables(all bool) []table.Table {
 	}
 	highest.Left = append(highest.Left, len(c.By)+3)
 	levels := table.Table{
-		Caption: "All loads", Columns: append(append([]string{}, c.By...), c.Rule.Over, "runs", "throughput", c.Rule.Metric, "verdict"),
+		Caption: "All loads", Columns: append(append([]string{}, c.By...), c.Rule.Over, "runs", "throughput", c.Rule.Condition.Term.Metric.Name, "verdict"),
 		Left: append(highest.Left[:len(c.By):len(c.By)], len(c.By)+4),
 	}
 	for _, l := range c.Lines {
 		row := c.named(l)
 		if top, ok := l.Top(); ok {
-			row = append(row, marked(top), shown("throughput", top.Throughput), shown(c.Rule.Metric, top.Value), c.above(l))
+			row = append(row, marked(top), shown("throughput", top.Throughput), shown(c.Rule.Condition.Term.Metric.Name, top.Value), c.above(l))
 		} else {
 			row = append(row, "none", "–", "–", c.above(l))
 		}
 		highest.Rows = append(highest.Rows, row)
 		for _, v := range l.Levels {
-			levels.Rows = append(levels.Rows, append(c.named(l), marked(v), fmt.Sprint(v.Runs), shown("throughput", v.Throughput), shown(c.Rule.Metric, v.Value), string(v.Verdict)))
+			levels.Rows = append(levels.Rows, append(c.named(l), marked(v), fmt.Sprint(v.Runs), shown("throughput", v.Throughput), shown(c.Rule.Condition.Term.Metric.Name, v.Value), string(v.Verdict)))
 		}
 	}
 	if slices.ContainsFunc(c.Lines, func(l Line) bool { return slices.ContainsFunc(l.Levels, func(v Level) bool { return v.Warnings > 0 }) }) {

@@ -30,6 +30,13 @@ func commandOf(name string, l load.Result) string {
 	return strings.ToLower(name)
 }
 
+// Client returns the values of the clients in the result of a load.
+func Client(l load.Result) []record.Value {
+	c := &collector{run: &record.Run{}}
+	c.client(record.SourceClient, []load.Result{l})
+	return c.run.Results
+}
+
 // client adds the results and windows of load processes that ran at the same time.
 func (c *collector) client(source string, loads []load.Result) {
 	total := make([]load.CommandResult, len(loads))
@@ -90,8 +97,15 @@ func (c *collector) requests(source, command string, each []load.CommandResult) 
 	}
 	give("response_time_mean", latency/n)
 	h := merged(each)
-	if h == nil {
-		return // the driver of the load has no histogram
+	if h == nil { // the driver of the load has none
+		if l := each[0].Latency; len(each) == 1 {
+			for i, v := range []time.Duration{l.Min, l.P50, l.P90, l.P99, l.P999, l.Max} {
+				if v > 0 {
+					give("response_time_"+[]string{"min", "p50", "p90", "p99", "p999", "max"}[i], v.Seconds())
+				}
+			}
+		}
+		return
 	}
 	give("response_time_stddev", h.StdDev()/1e9)
 	give("response_time_min", float64(h.Min())/1e9)

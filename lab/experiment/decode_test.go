@@ -33,7 +33,7 @@ factors:
 order: listed
 seed: 7
 run: {populate: false, restart: false, warm_up: 500ms, duration: 3, cool_down: 1m}
-stop: {metric: middleware.response_time_mean, within: 0.1, confidence: 0.9, variation: 0.02, at_least: 2, at_most: 5}
+stop: {when: [half_width(middleware.response_time_mean) <= 10%, variation(middleware.response_time_mean) < 0.02], confidence: 0.9, at_least: 2, at_most: 5}
 `
 	e := parse(t, text)
 	assert.Equal(t, "all-of-it", e.Name)
@@ -42,7 +42,7 @@ stop: {metric: middleware.response_time_mean, within: 0.1, confidence: 0.9, vari
 	assert.Equal(t, Listed, e.Order)
 	assert.EqualValues(t, 7, e.Seed)
 	assert.Equal(t, Phases{WarmUp: 500 * time.Millisecond, Duration: 3 * time.Second, CoolDown: time.Minute}, e.Phases)
-	assert.Equal(t, &Stop{Source: "middleware", Metric: "response_time_mean", Within: 0.1, Confidence: 0.9, Variation: 0.02, AtLeast: 2, AtMost: 5}, e.Stop)
+	assert.Equal(t, "2 to 5, until half_width(middleware.response_time_mean) <= 10% or variation(middleware.response_time_mean) < 0.02 (confidence 90 %)", e.Stop.String())
 	assert.Equal(t, text, string(e.Text))
 	require.Len(t, e.Points, 4)
 	var points []string
@@ -127,11 +127,11 @@ exp.yaml:13: order: "interlaced"; expected one of interleaved, paired, random, l
 		"a fraction alone":  {"name: a\nfraction: [depth = workers]\n", "exp.yaml:2: fraction: given without factors"},
 		"repeat and stop":   {"name: a\nrepetitions: 3\nstop: {within: 0.1}\n", "exp.yaml:2: repetitions: given together with stop"},
 		"stop at random":    {"name: a\norder: random\nstop: {within: 0.1}\n", "exp.yaml:3: stop: the order random schedules all runs"},
-		"stop when":         {"name: a\nstop: {at_most: 5}\n", "exp.yaml:2: stop: no condition; expected within, variation or both"},
-		"stop metric":       {"name: a\nstop: {metric: client.happiness, within: 0.1}\n", `exp.yaml:2: stop.metric: "client.happiness"; expected a source and a metric such as`},
+		"stop when":         {"name: a\nstop: {at_most: 5}\n", "exp.yaml:2: stop: no condition; expected one such as when: half_width(client.throughput) <= 5%"},
+		"stop metric":       {"name: a\nstop: {metric: client.happiness, within: 0.1}\n", `exp.yaml:2: stop: "half_width(client.happiness) <= 0.1", character 12: expected a metric such as throughput or p99, not "client.happiness"`},
 		"stop too early":    {"name: a\nstop: {within: 0.1, at_least: 5, at_most: 4}\n", "exp.yaml:2: stop: at_most 4 is less than at_least 5"},
-		"stop beyond":       {"name: a\nstop: {within: 5}\n", `exp.yaml:2: stop.within: "5"; expected a number more than 0 and less than 1`},
-		"mapping as stop":   {"name: a\nstop: soon\n", "exp.yaml:2: stop: not a mapping; expected some of the keys at_least, at_most, confidence"},
+		"stop beyond":       {"name: a\nstop: {within: 5}\n", `exp.yaml:2: stop: "half_width(client.throughput) <= 5": expected an upper bound of more than 0 and less than 1`},
+		"mapping as stop":   {"name: a\nstop: soon\n", `exp.yaml:2: stop: "soon", character 1: expected half_width(...) or variation(...), not "soon"`},
 		"processor":         {"name: a\ntestbed: {cpus: {load: [first]}}\n", `exp.yaml:2: testbed.cpus.load: "first"; expected a whole number from 0 to 1023`},
 		"too many points":   {"name: a\nfactors: {" + hundred("depth") + ", " + hundred("workers") + ", " + hundred("pipeline") + "}\n", "exp.yaml:2: factors: more than 100000 points"},
 		"flags":             {"name: a\nconstants: {server_flags: o modern}\n", "exp.yaml:2: constants.server_flags: \"o modern\"; expected flags separated by spaces"},
@@ -222,7 +222,7 @@ factors      clients: 2, 8
              workers: 1
 constants    value_size 100
 points       2
-repetitions  3 to 4, until for client throughput the 95 % confidence interval of the mean is within 5 % or the coefficient of variation is below 1 %
+repetitions  3 to 4, until half_width(client.throughput) <= 0.05 or variation(client.throughput) < 0.01 (confidence 95 %)
 order        interleaved, seed 0
 each run     start, populate, warm up 1s, measure 2s, cool down 500ms
 runs         6 to 8, about 30s to 40s

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/lab/capacity"
+	"mcmw/lab/condition"
 	"mcmw/lab/record"
 )
 
@@ -27,33 +29,53 @@ func QualityOf(m record.Manifest) (capacity.Rule, bool) {
 	return e.Quality.Rule, true
 }
 
+// quality reads a quality of service: its condition alone, or with other keys. Earlier files have metric and below instead of a condition.
 func (d *decoder) quality(n *yaml.Node, key string) *Quality {
 	q := &Quality{Rule: capacity.DefaultRule()}
-	var limit *yaml.Node
+	read := func(key string, n *yaml.Node) { q.Condition = d.condition(n, key, n.Value, capacity.ParseCondition) }
+	if n.Kind == yaml.ScalarNode {
+		read(key, n)
+		return q
+	}
+	if metric, below := value(n, "metric"), value(n, "below"); metric+below != "" {
+		text := cmp.Or(metric, "client.response_time_p99") + " < " + cmp.Or(below, "1ms")
+		q.Condition = d.condition(n, key, text, capacity.ParseCondition)
+	}
 	d.mapping(n, key, fields{
-		"metric": func(key string, n *yaml.Node) {
-			q.Source, q.Metric = d.metric(n, key, "client.response_time_p99")
-		},
-		"below": func(_ string, n *yaml.Node) { limit = n },
+		"condition": read,
+		"metric":    func(string, *yaml.Node) {},
+		"below":     func(string, *yaml.Node) {},
 		"over": func(key string, n *yaml.Node) {
 			q.Over = d.scalar(n, key, "a setting that varies", func(s string) bool { return Find(s) != nil })
 		},
 		"confidence": func(key string, n *yaml.Node) { q.Confidence = d.number(n, key, 0.5, 1) },
 		"give_up":    func(key string, n *yaml.Node) { q.GiveUp = d.whole(n, key, 0, maxPoints) },
 	})
-	if limit != nil && q.Metric != "" {
-		text := d.scalar(limit, key+".below", "a limit", func(string) bool { return true })
-		var err error
-		if q.Below, err = capacity.ParseLimit(q.Metric, text); err != nil && text != "" {
-			d.problem(limit, key+".below", "%s", err)
+	return q
+}
+
+// value returns the text of a key of a mapping; "" if there is none.
+func value(n *yaml.Node, key string) string {
+	if n.Kind == yaml.MappingNode {
+		if v := child(n, key); v != nil {
+			return v.Value
 		}
 	}
-	return q
+	return ""
+}
+
+// condition reads a condition.
+func (d *decoder) condition(n *yaml.Node, key, text string, parse func(string) (condition.Condition, error)) condition.Condition {
+	c, err := parse(text)
+	if err != nil {
+		d.problem(n, key, "%s", err)
+	}
+	return c
 }
 
 // checkQuality refuses a rule over a factor that doesn't vary. A rule without a factor and without give_up is only a limit.
 func (d *decoder) checkQuality(e *Experiment, n *yaml.Node) {
-	if len(e.Points) == 0 || slices.Contains(e.Points[0].Varied, e.Quality.Over) || child(n, "over") == nil && e.Quality.GiveUp == 0 {
+	if len(e.Points) == 0 || slices.Contains(e.Points[0].Varied, e.Quality.Over) || n.Kind == yaml.ScalarNode || child(n, "over") == nil && e.Quality.GiveUp == 0 {
 		return
 	}
 	d.problem(n, "quality", "%s doesn't vary; expected over: one of the factors", e.Quality.Over)
@@ -74,11 +96,12 @@ func (s *Schedule) beyond(p *Point) bool {
 	at := slices.Index(line, p)
 	broken := 0
 	for _, below := range slices.Backward(line[:at]) {
-		values := s.measured(q.Source, q.Metric, below.Number, most)
+		of := q.Condition.Term.Metric
+		values := s.measured(of.Source, of.Name, below.Number, most)
 		if len(values) == 0 {
 			continue // not measured
 		}
-		if slices.Min(values) < q.Below {
+		if slices.ContainsFunc(values, q.Condition.Holds) {
 			return false
 		}
 		if broken++; broken == q.GiveUp {

@@ -22,15 +22,18 @@ func TestAQualityOfServiceIsRead(t *testing.T) {
 	e := parse(t, raised+"quality: {}")
 	assert.Equal(t, &Quality{Rule: capacity.DefaultRule()}, e.Quality)
 	e = parse(t, raised+"quality: {metric: server:s1.process_cpu, below: 0.9, over: clients, confidence: 0.9, give_up: 2}")
-	assert.Equal(t, &Quality{Rule: capacity.Rule{Source: "server:s1", Metric: "process_cpu", Below: 0.9, Over: "clients", Confidence: 0.9}, GiveUp: 2}, e.Quality)
+	short := parse(t, raised+"quality: {condition: 'server:s1.process_cpu < 0.9', over: clients, confidence: 0.9, give_up: 2}")
+	assert.Equal(t, short.Quality, e.Quality, "the earlier spelling, which records have")
+	assert.Equal(t, "server:s1.process_cpu < 0.9", e.Quality.Condition.Text)
+	assert.Equal(t, capacity.DefaultRule(), parse(t, raised+"quality: client.response_time_p99 < 1ms").Quality.Rule)
 	least, most := e.Runs()
 	assert.Equal(t, [2]int{8, 20}, [2]int{least, most}, "at least two levels of each server")
-	assert.InDelta(t, 0.002, parse(t, raised+"quality: {below: 2ms}").Quality.Below, 0)
+	assert.InDelta(t, 0.002, parse(t, raised+"quality: {below: 2ms}").Quality.Condition.High, 0)
 
 	for quality, want := range map[string]string{
-		"{metric: p99}":                    `exp.yaml:7: quality.metric: "p99"; expected a source and a metric such as client.response_time_p99`,
-		"{below: soon}":                    `quality.below: "soon": expected a duration such as 1ms, or a number of seconds, more than 0`,
-		"{below: -1ms}":                    `quality.below: "-1ms": expected a duration`,
+		"p97 < 1ms":                        `exp.yaml:7: quality: "p97 < 1ms", character 1: expected a metric such as throughput or p99, not "p97"`,
+		"{condition: p99 < soon}":          `quality.condition: "p99 < soon", character 7: expected a number with a unit: ns, us, ms, s, m, h, not "soon"`,
+		"{below: 1}":                       `quality: "client.response_time_p99 < 1", character 28: expected a number with a unit`,
 		"{metric: client.errors, below: }": "quality.below: the value is missing",
 		"{over: load}":                     `quality.over: "load"; expected a setting that varies`,
 		"{over: workers}":                  "quality: workers doesn't vary; expected over: one of the factors",

@@ -3,6 +3,8 @@ package experiment
 import (
 	"math/rand/v2"
 	"slices"
+
+	"mcmw/lab/frame"
 )
 
 // Slot is one run in the order of the runs.
@@ -127,5 +129,5 @@ func (s *Schedule) wants(p *Point, repetition int) bool {
 	if least, _ := s.e.limits(); repetition < least {
 		return true
 	}
-	return !s.e.Stop.Satisfied(s.measured(s.e.Stop.Source, s.e.Stop.Metric, p.Number, repetition))
+	return !s.e.Stop.Satisfied(func(of frame.Metric) []float64 { return s.measured(of.Source, of.Name, p.Number, repetition) })
 }

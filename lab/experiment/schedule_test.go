@@ -9,6 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"mcmw/lab/condition"
+	"mcmw/lab/frame"
 )
 
 // slots returns all slots of an experiment, as "point/repetition".
@@ -77,10 +80,17 @@ func TestRoundsHaveDifferentOrdersThatDependOnTheSeed(t *testing.T) {
 	assert.Equal(t, []string{"0/0", "0/1", "1/0", "1/1"}, slots(t, ofPoints(2, Listed, 2, 9), nil))
 }
 
+// until reads a condition of a stop rule.
+func until(t *testing.T, text string) condition.Condition {
+	c, err := parseStop(text)
+	require.NoError(t, err)
+	return c
+}
+
 func TestAStopRuleEndsPointsThatAreKnownPreciselyEnough(t *testing.T) {
 	for _, order := range []Order{Interleaved, Listed} {
 		e := ofPoints(3, order, 0, 1)
-		e.Stop = &Stop{Within: 0.05, Confidence: 0.95, AtLeast: 3, AtMost: 6}
+		e.Stop = &Stop{When: []condition.Condition{until(t, "half_width(throughput) <= 5%")}, Confidence: 0.95, AtLeast: 3, AtMost: 6}
 		values := [][]float64{
 			{100, 101, 100, 101, 100, 101}, // at once
 			{100, 200, 100, 200, 100, 200}, // never
@@ -94,7 +104,7 @@ func TestAStopRuleEndsPointsThatAreKnownPreciselyEnough(t *testing.T) {
 		assert.Equal(t, 3, count["0"])
 		assert.Equal(t, 6, count["1"])
 		assert.Equal(t, 6, count["2"])
-		e.Stop.Variation = 0.05
+		e.Stop.When = append(e.Stop.When, until(t, "variation(throughput) < 5%"))
 		got = slots(t, e, func(point, before int) []float64 { return values[point][:before] })
 		count = map[string]int{}
 		for _, slot := range got {
@@ -105,18 +115,16 @@ func TestAStopRuleEndsPointsThatAreKnownPreciselyEnough(t *testing.T) {
 }
 
 func TestTheStopRuleUsesStudentsInterval(t *testing.T) {
-	s := &Stop{Confidence: 0.95, AtLeast: 2, AtMost: 9}
 	// n = 4, mean 100, s = 2.582; t[0.975; 3] = 3.182: the half width is 4.108.
-	values := []float64{97, 99, 101, 103}
-	s.Within = 0.0412
-	assert.True(t, s.Satisfied(values))
-	s.Within = 0.0410
-	assert.False(t, s.Satisfied(values))
-	assert.False(t, s.Satisfied(values[:1]), "one value has no interval")
-	s.Within, s.Variation = 0, 0.0259
-	assert.True(t, s.Satisfied(values))
-	s.Variation = 0.0258
-	assert.False(t, s.Satisfied(values))
+	satisfied := func(text string, values ...float64) bool {
+		s := &Stop{When: []condition.Condition{until(t, text)}, Confidence: 0.95, AtLeast: 2, AtMost: 9}
+		return s.Satisfied(func(frame.Metric) []float64 { return values })
+	}
+	assert.True(t, satisfied("half_width(throughput) <= 4.12%", 97, 99, 101, 103))
+	assert.False(t, satisfied("half_width(throughput) <= 4.1%", 97, 99, 101, 103))
+	assert.False(t, satisfied("half_width(throughput) <= 4.1%", 97), "one value has no interval")
+	assert.True(t, satisfied("variation(throughput) < 2.59%", 97, 99, 101, 103))
+	assert.False(t, satisfied("variation(throughput) < 2.58%", 97, 99, 101, 103))
 }
 
 func TestAFractionHasTheCombinationsOfItsEquations(t *testing.T) {

@@ -1,12 +1,15 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"mcmw/lab/condition"
 	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
@@ -14,71 +17,83 @@ import (
 
 // Stop is a stop rule: a point needs no more repetitions when one of the conditions holds, or after AtMost repetitions.
 type Stop struct {
-	Source, Metric string // metric to which the conditions apply
-	// Within is the largest half width of the confidence interval of the mean, relative to the mean; 0: no such condition.
-	Within     float64
-	Confidence float64
-	// Variation is a limit of the coefficient of variation; 0: no such condition.
-	Variation       float64
+	// When has conditions on a metric: on half the width of the confidence interval of its mean, relative to the mean, or on its coefficient of
+	// variation.
+	When            []condition.Condition
+	Confidence      float64
 	AtLeast, AtMost int // repetitions
 }
 
-// Satisfied reports whether the repetitions with these values are enough.
-func (s *Stop) Satisfied(values []float64) bool {
-	if len(values) < s.AtLeast {
-		return false
+// parseStop reads a condition of a stop rule.
+func parseStop(text string) (condition.Condition, error) {
+	c, err := condition.Parse(text, condition.Scope{Source: record.SourceClient, Functions: map[string]string{"half_width": "metric", "variation": "metric"}})
+	if err == nil && !(c.High > 0 && c.High < 1) {
+		err = fmt.Errorf("%q: expected an upper bound of more than 0 and less than 1, such as < 5%%", text)
 	}
-	m := sample.Of(values)
-	if s.Within > 0 {
-		if e := m.Estimate(s.Confidence); e.Known() && e.HalfWidth() <= s.Within*math.Abs(m.Mean) {
-			return true
-		}
-	}
-	return s.Variation > 0 && m.Variation() < s.Variation
+	return c, err
 }
 
-// String describes the rule: "3 to 10, until for client throughput the 95 % confidence interval of the mean is within 5 %".
+// Satisfied reports whether the repetitions are enough, of which measured returns the values of a metric.
+func (s *Stop) Satisfied(measured func(frame.Metric) []float64) bool {
+	return slices.ContainsFunc(s.When, func(c condition.Condition) bool {
+		m := sample.Of(measured(c.Term.Metric))
+		if int(m.N) < s.AtLeast {
+			return false
+		}
+		if c.Term.Function == "variation" {
+			return c.Holds(m.Variation())
+		}
+		e := m.Estimate(s.Confidence)
+		return e.Known() && c.Holds(e.HalfWidth()/math.Abs(m.Mean))
+	})
+}
+
+// String describes the rule: "3 to 10, until half_width(client.throughput) <= 5%".
 func (s *Stop) String() string {
 	var conditions []string
-	if s.Within > 0 {
-		conditions = append(conditions, fmt.Sprintf("the %.6g %% confidence interval of the mean is within %.6g %%", s.Confidence*100, s.Within*100))
+	for _, c := range s.When {
+		conditions = append(conditions, c.Text)
 	}
-	if s.Variation > 0 {
-		conditions = append(conditions, fmt.Sprintf("the coefficient of variation is below %.6g %%", s.Variation*100))
-	}
-	return fmt.Sprintf("%d to %d, until for %s %s %s", s.AtLeast, s.AtMost, s.Source, s.Metric, strings.Join(conditions, " or "))
+	return fmt.Sprintf("%d to %d, until %s (confidence %.6g %%)", s.AtLeast, s.AtMost, strings.Join(conditions, " or "), s.Confidence*100)
 }
 
-// metric reads SOURCE.METRIC.
-func (d *decoder) metric(n *yaml.Node, key, such string) (source, metric string) {
-	text := d.scalar(n, key, "a source and a metric such as "+such, func(text string) bool {
-		_, err := frame.ParseMetric(text, "")
-		return err == nil
-	})
-	m, _ := frame.ParseMetric(text, "")
-	return m.Source, m.Name
-}
-
+// stop reads a stop rule: its condition alone, or with other keys. Earlier files have metric, within and variation instead of conditions.
 func (d *decoder) stop(n *yaml.Node, key string) *Stop {
-	s := &Stop{Source: record.SourceClient, Metric: "throughput", Confidence: 0.95, AtLeast: 3, AtMost: 10}
-	seen := d.mapping(n, key, fields{
-		"metric": func(key string, n *yaml.Node) {
-			s.Source, s.Metric = d.metric(n, key, "client.throughput or middleware.response_time_mean")
+	s := &Stop{Confidence: 0.95, AtLeast: 3, AtMost: 10}
+	when := func(key string, n *yaml.Node) { s.When = append(s.When, d.condition(n, key, n.Value, parseStop)) }
+	if n.Kind == yaml.ScalarNode {
+		when(key, n)
+		return s
+	}
+	for _, earlier := range [][2]string{{"within", "half_width(%s) <= %s"}, {"variation", "variation(%s) < %s"}} {
+		if bound := value(n, earlier[0]); bound != "" {
+			text := fmt.Sprintf(earlier[1], cmp.Or(value(n, "metric"), "client.throughput"), bound)
+			s.When = append(s.When, d.condition(n, key, text, parseStop))
+		}
+	}
+	d.mapping(n, key, fields{
+		"when": func(key string, n *yaml.Node) {
+			if n.Kind == yaml.ScalarNode {
+				when(key, n)
+				return
+			}
+			for _, one := range d.list(n, key, "conditions, of which one must hold") {
+				when(key, one)
+			}
 		},
-		"within":     func(key string, n *yaml.Node) { s.Within = d.number(n, key, 0, 1) },
+		"metric":     func(string, *yaml.Node) {},
+		"within":     func(string, *yaml.Node) {},
+		"variation":  func(string, *yaml.Node) {},
 		"confidence": func(key string, n *yaml.Node) { s.Confidence = d.number(n, key, 0, 1) },
-		"variation":  func(key string, n *yaml.Node) { s.Variation = d.number(n, key, 0, 1) },
 		"at_least":   func(key string, n *yaml.Node) { s.AtLeast = d.whole(n, key, 2, maxRepetitions) },
 		"at_most":    func(key string, n *yaml.Node) { s.AtMost = d.whole(n, key, 2, maxRepetitions) },
 	})
 	switch {
 	case n.Kind != yaml.MappingNode:
-	case !seen["within"] && !seen["variation"]:
-		d.problem(n, key, "no condition; expected within, variation or both, such as within: 0.05")
+	case len(s.When) == 0:
+		d.problem(n, key, "no condition; expected one such as when: half_width(client.throughput) <= 5%%")
 	case s.AtMost < s.AtLeast:
 		d.problem(n, key, "at_most %d is less than at_least %d", s.AtMost, s.AtLeast)
-	case seen["confidence"] && !seen["within"]:
-		d.problem(n, key, "confidence has no effect without within")
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -18,14 +19,20 @@ func (a *artist) quality() capacity.Rule {
 		return *a.d.Quality
 	}
 	rule := capacity.DefaultRule()
-	rule.Below = 0
+	rule.Condition.High = math.Inf(1)
 	return rule
+}
+
+// limit returns the limit of the quality of service; false if there is none.
+func (a *artist) limit() (float64, bool) {
+	v, _ := a.quality().Condition.Bound()
+	return v, !math.IsInf(v, 0)
 }
 
 // serviceMetric returns the estimate of the metric of the quality of service.
 func (a *artist) serviceMetric(p frame.Point) sample.Estimate {
-	rule := a.quality()
-	if e := p.Estimate(rule.Source, a.v.metric(rule.Metric)); e.OK() || rule.Metric != "response_time_p99" || rule.Source != record.SourceClient {
+	of := a.quality().Condition.Term.Metric
+	if e := p.Estimate(of.Source, a.v.metric(of.Name)); e.OK() || of.Name != "response_time_p99" || of.Source != record.SourceClient {
 		return e
 	}
 	return a.percentile(p, 99)
@@ -54,15 +61,16 @@ const (
 
 // service draws the metric of the quality of service with its limit, and a ring at the highest load within the limit.
 func (a *artist) service() []plot.Chart {
-	rule := a.quality()
-	y := plot.Axis{Label: metricName(rule.Metric), Unit: metricUnit(rule.Metric), FromZero: true}
+	metric := a.quality().Condition.Term.Metric.Name
+	limit, limited := a.limit()
+	y := plot.Axis{Label: metricName(metric), Unit: metricUnit(metric), FromZero: true}
 	for _, p := range a.d.Points {
-		y.Log = y.Log || rule.Below > 0 && a.serviceMetric(p).Mean >= farBeyond*rule.Below
+		y.Log = y.Log || limited && a.serviceMetric(p).Mean >= farBeyond*limit
 	}
 	found := a.capacity()
 	return a.lines(y, a.serviceMetric, func(panel Panel) (marks []plot.Mark) {
-		if rule.Below > 0 {
-			marks = append(marks, plot.Limit{Name: "limit", Y: rule.Below})
+		if limited {
+			marks = append(marks, plot.Limit{Name: "limit", Y: limit})
 		}
 		for _, l := range panel.Lines {
 			if p, ok := a.highest(found, l); ok {
@@ -144,7 +152,7 @@ type measure struct {
 }
 
 func (a *artist) measures() []measure {
-	metric := a.quality().Metric
+	metric := a.quality().Condition.Term.Metric.Name
 	return []measure{{"throughput", plot.OpsPerSecond, a.v.throughput}, {metricName(metric), metricUnit(metric), a.serviceMetric}}
 }
 

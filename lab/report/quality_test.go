@@ -66,7 +66,7 @@ func TestTheLoadOfTheQualityIsTheAxisAndAFinding(t *testing.T) {
 	r, err := d.Report(v)
 	require.NoError(t, err)
 	findings := strings.Join(r.Findings, "\n")
-	require.Contains(t, findings, "Highest load with response_time_p99 < 1.00 ms at client: server=memcached: up to 524288 value_size")
+	require.Contains(t, findings, "Highest load with client.response_time_p99 < 1ms: server=memcached: up to 524288 value_size")
 	require.Contains(t, findings, "server=redis: up to 2 value_size, 500/s ± 1.7 %; 512 value_size break it (1.20 ms ± 1.7 %).")
 	tables := d.Tables(v, []string{"capacity"})
 	require.Equal(t, []string{"redis", "2", "500/s ± 1.7 %", "600 µs ± 1.7 %", "512 value_size break it (1.20 ms ± 1.7 %)"}, tables[0].Rows[1])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -29,13 +30,13 @@ func newCapacityCommand() *cobra.Command {
 		Long: `Find the highest level of a factor of a record, such as the number of clients, within a quality of service. For each combination of the
 other factors, show the highest level for which it and all lower levels hold, the throughput at it, and the reason why the next level doesn't hold.
 
-A level holds if no request failed and the upper confidence bound of the metric's mean over the repetitions is below the limit. It breaks if
-requests failed or the lower bound is not below the limit; otherwise it is undecided.
+A level holds if no request failed and both confidence bounds of the metric's mean over the repetitions fulfil the condition. It is broken if
+requests failed or if no value between the bounds fulfils it; otherwise it is unknown.
 
 Without flags the rule is that of the experiment file (quality, see docs/experiments.md), or else that 99 % of the requests are answered in less
 than 1 ms, over clients.`,
 		Example: `  mcmwlab capacity results/connections
-  mcmwlab capacity results/connections --metric client.response_time_p999 --below 5ms --over clients --by server --all
+  mcmwlab capacity results/connections --slo 'p99.9<5ms' --over clients --by server --all
   mcmwlab capacity results/connections --select server=redis --format markdown`,
 		Args: oneRecord,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
@@ -96,17 +97,22 @@ func readRecord(ctx context.Context, dir string) ([]record.Run, record.Manifest,
 
 // ruleFlags are the flags that define the quality of service.
 type ruleFlags struct {
-	metric, below, over string
-	confidence          float64
+	slo, over     string
+	metric, below string // the earlier spelling of slo
+	confidence    float64
 }
 
 func (f *ruleFlags) add(cmd *cobra.Command) {
 	standard := capacity.DefaultRule()
 	flags := cmd.Flags()
-	flags.StringVar(&f.metric, "metric", standard.Source+"."+standard.Metric, "SOURCE.METRIC that must be below the limit")
-	flags.StringVar(&f.below, "below", "1ms", "limit of the metric: a number in its unit, or a duration")
+	flags.StringVar(&f.slo, "slo", standard.Condition.Text, "condition that must hold (docs/record.md#conditions)")
+	flags.StringVar(&f.metric, "metric", "", "")
+	flags.StringVar(&f.below, "below", "", "")
 	flags.StringVar(&f.over, "over", standard.Over, "factor that is raised")
 	flags.Float64Var(&f.confidence, "confidence", standard.Confidence, "one-sided confidence of the bounds, more than 0.5")
+	for _, name := range []string{"metric", "below"} {
+		flags.MarkHidden(name)
+	}
 }
 
 // rule returns the rule of the record's experiment, or the default rule, with the changes by the flags.
@@ -117,19 +123,13 @@ func (f *ruleFlags) rule(cmd *cobra.Command, m record.Manifest) (capacity.Rule, 
 	}
 	changed := cmd.Flags().Changed
 	var err error
-	if changed("metric") {
-		m, err := frame.ParseMetric(f.metric, "")
-		if err != nil {
-			return r, fmt.Errorf("--metric %w", err)
-		}
-		r.Source, r.Metric = m.Source, m.Name
+	if f.metric+f.below != "" {
+		return r, fmt.Errorf("--metric and --below are now one condition: --slo '%s < %s'", cmp.Or(f.metric, "p99"), cmp.Or(f.below, "1ms"))
 	}
-	if changed("below") {
-		if r.Below, err = capacity.ParseLimit(r.Metric, f.below); err != nil {
-			return r, fmt.Errorf("--below %w", err)
+	if changed("slo") {
+		if r.Condition, err = capacity.ParseCondition(f.slo); err != nil {
+			return r, fmt.Errorf("--slo %w", err)
 		}
-	} else if changed("metric") {
-		return r, fmt.Errorf("--metric %s: expected --below with its limit", f.metric)
 	}
 	if changed("over") {
 		r.Over = f.over

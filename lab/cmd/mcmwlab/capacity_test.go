@@ -40,15 +40,15 @@ func TestCapacityFindsTheHighestLoadOfEveryServer(t *testing.T) {
 	stdout := output(t, "capacity", dir)
 	assert.Contains(t, stdout, "server=memcached: up to 60 clients, 200,013/s ± 1.7 %; 120 clients break it (1.20 ms ± 1.7 %)\n"+
 		"server=redis: up to 40 clients, 100,007/s ± 1.7 %; 60 clients break it (1.20 ms ± 1.7 %)\n")
-	assert.Contains(t, stdout, "Highest load within response_time_p99 < 1.00 ms at client, over clients")
+	assert.Contains(t, stdout, "Highest load within client.response_time_p99 < 1ms, over clients")
 	assert.NotContains(t, stdout, "All loads")
 
-	stdout = output(t, "capacity", dir, "--format", "markdown", "--all", "--below", "300us", "--by", "server")
+	stdout = output(t, "capacity", dir, "--format", "markdown", "--all", "--slo", "p99<300us", "--by", "server")
 	assert.Contains(t, stdout, "| redis | 10 | 100,007/s ± 1.7 % | 200 µs ± 1.7 % | 40 clients break it (800 µs ± 1.7 %) |")
 	assert.Contains(t, stdout, "| redis | 120 | 3 |")
 
-	stdout = output(t, "capacity", dir, "--format", "json", "--select", "server=redis", "--metric", "client.response_time_mean", "--below", "0.01")
-	var c capacity.Capacity
+	stdout = output(t, "capacity", dir, "--format", "json", "--select", "server=redis", "--slo", "mean<10ms")
+	var c struct{ Lines []capacity.Line }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 	require.Len(t, c.Lines, 1)
 	assert.Equal(t, 3, c.Lines[0].Highest)
@@ -59,8 +59,8 @@ func TestCapacityUsesTheRuleOfTheExperiment(t *testing.T) {
 	stdout := output(t, "capacity", dir)
 	assert.Contains(t, stdout, "server=memcached: up to 40 clients")
 	assert.Contains(t, stdout, "server=redis: up to 10 clients")
-	assert.Contains(t, stdout, "upper 90 % confidence bound")
-	stdout = output(t, "capacity", dir, "--below", "10ms")
+	assert.Contains(t, stdout, "the 90 % confidence bounds")
+	stdout = output(t, "capacity", dir, "--slo", "p99<10ms")
 	assert.Contains(t, stdout, "server=redis: up to 120 clients, 100,007/s ± 1.1 %; all measured levels hold, higher ones may, too")
 }
 
@@ -70,9 +70,8 @@ func TestCapacityRefusesWrongFlags(t *testing.T) {
 		want string
 		args []string
 	}{
-		{`--below "soon": expected a duration such as 1ms`, []string{"--below", "soon"}},
-		{`--metric "p99": expected a source and a metric`, []string{"--metric", "p99"}},
-		{"--metric client.throughput: expected --below with its limit", []string{"--metric", "client.throughput"}},
+		{`--slo "p99 < soon", character 7: expected a number with a unit`, []string{"--slo", "p99 < soon"}},
+		{"--metric and --below are now one condition: --slo 'client.throughput < 1ms'", []string{"--metric", "client.throughput"}},
 		{"confidence 2: expected", []string{"--confidence", "2"}},
 		{`--select: factor server has no level "valkey": expected one of memcached, redis`, []string{"--select", "server=valkey"}},
 		{`--select "server": expected FACTOR=LEVEL`, []string{"--select", "server"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/lab/compare"
+	"mcmw/lab/condition"
 	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/table"
@@ -39,10 +40,10 @@ With --by, compare two levels of a factor of one record: --by server, or --by se
 --by system=twemproxy,mcmw,before, each is compared with the first. --ratios prints the median ratios of the runs of one repetition, and the
 medians, instead. An experiment with the order "paired" makes these runs within seconds of each other.
 
---fail-if has conditions for scripts: METRIC, one of the operators < <= > >=, and a number. A number with % applies to the change from A
-to B, and only a significant change meets the condition (Welch's test, with Holm's adjustment for all tested changes: equal records meet a condition
-with a probability of at most 1 - --confidence). Other numbers apply to B's mean, in the metric's unit (times can have s, ms or us). The more
-points there are, the more repetitions are needed for a decision. The exit code is
+--fail-if has conditions for scripts (docs/record.md#conditions): on B's mean of a metric, on the change of the mean from A to B, change(METRIC), or
+on its ratio, ratio(METRIC). Only a significant change meets a condition (Welch's test, with Holm's adjustment for all tested changes: equal records
+meet a condition with a probability of at most 1 - --confidence). The more points there are, the more repetitions are needed for a decision. The exit
+code is
 
   0  no condition is met
   1  the records can't be compared, or something else failed
@@ -52,7 +53,7 @@ points there are, the more repetitions are needed for a decision. The exit code 
 		Example: `  mcmwlab compare results/before results/after
   mcmwlab compare results/connections --by server
   mcmwlab compare results/bench --by system=before,mcmw --ratios --metrics throughput,middleware.cpu_per_request
-  mcmwlab compare results/before results/after --fail-if 'throughput < -5%' --fail-if 'response_time_p99 > 10%' --fail-if 'errors > 0'`,
+  mcmwlab compare results/before results/after --fail-if 'change(throughput) < -5%' --fail-if 'ratio(p99) > 1.1' --fail-if 'errors > 0'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.by != "" {
 				return oneRecord(cmd, args)
@@ -65,7 +66,7 @@ points there are, the more repetitions are needed for a decision. The exit code 
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.by, "by", "", "FACTOR, or FACTOR=A,B: compare two levels of one record instead of two records")
-	flags.StringArrayVar(&f.failIf, "fail-if", nil, "condition such as 'throughput < -5%'; repeatable")
+	flags.StringArrayVar(&f.failIf, "fail-if", nil, "condition such as 'change(throughput) < -5%'; repeatable")
 	flags.StringSliceVar(&f.options.Metrics, "metrics", nil, "metrics to compare, in addition to those of --fail-if; SOURCE.METRIC for another source (default "+
 		strings.Join(compare.DefaultMetrics, ", ")+"; with --ratios "+strings.Join(compare.DefaultRatios, ", ")+")")
 	flags.StringVar(&f.options.Source, "source", record.SourceClient, "source of the metrics: client, middleware, server:NAME, ...")
@@ -90,14 +91,14 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 			f.options.Metrics = compare.DefaultRatios
 		}
 	}
-	var conditions []compare.Condition
+	var conditions []condition.Condition
 	for _, text := range f.failIf {
-		condition, err := compare.ParseCondition(text)
+		c, err := compare.ParseCondition(text, f.options.Source)
 		if err != nil {
 			return usageError{fmt.Errorf("--fail-if %w", err)}
 		}
-		conditions = append(conditions, condition)
-		f.options.Metrics = append(f.options.Metrics, condition.Metric)
+		conditions = append(conditions, c)
+		f.options.Metrics = append(f.options.Metrics, compare.NameOf(c, f.options.Source))
 	}
 	sides, err := f.sides(ctx, records)
 	if err != nil {
@@ -235,7 +236,7 @@ type conditionError struct {
 func (e conditionError) Error() string { return e.text }
 
 // judge returns an error if a condition is met or undecided.
-func judge(sides []side, comparisons []*compare.Comparison, conditions []compare.Condition) error {
+func judge(sides []side, comparisons []*compare.Comparison, conditions []condition.Condition) error {
 	var met, open []string
 	for i, c := range comparisons {
 		name := ""

@@ -16,7 +16,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"mcmw/internal/secret"
+	"mcmw/lab/collect"
+	"mcmw/lab/condition"
 	"mcmw/lab/load"
+	"mcmw/lab/record"
 )
 
 // loadFlags are the flags of `mcmwlab load`. Flags that memtier_benchmark has, too, have the same names.
@@ -157,9 +160,9 @@ func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
 	if err := f.outputs.check(); err != nil {
 		return usageError{err}
 	}
-	var objectives []load.Objective
+	var objectives []condition.Condition
 	for _, text := range f.slo {
-		objective, err := load.ParseObjective(text)
+		objective, err := condition.Parse(text, condition.Scope{Source: record.SourceClient, Functions: map[string]string{"": ""}})
 		if err != nil {
 			return usageError{fmt.Errorf("--slo %w", err)}
 		}
@@ -174,16 +177,36 @@ func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var missed []string
+	var all []string
 	for _, objective := range objectives {
-		if text := objective.Missed(result); text != "" {
-			missed = append(missed, "missed: "+text)
+		if why := missed(objective, result); why != "" {
+			all = append(all, "missed: "+objective.Text+": "+why)
 		}
 	}
-	if missed != nil {
-		return conditionError{exitMet, strings.Join(missed, "\n  ")}
+	if all != nil {
+		return conditionError{exitMet, strings.Join(all, "\n  ")}
 	}
 	return nil
+}
+
+// missed says how a result misses an objective; "" if it meets it. A result with requests that were due but not sent misses every objective about
+// times, because the times don't include these requests.
+func missed(objective condition.Condition, r *load.Result) string {
+	of := objective.Term.Metric
+	v, ok := (&record.Run{Results: collect.Client(*r)}).Value(of.Source, of.Name)
+	described, _ := record.Describe(of.Name)
+	is := of.Source + "." + of.Name + " is " + record.Format(of.Name, v)
+	switch {
+	case r.Total.Requests == 0:
+		return "no request was answered"
+	case !ok:
+		return of.Source + "." + of.Name + " was not measured"
+	case described.Unit == record.Seconds && r.Pace != nil && r.Pace.Unsent > 0:
+		return fmt.Sprintf("%d requests were due but could not be sent; without them %s", r.Pace.Unsent, is)
+	case objective.Holds(v):
+		return ""
+	}
+	return is
 }
 
 // measure runs the load with the selected driver.

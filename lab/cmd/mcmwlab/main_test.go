@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/mctest"
+	"mcmw/lab/condition"
 	"mcmw/lab/faults"
 	"mcmw/lab/load"
 	"mcmw/lab/record"
@@ -273,9 +274,39 @@ func TestALoadThatMissesItsObjectivesHasAnotherExitCode(t *testing.T) {
 	base := []string{"load", "--target", server.Addr(), "-c", "1", "-n", "20", "--ratio", "1:1", "--populate", "-q"}
 	_ = output(t, append(base, "--slo", "errors<1", "--slo", "p99<1h")...)
 	stdout, _, err := lab(context.Background(), append(base, "--slo", "errors<1", "--slo", "p99<1ns")...)
-	require.ErrorContains(t, err, "missed: p99<1ns: p99 is ")
+	require.ErrorContains(t, err, "missed: p99<1ns: client.response_time_p99 is ")
 	assert.Equal(t, exitMet, exitCode(err, new(bytes.Buffer)))
 	assert.Contains(t, stdout, "total", "the result is also printed")
+}
+
+func TestObjectivesAreMetOrMissed(t *testing.T) {
+	r := &load.Result{Total: load.CommandResult{
+		Requests: 10, OpsPerSec: 5000, Misses: 2,
+		Latency: load.Latency{Mean: time.Millisecond, P99: 2 * time.Millisecond, P999: 3 * time.Millisecond}, // of a driver without a histogram
+	}}
+	why := func(text string) string {
+		objective, err := condition.Parse(text, condition.Scope{Source: record.SourceClient, Functions: map[string]string{"": ""}})
+		require.NoError(t, err, text)
+		return missed(objective, r)
+	}
+	for text, want := range map[string]string{
+		"p99<2.5ms":         "",
+		"p99<2ms":           "client.response_time_p99 is 2.00 ms",
+		"p99 <= 2ms":        "",
+		"p99.9<1ms":         "client.response_time_p999 is 3.00 ms",
+		"mean > 500us":      "",
+		"p90 < 1ms":         "client.response_time_p90 was not measured",
+		"throughput>=5000":  "",
+		"throughput > 5000": "client.throughput is 5,000/s",
+		"errors<1":          "",
+		"misses<=1":         "client.misses is 2",
+	} {
+		require.Equal(t, want, why(text), text)
+	}
+	r.Pace = &load.PaceResult{Unsent: 3}
+	require.Equal(t, "3 requests were due but could not be sent; without them client.response_time_p99 is 2.00 ms", why("p99<1s"))
+	r.Total.Requests = 0
+	require.Equal(t, "no request was answered", why("p99<1s"))
 }
 
 func TestALoadUsesTLSAndPasswordsAsTheMiddlewareDoes(t *testing.T) {
@@ -347,7 +378,7 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"load --trace x --rate 5":                "expected no --rate, --rate-limiting, --arrivals or --ratio",
 		"load --driver wrk":                      `--driver "wrk": expected mcmwlab or memtier`,
 		"load --driver memtier --think-time 1":   "memtier_benchmark does not support a think time",
-		"load --slo p99=1ms":                     `--slo "p99=1ms": expected a name, an operator and a bound`,
+		"load --slo p99=1ms":                     `--slo "p99=1ms", character 4: expected <, <=, >, >= or in`,
 		"load --no-such-flag":                    "unknown flag: --no-such-flag (see mcmwlab load --help)",
 		"load --ration 1:2":                      "unknown flag: --ration; did you mean --ratio? (see mcmwlab load --help)",
 		"load 127.0.0.1":                         `mcmwlab load takes flags only, got ["127.0.0.1"]`,

@@ -99,12 +99,13 @@ func TestTheExitCodeOfCompareDependsOnTheConditions(t *testing.T) {
 		stderr string
 	}{
 		"no condition":        {[]string{before, slower}, 0, ""},
-		"met":                 {[]string{before, slower, "--fail-if", "throughput < -5%"}, exitMet, "met: throughput < -5%: workers=8: change -9.9 %"},
-		"not met":             {[]string{before, slower, "--fail-if", "throughput < -15%", "--fail-if", "errors > 0"}, 0, ""},
-		"one of two met":      {[]string{before, slower, "--fail-if", "errors > 0", "--fail-if", "response_time_mean > 5%"}, exitMet, "met: response_time_mean > 5%: workers=8"},
-		"too few repetitions": {[]string{before, single, "--fail-if", "throughput < -5%"}, exitOpen, "undecided: throughput < -5%: workers=8: change -40.0 % [too few]"},
+		"met":                 {[]string{before, slower, "--fail-if", "change(throughput) < -5%"}, exitMet, "met: change(throughput) < -5%: workers=8: change -9.9 %"},
+		"not met":             {[]string{before, slower, "--fail-if", "change(throughput) < -15%", "--fail-if", "errors > 0"}, 0, ""},
+		"one of two met":      {[]string{before, slower, "--fail-if", "errors > 0", "--fail-if", "ratio(mean) > 1.05"}, exitMet, "met: ratio(mean) > 1.05: workers=8"},
+		"too few repetitions": {[]string{before, single, "--fail-if", "change(throughput) < -5%"}, exitOpen, "undecided: change(throughput) < -5%: workers=8: change -40.0 % [too few]"},
 		"metric is missing":   {[]string{before, slower, "--fail-if", "misses > 0"}, exitOpen, "neither record has misses of client"},
-		"no such condition":   {[]string{before, slower, "--fail-if", "slower"}, exitUsage, "expected METRIC"},
+		"no such condition":   {[]string{before, slower, "--fail-if", "slower"}, exitUsage, "expected a metric such as throughput or p99"},
+		"as it was written":   {[]string{before, slower, "--fail-if", "throughput < -5%"}, exitUsage, "(a change is written change(METRIC))"},
 		"no such confidence":  {[]string{before, slower, "--confidence", "95"}, exitUsage, "--confidence 95: expected more than 0 and less than 1"},
 		"no such source":      {[]string{before, slower, "--source", "clients"}, exitUsage, `--source "clients": the records have client`},
 		"no such metric":      {[]string{before, slower, "--metrics", "troughput"}, exitUsage, `--metrics "troughput": the records have errors, response_time_mean, throughput`},
@@ -185,7 +186,7 @@ func TestMoreThanTwoRecordsAreComparedWithTheFirst(t *testing.T) {
 	a := newTestRecord(t, []float64{5000, 5010, 4990}, []float64{9000, 9010, 8990})
 	same := newTestRecord(t, []float64{5001, 5011, 4992}, []float64{9001, 9011, 8991})
 	half := newTestRecord(t, []float64{2500, 2505, 2495}, []float64{4500, 4505, 4495})
-	stdout, _, err := lab(t.Context(), "compare", a, same, half, "--fail-if", "throughput < -5%")
+	stdout, _, err := lab(t.Context(), "compare", a, same, half, "--fail-if", "change(throughput) < -5%")
 	assert.Equal(t, exitMet, exitCode(err, new(bytes.Buffer)))
 	assert.ErrorContains(t, err, half+": workers=8: change -50.0 %")
 	assert.NotContains(t, err.Error(), same)
