@@ -91,7 +91,7 @@ func TestTwoLevelsOfARecordAreComparedLikeTwoRecords(t *testing.T) {
 
 	stdout = output(t, "compare", dir, "--by", "clients=40,10", "--metrics", "throughput")
 	assert.Regexp(t, `server=redis +100,007/s .* 100,007/s .* ~`, stdout)
-	_, _, err := lab(context.Background(), "compare", dir, "--by", "server", "--fail-if", "response_time_p99 > 50%")
+	_, _, err := lab(context.Background(), "compare", dir, "--by", "server", "--fail-if", "change(p99) > 50%")
 	assert.Equal(t, exitMet, exitCode(err, new(bytes.Buffer)))
 	for by, want := range map[string]string{
 		"clients":       "--by clients: expected clients=A,B with some of its levels 10, 40, 60, 120",
