@@ -46,8 +46,6 @@ type Middleware struct {
 	// ahead is added to the machine's clock to get the clock that migrations follow, ns. Only tests set it.
 	ahead atomic.Int64
 
-	asked asked
-
 	// applying guards the fields below, and is held for as long as Apply takes.
 	applying   sync.Mutex
 	options    Options

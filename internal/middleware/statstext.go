@@ -9,10 +9,10 @@ import (
 	"mcmw/internal/stats"
 )
 
-// appendStats appends the reply to `stats`: values that memcached has, under memcached's names; the middleware's own, with the prefix
-// mcmw_; and END.
+// appendStats appends the middleware's own list in the reply to `stats`: values that memcached has, under memcached's names; others, with the prefix mcmw_; and END.
 func (m *Middleware) appendStats(dst []byte) []byte {
 	s := m.registry.Snapshot()
+	user, system := stats.ProcessorTimes()
 	add := func(name string, value any) { dst = fmt.Appendf(dst, "STAT %s %v\r\n", name, value) }
 	count := func(commands ...protocol.Command) (n uint64) {
 		for _, c := range commands {
@@ -29,8 +29,12 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	add("uptime", s.Uptime/int64(time.Second))
 	add("time", time.Now().Unix())
 	add("version", m.version())
+	add("rusage_user", fmt.Sprintf("%.6f", user.Seconds()))
+	add("rusage_system", fmt.Sprintf("%.6f", system.Seconds()))
 	add("curr_connections", s.Open())
 	add("total_connections", s.Opened)
+	add("rejected_connections", s.Closed[stats.CloseRefused])
+	add("accepting_conns", 1)
 	n := &s.Counted
 	misses := s.Misses - min(s.Misses, n[stats.CountGatMisses]) + n[stats.CountGetMisses]
 	gets := s.Keys - min(s.Keys, n[stats.CountGats]) + n[stats.CountGetHits] + n[stats.CountGetMisses]
@@ -60,12 +64,6 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	add("cas_badval", n[stats.CountCasBad])
 	add("touch_hits", touchHits)
 	add("touch_misses", touchMisses)
-	if sums, ok := m.sums(); ok {
-		add("curr_items", sums.Items)
-		add("bytes", sums.Bytes)
-		add("limit_maxbytes", sums.Limit)
-		add("evictions", sums.Evictions)
-	}
 	add("auth_errors", s.Counter("login_failures_total"))
 	add("bytes_read", s.FromClients)
 	add("bytes_written", s.ToClients)

@@ -28,9 +28,9 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 		out.AddString(r.text)
 	case r.leftOut():
 		return 0
-	case r.Has(protocol.Local):
+	case r.IsOverview():
 		start := len(p.lines)
-		p.lines = statistics(p.lines)
+		p.lines = addedLists(p.lines, statistics(nil), calls)
 		out.Add(p.lines[start:])
 	case r.Has(protocol.Everywhere) && len(calls) > 1:
 		p.addLists(r, calls, out)
@@ -216,7 +216,7 @@ func (p *Planner) addLists(r *Request, calls []Call, out Output) {
 	}
 	start := len(p.lines)
 	if merge := merges[string(r.Arg)]; merge != nil {
-		p.lines = merge(p.lines, calls)
+		p.lines = merge(p.lines, nil, calls)
 		out.Add(p.lines[start:])
 		return
 	}
@@ -250,7 +250,7 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 		return textResult(r.Answer), 0
 	case r.Fixed:
 		return textResult(r.text), 0
-	case r.Has(protocol.Local):
+	case r.Has(protocol.Local), r.IsOverview():
 		return stats.ResultOK, 0
 	case !r.Command.IsRetrieval():
 		return replyResult(p.replyOf(r)), 0

@@ -99,7 +99,7 @@ func (p *Planner) Repeatable(first, last int32) bool {
 func (p *Planner) Troubled(i int32) int {
 	r := &p.Requests[i]
 	switch {
-	case r.Idle():
+	case r.Idle(), r.IsOverview():
 		return -1
 	case r.Has(protocol.Everywhere):
 		return p.suspectOf(p.all)

@@ -431,7 +431,9 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 		return p.planWrite(i)
 	case r.Has(protocol.Everywhere):
 		for s := range p.all {
-			p.forward(i, s)
+			if server := &p.Servers[s]; !r.IsOverview() || (server.Readable || server.Stale) && !server.Suspect {
+				p.forward(i, s)
+			}
 		}
 	case r.Has(protocol.Fenced) && len(p.all) > 1:
 		r.Fail(fmt.Sprintf("CLIENT_ERROR %s is for one server and not available through mcmw in front of %d\r\n", r.Arg, len(p.all)))

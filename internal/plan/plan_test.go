@@ -668,6 +668,23 @@ func TestStatisticsOfSeveralServersAreNamedByServer(t *testing.T) {
 	x.reply(2, "RESET\r\n")
 	x.reply(3, "RESET\r\n")
 	assert.Equal(t, "RESET\r\n", x.answer(i))
+}
+
+func TestStatisticsWithoutAnArgumentAreTheOwnAndTheSumsOverTheServersThatAnswer(t *testing.T) {
+	x := plan(t, setup{servers: 3})
+	x.Servers[2].Suspect = true
+	i := x.request("stats")
+	assert.Equal(t, []string{"0: stats", "1: stats"}, x.calls())
+	x.reply(0, "STAT own 7\r\nSTAT items 2\r\nSTAT libevent 2.1\r\nEND\r\n")
+	x.reply(1, "STAT own 7\r\nSTAT items 3\r\nSTAT libevent 2.1\r\nEND\r\n")
+	assert.Equal(t, "STAT own 1\r\nSTAT items 5\r\nSTAT libevent 2.1\r\nEND\r\n", x.answer(i))
+	i = x.request("stats")
+	x.lose(2)
+	x.reply(3, "ERROR\r\n")
+	assert.Equal(t, "STAT own 1\r\nEND\r\n", x.answer(i))
+	for s := range x.Servers {
+		x.Servers[s] = Server{}
+	}
 	i = x.request("stats")
 	assert.Empty(t, x.CallsOf(i))
 	assert.Equal(t, "STAT own 1\r\nEND\r\n", x.answer(i))

@@ -21,7 +21,7 @@ func TestARequestHasTheTraitsOfItsCommandAndFlags(t *testing.T) {
 		"append a 0 0 0": Writes | Makes | Depends | Builds, "prepend a 0 0 0": Writes | Makes | Depends | Builds,
 		"cas a 0 0 0 7": Writes | Makes | Depends | Conditional, "delete a": Writes | Deletes,
 		"incr a 1": Writes | Makes | Depends | Builds, "decr a 1": Writes | Makes | Depends | Builds, "touch a 0": Writes,
-		"flush_all": Writes | Everywhere, "verbosity 1": Everywhere, "version": 0, "stats": Local, "stats items": Everywhere,
+		"flush_all": Writes | Everywhere, "verbosity 1": Everywhere, "version": 0, "stats": Everywhere, "stats items": Everywhere,
 		"slabs automove 1": Fenced, "quit": Closes | Local, "nonsense": 0, "mn": 0,
 		"mg a": Reads, "mg a v c": Reads | First, "mg a T0": Writes, "mg a N0 c": Writes | Makes | Depends | First, "mg a R30": Writes | Depends,
 		"mg a q": Reads | Quiet | Fenced, "mg a C7": Reads, "mg a T0 C7": Writes | Depends | Conditional, "me a": Reads | First,

@@ -118,9 +118,9 @@ func decodeStats(r *Request, w *words) (int, error) {
 	r.Command = Stats
 	r.takeText(w, 1, count)
 	r.Head = w.line(count, r.Head)
-	r.Traits = Local
+	r.Traits = Everywhere
 	if count > 1 {
-		r.Arg, r.Traits = w.word[1], Everywhere
+		r.Arg = w.word[1]
 	}
 	return -1, nil
 }

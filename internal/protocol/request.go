@@ -24,6 +24,9 @@ type Request struct {
 	Arg []byte
 }
 
+// IsOverview reports whether r is `stats` without an argument: the middleware's own statistics, and what the servers have to add.
+func (r *Request) IsOverview() bool { return r.Command == Stats && len(r.Arg) == 0 }
+
 // HasEffect reports whether a request with an Answer must reach the servers all the same, because memcached executes part of it
 // before it refuses the rest: a set with a too large value removes the old value, and a retrieval fetches, or touches, the keys
 // before one that is too long. Such a retrieval must not be forwarded as it was sent: when memcached refuses it, it drops the

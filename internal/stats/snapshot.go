@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+	"time"
 
 	"mcmw/internal/protocol"
 )
@@ -154,13 +155,19 @@ func (r *Registry) Snapshot() *Snapshot {
 	return s
 }
 
-// processorTime returns the processor time that the process has used so far, in ns.
-func processorTime() uint64 {
+// ProcessorTimes returns the processor time that the process has used so far, itself and in the kernel; 0 if they are not known.
+func ProcessorTimes() (user, system time.Duration) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
+		return 0, 0
 	}
-	return uint64(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(u.Utime.Nano()), time.Duration(u.Stime.Nano())
+}
+
+// processorTime returns the processor time that the process has used so far, in ns.
+func processorTime() uint64 {
+	user, system := ProcessorTimes()
+	return uint64(user + system)
 }
 
 // Open returns the number of open client connections; s must be cumulative. It may include connections that were opened and closed while s

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/worker"
 )
 
 // statistics returns the reply to `stats` with an argument, or without one (""), by name.
@@ -64,11 +66,16 @@ func TestStatisticsOfSeveralServersAreInMemcachedsForm(t *testing.T) {
 		}
 		return strconv.FormatInt(n, 10)
 	}
-	assert.Eventually(t, func() bool {
-		got := statistics(t, c, "")
-		return got["curr_items"] == sum("curr_items") && got["bytes"] == sum("bytes") && got["limit_maxbytes"] == sum("limit_maxbytes") && got["evictions"] == "0"
-	}, mctest.Patience, mctest.Tick, "sums over the servers")
-	assert.Equal(t, statistics(t, mctest.MustDial(t, servers[0].Addr()), "")["version"], statistics(t, c, "")["version"])
+	got, first := statistics(t, c, ""), statistics(t, mctest.MustDial(t, servers[0].Addr()), "")
+	for name := range first {
+		assert.Contains(t, got, name, "the first stats has all that memcached has")
+	}
+	for _, name := range []string{"curr_items", "bytes", "limit_maxbytes", "evictions", "total_items"} {
+		assert.Eventually(t, func() bool { return statistics(t, c, "")[name] == sum(name) }, mctest.Patience, mctest.Tick, "the sum over the servers of %s", name)
+	}
+	for _, name := range []string{"version", "libevent", "pointer_size", "hash_power_level"} {
+		assert.Equal(t, first[name], got[name], name)
+	}
 
 	settings := statistics(t, mctest.MustDial(t, servers[0].Addr()), "settings")
 	assert.Equal(t, settings, statistics(t, c, "settings"))
@@ -89,7 +96,14 @@ func TestStatisticsOfSeveralServersAreInMemcachedsForm(t *testing.T) {
 	assert.Equal(t, "96", slabs["1:chunk_size"])
 	assert.Contains(t, statistics(t, c, "servers items"), "server-3:items:1:number")
 
+	c = mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{StallAfter: hasty, Timeout: time.Second},
+	}).Dial(t)
 	servers[1].Freeze()
-	t.Cleanup(servers[1].Thaw)
-	assert.Contains(t, statistics(t, c, ""), "cmd_get", "stats waits for no server")
+	assert.Eventually(t, func() bool { return statistics(t, c, "")["limit_maxbytes"] == strconv.Itoa(2*64<<20) }, mctest.Patience, mctest.Tick, "stats leaves out a server that stalls")
+	servers[1].Thaw()
+	for _, s := range servers {
+		s.Stop()
+	}
+	assert.Equal(t, "0", statistics(t, c, "")["cmd_get"], "without any server")
 }
