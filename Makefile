@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test nightly check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-hot-keys bench-writers bench-stats load-agreement lab-quick lab-paper lab-paper-delays lab-paper-page lab-servers lab-servers-page chart image packages cluster-up cluster-down test-cluster docker clean
+.PHONY: help deps build demo test nightly check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-hot-keys bench-writers load-agreement lab-quick lab-paper lab-paper-delays lab-paper-page lab-servers lab-servers-page chart image packages cluster-up cluster-down test-cluster docker clean
 
 # Tools at exact versions, run by .ci/tool.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -102,8 +102,12 @@ load-agreement: deps build ## compare the load generator with memtier_benchmark,
 	bin/mcmwlab run lab/experiments/agreement.yaml --out-dir results --resume
 	bin/mcmwlab fill docs/results/load.md
 
-# memcached's proxy is in the newer memcached that `make deps` builds.
-bench: deps build ## compare with twemproxy and memcached's proxy and fill docs/results/performance.md (about 35 minutes, on a quiet machine)
+# The systems and loads of `make bench`. Its memcached and proxy are the newer memcached that `make deps` builds.
+SYSTEMS ?= floor,mcmw,twemproxy,proxy,direct
+LOADS   ?= mixed-64,mixed-1,mixed-400,pipelined,multi-get,set-4k,get-4k,zipf-get
+bench: deps build ## compare with other proxies and the least that a proxy can do, on one processor, and fill docs/results/performance.md (about 40 minutes, on a quiet machine)
+	MCMW_MEMCACHED_NEW="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie/memcached" bin/mcmwlab bench --systems $(SYSTEMS) --loads $(LOADS) \
+		--rounds 6 --out results/bench --resume || [ $$? -eq 1 ]
 	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run lab/experiments/performance/*.yaml --out-dir results/performance --resume $(BENCHFLAGS)
 	bin/mcmwlab fill docs/results/performance.md
 
@@ -134,12 +138,6 @@ cluster-down: ## take that Kubernetes down and remove everything of it
 test-cluster: ## test installing, upgrading, breaking and scaling mcmw on that Kubernetes
 	@.ci/deps cluster
 	@.ci/test cluster
-
-bench-stats: deps build ## measure the cost of recording: compare mcmw with a build that records nothing
-	go build -trimpath -tags nostats -o bin/mcmw-nostats ./cmd/mcmw
-	bin/mcmwlab run lab/experiments/performance/workloads.yaml --out-dir results/bench-stats --resume --set 'factors.case=[mixed-64, pipelined]' \
-		--set systems.nostats.binary=bin/mcmw-nostats --set 'factors.system=[nostats, mcmw]' $(BENCHFLAGS)
-	bin/mcmwlab compare results/bench-stats/performance-workloads --by system=nostats,mcmw --ratios
 
 lab-quick: ## run an experiment with two factors on this machine, check it and write its report (under 3 minutes)
 	@.ci/deps memcached

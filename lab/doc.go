@@ -2,7 +2,8 @@
 // the middleware depends on nothing that only measurements need.
 //
 //	cmd/mcmwlab         the command line
-//	experiments         the experiments of the reports, and what these found
+//	experiments         the experiments of the reports, what these found, and the loads of bench
+//	bench               which of several systems is faster
 //	load                load generator
 //	faults              faults of servers under a verified load
 //	sample              statistics of repeated measurements; pure

@@ -2,5 +2,5 @@
 
 package stats
 
-// recording is false only with the build tag nostats, which is for measuring the cost of recording: make bench-stats.
+// recording is false only with the build tag nostats, which is for measuring the cost of recording: mcmwlab bench mcmw PATH.
 const recording = true

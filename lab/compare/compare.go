@@ -73,8 +73,8 @@ type Metric struct {
 	Effect sample.Number `json:"effect_size"`
 	WelchP sample.Number `json:"welch_p"`
 	RankP  sample.Number `json:"rank_p"`
-	// Ratio is B's value divided by A's, repetition by repetition; nil if the runs aren't paired.
-	Ratio *Ratio `json:"ratio,omitempty"`
+	// Ratio is the ratio of B's values to A's over the runs of one repetition; nil if the runs aren't paired.
+	Ratio *sample.Estimate `json:"ratio,omitempty"`
 }
 
 // Sample has the values of a metric over the repetitions of a point, in its unit.
@@ -143,7 +143,8 @@ func New(a, b []record.Run, o Options) *Comparison {
 			}
 			m := compareSamples(metric, first, second, o.Confidence)
 			if o.Paired {
-				m.Ratio = newRatio(before, after, of)
+				ratio := after.PairedRatio(before, of, o.Confidence)
+				m.Ratio = &ratio
 			}
 			p.Metrics = append(p.Metrics, m)
 		}

@@ -20,6 +20,7 @@ const (
 	Mcmw      = "mcmw"
 	Twemproxy = "twemproxy"
 	Proxy     = "proxy" // memcached's own: a memcached with proxy_config
+	Floor     = "floor" // the least that a proxy can do, which mcmwlab bench builds
 )
 
 // AsDefault is the value of a setting that stands for the program's default.
@@ -27,7 +28,7 @@ const AsDefault = string(record.AsDefault)
 
 // SystemKind describes a system between clients and servers.
 type SystemKind struct {
-	Kind   string // Mcmw, Twemproxy or Proxy
+	Kind   string // Mcmw, Twemproxy, Proxy or Floor
 	Binary string // a path, or a name in PATH; "": the mcmw of the lab's flag --mcmw
 	Flags  []string
 }
@@ -52,7 +53,7 @@ func (d *decoder) systems(n *yaml.Node, key string) map[string]SystemKind {
 			d.problem(value, key, "direct stands for no system between clients and servers; expected another name")
 		}
 		d.mapping(value, key, fields{
-			"kind":   func(key string, n *yaml.Node) { s.Kind = d.word(n, key, []string{Mcmw, Twemproxy, Proxy}) },
+			"kind":   func(key string, n *yaml.Node) { s.Kind = d.word(n, key, []string{Mcmw, Twemproxy, Proxy, Floor}) },
 			"binary": func(key string, n *yaml.Node) { s.Binary = d.text(n, key, "the path of a program") },
 			"flags": func(key string, n *yaml.Node) {
 				s.Flags = strings.Fields(d.scalar(n, key, "flags separated by spaces, such as --a=1 --b=2", func(string) bool { return true }))

@@ -8,6 +8,11 @@ import "embed"
 //go:embed claims.yaml
 var Claims []byte
 
+// Bench has the loads of mcmwlab bench.
+//
+//go:embed bench.yaml
+var Bench []byte
+
 // Reports are the published reports: what each prints, what of it is recomputed, and what its repeated experiments are set beside
 // (reports/NAME.yaml).
 //

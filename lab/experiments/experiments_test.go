@@ -97,8 +97,10 @@ func TestEveryExperimentWithSystemsCanBeRunInBothProfiles(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile("agreement.yaml")
-	require.NoError(t, err)
-	_, err = experiment.Parse("agreement.yaml", text, false)
-	require.NoError(t, err)
+	for _, file := range []string{"agreement.yaml", "bench.yaml"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		_, err = experiment.Parse(file, text, false)
+		require.NoError(t, err)
+	}
 }

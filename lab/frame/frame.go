@@ -171,6 +171,21 @@ func (p Point) Derive(f func(record.Run) (float64, bool)) sample.Estimate {
 	return sample.Of(p.values(f)).Estimate(p.Confidence)
 }
 
+// PairedRatio returns the ratio of a metric of p to that of another point, over the pairs of runs of one repetition.
+func (p Point) PairedRatio(to Point, m Metric, confidence float64) sample.Estimate {
+	var of, base []float64
+	for _, run := range p.Runs {
+		for _, other := range to.Runs {
+			x, ok := run.Value(m.Source, m.Name)
+			y, ok2 := other.Value(m.Source, m.Name)
+			if run.Repetition == other.Repetition && ok && ok2 {
+				of, base = append(of, x), append(base, y)
+			}
+		}
+	}
+	return sample.PairedRatio(of, base, confidence)
+}
+
 func (p Point) values(f func(record.Run) (float64, bool)) (values []float64) {
 	for _, run := range p.Runs {
 		if v, ok := f(run); ok && !math.IsNaN(v) && !math.IsInf(v, 0) {

@@ -209,12 +209,14 @@ func loadArgs(v experiment.Values, targets []string) []string {
 	return append(args, v.Flags(experiment.LoadFlags)...)
 }
 
-// Populate stores every key once: through one middleware, which places it, or on every server if there is no middleware.
+// Populate stores every key once: through one middleware, which places it, or on every server if there is none that does.
 func (d *deployment) Populate(ctx context.Context, v experiment.Values) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, populateTimeout, fmt.Errorf("storing %s keys took longer than %v", v[experiment.Keys], populateTimeout))
 	defer cancel()
 	targets := d.targets()
-	if len(d.middlewares) > 0 {
+	if d.t.programs.Systems[v[experiment.System]].Kind == experiment.Floor {
+		targets = (&deployment{servers: d.servers}).targets()
+	} else if len(d.middlewares) > 0 {
 		targets = targets[:1]
 	}
 	p, err := d.t.start(ctx, Load, 0, Program{Name: "populating load", Path: d.t.programs.Mcmwlab, Args: populateArgs(v, targets), Stdout: new(bytes.Buffer), CPUs: v.Processors(experiment.LoadCPUs)})

@@ -34,6 +34,11 @@ func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i
 			d.configured(&p, d.twemproxyConfig(host, port), "-c", configPath, "-m", "16384", "-o", "/dev/stderr", "-a", host, "-s", strconv.Itoa(statistics))
 		case experiment.Proxy:
 			d.configured(&p, d.proxyConfig(), append(memcachedArgs(v, host, port), "-o", "proxy_config="+configPath)...)
+		case experiment.Floor:
+			p.Args = []string{net.JoinHostPort(host, strconv.Itoa(port))}
+			for _, server := range d.servers {
+				p.Args = append(p.Args, server.Address)
+			}
 		default:
 			p.Args = d.mcmwArgs(v, host, port)
 			if v[experiment.Statistics] == "true" {

@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Measure:", []*cobra.Command{newLoadCommand(stderr), newCheckCommand(), newRunCommand(args, stderr)}},
+		{"Measure:", []*cobra.Command{newLoadCommand(stderr), newBenchCommand(args, stderr), newCheckCommand(), newRunCommand(args, stderr)}},
 		{"Read:", []*cobra.Command{newShowCommand(), newReportCommand(), newCompareCommand(), newExportCommand(), newImportCommand(args, stderr), newPaperCommand()}},
 		{"Explain:", []*cobra.Command{newFactorialCommand(), newModelCommand(), newPredictCommand(), newCapacityCommand()}},
 		{"Prove:", []*cobra.Command{faultsCommand, newVerifyCommand()}},

@@ -395,7 +395,7 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"soak now":                               `mcmwlab soak takes flags only, got ["now"]`,
 		"dance":                                  `unknown command "dance"`,
 	} {
-		line = strings.NewReplacer("BENCH", "../../experiments/performance/workloads.yaml", "OUT", t.TempDir()+"/none").Replace(line)
+		line = strings.NewReplacer("BENCH", "../../experiments/bench.yaml", "OUT", t.TempDir()+"/none").Replace(line)
 		requireRefused(t, exitUsage, want, strings.Fields(line)...)
 	}
 	assert.Zero(t, exitCode(nil, nil))

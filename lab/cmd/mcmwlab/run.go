@@ -58,7 +58,7 @@ After failed runs of one experiment the next one is run.`,
   mcmwlab run lab/experiments/sweep.yaml --quick --out results/sweep-quick
   mcmwlab run lab/experiments/sweep.yaml --testbed vm
   mcmwlab run lab/experiments/sweep.yaml --resume
-  mcmwlab run lab/experiments/performance/workloads.yaml --set systems.before.binary=/tmp/mcmw --set 'factors.system=[before, mcmw]' --set 'factors.case=[mixed-64]'
+  mcmwlab run lab/experiments/performance/connections.yaml --set 'factors.clients=[8, 80]' --set repetitions=5
   mcmwlab run lab/experiments/scaling/*.yaml --quick --out-dir results/scaling`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -170,10 +170,10 @@ func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.
 	}
 	err := f.servers(e, &programs)
 	if err == nil {
-		err = f.programs(&programs)
+		programs.Systems, err = systemsOf(e)
 	}
 	if err == nil {
-		programs.Systems, err = systemsOf(e)
+		err = f.programs(e, &programs)
 	}
 	if err != nil {
 		return nil, programs, usageError{err}
@@ -256,9 +256,15 @@ func systemsOf(e *experiment.Experiment) (map[string]experiment.SystemKind, erro
 	return found, nil
 }
 
-// programs finds mcmw and mcmwlab.
-func (f *runFlags) programs(p *testbed.Programs) (err error) {
-	if p.Mcmw, err = exec.LookPath(cmp.Or(f.mcmw, besideThis("mcmw"))); err != nil {
+// programs finds mcmw, unless the experiment only uses systems with programs of their own, and mcmwlab.
+func (f *runFlags) programs(e *experiment.Experiment, p *testbed.Programs) (err error) {
+	own := func(point experiment.Point) bool {
+		system := point.Values[experiment.System]
+		return system == experiment.Direct || p.Systems[system].Binary != ""
+	}
+	if slices.IndexFunc(e.Points, func(point experiment.Point) bool { return !own(point) }) < 0 {
+		p.Mcmw = ""
+	} else if p.Mcmw, err = exec.LookPath(cmp.Or(f.mcmw, besideThis("mcmw"))); err != nil {
 		return fmt.Errorf("mcmw: %w; build it first, or give its path with --mcmw", err)
 	}
 	p.Mcmwlab, err = os.Executable()

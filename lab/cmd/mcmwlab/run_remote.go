@@ -61,7 +61,7 @@ func (f *runFlags) openSSH(ctx context.Context, e *experiment.Experiment) (bed t
 	if err != nil {
 		return nil, local, usageError{err}
 	}
-	if err := f.programs(&local); err != nil {
+	if err := f.programs(e, &local); err != nil {
 		return nil, local, usageError{err}
 	}
 	hosts, err := ssh.Open(ctx, inventory, local)

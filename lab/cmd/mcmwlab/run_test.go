@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -309,21 +308,4 @@ func TestTheBarMovesWithinARun(t *testing.T) {
 	step.Left = 0
 	assert.Contains(t, within(step, s, time.Second), " 25 % ")
 	assert.Equal(t, "[####################] 100 %", bar(3))
-}
-
-func TestAnExperimentIsRunWithOtherSystemsInTurns(t *testing.T) {
-	dir, mcmw := t.TempDir(), mcmwPath(t)
-	_, stderr, err := lab(t.Context(), "run", "../../experiments/performance/workloads.yaml", "--out-dir", dir, "--mcmw", mcmw,
-		"--set", "factors.case=[mixed-1]", "--set", "factors.system=[twemproxy, direct, other]", "--set", "systems.other={binary: "+mcmw+", flags: --procs=1}",
-		"--set", "repetitions=2", "--set", "run={duration: 2s, warm_up: 10ms}")
-	require.NoError(t, err, stderr)
-	var systems []string
-	for _, line := range regexp.MustCompile(`(?m)^ +\d of 6: case=mixed-1 system=(\S+), `).FindAllStringSubmatch(stderr, -1) {
-		systems = append(systems, line[1])
-	}
-	assert.Equal(t, []string{"twemproxy", "direct", "other", "direct", "other", "twemproxy"}, systems)
-	ratios := output(t, "compare", filepath.Join(dir, "performance-workloads"), "--by", "system=twemproxy,direct,other", "--ratios")
-	assert.Contains(t, ratios, "Ratios to twemproxy")
-	assert.Regexp(t, `(?m)^direct +all runs +[\d.]+ \([\d.]+ to [\d.]+\) +- `, ratios, "there is no processor time of a middleware")
-	assert.Regexp(t, `(?m)^other +all runs( +[\d.]+ \([\d.]+ to [\d.]+\)){8}$`, ratios)
 }
