@@ -1,11 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"mcmw/internal/discover"
-	"mcmw/internal/replica"
+	"mcmw/internal/middleware"
 	"mcmw/internal/route"
 )
 
@@ -18,9 +19,8 @@ var checks = []struct {
 	{[]string{"listen", "listen-port"}, (*Config).checkListen},
 	{[]string{optionServers}, (*Config).checkServers},
 	{[]string{optionServers, "listen", "listen-port"}, (*Config).checkLoop},
-	{[]string{optionServers, "replicas"}, (*Config).checkReplicas},
 	{[]string{optionServers, "replicas", "ack"}, (*Config).checkAck},
-	{[]string{optionServers, "ring", "hash", "hash-tag"}, (*Config).checkPlacement},
+	{[]string{optionServers, "replicas", "ring", "hash", "hash-tag"}, (*Config).checkPlacement},
 	{[]string{"admin", "listen", "listen-port"}, (*Config).checkAdmin},
 	{securityOptions, (*Config).checkSecurity},
 	{[]string{optionServers, optionLarge, optionItemSize, "max-value"}, (*Config).checkLarge},
@@ -144,40 +144,21 @@ func (c *Config) checkLoop() Problems {
 	return problems
 }
 
-func (c *Config) checkReplicas() Problems {
-	if n := len(c.Servers); c.complete && n > 0 && c.Placement.Replicas > n {
-		return Problems{c.problem("replicas", "\"%d\" is more than there are servers (%d); accepted: all, or 1 to %d", c.Placement.Replicas, n, n)}
-	}
-	return nil
-}
-
 // checkAck refuses ack quorum if a key has one replica.
 func (c *Config) checkAck() Problems {
-	n := len(c.Servers)
-	if c.Placement.Replicas > 0 {
-		n = c.Placement.Replicas
-	}
-	if n == 1 && c.Ack == replica.AckQuorum && (c.complete || c.Placement.Replicas == 1) {
-		return Problems{c.problem("ack", "\"quorum\" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas")}
-	}
-	return nil
-}
-
-// checkPlacement returns the problems that only the router can find: names with equal hashes, weights on a ring without weights.
-func (c *Config) checkPlacement() Problems {
-	if c.Placement.Ring == route.RingRendezvous && c.Placement.Hash != route.HashDefault {
-		return Problems{c.problem("hash", "%q needs a ketama ring, and ring is %q; accepted: default, or one of the rings %s",
-			c.Placement.Hash, c.Placement.Ring, strings.Join(route.RingNames.All()[1:], ", "))}
-	}
-	if len(c.Servers) == 0 {
+	if !c.complete && c.Placement.Replicas != 1 {
 		return nil
 	}
+	return c.problems(middleware.CheckAck(c.Ack, cmp.Or(c.Placement.Replicas, len(c.Servers))))
+}
+
+// checkPlacement checks how keys are placed on the servers. As long as some servers are to be looked up, there may be more.
+func (c *Config) checkPlacement() Problems {
 	placement := c.Placement
-	placement.Replicas = 0
-	if _, err := route.New(c.Servers, placement); err != nil {
-		return Problems{c.problem(optionServers, "%s", strings.TrimPrefix(err.Error(), "route: "))}
+	if !c.complete {
+		placement.Replicas = 0
 	}
-	return nil
+	return c.problems(placement.Check(c.Servers)...)
 }
 
 func (c *Config) checkAdmin() Problems {

@@ -39,20 +39,15 @@ type Config struct {
 	// Warnings are possible mistakes that may be intended, one line each.
 	Warnings []string
 
-	pools        []pool   // nil: there is one pool, whose servers are Specs
-	poolMapping  given    // the file's mapping of pools; the zero value if there is none
-	routeOrigins []Origin // of Routes.Prefixes
-	// defaultOrigin is the origin of Routes.Default.
-	defaultOrigin Origin
-	shadows       []shadowEntry
-	// migrationOrigins are the origins of Migrations.
-	migrationOrigins []Origin
-	within           string // in a pool's Config, the prefix of its options in messages: "pools.NAME."
+	pools       []pool // nil: there is one pool, whose servers are Specs
+	poolMapping given  // the file's mapping of pools; the zero value if there is none
+	shadows     []shadowValue
+	within      string // in a pool's Config, the prefix of its options in messages: "pools.NAME."
 
 	noFiles  bool // Sources.NoFiles
 	complete bool // Servers has all servers: none has to be looked up
 
-	origins map[string]Origin // by option name; an option without an entry has its default
+	origins map[string]Origin // by option name, and by element, such as routes[2]; an option without an entry has its default
 	unread  bool              // the file could not be read: options that it might set are not reported as missing
 	refused map[string]bool   // options for which a source gave an invalid value
 }

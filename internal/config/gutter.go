@@ -2,9 +2,7 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"mcmw/internal/backend"
@@ -20,16 +18,10 @@ const (
 	defaultGutterTTL = time.Minute
 )
 
-// gutterProblem returns the problem of a pool's gutter, with its origin.
-func (c *Config) gutterProblem(wrong *route.GutterError) Problem {
-	p := c.pools[slices.IndexFunc(c.pools, func(p pool) bool { return p.name == wrong.Pool })].config
-	return p.problem(optionGutter, "%s", strings.TrimPrefix(wrong.Error(), "route: "))
-}
-
 // checkGutters returns the problems of the pools' gutters.
 func (c *Config) checkGutters(pools []route.Pool) Problems {
-	if wrong, ok := errors.AsType[*route.GutterError](route.CheckGutters(pools)); ok {
-		return Problems{c.gutterProblem(wrong)}
+	if problems := c.problems(route.CheckGutters(pools)); problems != nil {
+		return problems
 	}
 	var problems Problems
 	for _, p := range c.pools {

@@ -47,7 +47,7 @@ func TestAGutterThatAPoolCannotHaveIsRefusedWithItsLine(t *testing.T) {
 
 func TestAGutterThatCannotChangeIsReportedWithItsLine(t *testing.T) {
 	c := sources{yaml: "pools:\n  a:\n    servers: [x, y, z]\n    gutter: b\n  b: {servers: [v]}\nroutes:\n  - {default: a}\n"}.load(t)
-	require.ErrorContains(t, c.Locate(route.NewGutterError("a", "why")), "mcmw.yaml:4: pools.a.gutter: why")
+	require.ErrorContains(t, c.Locate(route.WrongGutter("a", "why")), "mcmw.yaml:4: pools.a.gutter: why")
 	c = sources{yaml: "pools:\n  a:\n    servers: [x, y, z]\nroutes:\n  - {default: a}\n"}.load(t)
-	require.ErrorContains(t, c.Locate(route.NewGutterError("a", "why")), "pools.a.gutter: why")
+	require.ErrorContains(t, c.Locate(route.WrongGutter("a", "why")), "pools.a.gutter: why")
 }

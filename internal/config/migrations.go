@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/middleware"
+	"mcmw/internal/refusal"
 	"mcmw/internal/userinput"
 )
 
@@ -77,7 +78,7 @@ func (migrationsKind) accepts() string {
 		"a warm-up has copy: missed, within: 0.01, and later end or back; a warm-up of some servers of a pool has pool: POOL and cold: [SERVER] or zone: ZONE"
 }
 
-func (migrationsKind) reset(c *Config) { c.Migrations, c.migrationOrigins = nil, nil }
+func (migrationsKind) reset(c *Config) { c.Migrations = nil }
 
 func (migrationsKind) get(c *Config) any {
 	values := migrationValues{}
@@ -165,8 +166,8 @@ func (migrationsKind) set(c *Config, v given) error {
 		}
 		*at = moment.UTC()
 	}
+	c.origins[fmt.Sprintf("migrations[%d]", len(c.Migrations))] = v.origin
 	c.Migrations = append(slices.Clip(c.Migrations), g)
-	c.migrationOrigins = append(slices.Clip(c.migrationOrigins), v.origin)
 	return nil
 }
 
@@ -221,7 +222,7 @@ func (c *Config) checkMigrations() Problems {
 	for i, g := range c.Migrations {
 		for _, name := range []string{g.From, g.To} {
 			if c.shadowTo(name) != nil {
-				return Problems{{c.migrationOrigins[i], optionMigrations, fmt.Sprintf("pool %q is a shadow; accepted: pools that are not shadows", name)}}
+				return c.problems(refusal.Of(fmt.Sprintf("migrations[%d]", i), "pool %q is a shadow; accepted: pools that are not shadows", name))
 			}
 		}
 	}
@@ -237,9 +238,5 @@ func (c *Config) checkMigrations() Problems {
 		}
 		pools = append(pools, o)
 	}
-	err := middleware.CheckMigrations(c.Migrations, pools, c.ChangeStep)
-	if wrong, ok := errors.AsType[*middleware.MigrationError](err); ok {
-		return Problems{{c.migrationOrigins[wrong.Index], optionMigrations, err.Error()}}
-	}
-	return nil
+	return c.problems(middleware.CheckMigrations(c.Migrations, pools, c.ChangeStep))
 }

@@ -12,6 +12,7 @@ import (
 
 	"mcmw/internal/discover"
 	"mcmw/internal/middleware"
+	"mcmw/internal/refusal"
 	"mcmw/internal/route"
 	"mcmw/internal/userinput"
 )
@@ -31,6 +32,9 @@ type pool struct {
 	// config has the pool's value of every option: the value outside the pools unless the mapping sets it.
 	config *Config
 }
+
+// within returns what precedes the pool's options in messages.
+func (p *pool) within() string { return optionPools + "." + p.name }
 
 // named returns the pools that have names: all, or none.
 func (c *Config) named() []pool {
@@ -169,7 +173,7 @@ func (routesKind) accepts() string {
 }
 
 func (routesKind) reset(c *Config) {
-	c.Routes, c.routeOrigins, c.defaultOrigin = route.Routes{}, nil, Origin{}
+	c.Routes = route.Routes{}
 }
 
 func (routesKind) get(c *Config) any {
@@ -197,7 +201,7 @@ func (routesKind) set(c *Config, v given) error {
 	case byDefault != "" && c.Routes.Default != "":
 		return fmt.Errorf("has a second default pool, %q", byDefault)
 	case byDefault != "":
-		c.Routes.Default, c.Routes.Reads, c.defaultOrigin = byDefault, reads, v.origin
+		c.Routes.Default, c.Routes.Reads, c.origins["routes[default]"] = byDefault, reads, v.origin
 		return nil
 	case len(prefix) > maxPrefix:
 		return fmt.Errorf("has a prefix of %d bytes; a key has at most %d", len(prefix), maxPrefix)
@@ -208,8 +212,8 @@ func (routesKind) set(c *Config, v given) error {
 	case strip != "" && strip != "true" && strip != "false":
 		return fmt.Errorf("has the strip %q", strip)
 	}
+	c.origins[fmt.Sprintf("routes[%d]", len(c.Routes.Prefixes))] = v.origin
 	c.Routes.Prefixes = append(slices.Clip(c.Routes.Prefixes), route.Prefix{Prefix: prefix, Pool: pool, Strip: strip == "true", Reads: reads})
-	c.routeOrigins = append(slices.Clip(c.routeOrigins), v.origin)
 	return nil
 }
 
@@ -237,7 +241,7 @@ func (c *Config) readPools() Problems {
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], userinput.Resolve(n.Content[i+1])
 		p := pool{name: key.Value, origin: c.poolMapping.at(key)}
-		within := optionPools + "." + p.name
+		within := p.within()
 		refuse := func(text string, args ...any) {
 			problems = append(problems, Problem{p.origin, within, fmt.Sprintf(text, args...)})
 		}
@@ -335,7 +339,7 @@ func (c *Config) checkPools() Problems {
 	}
 	_, err := route.NewTable(names, c.Routes)
 	if err = cmp.Or(err, c.checkRoutes()); err != nil {
-		return append(problems, c.routeProblem(err))
+		return append(problems, c.problems(err)...)
 	}
 	problems = append(problems, c.checkShadows(names)...)
 	problems = append(problems, c.checkLargePools()...)
@@ -343,35 +347,40 @@ func (c *Config) checkPools() Problems {
 	if wrong := c.checkGutters(pools); wrong != nil || !complete {
 		return append(problems, wrong...)
 	}
-	if _, err := route.NewPools(pools, c.Routes); err != nil {
-		if wrong, ok := errors.AsType[*route.PoolError](err); ok {
-			p := c.pools[slices.Index(names, wrong.Pool)].config
-			problems = append(problems, p.problem(optionServers, "%s", strings.TrimPrefix(err.Error(), "route: ")))
+	_, err = route.NewPools(pools, c.Routes)
+	return append(problems, c.problems(err)...)
+}
+
+// problems returns the problems of those errors that are a *refusal.Error.
+func (c *Config) problems(errs ...error) (problems Problems) {
+	for _, err := range errs {
+		wrong, ok := errors.AsType[*refusal.Error](err)
+		if !ok {
+			continue
 		}
+		d, path := c, wrong.Path
+		if at := strings.LastIndexByte(path, '.'); at > 0 {
+			for _, p := range c.pools {
+				if p.within() == path[:at] {
+					d = p.config
+				}
+			}
+			path = path[at+1:]
+		}
+		option, _, _ := strings.Cut(path, "[")
+		p := d.problem(option, "%s", wrong.Text)
+		p.Origin = cmp.Or(d.origins[path], p.Origin)
+		if option == optionRoutes {
+			p.Origin = cmp.Or(p.Origin, c.Origin(optionPools))
+		}
+		problems = append(problems, p)
 	}
 	return problems
 }
 
-// routeProblem returns the problem of a route, or of all routes, with its origin.
-func (c *Config) routeProblem(err error) Problem {
-	at := c.defaultOrigin
-	if wrong, ok := errors.AsType[*route.RouteError](err); ok && wrong.Index >= 0 {
-		at = c.routeOrigins[wrong.Index]
-	}
-	return Problem{cmp.Or(at, c.Origin(optionRoutes), c.Origin(optionPools)), optionRoutes, strings.TrimPrefix(err.Error(), "route: ")}
-}
-
-// Locate returns err, the reason why c can't replace another configuration while clients are served. If the reason is a route or a
-// gutter, the error says where that is set.
-func (c *Config) Locate(err error) error {
-	if wrong, ok := errors.AsType[*route.GutterError](err); ok {
-		return Problems{c.gutterProblem(wrong)}
-	}
-	if _, ok := errors.AsType[*route.RouteError](err); ok {
-		return Problems{c.routeProblem(err)}
-	}
-	return err
-}
+// Locate returns err, the reason why c can't replace another configuration while clients are served. If the reason is a setting, the error says where
+// that is set.
+func (c *Config) Locate(err error) error { return cmp.Or(c.problems(err).asError(), err) }
 
 // checkRoutes returns an error if a route can't strip its prefix, or can't send reads to another pool.
 func (c *Config) checkRoutes() error {

@@ -35,32 +35,7 @@ func (c *Config) listenAddrs() []string {
 // checkSecurity refuses options that need another option, which is missing, and files that cannot be used.
 func (c *Config) checkSecurity() Problems {
 	s := c.security()
-	var problems Problems
-	for _, o := range []struct {
-		option, value string
-		needs, needed string // another option with its value; "": none
-	}{
-		{"tls-cert", s.TLS.Cert, "tls-key", s.TLS.Key},
-		{"tls-key", s.TLS.Key, "tls-cert", s.TLS.Cert},
-		{"tls-client-ca", s.TLS.ClientCA, "tls-cert", s.TLS.Cert},
-		{"server-tls-ca", s.ServerFiles.CA, "", ""},
-		{"server-tls-cert", s.ServerFiles.Cert, "server-tls-key", s.ServerFiles.Key},
-		{"server-tls-key", s.ServerFiles.Key, "server-tls-cert", s.ServerFiles.Cert},
-		{"server-tls-name", s.ServerFiles.Name, "", ""},
-	} {
-		switch {
-		case o.value == "":
-		case strings.HasPrefix(o.option, optionServerTLS) && !s.ServerTLS:
-			problems = append(problems, c.problem(o.option, "%q has no meaning without %s", o.value, optionServerTLS))
-		case o.needs != "" && o.needed == "":
-			problems = append(problems, c.problem(o.option, "%q needs %s, which is missing", o.value, o.needs))
-		}
-	}
-	for _, a := range c.Listen {
-		if strings.HasPrefix(a, noTLSPrefix) && s.TLS.Cert == "" {
-			problems = append(problems, c.problem("listen", "%q needs tls-cert: without a certificate no address has TLS", a))
-		}
-	}
+	problems := c.problems(s.CheckOptions(c.Listen)...)
 	if problems != nil {
 		return problems
 	}

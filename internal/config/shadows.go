@@ -20,12 +20,6 @@ type shadowValue struct {
 	Compare bool    `yaml:"compare"`
 }
 
-// shadowEntry is a shadow with its origin.
-type shadowEntry struct {
-	shadowValue
-	origin Origin
-}
-
 // The requests that are copied to a shadow.
 const (
 	shadowReads = "reads"
@@ -62,11 +56,7 @@ func (shadowsKind) accepts() string {
 func (shadowsKind) reset(c *Config) { c.shadows = nil }
 
 func (shadowsKind) get(c *Config) any {
-	values := shadowValues{}
-	for _, s := range c.shadows {
-		values = append(values, s.shadowValue)
-	}
-	return values
+	return append(shadowValues{}, c.shadows...)
 }
 
 func (shadowsKind) set(c *Config, v given) error {
@@ -82,7 +72,7 @@ func (shadowsKind) set(c *Config, v given) error {
 			return fmt.Errorf("has no key %q", key)
 		}
 	}
-	s := shadowEntry{shadowValue{Of: fields["of"], To: fields["to"], What: shadowReads, Compare: true}, v.origin}
+	s := shadowValue{Of: fields["of"], To: fields["to"], What: shadowReads, Compare: true}
 	if s.Share, err = strconv.ParseFloat(fields["share"], 64); err != nil {
 		return fmt.Errorf("has the share %q, which is not a number", fields["share"])
 	}
@@ -98,6 +88,7 @@ func (shadowsKind) set(c *Config, v given) error {
 	case ok:
 		s.Compare = slices.Index(toggleWords, compare)%2 == 0
 	}
+	c.origins[fmt.Sprintf("shadows[%d]", len(c.shadows))] = v.origin
 	c.shadows = append(slices.Clip(c.shadows), s)
 	return nil
 }
@@ -113,8 +104,8 @@ func (shadowsKind) schema() map[string]any {
 }
 
 // shadowTo returns the entry whose shadow is the pool called name; nil: the pool is not a shadow.
-func (c *Config) shadowTo(name string) *shadowEntry {
-	at := slices.IndexFunc(c.shadows, func(s shadowEntry) bool { return s.To == name })
+func (c *Config) shadowTo(name string) *shadowValue {
+	at := slices.IndexFunc(c.shadows, func(s shadowValue) bool { return s.To == name })
 	if at < 0 {
 		return nil
 	}
@@ -141,8 +132,5 @@ func (c *Config) checkShadows(pools []string) Problems {
 	for _, s := range c.shadows {
 		entries = append(entries, shadow.Entry{Of: s.Of, To: s.To, Share: s.Share})
 	}
-	if wrong, ok := errors.AsType[*shadow.Error](shadow.Check(pools, routed, entries)); ok {
-		return Problems{{c.shadows[wrong.Index].origin, optionShadows, wrong.Error()}}
-	}
-	return nil
+	return c.problems(shadow.Check(pools, routed, entries))
 }

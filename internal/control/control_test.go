@@ -356,7 +356,7 @@ func TestARouteThatTheMiddlewareRefusesIsReportedWithItsLine(t *testing.T) {
 		const pools = "pools:\n  a: {servers: [a]}\n  b: {servers: [b]}\nroutes:\n"
 		r := newRig(t, pools+"  - {default: a}\n")
 		r.run(t)
-		r.m.fail(route.NewRouteError(0, "not today"))
+		r.m.fail(route.WrongRoute(0, "not today"))
 		r.write(t, pools+"  - {default: a}\n  - {prefix: x, pool: b}\n")
 		r.sighup()
 		require.Equal(t, []string{

@@ -16,6 +16,7 @@ import (
 	"mcmw/internal/marker"
 	"mcmw/internal/plan"
 	"mcmw/internal/queue"
+	"mcmw/internal/refusal"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
@@ -113,14 +114,22 @@ func (o *Options) route() (*route.Router, error) {
 		return nil, err
 	}
 	for i, p := range o.Pools {
-		if p.Ack == replica.AckQuorum && router.Pools()[i].N() == 1 {
-			return nil, fmt.Errorf("%sack is quorum with one replica; accepted: ack all, or at least two replicas", p.messagePrefix())
+		if err := CheckAck(p.Ack, router.Pools()[i].N()); err != nil {
+			return nil, fmt.Errorf("%s%w", p.messagePrefix(), err)
 		}
 		if err := p.checkGutter(router.Pools()[i]); err != nil {
 			return nil, err
 		}
 	}
 	return router, nil
+}
+
+// CheckAck refuses ack quorum if a key has one replica; n is the number of replicas.
+func CheckAck(ack replica.Ack, n int) error {
+	if n == 1 && ack == replica.AckQuorum {
+		return refusal.Of("ack", "\"quorum\" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas")
+	}
+	return nil
 }
 
 // messagePrefix returns the beginning of a message about the pool; "" for a pool without a name.

@@ -19,7 +19,7 @@ import (
 // dataPath holds the packages that a request passes through, by layer: a package imports only packages of lower layers.
 // The net stage and the workers share a layer, so neither knows the other: they meet in the queue and in the request.
 var dataPath = [][]string{
-	{"nonblock", "enum"},
+	{"nonblock", "enum", "refusal"},
 	{"protocol", "large", "wire", "route", "replica", "keylock", "budget", "secret", "hotkeys"},
 	{"stats", "marker", "link"},
 	{"request", "backend"},

@@ -132,6 +132,7 @@ func (o *Options) validate() error {
 		{"write timeout", int64(o.WriteTimeout)},
 		{"client memory", int64(o.ClientMemory)},
 		{"hot memory", int64(o.HotMemory)},
+		{"handshake timeout", int64(o.Security.HandshakeTimeout)},
 	} {
 		if f.value < 1 {
 			return fmt.Errorf("%s is %d; accepted: 1 or more", f.name, f.value)
@@ -154,9 +155,9 @@ func (o *Options) validate() error {
 		return err
 	}
 	if err := CheckMigrations(o.Migrations, o.Pools, o.ChangeStep); err != nil {
-		return fmt.Errorf("migrations: %w", err)
+		return err
 	}
-	return o.Security.validate(o.Listen)
+	return errors.Join(o.Security.CheckOptions(o.Listen)...)
 }
 
 // New returns a middleware that is not yet connected to anything. It fails if the options are out of range.

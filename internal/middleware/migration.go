@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"mcmw/internal/refusal"
 	"mcmw/internal/route"
 )
 
@@ -178,18 +179,12 @@ func leastMigration(step time.Duration) time.Duration {
 	return 4*step + max(step, hold(step)+time.Second)
 }
 
-// MigrationError says which of the migrations is wrong, and why.
-type MigrationError struct {
-	Index int
-	why   string
-}
-
-func (e *MigrationError) Error() string { return e.why }
-
-// CheckMigrations returns an error, a *MigrationError, for the first migration that is wrong.
+// CheckMigrations returns an error, a *refusal.Error, for the first migration that is wrong.
 func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Duration) error {
 	for i, g := range migrations {
-		refuse := func(text string, args ...any) error { return &MigrationError{i, fmt.Sprintf(text, args...)} }
+		refuse := func(text string, args ...any) error {
+			return refusal.Of(fmt.Sprintf("migrations[%d]", i), text, args...)
+		}
 		var names []string
 		for _, p := range pools {
 			names = append(names, p.Name)

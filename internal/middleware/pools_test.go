@@ -304,5 +304,5 @@ func TestAnImpossibleChangeOfPoolsIsRefusedWithTheReason(t *testing.T) {
 		o.Routes, o.Pools[0].Options.Gutter, o.Pools[0].Options.GutterTTL = route.Routes{Default: "a", Reads: "b"}, "b", 60
 	})
 	refuses(t, m, o, "both servers and pools are set", func(o *middleware.Options) { o.Servers = a })
-	refuses(t, m, o, `pool "b": ack is quorum with one replica`, func(o *middleware.Options) { o.Pools[1].Ack, o.Pools[1].Options.Replicas = replica.AckQuorum, 1 })
+	refuses(t, m, o, `pool "b": ack: "quorum" needs two replicas or more`, func(o *middleware.Options) { o.Pools[1].Ack, o.Pools[1].Options.Replicas = replica.AckQuorum, 1 })
 }

@@ -101,11 +101,11 @@ func (m *Middleware) checkRoutes(o *Options) error {
 	}
 	for _, pool := range slices.Sorted(maps.Keys(s.gutters)) {
 		if g := s.gutters[pool].Pool; g != "" && o.poolNamed(g).Name == "" {
-			return route.NewGutterError(pool, "pool %q had the gutter %q until now, which other mcmw may still use; keep pool %q, reload, and remove it when the change has ended", pool, g, g)
+			return route.WrongGutter(pool, "pool %q had the gutter %q until now, which other mcmw may still use; keep pool %q, reload, and remove it when the change has ended", pool, g, g)
 		}
 		for _, g := range o.Migrations {
 			if gutter := s.gutters[pool].Pool; m.clock().Before(g.over()) && slices.ContainsFunc([]string{g.From, g.To}, func(name string) bool { return name == pool || name == gutter }) {
-				return route.NewGutterError(pool, "pool %q had the gutter %q until now, and %s has not ended; change the gutter alone, before the migration is added or after it has ended",
+				return route.WrongGutter(pool, "pool %q had the gutter %q until now, and %s has not ended; change the gutter alone, before the migration is added or after it has ended",
 					pool, gutter, g.describe())
 			}
 		}
@@ -113,7 +113,7 @@ func (m *Middleware) checkRoutes(o *Options) error {
 	for _, k := range moved {
 		refuse := func(why string, args ...any) error {
 			at := slices.IndexFunc(o.Routes.Prefixes, func(p route.Prefix) bool { return p.Prefix == k.Prefix })
-			return route.NewRouteError(at, "the routes move keys from pool %q to pool %q while other mcmw may write their servers, but "+why, append([]any{k.From, k.To}, args...)...)
+			return route.WrongRoute(at, "the routes move keys from pool %q to pool %q while other mcmw may write their servers, but "+why, append([]any{k.From, k.To}, args...)...)
 		}
 		if o.poolNamed(k.From).Name == "" {
 			return refuse("pool %q is removed as well; remove only the routes to it, reload, and remove the pool when the change has ended", k.From)

@@ -14,6 +14,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/refusal"
 	"mcmw/internal/route"
 )
 
@@ -210,8 +211,9 @@ func TestAnImpossibleChangeOfRoutesIsRefusedWithTheReason(t *testing.T) {
 		err := m.Apply(context.Background(), next)
 		require.ErrorContains(t, err, text)
 		require.Equal(t, "settled", m.Phase())
-		if wrong := new(route.RouteError); errors.As(err, &wrong) {
-			require.Equal(t, -1, wrong.Index, "the default")
+		var wrong *refusal.Error
+		if errors.As(err, &wrong) {
+			require.Equal(t, "routes[default]", wrong.Path)
 		}
 	}
 	beside := routed(o, "c")
@@ -223,10 +225,10 @@ func TestAnImpossibleChangeOfRoutesIsRefusedWithTheReason(t *testing.T) {
 	without := stands
 	without.Pools = slices.Clone(stands.Pools[:2])
 	without.Pools[1].Options.Gutter, without.Pools[1].Options.GutterTTL = "", 0
-	wrong := new(route.GutterError)
+	wrong := new(refusal.Error)
 	require.ErrorAs(t, m.Apply(context.Background(), without), &wrong)
-	require.Equal(t, "b", wrong.Pool)
-	require.EqualError(t, wrong, `route: pool "b" had the gutter "c" until now, which other mcmw may still use; keep pool "c", reload, and remove it when the change has ended`)
+	require.Equal(t, "pools.b.gutter", wrong.Path)
+	require.EqualError(t, wrong, `pools.b.gutter: pool "b" had the gutter "c" until now, which other mcmw may still use; keep pool "c", reload, and remove it when the change has ended`)
 	require.Equal(t, "settled", m.Phase())
 }
 

@@ -2,13 +2,12 @@ package middleware
 
 import (
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/refusal"
 	"mcmw/internal/secret"
 )
 
@@ -114,22 +113,32 @@ func (s Security) secured(addr string) (address string, secure bool) {
 	return address, s.TLS.Cert != "" && !plain && network == "tcp"
 }
 
-// validate returns an error for the first option that is out of range, or has no effect without another one.
-func (s Security) validate(listen []string) error {
-	switch {
-	case s.HandshakeTimeout < 1:
-		return fmt.Errorf("handshake timeout is %d; accepted: 1 or more", s.HandshakeTimeout)
-	case (s.TLS.Cert == "") != (s.TLS.Key == ""), (s.ServerFiles.Cert == "") != (s.ServerFiles.Key == ""):
-		return errors.New("only one of a certificate and its key is set; accepted: both or none")
-	case s.TLS.ClientCA != "" && s.TLS.Cert == "":
-		return errors.New("a CA for clients' certificates is set, but TLS for clients is off; set a certificate and its key as well")
-	case s.ServerFiles != secret.ClientFiles{} && !s.ServerTLS:
-		return errors.New("certificates for connections to servers are set, but TLS to servers is off; turn it on")
+// CheckOptions returns, as *refusal.Errors, the options that have no effect without another one.
+func (s Security) CheckOptions(listen []string) (refused []error) {
+	for _, o := range []struct {
+		option, value string
+		needs, needed string // another option with its value; "": none
+	}{
+		{"tls-cert", s.TLS.Cert, "tls-key", s.TLS.Key},
+		{"tls-key", s.TLS.Key, "tls-cert", s.TLS.Cert},
+		{"tls-client-ca", s.TLS.ClientCA, "tls-cert", s.TLS.Cert},
+		{"server-tls-ca", s.ServerFiles.CA, "", ""},
+		{"server-tls-cert", s.ServerFiles.Cert, "server-tls-key", s.ServerFiles.Key},
+		{"server-tls-key", s.ServerFiles.Key, "server-tls-cert", s.ServerFiles.Cert},
+		{"server-tls-name", s.ServerFiles.Name, "", ""},
+	} {
+		switch {
+		case o.value == "":
+		case strings.HasPrefix(o.option, "server-tls") && !s.ServerTLS:
+			refused = append(refused, refusal.Of(o.option, "%q has no meaning without server-tls", o.value))
+		case o.needs != "" && o.needed == "":
+			refused = append(refused, refusal.Of(o.option, "%q needs %s, which is missing", o.value, o.needs))
+		}
 	}
 	for _, addr := range listen {
 		if s.TLS.Cert == "" && strings.HasPrefix(addr, noTLS) {
-			return fmt.Errorf("listen address %s is exempt from TLS, but TLS is off; remove %s", addr, noTLS)
+			refused = append(refused, refusal.Of("listen", "%q needs tls-cert: without a certificate no address has TLS", addr))
 		}
 	}
-	return nil
+	return refused
 }

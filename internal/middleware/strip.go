@@ -8,12 +8,12 @@ import (
 	"mcmw/internal/route"
 )
 
-// CheckStrips returns an error, a *route.RouteError, for the first route that can't strip its prefix, because the keys have to be known under their
+// CheckStrips returns an error, a *refusal.Error, for the first route that can't strip its prefix, because the keys have to be known under their
 // whole names as well.
 func (o *Options) CheckStrips() error {
 	for i, p := range o.Routes.Prefixes {
 		refuse := func(why string, args ...any) error {
-			return route.NewRouteError(i, "prefix %q is stripped, and "+why, append([]any{p.Prefix}, args...)...)
+			return route.WrongRoute(i, "prefix %q is stripped, and "+why, append([]any{p.Prefix}, args...)...)
 		}
 		pool := o.poolNamed(p.Pool)
 		gutter := pool.Options.Gutter

@@ -3,6 +3,8 @@ package route
 import (
 	"fmt"
 	"slices"
+
+	"mcmw/internal/refusal"
 )
 
 // A gutter is a pool that stands in for another pool: while all servers of a key are down, its reads and writes go to the servers that hold it by the
@@ -11,20 +13,13 @@ import (
 // MaxGutterTTL bounds Options.GutterTTL, in seconds: an item in a gutter is not read once the key's own servers are back, so it must not stay long.
 const MaxGutterTTL = 3600
 
-// GutterError says why a pool can't have the configured gutter.
-type GutterError struct {
-	Pool string
-	why  string
+// WrongGutter returns a *refusal.Error about the gutter of a pool.
+func WrongGutter(pool, text string, args ...any) error {
+	p := Pool{Name: pool}
+	return refusal.Of(p.path("gutter"), text, args...)
 }
 
-func (e *GutterError) Error() string { return e.why }
-
-// NewGutterError returns an error about the gutter of a pool.
-func NewGutterError(pool, text string, args ...any) error {
-	return &GutterError{pool, fmt.Sprintf("route: "+text, args...)}
-}
-
-// CheckGutters returns an error, a *GutterError, for the first pool that can't have its gutter.
+// CheckGutters returns an error, a *refusal.Error, for the first pool that can't have its gutter.
 func CheckGutters(pools []Pool) error {
 	for _, p := range pools {
 		name, ttl := p.Options.Gutter, p.Options.GutterTTL
@@ -32,7 +27,7 @@ func CheckGutters(pools []Pool) error {
 			continue
 		}
 		wrong := func(text string, args ...any) error {
-			return NewGutterError(p.Name, "pool %q has the gutter %q, %s", p.Name, name, fmt.Sprintf(text, args...))
+			return WrongGutter(p.Name, "pool %q has the gutter %q, %s", p.Name, name, fmt.Sprintf(text, args...))
 		}
 		at := slices.IndexFunc(pools, func(o Pool) bool { return o.Name == name })
 		switch {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"mcmw/internal/refusal"
 )
 
 // Pool is a named list of servers with the options that place its keys on them.
@@ -12,6 +14,14 @@ type Pool struct {
 	Name    string
 	Servers []Server
 	Options Options
+}
+
+// path names an option of the pool in errors.
+func (p *Pool) path(option string) string {
+	if p.Name == "" {
+		return option
+	}
+	return "pools." + p.Name + "." + option
 }
 
 // Prefix routes the keys that begin with Prefix to the pool called Pool. If a key begins with several prefixes, the longest counts.
@@ -34,19 +44,14 @@ type Routes struct {
 	Reads string `json:"reads,omitempty"`
 }
 
-// RouteError says which of Routes is wrong, and why.
-type RouteError struct {
-	// Index is the index of the entry in Prefixes; -1: the entry is Default.
-	Index int
-	why   string
+// WrongRoute returns a *refusal.Error about the entry of Prefixes with that index; -1: about Default.
+func WrongRoute(index int, why string, args ...any) error {
+	path := "routes[default]"
+	if index >= 0 {
+		path = fmt.Sprintf("routes[%d]", index)
+	}
+	return refusal.Of(path, why, args...)
 }
-
-// NewRouteError returns an error about the entry with that index.
-func NewRouteError(index int, why string, args ...any) *RouteError {
-	return &RouteError{index, "route: " + fmt.Sprintf(why, args...)}
-}
-
-func (e *RouteError) Error() string { return e.why }
 
 // maxPools bounds the number of pools: a request may have to try them one by one.
 const maxPools = 1000
@@ -67,7 +72,7 @@ type Table struct {
 	reads []int
 }
 
-// NewTable returns the table for pools with these names. Its error is a *RouteError, or another error if the names are wrong.
+// NewTable returns the table for pools with these names. Its error is a *refusal.Error about a route, or another error if the names are wrong.
 func NewTable(pools []string, r Routes) (*Table, error) {
 	numbers := make(map[string]int, len(pools))
 	for i, name := range pools {
@@ -83,9 +88,9 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 	otherwise, ok := numbers[r.Default]
 	switch {
 	case r.Default == "":
-		return nil, &RouteError{-1, "route: no default pool, for the keys without a prefix; accepted: one of " + known}
+		return nil, WrongRoute(-1, "no default pool, for the keys without a prefix; accepted: one of %s", known)
 	case !ok:
-		return nil, &RouteError{-1, fmt.Sprintf("route: the default pool %q is unknown; accepted: one of %s", r.Default, known)}
+		return nil, WrongRoute(-1, "the default pool %q is unknown; accepted: one of %s", r.Default, known)
 	}
 	splits := false
 	readsOf := func(i int, pool, reads string) (number int, err error) {
@@ -94,7 +99,7 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		}
 		number, ok := numbers[reads]
 		if !ok {
-			return 0, &RouteError{i, fmt.Sprintf("route: the pool %q for reads is unknown; accepted: one of %s", reads, known)}
+			return 0, WrongRoute(i, "the pool %q for reads is unknown; accepted: one of %s", reads, known)
 		}
 		splits = splits || reads != pool
 		return number, nil
@@ -108,9 +113,9 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		order[i] = i
 		switch _, ok := numbers[p.Pool]; {
 		case p.Prefix == "":
-			return nil, &RouteError{i, "route: empty prefix; accepted: at least one byte, or default for all other keys"}
+			return nil, WrongRoute(i, "empty prefix; accepted: at least one byte, or default for all other keys")
 		case !ok:
-			return nil, &RouteError{i, fmt.Sprintf("route: the pool %q of prefix %q is unknown; accepted: one of %s", p.Pool, p.Prefix, known)}
+			return nil, WrongRoute(i, "the pool %q of prefix %q is unknown; accepted: one of %s", p.Pool, p.Prefix, known)
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int {
@@ -128,7 +133,7 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		p := r.Prefixes[i]
 		parent := k - 1
 		if k > 0 && t.prefixes[parent] == p.Prefix {
-			return nil, &RouteError{i, fmt.Sprintf("route: prefix %q is given twice; accepted: each once", p.Prefix)}
+			return nil, WrongRoute(i, "prefix %q is given twice; accepted: each once", p.Prefix)
 		}
 		for parent >= 0 && !strings.HasPrefix(p.Prefix, t.prefixes[parent]) {
 			parent = t.parents[parent]
@@ -180,13 +185,13 @@ func (t *Table) forReads() *Table {
 func checkStrips(r Routes) error {
 	for i, p := range r.Prefixes {
 		refuse := func(other string) error {
-			return NewRouteError(i, "prefix %q is stripped, but pool %q also has %s: two keys could become one there; give the prefix a pool of its own, or don't strip it",
+			return WrongRoute(i, "prefix %q is stripped, but pool %q also has %s: two keys could become one there; give the prefix a pool of its own, or don't strip it",
 				p.Prefix, p.Pool, other)
 		}
 		switch other := slices.IndexFunc(r.Prefixes, func(o Prefix) bool { return (o.Pool == p.Pool || o.Reads == p.Pool) && o.Prefix != p.Prefix }); {
 		case !p.Strip:
 		case p.Reads != "" && p.Reads != p.Pool:
-			return NewRouteError(i, "prefix %q is stripped, and its reads go to another pool; accepted: strip or reads, not both", p.Prefix)
+			return WrongRoute(i, "prefix %q is stripped, and its reads go to another pool; accepted: strip or reads, not both", p.Prefix)
 		case r.Default == p.Pool || r.Reads == p.Pool:
 			return refuse("the keys without a prefix")
 		case other >= 0:
@@ -275,16 +280,7 @@ func NewPools(pools []Pool, r Routes) (*Router, error) {
 	return Compose(names, routers, r)
 }
 
-// PoolError says that a server is in two pools.
-type PoolError struct {
-	Pool, Other string // the later pool in the list, and the earlier one
-	Server      string // its name in Pool
-	why         string
-}
-
-func (e *PoolError) Error() string { return e.why }
-
-// apart returns an error, a *PoolError, if a server is in two pools: each pool would track alone which writes it missed and when it must be flushed.
+// apart returns an error, a *refusal.Error, if a server is in two pools: each pool would track alone which writes it missed and when it must be flushed.
 func apart(pools []Pool) error {
 	type owner struct{ pool, server string }
 	named, at := map[string]owner{}, map[string]owner{}
@@ -292,11 +288,11 @@ func apart(pools []Pool) error {
 		for _, s := range p.Servers {
 			o := owner{p.Name, s.Name}
 			if other, twice := named[s.Name]; twice && other.pool != p.Name {
-				return &PoolError{p.Name, other.pool, s.Name, fmt.Sprintf("route: server %q is in pool %q and in pool %q; accepted: each server in one pool", s.Name, other.pool, p.Name)}
+				return refusal.Of(p.path("servers"), "server %q is in pool %q and in pool %q; accepted: each server in one pool", s.Name, other.pool, p.Name)
 			}
 			if other, twice := at[s.Addr]; twice && s.Addr != "" && other.pool != p.Name {
-				return &PoolError{p.Name, other.pool, s.Name, fmt.Sprintf("route: address %s is used by server %q in pool %q and by server %q in pool %q; accepted: each address in one pool",
-					s.Addr, other.server, other.pool, s.Name, p.Name)}
+				return refusal.Of(p.path("servers"), "address %s is used by server %q in pool %q and by server %q in pool %q; accepted: each address in one pool",
+					s.Addr, other.server, other.pool, s.Name, p.Name)
 			}
 			named[s.Name], at[s.Addr] = o, o
 		}

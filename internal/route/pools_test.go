@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/refusal"
 )
 
 // poolNames are the pools of the tables in tests.
@@ -96,9 +98,9 @@ func TestAnErrorOfRoutesSaysWhichEntryIsWrongAndWhatIsAccepted(t *testing.T) {
 		{Routes{Default: "one", Reads: "two", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}}}, 0, `prefix "a" is stripped, but pool "two" also has the keys without a prefix: `},
 	} {
 		_, err := NewTable(poolNames, c.routes)
-		var wrong *RouteError
+		var wrong *refusal.Error
 		require.ErrorAs(t, err, &wrong)
-		require.Equal(t, c.index, wrong.Index)
+		require.Equal(t, WrongRoute(c.index, "").(*refusal.Error).Path, wrong.Path)
 		require.ErrorContains(t, err, c.text)
 	}
 	_, err := NewTable([]string{"a", "a"}, Routes{Default: "a"})
@@ -160,7 +162,7 @@ func TestAServerInTwoPoolsIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `address a:1 is used by server "a1" in pool "a" and by server "b1" in pool "b"`)
 	b.Options.Replicas = 5
 	_, err = NewPools([]Pool{a, b}, routes)
-	require.ErrorContains(t, err, `pool "b": route: 5 replicas of 2 servers`)
+	require.ErrorContains(t, err, `pool "b": replicas: "5" is more than there are servers (2)`)
 }
 
 func TestAServerOfAPoolGainsKeysWhenTheRoutesChange(t *testing.T) {

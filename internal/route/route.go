@@ -19,11 +19,12 @@ package route
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+
+	"mcmw/internal/refusal"
 )
 
 // Server is one memcached server as the operator names it.
@@ -117,8 +118,11 @@ type Router struct {
 
 // New returns the Router for servers. The Router answers with indexes into servers.
 func New(servers []Server, o Options) (*Router, error) {
-	if err := o.validate(servers); err != nil {
-		return nil, err
+	if len(servers) == 0 {
+		return nil, refusal.Of("servers", "none given; accepted: at least one")
+	}
+	if refused := o.Check(servers); refused != nil {
+		return nil, refused[0]
 	}
 	r := &Router{servers: slices.Clone(servers), n: o.Replicas, read: o.Read, hash: o.Hash}
 	if r.n == 0 {
@@ -147,48 +151,46 @@ func New(servers []Server, o Options) (*Router, error) {
 	return r, nil
 }
 
-func (o Options) validate(servers []Server) error {
-	if len(servers) == 0 {
-		return fmt.Errorf("route: no servers given; accepted: at least one")
-	}
+// Check returns what is wrong with o, or with these servers: *refusal.Errors. Without servers it checks o alone.
+func (o Options) Check(servers []Server) (refused []error) {
+	refuse := func(option, text string, args ...any) { refused = append(refused, refusal.Of(option, text, args...)) }
 	if len(servers) > maxServers {
-		return fmt.Errorf("route: %d servers given; accepted: 1 to %d", len(servers), maxServers)
+		refuse("servers", "%d given; accepted: 1 to %d", len(servers), maxServers)
 	}
 	if err := cmp.Or(RingNames.Check(o.Ring), HashNames.Check(o.Hash), ReadPolicyNames.Check(o.Read)); err != nil {
-		return fmt.Errorf("route: %w", err)
+		return append(refused, err)
 	}
 	if o.Ring == RingRendezvous && o.Hash != HashDefault {
-		return fmt.Errorf("route: hash %s applies to a ring of points only, and ring is %s; accepted: ring %s, or hash %s",
-			o.Hash, o.Ring, strings.Join(RingNames.All()[RingRendezvous+1:], ", "), HashDefault)
+		refuse("hash", "%q needs a ketama ring, and ring is %q; accepted: default, or one of the rings %s", o.Hash, o.Ring, strings.Join(RingNames.All()[1:], ", "))
 	}
 	if o.HashTag != "" && len(o.HashTag) != 2 {
-		return fmt.Errorf("route: hash tag %q has %d bytes; accepted: two, as in {}, or none", o.HashTag, len(o.HashTag))
+		refuse("hash-tag", "%q has %d bytes; accepted: two, as in {}, or none", o.HashTag, len(o.HashTag))
 	}
-	if o.Replicas < 0 || o.Replicas > len(servers) {
-		return fmt.Errorf("route: %d replicas of %d servers; accepted: 1 to %d, or 0 for all", o.Replicas, len(servers), len(servers))
+	if n := len(servers); n > 0 && (o.Replicas < 0 || o.Replicas > n) {
+		refuse("replicas", "\"%d\" is more than there are servers (%d); accepted: all, or 1 to %d", o.Replicas, n, n)
 	}
 	names := make(map[string]int, len(servers)) // hashed name -> index
 	for i, s := range servers {
+		id := o.Ring.identity(s.Name)
+		j, known := names[id]
+		names[id] = i
 		switch {
 		case s.Name == "":
-			return fmt.Errorf("route: server %d (address %q) has an empty name; accepted: a name that no other server has", i+1, s.Addr)
+			refuse("servers", "server %d (address %q) has an empty name; accepted: a name that no other server has", i+1, s.Addr)
 		case s.Weight < 0 || s.Weight > maxWeight:
-			return fmt.Errorf("route: server %q has weight %d; accepted: 1 to %d, or 0 for 1", s.Name, s.Weight, maxWeight)
+			refuse("servers", "server %q has weight %d; accepted: 1 to %d, or 0 for 1", s.Name, s.Weight, maxWeight)
 		case s.Weight > 1 && o.Ring == RingLibmemcached:
-			return fmt.Errorf("route: server %q has weight %d, but ring %s has no weights; accepted: weight 1, or ring %s",
-				s.Name, s.Weight, RingLibmemcached, RingLibmemcachedWeighted)
+			refuse("servers", "server %q has weight %d, but ring %s has no weights; accepted: weight 1, or ring %s", s.Name, s.Weight, RingLibmemcached, RingLibmemcachedWeighted)
+		case !known:
+			continue
+		case servers[j].Name == s.Name:
+			refuse("servers", "servers %d and %d are both named %q; accepted: distinct names", j+1, i+1, s.Name)
+		default:
+			refuse("servers", "servers %q and %q have the same position on the ring (%q is hashed for both); accepted: distinct names", servers[j].Name, s.Name, id)
 		}
-		id := o.Ring.identity(s.Name)
-		if j, ok := names[id]; ok {
-			if servers[j].Name == s.Name {
-				return fmt.Errorf("route: servers %d and %d are both named %q; accepted: distinct names", j+1, i+1, s.Name)
-			}
-			return fmt.Errorf("route: servers %q and %q have the same position on the ring (%q is hashed for both); accepted: distinct names",
-				servers[j].Name, s.Name, id)
-		}
-		names[id] = i
+		return refused
 	}
-	return nil
+	return refused
 }
 
 // Primary returns the index of a key's first server. It allocates nothing.

@@ -204,7 +204,7 @@ func TestWrongOptionsAreRefusedWithTheAcceptedValues(t *testing.T) {
 		options Options
 		says    []string
 	}{
-		{"no servers", nil, Options{}, []string{"no servers", "at least one"}},
+		{"no servers", nil, Options{}, []string{"servers: none", "at least one"}},
 		{"too many servers", cluster(501), Options{}, []string{"501", "1 to 500"}},
 		{"empty name", named("a", ""), Options{}, []string{"server 2", "127.0.0.1:11211", "empty name"}},
 		{"same name", named("a", "b", "a"), Options{}, []string{"servers 1 and 3", `"a"`, "distinct"}},
@@ -212,11 +212,11 @@ func TestWrongOptionsAreRefusedWithTheAcceptedValues(t *testing.T) {
 		{"negative weight", ofWeight(-1), Options{}, []string{`"b"`, "weight -1", "1 to 1000000"}},
 		{"huge weight", ofWeight(1_000_001), Options{}, []string{`"b"`, "weight 1000001", "1 to 1000000"}},
 		{"weight without weights", ofWeight(2), Options{Ring: RingLibmemcached}, []string{`"b"`, "weight 2", "libmemcached-weighted"}},
-		{"negative replicas", named("a", "b"), Options{Replicas: -1}, []string{"-1 replicas of 2", "1 to 2", "0 for all"}},
-		{"too many replicas", named("a", "b"), Options{Replicas: 3}, []string{"3 replicas of 2", "1 to 2", "0 for all"}},
+		{"negative replicas", named("a", "b"), Options{Replicas: -1}, []string{"replicas", "-1", "all, or 1 to 2"}},
+		{"too many replicas", named("a", "b"), Options{Replicas: 3}, []string{"3", "more than there are servers (2)", "all, or 1 to 2"}},
 		{"hash tag of one", named("a"), Options{HashTag: "{"}, []string{`"{"`, "two"}},
 		{"unknown ring", named("a"), Options{Ring: 77}, []string{"ring 77", "twemproxy, libmemcached"}},
-		{"hash without a ring", named("a"), Options{Hash: HashMD5}, []string{"hash md5", "ring twemproxy, libmemcached", "hash default"}},
+		{"hash without a ring", named("a"), Options{Hash: HashMD5}, []string{`hash: "md5"`, "rings twemproxy, libmemcached", "default"}},
 		{"unknown hash", named("a"), Options{Hash: 77}, []string{"hash 77", "fnv1a_64"}},
 		{"unknown read policy", named("a"), Options{Read: 77}, []string{"read policy 77", "round-robin"}},
 	} {

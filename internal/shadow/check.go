@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"mcmw/internal/refusal"
 )
 
 // Entry says that the pool To is the shadow of the pool Of.
@@ -13,18 +15,10 @@ type Entry struct {
 	Share float64
 }
 
-// Error says which entry is wrong, and why.
-type Error struct {
-	Index int
-	why   string
-}
-
-func (e *Error) Error() string { return e.why }
-
-// Check returns an *Error about the first wrong entry. pools are all pools, routed those that have keys.
+// Check returns a *refusal.Error about the first wrong entry. pools are all pools, routed those that have keys.
 func Check(pools, routed []string, entries []Entry) error {
 	for i, e := range entries {
-		refuse := func(text string, args ...any) error { return &Error{i, fmt.Sprintf(text, args...)} }
+		refuse := func(text string, args ...any) error { return refusal.Of(fmt.Sprintf("shadows[%d]", i), text, args...) }
 		has := func(value func(Entry) string) bool {
 			return slices.ContainsFunc(entries[:i], func(o Entry) bool { return value(o) == value(e) })
 		}

@@ -12,6 +12,7 @@ import (
 
 	"mcmw/internal/mctest"
 	"mcmw/internal/protocol"
+	"mcmw/internal/refusal"
 	"mcmw/internal/request"
 	"mcmw/internal/stats"
 	"mcmw/internal/wire"
@@ -55,10 +56,7 @@ func TestInvalidShadowsAreRefused(t *testing.T) {
 		`a share of NaN; accepted: above 0, up to 1`:                                      {{"a", "c", math.NaN()}},
 	} {
 		err := Check(pools, routed, entries)
-		var wrong *Error
-		require.ErrorAs(t, err, &wrong, message)
-		require.EqualError(t, err, message)
-		require.Equal(t, len(entries)-1, wrong.Index, message)
+		require.Equal(t, refusal.Of(fmt.Sprintf("shadows[%d]", len(entries)-1), "%s", message), err)
 	}
 }
 

@@ -192,8 +192,8 @@ func TestARefusedChangeChangesNothing(t *testing.T) {
 		want   string
 	}{
 		{func(o *middleware.Options) { o.Listen = []string{"127.0.0.1:1"} }, "the listen addresses cannot change"},
-		{func(o *middleware.Options) { o.Servers = nil }, "no servers given"},
-		{func(o *middleware.Options) { o.Placement.Replicas = 3 }, "3 replicas of 2 servers"},
+		{func(o *middleware.Options) { o.Servers = nil }, "servers: none given"},
+		{func(o *middleware.Options) { o.Placement.Replicas = 3 }, "more than there are servers (2)"},
 		{func(o *middleware.Options) { o.Workers = -1 }, "workers is -1"},
 	} {
 		next := o

@@ -215,13 +215,13 @@ func TestInvalidSecurityOptionsAreRefused(t *testing.T) {
 	ca := mctest.NewCA(t)
 	cert, key := ca.Issue()
 	for want, o := range map[string]middleware.Options{
-		"only one of a certificate and its key is set; accepted: both or none":                                     {Security: middleware.Security{TLS: secret.ServerFiles{Cert: cert}}},
-		"a CA for clients' certificates is set, but TLS for clients is off; set a certificate and its key as well": {Security: middleware.Security{TLS: secret.ServerFiles{ClientCA: ca.File}}},
-		"certificates for connections to servers are set, but TLS to servers is off; turn it on":                   {Security: middleware.Security{ServerFiles: secret.ClientFiles{CA: ca.File}}},
-		"listen address notls:127.0.0.1:0 is exempt from TLS, but TLS is off; remove notls:":                       {Listen: []string{"notls:127.0.0.1:0"}},
-		key + ": holds no certificate in PEM form":                                                                 {Security: middleware.Security{TLS: secret.ServerFiles{Cert: key, Key: key}}},
-		"nowhere: no such file or directory":                                                                       {Security: middleware.Security{AuthFile: "nowhere"}},
-		"elsewhere: no such file or directory":                                                                     {Security: middleware.Security{ServerAuthFile: "elsewhere"}},
+		fmt.Sprintf("tls-cert: %q needs tls-key, which is missing", cert):                      {Security: middleware.Security{TLS: secret.ServerFiles{Cert: cert}}},
+		fmt.Sprintf("tls-client-ca: %q needs tls-cert, which is missing", ca.File):             {Security: middleware.Security{TLS: secret.ServerFiles{ClientCA: ca.File}}},
+		fmt.Sprintf("server-tls-ca: %q has no meaning without server-tls", ca.File):            {Security: middleware.Security{ServerFiles: secret.ClientFiles{CA: ca.File}}},
+		`listen: "notls:127.0.0.1:0" needs tls-cert: without a certificate no address has TLS`: {Listen: []string{"notls:127.0.0.1:0"}},
+		key + ": holds no certificate in PEM form":                                             {Security: middleware.Security{TLS: secret.ServerFiles{Cert: key, Key: key}}},
+		"nowhere: no such file or directory":                                                   {Security: middleware.Security{AuthFile: "nowhere"}},
+		"elsewhere: no such file or directory":                                                 {Security: middleware.Security{ServerAuthFile: "elsewhere"}},
 	} {
 		o.Servers = mwtest.Named("127.0.0.1:1")
 		if o.Listen == nil {
