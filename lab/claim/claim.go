@@ -1,26 +1,33 @@
 package claim
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/lab/condition"
 )
 
-// Verdict is the result of deciding a claim.
+// Verdict is the result of deciding a finding.
 type Verdict string
 
 // The verdicts.
 const (
 	Confirmed Verdict = "confirmed"
 	Refuted   Verdict = "refuted"
-	// ByConstruction: the rule follows from the testbed's configuration; no other result was possible.
+	// ByConstruction: the finding follows from the testbed's configuration; no other result was possible.
 	ByConstruction Verdict = "by construction"
-	// OtherCause: the rule holds, but not for the reason given by the report.
+	// OtherCause: the finding holds, but not for the reason given by the report.
 	OtherCause Verdict = "other cause"
-	// DependsOnDelay: the rule holds only with some of the measured delays.
+	// DependsOnDelay: the finding holds only with some of the measured delays.
 	DependsOnDelay Verdict = "depends on the delay"
-	// NotComparable: the records can't decide the claim; the text has the reason.
+	// NotComparable: the records can't decide the finding; the text has the reason.
 	NotComparable Verdict = "not comparable"
 	// Undecided: the intervals are too wide, or levels are missing.
 	Undecided Verdict = "undecided"
@@ -29,28 +36,98 @@ const (
 // Verdicts lists all verdicts, in the order in which they are shown.
 var Verdicts = []Verdict{Confirmed, Refuted, ByConstruction, OtherCause, DependsOnDelay, NotComparable, Undecided}
 
-// holds reports whether the rule of a claim with this verdict holds.
+// verdicts are those of judged conditions.
+var verdicts = map[condition.Verdict]Verdict{condition.Holds: Confirmed, condition.Broken: Refuted, condition.Unknown: Undecided}
+
+// holds reports whether the conditions of a finding with this verdict hold.
 func (v Verdict) holds() bool { return v == Confirmed || v == ByConstruction || v == OtherCause }
 
-// Claim is a key finding of a report, and the rule that decides it.
+// Claim is a key finding of a report, and the conditions that decide it.
 type Claim struct {
-	ID      string `yaml:"id"`
-	Report  string `yaml:"report"`  // its name in package paper
 	Section string `yaml:"section"` // of the report
 	Text    string `yaml:"text"`
-	// Machines: the claim depends on the report's bandwidths, so records of the testbed local don't decide it.
-	Machines bool `yaml:"machines"`
-	// Delay: the claim depends on the time for which workers wait for the network. Only records with the delay Travel decide it. In
+	// Holds has the conditions, all of which must hold. Except for the interactive law they depend on the report's machines, so that records of the
+	// testbed local don't decide them.
+	Holds Conditions `yaml:"holds"`
+	// Delay: the finding depends on the time for which workers wait for the network. Only records with the delay Travel decide it. In
 	// addition it is decided separately with each other delay of the records.
 	Delay bool `yaml:"delay"`
-	// Construction names the testbed's settings from which the rule follows; empty: it doesn't follow from them.
+	// Construction names the testbed's settings from which the finding follows; empty: it doesn't follow from them.
 	Construction string `yaml:"construction"`
-	// Cause is the reason given by the report, as a rule; nil: it isn't checked.
-	Cause *Rule `yaml:"cause"`
-	Rule  Rule  `yaml:"rule"`
+	// Cause is the reason given by the report; none: it isn't checked.
+	Cause Conditions `yaml:"cause"`
 
-	// Travel is the one-way delay of packets in all suites of the report, seconds; 0: not given.
+	// Report is its name. Travel is the one-way delay of packets in all suites of the report, seconds; 0: not given.
+	Report string  `yaml:"-"`
 	Travel float64 `yaml:"-"`
+}
+
+// Conditions are one condition or a list of them.
+type Conditions []condition.Condition
+
+// UnmarshalYAML reads a condition, or a list of them.
+func (cs *Conditions) UnmarshalYAML(n *yaml.Node) error {
+	texts := []string{n.Value}
+	if n.Kind == yaml.SequenceNode {
+		if err := n.Decode(&texts); err != nil {
+			return err
+		}
+	}
+	for _, text := range texts {
+		c, err := condition.Parse(text, scope)
+		if err == nil && c.Term.Function != law && len(c.Term.Runs) == 0 {
+			err = fmt.Errorf("%q: expected the runs of an experiment in brackets after the metric", text)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n.Line, err)
+		}
+		*cs = append(*cs, c)
+	}
+	return nil
+}
+
+// Findings are those of a report, as in its file.
+type Findings struct {
+	// Travel is the one-way delay of packets in the report's suites; "": not given.
+	Travel string
+	Claims []Claim `yaml:"findings"`
+}
+
+// Parse reads the findings of the report of a name. file is the name in errors.
+func Parse(report, file string, text []byte) ([]Claim, error) {
+	var f Findings
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&f); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	claims, err := f.Of(report)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return claims, nil
+}
+
+// Of returns the findings of the report of a name.
+func (f Findings) Of(report string) ([]Claim, error) {
+	travel, err := time.ParseDuration(cmp.Or(f.Travel, "0s"))
+	if err != nil || travel < 0 {
+		return nil, fmt.Errorf("travel %q: expected a duration such as 0.5ms", f.Travel)
+	}
+	if len(f.Claims) == 0 {
+		return nil, errors.New("no findings; expected the key findings with a list of them, each with section, text and holds")
+	}
+	for i := range f.Claims {
+		c := &f.Claims[i]
+		c.Report, c.Travel = report, travel.Seconds()
+		switch {
+		case c.Section == "" || c.Text == "" || len(c.Holds) == 0:
+			return nil, fmt.Errorf("finding %d, %q: expected section, text and holds, the conditions", i+1, c.Text)
+		case c.Construction != "" && c.Cause != nil:
+			return nil, fmt.Errorf("finding %d, %q: expected construction or cause, because a finding that follows from the testbed has no other cause", i+1, c.Text)
+		}
+	}
+	return f.Claims, nil
 }
 
 // Finding is the verdict on a claim.
@@ -68,48 +145,16 @@ type At struct {
 	Delay   float64 // seconds, one way
 	Verdict Verdict
 	Why     string
-	// Shares of the variation by factor, and of all interactions together ("interactions"), for rules about the variation; else nil.
+	// Shares of the variation by factor, and of all interactions together ("interactions"), for conditions on these; else nil.
 	Shares map[string]float64
 }
 
-// Rule has exactly one field that isn't nil.
-type Rule struct {
-	// All is confirmed if all its rules are.
-	All       []Rule     `yaml:"all"`
-	Converges *Converges `yaml:"converges"`
-	Saturates *Saturates `yaml:"saturates"`
-	Compare   *Compare   `yaml:"compare"`
-	Share     *Share     `yaml:"share"`
-	Order     *Order     `yaml:"order"`
-	Model     *Model     `yaml:"model"`
-	Law       *Law       `yaml:"law"`
-	Limited   *Limited   `yaml:"limited"`
-}
-
-// ruler is one kind of rule.
-type ruler interface {
-	// check returns an error if the rule is invalid.
-	check() error
-	// records returns the names of the experiments that the rule needs; none: all experiments of its report that have records.
-	records() []string
-	// decide returns the verdict and its text.
-	decide(e *view) (Verdict, string)
-}
-
-// kinds returns the fields of the rule that are set.
-func (r Rule) kinds() []ruler {
-	all := []ruler{every(r.All), r.Converges, r.Saturates, r.Compare, r.Share, r.Order, r.Model, r.Law, r.Limited}
-	return slices.DeleteFunc(all, func(kind ruler) bool { return reflect.ValueOf(kind).IsNil() })
-}
-
-// kind returns the only field that is set.
-func (r Rule) kind() ruler { return r.kinds()[0] }
-
 // Needs returns the names of the experiments whose records the claim needs; none: all experiments of its report that have records.
-func (c Claim) Needs() []string {
-	names := slices.Clone(c.Rule.kind().records())
-	if c.Cause != nil {
-		names = append(names, c.Cause.kind().records()...)
+func (c Claim) Needs() (names []string) {
+	for _, one := range slices.Concat(c.Holds, c.Cause) {
+		for _, runs := range one.Term.Runs {
+			names = append(names, runs.Record)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -158,17 +203,16 @@ func milliseconds(seconds float64) string { return fmt.Sprintf("%.3g ms", 1e3*se
 
 // decide decides a claim from the records of one delay.
 func (c Claim) decide(v *view) (Verdict, string) {
-	verdict, why := c.Rule.kind().decide(v)
-	if verdict != Confirmed {
+	verdict, why := c.Holds.decide(v)
+	switch {
+	case verdict != Confirmed:
 		return verdict, why
-	}
-	if c.Construction != "" {
+	case c.Construction != "":
 		return ByConstruction, why + "; follows from the testbed: " + c.Construction
-	}
-	if c.Cause == nil {
+	case c.Cause == nil:
 		return verdict, why
 	}
-	switch cause, because := c.Cause.kind().decide(v); cause {
+	switch cause, because := c.Cause.decide(v); cause {
 	case Confirmed:
 		return Confirmed, why + "; " + because
 	case Refuted:
@@ -178,33 +222,15 @@ func (c Claim) decide(v *view) (Verdict, string) {
 	}
 }
 
-// every is several rules that must all be confirmed.
-type every []Rule
+// weights orders verdicts: several conditions together have the verdict with the greatest weight.
+var weights = []Verdict{Confirmed, Undecided, NotComparable, Refuted}
 
-func (rules every) records() (names []string) {
-	for _, r := range rules {
-		names = append(names, r.kind().records()...)
-	}
-	return names
-}
-
-// weight orders verdicts: several rules together have the verdict with the greatest weight.
-var weight = map[Verdict]int{Confirmed: 0, Undecided: 1, NotComparable: 2, Refuted: 3}
-
-// weightier returns the verdict of two parts together.
-func weightier(a, b Verdict) Verdict {
-	if weight[b] > weight[a] {
-		return b
-	}
-	return a
-}
-
-func (rules every) decide(e *view) (Verdict, string) {
+func (cs Conditions) decide(e *view) (Verdict, string) {
 	verdict := Confirmed
 	var texts []string
-	for _, r := range rules {
-		v, why := r.kind().decide(e)
-		verdict = weightier(verdict, v)
+	for _, c := range cs {
+		v, why := functions[c.Term.Function].judge(e, c)
+		verdict = slices.MaxFunc([]Verdict{verdict, v}, func(a, b Verdict) int { return slices.Index(weights, a) - slices.Index(weights, b) })
 		texts = append(texts, why)
 	}
 	return verdict, strings.Join(texts, "; ")

@@ -76,7 +76,7 @@ func at(throughput float64, levels ...string) measured {
 
 // decide decides a claim with a rule.
 func decide(t *testing.T, rule string, records ...*record.Record) claim.Finding {
-	claims, err := claim.Parse("c.yaml", []byte(written(rule)))
+	claims, err := claim.Parse("kuechler", "c.yaml", []byte(written(rule)))
 	require.NoError(t, err)
 	evidence, err := claim.NewEvidence(t.Context(), records)
 	require.NoError(t, err)
@@ -94,6 +94,9 @@ func saturating() []measured {
 
 func TestEachRuleIsDecidedFromRecords(t *testing.T) {
 	line := func(t *testing.T) []*record.Record { return []*record.Record{synthetic(t, "a", "vm", saturating())} }
+	growing := func(t *testing.T) []*record.Record {
+		return []*record.Record{synthetic(t, "a", "vm", saturating()[:4])}
+	}
 	delays := func(t *testing.T) []*record.Record {
 		runs := saturating()
 		for i := range runs {
@@ -131,48 +134,42 @@ func TestEachRuleIsDecidedFromRecords(t *testing.T) {
 		}
 		return []*record.Record{synthetic(t, "kuechler-a", "vm", runs)}
 	}
-	const (
-		converges = "converges: {record: a, metric: client.throughput, over: clients, "
-		saturates = "saturates: {record: a, metric: client.throughput, over: clients, "
-		compare   = "compare: {metric: client.throughput, of: {record: a, highest: true}, to: {record: b}, "
-		share     = "share: {record: a, metric: client.throughput, factors: [S, W], of: S, "
-		order     = "order: {record: a, metric: client.throughput, factors: [S, W], "
-	)
+	const plateau, knee, ratio = "plateau(throughput[a], clients) ", "knee(throughput[a], clients) ", "ratio(throughput[a, highest], [b]) "
 	for name, tc := range map[string]struct {
 		records func(*testing.T) []*record.Record
 		rule    string
 		want    claim.Verdict
 		why     string
 	}{
-		"converges":                     {line, converges + "low: 2900, high: 3050}", claim.Confirmed, "2955 ops/s ± 0.21 % to 2995 ops/s ± 0.21 % at clients 12, 96; expected 2900 ops/s to 3050 ops/s, within 5 %"},
-		"converges elsewhere":           {line, converges + "low: 2990, high: 3050}", claim.Refuted, "2955 ops/s ± 0.21 % to 2995 ops/s ± 0.21 %"},
-		"still grows":                   {line, converges + "low: 1000, high: 4000, last: 3}", claim.Refuted, "1505 ops/s ± 0.42 % to 2995 ops/s ± 0.21 % at clients 6, 12, 96"},
-		"too few levels":                {line, converges + "low: 1000, last: 4}", claim.NotComparable, "3 levels of clients; 4 are needed"},
-		"saturates":                     {line, saturates + "high: 12}", claim.Confirmed, "saturated from clients 12, 2955 ops/s ± 0.21 % of 2995 ops/s ± 0.21 % at most, surely not at 6; expected clients at most 12"},
-		"saturates over durations":      {delays, "saturates: {record: a, metric: client.throughput, over: think_time, high: 0.01}", claim.Confirmed, "saturated from think_time 10ms"},
-		"saturates between levels":      {line, saturates + "high: 10}", claim.Undecided, "from clients 12"},
-		"saturates earlier":             {line, saturates + "high: 6}", claim.Refuted, "surely not at 6"},
-		"converges, just":               {line, converges + "low: 2950, high: 3050}", claim.Undecided, "expected 2950 ops/s to 3050 ops/s"},
-		"interactions":                  {factorial, "share: {record: a, metric: client.throughput, factors: [S, W], of: interactions, high: 0.05}", claim.Confirmed, "interactions 0.0 %"},
-		"saturates later":               {line, saturates + "low: 24}", claim.Refuted, "saturated from clients 12"},
-		"ratio":                         {pair, compare + "low: 1.2}", claim.Confirmed, "2995 ops/s at a, clients=96 to 1500 ops/s at b: ratio 2"},
-		"another ratio":                 {pair, compare + "high: 1.2}", claim.Refuted, "ratio 2"},
-		"ratio that isn't known enough": {pair, compare + "low: 1.95, high: 2.05}", claim.Undecided, "expected 1.95 to 2.05"},
-		"several points":                {pair, "compare: {metric: client.throughput, of: {record: a}, to: {record: b}, low: 1}", claim.NotComparable, "a has several points: clients vary"},
-		"one repetition":                {line, "compare: {metric: client.throughput, of: {record: a, where: {clients: 6}}, to: {record: a, where: {clients: 7}}, low: 1}", claim.NotComparable, "there are no runs of a (clients=7)"},
-		"share":                         {factorial, share + "low: 0.9}", claim.Confirmed, "S explains 98.8 %, W explains 1.2 %, interactions 0.0 %; expected of S at least 90.0 %"},
-		"smaller share":                 {factorial, share + "high: 0.9}", claim.Refuted, "S explains 98.8 %"},
-		"order":                         {factorial, order + "greater: S, than: [W]}", claim.Confirmed, "expected more of S than of W"},
-		"another order":                 {factorial, order + "greater: W, than: [S]}", claim.Refuted, "S explains 98.8 %"},
-		"law":                           {lawful, "law: {within: 0.02}", claim.Confirmed, "in 6 valid runs; expected within 2 %"},
-		"law of the named":              {lawful, "law: {of: [kuechler-a], within: 0.005}", claim.Refuted, "off by at most +0.99 % (run "},
-		"law of others":                 {line, "law: {within: 0.02}", claim.NotComparable, "there is no record of kuechler"},
-		"no record":                     {line, "converges: {record: c, metric: client.throughput, over: clients, low: 1}", claim.NotComparable, "there is no record of c"},
-		"metric not measured":           {line, "converges: {record: a, metric: client.misses, over: clients, low: 1}", claim.NotComparable, "client.misses was not measured in a"},
-		"all":                           {line, "all: [{" + saturates + "high: 12}}, {" + converges + "low: 2900}}]", claim.Confirmed, "at most 12; 2955"},
-		"one of all isn't so":           {line, "all: [{" + saturates + "high: 12}}, {" + converges + "low: 3900}}]", claim.Refuted, ""},
-		"one of all is open":            {line, "all: [{law: {within: 0.1}}, {" + converges + "low: 2900}}]", claim.NotComparable, ""},
-		"one open, one not so":          {line, "all: [{law: {within: 0.1}}, {" + converges + "low: 3900}}]", claim.Refuted, ""},
+		"converges":                     {line, plateau + "in 2900..3050", claim.Confirmed, "2955 ops/s ± 0.21 % to 2995 ops/s ± 0.21 % at clients 12, 96; expected 2900 ops/s to 3050 ops/s, within 5 %"},
+		"converges elsewhere":           {line, plateau + "in 2990..3050", claim.Refuted, "2955 ops/s ± 0.21 % to 2995 ops/s ± 0.21 %"},
+		"still grows":                   {growing, plateau + "in 1000..4000", claim.Refuted, "1505 ops/s ± 0.42 % to 2955 ops/s ± 0.21 % at clients 6, 12"},
+		"too few levels":                {line, "plateau(throughput[a, clients=6], clients) >= 1000", claim.NotComparable, "1 levels of clients; 2 are needed"},
+		"saturates":                     {line, knee + "<= 12", claim.Confirmed, "saturated from clients 12, 2955 ops/s ± 0.21 % of 2995 ops/s ± 0.21 % at most, surely not at 6; expected clients at most 12"},
+		"saturates over durations":      {delays, "knee(throughput[a], think_time) <= 10ms", claim.Confirmed, "saturated from think_time 10ms"},
+		"saturates between levels":      {line, knee + "<= 10", claim.Undecided, "from clients 12"},
+		"saturates earlier":             {line, knee + "<= 6", claim.Refuted, "surely not at 6"},
+		"converges, just":               {line, plateau + "in 2950..3050", claim.Undecided, "expected 2950 ops/s to 3050 ops/s"},
+		"interactions":                  {factorial, "share(throughput[a], interactions) <= 5%", claim.Confirmed, "interactions 0.0 %"},
+		"saturates later":               {line, knee + ">= 24", claim.Refuted, "saturated from clients 12"},
+		"ratio":                         {pair, ratio + ">= 1.2", claim.Confirmed, "2995 ops/s at a, clients=96 to 1500 ops/s at b: ratio 2"},
+		"another ratio":                 {pair, ratio + "<= 1.2", claim.Refuted, "ratio 2"},
+		"ratio that isn't known enough": {pair, ratio + "in 1.95..2.05", claim.Undecided, "expected 1.95 to 2.05"},
+		"several points":                {pair, "ratio(throughput[a], [b]) >= 1", claim.NotComparable, "a has several points: clients vary"},
+		"one repetition":                {line, "ratio(throughput[a, clients=6], [a, clients=7]) >= 1", claim.NotComparable, "there are no runs of a (clients=7)"},
+		"share":                         {factorial, "share(throughput[a], servers) >= 90%", claim.Confirmed, "servers explains 98.8 %, workers explains 1.2 %, interactions 0.0 %; expected of servers at least 90.0 %"},
+		"smaller share":                 {factorial, "share(throughput[a], servers) <= 90%", claim.Refuted, "servers explains 98.8 %"},
+		"order":                         {factorial, "lead(throughput[a], servers) > 0", claim.Confirmed, "expected more of servers than of workers"},
+		"another order":                 {factorial, "lead(throughput[a], workers) > 0", claim.Refuted, "servers explains 98.8 %"},
+		"law":                           {lawful, "law_error(throughput) <= 2%", claim.Confirmed, "in 6 valid runs; expected within 2 %"},
+		"law of the named":              {lawful, "law_error(throughput[kuechler-a]) <= 0.5%", claim.Refuted, "off by at most +0.99 % (run "},
+		"law of others":                 {line, "law_error(throughput) <= 2%", claim.NotComparable, "there is no record of kuechler"},
+		"no record":                     {line, "plateau(throughput[c], clients) >= 1", claim.NotComparable, "there is no record of c"},
+		"metric not measured":           {line, "plateau(misses[a], clients) >= 1", claim.NotComparable, "client.misses was not measured in a"},
+		"all":                           {line, "['" + knee + "<= 12', '" + plateau + ">= 2900']", claim.Confirmed, "at most 12; 2955"},
+		"one of all isn't so":           {line, "['" + knee + "<= 12', '" + plateau + ">= 3900']", claim.Refuted, ""},
+		"one of all is open":            {line, "['law_error(throughput) <= 10%', '" + plateau + ">= 2900']", claim.NotComparable, ""},
+		"one open, one not so":          {line, "['law_error(throughput) <= 10%', '" + plateau + ">= 3900']", claim.Refuted, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := decide(t, tc.rule, tc.records(t)...)
@@ -183,7 +180,7 @@ func TestEachRuleIsDecidedFromRecords(t *testing.T) {
 }
 
 func TestEveryLineOfASelectionMustConverge(t *testing.T) {
-	rule := "converges: {record: a, metric: client.throughput, over: clients, low: 2900, high: 3100}"
+	rule := "plateau(throughput[a], clients) in 2900..3100"
 	runs := []measured{
 		at(3000, "clients", "6", "workers", "8"), at(3010, "clients", "12", "workers", "8"),
 		at(3000, "clients", "6", "workers", "64"), at(2000, "clients", "12", "workers", "64"),
@@ -192,12 +189,12 @@ func TestEveryLineOfASelectionMustConverge(t *testing.T) {
 	got := decide(t, rule, synthetic(t, "a", "vm", runs))
 	require.Equal(t, claim.Refuted, got.Verdict)
 	require.Contains(t, got.Why, "workers=64: 2000 ops/s ± 0 % to 3000 ops/s ± 0 %")
-	got = decide(t, "converges: {record: a, where: {workers: 8}, metric: client.throughput, over: clients, low: 2900, high: 3100}", synthetic(t, "a", "vm", runs))
+	got = decide(t, "plateau(throughput[a, workers=8], clients) in 2900..3100", synthetic(t, "a", "vm", runs))
 	require.Equal(t, claim.Confirmed, got.Verdict)
 }
 
 func TestInvalidRunsDecideNothing(t *testing.T) {
-	const rule = "converges: {record: a, metric: client.throughput, over: clients, low: 2900, high: 3050}"
+	const rule = "plateau(throughput[a], clients) in 2900..3050"
 	for name, tc := range map[string]struct {
 		spoil func(runs []measured)
 		want  claim.Verdict
@@ -231,17 +228,17 @@ func TestARatioIsDecidedIfExhaustedProcessorsOnlyMadeItHarder(t *testing.T) {
 		allMore  bool
 		slowerBy float64 // if not 0, compare response times: those of a are so many times those of b
 	}{
-		"nobody":                               {"low: 1.5", false, false, claim.Confirmed, false, 0},
-		"higher, though less than it is":       {"low: 1.5", true, false, claim.Confirmed, true, 0},
-		"higher, as the other is less":         {"low: 1.5", false, true, claim.NotComparable, false, 0},
-		"not higher, though the other is less": {"low: 3", false, true, claim.Refuted, true, 0},
-		"not higher, being less itself":        {"low: 3", true, false, claim.NotComparable, false, 0},
-		"lower, though the other is less":      {"high: 3", false, true, claim.Confirmed, true, 0},
-		"lower, being less itself":             {"high: 3", true, false, claim.NotComparable, false, 0},
-		"both":                                 {"low: 1.5", true, true, claim.NotComparable, false, 0},
-		"in a range":                           {"low: 1.5, high: 3", true, false, claim.NotComparable, false, 0},
-		"slower, being slowed itself":          {"low: 1.5", true, false, claim.NotComparable, false, 2},
-		"slower, though the other is slowed":   {"low: 1.5", false, true, claim.Confirmed, true, 2},
+		"nobody":                               {">= 1.5", false, false, claim.Confirmed, false, 0},
+		"higher, though less than it is":       {">= 1.5", true, false, claim.Confirmed, true, 0},
+		"higher, as the other is less":         {">= 1.5", false, true, claim.NotComparable, false, 0},
+		"not higher, though the other is less": {">= 3", false, true, claim.Refuted, true, 0},
+		"not higher, being less itself":        {">= 3", true, false, claim.NotComparable, false, 0},
+		"lower, though the other is less":      {"<= 3", false, true, claim.Confirmed, true, 0},
+		"lower, being less itself":             {"<= 3", true, false, claim.NotComparable, false, 0},
+		"both":                                 {">= 1.5", true, true, claim.NotComparable, false, 0},
+		"in a range":                           {"in 1.5..3", true, false, claim.NotComparable, false, 0},
+		"slower, being slowed itself":          {">= 1.5", true, false, claim.NotComparable, false, 2},
+		"slower, though the other is slowed":   {">= 1.5", false, true, claim.Confirmed, true, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			point := func(x, r float64, exhausted bool) []measured {
@@ -258,7 +255,7 @@ func TestARatioIsDecidedIfExhaustedProcessorsOnlyMadeItHarder(t *testing.T) {
 			if tc.slowerBy > 0 {
 				metric = "client.response_time_mean"
 			}
-			got := decide(t, "compare: {metric: "+metric+", of: {record: a}, to: {record: b}, "+tc.rule+"}",
+			got := decide(t, "ratio("+metric+"[a], [b]) "+tc.rule,
 				synthetic(t, "a", "vm", point(2000, tc.slowerBy, tc.of)), synthetic(t, "b", "vm", point(1000, 1, tc.to)))
 			require.Equal(t, tc.want, got.Verdict, got.Why)
 			require.Equal(t, tc.allMore, strings.Contains(got.Why, ", all the more because the processors of the machine"), got.Why)
@@ -272,7 +269,7 @@ func TestExhaustedProcessorsDoNotDecideAnImpreciseRatio(t *testing.T) {
 	for i := range imprecise {
 		imprecise[i].idle = 0.05
 	}
-	got := decide(t, "compare: {metric: client.throughput, of: {record: a}, to: {record: b}, high: 0.95}", synthetic(t, "a", "vm", imprecise), synthetic(t, "b", "vm", precise))
+	got := decide(t, "ratio(throughput[a], [b]) <= 0.95", synthetic(t, "a", "vm", imprecise), synthetic(t, "b", "vm", precise))
 	require.Equal(t, claim.NotComparable, got.Verdict, "the interval reaches into the range: %s", got.Why)
 }
 
@@ -292,14 +289,14 @@ func TestOnlyTheMachineThatEmulatesOthersMustNotBeBusy(t *testing.T) {
 					runs[i].samples = append(runs[i].samples, record.Window{Source: source, Seconds: 10, Metric: "cpu_idle", Value: idle})
 				}
 			}
-			got := decide(t, "converges: {record: a, metric: client.throughput, over: clients, low: 2900}", synthetic(t, "a", "vm", runs))
+			got := decide(t, "plateau(throughput[a], clients) >= 2900", synthetic(t, "a", "vm", runs))
 			require.Equal(t, tc.want, got.Verdict, got.Why)
 		})
 	}
 }
 
 func TestRecordsOfTheTestbedLocalDecideNothingAboutTheReportsMachines(t *testing.T) {
-	claims, err := claim.Parse("c.yaml", []byte("claims:\n  - {id: one, report: kuechler, section: a, text: b, machines: true, rule: {saturates: {record: a, metric: client.throughput, over: clients, low: 1}}}\n"))
+	claims, err := claim.Parse("kuechler", "c.yaml", []byte(written("knee(throughput[a], clients) >= 1")))
 	require.NoError(t, err)
 	for testbed, want := range map[string]claim.Verdict{"local": claim.NotComparable, "vm": claim.Confirmed, "ssh": claim.Confirmed} {
 		evidence, err := claim.NewEvidence(t.Context(), []*record.Record{synthetic(t, "a", testbed, saturating())})
@@ -327,7 +324,7 @@ func about(x float64, levels ...string) []measured {
 // verdictOf decides a claim with these keys. The delay in the report is half a millisecond.
 func verdictOf(t *testing.T, keys string, records ...*record.Record) claim.Finding {
 	t.Helper()
-	claims, err := claim.Parse("c.yaml", []byte("travel: {kuechler: 0.5ms}\nclaims:\n  - {id: one, report: kuechler, section: a, text: b, "+keys+"}\n"))
+	claims, err := claim.Parse("kuechler", "c.yaml", []byte("travel: 0.5ms\nfindings:\n  - {section: a, text: b, "+keys+"}\n"))
 	require.NoError(t, err)
 	evidence, err := claim.NewEvidence(t.Context(), records)
 	require.NoError(t, err)
@@ -335,7 +332,7 @@ func verdictOf(t *testing.T, keys string, records ...*record.Record) claim.Findi
 }
 
 func TestAFindingIsDecidedWithEachDelay(t *testing.T) {
-	const rule = "delay: true, rule: {compare: {metric: client.throughput, of: {record: a, where: {workers: 64}}, to: {record: a, where: {workers: 8}}, low: 1.5}}"
+	const rule = "delay: true, holds: 'ratio(throughput[a, workers=64], [a, workers=8]) >= 1.5'"
 	with := func(delay, ratio float64) *record.Record {
 		return delayed(t, "a", delay, 0.1, slices.Concat(about(1000, "workers", "8"), about(1000*ratio, "workers", "64")))
 	}
@@ -351,17 +348,17 @@ func TestAFindingIsDecidedWithEachDelay(t *testing.T) {
 }
 
 func TestFindingsByConstructionOrWithAnotherCauseAreNotConfirmed(t *testing.T) {
-	const rule = "rule: {converges: {record: a, metric: client.throughput, over: clients, low: 2900, high: 3100}}"
+	const rule = "holds: 'plateau(throughput[a], clients) in 2900..3100'"
 	line := slices.Concat(about(3000, "clients", "6", "workers", "8", "middlewares", "1"), about(3010, "clients", "12", "workers", "8", "middlewares", "1"))
 	free, full := delayed(t, "a", 0.5e-3, 0.1, line), delayed(t, "a", 0.5e-3, 0.97, line)
 	require.Equal(t, claim.Confirmed, verdictOf(t, rule, free).Verdict)
 	got := verdictOf(t, "construction: the upload is so, "+rule, free)
 	require.Equal(t, claim.ByConstruction, got.Verdict)
 	require.Contains(t, got.Why, "follows from the testbed: the upload is so")
-	got = verdictOf(t, "construction: the upload is so, "+strings.Replace(rule, "high: 3100", "high: 2950", 1), free)
+	got = verdictOf(t, "construction: the upload is so, "+strings.Replace(rule, "3100", "2950", 1), free)
 	require.Equal(t, claim.Refuted, got.Verdict, "a configured result can be missed, too")
 
-	const cause = "cause: {limited: {record: a, highest: true, by: [workers]}}, "
+	const cause = "cause: 'bottleneck([a, highest]) is workers', "
 	got = verdictOf(t, cause+rule, free)
 	require.Equal(t, claim.Confirmed, got.Verdict, got.Why)
 	got = verdictOf(t, cause+rule, full)
@@ -370,7 +367,7 @@ func TestFindingsByConstructionOrWithAnotherCauseAreNotConfirmed(t *testing.T) {
 }
 
 func TestPointsLimitedByTheLoadsUploadAreNotCompared(t *testing.T) {
-	const rule = "rule: {compare: {metric: client.throughput, of: {record: a, where: {workers: 64}}, to: {record: a, where: {workers: 8}}, low: 0.9, high: 1.1}}"
+	const rule = "holds: 'ratio(throughput[a, workers=64], [a, workers=8]) in 0.9..1.1'"
 	alike := slices.Concat(about(1000, "workers", "8"), about(1001, "workers", "64"))
 	require.Equal(t, claim.Confirmed, verdictOf(t, rule, delayed(t, "a", 0.5e-3, 0.2, alike)).Verdict)
 	got := verdictOf(t, rule, delayed(t, "a", 0.5e-3, 0.98, alike))
@@ -401,12 +398,12 @@ func TestAModelIsJudgedNearAndAwayFromSaturation(t *testing.T) {
 			runs = append(runs, m)
 		}
 	}
-	const rule = "model: {record: a, name: M/M/m, near: {low: 0.5, high: 1.5}, error: %s}"
+	const rule = "model_error(mean[a], M/M/m, 0.5..1.5) <= %s"
 	got := decide(t, fmt.Sprintf(rule, "0.2"), synthetic(t, "a", "vm", runs))
 	require.Equal(t, claim.Confirmed, got.Verdict, got.Why)
 	require.Contains(t, got.Why, "at 1 points with 0.5 to 1.5 clients per worker")
 	got = decide(t, fmt.Sprintf(rule, "0.0001"), synthetic(t, "a", "vm", runs))
 	require.Equal(t, claim.Refuted, got.Verdict, got.Why)
-	got = decide(t, "model: {record: a, name: M/M/m, near: {low: 0.01}, error: 0.1}", synthetic(t, "a", "vm", runs))
+	got = decide(t, "model_error(mean[a], M/M/m, 0.01..1e9) <= 0.1", synthetic(t, "a", "vm", runs))
 	require.Equal(t, claim.NotComparable, got.Verdict, got.Why)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"mcmw/lab/check"
+	"mcmw/lab/condition"
 	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
@@ -133,17 +134,17 @@ type view struct {
 	shares map[string]float64
 }
 
-// Selection selects the runs of a record that have certain levels.
-type Selection struct {
-	Record string            `yaml:"record"`
-	Where  map[string]string `yaml:"where"`
+// nameOf returns a name of runs such as "sweep (workers=8)".
+func nameOf(r condition.Runs) string {
+	return named(r.Record, record.Label(r.Where, slices.Sorted(maps.Keys(r.Where))))
 }
 
-func (s Selection) records() []string { return []string{s.Record} }
-
-// String returns a name such as "sweep (workers=8)".
-func (s Selection) String() string {
-	return named(s.Record, record.Label(s.Where, slices.Sorted(maps.Keys(s.Where))))
+// named returns a record's name with that of a line.
+func named(record, line string) string {
+	if line == "" {
+		return record
+	}
+	return record + " (" + line + ")"
 }
 
 // set returns the record of an experiment, or why it can't decide the claim.
@@ -152,7 +153,7 @@ func (e *view) set(name string) (s *set, why string) {
 	switch {
 	case s == nil:
 		return nil, "there is no record of " + name
-	case e.claim.Machines && s.manifest.Testbed == "local":
+	case e.machines() && s.manifest.Testbed == "local":
 		return nil, fmt.Sprintf("the record of %s was made on the testbed local, which doesn't have the bandwidths of the report's machines", name)
 	case e.claim.Delay && len(s.manifest.Machines) > 0 && DelayOf(s.manifest) == 0:
 		return nil, fmt.Sprintf("in the record of %s packets have no delay (its kernel can't delay them), so that workers hardly wait", name)
@@ -162,13 +163,18 @@ func (e *view) set(name string) (s *set, why string) {
 	return s, ""
 }
 
+// machines reports whether the claim depends on the report's machines.
+func (e *view) machines() bool {
+	return slices.ContainsFunc(e.claim.Holds, func(c condition.Condition) bool { return c.Term.Function != law })
+}
+
 // runs returns the valid runs of a selection, or the reason why they can't decide: every point needs a valid run.
-func (e *view) runs(s Selection) (runs []record.Run, why string) {
+func (e *view) runs(s condition.Runs) (runs []record.Run, why string) {
 	set, why := e.set(s.Record)
 	if why != "" {
 		return nil, why
 	}
-	for _, p := range frame.Of(set.runs, defaultConfidence).Points {
+	for _, p := range frame.Of(set.runs, confidence).Points {
 		if !p.Has(s.Where) {
 			continue
 		}
@@ -191,14 +197,14 @@ func (e *view) runs(s Selection) (runs []record.Run, why string) {
 		runs = append(runs, valid...)
 	}
 	if len(runs) == 0 {
-		return nil, "there are no runs of " + s.String()
+		return nil, "there are no runs of " + nameOf(s)
 	}
 	return runs, ""
 }
 
 // exhausted returns a text if some of the runs saturated the processors; else "".
-func (e *view) exhausted(name string, runs []record.Run) string {
-	set := e.pick(name, e.delay)
+func (e *view) exhausted(of condition.Runs, runs []record.Run) string {
+	set := e.pick(of.Record, e.delay)
 	saturated, most := 0, 0.0
 	for _, run := range runs {
 		load, err := set.load(run)
@@ -213,36 +219,68 @@ func (e *view) exhausted(name string, runs []record.Run) string {
 	if saturated == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the processors of the machine were in use for up to %.0f %% of the time (%d of %d runs of %s above %.0f %%)", 100*most, saturated, len(runs), name, 100*used)
+	return fmt.Sprintf("the processors of the machine were in use for up to %.0f %% of the time (%d of %d runs of %s above %.0f %%)", 100*most, saturated, len(runs), of.Record, 100*used)
 }
 
-// judge returns the verdict and the text of a rule: NotComparable if there is a text about exhausted processors.
-func judge(verdict Verdict, text string, exhausted ...string) (Verdict, string) {
+// judged returns the verdict and the text of a condition: NotComparable if there is a text about exhausted processors.
+func judged(verdict condition.Verdict, text string, exhausted ...string) (Verdict, string) {
 	for _, why := range exhausted {
 		if why != "" {
 			return NotComparable, text + "; " + why
 		}
 	}
-	return verdict, text
+	return verdicts[verdict], text
 }
 
-func decided(holds bool) Verdict {
-	if holds {
-		return Confirmed
-	}
-	return Refuted
+// side is a point, with the runs of its selection and its name.
+type side struct {
+	point frame.Point
+	runs  []record.Run
+	name  string
+	set   *set
 }
 
-// covers compares the range with a confidence interval: Confirmed if it contains the whole interval, Refuted if it contains none of it,
-// else Undecided.
-func (r Range) covers(i sample.Interval) Verdict {
-	switch {
-	case i.Known() && r.holds(i.Low, i.High):
-		return Confirmed
-	case i.Known() && (r.Low != nil && i.High < *r.Low || r.High != nil && i.Low > *r.High):
-		return Refuted
+// point returns the only point of some runs, or the one with the highest throughput of the clients; or why there is none.
+func (e *view) point(r condition.Runs) (s side, why string) {
+	if s.runs, why = e.runs(r); why != "" {
+		return s, why
 	}
-	return Undecided
+	points := frame.Of(s.runs, confidence).Points
+	// connections always equals clients
+	varying := slices.DeleteFunc(record.Varying(s.runs), func(name string) bool { return name == "connections" })
+	if len(points) > 1 && !r.Highest {
+		return s, fmt.Sprintf("%s has several points: %s vary", nameOf(r), strings.Join(varying, ", "))
+	}
+	most := -1.0
+	for _, candidate := range points {
+		if m, ok := estimate(candidate, frame.Metric{Source: record.SourceClient, Name: "throughput"}); ok && m.Mean > most {
+			s.point, most = candidate, m.Mean
+		}
+	}
+	if most < 0 {
+		return s, fmt.Sprintf("no throughput was measured in %s", nameOf(r))
+	}
+	s.name, s.set = nameOf(r), e.pick(r.Record, e.delay)
+	if r.Highest && len(varying) > 0 {
+		s.name += ", " + record.Label(s.point.Levels, varying)
+	}
+	return s, ""
+}
+
+// unmeasured says that a condition's metric was not measured.
+func (e *view) unmeasured(c condition.Condition) string {
+	return fmt.Sprintf("%s.%s was not measured in %s", c.Term.Metric.Source, c.Term.Metric.Name, c.Term.Runs[0].Record)
+}
+
+// listed is the largest number of texts that brief shows.
+const listed = 6
+
+// brief joins the first few texts.
+func brief(texts []string) string {
+	if len(texts) > listed {
+		texts = append(slices.Clone(texts[:listed]), fmt.Sprintf("and %d more", len(texts)-listed))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // prefix returns a line's name before a text about it; "" if there is one line.
@@ -256,7 +294,7 @@ func prefix(l frame.Line) string {
 // lines groups runs into lines over a factor, one for each combination of the other varying factors, in the order of their names.
 func lines(runs []record.Run, over string) []frame.Line {
 	others := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return same(name, over) })
-	all := frame.Of(runs, defaultConfidence).Lines(over, others)
+	all := frame.Of(runs, confidence).Lines(over, others)
 	slices.SortFunc(all, func(a, b frame.Line) int { return strings.Compare(a.Name(), b.Name()) })
 	return all
 }
@@ -266,22 +304,20 @@ func same(name, other string) bool {
 	return name == other || name == "connections" && other == "clients" || name == "clients" && other == "connections"
 }
 
-// estimate returns the mean of SOURCE.METRIC over the runs of a point; false if a run doesn't have it.
-func estimate(p frame.Point, metric string) (sample.Estimate, bool) {
-	of, _ := frame.ParseMetric(metric, "")
-	e := p.Estimate(of.Source, of.Name)
+// estimate returns the mean of a metric over the runs of a point; false if a run doesn't have it.
+func estimate(p frame.Point, metric frame.Metric) (sample.Estimate, bool) {
+	e := p.Estimate(metric.Source, metric.Name)
 	return e, int(e.N) == len(p.Runs)
 }
 
 // shown returns a mean with the half width of its confidence interval, which a single run doesn't have.
-func shown(metric string, e sample.Estimate) string {
+func shown(metric frame.Metric, e sample.Estimate) string {
 	return e.Format(show(metric)(e.Mean), " ± %.2g %%")
 }
 
 // show returns the format of a metric's values.
-func show(metric string) func(float64) string {
-	of, _ := frame.ParseMetric(metric, "")
-	m, _ := record.Describe(of.Name)
+func show(metric frame.Metric) func(float64) string {
+	m, _ := record.Describe(metric.Name)
 	switch m.Unit {
 	case record.OperationsPerSecond:
 		return func(v float64) string { return fmt.Sprintf("%.0f ops/s", v) }

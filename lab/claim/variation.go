@@ -1,211 +1,167 @@
 package claim
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"mcmw/lab/condition"
 	"mcmw/lab/effects"
-	"mcmw/lab/experiment"
 	"mcmw/lab/factorial"
 	"mcmw/lab/frame"
+	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
-
-// Design is a full factorial design in a record whose variation is allocated to its factors.
-type Design struct {
-	Selection `yaml:",inline"`
-	Metric    string `yaml:"metric"`
-	// Factors has names of settings, or their short names in package effects: S, M, W. Where must fix all other varying settings.
-	Factors []string `yaml:"factors"`
-}
-
-func (d Design) check() error {
-	if err := d.Selection.check(); err != nil {
-		return err
-	}
-	if len(d.Factors) < 2 {
-		return errors.New("factors: expected at least two")
-	}
-	for i, name := range d.Factors {
-		full := cmp.Or(effects.Aliases[name], name)
-		if full != "connections" && experiment.Find(full) == nil {
-			return fmt.Errorf("factors: %q is neither a setting of experiments nor a short name of one", name)
-		}
-		if slices.Contains(d.Factors[:i], name) {
-			return fmt.Errorf("factors: %q occurs twice", name)
-		}
-	}
-	return checkMetric(d.Metric)
-}
-
-// part returns a share of the variation with its confidence interval. For factors of more than two levels both ends are
-// the share.
-func part(share float64, interval sample.Interval) sample.Estimate {
-	return sample.Estimate{Moments: sample.Moments{Mean: share}, Interval: interval}
-}
 
 // Interactions stands for all interactions together.
 const Interactions = "interactions"
 
-// parts returns the share of the variation that each factor explains, by name, and that of all interactions together; also a text if the runs
-// exhausted the processors, and a text if the design can't be analysed.
-func (d Design) parts(e *view) (parts map[string]sample.Estimate, exhausted, why string) {
-	runs, why := e.runs(d.Selection)
-	if why != "" {
-		return nil, "", why
-	}
-	least := len(runs)
-	for _, p := range frame.Of(runs, defaultConfidence).Points {
-		least = min(least, len(p.Runs))
-	}
-	metric, _ := frame.ParseMetric(d.Metric, "")
-	of, err := effects.FromRuns(runs, effects.Question{
-		Factors: d.Factors, Response: metric.Name, Source: metric.Source, Ignore: []string{"connections", "clients"}, Repetitions: least,
-	})
-	if err == nil {
-		parts, err = partsOf(of)
-	}
-	if err != nil {
-		return nil, "", fmt.Sprintf("%s: %v", d.Selection, err)
-	}
-	e.shares = map[string]float64{}
-	for name, p := range parts {
-		if p.Mean != p.Mean { // NaN: nothing varies
-			return nil, "", fmt.Sprintf("%s of %s does not vary", d.Metric, d.Selection)
-		}
-		e.shares[name] = p.Mean
-	}
-	return parts, e.exhausted(d.Record, runs), ""
+// design is a full factorial design, the factors of which are those that vary.
+type design struct {
+	metric  frame.Metric
+	factors []string
+	parts   map[string]sample.Estimate // shares of the variation, of Interactions, too
+	runs    []record.Run
 }
 
-// partsOf allocates the variation of a design. The share of an effect q is N q^2/SST. Its bounds follow from those of q, with unchanged SST.
+// design allocates the variation of a condition's metric in its runs; why not, if it can't.
+func (e *view) design(c condition.Condition) (d design, why string) {
+	if d.runs, why = e.runs(c.Term.Runs[0]); why != "" {
+		return d, why
+	}
+	d.metric = c.Term.Metric
+	for _, name := range record.Varying(d.runs) {
+		if name != "connections" && name != "clients" {
+			d.factors = append(d.factors, name)
+		}
+	}
+	least := len(d.runs)
+	for _, p := range frame.Of(d.runs, confidence).Points {
+		least = min(least, len(p.Runs))
+	}
+	of, err := effects.FromRuns(d.runs, effects.Question{
+		Factors: d.factors, Response: d.metric.Name, Source: d.metric.Source, Ignore: []string{"connections", "clients"}, Repetitions: least,
+	})
+	if err == nil {
+		d.parts, err = partsOf(of)
+	}
+	if err != nil {
+		return d, fmt.Sprintf("%s: %v", nameOf(c.Term.Runs[0]), err)
+	}
+	if name := c.Term.Words[0]; name != Interactions && !slices.Contains(d.factors, name) {
+		return d, fmt.Sprintf("%s is not one of the factors of %s: %s", name, nameOf(c.Term.Runs[0]), strings.Join(d.factors, ", "))
+	}
+	e.shares = map[string]float64{}
+	for _, name := range append(slices.Clone(d.factors), Interactions) {
+		if e.shares[name] = d.parts[name].Mean; math.IsNaN(e.shares[name]) {
+			return d, fmt.Sprintf("%s.%s of %s does not vary", d.metric.Source, d.metric.Name, nameOf(c.Term.Runs[0]))
+		}
+	}
+	return d, ""
+}
+
+// part returns a share of the variation with its confidence interval.
+func part(share, low, high float64) sample.Estimate {
+	return sample.Estimate{Moments: sample.Moments{Mean: share}, Interval: sample.Interval{Low: low, High: high}}
+}
+
+// partsOf allocates the variation of a design. The share of an effect q is N q^2/SST. Its bounds follow from those of q, with unchanged SST. For
+// factors of more than two levels both bounds are the share.
 func partsOf(of *effects.Experiment) (map[string]sample.Estimate, error) {
 	parts := map[string]sample.Estimate{}
 	others := sample.Estimate{}
-	if !of.TwoLevel() {
-		analysis, err := factorial.Anova(of.Design, defaultConfidence, 0)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range analysis.Sources {
-			one := part(s.Variation, sample.Interval{Low: s.Variation, High: s.Variation})
-			if parts[s.Name] = one; !slices.Contains(of.Design.Factors, s.Name) {
-				others.Mean += s.Variation
-			}
-		}
-		others.Interval = sample.Interval{Low: others.Mean, High: others.Mean}
-		parts[Interactions] = others
-		return parts, nil
-	}
-	analysis, err := factorial.Analyze(of.Design, factorial.Options{Confidence: defaultConfidence})
-	if err != nil {
-		return nil, err
-	}
-	n := float64(analysis.R * len(analysis.Cells))
-	for _, t := range analysis.Terms {
-		if t.Name == "I" {
-			continue
-		}
-		one := part(t.Variation, sample.Interval{Low: math.Inf(-1), High: math.Inf(1)})
-		if analysis.DOF > 0 {
-			q, half := math.Abs(t.Q), analysis.HalfWidth
-			of := func(q float64) float64 { return min(1, n*q*q/analysis.SST) }
-			one.Interval = sample.Interval{Low: of(max(0, q-half)), High: of(q + half)}
-		}
-		if slices.Contains(of.Design.Factors, t.Name) {
-			parts[t.Name] = one
-			continue
+	give := func(name string, one sample.Estimate) {
+		if parts[name] = one; slices.Contains(of.Design.Factors, name) {
+			return
 		}
 		others.Mean += one.Mean
 		others.Low += one.Low
 		others.High += one.High
 	}
+	if of.TwoLevel() {
+		analysis, err := factorial.Analyze(of.Design, factorial.Options{Confidence: confidence})
+		if err != nil {
+			return nil, err
+		}
+		n := float64(analysis.R * len(analysis.Cells))
+		for _, t := range analysis.Terms {
+			switch half := analysis.HalfWidth; {
+			case t.Name == "I":
+			case analysis.DOF > 0:
+				share := func(q float64) float64 { return min(1, n*q*q/analysis.SST) }
+				give(t.Name, part(t.Variation, share(max(0, math.Abs(t.Q)-half)), share(math.Abs(t.Q)+half)))
+			default:
+				give(t.Name, part(t.Variation, math.Inf(-1), math.Inf(1)))
+			}
+		}
+	} else {
+		analysis, err := factorial.Anova(of.Design, confidence, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range analysis.Sources {
+			give(s.Name, part(s.Variation, s.Variation, s.Variation))
+		}
+	}
 	parts[Interactions] = others
 	return parts, nil
 }
 
-// Share requires that a factor's share of the variation is in a range.
-type Share struct {
-	Design `yaml:",inline"`
-	Of     string `yaml:"of"`
-	Range  `yaml:",inline"`
-}
-
-func (s *Share) check() error {
-	var member error
-	if s.Of != Interactions {
-		member = s.member("of", s.Of)
-	}
-	return first("share", s.Design.check(), member, s.Range.check())
-}
-
-// member returns an error if a name is not one of the factors.
-func (d Design) member(key, name string) error {
-	if !slices.Contains(d.Factors, name) {
-		return fmt.Errorf("%s %q: expected one of the factors %s", key, name, strings.Join(d.Factors, ", "))
-	}
-	return nil
-}
-
 func percent(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
 
-func (s *Share) decide(e *view) (Verdict, string) {
-	parts, exhausted, why := s.parts(e)
-	if why != "" {
-		return NotComparable, why
-	}
-	text := fmt.Sprintf("of the variation of %s, %s; expected of %s %s", s.Metric, s.list(parts), s.Of, s.words(percent))
-	return judge(s.covers(parts[s.Of].Interval), text, exhausted)
-}
-
 // list describes the shares of the factors.
-func (d Design) list(parts map[string]sample.Estimate) string {
-	texts := make([]string, len(d.Factors))
-	for i, name := range d.Factors {
-		texts[i] = name + " explains " + percent(parts[name].Mean)
+func (d design) list() string {
+	texts := make([]string, len(d.factors))
+	for i, name := range d.factors {
+		texts[i] = name + " explains " + percent(d.parts[name].Mean)
 	}
-	return strings.Join(append(texts, "interactions "+percent(parts[Interactions].Mean)), ", ")
+	return fmt.Sprintf("of the variation of %s.%s, %s", d.metric.Source, d.metric.Name, strings.Join(append(texts, "interactions "+percent(d.parts[Interactions].Mean)), ", "))
 }
 
-// Order requires that one factor explains more of the variation than each of some others.
-type Order struct {
-	Design  `yaml:",inline"`
-	Greater string   `yaml:"greater"`
-	Than    []string `yaml:"than"`
-}
-
-func (o *Order) check() error {
-	errs := []error{o.Design.check(), o.member("greater", o.Greater)}
-	if len(o.Than) == 0 {
-		errs = append(errs, errors.New("than: expected at least one factor"))
-	}
-	for _, name := range o.Than {
-		errs = append(errs, o.member("than", name))
-		if name == o.Greater {
-			errs = append(errs, fmt.Errorf("than: %q is compared with itself", name))
-		}
-	}
-	return first("order", errs...)
-}
-
-func (o *Order) decide(e *view) (Verdict, string) {
-	parts, exhausted, why := o.parts(e)
+// share judges a factor's share of the variation.
+func (e *view) share(c condition.Condition) (Verdict, string) {
+	d, why := e.design(c)
 	if why != "" {
 		return NotComparable, why
 	}
-	verdict := Confirmed
-	greater := parts[o.Greater]
-	for _, name := range o.Than {
-		one := Undecided
-		if than := parts[name]; !than.Overlaps(greater.Interval) {
-			one = decided(greater.Mean > than.Mean)
-		}
-		verdict = weightier(verdict, one)
+	of := c.Term.Words[0]
+	text := fmt.Sprintf("%s; expected of %s %s", d.list(), of, c.Expected(percent))
+	return judged(c.Judge(d.parts[of].Interval), text, e.exhausted(c.Term.Runs[0], d.runs))
+}
+
+// lead judges how much more of the variation one factor explains than the next.
+func (e *view) lead(c condition.Condition) (Verdict, string) {
+	d, why := e.design(c)
+	if why != "" {
+		return NotComparable, why
 	}
-	text := fmt.Sprintf("of the variation of %s, %s; expected more of %s than of %s", o.Metric, o.list(parts), o.Greater, strings.Join(o.Than, ", "))
-	return judge(verdict, text, exhausted)
+	of := c.Term.Words[0]
+	others := slices.DeleteFunc(slices.Clone(d.factors), func(name string) bool { return name == of })
+	if len(others) == 0 {
+		return NotComparable, nameOf(c.Term.Runs[0]) + " has no other factor"
+	}
+	verdict := condition.Holds
+	for _, name := range others {
+		a, b := d.parts[of].Interval, d.parts[name].Interval
+		verdict = condition.All(verdict, c.Judge(sample.Interval{Low: a.Low - b.High, High: a.High - b.Low}))
+	}
+	text := fmt.Sprintf("%s; expected more of %s than of %s", d.list(), of, strings.Join(others, ", "))
+	return judged(verdict, text, e.exhausted(c.Term.Runs[0], d.runs))
+}
+
+// Variation returns the bounds of the conditions on shares of the variation, and the names of the shares to draw: the factors', then Interactions.
+func (f Finding) Variation() (bounds []float64, names []string) {
+	for _, c := range f.Holds {
+		for _, bound := range []float64{c.Low, c.High} {
+			if c.Term.Function == "share" && !math.IsInf(bound, 0) {
+				bounds = append(bounds, bound)
+			}
+		}
+	}
+	for _, at := range f.Over {
+		names = slices.DeleteFunc(slices.Sorted(maps.Keys(at.Shares)), func(name string) bool { return name == Interactions })
+	}
+	return bounds, append(names, Interactions)
 }

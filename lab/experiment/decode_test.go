@@ -234,9 +234,6 @@ func TestTheExperimentsOfTheProjectAreValid(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
-		if filepath.Base(file) == "claims.yaml" {
-			continue // package claim reads it
-		}
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		e, err := Parse(file, text, false)

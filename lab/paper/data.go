@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"mcmw/lab/claim"
 	"mcmw/lab/experiments"
 	"mcmw/lab/factorial"
 	"mcmw/lab/queueing"
@@ -36,7 +37,8 @@ type Report struct {
 	Name       string `yaml:"-"`
 	Title      string
 	Author     string
-	Where      string // place and year of publication
+	Where      string         // place and year of publication
+	Findings   claim.Findings `yaml:",inline"`
 	Tables     []Table
 	Figures    []Figure // numbers in the text
 	Errors     []string // known errors of the report
@@ -137,6 +139,14 @@ func Load(name string) (*Report, error) {
 		return nil, fmt.Errorf("report %s: %w", name, err)
 	}
 	return r, nil
+}
+
+// Claims returns the key findings of the report; none if it has none.
+func (r *Report) Claims() ([]claim.Claim, error) {
+	if len(r.Findings.Claims) == 0 {
+		return nil, nil
+	}
+	return r.Findings.Of(r.Name)
 }
 
 // decimals returns the largest number of decimals of the values.

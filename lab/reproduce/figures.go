@@ -61,7 +61,7 @@ func (s *Source) delays(findings []claim.Finding) []report.Figure {
 			}
 			c.X.At = append(c.X.At, at.Delay)
 		}
-		thresholds, names := variation(finding.Rule)
+		thresholds, names := finding.Variation()
 		if len(finding.Over) < 2 || len(points) == 0 {
 			continue
 		}
@@ -78,20 +78,4 @@ func (s *Source) delays(findings []claim.Finding) []report.Figure {
 		return nil
 	}
 	return []report.Figure{f}
-}
-
-// variation returns the thresholds of a rule about the variation, and the names of the shares to draw.
-func variation(r claim.Rule) (thresholds []float64, names []string) {
-	switch {
-	case r.Share != nil:
-		for _, end := range []*float64{r.Share.Low, r.Share.High} {
-			if end != nil {
-				thresholds = append(thresholds, *end)
-			}
-		}
-		names = r.Share.Factors
-	case r.Order != nil:
-		names = r.Order.Factors
-	}
-	return thresholds, append(slices.Clone(names), claim.Interactions)
 }

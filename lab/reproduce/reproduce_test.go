@@ -63,15 +63,15 @@ func TestTheNameOfAnExperimentBeginsWithItsReport(t *testing.T) {
 }
 
 func TestFindingsThatDependOnTheDelayAreDrawnWithTheirThreshold(t *testing.T) {
-	low := 0.9
-	rule := claim.Rule{Share: &claim.Share{Design: claim.Design{Factors: []string{"S", "W"}}, Of: "S", Range: claim.Range{Low: &low}}}
-	finding := claim.Finding{Claim: claim.Claim{Section: "6", Rule: rule, Travel: 0.5e-3}, Verdict: claim.DependsOnDelay}
+	claims, err := claim.Parse("kuechler", "c.yaml", []byte("travel: 0.5ms\nfindings: [{section: '6', text: a, holds: 'share(throughput[a], servers) >= 90%'}]\n"))
+	require.NoError(t, err)
+	finding := claim.Finding{Claim: claims[0], Verdict: claim.DependsOnDelay}
 	for _, at := range []struct{ delay, s float64 }{{0.4e-3, 0.96}, {0.5e-3, 0.92}, {0.75e-3, 0.78}} {
-		finding.Over = append(finding.Over, claim.At{Delay: at.delay, Shares: map[string]float64{"S": at.s, "W": 1 - at.s, claim.Interactions: 0}})
+		finding.Over = append(finding.Over, claim.At{Delay: at.delay, Shares: map[string]float64{"servers": at.s, "workers": 1 - at.s, claim.Interactions: 0}})
 	}
 	s, err := reproduce.Open(t.Context(), "kuechler", nil)
 	require.NoError(t, err)
-	page, err := s.Page([]claim.Finding{finding, {Claim: claim.Claim{Rule: rule}}})
+	page, err := s.Page([]claim.Finding{finding, {Claim: claims[0]}})
 	require.NoError(t, err)
 	require.Equal(t, "Of 2 findings of the report: depends on the delay 1.", page.Findings[0])
 	require.Equal(t, "delay", page.Figures[0].Name)

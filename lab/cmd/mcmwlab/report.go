@@ -68,7 +68,7 @@ records in it.`,
 	flags.StringVar(&f.view.Command, "command", "", "use only requests of one kind: get, set or multiget")
 	flags.Float64Var(&f.confidence, "confidence", report.DefaultConfidence, "confidence of the intervals, between 0 and 1")
 	flags.BoolVar(&f.paper, "paper", false, "compare records with the published reports whose experiments they repeat (default --out "+paperOut+")")
-	flags.StringVar(&f.claims, "claims", "", "file with the findings and rules of --paper (default: the built-in lab/experiments/claims.yaml)")
+	flags.StringVar(&f.claims, "claims", "", "file with the findings of the report of --paper (default: the built-in lab/experiments/reports/NAME.yaml)")
 	flags.BoolVar(&f.list, "list", false, "list the figures and tables that can be made of the record")
 	return cmd
 }

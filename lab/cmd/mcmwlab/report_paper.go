@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"mcmw/lab/claim"
-	"mcmw/lab/experiments"
 	"mcmw/lab/paper"
 	"mcmw/lab/record"
 	"mcmw/lab/report"
@@ -29,10 +28,6 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 		return err
 	}
 	names, dirs, err := paperArguments(args)
-	if err != nil {
-		return usageError{err}
-	}
-	claims, err := readClaims(f.claims)
 	if err != nil {
 		return usageError{err}
 	}
@@ -63,15 +58,18 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 	if names == nil {
 		names = reports
 	}
-	if len(f.figures)+len(f.tables) > 0 && len(names) != 1 {
-		return usageError{fmt.Errorf("--figure and --table need a single report; expected its name after --paper: %s", strings.Join(reports, " or "))}
+	if (len(f.figures)+len(f.tables) > 0 || f.claims != "") && len(names) != 1 {
+		return usageError{fmt.Errorf("--figure, --table and --claims need a single report; expected its name after --paper: %s", strings.Join(reports, " or "))}
 	}
 	evidence, err := claim.NewEvidence(ctx, records)
 	if err != nil {
 		return usageError{err}
 	}
 	for _, name := range names {
-		mine := slices.DeleteFunc(slices.Clone(claims), func(c claim.Claim) bool { return c.Report != name })
+		mine, err := readClaims(name, f.claims)
+		if err != nil {
+			return usageError{err}
+		}
 		travel := 0.0
 		if len(mine) > 0 {
 			travel = mine[0].Travel
@@ -153,16 +151,20 @@ func paperArguments(args []string) (names, dirs []string, err error) {
 	return names, args, nil
 }
 
-// readClaims reads claims from a file, or returns the built-in ones if the path is "".
-func readClaims(path string) ([]claim.Claim, error) {
+// readClaims reads the findings of a report from a file, or returns the built-in ones if the path is "".
+func readClaims(name, path string) ([]claim.Claim, error) {
 	if path == "" {
-		return claim.Parse("claims.yaml", experiments.Claims)
+		r, err := paper.Load(name)
+		if err != nil {
+			return nil, err
+		}
+		return r.Claims()
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return claim.Parse(path, text)
+	return claim.Parse(name, path, text)
 }
 
 // writePaper writes the page of a report and its figures, and prints its tables.

@@ -67,7 +67,7 @@ func TestOneFigureOrTableOfAReportCanBeMade(t *testing.T) {
 
 func TestWrongRecordsAndFlagsOfAReportAreRefused(t *testing.T) {
 	claims := filepath.Join(t.TempDir(), "claims.yaml")
-	require.NoError(t, os.WriteFile(claims, []byte("claims: [{id: a}]\n"), 0o644))
+	require.NoError(t, os.WriteFile(claims, []byte("findings: [{section: a}]\n"), 0o644))
 	claimsDir := filepath.Dir(claims)
 	record, other := oneServer(t, "kuechler-01-one-server", 3000), oneServer(t, "cetin-01-one-server", 3000)
 	for arguments, want := range map[string]string{
@@ -82,9 +82,9 @@ func TestWrongRecordsAndFlagsOfAReportAreRefused(t *testing.T) {
 		record + " --table maximum":     `--table "maximum": expected one of findings, baseline, `,
 		record + " --x clients":         "other flags are for the report of one record",
 		record + " --format latex":      "--format: expected with --paper only together with --table",
-		record + " " + other + " --table findings": "expected its name after --paper: kuechler or cetin",
-		record + " --claims /no/such":              "no such file",
-		record + " --claims " + claims:             `report "": expected one of`,
+		record + " " + other + " --table findings":   "expected its name after --paper: kuechler or cetin",
+		"kuechler " + record + " --claims /no/such":  "no such file",
+		"kuechler " + record + " --claims " + claims: "expected section, text and holds",
 	} {
 		_, _, err := lab(t.Context(), append([]string{"report", "--paper"}, strings.Fields(arguments)...)...)
 		require.ErrorContains(t, err, want, arguments)
