@@ -132,12 +132,9 @@ func (p *pool) conflict(own route.Announced, all []announcement) *placed {
 //   - Until then the marks of servers that were cleaned are kept.
 //   - In later phases, a next change that another middleware has begun, and that this one wants, begins here, too.
 //
-// more is false if that change has begun, with a goroutine of its own. applying is held.
-func (m *Middleware) look(ctx context.Context, t *poolState) (more bool) {
-	c, at := t.change, slices.Index(m.poolStates, t)
-	if c == nil || at < 0 || m.stopping {
-		return true
-	}
+// applying is held.
+func (m *Middleware) look(ctx context.Context, t *poolState) {
+	c := t.change
 	own, others := c.announced(), m.announce(ctx, t, c.phase)
 	if mark := m.mark(t); c.phase != route.Settled {
 		m.current.Load().of(t).each(func(s *backend.Server) { _ = s.Talk(ctx, mark.Keep) })
@@ -146,29 +143,27 @@ func (m *Middleware) look(ctx context.Context, t *poolState) (more bool) {
 	switch {
 	case c.phase == route.DeleteNew && same:
 		c.due = time.Now()
-		return true
+		return
 	case c.phase == route.DeleteNew:
 		if m.current.Load().of(t).conflict(own, others) != nil {
 			m.enterOrLog(ctx, t, route.DeleteNew)
 		}
-		return true
+		return
 	case c.phase == route.ReadNew && same:
 		if soon := time.Now().Add(m.lookEvery()); c.due.Before(soon) {
 			c.due = soon
 		}
-		return true
+		return
 	}
-	o := &m.options.Pools[at]
+	o := &m.options.Pools[slices.Index(m.poolStates, t)]
 	router, _ := route.New(o.Servers, o.Options) // it never fails: o has been validated
 	if !slices.Contains(names(others), route.Announced{From: own.To, To: fingerprint(placed{router, o.Options}.record())}) {
-		return true
+		return
 	}
 	t.settled, t.change = c.to, nil
-	if !m.wants(t, o) {
-		return true
+	if m.wants(t, o) {
+		m.enterOrLog(ctx, t, route.DeleteNew)
 	}
-	m.enterOrLog(ctx, t, route.DeleteNew)
-	return false
 }
 
 // enterOrLog is enter. applying is held.

@@ -48,7 +48,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	defer stopShadows(removed)
 	defer m.startShadows() // a pool that becomes a shadow has left its servers by then
 	if m.reroutes(&o) {
-		defer m.beginRerouting()
+		defer m.rerouted()
 	}
 	before := m.options.Migrations
 	defer func() { m.beginMigrations(before) }()
@@ -121,7 +121,7 @@ func (m *Middleware) poolStatesFor(o *Options) (states []*poolState) {
 			states = append(states, t)
 			continue
 		}
-		t := &poolState{name: p.Name, rescheduled: make(chan struct{}, 1), missing: sweep.NewMissing()}
+		t := &poolState{name: p.Name, missing: sweep.NewMissing()}
 		if p.Rejoin != backend.RejoinTrust {
 			t.records = backend.NewRecords(o.Log, func(server string, newest *marker.Record) (func(key []byte) bool, bool) {
 				return m.movedKeys(t, server, newest)

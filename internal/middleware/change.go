@@ -1,13 +1,11 @@
 package middleware
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"mcmw/internal/backend"
@@ -63,16 +61,6 @@ type change struct {
 	course
 	from, to placed
 }
-
-// course is the progress of a change that goes through phases.
-type course struct {
-	phase    route.Phase     // Settled: keys are placed as wanted, but the next change must not begin yet
-	due      time.Time       // when the phase may end
-	cleaning *sync.WaitGroup // counts the new holders that are being cleaned; the phase does not end before
-}
-
-// lateSteps is how many steps phase late of a change of routes lasts: after them no other middleware reads by the previous routes.
-const lateSteps = 2
 
 // inPhases reports whether a new placement is applied in phases.
 func (o *PoolOptions) inPhases(step time.Duration) bool { return step > 0 && o.Writers != WritersOne }
@@ -179,7 +167,6 @@ func (m *Middleware) wants(t *poolState, o *PoolOptions) (changed bool) {
 		return false
 	case t.change == nil && !t.settled.equal(wanted):
 		t.change = &change{from: t.settled, to: wanted}
-		m.background.Go(func() { m.goThrough(m.work, t) })
 		return true
 	case t.change == nil || t.change.phase != route.DeleteNew || t.change.to.equal(wanted):
 		return false // it begins when the change that is under way has ended
@@ -199,36 +186,28 @@ func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase)
 		phase, c.to = route.DeleteNew, *other
 		m.announce(ctx, t, phase)
 	}
-	c.phase, c.cleaning = phase, new(sync.WaitGroup)
+	c.phase, c.cleaned = phase, nil
 	m.options.Log.Info("the placement of keys changes", "pool", t.name, "phase", phase.String(), "from", fingerprint(c.from.record()), "to", fingerprint(c.to.record()))
 	err := m.replace(ctx, t)
 	if phase == route.DeleteNew {
 		m.cleanNew(t, c)
 		m.announce(ctx, t, phase) // on the servers of the new list, too
 	}
-	c.due = time.Now().Add(step)
-	select {
-	case t.rescheduled <- struct{}{}:
-	default:
-	}
+	c.due, t.look = time.Now().Add(step), time.Now().Add(m.lookEvery())
+	m.drives()
 	return err
 }
 
 // cleanNew starts to delete, on servers that get keys, what they may still hold of these keys. Servers that join are flushed anyway.
 func (m *Middleware) cleanNew(t *poolState, c *change) {
-	p, mark := m.current.Load().of(t), m.mark(t)
-	if p.options.Rejoin == backend.RejoinTrust {
-		return
-	}
-	for i, s := range p.servers[:len(c.to.router.Servers())] {
-		if s.Joins() || !c.to.router.Gains(s.Name, c.from.router) {
-			continue
+	p := m.current.Load().of(t)
+	gets := len(c.to.router.Servers()) // the first servers of p
+	c.cleaned = m.clean(p.cleaning(m.work, m.mark(t), func(i int) func(key []byte) bool {
+		if i >= gets || !c.to.router.Gains(p.servers[i].Name, c.from.router) {
+			return nil
 		}
-		c.cleaning.Go(func() {
-			gained := func(key []byte) bool { return p.router.Gained(i, key) && !bytes.HasPrefix(key, []byte(marker.Prefix)) }
-			s.Purge(m.work, gained, mark)
-		})
-	}
+		return func(key []byte) bool { return p.router.Gained(i, key) }
+	}))
 }
 
 // markSteps is how many steps a mark lasts from the last look on: as long as a middleware may join the change, because it must not clean again what others
@@ -244,100 +223,19 @@ func (m *Middleware) mark(t *poolState) backend.Mark {
 	return backend.Mark{Text: a.From + " " + a.To, For: markSteps * m.options.ChangeStep}
 }
 
-// goThrough takes t's change of placement from phase to phase, until it has ended or ctx is done.
-func (m *Middleware) goThrough(ctx context.Context, t *poolState) {
-	m.follow(ctx, t.rescheduled, func() *course {
-		if t.change == nil {
-			return nil
-		}
-		return &t.change.course
-	}, func(ctx context.Context) bool { return m.look(ctx, t) }, func(ctx context.Context) bool { return m.step(ctx, t) })
-}
-
-// follow calls step each time the phase of a change is due to end and its cleaning is done. A phase that has begun again meanwhile, because another list is
-// wanted, is waited for again; rescheduled reports that at once. at returns the change. It calls look several times in each phase, and before step. at, look
-// and step are called with applying held. follow ends when at returns nil, look or step returns false, or ctx is done.
-func (m *Middleware) follow(ctx context.Context, rescheduled <-chan struct{}, at func() *course, look, step func(context.Context) (more bool)) {
-	m.applying.Lock()
-	defer m.applying.Unlock()
-	var cleaning *sync.WaitGroup
-	var cleaned chan struct{} // closed when cleaning is done
-	for {
-		c := at()
-		if c == nil {
-			return
-		}
-		if c.cleaning != cleaning {
-			cleaning, cleaned = c.cleaning, make(chan struct{})
-			go func(cleaning *sync.WaitGroup, cleaned chan struct{}) {
-				cleaning.Wait() // its goroutines end with m.work
-				close(cleaned)
-			}(cleaning, cleaned)
-		}
-		due, tick := c.due, m.lookEvery()
-		m.applying.Unlock()
-		select {
-		case <-ctx.Done():
-		case <-rescheduled:
-		case <-time.After(min(tick, time.Until(due))):
-			if !time.Now().Before(due) {
-				select {
-				case <-ctx.Done():
-				case <-rescheduled:
-				case <-cleaned:
-				case <-time.After(tick):
-				}
-			}
-		}
-		m.applying.Lock()
-		if ctx.Err() != nil || !look(ctx) {
-			return
-		}
-		if c = at(); c == nil || c.cleaning != cleaning || time.Now().Before(c.due) {
-			continue
-		}
-		select {
-		case <-cleaned:
-			if !step(ctx) {
-				return
-			}
-		default:
-		}
-	}
-}
-
-// dwell is how long a middleware stays in a phase of a change at least.
-func (m *Middleware) dwell(phase route.Phase) time.Duration {
-	if phase == route.DeleteNew {
-		return m.options.ChangeStep + m.options.longestTimeout()
-	}
-	return m.options.ChangeStep
-}
-
-// lookEvery is the time between two looks at what other middlewares have announced.
-func (m *Middleware) lookEvery() time.Duration {
-	return max(m.options.ChangeStep/4, 20*time.Millisecond)
-}
-
-// step enters the next phase of t's change. more: another phase will follow. applying is held.
-func (m *Middleware) step(ctx context.Context, t *poolState) (more bool) {
-	c, next := t.change, route.Settled
+// step enters the next phase of t's change. applying is held.
+func (m *Middleware) step(ctx context.Context, t *poolState) {
+	c := t.change
+	next, more := c.next()
 	switch {
-	case m.stopping || !slices.Contains(m.poolStates, t):
-		return false
-	case c.phase == route.DeleteNew:
-		next = route.ReadNew
-	case c.phase == route.Settled:
+	case !more:
 		t.change = nil
 		if at := slices.Index(m.poolStates, t); !m.wants(t, &m.options.Pools[at]) {
-			return false
+			return
 		}
 		next = route.DeleteNew
-	default:
+	case next == route.Settled:
 		t.settled = c.to
 	}
-	if err := m.enter(ctx, t, next); err != nil {
-		m.options.Log.Error("the placement of keys cannot enter its next phase", "error", err)
-	}
-	return next != route.DeleteNew // wants has started a goroutine for the next change
+	m.enterOrLog(ctx, t, next)
 }

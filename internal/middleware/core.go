@@ -74,10 +74,11 @@ type poolState struct {
 	// diverted counts requests that went to the pool's gutter.
 	diverted stats.Gutter
 	// warming counts the reads that asked the pool that is warmed up from this one; missing are the keys to be copied to that pool.
-	warming     stats.WarmUp
-	missing     *sweep.Missing
-	lingers     bool          // it still respects marks, which it no longer needs, until all its servers may be read
-	rescheduled chan struct{} // whoever changes change.due -> goThrough; capacity 1; never closed
+	warming stats.WarmUp
+	missing *sweep.Missing
+	lingers bool      // it still respects marks, which it no longer needs, until all its servers may be read
+	look    time.Time // when drive looks again at what other middlewares have announced
+	watched time.Time // until when it does so without a change, after the start
 }
 
 // placement is an earlier placement of keys. servers has the current servers in place of those of that time; nil: the server was removed.

@@ -203,7 +203,7 @@
 // Other middlewares learn of a new placement earlier or later. Therefore it is applied in phases (change). Each phase has a core of its own,
 // whose router says where a key is read and written, and where each write deletes it (route.Phase). If another server is to decide commands that depend
 // on a key's item, these miss in the phase before that. New holders are cleaned in the first phase, in the background, and the next phase waits for that
-// (follow). Middlewares announce their phases on the servers, so that none stops deleting on the previous holders while another may read these (look), and
+// (drive). Middlewares announce their phases on the servers, so that none stops deleting on the previous holders while another may read these (look), and
 // one that starts joins the others in their phase (join).
 //
 // A middleware that is the only writer, or uses no phases, replaces the placement at once: when a key that has moved is

@@ -16,7 +16,9 @@ func (m *Middleware) EndPhase() bool {
 	}
 	awaited := *c
 	m.applying.Unlock()
-	awaited.cleaning.Wait()
+	if awaited.cleaned != nil {
+		<-awaited.cleaned
+	}
 	m.applying.Lock()
 	if c, _ = m.currentCourse(); c != nil && *c == awaited { // otherwise the phase has ended
 		step(m.work)
@@ -38,13 +40,17 @@ func (m *Middleware) AwaitsOthers() bool {
 }
 
 // FollowOthers begins the change that other middlewares have announced, as a middleware does that has just started.
-func (m *Middleware) FollowOthers() { m.followOthers(m.work, m.poolStates[0]) }
+func (m *Middleware) FollowOthers() {
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	m.followOthers(m.work, m.poolStates[0])
+}
 
 // currentCourse returns the course of the present change, nil if there is none, and the function that enters its next phase. applying is held.
-func (m *Middleware) currentCourse() (c *course, step func(context.Context) (more bool)) {
+func (m *Middleware) currentCourse() (c *course, step func(context.Context)) {
 	if at := slices.IndexFunc(m.poolStates, func(t *poolState) bool { return t.change != nil }); at >= 0 {
 		t := m.poolStates[at]
-		return &t.change.course, func(ctx context.Context) bool { return m.step(ctx, t) }
+		return &t.change.course, func(ctx context.Context) { m.step(ctx, t) }
 	}
 	if m.routing != nil {
 		return &m.routing.course, m.stepRoutes

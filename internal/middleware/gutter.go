@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,9 +60,9 @@ func (r *rerouting) close(o *PoolOptions) {
 	}
 }
 
-// cleanGutters starts to delete, in gutters that are about to be used, what they may still hold of their pools' keys. Nobody stores such keys there at
+// cleanGutters returns what deletes, in gutters that are about to be used, what they may still hold of their pools' keys. Nobody stores such keys there at
 // this time: the other middlewares are at most one phase away, and closed their gutters as well.
-func (m *Middleware) cleanGutters(r *rerouting) {
+func (m *Middleware) cleanGutters(r *rerouting) (cleaning []func()) {
 	c := m.current.Load()
 	stripped := c.router.Stripped()
 	for at, p := range c.pools {
@@ -78,19 +77,15 @@ func (m *Middleware) cleanGutters(r *rerouting) {
 			continue
 		}
 		holds := func(key []byte) bool {
-			in := slices.Contains(of, c.router.Table().Pool(key)) || stripped[c.pools[of[0]].name] != nil // a pool that strips has a gutter for itself alone
-			return in && !bytes.HasPrefix(key, []byte(marker.Prefix))
+			return slices.Contains(of, c.router.Table().Pool(key)) || stripped[c.pools[of[0]].name] != nil // a pool that strips has a gutter for itself alone
 		}
 		var mark backend.Mark
 		if r.phased {
 			mark = backend.Mark{Text: fmt.Sprintf("gutter %d %s", at, fingerprint(placements...)), For: m.options.ChangeStep}
 		}
-		for _, s := range p.servers {
-			if !s.Joins() {
-				r.cleaning.Go(func() { s.Purge(m.work, holds, mark) })
-			}
-		}
+		cleaning = append(cleaning, p.cleaning(m.work, mark, func(int) func(key []byte) bool { return holds })...)
 	}
+	return cleaning
 }
 
 // openGutters records, before the core begins to serve, that gutters may hold keys of any server: keys that an earlier middleware stored there, and

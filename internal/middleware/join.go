@@ -3,7 +3,6 @@ package middleware
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"mcmw/internal/backend"
@@ -72,7 +71,7 @@ func (m *Middleware) join(ctx context.Context, p *pool) bool {
 				return false
 			}
 			// Read by the record as the last middleware did. Then go on to the own list.
-			t.change = &change{course: course{phase: from.phase, cleaning: new(sync.WaitGroup)}, from: from.placed, to: own}
+			t.change = &change{course: course{phase: from.phase}, from: from.placed, to: own}
 			m.announce(ctx, t, from.phase)
 			return true
 		}
@@ -84,7 +83,7 @@ func (m *Middleware) join(ctx context.Context, p *pool) bool {
 			t.change, t.joined = nil, false
 			return false
 		}
-		t.change, t.joined = &change{course: course{phase: phase, cleaning: new(sync.WaitGroup)}, from: from, to: to}, true
+		t.change, t.joined = &change{course: course{phase: phase}, from: from, to: to}, true
 		others := m.announce(ctx, t, phase)
 		if phase == route.ReadNew {
 			return true
@@ -172,7 +171,7 @@ func (m *Middleware) cleanJoined() {
 	for _, t := range m.poolStates {
 		if t.joined && t.change.phase == route.ReadNew {
 			m.cleanNew(t, t.change)
-			t.change.cleaning.Wait()
+			<-t.change.cleaned
 		}
 	}
 }
@@ -185,34 +184,19 @@ func (m *Middleware) beginChanges() {
 				m.cleanNew(t, t.change)
 			}
 			t.change.due = time.Now().Add(m.dwell(t.change.phase))
-			m.background.Go(func() { m.goThrough(m.work, t) })
 		}
+		t.look = time.Now().Add(m.lookEvery())
 		if t.records != nil {
-			m.background.Go(func() { m.watchAtStart(m.work, t) })
+			t.watched = time.Now().Add(2 * m.options.ChangeStep)
 		}
 	}
 }
 
-// watchAtStart looks for a while whether other middlewares have begun a change that this one did not find announced when it started, and that it may learn
-// of later than a middleware that runs.
-func (m *Middleware) watchAtStart(ctx context.Context, t *poolState) {
-	for begun := time.Now(); ; {
-		m.applying.Lock()
-		every, until := m.lookEvery(), begun.Add(2*m.options.ChangeStep)
-		m.applying.Unlock()
-		if time.Now().After(until) || !pause(ctx, every) {
-			return
-		}
-		m.followOthers(ctx, t)
-	}
-}
-
-// followOthers begins the change of t's placement that others have announced. It does nothing if a change is under way.
+// followOthers begins the change of t's placement that others have announced. At the start this middleware may not have found it announced yet, and may
+// learn of it later than a middleware that runs. applying is held.
 func (m *Middleware) followOthers(ctx context.Context, t *poolState) {
-	m.applying.Lock()
-	defer m.applying.Unlock()
 	p := m.current.Load().of(t)
-	if p == nil || m.stopping || t.change != nil || !p.options.inPhases(p.step) {
+	if p == nil || !p.options.inPhases(p.step) {
 		return
 	}
 	settled := fingerprint(t.settled.record())
@@ -223,5 +207,4 @@ func (m *Middleware) followOthers(ctx context.Context, t *poolState) {
 	m.options.Log.Info("another mcmw has begun to change the placement of keys; this one, which has just started, follows it")
 	t.change = &change{from: t.settled, to: *to}
 	m.enterOrLog(ctx, t, route.DeleteNew)
-	m.background.Go(func() { m.goThrough(ctx, t) })
 }

@@ -40,9 +40,9 @@ type Middleware struct {
 	listeners  []listener     // owned by Listen, then by Run
 	background sync.WaitGroup // goroutines that end with work
 
-	// copied is the progress of copying keys that migrate. moving: whoever changes migrations -> migrate; capacity 1; never closed.
-	copied copies
-	moving chan struct{}
+	// copied is the progress of copying keys that migrate. driving: whoever changes what is under way -> drive; capacity 1; never closed.
+	copied  copies
+	driving chan struct{}
 	// ahead is added to the machine's clock to get the clock that migrations follow, ns. Only tests set it.
 	ahead atomic.Int64
 
@@ -179,7 +179,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 		return nil, err
 	}
 	m := &Middleware{
-		options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, busyUntil: map[string]time.Time{}, moving: make(chan struct{}, 1),
+		options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, busyUntil: map[string]time.Time{}, driving: make(chan struct{}, 1),
 	}
 	router = router.Migrate(m.moves(&o))
 	m.locks = keylock.New()
@@ -368,12 +368,12 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 	}
 	m.beginChanges()
 	if m.routing != nil {
-		m.beginRerouting()
+		m.rerouted()
 	}
 	for i := range m.options.Migrations {
 		m.cleanTarget(&m.options.Migrations[i])
 	}
-	m.background.Go(func() { m.migrate(work) })
+	m.background.Go(func() { m.drive(work) })
 	m.background.Go(func() { m.stage.Watch(work) })
 	m.background.Go(func() { m.registry.KeepSampling(work) })
 	return true

@@ -32,12 +32,8 @@ func (m *Middleware) moves(o *Options) []route.Move {
 		if phase == route.MigrationBack {
 			continue
 		}
-		if cleaned := m.copied.of(g.name()).cleaned; phase == route.MigrationWarmUp && cleaned != nil {
-			select {
-			case <-cleaned:
-			default:
-				phase = route.MigrationCopy // like warm-up, but the new pool is not read
-			}
+		if phase == route.MigrationWarmUp && !done(m.copied.of(g.name()).cleaned) {
+			phase = route.MigrationCopy // like warm-up, but the new pool is not read
 		}
 		from := number(g.From)
 		moves = append(moves, route.Move{From: from, To: number(g.To), Phase: phase, Missed: g.Missed, Cold: g.cold(pools[from].Servers)})
@@ -139,7 +135,7 @@ func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) e
 	return nil
 }
 
-// beginMigrations starts to clean the new pools of migrations that are not in before, the previous migrations, and wakes migrate. applying is held.
+// beginMigrations starts to clean the new pools of migrations that are not in before, the previous migrations, and calls drive. applying is held.
 func (m *Middleware) beginMigrations(before []Migration) {
 	step := m.options.ChangeStep
 	for _, h := range before {
@@ -152,10 +148,7 @@ func (m *Middleware) beginMigrations(before []Migration) {
 			m.cleanTarget(g)
 		}
 	}
-	select {
-	case m.moving <- struct{}{}:
-	default:
-	}
+	m.drives()
 }
 
 // usedUntil returns the time after which no middleware uses g's new pool for an earlier migration; zero: there is no earlier one. The keys that the
@@ -192,18 +185,8 @@ func (m *Middleware) cleanTarget(g *Migration) {
 		text += " behind another"
 	}
 	mark := backend.Mark{Text: text, For: min(g.over().Sub(m.clock()), protocol.LongestExpiry*time.Second)}
-	var cleaning sync.WaitGroup
-	for _, s := range c.pools[to].servers {
-		if !s.Joins() {
-			cleaning.Go(func() { s.Purge(m.work, gained, mark) })
-		}
-	}
-	cleaned := make(chan struct{})
+	cleaned := m.clean(c.pools[to].cleaning(m.work, mark, func(int) func(key []byte) bool { return gained }))
 	m.copied.change(g.name(), func(s *copyState) { s.cleaned = cleaned })
-	m.background.Go(func() {
-		cleaning.Wait()
-		close(cleaned)
-	})
 }
 
 // named returns the index of the pool called name; -1: there is none.
@@ -225,7 +208,7 @@ type copyState struct {
 	cancel  context.CancelFunc // ends the copying; nil: it does not run
 	samples []warmUpSample     // oldest first
 	// cleaned is closed when the new pool has been cleaned; nil: it need not be.
-	cleaned chan struct{}
+	cleaned <-chan struct{}
 }
 
 func (c *copies) change(name string, change func(s *copyState)) {
@@ -248,24 +231,9 @@ func (c *copies) of(name string) copyState {
 // migrateEvery is the longest time between two checks of the migrations' phases.
 const migrateEvery = time.Second
 
-// migrate makes migrations enter their phases when these begin, and copies keys, until ctx is done.
-func (m *Middleware) migrate(ctx context.Context) {
-	for {
-		m.applying.Lock()
-		next := m.enterPhases(ctx)
-		m.applying.Unlock()
-		select {
-		case <-ctx.Done():
-			return
-		case <-m.moving:
-		case <-time.After(next):
-		}
-	}
-}
-
 // enterPhases applies the migrations' present phases, and starts or stops the copying of keys. It returns when to call it again. applying is held.
 func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
-	if m.stopping || len(m.options.Migrations) == 0 {
+	if len(m.options.Migrations) == 0 {
 		return time.Hour
 	}
 	o, now, step := &m.options, m.clock(), m.options.ChangeStep

@@ -1,13 +1,11 @@
 package middleware
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"mcmw/internal/backend"
@@ -183,82 +181,54 @@ func (m *Middleware) reroutes(o *Options) bool {
 	return true
 }
 
-// beginRerouting is called when the first core of the change of routes serves, and starts to take the change through its phases. applying is held.
-func (m *Middleware) beginRerouting() {
-	m.rerouted()
-	m.background.Go(func() { m.goThroughRoutes(m.work) })
-}
-
 // rerouted is called when the core for the phase of m.routing serves. It starts the cleaning that belongs to the phase and sets when the phase is due
 // to end. applying is held.
 func (m *Middleware) rerouted() {
-	c := m.routing
-	m.options.Log.Info("routes of keys change", "phase", c.phase.String())
-	c.cleaning, c.due = new(sync.WaitGroup), time.Now()
-	switch {
-	case c.phase == route.DeleteNew:
-		m.cleanRerouted(c)
-	case c.phase == route.Settled:
-		m.cleanGutters(c)
+	r := m.routing
+	m.options.Log.Info("routes of keys change", "phase", r.phase.String())
+	r.cleaned, r.due = nil, time.Now()
+	switch r.phase {
+	case route.DeleteNew:
+		r.cleaned = m.clean(m.cleanRerouted(r))
+	case route.Settled:
+		r.cleaned = m.clean(m.cleanGutters(r))
 	}
-	switch {
-	case c.phase == route.Late:
-		c.due = c.due.Add(lateSteps*m.options.ChangeStep + m.options.longestTimeout())
-	case c.phased:
-		c.due = c.due.Add(m.dwell(c.phase))
+	if r.phased || r.phase == route.Late {
+		r.due = r.due.Add(m.dwell(r.phase))
 	}
+	m.drives()
 }
 
-// cleanRerouted starts to delete, in pools that get keys, what their servers may still hold of these keys.
-func (m *Middleware) cleanRerouted(r *rerouting) {
+// cleanRerouted returns what deletes, in pools that get keys, what their servers may still hold of these keys.
+func (m *Middleware) cleanRerouted(r *rerouting) (cleaning []func()) {
 	c := m.current.Load()
 	for i, p := range c.pools {
-		if p.had == nil || !r.gains[p.name] || p.options.Rejoin == backend.RejoinTrust {
+		if p.had == nil || !r.gains[p.name] {
 			continue
 		}
 		mark := backend.Mark{Text: "routes " + fingerprint(p.of(placed{p.router, p.options.Options}, p.had), p.wantedRecord()), For: m.options.ChangeStep}
-		gained := func(key []byte) bool { return c.router.Gives(i, key) && !bytes.HasPrefix(key, []byte(marker.Prefix)) }
-		for _, s := range p.servers {
-			if !s.Joins() {
-				r.cleaning.Go(func() { s.Purge(m.work, gained, mark) })
-			}
-		}
+		cleaning = append(cleaning, p.cleaning(m.work, mark, func(int) func(key []byte) bool {
+			return func(key []byte) bool { return c.router.Gives(i, key) }
+		})...)
 	}
+	return cleaning
 }
 
-// goThroughRoutes takes the change of routes from phase to phase, until it has ended or ctx is done.
-func (m *Middleware) goThroughRoutes(ctx context.Context) {
-	m.follow(ctx, nil, func() *course {
-		if m.routing == nil {
-			return nil
-		}
-		return &m.routing.course
-	}, func(context.Context) bool { return true }, m.stepRoutes)
-}
-
-// stepRoutes enters the next phase of the change of routes. more: another phase will follow. applying is held.
-func (m *Middleware) stepRoutes(ctx context.Context) (more bool) {
-	c := m.routing
-	switch {
-	case m.stopping:
-		return false
-	case c.phase == route.Settled:
+// stepRoutes enters the next phase of the change of routes. applying is held.
+func (m *Middleware) stepRoutes(ctx context.Context) {
+	r := m.routing
+	next, more := r.next()
+	if r.phase = next; !more {
 		m.routing = nil
-	case c.phase == route.DeleteNew:
-		c.phase = route.ReadNew
-	default:
-		c.phase = route.Settled
 	}
-	if m.routing != nil || len(c.gutters) > 0 {
+	if more || len(r.gutters) > 0 {
 		if err := m.replace(ctx, nil); err != nil {
 			m.options.Log.Error("the change of routes cannot enter its next phase", "error", err)
 		}
 	}
-	if m.routing == nil {
-		return false
+	if more {
+		m.rerouted()
 	}
-	m.rerouted()
-	return true
 }
 
 // routesBefore returns the change to c's routes and gutters from those in the newest records on the pools' servers; nil: they are the same.
@@ -267,7 +237,7 @@ func (c *core) routesBefore() *rerouting {
 	if table == nil {
 		return nil
 	}
-	r := &rerouting{course: course{phase: route.Late, cleaning: new(sync.WaitGroup)}, gutters: map[string]route.Standin{}}
+	r := &rerouting{course: course{phase: route.Late}, gutters: map[string]route.Standin{}}
 	shares := make([]*route.Share, len(c.pools))
 	others := false
 	for i, p := range c.pools {

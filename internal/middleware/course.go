@@ -1,0 +1,160 @@
+package middleware
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/route"
+)
+
+// course is the progress of a change through its phases: delete-new, read-new, and settled, the last one, in which keys are placed as wanted but the next
+// change must not begin yet; or late, and settled. A phase ends when it is due and the servers that get keys have been cleaned. Migrations go by the
+// clock instead; see Migration.
+type course struct {
+	phase   route.Phase
+	due     time.Time
+	cleaned <-chan struct{} // closed when the servers that get keys have been cleaned; nil: there are none
+}
+
+// next returns the phase after the present one; more is false if that is the last one.
+func (c *course) next() (phase route.Phase, more bool) {
+	if c.phase == route.DeleteNew {
+		return route.ReadNew, true
+	}
+	return route.Settled, c.phase != route.Settled
+}
+
+// mayEnd reports whether the phase may end now.
+func (c *course) mayEnd() bool { return !time.Now().Before(c.due) && done(c.cleaned) }
+
+// done reports whether cleaned is closed, or nil.
+func done(cleaned <-chan struct{}) bool {
+	select {
+	case <-cleaned:
+		return true
+	default:
+		return cleaned == nil
+	}
+}
+
+// lateSteps is how many steps phase late of a change of routes lasts: after them no other middleware reads by the previous routes.
+const lateSteps = 2
+
+// dwell is how long a middleware stays in a phase of a change at least.
+func (m *Middleware) dwell(phase route.Phase) time.Duration {
+	switch step := m.options.ChangeStep; phase {
+	case route.DeleteNew:
+		return step + m.options.longestTimeout()
+	case route.Late:
+		return lateSteps*step + m.options.longestTimeout()
+	default:
+		return step
+	}
+}
+
+// lookEvery is the time between two looks at what other middlewares have announced.
+func (m *Middleware) lookEvery() time.Duration {
+	return max(m.options.ChangeStep/4, 20*time.Millisecond)
+}
+
+// drive takes changes and migrations through their phases, until ctx is done.
+func (m *Middleware) drive(ctx context.Context) {
+	for {
+		m.applying.Lock()
+		next := time.Hour
+		if !m.stopping {
+			next = m.enterPhases(ctx)
+			for _, t := range m.poolStates {
+				next = min(next, m.drivePool(ctx, t))
+			}
+			if c := m.routing; c != nil {
+				if c.mayEnd() {
+					m.stepRoutes(ctx)
+				}
+				next = min(next, c.wait())
+			}
+		}
+		m.applying.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.driving:
+		case <-time.After(next):
+		}
+	}
+}
+
+// drives makes drive look at once at what is under way. It is called by whoever changes that.
+func (m *Middleware) drives() {
+	select {
+	case m.driving <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns how long drive may wait for the end of the phase. It is called when the last server has been cleaned, too.
+func (c *course) wait() time.Duration {
+	if wait := time.Until(c.due); wait > 0 {
+		return wait
+	}
+	return time.Hour
+}
+
+// drivePool takes the change of t's pool further if it is time, and returns how long drive may wait. From time to time, and before a phase ends, it looks
+// at what other middlewares have announced; see look. Without a change it does so after the start. applying is held.
+func (m *Middleware) drivePool(ctx context.Context, t *poolState) (wait time.Duration) {
+	c, looks := t.change, !time.Now().Before(t.look)
+	switch {
+	case c == nil && !time.Now().Before(t.watched):
+		return time.Hour
+	case c == nil && looks:
+		m.followOthers(ctx, t)
+	case c != nil && (looks || c.mayEnd()):
+		cleaned := c.cleaned
+		m.look(ctx, t)
+		if t.change == c && c.cleaned == cleaned && c.mayEnd() {
+			m.step(ctx, t)
+		}
+	}
+	if looks {
+		t.look = time.Now().Add(m.lookEvery())
+	}
+	if wait = time.Until(t.look); t.change != nil {
+		wait = min(wait, t.change.wait())
+	}
+	return wait
+}
+
+// clean runs cleaning, and returns a channel that is closed afterwards. applying is held.
+func (m *Middleware) clean(cleaning []func()) <-chan struct{} {
+	var running sync.WaitGroup
+	for _, one := range cleaning {
+		running.Go(one)
+	}
+	cleaned := make(chan struct{})
+	m.background.Go(func() {
+		running.Wait()
+		close(cleaned)
+		m.drives()
+	})
+	return cleaned
+}
+
+// cleaning returns what deletes on p's servers what they may still hold of keys that they get, unless mark says that this was done. gained returns which
+// keys a server gets; nil: none. Servers that join are flushed anyway.
+func (p *pool) cleaning(ctx context.Context, mark backend.Mark, gained func(server int) func(key []byte) bool) (all []func()) {
+	if p.options.Rejoin == backend.RejoinTrust {
+		return nil
+	}
+	for i, s := range p.servers {
+		if s.Joins() {
+			continue
+		}
+		if gets := gained(i); gets != nil {
+			all = append(all, func() { s.Purge(ctx, gets, mark) })
+		}
+	}
+	return all
+}
