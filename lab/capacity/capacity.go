@@ -73,8 +73,7 @@ func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 	}
 	c := &Capacity{Rule: rule, By: by}
 	known := false
-	// One-sided bounds of confidence c are those of the two-sided interval of confidence 2c - 1.
-	for _, l := range frame.Of(runs, 2*rule.Confidence-1).Lines(rule.Over, by) {
+	for _, l := range rule.frame(runs).Lines(rule.Over, by) {
 		line := Line{Factors: l.Levels}
 		for _, p := range l.Points {
 			level := newLevel(p, rule)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"mcmw/lab/condition"
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 )
 
@@ -28,6 +29,10 @@ func DefaultRule() Rule {
 	}
 	return Rule{Condition: c, Over: "clients", Confidence: 0.95}
 }
+
+// frame groups runs with estimates whose bounds have the rule's confidence: one-sided bounds of confidence c are those of the
+// two-sided interval of confidence 2c - 1.
+func (r Rule) frame(runs []record.Run) frame.Frame { return frame.Of(runs, 2*r.Confidence-1) }
 
 // String returns the condition.
 func (r Rule) String() string { return r.Condition.Text }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -20,12 +21,13 @@ type capacityFlags struct {
 	selections []string
 	all        bool
 	format     string
+	search     searchFlags
 }
 
-func newCapacityCommand() *cobra.Command {
+func newCapacityCommand(stderr io.Writer) *cobra.Command {
 	var f capacityFlags
 	cmd := &cobra.Command{
-		Use:   "capacity RECORD",
+		Use:   "capacity RECORD | --target ADDRESS [-- FLAGS OF LOAD]",
 		Short: "Find the highest load within a quality of service",
 		Long: `Find the highest level of a factor of a record, such as the number of clients, within a quality of service. For each combination of the
 other factors, show the highest level for which it and all lower levels hold, the throughput at it, and the reason why the next level doesn't hold.
@@ -34,15 +36,29 @@ A level holds if no request failed and both confidence bounds of the metric's me
 requests failed or if no value between the bounds fulfils it; otherwise it is unknown.
 
 Without flags the rule is that of the experiment file (quality, see docs/experiments.md), or else that 99 % of the requests are answered in less
-than 1 ms, over clients.`,
+than 1 ms, over clients.
+
+With --target the highest rate of a server or middleware is searched: the rate of Poisson arrivals is doubled until a run breaks the condition, bisected, and
+runs at the last two rates are repeated until their confidence bounds decide. Flags of mcmwlab load that describe the load follow after --.`,
 		Example: `  mcmwlab capacity results/connections
   mcmwlab capacity results/connections --slo 'p99.9<5ms' --over clients --by server --all
+  mcmwlab capacity --target 127.0.0.1:11311 --slo 'p99<1ms' -- --populate --ratio 1:9 -d 1024 -c 64
   mcmwlab capacity results/connections --select server=redis --format markdown`,
-		Args: oneRecord,
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(f.search.targets) > 0 {
+				before := len(args)
+				if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+					before = dash
+				}
+				return arguments(0, 0, "with --target no record, and flags of mcmwlab load only after --")(cmd, args[:before])
+			}
+			return oneRecord(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args, stderr) },
 	}
 	flags := cmd.Flags()
 	f.rule.add(cmd)
+	f.search.add(flags)
 	flags.StringSliceVar(&f.by, "by", nil, "factors whose levels are judged separately (default: all other factors that vary)")
 	flags.StringArrayVar(&f.selections, "select", nil, selectHelp)
 	flags.BoolVar(&f.all, "all", false, "show every level, too")
@@ -50,29 +66,23 @@ than 1 ms, over clients.`,
 	return cmd
 }
 
-func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
+func (f *capacityFlags) run(cmd *cobra.Command, args []string, stderr io.Writer) error {
 	if err := checkFormat(f.format); err != nil {
 		return err
 	}
-	wanted, err := parseSelections(f.selections)
+	find := f.find
+	if len(f.search.targets) > 0 {
+		find = func(cmd *cobra.Command, args []string) (*capacity.Capacity, error) {
+			rule, err := f.rule.rule(cmd, record.Manifest{})
+			if err != nil {
+				return nil, usageError{err}
+			}
+			return f.search.search(cmd, rule, args, stderr)
+		}
+	}
+	c, err := find(cmd, args)
 	if err != nil {
 		return err
-	}
-	runs, manifest, err := readRecord(cmd.Context(), dir)
-	if err != nil {
-		return err
-	}
-	rule, err := f.rule.rule(cmd, manifest)
-	if err != nil {
-		return usageError{err}
-	}
-	selected, err := frame.Of(runs, rule.Confidence).Where(wanted)
-	if err != nil {
-		return usageError{fmt.Errorf("--select: %w", err)}
-	}
-	c, err := capacity.Find(selected.Runs(), rule, f.by)
-	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
 	}
 	out := cmd.OutOrStdout()
 	if f.format == string(table.Text) { // it also has a sentence for every line
@@ -82,6 +92,31 @@ func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
 		fmt.Fprintln(out)
 	}
 	return writeTables(out, f.format, c, c.Tables(f.all)...)
+}
+
+// find finds the highest loads in a record.
+func (f *capacityFlags) find(cmd *cobra.Command, args []string) (*capacity.Capacity, error) {
+	wanted, err := parseSelections(f.selections)
+	if err != nil {
+		return nil, err
+	}
+	runs, manifest, err := readRecord(cmd.Context(), args[0])
+	if err != nil {
+		return nil, err
+	}
+	rule, err := f.rule.rule(cmd, manifest)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	selected, err := frame.Of(runs, rule.Confidence).Where(wanted)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--select: %w", err)}
+	}
+	c, err := capacity.Find(selected.Runs(), rule, f.by)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", args[0], err)
+	}
+	return c, nil
 }
 
 // readRecord returns the runs and the manifest of a record, or of a file that openRecord opens.

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/mctest"
 	"mcmw/lab/capacity"
 	"mcmw/lab/record"
 )
@@ -101,4 +104,34 @@ func TestTwoLevelsOfARecordAreComparedLikeTwoRecords(t *testing.T) {
 		requireRefused(t, exitUsage, want, "compare", dir, "--by", by)
 	}
 	requireRefused(t, exitUsage, "takes the directory of one record", "compare", dir, dir, "--by", "server")
+}
+
+func TestTheCapacityOfAServerIsSearched(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	// Even arrivals below a rate that any server reaches are answered at that rate, and no server answers in a nanosecond.
+	search := []string{"capacity", "--target", server.Addr(), "--first", "200", "--precision", "1", "--runs", "2"}
+	ofLoad := []string{"--", "--populate", "-c", "2", "--key-maximum", "100", "--test-time", "100ms", "--warm-up", "0", "--arrivals", "even"}
+	stdout, stderr, err := lab(t.Context(), slices.Concat(search, []string{"--slo", "throughput < 1000"}, ofLoad)...)
+	require.NoError(t, err, stderr)
+	assert.Regexp(t, `^up to 800 requests/s, \d+/s ± .*; 1600 requests/s break it \(`, stdout)
+	assert.Regexp(t, `(?m)^200 requests/s: throughput \d+/s; throughput < 1000 holds`, stderr)
+	assert.Contains(t, stderr, "throughput < 1000 broken")
+
+	_, _, err = lab(t.Context(), slices.Concat(search, []string{"--slo", "p99 < 1ns"}, ofLoad)...)
+	require.EqualError(t, err, "p99 < 1ns is still broken at 1 requests per second")
+	for line, want := range map[string]string{
+		"capacity RECORD --target :1":            `with --target no record, and flags of mcmwlab load only after --, got ["RECORD"]`,
+		"capacity --target :1 -- --rate 5":       "--rate after --: the search sets it",
+		"capacity --target :1 -- --ratio x":      "ratio",
+		"capacity --target :1 -- --no-such":      "after --, the flags of mcmwlab load: unknown flag: --no-such",
+		"capacity --target :1 --runs 1":          "expected at least 1, 0.001 to 1, and at least 2",
+		"capacity --target :1 --slo p99<1":       "--slo",
+		"capacity --target :1 --confidence 0.2":  "confidence 0.2: expected more than 0.5",
+		"capacity --target :1 --format png":      `format "png"`,
+		"capacity --target :1 -- --clients 0":    "--clients 0: expected at least 1",
+		"capacity --target :1 -- --trace t.csv":  "--trace after --: the search sets it",
+		"capacity --target :1 -- --requests 100": "--requests after --: the search sets it",
+	} {
+		requireRefused(t, exitUsage, want, strings.Fields(line)...)
+	}
 }

@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}{
 		{"Measure:", []*cobra.Command{newLoadCommand(stderr), newBenchCommand(args, stderr), newCheckCommand(), newRunCommand(args, stderr)}},
 		{"Read:", []*cobra.Command{newShowCommand(), newReportCommand(), newCompareCommand(), newExportCommand(), newImportCommand(args, stderr), newPaperCommand()}},
-		{"Explain:", []*cobra.Command{newFactorialCommand(), newModelCommand(), newPredictCommand(), newCapacityCommand()}},
+		{"Explain:", []*cobra.Command{newFactorialCommand(), newModelCommand(), newPredictCommand(), newCapacityCommand(stderr)}},
 		{"Prove:", []*cobra.Command{faultsCommand, newVerifyCommand()}},
 		{"Testbeds:", []*cobra.Command{newTestbedCommand(stderr), newCleanupCommand()}},
 	}
