@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"math"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -223,15 +222,13 @@ func (v *Values) BeginFlush() { v.flushes.begun.Add(1) }
 // clockError is the assumed maximum difference between a server's time of day and this machine's.
 const clockError = time.Minute
 
-// EndFlush is End for all keys, after the flush_all in line, at now, ns, and the time of day clock. If the flush_all takes effect later, nothing is served until then.
-func (v *Values) EndFlush(line []byte, now int64, clock time.Time) {
-	if _, delay, delayed := bytes.Cut(line, []byte(" ")); delayed {
-		until := int64(math.MaxInt64)
-		const longest = 30 * 24 * 60 * 60 // seconds; a larger number is a date
-		if s, err := strconv.ParseInt(string(delay), 10, 32); err == nil && s <= longest {
-			until = now + (s+2)*int64(time.Second) // the server's clock counts seconds
-		} else if err == nil {
-			until = now + int64(time.Unix(s, 0).Sub(clock)+clockError)
+// EndFlush is End for all keys, after a flush_all that takes effect at exptime, at now, ns, and the time of day clock. Until then nothing is served.
+func (v *Values) EndFlush(exptime int32, now int64, clock time.Time) {
+	if exptime != 0 {
+		const longest = 30 * 24 * 60 * 60                    // seconds; a larger number is a date
+		until := now + (int64(exptime)+2)*int64(time.Second) // the server's clock counts seconds
+		if exptime > longest {
+			until = now + int64(time.Unix(int64(exptime), 0).Sub(clock)+clockError)
 		}
 		for old := v.paused.Load(); old < until && !v.paused.CompareAndSwap(old, until); old = v.paused.Load() {
 		}

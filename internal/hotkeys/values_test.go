@@ -168,7 +168,7 @@ func TestTheValueOfASetReplacesAValueThatWasServed(t *testing.T) {
 
 	v.BeginFlush()
 	w = v.Begin([]byte("hot"))
-	v.EndFlush([]byte("flush_all"), 0, time.Time{})
+	v.EndFlush(0, 0, time.Time{})
 	keep(v, &w, "hot", "y", 1004, time.Hour)
 	assert.Empty(t, served(v, "hot", 1004), "a flush was in progress")
 
@@ -188,23 +188,23 @@ func TestAFlushInvalidatesAllValuesAndADelayedOnePausesServing(t *testing.T) {
 	assert.Empty(t, served(v, "hot", 1))
 	_, ok := v.Token(v.hash([]byte("hot")))
 	assert.False(t, ok)
-	v.EndFlush([]byte("flush_all"), 0, time.Time{})
+	v.EndFlush(0, 0, time.Time{})
 	assert.Empty(t, served(v, "hot", 1))
 	fill(t, v, "hot", "y", 2)
 	assert.NotEmpty(t, served(v, "hot", 2))
 
 	const date = 2_000_000_000
-	for line, until := range map[string]int64{"flush_all 10": 12, "flush_all 2000000030": 30 + 60, "flush_all 1999999000": 0, "flush_all -1": 1} {
+	for exptime, until := range map[int32]int64{10: 12, 2000000030: 30 + 60, 1999999000: 0, -1: 1} {
 		v := NewValues(time.Second, 1<<20)
 		v.BeginFlush()
-		v.EndFlush([]byte(line), 0, time.Unix(date, 0))
+		v.EndFlush(exptime, 0, time.Unix(date, 0))
 		for _, seconds := range []int64{1, until - 1, until, until + 1} {
 			if seconds < 0 {
 				continue
 			}
 			now := seconds * int64(time.Second)
 			fill(t, v, "hot", "z", now)
-			assert.Equal(t, seconds >= until, served(v, "hot", now) != "", "%s: %d s", line, seconds)
+			assert.Equal(t, seconds >= until, served(v, "hot", now) != "", "%s: %d s", exptime, seconds)
 		}
 	}
 }

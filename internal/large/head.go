@@ -135,10 +135,9 @@ const (
 	lastDate = 1<<31 - 1
 )
 
-// AppendExptime appends the exptime of the chunks of a value with exptime, which was checked: they live longer by margin. now is the time of day, seconds
-// since 1970.
-func AppendExptime(dst, exptime []byte, now int64) []byte {
-	v, _ := strconv.ParseInt(string(exptime), 10, 64)
+// Exptime returns the exptime of the chunks of a value with exptime: they live longer by margin. now is the time of day, seconds since 1970.
+func Exptime(exptime int32, now int64) int32 {
+	v := int64(exptime)
 	switch {
 	case v <= 0: // never expires, or is expired
 	case v > longestDelay:
@@ -148,5 +147,5 @@ func AppendExptime(dst, exptime []byte, now int64) []byte {
 	default:
 		v += margin
 	}
-	return strconv.AppendInt(dst, v, 10)
+	return int32(v)
 }

@@ -13,15 +13,15 @@ import (
 )
 
 // do sends one meta command and returns its reply and the value.
-func (l *Link) do(request []byte, codes ...string) (r Reply, value []byte, err error) {
-	if err := l.send(request); err != nil {
+func (l *Link) do(op protocol.Op, codes ...string) (r Reply, value []byte, err error) {
+	if err := l.send(op.Bytes()); err != nil {
 		return r, nil, err
 	}
 	line, err := l.line()
 	if err != nil {
 		return r, nil, err
 	}
-	r, err = decode(request, line)
+	r, err = decode(&op, line)
 	switch {
 	case err != nil:
 		return r, nil, err
@@ -37,65 +37,62 @@ func (l *Link) do(request []byte, codes ...string) (r Reply, value []byte, err e
 
 // Get returns the value of key and its cas; nil: there is none. A server without cas (-C) tells 0.
 func (l *Link) Get(key string) (value []byte, cas uint64, err error) {
-	r, value, err := l.do(Key(key).AppendFetch(nil, " v c"), "VA", "EN")
+	r, value, err := l.do(Key(key).Ask("vc"), "VA", "EN")
 	return value, r.CAS, err
 }
 
 // Set stores value under key for the time that it lives, rounded up to whole seconds; 0: until it is evicted.
 func (l *Link) Set(key string, value []byte, lives time.Duration) error {
-	_, err := l.store(key, value, lives, "", "HD")
+	_, err := l.store(Key(key).Meta('s', ""), value, lives, "HD")
 	return err
 }
 
 // Add is Set, unless the server holds key. It returns false if it does.
 func (l *Link) Add(key string, value []byte, lives time.Duration) (added bool, err error) {
-	return l.store(key, value, lives, " ME", "HD", "NS")
+	op := Key(key).Meta('s', "M")
+	op.Mode = 'E'
+	return l.store(op, value, lives, "HD", "NS")
 }
 
 // Swap replaces the value of key if it has the given cas. It returns false if somebody else has changed it, or if it is gone.
 func (l *Link) Swap(key string, value []byte, cas uint64) (swapped bool, err error) {
-	return l.store(key, value, 0, " C"+strconv.FormatUint(cas, 10), "HD", "EX", "NF")
+	op := Key(key).Meta('s', "C")
+	op.CAS = cas
+	return l.store(op, value, 0, "HD", "EX", "NF")
 }
 
-func (l *Link) store(key string, value []byte, lives time.Duration, condition string, codes ...string) (stored bool, err error) {
-	k := Key(key)
-	request := fmt.Appendf(nil, "ms %s %d%s", k.Text, len(value), condition)
+func (l *Link) store(op protocol.Op, value []byte, lives time.Duration, codes ...string) (stored bool, err error) {
+	op.Data = slices.Concat(value, []byte(protocol.CRLF))
 	if lives > 0 {
-		request = fmt.Appendf(request, " T%d", (lives+time.Second-1)/time.Second)
+		op.Expiry, op.Fields = int32((lives+time.Second-1)/time.Second), op.Fields|protocol.FieldsOf("T")
 	}
-	if k.Encoded {
-		request = append(request, " b"...)
-	}
-	r, _, err := l.do(slices.Concat(request, []byte(protocol.CRLF), value, []byte(protocol.CRLF)), codes...)
+	r, _, err := l.do(op, codes...)
 	return r.Code == "HD", err
 }
 
 // Delete deletes key, if the server holds it.
 func (l *Link) Delete(key string) error {
-	_, _, err := l.do(Key(key).AppendDeletion(nil), "HD", "NF")
+	_, _, err := l.do(Key(key).Meta('d', ""), "HD", "NF")
 	return err
 }
 
 // Cut deletes key if its item has the given cas. It returns false if it has another one, or if it is gone.
 func (l *Link) Cut(key string, cas uint64) (deleted bool, err error) {
-	r, _, err := l.do(Key(key).AppendCut(nil, cas), "HD", "EX", "NF")
+	r, _, err := l.do(Key(key).Cut(cas), "HD", "EX", "NF")
 	return r.Code == "HD", err
 }
 
 // DeleteAll deletes the keys that the server holds.
 func (l *Link) DeleteAll(keys iter.Seq[string]) error {
-	requests := func(yield func([]byte) bool) {
+	requests := func(yield func(protocol.Op) bool) {
 		for key := range keys {
-			request := []byte("delete " + key + protocol.CRLF)
-			if key == "noreply" || Key(key).Encoded { // a classic command would take it for a keyword
-				request = encoded(key).AppendDeletion(nil)
-			}
-			if !yield(request) {
+			op := Key(key).Meta('d', "")
+			if !yield(op.Deletion()) {
 				return
 			}
 		}
 	}
-	return l.pipeline(requests, func([]byte) error {
+	return l.pipeline(requests, func(*protocol.Op) error {
 		_, err := l.want("DELETED", "NOT_FOUND", "HD", "NF")
 		return err
 	})

@@ -3,6 +3,8 @@ package link
 import (
 	"strings"
 	"testing"
+
+	"mcmw/internal/protocol"
 )
 
 func FuzzDecode(f *testing.F) {
@@ -10,7 +12,12 @@ func FuzzDecode(f *testing.F) {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		found, err := decode(Key("k").AppendLook(nil, strings.HasPrefix(line, "VA")), []byte(line))
+		flags := protocol.ForVersion
+		if strings.HasPrefix(line, "VA") {
+			flags = protocol.ForItem
+		}
+		look := Key("k").Ask(flags)
+		found, err := decode(&look, []byte(line))
 		if err == nil && (found.Held == strings.HasPrefix(strings.TrimSpace(line), "EN") || found.Size < -1 || found.Held && !strings.Contains(line, " k")) {
 			t.Errorf("%q was read as %+v", line, found)
 		}
@@ -18,8 +25,9 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestALookIsNotAnsweredWithAnotherKey(t *testing.T) {
+	look := Key("k").Ask(protocol.ForVersion)
 	for _, line := range []string{"HD c5 kl", "EN kl", "HD c5", "HD\tc5"} {
-		if found, err := decode(Key("k").AppendLook(nil, false), []byte(line)); err == nil {
+		if found, err := decode(&look, []byte(line)); err == nil {
 			t.Errorf("%q was read as %+v", line, found)
 		}
 	}

@@ -144,13 +144,12 @@ type Reply struct {
 	protocol.Item
 }
 
-// decode decodes the line of the reply to request.
-func decode(request, line []byte) (Reply, error) {
+// decode decodes the line of the reply to op.
+func decode(op *protocol.Op, line []byte) (Reply, error) {
 	r := Reply{Line: string(line), Size: -1}
 	unexpected := func() (Reply, error) { return Reply{}, Unexpected(line) }
-	head, _, _ := bytes.Cut(request, []byte(protocol.CRLF))
 	words := strings.FieldsFunc(r.Line, func(r rune) bool { return r == ' ' })
-	if !protocol.MetaFits(head, line) || len(words) == 0 {
+	if !op.Fits(line) || len(words) == 0 {
 		return unexpected()
 	}
 	switch r.Code = words[0]; r.Code {
@@ -164,11 +163,11 @@ func decode(request, line []byte) (Reply, error) {
 		words = words[1:]
 	case "HD", "EN", "NS", "EX", "NF":
 	default:
-		if !bytes.HasPrefix(head, []byte("ms ")) || !strings.HasPrefix(r.Line, tooLarge) {
+		if op.Verb != 's' || !strings.HasPrefix(r.Line, tooLarge) {
 			return unexpected()
 		}
 	}
-	cas := !protocol.HasFlag(head, 'c')
+	cas := !op.HasFlag('c')
 	for _, word := range words[1:] {
 		if word[0] == 'c' {
 			_, err := strconv.ParseUint(word[1:], 10, 64)
@@ -188,13 +187,13 @@ func decode(request, line []byte) (Reply, error) {
 //
 // If a server sends one reply too many, the last requests seem to be answered before the server has carried them out. Therefore a fence
 // follows the requests: a request whose reply fits no other.
-func (l *Link) Ask(requests iter.Seq[[]byte], value io.Writer, reply func(r Reply) error) error {
-	return l.pipeline(requests, func(request []byte) error {
+func (l *Link) Ask(requests iter.Seq[protocol.Op], value io.Writer, reply func(r Reply) error) error {
+	return l.pipeline(requests, func(op *protocol.Op) error {
 		line, err := l.line()
 		if err != nil {
 			return err
 		}
-		r, err := decode(request, line)
+		r, err := decode(op, line)
 		if err == nil && r.Size >= 0 {
 			err = l.value(value, r.Size)
 		}
@@ -206,8 +205,8 @@ func (l *Link) Ask(requests iter.Seq[[]byte], value io.Writer, reply func(r Repl
 }
 
 // Tell sends requests, each of which is answered by one line, whatever it says.
-func (l *Link) Tell(requests iter.Seq[[]byte]) error {
-	return l.pipeline(requests, func([]byte) error {
+func (l *Link) Tell(requests iter.Seq[protocol.Op]) error {
+	return l.pipeline(requests, func(*protocol.Op) error {
 		_, err := l.line()
 		return err
 	})
@@ -217,32 +216,33 @@ func (l *Link) Tell(requests iter.Seq[[]byte]) error {
 const fence = "version\r\n"
 
 // pipeline sends requests, many before their replies are read, with fences, and calls reply once for each.
-func (l *Link) pipeline(requests iter.Seq[[]byte], reply func(request []byte) error) error {
-	var pending [][]byte
-	size := 0
+func (l *Link) pipeline(requests iter.Seq[protocol.Op], reply func(op *protocol.Op) error) error {
+	var pending []protocol.Op
+	var text []byte
 	exchange := func() error {
 		if len(pending) == 0 {
 			return nil
 		}
-		if err := l.send(append(pending, []byte(fence))...); err != nil {
+		if err := l.send(text, []byte(fence)); err != nil {
 			return err
 		}
-		for _, request := range pending {
-			if err := reply(request); err != nil {
+		for i := range pending {
+			if err := reply(&pending[i]); err != nil {
 				return err
 			}
 		}
-		pending, size = pending[:0], 0
+		pending, text = pending[:0], text[:0]
 		_, err := l.want("VERSION ")
 		return err
 	}
-	for request := range requests {
-		if len(pending) == pipelineLength || size+len(request)+len(fence) > pipelineBytes {
+	for op := range requests {
+		request := op.Bytes()
+		if len(pending) == pipelineLength || len(text)+len(request)+len(fence) > pipelineBytes {
 			if err := exchange(); err != nil {
 				return err
 			}
 		}
-		pending, size = append(pending, request), size+len(request)
+		pending, text = append(pending, op), append(text, request...)
 	}
 	return exchange()
 }

@@ -39,7 +39,7 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 	case p.replyOf(r).cutOff():
 		return 0
 	case r.split != 0 && r.way == read && len(p.splitOf(r).values) > 0:
-		p.addSplitValue(&p.splitOf(r).values[0], out, protocol.HasFlag(r.Head, 's'))
+		p.addSplitValue(&p.splitOf(r).values[0], out, r.HasFlag('s'))
 	default:
 		p.addReply(r, p.replyOf(r), out)
 	}
@@ -215,7 +215,7 @@ func (p *Planner) addLists(r *Request, calls []Call, out Output) {
 		return
 	}
 	start := len(p.lines)
-	if merge := merges[string(r.Arg)]; merge != nil {
+	if merge := merges[string(r.Arg())]; merge != nil && r.Mode == 0 {
 		p.lines = merge(p.lines, nil, calls)
 		out.Add(p.lines[start:])
 		return
@@ -301,7 +301,7 @@ func (p *Planner) NotFound(i int32) bool {
 	case protocol.ReplyMetaLine:
 		return bytes.HasPrefix(c.reply, []byte("NF"))
 	}
-	return c.kind == protocol.ReplyMetaNoop && r.Arg[1] == 'g' && bytes.HasPrefix(c.reply, []byte("MN"))
+	return c.kind == protocol.ReplyMetaNoop && r.Verb == 'g' && bytes.HasPrefix(c.reply, []byte("MN"))
 }
 
 // replyResult classifies the reply to anything but a retrieval.

@@ -16,6 +16,7 @@ import (
 	"mcmw/internal/mctest/model"
 	"mcmw/internal/mctest/strict"
 	"mcmw/internal/plan"
+	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
 )
@@ -240,5 +241,5 @@ func FuzzAnyRepliesInAnyOrderEndInAnAnswer(f *testing.F) {
 // answerDue reports whether the client must get an answer. For a quiet command this depends on what the answer is.
 func answerDue(d *driver) bool {
 	answer, _ := d.Answer()
-	return answer != "" || d.request.Replies() && !strings.Contains(string(d.request.Head), " q") && !strings.HasPrefix(string(d.request.Head), "stats")
+	return answer != "" || d.request.Replies() && !d.request.Has(protocol.Quiet) && d.request.Command != protocol.Stats
 }

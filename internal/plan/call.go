@@ -36,7 +36,7 @@ type Call struct {
 
 	// Of a retrieval, and of a touch that goes with one: the keys in the order asked.
 	keys    []byte
-	cursor  int   // offset in keys of the key after the one that came last; of a check: in Bytes[0], of the line that is answered next
+	cursor  int   // offset in keys of the key after the one that came last
 	ordinal int32 // number of that key; of a check: number of lines that were answered
 	found   int32 // number of values that were kept
 	walked  int32 // how many of them the search for missing keys has passed
@@ -112,20 +112,33 @@ func (p *Planner) Writes(n int32) bool {
 	return p.Calls[n].IsCheck() || p.Requests[p.Calls[n].Request].Has(protocol.Writes)
 }
 
-// call adds a call of requests[i], for keys, to server s. It sends the pieces one after the other and expects a reply to command.
-func (p *Planner) call(i int32, s int, command protocol.Command, keys []byte, pieces ...[]byte) *Call {
+// call adds a call of requests[i] to server s. It sends line and data one after the other; this is op, as a whole or in part.
+func (p *Planner) call(i int32, s int, op *protocol.Op, line []byte, data ...[]byte) *Call {
+	r := &p.Requests[i]
+	if r.ttl != 0 && r.Has(protocol.Writes) && p.options.Router.Of(s).IsGutter() {
+		line = p.capped(r, op)
+	}
 	n := len(p.Calls)
 	p.Calls = extend(p.Calls)
 	c := &p.Calls[n]
-	c.Request, c.Server, c.command, c.keys = i, int32(s), command, keys
-	copy(c.Bytes[:], pieces)
-	r := &p.Requests[i]
-	if r.ttl != 0 {
-		p.capExpiry(r, c)
-	}
+	c.Request, c.Server, c.command, c.keys = i, int32(s), op.Command, op.Keys
+	c.Bytes[0] = line
+	copy(c.Bytes[1:], data)
 	r.last = int32(n + 1)
 	r.left++
 	return c
+}
+
+// write returns op's line.
+func (p *Planner) write(op *protocol.Op) []byte {
+	start := len(p.lines)
+	p.lines = op.Append(p.lines)
+	return p.lines[start:]
+}
+
+// send adds a call of requests[i] that sends op to server s.
+func (p *Planner) send(i int32, s int, op *protocol.Op) *Call {
+	return p.call(i, s, op, p.write(op), op.Data)
 }
 
 var crlf = []byte(protocol.CRLF)
@@ -141,14 +154,14 @@ func (p *Planner) forward(i int32, s int) {
 		p.forwardVersioned(i, s)
 		return
 	case replicated && r.Has(protocol.Quiet):
-		start := len(p.lines)
-		p.lines = protocol.AppendMeta(p.lines, r.served().Head, "q")
-		c = p.call(i, s, r.Command, r.served().Keys, p.lines[start:], r.Data)
+		op := *r.served()
+		op.Drop("q")
+		c = p.send(i, s, &op)
 	case r.Exact && r.ttl == 0:
-		c = p.call(i, s, r.Command, r.Keys, r.Raw)
+		c = p.call(i, s, &r.Op, r.Raw)
 		c.Fence = r.Has(protocol.Fenced)
 	default:
-		c = p.call(i, s, r.Command, r.served().Keys, r.served().Head, crlf, r.Data)
+		c = p.send(i, s, r.served())
 		c.Fence = r.Has(protocol.Fenced)
 	}
 	c.Reads = r.way == read || r.way == compare && r.depends()
@@ -156,11 +169,8 @@ func (p *Planner) forward(i int32, s int) {
 
 // deleteKey deletes the key of requests[i] on server s.
 func (p *Planner) deleteKey(i int32, s int) {
-	r := &p.Requests[i]
-	start := len(p.lines)
-	var command protocol.Command
-	p.lines, command = r.served().AppendDeletion(p.lines)
-	p.call(i, s, command, r.served().Keys, p.lines[start:]).hidden = true
+	op := p.Requests[i].served().Deletion()
+	p.send(i, s, &op).hidden = true
 }
 
 // deleteEverywhere removes the key of a value that was refused for its size, as memcached does: the old value must not outlive an attempt

@@ -76,13 +76,32 @@ const (
 	formClientVersion             // the client's mg or get, which also shows the version
 )
 
-// named reports whether the reply must show the key, or an opaque in its place: a reply about another key does not fit.
-func (f form) named() bool {
+// asks returns the command about key whose reply f describes, as far as that depends on it. ok is false if this is not known here.
+func (f form) asks(key protocol.KeyText) (op protocol.Op, ok bool) {
 	switch f {
-	case formCounter, formVersion, formItem, formLife, formChunk, formHead:
-		return true
+	case formStored:
+		return key.Meta('d', ""), true
+	case formCounter:
+		return key.Meta('a', "vk"), true
+	case formVersion:
+		return key.Ask(protocol.ForVersion), true
+	case formItem, formHead:
+		return key.Ask(protocol.ForItem), true
+	case formLife:
+		return key.Meta('e', ""), true
+	case formChunk:
+		return protocol.KeyText{Text: key.Text}.Meta('g', "vk"), true
 	}
-	return false
+	return op, false
+}
+
+// answers reports whether reply can be the reply to f's command about key.
+func (f form) answers(key protocol.KeyText, reply []byte) bool {
+	if !f.fits(reply) {
+		return false
+	}
+	op, known := f.asks(key)
+	return !known || op.Fits(reply)
 }
 
 // fits reports whether reply can be a reply to f.
@@ -196,20 +215,20 @@ func (p *Planner) PlanChecks() {
 		for j := range k.copies {
 			c := &k.copies[j]
 			s := &p.inspections[c.server]
-			ask := func(f form) { s.questions = append(s.questions, question{int32(i), int32(j), f}) }
+			ask := func(f form, op protocol.Op) {
+				s.lines = op.Append(s.lines)
+				s.questions = append(s.questions, question{int32(i), int32(j), f})
+			}
 			switch {
 			case c.lost:
 			case !k.ended:
 				if c.cut != 0 {
-					s.lines = k.key.AppendCut(s.lines, c.cut)
-					ask(formStored)
+					ask(formStored, k.key.Cut(c.cut))
 					c.cut = 0
 				}
-				s.lines = k.key.AppendLook(s.lines, false)
-				ask(formVersion)
+				ask(formVersion, k.key.Ask(protocol.ForVersion))
 			case c.won:
-				s.lines = k.key.AppendGiveBack(s.lines, c.holds)
-				ask(formStored)
+				ask(formStored, k.key.GiveBack(c.holds))
 			}
 		}
 	}
@@ -230,12 +249,10 @@ func (p *Planner) checked(c *Call, kind protocol.ReplyKind, reply []byte) (last,
 	k := &p.checks[a.check]
 	s := &k.copies[a.of]
 	_, ok = protocol.Meta.Accepts(kind, true, false)
-	line, _, _ := bytes.Cut(c.Bytes[0][c.cursor:], crlf)
-	if !ok || !kind.IsError() && !(a.form.fits(reply) && protocol.MetaFits(line, reply)) {
+	if !ok || !kind.IsError() && !a.form.answers(k.key, reply) {
 		return false, false
 	}
 	c.ordinal++
-	c.cursor += len(line) + len(crlf)
 	switch {
 	case c.Failed:
 	case a.form == formVersion:

@@ -123,19 +123,15 @@ func (p *Planner) addGutters(in *route.Router, key []byte) {
 	}
 }
 
-// capExpiry bounds the life of what r's call stores in a gutter. A gat of several keys bounds the life of each.
-func (p *Planner) capExpiry(r *Request, c *Call) {
-	if !r.Has(protocol.Writes) || !p.options.Router.Of(int(c.Server)).IsGutter() {
-		return
-	}
-	start := len(p.lines)
-	p.lines = protocol.AppendCapped(p.lines, c.Bytes[0], r.ttl, p.options.Today())
-	c.Bytes[0] = p.lines[start:]
+// capped returns the line of op, which serves r, for a server of a gutter: it bounds the life of what it stores. A gat of several keys bounds the life
+// of each.
+func (p *Planner) capped(r *Request, op *protocol.Op) []byte {
+	bounded := *op
+	bounded.Cap(r.ttl, p.options.Today())
 	if r.Has(protocol.Conditional) && r.step == sent && r.own != nil && p.countsAlike(r.own) {
-		start = len(p.lines)
-		p.lines = r.served().AppendInGutter(p.lines, c.Bytes[0])
-		c.Bytes[0] = p.lines[start:]
+		bounded.InGutter()
 	}
+	return p.write(&bounded)
 }
 
 // fromGutter returns reply, a VALUE or the reply to a meta command of server s, as r's client should see it.

@@ -106,11 +106,11 @@ func (p *Planner) admitLarge(r *Request) {
 		case len(value) > l.Limit:
 			r.chunked, r.Answer = false, protocol.TextTooLarge
 		case !r.chunked && !large.Begins(value):
-		case r.Command.IsMeta() && protocol.HasFlag(r.Head, 's'):
+		case r.HasFlag('s'):
 			r.Fail(textNoStored)
 		}
 	case r.Fetches():
-		value, size := protocol.HasFlag(r.Head, 'v'), protocol.HasFlag(r.Head, 's')
+		value, size := r.HasFlag('v'), r.HasFlag('s')
 		switch {
 		case r.Has(protocol.Writes) && (value || size):
 			r.Fail(textNoFetch)
@@ -134,7 +134,7 @@ func (p *Planner) planLarge(i int32) (chunks bool) {
 		if large.Begins(value) {
 			p.newSplit(r)
 			head := large.NewInline(value)
-			r.Replace(append(head.Append(make([]byte, 0, large.HeadSize+len(r.Data))), r.Data...))
+			r.replace(append(head.Append(make([]byte, 0, large.HeadSize+len(r.Data))), r.Data...))
 		}
 		return false
 	}
@@ -142,25 +142,29 @@ func (p *Planner) planLarge(i int32) (chunks bool) {
 	s.head = large.New(p.options.LargeVersion(), value, p.largeOf(r).Plain())
 	p.Large.Stored++
 	r.way, r.step = write, chunking
-	var room [24]byte
-	exptime := large.AppendExptime(room[:0], r.Exptime(), p.options.Today())
-	version := uint64(0)
+	op := protocol.KeyText{}.Meta('s', "")
+	if r.Expiry != 0 {
+		op.Expiry, op.Fields = large.Exptime(r.Expiry, p.options.Today()), op.Fields|protocol.FieldsOf("T")
+	}
 	if r.several {
-		version = p.options.Versions.next() // equal on all servers, so that a sweep need not compare bytes
+		op.Stamp(p.options.Versions.next()) // equal on all servers, so that a sweep need not compare bytes
 	}
 	p.findHolders(r)
 	for k := range s.head.Chunks() {
 		start, end := s.head.Range(k)
-		line := len(p.lines)
-		p.lines = protocol.AppendChunkStore(p.lines, s.head.AppendKey(nil, k), end-start, exptime, version)
+		op.Keys, op.Data = s.head.AppendKey(nil, k), r.Data[start:end+len(crlf)] // of which only the size matters
+		line := p.write(&op)
 		for _, server := range p.holders {
-			c := p.call(i, server, protocol.Meta, r.Keys, p.lines[line:], value[start:end], crlf)
+			c := p.call(i, server, &op, line, value[start:end], crlf)
 			c.form, c.hidden = formStored, true
 		}
 	}
-	r.Replace(append(s.head.Append(make([]byte, 0, large.HeadSize+len(crlf))), crlf...))
+	r.replace(append(s.head.Append(make([]byte, 0, large.HeadSize+len(crlf))), crlf...))
 	return true
 }
+
+// replace makes value, which includes the line end, the value that r stores.
+func (r *Request) replace(value []byte) { r.Data, r.served().Data, r.Exact = value, value, false }
 
 // settleChunks notes which servers have stored the chunks of a write.
 func (p *Planner) settleChunks(r *Request) {
@@ -337,9 +341,8 @@ func (p *Planner) planGather(i int32) {
 		}
 		v.first = int32(len(p.Calls))
 		for n := range v.head.Chunks() {
-			start := len(p.lines)
-			p.lines = protocol.AppendChunkFetch(p.lines, v.head.AppendKey(nil, n))
-			c := p.call(i, int(p.Calls[v.call].Server), protocol.Meta, nil, p.lines[start:])
+			op := protocol.KeyText{Text: v.head.AppendKey(nil, n)}.Meta('g', "vk")
+			c := p.send(i, int(p.Calls[v.call].Server), &op)
 			c.form, c.hidden, c.Reads = formChunk, true, true
 		}
 		v.last = int32(len(p.Calls))
@@ -431,9 +434,8 @@ func (p *Planner) planRevisit(i int32) {
 	for k := range s.values {
 		if v := &s.values[k]; v.missing {
 			v.look = int32(len(p.Calls))
-			start := len(p.lines)
-			p.lines = r.keyOf(v).AppendLook(p.lines, true)
-			c := p.call(i, int(p.Calls[v.call].Server), protocol.Meta, nil, p.lines[start:])
+			op := r.keyOf(v).Ask(protocol.ForItem)
+			c := p.send(i, int(p.Calls[v.call].Server), &op)
 			c.form, c.hidden, c.Reads = formHead, true, true
 		}
 	}
@@ -478,19 +480,19 @@ func (p *Planner) planDiscard(i int32) {
 		}
 		look := &p.Calls[v.look]
 		it, ok := protocol.DecodeItem(look.reply)
-		key, start := r.keyOf(v), len(p.lines)
+		var op protocol.Op
 		switch {
 		case !ok:
 			continue
 		case v.isStill(look, it) && it.CAS != 0:
-			p.lines = key.AppendCut(p.lines, it.CAS)
+			op = r.keyOf(v).Cut(it.CAS)
 		case it.Won && it.Stale:
-			p.lines = key.AppendGiveBack(p.lines, it.CAS)
+			op = r.keyOf(v).GiveBack(it.CAS)
 		default:
 			continue
 		}
 		v.end = int32(len(p.Calls))
-		c := p.call(i, int(look.Server), protocol.Meta, nil, p.lines[start:])
+		c := p.send(i, int(look.Server), &op)
 		c.form, c.hidden = formStored, true
 	}
 }

@@ -15,9 +15,8 @@ func (p *Planner) Asked(i int32) int {
 // AskLife makes the server that requests[i], planned last, asks also tell how long the item lives. The client does not notice.
 func (p *Planner) AskLife(i int32) {
 	r := &p.Requests[i]
-	start := len(p.lines)
-	p.lines = append(append(append(p.lines, "me "...), r.key...), protocol.CRLF...)
-	c := p.call(i, int(p.Calls[r.first].Server), protocol.Meta, r.key, p.lines[start:])
+	op := protocol.KeyText{Text: r.key}.Meta('e', "")
+	c := p.send(i, int(p.Calls[r.first].Server), &op)
 	c.form, c.hidden, c.Reads = formLife, true, true
 }
 

@@ -88,8 +88,10 @@ func (c *copyDriver) Start(string) {
 func (c *copyDriver) ask() {
 	for any := false; !any; {
 		for s := range c.out {
-			c.out[s] = string(c.move.Ask(s, nil))
-			c.waiting[s] = c.out[s] != ""
+			op, asks := c.move.Ask(s)
+			if c.out[s], c.waiting[s] = "", asks; asks {
+				c.out[s] = string(op.Bytes())
+			}
 			any = any || c.waiting[s]
 		}
 		if !any && !c.move.Next() {

@@ -436,7 +436,7 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 			}
 		}
 	case r.Has(protocol.Fenced) && len(p.all) > 1:
-		r.Fail(fmt.Sprintf("CLIENT_ERROR %s is for one server and not available through mcmw in front of %d\r\n", r.Arg, len(p.all)))
+		r.Fail(fmt.Sprintf("CLIENT_ERROR %s is for one server and not available through mcmw in front of %d\r\n", r.Arg(), len(p.all)))
 	case r.Command.IsForAnyServer():
 		r.way = anyone
 		p.planAny(i, nil)

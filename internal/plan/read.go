@@ -8,8 +8,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// maxTouchLine bounds a gat line that is written here, bytes: unlike the line of a get, memcached may refuse one beyond 2,048
-// bytes.
+// maxTouchLine bounds the keys of a gat that is sent, bytes: unlike the line of a get, memcached may refuse one beyond 2,048 bytes.
 const maxTouchLine = 1900
 
 // choice is the choice of servers for reads. It is the same for all reads of a part, so that they depend on as few servers as possible.
@@ -78,7 +77,7 @@ func (p *Planner) planRead(i int32, c *choice) {
 	switch {
 	case r.Answer != "":
 		p.planByPlacement(i, c) // which writes its own lines
-	case len(p.all) == 1 && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine):
+	case len(p.all) == 1 && r.whole() && (!r.touches() || len(r.Keys) <= maxTouchLine):
 		p.forward(i, 0)
 	case (r.strips || r.tags) && r.Command.IsRetrieval():
 		p.planByPlacement(i, c)
@@ -186,10 +185,6 @@ func (p *Planner) planEvenly(i int32, in *route.Router, c *choice) {
 	runs := min(len(servers), r.NumKeys)
 	first := max(slices.Index(servers, chosen), 0)
 	rest := r.Keys
-	verb := getBlank
-	if r.ShowsToken() {
-		verb = getsBlank
-	}
 	for run := range runs {
 		size := r.NumKeys / runs
 		if run < r.NumKeys%runs {
@@ -198,15 +193,12 @@ func (p *Planner) planEvenly(i int32, in *route.Router, c *choice) {
 		next := keysEnd(rest, size)
 		keys := bytes.TrimSuffix(rest[:next], blank)
 		rest = rest[next:]
-		p.call(i, servers[(first+run)%len(servers)], r.Command, keys, verb, keys, crlf).Reads = true
+		op := protocol.Op{Command: r.Command, Keys: keys, NumKeys: size}
+		p.send(i, servers[(first+run)%len(servers)], &op).Reads = true
 	}
 }
 
-var (
-	blank     = []byte(" ")
-	getBlank  = []byte(protocol.Get.String() + " ")
-	getsBlank = []byte(protocol.Gets.String() + " ")
-)
+var blank = []byte(" ")
 
 // nextKey returns the first of keys, and the keys that follow it.
 func nextKey(keys []byte) (key, rest []byte) {
@@ -249,7 +241,7 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 		}
 		p.placed = append(p.placed, placed{server: int32(s), strip: int32(len(key) - len(stored))})
 	}
-	if common >= 0 && !r.warms && !r.strips && !r.tags && r.Answer == "" && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine) {
+	if common >= 0 && !r.warms && !r.strips && !r.tags && r.Answer == "" && r.whole() && (!r.touches() || len(r.Keys) <= maxTouchLine) {
 		p.forward(i, common)
 		p.placed = p.placed[:base]
 	} else {
@@ -269,9 +261,11 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 // planKeysOf plans the calls for the keys that are read from server s.
 func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 	r := &p.Requests[i]
-	start, from := len(p.lines), 0 // start of the line, and of the keys in it
-	ordinal := int32(0)
-	versioned := r.warms && r.step != warming && p.fills[s]
+	start, ordinal := len(p.lines), int32(0) // where the keys of the line begin in lines, and how many there are
+	versioned, command := r.warms && r.step != warming && p.fills[s], r.Command
+	if versioned {
+		command = protocol.Gets
+	}
 	rest := r.Keys
 	for k := range keys {
 		var key []byte
@@ -280,41 +274,31 @@ func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 			continue
 		}
 		key = key[keys[k].strip:]
-		if from > 0 && r.touches() && len(p.lines)-start+len(key) > maxTouchLine {
-			p.sendKeys(i, s, start, from)
-			start, from, ordinal = len(p.lines), 0, 0
+		if ordinal > 0 && r.touches() && len(p.lines)-start+len(key) > maxTouchLine {
+			p.sendKeys(i, s, command, start, ordinal)
+			start, ordinal = len(p.lines), 0
 		}
-		if from == 0 {
-			command := r.Command
-			if versioned {
-				command = protocol.Gets
-			}
-			p.lines = append(append(p.lines, command.String()...), ' ')
-			if r.touches() {
-				p.lines = append(append(p.lines, r.Arg...), ' ')
-			}
-			from = len(p.lines)
-		} else {
+		if ordinal > 0 {
 			p.lines = append(p.lines, ' ')
 		}
 		p.lines = append(p.lines, key...)
 		keys[k].call, keys[k].ordinal = int32(len(p.Calls)), ordinal
 		ordinal++
 	}
-	if from == 0 {
+	if ordinal == 0 {
 		return
 	}
-	p.sendKeys(i, s, start, from)
+	p.sendKeys(i, s, command, start, ordinal)
 	if versioned {
 		p.Calls[len(p.Calls)-1].form = formClientVersion
 	}
 }
 
-// sendKeys sends lines[start:], a retrieval whose keys begin at from, to server s.
-func (p *Planner) sendKeys(i int32, s, start, from int) {
+// sendKeys sends a retrieval of n keys, which are lines[start:], to server s.
+func (p *Planner) sendKeys(i int32, s int, command protocol.Command, start int, n int32) {
 	end := len(p.lines)
-	p.lines = append(p.lines, protocol.CRLF...)
-	p.call(i, s, p.Requests[i].Command, p.lines[from:end:end], p.lines[start:]).Reads = true
+	op := protocol.Op{Command: command, Expiry: p.Requests[i].Expiry, Keys: p.lines[start:end:end], NumKeys: int(n)}
+	p.send(i, s, &op).Reads = true
 }
 
 // planTouches sets the expiry of a gat's keys on the servers that it does not read.
@@ -338,10 +322,8 @@ func (p *Planner) planTouches(i int32, c *choice) {
 
 // touch sets the expiry of a key of the gat requests[i] on server s.
 func (p *Planner) touch(i int32, s int, key []byte) {
-	start := len(p.lines)
-	p.lines = append(append(append(p.lines, "touch "...), key...), ' ')
-	p.lines = append(append(p.lines, p.Requests[i].Arg...), protocol.CRLF...)
-	p.call(i, s, protocol.Touch, key, p.lines[start:]).hidden = true
+	op := protocol.Op{Command: protocol.Touch, Expiry: p.Requests[i].Expiry, Keys: key, NumKeys: 1}
+	p.send(i, s, &op).hidden = true
 }
 
 // settleRead reports whether a read has failed and can be sent to a server that was not asked yet, or again to the same server if

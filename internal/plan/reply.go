@@ -19,10 +19,10 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		last, ok = p.checked(c, rep.Kind, element)
 		return last, false, ok
 	}
-	if c.form != formClient && !rep.Kind.IsError() && !c.skipped && !c.form.fits(element) {
+	r := &p.Requests[c.Request]
+	if c.form != formClient && !rep.Kind.IsError() && !c.skipped && !c.form.answers(protocol.KeyText{Text: c.keys, Encoded: r.Has(protocol.Encoded)}, element) {
 		return false, false, false
 	}
-	r := &p.Requests[c.Request]
 	if c.skipped {
 		c.skipped = false
 		return c.final, false, len(element) == len(protocol.CRLF)
@@ -44,10 +44,8 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 			p.noteSplit(r)
 		}
 	case rep.Kind == protocol.ReplyMetaLine, rep.Kind == protocol.ReplyMetaValue:
-		if c.form.named() {
-			ok = protocol.MetaFits(bytes.TrimSuffix(c.Bytes[0], crlf), element)
-		} else {
-			ok = c.form != formClient && c.form != formClientVersion || c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.served().Head, element)
+		if c.form == formClient || c.form == formClientVersion {
+			ok = c.command != r.Command || c.hidden || c.Failed || r.served().Fits(element)
 		}
 		value = rep.Kind == protocol.ReplyMetaValue && (r.readsOnly() || c.form == formItem || c.form == formChunk || c.form == formHead) && !c.Failed
 		if c.form == formClient && r.ShowsToken() && !c.hidden {
@@ -188,6 +186,7 @@ func (p *Planner) Missed(n int32, note func(key []byte)) (all bool) {
 	case !r.Has(protocol.Writes):
 	case r.NumKeys == 0:
 		return true
+	case r.Has(protocol.Reads) && c.isPart(): // it touches nothing
 	case r.Has(protocol.Reads):
 		for rest := c.keys; len(rest) > 0; {
 			var key []byte

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"slices"
 
 	"mcmw/internal/protocol"
@@ -20,7 +19,7 @@ func (p *Planner) addSeveral(r *Request) {
 		switch {
 		case r.Has(protocol.Stamped):
 			refusal = textStamped
-		case !r.Has(protocol.Quiet) && bytes.Count(r.Head, blank)+1 >= protocol.MaxMetaWords: // E is one more word
+		case !r.Has(protocol.Quiet) && r.Words() >= protocol.MaxMetaWords: // E is one more word
 			refusal = protocol.TextMetaTooLong
 		}
 	}
@@ -42,11 +41,11 @@ func (p *Planner) addSeveral(r *Request) {
 // forwardVersioned sends requests[i] to servers, under its version.
 func (p *Planner) forwardVersioned(i int32, servers ...int) {
 	r := &p.Requests[i]
-	start := len(p.lines)
-	p.lines = r.served().AppendVersioned(p.lines, r.version)
-	line := p.lines[start:]
+	op := *r.served()
+	op.Stamp(r.version)
+	line := p.write(&op)
 	for _, s := range servers {
-		c := p.call(i, s, protocol.Meta, r.served().Keys, line, r.Data)
+		c := p.call(i, s, &op, line, op.Data)
 		c.Reads, c.stores = r.way == compare && r.depends(), true
 		switch {
 		case r.Command.IsMeta():
@@ -72,9 +71,8 @@ func (p *Planner) planDecided(i int32, first int) {
 	p.forward(i, first)
 	if r.several && r.Has(protocol.Builds) {
 		r.look = int32(len(p.Calls))
-		start := len(p.lines)
-		p.lines = r.served().KeyText().AppendLook(p.lines, true)
-		c := p.call(i, first, protocol.Meta, r.served().Keys, p.lines[start:])
+		op := r.served().KeyText().Ask(protocol.ForItem)
+		c := p.send(i, first, &op)
 		c.form, c.hidden = formItem, true
 	}
 }
@@ -99,7 +97,7 @@ func (p *Planner) settleDecided(r *Request) (again bool) {
 	if r.Fetches() {
 		it, _ := protocol.DecodeItem(c.reply)
 		r.dropped = r.version != 0 && it.Won
-		return r.dropped || protocol.HasFlag(r.Head, 'T')
+		return r.dropped || r.HasFlag('T')
 	}
 	if r.look < 0 {
 		r.dropped = r.Has(protocol.Deletes) || r.Has(protocol.Marks)
@@ -123,9 +121,8 @@ func (p *Planner) planStamp(i int32) {
 	r := &p.Requests[i]
 	it, _ := protocol.DecodeItem(p.Calls[r.look].reply)
 	r.version = p.options.Versions.next()
-	start := len(p.lines)
-	p.lines = r.served().KeyText().AppendStore(p.lines, it, it.CAS, r.version)
-	p.call(i, int(p.Calls[r.chosen].Server), protocol.Meta, r.served().Keys, p.lines[start:], it.Data).form = formStored
+	op := r.served().KeyText().Store(it, it.CAS, r.version)
+	p.send(i, int(p.Calls[r.chosen].Server), &op).form = formStored
 }
 
 // settleStamp reports whether the other servers need a copy or a deletion. They don't if another request has written the key since: they get what
@@ -139,7 +136,7 @@ func (p *Planner) settleStamp(r *Request) (again bool) {
 		r.dropped = true
 	case string(c.reply[:2]) != "HD":
 		return false
-	case protocol.HasFlag(r.Head, 'c') && r.Command.IsMeta():
+	case r.HasFlag('c'):
 		answer := &p.Calls[r.chosen]
 		start := len(p.lines)
 		p.lines = protocol.AppendWithCAS(p.lines, answer.reply, r.version)
@@ -155,28 +152,24 @@ func (p *Planner) planVersionedCopies(i int32) {
 	first := int(p.Calls[r.chosen].Server)
 	p.findHolders(r)
 	p.withholdHead(r)
-	var it protocol.Item
-	start, data, form := len(p.lines), r.Data, formClient
+	op, form := *r.served(), formClient
 	switch {
 	case r.dropped:
-		p.lines = r.served().KeyText().AppendDeletion(p.lines)
+		op = op.KeyText().Meta('d', "")
 	case r.Fetches():
-		p.lines = r.served().AppendTouch(p.lines)
+		op.Fields &= protocol.FieldsOf("Tb") // it only changes the expiry
 	case r.look >= 0:
-		it, _ = protocol.DecodeItem(p.Calls[r.look].reply)
-		p.lines = r.served().KeyText().AppendStore(p.lines, it, 0, r.version)
-		data, form = it.Data, formStored
-	default:
-		p.lines = r.served().AppendVersionedCopy(p.lines, r.version)
+		it, _ := protocol.DecodeItem(p.Calls[r.look].reply)
+		op, form = op.KeyText().Store(it, 0, r.version), formStored
+	case r.version != 0:
 		if !r.Command.IsMeta() {
 			form = formStored
 		}
+		op.Stamp(r.version)
+		op.Drop("CMIN")
 	}
-	line := p.lines[start:]
+	line := p.write(&op)
 	hidden := r.dropped || r.Fetches()
-	if hidden {
-		data = nil
-	}
 	for _, s := range p.holders {
 		switch {
 		case s == first:
@@ -190,7 +183,7 @@ func (p *Planner) planVersionedCopies(i int32) {
 			p.Calls[len(p.Calls)-1].hidden = isNew(r.in, r.key, s) // which may lack the key: it is not copied yet
 			continue
 		}
-		c := p.call(i, s, protocol.Meta, r.served().Keys, line, data)
+		c := p.call(i, s, &op, line, op.Data)
 		c.form, c.hidden, c.stores = form, hidden, !hidden
 	}
 	p.planEmptied(i)
@@ -203,9 +196,8 @@ func (p *Planner) planVersionedCopies(i int32) {
 func (p *Planner) giveBack(i int32, first int) {
 	r := &p.Requests[i]
 	if it, _ := protocol.DecodeItem(p.Calls[r.look].reply); it.Won && it.Stale {
-		start := len(p.lines)
-		p.lines = r.served().KeyText().AppendGiveBack(p.lines, it.CAS)
-		p.call(i, first, protocol.Meta, r.served().Keys, p.lines[start:]).hidden = true
+		op := r.served().KeyText().GiveBack(it.CAS)
+		p.send(i, first, &op).hidden = true
 	}
 }
 

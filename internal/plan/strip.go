@@ -14,16 +14,16 @@ var textValue = []byte("VALUE ")
 
 // stripped keeps what the client sent in a request whose only key the servers know without a prefix, and what they get in its place.
 type stripped struct {
-	key     []byte // as the client has it
-	request protocol.Request
+	key []byte // as the client has it
+	op  protocol.Op
 }
 
-// served returns r as the servers get it.
-func (r *Request) served() *protocol.Request {
+// served returns r's command as the servers get it.
+func (r *Request) served() *protocol.Op {
 	if r.stripped != nil {
-		return &r.stripped.request
+		return &r.stripped.op
 	}
-	return &r.Request.Request
+	return &r.Op
 }
 
 // ClientKey returns the first key as the client has it.
@@ -57,13 +57,13 @@ func (p *Planner) strip(r *Request, stored []byte) {
 	}
 	r.stripped, r.strips = p.renames[p.renamed], true
 	p.renamed++
-	*r.stripped = stripped{r.key, r.Request.Request}
+	*r.stripped = stripped{r.key, r.Op}
 	r.key, r.Exact = stored, false
 	switch {
 	case len(stored) == 0:
 		r.Fail(protocol.TextBadFormat)
 	case !r.Command.IsRetrieval():
-		p.lines = r.stripped.request.Rename(p.lines, stored)
+		p.lines = r.stripped.op.Rename(p.lines, stored)
 	}
 }
 

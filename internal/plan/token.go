@@ -54,8 +54,8 @@ func (p *Planner) rereadFirst(r *Request) {
 // would otherwise read again and again: a copy of an item that the first server has lost, or has replaced in a write that was never finished.
 func (p *Planner) checkRefused(r *Request) {
 	c := &p.Calls[r.first]
-	token, ok := r.served().Token()
-	if !ok || token < protocol.FirstVersion || outcomeOf(r, c) != replica.Refused || r.in.Read() == route.ReadPrimary {
+	token := r.CAS
+	if !r.Has(protocol.Conditional) || token < protocol.FirstVersion || outcomeOf(r, c) != replica.Refused || r.in.Read() == route.ReadPrimary {
 		return
 	}
 	stripe := p.options.Stripe(r.key)

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"bytes"
-
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
@@ -81,16 +79,17 @@ func (p *Planner) firstLook(r *Request, key []byte, c *choice) int {
 // planMgOnNew sends an mg of a key of the pool in to the server that firstLook returns, and reports whether there is one.
 func (p *Planner) planMgOnNew(i int32, in *route.Router, c *choice) bool {
 	r := &p.Requests[i]
-	if in.WarmsUp() == nil || bytes.Count(r.Head, blank)+1 >= protocol.MaxMetaWords {
+	if in.WarmsUp() == nil || r.Words() >= protocol.MaxMetaWords {
 		return false
 	}
 	s := p.firstLook(r, r.key, c)
 	if s < 0 {
 		return false
 	}
-	start := len(p.lines)
-	p.lines = protocol.AppendMetaWithCAS(p.lines, r.Head)
-	call := p.call(i, s, protocol.Meta, r.Keys, p.lines[start:])
+	op := *r.served()
+	op.Drop("q")
+	op.Fields |= protocol.FieldsOf("c")
+	call := p.send(i, s, &op)
 	call.form, call.Reads = formClientVersion, true
 	r.warm, r.warmEnd = r.first, r.last
 	return true
@@ -311,9 +310,8 @@ func (p *Planner) planEmptying(i int32) {
 					p.touch(i, s, text)
 					continue
 				}
-				start := len(p.lines)
-				p.lines = protocol.KeyText{Text: text, Encoded: r.Has(protocol.Encoded)}.AppendDeletion(p.lines)
-				p.call(i, s, protocol.Meta, text, p.lines[start:]).hidden = true
+				op := protocol.KeyText{Text: text, Encoded: r.Has(protocol.Encoded)}.Meta('d', "")
+				p.send(i, s, &op).hidden = true
 			}
 		}
 	}

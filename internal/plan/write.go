@@ -91,10 +91,9 @@ func (p *Planner) settleCompare(r *Request) (again bool) {
 func (p *Planner) planCopies(i int32) {
 	r := &p.Requests[i]
 	first := int(p.Calls[r.chosen].Server)
-	start := len(p.lines)
-	var command protocol.Command
-	p.lines, command = r.served().AppendUnconditional(p.lines)
-	line := p.lines[start:]
+	op := *r.served()
+	op.DropCondition()
+	line := p.write(&op)
 	p.findHolders(r)
 	p.withholdHead(r)
 	for _, s := range p.holders {
@@ -103,7 +102,7 @@ func (p *Planner) planCopies(i int32) {
 		case r.Has(protocol.Marks):
 			p.deleteKey(i, s) // the stale item cannot be copied: it is not known
 		default:
-			p.call(i, s, command, r.served().Keys, line, r.Data)
+			p.call(i, s, &op, line, op.Data)
 		}
 	}
 	p.planEmptied(i)

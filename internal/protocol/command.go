@@ -126,12 +126,11 @@ var commands = [NumCommands]struct {
 	FlushAll:  {"flush_all", "T", Writes | Everywhere, "", kinds(ReplyOK), 0, 0},
 	Version:   {"version", "", 0, "", kinds(ReplyVersion), 0, 0},
 	Verbosity: {"verbosity", "D", Everywhere, "", kinds(ReplyOK), 0, 0},
-	// With an argument stats is for every server, without one for the middleware.
-	Stats:  {"stats", "a", 0, "", kinds(ReplyReset, ReplyOK), kinds(ReplyStat), kinds(ReplyEnd)},
-	Quit:   {"quit", "", Closes | Local, "", 0, 0, 0},
-	Config: {"config", "", Local, "", 0, 0, 0},
-	Meta:   {"meta", "k", 0, "", kinds(ReplyMetaLine, ReplyMetaValue), 0, 0},
-	Admin:  {"admin", "a", Fenced, "", 0, anyLine, 0},
+	Stats:     {"stats", "a", Everywhere, "", kinds(ReplyReset, ReplyOK), kinds(ReplyStat), kinds(ReplyEnd)},
+	Quit:      {"quit", "", Closes | Local, "", 0, 0, 0},
+	Config:    {"config", "", Local, "", 0, 0, 0},
+	Meta:      {"meta", "k", 0, "", kinds(ReplyMetaLine, ReplyMetaValue), 0, 0},
+	Admin:     {"admin", "a", Fenced, "", 0, anyLine, 0},
 }
 
 // String returns the command's name on the wire. "invalid", "meta" and "admin" stand for groups of commands.

@@ -62,7 +62,7 @@ func TestARequestIsAReadIfItChangesNothingAndShowsNoCas(t *testing.T) {
 			require.Equal(t, read, r.IsRead(), line)
 			seen[r.Command] = true
 			if r.Command == Meta {
-				verbs[r.Arg[1]] = true
+				verbs[r.Verb] = true
 			}
 		}
 	}

@@ -24,15 +24,14 @@ func decodeControl(r *Request, w *words) (int, error) {
 			}
 			count, r.Fields = 2, fieldOf('T')
 		}
-		r.Command = FlushAll
-		r.Head = w.line(count, r.Head)
+		r.take(FlushAll, w, count)
 	case "verbosity":
 		level, ok := w.uint32(1)
 		if !ok {
 			return r.refuse(TextBadFormat)
 		}
-		r.Command, r.Delta = Verbosity, level
-		r.Head = w.line(2, r.Head)
+		r.Delta = level
+		r.take(Verbosity, w, 2)
 	case "slabs", "lru", "lru_crawler", "cache_memlimit":
 		return decodeAdmin(r, w)
 	case "config":
@@ -75,9 +74,9 @@ func decodeAdmin(r *Request, w *words) (int, error) {
 			return r.refuse(TextError)
 		}
 	}
-	r.Command, r.Arg, r.NoReply = Admin, w.word[0], false
+	r.NoReply = false
 	r.takeText(w, 0, w.n)
-	r.Head = w.line(w.n, r.Head)
+	r.take(Admin, w, w.n)
 	return -1, nil
 }
 
@@ -97,9 +96,8 @@ const wordServers = "servers"
 func decodeStats(r *Request, w *words) (int, error) {
 	count := 2
 	if w.is(1, wordServers) && w.n > 2 && slices.Contains(statistics, string(w.word[2])) {
-		r.Command, r.Arg, r.Traits, r.Mode = Stats, w.word[1], Everywhere, 's'
+		r.Command, r.Mode = Stats, 's'
 		r.takeText(w, 2, 3)
-		r.Head = append([]byte("stats "), w.word[2]...)
 		return -1, nil
 	}
 	switch {
@@ -115,12 +113,7 @@ func decodeStats(r *Request, w *words) (int, error) {
 	case !slices.Contains(statistics, string(w.word[1])):
 		return r.refuse(TextError)
 	}
-	r.Command = Stats
 	r.takeText(w, 1, count)
-	r.Head = w.line(count, r.Head)
-	r.Traits = Everywhere
-	if count > 1 {
-		r.Arg = w.word[1]
-	}
+	r.take(Stats, w, count)
 	return -1, nil
 }

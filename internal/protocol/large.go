@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 )
 
@@ -11,57 +10,12 @@ import (
 
 // BringsValue reports whether r carries a value to be stored: it is a classic storage command or an ms.
 func (r *Request) BringsValue() bool {
-	return r.Command.IsStorage() || r.Command == Meta && r.Arg[1] == 's'
+	return r.Command.IsStorage() || r.Command == Meta && r.Verb == 's'
 }
 
 // Joins reports whether r, which carries a value, appends or prepends it to the existing one.
 func (r *Request) Joins() bool {
 	return r.Command == Append || r.Command == Prepend || r.Command == Meta && r.Has(Builds)
-}
-
-// Exptime returns the exptime with which r, which carries a value, stores it.
-func (r *Request) Exptime() []byte {
-	if r.Command != Meta {
-		_, _, exptime, _ := r.Stores()
-		return exptime
-	}
-	if flag := flagOf(r.Head, 'T'); flag != nil {
-		return flag[1:]
-	}
-	return []byte("0")
-}
-
-// Replace replaces the value that r carries by value, which includes the line end.
-func (r *Request) Replace(value []byte) {
-	before := 4 // words
-	if r.Command == Meta {
-		before = 2
-	}
-	rest := r.Head
-	for range before {
-		_, rest = cutWord(rest)
-	}
-	_, after := cutWord(rest)
-	head := append(slices.Clone(r.Head[:len(r.Head)-len(rest)]), ' ')
-	head = strconv.AppendInt(head, int64(len(value)-len(CRLF)), 10)
-	r.Head, r.Data, r.Exact = append(head, after...), value, false
-}
-
-// AppendChunkStore appends the command line that stores size bytes under key, with the given version; 0: without one.
-func AppendChunkStore(dst, key []byte, size int, exptime []byte, version uint64) []byte {
-	dst = strconv.AppendInt(append(append(append(dst, "ms "...), key...), ' '), int64(size), 10)
-	if string(exptime) != "0" {
-		dst = append(append(dst, " T"...), exptime...)
-	}
-	if version != 0 {
-		return appendVersion(dst, version)
-	}
-	return append(dst, CRLF...)
-}
-
-// AppendChunkFetch appends the request for the value of key.
-func AppendChunkFetch(dst, key []byte) []byte {
-	return append(append(append(dst, "mg "...), key...), " v k\r\n"...)
 }
 
 // AppendResized appends the line of element, a VALUE or a VA, with the size replaced by size. shown: the flag s of a VA also shows the size, and is

@@ -36,13 +36,12 @@ func LifeTold(reply []byte) (ns int64) {
 }
 
 // LifeStored returns the minimum time, in ns, that an item stored with exptime lives. 0: less than a second, or exptime is a date.
-func LifeStored(exptime []byte) (ns int64) {
-	seconds, _, ok := parseUint32(exptime)
+func LifeStored(exptime int32) (ns int64) {
 	switch {
-	case !ok || seconds > LongestExpiry:
+	case exptime < 0 || exptime > LongestExpiry:
 		return 0
-	case seconds == 0:
+	case exptime == 0:
 		return forever
 	}
-	return life(seconds)
+	return life(uint64(exptime))
 }

@@ -21,9 +21,7 @@ func TestTheMinimumLifeOfAnItem(t *testing.T) {
 	} {
 		assert.Equal(t, want, LifeTold([]byte(reply)), reply)
 	}
-	for exptime, want := range map[string]int64{
-		"0": forever, "1": 0, "2": second, "2592000": 2591999 * second, "2592001": 0, "-1": 0, "": 0,
-	} {
-		assert.Equal(t, want, LifeStored([]byte(exptime)), exptime)
+	for exptime, want := range map[int32]int64{0: forever, 1: 0, 2: second, 2592000: 2591999 * second, 2592001: 0, -1: 0} {
+		assert.Equal(t, want, LifeStored(exptime), exptime)
 	}
 }

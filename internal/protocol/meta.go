@@ -102,8 +102,8 @@ func (v metaValue) parse(word []byte) (read []byte, ok bool) {
 
 // takeMeta completes a meta command whose words were checked.
 func (r *Request) takeMeta(w *words) {
-	r.takeKeyed(w, Meta, w.n)
-	r.Arg, r.Verb = w.word[0], w.word[0][1]
+	r.take(Meta, w, w.n)
+	r.Verb, r.Keys, r.NumKeys = w.word[0][1], w.word[1], 1
 	r.Traits = metaVerbs[r.Verb]
 	for left := r.Fields; left != 0; left &= left - 1 {
 		f := &metaFlags['A'+bits.TrailingZeros64(uint64(left))]
@@ -121,16 +121,6 @@ func decodeKey(room, text []byte) []byte {
 	return key
 }
 
-// flagsOf returns the flags in a meta command's line: the rest after the key, and after the size of an ms.
-func flagsOf(head []byte) []byte {
-	verb, rest := cutWord(head)
-	_, rest = cutWord(rest)
-	if string(verb) == "ms" {
-		_, rest = cutWord(rest)
-	}
-	return rest
-}
-
 // cutWord returns the first word of s and the rest.
 func cutWord(s []byte) (word, rest []byte) {
 	for len(s) > 0 && s[0] == ' ' {
@@ -143,114 +133,81 @@ func cutWord(s []byte) (word, rest []byte) {
 	return s[:end], s[end:]
 }
 
-// AppendMeta appends the meta command line head and a line end, without the flags in drop.
-func AppendMeta(dst, head []byte, drop string) []byte {
-	return append(appendMeta(dst, head, drop), CRLF...)
-}
-
-// appendMeta is AppendMeta without the line end.
-func appendMeta(dst, head []byte, drop string) []byte {
-	flags := flagsOf(head)
-	dst = append(dst, head[:len(head)-len(flags)]...)
-	for len(flags) > 0 {
-		var word []byte
-		word, flags = cutWord(flags)
-		if len(word) > 0 && bytes.IndexByte([]byte(drop), word[0]) < 0 {
-			dst = append(append(dst, ' '), word...)
-		}
-	}
-	return dst
-}
-
-// MetaFits reports whether reply, of which only the line is needed, can be the reply to the meta command line head: the verb allows
-// its code, it has a value only if one was requested, and its opaque and its key are those of the request. An HD or a VA must
-// return the opaque and the key if the request asked for them, an ME must return the key. An mg whose cas matches is answered
-// without the value.
-func MetaFits(head, reply []byte) bool {
+// Fits reports whether reply, of which only the line is needed, can be the reply to the meta command op: the verb allows its code, it has a value
+// only if one was requested, and its opaque and its key are those of the request. An HD or a VA must return the opaque and the key if the request
+// asked for them, an ME must return the key. An mg whose cas matches is answered without the value.
+func (op *Op) Fits(reply []byte) bool {
 	line, _, _ := bytes.Cut(reply, []byte(CRLF))
-	verb, rest := cutWord(head)
-	key, _ := cutWord(rest)
-	var opaque []byte
-	value, wantsKey, encoded, compares := false, false, false, false
-	for flags := flagsOf(head); len(flags) > 0; {
-		var word []byte
-		word, flags = cutWord(flags)
-		switch {
-		case len(word) == 0:
-		case word[0] == 'O':
-			opaque = word
-		case word[0] == 'k':
-			wantsKey = true
-		case word[0] == 'v':
-			value = true
-		case word[0] == 'b':
-			encoded = true
-		case word[0] == 'C':
-			compares = true
-		}
-	}
 	code, flags := cutWord(line)
-	done := "HD"
-	if value && (verb[1] == 'g' || verb[1] == 'a') {
+	done, asks := "HD", op.Verb == 'g' || op.Verb == 'e'
+	if op.HasFlag('v') && (op.Verb == 'g' || op.Verb == 'a') && !(op.Verb == 'g' && op.HasFlag('C') && string(code) == "HD") {
 		done = "VA"
 	}
-	if value && verb[1] == 'g' && compares && string(code) == "HD" {
-		done = "HD"
-	}
+	fits := true
 	switch string(code) {
 	case done:
 	case "VA", "HD":
-		return false
+		fits = false
 	case "EN":
-		if verb[1] != 'g' && verb[1] != 'e' {
-			return false
-		}
+		fits = asks
 	case "ME":
-		if verb[1] != 'e' {
-			return false
-		}
+		fits = op.Verb == 'e'
 	case "NF", "EX", "NS":
-		if verb[1] == 'g' || verb[1] == 'e' {
-			return false
-		}
+		fits = !asks
+	}
+	if !fits {
+		return false
 	}
 	if string(code) == "VA" {
 		_, flags = cutWord(flags)
 	}
 	// The reply shows the key in the form in which the item was created, in base64 or not, whichever the request used.
 	var room [DefaultMaxKey]byte
-	if encoded && (wantsKey || verb[1] == 'e') {
-		n, _ := keyEncoding.Decode(room[:], key)
+	if op.Has(Encoded) && (op.HasFlag('k') || op.Verb == 'e') {
+		n, _ := keyEncoding.Decode(room[:], op.Keys)
 		if bytes.IndexByte(room[:n], ' ') >= 0 {
 			return true // a key that is shown unencoded consists of words that look like flags
 		}
 	}
-	shows := func(text []byte) bool {
-		return bytes.Equal(text, key) || encoded && isKeyIn(key, text) || !encoded && isKeyIn(text, key)
-	}
 	if string(code) == "ME" {
 		shown, _ := cutWord(flags)
-		return shows(shown)
+		return op.isKey(shown)
 	}
 	hasKey, hasOpaque := false, false
-	for len(flags) > 0 {
-		var word []byte
-		word, flags = cutWord(flags)
-		switch {
-		case len(word) == 0:
-		case word[0] == 'O':
+	for word, rest := cutWord(flags); len(word) > 0; word, rest = cutWord(rest) {
+		switch word[0] {
+		case 'O':
 			hasOpaque = true
-			if !bytes.Equal(word, opaque) {
+			if !op.isOpaque(word[1:]) {
 				return false
 			}
-		case word[0] == 'k':
+		case 'k':
 			hasKey = true
-			if !wantsKey || !shows(word[1:]) {
+			if !op.HasFlag('k') || !op.isKey(word[1:]) {
 				return false
 			}
 		}
 	}
-	return string(code) != done || (hasKey == wantsKey && hasOpaque == (opaque != nil))
+	return string(code) != done || hasKey == op.HasFlag('k') && hasOpaque == op.HasFlag('O')
+}
+
+// isKey reports whether text is op's only key, in base64 or not.
+func (op *Op) isKey(text []byte) bool {
+	return bytes.Equal(text, op.Keys) || op.Has(Encoded) && isKeyIn(op.Keys, text) || !op.Has(Encoded) && isKeyIn(text, op.Keys)
+}
+
+// isOpaque reports whether op's opaque is text.
+func (op *Op) isOpaque(text []byte) bool {
+	if !op.HasFlag('O') {
+		return false
+	}
+	for word, rest := cutWord(op.text()); len(word) > 0; word, rest = cutWord(rest) {
+		if word[0] == 'O' {
+			return bytes.Equal(word[1:], text)
+		}
+	}
+	n, _, ok := parseUint32(text)
+	return ok && uint32(n) == op.ownOpaque()
 }
 
 // AppendRenamed appends reply, the reply to a meta command, with key in place of the key stored wherever reply shows it, in base64 or not.
@@ -297,7 +254,7 @@ func isKeyIn(text, key []byte) bool {
 // LeavesOut reports whether reply, the reply to the meta command r, is left out in quiet mode.
 func (r *Request) LeavesOut(reply []byte) bool {
 	code := reply[:2]
-	switch r.Arg[1] {
+	switch r.Verb {
 	case 'g':
 		return string(code) == "EN"
 	case 's', 'd':

@@ -22,7 +22,8 @@ func (l *Limits) decodeMeta(r *Request, w *words) (int, error) {
 	}
 	switch {
 	case verb == 'n':
-		r.Command, r.Arg, r.Verb, r.Answer = Meta, w.word[0], verb, TextMetaNoop
+		r.take(Meta, w, 1)
+		r.Verb, r.Answer = verb, TextMetaNoop
 		return -1, nil
 	case w.n < first || !areFlags(w, first):
 		return r.refuse(TextBadFormat)

@@ -56,6 +56,6 @@ func TestAMetaReplyFitsOnlyItsRequest(t *testing.T) {
 		{"me YSBPYg== b", "ME a Ob exp=-1\r\n", true},
 		{"mg a", "ME a exp=-1\r\n", false},
 	} {
-		assert.Equal(t, tc.fits, MetaFits([]byte(tc.head), []byte(tc.reply)), "%s: %q", tc.head, tc.reply)
+		assert.Equal(t, tc.fits, opOf(t, tc.head).Fits([]byte(tc.reply)), "%s: %q", tc.head, tc.reply)
 	}
 }

@@ -117,6 +117,9 @@ func (op *Op) Append(dst []byte) []byte {
 	return append(dst, CRLF...)
 }
 
+// Bytes returns op's line and Data in new memory.
+func (op *Op) Bytes() []byte { return append(op.Append(nil), op.Data...) }
+
 func (op *Op) appendMeta(dst []byte) []byte {
 	dst = append(dst, 'm', op.Verb)
 	if op.Verb != 'n' {
@@ -170,7 +173,7 @@ func (op *Op) appendFlag(dst, word []byte) []byte {
 		}
 		return dst
 	case 'O':
-		if len(word) == 1 && op.textAt == op.textEnd { // one that mcmw adds
+		if len(op.text()) == 0 {
 			return strconv.AppendUint(dst, uint64(op.ownOpaque()), 10)
 		}
 	}
@@ -204,4 +207,77 @@ func (op *Op) ToMeta() {
 		}
 	}
 	op.Command, op.textEnd = Meta, op.textAt
+}
+
+// AppendStored appends the line of a VALUE that shows what the storage command op stores, with cas unless that is 0.
+func (op *Op) AppendStored(dst []byte, cas uint64) []byte {
+	dst = append(append(append(dst, "VALUE "...), op.Keys...), ' ')
+	dst = append(strconv.AppendUint(dst, uint64(op.Flags), 10), ' ')
+	dst = strconv.AppendInt(dst, int64(len(op.Data)-len(CRLF)), 10)
+	if cas != 0 {
+		dst = strconv.AppendUint(append(dst, ' '), cas, 10)
+	}
+	return append(dst, CRLF...)
+}
+
+// Stamp makes op, which stores an item, a meta command that gives the item version as its cas, and whose reply is never left out.
+func (op *Op) Stamp(version uint64) {
+	op.ToMeta()
+	op.Drop("q")
+	op.Version, op.Fields = version, op.Fields|fieldOf('E')
+}
+
+// DropCondition makes op, a conditional write, store its item without a condition.
+func (op *Op) DropCondition() {
+	if op.Command == Meta {
+		op.Drop("Cq")
+	} else {
+		op.Command = Set
+	}
+}
+
+// Deletion returns the command that deletes op's only key.
+func (op *Op) Deletion() Op {
+	if op.Has(Encoded) {
+		return op.KeyText().Meta('d', "")
+	}
+	return Op{Command: Delete, Keys: op.Keys, NumKeys: 1}
+}
+
+// Rename replaces op's only key by key, which is appended to dst in the form that op has.
+func (op *Op) Rename(dst, key []byte) []byte {
+	start := len(dst)
+	if op.Has(Encoded) {
+		dst = keyEncoding.AppendEncode(dst, key)
+	} else {
+		dst = append(dst, key...)
+	}
+	op.Keys = dst[start:len(dst):len(dst)]
+	return dst
+}
+
+// Cap reduces op's expiry, so that no item which it stores or touches lives for more than ttl seconds, from 1 to LongestExpiry. Shorter ones stay,
+// as do those in the past. now is the time in seconds since 1970, for exptimes that are dates.
+func (op *Op) Cap(ttl, now int64) {
+	if op.Verb == 's' && op.Fields&fieldOf('T') == 0 {
+		op.Expiry, op.Fields = 0, op.Fields|fieldOf('T')
+	}
+	op.Expiry, op.Vivify = capped(op.Expiry, ttl, now), capped(op.Vivify, ttl, now)
+}
+
+// capped returns the exptime at which an item expires when it does with exptime, or after ttl seconds if that is earlier.
+func capped(exptime int32, ttl, now int64) int32 {
+	v := int64(exptime)
+	if v > LongestExpiry {
+		if v -= now; v == 0 {
+			v = -1 // 0 would mean no expiry
+		}
+	}
+	switch {
+	case v < 0:
+		v = -1
+	case v == 0, v > ttl:
+		v = ttl
+	}
+	return int32(v)
 }

@@ -15,17 +15,12 @@ type Request struct {
 	Skip int
 	// NoReply: the client wants no reply.
 	NoReply bool
-	// Exact: Raw can be sent to a server as it is; it equals Head, CRLF, Data.
+	// Exact: Raw can be sent to a server as it is; it equals what Append writes, and Data.
 	Exact bool
-	// Head is the command line as it is sent to a server, without its end: the words that were decoded, separated by one
-	// blank, numbers without leading zeros, no noreply. Every memcached reads it as it was decoded here.
-	Head []byte
-	// Arg is the exptime of gat and gats, the argument of stats, or the first word of a Meta or an Admin command.
-	Arg []byte
 }
 
 // IsOverview reports whether r is `stats` without an argument: the middleware's own statistics, and what the servers have to add.
-func (r *Request) IsOverview() bool { return r.Command == Stats && len(r.Arg) == 0 }
+func (r *Request) IsOverview() bool { return r.Command == Stats && r.textAt == r.textEnd }
 
 // HasEffect reports whether a request with an Answer must reach the servers all the same, because memcached executes part of it
 // before it refuses the rest: a set with a too large value removes the old value, and a retrieval fetches, or touches, the keys
@@ -55,37 +50,12 @@ func (r *Request) Key(room []byte) []byte {
 	return r.Keys
 }
 
-// Rename replaces the only key of r by key. The new command line is appended to dst.
-func (r *Request) Rename(dst, key []byte) []byte {
-	start := len(dst)
-	verb, rest := cutWord(r.Head)
-	_, rest = cutWord(rest)
-	var from int
-	if r.Command == Delete {
-		from = start + len("delete ")
-		dst = appendDelete(dst, key)
-		r.Keys = dst[from : from+len(key) : from+len(key)]
-	} else {
-		dst = append(append(dst, verb...), ' ')
-		from = len(dst)
-		if r.Has(Encoded) {
-			dst = keyEncoding.AppendEncode(dst, key)
-		} else {
-			dst = append(dst, key...)
-		}
-		r.Keys = dst[from:len(dst):len(dst)]
-		dst = append(dst, rest...)
-	}
-	r.Head, r.Exact = dst[start:len(dst):len(dst)], false
-	return dst
-}
-
 // Miss returns the reply to r if no key is found. ok is false if r is not a retrieval, so that there is no such reply.
 func (r *Request) Miss() (text string, ok bool) {
 	switch {
 	case r.Command.IsRetrieval():
 		return TextEnd, true
-	case r.Command != Meta || r.Arg[1] != 'g' || !r.Has(Reads):
+	case r.Command != Meta || r.Verb != 'g' || !r.Has(Reads):
 		return "", false
 	case r.Has(Quiet):
 		return "", true
@@ -147,14 +117,14 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	if ended {
 		line = line[:eol-1]
 	}
-	*r = Request{Op: Op{Raw: buf[:n]}, Head: line}
+	*r = Request{Op: Op{Raw: buf[:n]}}
 	var size int
 	switch {
 	case n < minLine:
 		size, err = r.refuse(TextBadFormat)
 	// By far the most common request is a get of one or more keys.
 	case len(line) > 4 && line[0] == 'g' && line[1] == 'e' && line[2] == 't' && line[3] == ' ':
-		size = l.decodeKeys(r, Get, len("get"))
+		size = l.decodeKeys(r, Get, line, len("get"))
 	default:
 		size, err = l.decodeLine(r, line)
 	}
@@ -166,7 +136,7 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 		size, _ = r.refuseBlock(TextBadFormat, size)
 	}
 	r.Traits |= commands[r.Command].traits
-	r.Exact = ended && !r.NoReply && len(r.Head) == len(line) && (len(line) == 0 || &r.Head[0] == &line[0])
+	r.Exact = r.Exact && ended && !r.NoReply
 	if size < 0 {
 		return n, 0, nil
 	}
@@ -220,14 +190,13 @@ func (l *Limits) decodeLine(r *Request, line []byte) (size int, err error) {
 	}
 	switch c := commandOf[string(w.word[0])]; c {
 	case Get, Gets:
-		return l.decodeKeys(r, c, len(c.String())), nil
+		return l.decodeKeys(r, c, line, len(c.String())), nil
 	case Gat, Gats:
-		return l.decodeTouching(r, &w, c)
+		return l.decodeTouching(r, &w, c, line)
 	case Meta:
 		return l.decodeMeta(r, &w)
 	case Version:
-		r.Command = Version
-		r.Head = w.line(1, line)
+		r.take(Version, &w, 1)
 		return -1, nil
 	case Quit:
 		r.Command = Quit
@@ -272,9 +241,8 @@ func (r *Request) refuseBlock(text string, size int) (int, error) {
 // takeNoReply records whether the last word is noreply, whatever the command.
 func (r *Request) takeNoReply(w *words) { r.NoReply = w.last(wordNoReply) }
 
-// decodeKeys decodes the keys of a retrieval, which follow the first from bytes of r.Head.
-func (l *Limits) decodeKeys(r *Request, c Command, from int) int {
-	line := r.Head
+// decodeKeys decodes the keys of a retrieval, which follow the first from bytes of line.
+func (l *Limits) decodeKeys(r *Request, c Command, line []byte, from int) int {
 	plain, end := true, from // end: of the last key
 	for at := from; at < len(line); {
 		if line[at] == ' ' {
@@ -295,40 +263,35 @@ func (l *Limits) decodeKeys(r *Request, c Command, from int) int {
 		_, _ = r.refuse(TextBadFormat)
 		return -1
 	}
-	r.Command = c
-	r.Head = line[:end]
-	if !plain {
-		r.Head = append(make([]byte, 0, end), line[:from]...)
-		for rest := line[from:end]; len(rest) > 0; {
-			var key []byte
-			key, rest = cutWord(rest)
-			r.Head = append(append(r.Head, ' '), key...)
-		}
+	r.Command, r.Exact = c, plain && end == len(line)
+	if plain {
+		r.Keys = line[from+1 : end]
+		return -1
 	}
-	r.Keys = r.Head[from+1:]
+	r.Keys = make([]byte, 0, end-from)
+	for key, rest := cutWord(line[from:end]); len(key) > 0; key, rest = cutWord(rest) {
+		if len(r.Keys) > 0 {
+			r.Keys = append(r.Keys, ' ')
+		}
+		r.Keys = append(r.Keys, key...)
+	}
 	return -1
 }
 
 // decodeTouching decodes gat and gats.
-func (l *Limits) decodeTouching(r *Request, w *words, c Command) (int, error) {
+func (l *Limits) decodeTouching(r *Request, w *words, c Command, line []byte) (size int, err error) {
 	if w.n < 3 {
 		return r.refuse(TextBadFormat)
 	}
-	command, exptime := w.word[0], w.word[1]
+	from := cap(line) - cap(w.word[1]) + len(w.word[1])
+	plain := from == len(w.word[0])+1+len(w.word[1])
 	expiry, ok := w.exptime(1, false)
 	if !ok {
 		return r.refuse(TextBadExptime)
 	}
 	r.Expiry = expiry
-	_, rest := cutWord(r.Head)
-	_, rest = cutWord(rest)
-	from := len(command) + 1 + len(exptime)
-	if len(w.word[1]) != len(exptime) || len(rest)+from != len(r.Head) {
-		r.Head = bytes.Join([][]byte{command, w.word[1], rest}, []byte(" "))
-		from = len(command) + 1 + len(w.word[1])
-	}
-	size := l.decodeKeys(r, c, from)
-	r.Arg = w.word[1]
+	size = l.decodeKeys(r, c, line, from)
+	r.Exact = r.Exact && plain && w.plain
 	return size, nil
 }
 
@@ -369,10 +332,8 @@ func (l *Limits) decodeKeyed(r *Request, w *words, c Command) (size int, err err
 			return r.refuseBlock(refusal, size)
 		}
 	}
-	r.takeKeyed(w, c, 1+len(layout))
-	if c == Delete && string(r.Keys) == wordNoReply {
-		r.Head = appendDelete(nil, r.Keys)
-	}
+	r.take(c, w, 1+len(layout))
+	r.Keys, r.NumKeys = w.word[1], 1
 	return size, nil
 }
 
@@ -384,37 +345,8 @@ func (r *Request) takeText(w *words, from, to int) {
 	}
 }
 
-// takeKeyed completes a command of count words, the second of which is its only key. memcached ignores further words, except a
-// noreply.
-func (r *Request) takeKeyed(w *words, c Command, count int) {
-	r.Head = w.line(count, r.Head)
-	r.Command, r.Keys, r.NumKeys = c, w.word[1], 1
-}
-
-// appendDelete appends the line of a deletion, without its end. memcached 1.6.40 and later take the key "noreply" for the keyword, unless
-// another word follows it. A 0 is always allowed there.
-func appendDelete(dst, key []byte) []byte {
-	dst = append(append(dst, "delete "...), key...)
-	if string(key) == wordNoReply {
-		dst = append(dst, " 0"...)
-	}
-	return dst
-}
-
-// AppendDeletion appends a request that deletes the key of the write r, and returns the command of that request.
-func (r *Request) AppendDeletion(dst []byte) ([]byte, Command) {
-	if !r.Has(Encoded) {
-		return append(appendDelete(dst, r.Keys), CRLF...), Delete
-	}
-	return append(append(append(dst, "md "...), r.Keys...), " b\r\n"...), Meta
-}
-
-// AppendUnconditional appends the command line that stores the item of the conditional write r without its condition, and returns
-// the command of that line. The caller appends r's data block.
-func (r *Request) AppendUnconditional(dst []byte) ([]byte, Command) {
-	if r.Command == Meta {
-		return AppendMeta(dst, r.Head, "Cq"), Meta
-	}
-	dst = append(append(dst, "set"...), r.Head[len("cas"):bytes.LastIndexByte(r.Head, ' ')]...)
-	return append(dst, CRLF...), Set
+// take makes r a command c that consists of the first n words. memcached ignores further ones, except a noreply.
+func (r *Request) take(c Command, w *words, n int) {
+	line := bytes.TrimRight(r.Raw, CRLF)
+	r.Command, r.Exact = c, w.are(n, line)
 }

@@ -103,22 +103,11 @@ func (w *words) flag(i int, value []byte) {
 	}
 }
 
-// line returns the first n words separated by one blank. If from already has this form, line returns its beginning.
-func (w *words) line(n int, from []byte) []byte {
-	size := n - 1
-	for _, word := range w.word[:n] {
-		size += len(word)
+// are reports whether line consists of the first n words, exactly as they must be sent.
+func (w *words) are(n int, line []byte) bool {
+	if !w.plain || w.n != n {
+		return false
 	}
-	if w.plain {
-		return from[:size]
-	}
-	line := make([]byte, 0, size)
-	for i, word := range w.word[:n] {
-		if i > 0 {
-			line = append(line, ' ')
-		}
-		line = append(line, word...)
-		w.word[i] = line[len(line)-len(word):]
-	}
-	return line
+	last := w.word[n-1]
+	return cap(line)-cap(last)+len(last) == len(line)
 }

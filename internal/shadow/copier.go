@@ -115,7 +115,7 @@ func (c *Copier) look(piece []byte) {
 			}
 		case rep.Kind == protocol.ReplyMetaValue, rep.Kind == protocol.ReplyMetaLine:
 			w := &c.wanted[0]
-			w.told, w.seen = ofMeta(piece[:n], protocol.HasFlag(c.request.Head, 'f')), true
+			w.told, w.seen = ofMeta(piece[:n], c.request.HasFlag('f')), true
 		}
 		piece = piece[n:]
 	}
@@ -152,28 +152,27 @@ func (c *Copier) Read(result stats.Result, rest int, o Order) {
 			continue
 		}
 		read := copied{key: w.hash, compare: compare && !w.told.unclear, told: w.told, order: o}
-		p := w.box.reserve(len("mg  v f O4294967295 b\r\n")+len(c.request.Arg)+len(w.key), &read)
+		p := w.box.reserve(len("mg  v f O4294967295 b\r\n")+len(w.key), &read)
 		if p == nil {
 			continue
 		}
-		p.text = appendRead(p.text, c.request, w.key)
+		op := readOf(c.request, w.key)
+		p.text = op.Append(p.text)
 		p.add(read)
 	}
 	clear(c.wanted)
 	c.request = nil
 }
 
-// appendRead appends the request that asks the shadow for a key of r.
-func appendRead(dst []byte, r *protocol.Request, key []byte) []byte {
+// readOf returns the command that asks the shadow for a key of r.
+func readOf(r *protocol.Request, key []byte) protocol.Op {
 	switch {
 	case r.Has(protocol.Encoded):
-		return protocol.KeyText{Text: key, Encoded: true}.AppendFetch(dst, " v f")
+		return protocol.KeyText{Text: key, Encoded: true}.Ask("vf")
 	case r.Has(protocol.Writes):
-		dst = append(append(append(dst, "gat "...), r.Arg...), ' ')
-	default:
-		dst = append(dst, "get "...)
+		return protocol.Op{Command: protocol.Gat, Expiry: r.Expiry, Keys: key, NumKeys: 1}
 	}
-	return append(append(dst, key...), protocol.CRLF...)
+	return protocol.Op{Command: protocol.Get, Keys: key, NumKeys: 1}
 }
 
 // Write copies r, if it is a write, after it was answered with result. key is its key as servers know it.
@@ -210,11 +209,13 @@ func (b *outbox) write(r *protocol.Request, key uint64, result stats.Result, o O
 	case result != stats.ResultOK && !r.Has(protocol.Deletes):
 		return
 	}
-	p := b.reserve(len(r.Head)+len(r.Data)+2*len(protocol.CRLF), &c)
+	p := b.reserve(len(r.Raw)+len(" 0"), &c)
 	if p == nil {
 		return
 	}
-	p.text, c.plain = r.AppendDone(p.text)
+	var done protocol.Op
+	done, c.plain = r.Done()
+	p.text = append(done.Append(p.text), done.Data...)
 	if r.Unclear() {
 		b.doubts.add(key, o.Received)
 	}

@@ -291,10 +291,10 @@ func (c *Copier) transfer(ctx context.Context, items []*Transfer) error {
 // exchange sends server s the requests of the transfers in this step, and gives them the replies.
 func (c *Copier) exchange(ctx context.Context, s int, open []*Transfer) error {
 	var asking []*Transfer
-	var requests [][]byte
+	var requests []protocol.Op
 	for _, t := range open {
-		if request := t.Ask(s, nil); len(request) > 0 {
-			asking, requests = append(asking, t), append(requests, request)
+		if op, ok := t.Ask(s); ok {
+			asking, requests = append(asking, t), append(requests, op)
 		}
 	}
 	if len(asking) == 0 {

@@ -425,13 +425,17 @@ func (w *Sweep) look(ctx context.Context, items []listed, values bool, ask func(
 		if err != nil {
 			return bytes, w.named(s, err)
 		}
-		var giveBack [][]byte
+		flags := protocol.ForVersion
+		if values {
+			flags = protocol.ForItem
+		}
+		var giveBack []protocol.Op
 		var value maphash.Hash
 		value.SetSeed(w.seed)
 		at := 0
-		err = l.Ask(func(yield func([]byte) bool) {
+		err = l.Ask(func(yield func(protocol.Op) bool) {
 			for _, q := range questions {
-				if !yield(link.Key(items[q.item].key).AppendLook(nil, values)) {
+				if !yield(link.Key(items[q.item].key).Ask(flags)) {
 					return
 				}
 			}
@@ -447,7 +451,7 @@ func (w *Sweep) look(ctx context.Context, items []listed, values bool, ask func(
 			}
 			items[q.item].copies[q.holder] = found
 			if r.Won {
-				giveBack = append(giveBack, link.Key(items[q.item].key).AppendGiveBack(nil, r.CAS))
+				giveBack = append(giveBack, link.Key(items[q.item].key).GiveBack(r.CAS))
 			}
 			return nil
 		})

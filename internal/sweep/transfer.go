@@ -100,52 +100,44 @@ const mostTransferTries = 6
 // Outcome returns how the transfer ended.
 func (t *Transfer) Outcome() TransferOutcome { return t.outcome }
 
-// Ask appends the request to a server in this step, if there is one.
-func (t *Transfer) Ask(server int, dst []byte) []byte {
+// Ask returns the command to a server in this step. ok is false if there is none.
+func (t *Transfer) Ask(server int) (op protocol.Op, ok bool) {
 	if t.outcome != TransferOpen {
-		return dst
+		return op, false
 	}
 	if t.at == nil {
 		t.at = make([]copyAt, len(t.To))
 	}
-	if server == t.Source {
-		switch t.step {
-		case looking, rechecking, verifying:
-			return t.Key.AppendGlance(dst)
-		case fetching:
-			return t.Key.AppendLook(dst, true)
-		case givingBack:
-			return t.Key.AppendGiveBack(dst, t.won)
-		}
-		return dst
-	}
 	i := slices.Index(t.To, server)
-	if i < 0 {
-		if slices.Contains(t.Others, server) && (t.step == looking || t.step == rechecking || t.step == verifying) {
-			return t.Key.AppendGlance(dst)
-		}
-		return dst
+	looks := t.step == looking || t.step == rechecking || t.step == verifying
+	switch {
+	case server == t.Source && t.step == fetching:
+		return t.Key.Ask(protocol.ForItem), true
+	case server == t.Source && t.step == givingBack:
+		return t.Key.GiveBack(t.won), true
+	case server == t.Source, i < 0:
+		return t.Key.Ask(protocol.ForExpiry), looks && (server == t.Source || slices.Contains(t.Others, server))
 	}
 	c := &t.at[i]
 	switch {
 	case t.step == looking:
-		return t.Key.AppendLook(dst, false)
+		return t.Key.Ask(protocol.ForVersion), true
 	case t.step == cutting && c.cut:
-		return t.Key.AppendCut(dst, c.holds)
+		return t.Key.Cut(c.holds), true
 	case t.step == adding && c.holds == 0:
 		it := t.it
 		it.CAS = t.added
-		return append(t.Key.AppendAdd(dst, it, t.Hold), t.it.Data...)
+		return t.Key.Add(it, t.Hold), true
 	case t.step == confirming && c.took && !t.same:
-		return t.Key.AppendCut(dst, t.added)
+		return t.Key.Cut(t.added), true
 	case t.step == confirming && c.took && (t.Provisional != nil || t.it.TTL < 0 || t.it.TTL > t.Hold):
 		replaced := t.added
 		if t.Overwrites {
 			replaced = 0
 		}
-		return append(t.Key.AppendStore(dst, t.it, replaced, t.it.CAS), t.it.Data...)
+		return t.Key.Store(t.it, replaced, t.it.CAS), true
 	}
-	return dst
+	return op, false
 }
 
 // Answer records the reply of a server to the request of this step.

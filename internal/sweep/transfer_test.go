@@ -16,17 +16,17 @@ func TestAnItemThatExpiresAtAboutTheSameTimeOnAllServersIsCopied(t *testing.T) {
 		held := false // by the target
 		for more := true; more; more = move.Next() {
 			for server, remains := range []string{"100", other, ""} {
-				request := string(move.Ask(server, nil))
-				if request == "" {
+				op, ok := move.Ask(server)
+				if !ok {
 					continue
 				}
 				reply := "EN\r\n"
 				switch {
-				case request[:2] == "mg" && server < 2:
+				case op.Verb == 'g' && server < 2:
 					reply = "VA 1 c7 t" + remains + " f0\r\nv\r\n"
-				case request[:2] == "ms":
+				case op.Verb == 's':
 					held, reply = true, "HD\r\n"
-				case request[:2] == "md":
+				case op.Verb == 'd':
 					held, reply = false, "HD\r\n"
 				}
 				move.Answer(server, []byte(reply))

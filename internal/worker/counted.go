@@ -45,10 +45,10 @@ func (w *Worker) countMeta(i int32, r *plan.Request, result stats.Result) (what 
 		}
 		return miss, true
 	}
-	switch r.Arg[1] {
+	switch r.Verb {
 	case 'g':
 		done = done && !w.planner.NotFound(i)
-		if done && protocol.HasFlag(r.Head, 'T') {
+		if done && r.HasFlag('T') {
 			return stats.CountTouchHits, true
 		}
 		return either(stats.CountGetHits, stats.CountGetMisses)

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bytes"
-	"strconv"
 	"time"
 
 	"mcmw/internal/hotkeys"
@@ -13,8 +12,8 @@ import (
 // barred are the round's writes, whose keys are not answered from memory meanwhile; see hotkeys.Values.
 type barred struct {
 	writes  []barredWrite
-	flushes [][]byte // the command lines, in the clients' buffers
-	cas     []byte   // scratch
+	flushes []int32 // their exptimes
+	room    []byte  // scratch
 }
 
 // barredWrite is a write of requests[request].
@@ -29,7 +28,7 @@ func (w *Worker) barHot(i int32) {
 	switch r.NumKeys {
 	case 0:
 		w.options.Hot.BeginFlush()
-		w.barred.flushes = append(w.barred.flushes, r.Head)
+		w.barred.flushes = append(w.barred.flushes, r.Expiry)
 	case 1:
 		w.barred.writes = append(w.barred.writes, barredWrite{w.options.Hot.Begin(r.ClientKey()), i})
 	default:
@@ -46,28 +45,23 @@ func (w *Worker) unbarHot() {
 		b := &w.barred.writes[k]
 		if w.planner.Stored(b.request) {
 			r := &w.planner.Requests[b.request]
-			key, flags, exptime, size := r.Stores()
-			life := time.Duration(protocol.LifeStored(exptime))
-			w.options.Hot.Keep(&b.Write, hotkeys.Plain, w.dequeued, life, textValue, key, blank, flags, blank, size, crlf, r.Data, textEnd)
+			life := time.Duration(protocol.LifeStored(r.Expiry))
+			w.barred.room = r.AppendStored(w.barred.room[:0], 0)
+			w.options.Hot.Keep(&b.Write, hotkeys.Plain, w.dequeued, life, w.barred.room, r.Data, textEnd)
 			if version := r.Version(); version != 0 {
-				w.barred.cas = strconv.AppendUint(w.barred.cas[:0], version, 10)
-				w.options.Hot.Keep(&b.Write, hotkeys.WithCAS, w.dequeued, life, textValue, key, blank, flags, blank, size, blank, w.barred.cas, crlf, r.Data, textEnd)
+				w.barred.room = r.AppendStored(w.barred.room[:0], version)
+				w.options.Hot.Keep(&b.Write, hotkeys.WithCAS, w.dequeued, life, w.barred.room, r.Data, textEnd)
 			}
 		}
 		w.options.Hot.End(&b.Write)
 	}
-	for _, line := range w.barred.flushes {
-		w.options.Hot.EndFlush(line, stats.Now(), time.Now())
+	for _, exptime := range w.barred.flushes {
+		w.options.Hot.EndFlush(exptime, stats.Now(), time.Now())
 	}
 	w.barred.writes, w.barred.flushes = w.barred.writes[:0], w.barred.flushes[:0]
 }
 
-var (
-	textValue = []byte("VALUE ")
-	blank     = []byte(" ")
-	crlf      = []byte(protocol.CRLF)
-	textEnd   = []byte(protocol.TextEnd)
-)
+var textEnd = []byte(protocol.TextEnd)
 
 // wantHot makes requests[i], a get that was planned last and whose reply readers want, also ask how long the item lives, unless its value is
 // being written.

@@ -57,7 +57,7 @@ func likely(r *plan.Request, mean int) int {
 
 // showsValue reports whether r is a write whose reply is the item's value. It cannot be repeated.
 func showsValue(r *plan.Request) bool {
-	return r.Command.IsMeta() && r.Arg[1] == 'g' && !r.Has(protocol.Reads) && protocol.HasFlag(r.Head, 'v')
+	return r.Fetches() && !r.Has(protocol.Reads) && r.HasFlag('v')
 }
 
 // crowded reports whether r has to wait until clients have read what they asked for: its value is known to be large, or, if it cannot be dropped, likely to be.

@@ -131,36 +131,36 @@ func believed(program []byte, n int) (sent, least map[string]int) {
 		if r.Answer != "" && !r.HasEffect() {
 			continue
 		}
-		line, data := string(r.Head), string(r.Data)
+		written := func(op protocol.Op) string { return strings.TrimSuffix(string(op.Append(nil)), "\r\n") }
+		line, data := written(r.Op), string(r.Data)
 		without := func(flags string) string {
-			return strings.TrimSuffix(string(protocol.AppendMeta(nil, r.Head, flags)), "\r\n")
+			op := r.Op
+			op.Drop(flags)
+			return written(op)
 		}
-		deletion := func() string {
-			line, _ := r.AppendDeletion(nil)
-			return strings.TrimSuffix(string(line), "\r\n")
-		}
+		deletion := func() string { return written(r.Deletion()) }
 		switch c := r.Command; {
 		case r.Answer == protocol.TextTooLarge:
 			note(deletion(), "", n)
 		case c.IsRetrieval():
 			for key := range strings.SplitSeq(string(r.Keys), " ") {
-				if len(r.Arg) == 0 {
+				if !r.Has(protocol.Writes) {
 					note(c.String()+" "+key, "", 1)
 					continue
 				}
-				note(c.String()+" "+string(r.Arg)+" "+key, "", 1)
-				note("touch "+key+" "+string(r.Arg), "", n-1)
+				note(fmt.Sprint(c, " ", r.Expiry, " ", key), "", 1)
+				note(fmt.Sprint("touch ", key, " ", r.Expiry), "", n-1)
 			}
 		case c == protocol.Cas:
 			note(line, data, 1)
 			note("set"+line[len("cas"):strings.LastIndexByte(line, ' ')], data, n-1)
-		case c.IsKeyed(), c == protocol.FlushAll, c == protocol.Verbosity, c == protocol.Stats && r.Arg != nil:
+		case c.IsKeyed(), c == protocol.FlushAll, c == protocol.Verbosity, c == protocol.Stats && r.Has(protocol.Everywhere):
 			note(line, data, n)
 		case c == protocol.Admin && n == 1:
 			note(line, data, 1)
 		case c == protocol.Meta && (n == 1 || !r.Has(protocol.Writes)):
 			note(line, data, 1)
-		case c == protocol.Meta && r.Has(protocol.Conditional) && string(r.Arg) != "ms" && !r.Has(protocol.Deletes): // refused by the first server; if that lacks the key, it is deleted on all
+		case c == protocol.Meta && r.Has(protocol.Conditional) && r.Verb != 's' && !r.Has(protocol.Deletes): // refused by the first server; if that lacks the key, it is deleted on all
 			note(without("q"), data, 1)
 		case c == protocol.Meta && r.Has(protocol.Conditional|protocol.Marks):
 			note(without("q"), data, 1)

@@ -17,6 +17,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/explore"
 	"mcmw/internal/mctest/model"
+	"mcmw/internal/protocol"
 	"mcmw/internal/sweep"
 )
 
@@ -61,12 +62,12 @@ func (s *sweeper) look() {
 	}
 	s.copies, s.cutting = make([]sweep.Copy, s.servers), false
 	for i := range s.out {
-		s.ask(i, link.Key(s.key).AppendLook(nil, true))
+		s.ask(i, link.Key(s.key).Ask(protocol.ForItem))
 	}
 }
 
-func (s *sweeper) ask(server int, request []byte) {
-	s.out[server] = string(request)
+func (s *sweeper) ask(server int, op protocol.Op) {
+	s.out[server] = string(op.Bytes())
 	s.waiting[server] = true
 }
 
@@ -101,7 +102,7 @@ func (s *sweeper) Lost(server int) {
 	default:
 		s.cutting = true
 		for _, i := range cut {
-			s.ask(i, link.Key(s.key).AppendCut(nil, s.copies[i].CAS))
+			s.ask(i, link.Key(s.key).Cut(s.copies[i].CAS))
 		}
 	}
 }
