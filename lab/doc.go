@@ -16,9 +16,8 @@
 //	factorial           designed experiments: effects, intervals, analysis of variance; pure
 //	foreign             import of other programs' measurements
 //	memtier             runs memtier_benchmark, and reads its outputs
-//	paper               recomputed tables of published reports
+//	paper               published reports beside their repeated experiments
 //	claim               findings of reports, decided from records
-//	reproduce           comparison of a report with its repeated experiments
 //	table               tables as text, Markdown, LaTeX, HTML
 //	queueing            queues, networks and laws; pure
 //	simulate            discrete-event simulation of workers that serve batches

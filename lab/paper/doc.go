@@ -1,7 +1,8 @@
-// Package paper recomputes the tables of five published reports on memcached and its middlewares from their printed numbers or their
-// published raw data: factorial designs, queueing models, operational laws.
+// Package paper sets published reports on memcached and its middlewares beside records of their repeated experiments: the report's tables, figures of
+// the records, and the report's findings with the verdicts of package claim.
 //
-// A report is a file, experiments/reports/NAME.yaml. It has the printed tables and numbers, the checks that recompute them
-// (Recomputation), and the tables that are compared with repeated experiments (Beside). Each check recomputes one printed number. Its
-// Verdict says whether they agree; if not, its note says why, if that is known.
+//	experiments/reports/NAME.yaml   what it found, and the titles of its tables
+//	experiments/reports/NAME.csv    the printed numbers, and the term of package condition that measures each here
+//
+// A test recomputes the reports' own tables from their printed numbers or published raw data.
 package paper

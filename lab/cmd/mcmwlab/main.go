@@ -62,6 +62,9 @@ func program(args []string, stdout, stderr io.Writer) int {
 
 // run is the whole program. Results go to stdout, progress and errors to stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) > 0 && gone[args[0]] != "" {
+		return usageError{fmt.Errorf("there is no command %s any more: %s", args[0], gone[args[0]])}
+	}
 	root := &cobra.Command{
 		Use:           "mcmwlab",
 		Short:         "Put load on memcached servers and middlewares, and compare them",
@@ -88,7 +91,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		commands []*cobra.Command
 	}{
 		{"Measure:", []*cobra.Command{newLoadCommand(stderr), newBenchCommand(args, stderr), newCheckCommand(), newRunCommand(args, stderr)}},
-		{"Read:", []*cobra.Command{newShowCommand(), newReportCommand(), newCompareCommand(), newExportCommand(), newImportCommand(args, stderr), newPaperCommand()}},
+		{"Read:", []*cobra.Command{newShowCommand(), newReportCommand(), newCompareCommand(), newExportCommand(), newImportCommand(args, stderr)}},
 		{"Explain:", []*cobra.Command{newFactorialCommand(), newModelCommand(), newPredictCommand(), newCapacityCommand(stderr)}},
 		{"Prove:", []*cobra.Command{faultsCommand, newVerifyCommand()}},
 		{"Testbeds:", []*cobra.Command{newTestbedCommand(stderr), newCleanupCommand()}},
@@ -108,6 +111,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	return root.ExecuteContext(ctx)
 }
+
+// gone says what replaces a command of an earlier build.
+var gone = map[string]string{"paper": "a test recomputes the reports' tables, go -C lab test ./paper/recomputed; mcmwlab report --paper sets them beside records"}
 
 // The arguments of commands.
 var (

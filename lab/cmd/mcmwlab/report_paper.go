@@ -15,7 +15,6 @@ import (
 	"mcmw/lab/paper"
 	"mcmw/lab/record"
 	"mcmw/lab/report"
-	"mcmw/lab/reproduce"
 	"mcmw/lab/table"
 )
 
@@ -48,7 +47,7 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 			return err
 		}
 		records = append(records, r)
-		if name := reproduce.ReportOf(r.Manifest().Name); name != "" && !slices.Contains(reports, name) {
+		if name := paper.ReportOf(r.Manifest().Name); name != "" && !slices.Contains(reports, name) {
 			reports = append(reports, name)
 		}
 	}
@@ -169,7 +168,7 @@ func readClaims(name, path string) ([]claim.Claim, error) {
 
 // writePaper writes the page of a report and its figures, and prints its tables.
 func (f *reportFlags) writePaper(ctx context.Context, name string, records []*record.Record, findings []claim.Finding, dirs []string, stdout io.Writer) error {
-	s, err := reproduce.Open(ctx, name, records)
+	s, err := paper.Open(ctx, name, records)
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,16 @@
-package paper
+// Package recomputed recomputes the tables of five published reports on memcached and its middlewares from their printed numbers or their
+// published raw data: factorial designs, queueing models, operational laws. testdata/NAME.yaml has the printed tables and numbers, and the checks,
+// of which each recomputes one printed number (see Recomputation). A number that differs has a reason.
+package recomputed
 
 import (
-	"io"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mcmw/lab/table"
+	"mcmw/lab/paper"
 )
 
 // checked has the checks of reports by name, for all tests.
@@ -18,7 +19,7 @@ var checked = map[string][]Check{}
 // checksOf returns the checks of a report.
 func checksOf(t *testing.T, name string) []Check {
 	if checked[name] == nil {
-		r, err := Load(name)
+		r, err := load(name)
 		require.NoError(t, err)
 		checked[name], err = r.Checks()
 		require.NoError(t, err)
@@ -27,7 +28,7 @@ func checksOf(t *testing.T, name string) []Check {
 }
 
 func TestEveryDifferenceHasAReason(t *testing.T) {
-	for _, name := range Names {
+	for _, name := range paper.Names {
 		for _, k := range checksOf(t, name) {
 			if k.Verdict == Differs {
 				assert.NotEmpty(t, k.Note, "%s, table %s, %s: printed %v, recomputed %v", name, k.Table, k.What, k.Printed, k.Recomputed)
@@ -47,7 +48,7 @@ func TestTheKnownMistakesAndNoOthersAreFound(t *testing.T) {
 			"5": 1, "2^k wo-tpt-add": 10, "2^k wo-tpt-mult": 10, "2^k wo-lat-add": 13, "2^k wo-lat-mult": 12, "network of queues": 4,
 		},
 	}
-	for _, name := range Names {
+	for _, name := range paper.Names {
 		got := map[string]int{}
 		for _, k := range checksOf(t, name) {
 			if k.Verdict == Differs {
@@ -90,7 +91,7 @@ func TestFiguresAreRecomputedToTheirDigits(t *testing.T) {
 }
 
 func TestAChangedFigureIsFound(t *testing.T) {
-	r, err := Load("kuechler")
+	r, err := load("kuechler")
 	require.NoError(t, err)
 	tab, ok := r.find("2")
 	require.True(t, ok)
@@ -124,45 +125,4 @@ func TestTheNumberOfChecksIsKept(t *testing.T) {
 	for name, least := range map[string]int{"kuechler": 244, "pungas": 1, "pavlik": 35, "ribeiro": 190, "cetin": 164} {
 		assert.GreaterOrEqual(t, len(checksOf(t, name)), least, name)
 	}
-}
-
-func TestReportsAreShownInEveryFormat(t *testing.T) {
-	for _, name := range Names {
-		r, err := Load(name)
-		require.NoError(t, err)
-		for _, s := range []Selection{{All: true}, {Differences: true}} {
-			tables, err := r.Render(s)
-			require.NoError(t, err)
-			for _, format := range table.Formats {
-				for _, tab := range tables {
-					require.NoError(t, tab.Write(io.Discard, format))
-				}
-			}
-		}
-	}
-	summary, err := Summary()
-	require.NoError(t, err)
-	assert.Len(t, summary.Rows, len(Names))
-}
-
-func TestATableIsShownAsPrintedAndRecomputed(t *testing.T) {
-	r, err := Load("ribeiro")
-	require.NoError(t, err)
-	tables, err := r.Render(Selection{Table: "3"})
-	require.NoError(t, err)
-	require.Len(t, tables, 2)
-	var b strings.Builder
-	for _, tab := range tables {
-		require.NoError(t, tab.Write(&b, table.Text))
-	}
-	assert.Contains(t, b.String(), "as printed")
-	assert.Regexp(t, `sd service time +0\.054 +0\.0530  differs \[1\]`, b.String())
-	checks, err := r.Selected(Selection{Table: "3", Differences: true})
-	require.NoError(t, err)
-	require.Len(t, checks, 1)
-	assert.Equal(t, "sd service time", checks[0].What)
-	_, err = r.Render(Selection{Table: "99"})
-	assert.ErrorContains(t, err, `no table "99": expected one of`)
-	_, err = Load("nobody")
-	assert.ErrorContains(t, err, "expected one of cetin, kuechler, pavlik, pungas, ribeiro")
 }

@@ -1,4 +1,4 @@
-package reproduce
+package paper
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"mcmw/lab/claim"
 	"mcmw/lab/frame"
-	"mcmw/lab/paper"
 	"mcmw/lab/record"
 	"mcmw/lab/report"
 	"mcmw/lab/sample"
@@ -20,7 +19,7 @@ const Confidence = 0.95
 
 // Source has the records of the experiments of one report.
 type Source struct {
-	Report  *paper.Report
+	Report  *Report
 	Command string // command line that makes the page again
 
 	data []*report.Data // in the order of the experiments' names
@@ -28,7 +27,7 @@ type Source struct {
 
 // Open reads those records that belong to the report with a name. They must stay open while the source is used.
 func Open(ctx context.Context, name string, records []*record.Record) (*Source, error) {
-	r, err := paper.Load(name)
+	r, err := Load(name)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +49,7 @@ func Open(ctx context.Context, name string, records []*record.Record) (*Source, 
 // ReportOf returns the name of the report that an experiment belongs to; "" if there is none.
 func ReportOf(experiment string) string {
 	name, _, ok := strings.Cut(experiment, "-")
-	if !ok || !slices.Contains(paper.Names, name) {
+	if !ok || !slices.Contains(Names, name) {
 		return ""
 	}
 	return name
@@ -72,10 +71,6 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	tables, err := s.tables()
-	if err != nil {
-		return nil, err
-	}
 	runs := 0
 	for _, d := range s.data {
 		runs += len(s.runs(d.Manifest.Name))
@@ -89,7 +84,7 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 			"docs/results/paper.md describes the rules.",
 		Findings: []string{fmt.Sprintf("Of %d findings of the report: %s.", len(findings), strings.Join(parts, ", "))},
 		Figures:  append(s.delays(findings), figures...),
-		Tables:   slices.Concat([]report.Table{s.verdicts(findings)}, tables, []report.Table{s.records()}),
+		Tables:   slices.Concat([]report.Table{s.verdicts(findings)}, s.tables(), []report.Table{s.records()}),
 	}, nil
 }
 
@@ -132,7 +127,7 @@ func (s *Source) records() report.Table {
 }
 
 // points returns the points of an experiment that have these levels.
-func (s *Source) points(experiment string, levels paper.Levels) (points []frame.Point) {
+func (s *Source) points(experiment string, levels map[string]string) (points []frame.Point) {
 	for _, d := range s.data {
 		for _, p := range d.Points {
 			if d.Manifest.Name == experiment && p.Has(levels) {
@@ -149,11 +144,6 @@ func (s *Source) runs(experiment string) (runs []record.Run) {
 		runs = append(runs, p.Runs...)
 	}
 	return runs
-}
-
-// at returns the first point of an experiment with these levels. Without one it returns a point that has no estimates.
-func (s *Source) at(experiment string, levels paper.Levels) frame.Point {
-	return append(s.points(experiment, levels), frame.Point{})[0]
 }
 
 // none is the cell of an unknown number.
@@ -178,17 +168,6 @@ func measured(e sample.Estimate, times float64, decimals int) string {
 	}
 	return text
 }
-
-// beside returns a first column, and for each name a column of the report and one of the measurements.
-func beside(first string, names ...string) []report.Column {
-	columns := []report.Column{{Name: first, Text: true}}
-	for _, name := range names {
-		columns = append(columns, report.Column{Name: name + ": report"}, report.Column{Name: name + ": here"})
-	}
-	return columns
-}
-
-const milli = 1e3 // milliseconds in a second
 
 // filled reports whether a row has a measurement: columns 2, 4, ...
 func filled(row []string) bool {

@@ -1,16 +1,17 @@
-package reproduce_test
+package paper_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"mcmw/lab/claim"
+	"mcmw/lab/paper"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/report"
-	"mcmw/lab/reproduce"
 )
 
 // design returns a record of the 2^3 design of reads in which only the servers have an effect.
@@ -40,7 +41,7 @@ func design(t *testing.T) *record.Record {
 }
 
 func TestTablesHaveMeasurementsBesidePrintedNumbers(t *testing.T) {
-	s, err := reproduce.Open(t.Context(), "kuechler", []*record.Record{design(t)})
+	s, err := paper.Open(t.Context(), "kuechler", []*record.Record{design(t)})
 	require.NoError(t, err)
 	page, err := s.Page(nil)
 	require.NoError(t, err)
@@ -58,7 +59,7 @@ func TestTablesHaveMeasurementsBesidePrintedNumbers(t *testing.T) {
 
 func TestTheNameOfAnExperimentBeginsWithItsReport(t *testing.T) {
 	for name, want := range map[string]string{"kuechler-07-writes": "kuechler", "cetin-01-one-server": "cetin", "quick": "", "nobody-1": "", "kuechler": ""} {
-		require.Equal(t, want, reproduce.ReportOf(name), name)
+		require.Equal(t, want, paper.ReportOf(name), name)
 	}
 }
 
@@ -69,7 +70,7 @@ func TestFindingsThatDependOnTheDelayAreDrawnWithTheirThreshold(t *testing.T) {
 	for _, at := range []struct{ delay, s float64 }{{0.4e-3, 0.96}, {0.5e-3, 0.92}, {0.75e-3, 0.78}} {
 		finding.Over = append(finding.Over, claim.At{Delay: at.delay, Shares: map[string]float64{"servers": at.s, "workers": 1 - at.s, claim.Interactions: 0}})
 	}
-	s, err := reproduce.Open(t.Context(), "kuechler", nil)
+	s, err := paper.Open(t.Context(), "kuechler", nil)
 	require.NoError(t, err)
 	page, err := s.Page([]claim.Finding{finding, {Claim: claims[0]}})
 	require.NoError(t, err)
@@ -81,4 +82,21 @@ func TestFindingsThatDependOnTheDelayAreDrawnWithTheirThreshold(t *testing.T) {
 	require.Equal(t, []plot.Point{plot.At(0.4e-3, 0.96), plot.At(0.5e-3, 0.92), plot.At(0.75e-3, 0.78)}, panel.Marks[0].(plot.Line).Points)
 	require.Contains(t, panel.Marks, plot.Mark(plot.Limit{Y: 0.9}))
 	require.Contains(t, panel.Marks, plot.Mark(plot.Limit{X: 0.5e-3, Vertical: true}))
+}
+
+func TestEveryTableIsRead(t *testing.T) {
+	for _, name := range paper.Names {
+		s, err := paper.Open(t.Context(), name, nil)
+		require.NoError(t, err)
+		page, err := s.Page(nil)
+		require.NoError(t, err)
+		require.Len(t, page.Tables, 2, "without measurements there are only findings and records")
+		for _, table := range s.Report.Tables {
+			require.NotEmpty(t, table.Cells, "%s, table %s", name, table.Name)
+			printed := slices.ContainsFunc(table.Cells, func(c paper.Cell) bool { return c.Printed != "" })
+			require.True(t, printed, "%s, table %s", name, table.Name)
+		}
+	}
+	_, err := paper.Load("nobody")
+	require.EqualError(t, err, `report "nobody": expected one of cetin, kuechler, pavlik, pungas, ribeiro`)
 }

@@ -1,4 +1,4 @@
-package reproduce
+package paper
 
 import (
 	"slices"
@@ -34,8 +34,8 @@ func (s *Source) figures() ([]report.Figure, error) {
 			all = append(all, f)
 		}
 	}
-	for _, spec := range s.Report.Beside {
-		if f, ok := s.arrivals(spec); ok {
+	for _, t := range s.Report.Tables {
+		if f, ok := s.figure(t); ok {
 			all = append(all, f)
 		}
 	}

@@ -1,51 +1,29 @@
-package paper
+package recomputed
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"mcmw/lab/claim"
-	"mcmw/lab/experiments"
 	"mcmw/lab/factorial"
 	"mcmw/lab/queueing"
 )
 
-// Names are the names of the reports: their authors.
-var Names = names()
-
-func names() (all []string) {
-	files, err := experiments.Reports.ReadDir("reports")
-	if err != nil {
-		panic(err) // the directory is embedded in the program
-	}
-	for _, f := range files {
-		all = append(all, strings.TrimSuffix(f.Name(), ".yaml"))
-	}
-	return all
-}
-
 // Report has the printed numbers of a report, and what the lab does with them.
 type Report struct {
 	Name       string `yaml:"-"`
-	Title      string
-	Author     string
-	Where      string         // place and year of publication
-	Findings   claim.Findings `yaml:",inline"`
 	Tables     []Table
 	Figures    []Figure // numbers in the text
 	Errors     []string // known errors of the report
 	Designs    []Design
 	Networks   []Network
 	Recomputed []Recomputation `yaml:"checks"`
-	Beside     []Beside        // tables that are compared with repeated experiments
 
 	analyses map[string]*factorial.Analysis // by design, responses and confidence; many checks need the same one
 }
@@ -123,12 +101,9 @@ type Network struct {
 	}
 }
 
-// Load reads the report with a name.
-func Load(name string) (*Report, error) {
-	text, err := experiments.Reports.ReadFile("reports/" + name + ".yaml")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("report %q: expected one of %s", name, strings.Join(Names, ", "))
-	}
+// load reads the numbers of the report with a name.
+func load(name string) (*Report, error) {
+	text, err := os.ReadFile("testdata/" + name + ".yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -139,14 +114,6 @@ func Load(name string) (*Report, error) {
 		return nil, fmt.Errorf("report %s: %w", name, err)
 	}
 	return r, nil
-}
-
-// Claims returns the key findings of the report; none if it has none.
-func (r *Report) Claims() ([]claim.Claim, error) {
-	if len(r.Findings.Claims) == 0 {
-		return nil, nil
-	}
-	return r.Findings.Of(r.Name)
 }
 
 // decimals returns the largest number of decimals of the values.
@@ -210,44 +177,6 @@ func (t *Table) column(j int) []float64 {
 		values[i] = numberOf(&t.Rows[i].Values[j])
 	}
 	return values
-}
-
-// textOf returns a value as the table shows it.
-func textOf(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.SequenceNode:
-		parts := make([]string, len(n.Content))
-		for i, part := range n.Content {
-			parts[i] = textOf(part)
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	case n.Kind == yaml.MappingNode:
-		var spread struct {
-			Value          yaml.Node
-			PlusMinus      yaml.Node `yaml:"plus_minus"`
-			Interval       []float64
-			NotSignificant bool `yaml:"not_significant"`
-		}
-		switch err := n.Decode(&spread); {
-		case err != nil:
-		case !spread.Value.IsZero():
-			return spread.Value.Value + " ± " + spread.PlusMinus.Value
-		case spread.NotSignificant:
-			return fmt.Sprintf("%v (not significant)", spread.Interval)
-		}
-	case n.Tag == "!!null":
-		return ""
-	}
-	return n.Value
-}
-
-// Number returns a number of a table, by row and column from 0; NaN if it does not exist.
-func (r *Report) Number(name string, row, column int) float64 {
-	t, ok := r.find(name)
-	if !ok || row >= len(t.Rows) || column >= len(t.Rows[row].Values) {
-		return math.NaN()
-	}
-	return numberOf(&t.Rows[row].Values[column])
 }
 
 // Text returns the number with a name from the text; NaN if there is none.
