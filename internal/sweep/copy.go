@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -41,9 +40,8 @@ type Copier struct {
 	Failed func(why string)
 	Log    *slog.Logger
 
-	session  Sweep // the connections: first those to Servers, then those to Targets
-	home     int   // the server that holds the claim
-	claimed  time.Time
+	session  session // first Servers, then Targets
+	lease    *lease
 	progress CopyProgress
 	began    time.Time // when the round began
 	warned   bool      // the log says that a server refuses a key
@@ -75,13 +73,16 @@ const valuesAtOnce = 1 << 20
 func (c *Copier) Run(ctx context.Context, keep func() time.Duration) error {
 	c.begin()
 	defer c.session.disconnect()
-	if c.home = slices.IndexFunc(c.Servers, (*backend.Server).Readable); c.home < 0 {
-		return fmt.Errorf("all servers: %w", ErrNotUp)
+	c.progress = CopyProgress{Name: c.Name}
+	var other []byte
+	var err error
+	if c.lease, other, err = c.session.take(ctx, c.Servers, marker.MigrationKey, c.value()); err != nil {
+		if p, ok := decodeProgress(other); ok && p.Name == c.Name {
+			c.Report(p)
+		}
+		return err
 	}
-	if err := c.claim(ctx); err != nil {
-		return c.session.named(c.home, err)
-	}
-	defer c.release(ctx, keep)
+	defer func() { c.lease.release(ctx, c.value(), keep()) }()
 	for {
 		c.progress.Round++
 		err := c.round(ctx)
@@ -114,30 +115,10 @@ func (c *Copier) value() []byte {
 	return value
 }
 
-// claim claims the right to copy. If another middleware has it, it reports that one's progress and returns ErrClaimed.
-func (c *Copier) claim(ctx context.Context) error {
-	c.progress = CopyProgress{Name: c.Name}
-	l, err := c.session.link(ctx, c.home)
-	if err != nil {
-		return err
-	}
-	c.claimed = time.Now()
-	err = claimed(l.Add(marker.MigrationKey, c.value(), claimFor))
-	if errors.Is(err, ErrClaimed) {
-		if p, ok := readProgress(l); ok && p.Name == c.Name {
-			c.Report(p)
-		}
-	}
-	return err
-}
-
-// readProgress reads the progress that a server holds.
-func readProgress(l *link.Link) (p CopyProgress, ok bool) {
-	value, _, err := l.Get(marker.MigrationKey)
-	if err != nil || value == nil {
-		return p, false
-	}
-	return p, json.Unmarshal(value, &p) == nil
+// decodeProgress decodes the progress that a server holds.
+func decodeProgress(value []byte) (p CopyProgress, ok bool) {
+	ok = json.Unmarshal(value, &p) == nil
+	return p, ok
 }
 
 // RecallProgress returns the progress of the migration called name that the servers hold; ok is false if they hold none.
@@ -147,41 +128,17 @@ func RecallProgress(ctx context.Context, servers []*backend.Server, name string)
 		return p, false
 	}
 	_ = servers[home].Talk(ctx, func(l *link.Link) error {
-		p, ok = readProgress(l)
-		return nil
+		value, _, err := l.Get(marker.MigrationKey)
+		p, ok = decodeProgress(value)
+		return err
 	})
 	return p, ok && p.Name == name
 }
 
-// report reports the progress, and renews the claim, with the progress, if that is due.
+// report reports the progress, and renews the lease, with the progress, if that is due.
 func (c *Copier) report(ctx context.Context) error {
 	c.Report(c.progress)
-	if time.Since(c.claimed) < claimEvery && !c.progress.Complete {
-		return nil
-	}
-	c.claimed = time.Now()
-	l, err := c.session.link(ctx, c.home)
-	if err != nil {
-		return err
-	}
-	return l.Set(marker.MigrationKey, c.value(), claimFor)
-}
-
-// release gives the claim back, even if ctx has ended, or leaves the progress on the server for the time that keep returns.
-func (c *Copier) release(ctx context.Context, keep func() time.Duration) {
-	if c.session.links[c.home] != nil {
-		c.session.links[c.home].Close()
-		c.session.links[c.home] = nil
-	}
-	l, err := c.session.link(context.WithoutCancel(ctx), c.home)
-	if err != nil {
-		return // the claim expires
-	}
-	if left := keep(); left > 0 {
-		_ = l.Set(marker.MigrationKey, c.value(), left)
-	} else {
-		_ = l.Delete(marker.MigrationKey)
-	}
+	return c.lease.renew(ctx, c.value, c.progress.Complete)
 }
 
 // round looks at all keys once, and copies those that are missing or different.
@@ -252,7 +209,7 @@ func (c *Copier) copyOf(ctx context.Context, s int) error {
 // transfer takes all transfers to their ends, step by step.
 func (c *Copier) transfer(ctx context.Context, items []*Transfer) error {
 	for open := items; len(open) > 0; {
-		for s := range c.session.Servers {
+		for s := range c.session.servers {
 			if err := c.exchange(ctx, s, open); err != nil {
 				return c.session.named(s, err)
 			}

@@ -104,7 +104,7 @@ func (c *Copier) fill(key string) *Transfer {
 		t.To = append(t.To, len(c.Servers)+g)
 	}
 	for _, s := range slices.Concat(from, t.To) {
-		if !c.session.Servers[s].Readable() {
+		if !c.session.servers[s].Readable() {
 			return nil
 		}
 	}
@@ -113,8 +113,7 @@ func (c *Copier) fill(key string) *Transfer {
 
 // begin starts a new session, without connections yet, for the servers of both pools.
 func (c *Copier) begin() {
-	servers := slices.Concat(c.Servers, c.Targets)
-	c.session = Sweep{Servers: servers, links: make([]*link.Link, len(servers))}
+	c.session = newSession(slices.Concat(c.Servers, c.Targets))
 	if c.Rate == 0 {
 		c.Rate = DefaultRate
 	}

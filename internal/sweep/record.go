@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"time"
 
 	"mcmw/internal/marker"
 )
@@ -24,55 +23,6 @@ type record struct {
 	Placement string `json:"placement"`
 	Keys      uint64 `json:"keys"`   // keys compared
 	Differ    uint64 `json:"differ"` // keys found to differ
-}
-
-const (
-	// claimFor is how long a claim lasts. A sweep that died keeps others from sweeping for this time. claimEvery is the time
-	// after which a running sweep renews its claim.
-	claimFor   = 15 * time.Second
-	claimEvery = 3 * time.Second
-)
-
-// claim claims the right to sweep, which one middleware at a time has, so that only one causes load.
-func (w *Sweep) claim(ctx context.Context) error {
-	l, err := w.link(ctx, w.home)
-	if err != nil {
-		return err
-	}
-	w.claimed = time.Now()
-	return claimed(l.Add(marker.SweepKey, nil, claimFor))
-}
-
-// claimed returns ErrClaimed if the server holds a claim, and therefore has not added another one.
-func claimed(added bool, err error) error {
-	if err == nil && !added {
-		return ErrClaimed
-	}
-	return err
-}
-
-// renew renews the claim if that is due.
-func (w *Sweep) renew(ctx context.Context) error {
-	if time.Since(w.claimed) < claimEvery {
-		return nil
-	}
-	w.claimed = time.Now()
-	l, err := w.link(ctx, w.home)
-	if err != nil {
-		return err
-	}
-	return l.Set(marker.SweepKey, nil, claimFor)
-}
-
-// release gives the claim back, even if ctx has ended. If that fails, the claim expires.
-func (w *Sweep) release(ctx context.Context) {
-	if ctx.Err() != nil && w.links[w.home] != nil {
-		w.links[w.home].Close()
-		w.links[w.home] = nil
-	}
-	if l, err := w.link(context.WithoutCancel(ctx), w.home); err == nil {
-		_ = l.Delete(marker.SweepKey)
-	}
 }
 
 // readRecord reads the record on server s; nil: there is none, or it is not valid.

@@ -35,12 +35,11 @@ type Sweep struct {
 	Counts   *stats.Sweep
 	Log      *slog.Logger
 
-	seed     maphash.Seed
-	links    []*link.Link // by server; nil: not connected
-	room     []int        // reused for the holders of a key
-	home     int          // the server that holds the claim
-	claimed  time.Time    // when the claim was made or renewed
-	since    int64        // items of the listed server that were last used before this time are skipped, s; 0: none are
+	seed maphash.Seed
+	session
+	lease    *lease // nil: this is Verify
+	room     []int  // reused for the holders of a key
+	since    int64  // items of the listed server that were last used before this time are skipped, s; 0: none are
 	progress Progress
 	uncut    bool      // the log says that a server's copies can't be deleted
 	skipped  int       // a server that was skipped because it was not up; -1: none
@@ -104,23 +103,21 @@ func (e NotDue) Error() string {
 func (w *Sweep) Run(ctx context.Context, every time.Duration) error {
 	w.begin()
 	defer w.disconnect()
-	w.home = slices.IndexFunc(w.Servers, (*backend.Server).Readable)
-	if w.home < 0 {
-		return fmt.Errorf("all servers: %w", ErrNotUp)
+	var err error
+	if w.lease, _, err = w.take(ctx, w.Servers, marker.SweepKey, nil); err != nil {
+		return err
 	}
-	if err := w.claim(ctx); err != nil {
-		return w.named(w.home, err)
-	}
-	defer w.release(ctx)
+	home := w.lease.home
+	defer w.lease.release(ctx, nil, 0)
 	all := every == 0
-	last, err := w.readRecord(ctx, w.home)
+	last, err := w.readRecord(ctx, home)
 	if err != nil {
-		return w.named(w.home, err)
+		return w.named(home, err)
 	}
 	if last != nil {
-		now, _, err := w.clock(ctx, w.home)
+		now, _, err := w.clock(ctx, home)
 		if err != nil {
-			return w.named(w.home, err)
+			return w.named(home, err)
 		}
 		ago := time.Duration(max(0, now-last.Ended)) * time.Second
 		w.Counts.Last(ago, last.Differ)
@@ -181,7 +178,7 @@ func (w *Sweep) Verify(ctx context.Context) (Progress, error) {
 }
 
 func (w *Sweep) begin() {
-	w.seed, w.links, w.reported = maphash.MakeSeed(), make([]*link.Link, len(w.Servers)), time.Now()
+	w.seed, w.session, w.reported = maphash.MakeSeed(), newSession(w.Servers), time.Now()
 	w.progress, w.skipped = Progress{Of: len(w.Servers)}, -1
 	if w.Rate == 0 {
 		w.Rate = DefaultRate
@@ -206,42 +203,6 @@ func (w *Sweep) eachServer(do func(s int) error) error {
 	return nil
 }
 
-// named returns err with the name of server s.
-func (w *Sweep) named(s int, err error) error { return fmt.Errorf("%s: %w", w.Servers[s].Name, err) }
-
-// link returns the connection to server s.
-func (w *Sweep) link(ctx context.Context, s int) (*link.Link, error) {
-	if w.links[s] == nil {
-		l, err := w.Servers[s].Link(ctx)
-		if err != nil {
-			return nil, err
-		}
-		w.links[s] = l
-	}
-	return w.links[s], nil
-}
-
-func (w *Sweep) disconnect() {
-	for _, l := range w.links {
-		if l != nil {
-			l.Close()
-		}
-	}
-}
-
-// clock returns the time of server s, in seconds, and the number of items that it holds.
-func (w *Sweep) clock(ctx context.Context, s int) (now int64, items uint64, err error) {
-	l, err := w.link(ctx, s)
-	if err != nil {
-		return 0, 0, err
-	}
-	told, err := l.Stats("", "time", "curr_items")
-	if err == nil && told["time"] == 0 {
-		err = errors.New("its statistics don't have the time")
-	}
-	return int64(told["time"]), told["curr_items"], err
-}
-
 // listed is a key that the server being listed holds.
 type listed struct {
 	key     string
@@ -256,8 +217,8 @@ func (w *Sweep) sweep(ctx context.Context, s int) error {
 	compare := func() error {
 		begin := time.Now()
 		bytes, err := w.compare(ctx, s, items)
-		if w.Found == nil {
-			err = errors.Join(err, w.renew(ctx))
+		if w.lease != nil {
+			err = errors.Join(err, w.lease.renew(ctx, func() []byte { return nil }, false))
 		}
 		took := time.Since(begin)
 		w.progress.Keys += uint64(len(items))
