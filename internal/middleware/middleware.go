@@ -113,36 +113,8 @@ func withServerDefaults(o backend.ServerOptions) backend.ServerOptions {
 	return o
 }
 
-// validate returns an error for the first option that is out of range.
+// validate returns an error for the first option that does not fit the others. Whoever makes the options keeps to the range of each.
 func (o *Options) validate() error {
-	for _, f := range []struct {
-		name  string
-		value int64
-	}{
-		{"workers", int64(o.Workers)},
-		{"depth", int64(o.Depth)},
-		{"queue", int64(o.Queue)},
-		{"timeout", int64(o.Timeout)},
-		{"connect timeout", int64(o.ConnectTimeout)},
-		{"drain timeout", int64(o.DrainTimeout)},
-		{"failure limit", int64(o.FailureLimit)},
-		{"sweep rate", int64(o.SweepRate)},
-		{"missed memory", int64(o.MissedMemory)},
-		{"max output", int64(o.MaxOutput)},
-		{"write timeout", int64(o.WriteTimeout)},
-		{"client memory", int64(o.ClientMemory)},
-		{"hot memory", int64(o.HotMemory)},
-		{"handshake timeout", int64(o.Security.HandshakeTimeout)},
-	} {
-		if f.value < 1 {
-			return fmt.Errorf("%s is %d; accepted: 1 or more", f.name, f.value)
-		}
-	}
-	for _, p := range o.Pools {
-		if p.ConnectTimeout < 1 || p.FailureLimit < 1 || p.MissedMemory < 1 {
-			return fmt.Errorf("%sconnect timeout is %d, failure limit %d, missed memory %d; accepted: 1 or more", p.messagePrefix(), p.ConnectTimeout, p.FailureLimit, p.MissedMemory)
-		}
-	}
 	if len(o.Servers) > 0 {
 		return errors.New("both servers and pools are set; accepted: one of them, where each pool has servers of its own")
 	}

@@ -194,7 +194,6 @@ func TestARefusedChangeChangesNothing(t *testing.T) {
 		{func(o *middleware.Options) { o.Listen = []string{"127.0.0.1:1"} }, "the listen addresses cannot change"},
 		{func(o *middleware.Options) { o.Servers = nil }, "servers: none given"},
 		{func(o *middleware.Options) { o.Placement.Replicas = 3 }, "more than there are servers (2)"},
-		{func(o *middleware.Options) { o.Workers = -1 }, "workers is -1"},
 	} {
 		next := o
 		tc.change(&next)
