@@ -17,6 +17,34 @@ type Setting struct {
 	Help    string
 	Accepts string                 // description of the accepted values
 	check   func(text string) bool // whether a value is accepted
+	whole   bool                   // a value is a whole number, or AsDefault
+	// Program has the Flag that the setting becomes; "": the testbeds know what to do. A flag that ends with = is joined with its value.
+	Program, Flag string
+	// always: the flag is also given for the default, which may not be the program's.
+	always bool
+}
+
+// flag returns the setting with the flag of a program that it becomes if it differs from its default.
+func (s Setting) flag(program, flag string) Setting {
+	s.Program, s.Flag = program, flag
+	return s
+}
+
+// alwaysFlag is flag, but for all values.
+func (s Setting) alwaysFlag(program, flag string) Setting {
+	s.always = true
+	return s.flag(program, flag)
+}
+
+// Value returns a value as a boolean, a whole number, or a text.
+func (s Setting) Value(text string) any {
+	if text == "true" || text == "false" {
+		return text == "true"
+	}
+	if n, err := strconv.Atoi(text); s.whole && err == nil {
+		return n
+	}
+	return text
 }
 
 // The settings' names.
@@ -60,18 +88,27 @@ const (
 	LoadFlags     = "load_flags"
 )
 
-// Settings has all settings: those of the servers, the middlewares, and the load.
-var Settings = []Setting{
+// Programs with flags of their own, in addition to Memcached and Mcmw.
+const (
+	Load     = "load"     // mcmwlab load, when it measures
+	Populate = "populate" // mcmwlab load, also when it stores the keys before
+)
+
+// Settings has all settings.
+var Settings = slices.Concat(DeploymentSettings, LoadSettings)
+
+// DeploymentSettings are those of the servers and the middlewares.
+var DeploymentSettings = []Setting{
 	words(Server, Memcached, "kind of the servers", Memcached, Redis),
 	whole(Servers, "1", 1, 256, "server processes"),
-	whole(ServerThreads, "1", 1, 1024, "threads of each server (memcached -t, Redis io-threads)"),
+	whole(ServerThreads, "1", 1, 1024, "threads of each server (memcached -t, Redis io-threads)").alwaysFlag(Memcached, "-t"),
 	words(ServerPinning, NotPinned, "whether each server process, or each of its threads that serve requests, is pinned to its own processor, as far as the host has enough",
 		NotPinned, PinnedProcess, PinnedThread),
 	processors(ServerCPUs, "servers"),
-	whole(ServerMemory, "256", 1, 1<<20, "memory of each server for items, MiB (memcached -m, Redis maxmemory with the policy allkeys-lru)"),
+	whole(ServerMemory, "256", 1, 1<<20, "memory of each server for items, MiB (memcached -m, Redis maxmemory with the policy allkeys-lru)").alwaysFlag(Memcached, "-m"),
 	words(ServerPersistence, "none", "data that Redis writes to a temporary directory on disk: nothing, a snapshot every second with a write, every write (synced every second), "+
 		"every write (synced before its reply)", "none", "snapshot", "append", "append-always"),
-	whole(GroupSize, "20", 1, 1<<20, "requests of a connection that memcached serves before it turns to the next connection (-R)"),
+	whole(GroupSize, "20", 1, 1<<20, "requests of a connection that memcached serves before it turns to the next connection (-R)").flag(Memcached, "-R"),
 	flags(ServerFlags, "further flags of each server"),
 	{
 		Name: ServerDelay, Default: "0s", Accepts: "a duration such as 5ms", check: isTime,
@@ -82,15 +119,15 @@ var Settings = []Setting{
 		Accepts: "direct, mcmw, twemproxy, proxy, or a name under systems", check: systemForm.MatchString,
 	},
 	whole(Middlewares, "1", 0, 256, "middlewares before the servers; 0: the load goes directly to the servers"),
-	orDefault(whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)")),
-	orDefault(whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); the queueing models describe 1")),
-	{
+	orDefault(whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)")).alwaysFlag(Mcmw, "--workers"),
+	orDefault(whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); the queueing models describe 1")).alwaysFlag(Mcmw, "--depth"),
+	Setting{
 		Name: Replicas, Default: "all", Help: "servers that hold each key (--replicas)", Accepts: "all, or a number from 1",
 		check: func(text string) bool { return text == "all" || isWhole(text, 1, 256) },
-	},
-	words(Sharded, "false", "whether multi-gets are split over the servers (--sharded)", "true", "false"),
-	words(Pool, "shared", "whether all servers share workers and queue (--pool)", "shared", "per-server"),
-	words(HotKeys, "detect", "how mcmw treats hot keys (--hot-keys)", "detect", "serve", "off"),
+	}.alwaysFlag(Mcmw, "--replicas"),
+	words(Sharded, "false", "whether multi-gets are split over the servers (--sharded)", "true", "false").alwaysFlag(Mcmw, "--sharded="),
+	words(Pool, "shared", "whether all servers share workers and queue (--pool)", "shared", "per-server").alwaysFlag(Mcmw, "--pool"),
+	words(HotKeys, "detect", "how mcmw treats hot keys (--hot-keys)", "detect", "serve", "off").flag(Mcmw, "--hot-keys"), // older versions don't know the flag
 	processors(MiddlewareCPUs, "middlewares"),
 	flags(MiddlewareFlags, "further flags of each `mcmw serve`"),
 	words(Statistics, "true", "whether each mcmw writes its statistics log, the source of the stages' and the servers' times", "true", "false"),
@@ -98,16 +135,28 @@ var Settings = []Setting{
 		Name: Case, Help: "a group of settings described under cases", Accepts: "a name under cases",
 		check: func(text string) bool { return text == "" || systemForm.MatchString(text) },
 	},
+}
+
+// LoadSettings are those of the load.
+var LoadSettings = []Setting{
 	whole(Clients, "8", 1, 1<<20, "connections of all load processes together; with a pipeline of 1 each is one client of a closed loop"),
 	whole(LoadProcesses, "1", 1, 256, "load processes, over which the clients are spread"),
 	whole(LoadThreads, "1", 1, 1024, "threads of each load process"),
-	whole(Pipeline, "1", 1, 1<<16, "requests that each client keeps outstanding; in an open loop the most it sends without a reply (1: the default of mcmwlab load)"),
-	{Name: Ratio, Default: "1:9", Help: "ratio of requests, SET:GET or SET:GET:MULTIGET", Accepts: "SETs:GETs such as 1:9 or SETs:GETs:MULTIGETs such as 1:8:1, not all 0", check: isRatio},
-	whole(KeysPerGet, "1", 1, 1<<16, "keys of each GET; of each MULTIGET if the ratio has them"),
-	whole(ValueSize, "64", 1, 1<<30, "size of the values, bytes"),
-	whole(Keys, "10000", 1, 1<<40, "different keys"),
-	{Name: KeyPattern, Default: "R:R", Help: "distribution of the keys of SETs and GETs (mcmwlab load --key-pattern)", Accepts: "two letters of R, S, P, G, Z such as R:Z", check: patternForm.MatchString},
-	{Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request", Accepts: "a duration such as 5ms", check: isTime},
+	whole(Pipeline, "1", 1, 1<<16, "requests that each client keeps outstanding; in an open loop the most it sends without a reply (1: the default of mcmwlab load)").flag(Load, "--pipeline"),
+	Setting{
+		Name: Ratio, Default: "1:9", Help: "ratio of requests, SET:GET or SET:GET:MULTIGET", Accepts: "SETs:GETs such as 1:9 or SETs:GETs:MULTIGETs such as 1:8:1, not all 0",
+		check: isRatio,
+	}.alwaysFlag(Load, "--ratio"),
+	whole(KeysPerGet, "1", 1, 1<<16, "keys of each GET; of each MULTIGET if the ratio has them").alwaysFlag(Load, "--multi-key-get"),
+	whole(ValueSize, "64", 1, 1<<30, "size of the values, bytes").alwaysFlag(Populate, "--data-size"),
+	whole(Keys, "10000", 1, 1<<40, "different keys").alwaysFlag(Populate, "--key-maximum"),
+	Setting{
+		Name: KeyPattern, Default: "R:R", Help: "distribution of the keys of SETs and GETs (mcmwlab load --key-pattern)", Accepts: "two letters of R, S, P, G, Z such as R:Z",
+		check: patternForm.MatchString,
+	}.flag(Load, "--key-pattern"),
+	Setting{
+		Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request", Accepts: "a duration such as 5ms", check: isTime,
+	}.flag(Load, "--think-time"),
 	whole(Rate, "0", 0, 1<<40, "requests per second of all clients together in an open loop; 0: a closed loop"),
 	processors(LoadCPUs, "load processes"),
 	flags(LoadFlags, "further flags of each `mcmwlab load`"),
@@ -132,6 +181,20 @@ func (v Values) Int(name string) int {
 
 // Is reports whether a setting has a value other than its default.
 func (v Values) Is(name string) bool { return v[name] != Find(name).Default }
+
+// Args returns the flags that the settings of a program become.
+func (v Values) Args(program string) (args []string) {
+	for _, s := range Settings {
+		switch value, joined := v[s.Name], strings.HasSuffix(s.Flag, "="); {
+		case s.Program != program || value == AsDefault || !s.always && value == s.Default:
+		case joined:
+			args = append(args, s.Flag+value)
+		default:
+			args = append(args, s.Flag, value)
+		}
+	}
+	return args
+}
 
 // Flags splits a setting that consists of flags.
 func (v Values) Flags(name string) []string { return strings.Fields(v[name]) }
@@ -168,7 +231,7 @@ func (v Values) check() error {
 func whole(name, standard string, low, high int, help string) Setting {
 	return Setting{
 		Name: name, Default: standard, Help: help, Accepts: fmt.Sprintf("a whole number from %d to %d", low, high),
-		check: func(text string) bool { return isWhole(text, low, high) },
+		check: func(text string) bool { return isWhole(text, low, high) }, whole: true,
 	}
 }
 

@@ -84,24 +84,16 @@ func (r *runner) measure(ctx context.Context, slot experiment.Slot) (*testbed.Ou
 func loadSeed(seed uint64, repetition int) uint64 { return seed<<32 + uint64(repetition)<<8 }
 
 // contentSettings are the settings that determine the contents of the servers.
-var contentSettings = []string{experiment.ValueSize, experiment.Keys}
+func contentSettings(s experiment.Setting) bool { return s.Program == experiment.Populate }
 
-// deploymentSettings are all settings except those that only the load uses.
-var deploymentSettings = func() (names []string) {
-	ofLoad := []string{
-		experiment.Clients, experiment.LoadProcesses, experiment.LoadThreads, experiment.Pipeline, experiment.Ratio, experiment.KeysPerGet,
-		experiment.ValueSize, experiment.Keys, experiment.KeyPattern, experiment.ThinkTime, experiment.Rate, experiment.LoadCPUs, experiment.LoadFlags,
-	}
-	for _, s := range experiment.Settings {
-		if !slices.Contains(ofLoad, s.Name) {
-			names = append(names, s.Name)
-		}
-	}
-	return names
-}()
+// deploymentSettings are those that not only the load uses.
+func deploymentSettings(s experiment.Setting) bool {
+	return slices.ContainsFunc(experiment.DeploymentSettings, func(of experiment.Setting) bool { return of.Name == s.Name })
+}
 
-func same(a, b experiment.Values, names []string) bool {
-	return !slices.ContainsFunc(names, func(name string) bool { return b == nil || a[name] != b[name] })
+// same reports whether two points have the same values of some settings.
+func same(a, b experiment.Values, of func(experiment.Setting) bool) bool {
+	return !slices.ContainsFunc(experiment.Settings, func(s experiment.Setting) bool { return of(s) && (b == nil || a[s.Name] != b[s.Name]) })
 }
 
 func (r *runner) undeploy() {

@@ -205,8 +205,7 @@ func loadArgs(v experiment.Values, targets []string) []string {
 	for _, target := range targets {
 		args = append(args, "--target", target)
 	}
-	args = append(args, "--data-size", v[experiment.ValueSize], "--key-minimum", "1", "--key-maximum", v[experiment.Keys])
-	return append(args, v.Flags(experiment.LoadFlags)...)
+	return slices.Concat(args, []string{"--key-minimum", "1"}, v.Args(experiment.Populate), v.Flags(experiment.LoadFlags))
 }
 
 // Populate stores every key once: through one middleware, which places it, or on every server if there is none that does.
@@ -294,9 +293,8 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 		begin := i * (v.Int(experiment.Clients) / processes) % len(targets)
 		args := append(loadArgs(v, append(targets[begin:len(targets):len(targets)], targets[:begin]...)),
 			"--clients", strconv.Itoa(v.Int(experiment.Clients)/(processes*threads)), "--threads", strconv.Itoa(threads),
-			"--ratio", v[experiment.Ratio], "--multi-key-get", v[experiment.KeysPerGet],
 			"--warm-up", m.WarmUp.String(), "--test-time", m.Duration.String(), "--seed", strconv.FormatUint(m.Seed+uint64(i), 10))
-		args = append(args, furtherLoadArgs(v, processes)...)
+		args = append(args, measuredArgs(v, processes)...)
 		args = append(args, overlapArgs(v)...)
 		host, err := r.d.t.hosts.Host(Load, i)
 		if err != nil {
@@ -324,15 +322,9 @@ func overlapArgs(v experiment.Values) []string {
 	return []string{"--cool-down", loadOverlap.String()}
 }
 
-// furtherLoadArgs returns the flags for settings that are not at their defaults. An open loop can have other defaults.
-func furtherLoadArgs(v experiment.Values, processes int) (args []string) {
-	for _, flag := range []struct{ name, setting string }{
-		{"--pipeline", experiment.Pipeline}, {"--key-pattern", experiment.KeyPattern}, {"--think-time", experiment.ThinkTime},
-	} {
-		if v.Is(flag.setting) {
-			args = append(args, flag.name, v[flag.setting])
-		}
-	}
+// measuredArgs returns the flags of load that is measured. An open loop can have other defaults.
+func measuredArgs(v experiment.Values, processes int) []string {
+	args := v.Args(experiment.Load)
 	if v.Is(experiment.Rate) {
 		args = append(args, "--rate", strconv.FormatFloat(float64(v.Int(experiment.Rate))/float64(processes), 'f', -1, 64))
 	}

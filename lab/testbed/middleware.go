@@ -59,17 +59,9 @@ func (d *deployment) mcmwArgs(v experiment.Values, host string, port int) []stri
 		servers = append(servers, serverName(i)+"="+m.Address)
 	}
 	args := []string{
-		"serve", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--servers", strings.Join(servers, ","), "--replicas", v[experiment.Replicas],
-		"--sharded=" + v[experiment.Sharded], "--pool", v[experiment.Pool], "--admin", "off", "--log-level", "warn",
+		"serve", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--servers", strings.Join(servers, ","), "--admin", "off", "--log-level", "warn",
 	}
-	for _, name := range []string{experiment.Workers, experiment.Depth} {
-		if v[name] != experiment.AsDefault {
-			args = append(args, "--"+name, v[name])
-		}
-	}
-	if v.Is(experiment.HotKeys) { // older versions of mcmw don't know the flag
-		args = append(args, "--hot-keys", v[experiment.HotKeys])
-	}
+	args = append(args, v.Args(experiment.Mcmw)...)
 	if v[experiment.Statistics] == "true" {
 		args = append(args, StatisticsArgs()...)
 	}

@@ -41,14 +41,10 @@ func ServerConnections(v experiment.Values) int {
 
 func memcachedArgs(v experiment.Values, host string, port int) []string {
 	args := []string{
-		"-l", host, "-p", strconv.Itoa(port), "-U", "0",
+		"-l", host, "-p", strconv.Itoa(port), "-U", "0", "-c", strconv.Itoa(ServerConnections(v)),
 		"-u", "root", // needed to run as root, otherwise ignored
-		"-t", v[experiment.ServerThreads], "-m", v[experiment.ServerMemory], "-c", strconv.Itoa(ServerConnections(v)),
 	}
-	if v.Is(experiment.GroupSize) {
-		args = append(args, "-R", v[experiment.GroupSize])
-	}
-	return append(args, v.Flags(experiment.ServerFlags)...)
+	return slices.Concat(args, v.Args(experiment.Memcached), v.Flags(experiment.ServerFlags))
 }
 
 // redisArgs returns the arguments of a Redis in a directory: a cache that writes nothing to disk, unless v asks for persistence.

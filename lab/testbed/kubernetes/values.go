@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 
 	"mcmw/lab/experiment"
 	"mcmw/lab/testbed"
@@ -45,15 +46,11 @@ func loadValues() tree {
 
 // pointValues are the values of the release for a point.
 func pointValues(v experiment.Values) tree {
-	config := tree{
-		"replicas": v[experiment.Replicas], "sharded": v[experiment.Sharded] == "true", "pool": v[experiment.Pool],
-		"hot-keys": v[experiment.HotKeys], "log-level": "warn",
-		// The load would treat the end of a connection as an error.
-		"max-connection-age": "0s",
-	}
-	for _, name := range []string{experiment.Workers, experiment.Depth} {
-		if v[name] != experiment.AsDefault {
-			config[name] = v.Int(name)
+	// The load would treat the end of a connection as an error.
+	config := tree{"log-level": "warn", "max-connection-age": "0s"}
+	for _, s := range experiment.DeploymentSettings {
+		if text := v[s.Name]; s.Program == experiment.Mcmw && text != experiment.AsDefault {
+			config[strings.Trim(s.Flag, "-=")] = s.Value(text)
 		}
 	}
 	return withFixed(tree{
