@@ -281,7 +281,7 @@ func (c *conn) decode(b *request.Batch, created int64) (used int, more bool, err
 			}
 			return used, false, err
 		}
-		if len(b.Requests) > 1 && r.Skip > c.filled-used-n {
+		if len(b.Requests) > 1 && int(r.Skip) > c.filled-used-n {
 			b.Requests = b.Requests[:len(b.Requests)-1]
 			return used, true, nil
 		}
@@ -296,9 +296,9 @@ func (c *conn) decode(b *request.Batch, created int64) (used int, more bool, err
 			}
 		}
 		if r.Skip > 0 {
-			skipped := min(r.Skip, c.filled-used)
+			skipped := min(int(r.Skip), c.filled-used)
 			used += skipped
-			c.skip = r.Skip - skipped
+			c.skip = int(r.Skip) - skipped
 		}
 	}
 	return used, true, nil

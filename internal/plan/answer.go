@@ -80,7 +80,7 @@ func (p *Planner) addReply(r *Request, c *Call, out Output) {
 		return
 	}
 	switch {
-	case c.form == formClientVersion && !c.kind.IsError() && string(c.reply[:2]) != "EN":
+	case c.form == formClientVersion && !c.kind.IsError() && c.kind != protocol.ReplyMetaMiss:
 		line, after, _, _ := protocol.CutCAS(c.reply)
 		out.Add(c.reply[:line])
 		out.Add(c.reply[after:])
@@ -167,7 +167,7 @@ func joinValues(calls []Call, out Output) (rest int) {
 func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (rest int) {
 	var key []byte
 	names := r.Keys
-	for k, at := range p.placed[r.keys : int(r.keys)+r.NumKeys] {
+	for k, at := range p.placed[r.keys : r.keys+r.NumKeys] {
 		if r.strips {
 			key, names = nextKey(names)
 		}
@@ -295,39 +295,31 @@ func (p *Planner) NotFound(i int32) bool {
 		return false
 	}
 	c := p.replyOf(r)
-	switch c.kind {
-	case protocol.ReplyNotFound:
-		return true
-	case protocol.ReplyMetaLine:
-		return bytes.HasPrefix(c.reply, []byte("NF"))
-	}
-	return c.kind == protocol.ReplyMetaNoop && r.Verb == 'g' && bytes.HasPrefix(c.reply, []byte("MN"))
+	return c.kind.IsNotFound() || c.kind == protocol.ReplyMetaNoop && r.Verb == 'g' && bytes.HasPrefix(c.reply, []byte("MN"))
 }
 
 // replyResult classifies the reply to anything but a retrieval.
 func replyResult(c *Call) stats.Result {
-	switch c.kind {
-	case protocol.ReplyMetaLine, protocol.ReplyMetaNoop:
-		switch string(c.reply[:2]) {
-		case "EN":
-			return stats.ResultMiss
-		case "NF", "NS", "EX":
-			return stats.ResultNotStored
-		}
-		return stats.ResultOK
+	kind := c.kind
+	if kind == protocol.ReplyMetaNoop { // what comes before counts
+		var rep protocol.Reply
+		_, _, _ = protocol.DecodeReply(c.reply, &rep) // it was decoded before
+		kind = rep.Kind
 	}
-	return kindResult(c.kind)
+	return kindResult(kind)
 }
 
 // kindResult classifies a reply by its kind.
 func kindResult(k protocol.ReplyKind) stats.Result {
-	switch k {
-	case protocol.ReplyNotStored, protocol.ReplyExists, protocol.ReplyNotFound:
+	switch {
+	case k.IsRefusal():
 		return stats.ResultNotStored
-	case protocol.ReplyError, protocol.ReplyClientError:
-		return stats.ResultClientError
-	case protocol.ReplyServerError:
+	case k == protocol.ReplyMetaMiss:
+		return stats.ResultMiss
+	case k == protocol.ReplyServerError:
 		return stats.ResultServerError
+	case k.IsError():
+		return stats.ResultClientError
 	}
 	return stats.ResultOK
 }

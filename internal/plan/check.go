@@ -95,36 +95,17 @@ func (f form) asks(key protocol.KeyText) (op protocol.Op, ok bool) {
 	return op, false
 }
 
-// answers reports whether reply can be the reply to f's command about key.
-func (f form) answers(key protocol.KeyText, reply []byte) bool {
-	if !f.fits(reply) {
-		return false
-	}
+// answers reports whether reply, of that kind, can be the reply to f's command about key.
+func (f form) answers(kind protocol.ReplyKind, key protocol.KeyText, reply []byte) bool {
 	op, known := f.asks(key)
-	return !known || op.Fits(reply)
-}
-
-// fits reports whether reply can be a reply to f.
-func (f form) fits(reply []byte) bool {
-	if len(reply) < len("HD\r\n") {
+	switch {
+	case f == formClientVersion:
+		_, _, _, shown := protocol.CutCAS(reply)
+		return shown || kind == protocol.ReplyMetaMiss || kind == protocol.ReplyValue || kind == protocol.ReplyEnd
+	case f == formStored && len(reply) != len("HD\r\n"):
 		return false
 	}
-	switch code := string(reply[:2]); f {
-	case formStored:
-		return len(reply) == len("HD\r\n") && (code == "HD" || code == "NS" || code == "EX" || code == "NF")
-	case formCounter:
-		return code == "VA" || code == "NF" || code == "EX" || code == "NS"
-	case formVersion:
-		return code == "HD" || code == "EN"
-	case formItem, formChunk, formHead:
-		return code == "VA" || code == "EN"
-	case formClientVersion:
-		_, _, _, ok := protocol.CutCAS(reply)
-		return ok || code == "EN" || bytes.HasPrefix(reply, []byte("VALUE "))
-	case formLife:
-		return code == "ME" || code == "EN"
-	}
-	return true
+	return !known || kind.IsMeta() && op.Fits(reply)
 }
 
 // ofCheck is Call.Request of the calls of checks.
@@ -196,7 +177,7 @@ func (k *check) is(key protocol.KeyText) bool {
 
 // storedVersion reports whether c has stored an item under the request's version.
 func (c *Call) storedVersion() bool {
-	return c.stores && !c.Failed && c.kind == protocol.ReplyMetaLine && string(c.reply[:2]) == "HD"
+	return c.stores && !c.Failed && c.kind == protocol.ReplyMetaDone
 }
 
 // Checking returns how many checks have steps left.
@@ -249,7 +230,7 @@ func (p *Planner) checked(c *Call, kind protocol.ReplyKind, reply []byte) (last,
 	k := &p.checks[a.check]
 	s := &k.copies[a.of]
 	_, ok = protocol.Meta.Accepts(kind, true, false)
-	if !ok || !kind.IsError() && !a.form.answers(k.key, reply) {
+	if !ok || !kind.IsError() && !a.form.answers(kind, k.key, reply) {
 		return false, false
 	}
 	c.ordinal++
@@ -259,7 +240,7 @@ func (p *Planner) checked(c *Call, kind protocol.ReplyKind, reply []byte) (last,
 		it, _ := protocol.DecodeItem(reply)
 		s.holds, s.failed = it.CAS, kind.IsError()
 		s.won = it.Won || s.won && it.Stale
-	case string(reply[:2]) == "HD" && !k.ended:
+	case kind == protocol.ReplyMetaDone && !k.ended:
 		p.Agreement.Cuts++
 	}
 	return int(c.ordinal) == len(lines), true

@@ -171,7 +171,7 @@ func (p *Planner) settleChunks(r *Request) {
 	s := p.splitOf(r)
 	for n := r.first; n < r.last; n++ {
 		switch c := &p.Calls[n]; {
-		case !c.Failed && c.kind == protocol.ReplyMetaLine && string(c.reply[:2]) == "HD":
+		case !c.Failed && c.kind == protocol.ReplyMetaDone:
 			s.stored = append(s.stored, c.Server)
 		case c.Failed:
 			s.lost = c.reply
@@ -464,7 +464,7 @@ func (p *Planner) judgeDiscard(v *splitValue) {
 	switch c := &p.Calls[v.end]; {
 	case c.kind.IsError():
 		v.failure = c.reply
-	case c.kind == protocol.ReplyMetaLine && string(c.reply[:2]) == "EX":
+	case c.kind == protocol.ReplyMetaExists:
 		v.replaced = true
 	}
 }
@@ -539,7 +539,7 @@ func (p *Planner) finishSplit(r *Request) {
 		if v.failure != nil {
 			c.kind, c.reply, c.Failed = protocol.ReplyServerError, v.failure, true
 		} else {
-			c.kind, c.reply = protocol.ReplyMetaLine, []byte(protocol.TextMetaMiss)
+			c.kind, c.reply = protocol.ReplyMetaMiss, []byte(protocol.TextMetaMiss)
 		}
 		s.values = s.values[:0]
 		return

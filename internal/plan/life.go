@@ -32,7 +32,7 @@ func (p *Planner) Life(i int32) (reply []byte, life int64, ok bool) {
 		return nil, 0, false
 	}
 	get, told := &calls[0], &calls[1]
-	if get.kind != protocol.ReplyEnd || told.kind != protocol.ReplyMetaLine {
+	if get.kind != protocol.ReplyEnd || !told.kind.IsMeta() {
 		return nil, 0, false
 	}
 	if get.found > 0 {

@@ -26,7 +26,6 @@
 package plan
 
 import (
-	"bytes"
 	"fmt"
 
 	"mcmw/internal/large"
@@ -214,7 +213,7 @@ type Request struct {
 	text  string
 	// all holds the allKeys keys of which Keys is the first portion; nil if Keys is all of them.
 	all     []byte
-	allKeys int
+	allKeys int32
 	// cut: a value that arrived was not kept.
 	cut bool
 }
@@ -389,7 +388,7 @@ func (p *Planner) Stored(i int32) bool {
 		return false
 	}
 	for n := r.first; n < r.last; n++ {
-		if c := &p.Calls[n]; c.kind != protocol.ReplyStored && !bytes.HasPrefix(c.reply, []byte("HD")) {
+		if c := &p.Calls[n]; c.kind != protocol.ReplyStored && c.kind != protocol.ReplyMetaDone {
 			return false
 		}
 	}

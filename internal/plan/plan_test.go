@@ -692,6 +692,19 @@ func TestStatisticsWithoutAnArgumentAreTheOwnAndTheSumsOverTheServersThatAnswer(
 	assert.Equal(t, stats.ResultOK, result)
 }
 
+func TestARequestThatMayHaveNoReplyEndsAsTheReplyBeforeItsFenceSays(t *testing.T) {
+	for reply, want := range map[string]stats.Result{
+		"": stats.ResultOK, "VA 1\r\nx\r\n": stats.ResultOK, "EN\r\n": stats.ResultMiss, "SERVER_ERROR out of memory\r\n": stats.ResultServerError,
+		"CLIENT_ERROR bad command line format\r\n": stats.ResultClientError,
+	} {
+		x := plan(t, setup{servers: 1})
+		i := x.request("mg a v q")
+		x.reply(0, reply+protocol.TextMetaNoop)
+		result, _ := x.Result(i)
+		assert.Equal(t, want, result, reply)
+	}
+}
+
 func TestACommandForOneServerGoesToTheFirstOrIsRefused(t *testing.T) {
 	x := plan(t, setup{servers: 2})
 	i := x.request("version")
@@ -769,7 +782,7 @@ func TestEachRequestTakesTheLocksThatKeepReplicasEqual(t *testing.T) {
 		assert.Equal(t, want, l.Kind, line)
 		assert.Equal(t, string(x.Requests[i].Request.Key(nil)), string(x.Requests[i].Key()), line)
 		if want != LockNone && want != LockAll {
-			assert.Len(t, l.Stripes, x.Requests[i].NumKeys)
+			assert.Len(t, l.Stripes, int(x.Requests[i].NumKeys))
 		}
 		assert.Equal(t, line == "flush_all", l.Stripes == nil && want == LockAll)
 	}

@@ -6,12 +6,12 @@ import "mcmw/internal/protocol"
 // the values of these; see Postpone. It reports whether there are others.
 func (p *Planner) Limit(i int32, most int) (more bool) {
 	r := &p.Requests[i]
-	if r.NumKeys <= most || r.Idle() || r.Answer != "" {
+	if int(r.NumKeys) <= most || r.Idle() || r.Answer != "" {
 		return false
 	}
 	r.all, r.allKeys = r.Keys, r.NumKeys
 	keys := r.Keys[:keysEnd(r.Keys, most)]
-	r.Keys, r.NumKeys = keys[:len(keys)-len(blank)], most
+	r.Keys, r.NumKeys = keys[:len(keys)-len(blank)], int32(most)
 	return true
 }
 
@@ -50,7 +50,7 @@ func (p *Planner) Partial(i int32) bool {
 }
 
 // KeysAsked returns how many keys r has asked for, including earlier portions.
-func (r *Request) KeysAsked() int { return r.NumKeys + int(r.SentKeys) }
+func (r *Request) KeysAsked() int { return int(r.NumKeys + r.SentKeys) }
 
 // IsFlush reports whether r is a flush_all that goes to the servers.
 func (r *Request) IsFlush() bool { return r.Has(protocol.Writes|protocol.Everywhere) && !r.Idle() }

@@ -182,18 +182,18 @@ func (p *Planner) planEvenly(i int32, in *route.Router, c *choice) {
 	if len(servers) == 0 {
 		servers = p.pools[in.Number()]
 	}
-	runs := min(len(servers), r.NumKeys)
+	runs := min(len(servers), int(r.NumKeys))
 	first := max(slices.Index(servers, chosen), 0)
 	rest := r.Keys
 	for run := range runs {
-		size := r.NumKeys / runs
-		if run < r.NumKeys%runs {
+		size := int(r.NumKeys) / runs
+		if run < int(r.NumKeys)%runs {
 			size++
 		}
 		next := keysEnd(rest, size)
 		keys := bytes.TrimSuffix(rest[:next], blank)
 		rest = rest[next:]
-		op := protocol.Op{Command: r.Command, Keys: keys, NumKeys: size}
+		op := protocol.Op{Command: r.Command, Keys: keys, NumKeys: int32(size)}
 		p.send(i, servers[(first+run)%len(servers)], &op).Reads = true
 	}
 }
@@ -297,7 +297,7 @@ func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 // sendKeys sends a retrieval of n keys, which are lines[start:], to server s.
 func (p *Planner) sendKeys(i int32, s int, command protocol.Command, start int, n int32) {
 	end := len(p.lines)
-	op := protocol.Op{Command: command, Expiry: p.Requests[i].Expiry, Keys: p.lines[start:end:end], NumKeys: int(n)}
+	op := protocol.Op{Command: command, Expiry: p.Requests[i].Expiry, Keys: p.lines[start:end:end], NumKeys: n}
 	p.send(i, s, &op).Reads = true
 }
 

@@ -20,7 +20,7 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		return last, false, ok
 	}
 	r := &p.Requests[c.Request]
-	if c.form != formClient && !rep.Kind.IsError() && !c.skipped && !c.form.answers(protocol.KeyText{Text: c.keys, Encoded: r.Has(protocol.Encoded)}, element) {
+	if c.form != formClient && !rep.Kind.IsError() && !c.skipped && !c.form.answers(rep.Kind, protocol.KeyText{Text: c.keys, Encoded: r.Has(protocol.Encoded)}, element) {
 		return false, false, false
 	}
 	if c.skipped {
@@ -43,7 +43,7 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		if p.large != nil && value && p.beginsHead(c, element, rep.Data) {
 			p.noteSplit(r)
 		}
-	case rep.Kind == protocol.ReplyMetaLine, rep.Kind == protocol.ReplyMetaValue:
+	case rep.Kind.IsMeta():
 		if c.form == formClient || c.form == formClientVersion {
 			ok = c.command != r.Command || c.hidden || c.Failed || r.served().Fits(element)
 		}

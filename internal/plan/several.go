@@ -88,7 +88,7 @@ func (p *Planner) settleDecided(r *Request) (again bool) {
 	r.chosen = r.first
 	c := &p.Calls[r.first]
 	// The first server lacks an item that is to be marked stale, but the others may hold it.
-	unmarked := r.Has(protocol.Marks) && !r.Has(protocol.Conditional) && !c.Failed && notFound(c)
+	unmarked := r.Has(protocol.Marks) && !r.Has(protocol.Conditional) && !c.Failed && c.kind.IsNotFound()
 	if outcomeOf(r, c) != replica.Success && !unmarked {
 		p.checkRefused(r)
 		return false
@@ -132,9 +132,9 @@ func (p *Planner) settleStamp(r *Request) (again bool) {
 	switch {
 	case c.Failed:
 		r.chosen, r.dropped = r.first, true
-	case c.kind.IsError(), notFound(c):
+	case c.kind.IsError(), c.kind.IsNotFound():
 		r.dropped = true
-	case string(c.reply[:2]) != "HD":
+	case c.kind != protocol.ReplyMetaDone:
 		return false
 	case r.HasFlag('c'):
 		answer := &p.Calls[r.chosen]

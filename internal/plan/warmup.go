@@ -107,14 +107,13 @@ func (p *Planner) settleWarming(r *Request) (again bool) {
 		switch {
 		case r.step != warming && !c.Failed:
 			_, _, cas, _ := protocol.CutCAS(c.reply)
-			again = c.kind == protocol.ReplyMetaLine && (string(c.reply[:2]) == "EN" || protocol.IsProvisional(cas)) ||
-				c.kind == protocol.ReplyMetaValue && protocol.IsProvisional(cas)
+			again = c.kind == protocol.ReplyMetaMiss || c.kind.IsMeta() && protocol.IsProvisional(cas)
 		case c.Failed:
 			again = r.step != warming || p.mayTryAgain(r, r.first)
 		}
 	} else {
 		rest := r.Keys
-		for k := range p.placed[r.keys : int(r.keys)+r.NumKeys] {
+		for k := range p.placed[r.keys : r.keys+r.NumKeys] {
 			at := &p.placed[int(r.keys)+k]
 			_, rest = nextKey(rest)
 			n := at.call
@@ -195,7 +194,7 @@ func (p *Planner) planWarming(i int32) {
 		p.Calls[len(p.Calls)-1].afterMiss = afterMiss
 		return
 	}
-	keys := p.placed[r.keys : int(r.keys)+r.NumKeys]
+	keys := p.placed[r.keys : r.keys+r.NumKeys]
 	for _, missed := range []bool{true, false} {
 		first := len(p.Calls)
 		rest := r.Keys
@@ -224,7 +223,7 @@ func (p *Planner) planWarming(i int32) {
 // unansweredOf returns the error that answers the read r, nil if there is none: the last error of a key that has no answer. A key that the pool which is
 // warmed up does not hold always has an answer, a miss.
 func (p *Planner) unansweredOf(r *Request) (failure []byte) {
-	for _, at := range p.placed[r.keys : int(r.keys)+r.NumKeys] {
+	for _, at := range p.placed[r.keys : r.keys+r.NumKeys] {
 		if c := &p.Calls[at.call]; c.kind.IsError() && !c.cutOff() && !(c.Failed && (c.afterMiss || p.options.GetErrorMiss)) {
 			failure = c.reply
 		}
@@ -264,8 +263,7 @@ func (p *Planner) noteLook(key []byte, c *Call, missed, found bool) {
 
 // noteWarming is noteLook for the mg r, whose reply is c's.
 func (p *Planner) noteWarming(r *Request, c *Call) {
-	found := c.kind == protocol.ReplyMetaValue || c.kind == protocol.ReplyMetaLine && string(c.reply[:2]) == "HD"
-	p.noteLook(r.ClientKey(), c, c.afterMiss, found)
+	p.noteLook(r.ClientKey(), c, c.afterMiss, c.kind.Shows())
 }
 
 // keyAt returns the k-th of keys.

@@ -223,19 +223,15 @@ func (p *Planner) Withhold(i, server int32, out Output) bool {
 
 // preferDeleted answers a deletion with the reply of a replica that had the key; now no replica has it.
 func (p *Planner) preferDeleted(r *Request) {
-	if !r.Has(protocol.Deletes) || !notFound(&p.Calls[r.chosen]) {
+	if !r.Has(protocol.Deletes) || !p.Calls[r.chosen].kind.IsNotFound() {
 		return
 	}
 	for _, n := range p.answered {
-		if c := &p.Calls[n]; !c.Failed && !c.kind.IsError() && !notFound(c) {
+		if c := &p.Calls[n]; !c.Failed && !c.kind.IsError() && !c.kind.IsNotFound() {
 			r.chosen = n
 			return
 		}
 	}
-}
-
-func notFound(c *Call) bool {
-	return c.kind == protocol.ReplyNotFound || (c.kind == protocol.ReplyMetaLine && string(c.reply[:2]) == "NF")
 }
 
 // outcomeOf classifies a replica's answer to the write r.
@@ -247,16 +243,10 @@ func outcomeOf(r *Request, c *Call) replica.Outcome {
 		return replica.Failed
 	case c.hidden:
 		return replica.Success // a deletion in place of a copy: in both cases the key is gone
-	case notFound(c) && r.Has(protocol.Deletes):
+	case c.kind.IsNotFound() && r.Has(protocol.Deletes):
 		return replica.Success
-	}
-	switch c.kind {
-	case protocol.ReplyNotFound, protocol.ReplyNotStored, protocol.ReplyExists:
+	case c.kind.IsRefusal(), c.kind == protocol.ReplyMetaMiss:
 		return replica.Refused
-	case protocol.ReplyMetaLine:
-		if string(c.reply[:2]) != "HD" {
-			return replica.Refused
-		}
 	}
 	return replica.Success
 }
@@ -268,7 +258,7 @@ func alike(r *Request, a, b *Call) bool {
 		return a.Failed == b.Failed
 	case a.hidden || b.hidden || (r.Has(protocol.Deletes) && !a.kind.IsError()):
 		return true
-	case a.kind == protocol.ReplyMetaLine || a.kind == protocol.ReplyMetaValue:
+	case a.kind.IsMeta():
 		return protocol.MetaAlike(a.reply, b.reply)
 	}
 	return bytes.Equal(a.reply, b.reply)

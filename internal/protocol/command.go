@@ -95,6 +95,9 @@ func (s replySet) has(k ReplyKind) bool { return s&(1<<k) != 0 }
 // anyLine is the set of elements that may be a line of the reply to an administration command.
 const anyLine = ^(replySet(1)<<ReplyValue | 1<<ReplyMetaValue | 1<<ReplyMetaNoop)
 
+// anyMeta is the set of elements that may be the reply to a meta command.
+const anyMeta = replySet(1<<(ReplyMetaDebug+1) - 1<<ReplyMetaValue)
+
 // commands describes each command. The traits of meta commands are in metaVerbs and metaFlags.
 var commands = [NumCommands]struct {
 	name string
@@ -129,7 +132,7 @@ var commands = [NumCommands]struct {
 	Stats:     {"stats", "a", Everywhere, "", kinds(ReplyReset, ReplyOK), kinds(ReplyStat), kinds(ReplyEnd)},
 	Quit:      {"quit", "", Closes | Local, "", 0, 0, 0},
 	Config:    {"config", "", Local, "", 0, 0, 0},
-	Meta:      {"meta", "k", 0, "", kinds(ReplyMetaLine, ReplyMetaValue), 0, 0},
+	Meta:      {"meta", "k", 0, "", anyMeta, 0, 0},
 	Admin:     {"admin", "a", Fenced, "", 0, anyLine, 0},
 }
 

@@ -140,18 +140,19 @@ func (op *Op) Fits(reply []byte) bool {
 	line, _, _ := bytes.Cut(reply, []byte(CRLF))
 	code, flags := cutWord(line)
 	done, asks := "HD", op.Verb == 'g' || op.Verb == 'e'
-	if op.HasFlag('v') && (op.Verb == 'g' || op.Verb == 'a') && !(op.Verb == 'g' && op.HasFlag('C') && string(code) == "HD") {
+	switch {
+	case op.Verb == 'e':
+		done = "ME"
+	case op.HasFlag('v') && (op.Verb == 'g' || op.Verb == 'a') && !(op.Verb == 'g' && op.HasFlag('C') && string(code) == "HD"):
 		done = "VA"
 	}
 	fits := true
 	switch string(code) {
 	case done:
-	case "VA", "HD":
+	case "VA", "HD", "ME":
 		fits = false
 	case "EN":
 		fits = asks
-	case "ME":
-		fits = op.Verb == 'e'
 	case "NF", "EX", "NS":
 		fits = !asks
 	}

@@ -50,6 +50,7 @@ func TestAMetaReplyFitsOnlyItsRequest(t *testing.T) {
 		{"mg YSBPYg== b O7", "HD O8\r\n", false},
 		{"me a", "ME a exp=-1\r\n", true},
 		{"me a", "EN\r\n", true},
+		{"me a", "HD\r\n", false},
 		{"me a", "ME b exp=-1\r\n", false},
 		{"me aGVsbG8= b", "ME hello exp=-1\r\n", true},
 		{"me aGVsbG8= b", "ME hullo exp=-1\r\n", false},

@@ -21,6 +21,8 @@ type Op struct {
 	// textAt and textEnd say where in Raw a meta command's flags are, which gives their order and the text of those without a field here; or the
 	// arguments of a stats or an administration command.
 	textAt, textEnd uint32
+	// NumKeys is the number of keys in Keys.
+	NumKeys int32
 	// Fields are the flags of a meta command that Append writes. Of a flush_all, T says that it has a delay, which is Expiry.
 	Fields Fields
 	// CAS is the condition of a cas, or the flag C. Version is the flag E. Delta is the number of an incr, a decr or a verbosity, or the flag D.
@@ -29,8 +31,6 @@ type Op struct {
 	Raw []byte
 	// Keys are the keys as they were sent, separated by one blank.
 	Keys []byte
-	// NumKeys is the number of keys in Keys.
-	NumKeys int
 	// Data is the data block including its CRLF.
 	Data []byte
 }

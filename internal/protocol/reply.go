@@ -10,30 +10,53 @@ type ReplyKind uint8
 
 // The kinds.
 const (
-	ReplyValue       ReplyKind = iota // VALUE <key> <flags> <bytes> [<cas>] and the data
-	ReplyEnd                          // END
-	ReplyStored                       // STORED
-	ReplyNotStored                    // NOT_STORED
-	ReplyExists                       // EXISTS
-	ReplyNotFound                     // NOT_FOUND
-	ReplyDeleted                      // DELETED
-	ReplyTouched                      // TOUCHED
-	ReplyOK                           // OK
-	ReplyReset                        // RESET
-	ReplyNumber                       // the result of incr and decr
-	ReplyVersion                      // VERSION <text>
-	ReplyStat                         // STAT, ITEM or PREFIX: an element of a list closed by END
-	ReplyMetaValue                    // VA <bytes> <flags> and the data
-	ReplyMetaLine                     // HD, EN, NF, NS, EX, ME
-	ReplyMetaNoop                     // MN
-	ReplyError                        // ERROR
-	ReplyClientError                  // CLIENT_ERROR <text>
-	ReplyServerError                  // SERVER_ERROR <text>
-	ReplyText                         // any other line, such as replies to administration commands
+	ReplyValue         ReplyKind = iota // VALUE <key> <flags> <bytes> [<cas>] and the data
+	ReplyEnd                            // END
+	ReplyStored                         // STORED
+	ReplyNotStored                      // NOT_STORED
+	ReplyExists                         // EXISTS
+	ReplyNotFound                       // NOT_FOUND
+	ReplyDeleted                        // DELETED
+	ReplyTouched                        // TOUCHED
+	ReplyOK                             // OK
+	ReplyReset                          // RESET
+	ReplyNumber                         // the result of incr and decr
+	ReplyVersion                        // VERSION <text>
+	ReplyStat                           // STAT, ITEM or PREFIX: an element of a list closed by END
+	ReplyMetaValue                      // VA <bytes> <flags> and the data
+	ReplyMetaDone                       // HD
+	ReplyMetaMiss                       // EN
+	ReplyMetaNotFound                   // NF
+	ReplyMetaNotStored                  // NS
+	ReplyMetaExists                     // EX
+	ReplyMetaDebug                      // ME
+	ReplyMetaNoop                       // MN
+	ReplyError                          // ERROR
+	ReplyClientError                    // CLIENT_ERROR <text>
+	ReplyServerError                    // SERVER_ERROR <text>
+	ReplyText                           // any other line, such as replies to administration commands
 )
 
 // IsError reports whether k is one of the three error lines.
 func (k ReplyKind) IsError() bool { return k >= ReplyError && k <= ReplyServerError }
+
+// IsMeta reports whether k is the reply to a meta command.
+func (k ReplyKind) IsMeta() bool { return k >= ReplyMetaValue && k <= ReplyMetaDebug }
+
+// Shows reports whether k is the reply to a meta command that shows an item.
+func (k ReplyKind) Shows() bool { return k == ReplyMetaValue || k == ReplyMetaDone }
+
+// IsNotFound reports whether k says that a command needed an item and there is none.
+func (k ReplyKind) IsNotFound() bool { return k == ReplyNotFound || k == ReplyMetaNotFound }
+
+// IsRefusal reports whether k says that a command's condition did not hold.
+func (k ReplyKind) IsRefusal() bool {
+	switch k {
+	case ReplyNotStored, ReplyExists, ReplyMetaNotStored, ReplyMetaExists:
+		return true
+	}
+	return k.IsNotFound()
+}
 
 // Reply is one element of a server's reply. Key points into the buffer it was decoded from.
 type Reply struct {
@@ -63,8 +86,18 @@ func lineKind(word []byte) (kind ReplyKind, known bool) {
 		return ReplyEnd, true
 	case "STORED":
 		return ReplyStored, true
-	case "HD", "EN", "NF", "NS", "EX", "ME":
-		return ReplyMetaLine, true
+	case "HD":
+		return ReplyMetaDone, true
+	case "EN":
+		return ReplyMetaMiss, true
+	case "NF":
+		return ReplyMetaNotFound, true
+	case "NS":
+		return ReplyMetaNotStored, true
+	case "EX":
+		return ReplyMetaExists, true
+	case "ME":
+		return ReplyMetaDebug, true
 	case "MN":
 		return ReplyMetaNoop, true
 	case "NOT_STORED":

@@ -16,7 +16,8 @@ func TestAReplyElementIsRecognised(t *testing.T) {
 		"NOT_FOUND\r\n": ReplyNotFound, "DELETED\r\n": ReplyDeleted, "TOUCHED\r\n": ReplyTouched, "OK\r\n": ReplyOK,
 		"RESET\r\n": ReplyReset, "12\r\n": ReplyNumber, "9  \r\n": ReplyNumber, "VERSION 1.6.18\r\n": ReplyVersion,
 		"STAT a b\r\n": ReplyStat, "ITEM a [1 b; 0 s]\r\n": ReplyStat, "PREFIX a get 1\r\n": ReplyStat,
-		"VA 2 f0\r\nab\r\n": ReplyMetaValue, "HD\r\n": ReplyMetaLine, "EN\r\n": ReplyMetaLine, "ME k a=b\r\n": ReplyMetaLine,
+		"VA 2 f0\r\nab\r\n": ReplyMetaValue, "HD\r\n": ReplyMetaDone, "EN\r\n": ReplyMetaMiss, "ME k a=b\r\n": ReplyMetaDebug, "NF O1\r\n": ReplyMetaNotFound,
+		"NS\r\n": ReplyMetaNotStored, "EX\r\n": ReplyMetaExists,
 		"MN\r\n": ReplyMetaNoop, "ERROR\r\n": ReplyError, "CLIENT_ERROR x\r\n": ReplyClientError,
 		"SERVER_ERROR out of memory\r\n": ReplyServerError, "BUSY currently\r\n": ReplyText, "\r\n": ReplyText,
 	} {

@@ -12,7 +12,7 @@ type Request struct {
 	Answer string
 	// Skip is the number of bytes after the request that belong to a refused value. The reader discards them before it
 	// queues the request; memcached, too, answers only then.
-	Skip int
+	Skip int32
 	// NoReply: the client wants no reply.
 	NoReply bool
 	// Exact: Raw can be sent to a server as it is; it equals what Append writes, and Data.
@@ -143,7 +143,7 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	// size is the length of the data block without the CRLF that ends it.
 	if size > l.MaxValue {
 		r.Answer = TextTooLarge
-		r.Skip = size + 2
+		r.Skip = int32(size + 2)
 		return n, 0, nil
 	}
 	total := n + size + 2
@@ -233,7 +233,7 @@ func (r *Request) refuse(text string) (int, error) {
 // request. -1: the size is unknown.
 func (r *Request) refuseBlock(text string, size int) (int, error) {
 	if size >= 0 {
-		r.Skip = size + 2
+		r.Skip = int32(size + 2)
 	}
 	return r.refuse(text)
 }

@@ -23,7 +23,7 @@ func TestARequestIsDecodedIntoItsParts(t *testing.T) {
 	type parts struct {
 		Command          Command
 		NoReply, Exact   bool
-		NumKeys          int
+		NumKeys          int32
 		Keys, Head, Data []byte
 		Answer           string
 	}
@@ -166,7 +166,7 @@ func TestARefusedRequestCarriesTheTextOfTheNewestMemcachedAndSkipsItsDataBlock(t
 			require.NoError(t, err)
 			assert.Equal(t, strings.IndexByte(tc.in, '\n')+1, n)
 			assert.Equal(t, tc.want, r.Answer)
-			assert.Equal(t, max(tc.skip, 0), r.Skip)
+			assert.EqualValues(t, max(tc.skip, 0), r.Skip)
 			assert.False(t, r.NoReply)
 		})
 	}
@@ -204,7 +204,7 @@ func TestAValueBeyondTheLimitIsRefusedAtOnceAndSkipped(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 14, n)
 	assert.Equal(t, TextTooLarge, r.Answer)
-	assert.Equal(t, 13, r.Skip)
+	assert.EqualValues(t, 13, r.Skip)
 }
 
 func TestARetrievalWithATooLongKeyStillFetchesTheKeysBeforeIt(t *testing.T) {
@@ -215,7 +215,7 @@ func TestARetrievalWithATooLongKeyStillFetchesTheKeysBeforeIt(t *testing.T) {
 		assert.Equal(t, TextBadFormat, r.Answer)
 		assert.True(t, r.HasEffect())
 		assert.Equal(t, "a b", string(r.Keys))
-		assert.Equal(t, 2, r.NumKeys)
+		assert.EqualValues(t, 2, r.NumKeys)
 	}
 }
 

@@ -113,7 +113,7 @@ func (c *Copier) look(piece []byte) {
 			if w := c.find(rep.Key); w != nil {
 				w.told, w.seen = ofValue(piece[:n], len(rep.Key), rep.Data), true
 			}
-		case rep.Kind == protocol.ReplyMetaValue, rep.Kind == protocol.ReplyMetaLine:
+		case rep.Kind.IsMeta():
 			w := &c.wanted[0]
 			w.told, w.seen = ofMeta(piece[:n], c.request.HasFlag('f')), true
 		}

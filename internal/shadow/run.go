@@ -115,7 +115,7 @@ func (j *judge) element(rep *protocol.Reply, element []byte) {
 	case rep.Kind == protocol.ReplyValue:
 		j.reply = ofValue(element, len(rep.Key), rep.Data)
 		return
-	case rep.Kind == protocol.ReplyMetaValue, rep.Kind == protocol.ReplyMetaLine:
+	case rep.Kind.IsMeta():
 		j.reply = ofMeta(element, true)
 	}
 	j.conclude(rep.Kind.IsError())

@@ -65,7 +65,7 @@ func (w *Worker) answer(p *part) {
 		case 1:
 			w.record.Keys(r.ClientKey(), 1, replied)
 		default:
-			w.record.Keys(r.Keys, r.NumKeys, replied)
+			w.record.Keys(r.Keys, int(r.NumKeys), replied)
 		}
 		if w.requests[i].wanted {
 			w.keepHot(i)

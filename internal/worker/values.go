@@ -50,7 +50,7 @@ func likely(r *plan.Request, mean int) int {
 	case r.Grows():
 		return len(r.Data) + mean
 	case r.Has(protocol.Reads), showsValue(r):
-		return r.NumKeys * mean
+		return int(r.NumKeys) * mean
 	}
 	return 0
 }
@@ -81,7 +81,7 @@ func (w *Worker) takePortion(b *request.Batch, i int32) (more bool) {
 		return false
 	}
 	most := portion
-	if n := min(r.NumKeys*w.mean, portion); n > request.ReadSize && b.Client.Crowded(n) {
+	if n := min(int(r.NumKeys)*w.mean, portion); n > request.ReadSize && b.Client.Crowded(n) {
 		most = request.ReadSize
 	}
 	return w.planner.Limit(i, max(1, most/(w.mean+1)))

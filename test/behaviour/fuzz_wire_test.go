@@ -124,10 +124,10 @@ func believed(program []byte, n int) (sent, least map[string]int) {
 			least = maps.Clone(sent)
 		}
 		used, _, err := limits.Decode(program, &r)
-		if err != nil || used == 0 || r.Command == protocol.Quit || used+r.Skip > len(program) {
+		if err != nil || used == 0 || r.Command == protocol.Quit || used+int(r.Skip) > len(program) {
 			break
 		}
-		program = program[used+r.Skip:]
+		program = program[used+int(r.Skip):]
 		if r.Answer != "" && !r.HasEffect() {
 			continue
 		}
