@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"mcmw/lab/factorial"
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 )
 
@@ -105,7 +106,7 @@ func FromCSV(r io.Reader, q Question) (*Experiment, error) {
 	}
 	var seen []record.Run
 	for number, line := range lines[1:] {
-		run := record.Run{Factors: map[string]string{}}
+		run := record.Run{State: record.Complete, Factors: map[string]string{}}
 		for i, text := range line {
 			switch {
 			case i == response:
@@ -173,23 +174,21 @@ func assemble(seen []record.Run, q Question) (*Experiment, error) {
 	if err := checkOthers(seen, known); err != nil {
 		return nil, err
 	}
-	cells := map[string]int{}
-	for _, run := range seen {
-		var levels []int
+	var names []string
+	for _, f := range e.Factors {
+		names = append(names, f.Name)
+	}
+	for _, p := range frame.By(seen, names, 0).Points {
+		var cell factorial.Cell
 		for _, f := range e.Factors {
-			levels = append(levels, slices.Index(f.Levels, run.Factors[f.Name]))
+			cell.Levels = append(cell.Levels, slices.Index(f.Levels, p.Levels[f.Name]))
 		}
-		key := fmt.Sprint(levels)
-		at, ok := cells[key]
-		if !ok {
-			at = len(e.Design.Cells)
-			cells[key] = at
-			e.Design.Cells = append(e.Design.Cells, factorial.Cell{Levels: levels})
+		for _, run := range p.Runs {
+			if y, _ := run.Value(q.Source, q.Response); q.Repetitions == 0 || len(cell.Y) < q.Repetitions {
+				cell.Y = append(cell.Y, y)
+			}
 		}
-		if all := &e.Design.Cells[at].Y; q.Repetitions == 0 || len(*all) < q.Repetitions {
-			y, _ := run.Value(q.Source, q.Response)
-			*all = append(*all, y)
-		}
+		e.Design.Cells = append(e.Design.Cells, cell)
 	}
 	if err := e.checkRepetitions(q.Repetitions); err != nil {
 		return nil, err
@@ -201,15 +200,11 @@ func assemble(seen []record.Run, q Question) (*Experiment, error) {
 func factorOf(short string, seen []record.Run) (Factor, error) {
 	f := Factor{Short: short, Name: fullName(short, seen[0].Factors)}
 	for _, run := range seen {
-		level, ok := run.Factors[f.Name]
-		if !ok {
+		if _, ok := run.Factors[f.Name]; !ok {
 			return f, fmt.Errorf("a run has no factor %s, it has %s", short, joined(run.Factors))
 		}
-		if !slices.Contains(f.Levels, level) {
-			f.Levels = append(f.Levels, level)
-		}
 	}
-	slices.SortFunc(f.Levels, record.CompareLevels)
+	f.Levels = frame.By(seen, []string{f.Name}, 0).Levels(f.Name)
 	if len(f.Levels) < 2 {
 		return f, fmt.Errorf("factor %s has the level %s in all runs: expected at least two levels", short, f.Levels[0])
 	}

@@ -173,22 +173,17 @@ func determined(points []frame.Point, f string, by []string) bool {
 func (d *Data) Panels(v View) []Panel {
 	var panels []Panel
 	series := d.Levels(v.Series)
-	for _, p := range d.arranged(v) {
-		name := levelNames(v.Panels, p.Levels)
+	for _, l := range d.Lines(v.X, append(slices.Clone(v.Panels), v.Series)) {
+		name := levelNames(v.Panels, l.Levels)
 		if n := len(panels); n == 0 || panels[n-1].Name != name {
 			panels = append(panels, Panel{Name: name})
 		}
-		level := p.Levels[v.Series]
-		lines := &panels[len(panels)-1].Lines
-		if n := len(*lines); n == 0 || (*lines)[n-1].Level != level {
-			l := Line{Level: level, Number: slices.Index(series, level)}
-			if v.Series != "" && len(series) > 1 {
-				l.Name = levelName(v.Series, level)
-			}
-			*lines = append(*lines, l)
+		line := Line{Points: l.Points, Level: l.Levels[v.Series]}
+		if line.Number = slices.Index(series, line.Level); v.Series != "" && len(series) > 1 {
+			line.Name = levelName(v.Series, line.Level)
 		}
-		last := &(*lines)[len(*lines)-1]
-		last.Points = append(last.Points, p)
+		lines := &panels[len(panels)-1].Lines
+		*lines = append(*lines, line)
 	}
 	for _, panel := range panels {
 		for i := range panel.Lines {
