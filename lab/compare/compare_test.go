@@ -15,6 +15,7 @@ import (
 
 	"mcmw/lab/condition"
 	"mcmw/lab/record"
+	"mcmw/lab/table"
 )
 
 // runs makes runs of a point, one per throughput. The response time follows from the interactive law for 64 requests.
@@ -81,10 +82,10 @@ func TestAFactorThatOnlyOneRecordHasIsIgnored(t *testing.T) {
 func TestTheTextIsThatOfTheGoldenFile(t *testing.T) {
 	a, b := twoRecords()
 	var text strings.Builder
-	require.NoError(t, New(a, b, Options{}).WriteText(&text, "before", "after"))
+	require.NoError(t, table.Page{Blocks: New(a, b, Options{}).Blocks("before", "after")}.Write(&text, table.Text))
 	golden(t, "testdata/compare.txt", text.String())
 	text.Reset()
-	require.NoError(t, New(a, nil, Options{}).WriteText(&text, "before", "nothing"))
+	require.NoError(t, table.Page{Blocks: New(a, nil, Options{}).Blocks("before", "nothing")}.Write(&text, table.Text))
 	require.Contains(t, text.String(), "The records have no point in common.")
 }
 
@@ -199,6 +200,7 @@ func TestSwappingTheRecordsInvertsTheGeometricMean(t *testing.T) {
 
 func TestAChangeFromAMeanThatMayBe0IsUnbounded(t *testing.T) {
 	var text strings.Builder
-	require.NoError(t, New(runs(levels(), 10, 100, 1000), runs(levels(), 500, 510, 490), Options{}).WriteText(&text, "A", "B"))
+	blocks := New(runs(levels(), 10, 100, 1000), runs(levels(), 500, 510, 490), Options{}).Blocks("A", "B")
+	require.NoError(t, table.Page{Blocks: blocks}.Write(&text, table.Text))
 	require.Contains(t, text.String(), "+35.1 % [unbounded]")
 }

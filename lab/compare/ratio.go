@@ -2,16 +2,15 @@ package compare
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"mcmw/lab/sample"
 	"mcmw/lab/table"
 )
 
-// WriteRatios writes two tables of comparisons with the same side A: the ratios of the pairs, and the medians of all sides. names has the
+// Ratios returns two tables of comparisons with the same side A: the ratios of the pairs, and the medians of all sides. names has the
 // name of A, then those of the comparisons' sides B.
-func WriteRatios(w io.Writer, format table.Format, comparisons []*Comparison, names []string) error {
+func Ratios(comparisons []*Comparison, names []string) []table.Block {
 	metrics := comparisons[0].metrics()
 	ratios := table.Table{
 		Caption: "Ratios to " + names[0], Columns: append([]string{"", "point"}, metrics...), Left: []int{1},
@@ -42,10 +41,7 @@ func WriteRatios(w io.Writer, format table.Format, comparisons []*Comparison, na
 			add(names[i+1], c.Points[at], func(m Metric) Sample { return m.B })
 		}
 	}
-	if err := ratios.Write(w, format); err != nil {
-		return err
-	}
-	return medians.Write(w, format)
+	return []table.Block{ratios, medians}
 }
 
 func ratioText(m Metric) string {

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -13,13 +12,15 @@ import (
 	"mcmw/lab/table"
 )
 
-// WriteText writes the comparison as text: one table per metric, a line per point. nameA and nameB are the names of the records.
-func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "A: %s\nB: %s\n", nameA, nameB)
+// Blocks returns the comparison: one table per metric with a row per point, and what the numbers mean. nameA and nameB are the
+// names of the records.
+func (c *Comparison) Blocks(nameA, nameB string) (blocks []table.Block) {
+	lines := []string{"A: " + nameA, "B: " + nameB}
 	for _, factor := range slices.Sorted(maps.Keys(c.Differs)) {
-		fmt.Fprintf(&b, "%s: %s -> %s\n", factor, c.Differs[factor][0], c.Differs[factor][1])
+		lines = append(lines, fmt.Sprintf("%s: %s -> %s", factor, c.Differs[factor][0], c.Differs[factor][1]))
 	}
+	add := func() { blocks, lines = append(blocks, table.Paragraph(strings.Join(lines, "\n"))), nil }
+	add()
 	for _, metric := range c.metrics() {
 		of, _ := frame.ParseMetric(metric, c.Source)
 		m, _ := record.Describe(of.Name)
@@ -45,26 +46,23 @@ func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
 				t.Notes = append(t.Notes, g.text())
 			}
 		}
-		b.WriteString("\n")
-		if err := t.Write(&b, table.Text); err != nil {
-			return err
-		}
+		blocks = append(blocks, t)
 	}
 	if len(c.Points) > 0 {
-		fmt.Fprintf(&b, "± and [..] are %.0f %% confidence intervals over the repetitions; ~: not significant, the interval contains 0.\n", 100*c.Confidence)
+		lines = append(lines, fmt.Sprintf("± and [..] are %.0f %% confidence intervals over the repetitions; ~: not significant, the interval contains 0.", 100*c.Confidence))
 		if n := c.changes(); n > 1 {
-			fmt.Fprintf(&b, "Each interval is for one change: without any difference, about %.1f of the %d changes would have no ~ by chance.\n", (1-c.Confidence)*float64(n), n)
+			lines = append(lines, fmt.Sprintf("Each interval is for one change: without any difference, about %.1f of the %d changes would have no ~ by chance.", (1-c.Confidence)*float64(n), n))
 		}
 	} else {
-		b.WriteString("The records have no point in common.\n")
+		lines = append(lines, "The records have no point in common.")
 	}
 	for i, labels := range [][]string{c.OnlyA, c.OnlyB} {
 		for _, label := range labels {
-			fmt.Fprintf(&b, "only in %s: %s\n", []string{"A", "B"}[i], name(label))
+			lines = append(lines, fmt.Sprintf("only in %s: %s", []string{"A", "B"}[i], name(label)))
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	add()
+	return blocks
 }
 
 // changes returns the number of changes with a bounded interval.

@@ -440,7 +440,7 @@ func TestThePointsOfARecordAreItsData(t *testing.T) {
 	require.Empty(t, d.Notes)
 
 	var text strings.Builder
-	require.NoError(t, NewReport(d).Write(&text, table.Text))
+	require.NoError(t, NewReport(d).Page().Write(&text, table.Text))
 	require.Contains(t, text.String(), "2 x 8 workers: measured and predicted.")
 	require.Contains(t, text.String(), "Errors of predicting each point from the others")
 	for name, f := range NewReport(d).Figures() {

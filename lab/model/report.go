@@ -2,7 +2,7 @@ package model
 
 import (
 	"fmt"
-	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -86,18 +86,17 @@ func text(format string, v float64) string {
 	return fmt.Sprintf(format, v)
 }
 
-// Write writes the tables of the report: for each configuration the predictions and the parameters, then the comparison of the models.
-func (r *Report) Write(w io.Writer, f table.Format) error {
-	var tables []table.Table
+// Page returns for each configuration the predictions and the parameters, then the comparison of the models, and the figures.
+func (r *Report) Page() (p table.Page) {
 	for _, name := range r.Data.Configurations() {
-		tables = append(tables, r.predictions(name), r.parameters(name))
+		p.Blocks = append(p.Blocks, r.predictions(name), r.parameters(name))
 	}
-	for _, t := range append(tables, r.comparison()) {
-		if err := t.Write(w, f); err != nil {
-			return err
-		}
+	p.Blocks = append(p.Blocks, r.comparison())
+	figures := r.Figures()
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		p.Blocks = append(p.Blocks, table.Figure{Name: "model-" + name, Figure: figures[name]})
 	}
-	return nil
+	return p
 }
 
 // predictions returns the table of measurements and predictions of a configuration.

@@ -7,11 +7,12 @@ import (
 	"mcmw/lab/claim"
 	"mcmw/lab/plot"
 	"mcmw/lab/report"
+	"mcmw/lab/table"
 )
 
 // figures draws the figures of every record, and the curves that the report prints beside the measured ones.
-func (s *Source) figures() ([]report.Figure, error) {
-	var all []report.Figure
+func (s *Source) figures() ([]table.Figure, error) {
+	var all []table.Figure
 	for _, d := range s.data {
 		if len(d.Points) < 2 {
 			continue
@@ -43,8 +44,8 @@ func (s *Source) figures() ([]report.Figure, error) {
 }
 
 // delays draws, for every finding that was decided with several delays, the variation over the delay. It returns one figure or none.
-func (s *Source) delays(findings []claim.Finding) []report.Figure {
-	f := report.Figure{
+func (s *Source) delays(findings []claim.Finding) []table.Figure {
+	f := table.Figure{
 		Name: "delay", Command: s.Command,
 		Caption: "Share of the variation that each factor and all interactions together explain, over the travel time of a packet in one direction. Dotted: the thresholds of the finding, and the delay of the experiments.",
 		Figure:  plot.Figure{Title: "Findings that depend on the delay"},
@@ -77,5 +78,5 @@ func (s *Source) delays(findings []claim.Finding) []report.Figure {
 	if len(f.Panels) == 0 {
 		return nil
 	}
-	return []report.Figure{f}
+	return []table.Figure{f}
 }

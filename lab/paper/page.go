@@ -12,6 +12,7 @@ import (
 	"mcmw/lab/record"
 	"mcmw/lab/report"
 	"mcmw/lab/sample"
+	"mcmw/lab/table"
 )
 
 // Confidence is the confidence level of all intervals.
@@ -84,16 +85,14 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 			"docs/results/paper.md describes the rules.",
 		Findings: []string{fmt.Sprintf("Of %d findings of the report: %s.", len(findings), strings.Join(parts, ", "))},
 		Figures:  append(s.delays(findings), figures...),
-		Tables:   slices.Concat([]report.Table{s.verdicts(findings)}, s.tables(), []report.Table{s.records()}),
+		Tables:   slices.Concat([]table.Table{s.verdicts(findings)}, s.tables(), []table.Table{s.records()}),
 	}, nil
 }
 
 // verdicts returns the table of the findings.
-func (s *Source) verdicts(findings []claim.Finding) report.Table {
-	t := report.Table{
-		Name: report.FindingsTable, Title: "Findings of the report", Command: s.Command,
-		Columns: []report.Column{{Name: "section", Text: true}, {Name: "finding", Text: true}, {Name: "verdict", Text: true}, {Name: "why", Text: true}},
-	}
+func (s *Source) verdicts(findings []claim.Finding) table.Table {
+	t := table.Table{Label: report.FindingsTable, Caption: "Findings of the report", Command: s.Command}
+	t.AddLeft("section", "finding", "verdict", "why")
 	for _, f := range findings {
 		t.Rows = append(t.Rows, []string{f.Section, f.Text, string(f.Verdict), f.Why})
 	}
@@ -101,11 +100,11 @@ func (s *Source) verdicts(findings []claim.Finding) report.Table {
 }
 
 // records returns the table of the records.
-func (s *Source) records() report.Table {
-	t := report.Table{
-		Name: "records", Title: "Records", Command: s.Command,
-		Columns: []report.Column{{Name: "experiment", Text: true}, {Name: "testbed", Text: true}, {Name: "runs"}, {Name: "seconds each"}, {Name: "made", Text: true}, {Name: "shortfalls and violated checks", Text: true}},
-	}
+func (s *Source) records() table.Table {
+	t := table.Table{Label: "records", Caption: "Records", Command: s.Command}
+	t.AddLeft("experiment", "testbed")
+	t.Add("runs", "seconds each")
+	t.AddLeft("made", "shortfalls and violated checks")
 	for _, d := range s.data {
 		m := d.Manifest
 		seconds, runs := 0.0, s.runs(m.Name)

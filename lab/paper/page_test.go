@@ -11,7 +11,7 @@ import (
 	"mcmw/lab/paper"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
-	"mcmw/lab/report"
+	"mcmw/lab/table"
 )
 
 // design returns a record of the 2^3 design of reads in which only the servers have an effect.
@@ -45,9 +45,9 @@ func TestTablesHaveMeasurementsBesidePrintedNumbers(t *testing.T) {
 	require.NoError(t, err)
 	page, err := s.Page(nil)
 	require.NoError(t, err)
-	tables := map[string]report.Table{}
-	for _, table := range page.Tables {
-		tables[table.Name] = table
+	tables := map[string]table.Table{}
+	for _, one := range page.Tables {
+		tables[one.Label] = one
 	}
 	require.Equal(t, []string{"1, 1, 8", "2942", "3001\u00a0±\u00a02", "64.2", "64.0\u00a0±\u00a00.1"}, tables["table-3"].Rows[0])
 	require.Equal(t, []string{"3, 1, 8", "6902", "9001\u00a0±\u00a02", "26.8", "21.3\u00a0±\u00a00.0"}, tables["table-3"].Rows[1])

@@ -13,19 +13,20 @@ import (
 	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
-	"mcmw/lab/report"
 	"mcmw/lab/sample"
+	"mcmw/lab/table"
 )
 
 // tables returns the tables of the report, without rows that have no measurement.
-func (s *Source) tables() (all []report.Table) {
+func (s *Source) tables() (all []table.Table) {
 	for _, spec := range s.Report.Tables {
-		t := report.Table{Name: spec.Name, Title: spec.Title, Command: s.Command, Notes: spec.Notes, Columns: []report.Column{{Name: spec.Rows, Text: true}}}
+		t := table.Table{Label: spec.Name, Caption: spec.Title, Command: s.Command, Notes: spec.Notes}
+		t.AddLeft(spec.Rows)
 		var columns, names []string
 		for _, c := range spec.Cells {
 			if !slices.Contains(columns, c.Column) {
 				columns = append(columns, c.Column)
-				t.Columns = append(t.Columns, report.Column{Name: c.Column + ": report"}, report.Column{Name: c.Column + ": here"})
+				t.Add(c.Column+": report", c.Column+": here")
 			}
 		}
 		for _, c := range spec.Cells {
@@ -179,11 +180,11 @@ func (s *Source) analyse(experiment string, metric frame.Metric) *factorial.Anal
 }
 
 // figure draws the Figure of a table; false without measurements.
-func (s *Source) figure(t Table) (f report.Figure, any bool) {
+func (s *Source) figure(t Table) (f table.Figure, any bool) {
 	if t.Figure == nil {
 		return f, false
 	}
-	f = report.Figure{Name: t.Name + "-arrivals", Command: s.Command, Caption: t.Figure.Caption, Figure: plot.Figure{Title: t.Figure.Title}}
+	f = table.Figure{Name: t.Name + "-arrivals", Command: s.Command, Caption: t.Figure.Caption, Figure: plot.Figure{Title: t.Figure.Title}}
 	var panels []string
 	lines := map[string]*[2]plot.Line{}
 	for _, c := range t.Cells {

@@ -11,16 +11,8 @@ import (
 	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
+	"mcmw/lab/table"
 )
-
-// Figure is a figure of the catalog.
-type Figure struct {
-	Name    string // selects it, --figure NAME, and is the name of its file
-	Caption string
-	plot.Figure
-	Command  string // command line that makes it again
-	Warnings string // summary of the checks that its runs violate; "": none
-}
 
 // kind is a figure or table of a catalog.
 type kind[T any] struct {
@@ -74,9 +66,9 @@ var figures = []kind[[]plot.Chart]{
 func FigureNames() []string { return namesOf(figures) }
 
 // Figures draws those figures that have one of the names; without names, all for which the record has measurements.
-func (d *Data) Figures(v View, names []string) ([]Figure, error) {
+func (d *Data) Figures(v View, names []string) ([]table.Figure, error) {
 	a := d.artist(v)
-	var drawn []Figure
+	var drawn []table.Figure
 	for _, k := range selected(figures, names) {
 		charts := k.make(a)
 		switch {
@@ -88,7 +80,7 @@ func (d *Data) Figures(v View, names []string) ([]Figure, error) {
 			continue
 		}
 		plot.ShareY(charts)
-		drawn = append(drawn, Figure{
+		drawn = append(drawn, table.Figure{
 			Name: k.name, Caption: k.caption + d.errorBars(k.name), Command: d.Command(v, "figure", k.name), Warnings: d.Caution(a.pointsOf(k.name)),
 			Figure: plot.Figure{Title: k.title, Panels: charts},
 		})
@@ -155,12 +147,21 @@ func (d *Data) Command(v View, what, name string) string {
 		words = append(words, "--command", v.Command)
 	}
 	for _, factor := range slices.Sorted(maps.Keys(d.wanted)) {
-		words = append(words, "--select", factor+"="+d.wanted[factor])
+		words = append(words, "--where", where(factor, d.wanted[factor]))
 	}
 	if d.Confidence != DefaultConfidence {
 		words = append(words, "--confidence", fmt.Sprint(d.Confidence))
 	}
 	return CommandLine(words)
+}
+
+// where returns the argument of --where for a level. Commas separate the levels of several factors, unless in quotes.
+func where(factor, level string) string {
+	text := factor + "=" + level
+	if strings.ContainsAny(text, "\",") {
+		text = `"` + strings.ReplaceAll(text, `"`, `""`) + `"`
+	}
+	return text
 }
 
 // DefaultConfidence is the default confidence of intervals.

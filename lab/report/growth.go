@@ -12,6 +12,7 @@ import (
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
+	"mcmw/lab/table"
 )
 
 // cpuPerRequest is the processor time of the middlewares per request of the clients.
@@ -40,8 +41,11 @@ func (a *artist) cost() []plot.Chart {
 const kneeShare = 0.9
 
 // growth describes for each line where its throughput is highest, and how its cost grows along the x axis.
-func (a *artist) growth() Table {
-	t := Table{Columns: []Column{words("line"), number("highest throughput"), number("at " + label(a.v.X)), number("within 10 % of it from"), words("CPU per request")}}
+func (a *artist) growth() table.Table {
+	t := table.Table{}
+	t.AddLeft("line")
+	t.Add("highest throughput", "at "+label(a.v.X), "within 10 % of it from")
+	t.AddLeft("CPU per request")
 	if !a.d.numeric(a.v) {
 		return t
 	}

@@ -17,13 +17,16 @@ import (
 //go:embed page.html
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"anchor":   Anchor,
+	"findings": func(name string) bool { return name == FindingsTable }, // unfolded, before the figures; others are folded, after them
+}).Parse(pageText))
 
 // Report has the figures and tables of a record.
 type Report struct {
 	Title, Subtitle string
-	Figures         []Figure
-	Tables          []Table
+	Figures         []table.Figure
+	Tables          []table.Table
 	Findings        []string // sentences that say where every line saturates, and what limits it
 	Rule            string   // explains how that was decided
 	Warnings        string   // as in Figure, over all runs
@@ -107,43 +110,31 @@ func Rule() string {
 var keyFigures = []string{"throughput", "response-time", "stages", "utilization", "percentiles", "cost"}
 
 // ordered returns the figures, the key figures first.
-func (r *Report) ordered() []Figure {
-	rank := func(f Figure) int {
+func (r *Report) ordered() []table.Figure {
+	rank := func(f table.Figure) int {
 		if i := slices.Index(keyFigures, f.Name); i >= 0 {
 			return i
 		}
 		return len(keyFigures)
 	}
-	return slices.SortedStableFunc(slices.Values(r.Figures), func(f, g Figure) int { return rank(f) - rank(g) })
+	return slices.SortedStableFunc(slices.Values(r.Figures), func(f, g table.Figure) int { return rank(f) - rank(g) })
 }
 
 // Key returns the figures that the page shows unfolded: the key figures, and others in place of missing ones.
-func (r *Report) Key() []Figure { return r.ordered()[:min(len(keyFigures), len(r.Figures))] }
+func (r *Report) Key() []table.Figure { return r.ordered()[:min(len(keyFigures), len(r.Figures))] }
 
 // Others returns the figures that the page shows folded.
-func (r *Report) Others() []Figure { return r.ordered()[len(r.Key()):] }
-
-// Findings tables are unfolded, before the figures; others are folded, after them.
-func (t Table) Findings() bool { return t.Name == FindingsTable }
+func (r *Report) Others() []table.Figure { return r.ordered()[len(r.Key()):] }
 
 // FindingsTable is the name of the table with the findings of a published report.
 const FindingsTable = "findings"
 
-// Anchor is the id of the table in the page. The prefix distinguishes it from a figure with the same name.
-func (t Table) Anchor() string {
-	if t.Name == "warnings" {
-		return t.Name
+// Anchor returns the id of a table in the page. The prefix distinguishes it from a figure with the same name.
+func Anchor(name string) string {
+	if name == "warnings" {
+		return name
 	}
-	return "table-" + t.Name
-}
-
-// Inline returns the panels of the figure as HTML elements.
-func (f Figure) Inline() []template.HTML {
-	elements := make([]template.HTML, len(f.Panels))
-	for i, panel := range f.Panels {
-		elements[i] = template.HTML(panel.Inline(join(f.Title, panel.Title))) //nolint:gosec // plot escapes the texts
-	}
-	return elements
+	return "table-" + name
 }
 
 // WriteHTML writes the report as one self-contained page.
@@ -154,82 +145,36 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	}{r, template.CSS(plot.Style())})
 }
 
-// WriteMarkdown writes the findings, links to the figures in the same directory, and the tables.
-func (r *Report) WriteMarkdown(w io.Writer) error {
-	var b strings.Builder
-	warn := func(warnings string) {
-		if warnings != "" {
-			fmt.Fprintf(&b, "**Warning:** %s.\n\n", warnings)
-		}
+// Write writes the report in a format: HTML and Markdown with everything, the other formats only with the tables.
+func (r *Report) Write(w io.Writer, format table.Format) error {
+	switch format {
+	case table.HTML:
+		return r.WriteHTML(w)
+	case table.Markdown:
+		return r.writeMarkdown(w)
+	default:
+		return table.Of(nil, r.Tables...).Write(w, format)
 	}
+}
+
+// writeMarkdown writes the findings, links to the figures in the same directory, and the tables.
+func (r *Report) writeMarkdown(w io.Writer) error {
+	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s.\n\n", r.Title, r.Subtitle)
-	warn(r.Warnings)
+	if r.Warnings != "" {
+		fmt.Fprintf(&b, "**Warning:** %s.\n\n", r.Warnings)
+	}
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "- %s\n", f)
 	}
 	fmt.Fprintf(&b, "\n%s\n\n", r.Rule)
-	for _, f := range r.Figures {
-		fmt.Fprintf(&b, "## %s\n\n![%s](%s)\n\n%s\n\n", f.Title, f.Title, f.File(), f.Caption)
-		warn(f.Warnings)
-		fmt.Fprintf(&b, "Made by `%s`.\n\n", f.Command)
+	p := table.Of(nil, r.Tables...)
+	for i, f := range r.Figures {
+		p.Blocks = slices.Insert(p.Blocks, i, table.Block(f))
 	}
-	if err := r.markdownTables(&b); err != nil {
+	if err := p.Write(&b, table.Markdown); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func (r *Report) markdownTables(w io.Writer) error {
-	for _, t := range r.Tables {
-		fmt.Fprintf(w, "### %s\n\n", t.Title)
-		plain := t.Plain()
-		plain.Caption = ""
-		if err := plain.Write(w, table.Markdown); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(w, "Made by `%s`.\n\n", t.Command); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// File is the name of the figure's file.
-func (f Figure) File() string { return f.Name + ".svg" }
-
-// WriteLaTeX writes the tables for a LaTeX document.
-func (r *Report) WriteLaTeX(w io.Writer) error {
-	for _, t := range r.Tables {
-		fmt.Fprintf(w, "%% %s\n", t.Command)
-		if err := t.Plain().Write(w, table.LaTeX); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Formats are the formats that a report can be written in.
-var Formats = []string{"html", "markdown", "latex"}
-
-// Write writes the report in a format of Formats.
-func (r *Report) Write(w io.Writer, format string) error {
-	switch format {
-	case "html":
-		return r.WriteHTML(w)
-	case "markdown":
-		return r.WriteMarkdown(w)
-	case "latex":
-		return r.WriteLaTeX(w)
-	default:
-		return fmt.Errorf("format %q: expected one of %v", format, Formats)
-	}
-}
-
-// WriteTables writes only the tables in a format of Formats.
-func (r *Report) WriteTables(w io.Writer, format string) error {
-	if format == "markdown" {
-		return r.markdownTables(w)
-	}
-	return r.Write(w, format)
 }

@@ -11,6 +11,7 @@ import (
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
+	"mcmw/lab/table"
 )
 
 // quality returns the experiment's quality of service, or the 99th percentile without a limit.
@@ -110,18 +111,18 @@ func (a *artist) highest(c *capacity.Capacity, l Line) (frame.Point, bool) {
 }
 
 // capacities lists the highest loads within the quality of service.
-func (a *artist) capacities() Table {
+func (a *artist) capacities() table.Table {
 	c := a.capacity()
 	if c == nil {
-		return Table{}
+		return table.Table{}
 	}
 	drawn := c.Tables(false)[0]
-	t := Table{Rows: drawn.Rows, Notes: drawn.Notes}
+	t := table.Table{Rows: drawn.Rows, Notes: drawn.Notes}
 	for i, name := range drawn.Columns {
 		if i < len(c.By) || i == len(drawn.Columns)-1 {
-			t.Columns = append(t.Columns, words(label(name)))
+			t.AddLeft(label(name))
 		} else {
-			t.Columns = append(t.Columns, number(strings.ReplaceAll(name, "_", " ")))
+			t.Add(strings.ReplaceAll(name, "_", " "))
 		}
 	}
 	return t
@@ -189,18 +190,18 @@ func (a *artist) headToHead() (charts []plot.Chart) {
 }
 
 // versus lists the values of two lines with their ratios.
-func (a *artist) versus() Table {
+func (a *artist) versus() table.Table {
 	compared := a.compared()
 	if len(compared) == 0 {
-		return Table{}
+		return table.Table{}
 	}
-	t := Table{}
+	t := table.Table{}
 	if len(a.panels) > 1 {
-		t.Columns = append(t.Columns, words("panel"))
+		t.AddLeft("panel")
 	}
-	t.Columns = append(t.Columns, number(label(a.v.X)))
+	t.Add(label(a.v.X))
 	for _, m := range a.measures() {
-		t.Columns = append(t.Columns, number(m.name+", "+compared[0].Lines[0].Name), number(compared[0].Lines[1].Name), number("ratio"))
+		t.Add(m.name+", "+compared[0].Lines[0].Name, compared[0].Lines[1].Name, "ratio")
 	}
 	for _, p := range compared {
 		a.pairs(p, func(first, second frame.Point) {

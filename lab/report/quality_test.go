@@ -56,7 +56,7 @@ func TestTwoServersAreComparedWithIntervals(t *testing.T) {
 
 	tables = d.Tables(v, nil)
 	for _, table := range tables {
-		require.NotEqual(t, "capacity", table.Name, "the quality has no load")
+		require.NotEqual(t, "capacity", table.Label, "the quality has no load")
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/report"
+	"mcmw/lab/table"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -57,7 +58,7 @@ func TestAReportEqualsItsGoldenFiles(t *testing.T) {
 	require.NoError(t, err)
 	for format, name := range map[string]string{"markdown": "report.md", "latex": "tables.tex"} {
 		var got bytes.Buffer
-		require.NoError(t, r.Write(&got, format))
+		require.NoError(t, r.Write(&got, table.Format(format)))
 		golden := filepath.Join("testdata", name)
 		if *update {
 			require.NoError(t, os.WriteFile(golden, got.Bytes(), 0o644))
@@ -85,7 +86,7 @@ func TestThePageIsSelfContainedAndWellFormed(t *testing.T) {
 		require.Contains(t, text, "mcmwlab report results/sweep --figure "+name)
 	}
 	for _, name := range report.TableNames() {
-		require.Contains(t, text, `<details id="`+report.Table{Name: name}.Anchor()+`">`)
+		require.Contains(t, text, `<details id="`+report.Anchor(name)+`">`)
 	}
 	first, _, _ := strings.Cut(text, "<h2 class=\"part\">")
 	require.Equal(t, 6, strings.Count(first, "<h2 id="), "six figures are unfolded")
@@ -170,7 +171,7 @@ func TestWarningsAreShownWithTheFiguresOfTheirRuns(t *testing.T) {
 	figures, err := clean.Figures(v, []string{"throughput"})
 	require.NoError(t, err)
 	require.Equal(t, "the set violates repetitions_vary", figures[0].Warnings, "runs that are not selected do not count")
-	require.Contains(t, figures[0].Command, "--select connections=6")
+	require.Contains(t, figures[0].Command, "--where connections=6")
 }
 
 func TestTheLoadOfOtherProgramsIsTheFirstWarning(t *testing.T) {
@@ -223,7 +224,7 @@ func TestARecordWithFewMeasurementsHasAReport(t *testing.T) {
 			d, v := read(t, newRecord(t, record.Manifest{Name: name}, run), nil)
 			rep, err := d.Report(v)
 			require.NoError(t, err)
-			for _, format := range report.Formats {
+			for _, format := range table.Formats {
 				var out bytes.Buffer
 				require.NoError(t, rep.Write(&out, format))
 				require.NotContains(t, out.String(), "NaN")

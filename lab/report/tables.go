@@ -12,10 +12,11 @@ import (
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
+	"mcmw/lab/table"
 )
 
 // tables is the catalog of tables, in the order of the page.
-var tables = []kind[Table]{
+var tables = []kind[table.Table]{
 	{"configuration", "Configuration", "", (*artist).configuration},
 	{"maximum", "Maximum throughput", "", (*artist).maximum},
 	{"capacity", "Highest load within the quality of service", "", (*artist).capacities},
@@ -31,15 +32,15 @@ var tables = []kind[Table]{
 func TableNames() []string { return namesOf(tables) }
 
 // Tables makes those tables that have one of the names; without names, all for which the record has measurements.
-func (d *Data) Tables(v View, names []string) []Table {
+func (d *Data) Tables(v View, names []string) []table.Table {
 	a := d.artist(v)
-	var filled []Table
+	var filled []table.Table
 	for _, k := range selected(tables, names) {
 		t := k.make(a)
 		if len(t.Rows) == 0 && len(names) == 0 {
 			continue
 		}
-		t.Name, t.Title, t.Command = k.name, k.title, d.Command(v, "table", k.name)
+		t.Label, t.Caption, t.Command = k.name, k.title, d.Command(v, "table", k.name)
 		if k.name != "warnings" && k.name != "configuration" {
 			t.Warnings = d.Caution(a.pointsOf(k.name))
 		}
@@ -72,8 +73,9 @@ func marked(text string, p frame.Point) string {
 }
 
 // configuration lists the levels of the factors, and where the experiment ran.
-func (a *artist) configuration() Table {
-	t := Table{Columns: []Column{words("setting"), words("value")}}
+func (a *artist) configuration() table.Table {
+	t := table.Table{}
+	t.AddLeft("setting", "value")
 	add := func(name, value string) {
 		if value != "" {
 			t.Rows = append(t.Rows, []string{name, value})
@@ -164,17 +166,17 @@ func derived(name string, u plot.Unit, f func(record.Run) (float64, bool)) cell 
 
 // rows returns a table with a row for each of the points that choose selects from a line. A row names panel and line, and the level of
 // the x axis; then come the cells.
-func (a *artist) rows(choose func(Line) []frame.Point, cells ...cell) Table {
-	t := Table{}
+func (a *artist) rows(choose func(Line) []frame.Point, cells ...cell) table.Table {
+	t := table.Table{}
 	if len(a.v.Panels) > 0 {
-		t.Columns = append(t.Columns, words("panel"))
+		t.AddLeft("panel")
 	}
 	if a.v.Series != "" {
-		t.Columns = append(t.Columns, number(label(a.v.Series)))
+		t.Add(label(a.v.Series))
 	}
-	t.Columns = append(t.Columns, number(label(a.v.X)))
+	t.Add(label(a.v.X))
 	for _, c := range cells {
-		t.Columns = append(t.Columns, number(c.name))
+		t.Add(c.name)
 	}
 	a.each(func(panel Panel, l Line) {
 		for _, p := range choose(l) {
@@ -189,7 +191,7 @@ func (a *artist) rows(choose func(Line) []frame.Point, cells ...cell) Table {
 }
 
 // maximum lists the points of saturation, as the reports do, with an explanation of each below.
-func (a *artist) maximum() Table {
+func (a *artist) maximum() table.Table {
 	t := a.rows(
 		Line.saturated,
 		estimate("throughput, clients", record.SourceClient, a.v.metric("throughput")),
@@ -205,7 +207,7 @@ func (a *artist) maximum() Table {
 		estimate("waiting for servers", record.SourceMiddleware, a.v.metric("stage_server_mean")),
 		derived("misses", plot.Ratio, missed),
 	)
-	t.Columns = append(t.Columns, words("limited by"))
+	t.AddLeft("limited by")
 	a.each(func(panel Panel, l Line) {
 		for range l.saturated() {
 			i := len(t.Notes)
@@ -218,7 +220,7 @@ func (a *artist) maximum() Table {
 }
 
 // breakdown lists the stages at the points of saturation.
-func (a *artist) breakdown() Table {
+func (a *artist) breakdown() table.Table {
 	const mw = record.SourceMiddleware
 	sum := func(r record.Run) (total float64, ok bool) {
 		for _, stage := range record.Stages {
@@ -242,7 +244,7 @@ func (a *artist) breakdown() Table {
 }
 
 // interactive compares measured response times with those of the interactive law.
-func (a *artist) interactive() Table {
+func (a *artist) interactive() table.Table {
 	difference := func(r record.Run) (float64, bool) {
 		predicted, measured, ok := frame.ByLaw(r, record.SourceClient)
 		return measured - predicted, ok
@@ -271,7 +273,7 @@ func missed(r record.Run) (float64, bool) {
 }
 
 // results lists all points.
-func (a *artist) results() Table {
+func (a *artist) results() table.Table {
 	cells := []cell{
 		{"repetitions", func(p frame.Point) string { return fmt.Sprint(len(p.Runs)) }},
 		{"throughput", func(p frame.Point) string { return shownAs(a.v.throughput(p), plot.OpsPerSecond) }},
@@ -295,8 +297,9 @@ func (a *artist) results() Table {
 }
 
 // warnings lists the violated checks and the failed runs.
-func (a *artist) warnings() Table {
-	t := Table{Columns: []Column{words("run"), words("levels"), words("check"), words("message")}}
+func (a *artist) warnings() table.Table {
+	t := table.Table{}
+	t.AddLeft("run", "levels", "check", "message")
 	varied := a.d.Varied()
 	for _, w := range a.d.Warnings {
 		t.Rows = append(t.Rows, []string{"the set", "", w.Code, w.Message})

@@ -1,4 +1,4 @@
-// Package table writes tables as text for terminals, Markdown, LaTeX and HTML.
+// Package table writes pages of texts, tables and figures: for terminals, as Markdown, LaTeX, HTML, CSV and JSON.
 package table
 
 import (
@@ -19,49 +19,72 @@ const (
 	Markdown Format = "markdown"
 	LaTeX    Format = "latex"
 	HTML     Format = "html"
+	CSV      Format = "csv"  // only the tables
+	JSON     Format = "json" // unformatted numbers, where a command has them
 )
 
 // Formats lists the formats in the order of the help.
-var Formats = []Format{Text, Markdown, LaTeX, HTML}
+var Formats = []Format{Text, Markdown, LaTeX, HTML, CSV, JSON}
 
 // ParseFormat returns the format with this name.
 func ParseFormat(name string) (Format, error) {
 	if slices.Contains(Formats, Format(name)) {
 		return Format(name), nil
 	}
+	return "", fmt.Errorf("format %q: expected one of %s", name, Names())
+}
+
+// Names returns the names of the formats, with commas.
+func Names() string {
 	names := make([]string, len(Formats))
 	for i, f := range Formats {
 		names[i] = string(f)
 	}
-	return "", fmt.Errorf("format %q: expected one of %s", name, strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 // Table is a table whose cells are formatted texts.
 type Table struct {
-	Caption string
-	Label   string // label in LaTeX; "": none
-	Columns []string
+	Caption string   `json:"caption,omitempty"`
+	Label   string   `json:"name,omitempty"` // selects it, and is the label in LaTeX; "": none
+	Columns []string `json:"columns"`
 	// Rows have a cell for each column; missing cells at the end are empty.
-	Rows [][]string
+	Rows [][]string `json:"rows"`
 	// Left has the indexes of the columns that are aligned to the left, in addition to the first. The others hold numbers, which are
 	// aligned to the right.
-	Left []int
-	// Notes are sentences below the table.
-	Notes []string
+	Left []int `json:"-"`
+	// Notes are sentences below the table. Warnings, the last of them, says which checks the runs violate; "": none.
+	Notes    []string `json:"notes,omitempty"`
+	Warnings string   `json:"warnings,omitempty"`
+	Command  string   `json:"command,omitempty"` // command line that makes it again
 }
 
-// Write writes t and an empty line.
-func (t Table) Write(w io.Writer, f Format) error {
-	write := map[Format]func(*strings.Builder){Text: t.text, Markdown: t.markdown, LaTeX: t.latex, HTML: t.html}[f]
-	if write == nil {
-		return fmt.Errorf("there is no format %q", f)
+// Write writes t and, unless in CSV and JSON, an empty line.
+func (t Table) Write(w io.Writer, f Format) error { return Of(t, t).Write(w, f) }
+
+func (t Table) write(b *strings.Builder, f Format) {
+	if t.Warnings != "" {
+		t.Notes = append(slices.Clone(t.Notes), "Warning: "+t.Warnings+".")
 	}
-	var b strings.Builder
-	write(&b)
-	b.WriteByte('\n')
-	_, err := io.WriteString(w, b.String())
-	return err
+	map[Format]func(*strings.Builder){Text: t.text, Markdown: t.markdown, LaTeX: t.latex, HTML: t.html, CSV: t.csv}[f](b)
+	if f != CSV {
+		b.WriteByte('\n')
+	}
 }
+
+// Add adds columns with numbers, and AddLeft columns with words.
+func (t *Table) Add(names ...string) { t.Columns = append(t.Columns, names...) }
+
+// AddLeft adds columns that are aligned to the left.
+func (t *Table) AddLeft(names ...string) {
+	for _, name := range names {
+		t.Left = append(t.Left, len(t.Columns))
+		t.Columns = append(t.Columns, name)
+	}
+}
+
+// Words reports whether a column holds words, as Left says.
+func (t Table) Words(column int) bool { return slices.Contains(t.Left, column) }
 
 // aligned returns the text for the alignment of a column.
 func (t Table) aligned(column int, left, right string) string {
@@ -130,7 +153,10 @@ func (t Table) lines(b *strings.Builder, ruled bool) {
 }
 
 func (t Table) markdown(b *strings.Builder) {
-	if t.Caption != "" {
+	switch {
+	case t.Command != "": // one of many, in a section of its own
+		b.WriteString("### " + t.Caption + "\n\n")
+	case t.Caption != "":
 		b.WriteString("**" + escapeMarkdown(t.Caption) + "**\n\n")
 	}
 	write := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
@@ -146,11 +172,17 @@ func (t Table) markdown(b *strings.Builder) {
 	for _, note := range t.Notes {
 		b.WriteString("\n" + escapeMarkdown(note) + "\n")
 	}
+	if t.Command != "" {
+		b.WriteString("\nMade by `" + t.Command + "`.\n")
+	}
 }
 
 var escapeMarkdown = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<", "&lt;", ">", "&gt;", "`", "\\`", "\n", " ", "\u00a0", " ").Replace
 
 func (t Table) latex(b *strings.Builder) {
+	if t.Command != "" {
+		b.WriteString("% " + t.Command + "\n")
+	}
 	b.WriteString("\\begin{table}[htb]\n\\centering\n")
 	if t.Caption != "" {
 		b.WriteString("\\caption{" + escapeLaTeX(t.Caption) + "}\n")

@@ -4,11 +4,14 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/lab/plot"
 )
 
 var example = Table{
@@ -76,6 +79,31 @@ func TestFormatsAreReadByName(t *testing.T) {
 		assert.Equal(t, f, got)
 	}
 	_, err := ParseFormat("word")
-	require.EqualError(t, err, `format "word": expected one of text, markdown, latex, html`)
+	require.EqualError(t, err, `format "word": expected one of text, markdown, latex, html, csv, json`)
 	assert.Error(t, example.Write(io.Discard, "word"))
+}
+
+func TestAPageHasItsBlocksInEveryFormat(t *testing.T) {
+	p := Page{Blocks: []Block{Paragraph("A: <1>\nB: 2"), example, Figure{Name: "f", Caption: "What it shows.", Figure: plot.Figure{Title: "Title"}}}}
+	for format, want := range map[Format]string{
+		Text:     "A: <1>\nB: 2\n\nEffects of 2^3 & more\n\neffect ",
+		Markdown: "A: &lt;1&gt;  \nB: 2\n\n**Effects of 2^3 & more**\n\n| effect ",
+		LaTeX:    "A: \\textless{}1\\textgreater{}\nB: 2\n\n\\begin{table}[htb]\n",
+		HTML:     "<p>A: &lt;1&gt;<br>\nB: 2</p>\n\n<table>\n<caption>Effects",
+		CSV:      "effect,q [ops/s],what\nI,8465,λ_1 | <b>\nSM,-91,\n",
+		JSON:     "[\n  \"A: \\u003c1\\u003e\\nB: 2\",\n  {\n    \"caption\": \"Effects of 2^3 \\u0026 more\",\n",
+	} {
+		var text strings.Builder
+		require.NoError(t, p.Write(&text, format))
+		require.Truef(t, strings.HasPrefix(text.String(), want), "%s:\n%s", format, text.String())
+		require.Equal(t, format == Markdown, strings.Contains(text.String(), "![Title](f.svg)\n\nWhat it shows."), format)
+	}
+	var text strings.Builder
+	p.Object = map[string]int{"a": 1}
+	require.NoError(t, p.Write(&text, JSON))
+	require.JSONEq(t, `{"a": 1}`, text.String())
+	require.ErrorContains(t, p.Write(&text, "word"), `format "word"`)
+	dir := filepath.Join(t.TempDir(), "new")
+	require.NoError(t, p.Save(dir))
+	require.FileExists(t, filepath.Join(dir, "f.svg"))
 }

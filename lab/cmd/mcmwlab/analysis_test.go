@@ -68,7 +68,7 @@ func twoByTwo(t *testing.T) string {
 func TestFactorialAnalysesARecord(t *testing.T) {
 	dir := twoByTwo(t)
 	figures := filepath.Join(t.TempDir(), "figures")
-	out := output(t, "factorial", dir, "--factors", "W,S", "--confidence", "0.9", "--figures", figures)
+	out := output(t, "factorial", dir, "--factors", "W,S", "--confidence", "0.9", "--out", figures)
 	assert.Contains(t, out, "Effects and allocation of variation, additive model: throughput [ops/s]")
 	assert.Contains(t, out, "W workers: 8 (-1), 16 (+1)")
 	assert.Contains(t, out, "The multiplicative model fits better")
@@ -115,7 +115,7 @@ func TestAnalysesRefuseWrongArguments(t *testing.T) {
 	}{
 		{[]string{"factorial"}, exitUsage, "takes a record or a CSV file"},
 		{[]string{"factorial", dir}, exitUsage, "--factors is missing"},
-		{[]string{"factorial", dir, "--factors", "W,S", "--format", "word"}, exitUsage, `--format: format "word": expected one of text, markdown, latex, html, or json`},
+		{[]string{"factorial", dir, "--factors", "W,S", "--format", "word"}, exitUsage, `--format "word": expected one of text, markdown, latex, html, csv, json`},
 		{[]string{"factorial", dir, "--factors", "W,S", "--model", "cubic"}, exitFailed, `model "cubic": expected additive or multiplicative`},
 		{[]string{"factorial", dir, "--factors", "W,S", "--confidence", "2"}, exitFailed, "confidence level 2"},
 		{[]string{"factorial", dir, "--factors", "W"}, exitFailed, "factor servers varies, too (1, 2)"},

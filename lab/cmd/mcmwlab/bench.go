@@ -172,7 +172,7 @@ func (f *benchFlags) measure(ctx context.Context, systems []bench.System, comman
 		return bench.WriteBenchstat(stdout, runs, manifest)
 	}
 	result := bench.Judge(runs, e.Factors[0].Levels, e.Factors[1].Levels, f.confidence)
-	if err := writeTables(stdout, f.format, result, result.Table()); err != nil {
+	if err := table.Of(result, result.Table()).Write(stdout, table.Format(f.format)); err != nil {
 		return err
 	}
 	if result.AnySlower() {

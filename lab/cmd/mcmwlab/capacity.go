@@ -16,12 +16,12 @@ import (
 )
 
 type capacityFlags struct {
-	rule       ruleFlags
-	by         []string
-	selections []string
-	all        bool
-	format     string
-	search     searchFlags
+	rule   ruleFlags
+	by     []string
+	where  map[string]string
+	all    bool
+	format string
+	search searchFlags
 }
 
 func newCapacityCommand(stderr io.Writer) *cobra.Command {
@@ -43,7 +43,7 @@ runs at the last two rates are repeated until their confidence bounds decide. Fl
 		Example: `  mcmwlab capacity results/connections
   mcmwlab capacity results/connections --slo 'p99.9<5ms' --over clients --by server --all
   mcmwlab capacity --target 127.0.0.1:11311 --slo 'p99<1ms' -- --populate --ratio 1:9 -d 1024 -c 64
-  mcmwlab capacity results/connections --select server=redis --format markdown`,
+  mcmwlab capacity results/connections --where server=redis --format markdown`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(f.search.targets) > 0 {
 				before := len(args)
@@ -60,7 +60,7 @@ runs at the last two rates are repeated until their confidence bounds decide. Fl
 	f.rule.add(cmd)
 	f.search.add(flags)
 	flags.StringSliceVar(&f.by, "by", nil, "factors whose levels are judged separately (default: all other factors that vary)")
-	flags.StringArrayVar(&f.selections, "select", nil, selectHelp)
+	flags.StringToStringVar(&f.where, "where", nil, whereHelp)
 	flags.BoolVar(&f.all, "all", false, "show every level, too")
 	flags.StringVar(&f.format, "format", "text", formatHelp)
 	return cmd
@@ -91,15 +91,11 @@ func (f *capacityFlags) run(cmd *cobra.Command, args []string, stderr io.Writer)
 		}
 		fmt.Fprintln(out)
 	}
-	return writeTables(out, f.format, c, c.Tables(f.all)...)
+	return table.Of(c, c.Tables(f.all)...).Write(out, table.Format(f.format))
 }
 
 // find finds the highest loads in a record.
 func (f *capacityFlags) find(cmd *cobra.Command, args []string) (*capacity.Capacity, error) {
-	wanted, err := parseSelections(f.selections)
-	if err != nil {
-		return nil, err
-	}
 	runs, manifest, err := readRecord(cmd.Context(), args[0])
 	if err != nil {
 		return nil, err
@@ -108,9 +104,9 @@ func (f *capacityFlags) find(cmd *cobra.Command, args []string) (*capacity.Capac
 	if err != nil {
 		return nil, usageError{err}
 	}
-	selected, err := frame.Of(runs, rule.Confidence).Where(wanted)
+	selected, err := frame.Of(runs, rule.Confidence).Where(f.where)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--select: %w", err)}
+		return nil, usageError{fmt.Errorf("--where: %w", err)}
 	}
 	c, err := capacity.Find(selected.Runs(), rule, f.by)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestCapacityFindsTheHighestLoadOfEveryServer(t *testing.T) {
 	assert.Contains(t, stdout, "| redis | 10 | 100,007/s ± 1.7 % | 200 µs ± 1.7 % | 40 clients break it (800 µs ± 1.7 %) |")
 	assert.Contains(t, stdout, "| redis | 120 | 3 |")
 
-	stdout = output(t, "capacity", dir, "--format", "json", "--select", "server=redis", "--slo", "mean<10ms")
+	stdout = output(t, "capacity", dir, "--format", "json", "--where", "server=redis", "--slo", "mean<10ms")
 	var c struct{ Lines []capacity.Line }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 	require.Len(t, c.Lines, 1)
@@ -76,9 +76,9 @@ func TestCapacityRefusesWrongFlags(t *testing.T) {
 		{`--slo "p99 < soon", character 7: expected a number with a unit`, []string{"--slo", "p99 < soon"}},
 		{"--metric and --below are now one condition: --slo 'client.throughput < 1ms'", []string{"--metric", "client.throughput"}},
 		{"confidence 2: expected", []string{"--confidence", "2"}},
-		{`--select: factor server has no level "valkey": expected one of memcached, redis`, []string{"--select", "server=valkey"}},
-		{`--select "server": expected FACTOR=LEVEL`, []string{"--select", "server"}},
-		{`--format: format "csv"`, []string{"--format", "csv"}},
+		{`--where: factor server has no level "valkey": expected one of memcached, redis`, []string{"--where", "server=valkey"}},
+		{"server must be formatted as key=value", []string{"--where", "server"}},
+		{`--format "yaml": expected one of text, markdown`, []string{"--format", "yaml"}},
 	} {
 		requireRefused(t, exitUsage, tc.want, append([]string{"capacity", dir}, tc.args...)...)
 	}

@@ -21,7 +21,6 @@ import (
 type compareFlags struct {
 	by      string
 	failIf  []string
-	json    bool
 	ratios  bool
 	format  string
 	options compare.Options
@@ -71,15 +70,17 @@ code is
 		strings.Join(compare.DefaultMetrics, ", ")+"; with --ratios "+strings.Join(compare.DefaultRatios, ", ")+")")
 	flags.StringVar(&f.options.Source, "source", record.SourceClient, "source of the metrics: client, middleware, server:NAME, ...")
 	flags.Float64Var(&f.options.Confidence, "confidence", compare.DefaultConfidence, "confidence of the intervals")
-	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVar(&f.ratios, "ratios", false, "with --by: print the median ratios of paired runs, and the medians")
-	flags.StringVar(&f.format, "format", string(table.Text), "with --ratios: text, markdown, latex or html")
+	flags.StringVar(&f.format, "format", string(table.Text), formatHelp)
 	return cmd
 }
 
 // run compares, writes the comparison, and checks the conditions.
 func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writer) error {
 	if err := checkConfidence(f.options.Confidence); err != nil {
+		return err
+	}
+	if err := checkFormat(f.format); err != nil {
 		return err
 	}
 	if f.ratios && f.by == "" {
@@ -122,7 +123,7 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 	for _, other := range sides[1:] {
 		comparisons = append(comparisons, compare.New(sides[0].runs, other.runs, o))
 	}
-	if err := f.write(stdout, sides, comparisons); err != nil {
+	if err := f.page(sides, comparisons).Write(stdout, table.Format(f.format)); err != nil {
 		return err
 	}
 	for i, c := range comparisons {
@@ -133,34 +134,22 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 	return judge(sides, comparisons, conditions)
 }
 
-// write writes the comparisons of the first side with each of the others. In JSON several comparisons are a list.
-func (f *compareFlags) write(stdout io.Writer, sides []side, comparisons []*compare.Comparison) error {
-	if f.json {
-		if len(comparisons) == 1 {
-			return writeJSON("-", stdout, comparisons[0])
+// page returns the comparisons of the first side with each of the others. In JSON several comparisons are a list.
+func (f *compareFlags) page(sides []side, comparisons []*compare.Comparison) (p table.Page) {
+	var names []string
+	for i, s := range sides {
+		names = append(names, s.level)
+		if i > 0 && !f.ratios {
+			p.Blocks = append(p.Blocks, comparisons[i-1].Blocks(sides[0].name, s.name)...)
 		}
-		return writeJSON("-", stdout, comparisons)
 	}
 	if f.ratios {
-		format, err := tableFormat(f.format)
-		if err != nil {
-			return err
-		}
-		var names []string
-		for _, s := range sides {
-			names = append(names, s.level)
-		}
-		return compare.WriteRatios(stdout, format, comparisons, names)
+		p.Blocks = compare.Ratios(comparisons, names)
 	}
-	for i, c := range comparisons {
-		if i > 0 {
-			fmt.Fprintln(stdout)
-		}
-		if err := c.WriteText(stdout, sides[0].name, sides[i+1].name); err != nil {
-			return err
-		}
+	if p.Object = comparisons; len(comparisons) == 1 {
+		p.Object = comparisons[0]
 	}
-	return nil
+	return p
 }
 
 // side is one side of a comparison.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html"
 	"io"
 	"maps"
 	"os"
@@ -16,7 +15,6 @@ import (
 
 	"mcmw/lab/effects"
 	"mcmw/lab/factorial"
-	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/table"
 )
@@ -29,7 +27,7 @@ type factorialFlags struct {
 	maxOrder   int
 	anova      bool
 	format     string
-	figures    string
+	out        string
 }
 
 func newFactorialCommand() *cobra.Command {
@@ -50,7 +48,7 @@ Factors of more levels need all combinations; they are analysed with an analysis
 
 Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 		Example: `  mcmwlab factorial results/2k --response throughput --factors S,M,W
-  mcmwlab factorial results/2k --response response_time_mean --factors S,M,W --confidence 0.9 --model multiplicative --figures figures/
+  mcmwlab factorial results/2k --response response_time_mean --factors S,M,W --confidence 0.9 --model multiplicative --out figures/
   mcmwlab factorial results/sweep --factors workers,connections --where middlewares=2`,
 		Args: arguments(1, 1, "a record or a CSV file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,7 +59,7 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 	flags.StringVar(&f.question.Response, "response", "throughput", "metric to explain")
 	flags.StringVar(&f.question.Source, "source", record.SourceClient, "source of the metric")
 	flags.StringSliceVar(&f.question.Factors, "factors", nil, "factors to analyse: names or short names")
-	flags.StringToStringVar(&f.question.Where, "where", nil, "FACTOR=LEVEL,...: use only runs with these levels of other factors")
+	flags.StringToStringVar(&f.question.Where, "where", nil, whereHelp)
 	flags.StringSliceVar(&f.question.Ignore, "ignore", nil, "factors, or columns of a CSV file, that can vary without being analysed")
 	flags.IntVar(&f.question.Repetitions, "repetitions", 0, "number of runs of each combination to use, the first ones; 0: all")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of the intervals and tests")
@@ -70,7 +68,7 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 	flags.IntVar(&f.maxOrder, "max-order", 0, "count interactions of more factors than this as errors; 0: keep all")
 	flags.BoolVar(&f.anova, "anova", false, "use the analysis of variance for factors of two levels, too")
 	flags.StringVar(&f.format, "format", string(table.Text), formatHelp)
-	flags.StringVar(&f.figures, "figures", "", "write plots of the residuals as SVG to this directory")
+	flags.StringVarP(&f.out, "out", "o", "", figuresHelp)
 	return cmd
 }
 
@@ -85,7 +83,7 @@ func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) er
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if f.format != jsonFormat {
+	if f.format != string(table.JSON) {
 		experiment = experiment.Shown()
 	}
 	var a *factorial.Analysis
@@ -119,18 +117,11 @@ func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) er
 	}
 	name, unit := responseName(experiment, f.model)
 	figures := effects.Figures(residuals, name, unit)
-	if f.figures != "" {
-		if err := saveFigures(f.figures, figures); err != nil {
-			return err
-		}
+	page := table.Of(experiment.Object(a, c, v), tables...)
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		page.Blocks = append(page.Blocks, table.Figure{Name: name, Figure: figures[name]})
 	}
-	if err := writeTables(out, f.format, experiment.Object(a, c, v), tables...); err != nil {
-		return err
-	}
-	if f.format == string(table.HTML) {
-		return inlineFigures(out, figures)
-	}
-	return nil
+	return writePage(page, f.format, f.out, out)
 }
 
 // responseName returns the name of the response for an axis, and the unit of the response and its residuals.
@@ -157,20 +148,4 @@ func (f *factorialFlags) read(ctx context.Context, path string) (*effects.Experi
 		return nil, err
 	}
 	return effects.FromRuns(runs, f.question)
-}
-
-// inlineFigures writes figures as HTML elements.
-func inlineFigures(out io.Writer, figures map[string]plot.Figure) error {
-	if _, err := fmt.Fprintf(out, "<style>%s</style>\n", plot.Style()); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(figures)) {
-		figure := figures[name]
-		for _, panel := range figure.Panels {
-			if _, err := fmt.Fprintf(out, "<figure>%s<figcaption>%s</figcaption></figure>\n", panel.Inline(figure.Title), html.EscapeString(figure.Title)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

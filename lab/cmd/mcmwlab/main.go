@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"mcmw/internal/buildinfo"
 	"mcmw/internal/commandline"
@@ -82,6 +83,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && earlierFlags[unknown.GetSpecifiedName()] != "" {
+			return usageError{fmt.Errorf("--%s is now %s (see %s --help)", unknown.GetSpecifiedName(), earlierFlags[unknown.GetSpecifiedName()], cmd.CommandPath())}
+		}
 		return usageError{fmt.Errorf("%w (see %s --help)", commandline.ExplainFlagError(cmd, err), cmd.CommandPath())}
 	})
 	faultsCommand := newFaultsCommand(args, stderr)
@@ -114,6 +118,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // gone says what replaces a command of an earlier build.
 var gone = map[string]string{"paper": "a test recomputes the reports' tables, go -C lab test ./paper/recomputed; mcmwlab report --paper sets them beside records"}
+
+// earlierFlags has the present spelling of flags that had others.
+var earlierFlags = map[string]string{"select": "--where", "figures": "--out", "output": "--out", "json": "--format json"}
 
 // The arguments of commands.
 var (

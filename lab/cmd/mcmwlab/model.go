@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/lab/model"
-	"mcmw/lab/plot"
 	"mcmw/lab/table"
 )
 
@@ -27,11 +26,8 @@ func readData(ctx context.Context, dir string) (*model.Data, error) {
 	return data, nil
 }
 
-// tableFormatHelp is the help of the flag --format of commands that only write tables.
-const tableFormatHelp = "format of the tables: text, markdown, latex or html"
-
 func newModelCommand() *cobra.Command {
-	var format, figures string
+	var format, out string
 	cmd := &cobra.Command{
 		Use:   "model RECORD",
 		Short: "Fit queueing models to a record and compare them with the measurements",
@@ -39,33 +35,21 @@ func newModelCommand() *cobra.Command {
 published reports, and mcmwlab's own model, in which service times depend on the number of requests in service. Print for every point the
 measurement and the prediction of each model, the parameters and their sources, and how well each point is predicted from the others.`,
 		Example: `  mcmwlab model results/sweep
-  mcmwlab model results/sweep --figures results/figures --format markdown`,
+  mcmwlab model results/sweep --out results/figures --format markdown`,
 		Args: oneRecord,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := tableFormat(format)
-			if err != nil {
+			if err := checkFormat(format); err != nil {
 				return err
 			}
 			data, err := readData(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			report := model.NewReport(data)
-			if err := report.Write(cmd.OutOrStdout(), f); err != nil {
-				return err
-			}
-			if figures == "" {
-				return nil
-			}
-			files := make(map[string]plot.Figure)
-			for name, figure := range report.Figures() {
-				files["model-"+name] = figure
-			}
-			return saveFigures(figures, files)
+			return writePage(model.NewReport(data).Page(), format, out, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", string(table.Text), tableFormatHelp)
-	cmd.Flags().StringVar(&figures, "figures", "", "write figures of measurements and predictions as SVG to this directory")
+	cmd.Flags().StringVar(&format, "format", string(table.Text), formatHelp)
+	cmd.Flags().StringVarP(&out, "out", "o", "", figuresHelp)
 	return cmd
 }
 
@@ -128,15 +112,15 @@ With --target-rate and --target-p99, list the settings that meet the target, the
 	flags.Float64Var(&f.costs.Server, "cost-server", 1, "cost of a server, in the same unit")
 	flags.BoolVar(&f.sure, "sure", false, "require that the unfavourable ends of the intervals meet the target, too")
 	flags.IntVar(&f.most, "most", 5, "largest number of settings to list")
-	flags.StringVar(&f.format, "format", string(table.Text), tableFormatHelp)
+	flags.StringVar(&f.format, "format", string(table.Text), formatHelp)
 	return cmd
 }
 
 func (f *predictFlags) run(ctx context.Context, dir string, stdout io.Writer) error {
-	format, err := tableFormat(f.format)
-	if err != nil {
+	if err := checkFormat(f.format); err != nil {
 		return err
 	}
+	format := table.Format(f.format)
 	switch {
 	case f.target && (!(f.rate > 0) || f.p99 <= 0):
 		return usageError{fmt.Errorf("--target-rate %v --target-p99 %v: expected both, above 0", f.rate, f.p99)}

@@ -44,7 +44,7 @@ func sweepRecord(t *testing.T) string {
 
 func TestModelPrintsAndDrawsPredictionsAndMeasurements(t *testing.T) {
 	dir, figures := sweepRecord(t), filepath.Join(t.TempDir(), "figures")
-	stdout := output(t, "model", dir, "--figures", figures)
+	stdout := output(t, "model", dir, "--out", figures)
 	for _, want := range []string{
 		"4 workers: measured and predicted.", "8 workers: parameters with 32 clients", "M/M/m closed", "multiclass",
 		"largest client throughput of a run with this configuration", "clients < workers",
@@ -74,8 +74,8 @@ func TestPredictPredictsTheEffectOfOtherSettings(t *testing.T) {
 func TestModelAndPredictRefuseWrongFlags(t *testing.T) {
 	dir := sweepRecord(t)
 	for want, args := range map[string][]string{
-		"takes the directory of one record, got []":     {"model"},
-		`--format: format "pdf"`:                        {"model", dir, "--format", "pdf"},
+		"takes the directory of one record, got []": {"model"},
+		`--format "pdf"`:                                {"model", dir, "--format", "pdf"},
 		"--target-rate 5 --target-p99 0s":               {"predict", dir, "--target-rate", "5"},
 		"--target-rate 0 --target-p99 0s":               {"predict", dir, "--target-rate", "0"},
 		"--clients 4 with a target":                     {"predict", dir, "--target-rate", "5", "--target-p99", "1s", "--clients", "4"},
@@ -86,8 +86,8 @@ func TestModelAndPredictRefuseWrongFlags(t *testing.T) {
 		"--clients 0: expected a whole number above 0":  {"predict", dir, "--clients", "0"},
 		"--replicas 0: expected a whole number above 0": {"predict", dir, "--replicas", "0"},
 		"--workers -3: expected a whole number above 0": {"predict", dir, "--workers", "-3"},
-		`--format: format "x"`:                          {"predict", dir, "--format", "x"},
-		`invalid argument "soon" for "--round-`:         {"predict", dir, "--round-trip", "soon"},
+		`--format "x"`:                          {"predict", dir, "--format", "x"},
+		`invalid argument "soon" for "--round-`: {"predict", dir, "--round-trip", "soon"},
 	} {
 		requireRefused(t, exitUsage, want, args...)
 	}

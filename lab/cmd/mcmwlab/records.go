@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -24,6 +23,7 @@ import (
 
 func newShowCommand() *cobra.Command {
 	var again, every bool
+	var format string
 	cmd := &cobra.Command{
 		Use:   "show RECORD",
 		Short: "Show the runs of a record with their results and warnings",
@@ -33,6 +33,9 @@ warnings of the checks (docs/checks.md). Only the first warnings of each kind ar
   mcmwlab show --check results/baseline`,
 		Args: oneRecord,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
 			r, err := openRecord(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -43,47 +46,50 @@ warnings of the checks (docs/checks.md). Only the first warnings of each kind ar
 					return err
 				}
 			}
-			return showRecord(cmd.Context(), r.Record, every, cmd.OutOrStdout())
+			p, err := recordPage(cmd.Context(), r.Record, every)
+			if err != nil {
+				return err
+			}
+			return p.Write(cmd.OutOrStdout(), table.Format(format))
 		},
 	}
 	cmd.Flags().BoolVar(&again, "check", false, "repeat the checks first, and replace the warnings in the record")
 	cmd.Flags().BoolVar(&every, "all-warnings", false, "show all warnings of all runs")
+	cmd.Flags().StringVar(&format, "format", string(table.Text), formatHelp)
 	return cmd
 }
 
-// showRecord writes a record as text, with every warning or only the first ones of each kind.
-func showRecord(ctx context.Context, r *record.Record, every bool, w io.Writer) error {
+// recordPage shows a record, with every warning or only the first ones of each kind.
+func recordPage(ctx context.Context, r *record.Record, every bool) (p table.Page, err error) {
 	runs, err := r.Runs(ctx)
 	if err != nil {
-		return err
+		return p, err
 	}
 	warnings, err := r.Warnings(ctx)
 	if err != nil {
-		return err
-	}
-	var b strings.Builder
-	describe(&b, r.Manifest(), runs)
-	if len(runs) > 0 {
-		source := resultSource(runs)
-		fmt.Fprintf(&b, "\nRuns, as measured by the %s (!: warnings):\n", source)
-		if err := writeRuns(&b, runs, source); err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "\nPoints: means over complete runs, with %.0f %% confidence intervals:\n", 100*confidence)
-		if err := writePoints(&b, runs, source); err != nil {
-			return err
-		}
+		return p, err
 	}
 	unchecked, err := check.RecordUnchecked(r, runs)
 	if err != nil {
-		return err
+		return p, err
+	}
+	var b strings.Builder
+	add := func() {
+		p.Blocks = append(p.Blocks, table.Paragraph(strings.TrimSpace(b.String())))
+		b.Reset()
+	}
+	describe(&b, r.Manifest(), runs)
+	add()
+	if len(runs) > 0 {
+		source := resultSource(runs)
+		p.Blocks = append(p.Blocks, runsTable(runs, source), pointsTable(runs, source))
 	}
 	writeWarnings(&b, runs, warnings, every, len(unchecked) == 0)
 	if len(unchecked) > 0 {
 		fmt.Fprintf(&b, "Not checked for lack of measurements: %s.\n", strings.Join(unchecked, ", "))
 	}
-	_, err = io.WriteString(w, b.String())
-	return err
+	add()
+	return p, nil
 }
 
 // describe writes a description of the record.
@@ -190,9 +196,10 @@ func levels(factors map[string]string, names []string) (levels []string) {
 	return levels
 }
 
-func writeRuns(b *strings.Builder, runs []record.Run, source string) error {
+func runsTable(runs []record.Run, source string) table.Table {
 	varying, metrics := record.Varying(runs), knownMetrics(runs, source)
 	t := recordTable([]string{"run"}, varying, []string{"repetition", "seconds"}, metrics)
+	t.Caption = fmt.Sprintf("Runs, as measured by the %s (!: warnings)", source)
 	for _, run := range runs {
 		row := slices.Concat([]string{fmt.Sprint(run.ID)}, levels(run.Factors, varying), []string{fmt.Sprint(run.Repetition + 1), fmt.Sprintf("%.4g", run.Seconds)})
 		for _, m := range metrics {
@@ -210,12 +217,13 @@ func writeRuns(b *strings.Builder, runs []record.Run, source string) error {
 		}
 		t.Rows = append(t.Rows, append(row, mark))
 	}
-	return t.Lines(b)
+	return t
 }
 
-func writePoints(b *strings.Builder, runs []record.Run, source string) error {
+func pointsTable(runs []record.Run, source string) table.Table {
 	varying, metrics := record.Varying(runs), knownMetrics(runs, source)
 	t := recordTable(nil, varying, []string{"runs"}, metrics)
+	t.Caption = fmt.Sprintf("Points: means over complete runs, with %.0f %% confidence intervals", 100*confidence)
 	for _, point := range frame.Of(runs, confidence).Points {
 		row := append(levels(point.Levels, varying), fmt.Sprint(len(point.Runs)))
 		for _, m := range metrics {
@@ -231,7 +239,7 @@ func writePoints(b *strings.Builder, runs []record.Run, source string) error {
 		}
 		t.Rows = append(t.Rows, append(row, mark))
 	}
-	return t.Lines(b)
+	return t
 }
 
 // shownWarnings is the number of warnings of each code that are shown without --all-warnings.
@@ -286,7 +294,7 @@ func newExportCommand() *cobra.Command {
 		Short: "Write the tables of a record as files",
 		Long: `Write every table of a record to a file TABLE.FORMAT (docs/record.md describes the tables). Existing files are never
 replaced.`,
-		Example: `  mcmwlab export results/baseline --format csv --output /tmp/baseline`,
+		Example: `  mcmwlab export results/baseline --format csv --out /tmp/baseline`,
 		Args:    oneRecord,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := oneOfEach("format", []string{format}, record.Formats); err != nil {
@@ -300,7 +308,7 @@ replaced.`,
 			switch {
 			case output != "":
 			case r.temporary != "":
-				return usageError{fmt.Errorf("%s is a file; expected --output with the directory for the tables", args[0])}
+				return usageError{fmt.Errorf("%s is a file; expected --out with the directory for the tables", args[0])}
 			default:
 				output = filepath.Join(args[0], "export")
 			}
@@ -314,6 +322,6 @@ replaced.`,
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", record.CSV, "format of the files: "+strings.Join(record.Formats, ", "))
-	cmd.Flags().StringVarP(&output, "output", "o", "", "directory to write to (default RECORD/export)")
+	cmd.Flags().StringVarP(&output, "out", "o", "", "directory to write to (default RECORD/export)")
 	return cmd
 }

@@ -127,13 +127,13 @@ func TestCompareWritesTablesOrJSON(t *testing.T) {
 	stdout := output(t, "compare", before, after)
 	require.Contains(t, stdout, fmt.Sprintf("A: %s\nB: %s\n", before, after))
 	require.Contains(t, stdout, "+2.0 %")
-	stdout = output(t, "compare", "--json", before, after)
+	stdout = output(t, "compare", "--format", "json", before, after)
 	var c struct {
 		Points []struct{ Metrics []struct{ Change float64 } }
 	}
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 	require.InDelta(t, 0.02, c.Points[0].Metrics[0].Change, 1e-4)
-	stdout = output(t, "compare", "--json", "--metrics", "throughput,throughput", before, after)
+	stdout = output(t, "compare", "--format", "json", "--metrics", "throughput,throughput", before, after)
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 	require.Len(t, c.Points[0].Metrics, 1)
 }
@@ -160,8 +160,8 @@ func TestTheJSONOfALoadIsShownComparedAndReported(t *testing.T) {
 	stdout = output(t, "report", path("a"), "--format", "markdown")
 	assert.FileExists(t, filepath.Join(dir, "a-report", "report.md"), stdout)
 	_, _, err := lab(t.Context(), "export", path("a"))
-	require.ErrorContains(t, err, "expected --output")
-	stdout = output(t, "export", path("a"), "--output", filepath.Join(dir, "tables"))
+	require.ErrorContains(t, err, "expected --out")
+	stdout = output(t, "export", path("a"), "--out", filepath.Join(dir, "tables"))
 	assert.Contains(t, stdout, filepath.Join(dir, "tables", "runs.csv"))
 	_, _, err = lab(t.Context(), "factorial", path("a"), "--factors", "clients")
 	require.ErrorContains(t, err, "factor clients has the level 2 in all runs")
@@ -192,7 +192,7 @@ func TestMoreThanTwoRecordsAreComparedWithTheFirst(t *testing.T) {
 	assert.NotContains(t, err.Error(), same)
 	assert.Contains(t, stdout, "B: "+same+"\n")
 	assert.Regexp(t, `geometric mean of 2 points: -50.0 % \[-50\.\d, -49\.\d\]\n`, stdout)
-	stdout = output(t, "compare", a, same, half, "--json")
+	stdout = output(t, "compare", a, same, half, "--format", "json")
 	var all []struct {
 		Means []struct{ Change float64 } `json:"geometric_means"`
 	}

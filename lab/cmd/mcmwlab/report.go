@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mcmw/lab/plot"
 	"mcmw/lab/record"
 	"mcmw/lab/report"
+	"mcmw/lab/table"
 )
 
 type reportFlags struct {
@@ -21,7 +21,7 @@ type reportFlags struct {
 	figures    []string
 	tables     []string
 	formats    []string
-	selections []string
+	where      map[string]string
 	confidence float64
 	list       bool
 	paper      bool
@@ -45,7 +45,7 @@ records in it.`,
   mcmwlab report results/sweep --figure throughput --out -> throughput.svg
   mcmwlab report results/sweep --table maximum --format latex
   mcmwlab report --paper results/paper
-  mcmwlab report results/sweep --x keys_per_get --series sharded --select workers=8`,
+  mcmwlab report results/sweep --x keys_per_get --series sharded --where workers=8`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.paper {
 				return f.runPaperReport(cmd.Context(), args, cmd.OutOrStdout())
@@ -60,11 +60,11 @@ records in it.`,
 	flags.StringVarP(&f.out, "out", "o", "", "directory to write to (default RECORD/report); - writes one figure or table to standard output")
 	flags.StringArrayVar(&f.figures, "figure", nil, "write only this figure; repeatable (--list lists them)")
 	flags.StringArrayVar(&f.tables, "table", nil, "print only this table; repeatable")
-	flags.StringSliceVar(&f.formats, "format", nil, "html, markdown or latex; several with commas (default html, for single tables markdown)")
+	flags.StringSliceVar(&f.formats, "format", nil, formatHelp+"; several with commas (default html, for single tables markdown; all but html and markdown have only the tables)")
 	flags.StringVar(&f.view.X, "x", "", "factor of the x axis")
 	flags.StringVar(&f.view.Series, "series", "", "factor of the lines")
 	flags.StringSliceVar(&f.view.Panels, "panels", nil, "factors of the panels")
-	flags.StringArrayVar(&f.selections, "select", nil, selectHelp)
+	flags.StringToStringVar(&f.where, "where", nil, whereHelp)
 	flags.StringVar(&f.view.Command, "command", "", "use only requests of one kind: get, set or multiget")
 	flags.Float64Var(&f.confidence, "confidence", report.DefaultConfidence, "confidence of the intervals, between 0 and 1")
 	flags.BoolVar(&f.paper, "paper", false, "compare records with the published reports whose experiments they repeat (default --out "+paperOut+")")
@@ -75,8 +75,7 @@ records in it.`,
 
 // run makes the requested outputs of the record in args.
 func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) error {
-	wanted, err := f.check()
-	if err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	r, err := openRecord(ctx, args[0])
@@ -84,7 +83,7 @@ func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) 
 		return err
 	}
 	defer r.Close()
-	d, err := report.Read(ctx, r.Record, f.confidence, wanted)
+	d, err := report.Read(ctx, r.Record, f.confidence, f.where)
 	if err != nil {
 		return err
 	}
@@ -110,25 +109,23 @@ func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) 
 	}
 }
 
-// check checks the flags and returns the selected levels by factor.
-func (f *reportFlags) check() (wanted map[string]string, err error) {
+// check checks the flags.
+func (f *reportFlags) check() (err error) {
 	if err := checkConfidence(f.confidence); err != nil {
-		return nil, err
+		return err
 	}
 	if f.view.Command != "" {
 		err = oneOfEach("command", []string{f.view.Command}, record.Commands)
 	}
-	err = cmp.Or(err, f.checkOutput(), oneOfEach("figure", f.figures, report.FigureNames()), oneOfEach("table", f.tables, report.TableNames()))
-	if err != nil {
-		return nil, err
-	}
-	return parseSelections(f.selections)
+	return cmp.Or(err, f.checkOutput(), oneOfEach("figure", f.figures, report.FigureNames()), oneOfEach("table", f.tables, report.TableNames()))
 }
 
 // checkOutput checks the flags --format and --out.
 func (f *reportFlags) checkOutput() error {
-	if err := oneOfEach("format", f.formats, report.Formats); err != nil {
-		return err
+	for _, format := range f.formats {
+		if err := checkFormat(format); err != nil {
+			return err
+		}
 	}
 	if f.out == "-" && len(f.figures)+len(f.tables) != 1 {
 		return usageError{errors.New("--out -: expected exactly one --figure or --table with it")}
@@ -136,24 +133,8 @@ func (f *reportFlags) checkOutput() error {
 	return nil
 }
 
-// selectHelp is the help of the flag --select.
-const selectHelp = "FACTOR=LEVEL: use only runs with this level; repeatable"
-
-// parseSelections returns the levels of the flags --select by factor.
-func parseSelections(selections []string) (wanted map[string]string, err error) {
-	wanted = map[string]string{}
-	for _, s := range selections {
-		factor, level, ok := strings.Cut(s, "=")
-		if !ok || factor == "" {
-			return nil, usageError{fmt.Errorf("--select %q: expected FACTOR=LEVEL such as workers=64", s)}
-		}
-		if old, twice := wanted[factor]; twice && old != level {
-			return nil, usageError{fmt.Errorf("--select %q: %s=%s is already selected, and no run has both", s, factor, old)}
-		}
-		wanted[factor] = level
-	}
-	return wanted, nil
-}
+// whereHelp is the help of the flag --where.
+const whereHelp = "FACTOR=LEVEL: use only runs with this level; repeatable, or several with commas"
 
 // list prints the figures and tables that can be made.
 func list(d *report.Data, v report.View, stdout io.Writer) error {
@@ -165,7 +146,7 @@ func list(d *report.Data, v report.View, stdout io.Writer) error {
 		fmt.Fprintf(stdout, "%-8s%-22s%s\n", "figure", fig.Name, fig.Title)
 	}
 	for _, t := range d.Tables(v, nil) {
-		fmt.Fprintf(stdout, "%-8s%-22s%s\n", "table", t.Name, t.Title)
+		fmt.Fprintf(stdout, "%-8s%-22s%s\n", "table", t.Label, t.Caption)
 	}
 	return nil
 }
@@ -198,27 +179,29 @@ func (f *reportFlags) writeSome(r *report.Report, out string, stdout io.Writer) 
 	if len(r.Tables) == 0 {
 		return nil
 	}
-	format := "markdown"
+	format := string(table.Markdown)
 	if len(f.formats) > 0 {
 		format = f.formats[0]
 	}
-	return r.WriteTables(stdout, format)
+	return table.Of(nil, r.Tables...).Write(stdout, table.Format(format))
 }
 
 // writeFigures writes every figure to its file in a directory, and prints the paths.
-func writeFigures(figures []report.Figure, out string, stdout io.Writer) error {
-	files := make(map[string]plot.Figure)
+func writeFigures(figures []table.Figure, out string, stdout io.Writer) error {
+	var p table.Page
 	for _, fig := range figures {
-		files[fig.Name] = fig.Figure
+		p.Blocks = append(p.Blocks, fig)
 		fmt.Fprintln(stdout, filepath.Join(out, fig.File()))
 		if fig.Warnings != "" {
 			fmt.Fprintf(stdout, "  warning: %s\n", fig.Warnings)
 		}
 	}
-	return saveFigures(out, files)
+	return p.Save(out)
 }
 
-var fileNames = map[string]string{"html": "index.html", "markdown": "report.md", "latex": "tables.tex"}
+var fileNames = map[string]string{
+	"html": "index.html", "markdown": "report.md", "latex": "tables.tex", "text": "tables.txt", "csv": "tables.csv", "json": "tables.json",
+}
 
 // all writes the report in every requested format, and all figures.
 func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.Writer) error {
@@ -235,7 +218,7 @@ func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.W
 	}
 	for _, format := range formats {
 		path := filepath.Join(out, fileNames[format])
-		if err := writeFile(path, func(w io.Writer) error { return r.Write(w, format) }); err != nil {
+		if err := writeFile(path, func(w io.Writer) error { return r.Write(w, table.Format(format)) }); err != nil {
 			return err
 		}
 		fmt.Fprintln(stdout, path)

@@ -83,7 +83,7 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 // checkPaper checks the flags of --paper, and refuses those for a single record.
 func (f *reportFlags) checkPaper() error {
 	switch {
-	case f.list || len(f.selections) > 0 || f.view.X+f.view.Series+f.view.Command != "" || len(f.view.Panels) > 0:
+	case f.list || len(f.where) > 0 || f.view.X+f.view.Series+f.view.Command != "" || len(f.view.Panels) > 0:
 		return usageError{errors.New("--paper can only be combined with --out, --figure, --table, --format and --claims; other flags are for the report of one record")}
 	case len(f.formats) > 0 && len(f.tables) == 0:
 		return usageError{errors.New("--format: expected with --paper only together with --table, because the page is always HTML")}
@@ -119,8 +119,8 @@ func recordsIn(dirs []string) (records []string, err error) {
 func (f *reportFlags) chosen(page *report.Report) (*report.Report, error) {
 	some := &report.Report{Title: page.Title, Rule: page.Rule}
 	var err, err2 error
-	some.Figures, err = named("figure", f.figures, page.Figures, func(figure report.Figure) string { return figure.Name })
-	some.Tables, err2 = named("table", f.tables, page.Tables, func(t report.Table) string { return t.Name })
+	some.Figures, err = named("figure", f.figures, page.Figures, func(figure table.Figure) string { return figure.Name })
+	some.Tables, err2 = named("table", f.tables, page.Tables, func(t table.Table) string { return t.Label })
 	return some, errors.Join(err, err2)
 }
 
@@ -197,10 +197,10 @@ func (f *reportFlags) writePaper(ctx context.Context, name string, records []*re
 	}
 	fmt.Fprintln(stdout)
 	for _, t := range page.Tables {
-		if t.Name == report.FindingsTable {
+		if t.Label == report.FindingsTable {
 			continue // printed above; its lines are too long for a terminal
 		}
-		if err := t.Plain().Write(stdout, table.Text); err != nil {
+		if err := t.Write(stdout, table.Text); err != nil {
 			return err
 		}
 	}
