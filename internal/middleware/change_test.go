@@ -45,12 +45,15 @@ func startTraffic(t *testing.T, fleet ...*mwtest.MW) *traffic {
 	return (&traffic{t: t}).start(t, fleet)
 }
 
-func (l *traffic) start(t *testing.T, fleet []*mwtest.MW) *traffic {
+func (l *traffic) start(t *testing.T, fleet []*mwtest.MW, others ...string) *traffic {
 	seed := mctest.Seed(t)
 	for n := range 4 {
 		var clients []*mctest.Client
 		for _, m := range fleet {
 			clients = append(clients, m.Dial(t))
+		}
+		for _, addr := range others {
+			clients = append(clients, mctest.MustDial(t, addr))
 		}
 		l.done.Go(func() { l.run(clients, rand.New(rand.NewPCG(seed, uint64(n))), n) })
 	}
