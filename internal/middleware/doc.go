@@ -158,10 +158,10 @@
 //
 // A pool's keys migrate to another pool in phases that the clock begins and ends (Migration, route.MigrationPhase). Such a key has a router of both
 // pools, so for a write they are one set of replicas. As long as keys may be copied, the old pool answers a write before the new pool gets it
-// (Router.OldFirst). One middleware copies the keys that nobody writes (sweep.Copier). In a warm-up a read asks the
+// (route.After). One middleware copies the keys that nobody writes (sweep.Copier). In a warm-up a read asks the
 // new pool first, and in its next step asks the old pool for what is missing there; each middleware copies what its own reads missed
 // (Copier.Fill). Servers within one pool are warmed up the same way: these servers are the new pool of a key, and its other servers the old pool
-// (route.Router.Divide).
+// (route.fillRows).
 //
 // A pool may have a gutter: another pool that stands in for its servers (package plan). For each server the planner is told whether all
 // middlewares have stopped reading it (backend.Server.Away), and until when the gutter may hold keys of it (OpenUntil). The first is known from
@@ -200,11 +200,12 @@
 // ever served by two placements at once. The servers' state, the key locks and the counts are kept. A server that is added is cleaned before it
 // serves reads. A server that only has another address needs none of this: connections to it are made again.
 //
-// Other middlewares learn of a new placement earlier or later. Therefore it is applied in phases (change). Each phase has a core of its own,
-// whose router says where a key is read and written, and where each write deletes it (route.Phase). If another server is to decide commands that depend
-// on a key's item, these miss in the phase before that. New holders are cleaned in the first phase, in the background, and the next phase waits for that
-// (drive). Middlewares announce their phases on the servers, so that none stops deleting on the previous holders while another may read these (look), and
-// one that starts joins the others in their phase (join).
+// Other middlewares learn of a new placement earlier or later. Therefore it is applied in phases (change). Each phase
+// has a core of its own, whose router says where a key is read and written, and where each write deletes it
+// (route.Row). If another server is to decide commands that depend on a key's item, these miss in the phase before
+// that. New holders are cleaned in the first phase, in the background, and the next phase waits for that (drive).
+// Middlewares announce their phases on the servers, so that none stops deleting on the previous holders while another
+// may read these (look), and one that starts joins the others in their phase (join).
 //
 // A middleware that is the only writer, or uses no phases, replaces the placement at once: when a key that has moved is
 // written, the write is noted for its previous holders (backend.Server.LeaveBehind), which delete the key before they may hold it again.

@@ -87,7 +87,7 @@ func (p *Planner) Follows(n int32) Follows {
 // pools they are those of both, or those of the larger pool.
 func (p *Planner) copies(n int32) int {
 	c := &p.Calls[n]
-	if r := &p.Requests[c.Request]; r.way != read && (r.in.Migrating().Active() || r.in.Passes()) {
+	if r := &p.Requests[c.Request]; r.way != read && r.in.Moving() {
 		return r.in.N()
 	}
 	return p.options.Router.Of(int(c.Server)).N()
@@ -183,16 +183,56 @@ func (p *Planner) deleteEverywhere(i int32) {
 	p.planEmptied(i)
 }
 
-// findHolders finds the servers to which r's only key is written, and those on which each write deletes it.
-func (p *Planner) findHolders(r *Request) { p.findHoldersOf(r.in, r.own, r.key) }
-
-// findHoldersOf is findHolders for a key in the pool in, which is own's gutter unless own is nil.
-func (p *Planner) findHoldersOf(in, own *route.Router, key []byte) {
-	p.holders = in.Replicas(key, p.holders[:0])
-	p.emptied = in.Emptied(key, p.emptied[:0])
-	if own != nil || len(in.Gutters()) > 0 {
-		p.addOtherHolders(in, own, key)
+// findHolders finds the servers of r's only key. Those of a request stay the same in all its steps, even if a gutter
+// begins or ceases to stand in for them.
+func (p *Planner) findHolders(r *Request) {
+	if r.place == r.placeEnd {
+		r.place = int32(len(p.held))
+		p.held, r.decides = r.in.Holders(r.key, p.states, p.held)
+		r.placeEnd = int32(len(p.held))
 	}
+	p.place, p.decides = p.held[r.place:r.placeEnd], r.decides
+	p.divide()
+}
+
+// findPlace finds the servers of key, of the pool in.
+func (p *Planner) findPlace(in *route.Router, key []byte) {
+	p.other, p.decides = in.Holders(key, p.states, p.other[:0])
+	p.place = p.other
+}
+
+// divide finds the servers of place that store the key, and those that delete it.
+func (p *Planner) divide() {
+	p.holders, p.emptied = p.holders[:0], p.emptied[:0]
+	for _, h := range p.place {
+		switch {
+		case h.Roles.Has(route.Store):
+			p.holders = append(p.holders, int(h.Server))
+		case h.Roles.Has(route.Drop):
+			p.emptied = append(p.emptied, int(h.Server))
+		}
+	}
+}
+
+// readersOf returns the servers of place that answer reads without another server's word.
+func (p *Planner) readersOf() []int {
+	p.readers = p.readers[:0]
+	for _, h := range p.place {
+		if h.Roles.Has(route.Read) && !h.Roles.Has(route.Tentative) {
+			p.readers = append(p.readers, int(h.Server))
+		}
+	}
+	return p.readers
+}
+
+// rolesOf returns the roles of server s in place.
+func (p *Planner) rolesOf(s int) route.Roles {
+	for _, h := range p.place {
+		if int(h.Server) == s {
+			return h.Roles
+		}
+	}
+	return 0
 }
 
 // planEmptied deletes the key of requests[i] on the servers in emptied: those that must not hold it during a change of placement, and those

@@ -1,19 +1,12 @@
 package plan
 
 import (
-	"slices"
-
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 )
 
-// A pool's gutter (route.Options.Gutter) stands in for servers that are down. The states of a key's servers put the key in one of these states:
-//
-//	its servers      reads         writes        each write also deletes    name
-//	are read         its servers   its servers   nothing                    shut
-//	are read         its servers   its servers   in the gutter              open
-//	are not read     wait          its servers   in the gutter              open
-//	are all away     the gutter    the gutter    on its servers             away
+// A pool's gutter (route.Options.Gutter) stands in for servers that are down. The states of a key's servers put the key
+// in a row of route.gutterRows: shut; open, once they are not read or until the gutter holds nothing of them any more; away.
 //
 // A mcmw instance enters away only when all others are open or away. Afterwards all stay open for as long as an item in the gutter can live. So of any two
 // instances, one writes or deletes whatever the other reads: open is compatible with away and with shut, and shut never meets away. When a write that began
@@ -24,53 +17,29 @@ import (
 // instance that has changed its gutter is compatible with one that has not: of two neighbouring phases (route.Phase) at most one uses a gutter, in which the other
 // deletes. A key that moves from one pool to another has no gutter, and each write deletes it in the gutters of both pools.
 
-// placedIn returns the pool in which key, which is routed to the pool in, is read and written now. If that is the gutter of in, own is in, otherwise nil.
-func (p *Planner) placedIn(in *route.Router, key []byte) (now, own *route.Router) {
-	gutter := in.Gutter()
-	if gutter == nil || in.Moves(key) {
-		return in, nil
-	}
-	p.own = in.Replicas(key, p.own[:0])
-	for _, s := range p.own {
-		if !p.Servers[s].Away {
-			return in, nil
-		}
-	}
-	return gutter, in
-}
-
-// open reports whether the gutter may hold key, which is routed to the pool in.
-func (p *Planner) open(in *route.Router, key []byte) bool {
-	p.own = in.Replicas(key, p.own[:0])
-	for _, s := range p.own {
-		if !p.Servers[s].Open {
-			return false
-		}
-	}
-	return true
-}
-
 // divert makes the gutter the pool of r's only key, if the key is there now.
 func (p *Planner) divert(r *Request) {
-	in, own := p.placedIn(r.in, r.key)
-	if own == nil {
+	if p.findHolders(r); !p.inGutter() {
 		return
 	}
-	r.own, r.decided, r.version = own, r.Has(protocol.Conditional), 0
-	p.enter(r, in)
-	p.noteDiverted(r, own)
+	r.own, r.decided, r.version = r.in, r.Has(protocol.Conditional), 0
+	p.enter(r, r.own.Gutter())
+	p.noteDiverted(r, r.own)
 }
+
+// inGutter reports whether a gutter stands in for the servers of place.
+func (p *Planner) inGutter() bool { return p.place[0].Roles.Has(route.Brief) }
 
 // divertKey returns the pool in which key, a key of the read r that is routed to the pool in, is read now.
 func (p *Planner) divertKey(r *Request, in *route.Router, key []byte) *route.Router {
 	if in.Gutter() == nil {
 		return in
 	}
-	now, own := p.placedIn(in, key)
-	if own != nil {
-		p.noteDiverted(r, own)
+	if p.findPlace(in, key); !p.inGutter() {
+		return in
 	}
-	return now
+	p.noteDiverted(r, in)
+	return in.Gutter()
 }
 
 // noteDiverted records that a key of r, which is routed to the pool own, is in the gutter.
@@ -93,34 +62,6 @@ func (p *Planner) noteDiverted(r *Request, own *route.Router) {
 // a token from one side is that of no item on the other.
 func (p *Planner) countsAlike(own *route.Router) bool {
 	return !p.versioned(own) && !p.versioned(own.Gutter())
-}
-
-// addOtherHolders adds to emptied the other servers that may hold key, whose holders are in the pool in. If in is the gutter of own, these are the key's servers in
-// own; otherwise they are servers of gutters.
-func (p *Planner) addOtherHolders(in, own *route.Router, key []byte) {
-	if own != nil {
-		p.emptied = own.Emptied(key, own.Replicas(key, p.emptied))
-		return
-	}
-	a, b := in.Sides()
-	p.addGutters(a, key)
-	if b != nil {
-		p.addGutters(b, key)
-	}
-}
-
-// addGutters is addOtherHolders for the gutters of the pool in, if they may hold key. While routes move the key to or from a gutter, it also has its regular
-// place there.
-func (p *Planner) addGutters(in *route.Router, key []byte) {
-	if len(in.Gutters()) == 0 || !p.open(in, key) {
-		return
-	}
-	for _, g := range in.Gutters() {
-		from := len(p.emptied)
-		p.emptied = g.Emptied(key, g.Replicas(key, p.emptied))
-		kept := slices.DeleteFunc(p.emptied[from:], func(s int) bool { return slices.Contains(p.holders, s) || slices.Contains(p.emptied[:from], s) })
-		p.emptied = p.emptied[:from+len(kept)]
-	}
 }
 
 // capped returns the line of op, which serves r, for a server of a gutter: it bounds the life of what it stores. A gat of several keys bounds the life

@@ -6,6 +6,7 @@ import (
 
 	"mcmw/internal/large"
 	"mcmw/internal/protocol"
+	"mcmw/internal/route"
 )
 
 // This file handles values that are larger than the servers' items. Package large says how they are stored, and why a value is never torn.
@@ -206,7 +207,8 @@ func (p *Planner) planHead(i int32) {
 	case s.refusal != nil:
 		r.Fail(string(s.refusal))
 	case s.lost == nil:
-	case (one || r.decided || r.several) && !p.hasChunks(r, p.decider(r)), !slices.ContainsFunc(p.holders, func(s int) bool { return p.hasChunks(r, s) }):
+	case (one || r.decided || r.several) && !p.hasChunks(r, p.decider()),
+		!slices.ContainsFunc(p.holders, func(s int) bool { return p.hasChunks(r, s) }):
 		r.Fail(string(s.lost))
 	}
 	switch {
@@ -223,13 +225,12 @@ func (p *Planner) withholdHead(r *Request) {
 	if !r.chunked || r.way == remove {
 		return
 	}
-	p.holders = slices.DeleteFunc(p.holders, func(s int) bool {
-		if p.hasChunks(r, s) {
-			return false
+	for k := range p.place {
+		if h := &p.place[k]; h.Roles.Has(route.Store) && !p.hasChunks(r, int(h.Server)) {
+			h.Roles = route.Drop
 		}
-		p.emptied = append(p.emptied, s)
-		return true
-	})
+	}
+	p.divide()
 }
 
 // noteSplit notes that r has read a value that begins like a head.

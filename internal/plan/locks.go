@@ -126,9 +126,10 @@ func (p *Planner) Troubled(i int32) int {
 
 // troubledKey returns a server in trouble without which r cannot be served for key, of the pool in; -1 if there is none.
 func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
-	in, own := p.placedIn(in, key)
-	p.findHoldersOf(in, own, key)
-	if r.Has(protocol.Writes) {
+	if p.findPlace(in, key); p.inGutter() {
+		in = in.Gutter()
+	}
+	if p.divide(); r.Has(protocol.Writes) {
 		if s := p.awaitedOf(p.holders); s >= 0 {
 			return s
 		}
@@ -139,12 +140,16 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 	if !r.MustRead() {
 		return -1
 	}
-	if newPool := in.WarmsUp(); newPool != nil && r.mayAskNew() && (in.Pooled() == nil || p.readsAny(r, in)) && p.newServer(newPool, key, nil) >= 0 {
-		return -1
+	if in.WarmsUp() && r.mayAskNew() {
+		for _, h := range p.place {
+			looks := h.Roles.Has(route.Look) || h.Roles.Has(route.Read|route.Tentative) && p.readsAny(r, in)
+			if s := int(h.Server); looks && p.mayRead(s, nil) && !p.Servers[s].Suspect {
+				return -1
+			}
+		}
 	}
 	first, recovers := -1, -1
-	p.readers = in.Readers(key, p.readers[:0])
-	for _, s := range p.readers {
+	for _, s := range p.readersOf() {
 		switch server := &p.Servers[s]; {
 		case server.Readable:
 			if !server.Suspect && (first < 0 || (r.readsOnly() && p.readsAny(r, in))) {

@@ -116,16 +116,15 @@ type Planner struct {
 	// Hold decides whether there is memory for a value of n bytes that requests[i] is about to fetch, and reserves it; nil: there always is.
 	Hold func(i int32, n int) bool
 
-	options  Options
-	reads    *route.Router // routes reads; options.Router unless reads have routes of their own
-	strips   bool          // servers of some pool know keys without a prefix
-	several  []bool        // by pool: items have versions; see several.go
-	all      []int         // every server
-	pools    [][]int       // by pool: its servers
-	large    []bool        // by server: its pool has large values; nil: no pool has
-	fills    []bool        // by server: it is being warmed up; nil: no server is
-	oldFirst bool          // some writes begin in the old pool
-	turn     int           // number of choices of servers for reads so far, to spread them
+	options Options
+	reads   *route.Router // routes reads; options.Router unless reads have routes of their own
+	strips  bool          // servers of some pool know keys without a prefix
+	several []bool        // by pool: items have versions; see several.go
+	all     []int         // every server
+	pools   [][]int       // by pool: its servers
+	large   []bool        // by server: its pool has large values; nil: no pool has
+	fills   []bool        // by server: it is being warmed up; nil: no server is
+	turn    int           // number of choices of servers for reads so far, to spread them
 
 	// checks outlive the round. newest is, by stripe, the number of the latest check, from 1 on; 0: there is none, or it is not known.
 	checks []check
@@ -143,16 +142,21 @@ type Planner struct {
 	renames  []*stripped
 	renamed  int // number of renames in use
 	placed   []placed
+	held     []route.Holder // the servers of the requests' only keys
 	items    []item
 	repairs  []int32
 	arrivals int32 // number of replies, and of calls that got none, so far
 
-	// Scratch.
+	// Scratch. place are the servers of a key, in held or in other. Of these, holders store the key, emptied delete it,
+	// and readers are read; decides is who decides.
+	place     []route.Holder
+	other     []route.Holder
+	decides   route.Decider
 	holders   []int
-	own       []int
 	readers   []int
 	emptied   []int
 	readable  []int
+	states    route.States
 	failed    []bool
 	stripes   []uint32
 	changed   stripeSet
@@ -171,6 +175,9 @@ type Request struct {
 	own  *route.Router
 	way  way
 	step step
+	// The servers of its only key are Planner.held[place:placeEnd], once they were needed; decides is who decides.
+	place, placeEnd int32
+	decides         route.Decider
 	// decided: the key's first server decides the write, and the others get the result.
 	decided bool
 	// several: what it stores has a version.
@@ -269,6 +276,7 @@ func New(o Options, turn int) *Planner {
 		}
 	}
 	p.findFills()
+	p.states = func(s int) (away, open bool) { return p.Servers[s].Away, p.Servers[s].Open }
 	p.reads = o.Router.ForReads()
 	p.strips = o.Router.Strips()
 	p.joins.start()
@@ -282,7 +290,8 @@ func (p *Planner) Reset() {
 	clear(p.Calls)
 	clear(p.splits)
 	p.splits = p.splits[:0]
-	p.Requests, p.Calls, p.items, p.placed, p.repairs = p.Requests[:0], p.Calls[:0], p.items[:0], p.placed[:0], p.repairs[:0]
+	p.Requests, p.Calls, p.items, p.placed = p.Requests[:0], p.Calls[:0], p.items[:0], p.placed[:0]
+	p.held, p.repairs = p.held[:0], p.repairs[:0]
 	p.lines = p.lines[:0]
 	p.renamed = 0
 	p.arrivals, p.partNumber = 0, 0
@@ -530,7 +539,7 @@ func (p *Planner) Repairs(i int32) []int32 {
 // deleting it on one server could remove such a write there alone.
 func (p *Planner) RepairAll(i int32) {
 	r := &p.Requests[i]
-	p.holders = r.in.Replicas(r.key, p.holders[:0])
+	p.findHolders(r)
 	r.repair = int32(len(p.repairs))
 	for _, s := range p.holders {
 		p.repairs = append(p.repairs, int32(s))

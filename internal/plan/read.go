@@ -163,14 +163,19 @@ func (p *Planner) firstOf(holders []int, avoid []bool) int {
 
 // readServer returns the server from which to read key, of the pool in.
 func (p *Planner) readServer(r *Request, in *route.Router, key []byte, c *choice) int {
-	if in.N() == 1 && in.Phase() == route.Settled {
+	if in.N() == 1 && !in.Moving() {
 		return in.Primary(key)
 	}
-	p.readers = in.Readers(key, p.readers[:0])
+	p.findPlace(in, key)
+	return p.pick(r, in, p.readersOf(), c)
+}
+
+// pick returns the one of servers, of a key in the pool in, to which r goes.
+func (p *Planner) pick(r *Request, in *route.Router, servers []int, c *choice) int {
 	if !p.readsAny(r, in) {
-		return p.firstOf(p.readers, c.avoid)
+		return p.firstOf(servers, c.avoid)
 	}
-	return p.best(in, p.readers, p.choose(in, c))
+	return p.best(in, servers, p.choose(in, c))
 }
 
 // planEvenly splits a get whose keys every server of the pool in holds into runs of consecutive keys. The lengths of the runs differ by at most
@@ -220,7 +225,7 @@ func keysEnd(keys []byte, n int) int {
 // planByPlacement plans one call per server for the keys that are read there, in the order of the request; several calls for a long gat.
 func (p *Planner) planByPlacement(i int32, c *choice) {
 	r := &p.Requests[i]
-	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.strips && !r.tags && r.in.WarmsUp() == nil {
+	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.strips && !r.tags && !r.in.WarmsUp() {
 		p.forward(i, p.readServer(r, r.in, r.key, c))
 		return
 	}
@@ -307,15 +312,13 @@ func (p *Planner) planTouches(i int32, c *choice) {
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
-		routed, key := p.options.Router.At(key)
-		in, _ := p.placedIn(routed, key)
-		p.holders = in.Replicas(key, p.holders[:0])
-		p.readers = in.Readers(key, p.readers[:0])
-		for _, s := range p.holders {
-			if s == p.firstOf(p.readers, c.avoid) || isNew(in, key, s) {
-				continue
+		in, key := p.options.Router.At(key)
+		p.findPlace(in, key)
+		reads := p.firstOf(p.readersOf(), c.avoid)
+		for _, h := range p.place {
+			if s := int(h.Server); s != reads && h.Roles.Has(route.Store) && !h.Roles.Has(route.After) {
+				p.touch(i, s, key)
 			}
-			p.touch(i, s, key)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
+	"mcmw/internal/route"
 )
 
 // This file has what differs if items have versions; see Pool.Versions. Other mcmw instances may write the same servers.
@@ -29,7 +30,7 @@ func (p *Planner) addSeveral(r *Request) {
 		r.several = false
 		return
 	}
-	r.decided = r.Has(protocol.Depends) || r.in.OldFirst(r.key) && r.Has(protocol.Writes) && !r.Has(protocol.Reads)
+	r.decided = r.Has(protocol.Depends) || r.Has(protocol.Writes) && !r.Has(protocol.Reads) && p.oldFirst(r.in, r.key)
 	if refusal != "" {
 		r.Fail(refusal)
 	}
@@ -174,13 +175,14 @@ func (p *Planner) planVersionedCopies(i int32) {
 		switch {
 		case s == first:
 			continue
-		case r.version == 0 && !r.dropped && isNew(r.in, r.key, s) && r.in.CopiesMissed():
+		case r.version == 0 && !r.dropped && p.rolesOf(s).Has(route.Tentative):
 			// A change of the expiry would also change that of a copy that nobody reads yet.
 			p.deleteKey(i, s)
 			continue
 		case r.version == 0 && !hidden:
 			p.forward(i, s)
-			p.Calls[len(p.Calls)-1].hidden = isNew(r.in, r.key, s) // which may lack the key: it is not copied yet
+			// A server that gets writes last may lack the key: it is not copied yet.
+			p.Calls[len(p.Calls)-1].hidden = p.rolesOf(s).Has(route.After)
 			continue
 		}
 		c := p.call(i, s, &op, line, op.Data)

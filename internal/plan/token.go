@@ -38,8 +38,8 @@ func (p *Planner) noteToken(r *Request, s int, key []byte, cas uint64) {
 	if in.N() == 1 || !p.versioned(in) {
 		return
 	}
-	p.readers = in.Readers(key, p.readers[:0])
-	r.ownToken = r.ownToken || s != p.firstOf(p.readers, nil)
+	p.findPlace(in, key)
+	r.ownToken = r.ownToken || s != p.firstOf(p.readersOf(), nil)
 }
 
 // rereadFirst makes the read r ask the first servers of its keys.

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
@@ -25,36 +27,29 @@ type Lacking struct {
 	Key  []byte
 }
 
-// findFills finds the servers that are warmed up, and whether some writes begin in an old pool.
+// findFills finds the servers that are warmed up.
 func (p *Planner) findFills() {
-	for _, m := range p.options.Router.Migrations() {
-		p.oldFirst = p.oldFirst || m.OldFirst()
-		if m.Phase != route.MigrationWarmUp {
-			continue
-		}
-		p.fills = make([]bool, len(p.all))
-		for s := range p.fills {
-			p.fills[s] = p.options.Router.WarmsUpServer(s)
+	for s := range p.all {
+		if p.options.Router.WarmsUpServer(s) {
+			if p.fills == nil {
+				p.fills = make([]bool, len(p.all))
+			}
+			p.fills[s] = true
 		}
 	}
 }
 
-// isNew reports whether server s, a server of key in the pool in, is one that gets writes only after the old servers.
-func isNew(in *route.Router, key []byte, s int) bool { return in.OldFirst(key) && in.IsNew(s) }
+// oldFirst reports whether servers of key, of the pool in, get writes only after its other servers.
+func (p *Planner) oldFirst(in *route.Router, key []byte) bool {
+	if !in.Uses(route.After) {
+		return false
+	}
+	p.findPlace(in, key)
+	return slices.ContainsFunc(p.place, func(h route.Holder) bool { return h.Roles.Has(route.After) })
+}
 
 // mayAskNew reports whether a pool that is warmed up may answer the request r: it is a read that changes nothing and shows no cas.
 func (r *Request) mayAskNew() bool { return r.IsRead() && r.Answer == "" }
-
-// newServer returns the server of the pool in, which is warmed up, from which to read key; -1 if none may be read.
-func (p *Planner) newServer(in *route.Router, key []byte, avoid []bool) int {
-	p.readers = in.Readers(key, p.readers[:0])
-	for _, s := range p.readers {
-		if p.mayRead(s, avoid) && !p.Servers[s].Suspect {
-			return s
-		}
-	}
-	return -1
-}
 
 // firstLook returns the server that is warmed up and that the read r asks first for key; -1: there is none. If only some servers of the pool are warmed up, it is
 // the server that would be read without a warm-up.
@@ -63,23 +58,33 @@ func (p *Planner) firstLook(r *Request, key []byte, c *choice) int {
 		return -1
 	}
 	in := p.reads.In(key)
-	if in.WarmsUp() == nil {
+	if !in.WarmsUp() {
 		return -1
 	}
-	s := -1
-	if pool := in.Pooled(); pool == nil {
-		s = p.newServer(in.WarmsUp(), key, c.avoid)
-	} else if reads := p.readServer(r, pool, key, c); isNew(in, key, reads) && p.mayRead(reads, c.avoid) && !p.Servers[reads].Suspect {
-		s = reads
+	p.findPlace(in, key)
+	p.readers = p.readers[:0] // those that are warmed up as well
+	for _, h := range p.place {
+		s := int(h.Server)
+		if h.Roles.Has(route.Look) && p.mayRead(s, c.avoid) && !p.Servers[s].Suspect {
+			r.warms = true
+			return s
+		}
+		if h.Roles.Has(route.Read) {
+			p.readers = append(p.readers, s)
+		}
 	}
-	r.warms = r.warms || s >= 0
+	s := p.pick(r, in, p.readers, c)
+	if !p.rolesOf(s).Has(route.Tentative) || !p.mayRead(s, c.avoid) || p.Servers[s].Suspect {
+		return -1
+	}
+	r.warms = true
 	return s
 }
 
 // planMgOnNew sends an mg of a key of the pool in to the server that firstLook returns, and reports whether there is one.
 func (p *Planner) planMgOnNew(i int32, in *route.Router, c *choice) bool {
 	r := &p.Requests[i]
-	if in.WarmsUp() == nil || r.Words() >= protocol.MaxMetaWords {
+	if !in.WarmsUp() || r.Words() >= protocol.MaxMetaWords {
 		return false
 	}
 	s := p.firstLook(r, r.key, c)
@@ -242,7 +247,7 @@ func (p *Planner) worstOf(r *Request) stats.Result {
 // noteLook counts how the read of key ended with call c. missed: the pool that is warmed up does not hold it.
 func (p *Planner) noteLook(key []byte, c *Call, missed, found bool) {
 	pool := p.reads.In(key)
-	if pool.WarmsUp() == nil {
+	if !pool.WarmsUp() {
 		return
 	}
 	w := &p.Warming[pool.Number()]
@@ -275,7 +280,7 @@ func keyAt(keys []byte, k int) []byte {
 // settleOldFirst reports whether the servers that get writes last must now be asked to delete keys or to change their expiry, after a step of r in which all
 // other servers were asked at once.
 func (p *Planner) settleOldFirst(r *Request) (again bool) {
-	if !p.oldFirst || r.Failed {
+	if !p.options.Router.Uses(route.After) || r.Failed {
 		return false
 	}
 	if r.IsFlush() {
@@ -285,7 +290,7 @@ func (p *Planner) settleOldFirst(r *Request) (again bool) {
 	for rest := r.Keys; len(rest) > 0 && !again; {
 		var key []byte
 		key, rest = r.nextKey(rest)
-		again = p.options.Router.In(key).OldFirst(key)
+		again = p.oldFirst(p.options.Router.In(key), key)
 	}
 	if again {
 		r.step, r.warm, r.warmEnd = emptying, r.first, r.last
@@ -300,14 +305,14 @@ func (p *Planner) planEmptying(i int32) {
 		text, _ := nextKey(rest)
 		var key []byte
 		key, rest = r.nextKey(rest)
-		in := p.options.Router.In(key)
-		p.holders = in.Emptied(key, in.Replicas(key, p.holders[:0]))
-		for _, s := range p.holders {
-			if isNew(in, key, s) {
-				if r.way == read && !in.CopiesMissed() {
-					p.touch(i, s, text)
-					continue
-				}
+		p.findPlace(p.options.Router.In(key), key)
+		for _, h := range p.place {
+			s := int(h.Server)
+			switch {
+			case !h.Roles.Has(route.After):
+			case r.way == read && !h.Roles.Has(route.Tentative):
+				p.touch(i, s, text)
+			default:
 				op := protocol.KeyText{Text: text, Encoded: r.Has(protocol.Encoded)}.Meta('d', "")
 				p.send(i, s, &op).hidden = true
 			}

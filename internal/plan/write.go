@@ -5,6 +5,7 @@ import (
 
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
+	"mcmw/internal/route"
 )
 
 // planWrite sends a write to every server that holds the key. A write that depends on a cas goes only to the first server, which knows the cas. If other mcmw
@@ -21,17 +22,17 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 	case len(p.holders)+len(p.emptied) == 1:
 		r.decided = false
 		p.forward(i, p.holders[0])
-	case r.Has(protocol.Depends) && r.in.Moves(r.key):
+	case r.Has(protocol.Depends) && p.decides == route.Refused:
 		r.Fail(textMoving)
-	case r.Has(protocol.Depends) && r.in.Undecided(r.key, p.decider(r)):
+	case r.Has(protocol.Depends) && !p.decides.Permits(p.decider()):
 		p.planForget(i)
 	case r.decided:
-		p.planDecided(i, p.decider(r))
+		p.planDecided(i, p.decider())
 		return true
 	default:
 		r.way = write
 		if r.several {
-			p.moveToFront(p.holders, p.decider(r))
+			p.moveToFront(p.holders, p.decider())
 		}
 		if r.version != 0 {
 			p.forwardVersioned(i, p.holders...)
@@ -45,18 +46,26 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 	return false
 }
 
-// decider returns the server that decides a write that depends on r's key, and whose copy stays where copies differ: the first of the key's servers that may
-// be read. While the key moves to another pool this is one of the servers that are read.
-func (p *Planner) decider(r *Request) int {
-	if r.in.Migrating().Active() {
-		p.readers = r.in.Readers(r.key, p.readers[:0])
-		return p.firstOf(p.readers, nil)
+// decider returns the server of place that decides a write that depends on the key, and whose copy stays where copies
+// differ: the first that may decide and be read, or the first that may decide if none can be read.
+func (p *Planner) decider() int {
+	first := -1
+	for _, h := range p.place {
+		if s := int(h.Server); h.Roles.Has(route.Decide) {
+			if p.mayRead(s, nil) {
+				return s
+			}
+			if first < 0 {
+				first = s
+			}
+		}
 	}
-	return p.firstOf(p.holders, nil)
+	return first
 }
 
-// planForget answers requests[i], which depends on an item, as if there were none, because different servers might decide it for different mcmw instances
-// (route.Router.Undecided). The key is deleted on all of them. An add stores nothing, and deletes nothing either: the item may be a lock that is held.
+// planForget answers requests[i], which depends on an item, as if there were none, because different servers might
+// decide it for different mcmw instances (route.Row.Forget). The key is deleted on all of them. An add stores nothing,
+// and deletes nothing either: the item may be a lock that is held.
 func (p *Planner) planForget(i int32) {
 	r := &p.Requests[i]
 	r.way, r.version = forget, 0
@@ -71,7 +80,7 @@ func (p *Planner) planForget(i int32) {
 	r.Fixed = true
 }
 
-// textMoving refuses a request that depends on a value which is moving to other servers; see route.Late.
+// textMoving refuses a request that depends on a value which is moving to other servers; see the phase route.Late.
 const textMoving = "SERVER_ERROR the key is moving to other servers; try again later\r\n"
 
 // settleCompare reports whether the first server has stored a conditional write, so that it has to be copied to the others.

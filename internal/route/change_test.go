@@ -33,31 +33,21 @@ func named(r *Router, servers []int) []string {
 	return names
 }
 
-func TestEachPhaseWritesOrDeletesWhatItsNeighbourReads(t *testing.T) {
+func TestAChangeOfServersGoesFromOnePlacementToTheOther(t *testing.T) {
 	for replicas := 1; replicas <= 4; replicas++ {
 		from, to := placements(t, replicas)
-		compatible := func(a, b *Router, key []byte) {
-			reached := append(named(b, b.Replicas(key, nil)), named(b, b.Emptied(key, nil))...)
-			assert.Subset(t, reached, named(a, a.Readers(key, nil)), "%s reads, %s writes, %d replicas", a.Phase(), b.Phase(), replicas)
-		}
 		first, second := Change(from, to, DeleteNew), Change(from, to, ReadNew)
 		for n := range 200 {
 			key := fmt.Append(nil, "key-", n)
-			for _, pair := range [][2]*Router{{from, first}, {first, second}, {second, Change(from, to, Settled)}} {
-				compatible(pair[0], pair[1], key)
-				compatible(pair[1], pair[0], key)
-			}
 			assert.Equal(t, named(from, from.Replicas(key, nil)), named(first, first.Replicas(key, nil)))
 			assert.Equal(t, named(from, from.Replicas(key, nil)[:1]), named(first, []int{first.Primary(key)}))
 			assert.Equal(t, to.Replicas(key, nil), second.Replicas(key, nil))
-			assert.Empty(t, to.Emptied(key, nil))
-			decider := first.Primary(key)
-			keeps := slices.Equal(named(from, []int{from.Primary(key)}), named(to, []int{to.Primary(key)}))
-			assert.Equal(t, !keeps, first.Undecided(key, decider))
-			assert.False(t, first.Undecided(key, to.Primary(key)), "the servers of to come first")
-			assert.False(t, second.Undecided(key, to.Primary(key)))
+			_, decider := first.Holders(key, nil, nil)
+			assert.Equal(t, Decider(to.Primary(key)), decider, "the servers of to come first")
+			_, decider = second.Holders(key, nil, nil)
+			assert.Equal(t, Anyone, decider)
 			for s := range first.Servers() {
-				assert.Equal(t, slices.Contains(first.Emptied(key, nil), s), first.Gained(s, key))
+				assert.Equal(t, slices.Contains(first.With(Drop, 0, key, nil), s), first.Gained(s, key))
 			}
 		}
 	}
@@ -109,11 +99,12 @@ func TestDuringAChangeKeysAreCoveredByTheServersThatMayBeRead(t *testing.T) {
 
 func TestPlacingAKeyDuringAChangeAllocatesNothing(t *testing.T) {
 	from, to := placements(t, 2)
-	key, room := []byte("key"), make([]int, 0, 16)
+	key, room, holders := []byte("key"), make([]int, 0, 16), make([]Holder, 0, 16)
 	for phase := range Late {
 		r := Change(from, to, phase)
 		assert.Zero(t, testing.AllocsPerRun(100, func() {
-			room = r.Emptied(key, r.Readers(key, r.Replicas(key, room[:0])))
+			room = r.Readers(key, r.Replicas(key, room[:0]))
+			holders, _ = r.Holders(key, nil, holders[:0])
 			r.Primary(key)
 		}), phase.String())
 	}

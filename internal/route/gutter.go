@@ -81,16 +81,8 @@ func (r *Router) share(s *Share, gutter Standin) *Share {
 // Gutter returns the pool that serves a key while all its servers are down; nil: none, or the gutter is closed.
 func (r *Router) Gutter() *Router { return r.gutter }
 
-// Gutters returns the gutters that may hold a key because servers of it, in a pool of Sides, were down recently. A write of the key deletes it there.
+// Gutters returns the gutters that may hold a key of the pool because its servers were down recently.
 func (r *Router) Gutters() []*Router { return r.gutters }
-
-// Sides returns the pools that Gutters belong to: r, or both pools if the keys of r go to another pool.
-func (r *Router) Sides() (a, b *Router) {
-	if r.passing != nil {
-		return r.passing.from, r.passing.to
-	}
-	return r, nil
-}
 
 // GutterTTL is the longest time that an item lives in the gutter, in seconds.
 func (r *Router) GutterTTL() int { return r.wanted.TTL }

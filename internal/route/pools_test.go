@@ -144,7 +144,7 @@ func TestARouterOfSeveralPoolsAnswersAsThePoolsOfTheKeysDo(t *testing.T) {
 		require.True(t, r.Holds(r.Servers()[want[0]].Name, key))
 		require.Equal(t, alone.Everywhere(), r.In(key).Everywhere())
 		require.Same(t, r.In(key), r.Of(want[0]))
-		require.Empty(t, r.Emptied(key, nil))
+		require.Empty(t, r.With(Drop, 0, key, nil))
 	}
 	require.True(t, r.Covers(func(s int) bool { return s != 0 && s != 8 }))
 	require.False(t, r.Covers(func(s int) bool { return s != 3 }), "b has no other")

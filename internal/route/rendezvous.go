@@ -46,11 +46,11 @@ func (r *rendezvous) first(hash uint64) int {
 }
 
 // appendTo appends to dst the n servers with the highest scores for hash, the highest first.
-func (r *rendezvous) appendTo(dst []int, hash uint64, n int) []int {
+func (r *rendezvous) appendTo(dst []Holder, hash uint64, n int) []Holder {
 	score, last := math.Inf(1), -1
 	for range n {
 		last, score = r.below(hash, score, last)
-		dst = append(dst, last)
+		dst = append(dst, Holder{int32(last), settled})
 	}
 	return dst
 }

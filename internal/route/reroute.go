@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// A change of routes gives keys of one pool to another pool, without their values. It goes through the phases of a change of placement (Phase): the old
-// holders of such a key are its servers in the old pool, the new holders those in the new pool. Either pool may be in a phase of a change of its own.
-// A middleware still writes or deletes on every server that one in a neighbouring phase, of any of these changes, reads.
+// A change of routes gives keys of one pool to another pool, without their values, in the phases of changeRows. Either
+// pool may be in a phase of a change of its own.
 
 // Moved says that a change of routes gives keys of pool From to pool To. Prefix is the first prefix of such keys by the routes after the change; "": keys
 // without a prefix.
@@ -18,12 +17,6 @@ type Moved struct{ From, To, Prefix string }
 type rerouting struct {
 	phase         Phase
 	before, after *Table
-}
-
-// passing is the state of keys that a change of routes gives to another pool, as their Router knows it.
-type passing struct {
-	phase    Phase
-	from, to *Router
 }
 
 // Reroute returns the Router of r's pools in a phase of the change from the routes before to r's routes.
@@ -164,18 +157,21 @@ func (s *Share) has(prefix string) bool {
 	return has
 }
 
-// passes returns the Router of keys that go from one pool to another; servers are the servers of all pools.
+// passes returns the Router of keys that go from one pool to another; servers are the servers of all pools. No gutter
+// stands in for servers of such a key.
 func passes(servers []Server, from, to *Router, phase Phase) *Router {
-	p := &passing{phase, from, to}
-	writes, reads := p.writers(), p.readers()
+	old, next := *from, *to
+	old.gutter, next.gutter = nil, nil
+	m := newMove(changeRows[phase], &old, &next)
+	reads, number := m.sides[0].in, from.number
+	if phase == ReadNew {
+		number = to.number
+	}
 	return &Router{
-		servers: servers, n: max(from.n, to.n), read: reads.read, zone: reads.zone, measures: reads.measures, number: writes.number,
-		passing: p, gutters: slices.Concat(from.gutters, to.gutters),
+		servers: servers, n: max(from.n, to.n), read: reads.read, zone: reads.zone, measures: reads.measures,
+		number: number, phase: phase, move: m,
 	}
 }
-
-// Passes reports whether the keys of r, a Router that In or At returned, go to another pool because routes change.
-func (r *Router) Passes() bool { return r.passing != nil }
 
 // Rerouting returns the phase of the change of routes that the Router of several pools was made for; Settled: there is none.
 func (r *Router) Rerouting() Phase {
@@ -206,29 +202,4 @@ func (r *Router) Before(number int) *Share {
 		return nil
 	}
 	return before
-}
-
-// writers returns the pool whose servers are written.
-func (p *passing) writers() *Router {
-	if p.phase == ReadNew {
-		return p.to
-	}
-	return p.from
-}
-
-// readers returns the pool whose servers are read.
-func (p *passing) readers() *Router {
-	if p.phase == DeleteNew {
-		return p.from
-	}
-	return p.to
-}
-
-// appendEmptied is Emptied: the servers that either pool's own change empties, and all servers of the pool that is not written.
-func (p *passing) appendEmptied(key []byte, dst []int) []int {
-	dst = p.to.Emptied(key, p.from.Emptied(key, dst))
-	if p.phase == ReadNew {
-		return p.from.Replicas(key, dst)
-	}
-	return p.to.Replicas(key, dst)
 }

@@ -80,12 +80,14 @@ type Router struct {
 	ring    ring
 	// rendezvous places the keys; nil: the ring does.
 	rendezvous *rendezvous
-	// change places them during a change of placement; nil: there is none.
-	change *change
+	// move says where keys are that move, or of which some servers are filled; nil: they don't, and rendezvous or ring
+	// places them. phase is that of a change.
+	move  *move
+	phase Phase
 	// gutter is the pool that serves a key while all its servers are down; nil: none, or it is closed.
 	gutter *Router
-	// gutters are the pools that may hold keys of this one: its gutter, and while that is closed the previous one as well. For keys that a
-	// change of routes gives to another pool, they are the gutters of both pools.
+	// gutters are the pools that may hold keys of this one: its gutter, and while that is closed the previous one as
+	// well.
 	gutters []*Router
 	// isGutter: this pool is the gutter of another pool.
 	isGutter bool
@@ -106,14 +108,8 @@ type Router struct {
 	routed []*Router
 	moves  []Move
 
-	// migration is set in the Router of keys that migrate; otherwise nil.
-	migration *migration
-	// passing is set in the Router of keys that a change of routes gives to another pool, and rerouting in the Router of several pools whose
-	// routes change; otherwise nil.
-	passing   *passing
+	// rerouting is set in the Router of several pools whose routes change; otherwise nil.
 	rerouting *rerouting
-	// side is set in a Router that has only some of a pool's servers; otherwise nil.
-	side *side
 }
 
 // New returns the Router for servers. The Router answers with indexes into servers.
@@ -193,77 +189,20 @@ func (o Options) Check(servers []Server) (refused []error) {
 	return refused
 }
 
-// Primary returns the index of a key's first server. It allocates nothing.
+// Primary returns the index of a key's first server, which decides commands that depend on the item. It allocates
+// nothing.
 func (r *Router) Primary(key []byte) int {
 	r, key = r.At(key)
-	if len(r.servers) == 1 {
+	switch {
+	case len(r.servers) == 1:
 		return r.base
-	}
-	if r.migration != nil {
-		return r.migration.readers().Primary(key)
-	}
-	if r.passing != nil {
-		return r.passing.writers().Primary(key)
-	}
-	if r.side != nil {
+	case r.move != nil:
 		var room [16]int
-		return r.side.appendReplicas(key, room[:0])[0]
-	}
-	if r.change != nil {
-		var room [16]int
-		return r.base + r.change.appendReplicas(key, room[:0])[0]
-	}
-	if r.rendezvous != nil {
-		return r.base + r.rendezvous.first(xxhash.Sum64(r.Hashed(key)))
+		return r.With(Decide, 0, key, room[:0])[0]
+	case r.rendezvous != nil:
+		return r.base + r.rendezvous.first(r.hashed(key))
 	}
 	return r.base + int(r.ring.holders(r.hash.sum(r.Hashed(key)))[0])
-}
-
-// Replicas appends to dst the indexes of the servers that a key is written to, all distinct, the primary first. They are N, or fewer
-// during a change of placement. It allocates nothing if dst has room.
-func (r *Router) Replicas(key []byte, dst []int) []int {
-	r, key = r.At(key)
-	start := len(dst)
-	switch {
-	case r.migration != nil:
-		return r.migration.appendReplicas(key, dst)
-	case r.passing != nil:
-		return r.passing.writers().Replicas(key, dst)
-	case r.side != nil:
-		return r.side.appendReplicas(key, dst)
-	case r.change != nil:
-		dst = r.change.appendReplicas(key, dst)
-	default:
-		dst = r.appendHolders(key, dst)
-	}
-	return r.offset(dst, start)
-}
-
-// offset turns dst[start:], indexes of the pool's servers, into indexes of the servers of all pools.
-func (r *Router) offset(dst []int, start int) []int {
-	if r.base > 0 {
-		for i := start; i < len(dst); i++ {
-			dst[i] += r.base
-		}
-	}
-	return dst
-}
-
-// appendHolders is Replicas without a change.
-func (r *Router) appendHolders(key []byte, dst []int) []int {
-	switch len(r.servers) {
-	case 0: // the Router of keys that other servers hold; see Share.Of
-		return dst
-	case 1:
-		return append(dst, 0)
-	}
-	if r.rendezvous != nil {
-		return r.rendezvous.appendTo(dst, xxhash.Sum64(r.Hashed(key)), r.n)
-	}
-	for _, s := range r.ring.holders(r.hash.sum(r.Hashed(key))) {
-		dst = append(dst, int(s))
-	}
-	return dst
 }
 
 // Covers reports whether every key has a holder for which ok returns true.
@@ -278,8 +217,13 @@ func (r *Router) Covers(ok func(server int) bool) bool {
 	if len(r.servers) == 1 {
 		return ok(0)
 	}
-	if r.change != nil {
-		return r.change.covers(ok)
+	if r.move != nil {
+		read := &r.move.sides[0]
+		if read.index != nil {
+			all := ok
+			ok = func(server int) bool { return all(read.index[server]) }
+		}
+		return read.in.Covers(ok)
 	}
 	if r.rendezvous != nil {
 		return r.rendezvous.covers(ok, r.n)
@@ -367,6 +311,9 @@ func (r *Router) Nearest(servers []int) []int {
 	}
 	return servers
 }
+
+// hashed returns the hash of key with which rendezvous hashing places it.
+func (r *Router) hashed(key []byte) uint64 { return xxhash.Sum64(r.Hashed(key)) }
 
 // Hashed returns the part of key that is hashed.
 func (r *Router) Hashed(key []byte) []byte {
