@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -15,17 +14,15 @@ import (
 	"mcmw/lab/queueing"
 )
 
-// Report has the printed numbers of a report, and what the lab does with them.
+// Report has the printed numbers of a report, and their checks.
 type Report struct {
-	Name       string `yaml:"-"`
-	Tables     []Table
-	Figures    []Figure // numbers in the text
-	Errors     []string // known errors of the report
-	Designs    []Design
-	Networks   []Network
-	Recomputed []Recomputation `yaml:"checks"`
+	Tables   []Table
+	Figures  []Figure // numbers in the text
+	Errors   []string // known errors of the report
+	Designs  []Design
+	Networks []Network
 
-	analyses map[string]*factorial.Analysis // by design, responses and confidence; many checks need the same one
+	checks []Check
 }
 
 // Table is a table as printed. A value is a number, a text, a list of them, null, {value: V, plus_minus: W}, or
@@ -107,7 +104,7 @@ func load(name string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Name: name, analyses: map[string]*factorial.Analysis{}}
+	r := &Report{}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(r); err != nil {
@@ -116,23 +113,9 @@ func load(name string) (*Report, error) {
 	return r, nil
 }
 
-// decimals returns the largest number of decimals of the values.
-func decimals(values ...float64) int {
-	most := 0
-	for _, v := range values {
-		if _, fraction, ok := strings.Cut(strconv.FormatFloat(v, 'f', -1, 64), "."); ok {
-			most = max(most, len(fraction))
-		}
-	}
-	return most
-}
-
-func (r *Report) find(name string) (*Table, bool) {
-	i := slices.IndexFunc(r.Tables, func(t Table) bool { return t.Name == name })
-	if i < 0 {
-		return nil, false
-	}
-	return &r.Tables[i], true
+// find returns a table, which must exist.
+func (r *Report) find(name string) *Table {
+	return &r.Tables[slices.IndexFunc(r.Tables, func(t Table) bool { return t.Name == name })]
 }
 
 // numberOf returns a value as a number: that of {value: V, plus_minus: W} is V. It returns NaN for other values.
@@ -161,30 +144,58 @@ func intervalOf(n *yaml.Node) []float64 {
 	return object.Interval
 }
 
-// row returns the numbers of a row; NaN for other values.
-func (t *Table) row(i int) []float64 {
-	values := make([]float64, len(t.Rows[i].Values))
-	for j := range values {
-		values[j] = numberOf(&t.Rows[i].Values[j])
+// values returns the numbers of a table's row; NaN for other values.
+func (r *Report) values(table string, i int) (values []float64) {
+	row := r.find(table).Rows[i]
+	for j := range row.Values {
+		values = append(values, numberOf(&row.Values[j]))
 	}
 	return values
 }
 
-// column returns the numbers of a column; NaN for other values.
-func (t *Table) column(j int) []float64 {
-	values := make([]float64, len(t.Rows))
-	for i := range t.Rows {
-		values[i] = numberOf(&t.Rows[i].Values[j])
+// row and column return the numbers of a row or a column, printed to the same number of decimals; NaN for other values.
+func (r *Report) row(table string, i int) []number { return same(r.values(table, i)) }
+
+func (r *Report) column(table string, j int) []number {
+	var values []float64
+	for i := range r.find(table).Rows {
+		values = append(values, r.values(table, i)[j])
 	}
-	return values
+	return same(values)
 }
 
-// Text returns the number with a name from the text; NaN if there is none.
-func (r *Report) Text(name string) float64 {
-	for i := range r.Figures {
-		if r.Figures[i].Name == name {
-			return numberOf(&r.Figures[i].Value)
+// text returns the number with a name from the text, which must exist.
+func (r *Report) text(name string) number {
+	at := slices.IndexFunc(r.Figures, func(f Figure) bool { return f.Name == name })
+	return same([]float64{numberOf(&r.Figures[at].Value)})[0]
+}
+
+// design returns the design with a name, which must exist.
+func (r *Report) design(name string) Design {
+	return r.Designs[slices.IndexFunc(r.Designs, func(d Design) bool { return d.Name == name })]
+}
+
+// responses returns the responses, printed to a unit, in the order of the cells.
+func (d Design) responses(unit float64) (all []number) {
+	for _, cell := range d.Cells {
+		for _, y := range cell.Y {
+			all = append(all, number{y, unit})
 		}
 	}
-	return math.NaN()
+	return all
+}
+
+// analysis analyses the design, with other responses if there are any.
+func (d Design) analysis(y []float64, confidence float64) *factorial.Analysis {
+	of := factorial.Design{Factors: d.Factors, Cells: slices.Clone(d.Cells)}
+	for i := range of.Cells {
+		if n := len(of.Cells[i].Y); y != nil {
+			of.Cells[i].Y, y = y[:n:n], y[n:]
+		}
+	}
+	a, err := factorial.Analyze(of, factorial.Options{Model: d.Model, Confidence: confidence})
+	if err != nil {
+		panic(err)
+	}
+	return a
 }
