@@ -145,8 +145,7 @@ lab-quick: ## run an experiment with two factors on this machine, check it and w
 	bin/mcmwlab check lab/experiments/quick.yaml
 	record=results/quick-$$(date -u +%Y%m%d-%H%M%S); \
 	bin/mcmwlab run lab/experiments/quick.yaml --out "$$record"; \
-	bin/mcmwlab show "$$record"; \
-	bin/mcmwlab report "$$record" --out "$$record/report"
+	bin/mcmwlab show "$$record"
 
 # The report whose experiments lab-paper runs: kuechler, pungas, ribeiro or cetin.
 PAPER ?= kuechler
@@ -181,7 +180,6 @@ lab-servers: ## compare memcached with Redis on this machine: nine experiments a
 		[ ! -e "$$record/manifest.json" ] || resume=--resume; \
 		echo "== $$file"; \
 		bin/mcmwlab run "$$file" --out "$$record" $(LABFLAGS) $$resume; \
-		bin/mcmwlab report "$$record" --out "$$record/report"; \
 	done
 
 lab-servers-page: ## fill docs/results/memcached-and-redis.md from the records of lab-servers

@@ -28,6 +28,7 @@ type Report struct {
 	Figures         []table.Figure
 	Tables          []table.Table
 	Findings        []string // sentences that say where every line saturates, and what limits it
+	Answer          string   // the sentence that answers the question of the experiment
 	Rule            string   // explains how that was decided
 	Warnings        string   // as in Figure, over all runs
 }
@@ -50,11 +51,29 @@ func (d *Data) Report(v View) (*Report, error) {
 		r.Subtitle += "; record of " + d.Manifest.Created.UTC().Format("2006-01-02")
 	}
 	a := d.artist(v)
-	a.each(func(panel Panel, l Line) { r.Findings = append(r.Findings, a.finding(panel, l)) })
-	if c := a.capacity(); c != nil {
-		for _, l := range c.Lines {
-			r.Findings = append(r.Findings, fmt.Sprintf("Highest load with %s: %s.", c.Rule, c.Words(l)))
+	best := 0.0 // the throughput of the best line so far
+	add := func(finding string, throughput float64) {
+		if r.Findings = append(r.Findings, finding); throughput > best || r.Answer == "" {
+			best, r.Answer = throughput, finding
 		}
+	}
+	a.each(func(panel Panel, l Line) {
+		throughput := 0.0
+		if l.Highest >= 0 {
+			throughput = v.throughput(l.Points[l.Highest]).Mean
+		}
+		add(a.finding(panel, l), throughput)
+	})
+	lines := len(r.Findings)
+	if c := a.capacity(); c != nil { // the question of an experiment with a quality of service
+		best, lines, r.Answer = 0, len(c.Lines), ""
+		for _, l := range c.Lines {
+			top, _ := l.Top()
+			add(fmt.Sprintf("Highest load with %s: %s.", c.Rule, c.Words(l)), top.Throughput.Mean)
+		}
+	}
+	if lines > 1 {
+		r.Answer = fmt.Sprintf("Highest of %d: %s", lines, r.Answer)
 	}
 	return r, nil
 }

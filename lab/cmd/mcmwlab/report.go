@@ -105,7 +105,17 @@ func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) 
 	case len(f.figures)+len(f.tables) > 0:
 		return f.some(d, v, out, stdout)
 	default:
-		return f.all(d, v, out, stdout)
+		r, err := f.all(d, v, out, stdout)
+		if err != nil {
+			return err
+		}
+		for _, finding := range r.Findings {
+			fmt.Fprintln(stdout, finding)
+		}
+		if r.Warnings != "" {
+			fmt.Fprintf(stdout, "Warning: %s.\n", r.Warnings)
+		}
+		return nil
 	}
 }
 
@@ -203,14 +213,14 @@ var fileNames = map[string]string{
 	"html": "index.html", "markdown": "report.md", "latex": "tables.tex", "text": "tables.txt", "csv": "tables.csv", "json": "tables.json",
 }
 
-// all writes the report in every requested format, and all figures.
-func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.Writer) error {
+// all writes the report in every requested format, and all figures, and prints the paths of the former.
+func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.Writer) (*report.Report, error) {
 	r, err := d.Report(v)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := writeFigures(r.Figures, out, io.Discard); err != nil {
-		return err
+		return nil, err
 	}
 	formats := f.formats
 	if len(formats) == 0 {
@@ -219,15 +229,34 @@ func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.W
 	for _, format := range formats {
 		path := filepath.Join(out, fileNames[format])
 		if err := writeFile(path, func(w io.Writer) error { return r.Write(w, table.Format(format)) }); err != nil {
-			return err
+			return nil, err
 		}
 		fmt.Fprintln(stdout, path)
 	}
-	for _, finding := range r.Findings {
-		fmt.Fprintln(stdout, finding)
+	return r, nil
+}
+
+// conclude makes the page of a record, and prints the sentence that answers the experiment's question, and the page's path.
+func conclude(ctx context.Context, dir string, stdout io.Writer) error {
+	r, err := record.Open(dir)
+	if err != nil {
+		return err
 	}
-	if r.Warnings != "" {
-		fmt.Fprintf(stdout, "Warning: %s.\n", r.Warnings)
+	defer r.Close()
+	d, err := report.Read(ctx, r, report.DefaultConfidence, nil)
+	if err != nil {
+		return err
 	}
-	return nil
+	d.Dir = dir
+	v, err := d.Choose(report.View{})
+	if err != nil {
+		return err
+	}
+	var path strings.Builder
+	page, err := (&reportFlags{}).all(d, v, filepath.Join(dir, "report"), &path)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%s\n%s", page.Answer, path.String())
+	return err
 }

@@ -52,6 +52,8 @@ func newRunCommand(args []string, stderr io.Writer) *cobra.Command {
 manifest, a database and the raw outputs. A record is never overwritten. --resume continues an
 interrupted experiment with the missing and failed runs.
 
+In the end it makes the page of the record, as mcmwlab report does, and prints the sentence that answers the experiment's question.
+
 Several experiments are run one after the other, each with its own record in --out-dir. --resume also starts experiments without a record.
 After failed runs of one experiment the next one is run.`,
 		Example: `  mcmwlab run lab/experiments/quick.yaml
@@ -95,6 +97,9 @@ func (f *runFlags) run(ctx context.Context, files []string, command []string, st
 	for range s.members {
 		began := time.Now()
 		err := f.runMember(ctx, s, command, stdout, stderr)
+		if err == nil {
+			err = conclude(ctx, s.members[s.now].dir, stdout)
+		}
 		if errors.Is(err, context.Canceled) {
 			if !slices.Contains(command, "--resume") {
 				command = append(command, "--resume")
