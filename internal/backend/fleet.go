@@ -1,16 +1,19 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"mcmw/internal/link"
 	"mcmw/internal/marker"
+	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
 )
 
@@ -31,6 +34,11 @@ const (
 func (r *Records) RespectMarks(respects bool) {
 	r.mu.Lock()
 	r.respects = respects
+	if respects {
+		r.fleet.Register(stats.Now())
+	} else {
+		r.fleet.Leave()
+	}
 	r.inForce()
 	r.callAll()
 	r.mu.Unlock()
@@ -191,11 +199,11 @@ func (r *Records) watches(c *copyOf, change func(w *watched)) {
 // lookAt reads the marks on s, whose copy is c, once, and changes them if necessary. again: they must be read again, to see the change.
 func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err error) {
 	begun := stats.Now()
-	held, err := askMarks(l)
+	held, running, err := askMarks(l)
 	if err != nil {
 		return false, err
 	}
-	if !held.any {
+	if held.value == nil {
 		if err := endFlush(l); err != nil {
 			return false, err
 		}
@@ -204,24 +212,30 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err er
 	var want marker.Marks
 	var put bool
 	r.mu.Lock()
-	c.watched.blank = !held.any
+	c.watched.blank = held.value == nil
+	r.sees(c, running, now)
 	if r.begun {
 		r.fleet.Beat(now)
-		if !held.any {
+		if held.value == nil {
 			want, put = r.fleet.Empty(s.Name, begun, now)
 			put = put && s.judged.Load()
 		} else {
 			want, put = r.fleet.Witness(s.Name, held.marks, begun, now)
+		}
+		if r.fleet.News() {
+			for _, c := range r.copies {
+				wake(c.look)
+			}
 		}
 	}
 	r.mu.Unlock()
 	if !put {
 		return false, nil
 	}
-	if put, err = held.replace(l, want); put {
+	if put, err = held.put(l, want); put {
 		r.mu.Lock()
-		if held.any {
-			r.fleet.Put(held.marks, want, stats.Now())
+		if held.value != nil {
+			r.fleet.Put(s.Name, held.marks, want, stats.Now())
 		} else {
 			r.forget(s) // it has lost the other records with the marks
 		}
@@ -356,51 +370,105 @@ func (r *Records) awaitRespected(ctx context.Context, s *Server) bool {
 	}
 }
 
-// heldMarks are the marks on a server.
-type heldMarks struct {
-	marks marker.Marks
-	any   bool // false: the server holds no marks
+// held is what a server holds under a key of middlewares.
+type held struct {
+	value []byte // nil: nothing
 	cas   uint64
 }
 
-// askMarks returns the marks on the server.
-func askMarks(l *link.Link) (held heldMarks, err error) {
-	value, cas, err := l.Get(marker.MarksKey)
-	if err != nil || value == nil {
-		return held, err
+// ask returns what the server of l holds under keys.
+func ask(l *link.Link, keys ...string) (found []held, err error) {
+	requests := func(yield func(protocol.Op) bool) {
+		for _, key := range keys {
+			if !yield(link.Key(key).Ask("vc")) {
+				return
+			}
+		}
 	}
-	held.any, held.cas = true, cas
-	held.marks, err = marker.DecodeMarks(value)
-	return held, err
+	var value bytes.Buffer
+	err = l.Ask(requests, &value, func(r link.Reply) error {
+		h := held{cas: r.CAS}
+		if r.Held {
+			h.value = append([]byte{}, value.Bytes()...)
+		}
+		value.Reset()
+		found = append(found, h)
+		return nil
+	})
+	return found, err
 }
 
-// replace replaces the marks held on the server by want. put is false if somebody else has changed them. A server without cas (-C) has only one
-// middleware, and its marks are replaced unconditionally.
-func (held heldMarks) replace(l *link.Link, want marker.Marks) (put bool, err error) {
-	switch value := []byte(want.Encode()); {
-	case !held.any:
-		return l.Add(marker.MarksKey, value, 0)
-	case held.cas == 0:
-		return true, l.Set(marker.MarksKey, value, 0)
-	default:
-		return l.Swap(marker.MarksKey, value, held.cas)
+// replace stores value under key in place of h. It returns false if somebody else has changed that. A server without cas (-C) has only one middleware,
+// and replaces it unconditionally.
+func (h held) replace(l *link.Link, key string, value []byte) (replaced bool, err error) {
+	switch {
+	case h.value == nil:
+		return l.Add(key, value, 0)
+	case h.cas == 0:
+		return true, l.Set(key, value, 0)
 	}
+	return l.Swap(key, value, h.cas)
+}
+
+// silent says that a server holds the name of a middleware that does not acknowledge marks.
+type silent struct {
+	cas   uint64 // of the name; 0: it holds none
+	until int64  // the time until which this middleware is taken to run, ns as stats.Now
+}
+
+// silentFor is how long a middleware is taken to run that has stored its name. It stores the name again within refreshEvery and a fifth of that.
+const silentFor = 30 * time.Second
+
+// sees notes what the server of c holds under RunningKey, and reports whether it is the name of a middleware that runs and does not acknowledge marks; mu is held.
+func (r *Records) sees(c *copyOf, running held, now int64) bool {
+	switch name := string(running.value); {
+	case name == "" || strings.HasSuffix(name, marker.Acknowledging):
+		c.silent = silent{}
+		return false
+	case c.silent.cas != running.cas || running.cas == 0:
+		c.silent = silent{running.cas, now + int64(silentFor)}
+	}
+	r.fleet.Silent(c.silent.until)
+	return now < c.silent.until
+}
+
+// heldMarks are the marks on a server.
+type heldMarks struct {
+	marks marker.Marks
+	held
+}
+
+// askMarks returns the marks on the server of l, and what it holds under RunningKey.
+func askMarks(l *link.Link) (marks heldMarks, running held, err error) {
+	found, err := ask(l, marker.MarksKey, marker.RunningKey)
+	if err != nil {
+		return marks, running, err
+	}
+	if marks.held, running = found[0], found[1]; marks.value != nil {
+		marks.marks, err = marker.DecodeMarks(marks.value)
+	}
+	return marks, running, err
+}
+
+// put replaces the marks by want. It returns false if somebody else has changed them.
+func (m heldMarks) put(l *link.Link, want marker.Marks) (put bool, err error) {
+	return m.replace(l, marker.MarksKey, []byte(want.Encode()))
 }
 
 // putMarks brings the marks on a server up to date when middlewares respect the marks of others only at their start.
 func (r *Records) putMarks(l *link.Link) error {
 	for range putTries {
-		held, err := askMarks(l)
+		held, _, err := askMarks(l)
 		if err != nil {
 			return err
 		}
 		r.mu.Lock()
 		want := r.fleet.Want(held.marks)
 		r.mu.Unlock()
-		if held.any && slices.Equal(want, held.marks) {
+		if held.value != nil && slices.Equal(want, held.marks) {
 			return nil
 		}
-		if put, err := held.replace(l, want); put || err != nil {
+		if put, err := held.put(l, want); put || err != nil {
 			return err
 		}
 	}

@@ -73,6 +73,7 @@ type copyOf struct {
 	wake    chan struct{} // Records -> Keep of the server; capacity 1; never closed
 	look    chan struct{} // Records -> Watch of the server; capacity 1; never closed
 	watched watched
+	silent  silent
 }
 
 // NewRecords returns the records of a middleware that has not read those of any server yet. Nothing is put before Begin. For a
@@ -137,7 +138,12 @@ func (r *Records) Begin(running string, record marker.Record, servers []*Server)
 			}
 		}
 	}
-	r.begun, r.running = true, running
+	r.begun = true
+	if running != "" {
+		r.running = running + marker.Acknowledging
+	} else {
+		r.fleet.Silent(forever) // other middlewares, which may not acknowledge marks, do not show that they run either
+	}
 	if newest != nil {
 		r.record = *newest
 	}
@@ -386,7 +392,7 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 					return err
 				}
 			}
-			return r.putRecord(s, l)
+			return r.putRecord(s, c, l)
 		})
 		r.mu.Lock()
 		if c.lost == lost {
@@ -408,22 +414,24 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 	}
 }
 
-// putRecord replaces the record on s, after comparing the versions of the two, and the name of the middleware that runs. The record is last: it says that
-// the rest is complete.
-func (r *Records) putRecord(s *Server, l *link.Link) error {
-	value, _, err := l.Get(marker.RecordKey)
+// putRecord replaces the record on s, whose copy is c, after comparing the versions of the two, and the name of the middleware that runs, unless that is one
+// which does not acknowledge marks. The record is last: it says that the rest is complete.
+func (r *Records) putRecord(s *Server, c *copyOf, l *link.Link) error {
+	found, err := ask(l, marker.RecordKey, marker.RunningKey)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
-	if held, err := marker.Decode(value); err == nil && r.record.Follow(held) {
+	keep := r.sees(c, found[1], stats.Now())
+	if held, err := marker.Decode(found[0].value); err == nil && r.record.Follow(held) {
 		r.advance()
 	}
 	record, running := r.record, r.running
 	r.mu.Unlock()
 	record.Server = s.Name
-	if value, err = record.Encode(); err == nil && running != "" {
-		err = l.Set(marker.RunningKey, []byte(running), 0)
+	value, err := record.Encode()
+	if err == nil && running != "" && !keep {
+		_, err = found[1].replace(l, marker.RunningKey, []byte(running))
 	}
 	if err != nil {
 		return err
@@ -457,8 +465,9 @@ func (r *Records) inForce() {
 func (r *Records) End(ctx context.Context) {
 	r.mu.Lock()
 	copies := maps.Clone(r.copies)
-	running := r.running
+	running, respects := r.running, r.respects
 	r.running = ""
+	r.fleet.Leave()
 	r.mu.Unlock()
 	var ending sync.WaitGroup
 	for s, c := range copies {
@@ -467,10 +476,15 @@ func (r *Records) End(ctx context.Context) {
 		}
 		ending.Go(func() {
 			r.put(ctx, s, c)
-			if running == "" {
-				return
-			}
 			err := s.Talk(ctx, func(l *link.Link) error {
+				if respects {
+					if err := r.putMarks(l); err != nil {
+						return err
+					}
+				}
+				if running == "" {
+					return nil
+				}
 				if value, _, err := l.Get(marker.RunningKey); err != nil || string(value) != running {
 					return err // another one has replaced it
 				}

@@ -11,7 +11,7 @@ import (
 
 const (
 	// LookEvery is the time between two looks at a server's marks.
-	LookEvery = 80 * time.Millisecond
+	LookEvery = 40 * time.Millisecond
 	// soon is the time between two looks for a mark that was just stored.
 	soon = 5 * time.Millisecond
 	// relied is how long a look is relied on, counted from its beginning: the next two looks may fail.
@@ -27,8 +27,15 @@ const (
 	// lostAfter is how long most servers must have been without marks before a middleware assumes that no other one can restore the marks: who can
 	// relies on a look that found them.
 	lostAfter = 2 * inForce
+	// validFor is how long a beat shows to its owner that nobody counts it as gone.
+	validFor = goneAfter / 2
 	// maxRemoved bounds the marks of others that are remembered as removed.
 	maxRemoved = 64
+
+	// reads takes the place of a server's name in the mark by which a middleware registers as one that reads, and acknowledges begins such a name in a
+	// mark that acknowledges another one. Middlewares that do not know these marks keep them like marks of servers that are not in their list.
+	reads        = " reads"
+	acknowledges = " acknowledges "
 )
 
 // Mark says that a server missed writes of a middleware, its owner, and must not be read.
@@ -55,6 +62,14 @@ func DecodeMarks(b []byte) (m Marks, err error) {
 	}
 	return m, nil
 }
+
+// acknowledgement returns the acknowledgement of k by owner.
+func (k Mark) acknowledgement(owner string) Mark {
+	return Mark{acknowledges + k.Server + " of " + k.Owner, owner, k.Beat}
+}
+
+// ofServer reports whether k says that a server missed writes.
+func (k Mark) ofServer() bool { return !strings.HasPrefix(k.Server, " ") }
 
 // of reports whether owner has marked server.
 func (m Marks) of(server, owner string) bool {
@@ -83,12 +98,13 @@ type Fleet struct {
 	servers []string
 	answers map[string]answer   // by server
 	own     map[string]*ownMark // by the server that is marked
-	beat    uint64
-	beaten  int64 // when the last beat began
+	beats   []beat              // the latest, and those before it that are valid
 
 	// begun is when the last look at a majority of witnesses began, lease the time until which it is relied on, and known the marks of others in it.
 	begun, lease int64
 	known        Marks
+	// found are marks of servers in known that are on a majority, which this middleware acknowledges; each with a beat that is on a majority.
+	found Marks
 	// since is, by server, the time from which on each look has found a mark of another middleware on a majority.
 	since map[string]int64
 	// heard is when each of known was found first, with its present beat.
@@ -98,6 +114,16 @@ type Fleet struct {
 	acceptsEmpty bool
 	// lost is the time since which most servers answer, but too few of them are witnesses; 0: that is not so.
 	lost int64
+	// silent is the time until which middlewares may read that do not acknowledge marks.
+	silent int64
+	// news: a server's mark was found for the first time.
+	news bool
+}
+
+// beat is a beat of this middleware, and when it began.
+type beat struct {
+	number uint64
+	began  int64
 }
 
 // answer is what a server held when it was asked last.
@@ -109,15 +135,18 @@ type answer struct {
 
 // ownMark is a mark that this middleware owns.
 type ownMark struct {
-	put          int64 // when it was made, or last stored on a witness that had lacked it
-	since, until int64 // the time in which it is in force; 0: it is not
-	found        int64 // when the last look that found it in force began
-	takenOver    Marks // marks of the same server by owners that are gone; to be removed when the server is clean
+	first        uint64          // the beat with which it was made, or made again after a server had lost it
+	on           map[string]bool // servers that have held it with that beat or a later one
+	put          int64           // when it was made, or last stored on a witness that had lacked it
+	since, until int64           // the time in which it is in force; 0: it is not
+	found        int64           // when the last look that found it in force began
+	acknowledged int64           // when all that are registered had acknowledged it in force; 0: they have not
+	takenOver    Marks           // marks of the same server by owners that are gone; to be removed when the server is clean
 }
 
 // NewFleet returns a Fleet that has seen no server yet.
 func NewFleet(owner string) *Fleet {
-	return &Fleet{owner: owner, answers: map[string]answer{}, own: map[string]*ownMark{}, heard: map[Mark]int64{}}
+	return &Fleet{owner: owner, answers: map[string]answer{}, own: map[string]*ownMark{}, heard: map[Mark]int64{}, beats: []beat{{}}}
 }
 
 // Place sets the servers.
@@ -136,15 +165,38 @@ func (f *Fleet) majority() int { return len(f.servers)/2 + 1 }
 // Mark marks server.
 func (f *Fleet) Mark(server string, now int64) {
 	if f.own[server] == nil {
-		f.own[server] = &ownMark{put: now}
+		f.own[server] = &ownMark{}
+		f.renew(f.own[server], now)
+	}
+}
+
+// renew makes o a new mark, of which nothing is known.
+func (f *Fleet) renew(o *ownMark, now int64) {
+	f.nextBeat(now)
+	*o = ownMark{first: f.beat(), on: map[string]bool{}, put: now, takenOver: o.takenOver}
+}
+
+// Register makes this middleware one that reads, once all others know of it. Without that there is no Lease.
+func (f *Fleet) Register(now int64) { f.Mark(reads, now) }
+
+// Leave undoes Register.
+func (f *Fleet) Leave() { delete(f.own, reads) }
+
+// Silent records that until a time middlewares may read that neither register nor acknowledge marks.
+func (f *Fleet) Silent(until int64) {
+	if until <= f.silent {
+		return
+	}
+	f.silent = until
+	for _, o := range f.own {
+		o.acknowledged = 0
 	}
 }
 
 // Unmark records that server is clean, and removes this middleware's mark of it, if there is one, and the marks of it that were taken over.
 func (f *Fleet) Unmark(server string) {
 	if o := f.own[server]; o != nil {
-		f.removed = append(f.removed, o.takenOver...)
-		f.removed = f.removed[max(0, len(f.removed)-maxRemoved):]
+		f.remove(o.takenOver...)
 		delete(f.own, server)
 	}
 }
@@ -174,18 +226,38 @@ func (f *Fleet) TakeOver(k Mark) {
 
 // Beat reports whether this middleware's marks must be stored again, to show that their owner is alive.
 func (f *Fleet) Beat(now int64) bool {
-	if len(f.own) == 0 || now-f.beaten < int64(beatEvery) {
+	if len(f.own) == 0 || now-f.beats[0].began < int64(beatEvery) {
 		return false
 	}
-	f.beaten = now
-	f.beat++
+	f.nextBeat(now)
 	return true
+}
+
+func (f *Fleet) beat() uint64 { return f.beats[0].number }
+
+func (f *Fleet) nextBeat(now int64) {
+	f.beats = slices.Insert(slices.Clone(f.beats), 0, beat{f.beat() + 1, now})
+	f.valid(now)
+}
+
+// valid returns the earliest beat that is valid.
+func (f *Fleet) valid(now int64) uint64 {
+	for len(f.beats) > 1 && now-f.beats[len(f.beats)-1].began >= int64(validFor) {
+		f.beats = f.beats[:len(f.beats)-1]
+	}
+	if oldest := f.beats[len(f.beats)-1]; now-oldest.began < int64(validFor) {
+		return oldest.number
+	}
+	return f.beat() + 1
 }
 
 // mine returns this middleware's marks.
 func (f *Fleet) mine() (m Marks) {
 	for server := range f.own {
-		m = append(m, Mark{server, f.owner, f.beat})
+		m = append(m, Mark{server, f.owner, f.beat()})
+	}
+	for _, k := range f.found {
+		m = append(m, k.acknowledgement(f.owner))
 	}
 	return m
 }
@@ -203,6 +275,11 @@ func (f *Fleet) others(m Marks) (others Marks) {
 // Witness records that server, asked at begun, held marks. If the server is to hold other marks, it returns these as want, with changed true; Put must
 // be called when they have been stored.
 func (f *Fleet) Witness(server string, marks Marks, begun, now int64) (want Marks, changed bool) {
+	for on, o := range f.own {
+		if marks.holds(Mark{on, f.owner, o.first}) {
+			o.on[server] = true
+		}
+	}
 	f.see(server, answer{begun: begun, witness: true, marks: marks}, now)
 	want = f.Want(marks)
 	return want, !slices.Equal(want, marks)
@@ -215,7 +292,7 @@ func (f *Fleet) Want(marks Marks) Marks { return f.others(marks).merge(f.mine())
 // another middleware has stored marks there since.
 func (f *Fleet) Empty(server string, begun, now int64) (want Marks, joins bool) {
 	f.see(server, answer{begun: begun}, now)
-	if now >= f.lease && !f.acceptsEmpty {
+	if now >= f.Lease() && !f.acceptsEmpty {
 		return nil, false
 	}
 	want = f.others(f.known).merge(f.mine())
@@ -225,13 +302,21 @@ func (f *Fleet) Empty(server string, begun, now int64) (want Marks, joins bool) 
 	return want, true
 }
 
-// Put records that want has been stored, by now, on a witness that held marks. An own mark that was not among marks counts as in force only once a look
-// that begins from now on has found it. It was missing because it is new, or because the server became a witness without it.
-func (f *Fleet) Put(marks, want Marks, now int64) {
+// Put records that want has been stored, by now, on server, a witness that held marks. An own mark that was not among marks counts as in force only once a
+// look that begins from now on has found it, unless all middlewares respect it already. If the server had it before, it is another mark: who acknowledged
+// it may have looked since at servers that did not have it.
+func (f *Fleet) Put(server string, marks, want Marks, now int64) {
 	for _, k := range want {
-		if o := f.own[k.Server]; o != nil && k.Owner == f.owner && !marks.of(k.Server, k.Owner) {
-			o.put, o.since, o.until = now, 0, 0
+		o := f.own[k.Server]
+		if o == nil || k.Owner != f.owner || marks.of(k.Server, k.Owner) {
+			continue
 		}
+		if o.on[server] {
+			f.renew(o, now)
+		} else if !o.respected() {
+			o.put, o.since, o.until, o.acknowledged = now, 0, 0, 0
+		}
+		o.on[server] = true
 	}
 }
 
@@ -294,6 +379,7 @@ func (f *Fleet) count(after int64, ok func(answer) bool) (n int, begun int64) {
 
 // know updates the marks of others from answers to questions asked after recent.
 func (f *Fleet) know(recent, now int64) {
+	known := f.known
 	f.known = nil
 	for _, s := range f.answers {
 		if s.witness && s.begun > recent {
@@ -301,24 +387,53 @@ func (f *Fleet) know(recent, now int64) {
 		}
 	}
 	before := f.heard
+	for _, k := range f.known {
+		f.news = f.news || k.ofServer() && !known.of(k.Server, k.Owner)
+	}
 	f.heard = make(map[Mark]int64, len(f.known))
 	for _, k := range f.known {
 		f.heard[k] = now
 		if since, heard := before[k]; heard {
 			f.heard[k] = since
 		}
+		if !k.ofServer() && now-f.heard[k] > int64(goneAfter) && (k.Server == reads || !f.known.of(reads, k.Owner)) {
+			f.remove(k)
+		}
 	}
 	f.watch(recent, now)
 }
 
-// watch updates since which time others' marks have been on a majority, from answers to questions asked after recent.
+// remove makes this middleware remove marks of others from the servers.
+func (f *Fleet) remove(marks ...Mark) {
+	f.removed = append(f.removed, marks...)
+	f.removed = f.removed[max(0, len(f.removed)-maxRemoved):]
+}
+
+// watch updates which marks of others are on a majority, and since when, from answers to questions asked after recent.
 func (f *Fleet) watch(recent, now int64) {
 	before := f.since
-	f.since = map[string]int64{}
+	f.since, f.found = map[string]int64{}, nil
 	for _, k := range f.known {
-		if on, _ := f.count(recent, func(a answer) bool { return a.witness && a.marks.of(k.Server, k.Owner) }); on < f.majority() {
+		if !k.ofServer() {
 			continue
 		}
+		var beats []uint64
+		for _, a := range f.answers {
+			if a.begun <= recent || !a.witness {
+				continue
+			}
+			for _, h := range a.marks {
+				if h.Server == k.Server && h.Owner == k.Owner {
+					beats = append(beats, h.Beat)
+				}
+			}
+		}
+		if len(beats) < f.majority() {
+			continue
+		}
+		slices.Sort(beats)
+		k.Beat = beats[len(beats)-f.majority()]
+		f.found = append(f.found, k)
 		f.since[k.Server] = now
 		if since, seen := before[k.Server]; seen {
 			f.since[k.Server] = since
@@ -332,26 +447,52 @@ func (f *Fleet) judge(server string, o *ownMark, recent, now int64) {
 	if witnesses, _ := f.count(after, isWitness); witnesses < f.majority() {
 		return
 	}
-	marked, begun := f.count(after, func(a answer) bool { return a.witness && a.marks.of(server, f.owner) })
+	valid := Mark{server, f.owner, max(o.first, f.valid(now))}
+	marked, begun := f.count(after, func(a answer) bool { return a.witness && a.marks.holds(valid) })
 	if marked < f.majority() {
-		o.since, o.until = 0, 0
+		o.since, o.until, o.acknowledged = 0, 0, 0
 		return
 	}
 	if o.since == 0 {
 		o.since = now
 	}
 	o.found, o.until = begun, begun+int64(relied)
+	if o.acknowledged == 0 && now >= f.silent && f.acknowledged(Mark{server, f.owner, o.first}, o.since) {
+		o.acknowledged = now
+	}
+}
+
+// acknowledged reports whether all who are registered have acknowledged own, a mark in force since a time, by a look that began after that. Who registers
+// later looks later, and finds it.
+func (f *Fleet) acknowledged(own Mark, since int64) bool {
+	if witnesses, _ := f.count(since-1, isWitness); witnesses < f.majority() {
+		return false
+	}
+	var all Marks
+	for _, a := range f.answers {
+		if a.witness {
+			all = all.merge(f.others(a.marks))
+		}
+	}
+	return !slices.ContainsFunc(all, func(k Mark) bool { return k.Server == reads && !all.holds(own.acknowledgement(k.Owner)) })
 }
 
 // Doubt records that the servers may have lost this middleware's marks. They are not in force until a look has found them again.
 func (f *Fleet) Doubt() {
-	for _, o := range f.own {
-		o.until = 0
+	for server, o := range f.own {
+		if server != reads { // who relies on a look knows that this middleware reads, and restores that
+			o.until = 0
+		}
 	}
 }
 
-// Lease returns the time until which servers may be read: all marks in force are known until then.
-func (f *Fleet) Lease() int64 { return f.lease }
+// Lease returns the time until which servers may be read: all marks in force are known until then, and all others know that this middleware reads.
+func (f *Fleet) Lease() int64 {
+	if o := f.own[reads]; o != nil && o.respected() {
+		return min(f.lease, o.until)
+	}
+	return 0
+}
 
 // InForce returns the time until which a write that server missed may be answered, because all middlewares respect the mark of server; 0: not now.
 func (f *Fleet) InForce(server string, now int64) int64 {
@@ -362,21 +503,44 @@ func (f *Fleet) InForce(server string, now int64) int64 {
 }
 
 // respected reports whether all middlewares respected the mark when it was found last.
-func (o *ownMark) respected() bool { return o.since != 0 && o.found-o.since >= int64(inForce) }
+func (o *ownMark) respected() bool {
+	return o.since != 0 && o.found-o.since >= int64(inForce) || o.acknowledged != 0 && o.found >= o.acknowledged
+}
 
 // Pause returns how long to wait between two looks at a server's marks: not longer than until a mark of this middleware may be found again. A mark that was
-// just stored is looked for soon, because only a look that begins after the last store counts.
+// just stored, and its acknowledgements, are looked for soon, because only a look that begins after the last store counts.
 func (f *Fleet) Pause(now int64) time.Duration {
 	pause := LookEvery
-	for _, o := range f.own {
-		switch {
-		case o.since != 0 && !o.respected():
+	for server, o := range f.own {
+		if o.respected() {
+			continue
+		}
+		if o.since != 0 {
 			pause = min(pause, max(time.Duration(o.since-now)+inForce, time.Millisecond))
-		case o.since == 0 && now-o.put < int64(relied):
+		}
+		last, patience := max(o.put, o.since, o.acknowledged), relied
+		if server == reads && o.since != 0 {
+			patience = 4 * soon // nobody acknowledges it, but nobody else may be registered
+		}
+		if now-last < int64(patience) && (o.since == 0 || now >= f.silent) {
+			pause = min(pause, soon)
+		}
+		if o.acknowledged != 0 && now-o.acknowledged < int64(relied) {
+			pause = min(pause, time.Millisecond)
+		}
+	}
+	for k, heard := range f.heard {
+		if k.ofServer() && now-heard < int64(relied) && !f.found.of(k.Server, k.Owner) {
 			pause = min(pause, soon)
 		}
 	}
 	return pause
+}
+
+// News reports, once, that a server's mark by another owner was found that was not known. The other servers should be asked for it as well.
+func (f *Fleet) News() bool {
+	defer func() { f.news = false }()
+	return f.news
 }
 
 // RespectedByAll reports whether all middlewares respect a mark of server by another owner, or did so a moment ago, because each look has found it for

@@ -25,7 +25,7 @@ func (s fleetServers) lookAt(f *Fleet, now time.Duration, servers ...string) {
 		}
 		if want, changed := f.Witness(name, marks, at, at); changed {
 			s[name] = slices.Clone(want)
-			f.Put(marks, want, at)
+			f.Put(name, marks, want, at)
 		}
 	}
 }
@@ -34,6 +34,22 @@ func member(owner string) *Fleet {
 	f := NewFleet(owner)
 	f.Place([]string{"a", "b", "c"})
 	return f
+}
+
+// reader returns a member that may read, having looked at servers just before start.
+func (s fleetServers) reader(t *testing.T, owner string, servers ...string) *Fleet {
+	f := member(owner)
+	f.Register(int64(start - 10))
+	for before := time.Duration(9); before > 0; before-- {
+		s.lookAt(f, start-before, servers...)
+	}
+	require.Greater(t, f.Lease(), int64(start))
+	return f
+}
+
+// ofServers returns the marks that say that servers missed writes.
+func (m Marks) ofServers() Marks {
+	return slices.DeleteFunc(slices.Clone(m), func(k Mark) bool { return !k.ofServer() })
 }
 
 // keepLooking makes f look every LookEvery, from one time to another.
@@ -48,6 +64,7 @@ const start = time.Minute // a clock at 0 could hide a fault
 func TestAWriterMayAnswerWhileLooksKeepFindingItsMarkOnAMajorityForLongEnough(t *testing.T) {
 	s := fleetServers{"a": {}, "b": {}, "c": {}}
 	f := member("x")
+	f.Silent(int64(start + time.Hour))
 	s.lookAt(f, start, "a", "b", "c")
 	f.Mark("a", int64(start))
 	s.lookAt(f, start+1, "b")
@@ -69,6 +86,7 @@ func TestAWriterMayAnswerWhileLooksKeepFindingItsMarkOnAMajorityForLongEnough(t 
 func TestAWriterLooksSoonForAMarkThatItHasStoredAndAgainWhenTheMarkMayCount(t *testing.T) {
 	s := fleetServers{"a": {}, "b": {}, "c": {}}
 	f := member("x")
+	f.Silent(int64(start + time.Hour))
 	s.lookAt(f, start, "a", "b", "c")
 	require.Equal(t, LookEvery, f.Pause(int64(start)))
 	f.Mark("a", int64(start))
@@ -86,9 +104,10 @@ func TestAWriterLooksSoonForAMarkThatItHasStoredAndAgainWhenTheMarkMayCount(t *t
 func TestAReaderRespectsTheMarksThatItFoundAndReliesOnALookForAShortTime(t *testing.T) {
 	mark := Mark{"a", "y", 1}
 	s := fleetServers{"a": {}, "b": {mark}, "c": {mark}}
-	f := member("x")
+	f := s.reader(t, "x", "a", "b")
+	lease := f.Lease()
 	s.lookAt(f, start, "a")
-	require.Zero(t, f.Lease(), "one server does not have every mark")
+	require.Equal(t, lease, f.Lease(), "one server does not have every mark")
 	s.lookAt(f, start+time.Millisecond, "b")
 	require.Equal(t, int64(start+relied), f.Lease(), "the look began with the first server")
 	require.Equal(t, "y", f.MarkedBy("a"))
@@ -96,6 +115,55 @@ func TestAReaderRespectsTheMarksThatItFoundAndReliesOnALookForAShortTime(t *test
 	s["b"], s["c"] = Marks{}, Marks{}
 	s.lookAt(f, start+2*time.Millisecond, "b", "c")
 	require.Empty(t, f.MarkedBy("a"))
+	require.Zero(t, f.Lease(), "others do not see that it reads")
+}
+
+func TestAWriterMayAnswerOnceAllWhoReadHaveAcknowledgedItsMark(t *testing.T) {
+	s := fleetServers{"a": {}, "b": {}, "c": {}}
+	x := s.reader(t, "x", "a", "b", "c")
+	y := member("y")
+	y.Register(int64(start))
+	s.keepLooking(y, start, start+2*inForce, "a", "b", "c")
+	s.keepLooking(x, start, start+2*inForce, "a", "b", "c")
+	now := start + 2*inForce
+	require.Greater(t, y.Lease(), int64(now))
+	look := func(f *Fleet) {
+		for _, server := range []string{"b", "c"} {
+			now++
+			s.lookAt(f, now, server)
+		}
+	}
+	x.Mark("a", int64(now))
+	for range 5 {
+		look(x)
+	}
+	require.Zero(t, x.InForce("a", int64(now)))
+	require.Equal(t, soon, x.Pause(int64(now)))
+	require.False(t, y.News())
+	s.lookAt(y, now, "b")
+	require.True(t, y.News(), "the other servers are asked for it, too")
+	require.Equal(t, soon, y.Pause(int64(now)), "it is on one server, as far as is known")
+	look(y)
+	require.False(t, y.News())
+	require.Equal(t, LookEvery, y.Pause(int64(now)))
+	look(x)
+	require.Equal(t, time.Millisecond, x.Pause(int64(now)))
+	require.Zero(t, x.InForce("a", int64(now)), "a look that begins now has to find it")
+	look(x)
+	require.NotZero(t, x.InForce("a", int64(now)))
+	y.Leave()
+	look(y)
+	require.False(t, s["b"].of(reads, "y"))
+}
+
+func TestWhoReadsAndIsGoneIsNotWaitedForForever(t *testing.T) {
+	s := fleetServers{"a": {}, "b": {}, "c": {}}
+	s.reader(t, "gone", "a", "b", "c")
+	f := member("x")
+	f.Register(int64(start))
+	s.keepLooking(f, start, start+goneAfter+beatEvery, "a", "b", "c")
+	require.False(t, s["a"].of(reads, "gone"))
+	require.True(t, s["a"].of(reads, "x"))
 }
 
 func TestAMarkOfAnotherIsRespectedByAllWhenItWasFoundOnAMajorityForLongEnough(t *testing.T) {
@@ -128,12 +196,13 @@ func TestAMarkOfAnotherIsRespectedByAllWhenItWasFoundOnAMajorityForLongEnough(t 
 func TestAServerThatHasLostItsMarksGetsTheKnownMarksWhileALookIsReliedOn(t *testing.T) {
 	mark := Mark{"a", "y", 1}
 	s := fleetServers{"b": {mark}, "c": {mark}}
-	f := member("x")
+	f := s.reader(t, "x", "b", "c")
 	s.lookAt(f, start, "b", "c")
 	delete(s, "b")
 	delete(s, "c")
 	s.lookAt(f, start+relied-1, "b", "c")
-	require.Equal(t, fleetServers{"b": {mark}, "c": {mark}}, s)
+	require.Equal(t, Marks{mark}, s["b"].ofServers())
+	require.Equal(t, Marks{mark}, s["c"].ofServers())
 	delete(s, "b")
 	delete(s, "c")
 	s.lookAt(f, start+3*relied, "b", "c")
@@ -145,7 +214,7 @@ func TestAServerThatHasLostItsMarksGetsTheKnownMarksWhileALookIsReliedOn(t *test
 	}
 	f.AcceptEmpty()
 	s.lookAt(f, start+5*relied+lostAfter, "b", "c")
-	require.Len(t, s["b"], 4, "the mark that it knew, and its own marks of all three servers")
+	require.Len(t, s["b"].ofServers(), 4, "the mark that it knew, and its own marks of all three servers")
 	require.False(t, f.Lost(int64(start+5*relied+lostAfter)))
 }
 

@@ -26,8 +26,10 @@ const (
 	Prefix = "mcmw "
 	// RecordKey holds the Record.
 	RecordKey = Prefix + "placement"
-	// RunningKey holds the name of a middleware that writes to several replicas and runs, or did not shut down cleanly.
-	RunningKey = Prefix + "running"
+	// RunningKey holds the name of a middleware that writes to several replicas and runs, or did not shut down cleanly. Acknowledging is at the end of it if
+	// the middleware acknowledges marks. A name without that is not replaced as long as it is stored again.
+	RunningKey    = Prefix + "running"
+	Acknowledging = " acknowledges marks"
 	// SweepKey is the claim of the middleware that is comparing the replicas.
 	SweepKey = Prefix + "sweep"
 	// SweptKey holds the record of the last comparison of the replicas.
@@ -215,7 +217,7 @@ func (l Looks) During(read, other Placement) Looks {
 func (l Looks) Running() string {
 	for _, look := range l {
 		if look.Running != "" {
-			return look.Running
+			return strings.TrimSuffix(look.Running, Acknowledging)
 		}
 	}
 	return ""
