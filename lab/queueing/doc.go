@@ -1,6 +1,6 @@
 // Package queueing computes single queues and closed networks of queues. Its functions are pure.
 //
-//	MM1, MMm    one station with Poisson arrivals and exponential service
+//	MMm         one station with Poisson arrivals and exponential service
 //	Network     a closed network with one class of customers: exact
 //	Multiclass  a closed network with classes of customers: exact for small populations, Linearizer for larger ones
 //

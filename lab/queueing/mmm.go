@@ -34,14 +34,8 @@ func NewMMm(lambda, mu float64, m int) (MMm, error) {
 	return q, nil
 }
 
-// MeanService is the mean number in service: E[ns] = m rho = lambda/mu.
-func (q MMm) MeanService() float64 { return q.Lambda / q.Mu }
-
 // MeanQueue is the mean number of waiting customers: E[nq] = rho C/(1-rho).
 func (q MMm) MeanQueue() float64 { return q.Rho * q.C / q.Idle }
-
-// MeanJobs is the mean number in the system: E[n] = m rho + rho C/(1-rho).
-func (q MMm) MeanJobs() float64 { return q.MeanService() + q.MeanQueue() }
 
 // MeanWait is the mean time in the queue: E[w] = C/(m mu (1-rho)).
 func (q MMm) MeanWait() float64 { return q.C / q.spare() }

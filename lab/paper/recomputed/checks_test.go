@@ -227,21 +227,23 @@ func ribeiroQueues(r *Report) {
 	rates := []number{r.text("lambda"), r.text("mu")}
 	for i, column := range r.find("1").Columns {
 		r.prints("1", column, "", r.row("1", 0)[i], rates, func(x []float64) float64 {
-			q := mm1(x)
-			return 1e3 * []float64{q.MeanResponse(), q.ResponsePercentile(0.5), q.ResponsePercentile(0.9), math.Sqrt(q.VarResponse())}[i]
+			q := mmm(x, 1)
+			r := q.MeanResponse() // exponential: its standard deviation is the mean
+			return 1e3 * []float64{r, -r * math.Log(0.5), -r * math.Log(0.1), r}[i]
 		})
 	}
 	for i, column := range r.find("2").Columns {
 		r.prints("2", column, "", r.row("2", 0)[i], rates, func(x []float64) float64 {
-			q := mm1(x)
-			return 1e3 * []float64{q.MeanWait(), q.WaitPercentile(0.5), q.WaitPercentile(0.9), math.Sqrt(q.VarWait())}[i]
+			q := mmm(x, 1) // Jain, box 31.1
+			r := q.MeanResponse()
+			return 1e3 * []float64{q.MeanWait(), r * math.Log(q.Rho/0.5), r * math.Log(q.Rho/0.1), r * math.Sqrt(q.Rho*(2-q.Rho))}[i]
 		})
 	}
 	service := r.values("3", 0)
 	for i, column := range r.find("3").Columns {
 		if i < 3 {
 			r.prints("3", column, "a mistake of the report: the standard deviation of an exponential service time is its mean", same(service[:3])[i], rates,
-				func(x []float64) float64 { return []float64{1e3 / x[1], 1e3 / x[1], mm1(x).MeanService()}[i] })
+				func(x []float64) float64 { return []float64{1e3 / x[1], 1e3 / x[1], quotient(x)}[i] })
 			continue
 		}
 		// The report computed the jobs from the printed ρ.
@@ -258,16 +260,10 @@ func ribeiroQueues(r *Report) {
 	}
 	for i, column := range r.find("5").Columns {
 		m := servers(column)
-		for j, of := range []struct {
-			name string
-			is   func(queueing.MMm) float64
-		}{{"E[n]", queueing.MMm.MeanJobs}, {"E[n_q]", queueing.MMm.MeanQueue}, {"E[n_s]", queueing.MMm.MeanService}} {
-			r.prints("5", of.name+" "+column, slip, r.row("5", j)[i], []number{r.row("4", 0)[i], r.row("4", 1)[i]}, func(x []float64) float64 {
-				q, err := queueing.NewMMm(x[0], x[1], m)
-				if err != nil {
-					return math.NaN()
-				}
-				return of.is(q)
+		for j, name := range []string{"E[n]", "E[n_q]", "E[n_s]"} {
+			r.prints("5", name+" "+column, slip, r.row("5", j)[i], []number{r.row("4", 0)[i], r.row("4", 1)[i]}, func(x []float64) float64 {
+				waiting, served := mmm(x, m).MeanQueue(), quotient(x)
+				return []float64{waiting + served, waiting, served}[j]
 			})
 		}
 		// The report seems to have used a service time of three decimals, rounded or truncated.
@@ -277,8 +273,9 @@ func ribeiroQueues(r *Report) {
 	}
 }
 
-func mm1(x []float64) queueing.MM1 {
-	q, err := queueing.NewMM1(x[0], x[1])
+// mmm returns the queue with the arrival rate and the service rate in x.
+func mmm(x []float64, m int) queueing.MMm {
+	q, err := queueing.NewMMm(x[0], x[1], m)
 	if err != nil {
 		panic(err)
 	}

@@ -2,8 +2,14 @@ package queueing
 
 import "math"
 
-// MM1 is the unbounded queue with Poisson arrivals, exponential service and one server: Jain, section 31.2 and box 31.1. In addition to the
-// means of M/M/m it has variances and percentiles.
+// MeanService is the mean number in service: E[ns] = m rho = lambda/mu.
+func (q MMm) MeanService() float64 { return q.Lambda / q.Mu }
+
+// MeanJobs is the mean number in the system: E[n] = m rho + rho C/(1-rho).
+func (q MMm) MeanJobs() float64 { return q.MeanService() + q.MeanQueue() }
+
+// MM1 is the unbounded queue with Poisson arrivals, exponential service and one server: Jain, section 31.2 and box 31.1. Its variances and
+// percentiles, which follow from the means of M/M/m, have vectors.
 type MM1 struct{ MMm }
 
 // NewMM1 returns the queue with an arrival rate lambda and a service rate mu. It is stable for lambda < mu.
