@@ -34,8 +34,6 @@ func (c *Config) checkGutters(pools []route.Pool) Problems {
 		case d.GutterTTL%time.Second != 0:
 			refuse(optionGutterTTL, "%q is not in whole seconds; accepted: a time such as 60s", d.GutterTTL)
 		case d.Placement.Gutter == "":
-		case c.shadowTo(p.name) != nil || c.shadowTo(d.Placement.Gutter) != nil:
-			refuse(optionGutter, "the pool, or %q, is a shadow; accepted: pools that are not shadows", d.Placement.Gutter)
 		case c.Rejoin == backend.RejoinTrust:
 			refuse(optionGutter, "not possible with rejoin trust; accepted: rejoin invalidate or flush")
 		case !d.Lookups.Any() && len(d.Specs) < needed:

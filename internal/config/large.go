@@ -24,45 +24,6 @@ func (c *Config) checkLarge() Problems {
 	return nil
 }
 
-// checkLargePools returns the problems of large-values with other options of pools.
-func (c *Config) checkLargePools() Problems {
-	var problems Problems
-	for _, p := range c.pools {
-		d := p.config
-		if d.Large.Limit == 0 {
-			continue
-		}
-		refuse := func(what string) {
-			problems = append(problems, d.problem(optionLarge, "not possible, because the pool %s; accepted: 0", what))
-		}
-		if d.Placement.Gutter != "" {
-			refuse("has a gutter")
-		}
-		for _, q := range c.pools {
-			if q.config.Placement.Gutter == p.name {
-				refuse("is a gutter")
-			}
-		}
-		for _, s := range c.shadows {
-			if s.Of == p.name {
-				refuse("has a shadow")
-			}
-			if s.To == p.name {
-				refuse("is a shadow")
-			}
-		}
-		for _, g := range c.Migrations {
-			switch {
-			case g.From == p.name || g.To == p.name:
-				refuse("has keys that migrate")
-			case g.Missed:
-				refuse("is not the only one: another pool is warmed up")
-			}
-		}
-	}
-	return problems
-}
-
 // largeOf returns the settings for large values by pool. Without pools, the only key is "".
 func (c *Config) largeOf() map[string]plan.Large {
 	all := map[string]plan.Large{}

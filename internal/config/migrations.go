@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/middleware"
-	"mcmw/internal/refusal"
 	"mcmw/internal/userinput"
 )
 
@@ -219,20 +218,13 @@ func (c *Config) checkMigrations() Problems {
 	if len(c.Migrations) == 0 {
 		return nil
 	}
-	for i, g := range c.Migrations {
-		for _, name := range []string{g.From, g.To} {
-			if c.shadowTo(name) != nil {
-				return c.problems(refusal.Of(fmt.Sprintf("migrations[%d]", i), "pool %q is a shadow; accepted: pools that are not shadows", name))
-			}
-		}
-	}
 	var pools []middleware.PoolOptions
 	for _, p := range c.pools {
 		if c.shadowTo(p.name) != nil {
 			continue
 		}
 		o := middleware.PoolOptions{Writers: p.config.Writers}
-		o.Name, o.Options.Gutter, o.Options.Replicas = p.name, p.config.Placement.Gutter, p.config.Placement.Replicas
+		o.Name, o.Options.Replicas = p.name, p.config.Placement.Replicas
 		if p.config.complete {
 			o.Servers = p.config.Servers
 		}

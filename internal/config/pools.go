@@ -338,11 +338,13 @@ func (c *Config) checkPools() Problems {
 		complete = complete && p.config.complete
 	}
 	_, err := route.NewTable(names, c.Routes)
-	if err = cmp.Or(err, c.checkRoutes()); err != nil {
+	if err != nil {
 		return append(problems, c.problems(err)...)
 	}
 	problems = append(problems, c.checkShadows(names)...)
-	problems = append(problems, c.checkLargePools()...)
+	if apart := c.problems(c.checkTogether()...); apart != nil {
+		return append(problems, apart...)
+	}
 	problems = append(problems, c.checkMigrations()...)
 	if wrong := c.checkGutters(pools); wrong != nil || !complete {
 		return append(problems, wrong...)
@@ -382,17 +384,18 @@ func (c *Config) problems(errs ...error) (problems Problems) {
 // that is set.
 func (c *Config) Locate(err error) error { return cmp.Or(c.problems(err).asError(), err) }
 
-// checkRoutes returns an error if a route can't strip its prefix, or can't send reads to another pool.
-func (c *Config) checkRoutes() error {
+// checkTogether returns errors about features that a pool can't have together.
+func (c *Config) checkTogether() []error {
 	var o middleware.Options
 	o.Routes, o.Migrations = c.Routes, c.Migrations
 	for _, p := range c.pools {
 		o.Pools = append(o.Pools, middleware.PoolOptions{Pool: route.Pool{Name: p.name, Options: p.placement()}, Large: p.config.Large})
 	}
 	for _, s := range c.shadows {
-		o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of})
+		to := middleware.PoolOptions{Pool: route.Pool{Name: s.To}}
+		o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: to})
 	}
-	return cmp.Or(o.CheckStrips(), o.CheckReads())
+	return o.CheckTogether()
 }
 
 // Notes say what an operator might not expect of this valid configuration.

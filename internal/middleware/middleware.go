@@ -123,7 +123,7 @@ func (o *Options) validate() error {
 			return err
 		}
 	}
-	if err := cmp.Or(o.CheckStrips(), o.CheckReads()); err != nil {
+	if err := errors.Join(o.CheckTogether()...); err != nil {
 		return err
 	}
 	if err := CheckMigrations(o.Migrations, o.Pools, o.ChangeStep); err != nil {

@@ -196,10 +196,6 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 				return refuse("the pool %q is unknown; accepted: two of %q", name, names)
 			case pools[at].Writers != WritersSeveral:
 				return refuse("pool %q has writers %s; accepted: writers several in both pools, which needs memcached 1.6.27 or later", name, pools[at].Writers)
-			case pools[at].Options.Gutter != "":
-				return refuse("pool %q has a gutter; accepted: pools without a gutter", name)
-			case slices.ContainsFunc(pools, func(p PoolOptions) bool { return p.Options.Gutter == name }):
-				return refuse("pool %q is the gutter of another pool; accepted: pools that are not gutters", name)
 			}
 		}
 		if why := g.checkServers(pools); why != "" {

@@ -163,3 +163,13 @@ func (o *Options) hotAge() time.Duration {
 	}
 	return min(o.HotAge, hotkeys.MaxAge)
 }
+
+// poolNamed returns the settings of the pool called name; the zero value if there is none.
+func (o *Options) poolNamed(name string) PoolOptions {
+	for _, p := range o.Pools {
+		if p.Name == name {
+			return p
+		}
+	}
+	return PoolOptions{}
+}

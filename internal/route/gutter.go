@@ -35,8 +35,6 @@ func CheckGutters(pools []Pool) error {
 			return wrong("which is not a pool; accepted: another pool")
 		case name == p.Name:
 			return wrong("which is this pool itself; accepted: another pool")
-		case pools[at].Options.Gutter != "":
-			return wrong("which has a gutter of its own, %q; accepted: a pool without a gutter", pools[at].Options.Gutter)
 		case ttl < 1 || ttl > MaxGutterTTL:
 			return wrong("where items live for %d s; accepted: 1 s to %d s", ttl, MaxGutterTTL)
 		}

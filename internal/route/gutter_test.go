@@ -40,11 +40,10 @@ func TestAPoolKnowsItsGutter(t *testing.T) {
 
 func TestAGutterThatAPoolCannotHaveIsRefused(t *testing.T) {
 	for message, pools := range map[string][]Pool{
-		`pool "a" has the gutter "c", which is not a pool; accepted: another pool`:                           {pooledWith("a", "c", 60), pooledWith("b", "", 0)},
-		`pool "a" has the gutter "a", which is this pool itself; accepted: another pool`:                     {pooledWith("a", "a", 60), pooledWith("b", "", 0)},
-		`pool "a" has the gutter "b", which has a gutter of its own, "a"; accepted: a pool without a gutter`: {pooledWith("a", "b", 60), pooledWith("b", "a", 60)},
-		`pool "a" has the gutter "b", where items live for 0 s; accepted: 1 s to 3600 s`:                     {pooledWith("a", "b", 0), pooledWith("b", "", 0)},
-		`pool "a" has the gutter "b", where items live for 3601 s; accepted: 1 s to 3600 s`:                  {pooledWith("a", "b", 3601), pooledWith("b", "", 0)},
+		`pool "a" has the gutter "c", which is not a pool; accepted: another pool`:          {pooledWith("a", "c", 60), pooledWith("b", "", 0)},
+		`pool "a" has the gutter "a", which is this pool itself; accepted: another pool`:    {pooledWith("a", "a", 60), pooledWith("b", "", 0)},
+		`pool "a" has the gutter "b", where items live for 0 s; accepted: 1 s to 3600 s`:    {pooledWith("a", "b", 0), pooledWith("b", "", 0)},
+		`pool "a" has the gutter "b", where items live for 3601 s; accepted: 1 s to 3600 s`: {pooledWith("a", "b", 3601), pooledWith("b", "", 0)},
 	} {
 		_, err := NewPools(pools, Routes{Default: "a"})
 		require.EqualError(t, err, "pools.a.gutter: "+message)

@@ -46,11 +46,15 @@ type Routes struct {
 
 // WrongRoute returns a *refusal.Error about the entry of Prefixes with that index; -1: about Default.
 func WrongRoute(index int, why string, args ...any) error {
-	path := "routes[default]"
-	if index >= 0 {
-		path = fmt.Sprintf("routes[%d]", index)
+	return refusal.Of(RoutePath(index), why, args...)
+}
+
+// RoutePath returns the path of the prefix with that index; -1: of the default.
+func RoutePath(index int) string {
+	if index < 0 {
+		return "routes[default]"
 	}
-	return refusal.Of(path, why, args...)
+	return fmt.Sprintf("routes[%d]", index)
 }
 
 // maxPools bounds the number of pools: a request may have to try them one by one.
@@ -190,8 +194,6 @@ func checkStrips(r Routes) error {
 		}
 		switch other := slices.IndexFunc(r.Prefixes, func(o Prefix) bool { return (o.Pool == p.Pool || o.Reads == p.Pool) && o.Prefix != p.Prefix }); {
 		case !p.Strip:
-		case p.Reads != "" && p.Reads != p.Pool:
-			return WrongRoute(i, "prefix %q is stripped, and its reads go to another pool; accepted: strip or reads, not both", p.Prefix)
 		case r.Default == p.Pool || r.Reads == p.Pool:
 			return refuse("the keys without a prefix")
 		case other >= 0:

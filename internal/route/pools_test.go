@@ -93,7 +93,6 @@ func TestAnErrorOfRoutesSaysWhichEntryIsWrongAndWhatIsAccepted(t *testing.T) {
 		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two"}, {Prefix: "b", Pool: "two", Strip: true}}}, 1, `prefix "b" is stripped, but pool "two" also has prefix "a": `},
 		{Routes{Default: "one", Reads: "four"}, -1, `the pool "four" for reads is unknown; accepted: one of zero`},
 		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "one", Reads: "uno"}}}, 1, `the pool "uno" for reads is unknown`},
-		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true, Reads: "one"}}}, 0, `prefix "a" is stripped, and its reads go to another pool`},
 		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}, {Prefix: "b", Pool: "one", Reads: "two"}}}, 0, `prefix "a" is stripped, but pool "two" also has prefix "b": `},
 		{Routes{Default: "one", Reads: "two", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}}}, 0, `prefix "a" is stripped, but pool "two" also has the keys without a prefix: `},
 	} {

@@ -1,0 +1,158 @@
+package middleware
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mcmw/internal/refusal"
+	"mcmw/internal/route"
+)
+
+// feature is something that a pool has or is. Some pairs of them are apart: no pool may have both.
+type feature uint8
+
+const (
+	strips      feature = iota // its route removes the prefix from keys
+	splitsReads                // a route sends reads to it and all other commands to another pool, or vice versa
+	largeValues
+	migrates // its keys migrate, keys migrate to it, or some of its servers are filled
+	warmsUp  // another pool is warmed up
+	hasGutter
+	isGutter
+	sharesGutter // its gutter also has other keys
+	joinsReads   // it and the pool of its reads have the same gutter, or one is the gutter of the other
+	hasShadow
+	isShadow
+)
+
+// featureNames are how docs/routes.md calls the features.
+var featureNames = [...]string{
+	strips: "`strip`", splitsReads: "`reads`", largeValues: "`large-values`", migrates: "a migration or warm-up",
+	warmsUp: "a warm-up elsewhere", hasGutter: "a gutter", isGutter: "being a gutter",
+	sharesGutter: "a gutter with other keys", joinsReads: "a common gutter",
+	hasShadow: "a shadow", isShadow: "being a shadow",
+}
+
+// apart are the pairs of features that no pool may have, with what is said about the setting that gives it the first.
+//
+// A pool that strips is known by other keys than the clients'. Reads that go elsewhere have a pool of their own, but a
+// migration and a gutter join two pools by their keys and know one pool per key. The chunks of a large value are no
+// keys of clients: nothing that copies keys, or moves them, finds them.
+var apart = []struct {
+	feature, from feature
+	text          string
+}{
+	{strips, splitsReads, `prefix {prefix} is stripped, and its reads go to another pool; ` +
+		`accepted: strip or reads, not both`},
+	{strips, largeValues, `prefix {prefix} is stripped, and pool {pool} has large-values; accepted: only one of these`},
+	{strips, migrates, `prefix {prefix} is stripped, and the keys of pool {pool} migrate; accepted: only one of these`},
+	{strips, hasShadow, `prefix {prefix} is stripped, and pool {pool} has a shadow; accepted: only one of these`},
+	{strips, isGutter, `prefix {prefix} is stripped, and pool {pool} is a gutter; accepted: only one of these`},
+	{strips, sharesGutter, `prefix {prefix} is stripped, and the gutter {gutter} of pool {pool} also has other keys; ` +
+		`give pool {pool} a gutter for its keys alone`},
+	{splitsReads, migrates, `{of} reads go to pool {reads}, and the keys of pool {pool} migrate; ` +
+		`accepted: only one of these`},
+	{splitsReads, joinsReads, `{of} reads go to pool {reads}, but that pool and pool {pool} share a gutter, ` +
+		`or one is the gutter of the other; give each a gutter of its own`},
+	{largeValues, hasGutter, `not possible, because the pool has a gutter; accepted: 0`},
+	{largeValues, isGutter, `not possible, because the pool is a gutter; accepted: 0`},
+	{largeValues, hasShadow, `not possible, because the pool has a shadow; accepted: 0`},
+	{largeValues, isShadow, `not possible, because the pool is a shadow; accepted: 0`},
+	{largeValues, migrates, `not possible, because the pool has keys that migrate; accepted: 0`},
+	{largeValues, warmsUp, `not possible, because the pool is not the only one: another pool is warmed up; ` +
+		`accepted: 0`},
+	{migrates, isShadow, `pool {pool} is a shadow; accepted: pools that are not shadows`},
+	{migrates, hasGutter, `pool {pool} has a gutter; accepted: pools without a gutter`},
+	{migrates, isGutter, `pool {pool} is the gutter of another pool; accepted: pools that are not gutters`},
+	{hasGutter, isShadow, `the pool, or {gutter}, is a shadow; accepted: pools that are not shadows`},
+	{isGutter, hasGutter, `pool {of} has the gutter {gutter}, which has a gutter of its own, {own}; ` +
+		`accepted: a pool without a gutter`},
+	{isGutter, isShadow, `the pool, or {gutter}, is a shadow; accepted: pools that are not shadows`},
+}
+
+// given is a setting that gives a pool a feature. words are what texts about it may name.
+type given struct {
+	feature
+	pool, path string
+	words      []string
+}
+
+// features returns the settings of o that give pools features.
+func (o *Options) features() (all []given) {
+	give := func(f feature, pool, path string, words ...string) {
+		all = append(all, given{f, pool, path, append(words, "{pool}", strconv.Quote(pool))})
+	}
+	gutterOf := func(pool string) string { return o.poolNamed(pool).Options.Gutter }
+	for _, p := range o.Pools {
+		path := "pools." + p.Name + "."
+		if p.Large.Limit > 0 {
+			give(largeValues, p.Name, path+"large-values")
+		}
+		if g := p.Options.Gutter; g != "" {
+			give(hasGutter, p.Name, path+"gutter", "{gutter}", strconv.Quote(g))
+			of, own := strconv.Quote(p.Name), strconv.Quote(gutterOf(g))
+			if g != p.Name {
+				give(isGutter, g, path+"gutter", "{gutter}", strconv.Quote(g), "{of}", of, "{own}", own)
+			}
+		}
+	}
+	routes := append([]route.Prefix{{Pool: o.Routes.Default, Reads: o.Routes.Reads}}, o.Routes.Prefixes...)
+	for i, r := range routes {
+		path, of := route.RoutePath(i-1), "prefix "+strconv.Quote(r.Prefix)+":"
+		if i == 0 {
+			of = "the default pool's"
+		}
+		if r.Strip {
+			g := gutterOf(r.Pool)
+			give(strips, r.Pool, path, "{prefix}", strconv.Quote(r.Prefix), "{gutter}", strconv.Quote(g))
+			routed := slices.ContainsFunc(routes, func(o route.Prefix) bool { return o.Pool == g || o.Reads == g })
+			ofOther := func(p PoolOptions) bool { return p.Name != r.Pool && p.Options.Gutter == g }
+			if g != "" && (routed || slices.ContainsFunc(o.Pools, ofOther)) {
+				give(sharesGutter, r.Pool, path)
+			}
+		}
+		if r.Reads != "" && r.Reads != r.Pool {
+			for _, pool := range []string{r.Pool, r.Reads} {
+				give(splitsReads, pool, path, "{of}", of, "{reads}", strconv.Quote(r.Reads))
+			}
+			if g, h := gutterOf(r.Pool), gutterOf(r.Reads); g == r.Reads || h == r.Pool || g == h && g != "" {
+				give(joinsReads, r.Pool, path)
+			}
+		}
+	}
+	for i, g := range o.Migrations {
+		path := fmt.Sprintf("migrations[%d]", i)
+		for _, pool := range slices.Compact([]string{g.From, g.To}) {
+			give(migrates, pool, path)
+		}
+		for _, p := range o.Pools {
+			if g.Missed && p.Name != g.From && p.Name != g.To {
+				give(warmsUp, p.Name, path)
+			}
+		}
+	}
+	for i, s := range o.Shadows {
+		path := fmt.Sprintf("shadows[%d]", i)
+		give(hasShadow, s.Of, path)
+		give(isShadow, s.To.Name, path)
+	}
+	return all
+}
+
+// CheckTogether returns errors, each a *refusal.Error, about features that a pool can't have together.
+func (o *Options) CheckTogether() (refused []error) {
+	all := o.features()
+	for _, a := range apart {
+		for _, g := range all {
+			has := func(other given) bool {
+				return other.feature == a.from && other.pool == g.pool && (a.from != joinsReads || other.path == g.path)
+			}
+			if g.feature == a.feature && slices.ContainsFunc(all, has) {
+				refused = append(refused, refusal.Of(g.path, "%s", strings.NewReplacer(g.words...).Replace(a.text)))
+			}
+		}
+	}
+	return refused
+}
