@@ -41,9 +41,9 @@ type Call struct {
 	found   int32 // number of values that were kept
 	walked  int32 // how many of them the search for missing keys has passed
 	walk    int32 // items[walk] is the next one that it passes
-	item    int32 // items[item] was noted last, if the request's values are merged from several calls
-	next    int32 // of merging: items[next] is the first that was not added to the answer
-	added   int32 // of merging: number of values that were added to the answer
+	// If the answer is merged from several calls: items[item] is the value that came last, items[next] the first that is not
+	// in the answer yet, and added counts those that are.
+	item, next, added int32
 	// Of a retrieval that is dropped: offset and number of the first key whose value was not kept.
 	cut    int
 	cutKey int32

@@ -59,9 +59,9 @@ type splitValue struct {
 	call    int32
 	offset  int // offset of its key in Keys
 	element []byte
-	key     []byte // its key as the client has it, of which the servers do not get the first strip bytes; nil: element has it
-	strip   int32
-	size    int // size of the value in element, bytes
+	key     []byte // its key as the client has it; nil: element has it
+	strip   int32  // the servers do not get so many bytes of key
+	size    int    // size of the value in element, bytes
 	// isHead: element is a head, decoded as head and inline. missing: the value cannot be put together. Otherwise Calls[first:last] fetch its chunks.
 	isHead, missing bool
 	head            large.Head
@@ -455,7 +455,7 @@ func (p *Planner) judgeRevisit(v *splitValue) (again bool) {
 	return still && it.CAS != 0 || v.replaced && it.Won && it.Stale
 }
 
-// isStill reports whether it, the item that c shows, is the head of v. An item that was not kept counts as another.
+// isStill reports whether item it in c's reply is the head of v. It is not if its data was not kept.
 func (v *splitValue) isStill(c *Call, it protocol.Item) bool {
 	return !c.Dropped && bytes.Equal(it.Data, v.element[len(v.element)-v.size-len(crlf):])
 }

@@ -169,9 +169,10 @@ type Planner struct {
 type Request struct {
 	*request.Request
 	key []byte // the first key; if it is the only one and stripped, as its servers know it
-	// in is the pool of its only key. Without a key, or with several, it is the router of all pools; see Planner.routerOf.
+	// in is the pool where its only key is served. Without a key, or with several, it is the router of all pools; see
+	// Planner.routerOf.
 	in *route.Router
-	// own is the pool to which its only key is routed, if in is that pool's gutter; otherwise nil.
+	// own is set if in is a gutter: the pool that the gutter stands in for.
 	own  *route.Router
 	way  way
 	step step
@@ -204,8 +205,8 @@ type Request struct {
 	first, last, left int32
 	// placed[keys+i] says which call asks for key i; -1: the calls ask for consecutive keys.
 	keys int32
-	// leader is the request whose calls this get waits for; -1: none. joined is the next element of a list: the leader's is the first request that
-	// waits for the leader's calls, that request's the next one, and so on; -1 ends it. joins counts those that still need the reply.
+	// leader is the request whose calls this get waits for; -1: none. All requests that wait for one leader are a list: joined
+	// is the next one, the leader's is the first, and -1 ends it. The leader's joins counts those that still need the reply.
 	leader, joined, joins int32
 	// tries counts how often a read was planned again. Calls[tried:triedEnd] are those of earlier attempts; other requests' calls may be
 	// among them.

@@ -93,7 +93,7 @@ func (p *Planner) planRead(i int32, c *choice) {
 	}
 }
 
-// choose fixes the turn of the reads that c is for, and their server as long as they are in one pool.
+// choose gives c a turn, and a server for the reads of the pool in. Both stay until c is for another pool.
 func (p *Planner) choose(in *route.Router, c *choice) *choice {
 	if c.in != in {
 		if c.in == nil {

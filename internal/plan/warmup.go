@@ -15,8 +15,8 @@ import (
 //	write  ask the old pool's first server --> copy to the others; a mere change of expiry deletes the key in the new pool --> answer
 //	gat    ask the old pool --> delete in the new pool --> answer
 //
-// If some servers of a pool are warmed up from its others, read "pool" above as a key's servers on either side. A read then asks the new side first only if it would
-// go there without a warm-up, too.
+// If some servers of a pool are warmed up from its others, a key's cold servers take the part of the new pool, and its other
+// servers that of the old one. A read then begins at a cold server only if it would go there without a warm-up, too.
 //
 // Keys that only the old pool holds are to be copied (Lacking). If the old pool does not answer for a key that the new pool has answered with a miss, this is no error
 // but a miss.
@@ -320,7 +320,7 @@ func (p *Planner) planEmptying(i int32) {
 	}
 }
 
-// nextKey is the function nextKey for what is left of r's keys, where key is the key by which r is routed.
+// nextKey returns the first of rest, the keys of r that are left, as clients have it, and those that follow it.
 func (r *Request) nextKey(rest []byte) (key, left []byte) {
 	if r.NumKeys == 1 {
 		return r.ClientKey(), nil

@@ -67,7 +67,8 @@ func (r *Router) findGutters() {
 	}
 }
 
-// share returns the share of the pool r as records have it: s with the pool's gutter, and, if r is a gutter, as the Routed part of a share of all keys.
+// share returns what records say about the keys of the pool r: those routed to it, s, and its gutter. A gutter may hold all
+// keys.
 func (r *Router) share(s *Share, gutter Standin) *Share {
 	s.Gutter = gutter
 	if r.isGutter {

@@ -49,8 +49,8 @@ func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
 		side = old
 	}
 	reads := side.forReads()
-	// within returns the names of the pools that keys have in n.table, for all commands and for reads. The keys are in pool from before the change and in
-	// pool to after it; if these differ, they get an entry in n.routed for both. By the routes that count in this phase they are in pool own and read in pool read.
+	// within returns the names of the entries of n.routed for keys that are in pool from before the change and in pool to after
+	// it: for all commands, and for reads. By the routes that count in this phase these are in the pools own and read.
 	within := func(from, to, own, read int) (pool, readIn string) {
 		at := from
 		if from != to {

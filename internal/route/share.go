@@ -1,0 +1,101 @@
+package route
+
+import (
+	"slices"
+	"strings"
+)
+
+// Share says which keys are in a pool, as its servers store them.
+type Share struct {
+	// Default says whether keys that begin with none of the Prefixes are in the pool. Each prefix that a key begins with turns
+	// the answer into its opposite.
+	Default  bool     `json:"default"`
+	Prefixes []string `json:"prefixes,omitempty"`
+	// Stripped is the prefix of clients' keys that the servers' keys lack.
+	Stripped string `json:"stripped,omitempty"`
+	// Gutter is the gutter of the pool.
+	Gutter Standin `json:"gutter,omitzero"`
+	// Routed is set for a pool that is a gutter, and therefore may hold all keys: the keys that are routed to it. Otherwise nil.
+	Routed *Share `json:"routed,omitempty"`
+}
+
+// Share returns which keys are in the pool with that number. Equal sets of keys give equal shares.
+func (t *Table) Share(pool int) *Share {
+	if t.strips != nil {
+		for k, n := range t.strips {
+			if n > 0 && t.pools[k] == pool {
+				return t.shareBelow(k)
+			}
+		}
+	}
+	s := &Share{Default: t.otherwise == pool}
+	for k, prefix := range t.prefixes {
+		within := t.otherwise
+		if parent := t.parents[k]; parent >= 0 {
+			within = t.pools[parent]
+		}
+		if (t.pools[k] == pool) != (within == pool) {
+			s.Prefixes = append(s.Prefixes, prefix)
+		}
+	}
+	return s
+}
+
+// shareBelow is Share for the pool whose only prefix, the one with that index, is stripped: all keys except those with a longer prefix.
+func (t *Table) shareBelow(number int) *Share {
+	s := &Share{Default: true, Stripped: t.prefixes[number]}
+	for k, parent := range t.parents {
+		if parent == number {
+			s.Prefixes = append(s.Prefixes, strings.TrimPrefix(t.prefixes[k], s.Stripped))
+		}
+	}
+	return s
+}
+
+// SameNames reports whether servers that hold s and servers that hold o store each key under the same name.
+func (s *Share) SameNames(o *Share) bool { return s.stripped() == o.stripped() }
+
+func (s *Share) stripped() string {
+	if s == nil {
+		return ""
+	}
+	return s.Stripped
+}
+
+// Equal reports whether s and o have the same keys and gutters; nil has all keys.
+func (s *Share) Equal(o *Share) bool {
+	if s == nil || o == nil {
+		return s == o
+	}
+	return s.Default == o.Default && s.Stripped == o.Stripped && s.Gutter == o.Gutter && slices.Equal(s.Prefixes, o.Prefixes) && s.Routed.Equal(o.Routed)
+}
+
+// Own returns the keys that are routed to the pool, without those that it may hold as a gutter.
+func (s *Share) Own() *Share {
+	if s != nil && s.Routed != nil {
+		return s.Routed
+	}
+	return s
+}
+
+// Of returns a Router that places the share's keys as r does, and gives other keys no server.
+func (s *Share) Of(r *Router) (*Router, error) {
+	const in, out = "in", "out"
+	name := map[bool]string{true: in, false: out}
+	routes := Routes{Default: name[s.Default]}
+	if s.Stripped != "" {
+		name = map[bool]string{true: "in without " + s.Stripped, false: out}
+		routes.Default = name[s.Default]
+	}
+	prefixes := slices.Sorted(slices.Values(s.Prefixes))
+	for i, prefix := range prefixes {
+		inside := s.Default
+		for _, shorter := range prefixes[:i+1] {
+			if strings.HasPrefix(prefix, shorter) {
+				inside = !inside
+			}
+		}
+		routes.Prefixes = append(routes.Prefixes, Prefix{Prefix: prefix, Pool: name[inside]})
+	}
+	return Compose([]string{name[true], out}, []*Router{r, {}}, routes)
+}

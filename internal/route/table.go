@@ -1,0 +1,210 @@
+package route
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxPools bounds the number of pools: a request may have to try them one by one.
+const maxPools = 1000
+
+// Table finds the pool of a key. It is immutable. See NewTable.
+type Table struct {
+	prefixes []string // sorted
+	pools    []int    // by prefix: the pool's number
+	strips   []int    // by prefix: how many bytes to remove from a key; nil: no prefix is stripped
+	parents  []int    // by prefix: the longest other prefix that it begins with; -1: none
+	// first[c] is the number of prefixes that begin with a byte below c, and common[c] the longest text that all prefixes beginning with c begin with.
+	first     [257]int
+	common    [256]string
+	words     []uint64 // by prefix: the word of the part after common
+	otherwise int      // the pool of keys without a prefix
+	names     []string
+	// reads are the pools that serve reads: by prefix, and last that of keys without a prefix; nil: pools and otherwise do.
+	reads []int
+}
+
+// NewTable returns the table for pools with these names. Its error is a *refusal.Error about a route, or another error if the names are wrong.
+func NewTable(pools []string, r Routes) (*Table, error) {
+	numbers := make(map[string]int, len(pools))
+	for i, name := range pools {
+		if _, twice := numbers[name]; twice || name == "" {
+			return nil, fmt.Errorf("route: pool %d is named %q; accepted: a name that is not empty and that no other pool has", i+1, name)
+		}
+		numbers[name] = i
+	}
+	if len(pools) == 0 || len(pools) > maxPools {
+		return nil, fmt.Errorf("route: %d pools given; accepted: 1 to %d", len(pools), maxPools)
+	}
+	known := strings.Join(pools, ", ")
+	otherwise, ok := numbers[r.Default]
+	switch {
+	case r.Default == "":
+		return nil, WrongRoute(-1, "no default pool, for the keys without a prefix; accepted: one of %s", known)
+	case !ok:
+		return nil, WrongRoute(-1, "the default pool %q is unknown; accepted: one of %s", r.Default, known)
+	}
+	splits := false
+	readsOf := func(i int, pool, reads string) (number int, err error) {
+		if reads == "" {
+			reads = pool
+		}
+		number, ok := numbers[reads]
+		if !ok {
+			return 0, WrongRoute(i, "the pool %q for reads is unknown; accepted: one of %s", reads, known)
+		}
+		splits = splits || reads != pool
+		return number, nil
+	}
+	others, err := readsOf(-1, r.Default, r.Reads)
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, len(r.Prefixes))
+	for i, p := range r.Prefixes {
+		order[i] = i
+		switch _, ok := numbers[p.Pool]; {
+		case p.Prefix == "":
+			return nil, WrongRoute(i, "empty prefix; accepted: at least one byte, or default for all other keys")
+		case !ok:
+			return nil, WrongRoute(i, "the pool %q of prefix %q is unknown; accepted: one of %s", p.Pool, p.Prefix, known)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(strings.Compare(r.Prefixes[a].Prefix, r.Prefixes[b].Prefix), cmp.Compare(a, b))
+	})
+	if err := checkStrips(r); err != nil {
+		return nil, err
+	}
+	t := &Table{otherwise: otherwise, names: slices.Clone(pools)}
+	var reads []int
+	if slices.ContainsFunc(r.Prefixes, func(p Prefix) bool { return p.Strip }) {
+		t.strips = make([]int, len(r.Prefixes))
+	}
+	for k, i := range order {
+		p := r.Prefixes[i]
+		parent := k - 1
+		if k > 0 && t.prefixes[parent] == p.Prefix {
+			return nil, WrongRoute(i, "prefix %q is given twice; accepted: each once", p.Prefix)
+		}
+		for parent >= 0 && !strings.HasPrefix(p.Prefix, t.prefixes[parent]) {
+			parent = t.parents[parent]
+		}
+		if p.Strip {
+			t.strips[k] = len(p.Prefix)
+		}
+		from, err := readsOf(i, p.Pool, p.Reads)
+		if err != nil {
+			return nil, err
+		}
+		reads = append(reads, from)
+		t.prefixes, t.pools, t.parents = append(t.prefixes, p.Prefix), append(t.pools, numbers[p.Pool]), append(t.parents, parent)
+		for c := int(p.Prefix[0]) + 1; c < len(t.first); c++ {
+			t.first[c]++
+		}
+	}
+	for c := range t.common {
+		if from, to := t.first[c], t.first[c+1]; from < to {
+			// The common beginning of sorted texts is that of the first and the last one.
+			low, high := t.prefixes[from], t.prefixes[to-1]
+			n := 0
+			for n < min(len(low), len(high)) && low[n] == high[n] {
+				n++
+			}
+			t.common[c] = low[:n]
+			for _, p := range t.prefixes[from:to] {
+				t.words = append(t.words, wordOf(p[n:]))
+			}
+		}
+	}
+	if splits {
+		t.reads = append(reads, others)
+	}
+	return t, nil
+}
+
+// forReads returns the table that finds the pools for reads.
+func (t *Table) forReads() *Table {
+	if t.reads == nil {
+		return t
+	}
+	u := *t
+	u.pools, u.otherwise, u.reads = t.reads[:len(t.pools)], t.reads[len(t.pools)], nil
+	return &u
+}
+
+// checkStrips returns an error if a pool has a route that strips its prefix, and another route.
+func checkStrips(r Routes) error {
+	for i, p := range r.Prefixes {
+		refuse := func(other string) error {
+			return WrongRoute(i, "prefix %q is stripped, but pool %q also has %s: two keys could become one there; give the prefix a pool of its own, or don't strip it",
+				p.Prefix, p.Pool, other)
+		}
+		switch other := slices.IndexFunc(r.Prefixes, func(o Prefix) bool { return (o.Pool == p.Pool || o.Reads == p.Pool) && o.Prefix != p.Prefix }); {
+		case !p.Strip:
+		case r.Default == p.Pool || r.Reads == p.Pool:
+			return refuse("the keys without a prefix")
+		case other >= 0:
+			return refuse(fmt.Sprintf("prefix %q", r.Prefixes[other].Prefix))
+		}
+	}
+	return nil
+}
+
+// find returns the index of the longest prefix that key begins with; -1: none.
+func (t *Table) find(key []byte) int {
+	if len(key) == 0 {
+		return -1
+	}
+	from, to := t.first[key[0]], t.first[int(key[0])+1]
+	common := t.common[key[0]]
+	if from == to || len(key) < len(common) || string(key[:len(common)]) != common {
+		return -1
+	}
+	// Find the last prefix that does not sort after key. If key does not begin with it, the only candidates are the shorter prefixes that this
+	// prefix begins with, its parents.
+	word := wordOf(key[len(common):])
+	for from < to {
+		mid := int(uint(from+to) / 2)
+		if at := t.words[mid]; at < word || at == word && t.prefixes[mid] <= string(key) {
+			from = mid + 1
+		} else {
+			to = mid
+		}
+	}
+	k := from - 1
+	for k >= 0 && !(len(key) >= len(t.prefixes[k]) && string(key[:len(t.prefixes[k])]) == t.prefixes[k]) {
+		k = t.parents[k]
+	}
+	return k
+}
+
+// wordOf returns the first eight bytes of text as a number: if two texts differ in these bytes, their numbers compare as the texts do.
+func wordOf[T string | []byte](text T) (word uint64) {
+	if len(text) >= 8 {
+		return uint64(text[7]) | uint64(text[6])<<8 | uint64(text[5])<<16 | uint64(text[4])<<24 |
+			uint64(text[3])<<32 | uint64(text[2])<<40 | uint64(text[1])<<48 | uint64(text[0])<<56
+	}
+	for i := range len(text) {
+		word |= uint64(text[i]) << (56 - 8*i)
+	}
+	return word
+}
+
+// Pool returns the number of key's pool. It allocates nothing.
+func (t *Table) Pool(key []byte) int {
+	if k := t.find(key); k >= 0 {
+		return t.pools[k]
+	}
+	return t.otherwise
+}
+
+// Prefix returns the longest prefix that key begins with; "": none, the key is in the default pool.
+func (t *Table) Prefix(key []byte) string {
+	if k := t.find(key); k >= 0 {
+		return t.prefixes[k]
+	}
+	return ""
+}
