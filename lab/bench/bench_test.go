@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,6 +66,39 @@ func TestOnlyARatioWhoseIntervalExcludes1IsAVerdict(t *testing.T) {
 			require.Equal(t, map[Verdict]Verdict{Slower: Faster, Faster: Slower, Unknown: Unknown}[c.want], swapped.Rows[1].Verdict)
 		})
 	}
+}
+
+func TestOnOneProcessorTheTimeOfOtherProgramsDoesNotCount(t *testing.T) {
+	var runs []record.Run
+	for system, factor := range map[string]float64{"old": 1, "new": 0.9} {
+		for i, taken := range []float64{0, 0.02, 0.5, 0.09, 0.05} { // the share of the processor that others took
+			if system == "new" && taken < 0.1 {
+				taken = 0.09 - taken
+			}
+			cost := 20e-6 / factor * (1 + 0.001*float64(i))
+			one := runsOf("small", system, (1-taken)/cost)[0]
+			one.Repetition = i
+			one.Results = one.Results[:2]
+			for source, share := range map[string]float64{"client": 0.5, "middleware": 0.3, "servers": 0.2} {
+				one.Results = append(one.Results, record.Value{Source: source, Metric: "cpu_per_request", Value: share * cost})
+			}
+			for _, role := range []string{"server_cpus", "middleware_cpus", "load_cpus"} {
+				one.Factors[role] = "1"
+			}
+			runs = append(runs, one)
+		}
+	}
+	r := Judge(runs, []string{"small"}, []string{"old", "new"}, 0.95)
+	require.InEpsilon(t, 0.9, r.Rows[1].Ratio.Mean, 1e-9)
+	require.Equal(t, Slower, r.Rows[1].Verdict)
+	require.Equal(t, 2, r.Disturbed)
+	require.EqualValues(t, 4, r.Rows[1].Ratio.N, "a pair with disturbed runs does not count")
+	for _, run := range runs {
+		run.Factors["server_cpus"] = "0"
+	}
+	r = Judge(runs, []string{"small"}, []string{"old", "new"}, 0.95)
+	require.EqualValues(t, 5, r.Rows[1].Ratio.N, "on two processors the throughputs are compared")
+	require.Greater(t, math.Abs(r.Rows[1].Ratio.Mean-0.9), 1e-3)
 }
 
 func TestTheIntervalsOfSeveralLoadsHoldTogether(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"mcmw/lab/table"
 )
 
-// Verdict says how the throughput of a system compares with that of the first.
+// Verdict says how the speed of a system compares with that of the first.
 type Verdict string
 
 // The verdicts. Unknown: the interval of the ratio contains 1, or there are fewer than two pairs.
@@ -31,12 +31,15 @@ type Result struct {
 	// Confidence is that with which all intervals of ratios hold together: each has the confidence 1 - (1 - Confidence)/k, k their
 	// number (Bonferroni). So equal systems get another verdict than Unknown with a probability of at most 1 - Confidence.
 	Confidence float64 `json:"confidence"`
-	Rows       []Row   `json:"rows"`
-	// Foreign is the number of runs during which other programs used the processors noticeably.
-	Foreign int `json:"foreign_load"`
+	// OneProcessor: everything ran on one processor. Speed is then the number of requests per second of processor time that all
+	// programs of the run used: the throughput, without the time that programs outside it took. Otherwise it is the throughput.
+	OneProcessor bool  `json:"one_processor"`
+	Rows         []Row `json:"rows"`
+	// Disturbed is the number of runs during which other programs used the processors noticeably. On one processor they don't count.
+	Disturbed int `json:"disturbed"`
 }
 
-// Row is one system under one load. Ratio is that of its throughput to the first system's, over pairs of runs of one
+// Row is one system under one load. Ratio is that of its speed to the first system's, over pairs of runs of one
 // repetition; Verdict is "" for the first.
 type Row struct {
 	Load       string          `json:"load"`
@@ -48,9 +51,33 @@ type Row struct {
 	P99        sample.Estimate `json:"response_time_p99"`
 }
 
+// own is the share of a processor that the programs of an undisturbed run use at least.
+const own = 0.9
+
+// speed returns the speed of a system in a run, unless it was disturbed and the speed is therefore not known.
+func (r *Result) speed(run record.Run) (float64, bool) {
+	throughput, ok := run.Value(record.SourceClient, "throughput")
+	if !r.OneProcessor {
+		return throughput, ok
+	}
+	cost := 0.0 // of a request, seconds
+	for _, source := range []string{record.SourceClient, record.SourceMiddleware, record.SourceServers} {
+		of, known := run.Value(source, "cpu_per_request")
+		cost += of
+		ok = ok && (known || source == record.SourceMiddleware) // direct has none
+	}
+	return 1 / cost, ok && throughput*cost >= own
+}
+
 // Judge compares the systems with the first, under each load, from runs with the factors case and system.
 func Judge(runs []record.Run, loads, systems []string, confidence float64) *Result {
-	r := &Result{Systems: systems, Confidence: confidence}
+	r := &Result{Systems: systems, Confidence: confidence, OneProcessor: true}
+	for _, run := range runs {
+		for _, role := range []string{experiment.ServerCPUs, experiment.MiddlewareCPUs, experiment.LoadCPUs} {
+			cpus := experiment.Values(run.Factors).Processors(role)
+			r.OneProcessor = r.OneProcessor && len(cpus) == 1 && run.Factors[role] == runs[0].Factors[role] && run.Factors[role] == run.Factors[experiment.LoadCPUs]
+		}
+	}
 	each := 1 - (1-confidence)/float64(max(len(loads)*(len(systems)-1), 1))
 	points := frame.By(runs, []string{experiment.Case, experiment.System}, confidence).Points
 	for _, load := range loads {
@@ -69,15 +96,19 @@ func Judge(runs []record.Run, loads, systems []string, confidence float64) *Resu
 			if i == 0 {
 				first = p
 			} else {
-				row.Ratio = p.PairedRatio(first, frame.Metric{Source: record.SourceClient, Name: "throughput"}, each)
+				row.Ratio = p.PairedRatio(first, r.speed, each)
 				row.Verdict = verdict(row.Ratio)
 			}
 			r.Rows = append(r.Rows, row)
 		}
 	}
 	for _, run := range runs {
-		if slices.ContainsFunc(run.Warnings, func(w record.Warning) bool { return w.Code == check.OtherLoad }) {
-			r.Foreign++
+		disturbed := slices.ContainsFunc(run.Warnings, func(w record.Warning) bool { return w.Code == check.OtherLoad })
+		if _, known := r.speed(run); r.OneProcessor {
+			disturbed = !known
+		}
+		if disturbed && run.State == record.Complete {
+			r.Disturbed++
 		}
 	}
 	return r
@@ -124,10 +155,20 @@ func (r *Result) AnySlower() bool {
 func (r *Result) Table() table.Table {
 	t := table.Table{
 		Columns: []string{"load", "system", "throughput", "ratio to " + r.Systems[0], "verdict", "CPU/request", "p99"}, Left: []int{1, 4},
-		Notes: []string{fmt.Sprintf("[ ]: %.0f %% confidence interval, of all ratios together; they are geometric means over pairs of runs. ±: of each mean alone. CPU: processor time of the system.", 100*r.Confidence)},
+		Notes: []string{
+			"Ratio: of the throughput.",
+			fmt.Sprintf("[ ]: %.0f %% confidence interval, of all ratios together; they are geometric means over pairs of runs. ±: of each mean alone. CPU: processor time of the system.", 100*r.Confidence),
+		},
 	}
-	if r.Foreign > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("⚠ Other programs used the processors during %d runs.", r.Foreign))
+	if r.OneProcessor {
+		t.Notes[0] = "Everything ran on one processor. Ratio: of requests per second of processor time that load, system and servers used, which is the throughput without what other programs took."
+	}
+	if r.Disturbed > 0 {
+		note := fmt.Sprintf("⚠ Other programs used the processors during %d runs", r.Disturbed)
+		if r.OneProcessor {
+			note += fmt.Sprintf(", for more than %.0f %% of the time; in ratios these don't count", 100*(1-own))
+		}
+		t.Notes = append(t.Notes, note+".")
 	}
 	for _, row := range r.Rows {
 		metric := func(name string, e sample.Estimate) string {

@@ -143,7 +143,7 @@ func New(a, b []record.Run, o Options) *Comparison {
 			}
 			m := compareSamples(metric, first, second, o.Confidence)
 			if o.Paired {
-				ratio := after.PairedRatio(before, of, o.Confidence)
+				ratio := after.PairedRatio(before, of.Of, o.Confidence)
 				m.Ratio = &ratio
 			}
 			p.Metrics = append(p.Metrics, m)

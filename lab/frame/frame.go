@@ -171,13 +171,13 @@ func (p Point) Derive(f func(record.Run) (float64, bool)) sample.Estimate {
 	return sample.Of(p.values(f)).Estimate(p.Confidence)
 }
 
-// PairedRatio returns the ratio of a metric of p to that of another point, over the pairs of runs of one repetition.
-func (p Point) PairedRatio(to Point, m Metric, confidence float64) sample.Estimate {
+// PairedRatio returns the ratio of a value of p to that of another point, over the pairs of runs of one repetition that have it.
+func (p Point) PairedRatio(to Point, value func(record.Run) (float64, bool), confidence float64) sample.Estimate {
 	var of, base []float64
 	for _, run := range p.Runs {
 		for _, other := range to.Runs {
-			x, ok := run.Value(m.Source, m.Name)
-			y, ok2 := other.Value(m.Source, m.Name)
+			x, ok := value(run)
+			y, ok2 := value(other)
 			if run.Repetition == other.Repetition && ok && ok2 {
 				of, base = append(of, x), append(base, y)
 			}
@@ -197,6 +197,9 @@ func (p Point) values(f func(record.Run) (float64, bool)) (values []float64) {
 
 // Metric is a metric at a source.
 type Metric struct{ Source, Name string }
+
+// Of returns the value of the metric in a run.
+func (m Metric) Of(run record.Run) (float64, bool) { return run.Value(m.Source, m.Name) }
 
 // ParseMetric reads SOURCE.METRIC, such as server:a.throughput, or METRIC of a source. The names of metrics have no dot. It
 // returns an error, too, for an unknown metric and without a source.

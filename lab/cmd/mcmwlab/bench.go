@@ -48,8 +48,9 @@ of the git repository in the current directory, which is built, or a known one: 
 (nutcracker), proxy (memcached's own), direct (no middleware) or floor (the least that a proxy can do: one thread, one read and one write a
 hop; built with cc). Flags can follow in one argument: 'mcmw --hot-keys=serve'.
 
-Each run starts three memcached servers and a system. By default everything runs on one processor. The throughput is then the inverse of the whole cost of a request, which rounds repeat within some 3 %; on
-several processors it depends on where the kernel runs what.
+Each run starts three memcached servers and a system. By default everything runs on one processor. The speed is then the
+inverse of the processor time of a request in load, system and servers together, which rounds repeat within some 3 % and other programs hardly
+change. With several --cpus it is the throughput, which also depends on where the kernel runs what.
 
 Each round measures every system under every load. The ratio is the geometric mean over the rounds, with the interval that holds for all
 ratios together: equal systems get another verdict than "can't be told" in at most 5 % of the cases. More --rounds tell smaller

@@ -37,6 +37,9 @@ func TestSystemsAreMeasuredInTurnsOnOneProcessor(t *testing.T) {
 	again := output(t, "bench", "twemproxy", mcmw+" --procs=1", "--systems", "direct,floor", "--loads", "mixed-1", "--rounds", "2",
 		"--duration", "500ms", "--cpus", "0", "--out", dir, "--resume", "--format", "benchstat")
 	assert.Regexp(t, `^goos: linux\ncpu: .*\nUnit ops/s better=higher\n(BenchmarkRequest/load=mixed-1/system=\S+-1\t\d+( *\t[\d.]+ \S+)+\n){8}$`, again)
+	verdicts := output(t, "compare", dir, "--by", "system=floor,direct", "--verdicts", "--format", "csv")
+	assert.Regexp(t, `^load,system,throughput,ratio to floor,verdict,CPU/request,p99\nmixed-1,floor,.*,1,,.*\nmixed-1,direct,.*\n$`, verdicts)
+	requireRefused(t, exitUsage, "--verdicts: expected with --by system=A,B", "compare", dir, "--by", "case=a,b", "--verdicts")
 	ratios := output(t, "compare", dir, "--by", "system=twemproxy,direct,"+other, "--ratios")
 	assert.Regexp(t, `(?m)^direct +all runs +[\d.]+ \[[\d.]+, [\d.]+\] +- `, ratios)
 	assert.Regexp(t, `(?m)^`+other+` +all runs( +[\d.]+ \[[\d.]+, [\d.]+\]){8}$`, ratios)

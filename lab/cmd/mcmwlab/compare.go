@@ -11,19 +11,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcmw/lab/bench"
 	"mcmw/lab/compare"
 	"mcmw/lab/condition"
+	"mcmw/lab/experiment"
 	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/table"
 )
 
 type compareFlags struct {
-	by      string
-	failIf  []string
-	ratios  bool
-	format  string
-	options compare.Options
+	by       string
+	failIf   []string
+	ratios   bool
+	verdicts bool
+	format   string
+	options  compare.Options
 }
 
 func newCompareCommand() *cobra.Command {
@@ -70,6 +73,7 @@ code is
 		strings.Join(compare.DefaultMetrics, ", ")+"; with --ratios "+strings.Join(compare.DefaultRatios, ", ")+")")
 	flags.StringVar(&f.options.Source, "source", record.SourceClient, "source of the metrics: client, middleware, server:NAME, ...")
 	flags.Float64Var(&f.options.Confidence, "confidence", compare.DefaultConfidence, "confidence of the intervals")
+	flags.BoolVar(&f.verdicts, "verdicts", false, "with --by system=A,B: print the verdicts of mcmwlab bench on its record")
 	flags.BoolVar(&f.ratios, "ratios", false, "with --by: print the median ratios of paired runs, and the medians")
 	flags.StringVar(&f.format, "format", string(table.Text), formatHelp)
 	return cmd
@@ -82,6 +86,9 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 	}
 	if err := checkFormat(f.format); err != nil {
 		return err
+	}
+	if factor, _, _ := strings.Cut(f.by, "="); f.verdicts && factor != experiment.System {
+		return usageError{errors.New("--verdicts: expected with --by system=A,B, of a record of mcmwlab bench")}
 	}
 	if f.ratios && f.by == "" {
 		return usageError{errors.New("--ratios: expected with --by, because runs of different records aren't paired")}
@@ -106,8 +113,13 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 		return err
 	}
 	var all []record.Run
+	var names []string
 	for _, one := range sides {
-		all = append(all, one.runs...)
+		all, names = append(all, one.runs...), append(names, one.level)
+	}
+	if f.verdicts {
+		result := bench.Judge(all, frame.Of(all, 0).Levels(experiment.Case), names, f.options.Confidence)
+		return table.Of(result, result.Table()).Write(stdout, table.Format(f.format))
 	}
 	if err := f.checkNames(all); err != nil {
 		return usageError{err}
