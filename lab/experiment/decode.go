@@ -106,7 +106,7 @@ type file struct {
 	constants   Values
 	factors     []Factor
 	factorsAt   *yaml.Node
-	fraction    []string
+	fraction    []Factor // each with the factors whose product it is
 	fractionAt  *yaml.Node
 	points      []Values
 	pointsAt    []*yaml.Node
@@ -157,13 +157,7 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 		"cases":     func(key string, n *yaml.Node) { f.cases = d.cases(n, key) },
 		"constants": func(key string, n *yaml.Node) { f.constants = d.values(n, key, f.constantsAt) },
 		"factors":   func(key string, n *yaml.Node) { f.factors, f.factorsAt = d.factors(n, key), n },
-		"fraction": func(key string, n *yaml.Node) {
-			const accepts = "equations such as c = a*b"
-			f.fractionAt = n
-			for _, element := range d.list(n, key, accepts) {
-				f.fraction = append(f.fraction, d.scalar(element, key, accepts, func(string) bool { return true }))
-			}
-		},
+		"fraction":  func(key string, n *yaml.Node) { f.fraction, f.fractionAt = d.fraction(n, key), n },
 		"points": func(key string, n *yaml.Node) {
 			for _, element := range d.list(n, key, "mappings of settings to values") {
 				f.points = append(f.points, d.values(element, key, map[string]*yaml.Node{}))
@@ -325,6 +319,22 @@ func (d *decoder) factors(n *yaml.Node, key string) (factors []Factor) {
 		factors = append(factors, f)
 	})
 	return factors
+}
+
+// fraction reads the factors that are products of others.
+func (d *decoder) fraction(n *yaml.Node, key string) (products []Factor) {
+	if n.Kind == yaml.SequenceNode {
+		d.problem(n, key, "expected each product with its factors: {c: [a, b]} instead of [c = a*b]")
+		return nil
+	}
+	d.settings(n, key, func(s *Setting, key string, n *yaml.Node) {
+		product := Factor{Name: s.Name}
+		for _, element := range d.list(n, key, "factors") {
+			product.Levels = append(product.Levels, d.scalar(element, key, "a factor", func(string) bool { return true }))
+		}
+		products = append(products, product)
+	})
+	return products
 }
 
 func (d *decoder) settings(n *yaml.Node, key string, read func(s *Setting, key string, n *yaml.Node)) {

@@ -120,11 +120,13 @@ exp.yaml:13: order: "interlaced"; expected one of interleaved, paired, random, l
 		"odd clients":       {"name: a\nconstants: {load_threads: 3}\nfactors: {clients: [9, 10]}\n", "exp.yaml:3: factors: clients=10: clients 10: expected a multiple of the 3 threads"},
 		"replicas":          {"name: a\npoints:\n- {replicas: 2}\n", "exp.yaml:3: points: replicas 2 is more than the number of servers (1)"},
 		"many keys":         {"name: a\npoints:\n- {keys: 1, keys_per_get: 2}\n", "exp.yaml:3: points: keys_per_get 2 is more than the number of keys (1)"},
-		"three levels":      {"name: a\nfactors: {depth: [1, 2], workers: [1, 2, 3]}\nfraction: [depth = workers]\n", "exp.yaml:3: fraction: workers has 3 levels; expected two levels of every factor"},
-		"own product":       {"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: [depth = depth*workers]\n", "expected a product of other factors, each once"},
-		"no equation":       {"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: [depth]\n", `"depth": expected FACTOR = FACTOR*FACTOR`},
-		"a chain":           {"name: a\nfactors: {depth: [1, 2], workers: [1, 2], servers: [1, 2]}\nfraction: [depth = workers, workers = servers]\n", "which itself has an equation"},
-		"a fraction alone":  {"name: a\nfraction: [depth = workers]\n", "exp.yaml:2: fraction: given without factors"},
+		"three levels":      {"name: a\nfactors: {depth: [1, 2], workers: [1, 2, 3]}\nfraction: {depth: [workers]}\n", "exp.yaml:3: fraction: workers has 3 levels; expected two levels of every factor"},
+		"own product":       {"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: {depth: [depth, workers]}\n", "expected a product of other factors, each once"},
+		"an equation":       {"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: [depth = workers]\n", "exp.yaml:3: fraction: expected each product with its factors: {c: [a, b]} instead of [c = a*b]"},
+		"not a factor":      {"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: {servers: [depth]}\n", "exp.yaml:3: fraction: servers is not a factor"},
+		"not a setting":     {"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: {worker: [depth]}\n", "unknown key \"worker\"; did you mean workers?"},
+		"a chain":           {"name: a\nfactors: {depth: [1, 2], workers: [1, 2], servers: [1, 2]}\nfraction: {depth: [workers], workers: [servers]}\n", "which itself is one"},
+		"a fraction alone":  {"name: a\nfraction: {depth: [workers]}\n", "exp.yaml:2: fraction: given without factors"},
 		"repeat and stop":   {"name: a\nrepetitions: 3\nstop: {within: 0.1}\n", "exp.yaml:2: repetitions: given together with stop"},
 		"stop at random":    {"name: a\norder: random\nstop: {within: 0.1}\n", "exp.yaml:3: stop: the order random schedules all runs"},
 		"stop when":         {"name: a\nstop: {at_most: 5}\n", "exp.yaml:2: stop: no condition; expected one such as when: half_width(client.throughput) <= 5%"},
@@ -267,7 +269,7 @@ func TestTheExperimentsOfTheThesisOnServersAreValid(t *testing.T) {
 }
 
 func FuzzAnyFileIsReadOrRefusedWithLines(f *testing.F) {
-	f.Add([]byte("name: a\nfactors: {clients: [1, 2], workers: [1, 2]}\nfraction: [workers = clients]\nquick: {repetitions: 1}\n"), true)
+	f.Add([]byte("name: a\nfactors: {clients: [1, 2], workers: [1, 2]}\nfraction: {workers: [clients]}\nquick: {repetitions: 1}\n"), true)
 	f.Add([]byte("name: a\npoints: [{depth: 1}, {depth: 2}]\nstop: {within: 0.1, at_most: 4}\norder: listed\n"), false)
 	f.Add([]byte("name: a\ntestbed: {kind: vm, delay: 0.5ms, hosts: {server: {preset: azure-a1, upload: 1Gbit, memory: 2GiB, count: 3}}}\n"), false)
 	f.Add([]byte("name: &n a\ntitle: *n\nrun: {<<: {duration: 1s}}\n"), false)

@@ -80,13 +80,13 @@ func (d *decoder) design(e *Experiment, f *file) {
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// combine returns the combinations of levels of a full factorial design, the first factor changing slowest, or, with equations, of a
+// combine returns the combinations of levels of a full factorial design, the first factor changing slowest, or, with products, of a
 // fractional design.
 //
-// An equation "c = a*b" defines the level of c by those of a and b: with -1 for the first level of a factor and +1 for
-// the second, x_c = x_a x_b. With p equations a design of k factors has 2^(k-p) points (Jain, chapter 19).
-func combine(factors []Factor, equations []string) ([][]string, error) {
-	products, err := parseEquations(factors, equations)
+// The level of c, a product of a and b, is defined by theirs: with -1 for the first level of a factor and +1 for
+// the second, x_c = x_a x_b. With p products a design of k factors has 2^(k-p) points (Jain, chapter 19).
+func combine(factors, fraction []Factor) ([][]string, error) {
+	products, err := productsOf(factors, fraction)
 	if err != nil {
 		return nil, err
 	}
@@ -128,38 +128,34 @@ func combine(factors []Factor, equations []string) ([][]string, error) {
 	return combinations, nil
 }
 
-// parseEquations returns, for every factor, the indices of the factors whose product it is; nil for a factor without an equation.
-func parseEquations(factors []Factor, equations []string) ([][]int, error) {
+// productsOf returns, for every factor, the indices of the factors whose product it is; nil for the others.
+func productsOf(factors, fraction []Factor) ([][]int, error) {
 	products := make([][]int, len(factors))
 	find := func(name string) int {
-		return slices.IndexFunc(factors, func(f Factor) bool { return f.Name == strings.TrimSpace(name) })
+		return slices.IndexFunc(factors, func(f Factor) bool { return f.Name == name })
 	}
-	for _, equation := range equations {
-		left, right, ok := strings.Cut(equation, "=")
-		product := find(left)
-		if !ok || product < 0 {
-			return nil, fmt.Errorf("%.60q: expected FACTOR = FACTOR*FACTOR..., with names of factors", equation)
+	for _, product := range fraction {
+		at := find(product.Name)
+		if at < 0 {
+			return nil, fmt.Errorf("%s is not a factor; expected some of the factors, each with those whose product it is", product.Name)
 		}
-		if products[product] != nil {
-			return nil, fmt.Errorf("%.60q: %s already has an equation", equation, factors[product].Name)
-		}
-		for _, name := range strings.Split(right, "*") {
+		for _, name := range product.Levels {
 			source := find(name)
-			if source < 0 || source == product || slices.Contains(products[product], source) {
-				return nil, fmt.Errorf("%.60q: expected a product of other factors, each once", equation)
+			if source < 0 || source == at || slices.Contains(products[at], source) {
+				return nil, fmt.Errorf("%s: %.60q; expected a product of other factors, each once", product.Name, name)
 			}
-			products[product] = append(products[product], source)
+			products[at] = append(products[at], source)
 		}
 	}
 	for i, product := range products {
 		for _, source := range product {
 			if products[source] != nil {
-				return nil, fmt.Errorf("%s is the product of %s, which itself has an equation; expected factors without one",
+				return nil, fmt.Errorf("%s is a product of %s, which itself is one; expected factors that are not",
 					factors[i].Name, factors[source].Name)
 			}
 		}
 	}
-	if len(equations) > 0 {
+	if len(fraction) > 0 {
 		for _, f := range factors {
 			if len(f.Levels) != 2 {
 				return nil, fmt.Errorf("%s has %d levels; expected two levels of every factor", f.Name, len(f.Levels))

@@ -132,7 +132,7 @@ func TestAFractionHasTheCombinationsOfItsEquations(t *testing.T) {
 	e := parse(t, `
 name: fraction
 factors: {workers: [1, 2], depth: [1, 2], pipeline: [1, 2], keys_per_get: [1, 2]}
-fraction: [keys_per_get = workers * depth * pipeline]
+fraction: {keys_per_get: [workers, depth, pipeline]}
 `)
 	require.Len(t, e.Points, 8)
 	products := map[string]int{}
