@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -148,19 +149,18 @@ type Reply struct {
 func decode(op *protocol.Op, line []byte) (Reply, error) {
 	r := Reply{Line: string(line), Size: -1}
 	unexpected := func() (Reply, error) { return Reply{}, Unexpected(line) }
-	words := strings.FieldsFunc(r.Line, func(r rune) bool { return r == ' ' })
-	if !op.Fits(line) || len(words) == 0 {
+	code, rest, _ := strings.Cut(r.Line, " ")
+	if !op.Fits(line) {
 		return unexpected()
 	}
-	switch r.Code = words[0]; r.Code {
+	switch r.Code = code; code {
 	case "VA":
+		var size string
 		var err error
-		if len(words) < 2 {
-			return unexpected()
-		} else if r.Size, err = strconv.ParseInt(words[1], 10, 63); err != nil || r.Size < 0 {
+		size, rest, _ = strings.Cut(rest, " ")
+		if r.Size, err = strconv.ParseInt(size, 10, 63); err != nil || r.Size < 0 {
 			return unexpected()
 		}
-		words = words[1:]
 	case "HD", "EN", "NS", "EX", "NF":
 	default:
 		if op.Verb != 's' || !strings.HasPrefix(r.Line, tooLarge) {
@@ -168,13 +168,13 @@ func decode(op *protocol.Op, line []byte) (Reply, error) {
 		}
 	}
 	cas := !op.HasFlag('c')
-	for _, word := range words[1:] {
-		if word[0] == 'c' {
-			_, err := strconv.ParseUint(word[1:], 10, 64)
+	for word := range strings.SplitSeq(rest, " ") {
+		if text, ok := strings.CutPrefix(word, "c"); ok {
+			_, err := strconv.ParseUint(text, 10, 64)
 			cas = err == nil
 		}
 	}
-	r.Item, r.Held = protocol.DecodeItem([]byte(r.Line + protocol.CRLF))
+	r.Item, r.Held = protocol.DecodeItem(append(slices.Clip(line), protocol.CRLF...))
 	if r.Held && !cas {
 		return unexpected()
 	}
