@@ -86,7 +86,7 @@ func (r *Records) beginFleet(looks marker.Looks, servers []*Server) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fleet.AcceptEmpty()
+	r.fleet.Alone()
 }
 
 // watched says how the looks at a server's marks went, for a warning. Times are ns as stats.Now.
@@ -232,6 +232,7 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err er
 	if !put {
 		return false, nil
 	}
+	r.applyMarks() // before others can know that this middleware has found a mark
 	if put, err = held.put(l, want); put {
 		r.mu.Lock()
 		if held.value != nil {
@@ -258,7 +259,7 @@ func (r *Records) applyMarks() {
 	}
 	r.lease.Store(lease)
 	barred := map[*Server]string{}
-	away := map[*Server]bool{}
+	roles := map[*Server]role{}
 	for s := range r.copies {
 		barred[s] = ""
 		by := ""
@@ -270,7 +271,9 @@ func (r *Records) applyMarks() {
 			continue
 		}
 		s.setMarked(r.fleet.InForce(s.Name, now))
-		away[s] = now < lease && (s.Marked() || r.fleet.RespectedByAll(s.Name, now))
+		decides := role{away: now < lease && (s.Marked() || r.fleet.RespectedByAll(s.Name, now))}
+		decides.since, decides.decides = r.fleet.Decides(s.Name, now)
+		roles[s] = decides
 		if by != "" {
 			barred[s] = "it missed writes of " + by
 		}
@@ -293,7 +296,10 @@ func (r *Records) applyMarks() {
 	r.changed = make(chan struct{})
 	r.mu.Unlock()
 	for s, why := range barred {
-		s.setAway(away[s])
+		if respects && s.Down() && !s.marking.Load() {
+			r.mark(s)
+		}
+		s.setRole(roles[s])
 		if before := s.bar(why, unknowable); now < lease && before != why && why != "" {
 			r.log.Warn("a server is not read", "server", s.Name, "why", why)
 		}

@@ -42,14 +42,3 @@ func (s *Server) KeepOpen(longer time.Duration) {
 		}
 	}
 }
-
-// setAway sets whether all middlewares respect a mark of the server.
-func (s *Server) setAway(away bool) {
-	if s.away.Swap(away) == away {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.options.Load().Changes.Add(1)
-	s.notify()
-}

@@ -219,6 +219,7 @@ func (r *Records) mark(s *Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.marking.Store(true)
+	s.resign()
 	if r.stale[s.Name] == 0 {
 		r.advance()
 		r.stale[s.Name] = r.round

@@ -90,6 +90,12 @@ type Server struct {
 	markedElsewhere atomic.Bool
 	// away: with marks that all middlewares respect, all of them respect one of this server. Maintained by Records; see Away.
 	away atomic.Bool
+	// Maintained by Records; see Decides, Turn, DecidesSince, RoleSince, HadRole.
+	decides   atomic.Bool
+	turn      atomic.Uint32
+	cleared   atomic.Int64
+	roleSince atomic.Int64
+	hadRole   atomic.Bool
 	// open is the time until which its pool's gutter may hold keys of it although it is read, ns as stats.Now. Stored before the server becomes readable.
 	open atomic.Int64
 	// unsettled: when its prober ended, writes sent to it could still take effect.
@@ -266,11 +272,16 @@ func (s *Server) wakeProber() { wake(s.wake) }
 
 // AwaitReadable waits while the server recovers and is not away, until the deadline at the latest.
 func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {
+	s.await(ctx, deadline, func() bool { return s.Recovers() && !s.Away() })
+}
+
+// await waits while pending returns true, until the deadline at the latest. Who makes it return false calls notify.
+func (s *Server) await(ctx context.Context, deadline time.Time, pending func() bool) {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		if !s.Recovers() || s.Away() {
+		if !pending() {
 			s.mu.Unlock()
 			return
 		}
@@ -476,8 +487,8 @@ func (s *Server) change(to State, why error) {
 		switch {
 		case from == Down:
 			r.call(s)
-		case to == Down && s.options.Load().Gutter != 0:
-			r.mark(s) // reads, too, may use the gutter only once it is marked
+		case to == Down && (s.options.Load().Gutter != 0 || r.RespectsMarks()):
+			r.mark(s) // other servers, and the gutter, may take its place only once it is marked
 		}
 	}
 	if to == Up {

@@ -107,11 +107,15 @@ type Fleet struct {
 	found Marks
 	// since is, by server, the time from which on each look has found a mark of another middleware on a majority.
 	since map[string]int64
+	// clear is, by server, the last time at which it was marked, a look found a mark of it, or a look came so late that it
+	// could have missed one. held is the last time at which such a mark can have been in force.
+	clear, held map[string]int64
 	// heard is when each of known was found first, with its present beat.
 	heard   map[Mark]int64
 	removed Marks // of others, to be removed from the servers
 	// acceptsEmpty: servers without marks become witnesses, because no middleware knows the marks that they have lost.
 	acceptsEmpty bool
+	alone        bool // no middleware was here before the first look
 	// lost is the time since which most servers answer, but too few of them are witnesses; 0: that is not so.
 	lost int64
 	// silent is the time until which middlewares may read that do not acknowledge marks.
@@ -146,7 +150,10 @@ type ownMark struct {
 
 // NewFleet returns a Fleet that has seen no server yet.
 func NewFleet(owner string) *Fleet {
-	return &Fleet{owner: owner, answers: map[string]answer{}, own: map[string]*ownMark{}, heard: map[Mark]int64{}, beats: []beat{{}}}
+	return &Fleet{
+		owner: owner, answers: map[string]answer{}, own: map[string]*ownMark{}, clear: map[string]int64{}, held: map[string]int64{},
+		heard: map[Mark]int64{}, beats: []beat{{}},
+	}
 }
 
 // Place sets the servers.
@@ -167,6 +174,7 @@ func (f *Fleet) Mark(server string, now int64) {
 	if f.own[server] == nil {
 		f.own[server] = &ownMark{}
 		f.renew(f.own[server], now)
+		f.clear[server], f.held[server] = now, now
 	}
 }
 
@@ -320,8 +328,14 @@ func (f *Fleet) Put(server string, marks, want Marks, now int64) {
 	}
 }
 
-// AcceptEmpty lets servers that hold no marks become witnesses, with the marks that this middleware knows. It is called if no middleware was here before,
-// or if marks are lost and this middleware has marked every server.
+// Alone is AcceptEmpty for a middleware that finds no mark on its first look because no middleware was here before.
+func (f *Fleet) Alone() {
+	f.alone = true
+	f.AcceptEmpty()
+}
+
+// AcceptEmpty lets servers that hold no marks become witnesses, with the marks that this middleware knows. It is called if marks are lost and
+// this middleware has marked every server.
 func (f *Fleet) AcceptEmpty() { f.acceptsEmpty = true }
 
 // Lost reports whether for lostAfter most servers have answered, but too few of them are witnesses. Then no server may be read, and no middleware can
@@ -351,6 +365,7 @@ func (f *Fleet) see(server string, a answer, now int64) {
 		if now >= f.lease {
 			f.since = nil // a mark may have been removed and stored again since
 		}
+		f.findClear(begun, recent, now)
 		f.begun, f.lease = begun, begun+int64(relied)
 		f.know(recent, now)
 	}
@@ -437,6 +452,32 @@ func (f *Fleet) watch(recent, now int64) {
 		f.since[k.Server] = now
 		if since, seen := before[k.Server]; seen {
 			f.since[k.Server] = since
+		}
+	}
+}
+
+// findClear updates clear by a look that began at begun, from answers to questions asked after recent. A mark cannot have come into force and been removed
+// between two looks that began within inForce.
+func (f *Fleet) findClear(begun, recent, now int64) {
+	first, blind := f.begun == 0, begun-f.begun >= int64(inForce)
+	for _, server := range f.servers {
+		marked, silent := 0, len(f.servers)
+		for _, a := range f.answers {
+			if a.begun > recent {
+				silent--
+				if slices.ContainsFunc(a.marks, func(k Mark) bool { return k.Server == server }) {
+					marked++
+				}
+			}
+		}
+		_, looked := f.clear[server]
+		switch {
+		case first && f.alone && f.own[server] == nil && marked == 0:
+			f.clear[server] = begun - int64(inForce)
+		case f.own[server] != nil, blind, !looked, marked > 0 && marked+silent >= f.majority():
+			f.clear[server], f.held[server] = now, now
+		case marked > 0:
+			f.clear[server] = now
 		}
 	}
 }
@@ -548,6 +589,13 @@ func (f *Fleet) News() bool {
 func (f *Fleet) RespectedByAll(server string, now int64) bool {
 	since, seen := f.since[server]
 	return seen && now < f.lease && f.begun-since >= int64(inForce)
+}
+
+// Decides reports whether server may decide what a write that depends on an item leaves: no middleware lets another server decide in its place, as all may
+// while a mark of it is in force (InForce, RespectedByAll). since is when a mark of it can have been in force last.
+func (f *Fleet) Decides(server string, now int64) (since int64, ok bool) {
+	clear, looked := f.clear[server]
+	return f.held[server], looked && now < f.Lease() && f.own[server] == nil && f.begun-clear >= int64(inForce)
 }
 
 // MarkedBy returns another owner that has marked server; "": none has.

@@ -284,7 +284,7 @@ func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o.StallAfter = c.options.stallAfter()
 	for i, p := range c.pools {
 		w := worker.Pool{
-			Pool: plan.Pool{Versions: p.versioned.Load(), Several: p.several.Load(), Large: p.options.Large}, Timeout: p.options.Timeout, Diverted: &p.diverted, Warming: &p.warming,
+			Pool: plan.Pool{Versions: p.versioned.Load(), Several: p.several.Load(), Agreed: p.agrees(), Large: p.options.Large}, Timeout: p.options.Timeout, Diverted: &p.diverted, Warming: &p.warming,
 			Lacks: p.missing.Add, Shadow: c.feedOf(p.name),
 		}
 		w.Ack, w.Barring = p.ack()

@@ -16,7 +16,7 @@
 //	reader, Put               room in the queue; the exchange of cores         the reader
 //	queue                     a worker                                         none
 //	worker, next              a batch; while checks are pending, at most 1 ms  the worker
-//	worker, admit             key locks; on a detour, a server or its mark     the worker
+//	worker, admit             key locks; on a detour, a server, mark or role   the worker
 //	worker, collect           the servers' replies and connections             the worker
 //	client, Stall             the client to read                               a goroutine of the connection
 //
@@ -126,7 +126,8 @@
 // first write that a server missed is answered only when enough servers hold this information. At the start, and when a server is reached for the
 // first time, these records decide whether the server is trusted, is flushed, or has keys deleted on it. With several writers and an Options.Ack
 // other than all, middlewares respect each other's marks while they run (marker.Fleet, Records.Watch): a marked server is not read even if it is
-// up, and a write that it missed is answered once every middleware has stopped reading it.
+// up, and a write that it missed is answered once every middleware has stopped reading it. Commands that depend on an item (incr, cas, add ..) are decided by
+// the key's first server that no middleware replaces: they wait until it is known (backend.Server.Decides, Replaced; package plan, decide.go).
 //
 // If a middleware was killed, replicas may stay different. A sweep in the background (package sweep), at the next start and every
 // Options.SweepEvery, compares them and deletes copies that differ, under the key's lock.

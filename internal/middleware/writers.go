@@ -59,6 +59,13 @@ func (p *pool) respectsMarks() bool {
 	return shared && len(p.servers) >= leastForMarks && p.options.Rejoin != backend.RejoinTrust
 }
 
+// agrees reports whether other middlewares may let another server decide what depends on an item, so that all must let the same one. With rejoin trust nothing
+// says which one that is.
+func (p *pool) agrees() bool {
+	shared := p.several.Load() && p.router.N() > 1 || p.diverts() && p.options.Writers != WritersOne
+	return shared && p.options.Rejoin != backend.RejoinTrust
+}
+
 // lingerEvery is the time between two checks whether a pool that no longer needs marks may stop to respect them.
 const lingerEvery = time.Second
 

@@ -40,6 +40,7 @@ const (
 	ownTokens          mutant = "a server's own cas that passes for a version"
 	readersDecide      mutant = "a token that is compared on the server that has shown it"
 	blindCas           mutant = "a cas that compares nothing"
+	keptResult         mutant = "a result that its server keeps although nobody has confirmed it"
 	onlyInTheGutter    mutant = "a write in the gutter that does not delete the key on its server"
 )
 

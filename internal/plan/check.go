@@ -275,18 +275,15 @@ func (p *Planner) judge(k *check) (more bool) {
 	}
 	k.looks++
 	differ, same := false, k.again
-	var first *copyState
+	first, settled := p.leader(k)
 	left := 0
 	for i := range k.copies {
 		c := &k.copies[i]
-		switch {
-		case c.lost:
+		if c.lost {
 			continue
-		case first == nil:
-			first = c
 		}
 		left++
-		differ = differ || c.failed || k.differs(c, first)
+		differ = differ || c.failed || first == nil || k.differs(c, first)
 		same = same && !c.failed && c.holds == c.before
 		c.before = c.holds
 	}
@@ -299,6 +296,8 @@ func (p *Planner) judge(k *check) (more bool) {
 		}
 		k.ended = true
 		return won()
+	case !settled:
+		k.looks-- // which copy differs is not known yet
 	case same, k.looks >= mostLooks:
 		k.again, k.found = false, true
 		for i := range k.copies {

@@ -180,6 +180,9 @@ func (d *driver) send() {
 			d.planner.Next(0)
 			continue
 		default:
+			if n := d.planner.Undone(0); n >= 0 && d.mutant != keptResult {
+				d.missed[int(d.planner.Calls[n].Server)] = true
+			}
 			d.planner.Answer(0, &d.answer, func(dst []byte) []byte { return dst })
 			d.done, d.whole = true, d.planner.Stored(0)
 			if strings.HasPrefix(d.told[0], "gets") {

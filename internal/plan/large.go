@@ -202,12 +202,15 @@ func (p *Planner) planHead(i int32) {
 	s := p.splitOf(r)
 	r.way, r.step = direct, sent
 	p.findHolders(r)
+	if p.isAgreed(r) {
+		p.elect(r)
+	}
 	one := len(p.holders)+len(p.emptied) == 1
 	switch {
 	case s.refusal != nil:
 		r.Fail(string(s.refusal))
 	case s.lost == nil:
-	case (one || r.decided || r.several) && !p.hasChunks(r, p.decider()),
+	case (one || r.decided || r.several) && !p.hasChunks(r, p.deciderOf(r)),
 		!slices.ContainsFunc(p.holders, func(s int) bool { return p.hasChunks(r, s) }):
 		r.Fail(string(s.lost))
 	}

@@ -137,6 +137,11 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 			return s
 		}
 	}
+	if p.isAgreed(r) {
+		if s, undecided := p.standing(); undecided && p.Servers[s].Settles {
+			return s
+		}
+	}
 	if !r.MustRead() {
 		return -1
 	}

@@ -73,6 +73,8 @@ type Pool struct {
 	Versions bool
 	// Several: other mcmw instances write the same servers. It requires Versions, and has an effect only where a key has several servers.
 	Several bool
+	// Agreed: all instances must let the same server decide what depends on an item; see decide.go.
+	Agreed bool
 	// Large says how large values may be.
 	Large Large
 }
@@ -89,6 +91,11 @@ type Server struct {
 	// Away: no mcmw instance reads the server, and all know that. Open: its pool's gutter may hold keys of it. Both matter only if the pool has a
 	// gutter, and Away implies Open.
 	Away, Open bool
+	// The server's role, if its pool is agreed: it decides what depends on an item, or other servers do in its place. Settles: the role may be known soon. Turn
+	// changes when a role ends. A request that was created before Since, ns as stats.Now, fails.
+	Decides, Replaced, Settles bool
+	Turn                       uint32
+	Since                      int64
 	// Load is the work that waits for the server, ns; for least-busy reads.
 	Load int64
 }
@@ -153,6 +160,7 @@ type Planner struct {
 	other     []route.Holder
 	decides   route.Decider
 	holders   []int
+	electors  []int
 	readers   []int
 	emptied   []int
 	readable  []int
@@ -194,6 +202,11 @@ type Request struct {
 	version           uint64 // version of what it stores, with several writers
 	look              int32  // the call that fetches the result of its write; -1: none
 	dropped           bool   // the other servers must not hold the key
+	// elected: a server decides it for all instances, by roles whose turns add up to turns. undone: see Undone.
+	elected bool
+	elect   int32 // that server
+	turns   uint32
+	undone  int32
 	// warms: some of its keys were looked up in a pool that is warmed up, by Calls[warm:warmEnd].
 	warms         bool
 	warm, warmEnd int32
@@ -459,6 +472,9 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 // read again; it matters only if a call has failed.
 func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 	r := &p.Requests[i]
+	if r.elected && !r.Fixed && (r.step != sent || outcomeOf(r, &p.Calls[r.first]) == replica.Success) && p.deposed(r) {
+		return p.depose(r)
+	}
 	switch {
 	case r.step >= gathering && r.step <= discarding:
 		return p.settleParts(r, inTime)

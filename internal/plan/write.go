@@ -14,6 +14,11 @@ import (
 func (p *Planner) planWrite(i int32) (barrier bool) {
 	r := &p.Requests[i]
 	p.findHolders(r)
+	if p.isAgreed(r) {
+		if p.elect(r); r.Fixed {
+			return false
+		}
+	}
 	p.withholdHead(r)
 	switch {
 	case len(p.holders)+len(p.emptied) == 1 && r.several && r.Has(protocol.Builds):
@@ -24,15 +29,15 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 		p.forward(i, p.holders[0])
 	case r.Has(protocol.Depends) && p.decides == route.Refused:
 		r.Fail(textMoving)
-	case r.Has(protocol.Depends) && !p.decides.Permits(p.decider()):
+	case r.Has(protocol.Depends) && !p.decides.Permits(p.deciderOf(r)):
 		p.planForget(i)
 	case r.decided:
-		p.planDecided(i, p.decider())
+		p.planDecided(i, p.deciderOf(r))
 		return true
 	default:
 		r.way = write
 		if r.several {
-			p.moveToFront(p.holders, p.decider())
+			p.moveToFront(p.holders, p.deciderOf(r))
 		}
 		if r.version != 0 {
 			p.forwardVersioned(i, p.holders...)
@@ -44,6 +49,14 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 		p.planEmptied(i)
 	}
 	return false
+}
+
+// deciderOf returns the server that decides r: the one that all instances let decide, or decider.
+func (p *Planner) deciderOf(r *Request) int {
+	if r.elected {
+		return int(r.elect)
+	}
+	return p.decider()
 }
 
 // decider returns the server of place that decides a write that depends on the key, and whose copy stays where copies

@@ -10,6 +10,10 @@ import (
 type Unmarked struct {
 	Servers []Missed
 	Until   int64 // the time until which the write waits, ns as stats.Now
+	// Deposed reports whether Decider, the server that has decided the write, ceased to decide meanwhile, so that a success must not be reported; nil: no
+	// server has.
+	Deposed func() bool
+	Decider int
 }
 
 // Waits reports whether one of the servers is not marked yet. A nil u waits for nothing.

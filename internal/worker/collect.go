@@ -303,7 +303,15 @@ func (w *Worker) giveUp(s int) {
 func (w *Worker) settle(i int32) {
 	planned := &w.planner.Requests[i]
 	r := &w.requests[i]
-	if w.planner.Settle(i, !planned.Failed || stats.Now() < w.end(i, w.timeout(i))) {
+	elected := w.planner.Elected(i)
+	if elected {
+		w.confirm()
+	}
+	again := w.planner.Settle(i, !planned.Failed || stats.Now() < w.end(i, w.timeout(i)))
+	if elected {
+		w.noteUndone(i)
+	}
+	if again {
 		if repairs := w.planner.Repairs(i); len(repairs) > 0 {
 			w.noteDisagreement(i)
 			if w.locks[r.stripe].writes > 1 {

@@ -88,7 +88,11 @@ func (w *Worker) unmarkedOf(i int32) *request.Unmarked {
 	if list == nil {
 		return nil
 	}
-	return &request.Unmarked{Servers: list, Until: w.end(i, w.timeout(i))}
+	u := &request.Unmarked{Servers: list, Until: w.end(i, w.timeout(i))}
+	if slices.ContainsFunc(list, func(m request.Missed) bool { return m.Withhold && m.Refusal != "" }) {
+		u.Decider, u.Deposed = w.deposed(i)
+	}
+	return u
 }
 
 // barring reports whether a write that server s missed is answered with success only when no mcmw instance reads s.
@@ -100,6 +104,7 @@ func (w *Worker) awaitMarked(ctx context.Context, b *request.Batch, i int32) boo
 	w.marks.any = true
 	u := w.planner.Requests[i].Unmarked
 	if !u.Waits() {
+		w.refuseDeposed(i, u)
 		return true
 	}
 	for k := 0; k < len(u.Servers); {
@@ -122,9 +127,20 @@ func (w *Worker) awaitMarked(ctx context.Context, b *request.Batch, i int32) boo
 		}
 		k++
 	}
+	w.refuseDeposed(i, u)
 	w.began = stats.Now()
 	w.flushed = w.began
 	return true
+}
+
+// refuseDeposed answers requests[i] with an error if a server that decided it ceased to decide while the request waited for a mark.
+func (w *Worker) refuseDeposed(i int32, u *request.Unmarked) {
+	if u.Deposed == nil || !u.Deposed() {
+		return
+	}
+	r := w.planner.Requests[i].Request
+	r.Result = stats.ResultServerError
+	setAnswer(r, w.planner.TextUndecided(u.Decider))
 }
 
 // refuseUnmarked answers requests[i] with an error if a success must not be reported before m's server is marked.

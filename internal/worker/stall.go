@@ -150,11 +150,17 @@ func (w *Worker) canMark(s int) bool {
 	return answer >= marker.Witnesses(len(pool.Servers()))
 }
 
-// awaitReadable waits, on a detour, until the servers from which requests[i] must be read may be read again. If other requests are in the round,
+// awaitReadable waits, on a detour, until it is known which server decides requests[i], and the servers from which it must be read may be read again. If other requests are in the round,
 // which must not wait, it returns false instead.
 func (w *Worker) awaitReadable(ctx context.Context, i int32) bool {
-	r := &w.planner.Requests[i]
-	if !r.MustRead() {
+	for s := w.planner.Undecided(i); s >= 0 && w.untilExpiry(i) > 0 && ctx.Err() == nil; s = w.planner.Undecided(i) {
+		if i > 0 {
+			return false
+		}
+		w.options.Servers[s].AwaitRole(ctx, time.Now().Add(w.untilExpiry(i)))
+		w.updateStates()
+	}
+	if r := &w.planner.Requests[i]; !r.MustRead() {
 		return true
 	}
 	// One after the other: the keys of a retrieval may be on several.

@@ -488,7 +488,8 @@ func (w *Worker) updateStates() {
 		state.Readable, state.Stale, state.Suspect = s.Readable(), s.Stale(), s.Suspected()
 		state.Recovers = s.Recovers()
 		state.Marked = w.barring(i) && s.Marked()
-		w.states.trouble = w.states.trouble || state.Recovers || state.Suspect
+		w.updateRole(i, s, state)
+		w.states.trouble = w.states.trouble || state.Recovers || state.Suspect || state.Settles
 		w.updateGutter(s, state)
 	}
 }

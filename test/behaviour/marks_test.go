@@ -2,6 +2,7 @@ package behaviour_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,7 @@ func liveOptions() middleware.Options {
 	}
 }
 
-// behindProxies starts n middlewares with o in front of servers. Each reaches the servers through its own proxies.
+// behindProxies starts n middlewares with o in front of servers, which are those of the first pool if o has pools. Each reaches the servers through its own proxies.
 func behindProxies(t *testing.T, n int, o middleware.Options, servers []*mctest.Server) (fleet []*mwtest.MW, proxies [][]*mctest.Proxy) {
 	t.Helper()
 	for range n {
@@ -38,7 +39,12 @@ func behindProxies(t *testing.T, n int, o middleware.Options, servers []*mctest.
 			proxy := mctest.StartProxy(t, s.Addr())
 			own, addrs = append(own, proxy), append(addrs, proxy.Addr())
 		}
-		o.Servers = mwtest.Named(addrs...)
+		if len(o.Pools) == 0 {
+			o.Servers = mwtest.Named(addrs...)
+		} else {
+			o.Pools = slices.Clone(o.Pools)
+			o.Pools[0].Servers = mwtest.Named(addrs...)
+		}
 		fleet, proxies = append(fleet, mwtest.Start(t, o)), append(proxies, own)
 	}
 	return fleet, proxies

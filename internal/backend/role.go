@@ -1,0 +1,72 @@
+package backend
+
+import (
+	"context"
+	"time"
+
+	"mcmw/internal/stats"
+)
+
+// Where several middlewares respect each other's marks, each server has a role. Package plan says what a role means.
+
+// role is what the marks say about a server.
+type role struct {
+	decides, away bool
+	since         int64 // see DecidesSince
+}
+
+// Decides reports whether the server decides writes that depend on items whose first server it is: no middleware lets
+// another server decide them.
+func (s *Server) Decides() bool { return s.decides.Load() && s.Readable() }
+
+// Replaced reports whether other servers decide in its place: all middlewares respect a mark of it, so none lets it
+// decide.
+func (s *Server) Replaced() bool { return s.away.Load() }
+
+// Settles reports whether it will soon be known who decides, as far as can be said.
+func (s *Server) Settles() bool { return !s.Decides() && !s.Replaced() && !s.unknowable.Load() }
+
+// Turn counts how often the server ceased to decide, or to be replaced.
+func (s *Server) Turn() uint32 { return s.turn.Load() }
+
+// DecidesSince returns since when no mark of the server can have been in force, ns as stats.Now. A request that is
+// older may have waited while another server decided, so this one must not decide it.
+func (s *Server) DecidesSince() int64 { return s.cleared.Load() }
+
+// RoleSince returns since when the server decides, or is replaced, ns as stats.Now; 0: since the start.
+func (s *Server) RoleSince() int64 { return s.roleSince.Load() }
+
+// HadRole reports whether the server has decided, or was replaced, since the start.
+func (s *Server) HadRole() bool { return s.hadRole.Load() }
+
+// setRole sets the server's role.
+func (s *Server) setRole(to role) {
+	s.cleared.Store(to.since)
+	decided, away := s.decides.Swap(to.decides), s.away.Swap(to.away)
+	if decided == to.decides && away == to.away {
+		return
+	}
+	if decided && !to.decides || away && !to.away {
+		s.turn.Add(1)
+	}
+	if (to.decides || to.away) && s.hadRole.Swap(true) {
+		s.roleSince.Store(stats.Now())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.options.Load().Changes.Add(1)
+	s.notify()
+}
+
+// resign makes the server cease to decide, because it is about to be marked.
+func (s *Server) resign() {
+	if s.decides.Swap(false) {
+		s.turn.Add(1)
+		s.options.Load().Changes.Add(1)
+	}
+}
+
+// AwaitRole waits while it may soon be known who decides, until the deadline at the latest.
+func (s *Server) AwaitRole(ctx context.Context, deadline time.Time) {
+	s.await(ctx, deadline, s.Settles)
+}
