@@ -1,9 +1,11 @@
 package experiment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,6 +20,7 @@ import (
 // Problem is one mistake in a file.
 type Problem struct {
 	Line int    // from 1; 0 for the file as a whole
+	In   string // the included file that has it; "": the file itself
 	Key  string // such as run.duration; "" for the file as a whole
 	Text string // what is wrong and what is expected
 }
@@ -32,7 +35,7 @@ type Problems struct {
 func (p *Problems) Error() string {
 	lines := make([]string, len(p.List))
 	for i, problem := range p.List {
-		where := p.File
+		where := cmp.Or(problem.In, p.File)
 		if problem.Line > 0 {
 			where += ":" + strconv.Itoa(problem.Line)
 		}
@@ -72,13 +75,15 @@ func Parse(file string, text []byte, quick bool, set ...string) (*Experiment, er
 
 // HasQuick reports whether the text of a valid file has a quick profile.
 func HasQuick(text []byte) bool {
-	root, err := userinput.Mapping(text, "")
+	root, _, _, err := mapping(text)
 	return err == nil && root != nil && child(root, "quick") != nil
 }
 
 // decoder collects the problems of one file.
 type decoder struct {
 	problems []Problem
+	include  string // name of the included file
+	own      int    // lines of the text before those of the file itself
 }
 
 // fields has a function for each accepted key of a mapping, which reads the value. Its first argument is the path of the key.
@@ -90,6 +95,14 @@ func (d *decoder) err(file string) error {
 		return nil
 	}
 	slices.SortStableFunc(d.problems, func(a, b Problem) int { return a.Line - b.Line })
+	for i := range d.problems {
+		switch p := &d.problems[i]; {
+		case p.Line > d.own:
+			p.Line -= d.own
+		case p.Line > 0 && d.own > 0:
+			p.In = filepath.Join(filepath.Dir(file), cmp.Or(d.include, "the included file"))
+		}
+	}
 	return &Problems{file, slices.Compact(d.problems)}
 }
 
@@ -98,7 +111,7 @@ func (d *decoder) problem(n *yaml.Node, key, format string, args ...any) {
 	if n != nil {
 		line = n.Line
 	}
-	d.problems = append(d.problems, Problem{line, key, fmt.Sprintf(format, args...)})
+	d.problems = append(d.problems, Problem{Line: line, Key: key, Text: fmt.Sprintf(format, args...)})
 }
 
 // file has the decoded parts of a file before design combines and checks them. Fields named ...At are where a part is, nil if it is missing.
@@ -119,7 +132,8 @@ type file struct {
 
 // root returns the mapping in a file; nil after a problem. expected describes the content for the error about an empty file.
 func (d *decoder) root(text []byte, expected string) *yaml.Node {
-	root, err := userinput.Mapping(text, "name: value")
+	root, own, include, err := mapping(text)
+	d.own, d.include = own, include
 	if problem, ok := errors.AsType[*userinput.Problem](err); ok {
 		d.problems = append(d.problems, Problem{Line: problem.Line, Text: problem.Text})
 		return nil
@@ -146,6 +160,7 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 	}
 	f := &file{constants: Values{}, constantsAt: map[string]*yaml.Node{}}
 	seen := d.mapping(root, "", fields{
+		"include": func(key string, n *yaml.Node) { d.problem(n, key, "not read; expected in a file that Read reads") },
 		"name": func(key string, n *yaml.Node) {
 			e.Name = d.scalar(n, key, "lower-case letters, digits, . _ -, at most 64", nameForm.MatchString)
 		},
@@ -227,21 +242,13 @@ func (d *decoder) quicken(root *yaml.Node) *yaml.Node {
 func overlay(base, top *yaml.Node) *yaml.Node {
 	merged := *base
 	merged.Content = slices.Clone(base.Content)
-	remove := func(m *yaml.Node, key string) {
-		for i := 0; i < len(m.Content); i += 2 {
-			if m.Content[i].Value == key {
-				m.Content = slices.Delete(slices.Clone(m.Content), i, i+2)
-				return
-			}
-		}
-	}
 	for i := 0; i < len(top.Content); i += 2 {
 		key, value := top.Content[i], userinput.Resolve(top.Content[i+1])
 		if old := child(&merged, key.Value); old != nil && old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode {
 			value = overlay(old, value)
 		}
 		for _, other := range insteadOf[key.Value] {
-			remove(&merged, other)
+			without(&merged, other)
 		}
 		if at := slices.IndexFunc(merged.Content, func(n *yaml.Node) bool { return n.Value == key.Value }); at >= 0 && at%2 == 0 {
 			merged.Content[at+1] = value
@@ -250,6 +257,16 @@ func overlay(base, top *yaml.Node) *yaml.Node {
 		}
 	}
 	return &merged
+}
+
+// without removes a key from a mapping.
+func without(m *yaml.Node, key string) {
+	for i := 0; i < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			m.Content = slices.Delete(slices.Clone(m.Content), i, i+2)
+			return
+		}
+	}
 }
 
 // insteadOf maps a key of the quick profile to the other keys that it replaces.

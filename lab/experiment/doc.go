@@ -1,6 +1,6 @@
 // Package experiment reads experiment files and schedules their runs.
 //
-//	YAML file -> Parse (strict; all problems with their lines) -> Experiment: points, repetitions, phases
+//	YAML file -> Read (with the file that it includes) -> Parse (strict; all problems with their lines) -> Experiment: points, repetitions, phases
 //	Experiment -> Schedule -> one Slot after the other: which point, which repetition
 //
 // A point is one combination of levels: every setting of the system and of the load has a value. A full factorial design has a

@@ -6,14 +6,12 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"mcmw/internal/userinput"
 )
 
 // Set returns a file's text with changed settings; the quick profile is changed, too. A setting is KEY=VALUE, with the path of a key, such as
 // factors.system, and a value in YAML. Mappings are merged, other values replaced.
 func Set(text []byte, settings []string) ([]byte, error) {
-	root, err := userinput.Mapping(text, "name: value")
+	root, _, _, err := mapping(text)
 	if err != nil || root == nil || len(settings) == 0 {
 		return text, nil // Parse reports what is wrong with it
 	}

@@ -1,7 +1,6 @@
 package experiments_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +18,7 @@ func suite(t *testing.T, name string) (full, quick []*experiment.Experiment) {
 	files, err := filepath.Glob(name + "/*.yaml")
 	require.NoError(t, err)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := experiment.Read(file)
 		require.NoError(t, err)
 		for _, into := range []struct {
 			to    *[]*experiment.Experiment
@@ -93,7 +92,7 @@ func TestEveryExperimentWithSystemsCanBeRunInBothProfiles(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, files)
 		for _, file := range files {
-			text, err := os.ReadFile(file)
+			text, err := experiment.Read(file)
 			require.NoError(t, err)
 			for _, quick := range []bool{false, true} {
 				e, err := experiment.Parse(file, text, quick)
@@ -103,7 +102,7 @@ func TestEveryExperimentWithSystemsCanBeRunInBothProfiles(t *testing.T) {
 		}
 	}
 	for _, file := range []string{"agreement.yaml", "bench.yaml"} {
-		text, err := os.ReadFile(file)
+		text, err := experiment.Read(file)
 		require.NoError(t, err)
 		_, err = experiment.Parse(file, text, false)
 		require.NoError(t, err)

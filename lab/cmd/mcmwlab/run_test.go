@@ -271,7 +271,7 @@ func TestCheckPrintsErrorsOrThePlan(t *testing.T) {
 
 	file := experimentFile(t, "prefix: 3", "sead: 4")
 	_, _, err := lab(context.Background(), "check", file)
-	require.EqualError(t, err, file+":6: unknown key \"prefix\"; expected one of cases, constants, factors, fraction, name, order, points, quality, quick, repetitions, run, seed, stop, systems, testbed, title\n"+
+	require.EqualError(t, err, file+":6: unknown key \"prefix\"; expected one of cases, constants, factors, fraction, include, name, order, points, quality, quick, repetitions, run, seed, stop, systems, testbed, title\n"+
 		file+":7: unknown key \"sead\"; did you mean seed?")
 	assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
 	file = experimentFile(t, "quick: {repetitions: 0}")

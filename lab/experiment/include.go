@@ -1,0 +1,90 @@
+package experiment
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/userinput"
+)
+
+// separator is between the text of an included file and that of the file that includes it.
+var separator = []byte("\n---\n")
+
+// Read returns the text of an experiment file: after that of the file that it includes, if any, so that the text is complete.
+func Read(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := userinput.Mapping(text, "")
+	if err != nil || root == nil || child(root, "include") == nil {
+		return text, nil // Parse reports what is wrong with it
+	}
+	name := child(root, "include")
+	included, err := os.ReadFile(filepath.Join(filepath.Dir(path), name.Value))
+	if err != nil {
+		return nil, fmt.Errorf("%s:%d: include: %w", path, name.Line, err)
+	}
+	return bytes.Join([][]byte{bytes.TrimRight(included, "\n"), text}, separator), nil
+}
+
+// mapping returns the content of a text that Read has returned: the keys of the file in place of those of the included one; mappings are merged. own is
+// the number of lines before the file's own, include the name of the included file.
+func mapping(text []byte) (root *yaml.Node, own int, include string, err error) {
+	parts := bytes.Split(text, separator)
+	last := parts[len(parts)-1]
+	if len(parts) > 1 {
+		own = bytes.Count(text[:len(text)-len(last)], []byte("\n"))
+		if n, err := userinput.Mapping(last, ""); err == nil && n != nil {
+			include = value(n, "include")
+		}
+		if include == "" || len(parts) > 2 {
+			return nil, 0, "", &userinput.Problem{Line: own + 1, Text: "a second YAML document; accepted: one"}
+		}
+	}
+	for i, part := range parts {
+		before := 0
+		if i > 0 {
+			before = own
+		}
+		n, err := userinput.Mapping(part, "name: value")
+		if problem, ok := errors.AsType[*userinput.Problem](err); ok && problem.Line > 0 {
+			problem.Line += before
+		}
+		switch {
+		case err != nil:
+			return nil, own, include, err
+		case n == nil:
+			continue
+		case i < len(parts)-1 && child(n, "include") != nil:
+			return nil, own, include, &userinput.Problem{Line: child(n, "include").Line, Text: "an included file includes another; accepted: one that includes none"}
+		}
+		move(n, before, map[*yaml.Node]bool{})
+		if root != nil {
+			n = overlay(root, n)
+		}
+		root = n
+	}
+	if root != nil && include != "" {
+		root = overlay(root, &yaml.Node{}) // a copy
+		without(root, "include")
+	}
+	return root, own, include, nil
+}
+
+// move adds to the lines of a node and of all below it, each once.
+func move(n *yaml.Node, lines int, moved map[*yaml.Node]bool) {
+	if n == nil || moved[n] {
+		return
+	}
+	moved[n] = true
+	n.Line += lines
+	for _, c := range append(n.Content, n.Alias) {
+		move(c, lines, moved)
+	}
+}
