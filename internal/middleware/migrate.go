@@ -264,10 +264,10 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 			copying, cancel := context.WithTimeout(ctx, until.Sub(now))
 			m.copied.change(name, func(s *copyState) { s.cancel = cancel })
 			m.background.Go(func() {
-				if g.Missed {
-					m.fillKeys(copying, &g)
-				} else {
+				if !g.Missed {
 					m.copyKeys(copying, g)
+				} else if copier, missing := m.copier(&g); copier != nil {
+					copier.Fill(copying, missing)
 				}
 				cancel()
 				m.copied.change(name, func(s *copyState) { s.cancel = nil })
@@ -307,27 +307,41 @@ func (m *Middleware) recall(ctx context.Context, g *Migration) {
 	})
 }
 
-// copyKeys copies the keys of g's pool until ctx is done. While another middleware does that, it waits.
-func (m *Middleware) copyKeys(ctx context.Context, g Migration) {
-	name, logged := g.name(), ""
+// copier waits until g's new pool has been cleaned, and returns what copies keys to it, and the keys that reads have missed there. It returns nil if one
+// of the pools was removed.
+func (m *Middleware) copier(g *Migration) (*sweep.Copier, *sweep.Missing) {
+	name := g.name()
 	if cleaned := m.copied.of(name).cleaned; cleaned != nil {
 		<-cleaned
 	}
+	c := m.current.Load()
+	from, to := c.named(g.From), c.named(g.To)
+	if from < 0 || to < 0 {
+		return nil, nil
+	}
+	source, target := c.pools[from].router, c.pools[to].router
+	if g.inside() {
+		source, target = source.Divide(g.cold(source.Servers()))
+	}
+	return &sweep.Copier{
+		Name: name, From: source, To: target, Servers: c.pools[from].servers, Targets: c.pools[to].servers,
+		Selects: func(key []byte) bool { return c.router.Table().Pool(key) == from },
+		Rate:    c.options.SweepRate, Hold: hold(c.options.ChangeStep), Pause: c.options.ChangeStep, Log: c.options.Log,
+		Report: func(p sweep.CopyProgress) {
+			m.copied.change(name, func(s *copyState) { s.CopyProgress, s.why = p, "" })
+		},
+		Copied: func(keys int) { m.copied.change(name, func(s *copyState) { s.here += uint64(keys) }) },
+		Failed: func(why string) { m.copied.change(name, func(s *copyState) { s.why = why }) },
+	}, c.pools[from].missing
+}
+
+// copyKeys copies the keys of g's pool until ctx is done. While another middleware does that, it waits.
+func (m *Middleware) copyKeys(ctx context.Context, g Migration) {
+	logged := ""
 	for ctx.Err() == nil {
-		c := m.current.Load()
-		from, to := c.named(g.From), c.named(g.To)
-		if from < 0 || to < 0 {
+		copier, _ := m.copier(&g)
+		if copier == nil {
 			return
-		}
-		table, log := c.router.Table(), c.options.Log
-		copier := sweep.Copier{
-			Name: name, From: c.pools[from].router, To: c.pools[to].router, Servers: c.pools[from].servers, Targets: c.pools[to].servers,
-			Selects: func(key []byte) bool { return table.Pool(key) == from }, Rate: c.options.SweepRate, Hold: hold(c.options.ChangeStep), Pause: c.options.ChangeStep,
-			Report: func(p sweep.CopyProgress) {
-				m.copied.change(name, func(s *copyState) { s.CopyProgress, s.why = p, "" })
-			},
-			Copied: func(keys int) { m.copied.change(name, func(s *copyState) { s.here += uint64(keys) }) },
-			Log:    log,
 		}
 		err := copier.Run(ctx, func() time.Duration {
 			m.applying.Lock()
@@ -338,10 +352,10 @@ func (m *Middleware) copyKeys(ctx context.Context, g Migration) {
 			return g.End.Sub(m.clock())
 		})
 		if err != nil && !errors.Is(err, sweep.ErrClaimed) {
-			m.copied.change(name, func(s *copyState) { s.why = err.Error() })
+			copier.Failed(err.Error())
 			if logged != err.Error() {
 				logged = err.Error()
-				log.Warn("keys could not be copied to the new pool; trying again", "from", g.From, "to", g.To, "error", err)
+				copier.Log.Warn("keys could not be copied to the new pool; trying again", "from", g.From, "to", g.To, "error", err)
 			}
 		}
 		pause(ctx, sweepAgain)
@@ -376,30 +390,6 @@ func (m *Middleware) sampleWarmUp(g *Migration) {
 			s.samples = append(s.samples, now)
 		}
 	})
-}
-
-// fillKeys copies the keys that reads of this middleware miss in g's new pool, until ctx is done.
-func (m *Middleware) fillKeys(ctx context.Context, g *Migration) {
-	name := g.name()
-	if cleaned := m.copied.of(name).cleaned; cleaned != nil {
-		<-cleaned
-	}
-	c := m.current.Load()
-	from, to := c.named(g.From), c.named(g.To)
-	if from < 0 || to < 0 {
-		return
-	}
-	source, target := c.pools[from].router, c.pools[to].router
-	if g.inside() {
-		source, target = source.Divide(g.cold(source.Servers()))
-	}
-	copier := sweep.Copier{
-		Name: name, From: source, To: target, Servers: c.pools[from].servers, Targets: c.pools[to].servers,
-		Rate: c.options.SweepRate, Hold: hold(c.options.ChangeStep), Log: c.options.Log,
-		Copied: func(keys int) { m.copied.change(name, func(s *copyState) { s.here += uint64(keys) }) },
-		Failed: func(why string) { m.copied.change(name, func(s *copyState) { s.why = why }) },
-	}
-	copier.Fill(ctx, c.pools[from].missing)
 }
 
 // migrations returns the state of c's migrations for statistics.
