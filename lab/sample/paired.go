@@ -28,12 +28,12 @@ func PairedRatio(of, to []float64, confidence float64) Estimate {
 	return Estimate{Moments{e.N, mean, e.M2 * mean * mean}, Interval{math.Exp(e.Low), math.Exp(e.High)}}
 }
 
-// RatioText returns a ratio with its interval: "1.080 [0.980, 1.190]"; "-" if there is none.
+// RatioText returns a ratio with its interval: "1.080 [0.980, 1.190]", or "1.080 [too few]"; "-" if there is none.
 func (e Estimate) RatioText() string {
 	switch {
 	case !e.OK():
 		return "-"
-	case !e.Known():
+	case !e.Known(), e.High > 100*e.Low: // two pairs that differ: such an interval says nothing
 		return fmt.Sprintf("%.3f [too few]", e.Mean)
 	}
 	return fmt.Sprintf("%.3f [%.3f, %.3f]", e.Mean, e.Low, e.High)

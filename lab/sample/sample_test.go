@@ -315,3 +315,21 @@ func TestAnEstimateIsWrittenWithItsIntervalIfItHasOne(t *testing.T) {
 		require.JSONEq(t, c.json, string(got))
 	}
 }
+
+func TestARatioOfPairsIsTheInverseOfThatOfSwappedOnes(t *testing.T) {
+	of, to := []float64{10, 11, 13, 0}, []float64{20, 21, 27, 5}
+	ratio, inverse := PairedRatio(of, to, 0.95), PairedRatio(to, of, 0.95)
+	require.EqualValues(t, 3, ratio.N, "a pair with 0 has no ratio")
+	require.InEpsilon(t, math.Cbrt(10.0/20*11/21*13/27), ratio.Mean, 1e-12)
+	require.InEpsilon(t, 1/ratio.Mean, inverse.Mean, 1e-12)
+	require.InEpsilon(t, 1/ratio.Low, inverse.High, 1e-12)
+	// The logarithms have the mean m, the standard deviation s and the interval m +- 4.303 s/sqrt(3).
+	m, s := -0.690221, 0.0422063
+	require.InDelta(t, math.Exp(m-4.303*s/math.Sqrt(3)), ratio.Low, 1e-4)
+	for want, e := range map[string]Estimate{
+		"-": PairedRatio(nil, nil, 0.95), "0.500 [too few]": PairedRatio([]float64{1}, []float64{2}, 0.95),
+		"1.000 [too few]": PairedRatio([]float64{1, 9}, []float64{9, 1}, 0.95), "2.000 [2.000, 2.000]": PairedRatio([]float64{2, 4}, []float64{1, 2}, 0.95),
+	} {
+		require.Equal(t, want, e.RatioText())
+	}
+}
