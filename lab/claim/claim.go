@@ -37,7 +37,9 @@ const (
 var Verdicts = []Verdict{Confirmed, Refuted, ByConstruction, OtherCause, DependsOnDelay, NotComparable, Undecided}
 
 // verdicts are those of judged conditions.
-var verdicts = map[condition.Verdict]Verdict{condition.Holds: Confirmed, condition.Broken: Refuted, condition.Unknown: Undecided}
+var verdicts = map[condition.Verdict]Verdict{
+	condition.Holds: Confirmed, condition.Broken: Refuted, condition.Unknown: Undecided,
+}
 
 // holds reports whether the conditions of a finding with this verdict hold.
 func (v Verdict) holds() bool { return v == Confirmed || v == ByConstruction || v == OtherCause }
@@ -46,11 +48,11 @@ func (v Verdict) holds() bool { return v == Confirmed || v == ByConstruction || 
 type Claim struct {
 	Section string `yaml:"section"` // of the report
 	Text    string `yaml:"text"`
-	// Holds has the conditions, all of which must hold. Except for the interactive law they depend on the report's machines, so that records of the
-	// testbed local don't decide them.
+	// Holds has the conditions, all of which must hold. Except for the interactive law they depend on the report's
+	// machines, so that records of the testbed local don't decide them.
 	Holds Conditions `yaml:"holds"`
-	// Delay: the finding depends on the time for which workers wait for the network. Only records with the delay Travel decide it. In
-	// addition it is decided separately with each other delay of the records.
+	// Delay: the finding depends on the time for which workers wait for the network. Only records with the delay Travel
+	// decide it. In addition it is decided separately with each other delay of the records.
 	Delay bool `yaml:"delay"`
 	// Construction names the testbed's settings from which the finding follows; empty: it doesn't follow from them.
 	Construction string `yaml:"construction"`
@@ -136,7 +138,8 @@ type Finding struct {
 	Verdict Verdict
 	// Why has the numbers for the verdict, or the reason that there are none.
 	Why string
-	// Over has a verdict for each delay for which all needed records exist, by ascending delay; only for claims with Delay.
+	// Over has a verdict for each delay for which all needed records exist, by ascending delay; only for claims with
+	// Delay.
 	Over []At
 }
 
@@ -145,11 +148,13 @@ type At struct {
 	Delay   float64 // seconds, one way
 	Verdict Verdict
 	Why     string
-	// Shares of the variation by factor, and of all interactions together ("interactions"), for conditions on these; else nil.
+	// Shares of the variation by factor, and of all interactions together ("interactions"), for conditions on these;
+	// else nil.
 	Shares map[string]float64
 }
 
-// Needs returns the names of the experiments whose records the claim needs; none: all experiments of its report that have records.
+// Needs returns the names of the experiments whose records the claim needs; none: all experiments of its report that
+// have records.
 func (c Claim) Needs() (names []string) {
 	for _, one := range slices.Concat(c.Holds, c.Cause) {
 		for _, runs := range one.Term.Runs {
@@ -194,7 +199,8 @@ func decide(c Claim, e *Evidence) Finding {
 	}
 	if holds != nil && fails != nil {
 		f.Verdict = DependsOnDelay
-		f.Why = fmt.Sprintf("it holds with a delay of %s, not of %s; with %s: %s", strings.Join(holds, ", "), strings.Join(fails, ", "), milliseconds(c.Travel), own.Why)
+		f.Why = fmt.Sprintf("it holds with a delay of %s, not of %s; with %s: %s", strings.Join(holds, ", "),
+			strings.Join(fails, ", "), milliseconds(c.Travel), own.Why)
 	}
 	return f
 }
@@ -230,7 +236,8 @@ func (cs Conditions) decide(e *view) (Verdict, string) {
 	var texts []string
 	for _, c := range cs {
 		v, why := functions[c.Term.Function].judge(e, c)
-		verdict = slices.MaxFunc([]Verdict{verdict, v}, func(a, b Verdict) int { return slices.Index(weights, a) - slices.Index(weights, b) })
+		verdict = slices.MaxFunc([]Verdict{verdict, v},
+			func(a, b Verdict) int { return slices.Index(weights, a) - slices.Index(weights, b) })
 		texts = append(texts, why)
 	}
 	return verdict, strings.Join(texts, "; ")

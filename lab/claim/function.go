@@ -51,11 +51,15 @@ func init() {
 	for _, m := range model.Models {
 		models = append(models, m.Name)
 	}
-	scope = condition.Scope{Source: record.SourceClient, Runs: true, Functions: map[string]string{}, Known: map[string]func(string) error{
-		"factor": condition.Suggest("a setting of experiments", settings),
-		"part":   condition.Suggest("a setting of experiments, or "+Interactions, append(slices.Clone(settings), Interactions)),
-		"model":  condition.Suggest("one of "+strings.Join(models, ", "), models),
-	}}
+	scope = condition.Scope{
+		Source: record.SourceClient, Runs: true, Functions: map[string]string{},
+		Known: map[string]func(string) error{
+			"factor": condition.Suggest("a setting of experiments", settings),
+			"part": condition.Suggest("a setting of experiments, or "+Interactions,
+				append(slices.Clone(settings), Interactions)),
+			"model": condition.Suggest("one of "+strings.Join(models, ", "), models),
+		},
+	}
 	for name, f := range functions {
 		scope.Functions[name] = f.arguments
 	}
@@ -63,7 +67,8 @@ func init() {
 
 const (
 	confidence = 0.95
-	// close is the largest difference, relative to the highest mean, that counts as none. last is how many levels a plateau has.
+	// close is the largest difference, relative to the highest mean, that counts as none. last is how many levels a
+	// plateau has.
 	close = 0.05
 	last  = 2
 )
@@ -80,7 +85,8 @@ func (e *view) plateau(c condition.Condition) (Verdict, string) {
 	var used []record.Run
 	for _, l := range lines(runs, over) {
 		if len(l.Points) < last {
-			return NotComparable, fmt.Sprintf("%s has %d levels of %s; %d are needed", named(c.Term.Runs[0].Record, l.Name()), len(l.Points), over, last)
+			return NotComparable, fmt.Sprintf("%s has %d levels of %s; %d are needed",
+				named(c.Term.Runs[0].Record, l.Name()), len(l.Points), over, last)
 		}
 		var least, most sample.Estimate
 		var levels []string
@@ -101,7 +107,8 @@ func (e *view) plateau(c condition.Condition) (Verdict, string) {
 		if most.Mean-least.Mean > close*math.Abs(least.Mean) {
 			verdict = condition.All(verdict, apart(least, most))
 		}
-		texts = append(texts, fmt.Sprintf("%s%s to %s at %s %s", prefix(l), shown(metric, least), shown(metric, most), over, strings.Join(levels, ", ")))
+		texts = append(texts, fmt.Sprintf("%s%s to %s at %s %s", prefix(l), shown(metric, least),
+			shown(metric, most), over, strings.Join(levels, ", ")))
 	}
 	text := fmt.Sprintf("%s; expected %s, within %.3g %%", brief(texts), c.Expected(show(metric)), 100*close)
 	return judged(verdict, text, e.exhausted(c.Term.Runs[0], used))
@@ -115,8 +122,8 @@ func apart(a, b sample.Estimate) condition.Verdict {
 	return condition.Broken
 }
 
-// knee judges, on every line over a factor, the least level at which the metric is close to its highest mean. It lies between the first measured
-// level at which the metric is close and the level before.
+// knee judges, on every line over a factor, the least level at which the metric is close to its highest mean. It lies
+// between the first measured level at which the metric is close and the level before.
 func (e *view) knee(c condition.Condition) (Verdict, string) {
 	runs, why := e.runs(c.Term.Runs[0])
 	if why != "" {
@@ -132,7 +139,8 @@ func (e *view) knee(c condition.Condition) (Verdict, string) {
 		verdict = condition.All(verdict, between(c, at))
 		texts = append(texts, prefix(l)+text)
 	}
-	text := fmt.Sprintf("%s; expected %s %s", brief(texts), over, c.Expected(func(v float64) string { return fmt.Sprint(v) }))
+	text := fmt.Sprintf("%s; expected %s %s", brief(texts), over,
+		c.Expected(func(v float64) string { return fmt.Sprint(v) }))
 	return judged(verdict, text, e.exhausted(c.Term.Runs[0], runs))
 }
 
@@ -147,8 +155,8 @@ func between(c condition.Condition, at sample.Interval) condition.Verdict {
 	return condition.Holds
 }
 
-// kneeOf returns the interval of levels in which a line becomes saturated: above the low end, and at most at the high end. Levels with intervals
-// that overlap that of the highest mean may already be saturated.
+// kneeOf returns the interval of levels in which a line becomes saturated: above the low end, and at most at the high
+// end. Levels with intervals that overlap that of the highest mean may already be saturated.
 func (e *view) kneeOf(l frame.Line, c condition.Condition) (at sample.Interval, text, why string) {
 	over, metric := c.Term.Words[0], c.Term.Metric
 	means := make([]sample.Estimate, len(l.Points))
@@ -163,10 +171,13 @@ func (e *view) kneeOf(l frame.Line, c condition.Condition) (at sample.Interval, 
 		}
 	}
 	if len(means) < 2 {
-		return at, "", fmt.Sprintf("%s has one level of %s; two are needed", named(c.Term.Runs[0].Record, l.Name()), over)
+		return at, "", fmt.Sprintf("%s has one level of %s; two are needed", named(c.Term.Runs[0].Record, l.Name()),
+			over)
 	}
 	saturated := slices.IndexFunc(means, func(m sample.Estimate) bool { return m.Mean >= (1-close)*means[highest].Mean })
-	before := slices.IndexFunc(means, func(m sample.Estimate) bool { return m.N > 1 && m.Overlaps(means[highest].Interval) })
+	before := slices.IndexFunc(means, func(m sample.Estimate) bool {
+		return m.N > 1 && m.Overlaps(means[highest].Interval)
+	})
 	if before < 0 || before > saturated {
 		before = saturated
 	}
@@ -182,7 +193,8 @@ func (e *view) kneeOf(l frame.Line, c condition.Condition) (at sample.Interval, 
 		}
 		*end = number
 	}
-	text = fmt.Sprintf("saturated from %s %s, %s of %s at most", over, l.Points[saturated].Levels[over], shown(metric, means[saturated]), shown(metric, means[highest]))
+	text = fmt.Sprintf("saturated from %s %s, %s of %s at most", over, l.Points[saturated].Levels[over],
+		shown(metric, means[saturated]), shown(metric, means[highest]))
 	if before > 0 {
 		text += fmt.Sprintf(", surely not at %s", l.Points[before-1].Levels[over])
 	}
@@ -202,7 +214,8 @@ func (e *view) ratio(c condition.Condition) (Verdict, string) {
 	a, okA := estimate(of.point, metric)
 	b, okB := estimate(to.point, metric)
 	if !okA || !okB || b.Mean == 0 {
-		return NotComparable, fmt.Sprintf("%s.%s was not measured at %s or %s", metric.Source, metric.Name, of.name, to.name)
+		return NotComparable, fmt.Sprintf("%s.%s was not measured at %s or %s", metric.Source, metric.Name, of.name,
+			to.name)
 	}
 	write := show(metric)
 	ratio := sample.Ratio(a.Moments, b.Moments, confidence)
@@ -210,7 +223,8 @@ func (e *view) ratio(c condition.Condition) (Verdict, string) {
 	if !ratio.Known() {
 		return Undecided, text + ", its interval is unbounded: more repetitions are needed"
 	}
-	text += fmt.Sprintf(" (%.3g to %.3g at %.0f %%); expected %s", ratio.Low, ratio.High, 100*confidence, c.Expected(func(v float64) string { return fmt.Sprintf("%.3g", v) }))
+	text += fmt.Sprintf(" (%.3g to %.3g at %.0f %%); expected %s", ratio.Low, ratio.High, 100*confidence,
+		c.Expected(func(v float64) string { return fmt.Sprintf("%.3g", v) }))
 	if e.capped(c, of, to) {
 		return NotComparable, text + "; both are limited by the " + loadsUpload + ", whatever is behind it"
 	}
@@ -221,10 +235,11 @@ func (e *view) ratio(c condition.Condition) (Verdict, string) {
 	return judged(c.Judge(ratio.Interval), text, ofExhausted, toExhausted)
 }
 
-// despiteExhaustion returns a verdict that is certain although one side exhausted its processors; else "". Waiting for processors lowers
-// throughputs and increases times, so the direction in which it moves the ratio is known. The condition holds if all of the interval fulfils it
-// although the ratio was moved away from it, and is broken if none does although it was moved towards it.
-func despiteExhaustion(c condition.Condition, interval sample.Interval, ofExhausted, toExhausted bool) condition.Verdict {
+// despiteExhaustion returns a verdict that is certain although one side exhausted its processors; else "". Waiting for
+// processors lowers throughputs and increases times, so the direction in which it moves the ratio is known. The
+// condition holds if all of the interval fulfils it although the ratio was moved away from it, and is broken if none
+// does although it was moved towards it.
+func despiteExhaustion(c condition.Condition, i sample.Interval, ofExhausted, toExhausted bool) condition.Verdict {
 	_, high := c.Bound()  // whether a high ratio is required
 	raised := ofExhausted // whether waiting increases the ratio
 	switch name := c.Term.Metric.Name; {
@@ -235,7 +250,7 @@ func despiteExhaustion(c condition.Condition, interval sample.Interval, ofExhaus
 	case !strings.HasPrefix(name, "response_time"):
 		return ""
 	}
-	switch verdict := c.Judge(interval); {
+	switch verdict := c.Judge(i); {
 	case verdict == condition.Holds && raised != high, verdict == condition.Broken && raised == high:
 		return verdict
 	default:
@@ -243,21 +258,24 @@ func despiteExhaustion(c condition.Condition, interval sample.Interval, ofExhaus
 	}
 }
 
-// capped reports whether the load's upload limits the clients' throughput on both sides: both are then equal, whatever is behind it. It is false for
-// findings about the testbed's settings.
+// capped reports whether the load's upload limits the clients' throughput on both sides: both are then equal, whatever
+// is behind it. It is false for findings about the testbed's settings.
 func (e *view) capped(c condition.Condition, of, to side) bool {
 	limited := func(s side) bool { return report.Limit(s.set.record, s.point).Name == loadsUpload }
-	return e.claim.Construction == "" && c.Term.Metric.Source == record.SourceClient && strings.HasPrefix(c.Term.Metric.Name, "throughput") && limited(of) && limited(to)
+	return e.claim.Construction == "" && c.Term.Metric.Source == record.SourceClient &&
+		strings.HasPrefix(c.Term.Metric.Name, "throughput") && limited(of) && limited(to)
 }
 
 // loadsUpload is the name of the load machines' upload in package report.
 const loadsUpload = "upload of the load machines"
 
-// lawError judges the largest error of R = N/X - Z (Jain, section 33.4), relative to the response time of the clients, in the runs of closed loops.
+// lawError judges the largest error of R = N/X - Z (Jain, section 33.4), relative to the response time of the clients,
+// in the runs of closed loops.
 func (e *view) lawError(c condition.Condition) (Verdict, string) {
 	names := e.claim.Needs()
 	if len(names) == 0 {
-		names = slices.DeleteFunc(slices.Sorted(maps.Keys(e.sets)), func(name string) bool { return !strings.HasPrefix(name, e.claim.Report+"-") })
+		names = slices.DeleteFunc(slices.Sorted(maps.Keys(e.sets)),
+			func(name string) bool { return !strings.HasPrefix(name, e.claim.Report+"-") })
 	}
 	if len(names) == 0 {
 		return NotComparable, "there is no record of " + e.claim.Report
@@ -287,7 +305,8 @@ func (e *view) lawError(c condition.Condition) (Verdict, string) {
 	if runs == 0 {
 		return NotComparable, "there is no valid run of a closed loop in " + strings.Join(names, ", ")
 	}
-	text := fmt.Sprintf("off by at most %+.2f %% (%s) in %d valid runs; expected within %.3g %%", 100*worst, where, runs, 100*c.High)
+	text := fmt.Sprintf("off by at most %+.2f %% (%s) in %d valid runs; expected within %.3g %%", 100*worst, where,
+		runs, 100*c.High)
 	return verdicts[condition.Of(c.Holds(math.Abs(worst)))], text
 }
 
@@ -306,8 +325,9 @@ func (e *view) bottleneck(c condition.Condition) (Verdict, string) {
 	return judged(condition.Of(slices.ContainsFunc(c.Names, is)), text, e.exhausted(c.Term.Runs[0], s.runs))
 }
 
-// modelError judges the error of a queueing model: the mean of the absolute relative errors of the response time at the points whose clients per
-// worker are in a range. The condition is broken, too, if the model is as good at the other points.
+// modelError judges the error of a queueing model: the mean of the absolute relative errors of the response time at the
+// points whose clients per worker are in a range. The condition is broken, too, if the model is as good at the other
+// points.
 func (e *view) modelError(c condition.Condition) (Verdict, string) {
 	name := c.Term.Runs[0].Record
 	runs, why := e.runs(c.Term.Runs[0])
@@ -328,7 +348,8 @@ func (e *view) modelError(c condition.Condition) (Verdict, string) {
 			if math.IsNaN(error) || math.IsInf(error, 0) {
 				continue
 			}
-			if ratio := float64(p.Clients) / float64(p.AllWorkers()); ratio >= c.Term.Range.Low && ratio <= c.Term.Range.High {
+			ratio := float64(p.Clients) / float64(p.AllWorkers())
+			if ratio >= c.Term.Range.Low && ratio <= c.Term.Range.High {
 				near = append(near, error)
 			} else {
 				far = append(far, error)

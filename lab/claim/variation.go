@@ -42,7 +42,8 @@ func (e *view) design(c condition.Condition) (d design, why string) {
 		least = min(least, len(p.Runs))
 	}
 	of, err := effects.FromRuns(d.runs, effects.Question{
-		Factors: d.factors, Response: d.metric.Name, Source: d.metric.Source, Ignore: []string{"connections", "clients"}, Repetitions: least,
+		Factors: d.factors, Response: d.metric.Name, Source: d.metric.Source, Repetitions: least,
+		Ignore: []string{"connections", "clients"},
 	})
 	if err == nil {
 		d.parts, err = partsOf(of)
@@ -51,7 +52,8 @@ func (e *view) design(c condition.Condition) (d design, why string) {
 		return d, fmt.Sprintf("%s: %v", nameOf(c.Term.Runs[0]), err)
 	}
 	if name := c.Term.Words[0]; name != Interactions && !slices.Contains(d.factors, name) {
-		return d, fmt.Sprintf("%s is not one of the factors of %s: %s", name, nameOf(c.Term.Runs[0]), strings.Join(d.factors, ", "))
+		return d, fmt.Sprintf("%s is not one of the factors of %s: %s", name, nameOf(c.Term.Runs[0]),
+			strings.Join(d.factors, ", "))
 	}
 	e.shares = map[string]float64{}
 	for _, name := range append(slices.Clone(d.factors), Interactions) {
@@ -67,8 +69,8 @@ func part(share, low, high float64) sample.Estimate {
 	return sample.Estimate{Moments: sample.Moments{Mean: share}, Interval: sample.Interval{Low: low, High: high}}
 }
 
-// partsOf allocates the variation of a design. The share of an effect q is N q^2/SST. Its bounds follow from those of q, with unchanged SST. For
-// factors of more than two levels both bounds are the share.
+// partsOf allocates the variation of a design. The share of an effect q is N q^2/SST. Its bounds follow from those of
+// q, with unchanged SST. For factors of more than two levels both bounds are the share.
 func partsOf(of *effects.Experiment) (map[string]sample.Estimate, error) {
 	parts := map[string]sample.Estimate{}
 	others := sample.Estimate{}
@@ -117,7 +119,8 @@ func (d design) list() string {
 	for i, name := range d.factors {
 		texts[i] = name + " explains " + percent(d.parts[name].Mean)
 	}
-	return fmt.Sprintf("of the variation of %s.%s, %s", d.metric.Source, d.metric.Name, strings.Join(append(texts, "interactions "+percent(d.parts[Interactions].Mean)), ", "))
+	return fmt.Sprintf("of the variation of %s.%s, %s", d.metric.Source, d.metric.Name,
+		strings.Join(append(texts, "interactions "+percent(d.parts[Interactions].Mean)), ", "))
 }
 
 // share judges a factor's share of the variation.
@@ -151,7 +154,8 @@ func (e *view) lead(c condition.Condition) (Verdict, string) {
 	return judged(verdict, text, e.exhausted(c.Term.Runs[0], d.runs))
 }
 
-// Variation returns the bounds of the conditions on shares of the variation, and the names of the shares to draw: the factors', then Interactions.
+// Variation returns the bounds of the conditions on shares of the variation, and the names of the shares to draw: the
+// factors', then Interactions.
 func (f Finding) Variation() (bounds []float64, names []string) {
 	for _, c := range f.Holds {
 		for _, bound := range []float64{c.Low, c.High} {
@@ -161,7 +165,8 @@ func (f Finding) Variation() (bounds []float64, names []string) {
 		}
 	}
 	for _, at := range f.Over {
-		names = slices.DeleteFunc(slices.Sorted(maps.Keys(at.Shares)), func(name string) bool { return name == Interactions })
+		names = slices.DeleteFunc(slices.Sorted(maps.Keys(at.Shares)),
+			func(name string) bool { return name == Interactions })
 	}
 	return bounds, append(names, Interactions)
 }

@@ -9,10 +9,13 @@ import (
 	"mcmw/lab/sample"
 )
 
-// ParseCondition reads a condition on B's mean of a metric, on the change of the mean from A to B, or on its ratio, 1 + the change. source is that
-// of a metric without one.
+// ParseCondition reads a condition on B's mean of a metric, on the change of the mean from A to B, or on its ratio, 1 +
+// the change. source is that of a metric without one.
 func ParseCondition(text, source string) (condition.Condition, error) {
-	return condition.Parse(text, condition.Scope{Source: source, Functions: map[string]string{"": "", "change": "metric", "ratio": "metric"}})
+	return condition.Parse(text, condition.Scope{
+		Source:    source,
+		Functions: map[string]string{"": "", "change": "metric", "ratio": "metric"},
+	})
 }
 
 // NameOf returns the name of a condition's metric in a comparison with a source.
@@ -31,11 +34,12 @@ type Verdict struct {
 
 // Judge returns a verdict for each condition.
 //
-// A change, or a ratio, meets its condition if its estimate does and the change is significant: Welch's probability, adjusted by Holm for all changes that
-// the conditions test, is below 1 - confidence. So the probability that equal records meet any condition is at most 1 - confidence, for any
-// number of points and metrics. The condition is undecided if there are too few repetitions for a probability, or if a record doesn't
-// have the metric or the point. A value of B meets its condition if the mean does. comparisons is the number of comparisons that are judged
-// together; the probability 1 - confidence is divided among them.
+// A change, or a ratio, meets its condition if its estimate does and the change is significant: Welch's probability,
+// adjusted by Holm for all changes that the conditions test, is below 1 - confidence. So the probability that equal
+// records meet any condition is at most 1 - confidence, for any number of points and metrics. The condition is
+// undecided if there are too few repetitions for a probability, or if a record doesn't have the metric or the point. A
+// value of B meets its condition if the mean does. comparisons is the number of comparisons that are judged together;
+// the probability 1 - confidence is divided among them.
 func (c *Comparison) Judge(conditions []condition.Condition, comparisons int) []Verdict {
 	chance := c.chances(conditions)
 	verdicts := make([]Verdict, len(conditions))
@@ -59,7 +63,8 @@ func (p Point) metric(name string) (Metric, bool) {
 	return p.Metrics[i], true
 }
 
-// chances returns the adjusted probabilities of the changes that conditions test. Two conditions on the same change count as one.
+// chances returns the adjusted probabilities of the changes that conditions test. Two conditions on the same change
+// count as one.
 func (c *Comparison) chances(conditions []condition.Condition) map[tested]float64 {
 	chance := map[tested]float64{}
 	var order []tested
@@ -88,7 +93,8 @@ func (c *Comparison) judge(condition condition.Condition, chance map[tested]floa
 		key := tested{i, NameOf(condition, c.Source)}
 		m, ok := p.metric(key.metric)
 		if !ok {
-			v.Open = append(v.Open, fmt.Sprintf("%s: neither record has %s of %s", name(p.Label), condition.Term.Metric.Name, condition.Term.Metric.Source))
+			v.Open = append(v.Open, fmt.Sprintf("%s: neither record has %s of %s", name(p.Label),
+				condition.Term.Metric.Name, condition.Term.Metric.Source))
 			continue
 		}
 		x, text := float64(m.Change), "change "+change(m)

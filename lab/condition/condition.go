@@ -1,15 +1,16 @@
-// Package condition is the language of all conditions on measurements: objectives of a load, failures of a comparison, qualities of service,
-// stop rules and the findings of reports.
+// Package condition is the language of all conditions on measurements: objectives of a load, failures of a comparison,
+// qualities of service, stop rules and the findings of reports.
 //
 //	CONDITION = TERM ( "<" | "<=" | ">" | ">=" ) VALUE | TERM "in" VALUE ".." VALUE | TERM "is" NAME { "or" NAME }
 //	TERM      = METRIC | FUNCTION "(" ARGUMENT { "," ARGUMENT } ")"
 //	METRIC    = [ SOURCE "." ] NAME [ RUNS ]
 //	RUNS      = "[" EXPERIMENT { "," FACTOR "=" LEVEL } [ "," "highest" ] "]"
 //
-// such as "client.response_time_p99 < 1ms", "change(throughput) < -5%", or
-// "ratio(client.throughput[sweep, workers=64, highest], [sweep, workers=8, highest]) in 1.5..2.2". A NAME of a response time can be short: mean,
-// p50, p90, p95, p99, p99.9, max. A value of a time has a unit (ns, us, ms, s, m, h), others can have one (/s, KiB, MiB, GiB; % of a ratio). Both
-// ends of a range belong to it. "highest" stands for the point with the most throughput of the clients, EXPERIMENT for the name of its record.
+// such as "client.response_time_p99 < 1ms", "change(throughput) < -5%", or "ratio(client.throughput[sweep, workers=64,
+// highest], [sweep, workers=8, highest]) in 1.5..2.2". A NAME of a response time can be short: mean, p50, p90, p95,
+// p99, p99.9, max. A value of a time has a unit (ns, us, ms, s, m, h), others can have one (/s, KiB, MiB, GiB; % of a
+// ratio). Both ends of a range belong to it. "highest" stands for the point with the most throughput of the clients,
+// EXPERIMENT for the name of its record.
 //
 // The package reads conditions and judges values by them. What a term is worth is computed where its runs are.
 package condition
@@ -27,7 +28,8 @@ import (
 type Condition struct {
 	Text string
 	Term Term
-	// Low and High are the bounds of the values that fulfil it, in the base unit; infinite: there is none. Strict: not the bounds themselves.
+	// Low and High are the bounds of the values that fulfil it, in the base unit; infinite: there is none. Strict: not
+	// the bounds themselves.
 	Low, High float64
 	Strict    bool
 	Names     []string // after "is"
@@ -75,7 +77,8 @@ func (c Condition) Holds(v float64) bool {
 	return v >= c.Low && v <= c.High
 }
 
-// Judge judges all values of a confidence interval: the condition holds if each of them fulfils it, and is broken if none does.
+// Judge judges all values of a confidence interval: the condition holds if each of them fulfils it, and is broken if
+// none does.
 func (c Condition) Judge(i sample.Interval) Verdict {
 	switch {
 	case !i.Known():

@@ -1,6 +1,7 @@
 package condition
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -18,8 +19,8 @@ import (
 // Scope says what the conditions of one place can be about.
 type Scope struct {
 	Source string // of a metric without one; "": it must have one
-	// Functions maps the names of functions to their arguments, separated by spaces: metric (its runs follow), runs, factor, model, range. A
-	// question mark follows optional ones. Plain metrics need the name "".
+	// Functions maps the names of functions to their arguments, separated by spaces: metric (its runs follow), runs,
+	// factor, model, range. A question mark follows optional ones. Plain metrics need the name "".
 	Functions map[string]string
 	Runs      bool                          // metrics have runs in brackets
 	Known     map[string]func(string) error // checks of arguments by kind: factor, model
@@ -99,7 +100,8 @@ func (p *parser) expected(at int, format string, args ...any) error {
 	if rest := p.text[at:]; rest != "" {
 		found = fmt.Sprintf("%q", regexp.MustCompile(`^[^\s<>=\[\](),]+|^.`).FindString(rest))
 	}
-	return fmt.Errorf("%q, character %d: expected %s, not %.60s", p.text, utf8.RuneCountInString(p.text[:at])+1, fmt.Sprintf(format, args...), found)
+	return fmt.Errorf("%q, character %d: expected %s, not %.60s", p.text, utf8.RuneCountInString(p.text[:at])+1,
+		fmt.Sprintf(format, args...), found)
 }
 
 // rest skips blanks and returns what is left.
@@ -359,8 +361,9 @@ func (p *parser) asChange(unit string) string {
 
 // written names the units that can follow a number.
 func written(accepted map[string]float64) string {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(accepted)), func(name string) bool { return name == "" || name == "µs" })
-	slices.SortFunc(names, func(a, b string) int { return int(math.Copysign(1, accepted[a]-accepted[b])) })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(accepted)),
+		func(name string) bool { return name == "" || name == "µs" })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(accepted[a], accepted[b]) })
 	_, without := accepted[""]
 	switch {
 	case len(names) == 0:

@@ -15,7 +15,8 @@ import (
 // separator is between the text of an included file and that of the file that includes it.
 var separator = []byte("\n---\n")
 
-// Read returns the text of an experiment file: after that of the file that it includes, if any, so that the text is complete.
+// Read returns the text of an experiment file: after that of the file that it includes, if any, so that the text is
+// complete.
 func Read(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -33,8 +34,8 @@ func Read(path string) ([]byte, error) {
 	return bytes.Join([][]byte{bytes.TrimRight(included, "\n"), text}, separator), nil
 }
 
-// mapping returns the content of a text that Read has returned: the keys of the file in place of those of the included one; mappings are merged. own is
-// the number of lines before the file's own, include the name of the included file.
+// mapping returns the content of a text that Read has returned: the keys of the file in place of those of the included
+// one; mappings are merged. own is the number of lines before the file's own, include the name of the included file.
 func mapping(text []byte) (root *yaml.Node, own int, include string, err error) {
 	parts := bytes.Split(text, separator)
 	last := parts[len(parts)-1]
@@ -62,7 +63,10 @@ func mapping(text []byte) (root *yaml.Node, own int, include string, err error) 
 		case n == nil:
 			continue
 		case i < len(parts)-1 && child(n, "include") != nil:
-			return nil, own, include, &userinput.Problem{Line: child(n, "include").Line, Text: "an included file includes another; accepted: one that includes none"}
+			return nil, own, include, &userinput.Problem{
+				Line: child(n, "include").Line,
+				Text: "an included file includes another; accepted: one that includes none",
+			}
 		}
 		move(n, before, map[*yaml.Node]bool{})
 		if root != nil {

@@ -17,8 +17,8 @@ import (
 
 // Stop is a stop rule: a point needs no more repetitions when one of the conditions holds, or after AtMost repetitions.
 type Stop struct {
-	// When has conditions on a metric: on half the width of the confidence interval of its mean, relative to the mean, or on its coefficient of
-	// variation.
+	// When has conditions on a metric: on half the width of the confidence interval of its mean, relative to the mean,
+	// or on its coefficient of variation.
 	When            []condition.Condition
 	Confidence      float64
 	AtLeast, AtMost int // repetitions
@@ -26,7 +26,10 @@ type Stop struct {
 
 // parseStop reads a condition of a stop rule.
 func parseStop(text string) (condition.Condition, error) {
-	c, err := condition.Parse(text, condition.Scope{Source: record.SourceClient, Functions: map[string]string{"half_width": "metric", "variation": "metric"}})
+	c, err := condition.Parse(text, condition.Scope{
+		Source:    record.SourceClient,
+		Functions: map[string]string{"half_width": "metric", "variation": "metric"},
+	})
 	if err == nil && !(c.High > 0 && c.High < 1) {
 		err = fmt.Errorf("%q: expected an upper bound of more than 0 and less than 1, such as < 5%%", text)
 	}
@@ -54,10 +57,12 @@ func (s *Stop) String() string {
 	for _, c := range s.When {
 		conditions = append(conditions, c.Text)
 	}
-	return fmt.Sprintf("%d to %d, until %s (confidence %.6g %%)", s.AtLeast, s.AtMost, strings.Join(conditions, " or "), s.Confidence*100)
+	return fmt.Sprintf("%d to %d, until %s (confidence %.6g %%)", s.AtLeast, s.AtMost,
+		strings.Join(conditions, " or "), s.Confidence*100)
 }
 
-// stop reads a stop rule: its condition alone, or with other keys. Earlier files have metric, within and variation instead of conditions.
+// stop reads a stop rule: its condition alone, or with other keys. Earlier files have metric, within and variation
+// instead of conditions.
 func (d *decoder) stop(n *yaml.Node, key string) *Stop {
 	s := &Stop{Confidence: 0.95, AtLeast: 3, AtMost: 10}
 	when := func(key string, n *yaml.Node) { s.When = append(s.When, d.condition(n, key, n.Value, parseStop)) }

@@ -47,13 +47,15 @@ type Table struct {
 	Name, Title string
 	Rows        string // what a row's name has
 	Notes       []string
-	// OrHighest: if the clients of a cell were not measured, the highest value with any number of them is shown in brackets.
+	// OrHighest: if the clients of a cell were not measured, the highest value with any number of them is shown in
+	// brackets.
 	OrHighest bool    `yaml:"or_highest"`
 	Figure    *Figure // draws a column
 	Cells     []Cell  `yaml:"-"`
 }
 
-// Figure draws a column of a table whose rows are named "WORKERS, CLIENTS" over the clients, with a panel for each number of workers.
+// Figure draws a column of a table whose rows are named "WORKERS, CLIENTS" over the clients, with a panel for each
+// number of workers.
 type Figure struct{ Title, Caption, Column string }
 
 // Cell is a printed number and what measures it here.
@@ -65,7 +67,8 @@ type Cell struct {
 	Decimals    int     // of the measured value
 }
 
-// terms are what can be measured for a table. N are the clients, X is the throughput and R the response time of the metric's source.
+// terms are what can be measured for a table. N are the clients, X is the throughput and R the response time of the
+// metric's source.
 var terms = condition.Scope{Source: record.SourceClient, Runs: true, Functions: map[string]string{
 	"":                "",            // a mean
 	"miss_rate":       "metric",      // misses in the keys that were asked for

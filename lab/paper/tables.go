@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -111,24 +112,25 @@ func (s *Source) shown(c Cell, runs condition.Runs) string {
 	return shown(c.Times*v, c.Decimals)
 }
 
-// point returns the first point of some runs, or the one with the highest throughput of the clients. Without one it returns a point that has no
-// estimates.
+// point returns the first point of some runs, or the one with the highest throughput of the clients. Without one it
+// returns a point that has no estimates.
 func (s *Source) point(runs condition.Runs) frame.Point {
 	points := s.points(runs.Record, runs.Where)
 	throughput := func(p frame.Point) float64 { return p.Estimate(record.SourceClient, "throughput").Mean }
 	if runs.Highest {
-		slices.SortStableFunc(points, func(a, b frame.Point) int { return int(math.Copysign(1, throughput(b)-throughput(a))) })
+		slices.SortStableFunc(points, func(a, b frame.Point) int { return cmp.Compare(throughput(b), throughput(a)) })
 	}
 	return append(points, frame.Point{})[0]
 }
 
-// derived returns the throughput of the clients by the interactive law: N/(R + Z), where R is the source's response time and Z the round-trip time
-// of the path.
+// derived returns the throughput of the clients by the interactive law: N/(R + Z), where R is the source's response
+// time and Z the round-trip time of the path.
 func (s *Source) derived(runs condition.Runs, metric frame.Metric) sample.Estimate {
 	p := s.point(runs)
 	n, known := p.Number("clients")
 	for _, d := range s.data {
-		if z, ok := record.Find(d.Manifest.Path, record.SourcePath, "round_trip_time_mean"); ok && known && d.Manifest.Name == runs.Record {
+		if z, ok := record.Find(d.Manifest.Path, record.SourcePath, "round_trip_time_mean"); ok && known &&
+			d.Manifest.Name == runs.Record {
 			return p.Derive(func(run record.Run) (float64, bool) {
 				r, ok := run.Value(metric.Source, metric.Name)
 				return frame.Loop{N: n, Z: z}.Throughput(r), ok && r+z > 0
@@ -138,7 +140,8 @@ func (s *Source) derived(runs condition.Runs, metric frame.Metric) sample.Estima
 	return sample.Estimate{}
 }
 
-// variation returns the effect of a term of the 2^3 design of S, M and W, in brackets if it is not significant, or its share of the variation.
+// variation returns the effect of a term of the 2^3 design of S, M and W, in brackets if it is not significant, or its
+// share of the variation.
 func (s *Source) variation(c Cell) string {
 	a, name := s.analyse(c.Here.Runs[0].Record, c.Here.Metric), c.Here.Words[0]
 	if a == nil {
@@ -168,7 +171,10 @@ func (s *Source) analyse(experiment string, metric frame.Metric) *factorial.Anal
 	if least == 0 {
 		return nil
 	}
-	e, err := effects.FromRuns(runs, effects.Question{Factors: []string{"S", "M", "W"}, Response: metric.Name, Source: metric.Source, Repetitions: least})
+	e, err := effects.FromRuns(runs, effects.Question{
+		Factors: []string{"S", "M", "W"}, Response: metric.Name,
+		Source: metric.Source, Repetitions: least,
+	})
 	if err != nil {
 		return nil
 	}
@@ -184,7 +190,10 @@ func (s *Source) figure(t Table) (f table.Figure, any bool) {
 	if t.Figure == nil {
 		return f, false
 	}
-	f = table.Figure{Name: t.Name + "-arrivals", Command: s.Command, Caption: t.Figure.Caption, Figure: plot.Figure{Title: t.Figure.Title}}
+	f = table.Figure{
+		Name: t.Name + "-arrivals", Command: s.Command, Caption: t.Figure.Caption,
+		Figure: plot.Figure{Title: t.Figure.Title},
+	}
 	var panels []string
 	lines := map[string]*[2]plot.Line{}
 	for _, c := range t.Cells {
