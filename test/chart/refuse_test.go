@@ -37,6 +37,8 @@ func TestInvalidValuesAreRefusedWithTheirKey(t *testing.T) {
 		"image.digest=sha256:12":               `at '/image/digest': 'sha256:12' does not match pattern`,
 		"extraEnv[0].value=a":                  `at '/extraEnv/0': missing property 'name'`,
 		"podDisruptionBudget.maxUnavailable=x": `at '/podDisruptionBudget/maxUnavailable': 'x' does not match pattern`,
+		"podDisruptionBudget.minAvailable=-1":  `at '/podDisruptionBudget/minAvailable': minimum: got -1, want 1`,
+		"replicaCount=two":                     `at '/replicaCount': 'two' does not match pattern`,
 		"tolerations[0].kye=a":                 `at '/tolerations/0': additional properties 'kye' not allowed`,
 
 		// Contradictions that the templates refuse.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 )
 
 func TestANullRemovesWhatAnEarlierValuesFileHasSet(t *testing.T) {
@@ -91,6 +92,36 @@ func TestPodsGetTheUsersOwnFields(t *testing.T) {
 				require.Contains(t, c.VolumeMounts, corev1.VolumeMount{Name: "more", MountPath: "/more"})
 				require.Equal(t, "more", spec.Volumes[len(spec.Volumes)-1].Name)
 			}
+		})
+	}
+}
+
+func TestConventionalNamesReplaceTheCharts(t *testing.T) {
+	budget := func(o *objects, name string) policyv1.PodDisruptionBudgetSpec {
+		return named[*policyv1.PodDisruptionBudget](t, o, name).Spec
+	}
+	for version, h := range helms {
+		t.Run(version, func(t *testing.T) {
+			o := render(t, h)
+			require.Equal(t, int32(2), *named[*appsv1.Deployment](t, o, "mcmw").Spec.Replicas)
+			require.Equal(t, "1", budget(o, "mcmw").MaxUnavailable.String())
+			p, _ := o.proxy(t)
+			for _, c := range p.spec.TopologySpreadConstraints {
+				require.Equal(t, []string{"pod-template-hash"}, c.MatchLabelKeys)
+			}
+			// A release of a chart without these values, with --reuse-values.
+			require.Equal(t, int32(2), *named[*appsv1.Deployment](t, render(t, h, "--set", "replicaCount=null"), "mcmw").Spec.Replicas)
+
+			o = render(t, h, "--set", "replicaCount=5", "--set", "podDisruptionBudget.minAvailable=60%", "--set", "memcached.podDisruptionBudget.minAvailable=2",
+				"--set-json", `topologySpreadConstraints=[{"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]`)
+			require.Equal(t, int32(5), *named[*appsv1.Deployment](t, o, "mcmw").Spec.Replicas)
+			require.Equal(t, "60%", budget(o, "mcmw").MinAvailable.String())
+			require.Nil(t, budget(o, "mcmw").MaxUnavailable)
+			require.Equal(t, "2", budget(o, "mcmw-memcached").MinAvailable.String())
+			p, _ = o.proxy(t)
+			require.Len(t, p.spec.TopologySpreadConstraints, 1)
+			require.Equal(t, "rack", p.spec.TopologySpreadConstraints[0].TopologyKey)
+			require.Zero(t, *named[*appsv1.Deployment](t, render(t, h, "--set", "replicaCount=0"), "mcmw").Spec.Replicas)
 		})
 	}
 }

@@ -10,10 +10,15 @@ const readmeHead = `# The Helm chart of mcmw
 
 <!-- Made from values.yaml by "go generate ./internal/tools/chart". -->
 
-    helm install mcmw deploy/helm/mcmw
+It needs Kubernetes 1.30 or later and Helm 3 or 4; the objects for Prometheus and KEDA need their operators.
 
-installs two mcmw behind a Service, and three memcached servers. [docs/kubernetes.md](../../../docs/kubernetes.md) describes how to install, configure, upgrade and
-monitor it; ` + "`values-production.yaml`, `values-minimal.yaml` and `values-azure-asl.yaml`" + ` are values to start from.
+    helm install mcmw deploy/helm/mcmw --wait                      # two mcmw behind a Service, and three memcached servers
+    helm test mcmw
+    helm upgrade mcmw deploy/helm/mcmw --values mine.yaml --wait   # a wrong configuration changes nothing
+    helm uninstall mcmw                                            # and all that is cached
+
+[docs/kubernetes.md](../../../docs/kubernetes.md) describes how to configure and monitor it; ` + "`values-production.yaml`, `values-minimal.yaml` and `values-azure-asl.yaml`" + `
+are values to start from.
 
 | value | default | meaning |
 |---|---|---|

@@ -25,6 +25,7 @@ func refine() map[string]schema {
 	}))
 	spread := items(schema{"type": "object", "required": []string{"topologyKey", "maxSkew", "whenUnsatisfiable"}})
 	evictable := schema{"type": []string{"integer", "string"}, "pattern": "^(100|[1-9]?[0-9])%$", "minimum": 0}
+	left := schema{"type": []string{"integer", "string"}, "pattern": "^((100|[1-9]?[0-9])%)?$", "minimum": 1}
 	pullPolicy := word("Always", "IfNotPresent", "Never")
 	digest := schema{"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
 	tag := schema{"type": "string", "pattern": "^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$"}
@@ -60,7 +61,9 @@ func refine() map[string]schema {
 		"keda.maxReplicas":        integer(1, 10000),
 		"keda.triggers":           items(schema{"type": "object", "required": []string{"type", "metadata"}}),
 
+		"replicaCount":                       {"type": []string{"integer", "string"}, "pattern": "^$", "minimum": 0},
 		"podDisruptionBudget.maxUnavailable": evictable,
+		"podDisruptionBudget.minAvailable":   left,
 
 		"metrics.prometheusRule.alertLabels": texts,
 
@@ -82,6 +85,7 @@ func refine() map[string]schema {
 		"memcached.maxItemSize":                        {"type": []string{"string", "integer"}},
 		"memcached.extraArgs":                          strings,
 		"memcached.podDisruptionBudget.maxUnavailable": evictable,
+		"memcached.podDisruptionBudget.minAvailable":   left,
 
 		"tests.load.resources": resources,
 
@@ -108,6 +112,9 @@ func refine() map[string]schema {
 		refined[pods+"resources"] = resources
 		refined[pods+"tolerations"] = toleration
 		refined[pods+"topologySpread"] = spread
+		if pods == "" {
+			refined["topologySpreadConstraints"] = spread
+		}
 		refined[pods+"nodeSelector"] = texts
 		refined[pods+"podLabels"] = texts
 		refined[pods+"podAnnotations"] = texts

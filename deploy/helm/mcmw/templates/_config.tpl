@@ -18,7 +18,7 @@
 {{- /* Whether there can be several pods of mcmw. They must agree to keep replicas equal, so the chart sets writers: several. The user's own
 servers may be too old for that: with them, mcmw decides by their versions. */ -}}
 {{- define "mcmw.severalPods" -}}
-{{- or (eq .Values.kind "DaemonSet") .Values.autoscaling.enabled .Values.keda.enabled (gt (int .Values.replicas) 1) -}}
+{{- or (eq .Values.kind "DaemonSet") .Values.autoscaling.enabled .Values.keda.enabled (gt (int (include "mcmw.replicas" .)) 1) -}}
 {{- end -}}
 
 {{- /* The environment variables of mcmw's container, by name: the options that are fixed for the life of a pod. The drain timeout is one of

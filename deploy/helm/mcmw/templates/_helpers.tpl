@@ -12,6 +12,8 @@
 {{- end -}}
 {{- end -}}
 
+{{- define "mcmw.replicas" -}}{{ ternary .Values.replicas .Values.replicaCount (or (kindIs "string" .Values.replicaCount) (kindIs "invalid" .Values.replicaCount)) | int }}{{- end -}}
+
 {{- define "mcmw.memcachedName" -}}{{ include "mcmw.fullname" . }}-memcached{{- end -}}
 {{- define "mcmw.loadgenName" -}}{{ include "mcmw.fullname" . }}-loadgen{{- end -}}
 {{- define "mcmw.metricsName" -}}{{ include "mcmw.fullname" . }}-metrics{{- end -}}
@@ -50,6 +52,15 @@ app.kubernetes.io/component: {{ last . }}
 {{- $_ := set $own "app.kubernetes.io/version" ($root.Chart.AppVersion | toString) -}}
 {{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
 {{- include "mcmw.known" (merge $own $root.Values.commonLabels) -}}
+{{- end -}}
+
+{{- /* What a PodDisruptionBudget allows. Takes its values. */ -}}
+{{- define "mcmw.budget" -}}
+{{- if .minAvailable -}}
+minAvailable: {{ .minAvailable }}
+{{- else -}}
+maxUnavailable: {{ .maxUnavailable }}
+{{- end -}}
 {{- end -}}
 
 {{- /* Metadata of an object. Takes (list $ NAME COMPONENT LABELS ANNOTATIONS NAMESPACE). */ -}}
@@ -106,7 +117,7 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $values.topologySpread }}
+{{- with default $values.topologySpread $values.topologySpreadConstraints }}
 topologySpreadConstraints:
   {{- range . }}
   - {{ toYaml (merge (dict) . (dict "labelSelector" (dict "matchLabels" $selector))) | nindent 4 | trim }}
