@@ -69,3 +69,19 @@ func TestAnInstallationWaitsForTheEndOfThePodsOfAnEarlierOne(t *testing.T) {
 		}
 	}
 }
+
+func TestAMissingOperatorIsNamedBeforeAnythingIsInstalled(t *testing.T) {
+	for version, h := range helms {
+		for value, operator := range map[string]string{
+			"metrics.serviceMonitor.enabled": "the Prometheus operator", "metrics.podMonitor.enabled": "the Prometheus operator",
+			"metrics.prometheusRule.enabled": "the Prometheus operator", "keda.enabled": "KEDA",
+		} {
+			t.Run(value+"/"+version, func(t *testing.T) {
+				_, stderr, err := h.run(t, "install", release, chartDir, "--namespace", namespace, "--dry-run=server", "--kubeconfig", cluster(t, ""), "--set", value+"=true", "--set", "keda.prometheusAddress=http://p")
+				require.Error(t, err)
+				require.Contains(t, stderr, value+" is true, and this cluster has no API ")
+				require.Contains(t, stderr, "install "+operator+" with its CustomResourceDefinitions first")
+			})
+		}
+	}
+}

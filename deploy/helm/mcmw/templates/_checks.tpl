@@ -1,6 +1,16 @@
 {{- /* Checks that the schema can't express. Each message names the keys and what is expected. */ -}}
 {{- define "mcmw.checks" -}}
 {{- $v := .Values -}}
+{{- /* If Helm only renders, it assumes the versions of all times, of which no cluster has this one any more. */ -}}
+{{- if not (.Capabilities.APIVersions.Has "extensions/v1beta1") -}}
+{{- $operators := list (list "metrics.serviceMonitor" $v.metrics.serviceMonitor "monitoring.coreos.com/v1" "the Prometheus operator") (list "metrics.podMonitor" $v.metrics.podMonitor "monitoring.coreos.com/v1" "the Prometheus operator")
+  (list "metrics.prometheusRule" $v.metrics.prometheusRule "monitoring.coreos.com/v1" "the Prometheus operator") (list "keda" $v.keda "keda.sh/v1alpha1" "KEDA") -}}
+{{- range $operators -}}
+{{- if and (index . 1).enabled (not ($.Capabilities.APIVersions.Has (index . 2))) -}}
+{{- fail (printf "%s.enabled is true, and this cluster has no API %s: install %s with its CustomResourceDefinitions first, or set it to false" (index . 0) (index . 2) (index . 3)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $needed := add $v.drain.preStopSleepSeconds $v.drain.timeoutSeconds 2 -}}
 {{- if gt (int $needed) (int $v.drain.gracePeriodSeconds) -}}
 {{- fail (printf "drain.gracePeriodSeconds is %d: the kubelet would kill mcmw while it drains; expected at least %d, which is drain.preStopSleepSeconds (%d), drain.timeoutSeconds (%d) and 2"
