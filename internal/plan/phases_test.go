@@ -364,6 +364,9 @@ func TestOnlyOneOfTwoDependentCommandsWinsWhileThePlacementChanges(t *testing.T)
 	for _, m := range placementsInChange {
 		for _, m.clients = range clients {
 			for _, m.single = range single {
+				if m.single && m.replicas != 1 {
+					continue // replicas without versions do not agree when several instances write them
+				}
 				r, failure := m.explore(t, limit)
 				require.Nil(t, failure, "%s, %q, single %t: %v", m.name, m.clients, m.single, failure)
 				states += r.States
