@@ -938,7 +938,7 @@ func TestAValueThatIsNotKeptIsAskedForAgain(t *testing.T) {
 		answer, r := take(x, i)
 		assert.Equal(t, "VALUE a 0 1\r\nx\r\nVALUE b 0 1\r\nx\r\n", answer, "%+v", s)
 		assert.Equal(t, "c d", string(r.Keys))
-		assert.Equal(t, 2, r.NumKeys)
+		assert.EqualValues(t, 2, r.NumKeys)
 		assert.EqualValues(t, 2, r.SentHits)
 		assert.EqualValues(t, 2, r.SentKeys)
 	}
