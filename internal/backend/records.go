@@ -107,6 +107,18 @@ func (r *Records) Looks() marker.Looks {
 	return looks
 }
 
+// Moved reports whether the placement has changed since the first middleware was here, as far as the servers' records tell.
+// Without records it returns false.
+func (r *Records) Moved() bool {
+	if r == nil {
+		return false
+	}
+	newest := r.Looks().Newest()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.record.Version > 1 || newest != nil && newest.Version > 1
+}
+
 // found stores the records that a server held when it was first reached, before Begin.
 func (r *Records) found(s *Server, look marker.Look) {
 	r.mu.Lock()

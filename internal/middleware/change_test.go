@@ -134,6 +134,55 @@ func TestNoMiddlewareReadsOldValuesWhileServersJoinAndLeave(t *testing.T) {
 	}
 }
 
+// Each server counts its items, so the cas of an item may be that of another item on the server to which its key moves.
+func TestATokenFromBeforeAChangeWinsOverNothingAfterIt(t *testing.T) {
+	t.Parallel()
+	servers := mctest.StartNewMemcacheds(t, 2)
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+	list := mwtest.Servers(servers...)
+	o.Servers = list[:1:1]
+	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	c := fleet[0].Dial(t)
+	router, err := route.New(list, o.Placement)
+	require.NoError(t, err)
+	key := ""
+	for n := 0; key == "" || router.Primary([]byte(key)) != 1; n++ {
+		key = fmt.Sprintf("key-%d", n)
+	}
+	token := func(c *mctest.Client) uint64 {
+		items, err := mctest.ParseValues(c.MustDo(t, "gets "+key+"\r\n"))
+		require.NoError(t, err)
+		require.Len(t, items, 1)
+		cas, err := strconv.ParseUint(items[0].Cas, 10, 64)
+		require.NoError(t, err)
+		return cas
+	}
+	direct := mctest.MustDial(t, servers[1].Addr())
+	set := "set " + key + " 0 0 1\r\n1\r\n"
+	for range 1000 { // the count is beyond what the new server needs for its records
+		require.Equal(t, "STORED\r\n", c.MustDo(t, set))
+	}
+	old := token(c)
+	require.Less(t, old, uint64(1)<<62, "while keys stay where they are, items need no versions")
+	after := o
+	after.Servers = list
+	goThrough(t, fleet, after, nil)
+	for _, m := range append(fleet, mwtest.Start(t, after)) { // one that starts later knows that keys have moved
+		c := m.Dial(t)
+		for token := uint64(0); token < old-1; {
+			require.Equal(t, "STORED\r\n", direct.MustDo(t, "set other 0 0 1\r\n1\r\n"))
+			items, err := mctest.ParseValues(direct.MustDo(t, "gets other\r\n"))
+			require.NoError(t, err)
+			token, err = strconv.ParseUint(items[0].Cas, 10, 64)
+			require.NoError(t, err)
+			old = max(old, token+1)
+		}
+		require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\n2\r\n"))
+		require.Equal(t, "EXISTS\r\n", c.MustDo(t, fmt.Sprintf("cas %s 0 0 1 %d\r\n3\r\n", key, old)))
+		require.Greater(t, token(c), uint64(1)<<62)
+	}
+}
+
 // applyAll applies o to the middlewares of fleet, one after the other, with load, which may be nil, in between.
 func applyAll(t *testing.T, fleet []*mwtest.MW, o middleware.Options, load *traffic) {
 	t.Helper()

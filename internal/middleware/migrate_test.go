@@ -105,6 +105,12 @@ func TestAPoolMigratesUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
 				require.Contains(t, reply, fmt.Sprintf(" s%d", 1+i))
 			}
 			require.Equal(t, "VA 1\r\nx\r\n", c.MustDo(t, "mg YSBrZXk= b v\r\n"))
+			for _, m := range append(fleet, mwtest.Start(t, after)) {
+				c := m.Dial(t)
+				require.Equal(t, "STORED\r\n", c.MustDo(t, "set kept-1 0 0 1\r\n1\r\n"))
+				// With a count of the server's a token from the old pool could win over it.
+				require.Regexp(t, `^VALUE kept-1 0 1 [4-9]\d{18}\r\n`, c.MustDo(t, "gets kept-1\r\n"))
+			}
 		})
 	}
 }

@@ -48,9 +48,13 @@ func (p *pool) decideWriters(ctx context.Context) {
 	p.versioned.Store(versioned)
 }
 
-// decidersMove reports whether a conditional write of a key can be decided by one server now and by another later. Each server counts its items, so without
-// versions a client's cas could be that of another item there.
-func (p *pool) decidersMove() bool { return p.router.N() > 1 || p.migrates || p.diverts() }
+// decidersMove reports whether a conditional write of a key can be decided by one server now and by another later. Each
+// server counts its items, so without versions a client's cas could be that of another item there. While each key stays on
+// its only server no version is needed. Once keys have moved, a server has stored all that it got under versions, and a cas
+// from before the move is none.
+func (p *pool) decidersMove() bool {
+	return p.router.N() > 1 || p.migrates || p.diverts() || p.change != nil || p.had != nil || p.records.Moved()
+}
 
 // respectsMarks reports whether the middlewares in front of the servers must know of each other, while they run, which servers missed writes. With
 // fewer than leastForMarks servers the remaining ones would be no majority if one is away.
