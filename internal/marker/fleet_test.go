@@ -124,6 +124,7 @@ func nameOf(i int) string { return string(rune('a' + i)) }
 func (f *Fleet) clone() *Fleet {
 	c := *f
 	c.answers, c.since, c.heard = maps.Clone(f.answers), maps.Clone(f.since), maps.Clone(f.heard)
+	c.clear, c.held = maps.Clone(f.clear), maps.Clone(f.held)
 	c.own = map[string]*ownMark{}
 	for server, o := range f.own {
 		p := *o

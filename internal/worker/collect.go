@@ -21,7 +21,11 @@ func (w *Worker) collect(ctx context.Context, hasty bool) {
 	w.sortServers()
 	if hasty && w.options.StallAfter > 0 {
 		for _, s := range w.reading.order {
-			if w.collectFrom(ctx, s, w.options.StallAfter) {
+			patience := w.options.StallAfter
+			if w.states.trouble && w.mayDoWithout(s) {
+				patience = 0
+			}
+			if w.collectFrom(ctx, s, patience) {
 				w.stalled(s)
 				w.abandon(s)
 			}
@@ -111,7 +115,7 @@ const instantRead = int64(20 * time.Microsecond)
 
 // sortServers sets the order in which the servers' replies are read. The time spent waiting for one server also counts for the servers that are read
 // after it. So the first server changes from round to round, and with least-busy reads the least loaded server is read first. Servers to which a
-// connection is being made come last.
+// connection is being made come last, and after them suspects.
 func (w *Worker) sortServers() {
 	w.reading.order = w.reading.order[:0]
 	w.updateLoads()
@@ -130,6 +134,11 @@ func (w *Worker) sortServers() {
 
 // readBefore reports whether the replies of server s are read before those of server other.
 func (w *Worker) readBefore(s, other int) bool {
+	if w.states.trouble {
+		if suspect := w.planner.Servers[s].Suspect; suspect != w.planner.Servers[other].Suspect {
+			return !suspect
+		}
+	}
 	if connects := w.outstanding[s].unsent(); connects != w.outstanding[other].unsent() {
 		return !connects
 	}

@@ -253,6 +253,26 @@ func TestAReplicatedWriteDoesWithoutAServerThatStalls(t *testing.T) {
 	}
 }
 
+// A server that a read has found to stall is not waited for once more.
+func TestAReplicatedWriteDoesWithoutASuspectAtOnce(t *testing.T) {
+	t.Parallel()
+	const stallAfter = 5 * time.Second // longer than a machine is late
+	o := middleware.Options{Writers: middleware.WritersSeveral, RequestOptions: worker.RequestOptions{Timeout: 10 * time.Minute, StallAfter: stallAfter, Ack: replica.AckLive}}
+	servers := mctest.StartNewMemcacheds(t, 3)
+	o.Servers = mwtest.Servers(servers...)
+	m := mwtest.Start(t, o)
+	c := m.Dial(t)
+	servers[2].Freeze()
+	defer servers[2].Thaw()
+	for m.Stats().Snapshot().Servers[2].Health.Stalls == 0 {
+		c.MustDo(t, "get a\r\n")
+	}
+	require.Equal(t, "up", m.Stats().Snapshot().Servers[2].Health.State)
+	written := sends(t, m, 1, "set a%d 0 0 1\r\n1\r\n")
+	require.Eventually(t, func() bool { return len(written) > 0 }, stallAfter, mctest.Tick)
+	require.Equal(t, "STORED\r\n", <-written)
+}
+
 // While too few servers of a pool can be asked for marks, none of them is read, and reads wait until their timeout, but no longer, however many arrive.
 func TestAReadThatWaitsForAServerIsAnsweredInTimeWhileMoreReadsArrive(t *testing.T) {
 	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 400 * time.Millisecond}})

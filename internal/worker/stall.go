@@ -112,21 +112,10 @@ func (w *Worker) abandon(s int) {
 // doWithout ends what waits for server s, a suspect, if all of it can be answered without s: writes that other servers have carried out, and checks. They
 // count as missed there, and s is marked. Enough other servers must be able to hold the mark. It returns false if it has ended nothing.
 func (w *Worker) doWithout(s int) bool {
-	if !w.options.Servers[s].Suspected() || !w.barring(s) || !w.canMark(s) {
+	if !w.mayDoWithout(s) {
 		return false
 	}
 	o := &w.outstanding[s]
-	client := false
-	for _, n := range o.waiting() {
-		c := &w.planner.Calls[n]
-		if !c.Failed && !w.planner.Dispensable(n) {
-			return false
-		}
-		client = client || !c.Failed && !c.IsCheck()
-	}
-	if !client {
-		return false // nobody waits for the checks
-	}
 	w.conns[s].Retire() // before a write is noted as missed; see serverFailed
 	stalled := w.conns[s].Stalled()
 	for _, n := range o.waiting() {
@@ -136,6 +125,22 @@ func (w *Worker) doWithout(s int) bool {
 	}
 	w.giveUp(s)
 	return true
+}
+
+// mayDoWithout reports whether doWithout would end what waits for server s.
+func (w *Worker) mayDoWithout(s int) bool {
+	if !w.options.Servers[s].Suspected() || !w.barring(s) || !w.canMark(s) {
+		return false
+	}
+	client := false
+	for _, n := range w.outstanding[s].waiting() {
+		c := &w.planner.Calls[n]
+		if !c.Failed && !w.planner.Dispensable(n) {
+			return false
+		}
+		client = client || !c.Failed && !c.IsCheck()
+	}
+	return client || w.member.Patient // nobody waits for checks alone, unless requests wait for the patient worker
 }
 
 // canMark reports whether most servers of the pool of server s answer.
