@@ -174,7 +174,9 @@ func decode(op *protocol.Op, line []byte) (Reply, error) {
 			cas = err == nil
 		}
 	}
-	r.Item, r.Held = protocol.DecodeItem(append(slices.Clip(line), protocol.CRLF...))
+	if r.Item, r.Held = protocol.DecodeItem(append(slices.Clip(line), protocol.CRLF...)); !r.Held {
+		r.Item = protocol.Item{}
+	}
 	if r.Held && !cas {
 		return unexpected()
 	}

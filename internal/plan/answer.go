@@ -39,7 +39,7 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 	case p.replyOf(r).cutOff():
 		return 0
 	case r.split != 0 && r.way == read && len(p.splitOf(r).values) > 0:
-		p.addSplitValue(&p.splitOf(r).values[0], out, r.HasFlag('s'))
+		p.addSplitValue(r, &p.splitOf(r).values[0], r.renamed(), out)
 	default:
 		p.addReply(r, p.replyOf(r), out)
 	}
@@ -72,26 +72,39 @@ func (p *Planner) addReply(r *Request, c *Call, out Output) {
 	if r.warms {
 		p.noteWarming(r, c)
 	}
-	if r.tags && !c.Failed {
-		c.reply = p.fromGutter(r, c.Server, c.reply)
-	}
 	if miss, ok := r.Miss(); ok && c.Failed && (p.options.GetErrorMiss || c.afterMiss) {
 		out.AddString(miss)
 		return
 	}
 	switch {
-	case c.form == formClientVersion && !c.kind.IsError() && c.kind != protocol.ReplyMetaMiss:
-		line, after, _, _ := protocol.CutCAS(c.reply)
-		out.Add(c.reply[:line])
-		out.Add(c.reply[after:])
-	case r.Has(protocol.Quiet) && !c.Failed && r.LeavesOut(c.reply):
-	case c.Fence && !c.Failed:
-		out.Add(p.shown(r, bytes.TrimSuffix(c.reply, []byte(protocol.TextMetaNoop))))
+	case r.Command.IsMeta() && !c.Failed:
+		p.addMeta(r, c, out)
 	case r.version != 0:
-		out.Add(p.shown(r, r.Classic(c.reply)))
+		out.Add(r.Classic(c.kind, c.reply))
+	case c.Fence && !c.Failed:
+		out.Add(bytes.TrimSuffix(c.reply, []byte(protocol.TextMetaNoop)))
 	default:
-		out.Add(p.shown(r, c.reply))
+		out.Add(c.reply)
 	}
+}
+
+// addMeta adds c's reply to the meta command r.
+func (p *Planner) addMeta(r *Request, c *Call, out Output) {
+	reply := c.reply
+	if c.Fence {
+		reply = bytes.TrimSuffix(reply, []byte(protocol.TextMetaNoop))
+	}
+	if changes := r.stripped != nil || p.changes(r, c); changes || r.Has(protocol.Quiet) {
+		it, _ := protocol.DecodeItem(reply)
+		if r.Has(protocol.Quiet) && r.LeavesOut(it.Kind) {
+			return
+		}
+		if changes && it.Kind.IsMeta() {
+			out.Add(p.shown(r, c, it, r.renamed()))
+			_, reply, _ = bytes.Cut(reply, crlf)
+		}
+	}
+	out.Add(reply)
 }
 
 // addValues adds the VALUEs of all calls in the order of the request, then END, or the error of a server that failed: its keys must not
@@ -165,11 +178,13 @@ func joinValues(calls []Call, out Output) (rest int) {
 
 // mergeValues merges the VALUEs of calls among which the keys are spread. It adds them to out, or to s unless that is nil.
 func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (rest int) {
-	var key []byte
+	var key []byte // of the client, if the servers have another one
 	names := r.Keys
 	for k, at := range p.placed[r.keys : r.keys+r.NumKeys] {
 		if r.strips {
-			key, names = nextKey(names)
+			if key, names = nextKey(names); at.strip == 0 {
+				key = nil
+			}
 		}
 		c := &p.Calls[at.call]
 		if c.cutOff() && at.ordinal >= c.cutKey {
@@ -188,14 +203,10 @@ func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (r
 		if !found {
 			continue
 		}
-		switch it := &p.items[c.next]; {
-		case s != nil:
-			s.values = append(s.values, splitValue{call: at.call, offset: keysEnd(r.Keys, k), element: c.reply[it.start:it.end], key: key, strip: at.strip})
-		case it.line > 0:
-			out.Add(c.reply[it.start:it.line])
-			out.Add(c.reply[it.after:it.end])
-		default:
-			addElement(out, p.fromGutter(r, c.Server, c.reply[it.start:it.end]), key, at.strip)
+		if it := &p.items[c.next]; s != nil {
+			s.values = append(s.values, splitValue{call: at.call, offset: keysEnd(r.Keys, k), element: c.reply[it.start:it.end], key: key})
+		} else {
+			p.addElement(r, c, c.reply[it.start:it.end], key, out)
 		}
 		c.added++
 		c.next = p.items[c.next].next
@@ -300,13 +311,11 @@ func (p *Planner) NotFound(i int32) bool {
 
 // replyResult classifies the reply to anything but a retrieval.
 func replyResult(c *Call) stats.Result {
-	kind := c.kind
-	if kind == protocol.ReplyMetaNoop { // what comes before counts
-		var rep protocol.Reply
-		_, _, _ = protocol.DecodeReply(c.reply, &rep) // it was decoded before
-		kind = rep.Kind
+	if c.kind == protocol.ReplyMetaNoop { // what comes before counts
+		it, _ := protocol.DecodeItem(c.reply)
+		return kindResult(it.Kind)
 	}
-	return kindResult(kind)
+	return kindResult(c.kind)
 }
 
 // kindResult classifies a reply by its kind.

@@ -100,8 +100,8 @@ func (f form) answers(kind protocol.ReplyKind, key protocol.KeyText, reply []byt
 	op, known := f.asks(key)
 	switch {
 	case f == formClientVersion:
-		_, _, _, shown := protocol.CutCAS(reply)
-		return shown || kind == protocol.ReplyMetaMiss || kind == protocol.ReplyValue || kind == protocol.ReplyEnd
+		it, _ := protocol.DecodeItem(reply)
+		return it.HasCAS || kind == protocol.ReplyMetaMiss || kind == protocol.ReplyValue || kind == protocol.ReplyEnd
 	case f == formStored && len(reply) != len("HD\r\n"):
 		return false
 	}

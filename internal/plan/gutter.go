@@ -74,13 +74,3 @@ func (p *Planner) capped(r *Request, op *protocol.Op) []byte {
 	}
 	return p.write(&bounded)
 }
-
-// fromGutter returns reply, a VALUE or the reply to a meta command of server s, as r's client should see it.
-func (p *Planner) fromGutter(r *Request, s int32, reply []byte) []byte {
-	if !r.tags || !p.options.Router.Of(int(s)).IsGutter() {
-		return reply
-	}
-	start := len(p.lines)
-	p.lines = protocol.AppendFromGutter(p.lines, reply)
-	return p.lines[start:]
-}

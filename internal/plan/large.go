@@ -60,7 +60,6 @@ type splitValue struct {
 	offset  int // offset of its key in Keys
 	element []byte
 	key     []byte // its key as the client has it; nil: element has it
-	strip   int32  // the servers do not get so many bytes of key
 	size    int    // size of the value in element, bytes
 	// isHead: element is a head, decoded as head and inline. missing: the value cannot be put together. Otherwise Calls[first:last] fetch its chunks.
 	isHead, missing bool
@@ -565,22 +564,23 @@ func (p *Planner) addSplitValues(r *Request, calls []Call, out Output) (rest int
 				failure = v.failure
 			}
 		case !v.missing:
-			p.addSplitValue(v, out, false)
+			p.addSplitValue(r, v, v.key, out)
 			p.Calls[v.call].found++
 		}
 	}
 	return p.endValues(r, failure, s.rest, out)
 }
 
-// addSplitValue adds v with its line. shown: the line also shows the size as a flag.
-func (p *Planner) addSplitValue(v *splitValue, out Output, shown bool) {
+// addSplitValue adds v with key, unless that is nil.
+func (p *Planner) addSplitValue(r *Request, v *splitValue, key []byte, out Output) {
+	c := &p.Calls[v.call]
 	if !v.isHead {
-		addElement(out, v.element, v.key, v.strip)
+		p.addElement(r, c, v.element, key, out)
 		return
 	}
-	start := len(p.lines)
-	p.lines = protocol.AppendResized(p.lines, v.element, v.head.Total, shown)
-	out.Add(p.lines[start:])
+	it, _ := protocol.DecodeItem(v.element)
+	it.Size = v.head.Total
+	out.Add(p.shown(r, c, it, key))
 	out.Add(v.inline)
 	for n := range v.head.Chunks() {
 		out.Add(p.chunk(v, n))

@@ -21,7 +21,7 @@ func (p *Planner) AskLife(i int32) {
 }
 
 // Life returns the reply to requests[i], which is settled, nil if the key was not found, and how long its item lives at least, ns; see
-// protocol.LifeTold. ok is false if that is not known.
+// protocol.Item.Life. ok is false if that is not known.
 func (p *Planner) Life(i int32) (reply []byte, life int64, ok bool) {
 	r := &p.Requests[i]
 	calls := p.CallsOf(i)
@@ -38,10 +38,13 @@ func (p *Planner) Life(i int32) (reply []byte, life int64, ok bool) {
 	if get.found > 0 {
 		reply = get.reply
 		if r.stripped != nil {
+			it, _ := protocol.DecodeItem(reply)
+			it.Key = r.stripped.key
 			start := len(p.lines)
-			p.lines = append(append(append(p.lines, textValue...), r.stripped.key...), reply[len(textValue)+len(r.key):]...)
+			p.lines = append(it.Append(p.lines), it.Data...)
 			reply = p.lines[start:]
 		}
 	}
-	return reply, protocol.LifeTold(told.reply), true
+	it, _ := protocol.DecodeItem(told.reply)
+	return reply, it.Life(), true
 }

@@ -32,8 +32,6 @@ type item struct {
 	next       int32 // index of the call's next item
 	start, end int32 // offsets in the call's reply
 	ordinal    int32 // number of its key among the call's keys
-	// The client does not get the bytes line..after of the call's reply; 0: there are no such bytes.
-	line, after int32
 }
 
 // readsOnly reports whether r changes nothing.

@@ -37,8 +37,8 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 	case rep.Kind == protocol.ReplyValue:
 		value, ok = p.takeValue(c, rep.Key, element, start, end)
 		if ok && c.command.IsRetrieval() && r.ShowsToken() {
-			_, _, cas, _ := protocol.CutValueCAS(element)
-			p.noteToken(r, int(c.Server), rep.Key, cas)
+			it, _ := protocol.DecodeItem(element)
+			p.noteToken(r, int(c.Server), rep.Key, it.CAS)
 		}
 		if p.large != nil && value && p.beginsHead(c, element, rep.Data) {
 			p.noteSplit(r)
@@ -83,11 +83,9 @@ func (p *Planner) takeValue(c *Call, key, element []byte, start, end int) (value
 		if p.Requests[c.Request].keys >= 0 {
 			it := item{start: int32(start), end: int32(end), ordinal: c.ordinal - 1}
 			if c.form == formClientVersion {
-				line, after, cas, shown := protocol.CutValueCAS(element)
-				if !shown || protocol.IsProvisional(cas) {
-					return true, shown
+				if v, _ := protocol.DecodeItem(element); !v.HasCAS || protocol.IsProvisional(v.CAS) {
+					return true, v.HasCAS
 				}
-				it.line, it.after = int32(start+line), int32(start+after)
 			}
 			at := int32(len(p.items))
 			if c.found == 0 {

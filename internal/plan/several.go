@@ -139,8 +139,10 @@ func (p *Planner) settleStamp(r *Request) (again bool) {
 		return false
 	case r.HasFlag('c'):
 		answer := &p.Calls[r.chosen]
+		it, _ := protocol.DecodeItem(answer.reply)
+		it.CAS = r.version
 		start := len(p.lines)
-		p.lines = protocol.AppendWithCAS(p.lines, answer.reply, r.version)
+		p.lines = append(it.Append(p.lines), it.Data...)
 		answer.reply = p.lines[start:]
 	}
 	r.step = copying

@@ -1,16 +1,10 @@
 package plan
 
-import (
-	"bytes"
-
-	"mcmw/internal/protocol"
-)
+import "mcmw/internal/protocol"
 
 // A route can strip its prefix (route.Prefix.Strip). Everything that concerns the pool's servers then uses the key as they know it: placement, locks,
 // checks, missed writes. The client sees its own key. A get of such a key never joins another. A retrieval is sent as lines that are written
 // here; any other request is renamed.
-
-var textValue = []byte("VALUE ")
 
 // stripped keeps what the client sent in a request whose only key the servers know without a prefix, and what they get in its place.
 type stripped struct {
@@ -32,6 +26,14 @@ func (r *Request) ClientKey() []byte {
 		return r.stripped.key
 	}
 	return r.key
+}
+
+// renamed returns r's only key as the client has it, if the servers have another one; otherwise nil.
+func (r *Request) renamed() []byte {
+	if r.stripped != nil {
+		return r.stripped.key
+	}
+	return nil
 }
 
 // addStripped is the second half of Add if servers know keys without a prefix.
@@ -80,22 +82,33 @@ func (p *Planner) stripAll(r *Request) {
 	}
 }
 
-// shown returns reply, to anything but a retrieval, as r's client should see it.
-func (p *Planner) shown(r *Request, reply []byte) []byte {
-	if r.stripped == nil || !r.Command.IsMeta() || len(reply) == 0 || bytes.HasPrefix(reply, []byte("SERVER_ERROR")) {
-		return reply
+// shown returns the line of it, a reply of c, as r's client should see it: with key, unless that is nil; with no cas that it has not asked for; and with the
+// cas of an item in a gutter as a token; see noteDiverted.
+func (p *Planner) shown(r *Request, c *Call, it protocol.Item, key []byte) []byte {
+	if key != nil {
+		p.lines = it.Rename(p.lines, r.key, key)
+	}
+	it.HasCAS = it.HasCAS && c.form != formClientVersion
+	if r.tags && p.options.Router.Of(int(c.Server)).IsGutter() {
+		it.CAS |= protocol.FirstOfGutter
 	}
 	start := len(p.lines)
-	p.lines = protocol.AppendRenamed(p.lines, reply, r.key, r.stripped.key)
+	p.lines = it.Append(p.lines)
 	return p.lines[start:]
 }
 
-// addElement adds a VALUE as the client should see it: with key. The servers do not get the first strip bytes of it.
-func addElement(out Output, element, key []byte, strip int32) {
-	if strip > 0 {
-		out.Add(textValue)
-		out.Add(key)
-		element = element[len(textValue)+len(key)-int(strip):]
+// changes reports whether shown changes replies of c.
+func (p *Planner) changes(r *Request, c *Call) bool {
+	return c.form == formClientVersion || r.tags && p.options.Router.Of(int(c.Server)).IsGutter()
+}
+
+// addElement adds a VALUE of c's reply as r's client should see it: with key, unless that is nil.
+func (p *Planner) addElement(r *Request, c *Call, element, key []byte, out Output) {
+	if key == nil && !p.changes(r, c) {
+		out.Add(element)
+		return
 	}
-	out.Add(element)
+	it, _ := protocol.DecodeItem(element)
+	out.Add(p.shown(r, c, it, key))
+	out.Add(it.Data)
 }

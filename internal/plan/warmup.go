@@ -111,8 +111,8 @@ func (p *Planner) settleWarming(r *Request) (again bool) {
 		c := &p.Calls[r.first]
 		switch {
 		case r.step != warming && !c.Failed:
-			_, _, cas, _ := protocol.CutCAS(c.reply)
-			again = c.kind == protocol.ReplyMetaMiss || c.kind.IsMeta() && protocol.IsProvisional(cas)
+			it, _ := protocol.DecodeItem(c.reply)
+			again = c.kind == protocol.ReplyMetaMiss || protocol.IsProvisional(it.CAS)
 		case c.Failed:
 			again = r.step != warming || p.mayTryAgain(r, r.first)
 		}

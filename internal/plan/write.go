@@ -83,9 +83,9 @@ func (p *Planner) planForget(i int32) {
 	r := &p.Requests[i]
 	r.way, r.version = forget, 0
 	start := len(p.lines)
-	p.lines = r.AppendForgotten(p.lines)
-	if text := p.lines[start:]; !r.Has(protocol.Quiet) || !r.LeavesOut(text) {
-		r.text = string(text)
+	var kind protocol.ReplyKind
+	if kind, p.lines = r.Forgotten(p.lines); !r.Has(protocol.Quiet) || !r.LeavesOut(kind) {
+		r.text = string(p.lines[start:])
 	}
 	if !r.Adds() {
 		p.deleteEverywhere(i)
@@ -281,7 +281,9 @@ func alike(r *Request, a, b *Call) bool {
 	case a.hidden || b.hidden || (r.Has(protocol.Deletes) && !a.kind.IsError()):
 		return true
 	case a.kind.IsMeta():
-		return protocol.MetaAlike(a.reply, b.reply)
+		x, _ := protocol.DecodeItem(a.reply)
+		y, _ := protocol.DecodeItem(b.reply)
+		return x.Alike(&y)
 	}
 	return bytes.Equal(a.reply, b.reply)
 }

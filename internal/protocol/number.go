@@ -37,12 +37,9 @@ func parseExptime(word []byte) (v int32, digits []byte, ok bool) {
 	return int32(n), digits, ok
 }
 
-// parseStoredExptime parses the exptime of a classic storage command as every memcached reads it: a 64-bit number with or without a sign, of
+// parseStoredExptime parses the exptime of a classic storage command that parseExptime does not accept, as every memcached reads it: a 64-bit number with or without a sign, of
 // which the lower 32 bits count, as a signed number. So 4294967295 is -1, an item that has expired. The digits are those of the 32-bit number.
 func parseStoredExptime(word []byte) (v int32, digits []byte, ok bool) {
-	if v, digits, ok = parseExptime(word); ok {
-		return v, digits, true
-	}
 	number, most := word, uint64(math.MaxInt64)
 	negative := len(word) > 0 && word[0] == '-'
 	if negative {

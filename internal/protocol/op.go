@@ -209,15 +209,9 @@ func (op *Op) ToMeta() {
 	op.Command, op.textEnd = Meta, op.textAt
 }
 
-// AppendStored appends the line of a VALUE that shows what the storage command op stores, with cas unless that is 0.
-func (op *Op) AppendStored(dst []byte, cas uint64) []byte {
-	dst = append(append(append(dst, "VALUE "...), op.Keys...), ' ')
-	dst = append(strconv.AppendUint(dst, uint64(op.Flags), 10), ' ')
-	dst = strconv.AppendInt(dst, int64(len(op.Data)-len(CRLF)), 10)
-	if cas != 0 {
-		dst = strconv.AppendUint(append(dst, ' '), cas, 10)
-	}
-	return append(dst, CRLF...)
+// Stored returns the VALUE that shows what the storage command op stores.
+func (op *Op) Stored() Item {
+	return Item{Kind: ReplyValue, Flags: op.Flags, Size: len(op.Data) - len(CRLF), Key: op.Keys, Data: op.Data}
 }
 
 // Stamp makes op, which stores an item, a meta command that gives the item version as its cas, and whose reply is never left out.

@@ -1,9 +1,9 @@
 package protocol
 
 import (
+	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -57,7 +57,8 @@ func FuzzDecodeReply(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		assert.GreaterOrEqual(t, LifeTold(in), time.Duration(0))
+		it, _ := DecodeItem(in)
+		assert.GreaterOrEqual(t, it.Life(), int64(0))
 		var r, again Reply
 		n, need, err := DecodeReply(in, &r)
 		if err != nil || n == 0 {
@@ -66,6 +67,17 @@ func FuzzDecodeReply(f *testing.F) {
 			return
 		}
 		require.LessOrEqual(t, n, len(in))
+		if r.Kind.IsMeta() || r.Kind == ReplyValue {
+			it, shown := DecodeItem(in[:n])
+			assert.Equal(t, r.Kind, it.Kind)
+			assert.True(t, r.Kind != ReplyValue || !shown || bytes.Equal(r.Key, it.Key) && r.Data == it.Size)
+			// What is written is decoded as it was.
+			if shown || r.Kind != ReplyValue {
+				written, _ := DecodeItem(append(it.Append(nil), it.Data...))
+				written.line, written.casAt, written.keyAt, written.sizeAt = it.line, it.casAt, it.keyAt, it.sizeAt
+				assert.Equal(t, it, written, "%q", in[:n])
+			}
+		}
 		m, _, err := DecodeReply(in[:n], &again)
 		require.NoError(t, err)
 		assert.Equal(t, n, m)

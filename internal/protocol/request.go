@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"errors"
+	"strings"
 )
 
 // Request is one decoded request. Its slices point into the buffer it was decoded from, unless its line had to be rewritten.
@@ -188,7 +189,7 @@ func (l *Limits) decodeLine(r *Request, line []byte) (size int, err error) {
 	if line[0] == ' ' || w.n == 0 {
 		return decodeControl(r, &w) // anything else at the start of a line
 	}
-	switch c := commandOf[string(w.word[0])]; c {
+	switch c := commandNamed(w.word[0]); c {
 	case Get, Gets:
 		return l.decodeKeys(r, c, line, len(c.String())), nil
 	case Gat, Gats:
@@ -213,13 +214,25 @@ func (l *Limits) decodeLine(r *Request, line []byte) (size int, err error) {
 	}
 }
 
-// commandOf has the commands by their names on the wire.
-var commandOf = func() map[string]Command {
-	m := map[string]Command{"mg": Meta, "ms": Meta, "md": Meta, "ma": Meta, "me": Meta, "mn": Meta}
-	for c := Get; c < Meta; c++ {
-		m[c.String()] = c
+// commandNamed returns the command with that name on the wire; Invalid: there is none.
+func commandNamed(name []byte) Command {
+	if len(name) == len("mg") && name[0] == 'm' && strings.IndexByte("gsdaen", name[1]) >= 0 {
+		return Meta
 	}
-	return m
+	for _, c := range byInitial[name[0]] {
+		if string(name) == commands[c].name {
+			return c
+		}
+	}
+	return Invalid
+}
+
+// byInitial has the classic commands by the first letters of their names.
+var byInitial = func() (by [256][]Command) {
+	for c := Get; c < Meta; c++ {
+		by[c.String()[0]] = append(by[c.String()[0]], c)
+	}
+	return by
 }()
 
 // refuse makes r a request that is answered with text and reaches no server.
@@ -347,6 +360,5 @@ func (r *Request) takeText(w *words, from, to int) {
 
 // take makes r a command c that consists of the first n words. memcached ignores further ones, except a noreply.
 func (r *Request) take(c Command, w *words, n int) {
-	line := bytes.TrimRight(r.Raw, CRLF)
-	r.Command, r.Exact = c, w.are(n, line)
+	r.Command, r.Exact = c, w.are(n)
 }

@@ -10,12 +10,13 @@ const maxWords = 23
 type words struct {
 	word [maxWords][]byte
 	n    int
+	line []byte
 	// plain: the line already has the words exactly as they must be sent, separated by one blank.
 	plain bool
 }
 
 func (w *words) split(line []byte) {
-	w.n, w.plain = 0, true
+	w.n, w.line, w.plain = 0, line, true
 	for w.n < maxWords {
 		blanks := 0
 		for blanks < len(line) && line[blanks] == ' ' {
@@ -78,13 +79,12 @@ func (w *words) exptime(i int, stored bool) (v int32, ok bool) {
 	if i >= w.n {
 		return 0, false
 	}
-	parse := parseExptime
-	if stored {
-		parse = parseStoredExptime
-	}
-	v, digits, ok := parse(w.word[i])
-	if ok && !bytes.Equal(digits, w.word[i]) {
-		w.word[i], w.plain = digits, false
+	v, digits, ok := parseExptime(w.word[i])
+	if ok {
+		w.set(i, digits)
+	} else if stored {
+		v, w.word[i], ok = parseStoredExptime(w.word[i])
+		w.plain = false
 	}
 	return v, ok
 }
@@ -103,11 +103,11 @@ func (w *words) flag(i int, value []byte) {
 	}
 }
 
-// are reports whether line consists of the first n words, exactly as they must be sent.
-func (w *words) are(n int, line []byte) bool {
+// are reports whether the line consists of the first n words, exactly as they must be sent.
+func (w *words) are(n int) bool {
 	if !w.plain || w.n != n {
 		return false
 	}
 	last := w.word[n-1]
-	return cap(line)-cap(last)+len(last) == len(line)
+	return cap(w.line)-cap(last)+len(last) == len(w.line)
 }

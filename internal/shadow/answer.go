@@ -19,22 +19,8 @@ type answer struct {
 	unclear bool
 }
 
-// ofValue returns what a VALUE says. key and data are the sizes of its key and its data, bytes.
-func ofValue(element []byte, key, data int) answer {
-	a := answer{held: true, hasValue: true, hasFlags: true}
-	for _, c := range element[len("VALUE ")+key+len(" "):] {
-		if c < '0' || c > '9' {
-			break
-		}
-		a.flags = 10*a.flags + uint32(c-'0')
-	}
-	end := len(element) - len(protocol.CRLF)
-	a.sum = xxhash.Sum64(element[end-data : end])
-	return a
-}
-
-// ofMeta returns what a reply to an mg says. flags: the mg asked for the flags.
-func ofMeta(element []byte, flags bool) answer {
+// answerOf returns what a VALUE, or a reply to an mg, says. flags: the request asked for the flags.
+func answerOf(element []byte, flags bool) answer {
 	it, held := protocol.DecodeItem(element)
 	a := answer{held: held, flags: it.Flags, hasFlags: held && flags, hasValue: it.Data != nil, unclear: it.Stale || it.Won}
 	if a.hasValue {

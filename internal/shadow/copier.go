@@ -111,11 +111,11 @@ func (c *Copier) look(piece []byte) {
 			return
 		case rep.Kind == protocol.ReplyValue:
 			if w := c.find(rep.Key); w != nil {
-				w.told, w.seen = ofValue(piece[:n], len(rep.Key), rep.Data), true
+				w.told, w.seen = answerOf(piece[:n], true), true
 			}
 		case rep.Kind.IsMeta():
 			w := &c.wanted[0]
-			w.told, w.seen = ofMeta(piece[:n], c.request.HasFlag('f')), true
+			w.told, w.seen = answerOf(piece[:n], c.request.HasFlag('f')), true
 		}
 		piece = piece[n:]
 	}

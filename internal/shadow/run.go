@@ -113,10 +113,10 @@ func (j *judge) Reply(g *wire.Gather) int {
 func (j *judge) element(rep *protocol.Reply, element []byte) {
 	switch {
 	case rep.Kind == protocol.ReplyValue:
-		j.reply = ofValue(element, len(rep.Key), rep.Data)
+		j.reply = answerOf(element, true)
 		return
 	case rep.Kind.IsMeta():
-		j.reply = ofMeta(element, true)
+		j.reply = answerOf(element, true)
 	}
 	j.conclude(rep.Kind.IsError())
 }

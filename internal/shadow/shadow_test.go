@@ -223,7 +223,7 @@ func TestAWriteIsCopiedAsItsEffect(t *testing.T) {
 
 func TestAReadIsCopiedKeyByKeyWithTheClientsAnswer(t *testing.T) {
 	held := func(value string, flags uint32) answer {
-		return ofValue(fmt.Appendf(nil, "VALUE s %d %d\r\n%s\r\n", flags, len(value), value), 1, len(value))
+		return answerOf(fmt.Appendf(nil, "VALUE s %d %d\r\n%s\r\n", flags, len(value), value), true)
 	}
 	present := answer{held: true}
 	valued := held("abc", 0)

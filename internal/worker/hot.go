@@ -46,10 +46,12 @@ func (w *Worker) unbarHot() {
 		if w.planner.Stored(b.request) {
 			r := &w.planner.Requests[b.request]
 			life := time.Duration(protocol.LifeStored(r.Expiry))
-			w.barred.room = r.AppendStored(w.barred.room[:0], 0)
+			it := r.Stored()
+			w.barred.room = it.Append(w.barred.room[:0])
 			w.options.Hot.Keep(&b.Write, hotkeys.Plain, w.dequeued, life, w.barred.room, r.Data, textEnd)
 			if version := r.Version(); version != 0 {
-				w.barred.room = r.AppendStored(w.barred.room[:0], version)
+				it.CAS, it.HasCAS = version, true
+				w.barred.room = it.Append(w.barred.room[:0])
 				w.options.Hot.Keep(&b.Write, hotkeys.WithCAS, w.dequeued, life, w.barred.room, r.Data, textEnd)
 			}
 		}
