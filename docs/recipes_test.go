@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recipeProgram prints the counters of a middleware, and the configuration's options with their defaults.
+// recipeProgram prints the counters of a middleware, the configuration's options with their defaults, and what servers get for a new command.
 const recipeProgram = `package main
 
 import (
@@ -20,6 +20,7 @@ import (
 
 	"mcmw/internal/config"
 	"mcmw/internal/middleware"
+	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 )
 
@@ -34,11 +35,15 @@ func main() {
 	for _, o := range config.Options {
 		fmt.Println("option", o.Name, o.Default)
 	}
+	var r protocol.Request
+	l := protocol.Limits{}.WithDefaults()
+	_, _, err = l.Decode([]byte("persist  k noreply\r\n"), &r)
+	fmt.Printf("command %v %q %q %t %v\n", r.Command, r.Keys, r.Append(nil), r.Has(protocol.Writes), err)
 }
 `
 
 // The test applies the recipes to copies of the files, which replace the files in the compiler's overlay.
-func TestTheRecipesOfCONTRIBUTINGMakeACounterAndAnOption(t *testing.T) {
+func TestTheRecipesOfCONTRIBUTINGMakeACounterACommandAndAnOption(t *testing.T) {
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	changed := map[string]string{} // file -> text
@@ -62,7 +67,7 @@ func TestTheRecipesOfCONTRIBUTINGMakeACounterAndAnOption(t *testing.T) {
 			places++
 		}
 	}
-	require.Equal(t, 3+2, places, "a counter changes three places, an option two")
+	require.Equal(t, 3+2+2, places, "a counter changes three places, a command and an option two")
 
 	changed[filepath.Join(root, "cmd", "recipe", "main.go")] = recipeProgram
 	dir := t.TempDir()
@@ -80,4 +85,5 @@ func TestTheRecipesOfCONTRIBUTINGMakeACounterAndAnOption(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "counter refused_logins_total\n")
 	require.Contains(t, string(out), "option keep-alive 15s\n")
+	require.Contains(t, string(out), `command persist "k" "persist k\r\n" true <nil>`)
 }
