@@ -18,7 +18,7 @@
 //	memtier             runs memtier_benchmark, and reads its outputs
 //	paper               published reports beside their repeated experiments
 //	claim               findings of reports, decided from records
-//	table               tables as text, Markdown, LaTeX, HTML
+//	table               pages of texts, tables and figures in several formats
 //	queueing            queues, networks and laws; pure
 //	simulate            discrete-event simulation of workers that serve batches
 //	model               queueing models of a record, and predictions

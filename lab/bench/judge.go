@@ -61,13 +61,19 @@ func (r *Result) speed(run record.Run) (float64, bool) {
 	if !r.OneProcessor {
 		return throughput, ok
 	}
-	cost := 0.0 // of a request, seconds
+	cost, known := costOf(run)
+	return 1 / cost, ok && known && throughput*cost >= own
+}
+
+// costOf returns the processor time of a request in all programs of a run, seconds.
+func costOf(run record.Run) (cost float64, ok bool) {
+	ok = true
 	for _, source := range []string{record.SourceClient, record.SourceMiddleware, record.SourceServers} {
 		of, known := run.Value(source, "cpu_per_request")
 		cost += of
 		ok = ok && (known || source == record.SourceMiddleware) // direct has none
 	}
-	return 1 / cost, ok && throughput*cost >= own
+	return cost, ok
 }
 
 // Judge compares the systems with the first, under each load, from runs with the factors case and system.
@@ -207,6 +213,9 @@ func WriteBenchstat(w io.Writer, runs []record.Run, m record.Manifest) error {
 			if x, ok := run.Value(v.source, v.metric); ok {
 				fmt.Fprintf(&b, "\t%.1f %s", 1e9*x, v.unit)
 			}
+		}
+		if cost, ok := costOf(run); ok {
+			fmt.Fprintf(&b, "\t%.1f all-cpu-ns/op", 1e9*cost)
 		}
 		b.WriteByte('\n')
 	}
