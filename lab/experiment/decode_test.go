@@ -272,6 +272,7 @@ func FuzzAnyFileIsReadOrRefusedWithLines(f *testing.F) {
 	f.Add([]byte("name: a\nfactors: {clients: [1, 2], workers: [1, 2]}\nfraction: {workers: [clients]}\nquick: {repetitions: 1}\n"), true)
 	f.Add([]byte("name: a\npoints: [{depth: 1}, {depth: 2}]\nstop: {within: 0.1, at_most: 4}\norder: listed\n"), false)
 	f.Add([]byte("name: a\ntestbed: {kind: vm, delay: 0.5ms, hosts: {server: {preset: azure-a1, upload: 1Gbit, memory: 2GiB, count: 3}}}\n"), false)
+	f.Add([]byte("seed: 1\nconstants: &c {keys: 5}\n---\nname: a\ninclude: b\nconstants: {<<: {servers: 2}}\n"), false)
 	f.Add([]byte("name: &n a\ntitle: *n\nrun: {<<: {duration: 1s}}\n"), false)
 	f.Fuzz(func(t *testing.T, text []byte, quick bool) {
 		e, err := Parse("f", text, quick)
