@@ -57,13 +57,12 @@ Each was run in front of two servers with all copies, and on memcached 1.6.38 as
 |---|---|---|
 | pymemcache 4.0.0, nightly | its integration tests | ` + "`stats cachedump`" + `, which is refused: a key could forge the end of the reply |
 | gomemcache, memcache (Rust), nightly | those with a server | none |
-| grafana/gomemcache | all | none |
 | python-memcached 1.62 | 26 | none |
-| pylibmc 1.6.3 | 41 | 14, which set the binary protocol |
+| pylibmc 1.6.3 | 41 | 14; with the text protocol none |
 | emcache 1.3.3 | 76 of its acceptance tests | 1: ` + "`cache_memlimit`" + ` is for one server |
 | Cache::Memcached 1.30 | 72 | none |
-| Cache::Memcached::Fast 0.28 | 132 | none |
-| PHP Memcached 3.3.0, with the extension 3.2.0 | 113 | 23, which set the binary protocol; with the text protocol none |
+| Cache::Memcached::Fast 0.28 | all its files | none |
+| PHP Memcached 3.3.0, with the extension 3.2.0 | 113 | 23; with the text protocol none |
 | Dalli 5.0.6 | 332 | ` + "`stats reset`" + ` leaves mcmw's own counts; ` + "`mg`" + ` with ` + "`h`" + ` or ` + "`l`" + ` tells of the copy that was read |
 
 Applications with memcached, then mcmw in its place, gave the same: Rails 7.2 (cache, counters, sessions, threads), MediaWiki 1.43 with each of its two clients (object cache, locks, WAN cache, an edit), envoy's ratelimit (two instances share one limit), and dskit's cache client.
