@@ -41,8 +41,8 @@ func TestSystemsAreMeasuredInTurnsOnOneProcessor(t *testing.T) {
 	assert.Regexp(t, `^load,system,throughput,ratio to floor,verdict,CPU/request,p99\nmixed-1,floor,.*,1,,.*\nmixed-1,direct,.*\n$`, verdicts)
 	requireRefused(t, exitUsage, "--verdicts: expected with --by system=A,B", "compare", dir, "--by", "case=a,b", "--verdicts")
 	ratios := output(t, "compare", dir, "--by", "system=twemproxy,direct,"+other, "--ratios")
-	assert.Regexp(t, `(?m)^direct +all runs +[\d.]+ \[[\d.]+, [\d.]+\] +- `, ratios)
-	assert.Regexp(t, `(?m)^`+other+` +all runs( +[\d.]+ \[[\d.]+, [\d.]+\]){8}$`, ratios)
+	assert.Regexp(t, `(?m)^direct +all runs +[\d.]+ \[.+?\] +- `, ratios)
+	assert.Regexp(t, `(?m)^`+other+` +all runs( +[\d.]+ \[[^]]+\]){8}$`, ratios)
 }
 
 func TestAnInterruptedBenchEndsWhatItStarted(t *testing.T) {
