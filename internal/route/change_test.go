@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
 // placements returns a placement on servers 0 to 3, and one on servers 5 to 2, in this order.
@@ -98,6 +100,7 @@ func TestDuringAChangeKeysAreCoveredByTheServersThatMayBeRead(t *testing.T) {
 }
 
 func TestPlacingAKeyDuringAChangeAllocatesNothing(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Allocates)
 	from, to := placements(t, 2)
 	key, room, holders := []byte("key"), make([]int, 0, 16), make([]Holder, 0, 16)
 	for phase := range Late {

@@ -254,7 +254,7 @@ func TestTheExperimentsOfTheThesisOnServersAreValid(t *testing.T) {
 	require.Len(t, files, 9)
 	quick := time.Duration(0)
 	for _, file := range files {
-		text, err := Read(file)
+		text, err := Read(file, os.ReadFile)
 		require.NoError(t, err)
 		e, err := Parse(file, text, false)
 		require.NoError(t, err)

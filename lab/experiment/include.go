@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
@@ -16,9 +15,9 @@ import (
 var separator = []byte("\n---\n")
 
 // Read returns the text of an experiment file: after that of the file that it includes, if any, so that the text is
-// complete.
-func Read(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
+// complete. read is os.ReadFile.
+func Read(path string, read func(path string) ([]byte, error)) ([]byte, error) {
+	text, err := read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +26,7 @@ func Read(path string) ([]byte, error) {
 		return text, nil // Parse reports what is wrong with it
 	}
 	name := child(root, "include")
-	included, err := os.ReadFile(filepath.Join(filepath.Dir(path), name.Value))
+	included, err := read(filepath.Join(filepath.Dir(path), name.Value))
 	if err != nil {
 		return nil, fmt.Errorf("%s:%d: include: %w", path, name.Line, err)
 	}

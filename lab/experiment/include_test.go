@@ -16,7 +16,7 @@ func readIn(t *testing.T, base, own string) (text []byte, file string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	file = filepath.Join(dir, "own/exp.yaml")
-	text, err := Read(file)
+	text, err := Read(file, os.ReadFile)
 	require.NoError(t, err)
 	return text, file
 }
@@ -57,6 +57,6 @@ func TestProblemsOfAnIncludedFileAreReportedWithItsNameAndLine(t *testing.T) {
 	require.ErrorContains(t, err, "exp.yaml:2: include: not read")
 	missing := filepath.Join(t.TempDir(), "exp.yaml")
 	require.NoError(t, os.WriteFile(missing, []byte("name: a\ninclude: b.yaml\n"), 0o644))
-	_, err = Read(missing)
+	_, err = Read(missing, os.ReadFile)
 	require.ErrorContains(t, err, missing+":2: include: open ")
 }

@@ -1,6 +1,7 @@
 package experiments_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ func suite(t *testing.T, name string) (full, quick []*experiment.Experiment) {
 	files, err := filepath.Glob(name + "/*.yaml")
 	require.NoError(t, err)
 	for _, file := range files {
-		text, err := experiment.Read(file)
+		text, err := experiment.Read(file, os.ReadFile)
 		require.NoError(t, err)
 		for _, into := range []struct {
 			to    *[]*experiment.Experiment
@@ -92,7 +93,7 @@ func TestEveryExperimentWithSystemsCanBeRunInBothProfiles(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, files)
 		for _, file := range files {
-			text, err := experiment.Read(file)
+			text, err := experiment.Read(file, os.ReadFile)
 			require.NoError(t, err)
 			for _, quick := range []bool{false, true} {
 				e, err := experiment.Parse(file, text, quick)
@@ -102,7 +103,7 @@ func TestEveryExperimentWithSystemsCanBeRunInBothProfiles(t *testing.T) {
 		}
 	}
 	for _, file := range []string{"agreement.yaml", "bench.yaml"} {
-		text, err := experiment.Read(file)
+		text, err := experiment.Read(file, os.ReadFile)
 		require.NoError(t, err)
 		_, err = experiment.Parse(file, text, false)
 		require.NoError(t, err)

@@ -108,14 +108,13 @@ func TestTwoLevelsOfARecordAreComparedLikeTwoRecords(t *testing.T) {
 
 func TestTheCapacityOfAServerIsSearched(t *testing.T) {
 	server := mctest.StartMemcached(t)
-	// Even arrivals below a rate that any server reaches are answered at that rate, and no server answers in a nanosecond.
+	// Of the first rate it is certain that the condition holds, and no server answers in a nanosecond. Where a search ends between is tested in lab/capacity.
 	search := []string{"capacity", "--target", server.Addr(), "--first", "200", "--precision", "1", "--runs", "2"}
 	ofLoad := []string{"--", "--populate", "-c", "2", "--key-maximum", "100", "--test-time", "100ms", "--warm-up", "0", "--arrivals", "even"}
 	stdout, stderr, err := lab(t.Context(), slices.Concat(search, []string{"--slo", "throughput < 1000"}, ofLoad)...)
 	require.NoError(t, err, stderr)
-	assert.Regexp(t, `^up to 800 requests/s, \d+/s ± .*; 1600 requests/s break it \(`, stdout)
+	assert.Regexp(t, `^up to \d+ requests/s, \d+/s ± `, stdout)
 	assert.Regexp(t, `(?m)^200 requests/s: throughput \d+/s; throughput < 1000 holds`, stderr)
-	assert.Contains(t, stderr, "throughput < 1000 broken")
 
 	_, _, err = lab(t.Context(), slices.Concat(search, []string{"--slo", "p99 < 1ns"}, ofLoad)...)
 	require.EqualError(t, err, "p99 < 1ns is still broken at 1 requests per second")

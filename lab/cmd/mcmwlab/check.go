@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,7 +91,7 @@ const setHelp = "KEY=VALUE: change the experiment, such as repetitions=5, run.du
 
 // readExperiment reads the experiment in a file, changed by the settings in set (see experiment.Set).
 func readExperiment(path string, set []string, quick bool) (*experiment.Experiment, error) {
-	text, err := experiment.Read(path)
+	text, err := experiment.Read(path, os.ReadFile)
 	if err != nil {
 		return nil, usageError{err}
 	}
