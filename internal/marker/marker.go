@@ -42,6 +42,9 @@ const (
 	// phase read-new (see route.Phase).
 	DeletingKey = Prefix + "change deleting"
 	ReadingKey  = Prefix + "change reading"
+	// RoutesDeletingKey and RoutesReadingKey say the same of a change of routes, in JSON.
+	RoutesDeletingKey = Prefix + "routes deleting"
+	RoutesReadingKey  = Prefix + "routes reading"
 	// MarksKey holds the Marks.
 	MarksKey = Prefix + "marks"
 )

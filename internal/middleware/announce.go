@@ -78,9 +78,8 @@ func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Pha
 	if phase != route.DeleteNew {
 		key, theirs = theirs, key
 	}
-	// It lasts until the look after the next one, even if a phase is entered meanwhile, which waits for requests and connections.
-	lasts := m.options.ChangeStep/2 + m.options.longestTimeout() + 2*m.options.ConnectTimeout + time.Second
-	return findOn(m.current.Load().of(t), func(s *backend.Server) (a announcement, ok bool) {
+	lasts := m.announcementLasts()
+	return findOn(m.current.Load().of(t).servers, func(s *backend.Server) (a announcement, ok bool) {
 		return announcedOn(ctx, s, theirs, func(l *link.Link) error {
 			if phase == route.Settled {
 				return nil
@@ -88,6 +87,12 @@ func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Pha
 			return l.Set(key, value, lasts)
 		})
 	})
+}
+
+// announcementLasts is how long an announcement lasts: until the look after the next one, even if a phase is entered
+// meanwhile, which waits for requests and connections.
+func (m *Middleware) announcementLasts() time.Duration {
+	return m.options.ChangeStep/2 + m.options.longestTimeout() + 2*m.options.ConnectTimeout + time.Second
 }
 
 // otherChange announces on the servers that t's change enters phase, and returns the placement to which other middlewares are changing from the
@@ -219,15 +224,15 @@ func (m *Middleware) elsewhere(ctx context.Context, p *pool, o *PoolOptions) []r
 
 // sightings returns what middlewares have announced under key on p's servers.
 func (p *pool) sightings(ctx context.Context, key string) []announcement {
-	return findOn(p, func(s *backend.Server) (a announcement, ok bool) {
+	return findOn(p.servers, func(s *backend.Server) (a announcement, ok bool) {
 		return announcedOn(ctx, s, key, func(*link.Link) error { return nil })
 	})
 }
 
-// findOn calls find for each of p's servers that is not down, all at the same time, and returns the results that were ok.
-func findOn[T any](p *pool, find func(s *backend.Server) (T, bool)) (found []T) {
+// findOn calls find for each of the servers that is not down, all at the same time, and returns the results that were ok.
+func findOn[T any](servers []*backend.Server, find func(s *backend.Server) (T, bool)) (found []T) {
 	var mu sync.Mutex // guards found
-	p.each(func(s *backend.Server) {
+	each(servers, func(s *backend.Server) {
 		if result, ok := find(s); ok {
 			mu.Lock()
 			defer mu.Unlock()
@@ -237,10 +242,12 @@ func findOn[T any](p *pool, find func(s *backend.Server) (T, bool)) (found []T) 
 	return found
 }
 
-// each calls do for each of the pool's servers that is not down, all at the same time, and waits for them.
-func (p *pool) each(do func(s *backend.Server)) {
+func (p *pool) each(do func(s *backend.Server)) { each(p.servers, do) }
+
+// each calls do for each of the servers that is not down, all at the same time, and waits for them.
+func each(servers []*backend.Server, do func(s *backend.Server)) {
 	var doing sync.WaitGroup
-	for _, s := range p.servers {
+	for _, s := range servers {
 		if !s.Down() {
 			doing.Go(func() { do(s) })
 		}

@@ -271,31 +271,43 @@ func TestAMiddlewareThatStartsDuringAChangeReadsNoOldValuesWhateverThePhaseOfThe
 }
 
 func TestAMiddlewareThatStartsDuringAChangeDeletesNothingThatIsRead(t *testing.T) {
-	for steps := 1; steps <= 2; steps++ {
-		t.Run(fmt.Sprint(steps), func(t *testing.T) {
-			t.Parallel()
+	changes := map[string]func(t *testing.T) (before, after middleware.Options){
+		"of servers": func(t *testing.T) (before, after middleware.Options) {
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
-			after := o
+			before = middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+			after = before
 			after.Servers = servers[1:]
-			first := mwtest.Start(t, o)
-			require.NoError(t, first.Apply(context.Background(), after))
-			for range steps - 1 {
-				first.EndPhase()
-			}
-			client := first.Dial(t)
-			for i := range 200 {
-				client.MustDo(t, fmt.Sprintf("set key-%d 0 0 1\r\nx\r\n", i))
-			}
-			late := mwtest.Start(t, after)
-			require.Equal(t, first.Phase(), late.Phase())
-			other := late.Dial(t)
-			for i := range 200 {
-				for _, c := range []*mctest.Client{client, other} {
-					require.Equal(t, fmt.Sprintf("VALUE key-%d 0 1\r\nx\r\nEND\r\n", i), c.MustDo(t, fmt.Sprintf("get key-%d\r\n", i)))
+			return before, after
+		},
+		"of routes": func(t *testing.T) (before, after middleware.Options) {
+			before = severalPools(t, 1)
+			return before, routed(before, "b", "key-1", "a")
+		},
+	}
+	for name, change := range changes {
+		for steps := 1; steps <= 2; steps++ {
+			t.Run(fmt.Sprint(name, steps), func(t *testing.T) {
+				t.Parallel()
+				o, after := change(t)
+				first := mwtest.Start(t, o)
+				require.NoError(t, first.Apply(context.Background(), after))
+				for range steps - 1 {
+					first.EndPhase()
 				}
-			}
-		})
+				client := first.Dial(t)
+				for i := range 200 {
+					client.MustDo(t, fmt.Sprintf("set key-%d 0 0 1\r\nx\r\n", i))
+				}
+				late := mwtest.Start(t, after)
+				require.Equal(t, first.Phase(), late.Phase())
+				other := late.Dial(t)
+				for i := range 200 {
+					for _, c := range []*mctest.Client{client, other} {
+						require.Equal(t, fmt.Sprintf("VALUE key-%d 0 1\r\nx\r\nEND\r\n", i), c.MustDo(t, fmt.Sprintf("get key-%d\r\n", i)))
+					}
+				}
+			})
+		}
 	}
 }
 

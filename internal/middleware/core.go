@@ -71,6 +71,8 @@ type poolState struct {
 	change  *change              // nil: no change of placement is under way
 	joined  bool                 // change was under way when this middleware started, and others have announced it
 	first   atomic.Pointer[pool] // of a pool added while clients are served: its servers are judged by this until the core is current
+	// joinedRoutes: as joined, for a change of routes that the first core joined.
+	joinedRoutes bool
 	// diverted counts requests that went to the pool's gutter.
 	diverted stats.Gutter
 	// warming counts the reads that asked the pool that is warmed up from this one; missing are the keys to be copied to that pool.

@@ -70,10 +70,7 @@ func (m *Middleware) drive(ctx context.Context) {
 				next = min(next, m.drivePool(ctx, t))
 			}
 			if c := m.routing; c != nil {
-				if c.mayEnd() {
-					m.stepRoutes(ctx)
-				}
-				next = min(next, c.wait())
+				next = min(next, m.driveRoutes(ctx, c))
 			}
 		}
 		m.applying.Unlock()
@@ -123,6 +120,22 @@ func (m *Middleware) drivePool(ctx context.Context, t *poolState) (wait time.Dur
 	}
 	if wait = time.Until(t.look); t.change != nil {
 		wait = min(wait, t.change.wait())
+	}
+	return wait
+}
+
+// driveRoutes is drivePool for the change of routes r. applying is held.
+func (m *Middleware) driveRoutes(ctx context.Context, r *rerouting) (wait time.Duration) {
+	looks := r.phased && !time.Now().Before(r.look)
+	if looks || r.mayEnd() {
+		m.lookAtRoutes(ctx)
+		r.look = time.Now().Add(m.lookEvery())
+		if r.mayEnd() {
+			m.stepRoutes(ctx)
+		}
+	}
+	if wait = r.wait(); r.phased {
+		wait = min(wait, time.Until(r.look))
 	}
 	return wait
 }

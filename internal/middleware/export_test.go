@@ -34,7 +34,11 @@ func (m *Middleware) AwaitsOthers() bool {
 	now := time.Now()
 	c, _ := m.currentCourse()
 	c.due = now
-	m.look(m.work, m.poolStates[0])
+	if m.routing != nil {
+		m.lookAtRoutes(m.work)
+	} else {
+		m.look(m.work, m.poolStates[0])
+	}
 	c, _ = m.currentCourse()
 	return c.due.After(now.Add(time.Second))
 }

@@ -23,7 +23,13 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 				"from", fingerprint(t.from.record()), "to", fingerprint(t.to.record()))
 		}
 	}
-	if m.routing = c.routesBefore(); m.routing != nil {
+	if m.routing = m.joinRoutes(ctx, c); m.routing != nil {
+		changes = true
+		for _, t := range m.poolStates {
+			t.joinedRoutes = true
+		}
+		c.options.Log.Info("other mcmw are changing to these routes and gutters", "phase", m.routing.phase.String())
+	} else if m.routing = c.routesBefore(); m.routing != nil {
 		changes = true
 		c.options.Log.Info("the servers' records have other routes or gutters, which other mcmw may still use", "phase", m.routing.phase.String())
 	}
@@ -149,14 +155,20 @@ func (p *pool) joinServers(mark backend.Mark) {
 // joins the change takes them for one.
 func (p *pool) judge(looks marker.Looks) {
 	read, other := p.record(), marker.Placement{}
-	if p.joined {
+	joined := p.joined || p.joinedRoutes && p.had != nil
+	switch {
+	case p.joined:
 		_, to := p.change.ends()
 		other = p.of(to, p.share)
+	case joined && p.rerouting == route.DeleteNew:
+		other = p.of(placed{p.router, p.options.Options}, p.share)
+	case joined:
+		other = p.of(placed{p.router, p.options.Options}, p.had)
 	}
 	for _, s := range p.servers {
 		switch _, reached := looks[s.Name]; {
 		case !reached || s.Joins():
-		case !p.joined:
+		case !joined:
 			s.Judge(looks)
 		case read.Has(s.Name):
 			s.Judge(looks.During(read, other))
@@ -173,6 +185,9 @@ func (m *Middleware) cleanJoined() {
 			m.cleanNew(t, t.change)
 			<-t.change.cleaned
 		}
+	}
+	if r := m.routing; r != nil && r.phase == route.ReadNew {
+		<-m.clean(m.cleanRerouted(r))
 	}
 }
 

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/link"
 	"mcmw/internal/marker"
 	"mcmw/internal/route"
 )
 
 // rerouting is a change of routes that gives keys to other pools, or a change of gutters. Other middlewares may learn of it earlier or later, so it goes
-// through the phases of a change of placement, each of the same duration. A middleware may start late in it. The next one can begin after its last phase:
+// through the phases of a change of placement, which middlewares announce as they announce that one; see joinRoutes. A middleware that starts in it and
+// finds no announcement is late. The next change can begin after the last phase:
 //
 //	settled --> delete-new --> read-new --> settled, closing --> settled
 //	start --> late --> settled, closing --> settled
@@ -28,6 +30,7 @@ type rerouting struct {
 	gutters map[string]route.Standin
 	gains   map[string]bool // the pools that get keys
 	phased  bool            // other middlewares may be in other phases
+	look    time.Time       // when drive looks again at what they have announced
 }
 
 // shift describes how new options, not yet applied, move keys to other pools, and change gutters.
@@ -171,14 +174,20 @@ func (m *Middleware) reroutes(o *Options) bool {
 	if _, err := route.NewTable(o.names(), from); err != nil { // without phases a pool may be removed at once
 		from = o.Routes
 	}
-	m.routing = &rerouting{from: from, gutters: s.gutters, phased: s.phased, gains: map[string]bool{}}
-	for _, k := range s.moved {
-		m.routing.gains[k.To] = true
-	}
+	m.routing = &rerouting{from: from, gutters: s.gutters, phased: s.phased, gains: gains(s.moved)}
 	if s.phased {
 		m.routing.phase = route.DeleteNew
 	}
 	return true
+}
+
+// gains returns the pools that get keys.
+func gains(moved []route.Moved) map[string]bool {
+	pools := map[string]bool{}
+	for _, k := range moved {
+		pools[k.To] = true
+	}
+	return pools
 }
 
 // rerouted is called when the core for the phase of m.routing serves. It starts the cleaning that belongs to the phase and sets when the phase is due
@@ -189,12 +198,14 @@ func (m *Middleware) rerouted() {
 	r.cleaned, r.due = nil, time.Now()
 	switch r.phase {
 	case route.DeleteNew:
+		m.unmarkLosers(r)
 		r.cleaned = m.clean(m.cleanRerouted(r))
 	case route.Settled:
 		r.cleaned = m.clean(m.cleanGutters(r))
 	}
 	if r.phased || r.phase == route.Late {
-		r.due = r.due.Add(m.dwell(r.phase))
+		m.announceRoutes(m.work, r, r.phase)
+		r.due, r.look = r.due.Add(m.dwell(r.phase)), time.Now().Add(m.lookEvery())
 	}
 	m.drives()
 }
@@ -206,7 +217,7 @@ func (m *Middleware) cleanRerouted(r *rerouting) (cleaning []func()) {
 		if p.had == nil || !r.gains[p.name] {
 			continue
 		}
-		mark := backend.Mark{Text: "routes " + fingerprint(p.of(placed{p.router, p.options.Options}, p.had), p.wantedRecord()), For: m.options.ChangeStep}
+		mark := m.routesMark(p)
 		cleaning = append(cleaning, p.cleaning(m.work, mark, func(int) func(key []byte) bool {
 			return func(key []byte) bool { return c.router.Gives(i, key) }
 		})...)
@@ -214,10 +225,31 @@ func (m *Middleware) cleanRerouted(r *rerouting) (cleaning []func()) {
 	return cleaning
 }
 
+// routesMark returns the mark by which other middlewares know that a server of p, which gets keys, was cleaned.
+func (m *Middleware) routesMark(p *pool) backend.Mark {
+	text := "routes " + fingerprint(p.of(placed{p.router, p.options.Options}, p.had), p.wantedRecord())
+	return backend.Mark{Text: text, For: markSteps * m.options.ChangeStep}
+}
+
+// unmarkLosers deletes the marks of a change that gave keys to pools that r takes keys from: when that change begins
+// again, they are to be cleaned again.
+func (m *Middleware) unmarkLosers(r *rerouting) {
+	for _, p := range m.current.Load().pools {
+		if p.had != nil && !r.gains[p.name] {
+			p.each(func(s *backend.Server) {
+				_ = s.Talk(m.work, func(l *link.Link) error { return l.Delete(marker.CleanKey) })
+			})
+		}
+	}
+}
+
 // stepRoutes enters the next phase of the change of routes. applying is held.
 func (m *Middleware) stepRoutes(ctx context.Context) {
 	r := m.routing
 	next, more := r.next()
+	if next == route.ReadNew {
+		m.announceRoutes(ctx, r, next)
+	}
 	if r.phase = next; !more {
 		m.routing = nil
 	}

@@ -128,6 +128,9 @@ func (j *joiner) AppendState(dst []byte) []byte {
 func (m *joining) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
 	from, to := m.routers(t)
 	routers := []*route.Router{from, route.Change(from, to, route.DeleteNew), route.Change(from, to, route.ReadNew), to}
+	if m.between != nil {
+		routers = []*route.Router{m.between(route.Settled), m.between(route.DeleteNew), m.between(route.ReadNew), m.after}
+	}
 	return explore.UpTo(func() *explore.World {
 		w := &explore.World{Servers: m.servers(from)}
 		said := &announcements{}
@@ -200,6 +203,23 @@ func TestAMiddlewareThatJoinsAChangeReadsNothingOldAndLosesNothing(t *testing.T)
 			r, failure := (&joining{placementChange: p}).explore(t, limit)
 			require.Nil(t, failure, "%s, %q: %v", p.name, p.clients, failure)
 			t.Logf("%s, %q: %+v", p.name, p.clients, r)
+		}
+	}
+}
+
+func TestAMiddlewareThatJoinsAChangeOfRoutesReadsNothingOldAndLosesNothing(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	pools, clients, limit := poolsInChange[:2], clientsOfJoining[:3], mostStates/5
+	if mctest.Long() {
+		pools, clients, limit = poolsInChange, clientsOfJoining, 10*mostStates
+	}
+	for _, p := range pools {
+		for _, commands := range clients {
+			m := &joining{placementChange: placementChange{name: p.name, clients: commands}}
+			m.rerouted(t, p.replicas, p.copies)
+			r, failure := m.explore(t, limit)
+			require.Nil(t, failure, "%s, %q: %v", m.name, m.clients, failure)
+			t.Logf("%s, %q: %+v", m.name, m.clients, r)
 		}
 	}
 }

@@ -29,6 +29,8 @@ type gutterChange struct {
 	cut           [2]bool
 	// late: the second middleware starts at any moment, and does not know which phase the other is in.
 	late bool
+	// joins: it joins the change in gutterRead, at any moment after the other was there.
+	joins bool
 	// began is the stage of the server at first, for both. once: the server fails once, not again.
 	began stage
 	once  bool
@@ -216,6 +218,9 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 			if g.late && i == 1 {
 				m.path = []gutterPhase{gutterLate, gutterTail, asAfter}
 			}
+			if g.joins && i == 1 {
+				m.path = []gutterPhase{gutterRead, gutterTail, asAfter}
+			}
 			m.stage = g.began
 			m.enterPhase(0)
 			middlewares[i] = m
@@ -259,6 +264,7 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 			switch i % 3 {
 			case 0:
 				ready := !g.late || mine.path[mine.at] != gutterLate || g.from == g.to || !slices.Contains(w.Workers[i+2].Commands, cleanRoutes)
+				ready = ready && (!g.joins || i == 0 || other.path[other.at] >= gutterRead)
 				ready = ready && (!g.changeFirst || i == 0 || mine.at == len(mine.path)-1)
 				return ready && (!mine.waits() || strings.HasPrefix(next, "set") || strings.HasPrefix(next, "delete"))
 			case 1:
@@ -281,6 +287,10 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 				return true
 			case w.Workers[i-2].Running():
 				return false // the worker's driver is replaced when no request is in flight
+			case g.joins && i/3 == 1:
+				return other.path[other.at] >= gutterRead && (mine.path[mine.at] == gutterRead || other.path[other.at] >= gutterTail)
+			case g.joins:
+				return true
 			case !g.late:
 				return mine.at < other.at+max(g.apart, 1)
 			case i/3 == 0:
@@ -315,12 +325,13 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterOrTheKeysOfOneChange(t 
 	}
 	var states int
 	for _, g := range gutterChanges {
-		for _, g.late = range []bool{false, true} {
+		for _, second := range []string{"runs", "starts late", "joins"} {
+			g.late, g.joins = second == "starts late", second == "joins"
 			for _, g.began = range stages {
 				for _, g.cut = range cuts {
 					for _, g.clients = range clients {
 						r, failure := g.explore(t, limit)
-						require.Nil(t, failure, "%s, %q, late %t, from stage %d, cut off %v: %v", g.name, g.clients, g.late, g.began, g.cut, failure)
+						require.Nil(t, failure, "%s, %q, the second %s, from stage %d, cut off %v: %v", g.name, g.clients, second, g.began, g.cut, failure)
 						states += r.States
 					}
 				}
@@ -342,6 +353,7 @@ func TestEveryFaultInjectedIntoAChangeOfGuttersIsFound(t *testing.T) {
 	}{
 		{"a gutter that is not clean", "a first gutter", reads, away, func(g *gutterChange) { g.unclean = true }},
 		{"a late instance with an unclean gutter", "a first gutter", reads, away, func(g *gutterChange) { g.unclean, g.late = true, true }},
+		{"an instance that joins with an unclean gutter", "a first gutter", reads, away, func(g *gutterChange) { g.unclean, g.joins = true, true }},
 		{"all at once", "no gutter any more", swapped, away, func(g *gutterChange) { g.phases = []gutterPhase{asBefore, asAfter} }},
 		{"a gutter that is cleaned too early", "from the gutter", both, shut, func(g *gutterChange) { g.early, g.changeFirst = true, true }},
 		{"two phases apart", "another gutter", swapped, away, func(g *gutterChange) { g.phases, g.apart = []gutterPhase{asBefore, gutterTail, asAfter}, 2 }},
@@ -351,7 +363,7 @@ func TestEveryFaultInjectedIntoAChangeOfGuttersIsFound(t *testing.T) {
 		{"marks that are ignored", "a first gutter", set, barred, func(g *gutterChange) { g.blind, g.cut[1] = true, true }},
 	}
 	if !mctest.Long() { // the others take minutes
-		faults = faults[:4]
+		faults = faults[:5]
 	}
 	for _, f := range faults {
 		t.Run(f.fault, func(t *testing.T) {
