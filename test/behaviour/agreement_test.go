@@ -146,54 +146,92 @@ func TestReplicasDifferBehindMiddlewaresWithOneWriter(t *testing.T) {
 }
 
 func TestDifferencesThatAKilledMiddlewareLeavesAreSweptUpByTheOthers(t *testing.T) {
-	t.Parallel()
-	rounds := 2
-	if mctest.Long() {
-		rounds = 50
-	}
-	servers := mctest.StartNewMemcacheds(t, 3)
-	keys := numbered(200)
-	o := middleware.Options{Writers: middleware.WritersSeveral, SweepEvery: 100 * time.Millisecond}
-	others := fleetOf(t, 1, o, false, servers)[0]
-	o.SweepEvery = 0
-	o.Timeout = time.Second // requests after those in flight do not reach the third server in time
-	for round := range rounds {
-		c := others.Dial(t)
-		for _, key := range keys { // a missing key is not a difference
-			require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 5\r\nfirst\r\n"))
-		}
-		// Requests in flight when the middleware is killed reach two of the three servers.
-		lossy := mctest.StartProxy(t, servers[2].Addr())
-		o.Servers = mwtest.Named(servers[0].Addr(), servers[1].Addr(), lossy.Addr())
-		killed := startChild(t, o)
-		awaitStat(t, mctest.MustDial(t, killed.addrs[0]), "mcmw_sweep_running", 0) // a sweep that dies keeps others from sweeping for a while
-		var ended sync.WaitGroup
-		var written atomic.Int64
-		for n := range 16 {
-			c := mctest.MustDial(t, killed.addrs[0])
-			ended.Go(func() {
-				for i := n; ; i += 7 {
-					if _, err := c.Do(fmt.Sprintf("set %s %d 0 12\r\n%04d-%02d-%04d\r\n", keys[i%len(keys)], n, round, n, i%10000)); err != nil {
-						return
-					}
-					written.Add(1)
+	for name, cold := range map[string]bool{"all servers are warm": false, "the third server is filled": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rounds := 2
+			if mctest.Long() {
+				rounds = 50
+			}
+			servers := mctest.StartNewMemcacheds(t, 3)
+			keys, start := numbered(200), time.Now().Add(-3*time.Hour/2).UTC().Truncate(time.Second)
+			// options are those of a middleware that reaches the third server at an address.
+			options := func(third string) (o middleware.Options) {
+				o.Writers = middleware.WritersSeveral
+				o.Servers = mwtest.Named(servers[0].Addr(), servers[1].Addr(), third)
+				if cold {
+					o.Pools = []middleware.PoolOptions{{Pool: route.Pool{Name: "one", Servers: o.Servers}, Writers: o.Writers}}
+					o.Routes.Default, o.Servers, o.ChangeStep = "one", nil, time.Hour
+					o.Migrations = []middleware.Migration{{
+						From: "one", To: "one", Cold: o.Pools[0].Servers[2].Name, Missed: true, Within: 0.01,
+						Start: start, // as after a restart
+					}}
 				}
-			})
-		}
-		require.Eventually(t, func() bool { return written.Load() > 100 }, mctest.Patience, mctest.Tick)
-		found := func() uint64 { return others.Stats().Snapshot().Sweep.Disagreements }
-		before := found()
-		lossy.Inject(mctest.Fault{Lose: true})
-		require.Eventually(t, func() bool {
-			lines, _ := disagreeing(t, servers, keys)
-			return len(lines) > 0 || found() > before // a sweep may have been faster
-		}, mctest.Patience, pollPause)
-		killed.kill(t)
-		ended.Wait()
-		awaitSweeps(t, others)
-		lines, present := disagreeing(t, servers, keys)
-		require.Empty(t, lines, "round %d", round)
-		require.NotZero(t, present)
+				return o
+			}
+			o := options(servers[2].Addr())
+			o.SweepEvery = 100 * time.Millisecond
+			others := mwtest.Start(t, o)
+			for round := range rounds {
+				c := others.Dial(t)
+				for _, key := range keys { // a missing key is not a difference
+					require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 5\r\nfirst\r\n"))
+				}
+				// Requests in flight when the middleware is killed reach two of the three servers.
+				lossy := mctest.StartProxy(t, servers[2].Addr())
+				o := options(lossy.Addr())
+				o.Timeout = time.Second // requests after those in flight do not reach the third server in time
+				killed := startChild(t, o)
+				awaitStat(t, mctest.MustDial(t, killed.addrs[0]), "mcmw_sweep_running", 0) // a sweep that dies keeps others from sweeping for a while
+				var ended sync.WaitGroup
+				var written atomic.Int64
+				if cold {
+					c, third := mctest.MustDial(t, killed.addrs[0]), mctest.MustDial(t, servers[2].Addr())
+					third.MustDo(t, "delete "+keys[0]+"\r\n")
+					require.Eventually(t, func() bool {
+						c.MustDo(t, "get "+keys[0]+"\r\n")
+						_, there := servers[2].Get(keys[0])
+						return there
+					}, mctest.Patience, mctest.Tick, "the middleware does not fill the server")
+					ended.Go(func() {
+						for i := 0; ; i++ {
+							_, err := third.Do("delete " + keys[i%len(keys)] + "\r\n")
+							if err == nil {
+								_, err = c.Do("get " + keys[i%len(keys)] + "\r\n")
+							}
+							if err != nil {
+								return
+							}
+						}
+					})
+				}
+				for n := range 16 {
+					c := mctest.MustDial(t, killed.addrs[0])
+					ended.Go(func() {
+						for i := n; ; i += 7 {
+							if _, err := c.Do(fmt.Sprintf("set %s %d 0 12\r\n%04d-%02d-%04d\r\n", keys[i%len(keys)], n, round, n, i%10000)); err != nil {
+								return
+							}
+							written.Add(1)
+						}
+					})
+				}
+				require.Eventually(t, func() bool { return written.Load() > 100 }, mctest.Patience, mctest.Tick)
+				found := func() uint64 { return others.Stats().Snapshot().Sweep.Disagreements }
+				before := found()
+				lossy.Inject(mctest.Fault{Lose: true})
+				require.Eventually(t, func() bool {
+					lines, _ := disagreeing(t, servers, keys)
+					return len(lines) > 0 || found() > before // a sweep may have been faster
+				}, mctest.Patience, pollPause)
+				killed.kill(t)
+				ended.Wait()
+				awaitSweeps(t, others)
+				lines, present := disagreeing(t, servers, keys)
+				require.Empty(t, lines, "round %d", round)
+				require.NotZero(t, present)
+			}
+		})
 	}
 }
 
