@@ -1,4 +1,4 @@
-# The life of the service under systemd, which runs this after its start, on a machine with the package /root/mcmw.deb and nothing else in the network.
+# The life of the service under systemd, which runs this after its start, on a machine with the package /mcmw-test/mcmw.deb and nothing else in the network.
 PS4="+ \t "
 set -eux
 pid() { systemctl show --property MainPID --value mcmw; }
@@ -6,7 +6,7 @@ within() { SECONDS=0; until "$@"; do [ $SECONDS -lt 30 ] || return 1; sleep 0.1;
 logged() { journalctl --sync; journalctl --unit mcmw | grep "$1"; }
 
 memcached -u nobody -l 127.0.0.1 -p 11211 -d
-dpkg --no-triggers --install /root/mcmw.deb
+dpkg --no-triggers --install /mcmw-test/mcmw.deb
 systemd-analyze verify mcmw.service
 systemd-analyze security --no-pager --threshold=15 mcmw.service
 ! systemctl is-active mcmw
@@ -35,7 +35,7 @@ kill -KILL "$was"
 mcmw ping 127.0.0.1:11311 --for 30s
 test "$(pid)" != "$was"
 was=$(pid)
-dpkg --no-triggers --force-confold --install /root/mcmw.deb
+dpkg --no-triggers --force-confold --install /mcmw-test/mcmw.deb
 mcmw ping 127.0.0.1:11311 --for 30s
 test "$(pid)" != "$was"
 cp /etc/mcmw/wrong /etc/mcmw/mcmw.yaml

@@ -1,0 +1,378 @@
+package plan
+
+import (
+	"bytes"
+	"slices"
+
+	"mcmw/internal/large"
+	"mcmw/internal/protocol"
+)
+
+// This file reads values that are larger than the servers' items; the drawing is in large.go.
+
+// noteSplit notes that r has read a value that begins like a head.
+func (p *Planner) noteSplit(r *Request) {
+	if r.split == 0 {
+		p.newSplit(r)
+	}
+}
+
+// beginsHead reports whether the value in element, of that size and from the server of c, begins like a head.
+func (p *Planner) beginsHead(c *Call, element []byte, size int) bool {
+	return p.large[c.Server] && size >= large.HeadSize && size <= p.options.MaxValue && large.Begins(protocol.Value(element, size))
+}
+
+// settleSplit lists the values of a read, one of which begins like a head, and reports whether another step follows.
+func (p *Planner) settleSplit(r *Request) (again bool) {
+	s := p.splitOf(r)
+	s.values, s.rest, s.first, s.last = s.values[:0], -1, r.first, r.last
+	calls := p.Calls[r.first:r.last]
+	switch {
+	case !r.Command.IsRetrieval():
+		p.listValues(s, r.first, r.Keys, 0)
+	case r.keys >= 0:
+		s.rest = p.mergeValues(r, calls, nil, s)
+	default:
+		offset := 0
+		for n := r.first; n < r.last && s.rest < 0; n++ {
+			c := &p.Calls[n]
+			if c.form == formClient && (c.kind == protocol.ReplyEnd || c.cutOff()) {
+				p.listValues(s, n, c.keys, offset)
+			}
+			if c.cutOff() {
+				s.rest = offset + c.cut
+			}
+			offset += len(c.keys) + len(blank)
+		}
+	}
+	for k := range s.values {
+		v := &s.values[k]
+		c := &p.Calls[v.call]
+		var rep protocol.Reply
+		_, _, _ = protocol.DecodeReply(v.element, &rep) // it was decoded before
+		v.size = rep.Data
+		if !p.beginsHead(c, v.element, v.size) {
+			continue
+		}
+		var ok bool
+		v.isHead = true
+		if v.head, v.inline, ok = large.Decode(protocol.Value(v.element, v.size)); !ok {
+			p.missing(v)
+		}
+		again = again || ok && !v.head.Inline()
+	}
+	if again {
+		r.step = gathering
+		return true
+	}
+	return p.settleIncomplete(r)
+}
+
+// missing notes that v cannot be put together.
+func (p *Planner) missing(v *splitValue) {
+	v.missing = true
+	p.Large.Incomplete++
+}
+
+// listValues lists the values in the reply to call n, which asks for keys. The first of these is at offset in the request's Keys.
+func (p *Planner) listValues(s *split, n int32, keys []byte, offset int) {
+	for reply := p.Calls[n].reply; len(reply) > 0; {
+		var rep protocol.Reply
+		size, _, err := protocol.DecodeReply(reply, &rep)
+		if err != nil || size == 0 || rep.Kind != protocol.ReplyValue && rep.Kind != protocol.ReplyMetaValue {
+			return
+		}
+		at := offset
+		for rep.Kind == protocol.ReplyValue {
+			key, rest := nextKey(keys)
+			at = offset
+			offset += len(key) + len(blank)
+			keys = rest
+			if bytes.Equal(key, rep.Key) {
+				break
+			}
+		}
+		s.values = append(s.values, splitValue{call: n, offset: at, element: reply[:size]})
+		reply = reply[size:]
+	}
+}
+
+// planGather asks for the chunks of the values that requests[i] has read, as many values as there is memory for.
+func (p *Planner) planGather(i int32) {
+	r := &p.Requests[i]
+	s := p.splitOf(r)
+	for k := range s.values {
+		v := &s.values[k]
+		if !v.isHead || v.missing || v.head.Inline() {
+			continue
+		}
+		if v.head.Total > p.options.MaxValue {
+			v.failure = p.textTooLarge(v.head.Total)
+			continue
+		}
+		if p.Hold != nil && !p.Hold(i, v.head.Total) {
+			s.rest, s.values = v.offset, s.values[:k]
+			if !r.Command.IsRetrieval() {
+				p.Calls[v.call].Dropped = true
+			}
+			return
+		}
+		v.first = int32(len(p.Calls))
+		for n := range v.head.Chunks() {
+			op := protocol.KeyText{Text: v.head.AppendKey(nil, n)}.Meta('g', "vk")
+			c := p.send(i, int(p.Calls[v.call].Server), &op)
+			c.form, c.hidden, c.Reads = formChunk, true, true
+		}
+		v.last = int32(len(p.Calls))
+	}
+}
+
+// settleParts settles a step that follows the heads'. again: another step follows, perhaps because a server failed and the request is read again.
+func (p *Planner) settleParts(r *Request, inTime bool) (again bool) {
+	if inTime && !r.Fixed && p.settleRead(r) {
+		r.split = 0
+		return true
+	}
+	s := p.splitOf(r)
+	for k := range s.values {
+		switch v := &s.values[k]; {
+		case r.step == gathering && v.first < v.last:
+			p.judgeChunks(v)
+		case r.step == revisiting && v.missing:
+			again = p.judgeRevisit(v) || again
+		case r.step == discarding && v.end != 0:
+			p.judgeDiscard(v)
+		}
+	}
+	switch {
+	case r.Fixed:
+	case r.step == gathering:
+		return p.settleIncomplete(r)
+	case again:
+		r.step = discarding
+		return true
+	case slices.ContainsFunc(s.values, func(v splitValue) bool { return v.replaced && v.failure == nil }):
+		return p.readAgain(r)
+	}
+	p.endSplit(r)
+	return false
+}
+
+// settleIncomplete reports whether heads have to be read again because their chunks are incomplete. A read answers such a value with a miss, so the key must
+// be missing for writes, too.
+func (p *Planner) settleIncomplete(r *Request) (again bool) {
+	if s := p.splitOf(r); !r.Fixed && slices.ContainsFunc(s.values, func(v splitValue) bool { return v.missing && v.failure == nil }) {
+		r.step = revisiting
+		return true
+	}
+	p.endSplit(r)
+	return false
+}
+
+// mostRereads bounds how often a request is read again because other requests replace what it reads.
+const mostRereads = 16
+
+// readAgain reads r again, after a value has replaced a head: by now a miss would be wrong.
+func (p *Planner) readAgain(r *Request) (again bool) {
+	if r.rereads == mostRereads {
+		r.Fail(textReplaced)
+		p.endSplit(r)
+		return false
+	}
+	r.rereads++
+	r.step, r.split = retrying, 0
+	return true
+}
+
+// isPart reports whether c, a call of a read, belongs to a step that follows the heads'.
+func (c *Call) isPart() bool {
+	return c.form == formChunk || c.form == formHead || c.form == formStored
+}
+
+// endSplit ends the steps that follow the heads'. Afterwards the calls of r are those of the heads again.
+func (p *Planner) endSplit(r *Request) {
+	s := p.splitOf(r)
+	r.first, r.last = s.first, s.last
+	p.finishSplit(r)
+}
+
+// keyOf returns the key of v, a value that r has read.
+func (r *Request) keyOf(v *splitValue) protocol.KeyText {
+	if !r.Command.IsRetrieval() {
+		return r.KeyText()
+	}
+	key, _ := nextKey(r.Keys[v.offset:])
+	return protocol.KeyText{Text: key}
+}
+
+// planRevisit reads the heads of requests[i] with incomplete chunks again, with their cas.
+func (p *Planner) planRevisit(i int32) {
+	r := &p.Requests[i]
+	s := p.splitOf(r)
+	for k := range s.values {
+		if v := &s.values[k]; v.missing {
+			v.look = int32(len(p.Calls))
+			op := r.keyOf(v).Ask(protocol.ForItem)
+			c := p.send(i, int(p.Calls[v.call].Server), &op)
+			c.form, c.hidden, c.Reads = formHead, true, true
+		}
+	}
+}
+
+// judgeRevisit decides what follows from reading the head of v again, and reports whether a call does.
+func (p *Planner) judgeRevisit(v *splitValue) (again bool) {
+	c := &p.Calls[v.look]
+	if c.kind.IsError() {
+		v.failure = c.reply
+		return false
+	}
+	it, ok := protocol.DecodeItem(c.reply)
+	still := ok && v.isStill(c, it)
+	v.replaced = c.Dropped || ok && !still
+	return still && it.CAS != 0 || v.replaced && it.Won && it.Stale
+}
+
+// isStill reports whether item it in c's reply is the head of v. It is not if its data was not kept.
+func (v *splitValue) isStill(c *Call, it protocol.Item) bool {
+	return !c.Dropped && bytes.Equal(it.Data, v.element[len(v.element)-v.size-len(crlf):])
+}
+
+// judgeDiscard notes the result of deleting the head of v.
+func (p *Planner) judgeDiscard(v *splitValue) {
+	switch c := &p.Calls[v.end]; {
+	case c.kind.IsError():
+		v.failure = c.reply
+	case c.kind == protocol.ReplyMetaExists:
+		v.replaced = true
+	}
+}
+
+// planDiscard deletes those heads by their cas, so that nothing that was stored later is lost. It leaves an item that has replaced a head as it was.
+func (p *Planner) planDiscard(i int32) {
+	r := &p.Requests[i]
+	s := p.splitOf(r)
+	for k := range s.values {
+		v := &s.values[k]
+		if !v.missing || v.failure != nil {
+			continue
+		}
+		look := &p.Calls[v.look]
+		it, ok := protocol.DecodeItem(look.reply)
+		var op protocol.Op
+		switch {
+		case !ok:
+			continue
+		case v.isStill(look, it) && it.CAS != 0:
+			op = r.keyOf(v).Cut(it.CAS)
+		case it.Won && it.Stale:
+			op = r.keyOf(v).GiveBack(it.CAS)
+		default:
+			continue
+		}
+		v.end = int32(len(p.Calls))
+		c := p.send(i, int(look.Server), &op)
+		c.form, c.hidden = formStored, true
+	}
+}
+
+// judgeChunks checks the chunks of v.
+func (p *Planner) judgeChunks(v *splitValue) {
+	sum := uint32(0)
+	for n := range v.head.Chunks() {
+		c := &p.Calls[v.first+int32(n)]
+		start, end := v.head.Range(n)
+		switch {
+		case c.kind.IsError():
+			v.failure = c.reply
+			return
+		case c.found != int32(end-start)+1:
+			p.missing(v)
+			return
+		}
+		sum = large.Sum(sum, p.chunk(v, n))
+	}
+	if sum != v.head.Sum {
+		p.missing(v)
+		return
+	}
+	p.Large.Read++
+}
+
+// chunk returns the n-th chunk of v, whose chunks were checked.
+func (p *Planner) chunk(v *splitValue, n int) []byte {
+	start, end := v.head.Range(n)
+	return protocol.Value(p.Calls[v.first+int32(n)].reply, end-start)
+}
+
+// finishSplit replaces the reply to an mg whose value is missing or could not be read.
+func (p *Planner) finishSplit(r *Request) {
+	s := p.splitOf(r)
+	for k := range s.values {
+		v := &s.values[k]
+		s.failed = s.failed || v.failure != nil
+		if r.Command.IsRetrieval() || !v.missing && v.failure == nil {
+			continue
+		}
+		c := &p.Calls[v.call]
+		if v.failure != nil {
+			c.kind, c.reply, c.Failed = protocol.ReplyServerError, v.failure, true
+		} else {
+			c.kind, c.reply = protocol.ReplyMetaMiss, []byte(protocol.TextMetaMiss)
+		}
+		s.values = s.values[:0]
+		return
+	}
+}
+
+// addSplitValues is addValues for a request with a split.
+func (p *Planner) addSplitValues(r *Request, calls []Call, out Output) (rest int) {
+	s := p.splitOf(r)
+	failure := p.failureOf(r, calls)
+	for i := range calls {
+		calls[i].found = 0
+	}
+	for k := range s.values {
+		v := &s.values[k]
+		switch {
+		case v.failure != nil:
+			if !p.options.GetErrorMiss {
+				failure = v.failure
+			}
+		case !v.missing:
+			p.addSplitValue(r, v, v.key, out)
+			p.Calls[v.call].found++
+		}
+	}
+	return p.endValues(r, failure, s.rest, out)
+}
+
+// addSplitValue adds v with key, unless that is nil.
+func (p *Planner) addSplitValue(r *Request, v *splitValue, key []byte, out Output) {
+	c := &p.Calls[v.call]
+	if !v.isHead {
+		p.addElement(r, c, v.element, key, out)
+		return
+	}
+	it, _ := protocol.DecodeItem(v.element)
+	it.Size = v.head.Total
+	out.Add(p.shown(r, c, it, key))
+	out.Add(v.inline)
+	for n := range v.head.Chunks() {
+		out.Add(p.chunk(v, n))
+	}
+	out.Add(crlf)
+}
+
+// takeSplit looks at a VA that the caller may keep. value is what Element returns.
+func (p *Planner) takeSplit(r *Request, c *Call, element []byte, size int) (value bool) {
+	switch {
+	case c.form == formChunk:
+		c.found = int32(size) + 1
+		return false // its memory was reserved when it was asked for
+	case c.form == formHead:
+		return size > large.HeadSize // a head is too small to count
+	case c.form == formClient && p.beginsHead(c, element, size):
+		p.noteSplit(r)
+	}
+	return true
+}
