@@ -5,13 +5,14 @@ import (
 	"strconv"
 )
 
-// Item is a VALUE, or the reply to a meta command, in its parts: DecodeItem takes it apart, the planner changes fields, Append writes it. Its slices point
-// into the reply.
+// Item is a VALUE, or the reply to a meta command, in its parts: DecodeItem takes it apart, the planner changes fields,
+// Append writes it. Its slices point into the reply.
 type Item struct {
 	Kind ReplyKind
 	// HasCAS: the reply shows CAS.
 	HasCAS bool
-	// Stale: the item was marked as stale. Won: the client that gets this reply is responsible for renewing the item. Leased: another client is.
+	// Stale: the item was marked as stale. Won: the client that gets this reply is responsible for renewing the item.
+	// Leased: another client is.
 	Stale, Won, Leased bool
 	// Flags are the client flags.
 	Flags uint32
@@ -22,8 +23,8 @@ type Item struct {
 	Key  []byte // as the reply shows it: unencoded or in base64; nil: it does not
 	Data []byte // what follows the line: the value including its line end
 
-	// line is that of the reply, without its end. casAt, keyAt and sizeAt say where it shows them; 0: it does not. If it does not end with the cas, further
-	// flags follow.
+	// line is that of the reply, without its end. casAt, keyAt and sizeAt say where it shows them; 0: it does not. If
+	// it does not end with the cas, further flags follow.
 	line                 []byte
 	casAt, keyAt, sizeAt int32
 }
@@ -87,15 +88,16 @@ func (it *Item) takeDebug(words []byte) {
 	}
 }
 
-// takeFlags takes the flags in the reply to another meta command. If the key is shown unencoded and has blanks, its words look like flags: the first k is
-// the flag, and the last c, because mcmw adds that.
+// takeFlags takes the flags in the reply to another meta command. If the key is shown unencoded and has blanks, its
+// words look like flags: the first k is the flag, and the last c with a number, because mcmw adds that.
 func (it *Item) takeFlags(flags []byte) {
 	for word, rest := cutWord(flags); len(word) > 0; word, rest = cutWord(rest) {
 		at := it.offset(word)
 		switch word[0] {
 		case 'c':
-			it.CAS, _, it.HasCAS = parseUint64(word[1:])
-			it.casAt = at
+			if v, _, valid := parseUint64(word[1:]); valid {
+				it.CAS, it.HasCAS, it.casAt = v, true, at
+			}
 		case 'f':
 			v, _, _ := parseUint32(word[1:])
 			it.Flags = uint32(v)
@@ -159,7 +161,8 @@ func (it *Item) Append(dst []byte) []byte {
 	return append(dst, CRLF...)
 }
 
-// Rename makes the reply show key instead of the key stored, in the form in which it shows that. key is appended to dst if it has to be in base64.
+// Rename makes the reply show key instead of the key stored, in the form in which it shows that. key is appended to dst
+// if it has to be in base64.
 func (it *Item) Rename(dst, stored, key []byte) []byte {
 	switch {
 	case it.Key == nil:
@@ -183,10 +186,11 @@ func isKeyIn(text, key []byte) bool {
 	return err == nil && bytes.Equal(room[:n], key)
 }
 
-// Alike reports whether two replies to one meta command say the same about the item. What each server maintains on its own (cas, times, hits) may
-// differ.
+// Alike reports whether two replies to one meta command say the same about the item. What each server maintains on its
+// own (cas, times, hits) may differ.
 func (it *Item) Alike(b *Item) bool {
-	return it.Kind == b.Kind && bytes.Equal(it.Data, b.Data) && it.Stale == b.Stale && it.Won == b.Won && it.Leased == b.Leased
+	return it.Kind == b.Kind && bytes.Equal(it.Data, b.Data) && it.Stale == b.Stale && it.Won == b.Won &&
+		it.Leased == b.Leased
 }
 
 // LeavesOut reports whether a reply of kind k to the meta command op is left out in quiet mode.
@@ -202,7 +206,8 @@ func (op *Op) LeavesOut(k ReplyKind) bool {
 	return false
 }
 
-// Classic returns the reply to op in the form of op's command. reply, of kind k, is the reply to what Stamp makes of op, which is always a meta command.
+// Classic returns the reply to op in the form of op's command. reply, of kind k, is the reply to what Stamp makes of
+// op, which is always a meta command.
 func (op *Op) Classic(k ReplyKind, reply []byte) []byte {
 	if op.Command == Meta {
 		return reply
@@ -229,8 +234,8 @@ var (
 	textNotFound  = []byte("NOT_FOUND\r\n")
 )
 
-// Forgotten returns the kind of the reply to op, which depends on an item, if there is no such item, and appends the reply. For an add it is the reply if
-// there is one.
+// Forgotten returns the kind of the reply to op, which depends on an item, if there is no such item, and appends the
+// reply. For an add it is the reply if there is one.
 func (op *Op) Forgotten(dst []byte) (ReplyKind, []byte) {
 	if op.Command != Meta {
 		switch op.Command {

@@ -11,12 +11,15 @@ import (
 
 func TestAReplyElementIsRecognised(t *testing.T) {
 	for in, want := range map[string]ReplyKind{
-		"VALUE k 0 3\r\nabc\r\n": ReplyValue, "VALUE k 0 0 12\r\n\r\n": ReplyValue, "VALUE k 0 4\r\n\r\n\r\n\r\n": ReplyValue,
-		"END\r\n": ReplyEnd, "STORED\r\n": ReplyStored, "NOT_STORED\r\n": ReplyNotStored, "EXISTS\r\n": ReplyExists,
+		"VALUE k 0 3\r\nabc\r\n": ReplyValue, "VALUE k 0 0 12\r\n\r\n": ReplyValue,
+		"VALUE k 0 4\r\n\r\n\r\n\r\n": ReplyValue,
+		"END\r\n":                     ReplyEnd, "STORED\r\n": ReplyStored, "NOT_STORED\r\n": ReplyNotStored,
+		"EXISTS\r\n":    ReplyExists,
 		"NOT_FOUND\r\n": ReplyNotFound, "DELETED\r\n": ReplyDeleted, "TOUCHED\r\n": ReplyTouched, "OK\r\n": ReplyOK,
 		"RESET\r\n": ReplyReset, "12\r\n": ReplyNumber, "9  \r\n": ReplyNumber, "VERSION 1.6.18\r\n": ReplyVersion,
 		"STAT a b\r\n": ReplyStat, "ITEM a [1 b; 0 s]\r\n": ReplyStat, "PREFIX a get 1\r\n": ReplyStat,
-		"VA 2 f0\r\nab\r\n": ReplyMetaValue, "HD\r\n": ReplyMetaDone, "EN\r\n": ReplyMetaMiss, "ME k a=b\r\n": ReplyMetaDebug, "NF O1\r\n": ReplyMetaNotFound,
+		"VA 2 f0\r\nab\r\n": ReplyMetaValue, "HD\r\n": ReplyMetaDone, "EN\r\n": ReplyMetaMiss,
+		"ME k a=b\r\n": ReplyMetaDebug, "NF O1\r\n": ReplyMetaNotFound,
 		"NS\r\n": ReplyMetaNotStored, "EX\r\n": ReplyMetaExists,
 		"MN\r\n": ReplyMetaNoop, "ERROR\r\n": ReplyError, "CLIENT_ERROR x\r\n": ReplyClientError,
 		"SERVER_ERROR out of memory\r\n": ReplyServerError, "BUSY currently\r\n": ReplyText, "\r\n": ReplyText,
@@ -51,8 +54,11 @@ func TestDecodingAReplyAllocatesNothing(t *testing.T) {
 
 func FuzzDecodeReply(f *testing.F) {
 	for _, s := range []string{
-		"VALUE k 0 3\r\nabc\r\nEND\r\n", "VALUE k 0 3 5\r\nabc\r\n", "END\r\n", "STORED\r\n", "12\r\n", "SERVER_ERROR x\r\n", "STAT a b\r\n",
-		"VA 2 k\r\nab\r\n", "MN\r\n", "ME exp=5 exp=4294967296\r\n", "VALUE k 0 1073741824\r\n", "VALUE k 0 3\r\nab", "\r\n", "x",
+		"VALUE k 0 3\r\nabc\r\nEND\r\n", "VALUE k 0 3 5\r\nabc\r\n", "END\r\n", "STORED\r\n", "12\r\n",
+		"SERVER_ERROR x\r\n", "STAT a b\r\n",
+		"VA 2 k\r\nab\r\n", "VA 2 c2 c\r\nab\r\n", "MN\r\n", "ME exp=5 exp=4294967296\r\n", "VALUE k 0 1073741824\r\n",
+		"VALUE k 0 3\r\nab",
+		"\r\n", "x",
 	} {
 		f.Add([]byte(s))
 	}
@@ -90,7 +96,8 @@ func FuzzDecodeReply(f *testing.F) {
 
 func BenchmarkDecodeReply(b *testing.B) {
 	for name, in := range map[string]string{
-		"value-64": "VALUE memtier-1234567 0 64\r\n" + strings.Repeat("x", 64) + "\r\n", "end": "END\r\n", "stored": "STORED\r\n",
+		"value-64": "VALUE memtier-1234567 0 64\r\n" + strings.Repeat("x", 64) + "\r\n", "end": "END\r\n",
+		"stored": "STORED\r\n",
 	} {
 		b.Run(name, func(b *testing.B) {
 			buf := []byte(in)
