@@ -142,7 +142,8 @@ func TestTheDrawingIsTheOneOfTheMiddleware(t *testing.T) {
 		case drawing.Len() > 0:
 			want := strings.TrimRight(drawing.String(), "\n") + "\n"
 			require.Contains(t, want, "reader goroutine")
-			require.True(t, strings.Contains(read(t, "architecture.md"), want), "architecture.md lacks this drawing:\n%s", want)
+			require.True(t, strings.Contains(read(t, "architecture.md"), want),
+				"architecture.md lacks this drawing:\n%s", want)
 			return
 		}
 	}
@@ -160,12 +161,14 @@ func TestThePackageMapHasEveryPackageOnce(t *testing.T) {
 		}))
 	}
 	rows := map[string]int{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `((?:cmd|internal|lab|test)(?:/[^`]*)?)` \\|").FindAllStringSubmatch(read(t, "architecture.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:cmd|internal|lab|test)(?:/[^`]*)?)` \\|").
+		FindAllStringSubmatch(read(t, "architecture.md"), -1) {
 		rows[row[1]]++
 		require.True(t, dirs[row[1]], "the map has %s, which is not a package", row[1])
 	}
 	// The lab has a map of its own.
-	for _, row := range regexp.MustCompile(`(?m)^//\t(\S+) {2,}\S`).FindAllStringSubmatch(read(t, "../lab/doc.go"), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^//\t(\S+) {2,}\S`).
+		FindAllStringSubmatch(read(t, "../lab/doc.go"), -1) {
 		rows["lab/"+row[1]]++
 		require.True(t, dirs["lab/"+row[1]], "the lab's map has %s, which is not a package", row[1])
 	}

@@ -26,7 +26,10 @@ func metricsPage(t *testing.T) string {
 	t.Helper()
 	pool := func(name string) middleware.PoolOptions {
 		server := route.Server{Name: name + "-server", Addr: mctest.StartMemcached(t).Addr()}
-		return middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: []route.Server{server}}, Writers: middleware.WritersSeveral}
+		return middleware.PoolOptions{
+			Pool:    route.Pool{Name: name, Servers: []route.Server{server}},
+			Writers: middleware.WritersSeveral,
+		}
 	}
 	guttered := pool("main")
 	guttered.Options.Gutter, guttered.Options.GutterTTL = "spare", 1
@@ -39,7 +42,10 @@ func metricsPage(t *testing.T) string {
 		Shadows:    []middleware.ShadowOptions{{Of: "main", To: pool("test"), Options: shadow.Options{Share: 1}}},
 	})
 	require.NoError(t, err)
-	s := admin.New(admin.Options{Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: m.Stats(), Memcached: m.AskServers, HotKeys: func(n int) hotkeys.Report { return m.HotKeys(n, false) }})
+	s := admin.New(admin.Options{
+		Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: m.Stats(),
+		Memcached: m.AskServers, HotKeys: func(n int) hotkeys.Report { return m.HotKeys(n, false) },
+	})
 	require.NoError(t, s.Listen())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -78,7 +84,8 @@ func TestEveryMetricIsInTheTableWithItsTypeAndLabels(t *testing.T) {
 	}
 	require.Greater(t, len(exported), 30)
 	for name, typed := range exported {
-		require.ElementsMatch(t, strings.Fields(typed), strings.Fields(documented[name]), "type and labels of %s in the table", name)
+		require.ElementsMatch(t, strings.Fields(typed), strings.Fields(documented[name]),
+			"type and labels of %s in the table", name)
 	}
 	require.Len(t, documented, len(exported), "the table has metrics that do not exist")
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recipeProgram prints the counters of a middleware, the configuration's options with their defaults, and what servers get for a new command.
+// recipeProgram prints the counters of a middleware, the configuration's options with their defaults, and what servers
+// get for a new command.
 const recipeProgram = `package main
 
 import (
@@ -48,7 +49,8 @@ func TestTheRecipesOfCONTRIBUTINGMakeACounterACommandAndAnOption(t *testing.T) {
 	require.NoError(t, err)
 	changed := map[string]string{} // file -> text
 	places := 0
-	for _, block := range regexp.MustCompile("(?s)```diff\n(.*?)```").FindAllStringSubmatch(read(t, "../CONTRIBUTING.md"), -1) {
+	for _, block := range regexp.MustCompile("(?s)```diff\n(.*?)```").
+		FindAllStringSubmatch(read(t, "../CONTRIBUTING.md"), -1) {
 		for _, hunk := range strings.Split(block[1], "--- ")[1:] {
 			name, lines, _ := strings.Cut(hunk, "\n")
 			var before, after string
@@ -62,7 +64,8 @@ func TestTheRecipesOfCONTRIBUTINGMakeACounterACommandAndAnOption(t *testing.T) {
 			if changed[path] == "" {
 				changed[path] = read(t, path)
 			}
-			require.Equal(t, 1, strings.Count(changed[path], "\n"+before), "%s must have these lines exactly once, with nothing between them:\n%s", name, before)
+			require.Equal(t, 1, strings.Count(changed[path], "\n"+before),
+				"%s must have these lines exactly once, with nothing between them:\n%s", name, before)
 			changed[path] = strings.Replace(changed[path], "\n"+before, "\n"+after, 1)
 			places++
 		}
@@ -73,7 +76,8 @@ func TestTheRecipesOfCONTRIBUTINGMakeACounterACommandAndAnOption(t *testing.T) {
 	dir := t.TempDir()
 	replace := map[string]string{}
 	for path, text := range changed {
-		replace[path] = filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(path, root), string(filepath.Separator), "_"))
+		replace[path] = filepath.Join(dir,
+			strings.ReplaceAll(strings.TrimPrefix(path, root), string(filepath.Separator), "_"))
 		require.NoError(t, os.WriteFile(replace[path], []byte(text), 0o600))
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})

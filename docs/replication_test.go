@@ -38,7 +38,8 @@ const casesPage = "results/replication.md"
 type situation struct {
 	row     string // its line in the page
 	request string // as in the table, without the key
-	// answers are by server: the key's first, second and third one. nothing: the server closes the connection; -: it is not asked.
+	// answers are by server: the key's first, second and third one. nothing: the server closes the connection; -: it is
+	// not asked.
 	answers []string
 	cells   [3]string // by acknowledgement mode
 }
@@ -55,7 +56,10 @@ func situations(t *testing.T) []situation {
 		for i := range columns {
 			columns[i] = strings.TrimSpace(columns[i])
 		}
-		s := situation{row: line, request: columns[1], answers: strings.Split(columns[3], " · "), cells: [3]string(columns[4:7])}
+		s := situation{
+			row: line, request: columns[1], answers: strings.Split(columns[3], " · "),
+			cells: [3]string(columns[4:7]),
+		}
 		require.Len(t, s.answers, 3, line)
 		list = append(list, s)
 	}
@@ -85,7 +89,8 @@ func (s *scripted) prepare(request string, answers []string) {
 	}
 }
 
-// repaired returns, by server, how it was repaired after its answer. Every server must have been asked that the situation has an answer of.
+// repaired returns, by server, how it was repaired after its answer. Every server must have been asked that the
+// situation has an answer of.
 func (s *scripted) repaired(t *testing.T) [3]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,17 +184,19 @@ func wire(t *testing.T, request, key string) (line string, data bool) {
 // failure matches the reply that mcmw makes for a server that gave none.
 var failure = regexp.MustCompile(`SERVER_ERROR server-(\d): .*`)
 
-// outcome describes what happened in the words of the table. The reply must not name a server that did answer. All servers on which the
-// key was not deleted must be in the same state.
+// outcome describes what happened in the words of the table. The reply must not name a server that did answer. All
+// servers on which the key was not deleted must be in the same state.
 func outcome(t *testing.T, s situation, key, reply string, repaired [3]string) string {
 	if match := failure.FindStringSubmatch(reply); match != nil {
 		i := int(match[1][0] - '1')
 		assert.Contains(t, s.answers[i], "nothing", "%s, answered %s: %q", s.request, s.answers, reply)
 	}
 	reply = failure.ReplaceAllString(strings.TrimSuffix(reply, "\r\n"), "no answer")
-	reply = strings.NewReplacer(errorLine, "error", notANumber, clientError, "\r\n", ", ", " "+key+" ", " k ").Replace(reply)
+	reply = strings.NewReplacer(errorLine, "error", notANumber, clientError, "\r\n", ", ", " "+key+" ", " k ").
+		Replace(reply)
 	reply = strings.TrimSuffix(strings.Replace(reply, value, "VALUE", 1), ", END")
-	assert.LessOrEqual(t, len(states(s, repaired)), 1, "%s, answered %s, leaves %v", s.request, s.answers, states(s, repaired))
+	assert.LessOrEqual(t, len(states(s, repaired)), 1, "%s, answered %s, leaves %v", s.request, s.answers,
+		states(s, repaired))
 	for _, repair := range []string{"deleted", "flushed"} {
 		var servers []string
 		for i := range repaired {
@@ -237,7 +244,10 @@ func TestTheTableOfReplicatedWritesIsWhatHappens(t *testing.T) {
 	update := os.Getenv("MCMW_UPDATE") != ""
 	requests := map[string]int{}
 	for k, ack := range []replica.Ack{replica.AckAll, replica.AckQuorum, replica.AckAny} {
-		m := mwtest.Start(t, middleware.Options{Servers: servers, RequestOptions: worker.RequestOptions{Ack: ack}, Workers: 1, ServerOptions: backend.ServerOptions{FailureLimit: 1 << 20}})
+		m := mwtest.Start(t, middleware.Options{
+			Servers: servers, RequestOptions: worker.RequestOptions{Ack: ack},
+			Workers: 1, ServerOptions: backend.ServerOptions{FailureLimit: 1 << 20},
+		})
 		c := m.Dial(t)
 		for i, s := range list {
 			requests[s.request]++
@@ -259,20 +269,26 @@ func TestTheTableOfReplicatedWritesIsWhatHappens(t *testing.T) {
 				list[i].cells[k] = strings.Join(slices.Sorted(maps.Keys(seen)), " or ")
 				continue
 			}
-			assert.ElementsMatch(t, want, slices.Collect(maps.Keys(seen)), "%s, answered %s, ack %s", s.request, strings.Join(s.answers, " · "), ack)
+			assert.ElementsMatch(t, want, slices.Collect(maps.Keys(seen)), "%s, answered %s, ack %s", s.request,
+				strings.Join(s.answers, " · "), ack)
 			if silent, ok := noreply(s.request, line); ok {
 				script.prepare(s.request, s.answers)
 				// mcmw itself answers an unknown command, in the order of the requests.
-				require.Equal(t, "ERROR\r\n", c.MustDo(t, silent+data+"nonsense\r\n"), "a request without reply was answered")
+				require.Equal(t, "ERROR\r\n", c.MustDo(t, silent+data+"nonsense\r\n"),
+					"a request without reply was answered")
 				awaitUp(t, m)
-				assert.Contains(t, repairsOf(want), repairsOf([]string{outcome(t, s, key, "", script.repaired(t))})[0], "%s, answered %s, ack %s", silent, s.answers, ack)
+				assert.Contains(t, repairsOf(want), repairsOf([]string{outcome(t, s, key, "", script.repaired(t))})[0],
+					"%s, answered %s, ack %s", silent, s.answers, ack)
 			}
 		}
 	}
 	if update {
 		writeCells(t, list)
 	}
-	for _, request := range []string{"set", "add", "append", "delete", "incr", "touch", "cas", "gat", "ms", "ms C", "md", "ma v", "mg T", "flush_all"} {
+	for _, request := range []string{
+		"set", "add", "append", "delete", "incr", "touch", "cas", "gat", "ms", "ms C",
+		"md", "ma v", "mg T", "flush_all",
+	} {
 		assert.GreaterOrEqual(t, requests[request], 3*3, "the table has few rows of %s", request)
 	}
 }
@@ -391,8 +407,8 @@ func TestAMultiGetNamesTheServerThatFailedAsThePageShows(t *testing.T) {
 	assert.Equal(t, strings.ReplaceAll(request[2], "    ", ""), strings.ReplaceAll(reply, "\r\n", "\n"))
 }
 
-// With several writers only the first server keeps the stale item. mcmw's check of the store before can win it for a moment and gives it back, so
-// reads go on until a client has won.
+// With several writers only the first server keeps the stale item. mcmw's check of the store before can win it for a
+// moment and gives it back, so reads go on until a client has won.
 func TestAStaleItemIsWonOncePerServerThatIsReadAndByOneClientWithSeveralWriters(t *testing.T) {
 	const turns, servers = 4, 3
 	for _, tc := range []struct {
@@ -411,7 +427,8 @@ func TestAStaleItemIsWonOncePerServerThatIsReadAndByOneClientWithSeveralWriters(
 				start = mctest.StartNewMemcacheds
 			}
 			m := mwtest.Start(t, middleware.Options{
-				Servers: mwtest.Servers(start(t, servers)...), Placement: route.Options{Read: tc.read}, Workers: 1, Writers: tc.writers,
+				Servers: mwtest.Servers(start(t, servers)...), Placement: route.Options{Read: tc.read}, Workers: 1,
+				Writers: tc.writers,
 			})
 			c := m.Dial(t)
 			c.MustDo(t, "ms k 1\r\nx\r\n")
@@ -432,7 +449,8 @@ func TestAStaleItemIsWonOncePerServerThatIsReadAndByOneClientWithSeveralWriters(
 				return hits
 			}
 			assert.Equal(t, tc.hits, read(), "hits")
-			for deadline := time.Now().Add(mctest.Patience); tc.writers == middleware.WritersSeveral && won < tc.won && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(mctest.Patience); tc.writers == middleware.WritersSeveral && won < tc.won &&
+				time.Now().Before(deadline); {
 				assert.Equal(t, tc.hits, read(), "hits")
 			}
 			read()

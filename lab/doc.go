@@ -1,5 +1,6 @@
-// Package lab is the parent of the lab's packages, which put load on systems, run experiments, and analyse the measurements. It has no code, and is a module of its own, so that
-// the middleware depends on nothing that only measurements need.
+// Package lab is the parent of the lab's packages, which put load on systems, run experiments, and analyse the
+// measurements. It has no code, and is a module of its own, so that the middleware depends on nothing that only
+// measurements need.
 //
 //	cmd/mcmwlab         the command line
 //	experiments         the experiments of the reports, what these found, and the loads of bench

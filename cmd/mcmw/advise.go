@@ -22,7 +22,8 @@ func newAdviseCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "advise URL",
 		Short: "Find the bottleneck of a running middleware",
-		Long: "Compute which part of a running middleware saturates first, at which load, and what would help, from measurements of the\n" +
+		Long: "Compute which part of a running middleware saturates first, at which load, and what would help, from " +
+			"measurements of the\n" +
 			"last 10 s. URL is the middleware's admin address. docs/observability.md explains the computation.",
 		Example: "  mcmw advise http://127.0.0.1:9150\n  mcmw advise 127.0.0.1:9150 -o json",
 		Args:    cobra.ExactArgs(1),
@@ -45,7 +46,8 @@ func newAdviseCommand() *cobra.Command {
 
 // writeAdvice writes the advice and the numbers that it is based on.
 func writeAdvice(w io.Writer, r *model.Report) error {
-	fmt.Fprintf(w, "%s\n\nOver %.0f s: %s requests/s answered, %s/s arrived.\n\n", r.Advice, r.Window, spell.Count(r.Rate), spell.Count(r.Arrivals))
+	fmt.Fprintf(w, "%s\n\nOver %.0f s: %s requests/s answered, %s/s arrived.\n\n", r.Advice, r.Window,
+		spell.Count(r.Rate), spell.Count(r.Arrivals))
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(columns, "part\tin use\tsaturates at")
 	for i := range r.Parts {
@@ -63,6 +65,7 @@ func writeAdvice(w io.Writer, r *model.Report) error {
 	if err := columns.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nTime in the queue: %s measured, %s in an M/M/m queue\n", spell.Time(r.Wait.Measured), spell.Time(r.Wait.Predicted))
+	_, err := fmt.Fprintf(w, "\nTime in the queue: %s measured, %s in an M/M/m queue\n", spell.Time(r.Wait.Measured),
+		spell.Time(r.Wait.Predicted))
 	return err
 }

@@ -16,7 +16,8 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// problemsSince returns the problems in the lines of the log after the first n bytes, and whether a reload has ended there.
+// problemsSince returns the problems in the lines of the log after the first n bytes, and whether a reload has ended
+// there.
 func problemsSince(t *testing.T, log *output, n int) (problems []string, ended bool) {
 	t.Helper()
 	for line := range strings.Lines(log.String()[n:]) {
@@ -52,13 +53,21 @@ func TestConfigCheckAgainstARunningMiddlewareSaysWhatTheReloadThenSays(t *testin
 	awaitEntry(t, p.stderr, "ready")
 	address := awaitEntry(t, p.stderr, "admin server listens").Address
 	for _, change := range []struct{ name, listen, pools, says string }{
-		{"a shadow alone", "", two + routes + "shadows: [{of: live, to: next, share: 1}]\n", "shadows:  -> live to next (share 1, what reads)\nOK\n"},
+		{
+			"a shadow alone", "", two + routes + "shadows: [{of: live, to: next, share: 1}]\n",
+			"shadows:  -> live to next (share 1, what reads)\nOK\n",
+		},
 		{"a flag stays", "", two + routes + "depth: 4\n", "shadows: live to next (share 1, what reads) -> \nOK\n"},
 		{"an option that needs a restart", "127.0.0.1:1", two + routes, "cannot replace"},
 		{"two problems", "", two + "routes: [{default: none}]\nqueue: 0\n", `"0" is too small`},
 		{"a pool that is away", "", two + "routes: [{prefix: x, pool: next}, {default: away}]\n", `"away"`},
-		{"a server in another pool", "", "pools: {live: {servers: [a=%[1]s, b=%[2]s]}, next: {servers: [c=%[3]s]}}\n" + routes, `cannot move from pool "next" to pool "live"`},
-		{"a name without an address", "", "pools: {live: {servers: [a=%[1]s, srv+_x._tcp.nowhere.invalid]}, next: {servers: [b=%[2]s]}}\n" + routes, "nowhere.invalid"},
+		{"a server in another pool", "", "pools: {live: {servers: [a=%[1]s, b=%[2]s]}, next: {servers: [c=%[3]s]}}\n" +
+			routes, `cannot move from pool "next" to pool "live"`},
+		{
+			"a name without an address", "",
+			"pools: {live: {servers: [a=%[1]s, srv+_x._tcp.nowhere.invalid]}, next: {servers: [b=%[2]s]}}\n" + routes,
+			"nowhere.invalid",
+		},
 		{"not YAML", "", "pools: [\n", "mcmw.yaml:"},
 		{"nothing", "", two + routes, "OK\n"},
 	} {
@@ -99,12 +108,13 @@ func TestConfigCheckAgainstSaysWhyItCannotAsk(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("servers: [a]\n"), 0o600))
 	for args, says := range map[string]string{
-		"--config " + file + " --against 127.0.0.1:" + port:               "started without a configuration file",
-		"--against 127.0.0.1:" + port:                                     "accepted with it: --config FILE",
-		"--depth 3 --config " + file + " --against 127.0.0.1:" + port:     "accepted with it: --config FILE",
-		"--config " + file + " --against 127.0.0.1:1":                     "connection refused",
-		"--config " + file + ".away --against 127.0.0.1:" + port:          "no such file",
-		"--config " + file + " --against http://127.0.0.1:" + port + "/x": "does not answer as mcmw's admin server does",
+		"--config " + file + " --against 127.0.0.1:" + port:           "started without a configuration file",
+		"--against 127.0.0.1:" + port:                                 "accepted with it: --config FILE",
+		"--depth 3 --config " + file + " --against 127.0.0.1:" + port: "accepted with it: --config FILE",
+		"--config " + file + " --against 127.0.0.1:1":                 "connection refused",
+		"--config " + file + ".away --against 127.0.0.1:" + port:      "no such file",
+		"--config " + file + " --against http://127.0.0.1:" + port +
+			"/x": "does not answer as mcmw's admin server does",
 	} {
 		code, stdout, stderr := execute(t, append([]string{"config", "check"}, strings.Fields(args)...)...)
 		require.Equal(t, exitFailed, code, args)
@@ -115,7 +125,8 @@ func TestConfigCheckAgainstSaysWhyItCannotAsk(t *testing.T) {
 	require.NoError(t, err)
 	for _, a := range addrs {
 		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLoopback() && ip.IP.To4() != nil {
-			response, err := http.Post("http://"+net.JoinHostPort(ip.IP.String(), port)+"/api/check", "", strings.NewReader("servers: [a]\n"))
+			response, err := http.Post("http://"+net.JoinHostPort(ip.IP.String(), port)+"/api/check", "",
+				strings.NewReader("servers: [a]\n"))
 			require.NoError(t, err)
 			require.NoError(t, response.Body.Close())
 			require.Equal(t, http.StatusForbidden, response.StatusCode)
@@ -124,7 +135,8 @@ func TestConfigCheckAgainstSaysWhyItCannotAsk(t *testing.T) {
 }
 
 func TestConfigCheckWithoutFilesAcceptsThoseThatDoNotExistYetAndNoOtherMistake(t *testing.T) {
-	args := strings.Fields("config check -m a --tls-cert /nowhere/tls.crt --tls-key /nowhere/tls.key --auth-file /nowhere/users --server-auth-file /nowhere/user")
+	args := strings.Fields("config check -m a --tls-cert /nowhere/tls.crt --tls-key /nowhere/tls.key --auth-file " +
+		"/nowhere/users --server-auth-file /nowhere/user")
 	code, _, stderr := execute(t, args...)
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, "no such file")

@@ -21,7 +21,8 @@ func newConfigCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	command.AddCommand(newConfigCheckCommand(), newConfigPrintCommand(), newConfigExplainCommand(), newConfigImportCommand(), newConfigDocsCommand())
+	command.AddCommand(newConfigCheckCommand(), newConfigPrintCommand(), newConfigExplainCommand(),
+		newConfigImportCommand(), newConfigDocsCommand())
 	return command
 }
 
@@ -29,15 +30,19 @@ func newConfigCheckCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check [flags] [-m server server...]",
 		Short: "Check whether `mcmw serve` accepts this configuration, and list every error",
-		Long: "Check whether `mcmw serve` accepts this configuration, and list every error. No server is contacted, and no name is looked up.\n\n" +
-			"With --against, ask a running mcmw on this machine what it would say if it reloaded the file named by --config in place of its\n" +
+		Long: "Check whether `mcmw serve` accepts this configuration, and list every error. No server is contacted, " +
+			"and no name is looked up.\n\n" +
+			"With --against, ask a running mcmw on this machine what it would say if it reloaded the file named by " +
+			"--config in place of its\n" +
 			"own. It uses its own flags and environment, looks up the servers' names, and changes nothing.",
 		Example: "  mcmw config check --config mcmw.yaml\n" +
 			"  MCMW_WORKERS=64 mcmw config check --servers cache1,cache2\n" +
 			"  mcmw config check --config next.yaml --against 127.0.0.1:9150",
 	}
-	against := command.Flags().String("against", "", "the admin `address` of a running mcmw that is to judge the file as a reload would")
-	noFiles := command.Flags().Bool("no-files", false, "do not read certificates and passwords, which need not exist here or yet")
+	against := command.Flags().String("against", "",
+		"the admin `address` of a running mcmw that is to judge the file as a reload would")
+	noFiles := command.Flags().Bool("no-files", false,
+		"do not read certificates and passwords, which need not exist here or yet")
 	flags := addOptions(command)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		flags.SetArguments(args)
@@ -74,7 +79,8 @@ func checkAgainst(cmd *cobra.Command, address string, args []string) error {
 		}
 	})
 	if file == "" || other {
-		return errors.New("--against checks a file with the flags and the environment of the running mcmw; accepted with it: --config FILE, and nothing else")
+		return errors.New("--against checks a file with the flags and the environment of the running mcmw; accepted " +
+			"with it: --config FILE, and nothing else")
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 
 func addDemoFlags(command *cobra.Command) *demo.Options {
 	o := &demo.Options{
-		Clients: 32, Workers: middleware.DefaultWorkers(), Depth: middleware.DefaultDepth, ValueSize: 64, Ratio: demo.Ratio{Sets: 1, Gets: 9}, Version: build.Version,
+		Clients: 32, Workers: middleware.DefaultWorkers(), Depth: middleware.DefaultDepth, ValueSize: 64,
+		Ratio: demo.Ratio{Sets: 1, Gets: 9}, Version: build.Version,
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -25,12 +26,15 @@ func addDemoFlags(command *cobra.Command) *demo.Options {
 	number(&o.Workers, "workers", 1, 512, "`number` of workers of the middleware")
 	number(&o.Depth, "depth", 1, 4096, "maximum `number` of requests a worker takes at a time; 1: synchronous workers")
 	number(&o.ValueSize, "value-size", 1, 1_000_000, "size of the values in `bytes`")
-	number(&o.MultiGet, "multi-get", 0, 1000, fmt.Sprintf("`number` of keys per GET; 0 means 1, or %d with --sharded", demo.ShardedKeys))
+	number(&o.MultiGet, "multi-get", 0, 1000,
+		fmt.Sprintf("`number` of keys per GET; 0 means 1, or %d with --sharded", demo.ShardedKeys))
 	flags.Var(&checked[demo.Ratio]{&o.Ratio, parseRatio, "sets:gets"}, "ratio", "ratio of SETs to GETs")
-	flags.Var(&checked[demo.Replicas]{&o.Replicas, parseReplicas, "all|number"}, "replicas", "number of servers that hold each key")
+	flags.Var(&checked[demo.Replicas]{&o.Replicas, parseReplicas, "all|number"}, "replicas",
+		"number of servers that hold each key")
 	flags.BoolVar(&o.Sharded, "sharded", false, "split multi-gets over the servers that hold their keys")
 	flags.StringVar(&o.Admin, "admin", "127.0.0.1:9150", `address of the live page and the metrics; "": no page`)
-	flags.Var(&checked[time.Duration]{&o.Duration, parseSpan, "duration"}, "duration", "how long the demo runs; 0s: until interrupted")
+	flags.Var(&checked[time.Duration]{&o.Duration, parseSpan, "duration"}, "duration",
+		"how long the demo runs; 0s: until interrupted")
 	return o
 }
 

@@ -48,8 +48,8 @@ func demoChildrenOf(t *testing.T, parent int) []int {
 	return pids
 }
 
-// startDemo runs a demo with args until interrupt is called. Its exit code arrives on ended. At the end of the test the demo ends, and
-// must leave nothing behind.
+// startDemo runs a demo with args until interrupt is called. Its exit code arrives on ended. At the end of the test the
+// demo ends, and must leave nothing behind.
 func startDemo(t *testing.T, args ...string) (stdout, stderr *output, interrupt context.CancelFunc, ended <-chan int) {
 	t.Helper()
 	temporary := t.TempDir()
@@ -61,7 +61,8 @@ func startDemo(t *testing.T, args ...string) (stdout, stderr *output, interrupt 
 	go func() {
 		defer close(done)
 		// Values are large, so that there are few: the load begins when all are stored.
-		code <- run(ctx, append([]string{"demo", "--admin", "127.0.0.1:0", "--clients", "4", "--value-size", "50000"}, args...), stdout, stderr)
+		code <- run(ctx, append([]string{"demo", "--admin", "127.0.0.1:0", "--clients", "4", "--value-size", "50000"},
+			args...), stdout, stderr)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -82,8 +83,8 @@ func eventually(t *testing.T, condition func() bool, what string) {
 
 var pageAddress = regexp.MustCompile(`live page (http://127\.0\.0\.1:\d+)/\n`)
 
-// awaitRequests waits until a demo's page shows a GET: these begin after the keys are stored. It returns the page's URL without its
-// last slash.
+// awaitRequests waits until a demo's page shows a GET: these begin after the keys are stored. It returns the page's URL
+// without its last slash.
 func awaitRequests(t *testing.T, stdout *output) string {
 	t.Helper()
 	eventually(t, func() bool { return pageAddress.MatchString(stdout.String()) }, "the address of the page")
@@ -119,10 +120,12 @@ func TestADemoRunsForItsDurationAndPrintsASummary(t *testing.T) {
 	requireNoWarning(t, stderr)
 	text := stdout.String()
 	require.Regexp(t, pageAddress, text)
-	require.Contains(t, text, "mcmw demo: 3 servers, 3 workers, 4 clients, values of 50000 bytes, SET:GET 1:9, 12 keys per GET, "+
-		"sharded, 1 of 3 servers hold each key; clients may connect to 127.0.0.1:")
+	require.Contains(t, text,
+		"mcmw demo: 3 servers, 3 workers, 4 clients, values of 50000 bytes, SET:GET 1:9, 12 keys per GET, "+
+			"sharded, 1 of 3 servers hold each key; clients may connect to 127.0.0.1:")
 	require.Regexp(t, `[1-9][\d,]* requests in [\d.]+ s: [1-9][\d,]*/s; \d+ failed`, text)
-	require.Regexp(t, `of this mean: [\d.]+ .s in net, [\d.]+ .s in queue, [\d.]+ .s in worker, [\d.]+ .s in server, [\d.]+ .s in reply`, text)
+	require.Regexp(t,
+		`of this mean: [\d.]+ .s in net, [\d.]+ .s in queue, [\d.]+ .s in worker, [\d.]+ .s in server, [\d.]+ .s in reply`, text)
 	for _, name := range []string{"memcached-1", "memcached-2", "memcached-3"} {
 		require.Regexp(t, name+`: [1-9][\d,]* requests, mean`, text)
 	}
@@ -143,8 +146,10 @@ func TestADemoServesItsPageUntilItIsInterrupted(t *testing.T) {
 
 func TestADemoInterruptedAtTheStartEndsWithoutAnError(t *testing.T) {
 	for name, begun := range map[string]func(t *testing.T, stdout *output) bool{
-		"while the servers start":  func(t *testing.T, _ *output) bool { return len(demoChildren(t)) > 0 },
-		"while keys are stored":    func(_ *testing.T, stdout *output) bool { return pageAddress.MatchString(stdout.String()) },
+		"while the servers start": func(t *testing.T, _ *output) bool { return len(demoChildren(t)) > 0 },
+		"while keys are stored": func(_ *testing.T, stdout *output) bool {
+			return pageAddress.MatchString(stdout.String())
+		},
 		"before anything happened": func(*testing.T, *output) bool { return true },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +169,8 @@ func TestADemoReportsAServerThatHasEndedAndContinuesWithTheOthers(t *testing.T) 
 	require.Len(t, children, demo.Servers)
 
 	require.NoError(t, syscall.Kill(children[0], syscall.SIGKILL))
-	reported := regexp.MustCompile(`a memcached server has ended unexpectedly" server=memcached-\d pid=` + strconv.Itoa(children[0]) + ` exit="signal: killed"`)
+	reported := regexp.MustCompile(`a memcached server has ended unexpectedly" server=memcached-\d pid=` +
+		strconv.Itoa(children[0]) + ` exit="signal: killed"`)
 	eventually(t, func() bool { return reported.MatchString(stderr.String()) }, "which server has ended")
 	require.Len(t, demoChildren(t), demo.Servers-1)
 
@@ -208,7 +214,9 @@ func TestWithoutMemcachedTheDemoSaysHowToGetIt(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	code, _, stderr := execute(t, "demo")
 	require.Equal(t, exitFailed, code)
-	require.Equal(t, "mcmw: the demo starts 3 memcached servers, but there is no memcached in PATH; install it: apt-get install memcached\n", stderr)
+	require.Equal(t,
+		"mcmw: the demo starts 3 memcached servers, but there is no memcached in PATH; install it: apt-get install "+
+			"memcached\n", stderr)
 }
 
 func TestAMemcachedThatDoesNotStartIsQuoted(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// counter is a client that increments its own key in pipelines. When its connection ends, it sends the unanswered increments again,
-// to another mcmw.
+// counter is a client that increments its own key in pipelines. When its connection ends, it sends the unanswered
+// increments again, to another mcmw.
 type counter struct {
 	key     string
 	address *atomic.Pointer[string] // of the mcmw to connect to
@@ -25,8 +25,8 @@ type counter struct {
 	moves   atomic.Int64            // how often it connected again
 }
 
-// count sends pipelines of increments until stop is closed. Every reply must be one more than the previous one. This detects an
-// increment that was lost, and one that was executed although its reply never came.
+// count sends pipelines of increments until stop is closed. Every reply must be one more than the previous one. This
+// detects an increment that was lost, and one that was executed although its reply never came.
 func (c *counter) count(stop <-chan struct{}) error {
 	conn, err := c.dial()
 	if err != nil {
@@ -132,8 +132,8 @@ func (g *counting) await(t *testing.T, n int64) {
 	require.Eventually(t, func() bool { return g.server.Stat("incr_hits") > before+n }, mctest.Patience, mctest.Tick)
 }
 
-// stop ends the counting. It requires that all clients connected again, that none saw an error, and that no increment was lost or
-// executed twice.
+// stop ends the counting. It requires that all clients connected again, that none saw an error, and that no increment
+// was lost or executed twice.
 func (g *counting) stop(t *testing.T) {
 	t.Helper()
 	close(g.quit)
@@ -154,7 +154,8 @@ func TestClientsSeeNoErrorWhenMcmwIsReplacedUnderLoad(t *testing.T) {
 	const replacements = 4
 	server := mctest.StartMemcached(t)
 	begin := func() (*process, string) {
-		p := startProcess(t, "serve", "-p", "0", "-m", server.Addr(), "--admin", "off", "--drain-timeout", "1h", "--timeout", "1h")
+		p := startProcess(t, "serve", "-p", "0", "-m", server.Addr(), "--admin", "off", "--drain-timeout", "1h",
+			"--timeout", "1h")
 		return p, awaitEntry(t, p.stderr, "ready").Listen[0]
 	}
 	p, address := begin()
@@ -174,7 +175,8 @@ func TestClientsSeeNoErrorWhenMcmwIsReplacedUnderLoad(t *testing.T) {
 func TestClientsMoveToAnotherMcmwWithinTheConnectionAgeWithoutAnError(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	begin := func() string {
-		p := startProcess(t, "serve", "-p", "0", "-m", server.Addr(), "--admin", "off", "--max-connection-age", "200ms", "--timeout", "1h")
+		p := startProcess(t, "serve", "-p", "0", "-m", server.Addr(), "--admin", "off", "--max-connection-age", "200ms",
+			"--timeout", "1h")
 		return awaitEntry(t, p.stderr, "ready").Listen[0]
 	}
 	address := begin()

@@ -22,9 +22,12 @@ func newConfigExplainCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain KEY... [flags]",
 		Short: "Show which servers hold a key, which of them serve its requests, and why",
-		Long: "Show which servers would hold each KEY with the configuration that `mcmw serve` would use, which of them its requests would\n" +
-			"go to, and why. Names of servers are looked up, but no server is contacted. A running mcmw does not read from servers that\n" +
-			"are down or may hold old values; the output does not show this. All arguments are keys, so separate several servers by commas.",
+		Long: "Show which servers would hold each KEY with the configuration that `mcmw serve` would use, which of " +
+			"them its requests would\n" +
+			"go to, and why. Names of servers are looked up, but no server is contacted. A running mcmw does not " +
+			"read from servers that\n" +
+			"are down or may hold old values; the output does not show this. All arguments are keys, so separate " +
+			"several servers by commas.",
 		Example: "  mcmw config explain user:42 --config mcmw.yaml\n" +
 			"  mcmw config explain user:42 user:43 --servers cache1,cache2,cache3 --replicas 2",
 		Args: cobra.MinimumNArgs(1),
@@ -63,7 +66,8 @@ func newConfigExplainCommand() *cobra.Command {
 
 // checkKey refuses a text that cannot be the key of a classic command.
 func checkKey(key string, l protocol.Limits) error {
-	if longest := l.WithDefaults().MaxKey; key == "" || len(key) > longest || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+	if longest := l.WithDefaults().MaxKey; key == "" || len(key) > longest ||
+		strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return fmt.Errorf("the key %q; accepted: 1 to %d bytes without spaces and control characters", key, longest)
 	}
 	return nil
@@ -121,7 +125,8 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 	if read != r {
 		from := options.Pools[read.Number()].Name
 		ways, pools = append(ways, read), append(pools, from)
-		reads = fmt.Sprintf("%s: of pool %s, and sees only what is written there, not what is written to pool %s", reads, from, pool)
+		reads = fmt.Sprintf("%s: of pool %s, and sees only what is written there, not what is written to pool %s",
+			reads, from, pool)
 	}
 	fmt.Fprintf(w, "  get      %s\n", reads)
 	fmt.Fprintf(w, "  gets     %s\n", names(holders[:1]))
@@ -129,8 +134,12 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 	for _, in := range ways {
 		if gutter := in.Gutter(); gutter != nil {
 			o, holders := options.Pools[in.Number()], in.Replicas(stored, nil)
-			fmt.Fprintf(w, "  gutter   %s of pool %s, for up to %d s, while %s down\n", names(gutter.Replicas(stored, nil)), o.Options.Gutter, o.Options.GutterTTL,
-				map[bool]string{true: names(holders) + " is", false: "all of " + names(holders) + " are"}[len(holders) == 1])
+			fmt.Fprintf(w, "  gutter   %s of pool %s, for up to %d s, while %s down\n",
+				names(gutter.Replicas(stored, nil)), o.Options.Gutter, o.Options.GutterTTL,
+				map[bool]string{
+					true:  names(holders) + " is",
+					false: "all of " + names(holders) + " are",
+				}[len(holders) == 1])
 		}
 	}
 	explainMigrations(w, key, pool, all, &options)
@@ -173,7 +182,9 @@ func readersOf(in *route.Router, stored []byte) (readers []int, why string) {
 
 // explainMigrations shows where key, which is routed to pool, moves or has moved.
 func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *middleware.Options) {
-	for _, g := range slices.SortedFunc(slices.Values(o.Migrations), func(a, b middleware.Migration) int { return a.Start.Compare(b.Start) }) {
+	for _, g := range slices.SortedFunc(slices.Values(o.Migrations), func(a, b middleware.Migration) int {
+		return a.Start.Compare(b.Start)
+	}) {
 		if g.From != pool {
 			continue
 		}
@@ -195,7 +206,9 @@ func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *midd
 		fmt.Fprintln(w)
 		if inside {
 			if phase.Active() {
-				fmt.Fprintln(w, "           the key's other servers decide writes and answer reads that miss there; those are written after them")
+				fmt.Fprintln(w,
+					"           the key's other servers decide writes and answer reads that miss there; those are "+
+						"written after them")
 			}
 			continue
 		}
@@ -207,19 +220,25 @@ func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *midd
 	}
 }
 
-// explainReads shows which pool answers reads of a key of g in that phase, and why. names are the key's servers in the new pool.
+// explainReads shows which pool answers reads of a key of g in that phase, and why. names are the key's servers in the
+// new pool.
 func explainReads(w io.Writer, g *middleware.Migration, phase route.MigrationPhase, until time.Time, names string) {
 	switch {
 	case phase == route.MigrationWarmUp:
-		fmt.Fprintf(w, "  get      first %s of pool %s, which is being warmed up; after a miss or failure those of pool %s\n", names, g.To, g.From)
-		fmt.Fprintf(w, "           those of pool %s decide writes, and answer gets, gat and mg with effects or c; those of pool %s are written after them\n", g.From, g.To)
+		fmt.Fprintf(w,
+			"  get      first %s of pool %s, which is being warmed up; after a miss or failure those of pool %s\n",
+			names, g.To, g.From)
+		fmt.Fprintf(w,
+			"           those of pool %s decide writes, and answer gets, gat and mg with effects or c; those of pool "+
+				"%s are written after them\n", g.From, g.To)
 	case phase.ReadsNew():
 		fmt.Fprintf(w, "  get      %s of pool %s, which is read in phase %s\n", names, g.To, phase)
 	case !g.Missed:
 	case !g.Back.IsZero() && phase > route.MigrationWarmUp:
 		fmt.Fprintf(w, "  get      only those of pool %s: the warm-up of pool %s was given up\n", g.From, g.To)
 	default:
-		fmt.Fprintf(w, "  get      those of pool %s until %s: pool %s is not read in phase %s\n", g.From, until.Format(time.RFC3339), g.To, phase)
+		fmt.Fprintf(w, "  get      those of pool %s until %s: pool %s is not read in phase %s\n", g.From,
+			until.Format(time.RFC3339), g.To, phase)
 	}
 }
 
@@ -231,7 +250,8 @@ func explainShadow(w io.Writer, key, pool string, o *middleware.Options) error {
 	}
 	s := &o.Shadows[at]
 	if !shadow.In([]byte(key), s.Share) {
-		_, err := fmt.Fprintf(w, "  shadow   none: the key is not in the share of %v that is copied to pool %s\n", s.Share, s.To.Name)
+		_, err := fmt.Fprintf(w, "  shadow   none: the key is not in the share of %v that is copied to pool %s\n",
+			s.Share, s.To.Name)
 		return err
 	}
 	router, err := route.New(s.To.Servers, s.To.Options)
@@ -246,6 +266,7 @@ func explainShadow(w io.Writer, key, pool string, o *middleware.Options) error {
 	if s.Compare {
 		answers = "compared"
 	}
-	_, err = fmt.Fprintf(w, "  shadow   %s of pool %s (the key is in the share of %v; %s; answers are %s)\n", names, s.To.Name, s.Share, what, answers)
+	_, err = fmt.Fprintf(w, "  shadow   %s of pool %s (the key is in the share of %v; %s; answers are %s)\n", names,
+		s.To.Name, s.Share, what, answers)
 	return err
 }

@@ -90,7 +90,8 @@ func TestAKeyIsOnTheServersThatExplainShows(t *testing.T) {
 	for n := range 8 {
 		key := fmt.Sprint("key-", n)
 		require.Equal(t, "STORED\r\n", client.MustDo(t, "set "+key+" 0 0 1\r\nv\r\n"))
-		code, stdout, stderr := execute(t, "config", "explain", key, "--servers", strings.Join(list, ","), "--replicas", "2")
+		code, stdout, stderr := execute(t, "config", "explain", key, "--servers", strings.Join(list, ","),
+			"--replicas", "2")
 		require.Equal(t, exitOK, code, stderr)
 		explained := strings.Split(held.FindStringSubmatch(stdout)[1], ", ")
 		for i, s := range servers {
@@ -102,8 +103,10 @@ func TestAKeyIsOnTheServersThatExplainShows(t *testing.T) {
 
 func TestAKeysPoolIsExplainedByItsRoute(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("read: primary\npools:\n  sessions: {servers: [a, b], read: round-robin, writers: one, gutter: pages, gutter-ttl: 30s}\n  pages: {servers: [c], replicas: 1}\n"+
-		"routes:\n  - {prefix: \"s:\", pool: sessions}\n  - {default: pages}\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("read: primary\npools:\n  sessions: {servers: [a, b], read: round-robin, writers: one, gutter: pages, "+
+			"gutter-ttl: 30s}\n  pages: {servers: [c], replicas: 1}\n"+
+			"routes:\n  - {prefix: \"s:\", pool: sessions}\n  - {default: pages}\n"), 0o600))
 	code, stdout, stderr := execute(t, "config", "explain", "s:1", "x", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
 	require.Equal(t, `s:1
@@ -125,7 +128,9 @@ x
   set      c
 `, stdout)
 
-	require.NoError(t, os.WriteFile(file, []byte("pools:\n  bare: {servers: [a]}\n  pages: {servers: [c]}\nroutes:\n  - {prefix: \"s:\", pool: bare, strip: true}\n  - {default: pages}\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("pools:\n  bare: {servers: [a]}\n  pages: {servers: [c]}\nroutes:\n  - {prefix: \"s:\", pool: bare, "+
+			"strip: true}\n  - {default: pages}\n"), 0o600))
 	code, stdout, stderr = execute(t, "config", "explain", "s:1", "s:", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
 	require.Equal(t, `s:1
@@ -145,8 +150,11 @@ s:
 
 func TestAKeyThatIsReadInAnotherPoolIsExplainedWithBoth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("pools:\n  main: {servers: [a, b, c], writers: one, replicas: 1, gutter: spare}\n  copy: {servers: [x, y], read: least-busy}\n  spare: {servers: [s]}\n  test: {servers: [t]}\n"+
-		"routes:\n  - {prefix: \"s:\", pool: main, reads: copy}\n  - {default: main}\nshadows:\n  - {of: copy, to: test, share: 1}\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("pools:\n  main: {servers: [a, b, c], writers: one, replicas: 1, gutter: spare}\n  copy: {servers: "+
+			"[x, y], read: least-busy}\n  spare: {servers: [s]}\n  test: {servers: [t]}\n"+
+			"routes:\n  - {prefix: \"s:\", pool: main, reads: copy}\n  - {default: main}\nshadows:\n  - {of: copy, "+
+			"to: test, share: 1}\n"), 0o600))
 	code, stdout, stderr := execute(t, "config", "explain", "s:1", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
 	require.Equal(t, `s:1
@@ -162,13 +170,17 @@ func TestAKeyThatIsReadInAnotherPoolIsExplainedWithBoth(t *testing.T) {
 	code, stdout, stderr = execute(t, "config", "check", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
 	require.Equal(t, "OK\n", stdout)
-	require.Equal(t, "mcmw: routes: prefix \"s:\": reads go to pool copy and see only what is written there, not what is written to pool main\n", stderr)
+	require.Equal(t,
+		"mcmw: routes: prefix \"s:\": reads go to pool copy and see only what is written there, not what is written "+
+			"to pool main\n", stderr)
 }
 
 func TestAKeyThatIsCopiedToAShadowIsExplained(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("pools:\n  live: {servers: [a]}\n  pages: {servers: [b]}\n  test: {servers: [x, y], replicas: 2}\n"+
-		"routes:\n  - {prefix: \"p:\", pool: pages}\n  - {default: live}\nshadows:\n  - {of: live, to: test, share: 0.5, what: all}\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("pools:\n  live: {servers: [a]}\n  pages: {servers: [b]}\n  test: {servers: [x, y], replicas: 2}\n"+
+			"routes:\n  - {prefix: \"p:\", pool: pages}\n  - {default: live}\nshadows:\n  - {of: live, to: test, "+
+			"share: 0.5, what: all}\n"), 0o600))
 	lines := map[string]int{}
 	for i := range 40 {
 		code, stdout, stderr := execute(t, "config", "explain", fmt.Sprint("k", i), "--config", file)
@@ -212,17 +224,32 @@ func TestThePoolThatIsReadDuringAWarmUpIsExplained(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ times, line string }{
 		"before": {"start: " + at(0), "  get      those of pool warm until "},
-		"warm-up": {"start: " + at(-3), "  get      first b of pool cold, which is being warmed up; after a miss or failure those of pool warm\n" +
-			"           those of pool warm decide writes, and answer gets, gat and mg with effects or c; those of pool cold are written after them\n"},
-		"copy":     {"start: " + at(-9) + ", end: " + at(2), "  get      those of pool warm until "},
-		"both":     {"start: " + at(-9) + ", end: " + at(0), "  get      b of pool cold, which is read in phase both\n"},
-		"done":     {"start: " + at(-9) + ", end: " + at(-1), "  get      b of pool cold, which is read in phase done\n"},
-		"given up": {"start: " + at(-9) + ", back: " + at(0), "  get      only those of pool warm: the warm-up of pool cold was given up\n"},
+		"warm-up": {
+			"start: " + at(-3),
+			"  get      first b of pool cold, which is being warmed up; after a miss or failure those of pool warm\n" +
+				"           those of pool warm decide writes, and answer gets, gat and mg with effects or c; those " +
+				"of pool cold are written after them\n",
+		},
+		"copy": {"start: " + at(-9) + ", end: " + at(2), "  get      those of pool warm until "},
+		"both": {
+			"start: " + at(-9) + ", end: " + at(0),
+			"  get      b of pool cold, which is read in phase both\n",
+		},
+		"done": {
+			"start: " + at(-9) + ", end: " + at(-1),
+			"  get      b of pool cold, which is read in phase done\n",
+		},
+		"given up": {
+			"start: " + at(-9) + ", back: " + at(0),
+			"  get      only those of pool warm: the warm-up of pool cold was given up\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "mcmw.yaml")
-			require.NoError(t, os.WriteFile(file, []byte("writers: several\nchange-step: 1h\npools:\n  warm: {servers: [a]}\n  cold: {servers: [b]}\nroutes: [{default: warm}]\n"+
-				"migrations: [{from: warm, to: cold, copy: missed, "+c.times+"}]\n"), 0o600))
+			require.NoError(t, os.WriteFile(file,
+				[]byte("writers: several\nchange-step: 1h\npools:\n  warm: {servers: [a]}\n  cold: {servers: "+
+					"[b]}\nroutes: [{default: warm}]\n"+
+					"migrations: [{from: warm, to: cold, copy: missed, "+c.times+"}]\n"), 0o600))
 			code, stdout, stderr := execute(t, "config", "explain", "k", "--config", file)
 			require.Equal(t, exitOK, code, stderr)
 			require.Contains(t, stdout, "\n  migrates to b of pool cold: phase ")
@@ -233,9 +260,14 @@ func TestThePoolThatIsReadDuringAWarmUpIsExplained(t *testing.T) {
 
 func TestServersThatAreFilledAreExplained(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "writers: several\nchange-step: 1h\npools:\n  one: {servers: [a, b@z]}\nroutes: [{default: one}]\n"+
-		"migrations: [{pool: one, zone: z, start: %s}]\n", time.Now().Add(-3*time.Hour).UTC().Format(time.RFC3339)), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		fmt.Appendf(nil,
+			"writers: several\nchange-step: 1h\npools:\n  one: {servers: [a, b@z]}\nroutes: [{default: one}]\n"+
+				"migrations: [{pool: one, zone: z, start: %s}]\n",
+			time.Now().Add(-3*time.Hour).UTC().Format(time.RFC3339)),
+		0o600))
 	code, stdout, stderr := execute(t, "config", "explain", "k", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
-	require.Regexp(t, `\n  fills    zone z of pool one: phase warm-up since \S+\n           the key's other servers decide writes and answer reads that miss there; those are written after them\n$`, stdout)
+	require.Regexp(t,
+		`\n  fills    zone z of pool one: phase warm-up since \S+\n           the key's other servers decide writes and answer reads that miss there; those are written after them\n$`, stdout)
 }

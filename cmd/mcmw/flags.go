@@ -18,7 +18,8 @@ func addOptions(command *cobra.Command) *config.Flags {
 		if o.TakesFile() || o.InFileOnly() {
 			continue
 		}
-		if err := command.RegisterFlagCompletionFunc(o.Name, cobra.FixedCompletions(o.Words(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		if err := command.RegisterFlagCompletionFunc(o.Name,
+			cobra.FixedCompletions(o.Words(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // the flag is not defined: a bug in this function
 		}
 	}
@@ -35,7 +36,8 @@ func oneOf(command *cobra.Command, value *string, name, short, help string, word
 		return text, nil
 	}
 	command.Flags().VarP(&checked[string]{value, parse, strings.Join(words, "|")}, name, short, help)
-	if err := command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := command.RegisterFlagCompletionFunc(name,
+		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is not defined: a bug in this function
 	}
 }

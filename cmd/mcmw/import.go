@@ -14,8 +14,10 @@ func newConfigImportCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Translate the configuration of twemproxy or mcrouter",
-		Long: "Translate FILE, a configuration of twemproxy (YAML) or mcrouter (JSON), into a configuration of mcmw, and print it with\n" +
-			"the reason for each value. A difference that only moves keys, and so costs a cold cache, becomes a comment. A setting\n" +
+		Long: "Translate FILE, a configuration of twemproxy (YAML) or mcrouter (JSON), into a configuration of mcmw, " +
+			"and print it with\n" +
+			"the reason for each value. A difference that only moves keys, and so costs a cold cache, becomes a " +
+			"comment. A setting\n" +
 			"that mcmw cannot express, so that answers would change, is an error that names its line.",
 		Example: "  mcmw config import nutcracker.yml > mcmw.yaml\n" +
 			"  mcmw config import nutcracker.yml --pool beta --leave-out auto_eject_hosts > beta.yaml\n" +
@@ -23,8 +25,11 @@ func newConfigImportCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	var o importer.Options
-	command.Flags().StringVar(&o.Pool, "pool", "", "`name` of the pool to translate, if a file of twemproxy has several: each needs its own mcmw, because it has its own port")
-	command.Flags().StringSliceVar(&o.LeaveOut, "leave-out", nil, "`keys` of the file to ignore, although mcmw has no equivalent")
+	command.Flags().StringVar(&o.Pool, "pool", "",
+		"`name` of the pool to translate, if a file of twemproxy has several: each needs its own mcmw, because it "+
+			"has its own port")
+	command.Flags().StringSliceVar(&o.LeaveOut, "leave-out", nil,
+		"`keys` of the file to ignore, although mcmw has no equivalent")
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		content, err := os.ReadFile(args[0])
 		if err != nil {

@@ -10,7 +10,9 @@ import (
 
 func TestServeAcceptsAnImportedFile(t *testing.T) {
 	t.Chdir(t.TempDir())
-	require.NoError(t, os.WriteFile("nutcracker.yml", []byte("web:\n  listen: 127.0.0.1:22121\n  servers:\n    - 10.0.0.1:11211:1\n  auto_eject_hosts: true\n"), 0o600))
+	require.NoError(t, os.WriteFile("nutcracker.yml",
+		[]byte("web:\n  listen: 127.0.0.1:22121\n  servers:\n    - 10.0.0.1:11211:1\n  auto_eject_hosts: true\n"),
+		0o600))
 
 	code, stdout, stderr := execute(t, "config", "import", "nutcracker.yml")
 	require.Equal(t, exitFailed, code)

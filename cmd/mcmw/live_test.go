@@ -11,8 +11,8 @@ import (
 	"mcmw/internal/mctest/mwtest"
 )
 
-// otherValues has, for every option that may change while mcmw runs, a value that is not its default. The test applies it in front of
-// three servers, with two replicas.
+// otherValues has, for every option that may change while mcmw runs, a value that is not its default. The test applies
+// it in front of three servers, with two replicas.
 var otherValues = map[string]string{
 	"servers":          "", // the test drops one
 	"replicas":         "1",
@@ -55,7 +55,8 @@ func TestTheMiddlewareAppliesEveryOptionThatMayChange(t *testing.T) {
 	load := func(servers []string, more ...string) *config.Config {
 		fs := pflag.NewFlagSet("mcmw", pflag.ContinueOnError)
 		flags := config.AddFlags(fs)
-		require.NoError(t, fs.Parse(append([]string{"--listen", "127.0.0.1:0", "--replicas", "2", "--ring", "twemproxy"}, more...)))
+		require.NoError(t,
+			fs.Parse(append([]string{"--listen", "127.0.0.1:0", "--replicas", "2", "--ring", "twemproxy"}, more...)))
 		for _, s := range servers {
 			require.NoError(t, fs.Set("servers", s))
 		}

@@ -48,8 +48,8 @@ func die(s os.Signal) {
 	_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
 }
 
-// run executes the command line args, with the environment of the process, and returns the exit code. When ctx is done, the command
-// finishes in an orderly way.
+// run executes the command line args, with the environment of the process, and returns the exit code. When ctx is done,
+// the command finishes in an orderly way.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCommand()
 	accepted := false // whether flags and arguments are valid: later errors are not about the command line
@@ -78,14 +78,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "mcmw",
-		Short:         "A proxy between memcached clients and memcached servers",
-		Long:          "mcmw is a proxy for memcached: clients use it like one server, and it distributes their keys over many.",
+		Use:   "mcmw",
+		Short: "A proxy between memcached clients and memcached servers",
+		Long: "mcmw is a proxy for memcached: clients use it like one server, and it distributes their keys " +
+			"over many.",
 		Version:       build.String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(commandline.ExplainFlagError)
-	root.AddCommand(newServeCommand(), newConfigCommand(), newDemoCommand(), newTopCommand(), newAdviseCommand(), newPingCommand(), newVerifyCommand(), newMigrateCommand(), newManualCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newConfigCommand(), newDemoCommand(), newTopCommand(), newAdviseCommand(),
+		newPingCommand(), newVerifyCommand(), newMigrateCommand(), newManualCommand(), newVersionCommand())
 	return root
 }

@@ -43,24 +43,37 @@ func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 
 func TestAnInvalidCommandLineExitsWithTwoAndSaysWhatIsAccepted(t *testing.T) {
 	for args, message := range map[string]string{
-		"srve":                     "mcmw: unknown command \"srve\" for \"mcmw\"\nmcmw: Did you mean this?\nmcmw: serve\nmcmw: see mcmw --help\n",
-		"config chekc":             "mcmw: unknown command \"chekc\" for \"mcmw config\"\nmcmw: see mcmw config --help\n",
-		"serve --wrokers 3":        "mcmw: unknown flag: --wrokers; did you mean --workers?\nmcmw: see mcmw serve --help\n",
-		"serve --port 3":           "mcmw: unknown flag: --port; did you mean --listen-port?\nmcmw: see mcmw serve --help\n",
-		"--queue 3":                "mcmw: unknown flag: --queue; it is a flag of mcmw config check, mcmw config explain, mcmw config print, mcmw serve, mcmw verify-replicas\nmcmw: see mcmw --help\n",
-		"top -m a":                 "mcmw: unknown shorthand flag: 'm' in -m; it is a flag of mcmw config check, mcmw config explain, mcmw config print, mcmw serve, mcmw verify-replicas\nmcmw: see mcmw top --help\n",
-		"top --m a":                "mcmw: unknown flag: --m\nmcmw: see mcmw top --help\n",
-		"serve -t":                 "mcmw: flag needs an argument: 't' in -t\nmcmw: see mcmw serve --help\n",
-		"version -o yaml":          "mcmw: invalid argument \"yaml\" for \"-o, --output\" flag: accepted: text, json\nmcmw: see mcmw version --help\n",
-		"version now":              "mcmw: unknown command \"now\" for \"mcmw version\"\nmcmw: see mcmw version --help\n",
-		"serve -m a --depth 0":     "mcmw: flag --depth: \"0\" is too small; accepted: 1 to 4096 requests\n",
-		"serve -m a:x --depth two": "mcmw: flag -m, --servers: \"a:x\" has the port \"x\"; a port is a number from 1 to 65535; accepted: ",
-		"serve -m srv+cache":       "mcmw: flag -m, --servers: \"srv+cache\" is not of the form srv+_service._proto.host; accepted: ",
-		"config check -m a -t -1":  "mcmw: flag -t, --workers: \"-1\" is too small; accepted: 0 to 1024; 0 or auto: chosen at start\n",
-		"config print --queue 0":   "mcmw: flag --queue: \"0\" is too small; accepted: 1 to 1048576 batches\n",
-		"config check -m a --tls-cert nowhere --tls-key nowhere": "mcmw: flag --tls-cert: \"nowhere\": no such file or directory\n",
-		"serve -m a --auth-file .":                               "mcmw: flag --auth-file: \".\": is a directory\n",
-		"serve a":                                                "mcmw: flag arguments: \"a\" is unexpected; accepted: more servers, after -m or --servers and the first server\n",
+		"srve": "mcmw: unknown command \"srve\" for \"mcmw\"\nmcmw: Did you mean this?\nmcmw: " +
+			"serve\nmcmw: see mcmw --help\n",
+		"config chekc": "mcmw: unknown command \"chekc\" for \"mcmw config\"\nmcmw: see mcmw config " +
+			"--help\n",
+		"serve --wrokers 3": "mcmw: unknown flag: --wrokers; did you mean --workers?\nmcmw: see mcmw serve " +
+			"--help\n",
+		"serve --port 3": "mcmw: unknown flag: --port; did you mean --listen-port?\nmcmw: see mcmw serve " +
+			"--help\n",
+		"--queue 3": "mcmw: unknown flag: --queue; it is a flag of mcmw config check, mcmw config " +
+			"explain, mcmw config print, mcmw serve, mcmw verify-replicas\nmcmw: see mcmw --help\n",
+		"top -m a": "mcmw: unknown shorthand flag: 'm' in -m; it is a flag of mcmw config check, " +
+			"mcmw config explain, mcmw config print, mcmw serve, mcmw verify-replicas\nmcmw: see mcmw top --help\n",
+		"top --m a": "mcmw: unknown flag: --m\nmcmw: see mcmw top --help\n",
+		"serve -t":  "mcmw: flag needs an argument: 't' in -t\nmcmw: see mcmw serve --help\n",
+		"version -o yaml": "mcmw: invalid argument \"yaml\" for \"-o, --output\" flag: accepted: text, " +
+			"json\nmcmw: see mcmw version --help\n",
+		"version now": "mcmw: unknown command \"now\" for \"mcmw version\"\nmcmw: see mcmw version " +
+			"--help\n",
+		"serve -m a --depth 0": "mcmw: flag --depth: \"0\" is too small; accepted: 1 to 4096 requests\n",
+		"serve -m a:x --depth two": "mcmw: flag -m, --servers: \"a:x\" has the port \"x\"; a port is a number from 1 " +
+			"to 65535; accepted: ",
+		"serve -m srv+cache": "mcmw: flag -m, --servers: \"srv+cache\" is not of the form " +
+			"srv+_service._proto.host; accepted: ",
+		"config check -m a -t -1": "mcmw: flag -t, --workers: \"-1\" is too small; accepted: 0 to 1024; 0 or auto: " +
+			"chosen at start\n",
+		"config print --queue 0": "mcmw: flag --queue: \"0\" is too small; accepted: 1 to 1048576 batches\n",
+		"config check -m a --tls-cert nowhere --tls-key nowhere": "mcmw: flag --tls-cert: \"nowhere\": no such file " +
+			"or directory\n",
+		"serve -m a --auth-file .": "mcmw: flag --auth-file: \".\": is a directory\n",
+		"serve a": "mcmw: flag arguments: \"a\" is unexpected; " +
+			"accepted: more servers, after -m or --servers and the first server\n",
 	} {
 		code, stdout, stderr := execute(t, strings.Fields(args)...)
 		require.Equal(t, exitUsage, code, args)
@@ -73,7 +86,8 @@ func TestABadVariableStopsServeWithExitCodeTwo(t *testing.T) {
 	t.Setenv("MCMW_TIMEOUT", "1")
 	code, _, stderr := execute(t, "serve", "-m", "a")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "mcmw: env MCMW_TIMEOUT: \"1\" has no unit; accepted: 1ms to 1h, with a unit: us, ms, s, m, h\n", stderr)
+	require.Equal(t, "mcmw: env MCMW_TIMEOUT: \"1\" has no unit; accepted: 1ms to 1h, with a unit: us, ms, s, m, h\n",
+		stderr)
 }
 
 func TestConfigCheckReportsAllErrorsOfTheFileAtOnce(t *testing.T) {
@@ -94,7 +108,8 @@ func TestConfigCheckSaysOKAndWarnsOfMisspeltVariables(t *testing.T) {
 	code, stdout, stderr := execute(t, "config", "check", "-m", "a")
 	require.Equal(t, exitOK, code)
 	require.Equal(t, "OK\n", stdout)
-	require.Equal(t, "mcmw: warning: environment variable MCMW_SERVER is not an option; did you mean MCMW_SERVERS?\n", stderr)
+	require.Equal(t, "mcmw: warning: environment variable MCMW_SERVER is not an option; did you mean MCMW_SERVERS?\n",
+		stderr)
 }
 
 func TestConfigPrintWritesAFileThatConfigCheckAccepts(t *testing.T) {
@@ -164,7 +179,10 @@ func TestThePackageCommentListsEveryCommand(t *testing.T) {
 }
 
 func TestEveryCommandHasHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "serve --help", "config", "config check --help", "config print --help", "ping --help", "version --help"} {
+	for _, args := range []string{
+		"", "--help", "serve --help", "config", "config check --help", "config print --help",
+		"ping --help", "version --help",
+	} {
 		code, stdout, stderr := execute(t, strings.Fields(args)...)
 		require.Equal(t, exitOK, code, args)
 		require.Contains(t, stdout, "Usage:", args)

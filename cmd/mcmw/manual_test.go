@@ -40,7 +40,8 @@ func TestEveryCommandHasAManualPageWithItsFlags(t *testing.T) {
 	if _, err := exec.LookPath("groff"); err == nil {
 		written, err := filepath.Glob(filepath.Join(dir, "man", "*.1"))
 		require.NoError(t, err)
-		out, err := exec.Command("groff", append([]string{"-man", "-Tutf8", "-ww", "-Wbreak", "-z"}, written...)...).CombinedOutput()
+		out, err := exec.Command("groff", append([]string{"-man", "-Tutf8", "-ww", "-Wbreak", "-z"}, written...)...).
+			CombinedOutput()
 		require.NoError(t, err)
 		require.Empty(t, string(out), "warnings of groff")
 	}

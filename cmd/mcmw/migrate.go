@@ -15,8 +15,10 @@ func newMigrateCommand() *cobra.Command {
 	status := &cobra.Command{
 		Use:   "status URL",
 		Short: "Show the progress of migrations",
-		Long: "Show the migrations in the configuration of a running middleware: the phase, how many keys are copied, how long the others\n" +
-			"will take, and what to do next. URL is the middleware's admin address. The exit code is 1 if a migration needs attention.",
+		Long: "Show the migrations in the configuration of a running middleware: the phase, how many keys are " +
+			"copied, how long the others\n" +
+			"will take, and what to do next. URL is the middleware's admin address. The exit code is 1 if a " +
+			"migration needs attention.",
 		Example: "  mcmw migrate status http://127.0.0.1:9150\n  mcmw migrate status 127.0.0.1:9150 --json",
 		Args:    cobra.ExactArgs(1),
 	}

@@ -43,7 +43,8 @@ func newPingCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ping ADDRESS",
 		Short: "Set, get and delete a value through a memcached or a middleware",
-		Long: "Set, get and delete a value at ADDRESS (host:port or unix:/path). The exit code is 0 if every reply was the expected one.\n" +
+		Long: "Set, get and delete a value at ADDRESS (host:port or unix:/path). The exit code is 0 if every reply " +
+			"was the expected one.\n" +
 			"Use it to test an installation.",
 		Example: "  mcmw ping 127.0.0.1:11311\n  mcmw ping cache:11311 --for 30s --tls-ca ca.crt --auth-file user",
 		Args:    cobra.ExactArgs(1),
@@ -55,10 +56,12 @@ func newPingCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.DurationVar(&o.patience, "for", 0, "retry until it works, for at most this long")
 	flags.BoolVar(&o.tls, "tls", false, "use TLS")
-	flags.StringVar(&o.files.CA, "tls-ca", "", "`file` with the trusted certificate authorities (default: those of the system)")
+	flags.StringVar(&o.files.CA, "tls-ca", "",
+		"`file` with the trusted certificate authorities (default: those of the system)")
 	flags.StringVar(&o.files.Cert, "tls-cert", "", "`file` with the client certificate")
 	flags.StringVar(&o.files.Key, "tls-key", "", "`file` with the private key of the client certificate")
-	flags.StringVar(&o.files.Name, "tls-name", "", "host `name` that the server's certificate must be valid for (default: the host of ADDRESS)")
+	flags.StringVar(&o.files.Name, "tls-name", "",
+		"host `name` that the server's certificate must be valid for (default: the host of ADDRESS)")
 	flags.StringVar(&o.authFile, "auth-file", "", "`file` with one line user:password to authenticate with")
 	command.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return command
@@ -84,13 +87,15 @@ func ping(ctx context.Context, address string, o pingOptions, w io.Writer) error
 		}
 	}
 	server := backend.NewServer(route.Server{Name: address, Addr: address}, backend.Options{
-		ServerOptions: backend.ServerOptions{ConnectTimeout: pingTimeout}, Changes: new(atomic.Uint32), Access: access, Log: slog.New(slog.DiscardHandler),
+		ServerOptions: backend.ServerOptions{ConnectTimeout: pingTimeout}, Changes: new(atomic.Uint32), Access: access,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	for begin := time.Now(); ; {
 		attempt := time.Now()
 		err := exchange(ctx, server)
 		if err == nil {
-			_, err = fmt.Fprintf(w, "%s: set, got and deleted a value in %s\n", address, spell.Time(float64(time.Since(attempt))))
+			_, err = fmt.Fprintf(w, "%s: set, got and deleted a value in %s\n", address,
+				spell.Time(float64(time.Since(attempt))))
 			return err
 		}
 		if ctx.Err() != nil || time.Since(begin) >= o.patience {
@@ -110,7 +115,8 @@ func exchange(ctx context.Context, server *backend.Server) error {
 		return err
 	}
 	defer func() { _ = sock.Close() }()
-	if err := errors.Join(sock.SetReadDeadline(time.Now().Add(pingTimeout)), sock.SetWriteDeadline(time.Now().Add(pingTimeout))); err != nil {
+	if err := errors.Join(sock.SetReadDeadline(time.Now().Add(pingTimeout)),
+		sock.SetWriteDeadline(time.Now().Add(pingTimeout))); err != nil {
 		return err
 	}
 	key, value := "mcmw-ping-"+rand.Text(), rand.Text()
@@ -130,7 +136,8 @@ func exchange(ctx context.Context, server *backend.Server) error {
 				return fmt.Errorf("no reply to %s: %w", command, err)
 			}
 			if line != expected {
-				return fmt.Errorf("unexpected reply to %s: %q; expected %q", command, strings.TrimSpace(line), strings.TrimSpace(expected))
+				return fmt.Errorf("unexpected reply to %s: %q; expected %q", command, strings.TrimSpace(line),
+					strings.TrimSpace(expected))
 			}
 		}
 	}

@@ -65,7 +65,11 @@ func TestPingSaysWhatItExpected(t *testing.T) {
 		code    int
 		message string
 	}{
-		{[]string{script.Addr()}, exitFailed, `unexpected reply to set: "SERVER_ERROR cache1: down"; expected "STORED"`},
+		{
+			[]string{script.Addr()},
+			exitFailed,
+			`unexpected reply to set: "SERVER_ERROR cache1: down"; expected "STORED"`,
+		},
 		{[]string{"127.0.0.1:1"}, exitFailed, "connection refused"},
 		{[]string{"127.0.0.1"}, exitFailed, `"127.0.0.1" is not an address; expected host:port or unix:/path`},
 		{[]string{"127.0.0.1:1", "--tls-ca", "nowhere"}, exitFailed, "nowhere"},

@@ -57,8 +57,8 @@ func (w *writers) failed(list *[]string, format string, args ...any) {
 	*list = append(*list, fmt.Sprintf(format, args...))
 }
 
-// write repeatedly stores new values under its own keys, and reads the value it has just stored and earlier ones. Nobody else writes
-// these keys, so any value but the last is wrong. A miss is not wrong, because keys move.
+// write repeatedly stores new values under its own keys, and reads the value it has just stored and earlier ones.
+// Nobody else writes these keys, so any value but the last is wrong. A miss is not wrong, because keys move.
 func (w *writers) write(client *mctest.Client, number int) {
 	const keys, several = 50, 6
 	key := func(i int) string { return fmt.Sprintf("key-%d-%d", (number+i)%keys, number) }
@@ -125,7 +125,8 @@ func (w *writers) results(t *testing.T) (errors, wrong []string) {
 // awaitLog waits until the log has text.
 func awaitLog(t *testing.T, log *output, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), text) }, mctest.Patience, mctest.Tick, "no %q in:\n%s", text, log)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), text) }, mctest.Patience, mctest.Tick,
+		"no %q in:\n%s", text, log)
 }
 
 func TestServersAreAddedAndRemovedUnderLoadWithoutAnError(t *testing.T) {
@@ -144,7 +145,8 @@ func TestServersAreAddedAndRemovedUnderLoadWithoutAnError(t *testing.T) {
 			}
 			file := filepath.Join(t.TempDir(), "mcmw.yaml")
 			write := func(servers string) {
-				text := fmt.Sprintf("listen-port: 0\nadmin: 127.0.0.1:0\nworkers: 2\nchange-step: 50ms\nwatch-interval: 0s\ntimeout: 20s\nconnect-timeout: 20s\n"+
+				text := fmt.Sprintf("listen-port: 0\nadmin: 127.0.0.1:0\nworkers: 2\nchange-step: "+
+					"50ms\nwatch-interval: 0s\ntimeout: 20s\nconnect-timeout: 20s\n"+
 					placement+"servers: ["+servers+"]\n", addrs...)
 				require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 			}
@@ -184,8 +186,10 @@ func TestServersOfAPoolAreAddedAndRemovedUnderLoadWithoutAnError(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
 	write := func(first, second string) {
-		text := fmt.Sprintf("listen-port: 0\nadmin: off\nworkers: 2\nchange-step: 50ms\nwatch-interval: 0s\ntimeout: 20s\nconnect-timeout: 20s\nreplicas: 1\n"+
-			"pools:\n  first: {servers: ["+first+"]}\n  second: {servers: ["+second+"], replicas: all}\nroutes:\n  - {prefix: key-1, pool: first}\n  - {prefix: key-10-, pool: second}\n  - {default: second}\n", addrs...)
+		text := fmt.Sprintf("listen-port: 0\nadmin: off\nworkers: 2\nchange-step: 50ms\nwatch-interval: 0s\ntimeout: "+
+			"20s\nconnect-timeout: 20s\nreplicas: 1\n"+
+			"pools:\n  first: {servers: ["+first+"]}\n  second: {servers: ["+second+"], replicas: all}\nroutes:\n  - "+
+			"{prefix: key-1, pool: first}\n  - {prefix: key-10-, pool: second}\n  - {default: second}\n", addrs...)
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write("a=%[1]s", "b=%[2]s, c=%[3]s")
@@ -193,7 +197,10 @@ func TestServersOfAPoolAreAddedAndRemovedUnderLoadWithoutAnError(t *testing.T) {
 	w := startWriters(t, awaitEntry(t, p.stderr, "ready").Listen[0])
 	for _, step := range []struct{ first, second, log string }{
 		{"a=%[1]s, d=%[4]s", "b=%[2]s, c=%[3]s", `"added":["d"]`},
-		{"a=%[1]s", "b=%[2]s, c=%[3]s, a=%[4]s", `server \"a\" is in pool \"first\" and in pool \"second\"; accepted: each server in one pool`},
+		{
+			"a=%[1]s", "b=%[2]s, c=%[3]s, a=%[4]s",
+			`server \"a\" is in pool \"first\" and in pool \"second\"; accepted: each server in one pool`,
+		},
 		{"d=%[4]s", "b=%[2]s, c=%[3]s", `"removed":["a"]`},
 	} {
 		w.proceed(t)
@@ -223,7 +230,8 @@ func TestARefusedConfigurationChangesNothingUnderLoad(t *testing.T) {
 	write("depth: 0\n")
 	awaitLog(t, p.stderr, `mcmw.yaml:5: depth: \"0\" is too small; accepted: 1 to 4096 requests"`)
 	write("procs: 7\n")
-	awaitLog(t, p.stderr, `mcmw.yaml:5: procs: \"7\" cannot replace \"auto\" while mcmw runs; accepted: a restart of mcmw"`)
+	awaitLog(t, p.stderr,
+		`mcmw.yaml:5: procs: \"7\" cannot replace \"auto\" while mcmw runs; accepted: a restart of mcmw"`)
 
 	stats := func() map[string]string {
 		values := map[string]string{}
@@ -255,7 +263,8 @@ func TestAFileOfSecretsThatEverybodyCanReadIsAWarningAtStartAndAtReload(t *testi
 	users := filepath.Join(t.TempDir(), "users")
 	require.NoError(t, os.WriteFile(users, []byte("a:b\n"), 0o600))
 	require.NoError(t, os.Chmod(users, 0o604))
-	p := startProcess(t, "serve", "-l", "127.0.0.1:0", "--admin", "off", "-m", mctest.StartMemcached(t).Addr(), "--auth-file", users)
+	p := startProcess(t, "serve", "-l", "127.0.0.1:0", "--admin", "off", "-m", mctest.StartMemcached(t).Addr(),
+		"--auth-file", users)
 	awaitEntry(t, p.stderr, "ready")
 	require.Contains(t, p.stderr.String(), users+" holds secrets and has mode 0604")
 
@@ -276,7 +285,8 @@ func body(t *testing.T, url string) string {
 	return string(text)
 }
 
-// statefulSet is a set of memcached servers under the names of a StatefulSet's pods, all with the same port, and their DNS server.
+// statefulSet is a set of memcached servers under the names of a StatefulSet's pods, all with the same port, and their
+// DNS server.
 type statefulSet struct {
 	*mctest.DNS
 	port int
@@ -342,7 +352,8 @@ func startSet(t *testing.T, n int) *statefulSet {
 func (s *statefulSet) start(t *testing.T, pod int, address string) {
 	t.Helper()
 	server := mctest.StartMemcached(t, "-l", address, "-p", strconv.Itoa(s.port))
-	s.pods = append(s.pods[:min(pod, len(s.pods))], append([]*mctest.Server{server}, s.pods[min(pod+1, len(s.pods)):]...)...)
+	s.pods = append(s.pods[:min(pod, len(s.pods))],
+		append([]*mctest.Server{server}, s.pods[min(pod+1, len(s.pods)):]...)...)
 	s.SetAddrs(s.host(pod), address)
 }
 
@@ -364,7 +375,8 @@ func (s *statefulSet) publish(pods ...int) {
 func (s *statefulSet) serve(t *testing.T, args ...string) (p *process, address string) {
 	t.Helper()
 	p = startProcess(t, append([]string{
-		"serve", "-p", "0", "--admin", "off", "-t", "2", "--resolver", s.Addr(), "--resolve-interval", "100ms", "--remove-after", "5",
+		"serve", "-p", "0", "--admin", "off", "-t", "2", "--resolver", s.Addr(), "--resolve-interval", "100ms",
+		"--remove-after", "5",
 		"--timeout", "20s", "--connect-timeout", "20s",
 		"-m", "srv+" + setService + ".",
 	}, args...)...)
@@ -390,7 +402,8 @@ func TestAPodThatMovesLosesOnlyItsOwnRequests(t *testing.T) {
 			old.Stop() // mcmw no longer uses it
 			w.proceed(t)
 			stored := s.pods[1].Stat("cmd_set")
-			require.Eventually(t, func() bool { return s.pods[1].Stat("cmd_set") > stored }, mctest.Patience, mctest.Tick, "the new address is in use")
+			require.Eventually(t, func() bool { return s.pods[1].Stat("cmd_set") > stored }, mctest.Patience,
+				mctest.Tick, "the new address is in use")
 
 			errors, wrong := w.results(t)
 			require.Empty(t, wrong)
@@ -441,11 +454,14 @@ func TestAStatefulSetGrowsAndShrinksUnderLoad(t *testing.T) {
 func TestServeWaitsForNamesOfServersAndSaysSo(t *testing.T) {
 	s := startSet(t, 1)
 	s.Fail("")
-	p := startProcess(t, "serve", "-p", "0", "--admin", "127.0.0.1:0", "--resolver", s.Addr(), "-m", "srv+"+setService+".")
+	p := startProcess(t, "serve", "-p", "0", "--admin", "127.0.0.1:0", "--resolver", s.Addr(), "-m",
+		"srv+"+setService+".")
 	admin := "http://" + awaitEntry(t, p.stderr, "admin server listens").Address
-	awaitLog(t, p.stderr, `"msg":"waiting for the names of servers","error":"srv+`+setService+`.: lookup `+setService+`. on `+s.Addr()+`: server misbehaving"`)
+	awaitLog(t, p.stderr,
+		`"msg":"waiting for the names of servers","error":"srv+`+setService+`.: lookup `+setService+`. on `+s.Addr()+`: server misbehaving"`)
 	require.Equal(t, http.StatusOK, status(t, admin+"/livez"))
-	require.Equal(t, "not ready: the names of the memcached servers have not been found yet\n", body(t, admin+"/readyz"))
+	require.Equal(t, "not ready: the names of the memcached servers have not been found yet\n",
+		body(t, admin+"/readyz"))
 	s.Heal()
 	ready := awaitEntry(t, p.stderr, "ready")
 	require.Equal(t, []string{s.name(0)}, ready.Servers)
@@ -457,14 +473,16 @@ func TestServeWaitsForNamesOfServersAndSaysSo(t *testing.T) {
 func TestMcmwUsesTheNewAddressOfAServerThatItWaitsForAtTheStart(t *testing.T) {
 	s := startSet(t, 2)
 	s.pods[1].Stop()
-	p := startProcess(t, "serve", "-p", "0", "--admin", "off", "--ready", "all", "--resolver", s.Addr(), "--resolve-interval", "100ms", "-m", "srv+"+setService+".")
+	p := startProcess(t, "serve", "-p", "0", "--admin", "off", "--ready", "all", "--resolver", s.Addr(),
+		"--resolve-interval", "100ms", "-m", "srv+"+setService+".")
 	require.Equal(t, s.name(1), awaitEntry(t, p.stderr, "waiting for a server").Server)
 	s.start(t, 1, setAddress(7))
 	awaitEntry(t, p.stderr, "ready")
 }
 
 func TestASignalEndsTheWaitForNames(t *testing.T) {
-	p := startProcess(t, "serve", "-p", "0", "--admin", "127.0.0.1:0", "--resolver", mctest.StartDNS(t).Addr(), "-m", "dns+nowhere.test.")
+	p := startProcess(t, "serve", "-p", "0", "--admin", "127.0.0.1:0", "--resolver", mctest.StartDNS(t).Addr(), "-m",
+		"dns+nowhere.test.")
 	awaitLog(t, p.stderr, "waiting for the names of servers")
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, p.exit(t))

@@ -18,7 +18,8 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// dropRights makes the test binary give up root's rights, make every file system read-only, and execute itself again as mcmw.
+// dropRights makes the test binary give up root's rights, make every file system read-only, and execute itself again as
+// mcmw.
 const dropRights = "TEST_DROPS_RIGHTS"
 
 const (
@@ -120,12 +121,16 @@ func TestServeNeedsNoRightsAndWritesNoFile(t *testing.T) {
 	}
 	assert.Equal(t, []string{"1"}, rights(t, p.Process.Pid, "NoNewPrivs"))
 
-	for _, c := range []*mctest.Client{mctest.MustDialTLS(t, ready.Listen[0], ca.Client("", "")), mctest.MustDial(t, ready.Listen[1])} {
+	for _, c := range []*mctest.Client{
+		mctest.MustDialTLS(t, ready.Listen[0], ca.Client("", "")),
+		mctest.MustDial(t, ready.Listen[1]),
+	} {
 		require.NoError(t, c.Authenticate("app", "password"))
 		require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nv\r\n"))
 		require.Equal(t, "VALUE k 0 1\r\nv\r\nEND\r\n", c.MustDo(t, "get k\r\n"))
 	}
-	require.Equal(t, http.StatusOK, status(t, "http://"+awaitEntry(t, p.stderr, "admin server listens").Address+"/metrics"))
+	require.Equal(t, http.StatusOK,
+		status(t, "http://"+awaitEntry(t, p.stderr, "admin server listens").Address+"/metrics"))
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, p.exit(t))
 }

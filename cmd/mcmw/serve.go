@@ -29,10 +29,14 @@ func newServeCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve [flags] [-m server server...]",
 		Short: "Serve memcached clients",
-		Long: "Serve memcached clients until SIGTERM or SIGINT, then finish the requests in flight and exit. A second signal exits at once.\n" +
-			"On SIGHUP, or when the configuration file changes, the configuration is reloaded without dropping clients.\n\n" +
-			"Every flag can also be set by an environment variable (MCMW_MAX_VALUE for --max-value) or in the file named by --config\n" +
-			"(max-value: 1m). Flags override the environment, which overrides the file. `mcmw config print --show-origin` shows all\n" +
+		Long: "Serve memcached clients until SIGTERM or SIGINT, then finish the requests in flight and exit. A " +
+			"second signal exits at once.\n" +
+			"On SIGHUP, or when the configuration file changes, the configuration is reloaded without dropping " +
+			"clients.\n\n" +
+			"Every flag can also be set by an environment variable (MCMW_MAX_VALUE for --max-value) or in the file " +
+			"named by --config\n" +
+			"(max-value: 1m). Flags override the environment, which overrides the file. `mcmw config print " +
+			"--show-origin` shows all\n" +
 			"values and where they come from.",
 		Example: "  mcmw serve --servers cache1:11211,cache2:11211 --replicas 1\n" +
 			"  mcmw serve -l 127.0.0.1 -p 11311 -t 64 -s true -m 127.0.0.1:11211 127.0.0.1:11212\n" +
@@ -59,9 +63,9 @@ func newServeCommand() *cobra.Command {
 	return command
 }
 
-// procs returns the number of processors to use: as configured, else GOMAXPROCS, else half of those available.
-// Nearly all of a request's time is in the kernel, and a scheduler with more processors than work spends its time waking them up: on
-// a machine shared with servers and clients, half of the processors serve as many requests with less work.
+// procs returns the number of processors to use: as configured, else GOMAXPROCS, else half of those available. Nearly
+// all of a request's time is in the kernel, and a scheduler with more processors than work spends its time waking them
+// up: on a machine shared with servers and clients, half of the processors serve as many requests with less work.
 func procs(asked, available int, inEnvironment bool) int {
 	switch {
 	case asked > 0:
@@ -72,8 +76,8 @@ func procs(asked, available int, inEnvironment bool) int {
 	return (available + 1) / 2
 }
 
-// serve runs the middleware with k's configuration until ctx is done and the middleware has drained. The admin server starts first and
-// ends last: it reports why clients are not served yet, or no longer.
+// serve runs the middleware with k's configuration until ctx is done and the middleware has drained. The admin server
+// starts first and ends last: it reports why clients are not served yet, or no longer.
 func serve(ctx context.Context, k *control.Control) error {
 	for _, warning := range k.Config().Warnings {
 		k.Log.Warn(warning)
@@ -91,7 +95,8 @@ func serve(ctx context.Context, k *control.Control) error {
 	}
 	if k.Config().Admin != "" {
 		stopAdmin, err := startAdmin(admin.Options{
-			Addr: k.Config().Admin, Listener: adminListener, Registry: m.Stats(), Control: k.Counts, Memcached: m.AskServers, Ready: m.IsReady, Version: build.Version, Log: k.Log,
+			Addr: k.Config().Admin, Listener: adminListener, Registry: m.Stats(), Control: k.Counts,
+			Memcached: m.AskServers, Ready: m.IsReady, Version: build.Version, Log: k.Log,
 			Check:   k.Check,
 			HotKeys: func(n int) hotkeys.Report { return m.HotKeys(n, k.Config().LogKeys) },
 		})
@@ -120,8 +125,8 @@ func serve(ctx context.Context, k *control.Control) error {
 	return err
 }
 
-// findServers waits until k knows its servers; found is false if ctx ends first. If there are names to look up, a server at the admin
-// address answers meanwhile, and its listener is returned.
+// findServers waits until k knows its servers; found is false if ctx ends first. If there are names to look up, a
+// server at the admin address answers meanwhile, and its listener is returned.
 func findServers(ctx context.Context, k *control.Control) (l net.Listener, found bool, err error) {
 	if k.Config().Admin == "" || !k.Config().AllLookups().Any() {
 		return nil, k.AwaitServers(ctx), nil

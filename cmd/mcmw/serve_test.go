@@ -67,7 +67,8 @@ func (s *started) exitCode(t *testing.T) int {
 
 func TestServeWorksWithTheShortFlagsOfTheReports(t *testing.T) {
 	a, b := mctest.StartMemcached(t), mctest.StartMemcached(t)
-	s := start(t, "serve", "-l", "127.0.0.1", "-p", "0", "-t", "64", "-s", "true", "-m", a.Addr(), b.Addr(), "--admin", "off")
+	s := start(t, "serve", "-l", "127.0.0.1", "-p", "0", "-t", "64", "-s", "true", "-m", a.Addr(), b.Addr(),
+		"--admin", "off")
 	ready := awaitEntry(t, s.stderr, "ready")
 	require.Equal(t, []string{a.Addr(), b.Addr()}, ready.Servers)
 	require.Equal(t, 64, ready.Workers)
@@ -192,8 +193,8 @@ func (p *process) exit(t *testing.T) error {
 	}
 }
 
-// withRequestInFlight starts mcmw in front of a server that delays its answer, and sends a request. It returns when the server has the
-// request; the server answers when the test sends to answer.
+// withRequestInFlight starts mcmw in front of a server that delays its answer, and sends a request. It returns when the
+// server has the request; the server answers when the test sends to answer.
 func withRequestInFlight(t *testing.T) (p *process, client *mctest.Client, answer chan<- struct{}) {
 	t.Helper()
 	asked, answering := make(chan struct{}, 1), make(chan struct{}, 1)
@@ -208,7 +209,8 @@ func withRequestInFlight(t *testing.T) (p *process, client *mctest.Client, answe
 			}
 		})
 	})
-	p = startProcess(t, "serve", "-p", "0", "-m", server.Addr(), "--admin", "off", "--timeout", "1h", "--drain-timeout", "1h")
+	p = startProcess(t, "serve", "-p", "0", "-m", server.Addr(), "--admin", "off", "--timeout", "1h",
+		"--drain-timeout", "1h")
 	client = mctest.MustDial(t, awaitEntry(t, p.stderr, "ready").Listen[0])
 	require.NoError(t, client.Send([]byte("get k\r\n")))
 	select {

@@ -20,8 +20,8 @@ func newTap(c *config.Config) *stats.Tap {
 	return stats.NewTap(c.Sample, c.Slow, c.LogKeys)
 }
 
-// startLogs starts the statistics log and the request log that c configures. stop writes what is pending and ends them. tap is nil
-// if there is no request log.
+// startLogs starts the statistics log and the request log that c configures. stop writes what is pending and ends them.
+// tap is nil if there is no request log.
 func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Logger) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var files []*os.File

@@ -30,7 +30,8 @@ func TestServeWritesTheStatisticsAndRequestLogsToTheirEnd(t *testing.T) {
 	statsFile, requestLog := filepath.Join(dir, "stats.jsonl"), filepath.Join(dir, "requests.jsonl")
 	server := mctest.StartMemcached(t)
 	for range 2 { // a second run is appended
-		s := start(t, "serve", "-p", "0", "-t", "1", "-m", server.Addr(), "--admin", "off", "--stats-file", statsFile, "--stats-window", "1h",
+		s := start(t, "serve", "-p", "0", "-t", "1", "-m", server.Addr(), "--admin", "off", "--stats-file", statsFile,
+			"--stats-window", "1h",
 			"--sample", "1/2", "--request-log", requestLog, "--log-keys")
 		client := mctest.MustDial(t, awaitEntry(t, s.stderr, "ready").Listen[0])
 		for range 5 {
@@ -82,7 +83,8 @@ func TestALogFileThatCannotBeOpenedIsNamed(t *testing.T) {
 		{"--stats-file", "/nowhere/stats"},
 		{"--request-log", "/nowhere/requests", "--sample", "1/10"},
 	} {
-		code, _, stderr := execute(t, append([]string{"serve", "-p", "0", "-m", "127.0.0.1:1", "--admin", "off"}, args...)...)
+		code, _, stderr := execute(t, append([]string{"serve", "-p", "0", "-m", "127.0.0.1:1", "--admin", "off"},
+			args...)...)
 		require.Equal(t, exitFailed, code)
 		require.Contains(t, stderr, args[1])
 	}

@@ -84,7 +84,8 @@ func TestTopRestoresTheTerminal(t *testing.T) {
 					}
 				}
 			}()
-			require.Eventually(t, func() bool { return strings.Contains(seen.String(), "throughput") }, mctest.Patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Contains(seen.String(), "throughput") }, mctest.Patience,
+				10*time.Millisecond)
 			during, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
 			require.NoError(t, err)
 			require.Zero(t, during.Lflag&unix.ECHO, "keys are not shown")
@@ -99,7 +100,8 @@ func TestTopRestoresTheTerminal(t *testing.T) {
 			after, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
 			require.NoError(t, err)
 			require.Equal(t, before, after)
-			require.Eventually(t, func() bool { return strings.HasSuffix(seen.String(), "\x1b[?1049l") }, mctest.Patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return strings.HasSuffix(seen.String(), "\x1b[?1049l") },
+				mctest.Patience, 10*time.Millisecond)
 		})
 	}
 }

@@ -24,7 +24,8 @@ import (
 const (
 	// lookUpTimeout bounds the lookup of the names of the servers.
 	lookUpTimeout = 10 * time.Second
-	// verifyReport is the time between two lines of progress, verifyRefresh the time between two updates of the line on a terminal.
+	// verifyReport is the time between two lines of progress, verifyRefresh the time between two updates of the line on
+	// a terminal.
 	verifyReport  = 10 * time.Second
 	verifyRefresh = 200 * time.Millisecond
 )
@@ -33,9 +34,12 @@ func newVerifyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify-replicas [flags] [-m server server...]",
 		Short: "Compare the replicas of all keys on the servers now",
-		Long: "Compare the copies of every key on the servers that `mcmw serve` would use with this configuration. List the keys whose values\n" +
-			"or flags differ, as hashes or, with --log-keys, by name. A missing copy is not a difference. Nothing is changed, and clients\n" +
-			"can continue to write. Copies with the same version are assumed to be equal, unless --values is given.\n\n" +
+		Long: "Compare the copies of every key on the servers that `mcmw serve` would use with this configuration. " +
+			"List the keys whose values\n" +
+			"or flags differ, as hashes or, with --log-keys, by name. A missing copy is not a difference. Nothing is " +
+			"changed, and clients\n" +
+			"can continue to write. Copies with the same version are assumed to be equal, unless --values is " +
+			"given.\n\n" +
 			"The exit code is 0 if all copies agree, and 1 if some differ or a server could not be compared.",
 		Example: "  mcmw verify-replicas --config mcmw.yaml\n" +
 			"  mcmw verify-replicas --servers cache1,cache2,cache3 --replicas 2 --values --sweep-rate 100000",
@@ -102,9 +106,11 @@ func (v *verification) run(ctx context.Context, o middleware.Options, values boo
 		return fmt.Errorf("not all replicas could be compared: %w", err)
 	}
 	if p.Differ > 0 {
-		return fmt.Errorf("%s with differing copies; compared %s on %s in %s", count(p.Differ, "key"), count(p.Keys, "copy"), count(uint64(p.Of), "server"), spell.Time(float64(time.Since(begin))))
+		return fmt.Errorf("%s with differing copies; compared %s on %s in %s", count(p.Differ, "key"),
+			count(p.Keys, "copy"), count(uint64(p.Of), "server"), spell.Time(float64(time.Since(begin))))
 	}
-	_, err = fmt.Fprintf(v.out, "all replicas agree: %s on %s, compared in %s\n", count(p.Keys, "copy"), count(uint64(p.Of), "server"), spell.Time(float64(time.Since(begin))))
+	_, err = fmt.Fprintf(v.out, "all replicas agree: %s on %s, compared in %s\n", count(p.Keys, "copy"),
+		count(uint64(p.Of), "server"), spell.Time(float64(time.Since(begin))))
 	return err
 }
 
@@ -140,7 +146,8 @@ func (v *verification) found(d sweep.Difference) error {
 	return err
 }
 
-// report shows the progress of the comparison: on a terminal in one line that is updated, otherwise as a line from time to time.
+// report shows the progress of the comparison: on a terminal in one line that is updated, otherwise as a line from time
+// to time.
 func (v *verification) report(p sweep.Progress) {
 	pause, onTerminal := verifyReport, terminal.Is(v.progress)
 	if onTerminal {
@@ -154,7 +161,8 @@ func (v *verification) report(p sweep.Progress) {
 	if p.Items > 0 {
 		part = fmt.Sprintf(", %d %%", min(100, 100*p.Listed/p.Items))
 	}
-	line := fmt.Sprintf("%s (%d of %d)%s: %d copies compared, %s differing", p.Server, p.Number, p.Of, part, p.Keys, count(p.Differ, "key"))
+	line := fmt.Sprintf("%s (%d of %d)%s: %d copies compared, %s differing", p.Server, p.Number, p.Of, part, p.Keys,
+		count(p.Differ, "key"))
 	if !onTerminal {
 		fmt.Fprintln(v.progress, line)
 		return

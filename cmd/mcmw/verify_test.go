@@ -13,10 +13,12 @@ import (
 func TestVerifyReplicasSaysWhetherTheyAgree(t *testing.T) {
 	servers := mctest.StartNewMemcacheds(t, 2)
 	set := func(s int, key, value string, version int) {
-		require.Equal(t, "HD\r\n", mctest.MustDial(t, servers[s].Addr()).MustDo(t, fmt.Sprintf("ms %s %d E%d\r\n%s\r\n", key, len(value), 1<<62+version, value)))
+		require.Equal(t, "HD\r\n", mctest.MustDial(t, servers[s].Addr()).MustDo(t,
+			fmt.Sprintf("ms %s %d E%d\r\n%s\r\n", key, len(value), 1<<62+version, value)))
 	}
 	verify := func(flags string) (code int, stdout, stderr string) {
-		return execute(t, append([]string{"verify-replicas", "--servers", servers[0].Addr() + "," + servers[1].Addr()}, strings.Fields(flags)...)...)
+		return execute(t, append([]string{"verify-replicas", "--servers", servers[0].Addr() + "," + servers[1].Addr()},
+			strings.Fields(flags)...)...)
 	}
 	for s := range servers {
 		set(s, "same", "v", 1)
@@ -49,7 +51,8 @@ func TestVerifyReplicasSaysWhetherTheyAgree(t *testing.T) {
 
 func TestVerifyReplicasSaysWhatItCannotCompare(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 2, "-o", "no_lru_crawler")
-	code, stdout, stderr := execute(t, "verify-replicas", "--servers", servers[0].Addr()+","+servers[1].Addr(), "--replicas", "1")
+	code, stdout, stderr := execute(t, "verify-replicas", "--servers", servers[0].Addr()+","+servers[1].Addr(),
+		"--replicas", "1")
 	require.Equal(t, exitOK, code, stderr)
 	require.Equal(t, "nothing to compare: every key is on one server\n", stdout)
 	code, _, stderr = execute(t, "verify-replicas", "--servers", servers[0].Addr()+","+servers[1].Addr())

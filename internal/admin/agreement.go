@@ -24,7 +24,8 @@ func agreement(all *stats.Snapshot, now time.Time) Agreement {
 	var a Agreement
 	switch {
 	case s.Running:
-		a.Text = fmt.Sprintf("being compared; %s keys so far since the start, %s differed", spell.Count(float64(s.Keys)), spell.Count(float64(s.Disagreements)))
+		a.Text = fmt.Sprintf("being compared; %s keys so far since the start, %s differed",
+			spell.Count(float64(s.Keys)), spell.Count(float64(s.Disagreements)))
 	case s.Last.IsZero() && s.Every == 0:
 		a.Text = "not compared regularly: sweep-every is 0s, or there is only one writer"
 	case s.Last.IsZero():
@@ -57,7 +58,9 @@ func agreement(all *stats.Snapshot, now time.Time) Agreement {
 		}
 	}
 	if all.MarksUnknown {
-		a.Text, a.Warning = a.Text+"; no server is read: at most half of them tell which servers missed another mcmw's writes", true
+		a.Text,
+			a.Warning = a.Text+"; no server is read: at most half of them tell which servers missed another mcmw's "+
+			"writes", true
 	}
 	return a
 }

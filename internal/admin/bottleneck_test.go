@@ -19,8 +19,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// slower calls try until it returns "", each time with servers that take twice as long, so that the delays of a busy machine count for
-// less. try returns a description of what is wrong.
+// slower calls try until it returns "", each time with servers that take twice as long, so that the delays of a busy
+// machine count for less. try returns a description of what is wrong.
 func slower(t *testing.T, try func(times time.Duration) string) {
 	t.Helper()
 	for times := time.Duration(1); ; times *= 2 {
@@ -76,8 +76,8 @@ func capped(t *testing.T, interval time.Duration) string {
 	}).Addr()
 }
 
-// observe sends gets from a number of clients through a middleware, and returns the model's report. Each client sends its next get
-// when the reply to the previous one has come. Before that each server is observed without load.
+// observe sends gets from a number of clients through a middleware, and returns the model's report. Each client sends
+// its next get when the reply to the previous one has come. Before that each server is observed without load.
 func observe(t *testing.T, o middleware.Options, clients, requests int) *model.Report {
 	t.Helper()
 	// A busy machine must not look like a failing server, and workers must wait for a slow server.
@@ -109,7 +109,8 @@ func observe(t *testing.T, o middleware.Options, clients, requests int) *model.R
 
 func oneWorkerEach(workers int, servers ...string) middleware.Options {
 	return middleware.Options{
-		Workers: workers, RequestOptions: worker.RequestOptions{Depth: 1}, Servers: mwtest.Named(servers...), Placement: route.Options{Replicas: 1},
+		Workers: workers, RequestOptions: worker.RequestOptions{Depth: 1}, Servers: mwtest.Named(servers...),
+		Placement: route.Options{Replicas: 1},
 	}
 }
 
@@ -123,7 +124,8 @@ func limited(r *model.Report, part string) string {
 
 func TestASlowServerIsFoundToBeTheLimit(t *testing.T) {
 	slower(t, func(times time.Duration) string {
-		r := observe(t, oneWorkerEach(8, far(t, times*10*time.Millisecond), slow(t, times*40*time.Millisecond), far(t, times*10*time.Millisecond)), 32, 150)
+		r := observe(t, oneWorkerEach(8, far(t, times*10*time.Millisecond), slow(t, times*40*time.Millisecond),
+			far(t, times*10*time.Millisecond)), 32, 150)
 		if wrong := limited(r, "server server-2"); wrong != "" {
 			return wrong
 		}
@@ -136,12 +138,14 @@ func TestASlowServerIsFoundToBeTheLimit(t *testing.T) {
 
 func TestACappedServerIsFoundToBeTheLimit(t *testing.T) {
 	slower(t, func(times time.Duration) string {
-		r := observe(t, oneWorkerEach(16, far(t, times*10*time.Millisecond), far(t, times*10*time.Millisecond), capped(t, times*time.Second/30)), 32, 200)
+		r := observe(t, oneWorkerEach(16, far(t, times*10*time.Millisecond), far(t, times*10*time.Millisecond),
+			capped(t, times*time.Second/30)), 32, 200)
 		if wrong := limited(r, "server server-3"); wrong != "" {
 			return wrong
 		}
 		if math.Abs(r.Rate-r.Capacity) > 0.2*r.Rate {
-			return fmt.Sprintf("at its limit it serves %.1f requests/s, %.1f are said to be possible", r.Rate, r.Capacity)
+			return fmt.Sprintf("at its limit it serves %.1f requests/s, %.1f are said to be possible", r.Rate,
+				r.Capacity)
 		}
 		return ""
 	})
@@ -156,7 +160,8 @@ func TestOneWorkerIsFoundToBeTheLimitAndMoreWouldHelp(t *testing.T) {
 		require.Contains(t, r.Advice, "More workers than the current 1 would help")
 		helped := observe(t, oneWorkerEach(r.UsefulWorkers, far(t, times*20*time.Millisecond)), 16, 500)
 		if r.UsefulWorkers <= 4 || helped.Rate <= 2*r.Rate {
-			return fmt.Sprintf("%d workers, which are said to be useful, serve %.1f requests/s, one %.1f", r.UsefulWorkers, helped.Rate, r.Rate)
+			return fmt.Sprintf("%d workers, which are said to be useful, serve %.1f requests/s, one %.1f",
+				r.UsefulWorkers, helped.Rate, r.Rate)
 		}
 		return ""
 	})
@@ -205,8 +210,8 @@ func (m *milestones) tell() {
 	}
 }
 
-// TestLittlesLawHoldsWithin2Percent compares the samples with rate times time while the load is steady: each client has one request
-// in the system, and each worker serves one of them.
+// TestLittlesLawHoldsWithin2Percent compares the samples with rate times time while the load is steady: each client has
+// one request in the system, and each worker serves one of them.
 func TestLittlesLawHoldsWithin2Percent(t *testing.T) {
 	slower(t, func(times time.Duration) string {
 		o := oneWorkerEach(8, slow(t, times*2*time.Millisecond))
@@ -237,13 +242,15 @@ func TestLittlesLawHoldsWithin2Percent(t *testing.T) {
 		}
 		defer load.Wait()
 		defer stop.Store(true)
-		// The law is exact except for the requests in the system when the window begins or ends. They count for less in a long window.
+		// The law is exact except for the requests in the system when the window begins or ends. They count for less in
+		// a long window.
 		from := after(200)
 		until := after(from.Answered + 1000)
 		wrong := ""
 		for _, law := range model.Analyse(modelWindow(until.Sub(from), until)).Laws {
 			if math.Abs(law.Measured-law.Predicted) >= 0.02*law.Predicted {
-				wrong += fmt.Sprintf("%.3f in %s sampled, %.3f by rate and time; ", law.Measured, law.Law, law.Predicted)
+				wrong += fmt.Sprintf("%.3f in %s sampled, %.3f by rate and time; ", law.Measured, law.Law,
+					law.Predicted)
 			}
 		}
 		return wrong

@@ -28,12 +28,14 @@ type Judgement struct {
 	Later bool `json:"later"`
 }
 
-// serveCheck answers with the judgement of the configuration file in the body. It serves only clients on this machine, because such a file names other
-// files and hosts, and the answer tells whether they exist.
+// serveCheck answers with the judgement of the configuration file in the body. It serves only clients on this machine,
+// because such a file names other files and hosts, and the answer tells whether they exist.
 func (s *Server) serveCheck(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		http.Error(w, "a configuration is checked only for clients on mcmw's own machine, or in its own pod, at 127.0.0.1", http.StatusForbidden)
+		http.Error(w,
+			"a configuration is checked only for clients on mcmw's own machine, or in its own pod, at 127.0.0.1",
+			http.StatusForbidden)
 		return
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCheck))
@@ -52,7 +54,8 @@ func (s *Server) serveCheck(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, judgement)
 }
 
-// Check asks the admin server at address, which BaseURL must accept, what a reload of a configuration file with this text would say.
+// Check asks the admin server at address, which BaseURL must accept, what a reload of a configuration file with this
+// text would say.
 func Check(ctx context.Context, address string, text []byte) (*Judgement, error) {
 	base, err := BaseURL(address)
 	if err != nil {

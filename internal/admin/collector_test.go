@@ -44,7 +44,8 @@ func gather(t *testing.T, c prometheus.Collector) map[string]float64 {
 				values[name("_count")] = float64(h.GetSampleCount())
 				values[name("_sum")] = h.GetSampleSum()
 				for _, b := range h.GetBucket() {
-					values[name("_bucket", fmt.Sprintf("le=%q", fmt.Sprint(b.GetUpperBound())))] = float64(b.GetCumulativeCount())
+					values[name("_bucket", fmt.Sprintf("le=%q",
+						fmt.Sprint(b.GetUpperBound())))] = float64(b.GetCumulativeCount())
 				}
 			case m.GetCounter() != nil:
 				values[name("")] = m.GetCounter().GetValue()
@@ -66,9 +67,15 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 	shadow := &stats.Shadow{Of: "x", To: "z"}
 	diverted, away, open := new(stats.Gutter), 0, 0
 	registry := stats.New(stats.Options{
-		Shadows: []*stats.Shadow{shadow}, Gutters: []stats.GutterOptions{{Pool: "x", Gutter: "y", Counts: diverted, Servers: func() (int, int) { return away, open }}},
-		Migrations: func() []stats.Migration { return []stats.Migration{migration} }, Tap: tap, Sweep: sweep, Several: func() bool { return several }, MarksUnknown: func() bool { return unknown },
-		Servers: []string{"a", "b"}, Zones: []string{"", "east"}, Pools: []string{"x", "y"}, Workers: 2, Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] }, Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
+		Shadows: []*stats.Shadow{shadow},
+		Gutters: []stats.GutterOptions{{Pool: "x", Gutter: "y", Counts: diverted, Servers: func() (int, int) {
+			return away, open
+		}}},
+		Migrations: func() []stats.Migration { return []stats.Migration{migration} }, Tap: tap, Sweep: sweep,
+		Several: func() bool { return several }, MarksUnknown: func() bool { return unknown },
+		Servers: []string{"a", "b"}, Zones: []string{"", "east"}, Pools: []string{"x", "y"}, Workers: 2,
+		Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] },
+		Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
 	})
 	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
 	counter := registry.Net().Counter("login_failures_total", "Wrong names and passwords that clients gave.")
@@ -85,12 +92,14 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 			}
 		}
 	}
-	requestTimes := times(30*time.Microsecond, 400*time.Microsecond, 70*time.Microsecond, 2200*time.Microsecond, time.Millisecond)
+	requestTimes := times(30*time.Microsecond, 400*time.Microsecond, 70*time.Microsecond, 2200*time.Microsecond,
+		time.Millisecond)
 	request := func(command, result, class string, more map[string]float64) map[string]float64 {
 		want := map[string]float64{fmt.Sprintf("mcmw_requests_total{command=%q,result=%q}", command, result): 1}
 		moved(want, "mcmw_request_duration_seconds", fmt.Sprintf("command=%q", class), 3700*time.Microsecond)
 		for s := range stats.NumStages {
-			moved(want, "mcmw_request_stage_duration_seconds", fmt.Sprintf("stage=%q", s), time.Duration(requestTimes.Of(s)))
+			moved(want, "mcmw_request_stage_duration_seconds", fmt.Sprintf("stage=%q", s),
+				time.Duration(requestTimes.Of(s)))
 		}
 		for name, v := range more {
 			want[name] = v
@@ -118,7 +127,8 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 		{
 			"a multi-get that found some keys",
 			func() { w.Request(protocol.Get, stats.ResultPartial, 5, 3, requestTimes) },
-			request("get", "partial", "multi_get", map[string]float64{"mcmw_keys_total": 5, "mcmw_key_misses_total": 2}),
+			request("get", "partial", "multi_get",
+				map[string]float64{"mcmw_keys_total": 5, "mcmw_key_misses_total": 2}),
 		},
 		{
 			"a stored value",
@@ -149,20 +159,34 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 		{"a missed key", func() { health.Missed = 1 }, map[string]float64{`mcmw_server_missed_keys{server="b"}`: 1}},
 		{"a flush", func() { health.Flushes++ }, map[string]float64{`mcmw_server_flushes_total{server="b"}`: 1}},
 		{"a stall", func() { health.Stalls++ }, map[string]float64{`mcmw_server_stalls_total{server="b"}`: 1}},
-		{"a mark", func() { health.MarkedHere = true }, map[string]float64{`mcmw_server_marked{by="own",server="b"}`: 1}},
-		{"another's mark", func() { health.MarkedElsewhere = true }, map[string]float64{`mcmw_server_marked{by="another",server="b"}`: 1}},
-		{"a write that is not acknowledged", func() { health.Withheld++ }, map[string]float64{`mcmw_withheld_writes_total{server="b"}`: 1}},
+		{
+			"a mark", func() { health.MarkedHere = true },
+			map[string]float64{`mcmw_server_marked{by="own",server="b"}`: 1},
+		},
+		{
+			"another's mark", func() { health.MarkedElsewhere = true },
+			map[string]float64{`mcmw_server_marked{by="another",server="b"}`: 1},
+		},
+		{
+			"a write that is not acknowledged", func() { health.Withheld++ },
+			map[string]float64{`mcmw_withheld_writes_total{server="b"}`: 1},
+		},
 		{"marks that are not known", func() { unknown = true }, map[string]float64{"mcmw_marks_unknown": 1}},
 		{
 			"a phase of a migration", func() { migration.Phase = "copy" },
-			map[string]float64{`mcmw_migration_phase{from="x",phase="waiting",to="y"}`: -1, `mcmw_migration_phase{from="x",phase="copy",to="y"}`: 1},
+			map[string]float64{
+				`mcmw_migration_phase{from="x",phase="waiting",to="y"}`: -1,
+				`mcmw_migration_phase{from="x",phase="copy",to="y"}`:    1,
+			},
 		},
 		{
 			"keys that are copied",
 			func() { migration.Listed, migration.Items, migration.Left, migration.Here = 5, 9, 1, 4 },
 			map[string]float64{
-				`mcmw_migration_keys{from="x",keys="looked-at",to="y"}`: 5, `mcmw_migration_keys{from="x",keys="all",to="y"}`: 9,
-				`mcmw_migration_keys{from="x",keys="left",to="y"}`: 1, `mcmw_migration_keys_copied_total{from="x",to="y"}`: 4,
+				`mcmw_migration_keys{from="x",keys="looked-at",to="y"}`: 5,
+				`mcmw_migration_keys{from="x",keys="all",to="y"}`:       9,
+				`mcmw_migration_keys{from="x",keys="left",to="y"}`:      1,
+				`mcmw_migration_keys_copied_total{from="x",to="y"}`:     4,
 			},
 		},
 		{
@@ -170,23 +194,37 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 				migration.Read, migration.Warm = stats.Warming{New: 4, Old: 3, Neither: 2, Unanswered: 1}, true
 			},
 			map[string]float64{
-				`mcmw_migration_reads_total{found="new",from="x",to="y"}`: 4, `mcmw_migration_reads_total{found="old",from="x",to="y"}`: 3,
-				`mcmw_migration_reads_total{found="neither",from="x",to="y"}`: 2, `mcmw_migration_reads_total{found="unanswered",from="x",to="y"}`: 1,
-				`mcmw_migration_warm{from="x",to="y"}`: 1,
+				`mcmw_migration_reads_total{found="new",from="x",to="y"}`:        4,
+				`mcmw_migration_reads_total{found="old",from="x",to="y"}`:        3,
+				`mcmw_migration_reads_total{found="neither",from="x",to="y"}`:    2,
+				`mcmw_migration_reads_total{found="unanswered",from="x",to="y"}`: 1,
+				`mcmw_migration_warm{from="x",to="y"}`:                           1,
 			},
 		},
-		{"a migration that is late", func() { migration.Late = true }, map[string]float64{`mcmw_migration_late{from="x",to="y"}`: 1}},
-		{"a migration that has copied all", func() { migration.Complete = true }, map[string]float64{`mcmw_migration_complete{from="x",to="y"}`: 1}},
+		{
+			"a migration that is late", func() { migration.Late = true },
+			map[string]float64{`mcmw_migration_late{from="x",to="y"}`: 1},
+		},
+		{
+			"a migration that has copied all", func() { migration.Complete = true },
+			map[string]float64{`mcmw_migration_complete{from="x",to="y"}`: 1},
+		},
 		{"a repair", func() { w.Repair(1) }, map[string]float64{`mcmw_repairs_total{server="b"}`: 1}},
 		{
 			"requests that go to a gutter",
 			func() { diverted.Add(stats.Diverted{Reads: 3, Writes: 2}) },
-			map[string]float64{`mcmw_gutter_requests_total{gutter="y",kind="read",pool="x"}`: 3, `mcmw_gutter_requests_total{gutter="y",kind="write",pool="x"}`: 2},
+			map[string]float64{
+				`mcmw_gutter_requests_total{gutter="y",kind="read",pool="x"}`:  3,
+				`mcmw_gutter_requests_total{gutter="y",kind="write",pool="x"}`: 2,
+			},
 		},
 		{
 			"servers whose keys are in a gutter",
 			func() { away, open = 1, 2 },
-			map[string]float64{`mcmw_gutter_servers{gutter="y",pool="x",state="away"}`: 1, `mcmw_gutter_servers{gutter="y",pool="x",state="open"}`: 2},
+			map[string]float64{
+				`mcmw_gutter_servers{gutter="y",pool="x",state="away"}`: 1,
+				`mcmw_gutter_servers{gutter="y",pool="x",state="open"}`: 2,
+			},
 		},
 		{"several writers", func() { several = true }, map[string]float64{"mcmw_several_writers": 1}},
 		{
@@ -194,17 +232,29 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 			func() { w.Agreed(&stats.Agreement{Checks: 5, Disagreements: 2, Cuts: 3}) },
 			map[string]float64{"mcmw_checks_total": 5, "mcmw_check_disagreements_total": 2, "mcmw_check_cut_total": 3},
 		},
-		{"a copy for a shadow", func() { shadow.Copied(2) }, map[string]float64{`mcmw_shadow_requests_total{pool="x",shadow="z"}`: 2}},
-		{"a copy that is dropped", func() { shadow.Dropped(stats.ShadowNoMemory, 1) }, map[string]float64{`mcmw_shadow_dropped_total{pool="x",reason="memory",shadow="z"}`: 1}},
+		{
+			"a copy for a shadow", func() { shadow.Copied(2) },
+			map[string]float64{`mcmw_shadow_requests_total{pool="x",shadow="z"}`: 2},
+		},
+		{
+			"a copy that is dropped", func() { shadow.Dropped(stats.ShadowNoMemory, 1) },
+			map[string]float64{`mcmw_shadow_dropped_total{pool="x",reason="memory",shadow="z"}`: 1},
+		},
 		{
 			"a shadow's answer",
 			func() { shadow.Answered(stats.ShadowDifferent, int64(2*time.Second)) },
-			map[string]float64{`mcmw_shadow_answers_total{pool="x",result="different",shadow="z"}`: 1, `mcmw_shadow_delay_seconds_total{pool="x",shadow="z"}`: 2},
+			map[string]float64{
+				`mcmw_shadow_answers_total{pool="x",result="different",shadow="z"}`: 1,
+				`mcmw_shadow_delay_seconds_total{pool="x",shadow="z"}`:              2,
+			},
 		},
 		{"batches that wait", func() { waiting = 3 }, map[string]float64{`mcmw_queue_length{queue="shared"}`: 3}},
 		{
 			"memory used for clients", func() { unread = 5 },
-			map[string]float64{`mcmw_client_memory_bytes{of="requests"}`: 10, `mcmw_client_memory_bytes{of="replies"}`: 5},
+			map[string]float64{
+				`mcmw_client_memory_bytes{of="requests"}`: 10,
+				`mcmw_client_memory_bytes{of="replies"}`:  5,
+			},
 		},
 		{"a worker that begins", func() { w.Begin(later) }, map[string]float64{"mcmw_workers_busy": 1}},
 		{
@@ -215,15 +265,30 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 				"mcmw_worker_round_requests_count": 1, "mcmw_worker_round_requests_sum": 4,
 			}),
 		},
-		{"time spent waiting for a server", func() { w.Waited(1, int64(time.Second)); w.Flush() }, map[string]float64{`mcmw_worker_wait_seconds_total{server="b"}`: 1}},
-		{"requests that arrive", func() { registry.Net().Arrivals().Add(5) }, map[string]float64{"mcmw_arrivals_total": 5, "mcmw_queue_requests": 5}},
-		{"requests that are taken", func() { w.Take(4) }, map[string]float64{"mcmw_queue_requests": -4, "mcmw_serving_requests": 4 - 3}},
+		{
+			"time spent waiting for a server", func() { w.Waited(1, int64(time.Second)); w.Flush() },
+			map[string]float64{`mcmw_worker_wait_seconds_total{server="b"}`: 1},
+		},
+		{
+			"requests that arrive", func() { registry.Net().Arrivals().Add(5) },
+			map[string]float64{"mcmw_arrivals_total": 5, "mcmw_queue_requests": 5},
+		},
+		{
+			"requests that are taken", func() { w.Take(4) },
+			map[string]float64{"mcmw_queue_requests": -4, "mcmw_serving_requests": 4 - 3},
+		},
 		{
 			"a sample",
 			registry.Sample,
-			map[string]float64{"mcmw_samples_total": 1, "mcmw_sampled_queue_requests_total": 1, "mcmw_sampled_serving_requests_total": 1},
+			map[string]float64{
+				"mcmw_samples_total": 1, "mcmw_sampled_queue_requests_total": 1,
+				"mcmw_sampled_serving_requests_total": 1,
+			},
 		},
-		{"a client that leaves", func() { registry.Net().Abandoned(1) }, map[string]float64{"mcmw_queue_requests": -1, "mcmw_abandoned_requests_total": 1}},
+		{
+			"a client that leaves", func() { registry.Net().Abandoned(1) },
+			map[string]float64{"mcmw_queue_requests": -1, "mcmw_abandoned_requests_total": 1},
+		},
 		{
 			"a request for which the request log has no room",
 			func() {
@@ -252,7 +317,8 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 			"a request that is shed",
 			func() { registry.Net().Shed(protocol.Set); registry.Net().Bytes(10, 20) },
 			map[string]float64{
-				`mcmw_requests_total{command="set",result="shed"}`: 1, "mcmw_received_bytes_total": 10, "mcmw_sent_bytes_total": 20,
+				`mcmw_requests_total{command="set",result="shed"}`: 1, "mcmw_received_bytes_total": 10,
+				"mcmw_sent_bytes_total": 20,
 			},
 		},
 		{
@@ -268,7 +334,10 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 		{
 			"keys that are compared",
 			func() { sweep.Compared(5, time.Second); sweep.Disagreed(); sweep.Deleted(); sweep.Deleted() },
-			map[string]float64{"mcmw_sweep_keys_total": 5, "mcmw_sweep_seconds_total": 1, "mcmw_sweep_disagreements_total": 1, "mcmw_sweep_cut_total": 2},
+			map[string]float64{
+				"mcmw_sweep_keys_total": 5, "mcmw_sweep_seconds_total": 1,
+				"mcmw_sweep_disagreements_total": 1, "mcmw_sweep_cut_total": 2,
+			},
 		},
 		{
 			"a sweep that ends",
@@ -299,7 +368,8 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 	require.EqualValues(t, 64, constant[`mcmw_queue_capacity{queue="shared"}`])
 	require.EqualValues(t, 2, constant["mcmw_workers"])
 	require.EqualValues(t, 1, constant[`mcmw_server_info{pool="y",server="b",shadow_of="",zone="east"}`])
-	require.EqualValues(t, 1, constant[fmt.Sprintf(`mcmw_build_info{goversion=%q,version="v1.2.3"}`, runtime.Version())])
+	require.EqualValues(t, 1, constant[fmt.Sprintf(`mcmw_build_info{goversion=%q,version="v1.2.3"}`,
+		runtime.Version())])
 }
 
 func TestEveryPossibleCombinationOfCommandAndResultExistsFromTheStart(t *testing.T) {
@@ -327,7 +397,8 @@ func TestAnUnexpectedCombinationOfCommandAndResultIsStillCounted(t *testing.T) {
 }
 
 func TestTheMetricsFollowPrometheusNaming(t *testing.T) {
-	problems, err := testutil.CollectAndLint(newCollector(stats.New(stats.Options{Servers: []string{"a"}, Workers: 1}), "v1"))
+	problems, err := testutil.CollectAndLint(newCollector(stats.New(stats.Options{Servers: []string{"a"}, Workers: 1}),
+		"v1"))
 	require.NoError(t, err)
 	require.Empty(t, problems)
 }

@@ -13,7 +13,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// keptSnapshots is the number of snapshots to which a later request may refer: enough for the latest one of several clients.
+// keptSnapshots is the number of snapshots to which a later request may refer: enough for the latest one of several
+// clients.
 const keptSnapshots = 16
 
 // snapshots keeps the newest snapshots that /debug/histogram has returned.
@@ -95,7 +96,8 @@ func (s *Server) serveHistogram(w http.ResponseWriter, r *http.Request) {
 	from := keptSnapshot{at: s.started}
 	if since := r.FormValue("since"); since != "" {
 		if from, ok = s.snapshots.find(since); !ok {
-			refuse(http.StatusGone, "since=%.40q: no such snapshot; the newest %d of this process are kept", since, keptSnapshots)
+			refuse(http.StatusGone, "since=%.40q: no such snapshot; the newest %d of this process are kept", since,
+				keptSnapshots)
 			return
 		}
 	}

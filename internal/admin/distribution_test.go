@@ -40,7 +40,8 @@ func TestAHistogramCountsTheTimesSinceAnEarlierOne(t *testing.T) {
 	_, url := serve(t, Options{Registry: registry})
 	url += "/debug/histogram"
 	record := func(d time.Duration) {
-		registry.Worker(0).Request(protocol.Set, stats.ResultOK, 1, 0, &stats.Times{Enqueued: 1000, Dequeued: 1000, Sent: 1000, Received: 1000, Replied: int64(d)})
+		registry.Worker(0).Request(protocol.Set, stats.ResultOK, 1, 0,
+			&stats.Times{Enqueued: 1000, Dequeued: 1000, Sent: 1000, Received: 1000, Replied: int64(d)})
 		registry.Worker(0).Server(0, int64(time.Millisecond))
 		registry.Worker(0).Flush()
 	}
@@ -64,7 +65,10 @@ func TestAHistogramCountsTheTimesSinceAnEarlierOne(t *testing.T) {
 	require.Equal(t, first.Until, second.From)
 	require.EqualValues(t, 4, distributionOf(t, url).Count, "since the start")
 
-	for of, want := range map[string]uint64{"response": 3, "command:set": 3, "command:get": 0, "stage:net": 3, "server:a": 3} {
+	for of, want := range map[string]uint64{
+		"response": 3, "command:set": 3, "command:get": 0, "stage:net": 3,
+		"server:a": 3,
+	} {
 		d := distributionOf(t, url+"?since="+first.ID+"&of="+of)
 		require.Equal(t, want, d.Count, of)
 		require.Equal(t, of, d.Of)

@@ -21,19 +21,21 @@ func BaseURL(text string) (string, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", fmt.Errorf("%q is not an admin address: want host:port, or a URL such as http://127.0.0.1:9150", text)
+		return "", fmt.Errorf("%q is not an admin address: want host:port, or a URL such as http://127.0.0.1:9150",
+			text)
 	}
 	return strings.TrimSuffix(base, "/"), nil
 }
 
-// Fetch gets the report of the admin server at address, which BaseURL must accept, with the points after the point with number
-// after.
+// Fetch gets the report of the admin server at address, which BaseURL must accept, with the points after the point with
+// number after.
 func Fetch(ctx context.Context, address string, after int64) (*Report, error) {
 	base, err := BaseURL(address)
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/api/stats?after=%d", base, after), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("%s/api/stats?after=%d", base, after), nil)
 	if err != nil {
 		return nil, err
 	}

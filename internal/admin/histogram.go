@@ -21,16 +21,17 @@ var metricBounds = []time.Duration{
 	time.Second, 2500 * time.Millisecond, 10 * time.Second,
 }
 
-// A native histogram's bucket i holds the times t, in seconds, with base^(i-1) < t <= base^i, where base = 2^(2^-schema).
-// With schema 3 there are 8 buckets per doubling, each 9 % wide.
+// A native histogram's bucket i holds the times t, in seconds, with base^(i-1) < t <= base^i, where base =
+// 2^(2^-schema). With schema 3 there are 8 buckets per doubling, each 9 % wide.
 //
-// The recorded buckets have other boundaries. Each recorded bucket is always counted as a whole in the native bucket that
-// contains its middle, so that the counts are integers and never decrease. A time is then at most half a recorded bucket away
-// from the native bucket that counts it: 0.5 us below 100 us, 5 us below 10 ms, 50 us below 200 ms, and 3 % beyond. A quantile of
-// the native histogram is off by at most this plus the width of a native bucket.
+// The recorded buckets have other boundaries. Each recorded bucket is always counted as a whole in the native bucket
+// that contains its middle, so that the counts are integers and never decrease. A time is then at most half a recorded
+// bucket away from the native bucket that counts it: 0.5 us below 100 us, 5 us below 10 ms, 50 us below 200 ms, and 3 %
+// beyond. A quantile of the native histogram is off by at most this plus the width of a native bucket.
 const (
 	nativeSchema = 3
-	// nativeZero is the upper bound of the zero bucket in seconds. It is that of the first recorded bucket, so the count is exact.
+	// nativeZero is the upper bound of the zero bucket in seconds. It is that of the first recorded bucket, so the
+	// count is exact.
 	nativeZero = 1e-6
 )
 
@@ -86,6 +87,7 @@ func bothHistograms(d *prometheus.Desc, h *stats.Histogram, created time.Time, l
 	count, sum := h.Count(), seconds(h.Sum())
 	return &bothHistogram{
 		classic: prometheus.MustNewConstHistogram(d, count, sum, classic, label),
-		native:  prometheus.MustNewConstNativeHistogram(d, count, sum, native, nil, zero, nativeSchema, nativeZero, created, label),
+		native: prometheus.MustNewConstNativeHistogram(d, count, sum, native, nil, zero, nativeSchema, nativeZero,
+			created, label),
 	}
 }

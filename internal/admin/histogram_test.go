@@ -82,7 +82,8 @@ func TestAHistogramIsBothClassicAndNative(t *testing.T) {
 	require.EqualValues(t, 5, sum)
 }
 
-// TestNativeBucketsAreAsExactAsDocumented checks every recorded bucket against the error that is documented at nativeSchema.
+// TestNativeBucketsAreAsExactAsDocumented checks every recorded bucket against the error that is documented at
+// nativeSchema.
 func TestNativeBucketsAreAsExactAsDocumented(t *testing.T) {
 	seconds := func(ns int64) float64 { return time.Duration(ns).Seconds() }
 	for i := 1; i < stats.NumBuckets-1; i++ {

@@ -95,12 +95,13 @@ func (h *history) newest() *stats.Snapshot {
 
 // Report is the answer of /api/stats.
 type Report struct {
-	Version  string   `json:"version"`
-	Ready    bool     `json:"ready"`
-	Started  int64    `json:"started"` // ms since 1970; identifies the process: another one has its own sequence numbers
-	Uptime   float64  `json:"uptime"`  // seconds
-	Tick     float64  `json:"tick"`    // seconds between points
-	Length   int      `json:"length"`  // points kept
+	Version string `json:"version"`
+	Ready   bool   `json:"ready"`
+	// ms since 1970; identifies the process: another one has its own sequence numbers
+	Started  int64    `json:"started"`
+	Uptime   float64  `json:"uptime"` // seconds
+	Tick     float64  `json:"tick"`   // seconds between points
+	Length   int      `json:"length"` // points kept
 	Workers  int      `json:"workers"`
 	Capacity int      `json:"queueCapacity"` // batches
 	Requests uint64   `json:"requests"`      // since the start
@@ -155,13 +156,15 @@ type QueueState struct {
 	Capacity int    `json:"capacity"` // batches
 }
 
-// serveStats answers with a Report with the points of the last two minutes, or, with ?after=N, with the points after point N.
+// serveStats answers with a Report with the points of the last two minutes, or, with ?after=N, with the points after
+// point N.
 func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 	var after int64
 	if v := r.FormValue("after"); v != "" {
 		var err error
 		if after, err = strconv.ParseInt(v, 10, 64); err != nil || after < 0 {
-			http.Error(w, fmt.Sprintf("after=%.40q: want the sequence number of a point, 0 or more", v), http.StatusBadRequest)
+			http.Error(w, fmt.Sprintf("after=%.40q: want the sequence number of a point, 0 or more", v),
+				http.StatusBadRequest)
 			return
 		}
 	}
@@ -211,7 +214,10 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 			answer.Pools = append(answer.Pools, pool)
 		}
 		h := latest.Servers[i].Health
-		answer.Health[i] = ServerHealth{State: h.State, For: time.Since(h.Since).Seconds(), Why: h.Why, Missed: h.Missed}
+		answer.Health[i] = ServerHealth{
+			State: h.State, For: time.Since(h.Since).Seconds(), Why: h.Why,
+			Missed: h.Missed,
+		}
 	}
 	answerJSON(w, answer)
 }

@@ -34,11 +34,20 @@ func ask(t *testing.T, addr, path, host string) int {
 func TestAnAdminServerOnLoopbackAnswersOnlyToItsOwnNames(t *testing.T) {
 	s, _ := serve(t, Options{Addr: "127.0.0.1:0"})
 	addr := s.Addr().String()
-	for _, path := range []string{"/", "/livez", "/readyz", "/metrics", "/api/stats", "/debug/histogram", "/debug/pprof/cmdline"} {
-		for _, host := range []string{"localhost", "LocalHost:9150", "127.0.0.1", "127.0.0.1:1", "127.0.0.2", "[::1]", "[::1]:9150", addr, ""} {
+	for _, path := range []string{
+		"/", "/livez", "/readyz", "/metrics", "/api/stats", "/debug/histogram",
+		"/debug/pprof/cmdline",
+	} {
+		for _, host := range []string{
+			"localhost", "LocalHost:9150", "127.0.0.1", "127.0.0.1:1", "127.0.0.2", "[::1]",
+			"[::1]:9150", addr, "",
+		} {
 			assert.Equal(t, http.StatusOK, ask(t, addr, path, host), "%s of %q", path, host)
 		}
-		for _, host := range []string{"attacker.example", "attacker.example:9150", "localhost.attacker.example", "127.0.0.1.attacker.example", "192.0.2.1:9150", "[2001:db8::1]:9150", "0.0.0.0"} {
+		for _, host := range []string{
+			"attacker.example", "attacker.example:9150", "localhost.attacker.example",
+			"127.0.0.1.attacker.example", "192.0.2.1:9150", "[2001:db8::1]:9150", "0.0.0.0",
+		} {
 			assert.Equal(t, http.StatusForbidden, ask(t, addr, path, host), "%s of %q", path, host)
 		}
 	}
@@ -46,7 +55,8 @@ func TestAnAdminServerOnLoopbackAnswersOnlyToItsOwnNames(t *testing.T) {
 
 func TestAnAdminServerAlsoAnswersToItsConfiguredName(t *testing.T) {
 	var asked int
-	h := ownHost(&net.TCPAddr{IP: net.IPv4(127, 0, 1, 1), Port: 9150}, "cache1:9150", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	h := ownHost(&net.TCPAddr{IP: net.IPv4(127, 0, 1, 1), Port: 9150}, "cache1:9150",
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
 	for _, host := range []string{"cache1", "Cache1:9150", "cache2:9150", "localhost"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		require.NoError(t, err)

@@ -32,21 +32,38 @@ func (s *Server) serveHotKeys(w http.ResponseWriter, r *http.Request) {
 
 // hotKeysMetrics show the share of a few keys in the load, but never the keys.
 var hotKeysMetrics = []metric[hotkeys.Report]{
-	{"hot_keys_share", "Share of the requested keys that were among the 1, 10 or 100 hottest, 0 to 1, from a sample of the last half minute.", []string{"top"}, func(r hotkeys.Report, to sink) {
-		to.gauge(r.Top1, "1")
-		to.gauge(r.Top10, "10")
-		to.gauge(r.Top100, "100")
-	}},
-	{"hot_keys_served_share", "Share of the requested keys that were among the 1, 10 or 100 hottest and were answered from memory, 0 to 1, from a sample of the last half minute.", []string{"top"}, func(r hotkeys.Report, to sink) {
-		to.gauge(r.Served1, "1")
-		to.gauge(r.Served10, "10")
-		to.gauge(r.Served100, "100")
-	}},
-	{"server_hottest_key_share", "Share of the server's requests that were for its hottest key, 0 to 1, from a sample of the last half minute.", []string{"server"}, func(r hotkeys.Report, to sink) {
-		for server, share := range r.Hottest {
-			to.gauge(share, server)
-		}
-	}},
+	{
+		"hot_keys_share",
+		"Share of the requested keys that were among the 1, 10 or 100 hottest, 0 to 1, from a sample of the last " +
+			"half minute.",
+		[]string{"top"},
+		func(r hotkeys.Report, to sink) {
+			to.gauge(r.Top1, "1")
+			to.gauge(r.Top10, "10")
+			to.gauge(r.Top100, "100")
+		},
+	},
+	{
+		"hot_keys_served_share",
+		"Share of the requested keys that were among the 1, 10 or 100 hottest and were answered from memory, 0 to 1, " +
+			"from a sample of the last half minute.",
+		[]string{"top"},
+		func(r hotkeys.Report, to sink) {
+			to.gauge(r.Served1, "1")
+			to.gauge(r.Served10, "10")
+			to.gauge(r.Served100, "100")
+		},
+	},
+	{
+		"server_hottest_key_share",
+		"Share of the server's requests that were for its hottest key, 0 to 1, from a sample of the last half minute.",
+		[]string{"server"},
+		func(r hotkeys.Report, to sink) {
+			for server, share := range r.Hottest {
+				to.gauge(share, server)
+			}
+		},
+	},
 }
 
 func newHotKeysCollector(report func(n int) hotkeys.Report) prometheus.Collector {

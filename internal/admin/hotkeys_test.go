@@ -12,14 +12,23 @@ import (
 
 // hot returns a report with the first n of three keys.
 func hot(n int) hotkeys.Report {
-	keys := []hotkeys.Key{{Name: "a", Share: 0.5, Servers: []string{"s1"}}, {Name: "b", Share: 0.25, Servers: []string{"s2"}}, {Name: "c", Share: 0.125, Servers: []string{"s2"}}}
-	return hotkeys.Report{Sampled: 1000, Top1: 0.5, Top10: 0.875, Top100: 0.9, Served1: 0.25, Served10: 0.5, Served100: 0.75, Keys: keys[:min(n, 3)], Hottest: map[string]float64{"s1": 1, "s2": 0.6}}
+	keys := []hotkeys.Key{
+		{Name: "a", Share: 0.5, Servers: []string{"s1"}},
+		{Name: "b", Share: 0.25, Servers: []string{"s2"}},
+		{Name: "c", Share: 0.125, Servers: []string{"s2"}},
+	}
+	return hotkeys.Report{
+		Sampled: 1000, Top1: 0.5, Top10: 0.875, Top100: 0.9, Served1: 0.25, Served10: 0.5,
+		Served100: 0.75, Keys: keys[:min(n, 3)], Hottest: map[string]float64{"s1": 1, "s2": 0.6},
+	}
 }
 
 func TestHotKeysAreMetricsWithoutTheirNames(t *testing.T) {
 	require.Equal(t, map[string]float64{
-		`mcmw_hot_keys_share{top="1"}`: 0.5, `mcmw_hot_keys_share{top="10"}`: 0.875, `mcmw_hot_keys_share{top="100"}`: 0.9,
-		`mcmw_hot_keys_served_share{top="1"}`: 0.25, `mcmw_hot_keys_served_share{top="10"}`: 0.5, `mcmw_hot_keys_served_share{top="100"}`: 0.75,
+		`mcmw_hot_keys_share{top="1"}`: 0.5, `mcmw_hot_keys_share{top="10"}`: 0.875,
+		`mcmw_hot_keys_share{top="100"}`:      0.9,
+		`mcmw_hot_keys_served_share{top="1"}`: 0.25, `mcmw_hot_keys_served_share{top="10"}`: 0.5,
+		`mcmw_hot_keys_served_share{top="100"}`:      0.75,
 		`mcmw_server_hottest_key_share{server="s1"}`: 1, `mcmw_server_hottest_key_share{server="s2"}`: 0.6,
 	}, gather(t, newHotKeysCollector(hot)))
 }

@@ -15,8 +15,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// ownStatistics returns a function that returns statistics of the server "a", as if another server had not answered. The numbers are
-// multiples of n, which counts the calls.
+// ownStatistics returns a function that returns statistics of the server "a", as if another server had not answered.
+// The numbers are multiples of n, which counts the calls.
 func ownStatistics(n *uint64) func(context.Context) map[string]stats.Memcached {
 	return func(ctx context.Context) map[string]stats.Memcached {
 		if _, bounded := ctx.Deadline(); !bounded {
@@ -24,7 +24,10 @@ func ownStatistics(n *uint64) func(context.Context) map[string]stats.Memcached {
 		}
 		*n++
 		v := *n
-		return map[string]stats.Memcached{"a": {Bytes: v, Limit: 2 * v, Items: 3 * v, Evictions: 4 * v, Hits: 5 * v, Misses: 6 * v, Connections: 7 * v, MaxConnections: 8 * v}}
+		return map[string]stats.Memcached{"a": {
+			Bytes: v, Limit: 2 * v, Items: 3 * v, Evictions: 4 * v, Hits: 5 * v,
+			Misses: 6 * v, Connections: 7 * v, MaxConnections: 8 * v,
+		}}
 	}
 }
 
@@ -34,9 +37,11 @@ func TestTheOwnStatisticsOfServersThatAnswerAreExported(t *testing.T) {
 	for v := range 3 {
 		v := float64(v + 1)
 		require.Equal(t, map[string]float64{
-			`mcmw_memcached_items{server="a"}`: 3 * v, `mcmw_memcached_items_bytes{server="a"}`: v, `mcmw_memcached_limit_bytes{server="a"}`: 2 * v,
-			`mcmw_memcached_evictions_total{server="a"}`: 4 * v, `mcmw_memcached_hits_total{server="a"}`: 5 * v, `mcmw_memcached_misses_total{server="a"}`: 6 * v,
-			`mcmw_memcached_connections{server="a"}`: 7 * v, `mcmw_memcached_max_connections{server="a"}`: 8 * v,
+			`mcmw_memcached_items{server="a"}`: 3 * v, `mcmw_memcached_items_bytes{server="a"}`: v,
+			`mcmw_memcached_limit_bytes{server="a"}`:     2 * v,
+			`mcmw_memcached_evictions_total{server="a"}`: 4 * v, `mcmw_memcached_hits_total{server="a"}`: 5 * v,
+			`mcmw_memcached_misses_total{server="a"}`: 6 * v,
+			`mcmw_memcached_connections{server="a"}`:  7 * v, `mcmw_memcached_max_connections{server="a"}`: 8 * v,
 		}, gather(t, c))
 	}
 	require.Empty(t, gather(t, newMemcachedCollector(&asked{})), "there are no statistics")

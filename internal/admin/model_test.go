@@ -16,9 +16,12 @@ import (
 func TestTheModelIsExported(t *testing.T) {
 	report := &model.Report{
 		Bottleneck: 1, Capacity: 900, UsefulWorkers: 7,
-		Parts: []model.Part{{Part: "workers", Utilization: 0.25, Capacity: 1000}, {Part: "server", Server: "a", Utilization: 0.5, Capacity: 900}},
-		Laws:  []model.Law{{Law: "queue", Measured: 3, Predicted: 4}},
-		Wait:  model.Wait{Measured: 5e6, Predicted: 6e6},
+		Parts: []model.Part{
+			{Part: "workers", Utilization: 0.25, Capacity: 1000},
+			{Part: "server", Server: "a", Utilization: 0.5, Capacity: 900},
+		},
+		Laws: []model.Law{{Law: "queue", Measured: 3, Predicted: 4}},
+		Wait: model.Wait{Measured: 5e6, Predicted: 6e6},
 	}
 	values := gather(t, newModelCollector(func() *model.Report { return report }))
 	require.Equal(t, map[string]float64{
@@ -57,7 +60,8 @@ func TestTheModelExistsFromTheStartAndLooksBackTenSeconds(t *testing.T) {
 			for range requests {
 				r.Net().Arrivals().Add(1)
 				r.Worker(0).Take(1)
-				r.Worker(0).Request(protocol.Get, stats.ResultOK, 1, 1, times(0, time.Millisecond, 0, 2*time.Millisecond, 0))
+				r.Worker(0).Request(protocol.Get, stats.ResultOK, 1, 1,
+					times(0, time.Millisecond, 0, 2*time.Millisecond, 0))
 				r.Worker(0).Server(1, int64(2*time.Millisecond))
 				r.Worker(0).Flush()
 			}
@@ -79,10 +83,14 @@ func TestTheModelExistsFromTheStartAndLooksBackTenSeconds(t *testing.T) {
 func TestTheAPICarriesTheModelHistogramsAndQueues(t *testing.T) {
 	registry := stats.New(stats.Options{
 		Servers: []string{"a"}, Workers: 1,
-		Queues: []stats.Queue{{Name: "a/read", Capacity: 9, Length: func() int { return 4 }}, {Name: "a/write", Capacity: 8}},
+		Queues: []stats.Queue{
+			{Name: "a/read", Capacity: 9, Length: func() int { return 4 }},
+			{Name: "a/write", Capacity: 8},
+		},
 	})
 	s, url := serve(t, Options{Registry: registry})
-	registry.Worker(0).Request(protocol.Set, stats.ResultOK, 1, 0, times(time.Microsecond, 2*time.Microsecond, 3*time.Microsecond, 4*time.Microsecond, 5*time.Microsecond))
+	registry.Worker(0).Request(protocol.Set, stats.ResultOK, 1, 0,
+		times(time.Microsecond, 2*time.Microsecond, 3*time.Microsecond, 4*time.Microsecond, 5*time.Microsecond))
 	registry.Worker(0).Waited(0, int64(time.Second))
 	registry.Worker(0).Flush()
 	s.history.add(time.UnixMilli(1), registry.Snapshot())
@@ -94,7 +102,8 @@ func TestTheAPICarriesTheModelHistogramsAndQueues(t *testing.T) {
 	p := r.Points[0]
 	require.Len(t, p.Hist, len(r.Bounds)+1)
 	for i, n := range p.Hist {
-		require.EqualValues(t, map[bool]int{true: 1}[i > 0 && r.Bounds[i-1] <= 15000 && 15000 < r.Bounds[i]], n, fmt.Sprint(i))
+		require.EqualValues(t, map[bool]int{true: 1}[i > 0 && r.Bounds[i-1] <= 15000 && 15000 < r.Bounds[i]], n,
+			fmt.Sprint(i))
 	}
 	set := p.Classes[stats.ClassSet]
 	require.Equal(t, [stats.NumStages]float64{1000, 2000, 3000, 4000, 5000}, set.Stages)

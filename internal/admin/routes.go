@@ -29,7 +29,10 @@ func routes(s *stats.Snapshot, most int) []Route {
 	list := []Route{}
 	for _, r := range s.Routes[:min(len(s.Routes), most)] {
 		quoted := strconv.Quote(r.Prefix)
-		route := Route{Prefix: quoted[1 : len(quoted)-1], Default: r.Default, Pool: r.Pool, Reads: r.Reads, Strip: r.Strip}
+		route := Route{
+			Prefix: quoted[1 : len(quoted)-1], Default: r.Default, Pool: r.Pool, Reads: r.Reads,
+			Strip: r.Strip,
+		}
 		for _, g := range s.Gutters {
 			if g.Pool == r.Pool {
 				route.Gutter = g.Gutter

@@ -26,7 +26,11 @@ func routesOf(t *testing.T, url string) (list []Route, body string) {
 func TestARouteIsShownWithTheGutterShadowAndMigrationsOfItsPool(t *testing.T) {
 	none := func() (int, int) { return 0, 0 }
 	_, url := serve(t, Options{Registry: stats.New(stats.Options{
-		Routes:  []stats.Route{{Prefix: "s:", Pool: "x", Reads: "r"}, {Prefix: "t:", Pool: "y", Strip: true}, {Default: true, Pool: "z"}},
+		Routes: []stats.Route{
+			{Prefix: "s:", Pool: "x", Reads: "r"},
+			{Prefix: "t:", Pool: "y", Strip: true},
+			{Default: true, Pool: "z"},
+		},
 		Gutters: []stats.GutterOptions{{Pool: "x", Gutter: "g", Counts: new(stats.Gutter), Servers: none}},
 		Shadows: []*stats.Shadow{{Of: "y", To: "h"}},
 		Migrations: func() []stats.Migration {
@@ -46,7 +50,12 @@ func TestARouteIsShownWithTheGutterShadowAndMigrationsOfItsPool(t *testing.T) {
 }
 
 func TestAPrefixIsShownAsTextWhateverBytesItHas(t *testing.T) {
-	_, url := serve(t, Options{Registry: stats.New(stats.Options{Routes: []stats.Route{{Prefix: "<b>\x00\n\"\\\xffä\u202e ", Pool: "x"}}})})
+	_,
+		url := serve(t,
+		Options{Registry: stats.New(stats.Options{Routes: []stats.Route{{
+			Prefix: "<b>\x00\n\"\\\xffä\u202e ",
+			Pool:   "x",
+		}}})})
 	list, body := routesOf(t, url)
 	assert.Equal(t, `<b>\x00\n\"\\\xffä\u202e `, list[0].Prefix)
 	assert.NotContains(t, body, "<b>")

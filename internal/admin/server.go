@@ -39,13 +39,13 @@ type Options struct {
 	Control *stats.Control
 	// Registry is the source of the statistics.
 	Registry *stats.Registry
-	// Memcached requests the servers' own statistics, until ctx ends, and returns them by server name; nil: there are none. Only one
-	// goroutine at a time calls it.
+	// Memcached requests the servers' own statistics, until ctx ends, and returns them by server name; nil: there are
+	// none. Only one goroutine at a time calls it.
 	Memcached func(ctx context.Context) map[string]stats.Memcached
 	// HotKeys returns the n keys that are requested most; nil: there are none. It is called from any goroutine.
 	HotKeys func(n int) hotkeys.Report
-	// Check returns what a reload of a configuration file with this text would say, as control.Control.Check; nil: there is no file. It is called from any
-	// goroutine.
+	// Check returns what a reload of a configuration file with this text would say, as control.Control.Check; nil:
+	// there is no file. It is called from any goroutine.
 	Check func(ctx context.Context, text []byte) (changes []string, later bool, err error)
 	// Ready reports whether clients are served; nil means always. It is called from any goroutine.
 	Ready func() bool
@@ -100,8 +100,8 @@ func (s *Server) Listen() error {
 // Addr returns the address that Listen has bound.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve answers requests until ctx is done, and then returns nil. Meanwhile it adds a point to the history every second. Listen must
-// have succeeded.
+// Serve answers requests until ctx is done, and then returns nil. Meanwhile it adds a point to the history every
+// second. Listen must have succeeded.
 func (s *Server) Serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler:        s.handler(),
@@ -173,7 +173,8 @@ func (s *Server) handler() http.Handler {
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	} else {
 		mux.HandleFunc("GET /debug/pprof/", func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "profiles are served only when the admin address is a loopback address, such as 127.0.0.1:9150",
+			http.Error(w,
+				"profiles are served only when the admin address is a loopback address, such as 127.0.0.1:9150",
 				http.StatusForbidden)
 		})
 	}

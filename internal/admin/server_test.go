@@ -19,8 +19,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// serve starts a Server on a free port and returns its base URL. The Server ends with the test; the test fails if Serve then does not
-// return nil.
+// serve starts a Server on a free port and returns its base URL. The Server ends with the test; the test fails if Serve
+// then does not return nil.
 func serve(t *testing.T, o Options) (*Server, string) {
 	t.Helper()
 	if o.Addr == "" {
@@ -158,7 +158,10 @@ func statsOf(t *testing.T, url string) Report {
 }
 
 func TestTheAPIServesThePointsAfterTheGivenOne(t *testing.T) {
-	registry := stats.New(stats.Options{Servers: []string{"a", "b"}, Workers: 3, Queues: []stats.Queue{{Name: "shared", Capacity: 9}}})
+	registry := stats.New(stats.Options{
+		Servers: []string{"a", "b"}, Workers: 3,
+		Queues: []stats.Queue{{Name: "shared", Capacity: 9}},
+	})
 	s, url := serve(t, Options{Registry: registry, Version: "v1.2.3", Ready: func() bool { return false }})
 	for i := range 3 {
 		registry.Worker(0).Request(protocol.Get, stats.ResultOK, 1, 1, &stats.Times{Replied: 1000})

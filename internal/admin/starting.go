@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Starting answers on the admin address until there is a middleware, and with it a Server: /livez answers 200, and all other
-// paths answer 503 with the reason.
+// Starting answers on the admin address until there is a middleware, and with it a Server: /livez answers 200, and all
+// other paths answer 503 with the reason.
 type Starting struct {
 	listener *net.TCPListener
 	server   *http.Server
@@ -30,7 +30,8 @@ func Start(addr, reason string, log *slog.Logger) (*Starting, error) {
 	s := &Starting{
 		listener: l.(*net.TCPListener),
 		server: &http.Server{
-			Handler: ownHost(l.Addr(), addr, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+			Handler: ownHost(l.Addr(), addr, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout,
+			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		},
 		ended: make(chan struct{}),
@@ -45,7 +46,8 @@ func Start(addr, reason string, log *slog.Logger) (*Starting, error) {
 // Addr returns the bound address.
 func (s *Starting) Addr() net.Addr { return s.listener.Addr() }
 
-// Stop stops answering and returns the listener for Options.Listener. The listener is still bound: clients that connect now wait.
+// Stop stops answering and returns the listener for Options.Listener. The listener is still bound: clients that connect
+// now wait.
 func (s *Starting) Stop() (net.Listener, error) {
 	grace, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()

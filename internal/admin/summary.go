@@ -8,9 +8,10 @@ import (
 
 // Summary is a window for display: rates per second, and times in ns. If Count is 0, all times are 0.
 type Summary struct {
-	Count    uint64  `json:"count"`   // answered requests, without those answered from memory
-	Rate     float64 `json:"rate"`    // answered requests, including those answered from memory
-	Hot      float64 `json:"hot"`     // requests answered from memory; they are not in Count, and the times do not include theirs
+	Count uint64  `json:"count"` // answered requests, without those answered from memory
+	Rate  float64 `json:"rate"`  // answered requests, including those answered from memory
+	// requests answered from memory; they are not in Count, and the times do not include theirs
+	Hot      float64 `json:"hot"`
 	Errors   float64 `json:"errors"`  // requests answered with SERVER_ERROR
 	Keys     float64 `json:"keys"`    // keys requested by retrievals
 	Misses   float64 `json:"misses"`  // of these, keys that were not found
@@ -68,8 +69,8 @@ type ServerLoad struct {
 	Waited float64 `json:"waited"` // mean number of workers that are blocked waiting for its replies
 }
 
-// HistBounds returns the bounds, in ns, between which Summary.Hist counts: ten per decade, from 10 us to 10 s. Hist has one
-// element more: its first counts times below the first bound, its last times from the last bound on.
+// HistBounds returns the bounds, in ns, between which Summary.Hist counts: ten per decade, from 10 us to 10 s. Hist has
+// one element more: its first counts times below the first bound, its last times from the last bound on.
 func HistBounds() []int64 {
 	var bounds []int64
 	for decade := int64(10 * time.Microsecond); decade < int64(10*time.Second); decade *= 10 {
@@ -87,7 +88,10 @@ func Summarize(s *stats.Snapshot) Summary {
 	elapsed := float64(max(s.Uptime, 1)) / float64(time.Second)
 	rate := func(n uint64) float64 { return float64(n) / elapsed }
 	load := func(h *stats.Histogram, errors uint64) Load {
-		return Load{Rate: rate(h.Count()), Mean: h.Mean(), P50: h.Quantile(0.5), P99: h.Quantile(0.99), Errors: rate(errors)}
+		return Load{
+			Rate: rate(h.Count()), Mean: h.Mean(), P50: h.Quantile(0.5), P99: h.Quantile(0.99),
+			Errors: rate(errors),
+		}
 	}
 	all := s.All()
 	sum := Summary{
@@ -100,8 +104,8 @@ func Summarize(s *stats.Snapshot) Summary {
 		Arrived:  rate(s.Arrived),
 		Received: rate(s.FromClients),
 		Sent:     rate(s.ToClients),
-		// By Little's law the mean number of waiting requests is the total time that requests waited, divided by the length of
-		// the window.
+		// By Little's law the mean number of waiting requests is the total time that requests waited, divided by the
+		// length of the window.
 		Waiting: float64(s.Stages[stats.StageQueue].Sum()) / float64(time.Second) / elapsed,
 		Batches: s.QueueLength,
 		Bursts:  s.QueueLength,

@@ -13,7 +13,10 @@ import (
 )
 
 func TestASummaryHoldsTheRatesAndMeansOfItsWindow(t *testing.T) {
-	r := stats.New(stats.Options{Servers: []string{"a", "b"}, Workers: 4, Queues: []stats.Queue{{Name: "shared", Capacity: 8, Length: func() int { return 5 }}}})
+	r := stats.New(stats.Options{
+		Servers: []string{"a", "b"}, Workers: 4,
+		Queues: []stats.Queue{{Name: "shared", Capacity: 8, Length: func() int { return 5 }}},
+	})
 	w := r.Worker(2)
 	w.Request(protocol.Get, stats.ResultServerError, 1, 0, times(time.Second, 0, 0, 0, 0)) // before the window
 	before := r.Snapshot()

@@ -84,5 +84,6 @@ func askLiar(t *testing.T, ctx context.Context, reply string) (stats.Memcached, 
 		p.Send(reply)
 		p.Stall()
 	})
-	return newServer(liar.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).Ask(ctx)
+	return newServer(liar.Addr(),
+		backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).Ask(ctx)
 }

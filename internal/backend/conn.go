@@ -16,9 +16,9 @@ import (
 	"mcmw/internal/wire"
 )
 
-// Conn is one worker's connection to one server. It is made on demand, and made again after a failure. A worker works in
-// rounds: it adds requests to Out, flushes once, fills and parses until every reply has been read, and ends the round. Parsed
-// bytes stay valid until the round ends.
+// Conn is one worker's connection to one server. It is made on demand, and made again after a failure. A worker works
+// in rounds: it adds requests to Out, flushes once, fills and parses until every reply has been read, and ends the
+// round. Parsed bytes stay valid until the round ends.
 type Conn struct {
 	// Out collects the round's requests.
 	Out wire.Gather
@@ -31,23 +31,25 @@ type Conn struct {
 	move     int32        // the value of Server.moves when it was dialled: identifies the address
 	deadline int64        // of reads, ns as stats.Now; 0: none set
 
-	// in[start:end] holds bytes that were read. Those before start belong to complete replies, those up to pos are parsed.
-	// When the buffer grows, its array is replaced; complete replies keep the old array.
+	// in[start:end] holds bytes that were read. Those before start belong to complete replies, those up to pos are
+	// parsed. When the buffer grows, its array is replaced; complete replies keep the old array.
 	in              []byte
 	start, pos, end int
 	hole            int  // bytes before pos that belong to the reply and were dropped
 	skip            int  // bytes still to come that are not kept
 	lent            bool // Reply has returned slices of in
 
-	// dialling: the goroutine that connects -> the worker; capacity 1; nil if there is none. While it is set, sock is nil.
+	// dialling: the goroutine that connects -> the worker; capacity 1; nil if there is none. While it is set, sock is
+	// nil.
 	dialling chan dialled
 
-	// writing: the goroutine that writes the bytes that the socket did not take at once -> the worker; nil if there is none.
+	// writing: the goroutine that writes the bytes that the socket did not take at once -> the worker; nil if there is
+	// none.
 	writing chan error
 }
 
-// NewConn returns a connection of one worker to s, not yet connected. Fill may return before its deadline, by up to a tenth of
-// patience.
+// NewConn returns a connection of one worker to s, not yet connected. Fill may return before its deadline, by up to a
+// tenth of patience.
 func NewConn(s *Server, patience time.Duration) *Conn {
 	return &Conn{server: s, slack: int64(patience) / 10}
 }
@@ -55,8 +57,8 @@ func NewConn(s *Server, patience time.Duration) *Conn {
 const (
 	// readSize is the initial size of the read buffer in bytes.
 	readSize = 32 << 10
-	// keepRead is the size in bytes of the largest read buffer that a connection keeps between rounds. Larger ones, of largeRead
-	// bytes, come from a pool that all connections share.
+	// keepRead is the size in bytes of the largest read buffer that a connection keeps between rounds. Larger ones, of
+	// largeRead bytes, come from a pool that all connections share.
 	keepRead  = 64 << 10
 	largeRead = 2 << 20
 )
@@ -89,8 +91,8 @@ func (c *Conn) Connect(ctx context.Context) *Error {
 	return err
 }
 
-// Begin makes sure that there is a connection or an attempt to make one, and does not wait. An attempt runs until Await returns its result or
-// Close ends it. While the server is down Begin fails.
+// Begin makes sure that there is a connection or an attempt to make one, and does not wait. An attempt runs until Await
+// returns its result or Close ends it. While the server is down Begin fails.
 func (c *Conn) Begin(ctx context.Context) (connected bool, failure *Error) {
 	if c.server.Down() {
 		if c.sock != nil {
@@ -124,8 +126,8 @@ func (c *Conn) Begin(ctx context.Context) (connected bool, failure *Error) {
 // Connecting reports whether an attempt that Begin started is under way.
 func (c *Conn) Connecting() bool { return c.dialling != nil }
 
-// Await waits for the attempt that Begin started, until a time, ns as stats.Now. If it returns false and nil, the attempt is still
-// under way.
+// Await waits for the attempt that Begin started, until a time, ns as stats.Now. If it returns false and nil, the
+// attempt is still under way.
 func (c *Conn) Await(until int64) (connected bool, failure *Error) {
 	var d dialled
 	select {
@@ -161,8 +163,8 @@ type dialled struct {
 
 var errConnectTimeout = errors.New("connection timed out")
 
-// plain strips the addresses and operation names that package net adds to an error: the server's name already tells a client
-// as much.
+// plain strips the addresses and operation names that package net adds to an error: the server's name already tells a
+// client as much.
 func plain(err error) error {
 	if step := stepError(""); errors.As(err, &step) {
 		return err
@@ -185,8 +187,8 @@ func plain(err error) error {
 	return err
 }
 
-// Flush writes the contents of Out. It never blocks: bytes that the socket does not take at once are written while the worker
-// reads, because a server that waits for its replies to be read does not read requests.
+// Flush writes the contents of Out. It never blocks: bytes that the socket does not take at once are written while the
+// worker reads, because a server that waits for its replies to be read does not read requests.
 func (c *Conn) Flush() *Error {
 	if c.writing != nil {
 		select {
@@ -214,8 +216,8 @@ func (c *Conn) Flush() *Error {
 	return nil
 }
 
-// flushAfterPending is Flush while bytes of an earlier Flush are still being written. This happens when a server answers a request before it has
-// read all of it.
+// flushAfterPending is Flush while bytes of an earlier Flush are still being written. This happens when a server
+// answers a request before it has read all of it.
 func (c *Conn) flushAfterPending() {
 	sock, before, done, out := c.sock, c.writing, make(chan error, 1), c.Out
 	c.writing, c.Out = done, wire.Gather{KeepUnits: out.KeepUnits}
@@ -261,8 +263,8 @@ func (c *Conn) Reply() []byte {
 // Parsed returns the number of bytes taken since the last Reply.
 func (c *Conn) Parsed() int { return c.pos - c.start }
 
-// Fill waits for bytes and appends them to the unparsed ones. need is the number of unparsed bytes known to be coming; 0:
-// unknown. It waits until deadline, ns as stats.Now, which must be in the future. arrived is false if no bytes came.
+// Fill waits for bytes and appends them to the unparsed ones. need is the number of unparsed bytes known to be coming;
+// 0: unknown. It waits until deadline, ns as stats.Now, which must be in the future. arrived is false if no bytes came.
 func (c *Conn) Fill(need int, deadline int64) (arrived bool, failure *Error) {
 	c.makeRoom(need)
 	// Setting a deadline costs a timer operation, so a deadline that is only a little too early is kept.
@@ -300,11 +302,13 @@ func (c *Conn) filled(n int, err error) (arrived bool, failure *Error) {
 // TimedOut returns the error of requests whose replies did not come in time.
 func (c *Conn) TimedOut() *Error { return c.fail(stats.ReasonTimeout, errors.New("no reply in time")) }
 
-// Stalled returns the error of reads that are sent to other servers instead, because this one has not replied for too long.
+// Stalled returns the error of reads that are sent to other servers instead, because this one has not replied for too
+// long.
 func (c *Conn) Stalled() *Error { return c.fail(stats.ReasonTimeout, errors.New("stalled")) }
 
-// makeRoom makes room in c.in for at least one more byte. Once a quarter of the reply has arrived it makes room for all need
-// unparsed bytes, contiguous with the reply: memory is allocated for bytes that have come, not for bytes that were announced.
+// makeRoom makes room in c.in for at least one more byte. Once a quarter of the reply has arrived it makes room for all
+// need unparsed bytes, contiguous with the reply: memory is allocated for bytes that have come, not for bytes that were
+// announced.
 func (c *Conn) makeRoom(need int) {
 	if c.hole > 0 {
 		copy(c.in[c.pos-c.hole:], c.in[c.pos:c.end])
@@ -337,8 +341,8 @@ func buffer(size int) []byte {
 	return largeBuffers.Get().(*[largeRead]byte)[:]
 }
 
-// EndRound ends a round in which every reply was parsed. The slices that Reply returned become invalid. Bytes that answer no
-// request are an error: the connection must not be used again.
+// EndRound ends a round in which every reply was parsed. The slices that Reply returned become invalid. Bytes that
+// answer no request are an error: the connection must not be used again.
 func (c *Conn) EndRound() *Error {
 	if c.writing != nil {
 		err := <-c.writing
@@ -363,8 +367,9 @@ func (c *Conn) EndRound() *Error {
 	return nil
 }
 
-// Retire gives up a connection with writes under way and hands it to the server's prober. The prober waits until these writes
-// have taken effect or no longer can: only then may it delete their keys. The caller records the writes as missed after Retire.
+// Retire gives up a connection with writes under way and hands it to the server's prober. The prober waits until these
+// writes have taken effect or no longer can: only then may it delete their keys. The caller records the writes as
+// missed after Retire.
 func (c *Conn) Retire() {
 	sock := c.sock
 	switch {
@@ -379,8 +384,8 @@ func (c *Conn) Retire() {
 	c.Close()
 }
 
-// Close closes the connection, if there is one; the next Connect makes a new one. Requests that were not sent are never sent:
-// by then the prober may have deleted the keys that the server missed, and the server would get an old write.
+// Close closes the connection, if there is one; the next Connect makes a new one. Requests that were not sent are never
+// sent: by then the prober may have deleted the keys that the server missed, and the server would get an old write.
 func (c *Conn) Close() {
 	if dialling := c.dialling; dialling != nil {
 		c.dialling = nil

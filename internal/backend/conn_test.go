@@ -37,7 +37,10 @@ func TestARenamedServerKeepsWhatItMissedUnderItsPreviousName(t *testing.T) {
 		"it goes down":                         func(s *backend.Server) { s.Failed(assert.AnError) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := backend.Options{ServerOptions: backend.ServerOptions{FailureLimit: 1, MissedMemory: 1 << 20}, Changes: new(atomic.Uint32), Log: slog.New(slog.DiscardHandler)}
+			o := backend.Options{
+				ServerOptions: backend.ServerOptions{FailureLimit: 1, MissedMemory: 1 << 20},
+				Changes:       new(atomic.Uint32), Log: slog.New(slog.DiscardHandler),
+			}
 			previous := backend.NewServer(route.Server{Name: "a", Addr: "-"}, o)
 			renamed := previous.Rename(route.Server{Name: "b", Addr: "-"}, o)
 			event(previous)
@@ -160,7 +163,8 @@ func TestAWriteAbandonedWhileEarlierOnesSettleIsSettledToo(t *testing.T) {
 			return "VERSION 1\r\n"
 		})
 	})
-	s := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}})
+	s := newServer(script.Addr(),
+		backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}})
 	write := func() (giveUp func(key string)) {
 		c := backend.NewConn(s, time.Second)
 		require.Nil(t, c.Connect(t.Context()))
@@ -204,7 +208,8 @@ func TestARequestIsWrittenAfterTheRestOfTheOneBefore(t *testing.T) {
 		got <- string(rest[size:])
 		p.Send("VERSION 1\r\n")
 	})
-	s := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}})
+	s := newServer(script.Addr(),
+		backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}})
 	c := backend.NewConn(s, time.Second)
 	require.Nil(t, c.Connect(t.Context()))
 	answered := func() {
@@ -233,7 +238,8 @@ func TestAServerThatDoesNotCloseAnAbandonedConnectionIsNotSettled(t *testing.T) 
 	end := make(chan struct{})
 	script := mctest.StartScript(t, func(*mctest.Peer) { <-end })
 	defer close(end)
-	s := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: 50 * time.Millisecond}})
+	s := newServer(script.Addr(),
+		backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: 50 * time.Millisecond}})
 	c := backend.NewConn(s, time.Second)
 	require.Nil(t, c.Connect(t.Context()))
 	c.Retire()

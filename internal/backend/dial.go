@@ -21,8 +21,8 @@ type Access struct {
 	Login func() (user, password string)
 }
 
-// Dial connects to the server's current address and returns a connection that is ready for requests. TLS and authentication
-// are part of connecting, and of its timeout.
+// Dial connects to the server's current address and returns a connection that is ready for requests. TLS and
+// authentication are part of connecting, and of its timeout.
 func (s *Server) Dial(ctx context.Context) (*wire.Socket, error) {
 	o := s.options.Load()
 	deadline := time.Now().Add(o.ConnectTimeout)
@@ -48,8 +48,11 @@ func (s *Server) Dial(ctx context.Context) (*wire.Socket, error) {
 	return sock, nil
 }
 
-// open makes sock, which is connected to addr, ready for requests. versions: the server must support versions; see NeedVersions.
-func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr string, deadline time.Time, versions bool) error {
+// open makes sock, which is connected to addr, ready for requests. versions: the server must support versions; see
+// NeedVersions.
+func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr string, deadline time.Time,
+	versions bool,
+) error {
 	if err := setDeadlines(sock, deadline); err != nil {
 		return err
 	}
@@ -121,7 +124,8 @@ func login(sock *wire.Socket, credentials func() (user, password string)) error 
 	return fmt.Errorf("refused with %q", line)
 }
 
-// Network splits an address into the arguments of net.Dial and net.Listen: "unix:/path" names a unix socket, anything else is TCP.
+// Network splits an address into the arguments of net.Dial and net.Listen: "unix:/path" names a unix socket, anything
+// else is TCP.
 func Network(addr string) (network, address string) {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		return "unix", path

@@ -62,8 +62,9 @@ func exchange(t *testing.T, c *backend.Conn, request, end string) string {
 func TestRequestsCanBeSentOverTLS(t *testing.T) {
 	ca := mctest.NewCA(t)
 	for name, server := range map[string]*mctest.Server{
-		"TLS 1.3":              mctest.StartMemcachedTLS(t, ca),
-		"a client certificate": mctest.StartMemcachedTLS(t, ca, "-o", "ssl_ca_cert="+ca.File, "-o", "ssl_verify_mode=2"),
+		"TLS 1.3": mctest.StartMemcachedTLS(t, ca),
+		"a client certificate": mctest.StartMemcachedTLS(t, ca, "-o", "ssl_ca_cert="+ca.File, "-o",
+			"ssl_verify_mode=2"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := secret.ClientFiles{CA: ca.File}
@@ -115,12 +116,24 @@ func TestAConnectionWhoseTLSChecksFailIsRefusedWithTheReason(t *testing.T) {
 		files secret.ClientFiles
 		want  string
 	}{
-		"another authority": {secure.Addr(), secret.ClientFiles{CA: other.File}, "a: TLS: failed to verify certificate: x509: certificate signed by unknown authority"},
-		"another name":      {secure.Addr(), secret.ClientFiles{CA: ca.File, Name: "cache1"}, "a: TLS: failed to verify certificate: x509: certificate is valid for localhost, not cache1"},
-		"no TLS there":      {plain.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: "},
-		"no answer":         {silent.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: connection timed out"},
-		"a certificate is required": {picky.Addr(), secret.ClientFiles{CA: ca.File}, // The reset may come before the alert was read.
-			"a: (remote error: tls: certificate required|connection reset by peer)"},
+		"another authority": {
+			secure.Addr(),
+			secret.ClientFiles{CA: other.File},
+			"a: TLS: failed to verify certificate: x509: certificate signed by unknown authority",
+		},
+		"another name": {
+			secure.Addr(),
+			secret.ClientFiles{CA: ca.File, Name: "cache1"},
+			"a: TLS: failed to verify certificate: x509: certificate is valid for localhost, not cache1",
+		},
+		"no TLS there": {plain.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: "},
+		"no answer":    {silent.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: connection timed out"},
+		// The reset may come before the alert was read.
+		"a certificate is required": {
+			picky.Addr(),
+			secret.ClientFiles{CA: ca.File},
+			"a: (remote error: tls: certificate required|connection reset by peer)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := connected(t, tc.addr, trusting(t, tc.files))
@@ -153,10 +166,16 @@ func TestAServerThatRefusesThisClientCountsAsNotReached(t *testing.T) {
 		access  backend.Access
 		refused string
 	}{
-		"no password":               {locked.Addr(), backend.Access{}, `"CLIENT_ERROR unauthenticated"`},
-		"the password":              {locked.Addr(), backend.Access{Login: credentials("mcmw", "secret")}, ""},
-		"no certificate":            {picky.Addr(), trusting(t, secret.ClientFiles{CA: ca.File}), "certificate required|connection reset"},
-		"a foreign certificate":     {picky.Addr(), trusting(t, foreign), "unknown certificate authority|certificate required|connection reset"},
+		"no password":  {locked.Addr(), backend.Access{}, `"CLIENT_ERROR unauthenticated"`},
+		"the password": {locked.Addr(), backend.Access{Login: credentials("mcmw", "secret")}, ""},
+		"no certificate": {
+			picky.Addr(), trusting(t, secret.ClientFiles{CA: ca.File}),
+			"certificate required|connection reset",
+		},
+		"a foreign certificate": {
+			picky.Addr(), trusting(t, foreign),
+			"unknown certificate authority|certificate required|connection reset",
+		},
 		"the certificate":           {picky.Addr(), trusting(t, shown), ""},
 		"plain TCP to a TLS server": {secure.Addr(), backend.Access{}, "unexpected reply|connection"},
 	} {
@@ -178,10 +197,13 @@ func TestTheEndOfTheContextInterruptsConnecting(t *testing.T) {
 		call   func(s *backend.Server, ctx context.Context) error
 	}{
 		"a probe": {backend.Access{}, (*backend.Server).Reach},
-		"a TLS handshake": {trusting(t, secret.ClientFiles{CA: mctest.NewCA(t).File}), func(s *backend.Server, ctx context.Context) error {
-			_, err := s.Dial(ctx)
-			return err
-		}},
+		"a TLS handshake": {
+			trusting(t, secret.ClientFiles{CA: mctest.NewCA(t).File}),
+			func(s *backend.Server, ctx context.Context) error {
+				_, err := s.Dial(ctx)
+				return err
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := make(chan struct{}, 1)
@@ -190,7 +212,8 @@ func TestTheEndOfTheContextInterruptsConnecting(t *testing.T) {
 				asked <- struct{}{}
 				p.Stall()
 			})
-			s := newServer(silent.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: time.Hour}, Access: tc.access})
+			s := newServer(silent.Addr(),
+				backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: time.Hour}, Access: tc.access})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- tc.call(s, ctx) }()
@@ -245,11 +268,20 @@ func TestABadReplyToALoginIsAnErrorAndDoesNotHang(t *testing.T) {
 		serve func(p *mctest.Peer)
 		want  string
 	}{
-		"never":       {(*mctest.Peer).Stall, "authentication: connection timed out"},
-		"closed":      {func(p *mctest.Peer) { p.Line() }, "authentication: connection "}, // ended or reset
-		"without end": {func(p *mctest.Peer) { p.Send(strings.Repeat("x", 5000)); p.Stall() }, "authentication: unexpected reply"},
-		"too much":    {func(p *mctest.Peer) { p.Send("STORED\r\nSTORED\r\n"); p.Stall() }, `authentication: refused with "STORED"`},
-		"an error":    {func(p *mctest.Peer) { p.Send("ERROR\r\n"); p.Stall() }, `authentication: refused with "ERROR"`},
+		"never":  {(*mctest.Peer).Stall, "authentication: connection timed out"},
+		"closed": {func(p *mctest.Peer) { p.Line() }, "authentication: connection "}, // ended or reset
+		"without end": {
+			func(p *mctest.Peer) { p.Send(strings.Repeat("x", 5000)); p.Stall() },
+			"authentication: unexpected reply",
+		},
+		"too much": {
+			func(p *mctest.Peer) { p.Send("STORED\r\nSTORED\r\n"); p.Stall() },
+			`authentication: refused with "STORED"`,
+		},
+		"an error": {
+			func(p *mctest.Peer) { p.Send("ERROR\r\n"); p.Stall() },
+			`authentication: refused with "ERROR"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := mctest.StartScript(t, tc.serve)
@@ -317,7 +349,8 @@ func BenchmarkConnect(b *testing.B) {
 			}()
 		}
 	}()
-	s := newServer(l.Addr().String(), backend.Options{Access: backend.Access{TLS: func(string) *tls.Config { return ca.Client("", "") }}})
+	s := newServer(l.Addr().String(),
+		backend.Options{Access: backend.Access{TLS: func(string) *tls.Config { return ca.Client("", "") }}})
 	for b.Loop() {
 		sock, err := s.Dial(context.Background())
 		require.NoError(b, err)

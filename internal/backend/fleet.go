@@ -29,8 +29,9 @@ const (
 	putTries = 20
 )
 
-// RespectMarks sets whether the marks of other middlewares count while this one runs. If they do, servers are read only while recent looks at
-// enough servers show which servers have missed writes, and a write that a server missed is answered only once no middleware reads that server.
+// RespectMarks sets whether the marks of other middlewares count while this one runs. If they do, servers are read only
+// while recent looks at enough servers show which servers have missed writes, and a write that a server missed is
+// answered only once no middleware reads that server.
 func (r *Records) RespectMarks(respects bool) {
 	r.mu.Lock()
 	r.respects = respects
@@ -52,8 +53,8 @@ func (r *Records) RespectsMarks() bool {
 	return r.respects
 }
 
-// Lapsed reports whether the lease, the time until which servers may be read, has ended at the given time, ns as stats.Now. If it has, Lapsed
-// bars all servers.
+// Lapsed reports whether the lease, the time until which servers may be read, has ended at the given time, ns as
+// stats.Now. If it has, Lapsed bars all servers.
 func (r *Records) Lapsed(at int64) bool {
 	lease := r.lease.Load()
 	if at < lease {
@@ -65,11 +66,13 @@ func (r *Records) Lapsed(at int64) bool {
 	return true
 }
 
-// Unknown reports whether no server may be read now, because it is unknown which servers missed writes. Without records all may be read.
+// Unknown reports whether no server may be read now, because it is unknown which servers missed writes. Without records
+// all may be read.
 func (r *Records) Unknown() bool { return r != nil && stats.Now() >= r.lease.Load() }
 
-// beginFleet handles a first start on these servers: if no server holds any marks, and enough were reached, no middleware has marked a server
-// before. Then servers become witnesses without marks, except that each server that was not reached is marked.
+// beginFleet handles a first start on these servers: if no server holds any marks, and enough were reached, no
+// middleware has marked a server before. Then servers become witnesses without marks, except that each server that was
+// not reached is marked.
 func (r *Records) beginFleet(looks marker.Looks, servers []*Server) {
 	for _, look := range looks {
 		if look.Marks != nil {
@@ -99,8 +102,8 @@ type watched struct {
 	blank bool  // it answered that it holds no marks
 }
 
-// whyUnknown returns what keeps servers from telling which servers missed writes, a text for each of them by its name, and one for this middleware if it
-// did not look in time.
+// whyUnknown returns what keeps servers from telling which servers missed writes, a text for each of them by its name,
+// and one for this middleware if it did not look in time.
 func whyUnknown(servers map[string]watched, now int64) (whys []string) {
 	const late = int64(marker.LookEvery)
 	stalled := int64(0)
@@ -109,7 +112,8 @@ func whyUnknown(servers map[string]watched, now int64) (whys []string) {
 		stalled = max(stalled, w.late)
 		switch {
 		case w.asked != 0 && now-w.asked > late:
-			whys = append(whys, fmt.Sprintf("%s has not answered for %v", name, time.Duration(now-w.asked).Round(time.Millisecond)))
+			whys = append(whys, fmt.Sprintf("%s has not answered for %v", name,
+				time.Duration(now-w.asked).Round(time.Millisecond)))
 		case w.err != nil:
 			whys = append(whys, fmt.Sprintf("%s: %v", name, w.err))
 		case w.due != 0 && now-w.due > late:
@@ -117,16 +121,19 @@ func whyUnknown(servers map[string]watched, now int64) (whys []string) {
 		case w.blank:
 			whys = append(whys, name+" has lost its marks")
 		case w.took > late:
-			whys = append(whys, fmt.Sprintf("%s took %v to answer", name, time.Duration(w.took).Round(time.Millisecond)))
+			whys = append(whys, fmt.Sprintf("%s took %v to answer", name,
+				time.Duration(w.took).Round(time.Millisecond)))
 		}
 	}
 	if stalled > late {
-		whys = append(whys, fmt.Sprintf("this mcmw was stopped or had no processor for %v", time.Duration(stalled).Round(time.Millisecond)))
+		whys = append(whys, fmt.Sprintf("this mcmw was stopped or had no processor for %v",
+			time.Duration(stalled).Round(time.Millisecond)))
 	}
 	return whys
 }
 
-// Watch reads the marks on s regularly, and keeps this middleware's own marks there up to date, until ctx is done. One goroutine per server.
+// Watch reads the marks on s regularly, and keeps this middleware's own marks there up to date, until ctx is done. One
+// goroutine per server.
 func (r *Records) Watch(ctx context.Context, s *Server) {
 	r.mu.Lock()
 	c := r.copies[s]
@@ -196,7 +203,8 @@ func (r *Records) watches(c *copyOf, change func(w *watched)) {
 	change(&c.watched)
 }
 
-// lookAt reads the marks on s, whose copy is c, once, and changes them if necessary. again: they must be read again, to see the change.
+// lookAt reads the marks on s, whose copy is c, once, and changes them if necessary. again: they must be read again, to
+// see the change.
 func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err error) {
 	begun := stats.Now()
 	held, running, err := askMarks(l)
@@ -353,7 +361,8 @@ func (r *Records) answering() (n int) {
 	return n
 }
 
-// awaitRespected waits until all middlewares respect the mark of s, if s is marked. It returns false if that does not happen in time.
+// awaitRespected waits until all middlewares respect the mark of s, if s is marked. It returns false if that does not
+// happen in time.
 func (r *Records) awaitRespected(ctx context.Context, s *Server) bool {
 	for {
 		r.mu.Lock()
@@ -404,8 +413,8 @@ func ask(l *link.Link, keys ...string) (found []held, err error) {
 	return found, err
 }
 
-// replace stores value under key in place of h. It returns false if somebody else has changed that. A server without cas (-C) has only one middleware,
-// and replaces it unconditionally.
+// replace stores value under key in place of h. It returns false if somebody else has changed that. A server without
+// cas (-C) has only one middleware, and replaces it unconditionally.
 func (h held) replace(l *link.Link, key string, value []byte) (replaced bool, err error) {
 	switch {
 	case h.value == nil:
@@ -422,10 +431,12 @@ type silent struct {
 	until int64  // the time until which this middleware is taken to run, ns as stats.Now
 }
 
-// silentFor is how long a middleware is taken to run that has stored its name. It stores the name again within refreshEvery and a fifth of that.
+// silentFor is how long a middleware is taken to run that has stored its name. It stores the name again within
+// refreshEvery and a fifth of that.
 const silentFor = 30 * time.Second
 
-// sees notes what the server of c holds under RunningKey, and reports whether it is the name of a middleware that runs and does not acknowledge marks; mu is held.
+// sees notes what the server of c holds under RunningKey, and reports whether it is the name of a middleware that runs
+// and does not acknowledge marks; mu is held.
 func (r *Records) sees(c *copyOf, running held, now int64) bool {
 	switch name := string(running.value); {
 	case name == "" || strings.HasSuffix(name, marker.Acknowledging):

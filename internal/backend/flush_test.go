@@ -18,7 +18,9 @@ func TestAServerStoresAgainAtOnceWhenADelayedFlushHasTakenEffect(t *testing.T) {
 			t.Parallel()
 			server := start(t)
 			c := mctest.MustDial(t, server.Addr())
-			l, err := newServer(server.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).Link(t.Context())
+			l, err := newServer(server.Addr(),
+				backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).
+				Link(t.Context())
 			require.NoError(t, err)
 			defer l.Close()
 			stores := func() bool {
@@ -50,7 +52,8 @@ func TestAServerThatDoesNotTellWhenItIsFlushedIsNotFlushed(t *testing.T) {
 			p.Send("VERSION 1.6.38\r\n")
 			p.Stall()
 		})
-		l, err := newServer(peer.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).Link(t.Context())
+		l, err := newServer(peer.Addr(),
+			backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).Link(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, backend.EndFlush(l))
 		version, err := l.Version()

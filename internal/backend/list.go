@@ -13,19 +13,20 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// ErrNoList says that a server does not list its keys: it is older than memcached 1.4.31, or runs without its LRU crawler.
+// ErrNoList says that a server does not list its keys: it is older than memcached 1.4.31, or runs without its LRU
+// crawler.
 var ErrNoList = errors.New("the server does not list its keys; a memcached with the LRU crawler is needed")
 
 const (
-	// busyPause is the time between two requests for a list while memcached makes another one, or cleans up. After busyTries
-	// further requests the attempt fails.
+	// busyPause is the time between two requests for a list while memcached makes another one, or cleans up. After
+	// busyTries further requests the attempt fails.
 	busyPause = 100 * time.Millisecond
 	busyTries = 300
 )
 
-// List calls each for every item that the server holds, except those of middlewares, until each returns an error. The item is
-// valid during the call. Every memcached since 1.4.31 has the command; newer ones walk their hash table, which misses no key.
-// While the server makes another list, List waits for half a minute at most.
+// List calls each for every item that the server holds, except those of middlewares, until each returns an error. The
+// item is valid during the call. Every memcached since 1.4.31 has the command; newer ones walk their hash table, which
+// misses no key. While the server makes another list, List waits for half a minute at most.
 func (s *Server) List(ctx context.Context, each func(item protocol.Dumped) error) error {
 	return s.Talk(ctx, func(l *link.Link) error {
 		for tries := 0; ; tries++ {

@@ -44,15 +44,26 @@ func TestTheListOfAServersKeysIsReadInAllItsForms(t *testing.T) {
 		want    []string
 		err     string
 	}{
-		"nothing":                        {[]string{"END\r\n"}, nil, ""},
-		"an item":                        {[]string{one}, []string{`"a key" la 5 cas 7`}, ""},
-		"from a server without `hash`":   {[]string{"ERROR\r\n", one}, []string{`"a key" la 5 cas 7`}, ""},
-		"while another one is made":      {[]string{busy, busy, one}, []string{`"a key" la 5 cas 7`}, ""},
-		"of a middleware":                {[]string{"key=mcmw%20placement la=5\nkey=mcmw la=6 cas=1\nEND\r\n"}, []string{`"mcmw" la 6 cas 1`}, ""},
-		"without the crawler":            {[]string{"CLIENT_ERROR lru crawler disabled\r\n", "CLIENT_ERROR lru crawler disabled\r\n"}, nil, "lru crawler disabled"},
-		"from an old server":             {[]string{"ERROR\r\n", "ERROR\r\n"}, nil, "(ERROR)"},
-		"broken off":                     {[]string{"key=a la=5 cas=7\n"}, []string{`"a" la 5 cas 7`}, "EOF"},
-		"with an error after an item":    {[]string{"key=a la=5 cas=7\nSERVER_ERROR out of memory\r\n"}, []string{`"a" la 5 cas 7`}, "SERVER_ERROR"},
+		"nothing":                      {[]string{"END\r\n"}, nil, ""},
+		"an item":                      {[]string{one}, []string{`"a key" la 5 cas 7`}, ""},
+		"from a server without `hash`": {[]string{"ERROR\r\n", one}, []string{`"a key" la 5 cas 7`}, ""},
+		"while another one is made":    {[]string{busy, busy, one}, []string{`"a key" la 5 cas 7`}, ""},
+		"of a middleware": {
+			[]string{"key=mcmw%20placement la=5\nkey=mcmw la=6 cas=1\nEND\r\n"},
+			[]string{`"mcmw" la 6 cas 1`},
+			"",
+		},
+		"without the crawler": {[]string{
+			"CLIENT_ERROR lru crawler disabled\r\n",
+			"CLIENT_ERROR lru crawler disabled\r\n",
+		}, nil, "lru crawler disabled"},
+		"from an old server": {[]string{"ERROR\r\n", "ERROR\r\n"}, nil, "(ERROR)"},
+		"broken off":         {[]string{"key=a la=5 cas=7\n"}, []string{`"a" la 5 cas 7`}, "EOF"},
+		"with an error after an item": {
+			[]string{"key=a la=5 cas=7\nSERVER_ERROR out of memory\r\n"},
+			[]string{`"a" la 5 cas 7`},
+			"SERVER_ERROR",
+		},
 		"with a key that can't be read":  {[]string{"key=%zz la=5 cas=7\nEND\r\n"}, nil, "key=%zz"},
 		"with a line that does not end":  {[]string{"key=" + string(make([]byte, 10_000))}, nil, "a line of more than"},
 		"where the first line is broken": {[]string{"key=\nEND\r\n"}, nil, `"key="`},

@@ -20,8 +20,8 @@ type work struct {
 	progress atomic.Int64
 }
 
-// costHalves is the half-life, in ns, of a cost that is not measured again. With it a server that is avoided because it was slow
-// is tried again.
+// costHalves is the half-life, in ns, of a cost that is not measured again. With it a server that is avoided because it
+// was slow is tried again.
 const costHalves = int64(time.Second)
 
 // Begin counts a call that is sent at now, ns as stats.Now.
@@ -55,8 +55,9 @@ func (w *work) Took(ns int64, atMost bool) {
 	w.costAt.Store(stats.Now())
 }
 
-// Load returns an estimate, in ns, of how long the server takes for the calls under way, for waiting further ones, and for one
-// more. Costs are rounded down to powers of two, so that servers of similar speed differ only in their number of calls.
+// Load returns an estimate, in ns, of how long the server takes for the calls under way, for waiting further ones, and
+// for one more. Costs are rounded down to powers of two, so that servers of similar speed differ only in their number
+// of calls.
 func (w *work) Load(waiting int) int64 {
 	calls := w.outstanding.Load() + int64(waiting)
 	cost := w.cost.Load()

@@ -17,8 +17,8 @@ var RejoinNames = enum.New[Rejoin]("rejoin", "invalidate", "flush", "trust")
 
 func (r Rejoin) String() string { return RejoinNames.Of(r) }
 
-// keyOverhead is roughly the memory, in bytes, of a remembered key in addition to its own bytes: its part of the map, and the
-// string header.
+// keyOverhead is roughly the memory, in bytes, of a remembered key in addition to its own bytes: its part of the map,
+// and the string header.
 const keyOverhead = 64
 
 // missed is the set of keys whose values on a server may be out of date.

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// probeMin and probeMax bound the pause between probes of a server that is down. Each pause is half as long again as the one
-	// before, varied by up to a fifth so that many middlewares do not probe in step. probeMax keeps the return to service under
-	// a second.
+	// probeMin and probeMax bound the pause between probes of a server that is down. Each pause is half as long again
+	// as the one before, varied by up to a fifth so that many middlewares do not probe in step. probeMax keeps the
+	// return to service under a second.
 	probeMin = 50 * time.Millisecond
 	probeMax = 400 * time.Millisecond
-	// readmitAfter is the number of consecutive probes that a server must answer after it was down. A server that answers every
-	// second probe stays down.
+	// readmitAfter is the number of consecutive probes that a server must answer after it was down. A server that
+	// answers every second probe stays down.
 	readmitAfter = 3
-	// cleanAfter is the same for a stale server. When it has answered twice, it has processed everything that it received before
-	// the first probe, so no abandoned write takes effect after its key was deleted.
+	// cleanAfter is the same for a stale server. When it has answered twice, it has processed everything that it
+	// received before the first probe, so no abandoned write takes effect after its key was deleted.
 	cleanAfter = 2
 )
 
-// Probe brings the server back into service whenever it is down or stale, and ends a suspicion once the server answers, until
-// ctx is done. One goroutine per server.
+// Probe brings the server back into service whenever it is down or stale, and ends a suspicion once the server answers,
+// until ctx is done. One goroutine per server.
 func (s *Server) Probe(ctx context.Context) {
 	defer func() {
 		s.mu.Lock()
@@ -104,7 +104,8 @@ func (s *Server) rejoin(ctx context.Context, p *link.Link) error {
 		s.Judge(looks)
 	}
 	s.mu.Lock()
-	// They are taken under one lock: a key is deleted only after all abandoned connections that may carry its write are settled.
+	// They are taken under one lock: a key is deleted only after all abandoned connections that may carry its write are
+	// settled.
 	taken, abandoned, joins := s.missed.take(), s.takeAbandoned(), s.joins
 	wasDown, since := State(s.state.Load()) == Down, s.since
 	s.mu.Unlock()
@@ -135,8 +136,8 @@ func (s *Server) rejoin(ctx context.Context, p *link.Link) error {
 	return nil
 }
 
-// clean applies the Rejoin policy to the keys m that the server missed. If the server joins, it is treated as having missed all keys, unless
-// another middleware has cleaned it for this change. wasDown and since are its state.
+// clean applies the Rejoin policy to the keys m that the server missed. If the server joins, it is treated as having
+// missed all keys, unless another middleware has cleaned it for this change. wasDown and since are its state.
 func (s *Server) clean(ctx context.Context, p *link.Link, m missed, joins *Mark, wasDown bool, since time.Time) error {
 	if joins != nil && !m.all {
 		marked, err := joins.on(p)
@@ -171,7 +172,8 @@ func (s *Server) clean(ctx context.Context, p *link.Link, m missed, joins *Mark,
 			return nil
 		}
 	}
-	s.options.Load().Log.Warn("a server is flushed before it serves reads again", "server", s.Name, "rejoin", s.options.Load().Rejoin.String())
+	s.options.Load().Log.Warn("a server is flushed before it serves reads again", "server", s.Name, "rejoin",
+		s.options.Load().Rejoin.String())
 	err := p.Flush()
 	if err == nil {
 		s.mu.Lock()
@@ -187,8 +189,9 @@ func (s *Server) clean(ctx context.Context, p *link.Link, m missed, joins *Mark,
 	return err
 }
 
-// Reach tries once to reach the server before it is used. A server that does not answer starts as down. Reach requests the
-// version, because a server that requires a certificate or a password accepts the connection and refuses requests only later.
+// Reach tries once to reach the server before it is used. A server that does not answer starts as down. Reach requests
+// the version, because a server that requires a certificate or a password accepts the connection and refuses requests
+// only later.
 func (s *Server) Reach(ctx context.Context) error {
 	err := plain(s.reach(ctx))
 	if err != nil {
@@ -243,7 +246,8 @@ func (s *Server) Judge(looks marker.Looks) {
 		o.Log.Warn("a server may hold old values, and is flushed", "server", s.Name, "why", doubt)
 		s.MissedAll(errors.New(doubt))
 	case moved != nil:
-		o.Log.Info("a server gets back keys that were on other servers meanwhile; its old copies are deleted first", "server", s.Name)
+		o.Log.Info("a server gets back keys that were on other servers meanwhile; its old copies are deleted first",
+			"server", s.Name)
 		s.mu.Lock()
 		s.moved = moved
 		s.stale(errors.New("it gets back keys that were on other servers"))
@@ -265,8 +269,8 @@ func (s *Server) askVersion(l *link.Link) error {
 	return nil
 }
 
-// TellsExpiry reports whether the server is known to be memcached 1.6.24 or later. In older ones, the reply to me does not distinguish an item
-// without an expiry from one that expires within a second.
+// TellsExpiry reports whether the server is known to be memcached 1.6.24 or later. In older ones, the reply to me does
+// not distinguish an item without an expiry from one that expires within a second.
 func (s *Server) TellsExpiry() bool { return s.tellsExpiry.Load() }
 
 // Version returns the version that the server told last; "": none yet.
@@ -277,7 +281,8 @@ func (s *Server) Version() string {
 	return ""
 }
 
-// started returns the earliest time at which the server can have been started, according to its uptime, which is in whole seconds.
+// started returns the earliest time at which the server can have been started, according to its uptime, which is in
+// whole seconds.
 func started(l *link.Link) (time.Time, error) {
 	told, err := l.Stats("", "uptime")
 	up, ok := told["uptime"]

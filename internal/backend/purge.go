@@ -12,12 +12,12 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// purgeTime bounds the time spent on deleting single keys that were placed elsewhere. Meanwhile the server serves no reads; after a
-// flush it would serve them at once.
+// purgeTime bounds the time spent on deleting single keys that were placed elsewhere. Meanwhile the server serves no
+// reads; after a flush it would serve them at once.
 const purgeTime = 10 * time.Second
 
-// Mark is put on a server that was cleaned for a change of placement, so that middlewares which learn of the change later don't clean it
-// again.
+// Mark is put on a server that was cleaned for a change of placement, so that middlewares which learn of the change
+// later don't clean it again.
 type Mark struct {
 	Text string        // names the change; "": no mark is used
 	For  time.Duration // how long the mark lasts
@@ -56,8 +56,8 @@ func (m Mark) Keep(l *link.Link) error {
 	return m.put(l)
 }
 
-// Purge deletes the server's items whose keys gained accepts, and then puts the mark m on the server. If the server already has the mark, Purge
-// does nothing. If deleting fails, the server serves no reads until its prober has done it.
+// Purge deletes the server's items whose keys gained accepts, and then puts the mark m on the server. If the server
+// already has the mark, Purge does nothing. If deleting fails, the server serves no reads until its prober has done it.
 func (s *Server) Purge(ctx context.Context, gained func(key []byte) bool, m Mark) {
 	err := s.purgeOnce(ctx, gained, m)
 	if err == nil {
@@ -89,7 +89,8 @@ func (s *Server) purgeOnce(ctx context.Context, gained func(key []byte) bool, m 
 	})
 }
 
-// purge deletes the keys that moved accepts: they were placed elsewhere meanwhile. done is false if the server must be flushed instead.
+// purge deletes the keys that moved accepts: they were placed elsewhere meanwhile. done is false if the server must be
+// flushed instead.
 func (s *Server) purge(ctx context.Context, l *link.Link, moved func(key []byte) bool) (done bool, err error) {
 	if moved == nil {
 		return true, nil
@@ -115,10 +116,12 @@ func (s *Server) purge(ctx context.Context, l *link.Link, moved func(key []byte)
 	})
 	log := s.options.Load().Log
 	if err != nil || listErr != nil {
-		log.Warn("a server's old copies of keys that were on other servers cannot be deleted one by one", "server", s.Name, "error", cmp.Or(err, listErr))
+		log.Warn("a server's old copies of keys that were on other servers cannot be deleted one by one", "server",
+			s.Name, "error", cmp.Or(err, listErr))
 		return false, nil
 	}
-	log.Info("a server's old copies of keys that were on other servers are deleted", "server", s.Name, "keys", keys, "deleted", deleted,
+	log.Info("a server's old copies of keys that were on other servers are deleted", "server", s.Name, "keys", keys,
+		"deleted", deleted,
 		"took", time.Since(begin).Round(time.Millisecond))
 	return true, nil
 }

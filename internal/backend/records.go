@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// refreshEvery is the interval at which records that a server already holds are put again, so that they stay among the last
-	// items that it evicts, and return after somebody else has flushed it.
+	// refreshEvery is the interval at which records that a server already holds are put again, so that they stay among
+	// the last items that it evicts, and return after somebody else has flushed it.
 	refreshEvery = 10 * time.Second
 	// putAgain is the time after a failed put until the next attempt.
 	putAgain = time.Second
@@ -31,14 +31,16 @@ type Records struct {
 	log   *slog.Logger
 	moved func(server string, newest *marker.Record) (moved func(key []byte) bool, unknown bool)
 
-	// replicated: a write that one server misses may succeed elsewhere, because each key is on several servers or may be in another pool.
+	// replicated: a write that one server misses may succeed elsewhere, because each key is on several servers or may
+	// be in another pool.
 	replicated atomic.Bool
 
 	// lease is the time until which servers may be read, ns as stats.Now; see RespectMarks.
 	lease atomic.Int64
 	// barredFor is the lease after whose end all servers have been barred; -1: none.
 	barredFor atomic.Int64
-	// applying is held while the servers are updated from the marks found. It is locked before mu and before a server's mu.
+	// applying is held while the servers are updated from the marks found. It is locked before mu and before a server's
+	// mu.
 	applying sync.Mutex
 	lapsed   bool // guarded by applying: it was logged that the lease has lapsed
 
@@ -65,7 +67,8 @@ type Records struct {
 
 // copyOf is what is known about the records on one server.
 type copyOf struct {
-	putting sync.Mutex    // held during a put, so that an earlier put cannot end after a later one; locked before Records.mu
+	// held during a put, so that an earlier put cannot end after a later one; locked before Records.mu
+	putting sync.Mutex
 	has     uint64        // the latest round whose records it has
 	tried   uint64        // the latest round of which a put was attempted
 	again   bool          // put the records even if the server has them
@@ -76,10 +79,12 @@ type copyOf struct {
 	silent  silent
 }
 
-// NewRecords returns the records of a middleware that has not read those of any server yet. Nothing is put before Begin. For a
-// server and the newest record found, moved returns which keys may be old there because they were placed elsewhere meanwhile
-// (nil: none); unknown reports that this is not known for all keys.
-func NewRecords(log *slog.Logger, moved func(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool)) *Records {
+// NewRecords returns the records of a middleware that has not read those of any server yet. Nothing is put before
+// Begin. For a server and the newest record found, moved returns which keys may be old there because they were placed
+// elsewhere meanwhile (nil: none); unknown reports that this is not known for all keys.
+func NewRecords(log *slog.Logger,
+	moved func(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool),
+) *Records {
 	r := &Records{
 		log: log, moved: moved, fleet: marker.NewFleet(owner()), slack: rand.N(2 * time.Second),
 		looks: marker.Looks{}, stale: map[string]uint64{}, warned: map[string]uint64{}, copies: map[*Server]*copyOf{},
@@ -107,8 +112,8 @@ func (r *Records) Looks() marker.Looks {
 	return looks
 }
 
-// Moved reports whether the placement has changed since the first middleware was here, as far as the servers' records tell.
-// Without records it returns false.
+// Moved reports whether the placement has changed since the first middleware was here, as far as the servers' records
+// tell. Without records it returns false.
 func (r *Records) Moved() bool {
 	if r == nil {
 		return false
@@ -126,8 +131,8 @@ func (r *Records) found(s *Server, look marker.Look) {
 	r.looks[s.Name] = look
 }
 
-// Begin starts to put records on the servers. running is the middleware's name; "": it is not put. The other parameters are those
-// of Place. Servers that were marked stay marked.
+// Begin starts to put records on the servers. running is the middleware's name; "": it is not put. The other parameters
+// are those of Place. Servers that were marked stay marked.
 func (r *Records) Begin(running string, record marker.Record, servers []*Server) {
 	looks := r.Looks()
 	newest := looks.Newest()
@@ -170,7 +175,8 @@ func (r *Records) Gutter(has bool) {
 	r.gutter = has
 }
 
-// Place records that the placement in record, on servers, applies from now on. Place sets the record's version, addresses and gutter.
+// Place records that the placement in record, on servers, applies from now on. Place sets the record's version,
+// addresses and gutter.
 func (r *Records) Place(record marker.Record, servers []*Server) {
 	record.Addresses = map[string]string{}
 	for _, s := range servers {
@@ -292,8 +298,8 @@ func (r *Records) call(s *Server) {
 	}
 }
 
-// Await waits until the mark of s, if s is marked, is in force: it is on enough servers for the next start to find it, or all middlewares
-// respect it. It returns false if the mark does not come into force in time.
+// Await waits until the mark of s, if s is marked, is in force: it is on enough servers for the next start to find it,
+// or all middlewares respect it. It returns false if the mark does not come into force in time.
 func (r *Records) Await(ctx context.Context, s *Server) bool {
 	if r.RespectsMarks() {
 		return r.awaitRespected(ctx, s)
@@ -309,8 +315,9 @@ func (r *Records) AwaitPlaced(ctx context.Context) {
 	r.await(ctx, func() (uint64, string) { return round, "the placement" })
 }
 
-// await waits until enough servers have the round that target returns; 0: there is nothing to wait for. target is called with mu held; what
-// names the round in a warning. await returns false if too few servers can take the round, or none takes it in time.
+// await waits until enough servers have the round that target returns; 0: there is nothing to wait for. target is
+// called with mu held; what names the round in a warning. await returns false if too few servers can take the round, or
+// none takes it in time.
 func (r *Records) await(ctx context.Context, target func() (round uint64, what string)) bool {
 	timeout := time.NewTimer(putAgain)
 	defer timeout.Stop()
@@ -346,7 +353,8 @@ func (r *Records) await(ctx context.Context, target func() (round uint64, what s
 		if warned {
 			return false
 		}
-		r.log.Warn("records for the next start are on too few servers, because too few can be reached or answer in time; the next start may not find them",
+		r.log.Warn("records for the next start are on too few servers, because too few can be reached or answer in "+
+			"time; the next start may not find them",
 			"what", what, "on", has, "needed", needed)
 		return false
 	}
@@ -420,15 +428,17 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 		r.mu.Unlock()
 		if err != nil {
 			if ctx.Err() == nil {
-				r.log.Warn("records for the next start could not be stored on a server", "server", s.Name, "error", plain(err))
+				r.log.Warn("records for the next start could not be stored on a server", "server", s.Name, "error",
+					plain(err))
 			}
 			return false
 		}
 	}
 }
 
-// putRecord replaces the record on s, whose copy is c, after comparing the versions of the two, and the name of the middleware that runs, unless that is one
-// which does not acknowledge marks. The record is last: it says that the rest is complete.
+// putRecord replaces the record on s, whose copy is c, after comparing the versions of the two, and the name of the
+// middleware that runs, unless that is one which does not acknowledge marks. The record is last: it says that the rest
+// is complete.
 func (r *Records) putRecord(s *Server, c *copyOf, l *link.Link) error {
 	found, err := ask(l, marker.RecordKey, marker.RunningKey)
 	if err != nil {
@@ -473,8 +483,8 @@ func (r *Records) inForce() {
 	}
 }
 
-// End removes from the servers the entry that the middleware is running. First it brings them up to date, so that the next start does not flush
-// a server because of a mark that no longer applies.
+// End removes from the servers the entry that the middleware is running. First it brings them up to date, so that the
+// next start does not flush a server because of a mark that no longer applies.
 func (r *Records) End(ctx context.Context) {
 	r.mu.Lock()
 	copies := maps.Clone(r.copies)
@@ -504,7 +514,8 @@ func (r *Records) End(ctx context.Context) {
 				return l.Delete(marker.RunningKey)
 			})
 			if err != nil {
-				r.log.Warn("the entry that this mcmw is running could not be removed from a server", "server", s.Name, "error", plain(err))
+				r.log.Warn("the entry that this mcmw is running could not be removed from a server", "server", s.Name,
+					"error", plain(err))
 			}
 		})
 	}

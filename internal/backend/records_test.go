@@ -26,7 +26,10 @@ func reached(t *testing.T, servers []*mctest.Server) (m middleware) {
 	t.Helper()
 	m.Records = NewRecords(slog.New(slog.DiscardHandler), nil)
 	for _, s := range servers {
-		o := Options{ServerOptions: ServerOptions{ConnectTimeout: mctest.Patience, FailureLimit: 1}, Changes: new(atomic.Uint32), Records: m.Records, Log: m.log}
+		o := Options{
+			ServerOptions: ServerOptions{ConnectTimeout: mctest.Patience, FailureLimit: 1},
+			Changes:       new(atomic.Uint32), Records: m.Records, Log: m.log,
+		}
 		server := NewServer(route.Server{Name: s.Addr(), Addr: s.Addr()}, o)
 		require.NoError(t, server.Reach(t.Context()))
 		server.judged.Store(true)
@@ -62,7 +65,8 @@ func TestAMarkCountsSoonUnlessAMiddlewareThatDoesNotAcknowledgeItRuns(t *testing
 	memcacheds := mctest.StartMemcacheds(t, 3)
 	m := reached(t, memcacheds)
 	m.RespectMarks(true)
-	m.Begin("this", marker.Record{Placement: marker.Placement{Replicas: 3, Servers: []route.Server{{Name: "a"}}}}, m.servers)
+	m.Begin("this", marker.Record{Placement: marker.Placement{Replicas: 3, Servers: []route.Server{{Name: "a"}}}},
+		m.servers)
 	marked, others := m.servers[0], m.servers[1:]
 	counts := func() bool {
 		for {
@@ -105,7 +109,8 @@ func TestAMarkCountsSoonUnlessAMiddlewareThatDoesNotAcknowledgeItRuns(t *testing
 	require.Equal(t, "this"+marker.Acknowledging, name(), "it has stopped storing its name")
 }
 
-// Middlewares count the changes of the placement that they make themselves, and one may get to the same placement by more of them.
+// Middlewares count the changes of the placement that they make themselves, and one may get to the same placement by
+// more of them.
 func TestAStartDoubtsNoServerBecauseTheOthersHaveMadeDifferentNumbersOfChanges(t *testing.T) {
 	memcacheds := mctest.StartMemcacheds(t, 3)
 	all, two := marker.Placement{Replicas: 1}, marker.Placement{Replicas: 1}

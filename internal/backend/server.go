@@ -1,6 +1,6 @@
-// Package backend is the middleware's side of the memcached servers. A Server is the shared state of one server: its health
-// and the writes it missed. A Conn is one worker's connection to a server. Records are what a middleware keeps on the servers
-// for its next start and for other middlewares.
+// Package backend is the middleware's side of the memcached servers. A Server is the shared state of one server: its
+// health and the writes it missed. A Conn is one worker's connection to a server. Records are what a middleware keeps
+// on the servers for its next start and for other middlewares.
 package backend
 
 import (
@@ -17,7 +17,8 @@ import (
 	"mcmw/internal/wire"
 )
 
-// ServerOptions are the settings of servers that an operator can change. A middleware's Options say what a zero field means.
+// ServerOptions are the settings of servers that an operator can change. A middleware's Options say what a zero field
+// means.
 type ServerOptions struct {
 	// ConnectTimeout bounds the time to connect, and the time to reply to a probe.
 	ConnectTimeout time.Duration
@@ -25,18 +26,21 @@ type ServerOptions struct {
 	FailureLimit int
 	// Rejoin says what is done about the keys whose writes a server missed before it may serve reads again.
 	Rejoin Rejoin
-	// MissedMemory bounds the memory for the keys whose writes a server missed, in bytes. A server that missed more is flushed.
+	// MissedMemory bounds the memory for the keys whose writes a server missed, in bytes. A server that missed more is
+	// flushed.
 	MissedMemory int
 }
 
 // Options are the settings that the servers of a pool share.
 type Options struct {
 	ServerOptions
-	// Changes is incremented after each change of what Readable, Stale or Suspected returns. Shared by the servers; required.
+	// Changes is incremented after each change of what Readable, Stale or Suspected returns. Shared by the servers;
+	// required.
 	Changes *atomic.Uint32
 	// Records are kept on the servers for the next start; nil: none are kept. Shared by the servers.
 	Records *Records
-	// Gutter is how long the gutter of the servers' pool may still hold keys of a server after reads return to that server; 0: the pool has no gutter.
+	// Gutter is how long the gutter of the servers' pool may still hold keys of a server after reads return to that
+	// server; 0: the pool has no gutter.
 	Gutter time.Duration
 	// Alone: no other middleware writes to the servers.
 	Alone bool
@@ -72,23 +76,26 @@ type Server struct {
 	options  atomic.Pointer[Options]
 	state    atomic.Int32
 	failures atomic.Int32 // consecutive
-	// suspect: it has owed a reply for too long. Until it answers or is down, requests that can use another server do so.
+	// suspect: it has owed a reply for too long. Until it answers or is down, requests that can use another server do
+	// so.
 	suspect atomic.Bool
 	// moves counts the changes of addr. Connections made before the last change must not be used.
 	moves atomic.Int32
 	// judged: what it holds has been judged since the start, and records may be put on it.
 	judged atomic.Bool
-	// marking: this middleware has marked it as a server that missed writes. marked is the time until which the mark is in force, ns as
-	// stats.Now; 0: it is not in force. Maintained by Records.
+	// marking: this middleware has marked it as a server that missed writes. marked is the time until which the mark is
+	// in force, ns as stats.Now; 0: it is not in force. Maintained by Records.
 	marking atomic.Bool
 	marked  atomic.Int64
-	// barred: it is not read, because another middleware has marked it or it is unknown whether one has. Changed with mu held.
+	// barred: it is not read, because another middleware has marked it or it is unknown whether one has. Changed with
+	// mu held.
 	barred atomic.Bool
 	// unknowable: it stays barred until servers that do not answer do. Changed with mu held.
 	unknowable atomic.Bool
 	// markedElsewhere: another middleware has marked it. Maintained by Records.
 	markedElsewhere atomic.Bool
-	// away: with marks that all middlewares respect, all of them respect one of this server. Maintained by Records; see Away.
+	// away: with marks that all middlewares respect, all of them respect one of this server. Maintained by Records; see
+	// Away.
 	away atomic.Bool
 	// Maintained by Records; see Decides, Turn, DecidesSince, RoleSince, HadRole.
 	decides   atomic.Bool
@@ -96,7 +103,8 @@ type Server struct {
 	cleared   atomic.Int64
 	roleSince atomic.Int64
 	hadRole   atomic.Bool
-	// open is the time until which its pool's gutter may hold keys of it although it is read, ns as stats.Now. Stored before the server becomes readable.
+	// open is the time until which its pool's gutter may hold keys of it although it is read, ns as stats.Now. Stored
+	// before the server becomes readable.
 	open atomic.Int64
 	// unsettled: when its prober ended, writes sent to it could still take effect.
 	unsettled atomic.Bool
@@ -124,8 +132,8 @@ type Server struct {
 	left        missed                // keys that were moved to other servers and written there; see LeaveBehind
 	moved       func(key []byte) bool // keys to delete before it serves reads; nil: none
 	joins       *Mark                 // it has joined and is not clean yet; nil: it is clean, or is no new server
-	// retired are connections that were given up with writes under way; the prober takes them. reset: another connection had to
-	// be reset at once. proberless: the prober has ended.
+	// retired are connections that were given up with writes under way; the prober takes them. reset: another
+	// connection had to be reset at once. proberless: the prober has ended.
 	retired    []*wire.Socket
 	reset      bool
 	proberless bool
@@ -136,12 +144,16 @@ const maxRetired = 256
 
 // NewServer returns the server that s names, up.
 func NewServer(s route.Server, o Options) *Server {
-	server := &Server{Name: s.Name, addr: s.Addr, wake: make(chan struct{}, 1), since: time.Now(), missed: missed{limit: o.MissedMemory}, left: missed{limit: o.MissedMemory}}
+	server := &Server{
+		Name: s.Name, addr: s.Addr, wake: make(chan struct{}, 1), since: time.Now(),
+		missed: missed{limit: o.MissedMemory}, left: missed{limit: o.MissedMemory},
+	}
 	server.options.Store(&o)
 	return server
 }
 
-// Rename returns the server under another name, up. Once no request is under way on s, the caller calls Succeed(s) on the result.
+// Rename returns the server under another name, up. Once no request is under way on s, the caller calls Succeed(s) on
+// the result.
 func (s *Server) Rename(to route.Server, o Options) *Server {
 	renamed := NewServer(to, o)
 	renamed.judged.Store(s.judged.Load())
@@ -150,8 +162,8 @@ func (s *Server) Rename(to route.Server, o Options) *Server {
 	return renamed
 }
 
-// Succeed takes over the keys that previous, the server under its previous name, missed or left behind. If previous is not readable, its prober
-// may hold keys that it is about to delete: then any key may be out of date.
+// Succeed takes over the keys that previous, the server under its previous name, missed or left behind. If previous is
+// not readable, its prober may hold keys that it is about to delete: then any key may be out of date.
 func (s *Server) Succeed(previous *Server) {
 	previous.mu.Lock()
 	left, missed, up := previous.left.take(), previous.missed.take(), previous.Readable()
@@ -184,8 +196,8 @@ func (s *Server) Tune(o Options) {
 	s.missed.limit, s.left.limit = o.MissedMemory, o.MissedMemory
 }
 
-// Move sets the address that is dialled. Connections to the previous address are not used again. The server at the new address
-// may hold anything, so it serves no reads until its prober has cleaned it.
+// Move sets the address that is dialled. Connections to the previous address are not used again. The server at the new
+// address may hold anything, so it serves no reads until its prober has cleaned it.
 func (s *Server) Move(addr string) {
 	s.mu.Lock()
 	previous := s.addr
@@ -222,8 +234,8 @@ func (s *Server) Stale() bool {
 // Recovers reports whether the server is stale and may be read again soon, as far as is known: a read may wait for it.
 func (s *Server) Recovers() bool { return s.Stale() && !s.unknowable.Load() }
 
-// bar sets why the server must not be read although it is up; "": it may be read. It returns the reason set before. unknowable: it stays so until
-// servers that do not answer do.
+// bar sets why the server must not be read although it is up; "": it may be read. It returns the reason set before.
+// unknowable: it stays so until servers that do not answer do.
 func (s *Server) bar(why string, unknowable bool) (previous string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -414,14 +426,15 @@ func (s *Server) setMarked(until int64) {
 // Unmarked reports whether the server has missed writes but the mark for that is not in force.
 func (s *Server) Unmarked() bool { return s.marking.Load() && !s.Marked() }
 
-// AwaitMarked waits until the mark of the server, if it has missed writes, is in force. It returns false if the mark does not come into force
-// in time. Without records there are no marks, and it returns true.
+// AwaitMarked waits until the mark of the server, if it has missed writes, is in force. It returns false if the mark
+// does not come into force in time. Without records there are no marks, and it returns true.
 func (s *Server) AwaitMarked(ctx context.Context) bool {
 	r := s.options.Load().Records
 	return r == nil || s.Marked() || r.Await(ctx, s)
 }
 
-// Withheld counts writes that the server missed and that were answered with an error because the server's mark was not in force.
+// Withheld counts writes that the server missed and that were answered with an error because the server's mark was not
+// in force.
 func (s *Server) Withheld(writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -435,8 +448,9 @@ func (s *Server) Flushed() {
 	}
 }
 
-// LeaveBehind records that key was written on the servers that are responsible for it now, while this one may still have an
-// old value. Nobody reads the key here until a change of placement makes this server responsible again; see Reclaim.
+// LeaveBehind records that key was written on the servers that are responsible for it now, while this one may still
+// have an old value. Nobody reads the key here until a change of placement makes this server responsible again; see
+// Reclaim.
 func (s *Server) LeaveBehind(key []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -450,7 +464,8 @@ func (s *Server) LeaveAllBehind() {
 	s.left.addAll()
 }
 
-// Reclaim is called when the server may become responsible again for keys that it left behind. Their writes elsewhere count as missed.
+// Reclaim is called when the server may become responsible again for keys that it left behind. Their writes elsewhere
+// count as missed.
 func (s *Server) Reclaim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -492,15 +507,16 @@ func (s *Server) change(to State, why error) {
 		}
 	}
 	if to == Up {
-		s.options.Load().Log.Info("a server is up", "server", s.Name, "was", from.String(), "for", lasted.Round(time.Millisecond))
+		s.options.Load().Log.Info("a server is up", "server", s.Name, "was", from.String(), "for",
+			lasted.Round(time.Millisecond))
 		return
 	}
 	s.options.Load().Log.Warn("a server is "+to.String(), "server", s.Name, "was", from.String(), "why", why)
 	s.wakeProber()
 }
 
-// retire hands a retired socket to the prober. If it returns false, the caller must reset the socket. A nil sock reports a
-// connection that the caller resets in any case.
+// retire hands a retired socket to the prober. If it returns false, the caller must reset the socket. A nil sock
+// reports a connection that the caller resets in any case.
 func (s *Server) retire(sock *wire.Socket) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -512,8 +528,9 @@ func (s *Server) retire(sock *wire.Socket) bool {
 	return true
 }
 
-// arrivalTime is how long a server that answers probes may take to acknowledge the bytes sent on an abandoned connection. It is
-// longer than a kernel delays an acknowledgement (40 ms). Bytes that are not acknowledged by then were lost on the way.
+// arrivalTime is how long a server that answers probes may take to acknowledge the bytes sent on an abandoned
+// connection. It is longer than a kernel delays an acknowledgement (40 ms). Bytes that are not acknowledged by then
+// were lost on the way.
 const arrivalTime = 100 * time.Millisecond
 
 // abandoned are connections that were given up with writes under way.
@@ -532,8 +549,8 @@ func (s *Server) takeAbandoned() abandoned {
 // errUnsettled: writes sent on an abandoned connection may still take effect.
 var errUnsettled = errors.New("does not close connections that were given up")
 
-// settle waits until no write sent on the connections can still take effect, for timeout at most. It returns errUnsettled if
-// the server has not closed one of them by then, or if one had to be reset.
+// settle waits until no write sent on the connections can still take effect, for timeout at most. It returns
+// errUnsettled if the server has not closed one of them by then, or if one had to be reset.
 func (a abandoned) settle(timeout time.Duration) (err error) {
 	if a.reset {
 		err = errUnsettled

@@ -12,12 +12,14 @@ import (
 )
 
 // errNoVersions: the server does not store an item with the version that the request gives.
-var errNoVersions = errors.New("no versions: a memcached before 1.6.27 (it does not know the flag E), or one with -C; " +
-	"with it several mcmw cannot keep replicas alike, and a cas that one server has given may win on another; accepted: memcached 1.6.27 or later, " +
+var errNoVersions = errors.New("no versions: a memcached before 1.6.27 (it does not know the flag E), or one with " +
+	"-C; " +
+	"with it several mcmw cannot keep replicas alike, and a cas that one server has given may win on another; " +
+	"accepted: memcached 1.6.27 or later, " +
 	"or --writers one, if mcmw is then restarted and not all servers have versions")
 
-// NeedVersions sets whether connections are made only to servers that store items with the version that the request gives. Existing
-// connections stay.
+// NeedVersions sets whether connections are made only to servers that store items with the version that the request
+// gives. Existing connections stay.
 func (s *Server) NeedVersions(needed bool) { s.versions.Store(needed) }
 
 // HasVersions reports whether the server stores items with the version that the request gives.
@@ -40,15 +42,16 @@ func (s *Server) HasVersions(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// probeVersions stores an item that has already expired, with a version, and requests its cas. The key is one of mcmw's own, "mcmw probe".
+// probeVersions stores an item that has already expired, with a version, and requests its cas. The key is one of mcmw's
+// own, "mcmw probe".
 const (
 	probeVersions   = "ms bWNtdyBwcm9iZQ== 0 b T-1 E4611686018427387904 c\r\n\r\n"
 	versionsAnswer  = "HD c4611686018427387904\r\n"
 	maxProbedAnswer = 1024
 )
 
-// askVersions returns errNoVersions if the server has no versions. If the server has too many connections or no memory, this stays
-// unknown, and the error says so.
+// askVersions returns errNoVersions if the server has no versions. If the server has too many connections or no memory,
+// this stays unknown, and the error says so.
 func askVersions(sock *wire.Socket) error {
 	if err := sock.WriteRest([]byte(probeVersions)); err != nil {
 		return err

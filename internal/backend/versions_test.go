@@ -19,8 +19,14 @@ func TestOnlyAReplyToTheProbeTellsWhetherAServerHasVersions(t *testing.T) {
 		{answer: "HD c0\r\n"},
 		{answer: "CLIENT_ERROR invalid flag\r\n"},
 		{answer: "ERROR\r\n"},
-		{answer: "ERROR Too many open connections\r\n", problem: "the server answered: ERROR Too many open connections"},
-		{answer: "SERVER_ERROR out of memory storing object\r\n", problem: "the server answered: SERVER_ERROR out of memory storing object"},
+		{
+			answer:  "ERROR Too many open connections\r\n",
+			problem: "the server answered: ERROR Too many open connections",
+		},
+		{
+			answer:  "SERVER_ERROR out of memory storing object\r\n",
+			problem: "the server answered: SERVER_ERROR out of memory storing object",
+		},
 	} {
 		t.Run(tc.answer, func(t *testing.T) {
 			server := mctest.StartScript(t, func(p *mctest.Peer) {

@@ -18,7 +18,10 @@ func TestTheWarningThatNoServerIsReadSaysWhatStalled(t *testing.T) {
 		"a: connection refused":        {"a": {err: errors.New("connection refused"), due: now}, "b": good},
 		"b has lost its marks":         {"a": good, "b": {took: ms, due: now, blank: true}},
 		"a took 400ms to answer":       {"a": {took: 400 * ms, due: now + 80*ms}, "b": good},
-		"this mcmw was stopped or had no processor for 2.1s": {"a": {took: ms, due: now - 2100*ms}, "b": {asked: now, late: 2050 * ms}},
+		"this mcmw was stopped or had no processor for 2.1s": {
+			"a": {took: ms, due: now - 2100*ms},
+			"b": {asked: now, late: 2050 * ms},
+		},
 	} {
 		whys := whyUnknown(looks, now)
 		if want == "" {

@@ -1,6 +1,6 @@
 // Package budget bounds the total amount of something that many goroutines hold. Unlike a weighted semaphore
-// (golang.org/x/sync/semaphore), a budget may be exceeded where the holders would deadlock otherwise, and goroutines that already
-// hold a part are served first.
+// (golang.org/x/sync/semaphore), a budget may be exceeded where the holders would deadlock otherwise, and goroutines
+// that already hold a part are served first.
 package budget
 
 import (
@@ -67,14 +67,15 @@ func (b *Budget) Force(n int64) {
 // Overdrawn reports whether more is taken than the budget allows.
 func (b *Budget) Overdrawn() bool { return b.Used() > b.limit }
 
-// Take takes n, and waits if necessary. It gives up and returns false when stop is closed, or when no waiter has been granted anything
-// for as long as patience.
+// Take takes n, and waits if necessary. It gives up and returns false when stop is closed, or when no waiter has been
+// granted anything for as long as patience.
 func (b *Budget) Take(n int64, patience time.Duration, stop <-chan struct{}) bool {
 	return b.Grow(0, n, patience, stop)
 }
 
-// Grow is Take for a caller that holds part, and gives part back only once it has n. If such callers hold the whole budget, they would
-// deadlock. Therefore one of them may exceed the budget, also in several steps, until it gives everything back.
+// Grow is Take for a caller that holds part, and gives part back only once it has n. If such callers hold the whole
+// budget, they would deadlock. Therefore one of them may exceed the budget, also in several steps, until it gives
+// everything back.
 func (b *Budget) Grow(part, n int64, patience time.Duration, stop <-chan struct{}) bool {
 	if b.TryTake(n) {
 		return true
@@ -146,7 +147,8 @@ func (b *Budget) grant() {
 	}
 }
 
-// allows reports whether w may be granted. A waiter that has exceeded the limit may take more if the others are within it.
+// allows reports whether w may be granted. A waiter that has exceeded the limit may take more if the others are within
+// it.
 func (b *Budget) allows(w *waiter) bool {
 	if w.part > 0 {
 		return b.used-w.part <= b.limit

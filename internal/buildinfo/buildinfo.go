@@ -1,5 +1,5 @@
-// Package buildinfo tells which version of a program is running, from the version given to the linker and from the information
-// that the Go toolchain recorded.
+// Package buildinfo tells which version of a program is running, from the version given to the linker and from the
+// information that the Go toolchain recorded.
 package buildinfo
 
 import (

@@ -12,8 +12,8 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// ExplainFlagError adds to cmd's error of an unknown flag the flag of cmd that was probably meant or, without one, the commands that have the
-// flag. Other errors are returned as they are.
+// ExplainFlagError adds to cmd's error of an unknown flag the flag of cmd that was probably meant or, without one, the
+// commands that have the flag. Other errors are returned as they are.
 func ExplainFlagError(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Manual returns the manual pages of root and its commands, from their own descriptions: for each name, such as mcmw-serve, the page's text in the
-// language of man(7). version is the program's.
+// Manual returns the manual pages of root and its commands, from their own descriptions: for each name, such as
+// mcmw-serve, the page's text in the language of man(7). version is the program's.
 func Manual(root *cobra.Command, version string) map[string]string {
 	pages := map[string]string{}
 	var add func(c *cobra.Command)
@@ -88,7 +88,8 @@ func page(c *cobra.Command, version string) string {
 		fmt.Fprintf(&b, ".nf\n%s\n.fi\n", roff(c.Example))
 	}
 	section("EXIT STATUS")
-	b.WriteString("0 on success, 1 on failure, 2 if the command line, the environment or the configuration file is invalid.\n")
+	b.WriteString("0 on success, 1 on failure, 2 if the command line, the environment or the configuration file is " +
+		"invalid.\n")
 	others := c.Commands()
 	if c.HasParent() {
 		others = append([]*cobra.Command{c.Parent()}, others...)

@@ -68,7 +68,8 @@ func splitAddress(text string) (host, port string, err error) {
 	return host, port, checkHost(host)
 }
 
-// checkHost refuses a text that is neither a host name nor an IPv4 address. It accepts "", which the caller has to check.
+// checkHost refuses a text that is neither a host name nor an IPv4 address. It accepts "", which the caller has to
+// check.
 func checkHost(host string) error {
 	for _, r := range host {
 		switch {

@@ -10,8 +10,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// checks are the rules that involve several options. A rule runs only if none of its options was refused on its own. With pools, a rule
-// about servers runs for each pool.
+// checks are the rules that involve several options. A rule runs only if none of its options was refused on its own.
+// With pools, a rule about servers runs for each pool.
 var checks = []struct {
 	options []string
 	check   func(c *Config) Problems
@@ -76,7 +76,8 @@ func (c *Config) run(chosen func(options []string) bool) Problems {
 	return c.checkPools()
 }
 
-// pooled returns the configurations to which a rule about these options applies: each pool's if it is about servers, otherwise c.
+// pooled returns the configurations to which a rule about these options applies: each pool's if it is about servers,
+// otherwise c.
 func (c *Config) pooled(options []string) []*Config {
 	if !slices.Contains(options, optionServers) {
 		return []*Config{c}
@@ -96,7 +97,8 @@ func hasFreePort(addr string) bool {
 func (c *Config) checkListen() Problems {
 	addrs := c.listenAddrs()
 	if len(addrs) == 0 {
-		return Problems{c.problem("listen", "an empty list; accepted: at least one of %s", Find("listen").kind.accepts())}
+		return Problems{c.problem("listen", "an empty list; accepted: at least one of %s",
+			Find("listen").kind.accepts())}
 	}
 	var problems Problems
 	for i, a := range addrs {
@@ -109,7 +111,8 @@ func (c *Config) checkListen() Problems {
 
 func (c *Config) checkServers() Problems {
 	if len(c.Specs) == 0 {
-		return Problems{c.problem(optionServers, "none given; accepted: at least one of %s, by -m, --servers, %s or the file",
+		return Problems{c.problem(optionServers,
+			"none given; accepted: at least one of %s, by -m, --servers, %s or the file",
 			serverForms, Find(optionServers).Env())}
 	}
 	var problems Problems
@@ -123,7 +126,8 @@ func (c *Config) checkServers() Problems {
 	first := make(map[string]string) // address -> the name of its server
 	for _, s := range c.Servers {
 		if name, ok := first[s.Addr]; ok {
-			problems = append(problems, c.problem(optionServers, "%q and %q both have the address %s; accepted: distinct addresses",
+			problems = append(problems, c.problem(optionServers,
+				"%q and %q both have the address %s; accepted: distinct addresses",
 				name, s.Name, s.Addr))
 			continue
 		}
@@ -152,7 +156,8 @@ func (c *Config) checkAck() Problems {
 	return c.problems(middleware.CheckAck(c.Ack, cmp.Or(c.Placement.Replicas, len(c.Servers))))
 }
 
-// checkPlacement checks how keys are placed on the servers. As long as some servers are to be looked up, there may be more.
+// checkPlacement checks how keys are placed on the servers. As long as some servers are to be looked up, there may be
+// more.
 func (c *Config) checkPlacement() Problems {
 	placement := c.Placement
 	if !c.complete {
@@ -163,7 +168,8 @@ func (c *Config) checkPlacement() Problems {
 
 func (c *Config) checkAdmin() Problems {
 	if slices.Contains(c.listenAddrs(), c.Admin) && !hasFreePort(c.Admin) {
-		return Problems{c.problem("admin", "%q is already an address for clients; accepted: another address, or off", c.Admin)}
+		return Problems{c.problem("admin", "%q is already an address for clients; accepted: another address, or off",
+			c.Admin)}
 	}
 	return nil
 }

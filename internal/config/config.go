@@ -12,8 +12,8 @@ import (
 type Config struct {
 	File string // the YAML file read, "" none
 
-	// Options are the middleware's, with two differences that the method With removes: the addresses in Listen may lack a
-	// port, and StallAfter 0 means never. Servers has only the servers that need no lookup.
+	// Options are the middleware's, with two differences that the method With removes: the addresses in Listen may lack
+	// a port, and StallAfter 0 means never. Servers has only the servers that need no lookup.
 	middleware.Options
 	// Lookups has the servers as the operator wrote them, and the settings for looking them up.
 	discover.Lookups
@@ -47,9 +47,10 @@ type Config struct {
 	noFiles  bool // Sources.NoFiles
 	complete bool // Servers has all servers: none has to be looked up
 
-	origins map[string]Origin // by option name, and by element, such as routes[2]; an option without an entry has its default
-	unread  bool              // the file could not be read: options that it might set are not reported as missing
-	refused map[string]bool   // options for which a source gave an invalid value
+	// by option name, and by element, such as routes[2]; an option without an entry has its default
+	origins map[string]Origin
+	unread  bool            // the file could not be read: options that it might set are not reported as missing
+	refused map[string]bool // options for which a source gave an invalid value
 }
 
 // Origin says where the value of the option called name came from.

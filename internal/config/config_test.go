@@ -100,20 +100,30 @@ func TestNothingAfterTwoDashesIsAToggle(t *testing.T) {
 func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 	c := sources{args: []string{"-m", "a"}}.load(t)
 	requireOptions(t, middleware.Options{
-		Listen:         []string{"127.0.0.1:11311"},
-		Servers:        []route.Server{{Name: "a", Addr: "a:11211", Weight: 1}},
-		RequestOptions: worker.RequestOptions{Ack: replica.AckLive, Depth: middleware.DefaultDepth, Timeout: middleware.DefaultTimeout, StallAfter: middleware.DefaultStallAfter},
-		Queue:          middleware.DefaultQueue,
-		ServerOptions:  backend.ServerOptions{FailureLimit: middleware.DefaultFailureLimit, MissedMemory: middleware.DefaultMissedMemory, ConnectTimeout: middleware.DefaultConnectTimeout},
-		ClientOptions:  netstage.ClientOptions{MinRate: middleware.DefaultMinRate, MaxOutput: middleware.DefaultMaxOutput, WriteTimeout: middleware.DefaultWriteTimeout, ClientMemory: middleware.DefaultClientMemory, Limits: protocol.Limits{}.WithDefaults()},
-		ChangeStep:     middleware.DefaultChangeStep,
-		SweepEvery:     middleware.DefaultSweepEvery,
-		SweepRate:      sweep.DefaultRate,
-		DrainTimeout:   middleware.DefaultDrainTimeout,
-		HotAge:         middleware.DefaultHotAge,
-		HotMemory:      middleware.DefaultHotMemory,
-		Large:          plan.Large{Item: middleware.DefaultItemSize},
-		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
+		Listen:  []string{"127.0.0.1:11311"},
+		Servers: []route.Server{{Name: "a", Addr: "a:11211", Weight: 1}},
+		RequestOptions: worker.RequestOptions{
+			Ack: replica.AckLive, Depth: middleware.DefaultDepth,
+			Timeout: middleware.DefaultTimeout, StallAfter: middleware.DefaultStallAfter,
+		},
+		Queue: middleware.DefaultQueue,
+		ServerOptions: backend.ServerOptions{
+			FailureLimit: middleware.DefaultFailureLimit,
+			MissedMemory: middleware.DefaultMissedMemory, ConnectTimeout: middleware.DefaultConnectTimeout,
+		},
+		ClientOptions: netstage.ClientOptions{
+			MinRate:   middleware.DefaultMinRate,
+			MaxOutput: middleware.DefaultMaxOutput, WriteTimeout: middleware.DefaultWriteTimeout,
+			ClientMemory: middleware.DefaultClientMemory, Limits: protocol.Limits{}.WithDefaults(),
+		},
+		ChangeStep:   middleware.DefaultChangeStep,
+		SweepEvery:   middleware.DefaultSweepEvery,
+		SweepRate:    sweep.DefaultRate,
+		DrainTimeout: middleware.DefaultDrainTimeout,
+		HotAge:       middleware.DefaultHotAge,
+		HotMemory:    middleware.DefaultHotMemory,
+		Large:        plan.Large{Item: middleware.DefaultItemSize},
+		Security:     middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.With(c.Servers))
 	require.Equal(t, "127.0.0.1:9150", c.Admin)
 }
@@ -122,7 +132,8 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 func requireOptions(t *testing.T, want, got middleware.Options) {
 	t.Helper()
 	want.Pools = []middleware.PoolOptions{{
-		Pool: route.Pool{Servers: want.Servers, Options: want.Placement}, Ack: want.Ack, Timeout: want.Timeout, Large: want.Large, ServerOptions: want.ServerOptions,
+		Pool: route.Pool{Servers: want.Servers, Options: want.Placement}, Ack: want.Ack, Timeout: want.Timeout,
+		Large: want.Large, ServerOptions: want.ServerOptions,
 	}}
 	want.Servers = nil
 	require.Equal(t, want, got)
@@ -179,20 +190,34 @@ max-multiget-line: 4k
 	requireOptions(t, middleware.Options{
 		Listen: []string{"0.0.0.0:1", "unix:/run/m.sock", "[::1]:2"},
 		Servers: []route.Server{
-			{Name: "a", Addr: "a:11211", Weight: 1}, {Name: "b", Addr: "b:11211", Weight: 2, Zone: "here"}, {Name: "c", Addr: "c:11211", Weight: 1},
+			{Name: "a", Addr: "a:11211", Weight: 1},
+			{Name: "b", Addr: "b:11211", Weight: 2, Zone: "here"},
+			{Name: "c", Addr: "c:11211", Weight: 1},
 		},
 		Placement: route.Options{
-			Replicas: 2, Ring: route.RingLibmemcachedWeighted, Hash: route.HashMD5, HashTag: "{}", Read: route.ReadNearest, Zone: "here",
+			Replicas: 2, Ring: route.RingLibmemcachedWeighted, Hash: route.HashMD5, HashTag: "{}",
+			Read: route.ReadNearest, Zone: "here",
 		},
-		RequestOptions: worker.RequestOptions{Ack: replica.AckAny, GetErrorMiss: true, Sharded: true, Depth: 4, Timeout: 6 * time.Second, StallAfter: 65 * time.Millisecond},
-		Ready:          middleware.ReadyAny,
-		ServerOptions:  backend.ServerOptions{FailureLimit: 9, Rejoin: backend.RejoinFlush, MissedMemory: 5 << 20, ConnectTimeout: 7 * time.Millisecond},
-		ClientOptions:  netstage.ClientOptions{Announce: []string{"cache.example:3", "[::1]:4"}, MaxConnections: 10, IdleTimeout: 11 * time.Second, MaxAge: 15 * time.Second, MinRate: 6 << 10, MaxOutput: 12 << 20, WriteTimeout: 13 * time.Second, ClientMemory: 14 << 20, Shed: true, Limits: protocol.Limits{MaxKey: 8, MaxValue: 2 << 20, MaxLine: 3 << 10, MaxMultiGetLine: 4 << 10}},
-		Pool:           middleware.PoolPerServer,
-		Workers:        3,
-		Queue:          5,
-		ChangeStep:     19 * time.Second,
-		SweepEvery:     12 * time.Minute, SweepRate: 13,
+		RequestOptions: worker.RequestOptions{
+			Ack: replica.AckAny, GetErrorMiss: true, Sharded: true, Depth: 4,
+			Timeout: 6 * time.Second, StallAfter: 65 * time.Millisecond,
+		},
+		Ready: middleware.ReadyAny,
+		ServerOptions: backend.ServerOptions{
+			FailureLimit: 9, Rejoin: backend.RejoinFlush, MissedMemory: 5 << 20,
+			ConnectTimeout: 7 * time.Millisecond,
+		},
+		ClientOptions: netstage.ClientOptions{
+			Announce: []string{"cache.example:3", "[::1]:4"}, MaxConnections: 10,
+			IdleTimeout: 11 * time.Second, MaxAge: 15 * time.Second, MinRate: 6 << 10, MaxOutput: 12 << 20,
+			WriteTimeout: 13 * time.Second, ClientMemory: 14 << 20, Shed: true,
+			Limits: protocol.Limits{MaxKey: 8, MaxValue: 2 << 20, MaxLine: 3 << 10, MaxMultiGetLine: 4 << 10},
+		},
+		Pool:       middleware.PoolPerServer,
+		Workers:    3,
+		Queue:      5,
+		ChangeStep: 19 * time.Second,
+		SweepEvery: 12 * time.Minute, SweepRate: 13,
 		Large:   plan.Large{Limit: 1 << 20, Item: 512 << 10},
 		HotKeys: hotkeys.Off, HotAge: 20 * time.Millisecond, HotMemory: 64 << 20,
 		DrainTimeout: 90 * time.Second,
@@ -250,21 +275,27 @@ func TestTheAdminServerCanBeTurnedOff(t *testing.T) {
 // Kubernetes gives containers MCMW_PORT=tcp://... and MCMW_SERVICE_HOST for a service called mcmw.
 func TestUnknownVariablesAreIgnoredAndMisspeltOnesAreWarnedAbout(t *testing.T) {
 	c := sources{args: []string{"-m", "a"}, env: []string{
-		"MCMW_PORT=tcp://10.0.0.1:11311", "MCMW_SERVICE_HOST=10.0.0.1", "MCMW_SERVICE_PORT=11311", "MCMW_PORT_11311_TCP_PORT=11311",
+		"MCMW_PORT=tcp://10.0.0.1:11311", "MCMW_SERVICE_HOST=10.0.0.1", "MCMW_SERVICE_PORT=11311",
+		"MCMW_PORT_11311_TCP_PORT=11311",
 		"MCMW_WROKERS=3", "HOME=/root",
 	}}.load(t)
-	require.Equal(t, []string{"environment variable MCMW_WROKERS is not an option; did you mean MCMW_WORKERS?"}, c.Warnings)
+	require.Equal(t, []string{"environment variable MCMW_WROKERS is not an option; did you mean MCMW_WORKERS?"},
+		c.Warnings)
 }
 
 func TestPrintedConfigurationsAreReadBackUnchanged(t *testing.T) {
 	for name, s := range map[string]sources{
 		"defaults": {args: []string{"-m", "a"}},
-		"all set": {args: strings.Fields("-l unix:/tmp/x,:0 --replicas 1 --read primary -s --ring libmemcached --hash crc32a --hash-tag {} " +
-			"-t 8 --depth 1 --queue 9 --timeout 1ms --stall-after 2ms --connect-timeout 1h --drain-timeout 90s --max-key 200 --max-value 2m " +
+		"all set": {args: strings.Fields("-l unix:/tmp/x,:0 --replicas 1 --read primary -s --ring libmemcached " +
+			"--hash crc32a --hash-tag {} " +
+			"-t 8 --depth 1 --queue 9 --timeout 1ms --stall-after 2ms --connect-timeout 1h --drain-timeout 90s " +
+			"--max-key 200 --max-value 2m " +
 			"--max-line 4k --max-multiget-line 1g --admin off --log-level debug --log-format json --procs 2 " +
 			"--announce c.example:1,[::1]:2 -m null=unix:/x [::1]:1 true c:1:1")},
-		"names to look up": {args: strings.Fields("-m a*2 dns+cache cluster+c.cfg.d:5 blue=dns4+cache.example.*3 dns6+x:1 srv+_a._b.c*record " +
-			"green=srv+_a._b.d k8s+_a._tcp.b.c.svc.cluster.local --resolver [::1]:53 --resolve-interval 1m --remove-after 1 --watch-interval 0s")},
+		"names to look up": {args: strings.Fields("-m a*2 dns+cache cluster+c.cfg.d:5 blue=dns4+cache.example.*3 " +
+			"dns6+x:1 srv+_a._b.c*record " +
+			"green=srv+_a._b.d k8s+_a._tcp.b.c.svc.cluster.local --resolver [::1]:53 --resolve-interval 1m " +
+			"--remove-after 1 --watch-interval 0s")},
 		"mappings": {yaml: "servers: [{name: x, address: 'y:1', weight: 3}, {address: z}]\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,8 @@ Every option can be set by a flag, an environment variable or a key in a YAML fi
 |---|---|---|
 | flag | ` + "`--max-value 2m`" + ` | overrides everything |
 | environment | ` + "`MCMW_MAX_VALUE=2m`" + ` | overrides the file; an empty variable counts as not set |
-| file | ` + "`max-value: 2m`" + ` | the file named by ` + "`--config`" + ` or ` + "`MCMW_CONFIG`" + `; none by default |
+| file | ` + "`max-value: 2m`" + ` | the file named by ` + "`--config`" + ` or ` + "`MCMW_CONFIG`" +
+	`; none by default |
 
 Durations have a unit: us, ms, s, m, h. In sizes k, m and g multiply by 1024.
 A list replaces the whole list of the source it overrides. Every value is checked, even one that is
@@ -52,7 +53,8 @@ All mcmw instances in front of the same servers should show the same hashes in `
 | ` + "`unix:/run/memcached.sock`" + ` | unix:/run/memcached.sock | the socket | 1 |
 | ` + "`10.0.0.1:11211:1 blue`" + ` (twemproxy) | blue | 10.0.0.1:11211 | 1 |
 
-Logs, metrics and errors show names. [servers.md](servers.md) explains names, servers that are looked up (` + "`dns+`, `srv+`, `k8s+`, `cluster+`" + `), and what moves when servers change. In the file the list may hold
+Logs, metrics and errors show names. [servers.md](servers.md) explains names, servers that are looked up (` +
+	"`dns+`, `srv+`, `k8s+`, `cluster+`" + `), and what moves when servers change. In the file the list may hold
 strings or mappings:
 
     servers:
@@ -60,7 +62,8 @@ strings or mappings:
       - {name: blue, address: "10.0.0.1:11212", weight: 3, zone: eu-1a}
 
 To move from another program
-with a warm cache, set ` + "`ring`" + ` and ` + "`hash`" + ` to place the keys as it did ([routes.md](routes.md) is about twemproxy):
+with a warm cache, set ` + "`ring`" + ` and ` + "`hash`" +
+	` to place the keys as it did ([routes.md](routes.md) is about twemproxy):
 
 | before | ring | hash |
 |---|---|---|

@@ -9,8 +9,8 @@ import (
 
 const envPrefix = "MCMW_"
 
-// envSettings returns the settings in the environment (entries as os.Environ returns them), in the table's order. An empty
-// variable counts as unset, because a compose file passes on an unset variable as an empty one.
+// envSettings returns the settings in the environment (entries as os.Environ returns them), in the table's order. An
+// empty variable counts as unset, because a compose file passes on an unset variable as an empty one.
 func envSettings(environ []string) []setting {
 	values := make(map[string]string)
 	for _, entry := range environ {
@@ -28,8 +28,8 @@ func envSettings(environ []string) []setting {
 	return settings
 }
 
-// envWarnings reports variables that look like a misspelt option. It ignores other variables that start with MCMW_: Kubernetes sets
-// variables such as MCMW_SERVICE_HOST in every container if there is a service called mcmw.
+// envWarnings reports variables that look like a misspelt option. It ignores other variables that start with MCMW_:
+// Kubernetes sets variables such as MCMW_SERVICE_HOST in every container if there is a service called mcmw.
 func envWarnings(environ []string) []string {
 	var names, warnings []string
 	for _, o := range Options {
@@ -44,7 +44,8 @@ func envWarnings(environ []string) []string {
 			continue
 		}
 		if near := userinput.Nearest(short, names); near != "" && near != short {
-			warnings = append(warnings, fmt.Sprintf("environment variable %s is not an option; did you mean %s?", name, envPrefix+near))
+			warnings = append(warnings, fmt.Sprintf("environment variable %s is not an option; did you mean %s?", name,
+				envPrefix+near))
 		}
 	}
 	return warnings

@@ -13,8 +13,8 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// readFile returns the settings in the YAML file at path, in the file's order. content, unless nil, replaces its contents. origin says where the path
-// came from.
+// readFile returns the settings in the YAML file at path, in the file's order. content, unless nil, replaces its
+// contents. origin says where the path came from.
 func readFile(path string, content []byte, origin Origin) ([]setting, Problems) {
 	var err error
 	if content == nil {
@@ -53,9 +53,11 @@ func fileSettings(name string, content []byte) ([]setting, Problems) {
 	})
 }
 
-// nodeSettings returns the settings in the mapping root, in its order. find returns the option that a key names, or what is wrong with
-// the key; within is the prefix of options in messages.
-func nodeSettings(root *yaml.Node, at func(*yaml.Node) Origin, within string, find func(key string) (*Option, string)) ([]setting, Problems) {
+// nodeSettings returns the settings in the mapping root, in its order. find returns the option that a key names, or
+// what is wrong with the key; within is the prefix of options in messages.
+func nodeSettings(root *yaml.Node, at func(*yaml.Node) Origin, within string,
+	find func(key string) (*Option, string),
+) ([]setting, Problems) {
 	var settings []setting
 	var problems Problems
 	lines := make(map[string]int) // key -> line
@@ -68,7 +70,10 @@ func nodeSettings(root *yaml.Node, at func(*yaml.Node) Origin, within string, fi
 			problems = append(problems, Problem{origin, strings.TrimSuffix(within, "."), wrong})
 			continue
 		case first != 0:
-			problems = append(problems, Problem{origin, within + o.Name, fmt.Sprintf("given twice; first on line %d", first)})
+			problems = append(problems, Problem{
+				origin, within + o.Name,
+				fmt.Sprintf("given twice; first on line %d", first),
+			})
 			continue
 		}
 		lines[key.Value] = key.Line
@@ -93,7 +98,8 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 	case n.Kind == yaml.MappingNode && o.Name == optionPools:
 		return []given{{mapping: n, origin: at(n), at: at}}, nil
 	case n.Kind == yaml.MappingNode:
-		return nil, fmt.Errorf("a mapping where a value belongs (text with braces needs quotes); accepted: %s", o.Accepts())
+		return nil, fmt.Errorf("a mapping where a value belongs (text with braces needs quotes); accepted: %s",
+			o.Accepts())
 	case !o.isList():
 		return nil, fmt.Errorf("a list where one value belongs; accepted: %s", o.Accepts())
 	}

@@ -42,7 +42,8 @@ func (v *flagValue) Type() string {
 	return v.option.kind.placeholder()
 }
 
-// AddFlags defines a flag on fs for every option that has one, and returns the Flags that will hold their values once fs has parsed.
+// AddFlags defines a flag on fs for every option that has one, and returns the Flags that will hold their values once
+// fs has parsed.
 func AddFlags(fs *pflag.FlagSet) *Flags {
 	f := &Flags{}
 	for _, o := range Options {
@@ -92,14 +93,15 @@ func unexpected(args []string) Problems {
 	for _, a := range args {
 		problems = append(problems, Problem{
 			Origin: Origin{sourceFlag, "arguments"},
-			Text:   strconv.Quote(a) + " is unexpected; accepted: more servers, after -m or --servers and the first server",
+			Text: strconv.Quote(a) +
+				" is unexpected; accepted: more servers, after -m or --servers and the first server",
 		})
 	}
 	return problems
 }
 
-// JoinToggles rewrites "-s true" as "-s=true" for every flag that needs no value, because the flag parser would treat the word
-// after it as an argument. Everything else, and everything after "--", is unchanged.
+// JoinToggles rewrites "-s true" as "-s=true" for every flag that needs no value, because the flag parser would treat
+// the word after it as an argument. Everything else, and everything after "--", is unchanged.
 func JoinToggles(args []string) []string {
 	var names []string
 	for _, o := range Options {
@@ -115,7 +117,8 @@ func JoinToggles(args []string) []string {
 		switch {
 		case args[i] == "--":
 			return append(joined, args[i:]...)
-		case slices.Contains(names, args[i]) && i+1 < len(args) && slices.Contains(toggleWords, strings.ToLower(args[i+1])):
+		case slices.Contains(names, args[i]) && i+1 < len(args) &&
+			slices.Contains(toggleWords, strings.ToLower(args[i+1])):
 			joined = append(joined, args[i]+"="+args[i+1])
 			i++
 		default:

@@ -26,7 +26,9 @@ func (c *Config) checkGutters(pools []route.Pool) Problems {
 	var problems Problems
 	for _, p := range c.pools {
 		d := p.config
-		refuse := func(option, text string, args ...any) { problems = append(problems, d.problem(option, text, args...)) }
+		refuse := func(option, text string, args ...any) {
+			problems = append(problems, d.problem(option, text, args...))
+		}
 		needed := middleware.LeastForGutter(d.Writers)
 		switch {
 		case d.Placement.Gutter == "" && slices.Contains(p.given, Find(optionGutterTTL)):
@@ -37,8 +39,10 @@ func (c *Config) checkGutters(pools []route.Pool) Problems {
 		case c.Rejoin == backend.RejoinTrust:
 			refuse(optionGutter, "not possible with rejoin trust; accepted: rejoin invalidate or flush")
 		case !d.Lookups.Any() && len(d.Specs) < needed:
-			refuse(optionGutter, "the pool has too few servers, %d, for writers %s; accepted: %d servers or more%s", len(d.Specs), d.Writers, needed,
-				map[bool]string{true: ", or writers one"}[len(d.Specs) >= middleware.LeastForGutter(middleware.WritersOne)])
+			refuse(optionGutter, "the pool has too few servers, %d, for writers %s; accepted: %d servers or more%s",
+				len(d.Specs), d.Writers, needed,
+				map[bool]string{true: ", or writers one"}[len(d.Specs) >=
+					middleware.LeastForGutter(middleware.WritersOne)])
 		}
 	}
 	return problems

@@ -16,7 +16,8 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// given is one value as a source gave it: a text or, in the YAML file, a mapping such as a server, the pools or a route.
+// given is one value as a source gave it: a text or, in the YAML file, a mapping such as a server, the pools or a
+// route.
 type given struct {
 	text    string
 	mapping *yaml.Node // nil for a text
@@ -26,7 +27,8 @@ type given struct {
 
 // kind is the type of an option: how its value is parsed, checked and formatted.
 type kind interface {
-	// placeholder is the placeholder of the value in a flag's help, "" if there is no flag: only the file can set the option.
+	// placeholder is the placeholder of the value in a flag's help, "" if there is no flag: only the file can set the
+	// option.
 	placeholder() string
 	// accepts says which values are accepted: it follows "accepted:" in messages.
 	accepts() string
@@ -274,7 +276,8 @@ func (k choice) set(c *Config, v given) error {
 
 func (k choice) get(c *Config) any { return k.chosen(c) }
 
-// text is any string that check accepts. If off is set, that word and the empty text turn the option off: its value is "".
+// text is any string that check accepts. If off is set, that word and the empty text turn the option off: its value is
+// "".
 type text struct {
 	field func(*Config) *string
 	name  string
@@ -316,7 +319,10 @@ const filePlaceholder = "FILE"
 
 // file is the path of a file, or none.
 func file(field func(*Config) *string) text {
-	return text{field: field, name: filePlaceholder, what: "the path of a file", off: "none", check: func(string) error { return nil }}
+	return text{
+		field: field, name: filePlaceholder, what: "the path of a file", off: "none",
+		check: func(string) error { return nil },
+	}
 }
 
 // addresses is a list of addresses. If off is set, it stands for an empty list.

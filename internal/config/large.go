@@ -15,10 +15,13 @@ func (c *Config) checkLarge() Problems {
 	switch l := c.Large; {
 	case l.Limit == 0:
 	case l.Limit > c.Limits.MaxValue:
-		return Problems{c.problem(optionLarge, "%q is more than max-value, %s, so clients can't send such values; accepted: at most max-value, or a larger max-value",
+		return Problems{c.problem(optionLarge,
+			"%q is more than max-value, %s, so clients can't send such values; accepted: at most max-value, or a "+
+				"larger max-value",
 			formatSize(l.Limit), formatSize(c.Limits.MaxValue))}
 	case l.Limit > l.Plain()*large.MaxChunks:
-		return Problems{c.problem(optionLarge, "%q needs more than %d chunks of item-size %s; accepted: less, or a larger item-size",
+		return Problems{c.problem(optionLarge,
+			"%q needs more than %d chunks of item-size %s; accepted: less, or a larger item-size",
 			formatSize(l.Limit), large.MaxChunks, formatSize(l.Item))}
 	}
 	return nil
@@ -33,8 +36,8 @@ func (c *Config) largeOf() map[string]plan.Large {
 	return all
 }
 
-// checkLargeChange refuses a change that starts or ends storing values in chunks in one step: while it is applied, some requests are
-// still served without knowledge of chunks.
+// checkLargeChange refuses a change that starts or ends storing values in chunks in one step: while it is applied, some
+// requests are still served without knowledge of chunks.
 func (c *Config) checkLargeChange(old *Config) Problems {
 	var problems Problems
 	before := old.largeOf()
@@ -49,7 +52,9 @@ func (c *Config) checkLargeChange(old *Config) Problems {
 				d = p.config
 			}
 		}
-		problems = append(problems, d.problem(optionLarge, "%q cannot replace %q while mcmw runs; accepted: %s first, with which mcmw reads values in chunks but stores none",
+		problems = append(problems, d.problem(optionLarge,
+			"%q cannot replace %q while mcmw runs; accepted: %s first, with which mcmw reads values in chunks but "+
+				"stores none",
 			formatSize(l.Limit), formatSize(old.Limit), formatSize(largestStep)))
 	}
 	return problems

@@ -12,15 +12,22 @@ func TestInvalidLargeValuesAreRefusedWithTheirLine(t *testing.T) {
 	const large = "max-value: 16m\npools:\n  a:\n    servers: [x, y, z]\n    writers: several\n    large-values: 16m\n"
 	const b, routes = "  b: {servers: [u, v, w], writers: several}\n", "routes: [{default: a}]\n"
 	for text, message := range map[string]string{
-		"servers: [x]\nlarge-values: 2m\n":                                                                              `mcmw.yaml:2: large-values: "2m" is more than max-value, 1m, so clients can't send such values; accepted: at most max-value, or a larger max-value`,
-		"servers: [x]\nmax-value: 1g\nlarge-values: 1g\nitem-size: 16k\n":                                               `mcmw.yaml:3: large-values: "1g" needs more than 4096 chunks of item-size 16k; accepted: less, or a larger item-size`,
-		"pools:\n  a:\n    servers: [x]\n    large-values: 2m\n" + routes:                                               `mcmw.yaml:4: pools.a.large-values: "2m" is more than max-value, 1m`,
-		large + "    gutter: b\n" + b + routes:                                                                          `mcmw.yaml:6: pools.a.large-values: not possible, because the pool has a gutter; accepted: 0`,
-		large + "  b: {servers: [u, v, w], writers: several, gutter: a}\n" + routes + "":                                `mcmw.yaml:6: pools.a.large-values: not possible, because the pool is a gutter`,
-		large + b + routes + "shadows: [{of: a, to: b, share: 0.1}]\n":                                                  `mcmw.yaml:6: pools.a.large-values: not possible, because the pool has a shadow`,
-		large + b + "routes: [{default: b}]\nshadows: [{of: b, to: a, share: 0.1}]\n":                                   `mcmw.yaml:6: pools.a.large-values: not possible, because the pool is a shadow`,
-		large + b + routes + "migrations: [{from: a, to: b, start: 2040-01-01T00:00:00Z, end: 2040-01-02T00:00:00Z}]\n": `mcmw.yaml:6: pools.a.large-values: not possible, because the pool has keys that migrate`,
-		large + b + routes + "migrations: [{pool: a, cold: x, start: 2040-01-01T00:00:00Z}]\n":                          `mcmw.yaml:6: pools.a.large-values: not possible, because the pool has keys that migrate`,
+		"servers: [x]\nlarge-values: 2m\n":                                `mcmw.yaml:2: large-values: "2m" is more than max-value, 1m, so clients can't send such values; accepted: at most max-value, or a larger max-value`,
+		"servers: [x]\nmax-value: 1g\nlarge-values: 1g\nitem-size: 16k\n": `mcmw.yaml:3: large-values: "1g" needs more than 4096 chunks of item-size 16k; accepted: less, or a larger item-size`,
+		"pools:\n  a:\n    servers: [x]\n    large-values: 2m\n" +
+			routes: `mcmw.yaml:4: pools.a.large-values: "2m" is more than max-value, 1m`,
+		large + "    gutter: b\n" + b +
+			routes: `mcmw.yaml:6: pools.a.large-values: not possible, because the pool has a gutter; accepted: 0`,
+		large + "  b: {servers: [u, v, w], writers: several, gutter: a}\n" + routes +
+			"": `mcmw.yaml:6: pools.a.large-values: not possible, because the pool is a gutter`,
+		large + b + routes +
+			"shadows: [{of: a, to: b, share: 0.1}]\n": `mcmw.yaml:6: pools.a.large-values: not possible, because the pool has a shadow`,
+		large + b +
+			"routes: [{default: b}]\nshadows: [{of: b, to: a, share: 0.1}]\n": `mcmw.yaml:6: pools.a.large-values: not possible, because the pool is a shadow`,
+		large + b + routes +
+			"migrations: [{from: a, to: b, start: 2040-01-01T00:00:00Z, end: 2040-01-02T00:00:00Z}]\n": `mcmw.yaml:6: pools.a.large-values: not possible, because the pool has keys that migrate`,
+		large + b + routes +
+			"migrations: [{pool: a, cold: x, start: 2040-01-01T00:00:00Z}]\n": `mcmw.yaml:6: pools.a.large-values: not possible, because the pool has keys that migrate`,
 	} {
 		lines := refused(t, sources{yaml: text})
 		require.NotEmpty(t, lines, text)
@@ -30,7 +37,8 @@ func TestInvalidLargeValuesAreRefusedWithTheirLine(t *testing.T) {
 
 func TestAReloadTurnsLargeValuesOnAndOffInTwoSteps(t *testing.T) {
 	of := func(limit string) sources {
-		return sources{yaml: "max-value: 16m\npools:\n  a: {servers: [x], large-values: " + limit + "}\n  b: {servers: [y]}\nroutes: [{default: a}]\n"}
+		return sources{yaml: "max-value: 16m\npools:\n  a: {servers: [x], large-values: " + limit +
+			"}\n  b: {servers: [y]}\nroutes: [{default: a}]\n"}
 	}
 	off, reads, on, more := of("0").load(t), of("8k").load(t), of("8m").load(t), of("16m").load(t)
 	require.Equal(t, plan.Large{Limit: 8 << 20, Item: 1 << 20}, serving(on).Pools[0].Large)
@@ -40,6 +48,7 @@ func TestAReloadTurnsLargeValuesOnAndOffInTwoSteps(t *testing.T) {
 	require.NoError(t, more.CheckReload(on))
 	require.NoError(t, reads.CheckReload(more))
 	require.NoError(t, off.CheckReload(reads))
-	require.ErrorContains(t, on.CheckReload(off), `mcmw.yaml:3: pools.a.large-values: "8m" cannot replace "0" while mcmw runs; accepted: 8k first, with which mcmw reads values in chunks but stores none`)
+	require.ErrorContains(t, on.CheckReload(off),
+		`mcmw.yaml:3: pools.a.large-values: "8m" cannot replace "0" while mcmw runs; accepted: 8k first, with which mcmw reads values in chunks but stores none`)
 	require.ErrorContains(t, off.CheckReload(on), `pools.a.large-values: "0" cannot replace "8m"`)
 }

@@ -74,7 +74,8 @@ type migrationsKind struct{ noFlag }
 
 func (migrationsKind) accepts() string {
 	return "entries of the form {from: POOL, to: POOL, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}; " +
-		"a warm-up has copy: missed, within: 0.01, and later end or back; a warm-up of some servers of a pool has pool: POOL and cold: [SERVER] or zone: ZONE"
+		"a warm-up has copy: missed, within: 0.01, and later end or back; a warm-up of some servers of a pool has " +
+		"pool: POOL and cold: [SERVER] or zone: ZONE"
 }
 
 func (migrationsKind) reset(c *Config) { c.Migrations = nil }
@@ -126,7 +127,8 @@ func (migrationsKind) set(c *Config, v given) error {
 			}
 		}
 		if !inside || cold != "" && g.Zone != "" {
-			return errors.New("has a pool, and not exactly one of cold, the servers to fill, and zone, the zone to fill")
+			return errors.New("has a pool, and not exactly one of cold, the servers to fill, and zone, the zone to " +
+				"fill")
 		}
 		what, g.From, g.To = copyMissed, fields["pool"], fields["pool"]
 		keys = []string{"pool", "start"}
@@ -161,7 +163,8 @@ func (migrationsKind) set(c *Config, v given) error {
 		}
 		moment, err := time.Parse(time.RFC3339, fields[key])
 		if err != nil {
-			return fmt.Errorf("has the %s %q, which is not a time with date and zone, such as 2026-12-01T10:00:00Z", key, fields[key])
+			return fmt.Errorf("has the %s %q, which is not a time with date and zone, such as 2026-12-01T10:00:00Z",
+				key, fields[key])
 		}
 		*at = moment.UTC()
 	}
@@ -186,7 +189,8 @@ func coldServers(n *yaml.Node) (rest *yaml.Node, names string, err error) {
 		}
 		for _, name := range all {
 			name = userinput.Resolve(name)
-			if name.Kind != yaml.ScalarNode || userinput.IsNull(name) || name.Value == "" || strings.Contains(name.Value, ",") {
+			if name.Kind != yaml.ScalarNode || userinput.IsNull(name) || name.Value == "" ||
+				strings.Contains(name.Value, ",") {
 				return nil, "", errors.New("has a cold that is not a list of names of servers")
 			}
 			if names != "" {
@@ -202,14 +206,20 @@ func coldServers(n *yaml.Node) (rest *yaml.Node, names string, err error) {
 }
 
 func (migrationsKind) schema() map[string]any {
-	text, moment := map[string]any{"type": "string", "minLength": 1}, map[string]any{"type": "string", "format": "date-time"}
+	text, moment := map[string]any{"type": "string", "minLength": 1},
+		map[string]any{"type": "string", "format": "date-time"}
 	return map[string]any{"type": "array", "items": map[string]any{
 		"type": "object", "properties": map[string]any{
 			"from": text, "to": text, "start": moment, "end": moment,
-			"copy": map[string]any{"type": "string", "enum": []string{copyAll, copyMissed}}, "within": map[string]any{"type": []string{"number", "string"}}, "back": moment,
+			"copy":   map[string]any{"type": "string", "enum": []string{copyAll, copyMissed}},
+			"within": map[string]any{"type": []string{"number", "string"}}, "back": moment,
 			"pool": text, "cold": map[string]any{"type": []string{"string", "array"}, "items": text}, "zone": text,
 		},
-		"required": []string{"start"}, "anyOf": []any{map[string]any{"required": []string{"from", "to"}}, map[string]any{"required": []string{"pool"}}}, "additionalProperties": false,
+		"required": []string{"start"},
+		"anyOf": []any{
+			map[string]any{"required": []string{"from", "to"}},
+			map[string]any{"required": []string{"pool"}},
+		}, "additionalProperties": false,
 	}}
 }
 

@@ -34,7 +34,8 @@ func (o *Option) Env() string {
 // Accepts says which values are accepted.
 func (o *Option) Accepts() string { return o.kind.accepts() }
 
-// usage returns the help of the option's flag: what the option does and, unless the placeholder shows it, what is accepted.
+// usage returns the help of the option's flag: what the option does and, unless the placeholder shows it, what is
+// accepted.
 func (o *Option) usage() string {
 	placeholder := o.kind.placeholder()
 	if words := o.Words(); words != nil && placeholder == strings.Join(words, "|") {
@@ -92,8 +93,8 @@ func (o *Option) split(s string, origin Origin) []given {
 	return values
 }
 
-// set parses one source's values into c, replacing those of earlier sources. If it returns problems, the option keeps its
-// previous value.
+// set parses one source's values into c, replacing those of earlier sources. If it returns problems, the option keeps
+// its previous value.
 func (o *Option) set(c *Config, values []given, origin Origin) Problems {
 	var problems Problems
 	next := *c

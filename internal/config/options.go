@@ -62,9 +62,11 @@ var Options = []*Option{
 	{
 		Name: "listen", Short: "l", Default: "127.0.0.1", Group: groupClients,
 		kind: addresses{
-			field: func(c *Config) *[]string { return &c.Listen }, forms: "host, host:port, [ipv6]:port or unix:/path", check: parseListen,
+			field: func(c *Config) *[]string { return &c.Listen }, forms: "host, host:port, [ipv6]:port or unix:/path",
+			check: parseListen,
 		},
-		Help: "addresses to listen on for clients; without a port, listen-port is used; with tls-cert, TCP addresses use TLS unless prefixed with notls:",
+		Help: "addresses to listen on for clients; without a port, listen-port is used; with tls-cert, TCP addresses " +
+			"use TLS unless prefixed with notls:",
 	},
 	{
 		Name: "listen-port", Short: "p", Default: "11311", Group: groupClients,
@@ -74,14 +76,17 @@ var Options = []*Option{
 	{
 		Name: "announce", Default: "none", Group: groupClients,
 		kind: addresses{
-			field: func(c *Config) *[]string { return &c.Announce }, forms: "host:port or [ipv6]:port, or none", off: "none", check: checkAnnounced,
+			field: func(c *Config) *[]string { return &c.Announce }, forms: "host:port or [ipv6]:port, or none",
+			off: "none", check: checkAnnounced,
 		},
-		Help: "addresses that `config get cluster` tells clients, of all instances or their load balancer; none: the one the client reached",
+		Help: "addresses that `config get cluster` tells clients, of all instances or their load balancer; none: the " +
+			"one the client reached",
 	},
 	{
 		Name: "max-connections", Default: "unlimited", Group: groupClients,
 		kind: count{field: func(c *Config) *int { return &c.MaxConnections }, min: 1, max: 1 << 20, word: "unlimited"},
-		Help: "maximum number of client connections; further ones get a SERVER_ERROR and are closed; unlimited means as many as the limit on open files allows",
+		Help: "maximum number of client connections; further ones get a SERVER_ERROR and are closed; unlimited means " +
+			"as many as the limit on open files allows",
 	},
 	{
 		Name: "idle-timeout", Default: formatDuration(0), Group: groupClients,
@@ -91,12 +96,15 @@ var Options = []*Option{
 	{
 		Name: "max-connection-age", Default: formatDuration(0), Group: groupClients,
 		kind: duration{func(c *Config) *time.Duration { return &c.MaxAge }, 0, 24 * maxTime},
-		Help: "maximum age of a client connection: it is closed between requests, at a random age from half of this to all of this, so that clients also connect to mcmw instances added later; 0s: never",
+		Help: "maximum age of a client connection: it is closed between requests, at a random age from half of this " +
+			"to all of this, so that clients also connect to mcmw instances added later; 0s: never",
 	},
 	{
 		Name: "min-rate", Default: formatSize(middleware.DefaultMinRate), Group: groupClients,
 		kind: size{func(c *Config) *int { return &c.MinRate }, 1, 1 << 30},
-		Help: "minimum rate, in bytes per second, at which a client must send a request larger than 16k or one that takes longer than idle-timeout; a client that is slower for 10s, or for 2s while others wait for client-memory, is disconnected",
+		Help: "minimum rate, in bytes per second, at which a client must send a request larger than 16k or one that " +
+			"takes longer than idle-timeout; a client that is slower for 10s, or for 2s while others wait for " +
+			"client-memory, is disconnected",
 	},
 	{
 		Name: "max-output", Default: formatSize(middleware.DefaultMaxOutput), Group: groupClients,
@@ -106,12 +114,14 @@ var Options = []*Option{
 	{
 		Name: "write-timeout", Default: formatDuration(middleware.DefaultWriteTimeout), Group: groupClients,
 		kind: duration{func(c *Config) *time.Duration { return &c.WriteTimeout }, time.Millisecond, maxTime},
-		Help: "maximum time for a client to read 64 KiB of the replies waiting for it, or all of them if they are smaller; a slower client is disconnected",
+		Help: "maximum time for a client to read 64 KiB of the replies waiting for it, or all of them if they are " +
+			"smaller; a slower client is disconnected",
 	},
 	{
 		Name: "client-memory", Default: formatSize(middleware.DefaultClientMemory), Group: groupClients,
 		kind: size{func(c *Config) *int { return &c.ClientMemory }, 1 << 20, 1 << 40},
-		Help: "maximum memory, over all clients, for requests larger than 16k, and the same amount for replies that clients have not read",
+		Help: "maximum memory, over all clients, for requests larger than 16k, and the same amount for replies that " +
+			"clients have not read",
 	},
 
 	{
@@ -132,22 +142,28 @@ var Options = []*Option{
 	},
 	{
 		Name: optionMigrations, Group: groupServers, kind: migrationsKind{},
-		Help: "keys that move from one pool to another between two points in time, and pools or servers that are warmed up",
+		Help: "keys that move from one pool to another between two points in time, and pools or servers that are " +
+			"warmed up",
 	},
 	{
 		Name: "replicas", Default: "all", Group: groupServers, PerPool: true,
-		kind: count{field: func(c *Config) *int { return &c.Placement.Replicas }, min: 1, max: maxReplicas, word: "all"},
+		kind: count{
+			field: func(c *Config) *int { return &c.Placement.Replicas }, min: 1, max: maxReplicas,
+			word: "all",
+		},
 		Help: "number of servers that hold each key; 1 shards the keys, all replicates every key to every server",
 	},
 	{
 		Name: "read", Default: route.ReadDefault.String(), Group: groupServers, PerPool: true,
 		kind: named(route.ReadPolicyNames, func(c *Config) *route.ReadPolicy { return &c.Placement.Read }),
-		Help: "which replica serves a read; default is round-robin with replicas all, primary otherwise; nearest is round-robin among the replicas in zone, or among all if none in zone can be read",
+		Help: "which replica serves a read; default is round-robin with replicas all, primary otherwise; nearest is " +
+			"round-robin among the replicas in zone, or among all if none in zone can be read",
 	},
 	{
 		Name: "zone", Default: "none", Group: groupServers,
 		kind: text{
-			field: func(c *Config) *string { return &c.Placement.Zone }, name: "ZONE", what: labelWords, off: "none", form: labelForm,
+			field: func(c *Config) *string { return &c.Placement.Zone }, name: "ZONE", what: labelWords, off: "none",
+			form:  labelForm,
 			check: func(s string) error { return checkLabel(s, "is not a zone") },
 		},
 		Help: "zone of this mcmw, for read nearest",
@@ -155,37 +171,46 @@ var Options = []*Option{
 	{
 		Name: "ack", Default: replica.AckLive.String(), Group: groupServers, PerPool: true,
 		kind: named(replica.AckNames, func(c *Config) *replica.Ack { return &c.Ack }),
-		Help: "how many replicas must agree on the answer to a write before the client gets it; live is every replica that answers, while no mcmw instance reads the others",
+		Help: "how many replicas must agree on the answer to a write before the client gets it; live is every " +
+			"replica that answers, while no mcmw instance reads the others",
 	},
 	{
 		Name: "writers", Default: middleware.WritersAuto.String(), Group: groupServers, PerPool: true,
 		kind: named(middleware.WritersNames, func(c *Config) *middleware.Writers { return &c.Writers }),
-		Help: "how many mcmw instances write to these servers: one, or several, which keep the replicas equal and need memcached 1.6.27; auto is several if the servers support it",
+		Help: "how many mcmw instances write to these servers: one, or several, which keep the replicas equal and " +
+			"need memcached 1.6.27; auto is several if the servers support it",
 	},
 	{
 		Name: "change-step", Default: formatDuration(middleware.DefaultChangeStep), Group: groupServers,
 		kind: duration{func(c *Config) *time.Duration { return &c.ChangeStep }, 0, maxTime},
-		Help: "least length of each of the two phases in which keys move when the servers change, the first a timeout longer; must exceed the time between the first and the last mcmw instance learning of the new list; with 0s, or with writers one, keys move at once",
+		Help: "least length of each of the two phases in which keys move when the servers change, the first a " +
+			"timeout longer; must exceed the time between the first and the last mcmw instance learning of the new " +
+			"list; with 0s, or with writers one, keys move at once",
 	},
 	{
 		Name: "get-error", Default: "error", Group: groupServers,
 		kind: either("error", "miss", func(c *Config) *bool { return &c.GetErrorMiss }),
-		Help: "what a client gets for a read that no server could answer: a SERVER_ERROR that names a server, or a miss",
+		Help: "what a client gets for a read that no server could answer: a SERVER_ERROR that names a server, or a " +
+			"miss",
 	},
 	{
 		Name: "ready", Default: middleware.ReadyKeys.String(), Group: groupServers,
 		kind: named(middleware.ReadyNames, func(c *Config) *middleware.Ready { return &c.Ready }),
-		Help: "which servers must have been up once before /readyz answers 200: keys means one server for every key; clients are served before that, too",
+		Help: "which servers must have been up once before /readyz answers 200: keys means one server for every key; " +
+			"clients are served before that, too",
 	},
 	{
-		Name: "failure-limit", Default: strconv.Itoa(middleware.DefaultFailureLimit), Group: groupServers, PerPool: true,
-		kind: count{field: func(c *Config) *int { return &c.FailureLimit }, min: 1, max: 1000},
-		Help: "number of consecutive failures after which a server is down: requests to it fail immediately, and it is probed until it answers",
+		Name: "failure-limit", Default: strconv.Itoa(middleware.DefaultFailureLimit), Group: groupServers,
+		PerPool: true,
+		kind:    count{field: func(c *Config) *int { return &c.FailureLimit }, min: 1, max: 1000},
+		Help: "number of consecutive failures after which a server is down: requests to it fail immediately, and " +
+			"it is probed until it answers",
 	},
 	{
 		Name: "rejoin", Default: backend.RejoinInvalidate.String(), Group: groupServers,
 		kind: named(backend.RejoinNames, func(c *Config) *backend.Rejoin { return &c.Rejoin }),
-		Help: "what happens before a server that missed writes serves reads again: invalidate deletes those keys on it, flush empties it, trust does nothing",
+		Help: "what happens before a server that missed writes serves reads again: invalidate deletes those keys on " +
+			"it, flush empties it, trust does nothing",
 	},
 	{
 		Name: "missed-memory", Default: formatSize(middleware.DefaultMissedMemory), Group: groupServers,
@@ -195,7 +220,8 @@ var Options = []*Option{
 	{
 		Name: "sweep-every", Default: formatDuration(middleware.DefaultSweepEvery), Group: groupServers,
 		kind: duration{func(c *Config) *time.Duration { return &c.SweepEvery }, 0, 24 * maxTime},
-		Help: "interval at which one of the mcmw instances compares the replicas; with 0s, or with writers one, they are compared only when mcmw starts after it was killed",
+		Help: "interval at which one of the mcmw instances compares the replicas; with 0s, or with writers one, they " +
+			"are compared only when mcmw starts after it was killed",
 	},
 	{
 		Name: "sweep-rate", Default: strconv.Itoa(sweep.DefaultRate), Group: groupServers,
@@ -210,7 +236,8 @@ var Options = []*Option{
 	{
 		Name: "ring", Default: route.RingRendezvous.String(), Group: groupServers, PerPool: true,
 		kind: named(route.RingNames, func(c *Config) *route.RingKind { return &c.Placement.Ring }),
-		Help: "how keys are placed on the servers: evenly by rendezvous hashing, or on the ketama ring of another program",
+		Help: "how keys are placed on the servers: evenly by rendezvous hashing, or on the ketama ring of another " +
+			"program",
 	},
 	{
 		Name: "hash", Default: route.HashDefault.String(), Group: groupServers, PerPool: true,
@@ -220,7 +247,8 @@ var Options = []*Option{
 	{
 		Name: "hash-tag", Default: "none", Group: groupServers, PerPool: true,
 		kind: text{
-			field: func(c *Config) *string { return &c.Placement.HashTag }, name: "XY", what: "two characters such as {}", off: "none", form: "..",
+			field: func(c *Config) *string { return &c.Placement.HashTag }, name: "XY",
+			what: "two characters such as {}", off: "none", form: "..",
 			check: func(s string) error {
 				if len(s) != 2 {
 					return fmt.Errorf("has %d bytes", len(s))
@@ -233,20 +261,26 @@ var Options = []*Option{
 	{
 		Name: optionGutter, Group: groupServers, PerPool: true, PoolOnly: true,
 		kind: text{
-			field: func(c *Config) *string { return &c.Placement.Gutter }, name: "POOL", what: "another pool that has no gutter", off: "none", form: labelForm,
+			field: func(c *Config) *string { return &c.Placement.Gutter }, name: "POOL",
+			what: "another pool that has no gutter", off: "none", form: labelForm,
 			check: func(s string) error { return checkLabel(s, "is not the name of a pool") },
 		},
 		Help: "pool that serves the keys whose servers are all down",
 	},
 	{
 		Name: optionGutterTTL, Group: groupServers, PerPool: true, PoolOnly: true,
-		kind: duration{func(c *Config) *time.Duration { return &c.GutterTTL }, time.Second, route.MaxGutterTTL * time.Second},
-		Help: "maximum lifetime of a value in the gutter, in whole seconds; " + formatDuration(defaultGutterTTL) + " if not given",
+		kind: duration{
+			func(c *Config) *time.Duration { return &c.GutterTTL }, time.Second,
+			route.MaxGutterTTL * time.Second,
+		},
+		Help: "maximum lifetime of a value in the gutter, in whole seconds; " + formatDuration(defaultGutterTTL) +
+			" if not given",
 	},
 	{
 		Name: "resolve-interval", Default: formatDuration(discover.DefaultInterval), Group: groupServers,
 		kind: duration{func(c *Config) *time.Duration { return &c.ResolveInterval }, 100 * time.Millisecond, maxTime},
-		Help: "interval at which server names (dns+, srv+, cluster+, and k8s+ that cannot be watched) are looked up again, plus or minus 10 %",
+		Help: "interval at which server names (dns+, srv+, cluster+, and k8s+ that cannot be watched) are looked up " +
+			"again, plus or minus 10 %",
 	},
 	{
 		Name: "remove-after", Default: strconv.Itoa(discover.DefaultRemoveAfter), Group: groupServers,
@@ -256,7 +290,8 @@ var Options = []*Option{
 	{
 		Name: "resolver", Default: wordSystem, Group: groupServers,
 		kind: text{
-			field: func(c *Config) *string { return &c.Resolver }, name: "ADDRESS", what: "ip:port", off: wordSystem, form: ".+:[0-9]+",
+			field: func(c *Config) *string { return &c.Resolver }, name: "ADDRESS", what: "ip:port", off: wordSystem,
+			form:  ".+:[0-9]+",
 			check: parseResolver,
 		},
 		Help: "DNS server for the names of servers; system means the servers in /etc/resolv.conf",
@@ -265,12 +300,14 @@ var Options = []*Option{
 	{
 		Name: "workers", Short: "t", Default: "auto", Group: groupWorkers,
 		kind: count{field: func(c *Config) *int { return &c.Workers }, min: 0, max: maxWorkers, word: "auto"},
-		Help: "number of workers (with pool per-server, of readers per server); each worker has its own connections to the servers",
+		Help: "number of workers (with pool per-server, of readers per server); each worker has its own connections " +
+			"to the servers",
 	},
 	{
 		Name: "depth", Default: strconv.Itoa(middleware.DefaultDepth), Group: groupWorkers,
 		kind: count{field: func(c *Config) *int { return &c.Depth }, min: 1, max: maxDepth, unit: "requests"},
-		Help: "maximum number of waiting requests a worker takes and pipelines at a time; 1: one request in service per worker",
+		Help: "maximum number of waiting requests a worker takes and pipelines at a time; 1: one request in service " +
+			"per worker",
 	},
 	{
 		Name: "queue", Default: strconv.Itoa(middleware.DefaultQueue), Group: groupWorkers,
@@ -280,28 +317,33 @@ var Options = []*Option{
 	{
 		Name: "queue-full", Default: "block", Group: groupWorkers,
 		kind: either("block", "shed", func(c *Config) *bool { return &c.Shed }),
-		Help: "when the queue is full: block makes the client wait, shed answers each request of the batch with a SERVER_ERROR without executing it",
+		Help: "when the queue is full: block makes the client wait, shed answers each request of the batch with a " +
+			"SERVER_ERROR without executing it",
 	},
 	{
 		Name: "pool", Default: middleware.PoolShared.String(), Group: groupWorkers,
 		kind: named(middleware.PoolNames, func(c *Config) *middleware.Pool { return &c.Pool }),
-		Help: "how workers are organised: shared is one queue for all, per-server a read queue and a write queue for each server",
+		Help: "how workers are organised: shared is one queue for all, per-server a read queue and a write queue for " +
+			"each server",
 	},
 
 	{
 		Name: "timeout", Default: formatDuration(middleware.DefaultTimeout), Group: groupTimes, PerPool: true,
 		kind: duration{func(c *Config) *time.Duration { return &c.Timeout }, time.Millisecond, maxTime},
-		Help: "maximum time for a request; the servers have at least three quarters of it, however long the request was queued",
+		Help: "maximum time for a request; the servers have at least three quarters of it, however long the request " +
+			"was queued",
 	},
 	{
 		Name: "stall-after", Default: formatDuration(middleware.DefaultStallAfter), Group: groupTimes,
 		kind: duration{func(c *Config) *time.Duration { return &c.StallAfter }, 0, maxTime},
-		Help: "time without a reply after which a server is suspect: requests that do not need it stop waiting for it; at most a quarter of timeout; 0s: never",
+		Help: "time without a reply after which a server is suspect: requests that do not need it stop waiting for " +
+			"it; at most a quarter of timeout; 0s: never",
 	},
 	{
-		Name: "connect-timeout", Default: formatDuration(middleware.DefaultConnectTimeout), Group: groupTimes, PerPool: true,
-		kind: duration{func(c *Config) *time.Duration { return &c.ConnectTimeout }, time.Millisecond, maxTime},
-		Help: "maximum time to connect to a server",
+		Name: "connect-timeout", Default: formatDuration(middleware.DefaultConnectTimeout), Group: groupTimes,
+		PerPool: true,
+		kind:    duration{func(c *Config) *time.Duration { return &c.ConnectTimeout }, time.Millisecond, maxTime},
+		Help:    "maximum time to connect to a server",
 	},
 	{
 		Name: "drain-timeout", Default: formatDuration(middleware.DefaultDrainTimeout), Group: groupTimes,
@@ -341,52 +383,66 @@ var Options = []*Option{
 	},
 
 	{
-		Name: "tls-cert", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.TLS.Cert }),
+		Name: "tls-cert", Default: "none", Group: groupSecure,
+		kind: file(func(c *Config) *string { return &c.Security.TLS.Cert }),
 		Help: "certificate chain (PEM); enables TLS on every TCP listen address without notls:",
 	},
 	{
-		Name: "tls-key", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.TLS.Key }),
+		Name: "tls-key", Default: "none", Group: groupSecure,
+		kind: file(func(c *Config) *string { return &c.Security.TLS.Key }),
 		Help: "private key (PEM) for tls-cert",
 	},
 	{
-		Name: "tls-client-ca", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.TLS.ClientCA }),
+		Name: "tls-client-ca", Default: "none", Group: groupSecure,
+		kind: file(func(c *Config) *string { return &c.Security.TLS.ClientCA }),
 		Help: "certificate authorities (PEM); every client must present a certificate signed by one of them",
 	},
 	{
 		Name: "handshake-timeout", Default: formatDuration(middleware.DefaultHandshakeTimeout), Group: groupSecure,
-		kind: duration{func(c *Config) *time.Duration { return &c.Security.HandshakeTimeout }, time.Millisecond, maxTime},
+		kind: duration{
+			func(c *Config) *time.Duration { return &c.Security.HandshakeTimeout }, time.Millisecond,
+			maxTime,
+		},
 		Help: "maximum time for a client's TLS handshake; after that the connection is closed",
 	},
 	{
-		Name: "auth-file", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.AuthFile }),
-		Help: "file with lines user:password; clients must authenticate with one of them, as with memcached's --auth-file",
+		Name: "auth-file", Default: "none", Group: groupSecure,
+		kind: file(func(c *Config) *string { return &c.Security.AuthFile }),
+		Help: "file with lines user:password; clients must authenticate with one of them, as with memcached's " +
+			"--auth-file",
 	},
 	{
-		Name: optionServerTLS, Default: "false", Group: groupSecure, PerPool: true, kind: toggle{func(c *Config) *bool { return &c.Security.ServerTLS }},
+		Name: optionServerTLS, Default: "false", Group: groupSecure, PerPool: true,
+		kind: toggle{func(c *Config) *bool { return &c.Security.ServerTLS }},
 		Help: "connect to the servers with TLS (except over unix sockets)",
 	},
 	{
-		Name: "server-tls-ca", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.ServerFiles.CA }),
+		Name: "server-tls-ca", Default: "none", Group: groupSecure,
+		kind: file(func(c *Config) *string { return &c.Security.ServerFiles.CA }),
 		Help: "certificate authorities (PEM) for the servers' certificates; none: those of the system",
 	},
 	{
-		Name: "server-tls-cert", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.ServerFiles.Cert }),
+		Name: "server-tls-cert", Default: "none", Group: groupSecure,
+		kind: file(func(c *Config) *string { return &c.Security.ServerFiles.Cert }),
 		Help: "client certificate (PEM) for servers that request one",
 	},
 	{
-		Name: "server-tls-key", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.ServerFiles.Key }),
+		Name: "server-tls-key", Default: "none", Group: groupSecure,
+		kind: file(func(c *Config) *string { return &c.Security.ServerFiles.Key }),
 		Help: "private key (PEM) for server-tls-cert",
 	},
 	{
 		Name: "server-tls-name", Default: "none", Group: groupSecure,
 		kind: text{
-			field: func(c *Config) *string { return &c.Security.ServerFiles.Name }, name: "HOST", what: "a host name or an IP address", off: "none",
+			field: func(c *Config) *string { return &c.Security.ServerFiles.Name }, name: "HOST",
+			what: "a host name or an IP address", off: "none",
 			check: checkServerTLSName,
 		},
 		Help: "host name that the servers' certificates must be valid for; none: the host in each server's address",
 	},
 	{
-		Name: optionServerAuth, Default: "none", Group: groupSecure, PerPool: true, kind: file(func(c *Config) *string { return &c.Security.ServerAuthFile }),
+		Name: optionServerAuth, Default: "none", Group: groupSecure, PerPool: true,
+		kind: file(func(c *Config) *string { return &c.Security.ServerAuthFile }),
 		Help: "file with one line user:password, with which mcmw authenticates to the servers",
 	},
 
@@ -399,7 +455,8 @@ var Options = []*Option{
 		Help: "address of the admin server: /livez, /readyz, /metrics and the live page",
 	},
 	{
-		Name: "stats-file", Default: "none", Group: groupProcess, kind: file(func(c *Config) *string { return &c.StatsFile }),
+		Name: "stats-file", Default: "none", Group: groupProcess,
+		kind: file(func(c *Config) *string { return &c.StatsFile }),
 		Help: "file to which the statistics log is appended: JSON lines, one per window and a summary at the end",
 	},
 	{
@@ -418,7 +475,8 @@ var Options = []*Option{
 		Help: "log requests whose response time is at least this; 0s: none",
 	},
 	{
-		Name: "request-log", Default: "none", Group: groupProcess, kind: file(func(c *Config) *string { return &c.RequestLog }),
+		Name: "request-log", Default: "none", Group: groupProcess,
+		kind: file(func(c *Config) *string { return &c.RequestLog }),
 		Help: "file to which logged requests are appended as JSON lines; none: they go to the log",
 	},
 	{
@@ -429,7 +487,8 @@ var Options = []*Option{
 	{
 		Name: "hot-keys", Default: hotkeys.Detect.String(), Group: groupProcess,
 		kind: named(hotkeys.ModeNames, func(c *Config) *hotkeys.Mode { return &c.HotKeys }),
-		Help: "detect: find, by sampling, the keys that are requested most; their names are shown only with log-keys; serve: also answer gets of them from memory",
+		Help: "detect: find, by sampling, the keys that are requested most; their names are shown only with " +
+			"log-keys; serve: also answer gets of them from memory",
 	},
 	{
 		Name: "hot-age", Default: formatDuration(middleware.DefaultHotAge), Group: groupProcess,

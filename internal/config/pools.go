@@ -44,8 +44,8 @@ func (c *Config) named() []pool {
 	return c.pools
 }
 
-// poolsKind is the mapping of pools. It stays unread until the values of all sources are known, because those are the pools' defaults:
-// see readPools.
+// poolsKind is the mapping of pools. It stays unread until the values of all sources are known, because those are the
+// pools' defaults: see readPools.
 type poolsKind struct{ noFlag }
 
 func (poolsKind) accepts() string {
@@ -133,7 +133,10 @@ func (poolsKind) schema() map[string]any {
 	}
 	return map[string]any{
 		"type": "object", "propertyNames": map[string]any{"pattern": pattern(labelForm)},
-		"additionalProperties": map[string]any{"type": "object", "properties": options, "additionalProperties": false, "required": []string{optionServers}},
+		"additionalProperties": map[string]any{
+			"type": "object", "properties": options, "additionalProperties": false,
+			"required": []string{optionServers},
+		},
 	}
 }
 
@@ -169,7 +172,8 @@ func (v routeValues) String() string {
 type routesKind struct{ noFlag }
 
 func (routesKind) accepts() string {
-	return "entries of the form {prefix: \"user:\", pool: NAME, reads: NAME, strip: true}, and one {default: NAME, reads: NAME}; reads and strip are optional"
+	return "entries of the form {prefix: \"user:\", pool: NAME, reads: NAME, strip: true}, and one {default: NAME, " +
+		"reads: NAME}; reads and strip are optional"
 }
 
 func (routesKind) reset(c *Config) {
@@ -192,7 +196,8 @@ func (routesKind) set(c *Config, v given) error {
 		return errors.New("is not a route")
 	}
 	fields, err := textFields(v.mapping, []string{"prefix", "pool", "strip", "default", "reads"})
-	prefix, pool, strip, byDefault, reads := fields["prefix"], fields["pool"], fields["strip"], fields["default"], fields["reads"]
+	prefix, pool, strip, byDefault, reads := fields["prefix"], fields["pool"], fields["strip"], fields["default"],
+		fields["reads"]
 	switch {
 	case err != nil:
 		return err
@@ -213,7 +218,8 @@ func (routesKind) set(c *Config, v given) error {
 		return fmt.Errorf("has the strip %q", strip)
 	}
 	c.origins[fmt.Sprintf("routes[%d]", len(c.Routes.Prefixes))] = v.origin
-	c.Routes.Prefixes = append(slices.Clip(c.Routes.Prefixes), route.Prefix{Prefix: prefix, Pool: pool, Strip: strip == "true", Reads: reads})
+	c.Routes.Prefixes = append(slices.Clip(c.Routes.Prefixes),
+		route.Prefix{Prefix: prefix, Pool: pool, Strip: strip == "true", Reads: reads})
 	return nil
 }
 
@@ -223,11 +229,16 @@ const maxPrefix = 250
 func (routesKind) schema() map[string]any {
 	texts := map[string]any{"type": "string", "minLength": 1, "maxLength": maxPrefix}
 	return map[string]any{"type": "array", "items": map[string]any{
-		"type": "object", "properties": map[string]any{"prefix": texts, "pool": texts, "strip": map[string]any{"type": "boolean"}, "default": texts, "reads": texts}, "additionalProperties": false,
+		"type": "object", "properties": map[string]any{
+			"prefix": texts, "pool": texts,
+			"strip": map[string]any{"type": "boolean"}, "default": texts, "reads": texts,
+		},
+		"additionalProperties": false,
 	}}
 }
 
-// readPools reads the pools' mappings. The values that c has by now are their defaults. Without pools in it c itself has the only pool, which has no name.
+// readPools reads the pools' mappings. The values that c has by now are their defaults. Without pools in it c itself
+// has the only pool, which has no name.
 func (c *Config) readPools() Problems {
 	c.pools = nil
 	n := c.poolMapping.mapping
@@ -247,7 +258,10 @@ func (c *Config) readPools() Problems {
 		}
 		switch {
 		case !labelPattern.MatchString(p.name):
-			problems = append(problems, Problem{p.origin, optionPools, fmt.Sprintf("the name %q; accepted: %s", p.name, labelWords)})
+			problems = append(problems, Problem{
+				p.origin, optionPools,
+				fmt.Sprintf("the name %q; accepted: %s", p.name, labelWords),
+			})
 			continue
 		case slices.ContainsFunc(c.pools, func(o pool) bool { return o.name == p.name }):
 			refuse("given twice")
@@ -287,9 +301,11 @@ func poolKey(key string) (*Option, string) {
 	names := poolOptions()
 	switch o := Find(key); {
 	case o == nil:
-		return nil, fmt.Sprintf("unknown key %q%s; accepted: %s", key, userinput.DidYouMean(key, names), strings.Join(names, ", "))
+		return nil, fmt.Sprintf("unknown key %q%s; accepted: %s", key, userinput.DidYouMean(key, names),
+			strings.Join(names, ", "))
 	case !o.PerPool:
-		return nil, fmt.Sprintf("%q is the same for all pools and not accepted in a pool; accepted: %s", key, strings.Join(names, ", "))
+		return nil, fmt.Sprintf("%q is the same for all pools and not accepted in a pool; accepted: %s", key,
+			strings.Join(names, ", "))
 	default:
 		return o, ""
 	}
@@ -321,13 +337,15 @@ func (c *Config) checkPools() Problems {
 			return Problems{c.problem(optionMigrations, "given without pools; accepted: together with %s", optionPools)}
 		}
 		if len(c.Routes.Prefixes) > 0 || c.Routes.Default != "" {
-			return Problems{c.problem(optionRoutes, "given without pools; accepted: together with %s, which replace %s", optionPools, optionServers)}
+			return Problems{c.problem(optionRoutes, "given without pools; accepted: together with %s, which replace %s",
+				optionPools, optionServers)}
 		}
 		return c.checkShadows(nil)
 	}
 	var problems Problems
 	if len(c.Specs) > 0 {
-		problems = append(problems, c.problem(optionServers, "given together with pools; accepted: servers in each pool, or no pools"))
+		problems = append(problems, c.problem(optionServers,
+			"given together with pools; accepted: servers in each pool, or no pools"))
 	}
 	var names []string
 	var pools []route.Pool
@@ -380,8 +398,8 @@ func (c *Config) problems(errs ...error) (problems Problems) {
 	return problems
 }
 
-// Locate returns err, the reason why c can't replace another configuration while clients are served. If the reason is a setting, the error says where
-// that is set.
+// Locate returns err, the reason why c can't replace another configuration while clients are served. If the reason is a
+// setting, the error says where that is set.
 func (c *Config) Locate(err error) error { return cmp.Or(c.problems(err).asError(), err) }
 
 // checkTogether returns errors about features that a pool can't have together.
@@ -389,7 +407,10 @@ func (c *Config) checkTogether() []error {
 	var o middleware.Options
 	o.Routes, o.Migrations = c.Routes, c.Migrations
 	for _, p := range c.pools {
-		o.Pools = append(o.Pools, middleware.PoolOptions{Pool: route.Pool{Name: p.name, Options: p.placement()}, Large: p.config.Large})
+		o.Pools = append(o.Pools, middleware.PoolOptions{
+			Pool:  route.Pool{Name: p.name, Options: p.placement()},
+			Large: p.config.Large,
+		})
 	}
 	for _, s := range c.shadows {
 		to := middleware.PoolOptions{Pool: route.Pool{Name: s.To}}
@@ -402,7 +423,9 @@ func (c *Config) checkTogether() []error {
 func (c *Config) Notes() (notes []string) {
 	say := func(of, pool, reads string) {
 		if reads != "" && reads != pool {
-			notes = append(notes, fmt.Sprintf("routes: %s: reads go to pool %s and see only what is written there, not what is written to pool %s", of, reads, pool))
+			notes = append(notes,
+				fmt.Sprintf("routes: %s: reads go to pool %s and see only what is written there, not what is written "+
+					"to pool %s", of, reads, pool))
 		}
 	}
 	for _, p := range c.Routes.Prefixes {
@@ -412,7 +435,8 @@ func (c *Config) Notes() (notes []string) {
 	return notes
 }
 
-// AllLookups returns the servers of all pools as written, each with its pool's name. The endpoint that lists a pool's servers has TLS if they do.
+// AllLookups returns the servers of all pools as written, each with its pool's name. The endpoint that lists a pool's
+// servers has TLS if they do.
 func (c *Config) AllLookups() discover.Lookups {
 	l := c.Lookups
 	l.Certificates, l.Specs = c.Security.ServerFiles, nil
@@ -425,8 +449,8 @@ func (c *Config) AllLookups() discover.Lookups {
 	return l
 }
 
-// With returns the middleware's options with the servers that were found for AllLookups. The version and the log, which the command
-// adds, are missing.
+// With returns the middleware's options with the servers that were found for AllLookups. The version and the log, which
+// the command adds, are missing.
 func (c *Config) With(servers []route.Server) middleware.Options {
 	o := c.Options
 	o.Servers, o.Listen, o.Security = nil, c.ListenAddrs(), c.security()
@@ -435,7 +459,8 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 		d := p.config
 		pool := middleware.PoolOptions{
 			Pool: route.Pool{Name: p.name, Servers: inPool(servers, p.name), Options: p.placement()},
-			Ack:  d.Ack, Writers: d.Writers, Timeout: d.Timeout, Large: d.Large, ServerTLS: d.Security.ServerTLS, ServerAuthFile: d.Security.ServerAuthFile, ServerOptions: d.ServerOptions,
+			Ack:  d.Ack, Writers: d.Writers, Timeout: d.Timeout, Large: d.Large, ServerTLS: d.Security.ServerTLS,
+			ServerAuthFile: d.Security.ServerAuthFile, ServerOptions: d.ServerOptions,
 		}
 		if s := c.shadowTo(p.name); s != nil {
 			o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: pool, Options: s.options()})

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Write writes every option as a YAML file that Load reads back to the same values. With origins, each line ends with the
-// origin of its value.
+// Write writes every option as a YAML file that Load reads back to the same values. With origins, each line ends with
+// the origin of its value.
 func (c *Config) Write(w io.Writer, origins bool) error {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, o := range Options {

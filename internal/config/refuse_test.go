@@ -13,32 +13,51 @@ import (
 var badValues = []struct {
 	option, value, message string
 }{
-	{"listen", "127.0.0.1:x", `"127.0.0.1:x" has the port "x"; a port is a number from 0 to 65535; accepted: host, host:port, [ipv6]:port or unix:/path`},
+	{
+		"listen", "127.0.0.1:x",
+		`"127.0.0.1:x" has the port "x"; a port is a number from 0 to 65535; accepted: host, host:port, [ipv6]:port or unix:/path`,
+	},
 	{"announce", "cache", `"cache" has no port; accepted: host:port or [ipv6]:port, or none`},
 	{"announce", ":5", `":5" has no host; accepted: `},
 	{"announce", "a:0", `"a:0" has the port "0"; a port is a number from 1 to 65535; accepted: `},
-	{"listen", "127.0.0.1:65536", `"127.0.0.1:65536" has the port "65536"; a port is a number from 0 to 65535; accepted: `},
+	{
+		"listen", "127.0.0.1:65536",
+		`"127.0.0.1:65536" has the port "65536"; a port is a number from 0 to 65535; accepted: `,
+	},
 	{"listen", "127.0.0.1:", `"127.0.0.1:" has no port after the colon; accepted: `},
-	{"listen", "fe80::1:70000", `"fe80::1:70000" has more than one colon; an IPv6 address with a port is written [address]:port; accepted: `},
+	{
+		"listen", "fe80::1:70000",
+		`"fe80::1:70000" has more than one colon; an IPv6 address with a port is written [address]:port; accepted: `,
+	},
 	{"listen", "[::1", `"[::1" has more than one colon; `},
 	{"listen", "[::1]11", `"[::1]11" has no :port after the bracket; `},
 	{"listen", "[a:b:c]:1", `"[a:b:c]:1" has "a:b:c" in brackets, which is not an IPv6 address; `},
-	{"listen", "a/b:1", `"a/b:1" has '/' in its host name; only letters, digits, '-', '_' and '.' are allowed; accepted: `},
+	{
+		"listen", "a/b:1",
+		`"a/b:1" has '/' in its host name; only letters, digits, '-', '_' and '.' are allowed; accepted: `,
+	},
 	{"listen", "unix:", `"unix:" has no path after its prefix; accepted: `},
 	{"listen", "unix:/a b", `"unix:/a b" has ' ' in its path; space, comma and * are not allowed; accepted: `},
-	{"listen", "unix:/" + strings.Repeat("x", 107), `"unix:/` + strings.Repeat("x", 107) + `" has a path of 108 bytes; a unix socket's path has at most 107; accepted: `},
+	{"listen", "unix:/" + strings.Repeat("x", 107), `"unix:/` + strings.Repeat("x", 107) +
+		`" has a path of 108 bytes; a unix socket's path has at most 107; accepted: `},
 	{"listen", "a,,b", `the value is empty; accepted: host, `},
 	{"listen", "a,a", `"a" is given twice; accepted: host, `},
 	{"listen-port", "-1", `"-1" is too small; accepted: 0 to 65535`},
 	{"listen-port", "65536", `"65536" is too large; accepted: 0 to 65535`},
 	{"listen-port", "http", `"http" is not a whole number; accepted: 0 to 65535`},
-	{"servers", "a:0", `"a:0" has the port "0"; a port is a number from 1 to 65535; accepted: [name=]host[:port][*weight][@zone], `},
+	{
+		"servers", "a:0",
+		`"a:0" has the port "0"; a port is a number from 1 to 65535; accepted: [name=]host[:port][*weight][@zone], `,
+	},
 	{"servers", "a*0", `"a*0" has the weight "0"; a weight is a number from 1 to 1000000; accepted: [name=]host`},
 	{"servers", "a:1:x", `"a:1:x" has the weight "x"; a weight is a number from 1 to 1000000; accepted: `},
 	{"servers", "=a", `"=a" has no name before the =; accepted: `},
 	{"servers", "n=", `"n=" has no host; accepted: `},
 	{"servers", ":11211", `":11211" has no host; accepted: `},
-	{"servers", "n\x01=a", `"n\x01=a" has '\x01' in its name; printable ASCII without space, comma, = and * is allowed; accepted: `},
+	{
+		"servers", "n\x01=a",
+		`"n\x01=a" has '\x01' in its name; printable ASCII without space, comma, = and * is allowed; accepted: `,
+	},
 	{"servers", "a b", `"a b" has a space in it, but is not twemproxy's "host:port:weight name"; accepted: `},
 	{"servers", "unix:/a b", `"unix:/a b" has the weight "/a"; `},
 	{"servers", "dns+", `"dns+" has no host; accepted: `},
@@ -46,10 +65,18 @@ var badValues = []struct {
 	{"servers", "dns+.", `"dns+." has no host; accepted: `},
 	{"servers", "dns+a:x", `"dns+a:x" has the port "x"; a port is a number from 1 to 65535; accepted: `},
 	{"servers", "dns+a:0", `"dns+a:0" has the port "0"; a port is a number from 1 to 65535; accepted: `},
-	{"servers", "dns+a..b", `"dns+a..b" has the label "" in the name to look up; a label has 1 to 63 bytes; accepted: `},
-	{"servers", "dns+" + strings.Repeat("a", 64), `"dns+` + strings.Repeat("a", 64) + `" has the label "` + strings.Repeat("a", 64) + `" in the name to look up; `},
-	{"servers", "dns+" + strings.Repeat("a.", 128), `"dns+` + strings.Repeat("a.", 128) + `" has a name of 255 bytes to look up; a name has at most 253; accepted: `},
-	{"servers", "dns4+10.0.0.1:5", `"dns4+10.0.0.1:5" has the address 10.0.0.1 where a name to look up is expected; accepted: `},
+	{
+		"servers", "dns+a..b",
+		`"dns+a..b" has the label "" in the name to look up; a label has 1 to 63 bytes; accepted: `,
+	},
+	{"servers", "dns+" + strings.Repeat("a", 64), `"dns+` + strings.Repeat("a", 64) + `" has the label "` +
+		strings.Repeat("a", 64) + `" in the name to look up; `},
+	{"servers", "dns+" + strings.Repeat("a.", 128), `"dns+` + strings.Repeat("a.", 128) +
+		`" has a name of 255 bytes to look up; a name has at most 253; accepted: `},
+	{
+		"servers", "dns4+10.0.0.1:5",
+		`"dns4+10.0.0.1:5" has the address 10.0.0.1 where a name to look up is expected; accepted: `,
+	},
 	{"servers", "cluster+", `"cluster+" has no host; accepted: `},
 	{"servers", "cluster+a*record", `"cluster+a*record" has the weight "record", which only srv+ accepts; accepted: `},
 	{"servers", "dns+[::1]:5", `"dns+[::1]:5" has the address ::1 where a name to look up is expected; accepted: `},
@@ -62,12 +89,21 @@ var badValues = []struct {
 	{"servers", "srv+_a.b.c", `"srv+_a.b.c" is not of the form srv+_service._proto.host; accepted: `},
 	{"servers", "srv+_a._b.", `"srv+_a._b." is not of the form srv+_service._proto.host; accepted: `},
 	{"servers", "srv+_a._b", `"srv+_a._b" is not of the form srv+_service._proto.host; accepted: `},
-	{"servers", "k8s+_a._b.c.d", `"k8s+_a._b.c.d" is not of the form k8s+_port._proto.service.namespace.svc[.domain]; accepted: `},
+	{
+		"servers", "k8s+_a._b.c.d",
+		`"k8s+_a._b.c.d" is not of the form k8s+_port._proto.service.namespace.svc[.domain]; accepted: `,
+	},
 	{"servers", "k8s+a", `"k8s+a" is not of the form k8s+_port._proto.service.namespace.svc[.domain]; accepted: `},
-	{"servers", "k8s+_a._tcp.b.c.svc*record", `"k8s+_a._tcp.b.c.svc*record" has the weight "record", which only srv+ accepts; accepted: `},
+	{
+		"servers", "k8s+_a._tcp.b.c.svc*record",
+		`"k8s+_a._tcp.b.c.svc*record" has the weight "record", which only srv+ accepts; accepted: `,
+	},
 	{"servers", "srv+_a._b.c/d", `"srv+_a._b.c/d" has '/' in its host name; `},
 	{"servers", "srv+_a._b.c*0", `"srv+_a._b.c*0" has the weight "0"; `},
-	{"servers", "a@", `"a@" has the zone ""; a zone is 1 to 63 letters and digits, with -, _ and . between; accepted: `},
+	{
+		"servers", "a@",
+		`"a@" has the zone ""; a zone is 1 to 63 letters and digits, with -, _ and . between; accepted: `,
+	},
 	{"servers", "a@-b", `"a@-b" has the zone "-b"; `},
 	{"servers", "a@b*2", `"a@b*2" has the zone "b*2"; `},
 	{"servers", "a:1:2@b", `"a:1:2@b" has the weight "2@b"; `},
@@ -75,7 +111,10 @@ var badValues = []struct {
 	{"remove-after", "0", `"0" is too small; accepted: 1 to 1000000 lookups`},
 	{"resolver", "10.0.0.10", `"10.0.0.10" is not an IP address with a port; accepted: ip:port, or system`},
 	{"resolver", "dns:53", `"dns:53" is not an IP address with a port; accepted: ip:port, or system`},
-	{"resolver", "10.0.0.10:0", `"10.0.0.10:0" has the port "0"; a port is a number from 1 to 65535; accepted: ip:port, or system`},
+	{
+		"resolver", "10.0.0.10:0",
+		`"10.0.0.10:0" has the port "0"; a port is a number from 1 to 65535; accepted: ip:port, or system`,
+	},
 	{"watch-interval", "-1s", `"-1s" is too short; accepted: 0s to 1h`},
 	{"replicas", "0", `"0" is too small; accepted: all, or 1 to 500`},
 	{"replicas", "501", `"501" is too large; accepted: all, or 1 to 500`},
@@ -152,8 +191,14 @@ var badValues = []struct {
 	{"server-tls-name", "a", `"a" has no meaning without server-tls`},
 	{"server-auth-file", "nowhere", `"nowhere": no such file or directory`},
 	{"admin", "127.0.0.1", `"127.0.0.1" has no port; accepted: host:port, or off`},
-	{"admin", "unix:/x", `"unix:/x" is a unix socket; the admin server speaks HTTP over TCP only; accepted: host:port, or off`},
-	{"admin", "127.0.0.1:http", `"127.0.0.1:http" has the port "http"; a port is a number from 0 to 65535; accepted: host:port, or off`},
+	{
+		"admin", "unix:/x",
+		`"unix:/x" is a unix socket; the admin server speaks HTTP over TCP only; accepted: host:port, or off`,
+	},
+	{
+		"admin", "127.0.0.1:http",
+		`"127.0.0.1:http" has the port "http"; a port is a number from 0 to 65535; accepted: host:port, or off`,
+	},
 	{"stats-window", "99ms", `"99ms" is too short; accepted: 100ms to 1h`},
 	{"sample", "10", `"10" is not of the form 1/N; accepted: 1/1 to 1/1000000000, or off`},
 	{"sample", "1/x", `"1/x" is not of the form 1/N; `},
@@ -205,9 +250,10 @@ func TestABadValueIsRefusedInEverySourceWithItsPlaceAndWhatIsAccepted(t *testing
 				short = "-" + o.Short + ", " + short
 			}
 			for place, s := range map[string]sources{
-				"flag " + short:          {args: append([]string{"--" + bad.option + "=" + bad.value}, good...)},
-				"env " + o.Env():         {args: good, env: []string{o.Env() + "=" + bad.value}},
-				"mcmw.yaml:2: " + o.Name: {args: good, yaml: "# the second line is bad\n" + o.Name + ": " + yamlQuote(bad.value)},
+				"flag " + short:  {args: append([]string{"--" + bad.option + "=" + bad.value}, good...)},
+				"env " + o.Env(): {args: good, env: []string{o.Env() + "=" + bad.value}},
+				"mcmw.yaml:2: " + o.Name: {args: good, yaml: "# the second line is bad\n" + o.Name + ": " +
+					yamlQuote(bad.value)},
 			} {
 				lines := refused(t, s)
 				require.Len(t, lines, 1)
@@ -266,7 +312,8 @@ func TestTheFileIsStrict(t *testing.T) {
 
 func TestAnEmptyFileSetsNothing(t *testing.T) {
 	for _, text := range []string{" ", "\n", "# only a comment\n", "---\n", "{}\n", "---\n...\n"} {
-		require.Equal(t, "default", sources{args: []string{"-m", "a"}, yaml: text}.load(t).Origin("depth").String(), text)
+		require.Equal(t, "default", sources{args: []string{"-m", "a"}, yaml: text}.load(t).Origin("depth").String(),
+			text)
 	}
 }
 
@@ -285,26 +332,71 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 		args    []string
 		message string
 	}{
-		{nil, "servers: none given; accepted: at least one of [name=]host[:port][*weight][@zone], [name=]unix:/path[*weight], " +
-			"twemproxy's host:port:weight [name], or names to look up: [name=]dns+host[:port][*weight][@zone] (also dns4+ and dns6+), " +
-			"[name=]srv+_service._proto.host[*weight|*record][@zone], " +
-			"[name=]k8s+_port._proto.service.namespace.svc[.domain][*weight][@zone], " +
-			"or a configuration endpoint: [name=]cluster+host[:port][*weight][@zone], by -m, --servers, MCMW_SERVERS or the file"},
-		{[]string{"a"}, `flag arguments: "a" is unexpected; accepted: more servers, after -m or --servers and the first server`},
-		{[]string{"-m", "a", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas`},
-		{[]string{"-m", "a", "-m", "b", "--replicas", "1", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more`},
-		{[]string{"-m", "a", "--replicas", "2"}, `flag --replicas: "2" is more than there are servers (1); accepted: all, or 1 to 1`},
-		{[]string{"-m", "a", "b=a:11211"}, `flag -m, --servers: "a" and "b" both have the address a:11211; accepted: distinct addresses`},
-		{[]string{"-m", "x=a", "x=b"}, `flag -m, --servers: servers 1 and 2 are both named "x"; accepted: distinct names`},
-		{[]string{"-m", "a*2", "b", "--ring", "libmemcached"}, `flag -m, --servers: server "a" has weight 2, but ring libmemcached has no weights`},
-		{[]string{"-m", "a", "--hash", "md5"}, `flag --hash: "md5" needs a ketama ring, and ring is "rendezvous"; accepted: default, or one of the rings twemproxy, libmemcached`},
+		{
+			nil,
+			"servers: none given; accepted: at least one of [name=]host[:port][*weight][@zone], " +
+				"[name=]unix:/path[*weight], " +
+				"twemproxy's host:port:weight [name], or names to look up: [name=]dns+host[:port][*weight][@zone] " +
+				"(also dns4+ and dns6+), " +
+				"[name=]srv+_service._proto.host[*weight|*record][@zone], " +
+				"[name=]k8s+_port._proto.service.namespace.svc[.domain][*weight][@zone], " +
+				"or a configuration endpoint: [name=]cluster+host[:port][*weight][@zone], by -m, --servers, " +
+				"MCMW_SERVERS or the file",
+		},
+		{
+			[]string{"a"},
+			`flag arguments: "a" is unexpected; accepted: more servers, after -m or --servers and the first server`,
+		},
+		{
+			[]string{"-m", "a", "--ack", "quorum"},
+			`flag --ack: "quorum" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas`,
+		},
+		{
+			[]string{"-m", "a", "-m", "b", "--replicas", "1", "--ack", "quorum"},
+			`flag --ack: "quorum" needs two replicas or more`,
+		},
+		{
+			[]string{"-m", "a", "--replicas", "2"},
+			`flag --replicas: "2" is more than there are servers (1); accepted: all, or 1 to 1`,
+		},
+		{
+			[]string{"-m", "a", "b=a:11211"},
+			`flag -m, --servers: "a" and "b" both have the address a:11211; accepted: distinct addresses`,
+		},
+		{
+			[]string{"-m", "x=a", "x=b"},
+			`flag -m, --servers: servers 1 and 2 are both named "x"; accepted: distinct names`,
+		},
+		{
+			[]string{"-m", "a*2", "b", "--ring", "libmemcached"},
+			`flag -m, --servers: server "a" has weight 2, but ring libmemcached has no weights`,
+		},
+		{
+			[]string{"-m", "a", "--hash", "md5"},
+			`flag --hash: "md5" needs a ketama ring, and ring is "rendezvous"; accepted: default, or one of the rings twemproxy, libmemcached`,
+		},
 		{[]string{"-m", "dns+a,dns+a*2"}, `flag -m, --servers: "dns+a:11211" is given twice`},
-		{[]string{"-m", "a", "dns+b", "a*2"}, `flag -m, --servers: "a" and "a" both have the address a:11211; accepted: distinct addresses`},
-		{[]string{"-m", "dns+a", "--replicas", "1", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more`},
-		{[]string{"-m", "127.0.0.1:11311"}, `flag -m, --servers: "127.0.0.1:11311" is an address mcmw itself listens on`},
+		{
+			[]string{"-m", "a", "dns+b", "a*2"},
+			`flag -m, --servers: "a" and "a" both have the address a:11211; accepted: distinct addresses`,
+		},
+		{
+			[]string{"-m", "dns+a", "--replicas", "1", "--ack", "quorum"},
+			`flag --ack: "quorum" needs two replicas or more`,
+		},
+		{
+			[]string{"-m", "127.0.0.1:11311"},
+			`flag -m, --servers: "127.0.0.1:11311" is an address mcmw itself listens on`,
+		},
 		{[]string{"-m", "a", "-l", "127.0.0.1,127.0.0.1:11311"}, `flag -l, --listen: "127.0.0.1:11311" is given twice`},
-		{[]string{"-m", "a", "-l", "127.0.0.1", "-p", "9150"}, `admin: "127.0.0.1:9150" is already an address for clients; accepted: another address, or off`},
-		{[]string{"-m", "a", "--max-line", "32k", "--max-multiget-line", "16k"}, `flag --max-multiget-line: "16k" is too small; accepted: at least max-line, 32k`},
+		{
+			[]string{"-m", "a", "-l", "127.0.0.1", "-p", "9150"},
+			`admin: "127.0.0.1:9150" is already an address for clients; accepted: another address, or off`,
+		},
+		{
+			[]string{"-m", "a", "--max-line", "32k", "--max-multiget-line", "16k"},
+			`flag --max-multiget-line: "16k" is too small; accepted: at least max-line, 32k`,
+		},
 	} {
 		lines := refused(t, sources{args: bad.args})
 		require.Regexp(t, "^"+literal(bad.message), lines[0])

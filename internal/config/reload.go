@@ -9,9 +9,12 @@ import (
 	"strings"
 )
 
-// live are the options whose values a reload may change while mcmw runs. A reload that changes any other option is refused.
+// live are the options whose values a reload may change while mcmw runs. A reload that changes any other option is
+// refused.
 var live = []string{
-	optionServers, optionPools, optionRoutes, optionShadows, optionMigrations, "replicas", "read", "ack", "writers", "change-step", "get-error", "failure-limit", "rejoin", "missed-memory", "sweep-every", "sweep-rate", "sharded", optionLarge, optionItemSize, "ring", "hash", "hash-tag",
+	optionServers, optionPools, optionRoutes, optionShadows, optionMigrations, "replicas", "read", "ack", "writers",
+	"change-step", "get-error", "failure-limit", "rejoin", "missed-memory", "sweep-every", "sweep-rate", "sharded",
+	optionLarge, optionItemSize, "ring", "hash", "hash-tag",
 	"resolve-interval", "remove-after", "resolver",
 	"workers", "depth", "queue", "pool",
 	"timeout", "stall-after", "connect-timeout", "drain-timeout",
@@ -21,7 +24,8 @@ var live = []string{
 // local are the options that may differ between the instances of a fleet, in front of the same servers.
 var local = []string{
 	"listen", "listen-port", "announce", "admin", "log-level", "log-format", "procs", "watch-interval",
-	"stats-file", "stats-window", "sample", "slow", "request-log", "log-keys", "hot-keys", "hot-age", "hot-memory", "zone",
+	"stats-file", "stats-window", "sample", "slow", "request-log", "log-keys", "hot-keys", "hot-age", "hot-memory",
+	"zone",
 }
 
 // Live says whether a reload may change the value while mcmw runs.
@@ -60,7 +64,8 @@ func (c *Config) CheckReload(old *Config) error {
 	var problems Problems
 	for _, change := range c.Changes(old) {
 		if !Find(change.Option).Live() {
-			problems = append(problems, c.problem(change.Option, "%q cannot replace %q while mcmw runs; accepted: a restart of mcmw",
+			problems = append(problems, c.problem(change.Option,
+				"%q cannot replace %q while mcmw runs; accepted: a restart of mcmw",
 				change.To, change.From))
 		}
 	}
@@ -71,7 +76,8 @@ func (c *Config) CheckReload(old *Config) error {
 // fingerprintLength is the number of hexadecimal digits of a fingerprint.
 const fingerprintLength = 12
 
-// Fingerprint returns a short text that is equal for equal configurations, whatever their sources. It ignores local options.
+// Fingerprint returns a short text that is equal for equal configurations, whatever their sources. It ignores local
+// options.
 func (c *Config) Fingerprint() string {
 	var values []any
 	for _, o := range Options {

@@ -25,11 +25,26 @@ func TestServersThatWereLookedUpAreCheckedLikeThoseGiven(t *testing.T) {
 		message string
 	}{
 		{"--replicas 3", found("a=a:1", "b=b:1", "c=c:1"), ""},
-		{"--replicas 3", found("a=a:1", "b=b:1"), `flag --replicas: "3" is more than there are servers (2); accepted: all, or 1 to 2`},
-		{"--ack quorum", found("a=a:1"), `flag --ack: "quorum" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas`},
-		{"", found("a=a:1", "b=a:1"), `flag -m, --servers: "a" and "b" both have the address a:1; accepted: distinct addresses`},
-		{"", found("a=a:1", "a=b:1"), `flag -m, --servers: servers 1 and 2 are both named "a"; accepted: distinct names`},
-		{"-l 10.0.0.1:1", found("a=10.0.0.1:1"), `flag -m, --servers: "10.0.0.1:1" is an address mcmw itself listens on`},
+		{
+			"--replicas 3", found("a=a:1", "b=b:1"),
+			`flag --replicas: "3" is more than there are servers (2); accepted: all, or 1 to 2`,
+		},
+		{
+			"--ack quorum", found("a=a:1"),
+			`flag --ack: "quorum" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas`,
+		},
+		{
+			"", found("a=a:1", "b=a:1"),
+			`flag -m, --servers: "a" and "b" both have the address a:1; accepted: distinct addresses`,
+		},
+		{
+			"", found("a=a:1", "a=b:1"),
+			`flag -m, --servers: servers 1 and 2 are both named "a"; accepted: distinct names`,
+		},
+		{
+			"-l 10.0.0.1:1", found("a=10.0.0.1:1"),
+			`flag -m, --servers: "10.0.0.1:1" is an address mcmw itself listens on`,
+		},
 	} {
 		config := sources{args: append(strings.Fields(c.args), "-m", "dns+x")}.load(t)
 		if c.message == "" {
@@ -48,15 +63,21 @@ func TestChangesAreReportedInTheTablesOrder(t *testing.T) {
 		lines = append(lines, change.String())
 	}
 	require.Equal(t, []string{
-		"servers: a,b*2 -> a,x=b:11211*2,dns+c:11211", "depth: 1 -> 2", "max-value: 1m -> 2m", "config: none -> mcmw.yaml",
+		"servers: a,b*2 -> a,x=b:11211*2,dns+c:11211", "depth: 1 -> 2", "max-value: 1m -> 2m",
+		"config: none -> mcmw.yaml",
 	}, lines)
 	require.Empty(t, now.Changes(now))
 }
 
 func TestAChangeThatNeedsARestartIsRefusedWithItsPlace(t *testing.T) {
 	old := sources{args: strings.Fields("-m a"), yaml: "depth: 2\n"}.load(t)
-	now := sources{args: strings.Fields("-m b"), yaml: "depth: 1\nlisten: [127.0.0.2, 127.0.0.3]\nadmin: off\nlog-format: text\n", env: []string{"MCMW_LISTEN_PORT=5"}}.load(t)
-	require.EqualError(t, now.CheckReload(old), `mcmw.yaml:2: listen: "127.0.0.2,127.0.0.3" cannot replace "127.0.0.1" while mcmw runs; accepted: a restart of mcmw
+	now := sources{
+		args: strings.Fields("-m b"),
+		yaml: "depth: 1\nlisten: [127.0.0.2, 127.0.0.3]\nadmin: off\nlog-format: text\n",
+		env:  []string{"MCMW_LISTEN_PORT=5"},
+	}.load(t)
+	require.EqualError(t, now.CheckReload(old),
+		`mcmw.yaml:2: listen: "127.0.0.2,127.0.0.3" cannot replace "127.0.0.1" while mcmw runs; accepted: a restart of mcmw
 env MCMW_LISTEN_PORT: "5" cannot replace "11311" while mcmw runs; accepted: a restart of mcmw
 mcmw.yaml:3: admin: "off" cannot replace "127.0.0.1:9150" while mcmw runs; accepted: a restart of mcmw
 mcmw.yaml:4: log-format: "text" cannot replace "auto" while mcmw runs; accepted: a restart of mcmw`)

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Schema returns a JSON schema of the option's values in a YAML file, for files that contain them, such as a chart's values.
-// A value that it accepts may still be refused: a schema does not compare values with units.
+// Schema returns a JSON schema of the option's values in a YAML file, for files that contain them, such as a chart's
+// values. A value that it accepts may still be refused: a schema does not compare values with units.
 func (o *Option) Schema() map[string]any { return o.kind.schema() }
 
-// Range returns the minimum and maximum of a size, in bytes, or of a time, in nanoseconds, which a schema can't compare; ok is false
-// for other options.
+// Range returns the minimum and maximum of a size, in bytes, or of a time, in nanoseconds, which a schema can't
+// compare; ok is false for other options.
 func (o *Option) Range() (least, most int64, ok bool) {
 	switch k := o.kind.(type) {
 	case size:
@@ -70,5 +70,8 @@ func (addresses) schema() map[string]any { return listSchema() }
 func (servers) schema() map[string]any   { return listSchema() }
 
 func listSchema() map[string]any {
-	return map[string]any{"type": []string{"array", "string"}, "items": map[string]any{"type": []string{"string", "object"}}}
+	return map[string]any{
+		"type":  []string{"array", "string"},
+		"items": map[string]any{"type": []string{"string", "object"}},
+	}
 }

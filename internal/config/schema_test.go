@@ -32,11 +32,14 @@ func allows(s map[string]any, value any) bool {
 	return false
 }
 
-// The samples are values as an operator might write them. Only the option can tell that a size or a time is out of range, because of the unit.
+// The samples are values as an operator might write them. Only the option can tell that a size or a time is out of
+// range, because of the unit.
 func TestTheSchemaOfAnOptionAcceptsWhatTheOptionAccepts(t *testing.T) {
 	samples := []string{
-		"1", "-1", "3", "5", "70000", "99999999999", "0s", "5s", "1m30s", "1.5s", "5 s", "s", "16m", "16mb", "x", "auto", "all", "none", "off", "yes",
-		"any", "quorum", "evrything", "1/3", "1/0", "3/1", "rendezvous", "twemproxy", "{}", "{{}}", "10.0.0.1:53", "[::1]:53", "10.0.0.1",
+		"1", "-1", "3", "5", "70000", "99999999999", "0s", "5s", "1m30s", "1.5s", "5 s", "s", "16m", "16mb", "x",
+		"auto", "all", "none", "off", "yes",
+		"any", "quorum", "evrything", "1/3", "1/0", "3/1", "rendezvous", "twemproxy", "{}", "{{}}", "10.0.0.1:53",
+		"[::1]:53", "10.0.0.1",
 	}
 	outOfRange := regexp.MustCompile("^is (too|out of range)")
 	for _, o := range Options {

@@ -19,7 +19,8 @@ const (
 
 // securityOptions are the options that checkSecurity checks.
 var securityOptions = []string{
-	"listen", "tls-cert", "tls-key", "tls-client-ca", "auth-file", optionServerTLS, "server-tls-ca", "server-tls-cert", "server-tls-key",
+	"listen", "tls-cert", "tls-key", "tls-client-ca", "auth-file", optionServerTLS, "server-tls-ca", "server-tls-cert",
+	"server-tls-key",
 	"server-tls-name", optionServerAuth,
 }
 
@@ -42,8 +43,10 @@ func (c *Config) checkSecurity() Problems {
 	for _, of := range c.pooled([]string{optionServers}) {
 		for _, server := range of.Specs {
 			if of.Security.ServerTLS && s.ServerFiles.Name == "" && server.Lookup != discover.Static {
-				c.Warnings = append(c.Warnings, fmt.Sprintf("%s without server-tls-name: mcmw connects to the servers of %s%s by IP address, so their certificates must be valid for those addresses",
-					optionServerTLS, server.Lookup, server.Server.Addr))
+				c.Warnings = append(c.Warnings,
+					fmt.Sprintf("%s without server-tls-name: mcmw connects to the servers of %s%s by IP address, so "+
+						"their certificates must be valid for those addresses",
+						optionServerTLS, server.Lookup, server.Server.Addr))
 			}
 		}
 	}

@@ -40,7 +40,8 @@ func TestEverySecurityOptionReachesTheMiddleware(t *testing.T) {
 	issue(t)
 	c := sources{args: []string{
 		"-m", "a", "-l", "0.0.0.0,notls:127.0.0.1,notls:[::1]:3,unix:/run/m.sock", "-p", "2",
-		"--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem", "--handshake-timeout", "7s", "--auth-file", "users",
+		"--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem", "--handshake-timeout", "7s",
+		"--auth-file", "users",
 		"--server-tls", "--server-tls-ca", "ca.pem", "--server-tls-cert", "cert.pem", "--server-tls-key", "key.pem",
 		"--server-tls-name", "memcached", "--server-auth-file", "login",
 	}}.load(t)
@@ -59,15 +60,18 @@ func TestAFileOfSecretsThatEverybodyCanReadIsAWarning(t *testing.T) {
 	inDir(t, map[string]string{"users": "a:b\n", "login": "c:d\n"})
 	issue(t)
 	s := sources{args: []string{
-		"-m", "a", "--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem", "--auth-file", "users",
-		"--server-tls", "--server-tls-ca", "ca.pem", "--server-tls-cert", "cert.pem", "--server-tls-key", "key.pem", "--server-auth-file", "login",
+		"-m", "a", "--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem", "--auth-file",
+		"users",
+		"--server-tls", "--server-tls-ca", "ca.pem", "--server-tls-cert", "cert.pem", "--server-tls-key", "key.pem",
+		"--server-auth-file", "login",
 	}}
 	require.NoError(t, os.Chmod("cert.pem", 0o644))
 	require.Empty(t, s.load(t).Warnings)
 	for _, path := range []string{"users", "login", "key.pem"} {
 		require.NoError(t, os.Chmod(path, 0o604))
 		warnings := s.load(t).Warnings
-		require.Contains(t, warnings, path+" holds secrets and has mode 0604: every user of this machine can read it; use chmod o-rwx")
+		require.Contains(t, warnings,
+			path+" holds secrets and has mode 0604: every user of this machine can read it; use chmod o-rwx")
 		require.NoError(t, os.Chmod(path, 0o640))
 	}
 }
@@ -78,18 +82,36 @@ func TestFilesThatCannotBeUsedAreNamedWithTheirOption(t *testing.T) {
 	tls := []string{"-m", "a", "--tls-cert", "cert.pem", "--tls-key", "key.pem"}
 	server := []string{"-m", "a", "--server-tls"}
 	for message, args := range map[string][]string{
-		`flag --tls-cert: "empty": holds no certificate in PEM form`:                                           append(tls, "--tls-cert", "empty"),
-		`flag --tls-cert: "key.pem": holds no certificate in PEM form`:                                         append(tls, "--tls-cert", "key.pem"),
-		`flag --tls-key: "nowhere": no such file or directory`:                                                 append(tls, "--tls-key", "nowhere"),
-		`flag --tls-key: "text": holds no private key in PEM form`:                                             append(tls, "--tls-key", "text"),
-		`flag --tls-client-ca: "empty": holds no certificate in PEM form`:                                      append(tls, "--tls-client-ca", "empty"),
-		`flag --server-tls-ca: "empty": holds no certificate in PEM form`:                                      append(server, "--server-tls-ca", "empty"),
-		`flag --server-tls-cert: "cert.pem" needs server-tls-key, which is missing`:                            append(server, "--server-tls-cert", "cert.pem"),
-		`flag --server-tls-key: "empty": holds no private key in PEM form`:                                     append(server, "--server-tls-cert", "cert.pem", "--server-tls-key", "empty"),
-		`flag --auth-file: "text": line 1 is not of the form user:password`:                                    {"-m", "a", "--auth-file", "text"},
-		`flag --auth-file: "empty": is empty; accepted: lines user:password`:                                   {"-m", "a", "--auth-file", "empty"},
-		`flag --auth-file: ".": is a directory`:                                                                {"-m", "a", "--auth-file", "."},
-		`flag --server-auth-file: "two": has 2 lines; accepted: one line user:password`:                        {"-m", "a", "--server-auth-file", "two"},
+		`flag --tls-cert: "empty": holds no certificate in PEM form`: append(tls, "--tls-cert", "empty"),
+		`flag --tls-cert: "key.pem": holds no certificate in PEM form`: append(tls, "--tls-cert",
+			"key.pem"),
+		`flag --tls-key: "nowhere": no such file or directory`: append(tls, "--tls-key",
+			"nowhere"),
+		`flag --tls-key: "text": holds no private key in PEM form`: append(tls, "--tls-key", "text"),
+		`flag --tls-client-ca: "empty": holds no certificate in PEM form`: append(tls, "--tls-client-ca",
+			"empty"),
+		`flag --server-tls-ca: "empty": holds no certificate in PEM form`: append(server, "--server-tls-ca",
+			"empty"),
+		`flag --server-tls-cert: "cert.pem" needs server-tls-key, which is missing`: append(server, "--server-tls-cert",
+			"cert.pem"),
+		`flag --server-tls-key: "empty": holds no private key in PEM form`: append(server, "--server-tls-cert",
+			"cert.pem", "--server-tls-key", "empty"),
+		`flag --auth-file: "text": line 1 is not of the form user:password`: {
+			"-m",
+			"a", "--auth-file", "text",
+		},
+		`flag --auth-file: "empty": is empty; accepted: lines user:password`: {
+			"-m",
+			"a", "--auth-file", "empty",
+		},
+		`flag --auth-file: ".": is a directory`: {
+			"-m",
+			"a", "--auth-file", ".",
+		},
+		`flag --server-auth-file: "two": has 2 lines; accepted: one line user:password`: {
+			"-m",
+			"a", "--server-auth-file", "two",
+		},
 		`flag -l, --listen: "127.0.0.1:11311" is given twice`:                                                  append(tls, "-l", "127.0.0.1", "-l", "notls:127.0.0.1"),
 		`flag -m, --servers: "127.0.0.1:11311" is an address mcmw itself listens on`:                           append(tls[2:], "-l", "notls:127.0.0.1", "-m", "127.0.0.1:11311"),
 		`flag --admin: "127.0.0.1:11311" is already an address for clients; accepted: another address, or off`: append(tls, "-l", "notls:127.0.0.1", "--admin", "127.0.0.1:11311"),
@@ -101,7 +123,8 @@ func TestFilesThatCannotBeUsedAreNamedWithTheirOption(t *testing.T) {
 func TestServersThatAreLookedUpShouldHaveANameForTheirCertificates(t *testing.T) {
 	args := []string{"-m", "a", "dns+cache.local", "--server-tls"}
 	require.Equal(t, []string{
-		"server-tls without server-tls-name: mcmw connects to the servers of dns+cache.local:11211 by IP address, so their certificates must be valid for those addresses",
+		"server-tls without server-tls-name: mcmw connects to the servers of dns+cache.local:11211 by IP address, so " +
+			"their certificates must be valid for those addresses",
 	}, sources{args: args}.load(t).Warnings)
 	require.Empty(t, sources{args: append(args, "--server-tls-name", "cache.local")}.load(t).Warnings)
 }
@@ -123,7 +146,8 @@ func TestEachPoolsServersHaveTLSOrNot(t *testing.T) {
 		o := serving(loaded)
 		require.Equal(t, c.want, [3]bool{o.Security.ServerTLS, o.Pools[0].ServerTLS, o.Pools[1].ServerTLS}, "%+v", c)
 		require.Equal(t, c.want[2], len(loaded.Warnings) == 1, "%+v: %q", c, loaded.Warnings)
-		endpoints := sources{yaml: strings.NewReplacer("[x]", "[cluster+x]", "dns+", "cluster+").Replace(c.beside + fmt.Sprintf(pools, c.a, c.b))}.load(t)
+		endpoints := sources{yaml: strings.NewReplacer("[x]", "[cluster+x]", "dns+", "cluster+").
+			Replace(c.beside + fmt.Sprintf(pools, c.a, c.b))}.load(t)
 		specs := endpoints.AllLookups().Specs
 		require.Equal(t, c.want[1:], []bool{specs[0].TLS, specs[1].TLS}, "the endpoints that list them: %+v", c)
 	}
@@ -154,7 +178,8 @@ func TestEachPoolHasItsOwnPasswordForItsServersOrNone(t *testing.T) {
 		require.NoError(t, loaded.Write(&printed, true))
 		require.NotContains(t, printed.String(), "hidden")
 	}
-	require.Equal(t, []string{`mcmw.yaml:2: pools.a.server-auth-file: "` + text + `": line 1 is not of the form user:password`},
+	require.Equal(t, []string{`mcmw.yaml:2: pools.a.server-auth-file: "` + text +
+		`": line 1 is not of the form user:password`},
 		refused(t, sources{yaml: fmt.Sprintf(pools, ", server-auth-file: "+text)}))
 	require.Equal(t, []string{`mcmw.yaml:1: server-auth-file: "` + text + `": line 1 is not of the form user:password`},
 		refused(t, sources{yaml: "server-auth-file: " + text + "\n" + fmt.Sprintf(pools, "")}))

@@ -24,15 +24,18 @@ const (
 	maxServerName = 255
 )
 
-const serverForms = "[name=]host[:port][*weight][@zone], [name=]unix:/path[*weight], twemproxy's host:port:weight [name], " +
-	"or names to look up: [name=]dns+host[:port][*weight][@zone] (also dns4+ and dns6+), [name=]srv+_service._proto.host[*weight|*record][@zone], " +
+const serverForms = "[name=]host[:port][*weight][@zone], [name=]unix:/path[*weight], twemproxy's host:port:weight " +
+	"[name], " +
+	"or names to look up: [name=]dns+host[:port][*weight][@zone] (also dns4+ and dns6+), " +
+	"[name=]srv+_service._proto.host[*weight|*record][@zone], " +
 	"[name=]k8s+_port._proto.service.namespace.svc[.domain][*weight][@zone], " +
 	"or a configuration endpoint: [name=]cluster+host[:port][*weight][@zone]"
 
 // wordRecord is the weight that stands for the weight of each SRV record.
 const wordRecord = "record"
 
-// parseServer reads one entry of the list of servers from its text form. A server without a name is named by its address as written.
+// parseServer reads one entry of the list of servers from its text form. A server without a name is named by its
+// address as written.
 func parseServer(text string) (discover.Spec, error) {
 	if address, name, ok := strings.Cut(strings.TrimSpace(text), " "); ok {
 		return parseTwemproxy(address, strings.TrimSpace(name))
@@ -67,8 +70,8 @@ func parseServer(text string) (discover.Spec, error) {
 	return makeSpec(name, rest, weight, zone)
 }
 
-// isTwemproxy reports whether text is host:port:weight or /path:weight. No other form has two colons outside an IPv6 address or
-// starts with a slash.
+// isTwemproxy reports whether text is host:port:weight or /path:weight. No other form has two colons outside an IPv6
+// address or starts with a slash.
 func isTwemproxy(text string) bool {
 	if strings.HasPrefix(text, unixPrefix) || strings.HasPrefix(text, "[") {
 		return false
@@ -76,7 +79,8 @@ func isTwemproxy(text string) bool {
 	return strings.HasPrefix(text, "/") || strings.Count(text, ":") == 2 && !strings.Contains(text, "::")
 }
 
-// parseTwemproxy parses a server in the format of twemproxy's configuration, "host:port:weight" or "/path:weight". name may be "".
+// parseTwemproxy parses a server in the format of twemproxy's configuration, "host:port:weight" or "/path:weight". name
+// may be "".
 func parseTwemproxy(text, name string) (discover.Spec, error) {
 	i := strings.LastIndexByte(text, ':')
 	if i < 0 {
@@ -105,8 +109,8 @@ func parseWeight(text string) (int, error) {
 	return weight, nil
 }
 
-// labelForm matches the value of a Kubernetes label. Zones have this form, because a node's zone is one, and so have the names of pools,
-// which are labels of metrics.
+// labelForm matches the value of a Kubernetes label. Zones have this form, because a node's zone is one, and so have
+// the names of pools, which are labels of metrics.
 const (
 	labelForm  = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 	labelWords = "1 to 63 letters and digits, with -, _ and . between"
@@ -236,7 +240,8 @@ func formatServer(s discover.Spec) string {
 	if s.Lookup == discover.Static {
 		text = s.Server.Name
 	}
-	if short, err := parseServer(text); s.Server.Name != "" && (err != nil || short.Server.Addr != s.Server.Addr || short.Server.Name != s.Server.Name) {
+	if short, err := parseServer(text); s.Server.Name != "" &&
+		(err != nil || short.Server.Addr != s.Server.Addr || short.Server.Name != s.Server.Name) {
 		text = s.Server.Name + "=" + address
 	}
 	switch {

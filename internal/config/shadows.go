@@ -50,7 +50,8 @@ func (v shadowValues) String() string {
 type shadowsKind struct{ noFlag }
 
 func (shadowsKind) accepts() string {
-	return "entries of the form {of: POOL, to: POOL, share: 0.1}, optionally with what: reads or all, and compare: true or false"
+	return "entries of the form {of: POOL, to: POOL, share: 0.1}, optionally with what: reads or all, and compare: " +
+		"true or false"
 }
 
 func (shadowsKind) reset(c *Config) { c.shadows = nil }
@@ -98,7 +99,8 @@ func (shadowsKind) schema() map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{
 		"type": "object", "properties": map[string]any{
 			"of": name, "to": name, "share": map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-			"what": map[string]any{"enum": []string{shadowReads, shadowAll}}, "compare": map[string]any{"type": "boolean"},
+			"what":    map[string]any{"enum": []string{shadowReads, shadowAll}},
+			"compare": map[string]any{"type": "boolean"},
 		}, "required": []string{"of", "to", "share"}, "additionalProperties": false,
 	}}
 }
@@ -118,7 +120,8 @@ func (c *Config) checkShadows(pools []string) Problems {
 		return nil
 	}
 	if pools == nil {
-		return Problems{c.problem(optionShadows, "given without pools; accepted: together with %s, which replace %s", optionPools, optionServers)}
+		return Problems{c.problem(optionShadows, "given without pools; accepted: together with %s, which replace %s",
+			optionPools, optionServers)}
 	}
 	var routed []string
 	for _, r := range append([]route.Prefix{{Pool: c.Routes.Default, Reads: c.Routes.Reads}}, c.Routes.Prefixes...) {

@@ -19,8 +19,9 @@ type verdict struct {
 	err     error
 }
 
-// Check returns what a reload would say if the file contained text: the changes, one line for each option, or the error. later: the reload would
-// try again until the changes can be applied. Nothing changes, except that names are looked up. Any goroutine may call it while Run runs.
+// Check returns what a reload would say if the file contained text: the changes, one line for each option, or the
+// error. later: the reload would try again until the changes can be applied. Nothing changes, except that names are
+// looked up. Any goroutine may call it while Run runs.
 func (k *Control) Check(ctx context.Context, text []byte) (changes []string, later bool, err error) {
 	c := &check{text: text, verdict: make(chan verdict, 1)}
 	select {

@@ -1,6 +1,6 @@
-// Package control keeps the configuration and the servers of a running middleware up to date: it reads the configuration
-// again after a SIGHUP or when the file has changed, and looks up names again. A configuration, or a list of servers, that is
-// wrong changes nothing.
+// Package control keeps the configuration and the servers of a running middleware up to date: it reads the
+// configuration again after a SIGHUP or when the file has changed, and looks up names again. A configuration, or a list
+// of servers, that is wrong changes nothing.
 package control
 
 import (
@@ -25,11 +25,12 @@ const (
 	findPause = 500 * time.Millisecond
 	// findReport is the time between two progress messages during that.
 	findReport = 2 * time.Second
-	// gather is how long a watched list of servers must have stayed the same before the start continues, but at most maxGather. The servers of a new
-	// installation appear one after the other, and keys would move with each.
+	// gather is how long a watched list of servers must have stayed the same before the start continues, but at most
+	// maxGather. The servers of a new installation appear one after the other, and keys would move with each.
 	gather, maxGather = 2 * time.Second, 10 * time.Second
-	// againAfter is the delay before a configuration that had to wait for another change is read again. It adds to the time by which other mcmw may
-	// apply the configuration earlier or later, so it is at most the againParts-th part of a change-step.
+	// againAfter is the delay before a configuration that had to wait for another change is read again. It adds to the
+	// time by which other mcmw may apply the configuration earlier or later, so it is at most the againParts-th part of
+	// a change-step.
 	againAfter, againParts = time.Second, 20
 )
 
@@ -39,7 +40,8 @@ type Applier interface {
 	Apply(ctx context.Context, o middleware.Options) error
 	// Check returns the error with which Apply would refuse the options now, and changes nothing.
 	Check(ctx context.Context, o middleware.Options) error
-	// Elsewhere returns, for each pool whose list another middleware is changing from the one of this middleware to another, that list.
+	// Elsewhere returns, for each pool whose list another middleware is changing from the one of this middleware to
+	// another, that list.
 	Elsewhere(ctx context.Context) []route.Server
 	// Ready returns a channel that is closed when clients are served.
 	Ready() <-chan struct{}
@@ -104,10 +106,12 @@ func New(o Options) (*Control, error) {
 	return k, nil
 }
 
-// Config returns the current configuration. Only the goroutine that owns the Control, or a function that Run calls, may call it.
+// Config returns the current configuration. Only the goroutine that owns the Control, or a function that Run calls, may
+// call it.
 func (k *Control) Config() *config.Config { return k.config }
 
-// Middleware returns the current options of the middleware, once AwaitServers has found the servers. The same goroutines may call it.
+// Middleware returns the current options of the middleware, once AwaitServers has found the servers. The same
+// goroutines may call it.
 func (k *Control) Middleware() middleware.Options { return k.middleware(k.config, k.servers) }
 
 // event is something that a Control waits for.
@@ -173,7 +177,8 @@ func (k *Control) find(ctx context.Context, c *config.Config) ([]route.Server, e
 	return k.checkFound(c, servers, err)
 }
 
-// checkFound returns servers, which were found for c, or those of another middleware that k follows. It returns err, or an error if they are not valid.
+// checkFound returns servers, which were found for c, or those of another middleware that k follows. It returns err, or
+// an error if they are not valid.
 func (k *Control) checkFound(c *config.Config, servers []route.Server, err error) ([]route.Server, error) {
 	if k.followed && slices.Equal(c.AllLookups().Specs, k.config.AllLookups().Specs) {
 		servers = k.servers
@@ -184,7 +189,8 @@ func (k *Control) checkFound(c *config.Config, servers []route.Server, err error
 	return servers, err
 }
 
-// confirm records whether all names had answers. It logs when that has not been so for so long that other middlewares may have other servers.
+// confirm records whether all names had answers. It logs when that has not been so for so long that other middlewares
+// may have other servers.
 func (k *Control) confirm() {
 	if k.finder.Confirmed() {
 		if k.doubtful {
@@ -200,7 +206,8 @@ func (k *Control) confirm() {
 	k.Counts.Unconfirmed(k.confirmed)
 	if !k.doubtful && time.Since(k.confirmed) > k.config.ChangeStep {
 		k.doubtful = true
-		k.Log.Warn("the list of servers cannot be confirmed, because names have no answers; it stays, unless another mcmw announces a change to a different list",
+		k.Log.Warn("the list of servers cannot be confirmed, because names have no answers; it stays, unless another "+
+			"mcmw announces a change to a different list",
 			"since", time.Since(k.confirmed).Round(time.Second))
 	}
 }
@@ -218,7 +225,9 @@ func (k *Control) follow(ctx context.Context, m Applier, servers []route.Server)
 	}
 	if k.finder.Confirmed() {
 		stays := func(s route.Server) bool {
-			return slices.ContainsFunc(changed, func(o route.Server) bool { return o.Name == s.Name && o.Pool == s.Pool })
+			return slices.ContainsFunc(changed, func(o route.Server) bool {
+				return o.Name == s.Name && o.Pool == s.Pool
+			})
 		}
 		gone := func(s route.Server) bool { return changes(s) && slices.Contains(lacking, s) && !stays(s) }
 		k.finder.Drop(k.config.AllLookups(), gone)
@@ -229,7 +238,8 @@ func (k *Control) follow(ctx context.Context, m Applier, servers []route.Server)
 		return servers
 	}
 	if !slices.Equal(others, k.servers) {
-		k.Log.Warn("another mcmw is changing to a different list of servers; this one follows it, because it cannot look up its own list")
+		k.Log.Warn("another mcmw is changing to a different list of servers; this one follows it, because it cannot " +
+			"look up its own list")
 	}
 	k.followed = true
 	return others
@@ -239,7 +249,8 @@ func (k *Control) follow(ctx context.Context, m Applier, servers []route.Server)
 var errUnread = errors.New("no server that was found answers, and the answer would say which servers are in use")
 
 // join returns servers, which were found for c, and those that other middlewares use, or have used last, although the
-// answers lack them: a server that is away at the start is not removed. It returns errUnread if no server says which these are.
+// answers lack them: a server that is away at the start is not removed. It returns errUnread if no server says which
+// these are.
 func (k *Control) join(ctx context.Context, c *config.Config, servers []route.Server) ([]route.Server, error) {
 	if !c.AllLookups().Any() {
 		return servers, nil
@@ -252,7 +263,8 @@ func (k *Control) join(ctx context.Context, c *config.Config, servers []route.Se
 	}
 	switch added := discover.Compare(servers, joined).Added; {
 	case err != nil && k.servers == nil && ctx.Err() == nil:
-		k.Log.Warn("servers that lookups do not show are not used, although other mcmw may use them, because the list would be wrong",
+		k.Log.Warn("servers that lookups do not show are not used, although other mcmw may use them, because the "+
+			"list would be wrong",
 			"problem", oneLine(err))
 		k.finder.Drop(c.AllLookups(), func(route.Server) bool { return true })
 		return servers, nil
@@ -272,8 +284,8 @@ func (k *Control) refresh(ctx context.Context) ([]route.Server, error) {
 	return k.checkFound(k.config, servers, err)
 }
 
-// AwaitServers waits until all names of servers have been found, and logs from time to time which are missing. It returns false if
-// ctx ends before that. A configuration that is read again during the wait replaces the old one.
+// AwaitServers waits until all names of servers have been found, and logs from time to time which are missing. It
+// returns false if ctx ends before that. A configuration that is read again during the wait replaces the old one.
 func (k *Control) AwaitServers(ctx context.Context) bool {
 	found := k.awaitServers(ctx)
 	if !found {
@@ -311,7 +323,8 @@ func (k *Control) awaitServers(ctx context.Context) bool {
 		}
 		if err != nil && time.Since(reported) >= findReport {
 			reported = time.Now()
-			k.Log.Info("waiting for the names of servers", "error", oneLine(err), "waited", time.Since(begin).Round(time.Second))
+			k.Log.Info("waiting for the names of servers", "error", oneLine(err), "waited",
+				time.Since(begin).Round(time.Second))
 		}
 		k.nextLookup = time.Now().Add(findPause)
 		switch e := k.await(ctx); e {
@@ -407,7 +420,8 @@ func (k *Control) reload(ctx context.Context, m Applier, e event) {
 	case ctx.Err() != nil:
 	case later && waits:
 	case later:
-		k.Log.Warn("the new configuration has to wait, and mcmw tries it again; until then it keeps the current one", "why", reasons[e], "problem", oneLine(err))
+		k.Log.Warn("the new configuration has to wait, and mcmw tries it again; until then it keeps the current one",
+			"why", reasons[e], "problem", oneLine(err))
 	case err != nil:
 		k.refuse(e, err)
 	default:
@@ -435,7 +449,8 @@ func (k *Control) changes(c *config.Config) (lines []string) {
 	return lines
 }
 
-// adopt makes c and servers the current ones, counts that, and logs the changes. servers is nil if they are not known yet.
+// adopt makes c and servers the current ones, counts that, and logs the changes. servers is nil if they are not known
+// yet.
 func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
 	changes := k.changes(c)
 	moved := discover.Compare(k.servers, servers)
@@ -463,14 +478,18 @@ func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
 func (k *Control) hold(c *config.Config, servers []route.Server) {
 	k.config, k.servers, k.rejected = c, servers, ""
 	k.finder.Forget(c.AllLookups())
-	sorted := slices.SortedFunc(slices.Values(servers), func(a, b route.Server) int { return cmp.Compare(a.Name, b.Name) })
+	sorted := slices.SortedFunc(slices.Values(servers), func(a, b route.Server) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
 	for i := range sorted {
-		sorted[i].Zone, sorted[i].Entry = "", "" // the zone matters only for reads, and some middlewares may not know it
+		// the zone matters only for reads, and some middlewares may not know it
+		sorted[i].Zone, sorted[i].Entry = "", ""
 	}
 	k.Counts.Holds(stats.Identity{Options: c.Fingerprint(), Servers: config.Fingerprint(sorted)})
 }
 
-// update applies servers, which were found, if they have changed. err is an error in finding them. An error is logged only once.
+// update applies servers, which were found, if they have changed. err is an error in finding them. An error is logged
+// only once.
 func (k *Control) update(ctx context.Context, m Applier, servers []route.Server, err error) {
 	if err == nil && !slices.Equal(servers, k.servers) {
 		err = m.Apply(ctx, k.middleware(k.config, servers))

@@ -132,11 +132,14 @@ func newRig(t *testing.T, yaml string, args ...string) *rig {
 	}
 	var err error
 	inForce := func(context.Context, middleware.Options) ([]route.Server, bool) { return r.inForce, r.unread.Load() }
-	r.Control, err = New(Options{Load: load, Hangup: r.hangup, InForce: inForce, NewLog: func(c *config.Config) (*slog.Logger, *slog.LevelVar) {
-		level := new(slog.LevelVar)
-		level.Set(c.LogLevel)
-		return slog.New(slog.NewJSONHandler(&r.out, &slog.HandlerOptions{Level: level})), level
-	}})
+	r.Control, err = New(Options{
+		Load: load, Hangup: r.hangup, InForce: inForce,
+		NewLog: func(c *config.Config) (*slog.Logger, *slog.LevelVar) {
+			level := new(slog.LevelVar)
+			level.Set(c.LogLevel)
+			return slog.New(slog.NewJSONHandler(&r.out, &slog.HandlerOptions{Level: level})), level
+		},
+	})
 	require.NoError(t, err)
 	r.finder = discover.NewFinder(discover.Options{
 		NewResolver: func(string) discover.Resolver { return &r.dns }, Counts: r.Counts, Log: r.Log,
@@ -205,7 +208,9 @@ func TestSIGHUPAppliesTheChangedFile(t *testing.T) {
 		require.Equal(t, 2, all[0].Depth)
 		require.Equal(t, 9, all[0].Queue, "a flag overrides the file as at the start")
 		require.Equal(t, []route.Server{
-			{Name: "a", Addr: "a:11211", Weight: 2}, {Name: "d", Addr: "d:11211", Weight: 1}, {Name: "c", Addr: "c:2", Weight: 1},
+			{Name: "a", Addr: "a:11211", Weight: 2},
+			{Name: "d", Addr: "d:11211", Weight: 1},
+			{Name: "c", Addr: "c:2", Weight: 1},
 		}, all[0].Pools[0].Servers)
 		require.Same(t, r.Counts, all[0].Control)
 		require.Same(t, r.Log, all[0].Log)
@@ -226,7 +231,9 @@ func TestSIGHUPWithoutAChangeIsLogged(t *testing.T) {
 		r.run(t)
 		r.sighup()
 		require.Empty(t, r.m.all())
-		require.Equal(t, []string{`{"level":"INFO","msg":"the configuration was read again and has not changed","why":"SIGHUP"}`}, r.logged(t))
+		require.Equal(t,
+			[]string{`{"level":"INFO","msg":"the configuration was read again and has not changed","why":"SIGHUP"}`},
+			r.logged(t))
 		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadUnchanged: 1}, r.reloads())
 	})
 }
@@ -260,8 +267,8 @@ func TestAChangedFileIsReadWhenItIsNotWrittenAnyMore(t *testing.T) {
 	})
 }
 
-// A volume of a ConfigMap has the files in a directory with a changing name. "..data" is a link to that directory, and each file's name a
-// link to the file by way of "..data".
+// A volume of a ConfigMap has the files in a directory with a changing name. "..data" is a link to that directory, and
+// each file's name a link to the file by way of "..data".
 func TestAConfigMapsSwapIsAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -293,7 +300,8 @@ func TestAWrongFileIsRefusedWithTheSameTextsAsAtTheStartAndChangesNothing(t *tes
 		refused := func(problem string) string {
 			text, err := json.Marshal(problem)
 			require.NoError(t, err)
-			return `{"level":"ERROR","msg":"the new configuration is refused; mcmw keeps the current one","problem":` + string(text) +
+			return `{"level":"ERROR","msg":"the new configuration is refused; mcmw keeps the current one","problem":` +
+				string(text) +
 				`,"why":"the file has changed"}`
 		}
 		for text, problems := range map[string][]string{
@@ -301,7 +309,8 @@ func TestAWrongFileIsRefusedWithTheSameTextsAsAtTheStartAndChangesNothing(t *tes
 				r.file + `:3: unknown key "wrokers"; did you mean "workers"?`,
 				r.file + `:2: depth: "0" is too small; accepted: 1 to 4096 requests`,
 			},
-			"servers: [a, b]\nreplicas: 3\n": {r.file + `:2: replicas: "3" is more than there are servers (2); accepted: all, or 1 to 2`},
+			"servers: [a, b]\nreplicas: 3\n": {r.file +
+				`:2: replicas: "3" is more than there are servers (2); accepted: all, or 1 to 2`},
 			"servers: [a]\nprocs: 1\ndepth: 1\n": {
 				r.file + `:2: procs: "1" cannot replace "auto" while mcmw runs; accepted: a restart of mcmw`,
 			},
@@ -320,7 +329,8 @@ func TestAWrongFileIsRefusedWithTheSameTextsAsAtTheStartAndChangesNothing(t *tes
 		}
 		require.NoError(t, os.Remove(r.file))
 		pass(3 * time.Second)
-		require.Equal(t, []string{refused("flag --config: cannot read the file: open " + r.file + ": no such file or directory")}, r.logged(t))
+		require.Equal(t, []string{refused("flag --config: cannot read the file: open " + r.file +
+			": no such file or directory")}, r.logged(t))
 		require.Empty(t, r.m.all())
 		require.Equal(t, before, r.Counts.Snapshot().Identity)
 
@@ -347,7 +357,8 @@ func TestOptionsThatTheMiddlewareRefusesAreRefusedAsAWhole(t *testing.T) {
 		r.sighup()
 		require.Len(t, r.m.all(), 1)
 		require.Equal(t, slog.LevelDebug, r.level.Level())
-		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadApplied: 1, stats.ReloadRefused: 1}, r.reloads())
+		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadApplied: 1, stats.ReloadRefused: 1},
+			r.reloads())
 	})
 }
 
@@ -360,7 +371,8 @@ func TestARouteThatTheMiddlewareRefusesIsReportedWithItsLine(t *testing.T) {
 		r.write(t, pools+"  - {default: a}\n  - {prefix: x, pool: b}\n")
 		r.sighup()
 		require.Equal(t, []string{
-			`{"level":"ERROR","msg":"the new configuration is refused; mcmw keeps the current one","problem":"` + r.file + `:6: routes: not today","why":"SIGHUP"}`,
+			`{"level":"ERROR","msg":"the new configuration is refused; mcmw keeps the current one","problem":"` +
+				r.file + `:6: routes: not today","why":"SIGHUP"}`,
 		}, r.logged(t))
 	})
 }
@@ -419,7 +431,8 @@ func TestAWrongListIsLoggedOnceAndTheCurrentOneStays(t *testing.T) {
 		}
 		r.dns.set(nil, "10.0.0.1", "10.0.0.9")
 		pass(time.Minute)
-		require.Equal(t, refused(r.file+`:1: servers: "x" and "10.0.0.9:1" both have the address 10.0.0.9:1; accepted: distinct addresses`), r.logged(t))
+		require.Equal(t,
+			refused(r.file+`:1: servers: "x" and "10.0.0.9:1" both have the address 10.0.0.9:1; accepted: distinct addresses`), r.logged(t))
 		require.Empty(t, r.m.all())
 
 		r.m.fail(errors.New("not today"))
@@ -442,12 +455,14 @@ func TestAConfigurationThatHasToWaitForAnotherChangeIsAppliedAfterIt(t *testing.
 		r.write(t, "servers: [a, b]\nreplicas: 2\n")
 		r.sighup()
 		pass(time.Minute)
-		require.Equal(t, []string{`{"level":"WARN","msg":"the new configuration has to wait, and mcmw tries it again; until then it keeps the current one","problem":"b is leaving","why":"SIGHUP"}`}, r.logged(t))
+		require.Equal(t,
+			[]string{`{"level":"WARN","msg":"the new configuration has to wait, and mcmw tries it again; until then it keeps the current one","problem":"b is leaving","why":"SIGHUP"}`}, r.logged(t))
 		require.Zero(t, r.reloads()[stats.ReloadRefused])
 		r.m.fail(nil)
 		pass(2 * time.Second)
 		require.Len(t, r.m.all(), 1)
-		require.Equal(t, []string{`{"changes":["replicas: 1 -> 2"],"level":"INFO","msg":"the new configuration is applied","why":"it had to wait"}`}, r.logged(t))
+		require.Equal(t,
+			[]string{`{"changes":["replicas: 1 -> 2"],"level":"INFO","msg":"the new configuration is applied","why":"it had to wait"}`}, r.logged(t))
 		pass(time.Minute)
 		require.Len(t, r.m.all(), 1, "it is applied once")
 	})
@@ -493,7 +508,8 @@ func TestTheStartLogsThatItWaitsForNamesAndAcceptsANewConfiguration(t *testing.T
 		pass(5 * time.Second)
 		waiting := r.logged(t)
 		require.Len(t, waiting, 3, "every two seconds")
-		require.Equal(t, `{"error":"dns+cache:11211: no records","level":"INFO","msg":"waiting for the names of servers","waited":0}`, waiting[0])
+		require.Equal(t,
+			`{"error":"dns+cache:11211: no records","level":"INFO","msg":"waiting for the names of servers","waited":0}`, waiting[0])
 
 		r.dns.set(nil, "10.0.0.1")
 		pass(2 * time.Second)
@@ -503,7 +519,8 @@ func TestTheStartLogsThatItWaitsForNamesAndAcceptsANewConfiguration(t *testing.T
 		require.True(t, <-found)
 		require.Equal(t, 1, r.config.Placement.Replicas)
 		require.Equal(t, "10.0.0.1:11211", r.servers[0].Name)
-		require.Contains(t, r.logged(t), `{"changes":["replicas: 2 -> 1"],"level":"INFO","msg":"the new configuration is applied","why":"the file has changed"}`)
+		require.Contains(t, r.logged(t),
+			`{"changes":["replicas: 2 -> 1"],"level":"INFO","msg":"the new configuration is applied","why":"the file has changed"}`)
 	})
 }
 
@@ -522,7 +539,9 @@ func TestAServerThatAWatchReportsIsUsedWithoutALookup(t *testing.T) {
 	a.PutPods("s", "10.0.0.1")
 	r := newRig(t, "servers: [k8s+_memcache._tcp.memcached.ns.svc]\nresolve-interval: 1h\nwatch-interval: 0s\n")
 	r.finder = discover.NewFinder(discover.Options{
-		Cluster: discover.Cluster{URL: a.URL(), Dir: a.Dir}, NewResolver: func(string) discover.Resolver { return &r.dns }, Counts: r.Counts, Log: r.Log,
+		Cluster: discover.Cluster{URL: a.URL(), Dir: a.Dir}, NewResolver: func(string) discover.Resolver {
+			return &r.dns
+		}, Counts: r.Counts, Log: r.Log,
 	})
 	began := make(chan bool, 1)
 	go func() { began <- r.AwaitServers(t.Context()) }()
@@ -573,7 +592,8 @@ func TestAServerThatIsAwayAtTheStartStaysUntilItIsRemoved(t *testing.T) {
 		r.dns.set(nil, "10.0.0.1")
 		r.inForce = []route.Server{there, away, static, fromOther}
 		r.run(t)
-		require.Equal(t, []string{there.Name, away.Name, "fixed"}, r.names(), "an entry that is not in the file any more was removed by somebody")
+		require.Equal(t, []string{there.Name, away.Name, "fixed"}, r.names(),
+			"an entry that is not in the file any more was removed by somebody")
 		return r
 	}
 	for name, removed := range map[string]func(r *rig){
@@ -605,7 +625,8 @@ func TestAStartWaitsUntilAServerSaysWhichServersAreInUseButForOnePoolOnlyForAWhi
 		waits bool
 	}{
 		"one list": {"servers: [dns+cache]\n", true},
-		"pools":    {"pools:\n  a: {servers: [dns+cache]}\n  b: {servers: [b]}\nroutes:\n  - {default: b}\n  - {prefix: x, pool: a}\n", false},
+		"pools": {"pools:\n  a: {servers: [dns+cache]}\n  b: {servers: [b]}\nroutes:\n  - {default: b}\n  - " +
+			"{prefix: x, pool: a}\n", false},
 		"no names": {"servers: [a]\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {

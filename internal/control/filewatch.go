@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// fileWatch detects that a file has changed and is not being written any more. It polls. That needs no library, and also
-// detects changes without file events: a symbolic link in the path that now points elsewhere, as with a ConfigMap, and
-// changes on file systems without events.
+// fileWatch detects that a file has changed and is not being written any more. It polls. That needs no library, and
+// also detects changes without file events: a symbolic link in the path that now points elsewhere, as with a ConfigMap,
+// and changes on file systems without events.
 type fileWatch struct {
 	known stamp // of the contents read last; zero: none
 	last  stamp // at the last check
@@ -35,8 +35,8 @@ func look(path string) stamp {
 	return s
 }
 
-// changed checks the file and reports whether it should be read: it is not what was read last, and it is the same as at the
-// previous check, so nobody is writing it.
+// changed checks the file and reports whether it should be read: it is not what was read last, and it is the same as at
+// the previous check, so nobody is writing it.
 func (w *fileWatch) changed(path string) bool {
 	before := w.last
 	w.last = look(path)

@@ -1,5 +1,5 @@
-// Package demo shows mcmw at work: it runs memcached servers, a middleware in front of them and a load, and shows them on a live page
-// and on a terminal.
+// Package demo shows mcmw at work: it runs memcached servers, a middleware in front of them and a load, and shows them
+// on a live page and on a terminal.
 package demo
 
 import (
@@ -35,8 +35,8 @@ type demo struct {
 	begin    atomic.Pointer[stats.Snapshot] // when the load began, after its keys were stored; nil before
 }
 
-// Run runs a demo until ctx is done, Duration has passed or something fails. It starts the servers first, then the middleware, then
-// the load, and ends them in reverse order.
+// Run runs a demo until ctx is done, Duration has passed or something fails. It starts the servers first, then the
+// middleware, then the load, and ends them in reverse order.
 func (o *Options) Run(ctx context.Context, stdout, stderr io.Writer) (err error) {
 	binary, err := findMemcached()
 	if err != nil {
@@ -113,7 +113,8 @@ func inBackground(f func(context.Context) error) (stop func() error) {
 
 func (d *demo) startAdmin(log *slog.Logger) (stop func(), err error) {
 	server := admin.New(admin.Options{
-		Addr: d.options.Admin, Registry: d.m.Stats(), Memcached: d.m.AskServers, Ready: d.m.IsReady, Version: d.options.Version, Log: log,
+		Addr: d.options.Admin, Registry: d.m.Stats(), Memcached: d.m.AskServers, Ready: d.m.IsReady,
+		Version: d.options.Version, Log: log,
 		HotKeys: func(n int) hotkeys.Report { return d.m.HotKeys(n, true) }, // the demo's own keys
 	})
 	if err := server.Listen(); err != nil {
@@ -128,8 +129,8 @@ func (d *demo) startAdmin(log *slog.Logger) (stop func(), err error) {
 	}, nil
 }
 
-// runLoad runs the load until ctx is done, Duration has passed or no server is left, and shows its progress. It returns the time for
-// which requests were sent.
+// runLoad runs the load until ctx is done, Duration has passed or no server is left, and shows its progress. It returns
+// the time for which requests were sent.
 func (d *demo) runLoad(ctx context.Context, v *view) (time.Duration, error) {
 	d.load = newLoad(d.options, d.clients)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -172,7 +173,8 @@ func (d *demo) runLoad(ctx context.Context, v *view) (time.Duration, error) {
 func (d *demo) progress() string {
 	begin := d.begin.Load()
 	if begin == nil {
-		return fmt.Sprintf("storing the keys: %s of %s", spell.Count(float64(d.load.stored.Load())), spell.Count(float64(d.options.keys())))
+		return fmt.Sprintf("storing the keys: %s of %s", spell.Count(float64(d.load.stored.Load())),
+			spell.Count(float64(d.options.keys())))
 	}
 	text := fmt.Sprintf("%.0f s", time.Duration(stats.Now()-begin.At).Seconds())
 	if d.options.Duration > 0 {

@@ -21,8 +21,8 @@ import (
 // replyTimeout bounds the wait for a reply. mcmw's own timeout is much shorter.
 const replyTimeout = 10 * time.Second
 
-// load is a closed loop of clients: each sends a request when the previous one is answered. It is only for demonstration; measure with
-// mcmwlab load.
+// load is a closed loop of clients: each sends a request when the previous one is answered. It is only for
+// demonstration; measure with mcmwlab load.
 type load struct {
 	options *Options
 	addr    string
@@ -36,13 +36,16 @@ type load struct {
 }
 
 func newLoad(o *Options, addr string) *load {
-	l := &load{options: o, addr: addr, value: strings.Repeat("x", o.ValueSize), registry: stats.New(stats.Options{Workers: 1})}
+	l := &load{
+		options: o, addr: addr, value: strings.Repeat("x", o.ValueSize),
+		registry: stats.New(stats.Options{Workers: 1}),
+	}
 	l.record = l.registry.Worker(0)
 	return l
 }
 
-// run connects the clients, stores every key once, calls begun, and sends requests until ctx is done or Duration has passed. It returns
-// the time for which it sent requests.
+// run connects the clients, stores every key once, calls begun, and sends requests until ctx is done or Duration has
+// passed. It returns the time for which it sent requests.
 func (l *load) run(ctx context.Context, begun func()) (elapsed time.Duration, err error) {
 	clients := make([]*client, l.options.Clients)
 	for i := range clients {
@@ -103,7 +106,10 @@ func (l *load) answered(c protocol.Command, begin int64, keys, hits int, text []
 	if bytes.HasPrefix(text, []byte("SERVER_ERROR")) {
 		result = stats.ResultServerError
 	}
-	times := stats.Times{Created: begin, Enqueued: begin, Dequeued: begin, Sent: begin, Received: begin, Replied: stats.Now()}
+	times := stats.Times{
+		Created: begin, Enqueued: begin, Dequeued: begin, Sent: begin, Received: begin,
+		Replied: stats.Now(),
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.record.Request(c, result, keys, hits, &times)

@@ -47,7 +47,8 @@ func (o *Options) keys() uint64 { return uint64(min(maxKeys, fill/o.ValueSize)) 
 
 // String describes the demo in one line.
 func (o *Options) String() string {
-	text := fmt.Sprintf("%d servers, %d workers, %d clients, values of %d bytes, SET:GET %v", Servers, o.Workers, o.Clients,
+	text := fmt.Sprintf("%d servers, %d workers, %d clients, values of %d bytes, SET:GET %v", Servers, o.Workers,
+		o.Clients,
 		o.ValueSize, o.Ratio)
 	if n := o.keysPerGet(); n > 1 {
 		text += fmt.Sprintf(", %d keys per GET", n)

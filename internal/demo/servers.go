@@ -54,7 +54,8 @@ func findMemcached() (string, error) {
 	return path, nil
 }
 
-// startFleet starts the servers on free loopback ports and returns when all of them listen. If it fails, none is left running.
+// startFleet starts the servers on free loopback ports and returns when all of them listen. If it fails, none is left
+// running.
 func startFleet(ctx context.Context, binary string, log *slog.Logger) (*fleet, error) {
 	dir, err := os.MkdirTemp("", "mcmw-demo")
 	if err != nil {
@@ -83,8 +84,8 @@ func (s *server) start(ctx context.Context, binary, portFile string) error {
 	s.cmd = exec.Command(binary, args...)
 	s.cmd.Env = append(os.Environ(), "MEMCACHED_PORT_FILENAME="+portFile)
 	s.cmd.Stderr = &s.output
-	// The server gets its own process group, so that Ctrl-C reaches only this process, which shuts down in order. It must not outlive
-	// this process.
+	// The server gets its own process group, so that Ctrl-C reaches only this process, which shuts down in order. It
+	// must not outlive this process.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 
 	started := make(chan error, 1)

@@ -17,17 +17,20 @@ func tableOf(d *demo, s admin.Summary, trend []float64, progress string) []strin
 	if d.page != "" {
 		lines = append(lines, terminal.Row("live page", "%s", d.page))
 	}
-	lines = append(lines, terminal.Row("clients", "%s  %s", d.clients, terminal.Faint+"(yours may connect too)"+terminal.Plain), "")
+	lines = append(lines, terminal.Row("clients", "%s  %s", d.clients,
+		terminal.Faint+"(yours may connect too)"+terminal.Plain), "")
 	lines = append(lines, terminal.Second(&s, trend, d.options.Workers, d.capacity)...)
 	lines = append(lines, "",
-		terminal.Faint+fmt.Sprintf("  %-13s %-17s %11s %9s %9s %11s", "server", "address", "requests/s", "mean", "p99", "failures/s")+terminal.Plain)
+		terminal.Faint+fmt.Sprintf("  %-13s %-17s %11s %9s %9s %11s", "server", "address", "requests/s", "mean", "p99",
+			"failures/s")+terminal.Plain)
 	for i, server := range d.fleet.servers {
 		load := s.Servers[i]
 		state := fmt.Sprintf("%11s", spell.Count(load.Errors))
 		if server.hasEnded() {
 			state = terminal.Red + "      ended" + terminal.Plain
 		}
-		lines = append(lines, fmt.Sprintf("  %-13s %-17s %11s %9s %9s %s", server.name, server.addr, spell.Count(load.Rate), spell.Time(load.Mean),
+		lines = append(lines, fmt.Sprintf("  %-13s %-17s %11s %9s %9s %s", server.name, server.addr,
+			spell.Count(load.Rate), spell.Time(load.Mean),
 			spell.Time(load.P99), state))
 	}
 	return append(lines, "", terminal.Faint+"  "+progress+"; press Ctrl-C to end"+terminal.Plain)
@@ -58,15 +61,19 @@ func summaryOf(d *demo, w *stats.Snapshot, elapsed time.Duration) []string {
 	lines := []string{
 		fmt.Sprintf("%s requests in %.1f s: %s/s; %s failed", spell.Count(float64(seen.Count())), elapsed.Seconds(),
 			spell.Count(float64(seen.Count())/elapsed.Seconds()), spell.Count(float64(failed))),
-		fmt.Sprintf("response time seen by the clients: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell.Time(seen.Mean()),
-			spell.Time(seen.Quantile(0.5)), spell.Time(seen.Quantile(0.9)), spell.Time(seen.Quantile(0.99)), spell.Time(seen.Quantile(0.999))),
-		fmt.Sprintf("response time in mcmw: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P90),
+		fmt.Sprintf("response time seen by the clients: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s",
+			spell.Time(seen.Mean()),
+			spell.Time(seen.Quantile(0.5)), spell.Time(seen.Quantile(0.9)), spell.Time(seen.Quantile(0.99)),
+			spell.Time(seen.Quantile(0.999))),
+		fmt.Sprintf("response time in mcmw: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell.Time(s.Mean),
+			spell.Time(s.P50), spell.Time(s.P90),
 			spell.Time(s.P99), spell.Time(s.P999)),
 		fmt.Sprintf("of this mean: %s", strings.Join(stages, ", ")),
 	}
 	for i, server := range d.fleet.servers {
 		times := &w.Servers[i].Times
-		lines = append(lines, fmt.Sprintf("%s: %s requests, mean %s, p99 %s", server.name, spell.Count(float64(times.Count())),
+		lines = append(lines, fmt.Sprintf("%s: %s requests, mean %s, p99 %s", server.name,
+			spell.Count(float64(times.Count())),
 			spell.Time(times.Mean()), spell.Time(times.Quantile(0.99))))
 	}
 	if d.load.failure != "" {

@@ -21,8 +21,8 @@ const (
 	maxNotices = 3 // log lines kept below the table
 )
 
-// view shows a demo: on a terminal as a table that is updated in place, elsewhere as a line every linePeriod. One goroutine calls its
-// methods other than Write.
+// view shows a demo: on a terminal as a table that is updated in place, elsewhere as a line every linePeriod. One
+// goroutine calls its methods other than Write.
 type view struct {
 	out    io.Writer
 	table  bool // out is a terminal
@@ -46,8 +46,8 @@ func (v *view) period() time.Duration {
 	return linePeriod
 }
 
-// logger returns the demo's log. On a terminal its lines are shown below the table, because other output would damage the table;
-// elsewhere they go to stderr.
+// logger returns the demo's log. On a terminal its lines are shown below the table, because other output would damage
+// the table; elsewhere they go to stderr.
 func (v *view) logger(stderr io.Writer) *slog.Logger {
 	v.stderr = stderr
 	return slog.New(slog.NewTextHandler(v, &slog.HandlerOptions{
@@ -61,8 +61,8 @@ func (v *view) logger(stderr io.Writer) *slog.Logger {
 	}))
 }
 
-// Write shows a log line. It drops a line that equals one of the newest, because a failure is logged for every request. Any goroutine
-// may call it.
+// Write shows a log line. It drops a line that equals one of the newest, because a failure is logged for every request.
+// Any goroutine may call it.
 func (v *view) Write(text []byte) (int, error) {
 	line := strings.TrimRight(string(text), "\n")
 	v.mu.Lock()

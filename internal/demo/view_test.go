@@ -34,7 +34,8 @@ func shownDemo() *demo {
 }
 
 var shownSummary = admin.Summary{
-	Count: 12345, Rate: 12345.4, Errors: 3, Keys: 10000, Misses: 100, Batch: 2.34, Waiting: 4.56, Batches: 3, Busy: 1.26,
+	Count: 12345, Rate: 12345.4, Errors: 3, Keys: 10000, Misses: 100, Batch: 2.34, Waiting: 4.56, Batches: 3,
+	Busy: 1.26,
 	Mean: 400e3, P50: 300e3, P90: 999.6e3, P99: 12.3e6, P999: 1.5e9,
 	Stages:  [stats.NumStages]float64{2e3, 98e3, 50e3, 200e3, 50e3},
 	Servers: []admin.ServerLoad{{Load: admin.Load{Rate: 12345, Mean: 150e3, P99: 1e6}}, {Load: admin.Load{Errors: 7}}},
@@ -70,7 +71,8 @@ func TestTheTableShowsTheNumbersOfTheSecond(t *testing.T) {
 }
 
 func TestTheTableOfAnIdleSecondHasNoTimes(t *testing.T) {
-	text := strings.Join(tableOf(shownDemo(), admin.Summary{Servers: make([]admin.ServerLoad, 2)}, []float64{0}, "1 s"), "\n")
+	text := strings.Join(tableOf(shownDemo(), admin.Summary{Servers: make([]admin.ServerLoad, 2)}, []float64{0}, "1 s"),
+		"\n")
 	require.NotContains(t, text, "NaN")
 	require.NotContains(t, text, "µs")
 	require.Contains(t, text, "none requested")
@@ -82,9 +84,12 @@ func TestWithoutATerminalOneLineHasTheSameNumbers(t *testing.T) {
 	require.Equal(t, linePeriod, v.period())
 	v.begin(shownDemo())
 	v.show(shownDemo(), shownSummary, "5 s")
-	require.Equal(t, "mcmw demo: 3 servers, 4 workers, 64 clients, values of 32 bytes, SET:GET 1:9; clients may connect to 127.0.0.1:40001; "+
-		"live page http://127.0.0.1:9150/\n"+
-		"5 s: 12,345 requests/s, mean 400 µs, p50 300 µs, p99 12.3 ms; 4.6 waiting, 1.3 of 4 workers busy, 3 failed/s\n", out.String())
+	require.Equal(t,
+		"mcmw demo: 3 servers, 4 workers, 64 clients, values of 32 bytes, SET:GET 1:9; clients may connect to "+
+			"127.0.0.1:40001; "+
+			"live page http://127.0.0.1:9150/\n"+
+			"5 s: 12,345 requests/s, mean 400 µs, p50 300 µs, p99 12.3 ms; 4.6 waiting, 1.3 of 4 workers busy, 3 "+
+			"failed/s\n", out.String())
 }
 
 func TestTheSummaryHasTheTimesOfClientsAndMiddleware(t *testing.T) {
@@ -120,7 +125,8 @@ func TestALogLineThatRepeatsIsShownOnce(t *testing.T) {
 		log.Info("nothing to worry about")
 	}
 	log.Warn("a server failed", "server", "c", "error", errors.New("refused"))
-	require.Equal(t, "msg=\"a server failed\" server=b error=refused\nmsg=\"a server failed\" server=c error=refused\n", stderr.String())
+	require.Equal(t, "msg=\"a server failed\" server=b error=refused\nmsg=\"a server failed\" server=c error=refused\n",
+		stderr.String())
 	require.Empty(t, out.String())
 }
 

@@ -25,7 +25,9 @@ func Compare(old, now []route.Server) Changes {
 		i := slices.IndexFunc(old, named(s.Name))
 		if i < 0 {
 			// The server at its address may have been removed from the list.
-			i = slices.IndexFunc(old, func(o route.Server) bool { return o.Addr == s.Addr && !slices.ContainsFunc(now, named(o.Name)) })
+			i = slices.IndexFunc(old, func(o route.Server) bool {
+				return o.Addr == s.Addr && !slices.ContainsFunc(now, named(o.Name))
+			})
 			if i < 0 {
 				c.Added = append(c.Added, s.Name)
 				continue
@@ -41,7 +43,9 @@ func Compare(old, now []route.Server) Changes {
 		}
 	}
 	for _, s := range old {
-		renamed := slices.ContainsFunc(now, func(o route.Server) bool { return o.Addr == s.Addr && !slices.ContainsFunc(old, named(o.Name)) })
+		renamed := slices.ContainsFunc(now, func(o route.Server) bool {
+			return o.Addr == s.Addr && !slices.ContainsFunc(old, named(o.Name))
+		})
 		if !renamed && !slices.ContainsFunc(now, named(s.Name)) {
 			c.Removed = append(c.Removed, s.Name)
 		}

@@ -22,10 +22,14 @@ func TestEachKindOfChangeOfTheServersIsDistinguished(t *testing.T) {
 	}{
 		"none":          {[]route.Server{a, b}, []route.Server{a, b}, discover.Changes{}},
 		"another order": {[]route.Server{a, b}, []route.Server{b, a}, discover.Changes{}},
-		"weight 0 is 1": {[]route.Server{a}, []route.Server{with(a, func(s *route.Server) { s.Weight = 0 })}, discover.Changes{}},
-		"all are new":   {nil, []route.Server{a, b}, discover.Changes{Added: []string{"a", "b"}}},
-		"added":         {[]route.Server{a}, []route.Server{c, a, b}, discover.Changes{Added: []string{"c", "b"}}},
-		"removed":       {[]route.Server{a, b, c}, []route.Server{b}, discover.Changes{Removed: []string{"a", "c"}}},
+		"weight 0 is 1": {
+			[]route.Server{a},
+			[]route.Server{with(a, func(s *route.Server) { s.Weight = 0 })},
+			discover.Changes{},
+		},
+		"all are new": {nil, []route.Server{a, b}, discover.Changes{Added: []string{"a", "b"}}},
+		"added":       {[]route.Server{a}, []route.Server{c, a, b}, discover.Changes{Added: []string{"c", "b"}}},
+		"removed":     {[]route.Server{a, b, c}, []route.Server{b}, discover.Changes{Removed: []string{"a", "c"}}},
 		"renamed": {
 			[]route.Server{a, b},
 			[]route.Server{with(a, func(s *route.Server) { s.Name = "x" }), b},
@@ -48,7 +52,10 @@ func TestEachKindOfChangeOfTheServersIsDistinguished(t *testing.T) {
 		},
 		"two change places": {
 			[]route.Server{a, b},
-			[]route.Server{with(a, func(s *route.Server) { s.Addr = b.Addr }), with(b, func(s *route.Server) { s.Addr = a.Addr })},
+			[]route.Server{
+				with(a, func(s *route.Server) { s.Addr = b.Addr }),
+				with(b, func(s *route.Server) { s.Addr = a.Addr }),
+			},
 			discover.Changes{Moved: []string{"a: 10.0.0.1:1 -> 10.0.0.2:1", "b: 10.0.0.2:1 -> 10.0.0.1:1"}},
 		},
 		"one takes the place of another": {
@@ -60,7 +67,9 @@ func TestEachKindOfChangeOfTheServersIsDistinguished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := discover.Compare(tc.old, tc.now)
 			require.Equal(t, tc.want, got)
-			require.Equal(t, slices.ContainsFunc(got.Lists(), func(l discover.ChangeList) bool { return l.Servers != nil }), got.Any())
+			require.Equal(t, slices.ContainsFunc(got.Lists(), func(l discover.ChangeList) bool {
+				return l.Servers != nil
+			}), got.Any())
 		})
 	}
 }

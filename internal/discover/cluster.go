@@ -34,7 +34,9 @@ func PodCluster() Cluster {
 
 func (c Cluster) read(name string) ([]byte, error) {
 	if c.URL == "" {
-		return nil, errors.New("mcmw does not run in a Kubernetes pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+		return nil,
+			errors.New("mcmw does not run in a Kubernetes pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT " +
+				"are not set")
 	}
 	text, err := os.ReadFile(filepath.Join(c.Dir, name))
 	if errors.Is(err, os.ErrNotExist) {
@@ -66,11 +68,12 @@ func (c Cluster) client() (*http.Client, error) {
 // service is a port of a Kubernetes Service.
 type service struct{ port, protocol, name, namespace string }
 
-// ParseService splits the name of a Service's SRV records, "_port._protocol.service.namespace.svc", optionally followed by the cluster's
-// domain. ok is false if name does not have this form.
+// ParseService splits the name of a Service's SRV records, "_port._protocol.service.namespace.svc", optionally followed
+// by the cluster's domain. ok is false if name does not have this form.
 func ParseService(name string) (s service, ok bool) {
 	labels := strings.SplitN(canonical(name), ".", 6)
-	if len(labels) < 5 || labels[4] != "svc" || !strings.HasPrefix(labels[0], "_") || !strings.HasPrefix(labels[1], "_") {
+	if len(labels) < 5 || labels[4] != "svc" || !strings.HasPrefix(labels[0], "_") ||
+		!strings.HasPrefix(labels[1], "_") {
 		return s, false
 	}
 	return service{labels[0][1:], labels[1][1:], labels[2], labels[3]}, true

@@ -35,7 +35,8 @@ func TestServersAreFoundByARealNameServer(t *testing.T) {
 	}
 	want := []route.Server{
 		server("127.0.0.2:1", "127.0.0.2:1"), server("127.0.0.3:1", "127.0.0.3:1"), server("[::1]:1", "[::1]:1"),
-		server("memcached-0", "127.0.1.0:11211"), server("memcached-1", "127.0.1.1:11211"), server("memcached-2", "127.0.1.2:11211"),
+		server("memcached-0", "127.0.1.0:11211"), server("memcached-1", "127.0.1.1:11211"),
+		server("memcached-2", "127.0.1.2:11211"),
 	}
 	require.Equal(t, want, find())
 
@@ -55,14 +56,16 @@ func TestServersAreFoundByARealNameServer(t *testing.T) {
 
 	lookups.Specs = append(lookups.Specs, spec("dns+nowhere.test.:1"))
 	_, err := finder.Find(t.Context(), lookups)
-	require.ErrorContains(t, err, "dns+nowhere.test.:1: no records: lookup nowhere.test. on "+dns.Addr()+": no such host")
+	require.ErrorContains(t, err,
+		"dns+nowhere.test.:1: no records: lookup nowhere.test. on "+dns.Addr()+": no such host")
 }
 
 func TestAFailureOfTheNameServerIsAnErrorThatNamesIt(t *testing.T) {
 	dns := mctest.StartDNS(t)
 	dns.Fail("")
 	finder := discover.NewFinder(discover.Options{})
-	_, err := finder.Find(t.Context(), discover.Lookups{Resolver: dns.Addr(), Specs: []discover.Spec{spec("dns+cache.test.:1")}})
+	_, err := finder.Find(t.Context(),
+		discover.Lookups{Resolver: dns.Addr(), Specs: []discover.Spec{spec("dns+cache.test.:1")}})
 	require.ErrorContains(t, err, "dns+cache.test.:1: lookup cache.test. on "+dns.Addr()+": ")
 	require.ErrorContains(t, err, "server misbehaving")
 }

@@ -21,8 +21,8 @@ import (
 
 // Defaults of Lookups and of the time between two of them.
 const (
-	// DefaultInterval is how long the address of a server may be out of date. The records' TTLs are unknown, because the
-	// resolver of the net package does not return them.
+	// DefaultInterval is how long the address of a server may be out of date. The records' TTLs are unknown, because
+	// the resolver of the net package does not return them.
 	DefaultInterval = 5 * time.Second
 	// DefaultRemoveAfter makes a minute at the default interval, longer than a pod takes to restart.
 	DefaultRemoveAfter = 12
@@ -57,7 +57,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Finder finds the servers of a list, and remembers the last good answer for each name. It is used by one goroutine, except for Changed.
+// Finder finds the servers of a list, and remembers the last good answer for each name. It is used by one goroutine,
+// except for Changed.
 type Finder struct {
 	options Options
 	answers map[question]*answer
@@ -90,12 +91,15 @@ func NewFinder(o Options) *Finder {
 		o.NewResolver = NewResolver
 	}
 	o.Counts, o.Log = cmp.Or(o.Counts, new(stats.Control)), cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	return &Finder{options: o, answers: make(map[question]*answer), watches: make(map[question]*watch), changed: make(chan struct{}, 1)}
+	return &Finder{
+		options: o, answers: make(map[question]*answer), watches: make(map[question]*watch),
+		changed: make(chan struct{}, 1),
+	}
 }
 
-// Know adds servers of the lists in force to the answers for the entries that have found them, in the pools of Server.Pool.
-// Those that the last answers lack count as lacking in one answer. A list with a version says itself who was removed. Where no
-// list is in force, the pods that a StatefulSet is to have are added.
+// Know adds servers of the lists in force to the answers for the entries that have found them, in the pools of
+// Server.Pool. Those that the last answers lack count as lacking in one answer. A list with a version says itself who
+// was removed. Where no list is in force, the pods that a StatefulSet is to have are added.
 func (f *Finder) Know(ctx context.Context, l Lookups, inForce []route.Server) {
 	for _, s := range l.Specs {
 		q, _ := s.question()
@@ -151,7 +155,8 @@ func (f *Finder) Drop(l Lookups, gone func(route.Server) bool) {
 	for _, s := range l.Specs {
 		if q, ok := s.question(); ok && f.answers[q] != nil {
 			a := f.answers[q]
-			a.targets = slices.DeleteFunc(a.targets, func(t target) bool { return t.absent > 0 && gone(s.servers([]target{t})[0]) })
+			a.targets = slices.DeleteFunc(a.targets,
+				func(t target) bool { return t.absent > 0 && gone(s.servers([]target{t})[0]) })
 		}
 	}
 }
@@ -175,15 +180,15 @@ func Jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }
 
-// Find looks up everything and returns the servers, in the order of the entries, and those of one entry by name. An entry
-// without an answer keeps its last one. Find fails if an entry has no answer at all, or if, at the entry's first lookup, one of
-// its records has no address.
+// Find looks up everything and returns the servers, in the order of the entries, and those of one entry by name. An
+// entry without an answer keeps its last one. Find fails if an entry has no answer at all, or if, at the entry's first
+// lookup, one of its records has no address.
 func (f *Finder) Find(ctx context.Context, l Lookups) ([]route.Server, error) {
 	return f.find(ctx, l, false)
 }
 
-// Refresh is Find with the present results of the watches; no name is looked up. However often it is called between two calls
-// of Find, a server that a watch lacks counts as lacking in one answer.
+// Refresh is Find with the present results of the watches; no name is looked up. However often it is called between two
+// calls of Find, a server that a watch lacks counts as lacking in one answer.
 func (f *Finder) Refresh(ctx context.Context, l Lookups) ([]route.Server, error) {
 	return f.find(ctx, l, true)
 }
@@ -237,7 +242,8 @@ func (s Spec) question() (question, bool) {
 	return question{s.Lookup, s.Server.Addr}, s.Lookup != Static
 }
 
-// ask looks up the names of l concurrently, updates the answers, and returns the errors of lookups that failed. early: it asks only the watches.
+// ask looks up the names of l concurrently, updates the answers, and returns the errors of lookups that failed. early:
+// it asks only the watches.
 func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[question]error {
 	type result struct {
 		reply
@@ -328,8 +334,8 @@ func joinHosts(errs map[string]error) error {
 	return errors.Join(all...)
 }
 
-// report logs that a lookup failed, or succeeded again, when that has changed. As long as q has no servers, Find returns the error
-// instead.
+// report logs that a lookup failed, or succeeded again, when that has changed. As long as q has no servers, Find
+// returns the error instead.
 func (f *Finder) report(q question, a *answer, err error, unresolved map[string]error) {
 	trouble := ""
 	switch {
@@ -355,23 +361,24 @@ func (f *Finder) report(q question, a *answer, err error, unresolved map[string]
 	f.options.Log.Warn(trouble, "name", name, "servers", len(a.targets), "error", err)
 }
 
-// judge returns an error if an answer with this version is older than the last one: its sender does not know yet what another has said. After
-// removeAfter such answers in a row the list counts as a new one, whose versions began again.
+// judge returns an error if an answer with this version is older than the last one: its sender does not know yet what
+// another has said. After removeAfter such answers in a row the list counts as a new one, whose versions began again.
 func (a *answer) judge(version uint64, removeAfter int) error {
 	if version >= a.version {
 		a.older = 0
 		return nil
 	}
 	if a.older++; a.older < removeAfter {
-		return fmt.Errorf("the list has version %d, which is older than version %d of an earlier answer", version, a.version)
+		return fmt.Errorf("the list has version %d, which is older than version %d of an earlier answer", version,
+			a.version)
 	}
 	a.version, a.older = 0, 0
 	return nil
 }
 
-// update applies a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them and do not want
-// them; early answers in a row count as one. A list with a newer version says itself which servers are gone. An answer from
-// the DNS has no zones, so the known zones stay.
+// update applies a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them and do
+// not want them; early answers in a row count as one. A list with a newer version says itself which servers are gone.
+// An answer from the DNS has no zones, so the known zones stay.
 func (a *answer) update(found reply, removeAfter int, early bool) {
 	newer := a.version != 0 && found.version > a.version
 	a.version = found.version

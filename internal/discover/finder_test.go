@@ -106,12 +106,13 @@ func (f *fixture) options(c discover.Cluster) discover.Options {
 		NewResolver: func(addr string) discover.Resolver { f.asked = append(f.asked, addr); return f.names },
 		Cluster:     c,
 		Counts:      &f.counts,
-		Log: slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}})),
+		Log: slog.New(slog.NewTextHandler(&f.log,
+			&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			}})),
 	}
 }
 
@@ -167,10 +168,12 @@ func TestServersAreInTheOrderOfTheEntriesAndThoseOfOneEntryByName(t *testing.T) 
 func TestIPv4AndIPv6AddressesCanBeAskedForSeparately(t *testing.T) {
 	f := newFixture()
 	f.addrs["cache"] = []string{"10.0.0.1", "::ffff:10.0.0.2", "2001:db8::1"}
-	v4, mapped, v6 := server("10.0.0.1:1", "10.0.0.1:1"), server("10.0.0.2:1", "10.0.0.2:1"), server("[2001:db8::1]:1", "[2001:db8::1]:1")
+	v4, mapped, v6 := server("10.0.0.1:1", "10.0.0.1:1"), server("10.0.0.2:1", "10.0.0.2:1"),
+		server("[2001:db8::1]:1", "[2001:db8::1]:1")
 	require.Equal(t, []route.Server{v4, mapped, v6}, f.find(t, spec("dns+cache:1")))
 	require.Equal(t, []route.Server{v4}, f.find(t, spec("dns4+cache:1")))
-	require.Equal(t, []route.Server{mapped, v6}, f.find(t, spec("dns6+cache:1")), "a mapped address is an IPv6 address to the resolver")
+	require.Equal(t, []route.Server{mapped, v6}, f.find(t, spec("dns6+cache:1")),
+		"a mapped address is an IPv6 address to the resolver")
 	require.Equal(t, []string{"ip", "ip4", "ip6"}, f.nets)
 }
 
@@ -206,13 +209,17 @@ func TestTheNameOfAnEntryIsAPrefixOfItsServersNames(t *testing.T) {
 	f.addrs["cache"] = []string{"10.1.0.1"}
 	blue, green := spec("srv+"+service), spec("dns+cache:1")
 	blue.Server.Name, green.Server.Name = "blue", "green"
-	require.Equal(t, []route.Server{server("blue/memcached-0", "10.0.0.1:11211"), server("green/10.1.0.1:1", "10.1.0.1:1")}, f.find(t, blue, green))
+	require.Equal(t, []route.Server{
+		server("blue/memcached-0", "10.0.0.1:11211"),
+		server("green/10.1.0.1:1", "10.1.0.1:1"),
+	}, f.find(t, blue, green))
 }
 
 func TestOnlyRecordsOfTheBestPriorityAreServers(t *testing.T) {
 	f := newFixture().withPods("a", "b", "c")
 	f.srv[service][1].Priority = 10
-	require.Equal(t, []route.Server{server("a", "10.0.0.1:11211"), server("c", "10.0.0.3:11211")}, f.find(t, spec("srv+"+service)))
+	require.Equal(t, []route.Server{server("a", "10.0.0.1:11211"), server("c", "10.0.0.3:11211")},
+		f.find(t, spec("srv+"+service)))
 }
 
 func TestTheWeightIsThatOfTheEntryOrOfTheRecord(t *testing.T) {
@@ -245,7 +252,8 @@ func TestANewAddressOfARecordIsFoundAtOnceUnderTheSameName(t *testing.T) {
 	f := newFixture().withPods("a", "b")
 	f.find(t, spec("srv+"+service))
 	f.addrs["a.memcached.ns.svc.cluster.local"] = []string{"10.9.0.1"}
-	require.Equal(t, []route.Server{server("a", "10.9.0.1:11211"), server("b", "10.0.0.2:11211")}, f.find(t, spec("srv+"+service)))
+	require.Equal(t, []route.Server{server("a", "10.9.0.1:11211"), server("b", "10.0.0.2:11211")},
+		f.find(t, spec("srv+"+service)))
 }
 
 func TestOfSeveralAddressesOfARecordTheOneInUseStays(t *testing.T) {
@@ -296,11 +304,13 @@ func TestAServerWhoseAddressAnotherServerHasIsRemovedAtOnce(t *testing.T) {
 	f := newFixture().withPods("a", "b")
 	f.find(t, spec("srv+"+service))
 	f.withPods("a", "c")
-	require.Equal(t, []route.Server{server("a", "10.0.0.1:11211"), server("c", "10.0.0.2:11211")}, f.find(t, spec("srv+"+service)))
+	require.Equal(t, []route.Server{server("a", "10.0.0.1:11211"), server("c", "10.0.0.2:11211")},
+		f.find(t, spec("srv+"+service)))
 
 	f.withPods("a")
 	static := discover.Spec{Server: server("fixed", "10.0.0.2:11211")}
-	require.Equal(t, []route.Server{static.Server, server("a", "10.0.0.1:11211")}, f.find(t, static, spec("srv+"+service)))
+	require.Equal(t, []route.Server{static.Server, server("a", "10.0.0.1:11211")},
+		f.find(t, static, spec("srv+"+service)))
 }
 
 func TestAServerFoundTwiceIsOneServer(t *testing.T) {
@@ -328,15 +338,20 @@ func TestWithoutAnAnswerTheLastListStaysAndThatIsLoggedOnce(t *testing.T) {
 		require.Equal(t, log, f.log.String())
 	}
 	step(func() { f.fails["cache"] = errDown },
-		"level=WARN msg=\"a name cannot be looked up; its servers stay\" name=dns+cache:1 servers=1 error=\"lookup : server misbehaving\"\n")
+		"level=WARN msg=\"a name cannot be looked up; its servers stay\" name=dns+cache:1 servers=1 error=\"lookup : "+
+			"server misbehaving\"\n")
 	step(func() { delete(f.fails, "cache"); delete(f.addrs, "cache") },
-		"level=WARN msg=\"a name has no records any more; its servers stay\" name=dns+cache:1 servers=1 error=\"no records: lookup : no such host\"\n")
+		"level=WARN msg=\"a name has no records any more; its servers stay\" name=dns+cache:1 servers=1 error=\"no "+
+			"records: lookup : no such host\"\n")
 	step(func() { f.addrs["cache"] = []string{} }, "")
-	step(func() { f.addrs["cache"] = []string{"10.1.0.1"} }, "level=INFO msg=\"a name is found again\" name=dns+cache:1\n")
+	step(func() { f.addrs["cache"] = []string{"10.1.0.1"} },
+		"level=INFO msg=\"a name is found again\" name=dns+cache:1\n")
 	step(func() { f.fails["b.memcached.ns.svc.cluster.local"] = errDown },
-		"level=WARN msg=\"some records have no address; their servers keep the last one, and new servers are not used yet: b.memcached.ns.svc.cluster.local\" "+
+		"level=WARN msg=\"some records have no address; their servers keep the last one, and new servers are not "+
+			"used yet: b.memcached.ns.svc.cluster.local\" "+
 			"name=srv+_memcache._tcp.memcached.ns.svc servers=2 error=\"lookup : server misbehaving\"\n")
-	step(func() { clear(f.fails) }, "level=INFO msg=\"a name is found again\" name=srv+_memcache._tcp.memcached.ns.svc\n")
+	step(func() { clear(f.fails) },
+		"level=INFO msg=\"a name is found again\" name=srv+_memcache._tcp.memcached.ns.svc\n")
 
 	lookups := f.counts.Snapshot().Lookups
 	require.EqualValues(t, 4, lookups[stats.LookupFailed])
@@ -361,17 +376,33 @@ func TestANameThatWasNeverFoundIsAnErrorThatNamesIt(t *testing.T) {
 		prepare func(f *fixture)
 		message string
 	}{
-		"the resolver is down":     {func(f *fixture) { f.fails[""] = errDown }, "dns+cache:1: lookup : server misbehaving\nsrv+" + service + ": lookup : server misbehaving"},
-		"nothing exists":           {func(f *fixture) { clear(f.srv); clear(f.addrs) }, "dns+cache:1: no records: lookup : no such host\nsrv+" + service + ": no records: lookup : no such host"},
-		"an answer is empty":       {func(f *fixture) { f.srv[service] = []*net.SRV{} }, "srv+" + service + ": no records"},
-		"a record has no address":  {func(f *fixture) { delete(f.addrs, "b.memcached.ns.svc.cluster.local") }, "srv+" + service + ": lookup : no such host"},
-		"no record has an address": {func(f *fixture) { f.addrs = map[string][]string{"cache": {"10.1.0.1"}} }, "srv+" + service + ": lookup : no such host\nlookup : no such host"},
+		"the resolver is down": {
+			func(f *fixture) { f.fails[""] = errDown },
+			"dns+cache:1: lookup : server misbehaving\nsrv+" + service + ": lookup : server misbehaving",
+		},
+		"nothing exists": {
+			func(f *fixture) { clear(f.srv); clear(f.addrs) },
+			"dns+cache:1: no records: lookup : no such host\nsrv+" + service + ": no records: lookup : no such host",
+		},
+		"an answer is empty": {
+			func(f *fixture) { f.srv[service] = []*net.SRV{} },
+			"srv+" + service + ": no records",
+		},
+		"a record has no address": {
+			func(f *fixture) { delete(f.addrs, "b.memcached.ns.svc.cluster.local") },
+			"srv+" + service + ": lookup : no such host",
+		},
+		"no record has an address": {
+			func(f *fixture) { f.addrs = map[string][]string{"cache": {"10.1.0.1"}} },
+			"srv+" + service + ": lookup : no such host\nlookup : no such host",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture().withPods("a", "b")
 			f.addrs["cache"] = []string{"10.1.0.1"}
 			c.prepare(f)
-			_, err := f.finder.Find(t.Context(), discover.Lookups{Specs: []discover.Spec{spec("dns+cache:1"), spec("srv+" + service)}})
+			_, err := f.finder.Find(t.Context(),
+				discover.Lookups{Specs: []discover.Spec{spec("dns+cache:1"), spec("srv+" + service)}})
 			require.EqualError(t, err, c.message)
 			require.Empty(t, f.log.String())
 		})
@@ -431,7 +462,8 @@ func TestStaticEntriesAskNothing(t *testing.T) {
 func TestTheResolverThatIsAskedForIsUsed(t *testing.T) {
 	f := newFixture().withPods("a")
 	for _, addr := range []string{"", "10.0.0.10:53"} {
-		_, err := f.finder.Find(t.Context(), discover.Lookups{Specs: []discover.Spec{spec("srv+" + service)}, Resolver: addr})
+		_, err := f.finder.Find(t.Context(),
+			discover.Lookups{Specs: []discover.Spec{spec("srv+" + service)}, Resolver: addr})
 		require.NoError(t, err)
 	}
 	require.Equal(t, []string{"", "10.0.0.10:53"}, f.asked)

@@ -33,7 +33,8 @@ func NewResolver(addr string) Resolver {
 	return otherServer{r, addr}
 }
 
-// otherServer is a resolver for a DNS server other than the system's, whose errors name this server. Those of the net package name the system's.
+// otherServer is a resolver for a DNS server other than the system's, whose errors name this server. Those of the net
+// package name the system's.
 type otherServer struct {
 	*net.Resolver
 	addr string
@@ -58,8 +59,8 @@ func (o otherServer) correct(err error) error {
 }
 
 const (
-	// lookupTimeout bounds the time of all queries for one entry, including those for the addresses of its records. It is the default
-	// timeout of resolv.conf for one server and one query.
+	// lookupTimeout bounds the time of all queries for one entry, including those for the addresses of its records. It
+	// is the default timeout of resolv.conf for one server and one query.
 	lookupTimeout = 5 * time.Second
 	// lookupsAtOnce bounds the number of concurrent queries for one entry.
 	lookupsAtOnce = 16
@@ -84,7 +85,8 @@ type reply struct {
 	unresolved map[string]error
 	// version is that of the list, which grows with each change; 0: lists of this lookup have none.
 	version uint64
-	// wanted are servers that are to be there, although targets may lack them; asked for only if a known one is missing.
+	// wanted are servers that are to be there, although targets may lack them; asked for only if a known one is
+	// missing.
 	wanted []target
 }
 
@@ -95,8 +97,8 @@ type asker struct {
 	secure func(host string) *tls.Config
 }
 
-// lookUp asks q. w is the watch of an Endpoints question; if it is not up to date, the DNS is asked. known are the targets
-// of earlier answers. An error means that there is no answer.
+// lookUp asks q. w is the watch of an Endpoints question; if it is not up to date, the DNS is asked. known are the
+// targets of earlier answers. An error means that there is no answer.
 func lookUp(ctx context.Context, by asker, w *watch, q question, known []target) (found reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -176,7 +178,8 @@ func lookUpService(ctx context.Context, r Resolver, q question, known []target) 
 	return found, unresolved, nil
 }
 
-// locate returns the target of record. If its host has several addresses, the target keeps its known address, or else gets the first one.
+// locate returns the target of record. If its host has several addresses, the target keeps its known address, or else
+// gets the first one.
 func locate(ctx context.Context, r Resolver, q question, record *net.SRV, known []target) (target, error) {
 	host := canonical(record.Target)
 	t := target{name: recordName(q.name, host, record.Port)}
@@ -201,8 +204,8 @@ func locate(ctx context.Context, r Resolver, q question, record *net.SRV, known 
 	return t, nil
 }
 
-// preferred returns the records with the best priority. The others are meant as a fallback, which is no use here: a server that is
-// used only sometimes holds old values.
+// preferred returns the records with the best priority. The others are meant as a fallback, which is no use here: a
+// server that is used only sometimes holds old values.
 func preferred(records []*net.SRV) []*net.SRV {
 	if len(records) == 0 {
 		return nil
@@ -211,8 +214,9 @@ func preferred(records []*net.SRV) []*net.SRV {
 	return slices.DeleteFunc(slices.Clone(records), func(r *net.SRV) bool { return r.Priority != best })
 }
 
-// weights returns the records' weights divided by their greatest common divisor. A DNS server that gives each of n records the weight
-// 100/n, such as that of Kubernetes, means equal weights, and n must not matter. A record with weight 0 gets weight 1.
+// weights returns the records' weights divided by their greatest common divisor. A DNS server that gives each of n
+// records the weight 100/n, such as that of Kubernetes, means equal weights, and n must not matter. A record with
+// weight 0 gets weight 1.
 func weights(records []*net.SRV) []int {
 	list := make([]int, len(records))
 	divisor := 0

@@ -23,8 +23,8 @@ func pods(n int) []route.Server {
 	return list
 }
 
-// moved returns the share of copies of keys that are on a server which did not hold the key before, and how many of them moved between
-// servers that both lists have. Servers are compared by name.
+// moved returns the share of copies of keys that are on a server which did not hold the key before, and how many of
+// them moved between servers that both lists have. Servers are compared by name.
 func moved(t *testing.T, before, after []route.Server, replicas int) (share float64, between int) {
 	t.Helper()
 	const keys = 20_000
@@ -44,7 +44,8 @@ func moved(t *testing.T, before, after []route.Server, replicas int) (share floa
 	}
 	count := 0
 	for i := range keys {
-		sum := sha256.Sum256([]byte{byte(i >> 8), byte(i)}) // some hashes put keys with the same beginning next to each other
+		// some hashes put keys with the same beginning next to each other
+		sum := sha256.Sum256([]byte{byte(i >> 8), byte(i)})
 		key := hex.AppendEncode(nil, sum[:8])
 		from, to := old(key), now(key)
 		for _, name := range to {
@@ -70,7 +71,10 @@ var changesOfLists = []struct {
 	{"the third is removed", pods(3), pods(2)},
 	{"the third is renamed", pods(3), append(pods(2), server("other", "10.0.0.2:11211"))},
 	{"the third gets another address", pods(3), append(pods(2), server("memcached-2", "10.9.0.2:11211"))},
-	{"the third gets twice its weight", pods(3), append(pods(2), route.Server{Name: "memcached-2", Addr: "10.0.0.2:11211", Weight: 2})},
+	{
+		"the third gets twice its weight", pods(3),
+		append(pods(2), route.Server{Name: "memcached-2", Addr: "10.0.0.2:11211", Weight: 2}),
+	},
 	{"the order is another", pods(3), []route.Server{pods(3)[2], pods(3)[0], pods(3)[1]}},
 	{"of ten, an eleventh is added", pods(10), pods(11)},
 	{"of ten, the tenth is removed", pods(10), pods(9)},

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxNodes bounds the list of nodes, bytes: some 600 nodes with names as long as those of ElastiCache, whose clusters have up to 60.
+	// maxNodes bounds the list of nodes, bytes: some 600 nodes with names as long as those of ElastiCache, whose
+	// clusters have up to 60.
 	maxNodes = 64 << 10
 	// maxNodesLine bounds the other lines of an answer, bytes.
 	maxNodesLine = 1 << 10
@@ -23,8 +24,8 @@ const (
 	maxHost = 253
 )
 
-// The requests for the list of nodes. ElastiCache before memcached 1.4.14 knows only the second. The first words of the answers differ, the rest is
-// the same.
+// The requests for the list of nodes. ElastiCache before memcached 1.4.14 knows only the second. The first words of the
+// answers differ, the rest is the same.
 var nodesRequests = []struct{ request, answer string }{
 	{"config get cluster\r\n", "CONFIG cluster 0 "},
 	{"get AmazonElastiCache:cluster\r\n", "VALUE AmazonElastiCache:cluster 0 "},
@@ -89,7 +90,8 @@ func askNodes(ctx context.Context, by asker, host, addr string) (found reply, er
 type errNoList string
 
 func (e errNoList) Error() string {
-	return fmt.Sprintf("the answer to `config get cluster` is %q; expected: a list of nodes, as from a configuration endpoint", string(e))
+	return fmt.Sprintf("the answer to `config get cluster` is %q; expected: a list of nodes, as from a configuration "+
+		"endpoint", string(e))
 }
 
 // readNodes reads an answer whose first line begins with begin.
@@ -114,7 +116,8 @@ func readNodes(r *bufio.Reader, begin string) (reply, error) {
 		if line, err := readNodesLine(r); err != nil {
 			return reply{}, err
 		} else if line != want {
-			return reply{}, fmt.Errorf("the list of nodes of %d bytes is followed by %q; expected: %q", size, line, want)
+			return reply{}, fmt.Errorf("the list of nodes of %d bytes is followed by %q; expected: %q", size,
+				line, want)
 		}
 	}
 	return decodeNodes(string(list))
@@ -135,8 +138,8 @@ func readNodesLine(r *bufio.Reader) (string, error) {
 	}
 }
 
-// decodeNodes decodes a list of nodes: a line with its version, and a line of the nodes with blanks between them. Each is host|address|port; the
-// address may be missing.
+// decodeNodes decodes a list of nodes: a line with its version, and a line of the nodes with blanks between them. Each
+// is host|address|port; the address may be missing.
 func decodeNodes(list string) (found reply, err error) {
 	version, rest, _ := strings.Cut(list, "\n")
 	if found.version, err = strconv.ParseUint(version, 10, 64); err != nil {
@@ -200,7 +203,8 @@ func nodeAddr(host, port string) (string, error) {
 		return net.JoinHostPort(ip, port), nil
 	}
 	if !isHost(host) {
-		return "", fmt.Errorf("has the host %q; expected: an IP address, or a name of letters, digits, dots, - and _", host)
+		return "", fmt.Errorf("has the host %q; expected: an IP address, or a name of letters, digits, dots, - and _",
+			host)
 	}
 	return net.JoinHostPort(canonical(host), port), nil
 }
@@ -216,7 +220,9 @@ func parseIP(text string) (string, error) {
 
 // isHost reports whether text may be the name of a host.
 func isHost(text string) bool {
-	return len(text) <= maxHost && !strings.Contains("."+canonical(text)+".", "..") && !strings.ContainsFunc(text, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
-	})
+	return len(text) <= maxHost && !strings.Contains("."+canonical(text)+".", "..") &&
+		!strings.ContainsFunc(text, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' ||
+				r == '.')
+		})
 }

@@ -8,11 +8,12 @@ import (
 	"testing"
 )
 
-// FuzzListsOfNodes: an answer is refused, or is a list whose servers have distinct names and addresses to connect to, and reads the same when it is
-// written again. The part that follows an answer is left to the next one.
+// FuzzListsOfNodes: an answer is refused, or is a list whose servers have distinct names and addresses to connect to,
+// and reads the same when it is written again. The part that follows an answer is left to the next one.
 func FuzzListsOfNodes(f *testing.F) {
 	for _, list := range []string{
-		"12\na.b.0001.c|10.0.0.1|11211 a.b.0002.c|10.0.0.2|11211\n", "1\n10.0.0.1|10.0.0.1|11211\n", "1\na||5\n", "1\n::1|::ffff:1.2.3.4|65535\n",
+		"12\na.b.0001.c|10.0.0.1|11211 a.b.0002.c|10.0.0.2|11211\n", "1\n10.0.0.1|10.0.0.1|11211\n", "1\na||5\n",
+		"1\n::1|::ffff:1.2.3.4|65535\n",
 		"1\n\n", "18446744073709551616\na|1.2.3.4|5\n", "1\na|1.2.3.4|5 a|1.2.3.5|5\n",
 	} {
 		f.Add(fmt.Sprintf("CONFIG cluster 0 %d\r\n%s\r\nEND\r\n", len(list), list))

@@ -61,7 +61,8 @@ func withEndpoint(t *testing.T) (*fixture, *endpoint) {
 
 // Nodes of a cluster, with the servers that they are.
 const (
-	node1, node2, node3 = "c.x.0001.cache.example|10.0.0.1|11211", "C.x.0002.cache.example|10.0.0.2|11211", "c.x.0003.cache.example|10.0.0.3|11212"
+	node1, node2, node3 = "c.x.0001.cache.example|10.0.0.1|11211", "C.x.0002.cache.example|10.0.0.2|11211",
+		"c.x.0003.cache.example|10.0.0.3|11212"
 )
 
 var (
@@ -100,7 +101,8 @@ func TestAListWithANewerVersionTakesItsMissingNodesOutAtOnceAndOneWithTheSameVer
 	e.lists(7, node1, node2, node3)
 	f.find(t, e.spec())
 	e.lists(7, node1, node2)
-	require.Equal(t, []route.Server{server1, server2, server3}, f.find(t, e.spec()), "the same version says nothing new")
+	require.Equal(t, []route.Server{server1, server2, server3}, f.find(t, e.spec()),
+		"the same version says nothing new")
 	e.lists(8, node1, node2)
 	require.Equal(t, []route.Server{server1, server2}, f.find(t, e.spec()))
 }
@@ -115,7 +117,8 @@ func TestAListWithAnOlderVersionChangesNothingUntilSeveralInARowHaveIt(t *testin
 		require.False(t, f.finder.Confirmed())
 	}
 	require.Contains(t, f.log.String(), "the list has version 6, which is older than version 7 of an earlier answer")
-	require.Equal(t, []route.Server{server1, server2, server3}, f.find(t, e.spec()), "the third of them in a row: the versions began again")
+	require.Equal(t, []route.Server{server1, server2, server3}, f.find(t, e.spec()),
+		"the third of them in a row: the versions began again")
 	require.True(t, f.finder.Confirmed())
 }
 
@@ -123,7 +126,10 @@ func TestNoAnswerAndAnEmptyListRemoveNoNode(t *testing.T) {
 	f, e := withEndpoint(t)
 	e.lists(7, node1, node2)
 	f.find(t, e.spec())
-	for _, answer := range []string{clusterConfig("8\n\n"), clusterConfig("8\n" + node1), "ERROR\r\n", "SERVER_ERROR out of memory\r\n", ""} {
+	for _, answer := range []string{
+		clusterConfig("8\n\n"), clusterConfig("8\n" + node1), "ERROR\r\n",
+		"SERVER_ERROR out of memory\r\n", "",
+	} {
 		e.sends(answer)
 		for range 4 {
 			require.Equal(t, []route.Server{server1, server2}, f.find(t, e.spec()), answer)
@@ -159,7 +165,8 @@ func TestTheNextAddressOfAnEndpointIsAskedIfOneDoesNotAnswer(t *testing.T) {
 
 func TestAnErrorSaysWhatIsWrongWithAnAnswer(t *testing.T) {
 	for answer, want := range map[string]string{
-		"ERROR\r\n":                               "the answer to `config get cluster` is \"ERROR\"; expected: a list of nodes, as from a configuration endpoint",
+		"ERROR\r\n": "the answer to `config get cluster` is \"ERROR\"; expected: a " +
+			"list of nodes, as from a configuration endpoint",
 		"CONFIG cluster 0 99999\r\n":              `the list of nodes has the size "99999"; expected: 0 to 65536`,
 		"CONFIG cluster 0 -1\r\n":                 `the list of nodes has the size "-1"; expected: 0 to 65536`,
 		"CONFIG cluster 0 5\r\n1\n":               `the list of nodes ends before its size of 5 bytes: unexpected EOF`,
@@ -210,7 +217,8 @@ func TestAnEndpointIsAskedOverTLSAndMustShowACertificateForItsName(t *testing.T)
 	s := spec("cluster+" + listener.Addr().String())
 	s.TLS = true
 	find := func(name string) ([]route.Server, error) {
-		return f.finder.Find(t.Context(), discover.Lookups{Specs: []discover.Spec{s}, Certificates: secret.ClientFiles{CA: ca.File, Name: name}})
+		return f.finder.Find(t.Context(),
+			discover.Lookups{Specs: []discover.Spec{s}, Certificates: secret.ClientFiles{CA: ca.File, Name: name}})
 	}
 	_, err = find("elsewhere.example")
 	require.ErrorContains(t, err, "elsewhere.example")

@@ -41,14 +41,16 @@ func CutLookup(address string) (Lookup, string) {
 	return Static, address
 }
 
-// RecordWeight, as the weight of an entry with lookup Service, gives every server the weight of its SRV record, relative to the others.
+// RecordWeight, as the weight of an entry with lookup Service, gives every server the weight of its SRV record,
+// relative to the others.
 const RecordWeight = -1
 
 // Spec is one entry of the configured list of servers. Specs are comparable.
 type Spec struct {
 	Lookup Lookup
-	// Server is the server of a Static entry. Otherwise Addr is the name to look up ("host:port", or "_service._proto.host" for SRV records),
-	// Weight and Zone (unless "") are those of each server found, and Name, unless "", is a prefix of their names.
+	// Server is the server of a Static entry. Otherwise Addr is the name to look up ("host:port", or
+	// "_service._proto.host" for SRV records), Weight and Zone (unless "") are those of each server found, and Name,
+	// unless "", is a prefix of their names.
 	Server route.Server
 	// TLS: the lookup itself needs TLS. Only Nodes uses it.
 	TLS bool
@@ -67,7 +69,8 @@ func (s Spec) servers(found []target) []route.Server {
 	list := make([]route.Server, len(found))
 	for i, t := range found {
 		list[i] = route.Server{
-			Name: t.name, Addr: t.addr, Weight: s.Server.Weight, Zone: cmp.Or(s.Server.Zone, t.zone), Entry: s.entry(), Pool: s.Server.Pool,
+			Name: t.name, Addr: t.addr, Weight: s.Server.Weight, Zone: cmp.Or(s.Server.Zone, t.zone), Entry: s.entry(),
+			Pool: s.Server.Pool,
 		}
 		if s.Server.Name != "" {
 			list[i].Name = s.Server.Name + "/" + t.name
@@ -85,7 +88,8 @@ const defaultPort = 11211
 // recordName returns the name of the server of an SRV record; service is the name that was queried.
 func recordName(service, host string, port uint16) string {
 	name := host
-	// domain is the queried name without the labels of service and protocol. The host may have a search domain appended to it.
+	// domain is the queried name without the labels of service and protocol. The host may have a search domain appended
+	// to it.
 	_, domain, _ := strings.Cut(service, ".")
 	_, domain, _ = strings.Cut(domain, ".")
 	domain = canonical(domain)

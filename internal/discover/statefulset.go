@@ -15,7 +15,8 @@ import (
 var podName = regexp.MustCompile(`^(.+)-(\d+)$`)
 
 // wanted returns the servers that the Service's StatefulSets are to have, whether or not their pods are there. The pods
-// of found name the StatefulSets. A server's address is the DNS name of its pod, which exists once the pod has an address.
+// of found name the StatefulSets. A server's address is the DNS name of its pod, which exists once the pod has an
+// address.
 func (w *watch) wanted(ctx context.Context, found []target) (all []target) {
 	asked := map[[2]string]bool{}
 	for _, t := range found {
@@ -48,8 +49,8 @@ func (w *watch) wanted(ctx context.Context, found []target) (all []target) {
 	return all
 }
 
-// replicas returns the number of the first pod of a StatefulSet, and how many pods it is to have; 0 if the Service is not
-// the one that gives them their names.
+// replicas returns the number of the first pod of a StatefulSet, and how many pods it is to have; 0 if the Service is
+// not the one that gives them their names.
 func (w *watch) replicas(ctx context.Context, name string) (first, n int, err error) {
 	client, err := w.cluster.client()
 	if err != nil {

@@ -25,16 +25,18 @@ import (
 const (
 	// watchPause is the shortest mean time between two requests for a watch, maxWatchPause the longest.
 	watchPause, maxWatchPause = time.Second, 30 * time.Second
-	// watchLasts is the least time for which the API server is asked to keep a watch; the time is random up to twice as long. After that the next
-	// request may go to another API server.
+	// watchLasts is the least time for which the API server is asked to keep a watch; the time is random up to twice as
+	// long. After that the next request may go to another API server.
 	watchLasts = 5 * time.Minute
 	// apiTimeout bounds the time to connect to the API server, and the wait for the header of an answer.
 	apiTimeout = 3 * time.Second
-	// pingAfter is how long a connection may be silent before a ping is sent, which the API server must answer within apiTimeout.
+	// pingAfter is how long a connection may be silent before a ping is sent, which the API server must answer within
+	// apiTimeout.
 	pingAfter = 4 * time.Second
 )
 
-// watch has the present EndpointSlices of a Service: it lists them, and then applies each change that the API server reports.
+// watch has the present EndpointSlices of a Service: it lists them, and then applies each change that the API server
+// reports.
 type watch struct {
 	service service
 	domain  string // of the service, in the DNS
@@ -80,7 +82,8 @@ func (f *Finder) startWatch(name string) *watch {
 	ctx, cancel := context.WithCancel(context.Background())
 	s, _ := ParseService(name)
 	w := &watch{
-		service: s, domain: strings.SplitN(name, ".", 3)[2], cluster: f.options.Cluster, log: f.options.Log.With("name", Endpoints.String()+name), counts: f.options.Counts,
+		service: s, domain: strings.SplitN(name, ".", 3)[2], cluster: f.options.Cluster,
+		log: f.options.Log.With("name", Endpoints.String()+name), counts: f.options.Counts,
 		changed: f.changed, tried: make(chan struct{}), cancel: cancel, done: make(chan struct{}), trouble: errUntried,
 	}
 	w.counts.WatchBroken(1)
@@ -132,8 +135,8 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// follow lists the slices, if version is "", and applies their changes until the stream ends. opened says whether there was a stream, and next is the
-// version from which the next stream continues.
+// follow lists the slices, if version is "", and applies their changes until the stream ends. opened says whether there
+// was a stream, and next is the version from which the next stream continues.
 func (w *watch) follow(ctx context.Context, version string) (next string, opened bool, err error) {
 	client, err := w.cluster.client()
 	if err != nil {
@@ -147,7 +150,8 @@ func (w *watch) follow(ctx context.Context, version string) (next string, opened
 	}
 	lasts := watchLasts + time.Duration(rand.Int64N(int64(watchLasts)))
 	stream, err := w.slicesFrom(ctx, client, url.Values{
-		"watch": {"1"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {version}, "timeoutSeconds": {strconv.Itoa(int(lasts.Seconds()))},
+		"watch": {"1"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {version},
+		"timeoutSeconds": {strconv.Itoa(int(lasts.Seconds()))},
 	})
 	if err != nil {
 		return version, false, err
@@ -205,12 +209,16 @@ func (w *watch) list(ctx context.Context, client *http.Client) (version string, 
 // slicesFrom requests the Service's slices, with further parameters.
 func (w *watch) slicesFrom(ctx context.Context, client *http.Client, parameters url.Values) (io.ReadCloser, error) {
 	parameters.Set("labelSelector", "kubernetes.io/service-name="+w.service.name)
-	return w.get(ctx, client, fmt.Sprintf("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices", w.service.namespace), parameters)
+	return w.get(ctx, client, fmt.Sprintf("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices",
+		w.service.namespace), parameters)
 }
 
 // get requests an object of the API server.
-func (w *watch) get(ctx context.Context, client *http.Client, path string, parameters url.Values) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.cluster.URL+path+"?"+parameters.Encode(), http.NoBody)
+func (w *watch) get(ctx context.Context, client *http.Client, path string, parameters url.Values) (io.ReadCloser,
+	error,
+) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.cluster.URL+path+"?"+parameters.Encode(),
+		http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +249,8 @@ func refusal(text []byte, code int) error {
 	if status.Code = cmp.Or(status.Code, code); status.Code == http.StatusGone {
 		return errGone
 	}
-	return fmt.Errorf("the API server answers %d %s: %s", status.Code, http.StatusText(status.Code), cmp.Or(status.Message, "no reason given"))
+	return fmt.Errorf("the API server answers %d %s: %s", status.Code, http.StatusText(status.Code),
+		cmp.Or(status.Message, "no reason given"))
 }
 
 // apply records that a slice exists, or does not exist any more.
@@ -283,7 +292,8 @@ func (w *watch) fail(err error) {
 	before := w.trouble
 	w.mu.Unlock()
 	if before == nil || errors.Is(before, errUntried) {
-		w.log.Warn("the service's endpoints cannot be watched; its DNS records are looked up until they can", "error", err)
+		w.log.Warn("the service's endpoints cannot be watched; its DNS records are looked up until they can",
+			"error", err)
 	}
 	w.end(err)
 	// Count it only now: once the count is seen, lookups already use the DNS.
@@ -303,9 +313,9 @@ func (w *watch) end(trouble error) {
 	w.trouble = trouble
 }
 
-// targets returns the endpoints, ready or not: a server that restarts keeps its keys, as with the DNS records of a Service that publishes
-// addresses that are not ready. ok is false if the watch is not up to date. If a name has several addresses, the known one stays, unless its pod is
-// terminating.
+// targets returns the endpoints, ready or not: a server that restarts keeps its keys, as with the DNS records of a
+// Service that publishes addresses that are not ready. ok is false if the watch is not up to date. If a name has
+// several addresses, the known one stays, unless its pod is terminating.
 func (w *watch) targets(ctx context.Context, known []target) (found []target, ok bool) {
 	select {
 	case <-w.tried:
@@ -343,7 +353,8 @@ func (w *watch) targets(ctx context.Context, known []target) (found []target, ok
 				if e.Conditions.Terminating {
 					rank = 2
 				}
-				if !slices.ContainsFunc(known, func(k target) bool { return k.name == name && k.addr == addr.String() }) {
+				if !slices.ContainsFunc(known,
+					func(k target) bool { return k.name == name && k.addr == addr.String() }) {
 					rank++
 				}
 				byName[name] = append(byName[name], candidate{addr, e.Zone, rank})

@@ -28,7 +28,8 @@ func (f *fixture) refreshed(t *testing.T, want ...route.Server) {
 	t.Helper()
 	late := time.After(mctest.Patience)
 	for {
-		got, err := f.finder.Refresh(t.Context(), discover.Lookups{Specs: []discover.Spec{spec(watched)}, RemoveAfter: 3})
+		got, err := f.finder.Refresh(t.Context(),
+			discover.Lookups{Specs: []discover.Spec{spec(watched)}, RemoveAfter: 3})
 		require.NoError(t, err)
 		if slices.Equal(want, withoutEntries(got)) {
 			return
@@ -77,7 +78,8 @@ func TestTheEndpointsOfAServiceAreServersReadyOrNotAndChangesAreKnownAtOnce(t *t
 		f.refreshed(t, moved, second, third, fourth, fifth) // a pod that restarts is missing for some time
 	}
 	require.Len(t, f.find(t, spec(watched)), 5)
-	require.Equal(t, []route.Server{moved, second, fifth}, f.find(t, spec(watched)), "the third answer in a row lacks two")
+	require.Equal(t, []route.Server{moved, second, fifth}, f.find(t, spec(watched)),
+		"the third answer in a row lacks two")
 	lists, streams := a.Requests()
 	require.Equal(t, 1, lists)
 	require.Equal(t, []string{"1"}, streams)
@@ -97,10 +99,14 @@ func TestAnEndpointHasTheNameThatItsRecordWouldHave(t *testing.T) {
 	f := newWatching(t, a)
 	found := f.find(t, spec(watched))
 	require.Equal(t, []route.Server{
-		server("10-0-0-2", "10.0.0.2:11211"), server("memcached-0", "10.0.0.1:11211"), server("memcached-0:5", "[2001:db8::1]:5"), server("memcached-1", "10.0.0.10:11211"),
+		server("10-0-0-2", "10.0.0.2:11211"), server("memcached-0", "10.0.0.1:11211"),
+		server("memcached-0:5", "[2001:db8::1]:5"), server("memcached-1", "10.0.0.10:11211"),
 	}, found, "if two pods have the same name, the one that is not terminating")
 
-	for host, addr := range map[string]string{"10-0-0-2": "10.0.0.2", "memcached-0": "10.0.0.1", "memcached-1": "10.0.0.10"} {
+	for host, addr := range map[string]string{
+		"10-0-0-2": "10.0.0.2", "memcached-0": "10.0.0.1",
+		"memcached-1": "10.0.0.10",
+	} {
 		f.srv[service] = append(f.srv[service], pod(host+".memcached.ns.svc.cluster.local"))
 		f.addrs[host+".memcached.ns.svc.cluster.local"] = []string{addr}
 	}
@@ -201,8 +207,9 @@ func TestTheRecordsAreLookedUpWhileTheEndpointsCannotBeWatched(t *testing.T) {
 	f.finder.Close()
 	lines := strings.Split(strings.TrimSpace(f.log.String()), "\n")
 	require.Len(t, lines, 3)
-	require.Equal(t, `level=WARN msg="the service's endpoints cannot be watched; its DNS records are looked up until they can" name=`+watched+
-		` error="the API server answers 403 Forbidden: not for you"`, lines[0])
+	require.Equal(t,
+		`level=WARN msg="the service's endpoints cannot be watched; its DNS records are looked up until they can" name=`+watched+
+			` error="the API server answers 403 Forbidden: not for you"`, lines[0])
 	require.Contains(t, lines[1], "are watched")
 	require.Contains(t, lines[2], "cannot be watched")
 	s := f.counts.Snapshot()

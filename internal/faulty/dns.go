@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// DNS is a DNS server on loopback, over UDP. It knows the names that were set, and answers that others don't exist. Its methods
-// may be called from any goroutine.
+// DNS is a DNS server on loopback, over UDP. It knows the names that were set, and answers that others don't exist. Its
+// methods may be called from any goroutine.
 type DNS struct {
 	conn  net.PacketConn
 	ended chan struct{} // closed when the server has ended
@@ -29,7 +29,8 @@ func StartDNS() (*DNS, error) {
 		return nil, err
 	}
 	d := &DNS{
-		conn: conn, ended: make(chan struct{}), addrs: make(map[string][]netip.Addr), srv: make(map[string][]dnsmessage.SRVResource),
+		conn: conn, ended: make(chan struct{}), addrs: make(map[string][]netip.Addr),
+		srv:     make(map[string][]dnsmessage.SRVResource),
 		failing: make(map[string]bool), asked: make(map[string]int),
 	}
 	go func() {
@@ -71,7 +72,8 @@ func (d *DNS) SetSRV(name string, targets ...Target) {
 	records := make([]dnsmessage.SRVResource, len(targets))
 	for i, t := range targets {
 		records[i] = dnsmessage.SRVResource{
-			Target: dnsmessage.MustNewName(key(t.Host) + "."), Port: uint16(t.Port), Priority: uint16(t.Priority), Weight: uint16(t.Weight),
+			Target: dnsmessage.MustNewName(key(t.Host) + "."), Port: uint16(t.Port), Priority: uint16(t.Priority),
+			Weight: uint16(t.Weight),
 		}
 	}
 	d.mu.Lock()
@@ -128,7 +130,10 @@ func (d *DNS) answer(query dnsmessage.Message) dnsmessage.Message {
 	q := query.Questions[0]
 	name := key(q.Name.String())
 	reply := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true, RecursionDesired: query.RecursionDesired, RecursionAvailable: true},
+		Header: dnsmessage.Header{
+			ID: query.ID, Response: true, Authoritative: true,
+			RecursionDesired: query.RecursionDesired, RecursionAvailable: true,
+		},
 		Questions: query.Questions,
 	}
 	d.mu.Lock()

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Liar is a proxy in front of a real memcached that changes some of its replies. It handles requests of the text protocol one by one;
-// quiet ones must be followed by an mn. Replies to version and stats are always true, so that a server whose lie was detected is used
-// again, and lies again.
+// Liar is a proxy in front of a real memcached that changes some of its replies. It handles requests of the text
+// protocol one by one; quiet ones must be followed by an mn. Replies to version and stats are always true, so that a
+// server whose lie was detected is used again, and lies again.
 type Liar struct {
 	*Server
 	target string
@@ -174,7 +174,8 @@ var Lies = []Lie{
 	}},
 }
 
-// StartLiar puts a Liar in front of the memcached at target, "host:port", which may be restarted. At first the Liar tells the truth.
+// StartLiar puts a Liar in front of the memcached at target, "host:port", which may be restarted. At first the Liar
+// tells the truth.
 func StartLiar(target string) (*Liar, error) {
 	l := &Liar{target: target}
 	server, err := Start(func(_ int, conn net.Conn) { l.serve(conn) })
@@ -206,7 +207,8 @@ func (l *Liar) serve(client net.Conn) {
 			if _, err := server.Write(request); err != nil {
 				return nil, nil, false
 			}
-			if last := words[len(words)-1]; last == "noreply" || (len(words[0]) == 2 && words[0] != "mn" && slices.Contains(words[1:], "q")) {
+			if last := words[len(words)-1]; last == "noreply" ||
+				(len(words[0]) == 2 && words[0] != "mn" && slices.Contains(words[1:], "q")) {
 				continue // its reply, if there is one, comes before the reply to the mn that follows
 			}
 			reply, err := readReply(replies, words)
@@ -271,7 +273,10 @@ func appendData(b []byte, r *bufio.Reader, size string) ([]byte, error) {
 
 // readReply reads the whole reply to a request.
 func readReply(r *bufio.Reader, request []string) (reply []byte, err error) {
-	ends := map[string]string{"get": "END", "gets": "END", "gat": "END", "gats": "END", "stats": "END", "mn": "MN"}[request[0]]
+	ends := map[string]string{
+		"get": "END", "gets": "END", "gat": "END", "gats": "END", "stats": "END",
+		"mn": "MN",
+	}[request[0]]
 	if len(request) > 1 && request[1] == "metadump" {
 		ends = "END"
 	}
@@ -292,7 +297,8 @@ func readReply(r *bufio.Reader, request []string) (reply []byte, err error) {
 			reply, err = appendData(reply, r, words[1])
 		}
 		isError := words[0] == "ERROR" || words[0] == "CLIENT_ERROR" || words[0] == "SERVER_ERROR"
-		if err != nil || ends == "" || words[0] == ends || (isError && ends == "END") || (ends == "END" && (words[0] == "RESET" || words[0] == "OK" || words[0] == "BUSY")) {
+		if err != nil || ends == "" || words[0] == ends || (isError && ends == "END") ||
+			(ends == "END" && (words[0] == "RESET" || words[0] == "OK" || words[0] == "BUSY")) {
 			return reply, err
 		}
 	}

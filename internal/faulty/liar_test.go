@@ -14,14 +14,17 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// talk sends a series of requests 16 times, so that each request of the series gets a lie once. It returns the bytes that came until
-// the connection ended or nothing came for a while.
+// talk sends a series of requests 16 times, so that each request of the series gets a lie once. It returns the bytes
+// that came until the connection ended or nothing came for a while.
 func talk(t *testing.T, addr string) string {
 	t.Helper()
 	c := mctest.MustDial(t, addr)
 
 	for i := range 16 {
-		for _, request := range []string{"set k%d 7 0 3\r\nabc\r\n", "get k%d none\r\n", "ms k%d 3 F7 O1 k\r\nabc\r\n", "mg k%d v f O2 k\r\n", "md k%d q\r\nmg k%[1]d v q\r\nmn\r\n"} {
+		for _, request := range []string{
+			"set k%d 7 0 3\r\nabc\r\n", "get k%d none\r\n", "ms k%d 3 F7 O1 k\r\nabc\r\n",
+			"mg k%d v f O2 k\r\n", "md k%d q\r\nmg k%[1]d v q\r\nmn\r\n",
+		} {
 			if c.Send(fmt.Appendf(nil, request, i)) != nil {
 				break
 			}

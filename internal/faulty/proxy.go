@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// dialTimeout bounds the time that a Proxy waits for its server to accept a connection. The server may be on a busy machine.
+// dialTimeout bounds the time that a Proxy waits for its server to accept a connection. The server may be on a busy
+// machine.
 const dialTimeout = 15 * time.Second
 
 // Proxy forwards bytes between clients and a real server. Its methods may be called from any goroutine.
@@ -21,7 +22,8 @@ type Proxy struct {
 	alter chan struct{} // guarded by mu; closed and replaced when fault changes
 }
 
-// Fault is a fault that a Proxy applies to the bytes of replies on every connection. Jitter and Lose apply to the bytes of requests.
+// Fault is a fault that a Proxy applies to the bytes of replies on every connection. Jitter and Lose apply to the bytes
+// of requests.
 type Fault struct {
 	// Jitter delays every chunk of requests by a random time up to this. The chunks of a connection stay in order.
 	Jitter time.Duration
@@ -35,7 +37,8 @@ type Fault struct {
 	Double bool
 	// Bytewise sends reply bytes one at a time.
 	Bytewise bool
-	// Cut, if above 0, ends a connection after this many bytes of replies, counted from the moment at which the fault is set.
+	// Cut, if above 0, ends a connection after this many bytes of replies, counted from the moment at which the fault
+	// is set.
 	Cut int
 	// Reset makes Cut end the connection with a reset.
 	Reset bool

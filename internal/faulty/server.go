@@ -15,8 +15,8 @@ type Server struct {
 	closed bool              // guarded by mu
 }
 
-// Start listens on a free loopback port and runs serve for every connection, each in a goroutine of its own. n is the number of
-// the connection, from 0 in the order of acceptance. The connection is closed when serve returns.
+// Start listens on a free loopback port and runs serve for every connection, each in a goroutine of its own. n is the
+// number of the connection, from 0 in the order of acceptance. The connection is closed when serve returns.
 func Start(serve func(n int, conn net.Conn)) (*Server, error) {
 	listen, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

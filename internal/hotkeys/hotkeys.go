@@ -1,10 +1,11 @@
 // Package hotkeys finds the keys that are asked for most, in bounded memory.
 //
-// Each worker counts a sample of the keys that it serves, by Space-Saving (Metwally, Agrawal and El Abbadi: Efficient Computation of
-// Frequent and Top-k Elements in Data Streams, 2005): a key with more than 1/Counters of a worker's sample is among its counters. Counts are
-// halved every HalfLife, so that they describe about the last minute.
+// Each worker counts a sample of the keys that it serves, by Space-Saving (Metwally, Agrawal and El Abbadi: Efficient
+// Computation of Frequent and Top-k Elements in Data Streams, 2005): a key with more than 1/Counters of a worker's
+// sample is among its counters. Counts are halved every HalfLife, so that they describe about the last minute.
 //
-// Values holds values with which readers answer gets of hot keys, if this is enabled. Which keys these are does not depend on the sample.
+// Values holds values with which readers answer gets of hot keys, if this is enabled. Which keys these are does not
+// depend on the sample.
 package hotkeys
 
 import (
@@ -69,7 +70,8 @@ func (k *Keys) Values() *Values {
 	return k.Served
 }
 
-// Sketch returns the sketch of the worker with that number, nil if k is nil. Workers that follow one another with the same number share it.
+// Sketch returns the sketch of the worker with that number, nil if k is nil. Workers that follow one another with the
+// same number share it.
 func (k *Keys) Sketch(worker int) *Sketch {
 	if k == nil {
 		return nil
@@ -122,7 +124,8 @@ func (s *Sampler) count(keys []byte, n int, now int64) {
 	}
 }
 
-// gap returns the distance to the next counted key: 1 to twice the mean, so that no regular pattern of requests hides a key.
+// gap returns the distance to the next counted key: 1 to twice the mean, so that no regular pattern of requests hides a
+// key.
 func (s *Sampler) gap() int {
 	s.random ^= s.random << 13
 	s.random ^= s.random >> 7
@@ -140,7 +143,8 @@ type Sketch struct {
 	used   int        // number of counters in use
 	// By counter. In counts, up to over may belong to other keys.
 	hashes, counts, over [Counters]uint64
-	keys                 []name // Counters of them, made when the first key is added: many workers are stand-ins that never serve one
+	// Counters of them, made when the first key is added: many workers are stand-ins that never serve one
+	keys []name
 }
 
 // name is a key.
@@ -218,7 +222,8 @@ func (s *Sketch) halve(now int64) {
 
 // Key is one of the keys that are asked for most.
 type Key struct {
-	// Name is the key. If names must not be shown it is "#" and the key's hash, which is the same in every report of this process.
+	// Name is the key. If names must not be shown it is "#" and the key's hash, which is the same in every report of
+	// this process.
 	Name string `json:"name"`
 	// Share is the key's part of all keys that were asked for, 0 to 1. Apart from sampling error it is a lower bound.
 	Share float64 `json:"share"`
@@ -236,20 +241,22 @@ type Report struct {
 	Top1   float64 `json:"top1"`
 	Top10  float64 `json:"top10"`
 	Top100 float64 `json:"top100"`
-	// Served1, Served10 and Served100 are the parts of all keys asked for that are among these keys and were answered from memory.
+	// Served1, Served10 and Served100 are the parts of all keys asked for that are among these keys and were answered
+	// from memory.
 	Served1   float64 `json:"served1"`
 	Served10  float64 `json:"served10"`
 	Served100 float64 `json:"served100"`
 	Keys      []Key   `json:"keys"` // the hottest first
-	// Hottest is, by server, the largest part of its requests that one key has, 0 to 1. It assumes that the requests for a key are spread evenly over
-	// its servers, and those for the keys that are not counted over all servers.
+	// Hottest is, by server, the largest part of its requests that one key has, 0 to 1. It assumes that the requests
+	// for a key are spread evenly over its servers, and those for the keys that are not counted over all servers.
 	Hottest map[string]float64 `json:"hottest"`
 }
 
 // leastSample is the minimum number of sampled keys for a report.
 const leastSample = 100
 
-// Report returns at most n keys at the time now, ns. names: their names are shown. servers are all servers, and of returns those of a key.
+// Report returns at most n keys at the time now, ns. names: their names are shown. servers are all servers, and of
+// returns those of a key.
 func (k *Keys) Report(n int, names bool, now int64, servers []string, of func(key []byte) []string) Report {
 	r := Report{Keys: []Key{}, Hottest: make(map[string]float64, len(servers))}
 	for _, s := range servers {
@@ -280,7 +287,9 @@ func (k *Keys) Report(n int, names bool, now int64, servers []string, of func(ke
 	for key, sum := range sums {
 		keys = append(keys, Key{key: key, Share: float64(sum) / float64(total)})
 	}
-	slices.SortFunc(keys, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Share, a.Share), strings.Compare(a.key, b.key)) })
+	slices.SortFunc(keys, func(a, b Key) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), strings.Compare(a.key, b.key))
+	})
 	for i, key := range keys {
 		fromMemory := float64(served[key.key]) / float64(total)
 		if i < 1 {

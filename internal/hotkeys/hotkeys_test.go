@@ -37,7 +37,9 @@ func TestTheMostRequestedKeysAreFoundWithTheirShares(t *testing.T) {
 		}
 		samplers[i%2].Saw([]byte(key), 1, int64(i))
 	}
-	r := keys.Report(2, true, requests, []string{"of-hot", "other"}, func(key []byte) []string { return []string{"of-" + string(key)} })
+	r := keys.Report(2, true, requests, []string{"of-hot", "other"}, func(key []byte) []string {
+		return []string{"of-" + string(key)}
+	})
 	require.Equal(t, []string{"hot", "warm"}, names(r))
 	assert.Equal(t, []string{"of-hot"}, r.Keys[0].Servers)
 	assert.InDelta(t, 0.20, r.Keys[0].Share, 0.02)
@@ -120,7 +122,8 @@ func TestAReportNeedsEnoughRequests(t *testing.T) {
 }
 
 func TestAReportHasAHottestShareForEveryServer(t *testing.T) {
-	assert.Equal(t, map[string]float64{"a": 0, "b": 0}, (*Keys)(nil).Report(1, true, 1, []string{"a", "b"}, nowhere).Hottest)
+	assert.Equal(t, map[string]float64{"a": 0, "b": 0},
+		(*Keys)(nil).Report(1, true, 1, []string{"a", "b"}, nowhere).Hottest)
 }
 
 func TestWithoutASketchNothingIsCounted(t *testing.T) {

@@ -15,8 +15,8 @@ const (
 	MaxServed = 16 << 10
 	// MaxAge is the maximum of --hot-age.
 	MaxAge = time.Second
-	// AgeAlone is the age if no other mcmw instance writes the servers. Values are never outdated then. The age bounds how long a value that its server has
-	// lost is served, and how long the server sees no use of it.
+	// AgeAlone is the age if no other mcmw instance writes the servers. Values are never outdated then. The age bounds
+	// how long a value that its server has lost is served, and how long the server sees no use of it.
 	AgeAlone = 10 * time.Second
 )
 
@@ -27,29 +27,33 @@ const (
 	valueStripes = 1 << 16
 	// seenCells is how many keys of gets without a value are remembered: the last key of each cell.
 	seenCells = 1 << 16
-	// periods is the number of periods per age in which such gets are counted. enoughGets is the number of gets of a key in one period that makes the reply
-	// to the last one wanted: keeping the value of a key that is asked for less often costs more than it saves.
+	// periods is the number of periods per age in which such gets are counted. enoughGets is the number of gets of a
+	// key in one period that makes the reply to the last one wanted: keeping the value of a key that is asked for less
+	// often costs more than it saves.
 	periods, enoughGets = 2, 3
 	// worthHits is how often a value has to be served before the next one is wanted at once.
 	worthHits = 2
 	// entrySize is about the memory of a value in addition to its reply, bytes.
 	entrySize = 160
-	// refreshHits is how often a value has to be served before it is fetched again while it still counts, so that other gets need not wait.
+	// refreshHits is how often a value has to be served before it is fetched again while it still counts, so that other
+	// gets need not wait.
 	refreshHits = 32
 )
 
-// Values are the values of hot keys with which readers answer instead of asking a server. A writer of a key announces the write before any server gets
-// it, and ends it when no server can get it any more:
+// Values are the values of hot keys with which readers answer instead of asking a server. A writer of a key announces
+// the write before any server gets it, and ends it when no server can get it any more:
 //
 //	writer   Begin --> servers --> Keep --> End
 //	worker             Token --> the reply to a client's get --> Put
 //	reader                                                       Append: the value, or whether the reply to the get is wanted
 //
-// A token is given only while no write of the key's stripe is in progress, and a value counts only while no write has begun since its token. So at the time of
-// Append it is what the servers held last, if all writes of the servers are announced here. It never counts for longer than its age.
+// A token is given only while no write of the key's stripe is in progress, and a value counts only while no write has
+// begun since its token. So at the time of Append it is what the servers held last, if all writes of the servers are
+// announced here. It never counts for longer than its age.
 //
-// A reply is wanted if there were other gets of the key shortly before, so that keys that are rarely asked for cost almost nothing. Memory is bounded: a
-// new value evicts values that were not served since they were stored, or since the last eviction passed them (CLOCK).
+// A reply is wanted if there were other gets of the key shortly before, so that keys that are rarely asked for cost
+// almost nothing. Memory is bounded: a new value evicts values that were not served since they were stored, or since
+// the last eviction passed them (CLOCK).
 //
 // All methods may be called from any goroutine.
 type Values struct {
@@ -70,8 +74,8 @@ type Values struct {
 // progress counts writes. Those that have begun and not ended are in progress.
 type progress struct{ begun, ended atomic.Uint32 }
 
-// idle returns how many writes have begun. ok: none of them is in progress. A write that begins during the call may or may not be among
-// them.
+// idle returns how many writes have begun. ok: none of them is in progress. A write that begins during the call may or
+// may not be among them.
 func (p *progress) idle() (begun uint32, ok bool) {
 	begun = p.begun.Load() // first: if a later write has ended instead of an earlier one, the token is already outdated
 	return begun, p.ended.Load() == begun
@@ -109,7 +113,8 @@ func (s *shard) find(hash uint64) *entry {
 	return e
 }
 
-// entry is the value of a key, or says that no value of it is kept. The fields are guarded by the shard's mu, except the atomic ones.
+// entry is the value of a key, or says that no value of it is kept. The fields are guarded by the shard's mu, except
+// the atomic ones.
 type entry struct {
 	hash     uint64 // of the key
 	next     *entry // next entry of its bucket
@@ -134,7 +139,8 @@ func (e *entry) isOf(key []byte) bool {
 // Token is a moment at which no write of a key was in progress.
 type Token struct{ writes, flushes uint32 }
 
-// NewValues returns Values without a value. Each value is served for age at most, and all of them take about memory bytes at most.
+// NewValues returns Values without a value. Each value is served for age at most, and all of them take about memory
+// bytes at most.
 func NewValues(age time.Duration, memory int) *Values {
 	seed := maphash.MakeSeed()
 	v := &Values{seed: seed, room: memory / valueShards, asked: Sketch{seed: seed}}
@@ -167,7 +173,8 @@ const (
 	WithCAS Form = true  // a gets's: the cas, too
 )
 
-// of returns the hash of the entry in this form. hash is that of the key, or of its entry in another form. Both entries are in one stripe and in one shard.
+// of returns the hash of the entry in this form. hash is that of the key, or of its entry in another form. Both entries
+// are in one stripe and in one shard.
 func (f Form) of(hash uint64) uint64 {
 	const upper = 1<<63 - 1<<31 // without the bits for stripe and shard
 	if f == WithCAS {
@@ -205,15 +212,16 @@ func (v *Values) Begin(key []byte) Write {
 	return w
 }
 
-// Keep keeps the value that w has stored on all servers of its key, if a value of the key was served before in this form. reply is the reply to a get of the key,
-// in pieces. asked and life are as in Put.
+// Keep keeps the value that w has stored on all servers of its key, if a value of the key was served before in this
+// form. reply is the reply to a get of the key, in pieces. asked and life are as in Put.
 func (v *Values) Keep(w *Write, form Form, asked int64, life time.Duration, reply ...[]byte) {
 	if w.alone && life > 0 {
 		v.put(form.of(w.hash), w.token, asked, life, false, reply)
 	}
 }
 
-// End says that no server gets the write any more. A server that might still get it must not be read before it has lost the key.
+// End says that no server gets the write any more. A server that might still get it must not be read before it has lost
+// the key.
 func (v *Values) End(w *Write) { v.stripe(w.hash).ended.Add(1) }
 
 // BeginFlush is Begin for all keys.
@@ -222,7 +230,8 @@ func (v *Values) BeginFlush() { v.flushes.begun.Add(1) }
 // clockError is the assumed maximum difference between a server's time of day and this machine's.
 const clockError = time.Minute
 
-// EndFlush is End for all keys, after a flush_all that takes effect at exptime, at now, ns, and the time of day clock. Until then nothing is served.
+// EndFlush is End for all keys, after a flush_all that takes effect at exptime, at now, ns, and the time of day clock.
+// Until then nothing is served.
 func (v *Values) EndFlush(exptime int32, now int64, clock time.Time) {
 	if exptime != 0 {
 		const longest = 30 * 24 * 60 * 60                    // seconds; a larger number is a date
@@ -236,8 +245,9 @@ func (v *Values) EndFlush(exptime int32, now int64, clock time.Time) {
 	v.flushes.ended.Add(1)
 }
 
-// Append appends to dst the reply to a get of key in the given form at now, ns. ok is false if a server has to be asked; if that server's reply is wanted, wanted is the
-// argument for Token and Put, otherwise 0. If dst is nil, it only says whether there is a reply.
+// Append appends to dst the reply to a get of key in the given form at now, ns. ok is false if a server has to be
+// asked; if that server's reply is wanted, wanted is the argument for Token and Put, otherwise 0. If dst is nil, it
+// only says whether there is a reply.
 func (v *Values) Append(dst, key []byte, form Form, now int64) (reply []byte, wanted uint64, ok bool) {
 	if now < v.paused.Load() {
 		return dst, 0, false
@@ -303,11 +313,13 @@ func (v *Values) Token(wanted uint64) (t Token, ok bool) {
 	return t, idle && unflushed
 }
 
-// FirstUntold reports whether it is called for the first time. It is called when a server does not tell when items expire.
+// FirstUntold reports whether it is called for the first time. It is called when a server does not tell when items
+// expire.
 func (v *Values) FirstUntold() bool { return !v.untold.Swap(true) }
 
-// Put keeps reply, a reply to a get of key. It was asked for at asked, ns as stats.Now, or later, and the item lives for life at least. Without
-// a reply, or with one that is too large or about to expire, the key is not wanted again for an age, or until it is written.
+// Put keeps reply, a reply to a get of key. It was asked for at asked, ns as stats.Now, or later, and the item lives
+// for life at least. Without a reply, or with one that is too large or about to expire, the key is not wanted again for
+// an age, or until it is written.
 func (v *Values) Put(wanted uint64, t Token, key, reply []byte, asked int64, life time.Duration) {
 	if life > 0 && len(reply) > 0 && len(reply) <= MaxServed {
 		v.put(wanted, t, asked, life, true, [][]byte{reply})
@@ -316,7 +328,8 @@ func (v *Values) Put(wanted uint64, t Token, key, reply []byte, asked int64, lif
 	v.put(wanted, t, asked, 0, true, [][]byte{[]byte(replyPrefix), key, []byte(" ")})
 }
 
-// put keeps reply, in pieces; if life is 0, it notes that no value is kept. Unless fresh, it does so only if a value of the key was served before.
+// put keeps reply, in pieces; if life is 0, it notes that no value is kept. Unless fresh, it does so only if a value of
+// the key was served before.
 func (v *Values) put(hash uint64, t Token, asked int64, life time.Duration, fresh bool, reply [][]byte) {
 	size := 0
 	for _, piece := range reply {
@@ -346,7 +359,8 @@ func (v *Values) put(hash uint64, t Token, asked int64, life time.Duration, fres
 	e.hits.Store(0)
 }
 
-// place returns the entry for hash with room for a reply of size bytes; e is its present entry or nil. It returns nil if the shard is too small.
+// place returns the entry for hash with room for a reply of size bytes; e is its present entry or nil. It returns nil
+// if the shard is too small.
 func (s *shard) place(e *entry, hash uint64, size, room int) *entry {
 	if e != nil {
 		if n := cap(e.reply); n >= size && n <= 4*size+entrySize {

@@ -74,7 +74,17 @@ func TestAReplyIsWantedIfThereWereGetsShortlyBefore(t *testing.T) {
 	for _, at := range []struct {
 		now    int64
 		wanted bool
-	}{{1000, false}, {1001, false}, {1002, true}, {1049, true}, {1050, false}, {1051, false}, {1100, false}, {1149, false}, {1149, true}} {
+	}{
+		{1000, false},
+		{1001, false},
+		{1002, true},
+		{1049, true},
+		{1050, false},
+		{1051, false},
+		{1100, false},
+		{1149, false},
+		{1149, true},
+	} {
 		_, wanted := get(v, "hot", at.now)
 		assert.Equal(t, at.wanted, wanted != 0, at.now)
 	}
@@ -121,7 +131,10 @@ func TestOneReaderRefreshesAnOftenServedValueBeforeItIsTooOld(t *testing.T) {
 }
 
 func TestAReplyThatCannotBeKeptIsNotWantedForAnAgeOrUntilItsKeyIsWritten(t *testing.T) {
-	for name, reply := range map[string][]byte{"large": replyOf("hot", strings.Repeat("x", MaxServed)), "missing": nil, "expiring": replyOf("hot", "x")} {
+	for name, reply := range map[string][]byte{
+		"large": replyOf("hot", strings.Repeat("x", MaxServed)), "missing": nil,
+		"expiring": replyOf("hot", "x"),
+	} {
 		v := NewValues(100, 4<<20)
 		wanted := want(t, v, "hot", 1001)
 		token, _ := v.Token(wanted)
@@ -275,7 +288,8 @@ func TestAnsweringFromMemoryAllocatesNothing(t *testing.T) {
 	i := 0
 	other := []byte("other-0000")
 	for range 20_000 { // until the memory is used up
-		other[6], other[7], other[8], other[9] = byte('0'+i%10), byte('0'+i/10%10), byte('0'+i/100%10), byte('0'+i/1000%10)
+		other[6], other[7], other[8], other[9] = byte('0'+i%10), byte('0'+i/10%10), byte('0'+i/100%10),
+			byte('0'+i/1000%10)
 		i++
 		fill(t, v, string(other), "abc", 1)
 	}
@@ -297,7 +311,8 @@ func TestAnsweringFromMemoryAllocatesNothing(t *testing.T) {
 	}))
 }
 
-// If a value counts for a time T, a key that is asked for at a rate r can be served for a part rT/(1+rT) of its gets: one get goes to a server, and rT follow.
+// If a value counts for a time T, a key that is asked for at a rate r can be served for a part rT/(1+rT) of its gets:
+// one get goes to a server, and rT follow.
 func TestTheServedPartIsNearTheMaximumThatTheAgeAllows(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	const keys, rate = 10_000, 75_000
@@ -340,7 +355,8 @@ func TestFewRepliesAreWantedIfNoKeyIsHot(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	replies := 0
 	for i := range rate {
-		if _, wanted := get(v, fmt.Sprint(random.IntN(keys)), int64(time.Hour)+int64(i)*int64(time.Second)/rate); wanted != 0 {
+		if _, wanted := get(v, fmt.Sprint(random.IntN(keys)),
+			int64(time.Hour)+int64(i)*int64(time.Second)/rate); wanted != 0 {
 			replies++
 		}
 	}

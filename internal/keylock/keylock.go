@@ -1,11 +1,11 @@
 // Package keylock orders the writes of each key across the workers of a pool.
 //
-// Keys are divided into stripes. A worker that writes a key to several servers holds its stripe from before the first write
-// until every server has answered. So no other worker writes or reads that key meanwhile. Two keys rarely
-// share a stripe (one pair in Stripes); then they only wait for each other.
+// Keys are divided into stripes. A worker that writes a key to several servers holds its stripe from before the first
+// write until every server has answered. So no other worker writes or reads that key meanwhile. Two keys rarely share a
+// stripe (one pair in Stripes); then they only wait for each other.
 //
-// A worker that holds a stripe must not wait for another one, except in ascending order (LockAll). It tries to lock a stripe; if that fails, it
-// serves the request in its next round, when it holds nothing. This rules out deadlock.
+// A worker that holds a stripe must not wait for another one, except in ascending order (LockAll). It tries to lock a
+// stripe; if that fails, it serves the request in its next round, when it holds nothing. This rules out deadlock.
 package keylock
 
 import (
@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 )
 
-// Stripes is the number of stripes. With 64 writes in progress, one of them shares a stripe with a given key with a probability
-// of 0.4 %. This matters when they wait for a server that stalls.
+// Stripes is the number of stripes. With 64 writes in progress, one of them shares a stripe with a given key with a
+// probability of 0.4 %. This matters when they wait for a server that stalls.
 const Stripes = 16384
 
 // Table has the stripes of one middleware.
@@ -52,8 +52,8 @@ func (t *Table) Held(stripe uint32, owner int32) bool {
 	return o != 0 && o != owner
 }
 
-// Try locks stripe for owner, a number above 0, without waiting. held: owner holds it now. taken: owner did not hold it before,
-// and must Unlock it.
+// Try locks stripe for owner, a number above 0, without waiting. held: owner holds it now. taken: owner did not hold it
+// before, and must Unlock it.
 func (t *Table) Try(stripe uint32, owner int32) (held, taken bool) {
 	if t.owners[stripe].CompareAndSwap(0, owner) {
 		return true, true
@@ -72,8 +72,8 @@ func (t *Table) Unlock(stripe uint32) {
 	t.mu.Unlock()
 }
 
-// Park says that owner will hold its stripes for long, because server does not answer. From then on only patient callers
-// wait for them.
+// Park says that owner will hold its stripes for long, because server does not answer. From then on only patient
+// callers wait for them.
 func (t *Table) Park(owner int32, server int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,8 +88,8 @@ func (t *Table) Unpark(owner int32) {
 	delete(t.parked, owner)
 }
 
-// Await waits until no other owner holds stripe, and returns Free; another owner may have locked it again by then. A caller that is not
-// patient does not wait for a parked holder: Await returns the server that the holder waits for.
+// Await waits until no other owner holds stripe, and returns Free; another owner may have locked it again by then. A
+// caller that is not patient does not wait for a parked holder: Await returns the server that the holder waits for.
 func (t *Table) Await(stripe uint32, owner int32, patient bool) (server int) {
 	if !t.Held(stripe, owner) {
 		return Free
@@ -107,9 +107,9 @@ func (t *Table) Await(stripe uint32, owner int32, patient bool) (server int) {
 	return Free
 }
 
-// LockAll locks the stripes, which it sorts, and waits for each like Await. The caller must hold none. It returns the stripes to
-// unlock, each once, and Free. If it does not wait for a parked holder it returns no stripes, and the server that the
-// holder waits for.
+// LockAll locks the stripes, which it sorts, and waits for each like Await. The caller must hold none. It returns the
+// stripes to unlock, each once, and Free. If it does not wait for a parked holder it returns no stripes, and the server
+// that the holder waits for.
 func (t *Table) LockAll(stripes []uint32, owner int32, patient bool) (taken []uint32, server int) {
 	slices.Sort(stripes)
 	stripes = slices.Compact(stripes)

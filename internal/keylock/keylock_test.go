@@ -49,7 +49,10 @@ func TestWorkersThatLockManyStripesExcludeEachOtherWithoutDeadlock(t *testing.T)
 	for owner := int32(1); owner <= 8; owner++ {
 		wg.Go(func() {
 			for round := range 500 {
-				stripes, _ := l.LockAll([]uint32{uint32(round % 8), uint32((round * 3) % 8), uint32((round + int(owner)) % 8)}, owner, true)
+				stripes, _ := l.LockAll([]uint32{
+					uint32(round % 8), uint32((round * 3) % 8),
+					uint32((round + int(owner)) % 8),
+				}, owner, true)
 				for _, s := range stripes {
 					counters[s]++
 				}

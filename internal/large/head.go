@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// magic begins every head, and no client's value on a server: such values are stored inline after a head. Its first byte is no digit, so
-	// memcached refuses to increment a head.
+	// magic begins every head, and no client's value on a server: such values are stored inline after a head. Its first
+	// byte is no digit, so memcached refuses to increment a head.
 	magic = "\x93mcmwL\r\n"
 	// format is the only format so far. A head with another format is not understood, and its value is a miss.
 	format = 1
@@ -22,13 +22,13 @@ const (
 	// MaxChunks is the maximum number of chunks of a value.
 	MaxChunks = 4096
 
-	// ItemOverhead is the most that an item of memcached 1.6 takes in addition to its value, bytes, rounded up: header 48, cas 8, key 250 and its end, flags 4, line
-	// end 2.
+	// ItemOverhead is the most that an item of memcached 1.6 takes in addition to its value, bytes, rounded up: header
+	// 48, cas 8, key 250 and its end, flags 4, line end 2.
 	ItemOverhead = 512
 )
 
-// Version tells a large value from all others. Its chunks are stored under keys that contain it. It is random, so only those who have read the head
-// know it.
+// Version tells a large value from all others. Its chunks are stored under keys that contain it. It is random, so only
+// those who have read the head know it.
 type Version [16]byte
 
 // NewVersion returns a new random version.
@@ -76,7 +76,8 @@ func (h *Head) Append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint32(dst, Sum(0, dst[start:]))
 }
 
-// Decode reads the head in an item's value. inline is the value after it. ok is false if Append has not written this head, or if part of it is missing.
+// Decode reads the head in an item's value. inline is the value after it. ok is false if Append has not written this
+// head, or if part of it is missing.
 func Decode(value []byte) (h Head, inline []byte, ok bool) {
 	if len(value) < HeadSize || !Begins(value) || value[8] != format {
 		return Head{}, nil, false
@@ -135,7 +136,8 @@ const (
 	lastDate = 1<<31 - 1
 )
 
-// Exptime returns the exptime of the chunks of a value with exptime: they live longer by margin. now is the time of day, seconds since 1970.
+// Exptime returns the exptime of the chunks of a value with exptime: they live longer by margin. now is the time of
+// day, seconds since 1970.
 func Exptime(exptime int32, now int64) int32 {
 	v := int64(exptime)
 	switch {

@@ -59,7 +59,11 @@ func TestADamagedHeadIsNotDecoded(t *testing.T) {
 		_, _, ok := large.Decode(append(bytes.Clone(text), 0))
 		assert.False(t, ok, "one byte more")
 	}
-	for _, h := range []large.Head{{Total: 0, Chunk: 1}, {Total: large.MaxChunks + 1, Chunk: 1}, {Total: 1 << 41, Chunk: 1 << 30}} {
+	for _, h := range []large.Head{
+		{Total: 0, Chunk: 1},
+		{Total: large.MaxChunks + 1, Chunk: 1},
+		{Total: 1 << 41, Chunk: 1 << 30},
+	} {
 		_, _, ok := large.Decode(h.Append(nil))
 		assert.False(t, ok, "%+v", h)
 	}
@@ -81,7 +85,8 @@ func TestChunksOfDifferentValuesHaveDifferentKeys(t *testing.T) {
 func TestChunksLiveLongerThanTheirHead(t *testing.T) {
 	const now, month = 1_800_000_000, 30 * 24 * 3600
 	for exptime, want := range map[int32]int32{
-		0: 0, -1: -1, 1: 61, month - 60: month, month - 59: now + month + 1, month: now + month + 60, now + 5: now + 65, 1<<31 - 1: 1<<31 - 1,
+		0: 0, -1: -1, 1: 61, month - 60: month, month - 59: now + month + 1, month: now + month + 60, now + 5: now + 65,
+		1<<31 - 1: 1<<31 - 1,
 	} {
 		got := large.Exptime(exptime, now)
 		assert.Equal(t, want, got, "exptime %d", exptime)

@@ -54,7 +54,8 @@ func (l *Link) Add(key string, value []byte, lives time.Duration) (added bool, e
 	return l.store(op, value, lives, "HD", "NS")
 }
 
-// Swap replaces the value of key if it has the given cas. It returns false if somebody else has changed it, or if it is gone.
+// Swap replaces the value of key if it has the given cas. It returns false if somebody else has changed it, or if it is
+// gone.
 func (l *Link) Swap(key string, value []byte, cas uint64) (swapped bool, err error) {
 	op := Key(key).Meta('s', "C")
 	op.CAS = cas
@@ -142,8 +143,8 @@ func (l *Link) Stats(group string, names ...string) (map[string]uint64, error) {
 	return nil, fmt.Errorf("the server sends more than %d statistics", mostStats)
 }
 
-// List calls each for every item that the server holds, until each returns an error. The item is valid during the call. form is the command's argument,
-// hash or all. refused is the server's reply if it refuses to list its keys.
+// List calls each for every item that the server holds, until each returns an error. The item is valid during the call.
+// form is the command's argument, hash or all. refused is the server's reply if it refuses to list its keys.
 func (l *Link) List(form string, each func(item protocol.Dumped) error) (refused string, err error) {
 	if err := l.send([]byte("lru_crawler metadump " + form + protocol.CRLF)); err != nil {
 		return "", err

@@ -8,7 +8,10 @@ import (
 )
 
 func FuzzDecode(f *testing.F) {
-	for _, line := range []string{"EN", "EN kk", "HD c5 kk", "HD c5 kl", "VA 3 f0 c4611686018427387904 kk X W", "VA -1 c5 kk", "HD kk", " EN", "HD\nc5", "SERVER_ERROR out of memory"} {
+	for _, line := range []string{
+		"EN", "EN kk", "HD c5 kk", "HD c5 kl", "VA 3 f0 c4611686018427387904 kk X W",
+		"VA -1 c5 kk", "HD kk", " EN", "HD\nc5", "SERVER_ERROR out of memory",
+	} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
@@ -18,7 +21,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		look := Key("k").Ask(flags)
 		found, err := decode(&look, []byte(line))
-		if err == nil && (found.Held == strings.HasPrefix(strings.TrimSpace(line), "EN") || found.Size < -1 || found.Held && !strings.Contains(line, " k")) {
+		if err == nil && (found.Held == strings.HasPrefix(strings.TrimSpace(line), "EN") || found.Size < -1 ||
+			found.Held && !strings.Contains(line, " k")) {
 			t.Errorf("%q was read as %+v", line, found)
 		}
 	})

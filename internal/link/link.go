@@ -1,4 +1,5 @@
-// Package link is a client of one memcached, for everything that is not a client's request: records, marks, leases, probes, sweeps and copies.
+// Package link is a client of one memcached, for everything that is not a client's request: records, marks, leases,
+// probes, sweeps and copies.
 package link
 
 import (
@@ -19,7 +20,8 @@ import (
 	"mcmw/internal/wire"
 )
 
-// Link is a connection to a server on which one request follows another. Every exchange must end within the timeout. Owned by one goroutine.
+// Link is a connection to a server on which one request follows another. Every exchange must end within the timeout.
+// Owned by one goroutine.
 type Link struct {
 	sock    *wire.Socket
 	r       *bufio.Reader
@@ -28,12 +30,13 @@ type Link struct {
 }
 
 const (
-	// maxLine bounds a line of a reply, in bytes. The longest lines that memcached sends are those of `stats`, which are less than half as long.
+	// maxLine bounds a line of a reply, in bytes. The longest lines that memcached sends are those of `stats`, which
+	// are less than half as long.
 	maxLine = 8 << 10
 	// maxRecord bounds the value that Get reads, in bytes.
 	maxRecord = 1 << 20
-	// pipelineLength is the maximum number of requests sent before their replies are read, and pipelineBytes their maximum
-	// length: one TLS record, because wire must not split a request over two records.
+	// pipelineLength is the maximum number of requests sent before their replies are read, and pipelineBytes their
+	// maximum length: one TLS record, because wire must not split a request over two records.
 	pipelineLength = 500
 	pipelineBytes  = 16 << 10
 )
@@ -49,7 +52,8 @@ func (u Unexpected) Error() string { return fmt.Sprintf("unexpected reply %q", s
 // New returns a link over sock. The end of ctx interrupts reads and writes on it.
 func New(ctx context.Context, sock *wire.Socket, timeout time.Duration) *Link {
 	return &Link{
-		sock: sock, r: bufio.NewReaderSize(sock, maxLine), timeout: timeout, detach: context.AfterFunc(ctx, func() { _ = sock.Abort() }),
+		sock: sock, r: bufio.NewReaderSize(sock, maxLine), timeout: timeout,
+		detach: context.AfterFunc(ctx, func() { _ = sock.Abort() }),
 	}
 }
 
@@ -105,7 +109,8 @@ func (l *Link) want(prefixes ...string) (rest string, err error) {
 	return "", Unexpected(line)
 }
 
-// value copies a value of size bytes, and the line end after it, from the reply to w. Each piece that arrives restarts the timeout.
+// value copies a value of size bytes, and the line end after it, from the reply to w. Each piece that arrives restarts
+// the timeout.
 func (l *Link) value(w io.Writer, size int64) error {
 	for size > 0 {
 		n, err := io.CopyN(w, l.r, min(size, maxLine))
@@ -136,7 +141,8 @@ func encoded(key string) protocol.KeyText {
 	return protocol.KeyText{Text: base64.StdEncoding.AppendEncode(nil, []byte(key)), Encoded: true}
 }
 
-// Reply is the reply to a meta command. An Item that is not held is the zero value. Its Data is not set: the value goes to where the caller wants it.
+// Reply is the reply to a meta command. An Item that is not held is the zero value. Its Data is not set: the value goes
+// to where the caller wants it.
 type Reply struct {
 	Line string // without its end
 	Code string // HD, VA, EN, NS, EX, NF, or SERVER_ERROR if the item is too large for the server
@@ -184,11 +190,11 @@ func decode(op *protocol.Op, line []byte) (Reply, error) {
 	return r, nil
 }
 
-// Ask sends meta commands, many before their replies are read. The value of each reply is written to value, and then reply is called. A command that
-// asks for a cas must get it.
+// Ask sends meta commands, many before their replies are read. The value of each reply is written to value, and then
+// reply is called. A command that asks for a cas must get it.
 //
-// If a server sends one reply too many, the last requests seem to be answered before the server has carried them out. Therefore a fence
-// follows the requests: a request whose reply fits no other.
+// If a server sends one reply too many, the last requests seem to be answered before the server has carried them out.
+// Therefore a fence follows the requests: a request whose reply fits no other.
 func (l *Link) Ask(requests iter.Seq[protocol.Op], value io.Writer, reply func(r Reply) error) error {
 	return l.pipeline(requests, func(op *protocol.Op) error {
 		line, err := l.line()

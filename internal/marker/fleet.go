@@ -12,16 +12,18 @@ const (
 	soon = 5 * time.Millisecond
 	// relied is how long a look is relied on, counted from its beginning: the next two looks may fail.
 	relied = 250 * time.Millisecond
-	// inForce is how long a mark must be in force, and then be found again, before a write that its server missed is answered: relied, and a tenth of it
-	// because clocks differ in speed. By then nobody reads by a look that did not find the mark. If somebody has copied marks by such a look to a server
-	// that had restarted, the mark is not found there.
+	// inForce is how long a mark must be in force, and then be found again, before a write that its server missed is
+	// answered: relied, and a tenth of it because clocks differ in speed. By then nobody reads by a look that did not
+	// find the mark. If somebody has copied marks by such a look to a server that had restarted, the mark is not found
+	// there.
 	inForce = relied + relied/10
-	// beatEvery is the time between two beats of an owner. An owner without a beat for goneAfter is gone. An owner that was only stopped for
-	// that long finds its marks removed when it continues, and its last look is then too old to rely on.
+	// beatEvery is the time between two beats of an owner. An owner without a beat for goneAfter is gone. An owner that
+	// was only stopped for that long finds its marks removed when it continues, and its last look is then too old to
+	// rely on.
 	beatEvery = time.Second
 	goneAfter = 5 * time.Second
-	// lostAfter is how long most servers must have been without marks before a middleware assumes that no other one can restore the marks: who can
-	// relies on a look that found them.
+	// lostAfter is how long most servers must have been without marks before a middleware assumes that no other one can
+	// restore the marks: who can relies on a look that found them.
 	lostAfter = 2 * inForce
 	// validFor is how long a beat shows to its owner that nobody counts it as gone.
 	validFor = goneAfter / 2
@@ -29,9 +31,10 @@ const (
 	maxRemoved = 64
 )
 
-// Fleet is one middleware's view of the marks that all middlewares in front of the same servers respect while they run. A server that holds marks, even
-// an empty list, is a witness. A mark is in force while it is on a majority of the servers, all of them witnesses; a look at a majority therefore finds it.
-// The model in fleet_test.go checks these rules. Times are ns of one monotonic clock. A Fleet has no lock.
+// Fleet is one middleware's view of the marks that all middlewares in front of the same servers respect while they run.
+// A server that holds marks, even an empty list, is a witness. A mark is in force while it is on a majority of the
+// servers, all of them witnesses; a look at a majority therefore finds it. The model in fleet_test.go checks these
+// rules. Times are ns of one monotonic clock. A Fleet has no lock.
 type Fleet struct {
 	owner   string
 	servers []string
@@ -39,15 +42,17 @@ type Fleet struct {
 	own     map[string]*ownMark // by the server that is marked
 	beats   []beat              // the latest, and those before it that are valid
 
-	// begun is when the last look at a majority of witnesses began, lease the time until which it is relied on, and known the marks of others in it.
+	// begun is when the last look at a majority of witnesses began, lease the time until which it is relied on, and
+	// known the marks of others in it.
 	begun, lease int64
 	known        Marks
-	// found are marks of servers in known that are on a majority, which this middleware acknowledges; each with a beat that is on a majority.
+	// found are marks of servers in known that are on a majority, which this middleware acknowledges; each with a beat
+	// that is on a majority.
 	found Marks
 	// since is, by server, the time from which on each look has found a mark of another middleware on a majority.
 	since map[string]int64
-	// clear is, by server, the last time at which it was marked, a look found a mark of it, or a look came so late that it
-	// could have missed one. held is the last time at which such a mark can have been in force.
+	// clear is, by server, the last time at which it was marked, a look found a mark of it, or a look came so late that
+	// it could have missed one. held is the last time at which such a mark can have been in force.
 	clear, held map[string]int64
 	// heard is when each of known was found first, with its present beat.
 	heard   map[Mark]int64
@@ -84,13 +89,15 @@ type ownMark struct {
 	since, until int64           // the time in which it is in force; 0: it is not
 	found        int64           // when the last look that found it in force began
 	acknowledged int64           // when all that are registered had acknowledged it in force; 0: they have not
-	takenOver    Marks           // marks of the same server by owners that are gone; to be removed when the server is clean
+	// marks of the same server by owners that are gone; to be removed when the server is clean
+	takenOver Marks
 }
 
 // NewFleet returns a Fleet that has seen no server yet.
 func NewFleet(owner string) *Fleet {
 	return &Fleet{
-		owner: owner, answers: map[string]answer{}, own: map[string]*ownMark{}, clear: map[string]int64{}, held: map[string]int64{},
+		owner: owner, answers: map[string]answer{}, own: map[string]*ownMark{}, clear: map[string]int64{},
+		held:  map[string]int64{},
 		heard: map[Mark]int64{}, beats: []beat{{}},
 	}
 }
@@ -105,7 +112,8 @@ func (f *Fleet) Place(servers []string) {
 	}
 }
 
-// majority is the number of servers that must have a mark for it to be in force, and the number of witnesses that together find every such mark.
+// majority is the number of servers that must have a mark for it to be in force, and the number of witnesses that
+// together find every such mark.
 func (f *Fleet) majority() int { return len(f.servers)/2 + 1 }
 
 // Mark marks server.
@@ -140,7 +148,8 @@ func (f *Fleet) Silent(until int64) {
 	}
 }
 
-// Unmark records that server is clean, and removes this middleware's mark of it, if there is one, and the marks of it that were taken over.
+// Unmark records that server is clean, and removes this middleware's mark of it, if there is one, and the marks of it
+// that were taken over.
 func (f *Fleet) Unmark(server string) {
 	if o := f.own[server]; o != nil {
 		f.remove(o.takenOver...)
@@ -148,8 +157,9 @@ func (f *Fleet) Unmark(server string) {
 	}
 }
 
-// Gone returns a mark whose owner is gone, if there is one that has not been taken over. It ignores marks of servers that are not in the list: a server
-// that was in another list may hold such marks, and the middlewares that use that list take care of them.
+// Gone returns a mark whose owner is gone, if there is one that has not been taken over. It ignores marks of servers
+// that are not in the list: a server that was in another list may hold such marks, and the middlewares that use that
+// list take care of them.
 func (f *Fleet) Gone(now int64) (Mark, bool) {
 	for _, k := range f.known {
 		if !slices.Contains(f.servers, k.Server) {
@@ -163,8 +173,8 @@ func (f *Fleet) Gone(now int64) (Mark, bool) {
 	return Mark{}, false
 }
 
-// TakeOver makes this middleware remove k, the mark of an owner that is gone, when its server is clean. This middleware must have marked that server
-// itself.
+// TakeOver makes this middleware remove k, the mark of an owner that is gone, when its server is clean. This middleware
+// must have marked that server itself.
 func (f *Fleet) TakeOver(k Mark) {
 	if o := f.own[k.Server]; o != nil {
 		o.takenOver = append(o.takenOver, k)
@@ -219,8 +229,8 @@ func (f *Fleet) others(m Marks) (others Marks) {
 	return others
 }
 
-// Witness records that server, asked at begun, held marks. If the server is to hold other marks, it returns these as want, with changed true; Put must
-// be called when they have been stored.
+// Witness records that server, asked at begun, held marks. If the server is to hold other marks, it returns these as
+// want, with changed true; Put must be called when they have been stored.
 func (f *Fleet) Witness(server string, marks Marks, begun, now int64) (want Marks, changed bool) {
 	for on, o := range f.own {
 		if marks.holds(Mark{on, f.owner, o.first}) {
@@ -235,8 +245,8 @@ func (f *Fleet) Witness(server string, marks Marks, begun, now int64) (want Mark
 // Want returns the marks that a server which holds marks is to hold instead.
 func (f *Fleet) Want(marks Marks) Marks { return f.others(marks).merge(f.mine()) }
 
-// Empty records that server, asked at begun, held no marks. If joins is true, the server may become a witness: want is to be stored there, unless
-// another middleware has stored marks there since.
+// Empty records that server, asked at begun, held no marks. If joins is true, the server may become a witness: want is
+// to be stored there, unless another middleware has stored marks there since.
 func (f *Fleet) Empty(server string, begun, now int64) (want Marks, joins bool) {
 	f.see(server, answer{begun: begun}, now)
 	if now >= f.Lease() && !f.acceptsEmpty {
@@ -249,9 +259,10 @@ func (f *Fleet) Empty(server string, begun, now int64) (want Marks, joins bool) 
 	return want, true
 }
 
-// Put records that want has been stored, by now, on server, a witness that held marks. An own mark that was not among marks counts as in force only once a
-// look that begins from now on has found it, unless all middlewares respect it already. If the server had it before, it is another mark: who acknowledged
-// it may have looked since at servers that did not have it.
+// Put records that want has been stored, by now, on server, a witness that held marks. An own mark that was not among
+// marks counts as in force only once a look that begins from now on has found it, unless all middlewares respect it
+// already. If the server had it before, it is another mark: who acknowledged it may have looked since at servers that
+// did not have it.
 func (f *Fleet) Put(server string, marks, want Marks, now int64) {
 	for _, k := range want {
 		o := f.own[k.Server]
@@ -273,12 +284,12 @@ func (f *Fleet) Alone() {
 	f.AcceptEmpty()
 }
 
-// AcceptEmpty lets servers that hold no marks become witnesses, with the marks that this middleware knows. It is called if marks are lost and
-// this middleware has marked every server.
+// AcceptEmpty lets servers that hold no marks become witnesses, with the marks that this middleware knows. It is called
+// if marks are lost and this middleware has marked every server.
 func (f *Fleet) AcceptEmpty() { f.acceptsEmpty = true }
 
-// Lost reports whether for lostAfter most servers have answered, but too few of them are witnesses. Then no server may be read, and no middleware can
-// restore the marks.
+// Lost reports whether for lostAfter most servers have answered, but too few of them are witnesses. Then no server may
+// be read, and no middleware can restore the marks.
 func (f *Fleet) Lost(now int64) bool {
 	return f.lost != 0 && now-f.lost > int64(lostAfter) && !f.acceptsEmpty
 }
@@ -315,8 +326,8 @@ func (f *Fleet) see(server string, a answer, now int64) {
 
 func isWitness(a answer) bool { return a.witness }
 
-// count returns how many servers gave an answer for which ok returns true when they were asked after the time after. begun is when the latest look at a
-// majority of them began; 0: they are no majority.
+// count returns how many servers gave an answer for which ok returns true when they were asked after the time after.
+// begun is when the latest look at a majority of them began; 0: they are no majority.
 func (f *Fleet) count(after int64, ok func(answer) bool) (n int, begun int64) {
 	var times []int64
 	for _, a := range f.answers {
@@ -395,8 +406,8 @@ func (f *Fleet) watch(recent, now int64) {
 	}
 }
 
-// findClear updates clear by a look that began at begun, from answers to questions asked after recent. A mark cannot have come into force and been removed
-// between two looks that began within inForce.
+// findClear updates clear by a look that began at begun, from answers to questions asked after recent. A mark cannot
+// have come into force and been removed between two looks that began within inForce.
 func (f *Fleet) findClear(begun, recent, now int64) {
 	first, blind := f.begun == 0, begun-f.begun >= int64(inForce)
 	for _, server := range f.servers {
@@ -421,7 +432,8 @@ func (f *Fleet) findClear(begun, recent, now int64) {
 	}
 }
 
-// judge updates whether o, the mark of server, is in force, by a look that began after recent and after the mark was last stored.
+// judge updates whether o, the mark of server, is in force, by a look that began after recent and after the mark was
+// last stored.
 func (f *Fleet) judge(server string, o *ownMark, recent, now int64) {
 	after := max(recent, o.put)
 	if witnesses, _ := f.count(after, isWitness); witnesses < f.majority() {
@@ -442,8 +454,8 @@ func (f *Fleet) judge(server string, o *ownMark, recent, now int64) {
 	}
 }
 
-// acknowledged reports whether all who are registered have acknowledged own, a mark in force since a time, by a look that began after that. Who registers
-// later looks later, and finds it.
+// acknowledged reports whether all who are registered have acknowledged own, a mark in force since a time, by a look
+// that began after that. Who registers later looks later, and finds it.
 func (f *Fleet) acknowledged(own Mark, since int64) bool {
 	if witnesses, _ := f.count(since-1, isWitness); witnesses < f.majority() {
 		return false
@@ -454,10 +466,12 @@ func (f *Fleet) acknowledged(own Mark, since int64) bool {
 			all = all.merge(f.others(a.marks))
 		}
 	}
-	return !slices.ContainsFunc(all, func(k Mark) bool { return k.Server == reads && !all.holds(own.acknowledgement(k.Owner)) })
+	return !slices.ContainsFunc(all,
+		func(k Mark) bool { return k.Server == reads && !all.holds(own.acknowledgement(k.Owner)) })
 }
 
-// Doubt records that the servers may have lost this middleware's marks. They are not in force until a look has found them again.
+// Doubt records that the servers may have lost this middleware's marks. They are not in force until a look has found
+// them again.
 func (f *Fleet) Doubt() {
 	for server, o := range f.own {
 		if server != reads { // who relies on a look knows that this middleware reads, and restores that
@@ -466,7 +480,8 @@ func (f *Fleet) Doubt() {
 	}
 }
 
-// Lease returns the time until which servers may be read: all marks in force are known until then, and all others know that this middleware reads.
+// Lease returns the time until which servers may be read: all marks in force are known until then, and all others know
+// that this middleware reads.
 func (f *Fleet) Lease() int64 {
 	if o := f.own[reads]; o != nil && o.respected() {
 		return min(f.lease, o.until)
@@ -474,7 +489,8 @@ func (f *Fleet) Lease() int64 {
 	return 0
 }
 
-// InForce returns the time until which a write that server missed may be answered, because all middlewares respect the mark of server; 0: not now.
+// InForce returns the time until which a write that server missed may be answered, because all middlewares respect the
+// mark of server; 0: not now.
 func (f *Fleet) InForce(server string, now int64) int64 {
 	if o := f.own[server]; o != nil && o.respected() && now < o.until {
 		return o.until
@@ -487,8 +503,9 @@ func (o *ownMark) respected() bool {
 	return o.since != 0 && o.found-o.since >= int64(inForce) || o.acknowledged != 0 && o.found >= o.acknowledged
 }
 
-// Pause returns how long to wait between two looks at a server's marks: not longer than until a mark of this middleware may be found again. A mark that was
-// just stored, and its acknowledgements, are looked for soon, because only a look that begins after the last store counts.
+// Pause returns how long to wait between two looks at a server's marks: not longer than until a mark of this middleware
+// may be found again. A mark that was just stored, and its acknowledgements, are looked for soon, because only a look
+// that begins after the last store counts.
 func (f *Fleet) Pause(now int64) time.Duration {
 	pause := LookEvery
 	for server, o := range f.own {
@@ -517,21 +534,23 @@ func (f *Fleet) Pause(now int64) time.Duration {
 	return pause
 }
 
-// News reports, once, that a server's mark by another owner was found that was not known. The other servers should be asked for it as well.
+// News reports, once, that a server's mark by another owner was found that was not known. The other servers should be
+// asked for it as well.
 func (f *Fleet) News() bool {
 	defer func() { f.news = false }()
 	return f.news
 }
 
-// RespectedByAll reports whether all middlewares respect a mark of server by another owner, or did so a moment ago, because each look has found it for
-// long enough.
+// RespectedByAll reports whether all middlewares respect a mark of server by another owner, or did so a moment ago,
+// because each look has found it for long enough.
 func (f *Fleet) RespectedByAll(server string, now int64) bool {
 	since, seen := f.since[server]
 	return seen && now < f.lease && f.begun-since >= int64(inForce)
 }
 
-// Decides reports whether server may decide what a write that depends on an item leaves: no middleware lets another server decide in its place, as all may
-// while a mark of it is in force (InForce, RespectedByAll). since is when a mark of it can have been in force last.
+// Decides reports whether server may decide what a write that depends on an item leaves: no middleware lets another
+// server decide in its place, as all may while a mark of it is in force (InForce, RespectedByAll). since is when a mark
+// of it can have been in force last.
 func (f *Fleet) Decides(server string, now int64) (since int64, ok bool) {
 	clear, looked := f.clear[server]
 	return f.held[server], looked && now < f.Lease() && f.own[server] == nil && f.begun-clear >= int64(inForce)

@@ -14,42 +14,49 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// The marks that all middlewares of a fleet respect while they run, explored on Fleet itself: every order of events, up to a number of states. Three servers
-// hold the one key. Middlewares write it, one write after the other; each can lose its connection to any server. Servers restart empty, middlewares die and
-// start. The rules:
+// The marks that all middlewares of a fleet respect while they run, explored on Fleet itself: every order of events, up
+// to a number of states. Three servers hold the one key. Middlewares write it, one write after the other; each can lose
+// its connection to any server. Servers restart empty, middlewares die and start. The rules:
 //
-//   - A writer marks the servers that missed its write. The marks are in force when a look of the writer, begun after the last of them was stored, finds them
-//     on a majority, all of them witnesses. The writer answers the write when all who read respect them, and a look begun after that has found them again.
-//   - A reader relies on a look at a majority, and for relied, so that it finds every mark in force. It does not read a server that others have marked.
-//   - Who reads is registered: its registration is a mark that has been in force for inForce, unless nobody else was registered. All who were registered
-//     before then know of it.
-//   - All respect a mark when it has been in force for inForce, because all rely on later looks; or when all who are registered have acknowledged it, and
-//     nobody reads who does not acknowledge marks.
-//   - A server that has restarted is no witness until a middleware has copied marks to it: those of a look on which the middleware could still rely when it
-//     noticed the restart. So marks survive the restart of any number of servers. A mark that this middleware doesn't know came into force after that look
-//     began. Before its writer may answer, the writer has to find the mark again, and then does not find it on that server.
-//   - A middleware removes its own marks after the server is clean. The marks of a dead middleware are removed by the one that has cleaned the server.
+//   - A writer marks the servers that missed its write. The marks are in force when a look of the writer, begun after
+//     the last of them was stored, finds them on a majority, all of them witnesses. The writer answers the write when
+//     all who read respect them, and a look begun after that has found them again.
+//   - A reader relies on a look at a majority, and for relied, so that it finds every mark in force. It does not read a
+//     server that others have marked.
+//   - Who reads is registered: its registration is a mark that has been in force for inForce, unless nobody else was
+//     registered. All who were registered before then know of it.
+//   - All respect a mark when it has been in force for inForce, because all rely on later looks; or when all who are
+//     registered have acknowledged it, and nobody reads who does not acknowledge marks.
+//   - A server that has restarted is no witness until a middleware has copied marks to it: those of a look on which the
+//     middleware could still rely when it noticed the restart. So marks survive the restart of any number of servers. A
+//     mark that this middleware doesn't know came into force after that look began. Before its writer may answer, the
+//     writer has to find the mark again, and then does not find it on that server.
+//   - A middleware removes its own marks after the server is clean. The marks of a dead middleware are removed by the
+//     one that has cleaned the server.
 //
-// Not explored is what a middleware does when Fleet.Lost is true: for lostAfter a majority of the servers, A, has answered, with too few witnesses among them.
-// The middleware marks all servers itself. Only then it makes the servers of A that hold no marks witnesses, with its own marks and all that it has seen.
-// It flushes each server that it reaches, and then removes its own mark of it. No stale value is read, because
-//   - no server is read before: a lease needs a majority of witnesses. A middleware that relies on one of the new witnesses finds there the mark of every server
-//     that has not been flushed yet;
-//   - a mark in force is on a majority, which has a server in common with A. If that server is still a witness, the mark is copied from it. If it lost its
-//     marks at a time r, the mark's owner has not relied on it since r + relied, and the flush comes after r + lostAfter. So the writes that were answered
-//     because of this mark were answered before the flush, which removes the values that they replaced;
+// Not explored is what a middleware does when Fleet.Lost is true: for lostAfter a majority of the servers, A, has
+// answered, with too few witnesses among them. The middleware marks all servers itself. Only then it makes the servers
+// of A that hold no marks witnesses, with its own marks and all that it has seen. It flushes each server that it
+// reaches, and then removes its own mark of it. No stale value is read, because
+//   - no server is read before: a lease needs a majority of witnesses. A middleware that relies on one of the new
+//     witnesses finds there the mark of every server that has not been flushed yet;
+//   - a mark in force is on a majority, which has a server in common with A. If that server is still a witness, the
+//     mark is copied from it. If it lost its marks at a time r, the mark's owner has not relied on it since r + relied,
+//     and the flush comes after r + lostAfter. So the writes that were answered because of this mark were answered
+//     before the flush, which removes the values that they replaced;
 //   - after that the owner must store its mark on the new witnesses, find it, and wait, as with any new mark.
 //
-// The price is all that the servers hold, and no reads for lostAfter. Other middlewares that wait find the new witnesses and do not flush again;
-// Records.slack spreads them in time.
+// The price is all that the servers hold, and no reads for lostAfter. Other middlewares that wait find the new
+// witnesses and do not flush again; Records.slack spreads them in time.
 
 // fleet is what is explored. The fields after prefix change one rule.
 type fleet struct {
 	members int // that run at the beginning; one more can start
 	// Bounds of the numbers of events.
 	writes, cuts, restarts, deaths, starts, slow, times int
-	elder                                               int  // the member, if not 0, that is of a version which does not acknowledge marks
-	alone                                               bool // nobody acknowledges marks
+	// the member, if not 0, that is of a version which does not acknowledge marks
+	elder int
+	alone bool // nobody acknowledges marks
 	// prefix are the events before the exploration begins.
 	prefix []string
 
@@ -172,7 +179,8 @@ func (s *fleetState) key() []byte {
 		}
 		b = append(b, ';')
 	}
-	num(s.writer, int(s.missed), int(s.number), int(s.answered), s.cuts, s.restarts, s.deaths, s.starts, s.slow, s.times, s.writes)
+	num(s.writer, int(s.missed), int(s.number), int(s.answered), s.cuts, s.restarts, s.deaths, s.starts, s.slow,
+		s.times, s.writes)
 	for i := range s.servers {
 		server := &s.servers[i]
 		flag(server.blank)
@@ -348,7 +356,8 @@ func (f *fleet) hear(s *fleetState, m, i int) {
 		}
 	}
 	if f.sweeping && !blank && len(me.own) == 1 && len(e.held.marks) > 0 && me.own[reads] != nil {
-		e.want = slices.DeleteFunc(slices.Clone(e.want), func(k Mark) bool { return k.ofServer() && k.Owner != me.owner })
+		e.want = slices.DeleteFunc(slices.Clone(e.want),
+			func(k Mark) bool { return k.ofServer() && k.Owner != me.owner })
 		changed = !slices.Equal(e.want, e.held.marks)
 	}
 	if !changed {
@@ -489,7 +498,8 @@ func (f *fleet) successors(s *fleetState, add func(what string, next *fleetState
 func (f *fleet) at(s *fleetState, m, i int, change func(string, func(*fleetState))) {
 	me := &s.members[m]
 	if me.reach&bit(i) == 0 {
-		change(fmt.Sprintf("middleware %d reaches %d again", m, i), func(c *fleetState) { c.members[m].reach |= bit(i) })
+		change(fmt.Sprintf("middleware %d reaches %d again", m, i),
+			func(c *fleetState) { c.members[m].reach |= bit(i) })
 		return
 	}
 	if s.cuts < f.cuts {
@@ -570,8 +580,10 @@ func (f *fleet) stale(s *fleetState) string {
 			continue
 		}
 		for i := range s.servers {
-			marked := slices.ContainsFunc(known, func(k Mark) bool { return k.Server == nameOf(i) && k.Owner != me.owner })
-			if me.reach&bit(i) != 0 && me.own[nameOf(i)] == nil && !marked && s.servers[i].value != 0 && s.servers[i].value < s.answered {
+			marked := slices.ContainsFunc(known,
+				func(k Mark) bool { return k.Server == nameOf(i) && k.Owner != me.owner })
+			if me.reach&bit(i) != 0 && me.own[nameOf(i)] == nil && !marked && s.servers[i].value != 0 &&
+				s.servers[i].value < s.answered {
 				return fmt.Sprintf("middleware %d reads %d of %d", m, s.servers[i].value, i)
 			}
 		}
@@ -661,41 +673,56 @@ var (
 	// placing: server 0 missed a write, and its mark is on one server; marked: on both, and found there.
 	placing = steps(do("middleware 0 loses 0", "middleware 0 writes"), looks(0, 1))
 	marked  = steps(placing, looks(0, 2, 1, 2))
-	// acknowledged: the other has acknowledged it, and the writer has found that; known: the writer has found the mark once more.
+	// acknowledged: the other has acknowledged it, and the writer has found that; known: the writer has found the mark
+	// once more.
 	acknowledged = steps(marked, looks(1, 1, 2), looks(0, 1, 2))
 	known        = steps(acknowledged, looks(0, 1, 2), do("the write is answered"))
 	// cleaned: server 0 is clean, and its mark is removed.
 	cleaned = steps(known, do("middleware 0 reaches 0 again", "middleware 0 cleans 0"), looks(0, 1, 2))
 	// again: the other was not told by server 1, which still holds its acknowledgement. Server 0 is marked again.
-	again = steps(cleaned, do("middleware 1 loses 1"), rounds(3, []int{0}, everywhere...), looks(1, 0, 2), looks(0, everywhere...),
-		do("middleware 0 writes", "the write is answered", "middleware 0 loses 0", "middleware 0 writes"), looks(0, 1, 2, 1, 2))
+	again = steps(cleaned, do("middleware 1 loses 1"), rounds(3, []int{0}, everywhere...), looks(1, 0, 2),
+		looks(0, everywhere...),
+		do("middleware 0 writes", "the write is answered", "middleware 0 loses 0", "middleware 0 writes"),
+		looks(0, 1, 2, 1, 2))
 	// turns: later the other marks it.
-	turns = steps(cleaned, looks(1, everywhere...), do("middleware 0 writes", "the write is answered", "middleware 1 loses 0", "middleware 1 writes"),
+	turns = steps(cleaned, looks(1, everywhere...),
+		do("middleware 0 writes", "the write is answered", "middleware 1 loses 0", "middleware 1 writes"),
 		looks(1, 1, 2, 1, 2), looks(0, 1, 2), looks(1, 1, 2, 1, 2), do("the write is answered"))
 	// lost: server 1 has the mark alone, loses it, and the other has noticed that.
-	lost = steps(placing, looks(1, 1, 2), do("server 1 restarts", "middleware 1 asks 1", "middleware 1 hears 1"), looks(1, 0), looks(0, 1, 2, 1, 2))
-	// replaced: a third middleware, which has not seen the mark, has restored server 1 without it; the second one looks there, and not at server 2.
-	replaced = steps(marked, looks(1, 1, 2), do("server 1 restarts"), looks(2, 1), do("middleware 1 loses 2"), rounds(3, []int{1}, 0, 1), looks(1, 0, 1),
+	lost = steps(placing, looks(1, 1, 2), do("server 1 restarts", "middleware 1 asks 1", "middleware 1 hears 1"),
+		looks(1, 0), looks(0, 1, 2, 1, 2))
+	// replaced: a third middleware, which has not seen the mark, has restored server 1 without it; the second one looks
+	// there, and not at server 2.
+	replaced = steps(marked, looks(1, 1, 2), do("server 1 restarts"), looks(2, 1), do("middleware 1 loses 2"),
+		rounds(3, []int{1}, 0, 1), looks(1, 0, 1),
 		looks(0, 1, 2, 1, 2), looks(2, 1, 2), looks(0, 1, 2))
 	// looked: another middleware has started and looked before the mark was placed, and not stored its registration.
 	looked = steps(do("another middleware starts"), hears(2, 1, 2), acknowledged)
 	// joined: the registration of another middleware was lost with server 1, which the second has restored without it.
-	joined = steps(do("another middleware starts"), looks(2, 1, 2, 1, 2), do("server 1 restarts"), looks(1, 1), do("middleware 0 loses 2", "middleware 0 writes"),
+	joined = steps(do("another middleware starts"), looks(2, 1, 2, 1, 2), do("server 1 restarts"), looks(1, 1),
+		do("middleware 0 loses 2", "middleware 0 writes"),
 		looks(0, 0, 1, 0, 1), looks(1, 0, 1), looks(0, 0, 1))
-	// stopped: the third middleware stopped for so long that it counts as gone, and looks again just before the others notice that; removed: after it.
-	stopped = steps(rounds(42, []int{0, 1}, everywhere...), hears(2, 1, 2), do("time passes"), looks(0, everywhere...), looks(1, everywhere...), acknowledged)
+	// stopped: the third middleware stopped for so long that it counts as gone, and looks again just before the others
+	// notice that; removed: after it.
+	stopped = steps(rounds(42, []int{0, 1}, everywhere...), hears(2, 1, 2), do("time passes"), looks(0, everywhere...),
+		looks(1, everywhere...), acknowledged)
 	removed = steps(rounds(45, []int{0, 1}, everywhere...), hears(2, 1, 2), acknowledged)
-	// restored: server 1 restarts after the answer, and the other copies marks there. It does not look at server 2 again.
+	// restored: server 1 restarts after the answer, and the other copies marks there. It does not look at server 2
+	// again.
 	restored = steps(known, do("server 1 restarts"), rounds(6, []int{1}, 1, 0))
-	// The following are without acknowledgements. waited: the wait for the mark is over; waiting: the other restores server 1 without it before that.
+	// The following are without acknowledgements. waited: the wait for the mark is over; waiting: the other restores
+	// server 1 without it before that.
 	waited  = steps(marked, rounds(3, []int{0}, 1, 2))
-	waiting = steps(looks(0, everywhere...), looks(1, everywhere...), marked, do("time passes", "time passes"), looks(0, 1, 2), do("server 1 restarts"), looks(1, 1, 0, 1),
+	waiting = steps(looks(0, everywhere...), looks(1, everywhere...), marked, do("time passes", "time passes"),
+		looks(0, 1, 2), do("server 1 restarts"), looks(1, 1, 0, 1),
 		do("time passes"))
 	expired = steps(waited, looks(0, 1, 2), do("the write is answered", "server 1 restarts"), looks(1, 1, 0, 1, 0))
-	lacked  = steps(looks(1, everywhere...), marked, do("time passes", "time passes", "server 1 restarts"), looks(1, 1, 0, 1), looks(0, 1, 2, 1, 2),
+	lacked  = steps(looks(1, everywhere...), marked, do("time passes", "time passes", "server 1 restarts"),
+		looks(1, 1, 0, 1), looks(0, 1, 2, 1, 2),
 		do("time passes"), looks(0, 1, 2))
 	partly = steps(placing, do("time passes", "time passes"), looks(0, 1), hears(0, 2), do("time passes"))
-	dead   = steps(known, do("middleware 0 dies"), rounds(53, []int{1}, everywhere...), do("middleware 1 marks 0 for a dead one"), looks(1, everywhere...))
+	dead   = steps(known, do("middleware 0 dies"), rounds(53, []int{1}, everywhere...),
+		do("middleware 1 marks 0 for a dead one"), looks(1, everywhere...))
 )
 
 // hears are looks of middleware m at servers, without the stores that follow.
@@ -712,32 +739,108 @@ var fleets = map[string]struct {
 	rule    string
 	without func(f *fleet)
 }{
-	"from the beginning":                              {fleet{writes: 1, cuts: 1, restarts: 1, times: 3}, "", nil},
-	"a server restarts with a mark on it":             {fleet{restarts: 1, times: 2, slow: 1, prefix: placing}, "", nil},
-	"a server restarts when the mark is in force":     {fleet{restarts: 1, times: 2, slow: 1, prefix: marked}, "", nil},
-	"a server restarts when the mark is acknowledged": {fleet{restarts: 1, times: 2, slow: 1, prefix: acknowledged}, "", nil},
-	"two servers restart":                             {fleet{restarts: 2, times: 2, slow: 1, prefix: known}, "a reader looks at a majority", func(f *fleet) { f.single = true }},
+	"from the beginning": {fleet{writes: 1, cuts: 1, restarts: 1, times: 3}, "", nil},
+	"a server restarts with a mark on it": {
+		fleet{restarts: 1, times: 2, slow: 1, prefix: placing},
+		"", nil,
+	},
+	"a server restarts when the mark is in force": {fleet{restarts: 1, times: 2, slow: 1, prefix: marked}, "", nil},
+	"a server restarts when the mark is acknowledged": {
+		fleet{restarts: 1, times: 2, slow: 1, prefix: acknowledged},
+		"", nil,
+	},
+	"two servers restart": {
+		fleet{restarts: 2, times: 2, slow: 1, prefix: known},
+		"a reader looks at a majority", func(f *fleet) { f.single = true },
+	},
 
-	"a second mark":                {fleet{times: 1, prefix: again}, "an acknowledgement of an earlier mark does not count", func(f *fleet) { f.older = true }},
-	"a server loses a mark":        {fleet{times: 1, prefix: lost}, "a mark is acknowledged when it is on a majority", func(f *fleet) { f.minor = true }},
-	"a server is replaced":         {fleet{members: 3, times: 1, prefix: replaced}, "a mark that a server has lost is another one", func(f *fleet) { f.once = true }},
-	"another looks":                {fleet{times: 1, prefix: looked}, "who reads is registered", func(f *fleet) { f.unregistered = true }},
-	"another is registered":        {fleet{times: 1, prefix: joined}, "a registration counts when all know of it", func(f *fleet) { f.premature = true }},
-	"another was stopped":          {fleet{members: 3, times: 1, prefix: stopped}, "a registration needs a recent beat", func(f *fleet) { f.dormant = true }},
-	"another was removed":          {fleet{members: 3, times: 1, prefix: removed}, "a registration that was lost does not count", func(f *fleet) { f.kept = true }},
-	"another does not acknowledge": {fleet{members: 3, elder: 2, times: 1, prefix: acknowledged}, "who does not acknowledge is noticed", func(f *fleet) { f.unnoticed = true }},
+	"a second mark": {
+		fleet{times: 1, prefix: again},
+		"an acknowledgement of an earlier mark does not count", func(f *fleet) { f.older = true },
+	},
+	"a server loses a mark": {
+		fleet{times: 1, prefix: lost},
+		"a mark is acknowledged when it is on a majority",
+		func(f *fleet) { f.minor = true },
+	},
+	"a server is replaced": {
+		fleet{members: 3, times: 1, prefix: replaced},
+		"a mark that a server has lost is another one", func(f *fleet) { f.once = true },
+	},
+	"another looks": {
+		fleet{times: 1, prefix: looked},
+		"who reads is registered",
+		func(f *fleet) { f.unregistered = true },
+	},
+	"another is registered": {
+		fleet{times: 1, prefix: joined},
+		"a registration counts when all know of it",
+		func(f *fleet) { f.premature = true },
+	},
+	"another was stopped": {
+		fleet{members: 3, times: 1, prefix: stopped},
+		"a registration needs a recent beat",
+		func(f *fleet) { f.dormant = true },
+	},
+	"another was removed": {
+		fleet{members: 3, times: 1, prefix: removed},
+		"a registration that was lost does not count", func(f *fleet) { f.kept = true },
+	},
+	"another does not acknowledge": {
+		fleet{members: 3, elder: 2, times: 1, prefix: acknowledged},
+		"who does not acknowledge is noticed", func(f *fleet) { f.unnoticed = true },
+	},
 
-	"a mark is in force":           {fleet{alone: true, times: 4, prefix: marked}, "a writer waits for readers", func(f *fleet) { f.hasty = true }},
-	"a mark is on one server":      {fleet{alone: true, times: 2, prefix: partly}, "a mark is on a majority", func(f *fleet) { f.lone = true }},
-	"the mark is lost in the wait": {fleet{alone: true, times: 2, prefix: waiting}, "a writer finds its marks again, for those who copy", func(f *fleet) { f.short = true }},
-	"and was found shortly before": {fleet{alone: true, times: 2, prefix: waiting}, "it does so when the wait is over", func(f *fleet) { f.early = true }},
-	"a witness lacks the mark":     {fleet{alone: true, times: 2, prefix: lacked}, "a mark that a witness lacks is not in force", func(f *fleet) { f.hopeful = true }},
-	"who was away restores":        {fleet{alone: true, times: 2, prefix: expired}, "from a look that can be relied on", func(f *fleet) { f.late = true }},
-	"marks are restored":           {fleet{times: 2, prefix: restored}, "marks are copied to a server that has restarted", func(f *fleet) { f.forgetful = true }},
-	"a server that has restarted":  {fleet{times: 2, prefix: restored}, "is no witness", func(f *fleet) { f.trusting = true }},
-	"both have marked it in turns": {fleet{times: 2, prefix: turns}, "a middleware removes only its own marks", func(f *fleet) { f.sweeping = true }},
-	"the writer cleans its server": {fleet{times: 2, cuts: 1, prefix: known}, "a server is clean before its mark is removed", func(f *fleet) { f.dirty = true }},
-	"the writer dies":              {fleet{times: 2, prefix: dead}, "a server is clean before a dead owner's mark is removed", func(f *fleet) { f.dirty = true }},
+	"a mark is in force": {
+		fleet{alone: true, times: 4, prefix: marked},
+		"a writer waits for readers",
+		func(f *fleet) { f.hasty = true },
+	},
+	"a mark is on one server": {
+		fleet{alone: true, times: 2, prefix: partly},
+		"a mark is on a majority",
+		func(f *fleet) { f.lone = true },
+	},
+	"the mark is lost in the wait": {
+		fleet{alone: true, times: 2, prefix: waiting},
+		"a writer finds its marks again, for those who copy", func(f *fleet) { f.short = true },
+	},
+	"and was found shortly before": {
+		fleet{alone: true, times: 2, prefix: waiting},
+		"it does so when the wait is over",
+		func(f *fleet) { f.early = true },
+	},
+	"a witness lacks the mark": {
+		fleet{alone: true, times: 2, prefix: lacked},
+		"a mark that a witness lacks is not in force", func(f *fleet) { f.hopeful = true },
+	},
+	"who was away restores": {
+		fleet{alone: true, times: 2, prefix: expired},
+		"from a look that can be relied on",
+		func(f *fleet) { f.late = true },
+	},
+	"marks are restored": {
+		fleet{times: 2, prefix: restored},
+		"marks are copied to a server that has restarted", func(f *fleet) { f.forgetful = true },
+	},
+	"a server that has restarted": {
+		fleet{times: 2, prefix: restored},
+		"is no witness",
+		func(f *fleet) { f.trusting = true },
+	},
+	"both have marked it in turns": {
+		fleet{times: 2, prefix: turns},
+		"a middleware removes only its own marks",
+		func(f *fleet) { f.sweeping = true },
+	},
+	"the writer cleans its server": {
+		fleet{times: 2, cuts: 1, prefix: known},
+		"a server is clean before its mark is removed", func(f *fleet) { f.dirty = true },
+	},
+	"the writer dies": {
+		fleet{times: 2, prefix: dead},
+		"a server is clean before a dead owner's mark is removed", func(f *fleet) { f.dirty = true },
+	},
 }
 
 func TestNoMiddlewareOfAFleetReadsAValueThatAnAnsweredWriteReplaced(t *testing.T) {

@@ -267,7 +267,10 @@ func TestMarksAreReadAsTheyWereWritten(t *testing.T) {
 
 // A server that was in other lists may hold marks of their servers.
 func TestMarksOfServersOutsideTheListDoNotHideMarksOfServersInIt(t *testing.T) {
-	s := fleetServers{"a": {}, "b": {{"a", "dead", 1}}, "c": {{"a", "dead", 1}, {"0", "elsewhere", 1}, {"z", "elsewhere", 1}}}
+	s := fleetServers{
+		"a": {}, "b": {{"a", "dead", 1}},
+		"c": {{"a", "dead", 1}, {"0", "elsewhere", 1}, {"z", "elsewhere", 1}},
+	}
 	f := member("x")
 	s.keepLooking(f, start, start+2*goneAfter, "a", "b", "c")
 	mark, gone := f.Gone(int64(start + 2*goneAfter))

@@ -1,11 +1,11 @@
-// Package marker decides which servers may be trusted, from the records and marks that middlewares keep on the servers. It is
-// pure: no sockets, no clocks.
+// Package marker decides which servers may be trusted, from the records and marks that middlewares keep on the servers.
+// It is pure: no sockets, no clocks.
 //
-// Each server holds a Record: how keys are placed, and a version that grows with each change. A server that missed a write is
-// marked on other servers before that write is answered: with n servers, on Copies(n) of them. A middleware that reads
-// Witnesses(n) servers that have a record finds at least one of these marks. A server that has restarted or was flushed has lost
-// its keys and with them its record, and is not a witness. If there is any doubt, a server is not trusted. Looks has these rules
-// for a start.
+// Each server holds a Record: how keys are placed, and a version that grows with each change. A server that missed a
+// write is marked on other servers before that write is answered: with n servers, on Copies(n) of them. A middleware
+// that reads Witnesses(n) servers that have a record finds at least one of these marks. A server that has restarted or
+// was flushed has lost its keys and with them its record, and is not a witness. If there is any doubt, a server is not
+// trusted. Looks has these rules for a start.
 //
 // A Fleet has the rules by which middlewares respect each other's marks while they run.
 //
@@ -26,8 +26,9 @@ const (
 	Prefix = "mcmw "
 	// RecordKey holds the Record.
 	RecordKey = Prefix + "placement"
-	// RunningKey holds the name of a middleware that writes to several replicas and runs, or did not shut down cleanly. Acknowledging is at the end of it if
-	// the middleware acknowledges marks. A name without that is not replaced as long as it is stored again.
+	// RunningKey holds the name of a middleware that writes to several replicas and runs, or did not shut down cleanly.
+	// Acknowledging is at the end of it if the middleware acknowledges marks. A name without that is not replaced as
+	// long as it is stored again.
 	RunningKey    = Prefix + "running"
 	Acknowledging = " acknowledges marks"
 	// SweepKey is the claim of the middleware that is comparing the replicas.
@@ -38,8 +39,8 @@ const (
 	MigrationKey = Prefix + "migration"
 	// CleanKey names, on each server, the change of placement for which the server was cleaned.
 	CleanKey = Prefix + "clean"
-	// DeletingKey and ReadingKey hold the Record of a change of placement by a middleware that has entered phase delete-new, or is about to enter
-	// phase read-new (see route.Phase).
+	// DeletingKey and ReadingKey hold the Record of a change of placement by a middleware that has entered phase
+	// delete-new, or is about to enter phase read-new (see route.Phase).
 	DeletingKey = Prefix + "change deleting"
 	ReadingKey  = Prefix + "change reading"
 	// RoutesDeletingKey and RoutesReadingKey say the same of a change of routes, in JSON.
@@ -93,7 +94,8 @@ func (p *Placement) Options() (o route.Options, err error) {
 
 // Equal reports whether p and q give every key the same servers, in the same order.
 func (p *Placement) Equal(q *Placement) bool {
-	return p.Replicas == q.Replicas && p.Ring == q.Ring && p.Hash == q.Hash && p.HashTag == q.HashTag && slices.Equal(p.Servers, q.Servers) && p.Share.Equal(q.Share)
+	return p.Replicas == q.Replicas && p.Ring == q.Ring && p.Hash == q.Hash && p.HashTag == q.HashTag &&
+		slices.Equal(p.Servers, q.Servers) && p.Share.Equal(q.Share)
 }
 
 // Has reports whether server is one of the placement's servers.
@@ -108,14 +110,16 @@ type Record struct {
 	// Server is the name of the server that holds the record.
 	Server    string    `json:"server"`
 	Placement Placement `json:"placement"`
-	// Previous are earlier placements, the latest first, by which servers may still hold keys. More: there were still earlier
-	// ones, which are not known.
+	// Previous are earlier placements, the latest first, by which servers may still hold keys. More: there were still
+	// earlier ones, which are not known.
 	Previous []Placement `json:"previous,omitempty"`
 	More     bool        `json:"more,omitempty"`
-	// Addresses are the addresses of the servers of all these placements, by name, and Entries their entries (route.Server.Entry), unless "".
+	// Addresses are the addresses of the servers of all these placements, by name, and Entries their entries
+	// (route.Server.Entry), unless "".
 	Addresses map[string]string `json:"addresses,omitempty"`
 	Entries   map[string]string `json:"entries,omitempty"`
-	// Gutter: the pool has a gutter or is one. Writes that a server missed may then have been answered even if keys have only one server.
+	// Gutter: the pool has a gutter or is one. Writes that a server missed may then have been answered even if keys
+	// have only one server.
 	Gutter bool `json:"gutter,omitempty"`
 	// Changing: the placement is changing, and servers may hold old values of keys that they have got back.
 	Changing bool `json:"changing,omitempty"`
@@ -141,20 +145,23 @@ func Decode(b []byte) (*Record, error) {
 		return nil, fmt.Errorf("the record of the placement: %w", err)
 	}
 	if len(r.Placement.Servers) == 0 || r.Placement.Replicas < 1 {
-		return nil, fmt.Errorf("the record of the placement has %d servers and %d replicas", len(r.Placement.Servers), r.Placement.Replicas)
+		return nil, fmt.Errorf("the record of the placement has %d servers and %d replicas", len(r.Placement.Servers),
+			r.Placement.Replicas)
 	}
 	return r, nil
 }
 
 // SaysAs reports whether r and s say the same about where keys are and were.
 func (r *Record) SaysAs(s *Record) bool {
-	return r.Placement.Equal(&s.Placement) && r.InForce().Equal(s.InForce()) && r.More == s.More && r.Gutter == s.Gutter && r.Changing == s.Changing &&
+	return r.Placement.Equal(&s.Placement) && r.InForce().Equal(s.InForce()) && r.More == s.More &&
+		r.Gutter == s.Gutter && r.Changing == s.Changing &&
 		slices.EqualFunc(r.Previous, s.Previous, func(a, b Placement) bool { return a.Equal(&b) })
 }
 
-// Follow is called before r replaces held on a server: another middleware has counted the changes that it made, and r must not look older than
-// what it replaces. If both say the same, they get the same version, because a server with the lower one would look as if it had been away during
-// a change. Follow reports whether the version has changed; then all servers must get r.
+// Follow is called before r replaces held on a server: another middleware has counted the changes that it made, and r
+// must not look older than what it replaces. If both say the same, they get the same version, because a server with the
+// lower one would look as if it had been away during a change. Follow reports whether the version has changed; then all
+// servers must get r.
 func (r *Record) Follow(held *Record) (changed bool) {
 	version := held.Version
 	if !r.SaysAs(held) {
@@ -188,8 +195,8 @@ func Witnesses(n int) int { return n/2 + 1 }
 // Looks has what the servers that answered hold, by the servers' names.
 type Looks map[string]Look
 
-// Newest returns the newest record; nil if there is none: no middleware has used these servers, or they have lost everything
-// since.
+// Newest returns the newest record; nil if there is none: no middleware has used these servers, or they have lost
+// everything since.
 func (l Looks) Newest() *Record {
 	var newest *Record
 	for _, look := range l {
@@ -200,13 +207,15 @@ func (l Looks) Newest() *Record {
 	return newest
 }
 
-// During returns l for a middleware that joins the change between the placements read and other, which other middlewares have announced. They are in
-// different phases, and their records of the change say the same: that keys are read by read.
+// During returns l for a middleware that joins the change between the placements read and other, which other
+// middlewares have announced. They are in different phases, and their records of the change say the same: that keys are
+// read by read.
 func (l Looks) During(read, other Placement) Looks {
 	newest, all := l.Newest(), Looks{}
 	of := func(p Placement) bool { return p.Equal(&read) || p.Equal(&other) }
 	for name, look := range l {
-		if r := look.Record; r != nil && of(r.Placement) && !slices.ContainsFunc(r.Previous, func(p Placement) bool { return !of(p) }) {
+		if r := look.Record; r != nil && of(r.Placement) &&
+			!slices.ContainsFunc(r.Previous, func(p Placement) bool { return !of(p) }) {
 			record := *r
 			record.Version, record.Placement, record.Previous, record.Changing = newest.Version, read, nil, false
 			look.Record = &record
@@ -226,8 +235,8 @@ func (l Looks) Running() string {
 	return ""
 }
 
-// Suspicion returns why server may hold old values, judging by the other servers; "": there is no reason. The server is marked, or
-// too few servers that would hold its mark have answered. It also judges servers that did not answer.
+// Suspicion returns why server may hold old values, judging by the other servers; "": there is no reason. The server is
+// marked, or too few servers that would hold its mark have answered. It also judges servers that did not answer.
 func (l Looks) Suspicion(server string) string {
 	newest := l.Newest()
 	if _, looked := l[server]; newest == nil && !looked {
@@ -249,13 +258,15 @@ func (l Looks) Suspicion(server string) string {
 	}
 	if n := len(newest.Placement.Servers); len(witnesses) < Witnesses(n) {
 		slices.Sort(witnesses)
-		return fmt.Sprintf("only %d of %d servers know whether it missed writes (%s)", len(witnesses), n, strings.Join(witnesses, ", "))
+		return fmt.Sprintf("only %d of %d servers know whether it missed writes (%s)", len(witnesses), n,
+			strings.Join(witnesses, ", "))
 	}
 	return ""
 }
 
-// Doubt returns why server, which is one of l, may hold old values, judging by its own record and those of the others; "" if it
-// may be trusted with the keys that it held by the newest record. respected: marks need not be judged, because a Fleet respects them.
+// Doubt returns why server, which is one of l, may hold old values, judging by its own record and those of the others;
+// "" if it may be trusted with the keys that it held by the newest record. respected: marks need not be judged, because
+// a Fleet respects them.
 func (l Looks) Doubt(server string, respected bool) string {
 	newest, own := l.Newest(), l[server].Record
 	switch {

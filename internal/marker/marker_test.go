@@ -35,15 +35,26 @@ func TestAServerIsTrustedOnlyIfEnoughServersKnowItsState(t *testing.T) {
 		doubted map[string]string
 	}{
 		{"no middleware was here", Looks{"a": {}, "b": {}}, nil},
-		{"all agree", Looks{"a": {Record: record(1, "a", all)}, "b": {Record: record(1, "b", all)}, "c": {Record: record(1, "c", all)}}, nil},
+		{"all agree", Looks{
+			"a": {Record: record(1, "a", all)}, "b": {Record: record(1, "b", all)},
+			"c": {Record: record(1, "c", all)},
+		}, nil},
 		{"two of three are enough", Looks{"a": {Record: record(1, "a", all)}, "b": {Record: record(1, "b", all)}}, nil},
-		{"one of three is not enough", Looks{"a": {Record: record(1, "a", all)}}, map[string]string{"a": "only 1 of 3 servers know"}},
+		{
+			"one of three is not enough",
+			Looks{"a": {Record: record(1, "a", all)}},
+			map[string]string{"a": "only 1 of 3 servers know"},
+		},
 		{
 			"a server that has lost everything is no witness",
 			Looks{"a": {Record: record(1, "a", all)}, "b": {}},
 			map[string]string{"a": "only 1 of 3", "b": "no record"},
 		},
-		{"one of a pair is not enough", Looks{"a": {Record: record(1, "a", pair)}}, map[string]string{"a": "only 1 of 2"}},
+		{
+			"one of a pair is not enough",
+			Looks{"a": {Record: record(1, "a", pair)}},
+			map[string]string{"a": "only 1 of 2"},
+		},
 		{
 			"a mark counts on any server",
 			Looks{"a": {Record: record(1, "a", all)}, "b": {Record: record(1, "b", all), Marks: &Marks{{Server: "a"}}}},
@@ -60,7 +71,11 @@ func TestAServerIsTrustedOnlyIfEnoughServersKnowItsState(t *testing.T) {
 			Looks{"a": {Record: record(1, "a", one)}, "d": {Record: record(1, "d", one)}},
 			map[string]string{"d": "not in the newest record"},
 		},
-		{"addresses were exchanged", Looks{"a": {Record: record(1, "b", one)}}, map[string]string{"a": "it was called b"}},
+		{
+			"addresses were exchanged",
+			Looks{"a": {Record: record(1, "b", one)}},
+			map[string]string{"a": "it was called b"},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for server := range tc.looks {
@@ -105,8 +120,9 @@ func TestNamesAreUnique(t *testing.T) {
 	assert.Len(t, slices.Compact(slices.Sorted(slices.Values(keys))), len(keys))
 }
 
-// The model: n servers, which all hold the one key; a middleware that writes it, marks servers that miss a write, cleans servers
-// that return, and dies at any point; servers that go away, return, and restart empty. A server's value is the number of a write.
+// The model: n servers, which all hold the one key; a middleware that writes it, marks servers that miss a write,
+// cleans servers that return, and dies at any point; servers that go away, return, and restart empty. A server's value
+// is the number of a write.
 
 type modelServer struct {
 	up     bool
@@ -150,7 +166,8 @@ func (s *modelState) looks() Looks {
 	return looks
 }
 
-// put stores marks and the record on server i. A running middleware does this whenever it reaches a server that it has judged.
+// put stores marks and the record on server i. A running middleware does this whenever it reaches a server that it has
+// judged.
 func (s *modelState) put(i int) {
 	if s.running && s.servers[i].up && s.judged[i] {
 		s.servers[i].stale = s.marked
@@ -168,7 +185,8 @@ func (s *modelState) copies(k int) (n int) {
 	return n
 }
 
-// successors returns the states that can follow s, by the name of the event. witnesses is the mutant: nil, or how many servers are read at a start.
+// successors returns the states that can follow s, by the name of the event. witnesses is the mutant: nil, or how many
+// servers are read at a start.
 func (s modelState) successors(witnesses func(int) int) map[string]modelState {
 	next := map[string]modelState{}
 	add := func(what string, change func(s *modelState)) {
@@ -247,7 +265,9 @@ func (s *modelState) start(witnesses func(int) int) {
 		if s.servers[i].up {
 			s.judged[i] = true
 			doubt := looks.Doubt(names[i], false)
-			if witnesses != nil && doubt != "" && len(looks) >= witnesses(s.n) && !slices.ContainsFunc(slices.Collect(maps.Values(looks)), func(l Look) bool { return l.stale(names[i]) }) {
+			if witnesses != nil && doubt != "" && len(looks) >= witnesses(s.n) &&
+				!slices.ContainsFunc(slices.Collect(maps.Values(looks)),
+					func(l Look) bool { return l.stale(names[i]) }) {
 				doubt = ""
 			}
 			s.marked[i] = doubt != ""
@@ -259,7 +279,8 @@ func (s *modelState) start(witnesses func(int) int) {
 	}
 }
 
-// rejoin cleans a server that is not readable, as the prober does. A server that is reached for the first time since the start is judged.
+// rejoin cleans a server that is not readable, as the prober does. A server that is reached for the first time since
+// the start is judged.
 func (s *modelState) rejoin(i int) {
 	// A server that is doubted, or missed writes, becomes empty, because the model has one key.
 	if s.marked[i] || !s.judged[i] {
@@ -293,7 +314,8 @@ func explore(n, depth int, witnesses func(int) int) []string {
 				seen[s] = true
 				path := append(slices.Clone(at.path), what)
 				for i := range n {
-					if v := s.servers[i].value; s.running && !s.writing && s.readable[i] && s.servers[i].up && v != 0 && v < s.answered {
+					if v := s.servers[i].value; s.running && !s.writing && s.readable[i] && s.servers[i].up && v != 0 &&
+						v < s.answered {
 						return path
 					}
 				}

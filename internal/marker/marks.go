@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// reads takes the place of a server's name in the mark by which a middleware registers as one that reads, and acknowledges begins such a name in a
-	// mark that acknowledges another one. Middlewares that do not know these marks keep them like marks of servers that are not in their list.
+	// reads takes the place of a server's name in the mark by which a middleware registers as one that reads, and
+	// acknowledges begins such a name in a mark that acknowledges another one. Middlewares that do not know these marks
+	// keep them like marks of servers that are not in their list.
 	reads        = " reads"
 	acknowledges = " acknowledges "
 )
@@ -23,7 +24,8 @@ type Mark struct {
 	Beat uint64 `json:"beat"`
 }
 
-// Marks is the value that a server holds under MarksKey. A server that holds no value, not even an empty list, has lost it.
+// Marks is the value that a server holds under MarksKey. A server that holds no value, not even an empty list, has lost
+// it.
 type Marks []Mark
 
 // Encode returns the marks as they are stored.
@@ -57,12 +59,15 @@ func (m Marks) of(server, owner string) bool {
 func (m Marks) merge(more Marks) Marks {
 	all := append(slices.Clone(m), more...)
 	slices.SortFunc(all, func(a, b Mark) int {
-		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Owner, b.Owner), cmp.Compare(b.Beat, a.Beat))
+		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Owner, b.Owner),
+			cmp.Compare(b.Beat, a.Beat))
 	})
 	return slices.CompactFunc(all, func(a, b Mark) bool { return a.Server == b.Server && a.Owner == b.Owner })
 }
 
 // holds reports whether m has k with the same beat or a later one.
 func (m Marks) holds(k Mark) bool {
-	return slices.ContainsFunc(m, func(h Mark) bool { return h.Server == k.Server && h.Owner == k.Owner && h.Beat >= k.Beat })
+	return slices.ContainsFunc(m, func(h Mark) bool {
+		return h.Server == k.Server && h.Owner == k.Owner && h.Beat >= k.Beat
+	})
 }

@@ -31,8 +31,8 @@ func At(hostname, address string, conditions ...string) Endpoint {
 	return e
 }
 
-// APIServer is a Kubernetes API server that knows only the EndpointSlices of the service "memcached" in the namespace "ns", which can
-// be listed and watched, and the StatefulSet "memcached" once Scale was called.
+// APIServer is a Kubernetes API server that knows only the EndpointSlices of the service "memcached" in the namespace
+// "ns", which can be listed and watched, and the StatefulSet "memcached" once Scale was called.
 type APIServer struct {
 	// Dir is the directory of a pod's service account: the token and the certificate authority.
 	Dir string
@@ -109,7 +109,8 @@ func (a *APIServer) change(how func()) {
 	a.more = make(chan struct{})
 }
 
-// Put creates or replaces a slice. port is that of the port called "memcache", one of several; kind is IPv4, IPv6 or FQDN.
+// Put creates or replaces a slice. port is that of the port called "memcache", one of several; kind is IPv4, IPv6 or
+// FQDN.
 func (a *APIServer) Put(name, kind string, port int, endpoints ...Endpoint) {
 	a.change(func() {
 		a.version++
@@ -123,7 +124,10 @@ func (a *APIServer) Put(name, kind string, port int, endpoints ...Endpoint) {
 			},
 		}
 		a.slices[name] = object
-		a.events = append(a.events, map[string]any{"type": map[bool]string{true: "MODIFIED", false: "ADDED"}[there], "object": object})
+		a.events = append(a.events, map[string]any{
+			"type":   map[bool]string{true: "MODIFIED", false: "ADDED"}[there],
+			"object": object,
+		})
 	})
 }
 
@@ -178,16 +182,21 @@ func (a *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusUnauthorized, "Unauthorized")
 		return
 	case a.pods > 0 && r.URL.Path == "/apis/apps/v1/namespaces/ns/statefulsets/memcached":
-		_ = json.NewEncoder(w).Encode(map[string]any{"spec": map[string]any{"serviceName": "memcached", "replicas": a.pods}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"spec": map[string]any{
+			"serviceName": "memcached",
+			"replicas":    a.pods,
+		}})
 		return
-	case r.URL.Path != "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices" || query.Get("labelSelector") != "kubernetes.io/service-name=memcached":
+	case r.URL.Path != "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices" ||
+		query.Get("labelSelector") != "kubernetes.io/service-name=memcached":
 		refuse(http.StatusNotFound, r.URL.String())
 		return
 	case query.Get("watch") == "":
 		a.lists++
 		a.gone = false
 		_ = json.NewEncoder(w).Encode(map[string]any{
-			"metadata": map[string]any{"resourceVersion": strconv.Itoa(a.version)}, "items": slices.Collect(maps.Values(a.slices)),
+			"metadata": map[string]any{"resourceVersion": strconv.Itoa(a.version)},
+			"items":    slices.Collect(maps.Values(a.slices)),
 		})
 		return
 	}
@@ -203,14 +212,20 @@ func (a *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	encoder, flush := json.NewEncoder(w), http.NewResponseController(w)
 	if a.gone {
-		_ = encoder.Encode(map[string]any{"type": "ERROR", "object": status(http.StatusGone, "too old resource version")})
+		_ = encoder.Encode(map[string]any{
+			"type":   "ERROR",
+			"object": status(http.StatusGone, "too old resource version"),
+		})
 		return
 	}
 	for begun := a.broken; a.broken == begun; {
 		for ; from < len(a.events); from++ {
 			_ = encoder.Encode(a.events[from])
 		}
-		_ = encoder.Encode(map[string]any{"type": "BOOKMARK", "object": map[string]any{"metadata": map[string]any{"resourceVersion": strconv.Itoa(from)}}})
+		_ = encoder.Encode(map[string]any{
+			"type":   "BOOKMARK",
+			"object": map[string]any{"metadata": map[string]any{"resourceVersion": strconv.Itoa(from)}},
+		})
 		_ = flush.Flush()
 		more := a.more
 		a.mu.Unlock()

@@ -31,7 +31,8 @@ func NewCA(t testing.TB) *CA {
 	t.Helper()
 	ca := &CA{t: t, key: newKey(t)}
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "mctest authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		Subject: pkix.Name{CommonName: "mctest authority"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
 	}
 	der := ca.sign(template, template, ca.key)
 	var err error
@@ -43,8 +44,8 @@ func NewCA(t testing.TB) *CA {
 	return ca
 }
 
-// Issue writes a certificate for loopback addresses and names, valid for servers and clients, and its key to files, and returns their
-// paths.
+// Issue writes a certificate for loopback addresses and names, valid for servers and clients, and its key to files, and
+// returns their paths.
 func (ca *CA) Issue(names ...string) (cert, key string) {
 	ca.t.Helper()
 	dir := ca.t.TempDir()
@@ -62,8 +63,10 @@ func (ca *CA) IssueTo(cert, key string, names ...string) {
 		common = names[0]
 	}
 	der := ca.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: common}, DNSNames: append([]string{"localhost"}, names...), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		Subject: pkix.Name{CommonName: common}, DNSNames: append([]string{"localhost"}, names...),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}, ca.cert, secret)
 	ca.write(cert, "CERTIFICATE", der)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(secret)
@@ -73,8 +76,8 @@ func (ca *CA) IssueTo(cert, key string, names ...string) {
 	ca.write(key, "PRIVATE KEY", pkcs8)
 }
 
-// Client returns the configuration of a client that trusts the authority's certificates. Unless cert is "", the client presents the
-// certificate in the files cert and key.
+// Client returns the configuration of a client that trusts the authority's certificates. Unless cert is "", the client
+// presents the certificate in the files cert and key.
 func (ca *CA) Client(cert, key string) *tls.Config {
 	ca.t.Helper()
 	c := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "localhost"}

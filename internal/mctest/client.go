@@ -17,12 +17,12 @@ import (
 	"mcmw/internal/faulty"
 )
 
-// Patience bounds every wait of a test, and the middleware's timeouts in tests that are not about time. It only turns a hang into a
-// failure, so it is long: the machine may be busy.
+// Patience bounds every wait of a test, and the middleware's timeouts in tests that are not about time. It only turns a
+// hang into a failure, so it is long: the machine may be busy.
 const Patience = 5 * time.Minute
 
-// Tick is the time between two checks of a condition that a test waits for. Reading all counters takes a millisecond under the race
-// detector.
+// Tick is the time between two checks of a condition that a test waits for. Reading all counters takes a millisecond
+// under the race detector.
 const Tick = 5 * time.Millisecond
 
 // Client is one raw client connection. One goroutine may write while another reads.
@@ -160,8 +160,8 @@ func (c *Client) MustReply(t testing.TB) string {
 	return reply
 }
 
-// Reply reads exactly one reply of any kind and returns its bytes: a line; a VALUE or STAT list with its END; a meta value with its
-// data. An error line ends a list. With an error it returns the part of the reply that it had read.
+// Reply reads exactly one reply of any kind and returns its bytes: a line; a VALUE or STAT list with its END; a meta
+// value with its data. An error line ends a list. With an error it returns the part of the reply that it had read.
 func (c *Client) Reply() (string, error) {
 	if err := c.Conn.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
 		return "", err

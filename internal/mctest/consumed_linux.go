@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AwaitRead waits until the other side of a unix socket connection has read everything written to it. A test that splits a request
-// uses it to make sure that the receiver gets the parts in separate reads. On Linux the output queue of a unix socket has the bytes
-// that the peer has not read; TCP has no equivalent.
+// AwaitRead waits until the other side of a unix socket connection has read everything written to it. A test that
+// splits a request uses it to make sure that the receiver gets the parts in separate reads. On Linux the output queue
+// of a unix socket has the bytes that the peer has not read; TCP has no equivalent.
 func AwaitRead(conn net.Conn, timeout time.Duration) error {
 	uc, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -24,7 +24,8 @@ func AwaitRead(conn net.Conn, timeout time.Duration) error {
 	for pause := time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
 		var waiting int
 		var ioctl error
-		if err := raw.Control(func(fd uintptr) { waiting, ioctl = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); err != nil {
+		if err := raw.Control(func(fd uintptr) { waiting, ioctl = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); err !=
+			nil {
 			return err
 		}
 		if ioctl != nil || waiting == 0 {

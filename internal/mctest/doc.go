@@ -1,8 +1,8 @@
-// Package mctest has the environment in which tests run the middleware: real memcached processes, servers that misbehave on
-// purpose, connections that fail, and a client that sends any bytes and reads exactly one reply.
+// Package mctest has the environment in which tests run the middleware: real memcached processes, servers that
+// misbehave on purpose, connections that fail, and a client that sends any bytes and reads exactly one reply.
 //
-// Only tests import it. It imports only package faulty of this module, so that the tests of every package can use it. Package mwtest
-// below it starts the middleware.
+// Only tests import it. It imports only package faulty of this module, so that the tests of every package can use it.
+// Package mwtest below it starts the middleware.
 //
 // There are three sizes of test doubles:
 //

@@ -107,7 +107,8 @@ func TestTheClientRefusesAMalformedReply(t *testing.T) {
 		require.Error(t, err, "%q", reply)
 	}
 	for _, reply := range []string{
-		"VALUE a 0 2\r\nab\r\n", "END\r\nEND\r\n", "VALUE a 0 3\r\nab\r\nEND\r\n", "VALUE a 0 1\r\nab\r\nEND\r\n", "STORED\r\n", "",
+		"VALUE a 0 2\r\nab\r\n", "END\r\nEND\r\n", "VALUE a 0 3\r\nab\r\nEND\r\n", "VALUE a 0 1\r\nab\r\nEND\r\n",
+		"STORED\r\n", "",
 	} {
 		_, err := mctest.ParseValues(reply)
 		require.Error(t, err, "%q", reply)

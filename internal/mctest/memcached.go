@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Server is a real memcached process on loopback or on a unix socket. It ends with the test that started it. Only the test's goroutine
-// calls its methods.
+// Server is a real memcached process on loopback or on a unix socket. It ends with the test that started it. Only the
+// test's goroutine calls its methods.
 type Server struct {
 	t    testing.TB
 	name string      // of the program
@@ -33,16 +33,16 @@ type Server struct {
 }
 
 // StartMemcached starts a memcached from PATH with args added to its command line, waits until it accepts connections,
-// and stops it when the test ends. It listens on a free port of 127.0.0.1 or of the address after "-l" in args, or on a unix socket
-// if args contain "-s path". If args contain "-Y file", the methods of Server use the first password in that file. The test fails if
-// there is no memcached.
+// and stops it when the test ends. It listens on a free port of 127.0.0.1 or of the address after "-l" in args, or on a
+// unix socket if args contain "-s path". If args contain "-Y file", the methods of Server use the first password in
+// that file. The test fails if there is no memcached.
 func StartMemcached(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return startMemcached(t, "memcached", nil, args)
 }
 
-// NewMemcached is the environment variable with the path of a newer memcached than the one in PATH, which accepts an explicit cas
-// (1.6.27 or later). The default is the one that `.ci/deps` builds in the cache.
+// NewMemcached is the environment variable with the path of a newer memcached than the one in PATH, which accepts an
+// explicit cas (1.6.27 or later). The default is the one that `.ci/deps` builds in the cache.
 const NewMemcached = "MCMW_MEMCACHED_NEW"
 
 // StartNewMemcached is StartMemcached for the newer memcached. The test is skipped if there is none.
@@ -119,8 +119,8 @@ func (s *Server) Addr() string { return s.addr }
 // Pid returns the process id of the running server.
 func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
-// Stop kills the process and waits for its end. A cache has nothing to save, and memcached reacts to SIGTERM only at its next tick, up
-// to a second later. Stopping a stopped server does nothing.
+// Stop kills the process and waits for its end. A cache has nothing to save, and memcached reacts to SIGTERM only at
+// its next tick, up to a second later. Stopping a stopped server does nothing.
 func (s *Server) Stop() {
 	if s.cmd == nil {
 		return
@@ -326,5 +326,6 @@ func (s *Server) answers() error {
 	return nil
 }
 
-// maxLog is the size of the beginning of a process's stderr that is kept, bytes: with "verbosity 2" memcached writes endlessly.
+// maxLog is the size of the beginning of a process's stderr that is kept, bytes: with "verbosity 2" memcached writes
+// endlessly.
 const maxLog = 64 << 10

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Output collects a program's output. Tests can read it, and wait for a text in it, while the program runs. The zero value is ready
-// for use and keeps everything.
+// Output collects a program's output. Tests can read it, and wait for a text in it, while the program runs. The zero
+// value is ready for use and keeps everything.
 type Output struct {
 	// Limit is the number of bytes to keep, from the beginning; 0: all. Set it before the first write.
 	Limit int

@@ -6,11 +6,12 @@ import "testing"
 const (
 	Allocates = "it counts allocations, and the race detector adds some"
 	Measures  = "it measures memory, and the race detector uses some"
-	Computes  = "it computes for a long time in one goroutine: there are no races, and it takes ten times as long under the race detector"
+	Computes  = "it computes for a long time in one goroutine: there are no races, and it takes ten times as long " +
+		"under the race detector"
 )
 
-// RaceSkips skips a test under the race detector, for the reason why. The round memory of .ci/test runs these tests without the race
-// detector: it finds them by the text mctest.Race.
+// RaceSkips skips a test under the race detector, for the reason why. The round memory of .ci/test runs these tests
+// without the race detector: it finds them by the text mctest.Race.
 func RaceSkips(t testing.TB, why string) {
 	t.Helper()
 	if Race {

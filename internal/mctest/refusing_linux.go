@@ -14,9 +14,9 @@ func Refusing(t testing.TB) string {
 	return reserve(t, "127.0.0.1:0")
 }
 
-// reserve reserves a TCP port, 0 for a free one, until the test ends, and returns the address with the port. The kernel gives it neither to a
-// listener on any free port nor to an outgoing connection. A server that asks for it, with SO_REUSEADDR, gets it; when none listens, it refuses
-// connections.
+// reserve reserves a TCP port, 0 for a free one, until the test ends, and returns the address with the port. The kernel
+// gives it neither to a listener on any free port nor to an outgoing connection. A server that asks for it, with
+// SO_REUSEADDR, gets it; when none listens, it refuses connections.
 func reserve(t testing.TB, addr string) string {
 	t.Helper()
 	at, err := netip.ParseAddrPort(addr)

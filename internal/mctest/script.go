@@ -23,8 +23,8 @@ type Peer struct {
 	r    *bufio.Reader
 }
 
-// StartScript listens on a free loopback port and runs serve for every connection, each in its own goroutine. The connection is closed
-// when serve returns.
+// StartScript listens on a free loopback port and runs serve for every connection, each in its own goroutine. The
+// connection is closed when serve returns.
 func StartScript(t testing.TB, serve func(p *Peer)) *Script {
 	t.Helper()
 	server, err := faulty.Start(func(n int, conn net.Conn) {
@@ -37,8 +37,8 @@ func StartScript(t testing.TB, serve func(p *Peer)) *Script {
 	return &Script{server}
 }
 
-// Expect reads len(want) bytes and reports whether they equal want. Other bytes fail the test; an end of the connection before the
-// first byte does not.
+// Expect reads len(want) bytes and reports whether they equal want. Other bytes fail the test; an end of the connection
+// before the first byte does not.
 func (p *Peer) Expect(want string) bool {
 	got := make([]byte, len(want))
 	n, err := io.ReadFull(p.r, got)
@@ -46,7 +46,8 @@ func (p *Peer) Expect(want string) bool {
 		return false
 	}
 	if string(got[:n]) != want {
-		p.t.Errorf("scripted server, connection %d: received %q, expected %q", p.N, shorten(string(got[:n])), shorten(want))
+		p.t.Errorf("scripted server, connection %d: received %q, expected %q", p.N, shorten(string(got[:n])),
+			shorten(want))
 		return false
 	}
 	return true
@@ -88,8 +89,8 @@ func (p *Peer) Stall() { _, _ = io.Copy(io.Discard, p.r) }
 // Reset ends the connection with a reset instead of an orderly end.
 func (p *Peer) Reset() { _ = faulty.Reset(p.conn) }
 
-// Answer reads lines until the other side closes, and sends the result of reply for each; "" sends nothing. Data blocks are passed to
-// reply as separate lines. Lines that Known answers are not passed.
+// Answer reads lines until the other side closes, and sends the result of reply for each; "" sends nothing. Data blocks
+// are passed to reply as separate lines. Lines that Known answers are not passed.
 func (p *Peer) Answer(reply func(line string) string) {
 	for {
 		line, ok := p.Line()
@@ -105,8 +106,9 @@ func (p *Peer) Answer(reply func(line string) string) {
 	}
 }
 
-// Known answers the requests that the middleware makes on its own: for the version, for the records of earlier middlewares (there are
-// none), and those that store records (they are not kept). It returns false if line is another request.
+// Known answers the requests that the middleware makes on its own: for the version, for the records of earlier
+// middlewares (there are none), and those that store records (they are not kept). It returns false if line is another
+// request.
 func (p *Peer) Known(line string) bool {
 	const key = "bWNtdyB" // the beginning of the middlewares' own keys, in base64
 	switch {

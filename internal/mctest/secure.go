@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// StartMemcachedTLS is StartMemcached for a server with TLS and a new certificate of ca. The test is skipped if memcached was built
-// without TLS.
+// StartMemcachedTLS is StartMemcached for a server with TLS and a new certificate of ca. The test is skipped if
+// memcached was built without TLS.
 func StartMemcachedTLS(t testing.TB, ca *CA, args ...string) *Server {
 	t.Helper()
 	// memcached prints its help and then exits with an error.

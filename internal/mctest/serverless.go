@@ -16,11 +16,13 @@ import (
 // maxServerlessGet is the length of the lines of get and gets above which ElastiCache Serverless refuses them, bytes.
 const maxServerlessGet = 16 << 10
 
-// StartServerless starts a server that refuses what ElastiCache Serverless refuses by its documentation, in front of the memcached at target:
-// connections without TLS, a delayed flush_all, me, commands for the engine such as lru_crawler, stats with an argument other than reset, and long
-// lines of get. Its certificate is of ca. It ends with the test.
+// StartServerless starts a server that refuses what ElastiCache Serverless refuses by its documentation, in front of
+// the memcached at target: connections without TLS, a delayed flush_all, me, commands for the engine such as
+// lru_crawler, stats with an argument other than reset, and long lines of get. Its certificate is of ca. It ends with
+// the test.
 //
-// It replaces the line of a refused request by one that memcached refuses with an error of the same kind, so that replies stay in order.
+// It replaces the line of a refused request by one that memcached refuses with an error of the same kind, so that
+// replies stay in order.
 func StartServerless(t testing.TB, ca *CA, target string) *faulty.Server {
 	t.Helper()
 	config := ca.Server()

@@ -29,8 +29,8 @@ type SSHD struct {
 // separation is a directory that sshd requires when it runs as root.
 const separation = "/run/sshd"
 
-// StartSSHD starts an SSH server that accepts the test's user. Its sessions have the environment variables in env. The test fails if
-// there is no sshd.
+// StartSSHD starts an SSH server that accepts the test's user. Its sessions have the environment variables in env. The
+// test fails if there is no sshd.
 func StartSSHD(t testing.TB, env ...string) *SSHD {
 	t.Helper()
 	program, err := exec.LookPath("sshd")
@@ -46,11 +46,13 @@ func StartSSHD(t testing.TB, env ...string) *SSHD {
 	}
 	dir := t.TempDir()
 	s := &SSHD{
-		Config: filepath.Join(dir, "config"), KnownHosts: filepath.Join(dir, "known_hosts"), Identity: filepath.Join(dir, "id"), Temp: filepath.Join(dir, "temp"),
+		Config: filepath.Join(dir, "config"), KnownHosts: filepath.Join(dir, "known_hosts"),
+		Identity: filepath.Join(dir, "id"), Temp: filepath.Join(dir, "temp"),
 	}
 	require.NoError(t, os.Mkdir(s.Temp, 0o755))
 	for _, key := range []string{"host", "id"} {
-		out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", filepath.Join(dir, key)).CombinedOutput()
+		out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f",
+			filepath.Join(dir, key)).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
 	hostKey, err := os.ReadFile(filepath.Join(dir, "host.pub"))
@@ -65,11 +67,14 @@ func StartSSHD(t testing.TB, env ...string) *SSHD {
 		require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	}
 	write(s.KnownHosts, fmt.Sprintf("[127.0.0.1]:%d %s", s.Port, hostKey))
-	write(s.Config, "Host lab", "HostName 127.0.0.1", fmt.Sprintf("Port %d", s.Port), "User "+me.Username, "IdentityFile "+s.Identity, "IdentitiesOnly yes",
+	write(s.Config, "Host lab", "HostName 127.0.0.1", fmt.Sprintf("Port %d", s.Port), "User "+me.Username,
+		"IdentityFile "+s.Identity, "IdentitiesOnly yes",
 		"UserKnownHostsFile "+s.KnownHosts, "GlobalKnownHostsFile none", "StrictHostKeyChecking yes")
 	config := filepath.Join(dir, "sshd_config")
-	write(config, fmt.Sprintf("ListenAddress 127.0.0.1:%d", s.Port), "HostKey "+filepath.Join(dir, "host"), "AuthorizedKeysFile "+s.Identity+".pub",
-		"PidFile none", "StrictModes no", "UsePAM no", "PasswordAuthentication no", "KbdInteractiveAuthentication no", "PermitRootLogin prohibit-password",
+	write(config, fmt.Sprintf("ListenAddress 127.0.0.1:%d", s.Port), "HostKey "+filepath.Join(dir, "host"),
+		"AuthorizedKeysFile "+s.Identity+".pub",
+		"PidFile none", "StrictModes no", "UsePAM no", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
+		"PermitRootLogin prohibit-password",
 		"MaxStartups 100", "SetEnv "+strings.Join(append(env, "TMPDIR="+s.Temp), " "))
 	cmd := exec.Command(program, "-D", "-e", "-f", config)
 	log := new(Output)

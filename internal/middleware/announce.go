@@ -12,15 +12,18 @@ import (
 	"mcmw/internal/route"
 )
 
-// announcement is a change of placement that a middleware has announced on the servers. An announcement is put again as long as the middleware is in the
-// phase, and then expires.
+// announcement is a change of placement that a middleware has announced on the servers. An announcement is put again as
+// long as the middleware is in the phase, and then expires.
 type announcement struct {
 	route.Announced
 	record *marker.Record // Placement: to; Previous[0]: from; without shares
 }
 
-// announcedOn returns what is announced under key on s, after first has been done there. ok is false if that is nothing, or failed.
-func announcedOn(ctx context.Context, s *backend.Server, key string, first func(l *link.Link) error) (a announcement, ok bool) {
+// announcedOn returns what is announced under key on s, after first has been done there. ok is false if that is
+// nothing, or failed.
+func announcedOn(ctx context.Context, s *backend.Server, key string, first func(l *link.Link) error) (a announcement,
+	ok bool,
+) {
 	err := s.Talk(ctx, func(l *link.Link) error {
 		if err := first(l); err != nil {
 			return err
@@ -54,14 +57,18 @@ func names(all []announcement) (names []route.Announced) {
 	return names
 }
 
-// announce writes on the servers that t's change enters phase, or is in it, and returns what middlewares in the neighbouring phase have announced. In the
-// last phase nothing is written, and the announcements for phase delete-new are returned. applying is held.
+// announce writes on the servers that t's change enters phase, or is in it, and returns what middlewares in the
+// neighbouring phase have announced. In the last phase nothing is written, and the announcements for phase delete-new
+// are returned. applying is held.
 func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Phase) []announcement {
 	c := t.change
 	if t.records == nil {
 		return nil
 	}
-	record := marker.Record{Placement: c.to.record(), Previous: []marker.Placement{c.from.record()}, Addresses: map[string]string{}, Entries: map[string]string{}}
+	record := marker.Record{
+		Placement: c.to.record(), Previous: []marker.Placement{c.from.record()},
+		Addresses: map[string]string{}, Entries: map[string]string{},
+	}
 	for _, p := range []placed{c.from, c.to} {
 		for _, s := range p.router.Servers() {
 			record.Addresses[s.Name] = s.Addr
@@ -95,9 +102,10 @@ func (m *Middleware) announcementLasts() time.Duration {
 	return m.options.ChangeStep/2 + m.options.longestTimeout() + 2*m.options.ConnectTimeout + time.Second
 }
 
-// otherChange announces on the servers that t's change enters phase, and returns the placement to which other middlewares are changing from the
-// same placement; nil: there is no other. If two middlewares enter a phase at the same time, at least one sees the other, because each first writes
-// its announcement and then reads the other's. If both see each other, the one that is about to read by its list gives way. applying is held.
+// otherChange announces on the servers that t's change enters phase, and returns the placement to which other
+// middlewares are changing from the same placement; nil: there is no other. If two middlewares enter a phase at the
+// same time, at least one sees the other, because each first writes its announcement and then reads the other's. If
+// both see each other, the one that is about to read by its list gives way. applying is held.
 func (m *Middleware) otherChange(ctx context.Context, t *poolState, phase route.Phase) *placed {
 	if phase == route.Settled {
 		return nil
@@ -118,7 +126,8 @@ func (m *Middleware) otherChange(ctx context.Context, t *poolState, phase route.
 // giveWay bounds the time in which a middleware that gives way withdraws its announcement.
 const giveWay = 500 * time.Millisecond
 
-// conflict returns the placement after a change in all that begins with the same placement as own, and ends with another one; nil: there is none.
+// conflict returns the placement after a change in all that begins with the same placement as own, and ends with
+// another one; nil: there is none.
 func (p *pool) conflict(own route.Announced, all []announcement) *placed {
 	for _, a := range all {
 		if a.From != own.From || a.To == own.To {
@@ -162,7 +171,8 @@ func (m *Middleware) look(ctx context.Context, t *poolState) {
 	}
 	o := &m.options.Pools[slices.Index(m.poolStates, t)]
 	router, _ := route.New(o.Servers, o.Options) // it never fails: o has been validated
-	if !slices.Contains(names(others), route.Announced{From: own.To, To: fingerprint(placed{router, o.Options}.record())}) {
+	if !slices.Contains(names(others),
+		route.Announced{From: own.To, To: fingerprint(placed{router, o.Options}.record())}) {
 		return
 	}
 	t.settled, t.change = c.to, nil
@@ -178,9 +188,10 @@ func (m *Middleware) enterOrLog(ctx context.Context, t *poolState, phase route.P
 	}
 }
 
-// Elsewhere returns, for each pool of which another middleware is changing from the list of this one to another, that list, as announced on the servers.
-// A middleware that can't look up its servers follows others by this: an announcement lasts as long as a middleware is in the phase, so a middleware that
-// looks once within each step and applies what it finds is at most one phase behind.
+// Elsewhere returns, for each pool of which another middleware is changing from the list of this one to another, that
+// list, as announced on the servers. A middleware that can't look up its servers follows others by this: an
+// announcement lasts as long as a middleware is in the phase, so a middleware that looks once within each step and
+// applies what it finds is at most one phase behind.
 func (m *Middleware) Elsewhere(ctx context.Context) (servers []route.Server) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -229,7 +240,8 @@ func (p *pool) sightings(ctx context.Context, key string) []announcement {
 	})
 }
 
-// findOn calls find for each of the servers that is not down, all at the same time, and returns the results that were ok.
+// findOn calls find for each of the servers that is not down, all at the same time, and returns the results that were
+// ok.
 func findOn[T any](servers []*backend.Server, find func(s *backend.Server) (T, bool)) (found []T) {
 	var mu sync.Mutex // guards found
 	each(servers, func(s *backend.Server) {
@@ -255,7 +267,8 @@ func each(servers []*backend.Server, do func(s *backend.Server)) {
 	doing.Wait()
 }
 
-// located returns a placement in record, which was read from a server, with the servers' addresses. ok is false if one of these is unknown.
+// located returns a placement in record, which was read from a server, with the servers' addresses. ok is false if one
+// of these is unknown.
 func (p *pool) located(read marker.Placement, record *marker.Record) (found placed, ok bool) {
 	o, err := read.Options()
 	if err != nil {
@@ -265,7 +278,8 @@ func (p *pool) located(read marker.Placement, record *marker.Record) (found plac
 	for i := range servers {
 		s := &servers[i]
 		s.Entry = record.Entries[s.Name]
-		if s.Addr = record.Addresses[s.Name]; s.Addr == "" && !slices.ContainsFunc(p.servers, func(b *backend.Server) bool { return b.Name == s.Name }) {
+		if s.Addr = record.Addresses[s.Name]; s.Addr == "" &&
+			!slices.ContainsFunc(p.servers, func(b *backend.Server) bool { return b.Name == s.Name }) {
 			return found, false
 		}
 	}

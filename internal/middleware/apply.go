@@ -18,20 +18,21 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// Apply changes the options while clients are connected: servers are added, removed, renamed, reweighted or moved to another
-// address, and tunables change. No request fails because of it, with one exception: when a server only moves to another
-// address, the requests in flight to its previous address fail. Any other change takes place between two requests of every
-// connection: earlier requests are served as before, later ones wait until it is done.
+// Apply changes the options while clients are connected: servers are added, removed, renamed, reweighted or moved to
+// another address, and tunables change. No request fails because of it, with one exception: when a server only moves to
+// another address, the requests in flight to its previous address fail. Any other change takes place between two
+// requests of every connection: earlier requests are served as before, later ones wait until it is done.
 //
-// A server that is added, or moved, may hold anything, and serves no reads until Options.Rejoin has been applied to it. A server
-// that has the address of a removed one, but another name, was renamed and keeps what it holds.
+// A server that is added, or moved, may hold anything, and serves no reads until Options.Rejoin has been applied to it.
+// A server that has the address of a removed one, but another name, was renamed and keeps what it holds.
 //
-// If Options.ChangeStep is set and there may be several writers, a new placement of keys is fully applied two steps after Apply has
-// returned; see change.
+// If Options.ChangeStep is set and there may be several writers, a new placement of keys is fully applied two steps
+// after Apply has returned; see change.
 //
-// Apply returns an error, and changes nothing, if an option changes that cannot change while clients are served (such as Listen), or
-// if New would refuse the options. The error is a NotYet if the options can be applied later. ctx bounds connecting to the servers, but
-// not the exchange of cores, which takes up to Timeout if a server does not answer. Version, Log and Tap are not changed.
+// Apply returns an error, and changes nothing, if an option changes that cannot change while clients are served (such
+// as Listen), or if New would refuse the options. The error is a NotYet if the options can be applied later. ctx bounds
+// connecting to the servers, but not the exchange of cores, which takes up to Timeout if a server does not answer.
+// Version, Log and Tap are not changed.
 func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -92,7 +93,8 @@ func (m *Middleware) Check(ctx context.Context, o Options) error {
 	return m.checkShadows(ctx, &o)
 }
 
-// accept completes o, and returns an error if o cannot be applied while clients are served, or not now. applying is held.
+// accept completes o, and returns an error if o cannot be applied while clients are served, or not now. applying is
+// held.
 func (m *Middleware) accept(ctx context.Context, o *Options) error {
 	if m.stopping {
 		return errors.New("the middleware is stopping")
@@ -106,15 +108,18 @@ func (m *Middleware) accept(ctx context.Context, o *Options) error {
 		return err
 	}
 	if !slices.Equal(o.Listen, m.options.Listen) {
-		return fmt.Errorf("the listen addresses cannot change while clients are served; keep %v, or restart mcmw to use %v", m.options.Listen, o.Listen)
+		return fmt.Errorf("the listen addresses cannot change while clients are served; keep %v, or restart mcmw to "+
+			"use %v", m.options.Listen, o.Listen)
 	}
 	if o.Security != m.options.Security {
-		return errors.New("TLS and authentication cannot change while clients are served, only the contents of their files can; restart mcmw to change them")
+		return errors.New("TLS and authentication cannot change while clients are served, only the contents of their " +
+			"files can; restart mcmw to change them")
 	}
 	return cmp.Or(m.checkPools(o), m.checkSameStrips(o), m.checkRoutes(o), m.checkMigrations(ctx, o))
 }
 
-// poolStatesFor returns the states of o's pools: the existing state of the pool with that name, or a new one. applying is held.
+// poolStatesFor returns the states of o's pools: the existing state of the pool with that name, or a new one. applying
+// is held.
 func (m *Middleware) poolStatesFor(o *Options) (states []*poolState) {
 	for _, p := range o.Pools {
 		if t := m.stateNamed(p.Name); t != nil {
@@ -123,9 +128,10 @@ func (m *Middleware) poolStatesFor(o *Options) (states []*poolState) {
 		}
 		t := &poolState{name: p.Name, missing: sweep.NewMissing()}
 		if p.Rejoin != backend.RejoinTrust {
-			t.records = backend.NewRecords(o.Log, func(server string, newest *marker.Record) (func(key []byte) bool, bool) {
-				return m.movedKeys(t, server, newest)
-			})
+			t.records = backend.NewRecords(o.Log,
+				func(server string, newest *marker.Record) (func(key []byte) bool, bool) {
+					return m.movedKeys(t, server, newest)
+				})
 		}
 		states = append(states, t)
 	}
@@ -140,27 +146,33 @@ func (m *Middleware) stateNamed(name string) *poolState {
 	return nil
 }
 
-// checkPools returns an error if o changes pools in a way that is not possible while clients are served. applying is held.
+// checkPools returns an error if o changes pools in a way that is not possible while clients are served. applying is
+// held.
 func (m *Middleware) checkPools(o *Options) error {
 	now := m.current.Load()
 	inPhases := func(p PoolOptions) bool { return p.inPhases(o.ChangeStep) }
-	if m.work != nil && (o.Pools[0].Name == "") != (m.options.Pools[0].Name == "") && slices.ContainsFunc(slices.Concat(m.options.Pools, o.Pools), inPhases) {
-		return errors.New("a list of servers cannot be replaced by pools, or pools by a list, while clients are served and other mcmw may write the servers; " +
+	if m.work != nil && (o.Pools[0].Name == "") != (m.options.Pools[0].Name == "") &&
+		slices.ContainsFunc(slices.Concat(m.options.Pools, o.Pools), inPhases) {
+		return errors.New("a list of servers cannot be replaced by pools, or pools by a list, while clients are " +
+			"served and other mcmw may write the servers; " +
 			"stop all mcmw, then start them with the new configuration")
 	}
 	check := func(p *PoolOptions, shadow bool) error {
 		for _, q := range now.pools {
 			if !shadow && q.name == p.Name && q.options.ServerTLS != p.ServerTLS {
-				return fmt.Errorf("%sTLS of the servers cannot change while clients are served; restart mcmw to change it", p.messagePrefix())
+				return fmt.Errorf("%sTLS of the servers cannot change while clients are served; restart mcmw to "+
+					"change it", p.messagePrefix())
 			}
 			if !shadow && q.name == p.Name && q.options.ServerAuthFile != p.ServerAuthFile {
-				return fmt.Errorf("%sthe file with the password for the servers cannot change while clients are served, only its contents can; restart mcmw to use another file", p.messagePrefix())
+				return fmt.Errorf("%sthe file with the password for the servers cannot change while clients are "+
+					"served, only its contents can; restart mcmw to use another file", p.messagePrefix())
 			}
 		}
 		for _, s := range p.Servers {
 			same := func(t *backend.Server) bool { return s.Name == t.Name || s.Addr == t.Addr() }
 			refuse := func(kind, name string) error {
-				return fmt.Errorf("server %q cannot move from %s %q to pool %q while clients are served; remove it first, reload, then add it to pool %q",
+				return fmt.Errorf("server %q cannot move from %s %q to pool %q while clients are served; remove it "+
+					"first, reload, then add it to pool %q",
 					s.Name, kind, name, p.Name, p.Name)
 			}
 			for _, q := range now.pools {
@@ -168,7 +180,8 @@ func (m *Middleware) checkPools(o *Options) error {
 					continue
 				}
 				if m.leaves(q, &s) {
-					return NotYet{fmt.Errorf("server %q is still leaving pool %q; it can join pool %q when it has left", s.Name, q.name, p.Name)}
+					return NotYet{fmt.Errorf("server %q is still leaving pool %q; it can join pool %q when it has left",
+						s.Name, q.name, p.Name)}
 				}
 				return refuse("pool", q.name)
 			}
@@ -203,11 +216,13 @@ func (e NotYet) Error() string { return e.Why.Error() }
 func (m *Middleware) leaves(q *pool, s *route.Server) bool {
 	pools := m.options.Pools
 	at := slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == q.name })
-	return at >= 0 && !slices.ContainsFunc(pools[at].Servers, func(t route.Server) bool { return t.Name == s.Name || t.Addr == s.Addr })
+	return at >= 0 && !slices.ContainsFunc(pools[at].Servers, func(t route.Server) bool {
+		return t.Name == s.Name || t.Addr == s.Addr
+	})
 }
 
-// replace makes a core for m.options in the present phases, and replaces the current core by it. changed is the pool whose change of placement has
-// entered another phase, or is another change; nil: none. applying is held.
+// replace makes a core for m.options in the present phases, and replaces the current core by it. changed is the pool
+// whose change of placement has entered another phase, or is another change; nil: none. applying is held.
 func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 	o, router, err := m.effective()
 	if err != nil {
@@ -233,7 +248,8 @@ func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 		differs := !last.Equal(&current)
 		moved[i] = p.poolState == changed || differs || old.rerouting != p.rerouting && (old.had != nil || p.had != nil)
 		if p.change == nil {
-			// A migration or a change of routes in phases moves keys from a pool whose placement is settled. It deletes old values itself.
+			// A migration or a change of routes in phases moves keys from a pool whose placement is settled. It deletes
+			// old values itself.
 			p.inherit(old, successors, differs && !p.options.inPhases(p.step))
 		}
 	}
@@ -376,9 +392,11 @@ func (o Options) withoutAddresses() Options {
 	return o
 }
 
-// serversFor returns the servers of o, in its order, those of them that are new, and the successor of each server of previous that stays, which is
-// the server itself unless it was renamed. previous may be nil.
-func (m *Middleware) serversFor(o Options, previous *core) (servers, joined []*backend.Server, successors map[*backend.Server]*backend.Server) {
+// serversFor returns the servers of o, in its order, those of them that are new, and the successor of each server of
+// previous that stays, which is the server itself unless it was renamed. previous may be nil.
+func (m *Middleware) serversFor(o Options, previous *core) (servers, joined []*backend.Server,
+	successors map[*backend.Server]*backend.Server,
+) {
 	successors = map[*backend.Server]*backend.Server{}
 	for i, options := range o.Pools {
 		t := m.poolStates[i]
@@ -395,7 +413,9 @@ func (m *Middleware) serversFor(o Options, previous *core) (servers, joined []*b
 }
 
 // poolServers is serversFor for the pool of t.
-func (m *Middleware) poolServers(t *poolState, o PoolOptions, previous []*backend.Server, successors map[*backend.Server]*backend.Server) (servers, joined []*backend.Server) {
+func (m *Middleware) poolServers(t *poolState, o PoolOptions, previous []*backend.Server,
+	successors map[*backend.Server]*backend.Server,
+) (servers, joined []*backend.Server) {
 	named, leaving := map[string]*backend.Server{}, map[string]*backend.Server{} // by name, and by address
 	for _, s := range previous {
 		named[s.Name], leaving[s.Addr()] = s, s

@@ -8,8 +8,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// AskServers asks all servers at the same time for their statistics, until ctx ends, and returns the answers by the servers' names. A server that
-// does not answer is left out.
+// AskServers asks all servers at the same time for their statistics, until ctx ends, and returns the answers by the
+// servers' names. A server that does not answer is left out.
 func (m *Middleware) AskServers(ctx context.Context) map[string]stats.Memcached {
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards answers

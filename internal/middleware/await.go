@@ -7,7 +7,8 @@ import (
 	"mcmw/internal/enum"
 )
 
-// Ready says which servers must be up, at the same time, before the middleware is ready. Clients are served even before that.
+// Ready says which servers must be up, at the same time, before the middleware is ready. Clients are served even before
+// that.
 type Ready uint8
 
 const (
@@ -28,7 +29,8 @@ const (
 	readyReport = 2 * time.Second
 )
 
-// awaitReady waits until Options.Ready is met, and logs from time to time which servers are missing. It returns false if ctx is done first.
+// awaitReady waits until Options.Ready is met, and logs from time to time which servers are missing. It returns false
+// if ctx is done first.
 func (m *Middleware) awaitReady(ctx context.Context) bool {
 	begin := time.Now()
 	var reported time.Time
@@ -41,7 +43,8 @@ func (m *Middleware) awaitReady(ctx context.Context) bool {
 			reported = time.Now()
 			for _, s := range c.servers {
 				if h := s.Health(); !s.Readable() {
-					c.options.Log.Info("waiting for a server", "server", s.Name, "address", s.Addr(), "state", h.State, "error", h.Why,
+					c.options.Log.Info("waiting for a server", "server", s.Name, "address", s.Addr(), "state", h.State,
+						"error", h.Why,
 						"waited", time.Since(begin).Round(time.Second), "ready", c.options.Ready.String())
 				}
 			}

@@ -28,35 +28,41 @@ func (p placed) equal(q placed) bool {
 	return a.Equal(&b)
 }
 
-// at returns p with the parts of o that don't place keys: the servers' addresses, entries and zones, the read policy and the gutters.
+// at returns p with the parts of o that don't place keys: the servers' addresses, entries and zones, the read policy
+// and the gutters.
 func (p placed) at(o *PoolOptions) (placed, error) {
 	servers := slices.Clone(p.router.Servers())
 	for i := range servers {
 		at := slices.IndexFunc(o.Servers, func(s route.Server) bool { return s.Name == servers[i].Name })
 		if at >= 0 {
-			servers[i].Addr, servers[i].Zone, servers[i].Entry = o.Servers[at].Addr, o.Servers[at].Zone, o.Servers[at].Entry
+			servers[i].Addr, servers[i].Zone, servers[i].Entry = o.Servers[at].Addr, o.Servers[at].Zone,
+				o.Servers[at].Entry
 		}
 	}
 	p.options.Read, p.options.Zone = o.Options.Read, o.Options.Zone
-	p.options.Gutter, p.options.GutterTTL, p.options.Closed, p.options.PreviousGutter = o.Options.Gutter, o.Options.GutterTTL, o.Options.Closed, o.Options.PreviousGutter
+	p.options.Gutter, p.options.GutterTTL, p.options.Closed, p.options.PreviousGutter = o.Options.Gutter,
+		o.Options.GutterTTL, o.Options.Closed, o.Options.PreviousGutter
 	var err error
 	p.router, err = route.New(servers, p.options)
 	return p, err
 }
 
-// change is a change of placement, where other middlewares may learn of it earlier or later; see route.Phase. Each phase lasts for at least
-// Options.ChangeStep, and delete-new for the longest Timeout more, because a middleware enters it when the requests that it is serving are answered:
+// change is a change of placement, where other middlewares may learn of it earlier or later; see route.Phase. Each
+// phase lasts for at least Options.ChangeStep, and delete-new for the longest Timeout more, because a middleware enters
+// it when the requests that it is serving are answered:
 //
 //	settled --> delete-new --> read-new --> settled, closing --> settled
 //	             ^  ^    |                              |
 //	             |  '----' another list is wanted       |
 //	             '---- a list was wanted meanwhile -----'
 //
-// If another list is wanted in delete-new, that phase begins again with the new list. In later phases a new list has to wait. "Settled, closing" is
-// the last phase of a change: no other change may begin in it, unless another middleware has begun it.
+// If another list is wanted in delete-new, that phase begins again with the new list. In later phases a new list has to
+// wait. "Settled, closing" is the last phase of a change: no other change may begin in it, unless another middleware
+// has begun it.
 //
-// Middlewares announce on the servers which phase they are in. Read-new ends when none is in delete-new any more, however long that takes (look). A
-// middleware that starts joins the change that the others have announced, in a phase that is compatible with theirs (join).
+// Middlewares announce on the servers which phase they are in. Read-new ends when none is in delete-new any more,
+// however long that takes (look). A middleware that starts joins the change that the others have announced, in a phase
+// that is compatible with theirs (join).
 type change struct {
 	course
 	from, to placed
@@ -105,15 +111,18 @@ func (p *pool) changing() bool { return p.router.Phase() != route.Settled || p.h
 func fingerprint(placements ...marker.Placement) string {
 	h := sha256.New()
 	for _, p := range placements {
-		fmt.Fprintf(h, "{Servers:%+v Replicas:%d Ring:%s Hash:%s HashTag:%s}", p.Servers, p.Replicas, p.Ring, p.Hash, p.HashTag)
+		fmt.Fprintf(h, "{Servers:%+v Replicas:%d Ring:%s Hash:%s HashTag:%s}", p.Servers, p.Replicas, p.Ring, p.Hash,
+			p.HashTag)
 		for s := p.Share; s != nil; s = s.Routed {
-			fmt.Fprintf(h, "{Default:%t Prefixes:%s Stripped:%s Gutter:%+v}", s.Default, s.Prefixes, s.Stripped, s.Gutter)
+			fmt.Fprintf(h, "{Default:%t Prefixes:%s Stripped:%s Gutter:%+v}", s.Default, s.Prefixes, s.Stripped,
+				s.Gutter)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// effective returns m.options with the servers and placements of the present phases, and the router for them. applying is held.
+// effective returns m.options with the servers and placements of the present phases, and the router for them. applying
+// is held.
 func (m *Middleware) effective() (Options, *route.Router, error) {
 	pools := slices.Clone(m.options.Pools)
 	routers := make([]*route.Router, len(pools))
@@ -156,8 +165,9 @@ func (t *poolState) effective(o *PoolOptions) (now placed, err error) {
 	return placed{route.Change(from.router, to.router, t.change.phase), to.options}, nil
 }
 
-// wants compares the placement in o, the options of t's pool, with the current one and the one that a change is leading to. If it differs from both
-// and its change may begin, this change is now under way, and wants returns true. applying is held.
+// wants compares the placement in o, the options of t's pool, with the current one and the one that a change is leading
+// to. If it differs from both and its change may begin, this change is now under way, and wants returns true. applying
+// is held.
 func (m *Middleware) wants(t *poolState, o *PoolOptions) (changed bool) {
 	router, _ := route.New(o.Servers, o.Options) // it never fails: o has been validated
 	wanted := placed{router, o.Options}
@@ -179,7 +189,8 @@ func (m *Middleware) wants(t *poolState, o *PoolOptions) (changed bool) {
 func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase) error {
 	c, step := t.change, m.dwell(phase)
 	if other := m.otherChange(ctx, t, phase); other != nil {
-		m.options.Log.Warn("another mcmw is changing to a different list of servers: this one changes to that list first, and to its own list afterwards")
+		m.options.Log.Warn("another mcmw is changing to a different list of servers: this one changes to that list " +
+			"first, and to its own list afterwards")
 		if phase == route.DeleteNew {
 			step = 0 // the other middleware is a phase ahead and will not wait
 		}
@@ -187,7 +198,8 @@ func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase)
 		m.announce(ctx, t, phase)
 	}
 	c.phase, c.cleaned = phase, nil
-	m.options.Log.Info("the placement of keys changes", "pool", t.name, "phase", phase.String(), "from", fingerprint(c.from.record()), "to", fingerprint(c.to.record()))
+	m.options.Log.Info("the placement of keys changes", "pool", t.name, "phase", phase.String(), "from",
+		fingerprint(c.from.record()), "to", fingerprint(c.to.record()))
 	err := m.replace(ctx, t)
 	if phase == route.DeleteNew {
 		m.cleanNew(t, c)
@@ -198,7 +210,8 @@ func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase)
 	return err
 }
 
-// cleanNew starts to delete, on servers that get keys, what they may still hold of these keys. Servers that join are flushed anyway.
+// cleanNew starts to delete, on servers that get keys, what they may still hold of these keys. Servers that join are
+// flushed anyway.
 func (m *Middleware) cleanNew(t *poolState, c *change) {
 	p := m.current.Load().of(t)
 	gets := len(c.to.router.Servers()) // the first servers of p
@@ -210,8 +223,8 @@ func (m *Middleware) cleanNew(t *poolState, c *change) {
 	}))
 }
 
-// markSteps is how many steps a mark lasts from the last look on: as long as a middleware may join the change, because it must not clean again what others
-// read already, and not until the change can begin again after it was reversed.
+// markSteps is how many steps a mark lasts from the last look on: as long as a middleware may join the change, because
+// it must not clean again what others read already, and not until the change can begin again after it was reversed.
 const markSteps = 3
 
 // mark returns the mark by which other middlewares know that a server was cleaned for the change that is under way.

@@ -23,7 +23,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// traffic is the load of clients that store increasing numbers under keys of their own and read them back, each time through a random middleware.
+// traffic is the load of clients that store increasing numbers under keys of their own and read them back, each time
+// through a random middleware.
 type traffic struct {
 	t                     *testing.T
 	end                   atomic.Bool
@@ -96,7 +97,8 @@ func (l *traffic) more() {
 	}
 	l.t.Helper()
 	until := l.rounds.Load() + 80
-	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, mctest.Patience, mctest.Tick)
+	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, mctest.Patience,
+		mctest.Tick)
 	require.False(l.t, l.end.Load())
 }
 
@@ -138,7 +140,10 @@ func TestNoMiddlewareReadsOldValuesWhileServersJoinAndLeave(t *testing.T) {
 func TestATokenFromBeforeAChangeWinsOverNothingAfterIt(t *testing.T) {
 	t.Parallel()
 	servers := mctest.StartNewMemcacheds(t, 2)
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Placement: route.Options{Replicas: 1},
+		ChangeStep: time.Hour,
+	}
 	list := mwtest.Servers(servers...)
 	o.Servers = list[:1:1]
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
@@ -192,7 +197,8 @@ func applyAll(t *testing.T, fleet []*mwtest.MW, o middleware.Options, load *traf
 	}
 }
 
-// goThrough applies o to the two middlewares of fleet and takes them in turn through the phases of the change, under load.
+// goThrough applies o to the two middlewares of fleet and takes them in turn through the phases of the change, under
+// load.
 func goThrough(t *testing.T, fleet []*mwtest.MW, o middleware.Options, load *traffic) {
 	t.Helper()
 	applyAll(t, fleet, o, load)
@@ -205,9 +211,12 @@ func goThrough(t *testing.T, fleet []*mwtest.MW, o middleware.Options, load *tra
 	assert.Equal(t, "settled", fleet[0].Phase())
 }
 
-// startDuring starts a middleware with the options before, takes it through so many of the three steps to the options after, and then starts another
-// middleware with the options own, which is then in the phase of that number. next makes the next step of the first.
-func startDuring(t *testing.T, before, after, own middleware.Options, steps int, phases ...string) (first, late *mwtest.MW, next func()) {
+// startDuring starts a middleware with the options before, takes it through so many of the three steps to the options
+// after, and then starts another middleware with the options own, which is then in the phase of that number. next makes
+// the next step of the first.
+func startDuring(t *testing.T, before, after, own middleware.Options, steps int, phases ...string) (first,
+	late *mwtest.MW, next func(),
+) {
 	t.Helper()
 	first = mwtest.Start(t, before)
 	alone := startTraffic(t, first) // so that there are old values
@@ -237,7 +246,10 @@ func TestAMiddlewareThatStartsDuringAChangeReadsNoOldValuesWhateverThePhaseOfThe
 			t.Run(fmt.Sprint(phase, knows), func(t *testing.T) {
 				t.Parallel()
 				servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-				o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+				o := middleware.Options{
+					Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3],
+					Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
+				}
 				after := o
 				after.Servers = servers[1:]
 				own := o
@@ -245,7 +257,8 @@ func TestAMiddlewareThatStartsDuringAChangeReadsNoOldValuesWhateverThePhaseOfThe
 					own = after
 				}
 				// Without an announcement, and with another list in the records, it has learned of its own list first.
-				first, late, next := startDuring(t, o, after, own, phase, "delete-new", "delete-new", "read-new", "read-new")
+				first, late, next := startDuring(t, o, after, own, phase, "delete-new", "delete-new", "read-new",
+					"read-new")
 				load := startTraffic(t, first, late)
 				load.more()
 				for range 3 - phase {
@@ -274,7 +287,10 @@ func TestAMiddlewareThatStartsDuringAChangeDeletesNothingThatIsRead(t *testing.T
 	changes := map[string]func(t *testing.T) (before, after middleware.Options){
 		"of servers": func(t *testing.T) (before, after middleware.Options) {
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-			before = middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+			before = middleware.Options{
+				Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3],
+				Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
+			}
 			after = before
 			after.Servers = servers[1:]
 			return before, after
@@ -303,7 +319,8 @@ func TestAMiddlewareThatStartsDuringAChangeDeletesNothingThatIsRead(t *testing.T
 				other := late.Dial(t)
 				for i := range 200 {
 					for _, c := range []*mctest.Client{client, other} {
-						require.Equal(t, fmt.Sprintf("VALUE key-%d 0 1\r\nx\r\nEND\r\n", i), c.MustDo(t, fmt.Sprintf("get key-%d\r\n", i)))
+						require.Equal(t, fmt.Sprintf("VALUE key-%d 0 1\r\nx\r\nEND\r\n", i),
+							c.MustDo(t, fmt.Sprintf("get key-%d\r\n", i)))
 					}
 				}
 			})
@@ -313,7 +330,10 @@ func TestAMiddlewareThatStartsDuringAChangeDeletesNothingThatIsRead(t *testing.T
 
 func TestAMiddlewareBeginsTheChangeThatAnotherHasBegun(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 5)...)
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3],
+		Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
+	}
 	a, b := mwtest.Start(t, o), mwtest.Start(t, o)
 	b.FollowOthers()
 	require.Equal(t, "settled", b.Phase(), "nobody has announced anything")
@@ -342,7 +362,10 @@ func TestAMiddlewareBeginsTheChangeThatAnotherHasBegun(t *testing.T) {
 func TestTheMarkOfACleanServerLastsAsLongAsAMiddlewareIsInAPhase(t *testing.T) {
 	memcacheds := mctest.StartNewMemcacheds(t, 3)
 	servers := mwtest.Servers(memcacheds...)
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2],
+		Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
+	}
 	m := mwtest.Start(t, o)
 	o.Servers = servers
 	require.NoError(t, m.Apply(context.Background(), o))
@@ -364,7 +387,10 @@ func TestTheMarkOfACleanServerLastsAsLongAsAMiddlewareIsInAPhase(t *testing.T) {
 
 func TestReadNewLastsAsLongAsAnotherMiddlewareIsInDeleteNew(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 3)...)
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2],
+		Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
+	}
 	a, b := mwtest.Start(t, o), mwtest.Start(t, o)
 	o.Servers = servers
 	require.NoError(t, a.Apply(context.Background(), o))
@@ -377,11 +403,17 @@ func TestReadNewLastsAsLongAsAnotherMiddlewareIsInDeleteNew(t *testing.T) {
 }
 
 func TestMiddlewaresWhoseListsChangeAgainInDifferentPhasesAgreeOnOneChangeAtATime(t *testing.T) {
-	for name, ahead := range map[string]bool{"one is a phase ahead": true, "one is about to enter the next phase": false} {
+	for name, ahead := range map[string]bool{
+		"one is a phase ahead":                 true,
+		"one is about to enter the next phase": false,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 5)...)
-			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+			o := middleware.Options{
+				Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3],
+				Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
+			}
 			a, b := mwtest.Start(t, o), mwtest.Start(t, o)
 			load := startTraffic(t, a, b)
 			apply := func(m *mwtest.MW, n int) {
@@ -426,7 +458,10 @@ func TestAMiddlewareThatCannotLookUpItsServersFollowsAnAnnouncementAndReadsNoOld
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+			o := middleware.Options{
+				Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3],
+				Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
+			}
 			knows, cut := mwtest.Start(t, o), mwtest.Start(t, o)
 			require.Nil(t, cut.Elsewhere(t.Context()))
 			load := startTraffic(t, knows, cut)
@@ -460,7 +495,10 @@ func TestAMiddlewareThatCannotLookUpItsServersFollowsAnAnnouncementAndReadsNoOld
 
 func TestAMiddlewareDoesNotFollowToAPlacementWithOtherOptions(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 3)...)
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2],
+		Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
+	}
 	one, other := mwtest.Start(t, o), mwtest.Start(t, o)
 	o.Placement.Replicas, o.Servers = 2, servers
 	require.NoError(t, one.Apply(context.Background(), o))

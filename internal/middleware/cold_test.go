@@ -18,11 +18,15 @@ import (
 	"mcmw/internal/route"
 )
 
-// coldServer returns options with a pool of three servers and so many replicas, and the migration that fills the first server.
+// coldServer returns options with a pool of three servers and so many replicas, and the migration that fills the first
+// server.
 func coldServer(t *testing.T, replicas int) (middleware.Options, middleware.Migration) {
 	o := newPools(t, middleware.WritersSeveral, 3, replicas, "one")
 	o.ChangeStep, o.SweepRate, o.Pools[0].Options.Read = migrationStep, 1_000_000, route.ReadRoundRobin
-	return o, middleware.Migration{From: "one", To: "one", Cold: o.Pools[0].Servers[0].Name, Start: time.Now().Add(2 * migrationStep).UTC().Truncate(time.Second), Missed: true, Within: 0.01}
+	return o, middleware.Migration{
+		From: "one", To: "one", Cold: o.Pools[0].Servers[0].Name,
+		Start: time.Now().Add(2 * migrationStep).UTC().Truncate(time.Second), Missed: true, Within: 0.01,
+	}
 }
 
 func TestReadsFillAServerFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
@@ -40,7 +44,8 @@ func TestReadsFillAServerFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldValueOr
 			get, there := "get", 0
 			for i := range kept {
 				value := strings.Repeat("v", 1+i)
-				require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set kept-%d %d %d %d\r\n%s\r\n", i, i, 1900*(i%2), len(value), value)))
+				require.Equal(t, "STORED\r\n",
+					c.MustDo(t, fmt.Sprintf("set kept-%d %d %d %d\r\n%s\r\n", i, i, 1900*(i%2), len(value), value)))
 				get += fmt.Sprintf(" kept-%d", i)
 			}
 			before := direct.MustDo(t, get+"\r\n")
@@ -58,7 +63,9 @@ func TestReadsFillAServerFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldValueOr
 			lives := func() bool { // as long as the original; a copy that was not confirmed expires earlier
 				for i := range kept {
 					reply := direct.MustDo(t, fmt.Sprintf("mg kept-%d f t\r\n", i))
-					if reply != "EN\r\n" && !strings.HasPrefix(reply, fmt.Sprintf("HD f%d t%s", i, map[bool]string{true: "1", false: "-1"}[i%2 == 1])) || strings.HasSuffix(reply, " t10\r\n") {
+					if reply != "EN\r\n" && !strings.HasPrefix(reply,
+						fmt.Sprintf("HD f%d t%s", i, map[bool]string{true: "1", false: "-1"}[i%2 == 1])) ||
+						strings.HasSuffix(reply, " t10\r\n") {
 						return false
 					}
 				}
@@ -73,11 +80,13 @@ func TestReadsFillAServerFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldValueOr
 				require.True(t, strings.HasPrefix(c.MustDo(t, "mg kept-3 k v f\r\n"), "VA 4 kkept-3 f3\r\nvvvv\r\n"))
 				return direct.MustDo(t, get+"\r\n") == before && lives()
 			}, mctest.Patience, 5*time.Millisecond, "the server is not filled")
-			require.Eventually(t, func() bool { return of(fleet[0]).Here+of(fleet[1]).Here >= uint64(there) }, mctest.Patience, mctest.Tick)
-			require.Equal(t, []any{"one", true, g.Target()}, []any{of(fleet[0]).From, of(fleet[0]).Inside, of(fleet[0]).To})
+			require.Eventually(t, func() bool { return of(fleet[0]).Here+of(fleet[1]).Here >= uint64(there) },
+				mctest.Patience, mctest.Tick)
+			require.Equal(t, []any{"one", true, g.Target()},
+				[]any{of(fleet[0]).From, of(fleet[0]).Inside, of(fleet[0]).To})
 
-			// The other servers decide the results of commands, and the server that is filled gets them. No copy replaces a value that was written after
-			// the read that caused the copy.
+			// The other servers decide the results of commands, and the server that is filled gets them. No copy
+			// replaces a value that was written after the read that caused the copy.
 			other := fleet[1].Dial(t)
 			for i := range 20 {
 				key := fmt.Sprintf("number-%d", i)
@@ -120,7 +129,10 @@ func TestReadsFillAServerFromTheOtherReplicasUnderLoadWithoutAnErrorAnOldValueOr
 			require.Equal(t, before, direct.MustDo(t, get+"\r\n"), "copied keys stay")
 			require.True(t, lives())
 			for i := range 20 {
-				want := map[bool]string{true: "END\r\n", false: fmt.Sprintf("VALUE number-%d 0 3\r\nnew\r\nEND\r\n", i)}[i%2 == 1]
+				want := map[bool]string{
+					true:  "END\r\n",
+					false: fmt.Sprintf("VALUE number-%d 0 3\r\nnew\r\nEND\r\n", i),
+				}[i%2 == 1]
 				for range 3 {
 					require.Equal(t, want, other.MustDo(t, fmt.Sprintf("get number-%d\r\n", i)))
 				}
@@ -142,22 +154,26 @@ func TestFillingAServerSurvivesItsRestartAndThatOfTheOthers(t *testing.T) {
 		s.Stop()
 		s.Restart()
 		require.Eventually(t, func() bool {
-			return c.MustDo(t, "set probe 0 0 1\r\n1\r\n") == "STORED\r\n" && strings.HasPrefix(c.MustDo(t, "gets probe\r\n"), "VALUE ")
+			return c.MustDo(t, "set probe 0 0 1\r\n1\r\n") == "STORED\r\n" &&
+				strings.HasPrefix(c.MustDo(t, "gets probe\r\n"), "VALUE ")
 		}, mctest.Patience, mctest.Tick)
 	}
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 7 0 1\r\n1\r\n"))
 	filled := func() bool {
 		require.Equal(t, "VALUE k 7 1\r\n1\r\nEND\r\n", c.MustDo(t, "get k\r\n"))
-		return mctest.MustDial(t, started[0].Addr()).MustDo(t, "mg k v t\r\n") == "VA 1 t-1\r\n1\r\n" // an unconfirmed copy has an expiry time
+		// an unconfirmed copy has an expiry time
+		return mctest.MustDial(t, started[0].Addr()).MustDo(t, "mg k v t\r\n") == "VA 1 t-1\r\n1\r\n"
 	}
 	for range 2 {
 		restart(started[0])
 		require.Eventually(t, filled, mctest.Patience, mctest.Tick)
 	}
 	restart(started[1])
-	require.Eventually(t, func() bool { return c.MustDo(t, "get k\r\n") == "VALUE k 7 1\r\n1\r\nEND\r\n" }, mctest.Patience, mctest.Tick, "the filled server has it")
+	require.Eventually(t, func() bool { return c.MustDo(t, "get k\r\n") == "VALUE k 7 1\r\n1\r\nEND\r\n" },
+		mctest.Patience, mctest.Tick, "the filled server has it")
 	started[1].Stop()
-	require.Eventually(t, func() bool { return c.MustDo(t, "get k none\r\n") == "VALUE k 7 1\r\n1\r\nEND\r\n" }, mctest.Patience, mctest.Tick)
+	require.Eventually(t, func() bool { return c.MustDo(t, "get k none\r\n") == "VALUE k 7 1\r\n1\r\nEND\r\n" },
+		mctest.Patience, mctest.Tick)
 	require.Contains(t, c.MustDo(t, "set k 0 0 1\r\n2\r\n"), "SERVER_ERROR", "the other servers decide")
 }
 
@@ -171,7 +187,8 @@ func TestWritesSucceedWhileAServerThatIsFilledIsDown(t *testing.T) {
 	a, b := fleet[0].Dial(t), fleet[1].Dial(t)
 	require.Equal(t, "STORED\r\n", a.MustDo(t, "set k 0 0 1\r\n1\r\n"))
 	started[0].Stop()
-	require.Eventually(t, func() bool { return a.MustDo(t, "set k 0 0 1\r\n2\r\n") == "STORED\r\n" }, mctest.Patience, mctest.Tick, "the server that is filled need not be up")
+	require.Eventually(t, func() bool { return a.MustDo(t, "set k 0 0 1\r\n2\r\n") == "STORED\r\n" }, mctest.Patience,
+		mctest.Tick, "the server that is filled need not be up")
 	for range 3 {
 		require.Equal(t, "VALUE k 0 1\r\n2\r\nEND\r\n", b.MustDo(t, "get k\r\n"))
 	}
@@ -195,10 +212,12 @@ func TestServersAreNotFilledWhileTheirPoolLosesItsGutter(t *testing.T) {
 	m := mwtest.Start(t, o)
 	next := o
 	next.Migrations = []middleware.Migration{g}
-	require.ErrorContains(t, m.Apply(context.Background(), next), `pool "one" has a gutter; accepted: pools without a gutter`)
+	require.ErrorContains(t, m.Apply(context.Background(), next),
+		`pool "one" has a gutter; accepted: pools without a gutter`)
 	next.Pools = slices.Clone(o.Pools)
 	next.Pools[0].Options.Gutter, next.Pools[0].Options.GutterTTL = "", 0
-	require.ErrorContains(t, m.Apply(context.Background(), next), `pool "one" had the gutter "spare" until now, and the warm-up of one-`)
+	require.ErrorContains(t, m.Apply(context.Background(), next),
+		`pool "one" had the gutter "spare" until now, and the warm-up of one-`)
 }
 
 func TestKeysWhoseServersAreAllFilledAreServedAsBefore(t *testing.T) {
@@ -207,7 +226,10 @@ func TestKeysWhoseServersAreAllFilledAreServedAsBefore(t *testing.T) {
 	o.Migrations = []middleware.Migration{g}
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
 	for _, phase := range []string{"undecided", "warm-up"} {
-		advance(t, fleet, nil, map[string]time.Duration{"undecided": 2*migrationStep + migrationStep/2, "warm-up": migrationStep}[phase], phase)
+		advance(t, fleet, nil, map[string]time.Duration{
+			"undecided": 2*migrationStep + migrationStep/2,
+			"warm-up":   migrationStep,
+		}[phase], phase)
 		a, b := fleet[0].Dial(t), fleet[1].Dial(t)
 		get, want := "get", ""
 		for i := range 60 {
@@ -245,17 +267,27 @@ func TestAMigrationThatCannotFillAServerIsRefusedWithTheReason(t *testing.T) {
 		}
 		require.ErrorContains(t, m.Apply(context.Background(), next), text)
 	}
-	refused(`pool "one" has no server "x", or the name is given twice`, func(g *middleware.Migration, _ *middleware.Options) { g.Cold = "x" })
-	refused(`no server of pool "one" is in zone "z"`, func(g *middleware.Migration, _ *middleware.Options) { g.Cold, g.Zone = "", "z" })
+	refused(`pool "one" has no server "x", or the name is given twice`,
+		func(g *middleware.Migration, _ *middleware.Options) { g.Cold = "x" })
+	refused(`no server of pool "one" is in zone "z"`, func(g *middleware.Migration, _ *middleware.Options) {
+		g.Cold, g.Zone = "", "z"
+	})
 	refused(`it fills all servers of pool "one"`, func(g *middleware.Migration, o *middleware.Options) {
 		for _, s := range o.Pools[0].Servers[1:] {
 			g.Cold += "," + s.Name
 		}
 	})
-	refused(`pool "one" has one replica`, func(_ *middleware.Migration, o *middleware.Options) { o.Pools[0].Options.Replicas = 1 })
-	refused(`pool "one" has writers one; accepted: writers several`, func(_ *middleware.Migration, o *middleware.Options) { o.Pools[0].Writers = middleware.WritersOne })
-	refused("back is set; accepted: an end", func(g *middleware.Migration, _ *middleware.Options) { g.Back = g.Start.Add(9 * migrationStep) })
-	refused("starts at", func(g *middleware.Migration, _ *middleware.Options) { g.Start = g.Start.Add(-2 * migrationStep) })
+	refused(`pool "one" has one replica`, func(_ *middleware.Migration, o *middleware.Options) {
+		o.Pools[0].Options.Replicas = 1
+	})
+	refused(`pool "one" has writers one; accepted: writers several`,
+		func(_ *middleware.Migration, o *middleware.Options) { o.Pools[0].Writers = middleware.WritersOne })
+	refused("back is set; accepted: an end", func(g *middleware.Migration, _ *middleware.Options) {
+		g.Back = g.Start.Add(9 * migrationStep)
+	})
+	refused("starts at", func(g *middleware.Migration, _ *middleware.Options) {
+		g.Start = g.Start.Add(-2 * migrationStep)
+	})
 	refused(`it overlaps with the warm-up of one-`, func(h *middleware.Migration, o *middleware.Options) {
 		o.Migrations = []middleware.Migration{g}
 		h.Cold = o.Pools[0].Servers[1].Name
@@ -270,10 +302,11 @@ func TestAMigrationThatCannotFillAServerIsRefusedWithTheReason(t *testing.T) {
 	}
 	refused("cannot be dropped in phase warm-up", none)
 	refused("because other mcmw may still fill its servers; set end: ", none)
-	refused("the list of servers of pool \"one\" cannot change during the warm-up of one-", func(entry *middleware.Migration, o *middleware.Options) {
-		*entry = middleware.Migration{}
-		o.Pools[0].Servers = o.Pools[0].Servers[:2]
-	})
+	refused("the list of servers of pool \"one\" cannot change during the warm-up of one-",
+		func(entry *middleware.Migration, o *middleware.Options) {
+			*entry = middleware.Migration{}
+			o.Pools[0].Servers = o.Pools[0].Servers[:2]
+		})
 	refused("cannot change from none to ", func(entry *middleware.Migration, o *middleware.Options) {
 		o.Migrations = nil
 		entry.End = entry.Start.Add(5 * migrationStep)

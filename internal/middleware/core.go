@@ -24,7 +24,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// core is the part of a middleware that Apply replaces as a whole: the placement of keys, the queues, and the workers that serve them.
+// core is the part of a middleware that Apply replaces as a whole: the placement of keys, the queues, and the workers
+// that serve them.
 type core struct {
 	options Options
 	router  *route.Router     // of all pools
@@ -62,20 +63,22 @@ type pool struct {
 type poolState struct {
 	name    string           // "" for a single pool without a name
 	records *backend.Records // nil: none are kept
-	// unswept: an earlier middleware did not shut down cleanly, and the replicas have not been compared since. unlisted: they can't be compared,
-	// because a server does not list its keys.
+	// unswept: an earlier middleware did not shut down cleanly, and the replicas have not been compared since.
+	// unlisted: they can't be compared, because a server does not list its keys.
 	unswept, unlisted atomic.Bool
 	// The fields below are guarded by Middleware.applying.
-	begun   bool                 // its servers have been judged by the records on them
-	settled placed               // the placement before change, or the current one if there is no change
-	change  *change              // nil: no change of placement is under way
-	joined  bool                 // change was under way when this middleware started, and others have announced it
-	first   atomic.Pointer[pool] // of a pool added while clients are served: its servers are judged by this until the core is current
+	begun   bool    // its servers have been judged by the records on them
+	settled placed  // the placement before change, or the current one if there is no change
+	change  *change // nil: no change of placement is under way
+	joined  bool    // change was under way when this middleware started, and others have announced it
+	// of a pool added while clients are served: its servers are judged by this until the core is current
+	first atomic.Pointer[pool]
 	// joinedRoutes: as joined, for a change of routes that the first core joined.
 	joinedRoutes bool
 	// diverted counts requests that went to the pool's gutter.
 	diverted stats.Gutter
-	// warming counts the reads that asked the pool that is warmed up from this one; missing are the keys to be copied to that pool.
+	// warming counts the reads that asked the pool that is warmed up from this one; missing are the keys to be copied
+	// to that pool.
 	warming stats.WarmUp
 	missing *sweep.Missing
 	lingers bool      // it still respects marks, which it no longer needs, until all its servers may be read
@@ -83,7 +86,8 @@ type poolState struct {
 	watched time.Time // until when it does so without a change, after the start
 }
 
-// placement is an earlier placement of keys. servers has the current servers in place of those of that time; nil: the server was removed.
+// placement is an earlier placement of keys. servers has the current servers in place of those of that time; nil: the
+// server was removed.
 type placement struct {
 	router  *route.Router
 	servers []*backend.Server
@@ -130,7 +134,8 @@ func (o *Options) route() (*route.Router, error) {
 // CheckAck refuses ack quorum if a key has one replica; n is the number of replicas.
 func CheckAck(ack replica.Ack, n int) error {
 	if n == 1 && ack == replica.AckQuorum {
-		return refusal.Of("ack", "\"quorum\" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas")
+		return refusal.Of("ack",
+			"\"quorum\" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas")
 	}
 	return nil
 }
@@ -146,7 +151,8 @@ func (o *PoolOptions) messagePrefix() string {
 // backend returns the options common to the servers of t's pool, which has the options o.
 func (m *Middleware) backend(t *poolState, o *PoolOptions) backend.Options {
 	return backend.Options{
-		ServerOptions: o.ServerOptions, Changes: &m.changes, Records: t.records, Gutter: o.gutterOpen(m.options.longestTimeout()), Alone: o.Writers == WritersOne,
+		ServerOptions: o.ServerOptions, Changes: &m.changes, Records: t.records,
+		Gutter: o.gutterOpen(m.options.longestTimeout()), Alone: o.Writers == WritersOne,
 		Access: m.access.to(o), Log: m.options.Log,
 	}
 }
@@ -156,15 +162,22 @@ func newCore(o Options, router *route.Router, states []*poolState, servers []*ba
 	c := &core{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, shadows: s.shadows}
 	for i, options := range o.Pools {
 		in := router.Pools()[i]
-		if in.Read() == route.ReadNearest && !slices.ContainsFunc(in.Servers(), func(s route.Server) bool { return s.Zone != "" && s.Zone == options.Options.Zone }) {
-			o.Log.Warn("read nearest has no effect: no server is in the zone that this mcmw runs in", "zone", options.Options.Zone)
+		if in.Read() == route.ReadNearest &&
+			!slices.ContainsFunc(in.Servers(), func(s route.Server) bool {
+				return s.Zone != "" && s.Zone == options.Options.Zone
+			}) {
+			o.Log.Warn("read nearest has no effect: no server is in the zone that this mcmw runs in", "zone",
+				options.Options.Zone)
 		}
 		if n := LeastForGutter(options.Writers); in.Gutter() != nil && len(in.Servers()) < n {
-			o.Log.Warn("the pool has too few servers for a gutter: requests for keys of a server that is down fail", "pool", options.Name, "servers", len(in.Servers()), "needed", n)
+			o.Log.Warn("the pool has too few servers for a gutter: requests for keys of a server that is down fail",
+				"pool", options.Name, "servers", len(in.Servers()), "needed", n)
 		}
 		p := &pool{
-			poolState: states[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(), servers: servers[in.Base():][:len(in.Servers())],
-			change: states[i].change.copy(), share: router.Share(i), had: router.Before(i), rerouting: router.Rerouting(), migrates: router.MovesPool(i),
+			poolState: states[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(),
+			servers: servers[in.Base():][:len(in.Servers())],
+			change:  states[i].change.copy(), share: router.Share(i), had: router.Before(i),
+			rerouting: router.Rerouting(), migrates: router.MovesPool(i),
 		}
 		c.pools = append(c.pools, p)
 	}
@@ -172,8 +185,8 @@ func newCore(o Options, router *route.Router, states []*poolState, servers []*ba
 	return c
 }
 
-// inherit copies the previous placements from old, the same pool in the previous core; moved: the placement of old now is one of them. successors has
-// the current server for each server of old.
+// inherit copies the previous placements from old, the same pool in the previous core; moved: the placement of old now
+// is one of them. successors has the current server for each server of old.
 func (p *pool) inherit(old *pool, successors map[*backend.Server]*backend.Server, moved bool) {
 	if p.options.Rejoin == backend.RejoinTrust {
 		return
@@ -217,7 +230,10 @@ func (c *core) members() []worker.Member {
 		}
 	}
 	for s := range c.servers {
-		members = append(members, worker.Member{Lane: int(c.options.detourLanes(len(c.servers))) + s, Home: s, Patient: true})
+		members = append(members, worker.Member{
+			Lane: int(c.options.detourLanes(len(c.servers))) + s, Home: s,
+			Patient: true,
+		})
 	}
 	for i := range members {
 		members[i].Number = i
@@ -248,7 +264,8 @@ func (c *core) of(t *poolState) *pool {
 // statistics describes the core to the registry.
 func (m *Middleware) statistics(c *core) stats.Options {
 	o := stats.Options{
-		Sweep: c.sweep, HotKeys: c.hot, Several: c.anySeveral, MarksUnknown: c.marksUnknown, Depth: c.options.Depth, Queues: c.queues, Tap: c.options.Tap,
+		Sweep: c.sweep, HotKeys: c.hot, Several: c.anySeveral, MarksUnknown: c.marksUnknown, Depth: c.options.Depth,
+		Queues: c.queues, Tap: c.options.Tap,
 		Health: func(i int) stats.Health { return c.servers[i].Health() },
 	}
 	wanted := make([]marker.Placement, len(c.pools))
@@ -279,14 +296,19 @@ func (m *Middleware) statistics(c *core) stats.Options {
 // makeWorkers creates the workers, without starting them.
 func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o := worker.Options{
-		RequestOptions: c.options.RequestOptions, Lanes: c.lanes, Entrance: s.entrance, Router: c.router, Locks: s.locks,
-		Servers: c.servers, Changes: &s.changes, Detours: c.options.detourLanes(len(c.servers)), MaxValue: c.options.Limits.MaxValue, Hot: s.hot.Values(),
+		RequestOptions: c.options.RequestOptions, Lanes: c.lanes, Entrance: s.entrance, Router: c.router,
+		Locks:   s.locks,
+		Servers: c.servers, Changes: &s.changes, Detours: c.options.detourLanes(len(c.servers)),
+		MaxValue: c.options.Limits.MaxValue, Hot: s.hot.Values(),
 		StatsText: statsText, Log: c.options.Log,
 	}
 	o.StallAfter = c.options.stallAfter()
 	for i, p := range c.pools {
 		w := worker.Pool{
-			Pool: plan.Pool{Versions: p.versioned.Load(), Several: p.several.Load(), Agreed: p.agrees(), Large: p.options.Large}, Timeout: p.options.Timeout, Diverted: &p.diverted, Warming: &p.warming,
+			Pool: plan.Pool{
+				Versions: p.versioned.Load(), Several: p.several.Load(), Agreed: p.agrees(),
+				Large: p.options.Large,
+			}, Timeout: p.options.Timeout, Diverted: &p.diverted, Warming: &p.warming,
 			Lacks: p.missing.Add, Shadow: c.feedOf(p.name),
 		}
 		w.Ack, w.Barring = p.ack()
@@ -297,7 +319,8 @@ func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 			if move.From == i && move.Phase.Active() && move.Cold == "" {
 				w.Ack = ackOfBoth(p, c.pools[move.To])
 				if move.Missed && !move.Phase.ReadsNew() {
-					w.Ack = replica.AckAll // a copy is correct only if every server of the old pool has answered the write
+					// a copy is correct only if every server of the old pool has answered the write
+					w.Ack = replica.AckAll
 				}
 			}
 		}
@@ -313,7 +336,8 @@ func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	for _, m := range c.members() {
 		o.Depth, o.Active = c.options.Depth, nil
 		if m.Patient || (c.options.Pool == PoolPerServer && m.Home < 0) {
-			// In one round a patient worker serves all requests that wait for its server, and a writer all waiting writes.
+			// In one round a patient worker serves all requests that wait for its server, and a writer all waiting
+			// writes.
 			o.Depth = max(o.Depth, DefaultDepth)
 		}
 		if !m.Patient {
@@ -335,7 +359,8 @@ func (c *core) connect(ctx context.Context) {
 	}
 }
 
-// start lets the workers serve until stop. They count in r, which has been changed to this core. The end of ctx ends their attempts to connect.
+// start lets the workers serve until stop. They count in r, which has been changed to this core. The end of ctx ends
+// their attempts to connect.
 func (c *core) start(ctx context.Context, r *stats.Registry) {
 	for i, w := range c.workers {
 		c.running.Go(func() { w.Run(ctx, r.Worker(i)) })

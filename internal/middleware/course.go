@@ -9,9 +9,9 @@ import (
 	"mcmw/internal/route"
 )
 
-// course is the progress of a change through its phases: delete-new, read-new, and settled, the last one, in which keys are placed as wanted but the next
-// change must not begin yet; or late, and settled. A phase ends when it is due and the servers that get keys have been cleaned. Migrations go by the
-// clock instead; see Migration.
+// course is the progress of a change through its phases: delete-new, read-new, and settled, the last one, in which keys
+// are placed as wanted but the next change must not begin yet; or late, and settled. A phase ends when it is due and
+// the servers that get keys have been cleaned. Migrations go by the clock instead; see Migration.
 type course struct {
 	phase   route.Phase
 	due     time.Time
@@ -39,7 +39,8 @@ func done(cleaned <-chan struct{}) bool {
 	}
 }
 
-// lateSteps is how many steps phase late of a change of routes lasts: after them no other middleware reads by the previous routes.
+// lateSteps is how many steps phase late of a change of routes lasts: after them no other middleware reads by the
+// previous routes.
 const lateSteps = 2
 
 // dwell is how long a middleware stays in a phase of a change at least.
@@ -91,7 +92,8 @@ func (m *Middleware) drives() {
 	}
 }
 
-// wait returns how long drive may wait for the end of the phase. It is called when the last server has been cleaned, too.
+// wait returns how long drive may wait for the end of the phase. It is called when the last server has been cleaned,
+// too.
 func (c *course) wait() time.Duration {
 	if wait := time.Until(c.due); wait > 0 {
 		return wait
@@ -99,8 +101,9 @@ func (c *course) wait() time.Duration {
 	return time.Hour
 }
 
-// drivePool takes the change of t's pool further if it is time, and returns how long drive may wait. From time to time, and before a phase ends, it looks
-// at what other middlewares have announced; see look. Without a change it does so after the start. applying is held.
+// drivePool takes the change of t's pool further if it is time, and returns how long drive may wait. From time to time,
+// and before a phase ends, it looks at what other middlewares have announced; see look. Without a change it does so
+// after the start. applying is held.
 func (m *Middleware) drivePool(ctx context.Context, t *poolState) (wait time.Duration) {
 	c, looks := t.change, !time.Now().Before(t.look)
 	switch {
@@ -155,9 +158,11 @@ func (m *Middleware) clean(cleaning []func()) <-chan struct{} {
 	return cleaned
 }
 
-// cleaning returns what deletes on p's servers what they may still hold of keys that they get, unless mark says that this was done. gained returns which
-// keys a server gets; nil: none. Servers that join are flushed anyway.
-func (p *pool) cleaning(ctx context.Context, mark backend.Mark, gained func(server int) func(key []byte) bool) (all []func()) {
+// cleaning returns what deletes on p's servers what they may still hold of keys that they get, unless mark says that
+// this was done. gained returns which keys a server gets; nil: none. Servers that join are flushed anyway.
+func (p *pool) cleaning(ctx context.Context, mark backend.Mark,
+	gained func(server int) func(key []byte) bool,
+) (all []func()) {
 	if p.options.Rejoin == backend.RejoinTrust {
 		return nil
 	}

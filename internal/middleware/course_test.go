@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// If another list is wanted while servers that gain keys are cleaned, other servers may gain keys. These are cleaned, too, before they are read.
+// If another list is wanted while servers that gain keys are cleaned, other servers may gain keys. These are cleaned,
+// too, before they are read.
 func TestAPhaseThatBeginsAgainForAnotherListAwaitsItsOwnCleaning(t *testing.T) {
 	first, second := make(chan struct{}), make(chan struct{})
 	c := &course{due: time.Now(), cleaned: first}

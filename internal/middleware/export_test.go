@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// EndPhase ends the present phase of a change of placement, or else of a change of routes, and reports whether there is one.
+// EndPhase ends the present phase of a change of placement, or else of a change of routes, and reports whether there is
+// one.
 func (m *Middleware) EndPhase() bool {
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -26,8 +27,8 @@ func (m *Middleware) EndPhase() bool {
 	return true
 }
 
-// AwaitsOthers ends the dwell of the present phase of a change of placement, looks at what other middlewares have announced, and reports whether the phase
-// has to last longer because of that.
+// AwaitsOthers ends the dwell of the present phase of a change of placement, looks at what other middlewares have
+// announced, and reports whether the phase has to last longer because of that.
 func (m *Middleware) AwaitsOthers() bool {
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -50,7 +51,8 @@ func (m *Middleware) FollowOthers() {
 	m.followOthers(m.work, m.poolStates[0])
 }
 
-// currentCourse returns the course of the present change, nil if there is none, and the function that enters its next phase. applying is held.
+// currentCourse returns the course of the present change, nil if there is none, and the function that enters its next
+// phase. applying is held.
 func (m *Middleware) currentCourse() (c *course, step func(context.Context)) {
 	if at := slices.IndexFunc(m.poolStates, func(t *poolState) bool { return t.change != nil }); at >= 0 {
 		t := m.poolStates[at]

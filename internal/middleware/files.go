@@ -2,16 +2,16 @@ package middleware
 
 import "golang.org/x/sys/unix"
 
-// otherFiles is the number of open files that the process may need in addition to connections to clients and servers: listeners, the
-// admin server, probes, and the runtime's own.
+// otherFiles is the number of open files that the process may need in addition to connections to clients and servers:
+// listeners, the admin server, probes, and the runtime's own.
 const otherFiles = 128
 
 // maxRefused is the largest number of refused clients that stay connected until they have read the refusal.
 const maxRefused = 128
 
-// maxClients returns how many clients may be connected, and how many more may stay connected to read that they were refused. Without
-// an explicit limit the first number is derived from the limit on open files: clients that used all files would leave none for new
-// connections to servers.
+// maxClients returns how many clients may be connected, and how many more may stay connected to read that they were
+// refused. Without an explicit limit the first number is derived from the limit on open files: clients that used all
+// files would leave none for new connections to servers.
 func (o *Options) maxClients(c *core) (clients, refused int) {
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
@@ -32,8 +32,8 @@ func (o *Options) maxClients(c *core) (clients, refused int) {
 	return clients, refused
 }
 
-// shareFiles returns how many of the allowed files clients and refused clients may use, given the number of connections to servers.
-// Clients get at least half of the files.
+// shareFiles returns how many of the allowed files clients and refused clients may use, given the number of connections
+// to servers. Clients get at least half of the files.
 func shareFiles(allowed, servers int) (clients, refused int) {
 	refused = min(maxRefused, allowed/8)
 	return max(allowed/2, allowed-servers-refused-otherFiles), refused

@@ -12,12 +12,13 @@ import (
 	"mcmw/internal/stats"
 )
 
-// gutterSlack is how long another middleware may still store in the gutter after the mark of a server was removed, because it has not seen that yet. It
-// includes the granularity of memcached's clock, one second.
+// gutterSlack is how long another middleware may still store in the gutter after the mark of a server was removed,
+// because it has not seen that yet. It includes the granularity of memcached's clock, one second.
 const gutterSlack = 3 * time.Second
 
-// gutterOpen returns how long the pool's gutter may hold keys of a server after the server is read again; 0: the pool has no gutter. A request that was
-// planned before that may take up to timeout, and up to timeout again until it is given up.
+// gutterOpen returns how long the pool's gutter may hold keys of a server after the server is read again; 0: the pool
+// has no gutter. A request that was planned before that may take up to timeout, and up to timeout again until it is
+// given up.
 func (o *PoolOptions) gutterOpen(timeout time.Duration) time.Duration {
 	if !o.diverts() {
 		return 0
@@ -30,16 +31,18 @@ func (o *PoolOptions) diverts() bool {
 	return o.Options.Gutter != "" || o.Options.PreviousGutter.Pool != ""
 }
 
-// checkGutter returns an error if the pool, whose router is in, has a gutter or is one, and its options don't allow that.
+// checkGutter returns an error if the pool, whose router is in, has a gutter or is one, and its options don't allow
+// that.
 func (o *PoolOptions) checkGutter(in *route.Router) error {
 	if (in.Gutter() != nil || in.IsGutter()) && o.Rejoin == backend.RejoinTrust {
-		return errors.New(o.messagePrefix() + "rejoin is trust in a pool that has a gutter or is one; accepted: rejoin invalidate or flush")
+		return errors.New(o.messagePrefix() +
+			"rejoin is trust in a pool that has a gutter or is one; accepted: rejoin invalidate or flush")
 	}
 	return nil
 }
 
-// LeastForGutter returns how many servers a pool with a gutter needs. When one is away, the others must be enough to record that for all middlewares, or
-// for the next start of the only one.
+// LeastForGutter returns how many servers a pool with a gutter needs. When one is away, the others must be enough to
+// record that for all middlewares, or for the next start of the only one.
 func LeastForGutter(w Writers) int {
 	if w == WritersOne {
 		return 2
@@ -60,8 +63,9 @@ func (r *rerouting) close(o *PoolOptions) {
 	}
 }
 
-// cleanGutters returns what deletes, in gutters that are about to be used, what they may still hold of their pools' keys. Nobody stores such keys there at
-// this time: the other middlewares are at most one phase away, and closed their gutters as well.
+// cleanGutters returns what deletes, in gutters that are about to be used, what they may still hold of their pools'
+// keys. Nobody stores such keys there at this time: the other middlewares are at most one phase away, and closed their
+// gutters as well.
 func (m *Middleware) cleanGutters(r *rerouting) (cleaning []func()) {
 	c := m.current.Load()
 	stripped := c.router.Stripped()
@@ -70,26 +74,32 @@ func (m *Middleware) cleanGutters(r *rerouting) (cleaning []func()) {
 		var placements []marker.Placement
 		for i, o := range c.pools {
 			if o.options.Options.Closed && o.options.Options.Gutter == p.name {
-				of, placements = append(of, i), append(placements, o.of(placed{o.router, o.options.Options}, o.had), o.wantedRecord())
+				of, placements = append(of, i),
+					append(placements, o.of(placed{o.router, o.options.Options}, o.had), o.wantedRecord())
 			}
 		}
 		if len(of) == 0 {
 			continue
 		}
 		holds := func(key []byte) bool {
-			return slices.Contains(of, c.router.Table().Pool(key)) || stripped[c.pools[of[0]].name] != nil // a pool that strips has a gutter for itself alone
+			// a pool that strips has a gutter for itself alone
+			return slices.Contains(of, c.router.Table().Pool(key)) || stripped[c.pools[of[0]].name] != nil
 		}
 		var mark backend.Mark
 		if r.phased {
-			mark = backend.Mark{Text: fmt.Sprintf("gutter %d %s", at, fingerprint(placements...)), For: m.options.ChangeStep}
+			mark = backend.Mark{
+				Text: fmt.Sprintf("gutter %d %s", at, fingerprint(placements...)),
+				For:  m.options.ChangeStep,
+			}
 		}
 		cleaning = append(cleaning, p.cleaning(m.work, mark, func(int) func(key []byte) bool { return holds })...)
 	}
 	return cleaning
 }
 
-// openGutters records, before the core begins to serve, that gutters may hold keys of any server: keys that an earlier middleware stored there, and
-// keys that other servers held until now. Another middleware may be a phase behind for one step, or for lateSteps if it has just started.
+// openGutters records, before the core begins to serve, that gutters may hold keys of any server: keys that an earlier
+// middleware stored there, and keys that other servers held until now. Another middleware may be a phase behind for one
+// step, or for lateSteps if it has just started.
 func (c *core) openGutters() {
 	for _, p := range c.pools {
 		var longer time.Duration
@@ -109,18 +119,21 @@ func (c *core) gutters() []stats.GutterOptions {
 		if p.options.Options.Gutter == "" {
 			continue
 		}
-		all = append(all, stats.GutterOptions{Pool: p.name, Gutter: p.options.Options.Gutter, Counts: &p.diverted, Servers: func() (away, open int) {
-			now := stats.Now()
-			for _, s := range p.servers {
-				if s.Away() && !p.options.Options.Closed {
-					away++
+		all = append(all, stats.GutterOptions{
+			Pool: p.name, Gutter: p.options.Options.Gutter, Counts: &p.diverted,
+			Servers: func() (away, open int) {
+				now := stats.Now()
+				for _, s := range p.servers {
+					if s.Away() && !p.options.Options.Closed {
+						away++
+					}
+					if now < s.OpenUntil() {
+						open++
+					}
 				}
-				if now < s.OpenUntil() {
-					open++
-				}
-			}
-			return away, open
-		}})
+				return away, open
+			},
+		})
 	}
 	return all
 }

@@ -18,7 +18,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// gutteredPools returns options with the pools a, b and spare, of three servers each. Pool spare is to be the gutter and has keys of its own.
+// gutteredPools returns options with the pools a, b and spare, of three servers each. Pool spare is to be the gutter
+// and has keys of its own.
 func gutteredPools(t *testing.T, w middleware.Writers) (o middleware.Options, spare []*mctest.Server) {
 	t.Helper()
 	o = middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour}
@@ -64,7 +65,8 @@ func TestAGutterHoldsNoOldValuesWhenAPoolOrItsKeysReturnToIt(t *testing.T) {
 	for name, change := range gutterChanges {
 		for _, w := range []middleware.Writers{middleware.WritersSeveral, middleware.WritersOne} {
 			for _, restart := range []bool{false, true} {
-				if !mctest.Long() && (name != "the pool gets keys from the gutter" && name != "the pool gets the gutter" || restart != (w == middleware.WritersOne)) {
+				if !mctest.Long() && (name != "the pool gets keys from the gutter" &&
+					name != "the pool gets the gutter" || restart != (w == middleware.WritersOne)) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s, writers %s, restart %t", name, w, restart), func(t *testing.T) {
@@ -97,8 +99,10 @@ func TestAGutterHoldsNoOldValuesWhenAPoolOrItsKeysReturnToIt(t *testing.T) {
 					rounds(t, nil, fleet...)
 					gutter(func(c *mctest.Client) {
 						assert.Equal(t, "END\r\n", c.MustDo(t, "get old\r\n"))
-						if !restart { // a restart deletes in a pool that has become a gutter all keys that are not the pool's own
-							assert.NotEqual(t, "END\r\n", c.MustDo(t, "get 2-kept\r\n"), "a key of a pool that does not have that gutter")
+						// a restart deletes in a pool that has become a gutter all keys that are not the pool's own
+						if !restart {
+							assert.NotEqual(t, "END\r\n", c.MustDo(t, "get 2-kept\r\n"),
+								"a key of a pool that does not have that gutter")
 						}
 						assert.NotEqual(t, "END\r\n", c.MustDo(t, "get 3-kept\r\n"), "the gutter's own key")
 					})
@@ -133,7 +137,8 @@ func TestAPoolThatLosesItsGutterReadsNoServerThatMissedWrites(t *testing.T) {
 		}
 	}
 	proxy.Inject(mctest.Fault{Lose: true, Refuse: true})
-	require.Eventually(t, func() bool { return clients[0].MustDo(t, "set "+key+" 0 0 3\r\nnew\r\n") == "STORED\r\n" }, mctest.Patience, mctest.Tick)
+	require.Eventually(t, func() bool { return clients[0].MustDo(t, "set "+key+" 0 0 3\r\nnew\r\n") == "STORED\r\n" },
+		mctest.Patience, mctest.Tick)
 	require.Eventually(t, func() bool { // a read that waits too long for the gutter fails
 		reply := clients[1].MustDo(t, "get "+key+"\r\n")
 		require.NotContains(t, reply, "old")
@@ -147,7 +152,8 @@ func TestAPoolThatLosesItsGutterReadsNoServerThatMissedWrites(t *testing.T) {
 		require.Contains(t, clients[1].MustDo(t, "get "+key+"\r\n"), "SERVER_ERROR ")
 	}
 	proxy.Inject(mctest.Fault{})
-	require.Eventually(t, func() bool { return clients[1].MustDo(t, "get "+key+"\r\n") == "END\r\n" }, mctest.Patience, mctest.Tick)
+	require.Eventually(t, func() bool { return clients[1].MustDo(t, "get "+key+"\r\n") == "END\r\n" }, mctest.Patience,
+		mctest.Tick)
 	for _, m := range fleet {
 		require.Eventually(t, func() bool { return !m.RespectsMarks("a") }, mctest.Patience, mctest.Tick)
 	}
@@ -183,7 +189,9 @@ func TestGuttersChangeUnderLoadWhileAServerFailsAndReturns(t *testing.T) {
 		for _, m := range fleet {
 			require.Eventually(t, func() bool {
 				s := m.Stats().Snapshot()
-				h := s.Servers[slices.IndexFunc(s.Servers, func(s stats.ServerSnapshot) bool { return s.Name == "a-server-2" })].Health
+				h := s.Servers[slices.IndexFunc(s.Servers, func(s stats.ServerSnapshot) bool {
+					return s.Name == "a-server-2"
+				})].Health
 				return h.MarkedHere || h.MarkedElsewhere == (n > 0)
 			}, mctest.Patience, mctest.Tick)
 		}
@@ -206,7 +214,9 @@ func TestGuttersChangeUnderLoadWhileAServerFailsAndReturns(t *testing.T) {
 		}
 		lose(2)
 		require.Eventually(t, func() bool {
-			return !slices.ContainsFunc(fleet, func(m *mwtest.MW) bool { return m.Stats().Snapshot().Gutters[0].Reads == 0 })
+			return !slices.ContainsFunc(fleet, func(m *mwtest.MW) bool {
+				return m.Stats().Snapshot().Gutters[0].Reads == 0
+			})
 		}, mctest.Patience, mctest.Tick)
 		lose(0)
 	}

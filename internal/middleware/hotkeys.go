@@ -5,7 +5,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// HotKeys returns the n keys that are asked for most, with their names if names is true. If Options.HotKeys is off there are none.
+// HotKeys returns the n keys that are asked for most, with their names if names is true. If Options.HotKeys is off
+// there are none.
 func (m *Middleware) HotKeys(n int, names bool) hotkeys.Report {
 	c := m.current.Load()
 	var all []string

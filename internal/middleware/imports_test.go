@@ -38,7 +38,8 @@ type importRule struct {
 }
 
 // above are the packages around the data path: they may import it, and it must not import them.
-var above = append(internal("admin", "buildinfo", "commandline", "config", "control", "demo", "discover", "faulty", "model", "spell", "statlog", "terminal", "tools", "userinput"), "mcmw/cmd", "mcmw/lab")
+var above = append(internal("admin", "buildinfo", "commandline", "config", "control", "demo", "discover", "faulty",
+	"model", "spell", "statlog", "terminal", "tools", "userinput"), "mcmw/cmd", "mcmw/lab")
 
 var importRules = []importRule{
 	{
@@ -46,23 +47,27 @@ var importRules = []importRule{
 		why: "the data path works without the packages that configure, show and measure it",
 	},
 	{
-		from: internal(slices.Concat(dataPath...)...), never: []string{"github.com/prometheus", "net/http", "github.com/spf13", "go.yaml.in"},
-		why: "the data path has counters of its own and is configured by its Options",
+		from:  internal(slices.Concat(dataPath...)...),
+		never: []string{"github.com/prometheus", "net/http", "github.com/spf13", "go.yaml.in"},
+		why:   "the data path has counters of its own and is configured by its Options",
 	},
 	{
-		from: internal("enum", "protocol", "route", "replica", "keylock", "plan"), never: []string{"os", "syscall", "time", "log/slog"}, direct: true,
+		from:  internal("enum", "protocol", "route", "replica", "keylock", "plan"),
+		never: []string{"os", "syscall", "time", "log/slog"}, direct: true,
 		why: "it is pure: no sockets, clocks, files or logs",
 	},
 	{
-		from: internal("protocol", "replica", "keylock", "stats", "request", "plan", "queue"), never: []string{"net"}, direct: true,
-		why: "sockets belong to wire and to the stages at either end",
+		from: internal("protocol", "replica", "keylock", "stats", "request", "plan", "queue"), never: []string{"net"},
+		direct: true,
+		why:    "sockets belong to wire and to the stages at either end",
 	},
 	{
 		from: internal("plan"), never: append(internal("wire", "backend"), "context", "sync"), direct: true,
 		why: "it only decides; other packages send and wait",
 	},
 	{
-		from: internal("admin"), never: internal("config", "control", "middleware", "netstage", "queue", "worker", "backend"),
+		from: internal("admin"), never: internal("config", "control", "middleware", "netstage", "queue", "worker",
+			"backend"),
 		why: "it shows statistics and controls nothing",
 	},
 	{
@@ -70,22 +75,26 @@ var importRules = []importRule{
 		why: "it shows statistics from any source",
 	},
 	{
-		from: append(internal("model", "spell"), "mcmw/lab/factorial", "mcmw/lab/sample"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
+		from:  append(internal("model", "spell"), "mcmw/lab/factorial", "mcmw/lab/sample"),
+		never: []string{"os", "net", "time", "log/slog"}, direct: true,
 		why: "it computes from its arguments alone",
 	},
 	{
 		from: []string{
-			"mcmw/lab/capacity", "mcmw/lab/check", "mcmw/lab/compare", "mcmw/lab/claim", "mcmw/lab/frame", "mcmw/lab/reproduce",
+			"mcmw/lab/capacity", "mcmw/lab/check", "mcmw/lab/compare", "mcmw/lab/claim", "mcmw/lab/frame",
+			"mcmw/lab/reproduce",
 		},
 		never: []string{"os", "net", "log/slog", "database/sql"}, direct: true,
 		why: "it judges the contents of a record from any source",
 	},
 	{
-		from: []string{"mcmw/lab/experiment", "mcmw/lab/collect"}, never: []string{"os", "os/exec", "net", "log/slog"}, direct: true,
-		why: "it turns texts into values; other packages read the files",
+		from: []string{"mcmw/lab/experiment", "mcmw/lab/collect"}, never: []string{"os", "os/exec", "net", "log/slog"},
+		direct: true,
+		why:    "it turns texts into values; other packages read the files",
 	},
 	{
-		from: internal("discover"), never: internal("admin", "buildinfo", "config", "control", "middleware", "netstage", "queue", "worker", "backend"),
+		from: internal("discover"), never: internal("admin", "buildinfo", "config", "control", "middleware", "netstage",
+			"queue", "worker", "backend"),
 		why: "it finds servers and controls nothing",
 	},
 	{
@@ -97,7 +106,9 @@ var importRules = []importRule{
 		why: "the lab is a program of its own",
 	},
 	{
-		from: append(internal("middleware"), above...), never: append(internal("mctest"), "testing", "github.com/stretchr", "github.com/bradfitz", "go.uber.org/goleak"),
+		from: append(internal("middleware"), above...),
+		never: append(internal("mctest"), "testing", "github.com/stretchr", "github.com/bradfitz",
+			"go.uber.org/goleak"),
 		why: "test doubles and test libraries stay out of the programs",
 	},
 }
@@ -120,7 +131,8 @@ func internal(names ...string) []string {
 // importGraph holds the direct imports of each package, without those of its tests.
 type importGraph map[string][]string
 
-// chain returns the packages by which from imports target or a package below it, beginning with from; nil if it doesn't.
+// chain returns the packages by which from imports target or a package below it, beginning with from; nil if it
+// doesn't.
 func (g importGraph) chain(from, target string, direct bool) []string {
 	seen := map[string]bool{from: true}
 	for paths := [][]string{{from}}; len(paths) > 0; paths = paths[1:] {
@@ -176,7 +188,8 @@ func importViolations(g importGraph) (violations []string) {
 	for _, pkg := range packages {
 		mine, known := layer[pkg]
 		if !known {
-			if within(pkg, "mcmw") && !withinAny(pkg, above) && !withinAny(pkg, append(internal("mctest"), "mcmw/docs", "mcmw/test")) {
+			if within(pkg, "mcmw") && !withinAny(pkg, above) &&
+				!withinAny(pkg, append(internal("mctest"), "mcmw/docs", "mcmw/test")) {
 				complain("%s has no place in the table of layers", pkg)
 			}
 			continue
@@ -236,10 +249,12 @@ func moduleImports(t *testing.T) importGraph {
 	return g
 }
 
-// ruleProblems returns the problems of the rules themselves: missing reasons, and pairs of rules that forbid the same import.
+// ruleProblems returns the problems of the rules themselves: missing reasons, and pairs of rules that forbid the same
+// import.
 func ruleProblems(rules []importRule) (problems []string) {
 	meet := func(a, b []string) bool {
-		return slices.ContainsFunc(a, func(x string) bool { return withinAny(x, b) }) || slices.ContainsFunc(b, func(x string) bool { return withinAny(x, a) })
+		return slices.ContainsFunc(a, func(x string) bool { return withinAny(x, b) }) ||
+			slices.ContainsFunc(b, func(x string) bool { return withinAny(x, a) })
 	}
 	for i, rule := range rules {
 		if rule.why == "" {
@@ -247,7 +262,8 @@ func ruleProblems(rules []importRule) (problems []string) {
 		}
 		for _, other := range rules[:i] {
 			if meet(rule.from, other.from) && meet(rule.never, other.never) {
-				problems = append(problems, fmt.Sprintf("the rules for %s and %s forbid the same import", other.from, rule.from))
+				problems = append(problems, fmt.Sprintf("the rules for %s and %s forbid the same import", other.from,
+					rule.from))
 			}
 		}
 	}
@@ -279,32 +295,94 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	graph := moduleImports(t)
 	for _, tc := range []struct{ from, to, complaint string }{
-		{"mcmw/internal/netstage", "mcmw/internal/worker", "mcmw/internal/netstage imports mcmw/internal/worker, which is not in a lower layer"},
-		{"mcmw/internal/worker", "mcmw/internal/netstage", "mcmw/internal/worker imports mcmw/internal/netstage, which is not in a lower layer"},
-		{"mcmw/internal/request", "mcmw/internal/queue", "mcmw/internal/request imports mcmw/internal/queue, which is not in a lower layer"},
-		{"mcmw/internal/wire", "mcmw/internal/protocol", "mcmw/internal/wire imports mcmw/internal/protocol, which is not in a lower layer"},
-		{"mcmw/internal/backend", "mcmw/internal/config", "mcmw/internal/backend imports mcmw/internal/config: the data path works without"},
-		{"mcmw/internal/middleware", "mcmw/internal/admin", "mcmw/internal/middleware imports mcmw/internal/admin: the data path works without"},
-		{"mcmw/internal/worker", "mcmw/lab/load", "mcmw/internal/worker imports mcmw/lab/load: the data path works without"},
-		{"mcmw/internal/stats", "mcmw/internal/tools/image", "mcmw/internal/stats imports mcmw/internal/tools/image: the data path works without"},
-		{"mcmw/internal/protocol", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/protocol imports github.com/prometheus/client_golang/prometheus: the data path has counters of its own"},
-		{"mcmw/internal/request", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/request imports github.com/prometheus/client_golang/prometheus: the data path has counters"},
-		{"mcmw/internal/route", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/route imports github.com/prometheus/client_golang/prometheus: the data path has counters"},
-		{"mcmw/internal/keylock", "go.yaml.in/yaml/v3", "mcmw/internal/keylock imports go.yaml.in/yaml/v3: the data path has counters"},
+		{
+			"mcmw/internal/netstage", "mcmw/internal/worker",
+			"mcmw/internal/netstage imports mcmw/internal/worker, which is not in a lower layer",
+		},
+		{
+			"mcmw/internal/worker", "mcmw/internal/netstage",
+			"mcmw/internal/worker imports mcmw/internal/netstage, which is not in a lower layer",
+		},
+		{
+			"mcmw/internal/request", "mcmw/internal/queue",
+			"mcmw/internal/request imports mcmw/internal/queue, which is not in a lower layer",
+		},
+		{
+			"mcmw/internal/wire", "mcmw/internal/protocol",
+			"mcmw/internal/wire imports mcmw/internal/protocol, which is not in a lower layer",
+		},
+		{
+			"mcmw/internal/backend", "mcmw/internal/config",
+			"mcmw/internal/backend imports mcmw/internal/config: the data path works without",
+		},
+		{
+			"mcmw/internal/middleware", "mcmw/internal/admin",
+			"mcmw/internal/middleware imports mcmw/internal/admin: the data path works without",
+		},
+		{
+			"mcmw/internal/worker", "mcmw/lab/load",
+			"mcmw/internal/worker imports mcmw/lab/load: the data path works without",
+		},
+		{
+			"mcmw/internal/stats", "mcmw/internal/tools/image",
+			"mcmw/internal/stats imports mcmw/internal/tools/image: the data path works without",
+		},
+		{
+			"mcmw/internal/protocol", "github.com/prometheus/client_golang/prometheus",
+			"mcmw/internal/protocol imports github.com/prometheus/client_golang/prometheus: the data path has " +
+				"counters of its own",
+		},
+		{
+			"mcmw/internal/request", "github.com/prometheus/client_golang/prometheus",
+			"mcmw/internal/request imports github.com/prometheus/client_golang/prometheus: the data path has counters",
+		},
+		{
+			"mcmw/internal/route", "github.com/prometheus/client_golang/prometheus",
+			"mcmw/internal/route imports github.com/prometheus/client_golang/prometheus: the data path has counters",
+		},
+		{
+			"mcmw/internal/keylock", "go.yaml.in/yaml/v3",
+			"mcmw/internal/keylock imports go.yaml.in/yaml/v3: the data path has counters",
+		},
 		{"mcmw/internal/protocol", "net", "mcmw/internal/protocol imports net: sockets belong to wire"},
 		{"mcmw/internal/replica", "time", "mcmw/internal/replica imports time: it is pure"},
-		{"mcmw/internal/admin", "mcmw/internal/worker", "mcmw/internal/admin imports mcmw/internal/worker: it shows statistics"},
-		{"mcmw/internal/terminal", "mcmw/internal/middleware", "mcmw/internal/terminal imports mcmw/internal/middleware: it shows statistics from"},
-		{"mcmw/internal/discover", "mcmw/internal/middleware", "mcmw/internal/discover imports mcmw/internal/middleware: it finds servers"},
+		{
+			"mcmw/internal/admin", "mcmw/internal/worker",
+			"mcmw/internal/admin imports mcmw/internal/worker: it shows statistics",
+		},
+		{
+			"mcmw/internal/terminal", "mcmw/internal/middleware",
+			"mcmw/internal/terminal imports mcmw/internal/middleware: it shows statistics from",
+		},
+		{
+			"mcmw/internal/discover", "mcmw/internal/middleware",
+			"mcmw/internal/discover imports mcmw/internal/middleware: it finds servers",
+		},
 		{"mcmw/lab/collect", "os", "mcmw/lab/collect imports os: it turns texts into values"},
-		{"mcmw/internal/plan", "mcmw/internal/backend", "mcmw/internal/plan imports mcmw/internal/backend: it only decides"},
-		{"mcmw/internal/worker", "mcmw/internal/discover", "mcmw/internal/worker imports mcmw/internal/discover: the data path works without"},
+		{
+			"mcmw/internal/plan", "mcmw/internal/backend",
+			"mcmw/internal/plan imports mcmw/internal/backend: it only decides",
+		},
+		{
+			"mcmw/internal/worker", "mcmw/internal/discover",
+			"mcmw/internal/worker imports mcmw/internal/discover: the data path works without",
+		},
 		{"mcmw/lab/runner", "mcmw/internal/config", "mcmw/lab/runner imports mcmw/internal/config: it measures"},
 		{"mcmw/lab/sample", "os", "mcmw/lab/sample imports os: it computes"},
 		{"mcmw/lab/check", "database/sql", "mcmw/lab/check imports database/sql: it judges"},
-		{"mcmw/internal/config", "mcmw/internal/mctest", "mcmw/cmd/mcmw imports mcmw/internal/config imports mcmw/internal/mctest: test doubles"},
-		{"mcmw/internal/middleware", "github.com/stretchr/testify/require", "mcmw/internal/middleware imports github.com/stretchr/testify/require: test doubles"},
-		{"mcmw/internal/admin", "github.com/vishvananda/netlink", "mcmw/cmd/mcmw imports mcmw/internal/admin imports github.com/vishvananda/netlink: the lab is a program of its own"},
+		{
+			"mcmw/internal/config", "mcmw/internal/mctest",
+			"mcmw/cmd/mcmw imports mcmw/internal/config imports mcmw/internal/mctest: test doubles",
+		},
+		{
+			"mcmw/internal/middleware", "github.com/stretchr/testify/require",
+			"mcmw/internal/middleware imports github.com/stretchr/testify/require: test doubles",
+		},
+		{
+			"mcmw/internal/admin", "github.com/vishvananda/netlink",
+			"mcmw/cmd/mcmw imports mcmw/internal/admin imports github.com/vishvananda/netlink: the lab is a program " +
+				"of its own",
+		},
 		{"mcmw/cmd/mcmw", "mcmw/lab/load", "mcmw/cmd/mcmw imports mcmw/lab/load: the lab is a program"},
 		{"mcmw/internal/new", "fmt", "mcmw/internal/new has no place in the table of layers"},
 	} {
@@ -315,7 +393,8 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 			}
 			broken[tc.from] = append(slices.Clip(broken[tc.from]), tc.to)
 			found := importViolations(broken)
-			require.True(t, slices.ContainsFunc(found, func(v string) bool { return strings.HasPrefix(v, tc.complaint) }),
+			require.True(t, slices.ContainsFunc(found,
+				func(v string) bool { return strings.HasPrefix(v, tc.complaint) }),
 				"expected %q among:\n%s", tc.complaint, strings.Join(found, "\n"))
 		})
 	}

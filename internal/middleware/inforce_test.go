@@ -22,7 +22,8 @@ func lookedUp(t *testing.T, n, first int) ([]route.Server, middleware.Options) {
 		servers[i].Weight, servers[i].Entry = 1, "dns+cache:11211"
 	}
 	return servers, middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: servers[:first:first], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
+		Listen: []string{"127.0.0.1:0"}, Servers: servers[:first:first], Placement: route.Options{Replicas: 1},
+		ChangeStep: time.Hour,
 	}
 }
 
@@ -124,10 +125,14 @@ func TestAMiddlewareFollowsAnotherThatChangesTheListOfOneOfItsPools(t *testing.T
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
 	of := func(b ...route.Server) middleware.Options {
 		pool := func(name string, servers ...route.Server) middleware.PoolOptions {
-			return middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: servers, Options: route.Options{Replicas: 1}}}
+			return middleware.PoolOptions{Pool: route.Pool{
+				Name: name, Servers: servers,
+				Options: route.Options{Replicas: 1},
+			}}
 		}
 		return middleware.Options{
-			Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Pools: []middleware.PoolOptions{pool("a", servers[0]), pool("b", b...)},
+			Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour,
+			Pools:  []middleware.PoolOptions{pool("a", servers[0]), pool("b", b...)},
 			Routes: route.Routes{Default: "a", Prefixes: []route.Prefix{{Prefix: "b", Pool: "b"}}},
 		}
 	}
@@ -144,7 +149,10 @@ func TestAMiddlewareFollowsAnotherThatChangesTheListOfOneOfItsPools(t *testing.T
 func TestEachPoolHasAListInForce(t *testing.T) {
 	servers, _ := lookedUp(t, 4, 4)
 	pool := func(name string, servers ...route.Server) middleware.PoolOptions {
-		return middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: servers, Options: route.Options{Replicas: 1}}}
+		return middleware.PoolOptions{Pool: route.Pool{
+			Name: name, Servers: servers,
+			Options: route.Options{Replicas: 1},
+		}}
 	}
 	o := middleware.Options{
 		Pools:  []middleware.PoolOptions{pool("a", servers[:2]...), pool("b", servers[2:]...)},

@@ -11,15 +11,16 @@ import (
 	"mcmw/internal/route"
 )
 
-// catchUp returns the core to start with: c or, if other middlewares may place keys differently, a core in a phase that is compatible with theirs. ctx
-// bounds reaching the servers that c does not have. applying is held.
+// catchUp returns the core to start with: c or, if other middlewares may place keys differently, a core in a phase that
+// is compatible with theirs. ctx bounds reaching the servers that c does not have. applying is held.
 func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 	changes := false
 	for _, p := range c.pools {
 		if p.records != nil && p.options.inPhases(p.step) && m.join(ctx, p) {
 			changes = true
 			t := p.poolState.change
-			c.options.Log.Info("the placement of keys is changing, or has changed", "pool", p.name, "phase", t.phase.String(), "announced", p.joined,
+			c.options.Log.Info("the placement of keys is changing, or has changed", "pool", p.name, "phase",
+				t.phase.String(), "announced", p.joined,
 				"from", fingerprint(t.from.record()), "to", fingerprint(t.to.record()))
 		}
 	}
@@ -31,14 +32,16 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 		c.options.Log.Info("other mcmw are changing to these routes and gutters", "phase", m.routing.phase.String())
 	} else if m.routing = c.routesBefore(); m.routing != nil {
 		changes = true
-		c.options.Log.Info("the servers' records have other routes or gutters, which other mcmw may still use", "phase", m.routing.phase.String())
+		c.options.Log.Info("the servers' records have other routes or gutters, which other mcmw may still use", "phase",
+			m.routing.phase.String())
 	}
 	if !changes {
 		return c
 	}
 	o, router, err := m.effective()
 	if err != nil {
-		c.options.Log.Error("the servers' records have another placement of keys, which this mcmw can't follow: while others still use it, reads may be stale", "error", err)
+		c.options.Log.Error("the servers' records have another placement of keys, which this mcmw can't follow: "+
+			"while others still use it, reads may be stale", "error", err)
 		m.routing = nil
 		for _, t := range m.poolStates {
 			t.change, t.joined = nil, false
@@ -48,7 +51,9 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 	servers, _, _ := m.serversFor(o, c)
 	next := newCore(o, router, m.poolStates, servers, &m.shared)
 	next.requireVersions()
-	reach(ctx, slices.DeleteFunc(slices.Clone(servers), func(s *backend.Server) bool { return slices.Contains(c.servers, s) }))
+	reach(ctx, slices.DeleteFunc(slices.Clone(servers), func(s *backend.Server) bool {
+		return slices.Contains(c.servers, s)
+	}))
 	m.current.Store(next)
 	m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
 	m.registry.Change(m.statistics(next))
@@ -61,10 +66,11 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 	return next
 }
 
-// join makes the pool join the change that other middlewares have announced on its servers, or that the servers' records show although no middleware is
-// there to announce it. It returns false if there is none. The announcements are read again after this middleware has made its own: if it joins in
-// delete-new, none of the others has left read-new before it has seen that. If the two looks are so far apart that announcements may have expired meanwhile,
-// it begins again. applying is held.
+// join makes the pool join the change that other middlewares have announced on its servers, or that the servers'
+// records show although no middleware is there to announce it. It returns false if there is none. The announcements are
+// read again after this middleware has made its own: if it joins in delete-new, none of the others has left read-new
+// before it has seen that. If the two looks are so far apart that announcements may have expired meanwhile, it begins
+// again. applying is held.
 func (m *Middleware) join(ctx context.Context, p *pool) bool {
 	t, own := p.poolState, p.settled
 	begun := time.Now()
@@ -107,14 +113,15 @@ func (m *Middleware) join(ctx context.Context, p *pool) bool {
 	}
 }
 
-// earlier is a placement, other than the wanted one, that the servers' records have, and the phase in which a middleware reads by these records.
+// earlier is a placement, other than the wanted one, that the servers' records have, and the phase in which a
+// middleware reads by these records.
 type earlier struct {
 	placed
 	phase route.Phase
 }
 
-// before returns the placement, other than p's, that keys have or had by the newest record. ok is false if there is none, or the address of one of
-// its servers is unknown.
+// before returns the placement, other than p's, that keys have or had by the newest record. ok is false if there is
+// none, or the address of one of its servers is unknown.
 func (p *pool) before(newest *marker.Record) (from earlier, ok bool) {
 	if newest == nil {
 		return from, false
@@ -151,8 +158,8 @@ func (p *pool) joinServers(mark backend.Mark) {
 	}
 }
 
-// judge judges the servers that were reached by their records. During a change other middlewares put the records of different phases; a middleware that
-// joins the change takes them for one.
+// judge judges the servers that were reached by their records. During a change other middlewares put the records of
+// different phases; a middleware that joins the change takes them for one.
 func (p *pool) judge(looks marker.Looks) {
 	read, other := p.record(), marker.Placement{}
 	joined := p.joined || p.joinedRoutes && p.had != nil
@@ -178,7 +185,8 @@ func (p *pool) judge(looks marker.Looks) {
 	}
 }
 
-// cleanJoined cleans servers that get keys by a change that is in read-new already. The others have done it, and their marks say so. applying is held.
+// cleanJoined cleans servers that get keys by a change that is in read-new already. The others have done it, and their
+// marks say so. applying is held.
 func (m *Middleware) cleanJoined() {
 	for _, t := range m.poolStates {
 		if t.joined && t.change.phase == route.ReadNew {
@@ -191,7 +199,8 @@ func (m *Middleware) cleanJoined() {
 	}
 }
 
-// beginChanges is called when the first core serves. It starts to take the changes that were joined through their phases. applying is held.
+// beginChanges is called when the first core serves. It starts to take the changes that were joined through their
+// phases. applying is held.
 func (m *Middleware) beginChanges() {
 	for _, t := range m.poolStates {
 		if t.change != nil {
@@ -207,19 +216,21 @@ func (m *Middleware) beginChanges() {
 	}
 }
 
-// followOthers begins the change of t's placement that others have announced. At the start this middleware may not have found it announced yet, and may
-// learn of it later than a middleware that runs. applying is held.
+// followOthers begins the change of t's placement that others have announced. At the start this middleware may not have
+// found it announced yet, and may learn of it later than a middleware that runs. applying is held.
 func (m *Middleware) followOthers(ctx context.Context, t *poolState) {
 	p := m.current.Load().of(t)
 	if p == nil || !p.options.inPhases(p.step) {
 		return
 	}
 	settled := fingerprint(t.settled.record())
-	to := p.conflict(route.Announced{From: settled, To: settled}, slices.Concat(p.sightings(ctx, marker.DeletingKey), p.sightings(ctx, marker.ReadingKey)))
+	to := p.conflict(route.Announced{From: settled, To: settled},
+		slices.Concat(p.sightings(ctx, marker.DeletingKey), p.sightings(ctx, marker.ReadingKey)))
 	if to == nil {
 		return
 	}
-	m.options.Log.Info("another mcmw has begun to change the placement of keys; this one, which has just started, follows it")
+	m.options.Log.Info("another mcmw has begun to change the placement of keys; this one, which has just started, " +
+		"follows it")
 	t.change = &change{from: t.settled, to: *to}
 	m.enterOrLog(ctx, t, route.DeleteNew)
 }

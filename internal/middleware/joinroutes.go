@@ -14,7 +14,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// routesAnnouncement is a change of routes or gutters that a middleware has announced on the servers, like an announcement.
+// routesAnnouncement is a change of routes or gutters that a middleware has announced on the servers, like an
+// announcement.
 type routesAnnouncement struct {
 	From    route.Routes             `json:"from"`
 	Gutters map[string]route.Standin `json:"gutters,omitempty"` // as in rerouting

@@ -17,8 +17,12 @@ import (
 
 // Values of up to 60,000 bytes, on servers with items of 32 KiB.
 func TestReloadsUnderLoadReturnLargeValuesWholeAndFailNoRequest(t *testing.T) {
-	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4, "-I", "32k", "-m", "512", "-o", "slab_chunk_max=16,no_lru_maintainer")...)
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 2}, ChangeStep: time.Hour}
+	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4, "-I", "32k", "-m", "512", "-o",
+		"slab_chunk_max=16,no_lru_maintainer")...)
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3],
+		Placement: route.Options{Replicas: 2}, ChangeStep: time.Hour,
+	}
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
 	load := startTraffic(t, fleet...)
 	load.more()
@@ -36,7 +40,8 @@ func TestReloadsUnderLoadReturnLargeValuesWholeAndFailNoRequest(t *testing.T) {
 	limits(8<<10, 32<<10) // while all values are small
 	limits(100_000, 32<<10)
 	load.large.Store(true)
-	require.Eventually(t, func() bool { return stored() > 0 }, mctest.Patience, mctest.Tick) // few values are too large for one item
+	// few values are too large for one item
+	require.Eventually(t, func() bool { return stored() > 0 }, mctest.Patience, mctest.Tick)
 	load.more()
 	before := stored()
 	require.Zero(t, load.missed.Load())
@@ -59,7 +64,8 @@ func TestReloadsUnderLoadReturnLargeValuesWholeAndFailNoRequest(t *testing.T) {
 	t.Logf("%d rounds, %d missed, %d large values", load.rounds.Load(), load.missed.Load(), stored())
 	for _, s := range o.Servers {
 		for _, key := range []string{"0-0-key", "1-1-key", "2-2-key", "3-3-key"} {
-			assert.False(t, strings.Contains(mctest.MustDial(t, s.Addr).MustDo(t, "get "+key+"\r\n"), "mcmwL"), "a head is left")
+			assert.False(t, strings.Contains(mctest.MustDial(t, s.Addr).MustDo(t, "get "+key+"\r\n"), "mcmwL"),
+				"a head is left")
 		}
 	}
 }
@@ -69,7 +75,8 @@ func TestLargeValuesAreWholeOrMissingWhenRoutesGiveTheirKeysToAnotherPool(t *tes
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour}
 	for i, name := range []string{"a", "b", "c"} {
 		p := poolOf(name, named(name, servers[2*i:min(2*i+2, len(servers))]...), 1)
-		p.Writers, p.Large = middleware.WritersSeveral, plan.Large{Limit: 100_000, Item: 32 << 10 >> (i / 2)} // chunks of c are half as long
+		// chunks of c are half as long
+		p.Writers, p.Large = middleware.WritersSeveral, plan.Large{Limit: 100_000, Item: 32 << 10 >> (i / 2)}
 		o.Pools = append(o.Pools, p)
 	}
 	o = routed(o, "a", "2-", "b", "3-", "b")

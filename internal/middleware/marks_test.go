@@ -17,8 +17,8 @@ import (
 	"mcmw/internal/replica"
 )
 
-// One middleware doesn't reach a server while the list changes: another server joins, or this one leaves and returns. No middleware reads the values
-// that the server missed.
+// One middleware doesn't reach a server while the list changes: another server joins, or this one leaves and returns.
+// No middleware reads the values that the server missed.
 func TestNoMiddlewareReadsAMarkedServerWhileServersJoinAndLeave(t *testing.T) {
 	for name, lists := range map[string][][]int{
 		"another joins":          {{0, 1, 2, 3}},
@@ -108,7 +108,10 @@ func TestNoMiddlewareReadsAMarkedServerWhileServersJoinAndLeave(t *testing.T) {
 func TestServersThatStallAreNamedInTheWarningThatNoneIsRead(t *testing.T) {
 	servers := mctest.StartNewMemcacheds(t, 3)
 	var out mctest.Output
-	o := middleware.Options{Servers: mwtest.Servers(servers...), Writers: middleware.WritersSeveral, Log: slog.New(slog.NewTextHandler(&out, nil))}
+	o := middleware.Options{
+		Servers: mwtest.Servers(servers...), Writers: middleware.WritersSeveral,
+		Log: slog.New(slog.NewTextHandler(&out, nil)),
+	}
 	o.Ack = replica.AckLive
 	mwtest.Start(t, o)
 	for _, s := range []*mctest.Server{servers[0], servers[2]} {
@@ -116,5 +119,6 @@ func TestServersThatStallAreNamedInTheWarningThatNoneIsRead(t *testing.T) {
 		defer s.Thaw()
 	}
 	named := regexp.MustCompile(`no server is read.*server-[13] has not answered for`)
-	require.Eventually(t, func() bool { return named.MatchString(out.String()) }, mctest.Patience, mctest.Tick, "no such warning")
+	require.Eventually(t, func() bool { return named.MatchString(out.String()) }, mctest.Patience, mctest.Tick,
+		"no such warning")
 }

@@ -25,8 +25,8 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// Middleware is one middleware. New makes it, Listen binds its addresses, Run serves; each is called once, in this order.
-// Apply may be called at any time.
+// Middleware is one middleware. New makes it, Listen binds its addresses, Run serves; each is called once, in this
+// order. Apply may be called at any time.
 type Middleware struct {
 	shared
 
@@ -40,7 +40,8 @@ type Middleware struct {
 	listeners  []listener     // owned by Listen, then by Run
 	background sync.WaitGroup // goroutines that end with work
 
-	// copied is the progress of copying keys that migrate. driving: whoever changes what is under way -> drive; capacity 1; never closed.
+	// copied is the progress of copying keys that migrate. driving: whoever changes what is under way -> drive;
+	// capacity 1; never closed.
 	copied  copies
 	driving chan struct{}
 	// ahead is added to the machine's clock to get the clock that migrations follow, ns. Only tests set it.
@@ -58,8 +59,8 @@ type Middleware struct {
 	busyUntil map[string]time.Time
 }
 
-// DefaultWorkers is the default number of workers: one per processor, and at least two, so that one plans and answers while
-// another waits for its servers.
+// DefaultWorkers is the default number of workers: one per processor, and at least two, so that one plans and answers
+// while another waits for its servers.
 func DefaultWorkers() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // withDefaults returns o without zero fields, with its servers in Pools.
@@ -72,7 +73,8 @@ func (o Options) withDefaults() Options {
 	o.Large.Item = cmp.Or(o.Large.Item, DefaultItemSize)
 	if len(o.Pools) == 0 {
 		o.Pools = []PoolOptions{{
-			Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, Timeout: o.Timeout, Large: o.Large,
+			Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers,
+			Timeout: o.Timeout, Large: o.Large,
 			ServerTLS: o.Security.ServerTLS, ServerAuthFile: o.Security.ServerAuthFile, ServerOptions: o.ServerOptions,
 		}}
 		o.Servers = nil
@@ -113,10 +115,12 @@ func withServerDefaults(o backend.ServerOptions) backend.ServerOptions {
 	return o
 }
 
-// validate returns an error for the first option that does not fit the others. Whoever makes the options keeps to the range of each.
+// validate returns an error for the first option that does not fit the others. Whoever makes the options keeps to the
+// range of each.
 func (o *Options) validate() error {
 	if len(o.Servers) > 0 {
-		return errors.New("both servers and pools are set; accepted: one of them, where each pool has servers of its own")
+		return errors.New("both servers and pools are set; accepted: one of them, where each pool has servers of its " +
+			"own")
 	}
 	if len(o.Shadows) > 0 {
 		if err := o.checkShadows(); err != nil {
@@ -151,7 +155,8 @@ func newMiddleware(o Options) (*Middleware, error) {
 		return nil, err
 	}
 	m := &Middleware{
-		options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, busyUntil: map[string]time.Time{}, driving: make(chan struct{}, 1),
+		options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{},
+		busyUntil: map[string]time.Time{}, driving: make(chan struct{}, 1),
 	}
 	router = router.Migrate(m.moves(&o))
 	m.locks = keylock.New()
@@ -180,14 +185,15 @@ func newMiddleware(o Options) (*Middleware, error) {
 	var refused int
 	clients.MaxConnections, refused = o.maxClients(c)
 	m.stage = netstage.New(netstage.Options{
-		ClientOptions: clients, MaxRefused: refused, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout, Allow: m.access.allow,
-		Hot: m.hot.Values(), Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
+		ClientOptions: clients, MaxRefused: refused, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout,
+		Allow: m.access.allow,
+		Hot:   m.hot.Values(), Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
 	})
 	return m, nil
 }
 
-// Listen binds all listen addresses, or none; its error names the address that could not be bound. Clients are accepted once
-// Run has tried to reach all servers.
+// Listen binds all listen addresses, or none; its error names the address that could not be bound. Clients are accepted
+// once Run has tried to reach all servers.
 func (m *Middleware) Listen() error {
 	for _, addr := range m.options.Listen {
 		address, secure := m.options.Security.secured(addr)
@@ -244,8 +250,8 @@ func (m *Middleware) Addrs() []net.Addr {
 // Ready returns a channel that is closed when Options.Ready is met for the first time.
 func (m *Middleware) Ready() <-chan struct{} { return m.ready }
 
-// IsReady reports whether clients should connect: not before Ready, and not while draining. Later failures of servers don't
-// change it, because all middlewares would become unready at the same time.
+// IsReady reports whether clients should connect: not before Ready, and not while draining. Later failures of servers
+// don't change it, because all middlewares would become unready at the same time.
 func (m *Middleware) IsReady() bool { return m.accepting.Load() }
 
 // Stats returns the statistics, which may be read at any time.
@@ -280,7 +286,8 @@ func (m *Middleware) Run(ctx context.Context) error {
 	c := m.current.Load()
 	c.options.Log.Info("draining", "connections", m.registry.Snapshot().Open(), "timeout", c.options.DrainTimeout)
 	if cut := m.stage.Drain(c.options.DrainTimeout); cut > 0 {
-		c.options.Log.Warn("client connections were closed with requests unanswered, because the drain timeout ended", "connections", cut)
+		c.options.Log.Warn("client connections were closed with requests unanswered, because the drain timeout ended",
+			"connections", cut)
 	}
 	c.stop()
 	stopWork()
@@ -291,8 +298,8 @@ func (m *Middleware) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin starts the serving goroutines; they end when work is done. The end of ctx ends the waits for servers. It returns false, and has started
-// nothing, if ctx ended before the servers were judged.
+// begin starts the serving goroutines; they end when work is done. The end of ctx ends the waits for servers. It
+// returns false, and has started nothing, if ctx ended before the servers were judged.
 func (m *Middleware) begin(ctx, work context.Context) bool {
 	m.applying.Lock()
 	defer m.applying.Unlock()

@@ -25,7 +25,9 @@ func (m *Middleware) moves(o *Options) []route.Move {
 	number := func(name string) int {
 		return slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == name })
 	}
-	sorted := slices.SortedFunc(slices.Values(o.Migrations), func(a, b Migration) int { return a.Start.Compare(b.Start) })
+	sorted := slices.SortedFunc(slices.Values(o.Migrations), func(a, b Migration) int {
+		return a.Start.Compare(b.Start)
+	})
 	var moves []route.Move
 	for _, g := range sorted {
 		phase, _, _ := g.Phase(now, o.ChangeStep)
@@ -36,7 +38,10 @@ func (m *Middleware) moves(o *Options) []route.Move {
 			phase = route.MigrationCopy // like warm-up, but the new pool is not read
 		}
 		from := number(g.From)
-		moves = append(moves, route.Move{From: from, To: number(g.To), Phase: phase, Missed: g.Missed, Cold: g.cold(pools[from].Servers)})
+		moves = append(moves, route.Move{
+			From: from, To: number(g.To), Phase: phase, Missed: g.Missed,
+			Cold: g.cold(pools[from].Servers),
+		})
 	}
 	return moves
 }
@@ -52,33 +57,43 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 		case !phase.Active() && !returning:
 			continue // checkRoutes compares the routes instead
 		case !kept && g.goesBack():
-			return fmt.Errorf("%s cannot be dropped before %s, when all mcmw use pool %q alone again; it is in phase %s since %s",
+			return fmt.Errorf("%s cannot be dropped before %s, when all mcmw use pool %q alone again; it is in phase "+
+				"%s since %s",
 				g.describe(), moment(g.Back), g.From, phase, moment(since))
 		case g.inside() && !kept:
 			how := "drop it after its end, " + moment(g.End)
 			if g.endless() {
-				how = "set end: " + moment(later(now.Add(2*step+settling(step)), g.Start.Add(leastMigration(step)))) + " or later, and drop it after that time"
+				how = "set end: " + moment(later(now.Add(2*step+settling(step)), g.Start.Add(leastMigration(step)))) +
+					" or later, and drop it after that time"
 			}
-			return fmt.Errorf("%s cannot be dropped in phase %s (since %s), because other mcmw may still fill its servers; %s", g.describe(), phase, moment(since), how)
+			return fmt.Errorf("%s cannot be dropped in phase %s (since %s), because other mcmw may still fill its "+
+				"servers; %s", g.describe(), phase, moment(since), how)
 		case g.Missed && !kept && !now.After(copied):
-			return fmt.Errorf("%s cannot be dropped in phase %s (since %s), because other mcmw may read pool %q; set back: %s or later, and drop it after that time "+
-				"(only pool %q is read from two change-steps before)", g.describe(), phase, moment(since), g.To, moment(later(now.Add(3*step), g.Start.Add(4*step))), g.From)
+			return fmt.Errorf("%s cannot be dropped in phase %s (since %s), because other mcmw may read pool %q; set "+
+				"back: %s or later, and drop it after that time "+
+				"(only pool %q is read from two change-steps before)", g.describe(), phase, moment(since), g.To,
+				moment(later(now.Add(3*step), g.Start.Add(4*step))), g.From)
 		case g.Missed && kept && !slices.Contains(o.Migrations, g):
 			next := o.Migrations[slices.IndexFunc(o.Migrations, g.same)]
 			_, ends := next.copying(step)
-			if earliest := now.Add(step); (next.End != g.End || next.Back != g.Back) && (phase > route.MigrationWarmUp || copied.Before(earliest) || ends.Before(earliest)) {
+			if earliest := now.Add(step); (next.End != g.End || next.Back != g.Back) &&
+				(phase > route.MigrationWarmUp || copied.Before(earliest) || ends.Before(earliest)) {
 				back := ""
 				if !g.inside() {
 					back = ", or back: " + moment(earliest.Add(2*step)) + " or later"
 				}
-				return fmt.Errorf("the end of %s cannot change from %s to %s; accepted: end: %s or later%s, set at least one change-step before phase warm-up ends, "+
-					"so that other mcmw read it in time", g.describe(), g.ending(), next.ending(), moment(earliest.Add(settling(step)+step)), back)
+				return fmt.Errorf("the end of %s cannot change from %s to %s; accepted: end: %s or later%s, set at "+
+					"least one change-step before phase warm-up ends, "+
+					"so that other mcmw read it in time", g.describe(), g.ending(), next.ending(),
+					moment(earliest.Add(settling(step)+step)), back)
 			}
 		case !kept && now.After(copied):
-			return fmt.Errorf("%s cannot be dropped or changed before it ends at %s (it is in phase %s since %s); to undo it, add a migration from %q to %q after that",
+			return fmt.Errorf("%s cannot be dropped or changed before it ends at %s (it is in phase %s since %s); to "+
+				"undo it, add a migration from %q to %q after that",
 				g.describe(), moment(g.End), phase, moment(since), g.To, g.From)
 		case kept && o.ChangeStep != step:
-			return fmt.Errorf("change-step cannot change while keys migrate; keep it at %v until %s has ended (end: %s)", step, g.describe(), g.ending())
+			return fmt.Errorf("change-step cannot change while keys migrate; keep it at %v until %s has ended "+
+				"(end: %s)", step, g.describe(), g.ending())
 		}
 	}
 	for _, g := range o.Migrations {
@@ -101,10 +116,12 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 			}
 			current := m.current.Load().of(t).wanted()
 			if !current.equal(placed{wanted, p.Options}) {
-				return fmt.Errorf("the list of servers of pool %q cannot change during %s; change it after its end (end: %s)", p.Name, g.describe(), g.ending())
+				return fmt.Errorf("the list of servers of pool %q cannot change during %s; change it after its end "+
+					"(end: %s)", p.Name, g.describe(), g.ending())
 			}
 			if now, next := g.cold(current.router.Servers()), g.cold(p.Servers); now != next {
-				return fmt.Errorf("the servers of %s cannot change from %s to %s while they are filled; change them after its end (end: %s)", g.describe(), now, next, g.ending())
+				return fmt.Errorf("the servers of %s cannot change from %s to %s while they are filled; change them "+
+					"after its end (end: %s)", g.describe(), now, next, g.ending())
 			}
 		}
 	}
@@ -119,13 +136,15 @@ func later(a, b time.Time) time.Time {
 	return a.Add(time.Second - 1).Truncate(time.Second)
 }
 
-// checkBegin returns an error if g cannot begin: other middlewares must learn of it a step before, and the servers must support versions.
+// checkBegin returns an error if g cannot begin: other middlewares must learn of it a step before, and the servers must
+// support versions.
 func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) error {
 	if m.work == nil {
 		return nil // a middleware that starts joins a migration in its present phase
 	}
 	if earliest := m.clock().Add(o.ChangeStep); g.Start.Before(earliest) && g.over().After(m.clock()) {
-		return fmt.Errorf("%s starts at %s; accepted: %s or later, so that other mcmw read the configuration before it starts", g.describe(), moment(g.Start), moment(earliest))
+		return fmt.Errorf("%s starts at %s; accepted: %s or later, so that other mcmw read the configuration before "+
+			"it starts", g.describe(), moment(g.Start), moment(earliest))
 	}
 	for _, p := range m.current.Load().pools {
 		if (p.name == g.From || p.name == g.To) && !p.versioned.Load() && !p.haveVersions(ctx) {
@@ -135,7 +154,8 @@ func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) e
 	return nil
 }
 
-// beginMigrations starts to clean the new pools of migrations that are not in before, the previous migrations, and calls drive. applying is held.
+// beginMigrations starts to clean the new pools of migrations that are not in before, the previous migrations, and
+// calls drive. applying is held.
 func (m *Middleware) beginMigrations(before []Migration) {
 	step := m.options.ChangeStep
 	for _, h := range before {
@@ -151,20 +171,22 @@ func (m *Middleware) beginMigrations(before []Migration) {
 	m.drives()
 }
 
-// usedUntil returns the time after which no middleware uses g's new pool for an earlier migration; zero: there is no earlier one. The keys that the
-// earlier migration leaves there are deleted after that time. applying is held.
+// usedUntil returns the time after which no middleware uses g's new pool for an earlier migration; zero: there is no
+// earlier one. The keys that the earlier migration leaves there are deleted after that time. applying is held.
 func (m *Middleware) usedUntil(g *Migration) (until time.Time) {
 	until = m.busyUntil[g.To]
 	for _, h := range m.options.Migrations {
-		if end := h.over().Add(m.options.ChangeStep); h.Start.Before(g.Start) && (h.From == g.To || h.To == g.To) && end.After(until) {
+		if end := h.over().Add(m.options.ChangeStep); h.Start.Before(g.Start) && (h.From == g.To || h.To == g.To) &&
+			end.After(until) {
 			until = end
 		}
 	}
 	return until
 }
 
-// cleanTarget starts to delete what g's new pool may still hold of the keys that it gets. It does nothing once g is past that phase: then the records
-// on the servers have the keys that the pool gets, and each server is cleaned by its record. applying is held.
+// cleanTarget starts to delete what g's new pool may still hold of the keys that it gets. It does nothing once g is
+// past that phase: then the records on the servers have the keys that the pool gets, and each server is cleaned by its
+// record. applying is held.
 func (m *Middleware) cleanTarget(g *Migration) {
 	c := m.current.Load()
 	used := m.usedUntil(g)
@@ -181,7 +203,8 @@ func (m *Middleware) cleanTarget(g *Migration) {
 	gained := func(key []byte) bool { return c.router.Table().Pool(key) == from }
 	text := g.name()
 	if !used.IsZero() {
-		// A middleware that started later does not know of the earlier migration, and may have cleaned the pool too early, with the mark without this suffix.
+		// A middleware that started later does not know of the earlier migration, and may have cleaned the pool too
+		// early, with the mark without this suffix.
 		text += " behind another"
 	}
 	mark := backend.Mark{Text: text, For: min(g.over().Sub(m.clock()), protocol.LongestExpiry*time.Second)}
@@ -231,7 +254,8 @@ func (c *copies) of(name string) copyState {
 // migrateEvery is the longest time between two checks of the migrations' phases.
 const migrateEvery = time.Second
 
-// enterPhases applies the migrations' present phases, and starts or stops the copying of keys. It returns when to call it again. applying is held.
+// enterPhases applies the migrations' present phases, and starts or stops the copying of keys. It returns when to call
+// it again. applying is held.
 func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 	if len(m.options.Migrations) == 0 {
 		return time.Hour
@@ -243,7 +267,8 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 		}
 		for _, g := range o.Migrations {
 			phase, _, until := g.Phase(now, step)
-			o.Log.Info("keys migrate", "from", g.From, "to", g.Target(), "phase", phase.String(), "until", moment(until))
+			o.Log.Info("keys migrate", "from", g.From, "to", g.Target(), "phase", phase.String(), "until",
+				moment(until))
 		}
 	}
 	next = migrateEvery
@@ -280,7 +305,8 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 		case !due && now.After(until) && now.Before(g.End):
 			if c := m.copied.of(name); c.Items > 0 && !c.Complete && !c.warned {
 				m.copied.change(name, func(s *copyState) { s.warned = true })
-				o.Log.Error("the time for copying keys to the new pool has ended before all were copied: the others will be misses", "from", g.From, "to", g.To,
+				o.Log.Error("the time for copying keys to the new pool has ended before all were copied: the others "+
+					"will be misses", "from", g.From, "to", g.To,
 					"listed", c.Listed, "of", c.Items, "reads there from", moment(g.End.Add(-step)))
 			}
 		}
@@ -307,8 +333,8 @@ func (m *Middleware) recall(ctx context.Context, g *Migration) {
 	})
 }
 
-// copier waits until g's new pool has been cleaned, and returns what copies keys to it, and the keys that reads have missed there. It returns nil if one
-// of the pools was removed.
+// copier waits until g's new pool has been cleaned, and returns what copies keys to it, and the keys that reads have
+// missed there. It returns nil if one of the pools was removed.
 func (m *Middleware) copier(g *Migration) (*sweep.Copier, *sweep.Missing) {
 	name := g.name()
 	if cleaned := m.copied.of(name).cleaned; cleaned != nil {
@@ -355,7 +381,8 @@ func (m *Middleware) copyKeys(ctx context.Context, g Migration) {
 			copier.Failed(err.Error())
 			if logged != err.Error() {
 				logged = err.Error()
-				copier.Log.Warn("keys could not be copied to the new pool; trying again", "from", g.From, "to", g.To, "error", err)
+				copier.Log.Warn("keys could not be copied to the new pool; trying again", "from", g.From, "to", g.To,
+					"error", err)
 			}
 		}
 		pause(ctx, sweepAgain)
@@ -368,7 +395,8 @@ type warmUpSample struct {
 	reads stats.Warming
 }
 
-// A pool is warm by the hit ratios of the last minute (recently), in which reads must have asked for at least leastReads keys.
+// A pool is warm by the hit ratios of the last minute (recently), in which reads must have asked for at least
+// leastReads keys.
 const (
 	recently   = time.Minute
 	leastReads = 1000
@@ -398,10 +426,15 @@ func (m *Middleware) migrations(c *core) []stats.Migration {
 	now, step := m.clock(), c.options.ChangeStep
 	for _, g := range c.options.Migrations {
 		phase, since, until := g.Phase(now, step)
-		s := stats.Migration{From: g.From, To: g.Target(), Inside: g.inside(), Phase: phase.String(), Start: g.Start, End: g.End, Back: g.Back, Since: since, Until: until, Missed: g.Missed, Within: g.Within}
+		s := stats.Migration{
+			From: g.From, To: g.Target(), Inside: g.inside(), Phase: phase.String(), Start: g.Start,
+			End: g.End, Back: g.Back, Since: since, Until: until, Missed: g.Missed, Within: g.Within,
+		}
 		s.CopyFrom, s.CopyUntil = g.copying(step)
 		progress := m.copied.of(g.name())
-		s.Round, s.Listed, s.Items, s.Copied, s.Rate, s.Complete, s.Left, s.Here, s.Why = progress.Round, progress.Listed, progress.Items, progress.Copied, progress.Rate, progress.Complete, progress.Left, progress.here, progress.why
+		s.Round, s.Listed, s.Items, s.Copied, s.Rate, s.Complete, s.Left, s.Here, s.Why = progress.Round,
+			progress.Listed, progress.Items, progress.Copied, progress.Rate, progress.Complete, progress.Left,
+			progress.here, progress.why
 		if s.Rate > 0 && !s.Complete {
 			s.Remaining = time.Duration(float64(s.Items-min(s.Items, s.Listed)) / s.Rate * float64(time.Second))
 		}
@@ -424,6 +457,8 @@ func (m *Middleware) migrations(c *core) []stats.Migration {
 		}
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b stats.Migration) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.From, b.From)) })
+	slices.SortFunc(all, func(a, b stats.Migration) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.From, b.From))
+	})
 	return all
 }

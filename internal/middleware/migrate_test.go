@@ -78,7 +78,8 @@ func TestAPoolMigratesUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
 			const kept = 300
 			for i := range kept {
 				value := strings.Repeat(strconv.Itoa(i%10), 1+i)
-				require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set kept-%d %d %d %d\r\n%s\r\n", i, i, 1900*(i%2), len(value), value)))
+				require.Equal(t, "STORED\r\n",
+					c.MustDo(t, fmt.Sprintf("set kept-%d %d %d %d\r\n%s\r\n", i, i, 1900*(i%2), len(value), value)))
 			}
 			require.Equal(t, "HD\r\n", c.MustDo(t, "ms YSBrZXk= 1 b\r\nx\r\n"), "a key with a blank")
 			load := startTraffic(t, fleet...)
@@ -124,7 +125,8 @@ func TestAMigrationBackReadsNothingThatItsNewPoolHeldBefore(t *testing.T) {
 	}
 }
 
-// migrateThereAndBack takes a fleet through a migration and then one back. configured says when the one back is added to the options.
+// migrateThereAndBack takes a fleet through a migration and then one back. configured says when the one back is added
+// to the options.
 func migrateThereAndBack(t *testing.T, configured string) {
 	o := migratingOptions(t, 1, 1)
 	there, back := migration("old", "new"), migration("new", "old")
@@ -174,10 +176,12 @@ func migrateThereAndBack(t *testing.T, configured string) {
 	for _, m := range fleet {
 		require.Equal(t, "done", second(m).Phase)
 		c := m.Dial(t)
-		assert.Equal(t, "VALUE kept 0 1\r\n1\r\nVALUE changed 0 1\r\n2\r\nEND\r\n", c.MustDo(t, "get kept deleted changed\r\n"))
+		assert.Equal(t, "VALUE kept 0 1\r\n1\r\nVALUE changed 0 1\r\n2\r\nEND\r\n",
+			c.MustDo(t, "get kept deleted changed\r\n"))
 	}
 	for _, s := range o.Pools[0].Servers {
-		assert.Equal(t, "VALUE changed 0 1\r\n2\r\nEND\r\n", mctest.MustDial(t, s.Addr).MustDo(t, "get deleted changed\r\n"))
+		assert.Equal(t, "VALUE changed 0 1\r\n2\r\nEND\r\n",
+			mctest.MustDial(t, s.Addr).MustDo(t, "get deleted changed\r\n"))
 	}
 }
 
@@ -209,7 +213,8 @@ func TestAMiddlewareThatStartsDuringAMigrationContinuesIt(t *testing.T) {
 	}
 	// In phase both, commands that depend on the item miss.
 	for command, answer := range map[string]string{
-		"incr 1 1\r\n": "NOT_FOUND\r\n", "append 2 0 0 1\r\n1\r\n": "NOT_STORED\r\n", "ma 3 O7 k\r\n": "NF O7 k3\r\n", "mg 4 N30 v\r\n": "EN\r\n", "ma 5 q\r\n": "NF\r\n",
+		"incr 1 1\r\n": "NOT_FOUND\r\n", "append 2 0 0 1\r\n1\r\n": "NOT_STORED\r\n", "ma 3 O7 k\r\n": "NF O7 k3\r\n",
+		"mg 4 N30 v\r\n": "EN\r\n", "ma 5 q\r\n": "NF\r\n",
 		"cas 6 0 0 1 1\r\n1\r\n": "NOT_FOUND\r\n",
 	} {
 		require.Equal(t, answer, c.MustDo(t, command))
@@ -265,10 +270,13 @@ func TestAnImpossibleMigrationIsRefusedWithTheReason(t *testing.T) {
 			o.Migrations = []middleware.Migration{g, h}[1:]
 		}
 	}
-	refuses(t, m, o, `the pool "x" is unknown; accepted: two of ["old" "new" "third"]`, with(func(g *middleware.Migration) { g.To = "x" }))
+	refuses(t, m, o, `the pool "x" is unknown; accepted: two of ["old" "new" "third"]`,
+		with(func(g *middleware.Migration) { g.To = "x" }))
 	refuses(t, m, o, `from and to are both pool "old"`, with(func(g *middleware.Migration) { g.To = "old" }))
-	refuses(t, m, o, "accepted: an end at least 5h0m0s after the start", with(func(g *middleware.Migration) { g.End = g.Start.Add(5*migrationStep - 1) }))
-	refuses(t, m, o, "so that other mcmw read the configuration before it starts", with(func(g *middleware.Migration) { g.Start = g.Start.Add(-3 * migrationStep / 2) }))
+	refuses(t, m, o, "accepted: an end at least 5h0m0s after the start",
+		with(func(g *middleware.Migration) { g.End = g.Start.Add(5*migrationStep - 1) }))
+	refuses(t, m, o, "so that other mcmw read the configuration before it starts",
+		with(func(g *middleware.Migration) { g.Start = g.Start.Add(-3 * migrationStep / 2) }))
 	refuses(t, m, o, `pool "new" has writers auto; accepted: writers several`, func(o *middleware.Options) {
 		o.Migrations, o.Pools[1].Writers = []middleware.Migration{g}, middleware.WritersAuto
 	})
@@ -278,21 +286,26 @@ func TestAnImpossibleMigrationIsRefusedWithTheReason(t *testing.T) {
 			o.Pools[pool].Options.Gutter, o.Pools[pool].Options.GutterTTL = "new", 1
 		})
 	}
-	refuses(t, m, o, "change-step is 0", func(o *middleware.Options) { o.Migrations, o.ChangeStep = []middleware.Migration{g}, 0 })
+	refuses(t, m, o, "change-step is 0", func(o *middleware.Options) {
+		o.Migrations, o.ChangeStep = []middleware.Migration{g}, 0
+	})
 	for _, h := range []middleware.Migration{
 		{From: "new", To: "old", Start: g.Start, End: g.End},
 		{From: "new", To: "third", Start: g.End, End: g.End.Add(8 * migrationStep)},
 		{From: "third", To: "new", Start: g.Start.Add(7 * migrationStep), End: g.End.Add(8 * migrationStep)},
 	} {
-		refuses(t, m, o, `it overlaps with the migration from pool "old" to pool "new"`, func(o *middleware.Options) { o.Migrations = []middleware.Migration{g, h} })
+		refuses(t, m, o, `it overlaps with the migration from pool "old" to pool "new"`, func(o *middleware.Options) {
+			o.Migrations = []middleware.Migration{g, h}
+		})
 	}
 	o.Migrations = []middleware.Migration{g}
 	require.NoError(t, m.Apply(context.Background(), o))
 	m.Advance(4*migrationStep + migrationStep/2)
 	require.Equal(t, "copy", of(m).Phase)
-	refuses(t, m, o, `the list of servers of pool "new" cannot change during the migration from pool`, func(o *middleware.Options) {
-		o.Pools[1].Servers = append(o.Pools[1].Servers[:1:1], route.Server{Name: "another", Addr: "127.0.0.1:1"})
-	})
+	refuses(t, m, o, `the list of servers of pool "new" cannot change during the migration from pool`,
+		func(o *middleware.Options) {
+			o.Pools[1].Servers = append(o.Pools[1].Servers[:1:1], route.Server{Name: "another", Addr: "127.0.0.1:1"})
+		})
 	refuses(t, m, o, "change-step cannot change", func(o *middleware.Options) { o.ChangeStep = time.Minute })
 	dropped := o
 	dropped.Migrations = nil
@@ -300,8 +313,12 @@ func TestAnImpossibleMigrationIsRefusedWithTheReason(t *testing.T) {
 	require.Empty(t, m.Stats().Snapshot().Migrations)
 	elsewhere := dropped
 	elsewhere.Routes = route.Routes{Default: "new"}
-	require.ErrorAs(t, m.Apply(context.Background(), elsewhere), new(middleware.NotYet), "other middlewares may still copy to it")
-	g = middleware.Migration{From: "old", To: "new", Start: g.Start.Add(5 * migrationStep), End: g.End.Add(5 * migrationStep)}
+	require.ErrorAs(t, m.Apply(context.Background(), elsewhere), new(middleware.NotYet),
+		"other middlewares may still copy to it")
+	g = middleware.Migration{
+		From: "old", To: "new", Start: g.Start.Add(5 * migrationStep),
+		End: g.End.Add(5 * migrationStep),
+	}
 	o.Migrations = []middleware.Migration{g}
 	require.NoError(t, m.Apply(context.Background(), o))
 	m.Advance(10 * migrationStep)
@@ -309,7 +326,8 @@ func TestAnImpossibleMigrationIsRefusedWithTheReason(t *testing.T) {
 	refuses(t, m, o, `cannot be dropped or changed before it ends`, func(o *middleware.Options) { o.Migrations = nil })
 	m.Advance(migrationStep)
 	require.Equal(t, "done", of(m).Phase)
-	refuses(t, m, o, `the migration from pool "old" to pool "new" is dropped; change the routes to pool "new"`, func(o *middleware.Options) { o.Migrations = nil })
+	refuses(t, m, o, `the migration from pool "old" to pool "new" is dropped; change the routes to pool "new"`,
+		func(o *middleware.Options) { o.Migrations = nil })
 	o.Migrations, o.Routes = nil, route.Routes{Default: "new"}
 	require.NoError(t, m.Apply(context.Background(), o))
 }
@@ -337,7 +355,8 @@ func TestBothPoolsAcknowledgeAWriteOfAMigratingKey(t *testing.T) {
 // In the long form of the test 100,000 keys migrate under a load of 3,000 requests per second.
 func TestEveryKeyThatIsThereIsFoundWhileAPoolMigrates(t *testing.T) {
 	const clients = 32
-	keys, pause, least := 2_000, time.Duration(0), 1 // least keys must be copied; the load itself may store most of them in both pools
+	// least keys must be copied; the load itself may store most of them in both pools
+	keys, pause, least := 2_000, time.Duration(0), 1
 	if mctest.Long() {
 		keys, pause, least = 100_000, clients*time.Second/3_000, 50_000
 	}
@@ -360,7 +379,8 @@ func TestEveryKeyThatIsThereIsFoundWhileAPoolMigrates(t *testing.T) {
 		connections := []*mctest.Client{fleet[0].Dial(t), fleet[1].Dial(t)}
 		random := rand.New(rand.NewPCG(seed, uint64(n)))
 		versions := make([]int, keys) // from 0: the stored version; below 0: the key was deleted
-		// In an order that visits each key only once in a while: the check after a store may meet copies that the other middleware is storing, and delete them.
+		// In an order that visits each key only once in a while: the check after a store may meet copies that the other
+		// middleware is storing, and delete them.
 		order := random.Perm(keys / clients)
 		load.done.Go(func() {
 			due := time.Now()
@@ -380,7 +400,8 @@ func TestEveryKeyThatIsThereIsFoundWhileAPoolMigrates(t *testing.T) {
 				}
 				reply, err := connections[random.IntN(2)].Do(command)
 				if err != nil || reply != want {
-					assert.Fail(t, "a wrong answer", "%q was answered with %q, not %q (%v), in %s and %s", command, reply, want, err, of(fleet[0]).Phase, of(fleet[1]).Phase)
+					assert.Fail(t, "a wrong answer", "%q was answered with %q, not %q (%v), in %s and %s", command,
+						reply, want, err, of(fleet[0]).Phase, of(fleet[1]).Phase)
 					load.end.Store(true)
 				}
 				load.rounds.Add(1)

@@ -10,14 +10,15 @@ import (
 	"mcmw/internal/route"
 )
 
-// Migration moves the keys of a pool to another pool while clients are served. Its phase (see route.MigrationPhase) follows from the clock:
+// Migration moves the keys of a pool to another pool while clients are served. Its phase (see route.MigrationPhase)
+// follows from the clock:
 //
 //	Start       + step                            End - step   End
 //	  | delete-new | copy .......................... | both      | done: keys routed to From are in To
 //	               | a step | keys are copied | settling
 //
-// So every middleware enters a phase at the same time, except for the differences of their clocks and of their speed, which must be less than a
-// step. A middleware that restarts joins the migration in its present phase.
+// So every middleware enters a phase at the same time, except for the differences of their clocks and of their speed,
+// which must be less than a step. A middleware that restarts joins the migration in its present phase.
 //
 // A migration that is Missed warms up the new pool. It needs no End until the pool is warm:
 //
@@ -37,11 +38,13 @@ type Migration struct {
 	From, To   string // names of pools
 	Start, End time.Time
 	Back       time.Time
-	// Missed: only the keys that reads miss in the new pool are copied. The pool is warm when its hit ratio is at most Within below that of both pools together.
+	// Missed: only the keys that reads miss in the new pool are copied. The pool is warm when its hit ratio is at most
+	// Within below that of both pools together.
 	Missed bool
 	Within float64
-	// Cold are names of servers of the pool From, separated by commas; Zone is the zone of such servers. If one of them is not "", these servers are filled
-	// with what reads miss there; To is From then, and Missed is true. Otherwise keys move to another pool.
+	// Cold are names of servers of the pool From, separated by commas; Zone is the zone of such servers. If one of them
+	// is not "", these servers are filled with what reads miss there; To is From then, and Missed is true. Otherwise
+	// keys move to another pool.
 	Cold, Zone string
 }
 
@@ -124,11 +127,15 @@ func (g *Migration) name() string {
 	return g.From + " -> " + g.Target() + " " + g.Start.UTC().Format(time.RFC3339)
 }
 
-// Phase returns the phase at the time now, and when it began and ends. The zero time means that it has no beginning or end.
+// Phase returns the phase at the time now, and when it began and ends. The zero time means that it has no beginning or
+// end.
 func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.MigrationPhase, since, until time.Time) {
 	_, copied := g.copying(step)
 	ends := [...]time.Time{g.Start, g.Start.Add(step), copied, g.over().Add(-step), g.over()}
-	next := [...]route.MigrationPhase{route.MigrationDeleteNew, route.MigrationWarmUp, route.MigrationCopy, route.MigrationBoth, route.MigrationDone}
+	next := [...]route.MigrationPhase{
+		route.MigrationDeleteNew, route.MigrationWarmUp, route.MigrationCopy,
+		route.MigrationBoth, route.MigrationDone,
+	}
 	if !g.Missed {
 		ends[2] = ends[1] // there is no phase warm-up
 	}
@@ -152,8 +159,8 @@ func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.Migrat
 	return phase, since, time.Time{}
 }
 
-// settling is how long copying has ended before the first middleware reads the new pool alone. Another middleware may end a step later, and its
-// unconfirmed copies have to expire.
+// settling is how long copying has ended before the first middleware reads the new pool alone. Another middleware may
+// end a step later, and its unconfirmed copies have to expire.
 func settling(step time.Duration) time.Duration {
 	return step + max(step, hold(step)+time.Second)
 }
@@ -195,7 +202,8 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 			case at < 0 || name == "":
 				return refuse("the pool %q is unknown; accepted: two of %q", name, names)
 			case pools[at].Writers != WritersSeveral:
-				return refuse("pool %q has writers %s; accepted: writers several in both pools, which needs memcached 1.6.27 or later", name, pools[at].Writers)
+				return refuse("pool %q has writers %s; accepted: writers several in both pools, which needs "+
+					"memcached 1.6.27 or later", name, pools[at].Writers)
 			}
 		}
 		if why := g.checkServers(pools); why != "" {
@@ -205,38 +213,44 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 		case g.From == g.To && !g.inside():
 			return refuse("from and to are both pool %q; accepted: two different pools", g.From)
 		case step == 0:
-			return refuse("change-step is 0; accepted: more than the time between the first and the last mcmw that enters a phase")
+			return refuse("change-step is 0; accepted: more than the time between the first and the last mcmw that " +
+				"enters a phase")
 		case g.Missed && (g.Within < 0 || g.Within >= 1):
 			return refuse("within is %v; accepted: from 0 to less than 1", g.Within)
 		case g.goesBack() && (!g.Missed || !g.End.IsZero()):
 			return refuse("back is %s; accepted: only in a warm-up (copy: missed) without an end", moment(g.Back))
 		case g.goesBack() && g.Back.Sub(g.Start) < 4*step:
-			return refuse("back is %s; accepted: at least 4 change-steps of %v after the start, %s", moment(g.Back), step, moment(g.Start))
+			return refuse("back is %s; accepted: at least 4 change-steps of %v after the start, %s", moment(g.Back),
+				step, moment(g.Start))
 		case !g.Start.IsZero() && g.Missed && g.End.IsZero():
 		case g.Start.IsZero() || g.End.Sub(g.Start) < leastMigration(step):
-			return refuse("it lasts from %s to %s; accepted: an end at least %v after the start, with change-step %v", moment(g.Start), moment(g.End), leastMigration(step), step)
+			return refuse("it lasts from %s to %s; accepted: an end at least %v after the start, with change-step %v",
+				moment(g.Start), moment(g.End), leastMigration(step), step)
 		}
 		for _, h := range migrations[:i] {
 			if h.From != g.From && h.From != g.To && h.To != g.From && h.To != g.To {
 				continue
 			}
-			if g.goesBack() || h.goesBack() { // the pool keeps keys after Back, which are deleted only when a new migration is applied
-				return refuse("it shares a pool with %s, and one of them goes back; add one of them after the other has been dropped", h.describe())
+			// the pool keeps keys after Back, which are deleted only when a new migration is applied
+			if g.goesBack() || h.goesBack() {
+				return refuse("it shares a pool with %s, and one of them goes back; add one of them after the other "+
+					"has been dropped", h.describe())
 			}
 			if g.Start.Before(h.over().Add(step)) && h.Start.Before(g.over().Add(step)) {
 				ends := "ends at " + moment(h.End)
 				if h.endless() {
 					ends = "has no end"
 				}
-				return refuse("it overlaps with %s, which %s; accepted: one migration of a pool at a time, with %v between them", h.describe(), ends, step)
+				return refuse("it overlaps with %s, which %s; accepted: one migration of a pool at a time, with %v "+
+					"between them", h.describe(), ends, step)
 			}
 		}
 	}
 	return nil
 }
 
-// checkServers returns why servers of g's pool can't be filled; "": they can, or g fills none. If the pool's servers have not been looked up yet, the
-// names are not checked.
+// checkServers returns why servers of g's pool can't be filled; "": they can, or g fills none. If the pool's servers
+// have not been looked up yet, the names are not checked.
 func (g *Migration) checkServers(pools []PoolOptions) (why string) {
 	if !g.inside() {
 		return ""
@@ -251,16 +265,19 @@ func (g *Migration) checkServers(pools []PoolOptions) (why string) {
 	case g.goesBack():
 		return "back is set; accepted: an end, because servers that were filled stay in use"
 	case pool.Options.Replicas == 1:
-		return fmt.Sprintf("pool %q has one replica; accepted: at least two, because a server is filled from the others that hold a key", g.From)
+		return fmt.Sprintf("pool %q has one replica; accepted: at least two, because a server is filled from the "+
+			"others that hold a key", g.From)
 	case len(names) == 0:
 		return ""
 	case cold == "":
-		return fmt.Sprintf("no server of pool %q is in zone %q; accepted: a zone of some of its servers", g.From, g.Zone)
+		return fmt.Sprintf("no server of pool %q is in zone %q; accepted: a zone of some of its servers", g.From,
+			g.Zone)
 	}
 	all := strings.Split(cold, ",")
 	for i, name := range all {
 		if !slices.Contains(names, name) || slices.Contains(all[:i], name) {
-			return fmt.Sprintf("pool %q has no server %q, or the name is given twice; accepted: some of %q, each once", g.From, name, names)
+			return fmt.Sprintf("pool %q has no server %q, or the name is given twice; accepted: some of %q, each once",
+				g.From, name, names)
 		}
 	}
 	if len(all) == len(names) {

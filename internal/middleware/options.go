@@ -22,8 +22,8 @@ type Options struct {
 	// Listen are the addresses for clients: "host:port" (port 0: any free one) or "unix:/path". At least one. With
 	// Security.TLS a TCP address speaks TLS unless "notls:" precedes it.
 	Listen []string
-	// Servers are the memcached servers, in order, if Pools is empty. They are one pool without a name then, with Placement, Writers, Ack, ServerOptions,
-	// Timeout, Large, and the settings for servers in Security.
+	// Servers are the memcached servers, in order, if Pools is empty. They are one pool without a name then, with
+	// Placement, Writers, Ack, ServerOptions, Timeout, Large, and the settings for servers in Security.
 	Servers []route.Server
 	// Placement is the number of replicas and the hashing; see route.Options.
 	Placement route.Options
@@ -38,8 +38,9 @@ type Options struct {
 	Pool Pool
 	// Writers says whether other middlewares write the same servers.
 	Writers Writers
-	// ChangeStep is how long each phase of a change of placement lasts. It must exceed the time between the first and the last middleware that learns
-	// of a new list of servers. With 0, or with one writer, a new placement applies at once.
+	// ChangeStep is how long each phase of a change of placement lasts. It must exceed the time between the first and
+	// the last middleware that learns of a new list of servers. With 0, or with one writer, a new placement applies at
+	// once.
 	ChangeStep time.Duration
 	// Workers is the number of workers, with PoolPerServer that of each server's readers; 0 means DefaultWorkers().
 	Workers int
@@ -50,21 +51,22 @@ type Options struct {
 	Ready Ready
 	// DrainTimeout is how long Run waits for requests in flight after its context is done; 0 means DefaultDrainTimeout.
 	DrainTimeout time.Duration
-	// SweepEvery is the time between two comparisons of the replicas, by any of the middlewares in front of the servers. With 0, or with one writer,
-	// they are compared only after a middleware was killed.
+	// SweepEvery is the time between two comparisons of the replicas, by any of the middlewares in front of the
+	// servers. With 0, or with one writer, they are compared only after a middleware was killed.
 	SweepEvery time.Duration
 	// SweepRate is the largest number of keys compared per second; 0 means sweep.DefaultRate.
 	SweepRate int
 	// ClientOptions are about clients. The zero values mean: MaxConnections, as many as the limit on open files allows;
-	// IdleTimeout and MaxAge, never; MinRate, MaxOutput, WriteTimeout and ClientMemory, the defaults below; Limits, memcached's.
-	// MinRate below 0: any rate.
+	// IdleTimeout and MaxAge, never; MinRate, MaxOutput, WriteTimeout and ClientMemory, the defaults below; Limits,
+	// memcached's. MinRate below 0: any rate.
 	netstage.ClientOptions
 	// ServerOptions are about servers. Zero values mean the defaults below.
 	backend.ServerOptions
-	// RequestOptions are about serving requests. The zero values of Depth, Timeout and StallAfter mean the defaults below.
-	// StallAfter below 0 means never; at most a quarter of the shortest Timeout is used.
+	// RequestOptions are about serving requests. The zero values of Depth, Timeout and StallAfter mean the defaults
+	// below. StallAfter below 0 means never; at most a quarter of the shortest Timeout is used.
 	worker.RequestOptions
-	// Large bounds the size of values. The zero values mean: Limit, the size of the servers' items; Item, DefaultItemSize.
+	// Large bounds the size of values. The zero values mean: Limit, the size of the servers' items; Item,
+	// DefaultItemSize.
 	Large plan.Large
 	// Security is about TLS and passwords.
 	Security Security
@@ -74,7 +76,8 @@ type Options struct {
 	Version string
 	// HotKeys says whether the keys that are asked for most are counted, and whether they are served from memory.
 	HotKeys hotkeys.Mode
-	// HotAge is the greatest age of a value that is served from memory, up to hotkeys.MaxAge. It is ignored if this middleware alone writes the servers.
+	// HotAge is the greatest age of a value that is served from memory, up to hotkeys.MaxAge. It is ignored if this
+	// middleware alone writes the servers.
 	HotAge time.Duration
 	// HotMemory is the most memory that such values may use, bytes.
 	HotMemory int
@@ -156,7 +159,8 @@ func (o *Options) longestTimeout() (longest time.Duration) {
 	return longest
 }
 
-// hotAge returns the greatest age of a value that may be served from memory. With one writer no other middleware changes the value on the servers.
+// hotAge returns the greatest age of a value that may be served from memory. With one writer no other middleware
+// changes the value on the servers.
 func (o *Options) hotAge() time.Duration {
 	if !slices.ContainsFunc(o.Pools, func(p PoolOptions) bool { return p.Writers != WritersOne }) {
 		return hotkeys.AgeAlone

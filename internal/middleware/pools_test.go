@@ -31,7 +31,10 @@ func named(pool string, servers ...*mctest.Server) []route.Server {
 
 // poolOf returns the options of a pool.
 func poolOf(name string, servers []route.Server, replicas int) middleware.PoolOptions {
-	return middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: servers, Options: route.Options{Replicas: replicas}}}
+	return middleware.PoolOptions{Pool: route.Pool{
+		Name: name, Servers: servers,
+		Options: route.Options{Replicas: replicas},
+	}}
 }
 
 // newPools returns options with a pool of n servers, which are started, for each name; all keys are in the first pool.
@@ -40,7 +43,10 @@ func newPools(t *testing.T, w middleware.Writers, n, replicas int, names ...stri
 	if w == middleware.WritersOne {
 		start = mctest.StartMemcacheds // this also works without versions
 	}
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: route.Routes{Default: names[0]}}
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour,
+		Routes: route.Routes{Default: names[0]},
+	}
 	for _, name := range names {
 		p := poolOf(name, named(name, start(t, n)...), replicas)
 		p.Writers = w
@@ -49,7 +55,8 @@ func newPools(t *testing.T, w middleware.Writers, n, replicas int, names ...stri
 	return o
 }
 
-// halves returns routes by which the keys of startTraffic's clients 0 and 1 are in pool a, and those of clients 2 and 3 in pool b.
+// halves returns routes by which the keys of startTraffic's clients 0 and 1 are in pool a, and those of clients 2 and 3
+// in pool b.
 func halves() route.Routes {
 	return route.Routes{Prefixes: []route.Prefix{{Prefix: "2-", Pool: "b"}, {Prefix: "3-", Pool: "b"}}, Default: "a"}
 }
@@ -90,7 +97,8 @@ func TestServersJoinAndLeaveOnePoolWhileAnotherLosesNothing(t *testing.T) {
 	}
 }
 
-// A server moves from one pool to another and back. It then holds old values: of keys of either pool that were written while it was in the other one.
+// A server moves from one pool to another and back. It then holds old values: of keys of either pool that were written
+// while it was in the other one.
 func TestAServerMovesBetweenPoolsInTwoReloadsWithoutAnErrorOrAnOldValue(t *testing.T) {
 	arrangements := map[string]int{"each key on one": 1}
 	if mctest.Long() {
@@ -117,7 +125,8 @@ func TestAServerMovesBetweenPoolsInTwoReloadsWithoutAnErrorOrAnOldValue(t *testi
 			write := func() { // keys of both pools that the load does not write
 				written++
 				for n := range 40 {
-					require.Equal(t, "STORED\r\n", fleet[n%2].Dial(t).MustDo(t, fmt.Sprintf("set %d-kept-%d 0 0 1\r\n%d\r\n", n%4, n, written)))
+					require.Equal(t, "STORED\r\n",
+						fleet[n%2].Dial(t).MustDo(t, fmt.Sprintf("set %d-kept-%d 0 0 1\r\n%d\r\n", n%4, n, written)))
 				}
 			}
 			fresh := func() {
@@ -125,7 +134,8 @@ func TestAServerMovesBetweenPoolsInTwoReloadsWithoutAnErrorOrAnOldValue(t *testi
 					for _, m := range fleet {
 						reply := m.Dial(t).MustDo(t, fmt.Sprintf("get %d-kept-%d\r\n", n%4, n))
 						if reply != "END\r\n" {
-							require.Equal(t, fmt.Sprintf("VALUE %d-kept-%d 0 1\r\n%d\r\nEND\r\n", n%4, n, written), reply)
+							require.Equal(t, fmt.Sprintf("VALUE %d-kept-%d 0 1\r\n%d\r\nEND\r\n", n%4, n, written),
+								reply)
 							found++
 						}
 					}
@@ -135,7 +145,8 @@ func TestAServerMovesBetweenPoolsInTwoReloadsWithoutAnErrorOrAnOldValue(t *testi
 				write()
 				applyAll(t, fleet, inNone, load)
 				for _, m := range fleet {
-					require.ErrorAs(t, m.Apply(context.Background(), then), new(middleware.NotYet), "the server is still read in its old pool")
+					require.ErrorAs(t, m.Apply(context.Background(), then), new(middleware.NotYet),
+						"the server is still read in its old pool")
 				}
 				fleet[0].EndPhase()
 				load.more()
@@ -145,7 +156,8 @@ func TestAServerMovesBetweenPoolsInTwoReloadsWithoutAnErrorOrAnOldValue(t *testi
 				write()
 				require.NoError(t, fleet[0].Apply(context.Background(), then))
 				load.more()
-				require.ErrorAs(t, fleet[1].Apply(context.Background(), then), new(middleware.NotYet), "this middleware is a phase behind")
+				require.ErrorAs(t, fleet[1].Apply(context.Background(), then), new(middleware.NotYet),
+					"this middleware is a phase behind")
 				fleet[1].EndPhase()
 				require.NoError(t, fleet[1].Apply(context.Background(), then))
 				load.more()
@@ -200,14 +212,22 @@ func TestRoutesAndPoolsChangeUnderLoadWithoutAnErrorOrAnOldValue(t *testing.T) {
 
 func TestStatisticsHaveTheCurrentRoutes(t *testing.T) {
 	o := newPools(t, middleware.WritersOne, 1, 0, "a", "b")
-	o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "y", Pool: "b"}, {Prefix: "x", Pool: "a", Reads: "b"}}, Default: "a"}
+	o.Routes = route.Routes{
+		Prefixes: []route.Prefix{{Prefix: "y", Pool: "b"}, {Prefix: "x", Pool: "a", Reads: "b"}},
+		Default:  "a",
+	}
 	m := mwtest.Start(t, o)
-	require.Equal(t, []stats.Route{{Prefix: "x", Pool: "a", Reads: "b"}, {Prefix: "y", Pool: "b"}, {Default: true, Pool: "a"}}, m.Stats().Snapshot().Routes)
+	require.Equal(t, []stats.Route{
+		{Prefix: "x", Pool: "a", Reads: "b"},
+		{Prefix: "y", Pool: "b"},
+		{Default: true, Pool: "a"},
+	}, m.Stats().Snapshot().Routes)
 	o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "x", Pool: "a"}}, Default: "a", Reads: "b"}
 	require.NoError(t, m.Apply(context.Background(), o))
 	for m.EndPhase() {
 	}
-	require.Equal(t, []stats.Route{{Prefix: "x", Pool: "a"}, {Default: true, Pool: "a", Reads: "b"}}, m.Stats().Snapshot().Routes)
+	require.Equal(t, []stats.Route{{Prefix: "x", Pool: "a"}, {Default: true, Pool: "a", Reads: "b"}},
+		m.Stats().Snapshot().Routes)
 }
 
 func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
@@ -228,7 +248,8 @@ func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
 	}
 }
 
-// Keys that another pool has in the meantime are deleted. Reads that went to another pool in the meantime cause no deletion.
+// Keys that another pool has in the meantime are deleted. Reads that went to another pool in the meantime cause no
+// deletion.
 func TestARestartWithOtherPoolsForReadsReadsWhatThePoolWasSentAndNothingOlder(t *testing.T) {
 	o := newPools(t, middleware.WritersOne, 2, 0, "a", "b")
 	for i, s := range []struct {
@@ -250,7 +271,8 @@ func TestARestartWithOtherPoolsForReadsReadsWhatThePoolWasSentAndNothingOlder(t 
 	}
 }
 
-// With several writers a prefix moves to another pool when all middlewares are restarted at once. When it moves back, old values there are not read.
+// With several writers a prefix moves to another pool when all middlewares are restarted at once. When it moves back,
+// old values there are not read.
 func TestAPrefixMovesToAnotherPoolAndBackWithARestartOfAllMiddlewaresAtOnce(t *testing.T) {
 	for name, replicas := range map[string]int{"each key on one": 1, "all hold every key": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -288,9 +310,14 @@ func refuses(t *testing.T, m *mwtest.MW, o middleware.Options, text string, chan
 
 func TestAnImpossibleChangeOfPoolsIsRefusedWithTheReason(t *testing.T) {
 	a, b := named("a", mctest.StartNewMemcacheds(t, 2)...), named("b", mctest.StartNewMemcacheds(t, 2)...)
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{poolOf("a", a, 0), poolOf("b", b, 0)}, Routes: halves(), ChangeStep: time.Hour}
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"},
+		Pools:  []middleware.PoolOptions{poolOf("a", a, 0), poolOf("b", b, 0)}, Routes: halves(), ChangeStep: time.Hour,
+	}
 	m := mwtest.Start(t, o)
-	refuses(t, m, o, `pool "b" is removed as well; remove only the routes to it`, func(o *middleware.Options) { o.Routes, o.Pools = route.Routes{Default: "a"}, o.Pools[:1] })
+	refuses(t, m, o, `pool "b" is removed as well; remove only the routes to it`, func(o *middleware.Options) {
+		o.Routes, o.Pools = route.Routes{Default: "a"}, o.Pools[:1]
+	})
 	refuses(t, m, o, `the pool "c" of prefix "2-" is unknown`, func(o *middleware.Options) {
 		o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "2-", Pool: "c"}}, Default: "a"}
 	})
@@ -300,9 +327,13 @@ func TestAnImpossibleChangeOfPoolsIsRefusedWithTheReason(t *testing.T) {
 	refuses(t, m, o, `cannot move from pool "b" to pool "a"`, func(o *middleware.Options) {
 		o.Pools[0].Servers, o.Pools[1].Servers = []route.Server{a[0], a[1], b[0]}, b[1:]
 	})
-	refuses(t, m, o, `the default pool's reads go to pool "b", but that pool and pool "a" share a gutter, or one is the gutter of the other`, func(o *middleware.Options) {
-		o.Routes, o.Pools[0].Options.Gutter, o.Pools[0].Options.GutterTTL = route.Routes{Default: "a", Reads: "b"}, "b", 60
-	})
+	refuses(t, m, o,
+		`the default pool's reads go to pool "b", but that pool and pool "a" share a gutter, or one is the gutter of the other`, func(o *middleware.Options) {
+			o.Routes, o.Pools[0].Options.Gutter, o.Pools[0].Options.GutterTTL = route.Routes{Default: "a", Reads: "b"},
+				"b", 60
+		})
 	refuses(t, m, o, "both servers and pools are set", func(o *middleware.Options) { o.Servers = a })
-	refuses(t, m, o, `pool "b": ack: "quorum" needs two replicas or more`, func(o *middleware.Options) { o.Pools[1].Ack, o.Pools[1].Options.Replicas = replica.AckQuorum, 1 })
+	refuses(t, m, o, `pool "b": ack: "quorum" needs two replicas or more`, func(o *middleware.Options) {
+		o.Pools[1].Ack, o.Pools[1].Options.Replicas = replica.AckQuorum, 1
+	})
 }

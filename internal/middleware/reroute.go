@@ -14,15 +14,17 @@ import (
 	"mcmw/internal/route"
 )
 
-// rerouting is a change of routes that gives keys to other pools, or a change of gutters. Other middlewares may learn of it earlier or later, so it goes
-// through the phases of a change of placement, which middlewares announce as they announce that one; see joinRoutes. A middleware that starts in it and
-// finds no announcement is late. The next change can begin after the last phase:
+// rerouting is a change of routes that gives keys to other pools, or a change of gutters. Other middlewares may learn
+// of it earlier or later, so it goes through the phases of a change of placement, which middlewares announce as they
+// announce that one; see joinRoutes. A middleware that starts in it and finds no announcement is late. The next change
+// can begin after the last phase:
 //
 //	settled --> delete-new --> read-new --> settled, closing --> settled
 //	start --> late --> settled, closing --> settled
 //
-// In the pools' records on the servers it appears as a change of the keys that a pool has. The gutters of the pools concerned are closed in all phases,
-// and cleaned in the last one, settled closing. With one writer there is only this last phase.
+// In the pools' records on the servers it appears as a change of the keys that a pool has. The gutters of the pools
+// concerned are closed in all phases, and cleaned in the last one, settled closing. With one writer there is only this
+// last phase.
 type rerouting struct {
 	course
 	from route.Routes
@@ -44,11 +46,13 @@ type shift struct {
 // inPhases reports whether the moved keys leave, or go to, a pool of o whose placement changes in phases.
 func (o *Options) inPhases(moved []route.Moved) bool {
 	return slices.ContainsFunc(o.Pools, func(p PoolOptions) bool {
-		return p.inPhases(o.ChangeStep) && slices.ContainsFunc(moved, func(m route.Moved) bool { return m.From == p.Name || m.To == p.Name })
+		return p.inPhases(o.ChangeStep) &&
+			slices.ContainsFunc(moved, func(m route.Moved) bool { return m.From == p.Name || m.To == p.Name })
 	})
 }
 
-// shiftTo returns how o moves keys to other pools and changes gutters. Before clients are served nothing moves. applying is held.
+// shiftTo returns how o moves keys to other pools and changes gutters. Before clients are served nothing moves.
+// applying is held.
 func (m *Middleware) shiftTo(o *Options) (s shift, err error) {
 	s.router, err = o.route()
 	now := m.current.Load().router.Table()
@@ -63,12 +67,14 @@ func (m *Middleware) shiftTo(o *Options) (s shift, err error) {
 		old := m.options.poolNamed(p.Name)
 		gutter, previous := p.Options.Standin(), old.Options.Standin()
 		changes := old.Name != "" && gutter != previous
-		if changes || gutter.Pool != "" && slices.ContainsFunc(s.moved, func(k route.Moved) bool { return k.To == p.Name }) {
+		if changes || gutter.Pool != "" &&
+			slices.ContainsFunc(s.moved, func(k route.Moved) bool { return k.To == p.Name }) {
 			s.gutters[p.Name] = previous
 		}
 		for _, name := range []string{p.Name, gutter.Pool, previous.Pool} {
 			after, before := o.poolNamed(name), m.options.poolNamed(name)
-			s.phased = s.phased || changes && (after.Name != "" && after.inPhases(o.ChangeStep) || before.Name != "" && before.inPhases(o.ChangeStep))
+			s.phased = s.phased || changes && (after.Name != "" && after.inPhases(o.ChangeStep) || before.Name != "" &&
+				before.inPhases(o.ChangeStep))
 		}
 	}
 	if !s.phased {
@@ -82,8 +88,8 @@ func (m *Middleware) shiftTo(o *Options) (s shift, err error) {
 	return s, nil
 }
 
-// checkRoutes returns an error if o moves keys to other pools, or changes gutters, in a way that is not possible while clients are served, or not yet
-// (NotYet). applying is held.
+// checkRoutes returns an error if o moves keys to other pools, or changes gutters, in a way that is not possible while
+// clients are served, or not yet (NotYet). applying is held.
 func (m *Middleware) checkRoutes(o *Options) error {
 	s, err := m.shiftTo(o)
 	if err != nil {
@@ -93,20 +99,29 @@ func (m *Middleware) checkRoutes(o *Options) error {
 	if c := m.routing; c != nil {
 		switch missing := c.missingPool(o); {
 		case len(moved)+len(s.gutters) > 0:
-			return NotYet{fmt.Errorf("an earlier change of routes or gutters has not ended (phase %s); they can change again when it has", c.phase)}
+			return NotYet{fmt.Errorf("an earlier change of routes or gutters has not ended (phase %s); they can "+
+				"change again when it has", c.phase)}
 		case missing != "":
-			return NotYet{fmt.Errorf("an earlier change of routes or gutters, which needs pool %q, has not ended; the pool can be removed when it has", missing)}
+			return NotYet{fmt.Errorf("an earlier change of routes or gutters, which needs pool %q, has not ended; "+
+				"the pool can be removed when it has", missing)}
 		case slices.ContainsFunc(o.Migrations, func(g Migration) bool { return !g.isIn(m.options.Migrations) }):
-			return NotYet{errors.New("an earlier change of routes or gutters has not ended; a migration can be added when it has")}
+			return NotYet{errors.New("an earlier change of routes or gutters has not ended; a migration can be added " +
+				"when it has")}
 		}
 	}
 	for _, pool := range slices.Sorted(maps.Keys(s.gutters)) {
 		if g := s.gutters[pool].Pool; g != "" && o.poolNamed(g).Name == "" {
-			return route.WrongGutter(pool, "pool %q had the gutter %q until now, which other mcmw may still use; keep pool %q, reload, and remove it when the change has ended", pool, g, g)
+			return route.WrongGutter(pool,
+				"pool %q had the gutter %q until now, which other mcmw may still use; keep pool %q, reload, and "+
+					"remove it when the change has ended", pool, g, g)
 		}
 		for _, g := range o.Migrations {
-			if gutter := s.gutters[pool].Pool; m.clock().Before(g.over()) && slices.ContainsFunc([]string{g.From, g.To}, func(name string) bool { return name == pool || name == gutter }) {
-				return route.WrongGutter(pool, "pool %q had the gutter %q until now, and %s has not ended; change the gutter alone, before the migration is added or after it has ended",
+			if gutter := s.gutters[pool].Pool; m.clock().Before(g.over()) &&
+				slices.ContainsFunc([]string{g.From, g.To},
+					func(name string) bool { return name == pool || name == gutter }) {
+				return route.WrongGutter(pool,
+					"pool %q had the gutter %q until now, and %s has not ended; change the gutter alone, before the "+
+						"migration is added or after it has ended",
 					pool, gutter, g.describe())
 			}
 		}
@@ -114,19 +129,24 @@ func (m *Middleware) checkRoutes(o *Options) error {
 	for _, k := range moved {
 		refuse := func(why string, args ...any) error {
 			at := slices.IndexFunc(o.Routes.Prefixes, func(p route.Prefix) bool { return p.Prefix == k.Prefix })
-			return route.WrongRoute(at, "the routes move keys from pool %q to pool %q while other mcmw may write their servers, but "+why, append([]any{k.From, k.To}, args...)...)
+			return route.WrongRoute(at,
+				"the routes move keys from pool %q to pool %q while other mcmw may write their servers, but "+why,
+				append([]any{k.From, k.To}, args...)...)
 		}
 		if o.poolNamed(k.From).Name == "" {
-			return refuse("pool %q is removed as well; remove only the routes to it, reload, and remove the pool when the change has ended", k.From)
+			return refuse("pool %q is removed as well; remove only the routes to it, reload, and remove the pool "+
+				"when the change has ended", k.From)
 		}
 		for _, g := range m.options.Migrations {
 			if g.From == k.To && g.To == k.From && !g.isIn(o.Migrations) {
-				return refuse("the migration from pool %q to pool %q is dropped; change the routes to pool %q, which has the keys now", g.From, g.To, g.To)
+				return refuse("the migration from pool %q to pool %q is dropped; change the routes to pool %q, which "+
+					"has the keys now", g.From, g.To, g.To)
 			}
 		}
 		for _, name := range []string{k.From, k.To} {
 			if until := m.busyUntil[name]; m.clock().Before(until) {
-				return NotYet{fmt.Errorf("a migration to pool %q was dropped, and other mcmw may not have dropped it yet; the routes can change from %s on", name, moment(until))}
+				return NotYet{fmt.Errorf("a migration to pool %q was dropped, and other mcmw may not have dropped it "+
+					"yet; the routes can change from %s on", name, moment(until))}
 			}
 			for _, g := range slices.Concat(m.options.Migrations, o.Migrations) {
 				if (g.From == name || g.To == name) && m.clock().Before(g.over()) {
@@ -163,8 +183,8 @@ func (r *rerouting) missingPool(o *Options) string {
 	return ""
 }
 
-// reroutes begins a change of routes and returns true if o, which is not applied yet, moves keys to other pools in phases, or changes what gutters hold.
-// The next core is in the first phase of the change. applying is held.
+// reroutes begins a change of routes and returns true if o, which is not applied yet, moves keys to other pools in
+// phases, or changes what gutters hold. The next core is in the first phase of the change. applying is held.
 func (m *Middleware) reroutes(o *Options) bool {
 	s, _ := m.shiftTo(o) // checkRoutes has returned the error
 	if len(s.moved)+len(s.gutters) == 0 {
@@ -190,8 +210,8 @@ func gains(moved []route.Moved) map[string]bool {
 	return pools
 }
 
-// rerouted is called when the core for the phase of m.routing serves. It starts the cleaning that belongs to the phase and sets when the phase is due
-// to end. applying is held.
+// rerouted is called when the core for the phase of m.routing serves. It starts the cleaning that belongs to the phase
+// and sets when the phase is due to end. applying is held.
 func (m *Middleware) rerouted() {
 	r := m.routing
 	m.options.Log.Info("routes of keys change", "phase", r.phase.String())
@@ -263,7 +283,8 @@ func (m *Middleware) stepRoutes(ctx context.Context) {
 	}
 }
 
-// routesBefore returns the change to c's routes and gutters from those in the newest records on the pools' servers; nil: they are the same.
+// routesBefore returns the change to c's routes and gutters from those in the newest records on the pools' servers;
+// nil: they are the same.
 func (c *core) routesBefore() *rerouting {
 	table := c.router.Table()
 	if table == nil {

@@ -34,8 +34,8 @@ func routed(o middleware.Options, otherwise string, prefixes ...string) middlewa
 	return o
 }
 
-// rounds takes the middlewares through all phases of a change. In each phase another middleware enters it first, and load, which may be nil, runs while
-// that one is a phase ahead.
+// rounds takes the middlewares through all phases of a change. In each phase another middleware enters it first, and
+// load, which may be nil, runs while that one is a phase ahead.
 func rounds(t *testing.T, load *traffic, fleet ...*mwtest.MW) {
 	t.Helper()
 	for phases, more := 0, true; more; phases++ {
@@ -114,7 +114,8 @@ func TestOldValuesOfAPrefixAreNotReadWhenThePrefixReturnsToItsPool(t *testing.T)
 			require.Zero(t, there("none"))
 		}
 		for n := range 40 {
-			require.Equal(t, "STORED\r\n", fleet[n%2].Dial(t).MustDo(t, fmt.Sprintf("set 2-kept-%d 0 0 1\r\n%d\r\n", n, value)))
+			require.Equal(t, "STORED\r\n",
+				fleet[n%2].Dial(t).MustDo(t, fmt.Sprintf("set 2-kept-%d 0 0 1\r\n%d\r\n", n, value)))
 		}
 		require.Equal(t, 40, there(fmt.Sprint(value)))
 	}
@@ -141,7 +142,8 @@ func TestAPoolIsAddedWithItsRouteAndRemovedAfterItUnderLoad(t *testing.T) {
 		}
 		rounds(t, load, fleet...)
 		for _, m := range fleet {
-			require.ErrorContains(t, m.Apply(context.Background(), without), `pool "c" is removed as well; remove only the routes to it`)
+			require.ErrorContains(t, m.Apply(context.Background(), without),
+				`pool "c" is removed as well; remove only the routes to it`)
 		}
 		for _, m := range fleet {
 			require.NoError(t, m.Apply(context.Background(), o))
@@ -160,11 +162,13 @@ func TestAMiddlewareThatStartsWhileRoutesChangeReadsNoOldValuesWhateverThePhaseO
 		t.Run(fmt.Sprint(phase), func(t *testing.T) {
 			t.Parallel()
 			o := severalPools(t, 1)
-			first, late, next := startDuring(t, o, routed(o, "b", "3-", "a"), routed(o, "b", "3-", "a"), phase, "late", "delete-new", "read-new", "read-new")
+			first, late, next := startDuring(t, o, routed(o, "b", "3-", "a"), routed(o, "b", "3-", "a"), phase, "late",
+				"delete-new", "read-new", "read-new")
 			load := startTraffic(t, first, late)
 			load.more()
 			if phase == 0 { // nothing was announced
-				require.Equal(t, "SERVER_ERROR the key is moving to other servers; try again later\r\n", late.Dial(t).MustDo(t, "add 0-x 0 0 1\r\nx\r\n"))
+				require.Equal(t, "SERVER_ERROR the key is moving to other servers; try again later\r\n",
+					late.Dial(t).MustDo(t, "add 0-x 0 0 1\r\nx\r\n"))
 			}
 			for range 3 - phase {
 				next()
@@ -243,15 +247,21 @@ func TestAnImpossibleChangeOfRoutesIsRefusedWithTheReason(t *testing.T) {
 	wrong := new(refusal.Error)
 	require.ErrorAs(t, m.Apply(context.Background(), without), &wrong)
 	require.Equal(t, "pools.b.gutter", wrong.Path)
-	require.EqualError(t, wrong, `pools.b.gutter: pool "b" had the gutter "c" until now, which other mcmw may still use; keep pool "c", reload, and remove it when the change has ended`)
+	require.EqualError(t, wrong,
+		`pools.b.gutter: pool "b" had the gutter "c" until now, which other mcmw may still use; keep pool "c", reload, and remove it when the change has ended`)
 	require.Equal(t, "settled", m.Phase())
 }
 
 func TestPoolsReplaceAListOfServersOnlyWithOneWriter(t *testing.T) {
-	list := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Servers: mwtest.Servers(mctest.StartNewMemcacheds(t, 1)...), Writers: middleware.WritersSeveral}
+	list := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour,
+		Servers: mwtest.Servers(mctest.StartNewMemcacheds(t, 1)...), Writers: middleware.WritersSeveral,
+	}
 	pools := severalPools(t, 1)
 	m := mwtest.Start(t, list)
-	require.ErrorContains(t, m.Apply(context.Background(), pools), "a list of servers cannot be replaced by pools, or pools by a list, while clients are served and other mcmw may write the servers; stop all mcmw")
+	require.ErrorContains(t, m.Apply(context.Background(), pools),
+		"a list of servers cannot be replaced by pools, or pools by a list, while clients are served and other mcmw "+
+			"may write the servers; stop all mcmw")
 	require.ErrorContains(t, mwtest.Start(t, pools).Apply(context.Background(), list), "or pools by a list")
 	list.Writers = middleware.WritersOne
 	for i := range pools.Pools {

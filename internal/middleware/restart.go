@@ -13,7 +13,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// record returns the placement of p in the form that the records on the servers have. During a change of placement it is the one by which keys are read.
+// record returns the placement of p in the form that the records on the servers have. During a change of placement it
+// is the one by which keys are read.
 func (p *pool) record() marker.Placement {
 	in, share := placed{p.router, p.options.Options}, p.share
 	if p.change != nil {
@@ -48,8 +49,8 @@ func (p *pool) toRecord(changing bool) marker.Record {
 }
 
 // InForce returns the servers of the lists in force that were found by lookups, as the records on the servers of o say:
-// other middlewares use these lists, or have used them last. The records of a pool are read if a lookup has found one of
-// its servers. unread reports that no server of such a pool answers, so its list is unknown.
+// other middlewares use these lists, or have used them last. The records of a pool are read if a lookup has found one
+// of its servers. unread reports that no server of such a pool answers, so its list is unknown.
 func InForce(ctx context.Context, o Options) (servers []route.Server, unread bool) {
 	o = o.withDefaults()
 	o.Log = slog.New(slog.DiscardHandler) // New and Run report the same
@@ -82,8 +83,8 @@ func InForce(ctx context.Context, o Options) (servers []route.Server, unread boo
 	return servers, unread
 }
 
-// history returns the other placements by which servers may hold keys, each once, and whether there were still earlier ones. During a change of
-// placement they include the one by which keys are not read.
+// history returns the other placements by which servers may hold keys, each once, and whether there were still earlier
+// ones. During a change of placement they include the one by which keys are not read.
 func (p *pool) history() (previous []marker.Placement, more bool) {
 	current := p.record()
 	if p.changing() {
@@ -117,8 +118,8 @@ func (p *pool) history() (previous []marker.Placement, more bool) {
 	return previous, p.more
 }
 
-// beginRecords judges the servers that were reached by their records, learns from these what earlier middlewares knew, and starts to keep
-// records.
+// beginRecords judges the servers that were reached by their records, learns from these what earlier middlewares knew,
+// and starts to keep records.
 func (p *pool) beginRecords() {
 	if p.records == nil {
 		return
@@ -139,7 +140,8 @@ func (p *pool) beginRecords() {
 			if p.options.Writers == WritersOne {
 				p.log.Warn("an earlier mcmw did not shut down cleanly: the replicas are compared", "was", before)
 			} else { // the usual case when one of several middlewares starts
-				p.log.Info("another mcmw is running, or did not shut down cleanly: the replicas are compared", "was", before)
+				p.log.Info("another mcmw is running, or did not shut down cleanly: the replicas are compared", "was",
+					before)
 			}
 		}
 		running = fmt.Sprintf("%s %d %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
@@ -148,18 +150,21 @@ func (p *pool) beginRecords() {
 	p.place(p.changing(), p.servers)
 }
 
-// aftermath is how long a start waits, before servers are cleaned and clients are served, if an earlier middleware did not shut down cleanly. Its
-// connections are closed, but a server may still execute requests that it, or a proxy in front of it, received on them.
+// aftermath is how long a start waits, before servers are cleaned and clients are served, if an earlier middleware did
+// not shut down cleanly. Its connections are closed, but a server may still execute requests that it, or a proxy in
+// front of it, received on them.
 const aftermath = 200 * time.Millisecond
 
-// endRecords records on the servers that no write is in flight any more, if that is so. Otherwise the next start has to compare the replicas.
+// endRecords records on the servers that no write is in flight any more, if that is so. Otherwise the next start has to
+// compare the replicas.
 func (p *pool) endRecords(ctx context.Context, timeout time.Duration) {
 	if p.records == nil || p.unswept.Load() {
 		return
 	}
 	for _, s := range p.servers {
 		if !s.Settled() {
-			p.log.Warn("a server may still execute writes that it has not answered: the next start compares the replicas", "server", s.Name)
+			p.log.Warn("a server may still execute writes that it has not answered: the next start compares the "+
+				"replicas", "server", s.Name)
 			return
 		}
 	}
@@ -184,7 +189,8 @@ func (p *pool) remember(record *marker.Record) {
 		f := placement{router: router, record: old}
 		f.servers = make([]*backend.Server, len(old.Servers))
 		for i, server := range old.Servers {
-			if at := slices.IndexFunc(p.servers, func(s *backend.Server) bool { return s.Name == server.Name }); at >= 0 {
+			if at := slices.IndexFunc(p.servers, func(s *backend.Server) bool { return s.Name == server.Name }); at >=
+				0 {
 				f.servers[i] = p.servers[at]
 			}
 		}
@@ -197,9 +203,12 @@ func (p *pool) remember(record *marker.Record) {
 	}
 }
 
-// movedKeys returns a function that reports which keys a server may hold old values of, because they were placed elsewhere when newest was recorded,
-// or earlier; nil: there can be none. unknown: it is not known where keys were placed, so any key may be old.
-func (m *Middleware) movedKeys(t *poolState, server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool) {
+// movedKeys returns a function that reports which keys a server may hold old values of, because they were placed
+// elsewhere when newest was recorded, or earlier; nil: there can be none. unknown: it is not known where keys were
+// placed, so any key may be old.
+func (m *Middleware) movedKeys(t *poolState, server string, newest *marker.Record) (keys func(key []byte) bool,
+	unknown bool,
+) {
 	p := m.current.Load().of(t)
 	if p == nil {
 		p = t.first.Load()
@@ -235,6 +244,7 @@ func (m *Middleware) movedKeys(t *poolState, server string, newest *marker.Recor
 		return nil, false
 	}
 	return func(key []byte) bool {
-		return router.Holds(server, key) && slices.ContainsFunc(earlier, func(r *route.Router) bool { return !r.Holds(server, key) })
+		return router.Holds(server, key) &&
+			slices.ContainsFunc(earlier, func(r *route.Router) bool { return !r.Holds(server, key) })
 	}, false
 }

@@ -11,8 +11,8 @@ import (
 	"mcmw/internal/secret"
 )
 
-// Security configures TLS and authentication, for clients and towards servers. The zero value trusts the network. The files are
-// read again when they change.
+// Security configures TLS and authentication, for clients and towards servers. The zero value trusts the network. The
+// files are read again when they change.
 type Security struct {
 	// TLS are the files for the clients' connections; without Cert these don't use TLS.
 	TLS secret.ServerFiles
@@ -24,7 +24,8 @@ type Security struct {
 	// ServerTLS: connections to servers use TLS, with ServerFiles.
 	ServerTLS   bool
 	ServerFiles secret.ClientFiles
-	// ServerAuthFile has the user name and the password for the servers; "": none. With several pools PoolOptions has it instead.
+	// ServerAuthFile has the user name and the password for the servers; "": none. With several pools PoolOptions has
+	// it instead.
 	ServerAuthFile string
 }
 
@@ -105,8 +106,8 @@ func (s Security) Check() error {
 	return err
 }
 
-// secured returns addr, a listen address, without its prefix, and whether clients must use TLS there: on TCP, unless the prefix exempts the
-// address.
+// secured returns addr, a listen address, without its prefix, and whether clients must use TLS there: on TCP, unless
+// the prefix exempts the address.
 func (s Security) secured(addr string) (address string, secure bool) {
 	address, plain := strings.CutPrefix(addr, noTLS)
 	network, _ := backend.Network(address)
@@ -137,7 +138,8 @@ func (s Security) CheckOptions(listen []string) (refused []error) {
 	}
 	for _, addr := range listen {
 		if s.TLS.Cert == "" && strings.HasPrefix(addr, noTLS) {
-			refused = append(refused, refusal.Of("listen", "%q needs tls-cert: without a certificate no address has TLS", addr))
+			refused = append(refused, refusal.Of("listen",
+				"%q needs tls-cert: without a certificate no address has TLS", addr))
 		}
 	}
 	return refused

@@ -20,12 +20,14 @@ import (
 // ShadowOptions say which requests of a pool are copied to another pool.
 type ShadowOptions struct {
 	shadow.Options
-	// Of is the name of the pool in Options.Pools whose requests are copied, To the pool that gets them, which is not in Options.Pools.
+	// Of is the name of the pool in Options.Pools whose requests are copied, To the pool that gets them, which is not
+	// in Options.Pools.
 	Of string
 	To PoolOptions
 }
 
-// shadowed is the shadow of a pool: a middleware without clients, whose queue, workers and connections serve nothing else.
+// shadowed is the shadow of a pool: a middleware without clients, whose queue, workers and connections serve nothing
+// else.
 type shadowed struct {
 	// Static after construction.
 	name   string // the name of the pool that gets the copies
@@ -66,7 +68,8 @@ func (o *Options) ofShadow(s *ShadowOptions) Options {
 	inner := Options{
 		Pools: []PoolOptions{pool}, ServerOptions: pool.ServerOptions, RequestOptions: o.RequestOptions,
 		ChangeStep: o.ChangeStep, SweepEvery: o.SweepEvery, SweepRate: o.SweepRate,
-		Workers: 1, Queue: 1, Ready: ReadyAny, DrainTimeout: time.Millisecond, HotKeys: hotkeys.Off, Log: o.Log.With("pool", s.To.Name),
+		Workers: 1, Queue: 1, Ready: ReadyAny, DrainTimeout: time.Millisecond, HotKeys: hotkeys.Off,
+		Log:           o.Log.With("pool", s.To.Name),
 		ClientOptions: netstage.ClientOptions{Limits: o.Limits},
 		Security:      Security{ServerTLS: pool.ServerTLS, ServerFiles: o.Security.ServerFiles},
 	}
@@ -82,14 +85,17 @@ func (o *Options) copying(s *ShadowOptions) shadow.Options {
 	return copied
 }
 
-// shadowsFor returns the shadows of o: the existing one with that name, or a new one, which is not started. applying is held.
+// shadowsFor returns the shadows of o: the existing one with that name, or a new one, which is not started. applying is
+// held.
 func (m *Middleware) shadowsFor(o *Options) (shadows []*shadowed, err error) {
 	for i := range o.Shadows {
 		wanted := &o.Shadows[i]
 		at := slices.IndexFunc(m.shadows, func(s *shadowed) bool { return s.name == wanted.To.Name })
 		if at >= 0 && m.shadows[at].counts.Of != wanted.Of {
-			return nil, fmt.Errorf("pool %q is the shadow of pool %q and cannot become that of pool %q while clients are served; remove the shadow first, reload, then add it to pool %q",
-				wanted.To.Name, m.shadows[at].counts.Of, wanted.Of, wanted.Of)
+			return nil,
+				fmt.Errorf("pool %q is the shadow of pool %q and cannot become that of pool %q while clients are "+
+					"served; remove the shadow first, reload, then add it to pool %q",
+					wanted.To.Name, m.shadows[at].counts.Of, wanted.Of, wanted.Of)
 		}
 		if at >= 0 {
 			shadows = append(shadows, m.shadows[at])
@@ -99,24 +105,28 @@ func (m *Middleware) shadowsFor(o *Options) (shadows []*shadowed, err error) {
 		if s.inner, err = newMiddleware(s.options); err != nil {
 			return nil, fmt.Errorf("%s%w", wanted.To.messagePrefix(), err)
 		}
-		s.counts = &stats.Shadow{Of: wanted.Of, To: wanted.To.Name, Servers: func() []stats.ServerSnapshot { return s.inner.registry.Snapshot().Servers }}
+		s.counts = &stats.Shadow{Of: wanted.Of, To: wanted.To.Name, Servers: func() []stats.ServerSnapshot {
+			return s.inner.registry.Snapshot().Servers
+		}}
 		s.feed = shadow.NewFeed(o.copying(wanted), s.counts)
 		shadows = append(shadows, s)
 	}
 	return shadows, nil
 }
 
-// checkBecomesShadow returns an error if the pool called name cannot become a shadow now, because this middleware, or others, may still use it. applying
-// is held.
+// checkBecomesShadow returns an error if the pool called name cannot become a shadow now, because this middleware, or
+// others, may still use it. applying is held.
 func (m *Middleware) checkBecomesShadow(name string) error {
 	t := m.stateNamed(name)
 	if t == nil || name == "" || m.work == nil {
 		return nil
 	}
 	refuse := func(has string) error {
-		return fmt.Errorf("pool %q cannot become a shadow while it has %s; remove that first, reload, then add the shadow", name, has)
+		return fmt.Errorf("pool %q cannot become a shadow while it has %s; remove that first, reload, then add the "+
+			"shadow", name, has)
 	}
-	routes := append(slices.Clone(m.options.Routes.Prefixes), route.Prefix{Pool: m.options.Routes.Default, Reads: m.options.Routes.Reads})
+	routes := append(slices.Clone(m.options.Routes.Prefixes),
+		route.Prefix{Pool: m.options.Routes.Default, Reads: m.options.Routes.Reads})
 	switch {
 	case slices.ContainsFunc(routes, func(r route.Prefix) bool { return r.Pool == name || r.Reads == name }):
 		return refuse("a route")
@@ -125,9 +135,11 @@ func (m *Middleware) checkBecomesShadow(name string) error {
 	case slices.ContainsFunc(m.options.Migrations, func(g Migration) bool { return g.From == name || g.To == name }):
 		return refuse("a migration")
 	case t.change != nil:
-		return NotYet{fmt.Errorf("a change of the servers of pool %q has not ended; the pool can become a shadow when it has", name)}
+		return NotYet{fmt.Errorf("a change of the servers of pool %q has not ended; the pool can become a shadow "+
+			"when it has", name)}
 	case m.clock().Before(m.busyUntil[name]):
-		return NotYet{fmt.Errorf("a migration to pool %q was dropped, and other mcmw may not have dropped it yet; it can become a shadow from %s on",
+		return NotYet{fmt.Errorf("a migration to pool %q was dropped, and other mcmw may not have dropped it yet; it "+
+			"can become a shadow from %s on",
 			name, moment(m.busyUntil[name]))}
 	}
 	return nil
@@ -147,8 +159,9 @@ func (m *Middleware) checkShadows(ctx context.Context, o *Options) error {
 	return err
 }
 
-// applyShadows applies the shadows of o; the next core will use them, and startShadows starts them. It returns the shadows that were removed, which must
-// be stopped once no worker of an earlier core is left. A shadow that becomes a pool has ended when applyShadows returns. applying is held.
+// applyShadows applies the shadows of o; the next core will use them, and startShadows starts them. It returns the
+// shadows that were removed, which must be stopped once no worker of an earlier core is left. A shadow that becomes a
+// pool has ended when applyShadows returns. applying is held.
 func (m *Middleware) applyShadows(ctx context.Context, o *Options) (removed []*shadowed, err error) {
 	shadows, err := m.shadowsFor(o)
 	if err != nil {
@@ -168,7 +181,8 @@ func (m *Middleware) applyShadows(ctx context.Context, o *Options) (removed []*s
 		if slices.Contains(shadows, s) {
 			continue
 		}
-		if s.stop != nil && o.poolNamed(s.name).Name != "" { // the pool judges its servers by what the shadow leaves there
+		// the pool judges its servers by what the shadow leaves there
+		if s.stop != nil && o.poolNamed(s.name).Name != "" {
 			s.stop()
 			<-s.ended
 			continue

@@ -13,7 +13,8 @@ import (
 	"mcmw/internal/middleware"
 )
 
-// answersUntil starts a server that answers mcmw's own requests. A connection whose line begins with unanswered ends when last returns.
+// answersUntil starts a server that answers mcmw's own requests. A connection whose line begins with unanswered ends
+// when last returns.
 func answersUntil(t *testing.T, unanswered string, last func(p *mctest.Peer)) *mctest.Script {
 	return mctest.StartScript(t, func(p *mctest.Peer) {
 		for line, ok := p.Line(); ok; line, ok = p.Line() {
@@ -27,7 +28,10 @@ func answersUntil(t *testing.T, unanswered string, last func(p *mctest.Peer)) *m
 }
 
 func TestAStartThatWaitsForAServerCanBeStopped(t *testing.T) {
-	for name, unanswered := range map[string]string{"does not answer": "version", "does not say whether it has versions": "ms "} {
+	for name, unanswered := range map[string]string{
+		"does not answer":                      "version",
+		"does not say whether it has versions": "ms ",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			asked := make(chan struct{}, 1)

@@ -9,7 +9,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// appendStats appends the middleware's own list in the reply to `stats`: values that memcached has, under memcached's names; others, with the prefix mcmw_; and END.
+// appendStats appends the middleware's own list in the reply to `stats`: values that memcached has, under memcached's
+// names; others, with the prefix mcmw_; and END.
 func (m *Middleware) appendStats(dst []byte) []byte {
 	s := m.registry.Snapshot()
 	user, system := stats.ProcessorTimes()
@@ -39,7 +40,8 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	misses := s.Misses - min(s.Misses, n[stats.CountGatMisses]) + n[stats.CountGetMisses]
 	gets := s.Keys - min(s.Keys, n[stats.CountGats]) + n[stats.CountGetHits] + n[stats.CountGetMisses]
 	add("cmd_get", gets)
-	add("cmd_set", count(protocol.Set, protocol.Add, protocol.Replace, protocol.Append, protocol.Prepend, protocol.Cas)+n[stats.CountSets])
+	add("cmd_set", count(protocol.Set, protocol.Add, protocol.Replace, protocol.Append, protocol.Prepend,
+		protocol.Cas)+n[stats.CountSets])
 	add("cmd_flush", count(protocol.FlushAll))
 	touchHits := requests(protocol.Touch, stats.ResultOK) + n[stats.CountTouchHits]
 	touchMisses := requests(protocol.Touch, stats.ResultNotStored) + n[stats.CountTouchMisses]

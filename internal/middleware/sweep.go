@@ -17,14 +17,14 @@ const (
 	sweepOwner = 1 << 30
 	// sweepAgain is the delay before the next attempt if a sweep was incomplete, or another middleware is sweeping.
 	sweepAgain = time.Second
-	// sweepIdle is the time between two checks whether sweeps have become necessary, sweepLook the longest time between two checks
-	// while they are.
+	// sweepIdle is the time between two checks whether sweeps have become necessary, sweepLook the longest time between
+	// two checks while they are.
 	sweepIdle = 5 * time.Second
 	sweepLook = time.Minute
 )
 
-// sweep compares the replicas of t's pool when that is due, until ctx is done or the pool is removed: once if an earlier middleware was killed, and
-// every SweepEvery.
+// sweep compares the replicas of t's pool when that is due, until ctx is done or the pool is removed: once if an
+// earlier middleware was killed, and every SweepEvery.
 func (m *Middleware) sweep(ctx context.Context, t *poolState) {
 	logged := map[string]bool{} // errors that have been logged
 	for {
@@ -56,8 +56,8 @@ func (c *core) unswept() bool {
 	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.unswept.Load() && !p.unlisted.Load() })
 }
 
-// sweepEvery returns how often the replicas are compared regularly; 0: they are not. With one writer replicas differ only after a kill, and there are no
-// versions, so that all values would have to be read.
+// sweepEvery returns how often the replicas are compared regularly; 0: they are not. With one writer replicas differ
+// only after a kill, and there are no versions, so that all values would have to be read.
 func (p *pool) sweepEvery(o *Options) time.Duration {
 	if !p.several.Load() || p.router.N() == 1 {
 		return 0
@@ -65,13 +65,16 @@ func (p *pool) sweepEvery(o *Options) time.Duration {
 	return o.SweepEvery
 }
 
-// sweepOnce compares the replicas of p, a pool of c, if that is due, and returns the time until the next attempt. An error is logged only once; logged
-// has the errors that were.
-func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time.Duration, logged map[string]bool) (again time.Duration) {
+// sweepOnce compares the replicas of p, a pool of c, if that is due, and returns the time until the next attempt. An
+// error is logged only once; logged has the errors that were.
+func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time.Duration,
+	logged map[string]bool,
+) (again time.Duration) {
 	begin := time.Now()
 	before := m.swept.Snapshot()
 	s := sweep.Sweep{
-		Router: p.router, Servers: p.servers, Placement: p.record(), Rate: c.options.SweepRate, Counts: &m.swept, Log: p.log,
+		Router: p.router, Servers: p.servers, Placement: p.record(), Rate: c.options.SweepRate, Counts: &m.swept,
+		Log: p.log,
 		Lock: func(key []byte) func() {
 			taken, _ := m.locks.LockAll([]uint32{m.locks.Stripe(key)}, sweepOwner, true)
 			return func() { m.locks.Unlock(taken[0]) }
@@ -92,7 +95,8 @@ func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time
 		p.unswept.Store(false)
 		m.swept.Ended(stats.SweepComplete, "")
 		after := m.swept.Snapshot()
-		p.log.Info("the replicas were compared", "keys", after.Keys-before.Keys, "differed", after.Disagreements-before.Disagreements,
+		p.log.Info("the replicas were compared", "keys", after.Keys-before.Keys, "differed",
+			after.Disagreements-before.Disagreements,
 			"took", time.Since(begin).Round(time.Millisecond))
 		return every
 	}
@@ -102,7 +106,8 @@ func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time
 		p.unlisted.Store(true)
 		m.swept.Ended(stats.SweepUnlisted, err.Error())
 		if first {
-			p.log.Warn("the replicas cannot be compared: differences that a killed mcmw has left stay until the keys are written again", "error", err)
+			p.log.Warn("the replicas cannot be compared: differences that a killed mcmw has left stay until the keys "+
+				"are written again", "error", err)
 		}
 		return max(every, sweepIdle)
 	}

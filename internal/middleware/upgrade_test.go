@@ -24,7 +24,8 @@ import (
 // binaryOfBefore names the mcmw of an earlier version; the round upgrade of .ci/test builds one.
 const binaryOfBefore = "MCMW_BEFORE"
 
-// What is written on the servers keeps its form, so during an upgrade the versions agree on servers that join, leave and fail.
+// What is written on the servers keeps its form, so during an upgrade the versions agree on servers that join, leave
+// and fail.
 func TestAMiddlewareOfBeforeAndOneOfNowShareAFleet(t *testing.T) {
 	binary := os.Getenv(binaryOfBefore)
 	if binary == "" {
@@ -40,7 +41,8 @@ func TestAMiddlewareOfBeforeAndOneOfNowShareAFleet(t *testing.T) {
 		for _, s := range servers[:n] {
 			list = append(list, fmt.Sprintf("%q", s.Name+"="+s.Addr))
 		}
-		text := fmt.Sprintf("servers: [%s]\nreplicas: 2\nack: quorum\nwriters: several\nchange-step: %v\nadmin: off\nlog-format: text\nlisten: [%q]\n", strings.Join(list, ", "), step, addr)
+		text := fmt.Sprintf("servers: [%s]\nreplicas: 2\nack: quorum\nwriters: several\nchange-step: %v\nadmin: "+
+			"off\nlog-format: text\nlisten: [%q]\n", strings.Join(list, ", "), step, addr)
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write(3)
@@ -61,9 +63,11 @@ func TestAMiddlewareOfBeforeAndOneOfNowShareAFleet(t *testing.T) {
 	await(ready)
 
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 2}, Writers: middleware.WritersSeveral, ChangeStep: step,
+		Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 2},
+		Writers: middleware.WritersSeveral, ChangeStep: step,
 	}
-	o.Ack, o.Timeout, o.ConnectTimeout = replica.AckQuorum, middleware.DefaultTimeout, middleware.DefaultConnectTimeout // the phases follow from them
+	// the phases follow from them
+	o.Ack, o.Timeout, o.ConnectTimeout = replica.AckQuorum, middleware.DefaultTimeout, middleware.DefaultConnectTimeout
 	now := mwtest.Start(t, o)
 	load := (&traffic{t: t, fails: true}).start(t, []*mwtest.MW{now}, addr)
 	load.more()
@@ -82,7 +86,8 @@ func TestAMiddlewareOfBeforeAndOneOfNowShareAFleet(t *testing.T) {
 	load.more()
 	memcacheds[0].Restart()
 	load.more()
-	require.Eventually(t, func() bool { return now.Stats().Snapshot().Servers[0].Health.State == "up" }, mctest.Patience, mctest.Tick)
+	require.Eventually(t, func() bool { return now.Stats().Snapshot().Servers[0].Health.State == "up" },
+		mctest.Patience, mctest.Tick)
 	load.stop()
 	require.NoError(t, before.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, before.Wait())

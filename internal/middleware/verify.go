@@ -37,10 +37,12 @@ func Verify(ctx context.Context, o Options, v Verification) (sweep.Progress, err
 	var unreached []error
 	for i, p := range o.Pools {
 		s := &sweep.Sweep{
-			Router: router.Pools()[i].Alone(), Rate: o.SweepRate, Values: v.Values, Found: v.Found, Progress: v.Progress, Counts: new(stats.Sweep), Log: o.Log,
+			Router: router.Pools()[i].Alone(), Rate: o.SweepRate, Values: v.Values, Found: v.Found,
+			Progress: v.Progress, Counts: new(stats.Sweep), Log: o.Log,
 		}
 		for _, server := range p.Servers {
-			b := backend.NewServer(server, backend.Options{ServerOptions: p.ServerOptions, Changes: changes, Access: access.to(&p), Log: o.Log})
+			b := backend.NewServer(server,
+				backend.Options{ServerOptions: p.ServerOptions, Changes: changes, Access: access.to(&p), Log: o.Log})
 			if err := b.Reach(ctx); err != nil {
 				unreached = append(unreached, fmt.Errorf("%s: %w", server.Name, err))
 			}

@@ -18,7 +18,10 @@ import (
 
 // warmUp returns a migration from pool old to pool new that copies only keys that reads miss, and has no end yet.
 func warmUp() middleware.Migration {
-	return middleware.Migration{From: "old", To: "new", Start: time.Now().Add(2 * migrationStep).UTC().Truncate(time.Second), Missed: true, Within: 0.01}
+	return middleware.Migration{
+		From: "old", To: "new",
+		Start: time.Now().Add(2 * migrationStep).UTC().Truncate(time.Second), Missed: true, Within: 0.01,
+	}
 }
 
 // startWarmUp makes the fleet, with the options o, begin to warm up pool new.
@@ -43,7 +46,8 @@ func TestReadsWarmUpAPoolUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) 
 			get := "get"
 			for i := range kept {
 				value := strings.Repeat("v", 1+i)
-				require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set kept-%d %d %d %d\r\n%s\r\n", i, i, 1900*(i%2), len(value), value)))
+				require.Equal(t, "STORED\r\n",
+					c.MustDo(t, fmt.Sprintf("set kept-%d %d %d %d\r\n%s\r\n", i, i, 1900*(i%2), len(value), value)))
 				get += fmt.Sprintf(" kept-%d absent-%d", i, i)
 			}
 			load := startTraffic(t, fleet...)
@@ -59,7 +63,8 @@ func TestReadsWarmUpAPoolUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) 
 				since := of(fleet[0]).Read.Since(before)
 				return since.New > kept && since.Neither >= kept && since.Old < kept/10
 			}, mctest.Patience, 5*time.Millisecond, "reads are not answered by the new pool")
-			require.Eventually(t, func() bool { return of(fleet[0]).Here >= uint64(kept) }, mctest.Patience, mctest.Tick)
+			require.Eventually(t, func() bool { return of(fleet[0]).Here >= uint64(kept) }, mctest.Patience,
+				mctest.Tick)
 
 			// The old pool decides the results of commands, and the new pool gets them.
 			require.Equal(t, "STORED\r\n", c.MustDo(t, "set number 0 0 1\r\n1\r\n"))
@@ -122,10 +127,13 @@ func TestAPoolBeingWarmedUpAnswersAloneWhileTheOldPoolIsDown(t *testing.T) {
 	assert.Equal(t, uint64(2), of(fleet[0]).Read.Unanswered)
 	old.Restart()
 	// Once the old pool answers a gets, it is read again: the keys whose writes it missed have been deleted there.
-	require.Eventually(t, func() bool { return !strings.HasPrefix(c.MustDo(t, "gets read\r\n"), "SERVER_ERROR") }, mctest.Patience, mctest.Tick)
-	require.Eventually(t, func() bool { return c.MustDo(t, "set read 0 0 1\r\n3\r\n") == "STORED\r\n" }, mctest.Patience, mctest.Tick)
+	require.Eventually(t, func() bool { return !strings.HasPrefix(c.MustDo(t, "gets read\r\n"), "SERVER_ERROR") },
+		mctest.Patience, mctest.Tick)
+	require.Eventually(t, func() bool { return c.MustDo(t, "set read 0 0 1\r\n3\r\n") == "STORED\r\n" },
+		mctest.Patience, mctest.Tick)
 	warmed.Stop()
-	require.Equal(t, "VALUE read 0 1\r\n3\r\nEND\r\n", c.MustDo(t, "get read unread\r\n"), "the new pool is not needed to read")
+	require.Equal(t, "VALUE read 0 1\r\n3\r\nEND\r\n", c.MustDo(t, "get read unread\r\n"),
+		"the new pool is not needed to read")
 	require.Equal(t, "VA 1\r\n3\r\n", c.MustDo(t, "mg read v\r\n"))
 	old.Stop()
 	require.Contains(t, c.MustDo(t, "get read\r\n"), "SERVER_ERROR", "without both pools it is an error")
@@ -176,7 +184,8 @@ func TestAWarmUpGoesBackUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
 	advance(t, fleet, load, 3*migrationStep, "copy")
 	advance(t, fleet, load, migrationStep, "back")
 	for _, m := range fleet {
-		require.ErrorContains(t, m.Apply(context.Background(), without), "cannot be dropped before "+g.Back.Format(time.RFC3339))
+		require.ErrorContains(t, m.Apply(context.Background(), without),
+			"cannot be dropped before "+g.Back.Format(time.RFC3339))
 	}
 	advance(t, fleet, load, migrationStep, "back") // after Back
 	applyAll(t, fleet, without, load)
@@ -186,7 +195,8 @@ func TestAWarmUpGoesBackUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
 	assert.Zero(t, load.missed.Load())
 	require.Equal(t, "VALUE kept 0 1\r\n2\r\nEND\r\n", c.MustDo(t, "get kept\r\n"))
 	for _, s := range o.Pools[1].Servers {
-		require.NotContains(t, mctest.MustDial(t, s.Addr).MustDo(t, "get kept\r\n"), "\r\n2\r\n", "the pool is not written any more")
+		require.NotContains(t, mctest.MustDial(t, s.Addr).MustDo(t, "get kept\r\n"), "\r\n2\r\n",
+			"the pool is not written any more")
 	}
 
 	// Another warm-up begins with a clean pool.

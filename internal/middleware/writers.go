@@ -26,8 +26,9 @@ var WritersNames = enum.New[Writers]("writers", "auto", "one", "several")
 
 func (w Writers) String() string { return WritersNames.Of(w) }
 
-// decideWriters decides for each pool whether its items have versions, and whether other middlewares may write its servers, so that stores are checked. It is
-// called before the workers are made, when each server has been reached or is down.
+// decideWriters decides for each pool whether its items have versions, and whether other middlewares may write its
+// servers, so that stores are checked. It is called before the workers are made, when each server has been reached or
+// is down.
 func (c *core) decideWriters(ctx context.Context) {
 	var deciding sync.WaitGroup
 	for _, p := range c.pools {
@@ -49,22 +50,23 @@ func (p *pool) decideWriters(ctx context.Context) {
 }
 
 // decidersMove reports whether a conditional write of a key can be decided by one server now and by another later. Each
-// server counts its items, so without versions a client's cas could be that of another item there. While each key stays on
-// its only server no version is needed. Once keys have moved, a server has stored all that it got under versions, and a cas
-// from before the move is none.
+// server counts its items, so without versions a client's cas could be that of another item there. While each key stays
+// on its only server no version is needed. Once keys have moved, a server has stored all that it got under versions,
+// and a cas from before the move is none.
 func (p *pool) decidersMove() bool {
 	return p.router.N() > 1 || p.migrates || p.diverts() || p.change != nil || p.had != nil || p.records.Moved()
 }
 
-// respectsMarks reports whether the middlewares in front of the servers must know of each other, while they run, which servers missed writes. With
-// fewer than leastForMarks servers the remaining ones would be no majority if one is away.
+// respectsMarks reports whether the middlewares in front of the servers must know of each other, while they run, which
+// servers missed writes. With fewer than leastForMarks servers the remaining ones would be no majority if one is away.
 func (p *pool) respectsMarks() bool {
-	shared := p.lingers || p.several.Load() && p.router.N() > 1 && p.options.Ack != replica.AckAll || p.diverts() && p.options.Writers != WritersOne
+	shared := p.lingers || p.several.Load() && p.router.N() > 1 && p.options.Ack != replica.AckAll || p.diverts() &&
+		p.options.Writers != WritersOne
 	return shared && len(p.servers) >= leastForMarks && p.options.Rejoin != backend.RejoinTrust
 }
 
-// agrees reports whether other middlewares may let another server decide what depends on an item, so that all must let the same one. With rejoin trust nothing
-// says which one that is.
+// agrees reports whether other middlewares may let another server decide what depends on an item, so that all must let
+// the same one. With rejoin trust nothing says which one that is.
 func (p *pool) agrees() bool {
 	shared := p.several.Load() && p.router.N() > 1 || p.diverts() && p.options.Writers != WritersOne
 	return shared && p.options.Rejoin != backend.RejoinTrust
@@ -73,8 +75,9 @@ func (p *pool) agrees() bool {
 // lingerEvery is the time between two checks whether a pool that no longer needs marks may stop to respect them.
 const lingerEvery = time.Second
 
-// keepsRespecting returns respected, whether the pool of p respects marks until now. p is of the next core. If p needs no marks, it still respects
-// them until all its servers may be read: other middlewares may have answered writes that one of the servers missed. applying is held.
+// keepsRespecting returns respected, whether the pool of p respects marks until now. p is of the next core. If p needs
+// no marks, it still respects them until all its servers may be read: other middlewares may have answered writes that
+// one of the servers missed. applying is held.
 func (m *Middleware) keepsRespecting(p *pool, respected bool) bool {
 	p.lingers = false
 	if p.lingers = respected && !p.respectsMarks() && !p.readable(); p.lingers {
@@ -118,8 +121,8 @@ func (p *pool) readable() bool {
 // leastForMarks is the least number of servers of which the others are a majority when one is away.
 const leastForMarks = 3
 
-// ack returns the acknowledgement mode that applies. barring: a server that missed a write is barred from reads before the write is answered with
-// success. A mode that needs this, in a pool where it is not possible, becomes all.
+// ack returns the acknowledgement mode that applies. barring: a server that missed a write is barred from reads before
+// the write is answered with success. A mode that needs this, in a pool where it is not possible, becomes all.
 func (p *pool) ack() (ack replica.Ack, barring bool) {
 	kept := p.options.Rejoin != backend.RejoinTrust
 	switch ack = p.options.Ack; {
@@ -144,7 +147,8 @@ func ackOfBoth(p, q *pool) replica.Ack {
 	return ack
 }
 
-// haveVersions reports whether at least one server answers, and all that answer can store an item with a version. It logs a warning about those that can't.
+// haveVersions reports whether at least one server answers, and all that answer can store an item with a version. It
+// logs a warning about those that can't.
 func (p *pool) haveVersions(ctx context.Context) bool {
 	var mu sync.Mutex // guards both lists
 	var with, without []string
@@ -168,13 +172,15 @@ func (p *pool) haveVersions(ctx context.Context) bool {
 	}
 	asking.Wait()
 	if len(without) > 0 && (p.router.N() > 1 || p.migrates) && p.options.Writers != WritersOne {
-		p.log.Warn("some servers are a memcached before 1.6.27, or run with -C: with another mcmw in front of them, replicas would stay different and increments "+
+		p.log.Warn("some servers are a memcached before 1.6.27, or run with -C: with another mcmw in front of them, "+
+			"replicas would stay different and increments "+
 			"would be lost; upgrade them, or set --writers one if there is no other mcmw", "servers", without)
 	}
 	return len(with) > 0 && len(without) == 0
 }
 
-// requireVersions makes connecting to a server fail if it can't store items with versions, in pools with writers several.
+// requireVersions makes connecting to a server fail if it can't store items with versions, in pools with writers
+// several.
 func (c *core) requireVersions() {
 	for _, p := range c.pools {
 		p.requireVersions()

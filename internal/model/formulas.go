@@ -4,37 +4,38 @@ package model
 //
 //	N = X R = sum of their times there / T
 //
-// J. D. C. Little, "A proof for the queuing formula L = lambda W", Operations Research 9 (1961). It holds for every part and
-// every order of service, except for requests that are at the part when the window begins or ends.
+// J. D. C. Little, "A proof for the queuing formula L = lambda W", Operations Research 9 (1961). It holds for every
+// part and every order of service, except for requests that are at the part when the window begins or ends.
 func Little(times, seconds float64) float64 { return ratio(times, seconds) }
 
-// WorkerUtilization returns the part of the workers' slots that is in use. Each of m workers serves up to d requests at a time, and
-// on average n requests are in service:
+// WorkerUtilization returns the part of the workers' slots that is in use. Each of m workers serves up to d requests at
+// a time, and on average n requests are in service:
 //
 //	U = n / (m d)
 //
 // With d = 1 it is the utilization law, U = X S, S being the service time of a worker.
 func WorkerUtilization(n float64, m, d int) float64 { return min(ratio(n, float64(m)*float64(d)), 1) }
 
-// Noise is the duration of a call, s, below which it depends more on the scheduling of processes on one machine than on the server.
+// Noise is the duration of a call, s, below which it depends more on the scheduling of processes on one machine than on
+// the server.
 const Noise = 50e-6
 
-// ServerUtilization estimates the utilization of a server from outside. A call takes r, and r0 if no other call is before it; an
-// arriving call finds q others. By the arrival theorem (Jain, section 34.2) r = r0 + D q, where D is the time for which each call
-// occupies the server. So with n calls at the server and k requests in service in total, q = n (k-1)/k (P. J. Schweitzer's
-// approximation) and
+// ServerUtilization estimates the utilization of a server from outside. A call takes r, and r0 if no other call is
+// before it; an arriving call finds q others. By the arrival theorem (Jain, section 34.2) r = r0 + D q, where D is the
+// time for which each call occupies the server. So with n calls at the server and k requests in service in total, q = n
+// (k-1)/k (P. J. Schweitzer's approximation) and
 //
 //	D = (r - r0) / q
 //	U = X D = (n / r) (r - r0) / q = (1 - r0/r) k/(k-1)
 //
-// It is at most the value for the case that all of r is queueing, r = D (1 + q), with n = waiting, the mean number of workers that
-// are blocked on the server:
+// It is at most the value for the case that all of r is queueing, r = D (1 + q), with n = waiting, the mean number of
+// workers that are blocked on the server:
 //
 //	U <= n / (1 + n (k-1)/k)
 //
-// A server that is merely far away has r = r0, and U = 0. For a server that is both far away and busy the estimate is too low, because
-// calls on their way do not queue. It is good enough to tell a server at its limit from one that is not. k counts as at least 2, and
-// times below Noise count as Noise.
+// A server that is merely far away has r = r0, and U = 0. For a server that is both far away and busy the estimate is
+// too low, because calls on their way do not queue. It is good enough to tell a server at its limit from one that is
+// not. k counts as at least 2, and times below Noise count as Noise.
 func ServerUtilization(r, r0, waiting, k float64) float64 {
 	r, r0, k = max(r, Noise), max(r0, Noise), max(k, 2)
 	return min(max((1-r0/r)*k/(k-1), 0), waiting/(1+waiting*(k-1)/k), 1)
@@ -48,8 +49,8 @@ func ServerUtilization(r, r0, waiting, k float64) float64 {
 // (Jain, section 33.6). 0 means unknown.
 func Capacity(x, u float64) float64 { return ratio(x, u) }
 
-// WaitMMm returns the mean wait in an M/M/m queue, s: requests arrive at lambda per second, and each occupies one of m servers for
-// service seconds.
+// WaitMMm returns the mean wait in an M/M/m queue, s: requests arrive at lambda per second, and each occupies one of m
+// servers for service seconds.
 //
 //	W = C service / (m - a), a = lambda service
 //

@@ -15,8 +15,8 @@ func TestTheWaitOfOneWorkerIsThatOfAnMM1Queue(t *testing.T) {
 	require.InDelta(t, 0.5541*0.1/(5-4), WaitMMm(40, 0.1, 5), 1e-5)
 }
 
-// TestAServersUtilizationIsThatOfItsModel computes the response time by exact mean value analysis for k requests that circulate
-// between one server and a delay, and estimates the utilization from it.
+// TestAServersUtilizationIsThatOfItsModel computes the response time by exact mean value analysis for k requests that
+// circulate between one server and a delay, and estimates the utilization from it.
 func TestAServersUtilizationIsThatOfItsModel(t *testing.T) {
 	const demand, delay = 1e-3, 0.1e-3 // s
 	queue, think := 0.0, 0.02
@@ -55,7 +55,8 @@ func TestCapacityAndUtilizationFollowTheUtilizationLaw(t *testing.T) {
 	require.Zero(t, Little(0, 0))
 }
 
-// loaded returns a window of 10 s in which 1,000 requests/s kept half of four workers busy, and what change makes of it.
+// loaded returns a window of 10 s in which 1,000 requests/s kept half of four workers busy, and what change makes of
+// it.
 func loaded(change func(*Window)) *Report {
 	w := &Window{
 		Seconds: 10, Answered: 10_000, Arrived: 10_000, QueueTime: 5, WorkerTime: 1, ServerTime: 18, ReplyTime: 1,
@@ -99,27 +100,39 @@ func TestTheReportNamesThePartThatSaturatesFirst(t *testing.T) {
 	}{
 		{
 			"light load", func(*Window) {}, "the workers", false, 2000, 3,
-			"Nothing is saturated at 1,000 requests/s: the busiest part, the workers, is at 50 % and would saturate at about 2,000 requests/s.",
+			"Nothing is saturated at 1,000 requests/s: the busiest part, the workers, is at 50 % and would saturate " +
+				"at about 2,000 requests/s.",
 		},
 		{
 			"workers taken", func(w *Window) { w.ServerTime, w.QueueTime = 38, 200 }, "the workers", true, 1000, 18,
 			"The workers are the limit: at 1,000 requests/s 100 % of their slots are in use, and 20.0 requests wait. " +
-				"More workers than the current 4 would help, up to about 18: beyond that, server b is the limit, at about 4,500 requests/s.",
+				"More workers than the current 4 would help, up to about 18: beyond that, server b is the limit, at " +
+				"about 4,500 requests/s.",
 		},
 		{
-			"as many workers as requests", func(w *Window) { w.ServerTime, w.QueueTime = 38, 0.1 }, "the workers", true, 1000, 5,
+			"as many workers as requests", func(w *Window) { w.ServerTime, w.QueueTime = 38, 0.1 }, "the workers", true,
+			1000, 5,
 			"The workers are the limit: at 1,000 requests/s 100 % of their slots are in use, and 0.0 requests wait. " +
-				"More workers than the current 4 would help, up to about 5: that is one for every request that clients now send at a time.",
+				"More workers than the current 4 would help, up to about 5: that is one for every request that " +
+				"clients now send at a time.",
 		},
 		{
-			"slow server", func(w *Window) { w.ServerTime = 38; w.Servers[1].TypicalTime = 5000 * 7e-3; w.Servers[1].Waited = 38 },
+			"slow server", func(w *Window) {
+				w.ServerTime = 38
+				w.Servers[1].TypicalTime = 5000 * 7e-3
+				w.Servers[1].Waited = 38
+			},
 			"server b", true, 1000 * 3.85 / 3.8, 2,
-			"Server b is the limit, at about 1,013 requests/s: its replies take 7.00 ms, but only 1.00 ms when it is idle; " +
-				"3.8 of 4 workers wait for it. More workers would not help (2 are enough); a faster server or fewer calls to it would.",
+			"Server b is the limit, at about 1,013 requests/s: its replies take 7.00 ms, but only 1.00 ms when it is " +
+				"idle; " +
+				"3.8 of 4 workers wait for it. More workers would not help (2 are enough); a faster server or fewer " +
+				"calls to it would.",
 		},
 		{
-			"processor used up", func(w *Window) { w.Processor, w.ServerTime = 19.4, 38 }, "the processor", true, 1000 / 0.97, 2,
-			"The processor is the limit, for the net stage and the workers: at 1,000 requests/s mcmw uses 1.94 of its 2 processors. " +
+			"processor used up", func(w *Window) { w.Processor, w.ServerTime = 19.4, 38 }, "the processor", true,
+			1000 / 0.97, 2,
+			"The processor is the limit, for the net stage and the workers: at 1,000 requests/s mcmw uses 1.94 of " +
+				"its 2 processors. " +
 				"More workers would not help; more processors (--procs) or another mcmw would.",
 		},
 	} {
@@ -136,14 +149,18 @@ func TestTheReportNamesThePartThatSaturatesFirst(t *testing.T) {
 
 func TestTheReportComparesSamplesWithLittlesLaw(t *testing.T) {
 	r := loaded(func(*Window) {})
-	require.Equal(t, []Law{{Law: "queue", Measured: 0.5, Predicted: 0.5}, {Law: "service", Measured: 2, Predicted: 2}}, r.Laws)
+	require.Equal(t, []Law{{Law: "queue", Measured: 0.5, Predicted: 0.5}, {Law: "service", Measured: 2, Predicted: 2}},
+		r.Laws)
 	require.InDelta(t, 0.5e6, r.Wait.Measured, 1e-6)
 	// a = 1,000/s times 2 ms, four slots: C = 0.1739, W = C S / (m - a).
 	require.InDelta(t, 0.1739*2e-3/2*1e9, r.Wait.Predicted, 100)
 }
 
 func TestWithoutRequestsThereIsNoBottleneck(t *testing.T) {
-	for _, w := range []*Window{{}, {Seconds: 10, Workers: 2, Depth: 1, Processors: 1, Servers: []Server{{Name: "a"}}}} {
+	for _, w := range []*Window{
+		{},
+		{Seconds: 10, Workers: 2, Depth: 1, Processors: 1, Servers: []Server{{Name: "a"}}},
+	} {
 		r := Analyse(w)
 		require.Equal(t, -1, r.Bottleneck)
 		require.Zero(t, r.Capacity)
@@ -156,11 +173,14 @@ func TestWithoutRequestsThereIsNoBottleneck(t *testing.T) {
 
 func TestWindowsAddUp(t *testing.T) {
 	a := &Window{
-		Seconds: 1, Answered: 2, Arrived: 3, Hot: 12, QueueTime: 4, WorkerTime: 5, ServerTime: 6, ReplyTime: 7, Samples: 8, SampledQueue: 9,
-		SampledService: 10, Workers: 1, Processor: 11, Servers: []Server{{Name: "a", Calls: 1, TypicalTime: 2, Fastest: 5, Waited: 3}, {Name: "gone"}},
+		Seconds: 1, Answered: 2, Arrived: 3, Hot: 12, QueueTime: 4, WorkerTime: 5, ServerTime: 6, ReplyTime: 7,
+		Samples: 8, SampledQueue: 9,
+		SampledService: 10, Workers: 1, Processor: 11,
+		Servers: []Server{{Name: "a", Calls: 1, TypicalTime: 2, Fastest: 5, Waited: 3}, {Name: "gone"}},
 	}
 	b := &Window{
-		Seconds: 1, Answered: 2, Arrived: 3, QueueTime: 4, WorkerTime: 5, ServerTime: 6, ReplyTime: 7, Samples: 8, SampledQueue: 9,
+		Seconds: 1, Answered: 2, Arrived: 3, QueueTime: 4, WorkerTime: 5, ServerTime: 6, ReplyTime: 7, Samples: 8,
+		SampledQueue:   9,
 		SampledService: 10, Workers: 6, Depth: 2, Processors: 2, Processor: 11,
 		Servers: []Server{{Name: "new", Calls: 9}, {Name: "a", Calls: 1, TypicalTime: 2, Fastest: 4, Waited: 3}},
 	}
@@ -168,7 +188,8 @@ func TestWindowsAddUp(t *testing.T) {
 	sum.Add(a)
 	sum.Add(b)
 	require.Equal(t, Window{
-		Seconds: 2, Answered: 4, Arrived: 6, Hot: 12, QueueTime: 8, WorkerTime: 10, ServerTime: 12, ReplyTime: 14, Samples: 16, SampledQueue: 18,
+		Seconds: 2, Answered: 4, Arrived: 6, Hot: 12, QueueTime: 8, WorkerTime: 10, ServerTime: 12, ReplyTime: 14,
+		Samples: 16, SampledQueue: 18,
 		SampledService: 20, Workers: 6, Depth: 2, Processors: 2, Processor: 22,
 		Servers: []Server{{Name: "new", Calls: 9}, {Name: "a", Calls: 2, TypicalTime: 4, Fastest: 4, Waited: 6}},
 	}, sum)

@@ -14,9 +14,10 @@ const Saturated = 0.9
 
 // Report is the model's result for a window. Rates are per second.
 type Report struct {
-	Window   float64 `json:"window"` // s
-	Rate     float64 `json:"rate"`   // answered requests, including those from memory
-	Hot      float64 `json:"hot"`    // the fraction of Rate that was answered from memory, 0 to 1: workers and servers do not see it
+	Window float64 `json:"window"` // s
+	Rate   float64 `json:"rate"`   // answered requests, including those from memory
+	// the fraction of Rate that was answered from memory, 0 to 1: workers and servers do not see it
+	Hot      float64 `json:"hot"`
 	Arrivals float64 `json:"arrivals"`
 	Parts    []Part  `json:"parts"`
 	// Bottleneck is the index in Parts of the part that saturates first; -1 if there was no load.
@@ -47,8 +48,8 @@ type Law struct {
 	Predicted float64 `json:"predicted"`
 }
 
-// Wait compares the mean wait in the queue with that of an M/M/m queue, ns. Clients that each wait for a reply before they send again
-// are not a Poisson process: under high load they wait less than predicted.
+// Wait compares the mean wait in the queue with that of an M/M/m queue, ns. Clients that each wait for a reply before
+// they send again are not a Poisson process: under high load they wait less than predicted.
 type Wait struct {
 	Measured  float64 `json:"measured"`
 	Predicted float64 `json:"predicted"` // 0: no steady state
@@ -58,7 +59,8 @@ type Wait struct {
 func Analyse(w *Window) *Report {
 	queued, serving := Little(w.QueueTime, w.Seconds), Little(w.WorkerTime+w.ServerTime+w.ReplyTime, w.Seconds)
 	r := &Report{
-		Window: w.Seconds, Rate: ratio(w.Answered+w.Hot, w.Seconds), Hot: ratio(w.Hot, w.Answered+w.Hot), Arrivals: ratio(w.Arrived, w.Seconds), Bottleneck: -1,
+		Window: w.Seconds, Rate: ratio(w.Answered+w.Hot, w.Seconds), Hot: ratio(w.Hot, w.Answered+w.Hot),
+		Arrivals: ratio(w.Arrived, w.Seconds), Bottleneck: -1,
 		Laws: []Law{
 			{Law: "queue", Measured: ratio(w.SampledQueue, w.Samples), Predicted: queued},
 			{Law: "service", Measured: ratio(w.SampledService, w.Samples), Predicted: serving},
@@ -71,7 +73,8 @@ func Analyse(w *Window) *Report {
 	add(PartWorkers, "", WorkerUtilization(serving, w.Workers, w.Depth))
 	for i := range w.Servers {
 		s := &w.Servers[i]
-		add(PartServer, s.Name, ServerUtilization(ratio(s.TypicalTime, s.Calls), s.Fastest, ratio(s.Waited, w.Seconds), serving))
+		add(PartServer, s.Name, ServerUtilization(ratio(s.TypicalTime, s.Calls), s.Fastest, ratio(s.Waited, w.Seconds),
+			serving))
 	}
 	if w.Answered+w.Hot > 0 {
 		r.Bottleneck = r.first()
@@ -91,8 +94,8 @@ func Analyse(w *Window) *Report {
 	return r
 }
 
-// first returns the index of the part that saturates first. If several are saturated, it is the one that makes the others look
-// saturated: without free processors everything takes longer, and workers that wait for a server are busy.
+// first returns the index of the part that saturates first. If several are saturated, it is the one that makes the
+// others look saturated: without free processors everything takes longer, and workers that wait for a server are busy.
 func (r *Report) first() int {
 	for _, part := range []string{PartProcessor, PartServer} {
 		if i := r.highest(part); i >= 0 && r.Parts[i].Utilization >= Saturated {
@@ -129,9 +132,10 @@ func (r *Report) next() int {
 // rounding is the largest rounding error above a whole number.
 const rounding = 1e-9
 
-// enough returns the number of workers with which another part becomes the limit. By Little's law they serve X S requests at a time,
-// where X is the rate at which that part saturates, without answers from memory, and S the time a request is in service. Beyond the
-// part's limit S only grows, so if the part is at its limit, S does not include the wait for servers.
+// enough returns the number of workers with which another part becomes the limit. By Little's law they serve X S
+// requests at a time, where X is the rate at which that part saturates, without answers from memory, and S the time a
+// request is in service. Beyond the part's limit S only grows, so if the part is at its limit, S does not include the
+// wait for servers.
 func (r *Report) enough(w *Window) float64 {
 	limit := &r.Parts[r.next()]
 	service := ratio(w.WorkerTime+w.ServerTime+w.ReplyTime, w.Answered)

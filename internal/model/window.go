@@ -14,8 +14,8 @@ type Window struct {
 	ServerTime float64
 	ReplyTime  float64
 
-	// Samples is the number of samples. SampledQueue is the sum of the sampled numbers of requests in the queue, SampledService of those
-	// in service.
+	// Samples is the number of samples. SampledQueue is the sum of the sampled numbers of requests in the queue,
+	// SampledService of those in service.
 	Samples, SampledQueue, SampledService float64
 
 	Workers    int
@@ -30,8 +30,8 @@ type Window struct {
 type Server struct {
 	Name  string
 	Calls float64
-	// TypicalTime is the first quartile of the calls' times, times their number, s. When a request calls several servers, only the call
-	// whose reply is read first shows its own time; the others show more.
+	// TypicalTime is the first quartile of the calls' times, times their number, s. When a request calls several
+	// servers, only the call whose reply is read first shows its own time; the others show more.
 	TypicalTime float64
 	// Fastest is the time of the fastest calls, s, which did not queue.
 	Fastest float64

@@ -21,8 +21,9 @@ var halves = []struct{ first, rest, reply string }{
 	{"set k 0 0 2000000\r\na", strings.Repeat("x", 1_999_999) + "\r\n", "SERVER_ERROR object too large for cache\r\n"},
 }
 
-// sendLate begins a request on a new connection, lets the connection exceed its maximum age, calls meanwhile, and ends the request.
-// It returns all that was answered: nothing if the machine was so busy that the connection was too old before the request began.
+// sendLate begins a request on a new connection, lets the connection exceed its maximum age, calls meanwhile, and ends
+// the request. It returns all that was answered: nothing if the machine was so busy that the connection was too old
+// before the request began.
 func sendLate(t *testing.T, m *mwtest.MW, first, rest string, meanwhile func()) (reply string) {
 	t.Helper()
 	c := m.Dial(t)
@@ -56,7 +57,10 @@ func TestADrainWaitsForTheRequestOfAConnectionThatIsTooOld(t *testing.T) {
 	half := halves[0]
 	reply := ""
 	for reply == "" {
-		m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxAge: 100 * time.Millisecond}, DrainTimeout: mctest.Patience})
+		m := start(t, middleware.Options{
+			ClientOptions: netstage.ClientOptions{MaxAge: 100 * time.Millisecond},
+			DrainTimeout:  mctest.Patience,
+		})
 		reply = sendLate(t, m, half.first, half.rest, func() {
 			m.Cancel()
 			require.Eventually(t, func() bool { return !m.IsReady() }, mctest.Patience, mctest.Tick)

@@ -9,12 +9,14 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// versionEpoch is the beginning of the time that versions of announcements count. Clients read them as 32-bit numbers, which suffices until 2094.
+// versionEpoch is the beginning of the time that versions of announcements count. Clients read them as 32-bit numbers,
+// which suffices until 2094.
 var versionEpoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// announcement returns the reply to `config get cluster`: the nodes that a client shall use, which are middlewares. A client takes a list over if
-// its version is greater than the last one it saw, perhaps another middleware's. So the version is the time at which the list began to hold. For the
-// address that the client reached that is now: it may have reached another middleware before, which is gone.
+// announcement returns the reply to `config get cluster`: the nodes that a client shall use, which are middlewares. A
+// client takes a list over if its version is greater than the last one it saw, perhaps another middleware's. So the
+// version is the time at which the list began to hold. For the address that the client reached that is now: it may have
+// reached another middleware before, which is gone.
 func (c *conn) announcement() string {
 	nodes, since := c.stage.options.Announce, c.stage.began
 	if len(nodes) == 0 {
@@ -30,7 +32,8 @@ func (c *conn) announcement() string {
 		if i > 0 {
 			list.WriteByte(' ')
 		}
-		// Some clients use the first part, a name, and some the second, an address. A name in its place is resolved by all that were tried.
+		// Some clients use the first part, a name, and some the second, an address. A name in its place is resolved by
+		// all that were tried.
 		host, port, _ := net.SplitHostPort(node)
 		fmt.Fprintf(&list, "%s|%s|%s", host, host, port)
 	}

@@ -17,7 +17,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// discover returns the version and the nodes of the answer to `config get cluster`, which must come between those to the requests around it.
+// discover returns the version and the nodes of the answer to `config get cluster`, which must come between those to
+// the requests around it.
 func discover(t *testing.T, c *mctest.Client) (version int, nodes string) {
 	t.Helper()
 	require.NoError(t, c.Send([]byte("set k 0 0 1\r\nv\r\nconfig get cluster\r\nget k\r\n")))
@@ -46,13 +47,17 @@ func TestAClientThatAsksForTheClusterLearnsTheAddressThatItReached(t *testing.T)
 	_, port, _ := strings.Cut(m.Addr(), ":")
 	assert.Equal(t, "127.0.0.1|127.0.0.1|"+port, nodes)
 	c := mctest.MustDial(t, m.AddrOf(1))
-	assert.Equal(t, "ERROR\r\n", c.MustDo(t, "config get cluster\r\n"), "a unix socket has no address that others reach")
+	assert.Equal(t, "ERROR\r\n", c.MustDo(t, "config get cluster\r\n"),
+		"a unix socket has no address that others reach")
 	assert.Equal(t, "ERROR\r\n", c.MustDo(t, "config get other\r\n"))
 	assert.Equal(t, "ERROR\r\n", c.MustDo(t, "config\r\n"))
 }
 
 func TestAnnouncedAddressesReplaceTheOneThatAClientReachedAndKeepTheirVersion(t *testing.T) {
-	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{Announce: []string{"cache.example:1", "10.0.0.1:2", "[2001:db8::1]:3"}}})
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{Announce: []string{
+		"cache.example:1",
+		"10.0.0.1:2", "[2001:db8::1]:3",
+	}}})
 	c := m.Dial(t)
 	version, nodes := discover(t, c)
 	assert.Equal(t, "cache.example|cache.example|1 10.0.0.1|10.0.0.1|2 2001:db8::1|2001:db8::1|3", nodes)

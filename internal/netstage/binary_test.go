@@ -29,7 +29,8 @@ func TestABinaryClientGetsTheErrorUnknownCommandInItsProtocol(t *testing.T) {
 	}
 }
 
-// libmemcached takes every status for a miss in these gets, which no other client sends for one key. PHP's get would say NOT FOUND.
+// libmemcached takes every status for a miss in these gets, which no other client sends for one key. PHP's get would
+// say NOT FOUND.
 func TestAGetOfLibmemcachedInTheBinaryProtocolIsClosedWithoutAReply(t *testing.T) {
 	m := start(t, middleware.Options{})
 	for opcode, name := range map[byte]string{0x09: "getq", 0x0c: "getk", 0x0d: "getkq"} {

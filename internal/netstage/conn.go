@@ -26,34 +26,38 @@ type conn struct {
 	arrivals *stats.Arrivals
 	// expires is when the connection reaches its maximum age, ns as stats.Now.
 	expires int64
-	// answered: the owner of this connection's batch -> its reader; one token when the batch is answered. Capacity 1, so
-	// that the sender never waits; never closed.
+	// answered: the owner of this connection's batch -> its reader; one token when the batch is answered. Capacity 1,
+	// so that the sender never waits; never closed.
 	answered chan struct{}
 
 	// Owned by the reader goroutine.
-	buf             *request.Buffer // bytes that were read and are not in a batch yet; nil while there are none
-	filled          int             // bytes of buf in use
-	need            int             // bytes that buf must hold before decoding makes sense; 0: unknown
-	skip            int             // bytes still to come of a refused value
-	held            *request.Batch  // a batch whose last request has the value that is being skipped; it is queued after the end of that value
+	buf    *request.Buffer // bytes that were read and are not in a batch yet; nil while there are none
+	filled int             // bytes of buf in use
+	need   int             // bytes that buf must hold before decoding makes sense; 0: unknown
+	skip   int             // bytes still to come of a refused value
+	// a batch whose last request has the value that is being skipped; it is queued after the end of that value
+	held            *request.Batch
 	underway        bool            // a batch is on the queue or with a worker
 	unauthenticated bool            // the client must log in first
 	hot             hotkeys.Sampler // of the keys that serveHot has answered
 
 	// active is when bytes were last read, ns as stats.Now; written by the reader.
 	active atomic.Int64
-	// began is when the first bytes after the last complete request came, ns as stats.Now; 0 while there are none. came is the
-	// number of these bytes. Written by the reader.
+	// began is when the first bytes after the last complete request came, ns as stats.Now; 0 while there are none. came
+	// is the number of these bytes. Written by the reader.
 	began, came atomic.Int64
 	// waits: the reader waits for memory, and therefore the client waits for the reader.
 	waits atomic.Bool
-	// busy: a batch is on the queue or with a worker. The reader sets it, the goroutine that answers the batch clears it.
+	// busy: a batch is on the queue or with a worker. The reader sets it, the goroutine that answers the batch clears
+	// it.
 	busy atomic.Bool
-	// reason, if not 0, is the stats.CloseReason, plus 1, for which a goroutine other than the reader ends the connection.
+	// reason, if not 0, is the stats.CloseReason, plus 1, for which a goroutine other than the reader ends the
+	// connection.
 	reason atomic.Int32
 	// broken is set by the goroutine that writes, when the client is gone; replies are dropped from then on.
 	broken atomic.Bool
-	// leaving, if not 0, is the stats.CloseReason, plus 1, for which the reader must close at the next moment without a request.
+	// leaving, if not 0, is the stats.CloseReason, plus 1, for which the reader must close at the next moment without a
+	// request.
 	leaving atomic.Int32
 	// lastRead is the time until which a leaving reader reads, ns as stats.Now. It only becomes earlier.
 	lastRead atomic.Int64
@@ -64,7 +68,8 @@ type conn struct {
 	// values belongs to the owner of the connection's batch.
 	values request.ValueSize
 
-	// owed is the number of bytes that wait for a client that is slow to read; written by the goroutine that writes them.
+	// owed is the number of bytes that wait for a client that is slow to read; written by the goroutine that writes
+	// them.
 	owed atomic.Int64
 
 	// Owned by Watch: began, came and owed at its last check, and how long the client has been slow.
@@ -77,7 +82,10 @@ func newConn(s *Stage, nc net.Conn) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{stage: s, sock: sock, arrivals: s.options.Net.Arrivals(), answered: make(chan struct{}, 1), unauthenticated: s.options.Allow != nil}
+	c := &conn{
+		stage: s, sock: sock, arrivals: s.options.Net.Arrivals(), answered: make(chan struct{}, 1),
+		unauthenticated: s.options.Allow != nil,
+	}
 	if s.options.Hot != nil {
 		c.hot = s.options.Hot.Sampler()
 	}
@@ -90,8 +98,8 @@ func newConn(s *Stage, nc net.Conn) (*conn, error) {
 	return c, nil
 }
 
-// lifetime returns a random lifetime for a connection, between half of maxAge and all of it. So clients that connected at the same time
-// reconnect at different times.
+// lifetime returns a random lifetime for a connection, between half of maxAge and all of it. So clients that connected
+// at the same time reconnect at different times.
 func lifetime(maxAge time.Duration) time.Duration { return maxAge - rand.N(maxAge/2+1) }
 
 // ending is an error with the reason for which a connection must be closed.
@@ -164,9 +172,9 @@ func (c *conn) serve() (err error) {
 	return err
 }
 
-// lastRequests serves the requests of a client whose connection is about to close, until the client has all its replies and no request
-// has arrived only in part. It stops reading at lastRead. Requests that come later have no effect. The client can tell, because the
-// connection ends between two replies.
+// lastRequests serves the requests of a client whose connection is about to close, until the client has all its replies
+// and no request has arrived only in part. It stops reading at lastRead. Requests that come later have no effect. The
+// client can tell, because the connection ends between two replies.
 func (c *conn) lastRequests() error {
 	for stats.Now() < c.lastRead.Load() {
 		n, _, err := c.receive()
@@ -197,16 +205,17 @@ func (c *conn) lastRequests() error {
 func (c *conn) receiveRest() (n int, err error) {
 	until := c.lastRead.Load()
 	_ = c.sock.SetReadDeadline(time.Now().Add(time.Duration(until - stats.Now())))
-	// Goroutines that need the reader's attention set their flag before they move the deadline, so it is seen here or by the read.
+	// Goroutines that need the reader's attention set their flag before they move the deadline, so it is seen here or
+	// by the read.
 	if c.lastRead.Load() != until || c.broken.Load() || c.reason.Load() != 0 {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return c.receiveNext()
 }
 
-// queueAll decodes the bytes read so far, n of which are new, and queues the complete requests: as one batch, or as several if there
-// are too many for one or one must wait for the end of a refused value. replies reports that a reply will be written and no bytes
-// are left over. After an error nothing more must be read.
+// queueAll decodes the bytes read so far, n of which are new, and queues the complete requests: as one batch, or as
+// several if there are too many for one or one must wait for the end of a refused value. replies reports that a reply
+// will be written and no bytes are left over. After an error nothing more must be read.
 func (c *conn) queueAll(n int) (replies bool, err error) {
 	created := stats.Now()
 	c.active.Store(created)
@@ -228,8 +237,8 @@ func (c *conn) queueAll(n int) (replies bool, err error) {
 	return replies && c.filled == 0 && c.skip == 0, err
 }
 
-// nextBatch decodes the bytes read so far and returns a batch of the complete requests among them; nil if there is none. more reports
-// that other complete requests may follow them.
+// nextBatch decodes the bytes read so far and returns a batch of the complete requests among them; nil if there is
+// none. more reports that other complete requests may follow them.
 func (c *conn) nextBatch(created int64) (b *request.Batch, more bool, err error) {
 	if c.filled < c.need {
 		c.keep(0)
@@ -259,9 +268,10 @@ func (c *conn) nextBatch(created int64) (b *request.Batch, more bool, err error)
 	return b, more, err
 }
 
-// decode appends complete requests to b until b is full. used is the number of bytes of these requests and of skipped values; more
-// reports that other complete requests may follow. A batch that was held ends where its value ends. A refused value that has arrived
-// only in part is left to the next batch, so that it does not delay the requests before it.
+// decode appends complete requests to b until b is full. used is the number of bytes of these requests and of skipped
+// values; more reports that other complete requests may follow. A batch that was held ends where its value ends. A
+// refused value that has arrived only in part is left to the next batch, so that it does not delay the requests before
+// it.
 func (c *conn) decode(b *request.Batch, created int64) (used int, more bool, err error) {
 	c.need = 0
 	if c.skip > 0 {
@@ -304,8 +314,8 @@ func (c *conn) decode(b *request.Batch, created int64) (used int, more bool, err
 	return used, true, nil
 }
 
-// queue puts b on the queue once the batch before it is answered, and reports whether b has a reply. If the client is gone by then, b
-// is dropped: servers should not work for a client that is gone, and a drain must end in time.
+// queue puts b on the queue once the batch before it is answered, and reports whether b has a reply. If the client is
+// gone by then, b is dropped: servers should not work for a client that is gone, and a drain must end in time.
 func (c *conn) queue(b *request.Batch) (replies bool) {
 	c.awaitAnswer()
 	if c.broken.Load() {
@@ -343,8 +353,8 @@ func (c *conn) awaitAnswer() {
 	}
 }
 
-// leave makes the reader close the connection at the next moment without a request. An earlier reason takes precedence. The reader reads
-// until lastRead, ns as stats.Now. The stage's mu must be held.
+// leave makes the reader close the connection at the next moment without a request. An earlier reason takes precedence.
+// The reader reads until lastRead, ns as stats.Now. The stage's mu must be held.
 func (c *conn) leave(reason stats.CloseReason, lastRead int64) {
 	if c.leaving.Load() == 0 {
 		c.lastRead.Store(lastRead)

@@ -18,7 +18,8 @@ import (
 
 func TestADrainEndsAClientThatNeverPausesBetweenTwoOfItsRequests(t *testing.T) {
 	t.Cleanup(netstage.SetReadingPart(1000)) // set before the middleware, which ends first
-	endWithoutPause(t, middleware.Options{DrainTimeout: mctest.Patience}, func(m *mwtest.MW) { require.NoError(t, m.Stop()) }, stats.CloseShutdown)
+	endWithoutPause(t, middleware.Options{DrainTimeout: mctest.Patience},
+		func(m *mwtest.MW) { require.NoError(t, m.Stop()) }, stats.CloseShutdown)
 }
 
 func TestAConnectionThatIsTooOldEndsBetweenTwoRequestsOfAClientThatNeverPauses(t *testing.T) {
@@ -27,8 +28,8 @@ func TestAConnectionThatIsTooOldEndsBetweenTwoRequestsOfAClientThatNeverPauses(t
 	endWithoutPause(t, o, func(*mwtest.MW) {}, stats.CloseAge)
 }
 
-// endWithoutPause calls end while a client sends pipelines of incr and reads the replies later. It checks that the connection ends between
-// two replies, for the given reason.
+// endWithoutPause calls end while a client sends pipelines of incr and reads the replies later. It checks that the
+// connection ends between two replies, for the given reason.
 func endWithoutPause(t *testing.T, o middleware.Options, end func(*mwtest.MW), reason stats.CloseReason) {
 	t.Helper()
 	const pipeline = 1000

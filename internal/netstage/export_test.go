@@ -5,8 +5,8 @@ import "time"
 // Lifetime is lifetime.
 var Lifetime = lifetime
 
-// SetMemoryPatience changes how long a large request waits for memory, until the returned function is called. No stage may run
-// while either function is called.
+// SetMemoryPatience changes how long a large request waits for memory, until the returned function is called. No stage
+// may run while either function is called.
 func SetMemoryPatience(d time.Duration) (restore func()) { return set(&memoryPatience, d) }
 
 // SetWantedPatience is the same for the time that a client may be slow while others wait for its memory.

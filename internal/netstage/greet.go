@@ -19,7 +19,8 @@ func (c *conn) handshake() error {
 	deadline := time.Now().Add(c.stage.options.HandshakeTimeout)
 	_ = c.sock.SetWriteDeadline(deadline)
 	_ = c.sock.SetReadDeadline(deadline)
-	// Goroutines that end the connection set their flag before they move the deadline, so it is seen here or by the handshake.
+	// Goroutines that end the connection set their flag before they move the deadline, so it is seen here or by the
+	// handshake.
 	if c.leaving.Load() != 0 {
 		return c.left()
 	}
@@ -48,10 +49,12 @@ func (c *conn) handshake() error {
 }
 
 // settingsForText are the settings with which widespread clients that use the binary protocol by default use text.
-const settingsForText = "PHP: memcached.sess_binary_protocol=0, Memcached::OPT_BINARY_PROTOCOL false; Dalli: protocol: :meta; " +
+const settingsForText = "PHP: memcached.sess_binary_protocol=0, Memcached::OPT_BINARY_PROTOCOL false; Dalli: " +
+	"protocol: :meta; " +
 	"pylibmc: binary=False; Rust memcache: ?protocol=ascii; others: docs/clients.md"
 
-// greet recognizes the protocol by the client's first byte, as memcached does. A binary client is refused once the header of its request has come.
+// greet recognizes the protocol by the client's first byte, as memcached does. A binary client is refused once the
+// header of its request has come.
 func (c *conn) greet() error {
 	switch {
 	case c.buf.B[0] != protocol.BinaryRequest:
@@ -64,7 +67,8 @@ func (c *conn) greet() error {
 	}
 	c.refusal = protocol.RefuseBinary(c.buf.B[:protocol.BinaryHeader])
 	c.stage.binaryClients.Add(1)
-	c.stage.warn(c, &c.stage.binaries, "a client was closed: it uses the binary protocol, which mcmw does not speak", "settings", settingsForText)
+	c.stage.warn(c, &c.stage.binaries, "a client was closed: it uses the binary protocol, which mcmw does not speak",
+		"settings", settingsForText)
 	return ending(stats.CloseProtocol)
 }
 
@@ -152,6 +156,7 @@ func (s *Stage) warn(c *conn, l *stats.Limiter, text string, fields ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if suppressed, ok := l.Pass(); ok {
-		s.options.Log.Warn(text, append([]any{"client", c.sock.RemoteAddr().String(), "not_logged", suppressed}, fields...)...)
+		s.options.Log.Warn(text, append([]any{"client", c.sock.RemoteAddr().String(), "not_logged", suppressed},
+			fields...)...)
 	}
 }

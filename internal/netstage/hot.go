@@ -18,7 +18,8 @@ type fromMemory struct {
 const (
 	// keepFromMemory is the capacity, in bytes, up to which a text is kept for reuse.
 	keepFromMemory = 64 << 10
-	// maxFromMemory is roughly the maximum length of a text, in bytes. Longer replies are left to a worker, which answers in portions.
+	// maxFromMemory is roughly the maximum length of a text, in bytes. Longer replies are left to a worker, which
+	// answers in portions.
 	maxFromMemory = 1 << 20
 )
 
@@ -32,8 +33,9 @@ func (m *fromMemory) release() {
 	fromMemories.Put(m)
 }
 
-// serveHot answers b at now, ns as stats.Now, if it consists of gets of hot keys whose values are in memory, and reports whether it did. Otherwise it
-// notes which replies should be kept (Wanted). The connection's previous batch is answered, so its writes are done and the reader may write.
+// serveHot answers b at now, ns as stats.Now, if it consists of gets of hot keys whose values are in memory, and
+// reports whether it did. Otherwise it notes which replies should be kept (Wanted). The connection's previous batch is
+// answered, so its writes are done and the reader may write.
 func (c *conn) serveHot(b *request.Batch, now int64) bool {
 	first := &b.Requests[0]
 	if !isGet(first) {
@@ -52,7 +54,8 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 			return false
 		}
 		var ok bool
-		if m.text, r.Wanted, ok = c.stage.options.Hot.Append(m.text, r.Keys, formOf(r), now); !ok || len(m.text) > maxFromMemory {
+		if m.text, r.Wanted, ok = c.stage.options.Hot.Append(m.text, r.Keys, formOf(r), now); !ok ||
+			len(m.text) > maxFromMemory {
 			return false
 		}
 		received += len(r.Raw)

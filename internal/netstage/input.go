@@ -7,12 +7,14 @@ import (
 	"mcmw/internal/stats"
 )
 
-// memoryPatience bounds the time in which no connection that waits for the memory of a large request gets any. After it a waiting connection
-// is closed. Requests release their memory when they are served; the limit is for clients that are slow to send the announced bytes.
+// memoryPatience bounds the time in which no connection that waits for the memory of a large request gets any. After it
+// a waiting connection is closed. Requests release their memory when they are served; the limit is for clients that are
+// slow to send the announced bytes.
 var memoryPatience = 10 * time.Second
 
-// receive appends the bytes that have arrived to buf, without waiting; n is their number. more reports that further bytes may be there.
-// Except while it reads, a connection holds no more memory than it needs for the beginning of a request.
+// receive appends the bytes that have arrived to buf, without waiting; n is their number. more reports that further
+// bytes may be there. Except while it reads, a connection holds no more memory than it needs for the beginning of a
+// request.
 func (c *conn) receive() (n int, more bool, err error) {
 	if !c.makeRoom() {
 		return 0, false, ending(stats.CloseMemory)
@@ -72,15 +74,15 @@ func (c *conn) note(n int, queued bool) {
 	}
 }
 
-// disturbed reports whether another goroutine has moved the read deadline to get the reader's attention. While there is always more to
-// read, the reader would not notice the deadline.
+// disturbed reports whether another goroutine has moved the read deadline to get the reader's attention. While there is
+// always more to read, the reader would not notice the deadline.
 func (c *conn) disturbed() bool {
 	return c.leaving.Load() != 0 || c.broken.Load() || c.reason.Load() != 0
 }
 
-// makeRoom replaces a buffer that the beginning of a request fills by a larger one. The memory of these buffers is bounded over all
-// connections: makeRoom waits until there is some, and reports whether it got it. It takes up to four times as much memory as bytes have
-// come, however many were announced.
+// makeRoom replaces a buffer that the beginning of a request fills by a larger one. The memory of these buffers is
+// bounded over all connections: makeRoom waits until there is some, and reports whether it got it. It takes up to four
+// times as much memory as bytes have come, however many were announced.
 func (c *conn) makeRoom() bool {
 	if c.buf == nil || len(c.buf.B) < request.ReadSize || c.filled < len(c.buf.B) {
 		return true
@@ -111,7 +113,8 @@ func (c *conn) keep(used int) {
 	}
 }
 
-// take leaves buf to a batch, or to the caller. The bytes after the first used ones, the beginning of a request, move to a new buffer.
+// take leaves buf to a batch, or to the caller. The bytes after the first used ones, the beginning of a request, move
+// to a new buffer.
 func (c *conn) take(used int) {
 	rest := c.buf.B[used:c.filled]
 	c.buf, c.filled = nil, 0
@@ -119,7 +122,8 @@ func (c *conn) take(used int) {
 		return
 	}
 	c.buf = request.GetBuffer(len(rest))
-	// So much is left only after a long multi-get. It is counted if there is room; the buffer that held it is released soon.
+	// So much is left only after a long multi-get. It is counted if there is room; the buffer that held it is released
+	// soon.
 	if size := int64(len(c.buf.B)); size > request.ReadSize && c.stage.input.TryTake(size) {
 		c.buf.Counted(c.stage.input)
 	}

@@ -109,7 +109,8 @@ func TestALargeRequestWaitsUntilOthersReleaseTheirMemory(t *testing.T) {
 	}
 	require.NoError(t, <-sent)
 	for _, key := range []string{"a", "b"} {
-		require.Equal(t, fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\nEND\r\n", key, largest, strings.Repeat(key, largest)), c.MustDo(t, "get "+key+"\r\n"))
+		require.Equal(t, fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\nEND\r\n", key, largest, strings.Repeat(key, largest)),
+			c.MustDo(t, "get "+key+"\r\n"))
 	}
 	require.Eventually(t, func() bool { return requestMemory(m) == 0 }, mctest.Patience, mctest.Tick)
 }
@@ -143,7 +144,10 @@ func TestMemoryIsTakenForBytesThatHaveComeNotForAnnouncedOnes(t *testing.T) {
 // Each holds a part of the memory, and together they hold all of it: none gets more until another is served.
 func TestLargeRequestsThatArriveTogetherAreAllServed(t *testing.T) {
 	const clients, part = 32, 64 << 10
-	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: clients * part, MinRate: anyRate}})
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{
+		ClientMemory: clients * part,
+		MinRate:      anyRate,
+	}})
 	set := setLargest("a")
 	begun := make([]*mctest.Client, clients)
 	for i := range begun {
@@ -179,7 +183,10 @@ func drip(c *mctest.Client) {
 }
 
 func TestBytesThatDripDoNotKeepAConnectionOpen(t *testing.T) {
-	for name, begin := range map[string]string{"a line": "", "a value": "set k 0 0 1000000\r\n", "a refused value": "set k 0 0 5000000\r\n"} {
+	for name, begin := range map[string]string{
+		"a line": "", "a value": "set k 0 0 1000000\r\n",
+		"a refused value": "set k 0 0 5000000\r\n",
+	} {
 		t.Run(name, func(t *testing.T) {
 			m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{IdleTimeout: 50 * time.Millisecond}})
 			c := m.Dial(t)
@@ -195,7 +202,8 @@ func TestTheErrorReachesAClientThatIsStillSending(t *testing.T) {
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}})
 	startPart(t, m, "a")
 	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, mctest.Tick)
-	// sends sends for longer than mcmw waits for a silent client. It returns false if it was silent itself, because the machine is busy.
+	// sends sends for longer than mcmw waits for a silent client. It returns false if it was silent itself, because the
+	// machine is busy.
 	sends := func(b *mctest.Client) bool {
 		require.NoError(t, b.Send([]byte(setLargest("b")[:100_000])))
 		last := time.Now()
@@ -228,7 +236,10 @@ func TestTheErrorReachesAClientThatIsStillSending(t *testing.T) {
 }
 
 func TestADrainEndsConnectionsThatWaitForMemory(t *testing.T) {
-	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}, DrainTimeout: 100 * time.Millisecond})
+	m := start(t, middleware.Options{
+		ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20},
+		DrainTimeout:  100 * time.Millisecond,
+	})
 	for _, key := range []string{"a", "b", "c"} {
 		startPart(t, m, key)
 	}
@@ -253,7 +264,8 @@ func TestTheRepliesOfSlowReadersAreBoundedInTotalAndOtherClientsAreServed(t *tes
 	require.NoError(t, err)
 	read := make(chan error, 1)
 	go func() {
-		_, err := io.CopyN(io.Discard, reads, int64(gets*len(fmt.Sprintf("VALUE k 0 %d\r\n%s\r\nEND\r\n", largest, strings.Repeat("k", largest)))))
+		_, err := io.CopyN(io.Discard, reads,
+			int64(gets*len(fmt.Sprintf("VALUE k 0 %d\r\n%s\r\nEND\r\n", largest, strings.Repeat("k", largest)))))
 		read <- err
 	}()
 	require.Eventually(t, func() bool {

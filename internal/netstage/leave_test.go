@@ -79,22 +79,26 @@ func TestClientsThatLeaveInTheMiddleLeaveNothingBehind(t *testing.T) {
 			m := mwtest.Start(t, o)
 			other := m.Dial(t)
 			large := fmt.Sprintf("VALUE large 0 600000\r\n%s\r\n", strings.Repeat("l", 600_000))
-			require.Equal(t, "STORED\r\n", other.MustDo(t, "set large 0 0 600000\r\n"+strings.Repeat("l", 600_000)+"\r\n"))
+			require.Equal(t, "STORED\r\n",
+				other.MustDo(t, "set large 0 0 600000\r\n"+strings.Repeat("l", 600_000)+"\r\n"))
 			goroutines := runtime.NumGoroutine()
 			rnd := rand.New(rand.NewPCG(1, 2))
 			for name, leave := range departures {
 				for i := range 20 {
 					value := fmt.Sprintf("%s %d", name, i)
 					leave(m.Dial(t), rnd)
-					require.Equal(t, "STORED\r\n", other.MustDo(t, fmt.Sprintf("set k 0 0 %d\r\n%s\r\n", len(value), value)))
-					require.Equal(t, fmt.Sprintf("VALUE k 0 %d\r\n%s\r\nEND\r\n", len(value), value), other.MustDo(t, "get k\r\n"))
+					require.Equal(t, "STORED\r\n",
+						other.MustDo(t, fmt.Sprintf("set k 0 0 %d\r\n%s\r\n", len(value), value)))
+					require.Equal(t, fmt.Sprintf("VALUE k 0 %d\r\n%s\r\nEND\r\n", len(value), value),
+						other.MustDo(t, "get k\r\n"))
 				}
 			}
 			require.True(t, large+"END\r\n" == other.MustDo(t, "get large\r\n"))
 			require.Eventually(t, func() bool {
 				s := m.Stats().Snapshot()
 				// A few goroutines belong to the test and the runtime; a leak has one for every client.
-				return s.Open() == 1 && s.RequestMemory == 0 && s.ReplyMemory == 0 && s.WorkersBusy == 0 && runtime.NumGoroutine() < goroutines+10
+				return s.Open() == 1 && s.RequestMemory == 0 && s.ReplyMemory == 0 && s.WorkersBusy == 0 &&
+					runtime.NumGoroutine() < goroutines+10
 			}, time.Minute, time.Millisecond)
 			for _, s := range m.Stats().Snapshot().Servers {
 				require.Zero(t, s.Errors, "no connection to a server was lost")

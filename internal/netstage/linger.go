@@ -10,7 +10,8 @@ import (
 
 // lingers are the reasons for which mcmw ends a connection although its client may still be sending or reading.
 var lingers = [stats.NumCloseReasons]bool{
-	stats.CloseQuit: true, stats.CloseProtocol: true, stats.CloseShutdown: true, stats.CloseRefused: true, stats.CloseIdle: true,
+	stats.CloseQuit: true, stats.CloseProtocol: true, stats.CloseShutdown: true, stats.CloseRefused: true,
+	stats.CloseIdle:   true,
 	stats.CloseMemory: true, stats.CloseSlow: true, stats.CloseHandshake: true, stats.CloseAge: true,
 }
 
@@ -22,11 +23,11 @@ const (
 	lingerPauseMax = 64 * time.Millisecond
 )
 
-// linger ends a connection without losing replies. A socket that is closed with unread bytes, or that receives bytes after
-// it is closed, answers with a reset, and the client loses the replies that are still on their way. Therefore the stream to
-// the client ends first. Bytes from the client are dropped until it closes its side, or has acknowledged everything and is
-// silent. The client may take WriteTimeout to read its replies. With sends it may also finish sending in that time, because
-// many clients read only then.
+// linger ends a connection without losing replies. A socket that is closed with unread bytes, or that receives bytes
+// after it is closed, answers with a reset, and the client loses the replies that are still on their way. Therefore the
+// stream to the client ends first. Bytes from the client are dropped until it closes its side, or has acknowledged
+// everything and is silent. The client may take WriteTimeout to read its replies. With sends it may also finish sending
+// in that time, because many clients read only then.
 func (c *conn) linger(sends bool) {
 	if c.sock.CloseWrite() != nil {
 		return

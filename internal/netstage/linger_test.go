@@ -63,7 +63,8 @@ func TestNoReplyIsLostWhenMcmwClosesFirst(t *testing.T) {
 			all, err := io.ReadAll(narrow)
 			require.NoError(t, err, "an orderly end, not a reset")
 			require.NoError(t, <-sent)
-			require.Equal(t, strings.Repeat(fmt.Sprintf("VALUE k 0 %d\r\n%s\r\nEND\r\n", size, value), gets), string(all))
+			require.Equal(t, strings.Repeat(fmt.Sprintf("VALUE k 0 %d\r\n%s\r\nEND\r\n", size, value), gets),
+				string(all))
 			require.NoError(t, narrow.Close())
 			require.Eventually(t, func() bool { return closed(m, end.reason) == 1 }, mctest.Patience, mctest.Tick)
 		})

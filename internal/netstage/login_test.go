@@ -59,14 +59,23 @@ func TestAnUnauthenticatedClientIsAnsweredAsByMemcached(t *testing.T) {
 	m := start(t, o)
 	good := login("anna secret")
 	for _, texts := range [][]string{
-		{"version\r\n", "get key\r\n", "quit\r\n", "stats\r\n", "mn\r\n", "mg key v\r\n", "flush_all\r\n", "shutdown\r\n", "gibberish\r\n", ""},
+		{
+			"version\r\n", "get key\r\n", "quit\r\n", "stats\r\n", "mn\r\n", "mg key v\r\n", "flush_all\r\n",
+			"shutdown\r\n", "gibberish\r\n", "",
+		},
 		{"\r\n", " \r\n", "\x80\x0a", "SET k 0 0 11\r\n", "set k\x00 0 0 11\r\n", "set\x00k 0 0 11\r\n", ""},
-		{"get " + strings.Repeat("k ", 900) + "\r\n", strings.Repeat("x", 2040) + "\r\n", strings.Repeat("x", 3000) + "\r\n", ""},
+		{
+			"get " + strings.Repeat("k ", 900) + "\r\n", strings.Repeat("x", 2040) + "\r\n",
+			strings.Repeat("x", 3000) + "\r\n", "",
+		},
 		{good, "set k 0 0 1\r\nx\r\n", "get k\r\ndelete k\r\nversion\r\nquit\r\n"},
 		{good + "set k 0 0 1\r\nx\r\nget k\r\ndelete k\r\nquit\r\n"},
 		{login("bert pass:word"), "mn\r\n"},
 		{login("anna wrong"), login("nobody secret"), "get k\r\n", login("secret anna"), good, "get k\r\n"},
-		{login("anna"), login(""), login(" "), login("anna\tsecret"), login("anna\x00 secret"), login("anna:secret"), login("Anna secret"), "mn\r\n"},
+		{
+			login("anna"), login(""), login(" "), login("anna\tsecret"), login("anna\x00 secret"), login("anna:secret"),
+			login("Anna secret"), "mn\r\n",
+		},
 		{login("anna secret more"), "mn\r\n"},
 		{login("  anna   secret "), "mn\r\n"},
 		{login("anna secret\x00more"), "mn\r\n"},
@@ -75,7 +84,10 @@ func TestAnUnauthenticatedClientIsAnsweredAsByMemcached(t *testing.T) {
 		{"set k 0 0 11 noreply\r\nanna secret\r\n", "mn\r\n"},
 		{"set k 0 0 11 a b c d e f g h i j k l m n o p q r s t u v w x y z\r\nanna secret\r\n", "mn\r\n"},
 		{"set k junk junk 11\r\nanna secret\r\n", "mn\r\n"},
-		{"set k 0 0\r\n", "set k 0 0 \r\n", "set k 0 0 x\r\n", "set k 0 0 -1\r\n", "set k 0 0 11x\r\n", "set k 0 0 18446744073709551616\r\n", "add k 0 0 11\r\n", ""},
+		{
+			"set k 0 0\r\n", "set k 0 0 \r\n", "set k 0 0 x\r\n", "set k 0 0 -1\r\n", "set k 0 0 11x\r\n",
+			"set k 0 0 18446744073709551616\r\n", "add k 0 0 11\r\n", "",
+		},
 		{" set  k 0 0  11\r\nanna secret\r\n", "mn\r\n"},
 		{"set " + strings.Repeat("k", 1000) + " 0 0 11\r\nanna secret\r\n", "mn\r\n"},
 		{"set k 0 0 11\x00\r\nanna secret\r\n", "mn\r\n"},
@@ -99,7 +111,8 @@ func TestALoginMayArriveInAnyPieces(t *testing.T) {
 	var o middleware.Options
 	o.Security.AuthFile = file
 	m := start(t, o)
-	text := "version\r\n" + login("anna wrong") + "\r\n" + login("anna") + login("anna secret") + "set k 0 0 3\r\nabc\r\nget k\r\n"
+	text := "version\r\n" + login("anna wrong") + "\r\n" + login("anna") + login("anna secret") +
+		"set k 0 0 3\r\nabc\r\nget k\r\n"
 	want := answers(t, m.Addr(), text)
 	require.Contains(t, want, "VALUE k 0 3\r\nabc\r\nEND\r\n")
 	rnd := rand.New(rand.NewPCG(7, 8))
@@ -122,7 +135,9 @@ func TestNothingOfAnUnauthenticatedClientReachesAServer(t *testing.T) {
 	o := middleware.Options{Servers: mwtest.Servers(server)}
 	o.Security.AuthFile = passwords(t, users)
 	m := mwtest.Start(t, o)
-	assert.Equal(t, "CLIENT_ERROR bad authentication token format\r\nCLIENT_ERROR authentication failure\r\nCLIENT_ERROR unauthenticated\r\nSTORED\r\n",
+	assert.Equal(t,
+		"CLIENT_ERROR bad authentication token format\r\nCLIENT_ERROR authentication failure\r\nCLIENT_ERROR "+
+			"unauthenticated\r\nSTORED\r\n",
 		answers(t, m.Addr(), "set k 0 0 1\r\nx\r\n"+login("anna wrong")+"flush_all\r\n"+login("anna secret")))
 	_, stored := server.Get("k")
 	assert.False(t, stored)
@@ -144,14 +159,16 @@ func TestWrongPasswordsAreCountedAndLoggedWithoutThem(t *testing.T) {
 	assert.Contains(t, answers(t, m.Addr(), login("anna secret")+"stats\r\n"), "STAT auth_errors 15\r\n")
 }
 
-// Many connections from one address guess no faster than one, and a correct password gets no other reply. Other addresses are served.
+// Many connections from one address guess no faster than one, and a correct password gets no other reply. Other
+// addresses are served.
 func TestLoginsFromAnAddressThatGuessesAreSlowed(t *testing.T) {
 	t.Cleanup(netstage.SetLoginPause(time.Hour))
 	var o middleware.Options
 	o.Security.AuthFile = passwords(t, users)
 	m := start(t, o)
 	const refused = "SERVER_ERROR too many failed logins from this address\r\n"
-	assert.Equal(t, strings.Repeat("CLIENT_ERROR authentication failure\r\n", 21), answers(t, m.Addr(), strings.Repeat(login("mallory guessed"), 21)))
+	assert.Equal(t, strings.Repeat("CLIENT_ERROR authentication failure\r\n", 21),
+		answers(t, m.Addr(), strings.Repeat(login("mallory guessed"), 21)))
 	replies := make(chan string)
 	for range 6 {
 		c := mctest.MustDial(t, m.Addr())
@@ -202,7 +219,8 @@ func TestChangedPasswordsApplyToNewLoginsAndNoConnectionIsClosed(t *testing.T) {
 	c := mctest.MustDial(t, m.Addr())
 	require.NoError(t, c.Authenticate("anna", "secret"))
 	require.NoError(t, os.WriteFile(file, []byte("anna:changed\n"), 0o600))
-	require.Eventually(t, func() bool { return answers(t, m.Addr(), login("anna changed")) == "STORED\r\n" }, mctest.Patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return answers(t, m.Addr(), login("anna changed")) == "STORED\r\n" },
+		mctest.Patience, 10*time.Millisecond)
 	assert.Equal(t, "CLIENT_ERROR authentication failure\r\n", answers(t, m.Addr(), login("anna secret")))
 	assert.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
 }

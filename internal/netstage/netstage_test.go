@@ -59,8 +59,14 @@ func TestAnIdleClientIsClosed(t *testing.T) {
 
 func TestAClientThatDoesNotReadIsClosedAndDoesNotDelayOthers(t *testing.T) {
 	for name, o := range map[string]middleware.Options{
-		"more unread than allowed": {Workers: 1, ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 10, WriteTimeout: time.Hour}},
-		"unread for too long":      {Workers: 1, ClientOptions: netstage.ClientOptions{WriteTimeout: 50 * time.Millisecond}},
+		"more unread than allowed": {
+			Workers:       1,
+			ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 10, WriteTimeout: time.Hour},
+		},
+		"unread for too long": {
+			Workers:       1,
+			ClientOptions: netstage.ClientOptions{WriteTimeout: 50 * time.Millisecond},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log mctest.Output

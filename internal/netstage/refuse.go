@@ -11,7 +11,8 @@ const textRefused = "SERVER_ERROR too many connections\r\n"
 func (s *Stage) refuse(c *conn) {
 	s.options.Net.Closed(stats.CloseRefused)
 	if suppressed, ok := s.crowd.Pass(); ok {
-		s.options.Log.Warn("a client was refused: the maximum number of connections is reached", "connections", len(s.conns), "not_logged", suppressed)
+		s.options.Log.Warn("a client was refused: the maximum number of connections is reached", "connections",
+			len(s.conns), "not_logged", suppressed)
 	}
 	if len(s.refusing) >= s.options.MaxRefused {
 		c.sayRefused()

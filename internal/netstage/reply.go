@@ -46,8 +46,8 @@ func (c *conn) Finish() {
 
 // Stall implements request.Client.
 func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
-	// The bytes are counted before the worker continues, because it may produce more. They are counted even beyond the limit: replies can be
-	// refused only before they are requested from servers (Crowded).
+	// The bytes are counted before the worker continues, because it may produce more. They are counted even beyond the
+	// limit: replies can be refused only before they are requested from servers (Crowded).
 	size := int64(len(rest))
 	c.stage.output.Force(size)
 	go func() {
@@ -77,13 +77,15 @@ func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
 	}()
 }
 
-// roomPause and roomPauseMax are the first and the longest pause between two looks at whether a client's socket takes a reply.
+// roomPause and roomPauseMax are the first and the longest pause between two looks at whether a client's socket takes a
+// reply.
 const (
 	roomPause    = 5 * time.Millisecond
 	roomPauseMax = 160 * time.Millisecond
 )
 
-// awaitRoom waits until there is memory for replies, or the client has read so much that its socket takes n more bytes; or the client is gone.
+// awaitRoom waits until there is memory for replies, or the client has read so much that its socket takes n more bytes;
+// or the client is gone.
 func (c *conn) awaitRoom(n int) {
 	for pause := roomPause; !c.broken.Load() && !c.stage.output.Take(0, pause, c.stage.cut) && c.sock.Room() < n; {
 		select {
@@ -104,8 +106,8 @@ func (c *conn) abandon(b *request.Batch) {
 // errSlow: the client left more replies unread than allowed.
 var errSlow = errors.New("too many unread replies")
 
-// restPiece is the number of bytes of waiting replies that a client must read within WriteTimeout. A TLS socket must first be given at
-// least one of its batches.
+// restPiece is the number of bytes of waiting replies that a client must read within WriteTimeout. A TLS socket must
+// first be given at least one of its batches.
 const restPiece = 64 << 10
 
 // writeRest writes the replies that a client was too slow to read, within the limits of MaxOutput and WriteTimeout.

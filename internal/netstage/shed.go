@@ -14,8 +14,9 @@ const textShed = "SERVER_ERROR overloaded: the queue is full, nothing was done\r
 // gathers holds buffers for the replies to batches that are shed.
 var gathers = sync.Pool{New: func() any { return new(wire.Gather) }}
 
-// shed answers all requests of a batch for which the queue had no room. None of them reaches a server. The connection's previous batch
-// is answered, so the reader may write. A client that does not read the replies is handled like any slow client.
+// shed answers all requests of a batch for which the queue had no room. None of them reaches a server. The connection's
+// previous batch is answered, so the reader may write. A client that does not read the replies is handled like any slow
+// client.
 func (c *conn) shed(b *request.Batch) {
 	g := gathers.Get().(*wire.Gather)
 	received := 0

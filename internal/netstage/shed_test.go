@@ -116,7 +116,10 @@ func TestAClientThatQuitsWhileTheQueueIsFullIsClosed(t *testing.T) {
 }
 
 func TestAClientThatReadsNoRefusalsIsClosedAsSlow(t *testing.T) {
-	f := startFull(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 10, WriteTimeout: 50 * time.Millisecond}})
+	f := startFull(t, middleware.Options{ClientOptions: netstage.ClientOptions{
+		MaxOutput:    1 << 10,
+		WriteTimeout: 50 * time.Millisecond,
+	}})
 	c := f.Dial(t)
 	go func() {
 		gets := []byte(strings.Repeat("get k\r\n", 10_000))

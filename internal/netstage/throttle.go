@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// loginPause is the time between two logins from an address that is slowed, and the time after which one failure is forgotten. At
-// one attempt per second, eight random letters take thousands of years to guess.
+// loginPause is the time between two logins from an address that is slowed, and the time after which one failure is
+// forgotten. At one attempt per second, eight random letters take thousands of years to guess.
 var loginPause = time.Second
 
 const (
-	// freeLogins is the number of logins from an address that may fail before it is slowed. It leaves room for typing errors, and for
-	// a client with an old password that reconnects a few times.
+	// freeLogins is the number of logins from an address that may fail before it is slowed. It leaves room for typing
+	// errors, and for a client with an old password that reconnects a few times.
 	freeLogins = 20
-	// maxTurns is the number of logins from an address that may wait for their turn. Further ones are refused without a check.
+	// maxTurns is the number of logins from an address that may wait for their turn. Further ones are refused without a
+	// check.
 	maxTurns = 5
 	// maxThrottled bounds the number of addresses that are remembered, at some 100 bytes each.
 	maxThrottled = 10_000
@@ -25,14 +26,16 @@ const (
 
 // throttle slows the logins from addresses from which wrong ones come. Its methods may be called from any goroutine.
 //
-// For each address it keeps one number: the time at which all its failures are forgotten. A failure adds loginPause to it (the generic
-// cell rate algorithm). While this time is at most freeLogins pauses ahead, logins are checked at once. Beyond that each login takes
-// a turn of its own before it is checked, so that parallel connections guess no faster than one.
+// For each address it keeps one number: the time at which all its failures are forgotten. A failure adds loginPause to
+// it (the generic cell rate algorithm). While this time is at most freeLogins pauses ahead, logins are checked at once.
+// Beyond that each login takes a turn of its own before it is checked, so that parallel connections guess no faster
+// than one.
 type throttle struct {
 	pause int64 // loginPause, ns
 
 	mu sync.Mutex // guards the field below; its holder never waits
-	// clear is when the failures of an address are forgotten, ns of the caller's clock. Addresses without any are not in it.
+	// clear is when the failures of an address are forgotten, ns of the caller's clock. Addresses without any are not
+	// in it.
 	clear map[netip.Addr]int64
 }
 
@@ -40,8 +43,8 @@ func newThrottle() *throttle {
 	return &throttle{pause: int64(loginPause), clear: make(map[netip.Addr]int64)}
 }
 
-// turn returns how long a login from addr that comes at now must wait. ok is false if that is too long: the login must be refused.
-// taken reports that the login was given a turn; the caller passes it to failed or succeeded.
+// turn returns how long a login from addr that comes at now must wait. ok is false if that is too long: the login must
+// be refused. taken reports that the login was given a turn; the caller passes it to failed or succeeded.
 func (t *throttle) turn(addr netip.Addr, now int64) (wait time.Duration, taken, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,8 +85,8 @@ func (t *throttle) succeeded(addr netip.Addr, taken bool) {
 	}
 }
 
-// forget makes room for an address. Among a random sample it forgets all addresses without failures, or else the one with the fewest;
-// mu is held.
+// forget makes room for an address. Among a random sample it forgets all addresses without failures, or else the one
+// with the fewest; mu is held.
 func (t *throttle) forget(now int64) {
 	var least netip.Addr
 	seen, freed := 0, false
@@ -103,8 +106,8 @@ func (t *throttle) forget(now int64) {
 	}
 }
 
-// throttledAddr returns the address to which failures from a are attributed: an IPv4 address; the /64 network of an IPv6 address, because one
-// host may own all of it; or the zero Addr for all unix sockets.
+// throttledAddr returns the address to which failures from a are attributed: an IPv4 address; the /64 network of an
+// IPv6 address, because one host may own all of it; or the zero Addr for all unix sockets.
 func throttledAddr(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

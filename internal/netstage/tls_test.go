@@ -34,7 +34,8 @@ func TestListenersWithAndWithoutTLSServeTheirClients(t *testing.T) {
 	o, client := withTLS(t, middleware.Options{Listen: []string{"127.0.0.1:0", "notls:127.0.0.1:0", socket}})
 	m := start(t, o)
 	for name, c := range map[string]*mctest.Client{
-		"tls": mctest.MustDialTLS(t, m.Addr(), client), "notls": mctest.MustDial(t, m.AddrOf(1)), "unix": mctest.MustDial(t, m.AddrOf(2)),
+		"tls": mctest.MustDialTLS(t, m.Addr(), client), "notls": mctest.MustDial(t, m.AddrOf(1)),
+		"unix": mctest.MustDial(t, m.AddrOf(2)),
 	} {
 		value := strings.Repeat("v", 100_000)
 		assert.Equal(t, "STORED\r\n", c.MustDo(t, "set "+name+" 0 0 100000\r\n"+value+"\r\n"))
@@ -107,7 +108,10 @@ func TestAClientMustPresentACertificateWhereOneIsRequired(t *testing.T) {
 	m := start(t, o)
 	good := mctest.MustDialTLS(t, m.Addr(), ca.Client(ca.Issue("client")))
 	assert.Equal(t, "END\r\n", good.MustDo(t, "get k\r\n"))
-	for name, client := range map[string]*tls.Config{"none": ca.Client("", ""), "foreign": ca.Client(other.Issue("client"))} {
+	for name, client := range map[string]*tls.Config{
+		"none":    ca.Client("", ""),
+		"foreign": ca.Client(other.Issue("client")),
+	} {
 		// With TLS 1.3 a client learns of the refusal with its first read.
 		c, err := mctest.DialTLS(m.Addr(), client)
 		if err == nil {
@@ -132,7 +136,8 @@ func TestAHalfClosedSessionGetsItsReplies(t *testing.T) {
 
 func TestASlowTLSClientDoesNotDelayOthersAndGetsEverything(t *testing.T) {
 	o, client := withTLS(t, middleware.Options{
-		Workers: 1, RequestOptions: worker.RequestOptions{Depth: 4}, ClientOptions: netstage.ClientOptions{WriteTimeout: time.Hour},
+		Workers: 1, RequestOptions: worker.RequestOptions{Depth: 4},
+		ClientOptions: netstage.ClientOptions{WriteTimeout: time.Hour},
 	})
 	m := start(t, o)
 	c := mctest.MustDialTLS(t, m.Addr(), client)
@@ -151,7 +156,10 @@ func TestASlowTLSClientDoesNotDelayOthersAndGetsEverything(t *testing.T) {
 }
 
 func TestATLSClientThatReadsNothingIsClosed(t *testing.T) {
-	o, client := withTLS(t, middleware.Options{Workers: 1, ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 10, WriteTimeout: time.Hour}})
+	o, client := withTLS(t, middleware.Options{
+		Workers:       1,
+		ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 10, WriteTimeout: time.Hour},
+	})
 	m := start(t, o)
 	c := mctest.MustDialTLS(t, m.Addr(), client)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 524288\r\n"+strings.Repeat("x", 1<<19)+"\r\n"))

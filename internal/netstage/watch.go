@@ -8,20 +8,22 @@ import (
 	"mcmw/internal/stats"
 )
 
-// slowPatience is how long a large request may arrive more slowly than Options.MinRate. wantedPatience is the same while another
-// connection waits for its memory; it must be well below memoryPatience.
+// slowPatience is how long a large request may arrive more slowly than Options.MinRate. wantedPatience is the same
+// while another connection waits for its memory; it must be well below memoryPatience.
 var (
 	slowPatience   = 10 * time.Second
 	wantedPatience = 2 * time.Second
 )
 
-// agePatience is how long a client that never pauses between its requests is still read after its connection has reached its maximum age.
+// agePatience is how long a client that never pauses between its requests is still read after its connection has
+// reached its maximum age.
 var agePatience = 10 * time.Second
 
 // watchEvery is the longest time between two checks of the connections.
 const watchEvery = time.Second
 
-// Watch closes connections that are too old, and those that are idle or whose clients are slow for longer than allowed, until ctx ends.
+// Watch closes connections that are too old, and those that are idle or whose clients are slow for longer than allowed,
+// until ctx ends.
 func (s *Stage) Watch(ctx context.Context) {
 	// A connection is closed at most a quarter too late.
 	every := min(watchEvery, wantedPatience/4)
@@ -85,8 +87,8 @@ func (s *Stage) lagged(c *conn, text string) {
 	}
 }
 
-// owes reports whether the client must be closed because it reads the replies that wait for it too slowly while others need the memory
-// (crowded). The last check was elapsed ago. Otherwise only the write timeout applies.
+// owes reports whether the client must be closed because it reads the replies that wait for it too slowly while others
+// need the memory (crowded). The last check was elapsed ago. Otherwise only the write timeout applies.
 func (c *conn) owes(elapsed time.Duration, crowded bool) bool {
 	owed := c.owed.Load()
 	taken := c.sawOwed - owed
@@ -99,7 +101,8 @@ func (c *conn) owes(elapsed time.Duration, crowded bool) bool {
 	return c.slow >= wantedPatience
 }
 
-// idle reports whether no request has come for longer than allowed. A request that has come in part counts unless it comes too slowly.
+// idle reports whether no request has come for longer than allowed. A request that has come in part counts unless it
+// comes too slowly.
 func (c *conn) idle(now int64) bool {
 	o := &c.stage.options
 	if o.IdleTimeout == 0 {
@@ -112,8 +115,8 @@ func (c *conn) idle(now int64) bool {
 	return c.active.Load() < now-int64(o.IdleTimeout)
 }
 
-// lags reports whether a request that takes counted memory has come too slowly for longer than patience. The last check was elapsed
-// ago.
+// lags reports whether a request that takes counted memory has come too slowly for longer than patience. The last check
+// was elapsed ago.
 func (c *conn) lags(elapsed, patience time.Duration) bool {
 	began, came := c.began.Load(), c.came.Load()
 	since := came

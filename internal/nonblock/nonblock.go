@@ -1,10 +1,10 @@
 // Package nonblock makes system calls on sockets that never block, without telling the Go scheduler.
 //
 // An ordinary system call is announced to the scheduler, so that it can give the processor to another thread meanwhile.
-// The calls of this package return at once, and the announcement would cost more than the call: it wakes the scheduler's monitor
-// thread whenever the program was idle, and on a busy machine it takes the processor away in the middle of a write, only to
-// wake another thread. The price is that nothing else runs on the processor until the call returns; for the largest write this
-// is the time to copy it.
+// The calls of this package return at once, and the announcement would cost more than the call: it wakes the
+// scheduler's monitor thread whenever the program was idle, and on a busy machine it takes the processor away in the
+// middle of a write, only to wake another thread. The price is that nothing else runs on the processor until the call
+// returns; for the largest write this is the time to copy it.
 //
 // The race detector does not see the memory that these calls read and write.
 package nonblock
@@ -15,18 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads up to len(p) bytes that have arrived at fd. EAGAIN: none have arrived. 0 without an error: the stream has ended.
+// Read reads up to len(p) bytes that have arrived at fd. EAGAIN: none have arrived. 0 without an error: the stream has
+// ended.
 func Read(fd int, p []byte) (int, error) {
 	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)))
 		if errno != unix.EINTR {
 			return result(n, errno)
 		}
 	}
 }
 
-// ReadTCP is Read for a TCP socket prepared by TellMore. more reports whether there is more to read: bytes, or the end of the
-// stream, but not a reset. If there is not, the next arrival makes the socket readable again.
+// ReadTCP is Read for a TCP socket prepared by TellMore. more reports whether there is more to read: bytes, or the end
+// of the stream, but not a reset. If there is not, the next arrival makes the socket readable again.
 func ReadTCP(fd int, p []byte) (n int, more bool, err error) {
 	var told struct {
 		header unix.Cmsghdr
@@ -47,14 +49,15 @@ func ReadTCP(fd int, p []byte) (n int, more bool, err error) {
 	}
 }
 
-// TellMore prepares a socket for ReadTCP. It returns false if that is not possible: ReadTCP needs a TCP socket and Linux 4.18 or
-// later.
+// TellMore prepares a socket for ReadTCP. It returns false if that is not possible: ReadTCP needs a TCP socket and
+// Linux 4.18 or later.
 func TellMore(fd int) bool { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_INQ, 1) == nil }
 
 // Write writes as much of p as fd has room for. EAGAIN: there is no room.
 func Write(fd int, p []byte) (int, error) {
 	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)))
 		if errno != unix.EINTR {
 			return result(n, errno)
 		}
@@ -64,7 +67,8 @@ func Write(fd int, p []byte) (int, error) {
 // Writev is Write for several pieces, in order.
 func Writev(fd int, pieces []unix.Iovec) (int, error) {
 	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(pieces))), uintptr(len(pieces)))
+		n, _, errno := unix.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(pieces))),
+			uintptr(len(pieces)))
 		if errno != unix.EINTR {
 			return result(n, errno)
 		}
@@ -75,7 +79,8 @@ func Writev(fd int, pieces []unix.Iovec) (int, error) {
 func Peek(fd int) (int, error) {
 	var one [1]byte
 	for {
-		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&one)), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&one)), 1,
+			unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
 		if errno != unix.EINTR {
 			return result(n, errno)
 		}

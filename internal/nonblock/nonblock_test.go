@@ -127,8 +127,8 @@ func TestTellMoreReturnsFalseForAUnixSocket(t *testing.T) {
 	require.False(t, TellMore(fds[0]))
 }
 
-// BenchmarkRead compares the cost of a request that one read brings whole: with a second read that finds nothing, and with a read that
-// reports that there is no more.
+// BenchmarkRead compares the cost of a request that one read brings whole: with a second read that finds nothing, and
+// with a read that reports that there is no more.
 func BenchmarkRead(b *testing.B) {
 	request, p := []byte("get memtier-1234567\r\n"), make([]byte, 16<<10)
 	b.Run("and look again", func(b *testing.B) {

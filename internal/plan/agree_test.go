@@ -86,10 +86,11 @@ func (d *driver) mutate(c *plan.Call) (sent bool) {
 			return false
 		}
 	case ownTokens:
-		c.Bytes[0] = []byte(disguised.ReplaceAllStringFunc(versionFlag.ReplaceAllString(line, ""), func(flag string) string {
-			token, _ := strconv.ParseUint(flag[len(" C"):], 10, 64)
-			return fmt.Sprintf(" C%d", token-protocol.FirstVersion)
-		}))
+		c.Bytes[0] = []byte(disguised.ReplaceAllStringFunc(versionFlag.ReplaceAllString(line, ""),
+			func(flag string) string {
+				token, _ := strconv.ParseUint(flag[len(" C"):], 10, 64)
+				return fmt.Sprintf(" C%d", token-protocol.FirstVersion)
+			}))
 	case readersDecide:
 		if !c.IsCheck() && disguised.MatchString(line) {
 			c.Server = int32(d.shows)
@@ -128,7 +129,8 @@ type agreementWorld struct {
 	faults  explore.Faults
 	mutant  mutant
 	clients [][]string
-	// late: no round has only checks before a client's last command. rides: the rounds of its commands have the checks that are left, too.
+	// late: no round has only checks before a client's last command. rides: the rounds of its commands have the checks
+	// that are left, too.
 	late, rides bool
 	// shared: all clients' workers belong to one middleware.
 	shared bool
@@ -178,8 +180,8 @@ func value(command string) string {
 	return strings.TrimSuffix(data, "\r\n")
 }
 
-// noneOlder checks promise 2: after a set or delete that was answered, no server holds a value whose write was answered before it
-// began.
+// noneOlder checks promise 2: after a set or delete that was answered, no server holds a value whose write was answered
+// before it began.
 func noneOlder(w *explore.World) error {
 	history := w.History()
 	for _, newer := range history {
@@ -188,7 +190,8 @@ func noneOlder(w *explore.World) error {
 			continue
 		}
 		for _, older := range history {
-			if older.Ended == 0 || older.Ended > newer.Began || older.Answer != "STORED\r\n" || strings.HasPrefix(older.Command, "append") {
+			if older.Ended == 0 || older.Ended > newer.Began || older.Answer != "STORED\r\n" ||
+				strings.HasPrefix(older.Command, "append") {
 				continue
 			}
 			for s, server := range w.Servers {
@@ -201,7 +204,8 @@ func noneOlder(w *explore.World) error {
 	return nil
 }
 
-// distinguishable returns an error if a sweep, which compares versions, could not see that servers differ. A sweep deletes what it sees to differ.
+// distinguishable returns an error if a sweep, which compares versions, could not see that servers differ. A sweep
+// deletes what it sees to differ.
 func distinguishable(w *explore.World) error {
 	values := map[uint64]string{}
 	for _, s := range w.Servers {
@@ -218,17 +222,20 @@ func distinguishable(w *explore.World) error {
 
 // agreedCommands are the commands of two clients, with the first client's values.
 var agreedCommands = []string{
-	"set k 0 0 1\r\n1\r\n", "delete k\r\n", "add k 0 0 1\r\n2\r\n", fmt.Sprintf("cas k 0 0 1 %d\r\n3\r\n", initialVersion), "incr k 1\r\n", "append k 0 0 1\r\n4\r\n",
+	"set k 0 0 1\r\n1\r\n", "delete k\r\n", "add k 0 0 1\r\n2\r\n",
+	fmt.Sprintf("cas k 0 0 1 %d\r\n3\r\n", initialVersion), "incr k 1\r\n", "append k 0 0 1\r\n4\r\n",
 	"md k I\r\n", "mg k N30 v\r\n",
 }
 
 // second returns command with the second client's values.
 func second(command string) string {
-	return strings.NewReplacer("\r\n1\r\n", "\r\n5\r\n", "\r\n2\r\n", "\r\n6\r\n", "\r\n3\r\n", "\r\n8\r\n").Replace(command)
+	return strings.NewReplacer("\r\n1\r\n", "\r\n5\r\n", "\r\n2\r\n", "\r\n6\r\n", "\r\n3\r\n", "\r\n8\r\n").
+		Replace(command)
 }
 
-// Limits on the explored states of a history. wholeStates is above the number of states of every pair of commands on two servers without faults. mostStates
-// cuts off other histories, some of which have millions of states, so that the long form ends within about twenty minutes.
+// Limits on the explored states of a history. wholeStates is above the number of states of every pair of commands on
+// two servers without faults. mostStates cuts off other histories, some of which have millions of states, so that the
+// long form ends within about twenty minutes.
 const (
 	wholeStates = 200_000
 	mostStates  = 20_000
@@ -245,7 +252,10 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 				if !mctest.Long() && (a == appends || b == appends) {
 					continue // it takes the same steps as incr
 				}
-				runs = append(runs, agreementWorld{servers: servers, stored: stored, faults: faults, clients: [][]string{{a}, {second(b)}}})
+				runs = append(runs, agreementWorld{
+					servers: servers, stored: stored, faults: faults,
+					clients: [][]string{{a}, {second(b)}},
+				})
 			}
 		}
 	}
@@ -256,7 +266,10 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 	}
 	// A later store replaces the check, or overlaps it.
 	late := func(rides bool, first, then, other string) {
-		runs = append(runs, agreementWorld{servers: 2, stored: "9", late: true, rides: rides, clients: [][]string{{first, then}, {second(other)}}})
+		runs = append(runs, agreementWorld{
+			servers: 2, stored: "9", late: true, rides: rides,
+			clients: [][]string{{first, then}, {second(other)}},
+		})
 	}
 	another := "set k 0 0 1\r\n7\r\n"
 	for _, rides := range []bool{false, true} {
@@ -297,7 +310,8 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 				return errors.Join(alike(w), linear(w, a.first()))
 			},
 		})
-		require.Nil(t, failure, "%d servers that hold %q, %+v, %q: %v", a.servers, a.stored, a.faults, a.clients, failure)
+		require.Nil(t, failure, "%d servers that hold %q, %+v, %q: %v", a.servers, a.stored, a.faults, a.clients,
+			failure)
 		t.Logf("%d servers that hold %q, %+v, %q: %+v", a.servers, a.stored, a.faults, a.clients, result)
 		states, ends = states+result.States, ends+result.Ends
 		if result.Cut {
@@ -305,7 +319,8 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 			require.GreaterOrEqual(t, i, whole, "%q: more than %d states", a.clients, limit)
 		}
 	}
-	t.Logf("%d histories, %d of them cut off at %d states, %d states, %d ends", len(runs), cut, mostStates, states, ends)
+	t.Logf("%d histories, %d of them cut off at %d states, %d states, %d ends", len(runs), cut, mostStates,
+		states, ends)
 }
 
 func TestNoCheckDeletesWhatAnotherWorkerOfItsMiddlewareIsStoring(t *testing.T) {
@@ -313,7 +328,10 @@ func TestNoCheckDeletesWhatAnotherWorkerOfItsMiddlewareIsStoring(t *testing.T) {
 	set, incr, appends := agreedCommands[0], agreedCommands[4], agreedCommands[5]
 	for _, commands := range [][2]string{{set, set}, {set, incr}, {set, appends}, {incr, set}, {incr, appends}} {
 		for servers := 2; servers == 2 || servers == 3 && mctest.Long(); servers++ {
-			a := agreementWorld{servers: servers, stored: "7", shared: true, clients: [][]string{{commands[0]}, {second(commands[1])}}}
+			a := agreementWorld{
+				servers: servers, stored: "7", shared: true,
+				clients: [][]string{{commands[0]}, {second(commands[1])}},
+			}
 			result, failure := a.explore(t, wholeStates, explore.Checks{AtEnd: func(w *explore.World) error {
 				for s, server := range w.Servers {
 					if _, ok := server.Get("k"); !ok {
@@ -370,7 +388,8 @@ func TestACutSparesWhatIsStoredAfterTheLook(t *testing.T) {
 		second := d.router.Replicas([]byte("k"), nil)[1]
 		d.Start(agreedCommands[0])
 		serve(func() {})
-		servers[second].Put("k", model.Item{Value: "5", CAS: initialVersion + 5}) // another client's write, later than this one
+		// another client's write, later than this one
+		servers[second].Put("k", model.Item{Value: "5", CAS: initialVersion + 5})
 		serve(func() {})
 		serve(func() {})
 		serve(func() { // between the looks and the cut
@@ -388,7 +407,11 @@ func TestAVersionedWriteAndItsCheckAllocateNothing(t *testing.T) {
 	d := drive(t, newRouter(t, 3, route.ReadPrimary), replica.AckAll, plan.NewVersions(0, 1))
 	p := d.planner
 	set, incr := d.decode("set k 0 0 1\r\nx\r\n"), d.decode("incr n 1\r\n")
-	answers := map[string][]byte{"ms": []byte("HD\r\n"), "ma": []byte("VA 1 kn\r\n6\r\n"), "mg n": []byte("VA 1 f0 t-1 c5 kn\r\n6\r\n"), "check mg k": []byte("HD c5 kk\r\n"), "check mg n": []byte("HD c5 kn\r\n")}
+	answers := map[string][]byte{
+		"ms": []byte("HD\r\n"), "ma": []byte("VA 1 kn\r\n6\r\n"),
+		"mg n": []byte("VA 1 f0 t-1 c5 kn\r\n6\r\n"), "check mg k": []byte("HD c5 kk\r\n"),
+		"check mg n": []byte("HD c5 kn\r\n"),
+	}
 	from := 0
 	reply := func() {
 		for ; from < len(p.Calls); from++ {
@@ -408,7 +431,8 @@ func TestAVersionedWriteAndItsCheckAllocateNothing(t *testing.T) {
 				last, _, ok = p.Element(int32(from), &r, text, 0, len(text))
 				require.True(t, ok)
 			}
-			for ended := p.Done(int32(from), r.Kind, text); ended && p.Settle(p.Calls[from].Request, true); ended = false {
+			for ended := p.Done(int32(from), r.Kind, text); ended &&
+				p.Settle(p.Calls[from].Request, true); ended = false {
 				p.Next(p.Calls[from].Request)
 			}
 		}

@@ -14,9 +14,9 @@ type Output interface {
 	AddString(piece string)
 }
 
-// Answer adds the answer of requests[i] to out; it adds nothing if there is none. If values of a retrieval are still to be asked for, it adds only the
-// values before them and returns the offset in Keys of the first missing key, where Postpone continues; otherwise it returns -1. statistics
-// appends the middleware's own statistics.
+// Answer adds the answer of requests[i] to out; it adds nothing if there is none. If values of a retrieval are still to
+// be asked for, it adds only the values before them and returns the offset in Keys of the first missing key, where
+// Postpone continues; otherwise it returns -1. statistics appends the middleware's own statistics.
 func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte) (rest int) {
 	r := &p.Requests[i]
 	calls := p.CallsOf(i)
@@ -66,8 +66,9 @@ func lastError(calls []Call) *Call {
 	return chosen
 }
 
-// addReply adds c's reply, to anything but a retrieval. In the quiet mode of a meta command the server leaves replies out if it was asked in that
-// mode; replicas are never asked in quiet mode, so their replies are left out here. memcached before 1.6.40 answers a quiet ma that creates its item.
+// addReply adds c's reply, to anything but a retrieval. In the quiet mode of a meta command the server leaves replies
+// out if it was asked in that mode; replicas are never asked in quiet mode, so their replies are left out here.
+// memcached before 1.6.40 answers a quiet ma that creates its item.
 func (p *Planner) addReply(r *Request, c *Call, out Output) {
 	if r.warms {
 		p.noteWarming(r, c)
@@ -107,8 +108,8 @@ func (p *Planner) addMeta(r *Request, c *Call, out Output) {
 	out.Add(reply)
 }
 
-// addValues adds the VALUEs of all calls in the order of the request, then END, or the error of a server that failed: its keys must not
-// look like misses. It returns what Answer returns.
+// addValues adds the VALUEs of all calls in the order of the request, then END, or the error of a server that failed:
+// its keys must not look like misses. It returns what Answer returns.
 func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
 	if last := len(calls) - 1; last > 0 && calls[last].form == formLife {
 		calls = calls[:last]
@@ -176,7 +177,8 @@ func joinValues(calls []Call, out Output) (rest int) {
 	return rest
 }
 
-// mergeValues merges the VALUEs of calls among which the keys are spread. It adds them to out, or to s unless that is nil.
+// mergeValues merges the VALUEs of calls among which the keys are spread. It adds them to out, or to s unless that is
+// nil.
 func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (rest int) {
 	var key []byte // of the client, if the servers have another one
 	names := r.Keys
@@ -204,7 +206,10 @@ func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (r
 			continue
 		}
 		if it := &p.items[c.next]; s != nil {
-			s.values = append(s.values, splitValue{call: at.call, offset: keysEnd(r.Keys, k), element: c.reply[it.start:it.end], key: key})
+			s.values = append(s.values, splitValue{
+				call: at.call, offset: keysEnd(r.Keys, k),
+				element: c.reply[it.start:it.end], key: key,
+			})
 		} else {
 			p.addElement(r, c, c.reply[it.start:it.end], key, out)
 		}
@@ -214,8 +219,9 @@ func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (r
 	return -1
 }
 
-// addLists adds the servers' lists of statistics: as one list where programs know its names, otherwise with the server's name before each name. If no server
-// answers with a list, the answer is the last error, or the first server's reply.
+// addLists adds the servers' lists of statistics: as one list where programs know its names, otherwise with the
+// server's name before each name. If no server answers with a list, the answer is the last error, or the first server's
+// reply.
 func (p *Planner) addLists(r *Request, calls []Call, out Output) {
 	lists := false
 	for i := range calls {
@@ -299,14 +305,16 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 	return stats.ResultOK, hits
 }
 
-// NotFound reports whether the reply to requests[i], which is answered, says that there is no item; that of a quiet mg by saying nothing.
+// NotFound reports whether the reply to requests[i], which is answered, says that there is no item; that of a quiet mg
+// by saying nothing.
 func (p *Planner) NotFound(i int32) bool {
 	r := &p.Requests[i]
 	if r.Settled || r.Fixed || r.Answer != "" || len(p.CallsOf(i)) == 0 {
 		return false
 	}
 	c := p.replyOf(r)
-	return c.kind.IsNotFound() || c.kind == protocol.ReplyMetaNoop && r.Verb == 'g' && bytes.HasPrefix(c.reply, []byte("MN"))
+	return c.kind.IsNotFound() || c.kind == protocol.ReplyMetaNoop && r.Verb == 'g' &&
+		bytes.HasPrefix(c.reply, []byte("MN"))
 }
 
 // replyResult classifies the reply to anything but a retrieval.

@@ -25,11 +25,12 @@ var update = flag.Bool("update", false, "write the tables of answers and trips i
 
 const replicationPage = "../../docs/replication.md"
 
-// answerTable returns what the clients of three replicas are answered: a row for each request and the answers of the key's first, second and third
-// server, in this order. "" is no answer. The answers arrive in this order.
+// answerTable returns what the clients of three replicas are answered: a row for each request and the answers of the
+// key's first, second and third server, in this order. "" is no answer. The answers arrive in this order.
 func answerTable(t *testing.T) string {
 	var table strings.Builder
-	table.WriteString("| request | its 1st, 2nd and 3rd server answer | ack all | ack live | ack quorum | ack any |\n|---|---|---|---|---|---|\n")
+	table.WriteString("| request | its 1st, 2nd and 3rd server answer | ack all | ack live | ack quorum | ack any " +
+		"|\n|---|---|---|---|---|---|\n")
 	for _, row := range []struct {
 		command string
 		replies [3]string
@@ -56,7 +57,8 @@ func answerTable(t *testing.T) string {
 	return table.String()
 }
 
-// answered serves command with the answers of three servers. It returns the answers of the servers that were asked, and the result.
+// answered serves command with the answers of three servers. It returns the answers of the servers that were asked, and
+// the result.
 func answered(t *testing.T, ack replica.Ack, command string, replies [3]string) (gave []string, cell string) {
 	d := newDriver(t, 3, ack, route.ReadDefault)
 	holders := d.router.Replicas([]byte("k"), nil)
@@ -106,12 +108,14 @@ func answered(t *testing.T, ack replica.Ack, command string, replies [3]string) 
 	return gave, cell
 }
 
-// tripsTable returns what three servers that hold the key are sent with several writers: a row for each request, a column for each trip.
+// tripsTable returns what three servers that hold the key are sent with several writers: a row for each request, a
+// column for each trip.
 func tripsTable(t *testing.T) string {
 	var table strings.Builder
 	table.WriteString("| request | first trip | second | third | then the answer, and |\n|---|---|---|---|---|\n")
 	for _, command := range []string{
-		"set k 5 60 1\r\nx\r\n", "delete k\r\n", "add k 0 0 1\r\nx\r\n", fmt.Sprintf("cas k 0 0 1 %d\r\nx\r\n", initialVersion), "append k 0 0 1\r\nx\r\n",
+		"set k 5 60 1\r\nx\r\n", "delete k\r\n", "add k 0 0 1\r\nx\r\n",
+		fmt.Sprintf("cas k 0 0 1 %d\r\nx\r\n", initialVersion), "append k 0 0 1\r\nx\r\n",
 		"incr n 1\r\n", "md k I\r\n", "mg o N30 v\r\n",
 	} {
 		d := drive(t, newRouter(t, 3, route.ReadPrimary), replica.AckAll, plan.NewVersions(0, 1))
@@ -130,9 +134,11 @@ func tripsTable(t *testing.T) string {
 		if !d.idle {
 			then = tripOf(t, d, holders, servers[:])
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", strings.SplitN(command, "\r\n", 2)[0], strings.Join(cells, " | "), then)
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", strings.SplitN(command, "\r\n", 2)[0],
+			strings.Join(cells, " | "), then)
 	}
-	return strings.NewReplacer(fmt.Sprint(initialVersion+1), "V", fmt.Sprint(initialVersion+2), "W", fmt.Sprint(initialVersion), "T").Replace(table.String())
+	return strings.NewReplacer(fmt.Sprint(initialVersion+1), "V", fmt.Sprint(initialVersion+2), "W",
+		fmt.Sprint(initialVersion), "T").Replace(table.String())
 }
 
 // tripOf serves what d sends, and describes it.
@@ -186,15 +192,20 @@ func TestTheTablesOfAnswersAreWhatThePlannerDoes(t *testing.T) {
 
 // fuzzedCommands are commands that each take different steps.
 var fuzzedCommands = append([]string{
-	"get k\r\n", "get k l m n\r\n", "gets k l\r\n", "gats 7 k l m\r\n", "touch k 0\r\n", "prepend k 0 0 1\r\nx\r\n", "flush_all\r\n", "flush_all 0 noreply\r\n",
-	"version\r\n", "verbosity 1\r\n", "stats\r\n", "stats items\r\n", "mn\r\n", "mg k v t c\r\n", "mg k v q\r\n", "mg k N30 v\r\n", "me k\r\n", "md k I T30\r\n", "md aw== b\r\n",
-	"ms k 1 MA\r\nx\r\n", "ms k 1 I C5\r\nx\r\n", "ma k MD D2 q\r\n", "set k 0 0 1 noreply\r\nx\r\n", "slabs automove 0\r\n",
+	"get k\r\n", "get k l m n\r\n", "gets k l\r\n", "gats 7 k l m\r\n", "touch k 0\r\n", "prepend k 0 0 1\r\nx\r\n",
+	"flush_all\r\n", "flush_all 0 noreply\r\n",
+	"version\r\n", "verbosity 1\r\n", "stats\r\n", "stats items\r\n", "mn\r\n", "mg k v t c\r\n", "mg k v q\r\n",
+	"mg k N30 v\r\n", "me k\r\n", "md k I T30\r\n", "md aw== b\r\n",
+	"ms k 1 MA\r\nx\r\n", "ms k 1 I C5\r\nx\r\n", "ma k MD D2 q\r\n", "set k 0 0 1 noreply\r\nx\r\n",
+	"slabs automove 0\r\n",
 }, exploredCommands...)
 
 // fuzzedReplies are replies of servers, and bytes that are no reply; "" loses the connection.
 var fuzzedReplies = []string{
-	"STORED\r\n", "NOT_STORED\r\n", "EXISTS\r\n", "NOT_FOUND\r\n", "DELETED\r\n", "TOUCHED\r\n", "OK\r\n", "5\r\n", "6\r\n", "END\r\n", "HD\r\n", "NF\r\n", "NS\r\n", "EX\r\n", "EN\r\n",
-	"MN\r\n", "VA 1\r\nx\r\n", "VA 1 t-1 c5\r\nx\r\n", "HD c7\r\n", "VALUE k 0 1\r\nx\r\nEND\r\n", "VALUE l 0 1\r\nx\r\n", "VALUE k 0 1 9\r\nx\r\nEND\r\n", "STAT a b\r\nEND\r\n", "VERSION 1\r\n",
+	"STORED\r\n", "NOT_STORED\r\n", "EXISTS\r\n", "NOT_FOUND\r\n", "DELETED\r\n", "TOUCHED\r\n", "OK\r\n", "5\r\n",
+	"6\r\n", "END\r\n", "HD\r\n", "NF\r\n", "NS\r\n", "EX\r\n", "EN\r\n",
+	"MN\r\n", "VA 1\r\nx\r\n", "VA 1 t-1 c5\r\nx\r\n", "HD c7\r\n", "VALUE k 0 1\r\nx\r\nEND\r\n",
+	"VALUE l 0 1\r\nx\r\n", "VALUE k 0 1 9\r\nx\r\nEND\r\n", "STAT a b\r\nEND\r\n", "VERSION 1\r\n",
 	"ERROR\r\n", "CLIENT_ERROR no\r\n", "SERVER_ERROR no\r\n", "ME k cls=1\r\n", "nonsense\r\n", "",
 }
 
@@ -232,8 +243,10 @@ func FuzzAnyRepliesInAnyOrderEndInAnAnswer(f *testing.F) {
 				}
 			}
 			answer, _ := d.Answer()
-			assert.True(t, answer == "" || strings.HasSuffix(answer, "\r\n"), "%q is answered with %q", d.request.Raw, answer)
-			assert.Equal(t, answer == "", !answerDue(d), "%q is answered with %q after %q", d.request.Raw, answer, d.told)
+			assert.True(t, answer == "" || strings.HasSuffix(answer, "\r\n"), "%q is answered with %q", d.request.Raw,
+				answer)
+			assert.Equal(t, answer == "", !answerDue(d), "%q is answered with %q after %q", d.request.Raw, answer,
+				d.told)
 		}
 	})
 }

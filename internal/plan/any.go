@@ -14,7 +14,8 @@ func (p *Planner) planAny(i int32, avoid []bool) {
 // firstServer is the one that answers if all can.
 func (p *Planner) firstServer() int { return p.options.Router.Default().Base() }
 
-// anyServer returns the first server that answers, from firstServer on; those that stall, and then none (-1), if there is no other.
+// anyServer returns the first server that answers, from firstServer on; those that stall, and then none (-1), if there
+// is no other.
 func (p *Planner) anyServer(avoid []bool) int {
 	stalls := -1
 	for k := range p.all {
@@ -41,7 +42,8 @@ func (p *Planner) asksAnother(n int32) bool {
 	return p.anyServer(p.failed) >= 0
 }
 
-// settleAny reports whether r, which any server can answer, is sent to another server. If none can answer, the answer is the version that is known.
+// settleAny reports whether r, which any server can answer, is sent to another server. If none can answer, the answer
+// is the version that is known.
 func (p *Planner) settleAny(r *Request, inTime bool) (again bool) {
 	if !r.Failed {
 		return false

@@ -11,7 +11,8 @@ import (
 // BenchmarkARoundOfGets measures planning, matching and answering without sockets: a round of 64 gets from one server.
 func BenchmarkARoundOfGets(b *testing.B) {
 	x := plan(&testing.T{}, setup{servers: 1})
-	line, reply := []byte("get memtier-1234567\r\n"), []byte("VALUE memtier-1234567 0 64\r\n"+string(make([]byte, 64))+"\r\nEND\r\n")
+	line, reply := []byte("get memtier-1234567\r\n"),
+		[]byte("VALUE memtier-1234567 0 64\r\n"+string(make([]byte, 64))+"\r\nEND\r\n")
 	var g wire.Gather
 	requests := make([]request.Request, 64)
 	for b.Loop() {

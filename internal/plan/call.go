@@ -17,7 +17,8 @@ type Call struct {
 	Reads bool
 	// Failed: there is no reply. Dropped: the caller need not keep what arrives for it.
 	Failed, Dropped bool
-	// TooLarge is the size of a value larger than Options.MaxValue, bytes, which makes the reply an error; 0: there was no such value.
+	// TooLarge is the size of a value larger than Options.MaxValue, bytes, which makes the reply an error; 0: there was
+	// no such value.
 	TooLarge int
 
 	command   protocol.Command // the command whose reply is expected
@@ -27,7 +28,8 @@ type Call struct {
 	empties   bool             // it deletes the key on a server that must not hold it; see route.Phase
 	stores    bool             // it stores an item under the request's version
 	lost      bool             // it failed because the server closed the connection
-	// skipped: the line end after the data of a value that is too large comes next. final: that line end ends the reply.
+	// skipped: the line end after the data of a value that is too large comes next. final: that line end ends the
+	// reply.
 	skipped, final bool
 
 	kind    protocol.ReplyKind
@@ -41,8 +43,8 @@ type Call struct {
 	found   int32 // number of values that were kept
 	walked  int32 // how many of them the search for missing keys has passed
 	walk    int32 // items[walk] is the next one that it passes
-	// If the answer is merged from several calls: items[item] is the value that came last, items[next] the first that is not
-	// in the answer yet, and added counts those that are.
+	// If the answer is merged from several calls: items[item] is the value that came last, items[next] the first that
+	// is not in the answer yet, and added counts those that are.
 	item, next, added int32
 	// Of a retrieval that is dropped: offset and number of the first key whose value was not kept.
 	cut    int
@@ -83,8 +85,8 @@ func (p *Planner) Follows(n int32) Follows {
 	return FollowsRepair
 }
 
-// copies returns how many servers hold a key that call n asks about. Of a read these are the servers of its pool. Of a write whose key moves between
-// pools they are those of both, or those of the larger pool.
+// copies returns how many servers hold a key that call n asks about. Of a read these are the servers of its pool. Of a
+// write whose key moves between pools they are those of both, or those of the larger pool.
 func (p *Planner) copies(n int32) int {
 	c := &p.Calls[n]
 	if r := &p.Requests[c.Request]; r.way != read && r.in.Moving() {
@@ -93,8 +95,8 @@ func (p *Planner) copies(n int32) int {
 	return p.options.Router.Of(int(c.Server)).N()
 }
 
-// Movable reports whether call n reads what another server can answer now. A gat does not: it writes. Nor does a read that shows a cas, unless it is a
-// version: only the first server knows it.
+// Movable reports whether call n reads what another server can answer now. A gat does not: it writes. Nor does a read
+// that shows a cas, unless it is a version: only the first server knows it.
 func (p *Planner) Movable(n int32) bool {
 	if p.Calls[n].IsCheck() {
 		return false
@@ -103,16 +105,18 @@ func (p *Planner) Movable(n int32) bool {
 	if r.way == anyone {
 		return p.asksAnother(n)
 	}
-	return (p.copies(n) > 1 || p.asksNew(r, n)) && r.step == sent && r.readsOnly() && p.movable(r, p.options.Router.Of(int(p.Calls[n].Server)))
+	return (p.copies(n) > 1 || p.asksNew(r, n)) && r.step == sent && r.readsOnly() &&
+		p.movable(r, p.options.Router.Of(int(p.Calls[n].Server)))
 }
 
-// Writes reports whether call n may change what its server holds, or checks whether it holds what it should. Without a reply such a server counts
-// as one that has missed a write.
+// Writes reports whether call n may change what its server holds, or checks whether it holds what it should. Without a
+// reply such a server counts as one that has missed a write.
 func (p *Planner) Writes(n int32) bool {
 	return p.Calls[n].IsCheck() || p.Requests[p.Calls[n].Request].Has(protocol.Writes)
 }
 
-// call adds a call of requests[i] to server s. It sends line and data one after the other; this is op, as a whole or in part.
+// call adds a call of requests[i] to server s. It sends line and data one after the other; this is op, as a whole or in
+// part.
 func (p *Planner) call(i int32, s int, op *protocol.Op, line []byte, data ...[]byte) *Call {
 	r := &p.Requests[i]
 	if r.ttl != 0 && r.Has(protocol.Writes) && p.options.Router.Of(s).IsGutter() {
@@ -143,9 +147,9 @@ func (p *Planner) send(i int32, s int, op *protocol.Op) *Call {
 
 var crlf = []byte(protocol.CRLF)
 
-// forward sends requests[i] to server s as it was understood, but such that the end of its reply can be recognized: a classic command always
-// asks for a reply, a command that may get no reply is followed by an mn, and where replicas are compared a quiet command asks for its
-// reply as well.
+// forward sends requests[i] to server s as it was understood, but such that the end of its reply can be recognized: a
+// classic command always asks for a reply, a command that may get no reply is followed by an mn, and where replicas are
+// compared a quiet command asks for its reply as well.
 func (p *Planner) forward(i int32, s int) {
 	r := &p.Requests[i]
 	var c *Call
@@ -173,8 +177,8 @@ func (p *Planner) deleteKey(i int32, s int) {
 	p.send(i, s, &op).hidden = true
 }
 
-// deleteEverywhere removes the key of a value that was refused for its size, as memcached does: the old value must not outlive an attempt
-// to replace it.
+// deleteEverywhere removes the key of a value that was refused for its size, as memcached does: the old value must not
+// outlive an attempt to replace it.
 func (p *Planner) deleteEverywhere(i int32) {
 	p.findHolders(&p.Requests[i])
 	for _, s := range p.holders {
@@ -235,8 +239,8 @@ func (p *Planner) rolesOf(s int) route.Roles {
 	return 0
 }
 
-// planEmptied deletes the key of requests[i] on the servers in emptied: those that must not hold it during a change of placement, and those
-// that others stand in for. findHolders was called before.
+// planEmptied deletes the key of requests[i] on the servers in emptied: those that must not hold it during a change of
+// placement, and those that others stand in for. findHolders was called before.
 func (p *Planner) planEmptied(i int32) {
 	for _, s := range p.emptied {
 		p.deleteKey(i, s)

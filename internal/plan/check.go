@@ -7,18 +7,20 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// A check follows every write that several servers stored, where several mcmw instances write: another instance's write may have reached the
-// servers in another order. It begins when the last server has acknowledged, and takes one step in each round in which PlanChecks is called:
+// A check follows every write that several servers stored, where several mcmw instances write: another instance's write
+// may have reached the servers in another order. It begins when the last server has acknowledged, and takes one step in
+// each round in which PlanChecks is called:
 //
 //	look at all --> they agree ------------------------------------------------> end
 //	   ^       '--> they differ, as in the look before --> delete what differs --.
 //	   |       '--> they differ otherwise --.                                    |
 //	   '------------------------------------'------------------------------------'
 //
-// A copy that differs is deleted by its version, so that a later write is never deleted. The first server's copy stays. If the first server has
-// none, copies of the check's own write are deleted. A missing copy is no difference. A check never stores anything: its store could arrive after
-// a later delete. A later store of the key begins a new check in place of this one: that looks at all servers after both stores. While another
-// worker of the same mcmw writes the key, its write may have reached only some servers: what was seen until then does not count.
+// A copy that differs is deleted by its version, so that a later write is never deleted. The first server's copy stays.
+// If the first server has none, copies of the check's own write are deleted. A missing copy is no difference. A check
+// never stores anything: its store could arrive after a later delete. A later store of the key begins a new check in
+// place of this one: that looks at all servers after both stores. While another worker of the same mcmw writes the key,
+// its write may have reached only some servers: what was seen until then does not count.
 type check struct {
 	key     protocol.KeyText // in memory of the check's own
 	stripe  uint32
@@ -26,7 +28,8 @@ type check struct {
 	version uint64 // of what was stored
 	copies  []copyState
 	looks   int
-	// asked: it looks in this round. again: each copy's before is that of the previous look. found: a difference was seen twice.
+	// asked: it looks in this round. again: each copy's before is that of the previous look. found: a difference was
+	// seen twice.
 	asked, again, found bool
 	// ended: the check has ended, and only has to give back the renewals that its looks took.
 	ended bool
@@ -57,8 +60,8 @@ type copyState struct {
 	won bool
 }
 
-// mostLooks is the number of looks after which a check deletes a difference that it has seen only once. This may delete copies
-// that would have become equal. A server that answers every look with an error is given up after twice as many.
+// mostLooks is the number of looks after which a check deletes a difference that it has seen only once. This may delete
+// copies that would have become equal. A server that answers every look with an error is given up after twice as many.
 const mostLooks = 16
 
 // form is what the planner requires of the reply to a call, beyond what the command does.
@@ -76,7 +79,8 @@ const (
 	formClientVersion             // the client's mg or get, which also shows the version
 )
 
-// asks returns the command about key whose reply f describes, as far as that depends on it. ok is false if this is not known here.
+// asks returns the command about key whose reply f describes, as far as that depends on it. ok is false if this is not
+// known here.
 func (f form) asks(key protocol.KeyText) (op protocol.Op, ok bool) {
 	switch f {
 	case formStored:
@@ -111,7 +115,8 @@ func (f form) answers(kind protocol.ReplyKind, key protocol.KeyText, reply []byt
 // ofCheck is Call.Request of the calls of checks.
 const ofCheck = -1
 
-// beginCheck begins the check of a write of r if at least two servers have stored it. first, unless negative, is a call of an earlier step.
+// beginCheck begins the check of a write of r if at least two servers have stored it. first, unless negative, is a call
+// of an earlier step.
 func (p *Planner) beginCheck(r *Request, first int32) {
 	n := 0
 	if first >= 0 {
@@ -140,7 +145,10 @@ func (p *Planner) beginCheck(r *Request, first int32) {
 func (p *Planner) newCheck(r *Request, version uint64) *check {
 	stripe := p.options.Stripe(r.key)
 	k := p.checkFor(stripe, r.in.Number(), r.served().KeyText())
-	*k = check{key: protocol.KeyText{Text: append(k.key.Text[:0], r.served().Keys...), Encoded: r.Has(protocol.Encoded)}, stripe: stripe, pool: r.in.Number(), version: version, copies: k.copies[:0]}
+	*k = check{key: protocol.KeyText{
+		Text:    append(k.key.Text[:0], r.served().Keys...),
+		Encoded: r.Has(protocol.Encoded),
+	}, stripe: stripe, pool: r.in.Number(), version: version, copies: k.copies[:0]}
 	return k
 }
 
@@ -153,7 +161,8 @@ func (p *Planner) latest(stripe uint32, pool int, key protocol.KeyText) *check {
 	return nil
 }
 
-// checkFor returns the check for a store of key: the one of an earlier store of the key, which is not needed any more, or a new one.
+// checkFor returns the check for a store of key: the one of an earlier store of the key, which is not needed any more,
+// or a new one.
 func (p *Planner) checkFor(stripe uint32, pool int, key protocol.KeyText) *check {
 	if k := p.latest(stripe, pool, key); k != nil {
 		if !k.asked {
@@ -183,8 +192,8 @@ func (c *Call) storedVersion() bool {
 // Checking returns how many checks have steps left.
 func (p *Planner) Checking() int { return len(p.checks) }
 
-// PlanChecks plans the next step of all checks, with one call for each server that they ask. It is called at most once in a round, after the
-// requests were planned, because clients wait for those.
+// PlanChecks plans the next step of all checks, with one call for each server that they ask. It is called at most once
+// in a round, after the requests were planned, because clients wait for those.
 func (p *Planner) PlanChecks() {
 	for i := range p.checks {
 		k := &p.checks[i]
@@ -215,12 +224,16 @@ func (p *Planner) PlanChecks() {
 	}
 	for s := range p.inspections {
 		if lines := p.inspections[s].lines; len(lines) > 0 {
-			p.Calls = append(p.Calls, Call{Request: ofCheck, Server: int32(s), command: protocol.Meta, Bytes: [3][]byte{lines}})
+			p.Calls = append(p.Calls, Call{
+				Request: ofCheck, Server: int32(s), command: protocol.Meta,
+				Bytes: [3][]byte{lines},
+			})
 		}
 	}
 }
 
-// IsCheck reports whether c belongs to checks and not to a client's request. Such a call gets a reply to each line of its Bytes.
+// IsCheck reports whether c belongs to checks and not to a client's request. Such a call gets a reply to each line of
+// its Bytes.
 func (c *Call) IsCheck() bool { return c.Request == ofCheck }
 
 // checked takes the reply to the next line of a call of checks.
@@ -289,7 +302,8 @@ func (p *Planner) judge(k *check) (more bool) {
 	}
 	k.again = true
 	switch {
-	case left < 2, !differ, k.looks > 2*mostLooks && slices.ContainsFunc(k.copies, func(c copyState) bool { return c.failed }):
+	case left < 2, !differ, k.looks > 2*mostLooks &&
+		slices.ContainsFunc(k.copies, func(c copyState) bool { return c.failed }):
 		p.Agreement.Checks++
 		if k.found {
 			p.Agreement.Disagreements++
@@ -309,12 +323,14 @@ func (p *Planner) judge(k *check) (more bool) {
 	return true
 }
 
-// differs reports whether c's copy has to be deleted: it is not what the first server holds, or, if that holds none, it is the check's own write.
+// differs reports whether c's copy has to be deleted: it is not what the first server holds, or, if that holds none, it
+// is the check's own write.
 func (k *check) differs(c, first *copyState) bool {
 	return c.holds != 0 && c.holds != first.holds && (first.holds != 0 || c.holds == k.version)
 }
 
-// judgeChecks ends a round in which checks were planned: it decides what each does next, and drops those that have ended.
+// judgeChecks ends a round in which checks were planned: it decides what each does next, and drops those that have
+// ended.
 func (p *Planner) judgeChecks() {
 	planned := false
 	for s := range p.inspections {

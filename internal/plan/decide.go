@@ -36,8 +36,8 @@ func (p *Planner) isAgreed(r *Request) bool {
 	return r.NumKeys == 1 && r.Has(protocol.Depends) && p.options.Pools[in.Number()].Agreed
 }
 
-// standing returns the server that decides what depends on the item of place. It sets electors to the servers whose roles
-// say so. undecided: it is not known that it decides for all instances.
+// standing returns the server that decides what depends on the item of place. It sets electors to the servers whose
+// roles say so. undecided: it is not known that it decides for all instances.
 func (p *Planner) standing() (decider int, undecided bool) {
 	p.electors = p.electors[:0]
 	if p.inGutter() {

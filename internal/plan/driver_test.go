@@ -17,7 +17,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// driver runs a planner with one request per round, as a worker does, and is told what servers answer. It is an explore.Driver.
+// driver runs a planner with one request per round, as a worker does, and is told what servers answer. It is an
+// explore.Driver.
 type driver struct {
 	t       testing.TB
 	router  *route.Router
@@ -38,7 +39,8 @@ type driver struct {
 	fetched string // the answer to a get
 	lives   bool   // it is known how long the item lives
 	idle    bool   // no check is left, or those that are left wait for another command
-	// waits is the number of commands that must begin before a round has only checks. rides: the rounds of those commands have the checks that are left, too.
+	// waits is the number of commands that must begin before a round has only checks. rides: the rounds of those
+	// commands have the checks that are left, too.
 	waits  int
 	rides  bool
 	token  string // the cas that a gets has shown last
@@ -46,7 +48,8 @@ type driver struct {
 	shows  int      // the server that answers reads, if the planner has it as its home
 	early  []string // by server: what a check that is too early saw
 	stored string   // the line and the value that were stored last
-	// missed are the servers that did not reply to a call that writes. Workers of one middleware may share it, as they share their knowledge about servers.
+	// missed are the servers that did not reply to a call that writes. Workers of one middleware may share it, as they
+	// share their knowledge about servers.
 	missed map[int]bool
 	lies   bool        // servers may reply something that does not fit
 	drops  bool        // values that need not be kept are not kept
@@ -84,7 +87,9 @@ func drive(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.V
 }
 
 // driveLarge is drive with large values, whose versions the function version returns.
-func driveLarge(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.Versions, limits plan.Large, version func() large.Version) *driver {
+func driveLarge(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.Versions, limits plan.Large,
+	version func() large.Version,
+) *driver {
 	t.Helper()
 	return driveWith(t, router, ack, versions, func(o *plan.Options) {
 		o.LargeVersion = version
@@ -95,17 +100,24 @@ func driveLarge(t testing.TB, router *route.Router, ack replica.Ack, versions *p
 }
 
 // driveWith is drive with other options, which the function changes.
-func driveWith(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.Versions, change func(*plan.Options)) *driver {
+func driveWith(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.Versions,
+	change func(*plan.Options),
+) *driver {
 	t.Helper()
 	servers := len(router.Servers())
 	var names []string
 	for _, s := range router.Servers() {
 		names = append(names, s.Name)
 	}
-	d := &driver{t: t, router: router, limits: protocol.Limits{}.WithDefaults(), missed: map[int]bool{}, locked: func() bool { return false }}
-	pools := slices.Repeat([]plan.Pool{{Ack: ack, Versions: versions != nil, Several: versions != nil}}, len(router.Pools()))
+	d := &driver{
+		t: t, router: router, limits: protocol.Limits{}.WithDefaults(), missed: map[int]bool{},
+		locked: func() bool { return false },
+	}
+	pools := slices.Repeat([]plan.Pool{{Ack: ack, Versions: versions != nil, Several: versions != nil}},
+		len(router.Pools()))
 	o := plan.Options{
-		Router: router, Names: names, Home: -1, Pools: pools, MaxValue: 1 << 20, Versions: versions, Stripe: func(key []byte) uint32 { return crc32.ChecksumIEEE(key) },
+		Router: router, Names: names, Home: -1, Pools: pools, MaxValue: 1 << 20, Versions: versions,
+		Stripe: func(key []byte) uint32 { return crc32.ChecksumIEEE(key) },
 		Locked: func(uint32) bool { return d.locked() },
 		Today:  func() int64 { return 1_800_000_000 },
 	}
@@ -115,7 +127,8 @@ func driveWith(t testing.TB, router *route.Router, ack replica.Ack, versions *pl
 		d.planner.Servers[s].Readable = true
 	}
 	d.early = make([]string, servers)
-	d.waiting, d.unread, d.reply, d.out = make([][]int32, servers), make([]string, servers), make([]string, servers), make([]string, servers)
+	d.waiting, d.unread, d.reply, d.out = make([][]int32, servers), make([]string, servers), make([]string, servers),
+		make([]string, servers)
 	return d
 }
 
@@ -129,7 +142,9 @@ func (d *driver) decode(command string) (r request.Request) {
 
 func (d *driver) Locks(command string) (keys []string, holds bool) {
 	r := d.decode(d.named(command))
-	return strings.Fields(string(r.Keys)), r.Has(protocol.Writes) && !(d.done && d.named(command) == string(d.request.Raw)) // a check holds no lock
+	// a check holds no lock
+	return strings.Fields(string(r.Keys)), r.Has(protocol.Writes) &&
+		!(d.done && d.named(command) == string(d.request.Raw))
 }
 
 func (d *driver) Start(command string) {
@@ -280,7 +295,8 @@ func (d *driver) Answer() (string, bool) { return d.answer.String(), d.done }
 func (d *driver) Busy() bool { return !d.idle }
 
 func (d *driver) AppendState(dst []byte) []byte {
-	dst = fmt.Appendf(dst, "%s %t %t %q %v %q %q %v %q ", d.token, d.done, d.idle, d.answer.String(), d.waiting, d.unread, d.reply, d.missed, d.early)
+	dst = fmt.Appendf(dst, "%s %t %t %q %v %q %q %v %q ", d.token, d.done, d.idle, d.answer.String(), d.waiting,
+		d.unread, d.reply, d.missed, d.early)
 	for s := range d.planner.Servers {
 		dst = fmt.Appendf(dst, "%t ", d.planner.Servers[s].Readable)
 	}

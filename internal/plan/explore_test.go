@@ -41,7 +41,9 @@ var stored = func() (s model.Server) {
 }()
 
 // planned returns a world in which a worker of its own serves each command. middlewares are the workers' middlewares.
-func planned(t *testing.T, servers int, ack replica.Ack, faults explore.Faults, middlewares []int, commands ...string) func() *explore.World {
+func planned(t *testing.T, servers int, ack replica.Ack, faults explore.Faults, middlewares []int,
+	commands ...string,
+) func() *explore.World {
 	return func() *explore.World {
 		w := &explore.World{Faults: faults}
 		for range servers {
@@ -49,7 +51,8 @@ func planned(t *testing.T, servers int, ack replica.Ack, faults explore.Faults, 
 		}
 		for i, command := range commands {
 			w.Workers = append(w.Workers, &explore.Worker{
-				Middleware: middlewares[i], Driver: newDriver(t, servers, ack, route.ReadPrimary), Commands: []string{command},
+				Middleware: middlewares[i], Driver: newDriver(t, servers, ack, route.ReadPrimary),
+				Commands: []string{command},
 			})
 		}
 		return w
@@ -88,12 +91,13 @@ func TestReplicasBehindOneMiddlewareAreAlikeInEveryOrderOfMessages(t *testing.T)
 		for _, faults := range kinds {
 			for i, a := range exploredCommands {
 				for _, b := range exploredCommands[i:] {
-					r, failure := explore.All(planned(t, 2, ack, faults, []int{0, 0}, a, b), 1_000_000, explore.Checks{AtEnd: func(w *explore.World) error {
-						if faults != (explore.Faults{}) {
-							return alike(w)
-						}
-						return errors.Join(alike(w), linear(w, &stored))
-					}})
+					r, failure := explore.All(planned(t, 2, ack, faults, []int{0, 0}, a, b), 1_000_000,
+						explore.Checks{AtEnd: func(w *explore.World) error {
+							if faults != (explore.Faults{}) {
+								return alike(w)
+							}
+							return errors.Join(alike(w), linear(w, &stored))
+						}})
 					require.Nil(t, failure, "%q and %q, ack %s, %+v: %v", a, b, ack, faults, failure)
 					states += r.States
 					pairs++
@@ -104,8 +108,8 @@ func TestReplicasBehindOneMiddlewareAreAlikeInEveryOrderOfMessages(t *testing.T)
 	t.Logf("%d pairs of commands, %d states", pairs, states)
 }
 
-// linear returns an error if the answers are not those of one memcached that serves the commands one after the other, each between its
-// beginning and its end.
+// linear returns an error if the answers are not those of one memcached that serves the commands one after the other,
+// each between its beginning and its end.
 func linear(w *explore.World, first *model.Server) error {
 	serve := func(o explore.Operation, server *model.Server) (*model.Server, bool) {
 		after := server.Clone()
@@ -119,7 +123,8 @@ func linear(w *explore.World, first *model.Server) error {
 }
 
 func TestReplicasBehindTwoMiddlewaresDiffer(t *testing.T) {
-	_, failure := explore.All(planned(t, 2, replica.AckAll, explore.Faults{}, []int{0, 1}, exploredCommands[0], "set k 0 0 1\r\n7\r\n"),
+	_, failure := explore.All(planned(t, 2, replica.AckAll, explore.Faults{}, []int{0, 1}, exploredCommands[0],
+		"set k 0 0 1\r\n7\r\n"),
 		1_000_000, explore.Checks{AtEnd: alike})
 	require.NotNil(t, failure)
 	assert.ErrorContains(t, failure, "the servers hold [1 7]")

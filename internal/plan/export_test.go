@@ -5,14 +5,16 @@ import (
 	"slices"
 )
 
-// AppendState appends a text that is equal for two planners with one request per round if and only if they behave equally from now on.
+// AppendState appends a text that is equal for two planners with one request per round if and only if they behave
+// equally from now on.
 func (p *Planner) AppendState(dst []byte) []byte {
 	if p.options.Versions != nil {
 		dst = fmt.Appendf(dst, "%d ", p.options.Versions.last)
 	}
 	for i := range p.Requests {
 		r := &p.Requests[i]
-		dst = fmt.Appendf(dst, "%q %d %d %t %d %d %d %d %d %d %t %v %d %d %t %d\n", r.Raw, r.way, r.step, r.Failed, r.first, r.last, r.left, r.tries, r.version, r.look, r.dropped,
+		dst = fmt.Appendf(dst, "%q %d %d %t %d %d %d %d %d %d %t %v %d %d %t %d\n", r.Raw, r.way, r.step, r.Failed,
+			r.first, r.last, r.left, r.tries, r.version, r.look, r.dropped,
 			p.repairs[r.repair:r.repairEnd], r.chosen, r.tried, r.own != nil, r.split)
 		dst = fmt.Appendf(dst, "%t %t\n", r.ownToken, r.byFirst)
 	}
@@ -21,10 +23,12 @@ func (p *Planner) AppendState(dst []byte) []byte {
 		dst = fmt.Appendf(dst, "%d %d %d %d %q %q\n", s.first, s.last, s.rest, len(s.values), s.refusal, s.lost)
 	}
 	// The order in which replies arrived makes a difference only if one of them is not a success.
-	ordered := slices.ContainsFunc(p.Calls, func(c Call) bool { return c.reply != nil && (len(c.reply) < 2 || string(c.reply[:2]) != "HD") })
+	ordered := slices.ContainsFunc(p.Calls,
+		func(c Call) bool { return c.reply != nil && (len(c.reply) < 2 || string(c.reply[:2]) != "HD") })
 	for i := range p.Calls {
 		c := &p.Calls[i]
-		dst = fmt.Appendf(dst, "%d %d %s %t %d %q %d", c.Server, c.Request, c.Bytes, c.Failed, c.kind, c.reply, c.ordinal)
+		dst = fmt.Appendf(dst, "%d %d %s %t %d %q %d", c.Server, c.Request, c.Bytes, c.Failed, c.kind, c.reply,
+			c.ordinal)
 		if ordered {
 			dst = fmt.Appendf(dst, " %d", c.arrived)
 		}

@@ -35,8 +35,9 @@ const (
 	gutterServer
 )
 
-// gutterWorld is a world with two middlewares, each with a client. They bar a server, whose pool has a gutter, and read it again. Each knows this of the
-// other: neither is away before both bar the server, and the server is read again only when it is clean.
+// gutterWorld is a world with two middlewares, each with a client. They bar a server, whose pool has a gutter, and read
+// it again. Each knows this of the other: neither is away before both bar the server, and the server is read again only
+// when it is clean.
 type gutterWorld struct {
 	clients [2][]string
 	cut     [2]bool // by middleware: it does not reach the server before that is clean
@@ -115,7 +116,10 @@ func withGutter(t testing.TB) *route.Router {
 	pool := func(name string, o route.Options) route.Pool {
 		return route.Pool{Name: name, Servers: []route.Server{{Name: name + "-1"}}, Options: o}
 	}
-	r, err := route.NewPools([]route.Pool{pool("own", route.Options{Gutter: "spare", GutterTTL: 60}), pool("spare", route.Options{})}, route.Routes{Default: "own"})
+	r, err := route.NewPools([]route.Pool{
+		pool("own", route.Options{Gutter: "spare", GutterTTL: 60}),
+		pool("spare", route.Options{}),
+	}, route.Routes{Default: "own"})
 	require.NoError(t, err)
 	return r
 }
@@ -132,18 +136,20 @@ func (m *gutterWorld) explore(t *testing.T, limit int) (explore.Result, *explore
 		}
 		var middlewares [2]*gutterWorker
 		for i, commands := range m.clients {
-			worker := &gutterWorker{driver: driveWith(t, router, replica.AckLive, plan.NewVersions(uint64(100*i), 1), func(o *plan.Options) {
-				for k := range o.Pools {
-					o.Pools[k].Versions, o.Pools[k].Several = !m.old, false
-				}
-			}), cut: m.cut[i], secret: m.secret}
+			worker := &gutterWorker{driver: driveWith(t, router, replica.AckLive, plan.NewVersions(uint64(100*i), 1),
+				func(o *plan.Options) {
+					for k := range o.Pools {
+						o.Pools[k].Versions, o.Pools[k].Several = !m.old, false
+					}
+				}), cut: m.cut[i], secret: m.secret}
 			worker.mutant = m.mutant
 			worker.enter(shut)
 			middlewares[i] = worker
 			w.Workers = append(w.Workers,
 				&explore.Worker{Middleware: 2 * i, Driver: worker, Commands: slices.Clone(commands)},
 				&explore.Worker{
-					Silent: true, Middleware: 2*i + 1, Driver: &watcher{of: worker, servers: w.Servers, unclean: m.unclean},
+					Silent: true, Middleware: 2*i + 1,
+					Driver:   &watcher{of: worker, servers: w.Servers, unclean: m.unclean},
 					Commands: []string{step, step, clean, step, step},
 				})
 		}
@@ -172,7 +178,8 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterStandsIn(t *testing.T) 
 	mctest.RaceSkips(t, mctest.Computes)
 	clients, cuts, limit := clientsInChange[:2], [][2]bool{{true, false}}, mostStates/2
 	if mctest.Long() {
-		limit, clients, cuts = mostStates, clientsInChange, [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}}
+		limit, clients, cuts = mostStates, clientsInChange,
+			[][2]bool{{false, false}, {true, false}, {false, true}, {true, true}}
 	}
 	var states int
 	for _, cut := range cuts {
@@ -191,8 +198,14 @@ func TestEveryFaultInjectedIntoTheUseOfAGutterIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
 	for name, m := range map[string]gutterWorld{
-		"away before all know":             {hasty: true, cut: [2]bool{true, false}, clients: [2][]string{{set}, {get}}},
-		"read before it is clean":          {unclean: true, cut: [2]bool{true, false}, clients: [2][]string{{set}, {get}}},
+		"away before all know": {
+			hasty: true, cut: [2]bool{true, false},
+			clients: [2][]string{{set}, {get}},
+		},
+		"read before it is clean": {
+			unclean: true, cut: [2]bool{true, false},
+			clients: [2][]string{{set}, {get}},
+		},
 		"writes that the gutter never had": {secret: true, clients: [2][]string{{set}, {other, get}}},
 		string(onlyInTheGutter):            {mutant: onlyInTheGutter, clients: [2][]string{{set}, {get}}},
 	} {
@@ -261,7 +274,8 @@ func TestEachStageOfAGutterSendsEachCommandToTheRightServers(t *testing.T) {
 		{away, "incr k 1\r\n", "delete k\r\n", "incr k 1\r\n"},
 		{away, "touch k 0\r\n", "delete k\r\n", "touch k 60\r\n"},
 		{away, "delete k\r\n", "delete k\r\n", "delete k\r\n"},
-		{away, "cas k 0 0 1 7\r\n1\r\n", "", "cas k 0 60 1 4611686018427387903\r\n1\r\n"}, // a token from the other side
+		// a token from the other side
+		{away, "cas k 0 0 1 7\r\n1\r\n", "", "cas k 0 60 1 4611686018427387903\r\n1\r\n"},
 		{away, "cas k 0 0 1 2305843009213693959\r\n1\r\n", "", "cas k 0 60 1 7\r\n1\r\n"},
 		{away, "ms k 1 C7 q\r\n1\r\n", "", "ms k 1 C4611686018427387903 T60\r\n1\r\n"},
 		{away, "ms k 1 C2305843009213693959 c\r\n1\r\n", "", "ms k 1 C7 c T60\r\n1\r\n"},
@@ -290,7 +304,8 @@ func TestAWriteInTheGutterIsAnsweredByTheGutter(t *testing.T) {
 		w.Lost(gutterServer)
 		answer, done = w.Answer()
 		require.True(t, done)
-		assert.Equal(t, ack == replica.AckAll, strings.HasPrefix(answer, "SERVER_ERROR server-2: "), "%s: %q", ack, answer)
+		assert.Equal(t, ack == replica.AckAll, strings.HasPrefix(answer, "SERVER_ERROR server-2: "), "%s: %q", ack,
+			answer)
 		assert.True(t, w.missed[gutterServer])
 	}
 }
@@ -307,7 +322,10 @@ func TestNoValueOfAGutterIsKeptForReaders(t *testing.T) {
 func TestAGutterWithoutVersionsShowsTokensOfItsOwn(t *testing.T) {
 	for _, c := range []struct{ command, reply, want string }{
 		{"gets k\r\n", "VALUE k 5 1 7\r\nx\r\nEND\r\n", "VALUE k 5 1 2305843009213693959\r\nx\r\nEND\r\n"},
-		{"gets k l\r\n", "VALUE k 5 1 7\r\nx\r\nVALUE l 0 1 8\r\ny\r\nEND\r\n", "VALUE k 5 1 2305843009213693959\r\nx\r\nVALUE l 0 1 2305843009213693960\r\ny\r\nEND\r\n"},
+		{
+			"gets k l\r\n", "VALUE k 5 1 7\r\nx\r\nVALUE l 0 1 8\r\ny\r\nEND\r\n",
+			"VALUE k 5 1 2305843009213693959\r\nx\r\nVALUE l 0 1 2305843009213693960\r\ny\r\nEND\r\n",
+		},
 		{"gats 0 k\r\n", "VALUE k 5 1 7\r\nx\r\nEND\r\n", "VALUE k 5 1 2305843009213693959\r\nx\r\nEND\r\n"},
 		{"mg k c v\r\n", "VA 1 c7\r\nx\r\n", "VA 1 c2305843009213693959\r\nx\r\n"},
 		{"mg k c\r\n", "EN\r\n", "EN\r\n"},

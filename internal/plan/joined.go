@@ -5,18 +5,20 @@ import (
 	"encoding/binary"
 )
 
-// Equal gets share one call: a get of one key joins the call of a get of the same key that is already planned in the round, unless a request
-// that may change the key is planned between the two.
+// Equal gets share one call: a get of one key joins the call of a get of the same key that is already planned in the
+// round, unless a request that may change the key is planned between the two.
 //
 //	get a   leader ----> call ----> reply ---.--> answer
 //	get a   joined: no call of its own       |--> answer
 //	get a   joined                           '--> answer
 //
-// The call is sent after all of them have arrived, so its reply is one that each could have got. If the leader is planned again, this is for
-// all; when it is settled, all are. A get and a gets do not join each other. An mg is not joined: its flags can show how often the item was read before, and
-// only one reader of a stale item is told to renew it.
+// The call is sent after all of them have arrived, so its reply is one that each could have got. If the leader is
+// planned again, this is for all; when it is settled, all are. A get and a gets do not join each other. An mg is not
+// joined: its flags can show how often the item was read before, and only one reader of a stale item is told to renew
+// it.
 
-// joinSlots is the number of keys whose gets can be joined at a time. Of several keys with the same slot the last one has it.
+// joinSlots is the number of keys whose gets can be joined at a time. Of several keys with the same slot the last one
+// has it.
 const joinSlots = 1 << 8
 
 // joins finds the gets of the round that others can join.
@@ -43,7 +45,8 @@ func (j *joins) start() {
 	}
 }
 
-// hashEnd hashes the end of a key, in which most keys differ. Clients that make keys collide only keep their own gets from joining.
+// hashEnd hashes the end of a key, in which most keys differ. Clients that make keys collide only keep their own gets
+// from joining.
 func hashEnd(key []byte) uint64 {
 	var end uint64
 	if n := len(key); n >= 8 {
@@ -62,7 +65,8 @@ func (p *Planner) joinable(r *Request) bool {
 		r.whole() && !r.strips && !r.tags && !r.in.WarmsUp()
 }
 
-// slot returns the slot for a get of the key, or for a gets, which shows the cas. found: it has one that others can join.
+// slot returns the slot for a get of the key, or for a gets, which shows the cas. found: it has one that others can
+// join.
 func (p *Planner) slot(key []byte, withCAS bool) (slot *joinSlot, hash uint32, found bool) {
 	h := hashEnd(key)
 	if withCAS {
@@ -76,7 +80,8 @@ func (p *Planner) slot(key []byte, withCAS bool) (slot *joinSlot, hash uint32, f
 	return slot, hash, found
 }
 
-// join makes requests[i], a get, wait for the call of an equal get, and reports whether there is one. If not, later gets can join requests[i].
+// join makes requests[i], a get, wait for the call of an equal get, and reports whether there is one. If not, later
+// gets can join requests[i].
 func (p *Planner) join(i int32) bool {
 	r := &p.Requests[i]
 	slot, hash, found := p.slot(r.key, r.ShowsToken())
@@ -93,8 +98,8 @@ func (p *Planner) join(i int32) bool {
 	return true
 }
 
-// joinsOwn reports whether requests[i] can join a get of its own part, or one that a get of its part has joined. In that case the part has no other
-// request for a key of its stripe.
+// joinsOwn reports whether requests[i] can join a get of its own part, or one that a get of its part has joined. In
+// that case the part has no other request for a key of its stripe.
 func (p *Planner) joinsOwn(i int32) bool {
 	r := &p.Requests[i]
 	if !p.joinable(r) {
@@ -119,7 +124,8 @@ func (p *Planner) separate(r *Request) {
 	}
 }
 
-// NextJoined walks the list of the requests that wait for the calls of requests[i]: of i it returns the first, of each of them the next; -1 ends the list.
+// NextJoined walks the list of the requests that wait for the calls of requests[i]: of i it returns the first, of each
+// of them the next; -1 ends the list.
 func (p *Planner) NextJoined(i int32) int32 { return p.Requests[i].joined }
 
 // answering returns the request whose calls answer requests[i].
@@ -131,8 +137,8 @@ func (p *Planner) answering(i int32) *Request {
 	return r
 }
 
-// LeaveOut says that requests[i], which has joined another request, does not get the value that has arrived. It is asked for again, unless Fail has set
-// the answer.
+// LeaveOut says that requests[i], which has joined another request, does not get the value that has arrived. It is
+// asked for again, unless Fail has set the answer.
 func (p *Planner) LeaveOut(i int32) {
 	r := &p.Requests[i]
 	p.Requests[r.leader].joins--

@@ -15,9 +15,10 @@ import (
 	"mcmw/internal/route"
 )
 
-// joining is a world like placementChange in which the second middleware starts at any moment, and joins the change by what the first has announced. Each
-// look, announcement and step is an event of its own. What they assume of each other's time is that an announcement lasts longer than it takes to look twice,
-// and that the first, which learned of the change first, does not read by the new list before the second, if it found no announcement, has learned of the
+// joining is a world like placementChange in which the second middleware starts at any moment, and joins the change by
+// what the first has announced. Each look, announcement and step is an event of its own. What they assume of each
+// other's time is that an announcement lasts longer than it takes to look twice, and that the first, which learned of
+// the change first, does not read by the new list before the second, if it found no announcement, has learned of the
 // change as well.
 type joining struct {
 	placementChange
@@ -129,7 +130,10 @@ func (m *joining) explore(t *testing.T, limit int) (explore.Result, *explore.Fai
 	from, to := m.routers(t)
 	routers := []*route.Router{from, route.Change(from, to, route.DeleteNew), route.Change(from, to, route.ReadNew), to}
 	if m.between != nil {
-		routers = []*route.Router{m.between(route.Settled), m.between(route.DeleteNew), m.between(route.ReadNew), m.after}
+		routers = []*route.Router{
+			m.between(route.Settled), m.between(route.DeleteNew), m.between(route.ReadNew),
+			m.after,
+		}
 	}
 	return explore.UpTo(func() *explore.World {
 		w := &explore.World{Servers: m.servers(from)}
@@ -148,14 +152,22 @@ func (m *joining) explore(t *testing.T, limit int) (explore.Result, *explore.Fai
 			of[i].enter(isSettled)
 		}
 		for i, commands := range m.clients {
-			steps[i] = &joiner{world: m, number: i, of: of[i], other: of[1-i], said: said, serves: i == 0, looked: i == 0, clean: func() {
-				for _, s := range gained(from, to) {
-					w.Servers[s].Evict("k")
-				}
-			}}
-			path := []string{saysDelete, toDelete, clean, saysRead, toRead, unsaysDelete, awaitsOthers, toEnd, unsaysRead}
+			steps[i] = &joiner{
+				world: m, number: i, of: of[i], other: of[1-i], said: said, serves: i == 0,
+				looked: i == 0, clean: func() {
+					for _, s := range gained(from, to) {
+						w.Servers[s].Evict("k")
+					}
+				},
+			}
+			path := []string{
+				saysDelete, toDelete, clean, saysRead, toRead, unsaysDelete, awaitsOthers, toEnd,
+				unsaysRead,
+			}
 			if i == 1 {
-				path = append([]string{looks, announces, looksAgain, joins}, slices.DeleteFunc(path, func(c string) bool { return c == clean })...) // it finds the mark
+				// it finds the mark
+				path = append([]string{looks, announces, looksAgain, joins},
+					slices.DeleteFunc(path, func(c string) bool { return c == clean })...)
 			}
 			w.Workers = append(w.Workers,
 				&explore.Worker{Middleware: 2 * i, Driver: of[i], Commands: slices.Clone(commands)},
@@ -171,8 +183,10 @@ func (m *joining) explore(t *testing.T, limit int) (explore.Result, *explore.Fai
 				if w.Workers[i-1].Running() {
 					return false // the worker's driver is replaced when no request is in flight
 				}
-				learns := other.looked && other.phase == route.Settled && !other.ended && other.of.stage == isSettled // or is about to
-				return next != toRead || mine.of.stage >= readsNew || !learns && !slices.Contains(w.Workers[1].Commands, clean)
+				// or is about to
+				learns := other.looked && other.phase == route.Settled && !other.ended && other.of.stage == isSettled
+				return next != toRead || mine.of.stage >= readsNew || !learns &&
+					!slices.Contains(w.Workers[1].Commands, clean)
 			case unsaysRead: // an announcement lasts longer than it takes the other to look twice
 				return !slices.Contains(w.Workers[3].Commands, looksAgain) || !other.looked
 			case awaitsOthers:
@@ -181,7 +195,9 @@ func (m *joining) explore(t *testing.T, limit int) (explore.Result, *explore.Fai
 			return true
 		}
 		return w
-	}, limit, explore.Checks{Always: func(w *explore.World) error { return errors.Join(noneReadOlder(w), decidedOnce(w)) }})
+	}, limit, explore.Checks{Always: func(w *explore.World) error {
+		return errors.Join(noneReadOlder(w), decidedOnce(w))
+	}})
 }
 
 // clientsOfJoining are what the clients of the middleware that changes and of the one that joins do.

@@ -15,9 +15,9 @@ func ReadLane(s int) int { return 2 * s }
 // WriteLane returns the lane of the writes of the keys whose first server is s.
 func WriteLane(s int) int { return 2*s + 1 }
 
-// LaneChooser chooses a lane for each request, where each server has lanes of its own. A write goes to its key's first server, so that all writes
-// of a key have one writer; a read goes to the server that will answer it; a request that needs no particular server goes with the request before
-// it. Safe for concurrent use.
+// LaneChooser chooses a lane for each request, where each server has lanes of its own. A write goes to its key's first
+// server, so that all writes of a key have one writer; a read goes to the server that will answer it; a request that
+// needs no particular server goes with the request before it. Safe for concurrent use.
 type LaneChooser struct {
 	router *route.Router
 	reads  *route.Router // routes reads
@@ -29,8 +29,8 @@ type LaneChooser struct {
 	turn      atomic.Uint32
 }
 
-// NewLaneChooser returns a chooser. load returns the work that waits for server s, including the reads in its lane, and versioned whether the items of the pool
-// with that number have versions.
+// NewLaneChooser returns a chooser. load returns the work that waits for server s, including the reads in its lane, and
+// versioned whether the items of the pool with that number have versions.
 func NewLaneChooser(router *route.Router, load func(s int) int64, versioned func(pool int) bool) *LaneChooser {
 	c := &LaneChooser{router: router, reads: router.ForReads(), load: load, versioned: versioned}
 	for s := range router.Servers() {
@@ -71,7 +71,8 @@ func (c *LaneChooser) lane(r *request.Request) int {
 	switch {
 	case r.Has(protocol.Writes):
 		return WriteLane(in.Primary(key))
-	case in.Read() == route.ReadPrimary, in.N() == 1, r.Has(protocol.First) && !(r.ShowsToken() && c.versioned(in.Number())):
+	case in.Read() == route.ReadPrimary, in.N() == 1, r.Has(protocol.First) &&
+		!(r.ShowsToken() && c.versioned(in.Number())):
 		var room [16]int
 		return ReadLane(in.Readers(key, room[:0])[0])
 	}

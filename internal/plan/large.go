@@ -8,7 +8,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// This file and largeread.go handle values that are larger than the servers' items. Package large says how they are stored, and why a value is never torn.
+// This file and largeread.go handle values that are larger than the servers' items. Package large says how they are
+// stored, and why a value is never torn.
 //
 //	write     store the chunks on all servers of the key --> as any write, with the head as the value
 //	               '--> refused ------------------------------> answer: that refusal; a set deletes the key
@@ -17,7 +18,8 @@ import (
 //	                                '--> chunks are missing --> read the heads again --> delete those that are unchanged --> answer
 //	                                                                                '--> another value is there ---------> read again
 
-// Large says how large the values of a pool may be, bytes. With the zero value, values are stored as clients send them, and the servers limit their size.
+// Large says how large the values of a pool may be, bytes. With the zero value, values are stored as clients send them,
+// and the servers limit their size.
 type Large struct {
 	// Limit is the size of the largest value; 0: see above.
 	Limit int
@@ -40,12 +42,14 @@ const (
 
 // split is what is known of a request whose value, or one of whose values, is not stored as the client sees it.
 type split struct {
-	// Of a write: head describes its value. stored has each server once for each chunk that it has stored. refusal is the reply of a server that refused a chunk,
-	// lost the error in place of a reply that did not arrive; nil: there is none.
+	// Of a write: head describes its value. stored has each server once for each chunk that it has stored. refusal is
+	// the reply of a server that refused a chunk, lost the error in place of a reply that did not arrive; nil: there is
+	// none.
 	head          large.Head
 	stored        []int32
 	refusal, lost []byte
-	// Of a read: values are those that arrived, in the order of the request. rest is the offset in Keys of what has to be asked for again; -1: nothing.
+	// Of a read: values are those that arrived, in the order of the request. rest is the offset in Keys of what has to
+	// be asked for again; -1: nothing.
 	values []splitValue
 	rest   int
 	// first and last are the calls that asked for the values, while the calls of the present step ask for chunks.
@@ -60,12 +64,14 @@ type splitValue struct {
 	element []byte
 	key     []byte // its key as the client has it; nil: element has it
 	size    int    // size of the value in element, bytes
-	// isHead: element is a head, decoded as head and inline. missing: the value cannot be put together. Otherwise Calls[first:last] fetch its chunks.
+	// isHead: element is a head, decoded as head and inline. missing: the value cannot be put together. Otherwise
+	// Calls[first:last] fetch its chunks.
 	isHead, missing bool
 	head            large.Head
 	inline          []byte
 	first, last     int32
-	// If missing, look is the call that reads the head again, and end the call that follows from that: usually it deletes the head.
+	// If missing, look is the call that reads the head again, and end the call that follows from that: usually it
+	// deletes the head.
 	look, end int32
 	replaced  bool   // another value has replaced the head
 	failure   []byte // the error that answers it
@@ -119,10 +125,12 @@ func (p *Planner) admitLarge(r *Request) {
 	}
 }
 
-// Locking reports whether requests need key locks: because a key has several servers, or because a write takes several steps.
+// Locking reports whether requests need key locks: because a key has several servers, or because a write takes several
+// steps.
 func (p *Planner) Locking() bool { return p.large != nil || p.options.Router.N() > 1 }
 
-// planLarge prepares a write whose value is not stored as it is. It reports whether it has planned the step that stores chunks.
+// planLarge prepares a write whose value is not stored as it is. It reports whether it has planned the step that stores
+// chunks.
 func (p *Planner) planLarge(i int32) (chunks bool) {
 	r := &p.Requests[i]
 	if r.NumKeys != 1 || p.largeOf(r) == nil || !r.BringsValue() {

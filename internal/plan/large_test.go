@@ -55,14 +55,18 @@ func (s *chunkWorld) explore(t *testing.T, limit int) (explore.Result, *explore.
 					versions = plan.NewVersions(uint64(100*len(w.Workers)), 1)
 				}
 				client, n := len(w.Workers), 0
-				d := driveLarge(t, router, replica.AckAll, versions, plan.Large{Limit: 10, Item: large.ItemOverhead + 2}, func() large.Version {
-					if n++; s.alike {
-						return versionOf(0, 0)
-					}
-					return versionOf(client, n)
-				})
+				d := driveLarge(t, router, replica.AckAll, versions,
+					plan.Large{Limit: 10, Item: large.ItemOverhead + 2}, func() large.Version {
+						if n++; s.alike {
+							return versionOf(0, 0)
+						}
+						return versionOf(client, n)
+					})
 				d.mutant, d.missed = s.mutant, missed
-				w.Workers = append(w.Workers, &explore.Worker{Middleware: m, Driver: d, Commands: slices.Clone(commands)})
+				w.Workers = append(w.Workers, &explore.Worker{
+					Middleware: m, Driver: d,
+					Commands: slices.Clone(commands),
+				})
 			}
 		}
 		return w
@@ -84,9 +88,10 @@ func (s *chunkWorld) whole(w *explore.World) error {
 	return nil
 }
 
-// linear returns an error if the answers are not those of one server that serves the commands in some order. With faults a failed command
-// may have been served or not, and the value may disappear at any time, but never come back. It disappears for all commands at once, unless
-// there are several servers, each of which evicts on its own. If the fault evicts a chunk of abc, only that value disappears.
+// linear returns an error if the answers are not those of one server that serves the commands in some order. With
+// faults a failed command may have been served or not, and the value may disappear at any time, but never come back. It
+// disappears for all commands at once, unless there are several servers, each of which evicts on its own. If the fault
+// evicts a chunk of abc, only that value disappears.
 func (s *chunkWorld) linear(w *explore.World) error {
 	faulty := s.faults != explore.Faults{}
 	apart := faulty && (s.servers > 1 || s.faults.Breaks+s.faults.Deaths > 0)
@@ -109,7 +114,8 @@ func (s *chunkWorld) linear(w *explore.World) error {
 			}
 			return held, failed || o.Answer == want
 		case verb == "delete":
-			return "", failed || o.Answer == "DELETED\r\n" && (held != "" || apart) || o.Answer == "NOT_FOUND\r\n" && (held == "" || mayGo)
+			return "", failed || o.Answer == "DELETED\r\n" && (held != "" || apart) || o.Answer == "NOT_FOUND\r\n" &&
+				(held == "" || mayGo)
 		case o.Answer == "NOT_STORED\r\n" && verb == "add":
 			return held, held != "" || apart
 		case o.Answer == "NOT_STORED\r\n":
@@ -123,16 +129,20 @@ func (s *chunkWorld) linear(w *explore.World) error {
 		if explore.Linear(w.History(), "", serve) {
 			return nil
 		}
-	} else if inDoubt(w.History(), func(history []explore.Operation) bool { return explore.Linear(history, "", serve) }) {
+	} else if inDoubt(w.History(), func(history []explore.Operation) bool {
+		return explore.Linear(history, "", serve)
+	}) {
 		return nil
 	}
 	return errors.New("no order of the commands explains the answers")
 }
 
-// inDoubt reports whether ok holds for a history in which each failed write was served before its answer, later, or never.
+// inDoubt reports whether ok holds for a history in which each failed write was served before its answer, later, or
+// never.
 func inDoubt(history []explore.Operation, ok func([]explore.Operation) bool) bool {
 	at := slices.IndexFunc(history, func(o explore.Operation) bool {
-		return o.Answer != wasServed && !strings.HasPrefix(o.Command, "g") && (o.Answer == "" || strings.Contains(o.Answer, "SERVER_ERROR"))
+		return o.Answer != wasServed && !strings.HasPrefix(o.Command, "g") &&
+			(o.Answer == "" || strings.Contains(o.Answer, "SERVER_ERROR"))
 	})
 	if at < 0 {
 		return ok(history)
@@ -160,12 +170,22 @@ func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
 	if mctest.Long() {
 		limit = 20_000
 	}
-	kinds := []explore.Faults{{}, {Evictions: 1, Key: firstChunk(0)}, {Evictions: 1, Key: firstChunk(1)}, {Evictions: 1, Key: "k"}, {Breaks: 1}, {Deaths: 1}}
+	kinds := []explore.Faults{
+		{},
+		{Evictions: 1, Key: firstChunk(0)},
+		{Evictions: 1, Key: firstChunk(1)},
+		{Evictions: 1, Key: "k"},
+		{Breaks: 1},
+		{Deaths: 1},
+	}
 	states := 0
 	for name, clients := range map[string][][][]string{
-		"one mcmw": {{{setABC, getK}, {setDEF, getK}}}, "deletes": {{{setABC, deleteK}, {getK, getK}}}, "adds": {{{setABC, addGHI}, {addGHI, gatK}}},
-		"misses": {{{setABC, getK, addGHI}, {setDEF, getK}}}, "replaced": {{{setABC, getK, replaceGHI}, {getK}}}, "two mcmw, misses": {{{setABC, getK, addGHI}}, {{getK}}},
-		"small": {{{setABC, setSmall}, {getK, setDEF}}}, "two mcmw": {{{setABC, getK}}, {{setDEF, getK}}}, "two mcmw, adds": {{{setABC, deleteK}}, {{addGHI, getK}}},
+		"one mcmw": {{{setABC, getK}, {setDEF, getK}}}, "deletes": {{{setABC, deleteK}, {getK, getK}}},
+		"adds":   {{{setABC, addGHI}, {addGHI, gatK}}},
+		"misses": {{{setABC, getK, addGHI}, {setDEF, getK}}}, "replaced": {{{setABC, getK, replaceGHI}, {getK}}},
+		"two mcmw, misses": {{{setABC, getK, addGHI}}, {{getK}}},
+		"small":            {{{setABC, setSmall}, {getK, setDEF}}}, "two mcmw": {{{setABC, getK}}, {{setDEF, getK}}},
+		"two mcmw, adds": {{{setABC, deleteK}}, {{addGHI, getK}}},
 	} {
 		for _, servers := range []int{1, 2} {
 			for _, faults := range kinds {
@@ -188,10 +208,19 @@ func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
 func TestFaultsInjectedIntoValuesInChunksAreFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	for name, s := range map[string]chunkWorld{
-		"one version for all values": {servers: 1, clients: [][][]string{{{setABC, getK}}, {{setDEF, getK}}}, alike: true},
-		string(lostChunk):            {servers: 1, clients: [][][]string{{{setABC, getK}}}, mutant: lostChunk},
-		string(blindDiscard):         {servers: 1, clients: [][][]string{{{setABC, getK}, {setDEF, getK}}}, mutant: blindDiscard, faults: explore.Faults{Evictions: 1, Key: firstChunk(0)}},
-		string(keptHead):             {servers: 1, clients: [][][]string{{{setABC, getK, addGHI}}}, mutant: keptHead, faults: explore.Faults{Evictions: 1, Key: firstChunk(1)}},
+		"one version for all values": {
+			servers: 1, clients: [][][]string{{{setABC, getK}}, {{setDEF, getK}}},
+			alike: true,
+		},
+		string(lostChunk): {servers: 1, clients: [][][]string{{{setABC, getK}}}, mutant: lostChunk},
+		string(blindDiscard): {
+			servers: 1, clients: [][][]string{{{setABC, getK}, {setDEF, getK}}},
+			mutant: blindDiscard, faults: explore.Faults{Evictions: 1, Key: firstChunk(0)},
+		},
+		string(keptHead): {
+			servers: 1, clients: [][][]string{{{setABC, getK, addGHI}}}, mutant: keptHead,
+			faults: explore.Faults{Evictions: 1, Key: firstChunk(1)},
+		},
 	} {
 		_, failure := s.explore(t, 50_000)
 		if assert.NotNil(t, failure, name) {

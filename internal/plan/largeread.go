@@ -19,7 +19,8 @@ func (p *Planner) noteSplit(r *Request) {
 
 // beginsHead reports whether the value in element, of that size and from the server of c, begins like a head.
 func (p *Planner) beginsHead(c *Call, element []byte, size int) bool {
-	return p.large[c.Server] && size >= large.HeadSize && size <= p.options.MaxValue && large.Begins(protocol.Value(element, size))
+	return p.large[c.Server] && size >= large.HeadSize && size <= p.options.MaxValue &&
+		large.Begins(protocol.Value(element, size))
 }
 
 // settleSplit lists the values of a read, one of which begins like a head, and reports whether another step follows.
@@ -74,7 +75,8 @@ func (p *Planner) missing(v *splitValue) {
 	p.Large.Incomplete++
 }
 
-// listValues lists the values in the reply to call n, which asks for keys. The first of these is at offset in the request's Keys.
+// listValues lists the values in the reply to call n, which asks for keys. The first of these is at offset in the
+// request's Keys.
 func (p *Planner) listValues(s *split, n int32, keys []byte, offset int) {
 	for reply := p.Calls[n].reply; len(reply) > 0; {
 		var rep protocol.Reply
@@ -127,7 +129,8 @@ func (p *Planner) planGather(i int32) {
 	}
 }
 
-// settleParts settles a step that follows the heads'. again: another step follows, perhaps because a server failed and the request is read again.
+// settleParts settles a step that follows the heads'. again: another step follows, perhaps because a server failed and
+// the request is read again.
 func (p *Planner) settleParts(r *Request, inTime bool) (again bool) {
 	if inTime && !r.Fixed && p.settleRead(r) {
 		r.split = 0
@@ -158,10 +161,11 @@ func (p *Planner) settleParts(r *Request, inTime bool) (again bool) {
 	return false
 }
 
-// settleIncomplete reports whether heads have to be read again because their chunks are incomplete. A read answers such a value with a miss, so the key must
-// be missing for writes, too.
+// settleIncomplete reports whether heads have to be read again because their chunks are incomplete. A read answers such
+// a value with a miss, so the key must be missing for writes, too.
 func (p *Planner) settleIncomplete(r *Request) (again bool) {
-	if s := p.splitOf(r); !r.Fixed && slices.ContainsFunc(s.values, func(v splitValue) bool { return v.missing && v.failure == nil }) {
+	if s := p.splitOf(r); !r.Fixed &&
+		slices.ContainsFunc(s.values, func(v splitValue) bool { return v.missing && v.failure == nil }) {
 		r.step = revisiting
 		return true
 	}
@@ -247,7 +251,8 @@ func (p *Planner) judgeDiscard(v *splitValue) {
 	}
 }
 
-// planDiscard deletes those heads by their cas, so that nothing that was stored later is lost. It leaves an item that has replaced a head as it was.
+// planDiscard deletes those heads by their cas, so that nothing that was stored later is lost. It leaves an item that
+// has replaced a head as it was.
 func (p *Planner) planDiscard(i int32) {
 	r := &p.Requests[i]
 	s := p.splitOf(r)

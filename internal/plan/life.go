@@ -2,17 +2,19 @@ package plan
 
 import "mcmw/internal/protocol"
 
-// Asked returns the server that requests[i], a get of one key, asks; -1 if there is none, for example because it has joined another get, or if
-// it is a gutter's server, whose values must not be kept. So must a cas that is no version.
+// Asked returns the server that requests[i], a get of one key, asks; -1 if there is none, for example because it has
+// joined another get, or if it is a gutter's server, whose values must not be kept. So must a cas that is no version.
 func (p *Planner) Asked(i int32) int {
 	r := &p.Requests[i]
-	if r.way != read || r.first+1 != r.last || r.own != nil || r.warms || r.touches() || r.Has(protocol.First) && !p.versioned(r.in) {
+	if r.way != read || r.first+1 != r.last || r.own != nil || r.warms || r.touches() || r.Has(protocol.First) &&
+		!p.versioned(r.in) {
 		return -1
 	}
 	return int(p.Calls[r.first].Server)
 }
 
-// AskLife makes the server that requests[i], planned last, asks also tell how long the item lives. The client does not notice.
+// AskLife makes the server that requests[i], planned last, asks also tell how long the item lives. The client does not
+// notice.
 func (p *Planner) AskLife(i int32) {
 	r := &p.Requests[i]
 	op := protocol.KeyText{Text: r.key}.Meta('e', "")
@@ -20,8 +22,8 @@ func (p *Planner) AskLife(i int32) {
 	c.form, c.hidden, c.Reads = formLife, true, true
 }
 
-// Life returns the reply to requests[i], which is settled, nil if the key was not found, and how long its item lives at least, ns; see
-// protocol.Item.Life. ok is false if that is not known.
+// Life returns the reply to requests[i], which is settled, nil if the key was not found, and how long its item lives at
+// least, ns; see protocol.Item.Life. ok is false if that is not known.
 func (p *Planner) Life(i int32) (reply []byte, life int64, ok bool) {
 	r := &p.Requests[i]
 	calls := p.CallsOf(i)

@@ -9,8 +9,9 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// merges make one list of the middleware's own list, which may be nil, and several servers' lists of statistics, by the argument of stats. The settings are the
-// first server's, because a sum of settings means nothing; the others are sums over the servers.
+// merges make one list of the middleware's own list, which may be nil, and several servers' lists of statistics, by the
+// argument of stats. The settings are the first server's, because a sum of settings means nothing; the others are sums
+// over the servers.
 var merges = map[string]func(dst, own []byte, calls []Call) []byte{
 	"settings": firstList, "items": addedLists, "slabs": addedLists, "sizes": addedLists,
 }
@@ -59,8 +60,8 @@ func addedLists(dst, own []byte, calls []Call) []byte {
 	return append(dst, protocol.TextEnd...)
 }
 
-// added returns the statistic of servers that have before and value: the sum. Of an age or a power it is the greatest, of what is not a number, or the same
-// everywhere, the first.
+// added returns the statistic of servers that have before and value: the sum. Of an age or a power it is the greatest,
+// of what is not a number, or the same everywhere, the first.
 func added(name, before, value string) string {
 	a, err := strconv.ParseUint(before, 10, 64)
 	b, err2 := strconv.ParseUint(value, 10, 64)

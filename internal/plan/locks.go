@@ -25,10 +25,11 @@ type Locks struct {
 	Stripes []uint32 // valid until the next Locks; none with LockAll
 }
 
-// Locks returns the key locks that requests[i] needs. ok is false if it must not be planned in this round, because an earlier read of its
-// part names one of its keys. That read might have to be repeated on another server (settleRead), after the requests that follow it in the round: then
-// a later read could miss another client's write that it has seen, and it could see the effect of a later write of its own client. A get may join an
-// earlier one of the same key. more: other requests follow it in the part.
+// Locks returns the key locks that requests[i] needs. ok is false if it must not be planned in this round, because an
+// earlier read of its part names one of its keys. That read might have to be repeated on another server (settleRead),
+// after the requests that follow it in the round: then a later read could miss another client's write that it has seen,
+// and it could see the effect of a later write of its own client. A get may join an earlier one of the same key. more:
+// other requests follow it in the part.
 func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 	r := &p.Requests[i]
 	switch {
@@ -73,8 +74,8 @@ func (p *Planner) appendStripes(stripes []uint32, r *Request) []uint32 {
 	return stripes
 }
 
-// Repeatable reports whether the reads among requests[first:last], those of a part, can be repeated after the round: none of the requests
-// writes what an earlier one reads.
+// Repeatable reports whether the reads among requests[first:last], those of a part, can be repeated after the round:
+// none of the requests writes what an earlier one reads.
 func (p *Planner) Repeatable(first, last int32) bool {
 	p.changed.clear()
 	for i := last - 1; i >= first; i-- {
@@ -124,7 +125,8 @@ func (p *Planner) Troubled(i int32) int {
 	return -1
 }
 
-// troubledKey returns a server in trouble without which r cannot be served for key, of the pool in; -1 if there is none.
+// troubledKey returns a server in trouble without which r cannot be served for key, of the pool in; -1 if there is
+// none.
 func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 	if p.findPlace(in, key); p.inGutter() {
 		in = in.Gutter()

@@ -19,22 +19,24 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// migrationWorld is a world with two middlewares, each with a client, that go from phase to phase of the migration of a pool. All that they know of each
-// other is that they are at most one phase apart.
+// migrationWorld is a world with two middlewares, each with a client, that go from phase to phase of the migration of a
+// pool. All that they know of each other is that they are at most one phase apart.
 type migrationWorld struct {
 	replicas int // replicas of each pool; 0: 1
 	phases   []route.MigrationPhase
 	old, new string // what the pools hold at first; "": nothing
 	clients  [2][]string
-	// copies: the first middleware copies the key while both are in phase copy, and neither enters the next phase before the copy is done. It copies from the
-	// old server with the number source.
+	// copies: the first middleware copies the key while both are in phase copy, and neither enters the next phase
+	// before the copy is done. It copies from the old server with the number source.
 	copies bool
 	source int
 
-	// missed: only missed keys are copied, by the first middleware while it is in phase warm-up. No copy is in progress when a middleware enters phase both.
+	// missed: only missed keys are copied, by the first middleware while it is in phase warm-up. No copy is in progress
+	// when a middleware enters phase both.
 	missed bool
 
-	// cold: there is one pool, whose last servers are filled from the first ones. coldFirst: the key's first server is one that is filled.
+	// cold: there is one pool, whose last servers are filled from the first ones. coldFirst: the key's first server is
+	// one that is filled.
 	cold, coldFirst bool
 
 	// Faults put into the protocol.
@@ -44,7 +46,8 @@ type migrationWorld struct {
 	// unverified: it is not checked once it has its expiry.
 	unverified bool
 	hasty      bool // copying continues in other phases
-	// overwrites: a copy replaces the present item. seen: a copy is read before it is checked. parallel: writes are sent to both pools at once.
+	// overwrites: a copy replaces the present item. seen: a copy is read before it is checked. parallel: writes are
+	// sent to both pools at once.
 	overwrites, seen, parallel bool
 }
 
@@ -63,7 +66,10 @@ func (c *copyDriver) Start(string) {
 	if c.late() {
 		return
 	}
-	c.move = &sweep.Transfer{Key: protocol.KeyText{Text: []byte("k")}, Source: c.m.source, Hold: 30, Unchecked: c.m.unchecked, Unverified: c.m.unverified, Overwrites: c.m.overwrites}
+	c.move = &sweep.Transfer{
+		Key: protocol.KeyText{Text: []byte("k")}, Source: c.m.source, Hold: 30,
+		Unchecked: c.m.unchecked, Unverified: c.m.unverified, Overwrites: c.m.overwrites,
+	}
 	for n := range c.m.count() {
 		if n != c.m.source && !c.m.alone {
 			c.move.Others = append(c.move.Others, n)
@@ -211,17 +217,28 @@ func (m *migrationWorld) explore(t *testing.T, limit int, checks explore.Checks)
 			middlewares[i] = p
 			w.Workers = append(w.Workers,
 				&explore.Worker{Middleware: 2 * i, Driver: p, Commands: slices.Clone(commands)},
-				&explore.Worker{Silent: true, Middleware: 2*i + 1, Driver: &stepper{of: p}, Commands: slices.Repeat([]string{step}, len(m.phases)-1)})
+				&explore.Worker{
+					Silent: true, Middleware: 2*i + 1, Driver: &stepper{of: p},
+					Commands: slices.Repeat([]string{step}, len(m.phases)-1),
+				})
 		}
 		if m.copies {
-			w.Workers = append(w.Workers, &explore.Worker{Silent: true, Middleware: 4, Driver: &copyDriver{m: m, servers: servers, late: func() bool { return m.missed && m.phases[middlewares[0].stage] != route.MigrationWarmUp }}, Commands: []string{"copy"}})
+			w.Workers = append(w.Workers, &explore.Worker{
+				Silent: true, Middleware: 4,
+				Driver: &copyDriver{
+					m: m, servers: servers,
+					late: func() bool { return m.missed && m.phases[middlewares[0].stage] != route.MigrationWarmUp },
+				},
+				Commands: []string{"copy"},
+			})
 		}
 		w.May = func(w *explore.World, i int) bool {
 			if i == 4 && m.missed {
 				return m.phases[middlewares[0].stage] >= route.MigrationWarmUp
 			}
 			if i == 4 {
-				return m.hasty || m.phases[middlewares[0].stage] == route.MigrationCopy && m.phases[middlewares[1].stage] == route.MigrationCopy
+				return m.hasty || m.phases[middlewares[0].stage] == route.MigrationCopy &&
+					m.phases[middlewares[1].stage] == route.MigrationCopy
 			}
 			mine, other := middlewares[i/2], middlewares[1-i/2]
 			switch {
@@ -231,7 +248,8 @@ func (m *migrationWorld) explore(t *testing.T, limit int, checks explore.Checks)
 				return false // the worker's driver is replaced when no request is in flight
 			case m.missed && m.phases[mine.stage] == route.MigrationCopy && m.copies && w.Workers[4].Running():
 				return false
-			case m.copies && !m.missed && !m.hasty && m.phases[mine.stage] == route.MigrationCopy && (w.Workers[4].Running() || len(w.Workers[4].Commands) > 0):
+			case m.copies && !m.missed && !m.hasty && m.phases[mine.stage] == route.MigrationCopy &&
+				(w.Workers[4].Running() || len(w.Workers[4].Commands) > 0):
 				return false // the next phase begins a step after the copying has ended
 			}
 			return mine.stage < other.stage+max(m.apart, 1)
@@ -240,12 +258,14 @@ func (m *migrationWorld) explore(t *testing.T, limit int, checks explore.Checks)
 	}, limit, checks)
 }
 
-// decidedOnce returns an error if two increments had the same result, or if two cas with the same token or two adds were stored, where nothing else wrote.
+// decidedOnce returns an error if two increments had the same result, or if two cas with the same token or two adds
+// were stored, where nothing else wrote.
 func decidedOnce(w *explore.World) error {
 	told := map[string]bool{}
 	for _, o := range w.History() {
 		switch verb := strings.Fields(o.Command)[0]; {
-		case o.Ended == 0, verb == "get", strings.HasPrefix(o.Answer, "N"), strings.HasPrefix(o.Answer, "E"), strings.HasPrefix(o.Answer, "SERVER_ERROR"):
+		case o.Ended == 0, verb == "get", strings.HasPrefix(o.Answer, "N"), strings.HasPrefix(o.Answer, "E"),
+			strings.HasPrefix(o.Answer, "SERVER_ERROR"):
 		case verb == "set", verb == "delete":
 			return nil
 		case told[verb+o.Answer]:
@@ -267,17 +287,20 @@ func neverMissed(w *explore.World) error {
 	return nil
 }
 
-// sameInBoth returns an error if the new pool finally holds another value than the old one. It does not apply after a conditional write that made mcmw forget the key:
-// that key may be copied afterwards.
+// sameInBoth returns an error if the new pool finally holds another value than the old one. It does not apply after a
+// conditional write that made mcmw forget the key: that key may be copied afterwards.
 func (m *migrationWorld) sameInBoth(w *explore.World) error {
 	old, there := w.Servers[0].Get("k")
-	if !there && slices.Contains(m.phases, route.MigrationUndecided) && slices.ContainsFunc(w.History(), func(o explore.Operation) bool {
-		return strings.HasPrefix(o.Answer, "NOT_FOUND") && !strings.HasPrefix(o.Command, "delete") && !strings.HasPrefix(o.Command, "touch")
-	}) {
+	if !there && slices.Contains(m.phases, route.MigrationUndecided) &&
+		slices.ContainsFunc(w.History(), func(o explore.Operation) bool {
+			return strings.HasPrefix(o.Answer, "NOT_FOUND") && !strings.HasPrefix(o.Command, "delete") &&
+				!strings.HasPrefix(o.Command, "touch")
+		}) {
 		return nil
 	}
 	for _, s := range w.Servers[m.count():] {
-		if it, ok := s.Get("k"); ok && (!there || it.Value != old.Value || it.Exptime != old.Exptime || it.Stale != old.Stale) {
+		if it, ok := s.Get("k"); ok &&
+			(!there || it.Value != old.Value || it.Exptime != old.Exptime || it.Stale != old.Stale) {
 			return fmt.Errorf("the new pool holds %+v, the old one %+v", it, old)
 		}
 	}
@@ -312,7 +335,10 @@ var warmUps = []migrationWorld{
 	{phases: []route.MigrationPhase{route.MigrationWarmUp}, old: before, new: before, copies: true},
 	{phases: []route.MigrationPhase{route.MigrationWarmUp, route.MigrationCopy}, old: before, copies: true},
 	{phases: []route.MigrationPhase{route.MigrationCopy, route.MigrationBoth}, old: before, new: before},
-	{phases: []route.MigrationPhase{route.MigrationWarmUp, route.MigrationCopy, route.MigrationBack}, old: before, new: before},
+	{
+		phases: []route.MigrationPhase{route.MigrationWarmUp, route.MigrationCopy, route.MigrationBack}, old: before,
+		new: before,
+	},
 	{phases: []route.MigrationPhase{route.MigrationCopy, route.MigrationBack}, old: before, new: before},
 }
 
@@ -352,8 +378,11 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolMigrates(t *testing.T) {
 		{{casKey}, {casKey, getKey}},
 	}
 	if mctest.Long() {
-		clients = append(clients, [2][]string{{setTen, deleteKey}, {getKey}}, [2][]string{{setTen}, {incrKey, getKey}}, [2][]string{{incrKey}, {deleteKey, getKey}},
-			[2][]string{{setTen, getKey}, {casKey, getKey}}, [2][]string{{"append k 0 0 1\r\n0\r\n"}, {getKey, deleteKey}}, [2][]string{{setTen, setTwenty}, {getKey, getKey}})
+		clients = append(clients, [2][]string{{setTen, deleteKey}, {getKey}}, [2][]string{{setTen}, {incrKey, getKey}},
+			[2][]string{{incrKey}, {deleteKey, getKey}},
+			[2][]string{{setTen, getKey}, {casKey, getKey}},
+			[2][]string{{"append k 0 0 1\r\n0\r\n"}, {getKey, deleteKey}},
+			[2][]string{{setTen, setTwenty}, {getKey, getKey}})
 	}
 	exploreMigrations(t, neighbours, clients, migrationStates())
 }
@@ -367,8 +396,11 @@ func warmUpClients() [][2][]string {
 		{{"touch k 0\r\n"}, {deleteKey, "mg k v\r\n"}},
 	}
 	if mctest.Long() {
-		clients = append(clients, [2][]string{{setTen, deleteKey}, {getKey}}, [2][]string{{setTen}, {incrKey, getKey}}, [2][]string{{casKey}, {casKey, getKey}},
-			[2][]string{{"gat 0 k\r\n"}, {deleteKey, getKey}}, [2][]string{{"append k 0 0 1\r\n0\r\n"}, {getKey, deleteKey}}, [2][]string{{"flush_all\r\n"}, {getKey, getKey}},
+		clients = append(clients, [2][]string{{setTen, deleteKey}, {getKey}}, [2][]string{{setTen}, {incrKey, getKey}},
+			[2][]string{{casKey}, {casKey, getKey}},
+			[2][]string{{"gat 0 k\r\n"}, {deleteKey, getKey}},
+			[2][]string{{"append k 0 0 1\r\n0\r\n"}, {getKey, deleteKey}},
+			[2][]string{{"flush_all\r\n"}, {getKey, getKey}},
 			[2][]string{{deleteKey, "add k 0 0 2\r\n10\r\n"}, {"add k 0 0 2\r\n20\r\n", getKey}})
 	}
 	return clients
@@ -423,7 +455,9 @@ func exploreMigrations(t *testing.T, pairs []migrationWorld, clients [][2][]stri
 			}
 		}
 		m.clients = [2][]string{{setTen, getKey}, {getKey, getKey}}
-		run(m, explore.Checks{Always: func(w *explore.World) error { return errors.Join(noneReadOlder(w), neverMissed(w)) }})
+		run(m, explore.Checks{Always: func(w *explore.World) error {
+			return errors.Join(noneReadOlder(w), neverMissed(w))
+		}})
 		m.old, m.new, m.clients = "", "", [2][]string{{"add k 0 0 2\r\n10\r\n"}, {"add k 0 0 2\r\n20\r\n"}}
 		run(m, checks)
 	}
@@ -437,7 +471,10 @@ func TestACopyMakesTheNewPoolHoldWhatTheOldOneHolds(t *testing.T) {
 		r, failure := m.explore(t, mostStates, explore.Checks{AtEnd: m.copied})
 		require.Nil(t, failure, "%+v: %v", m, failure)
 		require.NotZero(t, r.Ends)
-		for _, command := range []string{setTen, deleteKey, "touch k 100\r\n", "append k 0 0 1\r\n0\r\n", "md k I\r\n"} {
+		for _, command := range []string{
+			setTen, deleteKey, "touch k 100\r\n", "append k 0 0 1\r\n0\r\n",
+			"md k I\r\n",
+		} {
 			m.clients = [2][]string{{command}, {getKey}}
 			_, failure = m.explore(t, migrationStates(), explore.Checks{Always: noneReadOlder, AtEnd: m.sameInBoth})
 			require.Nil(t, failure, "%+v: %v", m, failure)
@@ -450,7 +487,8 @@ func TestACopyFromAnyServerIsNoOlderThanADeletion(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	for source := range 2 {
 		m := migrationWorld{
-			phases: []route.MigrationPhase{route.MigrationCopy}, replicas: 2, old: before, copies: true, source: source, clients: [2][]string{{deleteKey}, {}},
+			phases: []route.MigrationPhase{route.MigrationCopy}, replicas: 2, old: before, copies: true, source: source,
+			clients: [2][]string{{deleteKey}, {}},
 		}
 		r, failure := m.explore(t, migrationStates(), explore.Checks{AtEnd: m.sameInBoth})
 		require.Nil(t, failure, "%+v: %v", m, failure)
@@ -462,7 +500,10 @@ func TestAChangeOfTheExpiryReachesWhatWasCopied(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	for _, command := range []string{"touch k 100\r\n", "gat 100 k\r\n", "mg k v T100\r\n"} {
 		for _, replicas := range []int{1, 2} {
-			m := migrationWorld{phases: []route.MigrationPhase{route.MigrationCopy}, replicas: replicas, old: before, new: before, clients: [2][]string{{command}, {}}}
+			m := migrationWorld{
+				phases: []route.MigrationPhase{route.MigrationCopy}, replicas: replicas, old: before,
+				new: before, clients: [2][]string{{command}, {}},
+			}
 			_, failure := m.explore(t, mostStates, explore.Checks{AtEnd: m.copied})
 			require.Nil(t, failure, "%+v: %v", m, failure)
 		}
@@ -472,30 +513,99 @@ func TestAChangeOfTheExpiryReachesWhatWasCopied(t *testing.T) {
 func TestEveryFaultInjectedIntoAMigrationIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	const warmUp = route.MigrationWarmUp
-	const waiting, deleteNew, copies, both, done = route.MigrationWaiting, route.MigrationDeleteNew, route.MigrationCopy, route.MigrationBoth, route.MigrationDone
+	const waiting, deleteNew, copies, both, done = route.MigrationWaiting, route.MigrationDeleteNew,
+		route.MigrationCopy, route.MigrationBoth, route.MigrationDone
 	for name, m := range map[string]migrationWorld{
-		"without both":               {phases: []route.MigrationPhase{copies, done}, old: before, new: before, clients: [2][]string{{incrKey}, {incrKey}}},
-		"without copy":               {phases: []route.MigrationPhase{deleteNew, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
-		"two phases apart":           {phases: []route.MigrationPhase{deleteNew, copies, both}, old: before, new: before, apart: 2, clients: [2][]string{{setTen}, {getKey}}},
-		"a copy that is not checked": {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, unchecked: true, unverified: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"writes to both pools at once next to a copy":       {phases: []route.MigrationPhase{copies}, old: before, copies: true, parallel: true, clients: [2][]string{{deleteKey}, {}}},
-		"a copy that is checked on one server":              {phases: []route.MigrationPhase{copies}, replicas: 2, old: before, copies: true, alone: true, clients: [2][]string{{deleteKey}, {}}},
-		"a copy that is not verified":                       {phases: []route.MigrationPhase{copies}, old: before, copies: true, unverified: true, clients: [2][]string{{"touch k 100\r\n"}, {}}},
-		"copies in phase both":                              {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, hasty: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"not copied":                                        {phases: []route.MigrationPhase{copies, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
-		"a copy of a missed key that is not checked":        {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"a copy that replaces the present item":             {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, overwrites: true, clients: [2][]string{{setTen}, {}}},
-		"a copy that is read before it is checked":          {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, seen: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"writes to both pools at once during the warm-up":   {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, parallel: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"deletions in one pool only during the warm-up":     {phases: []route.MigrationPhase{waiting, warmUp}, old: before, new: before, missed: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"a warm-up that is given up at once":                {phases: []route.MigrationPhase{warmUp, route.MigrationBack}, old: before, new: before, missed: true, clients: [2][]string{{setTen}, {getKey}}},
-		"a copy to a server that is not checked":            {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, cold: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"a copy to a server that is read before the check":  {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, cold: true, coldFirst: true, seen: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"a copy to a server that replaces the present item": {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, cold: true, overwrites: true, clients: [2][]string{{setTen}, {}}},
-		"writes to all servers at once while one is filled": {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, cold: true, parallel: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"two servers that decide":                           {phases: []route.MigrationPhase{waiting, warmUp}, old: before, new: before, missed: true, cold: true, coldFirst: true, clients: [2][]string{{incrKey}, {incrKey}}},
-		"unordered writes next to a warm-up":                {phases: []route.MigrationPhase{waiting, warmUp}, old: before, missed: true, copies: true, cold: true, clients: [2][]string{{}, {deleteKey, getKey}}},
-		"without the phase for deletions":                   {phases: []route.MigrationPhase{waiting, copies}, old: before, new: before, clients: [2][]string{{setTen}, {}}},
+		"without both": {
+			phases: []route.MigrationPhase{copies, done}, old: before, new: before,
+			clients: [2][]string{{incrKey}, {incrKey}},
+		},
+		"without copy": {
+			phases: []route.MigrationPhase{deleteNew, both}, old: before,
+			clients: [2][]string{{getKey}, {getKey}},
+		},
+		"two phases apart": {
+			phases: []route.MigrationPhase{deleteNew, copies, both}, old: before,
+			new: before, apart: 2, clients: [2][]string{{setTen}, {getKey}},
+		},
+		"a copy that is not checked": {
+			phases: []route.MigrationPhase{copies, both}, old: before, copies: true,
+			unchecked: true, unverified: true, clients: [2][]string{{deleteKey}, {getKey}},
+		},
+		"writes to both pools at once next to a copy": {
+			phases: []route.MigrationPhase{copies}, old: before,
+			copies: true, parallel: true, clients: [2][]string{{deleteKey}, {}},
+		},
+		"a copy that is checked on one server": {
+			phases: []route.MigrationPhase{copies}, replicas: 2,
+			old: before, copies: true, alone: true, clients: [2][]string{{deleteKey}, {}},
+		},
+		"a copy that is not verified": {
+			phases: []route.MigrationPhase{copies}, old: before,
+			copies: true, unverified: true, clients: [2][]string{{"touch k 100\r\n"}, {}},
+		},
+		"copies in phase both": {
+			phases: []route.MigrationPhase{copies, both}, old: before,
+			copies: true, hasty: true, clients: [2][]string{{deleteKey}, {getKey}},
+		},
+		"not copied": {
+			phases: []route.MigrationPhase{copies, both}, old: before,
+			clients: [2][]string{{getKey}, {getKey}},
+		},
+		"a copy of a missed key that is not checked": {
+			phases: []route.MigrationPhase{warmUp}, old: before,
+			missed: true, copies: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}},
+		},
+		"a copy that replaces the present item": {
+			phases: []route.MigrationPhase{warmUp}, old: before,
+			missed: true, copies: true, overwrites: true, clients: [2][]string{{setTen}, {}},
+		},
+		"a copy that is read before it is checked": {
+			phases: []route.MigrationPhase{warmUp}, old: before,
+			missed: true, copies: true, seen: true, clients: [2][]string{{deleteKey}, {getKey}},
+		},
+		"writes to both pools at once during the warm-up": {
+			phases: []route.MigrationPhase{warmUp}, old: before,
+			missed: true, copies: true, parallel: true, clients: [2][]string{{deleteKey}, {getKey}},
+		},
+		"deletions in one pool only during the warm-up": {
+			phases: []route.MigrationPhase{waiting, warmUp},
+			old:    before, new: before, missed: true, clients: [2][]string{{deleteKey}, {getKey}},
+		},
+		"a warm-up that is given up at once": {phases: []route.MigrationPhase{
+			warmUp,
+			route.MigrationBack,
+		}, old: before, new: before, missed: true, clients: [2][]string{{setTen}, {getKey}}},
+		"a copy to a server that is not checked": {
+			phases: []route.MigrationPhase{warmUp}, old: before,
+			missed: true, copies: true, cold: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}},
+		},
+		"a copy to a server that is read before the check": {
+			phases: []route.MigrationPhase{warmUp}, old: before,
+			missed: true, copies: true, cold: true, coldFirst: true, seen: true,
+			clients: [2][]string{{deleteKey}, {getKey}},
+		},
+		"a copy to a server that replaces the present item": {
+			phases: []route.MigrationPhase{warmUp}, old: before,
+			missed: true, copies: true, cold: true, overwrites: true, clients: [2][]string{{setTen}, {}},
+		},
+		"writes to all servers at once while one is filled": {
+			phases: []route.MigrationPhase{warmUp}, old: before,
+			missed: true, copies: true, cold: true, parallel: true, clients: [2][]string{{deleteKey}, {getKey}},
+		},
+		"two servers that decide": {
+			phases: []route.MigrationPhase{waiting, warmUp},
+			old:    before, new: before, missed: true, cold: true, coldFirst: true,
+			clients: [2][]string{{incrKey}, {incrKey}},
+		},
+		"unordered writes next to a warm-up": {
+			phases: []route.MigrationPhase{waiting, warmUp},
+			old:    before, missed: true, copies: true, cold: true, clients: [2][]string{{}, {deleteKey, getKey}},
+		},
+		"without the phase for deletions": {
+			phases: []route.MigrationPhase{waiting, copies},
+			old:    before, new: before, clients: [2][]string{{setTen}, {}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, failure := m.explore(t, 1_000_000, explore.Checks{

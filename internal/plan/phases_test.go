@@ -18,8 +18,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// placementChange is a world with two middlewares, each with a client, that go through the phases of a change of placement. All that they know of
-// each other is that they are at most one phase apart.
+// placementChange is a world with two middlewares, each with a client, that go through the phases of a change of
+// placement. All that they know of each other is that they are at most one phase apart.
 type placementChange struct {
 	name     string
 	from, to []int // servers
@@ -31,7 +31,8 @@ type placementChange struct {
 	first, last int
 	// late: the second middleware starts at any moment, and does not know which phase the other is in.
 	late bool
-	// between returns the router in a phase of another kind of change than from from to to, and after is the router after that change; see rerouted.
+	// between returns the router in a phase of another kind of change than from from to to, and after is the router
+	// after that change; see rerouted.
 	between func(route.Phase) *route.Router
 	after   *route.Router
 
@@ -165,7 +166,9 @@ func gained(from, to *route.Router) (gains []int) {
 func indexes(r *route.Router, servers int) []int {
 	at := make([]int, servers)
 	for s := range at {
-		at[s] = slices.IndexFunc(r.Servers(), func(o route.Server) bool { return o.Name == fmt.Sprintf("server-%d", s) })
+		at[s] = slices.IndexFunc(r.Servers(), func(o route.Server) bool {
+			return o.Name == fmt.Sprintf("server-%d", s)
+		})
 	}
 	return at
 }
@@ -220,7 +223,10 @@ func (m *placementChange) explore(t *testing.T, limit int) (explore.Result, *exp
 			}
 			w.Workers = append(w.Workers,
 				&explore.Worker{Middleware: 2 * i, Driver: p, Commands: slices.Clone(commands)},
-				&explore.Worker{Silent: true, Middleware: 2*i + 1, Driver: &stepper{of: p, gains: gains, servers: w.Servers}, Commands: steps})
+				&explore.Worker{
+					Silent: true, Middleware: 2*i + 1,
+					Driver: &stepper{of: p, gains: gains, servers: w.Servers}, Commands: steps,
+				})
 		}
 		w.May = func(w *explore.World, i int) bool {
 			mine, other := middlewares[i/2], middlewares[1-i/2]
@@ -237,10 +243,13 @@ func (m *placementChange) explore(t *testing.T, limit int) (explore.Result, *exp
 			return m.late || mine.stage < other.stage+apart
 		}
 		return w
-	}, limit, explore.Checks{Always: func(w *explore.World) error { return errors.Join(noneReadOlder(w), decidedOnce(w)) }})
+	}, limit, explore.Checks{Always: func(w *explore.World) error {
+		return errors.Join(noneReadOlder(w), decidedOnce(w))
+	}})
 }
 
-// noneReadOlder checks the promise: the value that a client gets is not older than a write that was answered before the client asked.
+// noneReadOlder checks the promise: the value that a client gets is not older than a write that was answered before the
+// client asked.
 func noneReadOlder(w *explore.World) error {
 	history := w.History()
 	for _, read := range history {
@@ -255,7 +264,8 @@ func noneReadOlder(w *explore.World) error {
 		if seen != before && seen != forgotten {
 			ended = read.Began // it may be in progress
 			for _, o := range history {
-				failed := strings.HasPrefix(o.Answer, "SERVER_ERROR") && strings.HasPrefix(o.Command, "set") && value(o.Command) == seen
+				failed := strings.HasPrefix(o.Answer, "SERVER_ERROR") && strings.HasPrefix(o.Command, "set") &&
+					value(o.Command) == seen
 				if written, ok := valueWritten(o); failed {
 					ended = read.Began // a failed write may take effect at any time
 				} else if ok && written == seen && o.Ended != 0 {
@@ -376,7 +386,8 @@ func TestOnlyOneOfTwoDependentCommandsWinsWhileThePlacementChanges(t *testing.T)
 	t.Logf("%d states", states)
 }
 
-// A key that moves is lost, so that an add of it succeeds again afterwards. But middlewares that are at most one phase apart never both let one succeed.
+// A key that moves is lost, so that an add of it succeeds again afterwards. But middlewares that are at most one phase
+// apart never both let one succeed.
 func TestOnlyOneOfTwoAddsWinsInNeighbouringPhases(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	for _, m := range placementsInChange {
@@ -393,11 +404,14 @@ func TestEveryFaultInjectedIntoThePhasesIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
 	for name, m := range map[string]placementChange{
-		"all at once":                    {phases: []route.Phase{route.Settled}},
-		"without delete-new":             {phases: []route.Phase{route.Settled, route.ReadNew}},
-		"without read-new":               {phases: []route.Phase{route.Settled, route.DeleteNew}},
-		"two phases apart":               {apart: 2},
-		"two servers that decide":        {phases: []route.Phase{route.Settled, route.ReadNew}, from: []int{0, 1}, to: []int{0}, clients: dependingClients[0]},
+		"all at once":        {phases: []route.Phase{route.Settled}},
+		"without delete-new": {phases: []route.Phase{route.Settled, route.ReadNew}},
+		"without read-new":   {phases: []route.Phase{route.Settled, route.DeleteNew}},
+		"two phases apart":   {apart: 2},
+		"two servers that decide": {
+			phases: []route.Phase{route.Settled, route.ReadNew}, from: []int{0, 1},
+			to: []int{0}, clients: dependingClients[0],
+		},
 		"new holders that are not clean": {unclean: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,6 @@
-// Package plan decides what is sent to which server for a request, what follows from the replies, and what the client is answered. It has
-// no socket, clock or lock: a worker sends its calls and passes it each reply, or the fact that no reply comes. It plans in rounds; the
-// requests of a round that come from one client are a part.
+// Package plan decides what is sent to which server for a request, what follows from the replies, and what the client
+// is answered. It has no socket, clock or lock: a worker sends its calls and passes it each reply, or the fact that no
+// reply comes. It plans in rounds; the requests of a round that come from one client are a part.
 //
 // A request takes one of these ways. A step ends when each of its calls has a reply, or will have none.
 //
@@ -13,11 +13,12 @@
 //	forget    delete the key everywhere, because two servers might decide -------------------------> answer: a miss
 //	anyone    ask a server that answers --> ask another one if it fails --> .. ------------------> answer
 //
-// A gat reads each key on its first server; the same step touches the other copies. Package replica decides which replies differ, and
-// which of them the client gets.
+// A gat reads each key on its first server; the same step touches the other copies. Package replica decides which
+// replies differ, and which of them the client gets.
 //
-// With Pool.Versions every stored item gets a version as its cas, and the first server decides every write that depends on the present item. With
-// Pool.Several other mcmw instances write the same servers: then a check follows each write that several servers stored:
+// With Pool.Versions every stored item gets a version as its cas, and the first server decides every write that depends
+// on the present item. With Pool.Several other mcmw instances write the same servers: then a check follows each write
+// that several servers stored:
 //
 //	write     set: store it on all ---------------------------------------------> answer --> check
 //	compare   ask the first server --> copy to the others ----------------------> answer --> check
@@ -55,13 +56,16 @@ type Options struct {
 	MaxValue int
 	// Join lets equal gets of a round share one call.
 	Join bool
-	// Today returns the time of day, seconds since 1970, for exptimes that are dates. It is required if a pool has a gutter or large values.
+	// Today returns the time of day, seconds since 1970, for exptimes that are dates. It is required if a pool has a
+	// gutter or large values.
 	Today func() int64
 	// Version returns the version that server s last told; "": none is known. nil: no version is known.
 	Version func(s int) string
-	// Versions gives out versions for the pools whose servers other mcmw instances write, too; nil if there is no such pool.
+	// Versions gives out versions for the pools whose servers other mcmw instances write, too; nil if there is no such
+	// pool.
 	Versions *Versions
-	// LargeVersion returns a new version for each value that is stored in chunks. It is required if a pool has large values.
+	// LargeVersion returns a new version for each value that is stored in chunks. It is required if a pool has large
+	// values.
 	LargeVersion func() large.Version
 }
 
@@ -71,7 +75,8 @@ type Pool struct {
 	Ack replica.Ack
 	// Versions: every item that is stored gets a version as its cas. The servers must support that.
 	Versions bool
-	// Several: other mcmw instances write the same servers. It requires Versions, and has an effect only where a key has several servers.
+	// Several: other mcmw instances write the same servers. It requires Versions, and has an effect only where a key
+	// has several servers.
 	Several bool
 	// Agreed: all instances must let the same server decide what depends on an item; see decide.go.
 	Agreed bool
@@ -81,18 +86,19 @@ type Pool struct {
 
 // Server is what is known about a server.
 type Server struct {
-	// Readable: it is up and has missed no write. Stale: it answers, but may hold keys whose latest write it missed. Recovers: it is stale, and may be
-	// readable soon.
+	// Readable: it is up and has missed no write. Stale: it answers, but may hold keys whose latest write it missed.
+	// Recovers: it is stale, and may be readable soon.
 	Readable, Stale, Recovers bool
 	// Suspect: it has owed a reply for longer than usual.
 	Suspect bool
 	// Marked: all who read it know that it missed writes, so that a write may be answered without it.
 	Marked bool
-	// Away: no mcmw instance reads the server, and all know that. Open: its pool's gutter may hold keys of it. Both matter only if the pool has a
-	// gutter, and Away implies Open.
+	// Away: no mcmw instance reads the server, and all know that. Open: its pool's gutter may hold keys of it. Both
+	// matter only if the pool has a gutter, and Away implies Open.
 	Away, Open bool
-	// The server's role, if its pool is agreed: it decides what depends on an item, or other servers do in its place. Settles: the role may be known soon. Turn
-	// changes when a role ends. A request that was created before Since, ns as stats.Now, fails.
+	// The server's role, if its pool is agreed: it decides what depends on an item, or other servers do in its place.
+	// Settles: the role may be known soon. Turn changes when a role ends. A request that was created before Since, ns
+	// as stats.Now, fails.
 	Decides, Replaced, Settles bool
 	Turn                       uint32
 	Since                      int64
@@ -100,8 +106,8 @@ type Server struct {
 	Load int64
 }
 
-// Planner plans requests, one round after another. It belongs to one goroutine. Requests and calls are identified by their indexes,
-// which are valid until Reset. Slices keep their memory from round to round.
+// Planner plans requests, one round after another. It belongs to one goroutine. Requests and calls are identified by
+// their indexes, which are valid until Reset. Slices keep their memory from round to round.
 type Planner struct {
 	// Servers has the state of each server. The caller keeps it up to date.
 	Servers []Server
@@ -110,8 +116,9 @@ type Planner struct {
 	Calls    []Call
 	// Agreement is counted up; the caller may reset it to zero.
 	Agreement stats.Agreement
-	// Warming counts, by pool, the keys that were looked up in the pool that is warmed up from it. Lacking are the keys that the warmed-up pool does
-	// not hold: they are to be copied. The caller may reset Warming to zero and empty Lacking.
+	// Warming counts, by pool, the keys that were looked up in the pool that is warmed up from it. Lacking are the keys
+	// that the warmed-up pool does not hold: they are to be copied. The caller may reset Warming to zero and empty
+	// Lacking.
 	Warming []stats.Warming
 	Lacking []Lacking
 	// Joined counts the gets that joined another get's call; the caller may reset it to zero.
@@ -120,7 +127,8 @@ type Planner struct {
 	Diverted []stats.Diverted
 	// Large is counted up; the caller may reset it to zero.
 	Large stats.Large
-	// Hold decides whether there is memory for a value of n bytes that requests[i] is about to fetch, and reserves it; nil: there always is.
+	// Hold decides whether there is memory for a value of n bytes that requests[i] is about to fetch, and reserves it;
+	// nil: there always is.
 	Hold func(i int32, n int) bool
 
 	options Options
@@ -133,7 +141,8 @@ type Planner struct {
 	fills   []bool        // by server: it is being warmed up; nil: no server is
 	turn    int           // number of choices of servers for reads so far, to spread them
 
-	// checks outlive the round. newest is, by stripe, the number of the latest check, from 1 on; 0: there is none, or it is not known.
+	// checks outlive the round. newest is, by stripe, the number of the latest check, from 1 on; 0: there is none, or
+	// it is not known.
 	checks []check
 	newest [256]int32
 	// inspections are, by server, what the checks ask in this round.
@@ -195,13 +204,15 @@ type Request struct {
 	strips  bool  // servers know one of its keys without a prefix
 	split   int32 // splits[split-1] belongs to it; 0: it has none
 	rereads uint8 // how often it was read again because others replaced what it read
-	// ownToken: a server that is not the first of its key has shown a cas of its own. byFirst: only first servers may answer it. See token.go.
+	// ownToken: a server that is not the first of its key has shown a cas of its own. byFirst: only first servers may
+	// answer it. See token.go.
 	ownToken, byFirst bool
-	tags              bool   // the cas of an item in a gutter is shown with a tag; see countsAlike
-	ttl               int64  // what it stores in a gutter expires after this many seconds at most; 0: none of its keys is there
-	version           uint64 // version of what it stores, with several writers
-	look              int32  // the call that fetches the result of its write; -1: none
-	dropped           bool   // the other servers must not hold the key
+	tags              bool // the cas of an item in a gutter is shown with a tag; see countsAlike
+	// what it stores in a gutter expires after this many seconds at most; 0: none of its keys is there
+	ttl     int64
+	version uint64 // version of what it stores, with several writers
+	look    int32  // the call that fetches the result of its write; -1: none
+	dropped bool   // the other servers must not hold the key
 	// elected: a server decides it for all instances, by roles whose turns add up to turns. undone: see Undone.
 	elected bool
 	elect   int32 // that server
@@ -218,11 +229,12 @@ type Request struct {
 	first, last, left int32
 	// placed[keys+i] says which call asks for key i; -1: the calls ask for consecutive keys.
 	keys int32
-	// leader is the request whose calls this get waits for; -1: none. All requests that wait for one leader are a list: joined
-	// is the next one, the leader's is the first, and -1 ends it. The leader's joins counts those that still need the reply.
+	// leader is the request whose calls this get waits for; -1: none. All requests that wait for one leader are a list:
+	// joined is the next one, the leader's is the first, and -1 ends it. The leader's joins counts those that still
+	// need the reply.
 	leader, joined, joins int32
-	// tries counts how often a read was planned again. Calls[tried:triedEnd] are those of earlier attempts; other requests' calls may be
-	// among them.
+	// tries counts how often a read was planned again. Calls[tried:triedEnd] are those of earlier attempts; other
+	// requests' calls may be among them.
 	tries           int
 	tried, triedEnd int32
 	// chosen is the call whose reply the client gets; -1 while that is undecided.
@@ -266,12 +278,16 @@ const (
 	gathering              // of read: the chunks of values are asked for
 	revisiting             // of read: heads whose chunks are incomplete are read again
 	discarding             // of read: such heads are deleted
-	deleting               // of write and compare: the key is deleted on the replicas that do not have the answered state
+	// of write and compare: the key is deleted on the replicas that do not have the answered state
+	deleting
 )
 
 // New returns a planner. turn is where it starts to spread its reads over the servers.
 func New(o Options, turn int) *Planner {
-	p := &Planner{options: o, turn: turn, Servers: make([]Server, len(o.Names)), failed: make([]bool, len(o.Names)), inspections: make([]inspection, len(o.Names))}
+	p := &Planner{
+		options: o, turn: turn, Servers: make([]Server, len(o.Names)), failed: make([]bool, len(o.Names)),
+		inspections: make([]inspection, len(o.Names)),
+	}
 	for s := range o.Names {
 		p.all = append(p.all, s)
 	}
@@ -370,7 +386,8 @@ func (p *Planner) enter(r *Request, in *route.Router) {
 	}
 }
 
-// extend returns s with one more element, which is zero, as all elements between s's length and its capacity are. Appending one would copy it.
+// extend returns s with one more element, which is zero, as all elements between s's length and its capacity are.
+// Appending one would copy it.
 func extend[E any](s []E) []E {
 	if len(s) == cap(s) {
 		return append(s, *new(E))
@@ -404,10 +421,12 @@ func (r *Request) Changes() bool {
 	return r.NumKeys > 0 && r.Has(protocol.Writes) && !r.Has(protocol.Reads) && !r.Idle()
 }
 
-// Stored reports whether requests[i], which is settled, is a set that all servers of its key have stored, including those that reads of the key ask.
+// Stored reports whether requests[i], which is settled, is a set that all servers of its key have stored, including
+// those that reads of the key ask.
 func (p *Planner) Stored(i int32) bool {
 	r := &p.Requests[i]
-	if !r.IsSet() || r.first == r.last || r.split != 0 || p.reads != p.options.Router && p.reads.In(r.ClientKey()) != p.options.Router.In(r.ClientKey()) {
+	if !r.IsSet() || r.first == r.last || r.split != 0 || p.reads != p.options.Router && p.reads.In(r.ClientKey()) !=
+		p.options.Router.In(r.ClientKey()) {
 		return false
 	}
 	for n := r.first; n < r.last; n++ {
@@ -424,8 +443,8 @@ func (r *Request) Key() []byte { return r.key }
 // Fail makes text the answer of r, whatever the servers reply.
 func (r *Request) Fail(text string) { r.Fixed, r.text = true, text }
 
-// Plan plans the first step of the request that was added last. barrier: the request takes several steps, so what follows it in the part must
-// not be planned before it is answered.
+// Plan plans the first step of the request that was added last. barrier: the request takes several steps, so what
+// follows it in the part must not be planned before it is answered.
 func (p *Planner) Plan(i int32) (barrier bool) {
 	r := &p.Requests[i]
 	r.first = int32(len(p.Calls))
@@ -458,7 +477,8 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 			}
 		}
 	case r.Has(protocol.Fenced) && len(p.all) > 1:
-		r.Fail(fmt.Sprintf("CLIENT_ERROR %s is for one server and not available through mcmw in front of %d\r\n", r.Arg(), len(p.all)))
+		r.Fail(fmt.Sprintf("CLIENT_ERROR %s is for one server and not available through mcmw in front of %d\r\n",
+			r.Arg(), len(p.all)))
 	case r.Command.IsForAnyServer():
 		r.way = anyone
 		p.planAny(i, nil)
@@ -468,8 +488,8 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 	return false
 }
 
-// Settle ends a step, each call of which has ended, and reports whether another step follows, which Next plans. inTime: there is time to
-// read again; it matters only if a call has failed.
+// Settle ends a step, each call of which has ended, and reports whether another step follows, which Next plans. inTime:
+// there is time to read again; it matters only if a call has failed.
 func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 	r := &p.Requests[i]
 	if r.elected && !r.Fixed && (r.step != sent || outcomeOf(r, &p.Calls[r.first]) == replica.Success) && p.deposed(r) {
@@ -504,8 +524,8 @@ func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 	return false
 }
 
-// Next plans the step that follows. Of several requests for which Settle has returned true, those with Repairs must be planned last: what they
-// delete must stay deleted.
+// Next plans the step that follows. Of several requests for which Settle has returned true, those with Repairs must be
+// planned last: what they delete must stay deleted.
 func (p *Planner) Next(i int32) {
 	r := &p.Requests[i]
 	r.first = int32(len(p.Calls))
@@ -545,15 +565,15 @@ func (p *Planner) Next(i int32) {
 	}
 }
 
-// Repairs returns the servers on which the next step deletes the key of a write, because their answer differs from the client's;
-// none if the next step deletes nothing.
+// Repairs returns the servers on which the next step deletes the key of a write, because their answer differs from the
+// client's; none if the next step deletes nothing.
 func (p *Planner) Repairs(i int32) []int32 {
 	r := &p.Requests[i]
 	return p.repairs[r.repair:r.repairEnd]
 }
 
-// RepairAll makes the next step of a write with Repairs delete its key on all its servers: later writes of the key were sent already, and
-// deleting it on one server could remove such a write there alone.
+// RepairAll makes the next step of a write with Repairs delete its key on all its servers: later writes of the key were
+// sent already, and deleting it on one server could remove such a write there alone.
 func (p *Planner) RepairAll(i int32) {
 	r := &p.Requests[i]
 	p.findHolders(r)

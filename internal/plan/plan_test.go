@@ -111,7 +111,8 @@ func (x *script) calls() (calls []string) {
 		if c.Fence {
 			text = append(text, "mn\r\n"...)
 		}
-		calls = append(calls, fmt.Sprintf("%d: %s", c.Server, strings.TrimSuffix(strings.ReplaceAll(string(text), "\r\n", " "), " ")))
+		calls = append(calls, fmt.Sprintf("%d: %s", c.Server,
+			strings.TrimSuffix(strings.ReplaceAll(string(text), "\r\n", " "), " ")))
 	}
 	return calls
 }
@@ -200,7 +201,10 @@ func TestAReadIsSentToOneServerAfterAnotherUntilOneAnswers(t *testing.T) {
 
 func TestAReadThatNoServerAnswersFailsOrIsAMiss(t *testing.T) {
 	for _, miss := range []bool{false, true} {
-		for line, want := range map[string]string{"get a": "END\r\n", "mg a v": "EN\r\n", "mg a v q": "", "me a": "SERVER_ERROR"} {
+		for line, want := range map[string]string{
+			"get a": "END\r\n", "mg a v": "EN\r\n", "mg a v q": "",
+			"me a": "SERVER_ERROR",
+		} {
 			x := plan(t, setup{options: Options{GetErrorMiss: miss}})
 			i := x.request(line)
 			for n := range 3 {
@@ -326,8 +330,12 @@ func TestNearestReadsStayInTheirZoneWhileItHasAServerThatMayBeRead(t *testing.T)
 	x.Servers[0].Readable, x.Servers[2].Suspect = false, true
 	assert.Equal(t, evenly("1"), asked("get a"), "the nearest of the suspects")
 
-	x = plan(t, setup{servers: 4, read: route.ReadNearest, zones: []string{"there", "here", "", "here"}, options: Options{Sharded: true}})
-	assert.Equal(t, slices.Sorted(slices.Values(slices.Repeat([]string{"1", "3"}, 12))), asked("get a b c d"), "split among the nearest")
+	x = plan(t, setup{
+		servers: 4, read: route.ReadNearest, zones: []string{"there", "here", "", "here"},
+		options: Options{Sharded: true},
+	})
+	assert.Equal(t, slices.Sorted(slices.Values(slices.Repeat([]string{"1", "3"}, 12))), asked("get a b c d"),
+		"split among the nearest")
 
 	x = plan(t, setup{servers: 4, replicas: 2, read: route.ReadNearest, zones: []string{"there", "here", "", "here"}})
 	assert.Equal(t, evenly("1"), asked("get "+x.key(0, 0, 1)), "the nearest is not the key's first server")
@@ -420,7 +428,10 @@ func TestValuesAreMergedAlthoughRepliesArriveInInterleavedParts(t *testing.T) {
 func TestTheElementsOfAReplyMustFitItsRequest(t *testing.T) {
 	x := plan(t, setup{servers: 1})
 	for line, wrong := range map[string][]string{
-		"get a b":         {"VALUE c 0 1\r\nx\r\nEND\r\n", "STORED\r\n", "VALUE b 0 0\r\n\r\nVALUE a 0 0\r\n\r\nEND\r\n"},
+		"get a b": {
+			"VALUE c 0 1\r\nx\r\nEND\r\n", "STORED\r\n",
+			"VALUE b 0 0\r\n\r\nVALUE a 0 0\r\n\r\nEND\r\n",
+		},
 		"set a 0 0 0\r\n": {"END\r\n", "DELETED\r\n"},
 		"mg a v k":        {"HD\r\n", "VA 1 kb\r\nx\r\n", "STORED\r\n"},
 		"stats items":     {"STAT a 1\r\nRESET\r\n", "STORED\r\n"},
@@ -441,7 +452,8 @@ func TestAWriteGoesToAllReplicasAndIsRepairedWhereTheyDiffer(t *testing.T) {
 	x := plan(t, setup{})
 	k := x.key(0, 0, 1, 2)
 	i := x.request("add " + k + " 0 0 1\r\nx")
-	assert.Equal(t, []string{"0: add " + k + " 0 0 1 x", "1: add " + k + " 0 0 1 x", "2: add " + k + " 0 0 1 x"}, x.calls())
+	assert.Equal(t, []string{"0: add " + k + " 0 0 1 x", "1: add " + k + " 0 0 1 x", "2: add " + k + " 0 0 1 x"},
+		x.calls())
 	assert.Equal(t, FollowsRepair, x.Follows(0))
 	x.reply(0, "STORED\r\n")
 	x.reply(2, "NOT_STORED\r\n")
@@ -493,7 +505,8 @@ func missed(x *script, n int) (keys []string) {
 func TestAServerMissesTheKeysThatItsCallWouldHaveChanged(t *testing.T) {
 	x := plan(t, setup{servers: 1})
 	for line, want := range map[string][]string{
-		"get a b": nil, "mg a v": nil, "gat 0 a b": {"a", "b"}, "set a 0 0 1\r\nx": {"a"}, "mg a T0": {"a"}, "md aGkgaG8= b": {"hi ho"}, "flush_all": {"*"},
+		"get a b": nil, "mg a v": nil, "gat 0 a b": {"a", "b"}, "set a 0 0 1\r\nx": {"a"}, "mg a T0": {"a"},
+		"md aGkgaG8= b": {"hi ho"}, "flush_all": {"*"},
 		"version": nil,
 	} {
 		x.request(line)
@@ -694,7 +707,8 @@ func TestStatisticsWithoutAnArgumentAreTheOwnAndTheSumsOverTheServersThatAnswer(
 
 func TestARequestThatMayHaveNoReplyEndsAsTheReplyBeforeItsFenceSays(t *testing.T) {
 	for reply, want := range map[string]stats.Result{
-		"": stats.ResultOK, "VA 1\r\nx\r\n": stats.ResultOK, "EN\r\n": stats.ResultMiss, "SERVER_ERROR out of memory\r\n": stats.ResultServerError,
+		"": stats.ResultOK, "VA 1\r\nx\r\n": stats.ResultOK, "EN\r\n": stats.ResultMiss,
+		"SERVER_ERROR out of memory\r\n":           stats.ResultServerError,
 		"CLIENT_ERROR bad command line format\r\n": stats.ResultClientError,
 	} {
 		x := plan(t, setup{servers: 1})
@@ -773,7 +787,8 @@ func TestAFixedAnswerIsGivenWhateverServersReply(t *testing.T) {
 func TestEachRequestTakesTheLocksThatKeepReplicasEqual(t *testing.T) {
 	x := plan(t, setup{})
 	for line, want := range map[string]LockKind{
-		"get a": LockWait, "get b c": LockWait, "gat 0 d e": LockHold, "set f 0 0 1\r\nx": LockHold, "cas g 0 0 1 1\r\nx": LockAlone, "flush_all": LockAll,
+		"get a": LockWait, "get b c": LockWait, "gat 0 d e": LockHold, "set f 0 0 1\r\nx": LockHold,
+		"cas g 0 0 1 1\r\nx": LockAlone, "flush_all": LockAll,
 		"version": LockNone, "stats": LockNone, "nonsense": LockNone,
 	} {
 		i := x.request(line)
@@ -804,8 +819,9 @@ func TestEachRequestTakesTheLocksThatKeepReplicasEqual(t *testing.T) {
 
 func TestReadsMayBeRepeatedUnlessALaterRequestWritesTheirKeys(t *testing.T) {
 	for lines, want := range map[string]bool{
-		"get a|get a|get b": true, "get a|set b 0 0 0\r\n": true, "set a 0 0 0\r\n|get a": true, "get a|set a 0 0 0\r\n": false,
-		"get a|flush_all": false, "flush_all|get a": true, "get a b|touch b 0": false,
+		"get a|get a|get b": true, "get a|set b 0 0 0\r\n": true, "set a 0 0 0\r\n|get a": true,
+		"get a|set a 0 0 0\r\n": false,
+		"get a|flush_all":       false, "flush_all|get a": true, "get a b|touch b 0": false,
 	} {
 		x := plan(t, setup{})
 		for line := range strings.SplitSeq(lines, "|") {
@@ -822,7 +838,8 @@ func TestARequestIsTroubledOnlyByServersThatItNeeds(t *testing.T) {
 	x.Servers[1].Suspect = true
 	for line, want := range map[string]int{
 		"get " + k: 1, "mg " + k + " v": 1, "gets " + k: 1, "set " + k + " 0 0 0\r\n": 1, "get " + other + " " + k: 1,
-		"get " + other: -1, "set " + other + " 0 0 0\r\n": -1, "flush_all": 1, "version": -1, "stats": -1, "nonsense": -1,
+		"get " + other: -1, "set " + other + " 0 0 0\r\n": -1, "flush_all": 1, "version": -1, "stats": -1,
+		"nonsense": -1,
 	} {
 		assert.Equal(t, want, trouble(line), line)
 	}
@@ -1004,7 +1021,10 @@ func TestPlanningAllocatesNothing(t *testing.T) {
 	planningAllocatesNothing(t, plan(t, setup{options: Options{Sharded: true}}))
 
 	main := []route.Server{{Name: "s0"}, {Name: "s1"}}
-	split, err := route.NewPools([]route.Pool{{Name: "main", Servers: main}, {Name: "copy", Servers: []route.Server{{Name: "s2"}}}}, route.Routes{Default: "main", Reads: "copy"})
+	split, err := route.NewPools([]route.Pool{
+		{Name: "main", Servers: main},
+		{Name: "copy", Servers: []route.Server{{Name: "s2"}}},
+	}, route.Routes{Default: "main", Reads: "copy"})
 	require.NoError(t, err)
 	planningAllocatesNothing(t, plan(t, setup{options: Options{Sharded: true, Router: split, Pools: make([]Pool, 2)}}))
 }
@@ -1012,13 +1032,19 @@ func TestPlanningAllocatesNothing(t *testing.T) {
 func planningAllocatesNothing(t *testing.T, x *script) {
 	t.Helper()
 	var requests []*request.Request
-	for _, line := range []string{"get a", "get a b c d e", "set a 0 0 1\r\nx", "ms b 1 q\r\nx", "mg a v", "gat 0 a", "cas a 0 0 1 1\r\nx"} {
+	for _, line := range []string{
+		"get a", "get a b c d e", "set a 0 0 1\r\nx", "ms b 1 q\r\nx", "mg a v", "gat 0 a",
+		"cas a 0 0 1 1\r\nx",
+	} {
 		r := &request.Request{}
 		_, _, err := x.limits.Decode([]byte(line+"\r\n"), &r.Request)
 		require.NoError(t, err)
 		requests = append(requests, r)
 	}
-	replies := map[string][]byte{"g": []byte("END\r\n"), "s": []byte("STORED\r\n"), "c": []byte("STORED\r\n"), "ms": []byte("HD\r\n"), "mg": []byte("EN\r\n"), "t": []byte("TOUCHED\r\n")}
+	replies := map[string][]byte{
+		"g": []byte("END\r\n"), "s": []byte("STORED\r\n"), "c": []byte("STORED\r\n"),
+		"ms": []byte("HD\r\n"), "mg": []byte("EN\r\n"), "t": []byte("TOUCHED\r\n"),
+	}
 	var g wire.Gather
 	round := func() {
 		for _, r := range requests {
@@ -1102,7 +1128,8 @@ func TestEachRequestGetsALaneOfAServerThatItNeeds(t *testing.T) {
 	for range 60 {
 		counts[lanes(even, "get a")[0]]++
 	}
-	assert.Equal(t, []int{30, 30}, slices.Collect(maps.Values(counts)), "the key's servers take turns, however many servers there are")
+	assert.Equal(t, []int{30, 30}, slices.Collect(maps.Values(counts)),
+		"the key's servers take turns, however many servers there are")
 	zoned := slices.Clone(router.Servers())
 	zoned[1].Zone, zoned[3].Zone = "here", "here"
 	for replicas, want := range map[int][]int{0: {1, 3}, 2: {1}} { // of k
@@ -1123,11 +1150,20 @@ func TestEachRequestGetsALaneOfAServerThatItNeeds(t *testing.T) {
 
 func TestTheResultOfARequestDependsOnItsAnswer(t *testing.T) {
 	for line, ends := range map[string]map[string]stats.Result{
-		"get a":           {"END\r\n": stats.ResultMiss, "VALUE a 0 0\r\n\r\nEND\r\n": stats.ResultOK, "ERROR\r\n": stats.ResultClientError},
-		"mg a v":          {"EN\r\n": stats.ResultMiss, "VA 0\r\n\r\n": stats.ResultOK, "SERVER_ERROR x\r\n": stats.ResultServerError},
-		"ms a 0\r\n":      {"HD\r\n": stats.ResultOK, "NS\r\n": stats.ResultNotStored},
-		"set a 0 0 0\r\n": {"STORED\r\n": stats.ResultOK, "NOT_STORED\r\n": stats.ResultNotStored, "CLIENT_ERROR x\r\n": stats.ResultClientError},
-		"incr a 1":        {"5\r\n": stats.ResultOK, "NOT_FOUND\r\n": stats.ResultNotStored},
+		"get a": {
+			"END\r\n": stats.ResultMiss, "VALUE a 0 0\r\n\r\nEND\r\n": stats.ResultOK,
+			"ERROR\r\n": stats.ResultClientError,
+		},
+		"mg a v": {
+			"EN\r\n": stats.ResultMiss, "VA 0\r\n\r\n": stats.ResultOK,
+			"SERVER_ERROR x\r\n": stats.ResultServerError,
+		},
+		"ms a 0\r\n": {"HD\r\n": stats.ResultOK, "NS\r\n": stats.ResultNotStored},
+		"set a 0 0 0\r\n": {
+			"STORED\r\n": stats.ResultOK, "NOT_STORED\r\n": stats.ResultNotStored,
+			"CLIENT_ERROR x\r\n": stats.ResultClientError,
+		},
+		"incr a 1": {"5\r\n": stats.ResultOK, "NOT_FOUND\r\n": stats.ResultNotStored},
 	} {
 		for reply, want := range ends {
 			x := plan(t, setup{servers: 1})

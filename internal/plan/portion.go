@@ -2,8 +2,8 @@ package plan
 
 import "mcmw/internal/protocol"
 
-// Limit leaves requests[i], a retrieval that is not planned yet, at most that many keys. The others are asked for when the client has taken
-// the values of these; see Postpone. It reports whether there are others.
+// Limit leaves requests[i], a retrieval that is not planned yet, at most that many keys. The others are asked for when
+// the client has taken the values of these; see Postpone. It reports whether there are others.
 func (p *Planner) Limit(i int32, most int) (more bool) {
 	r := &p.Requests[i]
 	if int(r.NumKeys) <= most || r.Idle() || r.Answer != "" {

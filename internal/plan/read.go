@@ -8,10 +8,12 @@ import (
 	"mcmw/internal/route"
 )
 
-// maxTouchLine bounds the keys of a gat that is sent, bytes: unlike the line of a get, memcached may refuse one beyond 2,048 bytes.
+// maxTouchLine bounds the keys of a gat that is sent, bytes: unlike the line of a get, memcached may refuse one beyond
+// 2,048 bytes.
 const maxTouchLine = 1900
 
-// choice is the choice of servers for reads. It is the same for all reads of a part, so that they depend on as few servers as possible.
+// choice is the choice of servers for reads. It is the same for all reads of a part, so that they depend on as few
+// servers as possible.
 type choice struct {
 	turn   int           // 0: not chosen
 	server int           // for reads that every server of the pool in can answer
@@ -27,7 +29,8 @@ type placed struct {
 	missed       bool  // the pool that is warmed up has answered that it does not hold it
 }
 
-// item is a value of a reply that is merged with other replies. The items of one call need not be neighbours, because its reply may arrive in parts.
+// item is a value of a reply that is merged with other replies. The items of one call need not be neighbours, because
+// its reply may arrive in parts.
 type item struct {
 	next       int32 // index of the call's next item
 	start, end int32 // offsets in the call's reply
@@ -64,7 +67,8 @@ func (p *Planner) commonPool(r *Request) *route.Router {
 // planRead plans get, gets, gat, gats, and the meta commands that change nothing.
 func (p *Planner) planRead(i int32, c *choice) {
 	r := &p.Requests[i]
-	// A read that shows a cas goes to the first server, unless it is a version. So does a gat, which is a write and touches the other copies.
+	// A read that shows a cas goes to the first server, unless it is a version. So does a gat, which is a write and
+	// touches the other copies.
 	in := r.in
 	if r.NumKeys > 1 && len(p.pools) > 1 && !r.strips {
 		if in = p.commonPool(r); in.Everywhere() {
@@ -104,8 +108,9 @@ func (p *Planner) choose(in *route.Router, c *choice) *choice {
 	return c
 }
 
-// best returns the one of servers, of the pool in, that a read goes to. It is Home, if that is one of them. Otherwise it is, of those that may be
-// read, the next in turn, or the least busy, in turn among equals. If none may be read, it is the next in turn.
+// best returns the one of servers, of the pool in, that a read goes to. It is Home, if that is one of them. Otherwise
+// it is, of those that may be read, the next in turn, or the least busy, in turn among equals. If none may be read, it
+// is the next in turn.
 func (p *Planner) best(in *route.Router, servers []int, c *choice) int {
 	if h := p.options.Home; h >= 0 && slices.Contains(servers, h) && p.mayRead(h, c.avoid) && !p.Servers[h].Suspect {
 		return h
@@ -131,8 +136,8 @@ func (p *Planner) mayRead(s int, avoid []bool) bool {
 	return p.Servers[s].Readable && (avoid == nil || !avoid[s])
 }
 
-// mayReadOf returns those of servers, of the pool in, that a read may go to; the nearest, if the pool prefers these. Suspects are returned only if
-// there is no other.
+// mayReadOf returns those of servers, of the pool in, that a read may go to; the nearest, if the pool prefers these.
+// Suspects are returned only if there is no other.
 func (p *Planner) mayReadOf(in *route.Router, servers []int, avoid []bool) []int {
 	for _, suspects := range []bool{false, true} {
 		p.readable = p.readable[:0]
@@ -148,8 +153,8 @@ func (p *Planner) mayReadOf(in *route.Router, servers []int, avoid []bool) []int
 	return in.Nearest(p.readable)
 }
 
-// firstOf returns the first of a key's servers that may be read, or the first of all if none may. It answers gets, and compares
-// what a conditional write expects.
+// firstOf returns the first of a key's servers that may be read, or the first of all if none may. It answers gets, and
+// compares what a conditional write expects.
 func (p *Planner) firstOf(holders []int, avoid []bool) int {
 	for _, s := range holders {
 		if p.mayRead(s, avoid) {
@@ -176,8 +181,8 @@ func (p *Planner) pick(r *Request, in *route.Router, servers []int, c *choice) i
 	return p.best(in, servers, p.choose(in, c))
 }
 
-// planEvenly splits a get whose keys every server of the pool in holds into runs of consecutive keys. The lengths of the runs differ by at most
-// one.
+// planEvenly splits a get whose keys every server of the pool in holds into runs of consecutive keys. The lengths of
+// the runs differ by at most one.
 func (p *Planner) planEvenly(i int32, in *route.Router, c *choice) {
 	r := &p.Requests[i]
 	chosen := p.choose(in, c).server
@@ -220,7 +225,8 @@ func keysEnd(keys []byte, n int) int {
 	return len(keys) - len(rest)
 }
 
-// planByPlacement plans one call per server for the keys that are read there, in the order of the request; several calls for a long gat.
+// planByPlacement plans one call per server for the keys that are read there, in the order of the request; several
+// calls for a long gat.
 func (p *Planner) planByPlacement(i int32, c *choice) {
 	r := &p.Requests[i]
 	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.strips && !r.tags && !r.in.WarmsUp() {
@@ -244,7 +250,8 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 		}
 		p.placed = append(p.placed, placed{server: int32(s), strip: int32(len(key) - len(stored))})
 	}
-	if common >= 0 && !r.warms && !r.strips && !r.tags && r.Answer == "" && r.whole() && (!r.touches() || len(r.Keys) <= maxTouchLine) {
+	if common >= 0 && !r.warms && !r.strips && !r.tags && r.Answer == "" && r.whole() &&
+		(!r.touches() || len(r.Keys) <= maxTouchLine) {
 		p.forward(i, common)
 		p.placed = p.placed[:base]
 	} else {
@@ -327,8 +334,8 @@ func (p *Planner) touch(i int32, s int, key []byte) {
 	p.send(i, s, &op).hidden = true
 }
 
-// settleRead reports whether a read has failed and can be sent to a server that was not asked yet, or again to the same server if
-// that has closed the connection, as a restarted server does.
+// settleRead reports whether a read has failed and can be sent to a server that was not asked yet, or again to the same
+// server if that has closed the connection, as a restarted server does.
 func (p *Planner) settleRead(r *Request) (again bool) {
 	switch {
 	case r.Answer != "":

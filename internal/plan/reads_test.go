@@ -29,7 +29,9 @@ func newSplit(t testing.TB) *route.Router {
 		return p
 	}
 	r, err := route.NewPools([]route.Pool{
-		pool("main", 2, route.Options{Gutter: "spare", GutterTTL: 60}), pool("copy", 2, route.Options{Replicas: 1, Gutter: "other", GutterTTL: 60}), pool("spare", 1, route.Options{}), pool("other", 1, route.Options{}),
+		pool("main", 2, route.Options{Gutter: "spare", GutterTTL: 60}),
+		pool("copy", 2, route.Options{Replicas: 1, Gutter: "other", GutterTTL: 60}), pool("spare", 1, route.Options{}),
+		pool("other", 1, route.Options{}),
 	}, route.Routes{Default: "main", Reads: "copy", Prefixes: []route.Prefix{{Prefix: "m:", Pool: "main"}}})
 	require.NoError(t, err)
 	return r
@@ -48,11 +50,17 @@ func sentTo(d *driver, command string) map[int]string {
 }
 
 func TestOnlyReadsGoToThePoolForReads(t *testing.T) {
-	reads := []string{"get k\r\n", "get k l\r\n", "mg k\r\n", "mg k v t f s h l k q\r\n", "mg aw== b v\r\n", "mg k C7 v\r\n"}
+	reads := []string{
+		"get k\r\n", "get k l\r\n", "mg k\r\n", "mg k v t f s h l k q\r\n", "mg aw== b v\r\n",
+		"mg k C7 v\r\n",
+	}
 	others := []string{
-		"gets k\r\n", "gets k l\r\n", "gat 9 k\r\n", "gat 9 k l\r\n", "gats 9 k\r\n", "mg k v c\r\n", "mg k v T9\r\n", "mg k N9 v\r\n", "mg k R9 v\r\n", "me k\r\n",
-		"set k 0 0 1\r\nx\r\n", "set k 0 0 1 noreply\r\nx\r\n", "add k 0 0 1\r\nx\r\n", "replace k 0 0 1\r\nx\r\n", "append k 0 0 1\r\nx\r\n", "prepend k 0 0 1\r\nx\r\n", "cas k 0 0 1 7\r\nx\r\n",
-		"delete k\r\n", "incr k 1\r\n", "decr k 1\r\n", "touch k 9\r\n", "ms k 1\r\nx\r\n", "ms k 1 q MA\r\nx\r\n", "ms k 1 C7\r\nx\r\n", "md k\r\n", "md k q\r\n", "md k I T9\r\n", "ma k N0\r\n",
+		"gets k\r\n", "gets k l\r\n", "gat 9 k\r\n", "gat 9 k l\r\n", "gats 9 k\r\n", "mg k v c\r\n", "mg k v T9\r\n",
+		"mg k N9 v\r\n", "mg k R9 v\r\n", "me k\r\n",
+		"set k 0 0 1\r\nx\r\n", "set k 0 0 1 noreply\r\nx\r\n", "add k 0 0 1\r\nx\r\n", "replace k 0 0 1\r\nx\r\n",
+		"append k 0 0 1\r\nx\r\n", "prepend k 0 0 1\r\nx\r\n", "cas k 0 0 1 7\r\nx\r\n",
+		"delete k\r\n", "incr k 1\r\n", "decr k 1\r\n", "touch k 9\r\n", "ms k 1\r\nx\r\n", "ms k 1 q MA\r\nx\r\n",
+		"ms k 1 C7\r\nx\r\n", "md k\r\n", "md k q\r\n", "md k I T9\r\n", "ma k N0\r\n",
 	}
 	for _, versions := range []*plan.Versions{nil, plan.NewVersions(0, 1)} {
 		for pool, commands := range map[*[]int][]string{&copyServers: reads, &mainServers: others} {
@@ -87,7 +95,8 @@ func TestEachOfTwoPoolsOfAKeyHasItsOwnGutter(t *testing.T) {
 		}
 		return list
 	}
-	require.ElementsMatch(t, append([]int{mainsGutter}, mainServers...), servers(sentTo(away(mainServers...), "set k 0 0 1\r\nx\r\n")), "it is deleted on the servers of main")
+	require.ElementsMatch(t, append([]int{mainsGutter}, mainServers...),
+		servers(sentTo(away(mainServers...), "set k 0 0 1\r\nx\r\n")), "it is deleted on the servers of main")
 	require.Subset(t, copyServers, servers(sentTo(away(mainServers...), "get k\r\n")))
 	require.Equal(t, []int{copiesGutter}, servers(sentTo(away(copyServers...), "get k\r\n")))
 	require.ElementsMatch(t, mainServers, servers(sentTo(away(copyServers...), "set k 0 0 1\r\nx\r\n")))
@@ -99,7 +108,10 @@ func TestARequestIsTroubledOnlyByServersOfThePoolThatItGoesTo(t *testing.T) {
 	for _, s := range mainServers {
 		d.planner.Servers[s].Suspect = true
 	}
-	for command, troubled := range map[string]bool{"get k\r\n": false, "get k l\r\n": false, "get k m:1\r\n": true, "gets k l\r\n": true, "set k 0 0 1\r\nx\r\n": true} {
+	for command, troubled := range map[string]bool{
+		"get k\r\n": false, "get k l\r\n": false, "get k m:1\r\n": true,
+		"gets k l\r\n": true, "set k 0 0 1\r\nx\r\n": true,
+	} {
 		r := d.decode(command)
 		i := d.planner.Add(&r)
 		require.Equal(t, troubled, d.planner.Troubled(i) >= 0, command)
@@ -110,7 +122,10 @@ func TestARequestIsTroubledOnlyByServersOfThePoolThatItGoesTo(t *testing.T) {
 func TestEachRequestWaitsInALaneOfThePoolThatItGoesTo(t *testing.T) {
 	c := plan.NewLaneChooser(newSplit(t), func(int) int64 { return 0 }, func(int) bool { return false })
 	d := drive(t, newSplit(t), replica.AckAll, nil)
-	for command, pool := range map[string][]int{"get k\r\n": copyServers, "gets k\r\n": mainServers, "delete k\r\n": mainServers, "get m:1\r\n": mainServers} {
+	for command, pool := range map[string][]int{
+		"get k\r\n": copyServers, "gets k\r\n": mainServers,
+		"delete k\r\n": mainServers, "get m:1\r\n": mainServers,
+	} {
 		b := &request.Batch{Requests: []request.Request{d.decode(command)}}
 		c.Choose(b)
 		require.Contains(t, pool, int(b.Requests[0].Lane)/2, command)

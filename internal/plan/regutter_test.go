@@ -17,8 +17,9 @@ import (
 	"mcmw/internal/route"
 )
 
-// gutterChange is a world like gutterWorld. Meanwhile its middlewares go through the phases of a change of the gutter, or of the pool that has the key. Each pool has one
-// server. All that the middlewares know of each other is that they are at most one phase apart, and what they know of the server in gutterWorld.
+// gutterChange is a world like gutterWorld. Meanwhile its middlewares go through the phases of a change of the gutter,
+// or of the pool that has the key. Each pool has one server. All that the middlewares know of each other is that they
+// are at most one phase apart, and what they know of the server in gutterWorld.
 type gutterChange struct {
 	name          string
 	pools         int               // named "0", "1" ..
@@ -34,7 +35,8 @@ type gutterChange struct {
 	// began is the stage of the server at first, for both. once: the server fails once, not again.
 	began stage
 	once  bool
-	// changeFirst: the client of the second middleware begins when that has gone through all phases, and the server fails after that.
+	// changeFirst: the client of the second middleware begins when that has gone through all phases, and the server
+	// fails after that.
 	changeFirst bool
 
 	// Faults put into the protocol.
@@ -85,7 +87,10 @@ func (g *gutterChange) router(t *testing.T, phase gutterPhase) *route.Router {
 	r, err := route.NewPools(pools, routed(pool))
 	require.NoError(t, err)
 	if phase != asBefore && phase != asAfter {
-		r, err = r.Reroute(routed(g.from), []route.Phase{gutterDelete: route.DeleteNew, gutterRead: route.ReadNew, gutterTail: route.Settled, gutterLate: route.Late}[phase])
+		r, err = r.Reroute(routed(g.from), []route.Phase{
+			gutterDelete: route.DeleteNew, gutterRead: route.ReadNew,
+			gutterTail: route.Settled, gutterLate: route.Late,
+		}[phase])
 		require.NoError(t, err)
 	}
 	return r
@@ -149,7 +154,8 @@ func (w *changeWorker) AppendState(dst []byte) []byte {
 	return w.driver.AppendState(fmt.Appendf(dst, "%d %d %t %t ", w.at, w.stage, w.cut, w.lingers))
 }
 
-// stageDriver takes a middleware through the stages of the server, or through the phases. cleans returns the servers that a clean command empties.
+// stageDriver takes a middleware through the stages of the server, or through the phases. cleans returns the servers
+// that a clean command empties.
 type stageDriver struct {
 	idler
 	of      *changeWorker
@@ -212,9 +218,12 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 		}
 		var middlewares [2]*changeWorker
 		for i, commands := range g.clients {
-			m := &changeWorker{gutterWorker: &gutterWorker{cut: g.cut[i], server: g.victim}, world: g, path: path, make: func(phase gutterPhase) *driver {
-				return drive(t, routers[phase], replica.AckLive, nil)
-			}}
+			m := &changeWorker{
+				gutterWorker: &gutterWorker{cut: g.cut[i], server: g.victim}, world: g, path: path,
+				make: func(phase gutterPhase) *driver {
+					return drive(t, routers[phase], replica.AckLive, nil)
+				},
+			}
 			if g.late && i == 1 {
 				m.path = []gutterPhase{gutterLate, gutterTail, asAfter}
 			}
@@ -255,7 +264,10 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 			}
 			w.Workers = append(w.Workers,
 				&explore.Worker{Middleware: 3 * i, Driver: m, Commands: slices.Clone(commands)},
-				&explore.Worker{Silent: true, Middleware: 3*i + 1, Driver: &stageDriver{of: m, servers: w.Servers}, Commands: stages},
+				&explore.Worker{
+					Silent: true, Middleware: 3*i + 1, Driver: &stageDriver{of: m, servers: w.Servers},
+					Commands: stages,
+				},
 				&explore.Worker{Silent: true, Middleware: 3*i + 2, Driver: k, Commands: steps})
 		}
 		w.May = func(w *explore.World, i int) bool {
@@ -263,7 +275,8 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 			next := w.Workers[i].Commands[0]
 			switch i % 3 {
 			case 0:
-				ready := !g.late || mine.path[mine.at] != gutterLate || g.from == g.to || !slices.Contains(w.Workers[i+2].Commands, cleanRoutes)
+				ready := !g.late || mine.path[mine.at] != gutterLate || g.from == g.to ||
+					!slices.Contains(w.Workers[i+2].Commands, cleanRoutes)
 				ready = ready && (!g.joins || i == 0 || other.path[other.at] >= gutterRead)
 				ready = ready && (!g.changeFirst || i == 0 || mine.at == len(mine.path)-1)
 				return ready && (!mine.waits() || strings.HasPrefix(next, "set") || strings.HasPrefix(next, "delete"))
@@ -288,7 +301,8 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 			case w.Workers[i-2].Running():
 				return false // the worker's driver is replaced when no request is in flight
 			case g.joins && i/3 == 1:
-				return other.path[other.at] >= gutterRead && (mine.path[mine.at] == gutterRead || other.path[other.at] >= gutterTail)
+				return other.path[other.at] >= gutterRead &&
+					(mine.path[mine.at] == gutterRead || other.path[other.at] >= gutterTail)
 			case g.joins:
 				return true
 			case !g.late:
@@ -306,22 +320,45 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 
 // gutterChanges are changes of the gutters of a key.
 var gutterChanges = []gutterChange{
-	{name: "another gutter", pools: 3, before: map[string]string{"0": "1"}, after: map[string]string{"0": "2"}, from: "0", to: "0"},
+	{
+		name: "another gutter", pools: 3, before: map[string]string{"0": "1"}, after: map[string]string{"0": "2"},
+		from: "0", to: "0",
+	},
 	{name: "a first gutter", pools: 2, after: map[string]string{"0": "1"}, from: "0", to: "0"},
 	{name: "no gutter any more", pools: 2, before: map[string]string{"0": "1"}, from: "0", to: "0"},
-	{name: "to a pool with another gutter", pools: 4, before: map[string]string{"0": "1", "2": "3"}, after: map[string]string{"0": "1", "2": "3"}, from: "0", to: "2"},
-	{name: "to a pool with another gutter, whose server fails", pools: 4, before: map[string]string{"0": "1", "2": "3"}, after: map[string]string{"0": "1", "2": "3"}, from: "0", to: "2", victim: 2},
-	{name: "to a pool with the same gutter", pools: 3, before: map[string]string{"0": "1", "2": "1"}, after: map[string]string{"0": "1", "2": "1"}, from: "0", to: "2", victim: 2},
-	{name: "to the gutter", pools: 2, before: map[string]string{"0": "1"}, after: map[string]string{"0": "1"}, from: "0", to: "1"},
-	{name: "from the gutter", pools: 2, before: map[string]string{"0": "1"}, after: map[string]string{"0": "1"}, from: "1", to: "0"},
-	{name: "to a pool that gets the gutter", pools: 3, before: map[string]string{"0": "1"}, after: map[string]string{"2": "1"}, from: "0", to: "2", victim: 2},
+	{
+		name: "to a pool with another gutter", pools: 4, before: map[string]string{"0": "1", "2": "3"},
+		after: map[string]string{"0": "1", "2": "3"}, from: "0", to: "2",
+	},
+	{
+		name: "to a pool with another gutter, whose server fails", pools: 4,
+		before: map[string]string{"0": "1", "2": "3"},
+		after:  map[string]string{"0": "1", "2": "3"}, from: "0", to: "2", victim: 2,
+	},
+	{
+		name: "to a pool with the same gutter", pools: 3, before: map[string]string{"0": "1", "2": "1"},
+		after: map[string]string{"0": "1", "2": "1"}, from: "0", to: "2", victim: 2,
+	},
+	{
+		name: "to the gutter", pools: 2, before: map[string]string{"0": "1"}, after: map[string]string{"0": "1"},
+		from: "0", to: "1",
+	},
+	{
+		name: "from the gutter", pools: 2, before: map[string]string{"0": "1"}, after: map[string]string{"0": "1"},
+		from: "1", to: "0",
+	},
+	{
+		name: "to a pool that gets the gutter", pools: 3, before: map[string]string{"0": "1"},
+		after: map[string]string{"2": "1"}, from: "0", to: "2", victim: 2,
+	},
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterOrTheKeysOfOneChange(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	clients, cuts, stages, limit := clientsInChange[:1], [][2]bool{{true, false}}, []stage{away}, mostStates/100
 	if mctest.Long() {
-		limit, clients, cuts, stages = mostStates/4, clientsInChange, [][2]bool{{false, false}, {true, false}}, []stage{shut, away}
+		limit, clients, cuts, stages = mostStates/4, clientsInChange, [][2]bool{{false, false}, {true, false}},
+			[]stage{shut, away}
 	}
 	var states int
 	for _, g := range gutterChanges {
@@ -331,7 +368,8 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterOrTheKeysOfOneChange(t 
 				for _, g.cut = range cuts {
 					for _, g.clients = range clients {
 						r, failure := g.explore(t, limit)
-						require.Nil(t, failure, "%s, %q, the second %s, from stage %d, cut off %v: %v", g.name, g.clients, second, g.began, g.cut, failure)
+						require.Nil(t, failure, "%s, %q, the second %s, from stage %d, cut off %v: %v", g.name,
+							g.clients, second, g.began, g.cut, failure)
 						states += r.States
 					}
 				}
@@ -343,7 +381,8 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterOrTheKeysOfOneChange(t 
 
 func TestEveryFaultInjectedIntoAChangeOfGuttersIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
-	both, reads, set := [2][]string{{setTen}, {setTwenty, getKey}}, [2][]string{nil, {getKey}}, [2][]string{{getKey}, {setTwenty}}
+	both, reads, set := [2][]string{{setTen}, {setTwenty, getKey}}, [2][]string{nil, {getKey}},
+		[2][]string{{getKey}, {setTwenty}}
 	swapped := [2][]string{both[1], both[0]}
 	faults := []struct {
 		fault, in string
@@ -352,15 +391,40 @@ func TestEveryFaultInjectedIntoAChangeOfGuttersIsFound(t *testing.T) {
 		put       func(g *gutterChange)
 	}{
 		{"a gutter that is not clean", "a first gutter", reads, away, func(g *gutterChange) { g.unclean = true }},
-		{"a late instance with an unclean gutter", "a first gutter", reads, away, func(g *gutterChange) { g.unclean, g.late = true, true }},
-		{"an instance that joins with an unclean gutter", "a first gutter", reads, away, func(g *gutterChange) { g.unclean, g.joins = true, true }},
-		{"all at once", "no gutter any more", swapped, away, func(g *gutterChange) { g.phases = []gutterPhase{asBefore, asAfter} }},
-		{"a gutter that is cleaned too early", "from the gutter", both, shut, func(g *gutterChange) { g.early, g.changeFirst = true, true }},
-		{"two phases apart", "another gutter", swapped, away, func(g *gutterChange) { g.phases, g.apart = []gutterPhase{asBefore, gutterTail, asAfter}, 2 }},
+		{
+			"a late instance with an unclean gutter", "a first gutter", reads, away,
+			func(g *gutterChange) { g.unclean, g.late = true, true },
+		},
+		{
+			"an instance that joins with an unclean gutter", "a first gutter", reads, away,
+			func(g *gutterChange) { g.unclean, g.joins = true, true },
+		},
+		{
+			"all at once", "no gutter any more", swapped, away,
+			func(g *gutterChange) { g.phases = []gutterPhase{asBefore, asAfter} },
+		},
+		{
+			"a gutter that is cleaned too early", "from the gutter", both, shut,
+			func(g *gutterChange) { g.early, g.changeFirst = true, true },
+		},
+		{
+			"two phases apart", "another gutter", swapped, away,
+			func(g *gutterChange) { g.phases, g.apart = []gutterPhase{asBefore, gutterTail, asAfter}, 2 },
+		},
 		{"writes that do not reach gutters", "another gutter", both, away, func(g *gutterChange) { g.secret = true }},
-		{"writes that do not reach a gutter while the key moves", "to a pool with another gutter", both, away, func(g *gutterChange) { g.secret = true }},
-		{"marks that are ignored too early", "no gutter any more", [2][]string{{setTen, "delete k\r\n"}, {getKey}}, away, func(g *gutterChange) { g.hasty, g.cut[0] = true, true }},
-		{"marks that are ignored", "a first gutter", set, barred, func(g *gutterChange) { g.blind, g.cut[1] = true, true }},
+		{
+			"writes that do not reach a gutter while the key moves", "to a pool with another gutter", both, away,
+			func(g *gutterChange) { g.secret = true },
+		},
+		{
+			"marks that are ignored too early", "no gutter any more",
+			[2][]string{{setTen, "delete k\r\n"}, {getKey}},
+			away, func(g *gutterChange) { g.hasty, g.cut[0] = true, true },
+		},
+		{
+			"marks that are ignored", "a first gutter", set, barred,
+			func(g *gutterChange) { g.blind, g.cut[1] = true, true },
+		},
 	}
 	if !mctest.Long() { // the others take minutes
 		faults = faults[:5]

@@ -7,12 +7,13 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// maxList bounds the reply to a stats or administration command, bytes: twice the size of memcached's reply to `stats cachedump`.
+// maxList bounds the reply to a stats or administration command, bytes: twice the size of memcached's reply to `stats
+// cachedump`.
 const maxList = 4 << 20
 
-// Element takes an element of the reply to call n, its bytes start..end. ok is false if it does not fit: then the connection must not be
-// used any more. last: it ends the reply. value: it is a value, which the caller may discard; see Cut. A value larger than Options.MaxValue
-// consists of two elements: its line, and the line end after its data.
+// Element takes an element of the reply to call n, its bytes start..end. ok is false if it does not fit: then the
+// connection must not be used any more. last: it ends the reply. value: it is a value, which the caller may discard;
+// see Cut. A value larger than Options.MaxValue consists of two elements: its line, and the line end after its data.
 func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, end int) (last, value, ok bool) {
 	c := &p.Calls[n]
 	if c.IsCheck() {
@@ -20,7 +21,8 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		return last, false, ok
 	}
 	r := &p.Requests[c.Request]
-	if c.form != formClient && !rep.Kind.IsError() && !c.skipped && !c.form.answers(rep.Kind, protocol.KeyText{Text: c.keys, Encoded: r.Has(protocol.Encoded)}, element) {
+	if c.form != formClient && !rep.Kind.IsError() && !c.skipped &&
+		!c.form.answers(rep.Kind, protocol.KeyText{Text: c.keys, Encoded: r.Has(protocol.Encoded)}, element) {
 		return false, false, false
 	}
 	if c.skipped {
@@ -47,7 +49,8 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		if c.form == formClient || c.form == formClientVersion {
 			ok = c.command != r.Command || c.hidden || c.Failed || r.served().Fits(element)
 		}
-		value = rep.Kind == protocol.ReplyMetaValue && (r.readsOnly() || c.form == formItem || c.form == formChunk || c.form == formHead) && !c.Failed
+		value = rep.Kind == protocol.ReplyMetaValue &&
+			(r.readsOnly() || c.form == formItem || c.form == formChunk || c.form == formHead) && !c.Failed
 		if c.form == formClient && r.ShowsToken() && !c.hidden {
 			if it, shown := protocol.DecodeItem(element); shown {
 				p.noteToken(r, int(c.Server), r.key, it.CAS)
@@ -102,8 +105,9 @@ func (p *Planner) takeValue(c *Call, key, element []byte, start, end int) (value
 	return false, false
 }
 
-// Cut says that the value which Element took last is not kept, nor anything that follows in the reply to call n: it is asked for again. An item that was
-// fetched to be copied is not asked for again: instead the key is deleted on the other servers.
+// Cut says that the value which Element took last is not kept, nor anything that follows in the reply to call n: it is
+// asked for again. An item that was fetched to be copied is not asked for again: instead the key is deleted on the
+// other servers.
 func (p *Planner) Cut(n int32) {
 	c := &p.Calls[n]
 	if c.Dropped {
@@ -117,7 +121,8 @@ func (p *Planner) Cut(n int32) {
 // cutOff reports whether some of what c asked for has to be asked for again.
 func (c *Call) cutOff() bool { return c.Dropped && !c.Failed && c.TooLarge == 0 }
 
-// Done ends call n: its reply is complete, and its last element has that kind. ended: it was the last call of its request's step.
+// Done ends call n: its reply is complete, and its last element has that kind. ended: it was the last call of its
+// request's step.
 func (p *Planner) Done(n int32, kind protocol.ReplyKind, reply []byte) (ended bool) {
 	c := &p.Calls[n]
 	if c.IsCheck() {
@@ -134,11 +139,12 @@ func (p *Planner) Done(n int32, kind protocol.ReplyKind, reply []byte) (ended bo
 
 // textTooLarge returns the answer for a value of that size.
 func (p *Planner) textTooLarge(size int) []byte {
-	return fmt.Appendf(nil, "SERVER_ERROR a value of %d bytes; accepted: up to %d (--max-value)\r\n", size, p.options.MaxValue)
+	return fmt.Appendf(nil, "SERVER_ERROR a value of %d bytes; accepted: up to %d (--max-value)\r\n", size,
+		p.options.MaxValue)
 }
 
-// NoAnswer ends call n without a reply; text, an error line, takes the place of the reply. lost: the server has closed the connection. What still arrives
-// for the call is dropped.
+// NoAnswer ends call n without a reply; text, an error line, takes the place of the reply. lost: the server has closed
+// the connection. What still arrives for the call is dropped.
 func (p *Planner) NoAnswer(n int32, text []byte, lost bool) (ended bool) {
 	c := &p.Calls[n]
 	c.Failed, c.Dropped, c.lost, c.found = true, true, lost, 0
@@ -160,7 +166,8 @@ func (p *Planner) end(c *Call) (ended bool) {
 	return r.left == 0
 }
 
-// Forget says that requests[i] is answered. It lets go of the replies of its step, unless a request that has joined it needs them.
+// Forget says that requests[i] is answered. It lets go of the replies of its step, unless a request that has joined it
+// needs them.
 func (p *Planner) Forget(i int32) {
 	if r := p.answering(i); r.joins > 0 {
 		r.joins--
@@ -172,7 +179,8 @@ func (p *Planner) Forget(i int32) {
 	}
 }
 
-// Missed calls note with each key of which the server of call n, which got no reply, may hold an outdated value. all: any key may be outdated.
+// Missed calls note with each key of which the server of call n, which got no reply, may hold an outdated value. all:
+// any key may be outdated.
 func (p *Planner) Missed(n int32, note func(key []byte)) (all bool) {
 	c := &p.Calls[n]
 	if c.IsCheck() {

@@ -11,8 +11,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// rerouted makes m a change of routes that gives the key to another pool. from and to become the servers of two pools, replicas and copies their numbers of
-// replicas and servers.
+// rerouted makes m a change of routes that gives the key to another pool. from and to become the servers of two pools,
+// replicas and copies their numbers of replicas and servers.
 func (m *placementChange) rerouted(t *testing.T, replicas [2]int, copies [2]int) *placementChange {
 	pool := func(i int) route.Pool {
 		p := route.Pool{Name: fmt.Sprint(i), Options: route.Options{Replicas: replicas[i], Read: route.ReadPrimary}}
@@ -28,7 +28,8 @@ func (m *placementChange) rerouted(t *testing.T, replicas [2]int, copies [2]int)
 		return p
 	}
 	pools := []route.Pool{pool(0), pool(1)}
-	before, after := route.Routes{Default: "0"}, route.Routes{Default: "0", Prefixes: []route.Prefix{{Prefix: "k", Pool: "1"}}}
+	before, after := route.Routes{Default: "0"},
+		route.Routes{Default: "0", Prefixes: []route.Prefix{{Prefix: "k", Pool: "1"}}}
 	composed := func(routes route.Routes) *route.Router {
 		r, err := route.NewPools(pools, routes)
 		require.NoError(t, err)
@@ -80,7 +81,10 @@ func TestOnlyOneOfTwoAddsWinsInNeighbouringPhasesOfAChangeOfRoutes(t *testing.T)
 	mctest.RaceSkips(t, mctest.Computes)
 	for _, p := range poolsInChange {
 		for stage := range len(phasesInOrder) {
-			m := (&placementChange{empty: true, clients: [2][]string{{addKey, getKey}, {second(addKey), getKey}}, first: stage, last: stage + 1}).rerouted(t, p.replicas, p.copies)
+			m := (&placementChange{
+				empty: true, clients: [2][]string{{addKey, getKey}, {second(addKey), getKey}},
+				first: stage, last: stage + 1,
+			}).rerouted(t, p.replicas, p.copies)
 			_, failure := m.explore(t, mostStates/4)
 			require.Nil(t, failure, "%s, from stage %d: %v", p.name, stage, failure)
 		}

@@ -34,7 +34,8 @@ const (
 	keepsLate           // a written value is kept although another write has begun since
 )
 
-// served are the values of one key with which readers answer. Some drivers of a world read the key, like clients, from there or from a server; others write it.
+// served are the values of one key with which readers answer. Some drivers of a world read the key, like clients, from
+// there or from a server; others write it.
 type served struct {
 	values *hotkeys.Values
 	wanted uint64
@@ -195,19 +196,26 @@ func (d *servedDriver) Busy() bool { return d.hit == "" && d.driver.Busy() }
 
 func (d *servedDriver) AppendState(dst []byte) []byte {
 	now, _ := d.served.values.Token(d.served.wanted)
-	dst = fmt.Appendf(dst, "%d %q %t %t %t %q %t ", d.served.open, d.served.get(), d.writes, d.first, d.free, d.hit, d.token == now)
+	dst = fmt.Appendf(dst, "%d %q %t %t %t %q %t ", d.served.open, d.served.get(), d.writes, d.first, d.free, d.hit,
+		d.token == now)
 	return d.driver.AppendState(dst)
 }
 
 // servedWorld returns a world with a worker for each write, and one whose client reads several times.
-func servedWorld(t *testing.T, servers int, mutant unguarded, kept *int, gets int, writes ...string) func() *explore.World {
+func servedWorld(t *testing.T, servers int, mutant unguarded, kept *int, gets int,
+	writes ...string,
+) func() *explore.World {
 	return func() *explore.World {
 		v, w := newServed(t, mutant, kept), &explore.World{}
 		for range servers {
 			w.Servers = append(w.Servers, stored.Clone())
 		}
-		for _, commands := range append([][]string{slices.Repeat([]string{"get k\r\n"}, gets)}, slices.Collect(slices.Chunk(writes, 1))...) {
-			d := &servedDriver{driver: newDriver(t, servers, replica.AckAll, route.ReadPrimary), served: v, alone: servers == 1}
+		for _, commands := range append([][]string{slices.Repeat([]string{"get k\r\n"}, gets)},
+			slices.Collect(slices.Chunk(writes, 1))...) {
+			d := &servedDriver{
+				driver: newDriver(t, servers, replica.AckAll, route.ReadPrimary), served: v,
+				alone: servers == 1,
+			}
 			w.Workers = append(w.Workers, &explore.Worker{Driver: d, Commands: slices.Clone(commands)})
 		}
 		return w

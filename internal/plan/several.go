@@ -8,10 +8,12 @@ import (
 	"mcmw/internal/route"
 )
 
-// This file has what differs if items have versions; see Pool.Versions. Other mcmw instances may write the same servers.
+// This file has what differs if items have versions; see Pool.Versions. Other mcmw instances may write the same
+// servers.
 
 // textStamped refuses a cas that the client chooses: mcmw stores its versions there.
-const textStamped = "CLIENT_ERROR the flag E is not available through mcmw with several writers: mcmw stores its versions there\r\n"
+const textStamped = "CLIENT_ERROR the flag E is not available through mcmw with several writers: mcmw stores its " +
+	"versions there\r\n"
 
 // addSeveral checks and prepares a request that was added.
 func (p *Planner) addSeveral(r *Request) {
@@ -24,9 +26,10 @@ func (p *Planner) addSeveral(r *Request) {
 			refusal = protocol.TextMetaTooLong
 		}
 	}
-	// Where nobody else writes, replicas do not differ without a version. So a command that deletes an item, or leaves one that is
-	// stale or empty, reaches all replicas in the same form, and each of them shows what one server would.
-	if !p.options.Pools[r.in.Number()].Several && (refusal != "" || r.Has(protocol.Deletes) || r.Has(protocol.Marks) || r.Fetches() && r.Has(protocol.Writes)) {
+	// Where nobody else writes, replicas do not differ without a version. So a command that deletes an item, or leaves
+	// one that is stale or empty, reaches all replicas in the same form, and each of them shows what one server would.
+	if !p.options.Pools[r.in.Number()].Several &&
+		(refusal != "" || r.Has(protocol.Deletes) || r.Has(protocol.Marks) || r.Fetches() && r.Has(protocol.Writes)) {
 		r.several = false
 		return
 	}
@@ -65,7 +68,8 @@ func (p *Planner) moveToFront(holders []int, first int) {
 	holders[0] = first
 }
 
-// planDecided sends requests[i] to the first server, which decides it, and fetches the resulting item if it cannot be known otherwise.
+// planDecided sends requests[i] to the first server, which decides it, and fetches the resulting item if it cannot be
+// known otherwise.
 func (p *Planner) planDecided(i int32, first int) {
 	r := &p.Requests[i]
 	r.way = compare
@@ -126,8 +130,8 @@ func (p *Planner) planStamp(i int32) {
 	p.send(i, int(p.Calls[r.chosen].Server), &op).form = formStored
 }
 
-// settleStamp reports whether the other servers need a copy or a deletion. They don't if another request has written the key since: they get what
-// that wrote.
+// settleStamp reports whether the other servers need a copy or a deletion. They don't if another request has written
+// the key since: they get what that wrote.
 func (p *Planner) settleStamp(r *Request) (again bool) {
 	c := &p.Calls[r.first]
 	switch {
@@ -205,8 +209,9 @@ func (p *Planner) giveBack(i int32, first int) {
 	}
 }
 
-// classify corrects the outcome and the group of the k-th answer, if other mcmw instances write the same servers. A write that only the first server
-// decided has succeeded there, the first server's answer to a touch counts, and copies stored under one version are equal.
+// classify corrects the outcome and the group of the k-th answer, if other mcmw instances write the same servers. A
+// write that only the first server decided has succeeded there, the first server's answer to a touch counts, and copies
+// stored under one version are equal.
 func (p *Planner) classify(r *Request, k int, decided bool) {
 	a, first := &p.answers[k], &p.answers[0]
 	definite := func(o replica.Outcome) bool { return o == replica.Success || o == replica.Refused }

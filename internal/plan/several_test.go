@@ -32,53 +32,176 @@ func v(text string) string {
 func TestWithSeveralWritersEachCommandGoesItsWay(t *testing.T) {
 	for _, tc := range []struct {
 		line string
-		// steps are, for each step, what is sent and answered: "server: line -> reply". Servers are numbered in the order of the key's servers.
+		// steps are, for each step, what is sent and answered: "server: line -> reply". Servers are numbered in the
+		// order of the key's servers.
 		steps  [][]string
 		answer string
 		check  []int // the servers at which the check looks
 	}{
-		{"set k 0 0 1 x", [][]string{{"0: ms k 1 EV1 x -> HD", "1: ms k 1 EV1 x -> HD", "2: ms k 1 EV1 x -> HD"}}, "STORED", []int{0, 1, 2}},
-		{"set k 7 30 1 x", [][]string{{"0: ms k 1 F7 T30 EV1 x -> HD", "1: ms k 1 F7 T30 EV1 x -> HD", "2: ms k 1 F7 T30 EV1 x -> SERVER_ERROR out of memory storing object"}, {"0: delete k -> DELETED", "1: delete k -> DELETED", "2: delete k -> NOT_FOUND"}}, "SERVER_ERROR out of memory storing object", []int{0, 1}},
-		{"set k 0 0 1 x", [][]string{{"0: ms k 1 EV1 x -> HD", "1: ms k 1 EV1 x ->", "2: ms k 1 EV1 x ->"}}, "SERVER_ERROR s", nil},
-		{"ms k 1 T30 q s k O5 x", [][]string{{"0: ms k 1 T30 s k O5 EV1 x -> HD s1 kk O5", "1: ms k 1 T30 s k O5 EV1 x -> HD s1 kk O5", "2: ms k 1 T30 s k O5 EV1 x -> HD s1 kk O5"}}, "", []int{0, 1, 2}},
+		{
+			"set k 0 0 1 x",
+			[][]string{{"0: ms k 1 EV1 x -> HD", "1: ms k 1 EV1 x -> HD", "2: ms k 1 EV1 x -> HD"}},
+			"STORED",
+			[]int{0, 1, 2},
+		},
+		{
+			"set k 7 30 1 x",
+			[][]string{
+				{
+					"0: ms k 1 F7 T30 EV1 x -> HD", "1: ms k 1 F7 T30 EV1 x -> HD",
+					"2: ms k 1 F7 T30 EV1 x -> SERVER_ERROR out of memory storing object",
+				},
+				{"0: delete k -> DELETED", "1: delete k -> DELETED", "2: delete k -> NOT_FOUND"},
+			},
+			"SERVER_ERROR out of memory storing object",
+			[]int{0, 1},
+		},
+		{
+			"set k 0 0 1 x",
+			[][]string{{"0: ms k 1 EV1 x -> HD", "1: ms k 1 EV1 x ->", "2: ms k 1 EV1 x ->"}},
+			"SERVER_ERROR s", nil,
+		},
+		{
+			"ms k 1 T30 q s k O5 x",
+			[][]string{{
+				"0: ms k 1 T30 s k O5 EV1 x -> HD s1 kk O5",
+				"1: ms k 1 T30 s k O5 EV1 x -> HD s1 kk O5", "2: ms k 1 T30 s k O5 EV1 x -> HD s1 kk O5",
+			}},
+			"",
+			[]int{0, 1, 2},
+		},
 		{"add k 0 0 1 x", [][]string{{"0: ms k 1 ME EV1 x -> NS"}}, "NOT_STORED", nil},
-		{"add k 5 0 1 x", [][]string{{"0: ms k 1 F5 ME EV1 x -> HD"}, {"1: ms k 1 F5 EV1 x -> HD", "2: ms k 1 F5 EV1 x -> HD"}}, "STORED", []int{0, 1, 2}},
-		{"replace k 0 9 1 x", [][]string{{"0: ms k 1 T9 MR EV1 x -> HD"}, {"1: ms k 1 T9 EV1 x -> HD", "2: ms k 1 T9 EV1 x ->"}}, "SERVER_ERROR s", []int{0, 1}},
+		{"add k 5 0 1 x", [][]string{
+			{"0: ms k 1 F5 ME EV1 x -> HD"},
+			{"1: ms k 1 F5 EV1 x -> HD", "2: ms k 1 F5 EV1 x -> HD"},
+		}, "STORED", []int{0, 1, 2}},
+		{"replace k 0 9 1 x", [][]string{
+			{"0: ms k 1 T9 MR EV1 x -> HD"},
+			{"1: ms k 1 T9 EV1 x -> HD", "2: ms k 1 T9 EV1 x ->"},
+		}, "SERVER_ERROR s", []int{0, 1}},
 		{"cas k 0 0 1 5 x", [][]string{{"0: ms k 1 C5 EV1 x -> EX"}}, "EXISTS", nil},
 		{"cas k 0 0 1 5 x", [][]string{{"0: ms k 1 C5 EV1 x -> NF"}}, "NOT_FOUND", nil},
-		{"cas k 0 0 1 5 x", [][]string{{"0: ms k 1 C5 EV1 x -> HD"}, {"1: ms k 1 EV1 x -> HD", "2: ms k 1 EV1 x -> HD"}}, "STORED", []int{0, 1, 2}},
-		{"ms k 1 ME k x", [][]string{{"0: ms k 1 ME k EV1 x -> HD kk"}, {"1: ms k 1 k EV1 x -> HD kk", "2: ms k 1 k EV1 x -> HD kk"}}, "HD kk", []int{0, 1, 2}},
+		{"cas k 0 0 1 5 x", [][]string{
+			{"0: ms k 1 C5 EV1 x -> HD"},
+			{"1: ms k 1 EV1 x -> HD", "2: ms k 1 EV1 x -> HD"},
+		}, "STORED", []int{0, 1, 2}},
+		{"ms k 1 ME k x", [][]string{
+			{"0: ms k 1 ME k EV1 x -> HD kk"},
+			{"1: ms k 1 k EV1 x -> HD kk", "2: ms k 1 k EV1 x -> HD kk"},
+		}, "HD kk", []int{0, 1, 2}},
 		{"ms k 1 C5 I x", [][]string{{"0: ms k 1 C5 I EV1 x -> HD"}, {"1: md k -> HD", "2: md k -> NF"}}, "HD", nil},
 		// It has the version: the others get what was seen.
-		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k -> VA 1 kk f7 t30 cV1 | 6"}, {"1: ms k 1 F7 T30 EV1 6 -> HD", "2: ms k 1 F7 T30 EV1 6 -> HD"}}, "6", []int{0, 1, 2}},
+		{"incr k 1", [][]string{
+			{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k -> VA 1 kk f7 t30 cV1 | 6"},
+			{"1: ms k 1 F7 T30 EV1 6 -> HD", "2: ms k 1 F7 T30 EV1 6 -> HD"},
+		}, "6", []int{0, 1, 2}},
 		// The item has a cas of the server's own.
-		{"decr k 1", [][]string{{"0: ma k v k D1 MD EV1 -> VA 1 kk | 9", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 9 "}, {"0: ms k 2 C88 EV2 9  -> HD"}, {"1: ms k 2 EV2 9  -> HD", "2: ms k 2 EV2 9  -> HD"}}, "9", []int{0, 1, 2}},
-		{"ma k v c", [][]string{{"0: ma k v c EV1 -> VA 2 cV1 | 10", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> HD"}, {"1: ms k 2 EV2 10 -> HD", "2: ms k 2 EV2 10 -> HD"}}, "VA 2 cV2 | 10", []int{0, 1, 2}},
+		{"decr k 1", [][]string{
+			{
+				"0: ma k v k D1 MD EV1 -> VA 1 kk | 9",
+				"0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 9 ",
+			},
+			{"0: ms k 2 C88 EV2 9  -> HD"},
+			{"1: ms k 2 EV2 9  -> HD", "2: ms k 2 EV2 9  -> HD"},
+		}, "9", []int{0, 1, 2}},
+		{
+			"ma k v c",
+			[][]string{
+				{"0: ma k v c EV1 -> VA 2 cV1 | 10", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10"},
+				{"0: ms k 2 C88 EV2 10 -> HD"},
+				{"1: ms k 2 EV2 10 -> HD", "2: ms k 2 EV2 10 -> HD"},
+			},
+			"VA 2 cV2 | 10",
+			[]int{0, 1, 2},
+		},
 		// Another client has written or deleted the item since.
-		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 2 kk | 10", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> EX"}}, "10", nil},
-		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 2 kk | 10", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> NF"}, {"1: md k -> HD", "2: md k -> NF"}}, "10", nil},
-		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k -> EN"}, {"1: md k -> HD", "2: md k -> NF"}}, "6", nil},
-		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k ->"}, {"1: md k -> HD", "2: md k -> NF"}}, "SERVER_ERROR s", nil},
+		{"incr k 1", [][]string{{
+			"0: ma k v k D1 EV1 -> VA 2 kk | 10",
+			"0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10",
+		}, {"0: ms k 2 C88 EV2 10 -> EX"}}, "10", nil},
+		{"incr k 1", [][]string{
+			{
+				"0: ma k v k D1 EV1 -> VA 2 kk | 10",
+				"0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10",
+			},
+			{"0: ms k 2 C88 EV2 10 -> NF"},
+			{"1: md k -> HD", "2: md k -> NF"},
+		}, "10", nil},
+		{"incr k 1", [][]string{
+			{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k -> EN"},
+			{"1: md k -> HD", "2: md k -> NF"},
+		}, "6", nil},
+		{"incr k 1", [][]string{
+			{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k ->"},
+			{"1: md k -> HD", "2: md k -> NF"},
+		}, "SERVER_ERROR s", nil},
 		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> NF", "0: mg k u v f t c k -> EN"}}, "NOT_FOUND", nil},
-		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> CLIENT_ERROR cannot increment or decrement non-numeric value", "0: mg k u v f t c k -> VA 1 kk f0 t-1 c5 | x"}}, "CLIENT_ERROR cannot increment or decrement non-numeric value", nil},
+		{
+			"incr k 1",
+			[][]string{{
+				"0: ma k v k D1 EV1 -> CLIENT_ERROR cannot increment or decrement non-numeric value",
+				"0: mg k u v f t c k -> VA 1 kk f0 t-1 c5 | x",
+			}},
+			"CLIENT_ERROR cannot increment or decrement non-numeric value", nil,
+		},
 		// A stale item is on the first server only; the next client that reads it renews it.
-		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k -> VA 1 kk f0 t-1 cV1 X W | 6"}, {"1: md k -> HD", "2: md k -> NF", "0: md k I CV1 EV1 -> HD"}}, "6", nil},
+		{"incr k 1", [][]string{
+			{
+				"0: ma k v k D1 EV1 -> VA 1 kk | 6",
+				"0: mg k u v f t c k -> VA 1 kk f0 t-1 cV1 X W | 6",
+			},
+			{"1: md k -> HD", "2: md k -> NF", "0: md k I CV1 EV1 -> HD"},
+		}, "6", nil},
 		{"append k 0 0 1 x", [][]string{{"0: ms k 1 MA EV1 x -> NS", "0: mg k u v f t c k -> EN"}}, "NOT_STORED", nil},
-		{"prepend k 0 0 1 x", [][]string{{"0: ms k 1 MP EV1 x -> HD", "0: mg k u v f t c k -> VA 2 kk f0 t9999999 cV1 | xy"}, {"1: ms k 2 T2592000 EV1 xy -> HD", "2: ms k 2 T2592000 EV1 xy -> HD"}}, "STORED", []int{0, 1, 2}},
-		{"ma aw== b N0 J5 t v q", [][]string{{"0: ma aw== b N0 J5 t v EV1 -> VA 1 t-1 | 5", "0: mg aw== u v f t c O3252696320 b -> VA 1 O3252696320 f0 t-1 cV1 | 5"}, {"1: ms aw== 1 EV1 b 5 -> HD", "2: ms aw== 1 EV1 b 5 -> HD"}}, "", []int{0, 1, 2}},
+		{"prepend k 0 0 1 x", [][]string{
+			{
+				"0: ms k 1 MP EV1 x -> HD",
+				"0: mg k u v f t c k -> VA 2 kk f0 t9999999 cV1 | xy",
+			},
+			{"1: ms k 2 T2592000 EV1 xy -> HD", "2: ms k 2 T2592000 EV1 xy -> HD"},
+		}, "STORED", []int{0, 1, 2}},
+		{"ma aw== b N0 J5 t v q", [][]string{
+			{
+				"0: ma aw== b N0 J5 t v EV1 -> VA 1 t-1 | 5",
+				"0: mg aw== u v f t c O3252696320 b -> VA 1 O3252696320 f0 t-1 cV1 | 5",
+			},
+			{"1: ms aw== 1 EV1 b 5 -> HD", "2: ms aw== 1 EV1 b 5 -> HD"},
+		}, "", []int{0, 1, 2}},
 		// A missing copy is no disagreement, and the first server's answer counts.
-		{"touch k 30", [][]string{{"0: touch k 30 -> TOUCHED", "1: touch k 30 -> NOT_FOUND", "2: touch k 30 -> TOUCHED"}}, "TOUCHED", nil},
-		{"touch k 30", [][]string{{"0: touch k 30 -> NOT_FOUND", "1: touch k 30 -> TOUCHED", "2: touch k 30 -> TOUCHED"}}, "NOT_FOUND", nil},
-		{"mg k T30 v", [][]string{{"0: mg k T30 v -> VA 1 | x", "1: mg k T30 v -> EN", "2: mg k T30 v -> VA 1 | y"}}, "VA 1 | x", nil},
-		{"delete k", [][]string{{"0: delete k -> NOT_FOUND", "1: delete k -> DELETED", "2: delete k -> NOT_FOUND"}}, "NOT_FOUND", nil},
+		{"touch k 30", [][]string{{
+			"0: touch k 30 -> TOUCHED", "1: touch k 30 -> NOT_FOUND",
+			"2: touch k 30 -> TOUCHED",
+		}}, "TOUCHED", nil},
+		{"touch k 30", [][]string{{
+			"0: touch k 30 -> NOT_FOUND", "1: touch k 30 -> TOUCHED",
+			"2: touch k 30 -> TOUCHED",
+		}}, "NOT_FOUND", nil},
+		{
+			"mg k T30 v",
+			[][]string{{"0: mg k T30 v -> VA 1 | x", "1: mg k T30 v -> EN", "2: mg k T30 v -> VA 1 | y"}},
+			"VA 1 | x", nil,
+		},
+		{
+			"delete k",
+			[][]string{{"0: delete k -> NOT_FOUND", "1: delete k -> DELETED", "2: delete k -> NOT_FOUND"}},
+			"NOT_FOUND", nil,
+		},
 		{"md k C5", [][]string{{"0: md k C5 -> EX"}}, "EX", nil},
 		{"md k C5", [][]string{{"0: md k C5 -> HD"}, {"1: md k -> HD", "2: md k -> NF"}}, "HD", nil},
 		{"md k I T30", [][]string{{"0: md k I T30 EV1 -> HD"}, {"1: md k -> HD", "2: md k -> NF"}}, "HD", nil},
 		{"md k I", [][]string{{"0: md k I EV1 -> NF"}, {"1: md k -> HD", "2: md k -> NF"}}, "NF", nil},
 		{"md k x", [][]string{{"0: md k x EV1 -> HD"}, {"1: md k -> HD", "2: md k ->"}}, "SERVER_ERROR s", nil},
 		{"mg k N30 v", [][]string{{"0: mg k N30 v EV1 -> VA 1 | x"}}, "VA 1 | x", nil},
-		{"mg k N30 v", [][]string{{"0: mg k N30 v EV1 -> VA 0 W | "}, {"1: md k -> HD", "2: md k -> NF"}}, "VA 0 W | ", nil},
-		{"mg k R30 T60 v", [][]string{{"0: mg k R30 T60 v -> VA 1 W | x"}, {"1: mg k T60 -> HD", "2: mg k T60 -> EN"}}, "VA 1 W | x", nil},
+		{
+			"mg k N30 v",
+			[][]string{{"0: mg k N30 v EV1 -> VA 0 W | "}, {"1: md k -> HD", "2: md k -> NF"}},
+			"VA 0 W | ", nil,
+		},
+		{
+			"mg k R30 T60 v",
+			[][]string{{"0: mg k R30 T60 v -> VA 1 W | x"}, {"1: mg k T60 -> HD", "2: mg k T60 -> EN"}},
+			"VA 1 W | x", nil,
+		},
 		{"mg k R30 q", [][]string{{"0: mg k R30 -> EN"}}, "", nil},
 		{"ms k 1 E5 x", nil, "CLIENT_ERROR the flag E is not available", nil},
 		{"ms k 1 b k s t f v l h u x c F0 T0 L1 P1 N0 O1 x", nil, "CLIENT_ERROR options flags are too long", nil},
@@ -87,7 +210,8 @@ func TestWithSeveralWritersEachCommandGoesItsWay(t *testing.T) {
 			x := several(t, setup{})
 			holders := x.options.Router.Replicas([]byte("k"), nil)
 			line := tc.line
-			if words := strings.Fields(line); len(words) > 3 && words[0] != "ma" && words[0] != "mg" && words[0] != "md" {
+			if words := strings.Fields(line); len(words) > 3 && words[0] != "ma" && words[0] != "mg" &&
+				words[0] != "md" {
 				line = line[:len(line)-2] + "\r\n" + line[len(line)-1:]
 			}
 			i := x.request(line)
@@ -136,8 +260,8 @@ func TestWithSeveralWritersEachCommandGoesItsWay(t *testing.T) {
 	}
 }
 
-// checks stores k on all servers and returns what its check sends, "server: line", in each round. looks are what the servers hold in each
-// round: by server, a version or nothing.
+// checks stores k on all servers and returns what its check sends, "server: line", in each round. looks are what the
+// servers hold in each round: by server, a version or nothing.
 func checks(t *testing.T, x *script, looks ...[3]string) (asked [][]string) {
 	i := x.request("set k 0 0 1\r\nx")
 	for n := range 3 {
@@ -200,11 +324,36 @@ func TestACheckEndsWhenReplicasAgreeAndCutsWhatDiffersTwice(t *testing.T) {
 		{"all hold another client's", [][3]string{by("V8", "V8", "V8")}, nil, stats.Agreement{Checks: 1}},
 		{"a copy is missing", [][3]string{by("V1", "", "V1")}, nil, stats.Agreement{Checks: 1}},
 		{"all copies are missing", [][3]string{by("", "", "")}, nil, stats.Agreement{Checks: 1}},
-		{"they were different for a moment", [][3]string{by("V8", "V1", "V1"), by("V8", "V8", "V8")}, nil, stats.Agreement{Checks: 1}},
-		{"they differ", [][3]string{by("V8", "V1", "V8"), by("V8", "V1", "V8"), by("V8", "", "V8")}, []string{"", "V1"}, stats.Agreement{Checks: 1, Disagreements: 1, Cuts: 1}},
-		{"both differ", [][3]string{by("V1", "V7", "V8"), by("V1", "V7", "V8"), by("V1", "", "")}, []string{"", "V7", "V8"}, stats.Agreement{Checks: 1, Disagreements: 1, Cuts: 2}},
-		{"the first has none", [][3]string{by("", "V1", "V8"), by("", "V1", "V8"), by("", "", "V8")}, []string{"", "V1"}, stats.Agreement{Checks: 1, Disagreements: 1, Cuts: 1}},
-		{"the first has none, and no server holds the own write", [][3]string{by("", "V7", "V8")}, nil, stats.Agreement{Checks: 1}},
+		{
+			"they were different for a moment",
+			[][3]string{by("V8", "V1", "V1"), by("V8", "V8", "V8")},
+			nil,
+			stats.Agreement{Checks: 1},
+		},
+		{
+			"they differ",
+			[][3]string{by("V8", "V1", "V8"), by("V8", "V1", "V8"), by("V8", "", "V8")},
+			[]string{"", "V1"},
+			stats.Agreement{Checks: 1, Disagreements: 1, Cuts: 1},
+		},
+		{
+			"both differ",
+			[][3]string{by("V1", "V7", "V8"), by("V1", "V7", "V8"), by("V1", "", "")},
+			[]string{"", "V7", "V8"},
+			stats.Agreement{Checks: 1, Disagreements: 1, Cuts: 2},
+		},
+		{
+			"the first has none",
+			[][3]string{by("", "V1", "V8"), by("", "V1", "V8"), by("", "", "V8")},
+			[]string{"", "V1"},
+			stats.Agreement{Checks: 1, Disagreements: 1, Cuts: 1},
+		},
+		{
+			"the first has none, and no server holds the own write",
+			[][3]string{by("", "V7", "V8")},
+			nil,
+			stats.Agreement{Checks: 1},
+		},
 		{"all but one are lost", [][3]string{by("V8", "lost", "lost")}, nil, stats.Agreement{Checks: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -275,7 +424,8 @@ func TestALaterStoreOfAKeyReplacesItsCheck(t *testing.T) {
 	nextRound(x)
 	require.Equal(t, 2, x.Checking())
 	x.PlanChecks()
-	assert.Equal(t, []string{"0: mg k u c k mg l u c k", "1: mg k u c k mg l u c k", "2: mg k u c k mg l u c k"}, x.calls())
+	assert.Equal(t, []string{"0: mg k u c k mg l u c k", "1: mg k u c k mg l u c k", "2: mg k u c k mg l u c k"},
+		x.calls())
 	assert.Equal(t, uint64(protocol.FirstVersion|5), x.checks[0].version)
 
 	// The next store is answered while the check looks at the servers.
@@ -371,8 +521,14 @@ func TestAReplyAboutAnotherKeyIsRefusedForRequestsOfMcmwsOwn(t *testing.T) {
 		another, its, no string
 	}{
 		{"incr k 1", "ma k v k D1 EV1", 0, "VA 1 kl\r\n6\r\n", "VA 1 kk\r\n6\r\n", "VA 1\r\n6\r\n"},
-		{"incr k 1", "mg k u v f t c k", 1, "VA 1 f0 t-1 c9 kl\r\nx\r\n", "VA 1 f0 t-1 c9 kk\r\n6\r\n", "VA 1 f0 t-1 c9\r\n6\r\n"},
-		{"ma aw== b v", "mg aw== u v f t c O3252696320 b", 1, "VA 1 f0 t-1 c9 O7\r\nx\r\n", "VA 1 f0 t-1 c9 O3252696320\r\n6\r\n", "VA 1 f0 t-1 c9\r\n6\r\n"},
+		{
+			"incr k 1", "mg k u v f t c k", 1, "VA 1 f0 t-1 c9 kl\r\nx\r\n", "VA 1 f0 t-1 c9 kk\r\n6\r\n",
+			"VA 1 f0 t-1 c9\r\n6\r\n",
+		},
+		{
+			"ma aw== b v", "mg aw== u v f t c O3252696320 b", 1, "VA 1 f0 t-1 c9 O7\r\nx\r\n",
+			"VA 1 f0 t-1 c9 O3252696320\r\n6\r\n", "VA 1 f0 t-1 c9\r\n6\r\n",
+		},
 		{"get k", "me k", 1, "ME l exp=-1\r\n", "ME k exp=-1\r\n", "ME\r\n"},
 	} {
 		x := several(t, setup{})
@@ -403,7 +559,8 @@ func TestVersionsDoNotRepeatAndNoServerGivesThemOut(t *testing.T) {
 // A client's own cas stays where nobody else writes.
 func TestWithOneReplicaAnItemGetsItsVersionInOneTrip(t *testing.T) {
 	for request, want := range map[string]string{
-		"set k 0 0 1\r\nx": "ms k 1 EV1 x", "cas k 0 0 1 7\r\nx": "ms k 1 C7 EV1 x", "add k 0 0 1\r\nx": "ms k 1 ME EV1 x", "delete k": "delete k",
+		"set k 0 0 1\r\nx": "ms k 1 EV1 x", "cas k 0 0 1 7\r\nx": "ms k 1 C7 EV1 x",
+		"add k 0 0 1\r\nx": "ms k 1 ME EV1 x", "delete k": "delete k",
 		"ms k 1 E5\r\nx": "ms k 1 E5 x", "incr k 1": "ma k v k D1 EV1; mg k u v f t c k",
 	} {
 		x := several(t, setup{replicas: 1})

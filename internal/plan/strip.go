@@ -2,11 +2,12 @@ package plan
 
 import "mcmw/internal/protocol"
 
-// A route can strip its prefix (route.Prefix.Strip). Everything that concerns the pool's servers then uses the key as they know it: placement, locks,
-// checks, missed writes. The client sees its own key. A get of such a key never joins another. A retrieval is sent as lines that are written
-// here; any other request is renamed.
+// A route can strip its prefix (route.Prefix.Strip). Everything that concerns the pool's servers then uses the key as
+// they know it: placement, locks, checks, missed writes. The client sees its own key. A get of such a key never joins
+// another. A retrieval is sent as lines that are written here; any other request is renamed.
 
-// stripped keeps what the client sent in a request whose only key the servers know without a prefix, and what they get in its place.
+// stripped keeps what the client sent in a request whose only key the servers know without a prefix, and what they get
+// in its place.
 type stripped struct {
 	key []byte // as the client has it
 	op  protocol.Op
@@ -82,8 +83,8 @@ func (p *Planner) stripAll(r *Request) {
 	}
 }
 
-// shown returns the line of it, a reply of c, as r's client should see it: with key, unless that is nil; with no cas that it has not asked for; and with the
-// cas of an item in a gutter as a token; see noteDiverted.
+// shown returns the line of it, a reply of c, as r's client should see it: with key, unless that is nil; with no cas
+// that it has not asked for; and with the cas of an item in a gutter as a token; see noteDiverted.
 func (p *Planner) shown(r *Request, c *Call, it protocol.Item, key []byte) []byte {
 	if key != nil {
 		p.lines = it.Rename(p.lines, r.key, key)

@@ -8,15 +8,16 @@ import (
 	"mcmw/internal/route"
 )
 
-// A token is the cas that a read shows, to be named by a later write. Where items have versions, equal tokens mean equal items. So any server may show a
-// token; the key's first server decides the write:
+// A token is the cas that a read shows, to be named by a later write. Where items have versions, equal tokens mean
+// equal items. So any server may show a token; the key's first server decides the write:
 //
 //	token shown                                        the write that names it
 //	a version, of the item on the first server         succeeds
 //	a version, of any other item                       EXISTS or NOT_FOUND; a check follows
 //	no version: the server has given this cas itself   the read is repeated on the first server: elsewhere such a cas may be that of another item
 //
-// A cas that a server has given itself belongs to an item that was not stored through mcmw, or that is about to get a version.
+// A cas that a server has given itself belongs to an item that was not stored through mcmw, or that is about to get a
+// version.
 
 // versioned reports whether the items of the pool in have versions.
 func (p *Planner) versioned(in *route.Router) bool { return p.several[in.Number()] }
@@ -50,12 +51,14 @@ func (p *Planner) rereadFirst(r *Request) {
 	r.byFirst, r.step, r.triedEnd = true, retrying, r.last
 }
 
-// checkRefused begins a check of r's key if the first server has refused r because of its token, and another server may have shown that. It deletes what a client
-// would otherwise read again and again: a copy of an item that the first server has lost, or has replaced in a write that was never finished.
+// checkRefused begins a check of r's key if the first server has refused r because of its token, and another server may
+// have shown that. It deletes what a client would otherwise read again and again: a copy of an item that the first
+// server has lost, or has replaced in a write that was never finished.
 func (p *Planner) checkRefused(r *Request) {
 	c := &p.Calls[r.first]
 	token := r.CAS
-	if !r.Has(protocol.Conditional) || token < protocol.FirstVersion || outcomeOf(r, c) != replica.Refused || r.in.Read() == route.ReadPrimary {
+	if !r.Has(protocol.Conditional) || token < protocol.FirstVersion || outcomeOf(r, c) != replica.Refused ||
+		r.in.Read() == route.ReadPrimary {
 		return
 	}
 	stripe := p.options.Stripe(r.key)

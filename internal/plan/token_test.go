@@ -46,8 +46,8 @@ func shownToken(answer string) string {
 	return "1"
 }
 
-// tokensHold returns an error if two cas with the same token have stored, or if one has stored although another write has replaced the item meanwhile: that
-// write began when the item was there, and was answered before the cas began.
+// tokensHold returns an error if two cas with the same token have stored, or if one has stored although another write
+// has replaced the item meanwhile: that write began when the item was there, and was answered before the cas began.
 func tokensHold(w *explore.World) error {
 	history := w.History()
 	won := map[string]bool{}
@@ -80,14 +80,16 @@ func tokensHold(w *explore.World) error {
 		}
 		for _, o := range history {
 			if to := written(o); to != "" && to != item && o.Began > stored && o.Ended > 0 && o.Ended < cas.Began {
-				return fmt.Errorf("%q has stored with the token of %s, which %q had replaced", cas.Command, item, o.Command)
+				return fmt.Errorf("%q has stored with the token of %s, which %q had replaced", cas.Command, item,
+					o.Command)
 			}
 		}
 	}
 	return nil
 }
 
-// written returns the value that o has written; "nothing" if it has deleted the key, "" if it has written nothing, or if that is not known.
+// written returns the value that o has written; "nothing" if it has deleted the key, "" if it has written nothing, or
+// if that is not known.
 func written(o explore.Operation) string {
 	switch verb, _, _ := strings.Cut(o.Command, " "); {
 	case verb == "incr" && !strings.ContainsFunc(o.Answer, unicode.IsLetter):
@@ -100,8 +102,8 @@ func written(o explore.Operation) string {
 	return ""
 }
 
-// tokenWorld is a world of two servers and several clients, each with a middleware of its own. All reads that may go to any server go to the one that is not
-// the key's first.
+// tokenWorld is a world of two servers and several clients, each with a middleware of its own. All reads that may go to
+// any server go to the one that is not the key's first.
 type tokenWorld struct {
 	empty   bool // the servers hold nothing at first; otherwise they hold the value before
 	bare    bool // it has no version: each server has given it a cas of its own
@@ -130,7 +132,8 @@ func (a *tokenWorld) explore(t *testing.T, limit int) (explore.Result, *explore.
 			}
 		}
 		for i, commands := range a.clients {
-			d := driveWith(t, router, replica.AckAll, plan.NewVersions(uint64(100*i), 1), func(o *plan.Options) { o.Home = holders[1] })
+			d := driveWith(t, router, replica.AckAll, plan.NewVersions(uint64(100*i), 1),
+				func(o *plan.Options) { o.Home = holders[1] })
 			d.shows = holders[1]
 			if i == 0 || a.mutant == ownTokens {
 				d.mutant = a.mutant
@@ -149,9 +152,13 @@ func TestATokenFromAnyServerWinsOnceAndOnlyOverItsItem(t *testing.T) {
 	set, remove, incr := "set k 0 0 1\r\n7\r\n", "delete k\r\n", "incr k 1\r\n"
 	var worlds []tokenWorld
 	for _, rival := range [][]string{{gets, other}, {set}, {remove, set}, {incr}, {set, incr}} {
-		worlds = append(worlds, tokenWorld{clients: [][]string{{gets, cas}, rival}}, tokenWorld{bare: true, clients: [][]string{{gets, cas}, rival}})
+		worlds = append(worlds, tokenWorld{clients: [][]string{{gets, cas}, rival}},
+			tokenWorld{bare: true, clients: [][]string{{gets, cas}, rival}})
 	}
-	worlds = append(worlds, tokenWorld{empty: true, clients: [][]string{{set, gets, cas}, {"set k 0 0 1\r\n6\r\n", gets, other}}})
+	worlds = append(worlds, tokenWorld{
+		empty:   true,
+		clients: [][]string{{set, gets, cas}, {"set k 0 0 1\r\n6\r\n", gets, other}},
+	})
 	if mctest.Long() {
 		for _, a := range worlds {
 			a.faults = explore.Faults{Evictions: 1, Key: "k"}
@@ -173,7 +180,10 @@ func TestEveryFaultInjectedIntoTokensIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	set := "set k 0 0 1\r\n7\r\n"
 	for name, a := range map[string]tokenWorld{
-		"servers count":               {mutant: ownTokens, empty: true, clients: [][]string{{"set k 0 0 1\r\n6\r\n", gets, cas}, {set}}},
+		"servers count": {
+			mutant: ownTokens, empty: true,
+			clients: [][]string{{"set k 0 0 1\r\n6\r\n", gets, cas}, {set}},
+		},
 		"servers count, bare item":    {mutant: ownTokens, bare: true, clients: [][]string{{gets, cas}, {set}}},
 		"two cas":                     {mutant: readersDecide, clients: [][]string{{gets, cas}, {gets, other}}},
 		"a cas that compares nothing": {mutant: blindCas, clients: [][]string{{gets, cas}, {set}}},
@@ -193,18 +203,23 @@ const (
 	other = "cas k 0 0 1 $\r\n4\r\n"
 )
 
-// readFrom returns a driver of servers whose items have versions, and whose reads go to the server that is not the first of k.
+// readFrom returns a driver of servers whose items have versions, and whose reads go to the server that is not the
+// first of k.
 func readFrom(t *testing.T) (d *driver, first, second int) {
 	t.Helper()
 	router := newRouter(t, 2, route.ReadRoundRobin)
 	holders := router.Replicas([]byte("k"), nil)
-	return driveWith(t, router, replica.AckAll, plan.NewVersions(0, 1), func(o *plan.Options) { o.Home = holders[1] }), holders[0], holders[1]
+	return driveWith(t, router, replica.AckAll, plan.NewVersions(0, 1), func(o *plan.Options) { o.Home = holders[1] }),
+		holders[0], holders[1]
 }
 
 func TestAReadOfATokenAsksTheFirstServerOnlyIfTheTokenIsNoVersion(t *testing.T) {
 	for _, c := range []struct{ command, version, own, none string }{
 		{"gets k\r\n", "VALUE k 0 1 4611686018427387904\r\nx\r\nEND\r\n", "VALUE k 0 1 77\r\nx\r\nEND\r\n", "END\r\n"},
-		{"gets k l\r\n", "VALUE l 0 1 4611686018427387904\r\nx\r\nEND\r\n", "VALUE k 0 1 4611686018427387904\r\nx\r\nVALUE l 0 1 7\r\nx\r\nEND\r\n", "END\r\n"},
+		{
+			"gets k l\r\n", "VALUE l 0 1 4611686018427387904\r\nx\r\nEND\r\n",
+			"VALUE k 0 1 4611686018427387904\r\nx\r\nVALUE l 0 1 7\r\nx\r\nEND\r\n", "END\r\n",
+		},
 		{"mg k v c\r\n", "VA 1 c4611686018427387904\r\nx\r\n", "VA 1 c77\r\nx\r\n", "EN\r\n"},
 		{"mg k c s\r\n", "HD c9223372036854775807 s1\r\n", "HD c77 s1\r\n", "EN\r\n"},
 	} {

@@ -7,9 +7,10 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Versions gives out the versions of the items that a planner stores. Equal versions mean equal items, so versions must be unique. One Versions
-// repeats itself only after 2^62 of them. Two of them, which begin at random and take random steps, give the same version to two concurrent writes of a
-// key with a probability of 2^-62. The order of versions means nothing.
+// Versions gives out the versions of the items that a planner stores. Equal versions mean equal items, so versions must
+// be unique. One Versions repeats itself only after 2^62 of them. Two of them, which begin at random and take random
+// steps, give the same version to two concurrent writes of a key with a probability of 2^-62. The order of versions
+// means nothing.
 type Versions struct{ last, step uint64 }
 
 // NewVersions returns one whose versions follow start, in odd steps.

@@ -8,20 +8,23 @@ import (
 	"mcmw/internal/stats"
 )
 
-// A read asks a pool that is warmed up (route.MigrationWarmUp), the new pool, before the pool that its keys are in, the old one. The new pool may hold copies that must
-// not be read yet; these have a provisional version. So reads ask it for versions, which the client does not get:
+// A read asks a pool that is warmed up (route.MigrationWarmUp), the new pool, before the pool that its keys are in, the
+// old one. The new pool may hold copies that must not be read yet; these have a provisional version. So reads ask it
+// for versions, which the client does not get:
 //
 //	read   ask the new pool, for versions --> ask the old one for what the new one lacks or fails to answer --> answer
 //	write  ask the old pool's first server --> copy to the others; a mere change of expiry deletes the key in the new pool --> answer
 //	gat    ask the old pool --> delete in the new pool --> answer
 //
-// If some servers of a pool are warmed up from its others, a key's cold servers take the part of the new pool, and its other
-// servers that of the old one. A read then begins at a cold server only if it would go there without a warm-up, too.
+// If some servers of a pool are warmed up from its others, a key's cold servers take the part of the new pool, and its
+// other servers that of the old one. A read then begins at a cold server only if it would go there without a warm-up,
+// too.
 //
-// Keys that only the old pool holds are to be copied (Lacking). If the old pool does not answer for a key that the new pool has answered with a miss, this is no error
-// but a miss.
+// Keys that only the old pool holds are to be copied (Lacking). If the old pool does not answer for a key that the new
+// pool has answered with a miss, this is no error but a miss.
 
-// Lacking is a key that a pool being warmed up from the pool numbered Pool does not hold. Key is as the servers know it.
+// Lacking is a key that a pool being warmed up from the pool numbered Pool does not hold. Key is as the servers know
+// it.
 type Lacking struct {
 	Pool int
 	Key  []byte
@@ -48,11 +51,12 @@ func (p *Planner) oldFirst(in *route.Router, key []byte) bool {
 	return slices.ContainsFunc(p.place, func(h route.Holder) bool { return h.Roles.Has(route.After) })
 }
 
-// mayAskNew reports whether a pool that is warmed up may answer the request r: it is a read that changes nothing and shows no cas.
+// mayAskNew reports whether a pool that is warmed up may answer the request r: it is a read that changes nothing and
+// shows no cas.
 func (r *Request) mayAskNew() bool { return r.IsRead() && r.Answer == "" }
 
-// firstLook returns the server that is warmed up and that the read r asks first for key; -1: there is none. If only some servers of the pool are warmed up, it is
-// the server that would be read without a warm-up.
+// firstLook returns the server that is warmed up and that the read r asks first for key; -1: there is none. If only
+// some servers of the pool are warmed up, it is the server that would be read without a warm-up.
 func (p *Planner) firstLook(r *Request, key []byte, c *choice) int {
 	if p.fills == nil || !r.mayAskNew() {
 		return -1
@@ -81,7 +85,8 @@ func (p *Planner) firstLook(r *Request, key []byte, c *choice) int {
 	return s
 }
 
-// planMgOnNew sends an mg of a key of the pool in to the server that firstLook returns, and reports whether there is one.
+// planMgOnNew sends an mg of a key of the pool in to the server that firstLook returns, and reports whether there is
+// one.
 func (p *Planner) planMgOnNew(i int32, in *route.Router, c *choice) bool {
 	r := &p.Requests[i]
 	if !in.WarmsUp() || r.Words() >= protocol.MaxMetaWords {
@@ -105,7 +110,8 @@ func (p *Planner) asksNew(r *Request, n int32) bool {
 	return r.warms && r.step != warming && p.Calls[n].form == formClientVersion
 }
 
-// settleWarming reports whether keys of a read were not found in the pool that is warmed up, or not answered, and other servers have to be asked.
+// settleWarming reports whether keys of a read were not found in the pool that is warmed up, or not answered, and other
+// servers have to be asked.
 func (p *Planner) settleWarming(r *Request) (again bool) {
 	if !r.Command.IsRetrieval() {
 		c := &p.Calls[r.first]
@@ -161,13 +167,15 @@ const (
 	keyUnread   = -2 // still to be chosen
 )
 
-// mayTryAgain reports whether another server can be asked for what call n, which failed, asked for; or the same one, if it closed the connection.
+// mayTryAgain reports whether another server can be asked for what call n, which failed, asked for; or the same one, if
+// it closed the connection.
 func (p *Planner) mayTryAgain(r *Request, n int32) bool {
 	copies := p.copies(n)
 	return (copies > 1 || p.Calls[n].lost) && r.tries < max(1, copies-1)
 }
 
-// walks reports whether c's reply has the key of that number. It must be called for one key after the other, in their order.
+// walks reports whether c's reply has the key of that number. It must be called for one key after the other, in their
+// order.
 func (p *Planner) walks(c *Call, ordinal int32) bool {
 	switch {
 	case c.walked == c.found:
@@ -225,11 +233,12 @@ func (p *Planner) planWarming(i int32) {
 	}
 }
 
-// unansweredOf returns the error that answers the read r, nil if there is none: the last error of a key that has no answer. A key that the pool which is
-// warmed up does not hold always has an answer, a miss.
+// unansweredOf returns the error that answers the read r, nil if there is none: the last error of a key that has no
+// answer. A key that the pool which is warmed up does not hold always has an answer, a miss.
 func (p *Planner) unansweredOf(r *Request) (failure []byte) {
 	for _, at := range p.placed[r.keys : r.keys+r.NumKeys] {
-		if c := &p.Calls[at.call]; c.kind.IsError() && !c.cutOff() && !(c.Failed && (c.afterMiss || p.options.GetErrorMiss)) {
+		if c := &p.Calls[at.call]; c.kind.IsError() && !c.cutOff() &&
+			!(c.Failed && (c.afterMiss || p.options.GetErrorMiss)) {
 			failure = c.reply
 		}
 	}
@@ -277,8 +286,8 @@ func keyAt(keys []byte, k int) []byte {
 	return key
 }
 
-// settleOldFirst reports whether the servers that get writes last must now be asked to delete keys or to change their expiry, after a step of r in which all
-// other servers were asked at once.
+// settleOldFirst reports whether the servers that get writes last must now be asked to delete keys or to change their
+// expiry, after a step of r in which all other servers were asked at once.
 func (p *Planner) settleOldFirst(r *Request) (again bool) {
 	if !p.options.Router.Uses(route.After) || r.Failed {
 		return false
@@ -298,7 +307,8 @@ func (p *Planner) settleOldFirst(r *Request) (again bool) {
 	return again
 }
 
-// planEmptying deletes the keys of requests[i] on those servers. A gat deletes them only if it would otherwise change the expiry of copies that nobody reads yet.
+// planEmptying deletes the keys of requests[i] on those servers. A gat deletes them only if it would otherwise change
+// the expiry of copies that nobody reads yet.
 func (p *Planner) planEmptying(i int32) {
 	r := &p.Requests[i]
 	for rest := r.Keys; len(rest) > 0; {
@@ -328,7 +338,8 @@ func (r *Request) nextKey(rest []byte) (key, left []byte) {
 	return nextKey(rest)
 }
 
-// settleEmptying makes the answer of the gat r that of the previous step, or the error of a server on which the key could not be deleted.
+// settleEmptying makes the answer of the gat r that of the previous step, or the error of a server on which the key
+// could not be deleted.
 func (p *Planner) settleEmptying(r *Request) {
 	for n := r.first; n < r.last; n++ {
 		if c := &p.Calls[n]; c.kind.IsError() {

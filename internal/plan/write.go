@@ -8,9 +8,9 @@ import (
 	"mcmw/internal/route"
 )
 
-// planWrite sends a write to every server that holds the key. A write that depends on a cas goes only to the first server, which knows the cas. If other mcmw
-// instances write the same servers, so does a write that depends on anything else. Such a write is a barrier, because a later request of the part may read what
-// its second step writes.
+// planWrite sends a write to every server that holds the key. A write that depends on a cas goes only to the first
+// server, which knows the cas. If other mcmw instances write the same servers, so does a write that depends on anything
+// else. Such a write is a barrier, because a later request of the part may read what its second step writes.
 func (p *Planner) planWrite(i int32) (barrier bool) {
 	r := &p.Requests[i]
 	p.findHolders(r)
@@ -96,7 +96,8 @@ func (p *Planner) planForget(i int32) {
 // textMoving refuses a request that depends on a value which is moving to other servers; see the phase route.Late.
 const textMoving = "SERVER_ERROR the key is moving to other servers; try again later\r\n"
 
-// settleCompare reports whether the first server has stored a conditional write, so that it has to be copied to the others.
+// settleCompare reports whether the first server has stored a conditional write, so that it has to be copied to the
+// others.
 func (p *Planner) settleCompare(r *Request) (again bool) {
 	if r.several {
 		return p.settleDecided(r)
@@ -130,8 +131,8 @@ func (p *Planner) planCopies(i int32) {
 	p.planEmptied(i)
 }
 
-// settleWrite compares the replicas' answers and chooses the one that the client gets. first, unless negative, is the call of the replica
-// that answered in an earlier step. again: the key has to be deleted on some of them.
+// settleWrite compares the replicas' answers and chooses the one that the client gets. first, unless negative, is the
+// call of the replica that answered in an earlier step. again: the key has to be deleted on some of them.
 func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 	p.answers, p.answered = p.answers[:0], p.answered[:0]
 	if first >= 0 {
@@ -141,7 +142,8 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 	for n := r.first; n < r.last; n++ {
 		c := &p.Calls[n]
 		if c.empties {
-			// On a server that must not hold the key only a failure counts. It counts like a replica's, by the rule of the server's own pool.
+			// On a server that must not hold the key only a failure counts. It counts like a replica's, by the rule of
+			// the server's own pool.
 			of := p.options.Router.Of(int(c.Server))
 			if outcomeOf(r, c) == replica.Success || c.Failed && of == r.own {
 				continue
@@ -181,7 +183,8 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 	}
 	r.repair = int32(len(p.repairs))
 	for _, k := range differ {
-		// A replica that gave no answer is not repaired here: its prober deletes what it missed before it serves a read.
+		// A replica that gave no answer is not repaired here: its prober deletes what it missed before it serves a
+		// read.
 		if c := &p.Calls[p.answered[k]]; !c.Failed {
 			p.repairs = append(p.repairs, c.Server)
 		}
@@ -194,8 +197,9 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 	return true
 }
 
-// Dispensable reports whether call n can end without a reply although the client will be told of a success: it writes to a server or compares copies there,
-// and servers that have carried the write out suffice for Ack, if its server is marked.
+// Dispensable reports whether call n can end without a reply although the client will be told of a success: it writes
+// to a server or compares copies there, and servers that have carried the write out suffice for Ack, if its server is
+// marked.
 func (p *Planner) Dispensable(n int32) bool {
 	c := &p.Calls[n]
 	if c.IsCheck() {
@@ -223,8 +227,8 @@ func (p *Planner) Dispensable(n int32) bool {
 	return done >= needed
 }
 
-// Withhold reports whether a success is about to be reported for requests[i], a write that server did not answer. If so it adds to out the error that replaces
-// the success.
+// Withhold reports whether a success is about to be reported for requests[i], a write that server did not answer. If so
+// it adds to out the error that replaces the success.
 func (p *Planner) Withhold(i, server int32, out Output) bool {
 	r := &p.Requests[i]
 	if r.way != write && r.way != compare || r.chosen < 0 || p.Calls[r.chosen].kind.IsError() {
@@ -288,7 +292,8 @@ func alike(r *Request, a, b *Call) bool {
 	return bytes.Equal(a.reply, b.reply)
 }
 
-// Disagreement returns each replica's answer and the one that the client gets. It is valid after a Settle that has found replicas to repair.
+// Disagreement returns each replica's answer and the one that the client gets. It is valid after a Settle that has
+// found replicas to repair.
 func (p *Planner) Disagreement(i int32) (replies []string, answered string) {
 	for _, n := range p.answered {
 		c := &p.Calls[n]

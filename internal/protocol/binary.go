@@ -16,9 +16,9 @@ const (
 	binaryText    = "Unknown command"
 )
 
-// RefuseBinary returns the reply "Unknown command", in the binary protocol, to the request with this header; "" if its client must be closed without
-// a reply. libmemcached (PHP's extension, pylibmc) takes every status for a miss in the gets that it sends, but not the end of the connection. Other
-// clients send these gets, if at all, for several keys.
+// RefuseBinary returns the reply "Unknown command", in the binary protocol, to the request with this header; "" if its
+// client must be closed without a reply. libmemcached (PHP's extension, pylibmc) takes every status for a miss in the
+// gets that it sends, but not the end of the connection. Other clients send these gets, if at all, for several keys.
 func RefuseBinary(header []byte) string {
 	switch header[1] {
 	case binaryGetQ, binaryGetK, binaryGetKQ:

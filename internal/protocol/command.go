@@ -33,19 +33,21 @@ const (
 	NumCommands
 )
 
-// Traits describe a request as far as placement, order and replication need it. They follow from its command, and for a meta command from
-// its verb and flags.
+// Traits describe a request as far as placement, order and replication need it. They follow from its command, and for a
+// meta command from its verb and flags.
 type Traits uint16
 
 // The traits.
 const (
 	// Reads: the reply is what a server holds, and the request may be repeated at another server without harm.
 	Reads Traits = 1 << iota
-	// Writes: it changes items, and must reach all servers that hold its keys. With Reads: it touches the items that it reads.
+	// Writes: it changes items, and must reach all servers that hold its keys. With Reads: it touches the items that it
+	// reads.
 	Writes
 	// First: it shows what only a key's first server knows: the cas, or details of the item there.
 	First
-	// Conditional: it changes the item only if the item has the cas that the request names. Only the first server knows this cas.
+	// Conditional: it changes the item only if the item has the cas that the request names. Only the first server knows
+	// this cas.
 	Conditional
 	// Deletes: after it no copy of the key exists, whether there was one or not.
 	Deletes
@@ -53,7 +55,8 @@ const (
 	Marks
 	// Quiet: the usual reply is left out.
 	Quiet
-	// Fenced: there may be no reply, or the reply does not show where it ends. The reply to an mn after the request shows it.
+	// Fenced: there may be no reply, or the reply does not show where it ends. The reply to an mn after the request
+	// shows it.
 	Fenced
 	// Encoded: the key in the line is in base64.
 	Encoded
@@ -76,8 +79,8 @@ const (
 // Has reports whether t has all of others.
 func (t Traits) Has(others Traits) bool { return t&others == others }
 
-// IsRead reports whether a request with t only reads values: it changes nothing, and does not show the cas, which serves a later write. A route may
-// send such requests to a pool of their own.
+// IsRead reports whether a request with t only reads values: it changes nothing, and does not show the cas, which
+// serves a later write. A route may send such requests to a pool of their own.
 func (t Traits) IsRead() bool { return t&(Reads|Writes|First) == Reads }
 
 // replySet is a set of kinds of reply elements.
@@ -101,27 +104,30 @@ const anyMeta = replySet(1<<(ReplyMetaDebug+1) - 1<<ReplyMetaValue)
 // commands describes each command. The traits of meta commands are in metaVerbs and metaFlags.
 var commands = [NumCommands]struct {
 	name string
-	// words are those that follow the name: k the key or the keys, F the client flags, T the expiry, S the size of the data block, C the cas, D a
-	// number, a arguments.
+	// words are those that follow the name: k the key or the keys, F the client flags, T the expiry, S the size of the
+	// data block, C the cas, D a number, a arguments.
 	words  string
 	traits Traits
 	// meta is the verb and the mode of the meta command that does the same; see Op.ToMeta.
 	meta string
-	// A reply is one element of alone, or a list of elements of more that an element of end closes. Error lines end every
-	// reply.
+	// A reply is one element of alone, or a list of elements of more that an element of end closes. Error lines end
+	// every reply.
 	alone, more, end replySet
 }{
-	Invalid:   {name: "invalid"},
-	Get:       {"get", "k", Reads, "", 0, kinds(ReplyValue), kinds(ReplyEnd)},
-	Gets:      {"gets", "k", Reads | First, "", 0, kinds(ReplyValue), kinds(ReplyEnd)},
-	Gat:       {"gat", "Tk", Reads | Writes | First, "", 0, kinds(ReplyValue), kinds(ReplyEnd)},
-	Gats:      {"gats", "Tk", Reads | Writes | First, "", 0, kinds(ReplyValue), kinds(ReplyEnd)},
-	Set:       {"set", "kFTS", Writes | Makes, "s", kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Add:       {"add", "kFTS", Writes | Makes | Depends, "sE", kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Replace:   {"replace", "kFTS", Writes | Makes | Depends, "sR", kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Append:    {"append", "kFTS", Writes | Makes | Builds | Depends, "sA", kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Prepend:   {"prepend", "kFTS", Writes | Makes | Builds | Depends, "sP", kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Cas:       {"cas", "kFTSC", Writes | Makes | Depends | Conditional, "s", kinds(ReplyStored, ReplyNotStored, ReplyExists, ReplyNotFound), 0, 0},
+	Invalid: {name: "invalid"},
+	Get:     {"get", "k", Reads, "", 0, kinds(ReplyValue), kinds(ReplyEnd)},
+	Gets:    {"gets", "k", Reads | First, "", 0, kinds(ReplyValue), kinds(ReplyEnd)},
+	Gat:     {"gat", "Tk", Reads | Writes | First, "", 0, kinds(ReplyValue), kinds(ReplyEnd)},
+	Gats:    {"gats", "Tk", Reads | Writes | First, "", 0, kinds(ReplyValue), kinds(ReplyEnd)},
+	Set:     {"set", "kFTS", Writes | Makes, "s", kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Add:     {"add", "kFTS", Writes | Makes | Depends, "sE", kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Replace: {"replace", "kFTS", Writes | Makes | Depends, "sR", kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Append:  {"append", "kFTS", Writes | Makes | Builds | Depends, "sA", kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Prepend: {"prepend", "kFTS", Writes | Makes | Builds | Depends, "sP", kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Cas: {
+		"cas", "kFTSC", Writes | Makes | Depends | Conditional, "s",
+		kinds(ReplyStored, ReplyNotStored, ReplyExists, ReplyNotFound), 0, 0,
+	},
 	Delete:    {"delete", "k", Writes | Deletes, "", kinds(ReplyDeleted, ReplyNotFound), 0, 0},
 	Incr:      {"incr", "kD", Writes | Makes | Builds | Depends, "a", kinds(ReplyNumber, ReplyNotFound), 0, 0},
 	Decr:      {"decr", "kD", Writes | Makes | Builds | Depends, "aD", kinds(ReplyNumber, ReplyNotFound), 0, 0},
@@ -170,8 +176,9 @@ func (c Command) IsForAnyServer() bool { return c == Version }
 // IsStorage reports whether c is a classic command that carries a data block.
 func (c Command) IsStorage() bool { return c >= Set && c <= Cas }
 
-// Accepts reports whether the reply to c may contain an element of kind k, as its first element or a later one, and whether the element
-// is the last. fenced: an mn follows c, and the reply to the mn ends the reply to c, which may be missing.
+// Accepts reports whether the reply to c may contain an element of kind k, as its first element or a later one, and
+// whether the element is the last. fenced: an mn follows c, and the reply to the mn ends the reply to c, which may be
+// missing.
 func (c Command) Accepts(k ReplyKind, first, fenced bool) (last, ok bool) {
 	t := &commands[c]
 	switch {

@@ -50,17 +50,17 @@ func decodeControl(r *Request, w *words) (int, error) {
 	return -1, nil
 }
 
-// administration lists the administration commands that are passed on, each with its accepted subcommands. Every memcached
-// answers these with one line. Newer versions accept a prefix of a word (lru_crawler m for lru_crawler metadump), so a
-// subcommand must be written in full.
+// administration lists the administration commands that are passed on, each with its accepted subcommands. Every
+// memcached answers these with one line. Newer versions accept a prefix of a word (lru_crawler m for lru_crawler
+// metadump), so a subcommand must be written in full.
 var administration = map[string][]string{
 	"slabs":       {"reassign", "automove"},
 	"lru":         {"tune", "mode", "temp_ttl"},
 	"lru_crawler": {"enable", "disable", "crawl", "tocrawl", "sleep"},
 }
 
-// decodeAdmin decodes an administration command. Arguments of letters, digits and a few signs are passed on, including a noreply:
-// the server judges them.
+// decodeAdmin decodes an administration command. Arguments of letters, digits and a few signs are passed on, including
+// a noreply: the server judges them.
 func decodeAdmin(r *Request, w *words) (int, error) {
 	subcommands, has := administration[string(w.word[0])]
 	switch {
@@ -82,15 +82,18 @@ func decodeAdmin(r *Request, w *words) (int, error) {
 
 // notInName reports whether c must not appear in an argument of an administration command.
 func notInName(c rune) bool {
-	return !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '-' || c == '.' || c == ',')
+	return !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '-' || c == '.' ||
+		c == ',')
 }
 
 // statistics are the arguments of stats that are passed on. The reply to each is a list or one line.
 var statistics = []string{
-	"items", "slabs", "sizes", "sizes_enable", "sizes_disable", "settings", "conns", "reset", "extstore", "proxy", "proxyfuncs", "proxybe",
+	"items", "slabs", "sizes", "sizes_enable", "sizes_disable", "settings", "conns", "reset", "extstore", "proxy",
+	"proxyfuncs", "proxybe",
 }
 
-// wordServers is mcmw's own argument of stats: another argument follows, and with several servers each name in the reply has its server's name before it.
+// wordServers is mcmw's own argument of stats: another argument follows, and with several servers each name in the
+// reply has its server's name before it.
 const wordServers = "servers"
 
 func decodeStats(r *Request, w *words) (int, error) {

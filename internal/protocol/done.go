@@ -1,12 +1,13 @@
 package protocol
 
-// Unclear reports whether the reply to the write r does not show its full effect: the item may be stale, or a client may have to renew it.
+// Unclear reports whether the reply to the write r does not show its full effect: the item may be stale, or a client
+// may have to renew it.
 func (r *Request) Unclear() bool {
 	return r.Command == Meta && (r.Has(Marks) || r.HasFlag('x') || r.Fetches() && r.Has(Depends))
 }
 
-// Done returns the command that repeats, on another server, what the write r has done where it succeeded. Conditions of r are dropped, and its reply is
-// never left out. plain: the resulting item does not depend on the one before.
+// Done returns the command that repeats, on another server, what the write r has done where it succeeded. Conditions of
+// r are dropped, and its reply is never left out. plain: the resulting item does not depend on the one before.
 func (r *Request) Done() (op Op, plain bool) {
 	if r.Answer != "" {
 		return r.Deletion(), true

@@ -1,7 +1,7 @@
 package protocol
 
-// A value that is too large for one item of a server is stored in chunks; see package large. The functions of this file replace the value in a client's
-// request, or in a server's reply, by another one.
+// A value that is too large for one item of a server is stored in chunks; see package large. The functions of this file
+// replace the value in a client's request, or in a server's reply, by another one.
 
 // BringsValue reports whether r carries a value to be stored: it is a classic storage command or an ms.
 func (r *Request) BringsValue() bool {

@@ -22,7 +22,10 @@ func TestTheMinimumLifeOfAnItem(t *testing.T) {
 		it, _ := DecodeItem([]byte(reply))
 		assert.Equal(t, want, it.Life(), reply)
 	}
-	for exptime, want := range map[int32]int64{0: forever, 1: 0, 2: second, 2592000: 2591999 * second, 2592001: 0, -1: 0} {
+	for exptime, want := range map[int32]int64{
+		0: forever, 1: 0, 2: second, 2592000: 2591999 * second, 2592001: 0,
+		-1: 0,
+	} {
 		assert.Equal(t, want, LifeStored(exptime), exptime)
 	}
 }

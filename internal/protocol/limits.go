@@ -6,11 +6,11 @@ import "cmp"
 type Limits struct {
 	// MaxKey is the maximum length of a key in bytes; 0 means DefaultMaxKey.
 	MaxKey int
-	// MaxValue is the maximum size of a value in bytes; 0 means DefaultMaxValue. A larger one is refused with memcached's
-	// "SERVER_ERROR object too large for cache", and its data is skipped.
+	// MaxValue is the maximum size of a value in bytes; 0 means DefaultMaxValue. A larger one is refused with
+	// memcached's "SERVER_ERROR object too large for cache", and its data is skipped.
 	MaxValue int
-	// MaxLine is the number of bytes that may arrive without a line end before the connection is closed; 0 means DefaultMaxLine.
-	// Lines of get and gets may have up to MaxMultiGetLine bytes.
+	// MaxLine is the number of bytes that may arrive without a line end before the connection is closed; 0 means
+	// DefaultMaxLine. Lines of get and gets may have up to MaxMultiGetLine bytes.
 	MaxLine int
 	// MaxMultiGetLine bounds the line of a get or gets, in bytes; 0 means DefaultMaxMultiGetLine.
 	MaxMultiGetLine int

@@ -30,13 +30,14 @@ var ErrLoginTooLarge = errors.New("login too large")
 const (
 	// maxLoginLine is the number of bytes without a line end after which memcached closes the connection.
 	maxLoginLine = 2048
-	// maxLoginValue is the number of bytes of a login after its line that fit into memcached's buffer, READ_BUFFER_SIZE.
+	// maxLoginValue is the number of bytes of a login after its line that fit into memcached's buffer,
+	// READ_BUFFER_SIZE.
 	maxLoginValue = 16 << 10
 )
 
-// DecodeLogin decodes the login at the front of buf, from a client that is not authenticated yet, into r and returns its length
-// in bytes. 0 means that it is incomplete; need is then its total length, or 0 if that isn't known yet. After an error the
-// connection must be closed.
+// DecodeLogin decodes the login at the front of buf, from a client that is not authenticated yet, into r and returns
+// its length in bytes. 0 means that it is incomplete; need is then its total length, or 0 if that isn't known yet.
+// After an error the connection must be closed.
 func DecodeLogin(buf []byte, r *Login) (n, need int, err error) {
 	*r = Login{}
 	if len(buf) < 2 {
@@ -87,8 +88,8 @@ func cString(b []byte) []byte {
 	return b
 }
 
-// AppendLogin appends a login. A server without authentication takes it for a set. The item it then stores has an unlikely key
-// and has already expired, so nobody can read the password.
+// AppendLogin appends a login. A server without authentication takes it for a set. The item it then stores has an
+// unlikely key and has already expired, so nobody can read the password.
 func AppendLogin(dst []byte, user, password string) []byte {
 	dst = append(dst, "set mcmw-login 0 -1 "...)
 	dst = strconv.AppendInt(dst, int64(len(user)+1+len(password)), 10)

@@ -6,11 +6,15 @@ import (
 )
 
 // metaVerbs are the traits of the meta commands, by the second letter of their names.
-var metaVerbs = ['z' + 1]Traits{'g': Reads, 'e': Reads | First, 's': Writes | Makes, 'd': Writes | Deletes, 'a': Writes | Makes | Builds | Depends}
+var metaVerbs = ['z' + 1]Traits{
+	'g': Reads, 'e': Reads | First, 's': Writes | Makes, 'd': Writes | Deletes,
+	'a': Writes | Makes | Builds | Depends,
+}
 
 // metaFlag describes a flag of a meta command.
 type metaFlag struct {
-	// value says what may follow the letter. refusal is memcached's error if something else follows; "": its general error.
+	// value says what may follow the letter. refusal is memcached's error if something else follows; "": its general
+	// error.
 	value   metaValue
 	refusal string
 	// adds and ends are the traits that the flag adds to a command, and removes from it.
@@ -51,10 +55,12 @@ var metaFlags = ['z' + 1]metaFlag{
 	'l': {value: nothing}, 'h': {value: nothing}, 'u': {value: nothing}, 'x': {nothing, "", Makes | Depends, 0},
 }
 
-// modes are the traits that the mode of an ms adds. The array has 256 elements, because a mode that is not checked may be any byte.
+// modes are the traits that the mode of an ms adds. The array has 256 elements, because a mode that is not checked may
+// be any byte.
 var modes = [256]Traits{'E': Depends, 'R': Depends, 'A': Depends | Builds, 'P': Depends | Builds}
 
-// takeFlag notes a flag, and returns the part of value, the text after its letter, that memcached reads. ok is false if memcached refuses it.
+// takeFlag notes a flag, and returns the part of value, the text after its letter, that memcached reads. ok is false if
+// memcached refuses it.
 func (op *Op) takeFlag(letter byte, value []byte) (read []byte, ok bool) {
 	op.Fields |= fieldOf(letter)
 	var n uint64
@@ -80,7 +86,8 @@ func (op *Op) takeFlag(letter byte, value []byte) (read []byte, ok bool) {
 	return read, ok
 }
 
-// parse returns the part of word, the text after a flag's letter, that memcached reads. ok is false if memcached refuses word.
+// parse returns the part of word, the text after a flag's letter, that memcached reads. ok is false if memcached
+// refuses word.
 func (v metaValue) parse(word []byte) (read []byte, ok bool) {
 	switch v {
 	case exptime:
@@ -133,9 +140,10 @@ func cutWord(s []byte) (word, rest []byte) {
 	return s[:end], s[end:]
 }
 
-// Fits reports whether reply, of which only the line is needed, can be the reply to the meta command op: the verb allows its code, it has a value
-// only if one was requested, and its opaque and its key are those of the request. An HD or a VA must return the opaque and the key if the request
-// asked for them, an ME must return the key. An mg whose cas matches is answered without the value.
+// Fits reports whether reply, of which only the line is needed, can be the reply to the meta command op: the verb
+// allows its code, it has a value only if one was requested, and its opaque and its key are those of the request. An HD
+// or a VA must return the opaque and the key if the request asked for them, an ME must return the key. An mg whose cas
+// matches is answered without the value.
 func (op *Op) Fits(reply []byte) bool {
 	line, _, _ := bytes.Cut(reply, []byte(CRLF))
 	code, flags := cutWord(line)
@@ -143,7 +151,8 @@ func (op *Op) Fits(reply []byte) bool {
 	switch {
 	case op.Verb == 'e':
 		done = "ME"
-	case op.HasFlag('v') && (op.Verb == 'g' || op.Verb == 'a') && !(op.Verb == 'g' && op.HasFlag('C') && string(code) == "HD"):
+	case op.HasFlag('v') && (op.Verb == 'g' || op.Verb == 'a') &&
+		!(op.Verb == 'g' && op.HasFlag('C') && string(code) == "HD"):
 		done = "VA"
 	}
 	fits := true
@@ -194,7 +203,8 @@ func (op *Op) Fits(reply []byte) bool {
 
 // isKey reports whether text is op's only key, in base64 or not.
 func (op *Op) isKey(text []byte) bool {
-	return bytes.Equal(text, op.Keys) || op.Has(Encoded) && isKeyIn(op.Keys, text) || !op.Has(Encoded) && isKeyIn(text, op.Keys)
+	return bytes.Equal(text, op.Keys) || op.Has(Encoded) && isKeyIn(op.Keys, text) || !op.Has(Encoded) &&
+		isKeyIn(text, op.Keys)
 }
 
 // isOpaque reports whether op's opaque is text.

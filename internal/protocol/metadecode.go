@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// MaxMetaWords is the maximum number of words of a meta command: memcached's MFLAG_MAX_OPT_LENGTH less one. Versions before
-	// 1.6.40 allow one word more, and run the value after a line with too many words as commands.
+	// MaxMetaWords is the maximum number of words of a meta command: memcached's MFLAG_MAX_OPT_LENGTH less one.
+	// Versions before 1.6.40 allow one word more, and run the value after a line with too many words as commands.
 	MaxMetaWords = 19
 	// maxOpaque is memcached's MFLAG_MAX_OPAQUE_LENGTH: the maximum length of an O flag, including its letter.
 	maxOpaque = 32
@@ -53,7 +53,8 @@ func areFlags(w *words, first int) bool {
 	return true
 }
 
-// checkMeta returns the error with which a meta command is refused, or "". It keeps only the words that memcached reads.
+// checkMeta returns the error with which a meta command is refused, or "". It keeps only the words that memcached
+// reads.
 func (l *Limits) checkMeta(r *Request, w *words, verb byte, first int) (refusal string) {
 	switch {
 	case len(w.word[1]) > l.MaxKey:
@@ -80,7 +81,8 @@ func (l *Limits) checkMeta(r *Request, w *words, verb byte, first int) (refusal 
 	return checkMode(w, verb, first)
 }
 
-// checkDebug is checkMeta for me, whose only flag is b. memcached from 1.6.40 on sees it only if another word follows it.
+// checkDebug is checkMeta for me, whose only flag is b. memcached from 1.6.40 on sees it only if another word follows
+// it.
 func checkDebug(r *Request, w *words) (refusal string) {
 	r.textEnd = r.textAt
 	if !w.is(2, "b") {
@@ -100,8 +102,8 @@ func checkDebug(r *Request, w *words) (refusal string) {
 	return ""
 }
 
-// keyEncoding accepts exactly one encoding of a key. memcached skips characters outside the alphabet, so two encodings could
-// mean one key.
+// keyEncoding accepts exactly one encoding of a key. memcached skips characters outside the alphabet, so two encodings
+// could mean one key.
 var keyEncoding = base64.StdEncoding.Strict()
 
 // checkKey reports whether text is a key in base64, and whether the key contains a line feed.
@@ -114,8 +116,8 @@ func checkKey(text []byte) (holdsLineFeed, ok bool) {
 	return bytes.IndexByte(key[:n], '\n') >= 0, err == nil && n > 0
 }
 
-// checkFlags checks flag by flag, as memcached does. A repeated or unknown flag is an error at once; otherwise the error is that of
-// the last flag with a wrong value.
+// checkFlags checks flag by flag, as memcached does. A repeated or unknown flag is an error at once; otherwise the
+// error is that of the last flag with a wrong value.
 func checkFlags(r *Request, w *words, first int) (refusal string) {
 	bad, text := false, TextBadFormat
 	for i := first; i < w.n; i++ {
@@ -143,7 +145,8 @@ func checkFlags(r *Request, w *words, first int) (refusal string) {
 	return ""
 }
 
-// checkMode makes the checks that memcached makes after all flags have been accepted: the mode, and the length of the opaque.
+// checkMode makes the checks that memcached makes after all flags have been accepted: the mode, and the length of the
+// opaque.
 func checkMode(w *words, verb byte, first int) (refusal string) {
 	opaque := ""
 	for _, word := range w.word[first:w.n] {

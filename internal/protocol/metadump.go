@@ -14,8 +14,8 @@ type Dumped struct {
 	Size int64
 }
 
-// DecodeDumped decodes a line of the reply to `lru_crawler metadump`, without its line end. ok is false if the line is no item.
-// The URL-encoded key is decoded in place, so line must not be read again.
+// DecodeDumped decodes a line of the reply to `lru_crawler metadump`, without its line end. ok is false if the line is
+// no item. The URL-encoded key is decoded in place, so line must not be read again.
 func DecodeDumped(line []byte) (d Dumped, ok bool) {
 	for n := 0; len(line) > 0; n++ {
 		word, rest, _ := bytes.Cut(line, []byte{' '})

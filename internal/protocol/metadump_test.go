@@ -14,7 +14,11 @@ func TestALineOfAMetadumpIsDecodedInAllItsForms(t *testing.T) {
 		want Dumped
 		ok   bool
 	}{
-		{"key=k exp=-1 la=1700000000 cas=7 fetch=no cls=1 size=63 flags=0", Dumped{[]byte("k"), 1700000000, 7, 63}, true},
+		{
+			"key=k exp=-1 la=1700000000 cas=7 fetch=no cls=1 size=63 flags=0",
+			Dumped{[]byte("k"), 1700000000, 7, 63},
+			true,
+		},
 		{"key=k exp=-1 la=1700000000 cas=7 fetch=no cls=1 size=63", Dumped{[]byte("k"), 1700000000, 7, 63}, true},
 		{"key=k", Dumped{Key: []byte("k")}, true},
 		{"key=k ", Dumped{Key: []byte("k")}, true},

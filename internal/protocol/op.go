@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Op is a command, classic or meta, in its parts: Decode takes it apart, the planner changes fields, Append writes it. Its slices point into the
-// buffer that it was decoded from.
+// Op is a command, classic or meta, in its parts: Decode takes it apart, the planner changes fields, Append writes it.
+// Its slices point into the buffer that it was decoded from.
 type Op struct {
 	Command Command
 	// Verb is the last letter of a meta command's name; otherwise 0.
@@ -18,14 +18,16 @@ type Op struct {
 	Expiry, Vivify int32
 	// Flags are the client flags of a storage command, or the flag F.
 	Flags uint32
-	// textAt and textEnd say where in Raw a meta command's flags are, which gives their order and the text of those without a field here; or the
-	// arguments of a stats or an administration command.
+	// textAt and textEnd say where in Raw a meta command's flags are, which gives their order and the text of those
+	// without a field here; or the arguments of a stats or an administration command.
 	textAt, textEnd uint32
 	// NumKeys is the number of keys in Keys.
 	NumKeys int32
-	// Fields are the flags of a meta command that Append writes. Of a flush_all, T says that it has a delay, which is Expiry.
+	// Fields are the flags of a meta command that Append writes. Of a flush_all, T says that it has a delay, which is
+	// Expiry.
 	Fields Fields
-	// CAS is the condition of a cas, or the flag C. Version is the flag E. Delta is the number of an incr, a decr or a verbosity, or the flag D.
+	// CAS is the condition of a cas, or the flag C. Version is the flag E. Delta is the number of an incr, a decr or a
+	// verbosity, or the flag D.
 	CAS, Version, Delta uint64
 	// Raw is the whole request as it was sent: line, line end, data block.
 	Raw []byte
@@ -75,8 +77,8 @@ func (op *Op) Words() int {
 // fieldOrder is the order in which Append writes flags that were not in the client's line.
 const fieldOrder = "IuvftckDJNRFTMCEOPLqxshlb"
 
-// Append appends op's line with its end. op.Data follows it. Numbers are written without leading zeros, flags without text that memcached
-// ignores, and nothing asks for no reply, except the flag q. Decode makes the same Op of it.
+// Append appends op's line with its end. op.Data follows it. Numbers are written without leading zeros, flags without
+// text that memcached ignores, and nothing asks for no reply, except the flag q. Decode makes the same Op of it.
 func (op *Op) Append(dst []byte) []byte {
 	if op.Command == Meta {
 		return op.appendMeta(dst)
@@ -111,7 +113,8 @@ func (op *Op) Append(dst []byte) []byte {
 		}
 	}
 	if op.Command == Delete && string(op.Keys) == wordNoReply {
-		// memcached 1.6.40 and later take the key "noreply" for the keyword, unless another word follows it. A 0 is always allowed there.
+		// memcached 1.6.40 and later take the key "noreply" for the keyword, unless another word follows it. A 0 is
+		// always allowed there.
 		dst = append(dst, " 0"...)
 	}
 	return append(dst, CRLF...)
@@ -187,7 +190,8 @@ func (op *Op) ownOpaque() uint32 { return crc32.ChecksumIEEE(op.Keys) }
 // Drop removes flags.
 func (op *Op) Drop(letters string) { op.Fields &^= FieldsOf(letters) }
 
-// ToMeta makes a storage command, an incr or a decr the meta command that does the same. The reply to that of an incr shows the number.
+// ToMeta makes a storage command, an incr or a decr the meta command that does the same. The reply to that of an incr
+// shows the number.
 func (op *Op) ToMeta() {
 	if op.Command == Meta {
 		return
@@ -214,7 +218,8 @@ func (op *Op) Stored() Item {
 	return Item{Kind: ReplyValue, Flags: op.Flags, Size: len(op.Data) - len(CRLF), Key: op.Keys, Data: op.Data}
 }
 
-// Stamp makes op, which stores an item, a meta command that gives the item version as its cas, and whose reply is never left out.
+// Stamp makes op, which stores an item, a meta command that gives the item version as its cas, and whose reply is never
+// left out.
 func (op *Op) Stamp(version uint64) {
 	op.ToMeta()
 	op.Drop("q")
@@ -250,8 +255,9 @@ func (op *Op) Rename(dst, key []byte) []byte {
 	return dst
 }
 
-// Cap reduces op's expiry, so that no item which it stores or touches lives for more than ttl seconds, from 1 to LongestExpiry. Shorter ones stay,
-// as do those in the past. now is the time in seconds since 1970, for exptimes that are dates.
+// Cap reduces op's expiry, so that no item which it stores or touches lives for more than ttl seconds, from 1 to
+// LongestExpiry. Shorter ones stay, as do those in the past. now is the time in seconds since 1970, for exptimes that
+// are dates.
 func (op *Op) Cap(ttl, now int64) {
 	if op.Verb == 's' && op.Fields&fieldOf('T') == 0 {
 		op.Expiry, op.Fields = 0, op.Fields|fieldOf('T')
@@ -259,7 +265,8 @@ func (op *Op) Cap(ttl, now int64) {
 	op.Expiry, op.Vivify = capped(op.Expiry, ttl, now), capped(op.Vivify, ttl, now)
 }
 
-// capped returns the exptime at which an item expires when it does with exptime, or after ttl seconds if that is earlier.
+// capped returns the exptime at which an item expires when it does with exptime, or after ttl seconds if that is
+// earlier.
 func capped(exptime int32, ttl, now int64) int32 {
 	v := int64(exptime)
 	if v > LongestExpiry {

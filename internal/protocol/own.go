@@ -35,8 +35,8 @@ const (
 	ForItem    = "uvftc"
 )
 
-// Ask returns an mg with these flags whose reply identifies the key; see Fits. For a key in base64 an opaque does this, because a server may show
-// the key itself unencoded, whatever bytes it has.
+// Ask returns an mg with these flags whose reply identifies the key; see Fits. For a key in base64 an opaque does this,
+// because a server may show the key itself unencoded, whatever bytes it has.
 func (k KeyText) Ask(flags string) Op {
 	op := k.Meta('g', flags)
 	if k.Encoded {
@@ -47,11 +47,12 @@ func (k KeyText) Ask(flags string) Op {
 	return op
 }
 
-// LongestExpiry is the largest exptime, in seconds, that memcached takes for a time from now. It takes a larger one for a date.
+// LongestExpiry is the largest exptime, in seconds, that memcached takes for a time from now. It takes a larger one for
+// a date.
 const LongestExpiry = 30 * 24 * 3600
 
-// Store returns the command that stores it under k with its flags and expiry, and with the given version. replaced is the version that the existing
-// item must have; 0: any.
+// Store returns the command that stores it under k with its flags and expiry, and with the given version. replaced is
+// the version that the existing item must have; 0: any.
 func (k KeyText) Store(it Item, replaced, version uint64) Op {
 	op := k.Meta('s', "E")
 	op.Flags, op.CAS, op.Version, op.Data = it.Flags, replaced, version, it.Data
@@ -68,7 +69,8 @@ func (k KeyText) Store(it Item, replaced, version uint64) Op {
 	return op
 }
 
-// Add returns the command that stores it under k with its flags and version if no item is there, for at most the given number of seconds.
+// Add returns the command that stores it under k with its flags and version if no item is there, for at most the given
+// number of seconds.
 func (k KeyText) Add(it Item, seconds int64) Op {
 	if it.TTL < 0 || it.TTL > seconds {
 		it.TTL = seconds
@@ -85,8 +87,8 @@ func (k KeyText) Cut(version uint64) Op {
 	return op
 }
 
-// GiveBack returns the command that makes the next client that reads k's item, which is stale, responsible for renewing it. A look by mcmw had taken
-// this role.
+// GiveBack returns the command that makes the next client that reads k's item, which is stale, responsible for renewing
+// it. A look by mcmw had taken this role.
 func (k KeyText) GiveBack(version uint64) Op {
 	op := k.Meta('d', "ICE")
 	op.CAS, op.Version = version, version

@@ -67,13 +67,13 @@ type Reply struct {
 	Data int
 }
 
-// ErrReply: the bytes are not a reply of a memcached server. The start of the next reply can't be known, so their connection must
-// be closed.
+// ErrReply: the bytes are not a reply of a memcached server. The start of the next reply can't be known, so their
+// connection must be closed.
 var ErrReply = errors.New("not a memcached reply")
 
 const (
-	// maxReplyLine bounds a line of a reply, in bytes. The longest lines that memcached sends are those of `stats`, which are
-	// shorter than 4 KiB.
+	// maxReplyLine bounds a line of a reply, in bytes. The longest lines that memcached sends are those of `stats`,
+	// which are shorter than 4 KiB.
 	maxReplyLine = 64 << 10
 	// maxReplyData bounds the data of one item, in bytes: memcached's own limit for -I.
 	maxReplyData = 1 << 30

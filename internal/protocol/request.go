@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// Request is one decoded request. Its slices point into the buffer it was decoded from, unless its line had to be rewritten.
+// Request is one decoded request. Its slices point into the buffer it was decoded from, unless its line had to be
+// rewritten.
 type Request struct {
 	Op
-	// Answer, if not empty, is the reply, whatever the servers reply. Most such requests reach no server; see HasEffect.
+	// Answer, if not empty, is the reply, whatever the servers reply. Most such requests reach no server; see
+	// HasEffect.
 	Answer string
 	// Skip is the number of bytes after the request that belong to a refused value. The reader discards them before it
 	// queues the request; memcached, too, answers only then.
@@ -20,13 +22,14 @@ type Request struct {
 	Exact bool
 }
 
-// IsOverview reports whether r is `stats` without an argument: the middleware's own statistics, and what the servers have to add.
+// IsOverview reports whether r is `stats` without an argument: the middleware's own statistics, and what the servers
+// have to add.
 func (r *Request) IsOverview() bool { return r.Command == Stats && r.textAt == r.textEnd }
 
-// HasEffect reports whether a request with an Answer must reach the servers all the same, because memcached executes part of it
-// before it refuses the rest: a set with a too large value removes the old value, and a retrieval fetches, or touches, the keys
-// before one that is too long. Such a retrieval must not be forwarded as it was sent: when memcached refuses it, it drops the
-// replies to earlier requests of the connection.
+// HasEffect reports whether a request with an Answer must reach the servers all the same, because memcached executes
+// part of it before it refuses the rest: a set with a too large value removes the old value, and a retrieval fetches,
+// or touches, the keys before one that is too long. Such a retrieval must not be forwarded as it was sent: when
+// memcached refuses it, it drops the replies to earlier requests of the connection.
 func (r *Request) HasEffect() bool {
 	switch {
 	case r.Command.IsRetrieval():
@@ -68,36 +71,39 @@ func (r *Request) Miss() (text string, ok bool) {
 var (
 	// ErrLineTooLong: no line end within Limits.MaxLine bytes.
 	ErrLineTooLong = errors.New("request line too long")
-	// ErrHTTP: the line ends like that of an HTTP request. memcached closes the connection instead of answering a browser's headers.
+	// ErrHTTP: the line ends like that of an HTTP request. memcached closes the connection instead of answering a
+	// browser's headers.
 	ErrHTTP = errors.New("HTTP request on a memcached port")
 )
 
 // Texts of replies: those of the newest memcached, and those for commands that mcmw does not pass on.
 const (
-	TextError           = "ERROR\r\n"
-	TextEnd             = "END\r\n"
-	TextBadFormat       = "CLIENT_ERROR bad command line format\r\n"
-	TextBadExptime      = "CLIENT_ERROR invalid exptime argument\r\n"
-	TextBadDelta        = "CLIENT_ERROR invalid numeric delta argument\r\n"
-	TextBadChunk        = "CLIENT_ERROR bad data chunk\r\n"
-	TextTooLarge        = "SERVER_ERROR object too large for cache\r\n"
-	TextMetaTooLong     = "CLIENT_ERROR options flags are too long\r\n"
-	TextMetaDuplicate   = "CLIENT_ERROR duplicate flag\r\n"
-	TextMetaUnknown     = "CLIENT_ERROR invalid flag\r\n"
-	TextMetaArithmetic  = "CLIENT_ERROR invalid or duplicate flag\r\n"
-	TextMetaToken       = "CLIENT_ERROR bad token in command line format\r\n"
-	TextMetaInitial     = "CLIENT_ERROR invalid numeric initial value\r\n"
-	TextMetaDelta       = "CLIENT_ERROR invalid numeric delta value\r\n"
-	TextMetaKey         = "CLIENT_ERROR error decoding key\r\n"
-	TextMetaOpaque      = "CLIENT_ERROR opaque token too long\r\n"
-	TextMetaSetMode     = "CLIENT_ERROR invalid mode for ms M token\r\n"
-	TextMetaCountMode   = "CLIENT_ERROR invalid mode for ma M token\r\n"
-	TextMetaNoop        = "MN\r\n"
-	TextMetaMiss        = "EN\r\n"
-	TextNoShutdown      = "SERVER_ERROR: shutdown not enabled\r\n"
-	TextNoWatch         = "CLIENT_ERROR watch turns a connection into a stream and is not available through mcmw\r\n"
-	TextNoCrawlerDump   = "CLIENT_ERROR lru_crawler metadump and mgdump turn a connection into a stream and are not available through mcmw\r\n"
-	TextNoCacheDump     = "CLIENT_ERROR stats cachedump shows keys that may hold line ends and is not available through mcmw\r\n"
+	TextError          = "ERROR\r\n"
+	TextEnd            = "END\r\n"
+	TextBadFormat      = "CLIENT_ERROR bad command line format\r\n"
+	TextBadExptime     = "CLIENT_ERROR invalid exptime argument\r\n"
+	TextBadDelta       = "CLIENT_ERROR invalid numeric delta argument\r\n"
+	TextBadChunk       = "CLIENT_ERROR bad data chunk\r\n"
+	TextTooLarge       = "SERVER_ERROR object too large for cache\r\n"
+	TextMetaTooLong    = "CLIENT_ERROR options flags are too long\r\n"
+	TextMetaDuplicate  = "CLIENT_ERROR duplicate flag\r\n"
+	TextMetaUnknown    = "CLIENT_ERROR invalid flag\r\n"
+	TextMetaArithmetic = "CLIENT_ERROR invalid or duplicate flag\r\n"
+	TextMetaToken      = "CLIENT_ERROR bad token in command line format\r\n"
+	TextMetaInitial    = "CLIENT_ERROR invalid numeric initial value\r\n"
+	TextMetaDelta      = "CLIENT_ERROR invalid numeric delta value\r\n"
+	TextMetaKey        = "CLIENT_ERROR error decoding key\r\n"
+	TextMetaOpaque     = "CLIENT_ERROR opaque token too long\r\n"
+	TextMetaSetMode    = "CLIENT_ERROR invalid mode for ms M token\r\n"
+	TextMetaCountMode  = "CLIENT_ERROR invalid mode for ma M token\r\n"
+	TextMetaNoop       = "MN\r\n"
+	TextMetaMiss       = "EN\r\n"
+	TextNoShutdown     = "SERVER_ERROR: shutdown not enabled\r\n"
+	TextNoWatch        = "CLIENT_ERROR watch turns a connection into a stream and is not available through mcmw\r\n"
+	TextNoCrawlerDump  = "CLIENT_ERROR lru_crawler metadump and mgdump turn a connection into a stream and are not " +
+		"available through mcmw\r\n"
+	TextNoCacheDump = "CLIENT_ERROR stats cachedump shows keys that may hold line ends and is not available " +
+		"through mcmw\r\n"
 	TextNoBinaryKeyEcho = "CLIENT_ERROR a key that holds a line end can not be shown\r\n"
 )
 
@@ -105,8 +111,9 @@ const (
 const CRLF = "\r\n"
 
 // Decode decodes the request at the front of buf into r and returns its length in bytes. 0 means that the request is
-// incomplete; need is then its total length, or 0 if that isn't known yet. A request that memcached refuses is complete and
-// carries the refusal in r.Answer. After an error the connection must be closed. l must have no zero fields (WithDefaults).
+// incomplete; need is then its total length, or 0 if that isn't known yet. A request that memcached refuses is complete
+// and carries the refusal in r.Answer. After an error the connection must be closed. l must have no zero fields
+// (WithDefaults).
 func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	eol := bytes.IndexByte(buf, '\n')
 	if eol < 0 {
@@ -181,8 +188,8 @@ func (l *Limits) checkUnfinishedLine(buf []byte) error {
 	return ErrLineTooLong
 }
 
-// decodeLine decodes a command line. It returns the size of the data block that follows, without its CRLF, or -1 if there is
-// none.
+// decodeLine decodes a command line. It returns the size of the data block that follows, without its CRLF, or -1 if
+// there is none.
 func (l *Limits) decodeLine(r *Request, line []byte) (size int, err error) {
 	var w words
 	w.split(line)
@@ -242,8 +249,8 @@ func (r *Request) refuse(text string) (int, error) {
 	return -1, nil
 }
 
-// refuseBlock is refuse for a request with a data block of the given size, which is skipped, so that it is not taken for the next
-// request. -1: the size is unknown.
+// refuseBlock is refuse for a request with a data block of the given size, which is skipped, so that it is not taken
+// for the next request. -1: the size is unknown.
 func (r *Request) refuseBlock(text string, size int) (int, error) {
 	if size >= 0 {
 		r.Skip = int32(size + 2)
@@ -308,8 +315,8 @@ func (l *Limits) decodeTouching(r *Request, w *words, c Command, line []byte) (s
 	return size, nil
 }
 
-// decodeKeyed decodes a classic command with one key, by its words. If it has a data block whose size can't be decoded, the data block is taken for
-// the next request.
+// decodeKeyed decodes a classic command with one key, by its words. If it has a data block whose size can't be decoded,
+// the data block is taken for the next request.
 func (l *Limits) decodeKeyed(r *Request, w *words, c Command) (size int, err error) {
 	layout, stores := commands[c].words, c.IsStorage()
 	size = -1

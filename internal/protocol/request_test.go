@@ -37,18 +37,54 @@ func TestARequestIsDecodedIntoItsParts(t *testing.T) {
 		{"get  a\r\n", parts{Command: Get, NumKeys: 1, Keys: []byte("a"), Head: []byte("get a")}},
 		{"get a \r\n", parts{Command: Get, NumKeys: 1, Keys: []byte("a"), Head: []byte("get a")}},
 		{"gets  a  bc \r\n", parts{Command: Gets, NumKeys: 2, Keys: []byte("a bc"), Head: []byte("gets a bc")}},
-		{"get a b\tc\r\n", parts{Command: Get, Exact: true, NumKeys: 2, Keys: []byte("a b\tc"), Head: []byte("get a b\tc")}},
-		{"gat 10 a b\r\n", parts{Command: Gat, Exact: true, NumKeys: 2, Keys: []byte("a b"), Head: []byte("gat 10 a b")}},
+		{"get a b\tc\r\n", parts{
+			Command: Get, Exact: true, NumKeys: 2, Keys: []byte("a b\tc"),
+			Head: []byte("get a b\tc"),
+		}},
+		{"gat 10 a b\r\n", parts{
+			Command: Gat, Exact: true, NumKeys: 2, Keys: []byte("a b"),
+			Head: []byte("gat 10 a b"),
+		}},
 		{"gat  007 a  b\r\n", parts{Command: Gat, NumKeys: 2, Keys: []byte("a b"), Head: []byte("gat 7 a b")}},
-		{"set k 1 2 3\r\nabc\r\n", parts{Command: Set, Exact: true, NumKeys: 1, Keys: []byte("k"), Head: []byte("set k 1 2 3"), Data: []byte("abc\r\n")}},
-		{"set k 01 00 003\r\nabc\r\n", parts{Command: Set, NumKeys: 1, Keys: []byte("k"), Head: []byte("set k 1 0 3"), Data: []byte("abc\r\n")}},
-		{"set k 1 -2 0 noreply\r\n\r\n", parts{Command: Set, NoReply: true, NumKeys: 1, Keys: []byte("k"), Head: []byte("set k 1 -2 0"), Data: []byte("\r\n")}},
-		{"set k 1 2 1 nonsense\r\nx\r\n", parts{Command: Set, NumKeys: 1, Keys: []byte("k"), Head: []byte("set k 1 2 1"), Data: []byte("x\r\n")}},
-		{"cas k 0 0 1 77 noreply\r\nx\r\n", parts{Command: Cas, NoReply: true, NumKeys: 1, Keys: []byte("k"), Head: []byte("cas k 0 0 1 77"), Data: []byte("x\r\n")}},
-		{"delete k 0 noreply\r\n", parts{Command: Delete, NoReply: true, NumKeys: 1, Keys: []byte("k"), Head: []byte("delete k")}},
-		{"delete noreply\r\n", parts{Command: Delete, NoReply: true, NumKeys: 1, Keys: []byte("noreply"), Head: []byte("delete noreply 0")}},
+		{"set k 1 2 3\r\nabc\r\n", parts{
+			Command: Set, Exact: true, NumKeys: 1, Keys: []byte("k"),
+			Head: []byte("set k 1 2 3"), Data: []byte("abc\r\n"),
+		}},
+		{
+			"set k 01 00 003\r\nabc\r\n",
+			parts{Command: Set, NumKeys: 1, Keys: []byte("k"), Head: []byte("set k 1 0 3"), Data: []byte("abc\r\n")},
+		},
+		{
+			"set k 1 -2 0 noreply\r\n\r\n",
+			parts{
+				Command: Set, NoReply: true, NumKeys: 1, Keys: []byte("k"), Head: []byte("set k 1 -2 0"),
+				Data: []byte("\r\n"),
+			},
+		},
+		{
+			"set k 1 2 1 nonsense\r\nx\r\n",
+			parts{Command: Set, NumKeys: 1, Keys: []byte("k"), Head: []byte("set k 1 2 1"), Data: []byte("x\r\n")},
+		},
+		{
+			"cas k 0 0 1 77 noreply\r\nx\r\n",
+			parts{
+				Command: Cas, NoReply: true, NumKeys: 1, Keys: []byte("k"), Head: []byte("cas k 0 0 1 77"),
+				Data: []byte("x\r\n"),
+			},
+		},
+		{"delete k 0 noreply\r\n", parts{
+			Command: Delete, NoReply: true, NumKeys: 1, Keys: []byte("k"),
+			Head: []byte("delete k"),
+		}},
+		{"delete noreply\r\n", parts{
+			Command: Delete, NoReply: true, NumKeys: 1, Keys: []byte("noreply"),
+			Head: []byte("delete noreply 0"),
+		}},
 		{"incr k 5\r\n", parts{Command: Incr, Exact: true, NumKeys: 1, Keys: []byte("k"), Head: []byte("incr k 5")}},
-		{"touch k -1\r\n", parts{Command: Touch, Exact: true, NumKeys: 1, Keys: []byte("k"), Head: []byte("touch k -1")}},
+		{"touch k -1\r\n", parts{
+			Command: Touch, Exact: true, NumKeys: 1, Keys: []byte("k"),
+			Head: []byte("touch k -1"),
+		}},
 		{" flush_all 10 noreply\r\n", parts{Command: FlushAll, NoReply: true, Head: []byte("flush_all 10")}},
 		{"flush_all noreply\r\n", parts{Command: FlushAll, NoReply: true, Head: []byte("flush_all")}},
 		{"stats items\r\n", parts{Command: Stats, Exact: true, Head: []byte("stats items")}},
@@ -57,10 +93,16 @@ func TestARequestIsDecodedIntoItsParts(t *testing.T) {
 		{"version x\r\n", parts{Command: Version, Head: []byte("version")}},
 		{"mg k v\r\n", parts{Command: Meta, Exact: true, NumKeys: 1, Keys: []byte("k"), Head: []byte("mg k v")}},
 		{"mg k value T007\r\n", parts{Command: Meta, NumKeys: 1, Keys: []byte("k"), Head: []byte("mg k v T7")}},
-		{"me " + key + " b\r\n", parts{Command: Meta, NumKeys: 1, Keys: []byte(key), Head: []byte("me " + key + " b b")}},
+		{"me " + key + " b\r\n", parts{
+			Command: Meta, NumKeys: 1, Keys: []byte(key),
+			Head: []byte("me " + key + " b b"),
+		}},
 		{"me k x y\r\n", parts{Command: Meta, NumKeys: 1, Keys: []byte("k"), Head: []byte("me k")}},
 		{"mn\r\n", parts{Command: Meta, Exact: true, Head: []byte("mn"), Answer: TextMetaNoop}},
-		{"ms k 2 c MSet\r\nab\r\n", parts{Command: Meta, NumKeys: 1, Keys: []byte("k"), Head: []byte("ms k 2 c MS"), Data: []byte("ab\r\n")}},
+		{"ms k 2 c MSet\r\nab\r\n", parts{
+			Command: Meta, NumKeys: 1, Keys: []byte("k"), Head: []byte("ms k 2 c MS"),
+			Data: []byte("ab\r\n"),
+		}},
 		{"slabs automove 1\r\n", parts{Command: Admin, Exact: true, Head: []byte("slabs automove 1")}},
 	} {
 		t.Run(strings.TrimSpace(tc.in), func(t *testing.T) {
@@ -186,9 +228,12 @@ func TestADataBlockMustEndWithCRLF(t *testing.T) {
 
 func TestNoReplySuppressesARefusalOnlyIfMemcachedHasReadIt(t *testing.T) {
 	for in, silent := range map[string]bool{
-		"set k 0 0 noreply\r\n": false, "set k 0 0 x noreply\r\n": false, "set k noreply\r\n": false, "set k x 0 1 noreply\r\n": true,
-		"cas k 0 0 1 noreply\r\n": true, "incr k x noreply\r\n": true, "incr k\r\n": false, "nonsense noreply\r\n": true,
-		"nonsense\r\n": false, "verbosity noreply\r\n": true, "flush_all x noreply\r\n": true, "ms k 2 q Z noreply\r\n": false,
+		"set k 0 0 noreply\r\n": false, "set k 0 0 x noreply\r\n": false, "set k noreply\r\n": false,
+		"set k x 0 1 noreply\r\n": true,
+		"cas k 0 0 1 noreply\r\n": true, "incr k x noreply\r\n": true, "incr k\r\n": false,
+		"nonsense noreply\r\n": true,
+		"nonsense\r\n":         false, "verbosity noreply\r\n": true, "flush_all x noreply\r\n": true,
+		"ms k 2 q Z noreply\r\n": false,
 	} {
 		var r Request
 		_, _, err := limits().Decode([]byte(in), &r)
@@ -287,9 +332,11 @@ func TestNumbersHaveOnlyDigitsAndDoNotOverflow(t *testing.T) {
 
 func TestAStorageCommandsExptimeIsCutTo32BitsAsEveryMemcachedDoes(t *testing.T) {
 	for in, want := range map[string]string{
-		"0": "0", "-1": "-1", "2147483647": "2147483647", "2147483648": "-2147483648", "3294967297": "-999999999", "4294967295": "-1", "4294967296": "0",
-		"4294967396": "100", "9223372036854775807": "-1", "-2147483649": "2147483647", "-4294967196": "100", "-9223372036854775808": "0",
-		"+5": "5", "-0": "0", "-007": "-7", "0000000000000000000000005": "5",
+		"0": "0", "-1": "-1", "2147483647": "2147483647", "2147483648": "-2147483648", "3294967297": "-999999999",
+		"4294967295": "-1", "4294967296": "0",
+		"4294967396": "100", "9223372036854775807": "-1", "-2147483649": "2147483647", "-4294967196": "100",
+		"-9223372036854775808": "0",
+		"+5":                   "5", "-0": "0", "-007": "-7", "0000000000000000000000005": "5",
 	} {
 		for _, line := range []string{"set k 0 %s 1", "cas k 0 %s 1 7", "append k 7 %s 1"} {
 			var r Request
@@ -316,7 +363,10 @@ func TestDecodingARequestAllocatesNothing(t *testing.T) {
 }
 
 func TestModesAndFlagsWithAnyByteAreDecodedWithoutPanic(t *testing.T) {
-	for _, in := range []string{"mg k M%c\r\n", "md k M%c\r\n", "ms k 1 M%c\r\nx\r\n", "ma k M%c\r\n", "mg k %c\r\n", "me k %c\r\n"} {
+	for _, in := range []string{
+		"mg k M%c\r\n", "md k M%c\r\n", "ms k 1 M%c\r\nx\r\n", "ma k M%c\r\n", "mg k %c\r\n",
+		"me k %c\r\n",
+	} {
 		for b := range 256 {
 			request := bytes.Replace([]byte(in), []byte("%c"), []byte{byte(b)}, 1)
 			var r Request
@@ -329,11 +379,17 @@ func TestModesAndFlagsWithAnyByteAreDecodedWithoutPanic(t *testing.T) {
 
 func FuzzDecodeRequest(f *testing.F) {
 	for _, s := range []string{
-		"get a b\r\n", "set k 0 0 3\r\nabc\r\n", "set k 0 0 3 noreply\r\nabc\r\n", "cas k 0 0 1 2\r\nx\r\n", "delete k 0 noreply\r\n",
-		"gat 5 a b\r\n", "flush_all noreply\r\n", "ms k 2 I\r\nab\r\n", "mg k b v\r\n", "stats\r\n", "get \x00\r\n", " \r\n",
-		"set k 0 0 99\r\n", "set k 0 0 -1\r\n", "GET / HTTP/1.1\r\n", "set a 0 0 +9\r\nflush_all\r\n", "set a 0 0 4294967305\r\nflush_all\r\n", "get noreply\r\n", "delete noreply\r\n",
-		"ma k N0 J13 v q\r\n", "mg aGVsbG8= b k t v\r\n", "ms k 2 T0 F9 MSx Ozz\r\nab\r\n", "me aGVsbG8= b\r\n", "me aGVsbG8= b 0\n", "stats detail on\r\n", "slabs automove 1\r\n",
-		"lru_crawler mgdump all\r\n", "get  a\tb \n", "cas k 007 -1 1 00 noreply\nx\r\n", "verbosity 1 noreply\r\nquit\r\n", strings.Repeat("x", 3000), "set k 0 6606666660 1\r\nx\r\n", "cas k 0 +5 1 7\r\nx\r\n", "mg k M\xeb\r\n",
+		"get a b\r\n", "set k 0 0 3\r\nabc\r\n", "set k 0 0 3 noreply\r\nabc\r\n", "cas k 0 0 1 2\r\nx\r\n",
+		"delete k 0 noreply\r\n",
+		"gat 5 a b\r\n", "flush_all noreply\r\n", "ms k 2 I\r\nab\r\n", "mg k b v\r\n", "stats\r\n", "get \x00\r\n",
+		" \r\n",
+		"set k 0 0 99\r\n", "set k 0 0 -1\r\n", "GET / HTTP/1.1\r\n", "set a 0 0 +9\r\nflush_all\r\n",
+		"set a 0 0 4294967305\r\nflush_all\r\n", "get noreply\r\n", "delete noreply\r\n",
+		"ma k N0 J13 v q\r\n", "mg aGVsbG8= b k t v\r\n", "ms k 2 T0 F9 MSx Ozz\r\nab\r\n", "me aGVsbG8= b\r\n",
+		"me aGVsbG8= b 0\n", "stats detail on\r\n", "slabs automove 1\r\n",
+		"lru_crawler mgdump all\r\n", "get  a\tb \n", "cas k 007 -1 1 00 noreply\nx\r\n",
+		"verbosity 1 noreply\r\nquit\r\n", strings.Repeat("x", 3000), "set k 0 6606666660 1\r\nx\r\n",
+		"cas k 0 +5 1 7\r\nx\r\n", "mg k M\xeb\r\n",
 	} {
 		f.Add([]byte(s))
 	}
@@ -398,7 +454,8 @@ func FuzzDecodeRequest(f *testing.F) {
 				assert.Equal(t, strconv.Itoa(int(int32(expiry))), word)
 				continue
 			}
-			assert.True(t, strings.HasPrefix(strings.ReplaceAll(sentWords[i], "0", ""), strings.ReplaceAll(word, "0", "")), "%q becomes %q", sentWords[i], word)
+			assert.True(t, strings.HasPrefix(strings.ReplaceAll(sentWords[i], "0", ""),
+				strings.ReplaceAll(word, "0", "")), "%q becomes %q", sentWords[i], word)
 		}
 	})
 }
@@ -442,8 +499,10 @@ func BenchmarkDecodeRequest(b *testing.B) {
 
 func TestARequestCertainlyGetsAReplyUnlessItMayBeQuiet(t *testing.T) {
 	for line, want := range map[string]bool{
-		"get k\r\n": true, "set k 0 0 1\r\nx\r\n": true, "set k 0 0 1 noreply\r\nx\r\n": false, "delete k noreply\r\n": false,
-		"mg k v\r\n": true, "mg k v q\r\n": false, "mn\r\n": true, "slabs reassign 1 2\r\n": false, "nonsense\r\n": true,
+		"get k\r\n": true, "set k 0 0 1\r\nx\r\n": true, "set k 0 0 1 noreply\r\nx\r\n": false,
+		"delete k noreply\r\n": false,
+		"mg k v\r\n":           true, "mg k v q\r\n": false, "mn\r\n": true, "slabs reassign 1 2\r\n": false,
+		"nonsense\r\n": true,
 	} {
 		var r Request
 		n, _, err := limits().Decode([]byte(line), &r)

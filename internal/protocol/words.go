@@ -2,8 +2,8 @@ package protocol
 
 import "bytes"
 
-// maxWords is memcached's MCMC_PARSER_MAX_TOKENS less one: the number of words of a line that it separates. Later words count only
-// as keys of a retrieval.
+// maxWords is memcached's MCMC_PARSER_MAX_TOKENS less one: the number of words of a line that it separates. Later words
+// count only as keys of a retrieval.
 const maxWords = 23
 
 // words are the first words of a command line, separated at blanks, as in memcached.

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkHandOver measures the cost of handing a batch to a worker and of learning that it is answered, with the given number of
-// connections waiting at a time.
+// BenchmarkHandOver measures the cost of handing a batch to a worker and of learning that it is answered, with the
+// given number of connections waiting at a time.
 func BenchmarkHandOver(b *testing.B) {
 	for _, connections := range []int{1, 64} {
 		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {

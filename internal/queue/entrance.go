@@ -27,12 +27,12 @@ func (e *Entrance) TryPut(b *request.Batch) bool {
 	return false
 }
 
-// Leave records that a batch that was Put has left the lanes and their workers: it was answered, or its client will Put it
-// again.
+// Leave records that a batch that was Put has left the lanes and their workers: it was answered, or its client will Put
+// it again.
 func (e *Entrance) Leave() { e.gate.leave() }
 
-// Exchange waits until every batch has left, and then replaces the lanes by those that next returns. Batches that come meanwhile
-// wait in Put. next is called while the previous lanes are empty.
+// Exchange waits until every batch has left, and then replaces the lanes by those that next returns. Batches that come
+// meanwhile wait in Put. next is called while the previous lanes are empty.
 func (e *Entrance) Exchange(next func() *Lanes) {
 	e.gate.exchange(func() { e.lanes = next() })
 }

@@ -32,7 +32,8 @@ func TestAGateIsExchangedOnceNothingIsInside(t *testing.T) {
 		left++
 		g.leave()
 	}
-	assert.Equal(t, 2, <-entered, "the exchange comes after all leaves, and an enter at the closed gate comes after the exchange")
+	assert.Equal(t, 2, <-entered,
+		"the exchange comes after all leaves, and an enter at the closed gate comes after the exchange")
 	g.leave()
 	assert.Zero(t, g.inside.Load())
 }

@@ -2,17 +2,17 @@ package queue
 
 import "mcmw/internal/request"
 
-// Lanes are the queues in front of the workers: one that all workers share, or several, each with workers of its own. A batch
-// waits in the queue of its next request. A batch whose requests belong to several queues moves from one to the next, which
-// keeps the order within a connection.
+// Lanes are the queues in front of the workers: one that all workers share, or several, each with workers of its own. A
+// batch waits in the queue of its next request. A batch whose requests belong to several queues moves from one to the
+// next, which keeps the order within a connection.
 type Lanes struct {
 	queues []*Queue
 	// choose sets the lane of every request of a batch; called by the goroutine that puts it. nil: all are lane 0.
 	choose func(b *request.Batch)
 }
 
-// NewLanes returns n queues for at most capacity batches each. choose sets the lane of each request of a batch, from 0 to
-// n-1; nil means lane 0.
+// NewLanes returns n queues for at most capacity batches each. choose sets the lane of each request of a batch, from 0
+// to n-1; nil means lane 0.
 func NewLanes(n, capacity int, choose func(b *request.Batch)) *Lanes {
 	l := &Lanes{choose: choose}
 	for range n {
@@ -24,8 +24,8 @@ func NewLanes(n, capacity int, choose func(b *request.Batch)) *Lanes {
 // Queue returns the queue of lane i.
 func (l *Lanes) Queue(i int) *Queue { return l.queues[i] }
 
-// Put appends a batch from the net stage to the queue of its next request, waiting while that queue is full. The batch then
-// belongs to the worker that takes it.
+// Put appends a batch from the net stage to the queue of its next request, waiting while that queue is full. The batch
+// then belongs to the worker that takes it.
 func (l *Lanes) Put(b *request.Batch) { l.enter(b).Put(b) }
 
 // TryPut is Put, unless the queue is full: then the batch stays the caller's.
@@ -37,7 +37,8 @@ func (l *Lanes) enter(b *request.Batch) *Queue {
 	case l.choose != nil:
 		l.choose(b)
 	case b.Next > 0:
-		// The batch is back from a slow client. An earlier worker, perhaps of other lanes, may have set other lanes for the rest.
+		// The batch is back from a slow client. An earlier worker, perhaps of other lanes, may have set other lanes for
+		// the rest.
 		for i := b.Next; i < len(b.Requests); i++ {
 			b.Requests[i].Lane = 0
 		}
@@ -45,8 +46,8 @@ func (l *Lanes) enter(b *request.Batch) *Queue {
 	return l.next(b)
 }
 
-// Pass moves a batch from one worker to the queue of its next request, without waiting: workers that wait for each other's
-// queues could deadlock.
+// Pass moves a batch from one worker to the queue of its next request, without waiting: workers that wait for each
+// other's queues could deadlock.
 func (l *Lanes) Pass(b *request.Batch) {
 	if q := l.next(b); !q.TryPut(b) {
 		go q.Put(b)

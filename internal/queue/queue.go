@@ -9,8 +9,8 @@ import (
 
 // Queue holds batches that wait for a worker, first in, first out.
 type Queue struct {
-	// netstage readers (and goroutines that wrote to a slow client) -> workers. Capacity in batches. Closed by Close, which the
-	// middleware calls when no reader is left.
+	// netstage readers (and goroutines that wrote to a slow client) -> workers. Capacity in batches. Closed by Close,
+	// which the middleware calls when no reader is left.
 	ch chan *request.Batch
 }
 
@@ -27,8 +27,8 @@ func (q *Queue) TryPut(b *request.Batch) bool {
 	}
 }
 
-// Put appends b, which then belongs to the worker that takes it. While the queue is full it blocks. A blocked reader reads
-// nothing from its client: this is the back-pressure.
+// Put appends b, which then belongs to the worker that takes it. While the queue is full it blocks. A blocked reader
+// reads nothing from its client: this is the back-pressure.
 func (q *Queue) Put(b *request.Batch) { q.ch <- b }
 
 // Take waits for a batch; false means that the queue is closed and empty.

@@ -1,11 +1,13 @@
-// Package refusal is the error for a setting that is refused, wherever it is checked. The reader of the configuration finds the line.
+// Package refusal is the error for a setting that is refused, wherever it is checked. The reader of the configuration
+// finds the line.
 package refusal
 
 import "fmt"
 
 // Error says which setting is wrong, and why.
 type Error struct {
-	// Path names the setting: an option, such as replicas; one of a pool, such as pools.NAME.gutter; or an element, such as routes[2].
+	// Path names the setting: an option, such as replicas; one of a pool, such as pools.NAME.gutter; or an element,
+	// such as routes[2].
 	Path string
 	// Text says what is wrong and what is accepted.
 	Text string

@@ -1,5 +1,5 @@
-// Package replica decides which answer a client gets to a write that went to several servers, and which of these servers have to be
-// repaired. It is pure.
+// Package replica decides which answer a client gets to a write that went to several servers, and which of these
+// servers have to be repaired. It is pure.
 package replica
 
 import "mcmw/internal/enum"
@@ -59,14 +59,16 @@ type Answer struct {
 	Arrived int
 }
 
-// Decide returns the index of the answer that the client gets, and appends to repair the replicas that must be repaired, by deleting the key
-// there, so that a later read misses instead of returning a wrong value:
+// Decide returns the index of the answer that the client gets, and appends to repair the replicas that must be
+// repaired, by deleting the key there, so that a later read misses instead of returning a wrong value:
 //
-//   - It is the success that most replicas gave, if at least as many gave it as ack demands; otherwise a refusal that as many gave;
-//     otherwise an error that all of them gave. Replicas that answered anything else, or nothing, are repaired.
-//   - Otherwise it is the last answer that is not a success. If this is a refusal, replicas that answered differently are repaired. If it
-//     stands for replicas that gave no answer while the others agree, only the silent ones are repaired: the write may have been done,
-//     like any write whose acknowledgement was lost. Otherwise the state is not known, and all are repaired.
+//   - It is the success that most replicas gave, if at least as many gave it as ack demands; otherwise a refusal that
+//     as many gave; otherwise an error that all of them gave. Replicas that answered anything else, or nothing, are
+//     repaired.
+//   - Otherwise it is the last answer that is not a success. If this is a refusal, replicas that answered differently
+//     are repaired. If it stands for replicas that gave no answer while the others agree, only the silent ones are
+//     repaired: the write may have been done, like any write whose acknowledgement was lost. Otherwise the state is not
+//     known, and all are repaired.
 func Decide(ack Ack, answers []Answer, repair []int) (chosen int, repaired []int) {
 	needed := ack.needed(answers)
 	chosen = largest(answers, Success, needed)
@@ -126,7 +128,8 @@ func last(answers []Answer) int {
 	return best
 }
 
-// agreement returns the group of the replicas that answered. agreed: at least one answered, all that did agree, and none failed.
+// agreement returns the group of the replicas that answered. agreed: at least one answered, all that did agree, and
+// none failed.
 func agreement(answers []Answer) (group int, agreed bool) {
 	for _, a := range answers {
 		switch {

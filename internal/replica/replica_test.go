@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// answers parses one word per replica, in the order of arrival: a success (s), a refusal (r), an error (!) or silence (-).
-// Different words are different answers.
+// answers parses one word per replica, in the order of arrival: a success (s), a refusal (r), an error (!) or silence
+// (-). Different words are different answers.
 func answers(s string) (list []Answer) {
 	groups := map[string]int{}
 	for i, w := range strings.Fields(s) {

@@ -6,8 +6,8 @@ import (
 	"mcmw/internal/budget"
 )
 
-// Buffer is pooled memory into which client bytes are read. It has one owner at a time: the reader of a connection until the
-// batch that points into the buffer is put on the queue, then that batch, until Release.
+// Buffer is pooled memory into which client bytes are read. It has one owner at a time: the reader of a connection
+// until the batch that points into the buffer is put on the queue, then that batch, until Release.
 type Buffer struct {
 	B     []byte
 	class int8           // index into bufferSizes; -1: too large for a pool
@@ -17,8 +17,8 @@ type Buffer struct {
 // ReadSize is the size in bytes of the buffer of a read: a 4 KiB value with its command line arrives with one read.
 const ReadSize = 16 << 10
 
-// StubSize is the size in bytes of the buffer for the beginning of an incomplete request, if it fits: a command line other than
-// a long multi-get, or a small value.
+// StubSize is the size in bytes of the buffer for the beginning of an incomplete request, if it fits: a command line
+// other than a long multi-get, or a small value.
 const StubSize = 1 << 10
 
 // bufferSizes are the pooled sizes in bytes. The largest holds the largest value that memcached accepts by default.

@@ -2,18 +2,19 @@
 //
 // # Who owns which bytes
 //
-//   - Bytes read from a client are in a pooled buffer. A reader gets one only when there are bytes to read, so that an idle
-//     connection holds none. Above 16 KiB it counts against the clients' memory. The reader owns it until the batch is queued.
-//   - From then on the batch owns it, and the worker that took the batch owns both: the requests point into the buffer. When
-//     the batch has been answered, both return to their pools.
-//   - The beginning of an incomplete request at the end of the buffer stays with the reader, which copies it to a new buffer (of
-//     1 KiB if that is enough) when it passes the old one on.
-//   - Requests to a server are valid until the end of the round: large pieces are written from the client's buffer, small ones
-//     (up to 256 bytes) are copied next to each other.
-//   - A server's replies are in the connection's read buffer, which the worker owns until the end of the round. They are written
-//     to clients from there.
-//   - Replies that a slow client did not take are copied. A goroutine of that client's connection owns the copy until it has been
-//     written. Then the batch returns to the queue or is answered.
+//   - Bytes read from a client are in a pooled buffer. A reader gets one only when there are bytes to read, so that an
+//     idle connection holds none. Above 16 KiB it counts against the clients' memory. The reader owns it until the
+//     batch is queued.
+//   - From then on the batch owns it, and the worker that took the batch owns both: the requests point into the buffer.
+//     When the batch has been answered, both return to their pools.
+//   - The beginning of an incomplete request at the end of the buffer stays with the reader, which copies it to a new
+//     buffer (of 1 KiB if that is enough) when it passes the old one on.
+//   - Requests to a server are valid until the end of the round: large pieces are written from the client's buffer,
+//     small ones (up to 256 bytes) are copied next to each other.
+//   - A server's replies are in the connection's read buffer, which the worker owns until the end of the round. They
+//     are written to clients from there.
+//   - Replies that a slow client did not take are copied. A goroutine of that client's connection owns the copy until
+//     it has been written. Then the batch returns to the queue or is answered.
 package request
 
 import (
@@ -34,16 +35,16 @@ type Request struct {
 	Needs int32
 	// Wanted, if not 0, says that the reply should be kept, so that readers can answer with it; see hotkeys.Values.
 	Wanted uint64
-	// Settled: the servers are done with the request, Answer is their reply and Result is its outcome, but earlier requests of the
-	// connection are not answered in full yet.
+	// Settled: the servers are done with the request, Answer is their reply and Result is its outcome, but earlier
+	// requests of the connection are not answered in full yet.
 	Settled bool
 	Result  stats.Result
 	// Unmarked are the marks that a settled request still waits for; nil: none.
 	Unmarked *Unmarked
 
-	// These describe a retrieval whose reply is so large that it is fetched in portions. Resumed is when the last portion was
-	// answered, ns as stats.Now; 0: none was. SentKeys is the number of keys requested in portions so far, and SentHits the
-	// number of them that were found. Keys and NumKeys are the remaining ones.
+	// These describe a retrieval whose reply is so large that it is fetched in portions. Resumed is when the last
+	// portion was answered, ns as stats.Now; 0: none was. SentKeys is the number of keys requested in portions so far,
+	// and SentHits the number of them that were found. Keys and NumKeys are the remaining ones.
 	Resumed            int64
 	SentKeys, SentHits int32
 }
@@ -51,23 +52,27 @@ type Request struct {
 // HasEffect is that of protocol.Request, but false once the servers are done with the request.
 func (r *Request) HasEffect() bool { return !r.Settled && r.Request.HasEffect() }
 
-// Batch is one element of the queue: up to MaxBatch complete requests of one read of a connection, in the client's order.
+// Batch is one element of the queue: up to MaxBatch complete requests of one read of a connection, in the client's
+// order.
 //
-// Ownership: the reader of the connection fills a batch and gives it up by putting it on the queue; the worker that takes
-// it owns it, its requests and its buffer until Release. A connection has at most one batch between Put and Done. That
-// alone keeps its replies in order and lets a request see the effects of earlier ones, whatever the number of workers.
+// Ownership: the reader of the connection fills a batch and gives it up by putting it on the queue; the worker that
+// takes it owns it, its requests and its buffer until Release. A connection has at most one batch between Put and Done.
+// That alone keeps its replies in order and lets a request see the effects of earlier ones, whatever the number of
+// workers.
 type Batch struct {
 	Client   Client
 	Buffer   *Buffer // the requests' slices point into it
 	Requests []Request
-	// Next is the first request that no worker has taken yet; a batch longer than a worker's depth takes several rounds.
+	// Next is the first request that no worker has taken yet; a batch longer than a worker's depth takes several
+	// rounds.
 	Next int
 }
 
-// Client is the connection that a batch came from, as a worker sees it. Only the owner of the connection's batch calls its methods.
+// Client is the connection that a batch came from, as a worker sees it. Only the owner of the connection's batch calls
+// its methods.
 type Client interface {
-	// Crowded reports whether a reply of n bytes must wait, because clients that do not read use all of the memory for replies, and the client's
-	// socket would not take the reply at once. It is also true if the client is gone.
+	// Crowded reports whether a reply of n bytes must wait, because clients that do not read use all of the memory for
+	// replies, and the client's socket would not take the reply at once. It is also true if the client is gone.
 	Crowded(n int) bool
 	// Values is the size of the values that the client has asked for.
 	Values() *ValueSize
@@ -75,9 +80,9 @@ type Client interface {
 	Reply(g *wire.Gather) int
 	// Finish reports that the batch has been answered: the connection may queue the next one.
 	Finish()
-	// Stall hands over rest, the bytes that the socket did not take because the client reads slowly; rest is empty if Crowded
-	// was true. When rest has been written and there is memory, the connection puts unanswered, the remainder of the batch,
-	// back on the queue; nil: the batch has been answered. Meanwhile the worker serves other clients.
+	// Stall hands over rest, the bytes that the socket did not take because the client reads slowly; rest is empty if
+	// Crowded was true. When rest has been written and there is memory, the connection puts unanswered, the remainder
+	// of the batch, back on the queue; nil: the batch has been answered. Meanwhile the worker serves other clients.
 	Stall(rest []byte, unanswered *Batch)
 }
 
@@ -103,8 +108,8 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 // GetBatch returns an empty batch.
 func GetBatch() *Batch { return batches.Get().(*Batch) }
 
-// MaxBatch is the maximum number of requests in a batch. Decoded requests take up to a hundred times the memory of their bytes,
-// so this bounds the memory that a client can use with one read.
+// MaxBatch is the maximum number of requests in a batch. Decoded requests take up to a hundred times the memory of
+// their bytes, so this bounds the memory that a client can use with one read.
 const MaxBatch = 256
 
 // Answered reports whether workers have taken every request of b.

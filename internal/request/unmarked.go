@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Unmarked are the servers that missed a settled write. The write is answered once they are marked, so that the next start of the middleware
-// knows it, or all middlewares in front of the servers do.
+// Unmarked are the servers that missed a settled write. The write is answered once they are marked, so that the next
+// start of the middleware knows it, or all middlewares in front of the servers do.
 type Unmarked struct {
 	Servers []Missed
 	Until   int64 // the time until which the write waits, ns as stats.Now
-	// Deposed reports whether Decider, the server that has decided the write, ceased to decide meanwhile, so that a success must not be reported; nil: no
-	// server has.
+	// Deposed reports whether Decider, the server that has decided the write, ceased to decide meanwhile, so that a
+	// success must not be reported; nil: no server has.
 	Deposed func() bool
 	Decider int
 }
@@ -24,8 +24,8 @@ func (u *Unmarked) Waits() bool {
 // Missed is a server that missed a write.
 type Missed struct {
 	Server Marker
-	// Withhold: the write must not be answered with success before the server is marked. Refusal is the reply in place of success; "": there
-	// is none.
+	// Withhold: the write must not be answered with success before the server is marked. Refusal is the reply in place
+	// of success; "": there is none.
 	Withhold bool
 	Refusal  string
 }

@@ -26,9 +26,10 @@ func (p Phase) String() string { return phaseNames[p] }
 // Announced names a change from one placement to another, as middlewares announce it on the servers.
 type Announced struct{ From, To string }
 
-// Join returns the change that a middleware joins when it starts, and the phase, given what others have announced: that they are in DeleteNew of a
-// change, or in ReadNew, in which they remain until nobody is in DeleteNew any more. Settled: nobody has announced anything. The middleware announces
-// DeleteNew before it joins in it, and looks again whether somebody is in ReadNew. Announcements may last longer than the phase.
+// Join returns the change that a middleware joins when it starts, and the phase, given what others have announced: that
+// they are in DeleteNew of a change, or in ReadNew, in which they remain until nobody is in DeleteNew any more.
+// Settled: nobody has announced anything. The middleware announces DeleteNew before it joins in it, and looks again
+// whether somebody is in ReadNew. Announcements may last longer than the phase.
 func Join(deleting, reading []Announced) (a Announced, phase Phase) {
 	for _, d := range deleting {
 		if slices.ContainsFunc(reading, func(r Announced) bool { return r.To == d.From }) {
@@ -44,19 +45,23 @@ func Join(deleting, reading []Announced) (a Announced, phase Phase) {
 	return a, Settled
 }
 
-// Change returns the Router for a phase of the change between two placements. Its servers are those of to, then those of from that are not among
-// them by name or, because a server that is renamed keeps its address, by address.
+// Change returns the Router for a phase of the change between two placements. Its servers are those of to, then those
+// of from that are not among them by name or, because a server that is renamed keeps its address, by address.
 func Change(from, to *Router, phase Phase) *Router {
 	if phase == Settled {
 		return to
 	}
-	r := &Router{servers: slices.Clone(to.servers), n: max(from.n, to.n), read: to.read, zone: to.zone, measures: to.measures, wanted: to.wanted, previousGutter: to.previousGutter, closed: to.closed}
+	r := &Router{
+		servers: slices.Clone(to.servers), n: max(from.n, to.n), read: to.read, zone: to.zone,
+		measures: to.measures, wanted: to.wanted, previousGutter: to.previousGutter, closed: to.closed,
+	}
 	var index []int
 	for _, s := range from.servers {
 		at := slices.IndexFunc(to.servers, func(t Server) bool { return t.Name == s.Name })
 		if at < 0 && s.Addr != "" {
 			at = slices.IndexFunc(to.servers, func(t Server) bool {
-				return t.Addr == s.Addr && !slices.ContainsFunc(from.servers, func(f Server) bool { return f.Name == t.Name })
+				return t.Addr == s.Addr && !slices.ContainsFunc(from.servers,
+					func(f Server) bool { return f.Name == t.Name })
 			})
 		}
 		if at < 0 {

@@ -7,10 +7,12 @@ import (
 	"mcmw/internal/refusal"
 )
 
-// A gutter is a pool that stands in for another pool: while all servers of a key are down, its reads and writes go to the servers that hold it by the
-// gutter's placement. Which keys these are depends on the servers' states, which a Router does not know.
+// A gutter is a pool that stands in for another pool: while all servers of a key are down, its reads and writes go to
+// the servers that hold it by the gutter's placement. Which keys these are depends on the servers' states, which a
+// Router does not know.
 
-// MaxGutterTTL bounds Options.GutterTTL, in seconds: an item in a gutter is not read once the key's own servers are back, so it must not stay long.
+// MaxGutterTTL bounds Options.GutterTTL, in seconds: an item in a gutter is not read once the key's own servers are
+// back, so it must not stay long.
 const MaxGutterTTL = 3600
 
 // WrongGutter returns a *refusal.Error about the gutter of a pool.
@@ -67,8 +69,8 @@ func (r *Router) findGutters() {
 	}
 }
 
-// share returns what records say about the keys of the pool r: those routed to it, s, and its gutter. A gutter may hold all
-// keys.
+// share returns what records say about the keys of the pool r: those routed to it, s, and its gutter. A gutter may hold
+// all keys.
 func (r *Router) share(s *Share, gutter Standin) *Share {
 	s.Gutter = gutter
 	if r.isGutter {

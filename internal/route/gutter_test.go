@@ -9,11 +9,15 @@ import (
 )
 
 func pooledWith(name, gutter string, ttl int) Pool {
-	return Pool{Name: name, Servers: []Server{{Name: name + "-1"}, {Name: name + "-2"}}, Options: Options{Replicas: 1, Gutter: gutter, GutterTTL: ttl}}
+	return Pool{
+		Name: name, Servers: []Server{{Name: name + "-1"}, {Name: name + "-2"}},
+		Options: Options{Replicas: 1, Gutter: gutter, GutterTTL: ttl},
+	}
 }
 
 func TestAPoolKnowsItsGutter(t *testing.T) {
-	r, err := NewPools([]Pool{pooledWith("a", "c", 60), pooledWith("b", "c", 1), pooledWith("c", "", 0)}, Routes{Default: "a", Prefixes: []Prefix{{Prefix: "b", Pool: "b"}}})
+	r, err := NewPools([]Pool{pooledWith("a", "c", 60), pooledWith("b", "c", 1), pooledWith("c", "", 0)},
+		Routes{Default: "a", Prefixes: []Prefix{{Prefix: "b", Pool: "b"}}})
 	require.NoError(t, err)
 	a, b, c := r.Pools()[0], r.Pools()[1], r.Pools()[2]
 	require.Same(t, c, a.Gutter())
@@ -25,7 +29,8 @@ func TestAPoolKnowsItsGutter(t *testing.T) {
 	require.Equal(t, 2, r.N(), "a key has one server, and one in the gutter")
 	require.Equal(t, Standin{"c", 60}, r.Share(0).Gutter)
 	require.Equal(t, &Share{Default: true, Routed: &Share{}}, r.Share(2), "any key may be there")
-	require.Equal(t, []int{c.Primary([]byte("k"))}, c.Replicas([]byte("k"), nil), "a gutter places keys that are routed elsewhere")
+	require.Equal(t, []int{c.Primary([]byte("k"))}, c.Replicas([]byte("k"), nil),
+		"a gutter places keys that are routed elsewhere")
 
 	for _, phase := range []Phase{DeleteNew, ReadNew} {
 		pools := []*Router{Change(a.Alone(), a.Alone(), phase), b.Alone(), c.Alone()}
@@ -40,10 +45,20 @@ func TestAPoolKnowsItsGutter(t *testing.T) {
 
 func TestAGutterThatAPoolCannotHaveIsRefused(t *testing.T) {
 	for message, pools := range map[string][]Pool{
-		`pool "a" has the gutter "c", which is not a pool; accepted: another pool`:          {pooledWith("a", "c", 60), pooledWith("b", "", 0)},
-		`pool "a" has the gutter "a", which is this pool itself; accepted: another pool`:    {pooledWith("a", "a", 60), pooledWith("b", "", 0)},
-		`pool "a" has the gutter "b", where items live for 0 s; accepted: 1 s to 3600 s`:    {pooledWith("a", "b", 0), pooledWith("b", "", 0)},
-		`pool "a" has the gutter "b", where items live for 3601 s; accepted: 1 s to 3600 s`: {pooledWith("a", "b", 3601), pooledWith("b", "", 0)},
+		`pool "a" has the gutter "c", which is not a pool; accepted: another pool`: {
+			pooledWith("a", "c", 60),
+			pooledWith("b", "", 0),
+		},
+		`pool "a" has the gutter "a", which is this pool itself; accepted: another pool`: {
+			pooledWith("a", "a", 60),
+			pooledWith("b", "", 0),
+		},
+		`pool "a" has the gutter "b", where items live for 0 s; accepted: 1 s to 3600 s`: {
+			pooledWith("a", "b", 0),
+			pooledWith("b", "", 0),
+		},
+		`pool "a" has the gutter "b", where items live for 3601 s; accepted: 1 s to 3600 s`: {pooledWith("a", "b",
+			3601), pooledWith("b", "", 0)},
 	} {
 		_, err := NewPools(pools, Routes{Default: "a"})
 		require.EqualError(t, err, "pools.a.gutter: "+message)

@@ -7,8 +7,8 @@ import (
 	"math/bits"
 )
 
-// Several of these hashes were written in C with plain char, which is signed on the machines they run on: a byte of 0x80 or
-// more is sign-extended. signed is that byte as 32 bits.
+// Several of these hashes were written in C with plain char, which is signed on the machines they run on: a byte of
+// 0x80 or more is sign-extended. signed is that byte as 32 bits.
 func signed(b byte) uint32 { return uint32(int32(int8(b))) }
 
 // sum returns the hash of key as twemproxy and libmemcached compute it on a little-endian machine.

@@ -30,7 +30,10 @@ const (
 	NumMigrationPhases
 )
 
-var migrationPhaseNames = [NumMigrationPhases]string{"waiting", "delete-new", "undecided", "warm-up", "copy", "both", "done", "back"}
+var migrationPhaseNames = [NumMigrationPhases]string{
+	"waiting", "delete-new", "undecided", "warm-up", "copy", "both",
+	"done", "back",
+}
 
 // String returns the phase's name, the same in metrics and logs.
 func (p MigrationPhase) String() string { return migrationPhaseNames[p] }
@@ -41,15 +44,15 @@ func (p MigrationPhase) Active() bool { return p > MigrationWaiting && p < Migra
 // ReadsNew reports whether the keys are read in the new pool.
 func (p MigrationPhase) ReadsNew() bool { return p == MigrationBoth || p == MigrationDone }
 
-// Move is a migration in a phase. A migration in phase back has no Move: its keys are placed as if there were no migration. From and To are the
-// pools' numbers.
+// Move is a migration in a phase. A migration in phase back has no Move: its keys are placed as if there were no
+// migration. From and To are the pools' numbers.
 type Move struct {
 	From, To int
 	Phase    MigrationPhase
 	// Missed: only keys that reads miss are copied.
 	Missed bool
-	// Cold, if not "", are names of servers of the pool From, separated by commas, that are filled with what reads miss there. To is From then.
-	// "": keys move to the pool To.
+	// Cold, if not "", are names of servers of the pool From, separated by commas, that are filled with what reads miss
+	// there. To is From then. "": keys move to the pool To.
 	Cold string
 	// Parallel: writes are sent to both pools at once: a fault for tests.
 	Parallel bool
@@ -70,8 +73,8 @@ func (m *Move) row() Row {
 	return row
 }
 
-// Migrate returns the Router of r's pools with moves applied in their order: a key that an earlier move has moved is moved again by a later one.
-// No pool is in two active moves.
+// Migrate returns the Router of r's pools with moves applied in their order: a key that an earlier move has moved is
+// moved again by a later one. No pool is in two active moves.
 func (r *Router) Migrate(moves []Move) *Router {
 	if len(moves) == 0 {
 		return r
@@ -124,17 +127,20 @@ func (r *Router) WarmsUp() bool {
 	return r.move != nil && r.move.row.New.Has(Tentative) && r.move.row.New&(Read|Look) != 0
 }
 
-// WarmsUpServer reports whether server is being warmed up, so that reads must treat a value with a provisional version there as a miss.
+// WarmsUpServer reports whether server is being warmed up, so that reads must treat a value with a provisional version
+// there as a miss.
 func (r *Router) WarmsUpServer(server int) bool {
 	return slices.ContainsFunc(r.routed, func(g *Router) bool { return g.WarmsUp() && g.move.gains(server) })
 }
 
 // MovesPool reports whether an unfinished migration is from or to the pool with that number.
 func (r *Router) MovesPool(number int) bool {
-	return slices.ContainsFunc(r.moves, func(m Move) bool { return m.Phase != MigrationDone && (m.From == number || m.To == number) })
+	return slices.ContainsFunc(r.moves,
+		func(m Move) bool { return m.Phase != MigrationDone && (m.From == number || m.To == number) })
 }
 
-// Share returns which keys the pool with that number has, or will have after the migrations to it; nil: all, because there is only one pool.
+// Share returns which keys the pool with that number has, or will have after the migrations to it; nil: all, because
+// there is only one pool.
 func (r *Router) Share(number int) *Share {
 	if r.table == nil {
 		return nil

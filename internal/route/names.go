@@ -5,8 +5,8 @@ import "mcmw/internal/enum"
 // ReadPolicy selects the replica of a key that serves a read.
 type ReadPolicy uint8
 
-// The read policies. ReadDefault is round-robin if every server holds every key, and primary otherwise. ReadNearest is round-robin among the servers
-// in Options.Zone, and among the other servers only if none of those can be read.
+// The read policies. ReadDefault is round-robin if every server holds every key, and primary otherwise. ReadNearest is
+// round-robin among the servers in Options.Zone, and among the other servers only if none of those can be read.
 const (
 	ReadDefault ReadPolicy = iota
 	ReadRoundRobin
@@ -15,7 +15,8 @@ const (
 	ReadNearest
 )
 
-// RingKind selects how a key is mapped to servers: by rendezvous hashing, or on a ring whose points are those of another program.
+// RingKind selects how a key is mapped to servers: by rendezvous hashing, or on a ring whose points are those of
+// another program.
 type RingKind uint8
 
 const (
@@ -25,17 +26,17 @@ const (
 	RingTwemproxy
 	// RingLibmemcached is libmemcached's unweighted ketama: 100 points per server, each the key hash of "name-i".
 	RingLibmemcached
-	// RingLibmemcachedWeighted is libmemcached's weighted ketama. It equals RingTwemproxy except for unix sockets, to whose
-	// names libmemcached appends port 0.
+	// RingLibmemcachedWeighted is libmemcached's weighted ketama. It equals RingTwemproxy except for unix sockets, to
+	// whose names libmemcached appends port 0.
 	RingLibmemcachedWeighted
 )
 
 // HashKind is the hash of a key. The functions are twemproxy's, and libmemcached's of the same names.
 type HashKind uint8
 
-// The hashes. HashDefault is FNV1a64 on a ring, which is twemproxy's default. HashCRC32 has only 15 bits, as in twemproxy
-// and libmemcached, and sends nearly every key of a ring to one server; it is offered for keys that are already placed that
-// way. HashCRC32a is the whole CRC-32.
+// The hashes. HashDefault is FNV1a64 on a ring, which is twemproxy's default. HashCRC32 has only 15 bits, as in
+// twemproxy and libmemcached, and sends nearly every key of a ring to one server; it is offered for keys that are
+// already placed that way. HashCRC32a is the whole CRC-32.
 const (
 	HashDefault HashKind = iota
 	HashFNV1a64
@@ -52,11 +53,13 @@ const (
 	HashJenkins
 )
 
-// The names of the read policies, the rings, and the hashes; the hashes have their names from twemproxy's configuration.
+// The names of the read policies, the rings, and the hashes; the hashes have their names from twemproxy's
+// configuration.
 var (
 	ReadPolicyNames = enum.New[ReadPolicy]("read policy", "default", "round-robin", "primary", "least-busy", "nearest")
 	RingNames       = enum.New[RingKind]("ring", "rendezvous", "twemproxy", "libmemcached", "libmemcached-weighted")
-	HashNames       = enum.New[HashKind]("hash", "default", "fnv1a_64", "fnv1_64", "fnv1a_32", "fnv1_32", "one_at_a_time", "md5",
+	HashNames       = enum.New[HashKind]("hash", "default", "fnv1a_64", "fnv1_64", "fnv1a_32", "fnv1_32",
+		"one_at_a_time", "md5",
 		"crc16", "crc32", "crc32a", "hsieh", "murmur", "jenkins")
 )
 

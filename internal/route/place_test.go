@@ -111,7 +111,8 @@ func neighbours(lengths [2]int, apart int, keys int, known [][]int, at func(i, j
 					for n := range keys {
 						key := fmt.Append(nil, n)
 						if why := harm(position{at(x[0], x[1]), k}, position{at(y[0], y[1]), l}, key); why != "" {
-							return fmt.Sprintf("in %v (knowing %v) with another in %v (%v): %s of key %s", x, k, y, l, why, key)
+							return fmt.Sprintf("in %v (knowing %v) with another in %v (%v): %s of key %s", x, k, y, l,
+								why, key)
 						}
 					}
 				}
@@ -328,19 +329,20 @@ func TestEveryFaultInjectedIntoTheTablesIsFound(t *testing.T) {
 	gutter, allAway := guttered(0, 0), []int{knownAway, knownAway, knownAway}
 	w.gutters = false
 	for fault, why := range map[string]string{
-		"servers without delete-new":       change([]int{0, 2, 3}, []int{0}, 1),
-		"servers without read-new":         change([]int{0, 1, 3}, []int{0}, 1),
-		"routes without delete-new":        change([]int{0}, []int{0, 2, 3}, 1),
-		"routes without read-new":          change([]int{0}, []int{0, 1, 3}, 1),
-		"two phases apart":                 change([]int{0, 1, 2, 3}, []int{0}, 2),
-		"delete-new decides":               planted(&changeRows[DeleteNew], Row{Old: settled, New: Drop}, servers),
-		"read-new does not delete":         planted(&changeRows[ReadNew], Row{New: settled}, servers),
-		"a migration without both":         migration(migrates, 1, without(migrationCourse, MigrationBoth)...),
-		"a warm-up without delete-new":     migration(warmsUp, 1, without(warmUpCourse, MigrationDeleteNew)...),
-		"a warm-up without copy":           migration(warmsUp, 1, without(returnCourse, MigrationCopy)...),
-		"a fill without undecided":         migration(isFilled, 1, without(fillCourse, MigrationUndecided)...),
-		"undecided decides":                planted(&fillRows[MigrationUndecided], fillRows[MigrationCopy], filled),
-		"away while another does not know": harm(position{gutter, allAway}, position{gutter, make([]int, 3)}, []byte("k")),
+		"servers without delete-new":   change([]int{0, 2, 3}, []int{0}, 1),
+		"servers without read-new":     change([]int{0, 1, 3}, []int{0}, 1),
+		"routes without delete-new":    change([]int{0}, []int{0, 2, 3}, 1),
+		"routes without read-new":      change([]int{0}, []int{0, 1, 3}, 1),
+		"two phases apart":             change([]int{0, 1, 2, 3}, []int{0}, 2),
+		"delete-new decides":           planted(&changeRows[DeleteNew], Row{Old: settled, New: Drop}, servers),
+		"read-new does not delete":     planted(&changeRows[ReadNew], Row{New: settled}, servers),
+		"a migration without both":     migration(migrates, 1, without(migrationCourse, MigrationBoth)...),
+		"a warm-up without delete-new": migration(warmsUp, 1, without(warmUpCourse, MigrationDeleteNew)...),
+		"a warm-up without copy":       migration(warmsUp, 1, without(returnCourse, MigrationCopy)...),
+		"a fill without undecided":     migration(isFilled, 1, without(fillCourse, MigrationUndecided)...),
+		"undecided decides":            planted(&fillRows[MigrationUndecided], fillRows[MigrationCopy], filled),
+		"away while another does not know": harm(position{gutter, allAway}, position{gutter, make([]int, 3)},
+			[]byte("k")),
 	} {
 		require.NotEmpty(t, why, fault)
 		t.Log(fault, ": ", why)
@@ -349,7 +351,10 @@ func TestEveryFaultInjectedIntoTheTablesIsFound(t *testing.T) {
 
 func TestOneOfAKeysServersIsFilledFromTheOthers(t *testing.T) {
 	servers := serversOf("b", 5)
-	pools := []Pool{{Name: "a", Servers: serversOf("a", 2)}, {Name: "b", Servers: servers, Options: Options{Replicas: 2}}}
+	pools := []Pool{
+		{Name: "a", Servers: serversOf("a", 2)},
+		{Name: "b", Servers: servers, Options: Options{Replicas: 2}},
+	}
 	plain, err := NewPools(pools, Routes{Default: "b"})
 	require.NoError(t, err)
 	cold := []int{2, 5} // b-0 and b-3

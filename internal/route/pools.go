@@ -22,11 +22,13 @@ func (p *Pool) path(option string) string {
 	return "pools." + p.Name + "." + option
 }
 
-// Prefix routes the keys that begin with Prefix to the pool called Pool. If a key begins with several prefixes, the longest counts.
+// Prefix routes the keys that begin with Prefix to the pool called Pool. If a key begins with several prefixes, the
+// longest counts.
 type Prefix struct {
 	Prefix string `json:"prefix"`
 	Pool   string `json:"pool"`
-	// Strip: the pool's servers store the keys without Prefix. The pool then has no other route, so that two keys never become one there.
+	// Strip: the pool's servers store the keys without Prefix. The pool then has no other route, so that two keys never
+	// become one there.
 	Strip bool `json:"strip,omitempty"`
 	// Reads is the pool that serves commands that read (protocol.Traits.IsRead); "": Pool does.
 	Reads string `json:"reads,omitempty"`
@@ -55,7 +57,8 @@ func RoutePath(index int) string {
 	return fmt.Sprintf("routes[%d]", index)
 }
 
-// NewPools returns the Router of pools. Its servers are the servers of all pools, in the order of the pools. A single pool may have no name; it has all keys.
+// NewPools returns the Router of pools. Its servers are the servers of all pools, in the order of the pools. A single
+// pool may have no name; it has all keys.
 func NewPools(pools []Pool, r Routes) (*Router, error) {
 	if len(pools) == 1 && pools[0].Name == "" {
 		return New(pools[0].Servers, pools[0].Options)
@@ -78,7 +81,8 @@ func NewPools(pools []Pool, r Routes) (*Router, error) {
 	return Compose(names, routers, r)
 }
 
-// apart returns an error, a *refusal.Error, if a server is in two pools: each pool would track alone which writes it missed and when it must be flushed.
+// apart returns an error, a *refusal.Error, if a server is in two pools: each pool would track alone which writes it
+// missed and when it must be flushed.
 func apart(pools []Pool) error {
 	type owner struct{ pool, server string }
 	named, at := map[string]owner{}, map[string]owner{}
@@ -86,10 +90,14 @@ func apart(pools []Pool) error {
 		for _, s := range p.Servers {
 			o := owner{p.Name, s.Name}
 			if other, twice := named[s.Name]; twice && other.pool != p.Name {
-				return refusal.Of(p.path("servers"), "server %q is in pool %q and in pool %q; accepted: each server in one pool", s.Name, other.pool, p.Name)
+				return refusal.Of(p.path("servers"),
+					"server %q is in pool %q and in pool %q; accepted: each server in one pool", s.Name, other.pool,
+					p.Name)
 			}
 			if other, twice := at[s.Addr]; twice && s.Addr != "" && other.pool != p.Name {
-				return refusal.Of(p.path("servers"), "address %s is used by server %q in pool %q and by server %q in pool %q; accepted: each address in one pool",
+				return refusal.Of(p.path("servers"),
+					"address %s is used by server %q in pool %q and by server %q in pool %q; accepted: each address "+
+						"in one pool",
 					s.Addr, other.server, other.pool, s.Name, p.Name)
 			}
 			named[s.Name], at[s.Addr] = o, o
@@ -171,7 +179,8 @@ func (r *Router) Stripped() map[string]*Share {
 // Strips reports whether the servers of some pool store keys without a prefix.
 func (r *Router) Strips() bool { return r.table != nil && r.table.strips != nil }
 
-// ForReads returns the Router that finds the servers for reads; r itself if reads use the same pools as all other commands.
+// ForReads returns the Router that finds the servers for reads; r itself if reads use the same pools as all other
+// commands.
 func (r *Router) ForReads() *Router {
 	if r.table == nil || r.table.reads == nil {
 		return r
@@ -211,7 +220,8 @@ func (r *Router) Number() int { return r.number }
 // Base returns the index of the pool's first server.
 func (r *Router) Base() int { return r.base }
 
-// Table returns the table that finds a key's pool, after the change of routes if there is one; nil if there is one pool.
+// Table returns the table that finds a key's pool, after the change of routes if there is one; nil if there is one
+// pool.
 func (r *Router) Table() *Table {
 	if r.rerouting != nil {
 		return r.rerouting.after
@@ -219,7 +229,8 @@ func (r *Router) Table() *Table {
 	return r.table
 }
 
-// sameRoutes reports whether r and s give every key a pool with the same name. The pools for reads don't count: they don't change what a pool holds.
+// sameRoutes reports whether r and s give every key a pool with the same name. The pools for reads don't count: they
+// don't change what a pool holds.
 func (r *Router) sameRoutes(s *Router) bool {
 	if r.table == nil || s.table == nil {
 		return r.table == s.table
@@ -232,7 +243,8 @@ func (r *Router) sameRoutes(s *Router) bool {
 		return names
 	}
 	a, b := r.table, s.table
-	return a.names[a.otherwise] == b.names[b.otherwise] && slices.Equal(a.prefixes, b.prefixes) && slices.Equal(a.strips, b.strips) && slices.Equal(name(a, a.pools), name(b, b.pools))
+	return a.names[a.otherwise] == b.names[b.otherwise] && slices.Equal(a.prefixes, b.prefixes) &&
+		slices.Equal(a.strips, b.strips) && slices.Equal(name(a, a.pools), name(b, b.pools))
 }
 
 // gainsOfPools is Gains where one of the two has several pools.

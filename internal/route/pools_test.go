@@ -43,7 +43,11 @@ func TestEveryKeyIsInThePoolOfTheLongestPrefixThatItBeginsWith(t *testing.T) {
 		for range random.IntN(40) {
 			if p := word(5); !given[p] {
 				given[p] = true
-				r.Prefixes = append(r.Prefixes, Prefix{Prefix: p, Pool: poolNames[random.IntN(len(poolNames))], Reads: append(poolNames, "")[random.IntN(len(poolNames)+1)]})
+				r.Prefixes = append(r.Prefixes,
+					Prefix{
+						Prefix: p, Pool: poolNames[random.IntN(len(poolNames))],
+						Reads: append(poolNames, "")[random.IntN(len(poolNames)+1)],
+					})
 			}
 		}
 		table, err := NewTable(poolNames, r)
@@ -86,15 +90,52 @@ func TestAnErrorOfRoutesSaysWhichEntryIsWrongAndWhatIsAccepted(t *testing.T) {
 	}{
 		{Routes{}, -1, "no default pool"},
 		{Routes{Default: "four"}, -1, `the default pool "four" is unknown; accepted: one of zero, one, two, three`},
-		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "", Pool: "one"}}}, 1, "empty prefix"},
-		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "uno"}}}, 1, `the pool "uno" of prefix "b" is unknown; accepted: one of zero`},
-		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "b", Pool: "one"}, {Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "two"}}}, 2, `prefix "b" is given twice`},
-		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one", Strip: true}}}, 0, `prefix "a" is stripped, but pool "one" also has the keys without a prefix: `},
-		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two"}, {Prefix: "b", Pool: "two", Strip: true}}}, 1, `prefix "b" is stripped, but pool "two" also has prefix "a": `},
+		{
+			Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "", Pool: "one"}}},
+			1,
+			"empty prefix",
+		},
+		{
+			Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "uno"}}},
+			1,
+			`the pool "uno" of prefix "b" is unknown; accepted: one of zero`,
+		},
+		{Routes{Default: "one", Prefixes: []Prefix{
+			{Prefix: "b", Pool: "one"},
+			{Prefix: "a", Pool: "one"},
+			{Prefix: "b", Pool: "two"},
+		}}, 2, `prefix "b" is given twice`},
+		{
+			Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one", Strip: true}}},
+			0,
+			`prefix "a" is stripped, but pool "one" also has the keys without a prefix: `,
+		},
+		{
+			Routes{Default: "one", Prefixes: []Prefix{
+				{Prefix: "a", Pool: "two"},
+				{Prefix: "b", Pool: "two", Strip: true},
+			}},
+			1,
+			`prefix "b" is stripped, but pool "two" also has prefix "a": `,
+		},
 		{Routes{Default: "one", Reads: "four"}, -1, `the pool "four" for reads is unknown; accepted: one of zero`},
-		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "one", Reads: "uno"}}}, 1, `the pool "uno" for reads is unknown`},
-		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}, {Prefix: "b", Pool: "one", Reads: "two"}}}, 0, `prefix "a" is stripped, but pool "two" also has prefix "b": `},
-		{Routes{Default: "one", Reads: "two", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}}}, 0, `prefix "a" is stripped, but pool "two" also has the keys without a prefix: `},
+		{Routes{Default: "one", Prefixes: []Prefix{
+			{Prefix: "a", Pool: "one"},
+			{Prefix: "b", Pool: "one", Reads: "uno"},
+		}}, 1, `the pool "uno" for reads is unknown`},
+		{
+			Routes{Default: "one", Prefixes: []Prefix{
+				{Prefix: "a", Pool: "two", Strip: true},
+				{Prefix: "b", Pool: "one", Reads: "two"},
+			}},
+			0,
+			`prefix "a" is stripped, but pool "two" also has prefix "b": `,
+		},
+		{
+			Routes{Default: "one", Reads: "two", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}}},
+			0,
+			`prefix "a" is stripped, but pool "two" also has the keys without a prefix: `,
+		},
 	} {
 		_, err := NewTable(poolNames, c.routes)
 		var wrong *refusal.Error
@@ -117,9 +158,14 @@ func pooled(name string, n int, o Options) Pool {
 
 func TestARouterOfSeveralPoolsAnswersAsThePoolsOfTheKeysDo(t *testing.T) {
 	pools := []Pool{
-		pooled("a", 3, Options{Replicas: 2}), pooled("b", 1, Options{}), pooled("c", 4, Options{Ring: RingTwemproxy, Replicas: 1}), pooled("d", 3, Options{Read: ReadLeastBusy}),
+		pooled("a", 3, Options{Replicas: 2}), pooled("b", 1, Options{}),
+		pooled("c", 4, Options{Ring: RingTwemproxy, Replicas: 1}), pooled("d", 3, Options{Read: ReadLeastBusy}),
 	}
-	r, err := NewPools(pools, Routes{Prefixes: []Prefix{{Prefix: "b", Pool: "b"}, {Prefix: "c", Pool: "c"}, {Prefix: "cd", Pool: "d"}}, Default: "a"})
+	r, err := NewPools(pools, Routes{Prefixes: []Prefix{
+		{Prefix: "b", Pool: "b"},
+		{Prefix: "c", Pool: "c"},
+		{Prefix: "cd", Pool: "d"},
+	}, Default: "a"})
 	require.NoError(t, err)
 	require.Len(t, r.Servers(), 11)
 	require.Equal(t, 3, r.N(), "the largest, that of pool d")
@@ -178,12 +224,21 @@ func TestAServerOfAPoolGainsKeysWhenTheRoutesChange(t *testing.T) {
 
 func TestReadsGoToThePoolForReadsAndDoNotChangeItsShare(t *testing.T) {
 	pools := []Pool{pooled("main", 2, Options{}), pooled("copy", 3, Options{Replicas: 2}), pooled("new", 1, Options{})}
-	routes := Routes{Prefixes: []Prefix{{Prefix: "a:", Pool: "main", Reads: "copy"}, {Prefix: "b:", Pool: "copy", Reads: "copy"}}, Default: "main"}
+	routes := Routes{Prefixes: []Prefix{
+		{Prefix: "a:", Pool: "main", Reads: "copy"},
+		{Prefix: "b:", Pool: "copy", Reads: "copy"},
+	}, Default: "main"}
 	r, err := NewPools(pools, routes)
 	require.NoError(t, err)
 	reads := r.ForReads()
-	for key, want := range map[string][2]string{"a:1": {"main", "copy"}, "b:1": {"copy", "copy"}, "x": {"main", "main"}} {
-		require.Equal(t, want, [2]string{pools[r.In([]byte(key)).Number()].Name, pools[reads.In([]byte(key)).Number()].Name}, key)
+	for key, want := range map[string][2]string{
+		"a:1": {"main", "copy"}, "b:1": {"copy", "copy"},
+		"x": {"main", "main"},
+	} {
+		require.Equal(t, want, [2]string{
+			pools[r.In([]byte(key)).Number()].Name,
+			pools[reads.In([]byte(key)).Number()].Name,
+		}, key)
 	}
 	require.Same(t, r.In([]byte("x")), reads.In([]byte("x")), "the pointer identifies the pool")
 	require.Len(t, reads.Replicas([]byte("a:1"), nil), 2)
@@ -270,11 +325,13 @@ func TestAShareHasTheKeysOfItsPoolAndNoOthers(t *testing.T) {
 			share, err := table.Share(pool).Of(alone)
 			require.NoError(t, err)
 			for _, key := range []string{"c", "a", "ac", "ab", "aba1", "abb", "abc", "b", "bb", "ba", "bab", "babb"} {
-				require.Equal(t, table.Pool([]byte(key)) == pool, share.Holds("s", []byte(key)), "%+v of %+v: %q", table.Share(pool), r, key)
+				require.Equal(t, table.Pool([]byte(key)) == pool, share.Holds("s", []byte(key)), "%+v of %+v: %q",
+					table.Share(pool), r, key)
 			}
 		}
 	}
-	one, err := NewTable(poolNames, Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two"}, {Prefix: "ab", Pool: "two"}}})
+	one, err := NewTable(poolNames,
+		Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two"}, {Prefix: "ab", Pool: "two"}}})
 	require.NoError(t, err)
 	other, err := NewTable(poolNames, Routes{Default: "three", Prefixes: []Prefix{{Prefix: "a", Pool: "two"}}})
 	require.NoError(t, err)
@@ -290,9 +347,16 @@ func TestAPoolThatStripsAPrefixGetsTheRestOfTheKey(t *testing.T) {
 		require.NoError(t, err)
 		routers = append(routers, r)
 	}
-	r, err := Compose(names, routers, Routes{Default: "rest", Prefixes: []Prefix{{Prefix: "a:", Pool: "bare", Strip: true}, {Prefix: "a:b:", Pool: "nested"}}})
+	r, err := Compose(names, routers,
+		Routes{Default: "rest", Prefixes: []Prefix{
+			{Prefix: "a:", Pool: "bare", Strip: true},
+			{Prefix: "a:b:", Pool: "nested"},
+		}})
 	require.NoError(t, err)
-	for key, want := range map[string][2]string{"x": {"rest", "x"}, "a:x": {"bare", "x"}, "a:": {"bare", ""}, "a:b:x": {"nested", "a:b:x"}, "a": {"rest", "a"}} {
+	for key, want := range map[string][2]string{
+		"x": {"rest", "x"}, "a:x": {"bare", "x"}, "a:": {"bare", ""},
+		"a:b:x": {"nested", "a:b:x"}, "a": {"rest", "a"},
+	} {
 		in, stored := r.At([]byte(key))
 		require.Equal(t, want, [2]string{names[in.Number()], string(stored)}, key)
 	}

@@ -6,10 +6,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// rendezvous places keys by the highest random weight (Thaler and Ravishankar, 1998): every server has a score for a key,
-// made from the hashes of both, and the servers with the highest scores hold it. So each server holds its share of any set
-// of keys, up to chance. A server that joins takes its share evenly from the others, and no key moves between the others.
-// It is immutable.
+// rendezvous places keys by the highest random weight (Thaler and Ravishankar, 1998): every server has a score for a
+// key, made from the hashes of both, and the servers with the highest scores hold it. So each server holds its share of
+// any set of keys, up to chance. A server that joins takes its share evenly from the others, and no key moves between
+// the others. It is immutable.
 type rendezvous struct {
 	seeds []uint64 // by server: the hash of its name
 	// inverse is 1/weight by server; nil if all weights are equal, which saves the logarithms.
@@ -55,7 +55,8 @@ func (r *rendezvous) appendTo(dst []Holder, hash uint64, n int) []Holder {
 	return dst
 }
 
-// covers reports whether ok returns true for at least one of any n servers: each combination of n servers holds some key.
+// covers reports whether ok returns true for at least one of any n servers: each combination of n servers holds some
+// key.
 func (r *rendezvous) covers(ok func(server int) bool, n int) bool {
 	without := 0
 	for i := range r.seeds {
@@ -66,8 +67,8 @@ func (r *rendezvous) covers(ok func(server int) bool, n int) bool {
 	return without < n
 }
 
-// below returns the server that follows the server last, which has score, in the order of decreasing scores. Among equal scores
-// the server listed first comes first.
+// below returns the server that follows the server last, which has score, in the order of decreasing scores. Among
+// equal scores the server listed first comes first.
 func (r *rendezvous) below(hash uint64, score float64, last int) (next int, nextScore float64) {
 	next, nextScore = -1, math.Inf(-1)
 	for i, seed := range r.seeds {
@@ -79,8 +80,8 @@ func (r *rendezvous) below(hash uint64, score float64, last int) (next int, next
 	return next, nextScore
 }
 
-// score is ln(u)/weight with u uniform in (0, 1): the probability that a server has the highest score is proportional to its
-// weight. Without weights it is u itself, which gives the same order.
+// score is ln(u)/weight with u uniform in (0, 1): the probability that a server has the highest score is proportional
+// to its weight. Without weights it is u itself, which gives the same order.
 func (r *rendezvous) score(hash, seed uint64, server int) float64 {
 	u := (float64(mix(hash^seed)>>11) + 0.5) / (1 << 53)
 	if r.inverse == nil {
@@ -89,7 +90,8 @@ func (r *rendezvous) score(hash, seed uint64, server int) float64 {
 	return math.Log(u) * r.inverse[server]
 }
 
-// mix is the finalizer of MurmurHash3: every bit of x changes every bit of the result with a probability of about one half.
+// mix is the finalizer of MurmurHash3: every bit of x changes every bit of the result with a probability of about one
+// half.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

@@ -43,7 +43,8 @@ func TestTheFullestServerHoldsAtMostATwentiethMoreThanTheMean(t *testing.T) {
 			keys[i] = kind(i)
 		}
 		for n := 2; n <= 50; n++ {
-			count := shares(router(t, cluster(n), Options{Replicas: 1}), func(i int) []byte { return keys[i] }, n*perServer)
+			count := shares(router(t, cluster(n), Options{Replicas: 1}), func(i int) []byte { return keys[i] },
+				n*perServer)
 			require.LessOrEqual(t, slices.Max(count), perServer*105/100, "%s keys on %d servers: %v", name, n, count)
 		}
 	}
@@ -151,12 +152,14 @@ func TestTheOrderOfTheServersMovesNoKey(t *testing.T) {
 	}
 }
 
-// The values were computed by another program from the definition. A release that places keys elsewhere would empty its users' caches.
+// The values were computed by another program from the definition. A release that places keys elsewhere would empty its
+// users' caches.
 func TestKeysStayWhereTheyAreFromReleaseToRelease(t *testing.T) {
 	servers := []Server{{Name: "cache-a"}, {Name: "cache-b"}, {Name: "cache-c", Weight: 2}, {Name: "cache-d"}}
 	r := router(t, servers, Options{Replicas: 2})
 	for key, want := range map[string][]int{
-		"": {2, 1}, "a": {1, 2}, "user:1": {1, 3}, "user:2": {2, 1}, "session/6c1f": {0, 1}, "0123456789abcdef0123456789abcdef": {2, 1},
+		"": {2, 1}, "a": {1, 2}, "user:1": {1, 3}, "user:2": {2, 1}, "session/6c1f": {0, 1},
+		"0123456789abcdef0123456789abcdef": {2, 1},
 	} {
 		require.Equal(t, want, r.Replicas([]byte(key), nil), "key %q", key)
 	}

@@ -9,8 +9,8 @@ import (
 // A change of routes gives keys of one pool to another pool, without their values, in the phases of changeRows. Either
 // pool may be in a phase of a change of its own.
 
-// Moved says that a change of routes gives keys of pool From to pool To. Prefix is the first prefix of such keys by the routes after the change; "": keys
-// without a prefix.
+// Moved says that a change of routes gives keys of pool From to pool To. Prefix is the first prefix of such keys by the
+// routes after the change; "": keys without a prefix.
 type Moved struct{ From, To, Prefix string }
 
 // rerouting is a change of routes, as the Router of several pools knows it.
@@ -21,8 +21,9 @@ type rerouting struct {
 
 // Reroute returns the Router of r's pools in a phase of the change from the routes before to r's routes.
 //
-// The gutters of pools that get keys, or get another gutter, are closed (Options.Closed) in all phases, and in one more at the end, Settled: in that
-// phase nobody stores in them by the previous routes any more, and what they hold is deleted.
+// The gutters of pools that get keys, or get another gutter, are closed (Options.Closed) in all phases, and in one more
+// at the end, Settled: in that phase nobody stores in them by the previous routes any more, and what they hold is
+// deleted.
 func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
 	if phase == Settled && !slices.ContainsFunc(r.pools, func(p *Router) bool { return p.closed }) {
 		return r, nil
@@ -49,8 +50,9 @@ func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
 		side = old
 	}
 	reads := side.forReads()
-	// within returns the names of the entries of n.routed for keys that are in pool from before the change and in pool to after
-	// it: for all commands, and for reads. By the routes that count in this phase these are in the pools own and read.
+	// within returns the names of the entries of n.routed for keys that are in pool from before the change and in pool
+	// to after it: for all commands, and for reads. By the routes that count in this phase these are in the pools own
+	// and read.
 	within := func(from, to, own, read int) (pool, readIn string) {
 		at := from
 		if from != to {
@@ -70,7 +72,8 @@ func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
 	var routes Routes
 	for _, prefix := range prefixesOf(old, current) {
 		key := []byte(prefix)
-		p := Prefix{Prefix: prefix, Strip: current.strips != nil && current.Prefix(key) == prefix && current.strips[current.find(key)] > 0}
+		p := Prefix{Prefix: prefix, Strip: current.strips != nil && current.Prefix(key) == prefix &&
+			current.strips[current.find(key)] > 0}
 		p.Pool, p.Reads = within(old.Pool(key), current.Pool(key), side.Pool(key), reads.Pool(key))
 		routes.Prefixes = append(routes.Prefixes, p)
 	}
@@ -84,12 +87,14 @@ func prefixesOf(a, b *Table) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a.prefixes, b.prefixes))))
 }
 
-// MovedBetween returns, once for each pair of pools, which keys move when the routes change from one table to another. The tables may have different pools.
+// MovedBetween returns, once for each pair of pools, which keys move when the routes change from one table to another.
+// The tables may have different pools.
 func MovedBetween(before, after *Table) (moved []Moved) {
 	for _, prefix := range append([]string{""}, prefixesOf(before, after)...) {
 		key := []byte(prefix)
 		m := Moved{before.names[before.Pool(key)], after.names[after.Pool(key)], after.Prefix(key)}
-		if m.From != m.To && !slices.ContainsFunc(moved, func(k Moved) bool { return k.From == m.From && k.To == m.To }) {
+		if m.From != m.To && !slices.ContainsFunc(moved,
+			func(k Moved) bool { return k.From == m.From && k.To == m.To }) {
 			moved = append(moved, m)
 		}
 	}
@@ -100,15 +105,19 @@ func MovedBetween(before, after *Table) (moved []Moved) {
 func (t *Table) Routes() (routes Routes) {
 	reads := t.forReads()
 	for k, prefix := range t.prefixes {
-		p := Prefix{Prefix: prefix, Pool: t.names[t.pools[k]], Strip: t.strips != nil && t.strips[k] > 0, Reads: t.names[reads.pools[k]]}
+		p := Prefix{
+			Prefix: prefix, Pool: t.names[t.pools[k]], Strip: t.strips != nil && t.strips[k] > 0,
+			Reads: t.names[reads.pools[k]],
+		}
 		routes.Prefixes = append(routes.Prefixes, p)
 	}
 	routes.Default, routes.Reads = t.names[t.otherwise], t.names[reads.otherwise]
 	return routes
 }
 
-// RoutesBefore returns routes by which the pools had shares; shares are by pool number, nil if unknown. For keys that no pool had, and for prefixes that
-// are stripped, it uses the table's own routes: all middlewares strip the same prefixes.
+// RoutesBefore returns routes by which the pools had shares; shares are by pool number, nil if unknown. For keys that
+// no pool had, and for prefixes that are stripped, it uses the table's own routes: all middlewares strip the same
+// prefixes.
 func (t *Table) RoutesBefore(shares []*Share) (routes Routes) {
 	all := slices.Clone(t.prefixes)
 	for _, s := range shares {
@@ -116,7 +125,8 @@ func (t *Table) RoutesBefore(shares []*Share) (routes Routes) {
 			all = append(all, s.Prefixes...)
 		}
 	}
-	// had returns the name of the pool that had the keys whose longest prefix is prefix; now is the number of the pool that has them by the table.
+	// had returns the name of the pool that had the keys whose longest prefix is prefix; now is the number of the pool
+	// that has them by the table.
 	had := func(prefix string, now int) string {
 		owner := -1
 		for i, s := range shares {
@@ -173,7 +183,8 @@ func passes(servers []Server, from, to *Router, phase Phase) *Router {
 	}
 }
 
-// Rerouting returns the phase of the change of routes that the Router of several pools was made for; Settled: there is none.
+// Rerouting returns the phase of the change of routes that the Router of several pools was made for; Settled: there is
+// none.
 func (r *Router) Rerouting() Phase {
 	if r.rerouting == nil {
 		return Settled
@@ -187,7 +198,8 @@ func (r *Router) Gives(pool int, key []byte) bool {
 	return c != nil && c.after.Pool(key) == pool && c.before.Pool(key) != pool
 }
 
-// Before returns the share of the pool with that number by the routes before the change of routes, with its previous gutter; nil: it does not change.
+// Before returns the share of the pool with that number by the routes before the change of routes, with its previous
+// gutter; nil: it does not change.
 func (r *Router) Before(number int) *Share {
 	c, p := r.rerouting, r.Pools()[number]
 	if c == nil || c.phase == Settled && !p.closed {

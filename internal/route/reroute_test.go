@@ -16,7 +16,8 @@ func serversOf(pool string, n int) (servers []Server) {
 	return servers
 }
 
-// A key that goes to another pool is written on one side and emptied on all other servers of both pools. A key that stays is not touched.
+// A key that goes to another pool is written on one side and emptied on all other servers of both pools. A key that
+// stays is not touched.
 func TestAChangeOfRoutesMovesOnlyKeysThatGetAnotherPool(t *testing.T) {
 	pools := []Pool{
 		{Name: "a", Servers: serversOf("a", 3), Options: Options{Replicas: 2}},
@@ -25,8 +26,19 @@ func TestAChangeOfRoutesMovesOnlyKeysThatGetAnotherPool(t *testing.T) {
 		{Name: "bare", Servers: serversOf("bare", 1)},
 	}
 	stripped := Prefix{Prefix: "s:", Pool: "bare", Strip: true}
-	before := Routes{Default: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}, {Prefix: "xy", Pool: "a", Reads: "c"}, {Prefix: "z", Pool: "c"}, stripped}}
-	after := Routes{Default: "c", Reads: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}, {Prefix: "xyz", Pool: "b"}, {Prefix: "z", Pool: "a"}, {Prefix: "za", Pool: "c"}, stripped}}
+	before := Routes{Default: "a", Prefixes: []Prefix{
+		{Prefix: "x", Pool: "b"},
+		{Prefix: "xy", Pool: "a", Reads: "c"},
+		{Prefix: "z", Pool: "c"},
+		stripped,
+	}}
+	after := Routes{Default: "c", Reads: "a", Prefixes: []Prefix{
+		{Prefix: "x", Pool: "b"},
+		{Prefix: "xyz", Pool: "b"},
+		{Prefix: "z", Pool: "a"},
+		{Prefix: "za", Pool: "c"},
+		stripped,
+	}}
 	old, err := NewPools(pools, before)
 	require.NoError(t, err)
 	current, err := NewPools(pools, after)
@@ -93,10 +105,12 @@ func TestAChangeOfRoutesMovesOnlyKeysThatGetAnotherPool(t *testing.T) {
 	require.NotZero(t, moved)
 	_, err = current.Reroute(Routes{Default: "gone"}, Late)
 	require.ErrorContains(t, err, `the default pool "gone" is unknown`)
-	require.Equal(t, []Moved{{"a", "c", ""}, {"a", "b", "x"}, {"c", "a", "z"}}, MovedBetween(old.Table(), current.Table()))
+	require.Equal(t, []Moved{{"a", "c", ""}, {"a", "b", "x"}, {"c", "a", "z"}},
+		MovedBetween(old.Table(), current.Table()))
 }
 
-// A key that no known share has was in a pool whose share is unknown, if there is one; otherwise it is where the table has it.
+// A key that no known share has was in a pool whose share is unknown, if there is one; otherwise it is where the table
+// has it.
 func TestThePreviousRoutesFollowFromTheSharesOfThePools(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	table := func(routes Routes) *Table {
@@ -106,7 +120,10 @@ func TestThePreviousRoutesFollowFromTheSharesOfThePools(t *testing.T) {
 		}
 		return t
 	}
-	before := table(Routes{Default: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}, {Prefix: "xy", Pool: "a"}, {Prefix: "z", Pool: "c"}}})
+	before := table(Routes{
+		Default:  "a",
+		Prefixes: []Prefix{{Prefix: "x", Pool: "b"}, {Prefix: "xy", Pool: "a"}, {Prefix: "z", Pool: "c"}},
+	})
 	after := table(Routes{Default: "b", Prefixes: []Prefix{{Prefix: "xyz", Pool: "c"}}})
 	shares := []*Share{before.Share(0), before.Share(1), before.Share(2)}
 	found := table(after.RoutesBefore(shares))

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// pointsWeighted is the number of points that a server of average weight has on twemproxy's and libmemcached's weighted
-	// ring.
+	// pointsWeighted is the number of points that a server of average weight has on twemproxy's and libmemcached's
+	// weighted ring.
 	pointsWeighted = 160
 	// pointsPerDigest is the number of points made from one MD5 on such a ring: its four 32-bit words.
 	pointsPerDigest = 4
@@ -34,8 +34,8 @@ type point struct {
 	server int
 }
 
-// identity is the part of a server's name that is hashed. Rendezvous hashing uses all of it. Ketama omits port 11211 and the
-// brackets of IPv6 addresses. To the path of a unix socket twemproxy appends a colon, and libmemcached port 0.
+// identity is the part of a server's name that is hashed. Rendezvous hashing uses all of it. Ketama omits port 11211
+// and the brackets of IPv6 addresses. To the path of a unix socket twemproxy appends a colon, and libmemcached port 0.
 func (k RingKind) identity(name string) string {
 	if k == RingRendezvous {
 		return name
@@ -57,8 +57,9 @@ func (k RingKind) identity(name string) string {
 	}
 }
 
-// points returns the points of all servers, sorted by value. For points of equal value the order is that of the original
-// program: libmemcached puts the server listed first in front, twemproxy the one with the shorter, then the lesser name.
+// points returns the points of all servers, sorted by value. For points of equal value the order is that of the
+// original program: libmemcached puts the server listed first in front, twemproxy the one with the shorter, then the
+// lesser name.
 func (k RingKind) points(servers []Server, hash HashKind) []point {
 	var points []point
 	total := 0
@@ -91,8 +92,8 @@ func (k RingKind) points(servers []Server, hash HashKind) []point {
 	return points
 }
 
-// digests returns how many MD5 digests a server of the given weight has on a ring of n servers: its share of 40*n, rounded
-// down. The computation is in single precision because the originals' is, and rounding affects the result.
+// digests returns how many MD5 digests a server of the given weight has on a ring of n servers: its share of 40*n,
+// rounded down. The computation is in single precision because the originals' is, and rounding affects the result.
 func digests(weight, total, n int) int {
 	share := float32(weight) / float32(total)
 	perServer := float32(share*pointsWeighted) / pointsPerDigest
@@ -105,14 +106,15 @@ type ring struct {
 	// table has n server indexes for each point: its own server, then the next distinct ones along the ring.
 	table []uint16
 	n     int
-	// start[b] is the first point whose value is not below bucket b, that is, the values with the same top bits; start has
-	// one more entry than there are buckets. There are about as many buckets as points, so a search visits only a few.
+	// start[b] is the first point whose value is not below bucket b, that is, the values with the same top bits; start
+	// has one more entry than there are buckets. There are about as many buckets as points, so a search visits only a
+	// few.
 	start []uint32
 	shift uint // value >> shift is the bucket
 }
 
-// newRing builds the ring of sorted points with n holders per point. Servers too light to have a point come last, in their
-// order.
+// newRing builds the ring of sorted points with n holders per point. Servers too light to have a point come last, in
+// their order.
 func newRing(points []point, servers, n int) ring {
 	bucketBits := bits.Len(uint(len(points) - 1))
 	r := ring{
@@ -132,8 +134,8 @@ func newRing(points []point, servers, n int) ring {
 	for ; next < len(r.start); next++ {
 		r.start[next] = uint32(len(points))
 	}
-	// order lists every server in the order in which it is met from the current point onwards. The loop below goes backwards, and each
-	// point moves its server to the front.
+	// order lists every server in the order in which it is met from the current point onwards. The loop below goes
+	// backwards, and each point moves its server to the front.
 	order := make([]uint16, 0, servers)
 	seen := make([]bool, servers)
 	for _, p := range points {

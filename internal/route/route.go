@@ -1,20 +1,20 @@
 // Package route decides which servers hold a key. It is pure: no sockets, no clocks, no metrics.
 //
-// By default keys are placed by rendezvous hashing of the servers' names and the key's XXH64: each server holds an equal share, or
-// one in proportion to its weight, and few keys move when servers are added or removed.
+// By default keys are placed by rendezvous hashing of the servers' names and the key's XXH64: each server holds an
+// equal share, or one in proportion to its weight, and few keys move when servers are added or removed.
 //
-// A move from another proxy or client keeps the cache warm only if every key stays where it is. Therefore the rings of other
-// programs (ketama) are supported, too: a key hashes to a position on the ring; the server of the next point is its primary, and
-// the following distinct servers hold its other replicas. The points and the hash are options:
+// A move from another proxy or client keeps the cache warm only if every key stays where it is. Therefore the rings of
+// other programs (ketama) are supported, too: a key hashes to a position on the ring; the server of the next point is
+// its primary, and the following distinct servers hold its other replicas. The points and the hash are options:
 //
 //	program that placed the keys so far                                 ring                   hash
 //	twemproxy, distribution ketama (its default)                        twemproxy              as its "hash" (default fnv1a_64)
 //	libmemcached, MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED, or any weight > 1 libmemcached-weighted  md5
 //	libmemcached, MEMCACHED_BEHAVIOR_KETAMA or DISTRIBUTION_CONSISTENT  libmemcached           as its "hash" (default one_at_a_time)
 //
-// libmemcached sets no hash with KETAMA alone: MEMCACHED_BEHAVIOR_HASH decides, and hashes the points of its unweighted ring
-// as well as the keys. Where a weight > 1 turned its ring into the weighted one without KETAMA_WEIGHTED, the keys keep the
-// hash of MEMCACHED_BEHAVIOR_HASH, too.
+// libmemcached sets no hash with KETAMA alone: MEMCACHED_BEHAVIOR_HASH decides, and hashes the points of its unweighted
+// ring as well as the keys. Where a weight > 1 turned its ring into the weighted one without KETAMA_WEIGHTED, the keys
+// keep the hash of MEMCACHED_BEHAVIOR_HASH, too.
 package route
 
 import (
@@ -29,7 +29,8 @@ import (
 
 // Server is one memcached server as the operator names it.
 type Server struct {
-	// Name is hashed to place keys, and identifies the server in metrics, logs and errors. It stays when the address changes.
+	// Name is hashed to place keys, and identifies the server in metrics, logs and errors. It stays when the address
+	// changes.
 	Name string
 	// Addr is the address to dial: "host:port" or "unix:/path".
 	Addr string
@@ -37,10 +38,11 @@ type Server struct {
 	Weight int
 	// Zone is where the server is, for ReadNearest; "": unknown.
 	Zone string `json:"Zone,omitempty"`
-	// Entry is the name that is looked up to find the server, in the form that a list of servers has it; "": the list names the server itself.
-	// A Router ignores it.
+	// Entry is the name that is looked up to find the server, in the form that a list of servers has it; "": the list
+	// names the server itself. A Router ignores it.
 	Entry string `json:"-"`
-	// Pool is the name of the pool in whose list the server is, until the servers are divided by pools. A Router ignores it.
+	// Pool is the name of the pool in whose list the server is, until the servers are divided by pools. A Router
+	// ignores it.
 	Pool string `json:"-"`
 }
 
@@ -59,8 +61,8 @@ type Options struct {
 	Read ReadPolicy
 	// Zone is the zone that ReadNearest prefers; "": none.
 	Zone string
-	// Gutter is the name of the pool that serves a key while all its servers in this pool are down; "": none. An item stored there lives
-	// for at most GutterTTL seconds.
+	// Gutter is the name of the pool that serves a key while all its servers in this pool are down; "": none. An item
+	// stored there lives for at most GutterTTL seconds.
 	Gutter    string
 	GutterTTL int
 	// Closed: neither the gutter nor the previous one is used now. Each write deletes its key in both.
@@ -99,12 +101,13 @@ type Router struct {
 	// number is the pool's number, and base the index of its first server among the servers of all pools.
 	number, base int
 
-	// A Router of several pools uses servers, n and measures from above, and these fields; see In. In a Router of one pool they are nil.
+	// A Router of several pools uses servers, n and measures from above, and these fields; see In. In a Router of one
+	// pool they are nil.
 	pools  []*Router
 	table  *Table
 	owners []uint16 // by server: its pool
-	// routed has the Router for the keys of each pool: the one in pools, or one of two pools while the keys go to another pool. moves are
-	// the migrations.
+	// routed has the Router for the keys of each pool: the one in pools, or one of two pools while the keys go to
+	// another pool. moves are the migrations.
 	routed []*Router
 	moves  []Move
 
@@ -157,7 +160,8 @@ func (o Options) Check(servers []Server) (refused []error) {
 		return append(refused, err)
 	}
 	if o.Ring == RingRendezvous && o.Hash != HashDefault {
-		refuse("hash", "%q needs a ketama ring, and ring is %q; accepted: default, or one of the rings %s", o.Hash, o.Ring, strings.Join(RingNames.All()[1:], ", "))
+		refuse("hash", "%q needs a ketama ring, and ring is %q; accepted: default, or one of the rings %s", o.Hash,
+			o.Ring, strings.Join(RingNames.All()[1:], ", "))
 	}
 	if o.HashTag != "" && len(o.HashTag) != 2 {
 		refuse("hash-tag", "%q has %d bytes; accepted: two, as in {}, or none", o.HashTag, len(o.HashTag))
@@ -172,17 +176,21 @@ func (o Options) Check(servers []Server) (refused []error) {
 		names[id] = i
 		switch {
 		case s.Name == "":
-			refuse("servers", "server %d (address %q) has an empty name; accepted: a name that no other server has", i+1, s.Addr)
+			refuse("servers", "server %d (address %q) has an empty name; accepted: a name that no other server has",
+				i+1, s.Addr)
 		case s.Weight < 0 || s.Weight > maxWeight:
 			refuse("servers", "server %q has weight %d; accepted: 1 to %d, or 0 for 1", s.Name, s.Weight, maxWeight)
 		case s.Weight > 1 && o.Ring == RingLibmemcached:
-			refuse("servers", "server %q has weight %d, but ring %s has no weights; accepted: weight 1, or ring %s", s.Name, s.Weight, RingLibmemcached, RingLibmemcachedWeighted)
+			refuse("servers", "server %q has weight %d, but ring %s has no weights; accepted: weight 1, or ring %s",
+				s.Name, s.Weight, RingLibmemcached, RingLibmemcachedWeighted)
 		case !known:
 			continue
 		case servers[j].Name == s.Name:
 			refuse("servers", "servers %d and %d are both named %q; accepted: distinct names", j+1, i+1, s.Name)
 		default:
-			refuse("servers", "servers %q and %q have the same position on the ring (%q is hashed for both); accepted: distinct names", servers[j].Name, s.Name, id)
+			refuse("servers",
+				"servers %q and %q have the same position on the ring (%q is hashed for both); accepted: distinct "+
+					"names", servers[j].Name, s.Name, id)
 		}
 		return refused
 	}
@@ -256,12 +264,14 @@ func (r *Router) Gains(name string, from *Router) bool {
 		return true
 	case from.n == len(from.servers):
 		return false // it held every key
-	case r.tagged != from.tagged, r.tag != from.tag, (r.rendezvous == nil) != (from.rendezvous == nil), len(r.servers) == 1:
+	case r.tagged != from.tagged, r.tag != from.tag, (r.rendezvous == nil) != (from.rendezvous == nil),
+		len(r.servers) == 1:
 		return true
 	case r.rendezvous != nil:
 		// With rendezvous hashing a key moves to a server of lower rank only when one of higher rank was removed.
 		return r.n > from.n || slices.ContainsFunc(from.servers, func(old Server) bool {
-			return !slices.ContainsFunc(r.servers, func(now Server) bool { return now.Name == old.Name && max(now.Weight, 1) == max(old.Weight, 1) })
+			return !slices.ContainsFunc(r.servers,
+				func(now Server) bool { return now.Name == old.Name && max(now.Weight, 1) == max(old.Weight, 1) })
 		})
 	case r.hash != from.hash:
 		return true
@@ -280,8 +290,8 @@ func (r *Router) Gains(name string, from *Router) bool {
 	return false
 }
 
-// N returns the number of servers that hold a key; during a change of placement, and with several pools, the largest number. A key that
-// a gutter may serve counts as held by at least two.
+// N returns the number of servers that hold a key; during a change of placement, and with several pools, the largest
+// number. A key that a gutter may serve counts as held by at least two.
 func (r *Router) N() int { return r.n }
 
 // Servers returns the servers in the order they were given. The caller must not change them.
@@ -293,8 +303,8 @@ func (r *Router) Read() ReadPolicy { return r.read }
 // Measures reports whether the choice of a server for a read depends on the servers' load.
 func (r *Router) Measures() bool { return r.measures }
 
-// Nearest returns the servers that reads prefer among servers, which are of one pool: with ReadNearest those in the Router's zone, or all if
-// there are none; with another policy all. It may reorder servers.
+// Nearest returns the servers that reads prefer among servers, which are of one pool: with ReadNearest those in the
+// Router's zone, or all if there are none; with another policy all. It may reorder servers.
 func (r *Router) Nearest(servers []int) []int {
 	if r.zone == "" {
 		return servers

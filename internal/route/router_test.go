@@ -94,7 +94,10 @@ func TestReplicasAreTheNextDistinctServersOfTheRing(t *testing.T) {
 func TestAHashOnAPointOrPastTheLastFindsItsServer(t *testing.T) {
 	points := []point{{5, 0}, {5, 1}, {1 << 31, 2}, {1<<32 - 2, 1}}
 	r := newRing(points, 3, 1)
-	for hash, want := range map[uint32]uint16{0: 0, 4: 0, 5: 0, 6: 2, 1 << 31: 2, 1<<31 + 1: 1, 1<<32 - 2: 1, 1<<32 - 1: 0} {
+	for hash, want := range map[uint32]uint16{
+		0: 0, 4: 0, 5: 0, 6: 2, 1 << 31: 2, 1<<31 + 1: 1, 1<<32 - 2: 1,
+		1<<32 - 1: 0,
+	} {
 		require.Equal(t, []uint16{want}, r.holders(hash), "hash %d", hash)
 	}
 	one := newRing(points[:1], 1, 1)
@@ -211,12 +214,24 @@ func TestWrongOptionsAreRefusedWithTheAcceptedValues(t *testing.T) {
 		{"same place", named("a", "a:11211"), Options{Ring: RingTwemproxy}, []string{`"a"`, `"a:11211"`, "distinct"}},
 		{"negative weight", ofWeight(-1), Options{}, []string{`"b"`, "weight -1", "1 to 1000000"}},
 		{"huge weight", ofWeight(1_000_001), Options{}, []string{`"b"`, "weight 1000001", "1 to 1000000"}},
-		{"weight without weights", ofWeight(2), Options{Ring: RingLibmemcached}, []string{`"b"`, "weight 2", "libmemcached-weighted"}},
+		{
+			"weight without weights", ofWeight(2),
+			Options{Ring: RingLibmemcached},
+			[]string{`"b"`, "weight 2", "libmemcached-weighted"},
+		},
 		{"negative replicas", named("a", "b"), Options{Replicas: -1}, []string{"replicas", "-1", "all, or 1 to 2"}},
-		{"too many replicas", named("a", "b"), Options{Replicas: 3}, []string{"3", "more than there are servers (2)", "all, or 1 to 2"}},
+		{
+			"too many replicas", named("a", "b"),
+			Options{Replicas: 3},
+			[]string{"3", "more than there are servers (2)", "all, or 1 to 2"},
+		},
 		{"hash tag of one", named("a"), Options{HashTag: "{"}, []string{`"{"`, "two"}},
 		{"unknown ring", named("a"), Options{Ring: 77}, []string{"ring 77", "twemproxy, libmemcached"}},
-		{"hash without a ring", named("a"), Options{Hash: HashMD5}, []string{`hash: "md5"`, "rings twemproxy, libmemcached", "default"}},
+		{
+			"hash without a ring", named("a"),
+			Options{Hash: HashMD5},
+			[]string{`hash: "md5"`, "rings twemproxy, libmemcached", "default"},
+		},
 		{"unknown hash", named("a"), Options{Hash: 77}, []string{"hash 77", "fnv1a_64"}},
 		{"unknown read policy", named("a"), Options{Read: 77}, []string{"read policy 77", "round-robin"}},
 	} {
@@ -312,20 +327,23 @@ func TestGainsAgreesWithTheKeysThatAServerGains(t *testing.T) {
 			return router(t, servers, Options{Replicas: replicas, Ring: ring})
 		}
 		routers := []*Router{
-			of(named("a"), 1), of(named("a", "b"), 1), of(named("a", "b", "c"), 1), of(named("c", "b", "a"), 1), of(named("a", "b", "c"), 2),
+			of(named("a"), 1), of(named("a", "b"), 1), of(named("a", "b", "c"), 1), of(named("c", "b", "a"), 1),
+			of(named("a", "b", "c"), 2),
 			of(named("a", "b", "c", "d"), 2), of(named("a", "b", "c"), 0), of(heavier, 1),
 		}
 		for i, to := range routers {
 			for j, from := range routers {
 				for _, name := range []string{"a", "b", "c", "d"} {
-					shown := slices.ContainsFunc(keys(10_000), func(key []byte) bool { return to.Holds(name, key) && !from.Holds(name, key) })
+					shown := slices.ContainsFunc(keys(10_000),
+						func(key []byte) bool { return to.Holds(name, key) && !from.Holds(name, key) })
 					if gains := to.Gains(name, from); ring == RingTwemproxy || shown {
 						require.Equal(t, shown, gains, "%s: %s, from %d to %d", ring, name, j, i)
 					}
 				}
 			}
 		}
-		require.False(t, of(named("a", "b", "c"), 1).Gains("a", of(named("a", "b"), 1)), "a server gains nothing when another joins")
+		require.False(t, of(named("a", "b", "c"), 1).Gains("a", of(named("a", "b"), 1)),
+			"a server gains nothing when another joins")
 	}
 	md5 := router(t, named("a", "b"), Options{Replicas: 1, Ring: RingTwemproxy, Hash: HashMD5})
 	require.True(t, md5.Gains("a", router(t, named("a", "b"), Options{Replicas: 1, Ring: RingTwemproxy})))

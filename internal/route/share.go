@@ -7,15 +7,16 @@ import (
 
 // Share says which keys are in a pool, as its servers store them.
 type Share struct {
-	// Default says whether keys that begin with none of the Prefixes are in the pool. Each prefix that a key begins with turns
-	// the answer into its opposite.
+	// Default says whether keys that begin with none of the Prefixes are in the pool. Each prefix that a key begins
+	// with turns the answer into its opposite.
 	Default  bool     `json:"default"`
 	Prefixes []string `json:"prefixes,omitempty"`
 	// Stripped is the prefix of clients' keys that the servers' keys lack.
 	Stripped string `json:"stripped,omitempty"`
 	// Gutter is the gutter of the pool.
 	Gutter Standin `json:"gutter,omitzero"`
-	// Routed is set for a pool that is a gutter, and therefore may hold all keys: the keys that are routed to it. Otherwise nil.
+	// Routed is set for a pool that is a gutter, and therefore may hold all keys: the keys that are routed to it.
+	// Otherwise nil.
 	Routed *Share `json:"routed,omitempty"`
 }
 
@@ -41,7 +42,8 @@ func (t *Table) Share(pool int) *Share {
 	return s
 }
 
-// shareBelow is Share for the pool whose only prefix, the one with that index, is stripped: all keys except those with a longer prefix.
+// shareBelow is Share for the pool whose only prefix, the one with that index, is stripped: all keys except those with
+// a longer prefix.
 func (t *Table) shareBelow(number int) *Share {
 	s := &Share{Default: true, Stripped: t.prefixes[number]}
 	for k, parent := range t.parents {
@@ -67,7 +69,8 @@ func (s *Share) Equal(o *Share) bool {
 	if s == nil || o == nil {
 		return s == o
 	}
-	return s.Default == o.Default && s.Stripped == o.Stripped && s.Gutter == o.Gutter && slices.Equal(s.Prefixes, o.Prefixes) && s.Routed.Equal(o.Routed)
+	return s.Default == o.Default && s.Stripped == o.Stripped && s.Gutter == o.Gutter &&
+		slices.Equal(s.Prefixes, o.Prefixes) && s.Routed.Equal(o.Routed)
 }
 
 // Own returns the keys that are routed to the pool, without those that it may hold as a gutter.

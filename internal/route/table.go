@@ -16,22 +16,27 @@ type Table struct {
 	pools    []int    // by prefix: the pool's number
 	strips   []int    // by prefix: how many bytes to remove from a key; nil: no prefix is stripped
 	parents  []int    // by prefix: the longest other prefix that it begins with; -1: none
-	// first[c] is the number of prefixes that begin with a byte below c, and common[c] the longest text that all prefixes beginning with c begin with.
+	// first[c] is the number of prefixes that begin with a byte below c, and common[c] the longest text that all
+	// prefixes beginning with c begin with.
 	first     [257]int
 	common    [256]string
 	words     []uint64 // by prefix: the word of the part after common
 	otherwise int      // the pool of keys without a prefix
 	names     []string
-	// reads are the pools that serve reads: by prefix, and last that of keys without a prefix; nil: pools and otherwise do.
+	// reads are the pools that serve reads: by prefix, and last that of keys without a prefix; nil: pools and otherwise
+	// do.
 	reads []int
 }
 
-// NewTable returns the table for pools with these names. Its error is a *refusal.Error about a route, or another error if the names are wrong.
+// NewTable returns the table for pools with these names. Its error is a *refusal.Error about a route, or another error
+// if the names are wrong.
 func NewTable(pools []string, r Routes) (*Table, error) {
 	numbers := make(map[string]int, len(pools))
 	for i, name := range pools {
 		if _, twice := numbers[name]; twice || name == "" {
-			return nil, fmt.Errorf("route: pool %d is named %q; accepted: a name that is not empty and that no other pool has", i+1, name)
+			return nil,
+				fmt.Errorf("route: pool %d is named %q; accepted: a name that is not empty and that no other pool has",
+					i+1, name)
 		}
 		numbers[name] = i
 	}
@@ -69,7 +74,8 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		case p.Prefix == "":
 			return nil, WrongRoute(i, "empty prefix; accepted: at least one byte, or default for all other keys")
 		case !ok:
-			return nil, WrongRoute(i, "the pool %q of prefix %q is unknown; accepted: one of %s", p.Pool, p.Prefix, known)
+			return nil, WrongRoute(i, "the pool %q of prefix %q is unknown; accepted: one of %s", p.Pool,
+				p.Prefix, known)
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int {
@@ -100,7 +106,8 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 			return nil, err
 		}
 		reads = append(reads, from)
-		t.prefixes, t.pools, t.parents = append(t.prefixes, p.Prefix), append(t.pools, numbers[p.Pool]), append(t.parents, parent)
+		t.prefixes, t.pools, t.parents = append(t.prefixes, p.Prefix), append(t.pools, numbers[p.Pool]),
+			append(t.parents, parent)
 		for c := int(p.Prefix[0]) + 1; c < len(t.first); c++ {
 			t.first[c]++
 		}
@@ -139,10 +146,13 @@ func (t *Table) forReads() *Table {
 func checkStrips(r Routes) error {
 	for i, p := range r.Prefixes {
 		refuse := func(other string) error {
-			return WrongRoute(i, "prefix %q is stripped, but pool %q also has %s: two keys could become one there; give the prefix a pool of its own, or don't strip it",
+			return WrongRoute(i,
+				"prefix %q is stripped, but pool %q also has %s: two keys could become one there; give the prefix a "+
+					"pool of its own, or don't strip it",
 				p.Prefix, p.Pool, other)
 		}
-		switch other := slices.IndexFunc(r.Prefixes, func(o Prefix) bool { return (o.Pool == p.Pool || o.Reads == p.Pool) && o.Prefix != p.Prefix }); {
+		switch other := slices.IndexFunc(r.Prefixes,
+			func(o Prefix) bool { return (o.Pool == p.Pool || o.Reads == p.Pool) && o.Prefix != p.Prefix }); {
 		case !p.Strip:
 		case r.Default == p.Pool || r.Reads == p.Pool:
 			return refuse("the keys without a prefix")
@@ -163,8 +173,8 @@ func (t *Table) find(key []byte) int {
 	if from == to || len(key) < len(common) || string(key[:len(common)]) != common {
 		return -1
 	}
-	// Find the last prefix that does not sort after key. If key does not begin with it, the only candidates are the shorter prefixes that this
-	// prefix begins with, its parents.
+	// Find the last prefix that does not sort after key. If key does not begin with it, the only candidates are the
+	// shorter prefixes that this prefix begins with, its parents.
 	word := wordOf(key[len(common):])
 	for from < to {
 		mid := int(uint(from+to) / 2)
@@ -181,7 +191,8 @@ func (t *Table) find(key []byte) int {
 	return k
 }
 
-// wordOf returns the first eight bytes of text as a number: if two texts differ in these bytes, their numbers compare as the texts do.
+// wordOf returns the first eight bytes of text as a number: if two texts differ in these bytes, their numbers compare
+// as the texts do.
 func wordOf[T string | []byte](text T) (word uint64) {
 	if len(text) >= 8 {
 		return uint64(text[7]) | uint64(text[6])<<8 | uint64(text[5])<<16 | uint64(text[4])<<24 |

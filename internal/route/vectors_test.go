@@ -66,14 +66,17 @@ func readJSON(t *testing.T, name string, into any) {
 	require.NoError(t, json.Unmarshal(b, into), name)
 }
 
-// Two servers are added to three. As many keys move as the other program moved, only to the new servers, and, with a hash
-// that spreads keys well, no more than the new servers' share.
+// Two servers are added to three. As many keys move as the other program moved, only to the new servers, and, with a
+// hash that spreads keys well, no more than the new servers' share.
 func TestAddingServersMovesAsManyKeysAsTheOtherProgramMoves(t *testing.T) {
 	var keys []string
 	readJSON(t, "keys.json", &keys)
 	for file, names := range map[string][2]string{
-		"libmemcached.json": {"KETAMA, md5, three servers on the default port", "KETAMA, md5, five servers on the default port"},
-		"twemproxy.json":    {"defaults, three servers on the default port", "five servers on the default port"},
+		"libmemcached.json": {
+			"KETAMA, md5, three servers on the default port",
+			"KETAMA, md5, five servers on the default port",
+		},
+		"twemproxy.json": {"defaults, three servers on the default port", "five servers on the default port"},
 	} {
 		var v vectors
 		readJSON(t, file, &v)

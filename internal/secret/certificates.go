@@ -29,35 +29,37 @@ type ClientFiles struct {
 	Name string
 }
 
-// base returns the common configuration of both sides. Records have their full size from the start, because memcached and its
-// clients wait for whole messages, not for their first bytes.
+// base returns the common configuration of both sides. Records have their full size from the start, because memcached
+// and its clients wait for whole messages, not for their first bytes.
 func base() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, DynamicRecordSizingDisabled: true}
 }
 
-// ServerTLS returns a configuration that uses the files' current contents for each handshake. The error is a *FileError.
+// ServerTLS returns a configuration that uses the files' current contents for each handshake. The error is a
+// *FileError.
 func ServerTLS(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 	paths := []string{files.Cert, files.Key}
 	if files.ClientCA != "" {
 		paths = append(paths, files.ClientCA)
 	}
-	f, err := follow("certificate shown to clients", paths, []string{files.Key}, log, func(contents [][]byte) (*tls.Config, error) {
-		c := base()
-		// A resumed session would bypass the check of a certificate that is no longer accepted.
-		c.SessionTicketsDisabled = true
-		pair, err := keyPair(files.Cert, files.Key, contents[0], contents[1])
-		if err != nil {
-			return nil, err
-		}
-		c.Certificates = []tls.Certificate{pair}
-		if files.ClientCA != "" {
-			c.ClientAuth = tls.RequireAndVerifyClientCert
-			if c.ClientCAs, err = pool(files.ClientCA, contents[2]); err != nil {
+	f, err := follow("certificate shown to clients", paths, []string{files.Key}, log,
+		func(contents [][]byte) (*tls.Config, error) {
+			c := base()
+			// A resumed session would bypass the check of a certificate that is no longer accepted.
+			c.SessionTicketsDisabled = true
+			pair, err := keyPair(files.Cert, files.Key, contents[0], contents[1])
+			if err != nil {
 				return nil, err
 			}
-		}
-		return c, nil
-	})
+			c.Certificates = []tls.Certificate{pair}
+			if files.ClientCA != "" {
+				c.ClientAuth = tls.RequireAndVerifyClientCert
+				if c.ClientCAs, err = pool(files.ClientCA, contents[2]); err != nil {
+					return nil, err
+				}
+			}
+			return c, nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +68,8 @@ func ServerTLS(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 	return c, nil
 }
 
-// ClientTLS returns a function that returns the configuration of a connection to host, according to the files' current contents.
-// The error is a *FileError.
+// ClientTLS returns a function that returns the configuration of a connection to host, according to the files' current
+// contents. The error is a *FileError.
 func ClientTLS(files ClientFiles, log *slog.Logger) (func(host string) *tls.Config, error) {
 	var paths, private []string
 	if files.CA != "" {
@@ -77,24 +79,25 @@ func ClientTLS(files ClientFiles, log *slog.Logger) (func(host string) *tls.Conf
 		paths = append(paths, files.Cert, files.Key)
 		private = append(private, files.Key)
 	}
-	f, err := follow("certificates for connections to servers", paths, private, log, func(contents [][]byte) (*tls.Config, error) {
-		c := base()
-		var err error
-		if files.CA != "" {
-			if c.RootCAs, err = pool(files.CA, contents[0]); err != nil {
-				return nil, err
+	f, err := follow("certificates for connections to servers", paths, private, log,
+		func(contents [][]byte) (*tls.Config, error) {
+			c := base()
+			var err error
+			if files.CA != "" {
+				if c.RootCAs, err = pool(files.CA, contents[0]); err != nil {
+					return nil, err
+				}
+				contents = contents[1:]
 			}
-			contents = contents[1:]
-		}
-		if files.Cert != "" {
-			pair, err := keyPair(files.Cert, files.Key, contents[0], contents[1])
-			if err != nil {
-				return nil, err
+			if files.Cert != "" {
+				pair, err := keyPair(files.Cert, files.Key, contents[0], contents[1])
+				if err != nil {
+					return nil, err
+				}
+				c.Certificates = []tls.Certificate{pair}
 			}
-			c.Certificates = []tls.Certificate{pair}
-		}
-		return c, nil
-	})
+			return c, nil
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,9 @@
-// Package secret reads files that may be renewed while the program runs: certificates with their keys, and names with their
-// passwords. The files are checked when their contents are needed, at most once per second. If the new contents are invalid, the
-// previous ones stay in use, and the log says why.
+// Package secret reads files that may be renewed while the program runs: certificates with their keys, and names with
+// their passwords. The files are checked when their contents are needed, at most once per second. If the new contents
+// are invalid, the previous ones stay in use, and the log says why.
 //
-// Contents never appear in an error or in the log. If a private file has changed and every user of the machine can read it, a
-// warning is logged. At the start the program calls Exposed for that.
+// Contents never appear in an error or in the log. If a private file has changed and every user of the machine can read
+// it, a warning is logged. At the start the program calls Exposed for that.
 package secret
 
 import (
@@ -32,8 +32,8 @@ func (e *FileError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err)
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// followed is a value that is made from files, and made again when their contents change. Its methods may be called from any
-// goroutine.
+// followed is a value that is made from files, and made again when their contents change. Its methods may be called
+// from any goroutine.
 type followed[T any] struct {
 	// Static after construction.
 	what  string // for the log
@@ -47,14 +47,17 @@ type followed[T any] struct {
 	current atomic.Pointer[T]
 	checked atomic.Int64 // when the files were last checked, in ns after since
 
-	// mu guards the field below. It is held while the files are read. A caller that finds it locked uses the current value.
+	// mu guards the field below. It is held while the files are read. A caller that finds it locked uses the current
+	// value.
 	mu   sync.Mutex
 	seen [sha256.Size]byte // hash of the contents, or of the error, found at the last check
 }
 
-// follow reads the files and makes the value. private are the paths of files that other users should not be able to read. what
-// names the files in the log. The error is a *FileError.
-func follow[T any](what string, paths, private []string, log *slog.Logger, parse func([][]byte) (*T, error)) (*followed[T], error) {
+// follow reads the files and makes the value. private are the paths of files that other users should not be able to
+// read. what names the files in the log. The error is a *FileError.
+func follow[T any](what string, paths, private []string, log *slog.Logger,
+	parse func([][]byte) (*T, error),
+) (*followed[T], error) {
 	f := &followed[T]{what: what, paths: paths, private: private, parse: parse, log: log, since: time.Now()}
 	contents, err := f.read()
 	if err != nil {
@@ -80,8 +83,8 @@ func (f *followed[T]) get() *T {
 	return f.current.Load()
 }
 
-// check makes the value again if the contents have changed; mu is held. It compares contents instead of modification times: the
-// files are short, and a file may be replaced by one with the same time and size.
+// check makes the value again if the contents have changed; mu is held. It compares contents instead of modification
+// times: the files are short, and a file may be replaced by one with the same time and size.
 func (f *followed[T]) check() {
 	contents, err := f.read()
 	seen := digest(contents)
@@ -115,7 +118,8 @@ func Exposed(path string) string {
 	if err != nil || info.Mode().Perm()&0o004 == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s holds secrets and has mode %04o: every user of this machine can read it; use chmod o-rwx", path, info.Mode().Perm())
+	return fmt.Sprintf("%s holds secrets and has mode %04o: every user of this machine can read it; use chmod o-rwx",
+		path, info.Mode().Perm())
 }
 
 func (f *followed[T]) read() ([][]byte, error) {

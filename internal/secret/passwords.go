@@ -19,21 +19,23 @@ const unsendable = " \r\x00"
 // entry is a line of a password file.
 type entry struct{ user, password string }
 
-// Users returns a function that reports whether a name and a password match a line of the file at path. It takes the same time for
-// correct and wrong ones. The file has the format of memcached's --auth-file: lines user:password. The error is a *FileError.
+// Users returns a function that reports whether a name and a password match a line of the file at path. It takes the
+// same time for correct and wrong ones. The file has the format of memcached's --auth-file: lines user:password. The
+// error is a *FileError.
 func Users(path string, log *slog.Logger) (allow func(user, password []byte) bool, err error) {
 	// Hashes are kept instead of names and passwords.
-	f, err := follow("names and passwords of clients", []string{path}, []string{path}, log, func(contents [][]byte) (*[][sha256.Size]byte, error) {
-		entries, err := parseEntries(path, contents[0])
-		if err != nil {
-			return nil, err
-		}
-		sums := make([][sha256.Size]byte, len(entries))
-		for i, e := range entries {
-			sums[i] = hash([]byte(e.user), []byte(e.password))
-		}
-		return &sums, nil
-	})
+	f, err := follow("names and passwords of clients", []string{path}, []string{path}, log,
+		func(contents [][]byte) (*[][sha256.Size]byte, error) {
+			entries, err := parseEntries(path, contents[0])
+			if err != nil {
+				return nil, err
+			}
+			sums := make([][sha256.Size]byte, len(entries))
+			for i, e := range entries {
+				sums[i] = hash([]byte(e.user), []byte(e.password))
+			}
+			return &sums, nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -50,16 +52,17 @@ func Users(path string, log *slog.Logger) (allow func(user, password []byte) boo
 // Login returns a function that returns the name and the password in the only line of the file at path. The error is a
 // *FileError.
 func Login(path string, log *slog.Logger) (func() (user, password string), error) {
-	f, err := follow("name and password for servers", []string{path}, []string{path}, log, func(contents [][]byte) (*entry, error) {
-		entries, err := parseEntries(path, contents[0])
-		if err == nil && len(entries) > 1 {
-			err = &FileError{path, fmt.Errorf("has %d lines; accepted: one line user:password", len(entries))}
-		}
-		if err != nil {
-			return nil, err
-		}
-		return &entries[0], nil
-	})
+	f, err := follow("name and password for servers", []string{path}, []string{path}, log,
+		func(contents [][]byte) (*entry, error) {
+			entries, err := parseEntries(path, contents[0])
+			if err == nil && len(entries) > 1 {
+				err = &FileError{path, fmt.Errorf("has %d lines; accepted: one line user:password", len(entries))}
+			}
+			if err != nil {
+				return nil, err
+			}
+			return &entries[0], nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -69,14 +72,15 @@ func Login(path string, log *slog.Logger) (func() (user, password string), error
 	}, nil
 }
 
-// hash returns the hash of a name and a password. It includes the length of the name, so that the two are not ambiguous.
+// hash returns the hash of a name and a password. It includes the length of the name, so that the two are not
+// ambiguous.
 func hash(user, password []byte) [sha256.Size]byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(user)))
 	return sha256.Sum256(append(append(b, user...), password...))
 }
 
-// parseEntries parses lines user:password. It is an error if there are none. An entry with a blank is refused: memcached's protocol
-// separates words by blanks, so it could never match.
+// parseEntries parses lines user:password. It is an error if there are none. An entry with a blank is refused:
+// memcached's protocol separates words by blanks, so it could never match.
 func parseEntries(path string, contents []byte) ([]entry, error) {
 	var entries []entry
 	n := 0

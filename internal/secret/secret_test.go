@@ -95,7 +95,8 @@ func TestACertificateBehindASymbolicLinkIsFollowed(t *testing.T) {
 		for _, name := range []string{"tls.crt", "tls.key"} {
 			require.NoError(t, os.Symlink(filepath.Join("data", name), filepath.Join(dir, name)))
 		}
-		config, err := ServerTLS(ServerFiles{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}, slog.New(slog.DiscardHandler))
+		config, err := ServerTLS(ServerFiles{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")},
+			slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		first := shown(t, config)
 		require.NoError(t, os.Symlink("2", data+".new"))
@@ -134,16 +135,32 @@ func TestErrorsNameTheBadFileAndTheReason(t *testing.T) {
 		files    ServerFiles
 		at, text string
 	}{
-		"no certificate":           {ServerFiles{Cert: missing, Key: key}, missing, "no such file or directory"},
-		"no key":                   {ServerFiles{Cert: cert, Key: missing}, missing, "no such file or directory"},
-		"a directory":              {ServerFiles{Cert: filepath.Dir(cert), Key: key}, filepath.Dir(cert), "is a directory"},
-		"an empty file":            {ServerFiles{Cert: empty, Key: key}, empty, "holds no certificate in PEM form"},
-		"text":                     {ServerFiles{Cert: notPEM, Key: key}, notPEM, "holds no certificate in PEM form"},
-		"a key for a certificate":  {ServerFiles{Cert: key, Key: key}, key, "holds no certificate in PEM form"},
-		"a broken certificate":     {ServerFiles{Cert: broken, Key: key}, broken, "certificate 1: x509: malformed certificate"},
-		"a certificate for a key":  {ServerFiles{Cert: cert, Key: cert}, cert, "holds no private key in PEM form"},
-		"a key of another":         {ServerFiles{Cert: cert, Key: foreign}, foreign, "is not the key of " + cert + ": tls: private key does not match public key"},
-		"an authority that is not": {ServerFiles{Cert: cert, Key: key, ClientCA: key}, key, "holds no certificate in PEM form"},
+		"no certificate": {ServerFiles{Cert: missing, Key: key}, missing, "no such file or directory"},
+		"no key":         {ServerFiles{Cert: cert, Key: missing}, missing, "no such file or directory"},
+		"a directory": {
+			ServerFiles{Cert: filepath.Dir(cert), Key: key},
+			filepath.Dir(cert),
+			"is a directory",
+		},
+		"an empty file":           {ServerFiles{Cert: empty, Key: key}, empty, "holds no certificate in PEM form"},
+		"text":                    {ServerFiles{Cert: notPEM, Key: key}, notPEM, "holds no certificate in PEM form"},
+		"a key for a certificate": {ServerFiles{Cert: key, Key: key}, key, "holds no certificate in PEM form"},
+		"a broken certificate": {
+			ServerFiles{Cert: broken, Key: key},
+			broken,
+			"certificate 1: x509: malformed certificate",
+		},
+		"a certificate for a key": {ServerFiles{Cert: cert, Key: cert}, cert, "holds no private key in PEM form"},
+		"a key of another": {
+			ServerFiles{Cert: cert, Key: foreign},
+			foreign,
+			"is not the key of " + cert + ": tls: private key does not match public key",
+		},
+		"an authority that is not": {
+			ServerFiles{Cert: cert, Key: key, ClientCA: key},
+			key,
+			"holds no certificate in PEM form",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ServerTLS(tc.files, slog.New(slog.DiscardHandler))
@@ -256,15 +273,18 @@ func TestAChangedSecretFileThatEverybodyCanReadCausesAWarning(t *testing.T) {
 
 func TestErrorsOfPasswordFilesDoNotQuoteThem(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                      "is empty; accepted: lines user:password",
-		"hidden\n":                              "line 1 is not of the form user:password",
-		"a:b\n\nc:d\n":                          "line 2 is not of the form user:password",
-		":hidden\n":                             "line 1 has no name before the colon",
-		"hidden:\r\n":                           "line 1 has no password after the colon",
-		"a:hid den\n":                           "line 1 contains a blank, a carriage return or a zero byte, which no client can send",
-		"hid den:a\n":                           "line 1 contains a blank, a carriage return or a zero byte, which no client can send",
-		"a:" + strings.Repeat("x", 254) + "\n":  "line 1 has 257 bytes; accepted: up to 255, as in memcached",
-		"a:b\nc:d\n" + "e:" + "hid\x00den" + "": "line 3 contains a blank, a carriage return or a zero byte, which no client can send",
+		"":             "is empty; accepted: lines user:password",
+		"hidden\n":     "line 1 is not of the form user:password",
+		"a:b\n\nc:d\n": "line 2 is not of the form user:password",
+		":hidden\n":    "line 1 has no name before the colon",
+		"hidden:\r\n":  "line 1 has no password after the colon",
+		"a:hid den\n": "line 1 contains a blank, a carriage return or a zero byte, which no " +
+			"client can send",
+		"hid den:a\n": "line 1 contains a blank, a carriage return or a zero byte, which no " +
+			"client can send",
+		"a:" + strings.Repeat("x", 254) + "\n": "line 1 has 257 bytes; accepted: up to 255, as in memcached",
+		"a:b\nc:d\n" + "e:" + "hid\x00den" +
+			"": "line 3 contains a blank, a carriage return or a zero byte, which no client can send",
 	} {
 		path := write(t, text)
 		_, err := Users(path, slog.New(slog.DiscardHandler))
@@ -277,10 +297,11 @@ func TestErrorsOfPasswordFilesDoNotQuoteThem(t *testing.T) {
 
 func TestManyGoroutinesMayCallGetWhileTheFileChanges(t *testing.T) {
 	path := write(t, "user:1")
-	f, err := follow("numbers", []string{path}, nil, slog.New(slog.DiscardHandler), func(contents [][]byte) (*string, error) {
-		s := string(contents[0])
-		return &s, nil
-	})
+	f, err := follow("numbers", []string{path}, nil, slog.New(slog.DiscardHandler),
+		func(contents [][]byte) (*string, error) {
+			s := string(contents[0])
+			return &s, nil
+		})
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for i := range 8 {

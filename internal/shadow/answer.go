@@ -22,7 +22,8 @@ type answer struct {
 // answerOf returns what a VALUE, or a reply to an mg, says. flags: the request asked for the flags.
 func answerOf(element []byte, flags bool) answer {
 	it, held := protocol.DecodeItem(element)
-	a := answer{held: held, flags: it.Flags, hasFlags: held && flags, hasValue: it.Data != nil, unclear: it.Stale || it.Won}
+	a := answer{held: held, flags: it.Flags, hasFlags: held && flags, hasValue: it.Data != nil, unclear: it.Stale ||
+		it.Won}
 	if a.hasValue {
 		a.sum = xxhash.Sum64(bytes.TrimSuffix(it.Data, []byte(protocol.CRLF)))
 	}
@@ -31,7 +32,8 @@ func answerOf(element []byte, flags bool) answer {
 
 // equal reports whether a and b say the same about everything that both show.
 func (a answer) equal(b answer) bool {
-	return a.held == b.held && (!a.hasValue || !b.hasValue || a.sum == b.sum) && (!a.hasFlags || !b.hasFlags || a.flags == b.flags)
+	return a.held == b.held && (!a.hasValue || !b.hasValue || a.sum == b.sum) &&
+		(!a.hasFlags || !b.hasFlags || a.flags == b.flags)
 }
 
 // digest returns a hash that is the same for equal answers that show the same fields.

@@ -18,7 +18,9 @@ type Entry struct {
 // Check returns a *refusal.Error about the first wrong entry. pools are all pools, routed those that have keys.
 func Check(pools, routed []string, entries []Entry) error {
 	for i, e := range entries {
-		refuse := func(text string, args ...any) error { return refusal.Of(fmt.Sprintf("shadows[%d]", i), text, args...) }
+		refuse := func(text string, args ...any) error {
+			return refusal.Of(fmt.Sprintf("shadows[%d]", i), text, args...)
+		}
 		has := func(value func(Entry) string) bool {
 			return slices.ContainsFunc(entries[:i], func(o Entry) bool { return value(o) == value(e) })
 		}
@@ -33,7 +35,8 @@ func Check(pools, routed []string, entries []Entry) error {
 		case slices.Contains(routed, e.To):
 			return refuse("pool %q has a route, so it can't be a shadow; accepted: a pool without a route", e.To)
 		case !slices.Contains(routed, e.Of):
-			return refuse("pool %q has no route, so it gets no requests to copy; accepted: one of %s", e.Of, strings.Join(routed, ", "))
+			return refuse("pool %q has no route, so it gets no requests to copy; accepted: one of %s", e.Of,
+				strings.Join(routed, ", "))
 		case has(func(e Entry) string { return e.Of }):
 			return refuse("pool %q has two shadows; accepted: one", e.Of)
 		case has(func(e Entry) string { return e.To }):

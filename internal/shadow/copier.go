@@ -34,8 +34,8 @@ type wanted struct {
 	seen bool
 }
 
-// NewCopier returns a copier for pools with these feeds; a feed is nil if its pool has no shadow. pool returns the number of the pool to which a request
-// goes for a key. NewCopier returns nil if no pool has a shadow.
+// NewCopier returns a copier for pools with these feeds; a feed is nil if its pool has no shadow. pool returns the
+// number of the pool to which a request goes for a key. NewCopier returns nil if no pool has a shadow.
 func NewCopier(pool func(r *protocol.Request, key []byte) int, feeds []*Feed) *Copier {
 	var c *Copier
 	for i, f := range feeds {
@@ -62,8 +62,8 @@ func (c *Copier) box(r *protocol.Request, key []byte) (b *outbox, h uint64) {
 	return b, h
 }
 
-// Begin looks at r before it is answered. key is its first key as servers know it. If it returns true, r is a read to copy: the answer must be written
-// to c, and Read called after it.
+// Begin looks at r before it is answered. key is its first key as servers know it. If it returns true, r is a read to
+// copy: the answer must be written to c, and Read called after it.
 func (c *Copier) Begin(r *protocol.Request, key []byte) bool {
 	if r.Answer != "" || !r.Has(protocol.Reads) || !r.Command.IsRetrieval() && !r.Fetches() {
 		return false
@@ -121,7 +121,8 @@ func (c *Copier) look(piece []byte) {
 	}
 }
 
-// find returns the wanted element for key, whose value comes next in the answer; nil if it is not wanted. Values come in the order of the keys.
+// find returns the wanted element for key, whose value comes next in the answer; nil if it is not wanted. Values come
+// in the order of the keys.
 func (c *Copier) find(key []byte) *wanted {
 	if len(c.wanted) == 1 && bytes.Equal(c.wanted[0].key, key) {
 		return &c.wanted[0]
@@ -138,8 +139,8 @@ func (c *Copier) find(key []byte) *wanted {
 	return nil
 }
 
-// Read copies the read that was answered last. Of its keys it copies those before the offset rest, or all if rest is negative. If result is a
-// failure, a key without a value is not compared, because the client got no answer for it.
+// Read copies the read that was answered last. Of its keys it copies those before the offset rest, or all if rest is
+// negative. If result is a failure, a key without a value is not compared, because the client got no answer for it.
 func (c *Copier) Read(result stats.Result, rest int, o Order) {
 	failed := c.failed || result == stats.ResultServerError || result == stats.ResultClientError
 	for i := range c.wanted {

@@ -8,17 +8,20 @@ import (
 const (
 	// doubtSlots bounds the memory of the keys in doubt, 512 KiB.
 	doubtSlots = 1 << 16
-	// A slot has a tag, which is the upper bits of the key's hash, and the time since when the key is in doubt, in units of timeUnit. 0: no key is in doubt.
+	// A slot has a tag, which is the upper bits of the key's hash, and the time since when the key is in doubt, in
+	// units of timeUnit. 0: no key is in doubt.
 	timeBits = 40
 	timeUnit = int64(time.Millisecond)
 	// manyKeys is the tag of a slot with several keys.
 	manyKeys = 1<<(64-timeBits) - 1
 )
 
-// doubts are the keys for which the shadow may hold another value than the pool, because of their writes. Any goroutine may use them.
+// doubts are the keys for which the shadow may hold another value than the pool, because of their writes. Any goroutine
+// may use them.
 type doubts struct {
 	slots [doubtSlots]atomic.Uint64
-	// flush is when the last flush_all that was not copied was answered, ns as stats.Now: every key is in doubt until a later flush_all is copied. 0: there is none.
+	// flush is when the last flush_all that was not copied was answered, ns as stats.Now: every key is in doubt until a
+	// later flush_all is copied. 0: there is none.
 	flush atomic.Int64
 }
 
@@ -42,7 +45,8 @@ func (d *doubts) add(key uint64, now int64) {
 	}
 }
 
-// clear ends the doubt about a key after a write that the shadow got, if the doubt is older than began, when the write began.
+// clear ends the doubt about a key after a write that the shadow got, if the doubt is older than began, when the write
+// began.
 func (d *doubts) clear(key uint64, began int64) {
 	slot := &d.slots[key%doubtSlots]
 	if old := slot.Load(); old != 0 && old>>timeBits == slotTag(key) && old&(1<<timeBits-1) < since(began) {

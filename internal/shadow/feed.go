@@ -16,7 +16,8 @@ type Options struct {
 	All bool
 	// Compare: the shadow's answers to reads are compared with the clients'.
 	Compare bool
-	// Within is the longest time between the moment when the first server of the pool has executed a request and its answer.
+	// Within is the longest time between the moment when the first server of the pool has executed a request and its
+	// answer.
 	Within time.Duration
 }
 
@@ -71,7 +72,8 @@ type parcel struct {
 type copied struct {
 	end int    // offset in the parcel's text at which it ends
 	key uint64 // hash
-	// write: it is a write; otherwise a read. flush: it is a flush_all. plain: it is a write whose result does not depend on the previous item.
+	// write: it is a write; otherwise a read. flush: it is a flush_all. plain: it is a write whose result does not
+	// depend on the previous item.
 	write, flush, plain bool
 	// compare: the shadow's answer is compared with told, the client's answer.
 	compare bool
@@ -81,15 +83,18 @@ type copied struct {
 
 // Order says when a request was served.
 type Order struct {
-	// Worker is the number of the worker that served it. It is the Index-th request of the worker's round that began at Dequeued.
+	// Worker is the number of the worker that served it. It is the Index-th request of the worker's round that began at
+	// Dequeued.
 	Worker, Index int32
-	// Dequeued is before anything of it was sent to a server, Received after the servers have executed it, ns as stats.Now.
+	// Dequeued is before anything of it was sent to a server, Received after the servers have executed it, ns as
+	// stats.Now.
 	Dequeued, Received int64
 	// Locked: no other worker wrote the key before the copy was handed over.
 	Locked bool
 }
 
-// before reports whether a write with order o is known to have taken effect before a write with order next that was handed over later.
+// before reports whether a write with order o is known to have taken effect before a write with order next that was
+// handed over later.
 func (o *Order) before(next *Order) bool {
 	if o.Worker == next.Worker && o.Dequeued == next.Dequeued {
 		return o.Index < next.Index

@@ -13,8 +13,8 @@ import (
 // batchBytes bounds the size of a batch that consists of several parcels: a batch of this size gets no further parcel.
 const batchBytes = 1 << 20
 
-// Run sends the copies, until ctx is done and no batch is in progress. l are the limits of requests. put queues a batch for the shadow's workers. The
-// shadow has to answer each batch.
+// Run sends the copies, until ctx is done and no batch is in progress. l are the limits of requests. put queues a batch
+// for the shadow's workers. The shadow has to answer each batch.
 func (f *Feed) Run(ctx context.Context, l *protocol.Limits, put func(*request.Batch)) {
 	j := &judge{feed: f, answered: make(chan struct{}, 1)}
 	var batch []*parcel
@@ -52,14 +52,15 @@ func (f *Feed) Run(ctx context.Context, l *protocol.Limits, put func(*request.Ba
 }
 
 const (
-	// writeSlots is the number of slots for the latest writes. suspicions is the number of slots for keys with different answers, and memory is how
-	// long one of these keeps its slot from other keys, ns.
+	// writeSlots is the number of slots for the latest writes. suspicions is the number of slots for keys with
+	// different answers, and memory is how long one of these keeps its slot from other keys, ns.
 	writeSlots = 1 << 12
 	suspicions = 1 << 12
 	memory     = int64(time.Minute)
 )
 
-// judge is the client that the shadow answers. It compares answers, and keeps none. It belongs to Run, and between put and answered to the shadow's worker.
+// judge is the client that the shadow answers. It compares answers, and keeps none. It belongs to Run, and between put
+// and answered to the shadow's worker.
 type judge struct {
 	feed *Feed
 	// answered: the shadow's worker -> Run; one token, capacity 1, never closed.
@@ -80,7 +81,8 @@ type latest struct {
 	Order
 }
 
-// suspicion is a difference that was seen once: the answers of the client's pool and of the shadow for a key, as digests.
+// suspicion is a difference that was seen once: the answers of the client's pool and of the shadow for a key, as
+// digests.
 type suspicion struct {
 	key, client, shadow uint64
 	since               int64 // when both had answered, ns as stats.Now

@@ -46,14 +46,23 @@ func TestInvalidShadowsAreRefused(t *testing.T) {
 		`the pool "y" is unknown; accepted: one of a, b, c, d`:                            {{"a", "y", 1}},
 		`pool "a" can't be its own shadow; accepted: another pool, which has no route`:    {{"a", "a", 1}},
 		`pool "b" has a route, so it can't be a shadow; accepted: a pool without a route`: {{"a", "b", 1}},
-		`pool "c" has no route, so it gets no requests to copy; accepted: one of a, b`:    {{"a", "c", 1}, {"c", "d", 1}},
-		`pool "d" has no route, so it gets no requests to copy; accepted: one of a, b`:    {{"d", "c", 1}},
-		`pool "a" has two shadows; accepted: one`:                                         {{"a", "c", 1}, {"a", "d", 1}},
-		`pool "c" is the shadow of two pools; accepted: of one pool`:                      {{"a", "c", 1}, {"b", "c", 1}},
-		`a share of 0; accepted: above 0, up to 1`:                                        {{"a", "c", 0}},
-		`a share of 1.1; accepted: above 0, up to 1`:                                      {{"a", "c", 1.1}},
-		`a share of -0.5; accepted: above 0, up to 1`:                                     {{"a", "c", -0.5}},
-		`a share of NaN; accepted: above 0, up to 1`:                                      {{"a", "c", math.NaN()}},
+		`pool "c" has no route, so it gets no requests to copy; accepted: one of a, b`: {
+			{"a", "c", 1},
+			{"c", "d", 1},
+		},
+		`pool "d" has no route, so it gets no requests to copy; accepted: one of a, b`: {{"d", "c", 1}},
+		`pool "a" has two shadows; accepted: one`: {
+			{"a", "c", 1},
+			{"a", "d", 1},
+		},
+		`pool "c" is the shadow of two pools; accepted: of one pool`: {
+			{"a", "c", 1},
+			{"b", "c", 1},
+		},
+		`a share of 0; accepted: above 0, up to 1`:    {{"a", "c", 0}},
+		`a share of 1.1; accepted: above 0, up to 1`:  {{"a", "c", 1.1}},
+		`a share of -0.5; accepted: above 0, up to 1`: {{"a", "c", -0.5}},
+		`a share of NaN; accepted: above 0, up to 1`:  {{"a", "c", math.NaN()}},
 	} {
 		err := Check(pools, routed, entries)
 		require.Equal(t, refusal.Of(fmt.Sprintf("shadows[%d]", len(entries)-1), "%s", message), err)
@@ -208,7 +217,8 @@ func TestAWriteIsCopiedAsItsEffect(t *testing.T) {
 			require.Equal(t, c.plain, copies[0].plain, c.request)
 			require.True(t, copies[0].write, c.request)
 		}
-		require.Equal(t, c.doubt, b.feed.doubts.has(hash([]byte("s"))) || b.feed.doubts.has(hash([]byte("sxy"))), c.request)
+		require.Equal(t, c.doubt, b.feed.doubts.has(hash([]byte("s"))) || b.feed.doubts.has(hash([]byte("sxy"))),
+			c.request)
 
 		b = newBench(Options{Share: 1, Compare: true})
 		b.serve(t, c.request, c.result)
@@ -240,7 +250,10 @@ func TestAReadIsCopiedKeyByKeyWithTheClientsAnswer(t *testing.T) {
 		{"get k\r\n", []string{"END\r\n"}, nil, nil},
 		{
 			"get s1 k1 s2 s3 k2 s1\r\n",
-			[]string{"VALUE s1 0 1\r\na\r\n", "VALUE k1 0 1\r\nb\r\nVALUE s3 0 1\r\nc\r\n", "VALUE k2 0 1\r\nd\r\nVALUE s1 0 1\r\na\r\nEND\r\n"},
+			[]string{
+				"VALUE s1 0 1\r\na\r\n", "VALUE k1 0 1\r\nb\r\nVALUE s3 0 1\r\nc\r\n",
+				"VALUE k2 0 1\r\nd\r\nVALUE s1 0 1\r\na\r\nEND\r\n",
+			},
 			[]string{"get s1\r\n", "get s2\r\n", "get s3\r\n", "get s1\r\n"},
 			[]answer{held("a", 0), {}, held("c", 0), held("a", 0)},
 		},
@@ -249,7 +262,12 @@ func TestAReadIsCopiedKeyByKeyWithTheClientsAnswer(t *testing.T) {
 		{"mg s k\r\n", []string{"HD ks\r\n"}, []string{"get s\r\n"}, []answer{present}},
 		{"mg s v q\r\n", nil, []string{"get s\r\n"}, []answer{{}}},
 		{"mg s v\r\n", []string{"EN\r\n"}, []string{"get s\r\n"}, []answer{{}}},
-		{"mg c3h5 v f b\r\n", []string{"VA 3 f7\r\nabc\r\n"}, []string{"mg c3h5 v f O3580754356 b\r\n"}, []answer{held("abc", 7)}},
+		{
+			"mg c3h5 v f b\r\n",
+			[]string{"VA 3 f7\r\nabc\r\n"},
+			[]string{"mg c3h5 v f O3580754356 b\r\n"},
+			[]answer{held("abc", 7)},
+		},
 	} {
 		b := newBench(Options{Share: 1, Compare: true})
 		require.Equal(t, strings.Join(c.answer, ""), b.serve(t, c.request, stats.ResultOK, c.answer...))
@@ -389,7 +407,8 @@ func TestADifferenceCountsWhenItWasSeenTwiceWithoutAWriteBetween(t *testing.T) {
 		require.Len(t, results, 1)
 		return results[0]
 	}
-	const a, z, flagged, none = "VALUE s 0 1\r\na\r\nEND\r\n", "VALUE s 0 1\r\nz\r\nEND\r\n", "VALUE s 5 1\r\na\r\nEND\r\n", "END\r\n"
+	const a, z, flagged, none = "VALUE s 0 1\r\na\r\nEND\r\n", "VALUE s 0 1\r\nz\r\nEND\r\n",
+		"VALUE s 5 1\r\na\r\nEND\r\n", "END\r\n"
 	require.Equal(t, stats.ShadowSame, get(a, a))
 	require.Equal(t, stats.ShadowSame, get(none, none))
 	require.Equal(t, stats.ShadowMiss, get(a, none))
@@ -473,7 +492,8 @@ func TestAKeyInDoubtIsNeitherDifferentNorMissing(t *testing.T) {
 }
 
 func TestADifferenceCountsOnlyWhenNoConcurrentWriteCanExplainIt(t *testing.T) {
-	b := newBench(Options{Share: 1, All: true, Compare: true, Within: 25 * time.Millisecond}) // 2 to 3 requests of serve
+	// 2 to 3 requests of serve
+	b := newBench(Options{Share: 1, All: true, Compare: true, Within: 25 * time.Millisecond})
 	j := &judge{feed: b.feed, answered: make(chan struct{}, 1)}
 	get := func(key string) stats.ShadowResult {
 		t.Helper()
@@ -481,7 +501,10 @@ func TestADifferenceCountsOnlyWhenNoConcurrentWriteCanExplainIt(t *testing.T) {
 		b.serve(t, request, stats.ResultOK, "VALUE "+key+" 0 1\r\na\r\nEND\r\n")
 		return b.judged(t, j, map[string]string{request: "VALUE " + key + " 0 1\r\nb\r\nEND\r\n"})[0]
 	}
-	for i, want := range []stats.ShadowResult{stats.ShadowUnknown, stats.ShadowUnknown, stats.ShadowUnknown, stats.ShadowDifferent, stats.ShadowDifferent} {
+	for i, want := range []stats.ShadowResult{
+		stats.ShadowUnknown, stats.ShadowUnknown, stats.ShadowUnknown,
+		stats.ShadowDifferent, stats.ShadowDifferent,
+	} {
 		require.Equal(t, want, get("s"), i)
 	}
 	other, slot := "", hash([]byte("s"))%suspicions
@@ -504,7 +527,8 @@ func TestCopiesAnsweredWithNonsenseCountAsErrors(t *testing.T) {
 	j := &judge{feed: b.feed, answered: make(chan struct{}, 1)}
 	b.serve(t, "get s\r\n", stats.ResultMiss, "END\r\n")
 	b.serve(t, "get s2\r\n", stats.ResultMiss, "END\r\n")
-	require.Equal(t, []stats.ShadowResult{stats.ShadowError, stats.ShadowError}, b.judged(t, j, map[string]string{"get s\r\n": "VALUE s 0 x"}))
+	require.Equal(t, []stats.ShadowResult{stats.ShadowError, stats.ShadowError},
+		b.judged(t, j, map[string]string{"get s\r\n": "VALUE s 0 x"}))
 }
 
 func TestEachCopyReachesTheShadowOnceAndInOrder(t *testing.T) {

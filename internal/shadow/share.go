@@ -6,8 +6,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// hash returns the hash that decides whether a key is in a share. It is independent of the hashes that place keys on servers, so that all
-// servers' keys are copied equally often.
+// hash returns the hash that decides whether a key is in a share. It is independent of the hashes that place keys on
+// servers, so that all servers' keys are copied equally often.
 func hash(key []byte) uint64 {
 	h := xxhash.Sum64(key) ^ 0x9e3779b97f4a7c15
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
@@ -15,7 +15,8 @@ func hash(key []byte) uint64 {
 	return h ^ h>>31
 }
 
-// limit returns the limit of a share, 0 to 1: a key is in the share if the upper 63 bits of its hash are below the limit.
+// limit returns the limit of a share, 0 to 1: a key is in the share if the upper 63 bits of its hash are below the
+// limit.
 func limit(share float64) uint64 { return uint64(math.Ldexp(share, 63)) }
 
 // In reports whether requests for key, as servers know it, are copied if this share of the keys is copied.

@@ -41,13 +41,14 @@ func requestOf(t *stats.Tap, e *stats.Event) *request {
 		Type: "request", Why: why, Created: stats.Wall(e.Created).UnixMicro(),
 		Enqueued: e.Enqueued - e.Created, Dequeued: e.Dequeued - e.Created, Sent: e.Sent - e.Created,
 		Received: e.Received - e.Created, Replied: e.Response(),
-		Command: e.Command.String(), Class: e.Class.String(), Result: e.Result.String(), Keys: e.Keys, Hits: e.Hits, Bytes: e.Bytes,
+		Command: e.Command.String(), Class: e.Class.String(), Result: e.Result.String(), Keys: e.Keys, Hits: e.Hits,
+		Bytes:  e.Bytes,
 		Worker: e.Worker, Calls: e.Calls, Server: e.Server, Key: e.Key(),
 	}
 }
 
-// WriteRequests writes the requests from t as lines to out until ctx is done, and then those that are still waiting. It returns
-// early if a line cannot be written.
+// WriteRequests writes the requests from t as lines to out until ctx is done, and then those that are still waiting. It
+// returns early if a line cannot be written.
 func WriteRequests(ctx context.Context, t *stats.Tap, out io.Writer) error {
 	buffer := bufio.NewWriter(out)
 	encoder := json.NewEncoder(buffer)
@@ -59,7 +60,8 @@ func LogRequests(ctx context.Context, t *stats.Tap, log *slog.Logger) error {
 	write := func(e *stats.Event) error {
 		r := requestOf(t, e)
 		attributes := []any{
-			"why", r.Why, "command", r.Command, "result", r.Result, "response_us", r.Replied / 1e3, "server", r.Server, "keys", r.Keys, "hits", r.Hits,
+			"why", r.Why, "command", r.Command, "result", r.Result, "response_us", r.Replied / 1e3, "server", r.Server,
+			"keys", r.Keys, "hits", r.Hits,
 			"worker", r.Worker,
 		}
 		for s := range stats.NumStages {

@@ -24,7 +24,10 @@ func logged(t *testing.T, tap *stats.Tap, responses ...time.Duration) []request 
 		times.Enqueued, times.Dequeued, times.Sent = times.Created+1, times.Created+3, times.Created+6
 		times.Received, times.Replied = times.Created+10, times.Created+int64(d)
 		if w.Count(protocol.Gets, stats.ResultPartial, 2, 1, &times) {
-			w.Log(stats.Event{Times: times, Command: protocol.Gets, Result: stats.ResultPartial, Keys: 2, Hits: 1, Bytes: 9, Calls: 1, Server: "a"}, []byte("secret"))
+			w.Log(stats.Event{
+				Times: times, Command: protocol.Gets, Result: stats.ResultPartial, Keys: 2, Hits: 1,
+				Bytes: 9, Calls: 1, Server: "a",
+			}, []byte("secret"))
 		}
 		w.Flush()
 	}
@@ -50,7 +53,8 @@ func TestEveryNthRequestIsLoggedWithAllItsTimes(t *testing.T) {
 	lines[0].Created = 0
 	require.Equal(t, request{
 		Type: "request", Why: "sample", Enqueued: 1, Dequeued: 3, Sent: 6, Received: 10, Replied: 22,
-		Command: "gets", Class: "multi_get", Result: "partial", Keys: 2, Hits: 1, Bytes: 9, Worker: 2, Calls: 1, Server: "a",
+		Command: "gets", Class: "multi_get", Result: "partial", Keys: 2, Hits: 1, Bytes: 9, Worker: 2, Calls: 1,
+		Server: "a",
 	}, lines[0], "without keys")
 	require.EqualValues(t, 25, lines[1].Replied)
 }

@@ -32,14 +32,15 @@ type Window struct {
 	Until   int64   `json:"until"`
 	Seconds float64 `json:"seconds"`
 
-	Requests     uint64  `json:"requests"` // answered
-	Throughput   float64 `json:"throughput"`
-	Arrivals     uint64  `json:"arrivals"` // put on the queue
-	ArrivalRate  float64 `json:"arrivalRate"`
-	Hot          uint64  `json:"hot"`          // requests answered from memory; of the other numbers only Keys includes them
-	ServerErrors uint64  `json:"serverErrors"` // requests answered with SERVER_ERROR
-	Keys         uint64  `json:"keys"`
-	Misses       uint64  `json:"misses"`
+	Requests    uint64  `json:"requests"` // answered
+	Throughput  float64 `json:"throughput"`
+	Arrivals    uint64  `json:"arrivals"` // put on the queue
+	ArrivalRate float64 `json:"arrivalRate"`
+	// requests answered from memory; of the other numbers only Keys includes them
+	Hot          uint64 `json:"hot"`
+	ServerErrors uint64 `json:"serverErrors"` // requests answered with SERVER_ERROR
+	Keys         uint64 `json:"keys"`
+	Misses       uint64 `json:"misses"`
 
 	Queue   Sampled `json:"queue"`   // waiting requests
 	Service Sampled `json:"service"` // requests in service
@@ -48,8 +49,8 @@ type Window struct {
 	// Times are by name: response, response:CLASS, the five stages, server:NAME. Names without times are left out.
 	Times     map[string]Times `json:"times"`
 	Histogram Histogram        `json:"histogram"` // of the response times
-	// Distributions are the response times of each class at full resolution: the lower and the upper bound in ns, and the count
-	// of every bucket that is not empty. A class without requests is left out.
+	// Distributions are the response times of each class at full resolution: the lower and the upper bound in ns, and
+	// the count of every bucket that is not empty. A class without requests is left out.
 	Distributions map[string][][3]int64 `json:"distributions"`
 }
 
@@ -95,8 +96,8 @@ type Windows struct {
 	number            int
 }
 
-// NewWindows writes the first line of a run to out, and returns a log whose first window begins now. length is the length of a
-// window.
+// NewWindows writes the first line of a run to out, and returns a log whose first window begins now. length is the
+// length of a window.
 func NewWindows(out io.Writer, r *stats.Registry, length time.Duration, version string) (*Windows, error) {
 	w := &Windows{registry: r, length: length, out: json.NewEncoder(out), first: r.Snapshot(), firstTime: time.Now()}
 	w.last, w.latest = w.first, w.firstTime
@@ -110,8 +111,8 @@ func NewWindows(out io.Writer, r *stats.Registry, length time.Duration, version 
 	return w, w.out.Encode(line)
 }
 
-// Run writes a line for each window until ctx is done, and then a line for the rest and the summary. It returns early if a line
-// cannot be written.
+// Run writes a line for each window until ctx is done, and then a line for the rest and the summary. It returns early
+// if a line cannot be written.
 func (w *Windows) Run(ctx context.Context) error {
 	tick := time.NewTicker(w.length)
 	defer tick.Stop()

@@ -1,6 +1,7 @@
 package stats
 
-// Agreement counts the results of checks, which compare the replicas after a write if several middlewares write the same servers.
+// Agreement counts the results of checks, which compare the replicas after a write if several middlewares write the
+// same servers.
 type Agreement struct {
 	Checks        uint64 // writes after which the replicas were compared to the end
 	Disagreements uint64 // of these, writes after which replicas differed in two comparisons in a row

@@ -53,7 +53,8 @@ func bucketOf(ns int64) int {
 	}
 }
 
-// Bound returns the lower boundary of bucket i in ns, for i from 0 to NumBuckets-1. It is the upper boundary of bucket i-1.
+// Bound returns the lower boundary of bucket i in ns, for i from 0 to NumBuckets-1. It is the upper boundary of bucket
+// i-1.
 func Bound(i int) int64 {
 	switch {
 	case i < mediumBase:

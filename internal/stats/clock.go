@@ -2,11 +2,13 @@ package stats
 
 import "sync/atomic"
 
-// clock measures how long a worker has been busy, including the current round. It has a single writer and any number of readers.
-// A value read while the worker records the end of a round may be too large by the time that this recording takes.
+// clock measures how long a worker has been busy, including the current round. It has a single writer and any number of
+// readers. A value read while the worker records the end of a round may be too large by the time that this recording
+// takes.
 type clock struct {
-	// state holds a time in ns, shifted left by one bit, and the lowest bit. While the worker is idle, the bit is 0 and the time
-	// is the total busy time. While it is busy, the bit is 1 and the time is that total minus the time at which it became busy.
+	// state holds a time in ns, shifted left by one bit, and the lowest bit. While the worker is idle, the bit is 0 and
+	// the time is the total busy time. While it is busy, the bit is 1 and the time is that total minus the time at
+	// which it became busy.
 	state atomic.Int64
 }
 

@@ -37,8 +37,8 @@ var lookupNames = [NumLookupResults]string{"ok", "empty", "failed"}
 // String returns the result's metric label value.
 func (r LookupResult) String() string { return lookupNames[r] }
 
-// Control counts configuration changes of a running middleware. Its methods may be called from any goroutine, and its zero
-// value is ready.
+// Control counts configuration changes of a running middleware. Its methods may be called from any goroutine, and its
+// zero value is ready.
 type Control struct {
 	reloads  [NumReloadResults]atomic.Uint64
 	lookups  [NumLookupResults]atomic.Uint64
@@ -63,8 +63,8 @@ type ControlSnapshot struct {
 	Lookups [NumLookupResults]uint64
 	// Updates counts changes of the list of servers that lookups returned.
 	Updates [NumReloadResults]uint64
-	// WatchesLive is the number of Kubernetes Services whose endpoints are watched, WatchesBroken the number of those that should be
-	// watched but are not.
+	// WatchesLive is the number of Kubernetes Services whose endpoints are watched, WatchesBroken the number of those
+	// that should be watched but are not.
 	WatchesLive, WatchesBroken int64
 	// Unconfirmed is how long a name of servers has had no answer; 0: all names have one.
 	Unconfirmed time.Duration
@@ -84,7 +84,8 @@ func (c *Control) Updated(r ReloadResult) { c.updates[r].Add(1) }
 func (c *Control) WatchLive(n int64)   { c.watchesLive.Add(n) }
 func (c *Control) WatchBroken(n int64) { c.watchesBroken.Add(n) }
 
-// Unconfirmed records that a name of servers has had no answer since the given time, Confirmed that all names have answers.
+// Unconfirmed records that a name of servers has had no answer since the given time, Confirmed that all names have
+// answers.
 func (c *Control) Unconfirmed(since time.Time) { c.unconfirmed.Store(&since) }
 func (c *Control) Confirmed()                  { c.unconfirmed.Store(nil) }
 

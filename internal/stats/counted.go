@@ -3,7 +3,8 @@ package stats
 // Counted is what memcached counts about a request beyond what its command and result say.
 type Counted uint8
 
-// These count as in memcached 1.6.38. An mg with T and a gat count as touches if they find their item; a gat also if it does not.
+// These count as in memcached 1.6.38. An mg with T and a gat count as touches if they find their item; a gat also if it
+// does not.
 const (
 	CountGetHits Counted = iota // mg
 	CountGetMisses

@@ -32,7 +32,9 @@ type counters struct {
 func (c *counters) counter(name, help string) *Counter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i, found := slices.BinarySearchFunc(c.all, name, func(c *Counter, name string) int { return strings.Compare(c.name, name) })
+	i, found := slices.BinarySearchFunc(c.all, name, func(c *Counter, name string) int {
+		return strings.Compare(c.name, name)
+	})
 	if !found {
 		c.all = slices.Insert(c.all, i, &Counter{name: name, help: help})
 	}

@@ -21,8 +21,9 @@ func (g *Gutter) Add(d Diverted) {
 type GutterOptions struct {
 	Pool, Gutter string // names
 	Counts       *Gutter
-	// Servers returns the number of the pool's servers whose keys are read and written in the gutter now (away), and the number of those of which
-	// the gutter may still hold keys, so that each write of such a key deletes it there (open). It is called from any goroutine.
+	// Servers returns the number of the pool's servers whose keys are read and written in the gutter now (away), and
+	// the number of those of which the gutter may still hold keys, so that each write of such a key deletes it there
+	// (open). It is called from any goroutine.
 	Servers func() (away, open int)
 }
 
@@ -35,7 +36,10 @@ type GutterSnapshot struct {
 
 // snapshot returns the current state.
 func (o *GutterOptions) snapshot() GutterSnapshot {
-	s := GutterSnapshot{Pool: o.Pool, Gutter: o.Gutter, Diverted: Diverted{o.Counts.reads.Load(), o.Counts.writes.Load()}}
+	s := GutterSnapshot{
+		Pool: o.Pool, Gutter: o.Gutter,
+		Diverted: Diverted{o.Counts.reads.Load(), o.Counts.writes.Load()},
+	}
 	s.Away, s.Open = o.Servers()
 	return s
 }

@@ -19,7 +19,8 @@ func TestAWindowCountsTheRequestsThatWentToEachGutter(t *testing.T) {
 	counts[0].Add(stats.Diverted{Reads: 2})
 	counts[1].Add(stats.Diverted{Writes: 7})
 	require.Equal(t, []stats.GutterSnapshot{
-		{Pool: "a", Gutter: "c", Diverted: stats.Diverted{Reads: 2}, Away: 1, Open: 2}, {Pool: "b", Gutter: "c", Diverted: stats.Diverted{Writes: 7}},
+		{Pool: "a", Gutter: "c", Diverted: stats.Diverted{Reads: 2}, Away: 1, Open: 2},
+		{Pool: "b", Gutter: "c", Diverted: stats.Diverted{Writes: 7}},
 	}, r.Snapshot().Sub(before).Gutters)
 	require.Equal(t, uint64(7), r.Snapshot().Gutters[0].Reads)
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Histogram holds the number of times in each bucket (see Bound), and their sum. It is a value read from recorders. The zero
-// value is empty. Methods do not change it.
+// Histogram holds the number of times in each bucket (see Bound), and their sum. It is a value read from recorders. The
+// zero value is empty. Methods do not change it.
 type Histogram struct {
 	counts  []uint64 // NumBuckets, or nil when empty
 	count   uint64
@@ -42,8 +42,8 @@ func (h *Histogram) Max() int64 {
 	return 0
 }
 
-// Low returns a lower bound of the rank-th smallest recorded time (from 1) in ns: the lower boundary of its bucket; 0 if there
-// are fewer times.
+// Low returns a lower bound of the rank-th smallest recorded time (from 1) in ns: the lower boundary of its bucket; 0
+// if there are fewer times.
 func (h *Histogram) Low(rank uint64) int64 {
 	for i, n := range h.counts {
 		if n >= rank {
@@ -78,8 +78,8 @@ func (h *Histogram) Quantile(q float64) float64 {
 	return float64(h.Max())
 }
 
-// AtMost returns the number of recorded times below bound, in ns. It is exact if bound is a bucket boundary; otherwise the
-// bucket that contains bound is not counted.
+// AtMost returns the number of recorded times below bound, in ns. It is exact if bound is a bucket boundary; otherwise
+// the bucket that contains bound is not counted.
 func (h *Histogram) AtMost(bound int64) uint64 {
 	var n uint64
 	for i, c := range h.counts {
@@ -91,8 +91,8 @@ func (h *Histogram) AtMost(bound int64) uint64 {
 	return n
 }
 
-// Between returns the numbers of recorded times below the first of bounds, between each and the next, and from the last on.
-// Bounds are in ns and ascend. Counts are exact if the bounds are bucket boundaries.
+// Between returns the numbers of recorded times below the first of bounds, between each and the next, and from the last
+// on. Bounds are in ns and ascend. Counts are exact if the bounds are bucket boundaries.
 func (h *Histogram) Between(bounds []int64) []uint64 {
 	counts := make([]uint64, len(bounds)+1)
 	at := 0
@@ -105,8 +105,9 @@ func (h *Histogram) Between(bounds []int64) []uint64 {
 	return counts
 }
 
-// Linear returns exact counts for steps of equal width from 0 to 200 ms: counts[i] is the number of times from i*step up to
-// (i+1)*step, and beyond is the number of times after the last step. step must be a multiple of 100 us, at most 200 ms.
+// Linear returns exact counts for steps of equal width from 0 to 200 ms: counts[i] is the number of times from i*step
+// up to (i+1)*step, and beyond is the number of times after the last step. step must be a multiple of 100 us, at most
+// 200 ms.
 func (h *Histogram) Linear(step time.Duration) (counts []uint64, beyond uint64, err error) {
 	if step <= 0 || int64(step)%coarseStep != 0 || int64(step) > coarseEnd {
 		return nil, 0, fmt.Errorf("histogram step %v: want a multiple of %v up to %v",

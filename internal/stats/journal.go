@@ -6,9 +6,10 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// journal holds the latest records of a worker, in order. A request changes some thirty counters, which are far apart in memory
-// and have left the processor's caches by the next request. Therefore the worker writes one entry per request, and adds all
-// entries to the counters when the journal is full. A reader of the counters reads the journal, too.
+// journal holds the latest records of a worker, in order. A request changes some thirty counters, which are far apart
+// in memory and have left the processor's caches by the next request. Therefore the worker writes one entry per
+// request, and adds all entries to the counters when the journal is full. A reader of the counters reads the journal,
+// too.
 type journal struct {
 	requests [journalRoom]entry
 	servers  [journalServers]atomic.Uint64 // see serverEntry
@@ -21,8 +22,9 @@ type journal struct {
 }
 
 const (
-	// journalRequests is the number of entries after which the journal is emptied. With 32 bytes each they take a small part of a
-	// processor's first-level cache. An entry stands for several equal requests: the requests of a batch share most of their times.
+	// journalRequests is the number of entries after which the journal is emptied. With 32 bytes each they take a small
+	// part of a processor's first-level cache. An entry stands for several equal requests: the requests of a batch
+	// share most of their times.
 	journalRequests = 64
 	// journalRoom is the capacity of the journal, with room for the entries that come while it is read.
 	journalRoom = 4 * journalRequests
@@ -90,21 +92,26 @@ func (a *answered) fits() bool {
 func (e *entry) store(a *answered) {
 	e[0].Store(uint64(a.stages[StageNet])<<32 | uint64(a.stages[StageQueue]))
 	e[1].Store(uint64(a.stages[StageWorker])<<32 | uint64(a.stages[StageServer]))
-	e[2].Store(uint64(a.stages[StageReply])<<32 | a.n<<22 | uint64(a.command)<<16 | uint64(a.result)<<8 | uint64(a.class))
+	e[2].Store(uint64(a.stages[StageReply])<<32 | a.n<<22 | uint64(a.command)<<16 | uint64(a.result)<<8 |
+		uint64(a.class))
 	e[3].Store(a.keys<<32 | a.misses)
 }
 
 func (e *entry) load() (a answered) {
 	const low = 1<<32 - 1
 	times, more, kind, keys := e[0].Load(), e[1].Load(), e[2].Load(), e[3].Load()
-	a.stages = [NumStages]int64{int64(times >> 32), int64(times & low), int64(more >> 32), int64(more & low), int64(kind >> 32)}
+	a.stages = [NumStages]int64{
+		int64(times >> 32), int64(times & low), int64(more >> 32), int64(more & low),
+		int64(kind >> 32),
+	}
 	a.n = kind >> 22 & maxEntryRequests
 	a.command, a.result, a.class = protocol.Command(kind>>16&(1<<6-1)), Result(kind>>8), Class(kind)
 	a.keys, a.misses = keys>>32, keys&low
 	return a
 }
 
-// serverEntry is a time spent on a server, n times: the duration of a call, or the time that the worker was blocked by the server.
+// serverEntry is a time spent on a server, n times: the duration of a call, or the time that the worker was blocked by
+// the server.
 //
 //	waited << 63 | server << 53 | n << 43 | ns
 type serverEntry uint64

@@ -17,8 +17,10 @@ func TestAnEntryIsReadAsItWasWritten(t *testing.T) {
 	for range 10_000 {
 		a := answered{
 			n:       1 + random.Uint64N(maxEntryRequests),
-			command: protocol.Command(random.IntN(int(protocol.NumCommands))), result: Result(random.IntN(int(NumResults))),
-			class: Class(random.IntN(int(NumClasses))), keys: random.Uint64N(maxEntryKeys + 1), misses: random.Uint64N(maxEntryKeys + 1),
+			command: protocol.Command(random.IntN(int(protocol.NumCommands))),
+			result:  Result(random.IntN(int(NumResults))),
+			class:   Class(random.IntN(int(NumClasses))), keys: random.Uint64N(maxEntryKeys + 1),
+			misses: random.Uint64N(maxEntryKeys + 1),
 		}
 		for s := range a.stages {
 			a.stages[s] = random.Int64N(maxEntryTime+1) >> random.IntN(32)
@@ -37,8 +39,8 @@ func TestAnEntryIsReadAsItWasWritten(t *testing.T) {
 	require.Zero(t, newServerEntry(3, -1).ns())
 }
 
-// TestNothingIsLostBetweenJournalAndCounts records times that fit into an entry and times that don't, equal and different ones,
-// and compares the counts with plain sums.
+// TestNothingIsLostBetweenJournalAndCounts records times that fit into an entry and times that don't, equal and
+// different ones, and compares the counts with plain sums.
 func TestNothingIsLostBetweenJournalAndCounts(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 1))
 	r := New(Options{Servers: []string{"a", "b"}, Workers: 1})
@@ -97,7 +99,11 @@ func TestASnapshotIsConsistentWhileAWorkerRecords(t *testing.T) {
 		w := r.Worker(0)
 		for i := range 20_000 {
 			d := time.Duration(i % 1000)
-			w.Request(protocol.Get, ResultMiss, 1, 0, &Times{Enqueued: int64(d), Dequeued: int64(2 * d), Sent: int64(3 * d), Received: int64(4 * d), Replied: int64(5 * d)})
+			w.Request(protocol.Get, ResultMiss, 1, 0,
+				&Times{
+					Enqueued: int64(d), Dequeued: int64(2 * d), Sent: int64(3 * d), Received: int64(4 * d),
+					Replied: int64(5 * d),
+				})
 		}
 	})
 	for running := true; running; {

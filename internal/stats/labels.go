@@ -42,7 +42,8 @@ func ClassOf(c protocol.Command, keys int) Class {
 	}
 }
 
-// CanEnd reports whether a request with command c can have result r. Possible combinations are exported from the start, at 0.
+// CanEnd reports whether a request with command c can have result r. Possible combinations are exported from the start,
+// at 0.
 func CanEnd(c protocol.Command, r Result) bool {
 	switch r {
 	case ResultOK:
@@ -85,21 +86,25 @@ type CloseReason uint8
 
 // The reasons of closed connections.
 const (
-	CloseClient    CloseReason = iota // the client closed it
-	CloseQuit                         // the client sent quit
-	CloseProtocol                     // the client sent something after which the streams cannot be kept in sync, or exceeded a limit
-	CloseError                        // reading or writing failed
-	CloseShutdown                     // the middleware is stopping
-	CloseRefused                      // the maximum number of connections was reached
-	CloseIdle                         // no request arrived for longer than allowed
-	CloseSlow                         // the client was too slow to read its replies, or to send a request
-	CloseHandshake                    // the TLS handshake did not succeed in time
-	CloseMemory                       // there was no memory for its large request
-	CloseAge                          // the connection reached its maximum age
+	CloseClient CloseReason = iota // the client closed it
+	CloseQuit                      // the client sent quit
+	// the client sent something after which the streams cannot be kept in sync, or exceeded a limit
+	CloseProtocol
+	CloseError     // reading or writing failed
+	CloseShutdown  // the middleware is stopping
+	CloseRefused   // the maximum number of connections was reached
+	CloseIdle      // no request arrived for longer than allowed
+	CloseSlow      // the client was too slow to read its replies, or to send a request
+	CloseHandshake // the TLS handshake did not succeed in time
+	CloseMemory    // there was no memory for its large request
+	CloseAge       // the connection reached its maximum age
 	NumCloseReasons
 )
 
-var closeNames = [NumCloseReasons]string{"client", "quit", "protocol", "error", "shutdown", "refused", "idle", "slow", "handshake", "memory", "age"}
+var closeNames = [NumCloseReasons]string{
+	"client", "quit", "protocol", "error", "shutdown", "refused", "idle", "slow",
+	"handshake", "memory", "age",
+}
 
 // String returns the reason's metric label value.
 func (r CloseReason) String() string { return closeNames[r] }

@@ -2,7 +2,8 @@ package stats
 
 import "time"
 
-// Limiter lets one log line per second pass and counts the others. The zero value lets the first one pass. Its methods must not be called at the same time.
+// Limiter lets one log line per second pass and counts the others. The zero value lets the first one pass. Its methods
+// must not be called at the same time.
 type Limiter struct {
 	// Every is the minimum time between two lines that pass. 0: a second.
 	Every time.Duration

@@ -14,9 +14,9 @@ type Moments struct {
 	M2 float64
 }
 
-// Moments returns the moments of the recorded times. They are computed from the sum and the sum of squares, which are kept as
-// integers. So the result is exact except for the final rounding, whatever the order of the times and the number of workers
-// that recorded them.
+// Moments returns the moments of the recorded times. They are computed from the sum and the sum of squares, which are
+// kept as integers. So the result is exact except for the final rounding, whatever the order of the times and the
+// number of workers that recorded them.
 //
 //	M2 = sum of x² - (sum of x)² / n
 func (h *Histogram) Moments() Moments {
@@ -39,8 +39,8 @@ func (h *Histogram) Squares() *big.Int {
 	return squares.Lsh(squares, 64).Add(squares, new(big.Int).SetUint64(h.squares.lo))
 }
 
-// Add adds the time x, in ns, by Welford's method: B. P. Welford, "Note on a method for calculating corrected sums of squares
-// and products", Technometrics 4 (1962).
+// Add adds the time x, in ns, by Welford's method: B. P. Welford, "Note on a method for calculating corrected sums of
+// squares and products", Technometrics 4 (1962).
 func (m *Moments) Add(x float64) {
 	m.N++
 	d := x - m.Mean
@@ -48,8 +48,8 @@ func (m *Moments) Add(x float64) {
 	m.M2 += d * (x - m.Mean)
 }
 
-// Merge returns the moments of the times of both m and o: T. F. Chan, G. H. Golub and R. J. LeVeque, "Updating formulae and a
-// pairwise algorithm for computing sample variances", 1979.
+// Merge returns the moments of the times of both m and o: T. F. Chan, G. H. Golub and R. J. LeVeque, "Updating formulae
+// and a pairwise algorithm for computing sample variances", 1979.
 func (m Moments) Merge(o Moments) Moments {
 	switch {
 	case m.N == 0:

@@ -6,20 +6,20 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// arrivalShards is the number of counters over which the connections are spread, so that their readers rarely write to the same
-// one.
+// arrivalShards is the number of counters over which the connections are spread, so that their readers rarely write to
+// the same one.
 const arrivalShards = 16
 
-// Net counts client connections, the requests they put on the queue, and the requests that end in the net stage. Its methods
-// may be called from any goroutine.
+// Net counts client connections, the requests they put on the queue, and the requests that end in the net stage. Its
+// methods may be called from any goroutine.
 type Net struct {
 	opened      atomic.Uint64
 	closed      [NumCloseReasons]atomic.Uint64
 	shed        [protocol.NumCommands]atomic.Uint64
 	fromClients atomic.Uint64 // bytes of shed requests
 	toClients   atomic.Uint64 // bytes of the replies to them
-	// memory returns the memory used for clients' large requests, and for replies that they have not read, in bytes; nil means 0.
-	// Static once set.
+	// memory returns the memory used for clients' large requests, and for replies that they have not read, in bytes;
+	// nil means 0. Static once set.
 	memory func() (requests, replies int64)
 
 	counters  counters
@@ -36,8 +36,8 @@ type Arrivals struct {
 	_                      [cacheLine - 5*8]byte
 }
 
-// Hot counts requests get and gets of one key that their reader answered, and the bytes of these requests and of the replies. Like shed requests they pass no
-// stage after the net stage, and have no response time.
+// Hot counts requests get and gets of one key that their reader answered, and the bytes of these requests and of the
+// replies. Like shed requests they pass no stage after the net stage, and have no response time.
 func (a *Arrivals) Hot(get, gets, fromClients, toClients int) {
 	if recording {
 		a.hotGet.Add(uint64(get))
@@ -54,8 +54,8 @@ func (a *Arrivals) Add(requests int) {
 	}
 }
 
-// Memory sets the function that returns the memory used for clients' large requests, and for replies that they have not read, in
-// bytes. It must be called before the first Snapshot. f is called from any goroutine.
+// Memory sets the function that returns the memory used for clients' large requests, and for replies that they have not
+// read, in bytes. It must be called before the first Snapshot. f is called from any goroutine.
 func (n *Net) Memory(f func() (requests, replies int64)) { n.memory = f }
 
 // Opened counts an accepted connection.
@@ -64,12 +64,12 @@ func (n *Net) Opened() { n.opened.Add(1) }
 // Closed counts a connection that ended; once for each one opened.
 func (n *Net) Closed(reason CloseReason) { n.closed[reason].Add(1) }
 
-// Counter returns the counter of the metric mcmw_NAME, and creates it at the first call. A stage must create its counters when it
-// is created itself: later ones are not exported.
+// Counter returns the counter of the metric mcmw_NAME, and creates it at the first call. A stage must create its
+// counters when it is created itself: later ones are not exported.
 func (n *Net) Counter(name, help string) *Counter { return n.counters.counter(name, help) }
 
-// Shed counts a request that was answered without being queued. It has no response time, because its short one would improve the
-// mean.
+// Shed counts a request that was answered without being queued. It has no response time, because its short one would
+// improve the mean.
 func (n *Net) Shed(c protocol.Command) { n.shed[c].Add(1) }
 
 // Bytes counts the bytes of requests that were shed, and of their replies.

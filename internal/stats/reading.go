@@ -76,8 +76,9 @@ func (r *reading) add() {
 	}
 }
 
-// addTo adds the records of w to s. r is scratch memory. It reads again if w has emptied its journal meanwhile. While there is a
-// reader, a worker empties its journal only after some hundred entries, which takes much longer than reading.
+// addTo adds the records of w to s. r is scratch memory. It reads again if w has emptied its journal meanwhile. While
+// there is a reader, a worker empties its journal only after some hundred entries, which takes much longer than
+// reading.
 func (w *Worker) addTo(s *Snapshot, r *reading) {
 	w.journal.readers.Add(1)
 	for whole := false; !whole; {

@@ -6,16 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// pageBuckets is the number of buckets allocated together: 1 KiB of counters. A histogram has 3,000 buckets, of which a worker
-// touches a few hundred, so it takes a few KiB instead of 25.
+// pageBuckets is the number of buckets allocated together: 1 KiB of counters. A histogram has 3,000 buckets, of which a
+// worker touches a few hundred, so it takes a few KiB instead of 25.
 const pageBuckets = 128
 
 const numPages = (NumBuckets + pageBuckets - 1) / pageBuckets
 
 type page [pageBuckets]atomic.Uint64
 
-// recorder is a histogram that one worker writes, with the sum of the squared times. Its owner keeps the sum of the times.
-// It has a single writer and any number of readers.
+// recorder is a histogram that one worker writes, with the sum of the squared times. Its owner keeps the sum of the
+// times. It has a single writer and any number of readers.
 type recorder struct {
 	pages   [numPages]atomic.Pointer[page] // nil until the first time that falls into it
 	squares squares
@@ -32,7 +32,8 @@ func (r *recorder) count(ns int64, n uint64) {
 	p[i%pageBuckets].Add(n)
 }
 
-// uint128 is a sum of squared times in ns². 64 bits are too few: a thousand requests that wait for two minutes exceed them.
+// uint128 is a sum of squared times in ns². 64 bits are too few: a thousand requests that wait for two minutes exceed
+// them.
 type uint128 struct{ hi, lo uint64 }
 
 func (a uint128) plus(b uint128) uint128 {
@@ -53,7 +54,8 @@ func square(ns int64, n uint64) uint128 {
 	return uint128{hi*n + over, product}
 }
 
-// squares is a uint128 with a single writer and any number of readers. While it fits in 64 bits, adding to it is one store.
+// squares is a uint128 with a single writer and any number of readers. While it fits in 64 bits, adding to it is one
+// store.
 type squares struct {
 	lo atomic.Uint64
 	// hi is twice the upper half. It is odd while both halves change.

@@ -2,5 +2,6 @@
 
 package stats
 
-// recording is false only with the build tag nostats, which is for measuring the cost of recording: mcmwlab bench mcmw PATH.
+// recording is false only with the build tag nostats, which is for measuring the cost of recording: mcmwlab bench mcmw
+// PATH.
 const recording = true

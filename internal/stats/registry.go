@@ -20,8 +20,8 @@ type Options struct {
 	Health func(i int) Health
 	// Workers is the number of workers.
 	Workers int
-	// Recorders is the number of recorders: one for each worker that may run at the same time, including stand-ins. At least
-	// Workers.
+	// Recorders is the number of recorders: one for each worker that may run at the same time, including stand-ins. At
+	// least Workers.
 	Recorders int
 	// Depth is the number of requests that a worker serves at a time.
 	Depth int
@@ -29,10 +29,11 @@ type Options struct {
 	Queues []Queue
 	// Sweep counts the comparisons of the replicas; nil: none are made.
 	Sweep *Sweep
-	// Several reports whether replicas are kept equal although other middlewares write the same servers; nil: they are not.
+	// Several reports whether replicas are kept equal although other middlewares write the same servers; nil: they are
+	// not.
 	Several func() bool
-	// MarksUnknown reports whether no server is read, because too few servers tell which servers missed writes of other middlewares; nil: this
-	// cannot happen.
+	// MarksUnknown reports whether no server is read, because too few servers tell which servers missed writes of other
+	// middlewares; nil: this cannot happen.
 	MarksUnknown func() bool
 	// Migrations returns the state of the migrations of keys; nil: there are none.
 	Migrations func() []Migration
@@ -67,10 +68,12 @@ type Health struct {
 	Missed  int    // keys whose latest write it may not have received
 	Stalls  uint64 // times it owed a reply for longer than --stall-after
 	Flushes uint64 // times it was flushed because it might have held old values
-	// MarkedHere: this middleware has marked it as a server that missed writes. MarkedElsewhere: another middleware has.
+	// MarkedHere: this middleware has marked it as a server that missed writes. MarkedElsewhere: another middleware
+	// has.
 	MarkedHere, MarkedElsewhere bool
-	Withheld                    uint64 // writes that it missed and that were answered with an error because its mark was not in force
-	Transitions                 []Transition
+	// writes that it missed and that were answered with an error because its mark was not in force
+	Withheld    uint64
+	Transitions []Transition
 }
 
 // Transition counts how often a server entered a state.

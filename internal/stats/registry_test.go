@@ -24,7 +24,13 @@ func timesOf(net, queue, worker, server, reply time.Duration) *Times {
 }
 
 func TestARequestIsCountedOnceInEachCounterThatItConcerns(t *testing.T) {
-	r := New(Options{Servers: []string{"a", "b"}, Workers: 2, Queues: []Queue{{Name: "a/read", Capacity: 5, Length: func() int { return 3 }}, {Name: "a/write", Capacity: 2}}})
+	r := New(Options{
+		Servers: []string{"a", "b"}, Workers: 2,
+		Queues: []Queue{
+			{Name: "a/read", Capacity: 5, Length: func() int { return 3 }},
+			{Name: "a/write", Capacity: 2},
+		},
+	})
 	w := r.Worker(1)
 	begin := Now()
 	w.Begin(begin)
@@ -139,7 +145,8 @@ func TestAWindowHoldsTheCountsBetweenTwoSnapshots(t *testing.T) {
 	require.Equal(t, after.At-before.At, d.Uptime)
 	require.EqualValues(t, 2, d.Total())
 	require.EqualValues(t, 10*time.Millisecond, d.Response[ClassGet].Sum())
-	require.Less(t, d.Response[ClassGet].Quantile(1), float64(6*time.Millisecond), "the earlier request is not in the window")
+	require.Less(t, d.Response[ClassGet].Quantile(1), float64(6*time.Millisecond),
+		"the earlier request is not in the window")
 	require.EqualValues(t, 2*time.Millisecond, d.Stages[StageReply].Sum())
 	require.EqualValues(t, 2*time.Millisecond, d.Servers[0].Times.Sum())
 	require.Equal(t, "a", d.Servers[0].Name)
@@ -270,7 +277,8 @@ func TestEveryLabelHasAName(t *testing.T) {
 
 func BenchmarkRequest(b *testing.B) {
 	w := New(Options{Workers: 1}).Worker(0)
-	times := timesOf(3*time.Microsecond, 150*time.Microsecond, 8*time.Microsecond, 90*time.Microsecond, 6*time.Microsecond)
+	times := timesOf(3*time.Microsecond, 150*time.Microsecond, 8*time.Microsecond, 90*time.Microsecond,
+		6*time.Microsecond)
 	b.ReportAllocs()
 	for b.Loop() {
 		w.Request(protocol.Get, ResultOK, 1, 1, times)

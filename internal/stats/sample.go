@@ -9,13 +9,14 @@ import (
 // SamplePeriod is the time between two samples of the numbers of requests that wait and that are in service.
 const SamplePeriod = 10 * time.Millisecond
 
-// samples holds the sums of all samples, so that the mean over any window follows from two differences. Sample writes it.
+// samples holds the sums of all samples, so that the mean over any window follows from two differences. Sample writes
+// it.
 type samples struct {
 	count, waiting, serving atomic.Uint64
 }
 
-// Sample takes one sample of the numbers of requests that wait in the queue and that are in service. Only one goroutine at a time
-// may call it.
+// Sample takes one sample of the numbers of requests that wait in the queue and that are in service. Only one goroutine
+// at a time may call it.
 func (r *Registry) Sample() {
 	// Of the requests that arrive while the workers are read, half are counted.
 	before, abandoned := r.net.arrived()

@@ -47,15 +47,22 @@ func TestSamplingContinuesUntilTheContextEnds(t *testing.T) {
 }
 
 func TestRequestsAnsweredTogetherAreRecordedLikeSingleOnes(t *testing.T) {
-	alone, together := New(Options{Servers: []string{"a"}, Workers: 1}), New(Options{Servers: []string{"a"}, Workers: 1})
+	alone, together := New(Options{Servers: []string{"a"}, Workers: 1}),
+		New(Options{Servers: []string{"a"}, Workers: 1})
 	kinds := []struct {
 		command protocol.Command
 		result  Result
 		keys    int
-	}{{protocol.Get, ResultOK, 1}, {protocol.Get, ResultMiss, 3}, {protocol.Set, ResultOK, 1}, {protocol.Set, ResultServerError, 1}}
+	}{
+		{protocol.Get, ResultOK, 1},
+		{protocol.Get, ResultMiss, 3},
+		{protocol.Set, ResultOK, 1},
+		{protocol.Set, ResultServerError, 1},
+	}
 	for i := range 1000 {
 		k := kinds[i/3%len(kinds)]
-		times := timesOf(time.Microsecond, 5*time.Microsecond, time.Duration(i/7), time.Duration(i/5*1000), time.Microsecond)
+		times := timesOf(time.Microsecond, 5*time.Microsecond, time.Duration(i/7), time.Duration(i/5*1000),
+			time.Microsecond)
 		times.Created = int64(i / 2)
 		times.Enqueued = times.Created + 10
 		alone.Worker(0).Request(k.command, k.result, k.keys, 0, times)
@@ -91,7 +98,10 @@ func TestAHistogramIsCountedBetweenBounds(t *testing.T) {
 	var empty Histogram
 	require.Equal(t, make([]uint64, 4), empty.Between(bounds))
 	require.Zero(t, empty.Low(1))
-	for rank, want := range map[uint64]time.Duration{1: 9000, 2: 10_000, 3: 11_000, 4: 12_000, 5: 10 * time.Second, 7: 0} {
+	for rank, want := range map[uint64]time.Duration{
+		1: 9000, 2: 10_000, 3: 11_000, 4: 12_000, 5: 10 * time.Second,
+		7: 0,
+	} {
 		require.EqualValues(t, want, h.Low(rank), "rank %d", rank)
 	}
 }
@@ -112,7 +122,8 @@ func BenchmarkRecordingARequest(b *testing.B) {
 		b.Run(map[int]string{1: "alone", 8: "of8", 32: "of32"}[batch], func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			times := timesOf(3*time.Microsecond, 20*time.Microsecond, 9*time.Microsecond, 45*time.Microsecond, 6*time.Microsecond)
+			times := timesOf(3*time.Microsecond, 20*time.Microsecond, 9*time.Microsecond, 45*time.Microsecond,
+				6*time.Microsecond)
 			used := threadTime(b)
 			for n := 0; n < b.N; n += batch {
 				arrivals.Add(batch)

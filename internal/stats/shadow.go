@@ -2,7 +2,8 @@ package stats
 
 import "sync/atomic"
 
-// ShadowResult is the result of a copied request: how the shadow's answer compares with the client's. The list is closed.
+// ShadowResult is the result of a copied request: how the shadow's answer compares with the client's. The list is
+// closed.
 type ShadowResult uint8
 
 // The results.
@@ -11,9 +12,10 @@ const (
 	ShadowDifferent                     // another value or other flags, at two reads without a known write between them
 	ShadowMiss                          // the client got a value, the shadow has none
 	ShadowHit                           // the shadow has a value, the client got none
-	ShadowUnknown                       // they differ, perhaps because of a write that is under way or that the shadow did not get
-	ShadowError                         // the shadow gave no answer, or an error
-	ShadowIgnored                       // answers to such requests are not compared
+	// they differ, perhaps because of a write that is under way or that the shadow did not get
+	ShadowUnknown
+	ShadowError   // the shadow gave no answer, or an error
+	ShadowIgnored // answers to such requests are not compared
 	NumShadowResults
 )
 

@@ -9,8 +9,8 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Snapshot is the sum of all recorders: cumulative since the start, or, from Sub, of a window. For each worker it holds exactly
-// the records up to one moment. These moments, and the moment of the net stage's counts, differ a little.
+// Snapshot is the sum of all recorders: cumulative since the start, or, from Sub, of a window. For each worker it holds
+// exactly the records up to one moment. These moments, and the moment of the net stage's counts, differ a little.
 type Snapshot struct {
 	At     int64 // when it was taken, as Now
 	Uptime int64 // ns since the start of the Registry; of a window its length
@@ -83,10 +83,11 @@ type QueueSnapshot struct {
 
 // ServerSnapshot is the part of a Snapshot about one server.
 type ServerSnapshot struct {
-	Name     string
-	Zone     string    // "": unknown
-	Pool     string    // "": the only pool, without a name
-	ShadowOf string    // the pool whose shadow Pool is; "": it is no shadow. No request waits for the server of a shadow
+	Name string
+	Zone string // "": unknown
+	Pool string // "": the only pool, without a name
+	// the pool whose shadow Pool is; "": it is no shadow. No request waits for the server of a shadow
+	ShadowOf string
 	Times    Histogram // from the write to the server until its reply was read, of each request to it
 	Errors   [NumReasons]uint64
 	Waited   uint64 // ns that workers were blocked waiting for its replies
@@ -105,8 +106,9 @@ func (r *Registry) Snapshot() *Snapshot {
 		At:      now,
 		Uptime:  now - r.start,
 		Servers: make([]ServerSnapshot, len(r.options.Servers)),
-		Workers: r.options.Workers, Depth: r.options.Depth, Processors: runtime.GOMAXPROCS(0), ProcessorTime: processorTime(),
-		Queues: make([]QueueSnapshot, len(r.options.Queues)),
+		Workers: r.options.Workers, Depth: r.options.Depth, Processors: runtime.GOMAXPROCS(0),
+		ProcessorTime: processorTime(),
+		Queues:        make([]QueueSnapshot, len(r.options.Queues)),
 	}
 	for i, q := range r.options.Queues {
 		s.Queues[i] = QueueSnapshot{Name: q.Name, Capacity: q.Capacity}
@@ -128,7 +130,8 @@ func (r *Registry) Snapshot() *Snapshot {
 			s.Servers[i].Health = r.options.Health(i)
 		}
 	}
-	s.Samples, s.SampledWaiting, s.SampledServing = r.samples.count.Load(), r.samples.waiting.Load(), r.samples.serving.Load()
+	s.Samples, s.SampledWaiting, s.SampledServing = r.samples.count.Load(), r.samples.waiting.Load(),
+		r.samples.serving.Load()
 	var scratch reading
 	for _, w := range r.workers {
 		w.addTo(s, &scratch)
@@ -155,7 +158,8 @@ func (r *Registry) Snapshot() *Snapshot {
 	return s
 }
 
-// ProcessorTimes returns the processor time that the process has used so far, itself and in the kernel; 0 if they are not known.
+// ProcessorTimes returns the processor time that the process has used so far, itself and in the kernel; 0 if they are
+// not known.
 func ProcessorTimes() (user, system time.Duration) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -170,8 +174,8 @@ func processorTime() uint64 {
 	return uint64(user + system)
 }
 
-// Open returns the number of open client connections; s must be cumulative. It may include connections that were opened and closed while s
-// was taken.
+// Open returns the number of open client connections; s must be cumulative. It may include connections that were opened
+// and closed while s was taken.
 func (s *Snapshot) Open() uint64 {
 	open := s.Opened
 	for _, n := range s.Closed {
@@ -258,7 +262,8 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 		now := &s.Servers[i]
 		before := prev.server(now.Name)
 		d.Servers[i] = ServerSnapshot{
-			Name: now.Name, Zone: now.Zone, Pool: now.Pool, ShadowOf: now.ShadowOf, Times: now.Times.Sub(&before.Times), Waited: now.Waited - before.Waited, Errors: now.Errors,
+			Name: now.Name, Zone: now.Zone, Pool: now.Pool, ShadowOf: now.ShadowOf, Times: now.Times.Sub(&before.Times),
+			Waited: now.Waited - before.Waited, Errors: now.Errors,
 			Repairs: now.Repairs - before.Repairs, Health: now.Health,
 		}
 		subtract(d.Servers[i].Errors[:], before.Errors[:])

@@ -37,11 +37,12 @@ type SweepSnapshot struct {
 	Cut           uint64 // deleted copies
 	Busy          int64  // ns spent comparing, without pauses
 	Outcomes      [NumSweepOutcomes]uint64
-	// Replicated: keys are on several servers. Every is the time between two comparisons in ns; 0: they are not repeated.
+	// Replicated: keys are on several servers. Every is the time between two comparisons in ns; 0: they are not
+	// repeated.
 	Replicated bool
 	Every      int64
-	// Last is the end of the last complete comparison by any middleware; zero: it is not known. LastDiffer is the number of keys that differed
-	// in it.
+	// Last is the end of the last complete comparison by any middleware; zero: it is not known. LastDiffer is the
+	// number of keys that differed in it.
 	Last       time.Time
 	LastDiffer uint64
 	// Why is the reason for which the latest comparison of this middleware was not complete; "": it was.

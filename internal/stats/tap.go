@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// tapCapacity is the number of requests that may wait to be written to the request log: about as many as a slow worker pool
-	// answers while a disk writes a block.
+	// tapCapacity is the number of requests that may wait to be written to the request log: about as many as a slow
+	// worker pool answers while a disk writes a block.
 	tapCapacity = 1024
-	// maxLoggedKey is the number of bytes of a key that go to the request log: memcached's default maximum length of a key.
+	// maxLoggedKey is the number of bytes of a key that go to the request log: memcached's default maximum length of a
+	// key.
 	maxLoggedKey = 250
 )
 
-// Tap passes requests from the workers to the request log: every N-th one of each worker, and slow ones. A worker never waits
-// for the log; requests for which there is no room are counted as dropped.
+// Tap passes requests from the workers to the request log: every N-th one of each worker, and slow ones. A worker never
+// waits for the log; requests for which there is no room are counted as dropped.
 type Tap struct {
 	// Static after construction.
 	every int   // 0: none is sampled
@@ -48,8 +49,8 @@ type Event struct {
 // Key returns the request's first key, up to 250 bytes of it; empty unless keys are logged.
 func (e *Event) Key() string { return string(e.key[:e.keyLen]) }
 
-// NewTap returns a Tap for every N-th request (0: none) and those that take slow or longer (0: none). keys: their keys are
-// logged.
+// NewTap returns a Tap for every N-th request (0: none) and those that take slow or longer (0: none). keys: their keys
+// are logged.
 func NewTap(every int, slow time.Duration, keys bool) *Tap {
 	return &Tap{every: every, slow: int64(slow), keys: keys, events: make(chan Event, tapCapacity)}
 }

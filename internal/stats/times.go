@@ -36,7 +36,10 @@ const (
 	NumResults
 )
 
-var resultNames = [NumResults]string{"ok", "miss", "partial", "not_stored", "client_error", "server_error", "shed", "hot"}
+var resultNames = [NumResults]string{
+	"ok", "miss", "partial", "not_stored", "client_error", "server_error",
+	"shed", "hot",
+}
 
 // String returns the result's metric label value.
 func (r Result) String() string { return resultNames[r] }

@@ -7,12 +7,12 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// cacheLine is the padding, in bytes, between memory that different workers write: two cache lines, because processors fetch
-// pairs of them.
+// cacheLine is the padding, in bytes, between memory that different workers write: two cache lines, because processors
+// fetch pairs of them.
 const cacheLine = 128
 
-// Worker records the work of one worker, which is its only writer. None of its methods locks, and none allocates, except for
-// the first time in an unused page of a histogram.
+// Worker records the work of one worker, which is its only writer. None of its methods locks, and none allocates,
+// except for the first time in an unused page of a histogram.
 type Worker struct {
 	_ [cacheLine]byte
 
@@ -63,22 +63,23 @@ type serverRecorder struct {
 	repairs atomic.Uint64
 }
 
-// Request records one answered request: its result, its response time, and its stages. For a retrieval, keys is the number of
-// requested keys and hits the number of those that were found. Keys of a retrieval that ended with an error do not count as
-// misses. Keys of other commands are not counted.
+// Request records one answered request: its result, its response time, and its stages. For a retrieval, keys is the
+// number of requested keys and hits the number of those that were found. Keys of a retrieval that ended with an error
+// do not count as misses. Keys of other commands are not counted.
 func (w *Worker) Request(c protocol.Command, res Result, keys, hits int, t *Times) {
 	w.Count(c, res, keys, hits, t)
 	w.Flush()
 }
 
-// Count is Request for one of several requests that are answered together. The request becomes visible with Flush. wanted reports
-// that the request must be logged.
+// Count is Request for one of several requests that are answered together. The request becomes visible with Flush.
+// wanted reports that the request must be logged.
 func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times) (wanted bool) {
 	if !recording {
 		return false
 	}
 	a := answered{n: 1, command: c, result: res, class: ClassOf(c, keys), stages: [NumStages]int64{
-		max(t.Of(StageNet), 0), max(t.Of(StageQueue), 0), max(t.Of(StageWorker), 0), max(t.Of(StageServer), 0), max(t.Of(StageReply), 0),
+		max(t.Of(StageNet), 0), max(t.Of(StageQueue), 0), max(t.Of(StageWorker), 0), max(t.Of(StageServer), 0),
+		max(t.Of(StageReply), 0),
 	}}
 	if c.IsRetrieval() {
 		a.keys = uint64(keys)
@@ -94,7 +95,8 @@ func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times)
 	return w.tap != nil && w.tap.wants(w, t)
 }
 
-// Keys counts the n keys of a request, which are separated by blanks, for the search for hot keys. now is the time, as Now.
+// Keys counts the n keys of a request, which are separated by blanks, for the search for hot keys. now is the time, as
+// Now.
 func (w *Worker) Keys(keys []byte, n int, now int64) {
 	if recording {
 		w.hot.Saw(keys, n, now)
@@ -172,8 +174,8 @@ func (w *Worker) settle() {
 	j.version.Add(1)
 }
 
-// Server records a server's part of one request, in ns: from the write to the server until its reply was read. server is an index
-// in Options.Servers. The record becomes visible with Flush or Round.
+// Server records a server's part of one request, in ns: from the write to the server until its reply was read. server
+// is an index in Options.Servers. The record becomes visible with Flush or Round.
 func (w *Worker) Server(server int, ns int64) {
 	if !recording {
 		return
@@ -187,8 +189,8 @@ func (w *Worker) Server(server int, ns int64) {
 	w.pendingServer = e
 }
 
-// Waited records that the worker was blocked for ns while it waited for a server's reply. The record becomes visible with Flush or
-// Round.
+// Waited records that the worker was blocked for ns while it waited for a server's reply. The record becomes visible
+// with Flush or Round.
 func (w *Worker) Waited(server int, ns int64) {
 	if !recording {
 		return
@@ -244,8 +246,8 @@ func (w *Worker) Take(requests int) {
 	}
 }
 
-// Round marks the worker as idle from now on and records the round that ends. requests is the number of requests that it served;
-// a round without requests only checked replicas. now is the time, as Now.
+// Round marks the worker as idle from now on and records the round that ends. requests is the number of requests that
+// it served; a round without requests only checked replicas. now is the time, as Now.
 func (w *Worker) Round(requests int, now int64) {
 	if !recording {
 		return

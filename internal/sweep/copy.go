@@ -16,12 +16,13 @@ import (
 	"mcmw/internal/route"
 )
 
-// Copier copies the keys of a pool to another pool. Run does this in rounds through all keys: a key that changes while it is copied is copied in the next
-// round. Fill copies single keys. A Copier is used by one goroutine.
+// Copier copies the keys of a pool to another pool. Run does this in rounds through all keys: a key that changes while
+// it is copied is copied in the next round. Fill copies single keys. A Copier is used by one goroutine.
 type Copier struct {
 	// Name identifies the migration.
 	Name string
-	// From says which servers a key is read from, and To which servers it is copied to. Servers are in From's order, Targets in To's.
+	// From says which servers a key is read from, and To which servers it is copied to. Servers are in From's order,
+	// Targets in To's.
 	From, To         *route.Router
 	Servers, Targets []*backend.Server
 	// Selects reports whether a key is to be copied; nil: all are.
@@ -50,7 +51,8 @@ type Copier struct {
 // CopyProgress is the progress of copying, in the form that the servers hold.
 type CopyProgress struct {
 	Name string `json:"name"`
-	// Round is the number of the round through all keys, from 1. Listed is how many of the Items on the servers have been looked at in it.
+	// Round is the number of the round through all keys, from 1. Listed is how many of the Items on the servers have
+	// been looked at in it.
 	Round  int    `json:"round"`
 	Listed uint64 `json:"listed"`
 	Items  uint64 `json:"items"`
@@ -60,16 +62,16 @@ type CopyProgress struct {
 	Rate float64 `json:"rate"`
 	// Complete: a round has ended, so every key has been looked at.
 	Complete bool `json:"complete"`
-	// Left is the number of keys of this round that were not copied, because clients kept changing them, because not all servers that they are copied from hold
-	// the same version, or because they are too large for the targets.
+	// Left is the number of keys of this round that were not copied, because clients kept changing them, because not
+	// all servers that they are copied from hold the same version, or because they are too large for the targets.
 	Left uint64 `json:"left,omitempty"`
 }
 
 // valuesAtOnce bounds the bytes of values that are read before they are stored, by the sizes in the server's list.
 const valuesAtOnce = 1 << 20
 
-// Run copies until ctx ends. It returns ErrClaimed if another middleware copies. If keep returns more than 0 at the end, the progress stays on the servers
-// for that time.
+// Run copies until ctx ends. It returns ErrClaimed if another middleware copies. If keep returns more than 0 at the
+// end, the progress stays on the servers for that time.
 func (c *Copier) Run(ctx context.Context, keep func() time.Duration) error {
 	c.begin()
 	defer c.session.disconnect()
@@ -121,7 +123,8 @@ func decodeProgress(value []byte) (p CopyProgress, ok bool) {
 	return p, ok
 }
 
-// RecallProgress returns the progress of the migration called name that the servers hold; ok is false if they hold none.
+// RecallProgress returns the progress of the migration called name that the servers hold; ok is false if they hold
+// none.
 func RecallProgress(ctx context.Context, servers []*backend.Server, name string) (p CopyProgress, ok bool) {
 	home := slices.IndexFunc(servers, (*backend.Server).Readable)
 	if home < 0 {
@@ -190,7 +193,10 @@ func (c *Copier) copyOf(ctx context.Context, s int) error {
 		if room[0] != s {
 			return nil
 		}
-		t := &Transfer{Key: link.Key(string(item.Key)), Source: s, Others: slices.Clone(room[1:]), Hold: int64(c.Hold / time.Second)}
+		t := &Transfer{
+			Key: link.Key(string(item.Key)), Source: s, Others: slices.Clone(room[1:]),
+			Hold: int64(c.Hold / time.Second),
+		}
 		for _, g := range c.To.Replicas(item.Key, nil) {
 			t.To = append(t.To, len(c.Servers)+g)
 		}
@@ -233,7 +239,9 @@ func (c *Copier) transfer(ctx context.Context, items []*Transfer) error {
 			c.progress.Left++
 			if !c.warned {
 				c.warned = true
-				c.Log.Warn("keys are not copied, because a server of the new pool refuses them: they are too large, or it has no memory for them; set memcached's option -I to the same item size in both pools, and -m to enough memory", "to", c.Name)
+				c.Log.Warn("keys are not copied, because a server of the new pool refuses them: they are too large, "+
+					"or it has no memory for them; set memcached's option -I to the same item size in both pools, "+
+					"and -m to enough memory", "to", c.Name)
 			}
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Missing are the keys that reads have missed in a pool that is warmed up, and that are to be copied there. It is safe for concurrent use.
+// Missing are the keys that reads have missed in a pool that is warmed up, and that are to be copied there. It is safe
+// for concurrent use.
 type Missing struct {
 	mu      sync.Mutex // guards waiting
 	waiting map[string]struct{}
@@ -63,7 +64,8 @@ func (m *Missing) take(ctx context.Context, most int) (keys []string) {
 	}
 }
 
-// Fill copies missing keys until ctx ends, while middlewares read the target servers. Any number of middlewares may do this at the same time.
+// Fill copies missing keys until ctx ends, while middlewares read the target servers. Any number of middlewares may do
+// this at the same time.
 func (c *Copier) Fill(ctx context.Context, missing *Missing) {
 	c.begin()
 	defer c.session.disconnect()
@@ -89,7 +91,8 @@ func (c *Copier) Fill(ctx context.Context, missing *Missing) {
 		}
 		c.Failed(why)
 		if why != "" && why != logged {
-			c.Log.Warn("keys could not be copied to the pool that is warmed up; the next reads that miss them there try again", "error", why)
+			c.Log.Warn("keys could not be copied to the pool that is warmed up; the next reads that miss them there "+
+				"try again", "error", why)
 		}
 		logged = why
 		rest(ctx, time.Duration(len(keys))*time.Second/time.Duration(c.Rate)-time.Since(begin))
@@ -99,7 +102,10 @@ func (c *Copier) Fill(ctx context.Context, missing *Missing) {
 // fill returns the transfer of key; nil: a server that holds it, or is to hold it, may not be read now.
 func (c *Copier) fill(key string) *Transfer {
 	from := c.From.Replicas([]byte(key), nil)
-	t := &Transfer{Key: link.Key(key), Source: from[0], Others: from[1:], Hold: int64(c.Hold / time.Second), Provisional: func() uint64 { return protocol.FirstProvisional | rand.Uint64() }}
+	t := &Transfer{
+		Key: link.Key(key), Source: from[0], Others: from[1:], Hold: int64(c.Hold / time.Second),
+		Provisional: func() uint64 { return protocol.FirstProvisional | rand.Uint64() },
+	}
 	for _, g := range c.To.Replicas([]byte(key), nil) {
 		t.To = append(t.To, len(c.Servers)+g)
 	}

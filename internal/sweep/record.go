@@ -12,8 +12,8 @@ import (
 	"mcmw/internal/marker"
 )
 
-// record is what a server holds, under marker.SweptKey, about the last sweep that compared everything it was due to compare. Times
-// are seconds of that server's own clock.
+// record is what a server holds, under marker.SweptKey, about the last sweep that compared everything it was due to
+// compare. Times are seconds of that server's own clock.
 type record struct {
 	Began int64 `json:"began"` // before the server listed its keys
 	Ended int64 `json:"ended"`

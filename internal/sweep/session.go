@@ -64,7 +64,8 @@ func (c *session) clock(ctx context.Context, s int) (now int64, items uint64, er
 	return int64(told["time"]), told["curr_items"], err
 }
 
-// lease is the right to compare replicas, or to copy keys, which one middleware at a time has, so that only one causes load. A server holds it.
+// lease is the right to compare replicas, or to copy keys, which one middleware at a time has, so that only one causes
+// load. A server holds it.
 type lease struct {
 	in      *session
 	key     string
@@ -73,14 +74,17 @@ type lease struct {
 }
 
 const (
-	// claimFor is how long a lease lasts. One that died keeps others waiting for this time. claimEvery is the time after which a lease is renewed.
+	// claimFor is how long a lease lasts. One that died keeps others waiting for this time. claimEvery is the time
+	// after which a lease is renewed.
 	claimFor   = 15 * time.Second
 	claimEvery = 3 * time.Second
 )
 
-// take takes the lease called key, with a value, on the first of servers that can be read. It returns ErrClaimed, and the other's value, if another
-// middleware has it. The servers are the first of the session's.
-func (c *session) take(ctx context.Context, servers []*backend.Server, key string, value []byte) (taken *lease, other []byte, err error) {
+// take takes the lease called key, with a value, on the first of servers that can be read. It returns ErrClaimed, and
+// the other's value, if another middleware has it. The servers are the first of the session's.
+func (c *session) take(ctx context.Context, servers []*backend.Server, key string, value []byte) (taken *lease,
+	other []byte, err error,
+) {
 	home := slices.IndexFunc(servers, (*backend.Server).Readable)
 	if home < 0 {
 		return nil, nil, fmt.Errorf("all servers: %w", ErrNotUp)
@@ -114,7 +118,8 @@ func (c *lease) renew(ctx context.Context, value func() []byte, now bool) error 
 	return l.Set(c.key, value(), claimFor)
 }
 
-// release gives the lease back, even if ctx has ended, and leaves a value on the server for a time; 0: none. If that fails, the lease expires.
+// release gives the lease back, even if ctx has ended, and leaves a value on the server for a time; 0: none. If that
+// fails, the lease expires.
 func (c *lease) release(ctx context.Context, value []byte, keep time.Duration) {
 	if ctx.Err() != nil {
 		c.in.hangUp(c.home)

@@ -77,7 +77,8 @@ const (
 	tries = 6
 	// slack is by how much the times in a server's list may be behind its clock, s.
 	slack = 2
-	// allEvery: one of so many sweeps compares all keys, because some changes of an item in place don't update its time of last use.
+	// allEvery: one of so many sweeps compares all keys, because some changes of an item in place don't update its time
+	// of last use.
 	allEvery = 12
 )
 
@@ -97,9 +98,9 @@ func (e NotDue) Error() string {
 	return fmt.Sprintf("the next comparison of the replicas is due in %v", e.In)
 }
 
-// Run compares the keys that were used since the last sweep of any middleware, or in some sweeps all keys, and deletes copies that
-// differ. It does nothing if the last sweep ended less than every ago. With every 0 it compares all keys, whenever the last sweep
-// was. It returns nil if all servers were up and everything was compared.
+// Run compares the keys that were used since the last sweep of any middleware, or in some sweeps all keys, and deletes
+// copies that differ. It does nothing if the last sweep ended less than every ago. With every 0 it compares all keys,
+// whenever the last sweep was. It returns nil if all servers were up and everything was compared.
 func (w *Sweep) Run(ctx context.Context, every time.Duration) error {
 	w.begin()
 	defer w.disconnect()
@@ -228,7 +229,8 @@ func (w *Sweep) sweep(ctx context.Context, s int) error {
 		}
 		if time.Since(w.reported) >= reportEvery {
 			w.reported = time.Now()
-			w.Log.Info("comparing the replicas", "server", w.progress.Server, "keys", w.progress.Keys, "differ", w.progress.Differ)
+			w.Log.Info("comparing the replicas", "server", w.progress.Server, "keys", w.progress.Keys, "differ",
+				w.progress.Differ)
 		}
 		pause := time.Duration(int64(len(items))+bytes/valueWeight)*time.Second/time.Duration(w.Rate) - took
 		items = items[:0]
@@ -260,7 +262,8 @@ func (w *Sweep) sweep(ctx context.Context, s int) error {
 	return compare()
 }
 
-// compare looks at keys that server s holds, and settles those that differ. It returns the number of bytes of values that it read.
+// compare looks at keys that server s holds, and settles those that differ. It returns the number of bytes of values
+// that it read.
 func (w *Sweep) compare(ctx context.Context, s int, items []listed) (bytes int64, err error) {
 	if _, err := w.look(ctx, items, false, func(i, h int) bool { return h != items[i].at }); err != nil {
 		return 0, err
@@ -293,7 +296,8 @@ func (w *Sweep) compare(ctx context.Context, s int, items []listed) (bytes int64
 	return bytes, nil
 }
 
-// settle looks at a key until its copies agree, or two looks in a row show the same disagreement. Then it deletes copies, or calls Found.
+// settle looks at a key until its copies agree, or two looks in a row show the same disagreement. Then it deletes
+// copies, or calls Found.
 func (w *Sweep) settle(ctx context.Context, c *Case, item []listed) (bytes int64, err error) {
 	if w.Lock != nil {
 		defer w.Lock([]byte(item[0].key))()
@@ -341,7 +345,8 @@ func (w *Sweep) cut(ctx context.Context, item *listed, holders []int) (done bool
 		if cas == 0 { // a deletion with cas 0 would be unconditional
 			if !w.uncut {
 				w.uncut = true
-				w.Log.Warn("a server has copies that differ and cannot be deleted, because it runs without cas; restart it without memcached's option -C", "server", server.Name)
+				w.Log.Warn("a server has copies that differ and cannot be deleted, because it runs without cas; "+
+					"restart it without memcached's option -C", "server", server.Name)
 			}
 			continue
 		}
@@ -361,9 +366,11 @@ func (w *Sweep) cut(ctx context.Context, item *listed, holders []int) (done bool
 	return done, nil
 }
 
-// look asks the holders of items for their copies, server by server: those that are up and for which ask returns true. It returns the number of bytes of
-// values that it read.
-func (w *Sweep) look(ctx context.Context, items []listed, values bool, ask func(item, holder int) bool) (bytes int64, err error) {
+// look asks the holders of items for their copies, server by server: those that are up and for which ask returns true.
+// It returns the number of bytes of values that it read.
+func (w *Sweep) look(ctx context.Context, items []listed, values bool, ask func(item, holder int) bool) (bytes int64,
+	err error,
+) {
 	type question struct{ item, holder int }
 	asked := make([][]question, len(w.Servers))
 	for i := range items {

@@ -31,17 +31,25 @@ func over(t *testing.T, replicas int, addrs ...string) *sweep.Sweep {
 	o := route.Options{Replicas: replicas}
 	router, err := route.New(named, o)
 	require.NoError(t, err)
-	w := &sweep.Sweep{Router: router, Placement: marker.Of(router, o), Counts: new(stats.Sweep), Log: slog.New(slog.DiscardHandler), Rate: 1_000_000}
+	w := &sweep.Sweep{
+		Router: router, Placement: marker.Of(router, o), Counts: new(stats.Sweep),
+		Log: slog.New(slog.DiscardHandler), Rate: 1_000_000,
+	}
 	for _, s := range named {
 		w.Servers = append(w.Servers, backend.NewServer(s, backend.Options{
-			ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience, FailureLimit: 1, MissedMemory: 1 << 20}, Changes: new(atomic.Uint32), Log: w.Log,
+			ServerOptions: backend.ServerOptions{
+				ConnectTimeout: mctest.Patience, FailureLimit: 1,
+				MissedMemory: 1 << 20,
+			}, Changes: new(atomic.Uint32), Log: w.Log,
 		}))
 	}
 	return w
 }
 
 // newSweep returns a Sweep of n servers that were started with args.
-func newSweep(t *testing.T, start func(t testing.TB, args ...string) *mctest.Server, n, replicas int, args ...string) (*sweep.Sweep, []*mctest.Server) {
+func newSweep(t *testing.T, start func(t testing.TB, args ...string) *mctest.Server, n, replicas int,
+	args ...string,
+) (*sweep.Sweep, []*mctest.Server) {
 	t.Helper()
 	var servers []*mctest.Server
 	var addrs []string
@@ -62,10 +70,12 @@ func TestASweepDeletesCopiesThatDifferFromTheFirstServerThatHoldsTheKey(t *testi
 	set := func(s int, key, flags, value string) {
 		c := clients[s]
 		if key == odd {
-			require.Equal(t, "HD\r\n", c.MustDo(t, fmt.Sprintf("ms %s %d b F%s\r\n%s\r\n", odd, len(value), flags, value)))
+			require.Equal(t, "HD\r\n", c.MustDo(t,
+				fmt.Sprintf("ms %s %d b F%s\r\n%s\r\n", odd, len(value), flags, value)))
 			return
 		}
-		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s %s 0 %d\r\n%s\r\n", key, flags, len(value), value)))
+		require.Equal(t, "STORED\r\n",
+			c.MustDo(t, fmt.Sprintf("set %s %s 0 %d\r\n%s\r\n", key, flags, len(value), value)))
 	}
 	holds := func(s int, key string) bool {
 		c := clients[s]
@@ -103,7 +113,8 @@ func TestASweepDeletesCopiesThatDifferFromTheFirstServerThatHoldsTheKey(t *testi
 	require.NoError(t, w.Run(t.Context(), 0))
 	c := w.Counts.Snapshot()
 	assert.EqualValues(t, 6, c.Disagreements)
-	assert.InDelta(t, 3*1000+4*3+2+1+2, c.Keys, 6, "except for copies that were deleted before their server listed them")
+	assert.InDelta(t, 3*1000+4*3+2+1+2, c.Keys, 6,
+		"except for copies that were deleted before their server listed them")
 	assert.True(t, holds(1, "missing"), "a copy that others lack is no disagreement")
 	assert.True(t, holds(first[1], "first"))
 	assert.False(t, holds(first[2], "first"))
@@ -149,7 +160,8 @@ func version(n int) uint64 { return protocol.FirstVersion + uint64(n) }
 // put stores a value with a version.
 func put(t *testing.T, s *mctest.Server, key string, flags int, value string, cas uint64) {
 	t.Helper()
-	require.Equal(t, "HD\r\n", mctest.MustDial(t, s.Addr()).MustDo(t, fmt.Sprintf("ms %s %d F%d E%d\r\n%s\r\n", key, len(value), flags, cas, value)))
+	require.Equal(t, "HD\r\n", mctest.MustDial(t, s.Addr()).MustDo(t,
+		fmt.Sprintf("ms %s %d F%d E%d\r\n%s\r\n", key, len(value), flags, cas, value)))
 }
 
 // held returns the values that the servers hold under key, in the order of its holders; "-" for none.
@@ -193,7 +205,8 @@ func TestCopiesOfOneVersionAgreeAndTheirValuesAreNotRead(t *testing.T) {
 	assert.Less(t, bytesWritten(servers)-before, int64(200_000), "values with equal versions were not read")
 	assert.Equal(t, []string{"new", "-", "new"}, held(t, w, servers, "differs"))
 	assert.Equal(t, []string{"-", "b", "-"}, held(t, w, servers, "lacking"))
-	assert.Equal(t, []string{"same", "same", "same"}, held(t, w, servers, "written-twice"), "the same value under two versions is no disagreement")
+	assert.Equal(t, []string{"same", "same", "same"}, held(t, w, servers, "written-twice"),
+		"the same value under two versions is no disagreement")
 	assert.Equal(t, []string{"same", "-", "-"}, held(t, w, servers, "flags"))
 	assert.Equal(t, []string{large, large, large}, held(t, w, servers, "alike"))
 	c := w.Counts.Snapshot()
@@ -215,7 +228,8 @@ func TestASweepSkipsKeysThatWereNotUsedSinceTheLastOne(t *testing.T) {
 		put(t, s, "k", 0, "v", version(1))
 	}
 	assert.EqualValues(t, 2, compared(), "the first sweep compares all")
-	// shift changes the record of the last sweep: it began so many seconds later, and ended an hour earlier, so that the next one is due.
+	// shift changes the record of the last sweep: it began so many seconds later, and ended an hour earlier, so that
+	// the next one is due.
 	shift := func(seconds int64) {
 		key := base64.StdEncoding.EncodeToString([]byte(marker.SweptKey))
 		for _, s := range servers {
@@ -258,11 +272,13 @@ func TestALookGivesBackTheRightToRenewAStaleItem(t *testing.T) {
 	w, servers := newSweep(t, mctest.StartNewMemcached, 2, 0)
 	for s, server := range servers {
 		put(t, server, "k", 0, "v", version(s))
-		require.Equal(t, "HD\r\n", mctest.MustDial(t, server.Addr()).MustDo(t, fmt.Sprintf("md k I E%d\r\n", version(s))))
+		require.Equal(t, "HD\r\n", mctest.MustDial(t, server.Addr()).MustDo(t,
+			fmt.Sprintf("md k I E%d\r\n", version(s))))
 	}
 	require.NoError(t, w.Run(t.Context(), 0))
 	for s, server := range servers {
-		assert.Equal(t, fmt.Sprintf("HD c%d W X\r\n", version(s)), strings.ReplaceAll(mctest.MustDial(t, server.Addr()).MustDo(t, "mg k c\r\n"), "X W", "W X"))
+		assert.Equal(t, fmt.Sprintf("HD c%d W X\r\n", version(s)),
+			strings.ReplaceAll(mctest.MustDial(t, server.Addr()).MustDo(t, "mg k c\r\n"), "X W", "W X"))
 	}
 }
 
@@ -294,7 +310,8 @@ func TestNoCopyThatAgreesIsDeletedWhileKeysAreWrittenEvictedAndExpire(t *testing
 				default:
 				}
 				for _, c := range clients {
-					reply, err := c.Do(fmt.Sprintf("ms k%d %d T%d E%d\r\n%s\r\n", n%1000, len(value), n%3, version(n), value))
+					reply, err := c.Do(fmt.Sprintf("ms k%d %d T%d E%d\r\n%s\r\n", n%1000, len(value), n%3, version(n),
+						value))
 					if !assert.NoError(t, err) || !assert.Equal(t, "HD\r\n", reply) {
 						return
 					}
@@ -333,7 +350,9 @@ func TestVerifyReportsDifferencesAndChangesNothing(t *testing.T) {
 	}
 	assert.Equal(t, []string{"differs"}, verify())
 	w.Values = true
-	assert.ElementsMatch(t, []string{"differs", "lies"}, verify(), "with Values, values are compared even if versions are equal")
+	assert.ElementsMatch(t, []string{"differs", "lies"}, verify(),
+		"with Values, values are compared even if versions are equal")
 	assert.NotContains(t, held(t, w, servers, "differs"), "-")
-	assert.Equal(t, "EN\r\n", mctest.MustDial(t, servers[0].Addr()).MustDo(t, "mg "+base64.StdEncoding.EncodeToString([]byte(marker.SweptKey))+" b\r\n"))
+	assert.Equal(t, "EN\r\n", mctest.MustDial(t, servers[0].Addr()).MustDo(t,
+		"mg "+base64.StdEncoding.EncodeToString([]byte(marker.SweptKey))+" b\r\n"))
 }

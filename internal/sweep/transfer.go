@@ -7,8 +7,8 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Transfer copies one key to servers of another pool, while clients may write it there as well. It is pure: the caller sends the requests of Ask to the
-// servers, step by step, and gives the replies to Answer.
+// Transfer copies one key to servers of another pool, while clients may write it there as well. It is pure: the caller
+// sends the requests of Ask to the servers, step by step, and gives the replies to Answer.
 //
 //	looking: ask all servers ---> the source lacks the key, another old server does not hold its version, or all targets hold it ---> done
 //	   |
@@ -21,22 +21,23 @@ import (
 //	                                               one has changed:     cutting
 //	                      one has changed:     delete the copy by its version ---> looking again
 //
-// The copy has the version of the source, and is added only where the key is missing. Writes are sent to the targets after an old server has answered them,
-// and any old server may be the one that answers. So if all old servers are the same in a recheck, a write of the key has yet to reach the targets: a store
-// will replace the copy, a deletion will delete it. A new expiry does not replace the copy, and confirming would undo it: this is what is verified. If the
+// The copy has the version of the source, and is added only where the key is missing. Writes are sent to the targets
+// after an old server has answered them, and any old server may be the one that answers. So if all old servers are the
+// same in a recheck, a write of the key has yet to reach the targets: a store will replace the copy, a deletion will
+// delete it. A new expiry does not replace the copy, and confirming would undo it: this is what is verified. If the
 // caller stops before the transfer has ended, the copy expires, or has the expiry that was confirmed.
 type Transfer struct {
-	// Key is the key, Source the number of the server that it is copied from, Others are those of the other servers that are to hold it, the old servers, and To
-	// those of the targets.
+	// Key is the key, Source the number of the server that it is copied from, Others are those of the other servers
+	// that are to hold it, the old servers, and To those of the targets.
 	Key    protocol.KeyText
 	Source int
 	Others []int
 	To     []int
 	// Hold is how long a copy lives that has not been confirmed, s.
 	Hold int64
-	// Provisional returns a version that no copy had before. It is set if middlewares read the targets. An added copy has that version until it is confirmed,
-	// and readers treat it as a miss. Then a write that only changes the expiry deletes the key on the targets, so nothing is verified. nil: no middleware reads
-	// the copy.
+	// Provisional returns a version that no copy had before. It is set if middlewares read the targets. An added copy
+	// has that version until it is confirmed, and readers treat it as a miss. Then a write that only changes the expiry
+	// deletes the key on the targets, so nothing is verified. nil: no middleware reads the copy.
 	Provisional func() uint64
 	// Overwrites makes the confirmed copy replace whatever the target holds then: a fault for tests.
 	Overwrites bool
@@ -53,7 +54,8 @@ type Transfer struct {
 	others []uint64
 	// before has the targets that held another version in the last look, with these versions; nil: there were none.
 	before []uint64
-	// same: the old servers have not changed since the source was read. won is the version of a stale item that memcached told us to renew; 0: there was none.
+	// same: the old servers have not changed since the source was read. won is the version of a stale item that
+	// memcached told us to renew; 0: there was none.
 	same    bool
 	won     uint64
 	outcome TransferOutcome
@@ -162,15 +164,16 @@ func (t *Transfer) Answer(server int, reply []byte) {
 	case t.step == looking:
 		t.at[i].holds = it.CAS
 	case t.step == adding:
-		t.at[i].took, t.at[i].refused = bytes.HasPrefix(reply, []byte("HD")), bytes.HasPrefix(reply, []byte("SERVER_ERROR"))
+		t.at[i].took, t.at[i].refused = bytes.HasPrefix(reply, []byte("HD")),
+			bytes.HasPrefix(reply, []byte("SERVER_ERROR"))
 	case t.step == confirming && t.same && !bytes.HasPrefix(reply, []byte("HD")):
 		t.same = false // the copy was replaced, or it has expired
 	}
 }
 
-// sameExpiry reports whether two servers may have the same expiry for an item, or one of them at two times shortly after each other, given what remains of
-// its time, in seconds; below 0: no expiry. Servers store an item at different moments, so a difference that is small is none; a touch that changes the time by
-// less is not noticed.
+// sameExpiry reports whether two servers may have the same expiry for an item, or one of them at two times shortly
+// after each other, given what remains of its time, in seconds; below 0: no expiry. Servers store an item at different
+// moments, so a difference that is small is none; a touch that changes the time by less is not noticed.
 func sameExpiry(a, b int64) bool {
 	const soon = 5
 	if a < 0 || b < 0 {
@@ -181,7 +184,8 @@ func sameExpiry(a, b int64) bool {
 
 // Next ends a step, and reports whether another follows.
 func (t *Transfer) Next() (more bool) {
-	if t.won != 0 && t.step != rechecking && t.step != verifying && t.step != givingBack { // behind these looks the copies are deleted first
+	// behind these looks the copies are deleted first
+	if t.won != 0 && t.step != rechecking && t.step != verifying && t.step != givingBack {
 		t.step = givingBack
 		return true
 	}

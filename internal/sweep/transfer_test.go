@@ -11,8 +11,14 @@ import (
 
 // Replicas store an item at different moments, so its remaining time can differ by a second.
 func TestAnItemThatExpiresAtAboutTheSameTimeOnAllServersIsCopied(t *testing.T) {
-	for other, want := range map[string]sweep.TransferOutcome{"101": sweep.TransferCopied, "99": sweep.TransferCopied, "200": sweep.TransferMoving, "-1": sweep.TransferMoving} {
-		move := sweep.Transfer{Key: protocol.KeyText{Text: []byte("k")}, Source: 0, Others: []int{1}, To: []int{2}, Hold: 10}
+	for other, want := range map[string]sweep.TransferOutcome{
+		"101": sweep.TransferCopied, "99": sweep.TransferCopied,
+		"200": sweep.TransferMoving, "-1": sweep.TransferMoving,
+	} {
+		move := sweep.Transfer{
+			Key: protocol.KeyText{Text: []byte("k")}, Source: 0, Others: []int{1}, To: []int{2},
+			Hold: 10,
+		}
 		held := false // by the target
 		for more := true; more; more = move.Next() {
 			for server, remains := range []string{"100", other, ""} {

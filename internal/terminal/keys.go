@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchKeys makes the terminal deliver every key at once without showing it, and calls end when q is pressed. restore stops this
-// and restores the terminal. Ctrl-C remains a signal.
+// watchKeys makes the terminal deliver every key at once without showing it, and calls end when q is pressed. restore
+// stops this and restores the terminal. Ctrl-C remains a signal.
 func watchKeys(terminal *os.File, end func()) (restore func(), err error) {
 	fd := int(terminal.Fd())
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)

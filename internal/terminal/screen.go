@@ -1,5 +1,5 @@
-// Package terminal shows the work of a middleware on a terminal: a screen that is drawn repeatedly in the same place, a second in a
-// few lines, and the view of `mcmw top`.
+// Package terminal shows the work of a middleware on a terminal: a screen that is drawn repeatedly in the same place, a
+// second in a few lines, and the view of `mcmw top`.
 package terminal
 
 import (
@@ -41,7 +41,8 @@ func NewScreen(out io.Writer) *Screen {
 	return s
 }
 
-// size returns the columns and rows of the terminal. If it does not report them, size returns enough for the given number of lines.
+// size returns the columns and rows of the terminal. If it does not report them, size returns enough for the given
+// number of lines.
 func (s *Screen) size(lines int) (width, height int) {
 	width, height, err := term.GetSize(int(s.terminal.Fd()))
 	if err != nil || width == 0 || height == 0 {
@@ -56,8 +57,8 @@ func (s *Screen) Show(lines []string) {
 	s.draw(lines, width, height)
 }
 
-// draw draws the lines over the previous ones, and cuts them to width and height: a line that wraps or scrolls away could not be
-// overdrawn.
+// draw draws the lines over the previous ones, and cuts them to width and height: a line that wraps or scrolls away
+// could not be overdrawn.
 func (s *Screen) draw(lines []string, width, height int) {
 	var b bytes.Buffer
 	switch {

@@ -44,7 +44,8 @@ func Second(s *admin.Summary, trend []float64, workers, capacity int) []string {
 		if s.Mean > 0 {
 			share = mean / s.Mean
 		}
-		lines = append(lines, Row("  "+stats.Stage(i).String(), "%8s %3.0f %%  %s", spell.Time(mean), share*100, stageColors[i]+bar(share)+Plain))
+		lines = append(lines, Row("  "+stats.Stage(i).String(), "%8s %3.0f %%  %s", spell.Time(mean), share*100,
+			stageColors[i]+bar(share)+Plain))
 	}
 	found := "none requested"
 	if s.Keys > 0 {
@@ -58,7 +59,8 @@ func Second(s *admin.Summary, trend []float64, workers, capacity int) []string {
 		failed = Red + spell.Count(s.Errors) + " requests/s" + Plain
 	}
 	return append(lines,
-		Row("queue", "%.1f requests waiting, %d of %s slots taken", s.Waiting, s.Batches, spell.Count(float64(capacity))),
+		Row("queue", "%.1f requests waiting, %d of %s slots taken", s.Waiting, s.Batches,
+			spell.Count(float64(capacity))),
 		Row("workers", "%.1f of %d busy, %.1f requests per round", s.Busy, workers, s.Batch),
 		Row("keys", "%s", found),
 		Row("failed", "%s", failed),
@@ -68,7 +70,8 @@ func Second(s *admin.Summary, trend []float64, workers, capacity int) []string {
 // Line describes one second in one line.
 func Line(s *admin.Summary, workers int) string {
 	return fmt.Sprintf("%s requests/s, mean %s, p50 %s, p99 %s; %.1f waiting, %.1f of %d workers busy, %s failed/s",
-		spell.Count(s.Rate), spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P99), s.Waiting, s.Busy, workers, spell.Count(s.Errors))
+		spell.Count(s.Rate), spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P99), s.Waiting, s.Busy, workers,
+		spell.Count(s.Errors))
 }
 
 // Lengthened returns trend with v appended, shortened at its beginning to the length that is drawn.

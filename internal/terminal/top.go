@@ -36,8 +36,8 @@ type Top struct {
 	printed bool          // lost was printed
 }
 
-// NewTop returns a view of the middleware whose admin server is at url, for a number of seconds; 0: without end. keys: the keys that are
-// requested most are shown.
+// NewTop returns a view of the middleware whose admin server is at url, for a number of seconds; 0: without end. keys:
+// the keys that are requested most are shown.
 func NewTop(url string, seconds int, keys bool) *Top {
 	return &Top{url: url, left: seconds, keys: keys}
 }
@@ -73,8 +73,8 @@ func (m *Top) Run(ctx context.Context, stdin *os.File, stdout, stderr io.Writer)
 	return nil
 }
 
-// watch requests new points repeatedly until ctx is done or enough were shown, and calls show with them. After a value from
-// resized it calls show without new points.
+// watch requests new points repeatedly until ctx is done or enough were shown, and calls show with them. After a value
+// from resized it calls show without new points.
 func (m *Top) watch(ctx context.Context, show func(news []admin.Point), resized <-chan os.Signal) {
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -100,8 +100,8 @@ func (m *Top) watch(ctx context.Context, show func(news []admin.Point), resized 
 	}
 }
 
-// ask requests the points since its last call, and returns them and the time until the next request. The first call returns only
-// the newest point.
+// ask requests the points since its last call, and returns them and the time until the next request. The first call
+// returns only the newest point.
 func (m *Top) ask(ctx context.Context) (news []admin.Point, wait time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, topTimeout)
 	defer cancel()

@@ -20,7 +20,8 @@ import (
 
 // shownSummary is a second with something in every field that is shown.
 var shownSummary = admin.Summary{
-	Count: 12345, Rate: 12345.4, Errors: 3, Keys: 10000, Misses: 100, Batch: 2.34, Waiting: 4.56, Batches: 3, Busy: 1.26,
+	Count: 12345, Rate: 12345.4, Errors: 3, Keys: 10000, Misses: 100, Batch: 2.34, Waiting: 4.56, Batches: 3,
+	Busy: 1.26,
 	Mean: 400e3, P50: 300e3, P90: 999.6e3, P99: 12.3e6, P999: 1.5e9,
 	Stages:  [stats.NumStages]float64{2e3, 98e3, 50e3, 200e3, 50e3},
 	Servers: []admin.ServerLoad{{Load: admin.Load{Rate: 12345, Mean: 150e3, P99: 1e6}}, {Load: admin.Load{Errors: 7}}},
@@ -35,12 +36,14 @@ func shownReport() *admin.Report {
 	}
 	return &admin.Report{
 		Version: "v1", Ready: true, Started: 1, Uptime: 3725.4, Workers: 4, Capacity: 1024, Requests: 1234567,
-		Classes: []string{"get", "multi_get"}, Servers: []string{"cache-1", "a-rather-long-name-of-a-server.example:11211"},
+		Classes:   []string{"get", "multi_get"},
+		Servers:   []string{"cache-1", "a-rather-long-name-of-a-server.example:11211"},
 		Health:    []admin.ServerHealth{{State: "up"}, {State: "down", For: 61, Why: "refused"}},
 		Agreement: admin.Agreement{Text: "compared 3m0s ago; all agreed"},
 		Bounds:    []int64{10e3, 20e3, 50e3, 100e3, 200e3, 500e3},
 		Model: &model.Report{
-			Rate: 12345, Bottleneck: 1, Capacity: 13000, Saturated: true, Advice: "The workers are the limit: more would help.",
+			Rate: 12345, Bottleneck: 1, Capacity: 13000, Saturated: true,
+			Advice: "The workers are the limit: more would help.",
 			Parts: []model.Part{
 				{Part: model.PartProcessor, Utilization: 0.4},
 				{Part: model.PartWorkers, Utilization: 0.95},
@@ -85,8 +88,10 @@ func TestTopShowsTheNewestSecond(t *testing.T) {
   command        requests/s      mean       p50       p99  where the time goes
   get                12,345    400 µs    300 µs   12.3 ms  ████████████████████████`, strings.Join(lines, "\n"))
 
-	m.report.Pools, m.report.Gutters = []string{"sessions", "pages"}, map[string]string{"pages": "keys of servers that are down are in spare"}
-	require.Regexp(t, `state\n +pool sessions\n +cache-1 .*\n +pool pages: keys of servers that are down are in spare\n +…e-of-a-server`, Cut(strings.Join(m.lines(100), "\n"), 10000, false))
+	m.report.Pools, m.report.Gutters = []string{"sessions", "pages"},
+		map[string]string{"pages": "keys of servers that are down are in spare"}
+	require.Regexp(t,
+		`state\n +pool sessions\n +cache-1 .*\n +pool pages: keys of servers that are down are in spare\n +…e-of-a-server`, Cut(strings.Join(m.lines(100), "\n"), 10000, false))
 
 	m.lost, m.since = errors.New("refused"), time.Now()
 	require.Contains(t, strings.Join(m.lines(100), "\n"), "no answer since")
@@ -117,7 +122,8 @@ func TestTopReportsALostServerAndContinuesWithTheNextOne(t *testing.T) {
 	answer.Store(nil)
 	require.Equal(t, topPeriod, ask())
 	require.Equal(t, topPeriod, ask())
-	require.Equal(t, server.URL+" answered 503 Service Unavailable; trying again\n", stderr.String(), "it is reported once")
+	require.Equal(t, server.URL+" answered 503 Service Unavailable; trying again\n", stderr.String(),
+		"it is reported once")
 	require.Contains(t, m.stateOf(), "no answer since")
 	require.NotNil(t, m.report, "the last numbers stay")
 

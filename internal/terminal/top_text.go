@@ -54,7 +54,8 @@ func (m *Top) lines(width int) []string {
 func (m *Top) stateOf() string {
 	switch {
 	case m.lost != nil:
-		return fmt.Sprintf("%sno answer since %s%s: %v; trying again", Red, m.since.Format(time.TimeOnly), Plain, m.lost)
+		return fmt.Sprintf("%sno answer since %s%s: %v; trying again", Red, m.since.Format(time.TimeOnly), Plain,
+			m.lost)
 	case m.report == nil:
 		return "connecting"
 	case !m.report.Ready:
@@ -117,7 +118,8 @@ func inUseOf(r *model.Report) string {
 		parts = append(parts, text)
 	}
 	if r.Capacity > 0 {
-		parts = append(parts, fmt.Sprintf("the limit is %s at %s requests/s", &r.Parts[r.Bottleneck], spell.Count(r.Capacity)))
+		parts = append(parts, fmt.Sprintf("the limit is %s at %s requests/s", &r.Parts[r.Bottleneck],
+			spell.Count(r.Capacity)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -131,7 +133,8 @@ func serversOf(r *admin.Report, p *admin.Point) []string {
 		}
 	}
 	name := nameWidth("server", r.Servers)
-	lines := []string{Faint + fmt.Sprintf("  %-*s %11s %7s %9s %9s %8s %9s  %s", name, "server", "requests/s", "in use", "mean", "p99", "waiting", "failed/s", "state") + Plain}
+	lines := []string{Faint + fmt.Sprintf("  %-*s %11s %7s %9s %9s %8s %9s  %s", name, "server", "requests/s", "in use",
+		"mean", "p99", "waiting", "failed/s", "state") + Plain}
 	for i, server := range r.Servers {
 		state := r.Health[i].State
 		if state != "up" {
@@ -148,7 +151,8 @@ func serversOf(r *admin.Report, p *admin.Point) []string {
 			lines = append(lines, Faint+pool+Plain)
 		}
 		s := &p.Servers[i]
-		lines = append(lines, fmt.Sprintf("  %-*s %11s %5.0f %% %9s %9s %8.1f %9s  %s", name, shortened(server, name), spell.Count(s.Rate), 100*use[server],
+		lines = append(lines, fmt.Sprintf("  %-*s %11s %5.0f %% %9s %9s %8.1f %9s  %s", name, shortened(server, name),
+			spell.Count(s.Rate), 100*use[server],
 			spell.Time(s.Mean), spell.Time(s.P99), s.Waited, spell.Count(s.Errors), state))
 	}
 	return lines
@@ -156,13 +160,15 @@ func serversOf(r *admin.Report, p *admin.Point) []string {
 
 // commandsOf returns the table of the classes of commands that were used in the second.
 func commandsOf(r *admin.Report, p *admin.Point) []string {
-	lines := []string{Faint + fmt.Sprintf("  %-13s %11s %9s %9s %9s  %s", "command", "requests/s", "mean", "p50", "p99", "where the time goes") + Plain}
+	lines := []string{Faint + fmt.Sprintf("  %-13s %11s %9s %9s %9s  %s", "command", "requests/s", "mean", "p50", "p99",
+		"where the time goes") + Plain}
 	for i, class := range r.Classes {
 		if i >= len(p.Classes) || p.Classes[i].Rate == 0 {
 			continue
 		}
 		c := &p.Classes[i]
-		lines = append(lines, fmt.Sprintf("  %-13s %11s %9s %9s %9s  %s", class, spell.Count(c.Rate), spell.Time(c.Mean), spell.Time(c.P50), spell.Time(c.P99), stackOf(c)))
+		lines = append(lines, fmt.Sprintf("  %-13s %11s %9s %9s %9s  %s", class, spell.Count(c.Rate),
+			spell.Time(c.Mean), spell.Time(c.P50), spell.Time(c.P99), stackOf(c)))
 	}
 	if len(lines) == 1 {
 		return nil
@@ -182,7 +188,8 @@ func keysOf(r *admin.Report) []string {
 	name := nameWidth("key", names)
 	lines := []string{Faint + fmt.Sprintf("  %-*s %8s  %s", name, "key", "share", "servers") + Plain}
 	for _, k := range r.HotKeys.Keys {
-		lines = append(lines, fmt.Sprintf("  %-*s %6.1f %%  %s", name, shortened(k.Name, name), 100*k.Share, strings.Join(k.Servers, ", ")))
+		lines = append(lines, fmt.Sprintf("  %-*s %6.1f %%  %s", name, shortened(k.Name, name), 100*k.Share,
+			strings.Join(k.Servers, ", ")))
 	}
 	return lines
 }

@@ -5,8 +5,8 @@ import "strings"
 // leastPart is the minimum length, in bytes, of a part of a name that Suggest takes to mean the name.
 const leastPart = 4
 
-// Suggest returns the candidate that given most likely means: one of which it is a typo, or one that contains it; "" if there is
-// none.
+// Suggest returns the candidate that given most likely means: one of which it is a typo, or one that contains it; "" if
+// there is none.
 func Suggest(given string, candidates []string) string {
 	if c := Nearest(given, candidates); c != "" {
 		return c
@@ -20,8 +20,8 @@ func Suggest(given string, candidates []string) string {
 	return ""
 }
 
-// Nearest returns the candidate of which given is most likely a typo, with at most one edit per three letters; "" if there is
-// none.
+// Nearest returns the candidate of which given is most likely a typo, with at most one edit per three letters; "" if
+// there is none.
 func Nearest(given string, candidates []string) string {
 	given = plain(given)
 	best, least := "", len(given)/3+1
@@ -46,8 +46,8 @@ func plain(name string) string {
 	return strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
 }
 
-// distance returns the minimum number of edits that turn a into b. An edit inserts, deletes or replaces a byte, or swaps two
-// neighbouring bytes.
+// distance returns the minimum number of edits that turn a into b. An edit inserts, deletes or replaces a byte, or
+// swaps two neighbouring bytes.
 func distance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

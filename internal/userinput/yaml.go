@@ -1,5 +1,5 @@
-// Package userinput reads text that people write and reports their mistakes: for YAML with the line of the mistake, and for a
-// misspelt name with the name that was probably meant.
+// Package userinput reads text that people write and reports their mistakes: for YAML with the line of the mistake, and
+// for a misspelt name with the name that was probably meant.
 package userinput
 
 import (
@@ -27,8 +27,8 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("line %d: %s", p.Line, p.Text)
 }
 
-// Mapping returns the mapping that content consists of; nil if content is empty. If content is not YAML, has more than one
-// document or is not a mapping, the error is a *Problem. form shows, in the error, how the lines should look.
+// Mapping returns the mapping that content consists of; nil if content is empty. If content is not YAML, has more than
+// one document or is not a mapping, the error is a *Problem. form shows, in the error, how the lines should look.
 func Mapping(content []byte, form string) (*yaml.Node, error) {
 	var document, next yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(content))

@@ -1,14 +1,15 @@
-// Package wire moves bytes between buffers and stream sockets, with or without TLS, with few copies and without allocations of its
-// own.
+// Package wire moves bytes between buffers and stream sockets, with or without TLS, with few copies and without
+// allocations of its own.
 package wire
 
-// copyBelow is the size in bytes up to which a piece is copied next to the piece before it instead of being referenced: an entry
-// of a writev costs about as much as moving this many bytes.
+// copyBelow is the size in bytes up to which a piece is copied next to the piece before it instead of being referenced:
+// an entry of a writev costs about as much as moving this many bytes.
 const copyBelow = 256
 
 // Gather collects the pieces of one write in order. Only one goroutine at a time may use it.
 type Gather struct {
-	// KeepUnits makes NextUnit effective. It is for a peer that depends on how TLS records divide requests; see recordEnd.
+	// KeepUnits makes NextUnit effective. It is for a peer that depends on how TLS records divide requests; see
+	// recordEnd.
 	KeepUnits bool
 
 	pieces  [][]byte
@@ -90,7 +91,8 @@ func (g *Gather) AppendFrom(dst []byte, skip int) []byte {
 	return dst
 }
 
-// keepScratch is the capacity in bytes up to which scratch is kept after a Reset. Memory that a rare huge request needed is freed.
+// keepScratch is the capacity in bytes up to which scratch is kept after a Reset. Memory that a rare huge request
+// needed is freed.
 const keepScratch = 256 << 10
 
 // Reset empties g and drops its references to the pieces.

@@ -11,13 +11,14 @@ import (
 const (
 	// maxRecord is the maximum plaintext of a TLS record in bytes.
 	maxRecord = 16 << 10
-	// batch is the number of bytes of plaintext that are encrypted before they are written to the socket: one system call for
-	// several records, and a bound on the memory for a peer that does not read.
+	// batch is the number of bytes of plaintext that are encrypted before they are written to the socket: one system
+	// call for several records, and a bound on the memory for a peer that does not read.
 	batch = 4 * maxRecord
 )
 
 // secure is the TLS session of a Socket. crypto/tls can't write without blocking, and a tls.Conn is unusable after an
-// interrupted write. Therefore it writes to memory, which never blocks, and the records are written to the socket from there.
+// interrupted write. Therefore it writes to memory, which never blocks, and the records are written to the socket from
+// there.
 type secure struct {
 	// Static after construction.
 	sock *Socket
@@ -28,8 +29,8 @@ type secure struct {
 	patience patience
 	first    [1]byte
 
-	// writing guards the fields below. The writing goroutine holds it, and may wait for the socket meanwhile; Close only
-	// tries to lock it.
+	// writing guards the fields below. The writing goroutine holds it, and may wait for the socket meanwhile; Close
+	// only tries to lock it.
 	writing   sync.Mutex
 	greeting  bool      // the handshake is under way
 	out       *sealed   // records on their way to the socket; nil when there are none
@@ -40,8 +41,8 @@ type secure struct {
 	owed      int       // bytes at the front of the next WriteRest that are already encrypted
 	units     []int     // where the units of the next WriteRest end
 
-	// mu guards next: records that crypto/tls has written and that are not in out yet. The reading goroutine writes some,
-	// too: alerts, and answers to key updates. The holder of mu does not wait for anything.
+	// mu guards next: records that crypto/tls has written and that are not in out yet. The reading goroutine writes
+	// some, too: alerts, and answers to key updates. The holder of mu does not wait for anything.
 	mu   sync.Mutex
 	next *sealed
 }
@@ -65,21 +66,22 @@ func (b *sealed) release() {
 	sealedPool.Put(b)
 }
 
-// maxSealed bounds the records that wait for the socket, in bytes: one batch, and the records that crypto/tls writes on its own
-// to a peer that requests new keys and reads nothing.
+// maxSealed bounds the records that wait for the socket, in bytes: one batch, and the records that crypto/tls writes on
+// its own to a peer that requests new keys and reads nothing.
 const maxSealed = 2 * batch
 
 var errSealed = errors.New("too many TLS records that the peer does not read")
 
-// nothing is the error of a read that must not wait when no bytes are there. It is temporary, so that crypto/tls does not keep it.
+// nothing is the error of a read that must not wait when no bytes are there. It is temporary, so that crypto/tls does
+// not keep it.
 type nothing struct{}
 
 func (nothing) Error() string   { return "nothing has arrived" }
 func (nothing) Timeout() bool   { return false }
 func (nothing) Temporary() bool { return true }
 
-// UseTLS makes s use TLS from its first byte on, as the client or the server of the connection. It must be called before any
-// other goroutine uses s. Handshake must be called before the first write.
+// UseTLS makes s use TLS from its first byte on, as the client or the server of the connection. It must be called
+// before any other goroutine uses s. Handshake must be called before the first write.
 func (s *Socket) UseTLS(config *tls.Config, client bool) {
 	t := &secure{sock: s}
 	if client {
@@ -90,8 +92,8 @@ func (s *Socket) UseTLS(config *tls.Config, client bool) {
 	s.secure = t
 }
 
-// Handshake performs the TLS handshake, within the deadlines. No goroutine may read or write until it returns. After an error s
-// must be closed.
+// Handshake performs the TLS handshake, within the deadlines. No goroutine may read or write until it returns. After an
+// error s must be closed.
 func (s *Socket) Handshake() error {
 	t := s.secure
 	t.writing.Lock()
@@ -126,8 +128,8 @@ func (t *secure) read(p []byte) (int, error) {
 	return t.more(p, n, err)
 }
 
-// more appends to the n bytes in p the bytes that crypto/tls has already read from the socket. If the session has an error, the
-// next read returns it again.
+// more appends to the n bytes in p the bytes that crypto/tls has already read from the socket. If the session has an
+// error, the next read returns it again.
 func (t *secure) more(p []byte, n int, err error) (int, error) {
 	if n == 0 {
 		return 0, err
@@ -153,8 +155,8 @@ func (t *secure) readNow(p []byte) (int, error) {
 	return t.more(p, n, err)
 }
 
-// closed is Socket.Closed. Bytes waiting in the raw socket may belong to TLS itself, such as the tickets that a server sends
-// after a handshake.
+// closed is Socket.Closed. Bytes waiting in the raw socket may belong to TLS itself, such as the tickets that a server
+// sends after a handshake.
 func (t *secure) closed() bool {
 	t.patience = look
 	_, err := t.conn.Read(t.first[:])
@@ -162,8 +164,8 @@ func (t *secure) closed() bool {
 	return err != (nothing{})
 }
 
-// tryWrite is Socket.TryWrite. If the socket does not take all records of a batch, no byte of the batch counts as written: the
-// records are kept for WriteRest, which skips their plaintext at the front of the rest.
+// tryWrite is Socket.TryWrite. If the socket does not take all records of a batch, no byte of the batch counts as
+// written: the records are kept for WriteRest, which skips their plaintext at the front of the rest.
 func (t *secure) tryWrite(g *Gather) (int, error) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
@@ -191,8 +193,8 @@ func (t *secure) writeRest(p []byte) error {
 	return err
 }
 
-// encrypt writes size bytes of c, and returns how many of them the socket took, in whole batches. units are the ends of units
-// before size.
+// encrypt writes size bytes of c, and returns how many of them the socket took, in whole batches. units are the ends of
+// units before size.
 func (t *secure) encrypt(c cursor, size int, units []int, wait bool) (int, error) {
 	defer t.disassemble()
 	t.owed = 0
@@ -219,12 +221,12 @@ func (t *secure) encrypt(c cursor, size int, units []int, wait bool) (int, error
 	return size, nil
 }
 
-// recordEnd returns where the record that begins at pos ends, and whether that is inside a unit. units are the ends of units
-// after pos, except the last one, size. fromInside: pos is not the beginning of a unit.
+// recordEnd returns where the record that begins at pos ends, and whether that is inside a unit. units are the ends of
+// units after pos, except the last one, size. fromInside: pos is not the beginning of a unit.
 //
-// A record holds as many whole units as fit, or a part of one larger unit. memcached before 1.6.39 requires this. It leaves
-// received requests unprocessed if a record continues after the end of a value that began in another record, or if a record is
-// larger than the rest of memcached's 16 KiB buffer.
+// A record holds as many whole units as fit, or a part of one larger unit. memcached before 1.6.39 requires this. It
+// leaves received requests unprocessed if a record continues after the end of a value that began in another record, or
+// if a record is larger than the rest of memcached's 16 KiB buffer.
 func recordEnd(pos, size int, units []int, fromInside bool) (end int, inside bool) {
 	most := min(pos+maxRecord, size)
 	if fromInside && len(units) > 0 && units[0] <= most {

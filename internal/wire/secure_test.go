@@ -43,7 +43,8 @@ func TestARecordHoldsWholeUnitsOrAPartOfOne(t *testing.T) {
 			require.Equal(t, !slices.Contains(begins, pos), before)
 			if inside || before {
 				for _, u := range units {
-					require.False(t, pos < u && u < end, "a part of a unit stands with another: %d..%d, units end at %v", pos, end, units)
+					require.False(t, pos < u && u < end,
+						"a part of a unit stands with another: %d..%d, units end at %v", pos, end, units)
 				}
 			}
 			pos = end

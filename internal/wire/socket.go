@@ -23,8 +23,8 @@ type Socket struct {
 	raw    syscall.RawConn
 	secure *secure // nil for a connection without TLS
 
-	// Owned by the reading goroutine: the callbacks of system calls, their arguments and their results. The callbacks are created
-	// once, so that a read allocates no closure.
+	// Owned by the reading goroutine: the callbacks of system calls, their arguments and their results. The callbacks
+	// are created once, so that a read allocates no closure.
 	readable func(fd uintptr) bool
 	into     []byte
 	readN    int
@@ -111,12 +111,14 @@ func endOf(n int, err error) error {
 	return err
 }
 
-// Readable yields whenever bytes may have arrived, to be read with ReadNow: first at once, then each time when more has arrived since the
-// loop's body last read. The body must read until ReadNow returns no bytes, or reports that there are no more. Between two
-// iterations the loop waits, and needs no buffer. An error is yielded last: the read deadline has passed, or the socket is closed.
+// Readable yields whenever bytes may have arrived, to be read with ReadNow: first at once, then each time when more has
+// arrived since the loop's body last read. The body must read until ReadNow returns no bytes, or reports that there are
+// no more. Between two iterations the loop waits, and needs no buffer. An error is yielded last: the read deadline has
+// passed, or the socket is closed.
 //
-// All iterations take place within one wait of the runtime for the descriptor. With a new wait for each iteration the body would
-// have to read once more, to notice bytes that arrived before the wait began: one more system call per request.
+// All iterations take place within one wait of the runtime for the descriptor. With a new wait for each iteration the
+// body would have to read once more, to notice bytes that arrived before the wait began: one more system call per
+// request.
 func (s *Socket) Readable() iter.Seq[error] {
 	return func(turn func(error) bool) {
 		continues := true
@@ -146,8 +148,8 @@ func (s *Socket) TryWrite(g *Gather) (int, error) {
 	return s.write(g.Pieces(), false)
 }
 
-// WriteRest writes p, and waits as long as the write deadline allows. After a TryWrite that did not write everything, p must
-// be everything that is left.
+// WriteRest writes p, and waits as long as the write deadline allows. After a TryWrite that did not write everything, p
+// must be everything that is left.
 func (s *Socket) WriteRest(p []byte) error {
 	if s.secure != nil {
 		return s.secure.writeRest(p)
@@ -218,8 +220,8 @@ func (s *Socket) writeSome(fd int, pieces [][]byte, skip int) (int, error) {
 	return n, err
 }
 
-// ReadNow reads the bytes that have arrived into p, without waiting; n is 0, without an error, if there are none. more reports whether there
-// may be more now: the end of the stream counts as more, a reset does not.
+// ReadNow reads the bytes that have arrived into p, without waiting; n is 0, without an error, if there are none. more
+// reports whether there may be more now: the end of the stream counts as more, a reset does not.
 func (s *Socket) ReadNow(p []byte) (n int, more bool, err error) {
 	if t := s.session(); t != nil {
 		n, err = t.readNow(p)
@@ -261,8 +263,8 @@ func (s *Socket) readOnce(fd int, p []byte) (n int, more bool, err error) {
 	return n, more, nil
 }
 
-// Closed reports, without waiting, whether the peer has closed the connection or sent bytes. It is for a caller without an
-// outstanding request, for which the connection is unusable in both cases.
+// Closed reports, without waiting, whether the peer has closed the connection or sent bytes. It is for a caller without
+// an outstanding request, for which the connection is unusable in both cases.
 func (s *Socket) Closed() bool {
 	if t := s.session(); t != nil {
 		return t.closed()
@@ -290,19 +292,20 @@ func (s *Socket) CloseWrite() error {
 	return s.conn.(interface{ CloseWrite() error }).CloseWrite()
 }
 
-// Unsent returns how many of the bytes written, the end of the stream included, the peer has not acknowledged yet (unix socket:
-// has not read yet); 0 for a broken connection.
+// Unsent returns how many of the bytes written, the end of the stream included, the peer has not acknowledged yet (unix
+// socket: has not read yet); 0 for a broken connection.
 func (s *Socket) Unsent() int {
 	var n int
 	var err error
-	if cerr := s.raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); cerr != nil || err != nil {
+	if cerr := s.raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); cerr != nil ||
+		err != nil {
 		return 0
 	}
 	return n
 }
 
-// Room returns about how many bytes the socket takes without waiting. It counts half of the send buffer, because the kernel's own
-// data is in it, too.
+// Room returns about how many bytes the socket takes without waiting. It counts half of the send buffer, because the
+// kernel's own data is in it, too.
 func (s *Socket) Room() int {
 	size, unsent := 0, 0
 	err := s.raw.Control(func(fd uintptr) {
@@ -331,10 +334,10 @@ func (s *Socket) Abort() error {
 	return s.conn.Close()
 }
 
-// Settle closes a socket after CloseWrite. If it returns true, no bytes sent on the socket take effect any more. It waits until
-// arrived for the peer's kernel to acknowledge all bytes, and then until done for the peer to close the connection: then all bytes
-// have taken effect. In time it returns true; otherwise the peer gets a reset and Settle returns false: bytes that the peer has
-// received may take effect until it notices. No goroutine may be reading.
+// Settle closes a socket after CloseWrite. If it returns true, no bytes sent on the socket take effect any more. It
+// waits until arrived for the peer's kernel to acknowledge all bytes, and then until done for the peer to close the
+// connection: then all bytes have taken effect. In time it returns true; otherwise the peer gets a reset and Settle
+// returns false: bytes that the peer has received may take effect until it notices. No goroutine may be reading.
 func (s *Socket) Settle(arrived, done time.Time) bool {
 	defer func() { _ = s.Abort() }()
 	for s.undelivered() {

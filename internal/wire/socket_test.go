@@ -83,8 +83,8 @@ func over(t *testing.T, networks []string, test func(t *testing.T, s *Socket, pe
 	}
 }
 
-// serve reads into p whenever bytes may have arrived, until body reports enough or the stream ends. body gets the bytes read.
-// answered: the iteration ends when a read reports that there is no more.
+// serve reads into p whenever bytes may have arrived, until body reports enough or the stream ends. body gets the bytes
+// read. answered: the iteration ends when a read reports that there is no more.
 func serve(s *Socket, p []byte, body func(got []byte) (enough, answered bool)) error {
 	for err := range s.Readable() {
 		for more := true; more && err == nil; {
@@ -163,7 +163,8 @@ func TestADeadlineMovedIntoThePastEndsALoopThatWaits(t *testing.T) {
 
 func TestReadableMissesNoArrival(t *testing.T) {
 	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
-		// Each answer makes the peer send the next; some come in two parts, the second while the first is being handled.
+		// Each answer makes the peer send the next; some come in two parts, the second while the first is being
+		// handled.
 		got := 0
 		_, err := peer.Write([]byte("abc"))
 		require.NoError(t, err)
@@ -178,8 +179,8 @@ func TestReadableMissesNoArrival(t *testing.T) {
 	})
 }
 
-// After a read that reports no more bytes, the socket is not read again. Still an end that came with the last bytes, or while they
-// are being handled, must not be missed.
+// After a read that reports no more bytes, the socket is not read again. Still an end that came with the last bytes, or
+// while they are being handled, must not be missed.
 func TestAnEndThatComesWithTheLastBytesIsSeen(t *testing.T) {
 	for _, with := range []string{"before", "during"} {
 		t.Run(with, func(t *testing.T) {
@@ -222,7 +223,8 @@ func TestReadingNowDoesNotWait(t *testing.T) {
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { n, _, err = s.ReadNow(buf); return n == 1 }, mctest.Patience, mctest.Tick)
 		require.NoError(t, peer.Close())
-		require.Eventually(t, func() bool { _, _, err = s.ReadNow(buf); return err == io.EOF }, mctest.Patience, mctest.Tick)
+		require.Eventually(t, func() bool { _, _, err = s.ReadNow(buf); return err == io.EOF }, mctest.Patience,
+			mctest.Tick)
 	})
 }
 

@@ -93,7 +93,8 @@ func (w *Worker) postpone(p *part, i int32, rest int) {
 	w.deferFrom(p, i)
 }
 
-// deferFrom leaves requests[i] of p and the requests after it to a later round. If one of these is answered and cannot be repeated, its answer is kept until then.
+// deferFrom leaves requests[i] of p and the requests after it to a later round. If one of these is answered and cannot
+// be repeated, its answer is kept until then.
 func (w *Worker) deferFrom(p *part, i int32) {
 	p.batch.Next -= int(p.last - i)
 	for j := i + 1; j < p.last; j++ {
@@ -106,7 +107,8 @@ func (w *Worker) deferFrom(p *part, i int32) {
 	}
 }
 
-// settleFor keeps the servers' answer to requests[i] until the requests before it are answered, and unmarked has no server left.
+// settleFor keeps the servers' answer to requests[i] until the requests before it are answered, and unmarked has no
+// server left.
 func (w *Worker) settleFor(i int32, unmarked *request.Unmarked) {
 	r := &w.planner.Requests[i]
 	w.aside.Reset()
@@ -133,7 +135,8 @@ func setAnswer(r *request.Request, text string) {
 func (w *Worker) log(i int32, result stats.Result, hits int) {
 	r, calls := &w.planner.Requests[i], w.planner.CallsOf(i)
 	e := stats.Event{
-		Times: r.Times, Command: r.Command, Result: result, Keys: r.KeysAsked(), Hits: hits, Bytes: len(r.Raw), Calls: len(calls),
+		Times: r.Times, Command: r.Command, Result: result, Keys: r.KeysAsked(), Hits: hits, Bytes: len(r.Raw),
+		Calls: len(calls),
 	}
 	if r.HasJoined() {
 		e.Calls = 0

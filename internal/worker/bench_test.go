@@ -23,7 +23,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// benchConnections is the number of clients of the closed loops. Each sends a request when it has the reply to the previous one.
+// benchConnections is the number of clients of the closed loops. Each sends a request when it has the reply to the
+// previous one.
 const benchConnections = 64
 
 // benchPools are the compared arrangements of workers: the default, synchronous workers, and workers per server.
@@ -36,8 +37,8 @@ var benchPools = []struct {
 	{"per-server", middleware.Options{Pool: middleware.PoolPerServer}},
 }
 
-// warmUp is the number of requests that each client sends before the measurement begins. They open the connections, and let the
-// middleware find out about its servers.
+// warmUp is the number of requests that each client sends before the measurement begins. They open the connections, and
+// let the middleware find out about its servers.
 const warmUp = 10
 
 // closedLoop lets the clients send requests until b.N are answered, and returns the response times, sorted, in
@@ -100,7 +101,8 @@ func closedLoop(b *testing.B, addr string, request func(dst []byte, random *rand
 	return all
 }
 
-// processTime returns the processor time that the process has used so far, which includes the middleware and its clients.
+// processTime returns the processor time that the process has used so far, which includes the middleware and its
+// clients.
 func processTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

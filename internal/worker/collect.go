@@ -14,9 +14,9 @@ import (
 	"mcmw/internal/stats"
 )
 
-// collect reads the calls' replies, server by server, and answers clients as their requests complete. While it reads from
-// one server, the other servers' replies wait in the kernel. hasty: a server that stalls is left for a later collect that is not
-// hasty; after that one every call has a reply or has failed.
+// collect reads the calls' replies, server by server, and answers clients as their requests complete. While it reads
+// from one server, the other servers' replies wait in the kernel. hasty: a server that stalls is left for a later
+// collect that is not hasty; after that one every call has a reply or has failed.
 func (w *Worker) collect(ctx context.Context, hasty bool) {
 	w.sortServers()
 	if hasty && w.options.StallAfter > 0 {
@@ -57,8 +57,8 @@ func (w *Worker) waits() bool {
 	return slices.ContainsFunc(w.outstanding, func(o outstanding) bool { return len(o.waiting()) > 0 })
 }
 
-// collectFrom reads the replies of server s, until its deadline. It returns true if before that nothing arrives, or no connection is made, for as long
-// as patience.
+// collectFrom reads the replies of server s, until its deadline. It returns true if before that nothing arrives, or no
+// connection is made, for as long as patience.
 func (w *Worker) collectFrom(ctx context.Context, s int, patience time.Duration) (stalled bool) {
 	conn, o := w.conns[s], &w.outstanding[s]
 	late := o.unsent()
@@ -85,7 +85,8 @@ func (w *Worker) collectFrom(ctx context.Context, s int, patience time.Duration)
 			if wait > waited {
 				arrived, err = conn.Fill(need, wait)
 			} else {
-				arrived, err = conn.FillNow(need) // other servers have used up the time, but the reply may have arrived meanwhile
+				// other servers have used up the time, but the reply may have arrived meanwhile
+				arrived, err = conn.FillNow(need)
 			}
 			now = stats.Now()
 			w.read = now
@@ -113,9 +114,10 @@ func (w *Worker) collectFrom(ctx context.Context, s int, patience time.Duration)
 // instantRead is how long a read takes at most, ns, if the reply has already arrived.
 const instantRead = int64(20 * time.Microsecond)
 
-// sortServers sets the order in which the servers' replies are read. The time spent waiting for one server also counts for the servers that are read
-// after it. So the first server changes from round to round, and with least-busy reads the least loaded server is read first. Servers to which a
-// connection is being made come last, and after them suspects.
+// sortServers sets the order in which the servers' replies are read. The time spent waiting for one server also counts
+// for the servers that are read after it. So the first server changes from round to round, and with least-busy reads
+// the least loaded server is read first. Servers to which a connection is being made come last, and after them
+// suspects.
 func (w *Worker) sortServers() {
 	w.reading.order = w.reading.order[:0]
 	w.updateLoads()
@@ -145,8 +147,9 @@ func (w *Worker) readBefore(s, other int) bool {
 	return w.measures() && w.planner.Servers[s].Load < w.planner.Servers[other].Load
 }
 
-// deadline returns until when to wait for server s, ns. Some of the time is kept for what can follow. If all waiting calls are reads that
-// other servers can answer, this is half the time, to ask those. After a write to several servers it is a smaller part, to copy or repair.
+// deadline returns until when to wait for server s, ns. Some of the time is kept for what can follow. If all waiting
+// calls are reads that other servers can answer, this is half the time, to ask those. After a write to several servers
+// it is a smaller part, to copy or repair.
 func (w *Worker) deadline(s int) int64 {
 	timeout := w.timeouts[s]
 	end, keep, movable := int64(math.MaxInt64), int64(0), true
@@ -171,16 +174,17 @@ func (w *Worker) deadline(s int) int64 {
 	return max(end, w.flushed+timeout/leastTime)
 }
 
-// leastTime is the divisor for the part of the timeout that a server gets for a reply in any case, a sixteenth: a server that was asked late
-// must not count as stalled.
+// leastTime is the divisor for the part of the timeout that a server gets for a reply in any case, a sixteenth: a
+// server that was asked late must not count as stalled.
 const leastTime = 16
 
 // reserve is the divisor for the part of the timeout that is kept for what can follow, an eighth.
 const reserve = 8
 
-// end returns when the time for requests[i], or for a check (-1), ends, ns; timeout is how long it may take. The time begins when the client has sent the request.
-// But the servers are not to blame for the wait for a worker and for locks. So they get at least three quarters of the timeout; on a detour they get at least
-// an eighth in addition to what is kept.
+// end returns when the time for requests[i], or for a check (-1), ends, ns; timeout is how long it may take. The time
+// begins when the client has sent the request. But the servers are not to blame for the wait for a worker and for
+// locks. So they get at least three quarters of the timeout; on a detour they get at least an eighth in addition to
+// what is kept.
 func (w *Worker) end(i int32, timeout int64) int64 {
 	if w.member.Patient && i >= 0 {
 		return max(startedAt(w.planner.Requests[i].Request), w.began-timeout+2*timeout/reserve) + timeout
@@ -188,7 +192,8 @@ func (w *Worker) end(i int32, timeout int64) int64 {
 	return max(w.earliest, w.began-timeout/4) + timeout
 }
 
-// timeout returns how long requests[i] may take, ns: its pool's timeout, or, if it has several keys or none, the longest of all pools.
+// timeout returns how long requests[i] may take, ns: its pool's timeout, or, if it has several keys or none, the
+// longest of all pools.
 func (w *Worker) timeout(i int32) int64 {
 	if r := &w.planner.Requests[i]; r.NumKeys == 1 {
 		return int64(w.options.Pools[w.planner.PoolOf(&r.Request.Request, r.ClientKey())].Timeout)
@@ -198,8 +203,8 @@ func (w *Worker) timeout(i int32) int64 {
 
 var errUnexpected = errors.New("a reply that does not fit the request")
 
-// parse hands the replies of server s that have been read to their calls. need is the number of bytes that the next reply is known to
-// take, 0 if unknown.
+// parse hands the replies of server s that have been read to their calls. need is the number of bytes that the next
+// reply is known to take, 0 if unknown.
 func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 	conn, o, server := w.conns[s], &w.outstanding[s], w.options.Servers[s]
 	for len(o.waiting()) > 0 {
@@ -258,12 +263,14 @@ func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 	return 0, nil
 }
 
-// serverFailed closes the connection to server s after an error, because a late reply must not reach another request. Every call that waits for the server
-// has failed. The server's prober repairs the writes that were in progress. If the server broke the protocol, its replies of this round may belong to
-// other writes than those they were matched to: these writes count as missed, too. Their keys are locked until the round ends.
+// serverFailed closes the connection to server s after an error, because a late reply must not reach another request.
+// Every call that waits for the server has failed. The server's prober repairs the writes that were in progress. If the
+// server broke the protocol, its replies of this round may belong to other writes than those they were matched to:
+// these writes count as missed, too. Their keys are locked until the round ends.
 func (w *Worker) serverFailed(s int, err *backend.Error) {
 	waiting := w.outstanding[s].waiting()
-	w.options.Log.Warn("a server failed", "server", err.Server, "reason", err.Reason.String(), "error", err.Err, "requests", len(waiting))
+	w.options.Log.Warn("a server failed", "server", err.Server, "reason", err.Reason.String(), "error", err.Err,
+		"requests", len(waiting))
 	w.record.ServerError(s, err.Reason)
 	w.options.Servers[s].Failed(err.Err)
 	doubted := func(n int32) bool {
@@ -278,7 +285,9 @@ func (w *Worker) serverFailed(s int, err *backend.Error) {
 		writing = writing || doubted(int32(n))
 	}
 	if writing {
-		w.conns[s].Retire() // before a write is noted as missed: bytes of it that are left on the connection must not arrive after its deletion
+		// before a write is noted as missed: bytes of it that are left on the connection must not arrive after its
+		// deletion
+		w.conns[s].Retire()
 	}
 	for n := range w.planner.Calls {
 		if doubted(int32(n)) {
@@ -362,5 +371,6 @@ func (w *Worker) noteDisagreement(i int32) {
 	}
 	replies, answered := w.planner.Disagreement(i)
 	w.options.Log.Warn("replicas disagree; the key is deleted where it does not have the answered state",
-		"command", w.planner.Requests[i].Command.String(), "replies", replies, "answered", answered, "not_logged", suppressed)
+		"command", w.planner.Requests[i].Command.String(), "replies", replies, "answered", answered, "not_logged",
+		suppressed)
 }

@@ -19,7 +19,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// unreachable is a proxy in front of a server. It can be made unreachable: then connections to it are neither made nor refused.
+// unreachable is a proxy in front of a server. It can be made unreachable: then connections to it are neither made nor
+// refused.
 type unreachable struct {
 	t      *testing.T
 	l      *net.TCPListener
@@ -135,10 +136,14 @@ func TestRequestsOfARoundDoNotWaitForAConnectionThatTheyDoNotNeed(t *testing.T) 
 			})
 			b := startUnreachable(t, mctest.StartMemcached(t).Addr())
 			// A request that waits for a timeout fails the test.
-			o := middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 8, Timeout: 10 * time.Minute, StallAfter: stallAfter}}
+			o := middleware.Options{
+				Workers:        1,
+				RequestOptions: worker.RequestOptions{Depth: 8, Timeout: 10 * time.Minute, StallAfter: stallAfter},
+			}
 			for pool, addr := range map[string]string{"a": a.Addr(), "b": b.l.Addr().String()} {
 				o.Pools = append(o.Pools, middleware.PoolOptions{
-					Pool: route.Pool{Name: pool, Servers: []route.Server{{Name: pool, Addr: addr, Weight: 1}}}, Writers: middleware.WritersOne,
+					Pool:          route.Pool{Name: pool, Servers: []route.Server{{Name: pool, Addr: addr, Weight: 1}}},
+					Writers:       middleware.WritersOne,
 					ServerOptions: backend.ServerOptions{ConnectTimeout: 10 * time.Minute, FailureLimit: 1_000_000},
 				})
 			}
@@ -152,7 +157,8 @@ func TestRequestsOfARoundDoNotWaitForAConnectionThatTheyDoNotNeed(t *testing.T) 
 				<-begun
 				needs.ask("get b:x\r\n", 0)
 				other.ask("get a:y\r\n", 0)
-				require.Eventually(t, func() bool { return m.Stats().Snapshot().QueueLength == 2 }, mctest.Patience, mctest.Tick)
+				require.Eventually(t, func() bool { return m.Stats().Snapshot().QueueLength == 2 }, mctest.Patience,
+					mctest.Tick)
 				close(hold)
 				require.Equal(t, "END\r\n", holds.ask("", 1))
 				require.Equal(t, "END\r\n", other.ask("", 1))
@@ -160,7 +166,8 @@ func TestRequestsOfARoundDoNotWaitForAConnectionThatTheyDoNotNeed(t *testing.T) 
 				needs.ask("get b:x\r\n", 0)
 				require.Equal(t, "END\r\n", other.ask("get a:y\r\n", 1))
 				require.Eventually(t, func() bool {
-					return m.Stats().Snapshot().Servers[len(o.Pools)-1].Health.Stalls+m.Stats().Snapshot().Servers[0].Health.Stalls > 0
+					return m.Stats().Snapshot().Servers[len(o.Pools)-1].Health.Stalls+m.Stats().Snapshot().
+						Servers[0].Health.Stalls > 0
 				}, mctest.Patience, mctest.Tick)
 				require.Equal(t, "END\r\n", other.ask("get a:z\r\n", 1))
 			}

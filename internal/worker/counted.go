@@ -6,7 +6,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// countAs counts what memcached counts about requests[i], a meta command, gat or cas, that its command and result do not say.
+// countAs counts what memcached counts about requests[i], a meta command, gat or cas, that its command and result do
+// not say.
 func (w *Worker) countAs(i int32, result stats.Result, hits int) {
 	r := &w.planner.Requests[i]
 	if result >= stats.ResultClientError {

@@ -36,7 +36,10 @@ func store(c *client, key, value string) {
 }
 
 func TestKillingAReplicaFailsNoRead(t *testing.T) {
-	m, servers := replicas(t, 3, middleware.Options{RequestOptions: worker.RequestOptions{Sharded: true, Ack: replica.AckAny}})
+	m, servers := replicas(t, 3, middleware.Options{RequestOptions: worker.RequestOptions{
+		Sharded: true,
+		Ack:     replica.AckAny,
+	}})
 	c := dial(t, m.Addr())
 	for i := range 100 {
 		c.ask(fmt.Sprintf("set key%d 0 0 1\r\nx\r\n", i), 1)
@@ -46,7 +49,8 @@ func TestKillingAReplicaFailsNoRead(t *testing.T) {
 			servers[1].Stop()
 		}
 		for i := range 100 {
-			assert.Equal(t, fmt.Sprintf("VALUE key%d 0 1\r\nx\r\nEND\r\n", i), c.ask(fmt.Sprintf("get key%d\r\n", i), 3))
+			assert.Equal(t, fmt.Sprintf("VALUE key%d 0 1\r\nx\r\nEND\r\n", i),
+				c.ask(fmt.Sprintf("get key%d\r\n", i), 3))
 		}
 		assert.Equal(t, 13, strings.Count(c.ask("get key1 key2 key3 key4 key5 key6\r\n", 13), "\r\n"))
 		assert.Equal(t, "VA 1\r\nx\r\n", c.ask("mg key7 v\r\n", 2))
@@ -55,7 +59,10 @@ func TestKillingAReplicaFailsNoRead(t *testing.T) {
 }
 
 func TestAReadIsTriedOnEveryRemainingReplica(t *testing.T) {
-	m, servers := replicas(t, 3, middleware.Options{Workers: 1, ServerOptions: backend.ServerOptions{FailureLimit: 1_000_000}})
+	m, servers := replicas(t, 3, middleware.Options{
+		Workers:       1,
+		ServerOptions: backend.ServerOptions{FailureLimit: 1_000_000},
+	})
 	c := dial(t, m.Addr())
 	for i := range 10 {
 		c.ask("set key%d 0 0 1\r\nx\r\n", 1, i)
@@ -68,7 +75,10 @@ func TestAReadIsTriedOnEveryRemainingReplica(t *testing.T) {
 }
 
 func TestAckDecidesTheAnswerToAWriteThatAReplicaMissedAndAnErrorNamesTheReplica(t *testing.T) {
-	for ack, want := range map[replica.Ack]string{replica.AckAll: "SERVER_ERROR ", replica.AckQuorum: "STORED\r\n", replica.AckAny: "STORED\r\n"} {
+	for ack, want := range map[replica.Ack]string{
+		replica.AckAll: "SERVER_ERROR ", replica.AckQuorum: "STORED\r\n",
+		replica.AckAny: "STORED\r\n",
+	} {
 		t.Run(ack.String(), func(t *testing.T) {
 			m, servers := replicas(t, 3, middleware.Options{RequestOptions: worker.RequestOptions{Ack: ack}})
 			c := dial(t, m.Addr())
@@ -79,7 +89,8 @@ func TestAckDecidesTheAnswerToAWriteThatAReplicaMissedAndAnErrorNamesTheReplica(
 				if ack == replica.AckAll {
 					assert.Contains(t, reply, servers[2].Addr())
 				}
-				assert.Equal(t, fmt.Sprintf("VALUE key%d 0 1\r\nx\r\nEND\r\n", i), c.ask(fmt.Sprintf("get key%d\r\n", i), 3))
+				assert.Equal(t, fmt.Sprintf("VALUE key%d 0 1\r\nx\r\nEND\r\n", i),
+					c.ask(fmt.Sprintf("get key%d\r\n", i), 3))
 			}
 		})
 	}
@@ -91,10 +102,22 @@ func TestAServerServesNoValueWhoseReplacementItMissed(t *testing.T) {
 		outage  func(s *mctest.Server) (end func())
 		flushed bool
 	}{
-		"frozen, its missed keys are deleted": {middleware.Options{}, func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, false},
-		"frozen, more missed than remembered": {middleware.Options{ServerOptions: backend.ServerOptions{MissedMemory: 200}}, func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, true},
-		"frozen, to be flushed":               {middleware.Options{ServerOptions: backend.ServerOptions{Rejoin: backend.RejoinFlush}}, func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, true},
-		"restarted":                           {middleware.Options{}, func(s *mctest.Server) func() { s.Stop(); return s.Start }, true},
+		"frozen, its missed keys are deleted": {middleware.Options{}, func(s *mctest.Server) func() {
+			s.Freeze()
+			return s.Thaw
+		}, false},
+		"frozen, more missed than remembered": {
+			middleware.Options{ServerOptions: backend.ServerOptions{MissedMemory: 200}},
+			func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, true,
+		},
+		"frozen, to be flushed": {
+			middleware.Options{ServerOptions: backend.ServerOptions{Rejoin: backend.RejoinFlush}},
+			func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, true,
+		},
+		"restarted": {middleware.Options{}, func(s *mctest.Server) func() {
+			s.Stop()
+			return s.Start
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.options.Ack, tc.options.Timeout = replica.AckAny, 500*time.Millisecond
@@ -134,7 +157,12 @@ func TestAServerServesNoValueWhoseReplacementItMissed(t *testing.T) {
 }
 
 func TestAServerThatIsDownFailsAtOnce(t *testing.T) {
-	m, servers := replicas(t, 1, middleware.Options{RequestOptions: worker.RequestOptions{Timeout: 500 * time.Millisecond}, ServerOptions: backend.ServerOptions{ConnectTimeout: 500 * time.Millisecond}})
+	m,
+		servers := replicas(t, 1,
+		middleware.Options{
+			RequestOptions: worker.RequestOptions{Timeout: 500 * time.Millisecond},
+			ServerOptions:  backend.ServerOptions{ConnectTimeout: 500 * time.Millisecond},
+		})
 	c := dial(t, m.Addr())
 	servers[0].Freeze()
 	for m.Stats().Snapshot().Servers[0].Health.State != backend.Down.String() {

@@ -38,8 +38,9 @@ func (w *Worker) barHot(i int32) {
 	}
 }
 
-// unbarHot says, at the end of a round, that the round's writes reach no server any more: servers that did not acknowledge one are not read until they have
-// lost its key. Values that a set has stored on all servers of its key are kept for readers.
+// unbarHot says, at the end of a round, that the round's writes reach no server any more: servers that did not
+// acknowledge one are not read until they have lost its key. Values that a set has stored on all servers of its key are
+// kept for readers.
 func (w *Worker) unbarHot() {
 	for k := range w.barred.writes {
 		b := &w.barred.writes[k]
@@ -65,8 +66,8 @@ func (w *Worker) unbarHot() {
 
 var textEnd = []byte(protocol.TextEnd)
 
-// wantHot makes requests[i], a get that was planned last and whose reply readers want, also ask how long the item lives, unless its value is
-// being written.
+// wantHot makes requests[i], a get that was planned last and whose reply readers want, also ask how long the item
+// lives, unless its value is being written.
 func (w *Worker) wantHot(i int32) {
 	token, ok := w.options.Hot.Token(w.planner.Requests[i].Wanted)
 	s := w.planner.Asked(i)
@@ -75,7 +76,8 @@ func (w *Worker) wantHot(i int32) {
 	}
 	if server := w.options.Servers[s]; !server.TellsExpiry() {
 		if w.options.Hot.FirstUntold() {
-			w.options.Log.Warn("hot keys of a server are not served from memory: it does not tell when items expire; memcached 1.6.24 or later does", "server", server.Name)
+			w.options.Log.Warn("hot keys of a server are not served from memory: it does not tell when items expire; "+
+				"memcached 1.6.24 or later does", "server", server.Name)
 		}
 		return
 	}

@@ -16,8 +16,9 @@ import (
 	"mcmw/internal/stats"
 )
 
-// startTelling starts a server of that version, and a middleware that answers from memory. Every item of the server is x, except missing, which does not exist,
-// and bad, whose reply is about another key. It replies told to every me. got returns the requests that the server got.
+// startTelling starts a server of that version, and a middleware that answers from memory. Every item of the server is
+// x, except missing, which does not exist, and bad, whose reply is about another key. It replies told to every me. got
+// returns the requests that the server got.
 func startTelling(t *testing.T, version, told string) (m *mwtest.MW, got func() []string) {
 	var mu sync.Mutex
 	var lines []string
@@ -58,7 +59,8 @@ func startTelling(t *testing.T, version, told string) (m *mwtest.MW, got func() 
 	}
 }
 
-// inOneHalf repeats do until it runs within one half of the time for which a value is served. The gets of a key within such a half are counted together.
+// inOneHalf repeats do until it runs within one half of the time for which a value is served. The gets of a key within
+// such a half are counted together.
 func inOneHalf(do func()) {
 	half := func() int64 { return stats.Now() / int64(hotkeys.AgeAlone/2) }
 	for begun := int64(-1); begun != half(); {
@@ -73,12 +75,36 @@ func TestTheReplyToTheThirdGetOfAKeyIsServedFromMemory(t *testing.T) {
 		asked           []string // of the server, by five gets
 		hot             uint64
 	}{
-		{"a value", "k", "ME k exp=-1 la=0 cas=1 fetch=no cls=1 size=60\r\n", []string{"get k", "get k", "get k", "me k"}, 2},
-		{"a value that lives for long", "k", "ME k exp=60 la=0 cas=1 fetch=no cls=1 size=60\r\n", []string{"get k", "get k", "get k", "me k"}, 2},
-		{"a value that expires soon", "k", "ME k exp=1 la=0 cas=1 fetch=no cls=1 size=60\r\n", []string{"get k", "get k", "get k", "me k", "get k", "get k"}, 0},
-		{"a value that has expired meanwhile", "k", "EN\r\n", []string{"get k", "get k", "get k", "me k", "get k", "get k"}, 0},
-		{"no value", "missing", "EN\r\n", []string{"get missing", "get missing", "get missing", "me missing", "get missing", "get missing"}, 0},
-		{"an error", "k", "SERVER_ERROR out of memory\r\n", []string{"get k", "get k", "get k", "me k", "get k", "me k", "get k", "me k"}, 0},
+		{
+			"a value", "k", "ME k exp=-1 la=0 cas=1 fetch=no cls=1 size=60\r\n",
+			[]string{"get k", "get k", "get k", "me k"},
+			2,
+		},
+		{
+			"a value that lives for long", "k", "ME k exp=60 la=0 cas=1 fetch=no cls=1 size=60\r\n",
+			[]string{"get k", "get k", "get k", "me k"},
+			2,
+		},
+		{
+			"a value that expires soon", "k", "ME k exp=1 la=0 cas=1 fetch=no cls=1 size=60\r\n",
+			[]string{"get k", "get k", "get k", "me k", "get k", "get k"},
+			0,
+		},
+		{
+			"a value that has expired meanwhile", "k", "EN\r\n",
+			[]string{"get k", "get k", "get k", "me k", "get k", "get k"},
+			0,
+		},
+		{
+			"no value", "missing", "EN\r\n",
+			[]string{"get missing", "get missing", "get missing", "me missing", "get missing", "get missing"},
+			0,
+		},
+		{
+			"an error", "k", "SERVER_ERROR out of memory\r\n",
+			[]string{"get k", "get k", "get k", "me k", "get k", "me k", "get k", "me k"},
+			0,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := "VALUE k 7 1\r\nx\r\nEND\r\n"
@@ -128,7 +154,8 @@ func TestValuesInMemoryAreForgottenWhenAServerBreaksTheProtocol(t *testing.T) {
 	assert.Equal(t, []string{"get k", "me k"}, asked[len(asked)-2:], "it was served before, so it is wanted again")
 }
 
-// A cas through one middleware makes the tokens in the memory of another old: they are refused there, and not served again.
+// A cas through one middleware makes the tokens in the memory of another old: they are refused there, and not served
+// again.
 func TestTokensFromMemoryWinOnlyOverTheirItem(t *testing.T) {
 	list, _ := fleet(t, 2, middleware.Options{HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge, Workers: 1})
 	a, b := list[0].Dial(t), list[1].Dial(t)

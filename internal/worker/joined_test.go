@@ -70,8 +70,8 @@ func (s *held) got() []string {
 	return s.lines
 }
 
-// inOneRound lets one client wait for a server. Meanwhile each of the others queues its requests, so that the only worker serves
-// these in one round.
+// inOneRound lets one client wait for a server. Meanwhile each of the others queues its requests, so that the only
+// worker serves these in one round.
 func (s *held) inOneRound(t *testing.T, m *mwtest.MW, requests ...string) (clients []*mctest.Client) {
 	t.Helper()
 	first := m.Dial(t)
@@ -81,7 +81,8 @@ func (s *held) inOneRound(t *testing.T, m *mwtest.MW, requests ...string) (clien
 		c := m.Dial(t)
 		require.NoError(t, c.Send([]byte(r)))
 		clients = append(clients, c)
-		require.Eventually(t, func() bool { return m.Stats().Snapshot().QueueLength == len(clients) }, mctest.Patience, mctest.Tick)
+		require.Eventually(t, func() bool { return m.Stats().Snapshot().QueueLength == len(clients) }, mctest.Patience,
+			mctest.Tick)
 	}
 	s.release <- struct{}{}
 	require.Equal(t, "END\r\n", first.MustReply(t))
@@ -111,7 +112,10 @@ func TestEqualGetsOfARoundAreOneRequestToAServer(t *testing.T) {
 }
 
 func TestAGetAfterAWriteOfItsKeyDoesNotJoinAGetBeforeIt(t *testing.T) {
-	for _, write := range []string{"set hot 0 0 3\r\nnew\r\n", "flush_all\r\n", "md hot\r\n", "ms aG90 3 b\r\nnew\r\n", "gat 0 cold hot\r\n"} {
+	for _, write := range []string{
+		"set hot 0 0 3\r\nnew\r\n", "flush_all\r\n", "md hot\r\n", "ms aG90 3 b\r\nnew\r\n",
+		"gat 0 cold hot\r\n",
+	} {
 		writes := 0
 		s := startHeld(t, 1, func(line string) string {
 			switch word, _, _ := strings.Cut(line, " "); word {

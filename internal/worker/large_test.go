@@ -29,15 +29,21 @@ func TestAValueLargerThanMaxValueIsAnErrorAndNoFailureOfItsServer(t *testing.T) 
 					s := mctest.StartMemcached(t, "-I", "4m")
 					servers = append(servers, s)
 					direct := mctest.MustDial(t, s.Addr())
-					for key, size := range map[string]int{"large": 3 * maxValue, "more": maxValue + 1, "most": maxValue} {
-						require.Equal(t, "STORED\r\n", direct.MustDo(t, fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, size, strings.Repeat("x", size))))
+					for key, size := range map[string]int{
+						"large": 3 * maxValue, "more": maxValue + 1,
+						"most": maxValue,
+					} {
+						require.Equal(t, "STORED\r\n",
+							direct.MustDo(t, fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, size,
+								strings.Repeat("x", size))))
 					}
 				}
 				o.Servers = mwtest.Servers(servers...)
 				m := mwtest.Start(t, o)
 				c := m.Dial(t)
 				failure := func(size int) string {
-					return fmt.Sprintf("SERVER_ERROR a value of %d bytes; accepted: up to %d (--max-value)\r\n", size, maxValue)
+					return fmt.Sprintf("SERVER_ERROR a value of %d bytes; accepted: up to %d (--max-value)\r\n", size,
+						maxValue)
 				}
 				most := strings.Repeat("x", maxValue)
 				require.Equal(t, "STORED\r\n", c.MustDo(t, "set small 0 0 1\r\nx\r\n"))
@@ -53,8 +59,13 @@ func TestAValueLargerThanMaxValueIsAnErrorAndNoFailureOfItsServer(t *testing.T) 
 					got := c.MustDo(t, x.request)
 					assert.True(t, x.want == got, "%q: %.100q", x.request, got)
 				}
-				require.NoError(t, c.Send([]byte("mg large v q\r\nmg small v q\r\nmn\r\nget small\r\nget small large small\r\nget small\r\nget more\r\n")))
-				for _, want := range []string{failure(3 * maxValue), "VA 1\r\nx\r\n", "MN\r\n", "VALUE small 0 1\r\nx\r\nEND\r\n"} {
+				require.NoError(t,
+					c.Send([]byte("mg large v q\r\nmg small v q\r\nmn\r\nget small\r\nget small large small\r\nget "+
+						"small\r\nget more\r\n")))
+				for _, want := range []string{
+					failure(3 * maxValue), "VA 1\r\nx\r\n", "MN\r\n",
+					"VALUE small 0 1\r\nx\r\nEND\r\n",
+				} {
 					assert.Equal(t, want, c.MustReply(t))
 				}
 				assert.Contains(t, c.MustReply(t), failure(3*maxValue))

@@ -16,7 +16,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// Bytes that a server sends between rounds answer no request: the connection is closed before another client's reply is read from it.
+// Bytes that a server sends between rounds answer no request: the connection is closed before another client's reply is
+// read from it.
 func TestASurplusReplyThatArrivesLateAnswersNoRequest(t *testing.T) {
 	send, sent := make(chan struct{}), make(chan struct{})
 	script := mctest.StartScript(t, func(p *mctest.Peer) {
@@ -48,7 +49,8 @@ func TestASurplusReplyThatArrivesLateAnswersNoRequest(t *testing.T) {
 	require.Equal(t, "VALUE k 0 4\r\ngood\r\nEND\r\n", other.MustDo(t, "get k\r\n"))
 }
 
-// The first reply existed before the request. The second STORED is the reply to the request, so it is not known what the server stored.
+// The first reply existed before the request. The second STORED is the reply to the request, so it is not known what
+// the server stored.
 func TestAWriteCountsAsMissedIfTheServerThenSendsASurplusReply(t *testing.T) {
 	deleted := make(chan struct{})
 	script := mctest.StartScript(t, func(p *mctest.Peer) {
@@ -77,11 +79,13 @@ func TestAWriteCountsAsMissedIfTheServerThenSendsASurplusReply(t *testing.T) {
 	}
 }
 
-// A worker continues with a server that stalls in the middle of its reply after other servers have answered the same request.
+// A worker continues with a server that stalls in the middle of its reply after other servers have answered the same
+// request.
 func TestValuesThatArriveInPartsAreNotLostWhenAnotherServerAnswersBetween(t *testing.T) {
 	var m *mwtest.MW
 	stalls := func() uint64 { return m.Stats().Snapshot().Servers[0].Health.Stalls }
-	var before atomic.Uint64 // number of stalls before the request: on a busy machine the server may stall before it reads the request
+	// number of stalls before the request: on a busy machine the server may stall before it reads the request
+	var before atomic.Uint64
 	o := middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{StallAfter: 10 * time.Millisecond}}
 	o.Placement.Replicas = 1
 	script := func(s int) *mctest.Script {
@@ -96,7 +100,8 @@ func TestValuesThatArriveInPartsAreNotLostWhenAnotherServerAnswersBetween(t *tes
 					if s == 0 && k == 0 {
 						p.Send(reply)
 						reply = ""
-						require.Eventually(t, func() bool { return stalls() > before.Load() }, mctest.Patience, mctest.Tick)
+						require.Eventually(t, func() bool { return stalls() > before.Load() }, mctest.Patience,
+							mctest.Tick)
 					}
 				}
 				return reply + "END\r\n"

@@ -10,7 +10,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// If a server missed a write, the write must not be answered before all mcmw instances know this (the mark is set). No round waits for that.
+// If a server missed a write, the write must not be answered before all mcmw instances know this (the mark is set). No
+// round waits for that.
 //
 //	worker ---> a server missed a write (noteMissed) ---> the part is complete: the servers' answer is kept, and the batch is passed on (leaveUnmarked)
 //	                                                        |
@@ -27,7 +28,8 @@ type marks struct {
 // missed says that server missed requests[request].
 type missed struct{ request, server int32 }
 
-// noteFlush says, when a flush_all has ended, that the servers have also lost the records that mcmw keeps on them, such as marks.
+// noteFlush says, when a flush_all has ended, that the servers have also lost the records that mcmw keeps on them, such
+// as marks.
 func (w *Worker) noteFlush() {
 	for i := range w.requests {
 		if w.marks.flushAll && w.requests[i].done && w.planner.Requests[i].IsFlush() {
@@ -46,8 +48,8 @@ func (w *Worker) noteUnmarked(i, server int32) {
 	w.marks.missed = append(w.marks.missed, missed{i, server})
 }
 
-// leaveUnmarked leaves the first request of p that has to wait for a mark, and the requests after it, to a later round. The portions of a reply do not
-// wait, except the last.
+// leaveUnmarked leaves the first request of p that has to wait for a mark, and the requests after it, to a later round.
+// The portions of a reply do not wait, except the last.
 func (w *Worker) leaveUnmarked(p *part) {
 	for i := p.first; i < p.last; i++ {
 		if r := &w.planner.Requests[i]; r.Settled {
@@ -74,7 +76,8 @@ func (w *Worker) unmarkedOf(i int32) *request.Unmarked {
 	var list []request.Missed
 	for _, m := range w.marks.missed {
 		server := w.options.Servers[m.server]
-		if m.request != i || !server.Unmarked() || slices.ContainsFunc(list, func(in request.Missed) bool { return in.Server == server }) {
+		if m.request != i || !server.Unmarked() ||
+			slices.ContainsFunc(list, func(in request.Missed) bool { return in.Server == server }) {
 			continue
 		}
 		of := request.Missed{Server: server}
@@ -98,8 +101,8 @@ func (w *Worker) unmarkedOf(i int32) *request.Unmarked {
 // barring reports whether a write that server s missed is answered with success only when no mcmw instance reads s.
 func (w *Worker) barring(s int) bool { return w.options.Pools[w.options.Router.Of(s).Number()].Barring }
 
-// awaitMarked reports whether requests[i], the last of the round and the next of b, has no mark left to wait for. A patient worker waits for it, if
-// nothing else is in the round. Any other worker passes the batch to a patient one.
+// awaitMarked reports whether requests[i], the last of the round and the next of b, has no mark left to wait for. A
+// patient worker waits for it, if nothing else is in the round. Any other worker passes the batch to a patient one.
 func (w *Worker) awaitMarked(ctx context.Context, b *request.Batch, i int32) bool {
 	w.marks.any = true
 	u := w.planner.Requests[i].Unmarked
@@ -133,7 +136,8 @@ func (w *Worker) awaitMarked(ctx context.Context, b *request.Batch, i int32) boo
 	return true
 }
 
-// refuseDeposed answers requests[i] with an error if a server that decided it ceased to decide while the request waited for a mark.
+// refuseDeposed answers requests[i] with an error if a server that decided it ceased to decide while the request waited
+// for a mark.
 func (w *Worker) refuseDeposed(i int32, u *request.Unmarked) {
 	if u.Deposed == nil || !u.Deposed() {
 		return

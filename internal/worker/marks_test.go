@@ -21,8 +21,9 @@ import (
 	"mcmw/internal/worker"
 )
 
-// twoPools starts a middleware in front of two pools of three servers. Pool a has the keys that begin with a, pool b all others. The servers of a carry marks,
-// which count after more than a quarter of a second, because of another middleware that does not acknowledge marks.
+// twoPools starts a middleware in front of two pools of three servers. Pool a has the keys that begin with a, pool b
+// all others. The servers of a carry marks, which count after more than a quarter of a second, because of another
+// middleware that does not acknowledge marks.
 func twoPools(t *testing.T, o middleware.Options) (m *mwtest.MW, a, b []*mctest.Server) {
 	t.Helper()
 	a, b = mctest.StartNewMemcacheds(t, 3), mctest.StartNewMemcacheds(t, 3)
@@ -35,7 +36,8 @@ func twoPools(t *testing.T, o middleware.Options) (m *mwtest.MW, a, b []*mctest.
 		}
 		p.Writers = middleware.WritersSeveral
 		if name == "a" {
-			p.Ack, p.ServerOptions = replica.AckQuorum, backend.ServerOptions{FailureLimit: 1, ConnectTimeout: time.Second}
+			p.Ack, p.ServerOptions = replica.AckQuorum,
+				backend.ServerOptions{FailureLimit: 1, ConnectTimeout: time.Second}
 		}
 		o.Pools = append(o.Pools, p)
 	}
@@ -53,7 +55,8 @@ func another(t *testing.T, server *mctest.Server) {
 	require.Equal(t, "HD\r\n", c.MustDo(t, fmt.Sprintf("ms %s 7 b\r\nanother\r\n", link.Key(marker.RunningKey).Text)))
 }
 
-// sends lets n clients send request, in which %d stands for the client's number, and returns a channel with their answers.
+// sends lets n clients send request, in which %d stands for the client's number, and returns a channel with their
+// answers.
 func sends(t *testing.T, m *mwtest.MW, n int, request string) <-chan string {
 	answers := make(chan string, n)
 	for i := range n {
@@ -70,8 +73,8 @@ func sends(t *testing.T, m *mwtest.MW, n int, request string) <-chan string {
 	return answers
 }
 
-// outage calls do while server, the first of m's, is down. If do returns false there is another outage: on a busy machine, for example, the marks may have
-// been read too long ago to know what the server missed.
+// outage calls do while server, the first of m's, is down. If do returns false there is another outage: on a busy
+// machine, for example, the marks may have been read too long ago to know what the server missed.
 func outage(t *testing.T, m *mwtest.MW, server *mctest.Server, do func() bool) {
 	t.Helper()
 	state := func() string { return m.Stats().Snapshot().Servers[0].Health.State }
@@ -102,7 +105,8 @@ func TestRequestsOfOnePoolAreAnsweredWhileWritesOfAnotherWaitForAMark(t *testing
 
 			outage(t, m, a[0], func() bool {
 				written := sends(t, m, writers, "set a%d 0 0 1\r\ny\r\n")
-				require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State != "up" }, mctest.Patience, mctest.Tick)
+				require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State != "up" },
+					mctest.Patience, mctest.Tick)
 				meanwhile := 0
 				for len(written) == 0 {
 					require.Equal(t, "VALUE b 0 1\r\nx\r\nEND\r\n", c.MustDo(t, "get b\r\n"))
@@ -127,11 +131,14 @@ func TestRequestsAfterAWriteThatWaitsForAMarkAreAnsweredInOrder(t *testing.T) {
 	outage(t, m, a[0], func() bool {
 		c := m.Dial(t)
 		defer c.Close()
-		require.NoError(t, c.Send([]byte("set b 0 0 1\r\n1\r\nget b\r\nset a 0 0 1\r\n2\r\nget a\r\nincr b 1\r\nget b a\r\nset a 0 0 1 noreply\r\n3\r\nms a 1 q\r\n4\r\nmn\r\nget a\r\n"+
-			"append a 0 0 1\r\n0\r\nincr a 1\r\nget b\r\nset b 0 0 1\r\n7\r\nget b\r\n")))
+		require.NoError(t,
+			c.Send([]byte("set b 0 0 1\r\n1\r\nget b\r\nset a 0 0 1\r\n2\r\nget a\r\nincr b 1\r\nget b a\r\nset a 0 "+
+				"0 1 noreply\r\n3\r\nms a 1 q\r\n4\r\nmn\r\nget a\r\n"+
+				"append a 0 0 1\r\n0\r\nincr a 1\r\nget b\r\nset b 0 0 1\r\n7\r\nget b\r\n")))
 		for _, reply := range []string{
 			"STORED\r\n", "VALUE b 0 1\r\n1\r\nEND\r\n", "STORED\r\n", "VALUE a 0 1\r\n2\r\nEND\r\n", "2\r\n",
-			"VALUE b 0 1\r\n2\r\nVALUE a 0 1\r\n2\r\nEND\r\n", "MN\r\n", "VALUE a 0 1\r\n4\r\nEND\r\n", "STORED\r\n", "41\r\n",
+			"VALUE b 0 1\r\n2\r\nVALUE a 0 1\r\n2\r\nEND\r\n", "MN\r\n", "VALUE a 0 1\r\n4\r\nEND\r\n", "STORED\r\n",
+			"41\r\n",
 			"VALUE b 0 1\r\n2\r\nEND\r\n", "STORED\r\n", last,
 		} {
 			got := c.MustReply(t)
@@ -156,19 +163,25 @@ func TestAWriteWhoseMarkCannotBeSetFailsAndLaterRequestsAreAnswered(t *testing.T
 	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: time.Second}})
 	a[0].Stop()
 	a[1].Stop()
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[2].Health.State == "stale" }, mctest.Patience, mctest.Tick, "until then it is read")
-	late := regexp.MustCompile("SERVER_ERROR b-server-[123]: .*(no reply in time|too few servers say whether it missed writes)")
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[2].Health.State == "stale" },
+		mctest.Patience, mctest.Tick, "until then it is read")
+	late := regexp.MustCompile("SERVER_ERROR b-server-[123]: .*(no reply in time|too few servers say whether it " +
+		"missed writes)")
 	exchange := func() bool {
 		c := m.Dial(t)
 		defer c.Close()
-		require.NoError(t, c.Send([]byte("set b 0 0 1\r\n1\r\nset a 0 0 1\r\n2\r\nget b\r\nincr b 1\r\nset a 0 0 1 noreply\r\n3\r\nms a 1 q\r\n4\r\ndecr b 1\r\nget b a\r\n")))
+		require.NoError(t,
+			c.Send([]byte("set b 0 0 1\r\n1\r\nset a 0 0 1\r\n2\r\nget b\r\nincr b 1\r\nset a 0 0 1 "+
+				"noreply\r\n3\r\nms a 1 q\r\n4\r\ndecr b 1\r\nget b a\r\n")))
 		for _, reply := range []string{
-			"STORED\r\n", "SERVER_ERROR a-server-[12]: ", "VALUE b 0 1\r\n1\r\nEND\r\n", "2\r\n", "SERVER_ERROR a-server-[12]: ", "1\r\n",
+			"STORED\r\n", "SERVER_ERROR a-server-[12]: ", "VALUE b 0 1\r\n1\r\nEND\r\n", "2\r\n",
+			"SERVER_ERROR a-server-[12]: ", "1\r\n",
 			"VALUE b 0 1\r\n1\r\nSERVER_ERROR a-server-[123]: ",
 		} {
 			got := c.MustReply(t)
 			if late.MatchString(got) {
-				return false // on a busy machine b's servers may be late, too, or their marks may have been read too long ago
+				// on a busy machine b's servers may be late, too, or their marks may have been read too long ago
+				return false
 			}
 			require.Regexp(t, "^"+reply, got)
 		}
@@ -182,20 +195,28 @@ func TestAWriteWhoseMarkCannotBeSetFailsAndLaterRequestsAreAnswered(t *testing.T
 	}
 }
 
-// A read needs a majority of the pool's servers. While too few of them can be asked no request waits for them, because nothing but their return helps.
+// A read needs a majority of the pool's servers. While too few of them can be asked no request waits for them, because
+// nothing but their return helps.
 func TestAnErrorIsGivenAtOnceWhenTooFewServersCanBeReached(t *testing.T) {
 	for name, miss := range map[string]bool{"errors": false, "misses": true} {
 		t.Run(name, func(t *testing.T) {
 			// A request that waits for the timeout fails the test.
-			m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 10 * time.Minute, GetErrorMiss: miss}})
+			m, a, _ := twoPools(t, middleware.Options{
+				Workers:        1,
+				RequestOptions: worker.RequestOptions{Timeout: 10 * time.Minute, GetErrorMiss: miss},
+			})
 			c := m.Dial(t)
-			require.Eventually(t, func() bool { return c.MustDo(t, "set a 0 0 1\r\n1\r\n") == "STORED\r\n" }, mctest.Patience, mctest.Tick)
+			require.Eventually(t, func() bool { return c.MustDo(t, "set a 0 0 1\r\n1\r\n") == "STORED\r\n" },
+				mctest.Patience, mctest.Tick)
 			a[0].Stop()
 			a[1].Stop()
-			require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[2].Health.State == "stale" }, mctest.Patience, mctest.Tick)
+			require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[2].Health.State == "stale" },
+				mctest.Patience, mctest.Tick)
 			for request, missed := range map[string]string{
-				"get a\r\n": "END\r\n", "get a a2 a3\r\n": "END\r\n", "gets a\r\n": "END\r\n", "mg a v\r\n": "EN\r\n", "mg a c\r\n": "EN\r\n", "gat 0 a\r\n": "END\r\n",
-				"set a 0 0 1\r\n2\r\n": "", "delete a\r\n": "", "touch a 0\r\n": "", "add an 0 0 1\r\n2\r\n": "", "incr a 1\r\n": "", "append a 0 0 1\r\n2\r\n": "",
+				"get a\r\n": "END\r\n", "get a a2 a3\r\n": "END\r\n", "gets a\r\n": "END\r\n", "mg a v\r\n": "EN\r\n",
+				"mg a c\r\n": "EN\r\n", "gat 0 a\r\n": "END\r\n",
+				"set a 0 0 1\r\n2\r\n": "", "delete a\r\n": "", "touch a 0\r\n": "", "add an 0 0 1\r\n2\r\n": "",
+				"incr a 1\r\n": "", "append a 0 0 1\r\n2\r\n": "",
 				"cas a 0 0 1 5\r\n2\r\n": "", "ms a 1 C5\r\n2\r\n": "", "ma a\r\n": "",
 			} {
 				if reply := c.MustDo(t, request); miss && missed != "" {
@@ -234,12 +255,20 @@ func TestAReplicatedWriteDoesWithoutAServerThatStalls(t *testing.T) {
 				c := m.Dial(t)
 				state := func() string { return m.Stats().Snapshot().Servers[2].Health.State }
 				for n := 1; n <= 3; n++ {
-					require.Eventually(t, func() bool { return c.MustDo(t, "set a 0 0 1\r\n0\r\n") == "STORED\r\n" && state() == "up" }, mctest.Patience, mctest.Tick)
+					require.Eventually(t, func() bool {
+						return c.MustDo(t, "set a 0 0 1\r\n0\r\n") == "STORED\r\n" && state() == "up"
+					}, mctest.Patience, mctest.Tick)
 					servers[2].Freeze()
 					// The writers' time for a mark ends early if the machine is too busy to look for marks.
-					require.Eventually(t, func() bool { return c.MustDo(t, fmt.Sprintf("set a 0 0 1\r\n%d\r\n", n)) == "STORED\r\n" }, mctest.Patience, mctest.Tick)
-					require.NoError(t, c.Send([]byte("set b 0 0 1\r\n5\r\ndelete a\r\nget a\r\nset a 0 0 1\r\n6\r\nget a\r\n")))
-					for _, want := range []string{"STORED\r\n", "DELETED\r\n", "END\r\n", "STORED\r\n", "VALUE a 0 1\r\n6\r\nEND\r\n"} {
+					require.Eventually(t, func() bool {
+						return c.MustDo(t, fmt.Sprintf("set a 0 0 1\r\n%d\r\n", n)) == "STORED\r\n"
+					}, mctest.Patience, mctest.Tick)
+					require.NoError(t,
+						c.Send([]byte("set b 0 0 1\r\n5\r\ndelete a\r\nget a\r\nset a 0 0 1\r\n6\r\nget a\r\n")))
+					for _, want := range []string{
+						"STORED\r\n", "DELETED\r\n", "END\r\n", "STORED\r\n",
+						"VALUE a 0 1\r\n6\r\nEND\r\n",
+					} {
 						require.Equal(t, want, c.MustReply(t))
 					}
 					servers[2].Thaw()
@@ -257,7 +286,10 @@ func TestAReplicatedWriteDoesWithoutAServerThatStalls(t *testing.T) {
 func TestAReplicatedWriteDoesWithoutASuspectAtOnce(t *testing.T) {
 	t.Parallel()
 	const stallAfter = 5 * time.Second // longer than a machine is late
-	o := middleware.Options{Writers: middleware.WritersSeveral, RequestOptions: worker.RequestOptions{Timeout: 10 * time.Minute, StallAfter: stallAfter, Ack: replica.AckLive}}
+	o := middleware.Options{
+		Writers:        middleware.WritersSeveral,
+		RequestOptions: worker.RequestOptions{Timeout: 10 * time.Minute, StallAfter: stallAfter, Ack: replica.AckLive},
+	}
 	servers := mctest.StartNewMemcacheds(t, 3)
 	o.Servers = mwtest.Servers(servers...)
 	m := mwtest.Start(t, o)
@@ -273,12 +305,17 @@ func TestAReplicatedWriteDoesWithoutASuspectAtOnce(t *testing.T) {
 	require.Equal(t, "STORED\r\n", <-written)
 }
 
-// While too few servers of a pool can be asked for marks, none of them is read, and reads wait until their timeout, but no longer, however many arrive.
+// While too few servers of a pool can be asked for marks, none of them is read, and reads wait until their timeout, but
+// no longer, however many arrive.
 func TestAReadThatWaitsForAServerIsAnsweredInTimeWhileMoreReadsArrive(t *testing.T) {
-	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 400 * time.Millisecond}})
+	m, a, _ := twoPools(t, middleware.Options{
+		Workers:        1,
+		RequestOptions: worker.RequestOptions{Timeout: 400 * time.Millisecond},
+	})
 	a[0].Freeze() // if it had ended, nothing would wait for it
 	a[1].Freeze()
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[2].Health.State == "stale" }, mctest.Patience, mctest.Tick)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[2].Health.State == "stale" },
+		mctest.Patience, mctest.Tick)
 	first := sends(t, m, 1, "get a%d b\r\n")
 	more := 0
 	for ; len(first) == 0; more++ {
@@ -286,6 +323,7 @@ func TestAReadThatWaitsForAServerIsAnsweredInTimeWhileMoreReadsArrive(t *testing
 		time.Sleep(40 * time.Millisecond) // the rate at which reads arrive; it waits for nothing
 	}
 	assert.Contains(t, <-first, "SERVER_ERROR ") // on a machine that is late for the timeout it may name a server of b
-	// Ten arrive within the timeout. The limit consists of pauses, because a machine that is late for the timeout is also late for each pause.
+	// Ten arrive within the timeout. The limit consists of pauses, because a machine that is late for the timeout is
+	// also late for each pause.
 	assert.Less(t, more, 50)
 }

@@ -16,9 +16,10 @@ type heldLock struct {
 	exclusive bool
 }
 
-// admit reports whether requests[i], the last of the round and the next of b, can be planned now: no server that it needs is in trouble, and
-// the worker has the key locks that it needs. Otherwise it is served in the next round, or in the lane that it then has: the detour of a
-// server that it needs, or of a server for which the holder of a key lock waits.
+// admit reports whether requests[i], the last of the round and the next of b, can be planned now: no server that it
+// needs is in trouble, and the worker has the key locks that it needs. Otherwise it is served in the next round, or in
+// the lane that it then has: the detour of a server that it needs, or of a server for which the holder of a key lock
+// waits.
 func (w *Worker) admit(ctx context.Context, b *request.Batch, i int32) bool {
 	if w.planner.Requests[i].Unmarked != nil && !w.awaitMarked(ctx, b, i) {
 		return false
@@ -42,8 +43,9 @@ func (w *Worker) admit(ctx context.Context, b *request.Batch, i int32) bool {
 	return w.lock(b, i)
 }
 
-// lock takes the key locks that requests[i] needs. A replicated write holds its key's stripe until the round ends. A replicated read only
-// waits until no other worker holds the stripe. The worker waits only if nothing else is in the round.
+// lock takes the key locks that requests[i] needs. A replicated write holds its key's stripe until the round ends. A
+// replicated read only waits until no other worker holds the stripe. The worker waits only if nothing else is in the
+// round.
 func (w *Worker) lock(b *request.Batch, i int32) bool {
 	l, ok := w.planner.Locks(i, int(b.Next)+1 < len(b.Requests))
 	if !ok {

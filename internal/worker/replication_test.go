@@ -82,7 +82,10 @@ func get(t testing.TB, s *mctest.Server, key string) string {
 
 // The reply to incr names no key, so a wrong count cannot be recognized. The other replicas' answers decide.
 func TestAWrongCountOfOneServerIsOutvotedByAQuorum(t *testing.T) {
-	for ack, want := range map[replica.Ack]string{replica.AckAll: "NOT_FOUND\r\n", replica.AckQuorum: "NOT_FOUND\r\n", replica.AckAny: "5\r\n"} {
+	for ack, want := range map[replica.Ack]string{
+		replica.AckAll: "NOT_FOUND\r\n", replica.AckQuorum: "NOT_FOUND\r\n",
+		replica.AckAny: "5\r\n",
+	} {
 		for liar := range 3 {
 			t.Run(fmt.Sprintf("ack %v, server %d", ack, liar), func(t *testing.T) {
 				script := mctest.StartScript(t, func(p *mctest.Peer) {
@@ -93,9 +96,15 @@ func TestAWrongCountOfOneServerIsOutvotedByAQuorum(t *testing.T) {
 						return "NOT_FOUND\r\n"
 					})
 				})
-				addrs := []string{mctest.StartMemcached(t).Addr(), mctest.StartMemcached(t).Addr(), mctest.StartMemcached(t).Addr()}
+				addrs := []string{
+					mctest.StartMemcached(t).Addr(), mctest.StartMemcached(t).Addr(),
+					mctest.StartMemcached(t).Addr(),
+				}
 				addrs[liar] = script.Addr()
-				m := mwtest.Start(t, middleware.Options{Servers: mwtest.Named(addrs...), RequestOptions: worker.RequestOptions{Ack: ack}})
+				m := mwtest.Start(t, middleware.Options{
+					Servers:        mwtest.Named(addrs...),
+					RequestOptions: worker.RequestOptions{Ack: ack},
+				})
 				assert.Equal(t, want, dial(t, m.Addr()).ask("incr missing 1\r\n", 1))
 			})
 		}
@@ -109,14 +118,36 @@ func TestReplicasThatDisagreeAreRepairedByDeletion(t *testing.T) {
 		all, any     string   // the client's answer
 		left         []string // on the three servers with ack all
 	}{
-		{"an incr finds the key evicted on one", "delete k\r\n", "incr k 1\r\n", "NOT_FOUND\r\n", "6\r\n", []string{"", "", ""}},
-		{"an add stores on one", "delete k\r\n", "add k 0 0 1\r\nx\r\n", "NOT_STORED\r\n", "STORED\r\n", []string{"", "5", "5"}},
-		{"a touch finds the key evicted on one", "delete k\r\n", "touch k 0\r\n", "NOT_FOUND\r\n", "TOUCHED\r\n", []string{"", "", ""}},
-		{"a delete finds the key evicted on one", "delete k\r\n", "delete k\r\n", "DELETED\r\n", "DELETED\r\n", []string{"", "", ""}},
+		{
+			"an incr finds the key evicted on one", "delete k\r\n", "incr k 1\r\n", "NOT_FOUND\r\n", "6\r\n",
+			[]string{"", "", ""},
+		},
+		{
+			"an add stores on one", "delete k\r\n", "add k 0 0 1\r\nx\r\n", "NOT_STORED\r\n", "STORED\r\n",
+			[]string{"", "5", "5"},
+		},
+		{
+			"a touch finds the key evicted on one", "delete k\r\n", "touch k 0\r\n", "NOT_FOUND\r\n", "TOUCHED\r\n",
+			[]string{"", "", ""},
+		},
+		{
+			"a delete finds the key evicted on one", "delete k\r\n", "delete k\r\n", "DELETED\r\n", "DELETED\r\n",
+			[]string{"", "", ""},
+		},
 		{"an incr meets another value on one", "set k 0 0 1\r\n7\r\n", "incr k 1\r\n", "8\r\n6\r\n", "6\r\n", nil},
-		{"an incr meets text on one", "set k 0 0 1\r\nx\r\n", "incr k 1\r\n", "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n", "6\r\n", []string{"", "", ""}},
-		{"an ma finds the key evicted on one", "delete k\r\n", "ma k v\r\n", "NF\r\n", "VA 1\r\n6\r\n", []string{"", "", ""}},
-		{"an ms in mode add stores on one", "delete k\r\n", "ms k 1 ME\r\nx\r\n", "NS\r\n", "HD\r\n", []string{"", "5", "5"}},
+		{
+			"an incr meets text on one", "set k 0 0 1\r\nx\r\n", "incr k 1\r\n",
+			"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n", "6\r\n",
+			[]string{"", "", ""},
+		},
+		{
+			"an ma finds the key evicted on one", "delete k\r\n", "ma k v\r\n", "NF\r\n", "VA 1\r\n6\r\n",
+			[]string{"", "", ""},
+		},
+		{
+			"an ms in mode add stores on one", "delete k\r\n", "ms k 1 ME\r\nx\r\n", "NS\r\n", "HD\r\n",
+			[]string{"", "5", "5"},
+		},
 		{"an md finds the key evicted on one", "delete k\r\n", "md k\r\n", "HD\r\n", "HD\r\n", []string{"", "", ""}},
 	} {
 		for _, ack := range []replica.Ack{replica.AckAll, replica.AckAny} {
@@ -240,7 +271,8 @@ func testReadModifyWrite(t *testing.T, o middleware.Options) {
 					fields := strings.Fields(reply)
 					_, _ = fmt.Sscan(fields[5], &value)
 					next := fmt.Sprint(value + 1)
-					if c.ask(fmt.Sprintf("cas counter 0 0 %d %s\r\n%s\r\n", len(next), fields[4], next), 1) == "STORED\r\n" {
+					if c.ask(fmt.Sprintf("cas counter 0 0 %d %s\r\n%s\r\n", len(next), fields[4], next), 1) ==
+						"STORED\r\n" {
 						break
 					}
 				}
@@ -254,8 +286,8 @@ func testReadModifyWrite(t *testing.T, o middleware.Options) {
 	}
 }
 
-// memcached drops the replies to the requests before a retrieval that it refuses for a long key. Behind the middleware these
-// requests belong to other clients.
+// memcached drops the replies to the requests before a retrieval that it refuses for a long key. Behind the middleware
+// these requests belong to other clients.
 func TestARefusedRetrievalLosesNoReplyOfOtherClients(t *testing.T) {
 	m, _ := replicas(t, 1, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 64}})
 	long := strings.Repeat("k", 251)
@@ -280,7 +312,10 @@ func TestARefusedRetrievalLosesNoReplyOfOtherClients(t *testing.T) {
 
 func TestReadsOfAKeyInOneBatchNeverGoBackInTime(t *testing.T) {
 	// Two copies on three servers, which are suspect as soon as they are busy: many reads are sent to a second server.
-	o := middleware.Options{Workers: 2, RequestOptions: worker.RequestOptions{Depth: 2, StallAfter: 50 * time.Microsecond, Timeout: time.Minute}}
+	o := middleware.Options{
+		Workers:        2,
+		RequestOptions: worker.RequestOptions{Depth: 2, StallAfter: 50 * time.Microsecond, Timeout: time.Minute},
+	}
 	o.Placement = route.Options{Replicas: 2, Read: route.ReadRoundRobin}
 	m, servers := replicas(t, 3, o)
 	other, counter := keysOf(t, o, m, servers, 0, 1)[0], keysOf(t, o, m, servers, 1, 1)[0]

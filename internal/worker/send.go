@@ -28,7 +28,8 @@ func (o *outstanding) unsent() bool { return o.sent < len(o.calls) }
 // forget empties o.
 func (o *outstanding) forget() { *o = outstanding{calls: o.calls[:0]} }
 
-// send sends the calls from number from on, with one write to each server. Calls for which a connection must be made that takes long are left to collect.
+// send sends the calls from number from on, with one write to each server. Calls for which a connection must be made
+// that takes long are left to collect.
 func (w *Worker) send(ctx context.Context, from int) {
 	for n := from; n < len(w.planner.Calls); n++ {
 		o := &w.outstanding[w.planner.Calls[n].Server]
@@ -58,11 +59,12 @@ func (w *Worker) send(ctx context.Context, from int) {
 	}
 }
 
-// connectAtOnce is how long other calls of the round may wait for a connection: about ten times what a connection takes without
-// trouble.
+// connectAtOnce is how long other calls of the round may wait for a connection: about ten times what a connection takes
+// without trouble.
 const connectAtOnce = time.Millisecond
 
-// sendTo sends the calls to server s that are not sent yet, if there is a connection. Otherwise a connection is being made when it returns.
+// sendTo sends the calls to server s that are not sent yet, if there is a connection. Otherwise a connection is being
+// made when it returns.
 func (w *Worker) sendTo(ctx context.Context, s int) {
 	o, conn, server := &w.outstanding[s], w.conns[s], w.options.Servers[s]
 	if server.Stale() || server.Suspected() {
@@ -133,8 +135,9 @@ func addLines(out *wire.Gather, text []byte) {
 	}
 }
 
-// refusal returns why call n must not be sent: it reads from a server that may hold keys whose latest write it missed, or it would wait for a suspect that
-// writes do without, or for which no time is left. It returns nil if the call can be sent.
+// refusal returns why call n must not be sent: it reads from a server that may hold keys whose latest write it missed,
+// or it would wait for a suspect that writes do without, or for which no time is left. It returns nil if the call can
+// be sent.
 func (w *Worker) refusal(n int32) *backend.Error {
 	c := &w.planner.Calls[n]
 	switch server := w.options.Servers[c.Server]; {
@@ -178,8 +181,8 @@ func (w *Worker) unsend(s int) {
 	}
 }
 
-// awaitConnection waits for the connection to server s that calls wait for, and sends the calls, or ends them. When no time is left, the attempt
-// continues for a later round. It returns true if it takes longer than patience.
+// awaitConnection waits for the connection to server s that calls wait for, and sends the calls, or ends them. When no
+// time is left, the attempt continues for a later round. It returns true if it takes longer than patience.
 func (w *Worker) awaitConnection(ctx context.Context, s int, patience time.Duration) (stalled bool) {
 	o, timeout := &w.outstanding[s], w.timeouts[s]
 	impatient := stats.Now() + int64(patience)
@@ -241,7 +244,8 @@ func (w *Worker) noteMissed(n int32, err *backend.Error) {
 	}
 }
 
-// leaveBehind tells the servers that held the key of requests[i] under a previous placement, and do not hold it now, that it is written.
+// leaveBehind tells the servers that held the key of requests[i] under a previous placement, and do not hold it now,
+// that it is written.
 func (w *Worker) leaveBehind(i int32) {
 	var room, earlier [16]int
 	key := w.planner.Requests[i].Key()

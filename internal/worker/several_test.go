@@ -81,8 +81,10 @@ func TestReplicasBehindThreeMiddlewaresAreAlike(t *testing.T) {
 		"sets": func(*rand.Rand) string { return "set k%d 0 0 %d\r\n%s\r\n" },
 		"everything": func(r *rand.Rand) string {
 			return []string{
-				"set k%d 0 0 %d\r\n%s\r\n", "set k%d 7 0 %d\r\n%s\r\n", "add k%d 0 0 %d\r\n%s\r\n", "replace k%d 0 0 %d\r\n%s\r\n", "append k%d 0 0 %d\r\n%s\r\n",
-				"ms k%d %d T3000\r\n%s\r\n", "ms k%d %d MP\r\n%s\r\n", "delete k%d\r\n", "incr k%d 7\r\n", "decr k%d 3\r\n", "touch k%d 3000\r\n", "md k%d I\r\n",
+				"set k%d 0 0 %d\r\n%s\r\n", "set k%d 7 0 %d\r\n%s\r\n", "add k%d 0 0 %d\r\n%s\r\n",
+				"replace k%d 0 0 %d\r\n%s\r\n", "append k%d 0 0 %d\r\n%s\r\n",
+				"ms k%d %d T3000\r\n%s\r\n", "ms k%d %d MP\r\n%s\r\n", "delete k%d\r\n", "incr k%d 7\r\n",
+				"decr k%d 3\r\n", "touch k%d 3000\r\n", "md k%d I\r\n",
 				"ma k%d N0 J9 v\r\n", "mg k%d N30 v\r\n",
 			}[r.IntN(14)]
 		},
@@ -183,7 +185,10 @@ func TestAnItemOfAnotherKeyIsNotCopied(t *testing.T) {
 		}
 		var servers []route.Server
 		for k := range 3 {
-			servers = append(servers, route.Server{Name: fmt.Sprintf("server-%d", k+1), Addr: mctest.StartScript(t, serve).Addr(), Weight: 1})
+			servers = append(servers, route.Server{
+				Name: fmt.Sprintf("server-%d", k+1),
+				Addr: mctest.StartScript(t, serve).Addr(), Weight: 1,
+			})
 		}
 		m := mwtest.Start(t, middleware.Options{Servers: servers, Writers: middleware.WritersSeveral})
 		c := dial(t, m.Addr())
@@ -193,7 +198,8 @@ func TestAnItemOfAnotherKeyIsNotCopied(t *testing.T) {
 }
 
 func TestACheckDeletesNothingWhileAnotherWorkerStoresTheKey(t *testing.T) {
-	// The first worker's look is answered when the second worker's set has reached one server. The set reaches the other server only after some more looks.
+	// The first worker's look is answered when the second worker's set has reached one server. The set reaches the
+	// other server only after some more looks.
 	looking, stored, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var cuts atomic.Int32
 	serve := func(late bool) func(p *mctest.Peer) {
@@ -246,7 +252,8 @@ func TestACheckDeletesNothingWhileAnotherWorkerStoresTheKey(t *testing.T) {
 		}
 	}
 	m := mwtest.Start(t, middleware.Options{
-		Servers: mwtest.Named(mctest.StartScript(t, serve(true)).Addr(), mctest.StartScript(t, serve(false)).Addr()), Writers: middleware.WritersSeveral,
+		Servers: mwtest.Named(mctest.StartScript(t, serve(true)).Addr(), mctest.StartScript(t, serve(false)).Addr()),
+		Writers: middleware.WritersSeveral,
 		Workers: 2, RequestOptions: worker.RequestOptions{Timeout: mctest.Patience},
 	})
 	require.Equal(t, "STORED\r\n", dial(t, m.Addr()).ask("set k 0 0 1\r\n1\r\n", 1))
@@ -293,15 +300,16 @@ func TestAServerThatNoLongerSupportsVersionsIsNotUsed(t *testing.T) {
 func TestOneReplicaNeedsNoVersions(t *testing.T) {
 	for _, writers := range []middleware.Writers{middleware.WritersAuto, middleware.WritersSeveral} {
 		m := mwtest.Start(t, middleware.Options{
-			Servers: mwtest.Servers(withoutVersions(t)...), Writers: writers, Placement: route.Options{Replicas: 1}, Ready: middleware.ReadyAll,
+			Servers: mwtest.Servers(withoutVersions(t)...), Writers: writers, Placement: route.Options{Replicas: 1},
+			Ready: middleware.ReadyAll,
 		})
 		assert.False(t, m.Stats().Snapshot().Several)
 		assert.Equal(t, "STORED\r\n", dial(t, m.Addr()).ask("set k 0 0 1\r\nx\r\n", 1))
 	}
 }
 
-// The items that appends make are fetched to be copied. In a round the worker holds as many bytes of them as of values that cannot be read again. Items beyond that
-// remain on their first server only.
+// The items that appends make are fetched to be copied. In a round the worker holds as many bytes of them as of values
+// that cannot be read again. Items beyond that remain on their first server only.
 func TestAppendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) {
 	for range 10 {
 		if appendsOfARoundHoldNoMoreThanReadsDo(t) {
@@ -311,7 +319,8 @@ func TestAppendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) {
 	t.Fatal("the appends were never served in one round")
 }
 
-// appendsOfARoundHoldNoMoreThanReadsDo reports whether the appends were served in one round, as on a machine that is not busy.
+// appendsOfARoundHoldNoMoreThanReadsDo reports whether the appends were served in one round, as on a machine that is
+// not busy.
 func appendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) bool {
 	t.Helper()
 	const clients, size, most = 18, 1_000_000, 16 << 20
@@ -336,7 +345,8 @@ func appendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) bool {
 		first.MustDo(t, "get small\r\n")
 	}
 	// A check that a server has not answered would hold up the worker.
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Agreement.Checks == clients+1 }, mctest.Patience, mctest.Tick)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Agreement.Checks == clients+1 }, mctest.Patience,
+		mctest.Tick)
 	for _, p := range proxies {
 		p.Inject(mctest.Fault{Stall: true})
 	}
@@ -348,7 +358,8 @@ func appendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) bool {
 		require.NoError(t, c.Send([]byte(fmt.Sprintf("append k%d 0 0 1\r\ny\r\n", k))))
 		list = append(list, c)
 	}
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().QueueLength == clients }, mctest.Patience, mctest.Tick)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().QueueLength == clients }, mctest.Patience,
+		mctest.Tick)
 	before := m.Stats().Snapshot()
 	for _, p := range proxies {
 		p.Inject(mctest.Fault{})

@@ -5,7 +5,8 @@ import (
 	"mcmw/internal/shadow"
 )
 
-// answerCopied adds the planner's answer to requests[i] to out, and copies the request to the shadows of its keys' pools.
+// answerCopied adds the planner's answer to requests[i] to out, and copies the request to the shadows of its keys'
+// pools.
 func (w *Worker) answerCopied(i int32) (rest int) {
 	r := &w.planner.Requests[i]
 	if !w.copier.Begin(&r.Request.Request, r.ClientKey()) {
@@ -26,5 +27,8 @@ func (w *Worker) answerCopied(i int32) (rest int) {
 // orderOf says when requests[i] was served.
 func (w *Worker) orderOf(i int32) shadow.Order {
 	r := &w.planner.Requests[i]
-	return shadow.Order{Worker: w.owner(), Index: i, Dequeued: r.Dequeued, Received: r.Received, Locked: w.requests[i].locked}
+	return shadow.Order{
+		Worker: w.owner(), Index: i, Dequeued: r.Dequeued, Received: r.Received,
+		Locked: w.requests[i].locked,
+	}
 }

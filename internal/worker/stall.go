@@ -19,8 +19,8 @@ import (
 //	            |
 //	            '-- needs a suspect, or a parked lock (admit) ---> detour: a lane per server, served by one patient worker
 //
-// A patient worker waits until the server answers, or has lost all keys that it missed writes of, or the request's time ends. So each lane is
-// served by as many workers as before, however many servers stall.
+// A patient worker waits until the server answers, or has lost all keys that it missed writes of, or the request's time
+// ends. So each lane is served by as many workers as before, however many servers stall.
 
 // slot says whether the worker serves its lane.
 type slot struct {
@@ -44,8 +44,9 @@ func (w *Worker) releaseSlot() {
 	}
 }
 
-// stalled is called when the worker has waited too long for server s. It declares the server suspect, so that requests that can use
-// another server do so; passes the requests that the round has not begun to other workers; and lets another worker serve the lane.
+// stalled is called when the worker has waited too long for server s. It declares the server suspect, so that requests
+// that can use another server do so; passes the requests that the round has not begun to other workers; and lets
+// another worker serve the lane.
 func (w *Worker) stalled(s int) {
 	w.options.Servers[s].Suspect()
 	w.passOn()
@@ -84,8 +85,8 @@ func (w *Worker) redirect(b *request.Batch, s int) {
 	b.Requests[b.Next].Lane = w.options.Detours + int32(s)
 }
 
-// abandon sends reads that wait for server s, which stalls, to other servers that can answer them. If nothing else waits for s,
-// its connection is closed.
+// abandon sends reads that wait for server s, which stalls, to other servers that can answer them. If nothing else
+// waits for s, its connection is closed.
 func (w *Worker) abandon(s int) {
 	needed := false
 	stalled := w.conns[s].Stalled()
@@ -109,8 +110,9 @@ func (w *Worker) abandon(s int) {
 	}
 }
 
-// doWithout ends what waits for server s, a suspect, if all of it can be answered without s: writes that other servers have carried out, and checks. They
-// count as missed there, and s is marked. Enough other servers must be able to hold the mark. It returns false if it has ended nothing.
+// doWithout ends what waits for server s, a suspect, if all of it can be answered without s: writes that other servers
+// have carried out, and checks. They count as missed there, and s is marked. Enough other servers must be able to hold
+// the mark. It returns false if it has ended nothing.
 func (w *Worker) doWithout(s int) bool {
 	if !w.mayDoWithout(s) {
 		return false
@@ -155,8 +157,8 @@ func (w *Worker) canMark(s int) bool {
 	return answer >= marker.Witnesses(len(pool.Servers()))
 }
 
-// awaitReadable waits, on a detour, until it is known which server decides requests[i], and the servers from which it must be read may be read again. If other requests are in the round,
-// which must not wait, it returns false instead.
+// awaitReadable waits, on a detour, until it is known which server decides requests[i], and the servers from which it
+// must be read may be read again. If other requests are in the round, which must not wait, it returns false instead.
 func (w *Worker) awaitReadable(ctx context.Context, i int32) bool {
 	for s := w.planner.Undecided(i); s >= 0 && w.untilExpiry(i) > 0 && ctx.Err() == nil; s = w.planner.Undecided(i) {
 		if i > 0 {
@@ -169,7 +171,8 @@ func (w *Worker) awaitReadable(ctx context.Context, i int32) bool {
 		return true
 	}
 	// One after the other: the keys of a retrieval may be on several.
-	for s := w.planner.Troubled(i); s >= 0 && w.options.Servers[s].Recovers() && w.untilExpiry(i) > 0 && ctx.Err() == nil; s = w.planner.Troubled(i) {
+	for s := w.planner.Troubled(i); s >= 0 && w.options.Servers[s].Recovers() && w.untilExpiry(i) > 0 &&
+		ctx.Err() == nil; s = w.planner.Troubled(i) {
 		if i > 0 {
 			return false
 		}
@@ -179,14 +182,15 @@ func (w *Worker) awaitReadable(ctx context.Context, i int32) bool {
 	return true
 }
 
-// untilExpiry returns how long requests[i] may go on waiting before too little of its time is left to ask a server in trouble.
+// untilExpiry returns how long requests[i] may go on waiting before too little of its time is left to ask a server in
+// trouble.
 func (w *Worker) untilExpiry(i int32) time.Duration {
 	timeout := w.timeout(i)
 	return time.Duration(timeout - 2*timeout/reserve - (stats.Now() - startedAt(w.planner.Requests[i].Request)))
 }
 
-// expire marks a request of a detour whose time has ended: its calls to suspects fail unsent, and count as writes that these
-// missed.
+// expire marks a request of a detour whose time has ended: its calls to suspects fail unsent, and count as writes that
+// these missed.
 func (w *Worker) expire(i int32) {
 	if w.member.Patient && w.untilExpiry(i) <= 0 {
 		w.requests[i].expired = true

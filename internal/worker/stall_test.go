@@ -36,8 +36,8 @@ func keysOf(t *testing.T, o middleware.Options, m *mwtest.MW, servers []*mctest.
 	return keys
 }
 
-// silence is longer than a server that runs is silent, even on a busy machine: if all replicas of a key seem to stall, its
-// requests wait together with those for the frozen one.
+// silence is longer than a server that runs is silent, even on a busy machine: if all replicas of a key seem to stall,
+// its requests wait together with those for the frozen one.
 const silence = 500 * time.Millisecond
 
 // arrangements are arrangements of workers in which a stalled server must not hold up requests to other servers.
@@ -68,14 +68,18 @@ func TestRequestsThatDoNotNeedAStalledServerDoNotWaitForIt(t *testing.T) {
 				w := dial(t, addr)
 				waiting = append(waiting, w)
 				// Every kind of request that needs the server.
-				w.ask([]string{"get %s\r\n", "set %s 0 0 1\r\nx\r\n", "mg %s v\r\n", "gat 0 %s\r\n", "delete %s\r\n", "get " + others[0] + " %s\r\n"}[i%6], 0, key)
+				w.ask([]string{
+					"get %s\r\n", "set %s 0 0 1\r\nx\r\n", "mg %s v\r\n", "gat 0 %s\r\n", "delete %s\r\n",
+					"get " + others[0] + " %s\r\n",
+				}[i%6], 0, key)
 			}
 			for range 20 {
 				for _, key := range others {
 					assert.Equal(t, "VALUE "+key+" 0 1\r\nx\r\nEND\r\n", c.ask("get %s\r\n", 3, key))
 					assert.Equal(t, "STORED\r\n", c.ask("set %s 0 0 1\r\nx\r\n", 1, key))
 				}
-				assert.Equal(t, "VALUE "+others[0]+" 0 1\r\nx\r\nVALUE "+others[7]+" 0 1\r\nx\r\nEND\r\n", c.ask("get "+others[0]+" %s\r\n", 5, others[7]))
+				assert.Equal(t, "VALUE "+others[0]+" 0 1\r\nx\r\nVALUE "+others[7]+" 0 1\r\nx\r\nEND\r\n",
+					c.ask("get "+others[0]+" %s\r\n", 5, others[7]))
 			}
 			assert.NotZero(t, m.Stats().Snapshot().Servers[1].Health.Stalls)
 
@@ -83,7 +87,8 @@ func TestRequestsThatDoNotNeedAStalledServerDoNotWaitForIt(t *testing.T) {
 			for i, w := range waiting {
 				key := frozen[i]
 				want := []string{
-					"VALUE " + key + " 0 1\r\nx\r\nEND\r\n", "STORED\r\n", "VA 1\r\nx\r\n", "VALUE " + key + " 0 1\r\nx\r\nEND\r\n", "DELETED\r\n",
+					"VALUE " + key + " 0 1\r\nx\r\nEND\r\n", "STORED\r\n", "VA 1\r\nx\r\n",
+					"VALUE " + key + " 0 1\r\nx\r\nEND\r\n", "DELETED\r\n",
 					"VALUE " + others[0] + " 0 1\r\nx\r\nVALUE " + key + " 0 1\r\nx\r\nEND\r\n",
 				}[i%6]
 				assert.Equal(t, want, w.ask("", []int{3, 1, 2, 3, 1, 5}[i%6]), "request for %s", key)
@@ -113,7 +118,8 @@ func TestAStalledReplicaHoldsUpOnlyItsWrites(t *testing.T) {
 				writers = append(writers, w)
 				w.ask([]string{"set %d-key 0 0 1\r\ny\r\n", "touch %d-key 0\r\n"}[i%2], 0, i)
 			}
-			// The other replicas answer reads of other keys. (Few keys: a key that shares a lock with a write waits for it.)
+			// The other replicas answer reads of other keys. (Few keys: a key that shares a lock with a write waits for
+			// it.)
 			for range 30 {
 				for i := 10; i < 14; i++ {
 					assert.Equal(t, fmt.Sprintf("VALUE %d-key 0 1\r\nx\r\nEND\r\n", i), c.ask("get %d-key\r\n", 3, i))
@@ -137,7 +143,11 @@ func TestAStalledReplicaHoldsUpOnlyItsWrites(t *testing.T) {
 }
 
 func TestARequestThatNeedsAStalledServerFailsAtItsDeadlineAndLaterAtOnce(t *testing.T) {
-	o := middleware.Options{Workers: 2, RequestOptions: worker.RequestOptions{Timeout: time.Second, StallAfter: 20 * time.Millisecond}, ServerOptions: backend.ServerOptions{ConnectTimeout: time.Second}}
+	o := middleware.Options{
+		Workers:        2,
+		RequestOptions: worker.RequestOptions{Timeout: time.Second, StallAfter: 20 * time.Millisecond},
+		ServerOptions:  backend.ServerOptions{ConnectTimeout: time.Second},
+	}
 	o.Placement.Replicas = 1
 	m, servers := replicas(t, 2, o)
 	keys := keysOf(t, o, m, servers, 1, 30)
@@ -177,9 +187,14 @@ func TestARequestThatNeedsAStalledServerFailsAtItsDeadlineAndLaterAtOnce(t *test
 	}
 }
 
-// Requests that arrive while the patient worker waits for a stalled server have timed out when it takes them, and are never sent.
+// Requests that arrive while the patient worker waits for a stalled server have timed out when it takes them, and are
+// never sent.
 func TestAWriteThatTimesOutBeforeItIsSentCountsAsMissed(t *testing.T) {
-	o := middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 2 * time.Second, StallAfter: 20 * time.Millisecond}, ServerOptions: backend.ServerOptions{ConnectTimeout: 2 * time.Second}}
+	o := middleware.Options{
+		Workers:        1,
+		RequestOptions: worker.RequestOptions{Timeout: 2 * time.Second, StallAfter: 20 * time.Millisecond},
+		ServerOptions:  backend.ServerOptions{ConnectTimeout: 2 * time.Second},
+	}
 	o.Placement.Replicas, o.FailureLimit = 1, 1000
 	for write, command := range map[string]string{"set": "set %s 0 0 3\r\nnew\r\n", "flush": "flush_all\r\n"} {
 		t.Run(write, func(t *testing.T) {
@@ -250,10 +265,17 @@ func TestAWriteThatWaitsInVainForAStalledReplicaIsAnsweredByTheOthers(t *testing
 }
 
 func TestAQuietReadThatWaitsInVainForAStalledServerIsAMissWithoutAReply(t *testing.T) {
-	o := middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 200 * time.Millisecond, StallAfter: 20 * time.Millisecond, GetErrorMiss: true}}
+	o := middleware.Options{
+		Workers: 1,
+		RequestOptions: worker.RequestOptions{
+			Timeout: 200 * time.Millisecond, StallAfter: 20 * time.Millisecond,
+			GetErrorMiss: true,
+		},
+	}
 	o.FailureLimit = 1 << 20
 	m, servers := replicas(t, 1, o)
-	require.Equal(t, "STORED\r\n", mctest.MustDial(t, servers[0].Addr()).MustDo(t, "set k 0 0 1\r\nx\r\n")) // not by mcmw, whose timeout is short
+	// not by mcmw, whose timeout is short
+	require.Equal(t, "STORED\r\n", mctest.MustDial(t, servers[0].Addr()).MustDo(t, "set k 0 0 1\r\nx\r\n"))
 	servers[0].Freeze()
 	defer servers[0].Thaw()
 	for range 3 {
@@ -270,12 +292,13 @@ func TestAQuietReadThatWaitsInVainForAStalledServerIsAMissWithoutAReply(t *testi
 	}
 }
 
-// This includes the first requests that find the servers stalled, requests that need several servers, and requests that follow others on their
-// connection.
+// This includes the first requests that find the servers stalled, requests that need several servers, and requests that
+// follow others on their connection.
 func TestWithAllServersStalledARequestTakesNoLongerThanTheTimeout(t *testing.T) {
 	requests := []string{
 		"get a\r\n", "get a b c d e f g h\r\n", "gets a\r\n", "gat 0 b\r\n", "mg c v\r\n", "get a\r\nget b\r\n",
-		"set d 0 0 1\r\nx\r\n", "cas e 0 0 1 7\r\nx\r\n", "incr f 1\r\n", "ms g 1\r\nx\r\n", "ma h\r\n", "touch i 0\r\n", "delete j\r\n",
+		"set d 0 0 1\r\nx\r\n", "cas e 0 0 1 7\r\nx\r\n", "incr f 1\r\n", "ms g 1\r\nx\r\n", "ma h\r\n",
+		"touch i 0\r\n", "delete j\r\n",
 	}
 	for name, o := range arrangements {
 		for _, copies := range []int{1, 0} {
@@ -294,7 +317,8 @@ func TestWithAllServersStalledARequestTakesNoLongerThanTheTimeout(t *testing.T) 
 	}
 }
 
-// askStalled sends each request twice to a middleware with o whose servers are stalled. late says how many replies take longer than the timeout, "" if none does.
+// askStalled sends each request twice to a middleware with o whose servers are stalled. late says how many replies take
+// longer than the timeout, "" if none does.
 func askStalled(t *testing.T, o middleware.Options, requests []string) (late string) {
 	m, servers := replicas(t, 3, o)
 	for _, s := range servers {
@@ -307,8 +331,8 @@ func askStalled(t *testing.T, o middleware.Options, requests []string) (late str
 		waiting = append(waiting, c)
 		c.ask(requests[i%len(requests)], 0)
 	}
-	// A request that waits for one server after the other takes half as long again. The limit consists of pauses, because a machine that is
-	// late for the timeouts is also late for each pause.
+	// A request that waits for one server after the other takes half as long again. The limit consists of pauses,
+	// because a machine that is late for the timeouts is also late for each pause.
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -334,7 +358,8 @@ func askStalled(t *testing.T, o middleware.Options, requests []string) (late str
 			}
 			return ok
 		case <-over:
-			late = fmt.Sprintf("%d of %d requests are late, the first of them is %q", len(waiting)-n, len(waiting), requests[n%len(requests)])
+			late = fmt.Sprintf("%d of %d requests are late, the first of them is %q", len(waiting)-n, len(waiting),
+				requests[n%len(requests)])
 			return false
 		}
 	}

@@ -8,21 +8,24 @@ import (
 	"mcmw/internal/request"
 )
 
-// The values that a client asks for can have any size, and the client may be slow to take them. So a retrieval whose values are probably large is
-// served in portions: it ends its part, the client gets the values that arrived, and its batch returns to be served from the
-// next key on, when the client has taken them. Values beyond maxHeld that were not expected are dropped and asked for again in
-// the same way. Requests before such a retrieval in the round are answered, requests after it have to wait: reads are repeated,
-// and the replies to others are kept.
+// The values that a client asks for can have any size, and the client may be slow to take them. So a retrieval whose
+// values are probably large is served in portions: it ends its part, the client gets the values that arrived, and its
+// batch returns to be served from the next key on, when the client has taken them. Values beyond maxHeld that were not
+// expected are dropped and asked for again in the same way. Requests before such a retrieval in the round are answered,
+// requests after it have to wait: reads are repeated, and the replies to others are kept.
 //
-// What a client has asked for before decides how many values it is sent at a time. It does not decide whether a request waits for memory: while
-// clients that do not read use all of it, a value beyond request.ReadSize is dropped when it has come, and only then does its request wait.
+// What a client has asked for before decides how many values it is sent at a time. It does not decide whether a request
+// waits for memory: while clients that do not read use all of it, a value beyond request.ReadSize is dropped when it
+// has come, and only then does its request wait.
 const (
 	// portion is about how many bytes of values a connection asks for at a time.
 	portion = 1 << 20
-	// maxHeld bounds the bytes of values that a round asks for, and of those that it keeps before a client has taken them. The first value is always kept.
+	// maxHeld bounds the bytes of values that a round asks for, and of those that it keeps before a client has taken
+	// them. The first value is always kept.
 	maxHeld = 4 << 20
-	// maxHeldStuck is the same for reads that cannot be repeated, because their connection writes the key later in the same round, and for items that were
-	// fetched to be copied. Beyond it a read fails, and an item is not copied but deleted on the other servers.
+	// maxHeldStuck is the same for reads that cannot be repeated, because their connection writes the key later in the
+	// same round, and for items that were fetched to be copied. Beyond it a read fails, and an item is not copied but
+	// deleted on the other servers.
 	maxHeldStuck = 16 << 20
 )
 
@@ -34,7 +37,8 @@ func (w *Worker) full() bool {
 	return len(w.requests) == w.options.Depth || w.expected >= maxHeld || w.planner.Checking() >= maxChecks
 }
 
-// meanOf returns the average size of the values that client asks for, bytes; that of all clients if it has not got any yet.
+// meanOf returns the average size of the values that client asks for, bytes; that of all clients if it has not got any
+// yet.
 func (w *Worker) meanOf(client request.Client) int {
 	if mean := client.Values().Mean(); mean > 0 {
 		return mean
@@ -60,7 +64,8 @@ func showsValue(r *plan.Request) bool {
 	return r.Fetches() && !r.Has(protocol.Reads) && r.HasFlag('v')
 }
 
-// crowded reports whether r has to wait until clients have read what they asked for: its value is known to be large, or, if it cannot be dropped, likely to be.
+// crowded reports whether r has to wait until clients have read what they asked for: its value is known to be large,
+// or, if it cannot be dropped, likely to be.
 func (w *Worker) crowded(b *request.Batch, r *plan.Request) bool {
 	n := int(r.Needs)
 	if showsValue(r) {
@@ -69,7 +74,8 @@ func (w *Worker) crowded(b *request.Batch, r *plan.Request) bool {
 	return n > request.ReadSize && b.Client.Crowded(n)
 }
 
-// unrepeatable reports whether r, which follows reads in its part, must wait for the next round, because values of these reads may have to be dropped.
+// unrepeatable reports whether r, which follows reads in its part, must wait for the next round, because values of
+// these reads may have to be dropped.
 func (w *Worker) unrepeatable(b *request.Batch, r *plan.Request) bool {
 	return r.Has(protocol.Writes) && b.Client.Crowded(maxHeld)
 }
@@ -112,7 +118,8 @@ func (w *Worker) keep(call int32, n int) bool {
 	return w.holdShared(c.Request, n)
 }
 
-// holdShared is hold for requests[i] and those that have joined it. Of these it leaves out those for which there is no memory.
+// holdShared is hold for requests[i] and those that have joined it. Of these it leaves out those for which there is no
+// memory.
 func (w *Worker) holdShared(i int32, n int) bool {
 	if !w.hold(i, n) {
 		return false
@@ -126,8 +133,8 @@ func (w *Worker) holdShared(i int32, n int) bool {
 	return true
 }
 
-// hold decides whether a value of n bytes is kept for requests[i], and counts it. A value that several requests share counts for each, because each
-// client may leave it unread.
+// hold decides whether a value of n bytes is kept for requests[i], and counts it. A value that several requests share
+// counts for each, because each client may leave it unread.
 func (w *Worker) hold(i int32, n int) bool {
 	p := &w.parts[w.requests[i].part]
 	if p.held+n > request.ReadSize && p.batch.Client.Crowded(p.held+n) && w.mayRepeat(p) {
@@ -151,7 +158,8 @@ func (w *Worker) hold(i int32, n int) bool {
 	return true
 }
 
-// holdSplit is holdShared for a value that arrives in chunks. The first such value of a round is kept even beyond maxHeld, because its head is held already.
+// holdSplit is holdShared for a value that arrives in chunks. The first such value of a round is kept even beyond
+// maxHeld, because its head is held already.
 func (w *Worker) holdSplit(i int32, n int) bool {
 	if w.gathers {
 		return w.holdShared(i, n)
@@ -164,7 +172,8 @@ func (w *Worker) holdSplit(i int32, n int) bool {
 	return held
 }
 
-// holdLook decides whether an item of n bytes that was fetched to be copied is kept, and counts it until the end of the round, when it has been copied.
+// holdLook decides whether an item of n bytes that was fetched to be copied is kept, and counts it until the end of the
+// round, when it has been copied.
 func (w *Worker) holdLook(n int) bool {
 	if w.held > 0 && w.held+n > maxHeld {
 		w.answerReady()

@@ -18,14 +18,16 @@ import (
 
 const bigSize = 1_000_000
 
-// unread starts a middleware whose clients may leave memory bytes of replies unread for as long as they like, with one big value.
+// unread starts a middleware whose clients may leave memory bytes of replies unread for as long as they like, with one
+// big value.
 func unread(t *testing.T, memory int) (m *mwtest.MW, taken func() int64) {
 	t.Helper()
 	m = mwtest.Start(t, middleware.Options{
 		Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 2,
 		ClientOptions: netstage.ClientOptions{ClientMemory: memory, WriteTimeout: time.Hour, MinRate: -1},
 	})
-	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, fmt.Sprintf("set big 0 0 %d\r\n%s\r\n", bigSize, strings.Repeat("x", bigSize))))
+	require.Equal(t, "STORED\r\n",
+		m.Dial(t).MustDo(t, fmt.Sprintf("set big 0 0 %d\r\n%s\r\n", bigSize, strings.Repeat("x", bigSize))))
 	return m, func() int64 { return m.Stats().Snapshot().ReplyMemory }
 }
 
@@ -62,8 +64,12 @@ func TestClientsThatDoNotReadLetNobodyElseWait(t *testing.T) {
 		assert.True(t, x.want == got, "on a connection of its own: %.50q: %.100q", x.request, got)
 	}
 	c := m.Dial(t)
-	require.NoError(t, c.Send([]byte("get small\r\nset small 0 0 1\r\nx\r\nget small other\r\nget big\r\nget small\r\n")))
-	for _, want := range []string{found + "END\r\n", "STORED\r\n", "VALUE small 0 1\r\nx\r\nVALUE other 0 2\r\nxy\r\nEND\r\n", big, "VALUE small 0 1\r\nx\r\nEND\r\n"} {
+	require.NoError(t,
+		c.Send([]byte("get small\r\nset small 0 0 1\r\nx\r\nget small other\r\nget big\r\nget small\r\n")))
+	for _, want := range []string{
+		found + "END\r\n", "STORED\r\n",
+		"VALUE small 0 1\r\nx\r\nVALUE other 0 2\r\nxy\r\nEND\r\n", big, "VALUE small 0 1\r\nx\r\nEND\r\n",
+	} {
 		got := c.MustReply(t)
 		assert.True(t, want == got, "%.100q: %.100q", want, got)
 	}
@@ -77,13 +83,16 @@ func TestClientsThatDoNotReadTakeBoundedMemoryWhateverTheyAskFor(t *testing.T) {
 		piece           = 16 << 10              // that each client may have
 	)
 	for name, requests := range map[string]string{
-		"gets": "get big\r\n", "multi-gets": "get big big big big\r\n", "gets, and writes of what they read": "get big\r\ntouch big 0\r\n",
-		"values that cannot be asked for again": "mg big v T0\r\n", "many small values": "get" + strings.Repeat(" small", 100) + "\r\n",
+		"gets": "get big\r\n", "multi-gets": "get big big big big\r\n",
+		"gets, and writes of what they read":    "get big\r\ntouch big 0\r\n",
+		"values that cannot be asked for again": "mg big v T0\r\n",
+		"many small values":                     "get" + strings.Repeat(" small", 100) + "\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, taken := unread(t, memory)
 			c := m.Dial(t)
-			require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set small 0 0 1000\r\n%s\r\n", strings.Repeat("v", 1000))))
+			require.Equal(t, "STORED\r\n",
+				c.MustDo(t, fmt.Sprintf("set small 0 0 1000\r\n%s\r\n", strings.Repeat("v", 1000))))
 			c.MustDo(t, "get big\r\n")
 			c.MustDo(t, "mg big v T0\r\n")
 			for range clients {

@@ -18,7 +18,10 @@ func TestVersionNeedsNoParticularServer(t *testing.T) {
 	for name, replicas := range map[string]int{"every server holds every key": 0, "one server holds a key": 1} {
 		t.Run(name, func(t *testing.T) {
 			servers := mctest.StartMemcacheds(t, 3)
-			m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: replicas}})
+			m := mwtest.Start(t, middleware.Options{
+				Servers:   mwtest.Servers(servers...),
+				Placement: route.Options{Replicas: replicas},
+			})
 			c := m.Dial(t)
 			want := c.MustDo(t, "version\r\n")
 			require.Contains(t, want, "VERSION 1.")

@@ -1,9 +1,10 @@
-// Package worker has the pool of workers that serves the queue. A worker works in rounds: it takes up to depth waiting requests and plans them (package
-// plan), sends one write per server, collects the replies, takes requests through further steps, and answers each client with one write.
+// Package worker has the pool of workers that serves the queue. A worker works in rounds: it takes up to depth waiting
+// requests and plans them (package plan), sends one write per server, collects the replies, takes requests through
+// further steps, and answers each client with one write.
 //
-// A worker owns one connection to every server; nobody else uses these connections. All requests of a round that go to one
-// server travel over one connection in the order they were planned, and a batch is planned in the client's order. So a
-// request sees the effects of the earlier ones of its connection.
+// A worker owns one connection to every server; nobody else uses these connections. All requests of a round that go to
+// one server travel over one connection in the order they were planned, and a batch is planned in the client's order.
+// So a request sees the effects of the earlier ones of its connection.
 package worker
 
 import (
@@ -30,27 +31,30 @@ import (
 	"mcmw/internal/wire"
 )
 
-// RequestOptions are the operator's settings of how requests are served. The Options of package middleware say what a zero field means.
+// RequestOptions are the operator's settings of how requests are served. The Options of package middleware say what a
+// zero field means.
 type RequestOptions struct {
-	// Ack says how many replicas of a key must have given an answer to a write before the client gets it. With several pools each pool has its own.
+	// Ack says how many replicas of a key must have given an answer to a write before the client gets it. With several
+	// pools each pool has its own.
 	Ack replica.Ack
 	// Sharded splits a multi-get over all servers that hold its keys.
 	Sharded bool
-	// Depth is how many waiting requests a worker takes at a time and pipelines to its servers. 1 is the synchronous worker: one request in
-	// service.
+	// Depth is how many waiting requests a worker takes at a time and pipelines to its servers. 1 is the synchronous
+	// worker: one request in service.
 	Depth int
-	// Timeout is how long a request may take when servers do not answer. A read that several servers can answer is sent to a second server
-	// after half of it.
+	// Timeout is how long a request may take when servers do not answer. A read that several servers can answer is sent
+	// to a second server after half of it.
 	Timeout time.Duration
-	// StallAfter is how long a server may owe a reply before requests that do not need it stop waiting for it. From then on it is suspect,
-	// until it answers. 0: never.
+	// StallAfter is how long a server may owe a reply before requests that do not need it stop waiting for it. From
+	// then on it is suspect, until it answers. 0: never.
 	StallAfter time.Duration
-	// GetErrorMiss answers a read that no server could answer with a miss instead of an error. Some client libraries stop using a server
-	// after an error line in place of a value, or wait for more (docs/clients.md).
+	// GetErrorMiss answers a read that no server could answer with a miss instead of an error. Some client libraries
+	// stop using a server after an error line in place of a value, or wait for more (docs/clients.md).
 	GetErrorMiss bool
 }
 
-// Options are what the workers of a pool share. All fields are required, except those whose comment says what nil means.
+// Options are what the workers of a pool share. All fields are required, except those whose comment says what nil
+// means.
 type Options struct {
 	RequestOptions
 	Lanes   *queue.Lanes
@@ -61,13 +65,14 @@ type Options struct {
 	Changes *atomic.Uint32
 	// Entrance is told when a batch leaves the lanes.
 	Entrance *queue.Entrance
-	// Active holds a token for each free slot of the lane, which has more workers than slots. Workers -> workers; its capacity is the
-	// number of slots; never closed. nil for a patient worker.
+	// Active holds a token for each free slot of the lane, which has more workers than slots. Workers -> workers; its
+	// capacity is the number of slots; never closed. nil for a patient worker.
 	Active chan struct{}
-	// Detours is the number of the first detour. There is one detour per server, a lane for the requests that need the server while it is in trouble.
+	// Detours is the number of the first detour. There is one detour per server, a lane for the requests that need the
+	// server while it is in trouble.
 	Detours int32
-	// Previous are the previous placements. Their servers are in their routers' order, nil if they are not used any more. Such a server may hold old values of
-	// keys that now live elsewhere, and must be told when these are written.
+	// Previous are the previous placements. Their servers are in their routers' order, nil if they are not used any
+	// more. Such a server may hold old values of keys that now live elsewhere, and must be told when these are written.
 	Previous []Placement
 	// MaxValue is the size of the largest value that a server's reply may contain, bytes. Larger ones are not kept.
 	MaxValue int
@@ -93,8 +98,8 @@ type Pool struct {
 	Shadow *shadow.Feed
 	// Diverted counts the requests that go to the pool's gutter; required if it has one.
 	Diverted *stats.Gutter
-	// Warming counts the lookups in the pool that is warmed up from this one, and Lacks is called with each key that it lacks; required if there is
-	// such a pool.
+	// Warming counts the lookups in the pool that is warmed up from this one, and Lacks is called with each key that it
+	// lacks; required if there is such a pool.
 	Warming *stats.WarmUp
 	Lacks   func(key []byte)
 }
@@ -179,7 +184,10 @@ type round struct {
 func (r *round) reset() {
 	clear(r.parts)
 	clear(r.requests)
-	*r = round{parts: r.parts[:0], requests: r.requests[:0], ready: r.ready[:0], followUp: r.followUp[:0], following: r.following[:0]}
+	*r = round{
+		parts: r.parts[:0], requests: r.requests[:0], ready: r.ready[:0], followUp: r.followUp[:0],
+		following: r.following[:0],
+	}
 }
 
 // part is the part of a batch that a round serves.
@@ -212,7 +220,9 @@ func New(o Options, m Member) *Worker {
 		outstanding: make([]outstanding, len(o.Servers)), locks: make(map[uint32]heldLock),
 	}
 	planned := plan.Options{
-		Router: o.Router, Stripe: o.Locks.Stripe, Locked: func(stripe uint32) bool { return o.Locks.Held(stripe, w.owner()) }, Home: m.Home, Sharded: o.Sharded, GetErrorMiss: o.GetErrorMiss,
+		Router: o.Router, Stripe: o.Locks.Stripe, Locked: func(stripe uint32) bool {
+			return o.Locks.Held(stripe, w.owner())
+		}, Home: m.Home, Sharded: o.Sharded, GetErrorMiss: o.GetErrorMiss,
 		MaxValue: o.MaxValue, Join: !m.Patient, // each request of a detour has its own deadline
 		Today: func() int64 { return time.Now().Unix() }, LargeVersion: large.NewVersion,
 	}
@@ -250,8 +260,8 @@ func New(o Options, m Member) *Worker {
 // owner is the worker's number among the holders of key locks.
 func (w *Worker) owner() int32 { return int32(w.member.Number + 1) }
 
-// Connect connects to the servers that the worker will need most, except those that are down; to none if the worker may never be
-// needed. It returns the failures.
+// Connect connects to the servers that the worker will need most, except those that are down; to none if the worker may
+// never be needed. It returns the failures.
 func (w *Worker) Connect(ctx context.Context) []*backend.Error {
 	if w.member.Patient || !w.slot.active {
 		return nil
@@ -268,8 +278,8 @@ func (w *Worker) Connect(ctx context.Context) []*backend.Error {
 	return failed
 }
 
-// Run serves the queue until it is closed and empty, and counts in record. When ctx ends, attempts to connect to servers are given
-// up.
+// Run serves the queue until it is closed and empty, and counts in record. When ctx ends, attempts to connect to
+// servers are given up.
 func (w *Worker) Run(ctx context.Context, record *stats.Worker) {
 	w.record = record
 	for w.awaitTurn(ctx); w.take(ctx); w.awaitTurn(ctx) {
@@ -325,15 +335,18 @@ func (w *Worker) beginRound() {
 }
 
 const (
-	// checkAfter is how long checks wait for other checks, because together they are cheaper, and for a later store of the key, which ends them.
+	// checkAfter is how long checks wait for other checks, because together they are cheaper, and for a later store of
+	// the key, which ends them.
 	checkAfter = time.Millisecond
-	// checksAtOnce is the number of checks that do not wait any longer: a worker's buffer takes the replies to so many at once.
+	// checksAtOnce is the number of checks that do not wait any longer: a worker's buffer takes the replies to so many
+	// at once.
 	checksAtOnce = 512
 	// maxChecks bounds the checks that a worker has to do: with that many it takes no request until there are fewer.
 	maxChecks = 4096
 )
 
-// next waits for a batch. If there are checks to do it waits only until they are due, and may return nil. open is false if the queue is closed and empty.
+// next waits for a batch. If there are checks to do it waits only until they are due, and may return nil. open is false
+// if the queue is closed and empty.
 func (w *Worker) next() (b *request.Batch, open bool) {
 	if w.checks.due == 0 {
 		return w.queue.Take()
@@ -350,8 +363,9 @@ func (w *Worker) next() (b *request.Batch, open bool) {
 	return w.queue.TakeUntil(w.checks.idle.C)
 }
 
-// take starts a round. It takes what the last round has left of its batches, then waiting batches of the queue, up to depth requests, and the checks that are
-// due. It waits for the first batch. false means that the queue is closed and empty, and that there is nothing to check.
+// take starts a round. It takes what the last round has left of its batches, then waiting batches of the queue, up to
+// depth requests, and the checks that are due. It waits for the first batch. false means that the queue is closed and
+// empty, and that there is nothing to check.
 func (w *Worker) take(ctx context.Context) bool {
 	w.backlog, w.later = w.later, w.backlog[:0]
 	if len(w.backlog) == 0 && w.planner.Checking() < maxChecks {
@@ -388,8 +402,8 @@ func (w *Worker) take(ctx context.Context) bool {
 	return true
 }
 
-// add plans the next requests of b: as many as the depth leaves room for and the key locks allow, up to a request that another
-// lane has to serve.
+// add plans the next requests of b: as many as the depth leaves room for and the key locks allow, up to a request that
+// another lane has to serve.
 func (w *Worker) add(ctx context.Context, b *request.Batch) {
 	p, first, before := int32(len(w.parts)), int32(len(w.requests)), w.expected
 	w.planner.Part()
@@ -475,8 +489,8 @@ type states struct {
 	closes  int64  // when the first of the open gutters is empty, ns as stats.Now; 0: none is open, or none has an end
 }
 
-// updateStates tells the planner the servers' states, if they have changed. It must be called after keys were locked: the previous holder of a lock may
-// have found a server to be stale.
+// updateStates tells the planner the servers' states, if they have changed. It must be called after keys were locked:
+// the previous holder of a lock may have found a server to be stale.
 func (w *Worker) updateStates() {
 	changes := w.options.Changes.Load()
 	if changes == w.states.seen && (w.states.closes == 0 || w.dequeued < w.states.closes) {
@@ -507,7 +521,8 @@ func (w *Worker) updateLoads() {
 // measures reports whether the duration of calls to each server has to be measured.
 func (w *Worker) measures() bool { return w.options.Router.Measures() }
 
-// further takes requests through their next steps, until none has one, or all that have one wait for a server that stalls.
+// further takes requests through their next steps, until none has one, or all that have one wait for a server that
+// stalls.
 func (w *Worker) further(ctx context.Context) {
 	for len(w.followUp) > 0 {
 		again := w.followUp

@@ -35,7 +35,8 @@ func TestSamplesAreCountersOfTheHostAndTheProcesses(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	out := &stopWriter{left: 3, stop: cancel}
-	require.NoError(t, Sample(ctx, out, Watched{Processes: map[string]Usage{"this": UsageOf(os.Getpid()), "gone": UsageOf(1 << 22)}}, time.Millisecond))
+	require.NoError(t, Sample(ctx, out,
+		Watched{Processes: map[string]Usage{"this": UsageOf(os.Getpid()), "gone": UsageOf(1 << 22)}}, time.Millisecond))
 	readings, err := ReadSamples(&out.Buffer)
 	require.NoError(t, err)
 	require.Len(t, readings, 3)
@@ -54,7 +55,8 @@ func TestSamplesAreCountersOfTheHostAndTheProcesses(t *testing.T) {
 
 func TestAGroupCanBeSampledInPlaceOfTheHost(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "cpu.stat"), []byte("user_usec 3000000\nsystem_usec 1000000\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cpu.stat"), []byte("user_usec 3000000\nsystem_usec 1000000\n"),
+		0o644))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	out := &stopWriter{left: 2, stop: cancel}

@@ -12,8 +12,8 @@ import (
 // awaitPause is the time between two attempts.
 const awaitPause = 5 * time.Millisecond
 
-// Await waits until a server at address accepts connections (protocol "tcp") or answers a request ("memcached"). If ctx ends
-// first, the error is that of the last attempt.
+// Await waits until a server at address accepts connections (protocol "tcp") or answers a request ("memcached"). If ctx
+// ends first, the error is that of the last attempt.
 func Await(ctx context.Context, protocol, address string) error {
 	for {
 		err := try(ctx, protocol, address)

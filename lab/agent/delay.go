@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// delayedPieces bounds the pieces of replies in flight per connection. No more are read from the server until some have arrived.
-// With one outstanding request there is one.
+// delayedPieces bounds the pieces of replies in flight per connection. No more are read from the server until some have
+// arrived. With one outstanding request there is one.
 const delayedPieces = 256
 
 // piece is the result of one read from the server.
@@ -24,8 +24,8 @@ type piece struct {
 	due   time.Time
 }
 
-// ServeDelay forwards the connections of a listener to a server and delays every reply, as a longer path to the server would.
-// Replies don't wait for each other, and requests are forwarded at once. It returns nil when ctx ends.
+// ServeDelay forwards the connections of a listener to a server and delays every reply, as a longer path to the server
+// would. Replies don't wait for each other, and requests are forwarded at once. It returns nil when ctx ends.
 func ServeDelay(ctx context.Context, listener net.Listener, to string, delay time.Duration) error {
 	return serve(ctx, listener, func(ctx context.Context, conn net.Conn) { forward(ctx, conn, to, delay) })
 }
@@ -100,7 +100,8 @@ func writePieces(client net.Conn, pieces <-chan piece, wait func(time.Duration) 
 	}
 }
 
-// alarm is a timer of the kernel that is read like a socket. The runtime's own timers can be a millisecond late when nothing else happens.
+// alarm is a timer of the kernel that is read like a socket. The runtime's own timers can be a millisecond late when
+// nothing else happens.
 type alarm struct{ *os.File }
 
 func newAlarm() (*alarm, error) {

@@ -19,7 +19,8 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// delayed starts a server that echoes and a relay in front of it. It returns the relay's address and a function that ends the relay.
+// delayed starts a server that echoes and a relay in front of it. It returns the relay's address and a function that
+// ends the relay.
 func delayed(t *testing.T, delay time.Duration) (address string, stop func() error) {
 	t.Helper()
 	listen := func() net.Listener {

@@ -21,7 +21,10 @@ var settingFiles = map[string]string{
 
 // Describe returns what the kernel tells about this host.
 func Describe() record.Host {
-	h := record.Host{Kernel: kernel.Release(), CPU: kernel.ProcessorModel(), Cores: runtime.NumCPU(), GoVersion: runtime.Version(), Settings: map[string]string{}}
+	h := record.Host{
+		Kernel: kernel.Release(), CPU: kernel.ProcessorModel(), Cores: runtime.NumCPU(),
+		GoVersion: runtime.Version(), Settings: map[string]string{},
+	}
 	h.Hostname, _ = os.Hostname()
 	h.Memory, _ = kernel.Memory()
 	h.OS = distribution()

@@ -14,8 +14,9 @@ import (
 
 // A connection to a path server begins with one of these bytes.
 const (
-	wantEcho     = 'e' // every byte comes back
-	wantUpload   = 'u' // bytes are read until the client closes its half; then their number comes back, 8 bytes, big endian
+	wantEcho = 'e' // every byte comes back
+	// bytes are read until the client closes its half; then their number comes back, 8 bytes, big endian
+	wantUpload   = 'u'
 	wantDownload = 'd' // bytes are sent until the client closes
 )
 
@@ -33,8 +34,9 @@ func ServePath(ctx context.Context, listener net.Listener) error {
 	return serve(ctx, listener, func(_ context.Context, conn net.Conn) { servePath(conn) })
 }
 
-// serve calls handle for every connection of a listener, each in a goroutine, and closes them when handle returns or its context ends, which it does
-// when ctx ends or no more connections can be accepted. It returns when all have ended; nil if that is because ctx has ended.
+// serve calls handle for every connection of a listener, each in a goroutine, and closes them when handle returns or
+// its context ends, which it does when ctx ends or no more connections can be accepted. It returns when all have ended;
+// nil if that is because ctx has ended.
 func serve(ctx context.Context, listener net.Listener, handle func(context.Context, net.Conn)) error {
 	var connections sync.WaitGroup
 	defer connections.Wait()
@@ -96,15 +98,18 @@ type Path struct {
 	Download float64 `json:"download"`
 }
 
-// Dilated returns the path as seen by hosts whose time passes slower, by that factor, than the clock of the measurement.
+// Dilated returns the path as seen by hosts whose time passes slower, by that factor, than the clock of the
+// measurement.
 func (p Path) Dilated(factor float64) Path {
 	return Path{
-		RoundTripMean: p.RoundTripMean / factor, RoundTripMin: p.RoundTripMin / factor, RoundTripP99: p.RoundTripP99 / factor,
-		Upload: p.Upload * factor, Download: p.Download * factor,
+		RoundTripMean: p.RoundTripMean / factor, RoundTripMin: p.RoundTripMin / factor,
+		RoundTripP99: p.RoundTripP99 / factor,
+		Upload:       p.Upload * factor, Download: p.Download * factor,
 	}
 }
 
-// MeasurePath measures the path from this host to a path server: round trips, and the bandwidth of each direction for the time bulk.
+// MeasurePath measures the path from this host to a path server: round trips, and the bandwidth of each direction for
+// the time bulk.
 func MeasurePath(ctx context.Context, address string, bulk time.Duration) (p Path, err error) {
 	for _, step := range []struct {
 		kind    byte
@@ -117,7 +122,9 @@ func MeasurePath(ctx context.Context, address string, bulk time.Duration) (p Pat
 	return p, nil
 }
 
-func withConnection(ctx context.Context, address string, kind byte, bulk time.Duration, measure func(net.Conn, time.Duration) error) error {
+func withConnection(ctx context.Context, address string, kind byte, bulk time.Duration,
+	measure func(net.Conn, time.Duration) error,
+) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err

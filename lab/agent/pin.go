@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pin binds a process to processors, out of those that this process may use. With threads 0, all its threads are bound to
-// processor number first. Otherwise each of its threads that serve requests is bound to a processor of its own, from number first
-// on; the process must have that many such threads. Numbers beyond the last processor wrap around.
+// Pin binds a process to processors, out of those that this process may use. With threads 0, all its threads are bound
+// to processor number first. Otherwise each of its threads that serve requests is bound to a processor of its own, from
+// number first on; the process must have that many such threads. Numbers beyond the last processor wrap around.
 func Pin(pid, first, threads int) error {
 	var own unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &own); err != nil {
@@ -41,8 +41,8 @@ func Pin(pid, first, threads int) error {
 	return nil
 }
 
-// pinAll binds all threads of a process to one processor. It looks for threads until it finds no new ones. Threads inherit the
-// processor of the thread that starts them.
+// pinAll binds all threads of a process to one processor. It looks for threads until it finds no new ones. Threads
+// inherit the processor of the thread that starts them.
 func pinAll(pid, cpu int) error {
 	done := map[int]bool{}
 	for {
@@ -75,7 +75,8 @@ func pinThread(tid, cpu int) error {
 	return nil
 }
 
-// serving returns the n threads of a process that serve requests: memcached's workers, or Redis's main thread and input-output threads.
+// serving returns the n threads of a process that serve requests: memcached's workers, or Redis's main thread and
+// input-output threads.
 func serving(pid, n int) (serving []int, err error) {
 	tids, names, err := threadsOf(pid)
 	if err != nil {
@@ -94,8 +95,10 @@ func serving(pid, n int) (serving []int, err error) {
 	}
 	if len(serving) != n {
 		slices.Sort(names)
-		return nil, fmt.Errorf("process %d has %d threads that serve requests, expected %d; its threads are %s (memcached names its threads since 1.6.16, Redis since 6.0)",
-			pid, len(serving), n, strings.Join(slices.Compact(names), ", "))
+		return nil,
+			fmt.Errorf("process %d has %d threads that serve requests, expected %d; its threads are %s (memcached "+
+				"names its threads since 1.6.16, Redis since 6.0)",
+				pid, len(serving), n, strings.Join(slices.Compact(names), ", "))
 	}
 	return serving, nil
 }

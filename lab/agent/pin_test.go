@@ -60,7 +60,8 @@ func TestThreadsThatServeRequestsAreBoundToProcessorsInTurn(t *testing.T) {
 	assert.Equal(t, allowed, count, "the main thread serves no requests")
 
 	err = Pin(pid, 0, 4)
-	assert.ErrorContains(t, err, fmt.Sprintf("process %d has 3 threads that serve requests, expected 4; its threads are ", pid))
+	assert.ErrorContains(t, err,
+		fmt.Sprintf("process %d has 3 threads that serve requests, expected 4; its threads are ", pid))
 	assert.ErrorContains(t, err, "mc-worker")
 }
 

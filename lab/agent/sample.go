@@ -12,16 +12,19 @@ import (
 	"mcmw/lab/kernel"
 )
 
-// Reading has the counters of a host and its processes at one time. The difference between two readings is the usage between them.
+// Reading has the counters of a host and its processes at one time. The difference between two readings is the usage
+// between them.
 type Reading struct {
 	At  time.Time  `json:"at"`
 	CPU kernel.CPU `json:"cpu"` // since the host's start
 	// Received and Sent are the traffic of all network interfaces, bytes.
 	Received uint64 `json:"received"`
 	Sent     uint64 `json:"sent"`
-	// Processes is the processor time that each watched process has used, seconds. Processes that have ended are left out.
+	// Processes is the processor time that each watched process has used, seconds. Processes that have ended are left
+	// out.
 	Processes map[string]float64 `json:"processes"`
-	// Memory is the peak resident memory of each process, bytes, and Calls its number of reads and writes. Only processes of this host have them.
+	// Memory is the peak resident memory of each process, bytes, and Calls its number of reads and writes. Only
+	// processes of this host have them.
 	Memory map[string]float64 `json:"memory,omitempty"`
 	Calls  map[string]float64 `json:"calls,omitempty"`
 }
@@ -30,8 +33,8 @@ type Reading struct {
 type Watched struct {
 	// Processes returns the usage of each process, by its name.
 	Processes map[string]Usage
-	// Group lists the directories of the control group of an emulated host: CPU is then the usage of its processes, out of CPUs
-	// processors. Empty: CPU is the usage of the whole machine.
+	// Group lists the directories of the control group of an emulated host: CPU is then the usage of its processes, out
+	// of CPUs processors. Empty: CPU is the usage of the whole machine.
 	Group []string
 	CPUs  float64
 }
@@ -72,7 +75,8 @@ func (w Watched) read(since time.Duration) (Reading, error) {
 	}
 	r := Reading{
 		At: time.Now().UTC(), CPU: cpu, Received: received, Sent: sent,
-		Processes: make(map[string]float64, len(w.Processes)), Memory: map[string]float64{}, Calls: map[string]float64{},
+		Processes: make(map[string]float64, len(w.Processes)), Memory: map[string]float64{},
+		Calls: map[string]float64{},
 	}
 	for name, usage := range w.Processes {
 		used, err := usage()
@@ -87,7 +91,8 @@ func (w Watched) read(since time.Duration) (Reading, error) {
 	return r, nil
 }
 
-// cpu returns the times of the host's processors. Processors that a group does not use count as idle, even if other programs use them.
+// cpu returns the times of the host's processors. Processors that a group does not use count as idle, even if other
+// programs use them.
 func (w Watched) cpu(since time.Duration) (kernel.CPU, error) {
 	if len(w.Group) > 0 {
 		user, system, err := cgroup.Used(w.Group)

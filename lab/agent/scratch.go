@@ -17,7 +17,8 @@ import (
 // scratchPrefix begins the names of scratch directories. The id of the owning process follows.
 const scratchPrefix = "mcmwlab-scratch-"
 
-// Scratch makes a directory, writes its path as a line, and removes it when ctx ends. First it removes the directories of killed processes.
+// Scratch makes a directory, writes its path as a line, and removes it when ctx ends. First it removes the directories
+// of killed processes.
 func Scratch(ctx context.Context, w io.Writer) (err error) {
 	if err := removeLeft(os.TempDir()); err != nil {
 		return err
@@ -52,8 +53,8 @@ func removeLeft(in string) error {
 	return nil
 }
 
-// Configured replaces this process with a program that reads its configuration from a file. Each {} in the arguments becomes the
-// file's path. The file has no name in any directory and ends with the program.
+// Configured replaces this process with a program that reads its configuration from a file. Each {} in the arguments
+// becomes the file's path. The file has no name in any directory and ends with the program.
 func Configured(config, program string, args []string) error {
 	path, err := exec.LookPath(program)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"mcmw/lab/kernel"
 )
 
-// Used is what a process has used since its start. Memory is its peak resident memory, bytes, and Calls its number of reads and
-// writes. Both are 0 if they are not known.
+// Used is what a process has used since its start. Memory is its peak resident memory, bytes, and Calls its number of
+// reads and writes. Both are 0 if they are not known.
 type Used struct {
 	CPU    time.Duration
 	Memory int64

@@ -20,7 +20,8 @@ import (
 func runsOf(load, system string, throughputs ...float64) (runs []record.Run) {
 	for i, x := range throughputs {
 		runs = append(runs, record.Run{
-			State: record.Complete, Repetition: i, Seconds: 2, Factors: map[string]string{"case": load, "system": system, "keys": "7"},
+			State: record.Complete, Repetition: i, Seconds: 2,
+			Factors: map[string]string{"case": load, "system": system, "keys": "7"},
 			Results: []record.Value{
 				{Source: "client", Metric: "throughput", Value: x},
 				{Source: "client", Metric: "response_time_p99", Value: 1 / x},
@@ -52,7 +53,8 @@ func TestOnlyARatioWhoseIntervalExcludes1IsAVerdict(t *testing.T) {
 		"pairs that vary together": {times(0.99, 0.9901, 0.9899, 0.99), Slower},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := Judge(append(runsOf("small", "old", steady...), runsOf("small", "new", c.other...)...), []string{"small"}, []string{"old", "new"}, 0.95)
+			r := Judge(append(runsOf("small", "old", steady...), runsOf("small", "new", c.other...)...),
+				[]string{"small"}, []string{"old", "new"}, 0.95)
 			if c.want == "" {
 				require.Len(t, r.Rows, 1)
 				return
@@ -61,9 +63,11 @@ func TestOnlyARatioWhoseIntervalExcludes1IsAVerdict(t *testing.T) {
 			require.Equal(t, c.want == Slower, r.AnySlower())
 			require.Equal(t, "new beside old: "+string(c.want)+" under small.", r.Sentence())
 
-			swapped := Judge(append(runsOf("small", "new", c.other...), runsOf("small", "old", steady...)...), []string{"small"}, []string{"new", "old"}, 0.95)
+			swapped := Judge(append(runsOf("small", "new", c.other...), runsOf("small", "old", steady...)...),
+				[]string{"small"}, []string{"new", "old"}, 0.95)
 			require.InEpsilon(t, 1/r.Rows[1].Ratio.Mean, swapped.Rows[1].Ratio.Mean, 1e-12)
-			require.Equal(t, map[Verdict]Verdict{Slower: Faster, Faster: Slower, Unknown: Unknown}[c.want], swapped.Rows[1].Verdict)
+			require.Equal(t, map[Verdict]Verdict{Slower: Faster, Faster: Slower, Unknown: Unknown}[c.want],
+				swapped.Rows[1].Verdict)
 		})
 	}
 }
@@ -80,7 +84,8 @@ func TestOnOneProcessorTheTimeOfOtherProgramsDoesNotCount(t *testing.T) {
 			one.Repetition = i
 			one.Results = one.Results[:2]
 			for source, share := range map[string]float64{"client": 0.5, "middleware": 0.3, "servers": 0.2} {
-				one.Results = append(one.Results, record.Value{Source: source, Metric: "cpu_per_request", Value: share * cost})
+				one.Results = append(one.Results,
+					record.Value{Source: source, Metric: "cpu_per_request", Value: share * cost})
 			}
 			for _, role := range []string{"server_cpus", "middleware_cpus", "load_cpus"} {
 				one.Factors[role] = "1"
@@ -122,14 +127,16 @@ func TestBenchstatGetsALineForEachRun(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, WriteBenchstat(&text, runs, record.Manifest{Host: record.Host{CPU: "some"}}))
 	require.Equal(t, "goos: linux\ncpu: some\nUnit ops/s better=higher\n"+
-		"BenchmarkRequest/load=small/system=v1-2-1\t2000\t1000000.0 ns/op\t1000.0 ops/s\t5000.0 cpu-ns/op\t1000000.0 p99-ns\n", text.String())
+		"BenchmarkRequest/load=small/system=v1-2-1\t2000\t1000000.0 ns/op\t1000.0 ops/s\t5000.0 cpu-ns/op\t1000000.0 "+
+		"p99-ns\n", text.String())
 }
 
 func TestARevisionIsBuiltOnce(t *testing.T) {
 	repository, cache := t.TempDir(), t.TempDir()
 	t.Chdir(repository)
 	for path, text := range map[string]string{
-		"go.mod": "module mcmw\n\ngo 1.26\n", "cmd/mcmw/main.go": "package main\n\nvar version string\n\nfunc main() { print(version) }\n",
+		"go.mod":           "module mcmw\n\ngo 1.26\n",
+		"cmd/mcmw/main.go": "package main\n\nvar version string\n\nfunc main() { print(version) }\n",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
@@ -153,7 +160,8 @@ func TestARevisionIsBuiltOnce(t *testing.T) {
 
 	s, err = Find(t.Context(), "cmd/mcmw/main.go")
 	require.NoError(t, err)
-	require.Equal(t, []string{"cmd-mcmw-main-go", filepath.Join(repository, "cmd/mcmw/main.go")}, []string{s.Name, s.Binary})
+	require.Equal(t, []string{"cmd-mcmw-main-go", filepath.Join(repository, "cmd/mcmw/main.go")},
+		[]string{s.Name, s.Binary})
 	require.NoError(t, s.Build(t.Context(), cache, &progress), "it exists")
 	_, err = Find(t.Context(), "--output=x")
 	assert.ErrorContains(t, err, `"--output=x": expected the path of an mcmw`)

@@ -49,7 +49,8 @@ func Find(ctx context.Context, text string) (s System, err error) {
 	case statErr == nil && info.Mode().IsRegular():
 		s.Binary, err = filepath.Abs(name)
 	default:
-		commit, gitErr := output(exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--end-of-options", name+"^{commit}"))
+		commit, gitErr := output(exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--end-of-options",
+			name+"^{commit}"))
 		if gitErr != nil {
 			return s, fmt.Errorf("%q: expected %s", name, expected)
 		}
@@ -58,7 +59,8 @@ func Find(ctx context.Context, text string) (s System, err error) {
 	return s, err
 }
 
-var expected = "the path of an mcmw, a revision of the repository in this directory, or one of " + strings.Join(known, ", ")
+var expected = "the path of an mcmw, a revision of the repository in this directory, or one of " +
+	strings.Join(known, ", ")
 
 //go:embed floor/floor.c
 var floorSource []byte
@@ -99,7 +101,8 @@ func (s *System) Build(ctx context.Context, dir string, progress io.Writer) erro
 			if _, err := output(unpack); err != nil {
 				return err
 			}
-			compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-X main.version="+s.Commit[:12], "-o", to, "./cmd/mcmw")
+			compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags",
+				"-X main.version="+s.Commit[:12], "-o", to, "./cmd/mcmw")
 			compile.Dir = source
 			compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 			_, err = output(compile)
@@ -116,7 +119,8 @@ func ProxyBinary(ctx context.Context, name string) (path string, err error) {
 	}
 	help, err := output(exec.CommandContext(ctx, path, "-h"))
 	if err == nil && !strings.Contains(help, "proxy_config") {
-		err = fmt.Errorf("%s is built without memcached's proxy: expected one that is built with --enable-proxy (1.6.24 or later); give its path with --proxy-binary", path)
+		err = fmt.Errorf("%s is built without memcached's proxy: expected one that is built with --enable-proxy "+
+			"(1.6.24 or later); give its path with --proxy-binary", path)
 	}
 	return path, err
 }
@@ -143,7 +147,8 @@ func output(cmd *exec.Cmd) (string, error) {
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %s", filepath.Base(cmd.Path), cmp.Or(strings.TrimSpace(stderr.String()), err.Error()))
+		return "", fmt.Errorf("%s: %s", filepath.Base(cmd.Path),
+			cmp.Or(strings.TrimSpace(stderr.String()), err.Error()))
 	}
 	return stdout.String(), nil
 }

@@ -28,14 +28,17 @@ const (
 // Result has the systems under each load.
 type Result struct {
 	Systems []string `json:"systems"`
-	// Confidence is that with which all intervals of ratios hold together: each has the confidence 1 - (1 - Confidence)/k, k their
-	// number (Bonferroni). So equal systems get another verdict than Unknown with a probability of at most 1 - Confidence.
+	// Confidence is that with which all intervals of ratios hold together: each has the confidence 1 - (1 -
+	// Confidence)/k, k their number (Bonferroni). So equal systems get another verdict than Unknown with a probability
+	// of at most 1 - Confidence.
 	Confidence float64 `json:"confidence"`
-	// OneProcessor: everything ran on one processor. Speed is then the number of requests per second of processor time that all
-	// programs of the run used: the throughput, without the time that programs outside it took. Otherwise it is the throughput.
+	// OneProcessor: everything ran on one processor. Speed is then the number of requests per second of processor time
+	// that all programs of the run used: the throughput, without the time that programs outside it took. Otherwise it
+	// is the throughput.
 	OneProcessor bool  `json:"one_processor"`
 	Rows         []Row `json:"rows"`
-	// Disturbed is the number of runs during which other programs used the processors noticeably. On one processor they don't count.
+	// Disturbed is the number of runs during which other programs used the processors noticeably. On one processor they
+	// don't count.
 	Disturbed int `json:"disturbed"`
 }
 
@@ -51,8 +54,9 @@ type Row struct {
 	P99        sample.Estimate `json:"response_time_p99"`
 }
 
-// own is the share of a processor that the programs of an undisturbed run use at least. Of 35 and of 60 pairs that were measured beside
-// builds the standard error of the ratio was 1.4 % with this share, 2.2 % and 1.5 % with all pairs, and 1.7 % and 1.6 % with 0.9.
+// own is the share of a processor that the programs of an undisturbed run use at least. Of 35 and of 60 pairs that were
+// measured beside builds the standard error of the ratio was 1.4 % with this share, 2.2 % and 1.5 % with all pairs, and
+// 1.7 % and 1.6 % with 0.9.
 const own = 0.7
 
 // speed returns the speed of a system in a run, unless it was disturbed and the speed is therefore not known.
@@ -82,7 +86,8 @@ func Judge(runs []record.Run, loads, systems []string, confidence float64) *Resu
 	for _, run := range runs {
 		for _, role := range []string{experiment.ServerCPUs, experiment.MiddlewareCPUs, experiment.LoadCPUs} {
 			cpus := experiment.Values(run.Factors).Processors(role)
-			r.OneProcessor = r.OneProcessor && len(cpus) == 1 && run.Factors[role] == runs[0].Factors[role] && run.Factors[role] == run.Factors[experiment.LoadCPUs]
+			r.OneProcessor = r.OneProcessor && len(cpus) == 1 && run.Factors[role] == runs[0].Factors[role] &&
+				run.Factors[role] == run.Factors[experiment.LoadCPUs]
 		}
 	}
 	each := 1 - (1-confidence)/float64(max(len(loads)*(len(systems)-1), 1))
@@ -98,7 +103,8 @@ func Judge(runs []record.Run, loads, systems []string, confidence float64) *Resu
 			p := points[at]
 			row := Row{
 				Load: load, System: system, Throughput: p.Estimate(record.SourceClient, "throughput"),
-				CPU: p.Estimate(record.SourceMiddleware, "cpu_per_request"), P99: p.Estimate(record.SourceClient, "response_time_p99"),
+				CPU: p.Estimate(record.SourceMiddleware, "cpu_per_request"),
+				P99: p.Estimate(record.SourceClient, "response_time_p99"),
 			}
 			if i == 0 {
 				first = p
@@ -161,14 +167,17 @@ func (r *Result) AnySlower() bool {
 // Table returns a row for each system under each load.
 func (r *Result) Table() table.Table {
 	t := table.Table{
-		Columns: []string{"load", "system", "throughput", "ratio to " + r.Systems[0], "verdict", "CPU/request", "p99"}, Left: []int{1, 4},
+		Columns: []string{"load", "system", "throughput", "ratio to " + r.Systems[0], "verdict", "CPU/request", "p99"},
+		Left:    []int{1, 4},
 		Notes: []string{
 			"Ratio: of the throughput.",
-			fmt.Sprintf("[ ]: %.0f %% confidence interval, of all ratios together; they are geometric means over pairs of runs. ±: of each mean alone. CPU: processor time of the system.", 100*r.Confidence),
+			fmt.Sprintf("[ ]: %.0f %% confidence interval, of all ratios together; they are geometric means over "+
+				"pairs of runs. ±: of each mean alone. CPU: processor time of the system.", 100*r.Confidence),
 		},
 	}
 	if r.OneProcessor {
-		t.Notes[0] = "Everything ran on one processor. Ratio: of requests per second of processor time that load, system and servers used, which is the throughput without what other programs took."
+		t.Notes[0] = "Everything ran on one processor. Ratio: of requests per second of processor time that load, " +
+			"system and servers used, which is the throughput without what other programs took."
 	}
 	if r.Disturbed > 0 {
 		note := fmt.Sprintf("⚠ Other programs used the processors during %d runs", r.Disturbed)
@@ -189,7 +198,8 @@ func (r *Result) Table() table.Table {
 			ratio = row.Ratio.RatioText()
 		}
 		t.Rows = append(t.Rows, []string{
-			row.Load, row.System, metric("throughput", row.Throughput), ratio, string(row.Verdict), metric("cpu_per_request", row.CPU), metric("response_time_p99", row.P99),
+			row.Load, row.System, metric("throughput", row.Throughput), ratio, string(row.Verdict),
+			metric("cpu_per_request", row.CPU), metric("response_time_p99", row.P99),
 		})
 	}
 	return t
@@ -205,10 +215,13 @@ func WriteBenchstat(w io.Writer, runs []record.Run, m record.Manifest) error {
 		}
 		rate, _ := run.Value(record.SourceClient, "throughput")
 		// The last part of a name would be read as a number of processors.
-		fmt.Fprintf(&b, "BenchmarkRequest/load=%s/system=%s-1\t%.0f\t%.1f ns/op\t%.1f ops/s", run.Factors[experiment.Case], run.Factors[experiment.System],
+		fmt.Fprintf(&b, "BenchmarkRequest/load=%s/system=%s-1\t%.0f\t%.1f ns/op\t%.1f ops/s",
+			run.Factors[experiment.Case], run.Factors[experiment.System],
 			rate*run.Seconds, 1e9/rate, rate)
 		for _, v := range []struct{ source, metric, unit string }{
-			{record.SourceMiddleware, "cpu_per_request", "cpu-ns/op"}, {record.SourceClient, "response_time_p50", "p50-ns"}, {record.SourceClient, "response_time_p99", "p99-ns"},
+			{record.SourceMiddleware, "cpu_per_request", "cpu-ns/op"},
+			{record.SourceClient, "response_time_p50", "p50-ns"},
+			{record.SourceClient, "response_time_p99", "p99-ns"},
 		} {
 			if x, ok := run.Value(v.source, v.metric); ok {
 				fmt.Fprintf(&b, "\t%.1f %s", 1e9*x, v.unit)

@@ -40,8 +40,8 @@ type Level struct {
 	Verdict condition.Verdict `json:"verdict"`
 }
 
-// Find finds the highest load of each line. by has the factors whose levels make the lines; nil stands for all factors that vary independently
-// of the raised one. It is an error if another factor varies, or if a given one doesn't.
+// Find finds the highest load of each line. by has the factors whose levels make the lines; nil stands for all factors
+// that vary independently of the raised one. It is an error if another factor varies, or if a given one doesn't.
 func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 	if err := rule.Check(); err != nil {
 		return nil, err
@@ -53,22 +53,29 @@ func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 	varying := record.Varying(runs)
 	if !slices.Contains(varying, rule.Over) {
 		if len(varying) == 0 {
-			return nil, fmt.Errorf("factor %q doesn't vary, nor does any other: expected runs at several levels of the load", rule.Over)
+			return nil,
+				fmt.Errorf("factor %q doesn't vary, nor does any other: expected runs at several levels of the load",
+					rule.Over)
 		}
 		return nil, fmt.Errorf("factor %q doesn't vary: expected one of %s", rule.Over, strings.Join(varying, ", "))
 	}
-	others := slices.DeleteFunc(slices.Clone(varying), func(f string) bool { return f == rule.Over || record.Follows(runs, f, rule.Over) })
+	others := slices.DeleteFunc(slices.Clone(varying),
+		func(f string) bool { return f == rule.Over || record.Follows(runs, f, rule.Over) })
 	if by == nil {
 		by = others
 	}
 	for _, f := range by {
 		if !slices.Contains(varying, f) {
-			return nil, fmt.Errorf("factor %q doesn't vary: expected some of %s", f, cmp.Or(strings.Join(others, ", "), "none"))
+			return nil, fmt.Errorf("factor %q doesn't vary: expected some of %s", f,
+				cmp.Or(strings.Join(others, ", "), "none"))
 		}
 	}
 	for _, f := range others {
-		if !slices.Contains(by, f) && !slices.ContainsFunc(by, func(b string) bool { return record.Follows(runs, f, b) }) {
-			return nil, fmt.Errorf("factor %s varies, too: add it to the factors of the lines (%s), or select one of its levels", f, cmp.Or(strings.Join(by, ", "), "none"))
+		if !slices.Contains(by, f) && !slices.ContainsFunc(by,
+			func(b string) bool { return record.Follows(runs, f, b) }) {
+			return nil,
+				fmt.Errorf("factor %s varies, too: add it to the factors of the lines (%s), or select one of its "+
+					"levels", f, cmp.Or(strings.Join(by, ", "), "none"))
 		}
 	}
 	c := &Capacity{Rule: rule, By: by}
@@ -87,7 +94,8 @@ func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 		c.Lines = append(c.Lines, line)
 	}
 	if !known {
-		return nil, fmt.Errorf("no run has the metric %s of the source %s", rule.Condition.Term.Metric.Name, rule.Condition.Term.Metric.Source)
+		return nil, fmt.Errorf("no run has the metric %s of the source %s", rule.Condition.Term.Metric.Name,
+			rule.Condition.Term.Metric.Source)
 	}
 	return c, nil
 }

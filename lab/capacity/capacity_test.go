@@ -22,7 +22,10 @@ func runs(server string, clients int, tails ...float64) (all []record.Run) {
 	for i, tail := range tails {
 		all = append(all, record.Run{
 			State: record.Complete, Repetition: i, Point: clients,
-			Factors: map[string]string{"server": server, "clients": strconv.Itoa(clients), "connections": strconv.Itoa(clients), "keys": "50"},
+			Factors: map[string]string{
+				"server": server, "clients": strconv.Itoa(clients),
+				"connections": strconv.Itoa(clients), "keys": "50",
+			},
 			Results: []record.Value{
 				{Source: "client", Metric: "response_time_p99", Value: tail / 1e3},
 				{Source: "client", Metric: "throughput", Value: float64(1000*clients + i)},
@@ -33,10 +36,12 @@ func runs(server string, clients int, tails ...float64) (all []record.Run) {
 	return all
 }
 
-// example has a server that holds up to 10 clients, one that holds at all levels, one that never holds, and one that is undecided at 2 clients.
+// example has a server that holds up to 10 clients, one that holds at all levels, one that never holds, and one that is
+// undecided at 2 clients.
 func example() []record.Run {
 	return slices.Concat(
-		runs("a", 10, 0.5, 0.51, 0.52), runs("a", 2, 0.2, 0.21, 0.2), runs("a", 100, 1.2, 1.21, 1.2), runs("a", 200, 0.3, 0.3, 0.3),
+		runs("a", 10, 0.5, 0.51, 0.52), runs("a", 2, 0.2, 0.21, 0.2), runs("a", 100, 1.2, 1.21, 1.2),
+		runs("a", 200, 0.3, 0.3, 0.3),
 		runs("b", 2, 0.2, 0.2, 0.2), runs("b", 10, 0.9, 0.91, 0.9),
 		runs("c", 2, 3, 3.1, 3),
 		runs("d", 2, 0.8, 1.1, 0.7),
@@ -74,7 +79,10 @@ func TestTheHighestLoadIsTheLastBeforeTheFirstThatDoesNotHold(t *testing.T) {
 func TestLevelsThatAreDurationsAreRaisedInTheOrderOfTheirSize(t *testing.T) {
 	all := slices.Concat(runs("a", 1, 0.2, 0.2), runs("a", 2, 0.3, 0.3), runs("a", 3, 1.2, 1.21))
 	for i := range all {
-		all[i].Factors = map[string]string{"clients": map[string]string{"1": "500us", "2": "5ms", "3": "10ms"}[all[i].Factors["clients"]]}
+		all[i].Factors = map[string]string{"clients": map[string]string{
+			"1": "500us", "2": "5ms",
+			"3": "10ms",
+		}[all[i].Factors["clients"]]}
 	}
 	require.Contains(t, find(t, all).Words(find(t, all).Lines[0]), "up to 5ms clients")
 }
@@ -89,10 +97,14 @@ func TestALevelWithFailuresOrWithoutRepetitionsDoesNotHold(t *testing.T) {
 	for i := range unknown {
 		unknown[i].Results = unknown[i].Results[1:]
 	}
-	c := find(t, slices.Concat(runs("a", 2, 0.2, 0.2), failed, runs("b", 2, 0.2), lost, runs("c", 2, 0.2, 0.2), unknown))
+	c := find(t, slices.Concat(runs("a", 2, 0.2, 0.2), failed, runs("b", 2, 0.2), lost, runs("c", 2, 0.2, 0.2),
+		unknown))
 	assert.Equal(t, "server=a: up to 2 clients, 2,000/s ± 0.2 %; at 4 clients 3 requests failed", c.Words(c.Lines[0]))
-	assert.Equal(t, "server=b: no measured load holds; at 2 clients there is only one run (200 µs), which decides nothing", c.Words(c.Lines[1]))
-	assert.Equal(t, "server=c: up to 2 clients, 2,000/s ± 0.2 %; at 4 clients response_time_p99 was not measured", c.Words(c.Lines[2]))
+	assert.Equal(t,
+		"server=b: no measured load holds; at 2 clients there is only one run (200 µs), which decides nothing",
+		c.Words(c.Lines[1]))
+	assert.Equal(t, "server=c: up to 2 clients, 2,000/s ± 0.2 %; at 4 clients response_time_p99 was not measured",
+		c.Words(c.Lines[2]))
 	var text bytes.Buffer
 	for _, one := range c.Tables(true) {
 		require.NoError(t, one.Write(&text, table.Markdown))
@@ -116,7 +128,8 @@ func TestRecordsWithoutTheNeededRunsAreRefused(t *testing.T) {
 	rule.Condition.Term.Metric.Name = "response_time_p999"
 	refused("no run has the metric response_time_p999 of the source client", all, rule)
 	refused(`factor "keys" doesn't vary: expected some of server`, all, DefaultRule(), "keys")
-	refused("factor server varies, too: add it to the factors of the lines (none), or select one of its levels", all, DefaultRule(), []string{}...)
+	refused("factor server varies, too: add it to the factors of the lines (none), or select one of its levels", all,
+		DefaultRule(), []string{}...)
 	refused("confidence 0.5: expected more than 0.5", all, Rule{Confidence: 0.5})
 	refused("the raised factor is missing", all, Rule{})
 }

@@ -16,8 +16,8 @@ const RateFactor = "requests/s"
 //
 //  1. It doubles the rate, or halves it, until a run breaks the condition and one at half its rate fulfils it.
 //  2. It bisects until both are neighbours: rates of which each is Step times the one below.
-//  3. It repeats runs at both until their confidence bounds decide, and moves up while the upper one holds, down while the
-//     lower one doesn't.
+//  3. It repeats runs at both until their confidence bounds decide, and moves up while the upper one holds, down while
+//     the lower one doesn't.
 type Search struct {
 	Rule  Rule    // its factor is RateFactor
 	First float64 // requests per second
@@ -55,7 +55,8 @@ func (s *Search) Find() (*Capacity, error) {
 			low, high, next = low-octave, low, &low
 		}
 		if rate := s.rate(*next); rate < lowestRate || rate > highestRate {
-			return nil, fmt.Errorf("%s is still %s at %.0f requests per second", s.Rule, map[bool]string{true: "fulfilled", false: "broken"}[rising], s.rate(low+high-*next))
+			return nil, fmt.Errorf("%s is still %s at %.0f requests per second", s.Rule,
+				map[bool]string{true: "fulfilled", false: "broken"}[rising], s.rate(low+high-*next))
 		}
 		if verdict, err = s.once(*next); err != nil {
 			return nil, err

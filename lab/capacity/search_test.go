@@ -11,11 +11,14 @@ import (
 	"mcmw/lab/record"
 )
 
-// search searches a system whose 99th percentile reaches 1 ms at limit requests per second, as that of an M/M/1 queue grows, with some noise.
+// search searches a system whose 99th percentile reaches 1 ms at limit requests per second, as that of an M/M/1 queue
+// grows, with some noise.
 func search(t require.TestingT, limit, first, noise float64, seed uint64) (c *Capacity, runs int, err error) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	s := &Search{
-		Rule: DefaultRule(), First: first, Step: 1.05, Most: 8, Progress: func(float64, record.Run, condition.Verdict) { runs++ },
+		Rule: DefaultRule(), First: first, Step: 1.05, Most: 8, Progress: func(float64, record.Run, condition.Verdict) {
+			runs++
+		},
 		Measure: func(rate float64) (run record.Run, err error) {
 			errors := 0.0
 			if rate >= 2*limit {
@@ -61,5 +64,7 @@ func TestTheSearchEndsWhereNothingCanBeFound(t *testing.T) {
 func TestTheSearchSaysWhatItFound(t *testing.T) {
 	c, _, err := search(t, 20000, 1000, 0.001, 1)
 	require.NoError(t, err)
-	require.Regexp(t, `^up to \d+ requests/s, [\d,]+/s ± 0.0 %; (\d+ requests/s break it|at \d+ requests/s it is undecided) \(`, c.Words(c.Lines[0]))
+	require.Regexp(t,
+		`^up to \d+ requests/s, [\d,]+/s ± 0.0 %; (\d+ requests/s break it|at \d+ requests/s it is undecided) \(`,
+		c.Words(c.Lines[0]))
 }

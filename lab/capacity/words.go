@@ -13,8 +13,10 @@ import (
 
 // Explanation explains how the highest load is found.
 func (c *Capacity) Explanation() string {
-	return fmt.Sprintf("The highest load is the highest level of %s for which it and all lower levels hold. A level holds if no request failed and the %.0f %% confidence bounds of the "+
-		"mean over the repetitions fulfil %s. It is broken if requests failed, or if no value between the bounds fulfils it. Otherwise, and with fewer than two runs, it is unknown.",
+	return fmt.Sprintf("The highest load is the highest level of %s for which it and all lower levels hold. A level "+
+		"holds if no request failed and the %.0f %% confidence bounds of the "+
+		"mean over the repetitions fulfil %s. It is broken if requests failed, or if no value between the bounds "+
+		"fulfils it. Otherwise, and with fewer than two runs, it is unknown.",
 		c.Rule.Over, 100*c.Rule.Confidence, c.Rule)
 }
 
@@ -90,30 +92,36 @@ func shown(metric string, e sample.Estimate) string {
 func (c *Capacity) Tables(all bool) []table.Table {
 	highest := table.Table{
 		Caption: fmt.Sprintf("Highest load within %s, over %s", c.Rule, c.Rule.Over),
-		Columns: append(append([]string{}, c.By...), c.Rule.Over, "throughput", c.Rule.Condition.Term.Metric.Name, "above it"),
-		Notes:   []string{c.Explanation()},
+		Columns: append(append([]string{}, c.By...), c.Rule.Over, "throughput", c.Rule.Condition.Term.Metric.Name,
+			"above it"),
+		Notes: []string{c.Explanation()},
 	}
 	for i := range c.By {
 		highest.Left = append(highest.Left, i)
 	}
 	highest.Left = append(highest.Left, len(c.By)+3)
 	levels := table.Table{
-		Caption: "All loads", Columns: append(append([]string{}, c.By...), c.Rule.Over, "runs", "throughput", c.Rule.Condition.Term.Metric.Name, "verdict"),
+		Caption: "All loads", Columns: append(append([]string{}, c.By...), c.Rule.Over, "runs", "throughput",
+			c.Rule.Condition.Term.Metric.Name, "verdict"),
 		Left: append(highest.Left[:len(c.By):len(c.By)], len(c.By)+4),
 	}
 	for _, l := range c.Lines {
 		row := c.named(l)
 		if top, ok := l.Top(); ok {
-			row = append(row, marked(top), shown("throughput", top.Throughput), shown(c.Rule.Condition.Term.Metric.Name, top.Value), c.above(l))
+			row = append(row, marked(top), shown("throughput", top.Throughput),
+				shown(c.Rule.Condition.Term.Metric.Name, top.Value), c.above(l))
 		} else {
 			row = append(row, "none", "–", "–", c.above(l))
 		}
 		highest.Rows = append(highest.Rows, row)
 		for _, v := range l.Levels {
-			levels.Rows = append(levels.Rows, append(c.named(l), marked(v), fmt.Sprint(v.Runs), shown("throughput", v.Throughput), shown(c.Rule.Condition.Term.Metric.Name, v.Value), string(v.Verdict)))
+			levels.Rows = append(levels.Rows,
+				append(c.named(l), marked(v), fmt.Sprint(v.Runs), shown("throughput", v.Throughput),
+					shown(c.Rule.Condition.Term.Metric.Name, v.Value), string(v.Verdict)))
 		}
 	}
-	if slices.ContainsFunc(c.Lines, func(l Line) bool { return slices.ContainsFunc(l.Levels, func(v Level) bool { return v.Warnings > 0 }) }) {
+	if slices.ContainsFunc(c.Lines,
+		func(l Line) bool { return slices.ContainsFunc(l.Levels, func(v Level) bool { return v.Warnings > 0 }) }) {
 		highest.Notes = append(highest.Notes, "⚠: runs of this load violate checks; mcmwlab show says which.")
 	}
 	if !all {

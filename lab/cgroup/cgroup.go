@@ -1,5 +1,5 @@
-// Package cgroup limits the processor time and the memory of groups of processes, by the kernel's control groups of version 1, of
-// version 2, or of both side by side.
+// Package cgroup limits the processor time and the memory of groups of processes, by the kernel's control groups of
+// version 1, of version 2, or of both side by side.
 //
 //	Tree   where the controllers are on this machine
 //	Owner  a process that makes groups; their names contain its id, so that the groups of a killed owner are recognized
@@ -25,10 +25,11 @@ import (
 )
 
 const (
-	// period is the period of processor quotas: a group that has used its quota waits for the next period. It is long compared to
-	// the scheduler's slices (5 ms) and short compared to the times that are measured.
+	// period is the period of processor quotas: a group that has used its quota waits for the next period. It is long
+	// compared to the scheduler's slices (5 ms) and short compared to the times that are measured.
 	period = 20 * time.Millisecond
-	// minQuota is the smallest quota that the kernel accepts, maxPeriod the longest period. A limit below minQuota per period gets a longer period.
+	// minQuota is the smallest quota that the kernel accepts, maxPeriod the longest period. A limit below minQuota per
+	// period gets a longer period.
 	minQuota  = time.Millisecond
 	maxPeriod = time.Second
 	// emptyTimeout bounds how long killed processes of a group may take to end.
@@ -57,7 +58,8 @@ type Tree struct {
 	rmdir func(path string) error
 }
 
-// Find returns the tree of this machine. If the machine cannot limit processor time and memory, the error is ErrNone and says what is missing.
+// Find returns the tree of this machine. If the machine cannot limit processor time and memory, the error is ErrNone
+// and says what is missing.
 func Find() (*Tree, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -83,11 +85,13 @@ func find(mounts string) (*Tree, error) {
 		}
 		t.hierarchies[at].controllers = append(t.hierarchies[at].controllers, controller)
 	}
-	if root, unified := locate(mounts, account); root != "" && !unified && !slices.ContainsFunc(t.hierarchies, func(h hierarchy) bool { return h.root == root }) {
+	if root, unified := locate(mounts, account); root != "" && !unified &&
+		!slices.ContainsFunc(t.hierarchies, func(h hierarchy) bool { return h.root == root }) {
 		t.hierarchies = append(t.hierarchies, hierarchy{root: root, controllers: []string{account}})
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%w with the controller %s are mounted; expected them under /sys/fs/cgroup", ErrNone, strings.Join(missing, " and "))
+		return nil, fmt.Errorf("%w with the controller %s are mounted; expected them under /sys/fs/cgroup", ErrNone,
+			strings.Join(missing, " and "))
 	}
 	return t, nil
 }
@@ -204,9 +208,13 @@ func (h hierarchy) files(l Limits) (settings []setting) {
 			per, quota = min(time.Duration(float64(minQuota)/l.CPUs), maxPeriod), minQuota
 		}
 		if h.unified {
-			settings = append(settings, setting{"cpu.max", fmt.Sprintf("%d %d", quota.Microseconds(), per.Microseconds())})
+			settings = append(settings, setting{
+				"cpu.max",
+				fmt.Sprintf("%d %d", quota.Microseconds(), per.Microseconds()),
+			})
 		} else {
-			settings = append(settings, setting{"cpu.cfs_period_us", fmt.Sprint(per.Microseconds())}, setting{"cpu.cfs_quota_us", fmt.Sprint(quota.Microseconds())})
+			settings = append(settings, setting{"cpu.cfs_period_us", fmt.Sprint(per.Microseconds())},
+				setting{"cpu.cfs_quota_us", fmt.Sprint(quota.Microseconds())})
 		}
 	}
 	if slices.Contains(h.controllers, "memory") && l.Memory > 0 {
@@ -219,16 +227,18 @@ func (h hierarchy) files(l Limits) (settings []setting) {
 	return settings
 }
 
-// enter is a script that joins control groups and then becomes a program. Its arguments are files to write its process id to, --, and the
-// program with its arguments.
+// enter is a script that joins control groups and then becomes a program. Its arguments are files to write its process
+// id to, --, and the program with its arguments.
 const enter = `while [ "$1" != -- ]; do echo $$ >"$1" || exit; shift; done; shift; exec "$@"`
 
 // Command returns the command of a program that has the limits of the group from its first instruction.
 func (g *Group) Command(path string, args ...string) *exec.Cmd {
-	return exec.Command("/bin/sh", slices.Concat([]string{"-c", enter, "sh"}, g.ProcessFiles(), []string{"--", path}, args)...)
+	return exec.Command("/bin/sh",
+		slices.Concat([]string{"-c", enter, "sh"}, g.ProcessFiles(), []string{"--", path}, args)...)
 }
 
-// ProcessFiles returns the files to which a process writes its id to join the group. Its children are then started in the group.
+// ProcessFiles returns the files to which a process writes its id to join the group. Its children are then started in
+// the group.
 func (g *Group) ProcessFiles() (files []string) {
 	for _, dir := range g.dirs {
 		files = append(files, processFile(dir))
@@ -236,14 +246,16 @@ func (g *Group) ProcessFiles() (files []string) {
 	return files
 }
 
-// Used returns the user and system time that the processes of a group have used. dirs are the directories of the group; one of them counts it.
+// Used returns the user and system time that the processes of a group have used. dirs are the directories of the group;
+// one of them counts it.
 func Used(dirs []string) (user, system time.Duration, err error) {
 	for _, dir := range dirs {
 		if user, system, err = used(dir); !errors.Is(err, fs.ErrNotExist) {
 			return user, system, err
 		}
 	}
-	return 0, 0, fmt.Errorf("reading the processor time of the control group %s: %w", strings.Join(dirs, ", "), cmp.Or(err, fs.ErrNotExist))
+	return 0, 0, fmt.Errorf("reading the processor time of the control group %s: %w", strings.Join(dirs, ", "),
+		cmp.Or(err, fs.ErrNotExist))
 }
 
 // used reads the times that one directory counts. If it counts none, the error is fs.ErrNotExist.
@@ -258,7 +270,8 @@ func used(dir string) (user, system time.Duration, err error) {
 	return user, system, err
 }
 
-// readTime returns the number after a name in a file, or the first number if name is ""; fs.ErrNotExist if there is none.
+// readTime returns the number after a name in a file, or the first number if name is ""; fs.ErrNotExist if there is
+// none.
 func readTime(dir, file, name string, unit time.Duration) (time.Duration, error) {
 	text, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {

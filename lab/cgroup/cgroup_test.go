@@ -86,7 +86,8 @@ func TestLimitsAreWrittenInTheFormOfVersion1(t *testing.T) {
 	require.NoError(t, err)
 	g, err := owner.Make("a", Limits{CPUs: 0.01, Memory: 1 << 30})
 	require.NoError(t, err)
-	assert.Equal(t, "1000", content(t, cpu, owner.name, "a", "cpu.cfs_quota_us"), "the smallest that the kernel accepts")
+	assert.Equal(t, "1000", content(t, cpu, owner.name, "a", "cpu.cfs_quota_us"),
+		"the smallest that the kernel accepts")
 	assert.Equal(t, "100000", content(t, cpu, owner.name, "a", "cpu.cfs_period_us"), "a hundred times the quota")
 	assert.Equal(t, "1073741824", content(t, memory, owner.name, "a", "memory.limit_in_bytes"))
 	assert.Len(t, g.ProcessFiles(), 2)
@@ -155,7 +156,10 @@ func TestGroupsOfOwnersThatHaveEndedAreRemovedAndNoOthers(t *testing.T) {
 	require.NoError(t, err)
 	reused := fmt.Sprintf("mcmwlab-%d-1-%d", os.Getpid(), namespace) // of an earlier process with this one's id
 	foreign := fmt.Sprintf("mcmwlab-%d-1-%d", os.Getpid(), namespace+1)
-	for _, dir := range []string{dead + "/load-0", dead + "/server-0", reused, foreign, "system.slice/" + dead, "mcmwlab-x-1-1"} {
+	for _, dir := range []string{
+		dead + "/load-0", dead + "/server-0", reused, foreign, "system.slice/" + dead,
+		"mcmwlab-x-1-1",
+	} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	found, err := tree.Clean()

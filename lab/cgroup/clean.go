@@ -17,8 +17,9 @@ import (
 	"mcmw/lab/kernel"
 )
 
-// ownerForm is the form of the names of owners' groups: the id of the process, its start in ticks since the machine's start, and the PID namespace of
-// the id. A later process with the same id has another start. Whether a process of another PID namespace runs cannot be known.
+// ownerForm is the form of the names of owners' groups: the id of the process, its start in ticks since the machine's
+// start, and the PID namespace of the id. A later process with the same id has another start. Whether a process of
+// another PID namespace runs cannot be known.
 var ownerForm = regexp.MustCompile(`^mcmwlab-([1-9][0-9]*)-([0-9]+)-([0-9]+)$`)
 
 // ownName returns the name of the group that contains a process's groups.
@@ -72,8 +73,8 @@ type Left struct {
 	Processes []int
 }
 
-// Clean ends the processes and removes the groups of owners that have ended, and returns what it removed. It leaves alone those
-// of owners that run, and those of other PID namespaces, such as other containers.
+// Clean ends the processes and removes the groups of owners that have ended, and returns what it removed. It leaves
+// alone those of owners that run, and those of other PID namespaces, such as other containers.
 func (t *Tree) Clean() (found []Left, err error) {
 	for _, h := range t.hierarchies {
 		entries, readErr := os.ReadDir(h.root)

@@ -13,8 +13,8 @@ import (
 	"mcmw/lab/record"
 )
 
-// Run makes all checks of one run. It uses the run's windows and host samples if the run has them. From the set's manifest it takes the number
-// of processors, and the round-trip time of the path if the run itself has none.
+// Run makes all checks of one run. It uses the run's windows and host samples if the run has them. From the set's
+// manifest it takes the number of processors, and the round-trip time of the path if the run itself has none.
 func Run(run record.Run, set record.Manifest) []record.Warning {
 	if run.State == record.Failed {
 		return []record.Warning{{Code: RunFailed, Message: "the run failed: " + run.Error}}
@@ -76,12 +76,15 @@ func interactiveLaw(run record.Run) []record.Warning {
 	if math.Abs(r-expected) <= maxInteractive*max(r, expected) {
 		return nil
 	}
-	return warn(InteractiveLaw, "the clients measured a mean response time of %s; by the interactive law %v requests at %s/s with a think time of %s take %s, which differs by %s",
+	return warn(InteractiveLaw,
+		"the clients measured a mean response time of %s; by the interactive law %v requests at %s/s with a think "+
+			"time of %s take %s, which differs by %s",
 		duration(r), l.N, spell.Count(x), duration(l.Z), duration(expected), percent((r-expected)/expected))
 }
 
-// interactiveLawInner checks the middlewares by the same law. For them the think time of a client includes the time in which its reply and
-// its next request travel, so that Z is the clients' think time plus the round-trip time (the 2018 report, section 4).
+// interactiveLawInner checks the middlewares by the same law. For them the think time of a client includes the time in
+// which its reply and its next request travel, so that Z is the clients' think time plus the round-trip time (the 2018
+// report, section 4).
 func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
 	l, closed := frame.LoopOf(run)
 	v, ok := measured(run, record.SourceMiddleware, "throughput", "response_time_mean")
@@ -109,11 +112,14 @@ func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
 	if r > expected {
 		difference = duration(r-expected) + " too much: the round-trip time or the think time is overestimated"
 	}
-	return warn(InteractiveLawInner, "the middlewares measured a mean response time of %s; by the interactive law %v requests at %s/s with %s between reply and next request take %s: %s",
+	return warn(InteractiveLawInner,
+		"the middlewares measured a mean response time of %s; by the interactive law %v requests at %s/s with %s "+
+			"between reply and next request take %s: %s",
 		duration(r), l.N, spell.Count(x), duration(l.Z), duration(expected), difference)
 }
 
-// middlewares returns the sources of the single middlewares, such as middleware:0 and middleware:1, or that of all if there are none.
+// middlewares returns the sources of the single middlewares, such as middleware:0 and middleware:1, or that of all if
+// there are none.
 func middlewares(run record.Run) []string {
 	var sources []string
 	for _, v := range run.Results {
@@ -127,8 +133,8 @@ func middlewares(run record.Run) []string {
 	return sources
 }
 
-// littleQueue checks each middleware's queue by Little's law (Jain, section 30.3): its mean length is the throughput times the mean time
-// in it.
+// littleQueue checks each middleware's queue by Little's law (Jain, section 30.3): its mean length is the throughput
+// times the mean time in it.
 func littleQueue(run record.Run) []record.Warning {
 	var warnings []record.Warning
 	for _, source := range middlewares(run) {
@@ -139,7 +145,8 @@ func littleQueue(run record.Run) []record.Warning {
 		x, wait, length := v[0], v[1], v[2]
 		expected := x * wait
 		if math.Abs(length-expected) > maxLittle*max(length, expected)+minQueue {
-			warnings = append(warnings, warn(LittleQueue, "%s: the queue's mean length was %.1f; by Little's law %s requests/s that wait %s give %.1f",
+			warnings = append(warnings, warn(LittleQueue,
+				"%s: the queue's mean length was %.1f; by Little's law %s requests/s that wait %s give %.1f",
 				source, length, spell.Count(x), duration(wait), expected)...)
 		}
 	}
@@ -153,13 +160,15 @@ func stageSum(run record.Run) []record.Warning {
 		stages, ok := measured(run, source, record.Stages...)
 		r, ok2 := run.Value(source, "response_time_mean")
 		if sum := floats.Sum(stages); ok && ok2 && math.Abs(sum-r) > maxStages*r+minStages {
-			warnings = append(warnings, warn(StageSum, "%s: the stages add up to %s, the response time is %s", source, duration(sum), duration(r))...)
+			warnings = append(warnings, warn(StageSum, "%s: the stages add up to %s, the response time is %s", source,
+				duration(sum), duration(r))...)
 		}
 	}
 	return warnings
 }
 
-// flowClient checks the flow balance of clients and middlewares: clients receive as many replies as the middlewares send.
+// flowClient checks the flow balance of clients and middlewares: clients receive as many replies as the middlewares
+// send.
 func flowClient(run record.Run) []record.Warning {
 	clients, ok := run.Value(record.SourceClient, "throughput")
 	middlewares, ok2 := run.Value(record.SourceMiddleware, "throughput")
@@ -228,7 +237,8 @@ func flowServers(run record.Run) []record.Warning {
 	if f.most > f.least {
 		expected += " to " + spell.Count(f.most)
 	}
-	return warn(FlowServers, "the servers counted %s requests/s; the middlewares' %s, %s of them sets to %v servers each, should give %s",
+	return warn(FlowServers,
+		"the servers counted %s requests/s; the middlewares' %s, %s of them sets to %v servers each, should give %s",
 		spell.Count(f.servers), spell.Count(f.middlewares), percent(f.sets), f.replicas, expected)
 }
 
@@ -255,14 +265,17 @@ func replicas(run record.Run, servers int) (n float64, ok bool) {
 func generatorSaturated(run record.Run) []record.Warning {
 	var busy []string
 	for _, v := range run.Results {
-		if v.Metric == "saturated" && v.Value != 0 && (v.Source == record.SourceClient || strings.HasPrefix(v.Source, record.SourceClient+":")) {
+		if v.Metric == "saturated" && v.Value != 0 &&
+			(v.Source == record.SourceClient || strings.HasPrefix(v.Source, record.SourceClient+":")) {
 			busy = append(busy, v.Source)
 		}
 	}
 	if busy == nil {
 		return nil
 	}
-	return warn(GeneratorSaturated, "the load generator or its machine was the limit (%s): the results don't describe the system under test", strings.Join(busy, ", "))
+	return warn(GeneratorSaturated,
+		"the load generator or its machine was the limit (%s): the results don't describe the system under test",
+		strings.Join(busy, ", "))
 }
 
 // Foreign is the processor time of programs that don't belong to the experiment, over all processors, in seconds.
@@ -280,9 +293,9 @@ func (f Foreign) TooMuch() bool {
 	return f.Seconds > maxForeign*max(f.Busy, f.Seconds) && f.Seconds > minForeign*f.All
 }
 
-// ForeignLoad compares the busy time of the processors of the only host, or of the one that emulates the others, with the time that the
-// experiment's programs used; false if the run doesn't have both. Seconds is a lower bound: the time of interrupts counts as nobody's, whether
-// or not the kernel charges it to the interrupted program.
+// ForeignLoad compares the busy time of the processors of the only host, or of the one that emulates the others, with
+// the time that the experiment's programs used; false if the run doesn't have both. Seconds is a lower bound: the time
+// of interrupts counts as nobody's, whether or not the kernel charges it to the interrupted program.
 func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
 	used, hasParts := map[string]float64{}, map[string]bool{}
 	for _, v := range run.Results {
@@ -338,7 +351,9 @@ func foreignLoad(run record.Run, set record.Manifest) []record.Warning {
 	if !ok || !f.TooMuch() {
 		return nil
 	}
-	return warn(OtherLoad, "at least %s of the processor time in use was not the experiment's: %s of %s; programs outside the experiment, or other virtual machines on the same hardware, used them",
+	return warn(OtherLoad,
+		"at least %s of the processor time in use was not the experiment's: %s of %s; programs outside the "+
+			"experiment, or other virtual machines on the same hardware, used them",
 		percent(f.Share()), duration(f.Seconds), duration(f.Busy))
 }
 
@@ -368,7 +383,8 @@ func averaged(run record.Run) []record.Warning {
 	if !ok || n < 2 {
 		return nil
 	}
-	return warn(AveragedRuns, "an average of %v runs, whose spread is unknown; memtier_benchmark prints each run with --print-all-runs", n)
+	return warn(AveragedRuns,
+		"an average of %v runs, whose spread is unknown; memtier_benchmark prints each run with --print-all-runs", n)
 }
 
 func duration(seconds float64) string {

@@ -17,7 +17,8 @@ func Set(runs []record.Run) []record.Warning {
 	for _, point := range frame.Of(runs, 0).Points {
 		where := cmp.Or(record.Label(point.Levels, varying), "the only point")
 		if n := len(point.Runs); n < minRepetitions {
-			warnings = append(warnings, warn(TooFewRepetitions, "%s: %d complete runs are too few for an interval", where, n)...)
+			warnings = append(warnings, warn(TooFewRepetitions, "%s: %d complete runs are too few for an interval",
+				where, n)...)
 			continue
 		}
 		for _, metric := range steadyMetrics {
@@ -27,7 +28,8 @@ func Set(runs []record.Run) []record.Warning {
 					continue
 				}
 				if v := sample.Of(values).Variation(); v > maxRepetitionVariation {
-					warnings = append(warnings, warn(RepetitionVariation, "%s: the coefficient of variation of the %s (%s) over %d repetitions is %s",
+					warnings = append(warnings, warn(RepetitionVariation,
+						"%s: the coefficient of variation of the %s (%s) over %d repetitions is %s",
 						where, metric.title, source, len(values), percent(v))...)
 				}
 				break // the middlewares' values are only used if the clients have none

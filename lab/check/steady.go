@@ -10,10 +10,13 @@ import (
 )
 
 // steadyMetrics are the metrics that should be the same in all windows of a run, and in all repetitions of a point.
-var steadyMetrics = []struct{ name, title string }{{"throughput", "throughput"}, {"response_time_mean", "mean response time"}}
+var steadyMetrics = []struct{ name, title string }{
+	{"throughput", "throughput"},
+	{"response_time_mean", "mean response time"},
+}
 
-// series returns a metric's windows from the clients or, if they have none, from the middlewares. Windows that are shorter than the
-// others, such as the last one, are left out.
+// series returns a metric's windows from the clients or, if they have none, from the middlewares. Windows that are
+// shorter than the others, such as the last one, are left out.
 func series(run record.Run, metric string) (source string, windows []record.Window) {
 	longest := 0.0
 	for _, source = range []string{record.SourceClient, record.SourceMiddleware} {
@@ -52,15 +55,17 @@ func stationary(run record.Run) []record.Warning {
 			if trend.Drift < 0 {
 				direction = "falls"
 			}
-			warnings = append(warnings, warn(NotStationary, "the %s (%s) %s by %s from the first to the last of %d windows: not a steady state; a longer warm-up may help",
+			warnings = append(warnings, warn(NotStationary,
+				"the %s (%s) %s by %s from the first to the last of %d windows: not a steady state; a longer warm-up "+
+					"may help",
 				metric.title, source, direction, percent(math.Abs(trend.Drift)), len(windows))...)
 		}
 	}
 	return warnings
 }
 
-// windowVariation checks the variation of the throughput from window to window. The throughput of windows with n requests varies by about
-// 1/sqrt(n) by chance.
+// windowVariation checks the variation of the throughput from window to window. The throughput of windows with n
+// requests varies by about 1/sqrt(n) by chance.
 func windowVariation(run record.Run) []record.Warning {
 	source, windows := series(run, "throughput")
 	if len(windows) < minWindows || !steadyRate(run) {
@@ -71,6 +76,7 @@ func windowVariation(run record.Run) []record.Warning {
 	if !(counted > 0) || m.Variation() <= math.Sqrt(maxWindowVariation*maxWindowVariation+1/counted) {
 		return nil
 	}
-	return warn(WindowVariation, "the coefficient of variation of the throughput (%s) over %d windows is %s around %s/s",
+	return warn(WindowVariation,
+		"the coefficient of variation of the throughput (%s) over %d windows is %s around %s/s",
 		source, len(windows), percent(m.Variation()), spell.Count(m.Mean))
 }

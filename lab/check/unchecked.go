@@ -38,13 +38,15 @@ func has(source string, metrics ...string) func(record.Run, record.Manifest) boo
 	}
 }
 
-// steady reports whether a run has enough windows for the checks of a constant load, or needs none because its load is not constant.
+// steady reports whether a run has enough windows for the checks of a constant load, or needs none because its load is
+// not constant.
 func steady(run record.Run, _ record.Manifest) bool {
 	_, windows := series(run, "throughput")
 	return len(windows) >= minWindows || !steadyRate(run)
 }
 
-// Unchecked returns the codes of the checks for which a run, with its windows and host samples, doesn't have the measurements.
+// Unchecked returns the codes of the checks for which a run, with its windows and host samples, doesn't have the
+// measurements.
 func Unchecked(run record.Run, set record.Manifest) (codes []string) {
 	_, through := run.Value(record.SourceMiddleware, "throughput")
 	for _, n := range needs {
@@ -55,8 +57,8 @@ func Unchecked(run record.Run, set record.Manifest) (codes []string) {
 	return codes
 }
 
-// RecordUnchecked returns the codes of the checks for which no point of a record has the measurements. It looks at one complete run of each
-// point.
+// RecordUnchecked returns the codes of the checks for which no point of a record has the measurements. It looks at one
+// complete run of each point.
 func RecordUnchecked(r *record.Record, runs []record.Run) (codes []string, err error) {
 	first := true
 	for _, point := range frame.Of(runs, 0).Points {

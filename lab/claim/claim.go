@@ -117,7 +117,8 @@ func (f Findings) Of(report string) ([]Claim, error) {
 		return nil, fmt.Errorf("travel %q: expected a duration such as 0.5ms", f.Travel)
 	}
 	if len(f.Claims) == 0 {
-		return nil, errors.New("no findings; expected the key findings with a list of them, each with section, text and holds")
+		return nil,
+			errors.New("no findings; expected the key findings with a list of them, each with section, text and holds")
 	}
 	for i := range f.Claims {
 		c := &f.Claims[i]
@@ -126,7 +127,9 @@ func (f Findings) Of(report string) ([]Claim, error) {
 		case c.Section == "" || c.Text == "" || len(c.Holds) == 0:
 			return nil, fmt.Errorf("finding %d, %q: expected section, text and holds, the conditions", i+1, c.Text)
 		case c.Construction != "" && c.Cause != nil:
-			return nil, fmt.Errorf("finding %d, %q: expected construction or cause, because a finding that follows from the testbed has no other cause", i+1, c.Text)
+			return nil,
+				fmt.Errorf("finding %d, %q: expected construction or cause, because a finding that follows from the "+
+					"testbed has no other cause", i+1, c.Text)
 		}
 	}
 	return f.Claims, nil

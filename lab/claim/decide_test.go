@@ -36,12 +36,18 @@ func recordOf(t *testing.T, manifest record.Manifest, runs []measured) *record.R
 		if _, ok := numbers[key]; !ok {
 			numbers[key] = len(numbers)
 		}
-		run := record.Run{Point: numbers[key], Repetition: repetitions[key], State: record.Complete, Factors: m.levels, Seconds: 10, HostSamples: m.samples}
+		run := record.Run{
+			Point: numbers[key], Repetition: repetitions[key], State: record.Complete, Factors: m.levels,
+			Seconds: 10, HostSamples: m.samples,
+		}
 		repetitions[key]++
 		if m.failed {
 			run.State, run.Error = record.Failed, "it broke"
 		}
-		for source, values := range map[string]map[string]float64{record.SourceClient: m.values, record.SourceMiddleware: m.inside} {
+		for source, values := range map[string]map[string]float64{
+			record.SourceClient:     m.values,
+			record.SourceMiddleware: m.inside,
+		} {
 			for metric, v := range values {
 				run.Results = append(run.Results, record.Value{Source: source, Metric: metric, Value: v})
 			}
@@ -100,14 +106,20 @@ func TestEachRuleIsDecidedFromRecords(t *testing.T) {
 	delays := func(t *testing.T) []*record.Record {
 		runs := saturating()
 		for i := range runs {
-			runs[i].levels = map[string]string{"think_time": map[string]string{"6": "5ms", "12": "10ms", "96": "1s"}[runs[i].levels["clients"]]}
+			runs[i].levels = map[string]string{"think_time": map[string]string{
+				"6": "5ms", "12": "10ms",
+				"96": "1s",
+			}[runs[i].levels["clients"]]}
 		}
 		return []*record.Record{synthetic(t, "a", "vm", runs)}
 	}
 	pair := func(t *testing.T) []*record.Record {
 		return []*record.Record{
 			synthetic(t, "a", "vm", saturating()),
-			synthetic(t, "b", "vm", []measured{at(1400, "clients", "6"), at(1500, "clients", "6"), at(1600, "clients", "6")}),
+			synthetic(t, "b", "vm", []measured{
+				at(1400, "clients", "6"), at(1500, "clients", "6"),
+				at(1600, "clients", "6"),
+			}),
 		}
 	}
 	factorial := func(t *testing.T) []*record.Record {
@@ -134,42 +146,114 @@ func TestEachRuleIsDecidedFromRecords(t *testing.T) {
 		}
 		return []*record.Record{synthetic(t, "kuechler-a", "vm", runs)}
 	}
-	const plateau, knee, ratio = "plateau(throughput[a], clients) ", "knee(throughput[a], clients) ", "ratio(throughput[a, highest], [b]) "
+	const plateau, knee, ratio = "plateau(throughput[a], clients) ", "knee(throughput[a], clients) ",
+		"ratio(throughput[a, highest], [b]) "
 	for name, tc := range map[string]struct {
 		records func(*testing.T) []*record.Record
 		rule    string
 		want    claim.Verdict
 		why     string
 	}{
-		"converges":                     {line, plateau + "in 2900..3050", claim.Confirmed, "2955 ops/s ± 0.21 % to 2995 ops/s ± 0.21 % at clients 12, 96; expected 2900 ops/s to 3050 ops/s, within 5 %"},
-		"converges elsewhere":           {line, plateau + "in 2990..3050", claim.Refuted, "2955 ops/s ± 0.21 % to 2995 ops/s ± 0.21 %"},
-		"still grows":                   {growing, plateau + "in 1000..4000", claim.Refuted, "1505 ops/s ± 0.42 % to 2955 ops/s ± 0.21 % at clients 6, 12"},
-		"too few levels":                {line, "plateau(throughput[a, clients=6], clients) >= 1000", claim.NotComparable, "1 levels of clients; 2 are needed"},
-		"saturates":                     {line, knee + "<= 12", claim.Confirmed, "saturated from clients 12, 2955 ops/s ± 0.21 % of 2995 ops/s ± 0.21 % at most, surely not at 6; expected clients at most 12"},
-		"saturates over durations":      {delays, "knee(throughput[a], think_time) <= 10ms", claim.Confirmed, "saturated from think_time 10ms"},
-		"saturates between levels":      {line, knee + "<= 10", claim.Undecided, "from clients 12"},
-		"saturates earlier":             {line, knee + "<= 6", claim.Refuted, "surely not at 6"},
-		"converges, just":               {line, plateau + "in 2950..3050", claim.Undecided, "expected 2950 ops/s to 3050 ops/s"},
-		"interactions":                  {factorial, "share(throughput[a], interactions) <= 5%", claim.Confirmed, "interactions 0.0 %"},
-		"saturates later":               {line, knee + ">= 24", claim.Refuted, "saturated from clients 12"},
-		"ratio":                         {pair, ratio + ">= 1.2", claim.Confirmed, "2995 ops/s at a, clients=96 to 1500 ops/s at b: ratio 2"},
+		"converges": {
+			line, plateau + "in 2900..3050", claim.Confirmed,
+			"2955 ops/s ± 0.21 % to 2995 ops/s ± 0.21 % at clients 12, 96; expected 2900 ops/s to 3050 ops/s, within " +
+				"5 %",
+		},
+		"converges elsewhere": {
+			line, plateau + "in 2990..3050", claim.Refuted,
+			"2955 ops/s ± 0.21 % to 2995 ops/s ± 0.21 %",
+		},
+		"still grows": {
+			growing, plateau + "in 1000..4000", claim.Refuted,
+			"1505 ops/s ± 0.42 % to 2955 ops/s ± 0.21 % at clients 6, 12",
+		},
+		"too few levels": {
+			line, "plateau(throughput[a, clients=6], clients) >= 1000",
+			claim.NotComparable, "1 levels of clients; 2 are needed",
+		},
+		"saturates": {
+			line, knee + "<= 12", claim.Confirmed,
+			"saturated from clients 12, 2955 ops/s ± 0.21 % of 2995 ops/s ± 0.21 % at most, surely not at 6; " +
+				"expected clients at most 12",
+		},
+		"saturates over durations": {
+			delays, "knee(throughput[a], think_time) <= 10ms", claim.Confirmed,
+			"saturated from think_time 10ms",
+		},
+		"saturates between levels": {line, knee + "<= 10", claim.Undecided, "from clients 12"},
+		"saturates earlier":        {line, knee + "<= 6", claim.Refuted, "surely not at 6"},
+		"converges, just": {
+			line, plateau + "in 2950..3050", claim.Undecided,
+			"expected 2950 ops/s to 3050 ops/s",
+		},
+		"interactions": {
+			factorial, "share(throughput[a], interactions) <= 5%", claim.Confirmed,
+			"interactions 0.0 %",
+		},
+		"saturates later": {line, knee + ">= 24", claim.Refuted, "saturated from clients 12"},
+		"ratio": {
+			pair, ratio + ">= 1.2", claim.Confirmed,
+			"2995 ops/s at a, clients=96 to 1500 ops/s at b: ratio 2",
+		},
 		"another ratio":                 {pair, ratio + "<= 1.2", claim.Refuted, "ratio 2"},
 		"ratio that isn't known enough": {pair, ratio + "in 1.95..2.05", claim.Undecided, "expected 1.95 to 2.05"},
-		"several points":                {pair, "ratio(throughput[a], [b]) >= 1", claim.NotComparable, "a has several points: clients vary"},
-		"one repetition":                {line, "ratio(throughput[a, clients=6], [a, clients=7]) >= 1", claim.NotComparable, "there are no runs of a (clients=7)"},
-		"share":                         {factorial, "share(throughput[a], servers) >= 90%", claim.Confirmed, "servers explains 98.8 %, workers explains 1.2 %, interactions 0.0 %; expected of servers at least 90.0 %"},
-		"smaller share":                 {factorial, "share(throughput[a], servers) <= 90%", claim.Refuted, "servers explains 98.8 %"},
-		"order":                         {factorial, "lead(throughput[a], servers) > 0", claim.Confirmed, "expected more of servers than of workers"},
-		"another order":                 {factorial, "lead(throughput[a], workers) > 0", claim.Refuted, "servers explains 98.8 %"},
-		"law":                           {lawful, "law_error(throughput) <= 2%", claim.Confirmed, "in 6 valid runs; expected within 2 %"},
-		"law of the named":              {lawful, "law_error(throughput[kuechler-a]) <= 0.5%", claim.Refuted, "off by at most +0.99 % (run "},
-		"law of others":                 {line, "law_error(throughput) <= 2%", claim.NotComparable, "there is no record of kuechler"},
-		"no record":                     {line, "plateau(throughput[c], clients) >= 1", claim.NotComparable, "there is no record of c"},
-		"metric not measured":           {line, "plateau(misses[a], clients) >= 1", claim.NotComparable, "client.misses was not measured in a"},
-		"all":                           {line, "['" + knee + "<= 12', '" + plateau + ">= 2900']", claim.Confirmed, "at most 12; 2955"},
-		"one of all isn't so":           {line, "['" + knee + "<= 12', '" + plateau + ">= 3900']", claim.Refuted, ""},
-		"one of all is open":            {line, "['law_error(throughput) <= 10%', '" + plateau + ">= 2900']", claim.NotComparable, ""},
-		"one open, one not so":          {line, "['law_error(throughput) <= 10%', '" + plateau + ">= 3900']", claim.Refuted, ""},
+		"several points": {
+			pair, "ratio(throughput[a], [b]) >= 1", claim.NotComparable,
+			"a has several points: clients vary",
+		},
+		"one repetition": {
+			line, "ratio(throughput[a, clients=6], [a, clients=7]) >= 1",
+			claim.NotComparable, "there are no runs of a (clients=7)",
+		},
+		"share": {
+			factorial, "share(throughput[a], servers) >= 90%", claim.Confirmed,
+			"servers explains 98.8 %, workers explains 1.2 %, interactions 0.0 %; expected of servers at least 90.0 %",
+		},
+		"smaller share": {
+			factorial, "share(throughput[a], servers) <= 90%", claim.Refuted,
+			"servers explains 98.8 %",
+		},
+		"order": {
+			factorial, "lead(throughput[a], servers) > 0", claim.Confirmed,
+			"expected more of servers than of workers",
+		},
+		"another order": {
+			factorial, "lead(throughput[a], workers) > 0", claim.Refuted,
+			"servers explains 98.8 %",
+		},
+		"law": {
+			lawful, "law_error(throughput) <= 2%", claim.Confirmed,
+			"in 6 valid runs; expected within 2 %",
+		},
+		"law of the named": {
+			lawful, "law_error(throughput[kuechler-a]) <= 0.5%", claim.Refuted,
+			"off by at most +0.99 % (run ",
+		},
+		"law of others": {
+			line, "law_error(throughput) <= 2%", claim.NotComparable,
+			"there is no record of kuechler",
+		},
+		"no record": {
+			line, "plateau(throughput[c], clients) >= 1", claim.NotComparable,
+			"there is no record of c",
+		},
+		"metric not measured": {
+			line, "plateau(misses[a], clients) >= 1", claim.NotComparable,
+			"client.misses was not measured in a",
+		},
+		"all": {
+			line, "['" + knee + "<= 12', '" + plateau + ">= 2900']", claim.Confirmed,
+			"at most 12; 2955",
+		},
+		"one of all isn't so": {line, "['" + knee + "<= 12', '" + plateau + ">= 3900']", claim.Refuted, ""},
+		"one of all is open": {
+			line, "['law_error(throughput) <= 10%', '" + plateau + ">= 2900']",
+			claim.NotComparable, "",
+		},
+		"one open, one not so": {
+			line, "['law_error(throughput) <= 10%', '" + plateau + ">= 3900']",
+			claim.Refuted, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := decide(t, tc.rule, tc.records(t)...)
@@ -200,15 +284,24 @@ func TestInvalidRunsDecideNothing(t *testing.T) {
 		want  claim.Verdict
 		why   string
 	}{
-		"as they are":           {func([]measured) {}, claim.Confirmed, ""},
-		"one repetition is bad": {func(r []measured) { r[4].warnings = []string{"errors"}; r[4].values["throughput"] = 1 }, claim.Confirmed, ""},
+		"as they are": {func([]measured) {}, claim.Confirmed, ""},
+		"one repetition is bad": {func(r []measured) {
+			r[4].warnings = []string{"errors"}
+			r[4].values["throughput"] = 1
+		}, claim.Confirmed, ""},
 		"one repetition failed": {func(r []measured) { r[4].failed = true }, claim.Confirmed, ""},
 		"all of a point are bad": {func(r []measured) {
 			r[4].warnings, r[5].failed, r[6].failed = []string{"generator_saturated"}, true, true
 		}, claim.NotComparable, "a has no valid run at clients=96, connections=96 (generator_saturated, run_failed)"},
-		"an unsteady run":         {func(r []measured) { r[4].warnings = []string{"window_variation"} }, claim.Confirmed, ""},
-		"the processors are used": {func(r []measured) { r[4].idle = 0.05 }, claim.NotComparable, "in use for up to 95 % of the time (1 of 5 runs of a above 90 %)"},
-		"used where it is not":    {func(r []measured) { r[0].idle = 0.05 }, claim.Confirmed, ""},
+		"an unsteady run": {
+			func(r []measured) { r[4].warnings = []string{"window_variation"} },
+			claim.Confirmed, "",
+		},
+		"the processors are used": {
+			func(r []measured) { r[4].idle = 0.05 }, claim.NotComparable,
+			"in use for up to 95 % of the time (1 of 5 runs of a above 90 %)",
+		},
+		"used where it is not": {func(r []measured) { r[0].idle = 0.05 }, claim.Confirmed, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runs := slices.Insert(saturating(), 6, at(2995, "clients", "96"))
@@ -256,9 +349,11 @@ func TestARatioIsDecidedIfExhaustedProcessorsOnlyMadeItHarder(t *testing.T) {
 				metric = "client.response_time_mean"
 			}
 			got := decide(t, "ratio("+metric+"[a], [b]) "+tc.rule,
-				synthetic(t, "a", "vm", point(2000, tc.slowerBy, tc.of)), synthetic(t, "b", "vm", point(1000, 1, tc.to)))
+				synthetic(t, "a", "vm", point(2000, tc.slowerBy, tc.of)),
+				synthetic(t, "b", "vm", point(1000, 1, tc.to)))
 			require.Equal(t, tc.want, got.Verdict, got.Why)
-			require.Equal(t, tc.allMore, strings.Contains(got.Why, ", all the more because the processors of the machine"), got.Why)
+			require.Equal(t, tc.allMore, strings.Contains(got.Why,
+				", all the more because the processors of the machine"), got.Why)
 		})
 	}
 }
@@ -269,7 +364,8 @@ func TestExhaustedProcessorsDoNotDecideAnImpreciseRatio(t *testing.T) {
 	for i := range imprecise {
 		imprecise[i].idle = 0.05
 	}
-	got := decide(t, "ratio(throughput[a], [b]) <= 0.95", synthetic(t, "a", "vm", imprecise), synthetic(t, "b", "vm", precise))
+	got := decide(t, "ratio(throughput[a], [b]) <= 0.95", synthetic(t, "a", "vm", imprecise),
+		synthetic(t, "b", "vm", precise))
 	require.Equal(t, claim.NotComparable, got.Verdict, "the interval reaches into the range: %s", got.Why)
 }
 
@@ -283,10 +379,14 @@ func TestOnlyTheMachineThatEmulatesOthersMustNotBeBusy(t *testing.T) {
 		"on its own it counts": {map[string]float64{"host:server-0": 0.05}, claim.NotComparable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runs := []measured{at(3000, "clients", "6"), at(3000, "clients", "12"), at(3000, "clients", "6"), at(3000, "clients", "12")}
+			runs := []measured{
+				at(3000, "clients", "6"), at(3000, "clients", "12"), at(3000, "clients", "6"),
+				at(3000, "clients", "12"),
+			}
 			for i := range runs {
 				for source, idle := range tc.idle {
-					runs[i].samples = append(runs[i].samples, record.Window{Source: source, Seconds: 10, Metric: "cpu_idle", Value: idle})
+					runs[i].samples = append(runs[i].samples,
+						record.Window{Source: source, Seconds: 10, Metric: "cpu_idle", Value: idle})
 				}
 			}
 			got := decide(t, "plateau(throughput[a], clients) >= 2900", synthetic(t, "a", "vm", runs))
@@ -298,7 +398,10 @@ func TestOnlyTheMachineThatEmulatesOthersMustNotBeBusy(t *testing.T) {
 func TestRecordsOfTheTestbedLocalDecideNothingAboutTheReportsMachines(t *testing.T) {
 	claims, err := claim.Parse("kuechler", "c.yaml", []byte(written("knee(throughput[a], clients) >= 1")))
 	require.NoError(t, err)
-	for testbed, want := range map[string]claim.Verdict{"local": claim.NotComparable, "vm": claim.Confirmed, "ssh": claim.Confirmed} {
+	for testbed, want := range map[string]claim.Verdict{
+		"local": claim.NotComparable, "vm": claim.Confirmed,
+		"ssh": claim.Confirmed,
+	} {
 		evidence, err := claim.NewEvidence(t.Context(), []*record.Record{synthetic(t, "a", testbed, saturating())})
 		require.NoError(t, err)
 		require.Equal(t, want, claim.Decide(claims, evidence)[0].Verdict, testbed)
@@ -310,7 +413,10 @@ func delayed(t *testing.T, name string, delay, upload float64, runs []measured) 
 	runs = slices.Clone(runs)
 	for i := range runs {
 		runs[i].inside = map[string]float64{"busy_workers_mean": 7.9}
-		runs[i].samples = []record.Window{{Source: "host:load-0", Seconds: 10, Metric: "net_tx_bytes", Value: upload * 1e6}, {Source: "host", Seconds: 10, Metric: "cpu_idle", Value: 0.5}}
+		runs[i].samples = []record.Window{{
+			Source: "host:load-0", Seconds: 10, Metric: "net_tx_bytes",
+			Value: upload * 1e6,
+		}, {Source: "host", Seconds: 10, Metric: "cpu_idle", Value: 0.5}}
 	}
 	machines := []record.Machine{{Name: "server-0", Delay: delay}, {Name: "load-0", Delay: delay, Upload: 1e6}}
 	return recordOf(t, record.Manifest{Name: name, Testbed: "vm", Machines: machines}, runs)
@@ -324,7 +430,8 @@ func about(x float64, levels ...string) []measured {
 // verdictOf decides a claim with these keys. The delay in the report is half a millisecond.
 func verdictOf(t *testing.T, keys string, records ...*record.Record) claim.Finding {
 	t.Helper()
-	claims, err := claim.Parse("kuechler", "c.yaml", []byte("travel: 0.5ms\nfindings:\n  - {section: a, text: b, "+keys+"}\n"))
+	claims, err := claim.Parse("kuechler", "c.yaml",
+		[]byte("travel: 0.5ms\nfindings:\n  - {section: a, text: b, "+keys+"}\n"))
 	require.NoError(t, err)
 	evidence, err := claim.NewEvidence(t.Context(), records)
 	require.NoError(t, err)
@@ -334,7 +441,8 @@ func verdictOf(t *testing.T, keys string, records ...*record.Record) claim.Findi
 func TestAFindingIsDecidedWithEachDelay(t *testing.T) {
 	const rule = "delay: true, holds: 'ratio(throughput[a, workers=64], [a, workers=8]) >= 1.5'"
 	with := func(delay, ratio float64) *record.Record {
-		return delayed(t, "a", delay, 0.1, slices.Concat(about(1000, "workers", "8"), about(1000*ratio, "workers", "64")))
+		return delayed(t, "a", delay, 0.1,
+			slices.Concat(about(1000, "workers", "8"), about(1000*ratio, "workers", "64")))
 	}
 	got := verdictOf(t, rule, with(0.4e-3, 1.8))
 	require.Equal(t, claim.NotComparable, got.Verdict)
@@ -349,7 +457,8 @@ func TestAFindingIsDecidedWithEachDelay(t *testing.T) {
 
 func TestFindingsByConstructionOrWithAnotherCauseAreNotConfirmed(t *testing.T) {
 	const rule = "holds: 'plateau(throughput[a], clients) in 2900..3100'"
-	line := slices.Concat(about(3000, "clients", "6", "workers", "8", "middlewares", "1"), about(3010, "clients", "12", "workers", "8", "middlewares", "1"))
+	line := slices.Concat(about(3000, "clients", "6", "workers", "8", "middlewares", "1"),
+		about(3010, "clients", "12", "workers", "8", "middlewares", "1"))
 	free, full := delayed(t, "a", 0.5e-3, 0.1, line), delayed(t, "a", 0.5e-3, 0.97, line)
 	require.Equal(t, claim.Confirmed, verdictOf(t, rule, free).Verdict)
 	got := verdictOf(t, "construction: the upload is so, "+rule, free)
@@ -373,27 +482,33 @@ func TestPointsLimitedByTheLoadsUploadAreNotCompared(t *testing.T) {
 	got := verdictOf(t, rule, delayed(t, "a", 0.5e-3, 0.98, alike))
 	require.Equal(t, claim.NotComparable, got.Verdict)
 	require.Contains(t, got.Why, "both are limited by the upload of the load machines")
-	require.Equal(t, claim.ByConstruction, verdictOf(t, "construction: that is what it is about, "+rule, delayed(t, "a", 0.5e-3, 0.98, alike)).Verdict)
+	require.Equal(t, claim.ByConstruction,
+		verdictOf(t, "construction: that is what it is about, "+rule, delayed(t, "a", 0.5e-3, 0.98, alike)).Verdict)
 }
 
 func TestTwoRecordsOfOneExperimentAreRefused(t *testing.T) {
-	_, err := claim.NewEvidence(t.Context(), []*record.Record{synthetic(t, "a", "vm", saturating()), synthetic(t, "a", "vm", saturating())})
+	_, err := claim.NewEvidence(t.Context(),
+		[]*record.Record{synthetic(t, "a", "vm", saturating()), synthetic(t, "a", "vm", saturating())})
 	require.ErrorContains(t, err, "are both records of a; expected only one of them")
 }
 
-// TestAModelIsJudgedNearAndAwayFromSaturation has a system of ten workers that need 10 ms each if all are busy, and 4 ms alone. M/M/m
-// takes the highest throughput as the capacity, which is good with as many clients as workers, and bad with few clients.
+// TestAModelIsJudgedNearAndAwayFromSaturation has a system of ten workers that need 10 ms each if all are busy, and 4
+// ms alone. M/M/m takes the highest throughput as the capacity, which is good with as many clients as workers, and bad
+// with few clients.
 func TestAModelIsJudgedNearAndAwayFromSaturation(t *testing.T) {
 	var runs []measured
 	for _, n := range []int{2, 10, 100} {
 		x := map[int]float64{2: 500, 10: 800, 100: 1000}[n]
 		r := float64(n) / x
 		for _, noise := range []float64{0.99, 1.01} {
-			m := at(x*noise, "clients", fmt.Sprint(n), "workers", "10", "middlewares", "1", "servers", "1", "depth", "1", "pipeline", "1", "replicas", "all")
+			m := at(x*noise, "clients", fmt.Sprint(n), "workers", "10", "middlewares", "1", "servers", "1", "depth",
+				"1", "pipeline", "1", "replicas", "all")
 			m.values["response_time_mean"] = r / noise
 			m.inside = map[string]float64{
-				"throughput": x * noise, "response_time_mean": r, "stage_net_mean": 0, "stage_queue_mean": max(0, r-0.010), "stage_worker_mean": 1e-4,
-				"stage_server_mean": 0.0098, "stage_reply_mean": 1e-4, "queue_length_mean": max(0, float64(n)-10), "busy_workers_mean": min(float64(n), 10),
+				"throughput": x * noise, "response_time_mean": r, "stage_net_mean": 0,
+				"stage_queue_mean": max(0, r-0.010), "stage_worker_mean": 1e-4,
+				"stage_server_mean": 0.0098, "stage_reply_mean": 1e-4, "queue_length_mean": max(0, float64(n)-10),
+				"busy_workers_mean": min(float64(n), 10),
 			}
 			runs = append(runs, m)
 		}

@@ -23,18 +23,22 @@ func TestProblemsOfAFindingAreReported(t *testing.T) {
 		"findings: []\n": "no findings; expected the key findings with a list of them",
 		"findings: [\n":  "yaml: ",
 		"claims: []\n":   "field claims not found",
-		"travel: soon\nfindings: [{section: a, text: b, " + holds + "}]\n":                                         `travel "soon": expected a duration such as 0.5ms`,
-		"findings: [{section: a, " + holds + "}]\n":                                                                `finding 1, "": expected section, text and holds`,
-		"findings: [{section: a, text: b}]\n":                                                                      `finding 1, "b": expected section, text and holds`,
-		"findings: [{section: a, text: b, rule: {}}]\n":                                                            "field rule not found",
-		"findings: [{section: a, text: b, construction: c, cause: 'bottleneck([a]) is workers', " + holds + "}]\n": `finding 1, "b": expected construction or cause`,
-		written("throughput[a] > 1"):                                                                               `line 4: "throughput[a] > 1", character 1: expected bottleneck(...) or knee(...)`,
-		written("plateau(throughput, clients) > 1"):                                                                `"plateau(throughput, clients) > 1": expected the runs of an experiment in brackets after the metric`,
-		written("plateau(throughput[a], wheels) > 1"):                                                              `character 24: expected a setting of experiments, not "wheels"`,
-		written("share(throughput[a], wheels) > 1"):                                                                "expected a setting of experiments, or interactions",
-		written("ratio(throughput[a, wheels=3], [a]) > 1"):                                                         `character 21: expected a setting of experiments, not "wheels"`,
-		written("model_error(mean[a], M/G/1, 1..2) < 1"):                                                           "character 22: expected one of M/M/1, ",
-		written("['law_error(throughput) < 1', 'law_error(speed)< 1']"):                                            `line 4: "law_error(speed)< 1", character 11: expected a metric`,
+		"travel: soon\nfindings: [{section: a, text: b, " + holds +
+			"}]\n": `travel "soon": expected a duration such as 0.5ms`,
+		"findings: [{section: a, " + holds +
+			"}]\n": `finding 1, "": expected section, text and holds`,
+		"findings: [{section: a, text: b}]\n":           `finding 1, "b": expected section, text and holds`,
+		"findings: [{section: a, text: b, rule: {}}]\n": "field rule not found",
+		"findings: [{section: a, text: b, construction: c, cause: 'bottleneck([a]) is workers', " + holds +
+			"}]\n": `finding 1, "b": expected construction or cause`,
+		written("throughput[a] > 1"):                  `line 4: "throughput[a] > 1", character 1: expected bottleneck(...) or knee(...)`,
+		written("plateau(throughput, clients) > 1"):   `"plateau(throughput, clients) > 1": expected the runs of an experiment in brackets after the metric`,
+		written("plateau(throughput[a], wheels) > 1"): `character 24: expected a setting of experiments, not "wheels"`,
+		written("share(throughput[a], wheels) > 1"): "expected a setting of experiments, or " +
+			"interactions",
+		written("ratio(throughput[a, wheels=3], [a]) > 1"):              `character 21: expected a setting of experiments, not "wheels"`,
+		written("model_error(mean[a], M/G/1, 1..2) < 1"):                "character 22: expected one of M/M/1, ",
+		written("['law_error(throughput) < 1', 'law_error(speed)< 1']"): `line 4: "law_error(speed)< 1", character 11: expected a metric`,
 	} {
 		_, err := claim.Parse("kuechler", "c.yaml", []byte(text))
 		require.ErrorContains(t, err, want, text)

@@ -29,21 +29,24 @@ type set struct {
 	busy     map[int64]float64 // cache of load, by run
 }
 
-// NewEvidence reads records, which must stay open while claims are decided. Records of the same experiment must have different delays.
+// NewEvidence reads records, which must stay open while claims are decided. Records of the same experiment must have
+// different delays.
 func NewEvidence(ctx context.Context, records []*record.Record) (*Evidence, error) {
 	e := &Evidence{sets: map[string][]*set{}}
 	for _, r := range records {
 		name := r.Manifest().Name
 		for _, other := range e.sets[name] {
 			if sameDelay(DelayOf(other.manifest), DelayOf(r.Manifest())) {
-				return nil, fmt.Errorf("%s and %s are both records of %s; expected only one of them", other.record.Dir(), r.Dir(), name)
+				return nil, fmt.Errorf("%s and %s are both records of %s; expected only one of them",
+					other.record.Dir(), r.Dir(), name)
 			}
 		}
 		runs, err := r.Runs(ctx)
 		if err != nil {
 			return nil, err
 		}
-		e.sets[name] = append(e.sets[name], &set{record: r, manifest: r.Manifest(), runs: runs, busy: map[int64]float64{}})
+		e.sets[name] = append(e.sets[name],
+			&set{record: r, manifest: r.Manifest(), runs: runs, busy: map[int64]float64{}})
 	}
 	for _, sets := range e.sets {
 		slices.SortFunc(sets, func(a, b *set) int { return cmp.Compare(DelayOf(a.manifest), DelayOf(b.manifest)) })
@@ -51,8 +54,8 @@ func NewEvidence(ctx context.Context, records []*record.Record) (*Evidence, erro
 	return e, nil
 }
 
-// DelayOf returns the one-way delay of packets between the emulated machines of a record, seconds; 0 if the machines aren't emulated, or
-// packets can't be delayed.
+// DelayOf returns the one-way delay of packets between the emulated machines of a record, seconds; 0 if the machines
+// aren't emulated, or packets can't be delayed.
 func DelayOf(m record.Manifest) (delay float64) {
 	for _, machine := range m.Machines {
 		delay = max(delay, machine.Delay)
@@ -63,7 +66,8 @@ func DelayOf(m record.Manifest) (delay float64) {
 // sameDelay reports whether delays are equal except for rounding.
 func sameDelay(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// pick returns the record of an experiment with a delay or, if there is none, the one with the least delay; nil if there is no record.
+// pick returns the record of an experiment with a delay or, if there is none, the one with the least delay; nil if
+// there is no record.
 func (e *Evidence) pick(name string, delay float64) *set {
 	sets := e.sets[name]
 	if len(sets) == 0 {
@@ -87,7 +91,8 @@ func (e *Evidence) delays(names []string) (delays []float64) {
 	}
 	for _, first := range e.sets[names[0]] {
 		delay := DelayOf(first.manifest)
-		if delay > 0 && !slices.ContainsFunc(names, func(n string) bool { s := e.pick(n, delay); return s == nil || !sameDelay(DelayOf(s.manifest), delay) }) {
+		if delay > 0 && !slices.ContainsFunc(names,
+			func(n string) bool { s := e.pick(n, delay); return s == nil || !sameDelay(DelayOf(s.manifest), delay) }) {
 			delays = append(delays, delay)
 		}
 	}
@@ -97,8 +102,8 @@ func (e *Evidence) delays(names []string) (delays []float64) {
 // used is the utilization from which processors count as saturated.
 const used = 0.9
 
-// load returns the utilization of the processors in a run: that of the machine that emulates the hosts, if they are emulated,
-// else the highest of all hosts.
+// load returns the utilization of the processors in a run: that of the machine that emulates the hosts, if they are
+// emulated, else the highest of all hosts.
 func (s *set) load(run record.Run) (float64, error) {
 	if v, ok := s.busy[run.ID]; ok {
 		return v, nil
@@ -154,11 +159,17 @@ func (e *view) set(name string) (s *set, why string) {
 	case s == nil:
 		return nil, "there is no record of " + name
 	case e.machines() && s.manifest.Testbed == "local":
-		return nil, fmt.Sprintf("the record of %s was made on the testbed local, which doesn't have the bandwidths of the report's machines", name)
+		return nil,
+			fmt.Sprintf("the record of %s was made on the testbed local, which doesn't have the bandwidths of the "+
+				"report's machines", name)
 	case e.claim.Delay && len(s.manifest.Machines) > 0 && DelayOf(s.manifest) == 0:
-		return nil, fmt.Sprintf("in the record of %s packets have no delay (its kernel can't delay them), so that workers hardly wait", name)
+		return nil,
+			fmt.Sprintf("in the record of %s packets have no delay (its kernel can't delay them), so that workers "+
+				"hardly wait", name)
 	case e.claim.Delay && e.delay > 0 && len(s.manifest.Machines) > 0 && !sameDelay(DelayOf(s.manifest), e.delay):
-		return nil, fmt.Sprintf("the record of %s was made with a delay of %s, not with %s as all of the report's suites", name, milliseconds(DelayOf(s.manifest)), milliseconds(e.delay))
+		return nil,
+			fmt.Sprintf("the record of %s was made with a delay of %s, not with %s as all of the report's suites", name,
+				milliseconds(DelayOf(s.manifest)), milliseconds(e.delay))
 	}
 	return s, ""
 }
@@ -192,7 +203,8 @@ func (e *view) runs(s condition.Runs) (runs []record.Run, why string) {
 		}
 		if len(valid) == 0 {
 			slices.Sort(defects)
-			return nil, fmt.Sprintf("%s has no valid run at %s (%s)", s.Record, record.Label(p.Levels, record.Varying(set.runs)), strings.Join(slices.Compact(defects), ", "))
+			return nil, fmt.Sprintf("%s has no valid run at %s (%s)", s.Record,
+				record.Label(p.Levels, record.Varying(set.runs)), strings.Join(slices.Compact(defects), ", "))
 		}
 		runs = append(runs, valid...)
 	}
@@ -219,7 +231,8 @@ func (e *view) exhausted(of condition.Runs, runs []record.Run) string {
 	if saturated == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the processors of the machine were in use for up to %.0f %% of the time (%d of %d runs of %s above %.0f %%)", 100*most, saturated, len(runs), of.Record, 100*used)
+	return fmt.Sprintf("the processors of the machine were in use for up to %.0f %% of the time (%d of %d runs of %s "+
+		"above %.0f %%)", 100*most, saturated, len(runs), of.Record, 100*used)
 }
 
 // judged returns the verdict and the text of a condition: NotComparable if there is a text about exhausted processors.
@@ -240,7 +253,8 @@ type side struct {
 	set   *set
 }
 
-// point returns the only point of some runs, or the one with the highest throughput of the clients; or why there is none.
+// point returns the only point of some runs, or the one with the highest throughput of the clients; or why there is
+// none.
 func (e *view) point(r condition.Runs) (s side, why string) {
 	if s.runs, why = e.runs(r); why != "" {
 		return s, why
@@ -253,7 +267,8 @@ func (e *view) point(r condition.Runs) (s side, why string) {
 	}
 	most := -1.0
 	for _, candidate := range points {
-		if m, ok := estimate(candidate, frame.Metric{Source: record.SourceClient, Name: "throughput"}); ok && m.Mean > most {
+		if m, ok := estimate(candidate, frame.Metric{Source: record.SourceClient, Name: "throughput"}); ok &&
+			m.Mean > most {
 			s.point, most = candidate, m.Mean
 		}
 	}
@@ -291,7 +306,8 @@ func prefix(l frame.Line) string {
 	return l.Name() + ": "
 }
 
-// lines groups runs into lines over a factor, one for each combination of the other varying factors, in the order of their names.
+// lines groups runs into lines over a factor, one for each combination of the other varying factors, in the order of
+// their names.
 func lines(runs []record.Run, over string) []frame.Line {
 	others := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return same(name, over) })
 	all := frame.Of(runs, confidence).Lines(over, others)

@@ -174,7 +174,9 @@ func (e *view) kneeOf(l frame.Line, c condition.Condition) (at sample.Interval, 
 		return at, "", fmt.Sprintf("%s has one level of %s; two are needed", named(c.Term.Runs[0].Record, l.Name()),
 			over)
 	}
-	saturated := slices.IndexFunc(means, func(m sample.Estimate) bool { return m.Mean >= (1-close)*means[highest].Mean })
+	saturated := slices.IndexFunc(means, func(m sample.Estimate) bool {
+		return m.Mean >= (1-close)*means[highest].Mean
+	})
 	before := slices.IndexFunc(means, func(m sample.Estimate) bool {
 		return m.N > 1 && m.Overlaps(means[highest].Interval)
 	})
@@ -357,10 +359,13 @@ func (e *view) modelError(c condition.Condition) (Verdict, string) {
 		}
 	}
 	if len(near) == 0 || len(far) == 0 {
-		return NotComparable, fmt.Sprintf("%s predicts %d points of %s near saturation and %d away from it; some of both are needed", c.Term.Words[0], len(near), name, len(far))
+		return NotComparable,
+			fmt.Sprintf("%s predicts %d points of %s near saturation and %d away from it; some of both are needed",
+				c.Term.Words[0], len(near), name, len(far))
 	}
 	a, b := stat.Mean(near, nil), stat.Mean(far, nil)
-	text := fmt.Sprintf("%s is off by %.0f %% on average at %d points with %v to %v clients per worker and by %.0f %% at %d others; expected at most %.0f %%, and more elsewhere",
+	text := fmt.Sprintf("%s is off by %.0f %% on average at %d points with %v to %v clients per worker and by %.0f "+
+		"%% at %d others; expected at most %.0f %%, and more elsewhere",
 		c.Term.Words[0], 100*a, len(near), c.Term.Range.Low, c.Term.Range.High, 100*b, len(far), 100*c.High)
 	return judged(condition.Of(c.Holds(a) && b > a), text, e.exhausted(c.Term.Runs[0], runs))
 }

@@ -22,7 +22,8 @@ func (c *collector) clients(loads []load.Result) {
 	c.client(record.SourceClient, loads)
 }
 
-// commandOf returns the name in records of a command of a load. If the ratio has no MULTIGETs, GETs of several keys are multi-gets.
+// commandOf returns the name in records of a command of a load. If the ratio has no MULTIGETs, GETs of several keys are
+// multi-gets.
 func commandOf(name string, l load.Result) string {
 	if name == "GET" && l.MultiGets == 0 && l.KeysPerGet > 1 {
 		return "multiget"
@@ -148,7 +149,8 @@ func (c *collector) bins(source, command string, each []load.CommandResult) {
 	c.histogram(source, command, counts)
 }
 
-// shortestWindow is the least length of a window of the series. The last window of a load can be shorter: it has only the last replies.
+// shortestWindow is the least length of a window of the series. The last window of a load can be shorter: it has only
+// the last replies.
 const shortestWindow = 100 * time.Millisecond
 
 // clientSeries adds the windows that all load processes have.

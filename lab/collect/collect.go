@@ -27,7 +27,8 @@ func (s span) seconds() float64 { return s.end.Sub(s.begin).Seconds() }
 // from returns the time from the beginning of the span to t, seconds.
 func (s span) from(t time.Time) float64 { return t.Sub(s.begin).Seconds() }
 
-// maxSeconds, a year, is the longest time that is accepted in outputs. Broken outputs could otherwise give numbers out of range.
+// maxSeconds, a year, is the longest time that is accepted in outputs. Broken outputs could otherwise give numbers out
+// of range.
 const maxSeconds = 366 * 24 * 3600
 
 // Run sets in r the start, the length, the results, windows, histograms and host samples of a run from its outputs.
@@ -46,7 +47,8 @@ func Run(o *testbed.Outputs, r *record.Run) error {
 		}
 	}
 	if s := measured.seconds(); s <= 0 || s > maxSeconds {
-		return fmt.Errorf("the load processes did not measure at the same time: the last began at %v, the first ended at %v", measured.begin, measured.end)
+		return fmt.Errorf("the load processes did not measure at the same time: the last began at %v, the first "+
+			"ended at %v", measured.begin, measured.end)
 	}
 	r.Started, r.Seconds = measured.begin.UTC(), measured.seconds()
 	c := &collector{run: r, measured: measured, cpu: map[string]float64{}, calls: map[string]float64{}}
@@ -93,7 +95,8 @@ func readLoads(texts [][]byte) (loads []load.Result, err error) {
 			return nil, fmt.Errorf("result of client:%d: %w", i, err)
 		}
 		if l.Elapsed < 0 || l.Elapsed.Seconds() > maxSeconds {
-			return nil, fmt.Errorf("result of client:%d: it measured for %v; expected 0 to %v", i, l.Elapsed, time.Duration(maxSeconds*float64(time.Second)))
+			return nil, fmt.Errorf("result of client:%d: it measured for %v; expected 0 to %v", i, l.Elapsed,
+				time.Duration(maxSeconds*float64(time.Second)))
 		}
 		err := checkHistogram("all requests", l.Total.Histogram)
 		for name, r := range l.Commands {
@@ -116,11 +119,13 @@ func checkHistogram(command string, h *load.Histogram) error {
 		return nil
 	}
 	if len(h.From) != len(h.To) || len(h.From) != len(h.Counts) {
-		return fmt.Errorf("histogram of %s: %d lower bounds, %d upper bounds and %d counts", command, len(h.From), len(h.To), len(h.Counts))
+		return fmt.Errorf("histogram of %s: %d lower bounds, %d upper bounds and %d counts", command, len(h.From),
+			len(h.To), len(h.Counts))
 	}
 	for i, from := range h.From {
 		if from < 0 || h.To[i] <= from || h.Counts[i] > math.MaxInt64 {
-			return fmt.Errorf("histogram of %s: bin %d: %d values from %d to %d ns", command, i, h.Counts[i], from, h.To[i])
+			return fmt.Errorf("histogram of %s: bin %d: %d values from %d to %d ns", command, i, h.Counts[i], from,
+				h.To[i])
 		}
 	}
 	return nil
@@ -166,7 +171,8 @@ func readLog(text []byte, measured span) (start statlog.Start, windows []logged,
 type collector struct {
 	run      *record.Run
 	measured span
-	// cpu is the processor time, seconds, and calls the number of reads and writes, of all clients, all middlewares and all servers.
+	// cpu is the processor time, seconds, and calls the number of reads and writes, of all clients, all middlewares and
+	// all servers.
 	cpu, calls map[string]float64
 }
 
@@ -175,19 +181,23 @@ func (c *collector) result(source, metric string, value float64) {
 }
 
 func (c *collector) window(source string, start, seconds float64, metric string, value float64) {
-	c.run.Windows = append(c.run.Windows, record.Window{Source: source, Start: start, Seconds: seconds, Metric: metric, Value: value})
+	c.run.Windows = append(c.run.Windows,
+		record.Window{Source: source, Start: start, Seconds: seconds, Metric: metric, Value: value})
 }
 
-// histogram adds the response times of a command. The keys of counts are the bounds of the bins, ns; the upper one may be
-// statlog.Unbounded.
+// histogram adds the response times of a command. The keys of counts are the bounds of the bins, ns; the upper one may
+// be statlog.Unbounded.
 func (c *collector) histogram(source, command string, counts map[[2]int64]uint64) {
-	for _, bounds := range slices.SortedFunc(maps.Keys(counts), func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) }) {
+	for _, bounds := range slices.SortedFunc(maps.Keys(counts), func(a, b [2]int64) int {
+		return slices.Compare(a[:], b[:])
+	}) {
 		upper := float64(bounds[1]) / 1e9
 		if bounds[1] == statlog.Unbounded {
 			upper = math.Inf(1)
 		}
 		c.run.Histograms = append(c.run.Histograms, record.Bin{
-			Source: source, Metric: "response_time", Command: command, Lower: float64(bounds[0]) / 1e9, Upper: upper, Count: counts[bounds],
+			Source: source, Metric: "response_time", Command: command, Lower: float64(bounds[0]) / 1e9, Upper: upper,
+			Count: counts[bounds],
 		})
 	}
 }

@@ -26,7 +26,10 @@ var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func loadResult(after time.Duration, rate uint64, mean time.Duration) []byte {
 	get := load.CommandResult{
 		Requests: rate * 2, OpsPerSec: float64(rate), Hits: rate * 2, Misses: 4,
-		Latency: load.Latency{Mean: mean, Min: mean / 2, P50: mean, P90: mean * 2, P99: mean * 3, P999: mean * 4, Max: mean * 5},
+		Latency: load.Latency{
+			Mean: mean, Min: mean / 2, P50: mean, P90: mean * 2, P99: mean * 3, P999: mean * 4,
+			Max: mean * 5,
+		},
 	}
 	get.Histogram = load.NewHistogram([]int64{int64(mean)}, []uint64{rate * 2})
 	r := load.Result{
@@ -35,9 +38,18 @@ func loadResult(after time.Duration, rate uint64, mean time.Duration) []byte {
 		Generator: load.Usage{User: time.Second, System: time.Second / 2, Limit: load.LimitNone},
 	}
 	for i := range 2 {
-		r.Windows = append(r.Windows, load.Window{Index: i, Length: time.Second, CommandResult: load.CommandResult{Requests: rate, OpsPerSec: float64(rate), Latency: load.Latency{Mean: mean}}})
+		r.Windows = append(r.Windows, load.Window{
+			Index: i, Length: time.Second,
+			CommandResult: load.CommandResult{
+				Requests: rate, OpsPerSec: float64(rate),
+				Latency: load.Latency{Mean: mean},
+			},
+		})
 	}
-	r.Windows = append(r.Windows, load.Window{Index: 2, Length: time.Millisecond, CommandResult: load.CommandResult{Requests: 1, OpsPerSec: 1000}})
+	r.Windows = append(r.Windows, load.Window{
+		Index: 2, Length: time.Millisecond,
+		CommandResult: load.CommandResult{Requests: 1, OpsPerSec: 1000},
+	})
 	text, err := json.Marshal(r)
 	if err != nil {
 		panic(err)
@@ -51,13 +63,18 @@ func statistics(requests ...uint64) []byte {
 	text.WriteString(`{"type":"start","time":1,"workers":2,"depth":128}` + "\n")
 	for i, n := range requests {
 		w := statlog.Window{
-			Type: "window", Number: i + 1, From: began.UnixMilli() + int64(i)*500, Until: began.UnixMilli() + int64(i+1)*500, Seconds: 0.5,
+			Type: "window", Number: i + 1, From: began.UnixMilli() + int64(i)*500,
+			Until: began.UnixMilli() + int64(i+1)*500, Seconds: 0.5,
 			Requests: n, Hot: n / 2, Keys: n, Misses: 1, Queue: statlog.Sampled{Samples: 50, Sum: 100}, Busy: 3,
 			Times: map[string]statlog.Times{
-				"response": {N: n, Sum: n * 2e6}, "response:get": {N: n, Sum: n * 2e6}, "queue": {N: n, Sum: n * 1e6}, "server:s1": {N: n, Sum: n * 5e5},
+				"response": {N: n, Sum: n * 2e6}, "response:get": {N: n, Sum: n * 2e6}, "queue": {N: n, Sum: n * 1e6},
+				"server:s1":       {N: n, Sum: n * 5e5},
 				"response:delete": {N: 1, Sum: 1},
 			},
-			Distributions: map[string][][3]int64{"get": {{1e6, 2e6, int64(n) - 1}, {102_400_000_000, statlog.Unbounded, 1}}, "delete": {{0, 1000, 1}}},
+			Distributions: map[string][][3]int64{"get": {
+				{1e6, 2e6, int64(n) - 1},
+				{102_400_000_000, statlog.Unbounded, 1},
+			}, "delete": {{0, 1000, 1}}},
 		}
 		line, err := json.Marshal(w)
 		if err != nil {
@@ -75,9 +92,11 @@ func samples(n int) []byte {
 	for i := range n {
 		f := float64(i)
 		line, err := json.Marshal(agent.Reading{
-			At: began.Add(time.Duration(i) * time.Second), CPU: kernel.CPU{User: f * 0.5, System: f * 0.3, SoftIRQ: f * 0.2, Idle: f},
-			Received: uint64(i) * 1000, Sent: uint64(i) * 500, Processes: map[string]float64{"server:s1": f * 0.25, "middleware:0": f * 0.75, "client:0": f},
-			Memory: map[string]float64{"middleware:0": 1 << 20}, Calls: map[string]float64{"middleware:0": 3000 * f},
+			At:       began.Add(time.Duration(i) * time.Second),
+			CPU:      kernel.CPU{User: f * 0.5, System: f * 0.3, SoftIRQ: f * 0.2, Idle: f},
+			Received: uint64(i) * 1000, Sent: uint64(i) * 500,
+			Processes: map[string]float64{"server:s1": f * 0.25, "middleware:0": f * 0.75, "client:0": f},
+			Memory:    map[string]float64{"middleware:0": 1 << 20}, Calls: map[string]float64{"middleware:0": 3000 * f},
 		})
 		if err != nil {
 			panic(err)
@@ -98,8 +117,9 @@ func value(t *testing.T, r *record.Run, source, metric string) float64 {
 func TestARunOfOneOfEachIsCollected(t *testing.T) {
 	var r record.Run
 	require.NoError(t, Run(&testbed.Outputs{
-		Loads:       [][]byte{loadResult(500*time.Millisecond, 1000, time.Millisecond)},
-		Middlewares: [][]byte{statistics(7, 400, 500, 600, 500, 7)}, // the first and the last are outside the measured window
+		Loads: [][]byte{loadResult(500*time.Millisecond, 1000, time.Millisecond)},
+		// the first and the last are outside the measured window
+		Middlewares: [][]byte{statistics(7, 400, 500, 600, 500, 7)},
 		Hosts:       map[string][]byte{"here": samples(5)},
 	}, &r))
 	assert.Equal(t, began.Add(500*time.Millisecond), r.Started)
@@ -148,13 +168,18 @@ func TestARunOfOneOfEachIsCollected(t *testing.T) {
 		}
 		assert.NotEqual(t, "response_time_mean_delete", w.Metric)
 	}
-	assert.Equal(t, []float64{1000, 1000, 900, 900, 1100, 1100}, rates, "client, then middleware and server by second; not the window of a millisecond")
+	assert.Equal(t, []float64{1000, 1000, 900, 900, 1100, 1100}, rates,
+		"client, then middleware and server by second; not the window of a millisecond")
 	for _, metric := range []string{"min", "p50", "p90", "p95", "p99", "p999", "max"} {
 		assert.InEpsilon(t, 0.001, value(t, &r, "client", "response_time_"+metric), 0.001, metric)
 	}
 	require.Len(t, r.Histograms, 3)
-	assert.Equal(t, []any{"client", "get", uint64(2000)}, []any{r.Histograms[0].Source, r.Histograms[0].Command, r.Histograms[0].Count})
-	assert.Equal(t, record.Bin{Source: "middleware", Metric: "response_time", Command: "get", Lower: 0.001, Upper: 0.002, Count: 1996}, r.Histograms[1])
+	assert.Equal(t, []any{"client", "get", uint64(2000)},
+		[]any{r.Histograms[0].Source, r.Histograms[0].Command, r.Histograms[0].Count})
+	assert.Equal(t, record.Bin{
+		Source: "middleware", Metric: "response_time", Command: "get", Lower: 0.001,
+		Upper: 0.002, Count: 1996,
+	}, r.Histograms[1])
 	assert.Equal(t, math.Inf(1), r.Histograms[2].Upper)
 	host := map[string]float64{}
 	for _, w := range r.HostSamples {
@@ -162,7 +187,8 @@ func TestARunOfOneOfEachIsCollected(t *testing.T) {
 		assert.InDelta(t, 1, w.Seconds, 1e-9)
 	}
 	for name, want := range map[string]float64{
-		"host cpu_user": 0.25, "host cpu_system": 0.15, "host cpu_softirq": 0.1, "host cpu_irq": 0, "host cpu_iowait": 0, "host cpu_idle": 0.5,
+		"host cpu_user": 0.25, "host cpu_system": 0.15, "host cpu_softirq": 0.1, "host cpu_irq": 0,
+		"host cpu_iowait": 0, "host cpu_idle": 0.5,
 		"host net_rx_bytes": 1000, "host net_tx_bytes": 500, "server:s1 process_cpu": 0.25, "client:0 process_cpu": 1,
 	} {
 		assert.InDelta(t, want, host[name], 1e-9, name)
@@ -204,7 +230,10 @@ func TestWindowsAtTheEndsCountInProportion(t *testing.T) {
 func TestParallelProgramsAddUp(t *testing.T) {
 	var r record.Run
 	require.NoError(t, Run(&testbed.Outputs{
-		Loads:       [][]byte{loadResult(0, 1000, time.Millisecond), loadResult(100*time.Millisecond, 3000, 2*time.Millisecond)},
+		Loads: [][]byte{
+			loadResult(0, 1000, time.Millisecond),
+			loadResult(100*time.Millisecond, 3000, 2*time.Millisecond),
+		},
 		Middlewares: [][]byte{statistics(500, 500, 500, 500, 500), statistics(1500, 1500, 1500, 1500, 1500)},
 		Hosts:       map[string][]byte{"a": samples(4), "b": samples(4)},
 		Ground:      samples(4),
@@ -233,7 +262,8 @@ func TestParallelProgramsAddUp(t *testing.T) {
 func TestDilatedMeasurementsAreConvertedToTheTimeOfTheMachines(t *testing.T) {
 	var r, slow record.Run
 	o := &testbed.Outputs{
-		Loads: [][]byte{loadResult(0, 1000, time.Millisecond)}, Middlewares: [][]byte{statistics(500, 500, 500, 500, 500)}, Hosts: map[string][]byte{"a": samples(4)},
+		Loads:       [][]byte{loadResult(0, 1000, time.Millisecond)},
+		Middlewares: [][]byte{statistics(500, 500, 500, 500, 500)}, Hosts: map[string][]byte{"a": samples(4)},
 	}
 	require.NoError(t, Run(o, &r))
 	o.Dilation = 4
@@ -251,7 +281,8 @@ func TestDilatedMeasurementsAreConvertedToTheTimeOfTheMachines(t *testing.T) {
 		{"middleware", "stage_queue_mean", 0.25},
 		{"middleware", "queue_length_mean", 1},
 	} {
-		assert.InEpsilon(t, of.times*value(t, &r, of.source, of.metric), value(t, &slow, of.source, of.metric), 1e-9, of)
+		assert.InEpsilon(t, of.times*value(t, &r, of.source, of.metric), value(t, &slow, of.source, of.metric),
+			1e-9, of)
 	}
 	require.Len(t, slow.Windows, len(r.Windows))
 	for i, w := range r.Windows {
@@ -279,16 +310,28 @@ func TestGetsOfSeveralKeysAreMultiGets(t *testing.T) {
 func TestUnreadableOutputsAreNamed(t *testing.T) {
 	good := loadResult(0, 1000, time.Millisecond)
 	for want, o := range map[string]*testbed.Outputs{
-		"there is no result of a load process":                             {},
-		"result of client:1: unexpected end of JSON input":                 {Loads: [][]byte{good, nil}},
-		"the load processes did not measure at the same time":              {Loads: [][]byte{good, loadResult(time.Hour, 1, 1)}},
-		"statistics log of middleware:0: line 2: ":                         {Loads: [][]byte{good}, Middlewares: [][]byte{[]byte("\nnonsense\n")}},
-		"the machine that emulates the hosts: samples of a host: line 1: ": {Loads: [][]byte{good}, Ground: []byte("nonsense\n{}\n")},
-		"host here: samples of a host: line 1: ":                           {Loads: [][]byte{good}, Hosts: map[string][]byte{"here": []byte("nonsense\n{}\n")}},
-		"histogram of GET: 1 lower bounds, 0 upper bounds and 0 counts":    {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"commands":{"GET":{"histogram":{"from_ns":[1]}}}}`)}},
-		"histogram of all requests: bin 0: 1 values from 5 to 5 ns":        {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"total":{"histogram":{"from_ns":[5],"to_ns":[5],"counts":[1]}}}`)}},
-		"result of client:0: it measured for -1ns; expected 0 to":          {Loads: [][]byte{[]byte(`{"elapsed_ns":-1}`)}},
-		"result of client:0: json: cannot unmarshal string in":             {Loads: [][]byte{[]byte(`{"elapsed_ns":"x"}`)}},
+		"there is no result of a load process":             {},
+		"result of client:1: unexpected end of JSON input": {Loads: [][]byte{good, nil}},
+		"the load processes did not measure at the same time": {Loads: [][]byte{
+			good,
+			loadResult(time.Hour, 1, 1),
+		}},
+		"statistics log of middleware:0: line 2: ": {
+			Loads:       [][]byte{good},
+			Middlewares: [][]byte{[]byte("\nnonsense\n")},
+		},
+		"the machine that emulates the hosts: samples of a host: line 1: ": {
+			Loads:  [][]byte{good},
+			Ground: []byte("nonsense\n{}\n"),
+		},
+		"host here: samples of a host: line 1: ": {
+			Loads: [][]byte{good},
+			Hosts: map[string][]byte{"here": []byte("nonsense\n{}\n")},
+		},
+		"histogram of GET: 1 lower bounds, 0 upper bounds and 0 counts": {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"commands":{"GET":{"histogram":{"from_ns":[1]}}}}`)}},
+		"histogram of all requests: bin 0: 1 values from 5 to 5 ns":     {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"total":{"histogram":{"from_ns":[5],"to_ns":[5],"counts":[1]}}}`)}},
+		"result of client:0: it measured for -1ns; expected 0 to":       {Loads: [][]byte{[]byte(`{"elapsed_ns":-1}`)}},
+		"result of client:0: json: cannot unmarshal string in":          {Loads: [][]byte{[]byte(`{"elapsed_ns":"x"}`)}},
 	} {
 		assert.ErrorContains(t, Run(o, new(record.Run)), want)
 	}
@@ -296,11 +339,13 @@ func TestUnreadableOutputsAreNamed(t *testing.T) {
 
 func FuzzAnyOutputsAreCollectedOrRefused(f *testing.F) {
 	f.Add(loadResult(0, 1000, time.Millisecond), statistics(1, 2, 3), samples(3))
-	f.Add([]byte(fmt.Sprintf(`{"started":%q,"elapsed_ns":5}`, began.Format(time.RFC3339))), []byte(`{"type":"window","seconds":1e-300}`), []byte("{}\n"))
+	f.Add([]byte(fmt.Sprintf(`{"started":%q,"elapsed_ns":5}`, began.Format(time.RFC3339))),
+		[]byte(`{"type":"window","seconds":1e-300}`), []byte("{}\n"))
 	f.Fuzz(func(t *testing.T, load, statistics, samples []byte) {
 		var r record.Run
 		err := Run(&testbed.Outputs{
-			Loads: [][]byte{load, load}, Middlewares: [][]byte{statistics, statistics}, Hosts: map[string][]byte{"h": samples},
+			Loads: [][]byte{load, load}, Middlewares: [][]byte{statistics, statistics},
+			Hosts: map[string][]byte{"h": samples},
 		}, &r)
 		if err != nil {
 			return

@@ -13,7 +13,8 @@ import (
 	"mcmw/lab/record"
 )
 
-// host adds the samples of a host: its counters as windows, and the processor time of processes over the measured window.
+// host adds the samples of a host: its counters as windows, and the processor time of processes over the measured
+// window.
 func (c *collector) host(source string, text []byte) error {
 	readings, err := agent.ReadSamples(bytes.NewReader(text))
 	if err != nil || len(readings) == 0 {
@@ -76,7 +77,8 @@ func (c *collector) perRequest() {
 func (c *collector) hostWindow(source string, before, after agent.Reading) {
 	start, seconds := c.measured.from(before.At), after.At.Sub(before.At).Seconds()
 	add := func(source, metric string, value float64) {
-		c.run.HostSamples = append(c.run.HostSamples, record.Window{Source: source, Start: start, Seconds: seconds, Metric: metric, Value: value})
+		c.run.HostSamples = append(c.run.HostSamples,
+			record.Window{Source: source, Start: start, Seconds: seconds, Metric: metric, Value: value})
 	}
 	if total := after.CPU.Total() - before.CPU.Total(); total > 0 {
 		for _, category := range []struct {
@@ -108,7 +110,9 @@ func (c *collector) hostWindow(source string, before, after agent.Reading) {
 func grown(before, after uint64) float64 { return float64(max(after, before) - before) }
 
 // at returns the value of a process's counter at a moment, interpolated between readings.
-func at(readings []agent.Reading, counter func(agent.Reading) map[string]float64, name string, moment time.Time) float64 {
+func at(readings []agent.Reading, counter func(agent.Reading) map[string]float64, name string,
+	moment time.Time,
+) float64 {
 	after := sort.Search(len(readings), func(i int) bool { return !readings[i].At.Before(moment) })
 	switch after {
 	case 0:

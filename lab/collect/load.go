@@ -20,7 +20,8 @@ func LoadRun(text []byte) (run record.Run, err error) {
 		err = errors.New("driver or connections is missing")
 	}
 	if err != nil {
-		return run, fmt.Errorf("no result of a load: %w: expected a file that mcmwlab load wrote with --json-out-file", err)
+		return run, fmt.Errorf("no result of a load: %w: expected a file that mcmwlab load wrote with --json-out-file",
+			err)
 	}
 	run = record.Run{State: record.Complete, Factors: loadFactors(&l)}
 	if l.Interrupted {
@@ -34,9 +35,12 @@ func LoadRun(text []byte) (run record.Run, err error) {
 // loadFactors returns the properties of a load by the names of an experiment's settings.
 func loadFactors(l *load.Result) map[string]string {
 	f := map[string]string{
-		"clients": strconv.Itoa(l.Connections), "connections": strconv.Itoa(l.Connections), "load_threads": strconv.Itoa(l.Threads),
-		"pipeline": strconv.Itoa(l.Pipeline), "ratio": fmt.Sprintf("%d:%d", l.Sets, l.Gets), "keys_per_get": strconv.Itoa(l.KeysPerGet),
-		"value_size": cmp.Or(l.ValueSizes, strconv.Itoa(l.ValueSize)), "key_pattern": l.KeyPattern, "keys": strconv.FormatUint(l.Keys, 10), "think_time": l.ThinkTime.String(),
+		"clients": strconv.Itoa(l.Connections), "connections": strconv.Itoa(l.Connections),
+		"load_threads": strconv.Itoa(l.Threads),
+		"pipeline":     strconv.Itoa(l.Pipeline), "ratio": fmt.Sprintf("%d:%d", l.Sets, l.Gets),
+		"keys_per_get": strconv.Itoa(l.KeysPerGet),
+		"value_size":   cmp.Or(l.ValueSizes, strconv.Itoa(l.ValueSize)), "key_pattern": l.KeyPattern,
+		"keys": strconv.FormatUint(l.Keys, 10), "think_time": l.ThinkTime.String(),
 		"rate": cmp.Or(l.Rate, "0"), "protocol": l.Protocol, "tls": strconv.FormatBool(l.TLS),
 	}
 	if l.MultiGets > 0 {

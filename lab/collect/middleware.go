@@ -38,8 +38,8 @@ func newCounted() *counted {
 	return &counted{times: map[string]sum{}, bins: map[string]map[[2]int64]uint64{}}
 }
 
-// add adds the window that follows those added so far, in proportion to its share. Bins can't be divided: they count if the share is at
-// least half.
+// add adds the window that follows those added so far, in proportion to its share. Bins can't be divided: they count if
+// the share is at least half.
 func (c *counted) add(w *logged) {
 	c.seconds += w.share * w.Seconds
 	c.requests += w.share * float64(w.Requests)
@@ -188,7 +188,8 @@ func (c *collector) middleware(source string, total *counted) {
 // seriesLength is the length of the record's windows. The shorter ones of the statistics log are combined.
 const seriesLength = time.Second
 
-// series adds windows of about a second of middlewares that run at the same time. With all middlewares it also adds those of the servers.
+// series adds windows of about a second of middlewares that run at the same time. With all middlewares it also adds
+// those of the servers.
 func (c *collector) series(source string, logs [][]logged) {
 	grouped := make([]map[int][]logged, len(logs)) // by second of the measured window
 	present := map[int]bool{}
@@ -218,7 +219,9 @@ func (c *collector) series(source string, logs [][]logged) {
 		total := parallel(each)
 		total.metrics(func(metric string, value float64) { c.window(source, start, total.seconds, metric, value) })
 		if source == record.SourceMiddleware {
-			total.serverMetrics(func(server, metric string, value float64) { c.window(server, start, total.seconds, metric, value) })
+			total.serverMetrics(func(server, metric string, value float64) {
+				c.window(server, start, total.seconds, metric, value)
+			})
 		}
 	}
 }

@@ -28,7 +28,8 @@ var DefaultMetrics = []string{"throughput", "response_time_mean", "response_time
 
 // DefaultRatios are the default metrics for ratios of paired runs.
 var DefaultRatios = []string{
-	"throughput", "middleware.cpu_per_request", "middleware.calls_per_request", "response_time_p50", "response_time_p99", "servers.cpu_per_request", "cpu_per_request",
+	"throughput", "middleware.cpu_per_request", "middleware.calls_per_request", "response_time_p50",
+	"response_time_p99", "servers.cpu_per_request", "cpu_per_request",
 	"middleware.memory_peak",
 }
 
@@ -36,7 +37,8 @@ var DefaultRatios = []string{
 type Comparison struct {
 	Source     string  `json:"source"`
 	Confidence float64 `json:"confidence"`
-	// Differs has the factors that are constant in each record but not the same in both: the levels in A and B, by name.
+	// Differs has the factors that are constant in each record but not the same in both: the levels in A and B, by
+	// name.
 	Differs map[string][2]string `json:"differs,omitempty"`
 	Points  []Point              `json:"points"`
 	// Means are the changes over all points, of the metrics that more than one point has.
@@ -68,8 +70,8 @@ type Metric struct {
 	// Change is the ratio of the means minus 1; unknown if a mean is missing or A's is 0.
 	Change         sample.Number   `json:"change"`
 	ChangeInterval sample.Interval `json:"change_interval"`
-	// Effect is Hedges' g. WelchP and RankP are the probabilities of a difference at least this large if there is none, by Welch's
-	// test of means and by Mann and Whitney's test of ranks.
+	// Effect is Hedges' g. WelchP and RankP are the probabilities of a difference at least this large if there is none,
+	// by Welch's test of means and by Mann and Whitney's test of ranks.
 	Effect sample.Number `json:"effect_size"`
 	WelchP sample.Number `json:"welch_p"`
 	RankP  sample.Number `json:"rank_p"`
@@ -106,8 +108,8 @@ func (m Metric) Significant() bool {
 	return m.ChangeInterval.Known() && !m.ChangeInterval.Contains(0)
 }
 
-// New compares the runs of two records. Points match if they have the same levels of every factor that both records have and that varies in
-// at least one of them.
+// New compares the runs of two records. Points match if they have the same levels of every factor that both records
+// have and that varies in at least one of them.
 func New(a, b []record.Run, o Options) *Comparison {
 	o.Source = cmp.Or(o.Source, record.SourceClient)
 	if len(o.Metrics) == 0 {

@@ -73,7 +73,8 @@ func TestPointsAreMatchedByTheirFactors(t *testing.T) {
 }
 
 func TestAFactorThatOnlyOneRecordHasIsIgnored(t *testing.T) {
-	c := New(runs(levels("workers=8"), 1, 2), append(runs(levels("workers=8", "rate=1"), 1, 2), runs(levels("workers=8", "rate=2"), 3)...), Options{})
+	c := New(runs(levels("workers=8"), 1, 2),
+		append(runs(levels("workers=8", "rate=1"), 1, 2), runs(levels("workers=8", "rate=2"), 3)...), Options{})
 	require.Len(t, c.Points, 1)
 	require.Len(t, c.Points[0].Metrics[0].B.Values, 3)
 	require.Empty(t, c.Points[0].Label)
@@ -103,10 +104,12 @@ func golden(t *testing.T, path, text string) {
 }
 
 func TestUnknownNumbersAreNullInJSON(t *testing.T) {
-	c := New(runs(levels("workers=8"), 100), runs(levels("workers=8"), 110), Options{Metrics: []string{"throughput", "misses"}})
+	c := New(runs(levels("workers=8"), 100), runs(levels("workers=8"), 110),
+		Options{Metrics: []string{"throughput", "misses"}})
 	text, err := json.Marshal(c)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"source": "client", "confidence": 0.95, "points": [{"label": "", "factors": {}, "warnings": {"a": 0, "b": 0}, "metrics": [{
+	require.JSONEq(t,
+		`{"source": "client", "confidence": 0.95, "points": [{"label": "", "factors": {}, "warnings": {"a": 0, "b": 0}, "metrics": [{
 		"name": "throughput",
 		"a": {"values": [100], "mean": 100, "stddev": null, "interval": [null, null]},
 		"b": {"values": [110], "mean": 110, "stddev": null, "interval": [null, null]},
@@ -147,11 +150,15 @@ func TestConditionsAreJudged(t *testing.T) {
 	require.NoError(t, err)
 	full, other := twoRecords()
 	v := New(full, other, Options{}).Judge([]condition.Condition{tested}, 1)[0]
-	require.Equal(t, []string{"workers=128: only one of the records has this point", "workers=16: only one of the records has this point"}, v.Open)
+	require.Equal(t, []string{
+		"workers=128: only one of the records has this point",
+		"workers=16: only one of the records has this point",
+	}, v.Open)
 	require.Equal(t, []string{"workers=8: change -9.9 % [-10.7, -9.0]"}, v.Met)
 }
 
-// Records without any difference meet a condition with a probability of at most 1 - confidence in total, not for each comparison.
+// Records without any difference meet a condition with a probability of at most 1 - confidence in total, not for each
+// comparison.
 func TestEqualRecordsWithManyComparisonsSeldomFail(t *testing.T) {
 	const trials, points, repetitions = 400, 12, 4
 	random := rand.New(rand.NewPCG(20, 5))
@@ -185,15 +192,19 @@ func TestEqualRecordsWithManyComparisonsSeldomFail(t *testing.T) {
 }
 
 func TestSwappingTheRecordsInvertsTheGeometricMean(t *testing.T) {
-	a := slices.Concat(runs(levels("workers=8"), 100, 101, 99), runs(levels("workers=64"), 1000, 1010, 990), runs(levels("workers=32"), 0))
-	b := slices.Concat(runs(levels("workers=8"), 200, 202, 198), runs(levels("workers=64"), 500, 505, 495), runs(levels("workers=32"), 5))
+	a := slices.Concat(runs(levels("workers=8"), 100, 101, 99), runs(levels("workers=64"), 1000, 1010, 990),
+		runs(levels("workers=32"), 0))
+	b := slices.Concat(runs(levels("workers=8"), 200, 202, 198), runs(levels("workers=64"), 500, 505, 495),
+		runs(levels("workers=32"), 5))
 	there, back := New(a, b, Options{}).Means[0], New(b, a, Options{}).Means[0]
 	require.Equal(t, 2, there.Points, "a point whose metric is 0 has no ratio")
 	require.InDelta(t, 0, float64(there.Change), 1e-12, "the ratios are 2 and 1/2")
 	require.InDelta(t, 1, (1+there.ChangeInterval.Low)*(1+back.ChangeInterval.High), 1e-9)
-	// Each of the four means has a relative standard error of 0.01/sqrt(3): half of the interval is t[0.975; 8] 0.01 sqrt(4/3)/2.
+	// Each of the four means has a relative standard error of 0.01/sqrt(3): half of the interval is t[0.975; 8] 0.01
+	// sqrt(4/3)/2.
 	require.InDelta(t, 2.306*0.01*math.Sqrt(4.0/3)/2, math.Log(1+there.ChangeInterval.High), 1e-5)
-	single := New(slices.Concat(runs(levels("workers=8"), 100), runs(levels("workers=64"), 100)), slices.Concat(runs(levels("workers=8"), 110), runs(levels("workers=64"), 110)), Options{}).Means[0]
+	single := New(slices.Concat(runs(levels("workers=8"), 100), runs(levels("workers=64"), 100)),
+		slices.Concat(runs(levels("workers=8"), 110), runs(levels("workers=64"), 110)), Options{}).Means[0]
 	require.InDelta(t, 0.1, float64(single.Change), 1e-12)
 	require.False(t, single.ChangeInterval.Known())
 }

@@ -7,13 +7,15 @@ import (
 	"mcmw/lab/sample"
 )
 
-// GeometricMean is the geometric mean, over the points, of the ratio of a metric in B to that in A. Unlike the arithmetic mean of ratios it becomes
-// the inverse if A and B are swapped (P. J. Fleming, J. J. Wallace, "How not to lie with statistics", Communications of the ACM 29, 1986).
+// GeometricMean is the geometric mean, over the points, of the ratio of a metric in B to that in A. Unlike the
+// arithmetic mean of ratios it becomes the inverse if A and B are swapped (P. J. Fleming, J. J. Wallace, "How not to
+// lie with statistics", Communications of the ACM 29, 1986).
 type GeometricMean struct {
 	Metric string `json:"metric"`
 	Points int    `json:"points"` // that have the metric in both records
-	// Change is the geometric mean of the ratios minus 1. Its interval covers the variation over repetitions, not over other points: the
-	// variances of the logarithms (s^2/(n x^2) for each mean, to first order) add up, with Welch and Satterthwaite's degrees of freedom.
+	// Change is the geometric mean of the ratios minus 1. Its interval covers the variation over repetitions, not over
+	// other points: the variances of the logarithms (s^2/(n x^2) for each mean, to first order) add up, with Welch and
+	// Satterthwaite's degrees of freedom.
 	Change         sample.Number   `json:"change"`
 	ChangeInterval sample.Interval `json:"change_interval"`
 }

@@ -8,13 +8,14 @@ import (
 	"mcmw/lab/table"
 )
 
-// Ratios returns two tables of comparisons with the same side A: the ratios of the pairs, and the medians of all sides. names has the
-// name of A, then those of the comparisons' sides B.
+// Ratios returns two tables of comparisons with the same side A: the ratios of the pairs, and the medians of all sides.
+// names has the name of A, then those of the comparisons' sides B.
 func Ratios(comparisons []*Comparison, names []string) []table.Block {
 	metrics := comparisons[0].metrics()
 	ratios := table.Table{
 		Caption: "Ratios to " + names[0], Columns: append([]string{"", "point"}, metrics...), Left: []int{1},
-		Notes: []string{fmt.Sprintf("Geometric means of the ratios of runs of one repetition, with their %.0f %% confidence intervals.", 100*comparisons[0].Confidence)},
+		Notes: []string{fmt.Sprintf("Geometric means of the ratios of runs of one repetition, with their %.0f %% "+
+			"confidence intervals.", 100*comparisons[0].Confidence)},
 	}
 	medians := table.Table{Caption: "Medians", Columns: ratios.Columns, Left: ratios.Left}
 	add := func(side string, p Point, of func(Metric) Sample) {

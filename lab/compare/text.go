@@ -12,8 +12,8 @@ import (
 	"mcmw/lab/table"
 )
 
-// Blocks returns the comparison: one table per metric with a row per point, and what the numbers mean. nameA and nameB are the
-// names of the records.
+// Blocks returns the comparison: one table per metric with a row per point, and what the numbers mean. nameA and nameB
+// are the names of the records.
 func (c *Comparison) Blocks(nameA, nameB string) (blocks []table.Block) {
 	lines := []string{"A: " + nameA, "B: " + nameB}
 	for _, factor := range slices.Sorted(maps.Keys(c.Differs)) {
@@ -38,7 +38,8 @@ func (c *Comparison) Blocks(nameA, nameB string) (blocks []table.Block) {
 				marks = fmt.Sprintf("! warnings: %d in A, %d in B", p.Warnings.A, p.Warnings.B)
 			}
 			t.Rows = append(t.Rows, []string{
-				name(p.Label), sampleText(m.Name, m.A), sampleText(m.Name, m.B), change(m), effect(m.Effect), probability(m.WelchP), probability(m.RankP), marks,
+				name(p.Label), sampleText(m.Name, m.A), sampleText(m.Name, m.B), change(m), effect(m.Effect),
+				probability(m.WelchP), probability(m.RankP), marks,
 			})
 		}
 		for _, g := range c.Means {
@@ -49,9 +50,13 @@ func (c *Comparison) Blocks(nameA, nameB string) (blocks []table.Block) {
 		blocks = append(blocks, t)
 	}
 	if len(c.Points) > 0 {
-		lines = append(lines, fmt.Sprintf("± and [..] are %.0f %% confidence intervals over the repetitions; ~: not significant, the interval contains 0.", 100*c.Confidence))
+		lines = append(lines,
+			fmt.Sprintf("± and [..] are %.0f %% confidence intervals over the repetitions; ~: not significant, the "+
+				"interval contains 0.", 100*c.Confidence))
 		if n := c.changes(); n > 1 {
-			lines = append(lines, fmt.Sprintf("Each interval is for one change: without any difference, about %.1f of the %d changes would have no ~ by chance.", (1-c.Confidence)*float64(n), n))
+			lines = append(lines,
+				fmt.Sprintf("Each interval is for one change: without any difference, about %.1f of the %d changes "+
+					"would have no ~ by chance.", (1-c.Confidence)*float64(n), n))
 		}
 	} else {
 		lines = append(lines, "The records have no point in common.")

@@ -17,10 +17,12 @@ import (
 var everything = condition.Scope{
 	Source: record.SourceClient, Runs: true,
 	Functions: map[string]string{
-		"": "", "change": "metric", "ratio": "metric runs?", "knee": "metric factor", "model_error": "metric model range", "bottleneck": "runs",
+		"": "", "change": "metric", "ratio": "metric runs?", "knee": "metric factor",
+		"model_error": "metric model range", "bottleneck": "runs",
 	},
 	Known: map[string]func(string) error{
-		"factor": condition.Suggest("a setting", []string{"clients", "workers", "ratio", "case"}), "model": condition.Suggest("a model", []string{"M/M/m"}),
+		"factor": condition.Suggest("a setting", []string{"clients", "workers", "ratio", "case"}),
+		"model":  condition.Suggest("a model", []string{"M/M/m"}),
 	},
 }
 
@@ -33,7 +35,10 @@ func parse(t *testing.T, text string) condition.Condition {
 }
 
 func TestTermsAreRead(t *testing.T) {
-	runs := condition.Runs{Record: "sweep-1", Where: map[string]string{"workers": "64", "case": "no load"}, Highest: true}
+	runs := condition.Runs{
+		Record: "sweep-1", Where: map[string]string{"workers": "64", "case": "no load"},
+		Highest: true,
+	}
 	for text, want := range map[string]condition.Term{
 		"throughput":                       {Metric: frame.Metric{Source: "client", Name: "throughput"}},
 		"p99.9":                            {Metric: frame.Metric{Source: "client", Name: "response_time_p999"}},
@@ -47,10 +52,12 @@ func TestTermsAreRead(t *testing.T) {
 		},
 		"ratio( throughput )": {Function: "ratio", Metric: frame.Metric{Source: "client", Name: "throughput"}},
 		"knee(throughput[a], clients)": {
-			Function: "knee", Metric: frame.Metric{Source: "client", Name: "throughput"}, Runs: []condition.Runs{{Record: "a"}}, Words: []string{"clients"},
+			Function: "knee", Metric: frame.Metric{Source: "client", Name: "throughput"},
+			Runs: []condition.Runs{{Record: "a"}}, Words: []string{"clients"},
 		},
 		"model_error(mean[a], M/M/m, 0.7..1.5)": {
-			Function: "model_error", Metric: frame.Metric{Source: "client", Name: "response_time_mean"}, Runs: []condition.Runs{{Record: "a"}},
+			Function: "model_error", Metric: frame.Metric{Source: "client", Name: "response_time_mean"},
+			Runs:  []condition.Runs{{Record: "a"}},
 			Words: []string{"M/M/m"}, Range: condition.Range{Low: 0.7, High: 1.5},
 		},
 	} {
@@ -62,9 +69,12 @@ func TestTermsAreRead(t *testing.T) {
 
 func TestBoundsAreKeptInBaseUnits(t *testing.T) {
 	for text, want := range map[string][2]float64{
-		"p99<1ms": {math.Inf(-1), 1e-3}, "mean >= 500 us": {500e-6, math.Inf(1)}, "max < 1.5h": {math.Inf(-1), 5400}, "mean > 0": {0, math.Inf(1)},
-		"throughput >= 5e4/s": {5e4, math.Inf(1)}, "throughput in 2900..3050": {2900, 3050}, "errors < 1": {math.Inf(-1), 1},
-		"change(throughput) < -5%": {math.Inf(-1), -0.05}, "ratio(throughput) in 95 %..1.05": {0.95, 1.05}, "middleware.memory_peak < 2GiB": {math.Inf(-1), 2 << 30},
+		"p99<1ms": {math.Inf(-1), 1e-3}, "mean >= 500 us": {500e-6, math.Inf(1)}, "max < 1.5h": {math.Inf(-1), 5400},
+		"mean > 0":            {0, math.Inf(1)},
+		"throughput >= 5e4/s": {5e4, math.Inf(1)}, "throughput in 2900..3050": {2900, 3050},
+		"errors < 1":               {math.Inf(-1), 1},
+		"change(throughput) < -5%": {math.Inf(-1), -0.05}, "ratio(throughput) in 95 %..1.05": {0.95, 1.05},
+		"middleware.memory_peak < 2GiB":        {math.Inf(-1), 2 << 30},
 		"knee(throughput[a], clients) <= 10ms": {math.Inf(-1), 0.01},
 	} {
 		c := parse(t, text)
@@ -98,7 +108,8 @@ func TestAnIntervalIsJudgedAsAWhole(t *testing.T) {
 		{"errors in 3..5", 2, 6, condition.Unknown},
 		{"errors < 5", math.Inf(-1), math.Inf(1), condition.Unknown},
 	} {
-		require.Equal(t, tc.want, parse(t, tc.text).Judge(sample.Interval{Low: tc.low, High: tc.high}), "%s of %v to %v", tc.text, tc.low, tc.high)
+		require.Equal(t, tc.want, parse(t, tc.text).Judge(sample.Interval{Low: tc.low, High: tc.high}),
+			"%s of %v to %v", tc.text, tc.low, tc.high)
 	}
 	require.Equal(t, condition.Broken, condition.All(condition.Holds, condition.Broken, condition.Unknown))
 	require.Equal(t, condition.Unknown, condition.All(condition.Holds, condition.Unknown))
@@ -148,10 +159,12 @@ func TestErrorsSayWhereWhatWasExpected(t *testing.T) {
 	require.ErrorContains(t, err, "expected a metric such as client.response_time_p99, not \"throughput\"")
 }
 
-// FuzzParse checks that any text is read or refused, and that the bounds of what is read are judged as they are written.
+// FuzzParse checks that any text is read or refused, and that the bounds of what is read are judged as they are
+// written.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		"p99<1ms", "change(throughput) < -5%", "server:a.throughput>=1e5", "ratio(throughput[a, workers=64, highest], [b]) in 0.95..1.05", "knee(mean[a], clients) <= 10ms",
+		"p99<1ms", "change(throughput) < -5%", "server:a.throughput>=1e5",
+		"ratio(throughput[a, workers=64, highest], [b]) in 0.95..1.05", "knee(mean[a], clients) <= 10ms",
 		"model_error(mean[a], M/M/m, 0.7..1.5) <= 15%", "bottleneck([a, case=x y]) is processor of or workers",
 	} {
 		f.Add(text)

@@ -59,7 +59,8 @@ var times = map[string]float64{"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, 
 
 // short has the short names of response times.
 var short = map[string]string{
-	"mean": "response_time_mean", "p50": "response_time_p50", "p90": "response_time_p90", "p95": "response_time_p95", "p99": "response_time_p99",
+	"mean": "response_time_mean", "p50": "response_time_p50", "p90": "response_time_p90", "p95": "response_time_p95",
+	"p99":  "response_time_p99",
 	"p999": "response_time_p999", "max": "response_time_max",
 }
 

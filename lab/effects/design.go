@@ -20,7 +20,8 @@ import (
 
 // Aliases maps short names of factors, as used in reports, to their names.
 var Aliases = map[string]string{
-	"S": "servers", "M": "middlewares", "W": "workers", "C": "connections", "D": "depth", "K": "keys_per_get", "R": "replicas",
+	"S": "servers", "M": "middlewares", "W": "workers", "C": "connections", "D": "depth", "K": "keys_per_get",
+	"R": "replicas",
 	"V": "value_size", "P": "pipeline", "H": "sharded",
 }
 
@@ -34,7 +35,8 @@ type Question struct {
 	Where map[string]string
 	// Ignore has factors, or columns of a table, that can vary without being analysed.
 	Ignore []string
-	// Repetitions is the number of runs to use of each combination, the first ones. 0: all; each combination must have the same number.
+	// Repetitions is the number of runs to use of each combination, the first ones. 0: all; each combination must have
+	// the same number.
 	Repetitions int
 }
 
@@ -77,7 +79,8 @@ func FromRuns(runs []record.Run, q Question) (*Experiment, error) {
 					metrics[value.Metric] = true
 				}
 			}
-			return nil, fmt.Errorf("run %d has no metric %s of the source %q, it has %s", run.ID, q.Response, q.Source, joined(metrics))
+			return nil, fmt.Errorf("run %d has no metric %s of the source %q, it has %s", run.ID, q.Response, q.Source,
+				joined(metrics))
 		}
 		seen = append(seen, run)
 	}
@@ -88,16 +91,17 @@ func FromRuns(runs []record.Run, q Question) (*Experiment, error) {
 	return e, err
 }
 
-// FromCSV returns the lines of a CSV file as a design: a header with the names of the columns, then one line per run. Columns other than
-// the factors and the response are factors that must not vary, except "repetition" and "run". A column with the name of a
-// metric is in the metric's base unit.
+// FromCSV returns the lines of a CSV file as a design: a header with the names of the columns, then one line per run.
+// Columns other than the factors and the response are factors that must not vary, except "repetition" and "run". A
+// column with the name of a metric is in the metric's base unit.
 func FromCSV(r io.Reader, q Question) (*Experiment, error) {
 	lines, err := csv.NewReader(r).ReadAll()
 	if err != nil {
 		return nil, err
 	}
 	if len(lines) < 2 {
-		return nil, errors.New("the file has no runs: expected a line with the names of the columns, then a line per run")
+		return nil,
+			errors.New("the file has no runs: expected a line with the names of the columns, then a line per run")
 	}
 	header := lines[0]
 	response := slices.Index(header, q.Response)
@@ -235,7 +239,8 @@ func checkOthers(seen []record.Run, known map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(levels)) {
 		if len(levels[name]) > 1 {
 			all := slices.SortedFunc(maps.Keys(levels[name]), record.CompareLevels)
-			return fmt.Errorf("factor %s varies, too (%s): add it to --factors, fix it, such as with --where %s=%s, or --ignore it", name, strings.Join(all, ", "), name, all[0])
+			return fmt.Errorf("factor %s varies, too (%s): add it to --factors, fix it, such as with --where %s=%s, "+
+				"or --ignore it", name, strings.Join(all, ", "), name, all[0])
 		}
 	}
 	return nil
@@ -249,7 +254,8 @@ func (e *Experiment) checkRepetitions(wanted int) error {
 	case wanted > len(fewest.Y):
 		return fmt.Errorf("%s has %d complete runs: expected %d", e.label(fewest), len(fewest.Y), wanted)
 	case len(fewest.Y) != len(most.Y):
-		return fmt.Errorf("%s has %d complete runs and %s has %d: expected the same number everywhere (--repetitions %d uses the first of each)",
+		return fmt.Errorf("%s has %d complete runs and %s has %d: expected the same number everywhere (--repetitions "+
+			"%d uses the first of each)",
 			e.label(fewest), len(fewest.Y), e.label(most), len(most.Y), len(fewest.Y))
 	}
 	return nil

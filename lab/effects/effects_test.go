@@ -41,7 +41,8 @@ func runs() []record.Run {
 			all = append(all, record.Run{
 				ID: int64(len(all) + 1), Point: at, Repetition: repetition, State: record.Complete,
 				Factors: map[string]string{
-					"servers": []string{"1", "3"}[at&1], "middlewares": []string{"1", "2"}[at>>1&1], "workers": []string{"8", "32"}[at>>2&1], "ratio": "1:0",
+					"servers": []string{"1", "3"}[at&1], "middlewares": []string{"1", "2"}[at>>1&1],
+					"workers": []string{"8", "32"}[at>>2&1], "ratio": "1:0",
 				},
 				Results: []record.Value{
 					{Source: "client", Metric: "throughput", Value: writeOnly[at][repetition]},
@@ -87,7 +88,10 @@ func TestTablesAreThoseOfTheReport(t *testing.T) {
 	a := analyze(t, e.Design, o)
 	c, err := factorial.Compare(e.Design, o)
 	require.NoError(t, err)
-	for format, name := range map[table.Format]string{table.Text: "2k.txt", table.LaTeX: "2k.tex", table.HTML: "2k.html", table.Markdown: "2k.md"} {
+	for format, name := range map[table.Format]string{
+		table.Text: "2k.txt", table.LaTeX: "2k.tex",
+		table.HTML: "2k.html", table.Markdown: "2k.md",
+	} {
 		var b bytes.Buffer
 		for _, tab := range []table.Table{e.SignTable(a), e.EffectsTable(a), ComparisonTable(c)} {
 			require.NoError(t, tab.Write(&b, format))
@@ -113,7 +117,11 @@ func TestAliasesNamesAndConstantsAreFound(t *testing.T) {
 	q := question
 	q.Factors = []string{"workers", "S", "middlewares"}
 	e := fromRuns(t, runs(), q)
-	assert.Equal(t, []Factor{{"workers", "workers", []string{"8", "32"}}, {"servers", "S", []string{"1", "3"}}, {"middlewares", "middlewares", []string{"1", "2"}}}, e.Factors)
+	assert.Equal(t, []Factor{
+		{"workers", "workers", []string{"8", "32"}},
+		{"servers", "S", []string{"1", "3"}},
+		{"middlewares", "middlewares", []string{"1", "2"}},
+	}, e.Factors)
 	assert.True(t, e.TwoLevel())
 	a := analyze(t, e.Design, factorial.Options{})
 	_, ok := a.Term("workers:S")
@@ -124,7 +132,9 @@ func TestOtherFactorsAreFixedOrIgnored(t *testing.T) {
 	q := question
 	q.Factors = []string{"S", "W"}
 	_, err := FromRuns(runs(), q)
-	require.EqualError(t, err, "factor middlewares varies, too (1, 2): add it to --factors, fix it, such as with --where middlewares=1, or --ignore it")
+	require.EqualError(t, err,
+		"factor middlewares varies, too (1, 2): add it to --factors, fix it, such as with --where middlewares=1, or "+
+			"--ignore it")
 	q.Where = map[string]string{"M": "2"}
 	e := fromRuns(t, runs(), q)
 	assert.Len(t, e.Design.Cells, 4)
@@ -139,7 +149,8 @@ func TestFailedRunsAreLeftOutAndMentioned(t *testing.T) {
 	all[3].State = record.Failed
 	_, err := FromRuns(all, question)
 	require.EqualError(t, err,
-		"S=1, M=1, W=32 has 2 complete runs and S=3, M=2, W=32 has 3: expected the same number everywhere (--repetitions 2 uses the first of each) (1 runs failed and don't count)")
+		"S=1, M=1, W=32 has 2 complete runs and S=3, M=2, W=32 has 3: expected the same number everywhere "+
+			"(--repetitions 2 uses the first of each) (1 runs failed and don't count)")
 	q := question
 	q.Repetitions = 2
 	e := fromRuns(t, all, q)
@@ -156,11 +167,20 @@ func TestQuestionsWithoutAnAnswerAreRefused(t *testing.T) {
 		change func(*Question)
 		want   string
 	}{
-		"an unknown factor":   {func(q *Question) { q.Factors = []string{"X"} }, "a run has no factor X, it has middlewares, ratio, servers, workers"},
-		"a constant factor":   {func(q *Question) { q.Factors = []string{"ratio"} }, "has the level 1:0 in all runs"},
-		"an unknown response": {func(q *Question) { q.Response = "speed" }, "has no metric speed of the source \"client\", it has response_time_mean, throughput"},
-		"an unknown source":   {func(q *Question) { q.Source = "moon" }, "it has none"},
-		"no run that fits":    {func(q *Question) { q.Where = map[string]string{"workers": "9"} }, "no complete runs with the selected levels"},
+		"an unknown factor": {
+			func(q *Question) { q.Factors = []string{"X"} },
+			"a run has no factor X, it has middlewares, ratio, servers, workers",
+		},
+		"a constant factor": {func(q *Question) { q.Factors = []string{"ratio"} }, "has the level 1:0 in all runs"},
+		"an unknown response": {
+			func(q *Question) { q.Response = "speed" },
+			"has no metric speed of the source \"client\", it has response_time_mean, throughput",
+		},
+		"an unknown source": {func(q *Question) { q.Source = "moon" }, "it has none"},
+		"no run that fits": {
+			func(q *Question) { q.Where = map[string]string{"workers": "9"} },
+			"no complete runs with the selected levels",
+		},
 	} {
 		q := question
 		c.change(&q)
@@ -177,7 +197,9 @@ func TestARunWithoutTheResponseNamesTheMetricsThatItHas(t *testing.T) {
 }
 
 func TestACSVFileBecomesADesign(t *testing.T) {
-	e, err := FromCSV(strings.NewReader("cache,load,repetition,misses\nsmall,1,1,10\nlarge,1,1,4\nsmall,2,1,20\nlarge,2,1,9\nsmall,3,1,30\nlarge,3,1,14\n"),
+	e,
+		err := FromCSV(strings.NewReader("cache,load,repetition,misses\nsmall,1,1,10\nlarge,1,1,4\n"+
+		"small,2,1,20\nlarge,2,1,9\nsmall,3,1,30\nlarge,3,1,14\n"),
 		Question{Factors: []string{"cache", "load"}, Response: "misses"})
 	require.NoError(t, err)
 	assert.False(t, e.TwoLevel())
@@ -264,11 +286,13 @@ func TestConnectionsAndClientsThatChangeTogetherAreOneFactor(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"C", "clients"} {
-		e, err := FromCSV(strings.NewReader(table.String()), Question{Factors: []string{name, "W"}, Response: "throughput"})
+		e, err := FromCSV(strings.NewReader(table.String()),
+			Question{Factors: []string{name, "W"}, Response: "throughput"})
 		require.NoError(t, err, name)
 		require.True(t, e.TwoLevel())
 	}
-	_, err := FromCSV(strings.NewReader(table.String()), Question{Factors: []string{"C", "clients", "W"}, Response: "throughput"})
+	_, err := FromCSV(strings.NewReader(table.String()),
+		Question{Factors: []string{"C", "clients", "W"}, Response: "throughput"})
 	require.EqualError(t, err, "factors connections and clients always change together: expected only one of them")
 	apart := table.String() + "8,9,8,100\n"
 	_, err = FromCSV(strings.NewReader(apart), Question{Factors: []string{"C", "W"}, Response: "throughput"})

@@ -6,8 +6,8 @@ import (
 )
 
 // Figures returns the plots that show whether a model's assumptions hold: the residuals over the predicted responses,
-// which should have no trend and the same spread everywhere, and the residuals over normal quantiles, which should lie on the
-// line. unitName is the unit of the residuals; "" for none.
+// which should have no trend and the same spread everywhere, and the residuals over normal quantiles, which should lie
+// on the line. unitName is the unit of the residuals; "" for none.
 func Figures(residuals []factorial.Residual, response, unitName string) map[string]plot.Figure {
 	over := make([]plot.Point, len(residuals))
 	for i, r := range residuals {
@@ -25,9 +25,12 @@ func Figures(residuals []factorial.Residual, response, unitName string) map[stri
 			Marks: []plot.Mark{plot.Limit{Y: 0}, plot.Line{Points: over, Look: plot.Dots}},
 		}}},
 		"qq": {Title: "Residuals over normal quantiles", Panels: []plot.Chart{{
-			X:     plot.Axis{Label: "normal quantile"},
-			Y:     plot.Axis{Label: "residual" + unit(unitName)},
-			Marks: []plot.Mark{plot.Line{Name: "normal", Points: plot.QQLine(quantiles), Look: plot.Computed}, plot.Line{Name: "residuals", Points: quantiles, Look: plot.Dots}},
+			X: plot.Axis{Label: "normal quantile"},
+			Y: plot.Axis{Label: "residual" + unit(unitName)},
+			Marks: []plot.Mark{
+				plot.Line{Name: "normal", Points: plot.QQLine(quantiles), Look: plot.Computed},
+				plot.Line{Name: "residuals", Points: quantiles, Look: plot.Dots},
+			},
 		}}},
 	}
 }

@@ -13,9 +13,11 @@ func (e *Experiment) Object(a *factorial.Analysis, c *factorial.Comparison, v *f
 	}
 	if c != nil {
 		object["comparison"] = map[string]any{
-			"preferred": c.Preferred, "decisive": c.Decisive, "log_likelihood_ratio": sample.Number(c.LogLikelihoodRatio), "range": sample.Number(c.Range),
-			"interactions_additive": sample.Number(c.InteractionsAdditive), "interactions_multiplicative": sample.Number(c.InteractionsMultiplicative),
-			"spread_slope": sample.Number(c.SpreadSlope), "reasons": c.Reasons,
+			"preferred": c.Preferred, "decisive": c.Decisive,
+			"log_likelihood_ratio": sample.Number(c.LogLikelihoodRatio), "range": sample.Number(c.Range),
+			"interactions_additive":       sample.Number(c.InteractionsAdditive),
+			"interactions_multiplicative": sample.Number(c.InteractionsMultiplicative),
+			"spread_slope":                sample.Number(c.SpreadSlope), "reasons": c.Reasons,
 		}
 	}
 	if v != nil {
@@ -27,7 +29,10 @@ func (e *Experiment) Object(a *factorial.Analysis, c *factorial.Comparison, v *f
 func analysisObject(a *factorial.Analysis) map[string]any {
 	var terms []map[string]any
 	for _, term := range a.Terms {
-		t := map[string]any{"name": term.Name, "effect": term.Q, "sum_of_squares": term.SS, "variation": sample.Number(term.Variation), "pooled": term.Pooled}
+		t := map[string]any{
+			"name": term.Name, "effect": term.Q, "sum_of_squares": term.SS,
+			"variation": sample.Number(term.Variation), "pooled": term.Pooled,
+		}
 		if a.DOF > 0 && !term.Pooled {
 			t["interval"], t["significant"] = []float64{term.Interval.Low, term.Interval.High}, term.Significant
 		}
@@ -40,9 +45,12 @@ func analysisObject(a *factorial.Analysis) map[string]any {
 		terms = append(terms, t)
 	}
 	return map[string]any{
-		"model": a.Model, "confidence": a.Confidence, "repetitions": a.R, "terms": terms, "cells": cellObjects(a.Cells, a.CellMeans),
-		"SSY": a.SSY, "SS0": a.SS0, "SST": a.SST, "SSE": a.SSE, "variation_error": sample.Number(a.VariationError), "error_dof": a.DOF,
-		"t": sample.Number(a.T), "s_e": sample.Number(a.SE), "s_q": sample.Number(a.SQ), "half_width": sample.Number(a.HalfWidth), "cell_mean_half_width": sample.Number(a.CellHalfWidth),
+		"model": a.Model, "confidence": a.Confidence, "repetitions": a.R, "terms": terms,
+		"cells": cellObjects(a.Cells, a.CellMeans),
+		"SSY":   a.SSY, "SS0": a.SS0, "SST": a.SST, "SSE": a.SSE, "variation_error": sample.Number(a.VariationError),
+		"error_dof": a.DOF,
+		"t":         sample.Number(a.T), "s_e": sample.Number(a.SE), "s_q": sample.Number(a.SQ),
+		"half_width": sample.Number(a.HalfWidth), "cell_mean_half_width": sample.Number(a.CellHalfWidth),
 		"residuals": residualObjects(a.Residuals), "defining_relation": a.Relation(), "resolution": a.Resolution,
 	}
 }
@@ -59,13 +67,16 @@ func varianceObject(v *factorial.Variance) map[string]any {
 			effects = append(effects, effect)
 		}
 		sources = append(sources, map[string]any{
-			"name": s.Name, "sum_of_squares": s.SS, "dof": s.DOF, "mean_square": s.MS, "variation": sample.Number(s.Variation),
-			"f": sample.Number(s.F), "f_quantile": sample.Number(s.Quantile), "p": sample.Number(s.P), "significant": s.Significant, "pooled": s.Pooled, "effects": effects,
+			"name": s.Name, "sum_of_squares": s.SS, "dof": s.DOF, "mean_square": s.MS,
+			"variation": sample.Number(s.Variation),
+			"f":         sample.Number(s.F), "f_quantile": sample.Number(s.Quantile), "p": sample.Number(s.P),
+			"significant": s.Significant, "pooled": s.Pooled, "effects": effects,
 		})
 	}
 	return map[string]any{
 		"confidence": v.Confidence, "repetitions": v.R, "mean": v.Mean, "sources": sources,
-		"SSY": v.SSY, "SS0": v.SS0, "SST": v.SST, "SSE": v.SSE, "error_dof": v.DOF, "MSE": sample.Number(v.MSE), "s_e": sample.Number(v.SE),
+		"SSY": v.SSY, "SS0": v.SS0, "SST": v.SST, "SSE": v.SSE, "error_dof": v.DOF, "MSE": sample.Number(v.MSE),
+		"s_e":       sample.Number(v.SE),
 		"residuals": residualObjects(v.Residuals),
 	}
 }
@@ -81,7 +92,10 @@ func cellObjects(cells []factorial.Cell, means []float64) []map[string]any {
 func residualObjects(residuals []factorial.Residual) []map[string]any {
 	objects := make([]map[string]any, len(residuals))
 	for i, r := range residuals {
-		objects[i] = map[string]any{"cell": r.Cell, "repetition": r.Repetition, "y": r.Y, "predicted": r.Predicted, "error": r.Error}
+		objects[i] = map[string]any{
+			"cell": r.Cell, "repetition": r.Repetition, "y": r.Y, "predicted": r.Predicted,
+			"error": r.Error,
+		}
 	}
 	return objects
 }

@@ -105,7 +105,10 @@ func (e *Experiment) EffectsTable(a *factorial.Analysis) table.Table {
 	}
 	t := table.Table{
 		Caption: fmt.Sprintf("Effects and allocation of variation, %s model: %s", a.Model, of),
-		Columns: []string{"", "effect", "sum of squares", "variation [%]", fmt.Sprintf("%v%% interval", round(100*a.Confidence)), "significant"},
+		Columns: []string{
+			"", "effect", "sum of squares", "variation [%]",
+			fmt.Sprintf("%v%% interval", round(100*a.Confidence)), "significant",
+		},
 	}
 	if a.Model == factorial.Multiplicative {
 		t.Columns = append(t.Columns, "multiplier")
@@ -130,13 +133,18 @@ func (e *Experiment) EffectsTable(a *factorial.Analysis) table.Table {
 	t.Rows = append(t.Rows, []string{"error", "", fixed(a.SSE, squares), percent(a.VariationError)})
 	t.Rows = append(t.Rows, []string{"SST", "", fixed(a.SST, squares), ""})
 	if a.DOF > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%d degrees of freedom of the errors, t = %.4g, s_e = %.5g, half width of the intervals %.5g, of a predicted mean %.5g",
-			a.DOF, a.T, a.SE, a.HalfWidth, a.CellHalfWidth))
+		t.Notes = append(t.Notes,
+			fmt.Sprintf("%d degrees of freedom of the errors, t = %.4g, s_e = %.5g, half width of the intervals "+
+				"%.5g, of a predicted mean %.5g",
+				a.DOF, a.T, a.SE, a.HalfWidth, a.CellHalfWidth))
 	} else {
-		t.Notes = append(t.Notes, "no degrees of freedom remain for the errors, so there are no intervals: repeat the runs, or count interactions of many factors as errors (--max-order)")
+		t.Notes = append(t.Notes,
+			"no degrees of freedom remain for the errors, so there are no intervals: repeat the runs, or count "+
+				"interactions of many factors as errors (--max-order)")
 	}
 	if s := factorial.Straightness(factorial.QQ(a.Residuals)); !math.IsNaN(s) {
-		t.Notes = append(t.Notes, fmt.Sprintf("residuals: correlation %.3f with normal quantiles (1 if they are normal)", s))
+		t.Notes = append(t.Notes,
+			fmt.Sprintf("residuals: correlation %.3f with normal quantiles (1 if they are normal)", s))
 	}
 	return t
 }
@@ -174,16 +182,23 @@ func (e *Experiment) VarianceTables(v *factorial.Variance) []table.Table {
 	squares := decimalsFor(v.SST)
 	t := table.Table{
 		Caption: fmt.Sprintf("Analysis of variance: %s%s", e.Response, unit(e.Unit)),
-		Columns: []string{"", "sum of squares", "variation [%]", "degrees of freedom", "mean square", "F", fmt.Sprintf("F[%v; ...]", v.Confidence), "p", "significant"},
-		Notes:   []string{e.legend()},
+		Columns: []string{
+			"", "sum of squares", "variation [%]", "degrees of freedom", "mean square", "F",
+			fmt.Sprintf("F[%v; ...]", v.Confidence), "p", "significant",
+		},
+		Notes: []string{e.legend()},
 	}
 	for _, s := range v.Sources {
-		row := []string{s.Name, fixed(s.SS, squares), percent(s.Variation), strconv.Itoa(s.DOF), fixed(s.MS, squares), "", "", "", ""}
+		row := []string{
+			s.Name, fixed(s.SS, squares), percent(s.Variation), strconv.Itoa(s.DOF), fixed(s.MS, squares),
+			"", "", "", "",
+		}
 		switch {
 		case s.Pooled:
 			row[8] = "counted as error"
 		case v.DOF > 0:
-			row[5], row[6], row[7], row[8] = fmt.Sprintf("%.4g", s.F), fmt.Sprintf("%.4g", s.Quantile), fmt.Sprintf("%.2g", s.P), yes(s.Significant)
+			row[5], row[6], row[7], row[8] = fmt.Sprintf("%.4g", s.F), fmt.Sprintf("%.4g", s.Quantile),
+				fmt.Sprintf("%.2g", s.P), yes(s.Significant)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -191,7 +206,9 @@ func (e *Experiment) VarianceTables(v *factorial.Variance) []table.Table {
 		[]string{"error", fixed(v.SSE, squares), percent(v.VariationError), strconv.Itoa(v.DOF), fixed(v.MSE, squares)},
 		[]string{"SST", fixed(v.SST, squares), "", strconv.Itoa(len(v.Residuals) - 1)})
 	if v.DOF == 0 {
-		t.Notes = append(t.Notes, "no degrees of freedom remain for the errors, so there are no tests: repeat the runs, or count interactions of many factors as errors (--max-order)")
+		t.Notes = append(t.Notes,
+			"no degrees of freedom remain for the errors, so there are no tests: repeat the runs, or count "+
+				"interactions of many factors as errors (--max-order)")
 	}
 	d := decimalsFor(v.Mean)
 	levels := table.Table{

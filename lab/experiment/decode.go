@@ -86,7 +86,8 @@ type decoder struct {
 	own      int    // lines of the text before those of the file itself
 }
 
-// fields has a function for each accepted key of a mapping, which reads the value. Its first argument is the path of the key.
+// fields has a function for each accepted key of a mapping, which reads the value. Its first argument is the path of
+// the key.
 type fields map[string]func(key string, n *yaml.Node)
 
 // err returns the problems in the order of the lines, or nil.
@@ -114,7 +115,8 @@ func (d *decoder) problem(n *yaml.Node, key, format string, args ...any) {
 	d.problems = append(d.problems, Problem{Line: line, Key: key, Text: fmt.Sprintf(format, args...)})
 }
 
-// file has the decoded parts of a file before design combines and checks them. Fields named ...At are where a part is, nil if it is missing.
+// file has the decoded parts of a file before design combines and checks them. Fields named ...At are where a part is,
+// nil if it is missing.
 type file struct {
 	constants   Values
 	factors     []Factor
@@ -130,7 +132,8 @@ type file struct {
 	cases       map[string]Values
 }
 
-// root returns the mapping in a file; nil after a problem. expected describes the content for the error about an empty file.
+// root returns the mapping in a file; nil after a problem. expected describes the content for the error about an empty
+// file.
 func (d *decoder) root(text []byte, expected string) *yaml.Node {
 	root, own, include, err := mapping(text)
 	d.own, d.include = own, include
@@ -146,8 +149,9 @@ func (d *decoder) root(text []byte, expected string) *yaml.Node {
 
 func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 	e := &Experiment{
-		Testbed: LocalTestbed, Dilation: 1, Systems: builtIn, Order: Interleaved, Repetitions: 3, Kubernetes: Kubernetes{Chart: DefaultChart},
-		Phases: Phases{Populate: true, Restart: true, WarmUp: 2 * time.Second, Duration: 10 * time.Second},
+		Testbed: LocalTestbed, Dilation: 1, Systems: builtIn, Order: Interleaved, Repetitions: 3,
+		Kubernetes: Kubernetes{Chart: DefaultChart},
+		Phases:     Phases{Populate: true, Restart: true, WarmUp: 2 * time.Second, Duration: 10 * time.Second},
 	}
 	root := d.root(text, "an experiment, such as those in experiments/")
 	if root == nil {
@@ -165,7 +169,8 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 			e.Name = d.scalar(n, key, "lower-case letters, digits, . _ -, at most 64", nameForm.MatchString)
 		},
 		"title": func(key string, n *yaml.Node) {
-			e.Title = d.scalar(n, key, fmt.Sprintf("a line of at most %d bytes", maxTitle), func(s string) bool { return len(s) <= maxTitle && !strings.Contains(s, "\n") })
+			e.Title = d.scalar(n, key, fmt.Sprintf("a line of at most %d bytes", maxTitle),
+				func(s string) bool { return len(s) <= maxTitle && !strings.Contains(s, "\n") })
 		},
 		"testbed":   func(key string, n *yaml.Node) { d.testbed(n, key, e) },
 		"systems":   func(key string, n *yaml.Node) { e.Systems = d.systems(n, key) },
@@ -186,24 +191,32 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 				return err == nil
 			}), 10, 63)
 		},
-		"repetitions": func(key string, n *yaml.Node) { e.Repetitions, f.repeats = d.whole(n, key, 1, maxRepetitions), n },
-		"run":         func(key string, n *yaml.Node) { d.phases(n, key, &e.Phases) },
-		"stop":        func(key string, n *yaml.Node) { e.Stop, f.stop = d.stop(n, key), n },
-		"quality":     func(key string, n *yaml.Node) { e.Quality, f.quality = d.quality(n, key), n },
-		"quick":       func(string, *yaml.Node) {}, // read by quicken; a quick run checks it
+		"repetitions": func(key string, n *yaml.Node) {
+			e.Repetitions, f.repeats = d.whole(n, key, 1, maxRepetitions), n
+		},
+		"run":     func(key string, n *yaml.Node) { d.phases(n, key, &e.Phases) },
+		"stop":    func(key string, n *yaml.Node) { e.Stop, f.stop = d.stop(n, key), n },
+		"quality": func(key string, n *yaml.Node) { e.Quality, f.quality = d.quality(n, key), n },
+		"quick":   func(string, *yaml.Node) {}, // read by quicken; a quick run checks it
 	})
 	if !seen["name"] {
 		d.problem(nil, "", "no name; expected a line such as name: quick")
 	}
 	switch {
 	case f.stop != nil && f.repeats != nil && f.repeats.Line > 0:
-		d.problem(f.repeats, "repetitions", "given together with stop, which has the number of repetitions (at_least, at_most); expected one of them")
+		d.problem(f.repeats, "repetitions",
+			"given together with stop, which has the number of repetitions (at_least, at_most); expected one of them")
 	case e.Order == Paired && (len(f.factors) == 0 || f.fractionAt != nil):
-		d.problem(root, "order", "paired needs a full design; expected factors without fraction, the last one with the levels to compare")
+		d.problem(root, "order",
+			"paired needs a full design; expected factors without fraction, the last one with the levels to compare")
 	case e.Quality != nil && e.Quality.GiveUp > 0 && e.Order == Random:
-		d.problem(f.quality, "quality.give_up", "the order random schedules all runs before the first; expected order listed, or interleaved, which gives up after the first round")
+		d.problem(f.quality, "quality.give_up",
+			"the order random schedules all runs before the first; expected order listed, or interleaved, which "+
+				"gives up after the first round")
 	case f.stop != nil && e.Order == Random:
-		d.problem(f.stop, "stop", "the order random schedules all runs before the first; expected order interleaved or listed with a stop rule")
+		d.problem(f.stop, "stop",
+			"the order random schedules all runs before the first; expected order interleaved or listed with a stop "+
+				"rule")
 	}
 	e.completeMachines()
 	if len(d.problems) == 0 {
@@ -237,20 +250,22 @@ func (d *decoder) quicken(root *yaml.Node) *yaml.Node {
 	return overlay(root, profile)
 }
 
-// overlay returns base with the keys of top added. If both have a key, mappings are merged and other values replaced. Keys of top also remove
-// those that they replace (see insteadOf).
+// overlay returns base with the keys of top added. If both have a key, mappings are merged and other values replaced.
+// Keys of top also remove those that they replace (see insteadOf).
 func overlay(base, top *yaml.Node) *yaml.Node {
 	merged := *base
 	merged.Content = slices.Clone(base.Content)
 	for i := 0; i < len(top.Content); i += 2 {
 		key, value := top.Content[i], userinput.Resolve(top.Content[i+1])
-		if old := child(&merged, key.Value); old != nil && old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode {
+		if old := child(&merged, key.Value); old != nil && old.Kind == yaml.MappingNode &&
+			value.Kind == yaml.MappingNode {
 			value = overlay(old, value)
 		}
 		for _, other := range insteadOf[key.Value] {
 			without(&merged, other)
 		}
-		if at := slices.IndexFunc(merged.Content, func(n *yaml.Node) bool { return n.Value == key.Value }); at >= 0 && at%2 == 0 {
+		if at := slices.IndexFunc(merged.Content, func(n *yaml.Node) bool { return n.Value == key.Value }); at >= 0 &&
+			at%2 == 0 {
 			merged.Content[at+1] = value
 		} else {
 			merged.Content = append(merged.Content, key, value)
@@ -347,7 +362,8 @@ func (d *decoder) fraction(n *yaml.Node, key string) (products []Factor) {
 	d.settings(n, key, func(s *Setting, key string, n *yaml.Node) {
 		product := Factor{Name: s.Name}
 		for _, element := range d.list(n, key, "factors") {
-			product.Levels = append(product.Levels, d.scalar(element, key, "a factor", func(string) bool { return true }))
+			product.Levels = append(product.Levels,
+				d.scalar(element, key, "a factor", func(string) bool { return true }))
 		}
 		products = append(products, product)
 	})
@@ -375,7 +391,9 @@ func (d *decoder) phases(n *yaml.Node, key string, p *Phases) {
 		return func(key string, n *yaml.Node) { *to = d.duration(n, key, accepts, low, maxTime) }
 	}
 	d.mapping(n, key, fields{
-		"populate":  func(key string, n *yaml.Node) { p.Populate = d.word(n, key, []string{"true", "false"}) == "true" },
+		"populate": func(key string, n *yaml.Node) {
+			p.Populate = d.word(n, key, []string{"true", "false"}) == "true"
+		},
 		"restart":   func(key string, n *yaml.Node) { p.Restart = d.word(n, key, []string{"true", "false"}) == "true" },
 		"warm_up":   duration(0, &p.WarmUp),
 		"duration":  duration(minDuration, &p.Duration),
@@ -451,7 +469,8 @@ func (d *decoder) word(n *yaml.Node, key string, words []string) string {
 
 // whole returns a whole number; 0 after a problem.
 func (d *decoder) whole(n *yaml.Node, key string, low, high int) int {
-	number, _ := strconv.Atoi(d.scalar(n, key, fmt.Sprintf("a whole number from %d to %d", low, high), func(s string) bool { return isWhole(s, low, high) }))
+	number, _ := strconv.Atoi(d.scalar(n, key, fmt.Sprintf("a whole number from %d to %d", low, high),
+		func(s string) bool { return isWhole(s, low, high) }))
 	return number
 }
 
@@ -466,9 +485,10 @@ func (d *decoder) duration(n *yaml.Node, key, accepts string, low, high time.Dur
 
 // number returns a number; 0 after a problem.
 func (d *decoder) number(n *yaml.Node, key string, low, high float64) float64 {
-	number, _ := strconv.ParseFloat(d.scalar(n, key, fmt.Sprintf("a number more than %g and less than %g", low, high), func(s string) bool {
-		v, err := strconv.ParseFloat(s, 64)
-		return err == nil && v > low && v < high
-	}), 64)
+	number, _ := strconv.ParseFloat(d.scalar(n, key, fmt.Sprintf("a number more than %g and less than %g", low, high),
+		func(s string) bool {
+			v, err := strconv.ParseFloat(s, 64)
+			return err == nil && v > low && v < high
+		}), 64)
 	return number
 }

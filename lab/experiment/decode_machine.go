@@ -41,14 +41,15 @@ const (
 	maxDilation = 100
 )
 
-// On moves the experiment to a kind of testbed, as if its file had only that kind and no settings of the testbed. If it is the file's kind,
-// nothing changes.
+// On moves the experiment to a kind of testbed, as if its file had only that kind and no settings of the testbed. If it
+// is the file's kind, nothing changes.
 func (e *Experiment) On(kind string) error {
 	if kind == e.Testbed {
 		return nil
 	}
 	if !slices.Contains(testbeds, kind) {
-		return fmt.Errorf("testbed %q; expected one of %s%s", kind, strings.Join(testbeds, ", "), userinput.DidYouMean(kind, testbeds))
+		return fmt.Errorf("testbed %q; expected one of %s%s", kind, strings.Join(testbeds, ", "),
+			userinput.DidYouMean(kind, testbeds))
 	}
 	e.Testbed, e.CPUs, e.Machines, e.Delay, e.Dilation = kind, nil, nil, 0, 1
 	e.Inventory, e.Kubernetes = "", Kubernetes{Chart: DefaultChart}
@@ -96,7 +97,8 @@ func (d *decoder) machine(n *yaml.Node, key string) Machine {
 		"count":  func(key string, n *yaml.Node) { m.Count = d.whole(n, key, 1, maxMachines) },
 		"cpus":   own(func(key string, n *yaml.Node) { m.CPUs = d.number(n, key, minCPUs, maxCPUs) }),
 		"memory": own(func(key string, n *yaml.Node) {
-			m.Memory = int64(d.quantity(n, key, "memory such as 1792MiB or 3.5GiB, at least 16MiB", memories, minMemory, maxMemory))
+			m.Memory = int64(d.quantity(n, key, "memory such as 1792MiB or 3.5GiB, at least 16MiB", memories, minMemory,
+				maxMemory))
 		}),
 		"upload":   own(func(key string, n *yaml.Node) { m.Upload = d.bandwidth(n, key) }),
 		"download": own(func(key string, n *yaml.Node) { m.Download = d.bandwidth(n, key) }),
@@ -105,7 +107,8 @@ func (d *decoder) machine(n *yaml.Node, key string) Machine {
 }
 
 func (d *decoder) bandwidth(n *yaml.Node, key string) float64 {
-	return d.quantity(n, key, "a bandwidth such as 100Mbit or 1Gbit, from 100kbit to 25Gbit", bandwidths, minBandwidth, maxBandwidth)
+	return d.quantity(n, key, "a bandwidth such as 100Mbit or 1Gbit, from 100kbit to 25Gbit", bandwidths, minBandwidth,
+		maxBandwidth)
 }
 
 // quantity returns a number with its unit, in base units. The value after a problem is not used.
@@ -131,6 +134,7 @@ func (d *decoder) dilation(n *yaml.Node, key string) (v float64) {
 // checkDilation refuses settings that can't be dilated.
 func (d *decoder) checkDilation(e *Experiment, at *yaml.Node) {
 	if e.Dilation > 1 && slices.ContainsFunc(e.Points, func(p Point) bool { return p.Values.Is(Rate) }) {
-		d.problem(at, "testbed.dilation", "given together with rate: the load of an open loop can't be dilated; expected one of them")
+		d.problem(at, "testbed.dilation",
+			"given together with rate: the load of an open loop can't be dilated; expected one of them")
 	}
 }

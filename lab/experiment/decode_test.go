@@ -42,7 +42,9 @@ stop: {when: [half_width(middleware.response_time_mean) <= 10%, variation(middle
 	assert.Equal(t, Listed, e.Order)
 	assert.EqualValues(t, 7, e.Seed)
 	assert.Equal(t, Phases{WarmUp: 500 * time.Millisecond, Duration: 3 * time.Second, CoolDown: time.Minute}, e.Phases)
-	assert.Equal(t, "2 to 5, until half_width(middleware.response_time_mean) <= 10% or variation(middleware.response_time_mean) < 0.02 (confidence 90 %)", e.Stop.String())
+	assert.Equal(t,
+		"2 to 5, until half_width(middleware.response_time_mean) <= 10% or variation(middleware.response_time_mean) "+
+			"< 0.02 (confidence 90 %)", e.Stop.String())
 	assert.Equal(t, text, string(e.Text))
 	require.Len(t, e.Points, 4)
 	var points []string
@@ -54,7 +56,10 @@ stop: {when: [half_width(middleware.response_time_mean) <= 10%, variation(middle
 		assert.Equal(t, "1:0", p.Values[Ratio])
 		assert.Equal(t, []string{"--procs=1", "--queue=9"}, p.Values.Flags(MiddlewareFlags))
 	}
-	assert.Equal(t, []string{"workers=8 sharded=false", "workers=8 sharded=true", "workers=16 sharded=false", "workers=16 sharded=true"}, points)
+	assert.Equal(t, []string{
+		"workers=8 sharded=false", "workers=8 sharded=true", "workers=16 sharded=false",
+		"workers=16 sharded=true",
+	}, points)
 }
 
 func TestAFileWithOnlyANameIsOnePointWithThreeRepetitions(t *testing.T) {
@@ -70,7 +75,8 @@ func TestAFileWithOnlyANameIsOnePointWithThreeRepetitions(t *testing.T) {
 }
 
 func TestListedPointsAreThoseOfTheFile(t *testing.T) {
-	e := parse(t, "name: listed\nconstants: {depth: 4}\npoints:\n- {workers: 8, clients: 4}\n- {workers: 16, clients: 4}\n")
+	e := parse(t,
+		"name: listed\nconstants: {depth: 4}\npoints:\n- {workers: 8, clients: 4}\n- {workers: 16, clients: 4}\n")
 	require.Len(t, e.Points, 2)
 	assert.Equal(t, "workers=16", e.Points[1].String(), "constants are not in the name")
 	assert.Equal(t, 4, e.Points[1].Values.Int(Depth))
@@ -79,7 +85,8 @@ func TestListedPointsAreThoseOfTheFile(t *testing.T) {
 func TestEveryProblemIsReportedWithItsLine(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"many at once": {
-			"name: Big Name\nfactor:\n  clients: [1]\nconstants:\n  worker: 4\n  depth: 0\n  depth: 2\n  sharded: perhaps\nrun:\n  duration: soon\n  warm_up: -1s\nrepetitions: few\norder: interlaced\n",
+			"name: Big Name\nfactor:\n  clients: [1]\nconstants:\n  worker: 4\n  depth: 0\n  depth: 2\n  sharded: " +
+				"perhaps\nrun:\n  duration: soon\n  warm_up: -1s\nrepetitions: few\norder: interlaced\n",
 			`exp.yaml:1: name: "Big Name"; expected lower-case letters, digits, . _ -, at most 64
 exp.yaml:2: unknown key "factor"; did you mean factors?
 exp.yaml:5: constants: unknown key "worker"; did you mean workers?
@@ -91,57 +98,177 @@ exp.yaml:11: run.warm_up: "-1s"; expected a duration such as 10s
 exp.yaml:12: repetitions: "few"; expected a whole number from 1 to 10000
 exp.yaml:13: order: "interlaced"; expected one of interleaved, paired, random, listed; did you mean interleaved?`,
 		},
-		"nothing":         {"# nothing\n", "exp.yaml: the file is empty; expected an experiment, such as those in experiments/"},
+		"nothing": {
+			"# nothing\n",
+			"exp.yaml: the file is empty; expected an experiment, such as those in experiments/",
+		},
 		"not YAML":        {"name: [\n", "exp.yaml:1: not YAML: did not find expected node content"},
 		"a list":          {"- name\n", `exp.yaml:1: not a mapping; accepted: lines of the form "name: value"`},
 		"no name":         {"seed: 1\n", "exp.yaml: no name; expected a line such as name: quick"},
 		"no value":        {"name:\n", "exp.yaml:1: name: the value is missing\nexp.yaml: no name"},
 		"another testbed": {"name: a\ntestbed: moon\n", `exp.yaml:2: testbed: "moon"; expected one of local, vm`},
-		"a size":          {"name: a\ntestbed: {kind: vm, hosts: {server: {preset: azure-a5}}}\n", `exp.yaml:2: testbed.hosts.server.preset: "azure-a5"; expected one of azure-a1, azure-a2, azure-a4; did you mean azure-a`},
-		"a bandwidth":     {"name: a\ntestbed: {kind: vm, hosts: {server: {upload: 100}}}\n", `exp.yaml:2: testbed.hosts.server.upload: "100"; expected a bandwidth such as 100Mbit`},
-		"memory":          {"name: a\ntestbed: {kind: vm, hosts: {load: {memory: 1MiB}}}\n", `exp.yaml:2: testbed.hosts.load.memory: "1MiB"; expected memory such as`},
-		"cpus":            {"name: a\ntestbed: {kind: vm, hosts: {load: {cpus: 0}}}\n", `exp.yaml:2: testbed.hosts.load.cpus: "0"; expected a number more than 0.01`},
-		"machines":        {"name: a\ntestbed: {kind: vm, hosts: {load: {count: 201}}}\n", `exp.yaml:2: testbed.hosts.load.count: "201"; expected a whole number from 1 to 200`},
-		"a role":          {"name: a\ntestbed: {kind: vm, hosts: {servers: {count: 2}}}\n", `exp.yaml:2: testbed.hosts: unknown key "servers"; did you mean server?`},
-		"a dilation":      {"name: a\ntestbed: {kind: vm, dilation: 0.5}\n", `exp.yaml:2: testbed.dilation: "0.5"; expected a number from 1 to 100`},
-		"a dilated rate":  {"name: a\ntestbed: {kind: vm, dilation: 2}\nconstants: {rate: 100}\n", "testbed.dilation: given together with rate"},
-		"a delay":         {"name: a\ntestbed: {kind: vm, delay: 1h}\n", `exp.yaml:2: testbed.delay: "1h"; expected a duration such as 0.5ms, at most 10s`},
-		"hosts of others": {"name: a\ntestbed: {hosts: {load: {count: 2}}}\n", "exp.yaml:2: testbed.hosts: only testbeds of the kind vm have it, this one is of the kind local"},
-		"a host":          {"name: a\ntestbed: {kind: vm, hosts: {load: azure-a1}}\n", "exp.yaml:2: testbed.hosts.load: not a mapping; expected some of the keys count, cpus"},
-		"a level twice":   {"name: a\nfactors:\n  workers: [8, 8]\n", `exp.yaml:3: factors.workers: the level "8" occurs twice`},
-		"no level":        {"name: a\nfactors:\n  workers: []\n", "exp.yaml:3: factors.workers: expected a list, such as [a, b], of levels: a whole number"},
-		"a level alone":   {"name: a\nfactors:\n  workers: 8\n", "exp.yaml:3: factors.workers: expected a list"},
-		"a list as constant": {
-			"name: a\nconstants:\n  workers: [8]\n", "exp.yaml:3: constants.workers: expected one value: a whole number from 1 to 65536",
+		"a size": {
+			"name: a\ntestbed: {kind: vm, hosts: {server: {preset: azure-a5}}}\n",
+			`exp.yaml:2: testbed.hosts.server.preset: "azure-a5"; expected one of azure-a1, azure-a2, azure-a4; did you mean azure-a`,
 		},
-		"both":              {"name: a\nconstants: {depth: 1}\nfactors: {depth: [1, 2]}\n", "exp.yaml:2: constants.depth: depth is a factor, too; expected only one of them"},
-		"points, factors":   {"name: a\npoints: [{depth: 1}]\nfactors: {depth: [1, 2]}\n", "exp.yaml:3: factors: given together with points"},
-		"a point twice":     {"name: a\npoints:\n- {depth: 1}\n- {workers: 64}\n", "exp.yaml:4: points: the point occurs twice"},
-		"odd clients":       {"name: a\nconstants: {load_threads: 3}\nfactors: {clients: [9, 10]}\n", "exp.yaml:3: factors: clients=10: clients 10: expected a multiple of the 3 threads"},
-		"replicas":          {"name: a\npoints:\n- {replicas: 2}\n", "exp.yaml:3: points: replicas 2 is more than the number of servers (1)"},
-		"many keys":         {"name: a\npoints:\n- {keys: 1, keys_per_get: 2}\n", "exp.yaml:3: points: keys_per_get 2 is more than the number of keys (1)"},
-		"three levels":      {"name: a\nfactors: {depth: [1, 2], workers: [1, 2, 3]}\nfraction: {depth: [workers]}\n", "exp.yaml:3: fraction: workers has 3 levels; expected two levels of every factor"},
-		"own product":       {"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: {depth: [depth, workers]}\n", "expected a product of other factors, each once"},
-		"an equation":       {"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: [depth = workers]\n", "exp.yaml:3: fraction: expected each product with its factors: {c: [a, b]} instead of [c = a*b]"},
-		"not a factor":      {"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: {servers: [depth]}\n", "exp.yaml:3: fraction: servers is not a factor"},
-		"not a setting":     {"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: {worker: [depth]}\n", "unknown key \"worker\"; did you mean workers?"},
-		"a chain":           {"name: a\nfactors: {depth: [1, 2], workers: [1, 2], servers: [1, 2]}\nfraction: {depth: [workers], workers: [servers]}\n", "which itself is one"},
-		"a fraction alone":  {"name: a\nfraction: {depth: [workers]}\n", "exp.yaml:2: fraction: given without factors"},
-		"repeat and stop":   {"name: a\nrepetitions: 3\nstop: {within: 0.1}\n", "exp.yaml:2: repetitions: given together with stop"},
-		"stop at random":    {"name: a\norder: random\nstop: {within: 0.1}\n", "exp.yaml:3: stop: the order random schedules all runs"},
-		"stop when":         {"name: a\nstop: {at_most: 5}\n", "exp.yaml:2: stop: no condition; expected one such as when: half_width(client.throughput) <= 5%"},
-		"stop metric":       {"name: a\nstop: {metric: client.happiness, within: 0.1}\n", `exp.yaml:2: stop: "half_width(client.happiness) <= 0.1", character 12: expected a metric such as throughput or p99, not "client.happiness"`},
-		"stop too early":    {"name: a\nstop: {within: 0.1, at_least: 5, at_most: 4}\n", "exp.yaml:2: stop: at_most 4 is less than at_least 5"},
-		"stop beyond":       {"name: a\nstop: {within: 5}\n", `exp.yaml:2: stop: "half_width(client.throughput) <= 5": expected an upper bound of more than 0 and less than 1`},
-		"mapping as stop":   {"name: a\nstop: soon\n", `exp.yaml:2: stop: "soon", character 1: expected half_width(...) or variation(...), not "soon"`},
-		"processor":         {"name: a\ntestbed: {cpus: {load: [first]}}\n", `exp.yaml:2: testbed.cpus.load: "first"; expected a whole number from 0 to 1023`},
-		"too many points":   {"name: a\nfactors: {" + hundred("depth") + ", " + hundred("workers") + ", " + hundred("pipeline") + "}\n", "exp.yaml:2: factors: more than 100000 points"},
-		"flags":             {"name: a\nconstants: {server_flags: o modern}\n", "exp.yaml:2: constants.server_flags: \"o modern\"; expected flags separated by spaces"},
-		"no such system":    {"name: a\nfactors: {system: [mcmw, before]}\n", `exp.yaml:2: system: system "before"; expected direct, one of mcmw, proxy, twemproxy, or one that is described under systems`},
-		"a system afar":     {"name: a\ntestbed: {kind: ssh}\nfactors: {system: [mcmw, twemproxy]}\n", "system twemproxy on the testbed ssh: only the testbeds local and vm"},
-		"nothing described": {"name: a\nsystems: {direct: {flags: -v}}\n", "exp.yaml:2: systems.direct: direct stands for no system"},
-		"no such case":      {"name: a\ncases: {few: {clients: 1}}\nfactors: {case: [few, many]}\n", `exp.yaml:3: factors: case "many"; expected one of those under cases: few`},
-		"a factor's case":   {"name: a\ncases: {few: {clients: 1}}\nfactors: {case: [few], clients: [1, 2]}\n", "exp.yaml:3: factors: case few has clients, which the factors or the point itself set, too"},
+		"a bandwidth": {
+			"name: a\ntestbed: {kind: vm, hosts: {server: {upload: 100}}}\n",
+			`exp.yaml:2: testbed.hosts.server.upload: "100"; expected a bandwidth such as 100Mbit`,
+		},
+		"memory": {
+			"name: a\ntestbed: {kind: vm, hosts: {load: {memory: 1MiB}}}\n",
+			`exp.yaml:2: testbed.hosts.load.memory: "1MiB"; expected memory such as`,
+		},
+		"cpus": {
+			"name: a\ntestbed: {kind: vm, hosts: {load: {cpus: 0}}}\n",
+			`exp.yaml:2: testbed.hosts.load.cpus: "0"; expected a number more than 0.01`,
+		},
+		"machines": {
+			"name: a\ntestbed: {kind: vm, hosts: {load: {count: 201}}}\n",
+			`exp.yaml:2: testbed.hosts.load.count: "201"; expected a whole number from 1 to 200`,
+		},
+		"a role": {
+			"name: a\ntestbed: {kind: vm, hosts: {servers: {count: 2}}}\n",
+			`exp.yaml:2: testbed.hosts: unknown key "servers"; did you mean server?`,
+		},
+		"a dilation": {
+			"name: a\ntestbed: {kind: vm, dilation: 0.5}\n",
+			`exp.yaml:2: testbed.dilation: "0.5"; expected a number from 1 to 100`,
+		},
+		"a dilated rate": {
+			"name: a\ntestbed: {kind: vm, dilation: 2}\nconstants: {rate: 100}\n",
+			"testbed.dilation: given together with rate",
+		},
+		"a delay": {
+			"name: a\ntestbed: {kind: vm, delay: 1h}\n",
+			`exp.yaml:2: testbed.delay: "1h"; expected a duration such as 0.5ms, at most 10s`,
+		},
+		"hosts of others": {
+			"name: a\ntestbed: {hosts: {load: {count: 2}}}\n",
+			"exp.yaml:2: testbed.hosts: only testbeds of the kind vm have it, this one is of the kind local",
+		},
+		"a host": {
+			"name: a\ntestbed: {kind: vm, hosts: {load: azure-a1}}\n",
+			"exp.yaml:2: testbed.hosts.load: not a mapping; expected some of the keys count, cpus",
+		},
+		"a level twice": {
+			"name: a\nfactors:\n  workers: [8, 8]\n",
+			`exp.yaml:3: factors.workers: the level "8" occurs twice`,
+		},
+		"no level": {
+			"name: a\nfactors:\n  workers: []\n",
+			"exp.yaml:3: factors.workers: expected a list, such as [a, b], of levels: a whole number",
+		},
+		"a level alone": {"name: a\nfactors:\n  workers: 8\n", "exp.yaml:3: factors.workers: expected a list"},
+		"a list as constant": {
+			"name: a\nconstants:\n  workers: [8]\n",
+			"exp.yaml:3: constants.workers: expected one value: a whole number from 1 to 65536",
+		},
+		"both": {
+			"name: a\nconstants: {depth: 1}\nfactors: {depth: [1, 2]}\n",
+			"exp.yaml:2: constants.depth: depth is a factor, too; expected only one of them",
+		},
+		"points, factors": {
+			"name: a\npoints: [{depth: 1}]\nfactors: {depth: [1, 2]}\n",
+			"exp.yaml:3: factors: given together with points",
+		},
+		"a point twice": {
+			"name: a\npoints:\n- {depth: 1}\n- {workers: 64}\n",
+			"exp.yaml:4: points: the point occurs twice",
+		},
+		"odd clients": {
+			"name: a\nconstants: {load_threads: 3}\nfactors: {clients: [9, 10]}\n",
+			"exp.yaml:3: factors: clients=10: clients 10: expected a multiple of the 3 threads",
+		},
+		"replicas": {
+			"name: a\npoints:\n- {replicas: 2}\n",
+			"exp.yaml:3: points: replicas 2 is more than the number of servers (1)",
+		},
+		"many keys": {
+			"name: a\npoints:\n- {keys: 1, keys_per_get: 2}\n",
+			"exp.yaml:3: points: keys_per_get 2 is more than the number of keys (1)",
+		},
+		"three levels": {
+			"name: a\nfactors: {depth: [1, 2], workers: [1, 2, 3]}\nfraction: {depth: [workers]}\n",
+			"exp.yaml:3: fraction: workers has 3 levels; expected two levels of every factor",
+		},
+		"own product": {
+			"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: {depth: [depth, workers]}\n",
+			"expected a product of other factors, each once",
+		},
+		"an equation": {
+			"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: [depth = workers]\n",
+			"exp.yaml:3: fraction: expected each product with its factors: {c: [a, b]} instead of [c = a*b]",
+		},
+		"not a factor": {
+			"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: {servers: [depth]}\n",
+			"exp.yaml:3: fraction: servers is not a factor",
+		},
+		"not a setting": {
+			"name: a\nfactors: {depth: [1, 2], workers: [1, 2]}\nfraction: {worker: [depth]}\n",
+			"unknown key \"worker\"; did you mean workers?",
+		},
+		"a chain": {"name: a\nfactors: {depth: [1, 2], workers: [1, 2], servers: [1, 2]}\nfraction: {depth: " +
+			"[workers], workers: [servers]}\n", "which itself is one"},
+		"a fraction alone": {"name: a\nfraction: {depth: [workers]}\n", "exp.yaml:2: fraction: given without factors"},
+		"repeat and stop": {
+			"name: a\nrepetitions: 3\nstop: {within: 0.1}\n",
+			"exp.yaml:2: repetitions: given together with stop",
+		},
+		"stop at random": {
+			"name: a\norder: random\nstop: {within: 0.1}\n",
+			"exp.yaml:3: stop: the order random schedules all runs",
+		},
+		"stop when": {
+			"name: a\nstop: {at_most: 5}\n",
+			"exp.yaml:2: stop: no condition; expected one such as when: half_width(client.throughput) <= 5%",
+		},
+		"stop metric": {
+			"name: a\nstop: {metric: client.happiness, within: 0.1}\n",
+			`exp.yaml:2: stop: "half_width(client.happiness) <= 0.1", character 12: expected a metric such as throughput or p99, not "client.happiness"`,
+		},
+		"stop too early": {
+			"name: a\nstop: {within: 0.1, at_least: 5, at_most: 4}\n",
+			"exp.yaml:2: stop: at_most 4 is less than at_least 5",
+		},
+		"stop beyond": {
+			"name: a\nstop: {within: 5}\n",
+			`exp.yaml:2: stop: "half_width(client.throughput) <= 5": expected an upper bound of more than 0 and less than 1`,
+		},
+		"mapping as stop": {
+			"name: a\nstop: soon\n",
+			`exp.yaml:2: stop: "soon", character 1: expected half_width(...) or variation(...), not "soon"`,
+		},
+		"processor": {
+			"name: a\ntestbed: {cpus: {load: [first]}}\n",
+			`exp.yaml:2: testbed.cpus.load: "first"; expected a whole number from 0 to 1023`,
+		},
+		"too many points": {"name: a\nfactors: {" + hundred("depth") + ", " + hundred("workers") + ", " +
+			hundred("pipeline") + "}\n", "exp.yaml:2: factors: more than 100000 points"},
+		"flags": {
+			"name: a\nconstants: {server_flags: o modern}\n",
+			"exp.yaml:2: constants.server_flags: \"o modern\"; expected flags separated by spaces",
+		},
+		"no such system": {
+			"name: a\nfactors: {system: [mcmw, before]}\n",
+			`exp.yaml:2: system: system "before"; expected direct, one of mcmw, proxy, twemproxy, or one that is described under systems`,
+		},
+		"a system afar": {
+			"name: a\ntestbed: {kind: ssh}\nfactors: {system: [mcmw, twemproxy]}\n",
+			"system twemproxy on the testbed ssh: only the testbeds local and vm",
+		},
+		"nothing described": {
+			"name: a\nsystems: {direct: {flags: -v}}\n",
+			"exp.yaml:2: systems.direct: direct stands for no system",
+		},
+		"no such case": {
+			"name: a\ncases: {few: {clients: 1}}\nfactors: {case: [few, many]}\n",
+			`exp.yaml:3: factors: case "many"; expected one of those under cases: few`,
+		},
+		"a factor's case": {
+			"name: a\ncases: {few: {clients: 1}}\nfactors: {case: [few], clients: [1, 2]}\n",
+			"exp.yaml:3: factors: case few has clients, which the factors or the point itself set, too",
+		},
 		"paired":            {"name: a\norder: paired\n", "order: paired needs a full design"},
 		"two at once, same": {"name: a\nname: b\n", "exp.yaml:2: name: the key occurs twice"},
 	} {
@@ -269,9 +396,11 @@ func TestTheExperimentsOfTheThesisOnServersAreValid(t *testing.T) {
 }
 
 func FuzzAnyFileIsReadOrRefusedWithLines(f *testing.F) {
-	f.Add([]byte("name: a\nfactors: {clients: [1, 2], workers: [1, 2]}\nfraction: {workers: [clients]}\nquick: {repetitions: 1}\n"), true)
+	f.Add([]byte("name: a\nfactors: {clients: [1, 2], workers: [1, 2]}\nfraction: {workers: [clients]}\nquick: "+
+		"{repetitions: 1}\n"), true)
 	f.Add([]byte("name: a\npoints: [{depth: 1}, {depth: 2}]\nstop: {within: 0.1, at_most: 4}\norder: listed\n"), false)
-	f.Add([]byte("name: a\ntestbed: {kind: vm, delay: 0.5ms, hosts: {server: {preset: azure-a1, upload: 1Gbit, memory: 2GiB, count: 3}}}\n"), false)
+	f.Add([]byte("name: a\ntestbed: {kind: vm, delay: 0.5ms, hosts: {server: {preset: azure-a1, upload: 1Gbit, "+
+		"memory: 2GiB, count: 3}}}\n"), false)
 	f.Add([]byte("seed: 1\nconstants: &c {keys: 5}\n---\nname: a\ninclude: b\nconstants: {<<: {servers: 2}}\n"), false)
 	f.Add([]byte("name: &n a\ntitle: *n\nrun: {<<: {duration: 1s}}\n"), false)
 	f.Fuzz(func(t *testing.T, text []byte, quick bool) {
@@ -304,7 +433,8 @@ factors: {case: [few, many keys], system: [direct, proxy, before]}
 constants: {value_size: 100, workers: default}
 `), false)
 	require.NoError(t, err)
-	require.Equal(t, SystemKind{Kind: Mcmw, Binary: "/tmp/before", Flags: []string{"--procs=1", "--depth=2"}}, e.Systems["before"])
+	require.Equal(t, SystemKind{Kind: Mcmw, Binary: "/tmp/before", Flags: []string{"--procs=1", "--depth=2"}},
+		e.Systems["before"])
 	require.Equal(t, SystemKind{Kind: Proxy, Binary: "/opt/memcached"}, e.Systems["proxy"])
 	require.Equal(t, SystemKind{Kind: Twemproxy, Binary: "nutcracker"}, e.Systems["twemproxy"])
 	require.Len(t, e.Points, 6)
@@ -313,13 +443,15 @@ constants: {value_size: 100, workers: default}
 	require.Equal(t, "1", e.Points[1].Values[Middlewares])
 	require.Equal(t, "9", e.Points[0].Values[ValueSize], "a case has precedence over the constants")
 	require.Equal(t, []string{"100", "10", "4", "default"}, []string{
-		e.Points[5].Values[ValueSize], e.Points[5].Values[KeysPerGet], e.Points[5].Values[Clients], e.Points[5].Values[Workers],
+		e.Points[5].Values[ValueSize], e.Points[5].Values[KeysPerGet], e.Points[5].Values[Clients],
+		e.Points[5].Values[Workers],
 	})
 	require.Error(t, e.On(SSHTestbed), "the testbed ssh doesn't support other systems")
 }
 
 func TestSettingsAreChangedInAFileAndInItsQuickProfile(t *testing.T) {
-	const text = "name: a\nfactors: {workers: [1, 2], servers: [1, 2]}\nrun: {duration: 5s, warm_up: 1s}\nstop: {metric: client.throughput, within: 0.05}\n" +
+	const text = "name: a\nfactors: {workers: [1, 2], servers: [1, 2]}\nrun: {duration: 5s, warm_up: 1s}\nstop: " +
+		"{metric: client.throughput, within: 0.05}\n" +
 		"quick: {repetitions: 1, run: {duration: 1s}}\n"
 	changed, err := Set([]byte(text), []string{"factors.workers=[4, 8]", "run.duration=2s", "repetitions=7"})
 	require.NoError(t, err)

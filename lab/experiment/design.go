@@ -80,8 +80,8 @@ func (d *decoder) design(e *Experiment, f *file) {
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// combine returns the combinations of levels of a full factorial design, the first factor changing slowest, or, with products, of a
-// fractional design.
+// combine returns the combinations of levels of a full factorial design, the first factor changing slowest, or, with
+// products, of a fractional design.
 //
 // The level of c, a product of a and b, is defined by theirs: with -1 for the first level of a factor and +1 for
 // the second, x_c = x_a x_b. With p products a design of k factors has 2^(k-p) points (Jain, chapter 19).
@@ -137,7 +137,9 @@ func productsOf(factors, fraction []Factor) ([][]int, error) {
 	for _, product := range fraction {
 		at := find(product.Name)
 		if at < 0 {
-			return nil, fmt.Errorf("%s is not a factor; expected some of the factors, each with those whose product it is", product.Name)
+			return nil,
+				fmt.Errorf("%s is not a factor; expected some of the factors, each with those whose product it is",
+					product.Name)
 		}
 		for _, name := range product.Levels {
 			source := find(name)

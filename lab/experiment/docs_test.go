@@ -24,7 +24,8 @@ func settingsTable() string {
 	var rows strings.Builder
 	rows.WriteString("| setting | default | accepted | meaning |\n|---|---|---|---|\n")
 	for _, s := range experiment.Settings {
-		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", s.Name, s.Default, strings.TrimPrefix(s.Accepts, "a whole number from "), s.Help)
+		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", s.Name, s.Default,
+			strings.TrimPrefix(s.Accepts, "a whole number from "), s.Help)
 	}
 	return rows.String()
 }
@@ -37,7 +38,8 @@ func TestTheTableOfSettingsMatchesTheProgram(t *testing.T) {
 	rows, after, ok := strings.Cut(rest, end)
 	require.True(t, ok)
 	if os.Getenv("MCMW_UPDATE") != "" {
-		require.NoError(t, os.WriteFile("../../docs/experiments.md", []byte(before+begin+settingsTable()+end+after), 0o644))
+		require.NoError(t, os.WriteFile("../../docs/experiments.md", []byte(before+begin+settingsTable()+end+after),
+			0o644))
 		return
 	}
 	require.Equal(t, settingsTable(), rows, "MCMW_UPDATE=1 go -C lab test ./experiment writes the table")

@@ -10,12 +10,12 @@ import (
 type Experiment struct {
 	Name, Title string
 	Testbed     string // its kind
-	// CPUs has the processors that the programs of a role can use; a role without an entry can use all. Roles are those of
-	// package testbed: server, middleware, load.
+	// CPUs has the processors that the programs of a role can use; a role without an entry can use all. Roles are those
+	// of package testbed: server, middleware, load.
 	CPUs map[string][]int
 	// Machines are those of the testbed vm, by role. Delay is the travel time of a packet from one machine to another.
-	// Dilation is the number of real seconds in one second of the emulated machines, at least 1. All times and rates of an
-	// experiment are in the time of the emulated machines.
+	// Dilation is the number of real seconds in one second of the emulated machines, at least 1. All times and rates of
+	// an experiment are in the time of the emulated machines.
 	Machines map[string]Machine
 	Delay    time.Duration
 	Dilation float64
@@ -72,7 +72,8 @@ func (p Point) String() string {
 type Phases struct {
 	// Populate stores every key once before the load.
 	Populate bool
-	// Restart starts servers and middlewares for every run. Otherwise those of the previous run are reused if they fit the point.
+	// Restart starts servers and middlewares for every run. Otherwise those of the previous run are reused if they fit
+	// the point.
 	Restart  bool
 	WarmUp   time.Duration // load that isn't measured
 	Duration time.Duration // load that is measured
@@ -97,13 +98,14 @@ type Order string
 
 // The orders.
 const (
-	// Interleaved: every round measures each point once, each round in another random order. Slow changes of the machine then affect all
-	// points alike.
+	// Interleaved: every round measures each point once, each round in another random order. Slow changes of the
+	// machine then affect all points alike.
 	Interleaved Order = "interleaved"
 	// Random: all runs in one random order.
 	Random Order = "random"
-	// Paired: every round measures the points in the file's order, in which the levels of the last factor are adjacent. Each round begins with
-	// another of these levels, so that each comes first in turn. The levels of the last factor are thus measured within seconds.
+	// Paired: every round measures the points in the file's order, in which the levels of the last factor are adjacent.
+	// Each round begins with another of these levels, so that each comes first in turn. The levels of the last factor
+	// are thus measured within seconds.
 	Paired Order = "paired"
 	// Listed: the file's order, all repetitions of a point in a row.
 	Listed Order = "listed"
@@ -133,7 +135,8 @@ func (e *Experiment) setVaried() {
 	}
 	if len(e.Factors) == 0 && len(e.Points) > 0 {
 		for _, s := range Settings {
-			if slices.ContainsFunc(e.Points, func(p Point) bool { return p.Values[s.Name] != e.Points[0].Values[s.Name] }) {
+			if slices.ContainsFunc(e.Points,
+				func(p Point) bool { return p.Values[s.Name] != e.Points[0].Values[s.Name] }) {
 				varied = append(varied, s.Name)
 			}
 		}

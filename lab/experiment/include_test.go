@@ -22,8 +22,10 @@ func readIn(t *testing.T, base, own string) (text []byte, file string) {
 }
 
 func TestAFileReplacesWhatItIncludes(t *testing.T) {
-	const base = "# shared\nconstants: {keys: 500, value_size: 8}\nrepetitions: 7\nquick: {repetitions: 2, run: {duration: 1s}}\n"
-	const own = "name: own\ninclude: ../common/base.yaml\nconstants: {value_size: 16}\nstop: half_width(throughput) <= 5%\nquick: {run: {warm_up: 3s}}\n"
+	const base = "# shared\nconstants: {keys: 500, value_size: 8}\nrepetitions: 7\nquick: {repetitions: 2, run: " +
+		"{duration: 1s}}\n"
+	const own = "name: own\ninclude: ../common/base.yaml\nconstants: {value_size: 16}\nstop: half_width(throughput) " +
+		"<= 5%\nquick: {run: {warm_up: 3s}}\n"
 	text, file := readIn(t, base, own)
 	e, err := Parse(file, text, false)
 	require.NoError(t, err)
@@ -39,14 +41,16 @@ func TestAFileReplacesWhatItIncludes(t *testing.T) {
 }
 
 func TestProblemsOfAnIncludedFileAreReportedWithItsNameAndLine(t *testing.T) {
-	text, file := readIn(t, "seed: 1\n\nconstants: {keys: many}\n", "name: own\ninclude: ../common/base.yaml\norder: none\n")
+	text, file := readIn(t, "seed: 1\n\nconstants: {keys: many}\n",
+		"name: own\ninclude: ../common/base.yaml\norder: none\n")
 	_, err := Parse(file, text, false)
 	base := filepath.Join(filepath.Dir(file), "../common/base.yaml")
 	require.ErrorContains(t, err, base+`:3: constants.keys: "many"`)
 	require.ErrorContains(t, err, file+`:3: order: "none"`)
 	text, file = readIn(t, "include: x.yaml\n", "name: own\ninclude: ../common/base.yaml\n")
 	_, err = Parse(file, text, false)
-	require.ErrorContains(t, err, "common/base.yaml:1: an included file includes another; accepted: one that includes none")
+	require.ErrorContains(t, err,
+		"common/base.yaml:1: an included file includes another; accepted: one that includes none")
 	text, file = readIn(t, "", "name: own\n---\nseed: 1\n")
 	_, err = Parse(file, text, false)
 	require.ErrorContains(t, err, "exp.yaml:3: a second YAML document; accepted: one")

@@ -29,8 +29,8 @@ type InventoryHost struct {
 	Roles    []string
 	// Directory is the parent of the temporary directory for copied programs; "": $TMPDIR of the host, or /tmp.
 	Directory string
-	// Programs has the paths of programs on the host by name: memcached, mcmw, mcmwlab. Without a path, mcmw and mcmwlab are copied to
-	// the host, and memcached is the one in the host's PATH.
+	// Programs has the paths of programs on the host by name: memcached, mcmw, mcmwlab. Without a path, mcmw and
+	// mcmwlab are copied to the host, and memcached is the one in the host's PATH.
 	Programs map[string]string
 }
 
@@ -40,8 +40,8 @@ var hostForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // addressForm matches addresses and users that ssh can neither take for a flag nor split.
 var addressForm = regexp.MustCompile(`^[A-Za-z0-9_:\[][A-Za-z0-9._:%\[\]-]{0,252}$`)
 
-// ParseInventory reads an inventory. file is its path: paths in it are relative to its directory, or to home after "~/". The
-// error is *Problems.
+// ParseInventory reads an inventory. file is its path: paths in it are relative to its directory, or to home after
+// "~/". The error is *Problems.
 func ParseInventory(file string, text []byte, home string) (*Inventory, error) {
 	d := &decoder{}
 	inventory := d.inventory(text, func(path string) string {
@@ -72,8 +72,10 @@ func (d *decoder) inventory(text []byte, resolve func(path string) string) *Inve
 	}
 	var elements []*yaml.Node
 	d.mapping(root, "", fields{
-		"ssh_config": func(key string, n *yaml.Node) { inventory.Config = resolve(d.text(n, key, "the path of a file")) },
-		"defaults":   func(string, *yaml.Node) {}, // read before the hosts
+		"ssh_config": func(key string, n *yaml.Node) {
+			inventory.Config = resolve(d.text(n, key, "the path of a file"))
+		},
+		"defaults": func(string, *yaml.Node) {}, // read before the hosts
 		"hosts": func(key string, n *yaml.Node) {
 			for _, element := range d.list(n, key, "hosts, each with name, address and roles") {
 				elements = append(elements, element)
@@ -88,10 +90,16 @@ func (d *decoder) inventory(text []byte, resolve func(path string) string) *Inve
 // hostFields are the keys that both a host and the defaults can have.
 func (d *decoder) hostFields(h *InventoryHost, resolve func(path string) string) fields {
 	return fields{
-		"user":      func(key string, n *yaml.Node) { h.User = d.scalar(n, key, "a user's name", addressForm.MatchString) },
-		"port":      func(key string, n *yaml.Node) { h.Port = d.whole(n, key, 1, 65535) },
-		"identity":  func(key string, n *yaml.Node) { h.Identity = resolve(d.text(n, key, "the path of a private key")) },
-		"directory": func(key string, n *yaml.Node) { h.Directory = d.text(n, key, "the path of a directory on the host") },
+		"user": func(key string, n *yaml.Node) {
+			h.User = d.scalar(n, key, "a user's name", addressForm.MatchString)
+		},
+		"port": func(key string, n *yaml.Node) { h.Port = d.whole(n, key, 1, 65535) },
+		"identity": func(key string, n *yaml.Node) {
+			h.Identity = resolve(d.text(n, key, "the path of a private key"))
+		},
+		"directory": func(key string, n *yaml.Node) {
+			h.Directory = d.text(n, key, "the path of a directory on the host")
+		},
 		"roles": func(key string, n *yaml.Node) {
 			h.Roles = nil
 			for _, element := range d.list(n, key, "roles: "+strings.Join(roles, ", ")) {
@@ -104,7 +112,9 @@ func (d *decoder) hostFields(h *InventoryHost, resolve func(path string) string)
 			h.Programs = paths
 			keys := fields{}
 			for _, name := range []string{"memcached", "mcmw", "mcmwlab"} {
-				keys[name] = func(key string, n *yaml.Node) { paths[name] = d.text(n, key, "the path of the program on the host") }
+				keys[name] = func(key string, n *yaml.Node) {
+					paths[name] = d.text(n, key, "the path of the program on the host")
+				}
 			}
 			d.mapping(n, key, keys)
 		},
@@ -112,14 +122,18 @@ func (d *decoder) hostFields(h *InventoryHost, resolve func(path string) string)
 }
 
 // host reads a host; the defaults apply to keys that it doesn't have.
-func (d *decoder) host(n *yaml.Node, key string, defaults InventoryHost, resolve func(path string) string) InventoryHost {
+func (d *decoder) host(n *yaml.Node, key string, defaults InventoryHost,
+	resolve func(path string) string,
+) InventoryHost {
 	h := defaults
 	keys := d.hostFields(&h, resolve)
 	keys["name"] = func(key string, n *yaml.Node) {
 		h.Name = d.scalar(n, key, "letters, digits, . _ -, at most 64", hostForm.MatchString)
 	}
 	keys["ssh"] = func(key string, n *yaml.Node) {
-		h.SSH = d.scalar(n, key, "a host, an address or an alias of ssh's configuration; user and port have keys of their own", addressForm.MatchString)
+		h.SSH = d.scalar(n, key,
+			"a host, an address or an alias of ssh's configuration; user and port have keys of their own",
+			addressForm.MatchString)
 	}
 	keys["address"] = func(key string, n *yaml.Node) {
 		h.Address = d.scalar(n, key, "an IP address or a name, without a port", addressForm.MatchString)
@@ -127,7 +141,9 @@ func (d *decoder) host(n *yaml.Node, key string, defaults InventoryHost, resolve
 	seen := d.mapping(n, key, keys)
 	for _, required := range []string{"name", "address"} {
 		if n.Kind == yaml.MappingNode && !seen[required] {
-			d.problem(n, key, "a host without %s; expected a line such as - {name: load1, address: 10.0.0.4, roles: [load]}", required)
+			d.problem(n, key,
+				"a host without %s; expected a line such as - {name: load1, address: 10.0.0.4, roles: [load]}",
+				required)
 		}
 	}
 	if n.Kind == yaml.MappingNode && len(h.Roles) == 0 && !seen["roles"] {
@@ -151,7 +167,8 @@ func (d *decoder) checkHosts(root *yaml.Node, hosts []InventoryHost, at []*yaml.
 	}
 	for _, role := range roles {
 		if !covered[role] && len(d.problems) == 0 {
-			d.problem(root, "hosts", "no host has the role %s; expected at least one of each: %s", role, strings.Join(roles, ", "))
+			d.problem(root, "hosts", "no host has the role %s; expected at least one of each: %s", role,
+				strings.Join(roles, ", "))
 		}
 	}
 }

@@ -20,16 +20,16 @@ type Machine struct {
 	CPUs float64
 	// Memory limits all programs of a machine together, bytes; 0: all available.
 	Memory int64
-	// Upload and Download limit the TCP throughput from the machine and to it, bytes of payload per second, without headers, as iperf
-	// measures it; 0: unlimited.
+	// Upload and Download limit the TCP throughput from the machine and to it, bytes of payload per second, without
+	// headers, as iperf measures it; 0: unlimited.
 	Upload, Download float64
 }
 
 // Bandwidths, bytes per second.
 const (
 	megabit = 1e6 / 8
-	// fast is the specified bandwidth of the size A4. It is used for all directions for which the reports give no number, because they were
-	// no bottleneck.
+	// fast is the specified bandwidth of the size A4. It is used for all directions for which the reports give no
+	// number, because they were no bottleneck.
 	fast = 800 * megabit
 )
 
@@ -39,9 +39,10 @@ const (
 	gibibyte = 1 << 30
 )
 
-// Presets are the sizes of virtual machines in the reports. Processors and memory are those of the 2018 report's section 1.2. The
-// uploads are what it measured with iperf: 99.6 Mbit/s for A1 (section 2.1.1; 199 for two servers, 297.8 for three), 199 Mbit/s for
-// the load machine, an A2 (section 2.2.1). The 2018 report on the same task by another author has 12 and 24 MB/s (its section 2.1).
+// Presets are the sizes of virtual machines in the reports. Processors and memory are those of the 2018 report's
+// section 1.2. The uploads are what it measured with iperf: 99.6 Mbit/s for A1 (section 2.1.1; 199 for two servers,
+// 297.8 for three), 199 Mbit/s for the load machine, an A2 (section 2.2.1). The 2018 report on the same task by another
+// author has 12 and 24 MB/s (its section 2.1).
 var Presets = map[string]Machine{
 	"azure-a1": {CPUs: 1, Memory: 1.75 * gibibyte, Upload: 99.6 * megabit, Download: fast},
 	"azure-a2": {CPUs: 2, Memory: 3.5 * gibibyte, Upload: 199 * megabit, Download: fast},

@@ -20,16 +20,19 @@ testbed:
     load: {cpus: 0.5, memory: 1792MiB, upload: 100Mbit, download: 0.8Gbit, count: 2}
     server: {count: 4, upload: 50Mbit, preset: azure-a1}
 `)
-	assert.Equal(t, Machine{Count: 2, CPUs: 0.5, Memory: 1792 << 20, Upload: 12.5e6, Download: 100e6}, e.Machines["load"])
-	assert.Equal(t, Machine{Count: 4, CPUs: 1, Memory: 1792 << 20, Upload: 6.25e6, Download: 100e6}, e.Machines["server"],
+	assert.Equal(t, Machine{Count: 2, CPUs: 0.5, Memory: 1792 << 20, Upload: 12.5e6, Download: 100e6},
+		e.Machines["load"])
+	assert.Equal(t, Machine{Count: 4, CPUs: 1, Memory: 1792 << 20, Upload: 6.25e6, Download: 100e6},
+		e.Machines["server"],
 		"given properties replace those of a preset, in any order")
 	assert.Equal(t, defaultMachines["middleware"], e.Machines["middleware"])
 	assert.Equal(t, 500*time.Microsecond, e.Delay)
 
 	var out bytes.Buffer
 	require.NoError(t, e.WritePlan(&out))
-	assert.Contains(t, out.String(), "vm; server: 4 of 1 cpus, 1792MiB, upload 50Mbit, download 800Mbit; middleware: 2 azure-a4; "+
-		"load: 2 of 0.5 cpus, 1792MiB, upload 100Mbit, download 800Mbit; delay 500µs; time 2.5 times slower\n")
+	assert.Contains(t, out.String(),
+		"vm; server: 4 of 1 cpus, 1792MiB, upload 50Mbit, download 800Mbit; middleware: 2 azure-a4; "+
+			"load: 2 of 0.5 cpus, 1792MiB, upload 100Mbit, download 800Mbit; delay 500µs; time 2.5 times slower\n")
 	assert.Contains(t, out.String(), "runs         3, about 1m41s\n", "three times 2.5 times 13.5 s")
 	assert.InDelta(t, 2.5, e.Dilation, 0)
 	assert.Equal(t, "1 of no limits", Machine{Count: 1}.String())

@@ -117,7 +117,8 @@ func (e *Experiment) pinned() string {
 	var parts []string
 	for _, role := range roles {
 		if cpus := e.CPUs[role]; len(cpus) > 0 {
-			parts = append(parts, fmt.Sprintf("%s on processors %s", role, strings.Trim(strings.ReplaceAll(fmt.Sprint(cpus), " ", ","), "[]")))
+			parts = append(parts, fmt.Sprintf("%s on processors %s", role,
+				strings.Trim(strings.ReplaceAll(fmt.Sprint(cpus), " ", ","), "[]")))
 		}
 	}
 	if len(parts) == 0 {

@@ -30,7 +30,8 @@ const (
 // processors returns a setting for the processors that the programs of a role can use.
 func processors(name, programs string) Setting {
 	return Setting{
-		Name: name, Default: allProcessors, Help: "processors that the " + programs + " can use; all: those that the testbed's `cpus` allow",
+		Name: name, Default: allProcessors,
+		Help:    "processors that the " + programs + " can use; all: those that the testbed's `cpus` allow",
 		Accepts: "all, or numbers and ranges such as 0,2-3",
 		check: func(text string) bool {
 			_, ok := parseProcessors(text)

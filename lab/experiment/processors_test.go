@@ -25,13 +25,17 @@ func TestProcessorsAreNumbersAndRanges(t *testing.T) {
 
 func TestSettingsThatAServerDoesNotSupportAreRefused(t *testing.T) {
 	for constants, want := range map[string]string{
-		"{server: redis}": "server redis with middlewares 1: mcmw speaks only memcached's protocol; expected middlewares: 0, or server: memcached",
-		"{server: redis, middlewares: 0, group_size: 40}":          "server redis with group_size 40: only memcached has it; expected server: memcached, or no group_size",
-		"{server: redis, middlewares: 0, server_threads: 129}":     "server redis with server_threads 129: expected at most 128",
-		"{server_persistence: append}":                             "server_persistence append with server memcached: only Redis writes to disk; expected server: redis, or server_persistence: none",
-		"{server: valkey}":                                         `"valkey"; expected memcached or redis`,
-		"{server_pinning: true}":                                   `"true"; expected none or process or thread`,
-		"{server_cpus: 1-0}":                                       `"1-0"; expected all, or numbers and ranges such as 0,2-3`,
+		"{server: redis}": "server redis with middlewares 1: mcmw speaks only memcached's protocol; expected " +
+			"middlewares: 0, or server: memcached",
+		"{server: redis, middlewares: 0, group_size: 40}": "server redis with group_size 40: only memcached " +
+			"has it; expected server: memcached, or no group_size",
+		"{server: redis, middlewares: 0, server_threads: 129}": "server redis with server_threads 129: expected " +
+			"at most 128",
+		"{server_persistence: append}": "server_persistence append with server " +
+			"memcached: only Redis writes to disk; expected server: redis, or server_persistence: none",
+		"{server: valkey}":       `"valkey"; expected memcached or redis`,
+		"{server_pinning: true}": `"true"; expected none or process or thread`,
+		"{server_cpus: 1-0}":     `"1-0"; expected all, or numbers and ranges such as 0,2-3`,
 		"{server: redis, middlewares: 0, server_persistence: all}": `"all"; expected none or snapshot or append or append-always`,
 	} {
 		_, err := Parse("exp.yaml", []byte("name: a\nconstants: "+constants), false)

@@ -16,7 +16,8 @@ import (
 // Quality defines a quality of service, and the level above which nothing is measured.
 type Quality struct {
 	capacity.Rule
-	// GiveUp is the number of consecutive levels that break the rule after which higher levels are not measured; 0: all are measured.
+	// GiveUp is the number of consecutive levels that break the rule after which higher levels are not measured; 0: all
+	// are measured.
 	GiveUp int
 }
 
@@ -29,7 +30,8 @@ func QualityOf(m record.Manifest) (capacity.Rule, bool) {
 	return e.Quality.Rule, true
 }
 
-// quality reads a quality of service: its condition alone, or with other keys. Earlier files have metric and below instead of a condition.
+// quality reads a quality of service: its condition alone, or with other keys. Earlier files have metric and below
+// instead of a condition.
 func (d *decoder) quality(n *yaml.Node, key string) *Quality {
 	q := &Quality{Rule: capacity.DefaultRule()}
 	read := func(key string, n *yaml.Node) { q.Condition = d.condition(n, key, n.Value, capacity.ParseCondition) }
@@ -65,7 +67,9 @@ func value(n *yaml.Node, key string) string {
 }
 
 // condition reads a condition.
-func (d *decoder) condition(n *yaml.Node, key, text string, parse func(string) (condition.Condition, error)) condition.Condition {
+func (d *decoder) condition(n *yaml.Node, key, text string,
+	parse func(string) (condition.Condition, error),
+) condition.Condition {
 	c, err := parse(text)
 	if err != nil {
 		d.problem(n, key, "%s", err)
@@ -73,16 +77,18 @@ func (d *decoder) condition(n *yaml.Node, key, text string, parse func(string) (
 	return c
 }
 
-// checkQuality refuses a rule over a factor that doesn't vary. A rule without a factor and without give_up is only a limit.
+// checkQuality refuses a rule over a factor that doesn't vary. A rule without a factor and without give_up is only a
+// limit.
 func (d *decoder) checkQuality(e *Experiment, n *yaml.Node) {
-	if len(e.Points) == 0 || slices.Contains(e.Points[0].Varied, e.Quality.Over) || n.Kind == yaml.ScalarNode || child(n, "over") == nil && e.Quality.GiveUp == 0 {
+	if len(e.Points) == 0 || slices.Contains(e.Points[0].Varied, e.Quality.Over) || n.Kind == yaml.ScalarNode ||
+		child(n, "over") == nil && e.Quality.GiveUp == 0 {
 		return
 	}
 	d.problem(n, "quality", "%s doesn't vary; expected over: one of the factors", e.Quality.Over)
 }
 
-// beyond reports whether a point is given up: the next lower measured levels of its line, GiveUp of them, break the rule. A level breaks it if
-// all its repetitions so far do.
+// beyond reports whether a point is given up: the next lower measured levels of its line, GiveUp of them, break the
+// rule. A level breaks it if all its repetitions so far do.
 func (s *Schedule) beyond(p *Point) bool {
 	q := s.e.Quality
 	if q == nil || q.GiveUp == 0 {
@@ -119,7 +125,9 @@ func (e *Experiment) lines() map[string][]*Point {
 		lines[key] = append(lines[key], &e.Points[i])
 	}
 	for _, line := range lines {
-		slices.SortStableFunc(line, func(a, b *Point) int { return record.CompareLevels(a.Values[e.Quality.Over], b.Values[e.Quality.Over]) })
+		slices.SortStableFunc(line, func(a, b *Point) int {
+			return record.CompareLevels(a.Values[e.Quality.Over], b.Values[e.Quality.Over])
+		})
 	}
 	return lines
 }

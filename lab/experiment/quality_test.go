@@ -21,8 +21,10 @@ repetitions: 2
 func TestAQualityOfServiceIsRead(t *testing.T) {
 	e := parse(t, raised+"quality: {}")
 	assert.Equal(t, &Quality{Rule: capacity.DefaultRule()}, e.Quality)
-	e = parse(t, raised+"quality: {metric: server:s1.process_cpu, below: 0.9, over: clients, confidence: 0.9, give_up: 2}")
-	short := parse(t, raised+"quality: {condition: 'server:s1.process_cpu < 0.9', over: clients, confidence: 0.9, give_up: 2}")
+	e = parse(t,
+		raised+"quality: {metric: server:s1.process_cpu, below: 0.9, over: clients, confidence: 0.9, give_up: 2}")
+	short := parse(t,
+		raised+"quality: {condition: 'server:s1.process_cpu < 0.9', over: clients, confidence: 0.9, give_up: 2}")
 	assert.Equal(t, short.Quality, e.Quality, "the earlier spelling, which records have")
 	assert.Equal(t, "server:s1.process_cpu < 0.9", e.Quality.Condition.Text)
 	assert.Equal(t, capacity.DefaultRule(), parse(t, raised+"quality: client.response_time_p99 < 1ms").Quality.Rule)
@@ -48,8 +50,21 @@ func TestAQualityOfServiceIsRead(t *testing.T) {
 func TestLevelsAboveTwoThatBreakTheQualityAreNotMeasured(t *testing.T) {
 	e := parse(t, raised+"order: listed\nquality: {give_up: 2}")
 	// The 99th percentiles by point, s: memcached breaks at 4 clients once in two runs, and from 8 on; Redis from 2 on.
-	tail := [][]float64{{2e-4, 2e-4}, {5e-4, 5e-4}, {1.5e-3, 9e-4}, {2e-3, 2e-3}, {3e-3, 3e-3}, {2e-4, 2e-4}, {1e-3, 1.2e-3}, {2e-3, 3e-3}, nil, nil}
-	assert.Equal(t, []string{"0/0", "0/1", "1/0", "1/1", "2/0", "2/1", "3/0", "3/1", "4/0", "4/1", "5/0", "5/1", "6/0", "6/1", "7/0", "7/1"},
+	tail := [][]float64{
+		{2e-4, 2e-4},
+		{5e-4, 5e-4},
+		{1.5e-3, 9e-4},
+		{2e-3, 2e-3},
+		{3e-3, 3e-3},
+		{2e-4, 2e-4},
+		{1e-3, 1.2e-3},
+		{2e-3, 3e-3},
+		nil, nil,
+	}
+	assert.Equal(t, []string{
+		"0/0", "0/1", "1/0", "1/1", "2/0", "2/1", "3/0", "3/1", "4/0", "4/1", "5/0", "5/1", "6/0",
+		"6/1", "7/0", "7/1",
+	},
 		slots(t, e, func(point, before int) []float64 {
 			require.Equal(t, 2, before)
 			return tail[point]

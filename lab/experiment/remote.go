@@ -25,15 +25,18 @@ var namespaceForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 var kindOfKey = map[string]string{
 	"hosts": VMTestbed, "delay": VMTestbed, "dilation": VMTestbed,
 	"inventory": SSHTestbed,
-	"chart":     KubernetesTestbed, "values": KubernetesTestbed, "context": KubernetesTestbed, "namespace": KubernetesTestbed,
+	"chart":     KubernetesTestbed, "values": KubernetesTestbed, "context": KubernetesTestbed,
+	"namespace": KubernetesTestbed,
 }
 
 // remoteFields are the keys of the testbeds on other machines.
 func (d *decoder) remoteFields(e *Experiment) fields {
 	k := &e.Kubernetes
 	return fields{
-		"inventory": func(key string, n *yaml.Node) { e.Inventory = d.text(n, key, "the path of an inventory of hosts") },
-		"chart":     func(key string, n *yaml.Node) { k.Chart = d.text(n, key, "the path of the chart") },
+		"inventory": func(key string, n *yaml.Node) {
+			e.Inventory = d.text(n, key, "the path of an inventory of hosts")
+		},
+		"chart": func(key string, n *yaml.Node) { k.Chart = d.text(n, key, "the path of the chart") },
 		"values": func(key string, n *yaml.Node) {
 			for _, element := range d.list(n, key, "paths of files with values of the chart") {
 				k.Values = append(k.Values, d.text(element, key, "the path of a file"))
@@ -50,10 +53,12 @@ func (d *decoder) remoteFields(e *Experiment) fields {
 func (d *decoder) checkKind(n *yaml.Node, key string, seen map[string]bool, kind string) {
 	for _, name := range slices.Sorted(maps.Keys(kindOfKey)) {
 		if of := kindOfKey[name]; seen[name] && kind != "" && kind != of {
-			d.problem(child(n, name), key+"."+name, "only testbeds of the kind %s have it, this one is of the kind %s", of, kind)
+			d.problem(child(n, name), key+"."+name, "only testbeds of the kind %s have it, this one is of the kind %s",
+				of, kind)
 		}
 	}
 	if seen["cpus"] && kind == KubernetesTestbed {
-		d.problem(child(n, "cpus"), key+".cpus", "the cluster assigns processors to pods; expected requests and limits in the chart's values")
+		d.problem(child(n, "cpus"), key+".cpus",
+			"the cluster assigns processors to pods; expected requests and limits in the chart's values")
 	}
 }

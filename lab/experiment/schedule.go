@@ -27,9 +27,9 @@ type Schedule struct {
 	point, rep int // listed order: the next slot
 }
 
-// Schedule returns a schedule that begins with the first slot. measured returns the values of a source's metric in the repetitions of a point
-// before the given one. It is only called if there is a stop rule or a quality of service with GiveUp; its result should then include the
-// runs of all slots returned so far.
+// Schedule returns a schedule that begins with the first slot. measured returns the values of a source's metric in the
+// repetitions of a point before the given one. It is only called if there is a stop rule or a quality of service with
+// GiveUp; its result should then include the runs of all slots returned so far.
 func (e *Experiment) Schedule(measured func(source, metric string, point, before int) []float64) *Schedule {
 	return &Schedule{e: e, measured: measured}
 }
@@ -98,8 +98,8 @@ func (s *Schedule) shuffle(round uint64) {
 	random.Shuffle(len(s.queue), func(i, j int) { s.queue[i], s.queue[j] = s.queue[j], s.queue[i] })
 }
 
-// rotate rotates the points of each block by the number of the round, so that every round begins with another one. A stop rule can have removed
-// points from a block.
+// rotate rotates the points of each block by the number of the round, so that every round begins with another one. A
+// stop rule can have removed points from a block.
 func (s *Schedule) rotate(block int) {
 	for begin := 0; begin < len(s.queue); {
 		end := begin + 1
@@ -129,5 +129,7 @@ func (s *Schedule) wants(p *Point, repetition int) bool {
 	if least, _ := s.e.limits(); repetition < least {
 		return true
 	}
-	return !s.e.Stop.Satisfied(func(of frame.Metric) []float64 { return s.measured(of.Source, of.Name, p.Number, repetition) })
+	return !s.e.Stop.Satisfied(func(of frame.Metric) []float64 {
+		return s.measured(of.Source, of.Name, p.Number, repetition)
+	})
 }

@@ -60,7 +60,8 @@ func TestEveryOrderHasEveryRepetitionOfEveryPointOnce(t *testing.T) {
 		if order == Interleaved {
 			for round := range slices.Chunk(all, points) {
 				for _, slot := range round {
-					require.Equal(t, round[0][len(round[0])-2:], slot[len(slot)-2:], "a round has one repetition of each point")
+					require.Equal(t, round[0][len(round[0])-2:], slot[len(slot)-2:],
+						"a round has one repetition of each point")
 				}
 			}
 		}
@@ -90,7 +91,10 @@ func until(t *testing.T, text string) condition.Condition {
 func TestAStopRuleEndsPointsThatAreKnownPreciselyEnough(t *testing.T) {
 	for _, order := range []Order{Interleaved, Listed} {
 		e := ofPoints(3, order, 0, 1)
-		e.Stop = &Stop{When: []condition.Condition{until(t, "half_width(throughput) <= 5%")}, Confidence: 0.95, AtLeast: 3, AtMost: 6}
+		e.Stop = &Stop{
+			When: []condition.Condition{until(t, "half_width(throughput) <= 5%")}, Confidence: 0.95,
+			AtLeast: 3, AtMost: 6,
+		}
 		values := [][]float64{
 			{100, 101, 100, 101, 100, 101}, // at once
 			{100, 200, 100, 200, 100, 200}, // never
@@ -154,7 +158,10 @@ fraction: {keys_per_get: [workers, depth, pipeline]}
 }
 
 func TestPairedPointsTakeTurns(t *testing.T) {
-	e, err := Parse("exp.yaml", []byte("name: a\norder: paired\nrepetitions: 3\nfactors: {clients: [1, 2], system: [direct, mcmw, twemproxy]}\n"), false)
+	e,
+		err := Parse("exp.yaml",
+		[]byte("name: a\norder: paired\nrepetitions: 3\nfactors: {clients: [1, 2], system: [direct, mcmw, "+
+			"twemproxy]}\n"), false)
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"0/0", "1/0", "2/0", "3/0", "4/0", "5/0", // as in the file

@@ -18,7 +18,8 @@ type Setting struct {
 	Accepts string                 // description of the accepted values
 	check   func(text string) bool // whether a value is accepted
 	whole   bool                   // a value is a whole number, or AsDefault
-	// Program has the Flag that the setting becomes; "": the testbeds know what to do. A flag that ends with = is joined with its value.
+	// Program has the Flag that the setting becomes; "": the testbeds know what to do. A flag that ends with = is
+	// joined with its value.
 	Program, Flag string
 	// always: the flag is also given for the default, which may not be the program's.
 	always bool
@@ -101,36 +102,56 @@ var Settings = slices.Concat(DeploymentSettings, LoadSettings)
 var DeploymentSettings = []Setting{
 	words(Server, Memcached, "kind of the servers", Memcached, Redis),
 	whole(Servers, "1", 1, 256, "server processes"),
-	whole(ServerThreads, "1", 1, 1024, "threads of each server (memcached -t, Redis io-threads)").alwaysFlag(Memcached, "-t"),
-	words(ServerPinning, NotPinned, "whether each server process, or each of its threads that serve requests, is pinned to its own processor, as far as the host has enough",
+	whole(ServerThreads, "1", 1, 1024, "threads of each server (memcached -t, Redis io-threads)").
+		alwaysFlag(Memcached, "-t"),
+	words(ServerPinning, NotPinned,
+		"whether each server process, or each of its threads that serve requests, is pinned to its own processor, as "+
+			"far as the host has enough",
 		NotPinned, PinnedProcess, PinnedThread),
 	processors(ServerCPUs, "servers"),
-	whole(ServerMemory, "256", 1, 1<<20, "memory of each server for items, MiB (memcached -m, Redis maxmemory with the policy allkeys-lru)").alwaysFlag(Memcached, "-m"),
-	words(ServerPersistence, "none", "data that Redis writes to a temporary directory on disk: nothing, a snapshot every second with a write, every write (synced every second), "+
-		"every write (synced before its reply)", "none", "snapshot", "append", "append-always"),
-	whole(GroupSize, "20", 1, 1<<20, "requests of a connection that memcached serves before it turns to the next connection (-R)").flag(Memcached, "-R"),
+	whole(ServerMemory, "256", 1, 1<<20,
+		"memory of each server for items, MiB (memcached -m, Redis maxmemory with the policy allkeys-lru)").
+		alwaysFlag(Memcached, "-m"),
+	words(ServerPersistence, "none",
+		"data that Redis writes to a temporary directory on disk: nothing, a snapshot every second with a write, "+
+			"every write (synced every second), "+
+			"every write (synced before its reply)", "none", "snapshot", "append", "append-always"),
+	whole(GroupSize, "20", 1, 1<<20,
+		"requests of a connection that memcached serves before it turns to the next connection (-R)").
+		flag(Memcached, "-R"),
 	flags(ServerFlags, "further flags of each server"),
 	{
 		Name: ServerDelay, Default: "0s", Accepts: "a duration such as 5ms", check: isTime,
 		Help: "delay of each reply in a relay before each server, which emulates a longer path",
 	},
 	{
-		Name: System, Default: Mcmw, Help: "the system before the servers: mcmw; direct: none, which sets middlewares to 0; twemproxy (nutcracker); proxy: memcached's own; or another mcmw described under systems",
+		Name: System, Default: Mcmw,
+		Help: "the system before the servers: mcmw; direct: none, which sets middlewares to 0; twemproxy " +
+			"(nutcracker); proxy: memcached's own; or another mcmw described under systems",
 		Accepts: "direct, mcmw, twemproxy, proxy, or a name under systems", check: systemForm.MatchString,
 	},
 	whole(Middlewares, "1", 0, 256, "middlewares before the servers; 0: the load goes directly to the servers"),
 	orDefault(whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)")).alwaysFlag(Mcmw, "--workers"),
-	orDefault(whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); the queueing models describe 1")).alwaysFlag(Mcmw, "--depth"),
+	orDefault(whole(Depth, "1", 1, 1<<16,
+		"requests that a worker takes at a time (--depth); the queueing models describe 1")).alwaysFlag(Mcmw,
+		"--depth"),
 	Setting{
-		Name: Replicas, Default: "all", Help: "servers that hold each key (--replicas)", Accepts: "all, or a number from 1",
-		check: func(text string) bool { return text == "all" || isWhole(text, 1, 256) },
+		Name: Replicas, Default: "all", Help: "servers that hold each key (--replicas)",
+		Accepts: "all, or a number from 1",
+		check:   func(text string) bool { return text == "all" || isWhole(text, 1, 256) },
 	}.alwaysFlag(Mcmw, "--replicas"),
-	words(Sharded, "false", "whether multi-gets are split over the servers (--sharded)", "true", "false").alwaysFlag(Mcmw, "--sharded="),
-	words(Pool, "shared", "whether all servers share workers and queue (--pool)", "shared", "per-server").alwaysFlag(Mcmw, "--pool"),
-	words(HotKeys, "detect", "how mcmw treats hot keys (--hot-keys)", "detect", "serve", "off").flag(Mcmw, "--hot-keys"), // older versions don't know the flag
+	words(Sharded, "false", "whether multi-gets are split over the servers (--sharded)", "true", "false").
+		alwaysFlag(Mcmw, "--sharded="),
+	words(Pool, "shared", "whether all servers share workers and queue (--pool)", "shared", "per-server").
+		alwaysFlag(Mcmw, "--pool"),
+	// older versions don't know the flag
+	words(HotKeys, "detect", "how mcmw treats hot keys (--hot-keys)", "detect", "serve", "off").flag(Mcmw,
+		"--hot-keys"),
 	processors(MiddlewareCPUs, "middlewares"),
 	flags(MiddlewareFlags, "further flags of each `mcmw serve`"),
-	words(Statistics, "true", "whether each mcmw writes its statistics log, the source of the stages' and the servers' times", "true", "false"),
+	words(Statistics, "true",
+		"whether each mcmw writes its statistics log, the source of the stages' and the servers' times", "true",
+		"false"),
 	{
 		Name: Case, Help: "a group of settings described under cases", Accepts: "a name under cases",
 		check: func(text string) bool { return text == "" || systemForm.MatchString(text) },
@@ -139,23 +160,31 @@ var DeploymentSettings = []Setting{
 
 // LoadSettings are those of the load.
 var LoadSettings = []Setting{
-	whole(Clients, "8", 1, 1<<20, "connections of all load processes together; with a pipeline of 1 each is one client of a closed loop"),
+	whole(Clients, "8", 1, 1<<20,
+		"connections of all load processes together; with a pipeline of 1 each is one client of a closed loop"),
 	whole(LoadProcesses, "1", 1, 256, "load processes, over which the clients are spread"),
 	whole(LoadThreads, "1", 1, 1024, "threads of each load process"),
-	whole(Pipeline, "1", 1, 1<<16, "requests that each client keeps outstanding; in an open loop the most it sends without a reply (1: the default of mcmwlab load)").flag(Load, "--pipeline"),
+	whole(Pipeline, "1", 1, 1<<16,
+		"requests that each client keeps outstanding; in an open loop the most it sends without a reply (1: the "+
+			"default of mcmwlab load)").flag(Load, "--pipeline"),
 	Setting{
-		Name: Ratio, Default: "1:9", Help: "ratio of requests, SET:GET or SET:GET:MULTIGET", Accepts: "SETs:GETs such as 1:9 or SETs:GETs:MULTIGETs such as 1:8:1, not all 0",
-		check: isRatio,
+		Name: Ratio, Default: "1:9", Help: "ratio of requests, SET:GET or SET:GET:MULTIGET",
+		Accepts: "SETs:GETs such as 1:9 or SETs:GETs:MULTIGETs such as 1:8:1, not all 0",
+		check:   isRatio,
 	}.alwaysFlag(Load, "--ratio"),
-	whole(KeysPerGet, "1", 1, 1<<16, "keys of each GET; of each MULTIGET if the ratio has them").alwaysFlag(Load, "--multi-key-get"),
+	whole(KeysPerGet, "1", 1, 1<<16, "keys of each GET; of each MULTIGET if the ratio has them").alwaysFlag(Load,
+		"--multi-key-get"),
 	whole(ValueSize, "64", 1, 1<<30, "size of the values, bytes").alwaysFlag(Populate, "--data-size"),
 	whole(Keys, "10000", 1, 1<<40, "different keys").alwaysFlag(Populate, "--key-maximum"),
 	Setting{
-		Name: KeyPattern, Default: "R:R", Help: "distribution of the keys of SETs and GETs (mcmwlab load --key-pattern)", Accepts: "two letters of R, S, P, G, Z such as R:Z",
-		check: patternForm.MatchString,
+		Name: KeyPattern, Default: "R:R",
+		Help:    "distribution of the keys of SETs and GETs (mcmwlab load --key-pattern)",
+		Accepts: "two letters of R, S, P, G, Z such as R:Z",
+		check:   patternForm.MatchString,
 	}.flag(Load, "--key-pattern"),
 	Setting{
-		Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request", Accepts: "a duration such as 5ms", check: isTime,
+		Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request",
+		Accepts: "a duration such as 5ms", check: isTime,
 	}.flag(Load, "--think-time"),
 	whole(Rate, "0", 0, 1<<40, "requests per second of all clients together in an open loop; 0: a closed loop"),
 	processors(LoadCPUs, "load processes"),
@@ -214,16 +243,19 @@ func (v Values) check() error {
 	}
 	if v[Server] == Redis {
 		if n := v.Int(Middlewares); n > 0 {
-			fail("server redis with middlewares %d: mcmw speaks only memcached's protocol; expected middlewares: 0, or server: memcached", n)
+			fail("server redis with middlewares %d: mcmw speaks only memcached's protocol; expected middlewares: 0, "+
+				"or server: memcached", n)
 		}
 		if v.Is(GroupSize) {
-			fail("server redis with group_size %s: only memcached has it; expected server: memcached, or no group_size", v[GroupSize])
+			fail("server redis with group_size %s: only memcached has it; expected server: memcached, or no group_size",
+				v[GroupSize])
 		}
 		if n := v.Int(ServerThreads); n > maxRedisThreads {
 			fail("server redis with server_threads %d: expected at most %d", n, maxRedisThreads)
 		}
 	} else if v.Is(ServerPersistence) {
-		fail("server_persistence %s with server %s: only Redis writes to disk; expected server: redis, or server_persistence: none", v[ServerPersistence], v[Server])
+		fail("server_persistence %s with server %s: only Redis writes to disk; expected server: redis, or "+
+			"server_persistence: none", v[ServerPersistence], v[Server])
 	}
 	return errors.Join(problems...)
 }

@@ -34,7 +34,10 @@ type SystemKind struct {
 }
 
 // builtIn has the systems that every experiment knows, except Direct.
-var builtIn = map[string]SystemKind{Mcmw: {Kind: Mcmw}, Twemproxy: {Kind: Twemproxy, Binary: "nutcracker"}, Proxy: {Kind: Proxy, Binary: "memcached"}}
+var builtIn = map[string]SystemKind{
+	Mcmw: {Kind: Mcmw}, Twemproxy: {Kind: Twemproxy, Binary: "nutcracker"},
+	Proxy: {Kind: Proxy, Binary: "memcached"},
+}
 
 // systemForm matches the names of systems and cases.
 var systemForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$`)
@@ -53,10 +56,13 @@ func (d *decoder) systems(n *yaml.Node, key string) map[string]SystemKind {
 			d.problem(value, key, "direct stands for no system between clients and servers; expected another name")
 		}
 		d.mapping(value, key, fields{
-			"kind":   func(key string, n *yaml.Node) { s.Kind = d.word(n, key, []string{Mcmw, Twemproxy, Proxy, Floor}) },
+			"kind": func(key string, n *yaml.Node) {
+				s.Kind = d.word(n, key, []string{Mcmw, Twemproxy, Proxy, Floor})
+			},
 			"binary": func(key string, n *yaml.Node) { s.Binary = d.text(n, key, "the path of a program") },
 			"flags": func(key string, n *yaml.Node) {
-				s.Flags = strings.Fields(d.scalar(n, key, "flags separated by spaces, such as --a=1 --b=2", func(string) bool { return true }))
+				s.Flags = strings.Fields(d.scalar(n, key, "flags separated by spaces, such as --a=1 --b=2",
+					func(string) bool { return true }))
 			},
 		})
 		s.Binary = cmp.Or(s.Binary, builtIn[s.Kind].Binary)
@@ -97,16 +103,19 @@ func (d *decoder) named(n *yaml.Node, key string) func(yield func(string, *yaml.
 	}
 }
 
-// complete adds the settings of a point's case and system to it. own reports whether a setting comes from the factors or the listed point.
+// complete adds the settings of a point's case and system to it. own reports whether a setting comes from the factors
+// or the listed point.
 func (f *file) complete(point Values, own func(name string) bool) error {
 	if name := point[Case]; name != "" {
 		settings, ok := f.cases[name]
 		if !ok {
-			return fmt.Errorf("case %q; expected one of those under cases: %s", name, strings.Join(slices.Sorted(maps.Keys(f.cases)), ", "))
+			return fmt.Errorf("case %q; expected one of those under cases: %s", name,
+				strings.Join(slices.Sorted(maps.Keys(f.cases)), ", "))
 		}
 		for setting, value := range settings {
 			if setting == Case || own(setting) {
-				return fmt.Errorf("case %s has %s, which the factors or the point itself set, too; expected it in only one of them", name, setting)
+				return fmt.Errorf("case %s has %s, which the factors or the point itself set, too; expected it in "+
+					"only one of them", name, setting)
 			}
 			point[setting] = value
 		}
@@ -121,10 +130,13 @@ func (e *Experiment) checkSystems() error {
 	for _, p := range e.Points {
 		name := p.Values[System]
 		if _, ok := e.Systems[name]; !ok && name != Direct {
-			return fmt.Errorf("system %q; expected direct, one of %s, or one that is described under systems", name, strings.Join(slices.Sorted(maps.Keys(e.Systems)), ", "))
+			return fmt.Errorf("system %q; expected direct, one of %s, or one that is described under systems", name,
+				strings.Join(slices.Sorted(maps.Keys(e.Systems)), ", "))
 		}
-		if remote := e.Testbed == SSHTestbed || e.Testbed == KubernetesTestbed; remote && name != Direct && name != Mcmw {
-			return fmt.Errorf("system %s on the testbed %s: only the testbeds local and vm have other systems than mcmw and direct", name, e.Testbed)
+		if remote := e.Testbed == SSHTestbed || e.Testbed == KubernetesTestbed; remote && name != Direct &&
+			name != Mcmw {
+			return fmt.Errorf("system %s on the testbed %s: only the testbeds local and vm have other systems than "+
+				"mcmw and direct", name, e.Testbed)
 		}
 	}
 	return nil

@@ -27,7 +27,8 @@ func suite(t *testing.T, name string) (full, quick []*experiment.Experiment) {
 		}{{&full, false}, {&quick, true}} {
 			e, err := experiment.Parse(file, text, into.quick)
 			require.NoError(t, err)
-			require.Equal(t, name+"-"+strings.TrimSuffix(filepath.Base(file), ".yaml"), e.Name, "the record is found again by its name")
+			require.Equal(t, name+"-"+strings.TrimSuffix(filepath.Base(file), ".yaml"), e.Name,
+				"the record is found again by its name")
 			*into.to = append(*into.to, e)
 		}
 	}
@@ -98,7 +99,8 @@ func TestEveryExperimentWithSystemsCanBeRunInBothProfiles(t *testing.T) {
 			for _, quick := range []bool{false, true} {
 				e, err := experiment.Parse(file, text, quick)
 				require.NoError(t, err)
-				require.Equal(t, strings.ReplaceAll(strings.TrimSuffix(file, ".yaml"), "/", "-"), e.Name, "the record is found again by its name")
+				require.Equal(t, strings.ReplaceAll(strings.TrimSuffix(file, ".yaml"), "/", "-"), e.Name,
+					"the record is found again by its name")
 			}
 		}
 	}

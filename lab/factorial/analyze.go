@@ -26,8 +26,8 @@ type Options struct {
 	Confidence float64
 	// LogBase is the base of the logarithm of the multiplicative model; 0: e.
 	LogBase float64
-	// MaxOrder is the largest number of factors of an interaction in the model; the variation of larger interactions counts as error. 0: no
-	// limit.
+	// MaxOrder is the largest number of factors of an interaction in the model; the variation of larger interactions
+	// counts as error. 0: no limit.
 	MaxOrder int
 }
 
@@ -37,12 +37,15 @@ type Term struct {
 	Name   string
 	// Q is the effect, in the unit of the response, or of its logarithm in a multiplicative model.
 	Q float64
-	// SS is the sum of squares N q^2 over the N = 2^(k-p) r responses. Variation is its share of SST; NaN for the mean, and if nothing varies.
+	// SS is the sum of squares N q^2 over the N = 2^(k-p) r responses. Variation is its share of SST; NaN for the mean,
+	// and if nothing varies.
 	SS, Variation float64
-	// Interval is the confidence interval of Q. Significant: it doesn't contain 0. Both are zero if the errors have no degrees of freedom.
+	// Interval is the confidence interval of Q. Significant: it doesn't contain 0. Both are zero if the errors have no
+	// degrees of freedom.
 	Interval    sample.Interval
 	Significant bool
-	// Multiplier is the factor base^q by which the level +1 multiplies the mean in a multiplicative model; 0 in an additive model.
+	// Multiplier is the factor base^q by which the level +1 multiplies the mean in a multiplicative model; 0 in an
+	// additive model.
 	Multiplier float64
 	// Aliases are the effects that are confounded with this one in a fractional design.
 	Aliases []Word
@@ -67,15 +70,15 @@ type Analysis struct {
 	R int
 	// Cells are the cells of the design in standard order, with the unchanged responses.
 	Cells []Cell
-	// Words is the defining relation of a fractional design, and Resolution the length of its shortest word; a full design has no words and
-	// the resolution 0.
+	// Words is the defining relation of a fractional design, and Resolution the length of its shortest word; a full
+	// design has no words and the resolution 0.
 	Words      []Word
 	Resolution int
 
 	// Terms are I, the main effects, and the interactions, by order.
 	Terms []Term
-	// SSY = SS0 + SST. SST is the sum over the terms, without the pooled ones, and SSE. SSE is the variation between the repetitions of each
-	// cell plus that of the pooled terms.
+	// SSY = SS0 + SST. SST is the sum over the terms, without the pooled ones, and SSE. SSE is the variation between
+	// the repetitions of each cell plus that of the pooled terms.
 	SSY, SS0, SST, SSE float64
 	// VariationError is the share of SSE in SST, NaN if nothing varies.
 	VariationError float64
@@ -83,18 +86,19 @@ type Analysis struct {
 	CellMeans []float64
 	Residuals []Residual
 
-	// DOF are the degrees of freedom of the errors: N minus the terms of the model, which is 2^k (r-1) if no term is pooled. If DOF is 0, the
-	// fields below are NaN and there are no intervals.
+	// DOF are the degrees of freedom of the errors: N minus the terms of the model, which is 2^k (r-1) if no term is
+	// pooled. If DOF is 0, the fields below are NaN and there are no intervals.
 	DOF int
-	// T is t[1-alpha/2; DOF]. SE is the standard deviation of the errors, sqrt(SSE/DOF), SQ that of the effects, s_e/sqrt(N).
-	// HalfWidth is t s_q.
+	// T is t[1-alpha/2; DOF]. SE is the standard deviation of the errors, sqrt(SSE/DOF), SQ that of the effects,
+	// s_e/sqrt(N). HalfWidth is t s_q.
 	T, SE, SQ, HalfWidth float64
-	// CellHalfWidth is the half width of the interval of a predicted cell mean, t s_e/sqrt(n_eff), n_eff = N / terms of the model
-	// (Jain, section 18.5), which is r if no term is pooled.
+	// CellHalfWidth is the half width of the interval of a predicted cell mean, t s_e/sqrt(n_eff), n_eff = N / terms of
+	// the model (Jain, section 18.5), which is r if no term is pooled.
 	CellHalfWidth float64
 }
 
-// Analyze computes the effects of a two-level design, full or fractional, with the sign table (Jain, chapters 17 to 19).
+// Analyze computes the effects of a two-level design, full or fractional, with the sign table (Jain, chapters 17 to
+// 19).
 func Analyze(d Design, o Options) (*Analysis, error) {
 	if err := d.check(); err != nil {
 		return nil, err
@@ -140,7 +144,8 @@ func (a *Analysis) transform(d Design, base float64) (Design, error) {
 		logs.Cells[i].Levels = cell.Levels
 		for _, y := range cell.Y {
 			if y <= 0 {
-				return d, fmt.Errorf("cell %s has the response %v: a multiplicative model needs responses above 0", d.label(cell), y)
+				return d, fmt.Errorf("cell %s has the response %v: a multiplicative model needs responses above 0",
+					d.label(cell), y)
 			}
 			logs.Cells[i].Y = append(logs.Cells[i].Y, math.Log(y)/math.Log(a.LogBase))
 		}
@@ -213,7 +218,8 @@ func (a *Analysis) predict(d Design) {
 			}
 		}
 		for j, y := range cell.Y {
-			a.Residuals = append(a.Residuals, Residual{Cell: i, Repetition: j, Y: y, Predicted: predicted, Error: y - predicted})
+			a.Residuals = append(a.Residuals,
+				Residual{Cell: i, Repetition: j, Y: y, Predicted: predicted, Error: y - predicted})
 		}
 	}
 }
@@ -246,7 +252,8 @@ func (a *Analysis) infer() {
 // Term returns the term with a name, or the term that is confounded with it.
 func (a *Analysis) Term(name string) (Term, bool) {
 	i := slices.IndexFunc(a.Terms, func(t Term) bool {
-		return t.Name == name || slices.ContainsFunc(t.Aliases, func(alias Word) bool { return alias.Effect.name(a.Factors) == name })
+		return t.Name == name || slices.ContainsFunc(t.Aliases,
+			func(alias Word) bool { return alias.Effect.name(a.Factors) == name })
 	})
 	if i < 0 {
 		return Term{}, false

@@ -19,14 +19,14 @@ type Source struct {
 	DOF    int
 	// Variation is the share of SST, NaN if nothing varies.
 	Variation float64
-	// F is MS/MSE, Quantile is F[1-alpha; DOF, DOF of the errors], and P is the probability of an F at least this large without
-	// an effect. They are NaN if the errors have no degrees of freedom; F is infinite if there are no errors.
+	// F is MS/MSE, Quantile is F[1-alpha; DOF, DOF of the errors], and P is the probability of an F at least this large
+	// without an effect. They are NaN if the errors have no degrees of freedom; F is infinite if there are no errors.
 	F, Quantile, P float64
 	Significant    bool
 	// Pooled: the source is not in the model, and its variation counts as error.
 	Pooled bool
-	// Effects has the effect of each combination of the levels of these factors, without the effects of fewer of them. The sum over the
-	// levels of any factor is 0.
+	// Effects has the effect of each combination of the levels of these factors, without the effects of fewer of them.
+	// The sum over the levels of any factor is 0.
 	Effects []LevelEffect
 }
 
@@ -57,9 +57,9 @@ type Variance struct {
 	Residuals []Residual
 }
 
-// Anova analyses a full factorial design with any number of levels (Jain, chapters 20 to 23): the mean, the effects of the levels of each
-// factor and interaction, and F-tests. Interactions of more than maxOrder factors count as errors. If it is 0, all interactions are kept,
-// except that of all factors if there are no repetitions.
+// Anova analyses a full factorial design with any number of levels (Jain, chapters 20 to 23): the mean, the effects of
+// the levels of each factor and interaction, and F-tests. Interactions of more than maxOrder factors count as errors.
+// If it is 0, all interactions are kept, except that of all factors if there are no repetitions.
 func Anova(d Design, confidence float64, maxOrder int) (*Variance, error) {
 	if err := d.check(); err != nil {
 		return nil, err
@@ -68,7 +68,10 @@ func Anova(d Design, confidence float64, maxOrder int) (*Variance, error) {
 		return nil, err
 	}
 	d = d.sorted()
-	v := &Variance{Factors: d.Factors, R: len(d.Cells[0].Y), Confidence: confidence, Cells: d.Cells, Levels: make([]int, len(d.Factors))}
+	v := &Variance{
+		Factors: d.Factors, R: len(d.Cells[0].Y), Confidence: confidence, Cells: d.Cells,
+		Levels: make([]int, len(d.Factors)),
+	}
 	combinations := 1
 	for i, factor := range d.Factors {
 		for _, cell := range d.Cells {
@@ -148,7 +151,8 @@ func (v *Variance) sum(means, predicted []float64) {
 		for j, y := range cell.Y {
 			v.SSY += y * y
 			v.SSE += (y - means[i]) * (y - means[i])
-			v.Residuals = append(v.Residuals, Residual{Cell: i, Repetition: j, Y: y, Predicted: predicted[i], Error: y - predicted[i]})
+			v.Residuals = append(v.Residuals,
+				Residual{Cell: i, Repetition: j, Y: y, Predicted: predicted[i], Error: y - predicted[i]})
 		}
 	}
 	v.DOF = len(v.Cells) * (v.R - 1)

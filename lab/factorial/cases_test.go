@@ -31,7 +31,8 @@ func TestStudentQuantilesHaveTwelveDigits(t *testing.T) {
 	}
 }
 
-// The cache comparison of Jain, section 21.3: three choices of caches, five workloads; the expected values are printed there.
+// The cache comparison of Jain, section 21.3: three choices of caches, five workloads; the expected values are printed
+// there.
 func TestAnovaOfTwoFactorsWithoutRepetitionsMatchesAComputationByHand(t *testing.T) {
 	d := Design{Factors: []string{"cache", "workload"}}
 	for w, row := range [][]float64{{54, 55, 106}, {60, 60, 123}, {43, 43, 120}, {49, 52, 111}, {49, 50, 108}} {
@@ -179,7 +180,10 @@ func TestTheModelThatGeneratesTheResponsesIsPreferred(t *testing.T) {
 }
 
 func TestResponsesOfZeroExcludeTheMultiplicativeModel(t *testing.T) {
-	d := Design{Factors: []string{"A"}, Cells: []Cell{{Levels: []int{0}, Y: []float64{0}}, {Levels: []int{1}, Y: []float64{2}}}}
+	d := Design{
+		Factors: []string{"A"},
+		Cells:   []Cell{{Levels: []int{0}, Y: []float64{0}}, {Levels: []int{1}, Y: []float64{2}}},
+	}
 	c, err := Compare(d, Options{})
 	require.NoError(t, err)
 	assert.Equal(t, Additive, c.Preferred)
@@ -241,11 +245,17 @@ func TestInvalidDesignsAreRefused(t *testing.T) {
 		"a negative level":      {func(d *Design) { d.Cells[2].Levels[0] = -1 }, "0 or more"},
 		"a cell twice":          {func(d *Design) { d.Cells[1].Levels[0] = 0 }, "cell A=#1 B=#1 occurs twice"},
 		"an empty cell":         {func(d *Design) { d.Cells[1].Y = nil }, "cell A=#2 B=#1 has no response"},
-		"unequal repetitions":   {func(d *Design) { d.Cells[3].Y = d.Cells[3].Y[:1] }, "cell A=#2 B=#2 has 1 repetitions and A=#1 B=#1 has 2"},
-		"not a number":          {func(d *Design) { d.Cells[3].Y[0] = math.NaN() }, "finite"},
-		"three levels":          {func(d *Design) { d.Cells[3].Levels[0] = 2 }, "two levels"},
-		"one level":             {func(d *Design) { d.Cells = []Cell{d.Cells[0], d.Cells[2]} }, "factor A has one level"},
-		"a missing cell":        {func(d *Design) { d.Cells = d.Cells[:3] }, "3 cells of 2 factors"},
+		"unequal repetitions": {
+			func(d *Design) { d.Cells[3].Y = d.Cells[3].Y[:1] },
+			"cell A=#2 B=#2 has 1 repetitions and A=#1 B=#1 has 2",
+		},
+		"not a number": {func(d *Design) { d.Cells[3].Y[0] = math.NaN() }, "finite"},
+		"three levels": {func(d *Design) { d.Cells[3].Levels[0] = 2 }, "two levels"},
+		"one level": {
+			func(d *Design) { d.Cells = []Cell{d.Cells[0], d.Cells[2]} },
+			"factor A has one level",
+		},
+		"a missing cell": {func(d *Design) { d.Cells = d.Cells[:3] }, "3 cells of 2 factors"},
 	} {
 		d := full()
 		c.change(&d)

@@ -13,8 +13,8 @@ const maxFactors = 12
 
 // Cell is one combination of levels and its measurements.
 type Cell struct {
-	// Levels has the index of each factor's level: 0 for its first level, 1 for its second and so on. In a two-level design these are
-	// the levels -1 and +1.
+	// Levels has the index of each factor's level: 0 for its first level, 1 for its second and so on. In a two-level
+	// design these are the levels -1 and +1.
 	Levels []int
 	// Y has the responses of the repetitions.
 	Y []float64
@@ -61,7 +61,8 @@ func (d Design) check() error {
 	seen := make(map[string]bool, len(d.Cells))
 	for _, cell := range d.Cells {
 		if len(cell.Levels) != len(d.Factors) {
-			return fmt.Errorf("a cell has %d levels: expected one for each of the %d factors", len(cell.Levels), len(d.Factors))
+			return fmt.Errorf("a cell has %d levels: expected one for each of the %d factors", len(cell.Levels),
+				len(d.Factors))
 		}
 		name := fmt.Sprint(cell.Levels)
 		switch {
@@ -97,7 +98,8 @@ func (d Design) label(c Cell) string {
 	return strings.Join(parts, " ")
 }
 
-// shiftedMean returns the mean of y. The mean of equal values is exactly that value, which the sum divided by the number need not be.
+// shiftedMean returns the mean of y. The mean of equal values is exactly that value, which the sum divided by the
+// number need not be.
 func shiftedMean(y []float64) float64 {
 	sum := 0.0
 	for _, v := range y[1:] {

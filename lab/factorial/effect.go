@@ -16,7 +16,8 @@ const Mean Effect = 0
 // Order returns the number of factors of e: 1 for a main effect, 2 or more for an interaction.
 func (e Effect) Order() int { return bits.OnesCount32(uint32(e)) }
 
-// name returns the names of the factors: letters without a separator, or longer names joined by colons. The mean is "I".
+// name returns the names of the factors: letters without a separator, or longer names joined by colons. The mean is
+// "I".
 func (e Effect) name(factors []string) string {
 	if e == Mean {
 		return "I"

@@ -23,8 +23,8 @@ func Sign(c Cell, e Effect) int {
 	return 1 - 2*(low&1)
 }
 
-// definingRelation returns the words of a two-level design; none for a full design. Cells that form neither a full nor a
-// regular fractional design are an error.
+// definingRelation returns the words of a two-level design; none for a full design. Cells that form neither a full nor
+// a regular fractional design are an error.
 func definingRelation(d Design) ([]Word, error) {
 	k := len(d.Factors)
 	for i, factor := range d.Factors {
@@ -36,7 +36,9 @@ func definingRelation(d Design) ([]Word, error) {
 			case 1:
 				high++
 			default:
-				return nil, fmt.Errorf("factor %s has a level number %d: expected two levels (more levels need an analysis of variance)", factor, cell.Levels[i]+1)
+				return nil,
+					fmt.Errorf("factor %s has a level number %d: expected two levels (more levels need an analysis "+
+						"of variance)", factor, cell.Levels[i]+1)
 			}
 		}
 		if low == 0 || high == 0 {
@@ -51,7 +53,9 @@ func definingRelation(d Design) ([]Word, error) {
 		}
 	}
 	if n := len(d.Cells); n*(len(words)+1) != 1<<k {
-		return nil, fmt.Errorf("%d cells of %d factors: expected all %d combinations of levels, or a regular fraction of them", n, k, 1<<k)
+		return nil,
+			fmt.Errorf("%d cells of %d factors: expected all %d combinations of levels, or a regular fraction of them",
+				n, k, 1<<k)
 	}
 	return words, nil
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// fraction returns the cells of a 2^(k-p) design, without responses: all combinations of the factors without a generator, with the
-// levels of the other factors from their generators, such as "D=ABC" or "E=-AB".
+// fraction returns the cells of a 2^(k-p) design, without responses: all combinations of the factors without a
+// generator, with the levels of the other factors from their generators, such as "D=ABC" or "E=-AB".
 func fraction(factors, generators []string) Design {
 	d := Design{Factors: factors}
 	generated := map[int]Word{}

@@ -194,7 +194,13 @@ func TestAnovaOfTwoLevelsIsTheSignTable(t *testing.T) {
 func TestAFractionMixesEffectsAsItsRelationSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		factors := []string{"A", "B", "C", "D", "E"}
-		generators := rapid.SampledFrom([][]string{{"E=ABCD"}, {"E=-ABCD"}, {"D=AB", "E=AC"}, {"D=AB", "E=-BC"}, {"C=AB", "D=-AB", "E=A"}}).Draw(t, "generators")
+		generators := rapid.SampledFrom([][]string{
+			{"E=ABCD"},
+			{"E=-ABCD"},
+			{"D=AB", "E=AC"},
+			{"D=AB", "E=-BC"},
+			{"C=AB", "D=-AB", "E=A"},
+		}).Draw(t, "generators")
 		d := fraction(factors, generators)
 		effects := allEffects(len(factors))
 		q := rapid.SliceOfN(rapid.Float64Range(-100, 100), len(effects), len(effects)).Draw(t, "q")

@@ -23,8 +23,8 @@ const (
 	maxKeys = 8
 	// maxOutstanding bounds the unanswered requests of a connection: more than become due while any answer is awaited.
 	maxOutstanding = 1 << 15
-	// answerWithin is the time within which every request must be answered, whatever has failed: far longer than all timeouts of
-	// the middleware on a busy machine. Later answers count as lost.
+	// answerWithin is the time within which every request must be answered, whatever has failed: far longer than all
+	// timeouts of the middleware on a busy machine. Later answers count as lost.
 	answerWithin = 30 * time.Second
 	// redialPause is the time between attempts to connect.
 	redialPause = 20 * time.Millisecond
@@ -55,7 +55,11 @@ const (
 
 // String describes the request.
 func (o *op) String() string {
-	text := [numForms][numKinds]string{{"get", "set", "delete", "incr"}, {"mg", "ms", "md", "ma"}, {"mg q", "ms q", "md q", "ma q"}}[o.form][o.kind]
+	text := [numForms][numKinds]string{
+		{"get", "set", "delete", "incr"},
+		{"mg", "ms", "md", "ma"},
+		{"mg q", "ms q", "md q", "ma q"},
+	}[o.form][o.kind]
 	for _, r := range o.keys {
 		text += " " + r.key
 	}
@@ -65,8 +69,9 @@ func (o *op) String() string {
 	return text
 }
 
-// client is one connection. It sends requests when they are due, whether or not earlier ones are answered, and judges the answers. When the
-// connection ends it opens another one. Unless the end was orderly it then writes other keys: unanswered requests can still take effect later.
+// client is one connection. It sends requests when they are due, whether or not earlier ones are answered, and judges
+// the answers. When the connection ends it opens another one. Unless the end was orderly it then writes other keys:
+// unanswered requests can still take effect later.
 type client struct {
 	id     int
 	group  int      // of connections
@@ -128,7 +133,8 @@ func (c *client) ending() bool {
 	}
 }
 
-// dial connects to the next address, repeatedly until it succeeds or quit is closed. It returns the number of the address.
+// dial connects to the next address, repeatedly until it succeeds or quit is closed. It returns the number of the
+// address.
 func (c *client) dial() (conn net.Conn, addr int) {
 	for {
 		addr = (c.id + c.dials) % len(c.addrs)
@@ -164,10 +170,12 @@ func (o *op) through(addr int) {
 	}
 }
 
-// converse sends requests and checks the replies on one connection to address number addr, until quit is closed or the connection ends. It
-// first sends the requests in again. It returns when the next request is due, whether the connection ended in an orderly way, and if so, the
-// unanswered requests.
-func (c *client) converse(conn net.Conn, addr int, own []*record, again []*op, next time.Time) (due time.Time, unanswered []*op, orderly bool) {
+// converse sends requests and checks the replies on one connection to address number addr, until quit is closed or the
+// connection ends. It first sends the requests in again. It returns when the next request is due, whether the
+// connection ended in an orderly way, and if so, the unanswered requests.
+func (c *client) converse(conn net.Conn, addr int, own []*record, again []*op, next time.Time) (due time.Time,
+	unanswered []*op, orderly bool,
+) {
 	sent := make(chan *op, maxOutstanding) // sender -> receiver; closed by the sender
 	broken := make(chan struct{})          // closed by the receiver when the connection can no longer be used
 	var receiver sync.WaitGroup
@@ -193,9 +201,12 @@ func (c *client) converse(conn net.Conn, addr int, own []*record, again []*op, n
 	return next, nil, false
 }
 
-// transmit sends the requests in again and then those that become due, until quit or broken is closed. It returns when the next request is due, the
-// requests that were not passed to the receiver, and whether a write reported a reset, which looks like an orderly end to the reader.
-func (c *client) transmit(conn net.Conn, addr int, own []*record, again []*op, next time.Time, sent chan<- *op, broken <-chan struct{}) (due time.Time, unsent []*op, reset bool) {
+// transmit sends the requests in again and then those that become due, until quit or broken is closed. It returns when
+// the next request is due, the requests that were not passed to the receiver, and whether a write reported a reset,
+// which looks like an orderly end to the reader.
+func (c *client) transmit(conn net.Conn, addr int, own []*record, again []*op, next time.Time, sent chan<- *op,
+	broken <-chan struct{},
+) (due time.Time, unsent []*op, reset bool) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
 	var out []byte
@@ -233,7 +244,8 @@ func (c *client) transmit(conn net.Conn, addr int, own []*record, again []*op, n
 	}
 }
 
-// draw makes the next request. At first every key is written once. Then seven in ten requests are reads, some of several keys.
+// draw makes the next request. At first every key is written once. Then seven in ten requests are reads, some of
+// several keys.
 func (c *client) draw(own []*record, due time.Time) *op {
 	o := &op{group: c.group, due: due, form: form(c.rng.IntN(int(numForms))), opaque: c.rng.Uint32()}
 	populated := own[len(own)-1].issued.Load() > 0
@@ -316,8 +328,8 @@ func (o *op) appendMeta(b []byte) []byte {
 	return b
 }
 
-// receive reads and checks the answers in the order of the requests. A missing answer ends the connection. If the end was orderly
-// and requests may be repeated, it returns the unanswered request.
+// receive reads and checks the answers in the order of the requests. A missing answer ends the connection. If the end
+// was orderly and requests may be repeated, it returns the unanswered request.
 func (c *client) receive(conn net.Conn, sent <-chan *op) (unanswered []*op, orderly bool) {
 	// The sender notices this when its next write fails.
 	defer conn.Close()
@@ -332,7 +344,8 @@ func (c *client) receive(conn net.Conn, sent <-chan *op) (unanswered []*op, orde
 		}
 		result := r.answer(o)
 		if c.resend && o.form == quiet && result.lost && result.failure == io.EOF.Error() {
-			return []*op{o}, true // it ended between two of the replies; none of these commands does harm if it is done twice
+			// it ended between two of the replies; none of these commands does harm if it is done twice
+			return []*op{o}, true
 		}
 		c.tally.count(c.ended(result))
 		if result.lost {
@@ -378,7 +391,8 @@ type reader struct {
 
 // isError reports whether a line says that the request failed.
 func isError(line []byte) bool {
-	return bytes.HasPrefix(line, []byte("SERVER_ERROR ")) || bytes.HasPrefix(line, []byte("CLIENT_ERROR ")) || string(line) == "ERROR"
+	return bytes.HasPrefix(line, []byte("SERVER_ERROR ")) || bytes.HasPrefix(line, []byte("CLIENT_ERROR ")) ||
+		string(line) == "ERROR"
 }
 
 // next reads a line and returns it without its end.
@@ -459,9 +473,11 @@ func (r *reader) metaReplies(o *op, result *outcome) error {
 			}
 			found++
 			at++
-		case o.form == meta && (text == "HD"+flags && (o.kind == set || o.kind == del) || text == "NF"+flags && o.kind == del):
+		case o.form == meta && (text == "HD"+flags && (o.kind == set || o.kind == del) || text == "NF"+flags &&
+			o.kind == del):
 			o.acknowledged()
-		case o.kind == count && text == "NF"+flags: // while the key moves to another pool, increments neither count nor create
+		// while the key moves to another pool, increments neither count nor create
+		case o.kind == count && text == "NF"+flags:
 			result.misses = 1
 		case o.form == quiet && o.kind == del && text == "NF"+flags:
 			// memcached 1.6.18 answers quiet deletes with NF, too.
@@ -474,7 +490,8 @@ func (r *reader) metaReplies(o *op, result *outcome) error {
 	}
 }
 
-// metaValue reads the value after head, the line of a VA. For a quiet mg it can be the value of any key from number at on.
+// metaValue reads the value after head, the line of a VA. For a quiet mg it can be the value of any key from number at
+// on.
 func (r *reader) metaValue(o *op, head string, at *int, result *outcome) error {
 	fields := strings.Fields(head)
 	want := []string{"f7", fmt.Sprintf("O%d", o.opaque)}
@@ -502,7 +519,8 @@ func (r *reader) metaValue(o *op, head string, at *int, result *outcome) error {
 	return nil
 }
 
-// data reads a value whose line, head, says its size, and the line end after it. The value is valid until the next call.
+// data reads a value whose line, head, says its size, and the line end after it. The value is valid until the next
+// call.
 func (r *reader) data(key, size, head string) ([]byte, error) {
 	n, err := strconv.Atoi(size)
 	if err != nil || n < 0 || n > 1<<20 {
@@ -524,7 +542,8 @@ func (r *reader) judge(o *op, at int, value []byte, result *outcome) {
 	r.scratch = slices.Grow(r.scratch[:0], len(value))
 	switch record.judge(value, o.floors[at], r.scratch) {
 	case wrong:
-		result.wrong = append(result.wrong, fmt.Sprintf("wrong: %s of %d writes holds %.60q (%d bytes)", record.key, record.issued.Load(), value, len(value)))
+		result.wrong = append(result.wrong, fmt.Sprintf("wrong: %s of %d writes holds %.60q (%d bytes)", record.key,
+			record.issued.Load(), value, len(value)))
 	case stale:
 		acked, how := record.acked.Load(), "acknowledged"
 		if acked < o.floors[at] {

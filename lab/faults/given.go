@@ -57,7 +57,8 @@ func (s *Suite) check(o settings) error {
 	for i := range servers {
 		servers[i] = fmt.Sprintf("127.0.0.%d", i+2)
 	}
-	check := exec.Command(s.programs.Mcmw, slices.Concat([]string{"config", "check", "--servers", strings.Join(servers, ",")}, o.args)...)
+	check := exec.Command(s.programs.Mcmw,
+		slices.Concat([]string{"config", "check", "--servers", strings.Join(servers, ",")}, o.args)...)
 	check.Env = process.Environment()
 	var stderr bytes.Buffer
 	check.Stderr = &stderr
@@ -83,8 +84,8 @@ func option(args []string, name string) (value string, ok bool) {
 	return value, ok
 }
 
-// withHotKeys returns o with the settings that answers from memory need, if mcmw gives any: servers that are new enough, and how old the
-// answers may be.
+// withHotKeys returns o with the settings that answers from memory need, if mcmw gives any: servers that are new
+// enough, and how old the answers may be.
 func (o settings) withHotKeys() settings {
 	if mode, _ := option(o.args, "hot-keys"); mode != "serve" {
 		return o

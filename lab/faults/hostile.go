@@ -27,10 +27,13 @@ type attack struct {
 }
 
 var attacks = []attack{
-	{name: "announce", title: "announce large values and send a little of them", clients: 64, use: func(conn net.Conn, _ *rand.Rand) {
-		fmt.Fprintf(conn, "set hostile 0 0 1000000\r\n%s", strings.Repeat("x", 20_000))
-		drain(conn)
-	}},
+	{
+		name: "announce", title: "announce large values and send a little of them", clients: 64,
+		use: func(conn net.Conn, _ *rand.Rand) {
+			fmt.Fprintf(conn, "set hostile 0 0 1000000\r\n%s", strings.Repeat("x", 20_000))
+			drain(conn)
+		},
+	},
 	{name: "drip", title: "send requests byte by byte", clients: 64, use: func(conn net.Conn, _ *rand.Rand) {
 		for drip(conn, []byte("get hostile\r\n")) == nil {
 		}
@@ -52,7 +55,10 @@ var attacks = []attack{
 			for i := range line {
 				line[i] = byte(rng.Uint32())
 			}
-			words := []string{"get", "set k 0 0", "cas", "ms", "mg", "incr k", "gat", "touch", "stats", "me", "md", "ma", ""}
+			words := []string{
+				"get", "set k 0 0", "cas", "ms", "mg", "incr k", "gat", "touch", "stats", "me", "md",
+				"ma", "",
+			}
 			if _, err := fmt.Fprintf(conn, "%s %s\r\n", words[rng.IntN(len(words))], line); err != nil {
 				return
 			}
@@ -107,8 +113,8 @@ const (
 	visitors = 4
 )
 
-// smuggle sends values whose sizes a server might read differently than the middleware. It would then take part of a value for a
-// command, and another client would get the reply.
+// smuggle sends values whose sizes a server might read differently than the middleware. It would then take part of a
+// value for a command, and another client would get the reply.
 func smuggle(conn net.Conn, _ *rand.Rand) {
 	r := bufio.NewReader(conn)
 	hidden := "get hidden"
@@ -116,7 +122,10 @@ func smuggle(conn net.Conn, _ *rand.Rand) {
 		n := len(hidden)
 		for _, size := range []string{"+%d", "0%d", " %d", "%d.", "0x%x", "%d \x00", "-%d"} {
 			text := fmt.Sprintf(size, n)
-			for _, line := range []string{"set hostile 0 0 " + text, "set hostile 0 0 " + text + " noreply", "ms hostile " + text, "cas hostile 0 0 " + text + " 1", "set hostile +0 -0 " + text} {
+			for _, line := range []string{
+				"set hostile 0 0 " + text, "set hostile 0 0 " + text + " noreply",
+				"ms hostile " + text, "cas hostile 0 0 " + text + " 1", "set hostile +0 -0 " + text,
+			} {
 				if _, err := fmt.Fprintf(conn, "%s\r\n%s\r\nmn\r\n", line, hidden); err != nil {
 					return
 				}

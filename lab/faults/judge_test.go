@@ -53,7 +53,8 @@ func TestAReadIsJudgedByWhatWasAcknowledgedAndReadBeforeItWasSent(t *testing.T) 
 	assert.Equal(t, wrong, r.judge(appendValue(nil, "l", 4), 4, nil))
 }
 
-// A write that another middleware acknowledged may be invisible for the age of values in memory; one that the asked middleware acknowledged may not.
+// A write that another middleware acknowledged may be invisible for the age of values in memory; one that the asked
+// middleware acknowledged may not.
 func TestAReadThroughAnotherMiddlewareMayBeAsOldAsValuesInMemory(t *testing.T) {
 	const age = 100 * time.Millisecond
 	start := time.Now()
@@ -65,7 +66,17 @@ func TestAReadThroughAnotherMiddlewareMayBeAsOldAsValuesInMemory(t *testing.T) {
 		after time.Duration
 		addr  int
 		floor uint64
-	}{{age - 1, 0, 3}, {age - 1, 1, 2}, {age - 1, 2, 0}, {age, 2, 1}, {age, 1, 2}, {age + 20*time.Millisecond - 1, 1, 2}, {age + 20*time.Millisecond, 1, 3}, {time.Hour, 2, 3}, {2 * time.Hour, 2, 3}} {
+	}{
+		{age - 1, 0, 3},
+		{age - 1, 1, 2},
+		{age - 1, 2, 0},
+		{age, 2, 1},
+		{age, 1, 2},
+		{age + 20*time.Millisecond - 1, 1, 2},
+		{age + 20*time.Millisecond, 1, 3},
+		{time.Hour, 2, 3},
+		{2 * time.Hour, 2, 3},
+	} {
 		assert.Equal(t, want.floor, r.floor(start.Add(want.after), want.addr), "%v, address %d", want.after, want.addr)
 	}
 	assert.Len(t, r.recent.list, 1, "the others are forgotten")
@@ -92,28 +103,40 @@ func TestAnswersThatDoNotFitTheRequestAreWrong(t *testing.T) {
 		acked                uint64
 		failure              string
 	}{
-		"both keys":             {op: read, answer: value(a, 2) + value(b, 3) + "END\r\n"},
-		"one key":               {op: read, answer: value(b, 3) + "END\r\n", misses: 1},
-		"none":                  {op: read, answer: "END\r\n", misses: 2},
-		"an error":              {op: read, answer: "SERVER_ERROR x\r\n", failure: "SERVER_ERROR x"},
-		"a value and an error":  {op: read, answer: value(a, 2) + "SERVER_ERROR x\r\n", failure: "SERVER_ERROR x"},
-		"one is old":            {op: read, answer: value(a, 0) + "END\r\n", wrong: 1, misses: 1},
-		"the other's value":     {op: read, answer: strings.Replace(value(a, 2), "VALUE a", "VALUE b", 1) + "END\r\n", wrong: 1, misses: 1},
-		"the other order":       {op: read, answer: value(b, 2) + value(a, 2) + "END\r\n", wrong: 1, lost: true},
-		"twice":                 {op: read, answer: value(a, 2) + value(a, 2) + "END\r\n", wrong: 1, lost: true},
-		"not a retrieval's":     {op: read, answer: "STORED\r\n", wrong: 1, lost: true},
-		"half a line":           {op: read, answer: "VALUE a", lost: true},
-		"no end of the line":    {op: read, answer: "END\n", wrong: 1, lost: true},
-		"stored":                {op: write, answer: "STORED\r\n", acked: 20},
-		"not a write's":         {op: write, answer: "DELETED\r\n", wrong: 1, lost: true},
-		"a client's fault":      {op: write, answer: "CLIENT_ERROR x\r\n", failure: "CLIENT_ERROR x"},
-		"deleted":               {op: deletion, answer: "DELETED\r\n", acked: 15},
-		"nothing to delete":     {op: deletion, answer: "NOT_FOUND\r\n", acked: 15},
-		"a longer value":        {op: read, answer: strings.Replace(value(a, 2), "\r\n", "\r\nx", 1) + "END\r\n", wrong: 1, lost: true},
-		"the connection's end":  {op: write, lost: true},
-		"an older value is old": {op: op{keys: []*record{a}, floors: []uint64{5}}, answer: value(a, 2) + "END\r\n", stale: 1},
+		"both keys":            {op: read, answer: value(a, 2) + value(b, 3) + "END\r\n"},
+		"one key":              {op: read, answer: value(b, 3) + "END\r\n", misses: 1},
+		"none":                 {op: read, answer: "END\r\n", misses: 2},
+		"an error":             {op: read, answer: "SERVER_ERROR x\r\n", failure: "SERVER_ERROR x"},
+		"a value and an error": {op: read, answer: value(a, 2) + "SERVER_ERROR x\r\n", failure: "SERVER_ERROR x"},
+		"one is old":           {op: read, answer: value(a, 0) + "END\r\n", wrong: 1, misses: 1},
+		"the other's value": {
+			op: read, answer: strings.Replace(value(a, 2), "VALUE a", "VALUE b", 1) + "END\r\n",
+			wrong: 1, misses: 1,
+		},
+		"the other order":    {op: read, answer: value(b, 2) + value(a, 2) + "END\r\n", wrong: 1, lost: true},
+		"twice":              {op: read, answer: value(a, 2) + value(a, 2) + "END\r\n", wrong: 1, lost: true},
+		"not a retrieval's":  {op: read, answer: "STORED\r\n", wrong: 1, lost: true},
+		"half a line":        {op: read, answer: "VALUE a", lost: true},
+		"no end of the line": {op: read, answer: "END\n", wrong: 1, lost: true},
+		"stored":             {op: write, answer: "STORED\r\n", acked: 20},
+		"not a write's":      {op: write, answer: "DELETED\r\n", wrong: 1, lost: true},
+		"a client's fault":   {op: write, answer: "CLIENT_ERROR x\r\n", failure: "CLIENT_ERROR x"},
+		"deleted":            {op: deletion, answer: "DELETED\r\n", acked: 15},
+		"nothing to delete":  {op: deletion, answer: "NOT_FOUND\r\n", acked: 15},
+		"a longer value": {
+			op: read, answer: strings.Replace(value(a, 2), "\r\n", "\r\nx", 1) + "END\r\n",
+			wrong: 1, lost: true,
+		},
+		"the connection's end": {op: write, lost: true},
+		"an older value is old": {
+			op: op{keys: []*record{a}, floors: []uint64{5}}, answer: value(a, 2) + "END\r\n",
+			stale: 1,
+		},
 		// No later write was acknowledged; another read has returned one.
-		"a value read is gone": {op: op{keys: []*record{a}, floors: []uint64{5}}, answer: value(a, 4) + "END\r\n", withdrawn: 1},
+		"a value read is gone": {
+			op: op{keys: []*record{a}, floors: []uint64{5}}, answer: value(a, 4) + "END\r\n",
+			withdrawn: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, r := range []*record{a, b} {
@@ -180,8 +203,10 @@ func TestAValueOlderThanAnUnacknowledgedOneReadBeforeIsCountedSeparatelyIfMcmwIs
 }
 
 func TestErrorsAreCountedWithoutTheirTimes(t *testing.T) {
-	assert.Equal(t, "server-2: down: connection refused", textOf("SERVER_ERROR server-2: down since 10:11:12: connection refused"))
-	assert.Equal(t, "server-2: stale: no reply in time", textOf("SERVER_ERROR server-2: stale since 10:11:12: no reply in time"))
+	assert.Equal(t, "server-2: down: connection refused",
+		textOf("SERVER_ERROR server-2: down since 10:11:12: connection refused"))
+	assert.Equal(t, "server-2: stale: no reply in time",
+		textOf("SERVER_ERROR server-2: stale since 10:11:12: no reply in time"))
 	assert.Equal(t, "CLIENT_ERROR bad data chunk", textOf("CLIENT_ERROR bad data chunk"))
 }
 
@@ -204,7 +229,8 @@ func TestRequestsAreCountedInThePhaseInWhichTheyWereDue(t *testing.T) {
 	assert.Equal(t, Counts{Sent: 1, Failed: 1, Slowest: time.Millisecond}, c.reads[during])
 	assert.EqualValues(t, 1, c.writes[during].Failed)
 	assert.EqualValues(t, 1, c.writes[after].Lost)
-	assert.Equal(t, [2][numPhases]uint64{{after: 1}}, c.answered, "it was due before the fault, and its answer came after it")
+	assert.Equal(t, [2][numPhases]uint64{{after: 1}}, c.answered,
+		"it was due before the fault, and its answer came after it")
 	assert.Equal(t, began, c.lastFault)
 	assert.EqualValues(t, 1, c.stale[after])
 	assert.Equal(t, []string{"lost: set a (write 0): EOF", "stale: a"}, c.examples)
@@ -214,14 +240,19 @@ func TestRequestsAreCountedInThePhaseInWhichTheyWereDue(t *testing.T) {
 func TestAnIncrementMayFailWithTheServerThatDecidesIt(t *testing.T) {
 	unexpected := func(k kind, counts string) []string {
 		c := newTally(time.Now())
-		c.count(outcome{op: &op{kind: k, keys: []*record{{key: "a"}}}, failure: "SERVER_ERROR server-2: connection reset by peer"})
+		c.count(outcome{
+			op:      &op{kind: k, keys: []*record{{key: "a"}}},
+			failure: "SERVER_ERROR server-2: connection reset by peer",
+		})
 		var r Result
 		r.judge(c, Scenario{counts: counts})
 		return r.Unexpected
 	}
 	assert.Empty(t, unexpected(count, byVictim))
-	assert.Equal(t, []string{`1 increments failed with "server-2: connection reset by peer", first incr a (write 0)`}, unexpected(count, ""))
-	assert.Equal(t, []string{`1 writes failed with "server-2: connection reset by peer", first set a (write 0)`}, unexpected(set, byVictim))
+	assert.Equal(t, []string{`1 increments failed with "server-2: connection reset by peer", first incr a (write 0)`},
+		unexpected(count, ""))
+	assert.Equal(t, []string{`1 writes failed with "server-2: connection reset by peer", first set a (write 0)`},
+		unexpected(set, byVictim))
 }
 
 func TestTheLogShowsWhenAServerIsUp(t *testing.T) {
@@ -229,7 +260,8 @@ func TestTheLogShowsWhenAServerIsUp(t *testing.T) {
 	log := process.Lines{Take: e.take}
 	start := time.Now()
 	for _, part := range []string{
-		`{"time":"x","msg":"a server is stale","ser`, `ver":"server-2"}` + "\n" + `not JSON` + "\n" + `{"msg":"ready"}` + "\n",
+		`{"time":"x","msg":"a server is stale","ser`, `ver":"server-2"}` + "\n" + `not JSON` + "\n" +
+			`{"msg":"ready"}` + "\n",
 		`{"msg":"a server is up","server":"server-2"}` + "\n",
 	} {
 		n, err := log.Write([]byte(part))
@@ -244,10 +276,15 @@ func TestTheLogShowsWhenAServerIsUp(t *testing.T) {
 }
 
 func TestMoreGoroutinesThanBeforeAreNamedByTheFunctionsThatTheyRun(t *testing.T) {
-	const stack = "%d @ 0x1 0x2\n#\t0x1\tmcmw/internal/queue.(*Queue).Take+0x174\t/queue.go:36\n#\t0x2\tmcmw/internal/middleware.(*core).start.func1+0x44\t/core.go:337\n" +
-		"#\t0x3\tsync.(*WaitGroup).Go.func1+0x49\t/waitgroup.go:258\n\n%d @ 0x5\n#\t0x5\tmain.main.func1+0x26\t/main.go:38\n\n"
+	const stack = "%d @ 0x1 0x2\n" +
+		"#\t0x1\tmcmw/internal/queue.(*Queue).Take+0x174\t/queue.go:36\n" +
+		"#\t0x2\tmcmw/internal/middleware.(*core).start.func1+0x44\t/core.go:337\n" +
+		"#\t0x3\tsync.(*WaitGroup).Go.func1+0x49\t/waitgroup.go:258\n\n%d @ " +
+		"0x5\n#\t0x5\tmain.main.func1+0x26\t/main.go:38\n\n"
 	footprint := func(n, workers, mains int) Footprint {
-		entries, err := entriesOf(strings.NewReader(fmt.Sprintf("goroutine profile: total %d\n"+stack+"1 @ 0x4\n#\t0x4\tos/signal.loop+0x12\t/signal.go:23\n\n", n, workers, mains)))
+		entries,
+			err := entriesOf(strings.NewReader(fmt.Sprintf("goroutine profile: total %d\n"+stack+
+			"1 @ 0x4\n#\t0x4\tos/signal.loop+0x12\t/signal.go:23\n\n", n, workers, mains)))
 		require.NoError(t, err)
 		return Footprint{Goroutines: n, entries: entries}
 	}
@@ -256,8 +293,15 @@ func TestMoreGoroutinesThanBeforeAreNamedByTheFunctionsThatTheyRun(t *testing.T)
 		broken        []string
 	}{
 		{footprint(7, 5, 1), footprint(7, 5, 1), nil},
-		{footprint(7, 5, 1), footprint(10, 7, 2), []string{"goroutines: 7 before, 10 after; new: 1 of main.main.func1, 2 of mcmw/internal/middleware.(*core).start.func1"}},
-		{footprint(7, 5, 1), footprint(8, 5, 1), []string{"goroutines: 7 before, 8 after; new: none with a function of mcmw"}},
+		{
+			footprint(7, 5, 1), footprint(10, 7, 2),
+			[]string{"goroutines: 7 before, 10 after; new: 1 of main.main.func1, 2 of " +
+				"mcmw/internal/middleware.(*core).start.func1"},
+		},
+		{
+			footprint(7, 5, 1), footprint(8, 5, 1),
+			[]string{"goroutines: 7 before, 8 after; new: none with a function of mcmw"},
+		},
 	} {
 		r := Result{Before: tc.before, After: tc.after}
 		r.invariants(nil)

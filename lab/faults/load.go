@@ -15,14 +15,15 @@ import (
 type keyspace struct {
 	prefix string
 	owners []owner
-	// onVictim reports whether the victim holds a key: clients of group 1 have only such keys, those of group 0 only others. nil: clients
-	// are not grouped.
+	// onVictim reports whether the victim holds a key: clients of group 1 have only such keys, those of group 0 only
+	// others. nil: clients are not grouped.
 	onVictim func(key string) bool
-	// fleet means that several middlewares serve the keys. Then a read can return an older value than an earlier read of another replica
-	// while a write is in progress.
+	// fleet means that several middlewares serve the keys. Then a read can return an older value than an earlier read
+	// of another replica while a write is in progress.
 	fleet bool
-	// hot makes most reads those of the first keys of a few clients, so that middlewares answer them from memory. In a fleet a middleware
-	// may answer with a value as old as age, unless the key has been written through this middleware since.
+	// hot makes most reads those of the first keys of a few clients, so that middlewares answer them from memory. In a
+	// fleet a middleware may answer with a value as old as age, unless the key has been written through this middleware
+	// since.
 	hot bool
 	age time.Duration
 
@@ -55,7 +56,10 @@ func (k *keyspace) renew(id, generation int) []*record {
 	for n := 0; len(own) < keysPerClient; n++ {
 		key := fmt.Sprintf("%s%d.%d-%d", k.prefix, id, generation+1, n)
 		if k.onVictim == nil || k.onVictim(key) == (k.owners[id].group == 1) {
-			own = append(own, &record{key: key, counts: len(own)%countEvery == countEvery-1, fleet: k.fleet, age: k.age})
+			own = append(own, &record{
+				key: key, counts: len(own)%countEvery == countEvery-1, fleet: k.fleet,
+				age: k.age,
+			})
 		}
 	}
 	k.owners[id].current.Store(&own)
@@ -99,8 +103,8 @@ type load struct {
 
 // manners describe how clients treat the end of a connection.
 type manners struct {
-	// resend: mcmw promises that when a connection ends in an orderly way between two replies, the unanswered requests were not
-	// done. The client repeats them on its next connection and keeps its keys.
+	// resend: mcmw promises that when a connection ends in an orderly way between two replies, the unanswered requests
+	// were not done. The client repeats them on its next connection and keeps its keys.
 	resend bool
 	// restarts: the service is restarted during the load and refuses connections meanwhile.
 	restarts bool
@@ -118,8 +122,9 @@ func startLoad(addrs []string, rate int, keys *keyspace, seed uint64, m manners)
 	clients := len(keys.owners)
 	for id := range clients {
 		c := &client{
-			id: id, group: keys.owners[id].group, addrs: addrs, period: time.Second * time.Duration(clients) / time.Duration(rate),
-			rng: rand.New(rand.NewPCG(seed, uint64(id))), keys: keys, tally: l.tally, quit: l.quit, manners: m,
+			id: id, group: keys.owners[id].group, addrs: addrs,
+			period: time.Second * time.Duration(clients) / time.Duration(rate),
+			rng:    rand.New(rand.NewPCG(seed, uint64(id))), keys: keys, tally: l.tally, quit: l.quit, manners: m,
 		}
 		l.wg.Go(func() { c.run(start) })
 	}
@@ -137,8 +142,8 @@ type failedRead struct{ request, line string }
 
 func (e *failedRead) Error() string { return e.request + ": " + e.line }
 
-// audit reads every key from addr, rounds times, and checks the values. Nothing may write meanwhile. It ends at the first read
-// that fails.
+// audit reads every key from addr, rounds times, and checks the values. Nothing may write meanwhile. It ends at the
+// first read that fails.
 func (l *load) audit(ctx context.Context, addr string, rounds int) error {
 	dialer := net.Dialer{Timeout: answerWithin}
 	conn, err := dialer.DialContext(ctx, "tcp", addr)

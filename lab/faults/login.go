@@ -62,7 +62,8 @@ func visit(conn net.Conn) error {
 	return nil
 }
 
-// unserved reports whether err means that the service answered wrongly or not at all, rather than that the connection ended.
+// unserved reports whether err means that the service answered wrongly or not at all, rather than that the connection
+// ended.
 func unserved(err error) bool {
 	bad := new(badReply)
 	return errors.As(err, &bad) || errors.Is(err, os.ErrDeadlineExceeded)

@@ -13,8 +13,8 @@ import (
 	"mcmw/lab/netspace"
 )
 
-// namespace is a network namespace with one address. It is reached through a second one, a router, which forwards packets or
-// drops them silently. It needs root.
+// namespace is a network namespace with one address. It is reached through a second one, a router, which forwards
+// packets or drops them silently. It needs root.
 type namespace struct {
 	inner, router *netspace.Namespace
 	outside       string // interface in this process's namespace
@@ -40,7 +40,8 @@ func newNamespace() (*namespace, error) {
 	return s, nil
 }
 
-// connect makes both namespaces and the virtual cables between them. The cables' ends at the router have the addresses near and far.
+// connect makes both namespaces and the virtual cables between them. The cables' ends at the router have the addresses
+// near and far.
 func (s *namespace) connect(near, far string) (err error) {
 	if s.router, err = netspace.New(); err != nil {
 		return err
@@ -53,17 +54,25 @@ func (s *namespace) connect(near, far string) (err error) {
 		return err
 	}
 	defer here.Close()
-	if err := here.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: s.outside}, PeerName: "near", PeerNamespace: s.router.End()}); err != nil {
+	if err := here.LinkAdd(&netlink.Veth{
+		LinkAttrs: netlink.LinkAttrs{Name: s.outside}, PeerName: "near",
+		PeerNamespace: s.router.End(),
+	}); err != nil {
 		return fmt.Errorf("making a virtual cable to a network namespace: %w", err)
 	}
 	if err := assign(here, s.outside, s.here); err != nil {
 		return err
 	}
-	if err := s.router.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644) }); err != nil {
+	if err := s.router.Do(func() error {
+		return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644)
+	}); err != nil {
 		return err
 	}
 	err = s.router.Configure(func(h *netlink.Handle) error {
-		cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "far"}, PeerName: "card", PeerNamespace: s.inner.End()}
+		cable := &netlink.Veth{
+			LinkAttrs: netlink.LinkAttrs{Name: "far"}, PeerName: "card",
+			PeerNamespace: s.inner.End(),
+		}
 		return errors.Join(h.LinkAdd(cable), assign(h, "near", near), assign(h, "far", far))
 	})
 	if err != nil {
@@ -81,7 +90,10 @@ func assign(h *netlink.Handle, name, address string) error {
 	if err != nil {
 		return fmt.Errorf("interface %s: %w", name, err)
 	}
-	if err := h.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(address), Mask: net.CIDRMask(30, 32)}}); err != nil {
+	if err := h.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{
+		IP:   net.ParseIP(address),
+		Mask: net.CIDRMask(30, 32),
+	}}); err != nil {
 		return fmt.Errorf("giving interface %s the address %s: %w", name, address, err)
 	}
 	return netspace.Up(h, name)
@@ -108,8 +120,8 @@ func (s *namespace) blackholes(change func(*netlink.Handle, *netlink.Route) erro
 	})
 }
 
-// remove removes the namespaces and with them their interfaces and routes; the interface on this side is removed at once. If this
-// process is killed, the kernel does the same.
+// remove removes the namespaces and with them their interfaces and routes; the interface on this side is removed at
+// once. If this process is killed, the kernel does the same.
 func (s *namespace) remove() (err error) {
 	if link, missing := netlink.LinkByName(s.outside); missing == nil {
 		err = netlink.LinkDel(link)

@@ -28,20 +28,24 @@ func split(servers []string, n int) (lists []string) {
 
 // withShadow configures a pool and its shadow.
 func withShadow(s *system, servers []string) string {
-	return fmt.Sprintf("pools:\n  live: {servers: [%s]}\n  test: {servers: [%s=%s], replicas: 1, ack: all}\nroutes:\n  - {default: live}\n"+
-		"shadows:\n  - {of: live, to: test, share: 0.5, what: all}\n", strings.Join(servers, ", "), s.shadow.name, s.shadow.own())
+	return fmt.Sprintf("pools:\n  live: {servers: [%s]}\n  test: {servers: [%s=%s], replicas: 1, ack: "+
+		"all}\nroutes:\n  - {default: live}\n"+
+		"shadows:\n  - {of: live, to: test, share: 0.5, what: all}\n", strings.Join(servers, ", "), s.shadow.name,
+		s.shadow.own())
 }
 
 // gutter configures a pool, and another one as its gutter.
 func gutter(_ *system, servers []string) string {
 	half := split(servers, 2)
-	return fmt.Sprintf("pools:\n  own: {servers: [%s], gutter: spare, gutter-ttl: %ds}\n  spare: {servers: [%s]}\nroutes: [{default: own}]\n", half[0], gutterTTL, half[1])
+	return fmt.Sprintf("pools:\n  own: {servers: [%s], gutter: spare, gutter-ttl: %ds}\n  spare: {servers: "+
+		"[%s]}\nroutes: [{default: own}]\n", half[0], gutterTTL, half[1])
 }
 
 // twoPools configures two pools, each with the keys of some clients. The first also has the keys that clients share.
 func twoPools(_ *system, servers []string) string {
 	half := split(servers, 2)
-	return fmt.Sprintf("pools:\n  first: {servers: [%s]}\n  second: {servers: [%s]}\nroutes: [{prefix: f1-1, pool: second}, {prefix: f1-2, pool: second}, {default: first}]\n", half[0], half[1])
+	return fmt.Sprintf("pools:\n  first: {servers: [%s]}\n  second: {servers: [%s]}\nroutes: [{prefix: f1-1, pool: "+
+		"second}, {prefix: f1-2, pool: second}, {default: first}]\n", half[0], half[1])
 }
 
 // movingRoutes configures twoPools. While s is rerouted, the second pool has no keys.
@@ -56,11 +60,13 @@ func movingRoutes(s *system, servers []string) string {
 // longGutterTTL is the TTL of values in a gutter that is replaced and used again: longer than both changes take.
 const longGutterTTL = time.Minute
 
-// movingGutters configures a pool with two candidates for its gutter: the second one while s is rerouted, otherwise the first.
+// movingGutters configures a pool with two candidates for its gutter: the second one while s is rerouted, otherwise the
+// first.
 func movingGutters(s *system, servers []string) string {
 	third := split(servers, 3)
 	gutter := map[bool]string{false: "spare", true: "another"}[s.rerouted]
-	return fmt.Sprintf("change-step: %v\npools:\n  own: {servers: [%s], gutter: %s, gutter-ttl: %v}\n  spare: {servers: [%s]}\n  another: {servers: [%s]}\nroutes: [{default: own}]\n",
+	return fmt.Sprintf("change-step: %v\npools:\n  own: {servers: [%s], gutter: %s, gutter-ttl: %v}\n  spare: "+
+		"{servers: [%s]}\n  another: {servers: [%s]}\nroutes: [{default: own}]\n",
 		migrationStep, third[0], gutter, longGutterTTL, third[1], third[2])
 }
 
@@ -68,8 +74,10 @@ func movingGutters(s *system, servers []string) string {
 func movingKeysOfGutters(s *system, servers []string) string {
 	third := split(servers, 3)
 	with := fmt.Sprintf("gutter: spare, gutter-ttl: %v", longGutterTTL)
-	text := fmt.Sprintf("change-step: %v\npools:\n  first: {servers: [%s], %s}\n  second: {servers: [%s], %s}\n  spare: {servers: [%s]}\n"+
-		"routes: [{prefix: f1-1, pool: second}, {prefix: f1-2, pool: second}, {default: first}]\n", migrationStep, third[0], with, third[1], with, third[2])
+	text := fmt.Sprintf("change-step: %v\npools:\n  first: {servers: [%s], %s}\n  second: {servers: [%s], %s}\n  "+
+		"spare: {servers: [%s]}\n"+
+		"routes: [{prefix: f1-1, pool: second}, {prefix: f1-2, pool: second}, {default: first}]\n", migrationStep,
+		third[0], with, third[1], with, third[2])
 	if s.rerouted {
 		text = strings.ReplaceAll(text, "pool: second", "pool: first")
 	}
@@ -84,18 +92,19 @@ func killAndReroute(ctx context.Context, s *system) error {
 	return errors.Join(kill(ctx, s), sleep(ctx, divertedFor), reroute(ctx, s))
 }
 
-// startAndRerouteAgain starts the server while the change is in progress. Then it changes the configuration back and once more, with the server down
-// after each change. At the end it empties the servers that nobody reads any more.
+// startAndRerouteAgain starts the server while the change is in progress. Then it changes the configuration back and
+// once more, with the server down after each change. At the end it empties the servers that nobody reads any more.
 func startAndRerouteAgain(ctx context.Context, s *system) error {
 	err := start(ctx, s)
 	for range 2 {
-		err = errors.Join(err, sleep(ctx, reroutes), reroute(ctx, s), sleep(ctx, reroutes), kill(ctx, s), sleep(ctx, divertedFor), start(ctx, s))
+		err = errors.Join(err, sleep(ctx, reroutes), reroute(ctx, s), sleep(ctx, reroutes), kill(ctx, s),
+			sleep(ctx, divertedFor), start(ctx, s))
 	}
 	return errors.Join(err, s.leave(ctx, time.Now(), s.servers[len(s.servers)/3:]))
 }
 
-// reroutes is how long a middleware takes to apply a changed configuration, also if it starts meanwhile. fileLag is how much later the second
-// middleware reads its file than the first.
+// reroutes is how long a middleware takes to apply a changed configuration, also if it starts meanwhile. fileLag is how
+// much later the second middleware reads its file than the first.
 const (
 	reroutes = 4*migrationStep + 6*time.Second // a timeout longer, which is up to 5 s
 	fileLag  = time.Second
@@ -115,8 +124,8 @@ func reroute(ctx context.Context, s *system) error {
 	return errors.Join(write(s.mcmw, first...), sleep(ctx, fileLag), write(s.second, s.files[1]))
 }
 
-// rerouteAgain waits until the routes have changed, changes them back, and once more, so that the first pool gets keys that it has held before. Then
-// it empties the servers that nobody reads any more.
+// rerouteAgain waits until the routes have changed, changes them back, and once more, so that the first pool gets keys
+// that it has held before. Then it empties the servers that nobody reads any more.
 func rerouteAgain(ctx context.Context, s *system) error {
 	for range 2 {
 		if err := errors.Join(sleep(ctx, reroutes), reroute(ctx, s)); err != nil {
@@ -137,11 +146,13 @@ const (
 func migrations(times int) func(s *system, servers []string) string {
 	return func(s *system, servers []string) string {
 		half := split(servers, 2)
-		text := fmt.Sprintf("change-step: %v\npools:\n  old: {servers: [%s]}\n  new: {servers: [%s]}\nroutes: [{default: old}]\nmigrations:\n", migrationStep, half[0], half[1])
+		text := fmt.Sprintf("change-step: %v\npools:\n  old: {servers: [%s]}\n  new: {servers: [%s]}\nroutes: "+
+			"[{default: old}]\nmigrations:\n", migrationStep, half[0], half[1])
 		from, to := "old", "new"
 		for n := range times {
 			start, end := s.migration(n)
-			text += fmt.Sprintf("  - {from: %s, to: %s, start: %s, end: %s}\n", from, to, start.Format(time.RFC3339), end.Format(time.RFC3339))
+			text += fmt.Sprintf("  - {from: %s, to: %s, start: %s, end: %s}\n", from, to, start.Format(time.RFC3339),
+				end.Format(time.RFC3339))
 			from, to = to, from
 		}
 		return text
@@ -155,7 +166,8 @@ const warmUpTakes = 12 * migrationStep
 func warmsUp(s *system, servers []string) string {
 	half := split(servers, 2)
 	start, _ := s.migration(0)
-	return fmt.Sprintf("change-step: %v\npools:\n  old: {servers: [%s]}\n  new: {servers: [%s]}\nroutes: [{default: old}]\n"+
+	return fmt.Sprintf("change-step: %v\npools:\n  old: {servers: [%s]}\n  new: {servers: [%s]}\nroutes: [{default: "+
+		"old}]\n"+
 		"migrations:\n  - {from: old, to: new, copy: missed, start: %s, end: %s}\n",
 		migrationStep, half[0], half[1], start.Format(time.RFC3339), start.Add(warmUpTakes).Format(time.RFC3339))
 }
@@ -163,8 +175,10 @@ func warmsUp(s *system, servers []string) string {
 // fillsVictim configures a pool with one cold server, the victim, which is filled from the others.
 func fillsVictim(s *system, servers []string) string {
 	start, _ := s.migration(0)
-	return fmt.Sprintf("change-step: %v\npools:\n  one: {servers: [%s]}\nroutes: [{default: one}]\nmigrations:\n  - {pool: one, cold: [%s], start: %s, end: %s}\n",
-		migrationStep, strings.Join(servers, ", "), s.servers[victim].name, start.Format(time.RFC3339), start.Add(warmUpTakes).Format(time.RFC3339))
+	return fmt.Sprintf("change-step: %v\npools:\n  one: {servers: [%s]}\nroutes: [{default: one}]\nmigrations:\n  - "+
+		"{pool: one, cold: [%s], start: %s, end: %s}\n",
+		migrationStep, strings.Join(servers, ", "), s.servers[victim].name, start.Format(time.RFC3339),
+		start.Add(warmUpTakes).Format(time.RFC3339))
 }
 
 // whileCopying performs do while the keys of the first migration are being copied.
@@ -200,10 +214,12 @@ func startFilled(ctx context.Context, s *system) error {
 // coldVictim is the failing server of the pool that is warmed up; victim is in the other pool.
 const coldVictim = 4
 
-// startBoth starts both victims again and waits until the migration has ended. Then it empties the servers that nobody reads any more.
+// startBoth starts both victims again and waits until the migration has ended. Then it empties the servers that nobody
+// reads any more.
 func startBoth(ctx context.Context, s *system) error {
 	begin, _ := s.migration(0)
-	return errors.Join(at(startServer, victim, coldVictim)(ctx, s), s.leave(ctx, begin.Add(warmUpTakes), s.servers[:len(s.servers)/2]))
+	return errors.Join(at(startServer, victim, coldVictim)(ctx, s),
+		s.leave(ctx, begin.Add(warmUpTakes), s.servers[:len(s.servers)/2]))
 }
 
 // migration returns when migration n, counted from 0, starts and ends.
@@ -232,7 +248,8 @@ func migrated(n int) action {
 	}
 }
 
-// leave waits until the migration with this configured end has ended, and empties the servers that nobody reads any more.
+// leave waits until the migration with this configured end has ended, and empties the servers that nobody reads any
+// more.
 func (s *system) leave(ctx context.Context, end time.Time, unread []*server) error {
 	if err := sleep(ctx, time.Until(end.Add(migrationStep))); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// record is the state of one key. One connection alone writes the key, one write after another, numbered from 1; anyone may read
-// it. So every read is judged exactly, and without a lock.
+// record is the state of one key. One connection alone writes the key, one write after another, numbered from 1; anyone
+// may read it. So every read is judged exactly, and without a lock.
 type record struct {
 	key string
 	// counts makes the writes increments. The key is never read: after a failure the number of increments is uncertain.
@@ -34,8 +34,8 @@ const (
 	largest   = 150_000
 )
 
-// appendValue appends the value that write seq stores under key: key and number, repeated up to a size that depends on the
-// number. Most values are short; some take several reads and writes.
+// appendValue appends the value that write seq stores under key: key and number, repeated up to a size that depends on
+// the number. Most values are short; some take several reads and writes.
 func appendValue(b []byte, key string, seq uint64) []byte {
 	start := len(b)
 	b = append(append(b, key...), '|')
@@ -54,7 +54,8 @@ func appendValue(b []byte, key string, seq uint64) []byte {
 	return b
 }
 
-// numberOf returns the number of the write of key that stored value. It compares all of value; false means that no write did.
+// numberOf returns the number of the write of key that stored value. It compares all of value; false means that no
+// write did.
 func numberOf(key string, value, scratch []byte) (seq uint64, ok bool) {
 	rest, found := bytes.CutPrefix(value, []byte(key+"|"))
 	if !found {
@@ -116,9 +117,9 @@ func (l *acks) add(a ack) {
 	l.list = append(l.list, a)
 }
 
-// floor returns the greatest number that was acknowledged through address number addr, or through any address at least age ago.
-// It forgets all older acknowledgements but the greatest. A middleware that answers from memory knows all writes made through it;
-// of other writes it knows those that are at least age old.
+// floor returns the greatest number that was acknowledged through address number addr, or through any address at least
+// age ago. It forgets all older acknowledgements but the greatest. A middleware that answers from memory knows all
+// writes made through it; of other writes it knows those that are at least age old.
 func (l *acks) floor(now time.Time, addr int, age time.Duration) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,8 +33,10 @@ func (r *Result) line() string {
 	if r.Skipped != "" {
 		return "skipped: " + r.Skipped
 	}
-	text := fmt.Sprintf("%d reads, %d failed; %d writes, %d failed; slowest %s; detected after %s, recovered after %s; %d wrong, %d stale, %d lost",
-		r.Reads.Sent, r.Reads.Failed, r.Writes.Sent, r.Writes.Failed, milliseconds(max(r.Reads.Slowest, r.Writes.Slowest)),
+	text := fmt.Sprintf("%d reads, %d failed; %d writes, %d failed; slowest %s; detected after %s, recovered after "+
+		"%s; %d wrong, %d stale, %d lost",
+		r.Reads.Sent, r.Reads.Failed, r.Writes.Sent, r.Writes.Failed,
+		milliseconds(max(r.Reads.Slowest, r.Writes.Slowest)),
 		r.detected(), milliseconds(r.Recovered), r.Wrong, r.Stale, r.Reads.Lost+r.Writes.Lost)
 	if r.Withdrawn > 0 {
 		text += fmt.Sprintf("; %d reads older than a write that was not acknowledged when mcmw was killed", r.Withdrawn)
@@ -43,7 +45,8 @@ func (r *Result) line() string {
 		text += fmt.Sprintf("; %d reads answered from memory", *r.FromMemory)
 	}
 	if s := r.Shared; s != nil {
-		text += fmt.Sprintf("\n  shared keys: %d requests, %d failed; %d wrong, %d stale; %d of %d differ", s.Requests, s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)
+		text += fmt.Sprintf("\n  shared keys: %d requests, %d failed; %d wrong, %d stale; %d of %d differ", s.Requests,
+			s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)
 	}
 	for _, broken := range r.Broken {
 		text += "\n  BROKEN: " + broken
@@ -70,19 +73,27 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	if len(r.Given) > 0 {
 		fmt.Fprintf(&b, "Every mcmw instance also has `%s`.\n\n", strings.Join(r.Given, "`, `"))
 	}
-	writeTable(&b, "", r.rows(), "scenario", "what happens; mcmw serve with", "reads, failed", "writes, failed", "slowest answer", "detected after",
+	writeTable(&b, "", r.rows(), "scenario", "what happens; mcmw serve with", "reads, failed", "writes, failed",
+		"slowest answer", "detected after",
 		"recovered after", "wrong", "stale, of these after recovery", "lost", "goroutines", "heap MiB")
 	for _, s := range r.Results {
 		if s.Withdrawn > 0 {
-			fmt.Fprintf(&b, "\n`%s`: %d reads returned a value older than one read before, which was not acknowledged when mcmw was killed ([until a sweep](../replication.md#what-a-restart-must-not-forget)).\n",
+			fmt.Fprintf(&b,
+				"\n`%s`: %d reads returned a value older than one read before, which was not acknowledged when mcmw "+
+					"was killed ([until a sweep](../replication.md#what-a-restart-must-not-forget)).\n",
 				s.Scenario, s.Withdrawn)
 		}
 	}
-	writeTable(&b, "\nGets that mcmw answered from memory since its last start:\n\n", r.servedRows(), "scenario", "gets")
-	writeTable(&b, "\nThe most frequent errors of failed requests, by scenario:\n\n", r.errorRows(), "scenario", "times", "SERVER_ERROR")
-	writeTable(&b, "\nRequests for other servers continue: successes before and during the fault, and the p99 of the response times of requests due then,\n"+
-		"for connections that use only keys of the failing server and for those that use none.\n\n", r.groupRows(),
-		"scenario", "keys of the server", "before: successes/s", "p99 ms", "during: successes/s", "p99 ms", "successes during / before", "p99 during / before")
+	writeTable(&b, "\nGets that mcmw answered from memory since its last start:\n\n", r.servedRows(), "scenario",
+		"gets")
+	writeTable(&b, "\nThe most frequent errors of failed requests, by scenario:\n\n", r.errorRows(), "scenario",
+		"times", "SERVER_ERROR")
+	writeTable(&b,
+		"\nRequests for other servers continue: successes before and during the fault, and the p99 of the response "+
+			"times of requests due then,\n"+
+			"for connections that use only keys of the failing server and for those that use none.\n\n", r.groupRows(),
+		"scenario", "keys of the server", "before: successes/s", "p99 ms", "during: successes/s", "p99 ms",
+		"successes during / before", "p99 during / before")
 	for _, s := range r.Results {
 		for _, broken := range s.Broken {
 			fmt.Fprintf(&b, "\nBROKEN in %s: %s\n", s.Scenario, broken)
@@ -105,7 +116,8 @@ func (r *Report) rows() (rows [][]string) {
 		rows = append(rows, append(row,
 			fmt.Sprintf("%d, %d", s.Reads.Sent, s.Reads.Failed), fmt.Sprintf("%d, %d", s.Writes.Sent, s.Writes.Failed),
 			milliseconds(max(s.Reads.Slowest, s.Writes.Slowest)), s.detected(), milliseconds(s.Recovered),
-			fmt.Sprint(s.Wrong), fmt.Sprintf("%d, %d", s.Stale, s.StaleAfterRecovery), fmt.Sprint(s.Reads.Lost+s.Writes.Lost),
+			fmt.Sprint(s.Wrong), fmt.Sprintf("%d, %d", s.Stale, s.StaleAfterRecovery),
+			fmt.Sprint(s.Reads.Lost+s.Writes.Lost),
 			fmt.Sprintf("%d, %d", s.Before.Goroutines, s.After.Goroutines),
 			fmt.Sprintf("%.1f, %.1f", mebibytes(s.Before.Heap), mebibytes(s.After.Heap))))
 	}
@@ -137,9 +149,11 @@ func (r *Report) groupRows() (rows [][]string) {
 	for _, s := range r.Results {
 		for _, g := range s.Groups {
 			rows = append(rows, []string{
-				s.Scenario, g.Name, fmt.Sprintf("%.0f", g.Before.PerSecond), fmt.Sprintf("%.2f", g.Before.P99.Seconds()*1e3),
+				s.Scenario, g.Name, fmt.Sprintf("%.0f", g.Before.PerSecond),
+				fmt.Sprintf("%.2f", g.Before.P99.Seconds()*1e3),
 				fmt.Sprintf("%.0f", g.During.PerSecond), fmt.Sprintf("%.2f", g.During.P99.Seconds()*1e3),
-				fmt.Sprintf("%.2f", g.During.PerSecond/g.Before.PerSecond), fmt.Sprintf("%.1f", float64(g.During.P99)/float64(g.Before.P99)),
+				fmt.Sprintf("%.2f", g.During.PerSecond/g.Before.PerSecond),
+				fmt.Sprintf("%.1f", float64(g.During.P99)/float64(g.Before.P99)),
 			})
 		}
 	}

@@ -34,8 +34,8 @@ type Options struct {
 }
 
 const (
-	// clients and rate are the load: connections, and requests per second of all connections together. On two processors it
-	// leaves half of the time idle.
+	// clients and rate are the load: connections, and requests per second of all connections together. On two
+	// processors it leaves half of the time idle.
 	clients = 32
 	rate    = 3000
 	// sharers and sharedRate are the clients that share keys and their rate, with two mcmw instances.
@@ -43,7 +43,8 @@ const (
 	sharedRate = 400
 	// warmUp is how long the load runs before anything is measured, so that all buffers exist.
 	warmUp = 700 * time.Millisecond
-	// heapSlack is how much the heap may grow, bytes: the garbage collector empties the pools of buffers at times of its own choice.
+	// heapSlack is how much the heap may grow, bytes: the garbage collector empties the pools of buffers at times of
+	// its own choice.
 	heapSlack = 32 << 20
 )
 
@@ -65,14 +66,15 @@ type Result struct {
 	// Stale counts all stale values; StaleAfterRecovery those read after the fault had ended.
 	Stale              uint64 `json:"stale_values"`
 	StaleAfterRecovery uint64 `json:"stale_values_after_recovery"`
-	// Withdrawn counts values that were older than one read before, but not older than the last acknowledged write: until a
-	// sweep, only some servers have the write that a killed mcmw was making.
+	// Withdrawn counts values that were older than one read before, but not older than the last acknowledged write:
+	// until a sweep, only some servers have the write that a killed mcmw was making.
 	Withdrawn uint64 `json:"withdrawn_values,omitempty"`
 	// Detected is the time from the fault until a server was no longer up; nil if it stayed up.
 	Detected *time.Duration `json:"detected_after_ns"`
 	// Recovered is the time from the end of the fault until all servers were up and no request failed any more.
 	Recovered time.Duration `json:"recovered_after_ns"`
-	// FromMemory is how many gets the middlewares answered from memory since their last start; nil if they answer nothing from memory.
+	// FromMemory is how many gets the middlewares answered from memory since their last start; nil if they answer
+	// nothing from memory.
 	FromMemory *uint64   `json:"from_memory,omitempty"`
 	Before     Footprint `json:"before"`
 	After      Footprint `json:"after"`
@@ -147,8 +149,8 @@ func (o Options) tell(format string, args ...any) {
 	}
 }
 
-// Run runs all scenarios. If one cannot be run or ctx ends, the report has the results so far. No process is left when it
-// returns.
+// Run runs all scenarios. If one cannot be run or ctx ends, the report has the results so far. No process is left when
+// it returns.
 func (s *Suite) Run(ctx context.Context) (*Report, error) {
 	report := &Report{Command: s.Command, Given: s.Given, Started: time.Now()}
 	defer func() { report.Ended = time.Now() }()
@@ -266,7 +268,8 @@ func (s *Suite) warm(ctx context.Context, sys *system, seed uint64) (Footprint, 
 	return sys.admin.idle(ctx)
 }
 
-// keys returns new keys for all clients. If grouped, every second client has only keys of the victim, and the others have none of them.
+// keys returns new keys for all clients. If grouped, every second client has only keys of the victim, and the others
+// have none of them.
 func (s *Suite) keys(sys *system, grouped bool) (*keyspace, error) {
 	groups := make([]int, clients)
 	prefix := fmt.Sprintf("f%d-", sys.spaces)
@@ -328,8 +331,8 @@ func (r *Result) finish(ctx context.Context, sys *system, l *load, began, healed
 	r.Recovered = max(r.Recovered, l.tally.lastFault.Sub(healed), 0)
 }
 
-// audit reads every key from addr, rounds times, which what describes in a message. An error line is unexpected; without an answer, a promise is
-// broken.
+// audit reads every key from addr, rounds times, which what describes in a message. An error line is unexpected;
+// without an answer, a promise is broken.
 func (r *Result) audit(ctx context.Context, l *load, what, addr string, rounds int) {
 	err := l.audit(ctx, addr, rounds)
 	if failed := new(failedRead); errors.As(err, &failed) {
@@ -339,8 +342,8 @@ func (r *Result) audit(ctx context.Context, l *load, what, addr string, rounds i
 	}
 }
 
-// checkShadow reads the middleware's metrics of the shadow. The shadow must have the same values, unless the middleware knows why not: a
-// restarted one has forgotten which writes it had dropped.
+// checkShadow reads the middleware's metrics of the shadow. The shadow must have the same values, unless the middleware
+// knows why not: a restarted one has forgotten which writes it had dropped.
 func (r *Result) checkShadow(ctx context.Context, sys *system, restarted bool) {
 	m, err := sys.admin.metrics(ctx)
 	if err != nil {
@@ -391,14 +394,15 @@ func (r *Result) judge(t *tally, c Scenario) {
 		for _, text := range slices.Sorted(maps.Keys(t.failed[class])) {
 			expected := func(form string) bool { return form != "" && regexp.MustCompile(form).MatchString(text) }
 			if e := t.failed[class][text]; !slices.ContainsFunc(allowed, expected) {
-				r.Unexpected = append(r.Unexpected, fmt.Sprintf("%d %s failed with %q, first %s", e.Count, classNames[class], text, e.First))
+				r.Unexpected = append(r.Unexpected,
+					fmt.Sprintf("%d %s failed with %q, first %s", e.Count, classNames[class], text, e.First))
 			}
 		}
 	}
 }
 
-// addShared adds the results for the keys that clients of both middlewares share. While the middlewares see different servers up,
-// increments can be lost and adds won twice; everything else is promised whatever fails.
+// addShared adds the results for the keys that clients of both middlewares share. While the middlewares see different
+// servers up, increments can be lost and adds won twice; everything else is promised whatever fails.
 func (r *Result) addShared(s *shared, c Scenario) {
 	counts := s.audit()
 	r.Shared = &counts
@@ -427,7 +431,8 @@ func (r *Result) invariants(examples []string) {
 	r.breaksIfAny("stale values were read", r.Stale)
 	r.Broken = append(r.Broken, examples...)
 	if r.After.Goroutines > r.Before.Goroutines {
-		r.breaks("goroutines: %d before, %d after; new: %s", r.Before.Goroutines, r.After.Goroutines, r.After.grownSince(r.Before))
+		r.breaks("goroutines: %d before, %d after; new: %s", r.Before.Goroutines, r.After.Goroutines,
+			r.After.grownSince(r.Before))
 	}
 	if r.After.Heap > r.Before.Heap+heapSlack {
 		r.breaks("heap: %d bytes before, %d after", r.Before.Heap, r.After.Heap)

@@ -28,7 +28,8 @@ func soakTime(t *testing.T) time.Duration {
 	return length
 }
 
-// requireKept fails the test if a promise was broken, or a request failed with an error that the fault does not explain.
+// requireKept fails the test if a promise was broken, or a request failed with an error that the fault does not
+// explain.
 func requireKept(t *testing.T, report *Report) {
 	t.Helper()
 	for _, r := range report.Results {
@@ -52,7 +53,8 @@ func TestEveryPromiseIsKeptWhenServersFail(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, report.Results, len(suite.scenarios))
 	for i, r := range report.Results {
-		// A busy machine can suspend a healthy server for longer than a timeout. That is random, but a defect of mcmw shows again.
+		// A busy machine can suspend a healthy server for longer than a timeout. That is random, but a defect of mcmw
+		// shows again.
 		if len(r.Broken) == 0 && len(r.Unexpected) > 0 {
 			t.Logf("%s: repeated after: %s", r.Scenario, r.line())
 			report.Results[i], err = suite.run(context.Background(), suite.scenarios[i])
@@ -74,7 +76,8 @@ func TestEveryPromiseIsKeptWhenRandomServersFailInRandomWays(t *testing.T) {
 		t.Skip("takes minutes; set MCMW_LONG=1 to run it")
 	}
 	defer goleak.VerifyNone(t)
-	soak, err := NewSoak(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: mctest.Seed(t), Progress: progress(t)}, soakTime(t))
+	soak, err := NewSoak(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: mctest.Seed(t), Progress: progress(t)},
+		soakTime(t))
 	require.NoError(t, err)
 	report, err := soak.Run(context.Background())
 	require.NoError(t, err)
@@ -121,13 +124,15 @@ func TestTheJudgeFindsStaleValuesReadThroughTheOtherMiddleware(t *testing.T) {
 	alone := proxiedFleet
 	alone.args = []string{"--writers", "one", "--ack", "any"}
 	result := judged(t, Scenario{
-		Name: "alone", settings: alone, fault: inject(faulty.Fault{Refuse: true, Cut: 1}), heal: lift, lasts: usually, then: time.Second,
+		Name: "alone", settings: alone, fault: inject(faulty.Fault{Refuse: true, Cut: 1}), heal: lift, lasts: usually,
+		then: time.Second,
 	})
 	assert.Positive(t, result.Shared.Stale)
 	assert.Contains(t, strings.Join(result.Broken, "\n"), "stale values of shared keys were read")
 }
 
-// The control of hot keys: a middleware that serves values from memory for too long, after another middleware has written them, is caught.
+// The control of hot keys: a middleware that serves values from memory for too long, after another middleware has
+// written them, is caught.
 func TestTheJudgeFindsValuesServedFromMemoryForTooLong(t *testing.T) {
 	withSeveralWriters(t)
 	long := fleet
@@ -140,10 +145,15 @@ func TestTheJudgeFindsValuesServedFromMemoryForTooLong(t *testing.T) {
 
 func TestEveryMcmwGetsTheGivenOptions(t *testing.T) {
 	mcmw := mctest.Build(t, "mcmw/cmd/mcmw")
-	suite, err := New(Options{Mcmw: mcmw, Given: []string{"hot-keys=serve", "workers=3"}, Only: []string{"kill-quorum", "kill-served"}})
+	suite, err := New(Options{
+		Mcmw: mcmw, Given: []string{"hot-keys=serve", "workers=3"},
+		Only: []string{"kill-quorum", "kill-served"},
+	})
 	require.NoError(t, err)
-	assert.Equal(t, []string{"--replicas", "all", "--ack", "quorum", "--hot-keys=serve", "--workers=3"}, suite.scenarios[0].settings.args)
-	assert.Equal(t, []string{"--replicas", "1", "--writers", "one", "--hot-keys", "serve", "--workers=3"}, suite.scenarios[1].settings.args, "the scenario sets one of them itself")
+	assert.Equal(t, []string{"--replicas", "all", "--ack", "quorum", "--hot-keys=serve", "--workers=3"},
+		suite.scenarios[0].settings.args)
+	assert.Equal(t, []string{"--replicas", "1", "--writers", "one", "--hot-keys", "serve", "--workers=3"},
+		suite.scenarios[1].settings.args, "the scenario sets one of them itself")
 	served := suite.scenarios[0].settings.withHotKeys()
 	assert.True(t, served.recent)
 	assert.Equal(t, 100*time.Millisecond, served.age)
@@ -158,7 +168,10 @@ func TestEveryMcmwGetsTheGivenOptions(t *testing.T) {
 		"no-such-thing=1": `options no-such-thing=1 in scenario kill-any: mcmw: unknown flag: --no-such-thing`,
 		"hot-age=2m":      `options hot-age=2m in scenario kill-any: mcmw: flag --hot-age: `,
 	} {
-		_, err := New(Options{Mcmw: mcmw, Given: []string{given}, Only: []string{"kill-any", "kill-served", "migration"}})
+		_, err := New(Options{
+			Mcmw: mcmw, Given: []string{given},
+			Only: []string{"kill-any", "kill-served", "migration"},
+		})
 		assert.ErrorContains(t, err, want)
 	}
 	_, err = NewSoak(Options{Mcmw: mcmw, Given: []string{"timeout=1s"}}, time.Minute)
@@ -193,13 +206,19 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 func TestTheReportHasARowForEveryScenario(t *testing.T) {
 	detected := 3 * time.Millisecond
 	report := &Report{
-		Command: "mcmwlab faults", Given: []string{"hot-keys=serve"}, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Command: "mcmwlab faults", Given: []string{"hot-keys=serve"},
+		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Results: []*Result{
 			{
 				Scenario: "kill", Title: "a server is killed", Args: []string{"--replicas", "all"},
-				Reads: Counts{Sent: 10, Failed: 1, Slowest: time.Second}, Writes: Counts{Sent: 5}, Detected: &detected, Recovered: 400 * time.Millisecond,
-				Errors: []ErrorCount{{Text: "server-2: x", Count: 1}}, FromMemory: new(uint64), Before: Footprint{Goroutines: 16, Heap: 1 << 20}, After: Footprint{Goroutines: 15, Heap: 2 << 20},
-				Groups: []Group{{Name: "none", Before: Performance{100, time.Millisecond}, During: Performance{95, 2 * time.Millisecond}}},
+				Reads: Counts{Sent: 10, Failed: 1, Slowest: time.Second}, Writes: Counts{Sent: 5}, Detected: &detected,
+				Recovered: 400 * time.Millisecond,
+				Errors:    []ErrorCount{{Text: "server-2: x", Count: 1}}, FromMemory: new(uint64),
+				Before: Footprint{Goroutines: 16, Heap: 1 << 20}, After: Footprint{Goroutines: 15, Heap: 2 << 20},
+				Groups: []Group{{
+					Name: "none", Before: Performance{100, time.Millisecond},
+					During: Performance{95, 2 * time.Millisecond},
+				}},
 			},
 			{Scenario: "partition", Title: "packets are lost", Skipped: "no root"},
 			{Scenario: "bad", Broken: []string{"1 stale values were read"}, Unexpected: []string{"2 reads failed"}},
@@ -209,7 +228,8 @@ func TestTheReportHasARowForEveryScenario(t *testing.T) {
 	require.NoError(t, report.WriteMarkdown(&b))
 	for _, want := range []string{
 		"Measured on 2 January 2026, 03:04 UTC by\n\n    mcmwlab faults\n",
-		"| kill | a server is killed; `--replicas all` | 10, 1 | 5, 0 | 1000 ms | 3 ms | 400 ms | 0 | 0, 0 | 0 | 16, 15 | 1.0, 2.0 |",
+		"| kill | a server is killed; `--replicas all` | 10, 1 | 5, 0 | 1000 ms | 3 ms | 400 ms | 0 | 0, 0 | 0 | 16, " +
+			"15 | 1.0, 2.0 |",
 		"| partition | packets are lost; `` | skipped: no root |",
 		"Every mcmw instance also has `hot-keys=serve`.\n\n| scenario |",
 		"| scenario | gets |\n| --- | --- |\n| kill | 0 |\n\n",

@@ -20,12 +20,14 @@ type Shared struct {
 	// Requests were answered with success. Failed ones were answered with an error, or their connection ended.
 	Requests uint64 `json:"requests"`
 	Failed   uint64 `json:"failed"`
-	// Stale is how many reads returned a value that another write or deletion had replaced: this one began after the value's write was answered and
-	// was itself answered before the read began. Wrong is how many reads returned a value that was never written.
+	// Stale is how many reads returned a value that another write or deletion had replaced: this one began after the
+	// value's write was answered and was itself answered before the read began. Wrong is how many reads returned a
+	// value that was never written.
 	Stale uint64 `json:"stale"`
 	Wrong uint64 `json:"wrong"`
-	// Increments and Swaps (a gets and a cas) were answered with success. Lost is how many of them the final values lack. Twice is how many returned
-	// a number that another had returned. Gone is how many counters were missing, although none is ever deleted.
+	// Increments and Swaps (a gets and a cas) were answered with success. Lost is how many of them the final values
+	// lack. Twice is how many returned a number that another had returned. Gone is how many counters were missing,
+	// although none is ever deleted.
 	Increments uint64 `json:"increments"`
 	Swaps      uint64 `json:"swaps"`
 	Lost       uint64 `json:"lost"`
@@ -41,7 +43,8 @@ type Shared struct {
 }
 
 const (
-	// registers, counters and swaps are the number of keys of each kind: few, so that clients use the same ones at once.
+	// registers, counters and swaps are the number of keys of each kind: few, so that clients use the same ones at
+	// once.
 	registers = 16
 	counters  = 4
 	swaps     = 4
@@ -94,9 +97,13 @@ type number struct {
 
 // startShared starts clients that share keys and send rate requests per second together.
 func startShared(addrs []string, keys *keyspace, clients, rate int, seed uint64, t *tally) *shared {
-	s := &shared{addrs: addrs, prefix: keys.prefix + "shared-", hot: keys.hot, age: keys.age, start: time.Now(), tally: t, quit: make(chan struct{})}
+	s := &shared{
+		addrs: addrs, prefix: keys.prefix + "shared-", hot: keys.hot, age: keys.age, start: time.Now(),
+		tally: t, quit: make(chan struct{}),
+	}
 	for n := range registers {
-		s.registers = append(s.registers, &register{key: fmt.Sprintf("%sregister-%d", s.prefix, n), ended: map[uint64]int64{}})
+		s.registers = append(s.registers,
+			&register{key: fmt.Sprintf("%sregister-%d", s.prefix, n), ended: map[uint64]int64{}})
 	}
 	for n := range counters {
 		s.counters = append(s.counters, &number{key: fmt.Sprintf("%scounter-%d", s.prefix, n), seen: map[uint64]bool{}})
@@ -141,7 +148,8 @@ func (s *shared) audit() Shared {
 			got, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
 			switch {
 			case err != nil || got > n.added+n.unsure:
-				s.broken(&s.counts.Wrong, "wrong: %s is %q after %d increments and %d with an unknown outcome", n.key, text, n.added, n.unsure)
+				s.broken(&s.counts.Wrong, "wrong: %s is %q after %d increments and %d with an unknown outcome", n.key,
+					text, n.added, n.unsure)
 			case got < n.added:
 				s.broken(nil, "lost: %s is %d after %d increments", n.key, got, n.added)
 				s.counts.Lost += n.added - got
@@ -252,8 +260,8 @@ func (u *user) send(i int, request string) error {
 	return err
 }
 
-// ask sends request over connection i and returns the first line of the answer. If the connection ends in an orderly way before
-// the answer, the request was not done: ask repeats it over a new connection.
+// ask sends request over connection i and returns the first line of the answer. If the connection ends in an orderly
+// way before the answer, the request was not done: ask repeats it over a new connection.
 func (u *user) ask(i int, request string) (line string, err error) {
 	for range 2 {
 		if err = u.send(i, request); err == nil {
@@ -351,7 +359,9 @@ func (u *user) readRegister(r *register) {
 	case !whole || !issued:
 		u.broken(&u.counts.Wrong, "wrong: %s holds %.60q", r.key, value)
 	case ended > 0 && ended < floor:
-		u.broken(&u.counts.Stale, "stale: %s holds write %d; a later write, which began %.1f ms after the answer to this one, was answered before the read",
+		u.broken(&u.counts.Stale,
+			"stale: %s holds write %d; a later write, which began %.1f ms after the answer to this one, was answered "+
+				"before the read",
 			r.key, seq, float64(floor-ended)/1e6)
 	}
 }

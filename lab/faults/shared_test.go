@@ -29,7 +29,10 @@ func TestOneMiddlewareKeepsEveryPromiseAboutSharedKeys(t *testing.T) {
 	v := sharing(t, []string{mw.Addr(), mw.Addr()}, time.Second)
 	require.NoError(t, v.Broken(), "%v", v.Examples)
 	s := v.Shared
-	for what, n := range map[string]uint64{"requests": s.Requests, "increments": s.Increments, "swaps": s.Swaps, "contests": s.Contests} {
+	for what, n := range map[string]uint64{
+		"requests": s.Requests, "increments": s.Increments, "swaps": s.Swaps,
+		"contests": s.Contests,
+	} {
 		assert.NotZero(t, n, what)
 	}
 	assert.EqualValues(t, registers+counters+swaps, s.Compared)
@@ -41,7 +44,8 @@ func TestMiddlewaresThatDoNotCoordinateAreCaught(t *testing.T) {
 		servers := mwtest.Servers(mctest.StartMemcacheds(t, 3)...)
 		var addrs []string
 		for range 2 {
-			addrs = append(addrs, mwtest.Start(t, middleware.Options{Servers: servers, Writers: middleware.WritersOne}).Addr())
+			addrs = append(addrs, mwtest.Start(t, middleware.Options{Servers: servers, Writers: middleware.WritersOne}).
+				Addr())
 		}
 		v := sharing(t, addrs, duration)
 		s := v.Shared
@@ -76,7 +80,10 @@ func TestAReadOfASharedKeyIsJudgedByTheTimesOfWrites(t *testing.T) {
 			s := &shared{addrs: []string{script.Addr()}, start: time.Now(), tally: newTally(time.Now())}
 			u := s.user(0, 1)
 			defer u.close()
-			u.readRegister(&register{key: "k", ended: map[uint64]int64{1: tc.ended}, acks: acks{list: []ack{{number: uint64(tc.floor)}}}})
+			u.readRegister(&register{
+				key: "k", ended: map[uint64]int64{1: tc.ended},
+				acks: acks{list: []ack{{number: uint64(tc.floor)}}},
+			})
 			assert.Equal(t, Shared{Requests: 1, Stale: tc.stale, Wrong: tc.wrong}, s.counts)
 		})
 	}

@@ -20,7 +20,8 @@ const (
 	longestPause = 2 * time.Second
 )
 
-// NewSoak checks the options, finds the programs, and returns a suite that makes random servers fail in random ways. Every round is a scenario.
+// NewSoak checks the options, finds the programs, and returns a suite that makes random servers fail in random ways.
+// Every round is a scenario.
 func NewSoak(o Options, duration time.Duration) (*Suite, error) {
 	programs, err := o.programs()
 	if err != nil {

@@ -18,11 +18,13 @@ import (
 	"mcmw/lab/process"
 )
 
-// Stale compares proxies: it counts the reads that return an old value after one of three servers could not be reached for a while. All keys are stored,
-// the server is cut off, all keys are stored again with another value, the server can be reached again, and all keys are read. A read is stale if it
-// returns the first value of a key whose second value was acknowledged.
+// Stale compares proxies: it counts the reads that return an old value after one of three servers could not be reached
+// for a while. All keys are stored, the server is cut off, all keys are stored again with another value, the server can
+// be reached again, and all keys are read. A read is stale if it returns the first value of a key whose second value
+// was acknowledged.
 type Stale struct {
-	// Mcmw, Twemproxy and Memcached are the paths of the programs. Memcached must have the proxy and accept an explicit cas.
+	// Mcmw, Twemproxy and Memcached are the paths of the programs. Memcached must have the proxy and accept an explicit
+	// cas.
 	Mcmw, Twemproxy, Memcached string
 	// Runs is the number of repetitions, with new processes each.
 	Runs int
@@ -53,7 +55,8 @@ func (s Stale) Run(ctx context.Context, progress func(string)) ([][]StaleRun, er
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			progress(fmt.Sprintf("run %d, %s: %d of %d writes acknowledged, %d of %d reads stale, %d misses, %d failed", run+1, name, r.Acknowledged, staleKeys, r.Stale, r.Reads, r.Misses, r.Failed))
+			progress(fmt.Sprintf("run %d, %s: %d of %d writes acknowledged, %d of %d reads stale, %d misses, %d failed",
+				run+1, name, r.Acknowledged, staleKeys, r.Stale, r.Reads, r.Misses, r.Failed))
 			results[i] = append(results[i], r)
 		}
 	}
@@ -70,7 +73,9 @@ func (s Stale) run(ctx context.Context, name string) (r StaleRun, err error) {
 	var paths []*faulty.Proxy
 	var addrs []string
 	for i := range staleServers {
-		server, err := process.Launch(ctx, "server-"+strconv.Itoa(i+1), "127.0.0.1", func(port int) *exec.Cmd { return process.Memcached(s.Memcached, "127.0.0.1", port) })
+		server, err := process.Launch(ctx, "server-"+strconv.Itoa(i+1), "127.0.0.1", func(port int) *exec.Cmd {
+			return process.Memcached(s.Memcached, "127.0.0.1", port)
+		})
 		if err != nil {
 			return r, err
 		}
@@ -82,7 +87,9 @@ func (s Stale) run(ctx context.Context, name string) (r StaleRun, err error) {
 		defer path.Stop()
 		paths, addrs = append(paths, path), append(addrs, path.Addr())
 	}
-	proxy, err := process.Launch(ctx, name, "127.0.0.1", func(port int) *exec.Cmd { return s.command(name, dir, port, addrs) })
+	proxy, err := process.Launch(ctx, name, "127.0.0.1", func(port int) *exec.Cmd {
+		return s.command(name, dir, port, addrs)
+	})
 	if err != nil {
 		return r, err
 	}
@@ -117,18 +124,24 @@ func (s Stale) run(ctx context.Context, name string) (r StaleRun, err error) {
 	return r, nil
 }
 
-// command returns the command that starts a proxy in front of servers, in the way that keeps its clients served when a server is away. Its configuration
-// is in dir.
+// command returns the command that starts a proxy in front of servers, in the way that keeps its clients served when a
+// server is away. Its configuration is in dir.
 func (s Stale) command(name, dir string, port int, servers []string) *exec.Cmd {
 	listen := "127.0.0.1:" + strconv.Itoa(port)
 	config := filepath.Join(dir, "config")
-	write := func(text string) { _ = os.WriteFile(config, []byte(text), 0o644) } // without it the program ends, and Launch says so
+	// without it the program ends, and Launch says so
+	write := func(text string) { _ = os.WriteFile(config, []byte(text), 0o644) }
 	switch name {
 	case "mcmw":
-		return exec.Command(s.Mcmw, "serve", "--listen", listen, "--admin", "off", "--servers", strings.Join(servers, ","))
-	case "twemproxy": // it has no replicas: a server that fails is ejected, and its keys move to the others. md5 spreads these keys evenly, unlike fnv1a_64
-		write("lab:\n  listen: " + listen + "\n  hash: md5\n  distribution: ketama\n  auto_eject_hosts: true\n  server_failure_limit: 1\n" +
-			"  server_retry_timeout: 2000\n  timeout: 400\n  servers:\n    - " + strings.Join(servers, ":1\n    - ") + ":1\n")
+		return exec.Command(s.Mcmw, "serve", "--listen", listen, "--admin", "off", "--servers",
+			strings.Join(servers, ","))
+	// it has no replicas: a server that fails is ejected, and its keys move to the others. md5 spreads these keys
+	// evenly, unlike fnv1a_64
+	case "twemproxy":
+		write("lab:\n  listen: " + listen +
+			"\n  hash: md5\n  distribution: ketama\n  auto_eject_hosts: true\n  server_failure_limit: 1\n" +
+			"  server_retry_timeout: 2000\n  timeout: 400\n  servers:\n    - " + strings.Join(servers, ":1\n    - ") +
+			":1\n")
 		return exec.Command(s.Twemproxy, "--conf-file", config, "--stats-port", strconv.Itoa(freePort()))
 	}
 	var backends strings.Builder
@@ -146,8 +159,8 @@ func freePort() int {
 	return port
 }
 
-// replicatingProxy is a configuration of memcached's proxy, with the servers to be inserted: writes go to all servers and are answered with the first
-// success; reads go to each in turn, and to the next one after an error.
+// replicatingProxy is a configuration of memcached's proxy, with the servers to be inserted: writes go to all servers
+// and are answered with the first success; reads go to each in turn, and to the next one after an error.
 const replicatingProxy = `function mcp_config_pools()
   mcp.backend_connect_timeout(0.4)
   mcp.backend_read_timeout(0.4)
@@ -231,7 +244,8 @@ func (c *staleClient) store(value string) map[string]bool {
 	for i := range staleKeys {
 		key := "key-" + strconv.Itoa(i)
 		for range staleTries {
-			if line, err := c.ask(fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value)); err == nil && line == "STORED" {
+			if line, err := c.ask(fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value)); err == nil &&
+				line == "STORED" {
 				acknowledged[key] = true
 				break
 			}

@@ -15,7 +15,10 @@ func TestOfThreeProxiesOnlyMcmwReadsNothingOldAfterAServersReturn(t *testing.T) 
 	}
 	twemproxy, err := exec.LookPath("nutcracker")
 	require.NoError(t, err)
-	s := Stale{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Twemproxy: twemproxy, Memcached: mctest.NewMemcachedPath(t), Runs: 1}
+	s := Stale{
+		Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Twemproxy: twemproxy, Memcached: mctest.NewMemcachedPath(t),
+		Runs: 1,
+	}
 	results, err := s.Run(t.Context(), progress(t))
 	require.NoError(t, err)
 	require.Len(t, results, len(StaleProxies))

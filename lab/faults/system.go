@@ -39,7 +39,8 @@ func (p Programs) versioned(ctx context.Context) (string, error) {
 	}
 	version := strings.TrimSpace(string(output))
 	var major, minor, patch int
-	if _, err := fmt.Sscanf(version, "memcached %d.%d.%d", &major, &minor, &patch); err != nil || slices.Compare([]int{major, minor, patch}, []int{1, 6, 27}) < 0 {
+	if _, err := fmt.Sscanf(version, "memcached %d.%d.%d", &major, &minor, &patch); err != nil ||
+		slices.Compare([]int{major, minor, patch}, []int{1, 6, 27}) < 0 {
 		return "", errNotHere{fmt.Errorf("%s is %q: several writers need memcached 1.6.27 or later", path, version)}
 	}
 	return path, nil
@@ -63,7 +64,8 @@ type settings struct {
 	large   bool     // many values are large; see largeKeys
 	// age is how old answers from memory may be; 0: mcmw answers nothing from memory.
 	age time.Duration
-	// pools returns the configuration file that puts servers, written as for --servers, into several pools; nil: flags suffice.
+	// pools returns the configuration file that puts servers, written as for --servers, into several pools; nil: flags
+	// suffice.
 	pools func(s *system, servers []string) string
 }
 
@@ -216,7 +218,8 @@ func (s *system) publish() {
 	s.dns.SetSRV(service, targets...)
 }
 
-// move starts another server in place of the victim, at another address, and updates the name server. The previous server keeps running.
+// move starts another server in place of the victim, at another address, and updates the name server. The previous
+// server keeps running.
 func (s *system) move(ctx context.Context) error {
 	server := s.servers[victim]
 	s.previous = server.proc
@@ -265,7 +268,8 @@ func (s *system) launch(ctx context.Context, server *server) error {
 	return server.proc.AwaitReady(ctx)
 }
 
-// writePools writes the configuration file for servers and returns its path. If that fails, the middleware reports that it cannot read it.
+// writePools writes the configuration file for servers and returns its path. If that fails, the middleware reports that
+// it cannot read it.
 func (s *system) writePools(servers []string) string {
 	file, err := os.CreateTemp("", "mcmw-pools-*.yaml")
 	if err != nil {
@@ -286,7 +290,8 @@ func (s *system) names(addr func(*server) string) []string {
 	return names
 }
 
-// middlewareHost is the address of the middlewares: an outgoing connection cannot take a port that a middleware leaves for a moment.
+// middlewareHost is the address of the middlewares: an outgoing connection cannot take a port that a middleware leaves
+// for a moment.
 const middlewareHost = "127.0.0.100"
 
 // startMcmw starts the middlewares and waits until they serve.
@@ -359,7 +364,8 @@ func (s *system) awaitServing(ctx context.Context) error {
 	}
 }
 
-// command returns the command of a middleware at the given addresses, which reaches each server at the address that addr returns.
+// command returns the command of a middleware at the given addresses, which reaches each server at the address that
+// addr returns.
 func (s *system) command(listen string, at admin, addr func(*server) string) *exec.Cmd {
 	names := s.names(addr)
 	source, value := "--servers", strings.Join(names, ",")
@@ -369,7 +375,9 @@ func (s *system) command(listen string, at admin, addr func(*server) string) *ex
 	case s.settings.pools != nil:
 		source, value = "--config", s.writePools(names)
 	}
-	return exec.Command(s.programs.Mcmw, slices.Concat([]string{"serve", "--listen", listen, source, value, "--admin", at.addr, "--log-format", "json"}, s.settings.args)...)
+	return exec.Command(s.programs.Mcmw,
+		slices.Concat([]string{"serve", "--listen", listen, source, value, "--admin", at.addr, "--log-format", "json"},
+			s.settings.args)...)
 }
 
 // launchMcmw starts the first middleware.

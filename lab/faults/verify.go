@@ -15,11 +15,13 @@ import (
 
 // VerifyOptions describe the load of Verify.
 type VerifyOptions struct {
-	// Addrs are the addresses of the service, host:port: one, or those of several middlewares in front of the same servers.
+	// Addrs are the addresses of the service, host:port: one, or those of several middlewares in front of the same
+	// servers.
 	Addrs   []string
 	Clients int // connections
 	Rate    int // requests per second, of all together
-	// SharedClients is how many clients use every address and write the same keys, SharedRate requests per second together; 0: none.
+	// SharedClients is how many clients use every address and write the same keys, SharedRate requests per second
+	// together; 0: none.
 	SharedClients int
 	SharedRate    int
 	// Duration is how long requests are sent; 0: until the context ends.
@@ -32,11 +34,12 @@ type Verified struct {
 	Reads  Counts `json:"reads"`
 	Writes Counts `json:"writes"`
 	Misses uint64 `json:"misses"`
-	// Wrong values were never stored under their key. Stale ones were older than a write acknowledged or a value read before.
+	// Wrong values were never stored under their key. Stale ones were older than a write acknowledged or a value read
+	// before.
 	Wrong uint64 `json:"wrong"`
 	Stale uint64 `json:"stale"`
-	// Ended is how many connections ended in an orderly way, between two replies. Their unanswered requests were repeated on
-	// other connections and count once.
+	// Ended is how many connections ended in an orderly way, between two replies. Their unanswered requests were
+	// repeated on other connections and count once.
 	Ended uint64 `json:"ended"`
 	// Refused is how many attempts to connect failed.
 	Refused  uint64       `json:"refused"`
@@ -46,7 +49,8 @@ type Verified struct {
 	Examples []string     `json:"examples"` // of violations
 }
 
-// Broken returns an error if there was any violation: a failed or lost request, a failed attempt to connect, a wrong or stale value.
+// Broken returns an error if there was any violation: a failed or lost request, a failed attempt to connect, a wrong or
+// stale value.
 func (v *Verified) Broken() error {
 	var broken []string
 	for _, count := range []struct {
@@ -86,14 +90,20 @@ func (v *Verified) WriteText(w io.Writer) error {
 		name string
 		c    Counts
 	}{{"reads", v.Reads}, {"writes", v.Writes}} {
-		fmt.Fprintf(&b, "%-8s %d sent, %d succeeded, %d failed, %d lost; slowest %.1f ms\n", line.name, line.c.Sent, line.c.Succeeded, line.c.Failed, line.c.Lost, line.c.Slowest.Seconds()*1e3)
+		fmt.Fprintf(&b, "%-8s %d sent, %d succeeded, %d failed, %d lost; slowest %.1f ms\n", line.name, line.c.Sent,
+			line.c.Succeeded, line.c.Failed, line.c.Lost, line.c.Slowest.Seconds()*1e3)
 	}
-	fmt.Fprintf(&b, "values   %d wrong, %d stale; %d misses; %d keys read once more at the end\n", v.Wrong, v.Stale, v.Misses, v.Audited)
-	fmt.Fprintf(&b, "clients  %d connections ended in an orderly way and were replaced, %d refused\n", v.Ended, v.Refused)
+	fmt.Fprintf(&b, "values   %d wrong, %d stale; %d misses; %d keys read once more at the end\n", v.Wrong, v.Stale,
+		v.Misses, v.Audited)
+	fmt.Fprintf(&b, "clients  %d connections ended in an orderly way and were replaced, %d refused\n", v.Ended,
+		v.Refused)
 	if s := v.Shared; s.Requests > 0 {
-		fmt.Fprintf(&b, "shared   %d requests, %d failed; %d wrong, %d stale; %d of %d keys differ\n", s.Requests, s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)
-		fmt.Fprintf(&b, "counts   %d incr and %d cas: %d lost, %d twice, %d counters gone\n", s.Increments, s.Swaps, s.Lost, s.Twice, s.Gone)
-		fmt.Fprintf(&b, "locks    %d contests: %d without a winner, %d with several\n", s.Contests, s.WithoutWinner, s.SeveralWinners)
+		fmt.Fprintf(&b, "shared   %d requests, %d failed; %d wrong, %d stale; %d of %d keys differ\n", s.Requests,
+			s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)
+		fmt.Fprintf(&b, "counts   %d incr and %d cas: %d lost, %d twice, %d counters gone\n", s.Increments, s.Swaps,
+			s.Lost, s.Twice, s.Gone)
+		fmt.Fprintf(&b, "locks    %d contests: %d without a winner, %d with several\n", s.Contests, s.WithoutWinner,
+			s.SeveralWinners)
 	}
 	for _, e := range v.Errors {
 		fmt.Fprintf(&b, "error    %d times: %s (first: %s)\n", e.Count, e.Text, e.First)
@@ -105,14 +115,19 @@ func (v *Verified) WriteText(w io.Writer) error {
 	return err
 }
 
-// Verify puts load on a service, checks every answer, and reads every key again at the end. Clients reconnect when a connection ends; if the end was
-// orderly, between two replies, they repeat the unanswered requests. The end of ctx ends the load and is no error.
+// Verify puts load on a service, checks every answer, and reads every key again at the end. Clients reconnect when a
+// connection ends; if the end was orderly, between two replies, they repeat the unanswered requests. The end of ctx
+// ends the load and is no error.
 func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	if o.Clients < 1 || o.Rate < 1 || o.Rate > maxRate {
-		return nil, fmt.Errorf("%d clients, %d requests per second: expected at least 1, and at most %d requests per second", o.Clients, o.Rate, maxRate)
+		return nil,
+			fmt.Errorf("%d clients, %d requests per second: expected at least 1, and at most %d requests per second",
+				o.Clients, o.Rate, maxRate)
 	}
 	if o.SharedClients < 0 || (o.SharedClients > 0 && (o.SharedRate < 1 || o.SharedRate > maxRate)) {
-		return nil, fmt.Errorf("%d clients that share keys, %d requests per second: expected at least 0 clients, and 1 to %d requests per second", o.SharedClients, o.SharedRate, maxRate)
+		return nil,
+			fmt.Errorf("%d clients that share keys, %d requests per second: expected at least 0 clients, and 1 to %d "+
+				"requests per second", o.SharedClients, o.SharedRate, maxRate)
 	}
 	if len(o.Addrs) == 0 {
 		return nil, errors.New("no address: expected host:port")
@@ -159,7 +174,10 @@ const maxRate = 100_000
 func (t *tally) verified() *Verified {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := &Verified{Misses: t.misses, Wrong: t.wrong, Ended: t.orderly, Refused: t.refused, Audited: t.audited, Errors: t.errorCounts(), Examples: t.examples}
+	v := &Verified{
+		Misses: t.misses, Wrong: t.wrong, Ended: t.orderly, Refused: t.refused, Audited: t.audited,
+		Errors: t.errorCounts(), Examples: t.examples,
+	}
 	for p := range numPhases {
 		v.Reads.add(t.reads[p])
 		v.Writes.add(t.writes[p])

@@ -148,7 +148,8 @@ func TestUnansweredRequestsAreRepeatedAfterAnOrderlyEndOfTheConnection(t *testin
 	for duration, ended := 300*time.Millisecond, uint64(0); ended <= 4; duration *= 2 {
 		require.Less(t, duration, 16*time.Second, "only %d connections ended", ended)
 		l := &leaver{after: 30, leave: func(conn net.Conn) error { return conn.(*net.TCPConn).CloseWrite() }}
-		v, err := Verify(context.Background(), VerifyOptions{Addrs: []string{l.start(t)}, Clients: 4, Rate: 4000, Duration: duration, Seed: 1})
+		v, err := Verify(context.Background(),
+			VerifyOptions{Addrs: []string{l.start(t)}, Clients: 4, Rate: 4000, Duration: duration, Seed: 1})
 		// Reading every key at the end takes more replies than a connection gives.
 		require.ErrorContains(t, err, "reading every key once more")
 		require.NoError(t, v.Broken(), "%v", v.Examples)
@@ -162,7 +163,8 @@ func TestUnansweredRequestsAreRepeatedAfterAnOrderlyEndOfTheConnection(t *testin
 
 func TestUnansweredRequestsAreLostIfTheConnectionIsReset(t *testing.T) {
 	l := &leaver{after: 30, leave: faulty.Reset}
-	v, _ := Verify(context.Background(), VerifyOptions{Addrs: []string{l.start(t)}, Clients: 4, Rate: 4000, Duration: 300 * time.Millisecond, Seed: 1})
+	v, _ := Verify(context.Background(),
+		VerifyOptions{Addrs: []string{l.start(t)}, Clients: 4, Rate: 4000, Duration: 300 * time.Millisecond, Seed: 1})
 	require.ErrorContains(t, v.Broken(), "requests lost")
 	assert.Zero(t, v.Ended)
 	assert.Zero(t, v.Wrong+v.Stale)

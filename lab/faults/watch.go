@@ -133,9 +133,9 @@ func (a admin) footprint(ctx context.Context) (Footprint, error) {
 	return f, err
 }
 
-// entriesOf reads a goroutine profile with debug=1: for each stack the number of its goroutines before an @, then lines with an address, a
-// function+offset and a position, innermost first. It returns the goroutines by the first function of mcmw that they called; those that called
-// none are left out.
+// entriesOf reads a goroutine profile with debug=1: for each stack the number of its goroutines before an @, then lines
+// with an address, a function+offset and a position, innermost first. It returns the goroutines by the first function
+// of mcmw that they called; those that called none are left out.
 func entriesOf(profile io.Reader) (map[string]int, error) {
 	entries := make(map[string]int)
 	count, entry := 0, ""

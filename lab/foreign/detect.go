@@ -16,8 +16,8 @@ import (
 // Formats are the formats of single files.
 var Formats = []string{"mcmwlab", "memtier", "memaslap", "dstat"}
 
-// ParseFile returns the runs in a file's text, and their format. With the format "auto" it is the first format that accepts the
-// text. factors are added to those of the runs.
+// ParseFile returns the runs in a file's text, and their format. With the format "auto" it is the first format that
+// accepts the text. factors are added to those of the runs.
 func ParseFile(text []byte, format string, factors map[string]string) ([]record.Run, string, error) {
 	formats := []string{format}
 	if format == "auto" {

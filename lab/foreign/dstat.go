@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// HostSample has the values of a second of dstat by group and column, such as "cpu usr" and "net recv". Shares of the processor are from 0
-// to 1, other values are in bytes per second or counts.
+// HostSample has the values of a second of dstat by group and column, such as "cpu usr" and "net recv". Shares of the
+// processor are from 0 to 1, other values are in bytes per second or counts.
 type HostSample map[string]float64
 
-// groups are the names of groups of columns. dstat's headers begin with them, except that of all processors, "total-cpu" or "total cpu". Groups of single
-// processors, such as "cpu0-usage", keep their headers as names.
+// groups are the names of groups of columns. dstat's headers begin with them, except that of all processors,
+// "total-cpu" or "total cpu". Groups of single processors, such as "cpu0-usage", keep their headers as names.
 var groups = []string{"cpu", "dsk", "net", "paging", "system", "memory", "swap", "load", "io", "procs", "epoch", "time"}
 
 // groupOf returns the name of a group of columns from its header; an unknown header is its own name.
@@ -32,8 +32,8 @@ func groupOf(head string) string {
 	return head
 }
 
-// ParseDstat reads the output of dstat, or the CSV that it writes with --output. It leaves out the first sample, which is an average
-// since the machine started.
+// ParseDstat reads the output of dstat, or the CSV that it writes with --output. It leaves out the first sample, which
+// is an average since the machine started.
 func ParseDstat(r io.Reader) ([]HostSample, error) {
 	buffered := bufio.NewReader(r)
 	if first, _ := buffered.Peek(1); len(first) == 1 && first[0] == '"' {
@@ -45,7 +45,8 @@ func ParseDstat(r io.Reader) ([]HostSample, error) {
 	var samples []HostSample
 	for number := 1; lines.Scan(); number++ {
 		line := withoutEscapes(lines.Text())
-		parts := strings.FieldsFunc(line, func(r rune) bool { return r == '|' || r == ':' && strings.Contains(line, "usr:") })
+		parts := strings.FieldsFunc(line,
+			func(r rune) bool { return r == '|' || r == ':' && strings.Contains(line, "usr:") })
 		switch {
 		case strings.TrimSpace(line) == "":
 		case strings.HasPrefix(strings.TrimSpace(line), "---") || strings.HasPrefix(strings.TrimSpace(line), "dsk/"):
@@ -56,7 +57,8 @@ func ParseDstat(r io.Reader) ([]HostSample, error) {
 				columns = append(columns, strings.Fields(part))
 			}
 			if len(columns) != len(heads) {
-				return nil, fmt.Errorf("line %d: %d groups of columns: expected %d, as in the line above", number, len(columns), len(heads))
+				return nil, fmt.Errorf("line %d: %d groups of columns: expected %d, as in the line above", number,
+					len(columns), len(heads))
 			}
 		case columns != nil:
 			sample, err := dstatSample(heads, columns, parts)
@@ -74,7 +76,9 @@ func ParseDstat(r io.Reader) ([]HostSample, error) {
 
 func withoutFirst(samples []HostSample) ([]HostSample, error) {
 	if len(samples) < 2 {
-		return nil, errors.New("no sample of dstat found: expected a header such as ----total-cpu-usage----, a line with the names of columns, and lines of values")
+		return nil,
+			errors.New("no sample of dstat found: expected a header such as ----total-cpu-usage----, a line with the " +
+				"names of columns, and lines of values")
 	}
 	return samples[1:], nil
 }
@@ -134,7 +138,8 @@ func dstatNumber(text string) (float64, error) {
 	return value * scale, nil
 }
 
-// parseDstatCSV reads dstat's CSV: some lines about dstat, a line of groups, a line of columns, then lines of values without units.
+// parseDstatCSV reads dstat's CSV: some lines about dstat, a line of groups, a line of columns, then lines of values
+// without units.
 func parseDstatCSV(r io.Reader) ([]HostSample, error) {
 	reader := csv.NewReader(r)
 	reader.FieldsPerRecord = -1
@@ -147,7 +152,9 @@ func parseDstatCSV(r io.Reader) ([]HostSample, error) {
 	for number, line := range lines {
 		switch {
 		case len(line) == 0:
-		case strings.HasPrefix(line[0], "total cpu") || strings.HasPrefix(line[0], "total usage") || strings.HasPrefix(line[0], "epoch") || strings.HasPrefix(line[0], "system") && number < 10 && columns == nil:
+		case strings.HasPrefix(line[0], "total cpu") || strings.HasPrefix(line[0], "total usage") ||
+			strings.HasPrefix(line[0], "epoch") || strings.HasPrefix(line[0], "system") && number < 10 &&
+			columns == nil:
 			heads, columns = nil, nil
 			group := ""
 			for _, head := range line {
@@ -158,7 +165,8 @@ func parseDstatCSV(r io.Reader) ([]HostSample, error) {
 			}
 		case heads != nil && columns == nil:
 			if len(line) > len(heads) {
-				return nil, fmt.Errorf("line %d: %d columns: expected at most %d, as in the line above", number+1, len(line), len(heads))
+				return nil, fmt.Errorf("line %d: %d columns: expected at most %d, as in the line above", number+1,
+					len(line), len(heads))
 			}
 			columns = line
 		case columns != nil:
@@ -172,7 +180,8 @@ func parseDstatCSV(r io.Reader) ([]HostSample, error) {
 					continue
 				}
 				if err != nil || !(value >= 0) || math.IsInf(value, 0) {
-					return nil, fmt.Errorf("line %d: %s %s is %q: expected a number from 0", number+1, heads[i], columns[i], text)
+					return nil, fmt.Errorf("line %d: %s %s is %q: expected a number from 0", number+1, heads[i],
+						columns[i], text)
 				}
 				sample.set(heads[i], columns[i], value)
 			}

@@ -56,7 +56,8 @@ SET      30.000       100.00
 `, throughput, latency, throughput, latency)
 }
 
-// middlewareText is an output of a middleware: six rows with 50 or 150 requests, after and before five rows of warm-up and cool-down.
+// middlewareText is an output of a middleware: six rows with 50 or 150 requests, after and before five rows of warm-up
+// and cool-down.
 func middlewareText() string {
 	var b strings.Builder
 	b.WriteString("STAT START\nsecs,qlen,thru,msrt,items,nset,nget,nmget,sqt,gqt,mqt,swt,gwt,mwt\n")
@@ -74,7 +75,8 @@ func middlewareText() string {
 		row(1000, 7, 1, 1)
 	}
 	b.WriteString("STAT END\nServer 0 handled 300 requests.\nServer 1 handled 370 requests.\n")
-	b.WriteString("SET HIST START\n4\n   0 1\n   1 0\n   2 2\n   3 1\nSET HIST END\nGET HIST START\n0\nGET HIST END\nMGET HIST START\n0\nMGET HIST END\n")
+	b.WriteString("SET HIST START\n4\n   0 1\n   1 0\n   2 2\n   3 1\nSET HIST END\nGET HIST START\n0\nGET HIST " +
+		"END\nMGET HIST START\n0\nMGET HIST END\n")
 	return b.String()
 }
 
@@ -84,9 +86,13 @@ func smallTree() fstest.MapFS {
 	files := fstest.MapFS{}
 	for repetition := 1; repetition <= 2; repetition++ {
 		for name, text := range map[string]string{
-			"cliout1": clientText(100, 20), "cliout2": clientText(300, 40*float64(repetition)), "mwout1": middlewareText(), "mwout2": middlewareText(),
+			"cliout1": clientText(100, 20), "cliout2": clientText(300, 40*float64(repetition)),
+			"mwout1": middlewareText(), "mwout2": middlewareText(),
 		} {
-			files[fmt.Sprintf("%s%srep%d.out", dir, name, repetition)] = &fstest.MapFile{Data: []byte(text), ModTime: time.Unix(1e9, 0)}
+			files[fmt.Sprintf("%s%srep%d.out", dir, name, repetition)] = &fstest.MapFile{
+				Data:    []byte(text),
+				ModTime: time.Unix(1e9, 0),
+			}
 		}
 	}
 	files[dir+"dstatout-mw1rep1.out"] = &fstest.MapFile{Data: []byte(dstatText)}
@@ -144,7 +150,10 @@ func TestATreeBecomesARecord(t *testing.T) {
 	runs, err := r.Runs(t.Context())
 	require.NoError(t, err)
 	require.Len(t, runs, 2)
-	assert.Equal(t, map[string]string{"servers": "3", "middlewares": "2", "workers": "8", "ratio": "1:0", "clients": "2", "connections": "64"}, runs[0].Factors)
+	assert.Equal(t, map[string]string{
+		"servers": "3", "middlewares": "2", "workers": "8", "ratio": "1:0",
+		"clients": "2", "connections": "64",
+	}, runs[0].Factors)
 	assert.Equal(t, 1, runs[1].Repetition)
 	for _, want := range []struct {
 		source, metric string
@@ -219,7 +228,9 @@ func TestDstatIsRead(t *testing.T) {
 	require.True(t, ok)
 	assert.InDelta(t, 0.345, user, 1e-12)
 
-	samples, err = ParseDstat(strings.NewReader("----cpu0-usage---- -dsk/total-\nusr sys idl wai|read writ\n1 2 97 0|0 0\n1 2 97 0|0 0\n"))
+	samples,
+		err = ParseDstat(strings.NewReader("----cpu0-usage---- -dsk/total-\nusr sys idl wai|read writ\n1 2 97 0|0 " +
+		"0\n1 2 97 0|0 0\n"))
 	require.NoError(t, err)
 	assert.NotContains(t, samples[0], "cpu usr", "it is that of one processor")
 	samples, err = ParseDstat(strings.NewReader(`"Dstat 0.7.3 CSV output"
@@ -267,7 +278,8 @@ func TestMemaslapIsRead(t *testing.T) {
 	assert.InDelta(t, 8e-6, total.Histogram[0].Lower, 1e-15)
 	assert.InDelta(t, 16e-6, total.Histogram[0].Upper, 1e-15)
 	run := MemaslapRun(m, map[string]string{"servers": "1"})
-	assert.Equal(t, map[string]string{"clients": "1", "connections": "8", "ratio": "10:90", "servers": "1"}, run.Factors)
+	assert.Equal(t, map[string]string{"clients": "1", "connections": "8", "ratio": "10:90", "servers": "1"},
+		run.Factors)
 	mean, ok := run.Value("client", "response_time_mean_get")
 	require.True(t, ok)
 	assert.InDelta(t, 387e-6, mean, 1e-12)
@@ -287,7 +299,12 @@ func TestFormatsOfFilesAreDetected(t *testing.T) {
 	text := `{"configuration":{"ratio":"1:9","multi_key_get":9},"run information":{"Threads":2,"Connections per thread":4,"Seconds":5},
 "ALL STATS":{"Runtime":{"Start time":1000,"Finish time":6000,"Time unit":"MILLISECONDS"},
 "Gets":{"Count":50,"Ops/sec":10,"Latency":2,"Misses/sec":1},"Totals":{"Count":50,"Ops/sec":10,"Latency":2,"KB/sec RX":1,"Percentile Latencies":{"p50.00":1.5},"Time-Serie":{"0":{"Count":10,"Average Latency":2}}}}}`
-	for _, c := range []struct{ text, format string }{{clientText(1, 1), "memtier"}, {text, "memtier"}, {string(memaslap), "memaslap"}, {dstatText, "dstat"}} {
+	for _, c := range []struct{ text, format string }{
+		{clientText(1, 1), "memtier"},
+		{text, "memtier"},
+		{string(memaslap), "memaslap"},
+		{dstatText, "dstat"},
+	} {
 		_, format, err := ParseFile([]byte(c.text), "auto", nil)
 		require.NoError(t, err)
 		assert.Equal(t, c.format, format)
@@ -299,7 +316,10 @@ func TestFormatsOfFilesAreDetected(t *testing.T) {
 	assert.Equal(t, "9", run.Factors["keys_per_get"])
 	assert.Equal(t, "1:1", run.Factors["ratio"], "memtier's ratio counts keys, that of mcmwlab requests")
 	assert.InDelta(t, 5, run.Seconds, 0)
-	for metric, want := range map[string]float64{"throughput_multiget": 10, "response_time_mean": 0.002, "response_time_p50": 0.0015, "bytes_read": 5 * 1024, "requests": 50} {
+	for metric, want := range map[string]float64{
+		"throughput_multiget": 10, "response_time_mean": 0.002,
+		"response_time_p50": 0.0015, "bytes_read": 5 * 1024, "requests": 50,
+	} {
 		got, ok := run.Value("client", metric)
 		assert.True(t, ok, metric)
 		assert.InDelta(t, want, got, 1e-12, metric)
@@ -340,11 +360,13 @@ func TestASecondAfterTheEndIsNoWindow(t *testing.T) {
 			rates = append(rates, w.Value)
 		}
 	}
-	assert.Equal(t, []float64{72305, 68758, 72013, 68988, 71288}, rates, "the last replies, after 5 s, are no sixth second")
+	assert.Equal(t, []float64{72305, 68758, 72013, 68988, 71288}, rates,
+		"the last replies, after 5 s, are no sixth second")
 }
 
 func TestFactorsComeFromFolders(t *testing.T) {
-	assert.Equal(t, map[string]string{"workers": "8", "ratio": "1:9", "middlewares": "2"}, PathFactors("a/nmw=2/workers=8/wrkld=1-9/mgsize=NA/run.json"))
+	assert.Equal(t, map[string]string{"workers": "8", "ratio": "1:9", "middlewares": "2"},
+		PathFactors("a/nmw=2/workers=8/wrkld=1-9/mgsize=NA/run.json"))
 }
 
 func FuzzParseMiddleware(f *testing.F) {
@@ -414,7 +436,8 @@ func TestRunsOfOneOutputStayRuns(t *testing.T) {
 	}
 	head := `{"configuration":{"ratio":"1:9"},"run information":{"Threads":2,"Connections per thread":4,"Seconds":5},`
 	average := `"AGGREGATED AVERAGE RESULTS (3 runs)":{"Totals":{"Count":600,"Ops/sec":40,"Latency":2}}`
-	all := head + row("BEST RUN RESULTS", 1000, 250) + "," + average + "," + row("RUN #2 RESULTS", 7000, 250) + "," + row("RUN #1 RESULTS", 1000, 200) + "," +
+	all := head + row("BEST RUN RESULTS", 1000, 250) + "," + average + "," + row("RUN #2 RESULTS", 7000, 250) + "," +
+		row("RUN #1 RESULTS", 1000, 200) + "," +
 		row("RUN #3 RESULTS", 13000, 150) + "," + row("WORST RUN RESULTS", 13000, 150) + "}"
 	runs, _, err := ParseFile([]byte(all), "auto", nil)
 	require.NoError(t, err)
@@ -445,10 +468,22 @@ func TestRunsWithSilentOrMissingProgramsFail(t *testing.T) {
 				root[dir+client+"rep2.out"].Data = []byte(clientText(0, 0))
 			}
 		}, "2 of 2 clients measured no request"},
-		"one silent":         {func(root fstest.MapFS) { root[dir+"cliout2rep2.out"].Data = []byte(clientText(0, 0)) }, "1 of 2 clients measured no request"},
-		"one missing":        {func(root fstest.MapFS) { delete(root, dir+"cliout2rep2.out") }, "it has outputs of 1 clients, another repetition has 2"},
-		"all missing":        {func(root fstest.MapFS) { delete(root, dir+"cliout2rep2.out"); delete(root, dir+"cliout1rep2.out") }, "it has no output of a client"},
-		"middleware missing": {func(root fstest.MapFS) { delete(root, dir+"mwout2rep2.out") }, "it has outputs of 1 middlewares, another repetition has 2"},
+		"one silent": {
+			func(root fstest.MapFS) { root[dir+"cliout2rep2.out"].Data = []byte(clientText(0, 0)) },
+			"1 of 2 clients measured no request",
+		},
+		"one missing": {
+			func(root fstest.MapFS) { delete(root, dir+"cliout2rep2.out") },
+			"it has outputs of 1 clients, another repetition has 2",
+		},
+		"all missing": {func(root fstest.MapFS) {
+			delete(root, dir+"cliout2rep2.out")
+			delete(root, dir+"cliout1rep2.out")
+		}, "it has no output of a client"},
+		"middleware missing": {
+			func(root fstest.MapFS) { delete(root, dir+"mwout2rep2.out") },
+			"it has outputs of 1 middlewares, another repetition has 2",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := smallTree()

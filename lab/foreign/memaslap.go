@@ -21,7 +21,8 @@ type Memaslap struct {
 	SetShare             float64 // of the requests, 0 to 1; NaN if unknown
 	Gets, Sets, Misses   uint64
 	Written, Read        uint64 // bytes
-	// Commands has the response times of "get", "set" and "total". It is empty if memaslap printed no statistics (without -S).
+	// Commands has the response times of "get", "set" and "total". It is empty if memaslap printed no statistics
+	// (without -S).
 	Commands map[string]*MemaslapCommand
 }
 
@@ -42,7 +43,10 @@ type MemaslapPeriod struct {
 
 // ParseMemaslap reads the output of memaslap.
 func ParseMemaslap(r io.Reader) (*Memaslap, error) {
-	p := memaslapParser{out: &Memaslap{Commands: map[string]*MemaslapCommand{}, SetShare: math.NaN(), Throughput: math.NaN()}}
+	p := memaslapParser{out: &Memaslap{
+		Commands: map[string]*MemaslapCommand{}, SetShare: math.NaN(),
+		Throughput: math.NaN(),
+	}}
 	lines := bufio.NewScanner(r)
 	for number := 1; lines.Scan(); number++ {
 		if err := p.line(strings.TrimSpace(withoutEscapes(lines.Text()))); err != nil {
@@ -53,7 +57,8 @@ func ParseMemaslap(r io.Reader) (*Memaslap, error) {
 		return nil, err
 	}
 	if math.IsNaN(p.out.Throughput) {
-		return nil, errors.New("no result of memaslap found: expected a line such as Run time: 3.0s Ops: 62588 TPS: 20860")
+		return nil,
+			errors.New("no result of memaslap found: expected a line such as Run time: 3.0s Ops: 62588 TPS: 20860")
 	}
 	return p.out, nil
 }
@@ -104,7 +109,8 @@ func (p *memaslapParser) setting(name, value string) error {
 		return readNumber(strings.TrimPrefix(value, "set_prop="), 1, &p.out.SetShare)
 	}
 	counts := map[string]*uint64{
-		"threads count": &p.out.Threads, "concurrency": &p.out.Connections, "cmd_get": &p.out.Gets, "cmd_set": &p.out.Sets, "get_misses": &p.out.Misses,
+		"threads count": &p.out.Threads, "concurrency": &p.out.Connections, "cmd_get": &p.out.Gets,
+		"cmd_set": &p.out.Sets, "get_misses": &p.out.Misses,
 		"written_bytes": &p.out.Written, "read_bytes": &p.out.Read,
 	}
 	if count := counts[name]; count != nil {
@@ -113,18 +119,23 @@ func (p *memaslapParser) setting(name, value string) error {
 	if p.command == nil {
 		return nil
 	}
-	times := map[string]*float64{"Min": &p.command.Min, "Max": &p.command.Max, "Avg": &p.command.Mean, "Std": &p.command.StdDev}
+	times := map[string]*float64{
+		"Min": &p.command.Min, "Max": &p.command.Max, "Avg": &p.command.Mean,
+		"Std": &p.command.StdDev,
+	}
 	if time := times[name]; time != nil {
 		return readNumber(value, 1e-6, time)
 	}
 	return nil
 }
 
-// period reads "Period 1 13949 13949 14.5 0 14 306120 521 7865.78 111.64": seconds, operations, operations per second, MB/s,
-// misses, and times in microseconds. Lines that begin with Global have the time since the start instead of the length.
+// period reads "Period 1 13949 13949 14.5 0 14 306120 521 7865.78 111.64": seconds, operations, operations per second,
+// MB/s, misses, and times in microseconds. Lines that begin with Global have the time since the start instead of the
+// length.
 func (p *memaslapParser) period(fields []string) error {
 	if p.command == nil || len(fields) < 10 {
-		return fmt.Errorf("%q: expected Type, Time, Ops, TPS, Net, Get_miss, Min, Max, Avg, Std_dev, Geo_dist below the name of a statistic", strings.Join(fields, " "))
+		return fmt.Errorf("%q: expected Type, Time, Ops, TPS, Net, Get_miss, Min, Max, Avg, Std_dev, Geo_dist below "+
+			"the name of a statistic", strings.Join(fields, " "))
 	}
 	var values [9]float64
 	for i := range values {
@@ -133,7 +144,8 @@ func (p *memaslapParser) period(fields []string) error {
 		}
 	}
 	if fields[0] == "Period" {
-		p.command.Periods = append(p.command.Periods, MemaslapPeriod{Seconds: values[0], Throughput: values[2], Mean: values[7] * 1e-6})
+		p.command.Periods = append(p.command.Periods,
+			MemaslapPeriod{Seconds: values[0], Throughput: values[2], Mean: values[7] * 1e-6})
 	} else if n := len(p.command.Periods); n > 0 {
 		p.command.Periods[n-1].End = values[0]
 	}

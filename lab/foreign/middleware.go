@@ -143,7 +143,10 @@ func (p *middlewareParser) row(fields []string) error {
 		}
 		return v
 	}
-	row := MiddlewareRow{Seconds: value("secs"), QueueLength: value("qlen"), Throughput: value("thru"), Kinds: map[string]KindRow{}}
+	row := MiddlewareRow{
+		Seconds: value("secs"), QueueLength: value("qlen"), Throughput: value("thru"),
+		Kinds: map[string]KindRow{},
+	}
 	for _, kind := range kinds {
 		row.Kinds[kind.name] = KindRow{Count: value(kind.count), Queue: value(kind.queue), Service: value(kind.service)}
 		if math.IsNaN(row.Kinds[kind.name].Count) {

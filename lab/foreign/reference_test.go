@@ -10,12 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The outputs of the 2018 report's 2^3 write-only experiment have no licence and are not in the repository. If MCMW_2KA is
-// a folder with them (2ka) and with results computed from them by another program (expected.json), the test compares all results.
+// The outputs of the 2018 report's 2^3 write-only experiment have no licence and are not in the repository. If MCMW_2KA
+// is a folder with them (2ka) and with results computed from them by another program (expected.json), the test compares
+// all results.
 func TestTheSummaryOfTheReportsOutputsMatchesTheReference(t *testing.T) {
 	dir := os.Getenv("MCMW_2KA")
 	if dir == "" {
-		t.Skip("the outputs have no licence and are not in the repository; set MCMW_2KA to a folder with 2ka and expected.json")
+		t.Skip("the outputs have no licence and are not in the repository; set MCMW_2KA to a folder with 2ka and " +
+			"expected.json")
 	}
 	configurations, err := ReadTree(t.Context(), os.DirFS(dir))
 	require.NoError(t, err)

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Summary is the summary of a tree of experiments according to the conventions of their report, with its names and its units,
-// milliseconds and operations per second.
+// Summary is the summary of a tree of experiments according to the conventions of their report, with its names and its
+// units, milliseconds and operations per second.
 type Summary struct {
 	Configurations []ConfigurationSummary `json:"configurations"`
 }
@@ -52,10 +52,16 @@ const ms = 1e3
 func Summarize(configurations []Configuration) Summary {
 	var s Summary
 	for _, c := range configurations {
-		out := ConfigurationSummary{Dir: c.Dir, Params: c.Params, Aggregate: map[string]Spread{}, values: map[string][]float64{}}
+		out := ConfigurationSummary{
+			Dir: c.Dir, Params: c.Params, Aggregate: map[string]Spread{},
+			values: map[string][]float64{},
+		}
 		for _, r := range c.Repetitions {
 			if why := c.failure(r); why != "" {
-				out.Reps = append(out.Reps, RepetitionSummary{Rep: r.Number, ClientFiles: len(r.Clients), Middlewares: len(r.Middlewares), Failed: why})
+				out.Reps = append(out.Reps, RepetitionSummary{
+					Rep: r.Number, ClientFiles: len(r.Clients),
+					Middlewares: len(r.Middlewares), Failed: why,
+				})
 				continue
 			}
 			out.Clients = r.connections()
@@ -95,7 +101,10 @@ func percentileKey(q float64) string { return fmt.Sprintf("p%.0f", 100*q) }
 
 // repetition summarizes a run.
 func (c *ConfigurationSummary) repetition(r Repetition) RepetitionSummary {
-	out := RepetitionSummary{Rep: r.Number, ClientFiles: len(r.Clients), Middlewares: len(r.Middlewares), Client: map[string]any{"clients": r.connections()}}
+	out := RepetitionSummary{
+		Rep: r.Number, ClientFiles: len(r.Clients), Middlewares: len(r.Middlewares),
+		Client: map[string]any{"clients": r.connections()},
+	}
 	total, _ := clientKind(r.Clients, "Totals")
 	kilobytes := 0.0
 	for _, client := range r.Clients {
@@ -128,7 +137,8 @@ func (c *ConfigurationSummary) repetition(r Repetition) RepetitionSummary {
 	if len(r.Middlewares) > 0 {
 		out.Trimmed = c.trimmed(r)
 		out.Whole = map[string]any{
-			"rows_used": rowsOf(r, 0), "qlen_mean_of_mws": stat.Mean(queueLengths(r.Middlewares, 0), nil), "throughput_total": throughputOf(r.Middlewares, 0),
+			"rows_used": rowsOf(r, 0), "qlen_mean_of_mws": stat.Mean(queueLengths(r.Middlewares, 0), nil),
+			"throughput_total": throughputOf(r.Middlewares, 0),
 		}
 	}
 	return out
@@ -166,13 +176,14 @@ func (c *ConfigurationSummary) trimmed(r Repetition) map[string]any {
 		}
 		key := "mw_" + name + "_"
 		out[name] = map[string]any{
-			"throughput":                   c.keep(key+"throughput", k.Throughput),
-			"queue_ms":                     c.keep(key+"queue_ms", ms*k.Queue),
-			"service_ms":                   c.keep(key+"service_ms", ms*k.Service),
-			"response_ms":                  c.keep(key+"response_ms", ms*(k.Queue+k.Service)),
-			"queue_ms_request_weighted":    c.keep(key+"queue_ms_request_weighted", ms*k.QueueWeighted),
-			"service_ms_request_weighted":  c.keep(key+"service_ms_request_weighted", ms*k.ServiceWeighted),
-			"response_ms_request_weighted": c.keep(key+"response_ms_request_weighted", ms*(k.QueueWeighted+k.ServiceWeighted)),
+			"throughput":                  c.keep(key+"throughput", k.Throughput),
+			"queue_ms":                    c.keep(key+"queue_ms", ms*k.Queue),
+			"service_ms":                  c.keep(key+"service_ms", ms*k.Service),
+			"response_ms":                 c.keep(key+"response_ms", ms*(k.Queue+k.Service)),
+			"queue_ms_request_weighted":   c.keep(key+"queue_ms_request_weighted", ms*k.QueueWeighted),
+			"service_ms_request_weighted": c.keep(key+"service_ms_request_weighted", ms*k.ServiceWeighted),
+			"response_ms_request_weighted": c.keep(key+"response_ms_request_weighted",
+				ms*(k.QueueWeighted+k.ServiceWeighted)),
 		}
 	}
 	return out

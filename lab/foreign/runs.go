@@ -23,14 +23,19 @@ import (
 )
 
 // inService is a metric that only trees have: their middlewares don't separate the worker's time from the server's.
-var inService = record.Metric{Name: "time_in_service_mean", Unit: record.Seconds, Help: "mean time from the queue to the reply: worker, server and reply together"}
+var inService = record.Metric{
+	Name: "time_in_service_mean", Unit: record.Seconds,
+	Help: "mean time from the queue to the reply: worker, server and reply together",
+}
 
 // factorNames maps the settings of a tree to factors.
 var factorNames = map[string]string{
-	"nsvr": "servers", "nmw": "middlewares", "tmw": "workers", "wrkld": "ratio", "mgshrd": "sharded", "mgsize": "keys_per_get",
+	"nsvr": "servers", "nmw": "middlewares", "tmw": "workers", "wrkld": "ratio", "mgshrd": "sharded",
+	"mgsize": "keys_per_get",
 }
 
-// factorsOf returns the factors of a tree's settings. Unknown settings keep their names; those with the value NA are left out.
+// factorsOf returns the factors of a tree's settings. Unknown settings keep their names; those with the value NA are
+// left out.
 func factorsOf(params map[string]string) map[string]string {
 	factors := map[string]string{}
 	for name, value := range params {
@@ -45,8 +50,8 @@ func factorsOf(params map[string]string) map[string]string {
 	return factors
 }
 
-// inRequests converts a ratio of memtier, which counts the keys of GETs, to a ratio of requests. It also sets the real number of keys per GET:
-// a GET has no more keys than the ratio's GETs. Other ratios stay unchanged.
+// inRequests converts a ratio of memtier, which counts the keys of GETs, to a ratio of requests. It also sets the real
+// number of keys per GET: a GET has no more keys than the ratio's GETs. Other ratios stay unchanged.
 func inRequests(factors map[string]string) {
 	keys, err := strconv.Atoi(factors["keys_per_get"])
 	sets, gets, ok := strings.Cut(factors["ratio"], ":")
@@ -73,8 +78,8 @@ type Found struct {
 	Files []string // below Root
 }
 
-// TreeRuns returns the runs of a tree. The factors are from the names of the folders, except clients and connections, which are from the
-// outputs.
+// TreeRuns returns the runs of a tree. The factors are from the names of the folders, except clients and connections,
+// which are from the outputs.
 func TreeRuns(root fs.FS, configurations []Configuration) []Found {
 	var all []Found
 	for point, c := range configurations {
@@ -122,14 +127,19 @@ func result(run *record.Run, source, metric string, value float64) {
 
 func addBins(run *record.Run, source, command string, bins sample.Histogram) {
 	for _, b := range bins {
-		run.Histograms = append(run.Histograms, record.Bin{Source: source, Metric: "response_time", Command: command, Lower: b.Lower, Upper: b.Upper, Count: uint64(b.Count)})
+		run.Histograms = append(run.Histograms,
+			record.Bin{
+				Source: source, Metric: "response_time", Command: command, Lower: b.Lower, Upper: b.Upper,
+				Count: uint64(b.Count),
+			})
 	}
 }
 
 // memtierRow has the name of a row of memtier and the suffix of its metrics.
 type memtierRow struct{ row, suffix string }
 
-// rowsOfMemtier returns the rows of all requests, of SETs, and of GETs, which are multi-gets if the configuration has several keys per GET.
+// rowsOfMemtier returns the rows of all requests, of SETs, and of GETs, which are multi-gets if the configuration has
+// several keys per GET.
 func rowsOfMemtier(out *memtier.Output) []memtierRow {
 	gets := memtierRow{"Gets", "_get"}
 	if keys, err := strconv.Atoi(out.Configuration["multi_key_get"]); err == nil && keys > 1 {
@@ -172,7 +182,8 @@ func addClients(run *record.Run, clients []*memtier.Output) {
 	result(run, record.SourceClient, "hits", math.Round(hits))
 }
 
-// addMiddlewares adds the measurements of the middlewares without warm-up and cool-down. Means are over requests, not over seconds.
+// addMiddlewares adds the measurements of the middlewares without warm-up and cool-down. Means are over requests, not
+// over seconds.
 func addMiddlewares(run *record.Run, middlewares []*MiddlewareOutput) {
 	if len(middlewares) == 0 {
 		return
@@ -213,7 +224,8 @@ func addWindows(run *record.Run, source string, seconds []MiddlewareRow) {
 			}
 		}
 		addWindow(run, source, start, row.Seconds, map[string]float64{
-			"throughput": row.Throughput, "queue_length_mean": row.QueueLength, "stage_queue_mean": queue / requests, inService.Name: service / requests,
+			"throughput": row.Throughput, "queue_length_mean": row.QueueLength, "stage_queue_mean": queue / requests,
+			inService.Name: service / requests,
 		})
 		start += row.Seconds
 	}
@@ -222,14 +234,17 @@ func addWindows(run *record.Run, source string, seconds []MiddlewareRow) {
 // addWindow adds the values of a window by metric.
 func addWindow(run *record.Run, source string, start, seconds float64, values map[string]float64) {
 	for metric, value := range values {
-		run.Windows = append(run.Windows, record.Window{Source: source, Start: start, Seconds: seconds, Metric: metric, Value: value})
+		run.Windows = append(run.Windows,
+			record.Window{Source: source, Start: start, Seconds: seconds, Metric: metric, Value: value})
 	}
 }
 
 // dstatMetrics maps dstat's columns to metrics.
 var dstatMetrics = map[string]string{
-	"cpu usr": "cpu_user", "cpu sys": "cpu_system", "cpu idl": "cpu_idle", "cpu wai": "cpu_iowait", "cpu hiq": "cpu_irq", "cpu siq": "cpu_softirq",
-	"cpu stl": "cpu_steal", "dsk read": "disk_read_bytes", "dsk writ": "disk_write_bytes", "net recv": "net_rx_bytes", "net send": "net_tx_bytes",
+	"cpu usr": "cpu_user", "cpu sys": "cpu_system", "cpu idl": "cpu_idle", "cpu wai": "cpu_iowait",
+	"cpu hiq": "cpu_irq", "cpu siq": "cpu_softirq",
+	"cpu stl": "cpu_steal", "dsk read": "disk_read_bytes", "dsk writ": "disk_write_bytes", "net recv": "net_rx_bytes",
+	"net send":    "net_tx_bytes",
 	"memory used": "memory_used",
 }
 
@@ -237,14 +252,15 @@ func addHost(run *record.Run, source string, samples []HostSample) {
 	for i, sample := range samples {
 		for column, value := range sample {
 			if metric, ok := dstatMetrics[column]; ok {
-				run.HostSamples = append(run.HostSamples, record.Window{Source: source, Start: float64(i), Seconds: 1, Metric: metric, Value: value})
+				run.HostSamples = append(run.HostSamples,
+					record.Window{Source: source, Start: float64(i), Seconds: 1, Metric: metric, Value: value})
 			}
 		}
 	}
 }
 
-// MemtierRuns returns the runs in an output of memtier. If the output has only the average of several runs, that is one run, with their number as
-// the metric runs_averaged.
+// MemtierRuns returns the runs in an output of memtier. If the output has only the average of several runs, that is one
+// run, with their number as the metric runs_averaged.
 func MemtierRuns(out *memtier.Output, factors map[string]string) (runs []record.Run) {
 	results := out.Runs()
 	if len(results) == 0 {
@@ -266,7 +282,10 @@ func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 	if !overall.Start.IsZero() {
 		run.Started, run.Seconds = overall.Start, overall.Finish.Sub(overall.Start).Seconds()
 	}
-	for setting, factor := range map[string]string{"ratio": "ratio", "pipeline": "pipeline", "data_size": "value_size", "key_pattern": "key_pattern", "multi_key_get": "keys_per_get"} {
+	for setting, factor := range map[string]string{
+		"ratio": "ratio", "pipeline": "pipeline", "data_size": "value_size",
+		"key_pattern": "key_pattern", "multi_key_get": "keys_per_get",
+	} {
 		if level, ok := out.Configuration[setting]; ok && level != "0" {
 			run.Factors[factor] = level
 		}
@@ -289,7 +308,9 @@ func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 	for share, name := range percentileNames {
 		// For all requests memtier's own percentiles are more precise than those of its distributions.
 		if v := totals.Percentile(share); !math.IsNaN(v) {
-			run.Results = slices.DeleteFunc(run.Results, func(r record.Value) bool { return r.Metric == "response_time_"+name })
+			run.Results = slices.DeleteFunc(run.Results, func(r record.Value) bool {
+				return r.Metric == "response_time_"+name
+			})
 			result(&run, record.SourceClient, "response_time_"+name, v)
 		}
 	}
@@ -307,7 +328,8 @@ func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 		if length < 0.5 {
 			continue // only the last replies to requests that were sent before the end
 		}
-		addWindow(&run, record.SourceClient, second.Start, length, map[string]float64{"throughput": float64(second.Count) / length, "response_time_mean": second.Mean})
+		addWindow(&run, record.SourceClient, second.Start, length,
+			map[string]float64{"throughput": float64(second.Count) / length, "response_time_mean": second.Mean})
 	}
 	for _, kind := range rowsOfMemtier(out)[1:] {
 		row, _ := overall.Row(kind.row)
@@ -326,7 +348,8 @@ func MemaslapRun(m *Memaslap, factors map[string]string) record.Run {
 	}
 	maps.Copy(run.Factors, factors)
 	for metric, value := range map[string]float64{
-		"throughput": m.Throughput, "requests": float64(m.Requests), "requests_get": float64(m.Gets), "requests_set": float64(m.Sets), "misses": float64(m.Misses),
+		"throughput": m.Throughput, "requests": float64(m.Requests), "requests_get": float64(m.Gets),
+		"requests_set": float64(m.Sets), "misses": float64(m.Misses),
 		"bytes_read": float64(m.Read), "bytes_written": float64(m.Written),
 	} {
 		result(&run, record.SourceClient, metric, value)
@@ -337,12 +360,16 @@ func MemaslapRun(m *Memaslap, factors map[string]string) record.Run {
 			suffix, label = "", ""
 		}
 		if command.Requests > 0 {
-			for metric, value := range map[string]float64{"mean": command.Mean, "min": command.Min, "max": command.Max, "stddev": command.StdDev} {
+			for metric, value := range map[string]float64{
+				"mean": command.Mean, "min": command.Min, "max": command.Max,
+				"stddev": command.StdDev,
+			} {
 				result(&run, record.SourceClient, "response_time_"+metric+suffix, value)
 			}
 		}
 		for _, p := range command.Periods {
-			addWindow(&run, record.SourceClient, p.End-p.Seconds, p.Seconds, map[string]float64{"throughput" + suffix: p.Throughput, "response_time_mean" + suffix: p.Mean})
+			addWindow(&run, record.SourceClient, p.End-p.Seconds, p.Seconds,
+				map[string]float64{"throughput" + suffix: p.Throughput, "response_time_mean" + suffix: p.Mean})
 		}
 		addBins(&run, record.SourceClient, label, command.Histogram)
 	}

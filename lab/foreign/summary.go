@@ -11,10 +11,12 @@ import (
 	"mcmw/lab/sample"
 )
 
-// trim is the number of rows that the report leaves out at either end of a middleware's output, as warm-up and cool-down.
+// trim is the number of rows that the report leaves out at either end of a middleware's output, as warm-up and
+// cool-down.
 const trim = 5
 
-// ClientKind has the clients' measurements of one kind of request, or of all requests, according to the conventions of the report.
+// ClientKind has the clients' measurements of one kind of request, or of all requests, according to the conventions of
+// the report.
 type ClientKind struct {
 	Throughput float64 // sum over the clients
 	Response   float64 // mean, weighted by throughput, in seconds
@@ -38,7 +40,8 @@ type MiddlewareKind struct {
 // distributionOf maps the rows of one kind of request to their distributions.
 var distributionOf = map[string]string{"Sets": "SET", "Gets": "GET"}
 
-// clientKind summarizes the clients' rows with a name and their distributions. The row of all requests, Totals, has those of all kinds.
+// clientKind summarizes the clients' rows with a name and their distributions. The row of all requests, Totals, has
+// those of all kinds.
 func clientKind(outputs []*memtier.Output, row string) (ClientKind, bool) {
 	k := ClientKind{Percentiles: map[float64]float64{}, NearestPercentiles: map[float64]float64{}}
 	var weights []float64
@@ -199,7 +202,11 @@ func middlewareKind(outputs []*MiddlewareOutput, kind string) (MiddlewareKind, b
 	}
 	for i, count := range classes {
 		if count > 0 {
-			k.Histogram = append(k.Histogram, sample.Bin{Lower: float64(i) * histogramWidth, Upper: float64(i+1) * histogramWidth, Count: float64(count)})
+			k.Histogram = append(k.Histogram,
+				sample.Bin{
+					Lower: float64(i) * histogramWidth, Upper: float64(i+1) * histogramWidth,
+					Count: float64(count),
+				})
 		}
 	}
 	if k.Throughput == 0 {

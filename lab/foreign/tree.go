@@ -37,9 +37,9 @@ type Repetition struct {
 // fileName matches the names of outputs, with program, instance and repetition.
 var fileName = regexp.MustCompile(`^(cliout|mwout|dstatout-)([a-z]*)(\d+)rep(\d+)\.out$`)
 
-// ReadTree reads the experiments of a tree: folders named by settings, such as nsvr=3/nmw=2, with the outputs of memtier
-// (cliout1rep2.out: instance 1, repetition 2), of middlewares (mwout1rep2.out) and of dstat (dstatout-mw1rep2.out).
-// The configurations are in the order of their folders' names.
+// ReadTree reads the experiments of a tree: folders named by settings, such as nsvr=3/nmw=2, with the outputs of
+// memtier (cliout1rep2.out: instance 1, repetition 2), of middlewares (mwout1rep2.out) and of dstat
+// (dstatout-mw1rep2.out). The configurations are in the order of their folders' names.
 func ReadTree(ctx context.Context, root fs.FS) ([]Configuration, error) {
 	folders := map[string]*Configuration{}
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -72,7 +72,9 @@ func ReadTree(ctx context.Context, root fs.FS) ([]Configuration, error) {
 		return nil, err
 	}
 	if len(folders) == 0 {
-		return nil, errors.New("no output found: expected files such as cliout1rep1.out and mwout1rep1.out in folders such as nsvr=1/nmw=2")
+		return nil,
+			errors.New("no output found: expected files such as cliout1rep1.out and mwout1rep1.out in folders such " +
+				"as nsvr=1/nmw=2")
 	}
 	var configurations []Configuration
 	for _, dir := range slices.Sorted(maps.Keys(folders)) {
@@ -86,8 +88,8 @@ func ReadTree(ctx context.Context, root fs.FS) ([]Configuration, error) {
 	return configurations, nil
 }
 
-// failure returns the reason why a repetition doesn't count; "" if it does. All clients and middlewares that any repetition has must have
-// answered requests, just as a run of mcmwlab fails if one of its load processes fails.
+// failure returns the reason why a repetition doesn't count; "" if it does. All clients and middlewares that any
+// repetition has must have answered requests, just as a run of mcmwlab fails if one of its load processes fails.
 func (c *Configuration) failure(r Repetition) string {
 	clients, middlewares := 0, 0
 	for _, other := range c.Repetitions {
@@ -99,7 +101,8 @@ func (c *Configuration) failure(r Repetition) string {
 	case len(r.Clients) < clients:
 		return fmt.Sprintf("it has outputs of %d clients, another repetition has %d", len(r.Clients), clients)
 	case len(r.Middlewares) < middlewares:
-		return fmt.Sprintf("it has outputs of %d middlewares, another repetition has %d", len(r.Middlewares), middlewares)
+		return fmt.Sprintf("it has outputs of %d middlewares, another repetition has %d", len(r.Middlewares),
+			middlewares)
 	}
 	silent := 0
 	for _, client := range r.Clients {

@@ -98,7 +98,8 @@ func (f Frame) Where(levels map[string]string) (Frame, error) {
 		}
 		all := slices.DeleteFunc(f.Levels(factor), func(level string) bool { return level == "" })
 		if !slices.Contains(all, levels[factor]) {
-			return f, fmt.Errorf("factor %s has no level %q: expected one of %s", factor, levels[factor], strings.Join(all, ", "))
+			return f, fmt.Errorf("factor %s has no level %q: expected one of %s", factor, levels[factor],
+				strings.Join(all, ", "))
 		}
 	}
 	return Frame{slices.DeleteFunc(slices.Clone(f.Points), func(p Point) bool { return !p.Has(levels) })}, nil
@@ -113,8 +114,8 @@ type Line struct {
 // Name returns the line's levels as text: "depth=1, workers=64".
 func (l Line) Name() string { return record.Label(l.Levels, slices.Sorted(maps.Keys(l.Levels))) }
 
-// Lines groups the points by the levels of some factors, by which the lines are ordered. over is the factor that varies on
-// a line.
+// Lines groups the points by the levels of some factors, by which the lines are ordered. over is the factor that varies
+// on a line.
 func (f Frame) Lines(over string, by []string) (lines []Line) {
 	places := map[string]int{}
 	for _, p := range f.Points {
@@ -128,7 +129,8 @@ func (f Frame) Lines(over string, by []string) (lines []Line) {
 		lines[i].Points = append(lines[i].Points, p)
 	}
 	for _, l := range lines {
-		slices.SortStableFunc(l.Points, func(a, b Point) int { return record.CompareLevels(a.Levels[over], b.Levels[over]) })
+		slices.SortStableFunc(l.Points,
+			func(a, b Point) int { return record.CompareLevels(a.Levels[over], b.Levels[over]) })
 	}
 	slices.SortStableFunc(lines, func(a, b Line) int { return Compare(a.Levels, b.Levels, by) })
 	return lines
@@ -171,7 +173,8 @@ func (p Point) Derive(f func(record.Run) (float64, bool)) sample.Estimate {
 	return sample.Of(p.values(f)).Estimate(p.Confidence)
 }
 
-// PairedRatio returns the ratio of a value of p to that of another point, over the pairs of runs of one repetition that have it.
+// PairedRatio returns the ratio of a value of p to that of another point, over the pairs of runs of one repetition that
+// have it.
 func (p Point) PairedRatio(to Point, value func(record.Run) (float64, bool), confidence float64) sample.Estimate {
 	var of, base []float64
 	for _, run := range p.Runs {
@@ -201,8 +204,8 @@ type Metric struct{ Source, Name string }
 // Of returns the value of the metric in a run.
 func (m Metric) Of(run record.Run) (float64, bool) { return run.Value(m.Source, m.Name) }
 
-// ParseMetric reads SOURCE.METRIC, such as server:a.throughput, or METRIC of a source. The names of metrics have no dot. It
-// returns an error, too, for an unknown metric and without a source.
+// ParseMetric reads SOURCE.METRIC, such as server:a.throughput, or METRIC of a source. The names of metrics have no
+// dot. It returns an error, too, for an unknown metric and without a source.
 func ParseMetric(text, source string) (m Metric, err error) {
 	m = Metric{source, text}
 	if i := strings.LastIndexByte(text, '.'); i >= 0 {

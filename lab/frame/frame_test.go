@@ -43,7 +43,8 @@ func TestRunsAreGroupedByTheLevelsOfTheirFactors(t *testing.T) {
 }
 
 func TestWhereRefusesUnknownFactorsAndLevels(t *testing.T) {
-	f := frame.Of([]record.Run{run(record.Complete, 1, levels("64", "1")), run(record.Complete, 1, levels("8", "1"))}, 0.95)
+	f := frame.Of([]record.Run{run(record.Complete, 1, levels("64", "1")), run(record.Complete, 1, levels("8", "1"))},
+		0.95)
 	some, err := f.Where(map[string]string{"workers": "8"})
 	require.NoError(t, err)
 	require.Len(t, some.Points, 1)
@@ -72,7 +73,8 @@ func TestLinesAndTheirPointsAreInTheOrderOfTheirLevels(t *testing.T) {
 
 func TestAMetricHasASource(t *testing.T) {
 	for text, want := range map[string]frame.Metric{
-		"client.throughput": {Source: "client", Name: "throughput"}, "throughput": {Source: "middleware", Name: "throughput"},
+		"client.throughput":                {Source: "client", Name: "throughput"},
+		"throughput":                       {Source: "middleware", Name: "throughput"},
 		"server:10.0.0.1:11211.throughput": {Source: "server:10.0.0.1:11211", Name: "throughput"},
 	} {
 		got, err := frame.ParseMetric(text, "middleware")
@@ -81,7 +83,8 @@ func TestAMetricHasASource(t *testing.T) {
 	}
 	for _, text := range []string{"", "throughput", ".throughput", "client.", "client.speed"} {
 		_, err := frame.ParseMetric(text, "")
-		require.EqualError(t, err, fmt.Sprintf("%q: expected a source and a metric such as client.response_time_p99", text))
+		require.EqualError(t, err, fmt.Sprintf("%q: expected a source and a metric such as client.response_time_p99",
+			text))
 	}
 }
 

@@ -2,13 +2,13 @@ package frame
 
 import "mcmw/lab/record"
 
-// Loop is a closed loop: N is the number of requests that the clients keep outstanding or think about, Z the time between
-// a reply and the next request, in seconds. The interactive response time law holds for it: X = N/(R + Z), R = N/X - Z
-// (Jain, "The Art of Computer Systems Performance Analysis", section 33.4).
+// Loop is a closed loop: N is the number of requests that the clients keep outstanding or think about, Z the time
+// between a reply and the next request, in seconds. The interactive response time law holds for it: X = N/(R + Z), R =
+// N/X - Z (Jain, "The Art of Computer Systems Performance Analysis", section 33.4).
 type Loop struct{ N, Z float64 }
 
-// LoopOf returns the loop of a run with the think time of the clients as Z; false for an open loop, which has no N, or if N
-// is unknown.
+// LoopOf returns the loop of a run with the think time of the clients as Z; false for an open loop, which has no N, or
+// if N is unknown.
 func LoopOf(run record.Run) (l Loop, ok bool) {
 	connections, ok := run.Number("connections")
 	if OpenLoop(run) || !ok {
@@ -36,8 +36,8 @@ func (l Loop) Throughput(r float64) float64 { return l.N / (r + l.Z) }
 // ResponseTime returns R for a throughput.
 func (l Loop) ResponseTime(x float64) float64 { return l.N/x - l.Z }
 
-// ByLaw returns the response time by the law with the throughput of a source, and the one that the clients measured; false
-// for an open loop, or if a value was not measured.
+// ByLaw returns the response time by the law with the throughput of a source, and the one that the clients measured;
+// false for an open loop, or if a value was not measured.
 func ByLaw(run record.Run, source string) (predicted, measured float64, ok bool) {
 	l, closed := LoopOf(run)
 	x, okX := run.Value(source, "throughput")

@@ -1,5 +1,5 @@
-// Package kernel reads what the Linux kernel knows about this machine and its processes: processor time, network counters,
-// memory, and the kind of machine.
+// Package kernel reads what the Linux kernel knows about this machine and its processes: processor time, network
+// counters, memory, and the kind of machine.
 package kernel
 
 import (
@@ -19,10 +19,11 @@ import (
 // ticksPerSecond is the number of /proc/stat's units of time in a second.
 const ticksPerSecond = 100
 
-// ProcessCPU returns the user and system time of all threads of a process, including ended ones. The kernel counts it in ns, not
-// in the ticks of /proc/PID/stat.
+// ProcessCPU returns the user and system time of all threads of a process, including ended ones. The kernel counts it
+// in ns, not in the ticks of /proc/PID/stat.
 func ProcessCPU(pid int) (time.Duration, error) {
-	// The id of another process's clock: the complement of its pid, and 2 for the scheduler's account in the three low bits.
+	// The id of another process's clock: the complement of its pid, and 2 for the scheduler's account in the three low
+	// bits.
 	clock := ^int32(pid)<<3 | 2
 	var t unix.Timespec
 	if err := unix.ClockGettime(clock, &t); err != nil {
@@ -75,8 +76,8 @@ func parseCPU(text string) (CPU, error) {
 	return CPU{User: t[0] + t[1], System: t[2], Idle: t[3], IOWait: t[4], IRQ: t[5], SoftIRQ: t[6], Steal: t[7]}, nil
 }
 
-// HostNetwork returns the bytes that all interfaces of this process's network namespace have received and sent. Bytes over the loopback count
-// as both.
+// HostNetwork returns the bytes that all interfaces of this process's network namespace have received and sent. Bytes
+// over the loopback count as both.
 func HostNetwork() (received, sent uint64, err error) {
 	text, err := os.ReadFile("/proc/self/net/dev")
 	if err != nil {
@@ -119,7 +120,8 @@ func PeakMemory(pid int) (int64, error) {
 	return int64(kib << 10), err
 }
 
-// Calls returns how many read and write system calls a process has made, of files and sockets. Calls of send and receive don't count.
+// Calls returns how many read and write system calls a process has made, of files and sockets. Calls of send and
+// receive don't count.
 func Calls(pid int) (uint64, error) {
 	file := fmt.Sprintf("/proc/%d/io", pid)
 	reads, err := number(file, "syscr")
@@ -130,8 +132,9 @@ func Calls(pid int) (uint64, error) {
 	return reads + writes, err
 }
 
-// StartTime returns when a process was started, in ticks since the machine's start. So a later process with the same id can be told from an
-// earlier one. A process that has ended is fs.ErrNotExist, also if its parent has not waited for it yet.
+// StartTime returns when a process was started, in ticks since the machine's start. So a later process with the same id
+// can be told from an earlier one. A process that has ended is fs.ErrNotExist, also if its parent has not waited for it
+// yet.
 func StartTime(pid int) (uint64, error) {
 	file := fmt.Sprintf("/proc/%d/stat", pid)
 	text, err := os.ReadFile(file)
@@ -188,5 +191,6 @@ func Release() string {
 	if unix.Uname(&name) != nil {
 		return "unknown"
 	}
-	return unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:]) + " " + unix.ByteSliceToString(name.Machine[:])
+	return unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:]) + " " +
+		unix.ByteSliceToString(name.Machine[:])
 }

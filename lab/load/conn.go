@@ -92,8 +92,8 @@ func (c *conn) slot(i int) int {
 	return i
 }
 
-// appendRequest appends the connection's next request to b and adds it to the ring, which must have room. The caller sets when it is sent. drawn is
-// scratch space for the keys of a GET.
+// appendRequest appends the connection's next request to b and adds it to the ring, which must have room. The caller
+// sets when it is sent. drawn is scratch space for the keys of a GET.
 func (c *conn) appendRequest(b []byte, w *workload, drawn []uint64) []byte {
 	o := w.o
 	if t := o.trace(); t != nil {
@@ -138,7 +138,8 @@ func (c *conn) takeSlot() int {
 	return slot
 }
 
-// stamp sets the time of the requests from number first on, counted from the oldest, which are sent as soon as possible.
+// stamp sets the time of the requests from number first on, counted from the oldest, which are sent as soon as
+// possible.
 func (c *conn) stamp(first int, now int64) {
 	for i := first; i < c.inFlight; i++ {
 		r := &c.ring[c.slot(i)]
@@ -153,7 +154,8 @@ func (c *conn) use() {
 	}
 }
 
-// appendMissed appends requests that store the missed keys, the last first, and adds them to the ring, as many as may be sent.
+// appendMissed appends requests that store the missed keys, the last first, and adds them to the ring, as many as may
+// be sent.
 func (c *conn) appendMissed(b []byte, w *workload) []byte {
 	for last := len(c.missed) - 1; last >= 0 && c.inFlight < len(c.ring) && !c.worn(); last-- {
 		r := &c.ring[c.slot(c.inFlight)]

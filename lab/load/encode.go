@@ -56,9 +56,10 @@ type encoder struct {
 	protocol Protocol
 	prefix   string
 	keys     []string // the keys of a trace by number; nil: keys are the prefix and the number
-	setTail  []byte   // classic: the rest of the line of a set after the key, if the size is fixed and values don't expire
-	size     int      // the fixed size; 0: sizes differ, or values expire
-	filler   []byte   // follows the key and the colon in a value
+	// classic: the rest of the line of a set after the key, if the size is fixed and values don't expire
+	setTail []byte
+	size    int    // the fixed size; 0: sizes differ, or values expire
+	filler  []byte // follows the key and the colon in a value
 }
 
 func newEncoder(o *Options) *encoder {

@@ -121,8 +121,9 @@ func (g *Generator) Live() Live {
 	return l
 }
 
-// Run runs the load and returns its measurements. When ctx ends, Run stops sending, waits up to a second for replies, and returns the result so far
-// without an error. After another error, it also returns the result so far if recording had begun. Run can be called once.
+// Run runs the load and returns its measurements. When ctx ends, Run stops sending, waits up to a second for replies,
+// and returns the result so far without an error. After another error, it also returns the result so far if recording
+// had begun. Run can be called once.
 func (g *Generator) Run(ctx context.Context) (*Result, error) {
 	if g.used.Swap(true) {
 		return nil, errors.New("a generator runs only once")
@@ -178,7 +179,9 @@ func (g *Generator) connect(ctx context.Context) error {
 		}
 		if g.o.ReconnectAfter > 0 {
 			var err error
-			if t.dialler, err = newDialler(t.epoll, len(t.conns), func(target string) (int, error) { return dial(ctx, &g.o, target) }); err != nil {
+			if t.dialler, err = newDialler(t.epoll, len(t.conns), func(target string) (int, error) {
+				return dial(ctx, &g.o, target)
+			}); err != nil {
 				return err
 			}
 		}
@@ -186,7 +189,8 @@ func (g *Generator) connect(ctx context.Context) error {
 	return nil
 }
 
-// drive runs the threads to their end. It returns the time series, the resources used during recording, and the first error.
+// drive runs the threads to their end. It returns the time series, the resources used during recording, and the first
+// error.
 func (g *Generator) drive(ctx context.Context) (all *series, used Usage, first error) {
 	var before Usage
 	beginRecording := func() {
@@ -212,7 +216,8 @@ func (g *Generator) drive(ctx context.Context) (all *series, used Usage, first e
 		g.phase.stop.Store(true)
 		time.AfterFunc(drainTimeout, func() { g.phase.abandon.Store(true) })
 	})()
-	begin, recorded := time.After(time.Duration(g.phase.begin-stats.Now())), time.After(time.Duration(g.phase.recorded-stats.Now()))
+	begin, recorded := time.After(time.Duration(g.phase.begin-stats.Now())),
+		time.After(time.Duration(g.phase.recorded-stats.Now()))
 	for running := len(g.threads); running > 0; {
 		select {
 		case <-begin:
@@ -279,7 +284,10 @@ func (g *Generator) result(all *series, used Usage) *Result {
 	r.Elapsed = time.Duration(max(last-g.phase.begin, 0))
 	all.sum.fill(r)
 	if all.sum.slip != nil {
-		r.Pace = &PaceResult{Slip: *summariseIf(all.sum.slip, 0), OwnSlip: *summariseIf(all.sum.ownSlip, 0), Unsent: unsent}
+		r.Pace = &PaceResult{
+			Slip: *summariseIf(all.sum.slip, 0), OwnSlip: *summariseIf(all.sum.ownSlip, 0),
+			Unsent: unsent,
+		}
 		if g.o.Schedule != nil {
 			r.Pace.Scheduled = g.o.scheduled(r.Elapsed)
 			if g.o.Schedule.Poisson && sent.requests > 0 && r.Elapsed > 0 {

@@ -53,11 +53,27 @@ func TestEveryRequestOfEveryKindIsAnsweredAndCounted(t *testing.T) {
 		{"several threads, pipelined", load.Options{Threads: 3, Connections: 10, Pipeline: 16, Requests: 1000}, 1000},
 		{"a pipeline longer than the run", load.Options{Pipeline: 64, Requests: 10}, 1},
 		{"multi-gets", load.Options{Connections: 4, KeysPerGet: 10, Pipeline: 4, Requests: 500}, 200},
-		{"values greater than a socket buffer", load.Options{Connections: 4, Pipeline: 8, Sets: 1, Gets: 1, ValueSize: 900_000, KeyMin: 1, KeyMax: 20, Requests: 40}, 80},
+		{
+			"values greater than a socket buffer",
+			load.Options{
+				Connections: 4, Pipeline: 8, Sets: 1, Gets: 1, ValueSize: 900_000, KeyMin: 1, KeyMax: 20,
+				Requests: 40,
+			},
+			80,
+		},
 		{"values shorter than a key", load.Options{ValueSize: 3, Requests: 100}, 10},
-		{"a unix socket", load.Options{Targets: []string{unixServer.Addr()}, Connections: 4, Pipeline: 2, Requests: 100}, 40},
-		{"keeping processors", load.Options{Threads: 3, Connections: 7, Pipeline: 3, HoldProcessors: true, Requests: 500}, 350},
-		{"several targets", load.Options{Targets: []string{server.Addr(), unixServer.Addr()}, Connections: 5, Requests: 100}, 50},
+		{"a unix socket", load.Options{
+			Targets: []string{unixServer.Addr()}, Connections: 4, Pipeline: 2,
+			Requests: 100,
+		}, 40},
+		{"keeping processors", load.Options{
+			Threads: 3, Connections: 7, Pipeline: 3, HoldProcessors: true,
+			Requests: 500,
+		}, 350},
+		{"several targets", load.Options{
+			Targets: []string{server.Addr(), unixServer.Addr()}, Connections: 5,
+			Requests: 100,
+		}, 50},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := tt.o
@@ -89,7 +105,15 @@ func TestEveryRequestOfEveryKindIsAnsweredAndCounted(t *testing.T) {
 			assert.Positive(t, r.Generator.CPU())
 			l := r.Total.Latency
 			assert.Positive(t, l.Min)
-			for _, ascending := range [][2]time.Duration{{l.Min, l.P50}, {l.P50, l.P90}, {l.P90, l.P99}, {l.P99, l.P999}, {l.P999, l.Max}, {l.Min, l.Mean}, {l.Mean, l.Max}} {
+			for _, ascending := range [][2]time.Duration{
+				{l.Min, l.P50},
+				{l.P50, l.P90},
+				{l.P90, l.P99},
+				{l.P99, l.P999},
+				{l.P999, l.Max},
+				{l.Min, l.Mean},
+				{l.Mean, l.Max},
+			} {
 				assert.LessOrEqual(t, ascending[0], ascending[1], "%+v", l)
 			}
 			assert.LessOrEqual(t, l.Max, r.Elapsed+r.Elapsed/100)
@@ -165,12 +189,17 @@ func redis(t *testing.T, password string) string {
 
 func TestEveryProtocolGetsAndSetsVerifiedValues(t *testing.T) {
 	memcached := mctest.StartMemcached(t).Addr()
-	for protocol, target := range map[load.Protocol]string{load.Classic: memcached, load.Meta: memcached, load.RESP: redis(t, "")} {
+	for protocol, target := range map[load.Protocol]string{
+		load.Classic: memcached, load.Meta: memcached,
+		load.RESP: redis(t, ""),
+	} {
 		t.Run(protocol.String(), func(t *testing.T) {
 			o := load.Options{
-				Protocol: protocol, Targets: []string{target}, Threads: 2, Connections: 4, Pipeline: 5, Requests: 300, KeyMin: 1, KeyMax: 200,
-				KeyPrefix: protocol.String() + "-", Sets: 1, Gets: 3, MultiGets: 2, Verify: true, ExpiryMin: 100, ExpiryMax: 200,
-				Sizes: load.Sizes{Min: 1, Max: 3000}, SetKeys: load.Zipf, GetKeys: load.Gaussian,
+				Protocol: protocol, Targets: []string{target}, Threads: 2, Connections: 4, Pipeline: 5, Requests: 300,
+				KeyMin: 1, KeyMax: 200,
+				KeyPrefix: protocol.String() + "-", Sets: 1, Gets: 3, MultiGets: 2, Verify: true, ExpiryMin: 100,
+				ExpiryMax: 200,
+				Sizes:     load.Sizes{Min: 1, Max: 3000}, SetKeys: load.Zipf, GetKeys: load.Gaussian,
 			}
 			empty := run(t, o)
 			assert.Positive(t, empty.Total.Misses, "nothing was populated")
@@ -193,7 +222,10 @@ func TestEveryProtocolGetsAndSetsVerifiedValues(t *testing.T) {
 func TestValuesHaveTheExpiryThatWasSet(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	for _, protocol := range []load.Protocol{load.Classic, load.Meta} {
-		o := load.Options{Protocol: protocol, Targets: []string{server.Addr()}, Sets: 1, Requests: 1, ExpiryMin: 500, ExpiryMax: 500, KeyMin: 7, KeyMax: 7}
+		o := load.Options{
+			Protocol: protocol, Targets: []string{server.Addr()}, Sets: 1, Requests: 1, ExpiryMin: 500,
+			ExpiryMax: 500, KeyMin: 7, KeyMax: 7,
+		}
 		run(t, o)
 		reply := mctest.MustDial(t, server.Addr()).MustDo(t, "mg memtier-7 t\r\n")
 		assert.Regexp(t, `^HD t(500|499|49\d)\r\n$`, reply)
@@ -205,7 +237,10 @@ func TestALoadLogsIn(t *testing.T) {
 	require.NoError(t, os.WriteFile(passwords, []byte("user:secret\n"), 0o600))
 	memcached := mctest.StartMemcached(t, "-Y", passwords).Addr()
 	for protocol, target := range map[load.Protocol]string{load.Classic: memcached, load.RESP: redis(t, "secret")} {
-		o := load.Options{Protocol: protocol, Targets: []string{target}, Connections: 3, Requests: 20, User: "user", Password: "secret", Populate: true, KeyMin: 1, KeyMax: 10}
+		o := load.Options{
+			Protocol: protocol, Targets: []string{target}, Connections: 3, Requests: 20, User: "user",
+			Password: "secret", Populate: true, KeyMin: 1, KeyMax: 10,
+		}
 		r := run(t, o)
 		assert.Zero(t, r.Total.Failures)
 		assert.Zero(t, r.Total.Misses)
@@ -222,12 +257,13 @@ func TestAnOpenLoopInRealTimeSendsTheRequestsThatAreDue(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	s := load.Constant(2000)
 	r := run(t, load.Options{
-		Targets: []string{server.Addr()}, Threads: 2, Connections: 6, Schedule: s, WarmUp: 50 * time.Millisecond, Duration: 500 * time.Millisecond, HoldProcessors: true,
+		Targets: []string{server.Addr()}, Threads: 2, Connections: 6, Schedule: s, WarmUp: 50 * time.Millisecond,
+		Duration: 500 * time.Millisecond, HoldProcessors: true,
 	})
 	require.NotNil(t, r.Pace)
 	assert.InDelta(t, 1000, r.Pace.Scheduled, 1e-6)
-	// However busy the machine is, only due requests are sent, and requests that are due but not sent are counted. Replies to requests of the
-	// warm-up can be recorded.
+	// However busy the machine is, only due requests are sent, and requests that are due but not sent are counted.
+	// Replies to requests of the warm-up can be recorded.
 	assert.InDelta(t, 1000, float64(r.Total.Requests+r.Pace.Unsent), 100)
 	assert.GreaterOrEqual(t, r.Total.Latency.Mean, r.Total.Service.Mean)
 	assert.GreaterOrEqual(t, r.Elapsed, 500*time.Millisecond)
@@ -294,7 +330,10 @@ func TestTheSameSeedMakesTheSameRequests(t *testing.T) {
 
 func TestConnectionsDrawDifferentKeys(t *testing.T) {
 	server := mctest.StartMemcached(t)
-	o := load.Options{Targets: []string{server.Addr()}, Connections: 50, Sets: 1, Requests: 1, KeyMin: 1, KeyMax: 1 << 40}
+	o := load.Options{
+		Targets: []string{server.Addr()}, Connections: 50, Sets: 1, Requests: 1, KeyMin: 1,
+		KeyMax: 1 << 40,
+	}
 	run(t, o)
 	assert.EqualValues(t, 50, server.Stat("curr_items"))
 }
@@ -303,10 +342,12 @@ func TestARunEndsAfterItsDurationAndLeavesOutTheWarmUp(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	// How much load there is in a warm-up, and how long the last replies take, depends on how busy the machine is.
 	for warmUp := 300 * time.Millisecond; ; warmUp *= 4 {
-		require.Less(t, warmUp, mctest.Patience, "the result includes the warm-up, or the run takes longer than its duration")
+		require.Less(t, warmUp, mctest.Patience,
+			"the result includes the warm-up, or the run takes longer than its duration")
 		before := server.Stat("get_hits")
 		r := run(t, load.Options{
-			Targets: []string{server.Addr()}, Threads: 2, Connections: 4, WarmUp: warmUp, Duration: 1200 * time.Millisecond, Populate: true,
+			Targets: []string{server.Addr()}, Threads: 2, Connections: 4, WarmUp: warmUp,
+			Duration: 1200 * time.Millisecond, Populate: true,
 		})
 		require.Positive(t, r.Total.Hits)
 		if len(r.Windows) > 2 {
@@ -328,7 +369,8 @@ func TestTheLoadOfACoolDownIsNotRecorded(t *testing.T) {
 		require.Less(t, coolDown, mctest.Patience, "the load ended with the recording")
 		before := server.Stat("get_hits")
 		r := run(t, load.Options{
-			Targets: []string{server.Addr()}, Threads: 2, Connections: 4, Duration: time.Second, CoolDown: coolDown, Populate: true,
+			Targets: []string{server.Addr()}, Threads: 2, Connections: 4, Duration: time.Second, CoolDown: coolDown,
+			Populate: true,
 		})
 		require.Equal(t, time.Second, r.Elapsed)
 		require.Len(t, r.Windows, 1)
@@ -372,7 +414,8 @@ func TestARunWithoutLimitContinuesUntilItsContextEnds(t *testing.T) {
 	assert.ErrorContains(t, err, "runs only once")
 }
 
-// silentAfter starts a server that answers the first n gets of every connection and no more. silent is closed when it has left one unanswered.
+// silentAfter starts a server that answers the first n gets of every connection and no more. silent is closed when it
+// has left one unanswered.
 func silentAfter(t *testing.T, n int) (address string, silent <-chan struct{}) {
 	stopped := make(chan struct{})
 	var first sync.Once
@@ -429,7 +472,10 @@ func TestARunInterruptedBeforeRecordingIsAnError(t *testing.T) {
 
 func TestErrorRepliesAreCountedAndTheLoadContinues(t *testing.T) {
 	server := mctest.StartMemcached(t)
-	r := run(t, load.Options{Targets: []string{server.Addr()}, Sets: 1, Gets: 1, ValueSize: 2 << 20, Connections: 2, Pipeline: 4, Requests: 20})
+	r := run(t, load.Options{
+		Targets: []string{server.Addr()}, Sets: 1, Gets: 1, ValueSize: 2 << 20, Connections: 2,
+		Pipeline: 4, Requests: 20,
+	})
 	assert.EqualValues(t, 40, r.Total.Requests)
 	assert.EqualValues(t, 20, r.Commands["SET"].Failures)
 	assert.Equal(t, "SERVER_ERROR object too large for cache", r.FirstFailure)
@@ -455,19 +501,44 @@ func TestATargetThatMisbehavesEndsTheRunWithAClearError(t *testing.T) {
 		target string
 		want   string
 	}{
-		{"refuses", refuses, "connection 1 of 1: target " + refuses + ": dial tcp " + refuses + ": connect: connection refused"},
-		{"no such socket", "unix:/nonexistent/socket", "target unix:/nonexistent/socket: dial unix /nonexistent/socket: connect: no such file or directory"},
+		{"refuses", refuses, "connection 1 of 1: target " + refuses + ": dial tcp " + refuses +
+			": connect: connection refused"},
+		{
+			"no such socket", "unix:/nonexistent/socket",
+			"target unix:/nonexistent/socket: dial unix /nonexistent/socket: connect: no such file or directory",
+		},
 		{"says nothing", script(t, ""), "no reply to GET for 200ms (1 requests outstanding on that connection)"},
 		{"stops in a value", script(t, "VALUE memtier-7 0 10\r\nmemti"), "no reply to GET for 200ms"},
-		{"answers something else", script(t, "HTTP/1.1 400 Bad Request\r\n"), `not a reply to GET: "HTTP/1.1 400 Bad Request\r\n"`},
+		{
+			"answers something else", script(t, "HTTP/1.1 400 Bad Request\r\n"),
+			`not a reply to GET: "HTTP/1.1 400 Bad Request\r\n"`,
+		},
 		{"answers twice", script(t, "END\r\nEND\r\n"), "no request"},
 		{"sends a broken value line", script(t, "VALUE memtier-7 0\r\n"), "expected VALUE <key> <flags> <bytes>"},
-		{"sends a value longer than it says", script(t, "VALUE memtier-7 0 3\r\nmemtier\r\nEND\r\n"), "doesn't end where its length says"},
-		{"sends another key", script(t, "VALUE memtier-8 0 3\r\nmem\r\nEND\r\n"), `wrong key: requested memtier-7, got the value of "memtier-8"`},
-		{"sends another value", script(t, "VALUE memtier-7 0 9\r\nmemtier-8\r\nEND\r\n"), "wrong value for key memtier-7 (9 bytes): from byte 0 on"},
-		{"sends a key twice", script(t, "VALUE memtier-7 0 1\r\nm\r\nVALUE memtier-7 0 1\r\nm\r\nEND\r\n"), "2 values for 1 keys of a GET"},
-		{"ends the connection", mctest.StartScript(t, func(p *mctest.Peer) { p.Line() }).Addr(), "the connection broke with 1 requests unanswered: end of file"},
-		{"resets the connection", mctest.StartScript(t, func(p *mctest.Peer) { p.Line(); p.Reset() }).Addr(), "the connection broke with 1 requests unanswered: connection reset by peer"},
+		{
+			"sends a value longer than it says", script(t, "VALUE memtier-7 0 3\r\nmemtier\r\nEND\r\n"),
+			"doesn't end where its length says",
+		},
+		{
+			"sends another key", script(t, "VALUE memtier-8 0 3\r\nmem\r\nEND\r\n"),
+			`wrong key: requested memtier-7, got the value of "memtier-8"`,
+		},
+		{
+			"sends another value", script(t, "VALUE memtier-7 0 9\r\nmemtier-8\r\nEND\r\n"),
+			"wrong value for key memtier-7 (9 bytes): from byte 0 on",
+		},
+		{
+			"sends a key twice", script(t, "VALUE memtier-7 0 1\r\nm\r\nVALUE memtier-7 0 1\r\nm\r\nEND\r\n"),
+			"2 values for 1 keys of a GET",
+		},
+		{
+			"ends the connection", mctest.StartScript(t, func(p *mctest.Peer) { p.Line() }).Addr(),
+			"the connection broke with 1 requests unanswered: end of file",
+		},
+		{
+			"resets the connection", mctest.StartScript(t, func(p *mctest.Peer) { p.Line(); p.Reset() }).Addr(),
+			"the connection broke with 1 requests unanswered: connection reset by peer",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -476,7 +547,8 @@ func TestATargetThatMisbehavesEndsTheRunWithAClearError(t *testing.T) {
 				timeout = silence
 			}
 			_, err := tryRun(t, load.Options{
-				Targets: []string{tt.target}, Gets: 1, KeyMin: 7, KeyMax: 7, Requests: 2, Verify: true, Timeout: timeout,
+				Targets: []string{tt.target}, Gets: 1, KeyMin: 7, KeyMax: 7, Requests: 2, Verify: true,
+				Timeout: timeout,
 			})
 			require.Error(t, err)
 			assert.ErrorContains(t, err, tt.want)
@@ -527,7 +599,8 @@ func TestPopulateNamesTheKeyThatCouldNotBeStored(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	_, err := tryRun(t, load.Options{Targets: []string{server.Addr()}, Populate: true, ValueSize: 2 << 20, Requests: 1})
 	assert.EqualError(t, err, fmt.Sprintf(
-		`populating: target %s: storing key memtier-1: the target answered "SERVER_ERROR object too large for cache"`, server.Addr()))
+		`populating: target %s: storing key memtier-1: the target answered "SERVER_ERROR object too large for cache"`,
+		server.Addr()))
 }
 
 func TestNothingIsLeftOpenAfterARun(t *testing.T) {
@@ -563,16 +636,34 @@ func TestOptionsOutOfRangeAreRefusedWithWhatIsAccepted(t *testing.T) {
 		"a cool-down of 1s: it requires a closed loop":          {Targets: target, CoolDown: time.Second},
 		"a warm-up of 1s with 5 requests per connection":        {Targets: target, WarmUp: time.Second, Requests: 5},
 		"value sizes 9 to 3: expected 1 to":                     {Targets: target, Sizes: load.Sizes{Min: 9, Max: 3}},
-		"by a list: it can't be combined":                       {Targets: target, Sizes: load.Sizes{Min: 1, Max: 3, List: []load.WeightedSize{{1, 1}}}},
-		"they require a range of sizes":                         {Targets: target, Sizes: load.Sizes{ByKey: true}},
-		"value size 0 with the weight 1":                        {Targets: target, Sizes: load.Sizes{List: []load.WeightedSize{{0, 1}}}},
-		"expected a weight above 0":                             {Targets: target, Sizes: load.Sizes{List: []load.WeightedSize{{5, 0}}}},
-		"expected a spread above 0":                             {Targets: target, Sizes: load.Sizes{Min: 1, Max: 3, Distribution: load.Distribution{Kind: "normal", A: 2}}},
-		`key pattern "X": expected R, S, P, G or Z`:             {Targets: target, GetKeys: 'X'},
-		"median key 99: expected one of the keys 1000 to 10000": {Targets: target, KeyMedian: 99, KeyMin: 1000, KeyMax: 10000},
-		"exponent of Zipf's distribution -1":                    {Targets: target, ZipfExponent: -1},
-		"smallest expiry 9: expected 1 to 5":                    {Targets: target, ExpiryMin: 9, ExpiryMax: 5},
-		"think times are for closed loops":                      {Targets: target, ThinkTime: 1, Schedule: load.Constant(1)},
+		"by a list: it can't be combined": {
+			Targets: target,
+			Sizes:   load.Sizes{Min: 1, Max: 3, List: []load.WeightedSize{{1, 1}}},
+		},
+		"they require a range of sizes": {Targets: target, Sizes: load.Sizes{ByKey: true}},
+		"value size 0 with the weight 1": {
+			Targets: target,
+			Sizes:   load.Sizes{List: []load.WeightedSize{{0, 1}}},
+		},
+		"expected a weight above 0": {
+			Targets: target,
+			Sizes:   load.Sizes{List: []load.WeightedSize{{5, 0}}},
+		},
+		"expected a spread above 0": {
+			Targets: target,
+			Sizes:   load.Sizes{Min: 1, Max: 3, Distribution: load.Distribution{Kind: "normal", A: 2}},
+		},
+		`key pattern "X": expected R, S, P, G or Z`: {Targets: target, GetKeys: 'X'},
+		"median key 99: expected one of the keys 1000 to 10000": {
+			Targets: target, KeyMedian: 99, KeyMin: 1000,
+			KeyMax: 10000,
+		},
+		"exponent of Zipf's distribution -1": {Targets: target, ZipfExponent: -1},
+		"smallest expiry 9: expected 1 to 5": {Targets: target, ExpiryMin: 9, ExpiryMax: 5},
+		"think times are for closed loops": {
+			Targets: target, ThinkTime: 1,
+			Schedule: load.Constant(1),
+		},
 		"the schedule has no rate":                              {Targets: target, Schedule: &load.Schedule{}},
 		"they can't contain spaces":                             {Targets: target, Password: "a b"},
 		"largest key 18446744073709551615: expected at most 92": {Targets: target, KeyMax: 1<<64 - 1},
@@ -599,7 +690,8 @@ func TestCacheAsideStoresMissedKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := mctest.StartMemcached(t)
-			o.Targets, o.CacheAside, o.KeyMin, o.KeyMax, o.GetKeys = []string{server.Addr()}, true, 1, 10, load.Sequential
+			o.Targets, o.CacheAside, o.KeyMin, o.KeyMax, o.GetKeys = []string{server.Addr()}, true, 1, 10,
+				load.Sequential
 			r := run(t, o)
 			gets, sets := r.Commands["GET"], r.Commands["SET"]
 			assert.EqualValues(t, 100, gets.Requests, "SETs of missed keys are additional")
@@ -621,14 +713,19 @@ func TestForPoissonArrivalsTheShareSentTogetherIsReported(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	s := load.Constant(5000)
 	s.Poisson = true
-	r := run(t, load.Options{Targets: []string{server.Addr()}, Gets: 1, Connections: 8, Schedule: s, Duration: 300 * time.Millisecond})
+	r := run(t, load.Options{
+		Targets: []string{server.Addr()}, Gets: 1, Connections: 8, Schedule: s,
+		Duration: 300 * time.Millisecond,
+	})
 	require.NotNil(t, r.Pace)
 	// 1 - exp(-5000/s 0.1 ms) = 39 % are due within a tenth of a millisecond.
 	assert.InDelta(t, 0.39, r.Pace.DueTogether, 0.05)
 	assert.Greater(t, r.Pace.SentTogether, 0.0)
 	var text strings.Builder
 	require.NoError(t, r.WriteText(&text))
-	assert.Regexp(t, `\d+ % were sent within 0.1 ms of the previous one, where Poisson arrivals at this rate would be \d+ %`, text.String())
+	assert.Regexp(t,
+		`\d+ % were sent within 0.1 ms of the previous one, where Poisson arrivals at this rate would be \d+ %`,
+		text.String())
 }
 
 func TestConnectionsAreReopenedAndNoRequestIsLost(t *testing.T) {
@@ -636,8 +733,11 @@ func TestConnectionsAreReopenedAndNoRequestIsLost(t *testing.T) {
 		"closed loop": {Connections: 3, Threads: 2, Requests: 100, ReconnectAfter: 10},
 		"pipelined":   {Connections: 2, Requests: 95, Pipeline: 16, ReconnectAfter: 10, HoldProcessors: true},
 		"open loop":   {Connections: 4, Requests: 50, ReconnectAfter: 7, Schedule: load.Constant(4000)},
-		"cache-aside": {Connections: 1, Requests: 30, Gets: 1, ReconnectAfter: 1, CacheAside: true, GetKeys: load.Sequential},
-		"for a time":  {Connections: 4, Duration: 100 * time.Millisecond, ReconnectAfter: 5},
+		"cache-aside": {
+			Connections: 1, Requests: 30, Gets: 1, ReconnectAfter: 1, CacheAside: true,
+			GetKeys: load.Sequential,
+		},
+		"for a time": {Connections: 4, Duration: 100 * time.Millisecond, ReconnectAfter: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := mctest.StartMemcached(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Histogram is an HDR histogram in JSON, without empty buckets. Bucket i has the values from From[i] to less than To[i], ns. The width of a bucket is
-// a power of 2, and at most a 1024th of its values.
+// Histogram is an HDR histogram in JSON, without empty buckets. Bucket i has the values from From[i] to less than
+// To[i], ns. The width of a bucket is a power of 2, and at most a 1024th of its values.
 type Histogram struct {
 	From   []int64  `json:"from_ns"`
 	To     []int64  `json:"to_ns"`
@@ -54,16 +54,19 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// percentileTicks is the number of lines in a percentile file per halving of the distance to 100 %, as in memtier's files.
+// percentileTicks is the number of lines in a percentile file per halving of the distance to 100 %, as in memtier's
+// files.
 const percentileTicks = 5
 
-// WritePercentiles writes the percentiles in the format of HdrHistogram's tools, ms: "Value Percentile TotalCount 1/(1-Percentile)".
+// WritePercentiles writes the percentiles in the format of HdrHistogram's tools, ms: "Value Percentile TotalCount
+// 1/(1-Percentile)".
 func (h *Histogram) WritePercentiles(w io.Writer) error {
 	_, err := h.HDR().PercentilesPrint(w, percentileTicks, float64(time.Millisecond))
 	return err
 }
 
-// WriteLog writes a histogram log of one interval as memtier_benchmark does: values in us, and the interval's end where format 1.2 has its length.
+// WriteLog writes a histogram log of one interval as memtier_benchmark does: values in us, and the interval's end where
+// format 1.2 has its length.
 func (h *Histogram) WriteLog(w io.Writer, title string, started time.Time, elapsed time.Duration) error {
 	micros := hdrhistogram.New(1, maxLatency/int64(time.Microsecond), latencyDigits)
 	for i, from := range h.From {

@@ -39,7 +39,10 @@ type keyState struct {
 }
 
 func newKeySpace(o *Options) *keySpace {
-	k := &keySpace{first: o.KeyMin, count: o.keyCount(), connections: o.Connections, median: o.KeyMedian, dev: o.KeyStdDev}
+	k := &keySpace{
+		first: o.KeyMin, count: o.keyCount(), connections: o.Connections, median: o.KeyMedian,
+		dev: o.KeyStdDev,
+	}
 	k.median = cmp.Or(k.median, float64(o.KeyMin)+float64(k.count-1)/2)
 	k.dev = cmp.Or(k.dev, float64(k.count)/6)
 	if o.SetKeys == Zipf || o.GetKeys == Zipf {
@@ -103,9 +106,10 @@ func (k *keySpace) drawUneven(p KeyPattern, s *keyState, rng *rand.PCG) uint64 {
 // uniform returns a number in [0, 1).
 func uniform(rng *rand.PCG) float64 { return float64(rng.Uint64()>>11) / (1 << 53) }
 
-// zipf draws ranks k from 1 to n with probabilities proportional to k^-s, s > 0, by rejection-inversion (W. Hörmann,
-// G. Derflinger: Rejection-inversion to generate variates from monotone discrete distributions, ACM TOMACS 6(3), 1996):
-// it inverts the integral of the hat x^-s and rejects where the hat is above the distribution. Its time does not depend on n. With
+// zipf draws ranks k from 1 to n with probabilities proportional to k^-s, s > 0, by rejection-inversion (W. Hörmann, G.
+// Derflinger: Rejection-inversion to generate variates from monotone discrete distributions, ACM TOMACS 6(3), 1996): it
+// inverts the integral of the hat x^-s and rejects where the hat is above the distribution. Its time does not depend on
+// n. With
 //
 //	H(x) = (x^(1-s) - 1) / (1-s), log x for s = 1; H^-1(u) = (1 + u(1-s))^(1/(1-s)), e^u for s = 1
 //
@@ -167,8 +171,10 @@ func ParseKeyPattern(text string) (sets, gets KeyPattern, err error) {
 	if len(text) == 3 && text[1] == ':' && KeyPattern(text[0]).valid() && KeyPattern(text[2]).valid() {
 		return KeyPattern(text[0]), KeyPattern(text[2]), nil
 	}
-	return 0, 0, fmt.Errorf("key pattern %q: expected two letters such as R:Z, for SETs and for GETs: R (uniform), S (sequential), "+
-		"P (sequential, each connection in its own range), G (Gaussian) or Z (Zipf)", text)
+	return 0, 0,
+		fmt.Errorf("key pattern %q: expected two letters such as R:Z, for SETs and for GETs: R (uniform), S "+
+			"(sequential), "+
+			"P (sequential, each connection in its own range), G (Gaussian) or Z (Zipf)", text)
 }
 
 func (p KeyPattern) valid() bool {

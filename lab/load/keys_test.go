@@ -49,9 +49,10 @@ func TestKeysAreDrawnByTheirPattern(t *testing.T) {
 		for rank := 1; rank <= 100; rank++ {
 			sum += math.Pow(float64(rank), -exponent)
 		}
-		assertShares(t, drawn(t, Options{GetKeys: Zipf, ZipfExponent: exponent}, 100, 0, 1_000_000), func(i int) float64 {
-			return math.Pow(float64(i+1), -exponent) / sum
-		})
+		assertShares(t, drawn(t, Options{GetKeys: Zipf, ZipfExponent: exponent}, 100, 0, 1_000_000),
+			func(i int) float64 {
+				return math.Pow(float64(i+1), -exponent) / sum
+			})
 	}
 	t.Run("Gaussian", func(t *testing.T) {
 		// The tails beyond the keys are cut off; 5 deviations from the mean they are negligible.
@@ -67,15 +68,18 @@ func TestKeysAreDrawnByTheirPattern(t *testing.T) {
 		assert.Greater(t, counts[1], counts[2])
 	})
 	t.Run("sequential", func(t *testing.T) {
-		assertShares(t, drawn(t, Options{GetKeys: Sequential, Connections: 3}, 10, 2, 100), func(int) float64 { return 0.1 })
-		assert.Equal(t, []float64{2, 2, 1, 1, 1}, drawn(t, Options{GetKeys: Sequential, Connections: 3}, 5, 2, 7), "beginning with the first")
+		assertShares(t, drawn(t, Options{GetKeys: Sequential, Connections: 3}, 10, 2, 100),
+			func(int) float64 { return 0.1 })
+		assert.Equal(t, []float64{2, 2, 1, 1, 1}, drawn(t, Options{GetKeys: Sequential, Connections: 3}, 5, 2, 7),
+			"beginning with the first")
 	})
 	t.Run("in ranges", func(t *testing.T) {
 		o := Options{GetKeys: Parallel, Connections: 3}
 		assert.Equal(t, []float64{2, 2, 2, 0, 0, 0, 0, 0, 0, 0}, drawn(t, o, 10, 0, 6))
 		assert.Equal(t, []float64{0, 0, 0, 2, 2, 2, 0, 0, 0, 0}, drawn(t, o, 10, 1, 6))
 		assert.Equal(t, []float64{0, 0, 0, 0, 0, 0, 2, 2, 1, 1}, drawn(t, o, 10, 2, 6))
-		assert.Equal(t, []float64{0, 4}, drawn(t, Options{GetKeys: Parallel, Connections: 5}, 2, 4, 4), "fewer keys than connections")
+		assert.Equal(t, []float64{0, 4}, drawn(t, Options{GetKeys: Parallel, Connections: 5}, 2, 4, 4),
+			"fewer keys than connections")
 	})
 }
 
@@ -106,16 +110,24 @@ func TestSizesAreDrawnAsRequested(t *testing.T) {
 		}
 		return shares
 	}
-	assert.InDeltaMapValues(t, map[int]float64{64: 0.75, 4096: 0.25}, sizes(Sizes{List: []WeightedSize{{64, 3}, {1, 0}, {4096, 1}}}), 0.01)
+	assert.InDeltaMapValues(t, map[int]float64{64: 0.75, 4096: 0.25},
+		sizes(Sizes{List: []WeightedSize{{64, 3}, {1, 0}, {4096, 1}}}), 0.01)
 	even := sizes(Sizes{Min: 5, Max: 8})
 	assert.InDeltaMapValues(t, map[int]float64{5: 0.25, 6: 0.25, 7: 0.25, 8: 0.25}, even, 0.01)
 	byKey := sizes(Sizes{Min: 10, Max: 110, ByKey: true})
 	assert.Len(t, byKey, 11)
 	assert.InDelta(t, 1.0/11, byKey[10], 0.001)
 	assert.InDelta(t, 1.0/11, byKey[110], 0.001)
-	for size := range sizes(Sizes{Min: 100, Max: 200, Distribution: Distribution{Kind: "pareto", B: 214.476, C: 0.348238}}) {
+	for size := range sizes(Sizes{
+		Min: 100, Max: 200,
+		Distribution: Distribution{Kind: "pareto", B: 214.476, C: 0.348238},
+	}) {
 		assert.True(t, size >= 100 && size <= 200, size)
 	}
-	assert.Equal(t, map[int]float64{7: 1}, map[int]float64{7: math.Round(sizes(Sizes{Min: 1, Max: 7, Distribution: Distribution{Kind: "normal", A: 1e6, B: 1}})[7])},
+	assert.Equal(t, map[int]float64{7: 1},
+		map[int]float64{7: math.Round(sizes(Sizes{
+			Min: 1, Max: 7,
+			Distribution: Distribution{Kind: "normal", A: 1e6, B: 1},
+		})[7])},
 		"sizes outside the range become the nearest bound")
 }

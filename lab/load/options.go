@@ -15,30 +15,31 @@ import (
 
 // Options describe a load. Each field's comment says what its zero value means.
 type Options struct {
-	// Targets are the addresses to connect to: "host:port" or "unix:/path". Connection i uses Targets[i mod len(Targets)].
+	// Targets are the addresses to connect to: "host:port" or "unix:/path". Connection i uses Targets[i mod
+	// len(Targets)].
 	Targets []string
 	// Threads is the number of epoll loops that run concurrently; 0 means 1.
 	Threads int
 	// Connections is the number of connections over all threads; 0 means one per thread.
 	Connections int
-	// Pipeline is the number of requests that each connection keeps outstanding; in an open loop, the most that it sends without a reply. 0 means 1,
-	// or DefaultOpenPipeline with a Schedule.
+	// Pipeline is the number of requests that each connection keeps outstanding; in an open loop, the most that it
+	// sends without a reply. 0 means 1, or DefaultOpenPipeline with a Schedule.
 	Pipeline int
 
 	// Protocol is the targets' protocol; the zero value is memcached's text protocol.
 	Protocol Protocol
 	// User and Password are sent on every new connection, unless Password is empty.
 	User, Password string
-	// TLS returns the configuration for a target's host; nil: no TLS. Each TLS connection passes through two goroutines of this process; their time
-	// counts in the latencies and in the generator's processor time.
+	// TLS returns the configuration for a target's host; nil: no TLS. Each TLS connection passes through two goroutines
+	// of this process; their time counts in the latencies and in the generator's processor time.
 	TLS func(host string) *tls.Config
 
-	// ThinkTime is the time between a reply and the next request in each slot of a connection's pipeline: the mean of an exponential distribution
-	// with ThinkRandom, otherwise constant. 0: no think time.
+	// ThinkTime is the time between a reply and the next request in each slot of a connection's pipeline: the mean of
+	// an exponential distribution with ThinkRandom, otherwise constant. 0: no think time.
 	ThinkTime   time.Duration
 	ThinkRandom bool
-	// Schedule makes an open loop: requests are due at its times, over all connections, whatever happens to earlier requests. Latency then begins
-	// when a request is due. nil: a closed loop.
+	// Schedule makes an open loop: requests are due at its times, over all connections, whatever happens to earlier
+	// requests. Latency then begins when a request is due. nil: a closed loop.
 	Schedule *Schedule
 
 	// Sets, Gets and MultiGets are the ratio of requests; all 0 means 1:9:0.
@@ -56,34 +57,38 @@ type Options struct {
 	KeyMin, KeyMax uint64
 	// SetKeys and GetKeys are the patterns of keys; 0 means Uniform.
 	SetKeys, GetKeys KeyPattern
-	// KeyMedian and KeyStdDev are the parameters of Gaussian; 0 means the middle of the keys, and a sixth of their number.
+	// KeyMedian and KeyStdDev are the parameters of Gaussian; 0 means the middle of the keys, and a sixth of their
+	// number.
 	KeyMedian, KeyStdDev float64
 	// ZipfExponent is the parameter of Zipf; 0 means 1.
 	ZipfExponent float64
-	// CacheAside stores a key at once when a GET misses it, as a cache-aside application does. These SETs are in addition to the ratio, the schedule
-	// and Requests. It requires GETs of one key.
+	// CacheAside stores a key at once when a GET misses it, as a cache-aside application does. These SETs are in
+	// addition to the ratio, the schedule and Requests. It requires GETs of one key.
 	CacheAside bool
-	// ReconnectAfter is the number of requests after which a connection is closed, once they are answered, and reopened; 0: never.
+	// ReconnectAfter is the number of requests after which a connection is closed, once they are answered, and
+	// reopened; 0: never.
 	ReconnectAfter int
 	// Seed selects the sequence of requests. With the same seed each connection's sequence is the same.
 	Seed uint64
 
-	// HoldProcessors makes every thread keep its processor of the Go scheduler while it waits for replies, which costs less. Run then raises
-	// GOMAXPROCS to the number of threads plus two. It is meant for a process that only makes load: without it, waiting threads leave their
-	// processors to other goroutines.
+	// HoldProcessors makes every thread keep its processor of the Go scheduler while it waits for replies, which costs
+	// less. Run then raises GOMAXPROCS to the number of threads plus two. It is meant for a process that only makes
+	// load: without it, waiting threads leave their processors to other goroutines.
 	HoldProcessors bool
 
 	// Populate stores every key once on every target before the load begins.
 	Populate bool
-	// Verify compares every returned value with the value stored under its key. A difference ends the run with an error.
+	// Verify compares every returned value with the value stored under its key. A difference ends the run with an
+	// error.
 	Verify bool
 
 	// WarmUp is how long the load runs before recording begins. It can't be combined with Requests.
 	WarmUp time.Duration
 	// Duration is the length of the recording; 0 means until Requests are sent or the context ends.
 	Duration time.Duration
-	// CoolDown is how long the load continues unrecorded after Duration, so that other load that began slightly later is recorded under full load.
-	// Requests outstanding at the end of Duration then don't count. It requires a closed loop with a Duration.
+	// CoolDown is how long the load continues unrecorded after Duration, so that other load that began slightly later
+	// is recorded under full load. Requests outstanding at the end of Duration then don't count. It requires a closed
+	// loop with a Duration.
 	CoolDown time.Duration
 	// Requests is how many requests each connection sends; 0 means no limit.
 	Requests int
@@ -101,7 +106,8 @@ const (
 	DefaultKeys         = 10_000
 	DefaultOpenPipeline = 64
 	DefaultMultiGetKeys = 10
-	// MaxItem is the largest value that memcached stores by default: an item of 1 MiB, less room for the key and the item's header.
+	// MaxItem is the largest value that memcached stores by default: an item of 1 MiB, less room for the key and the
+	// item's header.
 	MaxItem               = 1<<20 - 1024
 	DefaultTimeout        = 10 * time.Second
 	DefaultConnectTimeout = 5 * time.Second
@@ -175,7 +181,8 @@ func (o Options) validate() error {
 	}
 	between("threads", o.Threads, 1, maxThreads)
 	between("connections", o.Connections, 1, maxConnections)
-	refuse(o.Connections < o.Threads, "connections %d: expected at least one for each of the %d threads", o.Connections, o.Threads)
+	refuse(o.Connections < o.Threads, "connections %d: expected at least one for each of the %d threads", o.Connections,
+		o.Threads)
 	between("pipeline", o.Pipeline, 1, maxPipeline)
 	between("SETs of the ratio", o.Sets, 0, maxRatio)
 	between("GETs of the ratio", o.Gets, 0, maxRatio)
@@ -193,7 +200,9 @@ func (o Options) validate() error {
 	refuse(o.KeyMax > math.MaxInt64, "largest key %d: expected at most %d", o.KeyMax, math.MaxInt64)
 	refuse(o.KeyMax < o.KeyMin, "keys %d to %d: expected the smallest first", o.KeyMin, o.KeyMax)
 	length := len(o.KeyPrefix) + len(strconv.FormatUint(o.KeyMax, 10))
-	refuse(length > protocol.DefaultMaxKey, "key prefix of %d bytes: keys would have up to %d bytes; expected at most %d", len(o.KeyPrefix), length, protocol.DefaultMaxKey)
+	refuse(length > protocol.DefaultMaxKey,
+		"key prefix of %d bytes: keys would have up to %d bytes; expected at most %d", len(o.KeyPrefix), length,
+		protocol.DefaultMaxKey)
 	refuse(strings.ContainsFunc(o.KeyPrefix, func(r rune) bool { return r <= ' ' || r == 0x7f }),
 		"key prefix %q: a key can't contain spaces or control characters", o.KeyPrefix)
 	for _, pattern := range []KeyPattern{o.SetKeys, o.GetKeys} {
@@ -201,8 +210,10 @@ func (o Options) validate() error {
 	}
 	refuse(o.KeyMedian != 0 && !(o.KeyMedian >= float64(o.KeyMin) && o.KeyMedian <= float64(o.KeyMax)),
 		"median key %v: expected one of the keys %d to %d", o.KeyMedian, o.KeyMin, o.KeyMax)
-	refuse(!(o.KeyStdDev >= 0 && o.KeyStdDev <= math.MaxInt64), "standard deviation of the keys %v: expected more than 0", o.KeyStdDev)
-	refuse(!(o.ZipfExponent > 0 && o.ZipfExponent < maxZipf), "exponent of Zipf's distribution %v: expected more than 0 and less than %d", o.ZipfExponent, maxZipf)
+	refuse(!(o.KeyStdDev >= 0 && o.KeyStdDev <= math.MaxInt64),
+		"standard deviation of the keys %v: expected more than 0", o.KeyStdDev)
+	refuse(!(o.ZipfExponent > 0 && o.ZipfExponent < maxZipf),
+		"exponent of Zipf's distribution %v: expected more than 0 and less than %d", o.ZipfExponent, maxZipf)
 
 	for _, d := range []struct {
 		name  string
@@ -218,10 +229,13 @@ func (o Options) validate() error {
 		refuse(d.value < 0, "%s %v: expected at least 0", d.name, d.value)
 	}
 	refuse(o.CacheAside && (o.KeysPerGet > 1 || o.Gets == 0), "cache-aside: it requires GETs of one key each")
-	refuse(o.Requests > 0 && o.WarmUp > 0, "a warm-up of %v with %d requests per connection: they could all be sent during the warm-up; set a duration instead", o.WarmUp, o.Requests)
+	refuse(o.Requests > 0 && o.WarmUp > 0,
+		"a warm-up of %v with %d requests per connection: they could all be sent during the warm-up; set a duration "+
+			"instead", o.WarmUp, o.Requests)
 	refuse(o.CoolDown > 0 && (o.Duration == 0 || o.Requests > 0 || o.Schedule != nil),
 		"a cool-down of %v: it requires a closed loop with a duration and without a number of requests", o.CoolDown)
-	refuse(o.Schedule != nil && o.ThinkTime > 0, "a think time with a schedule: think times are for closed loops, schedules for open loops")
+	refuse(o.Schedule != nil && o.ThinkTime > 0,
+		"a think time with a schedule: think times are for closed loops, schedules for open loops")
 	for _, option := range []struct {
 		isSet bool
 		what  string
@@ -232,7 +246,8 @@ func (o Options) validate() error {
 		{o.MultiGets > 0, "multi-GETs"},
 		{o.ExpiryMax > 0, "an expiry"},
 	} {
-		refuse(o.trace() != nil && option.isSet, "a trace with %s: they can't be combined, because the trace defines the requests", option.what)
+		refuse(o.trace() != nil && option.isSet,
+			"a trace with %s: they can't be combined, because the trace defines the requests", option.what)
 	}
 	problems = append(problems, o.Sizes.validate())
 	if o.Schedule != nil {

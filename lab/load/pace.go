@@ -10,11 +10,14 @@ import (
 // notDue is the due time of a request that is never due, ns of stats.Now.
 const notDue = math.MaxInt64
 
-// pace says when a connection's requests are due. The zero value is for a closed loop without think time, which does not use it.
+// pace says when a connection's requests are due. The zero value is for a closed loop without think time, which does
+// not use it.
 type pace struct {
-	due  int64 // of the next request, ns of stats.Now; notDue: no request is due
-	free int64 // since when the connection could have sent it, ns of stats.Now: the pipeline had room and the socket accepted bytes
-	at   int   // index in the thread's agenda; negative: not in the agenda
+	due int64 // of the next request, ns of stats.Now; notDue: no request is due
+	// since when the connection could have sent it, ns of stats.Now: the pipeline had room and the socket accepted
+	// bytes
+	free int64
+	at   int // index in the thread's agenda; negative: not in the agenda
 
 	n     float64 // the next request's number in the Schedule
 	ready []int64 // with think time: when the think times of free slots end, ascending; due is not among them
@@ -52,8 +55,8 @@ func (p *pacer) start(c *conn) {
 	c.pace.due = p.time(c.pace.n)
 }
 
-// advance sets when the request after that of c.pace.due is due. Even arrivals assign the requests to the connections in turn. A Poisson process is
-// the sum of independent ones, one per connection.
+// advance sets when the request after that of c.pace.due is due. Even arrivals assign the requests to the connections
+// in turn. A Poisson process is the sum of independent ones, one per connection.
 func (p *pacer) advance(c *conn) {
 	s := p.o.Schedule
 	switch {
@@ -160,8 +163,9 @@ func (t *thread) sendDue(now int64) error {
 	return nil
 }
 
-// fillPaced sends a connection's due requests as far as possible. Then it updates the connection's position in the agenda, or removes it if it waits
-// for replies. A connection that waits for nothing and has nothing to send any more has finished.
+// fillPaced sends a connection's due requests as far as possible. Then it updates the connection's position in the
+// agenda, or removes it if it waits for replies. A connection that waits for nothing and has nothing to send any more
+// has finished.
 func (t *thread) fillPaced(c *conn, now int64) error {
 	limit := min(now, t.phase.end-1)
 	if err := t.storeMissed(c); err != nil {
@@ -195,7 +199,8 @@ func (t *thread) fillPaced(c *conn, now int64) error {
 		}
 	}
 	t.agenda.set(c, t.sending && t.canSend(c) && c.pace.due != notDue)
-	if c.inFlight == 0 && t.sending && c.worn() && !c.dialling && (c.left != 0 && c.pace.due != notDue || len(c.missed) > 0) {
+	if c.inFlight == 0 && t.sending && c.worn() && !c.dialling &&
+		(c.left != 0 && c.pace.due != notDue || len(c.missed) > 0) {
 		return t.redial(c)
 	}
 	if c.inFlight == 0 && !c.dialling && (!t.sending || c.left == 0 || c.pace.due == notDue) {

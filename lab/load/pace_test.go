@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// world simulates a server and the time. Requests and replies travel over real sockets at once. While the thread waits, time advances to the next
-// event. The server handles one request after another, each for the time service, and does nothing from stall to resume. Times are ns.
+// world simulates a server and the time. Requests and replies travel over real sockets at once. While the thread waits,
+// time advances to the next event. The server handles one request after another, each for the time service, and does
+// nothing from stall to resume. Times are ns.
 type world struct {
 	t              *testing.T
 	now            int64
@@ -115,7 +116,8 @@ func (w *world) run(o Options) *Result {
 		require.NoError(w.t, err)
 		w.t.Cleanup(func() { unix.Close(pair[1]) })
 		w.peers = append(w.peers, pair[1])
-		require.NoError(w.t, unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, pair[1], &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(id)}))
+		require.NoError(w.t, unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, pair[1],
+			&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(id)}))
 		th.conns = append(th.conns, newConn(g.work, id, pair[0]))
 	}
 	require.NoError(w.t, th.open())
@@ -128,8 +130,9 @@ func (w *world) run(o Options) *Result {
 	return g.result(all, Usage{})
 }
 
-// stallResponses returns the response times, s, descending, of requests that are due every 1/rate from the beginning of a stall on, if the server
-// then takes service for each. Request i is due at i/rate and ends after the stall and i+1 services, until the server has caught up.
+// stallResponses returns the response times, s, descending, of requests that are due every 1/rate from the beginning of
+// a stall on, if the server then takes service for each. Request i is due at i/rate and ends after the stall and i+1
+// services, until the server has caught up.
 func stallResponses(stall, rate, service float64) (responses []float64) {
 	for i := 0.0; ; i++ {
 		r := stall + (i+1)*service - i/rate
@@ -140,8 +143,9 @@ func stallResponses(stall, rate, service float64) (responses []float64) {
 	}
 }
 
-// TestAStallOfTheServerIsSeenInFullByAnOpenLoop stops the server for 200 ms in a run of 10 s. Every request due meanwhile counts with the whole time
-// that it would have had to wait, although a connection sends the next request only after a reply.
+// TestAStallOfTheServerIsSeenInFullByAnOpenLoop stops the server for 200 ms in a run of 10 s. Every request due
+// meanwhile counts with the whole time that it would have had to wait, although a connection sends the next request
+// only after a reply.
 func TestAStallOfTheServerIsSeenInFullByAnOpenLoop(t *testing.T) {
 	const (
 		seconds = 10
@@ -158,7 +162,10 @@ func TestAStallOfTheServerIsSeenInFullByAnOpenLoop(t *testing.T) {
 	for name, pipeline := range map[string]int{"one request at a time": 1, "more than come due in the stall": 64} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{t: t, service: int64(service * 1e9), stall: 3e9, resume: 3.2e9}
-			r := w.run(Options{Connections: 10, Pipeline: pipeline, Schedule: Constant(rate), Duration: seconds * time.Second})
+			r := w.run(Options{
+				Connections: 10, Pipeline: pipeline, Schedule: Constant(rate),
+				Duration: seconds * time.Second,
+			})
 			require.EqualValues(t, seconds*rate, r.Total.Requests)
 			latency := r.Total.Latency
 			assert.InDelta(t, mean, latency.Mean.Seconds(), 1e-7)
@@ -170,8 +177,10 @@ func TestAStallOfTheServerIsSeenInFullByAnOpenLoop(t *testing.T) {
 			if pipeline == 1 {
 				assert.Equal(t, 10, w.most)
 				assert.InEpsilon(t, service, r.Total.Service.P50.Seconds(), 0.001)
-				assert.Less(t, r.Total.Service.P99, 2*time.Millisecond, "the service time hides nearly all of the stall")
-				assert.InDelta(t, mean-r.Total.Service.Mean.Seconds(), r.Pace.Slip.Mean.Seconds(), 1e-3*mean, "the rest is the slip")
+				assert.Less(t, r.Total.Service.P99, 2*time.Millisecond,
+					"the service time hides nearly all of the stall")
+				assert.InDelta(t, mean-r.Total.Service.Mean.Seconds(), r.Pace.Slip.Mean.Seconds(), 1e-3*mean,
+					"the rest is the slip")
 			} else {
 				assert.Equal(t, latency, *r.Total.Service, "all requests were sent when they were due")
 				assert.Less(t, r.Pace.Slip.Max, 2*time.Nanosecond)
@@ -212,7 +221,10 @@ func TestRequestsThatCouldNotBeSentAreCounted(t *testing.T) {
 }
 
 func TestALateGeneratorIsReported(t *testing.T) {
-	for oversleep, limit := range map[time.Duration]Limit{100 * time.Microsecond: LimitNone, 1500 * time.Microsecond: LimitSchedule} {
+	for oversleep, limit := range map[time.Duration]Limit{
+		100 * time.Microsecond:  LimitNone,
+		1500 * time.Microsecond: LimitSchedule,
+	} {
 		w := &world{t: t, service: 1000, oversleep: int64(oversleep)}
 		r := w.run(Options{Connections: 2, Schedule: Constant(100), Duration: 2 * time.Second})
 		assert.InEpsilon(t, oversleep.Seconds(), r.Pace.OwnSlip.P50.Seconds(), 0.05)
@@ -248,7 +260,8 @@ func TestThinkTimesObeyTheInteractiveResponseTimeLaw(t *testing.T) {
 	}
 }
 
-// With constant service (M/D/1) the mean wait is half that of M/M/1: Wq = rho s / (2 (1-rho)), by Pollaczek and Khinchine.
+// With constant service (M/D/1) the mean wait is half that of M/M/1: Wq = rho s / (2 (1-rho)), by Pollaczek and
+// Khinchine.
 func TestPoissonArrivalsWaitAsTheoryPredicts(t *testing.T) {
 	w := &world{t: t, service: 500_000}
 	s := Constant(1200)

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// populateBatch is how many sets are outstanding while keys are stored: enough to hide the round trip, and few enough that their replies fit any
-	// socket buffer, so the server never has to wait.
+	// populateBatch is how many sets are outstanding while keys are stored: enough to hide the round trip, and few
+	// enough that their replies fit any socket buffer, so the server never has to wait.
 	populateBatch = 64
 	// populateBytes limits a batch of large values, bytes.
 	populateBytes = 1 << 20

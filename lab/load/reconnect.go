@@ -10,7 +10,8 @@ import (
 // wakeIndex is the value that epoll reports instead of a connection's index when connections have been reopened.
 const wakeIndex = -1
 
-// dialler reopens a thread's connections, each in a goroutine, so that the thread's other connections continue meanwhile.
+// dialler reopens a thread's connections, each in a goroutine, so that the thread's other connections continue
+// meanwhile.
 type dialler struct {
 	dial  func(target string) (fd int, err error)
 	ready chan redialled // dialling goroutines -> thread; has room for all connections; never closed

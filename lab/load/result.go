@@ -39,8 +39,8 @@ type Result struct {
 	Seed        uint64        `json:"seed"`
 	TLS         bool          `json:"tls,omitempty"`
 	CacheAside  bool          `json:"cache_aside,omitempty"` // a key is stored at once when a GET misses it
-	// ReconnectAfter is the number of requests after which connections are reopened, Reconnects how often that happened, and ConnectMean the mean time
-	// that it took, including the login. Latencies don't include that time.
+	// ReconnectAfter is the number of requests after which connections are reopened, Reconnects how often that
+	// happened, and ConnectMean the mean time that it took, including the login. Latencies don't include that time.
 	ReconnectAfter int           `json:"reconnect_after,omitempty"`
 	Reconnects     uint64        `json:"reconnects,omitempty"`
 	ConnectMean    time.Duration `json:"connect_mean_ns,omitempty"`
@@ -76,7 +76,8 @@ type CommandResult struct {
 
 // PaceResult describes how well the generator kept to the schedule.
 type PaceResult struct {
-	// Slip is the time from when a request was due to its write. It includes the wait for room in the connection's pipeline, which the target causes.
+	// Slip is the time from when a request was due to its write. It includes the wait for room in the connection's
+	// pipeline, which the target causes.
 	Slip Latency `json:"slip"`
 	// OwnSlip is the part of Slip after the connection had room, which the generator causes.
 	OwnSlip Latency `json:"own_slip"`
@@ -84,8 +85,9 @@ type PaceResult struct {
 	Scheduled float64 `json:"scheduled"`
 	// Unsent is how many requests were due but never sent, because the pipeline had no room. No latency includes them.
 	Unsent uint64 `json:"unsent"`
-	// SentTogether is the share of requests of Poisson arrivals that a thread sent within 0.1 ms of the previous one. DueTogether is the share
-	// expected from the rate, 1 - exp(-rate 0.1 ms). A thread that wakes up late sends requests together that were due apart.
+	// SentTogether is the share of requests of Poisson arrivals that a thread sent within 0.1 ms of the previous one.
+	// DueTogether is the share expected from the rate, 1 - exp(-rate 0.1 ms). A thread that wakes up late sends
+	// requests together that were due apart.
 	SentTogether float64 `json:"sent_together,omitempty"`
 	DueTogether  float64 `json:"due_together,omitempty"`
 }
@@ -107,8 +109,8 @@ type Usage struct {
 	System time.Duration `json:"system_ns"`
 	// Waited is how long its threads were ready to run but had no core.
 	Waited time.Duration `json:"waited_ns"`
-	// Busy is the share of time for which a thread ran, 0 to 1, averaged over the generator's threads. BusyOrWaiting is the share for which it ran or
-	// waited for a core.
+	// Busy is the share of time for which a thread ran, 0 to 1, averaged over the generator's threads. BusyOrWaiting is
+	// the share for which it ran or waited for a core.
 	Busy          float64 `json:"busy"`
 	BusyOrWaiting float64 `json:"busy_or_waiting"`
 	Limit         Limit   `json:"limit"`
@@ -125,12 +127,13 @@ const (
 	LimitGenerator Limit = "generator"
 	// LimitMachine: the threads hardly ever slept because they were running, or waiting for a core that others used.
 	LimitMachine Limit = "machine"
-	// LimitSchedule: requests were sent late although their connections were free, so latencies include the generator's own delay.
+	// LimitSchedule: requests were sent late although their connections were free, so latencies include the generator's
+	// own delay.
 	LimitSchedule Limit = "schedule"
 )
 
-// lateBound is the 99th percentile of the generator's own slip from which the schedule counts as not kept, unless half of the requests took the
-// target even longer.
+// lateBound is the 99th percentile of the generator's own slip from which the schedule counts as not kept, unless half
+// of the requests took the target even longer.
 const lateBound = time.Millisecond
 
 // saturated is the share of time from which a thread counts as hardly ever sleeping.
@@ -179,7 +182,10 @@ func summarise(h *hdrhistogram.Histogram, requests uint64, sum int64) Latency {
 
 // summariseCommand returns the result for the requests counted by c, with their latencies in h.
 func summariseCommand(h *hdrhistogram.Histogram, c counts, elapsed time.Duration) CommandResult {
-	r := CommandResult{Requests: c.requests, Hits: c.hits, Misses: c.keys - c.hits, Failures: c.failures, Latency: summarise(h, c.requests, c.latency)}
+	r := CommandResult{
+		Requests: c.requests, Hits: c.hits, Misses: c.keys - c.hits, Failures: c.failures,
+		Latency: summarise(h, c.requests, c.latency),
+	}
 	if elapsed > 0 {
 		r.OpsPerSec = float64(c.requests) / elapsed.Seconds()
 	}

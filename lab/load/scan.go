@@ -16,27 +16,28 @@ type reply struct {
 	failed []byte // an error line without its end; nil: no error; valid until the next call of next
 }
 
-// scanner finds the ends of replies in the bytes of one connection, however reads have split them. It keeps only the beginning of an incomplete line.
-// The zero value is ready for the classic protocol.
+// scanner finds the ends of replies in the bytes of one connection, however reads have split them. It keeps only the
+// beginning of an incomplete line. The zero value is ready for the classic protocol.
 type scanner struct {
 	protocol Protocol
 	keys     int      // number of keys of the request whose reply is read; set by the thread, not used by Classic
 	check    *checker // compares keys and values; nil: no check
 
-	line     []byte // beginning of an incomplete line
-	block    int    // bytes of the data block and its line end that are still missing
-	left     int    // number of data blocks left in a reply that ends with one, this one included; 0: the reply ends with a line
-	reply    reply  // contents of the current reply so far
-	complete bool   // the current reply is complete; the next byte begins another one
-	begun    bool   // whether there was any byte
+	line  []byte // beginning of an incomplete line
+	block int    // bytes of the data block and its line end that are still missing
+	// number of data blocks left in a reply that ends with one, this one included; 0: the reply ends with a line
+	left     int
+	reply    reply // contents of the current reply so far
+	complete bool  // the current reply is complete; the next byte begins another one
+	begun    bool  // whether there was any byte
 }
 
 // atStart reports whether the next byte begins a reply.
 func (s *scanner) atStart() bool { return s.complete || !s.begun }
 
-// next continues reading the reply to a request of command c. It returns how many bytes of buf it used, and whether the reply is complete; s.reply is
-// then its contents. It uses all of buf unless the reply is complete. An error means that the bytes are no reply to c, so the connection can't be
-// used any more.
+// next continues reading the reply to a request of command c. It returns how many bytes of buf it used, and whether the
+// reply is complete; s.reply is then its contents. It uses all of buf unless the reply is complete. An error means that
+// the bytes are no reply to c, so the connection can't be used any more.
 func (s *scanner) next(buf []byte, c command) (n int, done bool, err error) {
 	if s.complete {
 		s.complete, s.reply = false, reply{}
@@ -185,7 +186,8 @@ func (s *scanner) data(buf []byte) (n int, err error) {
 	return n, nil
 }
 
-// number parses decimal digits up to the byte stop, which it also removes. It accepts at most 19 digits, because more can overflow.
+// number parses decimal digits up to the byte stop, which it also removes. It accepts at most 19 digits, because more
+// can overflow.
 func number(b []byte, stop byte) (value uint64, rest []byte, ok bool) {
 	for i, d := range b {
 		if d == stop {
@@ -230,7 +232,8 @@ type checker struct {
 // beginReply sets the keys that the next reply may have.
 func (k *checker) beginReply(requested []uint64) { k.requested, k.next = requested, 0 }
 
-// beginValue checks that the key was requested. Servers keep the order of the request, but some proxies do not, so any order is accepted.
+// beginValue checks that the key was requested. Servers keep the order of the request, but some proxies do not, so any
+// order is accepted.
 func (k *checker) beginValue(text []byte, size int) error {
 	k.key, k.size, k.at = append(k.key[:0], text...), size, 0
 	key, ok := k.enc.parseKey(text)
@@ -256,7 +259,8 @@ func (k *checker) skip() { k.next++ }
 // data checks the next bytes of the current value.
 func (k *checker) data(part []byte) error {
 	if !k.enc.valueAt(k.key, part, k.at) {
-		return fmt.Errorf("wrong value for key %s (%d bytes): from byte %d on it is %s; expected the key, a colon and the filler "+
+		return fmt.Errorf("wrong value for key %s (%d bytes): from byte %d on it is %s; expected the key, a colon "+
+			"and the filler "+
 			"(if another program stored it, populate first)", k.key, k.size, k.at, excerpt(part))
 	}
 	k.at += len(part)

@@ -15,8 +15,8 @@ var (
 	respFailure = []byte("-")
 )
 
-// metaLine handles a line of a reply in memcached's meta protocol. The reply to ms is HD. The reply to one mg is VA <size> k<key> with a data block,
-// or EN. The reply to several quiet mg and mn is any number of such VA and then MN.
+// metaLine handles a line of a reply in memcached's meta protocol. The reply to ms is HD. The reply to one mg is VA
+// <size> k<key> with a data block, or EN. The reply to several quiet mg and mn is any number of such VA and then MN.
 func (s *scanner) metaLine(line []byte, c command) (done bool, err error) {
 	switch {
 	case c == set:
@@ -32,7 +32,8 @@ func (s *scanner) metaLine(line []byte, c command) (done bool, err error) {
 			s.left = 1
 		}
 		return false, s.beginBlock(line, rest[1:len(rest)-len(lineEnd)], size)
-	case s.keys > 1 && bytes.Equal(line, metaAllSent), s.keys == 1 && bytes.HasPrefix(line, metaMiss) && bytes.HasSuffix(line, lineEnd) && line[len(metaMiss)] <= ' ':
+	case s.keys > 1 && bytes.Equal(line, metaAllSent), s.keys == 1 && bytes.HasPrefix(line, metaMiss) &&
+		bytes.HasSuffix(line, lineEnd) && line[len(metaMiss)] <= ' ':
 		return true, nil
 	}
 	done, err = s.failure(line, c)
@@ -44,8 +45,8 @@ func (s *scanner) metaLine(line []byte, c command) (done bool, err error) {
 	return done, err
 }
 
-// respLine handles a line of a reply in Redis's protocol. The reply to SET is +OK; to GET a bulk string, nil for a miss; to MGET an array of these.
-// Each can be an error instead.
+// respLine handles a line of a reply in Redis's protocol. The reply to SET is +OK; to GET a bulk string, nil for a
+// miss; to MGET an array of these. Each can be an error instead.
 func (s *scanner) respLine(line []byte, c command) (done bool, err error) {
 	switch {
 	case bytes.HasPrefix(line, respFailure) && bytes.HasSuffix(line, lineEnd) && s.left == 0:

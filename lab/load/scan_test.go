@@ -42,7 +42,8 @@ func requireScanned(t *testing.T, s scanner, input string, c command, want strin
 	commands := func(int) command { return c }
 	assert.Equal(t, want, scanned(s, []byte(input), commands, whole))
 	for size := 1; size <= min(len(input), 40); size++ {
-		require.Equal(t, want, scanned(s, []byte(input), commands, func(int) int { return size }), "in pieces of %d bytes", size)
+		require.Equal(t, want, scanned(s, []byte(input), commands, func(int) int { return size }),
+			"in pieces of %d bytes", size)
 	}
 }
 
@@ -61,11 +62,20 @@ func TestRepliesAreFoundHoweverReadsHaveSplitThem(t *testing.T) {
 		{"a value that looks like replies", "VALUE k 0 12\r\nEND\r\nSTORED\r\nEND\r\n", get, "broken"},
 		{"a value that holds replies", "VALUE k 0 13\r\nEND\r\nSTORED\r\n\r\nEND\r\n", get, `1 values, failed ""; `},
 		{"several values", "VALUE a 0 1\r\nx\r\nVALUE b 0 2\r\nxy\r\nEND\r\n", get, `2 values, failed ""; `},
-		{"several replies", "END\r\nVALUE a 0 1\r\nx\r\nEND\r\nEND\r\n", get, `0 values, failed ""; 1 values, failed ""; 0 values, failed ""; `},
+		{
+			"several replies", "END\r\nVALUE a 0 1\r\nx\r\nEND\r\nEND\r\n", get,
+			`0 values, failed ""; 1 values, failed ""; 0 values, failed ""; `,
+		},
 		{"server error", "SERVER_ERROR out of memory\r\n", set, `0 values, failed "SERVER_ERROR out of memory"; `},
-		{"error after values", "VALUE a 0 1\r\nx\r\nSERVER_ERROR gone\r\nEND\r\n", get, `1 values, failed "SERVER_ERROR gone"; 0 values, failed ""; `},
+		{
+			"error after values", "VALUE a 0 1\r\nx\r\nSERVER_ERROR gone\r\nEND\r\n", get,
+			`1 values, failed "SERVER_ERROR gone"; 0 values, failed ""; `,
+		},
 		{"error, then a good reply", "ERROR\r\nSTORED\r\n", set, `0 values, failed "ERROR"; 0 values, failed ""; `},
-		{"client error", "CLIENT_ERROR bad command line format\r\n", get, `0 values, failed "CLIENT_ERROR bad command line format"; `},
+		{
+			"client error", "CLIENT_ERROR bad command line format\r\n", get,
+			`0 values, failed "CLIENT_ERROR bad command line format"; `,
+		},
 		{"incomplete line", "STOR", set, ""},
 		{"incomplete value", "VALUE a 0 10\r\n12345", get, ""},
 		{"a set answered as a get", "END\r\n", set, "broken"},
@@ -95,24 +105,48 @@ func TestRepliesOfOtherProtocolsAreFoundHoweverReadsHaveSplitThem(t *testing.T) 
 	}{
 		{"ms", Meta, 0, "HD\r\nHD\r\n", set, `0 values, failed ""; 0 values, failed ""; `},
 		{"mg", Meta, 1, "VA 5 kmemtier-1\r\nhello\r\nEN\r\n", get, `1 values, failed ""; 0 values, failed ""; `},
-		{"a miss that repeats the key", Meta, 1, "EN kmemtier-1\r\nEN\r\n", get, `0 values, failed ""; 0 values, failed ""; `},
+		{
+			"a miss that repeats the key", Meta, 1, "EN kmemtier-1\r\nEN\r\n", get,
+			`0 values, failed ""; 0 values, failed ""; `,
+		},
 		{"what begins like a miss", Meta, 1, "END\r\n", get, "broken"},
 		{"mg of an empty value", Meta, 1, "VA 0 kk\r\n\r\n", get, `1 values, failed ""; `},
 		{"quiet mg", Meta, 3, "VA 1 ka\r\nx\r\nVA 4 kb\r\nMN\r\n\r\nMN\r\n", get, `2 values, failed ""; `},
 		{"quiet mg, all misses", Meta, 3, "MN\r\nMN\r\n", get, `0 values, failed ""; 0 values, failed ""; `},
-		{"mg refused", Meta, 1, "SERVER_ERROR out of memory\r\nEN\r\n", get, `0 values, failed "SERVER_ERROR out of memory"; 0 values, failed ""; `},
-		{"one of several refused", Meta, 3, "VA 1 ka\r\nx\r\nSERVER_ERROR no\r\nMN\r\n", get, `1 values, failed "SERVER_ERROR no"; `},
-		{"ms refused", Meta, 0, "SERVER_ERROR object too large for cache\r\n", set, `0 values, failed "SERVER_ERROR object too large for cache"; `},
+		{
+			"mg refused", Meta, 1, "SERVER_ERROR out of memory\r\nEN\r\n", get,
+			`0 values, failed "SERVER_ERROR out of memory"; 0 values, failed ""; `,
+		},
+		{
+			"one of several refused", Meta, 3, "VA 1 ka\r\nx\r\nSERVER_ERROR no\r\nMN\r\n", get,
+			`1 values, failed "SERVER_ERROR no"; `,
+		},
+		{
+			"ms refused", Meta, 0, "SERVER_ERROR object too large for cache\r\n", set,
+			`0 values, failed "SERVER_ERROR object too large for cache"; `,
+		},
 		{"a VA without key", Meta, 1, "VA 5\r\nhello\r\n", get, "broken"},
 		{"a VA with other flags", Meta, 1, "VA 5 t9\r\nhello\r\n", get, "broken"},
 		{"a miss among quiet mg", Meta, 2, "EN\r\n", get, "broken"},
 		{"a classic reply", Meta, 1, "END\r\n", get, "broken"},
 		{"HD to mg", Meta, 1, "HD\r\n", get, "broken"},
-		{"SET", RESP, 0, "+OK\r\n-ERR no\r\n+OK\r\n", set, `0 values, failed ""; 0 values, failed "-ERR no"; 0 values, failed ""; `},
-		{"GET", RESP, 1, "$5\r\nhello\r\n$-1\r\n$0\r\n\r\n", get, `1 values, failed ""; 0 values, failed ""; 1 values, failed ""; `},
+		{
+			"SET", RESP, 0, "+OK\r\n-ERR no\r\n+OK\r\n", set,
+			`0 values, failed ""; 0 values, failed "-ERR no"; 0 values, failed ""; `,
+		},
+		{
+			"GET", RESP, 1, "$5\r\nhello\r\n$-1\r\n$0\r\n\r\n", get,
+			`1 values, failed ""; 0 values, failed ""; 1 values, failed ""; `,
+		},
 		{"a value that looks like a reply", RESP, 1, "$5\r\n+OK\r\n\r\n", get, `1 values, failed ""; `},
-		{"MGET", RESP, 3, "*3\r\n$1\r\na\r\n$-1\r\n$2\r\nbc\r\n*3\r\n$-1\r\n$-1\r\n$-1\r\n", get, `2 values, failed ""; 0 values, failed ""; `},
-		{"MGET refused", RESP, 2, "-MOVED 1 host\r\n*2\r\n$-1\r\n$-1\r\n", get, `0 values, failed "-MOVED 1 host"; 0 values, failed ""; `},
+		{
+			"MGET", RESP, 3, "*3\r\n$1\r\na\r\n$-1\r\n$2\r\nbc\r\n*3\r\n$-1\r\n$-1\r\n$-1\r\n", get,
+			`2 values, failed ""; 0 values, failed ""; `,
+		},
+		{
+			"MGET refused", RESP, 2, "-MOVED 1 host\r\n*2\r\n$-1\r\n$-1\r\n", get,
+			`0 values, failed "-MOVED 1 host"; 0 values, failed ""; `,
+		},
 		{"an array of another length", RESP, 3, "*2\r\n$-1\r\n$-1\r\n", get, "broken"},
 		{"an array to GET", RESP, 1, "*1\r\n$-1\r\n", get, "broken"},
 		{"a value to SET", RESP, 0, "$1\r\na\r\n", set, "broken"},
@@ -135,11 +169,13 @@ func TestRequestsAreWrittenInTheFormOfTheirProtocol(t *testing.T) {
 			"set mcmw-login 0 -1 8\r\nu secret\r\n",
 		},
 		Meta: {
-			"ms k-7 6\r\nk-7:ab\r\n", "ms k-7 6 T60\r\nk-7:ab\r\n", "mg k-7 k v\r\n", "mg k-7 k v q\r\nmg k-12 k v q\r\nmn\r\n",
+			"ms k-7 6\r\nk-7:ab\r\n", "ms k-7 6 T60\r\nk-7:ab\r\n", "mg k-7 k v\r\n",
+			"mg k-7 k v q\r\nmg k-12 k v q\r\nmn\r\n",
 			"set mcmw-login 0 -1 8\r\nu secret\r\n",
 		},
 		RESP: {
-			"*3\r\n$3\r\nSET\r\n$3\r\nk-7\r\n$6\r\nk-7:ab\r\n", "*5\r\n$3\r\nSET\r\n$3\r\nk-7\r\n$6\r\nk-7:ab\r\n$2\r\nEX\r\n$2\r\n60\r\n",
+			"*3\r\n$3\r\nSET\r\n$3\r\nk-7\r\n$6\r\nk-7:ab\r\n",
+			"*5\r\n$3\r\nSET\r\n$3\r\nk-7\r\n$6\r\nk-7:ab\r\n$2\r\nEX\r\n$2\r\n60\r\n",
 			"*2\r\n$3\r\nGET\r\n$3\r\nk-7\r\n", "*3\r\n$4\r\nMGET\r\n$3\r\nk-7\r\n$4\r\nk-12\r\n",
 			"*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$6\r\nsecret\r\n",
 		},
@@ -166,7 +202,8 @@ func TestScanningAllocatesNothing(t *testing.T) {
 	keys := []uint64{3, 1, 4, 1, 5, 9, 2, 6, 5, 3}
 	var replies []byte
 	for _, key := range keys {
-		replies = fmt.Appendf(replies, "VALUE %s 0 4096\r\n%s\r\n", enc.appendKey(nil, key), enc.appendValue(nil, key, 4096))
+		replies = fmt.Appendf(replies, "VALUE %s 0 4096\r\n%s\r\n", enc.appendKey(nil, key),
+			enc.appendValue(nil, key, 4096))
 	}
 	replies = append(replies, "END\r\n"...)
 	s := scanner{check: &checker{enc: enc}}
@@ -291,7 +328,8 @@ func FuzzVerification(f *testing.F) {
 		replies, failed := outcome(len(input))
 		inPieces, failedInPieces := outcome(int(size))
 		if replies != inPieces || failed != failedInPieces {
-			t.Fatalf("in pieces of %d bytes: %d replies, failed %v; at once: %d, %v", size, inPieces, failedInPieces, replies, failed)
+			t.Fatalf("in pieces of %d bytes: %d replies, failed %v; at once: %d, %v", size, inPieces, failedInPieces,
+				replies, failed)
 		}
 	})
 }

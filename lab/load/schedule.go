@@ -9,27 +9,28 @@ import (
 	"time"
 )
 
-// Schedule says when the requests of an open loop are due, whatever happens to earlier ones. It is a piecewise linear rate over time. Times
-// count from the beginning of the recording.
+// Schedule says when the requests of an open loop are due, whatever happens to earlier ones. It is a piecewise linear
+// rate over time. Times count from the beginning of the recording.
 //
 // With the rate r(t) in requests per second, the number of requests due up to the time t is
 //
 //	N(t) = integral of r(u) du, u from 0 to t
 //
-// and request number n is due at the time T(n) = N^-1(n). A piece of length d whose rate changes from a to b has the slope k = (b-a)/d and
-// N(t) = a t + k t^2/2, so that
+// and request number n is due at the time T(n) = N^-1(n). A piece of length d whose rate changes from a to b has the
+// slope k = (b-a)/d and N(t) = a t + k t^2/2, so that
 //
 //	T(n) = 2n / (a + sqrt(a^2 + 2 k n))
 //
-// which is the root of the quadratic equation in a form without cancellation for small k. With even arrivals n is 0, 1, 2, ...; with Poisson
-// arrivals n is a sum of exponential variables of mean 1. That turns a Poisson process of rate 1 into an (inhomogeneous) one of rate r(t)
-// (Cinlar's inversion).
+// which is the root of the quadratic equation in a form without cancellation for small k. With even arrivals n is 0, 1,
+// 2, ...; with Poisson arrivals n is a sum of exponential variables of mean 1. That turns a Poisson process of rate 1
+// into an (inhomogeneous) one of rate r(t) (Cinlar's inversion).
 type Schedule struct {
 	// Pieces follow each other. At least one has a rate above 0.
 	Pieces []Piece
 	// Repeat begins again after the last piece; otherwise the last rate continues.
 	Repeat bool
-	// Poisson makes the times between arrivals random: independent, and exponential at a constant rate. Otherwise arrivals are even.
+	// Poisson makes the times between arrivals random: independent, and exponential at a constant rate. Otherwise
+	// arrivals are even.
 	Poisson bool
 	// Trace replays requests at their recorded times, in place of all the above; nil: none.
 	Trace *Trace
@@ -58,8 +59,8 @@ func (p Piece) due(n float64) float64 {
 	return min(2*n/(p.From+root), p.Length.Seconds())
 }
 
-// Due returns T(n), seconds from the beginning of the recording; +Inf if the rate falls to 0 before. Before the recording, at n below 0, the rate is
-// that at its beginning.
+// Due returns T(n), seconds from the beginning of the recording; +Inf if the rate falls to 0 before. Before the
+// recording, at n below 0, the rate is that at its beginning.
 func (s *Schedule) Due(n float64) float64 {
 	if s.Trace != nil {
 		return s.Trace.due(n)
@@ -155,7 +156,8 @@ func (s *Schedule) validate() error {
 		}
 		for _, rate := range []float64{p.From, p.To} {
 			if !(rate >= 0 && rate <= maxRate) {
-				return fmt.Errorf("piece %d of the schedule: a rate of %v requests per second: expected 0 to %.0f", i+1, rate, maxRate)
+				return fmt.Errorf("piece %d of the schedule: a rate of %v requests per second: expected 0 to %.0f", i+1,
+					rate, maxRate)
 			}
 			most = max(most, rate)
 		}
@@ -185,8 +187,10 @@ func ParseSchedule(text string) (*Schedule, error) {
 		err = s.validate()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("rate %q: %w; expected a rate such as 20000, ramp:1000-20000/30s, steps:1000,2000/10s or burst:1000,20000/10s,500ms",
-			text, err)
+		return nil,
+			fmt.Errorf("rate %q: %w; expected a rate such as 20000, ramp:1000-20000/30s, steps:1000,2000/10s or "+
+				"burst:1000,20000/10s,500ms",
+				text, err)
 	}
 	return s, nil
 }
@@ -242,7 +246,10 @@ func parseSchedule(kind, text string) (*Schedule, error) {
 		if length >= period {
 			return nil, fmt.Errorf("bursts of %v every %v leave no time between them", length, period)
 		}
-		return &Schedule{Repeat: true, Pieces: []Piece{{period - length, rates[0], rates[0]}, {length, rates[1], rates[1]}}}, nil
+		return &Schedule{
+			Repeat: true,
+			Pieces: []Piece{{period - length, rates[0], rates[0]}, {length, rates[1], rates[1]}},
+		}, nil
 	}
 }
 
@@ -255,7 +262,8 @@ func (s *Schedule) String() string {
 	first, last := s.Pieces[0], s.Pieces[len(s.Pieces)-1]
 	switch {
 	case s.Repeat && len(s.Pieces) == 2:
-		return fmt.Sprintf("burst:%s,%s/%v,%v", number(first.From), number(last.From), first.Length+last.Length, last.Length)
+		return fmt.Sprintf("burst:%s,%s/%v,%v", number(first.From), number(last.From), first.Length+last.Length,
+			last.Length)
 	case len(s.Pieces) > 1:
 		var rates []string
 		for _, p := range s.Pieces {

@@ -59,7 +59,8 @@ func TestTheTimesOfAScheduleAreTheInverseOfItsCounts(t *testing.T) {
 			n *= 3
 			length *= 3
 		}
-		// Rounding can move the last request beyond the last piece, where the last rate continues: infinitely far if that is 0.
+		// Rounding can move the last request beyond the last piece, where the last rate continues: infinitely far if
+		// that is 0.
 		var slack float64
 		if last := s.Pieces[len(s.Pieces)-1].To; last > 0 {
 			slack = 1e-15 * count / last
@@ -70,7 +71,8 @@ func TestTheTimesOfAScheduleAreTheInverseOfItsCounts(t *testing.T) {
 		if due < 0 || due > length*(1+1e-9)+slack {
 			t.Fatalf("request %v of %v is due at %v of %v", n, count, due, length)
 		}
-		// Where the rate is close to 0 a tiny difference in requests is a long time, but a difference in time is a tiny one in requests.
+		// Where the rate is close to 0 a tiny difference in requests is a long time, but a difference in time is a tiny
+		// one in requests.
 		if back := s.Count(due); math.Abs(back-n) > 1e-6*max(count, 1) {
 			t.Fatalf("request %v is due at %v, when %v have been", n, due, back)
 		}
@@ -155,7 +157,8 @@ func TestPoissonArrivalsHaveTheirMeanAndTheirVariance(t *testing.T) {
 	s, err := ParseSchedule("ramp:1000-3000/10s")
 	require.NoError(t, err)
 	s.Poisson = true
-	// 200 intervals of 50 ms; the numbers of arrivals in them are independent, with the mean and the variance N(t+h)-N(t).
+	// 200 intervals of 50 ms; the numbers of arrivals in them are independent, with the mean and the variance
+	// N(t+h)-N(t).
 	const h = 0.05
 	var counts [200]float64
 	for _, times := range arrivals(t, Options{Connections: 7, Schedule: s, Seed: 3}, 10) {

@@ -74,8 +74,10 @@ func ParseDistribution(text string) (Distribution, error) {
 		ok = err == nil && !math.IsNaN(values[i]) && !math.IsInf(values[i], 0)
 	}
 	if !ok {
-		return Distribution{}, fmt.Errorf("distribution %q: expected exponential:MEAN, normal:MEAN,DEVIATION, lognormal:MEAN,DEVIATION (of the logarithm) "+
-			"or pareto:LOCATION,SCALE,SHAPE", text)
+		return Distribution{},
+			fmt.Errorf("distribution %q: expected exponential:MEAN, normal:MEAN,DEVIATION, lognormal:MEAN,DEVIATION "+
+				"(of the logarithm) "+
+				"or pareto:LOCATION,SCALE,SHAPE", text)
 	}
 	return Distribution{Kind: kind, A: values[0], B: values[1], C: values[2]}, nil
 }
@@ -162,7 +164,8 @@ func (s *Sizes) validate() error {
 	var sum float64
 	for _, item := range s.List {
 		if item.Size < 1 || item.Size > maxValueSize || !(item.Weight >= 0) || math.IsInf(item.Weight, 0) {
-			return fmt.Errorf("value size %d with the weight %g: expected sizes of 1 to %d and weights of at least 0", item.Size, item.Weight, maxValueSize)
+			return fmt.Errorf("value size %d with the weight %g: expected sizes of 1 to %d and weights of at least 0",
+				item.Size, item.Weight, maxValueSize)
 		}
 		sum += item.Weight
 	}
@@ -171,7 +174,8 @@ func (s *Sizes) validate() error {
 	}
 	if d := s.Distribution; d.Kind != "" {
 		if n, known := distributionParameters[d.Kind]; !known {
-			return fmt.Errorf("value sizes by the distribution %q: expected exponential, normal, lognormal or pareto", d.Kind)
+			return fmt.Errorf("value sizes by the distribution %q: expected exponential, normal, lognormal or pareto",
+				d.Kind)
 		} else if scale := []float64{d.A, d.B, d.B}[n-1]; !(scale > 0) {
 			return fmt.Errorf("value sizes by %v: expected a spread above 0", d)
 		}

@@ -57,8 +57,8 @@ func handshake(ctx context.Context, o *Options, nc net.Conn, address string) (ne
 	return secured, nil
 }
 
-// relay returns a socket whose other end two goroutines join to a TLS connection, because epoll can only wait for sockets. They end, and close both,
-// when either end is closed.
+// relay returns a socket whose other end two goroutines join to a TLS connection, because epoll can only wait for
+// sockets. They end, and close both, when either end is closed.
 func relay(nc net.Conn) (fd int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -103,8 +103,8 @@ func login(ctx context.Context, o *Options, nc net.Conn) error {
 	return nc.SetDeadline(time.Time{})
 }
 
-// dial connects to a target and returns a non-blocking socket that the caller owns. The poller of the Go runtime does not know it: its events wake
-// only the epoll instance to which it is added.
+// dial connects to a target and returns a non-blocking socket that the caller owns. The poller of the Go runtime does
+// not know it: its events wake only the epoll instance to which it is added.
 func dial(ctx context.Context, o *Options, target string) (fd int, err error) {
 	defer func() {
 		if err != nil {

@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	// readSize is the most that one read can bring, bytes: 16 pipelined values of 4 KiB, or a few dozen keys of a multi-get, at once.
+	// readSize is the most that one read can bring, bytes: 16 pipelined values of 4 KiB, or a few dozen keys of a
+	// multi-get, at once.
 	readSize = 256 << 10
-	// maxBatch is how many bytes of requests are built before they are written. The rest of the pipeline follows in the next batch.
+	// maxBatch is how many bytes of requests are built before they are written. The rest of the pipeline follows in the
+	// next batch.
 	maxBatch = 1 << 20
 	// maxEvents is how many connections one epoll_wait reports.
 	maxEvents = 512
@@ -24,9 +26,9 @@ const (
 	publishEvery = int64(time.Millisecond)
 )
 
-// thread is one epoll loop with the connections that it owns: a goroutine that waits only for them. It isn't locked to an operating system thread:
-// the Go scheduler interrupts every goroutine after 10 ms, and needs two changes of thread to resume a locked one. That takes milliseconds when the
-// cores are busy.
+// thread is one epoll loop with the connections that it owns: a goroutine that waits only for them. It isn't locked to
+// an operating system thread: the Go scheduler interrupts every goroutine after 10 ms, and needs two changes of thread
+// to resume a locked one. That takes milliseconds when the cores are busy.
 type thread struct {
 	// static after construction
 	o       *Options
@@ -138,7 +140,8 @@ func (t *thread) watch(c *conn, operation int, events uint32) error {
 // unwatch makes epoll report no more events for a connection.
 func (t *thread) unwatch(c *conn) error { return t.watch(c, unix.EPOLL_CTL_DEL, 0) }
 
-// run makes the thread's share of the load. When it returns, also with an error, everything recorded has been passed on.
+// run makes the thread's share of the load. When it returns, also with an error, everything recorded has been passed
+// on.
 func (t *thread) run() error {
 	err := t.loop()
 	t.live.publish(&t.commands)
@@ -162,7 +165,8 @@ func (t *thread) loop() error {
 		}
 		sharpenTimers()
 	}
-	// The end of the run is not checked yet: however late a thread starts on a busy machine, every connection of a closed loop sends a request.
+	// The end of the run is not checked yet: however late a thread starts on a busy machine, every connection of a
+	// closed loop sends a request.
 	for _, c := range t.conns {
 		t.active++
 		if err := t.fill(c); err != nil {
@@ -293,7 +297,8 @@ func (t *thread) serve(c *conn, events uint32) error {
 	return t.fill(c)
 }
 
-// fill sends as many requests as the connection's pipeline has room for. A connection that then waits for nothing has finished.
+// fill sends as many requests as the connection's pipeline has room for. A connection that then waits for nothing has
+// finished.
 func (t *thread) fill(c *conn) error {
 	if t.pacer != nil {
 		return t.fillPaced(c, t.now())

@@ -14,8 +14,8 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Trace has recorded requests that are to be repeated at their times. Connection i of n makes the requests i, i+n, i+2n and so on, so requests that
-// are closer together than a reply takes can change places.
+// Trace has recorded requests that are to be repeated at their times. Connection i of n makes the requests i, i+n, i+2n
+// and so on, so requests that are closer together than a reply takes can change places.
 type Trace struct {
 	requests []traced
 	keys     []string // by their numbers, from 1; element 0 is unused
@@ -36,8 +36,9 @@ const (
 	maxLine   = 4096
 )
 
-// ParseTrace reads a trace in CSV: a line per request with its time in seconds, ascending, its command (get or set), its key, and the size of the
-// value in bytes, optional for a get. The first request is made at once. A header line and empty lines are skipped.
+// ParseTrace reads a trace in CSV: a line per request with its time in seconds, ascending, its command (get or set),
+// its key, and the size of the value in bytes, optional for a get. The first request is made at once. A header line and
+// empty lines are skipped.
 func ParseTrace(r io.Reader) (*Trace, error) {
 	t := &Trace{keys: []string{""}, sizes: []int{0}}
 	numbers := map[string]uint64{}
@@ -88,7 +89,8 @@ func ParseTrace(r io.Reader) (*Trace, error) {
 func parseTraced(line string) (q traced, key string, err error) {
 	fields := strings.Split(line, ",")
 	if len(fields) < 3 || len(fields) > 4 {
-		return q, "", fmt.Errorf("%d fields; expected time, command, key and size, such as 0.25,get,user:1,512", len(fields))
+		return q, "", fmt.Errorf("%d fields; expected time, command, key and size, such as 0.25,get,user:1,512",
+			len(fields))
 	}
 	for i := range fields {
 		fields[i] = strings.TrimSpace(fields[i])
@@ -105,8 +107,10 @@ func parseTraced(line string) (q traced, key string, err error) {
 		return q, "", fmt.Errorf("command %.60q: expected get or set", fields[1])
 	}
 	key = fields[2]
-	if key == "" || len(key) > protocol.DefaultMaxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return q, "", fmt.Errorf("key %.60q: expected 1 to %d bytes without spaces and control characters", key, protocol.DefaultMaxKey)
+	if key == "" || len(key) > protocol.DefaultMaxKey ||
+		strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return q, "", fmt.Errorf("key %.60q: expected 1 to %d bytes without spaces and control characters", key,
+			protocol.DefaultMaxKey)
 	}
 	if len(fields) == 4 && fields[3] != "" {
 		if q.size, err = strconv.Atoi(fields[3]); err != nil || q.size < 0 || q.size > maxValueSize {
@@ -157,7 +161,8 @@ func (o *Options) trace() *Trace {
 	return o.Schedule.Trace
 }
 
-// appendTraced appends request n of the trace to b and adds it to the ring, which must have room. drawn is as for appendRequest.
+// appendTraced appends request n of the trace to b and adds it to the ring, which must have room. drawn is as for
+// appendRequest.
 func (c *conn) appendTraced(b []byte, w *workload, t *Trace, n int, drawn []uint64) []byte {
 	slot := c.takeSlot()
 	q, r := &t.requests[n], &c.ring[slot]

@@ -11,10 +11,14 @@ import (
 )
 
 func TestATraceHasRequestsWithTimes(t *testing.T) {
-	trace, err := ParseTrace(strings.NewReader("time,command,key,size\n\n-1.5,set,a,10\n-1, get ,b\n0.5,GET,a,12\n0.5,set,b,0\n"))
+	trace,
+		err := ParseTrace(strings.NewReader("time,command,key,size\n\n-1.5,set,a,10\n-1, get " +
+		",b\n0.5,GET,a,12\n0.5,set,b,0\n"))
 	require.NoError(t, err)
-	assert.Equal(t, []float64{0, 0.5, 2, 2, never}, []float64{trace.due(0), trace.due(1), trace.due(2), trace.due(3), trace.due(4)})
-	assert.Equal(t, []float64{0, 1, 2, 4}, []float64{trace.count(0), trace.count(0.5), trace.count(2), trace.count(math.Inf(1))})
+	assert.Equal(t, []float64{0, 0.5, 2, 2, never},
+		[]float64{trace.due(0), trace.due(1), trace.due(2), trace.due(3), trace.due(4)})
+	assert.Equal(t, []float64{0, 1, 2, 4},
+		[]float64{trace.count(0), trace.count(0.5), trace.count(2), trace.count(math.Inf(1))})
 	assert.Equal(t, []string{"", "a", "b"}, trace.keys)
 	assert.Equal(t, 12, trace.size(1, 32), "the last size in the trace")
 	assert.Equal(t, 32, trace.size(2, 32), "the trace has no size for it")

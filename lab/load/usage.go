@@ -20,8 +20,9 @@ func processUsage() Usage {
 	var r unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &r) // it can't fail for this process
 	u := Usage{User: time.Duration(r.Utime.Nano()), System: time.Duration(r.Stime.Nano())}
-	// One file per thread: time on a core and time waiting for one, ns, and the number of slices. Without scheduler statistics the kernel has no such
-	// files, and the waiting time stays 0. Threads that have ended are missing, but Go's threads don't end.
+	// One file per thread: time on a core and time waiting for one, ns, and the number of slices. Without scheduler
+	// statistics the kernel has no such files, and the waiting time stays 0. Threads that have ended are missing, but
+	// Go's threads don't end.
 	files, _ := filepath.Glob("/proc/self/task/*/schedstat") // it fails only for a malformed pattern
 	for _, file := range files {
 		text, err := os.ReadFile(file)

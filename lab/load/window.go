@@ -14,7 +14,8 @@ const windowLength = time.Second
 // maxWindows limits the series of an endless run to a day. The oldest windows are dropped.
 const maxWindows = 24 * 60 * 60
 
-// window has one thread's measurements in one window. It goes from the thread to Run and back for reuse; whoever has it owns it.
+// window has one thread's measurements in one window. It goes from the thread to Run and back for reuse; whoever has it
+// owns it.
 type window struct {
 	index  int // since recording began
 	length time.Duration
@@ -28,8 +29,9 @@ type tallies struct {
 	latencies [numCommands]*hdrhistogram.Histogram // nil for a command that is not in the load
 	service   [numCommands]int64                   // sum over requests, ns; only in an open loop
 	services  [numCommands]*hdrhistogram.Histogram // from the write to the reply; nil in a closed loop
-	slip      *hdrhistogram.Histogram              // from a request's due time to its write; nil unless the load is paced
-	ownSlip   *hdrhistogram.Histogram              // the generator's own part of slip
+	// from a request's due time to its write; nil unless the load is paced
+	slip    *hdrhistogram.Histogram
+	ownSlip *hdrhistogram.Histogram // the generator's own part of slip
 }
 
 func newTallies(o *Options) (t tallies) {
@@ -76,7 +78,8 @@ func (t *tallies) reset() {
 	}
 }
 
-// total returns the result of all commands together over a time, and the histograms of latencies and, in an open loop, of service times.
+// total returns the result of all commands together over a time, and the histograms of latencies and, in an open loop,
+// of service times.
 func (t *tallies) total(elapsed time.Duration) (r CommandResult, latencies, services *hdrhistogram.Histogram) {
 	var sum counts
 	var service int64
@@ -171,7 +174,10 @@ func (s *series) close(o *openWindow) {
 }
 
 func (w *window) summary(o *Options) Window {
-	r := Window{Index: w.index, Length: w.length, Slip: summariseIf(w.slip, 0), Commands: make(map[string]CommandResult)}
+	r := Window{
+		Index: w.index, Length: w.length, Slip: summariseIf(w.slip, 0),
+		Commands: make(map[string]CommandResult),
+	}
 	r.CommandResult, _, _ = w.total(w.length)
 	for c := range numCommands {
 		if w.commands[c].requests > 0 {

@@ -20,7 +20,10 @@ func decodeHistogram(text string) (sample.Histogram, error) {
 	var bins sample.Histogram
 	for _, bar := range h.Distribution() {
 		if bar.Count > 0 {
-			bins = append(bins, sample.Bin{Lower: float64(bar.From) * microsecond, Upper: float64(bar.To+1) * microsecond, Count: float64(bar.Count)})
+			bins = append(bins, sample.Bin{
+				Lower: float64(bar.From) * microsecond,
+				Upper: float64(bar.To+1) * microsecond, Count: float64(bar.Count),
+			})
 		}
 	}
 	return bins, nil

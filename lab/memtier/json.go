@@ -17,8 +17,8 @@ import (
 	"mcmw/lab/sample"
 )
 
-// ParseJSON reads what memtier writes with --json-out-file. memtier writes nan where nothing was measured, which is not JSON;
-// such numbers are taken as missing.
+// ParseJSON reads what memtier writes with --json-out-file. memtier writes nan where nothing was measured, which is not
+// JSON; such numbers are taken as missing.
 func ParseJSON(r io.Reader) (*Output, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -141,8 +141,8 @@ func parseResult(title string, section json.RawMessage) (Result, error) {
 	return result, nil
 }
 
-// addUp computes the percentiles of the Totals of an average, for which memtier adds up no histograms. Some other fields are not
-// initialized there, and become NaN.
+// addUp computes the percentiles of the Totals of an average, for which memtier adds up no histograms. Some other
+// fields are not initialized there, and become NaN.
 func (r *Result) addUp() {
 	i := slices.IndexFunc(r.Rows, func(row Row) bool { return row.Name == "Totals" })
 	if i < 0 || r.Averaged() == 1 || len(r.Rows[i].Histogram) > 0 {
@@ -220,9 +220,11 @@ func parseRow(name string, raw json.RawMessage) (Row, error) {
 	if object.Mean == nil {
 		object.Mean = object.Latency
 	}
-	row.Throughput, row.Hits, row.Misses = scaled(object.Throughput, 1), scaled(object.Hits, 1), scaled(object.Misses, 1)
+	row.Throughput, row.Hits, row.Misses = scaled(object.Throughput, 1), scaled(object.Hits, 1),
+		scaled(object.Misses, 1)
 	row.Mean, row.Min, row.Max = scaled(object.Mean, 1e-3), scaled(object.Min, 1e-3), scaled(object.Max, 1e-3)
-	row.Bytes, row.Received, row.Sent = scaled(object.Kilobytes, bytesPerKB), scaled(object.Received, bytesPerKB), scaled(object.Sent, bytesPerKB)
+	row.Bytes, row.Received, row.Sent = scaled(object.Kilobytes, bytesPerKB), scaled(object.Received, bytesPerKB),
+		scaled(object.Sent, bytesPerKB)
 	if err := row.percentiles(object.Percentiles); err != nil {
 		return row, fmt.Errorf("percentile latencies: %w", err)
 	}
@@ -271,7 +273,10 @@ func (r *Row) percentiles(members map[string]json.RawMessage) (err error) {
 
 // parseSecond reads a member of a time series.
 func parseSecond(name string, values map[string]*float64) (Second, error) {
-	s := Second{Mean: scaled(values["Average Latency"], 1e-3), Min: scaled(values["Min Latency"], 1e-3), Max: scaled(values["Max Latency"], 1e-3)}
+	s := Second{
+		Mean: scaled(values["Average Latency"], 1e-3), Min: scaled(values["Min Latency"], 1e-3),
+		Max: scaled(values["Max Latency"], 1e-3),
+	}
 	start, err := strconv.ParseUint(name, 10, 31)
 	if err != nil {
 		return s, errors.New("expected the number of a second")

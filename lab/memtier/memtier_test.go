@@ -160,9 +160,12 @@ func TestJSONHasCountsSecondsAndHistograms(t *testing.T) {
 
 func TestAMeanOfTotalsInWholeMillisecondsIsReplacedByThatOfTheRows(t *testing.T) {
 	for totals, want := range map[string]float64{"5.000": 5.75e-3, "5.700": 5.7e-3, "6.000": 6e-3, "nan": math.NaN()} {
-		object, err := ParseJSON(strings.NewReader(`{"ALL STATS":{"Sets":{"Ops/sec":100,"Latency":5.0},"Gets":{"Ops/sec":300,"Latency":6.0},"Waits":{"Ops/sec":0,"Latency":0},"Totals":{"Ops/sec":400,"Latency":` + totals + `}}}`))
+		object,
+			err := ParseJSON(strings.NewReader(`{"ALL STATS":{"Sets":{"Ops/sec":100,"Latency":5.0},"Gets":{"Ops/sec":300,"Latency":6.0},"Waits":{"Ops/sec":0,"Latency":0},"Totals":{"Ops/sec":400,"Latency":` + totals + `}}}`))
 		require.NoError(t, err)
-		text, err := ParseText(strings.NewReader("ALL STATS\n======\nType     Ops/sec     Latency\n------\nSets     100     5.0\nGets     300     6.0\nTotals     400     " + totals + "\n"))
+		text,
+			err := ParseText(strings.NewReader("ALL STATS\n======\nType     Ops/sec     Latency\n------\nSets     " +
+			"100     5.0\nGets     300     6.0\nTotals     400     " + totals + "\n"))
 		require.NoError(t, err)
 		for _, out := range []*Output{object, text} {
 			row, ok := out.Overall().Row("Totals")
@@ -196,7 +199,8 @@ func TestMeansInWholeMillisecondsAreReplacedByThoseOfSumsAndHistograms(t *testin
 }
 
 func TestNaNsAndInfinitiesAreMissing(t *testing.T) {
-	out, err := ParseJSON(strings.NewReader(`{"ALL STATS":{"Totals":{"Ops/sec":-nan,"Latency":nan,"Hits/sec":inf,"Misses/sec":1.5,"note nan":"nan \" nan"}}}`))
+	out,
+		err := ParseJSON(strings.NewReader(`{"ALL STATS":{"Totals":{"Ops/sec":-nan,"Latency":nan,"Hits/sec":inf,"Misses/sec":1.5,"note nan":"nan \" nan"}}}`))
 	require.NoError(t, err)
 	row := out.Overall().Rows[0]
 	assert.True(t, math.IsNaN(row.Throughput))
@@ -213,7 +217,10 @@ func TestMalformedOutputsAreRefused(t *testing.T) {
 		{"-1 Threads\n", "line 1: Threads: -1: expected 0"},
 		{"ALL STATS\nType    Ops/sec    Latency\nSets  1.0\n", "line 3: 2 columns: expected 3"},
 		{"ALL STATS\nType    Ops/sec    Latency\nSets  x 1.0\n", `line 3: Ops/sec of Sets: "x"`},
-		{"ALL STATS\nType    Ops/sec\nSets  1.0\n\nType   <= msec   Percent\nSET 2 50\nSET 1 60\n", "line 7: SET: 60 % within 0.001 s comes after 50 %"},
+		{
+			"ALL STATS\nType    Ops/sec\nSets  1.0\n\nType   <= msec   Percent\nSET 2 50\nSET 1 60\n",
+			"line 7: SET: 60 % within 0.001 s comes after 50 %",
+		},
 		{"ALL STATS\nType    Ops/sec\nSets  1.0\n\nType   <= msec   Percent\nSET 2 150\n", "line 6: SET: 150 %"},
 	} {
 		_, err := ParseText(strings.NewReader(c.text))
@@ -226,7 +233,10 @@ func TestMalformedOutputsAreRefused(t *testing.T) {
 		{`{"ALL STATS":{"Sets":{"Count":-1}}}`, `"ALL STATS": "Sets": count: -1`},
 		{`{"ALL STATS":{"Sets":{},"Runtime":{"Time unit":"HOURS"}}}`, "expected MILLISECONDS"},
 		{`{"ALL STATS":{"Sets":{"Time-Serie":{"x":{}}}}}`, "the number of a second"},
-		{`{"ALL STATS":{"Sets":{"Percentile Latencies":{"Histogram log format":{"Compressed Histogram":"AAAA"}}}}}`, "histogram:"},
+		{
+			`{"ALL STATS":{"Sets":{"Percentile Latencies":{"Histogram log format":{"Compressed Histogram":"AAAA"}}}}}`,
+			"histogram:",
+		},
 		{`{"ALL STATS":{"Sets":{},"SET":[{"<=msec":1,"percent":101}]}}`, "expected 0 to 100 %"},
 		{`{"configuration":{"a":[]},"ALL STATS":{"Sets":{}}}`, "neither text nor a number"},
 		{`{"run information":{"Threads":-1},"ALL STATS":{"Sets":{}}}`, "expected 0 to"},

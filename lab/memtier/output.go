@@ -18,8 +18,8 @@ type Output struct {
 	Duration float64
 	// Configuration has the settings by memtier's names, such as "ratio" and "data_size". Text has none.
 	Configuration map[string]string
-	// Results has "ALL STATS" for a single run. For several runs it has the best, the worst and the average, and before them "RUN #1" and so on if
-	// memtier ran with --print-all-runs.
+	// Results has "ALL STATS" for a single run. For several runs it has the best, the worst and the average, and before
+	// them "RUN #1" and so on if memtier ran with --print-all-runs.
 	Results []Result
 }
 
@@ -78,8 +78,8 @@ func (r *Result) Row(name string) (Row, bool) {
 	return Row{}, false
 }
 
-// meanOfTotals replaces the mean of the row Totals by the mean of the other rows, weighted by throughput, if memtier has divided
-// integers for it: some releases since 2.0 print whole milliseconds there.
+// meanOfTotals replaces the mean of the row Totals by the mean of the other rows, weighted by throughput, if memtier
+// has divided integers for it: some releases since 2.0 print whole milliseconds there.
 func (r *Result) meanOfTotals() {
 	totals, sum, throughput := -1, 0.0, 0.0
 	for i, row := range r.Rows {
@@ -144,7 +144,10 @@ type Row struct {
 
 func emptyRow(name string) Row {
 	none := math.NaN()
-	return Row{Name: name, Throughput: none, Hits: none, Misses: none, Mean: none, Min: none, Max: none, Bytes: none, Received: none, Sent: none}
+	return Row{
+		Name: name, Throughput: none, Hits: none, Misses: none, Mean: none, Min: none, Max: none, Bytes: none,
+		Received: none, Sent: none,
+	}
 }
 
 // Percentile returns the response time that this share of requests did not exceed; NaN if the output lacks it.

@@ -36,7 +36,8 @@ type Program struct {
 	Path string
 }
 
-// Arguments returns memtier's flags for a load, whose defaults are filled in. The error lists what memtier does not support.
+// Arguments returns memtier's flags for a load, whose defaults are filled in. The error lists what memtier does not
+// support.
 func Arguments(o load.Options) ([]string, error) {
 	var problems []error
 	unsupported := func(is bool, what string) {
@@ -51,7 +52,9 @@ func Arguments(o load.Options) ([]string, error) {
 	unsupported(o.TLS != nil, "TLS here; run it directly with --tls and --cacert")
 	unsupported(o.CacheAside, "cache-aside")
 	unsupported(o.ReconnectAfter > 0, "reconnecting after a number of requests")
-	unsupported(slices.ContainsFunc(o.Sizes.List, func(s load.WeightedSize) bool { return s.Weight != math.Trunc(s.Weight) }), "weights of sizes that are not whole numbers")
+	unsupported(slices.ContainsFunc(o.Sizes.List, func(s load.WeightedSize) bool {
+		return s.Weight != math.Trunc(s.Weight)
+	}), "weights of sizes that are not whole numbers")
 	unsupported(o.MultiGets > 0, "GETs and multi-GETs together")
 	unsupported(o.Sizes.Distribution.Kind != "", "value sizes drawn from a distribution")
 	unsupported(o.Verify, "verifying values during the load")
@@ -65,7 +68,8 @@ func Arguments(o load.Options) ([]string, error) {
 		unsupported(!constant, "a changing rate, Poisson arrivals or a trace")
 		if constant {
 			perConnection = s.Pieces[0].From / float64(o.Connections)
-			unsupported(perConnection != math.Floor(perConnection) || perConnection < 1, "a rate that is not a whole number of requests per second and connection")
+			unsupported(perConnection != math.Floor(perConnection) || perConnection < 1,
+				"a rate that is not a whole number of requests per second and connection")
 		}
 	}
 	if len(problems) > 0 {
@@ -134,9 +138,9 @@ func Arguments(o load.Options) ([]string, error) {
 	return args, nil
 }
 
-// Run runs the load and returns memtier's measurements. If the load asks for stored keys, package load stores them first.
-// Response times count from the write, also in an open loop. The processor time is that of memtier's whole process. If ctx ends,
-// memtier is interrupted and the result is that of the time until then.
+// Run runs the load and returns memtier's measurements. If the load asks for stored keys, package load stores them
+// first. Response times count from the write, also in an open loop. The processor time is that of memtier's whole
+// process. If ctx ends, memtier is interrupted and the result is that of the time until then.
 func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) {
 	o, err := o.Complete()
 	if err != nil {
@@ -148,7 +152,9 @@ func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) 
 	}
 	path, err := exec.LookPath(cmp.Or(p.Path, "memtier_benchmark"))
 	if err != nil {
-		return nil, fmt.Errorf("memtier_benchmark: %w; install it (https://github.com/redis/memtier_benchmark), or set its path with --memtier", err)
+		return nil,
+			fmt.Errorf("memtier_benchmark: %w; install it (https://github.com/redis/memtier_benchmark), or set its "+
+				"path with --memtier", err)
 	}
 	if o.Populate {
 		if err := load.Populate(ctx, o); err != nil {
@@ -186,12 +192,13 @@ func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) 
 	if !r.Interrupted {
 		trim(r, o.Duration)
 	}
-	r.Generator = load.Usage{User: cmd.ProcessState.UserTime(), System: cmd.ProcessState.SystemTime()}.Over(r.Elapsed, o.Threads)
+	r.Generator = load.Usage{User: cmd.ProcessState.UserTime(), System: cmd.ProcessState.SystemTime()}.Over(r.Elapsed,
+		o.Threads)
 	return r, nil
 }
 
-// trim bases the rates on the load's duration, whole seconds. memtier often idles for one more second, in which each connection sends its last
-// request, and includes that second in its rates.
+// trim bases the rates on the load's duration, whole seconds. memtier often idles for one more second, in which each
+// connection sends its last request, and includes that second in its rates.
 func trim(r *load.Result, duration time.Duration) {
 	seconds := int(duration / time.Second)
 	if seconds == 0 || r.Elapsed <= duration || len(r.Windows) < seconds {
@@ -282,14 +289,20 @@ func commandOf(row Row, elapsed time.Duration) load.CommandResult {
 func latencyOf(mean, least, most float64, percentiles []Quantile) load.Latency {
 	ns := func(seconds float64) time.Duration { return time.Duration(math.Round(finite(seconds) * 1e9)) }
 	at := func(share float64) time.Duration { return ns(percentileOf(percentiles, share)) }
-	return load.Latency{Mean: ns(mean), Min: ns(least), Max: ns(most), P50: at(0.5), P90: at(0.9), P99: at(0.99), P999: at(0.999)}
+	return load.Latency{
+		Mean: ns(mean), Min: ns(least), Max: ns(most), P50: at(0.5), P90: at(0.9), P99: at(0.99),
+		P999: at(0.999),
+	}
 }
 
 func addSeconds(windows []load.Window, name string, seconds []Second) []load.Window {
 	for _, s := range seconds {
 		index := int(s.Start)
 		for len(windows) <= index {
-			windows = append(windows, load.Window{Index: len(windows), Length: time.Second, Commands: make(map[string]load.CommandResult)})
+			windows = append(windows, load.Window{
+				Index: len(windows), Length: time.Second,
+				Commands: make(map[string]load.CommandResult),
+			})
 		}
 		w := &windows[index]
 		w.Commands[name] = load.CommandResult{

@@ -33,23 +33,32 @@ func TestALoadIsTranslatedIntoMemtiersFlags(t *testing.T) {
 		{
 			"defaults",
 			load.Options{Duration: 5 * time.Second},
-			"--server=cache --port=11211 --protocol=memcache_text --threads=1 --clients=1 --pipeline=1 --ratio=1:9 --data-size=32 " +
+			"--server=cache --port=11211 --protocol=memcache_text --threads=1 --clients=1 --pipeline=1 --ratio=1:9 " +
+				"--data-size=32 " +
 				"--key-prefix=memtier- --key-minimum=1 --key-maximum=10000 --key-pattern=R:R --test-time=5",
 		},
 		{
 			"multi-gets: memtier's ratio counts keys",
-			load.Options{Threads: 2, Connections: 8, Pipeline: 4, Sets: 1, Gets: 3, KeysPerGet: 5, Requests: 100, Protocol: load.RESP, ExpiryMin: 1, ExpiryMax: 9},
-			"--server=cache --port=11211 --protocol=redis --threads=2 --clients=4 --pipeline=4 --ratio=1:15 --multi-key-get=5 --data-size=32 " +
-				"--expiry-range=1-9 --key-prefix=memtier- --key-minimum=1 --key-maximum=10000 --key-pattern=R:R --requests=100",
+			load.Options{
+				Threads: 2, Connections: 8, Pipeline: 4, Sets: 1, Gets: 3, KeysPerGet: 5, Requests: 100,
+				Protocol: load.RESP, ExpiryMin: 1, ExpiryMax: 9,
+			},
+			"--server=cache --port=11211 --protocol=redis --threads=2 --clients=4 --pipeline=4 --ratio=1:15 " +
+				"--multi-key-get=5 --data-size=32 " +
+				"--expiry-range=1-9 --key-prefix=memtier- --key-minimum=1 --key-maximum=10000 --key-pattern=R:R " +
+				"--requests=100",
 		},
 		{
 			"sizes, keys and rate",
 			load.Options{
-				Connections: 4, Gets: 1, Sizes: load.Sizes{Min: 10, Max: 20, ByKey: true}, SetKeys: load.Sequential, GetKeys: load.Zipf, ZipfExponent: 1.5,
+				Connections: 4, Gets: 1, Sizes: load.Sizes{Min: 10, Max: 20, ByKey: true}, SetKeys: load.Sequential,
+				GetKeys: load.Zipf, ZipfExponent: 1.5,
 				KeyMedian: 5, KeyStdDev: 2, Schedule: load.Constant(400), Duration: time.Second, Pipeline: 1,
 			},
-			"--server=cache --port=11211 --protocol=memcache_text --threads=1 --clients=4 --pipeline=1 --ratio=0:1 --data-size-range=10-20 --data-size-pattern=S " +
-				"--key-prefix=memtier- --key-minimum=1 --key-maximum=10000 --key-pattern=S:Z --key-stddev=2 --key-median=5 --key-zipf-exp=1.5 --test-time=1 --rate-limiting=100",
+			"--server=cache --port=11211 --protocol=memcache_text --threads=1 --clients=4 --pipeline=1 --ratio=0:1 " +
+				"--data-size-range=10-20 --data-size-pattern=S " +
+				"--key-prefix=memtier- --key-minimum=1 --key-maximum=10000 --key-pattern=S:Z --key-stddev=2 " +
+				"--key-median=5 --key-zipf-exp=1.5 --test-time=1 --rate-limiting=100",
 		},
 	} {
 		args, err := Arguments(complete(t, tt.o))
@@ -59,13 +68,19 @@ func TestALoadIsTranslatedIntoMemtiersFlags(t *testing.T) {
 	poisson := load.Constant(10)
 	poisson.Poisson = true
 	for want, o := range map[string]load.Options{
-		"several targets":                               {Targets: []string{"other:1"}},
-		"memcached's meta protocol":                     {Protocol: load.Meta},
-		"a login here":                                  {Password: "x"},
-		"a think time":                                  {ThinkTime: 1},
-		"GETs and multi-GETs together":                  {Gets: 1, MultiGets: 1},
-		"value sizes drawn from a distribution":         {Sizes: load.Sizes{Min: 1, Max: 9, Distribution: load.Distribution{Kind: "exponential", A: 5}}},
-		"weights of sizes":                              {Sizes: load.Sizes{List: []load.WeightedSize{{Size: 64, Weight: 0.9}, {Size: 4096, Weight: 0.1}}}},
+		"several targets":              {Targets: []string{"other:1"}},
+		"memcached's meta protocol":    {Protocol: load.Meta},
+		"a login here":                 {Password: "x"},
+		"a think time":                 {ThinkTime: 1},
+		"GETs and multi-GETs together": {Gets: 1, MultiGets: 1},
+		"value sizes drawn from a distribution": {Sizes: load.Sizes{
+			Min: 1, Max: 9,
+			Distribution: load.Distribution{Kind: "exponential", A: 5},
+		}},
+		"weights of sizes": {Sizes: load.Sizes{List: []load.WeightedSize{{
+			Size:   64,
+			Weight: 0.9,
+		}, {Size: 4096, Weight: 0.1}}}},
 		"verifying values during the load":              {Verify: true},
 		"a warm-up":                                     {WarmUp: 1},
 		"a cool-down":                                   {Duration: 1, CoolDown: 1},
@@ -83,7 +98,8 @@ func TestALoadIsTranslatedIntoMemtiersFlags(t *testing.T) {
 func fake(t *testing.T, script string) Program {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "memtier_benchmark")
-	text := "#!/bin/sh\nfor argument; do case $argument in --json-out-file=*) json=${argument#*=};; esac; done\n" + script + "\n"
+	text := "#!/bin/sh\nfor argument; do case $argument in --json-out-file=*) json=${argument#*=};; esac; done\n" +
+		script + "\n"
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
 	return Program{Path: path}
 }
@@ -100,7 +116,8 @@ func TestMemtiersResultIsConvertedToOneOfPackageLoad(t *testing.T) {
 	m := fake(t, "cp "+sampleFile(t, "get.json")+" $json")
 	server := mctest.StartMemcached(t)
 	r, err := m.Run(t.Context(), load.Options{
-		Targets: []string{server.Addr()}, Connections: 4, Gets: 1, ValueSize: 4096, Duration: 5 * time.Second, Populate: true, KeyMin: 1, KeyMax: 50,
+		Targets: []string{server.Addr()}, Connections: 4, Gets: 1, ValueSize: 4096, Duration: 5 * time.Second,
+		Populate: true, KeyMin: 1, KeyMax: 50,
 	})
 	require.NoError(t, err)
 	assert.EqualValues(t, 50, server.Stat("curr_items"), "it was populated")
@@ -132,8 +149,9 @@ func TestMemtiersResultIsConvertedToOneOfPackageLoad(t *testing.T) {
 func TestAFailedMemtierIsAnError(t *testing.T) {
 	o := load.Options{Targets: []string{"127.0.0.1:1"}, Requests: 1}
 	for want, m := range map[string]Program{
-		"memtier_benchmark: exec: ":                           {Path: "no-such-program-here"},
-		`exit status 3: "connection refused"`:                 fake(t, "printf 'connecting\\rconnection refused\\n' >&2; exit 3"),
+		"memtier_benchmark: exec: ": {Path: "no-such-program-here"},
+		`exit status 3: "connection refused"`: fake(t,
+			"printf 'connecting\\rconnection refused\\n' >&2; exit 3"),
 		"wrote no result: \"nothing to say\"":                 fake(t, "echo nothing to say"),
 		"the result of ":                                      fake(t, "echo '{}' > $json"),
 		"memtier_benchmark does not support verifying values": {},
@@ -148,7 +166,8 @@ func TestAnInterruptedMemtierReturnsItsResultsSoFar(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")
 	require.NoError(t, os.WriteFile(started, nil, 0o600))
 	// Only the signal ends the script.
-	m := fake(t, "trap 'cp "+sampleFile(t, "set.json")+" $json; exit 1' INT\nkill -USR1 $PPID 2>/dev/null; while :; do sleep 0.05; done")
+	m := fake(t, "trap 'cp "+sampleFile(t,
+		"set.json")+" $json; exit 1' INT\nkill -USR1 $PPID 2>/dev/null; while :; do sleep 0.05; done")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	timer := time.AfterFunc(300*time.Millisecond, func() { cancel(errors.New("enough")) })
 	defer timer.Stop()
@@ -165,11 +184,15 @@ func TestAnInterruptedMemtierReturnsItsResultsSoFar(t *testing.T) {
 func TestThroughputIsCountedOverWholeSeconds(t *testing.T) {
 	// In the third second memtier is idle; each connection only sends its last request.
 	window := func(index int, requests uint64) load.Window {
-		return load.Window{Index: index, CommandResult: load.CommandResult{Requests: requests}, Commands: map[string]load.CommandResult{"GET": {Requests: requests}}}
+		return load.Window{
+			Index: index, CommandResult: load.CommandResult{Requests: requests},
+			Commands: map[string]load.CommandResult{"GET": {Requests: requests}},
+		}
 	}
 	r := &load.Result{
 		Elapsed: 3 * time.Second, Windows: []load.Window{window(0, 1000), window(1, 2000), window(2, 10)},
-		Total: load.CommandResult{Requests: 3010, OpsPerSec: 1003}, Commands: map[string]load.CommandResult{"GET": {OpsPerSec: 1003}},
+		Total:    load.CommandResult{Requests: 3010, OpsPerSec: 1003},
+		Commands: map[string]load.CommandResult{"GET": {OpsPerSec: 1003}},
 	}
 	trim(r, 2*time.Second)
 	assert.InDelta(t, 1500, r.Total.OpsPerSec, 1e-9)

@@ -17,8 +17,8 @@ const bytesPerKB = 1024
 // maxLine bounds a line of an output, bytes; memtier writes all its progress as one line.
 const maxLine = 16 << 20
 
-// ParseText reads the text that memtier prints, of old releases (a column "Latency") and of new ones (mean and percentiles). It
-// skips the progress lines.
+// ParseText reads the text that memtier prints, of old releases (a column "Latency") and of new ones (mean and
+// percentiles). It skips the progress lines.
 func ParseText(r io.Reader) (*Output, error) {
 	p := textParser{lines: bufio.NewScanner(r), out: &Output{}}
 	p.lines.Buffer(make([]byte, 0, 1<<16), maxLine)
@@ -38,7 +38,9 @@ func ParseText(r io.Reader) (*Output, error) {
 		result.meanOfTotals()
 	}
 	if len(p.out.Results) == 0 {
-		return nil, errors.New("no table of memtier_benchmark found: expected a line such as ALL STATS, followed by a table with the columns Type and Ops/sec")
+		return nil,
+			errors.New("no table of memtier_benchmark found: expected a line such as ALL STATS, followed by a table " +
+				"with the columns Type and Ops/sec")
 	}
 	return p.out, nil
 }

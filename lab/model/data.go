@@ -99,7 +99,10 @@ func (d *Data) Sweep(configuration string) []Point {
 }
 
 // handled are the factors from which the fields of a Setting are computed. Other factors are in its Rest.
-var handled = []string{"clients", "connections", "pipeline", "load_processes", "load_threads", "workers", "middlewares", "depth", "servers", "replicas", "pool", "think_time"}
+var handled = []string{
+	"clients", "connections", "pipeline", "load_processes", "load_threads", "workers", "middlewares",
+	"depth", "servers", "replicas", "pool", "think_time",
+}
 
 // FromRuns returns the models' input from runs of a record with manifest m.
 func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
@@ -128,21 +131,26 @@ func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 		d.Notes = append(d.Notes, fmt.Sprintf("Points %s are left out: %d.", why, leftOut[why]))
 	}
 	if saturated > 0 {
-		d.Notes = append(d.Notes, fmt.Sprintf("Runs in which the load generator or its machine was the limit are left out: %d. Their points have other runs.", saturated))
+		d.Notes = append(d.Notes,
+			fmt.Sprintf("Runs in which the load generator or its machine was the limit are left out: %d. Their "+
+				"points have other runs.", saturated))
 	}
 	if len(d.Points) == 0 {
-		return nil, fmt.Errorf("no point can be modelled: expected complete runs through a middleware with stage times (%s)",
-			strings.Join(d.Notes, " "))
+		return nil,
+			fmt.Errorf("no point can be modelled: expected complete runs through a middleware with stage times (%s)",
+				strings.Join(d.Notes, " "))
 	}
 	slices.SortStableFunc(d.Points, func(a, b Point) int {
 		return cmp.Or(
-			cmp.Compare(a.Rest, b.Rest), cmp.Compare(a.Middlewares, b.Middlewares), cmp.Compare(a.Workers, b.Workers), cmp.Compare(a.Clients, b.Clients),
+			cmp.Compare(a.Rest, b.Rest), cmp.Compare(a.Middlewares, b.Middlewares), cmp.Compare(a.Workers, b.Workers),
+			cmp.Compare(a.Clients, b.Clients),
 		)
 	})
 	return d, nil
 }
 
-// removeSaturated removes the runs in which the load generator was the limit, unless it was in all, and returns their number.
+// removeSaturated removes the runs in which the load generator was the limit, unless it was in all, and returns their
+// number.
 func removeSaturated(p *frame.Point) int {
 	saturated := func(r record.Run) bool {
 		v, ok := r.Value(record.SourceClient, "saturated")
@@ -167,7 +175,8 @@ func newPoint(p frame.Point, varying []string) (Point, string, error) {
 	if len(runs) == 0 {
 		return out, "without a complete run", nil
 	}
-	if _, ok := runs[0].Number("workers"); p.Levels["workers"] == "" || record.Level(p.Levels["workers"]) == record.AsDefault && !ok {
+	if _, ok := runs[0].Number("workers"); p.Levels["workers"] == "" || record.Level(p.Levels["workers"]) ==
+		record.AsDefault && !ok {
 		return out, "without the number of workers", nil
 	}
 	var err error
@@ -185,7 +194,8 @@ func newPoint(p frame.Point, varying []string) (Point, string, error) {
 	out.X, out.R, out.P99 = measured("throughput"), measured("response_time_mean"), measured("response_time_p99")
 	out.Most = slices.Max(append(p.Values(record.SourceClient, "throughput"), 0))
 	const mw = record.SourceMiddleware
-	out.Arrivals, out.Inside, out.Net, out.Wait = mean(mw, "throughput"), mean(mw, "response_time_mean"), mean(mw, "stage_net_mean"), mean(mw, "stage_queue_mean")
+	out.Arrivals, out.Inside, out.Net, out.Wait = mean(mw, "throughput"), mean(mw, "response_time_mean"),
+		mean(mw, "stage_net_mean"), mean(mw, "stage_queue_mean")
 	out.Service = mean(mw, "stage_worker_mean") + mean(mw, "stage_server_mean") + mean(mw, "stage_reply_mean")
 	out.Busy = mean(mw, "busy_workers_mean")
 	if out.Think = mean(record.SourceClient, "think_time_mean"); math.IsNaN(out.Think) {
@@ -212,7 +222,8 @@ func newClasses(p *Point, mean func(source, metric string) float64) []Class {
 	var classes []Class
 	for _, name := range record.Commands {
 		c := Class{
-			Name: name, X: mean(record.SourceClient, "throughput_"+name), R: mean(record.SourceClient, "response_time_mean_"+name),
+			Name: name, X: mean(record.SourceClient, "throughput_"+name),
+			R:      mean(record.SourceClient, "response_time_mean_"+name),
 			Inside: mean(mw, "response_time_mean_"+name), Worker: worker,
 		}
 		if c.X > 0 && c.R > 0 {
@@ -248,7 +259,8 @@ func newSetting(run record.Run, varying []string) (Setting, error) {
 		clients = "clients"
 	}
 	s.Clients = number(clients, 0) * number("pipeline", 1)
-	s.Workers, s.Middlewares, s.Depth, s.Servers = number("workers", 0), number("middlewares", 1), number("depth", 1), number("servers", 1)
+	s.Workers, s.Middlewares, s.Depth, s.Servers = number("workers", 0), number("middlewares", 1), number("depth", 1),
+		number("servers", 1)
 	s.Replicas = s.Servers
 	if level := factors["replicas"]; level != "" && level != "all" {
 		s.Replicas = min(number("replicas", 1), s.Servers)

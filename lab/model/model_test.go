@@ -22,8 +22,8 @@ func exactly(v float64) sample.Estimate {
 	return sample.Estimate{Moments: sample.Moments{Mean: v}, Interval: sample.Interval{Low: v, High: v}}
 }
 
-// knownService has the measurements of a system whose service time does not depend on the number of busy workers: exactly the 2018
-// report's network.
+// knownService has the measurements of a system whose service time does not depend on the number of busy workers:
+// exactly the 2018 report's network.
 func knownService() *Data {
 	d := &Data{Name: "known", RoundTrip: 2e-3}
 	for _, workers := range []int{8, 32} {
@@ -42,7 +42,8 @@ func knownService() *Data {
 			wait := s.Stations[2].R - service
 			d.Points = append(d.Points, Point{
 				Setting: Setting{Clients: clients, Workers: workers, Middlewares: 1, Depth: 1, Servers: 3, Replicas: 3},
-				X:       exactly(s.X), R: exactly(s.R), P99: exactly(3 * s.R), Most: s.X * 1.02, Arrivals: s.X, Inside: inside, Net: net, Wait: wait,
+				X:       exactly(s.X), R: exactly(s.R), P99: exactly(3 * s.R), Most: s.X * 1.02, Arrivals: s.X,
+				Inside: inside, Net: net, Wait: wait,
 				Service: service, Busy: s.Stations[2].Busy,
 				Classes: []Class{
 					{Name: "get", X: 0.9 * s.X, R: s.R, Inside: inside, Service: service, Worker: service / 5},
@@ -105,7 +106,8 @@ func TestEachMiddlewareHasItsOwnStations(t *testing.T) {
 	m := reportOf(t, d, "network")
 	require.Len(t, m.All[0].Utilizations, 4)
 	for i, p := range d.Points {
-		require.LessOrEqual(t, m.All[i].X, p.X.Mean*1.001, "two queues with half the workers each are not better than one queue, except for the net threads")
+		require.LessOrEqual(t, m.All[i].X, p.X.Mean*1.001,
+			"two queues with half the workers each are not better than one queue, except for the net threads")
 		require.InEpsilon(t, p.X.Mean, m.All[i].X, 0.1)
 	}
 }
@@ -195,14 +197,16 @@ func TestOwnPredictsWorkersThatShareAServerAlsoWithFewClients(t *testing.T) {
 }
 
 func TestPointsWithOtherServersHaveTheirOwnFit(t *testing.T) {
-	d, slow := sharing(Curve{1e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0}), sharing(Curve{4e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0})
+	d, slow := sharing(Curve{1e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0}),
+		sharing(Curve{4e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0})
 	for _, p := range slow.Points {
 		p.Servers, p.Replicas = 1, 1
 		d.Points = append(d.Points, p)
 	}
 	m := reportOf(t, d, "own")
 	for i, p := range d.Points {
-		require.InEpsilon(t, p.X.Mean, m.All[i].X, 0.05, "%d servers, %d workers, %d clients", p.Servers, p.Workers, p.Clients)
+		require.InEpsilon(t, p.X.Mean, m.All[i].X, 0.05, "%d servers, %d workers, %d clients", p.Servers, p.Workers,
+			p.Clients)
 	}
 }
 
@@ -228,7 +232,10 @@ func TestACurveNeverHasANegativeCoefficient(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var o []observation
 		for range rapid.IntRange(2, 12).Draw(t, "count") {
-			o = append(o, observation{rapid.Float64Range(1, 100).Draw(t, "n"), rapid.Float64Range(1e-6, 1).Draw(t, "time")})
+			o = append(o, observation{
+				rapid.Float64Range(1, 100).Draw(t, "n"),
+				rapid.Float64Range(1e-6, 1).Draw(t, "time"),
+			})
 		}
 		c := fitCurve(o, 3)
 		require.True(t, c.Alone >= 0 && c.Contention >= 0 && c.Coherence >= 0 && c.At(1) >= 0, "%+v", c)
@@ -239,7 +246,10 @@ func TestEveryClassGetsClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var classes []Class
 		for range rapid.IntRange(1, 3).Draw(t, "classes") {
-			classes = append(classes, Class{X: rapid.Float64Range(0.01, 1000).Draw(t, "x"), R: rapid.Float64Range(1e-5, 1).Draw(t, "r")})
+			classes = append(classes, Class{
+				X: rapid.Float64Range(0.01, 1000).Draw(t, "x"),
+				R: rapid.Float64Range(1e-5, 1).Draw(t, "r"),
+			})
 		}
 		clients := rapid.IntRange(1, 300).Draw(t, "clients")
 		sum := 0
@@ -280,7 +290,8 @@ func TestAPredictionFollowsTheChange(t *testing.T) {
 	require.Contains(t, fewer.Notes[0], "Assumption: workers wait for each other because they share the servers")
 	faster := predict(change(func(c *Change) { c.RoundTrip = 0; c.Clients = 6 }))
 	require.Greater(t, faster.X.Mean, predict(change(func(c *Change) { c.Clients = 6 })).X.Mean)
-	require.Contains(t, strings.Join(predict(change(func(c *Change) { c.Clients = 500 })).Notes, " "), "500 clients are outside the measured range, 2 to 96.")
+	require.Contains(t, strings.Join(predict(change(func(c *Change) { c.Clients = 500 })).Notes, " "),
+		"500 clients are outside the measured range, 2 to 96.")
 	_, err = p.Predict(Change{Replicas: 4})
 	require.ErrorContains(t, err, "4 replicas on 3 servers")
 }
@@ -299,7 +310,8 @@ func TestIntervalsAreNotNarrowerThanThoseOfTheMeasurements(t *testing.T) {
 	require.GreaterOrEqual(t, f.P99.High/f.P99.Mean, 1.38)
 	require.LessOrEqual(t, f.P99.Low/f.P99.Mean, 0.62)
 	notes := strings.Join(p.Table(f).Notes, " ")
-	require.Contains(t, notes, "each of the record's 6 points is predicted from the others, such intervals contain 6 of them")
+	require.Contains(t, notes,
+		"each of the record's 6 points is predicted from the others, such intervals contain 6 of them")
 
 	for n, held := range map[int]int{1: 1, 6: 6, 8: 8, 9: 9, 18: 18, 19: 18, 99: 90} {
 		all := make([]distance, n)
@@ -313,7 +325,10 @@ func TestIntervalsAreNotNarrowerThanThoseOfTheMeasurements(t *testing.T) {
 }
 
 func TestWithDepthOneSimulationAndFormulasAgree(t *testing.T) {
-	own := Own{Inside: Curve{Alone: 1e-3, Contention: 1e-4, Coherence: 1e-6}, Outside: Curve{Alone: 5e-4, Contention: 2e-5}}
+	own := Own{
+		Inside:  Curve{Alone: 1e-3, Contention: 1e-4, Coherence: 1e-6},
+		Outside: Curve{Alone: 5e-4, Contention: 2e-5},
+	}
 	for _, c := range []struct {
 		clients, workers int
 		think            float64
@@ -341,7 +356,8 @@ func TestDepthReplacesWorkersThatWaitForServers(t *testing.T) {
 		require.NoError(t, err)
 		return f
 	}
-	shallow, deep, wide := at(Change{Clients: 96}), at(Change{Clients: 96, Depth: 4}), at(Change{Clients: 96, Workers: 32})
+	shallow, deep, wide := at(Change{Clients: 96}), at(Change{Clients: 96, Depth: 4}),
+		at(Change{Clients: 96, Workers: 32})
 	require.Greater(t, deep.X.Mean, 2*shallow.X.Mean)
 	require.Less(t, deep.X.Mean, 1.01*wide.X.Mean, "a batch takes as long as its last request")
 	require.Contains(t, deep.Notes[0], "take up to 4 requests at a time are simulated")
@@ -353,7 +369,8 @@ func TestDepthReplacesWorkersThatWaitForServers(t *testing.T) {
 	p, err = NewPredictor(d)
 	require.NoError(t, err)
 	_, err = p.Predict(Change{Depth: 4, RoundTrip: math.NaN()})
-	require.ErrorContains(t, err, "a depth of 4 from measurements with a depth of 2: expected measurements with a depth of 1")
+	require.ErrorContains(t, err,
+		"a depth of 4 from measurements with a depth of 2: expected measurements with a depth of 1")
 }
 
 func TestMeetFindsTheCheapestSetting(t *testing.T) {
@@ -399,7 +416,11 @@ func someData(change func(*record.Run)) (*Data, error) {
 			x := float64(1000*(point+1) + 10*repetition)
 			run := record.Run{
 				Point: point, Repetition: repetition, State: record.Complete,
-				Factors: map[string]string{"clients": "2", "connections": strconv.Itoa(clients), "pipeline": "2", "workers": "8", "middlewares": "2", "servers": "3", "replicas": "all", "value_size": strconv.Itoa(100 * (point / 2))},
+				Factors: map[string]string{
+					"clients": "2", "connections": strconv.Itoa(clients), "pipeline": "2",
+					"workers": "8", "middlewares": "2", "servers": "3", "replicas": "all",
+					"value_size": strconv.Itoa(100 * (point / 2)),
+				},
 				Results: []record.Value{
 					{Source: "client", Metric: "throughput", Value: x},
 					{Source: "client", Metric: "response_time_mean", Value: 2 * float64(clients) / x},
@@ -420,7 +441,10 @@ func someData(change func(*record.Run)) (*Data, error) {
 			runs = append(runs, run)
 		}
 	}
-	return FromRuns(record.Manifest{Name: "some", Path: []record.Value{{Source: record.SourcePath, Metric: "round_trip_time_mean", Value: 1e-4}}}, runs)
+	return FromRuns(record.Manifest{
+		Name: "some",
+		Path: []record.Value{{Source: record.SourcePath, Metric: "round_trip_time_mean", Value: 1e-4}},
+	}, runs)
 }
 
 func TestThePointsOfARecordAreItsData(t *testing.T) {
@@ -451,7 +475,8 @@ func TestThePointsOfARecordAreItsData(t *testing.T) {
 func TestDefaultsAreTheNumbersThatTheMiddlewareReports(t *testing.T) {
 	d, err := someData(func(r *record.Run) {
 		r.Factors["workers"], r.Factors["depth"] = "default", "default"
-		r.Results = append(r.Results, record.Value{Source: "middleware", Metric: "workers", Value: 4}, record.Value{Source: "middleware", Metric: "depth", Value: 1})
+		r.Results = append(r.Results, record.Value{Source: "middleware", Metric: "workers", Value: 4},
+			record.Value{Source: "middleware", Metric: "depth", Value: 1})
 	})
 	require.NoError(t, err)
 	require.Equal(t, 4, d.Points[0].Workers)
@@ -481,12 +506,17 @@ func TestARunLimitedByTheLoadGeneratorIsLeftOut(t *testing.T) {
 
 func TestErrorsSayWhyARecordCannotBeModelled(t *testing.T) {
 	for want, change := range map[string]func(*record.Run){
-		`factor workers is "many"`:                      func(r *record.Run) { r.Factors["workers"] = "many" },
-		`factor connections is "0"`:                     func(r *record.Run) { r.Factors["connections"] = "0" },
-		`factor clients is ""`:                          func(r *record.Run) { delete(r.Factors, "clients"); delete(r.Factors, "connections") },
-		"Points without a middleware are left out: 2":   func(r *record.Run) { r.Factors["middlewares"] = "0" },
-		"Points without a complete run are left out: 2": func(r *record.Run) { r.State, r.Error = record.Failed, "it broke" },
-		"without throughput, response time or stages":   func(r *record.Run) { r.Results = r.Results[:6] },
+		`factor workers is "many"`:  func(r *record.Run) { r.Factors["workers"] = "many" },
+		`factor connections is "0"`: func(r *record.Run) { r.Factors["connections"] = "0" },
+		`factor clients is ""`: func(r *record.Run) {
+			delete(r.Factors, "clients")
+			delete(r.Factors, "connections")
+		},
+		"Points without a middleware are left out: 2": func(r *record.Run) { r.Factors["middlewares"] = "0" },
+		"Points without a complete run are left out: 2": func(r *record.Run) {
+			r.State, r.Error = record.Failed, "it broke"
+		},
+		"without throughput, response time or stages": func(r *record.Run) { r.Results = r.Results[:6] },
 	} {
 		_, err := someData(change)
 		require.ErrorContains(t, err, want)

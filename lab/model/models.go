@@ -48,8 +48,9 @@ type Model struct {
 	Name string
 	// Open models are given the throughput and predict only the response time.
 	Open bool
-	// Fit takes the model's parameters from points, which are all or some points of d, and returns a function that predicts other points.
-	// That function may use the setting of the predicted point and, if the model is Open, its arrival rate.
+	// Fit takes the model's parameters from points, which are all or some points of d, and returns a function that
+	// predicts other points. That function may use the setting of the predicted point and, if the model is Open, its
+	// arrival rate.
 	Fit func(d *Data, points []Point) func(p Point) Prediction
 }
 
@@ -87,10 +88,10 @@ func weighted(points []Point, time func(Point) float64) float64 {
 	return sum / weight
 }
 
-// fitOpen is the Fit of M/M/m with as many servers as servers returns, under the name station. lambda is the throughput that the
-// middlewares measure, m mu the largest throughput observed with the configuration. With m = 1 it is section 7.1 of the 2018 report
-// (and section 1 of the 2016 report): the whole system is one queue with one server. With m = the workers of all middlewares it is
-// section 7.2.
+// fitOpen is the Fit of M/M/m with as many servers as servers returns, under the name station. lambda is the throughput
+// that the middlewares measure, m mu the largest throughput observed with the configuration. With m = 1 it is section
+// 7.1 of the 2018 report (and section 1 of the 2016 report): the whole system is one queue with one server. With m =
+// the workers of all middlewares it is section 7.2.
 func fitOpen(station string, servers func(Point) int) func(*Data, []Point) func(Point) Prediction {
 	return func(_ *Data, points []Point) func(Point) Prediction {
 		return func(p Point) Prediction {
@@ -105,7 +106,10 @@ func fitOpen(station string, servers func(Point) int) func(*Data, []Point) func(
 			if err != nil {
 				return none(err.Error())
 			}
-			parameters := []Parameter{{"lambda", p.Arrivals, "1/s", "throughput that the middlewares measure at the point"}}
+			parameters := []Parameter{{
+				"lambda", p.Arrivals, "1/s",
+				"throughput that the middlewares measure at the point",
+			}}
 			from := "largest client throughput of a run with this configuration"
 			if m > 1 {
 				parameters = append(parameters, Parameter{"m", float64(m), "", "workers of all middlewares"})
@@ -127,8 +131,8 @@ func thinkTime(p Point) Parameter {
 	return Parameter{"Z", p.Think, "s", "think time that the clients measured, or 0"}
 }
 
-// fitClosed is M/M/m with N customers, the clients, which wait for a reply before they send the next request: the machine repairman's
-// model (Jain, section 32.2). m/S is the largest mean throughput of a point.
+// fitClosed is M/M/m with N customers, the clients, which wait for a reply before they send the next request: the
+// machine repairman's model (Jain, section 32.2). m/S is the largest mean throughput of a point.
 func fitClosed(_ *Data, points []Point) func(Point) Prediction {
 	return func(p Point) Prediction {
 		capacity, m := largest(sameConfiguration(points, p), func(q Point) float64 { return q.X.Mean }), p.AllWorkers()
@@ -136,7 +140,10 @@ func fitClosed(_ *Data, points []Point) func(Point) Prediction {
 			return none(noPoint)
 		}
 		s := float64(m) / capacity
-		n := queueing.Network{Think: p.Think, Stations: []queueing.Station{{Name: "workers", Kind: queueing.Multi, Visits: 1, Service: s, Servers: m}}}
+		n := queueing.Network{
+			Think:    p.Think,
+			Stations: []queueing.Station{{Name: "workers", Kind: queueing.Multi, Visits: 1, Service: s, Servers: m}},
+		}
 		return solve(n, p, []Parameter{
 			clients(p),
 			{"m", float64(m), "", "workers of all middlewares"},
@@ -166,20 +173,22 @@ func solve(n queueing.Network, p Point, parameters []Parameter, pools ...string)
 	return out
 }
 
-// fullService returns the service time of a worker while all workers are busy, from the points of sweep with more clients than workers.
-// Without such points it is the service time with the most clients.
+// fullService returns the service time of a worker while all workers are busy, from the points of sweep with more
+// clients than workers. Without such points it is the service time with the most clients.
 func fullService(sweep []Point) (s float64, from string) {
 	full := slices.DeleteFunc(slices.Clone(sweep), func(q Point) bool { return q.Clients <= q.AllWorkers() })
 	if len(full) > 0 {
-		return weighted(full, func(q Point) float64 { return q.Service }), "worker, server and reply stages, at the points with more clients than workers"
+		return weighted(full, func(q Point) float64 { return q.Service }),
+			"worker, server and reply stages, at the points with more clients than workers"
 	}
 	last := sweep[len(sweep)-1]
-	return last.Service, fmt.Sprintf("worker, server and reply stages with %d clients, the most that were measured", last.Clients)
+	return last.Service, fmt.Sprintf("worker, server and reply stages with %d clients, the most that were measured",
+		last.Clients)
 }
 
-// fitNetwork is section 7.3, figure 29, of the 2018 report: a delay of half a round trip in each direction between clients and
-// middlewares, and for each middleware a single server, the net thread, with the measured decoding time, and a station of many servers,
-// the workers, with the service time measured while all are busy.
+// fitNetwork is section 7.3, figure 29, of the 2018 report: a delay of half a round trip in each direction between
+// clients and middlewares, and for each middleware a single server, the net thread, with the measured decoding time,
+// and a station of many servers, the workers, with the service time measured while all are busy.
 func fitNetwork(d *Data, points []Point) func(Point) Prediction {
 	return func(p Point) Prediction {
 		return solveNetwork(points, p, []queueing.Station{
@@ -189,9 +198,10 @@ func fitNetwork(d *Data, points []Point) func(Point) Prediction {
 	}
 }
 
-// fitNetworkOfClients is fitNetwork with the difference between the clients' and the middleware's response time instead of the
-// round-trip time. The difference is measured under load, so it includes the time for which requests and replies wait for the processors
-// of the clients' hosts, or of one host that all programs share. It is a Curve over the number of requests there, fitted as in Own.
+// fitNetworkOfClients is fitNetwork with the difference between the clients' and the middleware's response time instead
+// of the round-trip time. The difference is measured under load, so it includes the time for which requests and replies
+// wait for the processors of the clients' hosts, or of one host that all programs share. It is a Curve over the number
+// of requests there, fitted as in Own.
 func fitNetworkOfClients(_ *Data, points []Point) func(Point) Prediction {
 	return func(p Point) Prediction {
 		var outside []observation
@@ -203,11 +213,13 @@ func fitNetworkOfClients(_ *Data, points []Point) func(Point) Prediction {
 		curve := fitCurve(outside, 2)
 		const from = "fitted to the client's response time less the middleware's, over the number of requests there"
 		return solveNetwork(points, p, []queueing.Station{curve.station("clients and network", p.Clients)},
-			Parameter{"s0 clients", curve.Alone, "s", from}, Parameter{"contention clients", curve.Contention, "s", from})
+			Parameter{"s0 clients", curve.Alone, "s", from},
+			Parameter{"contention clients", curve.Contention, "s", from})
 	}
 }
 
-// solveNetwork returns the prediction of a network of the stations outside, and of net thread and workers for each middleware.
+// solveNetwork returns the prediction of a network of the stations outside, and of net thread and workers for each
+// middleware.
 func solveNetwork(points []Point, p Point, outside []queueing.Station, parameters ...Parameter) Prediction {
 	sweep := sameConfiguration(points, p)
 	if len(sweep) == 0 {
@@ -223,7 +235,10 @@ func solveNetwork(points []Point, p Point, outside []queueing.Station, parameter
 		pools = append(pools, pool)
 		n.Stations = append(
 			n.Stations,
-			queueing.Station{Name: fmt.Sprintf("net thread %d", i+1), Kind: queueing.Queue, Visits: visits, Service: net},
+			queueing.Station{
+				Name: fmt.Sprintf("net thread %d", i+1), Kind: queueing.Queue, Visits: visits,
+				Service: net,
+			},
 			queueing.Station{Name: pool, Kind: queueing.Multi, Visits: visits, Service: s, Servers: p.Workers},
 		)
 	}
@@ -236,13 +251,14 @@ func solveNetwork(points []Point, p Point, outside []queueing.Station, parameter
 	), pools...)
 }
 
-// fitMulticlass is section 3, figure 7, of the 2016 report, with a class for each command: a delay, the network, of the difference
-// between the clients' and the middleware's response time; a single server, the receiver; and a station of many servers, the workers,
-// with the middleware's response time less net and queue stages. If each server has its own pool, its writes do not use the workers
-// but a single server, the writer, and a delay, the servers' answers.
+// fitMulticlass is section 3, figure 7, of the 2016 report, with a class for each command: a delay, the network, of the
+// difference between the clients' and the middleware's response time; a single server, the receiver; and a station of
+// many servers, the workers, with the middleware's response time less net and queue stages. If each server has its own
+// pool, its writes do not use the workers but a single server, the writer, and a delay, the servers' answers.
 //
-// The times are those of the configuration's point with the nearest number of clients. If the predicted point is among the points, the
-// model describes it with its own times, as the report did, and predicts nothing; otherwise the times are another point's.
+// The times are those of the configuration's point with the nearest number of clients. If the predicted point is among
+// the points, the model describes it with its own times, as the report did, and predicts nothing; otherwise the times
+// are another point's.
 func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
 	return func(p Point) Prediction {
 		sweep := sameConfiguration(points, p)
@@ -260,7 +276,8 @@ func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
 		var parameters []Parameter
 		for i, c := range q.Classes {
 			if !(c.Service > 0) {
-				return none("the record has no response times of the middleware by command, or they are shorter than their stages")
+				return none("the record has no response times of the middleware by command, or they are shorter than " +
+					"their stages")
 			}
 			m.Classes = append(m.Classes, queueing.Class{Name: c.Name, Customers: customers[i], Think: p.Think})
 			network, receiver = append(network, max(0, c.R-c.Inside)), append(receiver, q.Net)
@@ -270,10 +287,19 @@ func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
 			}
 			pool, writer, answers = append(pool, service), append(writer, write), append(answers, answer)
 			parameters = append(parameters,
-				Parameter{"N " + c.Name, float64(customers[i]), "", "clients by the command's part of the requests, " + at},
-				Parameter{"S network " + c.Name, (c.R - c.Inside) / 2, "s", "half of the client's response time less the middleware's, each way, " + at},
+				Parameter{
+					"N " + c.Name, float64(customers[i]), "",
+					"clients by the command's part of the requests, " + at,
+				},
+				Parameter{
+					"S network " + c.Name, (c.R - c.Inside) / 2, "s",
+					"half of the client's response time less the middleware's, each way, " + at,
+				},
 				Parameter{"S receiver " + c.Name, q.Net, "s", "net stage, " + at},
-				Parameter{"S worker " + c.Name, c.Service, "s", "the middleware's response time less net and queue stages, " + at})
+				Parameter{
+					"S worker " + c.Name, c.Service, "s",
+					"the middleware's response time less net and queue stages, " + at,
+				})
 		}
 		add := func(s queueing.ClassStation, demands []float64, of int) {
 			for _, d := range demands {
@@ -283,14 +309,16 @@ func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
 		}
 		add(queueing.ClassStation{Name: "network", Kind: queueing.Delay}, network, 1)
 		for i := range p.Middlewares {
-			add(queueing.ClassStation{Name: fmt.Sprintf("receiver %d", i+1), Kind: queueing.Queue}, receiver, p.Middlewares)
+			add(queueing.ClassStation{Name: fmt.Sprintf("receiver %d", i+1), Kind: queueing.Queue}, receiver,
+				p.Middlewares)
 		}
 		pools := p.Middlewares
 		if p.PerServer {
 			pools *= p.Servers
 		}
 		for i := range pools {
-			add(queueing.ClassStation{Name: fmt.Sprintf("workers %d", i+1), Kind: queueing.Multi, Servers: p.Workers}, pool, pools)
+			add(queueing.ClassStation{Name: fmt.Sprintf("workers %d", i+1), Kind: queueing.Multi, Servers: p.Workers},
+				pool, pools)
 			if p.PerServer {
 				add(queueing.ClassStation{Name: fmt.Sprintf("writer %d", i+1), Kind: queueing.Queue}, writer, pools)
 				add(queueing.ClassStation{Name: "answers", Kind: queueing.Delay}, answers, pools)
@@ -306,7 +334,8 @@ func nearest(points []Point, n int) Point {
 	return slices.MinFunc(points, func(a, b Point) int { return cmp.Compare(far(a), far(b)) })
 }
 
-// split divides clients in proportion to the numbers X R of the classes. While there are enough clients, each class gets at least one.
+// split divides clients in proportion to the numbers X R of the classes. While there are enough clients, each class
+// gets at least one.
 func split(clients int, classes []Class) []int {
 	var sum float64
 	for _, c := range classes {
@@ -343,7 +372,10 @@ func solveClasses(m queueing.Multiclass, parameters []Parameter) Prediction {
 	if err != nil {
 		return none(err.Error())
 	}
-	out := Prediction{Wait: math.NaN(), Queue: math.NaN(), Parameters: append(parameters, Parameter{Name: "solution", Value: math.NaN(), From: how})}
+	out := Prediction{
+		Wait: math.NaN(), Queue: math.NaN(),
+		Parameters: append(parameters, Parameter{Name: "solution", Value: math.NaN(), From: how}),
+	}
 	for c := range m.Classes {
 		out.X += s.X[c]
 		out.R += s.X[c] * s.R[c]

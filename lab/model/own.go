@@ -16,8 +16,9 @@ import (
 //
 //	t(n) = Alone + Contention (n-1) + Coherence n (n-1)
 //
-// Throughput n/t(n) is N. J. Gunther's universal scalability law ("Guerrilla Capacity Planning" (2007), chapter 4): Contention is
-// the time for which a user waits for each other user, as at a processor or a server; Coherence is the cost of each pair of users.
+// Throughput n/t(n) is N. J. Gunther's universal scalability law ("Guerrilla Capacity Planning" (2007), chapter 4):
+// Contention is the time for which a user waits for each other user, as at a processor or a server; Coherence is the
+// cost of each pair of users.
 type Curve struct{ Alone, Contention, Coherence float64 }
 
 // At returns t(n), and t(1) for n < 1.
@@ -31,7 +32,8 @@ const least = 1e-9
 
 func (c Curve) time(n int) float64 { return max(c.At(float64(n)), least) }
 
-// station returns a station where each of n customers stays for t(n). For more than most customers it has the rate of most.
+// station returns a station where each of n customers stays for t(n). For more than most customers it has the rate of
+// most.
 func (c Curve) station(name string, most int) queueing.Station {
 	s := queueing.Station{Name: name, Kind: queueing.LoadDependent, Visits: 1, Service: c.time(1)}
 	for n := 1; n <= most; n++ {
@@ -40,10 +42,11 @@ func (c Curve) station(name string, most int) queueing.Station {
 	return s
 }
 
-// Own is the lab's own model: a closed network of two stations. Inside are the workers: the service time of a request grows with the
-// number of busy workers, because they share servers and processors. Outside is everything else (network, clients, net stage): the time
-// there grows with the number of requests there. Both curves are fitted to all points of a record. So the model also predicts points
-// with few clients, whose workers are faster than when all are busy, and numbers of workers that were not measured.
+// Own is the lab's own model: a closed network of two stations. Inside are the workers: the service time of a request
+// grows with the number of busy workers, because they share servers and processors. Outside is everything else
+// (network, clients, net stage): the time there grows with the number of requests there. Both curves are fitted to all
+// points of a record. So the model also predicts points with few clients, whose workers are faster than when all are
+// busy, and numbers of workers that were not measured.
 type Own struct {
 	Inside, Outside Curve
 	// Tail is the ratio of the 99th percentile of the response times to their mean: the median of the points.
@@ -66,10 +69,12 @@ func FitOwn(points []Point) (Own, error) {
 		}
 	}
 	if len(inside) < 2 || len(outside) < 2 {
-		return o, fmt.Errorf("the own model has %d points to fit: expected at least two whose response times are longer than their stages", min(len(inside), len(outside)))
+		return o,
+			fmt.Errorf("the own model has %d points to fit: expected at least two whose response times are longer "+
+				"than their stages", min(len(inside), len(outside)))
 	}
-	// Outside has no coherence: the number of requests there is not limited by workers, and with a curve of the second degree the
-	// throughput would fall without end beyond the measurements.
+	// Outside has no coherence: the number of requests there is not limited by workers, and with a curve of the second
+	// degree the throughput would fall without end beyond the measurements.
 	o.Inside, o.Outside = fitCurve(inside, 3), fitCurve(outside, 2)
 	slices.Sort(tails)
 	o.Tail = sample.Quantile(tails, 0.5)
@@ -82,8 +87,8 @@ type observation struct{ n, time float64 }
 // maxCondition is the condition number above which the equations of a curve do not determine its coefficients.
 const maxCondition = 1e12
 
-// fitCurve returns the curve with the least sum of squared relative errors, of those whose coefficients are not negative. Coefficients
-// after the first so many are 0. It tries every choice of coefficients that are not 0.
+// fitCurve returns the curve with the least sum of squared relative errors, of those whose coefficients are not
+// negative. Coefficients after the first so many are 0. It tries every choice of coefficients that are not 0.
 func fitCurve(observations []observation, coefficients int) Curve {
 	ones := mat.NewVecDense(max(1, len(observations)), nil)
 	for i := range ones.Len() {
@@ -143,11 +148,12 @@ func (o Own) Solve(clients, workers int, think float64) (Prediction, error) {
 	return o.prediction(clients, workers, s.X, s.R, busy, queue), nil
 }
 
-// Simulate is Solve for workers that take up to depth waiting requests at once, for which there is no formula. A batch takes the time of
-// one request while as many requests are in service: the model ignores that batches save work.
+// Simulate is Solve for workers that take up to depth waiting requests at once, for which there is no formula. A batch
+// takes the time of one request while as many requests are in service: the model ignores that batches save work.
 func (o Own) Simulate(clients, workers, depth int, think float64) (Prediction, error) {
 	s, err := simulate.Run(simulate.System{
-		Customers: clients, Think: think, Workers: workers, Depth: depth, Inside: o.Inside.time, Outside: o.Outside.time,
+		Customers: clients, Think: think, Workers: workers, Depth: depth, Inside: o.Inside.time,
+		Outside: o.Outside.time,
 	})
 	if err != nil {
 		return Prediction{}, err
@@ -155,7 +161,8 @@ func (o Own) Simulate(clients, workers, depth int, think float64) (Prediction, e
 	return o.prediction(clients, workers, s.X, float64(clients)/s.X-think, s.Busy, s.Queue), nil
 }
 
-// prediction returns the prediction with throughput x, response time r, and the mean numbers of busy workers and waiting requests.
+// prediction returns the prediction with throughput x, response time r, and the mean numbers of busy workers and
+// waiting requests.
 func (o Own) prediction(clients, workers int, x, r, busy, queue float64) Prediction {
 	out := Prediction{X: x, R: r, Queue: queue, Wait: queue / x}
 	outside := o.Outside.station("clients and network", max(clients, 1))

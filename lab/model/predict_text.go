@@ -9,7 +9,8 @@ import (
 )
 
 func (p *Predictor) intervalNote() string {
-	return fmt.Sprintf("Intervals: when each of the record's %d points is predicted from the others, such intervals contain %d of them, with the %.0f %% confidence intervals of their measurements.",
+	return fmt.Sprintf("Intervals: when each of the record's %d points is predicted from the others, such intervals "+
+		"contain %d of them, with the %.0f %% confidence intervals of their measurements.",
 		p.spreadX.Of, p.spreadX.Held, 100*Confidence)
 }
 
@@ -28,10 +29,12 @@ func (p *Predictor) Table(f Forecast) table.Table {
 		configuration += fmt.Sprintf(", depth %d", f.Depth)
 	}
 	t := table.Table{
-		Caption: fmt.Sprintf("Predicted from %s: %d clients, %s, %d servers, %d replicas.", p.data.Name, f.Clients, configuration, f.Servers, f.Replicas),
+		Caption: fmt.Sprintf("Predicted from %s: %d clients, %s, %d servers, %d replicas.", p.data.Name, f.Clients,
+			configuration, f.Servers, f.Replicas),
 		Columns: []string{"", "measured at the base", "predicted", "interval"},
 		Notes: append([]string{
-			fmt.Sprintf("The base has %d clients, %s, %d servers, %d replicas.", p.base.Clients, p.base.Configuration(), p.base.Servers, p.base.Replicas),
+			fmt.Sprintf("The base has %d clients, %s, %d servers, %d replicas.", p.base.Clients, p.base.Configuration(),
+				p.base.Servers, p.base.Replicas),
 			p.intervalNote(),
 		}, f.Notes...),
 	}
@@ -50,14 +53,18 @@ func (p *Predictor) Table(f Forecast) table.Table {
 func (p *Predictor) OffersTable(caption string, offers []Offer) table.Table {
 	t := table.Table{
 		Caption: caption,
-		Columns: []string{"cost", "middlewares", "workers each", "servers", "clients", "ops/s", "interval", "p99 ms", "interval"},
-		Notes:   []string{p.intervalNote()},
+		Columns: []string{
+			"cost", "middlewares", "workers each", "servers", "clients", "ops/s", "interval", "p99 ms",
+			"interval",
+		},
+		Notes: []string{p.intervalNote()},
 	}
 	for _, o := range offers {
 		x, xs := texts(o.X, ops)
 		tail, tails := texts(o.P99, ms)
 		t.Rows = append(t.Rows, []string{
-			text("%.2f", o.Cost), fmt.Sprint(o.Middlewares), fmt.Sprint(o.Workers), fmt.Sprint(o.Servers), fmt.Sprint(o.Clients), x, xs, tail, tails,
+			text("%.2f", o.Cost), fmt.Sprint(o.Middlewares), fmt.Sprint(o.Workers), fmt.Sprint(o.Servers),
+			fmt.Sprint(o.Clients), x, xs, tail, tails,
 		})
 		for _, note := range o.Notes {
 			if !slices.Contains(t.Notes, note) {

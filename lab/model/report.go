@@ -57,8 +57,8 @@ func Fitted(d *Data) *Report {
 // relative returns the relative error of a prediction; NaN if there is none.
 func relative(predicted, measured float64) float64 { return (predicted - measured) / measured }
 
-// errors returns the absolute relative errors of the predictions with parameters from the other points, at the points that keep selects
-// and that the model predicts.
+// errors returns the absolute relative errors of the predictions with parameters from the other points, at the points
+// that keep selects and that the model predicts.
 func (m *ModelReport) errors(points []Point, keep func(Point) bool) (x, r []float64) {
 	for i, p := range points {
 		if !keep(p) {
@@ -86,7 +86,8 @@ func text(format string, v float64) string {
 	return fmt.Sprintf(format, v)
 }
 
-// Page returns for each configuration the predictions and the parameters, then the comparison of the models, and the figures.
+// Page returns for each configuration the predictions and the parameters, then the comparison of the models, and the
+// figures.
 func (r *Report) Page() (p table.Page) {
 	for _, name := range r.Data.Configurations() {
 		p.Blocks = append(p.Blocks, r.predictions(name), r.parameters(name))
@@ -102,7 +103,8 @@ func (r *Report) Page() (p table.Page) {
 // predictions returns the table of measurements and predictions of a configuration.
 func (r *Report) predictions(configuration string) table.Table {
 	t := table.Table{
-		Caption: fmt.Sprintf("%s: measured and predicted. X in ops/s, R and the wait in the queue in ms; errors are relative to the measurement.", configuration),
+		Caption: fmt.Sprintf("%s: measured and predicted. X in ops/s, R and the wait in the queue in ms; errors are "+
+			"relative to the measurement.", configuration),
 		Columns: []string{"clients", "model", "X", "error", "R", "error", "wait", "error", "utilization", "bottleneck"},
 		Left:    []int{1, 8, 9},
 	}
@@ -111,7 +113,8 @@ func (r *Report) predictions(configuration string) table.Table {
 			continue
 		}
 		t.Rows = append(t.Rows, []string{
-			fmt.Sprint(p.Clients), "measured", ops(p.X.Mean), "", ms(p.R.Mean), "", ms(p.Wait), "", fmt.Sprintf("workers %.2f", p.Busy/float64(p.AllWorkers())),
+			fmt.Sprint(p.Clients), "measured", ops(p.X.Mean), "", ms(p.R.Mean), "", ms(p.Wait), "",
+			fmt.Sprintf("workers %.2f", p.Busy/float64(p.AllWorkers())),
 		})
 		for _, m := range r.Models {
 			q := m.All[i]
@@ -132,7 +135,8 @@ func (r *Report) predictions(configuration string) table.Table {
 				used = append(used, s.Name+" "+text("%.2f", s.Utilization))
 			}
 			t.Rows = append(t.Rows, []string{
-				"", m.Name, x, xError, ms(q.R), percent(relative(q.R, p.R.Mean)), ms(q.Wait), wait, strings.Join(used, ", "), q.Bottleneck,
+				"", m.Name, x, xError, ms(q.R), percent(relative(q.R, p.R.Mean)), ms(q.Wait), wait,
+				strings.Join(used, ", "), q.Bottleneck,
 			})
 		}
 	}
@@ -148,7 +152,8 @@ func (r *Report) parameters(configuration string) table.Table {
 		}
 	}
 	t := table.Table{
-		Caption: fmt.Sprintf("%s: parameters with %d clients, and their sources.", configuration, r.Data.Points[last].Clients),
+		Caption: fmt.Sprintf("%s: parameters with %d clients, and their sources.", configuration,
+			r.Data.Points[last].Clients),
 		Columns: []string{"model", "parameter", "value", "from"}, Left: []int{1, 3},
 	}
 	for _, m := range r.Models {
@@ -174,7 +179,10 @@ func (r *Report) comparison() table.Table {
 		Caption: "Errors of predicting each point from the others: mean and largest absolute relative error.",
 		Columns: []string{"model", "points", "predicted", "X mean", "X largest", "R mean", "R largest"}, Left: []int{1},
 		Notes: append([]string{
-			"The open models are given the throughput of the point. The multiclass model uses the times of the nearest number of clients: in the tables above those of the point itself, as in the 2016 report, here those of another point.",
+			"The open models are given the throughput of the point. The multiclass model uses the times of the " +
+				"nearest number of clients: in the tables above those of the point itself, as in the 2016 report, " +
+				"here " +
+				"those of another point.",
 		}, r.Data.Notes...),
 	}
 	for _, group := range []struct {
@@ -210,31 +218,40 @@ func (r *Report) comparison() table.Table {
 	return t
 }
 
-// Figures returns two figures by name, throughput and response-time: the measurements and the predictions of the named models over the
-// clients. Without names they show all models.
+// Figures returns two figures by name, throughput and response-time: the measurements and the predictions of the named
+// models over the clients. Without names they show all models.
 func (r *Report) Figures(models ...string) map[string]plot.Figure {
 	if len(models) > 0 {
 		chosen := *r
-		chosen.Models = slices.DeleteFunc(slices.Clone(r.Models), func(m ModelReport) bool { return !slices.Contains(models, m.Name) })
+		chosen.Models = slices.DeleteFunc(slices.Clone(r.Models), func(m ModelReport) bool {
+			return !slices.Contains(models, m.Name)
+		})
 		r = &chosen
 	}
 	return map[string]plot.Figure{
-		"throughput": r.figure("Throughput, measured and predicted", plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true}, true,
+		"throughput": r.figure("Throughput, measured and predicted",
+			plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true}, true,
 			func(p Point) sample.Estimate { return p.X }, func(p Prediction) float64 { return p.X }),
-		"response-time": r.figure("Mean response time, measured and predicted", plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true}, false,
+		"response-time": r.figure("Mean response time, measured and predicted",
+			plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true}, false,
 			func(p Point) sample.Estimate { return p.R }, func(p Prediction) float64 { return p.R }),
 	}
 }
 
 // figure returns a figure with a panel for each configuration. closed leaves out the open models.
-func (r *Report) figure(title string, y plot.Axis, closed bool, measured func(Point) sample.Estimate, predicted func(Prediction) float64) plot.Figure {
+func (r *Report) figure(title string, y plot.Axis, closed bool, measured func(Point) sample.Estimate,
+	predicted func(Prediction) float64,
+) plot.Figure {
 	f := plot.Figure{Title: title}
 	for _, name := range r.Data.Configurations() {
 		c := plot.Chart{Title: name, X: plot.Axis{Label: "clients", Unit: plot.None, FromZero: true}, Y: y}
 		line := plot.Line{Name: "measured"}
 		lines := make([]plot.Line, len(r.Models))
 		for j, m := range r.Models {
-			lines[j] = plot.Line{Name: m.Name, Look: plot.Modelled, Series: 1 + slices.IndexFunc(Models, func(o Model) bool { return o.Name == m.Name })}
+			lines[j] = plot.Line{
+				Name: m.Name, Look: plot.Modelled,
+				Series: 1 + slices.IndexFunc(Models, func(o Model) bool { return o.Name == m.Name }),
+			}
 		}
 		for i, p := range r.Data.Points {
 			if p.Configuration() != name {

@@ -1,4 +1,5 @@
-// Package netspace makes network namespaces that leave nothing behind: they have no names and end with the last program in them.
+// Package netspace makes network namespaces that leave nothing behind: they have no names and end with the last program
+// in them.
 package netspace
 
 import (
@@ -12,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespace is a network namespace without a name. It ends when this descriptor is closed and the last program in it has ended.
+// Namespace is a network namespace without a name. It ends when this descriptor is closed and the last program in it
+// has ended.
 type Namespace struct{ file *os.File }
 
 // New makes a namespace whose loopback is up. It needs root.

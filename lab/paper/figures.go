@@ -43,17 +43,21 @@ func (s *Source) figures() ([]table.Figure, error) {
 	return all, nil
 }
 
-// delays draws, for every finding that was decided with several delays, the variation over the delay. It returns one figure or none.
+// delays draws, for every finding that was decided with several delays, the variation over the delay. It returns one
+// figure or none.
 func (s *Source) delays(findings []claim.Finding) []table.Figure {
 	f := table.Figure{
 		Name: "delay", Command: s.Command,
-		Caption: "Share of the variation that each factor and all interactions together explain, over the travel time of a packet in one direction. Dotted: the thresholds of the finding, and the delay of the experiments.",
-		Figure:  plot.Figure{Title: "Findings that depend on the delay"},
+		Caption: "Share of the variation that each factor and all interactions together explain, over the travel " +
+			"time of a packet in one direction. Dotted: the thresholds of the finding, and the delay of the " +
+			"experiments.",
+		Figure: plot.Figure{Title: "Findings that depend on the delay"},
 	}
 	for _, finding := range findings {
 		c := plot.Chart{
 			Title: "section " + finding.Section + ": " + string(finding.Verdict),
-			X:     plot.Axis{Label: "delay", Unit: plot.Seconds}, Y: plot.Axis{Label: "variation explained", Unit: plot.Ratio, FromZero: true, Min: 0, Max: 1},
+			X:     plot.Axis{Label: "delay", Unit: plot.Seconds},
+			Y:     plot.Axis{Label: "variation explained", Unit: plot.Ratio, FromZero: true, Min: 0, Max: 1},
 		}
 		points := map[string][]plot.Point{}
 		for _, at := range finding.Over {

@@ -79,9 +79,12 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 	return &report.Report{
 		Title:    s.Report.Author + ": " + s.Report.Title + ", compared with the same experiments here",
 		Subtitle: fmt.Sprintf("%s; %d records, %d complete runs", s.Report.Where, len(s.data), runs),
-		Rule: "A finding is confirmed or refuted if the confidence intervals leave no doubt; otherwise it is undecided. By construction: the finding follows from the configuration of the testbed. Other cause: " +
-			"it holds, but the limit here is not the limit in the report. Depends on the delay: it holds only for some possible travel times of packets. Not comparable: the records can't decide it, because a record " +
-			"is missing, its runs violate checks, its machines or their delay are not the report's, the load generator is the limit, or the processors of the machine that emulates all others were used up. " +
+		Rule: "A finding is confirmed or refuted if the confidence intervals leave no doubt; otherwise it is " +
+			"undecided. By construction: the finding follows from the configuration of the testbed. Other cause: " +
+			"it holds, but the limit here is not the limit in the report. Depends on the delay: it holds only for " +
+			"some possible travel times of packets. Not comparable: the records can't decide it, because a record " +
+			"is missing, its runs violate checks, its machines or their delay are not the report's, the load " +
+			"generator is the limit, or the processors of the machine that emulates all others were used up. " +
 			"docs/results/paper.md describes the rules.",
 		Findings: []string{fmt.Sprintf("Of %d findings of the report: %s.", len(findings), strings.Join(parts, ", "))},
 		Figures:  append(s.delays(findings), figures...),
@@ -119,7 +122,8 @@ func (s *Source) records() table.Table {
 			notes = append(notes, fmt.Sprintf("%d runs failed", n))
 		}
 		t.Rows = append(t.Rows, []string{
-			m.Name, m.Testbed, fmt.Sprint(len(runs)), fmt.Sprintf("%.0f", seconds), m.Created.UTC().Format("2006-01-02"), strings.Join(notes, "; "),
+			m.Name, m.Testbed, fmt.Sprint(len(runs)), fmt.Sprintf("%.0f", seconds),
+			m.Created.UTC().Format("2006-01-02"), strings.Join(notes, "; "),
 		})
 	}
 	return t

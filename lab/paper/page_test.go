@@ -16,7 +16,8 @@ import (
 
 // design returns a record of the 2^3 design of reads in which only the servers have an effect.
 func design(t *testing.T) *record.Record {
-	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "kuechler-09-factorial-reads", Title: "Reads", Testbed: "vm"})
+	r, err := record.Create(filepath.Join(t.TempDir(), "r"),
+		record.Manifest{Name: "kuechler-09-factorial-reads", Title: "Reads", Testbed: "vm"})
 	require.NoError(t, err)
 	t.Cleanup(func() { r.Close() })
 	point := 0
@@ -27,9 +28,13 @@ func design(t *testing.T) *record.Record {
 					x := map[string]float64{"1": 3000, "3": 9000}[servers] + float64(repetition)
 					require.NoError(t, r.Add(record.Run{
 						Point: point, Repetition: repetition, State: record.Complete, Seconds: 3,
-						Factors: map[string]string{"servers": servers, "middlewares": middlewares, "workers": workers, "clients": "192", "connections": "192"},
+						Factors: map[string]string{
+							"servers": servers, "middlewares": middlewares, "workers": workers,
+							"clients": "192", "connections": "192",
+						},
 						Results: []record.Value{
-							{Source: "client", Metric: "throughput", Value: x}, {Source: "client", Metric: "response_time_mean", Value: 192 / x},
+							{Source: "client", Metric: "throughput", Value: x},
+							{Source: "client", Metric: "response_time_mean", Value: 192 / x},
 						},
 					}))
 				}
@@ -49,26 +54,37 @@ func TestTablesHaveMeasurementsBesidePrintedNumbers(t *testing.T) {
 	for _, one := range page.Tables {
 		tables[one.Label] = one
 	}
-	require.Equal(t, []string{"1, 1, 8", "2942", "3001\u00a0±\u00a02", "64.2", "64.0\u00a0±\u00a00.1"}, tables["table-3"].Rows[0])
-	require.Equal(t, []string{"3, 1, 8", "6902", "9001\u00a0±\u00a02", "26.8", "21.3\u00a0±\u00a00.0"}, tables["table-3"].Rows[1])
-	require.Equal(t, []string{"S", "2692", "3000", "95.5", "100.0", "-20.9", "-21.3", "99.1", "100.0"}, tables["table-4"].Rows[1])
+	require.Equal(t, []string{"1, 1, 8", "2942", "3001\u00a0±\u00a02", "64.2", "64.0\u00a0±\u00a00.1"},
+		tables["table-3"].Rows[0])
+	require.Equal(t, []string{"3, 1, 8", "6902", "9001\u00a0±\u00a02", "26.8", "21.3\u00a0±\u00a00.0"},
+		tables["table-3"].Rows[1])
+	require.Equal(t, []string{"S", "2692", "3000", "95.5", "100.0", "-20.9", "-21.3", "99.1", "100.0"},
+		tables["table-4"].Rows[1])
 	require.Equal(t, "(0)", tables["table-4"].Rows[2][2], "an effect of 0 is in brackets")
 	require.NotContains(t, tables, "table-5", "the record has no measurements for it")
 	require.Len(t, page.Figures, 2)
 }
 
 func TestTheNameOfAnExperimentBeginsWithItsReport(t *testing.T) {
-	for name, want := range map[string]string{"kuechler-07-writes": "kuechler", "cetin-01-one-server": "cetin", "quick": "", "nobody-1": "", "kuechler": ""} {
+	for name, want := range map[string]string{
+		"kuechler-07-writes": "kuechler", "cetin-01-one-server": "cetin",
+		"quick": "", "nobody-1": "", "kuechler": "",
+	} {
 		require.Equal(t, want, paper.ReportOf(name), name)
 	}
 }
 
 func TestFindingsThatDependOnTheDelayAreDrawnWithTheirThreshold(t *testing.T) {
-	claims, err := claim.Parse("kuechler", "c.yaml", []byte("travel: 0.5ms\nfindings: [{section: '6', text: a, holds: 'share(throughput[a], servers) >= 90%'}]\n"))
+	claims, err := claim.Parse("kuechler", "c.yaml",
+		[]byte("travel: 0.5ms\nfindings: [{section: '6', text: a, holds: 'share(throughput[a], servers) >= 90%'}]\n"))
 	require.NoError(t, err)
 	finding := claim.Finding{Claim: claims[0], Verdict: claim.DependsOnDelay}
 	for _, at := range []struct{ delay, s float64 }{{0.4e-3, 0.96}, {0.5e-3, 0.92}, {0.75e-3, 0.78}} {
-		finding.Over = append(finding.Over, claim.At{Delay: at.delay, Shares: map[string]float64{"servers": at.s, "workers": 1 - at.s, claim.Interactions: 0}})
+		finding.Over = append(finding.Over,
+			claim.At{Delay: at.delay, Shares: map[string]float64{
+				"servers": at.s, "workers": 1 - at.s,
+				claim.Interactions: 0,
+			}})
 	}
 	s, err := paper.Open(t.Context(), "kuechler", nil)
 	require.NoError(t, err)
@@ -79,7 +95,8 @@ func TestFindingsThatDependOnTheDelayAreDrawnWithTheirThreshold(t *testing.T) {
 	require.Len(t, page.Figures[0].Panels, 1, "a finding that was decided with one delay has no panel")
 	panel := page.Figures[0].Panels[0]
 	require.Equal(t, "section 6: depends on the delay", panel.Title)
-	require.Equal(t, []plot.Point{plot.At(0.4e-3, 0.96), plot.At(0.5e-3, 0.92), plot.At(0.75e-3, 0.78)}, panel.Marks[0].(plot.Line).Points)
+	require.Equal(t, []plot.Point{plot.At(0.4e-3, 0.96), plot.At(0.5e-3, 0.92), plot.At(0.75e-3, 0.78)},
+		panel.Marks[0].(plot.Line).Points)
 	require.Contains(t, panel.Marks, plot.Mark(plot.Limit{Y: 0.9}))
 	require.Contains(t, panel.Marks, plot.Mark(plot.Limit{X: 0.5e-3, Vertical: true}))
 }

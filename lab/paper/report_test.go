@@ -14,10 +14,12 @@ import (
 func TestBrokenCellsAreRefusedWithTheirLine(t *testing.T) {
 	const header = "table,row,column,printed,here,times,decimals\n"
 	for text, want := range map[string]string{
-		"table,row\n":                               "line 1: table,row: expected table,row,column,printed,here,times,decimals",
-		header + "a,b\n":                            "record on line 2: wrong number of fields",
-		header + "b,r,c,1,throughput[x],,0\n":       "line 2, table b: the file has no such table",
-		header + "a,r,c,1,speed[x],,0\n":            `line 2, table a: "speed[x]", character 1: expected a metric such as throughput or p99`,
+		"table,row\n": "line 1: table,row: expected " +
+			"table,row,column,printed,here,times,decimals",
+		header + "a,b\n":                      "record on line 2: wrong number of fields",
+		header + "b,r,c,1,throughput[x],,0\n": "line 2, table b: the file has no such table",
+		header +
+			"a,r,c,1,speed[x],,0\n": `line 2, table a: "speed[x]", character 1: expected a metric such as throughput or p99`,
 		header + "a,r,c,1,throughput,,0\n":          "expected the runs of an experiment in brackets after the metric",
 		header + "a,r,c,1,throughput[x],many,0\n":   `parsing "many"`,
 		header + "a,r,c,1,throughput[x],,several\n": `parsing "several"`,
@@ -30,7 +32,8 @@ func TestBrokenCellsAreRefusedWithTheirLine(t *testing.T) {
 // Every kind of term is measured from one point of 48 clients and 8 workers, and one of 96.
 func TestEachTermIsMeasured(t *testing.T) {
 	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{
-		Name: "kuechler-07-writes", Testbed: "vm", Path: []record.Value{{Source: record.SourcePath, Metric: "round_trip_time_mean", Value: 1e-3}},
+		Name: "kuechler-07-writes", Testbed: "vm",
+		Path: []record.Value{{Source: record.SourcePath, Metric: "round_trip_time_mean", Value: 1e-3}},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { r.Close() })
@@ -62,7 +65,8 @@ func TestEachTermIsMeasured(t *testing.T) {
 		{"100 predicted_error(throughput" + at + ")", "4"}, // 12.5 ms instead of 12 ms
 		{"1e6 law_difference(middleware.throughput" + at + ")", "501"},
 		{"100 ratio(throughput" + at + ", [kuechler-07-writes, workers=8, highest])", "67"},
-		{"throughput[kuechler-07-writes, clients=49, workers=8]", "(6000 ± 6)"}, // was not measured, so the highest is shown
+		// was not measured, so the highest is shown
+		{"throughput[kuechler-07-writes, clients=49, workers=8]", "(6000 ± 6)"},
 		{"throughput[kuechler-07-writes, workers=9]", "–"},
 		{"effect(throughput[kuechler-07-writes], S)", "–"},
 	}

@@ -53,8 +53,8 @@ func (s *span) widen(values ...float64) {
 
 func (s span) empty() bool { return s.min > s.max }
 
-// largest is the largest value that is drawn, and its inverse the least positive one on a logarithmic axis. The differences and ratios
-// of two such values, and their squares, are finite.
+// largest is the largest value that is drawn, and its inverse the least positive one on a logarithmic axis. The
+// differences and ratios of two such values, and their squares, are finite.
 const largest = 1e100
 
 // finite reports whether v can be drawn.
@@ -207,8 +207,8 @@ func niceStep(v float64) float64 {
 	return 10 * power
 }
 
-// spaced returns the values in ascending order without those that are closer than gap to their predecessor. The largest value
-// always stays, in place of its predecessor if necessary.
+// spaced returns the values in ascending order without those that are closer than gap to their predecessor. The largest
+// value always stays, in place of its predecessor if necessary.
 func spaced(values []float64, gap float64) (kept []float64) {
 	values = slices.Compact(slices.Sorted(slices.Values(values)))
 	values = slices.DeleteFunc(values, func(v float64) bool { return !finite(v) })

@@ -69,8 +69,8 @@ func (b Bars) entries() (all []entry) {
 	return all
 }
 
-// Boxes are the percentiles of distributions, one box for each category: from the 25th to the 75th with a line at the 50th,
-// whiskers to Low and High, and a diamond at the mean.
+// Boxes are the percentiles of distributions, one box for each category: from the 25th to the 75th with a line at the
+// 50th, whiskers to Low and High, and a diamond at the mean.
 type Boxes struct {
 	Name   string
 	Values []Percentiles // by category
@@ -109,7 +109,12 @@ func (b Boxes) draw(p pen) {
 			}
 		}
 		if p.sees(1, v.P25) && p.sees(1, v.P75) {
-			corners := []vg.Point{{X: l, Y: p.y(v.P25)}, {X: r, Y: p.y(v.P25)}, {X: r, Y: p.y(v.P75)}, {X: l, Y: p.y(v.P75)}}
+			corners := []vg.Point{
+				{X: l, Y: p.y(v.P25)},
+				{X: r, Y: p.y(v.P25)},
+				{X: r, Y: p.y(v.P75)},
+				{X: l, Y: p.y(v.P75)},
+			}
 			p.FillPolygon(t.fade(0.25), corners)
 			p.StrokeLines(line, append(corners, corners[0]))
 		}
@@ -117,7 +122,8 @@ func (b Boxes) draw(p pen) {
 			p.StrokeLine2(draw.LineStyle{Color: t, Width: 2.5}, l, p.y(v.P50), r, p.y(v.P50))
 		}
 		if p.sees(1, v.Mean) {
-			p.DrawGlyph(draw.GlyphStyle{Color: ink, Radius: min(2.5, (r-l)/6), Shape: diamond{}}, vg.Point{X: middle, Y: p.y(v.Mean)})
+			p.DrawGlyph(draw.GlyphStyle{Color: ink, Radius: min(2.5, (r-l)/6), Shape: diamond{}},
+				vg.Point{X: middle, Y: p.y(v.Mean)})
 		}
 	}
 }

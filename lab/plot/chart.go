@@ -35,8 +35,8 @@ type Chart struct {
 	Marks []Mark
 }
 
-// ShareY gives panels that show the same quantity the same y axis, so that readers can compare them at a glance. A logarithmic axis then begins at the
-// least positive value of all panels.
+// ShareY gives panels that show the same quantity the same y axis, so that readers can compare them at a glance. A
+// logarithmic axis then begins at the least positive value of all panels.
 func ShareY(panels []Chart) {
 	for _, c := range panels {
 		if c.Y.Label != panels[0].Y.Label || c.Y.Log != panels[0].Y.Log {
@@ -113,7 +113,8 @@ func (f Figure) SVG() []byte {
 	return []byte(document(f.Title, Style(), c))
 }
 
-// Inline returns the chart as an element for a page that has [Style]. The title describes it to readers who can't see it.
+// Inline returns the chart as an element for a page that has [Style]. The title describes it to readers who can't see
+// it.
 func (c Chart) Inline(title string) string {
 	canvas := newSVGCanvas(Width, Height)
 	c.draw(draw.New(canvas))
@@ -123,8 +124,9 @@ func (c Chart) Inline(title string) string {
 // document returns the drawing as an svg element.
 func document(title, style string, c *svgCanvas) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="mp" role="img" viewBox="0 0 %s %s" width="%s" height="%s" `+
-		`font-family="'Liberation Sans',Arimo,Arial,Helvetica,sans-serif">`+"\n",
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" class="mp" role="img" viewBox="0 0 %s %s" width="%s" height="%s" `+
+			`font-family="'Liberation Sans',Arimo,Arial,Helvetica,sans-serif">`+"\n",
 		number(c.width), number(c.height), number(c.width), number(c.height))
 	if title != "" {
 		b.WriteString("<title>")

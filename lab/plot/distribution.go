@@ -23,8 +23,8 @@ type Histogram struct {
 	Series int
 }
 
-// errorRoom is the height up to which error bars are drawn, relative to the highest bin. Few repetitions have long error bars, which would
-// flatten the bins.
+// errorRoom is the height up to which error bars are drawn, relative to the highest bin. Few repetitions have long
+// error bars, which would flatten the bins.
 const errorRoom = 1.15
 
 // top is the value at which error bars are cut off.
@@ -101,8 +101,8 @@ func (h Histogram) entries() []entry {
 	}}}
 }
 
-// CDF returns the points of the cumulative distribution, 0..1, at the upper edges of the bins, for a Line with the look Trace.
-// It returns nil if the bins are empty.
+// CDF returns the points of the cumulative distribution, 0..1, at the upper edges of the bins, for a Line with the look
+// Trace. It returns nil if the bins are empty.
 func CDF(bins []Bin) []Point {
 	bins = slices.SortedFunc(slices.Values(bins), func(a, b Bin) int { return cmp.Compare(a.Upper, b.Upper) })
 	total := 0.0
@@ -121,8 +121,8 @@ func CDF(bins []Bin) []Point {
 	return points
 }
 
-// QQLine returns the ends of the line through the first and third quartile of the points of a Q-Q plot, on which the points of a
-// normal distribution lie. It returns nil for less than two points.
+// QQLine returns the ends of the line through the first and third quartile of the points of a Q-Q plot, on which the
+// points of a normal distribution lie. It returns nil for less than two points.
 func QQLine(points []Point) []Point {
 	n := len(points)
 	if n < 2 {

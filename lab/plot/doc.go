@@ -11,10 +11,11 @@
 //	}}}
 //	os.WriteFile("throughput.svg", figure.SVG(), 0o644)
 //
-// Values are in base units (seconds, bytes, operations per second, ratios 0..1); the axes choose the SI prefix. NaN is not
-// drawn. The same figure always gives the same bytes. Series differ in colour, marker and dashes, so that colour-blind readers
-// can tell them apart, and so can readers of black-and-white paper.
+// Values are in base units (seconds, bytes, operations per second, ratios 0..1); the axes choose the SI prefix. NaN is
+// not drawn. The same figure always gives the same bytes. Series differ in colour, marker and dashes, so that
+// colour-blind readers can tell them apart, and so can readers of black-and-white paper.
 //
-// A figure follows the reader's colour scheme: the light colours are attributes of the shapes, the dark ones are in the style
-// sheet [Style]. Figure.SVG puts the style sheet into the file; Chart.Inline does not, because a page needs it only once.
+// A figure follows the reader's colour scheme: the light colours are attributes of the shapes, the dark ones are in the
+// style sheet [Style]. Figure.SVG puts the style sheet into the file; Chart.Inline does not, because a page needs it
+// only once.
 package plot

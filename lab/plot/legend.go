@@ -19,7 +19,8 @@ const (
 	legendHeight = 17
 )
 
-// drawLegend draws the entries that have names at the top of c, in as many rows as necessary, and returns the rest of c.
+// drawLegend draws the entries that have names at the top of c, in as many rows as necessary, and returns the rest of
+// c.
 func drawLegend(c draw.Canvas, entries []entry) draw.Canvas {
 	style := textStyle(smallSize, ink)
 	style.YAlign = draw.YCenter

@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Point is a value with an error bar from Low to High. There is no bar unless Low < High and Y is between them. A bar with an infinite
-// end reaches to the end of the axis.
+// Point is a value with an error bar from Low to High. There is no bar unless Low < High and Y is between them. A bar
+// with an infinite end reaches to the end of the axis.
 type Point struct{ X, Y, Low, High float64 }
 
 // At returns a point without an error bar.
@@ -192,7 +192,9 @@ func (l Limit) entries() []entry {
 	if l.Vertical {
 		return nil
 	}
-	return []entry{{name: l.Name, sample: func(c draw.Canvas) { c.StrokeLine2(limitStyle, c.Min.X, c.Center().Y, c.Max.X, c.Center().Y) }}}
+	return []entry{{name: l.Name, sample: func(c draw.Canvas) {
+		c.StrokeLine2(limitStyle, c.Min.X, c.Center().Y, c.Max.X, c.Center().Y)
+	}}}
 }
 
 // Ring is a circle around one point of a series.

@@ -20,9 +20,10 @@ var (
 	surface = tone{class: "srf", light: 0xffffff, dark: 0x16191d, opacity: 1} // background
 )
 
-// series are the colours of series, in the order of use. Each contrasts with the background, and readers with the usual kinds of
-// colour blindness can tell them apart (the tests compute both). They were found by a search that started from the colours of
-// Okabe and Ito, "Color Universal Design" (2008), and maximized the smallest difference between two of them.
+// series are the colours of series, in the order of use. Each contrasts with the background, and readers with the usual
+// kinds of colour blindness can tell them apart (the tests compute both). They were found by a search that started from
+// the colours of Okabe and Ito, "Color Universal Design" (2008), and maximized the smallest difference between two of
+// them.
 var series = []tone{
 	{class: "s0", light: 0x0048da, dark: 0x5f9ef7},
 	{class: "s1", light: 0xd66200, dark: 0xfa8d4e},

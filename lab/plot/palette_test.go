@@ -29,8 +29,8 @@ func times(m [3][3]float64, v [3]float64) (out [3]float64) {
 	return out
 }
 
-// visions map linear colours to the colours that people with a colour vision deficiency see (Machado, Oliveira and Fernandes, "A
-// Physiologically-based Model for Simulation of Color Vision Deficiency", 2009, severity 1).
+// visions map linear colours to the colours that people with a colour vision deficiency see (Machado, Oliveira and
+// Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency", 2009, severity 1).
 var visions = map[string][3][3]float64{
 	"usual":        {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
 	"protanopia":   {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}},
@@ -77,12 +77,16 @@ const apart = 16.0
 
 func TestSeriesStayApartForColourBlindReaders(t *testing.T) {
 	for vision, matrix := range visions {
-		for scheme, of := range map[string]func(tone) uint32{"light": func(t tone) uint32 { return t.light }, "dark": func(t tone) uint32 { return t.dark }} {
+		for scheme, of := range map[string]func(tone) uint32{
+			"light": func(t tone) uint32 { return t.light },
+			"dark":  func(t tone) uint32 { return t.dark },
+		} {
 			for i := range series {
 				for j := range i {
 					a, b := lab(times(matrix, linear(of(series[i])))), lab(times(matrix, linear(of(series[j]))))
 					distance := math.Hypot(math.Hypot(a[0]-b[0], a[1]-b[1]), a[2]-b[2])
-					require.GreaterOrEqual(t, distance, apart, fmt.Sprintf("%s and %s, %s scheme, %s", series[i].class, series[j].class, scheme, vision))
+					require.GreaterOrEqual(t, distance, apart,
+						fmt.Sprintf("%s and %s, %s scheme, %s", series[i].class, series[j].class, scheme, vision))
 				}
 			}
 		}

@@ -18,7 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// throughput returns the throughput of a closed system over the clients; its bottleneck serves limit requests per second.
+// throughput returns the throughput of a closed system over the clients; its bottleneck serves limit requests per
+// second.
 func throughput(limit float64) (points []plot.Point) {
 	for _, n := range []float64{6, 12, 24, 48, 72, 96, 144, 192} {
 		x := limit * (1 - math.Exp(-n/limit*250))
@@ -33,7 +34,10 @@ func latencies(shift float64) (bins []plot.Bin) {
 		lower := float64(i) * 1e-4
 		z := (lower - shift) / 6e-4
 		count := 2000 * math.Exp(-z*z/2) * (1 + 0.2*math.Sin(float64(i)))
-		bins = append(bins, plot.Bin{Lower: lower, Upper: lower + 1e-4, Count: math.Round(count), Low: count * 0.9, High: count * 1.1})
+		bins = append(bins, plot.Bin{
+			Lower: lower, Upper: lower + 1e-4, Count: math.Round(count), Low: count * 0.9,
+			High: count * 1.1,
+		})
 	}
 	return bins
 }
@@ -57,7 +61,11 @@ func figures() map[string]plot.Figure {
 		qq = append(qq, plot.At(float64(i)/15-2, math.Asin(float64(i)/30-1)*80))
 	}
 	trace[20].Y = math.NaN()
-	workers := []plot.Mark{plot.Limit{Name: "bandwidth", Y: 12500}, plot.Limit{X: 96, Vertical: true}, plot.Ring{X: 96, Y: 5000 * (1 - math.Exp(-4.8)), Series: 0}}
+	workers := []plot.Mark{
+		plot.Limit{Name: "bandwidth", Y: 12500},
+		plot.Limit{X: 96, Vertical: true},
+		plot.Ring{X: 96, Y: 5000 * (1 - math.Exp(-4.8)), Series: 0},
+	}
 	var all []plot.Mark
 	for i, name := range []string{"1", "2", "4", "8", "16", "32", "64", "128"} {
 		all = append(all, plot.Line{Name: name + " workers", Points: throughput(2000 + 1500*float64(i)), Series: i})
@@ -71,26 +79,59 @@ func figures() map[string]plot.Figure {
 		b := plot.Boxes{Name: []string{"sharded", "not sharded"}[slot], Series: slot, Slot: slot, Slots: 2}
 		for i := range 4 {
 			f := by * float64(i+1)
-			b.Values = append(b.Values, plot.Percentiles{Low: 0.4e-3 * f, P25: 0.8e-3 * f, P50: 1e-3 * f, P75: 1.5e-3 * f, High: 4e-3 * f, Mean: 1.3e-3 * f})
+			b.Values = append(b.Values, plot.Percentiles{
+				Low: 0.4e-3 * f, P25: 0.8e-3 * f, P50: 1e-3 * f,
+				P75: 1.5e-3 * f, High: 4e-3 * f, Mean: 1.3e-3 * f,
+			})
 		}
 		return b
 	}
 	one := func(c plot.Chart) plot.Figure { return plot.Figure{Title: c.Title, Panels: []plot.Chart{c}} }
 	time := plot.Axis{Label: "response time", Unit: plot.Seconds}
 	return map[string]plot.Figure{
-		"lines":     one(plot.Chart{X: clients, Y: rate, Marks: workers}),
-		"palette":   one(plot.Chart{X: clients, Y: rate, Marks: all}),
-		"stacked":   one(plot.Chart{X: plot.Axis{Label: "clients", Categories: stages}, Y: plot.Axis{Label: "response time", Unit: plot.Seconds, FromZero: true}, Marks: []plot.Mark{stacked}}),
-		"boxes":     one(plot.Chart{X: plot.Axis{Label: "keys per GET", Categories: []string{"1", "3", "6", "9"}}, Y: plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true}, Marks: []plot.Mark{boxes(0, 1), boxes(1, 1.4)}}),
-		"histogram": one(plot.Chart{X: time, Y: plot.Axis{Label: "requests", FromZero: true}, Marks: []plot.Mark{plot.Histogram{Name: "client", Bins: latencies(18e-4)}, plot.Histogram{Name: "middleware", Bins: latencies(12e-4), Series: 1}}}),
-		"cdf":       one(plot.Chart{X: time, Y: plot.Axis{Label: "requests answered", Unit: plot.Ratio, FromZero: true}, Marks: []plot.Mark{plot.Line{Name: "client", Points: plot.CDF(latencies(18e-4)), Look: plot.Trace}}}),
-		"qq":        one(plot.Chart{X: plot.Axis{Label: "normal quantile"}, Y: plot.Axis{Label: "residual", Unit: plot.OpsPerSecond}, Marks: []plot.Mark{plot.Line{Points: qq, Look: plot.Dots}, plot.Line{Points: plot.QQLine(qq), Look: plot.Computed, Series: 1}}}),
+		"lines":   one(plot.Chart{X: clients, Y: rate, Marks: workers}),
+		"palette": one(plot.Chart{X: clients, Y: rate, Marks: all}),
+		"stacked": one(plot.Chart{
+			X: plot.Axis{Label: "clients", Categories: stages},
+			Y: plot.Axis{Label: "response time", Unit: plot.Seconds, FromZero: true}, Marks: []plot.Mark{stacked},
+		}),
+		"boxes": one(plot.Chart{
+			X:     plot.Axis{Label: "keys per GET", Categories: []string{"1", "3", "6", "9"}},
+			Y:     plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true},
+			Marks: []plot.Mark{boxes(0, 1), boxes(1, 1.4)},
+		}),
+		"histogram": one(plot.Chart{
+			X: time, Y: plot.Axis{Label: "requests", FromZero: true},
+			Marks: []plot.Mark{
+				plot.Histogram{Name: "client", Bins: latencies(18e-4)},
+				plot.Histogram{Name: "middleware", Bins: latencies(12e-4), Series: 1},
+			},
+		}),
+		"cdf": one(plot.Chart{
+			X: time, Y: plot.Axis{Label: "requests answered", Unit: plot.Ratio, FromZero: true},
+			Marks: []plot.Mark{plot.Line{Name: "client", Points: plot.CDF(latencies(18e-4)), Look: plot.Trace}},
+		}),
+		"qq": one(plot.Chart{
+			X: plot.Axis{Label: "normal quantile"},
+			Y: plot.Axis{Label: "residual", Unit: plot.OpsPerSecond},
+			Marks: []plot.Mark{
+				plot.Line{Points: qq, Look: plot.Dots},
+				plot.Line{Points: plot.QQLine(qq), Look: plot.Computed, Series: 1},
+			},
+		}),
 		"trace": one(plot.Chart{X: plot.Axis{Label: "time", Unit: plot.Seconds}, Y: rate, Marks: []plot.Mark{
 			plot.Line{Name: "client", Points: trace, Look: plot.Trace},
 		}}),
 		"panels": {Title: "two panels", Panels: []plot.Chart{
 			{Title: "write-only", X: clients, Y: rate, Marks: workers},
-			{Title: "a title that is far too long for the width of the chart it stands above, and is cut", X: plot.Axis{Label: "rate", Log: true}, Y: plot.Axis{Log: true}, Marks: []plot.Mark{plot.Line{Points: []plot.Point{plot.At(1, 1e-3), plot.At(1e5, 12), plot.At(-1, 5)}}}},
+			{
+				Title: "a title that is far too long for the width of the chart it stands above, and is cut",
+				X:     plot.Axis{Label: "rate", Log: true}, Y: plot.Axis{Log: true},
+				Marks: []plot.Mark{plot.Line{Points: []plot.Point{
+					plot.At(1, 1e-3), plot.At(1e5, 12),
+					plot.At(-1, 5),
+				}}},
+			},
 			{},
 		}},
 	}
@@ -105,7 +146,8 @@ func TestFiguresEqualTheirGoldenFiles(t *testing.T) {
 			}
 			want, err := os.ReadFile(golden)
 			require.NoError(t, err)
-			require.Equal(t, string(want), string(f.SVG()), "go test -run %s -update rewrites it; then look at it", t.Name())
+			require.Equal(t, string(want), string(f.SVG()), "go test -run %s -update rewrites it; then look at it",
+				t.Name())
 		})
 	}
 }

@@ -37,7 +37,10 @@ func TestPanelsOfOneQuantityShareTheirAxis(t *testing.T) {
 }
 
 func TestLongErrorBarsDoNotFlattenAHistogram(t *testing.T) {
-	h := Histogram{Bins: []Bin{{Lower: 0, Upper: 1, Count: 10, Low: 0, High: 500}, {Lower: 1, Upper: 2, Count: 4, Low: 3, High: 5}}}
+	h := Histogram{Bins: []Bin{
+		{Lower: 0, Upper: 1, Count: 10, Low: 0, High: 500},
+		{Lower: 1, Upper: 2, Count: 4, Low: 3, High: 5},
+	}}
 	x, y := emptySpan(), emptySpan()
 	h.extent(&x, &y)
 	require.InDelta(t, 11.5, y.max, 1e-9)

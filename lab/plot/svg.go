@@ -13,8 +13,8 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// svgCanvas is a vg.Canvas that writes SVG whose colours have classes, for the dark scheme. (The canvas of gonum/plot writes
-// fixed colours.) Its unit is a pixel of the viewBox.
+// svgCanvas is a vg.Canvas that writes SVG whose colours have classes, for the dark scheme. (The canvas of gonum/plot
+// writes fixed colours.) Its unit is a pixel of the viewBox.
 type svgCanvas struct {
 	width, height float64
 	out           strings.Builder
@@ -50,7 +50,10 @@ func (m matrix) times(n matrix) matrix {
 
 // newSVGCanvas returns a canvas with its origin at the bottom left, as vg requires.
 func newSVGCanvas(width, height float64) *svgCanvas {
-	return &svgCanvas{width: width, height: height, now: context{tone: ink, line: 1, matrix: matrix{a: 1, d: -1, f: height}}}
+	return &svgCanvas{
+		width: width, height: height,
+		now: context{tone: ink, line: 1, matrix: matrix{a: 1, d: -1, f: height}},
+	}
 }
 
 func (c *svgCanvas) Size() (x, y vg.Length)   { return vg.Length(c.width), vg.Length(c.height) }
@@ -83,7 +86,8 @@ func (c *svgCanvas) Stroke(p vg.Path) {
 		return
 	}
 	t := c.now.tone
-	fmt.Fprintf(&c.out, `<path class="%s-l" d="%s" fill="none" stroke="#%06x" stroke-width="%s"`, t.class, c.path(p), t.light, number(c.now.line))
+	fmt.Fprintf(&c.out, `<path class="%s-l" d="%s" fill="none" stroke="#%06x" stroke-width="%s"`, t.class, c.path(p),
+		t.light, number(c.now.line))
 	if len(c.now.dashes) > 0 {
 		lengths := make([]string, len(c.now.dashes))
 		for i, d := range c.now.dashes {
@@ -104,14 +108,16 @@ func (c *svgCanvas) Fill(p vg.Path) {
 	c.out.WriteString("/>\n")
 }
 
-// FillString writes text. It sets the length, so that the text fits into the reserved space with any font of the reader's.
+// FillString writes text. It sets the length, so that the text fits into the reserved space with any font of the
+// reader's.
 func (c *svgCanvas) FillString(f font.Face, at vg.Point, text string) {
 	if f.Font.Size == 0 || text == "" {
 		return
 	}
 	x, y := c.now.matrix.apply(float64(at.X), float64(at.Y))
 	t := c.now.tone
-	fmt.Fprintf(&c.out, `<text class="%s" x="%s" y="%s" font-size="%s" fill="#%06x" textLength="%s" lengthAdjust="spacingAndGlyphs"`,
+	fmt.Fprintf(&c.out,
+		`<text class="%s" x="%s" y="%s" font-size="%s" fill="#%06x" textLength="%s" lengthAdjust="spacingAndGlyphs"`,
 		t.class, number(x), number(y), number(float64(f.Font.Size)), t.light, number(float64(f.Width(text))))
 	if angle := math.Atan2(c.now.matrix.b, c.now.matrix.a) * 180 / math.Pi; math.Abs(angle) > 0.01 {
 		fmt.Fprintf(&c.out, ` transform="rotate(%s %s %s)"`, number(angle), number(x), number(y))
@@ -143,7 +149,8 @@ func (c *svgCanvas) path(p vg.Path) string {
 		case vg.ArcComp:
 			c.arc(to, part, b.Len() == 0)
 		case vg.CurveComp:
-			to([]string{1: "Q", 2: "C"}[len(part.Control)], append(part.Control[:len(part.Control):len(part.Control)], part.Pos)...)
+			to([]string{1: "Q", 2: "C"}[len(part.Control)],
+				append(part.Control[:len(part.Control):len(part.Control)], part.Pos)...)
 		case vg.CloseComp:
 			b.WriteString("Z")
 		}

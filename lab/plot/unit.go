@@ -36,7 +36,10 @@ var (
 )
 
 // units are the units by their symbols in records.
-var units = map[string]Unit{"s": Seconds, "1/s": OpsPerSecond, "B": Bytes, "B/s": BytesPerSecond, "ratio": Ratio, "cores": Cores}
+var units = map[string]Unit{
+	"s": Seconds, "1/s": OpsPerSecond, "B": Bytes, "B/s": BytesPerSecond, "ratio": Ratio,
+	"cores": Cores,
+}
 
 // UnitOf returns the unit that has this symbol in records; None for any other symbol.
 func UnitOf(symbol string) Unit { return units[symbol] }

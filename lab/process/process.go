@@ -23,8 +23,8 @@ const (
 	ReadyTimeout = 20 * time.Second
 	// stopTimeout is how long a program may take to end before it is killed: longer than mcmw's default drain timeout.
 	stopTimeout = 15 * time.Second
-	// startAttempts is how often a program that ends at once is started on another port: another process can take a free port
-	// before the program listens on it.
+	// startAttempts is how often a program that ends at once is started on another port: another process can take a
+	// free port before the program listens on it.
 	startAttempts = 3
 	// maxLog is how much of the end of a program's output is kept for errors, bytes.
 	maxLog = 2 << 10
@@ -64,8 +64,8 @@ func Launch(ctx context.Context, name, host string, command func(port int) *exec
 	}
 }
 
-// Start starts a program that serves on addr. The end of its output is kept. Standard error also goes to cmd's writer for it, if
-// any; standard output goes only to cmd's writer if there is one.
+// Start starts a program that serves on addr. The end of its output is kept. Standard error also goes to cmd's writer
+// for it, if any; standard output goes only to cmd's writer if there is one.
 func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
 	p := &Process{Name: name, Addr: addr, cmd: cmd, log: &Tail{}, done: make(chan struct{})}
 	if cmd.Stdout == nil {
@@ -80,8 +80,8 @@ func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	// In a process group of its own, an interrupt at the terminal doesn't reach it, so that it can be stopped in order. The kernel kills it if
-	// this process ends.
+	// In a process group of its own, an interrupt at the terminal doesn't reach it, so that it can be stopped in order.
+	// The kernel kills it if this process ends.
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	// A program's children can keep its output open; don't wait longer for them.
@@ -96,7 +96,8 @@ func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// Environment returns this process's environment without the user's settings of mcmw, which must not change the measurement.
+// Environment returns this process's environment without the user's settings of mcmw, which must not change the
+// measurement.
 func Environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "MCMW_") })
 }
@@ -107,7 +108,8 @@ type endedError struct{ error }
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:
-		return endedError{fmt.Errorf("%s ended on its own: %s; its last output:\n%s", p.Name, p.cmd.ProcessState, p.log)}
+		return endedError{fmt.Errorf("%s ended on its own: %s; its last output:\n%s", p.Name, p.cmd.ProcessState,
+			p.log)}
 	default:
 		return nil
 	}
@@ -132,7 +134,8 @@ func (p *Process) AwaitReady(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-late:
-			return fmt.Errorf("%s doesn't answer on %s after %v; its last output:\n%s", p.Name, p.Addr, ReadyTimeout, p.log)
+			return fmt.Errorf("%s doesn't answer on %s after %v; its last output:\n%s", p.Name, p.Addr,
+				ReadyTimeout, p.log)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -160,7 +163,8 @@ func Answers(addr string) error {
 	return nil
 }
 
-// Stop sends a signal and waits until the program has ended. If that takes too long it kills the program and all that it has started.
+// Stop sends a signal and waits until the program has ended. If that takes too long it kills the program and all that
+// it has started.
 func (p *Process) Stop(signal syscall.Signal) { p.stopWithin(stopTimeout, signal) }
 
 func (p *Process) stopWithin(limit time.Duration, signal syscall.Signal) {
@@ -177,8 +181,8 @@ func (p *Process) stopWithin(limit time.Duration, signal syscall.Signal) {
 	}
 }
 
-// kill kills the program and all that it has started. Until done is closed, no other process group can have its id: the program
-// runs, or another process of the group holds its output, or it ends at this moment.
+// kill kills the program and all that it has started. Until done is closed, no other process group can have its id: the
+// program runs, or another process of the group holds its output, or it ends at this moment.
 func (p *Process) kill() {
 	select {
 	case <-p.done:
@@ -204,8 +208,9 @@ func (p *Process) ExitCode() int {
 // firstPort is the lowest port that FreePort returns. Most services have lower ones.
 const firstPort = 15000
 
-// FreePort returns a TCP port of host on which nothing listens. Nothing holds it until a program listens on it. It is therefore below the ports that
-// the kernel itself gives to outgoing connections and to listeners on any free port, if the kernel's range leaves room.
+// FreePort returns a TCP port of host on which nothing listens. Nothing holds it until a program listens on it. It is
+// therefore below the ports that the kernel itself gives to outgoing connections and to listeners on any free port, if
+// the kernel's range leaves room.
 func FreePort(host string) (int, error) {
 	var low int // the lowest port of the kernel's range; 0: unknown
 	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
@@ -231,7 +236,8 @@ func FreePort(host string) (int, error) {
 // Memcached returns the command that starts the memcached at path on an address, with additional arguments.
 func Memcached(path, host string, port int, args ...string) *exec.Cmd {
 	// -u root is needed to run as root, otherwise ignored.
-	return exec.Command(path, append([]string{"-l", host, "-p", strconv.Itoa(port), "-U", "0", "-u", "root"}, args...)...)
+	return exec.Command(path, append([]string{"-l", host, "-p", strconv.Itoa(port), "-U", "0", "-u", "root"},
+		args...)...)
 }
 
 // Lines is a writer that passes every line, with its line end, to Take. It is not safe for concurrent use.

@@ -27,7 +27,8 @@ func TestSettingsInTheEnvironmentDoNotReachMeasuredPrograms(t *testing.T) {
 }
 
 func TestAProgramThatIgnoresTheSignalIsKilled(t *testing.T) {
-	p, err := Start("stubborn", "127.0.0.1:1", exec.Command("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
+	p, err := Start("stubborn", "127.0.0.1:1",
+		exec.Command("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return p.log.String() == "ready" }, mctest.Patience, mctest.Tick)
 	limit := 100 * time.Millisecond
@@ -73,7 +74,8 @@ func TestTheChildrenOfAProgramAreKilledWithIt(t *testing.T) {
 	require.NoError(t, err)
 	p.Stop(syscall.SIGKILL)
 	require.Eventually(t, func() bool {
-		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)) // empty once it has ended, until its parent waits for it
+		// empty once it has ended, until its parent waits for it
+		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
 		return err != nil || len(command) == 0
 	}, mctest.Patience, mctest.Tick)
 }

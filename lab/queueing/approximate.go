@@ -8,10 +8,11 @@ import (
 // maxIterations limits the iterations of an approximation; one that converges needs some hundred.
 const maxIterations = 100_000
 
-// Linearizer returns an approximate solution. It estimates how the share of each class at each station changes when one customer
-// leaves, by solving the networks without one customer of each class (K. M. Chandy and D. Neuse, "Linearizer: a heuristic algorithm
-// for queueing network models of computing systems", Communications of the ACM 25 (1982)). Its errors are mostly below one percent.
-// A station of m servers is replaced by a server m times as fast and a delay (A. Seidmann).
+// Linearizer returns an approximate solution. It estimates how the share of each class at each station changes when one
+// customer leaves, by solving the networks without one customer of each class (K. M. Chandy and D. Neuse, "Linearizer:
+// a heuristic algorithm for queueing network models of computing systems", Communications of the ACM 25 (1982)). Its
+// errors are mostly below one percent. A station of m servers is replaced by a server m times as fast and a delay (A.
+// Seidmann).
 func (m Multiclass) Linearizer() (ClassSolution, error) {
 	a, err := m.approximation()
 	if err != nil {
@@ -89,8 +90,8 @@ func (m *Multiclass) approximation() (approximation, error) {
 	return a, nil
 }
 
-// core returns the throughputs by class, and the mean numbers of customers by station and class. n are the customers by class.
-// change is as in Linearizer; nil stands for zeros.
+// core returns the throughputs by class, and the mean numbers of customers by station and class. n are the customers by
+// class. change is as in Linearizer; nil stands for zeros.
 func (a *approximation) core(n []float64, change [][][]float64) (x []float64, q [][]float64, err error) {
 	classes := len(n)
 	q = table(len(a.waiting), classes)
@@ -122,11 +123,12 @@ func (a *approximation) core(n []float64, change [][][]float64) (x []float64, q 
 			return x, q, nil
 		}
 	}
-	return nil, nil, errors.New("network with classes: the approximation does not converge: expected less extreme demands")
+	return nil, nil,
+		errors.New("network with classes: the approximation does not converge: expected less extreme demands")
 }
 
-// seen returns the number of customers that an arriving customer of class j finds at station i. q are the mean numbers there and n the
-// customers, by class.
+// seen returns the number of customers that an arriving customer of class j finds at station i. q are the mean numbers
+// there and n the customers, by class.
 func seen(q, n []float64, j, i int, change [][][]float64) float64 {
 	var sum float64
 	for c := range q {

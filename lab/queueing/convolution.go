@@ -13,8 +13,8 @@ const maxCustomers = 20_000
 
 // Solve returns the exact solution for a number of customers, at least 0.
 //
-// It uses J. P. Buzen's convolution (Communications of the ACM 16 (1973); Jain, section 35.2) for stations whose rates depend on
-// their load. Station i alone with n customers has the weight
+// It uses J. P. Buzen's convolution (Communications of the ACM 16 (1973); Jain, section 35.2) for stations whose rates
+// depend on their load. Station i alone with n customers has the weight
 //
 //	f(0) = 1, f(n) = f(n-1) D/a(n)
 //
@@ -22,16 +22,18 @@ const maxCustomers = 20_000
 //
 //	X(N) = G(N-1)/G(N), p_i(n) = f_i(n) G_i(N-n)/G(N)
 //
-// where G_i is the convolution of all stations but i. It is combined from the stations before i and those after it; station i is
-// never removed from G. All terms are positive, so the relative error of a result is a few hundred roundings at most. In contrast,
-// mean value analysis with p(0) = 1 - sum of the others loses all digits when a station with several servers fills up. All delays
-// and the think time count as one station: their convolution is the weights of a delay with the sum of their demands.
+// where G_i is the convolution of all stations but i. It is combined from the stations before i and those after it;
+// station i is never removed from G. All terms are positive, so the relative error of a result is a few hundred
+// roundings at most. In contrast, mean value analysis with p(0) = 1 - sum of the others loses all digits when a station
+// with several servers fills up. All delays and the think time count as one station: their convolution is the weights
+// of a delay with the sum of their demands.
 func (n Network) Solve(customers int) (Solution, error) {
 	if err := n.check(); err != nil {
 		return Solution{}, fmt.Errorf("closed network: %w", err)
 	}
 	if customers < 0 || customers > maxCustomers {
-		return Solution{}, fmt.Errorf("closed network: the number of customers is %d: expected 0 to %d", customers, maxCustomers)
+		return Solution{}, fmt.Errorf("closed network: the number of customers is %d: expected 0 to %d", customers,
+			maxCustomers)
 	}
 	c := newConvolution(n, customers)
 	s := Solution{Stations: make([]StationSolution, len(n.Stations))}

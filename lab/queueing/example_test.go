@@ -6,8 +6,8 @@ import (
 	"mcmw/lab/queueing"
 )
 
-// The network of the 2018 report, figure 29, with one middleware and write-only load. Times are in milliseconds, throughputs per
-// millisecond.
+// The network of the 2018 report, figure 29, with one middleware and write-only load. Times are in milliseconds,
+// throughputs per millisecond.
 func ExampleNetwork_Solve() {
 	n := queueing.Network{Stations: []queueing.Station{
 		{Name: "network to", Kind: queueing.Delay, Visits: 1, Service: 0.916},

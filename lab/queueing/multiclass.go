@@ -14,8 +14,9 @@ type Class struct {
 	Think     float64 // Z of the class
 }
 
-// ClassStation is a station of a network with classes. If the demands of a Queue or Multi station differ by class, the customers present
-// share its servers; first come, first served requires the same service time for all classes (Jain, section 32.4).
+// ClassStation is a station of a network with classes. If the demands of a Queue or Multi station differ by class, the
+// customers present share its servers; first come, first served requires the same service time for all classes (Jain,
+// section 32.4).
 type ClassStation struct {
 	Name    string
 	Kind    Kind      // not LoadDependent
@@ -29,8 +30,8 @@ type Multiclass struct {
 	Stations []ClassStation
 }
 
-// ClassSolution is the steady state of a network with classes. Slices of numbers are by class; classes without customers have
-// zeros.
+// ClassSolution is the steady state of a network with classes. Slices of numbers are by class; classes without
+// customers have zeros.
 type ClassSolution struct {
 	X, R     []float64 // throughput; response time of a pass without the think time
 	Stations []ClassStationSolution
@@ -49,7 +50,8 @@ func (m *Multiclass) check() error {
 	}
 	for c, class := range m.Classes {
 		name := m.className(c)
-		if err := cmp.Or(atLeast(name+": the number of customers", class.Customers, 0), notNegative(name+": the think time", class.Think)); err != nil {
+		if err := cmp.Or(atLeast(name+": the number of customers", class.Customers, 0),
+			notNegative(name+": the think time", class.Think)); err != nil {
 			return err
 		}
 		sum := class.Think
@@ -80,7 +82,8 @@ func (m *Multiclass) checkStation(i int) error {
 		return err
 	}
 	if len(s.Demands) != len(m.Classes) {
-		return fmt.Errorf("station %q has %d demands: expected %d, one for each class", s.Name, len(s.Demands), len(m.Classes))
+		return fmt.Errorf("station %q has %d demands: expected %d, one for each class", s.Name, len(s.Demands),
+			len(m.Classes))
 	}
 	for c, d := range s.Demands {
 		if err := notNegative(fmt.Sprintf("station %q: the demand of %s", s.Name, m.className(c)), d); err != nil {
@@ -140,7 +143,9 @@ func (m *Multiclass) lattice() (lattice, error) {
 		l.size = append(l.size, class.Customers+1)
 		l.stride = append(l.stride, l.count)
 		if l.count > maxVectors/(class.Customers+1) {
-			return lattice{}, fmt.Errorf("there are more than %d states of the population: expected fewer, or use Linearizer", maxVectors)
+			return lattice{},
+				fmt.Errorf("there are more than %d states of the population: expected fewer, or use Linearizer",
+					maxVectors)
 		}
 		l.count *= class.Customers + 1
 	}
@@ -161,14 +166,15 @@ func (l *lattice) walk(f func(number int, vector []int)) {
 	}
 }
 
-// Exact returns the exact solution. It uses the convolution of M. Reiser and H. Kobayashi (IBM Journal of Research and Development
-// 19 (1975)): that of Network.Solve with vectors of customers by class instead of numbers of customers. A station alone has the weight
+// Exact returns the exact solution. It uses the convolution of M. Reiser and H. Kobayashi (IBM Journal of Research and
+// Development 19 (1975)): that of Network.Solve with vectors of customers by class instead of numbers of customers. A
+// station alone has the weight
 //
 //	f(n) = |n|!/(a(1) ... a(|n|)) prod over c of D_c^n_c/n_c!
 //
-// which is a simple recurrence for single servers and delays. X_c = G(N-1_c)/G(N). As there, all terms are positive. The work
-// grows with the product of the classes' populations, for Multi stations with its square. Exact returns an error
-// if it would need more than a few seconds.
+// which is a simple recurrence for single servers and delays. X_c = G(N-1_c)/G(N). As there, all terms are positive.
+// The work grows with the product of the classes' populations, for Multi stations with its square. Exact returns an
+// error if it would need more than a few seconds.
 func (m Multiclass) Exact() (ClassSolution, error) {
 	e := exact{Multiclass: m}
 	err := m.check()
@@ -310,7 +316,8 @@ func (e *exact) convolve() error {
 			several = append(several, i)
 			// Each takes part in three convolutions; on average a quarter of all vectors are below a vector.
 			if work += 3 * e.count / 4 * e.support(s); work > maxVectorWork {
-				return fmt.Errorf("the exact solution takes more than %d steps: expected smaller populations, or use Linearizer", maxVectorWork)
+				return fmt.Errorf("the exact solution takes more than %d steps: expected smaller populations, or use "+
+					"Linearizer", maxVectorWork)
 			}
 			e.alone[i] = e.weights(s)
 		case s.Kind != Delay:

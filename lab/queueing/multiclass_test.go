@@ -15,7 +15,10 @@ func anyClasses(t *rapid.T, plain bool, most int) Multiclass {
 	var m Multiclass
 	classes := rapid.IntRange(1, 3).Draw(t, "classes")
 	for range classes {
-		m.Classes = append(m.Classes, Class{Customers: rapid.IntRange(1, most).Draw(t, "customers"), Think: rapid.SampledFrom([]float64{0, 1}).Draw(t, "think")})
+		m.Classes = append(m.Classes, Class{
+			Customers: rapid.IntRange(1, most).Draw(t, "customers"),
+			Think:     rapid.SampledFrom([]float64{0, 1}).Draw(t, "think"),
+		})
 	}
 	kinds := []Kind{Queue, Delay, Multi}
 	if plain {
@@ -66,7 +69,8 @@ func TestEqualClassesBehaveAsOneClass(t *testing.T) {
 			for c := range s.Demands {
 				s.Demands[c] = s.Demands[0]
 			}
-			n.Stations = append(n.Stations, Station{Name: s.Name, Kind: s.Kind, Visits: 1, Service: s.Demands[0], Servers: s.Servers})
+			n.Stations = append(n.Stations,
+				Station{Name: s.Name, Kind: s.Kind, Visits: 1, Service: s.Demands[0], Servers: s.Servers})
 		}
 		apart, err := m.Exact()
 		require.NoError(t, err)
@@ -104,8 +108,11 @@ func TestLinearizerIsCloseToTheExactSolution(t *testing.T) {
 
 func TestLinearizerIsExactForASingleCustomer(t *testing.T) {
 	m := Multiclass{
-		Classes:  []Class{{Name: "get", Customers: 1, Think: 1}, {Name: "set"}},
-		Stations: []ClassStation{{Name: "q", Kind: Queue, Demands: []float64{1, 2}}, {Name: "w", Kind: Multi, Servers: 3, Demands: []float64{1, 2}}},
+		Classes: []Class{{Name: "get", Customers: 1, Think: 1}, {Name: "set"}},
+		Stations: []ClassStation{
+			{Name: "q", Kind: Queue, Demands: []float64{1, 2}},
+			{Name: "w", Kind: Multi, Servers: 3, Demands: []float64{1, 2}},
+		},
 	}
 	for _, solve := range []func() (ClassSolution, error){m.Exact, m.Linearizer} {
 		s, err := solve()
@@ -119,8 +126,11 @@ func TestLinearizerIsExactForASingleCustomer(t *testing.T) {
 
 func TestLinearizerSolvesPopulationsThatAreTooLargeForTheExactSolution(t *testing.T) {
 	m := Multiclass{
-		Classes:  []Class{{Name: "get", Customers: 5000}, {Name: "set", Customers: 5000}},
-		Stations: []ClassStation{{Name: "q", Kind: Queue, Demands: []float64{1, 2}}, {Name: "w", Kind: Multi, Servers: 64, Demands: []float64{100, 20}}},
+		Classes: []Class{{Name: "get", Customers: 5000}, {Name: "set", Customers: 5000}},
+		Stations: []ClassStation{
+			{Name: "q", Kind: Queue, Demands: []float64{1, 2}},
+			{Name: "w", Kind: Multi, Servers: 64, Demands: []float64{100, 20}},
+		},
 	}
 	_, err := m.Exact()
 	require.ErrorContains(t, err, "use Linearizer")
@@ -144,10 +154,18 @@ func TestInvalidInputOfANetworkWithClassesIsNamed(t *testing.T) {
 		`class "get": the number of customers is -1`:          func(m *Multiclass) { m.Classes[0].Customers = -1 },
 		`class 2: the think time is NaN`:                      func(m *Multiclass) { m.Classes[1].Think = math.NaN() },
 		`class 2: the demands and the think time add up to 0`: func(m *Multiclass) { m.Stations[0].Demands[1] = 0 },
-		`station "q" has 1 demands: expected 2`:               func(m *Multiclass) { m.Stations[0].Demands = []float64{1}; m.Classes[1].Think = 1 },
-		`station "q": the demand of class "get" is -1`:        func(m *Multiclass) { m.Stations[0].Demands[0] = -1; m.Classes[0].Think = 2 },
-		`station "q": the number of servers is 0`:             func(m *Multiclass) { m.Stations[0].Kind = Multi },
-		`station "q" has the kind ld`:                         func(m *Multiclass) { m.Stations[0].Kind = LoadDependent },
+		`station "q" has 1 demands: expected 2`: func(m *Multiclass) {
+			m.Stations[0].Demands = []float64{1}
+			m.Classes[1].Think = 1
+		},
+		`station "q": the demand of class "get" is -1`: func(m *Multiclass) {
+			m.Stations[0].Demands[0] = -1
+			m.Classes[0].Think = 2
+		},
+		`station "q": the number of servers is 0`: func(m *Multiclass) { m.Stations[0].Kind = Multi },
+		`station "q" has the kind ld`: func(m *Multiclass) {
+			m.Stations[0].Kind = LoadDependent
+		},
 	} {
 		m := good()
 		change(&m)

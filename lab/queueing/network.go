@@ -28,14 +28,14 @@ type Station struct {
 	Visits  float64 // V, per pass through the system
 	Service float64 // S, of a visit; of a LoadDependent station with one customer present and rate 1
 	Servers int     // of a Multi station
-	// Rates are the rates of a LoadDependent station with 1, 2, ... customers as multiples of 1/Service. The last one applies to all
-	// larger numbers, too.
+	// Rates are the rates of a LoadDependent station with 1, 2, ... customers as multiples of 1/Service. The last one
+	// applies to all larger numbers, too.
 	Rates []float64
 }
 
-// Network is a closed network: customers pass through the stations repeatedly, and think for Think between passes. Stations with
-// first come, first served have exponential service times; delays and stations with processor sharing may have any distribution
-// (Jain, section 32.4, the conditions for a product form).
+// Network is a closed network: customers pass through the stations repeatedly, and think for Think between passes.
+// Stations with first come, first served have exponential service times; delays and stations with processor sharing may
+// have any distribution (Jain, section 32.4, the conditions for a product form).
 type Network struct {
 	Stations []Station
 	Think    float64 // Z
@@ -105,8 +105,8 @@ type Solution struct {
 // StationSolution is the steady state of one station.
 type StationSolution struct {
 	Name string
-	// U is the utilization of one server for Queue and Multi, the mean number of customers for Delay, and the probability that the
-	// station is not empty for LoadDependent.
+	// U is the utilization of one server for Queue and Multi, the mean number of customers for Delay, and the
+	// probability that the station is not empty for LoadDependent.
 	U float64
 	Q float64 // mean number of customers, waiting and in service
 	R float64 // response time of a visit; 0 without visits

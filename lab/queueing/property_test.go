@@ -37,7 +37,8 @@ func TestTenThousandServersCloseToSaturationAreAccurate(t *testing.T) {
 				b.Quo(b, new(big.Float).Add(number(float64(k)), b))
 			}
 			spare := new(big.Float).Sub(number(float64(c.m)), a)
-			all := new(big.Float).Quo(new(big.Float).Mul(number(float64(c.m)), b), new(big.Float).Add(spare, new(big.Float).Mul(a, b)))
+			all := new(big.Float).Quo(new(big.Float).Mul(number(float64(c.m)), b),
+				new(big.Float).Add(spare, new(big.Float).Mul(a, b)))
 			exact, _ := all.Float64()
 			same(t, exact, q.C, 1e-9, "C")
 			wait, _ := new(big.Float).Quo(all, spare).Float64()
@@ -79,7 +80,8 @@ func anyNetwork(t *rapid.T, plain bool) Network {
 	for i := range rapid.IntRange(1, 5).Draw(t, "stations") {
 		s := Station{
 			Name: fmt.Sprintf("s%d", i), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
-			Visits: rapid.SampledFrom([]float64{0.25, 0.5, 1, 3}).Draw(t, "visits"), Service: math.Pow(10, rapid.Float64Range(-4, 1).Draw(t, "log service")),
+			Visits:  rapid.SampledFrom([]float64{0.25, 0.5, 1, 3}).Draw(t, "visits"),
+			Service: math.Pow(10, rapid.Float64Range(-4, 1).Draw(t, "log service")),
 		}
 		switch s.Kind {
 		case Multi:
@@ -122,8 +124,8 @@ func TestLittlesLawHoldsAtEveryStationOfAnyClosedNetwork(t *testing.T) {
 	})
 }
 
-// capacity returns the throughput that a network cannot exceed, and the index of the station that limits it: the smallest ratio of a
-// station's highest rate to its demand.
+// capacity returns the throughput that a network cannot exceed, and the index of the station that limits it: the
+// smallest ratio of a station's highest rate to its demand.
 func capacity(n Network) (x float64, station int) {
 	x, station = math.Inf(1), -1
 	for i, s := range n.Stations {
@@ -146,7 +148,8 @@ func capacity(n Network) (x float64, station int) {
 func TestThroughputIncreasesWithCustomersUpToTheCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := anyNetwork(t, true)
-		n.Stations = append(n.Stations, Station{Name: "pool", Kind: Multi, Servers: rapid.IntRange(1, 64).Draw(t, "pool"), Visits: 1, Service: 100})
+		n.Stations = append(n.Stations,
+			Station{Name: "pool", Kind: Multi, Servers: rapid.IntRange(1, 64).Draw(t, "pool"), Visits: 1, Service: 100})
 		counts := []int{1, 2, 3, 10, 50, 200, 300}
 		var last Solution
 		for _, customers := range counts {
@@ -163,8 +166,8 @@ func TestThroughputIncreasesWithCustomersUpToTheCapacity(t *testing.T) {
 	})
 }
 
-// TestMeanValueAnalysisAgrees also solves networks of delays and single servers by the exact recurrence of mean value analysis
-// (Jain, section 34.2), which is numerically stable for these networks.
+// TestMeanValueAnalysisAgrees also solves networks of delays and single servers by the exact recurrence of mean value
+// analysis (Jain, section 34.2), which is numerically stable for these networks.
 func TestMeanValueAnalysisAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := anyNetwork(t, true)
@@ -196,8 +199,8 @@ func TestMeanValueAnalysisAgrees(t *testing.T) {
 	})
 }
 
-// TestAFullPoolIsAccurate solves a delay and a pool for numbers of customers at which mean value analysis in float64 returns
-// negative throughputs, and compares with sums of 300 bits.
+// TestAFullPoolIsAccurate solves a delay and a pool for numbers of customers at which mean value analysis in float64
+// returns negative throughputs, and compares with sums of 300 bits.
 func TestAFullPoolIsAccurate(t *testing.T) {
 	const delay, service = 2.5, 10.0
 	for _, m := range []int{64, 128, 256} {
@@ -205,8 +208,10 @@ func TestAFullPoolIsAccurate(t *testing.T) {
 			number := func(v float64) *big.Float { return new(big.Float).SetPrec(300).SetFloat64(v) }
 			pool, rest := []*big.Float{number(1)}, []*big.Float{number(1)}
 			for j := 1; j <= customers; j++ {
-				pool = append(pool, new(big.Float).Mul(pool[j-1], new(big.Float).Quo(number(service), number(float64(min(j, m))))))
-				rest = append(rest, new(big.Float).Mul(rest[j-1], new(big.Float).Quo(number(delay), number(float64(j)))))
+				pool = append(pool, new(big.Float).Mul(pool[j-1],
+					new(big.Float).Quo(number(service), number(float64(min(j, m))))))
+				rest = append(rest, new(big.Float).Mul(rest[j-1],
+					new(big.Float).Quo(number(delay), number(float64(j)))))
 			}
 			constant := func(n int) *big.Float {
 				sum := number(0)
@@ -217,7 +222,8 @@ func TestAFullPoolIsAccurate(t *testing.T) {
 			}
 			exact, _ := new(big.Float).Quo(constant(customers-1), constant(customers)).Float64()
 			n := Network{Stations: []Station{
-				{Name: "net", Kind: Delay, Visits: 1, Service: delay}, {Name: "pool", Kind: Multi, Visits: 1, Service: service, Servers: m},
+				{Name: "net", Kind: Delay, Visits: 1, Service: delay},
+				{Name: "pool", Kind: Multi, Visits: 1, Service: service, Servers: m},
 			}}
 			s, err := n.Solve(customers)
 			require.NoError(t, err)

@@ -101,10 +101,13 @@ func TestMM1EqualsTheVectors(t *testing.T) {
 			require.NoError(t, err)
 			holds(t, want, q.Rho, map[string]float64{
 				"rho": q.Rho, "mean_jobs_queue": q.MeanQueue(), "mean_jobs_service": q.MeanService(),
-				"mean_response": q.MeanResponse(), "var_response": q.VarResponse(), "sd_response": math.Sqrt(q.VarResponse()),
-				"mean_wait": q.MeanWait(), "var_wait": q.VarWait(), "sd_wait": math.Sqrt(q.VarWait()),
-				"response_p50": q.ResponsePercentile(0.5), "response_p90": q.ResponsePercentile(0.9), "response_p95": q.ResponsePercentile(0.95),
-				"response_p99": q.ResponsePercentile(0.99), "wait_p50": q.WaitPercentile(0.5), "wait_p90": q.WaitPercentile(0.9),
+				"mean_response": q.MeanResponse(), "var_response": q.VarResponse(),
+				"sd_response": math.Sqrt(q.VarResponse()),
+				"mean_wait":   q.MeanWait(), "var_wait": q.VarWait(), "sd_wait": math.Sqrt(q.VarWait()),
+				"response_p50": q.ResponsePercentile(0.5), "response_p90": q.ResponsePercentile(0.9),
+				"response_p95": q.ResponsePercentile(0.95),
+				"response_p99": q.ResponsePercentile(0.99), "wait_p50": q.WaitPercentile(0.5),
+				"wait_p90": q.WaitPercentile(0.9),
 				"wait_p95": q.WaitPercentile(0.95), "wait_p99": q.WaitPercentile(0.99),
 			})
 		})
@@ -123,7 +126,8 @@ func TestMMmEqualsTheVectors(t *testing.T) {
 			q, err := NewMMm(in.Lambda, in.Mu, in.M)
 			require.NoError(t, err)
 			holds(t, v.numbers(t), q.Rho, map[string]float64{
-				"rho": q.Rho, "offered_load": q.Lambda / q.Mu, "erlang_c": q.C, "mean_jobs": q.MeanJobs(), "mean_jobs_queue": q.MeanQueue(),
+				"rho": q.Rho, "offered_load": q.Lambda / q.Mu, "erlang_c": q.C, "mean_jobs": q.MeanJobs(),
+				"mean_jobs_queue":   q.MeanQueue(),
 				"mean_jobs_service": q.MeanService(), "mean_response": q.MeanResponse(), "mean_wait": q.MeanWait(),
 			})
 		})
@@ -192,14 +196,32 @@ func TestInvalidInputIsNamed(t *testing.T) {
 	_, err = NewMMm(10, 1, 10)
 	require.ErrorIs(t, err, ErrUnstable)
 	for want, n := range map[string]Network{
-		`station "w": the number of servers is 0`:                          {Stations: []Station{{Name: "w", Kind: Multi, Visits: 1, Service: 1}}},
-		`station 1 has the kind "bus": expected queue, delay, multi or ld`: {Stations: []Station{{Kind: "bus", Visits: 1, Service: 1}}},
-		`station 1: the visit ratio is -1`:                                 {Stations: []Station{{Kind: Queue, Visits: -1, Service: 1}}},
-		`station 1: the service time is NaN`:                               {Stations: []Station{{Kind: Queue, Visits: 1, Service: math.NaN()}}},
-		`station "ld": the number of rates is 0`:                           {Stations: []Station{{Name: "ld", Kind: LoadDependent, Visits: 1, Service: 1}}},
-		`rate 2 is 0`:                                                      {Stations: []Station{{Kind: LoadDependent, Visits: 1, Service: 1, Rates: []float64{1, 0}}}},
-		`the demands and the think time add up to 0`:                       {},
-		`the think time is -1`:                                             {Think: -1},
+		`station "w": the number of servers is 0`: {Stations: []Station{{
+			Name: "w",
+			Kind: Multi, Visits: 1, Service: 1,
+		}}},
+		`station 1 has the kind "bus": expected queue, delay, multi or ld`: {Stations: []Station{{
+			Kind:   "bus",
+			Visits: 1, Service: 1,
+		}}},
+		`station 1: the visit ratio is -1`: {Stations: []Station{{
+			Kind:   Queue,
+			Visits: -1, Service: 1,
+		}}},
+		`station 1: the service time is NaN`: {Stations: []Station{{
+			Kind:   Queue,
+			Visits: 1, Service: math.NaN(),
+		}}},
+		`station "ld": the number of rates is 0`: {Stations: []Station{{
+			Name: "ld",
+			Kind: LoadDependent, Visits: 1, Service: 1,
+		}}},
+		`rate 2 is 0`: {Stations: []Station{{
+			Kind:   LoadDependent,
+			Visits: 1, Service: 1, Rates: []float64{1, 0},
+		}}},
+		`the demands and the think time add up to 0`: {},
+		`the think time is -1`:                       {Think: -1},
 	} {
 		_, err := n.Solve(3)
 		fails(want, err)

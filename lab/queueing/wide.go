@@ -2,8 +2,8 @@ package queueing
 
 import "math"
 
-// wide is a number >= 0 with a larger exponent than a float64 can have: m 2^(512 e), where m is 0 or 2^-256 <= m < 2^256.
-// Normalization constants of networks with 1,000 customers need it.
+// wide is a number >= 0 with a larger exponent than a float64 can have: m 2^(512 e), where m is 0 or 2^-256 <= m <
+// 2^256. Normalization constants of networks with 1,000 customers need it.
 type wide struct {
 	m float64
 	e int32
@@ -53,8 +53,8 @@ func (w wide) over(v wide) float64 {
 	return math.Ldexp(w.m/v.m, int(w.e-v.e)*wideStep)
 }
 
-// series is a sequence of wide numbers above 0. Convolutions of series are fast because they work on runs of elements with the same
-// exponent. nil is the sequence 1, 0, 0, ..., the convolution of nothing.
+// series is a sequence of wide numbers above 0. Convolutions of series are fast because they work on runs of elements
+// with the same exponent. nil is the sequence 1, 0, 0, ..., the convolution of nothing.
 type series struct {
 	m          []float64
 	e          []int32
@@ -91,15 +91,16 @@ func (s *series) at(n int) wide {
 	return wide{}
 }
 
-// dot returns the sum of a[k] b[n-k] for k = 0..n. All terms are positive, so the relative error is at most n rounding errors.
+// dot returns the sum of a[k] b[n-k] for k = 0..n. All terms are positive, so the relative error is at most n rounding
+// errors.
 func dot(a, b *series, n int) wide {
 	top := int32(math.MinInt32)
 	for k := 0; k <= n; {
 		top = max(top, a.e[k]+b.e[n-k])
 		k = min(a.end[k], n-b.start[n-k]+1)
 	}
-	// A product of mantissas is below 2^512, so the sum of up to 2^500 of them does not overflow. Terms three steps below the largest
-	// exponent, 2^-1536, vanish in rounding.
+	// A product of mantissas is below 2^512, so the sum of up to 2^500 of them does not overflow. Terms three steps
+	// below the largest exponent, 2^-1536, vanish in rounding.
 	var sum float64
 	for k := 0; k <= n; {
 		next := min(a.end[k], n-b.start[n-k]+1, n+1)

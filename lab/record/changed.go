@@ -18,7 +18,8 @@ func Changed(before, after Manifest) (changes []string) {
 		compare(name, before.Versions[name], after.Versions[name])
 	}
 	for _, name := range union(before.Checksums, after.Checksums) {
-		if a, b := before.Checksums[name], after.Checksums[name]; len(before.Checksums) > 0 && a != b && before.Versions[name] == after.Versions[name] {
+		if a, b := before.Checksums[name], after.Checksums[name]; len(before.Checksums) > 0 && a != b &&
+			before.Versions[name] == after.Versions[name] {
 			changes = append(changes, fmt.Sprintf("%s: another file, with the same version", name))
 		}
 	}

@@ -8,15 +8,16 @@
 //	record.db          one SQLite database: the runs and everything measured in them
 //	raw/RUN/...        the unchanged outputs of a run, from which the tables were made
 //
-// The tables are long (one value per row, named by source and metric), so that a new metric or factor needs no new column.
-// docs/record.md describes them for people who query them with SQL, pandas or DuckDB.
+// The tables are long (one value per row, named by source and metric), so that a new metric or factor needs no new
+// column. docs/record.md describes them for people who query them with SQL, pandas or DuckDB.
 //
-// Values are in base units: seconds, bytes, operations, operations per second, ratios from 0 to 1. The code that displays a value
-// formats it.
+// Values are in base units: seconds, bytes, operations, operations per second, ratios from 0 to 1. The code that
+// displays a value formats it.
 //
 // # Failures
 //
-// A record is created completely or not at all, and a run is added in one transaction: if the process is killed, the runs added so far
-// remain, each complete. Any number of processes can read while one writes. A directory without a record, an existing file or run, a full
-// disk and a directory that can't be written have their own errors: ErrNoRecord, ErrExists, ErrFull and ErrReadOnly.
+// A record is created completely or not at all, and a run is added in one transaction: if the process is killed, the
+// runs added so far remain, each complete. Any number of processes can read while one writes. A directory without a
+// record, an existing file or run, a full disk and a directory that can't be written have their own errors:
+// ErrNoRecord, ErrExists, ErrFull and ErrReadOnly.
 package record

@@ -55,7 +55,8 @@ func TestTheQueriesOfTheDocumentationWork(t *testing.T) {
 	r := newRecord(t)
 	run := wholeRun()
 	run.Factors["connections"] = "96"
-	run.Results = append(run.Results, Value{SourceClient, "response_time_mean", 0.005}, Value{SourceMiddleware, "stage_queue_mean", 0.004})
+	run.Results = append(run.Results, Value{SourceClient, "response_time_mean", 0.005},
+		Value{SourceMiddleware, "stage_queue_mean", 0.004})
 	require.NoError(t, r.Add(run))
 	want := []string{"64 96 1 12345.678901234567 5", "7 stage_queue_mean 4000"}
 	queries := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(readPage(t), -1)

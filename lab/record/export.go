@@ -29,8 +29,8 @@ const (
 // Formats are the formats of Export.
 var Formats = []string{CSV, JSON, JSONL}
 
-// Export writes every table to a file TABLE.FORMAT in a directory, which it creates if needed. A file that exists is an error. All files
-// show the same state of the record. After an error the files written so far stay.
+// Export writes every table to a file TABLE.FORMAT in a directory, which it creates if needed. A file that exists is an
+// error. All files show the same state of the record. After an error the files written so far stay.
 func (r *Record) Export(ctx context.Context, dir, format string) error {
 	if !slices.Contains(Formats, format) {
 		return fmt.Errorf("format %q: expected one of %v", format, Formats)

@@ -22,7 +22,10 @@ func TestAnExportHasEveryTableInEveryFormat(t *testing.T) {
 	for _, format := range Formats {
 		require.NoError(t, r.Export(context.Background(), dir, format))
 	}
-	counts := map[string]int{"runs": 1, "factors": 2, "metrics": 6, "results": 3, "windows": 2, "histograms": 2, "host_samples": 2, "warnings": 3}
+	counts := map[string]int{
+		"runs": 1, "factors": 2, "metrics": 6, "results": 3, "windows": 2, "histograms": 2,
+		"host_samples": 2, "warnings": 3,
+	}
 	require.Len(t, counts, len(Tables))
 	for table, want := range counts {
 		lines, err := csv.NewReader(open(t, dir, table, CSV)).ReadAll()
@@ -77,7 +80,8 @@ func TestAnEmptyRecordExportsEmptyTables(t *testing.T) {
 func TestAnExportReplacesNothing(t *testing.T) {
 	r := newRecord(t)
 	dir := t.TempDir()
-	require.ErrorContains(t, r.Export(context.Background(), dir, "parquet"), `format "parquet": expected one of [csv json jsonl]`)
+	require.ErrorContains(t, r.Export(context.Background(), dir, "parquet"),
+		`format "parquet": expected one of [csv json jsonl]`)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "results.csv"), []byte("mine"), 0o644))
 	err := r.Export(context.Background(), dir, CSV)
 	require.ErrorIs(t, err, ErrExists)

@@ -12,14 +12,16 @@ import (
 
 const manifestName = "manifest.json"
 
-// Manifest describes what a record contains and how to make it again. It is written when the record is created and never changes.
+// Manifest describes what a record contains and how to make it again. It is written when the record is created and
+// never changes.
 type Manifest struct {
 	Name    string    `json:"name"`
 	Title   string    `json:"title,omitempty"`
 	Created time.Time `json:"created"`
 	// Command is the command line that made the record.
 	Command []string `json:"command,omitempty"`
-	// Experiment is the unchanged text of the experiment file. Set has the settings by which the command line changed it.
+	// Experiment is the unchanged text of the experiment file. Set has the settings by which the command line changed
+	// it.
 	Experiment string   `json:"experiment,omitempty"`
 	Set        []string `json:"set,omitempty"`
 	// Testbed is the kind of testbed, such as local.
@@ -32,10 +34,12 @@ type Manifest struct {
 	Host      Host              `json:"host"`
 	// Inventory lists the hosts of the testbed ssh, with their addresses and roles.
 	Inventory []string `json:"inventory,omitempty"`
-	// Machines are the testbed's machines, if it knows them. Shortfalls lists where they have less than the experiment requested.
+	// Machines are the testbed's machines, if it knows them. Shortfalls lists where they have less than the experiment
+	// requested.
 	Machines   []Machine `json:"machines,omitempty"`
 	Shortfalls []string  `json:"shortfalls,omitempty"`
-	// Dilation is the number of real seconds in one second of the machines, if it isn't one. All times and rates are in the machines' time.
+	// Dilation is the number of real seconds in one second of the machines, if it isn't one. All times and rates are in
+	// the machines' time.
 	Dilation float64 `json:"dilation,omitempty"`
 	// Path has the round-trip time and the bandwidth between clients and servers, measured before the runs.
 	Path []Value `json:"path,omitempty"`

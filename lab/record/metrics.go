@@ -29,19 +29,32 @@ type Metric struct {
 // Commands are the suffixes of metrics of only one kind of request, as in throughput_get.
 var Commands = []string{"get", "set", "multiget"}
 
-// metrics and byCommand are the metrics that every record knows. Those of byCommand also exist with each suffix of Commands.
+// metrics and byCommand are the metrics that every record knows. Those of byCommand also exist with each suffix of
+// Commands.
 var (
 	metrics = []Metric{
-		{"think_time_mean", Seconds, "mean time from a reply to the client's next request, without the time on the network"},
+		{
+			"think_time_mean", Seconds,
+			"mean time from a reply to the client's next request, without the time on the network",
+		},
 		{"bytes_read", Bytes, "bytes that the clients received"},
 		{"bytes_written", Bytes, "bytes that the clients sent"},
-		{"saturated", Ratio, "1 if the load generator or its machine limited the throughput, not the system under test"},
+		{
+			"saturated", Ratio,
+			"1 if the load generator or its machine limited the throughput, not the system under test",
+		},
 		{"runs_averaged", Operations, "number of runs whose average was imported as one run"},
 		{"seconds_cpu", Seconds, "processor time used in the measured window, user and system"},
 		{"cpu_per_request", Seconds, "processor time per request of the clients, user and system"},
-		{"calls_per_request", Operations, "read and write system calls of the process per request of the clients, without send, receive and waiting"},
+		{
+			"calls_per_request", Operations,
+			"read and write system calls of the process per request of the clients, without send, receive and waiting",
+		},
 		{"memory_peak", Bytes, "largest resident memory of the processes"},
-		{"throughput_hot", OperationsPerSecond, "requests that the middleware answered from memory; throughput and the stages don't include them"},
+		{
+			"throughput_hot", OperationsPerSecond,
+			"requests that the middleware answered from memory; throughput and the stages don't include them",
+		},
 		{"queue_length_mean", Operations, "mean number of requests in the queue"},
 		{"workers", Operations, "workers of each middleware, as it reports them"},
 		{"depth", Operations, "requests that a worker takes at a time, as the middleware reports it"},
@@ -88,8 +101,12 @@ var (
 	}
 )
 
-// Stages are the metrics of a middleware's stages, in the order in which a request passes them. Their sum is its response time.
-var Stages = []string{"stage_net_mean", "stage_queue_mean", "stage_worker_mean", "stage_server_mean", "stage_reply_mean"}
+// Stages are the metrics of a middleware's stages, in the order in which a request passes them. Their sum is its
+// response time.
+var Stages = []string{
+	"stage_net_mean", "stage_queue_mean", "stage_worker_mean", "stage_server_mean",
+	"stage_reply_mean",
+}
 
 // Describe returns the description of a metric, and whether it is known.
 func Describe(name string) (Metric, bool) {
@@ -124,8 +141,8 @@ func Format(metric string, v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// PerTime returns the factor that converts a metric from real time to the time of machines with a dilation (see Manifest): times become
-// shorter, rates higher. It is 1 for metrics that are neither, and for unknown ones.
+// PerTime returns the factor that converts a metric from real time to the time of machines with a dilation (see
+// Manifest): times become shorter, rates higher. It is 1 for metrics that are neither, and for unknown ones.
 func PerTime(name string, dilation float64) float64 {
 	metric, _ := Describe(name)
 	switch metric.Unit {

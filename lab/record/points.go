@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Varying returns the names of the factors that don't have the same level in all runs, in alphabetical order. A factor that only some runs
-// have varies. Factors that depend only on the case are left out, and middlewares if it depends only on the system.
+// Varying returns the names of the factors that don't have the same level in all runs, in alphabetical order. A factor
+// that only some runs have varies. Factors that depend only on the case are left out, and middlewares if it depends
+// only on the system.
 func Varying(runs []Run) []string {
 	all := varying(runs)
 	follows := func(name, from string) bool { return slices.Contains(all, from) && Follows(runs, name, from) }
@@ -46,7 +47,8 @@ func varying(runs []Run) []string {
 		maps.Copy(all, run.Factors)
 	}
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool {
-		return !slices.ContainsFunc(runs, func(run Run) bool { level, ok := run.Factors[name]; return !ok || level != all[name] })
+		return !slices.ContainsFunc(runs,
+			func(run Run) bool { level, ok := run.Factors[name]; return !ok || level != all[name] })
 	})
 }
 
@@ -63,7 +65,8 @@ func Constant(runs []Run) map[string]string {
 	return constant
 }
 
-// Label returns the levels of the named factors as text: "workers=64, connections=96". A factor without a level is left out.
+// Label returns the levels of the named factors as text: "workers=64, connections=96". A factor without a level is left
+// out.
 func Label(factors map[string]string, names []string) string {
 	var parts []string
 	for _, name := range names {

@@ -9,9 +9,15 @@ import (
 
 func TestFactorsVaryOrAreConstant(t *testing.T) {
 	run := func(id int64, state State, throughput float64, workers string) Run {
-		return Run{ID: id, State: state, Factors: map[string]string{"workers": workers, "depth": "1"}, Results: []Value{{SourceClient, "throughput", throughput}}}
+		return Run{
+			ID: id, State: state, Factors: map[string]string{"workers": workers, "depth": "1"},
+			Results: []Value{{SourceClient, "throughput", throughput}},
+		}
 	}
-	runs := []Run{run(1, Complete, 10, "8"), run(2, Complete, 30, "64"), run(3, Failed, 5, "8"), run(4, Complete, 12, "8")}
+	runs := []Run{
+		run(1, Complete, 10, "8"), run(2, Complete, 30, "64"), run(3, Failed, 5, "8"),
+		run(4, Complete, 12, "8"),
+	}
 	require.Equal(t, []string{"workers"}, Varying(runs))
 	require.Equal(t, map[string]string{"depth": "1"}, Constant(runs))
 	require.Equal(t, "workers=8", Label(runs[0].Factors, []string{"workers", "pool"}))

@@ -30,7 +30,9 @@ func readRuns(ctx context.Context, tx *sql.Tx) (runs []Run, err error) {
 		run.Factors = map[string]string{}
 		runs = append(runs, run)
 		return nil
-	}, "SELECT id, point, repetition, position, started, seconds, state, error FROM runs ORDER BY point, repetition, id")
+	},
+		"SELECT id, point, repetition, position, started, seconds, state, error FROM runs ORDER BY point, "+
+			"repetition, id")
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +49,11 @@ func readRuns(ctx context.Context, tx *sql.Tx) (runs []Run, err error) {
 		to          []any
 		add         func(run *Run)
 	}{
-		{"factors", "SELECT run, name, level FROM factors", []any{&id, &name, &level}, func(run *Run) { run.Factors[name] = level }},
+		{
+			"factors", "SELECT run, name, level FROM factors",
+			[]any{&id, &name, &level},
+			func(run *Run) { run.Factors[name] = level },
+		},
 		{
 			"results", "SELECT run, source, metric, value FROM results ORDER BY run, source, metric",
 			[]any{&id, &result.Source, &result.Metric, &result.Value},
@@ -90,7 +96,8 @@ func (r *Record) HostSamples(run int64) ([]Window, error) { return r.windows("ho
 
 func (r *Record) windows(table string, run int64) (windows []Window, err error) {
 	var w Window
-	err = each(context.Background(), r.db, []any{&w.Source, &w.Start, &w.Seconds, &w.Metric, &w.Value}, func() error { windows = append(windows, w); return nil },
+	err = each(context.Background(), r.db, []any{&w.Source, &w.Start, &w.Seconds, &w.Metric, &w.Value},
+		func() error { windows = append(windows, w); return nil },
 		"SELECT source, start, seconds, metric, value FROM "+table+" WHERE run = ? ORDER BY source, metric, start", run)
 	return windows, explain(r.dir, err)
 }
@@ -98,8 +105,10 @@ func (r *Record) windows(table string, run int64) (windows []Window, err error) 
 // Histograms returns the histograms of a run, ordered by source, metric, command and lower edge.
 func (r *Record) Histograms(run int64) (bins []Bin, err error) {
 	var b Bin
-	err = each(context.Background(), r.db, []any{&b.Source, &b.Metric, &b.Command, &b.Lower, &b.Upper, &b.Count}, func() error { bins = append(bins, b); return nil },
-		"SELECT source, metric, command, lower, upper, count FROM histograms WHERE run = ? ORDER BY source, metric, command, lower", run)
+	err = each(context.Background(), r.db, []any{&b.Source, &b.Metric, &b.Command, &b.Lower, &b.Upper, &b.Count},
+		func() error { bins = append(bins, b); return nil },
+		"SELECT source, metric, command, lower, upper, count FROM histograms WHERE run = ? ORDER BY source, metric, "+
+			"command, lower", run)
 	return bins, explain(r.dir, err)
 }
 

@@ -38,8 +38,8 @@ type Record struct {
 	db       *sql.DB
 }
 
-// Create makes a record in a directory that doesn't exist or is empty, and opens it. It never overwrites anything: if the directory has
-// content, the error is ErrExists. It creates the whole record or nothing.
+// Create makes a record in a directory that doesn't exist or is empty, and opens it. It never overwrites anything: if
+// the directory has content, the error is ErrExists. It creates the whole record or nothing.
 func Create(dir string, m Manifest) (*Record, error) {
 	dir = filepath.Clean(dir)
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
@@ -116,14 +116,16 @@ func Open(dir string) (*Record, error) {
 
 func (r *Record) checkVersion() error {
 	var application, version int
-	err := r.db.QueryRow("SELECT application_id, user_version FROM pragma_application_id, pragma_user_version").Scan(&application, &version)
+	err := r.db.QueryRow("SELECT application_id, user_version FROM pragma_application_id, pragma_user_version").
+		Scan(&application, &version)
 	switch {
 	case err != nil:
 		return err
 	case application != applicationID:
 		return fmt.Errorf("%w: %s is of another program", ErrNoRecord, databaseName)
 	case version != schemaVersion:
-		return fmt.Errorf("%s has version %d of the tables, but this program reads version %d: use the version of mcmwlab that made it", databaseName, version, schemaVersion)
+		return fmt.Errorf("%s has version %d of the tables, but this program reads version %d: use the version of "+
+			"mcmwlab that made it", databaseName, version, schemaVersion)
 	}
 	return nil
 }
@@ -168,7 +170,8 @@ func (r *Record) NextID(ctx context.Context) (int64, error) {
 
 const nextID = "SELECT coalesce(max(id), 0) + 1 FROM runs"
 
-// explain adds the path to an error of the file system or of SQLite and, for known causes, one of the errors of this package.
+// explain adds the path to an error of the file system or of SQLite and, for known causes, one of the errors of this
+// package.
 func explain(path string, err error) error {
 	if err == nil || errors.Is(err, ErrNoRecord) {
 		return err

@@ -39,9 +39,14 @@ func runsOf(t *testing.T, r *Record) []Run {
 // wholeRun is a run with data of every kind.
 func wholeRun() Run {
 	return Run{
-		ID: 7, Point: 2, Repetition: 1, Position: 5, Started: time.Date(2026, 1, 2, 3, 4, 5, 6789, time.UTC), Seconds: 60, State: Complete,
+		ID: 7, Point: 2, Repetition: 1, Position: 5, Started: time.Date(2026, 1, 2, 3, 4, 5, 6789, time.UTC),
+		Seconds: 60, State: Complete,
 		Factors: map[string]string{"workers": "64", "ratio": "1:9"},
-		Results: []Value{{SourceClient, "throughput", 12345.678901234567}, {SourceClient, "throughput_get", 1}, {"server:a", "service_time_mean", 1e-4}},
+		Results: []Value{
+			{SourceClient, "throughput", 12345.678901234567},
+			{SourceClient, "throughput_get", 1},
+			{"server:a", "service_time_mean", 1e-4},
+		},
 		Windows: []Window{
 			{SourceClient, 0, 1, "throughput", 0.1},
 			{SourceClient, 1, 1, "throughput", 0.2},
@@ -134,9 +139,18 @@ func TestARefusedRunLeavesNothingBehind(t *testing.T) {
 		change func(*Run)
 		want   string
 	}{
-		"unknown metric":      {func(r *Run) { r.Results = append(r.Results, Value{SourceClient, "troughput", 1}) }, `unknown metric "troughput"`},
-		"unknown state":       {func(r *Run) { r.State = "done" }, `has the state "done": expected "complete" or "failed"`},
-		"result given twice":  {func(r *Run) { r.Results = append(r.Results, r.Results[0]) }, "UNIQUE constraint failed: results"},
+		"unknown metric": {
+			func(r *Run) { r.Results = append(r.Results, Value{SourceClient, "troughput", 1}) },
+			`unknown metric "troughput"`,
+		},
+		"unknown state": {
+			func(r *Run) { r.State = "done" },
+			`has the state "done": expected "complete" or "failed"`,
+		},
+		"result given twice": {
+			func(r *Run) { r.Results = append(r.Results, r.Results[0]) },
+			"UNIQUE constraint failed: results",
+		},
 		"bin the wrong way":   {func(r *Run) { r.Histograms[0].Upper = -1 }, "expected lower <= upper"},
 		"bin without an edge": {func(r *Run) { r.Histograms[0].Lower = math.NaN() }, "expected lower <= upper"},
 		"more than counts":    {func(r *Run) { r.Histograms[0].Count = math.MaxUint64 }, "expected"},
@@ -201,15 +215,25 @@ func TestOpeningSomethingElseThanARecordIsAnError(t *testing.T) {
 		change func(t *testing.T, dir string)
 		want   string
 	}{
-		"no directory": {func(t *testing.T, dir string) { require.NoError(t, os.RemoveAll(dir)) }, "no such file or directory"},
-		"no manifest":  {func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, manifestName))) }, "it has no manifest.json"},
+		"no directory": {
+			func(t *testing.T, dir string) { require.NoError(t, os.RemoveAll(dir)) },
+			"no such file or directory",
+		},
+		"no manifest": {func(t *testing.T, dir string) {
+			require.NoError(t, os.Remove(filepath.Join(dir, manifestName)))
+		}, "it has no manifest.json"},
 		"half a manifest": {func(t *testing.T, dir string) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, manifestName), []byte(`{"name": "ex`), 0o644))
 		}, "manifest.json: not a record of mcmwlab: unexpected end of JSON input"},
-		"no database":       {func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, databaseName))) }, "it has no record.db"},
-		"an empty database": {func(t *testing.T, dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, databaseName), 0)) }, "record.db is of another program"},
+		"no database": {func(t *testing.T, dir string) {
+			require.NoError(t, os.Remove(filepath.Join(dir, databaseName)))
+		}, "it has no record.db"},
+		"an empty database": {func(t *testing.T, dir string) {
+			require.NoError(t, os.Truncate(filepath.Join(dir, databaseName), 0))
+		}, "record.db is of another program"},
 		"another file": {func(t *testing.T, dir string) {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, databaseName), []byte(strings.Repeat("no database ", 1000)), 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, databaseName),
+				[]byte(strings.Repeat("no database ", 1000)), 0o644))
 		}, "not a record of mcmwlab: file is not a database"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,7 +250,10 @@ func TestOpeningSomethingElseThanARecordIsAnError(t *testing.T) {
 }
 
 func TestRowsOfAMissingRunAreAnError(t *testing.T) {
-	for _, table := range []string{"factors VALUES (5, 'workers', '8')", "results VALUES (5, 'client', 'throughput', 1)", "warnings VALUES (5, 'misses', '')"} {
+	for _, table := range []string{
+		"factors VALUES (5, 'workers', '8')",
+		"results VALUES (5, 'client', 'throughput', 1)", "warnings VALUES (5, 'misses', '')",
+	} {
 		r := newRecord(t)
 		require.NoError(t, r.Add(wholeRun()))
 		other, err := sql.Open("sqlite", filepath.Join(r.Dir(), databaseName)) // without checks of foreign keys
@@ -267,8 +294,8 @@ func TestSystemErrorsBecomeErrorsOfThePackage(t *testing.T) {
 	require.NoError(t, explain("results/a", nil))
 }
 
-// unprivileged runs f without the permissions of root, which can write anywhere: on a thread with another file system user, which ends
-// with f.
+// unprivileged runs f without the permissions of root, which can write anywhere: on a thread with another file system
+// user, which ends with f.
 func unprivileged(f func()) {
 	var ended sync.WaitGroup
 	ended.Go(func() {
@@ -291,7 +318,10 @@ func TestAReadOnlyRecordIsReportedAndCanBeRead(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.Add(wholeRun()))
 	require.NoError(t, r.Close())
-	for path, mode := range map[string]os.FileMode{parent: 0o555, dir: 0o555, filepath.Join(dir, databaseName): 0o444, filepath.Join(dir, rawName): 0o555} {
+	for path, mode := range map[string]os.FileMode{
+		parent: 0o555, dir: 0o555, filepath.Join(dir, databaseName): 0o444,
+		filepath.Join(dir, rawName): 0o555,
+	} {
 		require.NoError(t, os.Chmod(path, mode))
 		defer func() { require.NoError(t, os.Chmod(path, 0o755)) }()
 	}

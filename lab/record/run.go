@@ -2,8 +2,8 @@ package record
 
 import "time"
 
-// Sources of values. There are also sources for a single client or middleware, with its number, such as "client:0", and for a single
-// server, with its name, such as "server:a".
+// Sources of values. There are also sources for a single client or middleware, with its number, such as "client:0", and
+// for a single server, with its name, such as "server:a".
 const (
 	SourceClient     = "client"     // all load processes together
 	SourceMiddleware = "middleware" // all middlewares together
@@ -27,8 +27,9 @@ const (
 type Run struct {
 	// ID identifies the run within the record. If it is 0, Add sets it to NextID.
 	ID int64
-	// Point is the number of the combination of factor levels, Repetition counts the runs of the point, Position is the place in the order in
-	// which the runs were made. All count from 0. Only one complete run can have the same point and repetition.
+	// Point is the number of the combination of factor levels, Repetition counts the runs of the point, Position is the
+	// place in the order in which the runs were made. All count from 0. Only one complete run can have the same point
+	// and repetition.
 	Point, Repetition, Position int
 	Started                     time.Time
 	Seconds                     float64 // length of the measured window, without warm-up and cool-down
@@ -39,7 +40,8 @@ type Run struct {
 	Factors map[string]string
 	// Results are over the measured window.
 	Results []Value
-	// Windows, Histograms and HostSamples are stored by Add. Record.Runs leaves them out: Record has a method to read each.
+	// Windows, Histograms and HostSamples are stored by Add. Record.Runs leaves them out: Record has a method to read
+	// each.
 	Windows     []Window
 	Histograms  []Bin
 	HostSamples []Window

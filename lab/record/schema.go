@@ -1,6 +1,7 @@
 package record
 
-// schemaVersion is the database's user_version. Increase it with every change of the tables that older programs can't read.
+// schemaVersion is the database's user_version. Increase it with every change of the tables that older programs can't
+// read.
 const schemaVersion = 1
 
 // applicationID is the database's application_id ("mcmw" in ASCII), by which Open and `file` recognize a record.

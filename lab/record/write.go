@@ -27,16 +27,18 @@ func (r *Record) Define(metrics ...Metric) error {
 }
 
 func define(tx *sql.Tx, m Metric) error {
-	_, err := tx.Exec("INSERT INTO metrics (name, unit, help) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", m.Name, m.Unit, m.Help)
+	_, err := tx.Exec("INSERT INTO metrics (name, unit, help) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", m.Name, m.Unit,
+		m.Help)
 	return err
 }
 
-// Add stores a run with all its data in one transaction. It leaves out values that aren't finite, such as the mean of no requests. The error
-// is ErrExists if there is a run with the same ID, or a complete one of the same point and repetition. A metric that neither Describe nor
-// the record knows is an error.
+// Add stores a run with all its data in one transaction. It leaves out values that aren't finite, such as the mean of
+// no requests. The error is ErrExists if there is a run with the same ID, or a complete one of the same point and
+// repetition. A metric that neither Describe nor the record knows is an error.
 func (r *Record) Add(run Run) error {
 	if run.State != Complete && run.State != Failed {
-		return fmt.Errorf("run of point %d, repetition %d has the state %q: expected %q or %q", run.Point, run.Repetition, run.State, Complete, Failed)
+		return fmt.Errorf("run of point %d, repetition %d has the state %q: expected %q or %q", run.Point,
+			run.Repetition, run.State, Complete, Failed)
 	}
 	return r.transact(func(tx *sql.Tx) error {
 		if run.ID == 0 {
@@ -82,9 +84,13 @@ func defineUsed(tx *sql.Tx, run Run) error {
 }
 
 func insert(tx *sql.Tx, run Run) error {
-	_, err := tx.Exec("INSERT INTO runs (id, point, repetition, position, started, seconds, state, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		run.ID, run.Point, run.Repetition, run.Position, run.Started.Format(time.RFC3339Nano), run.Seconds, string(run.State), run.Error)
-	if e, ok := errors.AsType[*sqlite.Error](err); ok && (e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE) {
+	_,
+		err := tx.Exec("INSERT INTO runs (id, point, repetition, position, started, seconds, state, error) VALUES "+
+		"(?, ?, ?, ?, ?, ?, ?, ?)",
+		run.ID, run.Point, run.Repetition, run.Position, run.Started.Format(time.RFC3339Nano), run.Seconds,
+		string(run.State), run.Error)
+	if e, ok := errors.AsType[*sqlite.Error](err); ok &&
+		(e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE) {
 		return fmt.Errorf("run %d of point %d, repetition %d: %w", run.ID, run.Point, run.Repetition, ErrExists)
 	}
 	if err != nil {
@@ -102,16 +108,19 @@ func insert(tx *sql.Tx, run Run) error {
 	for table, windows := range map[string][]Window{"windows": run.Windows, "host_samples": run.HostSamples} {
 		for _, w := range windows {
 			if finite(w.Value) {
-				in.row(table+" (run, source, start, seconds, metric, value)", w.Source, w.Start, w.Seconds, w.Metric, w.Value)
+				in.row(table+" (run, source, start, seconds, metric, value)", w.Source, w.Start, w.Seconds, w.Metric,
+					w.Value)
 			}
 		}
 	}
 	for _, b := range run.Histograms {
 		if b.Count > math.MaxInt64 || math.IsNaN(b.Lower) || math.IsNaN(b.Upper) || b.Lower > b.Upper {
-			in.err = cmp.Or(in.err, fmt.Errorf("%s of %s: bin from %v to %v with %d values: expected lower <= upper", b.Metric, b.Source, b.Lower, b.Upper, b.Count))
+			in.err = cmp.Or(in.err, fmt.Errorf("%s of %s: bin from %v to %v with %d values: expected lower <= upper",
+				b.Metric, b.Source, b.Lower, b.Upper, b.Count))
 			break
 		}
-		in.row("histograms (run, source, metric, command, lower, upper, count)", b.Source, b.Metric, b.Command, b.Lower, b.Upper, int64(b.Count))
+		in.row("histograms (run, source, metric, command, lower, upper, count)", b.Source, b.Metric, b.Command, b.Lower,
+			b.Upper, int64(b.Count))
 	}
 	for _, w := range run.Warnings {
 		in.row("warnings (run, code, message)", w.Code, w.Message)

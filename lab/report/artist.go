@@ -66,8 +66,8 @@ func point(x float64, e sample.Estimate) plot.Point {
 	return plot.Between(x, e.Mean, low, e.High)
 }
 
-// line draws f at the points of l. The points are joined if the levels of the x axis are numbers; otherwise they are beside those of the
-// other lines.
+// line draws f at the points of l. The points are joined if the levels of the x axis are numbers; otherwise they are
+// beside those of the other lines.
 func (a *artist) line(l Line, f func(frame.Point) sample.Estimate) plot.Line {
 	drawn := plot.Line{Name: l.Name, Series: l.Number}
 	aside := 0.0
@@ -88,13 +88,16 @@ func known(l plot.Line) bool {
 	return slices.ContainsFunc(l.Points, func(p plot.Point) bool { return !math.IsNaN(p.Y) })
 }
 
-// lines draws a chart for every panel: f for each line, and the marks that more returns. Panels without a value are left out.
+// lines draws a chart for every panel: f for each line, and the marks that more returns. Panels without a value are
+// left out.
 func (a *artist) lines(y plot.Axis, f func(frame.Point) sample.Estimate, more func(Panel) []plot.Mark) []plot.Chart {
 	return a.linesOf(y, func(Line) func(frame.Point) sample.Estimate { return f }, more)
 }
 
 // linesOf is lines with a function for each line.
-func (a *artist) linesOf(y plot.Axis, f func(Line) func(frame.Point) sample.Estimate, more func(Panel) []plot.Mark) []plot.Chart {
+func (a *artist) linesOf(y plot.Axis, f func(Line) func(frame.Point) sample.Estimate,
+	more func(Panel) []plot.Mark,
+) []plot.Chart {
 	var charts []plot.Chart
 	for _, panel := range a.panels {
 		c := plot.Chart{Title: panel.Name, X: a.xAxis(), Y: y}
@@ -176,8 +179,8 @@ func (a *artist) law(panel Panel, f func(record.Run) (float64, bool)) (marks []p
 	return marks
 }
 
-// limitRoom is the ratio to the highest value up to which the bandwidth limit is drawn. A higher limit would press the values to the
-// bottom.
+// limitRoom is the ratio to the highest value up to which the bandwidth limit is drawn. A higher limit would press the
+// values to the bottom.
 const limitRoom = 2.5
 
 func (a *artist) throughput() []plot.Chart {
@@ -215,7 +218,8 @@ const sameLimit = 1.05
 // bandwidths returns the bandwidth limits of lines: several if they differ, as with different numbers of servers.
 func (a *artist) bandwidths(lines []Line) (limits []float64) {
 	limit := func(points []frame.Point) (float64, bool) {
-		e := (frame.Point{Runs: frame.Frame{Points: points}.Runs(), Confidence: a.d.Confidence}).Derive(a.d.bandwidthLimit)
+		e := (frame.Point{Runs: frame.Frame{Points: points}.Runs(), Confidence: a.d.Confidence}).
+			Derive(a.d.bandwidthLimit)
 		return e.Mean, e.OK()
 	}
 	type group struct {
@@ -245,7 +249,9 @@ func (a *artist) bandwidths(lines []Line) (limits []float64) {
 
 func (a *artist) responseTime() []plot.Chart {
 	y := plot.Axis{Label: "response time", Unit: plot.Seconds, FromZero: true}
-	return a.lines(y, a.client("response_time_mean"), func(panel Panel) []plot.Mark { return a.law(panel, lawResponseTime) })
+	return a.lines(y, a.client("response_time_mean"), func(panel Panel) []plot.Mark {
+		return a.law(panel, lawResponseTime)
+	})
 }
 
 func (a *artist) queueLength() []plot.Chart {
@@ -253,27 +259,29 @@ func (a *artist) queueLength() []plot.Chart {
 }
 
 func (a *artist) queueTime() []plot.Chart {
-	return a.lines(plot.Axis{Label: "time in the queue", Unit: plot.Seconds, FromZero: true}, a.middleware(a.v.metric("stage_queue_mean")), nil)
+	return a.lines(plot.Axis{Label: "time in the queue", Unit: plot.Seconds, FromZero: true},
+		a.middleware(a.v.metric("stage_queue_mean")), nil)
 }
 
 func (a *artist) serviceTime() []plot.Chart {
 	metric := a.v.metric("service_time_mean")
 	servers := servers(a.d.Points, metric)
-	return a.eachLine(a.xAxis(), plot.Axis{Label: "service time", Unit: plot.Seconds, FromZero: true}, func(l Line) (marks []plot.Mark) {
-		for i, s := range servers {
-			drawn := a.line(l, func(p frame.Point) sample.Estimate { return p.Estimate(s, metric) })
-			drawn.Name, drawn.Series = strings.TrimPrefix(s, record.SourceServer), i
-			if known(drawn) {
-				marks = append(marks, drawn)
+	return a.eachLine(a.xAxis(), plot.Axis{Label: "service time", Unit: plot.Seconds, FromZero: true},
+		func(l Line) (marks []plot.Mark) {
+			for i, s := range servers {
+				drawn := a.line(l, func(p frame.Point) sample.Estimate { return p.Estimate(s, metric) })
+				drawn.Name, drawn.Series = strings.TrimPrefix(s, record.SourceServer), i
+				if known(drawn) {
+					marks = append(marks, drawn)
+				}
 			}
-		}
-		slowest := a.line(l, a.middleware(a.v.metric("stage_server_mean")))
-		slowest.Name, slowest.Look, slowest.Series = "last reply of a request", plot.Computed, len(servers)
-		if len(servers) != 1 && known(slowest) {
-			marks = append(marks, slowest)
-		}
-		return marks
-	})
+			slowest := a.line(l, a.middleware(a.v.metric("stage_server_mean")))
+			slowest.Name, slowest.Look, slowest.Series = "last reply of a request", plot.Computed, len(servers)
+			if len(servers) != 1 && known(slowest) {
+				marks = append(marks, slowest)
+			}
+			return marks
+		})
 }
 
 // stageName returns the name of a stage in figures and tables: "net" for stage_net_mean.
@@ -297,8 +305,8 @@ type layer struct {
 	value  func(frame.Point) sample.Estimate
 }
 
-// stacked draws stacked bars over the levels of the x axis for every line. Layers without a value are left out. The layers beyond are
-// drawn only on top of others.
+// stacked draws stacked bars over the levels of the x axis for every line. Layers without a value are left out. The
+// layers beyond are drawn only on top of others.
 func (a *artist) stacked(y plot.Axis, layers []layer, beyond ...layer) []plot.Chart {
 	return a.eachLine(a.categories(), y, func(l Line) []plot.Mark {
 		bars := plot.Bars{}
@@ -369,7 +377,10 @@ func (a *artist) utilization() []plot.Chart {
 
 // componentNumber returns the series of a component, which is the same in every panel.
 func (a *artist) componentNumber(name string) int {
-	names := []string{"workers", processorOf(record.SourceHost), "bandwidth of the path", "load generator", "processor of the middleware"}
+	names := []string{
+		"workers", processorOf(record.SourceHost), "bandwidth of the path", "load generator",
+		"processor of the middleware",
+	}
 	for _, s := range servers(a.d.Points, "seconds_cpu") {
 		names = append(names, processorOf(s))
 	}
@@ -406,9 +417,10 @@ func (a *artist) relative() []plot.Chart {
 	if !compared {
 		return nil
 	}
-	return a.linesOf(plot.Axis{Label: "response time, relative", FromZero: true}, func(l Line) func(frame.Point) sample.Estimate {
-		return func(p frame.Point) sample.Estimate { return ratio(f(p), f(l.Points[0]), a.d.Confidence) }
-	}, func(Panel) []plot.Mark { return []plot.Mark{plot.Limit{Y: 1}} })
+	return a.linesOf(plot.Axis{Label: "response time, relative", FromZero: true},
+		func(l Line) func(frame.Point) sample.Estimate {
+			return func(p frame.Point) sample.Estimate { return ratio(f(p), f(l.Points[0]), a.d.Confidence) }
+		}, func(Panel) []plot.Mark { return []plot.Mark{plot.Limit{Y: 1}} })
 }
 
 func (a *artist) scalability() []plot.Chart {
@@ -455,6 +467,9 @@ func (a *artist) scalability() []plot.Chart {
 	}
 	least, most := x.At[0], x.At[len(x.At)-1]
 	end := min(most/least, limitRoom*top) // a longer line would press the values to the bottom
-	c.Marks = append(c.Marks, plot.Line{Name: "proportional", Points: []plot.Point{plot.At(least, 1), plot.At(end*least, end)}, Look: plot.Computed, Series: 7})
+	c.Marks = append(c.Marks, plot.Line{
+		Name:   "proportional",
+		Points: []plot.Point{plot.At(least, 1), plot.At(end*least, end)}, Look: plot.Computed, Series: 7,
+	})
 	return []plot.Chart{c}
 }

@@ -14,12 +14,13 @@ import (
 	"mcmw/lab/sample"
 )
 
-// Busy is the utilization from which on a component counts as saturated. A station that is busy for nine tenths of the time already has
-// nine requests in the mean (M/M/1: rho/(1 - rho)).
+// Busy is the utilization from which on a component counts as saturated. A station that is busy for nine tenths of the
+// time already has nine requests in the mean (M/M/1: rho/(1 - rho)).
 const Busy = 0.9
 
-// Impossible is the utilization above which a component is not considered: its assumed capacity was wrong. A few percent above 1 are
-// possible, because headers and acknowledgements count as bytes of a path, but not as its bandwidth.
+// Impossible is the utilization above which a component is not considered: its assumed capacity was wrong. A few
+// percent above 1 are possible, because headers and acknowledgements count as bytes of a path, but not as its
+// bandwidth.
 const Impossible = 1.15
 
 // Component is a part of the system that can saturate.
@@ -34,8 +35,8 @@ type Bottleneck struct {
 	Words string
 }
 
-// components returns the components whose utilization was measured at a point. Those that make others look busy come first: without
-// processor time workers wait for it, without bandwidth servers seem slow.
+// components returns the components whose utilization was measured at a point. Those that make others look busy come
+// first: without processor time workers wait for it, without bandwidth servers seem slow.
 func (d *Data) components(p frame.Point) []Component {
 	var all []Component
 	add := func(name string, f func(record.Run) (float64, bool)) {
@@ -96,7 +97,8 @@ func (d *Data) busy(r record.Run) map[string]float64 {
 	return record.Busy(r, samples)
 }
 
-// hostsOf returns the sources of the hosts whose processors were sampled at a point: first the one that emulates others.
+// hostsOf returns the sources of the hosts whose processors were sampled at a point: first the one that emulates
+// others.
 func (d *Data) hostsOf(p frame.Point) []string {
 	seen := map[string]bool{}
 	for _, r := range p.Runs {
@@ -121,8 +123,8 @@ func (d *Data) middlewareBusy(r record.Run) (most float64, known bool) {
 	return most, known
 }
 
-// processorsOf returns how many processors the middleware with this number may use; 0 if that is unknown: its own setting,
-// or else its machine's, or else all of the only host.
+// processorsOf returns how many processors the middleware with this number may use; 0 if that is unknown: its own
+// setting, or else its machine's, or else all of the only host.
 func (d *Data) processorsOf(r record.Run, number string) float64 {
 	if cpus := experiment.Values(r.Factors).Processors(experiment.MiddlewareCPUs); len(cpus) > 0 {
 		return float64(len(cpus))
@@ -176,7 +178,8 @@ func (d *Data) limit(p frame.Point) Bottleneck {
 		}
 		switch {
 		case u > Impossible:
-			doubts += fmt.Sprintf("; the %s comes to %s, so its capacity was measured wrongly, and it is left out", c.Name, plot.Ratio.Format(u))
+			doubts += fmt.Sprintf("; the %s comes to %s, so its capacity was measured wrongly, and it is left out",
+				c.Name, plot.Ratio.Format(u))
 		case u >= Busy:
 			busy = append(busy, used(c))
 			b.Name = cmp.Or(b.Name, c.Name)

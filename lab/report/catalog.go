@@ -31,35 +31,91 @@ func namesOf[T any](catalog []kind[T]) []string {
 
 // selected returns the named kinds in the order of their catalog; without names, all.
 func selected[T any](catalog []kind[T], names []string) []kind[T] {
-	return slices.DeleteFunc(slices.Clone(catalog), func(k kind[T]) bool { return len(names) > 0 && !slices.Contains(names, k.name) })
+	return slices.DeleteFunc(slices.Clone(catalog),
+		func(k kind[T]) bool { return len(names) > 0 && !slices.Contains(names, k.name) })
 }
 
 // figures is the catalog of figures, in the order of the page.
 var figures = []kind[[]plot.Chart]{
-	{"throughput", "Throughput", "Throughput measured by the clients. Dashed: the interactive law, N/(R + Z), with the measured response time R. " +
-		"Dotted: the bandwidth limit. Ring: the point of saturation.", (*artist).throughput},
-	{"response-time", "Response time", "Mean response time measured by the clients. Dashed: the interactive law, N/X - Z, with the measured throughput X.", (*artist).responseTime},
-	{"service", "Quality of service", "The metric that the quality of service limits, measured by the clients; without a quality of service the 99th percentile of the response times. " +
-		"Dotted: the limit. Ring: the highest load within it.", (*artist).service},
-	{"cost", "Cost of a request", "Throughput, processor time of the middlewares per request of the clients, and 99th percentile of the response times.", (*artist).cost},
+	{
+		"throughput", "Throughput",
+		"Throughput measured by the clients. Dashed: the interactive law, N/(R + Z), with the measured response time " +
+			"R. " +
+			"Dotted: the bandwidth limit. Ring: the point of saturation.", (*artist).throughput,
+	},
+	{
+		"response-time", "Response time",
+		"Mean response time measured by the clients. Dashed: the interactive law, N/X - Z, with the measured " +
+			"throughput X.", (*artist).responseTime,
+	},
+	{
+		"service", "Quality of service",
+		"The metric that the quality of service limits, measured by the clients; without a quality of service the " +
+			"99th percentile of the response times. " +
+			"Dotted: the limit. Ring: the highest load within it.", (*artist).service,
+	},
+	{
+		"cost", "Cost of a request",
+		"Throughput, processor time of the middlewares per request of the clients, and 99th percentile of the " +
+			"response times.", (*artist).cost,
+	},
 	{"head-to-head", "Head to head", "Ratios of the values of two lines. Dotted: equal values.", (*artist).headToHead},
-	{"queue-length", "Queue length", "Mean number of requests in the queues of the middlewares.", (*artist).queueLength},
+	{
+		"queue-length", "Queue length", "Mean number of requests in the queues of the middlewares.",
+		(*artist).queueLength,
+	},
 	{"queue-time", "Queue time", "Mean time of a request in the queue.", (*artist).queueTime},
-	{"service-time", "Service time by server", "Mean time from a request to a server until its reply, measured by the middleware. Dashed: until the last of the replies that a request needs.", (*artist).serviceTime},
-	{"stages", "Where the time goes", "Mean response time by stage, stacked. The layer outside is the difference between the response times at the clients and in the middleware: the network, and the client itself.", (*artist).stages},
+	{
+		"service-time", "Service time by server",
+		"Mean time from a request to a server until its reply, measured by the middleware. Dashed: until the last of " +
+			"the replies that a request needs.", (*artist).serviceTime,
+	},
+	{
+		"stages", "Where the time goes",
+		"Mean response time by stage, stacked. The layer outside is the difference between the response times at the " +
+			"clients and in the middleware: the network, and the client itself.", (*artist).stages,
+	},
 	{"utilization", "Utilization", "Utilization of each component.", (*artist).utilization},
 	{"host", "Processor of the host", "Processor time of all cores by category, stacked.", (*artist).host},
 	{"percentiles", "Percentiles", "Percentiles and mean of the response times at the clients.", (*artist).percentiles},
-	{"spread", "Spread of response times", "Response times at the clients: boxes from the 25th to the 75th percentile with the median, whiskers from the 5th to the 95th, a diamond at the mean.", (*artist).spread},
-	{"histogram", "Distribution of response times", "Response times at the clients and in the middleware at the point of saturation, up to the 99.5th percentile: the mean number of requests of a repetition in each bin. " +
-		"The width of the bins is by the rule of Freedman and Diaconis, but not below the resolution of the record.", (*artist).histogram},
-	{"cdf", "Cumulative distribution", "Share of the requests that were answered within a time, at the clients. All lines have the same load: the least at which one of them saturates.", (*artist).cdf},
-	{"trace", "Throughput over time", "Throughput in each window of every repetition, at the point of saturation.", (*artist).traceThroughput},
-	{"trace-response-time", "Response time over time", "Mean response time in each window of every repetition, at the point of saturation.", (*artist).traceResponseTime},
-	{"relative", "Relative to the least load", "Response time divided by that at the least level of the x axis, for each line.", (*artist).relative},
+	{
+		"spread", "Spread of response times",
+		"Response times at the clients: boxes from the 25th to the 75th percentile with the median, whiskers from " +
+			"the 5th to the 95th, a diamond at the mean.", (*artist).spread,
+	},
+	{
+		"histogram", "Distribution of response times",
+		"Response times at the clients and in the middleware at the point of saturation, up to the 99.5th " +
+			"percentile: the mean number of requests of a repetition in each bin. " +
+			"The width of the bins is by the rule of Freedman and Diaconis, but not below the resolution of the " +
+			"record.",
+		(*artist).histogram,
+	},
+	{
+		"cdf", "Cumulative distribution",
+		"Share of the requests that were answered within a time, at the clients. All lines have the same load: the " +
+			"least at which one of them saturates.", (*artist).cdf,
+	},
+	{
+		"trace", "Throughput over time", "Throughput in each window of every repetition, at the point of saturation.",
+		(*artist).traceThroughput,
+	},
+	{
+		"trace-response-time", "Response time over time",
+		"Mean response time in each window of every repetition, at the point of saturation.",
+		(*artist).traceResponseTime,
+	},
+	{
+		"relative", "Relative to the least load",
+		"Response time divided by that at the least level of the x axis, for each line.", (*artist).relative,
+	},
 	{"model-throughput", "Throughput, measured and modelled", modelCaption, (*artist).modelThroughput},
 	{"model-response-time", "Response time, measured and modelled", modelCaption, (*artist).modelResponseTime},
-	{"scalability", "Scalability", "Highest throughput of each line divided by that of the first. Dashed: proportional growth.", (*artist).scalability},
+	{
+		"scalability", "Scalability",
+		"Highest throughput of each line divided by that of the first. Dashed: proportional growth.",
+		(*artist).scalability,
+	},
 }
 
 // FigureNames returns the names of all figures.
@@ -81,8 +137,9 @@ func (d *Data) Figures(v View, names []string) ([]table.Figure, error) {
 		}
 		plot.ShareY(charts)
 		drawn = append(drawn, table.Figure{
-			Name: k.name, Caption: k.caption + d.errorBars(k.name), Command: d.Command(v, "figure", k.name), Warnings: d.Caution(a.pointsOf(k.name)),
-			Figure: plot.Figure{Title: k.title, Panels: charts},
+			Name: k.name, Caption: k.caption + d.errorBars(k.name), Command: d.Command(v, "figure", k.name),
+			Warnings: d.Caution(a.pointsOf(k.name)),
+			Figure:   plot.Figure{Title: k.title, Panels: charts},
 		})
 	}
 	return drawn, nil
@@ -119,7 +176,8 @@ func (d *Data) errorBars(name string) string {
 	case name == "histogram":
 		return fmt.Sprintf(" Error bars: %.0f %% confidence interval over the repetitions.", 100*d.Confidence)
 	default:
-		return fmt.Sprintf(" Error bars: %.0f %% confidence interval of the mean over %d repetitions.", 100*d.Confidence, most)
+		return fmt.Sprintf(" Error bars: %.0f %% confidence interval of the mean over %d repetitions.",
+			100*d.Confidence, most)
 	}
 }
 
@@ -200,12 +258,14 @@ func (d *Data) Caution(points []frame.Point) string {
 		}
 	}
 	var parts []string
-	for _, code := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) }) {
+	for _, code := range slices.SortedFunc(maps.Keys(counts),
+		func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) }) {
 		parts = append(parts, fmt.Sprintf("%s (%d)", code, counts[code]))
 	}
 	var texts []string
 	if bad > 0 {
-		texts = append(texts, fmt.Sprintf("%d of the %d runs behind it violate checks: %s", bad, len(all), strings.Join(parts, ", ")))
+		texts = append(texts, fmt.Sprintf("%d of the %d runs behind it violate checks: %s", bad, len(all),
+			strings.Join(parts, ", ")))
 	}
 	if len(d.Warnings) > 0 {
 		texts = append(texts, "the set violates "+strings.Join(codes(d.Warnings), ", "))

@@ -32,7 +32,10 @@ type Data struct {
 }
 
 func newData(r *record.Record, confidence float64) *Data {
-	return &Data{Manifest: r.Manifest(), Dir: r.Dir(), Confidence: confidence, store: r, hosts: map[int64][]record.Window{}, histograms: map[int64][]record.Bin{}}
+	return &Data{
+		Manifest: r.Manifest(), Dir: r.Dir(), Confidence: confidence, store: r,
+		hosts: map[int64][]record.Window{}, histograms: map[int64][]record.Bin{},
+	}
 }
 
 // samples returns the samples of the hosts during a run.
@@ -60,7 +63,8 @@ func (d *Data) distribution(run int64, source, metric, command string) (sample.H
 	byCommand := map[string]sample.Histogram{}
 	for _, b := range bins {
 		if b.Source == source && b.Metric == metric {
-			byCommand[b.Command] = append(byCommand[b.Command], sample.Bin{Lower: b.Lower, Upper: b.Upper, Count: float64(b.Count)})
+			byCommand[b.Command] = append(byCommand[b.Command],
+				sample.Bin{Lower: b.Lower, Upper: b.Upper, Count: float64(b.Count)})
 		}
 	}
 	if h, ok := byCommand[command]; ok || command != "" {
@@ -69,8 +73,8 @@ func (d *Data) distribution(run int64, source, metric, command string) (sample.H
 	return sample.MergeHistograms(slices.Collect(maps.Values(byCommand))...)
 }
 
-// Read reads the runs of a record with the wanted levels; nil means all runs. The record must stay open while the data is used:
-// distributions and traces are read when they are drawn.
+// Read reads the runs of a record with the wanted levels; nil means all runs. The record must stay open while the data
+// is used: distributions and traces are read when they are drawn.
 func Read(ctx context.Context, r *record.Record, confidence float64, wanted map[string]string) (*Data, error) {
 	runs, err := r.Runs(ctx)
 	if err != nil {

@@ -51,7 +51,8 @@ func (a *artist) percentile(p frame.Point, percent float64) sample.Estimate {
 		if err == nil && h.Total() > 0 {
 			return h.Quantile(percent / 100), true
 		}
-		return r.Value(record.SourceClient, a.v.metric("response_time_p"+strings.ReplaceAll(fmt.Sprint(percent), ".", "")))
+		return r.Value(record.SourceClient,
+			a.v.metric("response_time_p"+strings.ReplaceAll(fmt.Sprint(percent), ".", "")))
 	})
 }
 
@@ -66,7 +67,9 @@ func (a *artist) percentiles() []plot.Chart {
 			}
 		}
 		for _, percent := range []float64{25, 50, 75, 90, 99} {
-			add(fmt.Sprintf("%.0f %%", percent), func(p frame.Point) sample.Estimate { return a.percentile(p, percent) })
+			add(fmt.Sprintf("%.0f %%", percent), func(p frame.Point) sample.Estimate {
+				return a.percentile(p, percent)
+			})
 		}
 		if len(marks) > 0 {
 			add("mean", a.client("response_time_mean"))
@@ -77,7 +80,10 @@ func (a *artist) percentiles() []plot.Chart {
 
 func (a *artist) spread() (charts []plot.Chart) {
 	for _, panel := range a.panels {
-		c := plot.Chart{Title: panel.Name, X: a.categories(), Y: plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true}}
+		c := plot.Chart{
+			Title: panel.Name, X: a.categories(),
+			Y: plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true},
+		}
 		any := false
 		for i, l := range panel.Lines {
 			boxes := plot.Boxes{Name: l.Name, Series: l.Number, Slot: i, Slots: len(panel.Lines)}
@@ -88,7 +94,8 @@ func (a *artist) spread() (charts []plot.Chart) {
 				}
 				any = any || h.Total() > 0 // the quantiles of an empty histogram are NaN
 				boxes.Values = append(boxes.Values, plot.Percentiles{
-					Low: h.Quantile(0.05), P25: h.Quantile(0.25), P50: h.Quantile(0.5), P75: h.Quantile(0.75), High: h.Quantile(0.95), Mean: h.Mean(),
+					Low: h.Quantile(0.05), P25: h.Quantile(0.25), P50: h.Quantile(0.5), P75: h.Quantile(0.75),
+					High: h.Quantile(0.95), Mean: h.Mean(),
 				})
 			}
 			c.Marks = append(c.Marks, boxes)
@@ -115,8 +122,8 @@ func (a *artist) histogram() []plot.Chart {
 	})
 }
 
-// bins returns the bins of the response times of a point at a source up to shown: their means over the repetitions with confidence
-// intervals.
+// bins returns the bins of the response times of a point at a source up to shown: their means over the repetitions with
+// confidence intervals.
 func (a *artist) bins(p frame.Point, source string) (bins []plot.Bin) {
 	repetitions := a.histograms(p, source)
 	if len(repetitions) == 0 {
@@ -146,14 +153,20 @@ func (a *artist) bins(p frame.Point, source string) (bins []plot.Bin) {
 			break
 		}
 		mean := moments[b.Lower].Estimate(a.d.Confidence)
-		bins = append(bins, plot.Bin{Lower: b.Lower, Upper: b.Upper, Count: b.Count / float64(len(repetitions)), Low: max(0, mean.Low), High: mean.High})
+		bins = append(bins, plot.Bin{
+			Lower: b.Lower, Upper: b.Upper, Count: b.Count / float64(len(repetitions)),
+			Low: max(0, mean.Low), High: mean.High,
+		})
 	}
 	return bins
 }
 
 func (a *artist) cdf() (charts []plot.Chart) {
 	for _, panel := range a.panels {
-		c := plot.Chart{Title: panel.Name, X: plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Label: "requests answered", Unit: plot.Ratio, FromZero: true, Min: 0, Max: 1}}
+		c := plot.Chart{
+			Title: panel.Name, X: plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true},
+			Y: plot.Axis{Label: "requests answered", Unit: plot.Ratio, FromZero: true, Min: 0, Max: 1},
+		}
 		for _, l := range panel.Lines {
 			for _, p := range a.sameLoad(panel, l) {
 				var bins []plot.Bin
@@ -163,7 +176,10 @@ func (a *artist) cdf() (charts []plot.Chart) {
 					}
 				}
 				if points := plot.CDF(bins); len(points) > 0 {
-					c.Marks = append(c.Marks, plot.Line{Name: join(l.Name, levelName(a.v.X, p.Levels[a.v.X])), Points: points, Look: plot.Trace, Series: l.Number})
+					c.Marks = append(c.Marks, plot.Line{
+						Name:   join(l.Name, levelName(a.v.X, p.Levels[a.v.X])),
+						Points: points, Look: plot.Trace, Series: l.Number,
+					})
 				}
 			}
 		}
@@ -172,8 +188,8 @@ func (a *artist) cdf() (charts []plot.Chart) {
 	return charts
 }
 
-// sameLoad returns the point of a line at the least load at which a line of its panel saturates. If the line has no such point it returns
-// the line's point of saturation, if any.
+// sameLoad returns the point of a line at the least load at which a line of its panel saturates. If the line has no
+// such point it returns the line's point of saturation, if any.
 func (a *artist) sameLoad(panel Panel, l Line) []frame.Point {
 	var all []frame.Point
 	for _, other := range panel.Lines {
@@ -182,7 +198,9 @@ func (a *artist) sameLoad(panel Panel, l Line) []frame.Point {
 	if len(all) == 0 {
 		return nil
 	}
-	least := slices.MinFunc(all, func(p, q frame.Point) int { return cmp.Compare(a.d.place(a.v, p), a.d.place(a.v, q)) })
+	least := slices.MinFunc(all, func(p, q frame.Point) int {
+		return cmp.Compare(a.d.place(a.v, p), a.d.place(a.v, q))
+	})
 	if p, ok := a.at(l, least.Levels[a.v.X]); ok {
 		return []frame.Point{p}
 	}
@@ -197,7 +215,8 @@ func (a *artist) traceResponseTime() []plot.Chart {
 	return a.trace("response_time_mean", plot.Axis{Label: "response time", Unit: plot.Seconds, FromZero: true})
 }
 
-// trace draws a metric over the time of every repetition: of the clients, or of the middlewares if the clients did not measure it.
+// trace draws a metric over the time of every repetition: of the clients, or of the middlewares if the clients did not
+// measure it.
 func (a *artist) trace(metric string, y plot.Axis) []plot.Chart {
 	return a.atSaturation(plot.Axis{Label: "time", Unit: plot.Seconds}, y, func(p frame.Point) (marks []plot.Mark) {
 		for i, r := range p.Runs {

@@ -20,7 +20,8 @@ func cpuPerRequest(p frame.Point) sample.Estimate {
 	return p.Estimate(record.SourceMiddleware, "cpu_per_request")
 }
 
-// cost draws throughput, processor time per request and the 99th percentile. With several panels it draws only the processor time.
+// cost draws throughput, processor time per request and the 99th percentile. With several panels it draws only the
+// processor time.
 func (a *artist) cost() []plot.Chart {
 	draw := func(title, name string, unit plot.Unit, log bool, f func(frame.Point) sample.Estimate) []plot.Chart {
 		charts := a.lines(plot.Axis{Label: name, Unit: unit, FromZero: !log, Log: log}, f, nil)
@@ -56,9 +57,12 @@ func (a *artist) growth() table.Table {
 			return
 		}
 		best := slices.MaxFunc(l.Points, func(p, q frame.Point) int { return cmp.Compare(rate(p), rate(q)) })
-		knee := l.Points[slices.IndexFunc(l.Points, func(p frame.Point) bool { return rate(p) >= kneeShare*rate(best) })]
+		knee := l.Points[slices.IndexFunc(l.Points, func(p frame.Point) bool {
+			return rate(p) >= kneeShare*rate(best)
+		})]
 		t.Rows = append(t.Rows, []string{
-			cmp.Or(join(panel.Name, l.Name), "all"), shownAs(a.v.throughput(best), plot.OpsPerSecond), best.Levels[a.v.X], knee.Levels[a.v.X], text,
+			cmp.Or(join(panel.Name, l.Name), "all"), shownAs(a.v.throughput(best), plot.OpsPerSecond),
+			best.Levels[a.v.X], knee.Levels[a.v.X], text,
 		})
 	})
 	return t
@@ -67,9 +71,10 @@ func (a *artist) growth() table.Table {
 // linearWithin is the largest relative deviation of a point from a straight line that is called linear.
 const linearWithin = 0.25
 
-// growth describes the growth of the CPU per request with x. It is linear if no point deviates more than linearWithin from the straight
-// line with the least sum of squared relative deviations. Otherwise growth returns the exponents of the first and the last half: the
-// slopes of log y over log x by least squares. It returns "" for less than three points or unknown values.
+// growth describes the growth of the CPU per request with x. It is linear if no point deviates more than linearWithin
+// from the straight line with the least sum of squared relative deviations. Otherwise growth returns the exponents of
+// the first and the last half: the slopes of log y over log x by least squares. It returns "" for less than three
+// points or unknown values.
 func growth(each string, points []plot.Point) string {
 	if len(points) < 3 {
 		return ""
@@ -88,10 +93,12 @@ func growth(each string, points []plot.Point) string {
 		worst = max(worst, math.Abs((a+b*x)/ys[i]-1))
 	}
 	if worst <= linearWithin && a > 0 {
-		return fmt.Sprintf("linear: %s + %s for each of %s, within %.0f %%", plot.Seconds.Format(a), plot.Seconds.Format(b), each, 100*worst)
+		return fmt.Sprintf("linear: %s + %s for each of %s, within %.0f %%", plot.Seconds.Format(a),
+			plot.Seconds.Format(b), each, 100*worst)
 	}
 	half := (len(xs) + 1) / 2
 	_, first := stat.LinearRegression(logXs[:half], logYs[:half], nil, false)
 	_, second := stat.LinearRegression(logXs[half-1:], logYs[half-1:], nil, false)
-	return fmt.Sprintf("not linear: as the power %.2f from %.6g to %.6g, %.2f from there to %.6g", first, xs[0], xs[half-1], second, xs[len(xs)-1])
+	return fmt.Sprintf("not linear: as the power %.2f from %.6g to %.6g, %.2f from there to %.6g", first, xs[0],
+		xs[half-1], second, xs[len(xs)-1])
 }

@@ -36,8 +36,8 @@ func (d *Data) path(run record.Run, source, metric string) (float64, bool) {
 	return record.Find(d.Manifest.Path, source, metric)
 }
 
-// bandwidthLimit returns the lowest throughput at which a part of the network is full: the path between load and middleware, or a
-// direction of a machine that has a limit.
+// bandwidthLimit returns the lowest throughput at which a part of the network is full: the path between load and
+// middleware, or a direction of a machine that has a limit.
 func (d *Data) bandwidthLimit(run record.Run) (limit float64, known bool) {
 	limit, known = d.pathLimit(run)
 	x, ok := run.Value(record.SourceClient, "throughput")
@@ -49,8 +49,8 @@ func (d *Data) bandwidthLimit(run record.Run) (limit float64, known bool) {
 	return limit, known
 }
 
-// pathLimit returns the lowest throughput at which a direction of the path is full. A direction that was not measured has the bandwidth of
-// the path.
+// pathLimit returns the lowest throughput at which a direction of the path is full. A direction that was not measured
+// has the bandwidth of the path.
 func (d *Data) pathLimit(run record.Run) (limit float64, known bool) {
 	requests, ok := run.Value(record.SourceClient, "requests")
 	if !ok {
@@ -60,7 +60,10 @@ func (d *Data) pathLimit(run record.Run) (limit float64, known bool) {
 	if !ok || requests <= 0 {
 		return 0, false
 	}
-	for _, way := range []struct{ source, bytes string }{{record.SourcePath + ":requests", "bytes_written"}, {record.SourcePath + ":replies", "bytes_read"}} {
+	for _, way := range []struct{ source, bytes string }{
+		{record.SourcePath + ":requests", "bytes_written"},
+		{record.SourcePath + ":replies", "bytes_read"},
+	} {
 		bandwidth, ok := d.path(run, way.source, "bandwidth")
 		if !ok {
 			bandwidth, ok = d.path(run, record.SourcePath, "bandwidth")

@@ -8,7 +8,8 @@ import (
 )
 
 // modelCaption describes the figures of modelled.
-const modelCaption = "Measurements and, dashed, the predictions of queueing models whose parameters are from the same record, for each configuration of workers. " +
+const modelCaption = "Measurements and, dashed, the predictions of queueing models whose parameters are from the " +
+	"same record, for each configuration of workers. " +
 	"mcmwlab model prints the parameters, more models, and the errors of predicting each point from the others."
 
 // overlaid are the models in the figures: those that predict every load.
@@ -20,8 +21,8 @@ const leastLoads = 3
 func (a *artist) modelThroughput() []plot.Chart   { return a.modelled("throughput") }
 func (a *artist) modelResponseTime() []plot.Chart { return a.modelled("response-time") }
 
-// modelled returns the panels of a figure of the models. It returns nil if the record cannot be modelled or has too few loads for a curve.
-// The models do not predict the requests of one command.
+// modelled returns the panels of a figure of the models. It returns nil if the record cannot be modelled or has too few
+// loads for a curve. The models do not predict the requests of one command.
 func (a *artist) modelled(name string) []plot.Chart {
 	if a.v.Command != "" {
 		return nil

@@ -18,8 +18,9 @@ import (
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"anchor":   Anchor,
-	"findings": func(name string) bool { return name == FindingsTable }, // unfolded, before the figures; others are folded, after them
+	"anchor": Anchor,
+	// unfolded, before the figures; others are folded, after them
+	"findings": func(name string) bool { return name == FindingsTable },
 }).Parse(pageText))
 
 // Report has the figures and tables of a record.
@@ -40,8 +41,9 @@ func (d *Data) Report(v View) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{
-		Title: cmp.Or(d.Manifest.Title, d.Manifest.Name), Subtitle: fmt.Sprintf("%d points, %d runs", len(d.Points), len(d.Runs())),
-		Figures: figures, Tables: d.Tables(v, nil), Warnings: join(d.foreign(), d.Caution(d.Points)), Rule: Rule(),
+		Title:    cmp.Or(d.Manifest.Title, d.Manifest.Name),
+		Subtitle: fmt.Sprintf("%d points, %d runs", len(d.Points), len(d.Runs())),
+		Figures:  figures, Tables: d.Tables(v, nil), Warnings: join(d.foreign(), d.Caution(d.Points)), Rule: Rule(),
 	}
 	if len(d.Failed) > 0 {
 		r.Subtitle += fmt.Sprintf(", %d more failed", len(d.Failed))
@@ -78,7 +80,8 @@ func (d *Data) Report(v View) (*Report, error) {
 	return r, nil
 }
 
-// foreign warns of programs outside the experiment that used the processors during the runs; "" if they used little, or it was not measured.
+// foreign warns of programs outside the experiment that used the processors during the runs; "" if they used little, or
+// it was not measured.
 func (d *Data) foreign() string {
 	most, in, of := check.Foreign{}, 0, 0
 	for _, run := range d.Runs() {
@@ -103,7 +106,8 @@ func (d *Data) foreign() string {
 	if in == 0 {
 		return ""
 	}
-	return fmt.Sprintf("programs outside the experiment, or other virtual machines on the same hardware, used up to %[3]s of the used processor time in %[1]d of %[2]d runs", in, of, plot.Ratio.Format(most.Share()))
+	return fmt.Sprintf("programs outside the experiment, or other virtual machines on the same hardware, used up to "+
+		"%[3]s of the used processor time in %[1]d of %[2]d runs", in, of, plot.Ratio.Format(most.Share()))
 }
 
 // finding returns the sentence about the saturation of a line.
@@ -120,9 +124,12 @@ func (a *artist) finding(panel Panel, l Line) string {
 
 // Rule explains how points of saturation and bottlenecks are found.
 func Rule() string {
-	return fmt.Sprintf("The point of saturation is the least load whose throughput is within %.0f %% of the highest throughput of its line. If this is the highest load, and the throughput grew by more "+
-		"than %.0f %% up to it, the system is not saturated. A component limits a line if it is in use for at least %.0f %% of the time at the highest throughput of the line. Of several components the first of these "+
-		"is named, because it makes the later ones wait: load generator, bandwidth of the path, upload and download of machines with limits, processor of the host, processor of a server, workers.", 100*Near, 100*Near, 100*Busy)
+	return fmt.Sprintf("The point of saturation is the least load whose throughput is within %.0f %% of the highest "+
+		"throughput of its line. If this is the highest load, and the throughput grew by more "+
+		"than %.0f %% up to it, the system is not saturated. A component limits a line if it is in use for at least "+
+		"%.0f %% of the time at the highest throughput of the line. Of several components the first of these "+
+		"is named, because it makes the later ones wait: load generator, bandwidth of the path, upload and download "+
+		"of machines with limits, processor of the host, processor of a server, workers.", 100*Near, 100*Near, 100*Busy)
 }
 
 // keyFigures are the figures that the page shows first, if the record has them. It shows as many figures unfolded.

@@ -33,7 +33,8 @@ func (a *artist) limit() (float64, bool) {
 // serviceMetric returns the estimate of the metric of the quality of service.
 func (a *artist) serviceMetric(p frame.Point) sample.Estimate {
 	of := a.quality().Condition.Term.Metric
-	if e := p.Estimate(of.Source, a.v.metric(of.Name)); e.OK() || of.Name != "response_time_p99" || of.Source != record.SourceClient {
+	if e := p.Estimate(of.Source, a.v.metric(of.Name)); e.OK() || of.Name != "response_time_p99" ||
+		of.Source != record.SourceClient {
 		return e
 	}
 	return a.percentile(p, 99)
@@ -82,7 +83,8 @@ func (a *artist) service() []plot.Chart {
 	})
 }
 
-// capacity returns the highest loads within the experiment's quality of service; nil if it has none, or the load does not vary.
+// capacity returns the highest loads within the experiment's quality of service; nil if it has none, or the load does
+// not vary.
 func (a *artist) capacity() *capacity.Capacity {
 	if a.d.Quality == nil || a.v.Command != "" {
 		return nil
@@ -128,7 +130,8 @@ func (a *artist) capacities() table.Table {
 	return t
 }
 
-// compared returns the panels that have a line for each of two levels of the series' factor; nil if the factor has more levels.
+// compared returns the panels that have a line for each of two levels of the series' factor; nil if the factor has more
+// levels.
 func (a *artist) compared() []Panel {
 	if a.v.Series == "" || len(a.d.Levels(a.v.Series)) != 2 {
 		return nil
@@ -154,7 +157,10 @@ type measure struct {
 
 func (a *artist) measures() []measure {
 	metric := a.quality().Condition.Term.Metric.Name
-	return []measure{{"throughput", plot.OpsPerSecond, a.v.throughput}, {metricName(metric), metricUnit(metric), a.serviceMetric}}
+	return []measure{
+		{"throughput", plot.OpsPerSecond, a.v.throughput},
+		{metricName(metric), metricUnit(metric), a.serviceMetric},
+	}
 }
 
 // ratio returns the ratio of the second point's value to the first's.
@@ -211,12 +217,14 @@ func (a *artist) versus() table.Table {
 			}
 			row = append(row, marked(first.Levels[a.v.X], frame.Point{Runs: slices.Concat(first.Runs, second.Runs)}))
 			for _, m := range a.measures() {
-				row = append(row, shownAs(m.value(first), m.unit), shownAs(m.value(second), m.unit), shownRatio(m.ratio(first, second, a.d.Confidence)))
+				row = append(row, shownAs(m.value(first), m.unit), shownAs(m.value(second), m.unit),
+					shownRatio(m.ratio(first, second, a.d.Confidence)))
 			}
 			t.Rows = append(t.Rows, row)
 		})
 	}
-	t.Notes = []string{fmt.Sprintf("Ratios are those of the means, second to first, with their %.0f %% confidence intervals (Fieller). ~: the interval contains 1, so the difference may be chance.",
+	t.Notes = []string{fmt.Sprintf("Ratios are those of the means, second to first, with their %.0f %% confidence "+
+		"intervals (Fieller). ~: the interval contains 1, so the difference may be chance.",
 		100*a.d.Confidence)}
 	return t
 }

@@ -15,8 +15,8 @@ import (
 	"mcmw/lab/report"
 )
 
-// servers returns a record of two servers with values of several sizes. The second server has half the throughput and twice the 99th
-// percentile of the first.
+// servers returns a record of two servers with values of several sizes. The second server has half the throughput and
+// twice the 99th percentile of the first.
 func servers(t *testing.T, experiment string) *record.Record {
 	r := newRecord(t, record.Manifest{Name: "servers", Experiment: experiment})
 	point := 0
@@ -28,7 +28,10 @@ func servers(t *testing.T, experiment string) *record.Record {
 					Factors: map[string]string{"server": server, "value_size": strconv.Itoa(size), "connections": "8"},
 					Results: []record.Value{
 						{Source: "client", Metric: "throughput", Value: noise * 1000 / float64(factor+1)},
-						{Source: "client", Metric: "response_time_p99", Value: noise * 0.0003 * float64((factor+1)*(i+1))},
+						{
+							Source: "client", Metric: "response_time_p99",
+							Value: noise * 0.0003 * float64((factor+1)*(i+1)),
+						},
 					},
 				}))
 			}
@@ -39,7 +42,11 @@ func servers(t *testing.T, experiment string) *record.Record {
 }
 
 func TestTwoServersAreComparedWithIntervals(t *testing.T) {
-	d, v := read(t, servers(t, "name: servers\nfactors: {value_size: [2, 512]}\nconstants: {middlewares: 0}\nquality: {below: 1ms}\n"), nil)
+	d,
+		v := read(t,
+		servers(t,
+			"name: servers\nfactors: {value_size: [2, 512]}\nconstants: {middlewares: 0}\nquality: {below: 1ms}\n"),
+		nil)
 	require.Equal(t, report.View{X: "value_size", Series: "server"}, v)
 	tables := d.Tables(v, []string{"head-to-head"})
 	require.Len(t, tables[0].Rows, 3)
@@ -61,15 +68,24 @@ func TestTwoServersAreComparedWithIntervals(t *testing.T) {
 }
 
 func TestTheLoadOfTheQualityIsTheAxisAndAFinding(t *testing.T) {
-	d, v := read(t, servers(t, "name: servers\nfactors: {value_size: [2, 512]}\nconstants: {middlewares: 0}\nquality: {below: 1ms, over: value_size}\n"), nil)
+	d,
+		v := read(t,
+		servers(t,
+			"name: servers\nfactors: {value_size: [2, 512]}\nconstants: {middlewares: 0}\nquality: {below: 1ms, "+
+				"over: value_size}\n"), nil)
 	require.Equal(t, "value_size", v.X)
 	r, err := d.Report(v)
 	require.NoError(t, err)
 	findings := strings.Join(r.Findings, "\n")
-	require.Contains(t, findings, "Highest load with client.response_time_p99 < 1ms: server=memcached: up to 524288 value_size")
-	require.Contains(t, findings, "server=redis: up to 2 value_size, 500/s ± 1.7 %; 512 value_size break it (1.20 ms ± 1.7 %).")
+	require.Contains(t, findings,
+		"Highest load with client.response_time_p99 < 1ms: server=memcached: up to 524288 value_size")
+	require.Contains(t, findings,
+		"server=redis: up to 2 value_size, 500/s ± 1.7 %; 512 value_size break it (1.20 ms ± 1.7 %).")
 	tables := d.Tables(v, []string{"capacity"})
-	require.Equal(t, []string{"redis", "2", "500/s ± 1.7 %", "600 µs ± 1.7 %", "512 value_size break it (1.20 ms ± 1.7 %)"}, tables[0].Rows[1])
+	require.Equal(t, []string{
+		"redis", "2", "500/s ± 1.7 %", "600 µs ± 1.7 %",
+		"512 value_size break it (1.20 ms ± 1.7 %)",
+	}, tables[0].Rows[1])
 }
 
 func TestWithoutAQualityThe99thPercentileHasNoLimit(t *testing.T) {

@@ -39,7 +39,10 @@ func newRecord(t testing.TB, m record.Manifest, runs ...record.Run) *record.Reco
 
 // small returns a record that has measurements for every figure and table.
 func small(t testing.TB) *record.Record {
-	return synthetic{clients: []int{6, 24, 96}, workers: []int{8, 32}, ratios: []string{"1:0"}, repetitions: 3, second: 4, warn: true}.write(t)
+	return synthetic{
+		clients: []int{6, 24, 96}, workers: []int{8, 32}, ratios: []string{"1:0"}, repetitions: 3,
+		second: 4, warn: true,
+	}.write(t)
 }
 
 // read returns the data of a record and the default view.
@@ -92,7 +95,8 @@ func TestThePageIsSelfContainedAndWellFormed(t *testing.T) {
 	require.Equal(t, 6, strings.Count(first, "<h2 id="), "six figures are unfolded")
 	require.Less(t, strings.Index(first, `class="findings"`), strings.Index(first, "<h2 id="), "after the findings")
 	require.NotContains(t, first, "<nav", "no table of contents comes before them")
-	require.Equal(t, len(report.FigureNames())+len(report.TableNames())-6+1, strings.Count(text, "<details"), "the other figures, the tables and the rule are folded")
+	require.Equal(t, len(report.FigureNames())+len(report.TableNames())-6+1, strings.Count(text, "<details"),
+		"the other figures, the tables and the rule are folded")
 	require.Equal(t, 1, strings.Count(text, `class="warn"`), "one warning for all")
 	for _, svg := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
 		decoder := xml.NewDecoder(strings.NewReader(svg))
@@ -107,9 +111,13 @@ func TestThePageIsSelfContainedAndWellFormed(t *testing.T) {
 }
 
 func TestFactorsAreAssignedToAxisLinesAndPanels(t *testing.T) {
-	r := synthetic{clients: []int{6, 24}, workers: []int{8, 32}, ratios: []string{"1:0", "0:1"}, repetitions: 1, second: 1}.write(t)
+	r := synthetic{
+		clients: []int{6, 24}, workers: []int{8, 32}, ratios: []string{"1:0", "0:1"}, repetitions: 1,
+		second: 1,
+	}.write(t)
 	d, v := read(t, r, nil)
-	require.Equal(t, report.View{X: "connections", Series: "workers", Panels: []string{"ratio"}}, v, "clients and connections always change together")
+	require.Equal(t, report.View{X: "connections", Series: "workers", Panels: []string{"ratio"}}, v,
+		"clients and connections always change together")
 	panels := d.Panels(v)
 	require.Len(t, panels, 2)
 	require.Equal(t, "SET:GET 0:1", panels[0].Name)
@@ -131,7 +139,11 @@ func TestFactorsAreAssignedToAxisLinesAndPanels(t *testing.T) {
 // The case determines the number of clients and the size of values; the system determines the number of middlewares.
 func TestAFactorThatOthersDetermineSplitsNoFigure(t *testing.T) {
 	d := &report.Data{}
-	for _, of := range []map[string]string{{"case": "small", "clients": "64", "value_size": "64"}, {"case": "large", "clients": "64", "value_size": "4096"}, {"case": "few", "clients": "1", "value_size": "64"}} {
+	for _, of := range []map[string]string{
+		{"case": "small", "clients": "64", "value_size": "64"},
+		{"case": "large", "clients": "64", "value_size": "4096"},
+		{"case": "few", "clients": "1", "value_size": "64"},
+	} {
 		for system, middlewares := range map[string]string{"direct": "0", "mcmw": "1", "proxy": "1"} {
 			levels := maps.Clone(of)
 			levels["system"], levels["middlewares"] = system, middlewares
@@ -149,7 +161,10 @@ func TestAFactorThatOthersDetermineSplitsNoFigure(t *testing.T) {
 func TestWarningsAreShownWithTheFiguresOfTheirRuns(t *testing.T) {
 	r := small(t)
 	require.NoError(t, r.SetWarnings(0, []record.Warning{{Code: "repetitions_vary", Message: "by 30 %"}}))
-	require.NoError(t, r.Add(record.Run{Point: 99, State: record.Failed, Error: "memcached died", Factors: map[string]string{"workers": "8"}}))
+	require.NoError(t, r.Add(record.Run{
+		Point: 99, State: record.Failed, Error: "memcached died",
+		Factors: map[string]string{"workers": "8"},
+	}))
 	d, v := read(t, r, nil)
 	want := "3 of the 18 runs behind it violate checks: interactive_law (3); the set violates repetitions_vary"
 	rep, err := d.Report(v)
@@ -157,7 +172,9 @@ func TestWarningsAreShownWithTheFiguresOfTheirRuns(t *testing.T) {
 	require.Equal(t, want+", 1 runs failed and are not used", rep.Warnings)
 	for _, f := range rep.Figures {
 		if f.Name == "trace" {
-			require.Equal(t, "3 of the 6 runs behind it violate checks: interactive_law (3); the set violates repetitions_vary", f.Warnings, "only of the points that it shows")
+			require.Equal(t,
+				"3 of the 6 runs behind it violate checks: interactive_law (3); the set violates repetitions_vary",
+				f.Warnings, "only of the points that it shows")
 		} else if !strings.Contains("histogram cdf trace-response-time", f.Name) {
 			require.Equal(t, want, f.Warnings, f.Name)
 		}
@@ -170,7 +187,8 @@ func TestWarningsAreShownWithTheFiguresOfTheirRuns(t *testing.T) {
 	clean, v := read(t, r, map[string]string{"connections": "6"})
 	figures, err := clean.Figures(v, []string{"throughput"})
 	require.NoError(t, err)
-	require.Equal(t, "the set violates repetitions_vary", figures[0].Warnings, "runs that are not selected do not count")
+	require.Equal(t, "the set violates repetitions_vary", figures[0].Warnings,
+		"runs that are not selected do not count")
 	require.Contains(t, figures[0].Command, "--where connections=6")
 }
 
@@ -179,18 +197,25 @@ func TestTheLoadOfOtherProgramsIsTheFirstWarning(t *testing.T) {
 	for repetition, share := range []float64{0.5, 0.9} {
 		run := record.Run{
 			Repetition: repetition, State: record.Complete, Seconds: 10, Factors: map[string]string{"connections": "8"},
-			Results:  []record.Value{{Source: "client", Metric: "throughput", Value: 1000}, {Source: "client", Metric: "seconds_cpu", Value: 4.5}, {Source: "server:a", Metric: "seconds_cpu", Value: 4.5}},
+			Results: []record.Value{
+				{Source: "client", Metric: "throughput", Value: 1000},
+				{Source: "client", Metric: "seconds_cpu", Value: 4.5},
+				{Source: "server:a", Metric: "seconds_cpu", Value: 4.5},
+			},
 			Warnings: []record.Warning{{Code: "generator_saturated", Message: "it was"}},
 		}
 		for metric, v := range map[string]float64{"cpu_user": share, "cpu_idle": 1 - share} {
-			run.HostSamples = append(run.HostSamples, record.Window{Source: "host", Seconds: 10, Metric: metric, Value: v})
+			run.HostSamples = append(run.HostSamples,
+				record.Window{Source: "host", Seconds: 10, Metric: metric, Value: v})
 		}
 		require.NoError(t, r.Add(run))
 	}
 	d, v := read(t, r, nil)
 	rep, err := d.Report(v)
 	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(rep.Warnings, "programs outside the experiment, or other virtual machines on the same hardware, used up to 50.0 % of the used processor time in 1 of 2 runs, 2 of the 2 runs behind it violate checks"), rep.Warnings)
+	require.True(t, strings.HasPrefix(rep.Warnings,
+		"programs outside the experiment, or other virtual machines on the same hardware, used up to 50.0 % of the "+
+			"used processor time in 1 of 2 runs, 2 of the 2 runs behind it violate checks"), rep.Warnings)
 }
 
 func TestSelectionsWithoutRunsNameTheFactorsAndLevels(t *testing.T) {
@@ -215,10 +240,22 @@ func TestARecordWithoutCompleteRunsIsAnError(t *testing.T) {
 
 func TestARecordWithFewMeasurementsHasAReport(t *testing.T) {
 	for name, run := range map[string]record.Run{
-		"nothing":         {State: record.Complete},
-		"no factors":      {State: record.Complete, Seconds: 1, Results: []record.Value{{Source: "client", Metric: "throughput", Value: 5}}},
-		"middleware only": {State: record.Complete, Seconds: 1, Factors: map[string]string{"workers": "8"}, Results: []record.Value{{Source: "middleware", Metric: "throughput", Value: 5}}},
-		"zeros":           {State: record.Complete, Factors: map[string]string{"connections": "0"}, Results: []record.Value{{Source: "client", Metric: "throughput"}, {Source: "client", Metric: "response_time_mean"}}},
+		"nothing": {State: record.Complete},
+		"no factors": {
+			State: record.Complete, Seconds: 1,
+			Results: []record.Value{{Source: "client", Metric: "throughput", Value: 5}},
+		},
+		"middleware only": {
+			State: record.Complete, Seconds: 1, Factors: map[string]string{"workers": "8"},
+			Results: []record.Value{{Source: "middleware", Metric: "throughput", Value: 5}},
+		},
+		"zeros": {
+			State: record.Complete, Factors: map[string]string{"connections": "0"},
+			Results: []record.Value{
+				{Source: "client", Metric: "throughput"},
+				{Source: "client", Metric: "response_time_mean"},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, v := read(t, newRecord(t, record.Manifest{Name: name}, run), nil)
@@ -233,8 +270,8 @@ func TestARecordWithFewMeasurementsHasAReport(t *testing.T) {
 	}
 }
 
-// lambda are the arrival rates by workers and clients that the 2018 report measured: section 7, table 5. The last column is mu, the
-// highest throughput with that number of workers, at a higher load.
+// lambda are the arrival rates by workers and clients that the 2018 report measured: section 7, table 5. The last
+// column is mu, the highest throughput with that number of workers, at a higher load.
 var lambda = map[int][]float64{
 	8:  {2357, 4520, 5562, 6262, 6244, 6173, 6320, 6385},
 	16: {2367, 4335, 5699, 7664, 8103, 8201, 8266, 8313},
@@ -295,7 +332,8 @@ func TestALevelThatRunsDontHaveIsNoLevel(t *testing.T) {
 	run := func(point int, factors map[string]string) record.Run {
 		return record.Run{Point: point, State: record.Complete, Seconds: 1, Factors: factors}
 	}
-	r := newRecord(t, record.Manifest{Name: "imported"}, run(0, map[string]string{"clients": "1", "workers": "8"}), run(1, map[string]string{"clients": "1"}))
+	r := newRecord(t, record.Manifest{Name: "imported"}, run(0, map[string]string{"clients": "1", "workers": "8"}),
+		run(1, map[string]string{"clients": "1"}))
 	for _, level := range []string{"9", ""} {
 		_, err := report.Read(t.Context(), r, 0.95, map[string]string{"workers": level})
 		require.EqualError(t, err, fmt.Sprintf("factor workers has no level %q: expected one of 8", level))
@@ -304,7 +342,8 @@ func TestALevelThatRunsDontHaveIsNoLevel(t *testing.T) {
 
 func TestTheCommandOfAFigureDrawsItsPanels(t *testing.T) {
 	d, _ := read(t, small(t), nil)
-	for panels, want := range map[string]string{"workers": "mcmwlab report results/sweep --figure throughput --panels workers", "": "mcmwlab report results/sweep --figure throughput"} {
+	for panels, want := range map[string]string{"workers": "mcmwlab report results/sweep --figure throughput " +
+		"--panels workers", "": "mcmwlab report results/sweep --figure throughput"} {
 		var wanted report.View
 		if panels != "" {
 			wanted.Panels = []string{panels}
@@ -317,9 +356,13 @@ func TestTheCommandOfAFigureDrawsItsPanels(t *testing.T) {
 
 func TestTheLawOfClosedLoopsIsNotAppliedToASchedule(t *testing.T) {
 	for rate, rows := range map[string]int{"0": 1, "5000": 0, "ramp:1000-2000/30s": 0} {
-		run := record.Run{State: record.Complete, Seconds: 1, Factors: map[string]string{"connections": "8", "rate": rate}, Results: []record.Value{
-			{Source: record.SourceClient, Metric: "throughput", Value: 1000}, {Source: record.SourceClient, Metric: "response_time_mean", Value: 1e-3},
-		}}
+		run := record.Run{
+			State: record.Complete, Seconds: 1,
+			Factors: map[string]string{"connections": "8", "rate": rate}, Results: []record.Value{
+				{Source: record.SourceClient, Metric: "throughput", Value: 1000},
+				{Source: record.SourceClient, Metric: "response_time_mean", Value: 1e-3},
+			},
+		}
 		d, v := read(t, newRecord(t, record.Manifest{Name: "load"}, run), nil)
 		tables := d.Tables(v, []string{"law"})
 		require.Len(t, tables[0].Rows, rows, rate)
@@ -327,7 +370,10 @@ func TestTheLawOfClosedLoopsIsNotAppliedToASchedule(t *testing.T) {
 }
 
 func TestOnlyTheRunsThatACumulativeDistributionShowsAreWarnedOf(t *testing.T) {
-	d, v := read(t, synthetic{clients: []int{6, 24, 96}, workers: []int{8, 32}, ratios: []string{"1:0"}, repetitions: 3, second: 4}.write(t), nil)
+	d, v := read(t, synthetic{
+		clients: []int{6, 24, 96}, workers: []int{8, 32}, ratios: []string{"1:0"}, repetitions: 3,
+		second: 4,
+	}.write(t), nil)
 	saturates := map[string]string{}
 	for _, l := range d.Panels(v)[0].Lines {
 		saturates[l.Name] = l.Points[l.Index].Levels[v.X]
@@ -338,7 +384,8 @@ func TestOnlyTheRunsThatACumulativeDistributionShowsAreWarnedOf(t *testing.T) {
 		require.NoError(t, err)
 		return figures[0].Warnings
 	}
-	for clients, want := range map[string]string{"24": "3 of the 6 runs behind it violate checks", "96": ""} { // both lines are drawn at 24 clients
+	// both lines are drawn at 24 clients
+	for clients, want := range map[string]string{"24": "3 of the 6 runs behind it violate checks", "96": ""} {
 		for _, p := range d.Points {
 			for i := range p.Runs {
 				p.Runs[i].Warnings = nil
@@ -347,7 +394,8 @@ func TestOnlyTheRunsThatACumulativeDistributionShowsAreWarnedOf(t *testing.T) {
 				}
 			}
 		}
-		require.True(t, strings.HasPrefix(warnings("cdf"), want) && (want == "") == (warnings("cdf") == ""), "%s clients: %q", clients, warnings("cdf"))
+		require.True(t, strings.HasPrefix(warnings("cdf"), want) && (want == "") == (warnings("cdf") == ""),
+			"%s clients: %q", clients, warnings("cdf"))
 		require.Contains(t, warnings("throughput"), "3 of the 18 runs")
 	}
 }

@@ -9,34 +9,34 @@ import (
 	"mcmw/lab/sample"
 )
 
-// Near is the part of the highest throughput by which a throughput may be lower and still count as near it: 6 %. With it the rule finds
-// the points of saturation that the 2018 report chose by eye for 8, 16, 32 and 64 workers in its section 4.2 (48, 72, 96 and 144 clients,
-// table 5).
+// Near is the part of the highest throughput by which a throughput may be lower and still count as near it: 6 %. With
+// it the rule finds the points of saturation that the 2018 report chose by eye for 8, 16, 32 and 64 workers in its
+// section 4.2 (48, 72, 96 and 144 clients, table 5).
 const Near = 0.06
 
-// Saturation describes where the throughput of a line stops growing. The means decide where that is. The confidence intervals decide
-// whether it is significant: points with overlapping intervals cannot be told apart.
+// Saturation describes where the throughput of a line stops growing. The means decide where that is. The confidence
+// intervals decide whether it is significant: points with overlapping intervals cannot be told apart.
 type Saturation struct {
 	Index   int // of the point of saturation in Line.Points; -1: no throughput is known
 	Highest int // of the point with the highest throughput
-	// From is the first point whose interval overlaps that of the highest throughput. If it is before Index, the line may saturate
-	// anywhere between them.
+	// From is the first point whose interval overlaps that of the highest throughput. If it is before Index, the line
+	// may saturate anywhere between them.
 	From int
 	// Single: some points have one repetition, and so no interval. Whether the result is significant is then unknown.
 	Single bool
-	// Growing: the point of saturation is the last point, and its throughput is more than Near above that of the point before. The
-	// maximum may be beyond.
+	// Growing: the point of saturation is the last point, and its throughput is more than Near above that of the point
+	// before. The maximum may be beyond.
 	Growing bool
-	// Falling: at the highest load the throughput is lower than the highest by more than Near: the system is over-saturated there.
-	// Unsure: only the means say so; the intervals overlap.
+	// Falling: at the highest load the throughput is lower than the highest by more than Near: the system is
+	// over-saturated there. Unsure: only the means say so; the intervals overlap.
 	Falling, Unsure bool
-	// Bottleneck is the bottleneck at the point with the highest throughput. At the point of saturation, which comes earlier, the
-	// limiting component is not yet fully used.
+	// Bottleneck is the bottleneck at the point with the highest throughput. At the point of saturation, which comes
+	// earlier, the limiting component is not yet fully used.
 	Bottleneck Bottleneck
 }
 
-// saturate finds the point of saturation of a line: the least load whose throughput is near the highest of the line. Beyond it more load
-// increases the response time, and hardly the throughput.
+// saturate finds the point of saturation of a line: the least load whose throughput is near the highest of the line.
+// Beyond it more load increases the response time, and hardly the throughput.
 func saturate(points []frame.Point, v View) Saturation {
 	s := Saturation{Index: -1, Highest: -1}
 	x := make([]sample.Estimate, len(points))
@@ -74,7 +74,8 @@ func overlap(a, b sample.Estimate) bool {
 	return a.Known() && b.Known() && a.Overlaps(b.Interval)
 }
 
-// Significant reports whether the point of saturation is the first whose interval overlaps that of the highest throughput.
+// Significant reports whether the point of saturation is the first whose interval overlaps that of the highest
+// throughput.
 func (s Saturation) Significant() bool { return s.Index >= 0 && s.From == s.Index && !s.Growing }
 
 // saturated returns the point of saturation, if any.
@@ -108,12 +109,16 @@ func (l Line) Words(v View) string {
 		if l.Unsure {
 			unknown, falls = "where it saturates, and whether the throughput falls at the highest load,", ""
 		}
-		return fmt.Sprintf("%s can't be told: from %s on, the confidence intervals of the throughput overlap (%s there, %s at %s)", unknown, level(first),
-			shownAs(v.throughput(first), plot.OpsPerSecond), shownAs(v.throughput(p), plot.OpsPerSecond), p.Levels[v.X]) + falls + l.chance()
+		return fmt.Sprintf("%s can't be told: from %s on, the confidence intervals of the throughput overlap (%s "+
+			"there, %s at %s)", unknown, level(first),
+			shownAs(v.throughput(first), plot.OpsPerSecond), shownAs(v.throughput(p), plot.OpsPerSecond),
+			p.Levels[v.X]) + falls + l.chance()
 	case l.Growing:
-		return fmt.Sprintf("not saturated: the throughput still grew by more than %.0f %% up to the highest load, %s %s", 100*Near, rate(p), at) + l.chance()
+		return fmt.Sprintf("not saturated: the throughput still grew by more than %.0f %% up to the highest load, "+
+			"%s %s", 100*Near, rate(p), at) + l.chance()
 	}
-	text := fmt.Sprintf("saturated %s (%s), the least load within %.0f %% of the highest throughput", at, rate(p), 100*Near)
+	text := fmt.Sprintf("saturated %s (%s), the least load within %.0f %% of the highest throughput", at, rate(p),
+		100*Near)
 	if l.Highest != l.Index {
 		text += fmt.Sprintf(" (%s at %s)", rate(highest), highest.Levels[v.X])
 	}
@@ -126,7 +131,8 @@ func (s Saturation) falls() string {
 	case s.Falling:
 		return "; over-saturated at the highest load: the throughput falls"
 	case s.Unsure:
-		return "; whether the throughput falls at the highest load can't be told, because the confidence intervals overlap"
+		return "; whether the throughput falls at the highest load can't be told, because the confidence intervals " +
+			"overlap"
 	}
 	return ""
 }

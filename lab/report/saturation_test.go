@@ -31,8 +31,9 @@ func TestWithOverlappingIntervalsSaturationIsUnknown(t *testing.T) {
 		say, never []string
 	}{
 		"wide": {
-			of:    map[int][]float64{6: {1000, 2900, 5100}, 12: {3900, 5000, 6100}, 24: {2000, 4500, 7000}},
-			say:   []string{"where it saturates, and whether the throughput falls at the highest load, can't be told: from clients = 6 on,"},
+			of: map[int][]float64{6: {1000, 2900, 5100}, 12: {3900, 5000, 6100}, 24: {2000, 4500, 7000}},
+			say: []string{"where it saturates, and whether the throughput falls at the highest load, can't be " +
+				"told: from clients = 6 on,"},
 			never: []string{"over-saturated", "saturated at"},
 		},
 		"wide and growing": {
@@ -46,8 +47,11 @@ func TestWithOverlappingIntervalsSaturationIsUnknown(t *testing.T) {
 			never: []string{"can't be told"},
 		},
 		"single runs": {
-			of:    map[int][]float64{6: {3000}, 12: {5000}, 24: {4500}},
-			say:   []string{"saturated at clients = 12", "some loads were measured in a single run, so this may be chance"},
+			of: map[int][]float64{6: {3000}, 12: {5000}, 24: {4500}},
+			say: []string{
+				"saturated at clients = 12",
+				"some loads were measured in a single run, so this may be chance",
+			},
 			never: []string{"overlap"},
 		},
 	} {

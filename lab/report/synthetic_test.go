@@ -14,8 +14,8 @@ import (
 	"mcmw/lab/record"
 )
 
-// synthetic describes the record of a closed network: a delay of one round trip, then a queue for workers, whose service time grows with
-// the number of busy workers; the bandwidth limits the throughput.
+// synthetic describes the record of a closed network: a delay of one round trip, then a queue for workers, whose
+// service time grows with the number of busy workers; the bandwidth limits the throughput.
 type synthetic struct {
 	clients, workers    []int
 	ratios              []string
@@ -52,9 +52,15 @@ func solve(t testing.TB, clients int, think float64, workers int, rate func(j in
 // write returns the record.
 func (s synthetic) write(t testing.TB) *record.Record {
 	r := newRecord(t, record.Manifest{
-		Name: "synthetic", Title: "A synthetic sweep", Created: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Command: []string{"mcmwlab", "run", "experiments/synthetic sweep.yaml"},
-		Experiment: "name: synthetic\nfactors: {clients: [6, 24]}\nquality: {below: 15ms}\n", Testbed: "computed", Versions: map[string]string{"memcached": "1.6.38", "mcmw": "test"}, Host: record.Host{CPU: "none", Cores: 8, Memory: 16 << 30, Kernel: "Linux 6.1"},
-		Path: []record.Value{{Source: record.SourcePath, Metric: "round_trip_time_mean", Value: trip}, {Source: record.SourcePath, Metric: "bandwidth", Value: bandwidth}},
+		Name: "synthetic", Title: "A synthetic sweep", Created: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Command:    []string{"mcmwlab", "run", "experiments/synthetic sweep.yaml"},
+		Experiment: "name: synthetic\nfactors: {clients: [6, 24]}\nquality: {below: 15ms}\n", Testbed: "computed",
+		Versions: map[string]string{"memcached": "1.6.38", "mcmw": "test"},
+		Host:     record.Host{CPU: "none", Cores: 8, Memory: 16 << 30, Kernel: "Linux 6.1"},
+		Path: []record.Value{
+			{Source: record.SourcePath, Metric: "round_trip_time_mean", Value: trip},
+			{Source: record.SourcePath, Metric: "bandwidth", Value: bandwidth},
+		},
 	})
 	random := rand.New(rand.NewPCG(1, 2))
 	point := 0
@@ -65,7 +71,10 @@ func (s synthetic) write(t testing.TB) *record.Record {
 					run := s.run(t, random, ratio, workers, clients, repetition)
 					run.Point, run.Repetition = point, repetition
 					if s.warn && point == 1 {
-						run.Warnings = []record.Warning{{Code: "interactive_law", Message: "the response time differs by 12 % from N/X - Z"}}
+						run.Warnings = []record.Warning{{
+							Code:    "interactive_law",
+							Message: "the response time differs by 12 % from N/X - Z",
+						}}
 					}
 					require.NoError(t, r.Add(run))
 				}
@@ -102,7 +111,8 @@ func (s synthetic) run(t testing.TB, random *rand.Rand, ratio string, workers, c
 	run := record.Run{
 		State: record.Complete, Seconds: seconds, Started: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 		Factors: map[string]string{
-			"connections": fmt.Sprint(clients), "clients": fmt.Sprint(clients), "workers": fmt.Sprint(workers), "ratio": ratio, "servers": "2", "middlewares": "1", "pipeline": "1",
+			"connections": fmt.Sprint(clients), "clients": fmt.Sprint(clients), "workers": fmt.Sprint(workers),
+			"ratio": ratio, "servers": "2", "middlewares": "1", "pipeline": "1",
 			"value_size": fmt.Sprint(valueSize), "server_threads": "1", "think_time": "0s", "rate": "0",
 		},
 	}
@@ -126,7 +136,8 @@ func (s synthetic) run(t testing.TB, random *rand.Rand, ratio string, workers, c
 	add("middleware", "response_time_mean", response)
 	add("middleware", "cpu_per_request", 10e-6)
 	for metric, v := range map[string]float64{
-		"stage_net_mean": net, "stage_queue_mean": queue, "stage_worker_mean": worker, "stage_server_mean": server, "stage_reply_mean": reply,
+		"stage_net_mean": net, "stage_queue_mean": queue, "stage_worker_mean": worker, "stage_server_mean": server,
+		"stage_reply_mean":  reply,
 		"queue_length_mean": x * queue, "busy_workers_mean": min(float64(workers), x*(response-queue-net)),
 	} {
 		add("middleware", metric, v)
@@ -141,15 +152,24 @@ func (s synthetic) run(t testing.TB, random *rand.Rand, ratio string, workers, c
 		run.Windows = append(
 			run.Windows,
 			record.Window{Source: "client", Start: at, Seconds: 1, Metric: "throughput", Value: noisy(x, 0.03)},
-			record.Window{Source: "client", Start: at, Seconds: 1, Metric: "response_time_mean", Value: noisy(client, 0.03)},
+			record.Window{
+				Source: "client", Start: at, Seconds: 1, Metric: "response_time_mean",
+				Value: noisy(client, 0.03),
+			},
 		)
 		busy := min(0.85, 0.1+x/20000)
-		for metric, part := range map[string]float64{"cpu_user": 0.3, "cpu_system": 0.5, "cpu_softirq": 0.17, "cpu_irq": 0.02, "cpu_iowait": 0.01} {
-			run.HostSamples = append(run.HostSamples, record.Window{Source: "host", Start: at, Seconds: 1, Metric: metric, Value: busy * part})
+		for metric, part := range map[string]float64{
+			"cpu_user": 0.3, "cpu_system": 0.5, "cpu_softirq": 0.17,
+			"cpu_irq": 0.02, "cpu_iowait": 0.01,
+		} {
+			run.HostSamples = append(run.HostSamples,
+				record.Window{Source: "host", Start: at, Seconds: 1, Metric: metric, Value: busy * part})
 		}
-		run.HostSamples = append(run.HostSamples, record.Window{Source: "host", Start: at, Seconds: 1, Metric: "cpu_idle", Value: 1 - busy})
+		run.HostSamples = append(run.HostSamples,
+			record.Window{Source: "host", Start: at, Seconds: 1, Metric: "cpu_idle", Value: 1 - busy})
 	}
-	run.Histograms = slices.Concat(gamma("client", command, client, x*seconds, random), gamma("middleware", command, response, x*seconds, random))
+	run.Histograms = slices.Concat(gamma("client", command, client, x*seconds, random),
+		gamma("middleware", command, response, x*seconds, random))
 	return run
 }
 
@@ -161,7 +181,10 @@ func gamma(source, command string, mean, requests float64, random *rand.Rand) (b
 		density := z * z * z * math.Exp(-z) / 6 * order / mean
 		count := requests * density * width
 		if n := count + math.Sqrt(count)*random.NormFloat64(); n >= 1 {
-			bins = append(bins, record.Bin{Source: source, Metric: "response_time", Command: command, Lower: lower, Upper: lower + width, Count: uint64(n)})
+			bins = append(bins, record.Bin{
+				Source: source, Metric: "response_time", Command: command, Lower: lower,
+				Upper: lower + width, Count: uint64(n),
+			})
 		}
 	}
 	return bins

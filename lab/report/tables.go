@@ -85,7 +85,8 @@ func (a *artist) configuration() table.Table {
 	add("experiment", join(m.Name, m.Title))
 	for _, f := range byPreference(a.d.Factors(), axisOrder) {
 		all := a.d.Levels(f)
-		if i := slices.IndexFunc(t.Rows, func(row []string) bool { return row[0] == label(f) }); i >= 0 && sameFactor(a.d.Points, f, "connections") {
+		if i := slices.IndexFunc(t.Rows, func(row []string) bool { return row[0] == label(f) }); i >= 0 &&
+			sameFactor(a.d.Points, f, "connections") {
 			continue // clients and connections have the same label
 		}
 		value := strings.Join(all, ", ")
@@ -164,8 +165,8 @@ func derived(name string, u plot.Unit, f func(record.Run) (float64, bool)) cell 
 	return cell{name, func(p frame.Point) string { return shownAs(p.Derive(f), u) }}
 }
 
-// rows returns a table with a row for each of the points that choose selects from a line. A row names panel and line, and the level of
-// the x axis; then come the cells.
+// rows returns a table with a row for each of the points that choose selects from a line. A row names panel and line,
+// and the level of the x axis; then come the cells.
 func (a *artist) rows(choose func(Line) []frame.Point, cells ...cell) table.Table {
 	t := table.Table{}
 	if len(a.v.Panels) > 0 {
@@ -215,7 +216,9 @@ func (a *artist) maximum() table.Table {
 			t.Notes = append(t.Notes, a.finding(panel, l))
 		}
 	})
-	t.Notes = append(t.Notes, fmt.Sprintf("± is half the width of the %.0f %% confidence interval. Derived: N/(R + Z), with R as the middleware measured it and Z the round-trip time and the think time.", 100*a.d.Confidence))
+	t.Notes = append(t.Notes,
+		fmt.Sprintf("± is half the width of the %.0f %% confidence interval. Derived: N/(R + Z), with R as the "+
+			"middleware measured it and Z the round-trip time and the think time.", 100*a.d.Confidence))
 	return t
 }
 
@@ -236,10 +239,14 @@ func (a *artist) breakdown() table.Table {
 	}
 	return a.rows(
 		func(l Line) []frame.Point {
-			return slices.DeleteFunc(slices.Clone(l.saturated()), func(p frame.Point) bool { return !p.Derive(sum).OK() })
+			return slices.DeleteFunc(slices.Clone(l.saturated()), func(p frame.Point) bool {
+				return !p.Derive(sum).OK()
+			})
 		},
-		append(cells, derived("sum", plot.Seconds, sum), estimate("response time, middleware", mw, a.v.metric("response_time_mean")),
-			derived("outside", plot.Seconds, a.v.outside), estimate("response time, clients", record.SourceClient, a.v.metric("response_time_mean")))...,
+		append(cells, derived("sum", plot.Seconds, sum),
+			estimate("response time, middleware", mw, a.v.metric("response_time_mean")),
+			derived("outside", plot.Seconds, a.v.outside),
+			estimate("response time, clients", record.SourceClient, a.v.metric("response_time_mean")))...,
 	)
 }
 
@@ -251,7 +258,9 @@ func (a *artist) interactive() table.Table {
 	}
 	t := a.rows(
 		func(l Line) []frame.Point {
-			return slices.DeleteFunc(slices.Clone(l.Points), func(p frame.Point) bool { return !p.Derive(difference).OK() })
+			return slices.DeleteFunc(slices.Clone(l.Points), func(p frame.Point) bool {
+				return !p.Derive(difference).OK()
+			})
 		},
 		estimate("throughput", record.SourceClient, "throughput"),
 		estimate("response time", record.SourceClient, "response_time_mean"),
@@ -261,7 +270,8 @@ func (a *artist) interactive() table.Table {
 			return fmt.Sprintf("%+.2f %%", 100*p.Derive(difference).Mean/p.Derive(lawResponseTime).Mean)
 		}},
 	)
-	t.Notes = []string{"N is the number of requests that the clients keep outstanding, X the throughput, Z the think time, all at the clients."}
+	t.Notes = []string{"N is the number of requests that the clients keep outstanding, X the throughput, Z the think " +
+		"time, all at the clients."}
 	return t
 }
 
@@ -277,22 +287,28 @@ func (a *artist) results() table.Table {
 	cells := []cell{
 		{"repetitions", func(p frame.Point) string { return fmt.Sprint(len(p.Runs)) }},
 		{"throughput", func(p frame.Point) string { return shownAs(a.v.throughput(p), plot.OpsPerSecond) }},
-		{"response time", func(p frame.Point) string { return shownAs(a.v.client(p, "response_time_mean"), plot.Seconds) }},
+		{"response time", func(p frame.Point) string {
+			return shownAs(a.v.client(p, "response_time_mean"), plot.Seconds)
+		}},
 	}
 	for _, percent := range []float64{50, 90, 99} {
-		cells = append(cells, cell{fmt.Sprintf("%.0f %%", percent), func(p frame.Point) string { return shownAs(a.percentile(p, percent), plot.Seconds) }})
+		cells = append(cells, cell{fmt.Sprintf("%.0f %%", percent), func(p frame.Point) string {
+			return shownAs(a.percentile(p, percent), plot.Seconds)
+		}})
 	}
 	t := a.rows(
 		func(l Line) []frame.Point { return l.Points },
-		append(cells, estimate("queue length", record.SourceMiddleware, "queue_length_mean"), derived("misses", plot.Ratio, missed), cell{"errors", func(p frame.Point) string {
-			e := p.Estimate(record.SourceClient, a.v.metric("errors"))
-			if !e.OK() {
-				return "–"
-			}
-			return fmt.Sprintf("%.0f", e.Mean*e.N)
-		}})...,
+		append(cells, estimate("queue length", record.SourceMiddleware, "queue_length_mean"),
+			derived("misses", plot.Ratio, missed), cell{"errors", func(p frame.Point) string {
+				e := p.Estimate(record.SourceClient, a.v.metric("errors"))
+				if !e.OK() {
+					return "–"
+				}
+				return fmt.Sprintf("%.0f", e.Mean*e.N)
+			}})...,
 	)
-	t.Notes = []string{fmt.Sprintf("± is half the width of the %.0f %% confidence interval of the mean over the repetitions; errors are the sum over them. ⚠: a run of the point violates a check.", 100*a.d.Confidence)}
+	t.Notes = []string{fmt.Sprintf("± is half the width of the %.0f %% confidence interval of the mean over the "+
+		"repetitions; errors are the sum over them. ⚠: a run of the point violates a check.", 100*a.d.Confidence)}
 	return t
 }
 
@@ -305,7 +321,10 @@ func (a *artist) warnings() table.Table {
 		t.Rows = append(t.Rows, []string{"the set", "", w.Code, w.Message})
 	}
 	for _, r := range a.d.Failed {
-		t.Rows = append(t.Rows, []string{fmt.Sprint(r.ID), levelNames(varied, r.Factors), "failed", r.Error + " (not used)"})
+		t.Rows = append(t.Rows, []string{
+			fmt.Sprint(r.ID), levelNames(varied, r.Factors), "failed",
+			r.Error + " (not used)",
+		})
 	}
 	for _, p := range a.d.arranged(a.v) {
 		for _, r := range p.Runs {

@@ -33,10 +33,16 @@ type Line struct {
 }
 
 // axisOrder lists the preferred factors of the x axis, best first. All other factors come after them.
-var axisOrder = []string{"case", "connections", "clients", "rate", "keys_per_get", "value_size", "servers", "workers", "server_threads", "group_size", "server_persistence", "depth", "pipeline", "key_pattern", "ratio"}
+var axisOrder = []string{
+	"case", "connections", "clients", "rate", "keys_per_get", "value_size", "servers", "workers",
+	"server_threads", "group_size", "server_persistence", "depth", "pipeline", "key_pattern", "ratio",
+}
 
 // seriesOrder lists the preferred factors of the lines.
-var seriesOrder = []string{"system", "server", "workers", "depth", "middlewares", "servers", "replicas", "sharded", "pool", "server_pinning", "server_memory"}
+var seriesOrder = []string{
+	"system", "server", "workers", "depth", "middlewares", "servers", "replicas", "sharded",
+	"pool", "server_pinning", "server_memory",
+}
 
 // labels are the names of factors in figures and tables, where they differ from those in records.
 var labels = map[string]string{
@@ -65,7 +71,8 @@ func levelName(factor, level string) string {
 		return "not " + label(factor)
 	case factor == "connections":
 		return levelName("clients", level)
-	case factor == "workers" || factor == "servers" || factor == "middlewares" || factor == "replicas" || factor == "clients":
+	case factor == "workers" || factor == "servers" || factor == "middlewares" || factor == "replicas" ||
+		factor == "clients":
 		if level == "1" {
 			return level + " " + strings.TrimSuffix(factor, "s")
 		}
@@ -84,12 +91,14 @@ func levelNames(factors []string, levels map[string]string) string {
 	return strings.Join(names, ", ")
 }
 
-// Varied returns the factors with more than one level. Of factors that always change together, such as connections and clients, it
-// returns only the preferred one.
+// Varied returns the factors with more than one level. Of factors that always change together, such as connections and
+// clients, it returns only the preferred one.
 func (d *Data) Varied() []string {
 	var varied []string
 	for _, f := range byPreference(d.Factors(), axisOrder) {
-		if len(d.Levels(f)) > 1 && !slices.ContainsFunc(varied, func(other string) bool { return sameFactor(d.Points, f, other) }) {
+		if len(d.Levels(f)) > 1 && !slices.ContainsFunc(varied, func(other string) bool {
+			return sameFactor(d.Points, f, other)
+		}) {
 			varied = append(varied, f)
 		}
 	}
@@ -117,7 +126,8 @@ func (d *Data) Choose(v View) (View, error) {
 		}
 	}
 	rest := slices.DeleteFunc(d.Varied(), func(f string) bool {
-		return slices.ContainsFunc(append([]string{v.X, v.Series}, v.Panels...), func(used string) bool { return used != "" && sameFactor(d.Points, f, used) })
+		return slices.ContainsFunc(append([]string{v.X, v.Series}, v.Panels...),
+			func(used string) bool { return used != "" && sameFactor(d.Points, f, used) })
 	})
 	take := func(order []string) string {
 		ordered := byPreference(rest, order)
@@ -129,7 +139,8 @@ func (d *Data) Choose(v View) (View, error) {
 	}
 	if v.X == "" && d.Quality != nil {
 		// The x axis is the load that the quality of service limits.
-		if at := slices.IndexFunc(rest, func(f string) bool { return sameFactor(d.Points, f, d.Quality.Over) }); at >= 0 {
+		if at := slices.IndexFunc(rest, func(f string) bool { return sameFactor(d.Points, f, d.Quality.Over) }); at >=
+			0 {
 			v.X = rest[at]
 			rest = slices.Delete(rest, at, at+1)
 		}
@@ -152,7 +163,8 @@ func (d *Data) Choose(v View) (View, error) {
 	return v, nil
 }
 
-// determined reports whether the levels of the factors by determine the level of f, as a case determines its number of clients.
+// determined reports whether the levels of the factors by determine the level of f, as a case determines its number of
+// clients.
 func determined(points []frame.Point, f string, by []string) bool {
 	seen := map[string]string{}
 	for _, p := range points {
@@ -199,7 +211,9 @@ func (d *Data) Panels(v View) []Panel {
 // arranged returns the points sorted by panel, series and x.
 func (d *Data) arranged(v View) []frame.Point {
 	order := append(slices.Clone(v.Panels), v.Series, v.X)
-	return slices.SortedStableFunc(slices.Values(d.Points), func(a, b frame.Point) int { return frame.Compare(a.Levels, b.Levels, order) })
+	return slices.SortedStableFunc(slices.Values(d.Points), func(a, b frame.Point) int {
+		return frame.Compare(a.Levels, b.Levels, order)
+	})
 }
 
 // numeric reports whether all levels of the x axis are numbers.

@@ -13,8 +13,8 @@ import (
 	"mcmw/lab/testbed"
 )
 
-// run makes the run of a slot and records it. It returns an error only if the experiment must end: ctx has ended, or the record
-// cannot be written. A failed run is recorded in state Failed.
+// run makes the run of a slot and records it. It returns an error only if the experiment must end: ctx has ended, or
+// the record cannot be written. A failed run is recorded in state Failed.
 func (r *runner) run(ctx context.Context, slot experiment.Slot) (record.Run, error) {
 	run := record.Run{
 		Point: slot.Point.Number, Repetition: slot.Repetition, Position: slot.Position, Started: time.Now().UTC(),
@@ -72,7 +72,8 @@ func (r *runner) measure(ctx context.Context, slot experiment.Slot) (*testbed.Ou
 		r.populated = values
 	}
 	outputs, err := r.deployment.Measure(ctx, testbed.Measurement{
-		Values: values, WarmUp: phases.WarmUp, Duration: phases.Duration, Seed: loadSeed(r.Experiment.Seed, slot.Repetition),
+		Values: values, WarmUp: phases.WarmUp, Duration: phases.Duration,
+		Seed: loadSeed(r.Experiment.Seed, slot.Repetition),
 	})
 	if phases.Restart {
 		r.undeploy()
@@ -80,7 +81,8 @@ func (r *runner) measure(ctx context.Context, slot experiment.Slot) (*testbed.Ou
 	return outputs, err
 }
 
-// loadSeed is the seed of a run's load: the same for all points, another for each repetition, and spaced so that each load process can have its own.
+// loadSeed is the seed of a run's load: the same for all points, another for each repetition, and spaced so that each
+// load process can have its own.
 func loadSeed(seed uint64, repetition int) uint64 { return seed<<32 + uint64(repetition)<<8 }
 
 // contentSettings are the settings that determine the contents of the servers.
@@ -88,12 +90,16 @@ func contentSettings(s experiment.Setting) bool { return s.Program == experiment
 
 // deploymentSettings are those that not only the load uses.
 func deploymentSettings(s experiment.Setting) bool {
-	return slices.ContainsFunc(experiment.DeploymentSettings, func(of experiment.Setting) bool { return of.Name == s.Name })
+	return slices.ContainsFunc(experiment.DeploymentSettings, func(of experiment.Setting) bool {
+		return of.Name == s.Name
+	})
 }
 
 // same reports whether two points have the same values of some settings.
 func same(a, b experiment.Values, of func(experiment.Setting) bool) bool {
-	return !slices.ContainsFunc(experiment.Settings, func(s experiment.Setting) bool { return of(s) && (b == nil || a[s.Name] != b[s.Name]) })
+	return !slices.ContainsFunc(experiment.Settings, func(s experiment.Setting) bool {
+		return of(s) && (b == nil || a[s.Name] != b[s.Name])
+	})
 }
 
 func (r *runner) undeploy() {

@@ -2,9 +2,9 @@
 //
 //	schedule -> deploy (or keep the deployment) -> populate -> measure under load -> collect -> check -> record
 //
-// The record is the only state: an experiment that was interrupted at any moment continues from its complete runs. A failed run
-// is recorded with the reason, and the next one is made. The experiment ends after several failures in a row, or when the record
-// cannot be written.
+// The record is the only state: an experiment that was interrupted at any moment continues from its complete runs. A
+// failed run is recorded with the reason, and the next one is made. The experiment ends after several failures in a
+// row, or when the record cannot be written.
 package runner
 
 import (
@@ -25,18 +25,20 @@ import (
 	"mcmw/lab/testbed"
 )
 
-// failuresInARow is how many runs in a row may fail before the experiment ends, because the next would probably fail, too.
+// failuresInARow is how many runs in a row may fail before the experiment ends, because the next would probably fail,
+// too.
 const failuresInARow = 3
 
-// pathBulk is how long the bandwidth of each direction of the path is measured, but at most a fifth of a run's measured time.
+// pathBulk is how long the bandwidth of each direction of the path is measured, but at most a fifth of a run's measured
+// time.
 const pathBulk = 500 * time.Millisecond
 
 // Options say what to run and where to keep the measurements.
 type Options struct {
 	Experiment *experiment.Experiment
 	Testbed    testbed.Testbed
-	// Dir is the record's directory. Without Resume it must be empty or not exist. With Resume it must be a record of the
-	// same experiment, made with the same programs on the same hosts.
+	// Dir is the record's directory. Without Resume it must be empty or not exist. With Resume it must be a record of
+	// the same experiment, made with the same programs on the same hosts.
 	Dir    string
 	Resume bool
 	// Command is the command line, for the record. Quick says whether it asks for the quick profile.
@@ -84,8 +86,9 @@ type runner struct {
 	made       int // runs made this time
 }
 
-// Run makes the runs that the record lacks. If the experiment ends early, the summary is that of the runs so far and the error
-// says why; if ctx has ended, the error is its cause. All programs that Run started have ended when it returns.
+// Run makes the runs that the record lacks. If the experiment ends early, the summary is that of the runs so far and
+// the error says why; if ctx has ended, the error is its cause. All programs that Run started have ended when it
+// returns.
 func Run(ctx context.Context, o Options) (s Summary, err error) {
 	r := &runner{Options: o, complete: map[key]record.Run{}}
 	unlock, err := r.open(ctx)
@@ -125,7 +128,8 @@ func (r *runner) open(ctx context.Context) (unlock func(), err error) {
 
 func (r *runner) create(ctx context.Context) (err error) {
 	if entries, err := os.ReadDir(r.Dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s: %w: continue it with --resume, or choose another directory with --out", r.Dir, record.ErrExists)
+		return fmt.Errorf("%s: %w: continue it with --resume, or choose another directory with --out", r.Dir,
+			record.ErrExists)
 	}
 	m, err := r.manifest(ctx)
 	if err != nil {
@@ -143,16 +147,20 @@ func (r *runner) manifest(ctx context.Context) (record.Manifest, error) {
 	e := r.Experiment
 	d, err := r.Testbed.Describe(ctx)
 	return record.Manifest{
-		Name: e.Name, Title: e.Title, Created: time.Now().UTC(), Command: r.Command, Experiment: string(e.Text), Set: e.Set,
-		Testbed: e.Testbed, Seed: e.Seed, Versions: d.Versions, Checksums: r.Checksums, Host: d.Host, Inventory: d.Inventory,
-		Machines: d.Machines, Shortfalls: d.Shortfalls, Dilation: d.Dilation,
+		Name: e.Name, Title: e.Title, Created: time.Now().UTC(), Command: r.Command, Experiment: string(e.Text),
+		Set:     e.Set,
+		Testbed: e.Testbed, Seed: e.Seed, Versions: d.Versions, Checksums: r.Checksums, Host: d.Host,
+		Inventory: d.Inventory,
+		Machines:  d.Machines, Shortfalls: d.Shortfalls, Dilation: d.Dilation,
 	}, err
 }
 
-// lockTime is how long to wait for the lock: a program that a killed lab was just starting holds the lock until it is executed.
+// lockTime is how long to wait for the lock: a program that a killed lab was just starting holds the lock until it is
+// executed.
 const lockTime = 2 * time.Second
 
-// lock locks the record, and returns an error if another process runs an experiment into it. The lock ends with this process.
+// lock locks the record, and returns an error if another process runs an experiment into it. The lock ends with this
+// process.
 func (r *runner) lock() (unlock func(), err error) {
 	dir, err := os.Open(r.Dir)
 	if err != nil {
@@ -179,11 +187,14 @@ func (r *runner) readRecord(ctx context.Context) error {
 	m := r.record.Manifest()
 	switch {
 	case m.Experiment != string(r.Experiment.Text):
-		return fmt.Errorf("%s: it is a record of another experiment (%s), or the experiment's file has changed since; expected the unchanged file", r.Dir, m.Name)
+		return fmt.Errorf("%s: it is a record of another experiment (%s), or the experiment's file has changed "+
+			"since; expected the unchanged file", r.Dir, m.Name)
 	case !slices.Equal(m.Set, r.Experiment.Set):
-		return fmt.Errorf("%s: it was begun with other settings (--set %s); use the same settings", r.Dir, cmp.Or(strings.Join(m.Set, " --set "), "missing"))
+		return fmt.Errorf("%s: it was begun with other settings (--set %s); use the same settings", r.Dir,
+			cmp.Or(strings.Join(m.Set, " --set "), "missing"))
 	case r.Resume && m.Testbed != r.Experiment.Testbed:
-		return fmt.Errorf("%s: it was begun on the testbed %s, not %s; use the same testbed", r.Dir, m.Testbed, r.Experiment.Testbed)
+		return fmt.Errorf("%s: it was begun on the testbed %s, not %s; use the same testbed", r.Dir, m.Testbed,
+			r.Experiment.Testbed)
 	case r.Resume && slices.Contains(m.Command, "--quick") != r.Quick:
 		return fmt.Errorf("%s: it was begun with another setting of --quick; use the same setting", r.Dir)
 	}
@@ -193,7 +204,8 @@ func (r *runner) readRecord(ctx context.Context) error {
 			return err
 		}
 		if changed := record.Changed(m, now); len(changed) > 0 {
-			return fmt.Errorf("%s: its runs were made elsewhere or with other programs: %s; continue with the same programs on the same hosts, or begin a new record with --out",
+			return fmt.Errorf("%s: its runs were made elsewhere or with other programs: %s; continue with the same "+
+				"programs on the same hosts, or begin a new record with --out",
 				r.Dir, strings.Join(changed, "; "))
 		}
 	}
@@ -295,7 +307,8 @@ func (r *runner) checkSet(ctx context.Context) error {
 	return r.record.SetWarnings(0, r.CheckSet(runs))
 }
 
-// writeRaw writes the outputs of a run into its directory. Files already there are left over from a run that was killed, and are removed.
+// writeRaw writes the outputs of a run into its directory. Files already there are left over from a run that was
+// killed, and are removed.
 func (r *runner) writeRaw(id int64, o *testbed.Outputs) error {
 	dir, err := r.record.RawDir(id)
 	if err != nil {

@@ -83,7 +83,10 @@ func (d *fakeDeployment) Measure(ctx context.Context, m testbed.Measurement) (*t
 	}
 	text, err := json.Marshal(load.Result{
 		Started: time.Unix(int64(1000*n), 0), Elapsed: time.Second, Connections: 1,
-		Total: load.CommandResult{Requests: uint64(rate), OpsPerSec: rate, Latency: load.Latency{Mean: time.Millisecond}},
+		Total: load.CommandResult{
+			Requests: uint64(rate), OpsPerSec: rate,
+			Latency: load.Latency{Mean: time.Millisecond},
+		},
 	})
 	outputs.Loads = [][]byte{text}
 	return outputs, err
@@ -158,7 +161,8 @@ func TestEveryRunIsMadeAndRecorded(t *testing.T) {
 	require.NoError(t, err)
 	defer r.Close()
 	m := r.Manifest()
-	assert.Equal(t, []string{"six", sixRuns, "v1", "fake", "local"}, []string{m.Name, m.Experiment, m.Versions["mcmw"], m.Host.Hostname, m.Testbed})
+	assert.Equal(t, []string{"six", sixRuns, "v1", "fake", "local"},
+		[]string{m.Name, m.Experiment, m.Versions["mcmw"], m.Host.Hostname, m.Testbed})
 	assert.NotEmpty(t, m.Path)
 	warnings, err := r.Warnings(context.Background())
 	require.NoError(t, err)
@@ -175,7 +179,8 @@ func TestEveryRunIsMadeAndRecorded(t *testing.T) {
 
 func TestRepetitionsHaveDifferentSeedsAndPointsTheSame(t *testing.T) {
 	bed := &fakeBed{}
-	_, err := Run(context.Background(), Options{Experiment: read(t, sixRuns+"seed: 1\norder: listed\n"), Testbed: bed, Dir: t.TempDir()})
+	_, err := Run(context.Background(),
+		Options{Experiment: read(t, sixRuns+"seed: 1\norder: listed\n"), Testbed: bed, Dir: t.TempDir()})
 	require.NoError(t, err)
 	assert.Equal(t, []string{
 		"workers=1 seed=4294967296", "workers=1 seed=4294967552", "workers=2 seed=4294967296",
@@ -185,7 +190,8 @@ func TestRepetitionsHaveDifferentSeedsAndPointsTheSame(t *testing.T) {
 
 func TestWithoutRestartADeploymentIsUsedForAllPointsThatItFits(t *testing.T) {
 	bed := &fakeBed{}
-	text := "name: kept\nfactors: {workers: [1, 2], clients: [1, 2]}\nrepetitions: 1\norder: listed\nrun: {duration: 1s, restart: false}\n"
+	text := "name: kept\nfactors: {workers: [1, 2], clients: [1, 2]}\nrepetitions: 1\norder: listed\nrun: {duration: " +
+		"1s, restart: false}\n"
 	_, err := Run(context.Background(), Options{Experiment: read(t, text), Testbed: bed, Dir: t.TempDir()})
 	require.NoError(t, err)
 	assert.Equal(t, []int{2, 2, 0}, []int{bed.deployed, bed.populated, bed.running})
@@ -220,7 +226,8 @@ func TestAnInterruptedExperimentResumesToTheSameRuns(t *testing.T) {
 		assert.Equal(t, n-1, summary.Complete)
 		assert.Len(t, runsIn(t, dir), n-1, "an interrupted run isn't a failed one")
 
-		summary, err = Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: dir, Resume: true})
+		summary, err = Run(context.Background(),
+			Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: dir, Resume: true})
 		require.NoError(t, err)
 		assert.Equal(t, Summary{Complete: 6, Skipped: n - 1}, summary)
 		assert.Equal(t, want, completeSet(t, dir))
@@ -228,7 +235,8 @@ func TestAnInterruptedExperimentResumesToTheSameRuns(t *testing.T) {
 }
 
 func TestAStopRuleDecidesTheSameAfterAResume(t *testing.T) {
-	text := "name: stop\nfactors: {workers: [1, 2]}\nseed: 3\nstop: {within: 0.05, at_least: 2, at_most: 6}\nrun: {duration: 1s}\n"
+	text := "name: stop\nfactors: {workers: [1, 2]}\nseed: 3\nstop: {within: 0.05, at_least: 2, at_most: 6}\nrun: " +
+		"{duration: 1s}\n"
 	varying := func(v experiment.Values, n int) float64 {
 		if v[experiment.Workers] == "2" {
 			return 100 + float64(n%7)*40
@@ -236,14 +244,16 @@ func TestAStopRuleDecidesTheSameAfterAResume(t *testing.T) {
 		return 100
 	}
 	whole := t.TempDir()
-	_, err := Run(context.Background(), Options{Experiment: read(t, text), Testbed: &fakeBed{rate: varying}, Dir: whole})
+	_, err := Run(context.Background(),
+		Options{Experiment: read(t, text), Testbed: &fakeBed{rate: varying}, Dir: whole})
 	require.NoError(t, err)
 	want := completeSet(t, whole)
 	require.Len(t, want, 8, "two of the steady point, six of the other")
 
 	dir := t.TempDir()
 	interrupt(t, Options{Experiment: read(t, text), Dir: dir}, &fakeBed{rate: varying}, 6)
-	_, err = Run(context.Background(), Options{Experiment: read(t, text), Testbed: &fakeBed{rate: varying}, Dir: dir, Resume: true})
+	_, err = Run(context.Background(),
+		Options{Experiment: read(t, text), Testbed: &fakeBed{rate: varying}, Dir: dir, Resume: true})
 	require.NoError(t, err)
 	assert.Equal(t, want, completeSet(t, dir))
 }
@@ -272,7 +282,8 @@ func TestAFailedRunIsRecordedWithTheReasonAndRepeated(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "half a res", string(raw), "the outputs of a failed run are kept")
 
-	summary, err = Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: dir, Resume: true})
+	summary, err = Run(context.Background(),
+		Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: dir, Resume: true})
 	require.NoError(t, err)
 	assert.Equal(t, Summary{Complete: 6, Skipped: 5}, summary)
 	assert.Len(t, runsIn(t, dir), 7, "the failed one stays")
@@ -289,7 +300,8 @@ func TestAnExperimentEndsAfterFailuresInARow(t *testing.T) {
 func TestUnreadableOutputsFailTheRun(t *testing.T) {
 	bed := &fakeBed{output: "nonsense"}
 	dir := t.TempDir()
-	_, err := Run(context.Background(), Options{Experiment: read(t, "name: a\nrepetitions: 1\n"), Testbed: bed, Dir: dir})
+	_, err := Run(context.Background(),
+		Options{Experiment: read(t, "name: a\nrepetitions: 1\n"), Testbed: bed, Dir: dir})
 	require.Error(t, err)
 	runs := runsIn(t, dir)
 	require.Len(t, runs, 1)
@@ -309,7 +321,8 @@ func TestNothingIsOverwritten(t *testing.T) {
 	other := o
 	other.Experiment = read(t, sixRuns+"# changed\n")
 	_, err = Run(context.Background(), other)
-	require.ErrorContains(t, err, "it is a record of another experiment (six), or the experiment's file has changed since")
+	require.ErrorContains(t, err,
+		"it is a record of another experiment (six), or the experiment's file has changed since")
 	other = o
 	other.Quick = true
 	_, err = Run(context.Background(), other)
@@ -355,7 +368,8 @@ func TestTwoExperimentsCannotWriteToOneRecord(t *testing.T) {
 	var second error
 	o.Testbed = &fakeBed{fail: func(n int) error {
 		if n == 1 {
-			_, second = Run(context.Background(), Options{Experiment: o.Experiment, Testbed: &fakeBed{}, Dir: dir, Resume: true})
+			_, second = Run(context.Background(),
+				Options{Experiment: o.Experiment, Testbed: &fakeBed{}, Dir: dir, Resume: true})
 		}
 		return nil
 	}}
@@ -383,7 +397,8 @@ func TestARecordThatCannotBeWrittenEndsTheExperimentAtOnce(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
-	_, err = Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: filepath.Join(file, "record")})
+	_, err = Run(context.Background(),
+		Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: filepath.Join(file, "record")})
 	require.ErrorContains(t, err, file)
 }
 

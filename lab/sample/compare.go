@@ -21,9 +21,9 @@ type Difference struct {
 //	x2 - x1 +- t[1-a/2; v] S, S^2 = s1^2/n1 + s2^2/n2
 //	v = S^4 / ((s1^2/n1)^2/(n1-1) + (s2^2/n2)^2/(n2-1))
 //
-// B. L. Welch, "The generalization of Student's problem when several different population variances are involved", Biometrika
-// 34 (1947). (Jain, section 13.4.2, uses n+1 instead of n-1 and subtracts 2.) With fewer than two values in a sample the
-// interval is unbounded.
+// B. L. Welch, "The generalization of Student's problem when several different population variances are involved",
+// Biometrika 34 (1947). (Jain, section 13.4.2, uses n+1 instead of n-1 and subtracts 2.) With fewer than two values in
+// a sample the interval is unbounded.
 func Welch(first, second Moments, confidence float64) Difference {
 	d := Difference{Difference: second.Mean - first.Mean, Interval: unknown, P: math.NaN(), Freedom: math.NaN()}
 	if first.N < 2 || second.N < 2 {
@@ -47,10 +47,11 @@ func Welch(first, second Moments, confidence float64) Difference {
 	return d
 }
 
-// Holm returns the adjusted probabilities of several comparisons. If there is no difference anywhere, the chance that any of them is below a
-// is at most a, even if the comparisons depend on each other. The i-th smallest of m is multiplied by m-i+1, and none becomes less than the
-// one before it. S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979). An unknown
-// probability (NaN) stays NaN and is not counted in m.
+// Holm returns the adjusted probabilities of several comparisons. If there is no difference anywhere, the chance that
+// any of them is below a is at most a, even if the comparisons depend on each other. The i-th smallest of m is
+// multiplied by m-i+1, and none becomes less than the one before it. S. Holm, "A simple sequentially rejective multiple
+// test procedure", Scandinavian Journal of Statistics 6 (1979). An unknown probability (NaN) stays NaN and is not
+// counted in m.
 func Holm(p []float64) []float64 {
 	adjusted := slices.Clone(p)
 	var order []int
@@ -72,9 +73,9 @@ func Holm(p []float64) []float64 {
 //
 //	g = J (x2 - x1)/s, s^2 = (M2_1 + M2_2)/(n1+n2-2), J = 1 - 3/(4(n1+n2-2) - 1)
 //
-// L. V. Hedges, "Distribution theory for Glass's estimator of effect size and related estimators", Journal of Educational
-// Statistics 6 (1981). J corrects the bias of small samples. The result is NaN if a sample has fewer than two values, and infinite for
-// means that differ without any spread.
+// L. V. Hedges, "Distribution theory for Glass's estimator of effect size and related estimators", Journal of
+// Educational Statistics 6 (1981). J corrects the bias of small samples. The result is NaN if a sample has fewer than
+// two values, and infinite for means that differ without any spread.
 func EffectSize(first, second Moments) float64 {
 	if first.N < 2 || second.N < 2 {
 		return math.NaN()
@@ -90,14 +91,14 @@ func EffectSize(first, second Moments) float64 {
 // exactRanks is the largest number of values, in both samples together, for which MannWhitney counts all orders.
 const exactRanks = 60
 
-// MannWhitney compares two samples by ranks. Its hypothesis is that both have the same distribution, whatever that is. u is the number of
-// pairs in which the second sample's value is the larger one; ties count half. p is the probability of a u at least this far from its mean.
-// H. B. Mann, D. R. Whitney, "On a test of whether one of two random variables is stochastically larger than the other", Annals of
-// Mathematical Statistics 18 (1947).
+// MannWhitney compares two samples by ranks. Its hypothesis is that both have the same distribution, whatever that is.
+// u is the number of pairs in which the second sample's value is the larger one; ties count half. p is the probability
+// of a u at least this far from its mean. H. B. Mann, D. R. Whitney, "On a test of whether one of two random variables
+// is stochastically larger than the other", Annals of Mathematical Statistics 18 (1947).
 //
-// For at most exactRanks values p is exact, also with ties: it counts all assignments of the ranks to the samples. For more values it is the
-// normal approximation with corrections for ties and continuity. With few values p cannot be small: it is at least 0.1 for 3 and 3 values,
-// and 0.029 for 4 and 4. It is NaN if a sample is empty.
+// For at most exactRanks values p is exact, also with ties: it counts all assignments of the ranks to the samples. For
+// more values it is the normal approximation with corrections for ties and continuity. With few values p cannot be
+// small: it is at least 0.1 for 3 and 3 values, and 0.029 for 4 and 4. It is NaN if a sample is empty.
 func MannWhitney(first, second []float64) (u, p float64) {
 	n1, n2 := len(first), len(second)
 	if n1 == 0 || n2 == 0 {
@@ -140,8 +141,8 @@ func MannWhitney(first, second []float64) (u, p float64) {
 	return u, 2 * distuv.UnitNormal.Survival(z)
 }
 
-// exactRankSum returns the probability that the sum of k of the ranks is at least as far from its mean as sum is. ranks and sum are twice
-// the real ones, so that they are whole.
+// exactRankSum returns the probability that the sum of k of the ranks is at least as far from its mean as sum is. ranks
+// and sum are twice the real ones, so that they are whole.
 func exactRankSum(ranks []int, k, sum int) float64 {
 	total := 0
 	for _, r := range ranks {

@@ -50,13 +50,14 @@ func (e Estimate) MarshalJSON() ([]byte, error) {
 }
 
 // Ratio returns the ratio of two means with its confidence interval by E. C. Fieller's theorem ("Some problems in
-// interval estimation", Journal of the Royal Statistical Society B 16, 1954) with Welch's degrees of freedom. It contains
-// all ratios r for which x2 - r x1, with x2 of the sample "of" and x1 of "to", is not significantly different from 0:
+// interval estimation", Journal of the Royal Statistical Society B 16, 1954) with Welch's degrees of freedom. It
+// contains all ratios r for which x2 - r x1, with x2 of the sample "of" and x1 of "to", is not significantly different
+// from 0:
 //
 //	(x2 - r x1)^2 <= t^2 (s2^2/n2 + r^2 s1^2/n1), t = t[1-a/2; v]
 //
-// It is unbounded if a sample has fewer than two values, or if the mean of "to" is not significantly different from 0. There
-// is no ratio if a sample is empty, or if the mean of "to" is 0.
+// It is unbounded if a sample has fewer than two values, or if the mean of "to" is not significantly different from 0.
+// There is no ratio if a sample is empty, or if the mean of "to" is 0.
 func Ratio(of, to Moments, confidence float64) Estimate {
 	r := Estimate{Interval: unknown}
 	if of.N == 0 || to.N == 0 || to.Mean == 0 {

@@ -27,8 +27,8 @@ func (i Interval) HalfWidth() float64 { return (i.High - i.Low) / 2 }
 // Contains reports whether x is in the interval.
 func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 
-// Overlaps reports whether the intervals have a point in common. The difference can then be chance. An unbounded interval overlaps every
-// other.
+// Overlaps reports whether the intervals have a point in common. The difference can then be chance. An unbounded
+// interval overlaps every other.
 func (i Interval) Overlaps(o Interval) bool { return i.Low <= o.High && o.Low <= i.High }
 
 // Around returns x +- d; it is unbounded if d is NaN.

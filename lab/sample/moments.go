@@ -6,7 +6,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Moments summarize values: their number, their mean, and the sum of their squared distances from it. The zero value stands for no values.
+// Moments summarize values: their number, their mean, and the sum of their squared distances from it. The zero value
+// stands for no values.
 type Moments struct{ N, Mean, M2 float64 }
 
 // Of returns the moments of values. It makes two passes, so that a large common offset costs no precision.

@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// PairedRatio returns the ratio of two quantities that were measured in pairs, of[i] beside to[i], with its interval: the
-// geometric mean of the pairs' ratios, and the interval of the mean of their logarithms,
+// PairedRatio returns the ratio of two quantities that were measured in pairs, of[i] beside to[i], with its interval:
+// the geometric mean of the pairs' ratios, and the interval of the mean of their logarithms,
 //
 //	exp(m +- t[1-a/2; n-1] s/sqrt(n)), m and s of ln(of[i]/to[i])
 //
-// What disturbs both values of a pair alike doesn't count. Swapped quantities give the inverse. Pairs with a value that is
-// not positive don't count.
+// What disturbs both values of a pair alike doesn't count. Swapped quantities give the inverse. Pairs with a value that
+// is not positive don't count.
 func PairedRatio(of, to []float64, confidence float64) Estimate {
 	var logs []float64
 	for i := range of {

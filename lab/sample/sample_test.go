@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The samples that are compared. The expected values of these tests are from scipy 1.17.1: ttest_ind, mannwhitneyu, kendalltau and
-// theilslopes.
+// The samples that are compared. The expected values of these tests are from scipy 1.17.1: ttest_ind, mannwhitneyu,
+// kendalltau and theilslopes.
 var (
 	threeReps = []float64{6620, 6258, 6285}
 	fourReps  = []float64{6001, 6120, 5950, 6080}
@@ -26,8 +26,16 @@ func TestWelchAgreesWithScipy(t *testing.T) {
 		confidence    float64
 		want          Difference
 	}{
-		{threeReps, fourReps, 0.95, Difference{-349.916666666667, Interval{-796.2275879055167, 96.39425457218272}, 0.08276861578976767, 2.43720159960467}},
-		{tenValues, eight, 0.90, Difference{-3.5075, Interval{-6.130237402070626, -0.8847625979293681}, 0.032979565766992035, 15.76797064955272}},
+		{threeReps, fourReps, 0.95, Difference{
+			-349.916666666667,
+			Interval{-796.2275879055167, 96.39425457218272},
+			0.08276861578976767, 2.43720159960467,
+		}},
+		{tenValues, eight, 0.90, Difference{
+			-3.5075,
+			Interval{-6.130237402070626, -0.8847625979293681},
+			0.032979565766992035, 15.76797064955272,
+		}},
 	} {
 		got := Welch(Of(c.first), Of(c.second), c.confidence)
 		near(t, c.want.Difference, got.Difference)
@@ -53,8 +61,9 @@ func TestMannWhitneyAgreesWithScipy(t *testing.T) {
 		first, second []float64
 		u, p          float64
 	}{
-		"exact":        {threeReps, fourReps, 0, 0.05714285714285714},
-		"exact, ties":  {tenValues, eight, 16, 0.03329676859088624}, // by enumeration; scipy has no exact test with ties
+		"exact": {threeReps, fourReps, 0, 0.05714285714285714},
+		// by enumeration; scipy has no exact test with ties
+		"exact, ties":  {tenValues, eight, 16, 0.03329676859088624},
 		"many ties":    {[]float64{1, 2, 2}, []float64{2, 3, 3}, 8, 0.3},
 		"all the same": {[]float64{1, 1, 1}, []float64{1, 1}, 3, 1},
 	} {
@@ -97,8 +106,8 @@ func TestTheEffectSizeIsHedgesG(t *testing.T) {
 	near(t, -2.4, EffectSize(Of([]float64{4, 5, 6}), Of([]float64{1, 2, 3})))
 }
 
-// A ratio r is in the interval if and only if the second mean doesn't differ significantly from r times the first, with the same degrees of
-// freedom.
+// A ratio r is in the interval if and only if the second mean doesn't differ significantly from r times the first, with
+// the same degrees of freedom.
 func TestTheEndsOfTheRatioIntervalAreAtTheLimitOfSignificance(t *testing.T) {
 	first, second := Of(tenValues), Of(eight)
 	freedom := Welch(first, second, 0.95).Freedom
@@ -127,8 +136,9 @@ func TestATrendHasKendallsTauAndSensSlope(t *testing.T) {
 	require.True(t, math.IsNaN(zero.Drift))
 }
 
-// TestATrendIsFoundWhereThereIsOne counts how often a test at 1 % finds a trend. In series without one it must find one in about 1 % of them,
-// also if neighbours are correlated; in series that drift by more than they scatter nearly always.
+// TestATrendIsFoundWhereThereIsOne counts how often a test at 1 % finds a trend. In series without one it must find one
+// in about 1 % of them, also if neighbours are correlated; in series that drift by more than they scatter nearly
+// always.
 func TestATrendIsFoundWhereThereIsOne(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	found := func(correlation, drift float64) (times int) {
@@ -328,7 +338,8 @@ func TestARatioOfPairsIsTheInverseOfThatOfSwappedOnes(t *testing.T) {
 	require.InDelta(t, math.Exp(m-4.303*s/math.Sqrt(3)), ratio.Low, 1e-4)
 	for want, e := range map[string]Estimate{
 		"-": PairedRatio(nil, nil, 0.95), "0.500 [too few]": PairedRatio([]float64{1}, []float64{2}, 0.95),
-		"1.000 [too few]": PairedRatio([]float64{1, 9}, []float64{9, 1}, 0.95), "2.000 [2.000, 2.000]": PairedRatio([]float64{2, 4}, []float64{1, 2}, 0.95),
+		"1.000 [too few]":      PairedRatio([]float64{1, 9}, []float64{9, 1}, 0.95),
+		"2.000 [2.000, 2.000]": PairedRatio([]float64{2, 4}, []float64{1, 2}, 0.95),
 	} {
 		require.Equal(t, want, e.RatioText())
 	}

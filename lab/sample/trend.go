@@ -13,30 +13,32 @@ type Trend struct {
 	Tau   float64 // Kendall's rank correlation with time: -1 always falling, 0 none, 1 always rising
 	P     float64 // probability of a trend at least this strong in a series without one
 	Slope float64 // Sen's: the median change from one window to the next
-	Drift float64 // change from the first to the last window according to the slope, divided by the median of the values; NaN if that is 0
+	// change from the first to the last window according to the slope, divided by the median of the values; NaN if that
+	// is 0
+	Drift float64
 }
 
 // MinTrend is the smallest number of values in which TrendOf finds a trend.
 const MinTrend = 8
 
-// TrendOf tests whether values, in the order of time, drift up or down. It uses M. G. Kendall's rank correlation with time (H. B. Mann,
-// "Nonparametric tests against trend", Econometrica 13, 1945), which assumes no distribution and is robust against single
-// outliers:
+// TrendOf tests whether values, in the order of time, drift up or down. It uses M. G. Kendall's rank correlation with
+// time (H. B. Mann, "Nonparametric tests against trend", Econometrica 13, 1945), which assumes no distribution and is
+// robust against single outliers:
 //
 //	S = sum over i < j of sign(x_j - x_i)
 //	Var S = (n(n-1)(2n+5) - sum of t(t-1)(2t+5))/18, t numbers of tied values
 //	Z = (S -+ 1)/sqrt(Var S c), tau = S/(n(n-1)/2)
 //
-// c corrects for windows that resemble their predecessors, as windows of a queue do: these make S vary more than Var S says, so that
-// trends would be found everywhere (S. Yue, C. Wang, "The Mann-Kendall test modified by effective sample size to detect trend in serially
-// correlated hydrological series", Water Resources Management 18, 2004). If the correlation r of neighbours, after subtracting the slope,
-// is significantly more than 0,
+// c corrects for windows that resemble their predecessors, as windows of a queue do: these make S vary more than Var S
+// says, so that trends would be found everywhere (S. Yue, C. Wang, "The Mann-Kendall test modified by effective sample
+// size to detect trend in serially correlated hydrological series", Water Resources Management 18, 2004). If the
+// correlation r of neighbours, after subtracting the slope, is significantly more than 0,
 //
 //	c = 1 + 2 sum over k = 1..n-1 of (1 - k/n) r^k
 //
-// The slope is P. K. Sen's, the median of (x_j - x_i)/(j - i) over i < j ("Estimates of the regression coefficient based on
-// Kendall's tau", Journal of the American Statistical Association 63, 1968). For fewer than MinTrend values P is 1.
-// Neighbours in series of more than 600 values are first averaged.
+// The slope is P. K. Sen's, the median of (x_j - x_i)/(j - i) over i < j ("Estimates of the regression coefficient
+// based on Kendall's tau", Journal of the American Statistical Association 63, 1968). For fewer than MinTrend values P
+// is 1. Neighbours in series of more than 600 values are first averaged.
 func TrendOf(values []float64) Trend {
 	values = thin(values, 600)
 	n := len(values)
@@ -120,7 +122,8 @@ func thin(values []float64, limit int) []float64 {
 //
 //	sum of (x_i - x)(x_(i+lag) - x) / sum of (x_i - x)^2
 //
-// G. E. P. Box, G. M. Jenkins, "Time Series Analysis", section 2.1. It is NaN if all values are the same, or if there are at most lag values.
+// G. E. P. Box, G. M. Jenkins, "Time Series Analysis", section 2.1. It is NaN if all values are the same, or if there
+// are at most lag values.
 func Autocorrelation(values []float64, lag int) float64 {
 	if len(values) <= lag {
 		return math.NaN()

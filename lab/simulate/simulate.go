@@ -1,5 +1,5 @@
-// Package simulate simulates a closed system whose workers serve batches of requests, event by event. Package queueing has formulas
-// for workers that serve one request at a time; there are none for batches.
+// Package simulate simulates a closed system whose workers serve batches of requests, event by event. Package queueing
+// has formulas for workers that serve one request at a time; there are none for batches.
 package simulate
 
 import (
@@ -17,8 +17,8 @@ type System struct {
 	Think     float64 // mean; 0: none
 	Workers   int
 	Depth     int // maximum number of waiting requests that a free worker takes at once, at least 1
-	// Inside is the mean service time of a batch while n requests are in service, in all batches together. Outside is the mean time
-	// of a request outside while n requests are there. Both are above 0.
+	// Inside is the mean service time of a batch while n requests are in service, in all batches together. Outside is
+	// the mean time of a request outside while n requests are there. Both are above 0.
 	Inside, Outside func(n int) float64
 }
 
@@ -29,8 +29,8 @@ type Result struct {
 	Busy  float64 // busy workers
 }
 
-// passes is the number of requests that are served before counting begins. Ten times as many are counted: enough for a throughput
-// with an error of some tenths of a percent, in some hundredths of a second.
+// passes is the number of requests that are served before counting begins. Ten times as many are counted: enough for a
+// throughput with an error of some tenths of a percent, in some hundredths of a second.
 const passes = 10_000
 
 // Run simulates a system. The same system always has the same result.
@@ -61,8 +61,8 @@ type run struct {
 	served       int     // requests
 }
 
-// serve simulates until that many more requests have been served. All times are exponential, so the time to the next event is
-// exponential, too, and the rates are the odds of the kinds of event.
+// serve simulates until that many more requests have been served. All times are exponential, so the time to the next
+// event is exponential, too, and the rates are the odds of the kinds of event.
 func (r *run) serve(requests int) error {
 	for until := r.served + requests; r.served < until; {
 		var rates [3]float64
@@ -77,7 +77,8 @@ func (r *run) serve(requests int) error {
 		}
 		rate := rates[0] + rates[1] + rates[2]
 		if !(rate > 0) {
-			return errors.New("simulation: nothing happens: expected at least one customer, worker and request at a time, and times above 0")
+			return errors.New("simulation: nothing happens: expected at least one customer, worker and request at a " +
+				"time, and times above 0")
 		}
 		step := r.random.ExpFloat64() / rate
 		r.time += step

@@ -16,7 +16,10 @@ func TestWithDepthOneSimulationAndFormulasAgree(t *testing.T) {
 	for name, s := range map[string]System{
 		"fewer customers than workers": {Customers: 4, Workers: 8, Depth: 1, Inside: shared, Outside: always(2)},
 		"more customers than workers":  {Customers: 40, Workers: 8, Depth: 1, Inside: shared, Outside: always(2)},
-		"think time":                   {Customers: 20, Think: 5, Workers: 4, Depth: 1, Inside: always(1), Outside: shared},
+		"think time": {
+			Customers: 20, Think: 5, Workers: 4, Depth: 1, Inside: always(1),
+			Outside: shared,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			station := func(time func(int) float64, most int) queueing.Station {
@@ -45,7 +48,8 @@ func TestWithDepthOneSimulationAndFormulasAgree(t *testing.T) {
 }
 
 func TestABatchTakesAllWaitingRequestsUpToTheDepth(t *testing.T) {
-	// One worker, and hardly any time outside: one request is served alone, the other nine wait and form the next batch.
+	// One worker, and hardly any time outside: one request is served alone, the other nine wait and form the next
+	// batch.
 	s := System{Customers: 10, Workers: 1, Depth: 100, Inside: always(1), Outside: always(1e-6)}
 	got, err := Run(s)
 	require.NoError(t, err)

@@ -30,7 +30,8 @@ type Block interface {
 // Paragraph is a text. A line end in it is one in every format for terminals.
 type Paragraph string
 
-// Figure is a figure. HTML has it inline, and Markdown as a link to its file, which Save writes; other formats have none.
+// Figure is a figure. HTML has it inline, and Markdown as a link to its file, which Save writes; other formats have
+// none.
 type Figure struct {
 	Name    string // selects it, and is the name of its file
 	Caption string
@@ -56,7 +57,8 @@ func (p Page) Write(w io.Writer, f Format) error {
 	if f == JSON {
 		object := p.Object
 		if object == nil {
-			object = slices.DeleteFunc(slices.Clone(p.Blocks), func(block Block) bool { _, isFigure := block.(Figure); return isFigure })
+			object = slices.DeleteFunc(slices.Clone(p.Blocks),
+				func(block Block) bool { _, isFigure := block.(Figure); return isFigure })
 		}
 		text, err := json.MarshalIndent(object, "", "  ")
 		if err == nil {

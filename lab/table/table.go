@@ -50,8 +50,8 @@ type Table struct {
 	Columns []string `json:"columns"`
 	// Rows have a cell for each column; missing cells at the end are empty.
 	Rows [][]string `json:"rows"`
-	// Left has the indexes of the columns that are aligned to the left, in addition to the first. The others hold numbers, which are
-	// aligned to the right.
+	// Left has the indexes of the columns that are aligned to the left, in addition to the first. The others hold
+	// numbers, which are aligned to the right.
 	Left []int `json:"-"`
 	// Notes are sentences below the table. Warnings, the last of them, says which checks the runs violate; "": none.
 	Notes    []string `json:"notes,omitempty"`
@@ -66,7 +66,10 @@ func (t Table) write(b *strings.Builder, f Format) {
 	if t.Warnings != "" {
 		t.Notes = append(slices.Clone(t.Notes), "Warning: "+t.Warnings+".")
 	}
-	map[Format]func(*strings.Builder){Text: t.text, Markdown: t.markdown, LaTeX: t.latex, HTML: t.html, CSV: t.csv}[f](b)
+	map[Format]func(*strings.Builder){
+		Text: t.text, Markdown: t.markdown, LaTeX: t.latex, HTML: t.html,
+		CSV: t.csv,
+	}[f](b)
 	if f != CSV {
 		b.WriteByte('\n')
 	}
@@ -177,7 +180,8 @@ func (t Table) markdown(b *strings.Builder) {
 	}
 }
 
-var escapeMarkdown = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<", "&lt;", ">", "&gt;", "`", "\\`", "\n", " ", "\u00a0", " ").Replace
+var escapeMarkdown = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<", "&lt;", ">", "&gt;", "`",
+	"\\`", "\n", " ", "\u00a0", " ").Replace
 
 func (t Table) latex(b *strings.Builder) {
 	if t.Command != "" {
@@ -209,9 +213,12 @@ func (t Table) latex(b *strings.Builder) {
 }
 
 var escapeLaTeX = strings.NewReplacer(
-	`\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`, "{", `\{`, "}", `\}`, "~", `\textasciitilde{}`,
-	"^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "λ", `$\lambda$`, "μ", `$\mu$`, "ρ", `$\rho$`, "±", `$\pm$`, "−", "$-$", "√", `$\surd$`,
-	"–", "--", "µ", `$\mu$`, "≥", `$\geq$`, "≤", `$\leq$`, "⚠", "!", "…", `\dots{}`, "×", `$\times$`, "\u00a0", "~").Replace
+	`\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`, "{", `\{`, "}", `\}`, "~",
+	`\textasciitilde{}`,
+	"^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "λ", `$\lambda$`, "μ", `$\mu$`, "ρ", `$\rho$`,
+	"±", `$\pm$`, "−", "$-$", "√", `$\surd$`,
+	"–", "--", "µ", `$\mu$`, "≥", `$\geq$`, "≤", `$\leq$`, "⚠", "!", "…", `\dots{}`, "×", `$\times$`, "\u00a0",
+	"~").Replace
 
 func (t Table) html(b *strings.Builder) {
 	b.WriteString("<table>\n")

@@ -84,7 +84,10 @@ func TestFormatsAreReadByName(t *testing.T) {
 }
 
 func TestAPageHasItsBlocksInEveryFormat(t *testing.T) {
-	p := Page{Blocks: []Block{Paragraph("A: <1>\nB: 2"), example, Figure{Name: "f", Caption: "What it shows.", Figure: plot.Figure{Title: "Title"}}}}
+	p := Page{Blocks: []Block{
+		Paragraph("A: <1>\nB: 2"), example,
+		Figure{Name: "f", Caption: "What it shows.", Figure: plot.Figure{Title: "Title"}},
+	}}
 	for format, want := range map[Format]string{
 		Text:     "A: <1>\nB: 2\n\nEffects of 2^3 & more\n\neffect ",
 		Markdown: "A: &lt;1&gt;  \nB: 2\n\n**Effects of 2^3 & more**\n\n| effect ",
@@ -96,7 +99,8 @@ func TestAPageHasItsBlocksInEveryFormat(t *testing.T) {
 		var text strings.Builder
 		require.NoError(t, p.Write(&text, format))
 		require.Truef(t, strings.HasPrefix(text.String(), want), "%s:\n%s", format, text.String())
-		require.Equal(t, format == Markdown, strings.Contains(text.String(), "![Title](f.svg)\n\nWhat it shows."), format)
+		require.Equal(t, format == Markdown, strings.Contains(text.String(), "![Title](f.svg)\n\nWhat it shows."),
+			format)
 	}
 	var text strings.Builder
 	p.Object = map[string]int{"a": 1}

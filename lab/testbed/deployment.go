@@ -22,10 +22,11 @@ import (
 )
 
 const (
-	// loadAllowance is how much longer a load may take than its warm-up and duration: to connect, and for its last replies.
+	// loadAllowance is how much longer a load may take than its warm-up and duration: to connect, and for its last
+	// replies.
 	loadAllowance = 60 * time.Second
-	// loadOverlap is how long load processes continue after their recording. So processes that began later are recorded with the
-	// full load, and the middlewares' last windows have the full load, too.
+	// loadOverlap is how long load processes continue after their recording. So processes that began later are recorded
+	// with the full load, and the middlewares' last windows have the full load, too.
 	loadOverlap = 500 * time.Millisecond
 	// populateTimeout bounds the time for storing all keys.
 	populateTimeout = 30 * time.Minute
@@ -69,7 +70,9 @@ func (d *deployment) start(ctx context.Context, v experiment.Values) (err error)
 }
 
 // startEach starts n members. If one fails it returns those before.
-func startEach(ctx context.Context, v experiment.Values, n int, start func(context.Context, experiment.Values, int) (Member, error)) (members []Member, err error) {
+func startEach(ctx context.Context, v experiment.Values, n int,
+	start func(context.Context, experiment.Values, int) (Member, error),
+) (members []Member, err error) {
 	for i := range n {
 		m, err := start(ctx, v, i)
 		if err != nil {
@@ -80,7 +83,8 @@ func startEach(ctx context.Context, v experiment.Values, n int, start func(conte
 	return members, nil
 }
 
-// startRelays starts a relay in front of every server. From then on the server is reached through its relay. Without a delay it starts none.
+// startRelays starts a relay in front of every server. From then on the server is reached through its relay. Without a
+// delay it starts none.
 func (d *deployment) startRelays(ctx context.Context, delay time.Duration) error {
 	if delay == 0 {
 		return nil
@@ -89,7 +93,8 @@ func (d *deployment) startRelays(ctx context.Context, delay time.Duration) error
 		server := &d.servers[i]
 		m, err := d.startMember(ctx, Server, i, "relay:"+serverName(i), func(host string, port int) Program {
 			return Program{Path: d.t.programs.Mcmwlab, Args: []string{
-				"agent", "delay", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--to", server.Address, "--for", delay.String(),
+				"agent", "delay", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--to", server.Address,
+				"--for", delay.String(),
 			}}
 		})
 		if err != nil {
@@ -101,7 +106,9 @@ func (d *deployment) startRelays(ctx context.Context, delay time.Duration) error
 	return nil
 }
 
-func (d *deployment) startMember(ctx context.Context, role Role, index int, name string, program func(host string, port int) Program) (m Member, err error) {
+func (d *deployment) startMember(ctx context.Context, role Role, index int, name string,
+	program func(host string, port int) Program,
+) (m Member, err error) {
 	host, err := d.t.hosts.Host(role, index)
 	if err != nil {
 		return m, err
@@ -116,7 +123,10 @@ func (d *deployment) startMember(ctx context.Context, role Role, index int, name
 	if err != nil {
 		return m, err
 	}
-	return Member{Process: process, Name: name, host: host, Address: net.JoinHostPort(host.Address(), strconv.Itoa(port))}, nil
+	return Member{
+		Process: process, Name: name, host: host,
+		Address: net.JoinHostPort(host.Address(), strconv.Itoa(port)),
+	}, nil
 }
 
 // await waits until members answer. It fails if any member of the deployment ends.
@@ -167,7 +177,8 @@ func (d *deployment) Stop() {
 		stopping.Go(func() { m.Stop(syscall.SIGTERM) })
 	}
 	stopping.Wait()
-	// A cache has nothing to save, and reacts to other signals only at its next tick. A server that writes to disk can have a child that writes.
+	// A cache has nothing to save, and reacts to other signals only at its next tick. A server that writes to disk can
+	// have a child that writes.
 	signal := syscall.SIGKILL
 	if len(d.scratches) > 0 {
 		signal = syscall.SIGTERM
@@ -205,12 +216,15 @@ func loadArgs(v experiment.Values, targets []string) []string {
 	for _, target := range targets {
 		args = append(args, "--target", target)
 	}
-	return slices.Concat(args, []string{"--key-minimum", "1"}, v.Args(experiment.Populate), v.Flags(experiment.LoadFlags))
+	return slices.Concat(args, []string{"--key-minimum", "1"}, v.Args(experiment.Populate),
+		v.Flags(experiment.LoadFlags))
 }
 
-// Populate stores every key once: through one middleware, which places it, or on every server if there is none that does.
+// Populate stores every key once: through one middleware, which places it, or on every server if there is none that
+// does.
 func (d *deployment) Populate(ctx context.Context, v experiment.Values) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, populateTimeout, fmt.Errorf("storing %s keys took longer than %v", v[experiment.Keys], populateTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, populateTimeout,
+		fmt.Errorf("storing %s keys took longer than %v", v[experiment.Keys], populateTimeout))
 	defer cancel()
 	targets := d.targets()
 	if d.t.programs.Systems[v[experiment.System]].Kind == experiment.Floor {
@@ -218,24 +232,30 @@ func (d *deployment) Populate(ctx context.Context, v experiment.Values) error {
 	} else if len(d.middlewares) > 0 {
 		targets = targets[:1]
 	}
-	p, err := d.t.start(ctx, Load, 0, Program{Name: "populating load", Path: d.t.programs.Mcmwlab, Args: populateArgs(v, targets), Stdout: new(bytes.Buffer), CPUs: v.Processors(experiment.LoadCPUs)})
+	p, err := d.t.start(ctx, Load, 0,
+		Program{
+			Name: "populating load", Path: d.t.programs.Mcmwlab, Args: populateArgs(v, targets),
+			Stdout: new(bytes.Buffer), CPUs: v.Processors(experiment.LoadCPUs),
+		})
 	if err != nil {
 		return err
 	}
 	return d.failure(ctx, awaitEnd(ctx, p))
 }
 
-// populateArgs returns the arguments of the load that stores every key. Flags for an open loop among the further flags need the rate.
+// populateArgs returns the arguments of the load that stores every key. Flags for an open loop among the further flags
+// need the rate.
 func populateArgs(v experiment.Values, targets []string) []string {
-	args := append(loadArgs(v, targets), "--clients", strconv.Itoa(len(targets)), "--populate", "--ratio", "0:1", "--requests", "1")
+	args := append(loadArgs(v, targets), "--clients", strconv.Itoa(len(targets)), "--populate", "--ratio", "0:1",
+		"--requests", "1")
 	if v.Is(experiment.Rate) {
 		args = append(args, "--rate", v[experiment.Rate])
 	}
 	return args
 }
 
-// failure returns why something failed: the end of a server or middleware, if one has ended, otherwise err. Load can notice
-// broken connections before the end of the program at their other end is known.
+// failure returns why something failed: the end of a server or middleware, if one has ended, otherwise err. Load can
+// notice broken connections before the end of the program at their other end is known.
 func (d *deployment) failure(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -251,7 +271,8 @@ func (d *deployment) failure(ctx context.Context, err error) error {
 // Measure starts the load processes and the samplers, waits for the end of the load, and returns the outputs.
 func (d *deployment) Measure(ctx context.Context, m Measurement) (*Outputs, error) {
 	limit := m.WarmUp + m.Duration + loadAllowance
-	ctx, cancelLate := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the load has not ended %v after its duration", loadAllowance))
+	ctx, cancelLate := context.WithTimeoutCause(ctx, limit,
+		fmt.Errorf("the load has not ended %v after its duration", loadAllowance))
 	defer cancelLate()
 	ctx, stop := d.watch(ctx)
 	defer stop()
@@ -292,8 +313,10 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 		// Every process begins with another target, so that even a few clients are spread over the targets.
 		begin := i * (v.Int(experiment.Clients) / processes) % len(targets)
 		args := append(loadArgs(v, append(targets[begin:len(targets):len(targets)], targets[:begin]...)),
-			"--clients", strconv.Itoa(v.Int(experiment.Clients)/(processes*threads)), "--threads", strconv.Itoa(threads),
-			"--warm-up", m.WarmUp.String(), "--test-time", m.Duration.String(), "--seed", strconv.FormatUint(m.Seed+uint64(i), 10))
+			"--clients", strconv.Itoa(v.Int(experiment.Clients)/(processes*threads)), "--threads",
+			strconv.Itoa(threads),
+			"--warm-up", m.WarmUp.String(), "--test-time", m.Duration.String(), "--seed",
+			strconv.FormatUint(m.Seed+uint64(i), 10))
 		args = append(args, measuredArgs(v, processes)...)
 		args = append(args, overlapArgs(v)...)
 		host, err := r.d.t.hosts.Host(Load, i)
@@ -313,7 +336,8 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 	return r.startSamplers(ctx, min(time.Second, max(m.Duration/20, shortestSample)))
 }
 
-// overlapArgs returns the arguments that make load continue after its recording. Open loops and other load generators cannot do that.
+// overlapArgs returns the arguments that make load continue after its recording. Open loops and other load generators
+// cannot do that.
 func overlapArgs(v experiment.Values) []string {
 	isDriver := func(flag string) bool { return flag == "--driver" || strings.HasPrefix(flag, "--driver=") }
 	if v.Is(experiment.Rate) || slices.ContainsFunc(v.Flags(experiment.LoadFlags), isDriver) {
@@ -326,7 +350,8 @@ func overlapArgs(v experiment.Values) []string {
 func measuredArgs(v experiment.Values, processes int) []string {
 	args := v.Args(experiment.Load)
 	if v.Is(experiment.Rate) {
-		args = append(args, "--rate", strconv.FormatFloat(float64(v.Int(experiment.Rate))/float64(processes), 'f', -1, 64))
+		args = append(args, "--rate", strconv.FormatFloat(float64(v.Int(experiment.Rate))/float64(processes), 'f',
+			-1, 64))
 	}
 	return args
 }
@@ -353,12 +378,15 @@ func (r *run) startSamplers(ctx context.Context, interval time.Duration) (err er
 	}
 	if emulator, ok := r.d.t.hosts.(Emulator); ok {
 		// The lab's own usage counts: it delays the packets of emulated machines.
-		r.ground, err = r.startSampler(ctx, emulator.Ground(), interval, []string{"--process", fmt.Sprintf("%s=%d", record.SourceLab, os.Getpid())})
+		r.ground, err = r.startSampler(ctx, emulator.Ground(), interval,
+			[]string{"--process", fmt.Sprintf("%s=%d", record.SourceLab, os.Getpid())})
 	}
 	return err
 }
 
-func (r *run) startSampler(ctx context.Context, host Host, interval time.Duration, flags []string) (*bytes.Buffer, error) {
+func (r *run) startSampler(ctx context.Context, host Host, interval time.Duration, flags []string) (*bytes.Buffer,
+	error,
+) {
 	out := new(bytes.Buffer)
 	p, err := host.Start(ctx, Program{
 		Name: "sampler of " + host.Name(), Path: r.d.t.programs.Mcmwlab, Stdout: out,

@@ -11,9 +11,9 @@ import (
 	"mcmw/lab/record"
 )
 
-// Dilate returns a testbed whose hosts are slower, in everything, by a factor than the machines that they represent. t has
-// already reduced their bandwidths and multiplied their delays. Requests to the testbed, and its answers, are in the time of the
-// represented machines. The outputs of the programs are not: they say what their dilation is.
+// Dilate returns a testbed whose hosts are slower, in everything, by a factor than the machines that they represent. t
+// has already reduced their bandwidths and multiplied their delays. Requests to the testbed, and its answers, are in
+// the time of the represented machines. The outputs of the programs are not: they say what their dilation is.
 //
 // The method is time dilation: D. Gupta et al., To Infinity and Beyond: Time-Warped Network Emulation, NSDI 2006.
 func Dilate(t Testbed, factor float64) Testbed {
@@ -50,13 +50,15 @@ func (t dilated) Deploy(ctx context.Context, v experiment.Values) (Deployment, e
 	return dilatedDeployment{d, t}, nil
 }
 
-// values returns settings that mean on the testbed what v means on the represented machines. The middleware's timeouts are dilated, too.
+// values returns settings that mean on the testbed what v means on the represented machines. The middleware's timeouts
+// are dilated, too.
 func (t dilated) values(v experiment.Values) experiment.Values {
 	slower := maps.Clone(v)
 	for _, name := range []string{experiment.ThinkTime, experiment.ServerDelay} {
 		slower[name] = experiment.Dilated(v.Duration(name), t.factor).String()
 	}
-	slower[experiment.MiddlewareFlags] = fmt.Sprintf("--timeout %v --stall-after %v %s", experiment.Dilated(middleware.DefaultTimeout, t.factor),
+	slower[experiment.MiddlewareFlags] = fmt.Sprintf("--timeout %v --stall-after %v %s",
+		experiment.Dilated(middleware.DefaultTimeout, t.factor),
 		experiment.Dilated(middleware.DefaultStallAfter, t.factor), v[experiment.MiddlewareFlags])
 	return slower
 }

@@ -49,9 +49,13 @@ func TestInDilatedTimeEverythingTakesLongerAndIsReportedInTheTimeOfTheMachines(t
 	assert.InDelta(t, 4, description.Dilation, 0)
 	path, err := slower.MeasurePath(ctx, time.Second)
 	require.NoError(t, err)
-	assert.Equal(t, []record.Value{{Metric: "round_trip_time_mean", Value: 0.001}, {Metric: "bandwidth", Value: 4e6}}, path)
+	assert.Equal(t, []record.Value{{Metric: "round_trip_time_mean", Value: 0.001}, {Metric: "bandwidth", Value: 4e6}},
+		path)
 
-	v := experiment.Values{experiment.ThinkTime: "3ms", experiment.ServerDelay: "0s", experiment.Clients: "6", experiment.MiddlewareFlags: "--stall-after 1s"}
+	v := experiment.Values{
+		experiment.ThinkTime: "3ms", experiment.ServerDelay: "0s", experiment.Clients: "6",
+		experiment.MiddlewareFlags: "--stall-after 1s",
+	}
 	d, err := slower.Deploy(ctx, v)
 	require.NoError(t, err)
 	want := experiment.Values{

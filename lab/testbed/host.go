@@ -54,7 +54,8 @@ type Process interface {
 
 // Hosts are the hosts of a testbed.
 type Hosts interface {
-	// Host returns the host for a program: the one with this index, from 0, of its role. Several programs can share a host.
+	// Host returns the host for a program: the one with this index, from 0, of its role. Several programs can share a
+	// host.
 	Host(role Role, index int) (Host, error)
 	// Close releases the hosts.
 	Close() error

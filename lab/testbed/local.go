@@ -45,8 +45,8 @@ func StartOn(p Program, cmd *exec.Cmd) (Process, error) {
 	return started, nil
 }
 
-// onProcessors calls start on a thread that may use only those processors; none means all. Programs that start starts inherit
-// them before they start threads of their own.
+// onProcessors calls start on a thread that may use only those processors; none means all. Programs that start starts
+// inherit them before they start threads of their own.
 func onProcessors(cpus []int, start func() error) error {
 	if len(cpus) == 0 {
 		return start()

@@ -31,7 +31,8 @@ func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i
 		p := Program{Path: system.Binary, CPUs: v.Processors(experiment.MiddlewareCPUs)}
 		switch system.Kind {
 		case experiment.Twemproxy:
-			d.configured(&p, d.twemproxyConfig(host, port), "-c", configPath, "-m", "16384", "-o", "/dev/stderr", "-a", host, "-s", strconv.Itoa(statistics))
+			d.configured(&p, d.twemproxyConfig(host, port), "-c", configPath, "-m", "16384", "-o", "/dev/stderr", "-a",
+				host, "-s", strconv.Itoa(statistics))
 		case experiment.Proxy:
 			d.configured(&p, d.proxyConfig(), append(memcachedArgs(v, host, port), "-o", "proxy_config="+configPath)...)
 		case experiment.Floor:
@@ -59,7 +60,8 @@ func (d *deployment) mcmwArgs(v experiment.Values, host string, port int) []stri
 		servers = append(servers, serverName(i)+"="+m.Address)
 	}
 	args := []string{
-		"serve", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--servers", strings.Join(servers, ","), "--admin", "off", "--log-level", "warn",
+		"serve", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--servers", strings.Join(servers, ","),
+		"--admin", "off", "--log-level", "warn",
 	}
 	args = append(args, v.Args(experiment.Mcmw)...)
 	if v[experiment.Statistics] == "true" {
@@ -73,8 +75,8 @@ func StatisticsArgs() []string {
 	return []string{"--stats-file", "/dev/stdout", "--stats-window", statisticsWindow.String()}
 }
 
-// statisticsWindow is the length of the middlewares' windows. Only windows inside the measured time are used: with windows of a
-// second, a run of a second could have none.
+// statisticsWindow is the length of the middlewares' windows. Only windows inside the measured time are used: with
+// windows of a second, a run of a second could have none.
 const statisticsWindow = 200 * time.Millisecond
 
 // configPath stands for the path of the configuration file in the arguments of `mcmwlab agent configured`.

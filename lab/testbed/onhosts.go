@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// startAttempts is how often servers and middlewares are started if one ends at once: another program can take a free port before it is used.
+	// startAttempts is how often servers and middlewares are started if one ends at once: another program can take a
+	// free port before it is used.
 	startAttempts = 3
 	// shortTimeout bounds what takes only a moment: reading a version, measuring the path.
 	shortTimeout = 30 * time.Second
@@ -28,7 +29,8 @@ type onHosts struct {
 	cpus     map[string][]int // by role
 }
 
-// OnHosts returns a testbed of hosts. cpus are the processors that programs of a role may use; a role without an entry may use all.
+// OnHosts returns a testbed of hosts. cpus are the processors that programs of a role may use; a role without an entry
+// may use all.
 func OnHosts(hosts Hosts, programs Programs, cpus map[string][]int) Testbed {
 	return &onHosts{hosts: hosts, programs: programs, cpus: cpus}
 }
@@ -71,7 +73,8 @@ func Output(ctx context.Context, host Host, p Program) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// awaitEnd waits until a process has ended; if ctx ends first, it stops the process. An exit code other than 0 is an error.
+// awaitEnd waits until a process has ended; if ctx ends first, it stops the process. An exit code other than 0 is an
+// error.
 func awaitEnd(ctx context.Context, p Process) error {
 	select {
 	case <-p.Done():
@@ -121,8 +124,8 @@ func (t *onHosts) Describe(ctx context.Context) (d Description, err error) {
 	return d, json.Unmarshal(text, &d.Host)
 }
 
-// MeasurePath measures the path from the host of the first load process to that of the first middleware and, unless all are the same host,
-// from there to the first server.
+// MeasurePath measures the path from the host of the first load process to that of the first middleware and, unless all
+// are the same host, from there to the first server.
 func (t *onHosts) MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Value, error) {
 	var ends [3]pathEnd
 	for i, role := range []Role{Load, Middleware, Server} {
@@ -146,8 +149,8 @@ func (t *onHosts) MeasurePath(ctx context.Context, bulk time.Duration) ([]record
 	return append(values, PathValues(record.SourcePath+":server", p)...), nil
 }
 
-// PathValues returns what a record has of a path, under a source. The bandwidth is that of the slower direction; each direction also has a
-// source of its own.
+// PathValues returns what a record has of a path, under a source. The bandwidth is that of the slower direction; each
+// direction also has a source of its own.
 func PathValues(source string, p agent.Path) []record.Value {
 	return []record.Value{
 		{Source: source, Metric: "round_trip_time_mean", Value: p.RoundTripMean},
@@ -181,6 +184,7 @@ func (t *onHosts) await(ctx context.Context, addresses []string) error {
 	if len(addresses) == 0 {
 		return nil
 	}
-	_, err := t.output(ctx, Load, "mcmwlab agent", t.programs.Mcmwlab, append([]string{"agent", "await", "--for", process.ReadyTimeout.String()}, addresses...)...)
+	_, err := t.output(ctx, Load, "mcmwlab agent", t.programs.Mcmwlab,
+		append([]string{"agent", "await", "--for", process.ReadyTimeout.String()}, addresses...)...)
 	return err
 }

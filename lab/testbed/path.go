@@ -19,8 +19,8 @@ type pathEnd struct {
 	cpus []int
 }
 
-// MeasurePath measures the path from one host to another. mcmwlab is the path of that program on both, bulk how long each
-// direction's bandwidth is measured.
+// MeasurePath measures the path from one host to another. mcmwlab is the path of that program on both, bulk how long
+// each direction's bandwidth is measured.
 func MeasurePath(ctx context.Context, mcmwlab string, from, to Host, bulk time.Duration) (agent.Path, error) {
 	return measurePath(ctx, mcmwlab, pathEnd{Host: from}, pathEnd{Host: to}, bulk)
 }
@@ -31,13 +31,17 @@ func measurePath(ctx context.Context, mcmwlab string, from, to pathEnd, bulk tim
 		return p, err
 	}
 	address := net.JoinHostPort(to.Address(), strconv.Itoa(port))
-	server, err := to.Start(ctx, Program{Name: "path server", Path: mcmwlab, Args: []string{"agent", "path-server", "--listen", address}, CPUs: to.cpus})
+	server, err := to.Start(ctx, Program{
+		Name: "path server", Path: mcmwlab,
+		Args: []string{"agent", "path-server", "--listen", address}, CPUs: to.cpus,
+	})
 	if err != nil {
 		return p, err
 	}
 	defer server.Stop(syscall.SIGTERM)
 	text, err := Output(ctx, from, Program{
-		Name: "mcmwlab agent", Path: mcmwlab, Args: []string{"agent", "path", "--to", address, "--bulk", bulk.String()}, CPUs: from.cpus,
+		Name: "mcmwlab agent", Path: mcmwlab, Args: []string{"agent", "path", "--to", address, "--bulk", bulk.String()},
+		CPUs: from.cpus,
 	})
 	if err != nil {
 		return p, errors.Join(err, server.Ended())

@@ -11,7 +11,8 @@ import (
 	"mcmw/lab/experiment"
 )
 
-// nowhere is a directory in which nobody can write, not even root. It is the directory of a Redis that must keep everything in memory.
+// nowhere is a directory in which nobody can write, not even root. It is the directory of a Redis that must keep
+// everything in memory.
 const nowhere = "/proc"
 
 func (d *deployment) startServer(ctx context.Context, v experiment.Values, i int) (Member, error) {
@@ -33,8 +34,8 @@ func (d *deployment) startServer(ctx context.Context, v experiment.Values, i int
 	})
 }
 
-// ServerConnections returns how many connections a server must accept: every worker has one to every server, sometimes one or two
-// more; without middlewares the clients connect themselves.
+// ServerConnections returns how many connections a server must accept: every worker has one to every server, sometimes
+// one or two more; without middlewares the clients connect themselves.
 func ServerConnections(v experiment.Values) int {
 	return v.Int(experiment.Clients) + v.Int(experiment.Middlewares)*v.Int(experiment.Workers)*2 + 4096
 }
@@ -47,10 +48,12 @@ func memcachedArgs(v experiment.Values, host string, port int) []string {
 	return slices.Concat(args, v.Args(experiment.Memcached), v.Flags(experiment.ServerFlags))
 }
 
-// redisArgs returns the arguments of a Redis in a directory: a cache that writes nothing to disk, unless v asks for persistence.
+// redisArgs returns the arguments of a Redis in a directory: a cache that writes nothing to disk, unless v asks for
+// persistence.
 func redisArgs(v experiment.Values, host string, port int, dir string) []string {
 	args := []string{
-		"--bind", host, "--port", strconv.Itoa(port), "--protected-mode", "no", "--daemonize", "no", "--dir", dir, "--loglevel", "warning",
+		"--bind", host, "--port", strconv.Itoa(port), "--protected-mode", "no", "--daemonize", "no", "--dir", dir,
+		"--loglevel", "warning",
 		"--io-threads", v[experiment.ServerThreads], "--maxclients", strconv.Itoa(ServerConnections(v)),
 		"--maxmemory", v[experiment.ServerMemory] + "mb", "--maxmemory-policy", "allkeys-lru",
 	}
@@ -66,7 +69,11 @@ func redisArgs(v experiment.Values, host string, port int, dir string) []string 
 // scratch makes a directory in which a server can write. It is removed when the deployment is stopped.
 func (d *deployment) scratch(ctx context.Context, i int) (dir string, err error) {
 	r, w := io.Pipe()
-	p, err := d.t.start(ctx, Server, i, Program{Name: "directory of server:" + serverName(i), Path: d.t.programs.Mcmwlab, Args: []string{"agent", "scratch"}, Stdout: w})
+	p, err := d.t.start(ctx, Server, i,
+		Program{
+			Name: "directory of server:" + serverName(i), Path: d.t.programs.Mcmwlab,
+			Args: []string{"agent", "scratch"}, Stdout: w,
+		})
 	if err != nil {
 		return "", err
 	}
@@ -100,7 +107,8 @@ func (d *deployment) pinServers(ctx context.Context, v experiment.Values) error 
 		}
 		// The agent assigns the processors that it may use itself: those of the server.
 		p, err := d.t.start(ctx, Server, i, Program{
-			Name: "mcmwlab " + strings.Join(args[:2], " "), Path: d.t.programs.Mcmwlab, Args: args, CPUs: v.Processors(experiment.ServerCPUs),
+			Name: "mcmwlab " + strings.Join(args[:2], " "), Path: d.t.programs.Mcmwlab, Args: args,
+			CPUs: v.Processors(experiment.ServerCPUs),
 		})
 		if err == nil {
 			err = awaitEnd(ctx, p)

@@ -4,14 +4,15 @@
 //	Deployment running servers and middlewares, as a point of an experiment requires
 //	Outputs    the unchanged outputs of all programs of a run; package collect makes a run of the record from them
 //
-// A testbed can consist of hosts (machines, network namespaces, pods) on which programs can be started. It then only has to name
-// its hosts: OnHosts does the rest. The programs write their results to standard output, so no file has to be fetched from a
-// host. The result of load is JSON, the statistics of middlewares are the statistics log (`mcmw serve --stats-file /dev/stdout`),
-// and the counters of hosts are the lines of `mcmwlab agent sample`.
+// A testbed can consist of hosts (machines, network namespaces, pods) on which programs can be started. It then only
+// has to name its hosts: OnHosts does the rest. The programs write their results to standard output, so no file has to
+// be fetched from a host. The result of load is JSON, the statistics of middlewares are the statistics log (`mcmw serve
+// --stats-file /dev/stdout`), and the counters of hosts are the lines of `mcmwlab agent sample`.
 //
-// The lab uses the statistics log rather than /metrics or /debug/histogram for two reasons. Nothing has to poll it in time: it
-// has windows of the whole run at full resolution, and those inside the measured window are selected afterwards. And it needs no
-// connection from the lab to the middleware. The clocks of the hosts must agree to a fraction of a window.
+// The lab uses the statistics log rather than /metrics or /debug/histogram for two reasons. Nothing has to poll it in
+// time: it has windows of the whole run at full resolution, and those inside the measured window are selected
+// afterwards. And it needs no connection from the lab to the middleware. The clocks of the hosts must agree to a
+// fraction of a window.
 package testbed
 
 import (
@@ -36,7 +37,8 @@ const (
 type Testbed interface {
 	// Describe returns the programs' versions and what is known about the hosts.
 	Describe(ctx context.Context) (Description, error)
-	// MeasurePath measures the path between the load and its targets, without load. bulk is how long each direction's bandwidth is measured.
+	// MeasurePath measures the path between the load and its targets, without load. bulk is how long each direction's
+	// bandwidth is measured.
 	MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Value, error)
 	// Deploy starts the servers and middlewares that v asks for, and returns when they answer.
 	Deploy(ctx context.Context, v experiment.Values) (Deployment, error)
@@ -50,7 +52,8 @@ type Description struct {
 	Host     record.Host
 	// Inventory lists hosts that are reached over the network, with their addresses and roles.
 	Inventory []string
-	// Machines are the properties of the hosts, if the testbed knows them. Shortfalls say where they fall short of what was requested.
+	// Machines are the properties of the hosts, if the testbed knows them. Shortfalls say where they fall short of what
+	// was requested.
 	Machines   []record.Machine
 	Shortfalls []string
 	// Dilation is how many seconds pass while one second passes for the hosts; 0 means 1.
@@ -76,12 +79,14 @@ type Measurement struct {
 
 // Outputs are the unparsed outputs of the programs of one run.
 type Outputs struct {
-	// Loads are the results of the load processes, JSON. Middlewares are the statistics logs for the time of the run, JSON lines.
+	// Loads are the results of the load processes, JSON. Middlewares are the statistics logs for the time of the run,
+	// JSON lines.
 	Loads, Middlewares [][]byte
 	// Hosts are the samples of the hosts, JSON lines, by the hosts' names.
 	Hosts map[string][]byte
 	// Ground are the samples of the machine that emulates the hosts; nil if the hosts are not emulated.
 	Ground []byte
-	// Dilation is how many seconds passed while one second passed for the hosts; 0 means 1. All programs use the clock of this machine.
+	// Dilation is how many seconds passed while one second passed for the hosts; 0 means 1. All programs use the clock
+	// of this machine.
 	Dilation float64
 }

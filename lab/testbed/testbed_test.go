@@ -68,7 +68,8 @@ func TestAProgramMayUseTheProcessorsOfItsRole(t *testing.T) {
 	var before, after unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &before))
 	var out bytes.Buffer
-	p, err := Local().(local).Start(context.Background(), Program{Name: "nproc", Path: "nproc", CPUs: []int{0}, Stdout: &out})
+	p, err := Local().(local).Start(context.Background(),
+		Program{Name: "nproc", Path: "nproc", CPUs: []int{0}, Stdout: &out})
 	require.NoError(t, err)
 	require.NoError(t, awaitEnd(context.Background(), p))
 	assert.Equal(t, "1\n", out.String())
@@ -100,18 +101,24 @@ func TestTheErrorSaysHowAProgramEnded(t *testing.T) {
 func TestProgramsGetTheArgumentsOfThePoint(t *testing.T) {
 	v := defaults()
 	v[experiment.ServerFlags], v[experiment.Workers], v[experiment.Sharded] = "-o modern", "9", "true"
-	v[experiment.ThinkTime], v[experiment.Rate], v[experiment.Pipeline], v[experiment.KeyPattern] = "5ms", "3000", "4", "Z:Z"
-	assert.Contains(t, strings.Join(memcachedArgs(v, "10.0.0.1", 7), " "), "-l 10.0.0.1 -p 7 -U 0 -c 4122 -u root -t 1 -m 256 -o modern")
+	v[experiment.ThinkTime], v[experiment.Rate], v[experiment.Pipeline], v[experiment.KeyPattern] = "5ms", "3000",
+		"4", "Z:Z"
+	assert.Contains(t, strings.Join(memcachedArgs(v, "10.0.0.1", 7), " "),
+		"-l 10.0.0.1 -p 7 -U 0 -c 4122 -u root -t 1 -m 256 -o modern")
 	v[experiment.GroupSize] = "320"
 	assert.Contains(t, strings.Join(memcachedArgs(v, "10.0.0.1", 7), " "), "-R 320 -o modern")
 	v[experiment.ServerFlags] = "--hz 100"
 	redis := strings.Join(redisArgs(v, "10.0.0.1", 7, nowhere), " ")
 	assert.Contains(t, redis, "--bind 10.0.0.1 --port 7 ")
 	assert.Contains(t, redis, "--dir /proc ")
-	assert.Contains(t, redis, "--io-threads 1 --maxclients 4122 --maxmemory 256mb --maxmemory-policy allkeys-lru --save  --appendonly no --hz 100")
-	assert.Equal(t, []string{"load", "--quiet", "--json-out-file", "-", "--target", "a:1"}, loadArgs(v, []string{"a:1"})[:6])
+	assert.Contains(t, redis,
+		"--io-threads 1 --maxclients 4122 --maxmemory 256mb --maxmemory-policy allkeys-lru --save  --appendonly no "+
+			"--hz 100")
+	assert.Equal(t, []string{"load", "--quiet", "--json-out-file", "-", "--target", "a:1"},
+		loadArgs(v, []string{"a:1"})[:6])
 	for persistence, want := range map[string]string{
-		"snapshot": "--save 1 1 --appendonly no", "append": "--appendonly yes --appendfsync everysec", "append-always": "--appendonly yes --appendfsync always",
+		"snapshot": "--save 1 1 --appendonly no", "append": "--appendonly yes --appendfsync everysec",
+		"append-always": "--appendonly yes --appendfsync always",
 	} {
 		v[experiment.ServerPersistence] = persistence
 		assert.Contains(t, strings.Join(redisArgs(v, "10.0.0.1", 7, "/tmp/x"), " "), want)
@@ -121,7 +128,9 @@ func TestProgramsGetTheArgumentsOfThePoint(t *testing.T) {
 	d := &deployment{servers: []Member{{Address: "a:1"}, {Address: "b:2"}}}
 	mcmw := strings.Join(d.mcmwArgs(v, "c", 3), " ")
 	assert.Contains(t, mcmw, "--listen c:3 --servers s1=a:1,s2=b:2 --admin off")
-	assert.Contains(t, mcmw, "--workers 9 --depth 1 --replicas all --sharded=true --pool shared --stats-file /dev/stdout --stats-window 200ms")
+	assert.Contains(t, mcmw,
+		"--workers 9 --depth 1 --replicas all --sharded=true --pool shared --stats-file /dev/stdout --stats-window "+
+			"200ms")
 	assert.NotContains(t, mcmw, "--hot-keys")
 	v[experiment.Workers], v[experiment.Statistics], v[experiment.HotKeys] = experiment.AsDefault, "false", "serve"
 	mcmw = strings.Join(d.mcmwArgs(v, "c", 3), " ")
@@ -132,9 +141,11 @@ func TestProgramsGetTheArgumentsOfThePoint(t *testing.T) {
 	assert.Contains(t, d.twemproxyConfig("c", 3), "    - a:1:1\n    - b:2:1\n")
 	assert.Contains(t, d.proxyConfig(), `mcp.pool({mcp.backend("s1", "a", 1), mcp.backend("s2", "b", 2), })`)
 	assert.Equal(t, []string{"a:1", "b:2"}, d.targets(), "without middlewares the load goes to the servers")
-	assert.Equal(t, "--pipeline 4 --ratio 1:9 --multi-key-get 1 --key-pattern Z:Z --think-time 5ms --rate 1500", strings.Join(measuredArgs(v, 2), " "))
+	assert.Equal(t, "--pipeline 4 --ratio 1:9 --multi-key-get 1 --key-pattern Z:Z --think-time 5ms --rate 1500",
+		strings.Join(measuredArgs(v, 2), " "))
 	v[experiment.LoadFlags] = "--arrivals=poisson"
-	assert.Contains(t, strings.Join(populateArgs(v, []string{"a:1"}), " "), "--arrivals=poisson --clients 1 --populate --ratio 0:1 --requests 1 --rate 3000", "which a closed loop refuses")
+	assert.Contains(t, strings.Join(populateArgs(v, []string{"a:1"}), " "),
+		"--arrivals=poisson --clients 1 --populate --ratio 0:1 --requests 1 --rate 3000", "which a closed loop refuses")
 }
 
 // defaults returns the settings at their defaults.

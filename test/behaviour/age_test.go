@@ -66,13 +66,16 @@ func (c *mover) run(quit <-chan struct{}) error {
 	}
 }
 
-// Connections end at random ages. The test therefore compares how many connections each middleware accepted, not how many are open at some
-// moment.
+// Connections end at random ages. The test therefore compares how many connections each middleware accepted, not how
+// many are open at some moment.
 func TestThreeMiddlewaresAddedToOneGetConnectionsThatDifferByAFifthAtMostAndNoClientSeesAnError(t *testing.T) {
 	const clients = 1000
 	server := mctest.StartMemcached(t)
 	start := func() *mwtest.MW {
-		return mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(server), ClientOptions: netstage.ClientOptions{MaxAge: 4 * time.Second}})
+		return mwtest.Start(t, middleware.Options{
+			Servers:       mwtest.Servers(server),
+			ClientOptions: netstage.ClientOptions{MaxAge: 4 * time.Second},
+		})
 	}
 	all := []*mwtest.MW{start()}
 	addresses := []string{all[0].Addr()}
@@ -90,7 +93,8 @@ func TestThreeMiddlewaresAddedToOneGetConnectionsThatDifferByAFifthAtMostAndNoCl
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return all[0].Stats().Snapshot().Open() >= clients*9/10 }, mctest.Patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return all[0].Stats().Snapshot().Open() >= clients*9/10 }, mctest.Patience,
+		10*time.Millisecond)
 	more := slices.Clone(addresses)
 	for range 3 {
 		m := start()

@@ -36,9 +36,11 @@ type ledgerEntry struct {
 
 func newLedger() *ledger { return &ledger{writes: map[string][]*ledgerEntry{}} }
 
-// crowd lets clients write random keys until stop is called. Each connects to the address that of returns, again whenever its connection
-// ends. Values have at least size bytes.
-func (l *ledger) crowd(t *testing.T, clients int, of func(client int) string, seed uint64, keys []string, size int) (stop func()) {
+// crowd lets clients write random keys until stop is called. Each connects to the address that of returns, again
+// whenever its connection ends. Values have at least size bytes.
+func (l *ledger) crowd(t *testing.T, clients int, of func(client int) string, seed uint64, keys []string,
+	size int,
+) (stop func()) {
 	var ended atomic.Bool
 	var writers sync.WaitGroup
 	padding := strings.Repeat("x", size)
@@ -107,7 +109,8 @@ func (l *ledger) write(c *mctest.Client, key, value string) bool {
 	return true
 }
 
-// wrong returns a line for each server whose value of the key nobody wrote, or was written before the start of a later, answered write.
+// wrong returns a line for each server whose value of the key nobody wrote, or was written before the start of a later,
+// answered write.
 func (l *ledger) wrong(servers []*mctest.Server) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,16 +125,19 @@ func (l *ledger) wrong(servers []*mctest.Server) (lines []string) {
 				lines = append(lines, fmt.Sprintf("%s: server %d holds %.20q, which nobody wrote", key, s, value))
 				continue
 			}
-			if slices.ContainsFunc(writes, func(e *ledgerEntry) bool { return e.ended != never && e.began > writes[k].ended }) {
-				lines = append(lines, fmt.Sprintf("%s: server %d holds %.20q, although later writes were answered", key, s, value))
+			if slices.ContainsFunc(writes, func(e *ledgerEntry) bool {
+				return e.ended != never && e.began > writes[k].ended
+			}) {
+				lines = append(lines, fmt.Sprintf("%s: server %d holds %.20q, although later writes were answered", key,
+					s, value))
 			}
 		}
 	}
 	return lines
 }
 
-// mishap is a fault during writes through a fleet. It gets the third middleware, that one's connection to the third server, and that
-// server.
+// mishap is a fault during writes through a fleet. It gets the third middleware, that one's connection to the third
+// server, and that server.
 type mishap struct {
 	begin, end func(m *child, path *mctest.Proxy, s *mctest.Server)
 	memory     string // of the servers, MiB
@@ -152,10 +158,23 @@ func TestReplicasAgreeBehindAFleetAfterFaults(t *testing.T) {
 		rounds, keys, writes = 20, numbered(400), 500
 	}
 	for name, what := range map[string]mishap{
-		"a middleware is stopped and continued":              {begin: signal(syscall.SIGSTOP), end: signal(syscall.SIGCONT)},
-		"a middleware doesn't reach a server that others do": {begin: inject(mctest.Fault{Lose: true}), end: inject(mctest.Fault{})},
-		"a server is killed and comes back":                  {begin: func(_ *child, _ *mctest.Proxy, s *mctest.Server) { s.Stop() }, end: func(_ *child, _ *mctest.Proxy, s *mctest.Server) { s.Start() }},
-		"servers evict":                                      {begin: nothing, end: nothing, memory: "4", size: 4 << 20 / len(keys)},
+		"a middleware is stopped and continued": {
+			begin: signal(syscall.SIGSTOP),
+			end:   signal(syscall.SIGCONT),
+		},
+		"a middleware doesn't reach a server that others do": {
+			begin: inject(mctest.Fault{Lose: true}),
+			end:   inject(mctest.Fault{}),
+		},
+		"a server is killed and comes back": {begin: func(_ *child, _ *mctest.Proxy,
+			s *mctest.Server,
+		) {
+			s.Stop()
+		}, end: func(_ *child, _ *mctest.Proxy, s *mctest.Server) { s.Start() }},
+		"servers evict": {
+			begin: nothing, end: nothing, memory: "4",
+			size: 4 << 20 / len(keys),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -195,8 +214,8 @@ func TestReplicasAgreeBehindAFleetAfterFaults(t *testing.T) {
 	}
 }
 
-// The test upgrades from one writer to several, one middleware after the other. Until the last one is upgraded, nothing finds differences
-// that the old ones leave; then a comparison does.
+// The test upgrades from one writer to several, one middleware after the other. Until the last one is upgraded, nothing
+// finds differences that the old ones leave; then a comparison does.
 func TestReplicasAgreeBehindAFleetAfterAnUpgradeToSeveralWriters(t *testing.T) {
 	t.Parallel()
 	seed, keys, writes := mctest.Seed(t), numbered(30), int64(300)

@@ -21,8 +21,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// awaitSweeps waits until the middlewares of fleet have started and ended a comparison of the replicas. The second comparison that ends
-// from now on has started since.
+// awaitSweeps waits until the middlewares of fleet have started and ended a comparison of the replicas. The second
+// comparison that ends from now on has started since.
 func awaitSweeps(t *testing.T, fleet ...*mwtest.MW) {
 	t.Helper()
 	ended := func() (n uint64) {
@@ -32,14 +32,15 @@ func awaitSweeps(t *testing.T, fleet ...*mwtest.MW) {
 		return n
 	}
 	before := ended()
-	require.Eventually(t, func() bool { return ended() >= before+2 }, mctest.Patience, pollPause, "the replicas are not compared")
+	require.Eventually(t, func() bool { return ended() >= before+2 }, mctest.Patience, pollPause,
+		"the replicas are not compared")
 }
 
 // timeToLive is the part of a state on which replicas need not agree.
 var timeToLive = regexp.MustCompile(`^(f\d+ (?:X )?)t-?\d+ `)
 
-// disagreeing returns a line for each key that two servers hold with different flags or values, and the number of keys that any server
-// holds. A missing key is not a difference.
+// disagreeing returns a line for each key that two servers hold with different flags or values, and the number of keys
+// that any server holds. A missing key is not a difference.
 func disagreeing(t *testing.T, servers []*mctest.Server, keys []string) (lines []string, present int) {
 	t.Helper()
 	held := make([]map[string]bool, len(keys))
@@ -63,8 +64,8 @@ func disagreeing(t *testing.T, servers []*mctest.Server, keys []string) (lines [
 	return lines, present
 }
 
-// fleetOf starts n middlewares with o in front of servers. If jittery, messages between them and the servers have a random delay, another
-// one on each connection.
+// fleetOf starts n middlewares with o in front of servers. If jittery, messages between them and the servers have a
+// random delay, another one on each connection.
 func fleetOf(t *testing.T, n int, o middleware.Options, jittery bool, servers []*mctest.Server) []*mwtest.MW {
 	t.Helper()
 	var fleet []*mwtest.MW
@@ -160,7 +161,10 @@ func TestDifferencesThatAKilledMiddlewareLeavesAreSweptUpByTheOthers(t *testing.
 				o.Writers = middleware.WritersSeveral
 				o.Servers = mwtest.Named(servers[0].Addr(), servers[1].Addr(), third)
 				if cold {
-					o.Pools = []middleware.PoolOptions{{Pool: route.Pool{Name: "one", Servers: o.Servers}, Writers: o.Writers}}
+					o.Pools = []middleware.PoolOptions{{
+						Pool:    route.Pool{Name: "one", Servers: o.Servers},
+						Writers: o.Writers,
+					}}
 					o.Routes.Default, o.Servers, o.ChangeStep = "one", nil, time.Hour
 					o.Migrations = []middleware.Migration{{
 						From: "one", To: "one", Cold: o.Pools[0].Servers[2].Name, Missed: true, Within: 0.01,
@@ -182,7 +186,8 @@ func TestDifferencesThatAKilledMiddlewareLeavesAreSweptUpByTheOthers(t *testing.
 				o := options(lossy.Addr())
 				o.Timeout = time.Second // requests after those in flight do not reach the third server in time
 				killed := startChild(t, o)
-				awaitStat(t, mctest.MustDial(t, killed.addrs[0]), "mcmw_sweep_running", 0) // a sweep that dies keeps others from sweeping for a while
+				// a sweep that dies keeps others from sweeping for a while
+				awaitStat(t, mctest.MustDial(t, killed.addrs[0]), "mcmw_sweep_running", 0)
 				var ended sync.WaitGroup
 				var written atomic.Int64
 				if cold {
@@ -209,7 +214,8 @@ func TestDifferencesThatAKilledMiddlewareLeavesAreSweptUpByTheOthers(t *testing.
 					c := mctest.MustDial(t, killed.addrs[0])
 					ended.Go(func() {
 						for i := n; ; i += 7 {
-							if _, err := c.Do(fmt.Sprintf("set %s %d 0 12\r\n%04d-%02d-%04d\r\n", keys[i%len(keys)], n, round, n, i%10000)); err != nil {
+							if _, err := c.Do(fmt.Sprintf("set %s %d 0 12\r\n%04d-%02d-%04d\r\n", keys[i%len(keys)], n,
+								round, n, i%10000)); err != nil {
 								return
 							}
 							written.Add(1)
@@ -243,7 +249,10 @@ func TestNoIncrementIsLostBehindThreeMiddlewaresWhileAServerRestarts(t *testing.
 		times = 1000
 	}
 	servers := mctest.StartNewMemcacheds(t, 3)
-	fleet := fleetOf(t, 3, middleware.Options{Writers: middleware.WritersSeveral, Placement: route.Options{Read: route.ReadPrimary}}, false, servers)
+	fleet := fleetOf(t, 3, middleware.Options{
+		Writers:   middleware.WritersSeveral,
+		Placement: route.Options{Read: route.ReadPrimary},
+	}, false, servers)
 	router, err := route.New(mwtest.Servers(servers...), route.Options{})
 	require.NoError(t, err)
 	holders := router.Replicas([]byte("counter"), nil)
@@ -287,7 +296,10 @@ func TestNoIncrementIsLostBehindThreeMiddlewaresWhileAServerRestarts(t *testing.
 	require.Eventually(t, func() bool { return asked.Load() > int64(clients*times/3) }, mctest.Patience, mctest.Tick)
 	servers[holders[2]].Restart() // not the counter's first server
 	counting.Wait()
-	for key, done := range map[string][2]int64{"counter": {counted.Load(), unknown.Load()}, swapped: {swaps.Load(), unknownSwaps.Load()}} {
+	for key, done := range map[string][2]int64{
+		"counter": {counted.Load(), unknown.Load()},
+		swapped:   {swaps.Load(), unknownSwaps.Load()},
+	} {
 		value, ok := servers[holders[0]].Get(key)
 		require.True(t, ok)
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
@@ -334,7 +346,8 @@ func TestOneMiddlewareOfManyComparesReplicasRepeatedly(t *testing.T) {
 		for s, server := range servers {
 			c := mctest.MustDial(t, server.Addr())
 			for k, key := range keys {
-				require.Equal(t, "HD\r\n", c.MustDo(t, fmt.Sprintf("ms %s 1 E%d\r\n%d\r\n", key, uint64(1)<<62+uint64(1000*round+3*k+s), s)))
+				require.Equal(t, "HD\r\n", c.MustDo(t,
+					fmt.Sprintf("ms %s 1 E%d\r\n%d\r\n", key, uint64(1)<<62+uint64(1000*round+3*k+s), s)))
 			}
 		}
 		awaitSweeps(t, fleet...)
@@ -343,7 +356,8 @@ func TestOneMiddlewareOfManyComparesReplicasRepeatedly(t *testing.T) {
 		require.Equal(t, len(keys), present)
 	}
 	for _, m := range fleet {
-		require.Eventually(t, func() bool { return !m.Stats().Snapshot().Sweep.Last.IsZero() }, mctest.Patience, pollPause,
+		require.Eventually(t, func() bool { return !m.Stats().Snapshot().Sweep.Last.IsZero() }, mctest.Patience,
+			pollPause,
 			"all middlewares know of the last comparison, whichever made it")
 		s := m.Stats().Snapshot().Sweep
 		require.Zero(t, s.Outcomes[stats.SweepFailed], s.Why)

@@ -89,8 +89,8 @@ func tripsIn(t *testing.T, page string) (rows [][]string) {
 // casFlag matches a flag with a version, or with a cas that a server chose.
 var casFlag = regexp.MustCompile(`\b([EC])(\d+)\b`)
 
-// named returns the lines with versions replaced: the version known by T, the others by V and W in their order, and a server's own cas
-// by 2.
+// named returns the lines with versions replaced: the version known by T, the others by V and W in their order, and a
+// server's own cas by 2.
 func named(lines []string, known string) string {
 	names := map[string]string{known: "T"}
 	return casFlag.ReplaceAllStringFunc(strings.Join(lines, ", "), func(flag string) string {
@@ -151,7 +151,8 @@ func TestServersReceiveTheRequestsInTheTableOfTrips(t *testing.T) {
 		holders := router.Replicas([]byte(strings.Fields(command)[1]), nil)
 		require.EventuallyWithT(t, func(t *assert.CollectT) { // the client's answer does not wait for the check
 			for h, s := range holders {
-				assert.Equal(t, askedOf(row, h), named(servers[s].told(), known), "%s: server %d of the key's", row[0], h+1)
+				assert.Equal(t, askedOf(row, h), named(servers[s].told(), known), "%s: server %d of the key's",
+					row[0], h+1)
 			}
 		}, mctest.Patience, pollPause)
 	}

@@ -20,8 +20,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// counting has clients that each write increasing numbers to their own keys and read them, without a pause, until they are told to end. A
-// read of a number below the last one stored is an error.
+// counting has clients that each write increasing numbers to their own keys and read them, without a pause, until they
+// are told to end. A read of a number below the last one stored is an error.
 type counting struct {
 	t        *testing.T
 	end      atomic.Bool
@@ -83,7 +83,8 @@ func (l *counting) check(c *mctest.Client, key string, want int) {
 func (l *counting) more(n int64) {
 	l.t.Helper()
 	until := l.rounds.Load() + n
-	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, mctest.Patience, mctest.Tick)
+	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, mctest.Patience,
+		mctest.Tick)
 	require.False(l.t, l.end.Load())
 }
 
@@ -125,14 +126,19 @@ func TestServersAreAddedRemovedRenamedAndReweightedUnderLoadWithoutAnError(t *te
 				change("weights", func(o *middleware.Options) { o.Servers[0].Weight = 3 })
 				change("rename", func(o *middleware.Options) { o.Servers[1].Name = "other" })
 				change("name it back", func(o *middleware.Options) { o.Servers[1].Name = servers[1].Name })
-				change("the order", func(o *middleware.Options) { o.Servers[0], o.Servers[2] = o.Servers[2], o.Servers[0] })
+				change("the order", func(o *middleware.Options) {
+					o.Servers[0], o.Servers[2] = o.Servers[2], o.Servers[0]
+				})
 				change("remove", func(o *middleware.Options) { o.Servers = o.Servers[2:] })
 				change("tunables", func(o *middleware.Options) {
 					o.Workers, o.Depth, o.Queue, o.Sharded = 5, 4, 17, true
 					o.Timeout = mctest.Patience
 				})
 				change("the pool", func(o *middleware.Options) { o.Pool = 1 - o.Pool })
-				change("as it was", func(o *middleware.Options) { *o = start; o.Listen, o.Servers = []string{"127.0.0.1:0"}, servers[:3:3] })
+				change("as it was", func(o *middleware.Options) {
+					*o = start
+					o.Listen, o.Servers = []string{"127.0.0.1:0"}, servers[:3:3]
+				})
 			}
 			load.stop()
 			require.NoError(t, m.Stop())
@@ -147,7 +153,8 @@ func TestServersAreAddedRemovedRenamedAndReweightedUnderLoadWithoutAnError(t *te
 func TestAServerWithANewAddressServesNoItemsThatWereThere(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 3)
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(servers[:2]...), Placement: route.Options{Replicas: 1}, RequestOptions: worker.RequestOptions{StallAfter: -1},
+		Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(servers[:2]...), Placement: route.Options{Replicas: 1},
+		RequestOptions: worker.RequestOptions{StallAfter: -1},
 	}
 	m := mwtest.Start(t, o)
 	c := m.Dial(t)

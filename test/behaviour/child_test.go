@@ -24,7 +24,8 @@ import (
 	"mcmw/internal/middleware"
 )
 
-// optionsOfChild is the environment variable with options in JSON. The test binary started with it runs a middleware with these options.
+// optionsOfChild is the environment variable with options in JSON. The test binary started with it runs a middleware
+// with these options.
 const optionsOfChild = "MCMW_TEST_OPTIONS"
 
 func TestMain(m *testing.M) {
@@ -95,8 +96,9 @@ func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
 	options, err := json.Marshal(o)
 	require.NoError(t, err)
 	c := &child{cmd: cmd, log: new(mctest.Output)}
-	// On a busy machine a concurrent garbage collection waits for a processor, and what the process allocates meanwhile counts as memory in
-	// use. A collection that stops the program avoids this, so that the maximum is the memory that the middleware holds.
+	// On a busy machine a concurrent garbage collection waits for a processor, and what the process allocates meanwhile
+	// counts as memory in use. A collection that stops the program avoids this, so that the maximum is the memory that
+	// the middleware holds.
 	c.cmd.Env = append(os.Environ(), optionsOfChild+"="+string(options), "GODEBUG=gcstoptheworld=1")
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdin, err := c.cmd.StdinPipe()
@@ -113,7 +115,8 @@ func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
 			t.Logf("the child's log:\n%s", c.log.String())
 		}
 	})
-	hangs := time.AfterFunc(mctest.Patience, func() { _ = c.cmd.Process.Signal(syscall.SIGQUIT) }) // its log then has the stacks of its goroutines
+	// its log then has the stacks of its goroutines
+	hangs := time.AfterFunc(mctest.Patience, func() { _ = c.cmd.Process.Signal(syscall.SIGQUIT) })
 	line, err := c.out.ReadString('\n')
 	hangs.Stop()
 	require.NoError(t, err)
@@ -180,10 +183,12 @@ func stat(t *testing.T, c *mctest.Client, name string) int {
 // awaitStat waits until a statistic has a value.
 func awaitStat(t *testing.T, c *mctest.Client, name string, want int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return stat(t, c, name) == want }, mctest.Patience, 10*time.Millisecond, "%s is never %d", name, want)
+	require.Eventually(t, func() bool { return stat(t, c, name) == want }, mctest.Patience, 10*time.Millisecond,
+		"%s is never %d", name, want)
 }
 
-// allowedFiles raises the limit on open files of this process and its children to want, or as far as the machine allows, and returns it.
+// allowedFiles raises the limit on open files of this process and its children to want, or as far as the machine
+// allows, and returns it.
 func allowedFiles(t *testing.T, want int) int {
 	t.Helper()
 	var limit unix.Rlimit
@@ -199,8 +204,8 @@ func allowedFiles(t *testing.T, want int) int {
 	return int(min(limit.Cur, uint64(want)))
 }
 
-// dialFrom connects to addr. Every few thousand connections it uses another loopback address as the source, because one has not enough
-// ports.
+// dialFrom connects to addr. Every few thousand connections it uses another loopback address as the source, because one
+// has not enough ports.
 func dialFrom(addr string, i int) (*mctest.Client, error) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i/5000))}, Timeout: mctest.Patience}
 	c, err := d.Dial("tcp", addr)

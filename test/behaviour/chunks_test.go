@@ -24,8 +24,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// smallItem is a small -I of servers, smallLimit the largest value that clients can store then. plainSize is the largest value stored as
-// one item.
+// smallItem is a small -I of servers, smallLimit the largest value that clients can store then. plainSize is the
+// largest value stored as one item.
 const (
 	smallItem  = 16 << 10
 	smallLimit = 100_000
@@ -35,7 +35,8 @@ const (
 // chunkedServers starts servers whose items are small.
 func chunkedServers(t *testing.T, n int) []*mctest.Server {
 	t.Helper()
-	return mctest.StartNewMemcacheds(t, n, "-I", "16k", "-t", "1", "-m", "1024", "-o", "slab_chunk_max=16,no_lru_maintainer")
+	return mctest.StartNewMemcacheds(t, n, "-I", "16k", "-t", "1", "-m", "1024", "-o",
+		"slab_chunk_max=16,no_lru_maintainer")
 }
 
 // chunking returns options with large-values.
@@ -65,7 +66,10 @@ func valueOf(key, value string) string {
 // script returns commands with values of all sizes, which one memcached with large items answers equally.
 func chunkScript(random *rand.Rand, steps int) []string {
 	key := func() string { return fmt.Sprintf("key-%d", random.IntN(5)) }
-	sizes := []int{0, 1, 3, plainSize - 1, plainSize, plainSize + 1, smallItem, smallItem + 1, 2 * plainSize, 2*plainSize + 1, 40_000, smallLimit - 1, smallLimit}
+	sizes := []int{
+		0, 1, 3, plainSize - 1, plainSize, plainSize + 1, smallItem, smallItem + 1, 2 * plainSize,
+		2*plainSize + 1, 40_000, smallLimit - 1, smallLimit,
+	}
 	value := func() string {
 		v := filler(random.IntN(256), sizes[random.IntN(len(sizes))])
 		if random.IntN(4) == 0 {
@@ -118,9 +122,11 @@ func TestRepliesOfValuesInChunksEqualThoseOfOneMemcachedWithLargeItems(t *testin
 		steps = 10_000
 	}
 	for name, change := range map[string]func(o *middleware.Options){
-		"one replica":                  func(o *middleware.Options) { o.Placement.Replicas = 1 },
-		"all replicas, sharded":        func(o *middleware.Options) { o.Sharded = true },
-		"two replicas, one writer":     func(o *middleware.Options) { o.Placement.Replicas, o.Writers = 2, middleware.WritersOne },
+		"one replica":           func(o *middleware.Options) { o.Placement.Replicas = 1 },
+		"all replicas, sharded": func(o *middleware.Options) { o.Sharded = true },
+		"two replicas, one writer": func(o *middleware.Options) {
+			o.Placement.Replicas, o.Writers = 2, middleware.WritersOne
+		},
 		"depth 1, workers of a server": func(o *middleware.Options) { o.Depth, o.Pool = 1, middleware.PoolPerServer },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +174,10 @@ func brief(script []string) (lines []string) {
 }
 
 func TestAConditionAppliesToTheWholeLargeValue(t *testing.T) {
-	for name, writers := range map[string]middleware.Writers{"one writer": middleware.WritersOne, "several writers": middleware.WritersSeveral} {
+	for name, writers := range map[string]middleware.Writers{
+		"one writer":      middleware.WritersOne,
+		"several writers": middleware.WritersSeveral,
+	} {
 		t.Run(name, func(t *testing.T) {
 			o := chunking(chunkedServers(t, 2))
 			o.Writers = writers
@@ -215,7 +224,10 @@ func TestAfterAReadAValueWithAMissingChunkIsAMissForAllCommands(t *testing.T) {
 	m := mwtest.Start(t, chunking([]*mctest.Server{server}))
 	c, direct := m.Dial(t), mctest.MustDial(t, server.Addr())
 	value, other := filler(5, 3*plainSize), filler(6, 2*plainSize)
-	miss := map[string]string{"get k\r\n": "END\r\n", "mg k v f O9\r\n": "EN\r\n", "gat 0 k\r\n": "END\r\n", "get k small k\r\n": "VALUE small 7 1\r\nx\r\nEND\r\n", "mg aw== b v\r\n": "EN\r\n"}
+	miss := map[string]string{
+		"get k\r\n": "END\r\n", "mg k v f O9\r\n": "EN\r\n", "gat 0 k\r\n": "END\r\n",
+		"get k small k\r\n": "VALUE small 7 1\r\nx\r\nEND\r\n", "mg aw== b v\r\n": "EN\r\n",
+	}
 	require.Equal(t, "STORED\r\n", c.MustDo(t, setOf("set", "small", "x")))
 	ruins := map[string]func(key, body string){
 		"gone":      func(key, _ string) { direct.MustDo(t, "delete "+key+"\r\n") },
@@ -229,7 +241,10 @@ func TestAfterAReadAValueWithAMissingChunkIsAMissForAllCommands(t *testing.T) {
 		{"touch k 0\r\n", "NOT_FOUND\r\n"},
 		{"mg k t\r\n", "EN\r\n"},
 		{"delete k\r\n", "NOT_FOUND\r\n"},
-		{setOf("append", "k", "x"), "CLIENT_ERROR append and prepend are not available through mcmw in a pool with large-values\r\n"},
+		{
+			setOf("append", "k", "x"),
+			"CLIENT_ERROR append and prepend are not available through mcmw in a pool with large-values\r\n",
+		},
 		{setOf("add", "k", other), "STORED\r\n"},
 		{"get k\r\n", valueOf("k", other) + "END\r\n"},
 	}
@@ -246,12 +261,14 @@ func TestAfterAReadAValueWithAMissingChunkIsAMissForAllCommands(t *testing.T) {
 			held, err := mctest.ParseValues(direct.MustDo(t, "get "+key+"\r\n"))
 			require.NoError(t, err)
 			ruin(key, held[0].Value)
-			require.Equal(t, "NOT_STORED\r\n", c.MustDo(t, setOf("add", "k", other)), "no read has found the missing chunk yet")
+			require.Equal(t, "NOT_STORED\r\n", c.MustDo(t, setOf("add", "k", other)),
+				"no read has found the missing chunk yet")
 			require.Equal(t, answer, c.MustDo(t, read), "%s of a value with a chunk that is %s", read, how)
 			behind[1].command = fmt.Sprintf("cas k 7 0 %d %s\r\n%s\r\n", len(other), items[0].Cas, other)
 			behind[1].answer = "NOT_FOUND\r\n"
 			for _, b := range behind {
-				require.Equal(t, digest(b.answer), digest(c.MustDo(t, b.command)), "%s after %s of a value with a chunk that is %s", brief([]string{b.command}), read, how)
+				require.Equal(t, digest(b.answer), digest(c.MustDo(t, b.command)),
+					"%s after %s of a value with a chunk that is %s", brief([]string{b.command}), read, how)
 			}
 		}
 	}
@@ -264,7 +281,8 @@ func TestCommandsThatAPoolWithLargeValuesDoesNotSupportAreRefusedAndChangeNothin
 	value := filler(9, 50_000)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, setOf("set", "k", value)))
 	for _, command := range []string{
-		setOf("append", "k", "x"), setOf("prepend", "k", "x"), "ms k 1 MA\r\nx\r\n", "ms k 1 MP\r\nx\r\n", "mg k s\r\n", "mg k v T9\r\n", "mg k v N9\r\n", "mg k v R9\r\n",
+		setOf("append", "k", "x"), setOf("prepend", "k", "x"), "ms k 1 MA\r\nx\r\n", "ms k 1 MP\r\nx\r\n", "mg k s\r\n",
+		"mg k v T9\r\n", "mg k v N9\r\n", "mg k v R9\r\n",
 		fmt.Sprintf("ms k %d s\r\n%s\r\n", len(value), value),
 	} {
 		assert.Contains(t, c.MustDo(t, command), " through mcmw in a pool with large-values", brief([]string{command}))
@@ -279,10 +297,16 @@ func TestCommandsThatAPoolWithLargeValuesDoesNotSupportAreRefusedAndChangeNothin
 }
 
 func TestAValueOfThreeMebibytesIsStoredOnServersWithItemsOfOne(t *testing.T) {
-	o := middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcacheds(t, 2, "-I", "1m")...), Large: plan.Large{Limit: 4 << 20}}
+	o := middleware.Options{
+		Servers: mwtest.Servers(mctest.StartNewMemcacheds(t, 2, "-I", "1m")...),
+		Large:   plan.Large{Limit: 4 << 20},
+	}
 	o.Limits, o.Placement = protocol.Limits{MaxValue: 4 << 20}, route.Options{}
 	c := mwtest.Start(t, o).Dial(t)
-	for _, size := range []int{1<<20 - large.ItemOverhead - 1, 1<<20 - large.ItemOverhead, 1<<20 - large.ItemOverhead + 1, 1 << 20, 3 << 20, 4 << 20} {
+	for _, size := range []int{
+		1<<20 - large.ItemOverhead - 1, 1<<20 - large.ItemOverhead,
+		1<<20 - large.ItemOverhead + 1, 1 << 20, 3 << 20, 4 << 20,
+	} {
 		value := string(bytes.Repeat([]byte(filler(size, 1021)), size/1021+1)[:size])
 		require.Equal(t, "STORED\r\n", c.MustDo(t, setOf("set", "k", value)))
 		require.Equal(t, digest(valueOf("k", value)+"END\r\n"), digest(c.MustDo(t, "get k\r\n")))
@@ -293,8 +317,15 @@ func TestAValueOfThreeMebibytesIsStoredOnServersWithItemsOfOne(t *testing.T) {
 // The clients read a piece of their replies for each request of another client.
 func TestClientsThatReadLargeValuesSlowlyTakeBoundedMemory(t *testing.T) {
 	const clients, size, memory, piece = 5, 8 << 20, 2 << 20, 128 << 10
-	o := middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t, "-m", "128")), Workers: 1, Large: plan.Large{Limit: size}}
-	o.ClientOptions = netstage.ClientOptions{Limits: protocol.Limits{MaxValue: size}, ClientMemory: memory, WriteTimeout: 2 * mctest.Patience, MinRate: -1} // a client that has to wait for its turn for seconds is not slow
+	o := middleware.Options{
+		Servers: mwtest.Servers(mctest.StartMemcached(t, "-m", "128")), Workers: 1,
+		Large: plan.Large{Limit: size},
+	}
+	// a client that has to wait for its turn for seconds is not slow
+	o.ClientOptions = netstage.ClientOptions{
+		Limits: protocol.Limits{MaxValue: size}, ClientMemory: memory,
+		WriteTimeout: 2 * mctest.Patience, MinRate: -1,
+	}
 	o.Timeout = mctest.Patience
 	m := mwtest.Start(t, o)
 	value := string(bytes.Repeat([]byte(filler(1, 1<<10)), size>>10))

@@ -55,8 +55,8 @@ func mustRunTool(t *testing.T, name string, args ...string) (stdout string) {
 	return stdout
 }
 
-// memccapable is older than memcached 1.6.40, which answers a malformed delete with another text and reads "delete noreply" as a key
-// without a reply. memcached 1.6.45 fails the same two tests.
+// memccapable is older than memcached 1.6.40, which answers a malformed delete with another text and reads "delete
+// noreply" as a key without a reply. memcached 1.6.45 fails the same two tests.
 func TestMemccapablePassesAllTextProtocolTestsThatTheNewestMemcachedPasses(t *testing.T) {
 	failing := regexp.MustCompile(`ascii delete +ascii delete noreply +ascii incr +\[pass\]`)
 	for _, p := range topologies[:3] {
@@ -178,7 +178,8 @@ func pythonWithPymemcache(t *testing.T) string {
 	if err == nil {
 		return python
 	}
-	advice := fmt.Sprintf("%s cannot import pymemcache (%v: %s); make a virtual environment with it (python3 -m venv DIR && DIR/bin/pip install pymemcache) "+
+	advice := fmt.Sprintf("%s cannot import pymemcache (%v: %s); make a virtual environment with it (python3 -m venv "+
+		"DIR && DIR/bin/pip install pymemcache) "+
 		"and name its interpreter in MCMW_PYTHON", python, err, bytes.TrimSpace(out))
 	if !mctest.Long() {
 		t.Skip(advice)
@@ -242,7 +243,8 @@ func TestLibmemcachedToolsWork(t *testing.T) {
 				before += int(s.Stat("cmd_set"))
 			}
 			for _, test := range []string{"set", "get", "mget"} {
-				_, out, err := runTool(t, "memcslap", server, "--concurrency=4", "--initial-load=500", fmt.Sprintf("--execute-number=%d", loads), "--test="+test)
+				_, out, err := runTool(t, "memcslap", server, "--concurrency=4", "--initial-load=500",
+					fmt.Sprintf("--execute-number=%d", loads), "--test="+test)
 				require.NoError(t, err, "%s", out)
 				require.NotRegexp(t, `(?i)fail|error`, out)
 			}
@@ -263,7 +265,8 @@ const reconnects = 40
 
 func TestGomemcacheReconnectsAndLosesNoCountWhileConnectionsAreClosedForTheirAge(t *testing.T) {
 	m := mwtest.Start(t, middleware.Options{
-		Servers: mwtest.Servers(mctest.StartMemcacheds(t, 2)...), ClientOptions: netstage.ClientOptions{MaxAge: 100 * time.Millisecond},
+		Servers:       mwtest.Servers(mctest.StartMemcacheds(t, 2)...),
+		ClientOptions: netstage.ClientOptions{MaxAge: 100 * time.Millisecond},
 	})
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -272,7 +275,8 @@ func TestGomemcacheReconnectsAndLosesNoCountWhileConnectionsAreClosedForTheirAge
 			c.Timeout = mctest.Patience
 			defer c.Close()
 			key := fmt.Sprintf("n%d", i)
-			// The client repeats it until it is answered: if a connection ends between two replies, the next request was not executed.
+			// The client repeats it until it is answered: if a connection ends between two replies, the next request
+			// was not executed.
 			again := func(do func() error) error {
 				for {
 					if err := do(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.EPIPE) {
@@ -299,7 +303,8 @@ func TestPymemcacheReconnectsAndLosesNoCountWhileConnectionsAreClosedForTheirAge
 	script, err := filepath.Abs("testdata/pymemcache_again.py")
 	require.NoError(t, err)
 	m := mwtest.Start(t, middleware.Options{
-		Servers: mwtest.Servers(mctest.StartMemcacheds(t, 2)...), ClientOptions: netstage.ClientOptions{MaxAge: 100 * time.Millisecond},
+		Servers:       mwtest.Servers(mctest.StartMemcacheds(t, 2)...),
+		ClientOptions: netstage.ClientOptions{MaxAge: 100 * time.Millisecond},
 	})
 	host, port, err := net.SplitHostPort(m.Addr())
 	require.NoError(t, err)

@@ -20,7 +20,8 @@ var (
 	longNumber = regexp.MustCompile(`\d{9,}`)
 )
 
-// Middlewares communicate only through the servers. They store no times of their clocks there, so clocks may differ by hours.
+// Middlewares communicate only through the servers. They store no times of their clocks there, so clocks may differ by
+// hours.
 func TestMiddlewaresStoreNoTimesOfTheirClocks(t *testing.T) {
 	t.Parallel()
 	require.True(t, isTimeOfDay(strconv.FormatInt(time.Now().UnixMilli(), 10)))
@@ -47,8 +48,8 @@ func TestMiddlewaresStoreNoTimesOfTheirClocks(t *testing.T) {
 	}
 }
 
-// dumped returns the value and the cas of each item on s by key, except for the server's own time that a sweep notes, and the start time of
-// a middleware, which is for people.
+// dumped returns the value and the cas of each item on s by key, except for the server's own time that a sweep notes,
+// and the start time of a middleware, which is for people.
 func dumped(t *testing.T, s *mctest.Server) map[string]string {
 	t.Helper()
 	c := mctest.MustDial(t, s.Addr())

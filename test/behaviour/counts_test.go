@@ -30,20 +30,26 @@ func statistics(t *testing.T, c *mctest.Client, argument string) map[string]stri
 
 func TestEveryCommandCountsAsInMemcached(t *testing.T) {
 	counted := []string{
-		"cmd_get", "cmd_set", "cmd_touch", "cmd_meta", "get_hits", "get_misses", "delete_hits", "delete_misses", "incr_hits", "incr_misses", "decr_hits", "decr_misses",
+		"cmd_get", "cmd_set", "cmd_touch", "cmd_meta", "get_hits", "get_misses", "delete_hits", "delete_misses",
+		"incr_hits", "incr_misses", "decr_hits", "decr_misses",
 		"cas_hits", "cas_misses", "cas_badval", "touch_hits", "touch_misses",
 	}
 	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcached(t))})
 	through, direct := m.Dial(t), mctest.MustDial(t, mctest.StartNewMemcached(t).Addr())
 	for _, command := range []string{
-		"get k", "mg k v", "mg k v T30", "gat 0 k", "touch k 0", "delete k", "md k", "incr k 1", "decr k 1", "ma k", "ma k MD", "me k", "cas k 0 0 1 5\r\n5", "ms k 1 C5\r\n5",
-		"replace k 0 0 1\r\n5", "ms k 1 MR\r\n5", "set k 0 0 1\r\n5", "ms k 1\r\n5", "ms k 1 ME\r\n5", "add k 0 0 1\r\n5", "append k 0 0 1\r\n5", "get k", "get k l", "gets k", "mg k", "mg k v",
-		"mg k v T30", "mg k v R30", "gat 0 k", "gats 0 k l", "touch k 0", "incr k 1", "decr k 1", "ma k", "ma k MD", "me k", "cas k 0 0 1 5\r\n5", "ms k 1 C5\r\n5", "md k C5", "md k", "mg n N30 v", "delete n",
+		"get k", "mg k v", "mg k v T30", "gat 0 k", "touch k 0", "delete k", "md k", "incr k 1", "decr k 1", "ma k",
+		"ma k MD", "me k", "cas k 0 0 1 5\r\n5", "ms k 1 C5\r\n5",
+		"replace k 0 0 1\r\n5", "ms k 1 MR\r\n5", "set k 0 0 1\r\n5", "ms k 1\r\n5", "ms k 1 ME\r\n5",
+		"add k 0 0 1\r\n5", "append k 0 0 1\r\n5", "get k", "get k l", "gets k", "mg k", "mg k v",
+		"mg k v T30", "mg k v R30", "gat 0 k", "gats 0 k l", "touch k 0", "incr k 1", "decr k 1", "ma k", "ma k MD",
+		"me k", "cas k 0 0 1 5\r\n5", "ms k 1 C5\r\n5", "md k C5", "md k", "mg n N30 v", "delete n",
 		"set k 0 0 1\r\n5", "md k I", "delete k", "mg k q\r\nmn",
 	} {
 		want := direct.MustDo(t, command+"\r\n")
 		got := through.MustDo(t, command+"\r\n")
-		if !strings.HasPrefix(command, "me") && !strings.HasPrefix(command, "gets") && !strings.HasPrefix(command, "gats") { // these show a cas or times
+		// these show a cas or times
+		if !strings.HasPrefix(command, "me") && !strings.HasPrefix(command, "gets") &&
+			!strings.HasPrefix(command, "gats") {
 			require.Equal(t, want, got, command)
 		}
 		m.Settled(t)
@@ -71,7 +77,8 @@ func TestStatisticsOfSeveralServersAreInMemcachedsForm(t *testing.T) {
 		assert.Contains(t, got, name, "the first stats has all that memcached has")
 	}
 	for _, name := range []string{"curr_items", "bytes", "limit_maxbytes", "evictions", "total_items"} {
-		assert.Eventually(t, func() bool { return statistics(t, c, "")[name] == sum(name) }, mctest.Patience, mctest.Tick, "the sum over the servers of %s", name)
+		assert.Eventually(t, func() bool { return statistics(t, c, "")[name] == sum(name) }, mctest.Patience,
+			mctest.Tick, "the sum over the servers of %s", name)
 	}
 	for _, name := range []string{"version", "libevent", "pointer_size", "hash_power_level"} {
 		assert.Equal(t, first[name], got[name], name)
@@ -97,10 +104,12 @@ func TestStatisticsOfSeveralServersAreInMemcachedsForm(t *testing.T) {
 	assert.Contains(t, statistics(t, c, "servers items"), "server-3:items:1:number")
 
 	c = mwtest.Start(t, middleware.Options{
-		Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{StallAfter: hasty, Timeout: time.Second},
+		Servers:        mwtest.Servers(servers...),
+		RequestOptions: worker.RequestOptions{StallAfter: hasty, Timeout: time.Second},
 	}).Dial(t)
 	servers[1].Freeze()
-	assert.Eventually(t, func() bool { return statistics(t, c, "")["limit_maxbytes"] == strconv.Itoa(2*64<<20) }, mctest.Patience, mctest.Tick, "stats leaves out a server that stalls")
+	assert.Eventually(t, func() bool { return statistics(t, c, "")["limit_maxbytes"] == strconv.Itoa(2*64<<20) },
+		mctest.Patience, mctest.Tick, "stats leaves out a server that stalls")
 	servers[1].Thaw()
 	for _, s := range servers {
 		s.Stop()

@@ -173,7 +173,8 @@ func TestNoLockIsWonTwiceWhileAServerFailsAndReturns(t *testing.T) {
 				t.Error(what)
 				return true
 			})
-			t.Logf("%d contests of %d were won, %d requests failed, the slowest contest took %v", f.won.Load(), f.held.Load(),
+			t.Logf("%d contests of %d were won, %d requests failed, the slowest contest took %v", f.won.Load(),
+				f.held.Load(),
 				f.failed.Load(), time.Duration(f.slowest.Load()).Round(time.Millisecond))
 		})
 	}

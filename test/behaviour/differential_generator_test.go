@@ -9,30 +9,33 @@ import (
 	"strings"
 )
 
-// generator generates scripts of commands of the whole text protocol. Most commands are valid; in malformed scripts many are broken.
-// Versions of memcached before 1.6.40 answer malformed commands differently from later ones, whose rules mcmw follows.
+// generator generates scripts of commands of the whole text protocol. Most commands are valid; in malformed scripts
+// many are broken. Versions of memcached before 1.6.40 answer malformed commands differently from later ones, whose
+// rules mcmw follows.
 //
-// Some of memcached's answers depend on time or on how bytes happen to arrive, so that two runs of memcached itself can differ. Scripts
-// therefore leave out:
-//   - a retrieval with an overlong key: memcached drops replies that are not flushed yet, and newer versions answer one line too many;
-//   - quit pipelined after other requests: requests after it reach a closed socket, and the reset that this causes can destroy replies in
-//     flight (TestARequestMayBeCutAtAnyByte ends a pipeline with quit);
+// Some of memcached's answers depend on time or on how bytes happen to arrive, so that two runs of memcached itself can
+// differ. Scripts therefore leave out:
+//   - a retrieval with an overlong key: memcached drops replies that are not flushed yet, and newer versions answer one
+//     line too many;
+//   - quit pipelined after other requests: requests after it reach a closed socket, and the reset that this causes can
+//     destroy replies in flight (TestARequestMayBeCutAtAnyByte ends a pipeline with quit);
 //   - lines of more than 2,048 bytes in several pieces: the limit holds only while no line end has been read;
 //   - times to live of 1 s to 1,000 s, and a delayed flush_all after an immediate one (it revives what no thread has
 //     reclaimed yet);
-//   - arithmetic pipelined after a retrieval of the same key: it writes in place, padding a shorter number with spaces, only while no
-//     unsent reply refers to the item;
-//   - more than 2,048 bytes without a line end within values: after a wrong length they are read as lines, and the limit
-//     for these holds only while no line end has been read;
-//   - arithmetic on values that are only white space: strtoull reads beyond them, whatever is in memory there; and on numbers of 2^63 and
-//     more, after which it looks for a minus sign in the same way;
+//   - arithmetic pipelined after a retrieval of the same key: it writes in place, padding a shorter number with spaces,
+//     only while no unsent reply refers to the item;
+//   - more than 2,048 bytes without a line end within values: after a wrong length they are read as lines, and the
+//     limit for these holds only while no line end has been read;
+//   - arithmetic on values that are only white space: strtoull reads beyond them, whatever is in memory there; and on
+//     numbers of 2^63 and more, after which it looks for a minus sign in the same way;
 //   - lru_crawler crawl, enable and disable, slabs reassign: the answer depends on what another thread is doing;
 //   - extstore and refresh_certs: whether they exist depends on how memcached was built.
 //
-// Left out because mcmw is stricter than the newest memcached, or refuses commands that it can't forward: zero bytes in lines; flags that only strtol
-// reads, and such exptimes, but for those of storage commands without white space; a minus sign without a number or with zeros; watch, stats cachedump, lru_crawler metadump and mgdump; words
-// of administration commands cut short; keys that only memcached's base64 decoder reads; opaque flags that are too long in a
-// command that is executed nevertheless; more than 19 words in a meta command; me with one b, which is ignored.
+// Left out because mcmw is stricter than the newest memcached, or refuses commands that it can't forward: zero bytes in
+// lines; flags that only strtol reads, and such exptimes, but for those of storage commands without white space; a
+// minus sign without a number or with zeros; watch, stats cachedump, lru_crawler metadump and mgdump; words of
+// administration commands cut short; keys that only memcached's base64 decoder reads; opaque flags that are too long in
+// a command that is executed nevertheless; more than 19 words in a meta command; me with one b, which is ignored.
 type generator struct {
 	rng       *rand.Rand
 	keys      []string
@@ -48,7 +51,10 @@ var scriptKeys = []string{
 }
 
 func newGenerator(seed uint64, n int, malformed bool) *generator {
-	return &generator{rng: rand.New(rand.NewPCG(seed, uint64(n))), keys: scriptKeys, malformed: malformed, fetched: map[string]bool{}}
+	return &generator{
+		rng: rand.New(rand.NewPCG(seed, uint64(n))), keys: scriptKeys, malformed: malformed,
+		fetched: map[string]bool{},
+	}
 }
 
 // script returns about n steps.
@@ -156,7 +162,8 @@ func (g *generator) step() step {
 	}
 }
 
-// line completes a command without data. It sometimes adds noreply, in malformed scripts even to commands that do not know it.
+// line completes a command without data. It sometimes adds noreply, in malformed scripts even to commands that do not
+// know it.
 func (g *generator) line(text, more string) step {
 	text += more
 	command, _, _ := strings.Cut(text, " ")
@@ -171,9 +178,11 @@ func (g *generator) line(text, more string) step {
 
 func (g *generator) exptime() string {
 	if g.oddly(6) {
-		return g.one("x", "1x", "1.5", "0x10", "9223372036854775808", "-9223372036854775809", "18446744073709551616", "--1", "noreply", "''")
+		return g.one("x", "1x", "1.5", "0x10", "9223372036854775808", "-9223372036854775809", "18446744073709551616",
+			"--1", "noreply", "''")
 	}
-	return g.one("0", "0", "0", "100000", "2592000", "2592001", "-1", "-100", "2147483647", "-2147483648", "00", "00100000")
+	return g.one("0", "0", "0", "100000", "2592000", "2592001", "-1", "-100", "2147483647", "-2147483648", "00",
+		"00100000")
 }
 
 func (g *generator) retrieval() step {
@@ -210,13 +219,14 @@ func (g *generator) storage() step {
 	command := g.one("set", "set", "set", "set", "add", "replace", "append", "prepend", "cas", "cas")
 	key := g.key()
 	flags, exptime := g.one("0", "0", "7", "4294967295"), "0"
-	// Commands that memcached may refuse before it reads the data have little data: it is then read as command lines, and those have a
-	// limit.
+	// Commands that memcached may refuse before it reads the data have little data: it is then read as command lines,
+	// and those have a limit.
 	odd := len(key) > 250
 	if g.rarely(3) {
 		exptime, odd = g.exptime(), true
 		if g.rarely(3) { // all memcacheds cut it to 32 bits
-			exptime = g.one("2147483648", "3294967297", "4294967295", "4294967296", "4295067296", "9223372036854775807", "-2147483649", "+100000", "-0", "000000000100000")
+			exptime = g.one("2147483648", "3294967297", "4294967295", "4294967296", "4295067296", "9223372036854775807",
+				"-2147483649", "+100000", "-0", "000000000100000")
 		}
 	}
 	if g.oddly(12) {
@@ -268,9 +278,12 @@ func (g *generator) storage() step {
 // wrongLength returns a length other than n, or n in an odd form.
 func (g *generator) wrongLength(n int) string {
 	return g.one(strconv.Itoa(n+1), strconv.Itoa(n+17), strconv.Itoa(max(0, n-1)), strconv.Itoa(n/2), "0",
-		"-1", "-2147483648", "2147483645", "2147483646", "2147483647", "2147483648", strconv.Itoa(n+1<<32), "-4294967290",
-		"9223372036854775807", "9223372036854775808", "18446744073709551615", "x", "+"+strconv.Itoa(n), "\t"+strconv.Itoa(n),
-		strconv.Itoa(n)+"\t", strconv.Itoa(n)+"x", "0"+strconv.Itoa(n), "000000000000"+strconv.Itoa(n), "1e1", "", "noreply")
+		"-1", "-2147483648", "2147483645", "2147483646", "2147483647", "2147483648", strconv.Itoa(n+1<<32),
+		"-4294967290",
+		"9223372036854775807", "9223372036854775808", "18446744073709551615", "x", "+"+strconv.Itoa(n),
+		"\t"+strconv.Itoa(n),
+		strconv.Itoa(n)+"\t", strconv.Itoa(n)+"x", "0"+strconv.Itoa(n), "000000000000"+strconv.Itoa(n), "1e1", "",
+		"noreply")
 }
 
 // value returns data of 0 bytes to a little more than the largest that memcached stores.
@@ -297,7 +310,8 @@ func (g *generator) small(key string) string {
 		return g.one("0", "1", "9", "10", "99", "100", "999999999", "4294967296", "12 ", " 5", "007", "-3", "5x")
 	}
 	if g.rarely(6) {
-		return g.one("END\r\n", "\r\nx", "x\r\nSTORED\r\n", "VALUE a 0 1\r\nx\r\nEND", "get a\r\n", "set b 0 0 1\r\nz\r\n", "\x00", "a\x00b",
+		return g.one("END\r\n", "\r\nx", "x\r\nSTORED\r\n", "VALUE a 0 1\r\nx\r\nEND", "get a\r\n",
+			"set b 0 0 1\r\nz\r\n", "\x00", "a\x00b",
 			"\n.", "\r.", "END", "ERROR\r\n")
 	}
 	return g.binary(1 + g.rng.IntN(40))
@@ -329,7 +343,8 @@ func (g *generator) arithmetic() step {
 	key := g.one("n1", "n1", "n2", "n2", g.key())
 	delta := g.one("1", "1", "2", "9", "90", "1000", "100000000000000000", "0")
 	if g.oddly(6) {
-		delta = g.one("-1", "x", "1x", "18446744073709551616", "1.5", "+1", "\t1", "noreply", "-0", "0001", "00000000000000000000001")
+		delta = g.one("-1", "x", "1x", "18446744073709551616", "1.5", "+1", "\t1", "noreply", "-0", "0001",
+			"00000000000000000000001")
 	}
 	return g.line(g.one("incr ", "decr ")+key+" "+delta, "")
 }
@@ -359,7 +374,8 @@ func (g *generator) control() step {
 		}
 		return g.line("verbosity", g.one(" 0", " 1"))
 	case 2, 3:
-		arg := g.one("", " items", " slabs", " settings", " sizes", " conns", " reset", " detail on", " detail off", " detail dump")
+		arg := g.one("", " items", " slabs", " settings", " sizes", " conns", " reset", " detail on", " detail off",
+			" detail dump")
 		if g.malformed {
 			arg = g.one(arg, arg, " bogus", " detail", " detail bogus")
 		}
@@ -375,13 +391,19 @@ func (g *generator) control() step {
 		}
 		return g.line("version", "")
 	default:
-		text := g.one("slabs automove 0", "slabs automove 1", "slabs automove ratio 0.8", "lru mode flat", "lru mode segmented", "lru mode x",
-			"lru tune 20 40 0.2 2.0", "lru tune 80 40 0.2 2.0", "lru tune 10 10 0 0", "lru temp_ttl -1", "lru_crawler tocrawl 10",
-			"lru_crawler sleep 100", "lru_crawler sleep 2000000", "lru_crawler crawl x", "cache_memlimit 1", "cache_memlimit 1024")
+		text := g.one("slabs automove 0", "slabs automove 1", "slabs automove ratio 0.8", "lru mode flat",
+			"lru mode segmented", "lru mode x",
+			"lru tune 20 40 0.2 2.0", "lru tune 80 40 0.2 2.0", "lru tune 10 10 0 0", "lru temp_ttl -1",
+			"lru_crawler tocrawl 10",
+			"lru_crawler sleep 100", "lru_crawler sleep 2000000", "lru_crawler crawl x", "cache_memlimit 1",
+			"cache_memlimit 1024")
 		if g.malformed {
-			text = g.one(text, "slabs", "slabs automove x", "slabs automove 9", "slabs automove", "slabs bogus", "slabs automove ratio x",
-				"slabs automove ratio", "slabs reassign x y", "slabs reassign 1", "lru mode", "lru tune x", "lru temp_ttl x", "lru bogus", "lru_crawler",
-				"lru_crawler bogus", "lru_crawler tocrawl x", "lru_crawler sleep x", "lru_crawler crawl", "cache_memlimit x", "cache_memlimit",
+			text = g.one(text, "slabs", "slabs automove x", "slabs automove 9", "slabs automove", "slabs bogus",
+				"slabs automove ratio x",
+				"slabs automove ratio", "slabs reassign x y", "slabs reassign 1", "lru mode", "lru tune x",
+				"lru temp_ttl x", "lru bogus", "lru_crawler",
+				"lru_crawler bogus", "lru_crawler tocrawl x", "lru_crawler sleep x", "lru_crawler crawl",
+				"cache_memlimit x", "cache_memlimit",
 				"cache_memlimit 2000000000")
 		}
 		s := g.line(text, "")
@@ -407,7 +429,8 @@ func (g *generator) metaCommand() step {
 		if !g.malformed {
 			return step{line: g.one("mn", "me "+key) + "\r\n"}
 		}
-		return step{line: g.one("mn", "mn x", "me "+key, "me", "mg", "ms", "md", "ma", "mx "+key, "m", "ms "+key, "mg "+key) + g.eol()}
+		return step{line: g.one("mn", "mn x", "me "+key, "me", "mg", "ms", "md", "ma", "mx "+key, "m", "ms "+key,
+			"mg "+key) + g.eol()}
 	}
 }
 
@@ -474,7 +497,8 @@ func (g *generator) flags(plain, others string) string {
 		}
 	}
 	if g.oddly(30) {
-		b.WriteString(g.one(" v v", " k k", " noreply", " 0", " \xff", " O1 O2", " T", " N", " F", " C", " s t v c f l h u q k O1 T0 N0 R0 b F0 C0 I E"))
+		b.WriteString(g.one(" v v", " k k", " noreply", " 0", " \xff", " O1 O2", " T", " N", " F", " C",
+			" s t v c f l h u q k O1 T0 N0 R0 b F0 C0 I E"))
 	}
 	return b.String()
 }
@@ -483,33 +507,45 @@ func (g *generator) flags(plain, others string) string {
 func (g *generator) garbage() step {
 	switch g.rng.IntN(9) {
 	case 0:
-		return step{line: g.one("", " ", "\r", "x", "  x", "\t", "g", "ge", "gett a", "GET a", "Get a", "sets a 0 0 1", "get", "get ",
-			"gets", "gat", "gat 0", "gats  ", "gat  0  a", "bget", "delete", "delete  ", "incr", "incr a", "decr n1", "touch", "touch a", "cas", "set",
-			"set a", "set a 0", "set a 0 0", "add a 0 0 x", "replace", "append a 0 0", "prepend a 0 0 1 2 3 4", "verbosity", "flush_all 1 2 3", "noreply",
+		return step{line: g.one("", " ", "\r", "x", "  x", "\t", "g", "ge", "gett a", "GET a", "Get a", "sets a 0 0 1",
+			"get", "get ",
+			"gets", "gat", "gat 0", "gats  ", "gat  0  a", "bget", "delete", "delete  ", "incr", "incr a", "decr n1",
+			"touch", "touch a", "cas", "set",
+			"set a", "set a 0", "set a 0 0", "add a 0 0 x", "replace", "append a 0 0", "prepend a 0 0 1 2 3 4",
+			"verbosity", "flush_all 1 2 3", "noreply",
 			"set noreply", "get\ta", "get a\tb", "VALUE a 0 1", "END", "STORED", "mgx a", "stats\titems") + g.eol()}
 	case 1:
 		return step{line: g.binaryLine(1+g.rng.IntN(60)) + g.eol()}
 	case 2:
-		return step{line: strings.Repeat(" ", g.rng.IntN(120)) + "get " + g.keys[0] + strings.Repeat(" ", g.rng.IntN(120)) + g.eol()}
+		return step{line: strings.Repeat(" ", g.rng.IntN(120)) + "get " + g.keys[0] +
+			strings.Repeat(" ", g.rng.IntN(120)) + g.eol()}
 	case 3:
 		// Up to the longest line that can arrive in pieces.
-		return step{line: g.one("x", "get", "set a 0 0 1 ", "delete ") + strings.Repeat("y", maxLine-20+g.rng.IntN(8)-12) + "\r\n"}
+		return step{line: g.one("x", "get", "set a 0 0 1 ", "delete ") +
+			strings.Repeat("y", maxLine-20+g.rng.IntN(8)-12) + "\r\n"}
 	case 4:
 		return step{line: "delete " + strings.Repeat("d", 240+g.rng.IntN(20)) + g.eol()}
 	case 5:
 		if !g.rarely(4) {
-			return step{line: g.one("GET / HTTP/1.1", "POST /x HTTP/1.0", "get HTTP/1.1", "set HTTP/", "mGET HTTP/1", "lru HTTP/1.1", "x HTTP/1.1 y") + "\r\n"}
+			return step{line: g.one("GET / HTTP/1.1", "POST /x HTTP/1.0", "get HTTP/1.1", "set HTTP/", "mGET HTTP/1",
+				"lru HTTP/1.1", "x HTTP/1.1 y") + "\r\n"}
 		}
 		// Without any line end: both servers close the connection.
-		return step{line: g.one("x", "set ", "gat 0 ", strings.Repeat(" ", 101)+"get ") + strings.Repeat("z", maxLine+g.rng.IntN(2000)), barrier: true}
+		return step{line: g.one("x", "set ", "gat 0 ", strings.Repeat(" ", 101)+"get ") +
+			strings.Repeat("z", maxLine+g.rng.IntN(2000)), barrier: true}
 	case 6:
 		// Too long for a line in pieces, but with its end in the same read.
-		return step{line: g.one("x", "delete ", "set ") + strings.Repeat("z", maxLine+g.rng.IntN(2000)) + "\r\n", barrier: true}
+		return step{
+			line:    g.one("x", "delete ", "set ") + strings.Repeat("z", maxLine+g.rng.IntN(2000)) + "\r\n",
+			barrier: true,
+		}
 	case 7:
-		return step{line: g.one("incr ", "touch ", "set ", "cas ", "mg ", "ms ", "md ", "ma ", "me ") + strings.Repeat("o", 249+g.rng.IntN(5)) + " 1" + g.eol()}
+		return step{line: g.one("incr ", "touch ", "set ", "cas ", "mg ", "ms ", "md ", "ma ", "me ") +
+			strings.Repeat("o", 249+g.rng.IntN(5)) + " 1" + g.eol()}
 	default:
 		// An odd word instead of the command, with valid arguments.
-		return step{line: g.one("gez", "se", "ad", "incrr", "dele", "tch", "flush", "flush_al", "ver", "statss", "quitt", "casx", "verbosityy", "replacee") +
+		return step{line: g.one("gez", "se", "ad", "incrr", "dele", "tch", "flush", "flush_al", "ver", "statss",
+			"quitt", "casx", "verbosityy", "replacee") +
 			" a 0 0 1" + g.eol()}
 	}
 }
@@ -564,7 +600,8 @@ func (s step) isLeftOutOfMutants() bool {
 	case "set", "add", "replace", "append", "prepend", "cas":
 		// Numbers that only strtol reads as flags, or, with white space, as an exptime.
 		for k, word := range w[min(2, len(w)):min(4, len(w))] {
-			if _, err := strconv.ParseInt(word, 10, 32+32*k); err != nil || k == 0 && (word[0] == '+' || word[0] == '-') {
+			if _, err := strconv.ParseInt(word, 10, 32+32*k); err != nil || k == 0 &&
+				(word[0] == '+' || word[0] == '-') {
 				return true
 			}
 		}

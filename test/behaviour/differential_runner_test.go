@@ -73,7 +73,8 @@ func (t *target) run(steps []step, d delivery, cuts uint64) ([]part, error) {
 	p := t.exchange(prologue.Bytes(), whole, nil, bySentinel)
 	t.patience = patience
 	if p.outcome != isOpen {
-		return nil, fmt.Errorf("%s: the connection is %s after the script's prologue, which got %q", t.addr, p.outcome, p.replies)
+		return nil, fmt.Errorf("%s: the connection is %s after the script's prologue, which got %q", t.addr, p.outcome,
+			p.replies)
 	}
 	rng := rand.New(rand.NewPCG(cuts, 0))
 	var parts []part
@@ -299,8 +300,8 @@ type difference struct {
 	direct, other []part
 }
 
-// compare runs a script against both and returns nil if they behave equally. If only one seems to wait for more, it may just be slow
-// because the machine is busy: it counts as a difference only if it persists with ten times the patience.
+// compare runs a script against both and returns nil if they behave equally. If only one seems to wait for more, it may
+// just be slow because the machine is busy: it counts as a difference only if it persists with ten times the patience.
 func (p *pair) compare(steps []step, d delivery, cuts uint64) (*difference, error) {
 	diff, err := p.compareOnce(steps, d, cuts)
 	if diff == nil || !diff.oneWaits() {
@@ -362,21 +363,23 @@ func (p *pair) compareOnce(steps []step, d delivery, cuts uint64) (*difference, 
 			return diff, nil
 		}
 		if direct[i].outcome != o.parts[i].outcome {
-			diff.what = fmt.Sprintf("part %d leaves the connection %s and %s", i+1, direct[i].outcome, o.parts[i].outcome)
+			diff.what = fmt.Sprintf("part %d leaves the connection %s and %s", i+1, direct[i].outcome,
+				o.parts[i].outcome)
 			return diff, nil
 		}
 	}
 	return nil, nil
 }
 
-// minimise leaves out steps and returns the smallest script it can find that still shows a difference, with that difference. If the given
-// difference depends on timing and does not recur, it returns the script unchanged.
+// minimise leaves out steps and returns the smallest script it can find that still shows a difference, with that
+// difference. If the given difference depends on timing and does not recur, it returns the script unchanged.
 func (p *pair) minimise(steps []step, first *difference, d delivery, cuts uint64) ([]step, *difference, delivery) {
 	found, least := steps, first
 	if diff, err := p.compareOnce(steps, whole, cuts); err == nil && diff != nil {
 		d, least = whole, diff
 	}
-	// For a script with missing replies every trial takes the patience. The difference is known already, so the script may stay long.
+	// For a script with missing replies every trial takes the patience. The difference is known already, so the script
+	// may stay long.
 	begin := time.Now()
 	for size := len(found) / 2; size >= 1; {
 		shorter := false
@@ -398,7 +401,8 @@ func (p *pair) minimise(steps []step, first *difference, d delivery, cuts uint64
 // report describes a difference so that one can reproduce it by hand.
 func report(steps []step, d delivery, diff *difference) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "memcached and the other differ: %s\nthe script, sent %s, after every key of it was deleted:\n", diff.what, d)
+	fmt.Fprintf(&b, "memcached and the other differ: %s\nthe script, sent %s, after every key of it was deleted:\n",
+		diff.what, d)
 	for n := 0; n < len(steps); {
 		length := partLength(steps[n:])
 		for _, s := range steps[n : n+length] {
@@ -410,7 +414,8 @@ func report(steps []step, d delivery, diff *difference) string {
 	for i := range max(len(diff.direct), len(diff.other)) {
 		describe := func(who string, parts []part) {
 			if i < len(parts) {
-				fmt.Fprintf(&b, "part %d, %-9s %q, connection %s\n", i+1, who, cut(string(parts[i].replies)), parts[i].outcome)
+				fmt.Fprintf(&b, "part %d, %-9s %q, connection %s\n", i+1, who, cut(string(parts[i].replies)),
+					parts[i].outcome)
 			}
 		}
 		describe("memcached", diff.direct)

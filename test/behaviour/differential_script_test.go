@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// step is one command as it is sent: a line with its line end, and the data block, if any. It may be malformed in any way.
+// step is one command as it is sent: a line with its line end, and the data block, if any. It may be malformed in any
+// way.
 type step struct {
 	line string
 	data string
@@ -55,13 +56,14 @@ func (s step) String() string {
 	return text
 }
 
-// effect is the effect of a step on the framing of its connection, derived from its bytes in the way memcached reads them. A wrong guess
-// makes the test wait for its timeout; it cannot hide a difference.
+// effect is the effect of a step on the framing of its connection, derived from its bytes in the way memcached reads
+// them. A wrong guess makes the test wait for its timeout; it cannot hide a difference.
 type effect struct {
-	// alone says that memcached drops the replies that it has not flushed yet when it reads this line. Which ones depends on how the bytes
-	// happened to arrive, so nothing is pipelined before it.
+	// alone says that memcached drops the replies that it has not flushed yet when it reads this line. Which ones
+	// depends on how the bytes happened to arrive, so nothing is pipelined before it.
 	alone bool
-	// onePiece says that it depends on the pieces in which the line arrives whether memcached accepts it, so it is sent in one piece.
+	// onePiece says that it depends on the pieces in which the line arrives whether memcached accepts it, so it is sent
+	// in one piece.
 	onePiece bool
 	// closes says that the line is so long, without a line end, that the server closes the connection.
 	closes bool
@@ -140,8 +142,8 @@ func blockSize(word string) (int, bool) {
 	return int(n), err == nil && n <= math.MaxInt32-2 && len(word) <= 11
 }
 
-// isShortLived reports whether a line has a time to live that could end while the test runs: the item could still exist on one server and
-// be gone on the other.
+// isShortLived reports whether a line has a time to live that could end while the test runs: the item could still exist
+// on one server and be gone on the other.
 func isShortLived(line string) bool {
 	for i, word := range words(strings.TrimRight(line, "\r\n")) {
 		// Meta commands have it as a flag.
@@ -211,8 +213,8 @@ func (c *casIDs) match(a, b string) bool {
 	return okA && okB && knownB == b && knownA == a
 }
 
-// compareReplies returns "" if two streams of replies are equal byte for byte, except for parts that differ between any two servers:
-// statistics, the version, cas ids (which must correspond), and ages in seconds.
+// compareReplies returns "" if two streams of replies are equal byte for byte, except for parts that differ between any
+// two servers: statistics, the version, cas ids (which must correspond), and ages in seconds.
 func compareReplies(direct, other []byte, ids *casIDs) string {
 	a, b := dropStatistics(splitReplies(direct)), dropStatistics(splitReplies(other))
 	for i := range max(len(a), len(b)) {

@@ -14,8 +14,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// referenceArgs make memcached deterministic: one thread; memory for everything that scripts store; and no thread that holds references to
-// items, which would change whether incr and decr write in place.
+// referenceArgs make memcached deterministic: one thread; memory for everything that scripts store; and no thread that
+// holds references to items, which would change whether incr and decr write in place.
 var referenceArgs = []string{"-t", "1", "-m", "1024", "-o", "no_lru_maintainer"}
 
 // patience is the maximum time for replies. Only scripts that leave a connection waiting take so long.
@@ -24,8 +24,8 @@ const patience = 3 * time.Second
 // scriptLength is the number of steps of a generated script.
 const scriptLength = 40
 
-// runDifferential compares until a number of steps, commands, have run. It stops at the first difference and returns a report of it, reduced;
-// the text is "" if there was none.
+// runDifferential compares until a number of steps, commands, have run. It stops at the first difference and returns a
+// report of it, reduced; the text is "" if there was none.
 func runDifferential(t *testing.T, p *pair, seed uint64, stream, streams, commands int) (text string, minimal []step) {
 	t.Helper()
 	malformed := p.direct.readsStrictly(t)
@@ -85,9 +85,12 @@ func TestTheDifferentialFindsNoDifferenceBetweenTwoMemcacheds(t *testing.T) {
 
 func TestTheDifferentialReducesADifferenceToTheCommandThatShowsIt(t *testing.T) {
 	// This memcached refuses flush_all.
-	p := &pair{direct: directTarget(t, referenceArgs...), tcp: directTarget(t, append([]string{"-F"}, referenceArgs...)...)}
-	// With this seed the first script with a difference has a flush_all with a reply. One with noreply would show only as a value that
-	// still exists, and need the commands that store and fetch it.
+	p := &pair{
+		direct: directTarget(t, referenceArgs...),
+		tcp:    directTarget(t, append([]string{"-F"}, referenceArgs...)...),
+	}
+	// With this seed the first script with a difference has a flush_all with a reply. One with noreply would show only
+	// as a value that still exists, and need the commands that store and fetch it.
 	const seed = 1
 	text, minimal := runDifferential(t, p, seed, 0, 1, 10_000)
 	require.Contains(t, text, "flush_all not allowed")
@@ -116,7 +119,8 @@ func testRepliesEqual(t *testing.T, start func(testing.TB, ...string) *mctest.Se
 			t.Parallel()
 			m := mwtest.Start(t, middleware.Options{
 				Listen:  []string{"127.0.0.1:0", "unix:" + filepath.Join(t.TempDir(), "mcmw")},
-				Servers: mwtest.Servers(start(t, referenceArgs...)), Workers: s.workers, RequestOptions: worker.RequestOptions{Depth: s.depth, Sharded: s.sharded},
+				Servers: mwtest.Servers(start(t, referenceArgs...)), Workers: s.workers,
+				RequestOptions: worker.RequestOptions{Depth: s.depth, Sharded: s.sharded},
 			})
 			p := &pair{
 				direct: &target{addr: start(t, referenceArgs...).Addr(), patience: patience},
@@ -133,9 +137,12 @@ func TestARequestMayBeCutAtAnyByte(t *testing.T) { memcacheds(t, testCutAtAnyByt
 
 func testCutAtAnyByte(t *testing.T, start func(testing.TB, ...string) *mctest.Server) {
 	const script = "set a 5 0 6\r\nx\r\ny\r\n\r\nget a b a\r\n" +
-		"set b 0 0 3 noreply\r\nnop\r\nappend b 0 0 2\r\n\r\n\r\ngets b a\r\nset bad 0 0 3\r\nvwxyzget  a \r\nnonsense\r\n" +
-		"incr a 1\r\nset n 0 0 1\n7\r\nincr n 3\ndecr n 1 noreply\r\nget n\r\ntouch n 0\r\ndelete n\r\ndelete n noreply\r\n" +
-		"cas a 0 0 1 18446744073709551615\r\nz\r\nverbosity 0\r\nmg a v f O1\r\nms a 2 c\r\nhi\r\nmn\r\ngat 0 a b\r\nget a\r\nquit\r\n"
+		"set b 0 0 3 noreply\r\nnop\r\nappend b 0 0 2\r\n\r\n\r\ngets b a\r\nset bad 0 0 3\r\nvwxyzget  a " +
+		"\r\nnonsense\r\n" +
+		"incr a 1\r\nset n 0 0 1\n7\r\nincr n 3\ndecr n 1 noreply\r\nget n\r\ntouch n 0\r\ndelete n\r\ndelete n " +
+		"noreply\r\n" +
+		"cas a 0 0 1 18446744073709551615\r\nz\r\nverbosity 0\r\nmg a v f O1\r\nms a 2 c\r\nhi\r\nmn\r\ngat 0 a " +
+		"b\r\nget a\r\nquit\r\n"
 	direct := start(t, referenceArgs...)
 	m := mwtest.Start(t, middleware.Options{
 		Listen:  []string{"unix:" + filepath.Join(t.TempDir(), "mcmw")},

@@ -51,16 +51,22 @@ func arrangements() []arrangement {
 					name = "per server"
 				}
 				list = append(list, arrangement{
-					name:     fmt.Sprintf("%s, depth %d, replicas %d of 3", name, depth, replicas),
-					options:  middleware.Options{Workers: workers, RequestOptions: worker.RequestOptions{Depth: depth}, Pool: pool},
+					name: fmt.Sprintf("%s, depth %d, replicas %d of 3", name, depth, replicas),
+					options: middleware.Options{
+						Workers: workers, RequestOptions: worker.RequestOptions{Depth: depth},
+						Pool: pool,
+					},
 					replicas: replicas,
 				})
 			}
 		}
 	}
 	return append(list, arrangement{
-		name:     "suspects, depth 32, replicas 3 of 3",
-		options:  middleware.Options{Workers: 8, RequestOptions: worker.RequestOptions{StallAfter: hasty, Timeout: mctest.Patience}},
+		name: "suspects, depth 32, replicas 3 of 3",
+		options: middleware.Options{
+			Workers:        8,
+			RequestOptions: worker.RequestOptions{StallAfter: hasty, Timeout: mctest.Patience},
+		},
 		replicas: 3,
 	})
 }
@@ -120,8 +126,8 @@ type write struct {
 	quiet   bool
 }
 
-// value returns a value that no other write has: text, or ten digits, which stay ten digits in the test's arithmetic. (memcached pads a number
-// that gets shorter with spaces, but only if nobody else references the item.)
+// value returns a value that no other write has: text, or ten digits, which stay ten digits in the test's arithmetic.
+// (memcached pads a number that gets shorter with spaces, but only if nobody else references the item.)
 func (w *writer) value() string {
 	w.written++
 	if w.random.IntN(2) == 0 {
@@ -196,7 +202,8 @@ func (w *writer) meta(key, value string, flags, expiry, delta int) (write, error
 	switch w.random.IntN(6) {
 	case 0, 1:
 		mode := "SERAP"[w.random.IntN(5)]
-		text = fmt.Sprintf("ms %s %d%s F%d T%d M%c%s%%s\r\n%s\r\n", key, len(value), encoded, flags, expiry, mode, condition, value)
+		text = fmt.Sprintf("ms %s %d%s F%d T%d M%c%s%%s\r\n%s\r\n", key, len(value), encoded, flags, expiry, mode,
+			condition, value)
 	case 2:
 		text = fmt.Sprintf("ma %s%s D%d M%c v%s%%s\r\n", key, encoded, delta, "ID"[w.random.IntN(2)], condition)
 	case 3:
@@ -251,14 +258,19 @@ func (w *writer) send(writes ...write) error {
 	return nil
 }
 
-// writeAtOnce lets the crowd write every key with the writes that compose returns, through the middlewares of fleet in turn. A writer sends its
-// writes of a key one by one and together, in turn.
-func writeAtOnce(t *testing.T, fleet []*mwtest.MW, seed uint64, keys []string, compose func(w *writer, key string) (write, error)) {
+// writeAtOnce lets the crowd write every key with the writes that compose returns, through the middlewares of fleet in
+// turn. A writer sends its writes of a key one by one and together, in turn.
+func writeAtOnce(t *testing.T, fleet []*mwtest.MW, seed uint64, keys []string,
+	compose func(w *writer, key string) (write, error),
+) {
 	t.Helper()
 	start := newBarrier(crowdWriters)
 	var wg sync.WaitGroup
 	for i := range crowdWriters {
-		w := &writer{client: fleet[i%len(fleet)].Dial(t), random: rand.New(rand.NewPCG(seed, uint64(i))), name: fmt.Sprintf("writer-%d", i)}
+		w := &writer{
+			client: fleet[i%len(fleet)].Dial(t), random: rand.New(rand.NewPCG(seed, uint64(i))),
+			name: fmt.Sprintf("writer-%d", i),
+		}
 		wg.Go(func() {
 			if err := w.writeAll(start, keys, compose); err != nil {
 				t.Errorf("%s: %v", w.name, err)
@@ -296,8 +308,8 @@ func (w *writer) writeAll(start *barrier, keys []string, compose func(w *writer,
 	return err
 }
 
-// stateOf returns a server's state of keys: client flags and value, whether it is stale, and the time to live, in units so coarse that the time
-// of the request does not matter.
+// stateOf returns a server's state of keys: client flags and value, whether it is stale, and the time to live, in units
+// so coarse that the time of the request does not matter.
 func stateOf(t *testing.T, addr string, keys []string) []string {
 	t.Helper()
 	c := mctest.MustDial(t, addr)
@@ -329,8 +341,11 @@ func stateOf(t *testing.T, addr string, keys []string) []string {
 	return states
 }
 
-// differing returns a line for each key whose holders differ, or that another server holds, and the number of keys that exist.
-func differing(t *testing.T, servers []route.Server, placement route.Options, keys []string) (lines []string, present int) {
+// differing returns a line for each key whose holders differ, or that another server holds, and the number of keys that
+// exist.
+func differing(t *testing.T, servers []route.Server, placement route.Options, keys []string) (lines []string,
+	present int,
+) {
 	t.Helper()
 	router, err := route.New(servers, placement)
 	require.NoError(t, err)
@@ -357,8 +372,8 @@ func differing(t *testing.T, servers []route.Server, placement route.Options, ke
 	return lines, present
 }
 
-// testDivergence lets a crowd write keys, and compares the servers after each batch of keys. With fewer replicas there are fewer keys, because
-// less can go wrong.
+// testDivergence lets a crowd write keys, and compares the servers after each batch of keys. With fewer replicas there
+// are fewer keys, because less can go wrong.
 func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key string) (write, error)) {
 	start := mctest.Seed(t)
 	found := 0
@@ -389,7 +404,8 @@ func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key s
 			t.Logf("%d of %d keys were present when they were compared", present, keys)
 			found += present
 			for _, s := range m.Stats().Snapshot().Servers {
-				assert.Zero(t, s.Repairs, "no server failed, nothing was evicted, and yet %s disagreed with another", s.Name)
+				assert.Zero(t, s.Repairs, "no server failed, nothing was evicted, and yet %s disagreed with another",
+					s.Name)
 			}
 		})
 	}

@@ -1,10 +1,11 @@
-// Package behaviour tests mcmw's promises from outside: whole middlewares, in the test's process or as separate processes, in front of real
-// memcached servers and of servers that misbehave.
+// Package behaviour tests mcmw's promises from outside: whole middlewares, in the test's process or as separate
+// processes, in front of real memcached servers and of servers that misbehave.
 //
 // A file, or the files with a common first word, is a suite:
 //
 //   - differential: generated scripts get the same replies through mcmw as from memcached itself;
-//   - order, mixup: replies come in the order of the requests, and no byte of one answers another, even when servers fail;
+//   - order, mixup: replies come in the order of the requests, and no byte of one answers another, even when servers
+//     fail;
 //   - linear, divergence: histories are linearizable, and the replicas agree afterwards;
 //   - placement, topology, apply: the servers of a key, and the effect of a new list of servers;
 //   - clients, security: third-party programs and libraries, TLS and credentials;

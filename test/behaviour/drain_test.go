@@ -30,8 +30,8 @@ type heldUp struct {
 // numberOfClients is the number of clients when the drain begins.
 const numberOfClients = 16
 
-// startHeldUp begins a drain while each client waits for the replies to a pipeline. A pipeline is larger than one read, and smaller than the
-// buffer of a socket.
+// startHeldUp begins a drain while each client waits for the replies to a pipeline. A pipeline is larger than one read,
+// and smaller than the buffer of a socket.
 func startHeldUp(t *testing.T, o middleware.Options) *heldUp {
 	t.Helper()
 	h := &heldUp{server: mctest.StartMemcached(t)}
@@ -51,7 +51,8 @@ func startHeldUp(t *testing.T, o middleware.Options) *heldUp {
 	for i, c := range h.clients {
 		var batch, want strings.Builder
 		for n := range 50 {
-			fmt.Fprintf(&batch, "incr %d-count 1\r\nset %d-key-%d 0 0 %d noreply\r\n%s\r\nget %d-key-%d\r\n", i, i, n, len(value), value, i, n)
+			fmt.Fprintf(&batch, "incr %d-count 1\r\nset %d-key-%d 0 0 %d noreply\r\n%s\r\nget %d-key-%d\r\n", i, i, n,
+				len(value), value, i, n)
 			fmt.Fprintf(&want, "%d\r\nVALUE %d-key-%d 0 %d\r\n%s\r\nEND\r\n", n+1, i, n, len(value), value)
 		}
 		h.want = append(h.want, want.String())
@@ -59,7 +60,8 @@ func startHeldUp(t *testing.T, o middleware.Options) *heldUp {
 	}
 	require.True(t, h.IsReady())
 	h.Cancel()
-	require.Eventually(t, func() bool { return !h.IsReady() }, mctest.Patience, pollPause, "a draining middleware must not be ready")
+	require.Eventually(t, func() bool { return !h.IsReady() }, mctest.Patience, pollPause,
+		"a draining middleware must not be ready")
 	return h
 }
 
@@ -94,7 +96,10 @@ func forEachPool(t *testing.T, test func(t *testing.T, o middleware.Options)) {
 		middleware.Options
 	}{
 		{"2 workers, depth 32", middleware.Options{Workers: 2, RequestOptions: worker.RequestOptions{Depth: 32}}},
-		{"1 worker, depth 1, queue 1", middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 1}, Queue: 1}},
+		{
+			"1 worker, depth 1, queue 1",
+			middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 1}, Queue: 1},
+		},
 		{"pool per-server", middleware.Options{Pool: middleware.PoolPerServer, Workers: 2}},
 	} {
 		t.Run(o.name, func(t *testing.T) {
@@ -211,7 +216,10 @@ func TestADrainWaitsForTheRestOfARequestAndAnswersIt(t *testing.T) {
 			{"set a 0 0 5\r\nva", "lue\r\n", "STORED\r\n"},
 			{"set b 0 0 5\r\nvalue\r", "\n", "STORED\r\n"},
 			{"set c 0 0 5 noreply\r\nvalue\r\nge", "t c\r\n", "VALUE c 0 5\r\nvalue\r\nEND\r\n"},
-			{"set d 0 0 2000000\r\nva", strings.Repeat("x", 1_999_998) + "\r\n", "SERVER_ERROR object too large for cache\r\n"},
+			{
+				"set d 0 0 2000000\r\nva", strings.Repeat("x", 1_999_998) + "\r\n",
+				"SERVER_ERROR object too large for cache\r\n",
+			},
 		}
 		var clients []*mctest.Client
 		for _, half := range halves {
@@ -278,8 +286,8 @@ func TestADrainUnderLoadAnswersEveryRequestSentAndNoneWrongly(t *testing.T) {
 	}
 }
 
-// drainUnderLoad lets clients send endless pipelines, and cancels when each of them has written a whole pipeline and not read its replies. These
-// replies must be complete before the end of the connection.
+// drainUnderLoad lets clients send endless pipelines, and cancels when each of them has written a whole pipeline and
+// not read its replies. These replies must be complete before the end of the connection.
 func drainUnderLoad(t *testing.T, m *mwtest.MW, round int) {
 	t.Helper()
 	const clients, warmUp = 24, 5
@@ -294,7 +302,8 @@ func drainUnderLoad(t *testing.T, m *mwtest.MW, round int) {
 			for n := range warmUp + 1 {
 				var batch, want strings.Builder
 				for k := range 1 + (id+n)*7%60 {
-					fmt.Fprintf(&batch, "set %d-%d 0 0 %d\r\n%s\r\nget %d-%d absent\r\n", id, k, len(value), value, id, k)
+					fmt.Fprintf(&batch, "set %d-%d 0 0 %d\r\n%s\r\nget %d-%d absent\r\n", id, k, len(value),
+						value, id, k)
 					fmt.Fprintf(&want, "STORED\r\nVALUE %d-%d 0 %d\r\n%s\r\nEND\r\n", id, k, len(value), value)
 				}
 				err := c.Send([]byte(batch.String()))
@@ -313,7 +322,8 @@ func drainUnderLoad(t *testing.T, m *mwtest.MW, round int) {
 					}
 				}
 				if err != nil || got != want.String() {
-					failures <- fmt.Errorf("client %d, pipeline %d: %v; got %.1000q, expected %.1000q", id, n, err, got, want.String())
+					failures <- fmt.Errorf("client %d, pipeline %d: %v; got %.1000q, expected %.1000q", id, n, err, got,
+						want.String())
 					if n < warmUp {
 						sent.Done()
 					}
@@ -353,7 +363,8 @@ func TestRequestsOfDisconnectedClientsAreNotSentToServers(t *testing.T) {
 		Servers: mwtest.Servers(server), DrainTimeout: time.Millisecond,
 		RequestOptions: worker.RequestOptions{Timeout: mctest.Patience},
 	})
-	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, fmt.Sprintf("set k 0 0 %d\r\n%s\r\n", size, strings.Repeat("v", size))))
+	require.Equal(t, "STORED\r\n",
+		m.Dial(t).MustDo(t, fmt.Sprintf("set k 0 0 %d\r\n%s\r\n", size, strings.Repeat("v", size))))
 	clients := numberOfClients
 	for range clients {
 		require.NoError(t, m.Dial(t).Send([]byte(strings.Repeat("get k\r\n", pipelined))))

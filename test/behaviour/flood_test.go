@@ -141,7 +141,8 @@ func TestAFloodOfConnectionsDoesNotTakeTheProcessDown(t *testing.T) {
 	awaitStat(t, observer, "curr_connections", 2)
 	stop()
 	if !mctest.Race {
-		require.Less(t, child.mostMemory(t)-before, int64(flood)*(16<<10), "connections that ended must not use more memory than those that stayed")
+		require.Less(t, child.mostMemory(t)-before, int64(flood)*(16<<10),
+			"connections that ended must not use more memory than those that stayed")
 	}
 	require.Equal(t, "STORED\r\n", mctest.MustDial(t, addr).MustDo(t, "set k 0 0 1\r\nv\r\n"))
 	observer.Close()
@@ -150,7 +151,10 @@ func TestAFloodOfConnectionsDoesNotTakeTheProcessDown(t *testing.T) {
 
 func TestAFloodAboveMaxConnectionsIsRefused(t *testing.T) {
 	const most, flood = 100, 5_000
-	child := startChild(t, middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 2, ClientOptions: netstage.ClientOptions{MaxConnections: most}})
+	child := startChild(t, middleware.Options{
+		Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 2,
+		ClientOptions: netstage.ClientOptions{MaxConnections: most},
+	})
 	addr := child.addrs[0]
 	observer := mctest.MustDial(t, addr)
 	stop := bystander(t, addr)
@@ -179,7 +183,11 @@ func TestAFloodLeavesTheFilesThatServerConnectionsNeed(t *testing.T) {
 	const files, flood = 400, 500
 	server := mctest.StartMemcached(t)
 	limited := exec.Command("bash", "-c", fmt.Sprintf("ulimit -n %d && exec %q", files, os.Args[0]))
-	child := startChildBy(t, limited, middleware.Options{Servers: mwtest.Servers(server), Workers: 2, ServerOptions: backend.ServerOptions{FailureLimit: 1000}})
+	child := startChildBy(t, limited,
+		middleware.Options{
+			Servers: mwtest.Servers(server), Workers: 2,
+			ServerOptions: backend.ServerOptions{FailureLimit: 1000},
+		})
 	addr := child.addrs[0]
 	observer := mctest.MustDial(t, addr)
 	require.Equal(t, "END\r\n", observer.MustDo(t, "get absent\r\n"))
@@ -188,10 +196,12 @@ func TestAFloodLeavesTheFilesThatServerConnectionsNeed(t *testing.T) {
 		clients[i], err = dialFrom(addr, i)
 		return err
 	})
-	require.Eventually(t, func() bool { return stat(t, observer, "total_connections") == flood+1 }, mctest.Patience, pollPause, "no connection waits for a file")
+	require.Eventually(t, func() bool { return stat(t, observer, "total_connections") == flood+1 }, mctest.Patience,
+		pollPause, "no connection waits for a file")
 	require.Less(t, child.files(t), files)
 	server.Restart()
-	require.Eventually(t, func() bool { return observer.MustDo(t, "set k 0 0 1\r\nv\r\n") == "STORED\r\n" }, mctest.Patience, pollPause)
+	require.Eventually(t, func() bool { return observer.MustDo(t, "set k 0 0 1\r\nv\r\n") == "STORED\r\n" },
+		mctest.Patience, pollPause)
 	for _, c := range clients {
 		c.Close()
 	}
@@ -205,14 +215,16 @@ func TestWithoutFilesForMoreConnectionsTheOthersContinueAndAcceptingResumes(t *t
 	addr := child.addrs[0]
 	observer := mctest.MustDial(t, addr)
 	require.Equal(t, "END\r\n", observer.MustDo(t, "get absent\r\n"))
-	require.NoError(t, unix.Prlimit(child.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: files, Max: files}, nil))
+	require.NoError(t, unix.Prlimit(child.cmd.Process.Pid, unix.RLIMIT_NOFILE,
+		&unix.Rlimit{Cur: files, Max: files}, nil))
 	stop := bystander(t, addr)
 	clients := make([]*mctest.Client, flood)
 	inParallel(t, flood, func(i int) (err error) {
 		clients[i], err = dialFrom(addr, i) // the kernel accepts them
 		return err
 	})
-	require.Eventually(t, func() bool { return child.files(t) >= files }, mctest.Patience, pollPause, "the files run out")
+	require.Eventually(t, func() bool { return child.files(t) >= files }, mctest.Patience, pollPause,
+		"the files run out")
 	for range 1000 {
 		require.Equal(t, "END\r\n", observer.MustDo(t, "get absent\r\n"))
 	}
@@ -242,7 +254,10 @@ func TestClientsThatSendSingleBytesHoldLittleMemoryAndDelayNobody(t *testing.T) 
 	}{
 		{"a get", "get absent\r\n", "END\r\n", 9, 16 << 10},
 		{"a small set", "set k 0 0 10\r\n0123456789\r\n", "STORED\r\n", 20, 16 << 10},
-		{"a set of a megabyte", fmt.Sprintf("set k 0 0 1000000\r\n%s\r\n", strings.Repeat("x", 1_000_000)), "STORED\r\n", 40, 16 << 10},
+		{
+			"a set of a megabyte", fmt.Sprintf("set k 0 0 1000000\r\n%s\r\n", strings.Repeat("x", 1_000_000)),
+			"STORED\r\n", 40, 16 << 10,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			child := startChild(t, middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 1})
@@ -261,7 +276,8 @@ func TestClientsThatSendSingleBytesHoldLittleMemoryAndDelayNobody(t *testing.T) 
 				inParallel(t, clients, func(i int) error { return slow[i].Send([]byte{tc.request[n]}) })
 			}
 			each := (child.memory(t) - before) / int64(clients)
-			t.Logf("%d clients that each sent %d bytes one by one: %d bytes of resident memory each", clients, tc.sent, each)
+			t.Logf("%d clients that each sent %d bytes one by one: %d bytes of resident memory each", clients,
+				tc.sent, each)
 			if !mctest.Race {
 				assert.Less(t, each, tc.most)
 			}

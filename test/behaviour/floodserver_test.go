@@ -16,7 +16,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// The server sends endlessly, whatever the request. The request fails within its timeout, and the bytes sent use no memory.
+// The server sends endlessly, whatever the request. The request fails within its timeout, and the bytes sent use no
+// memory.
 func TestAnEndlessReplyUsesBoundedMemory(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Measures)
 	// The last line of the sum in docs/overload.md, doubled because of Go's garbage collector.
@@ -55,7 +56,11 @@ func TestAnEndlessReplyUsesBoundedMemory(t *testing.T) {
 				}
 				p.Flood(c.repeated)
 			})
-			child := startChild(t, middleware.Options{Servers: mwtest.Named(server.Addr()), RequestOptions: worker.RequestOptions{Timeout: time.Second}, ServerOptions: backend.ServerOptions{FailureLimit: 1}})
+			child := startChild(t, middleware.Options{
+				Servers:        mwtest.Named(server.Addr()),
+				RequestOptions: worker.RequestOptions{Timeout: time.Second},
+				ServerOptions:  backend.ServerOptions{FailureLimit: 1},
+			})
 			client := mctest.MustDial(t, child.addrs[0])
 			before := child.memory(t)
 			assert.Contains(t, client.MustDo(t, c.request), "SERVER_ERROR ")

@@ -14,7 +14,8 @@ import (
 	"mcmw/internal/mctest/mwtest"
 )
 
-// A flush_all removes the marks of all servers. A delayed one takes effect at one of the servers' seconds, and what they store in that second is lost.
+// A flush_all removes the marks of all servers. A delayed one takes effect at one of the servers' seconds, and what
+// they store in that second is lost.
 func TestAFlushLeavesAFleetReadable(t *testing.T) {
 	delayed := "flush_all 2\r\n" // the servers need it before a tick, and the second after that tick is whole
 	for name, flush := range map[string]func(t *testing.T, servers []*mctest.Server, m *mwtest.MW){
@@ -35,13 +36,15 @@ func TestAFlushLeavesAFleetReadable(t *testing.T) {
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			fleet := fleetOf(t, 2, o, false, servers)
 			const lapsed = "no server is read"
-			// On a busy machine a middleware may be too late to look at the marks, and reads nothing for a moment. Without that the flush does not show.
+			// On a busy machine a middleware may be too late to look at the marks, and reads nothing for a moment.
+			// Without that the flush does not show.
 			for try := 1; ; try++ {
 				insist(t, fleet[0].Addr(), []string{"old"}, "old")
 				before := strings.Count(log.String(), lapsed)
 				flush(t, servers, fleet[1])
 				for _, s := range servers {
-					require.Eventually(t, func() bool { _, has := s.Get("old"); return !has }, mctest.Patience, mctest.Tick)
+					require.Eventually(t, func() bool { _, has := s.Get("old"); return !has }, mctest.Patience,
+						mctest.Tick)
 				}
 				for _, s := range servers {
 					require.Eventually(t, func() bool { return holdsMarks(t, s) }, mctest.Patience, mctest.Tick)

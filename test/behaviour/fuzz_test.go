@@ -22,40 +22,48 @@ import (
 	"mcmw/internal/worker"
 )
 
-// fuzzWorkers is the number of workers of the fuzzed middlewares. Idle workers take from the queue in turn, so a client that waits for every
-// reply uses each of them within that many requests.
+// fuzzWorkers is the number of workers of the fuzzed middlewares. Idle workers take from the queue in turn, so a client
+// that waits for every reply uses each of them within that many requests.
 const fuzzWorkers = 2
 
 // flushTakes is the time for which a flush may remove items stored after it.
 const flushTakes = 3 * time.Second
 
-// FuzzConnection sends arbitrary bytes of a client, with valid commands among them and in any pieces. It requires that the replies are
-// well-formed, that no server connection is lost, and that another client afterwards gets right answers on every server connection of
-// every worker.
+// FuzzConnection sends arbitrary bytes of a client, with valid commands among them and in any pieces. It requires that
+// the replies are well-formed, that no server connection is lost, and that another client afterwards gets right answers
+// on every server connection of every worker.
 func FuzzConnection(f *testing.F) {
 	servers := mctest.StartMemcacheds(f, 3)
 	var targets []*mwtest.MW
 	for _, placement := range []route.Options{{}, {Replicas: 1}} {
 		targets = append(targets, mwtest.Start(f, middleware.Options{
-			Servers: mwtest.Servers(servers...), Placement: placement, RequestOptions: worker.RequestOptions{Sharded: true, Depth: 4, Timeout: mctest.Patience}, Workers: fuzzWorkers,
+			Servers: mwtest.Servers(servers...), Placement: placement,
+			RequestOptions: worker.RequestOptions{Sharded: true, Depth: 4, Timeout: mctest.Patience},
+			Workers:        fuzzWorkers,
 			// The test is not about time.
 			ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience},
 		}))
 	}
 	for _, seed := range []string{
-		"get a\r\n", "set a 0 0 1\r\nx\r\nget a\r\n", "set a 0 0 5\r\n\xff\x03\x01\x02\x03", "\xff\x01\xff\x02\xff\x03\xff\x04\xff\x05",
-		"get " + strings.Repeat("k ", 300) + "\r\n", "set k 0 0 1048577\r\n", strings.Repeat("x", 3000), "\x80\x00\x00\x00", "\x80?\xff\x94\xff\x05",
-		"mg a v\r\nms b 2\r\nxx\r\nmn\r\n", "flush_all\r\nflush_all 1 noreply\r\nverbosity 2\r\n", "set a 0 0 -1\r\nincr a 1\r\n",
-		"gat 0 a b\r\n", "shutdown\r\nquit\r\n", "cas a 0 0 1 1 noreply\r\nx\r\n", "\xff\x00get a\r\n\xff\x00\r\n\xff\x02",
+		"get a\r\n", "set a 0 0 1\r\nx\r\nget a\r\n", "set a 0 0 5\r\n\xff\x03\x01\x02\x03",
+		"\xff\x01\xff\x02\xff\x03\xff\x04\xff\x05",
+		"get " + strings.Repeat("k ", 300) + "\r\n", "set k 0 0 1048577\r\n", strings.Repeat("x", 3000),
+		"\x80\x00\x00\x00", "\x80?\xff\x94\xff\x05",
+		"mg a v\r\nms b 2\r\nxx\r\nmn\r\n", "flush_all\r\nflush_all 1 noreply\r\nverbosity 2\r\n",
+		"set a 0 0 -1\r\nincr a 1\r\n",
+		"gat 0 a b\r\n", "shutdown\r\nquit\r\n", "cas a 0 0 1 1 noreply\r\nx\r\n",
+		"\xff\x00get a\r\n\xff\x00\r\n\xff\x02",
 	} {
 		f.Add(seed, false, false)
 	}
-	// The binary protocol, after an empty write. The reply contains its opaque, here a line feed, so that it has a line to check.
+	// The binary protocol, after an empty write. The reply contains its opaque, here a line feed, so that it has a line
+	// to check.
 	f.Add("\xff\x00\x80\x05"+strings.Repeat("\x00", 10)+"\nadd"+strings.Repeat("\x00", 8), false, false)
 	f.Add("get a\r\n", true, true)
 	f.Add("get a\r\nquit\r\n", true, false)
 	generation := 0
-	var flushed time.Time // the time of the last program with a flush, which memcached executes with a resolution of seconds
+	// the time of the last program with a flush, which memcached executes with a resolution of seconds
+	var flushed time.Time
 	f.Fuzz(func(t *testing.T, program string, reset, sharded bool) {
 		m := targets[0]
 		if sharded {
@@ -67,7 +75,9 @@ func FuzzConnection(f *testing.F) {
 		replies := fuzzClient(t, m, pieces, reset)
 		if strings.HasPrefix(sent, "\x80") { // the client uses the binary protocol
 			const header = 24
-			require.True(t, len(replies) == 0 || (len(replies) > header && replies[0] == 0x81 && string(replies[header:]) == "Unknown command"), "%q", replies)
+			require.True(t, len(replies) == 0 ||
+				(len(replies) > header && replies[0] == 0x81 && string(replies[header:]) == "Unknown command"), "%q",
+				replies)
 		} else {
 			requireReplies(t, replies)
 		}
@@ -80,8 +90,8 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// fuzzPieces returns the writes of a client that executes the program. In the program a byte of 255 and the byte after it stand for a valid
-// command, or for the end of a write.
+// fuzzPieces returns the writes of a client that executes the program. In the program a byte of 255 and the byte after
+// it stand for a valid command, or for the end of a write.
 func fuzzPieces(program string) []string {
 	var pieces []string
 	for len(program) > 0 {
@@ -96,7 +106,8 @@ func fuzzPieces(program string) []string {
 	return pieces
 }
 
-// fuzzClient writes the pieces. It returns the bytes received until the middleware closed, or nothing if the client resets the connection.
+// fuzzClient writes the pieces. It returns the bytes received until the middleware closed, or nothing if the client
+// resets the connection.
 func fuzzClient(t *testing.T, m *mwtest.MW, pieces []string, reset bool) []byte {
 	c := m.Dial(t)
 	c.Timeout = mctest.Patience
@@ -111,7 +122,8 @@ func fuzzClient(t *testing.T, m *mwtest.MW, pieces []string, reset bool) []byte 
 	for _, piece := range pieces {
 		if err := c.Send([]byte(piece)); err != nil {
 			// The middleware may close as soon as it can't stay in sync, or on request; then the client closes, too.
-			require.True(t, errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed), "%v", err)
+			require.True(t, errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) ||
+				errors.Is(err, net.ErrClosed), "%v", err)
 			break
 		}
 	}
@@ -186,8 +198,8 @@ func serverFailures(m *mwtest.MW) (n uint64) {
 	return n
 }
 
-// requireCleanClient stores and reads its own keys, which are spread over all servers. If a flush can still remove them, they may be missing;
-// otherwise it first waits until the last immediate flush has no effect any more.
+// requireCleanClient stores and reads its own keys, which are spread over all servers. If a flush can still remove
+// them, they may be missing; otherwise it first waits until the last immediate flush has no effect any more.
 func requireCleanClient(t *testing.T, m *mwtest.MW, prefix string, flushing bool) {
 	c := m.Dial(t)
 	defer c.Close()
@@ -201,7 +213,8 @@ func requireCleanClient(t *testing.T, m *mwtest.MW, prefix string, flushing bool
 			for i := range keys {
 				key := fmt.Sprintf("%s-%d-%d", prefix, worker, i)
 				value := fmt.Sprintf("value of %s, try %d", key, try)
-				require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s %d 0 %d\r\n%s\r\n", key, i, len(value), value)))
+				require.Equal(t, "STORED\r\n",
+					c.MustDo(t, fmt.Sprintf("set %s %d 0 %d\r\n%s\r\n", key, i, len(value), value)))
 				fmt.Fprintf(&get, " %s", key)
 				fmt.Fprintf(&want, "VALUE %s %d %d\r\n%s\r\n", key, i, len(value), value)
 			}
@@ -212,7 +225,8 @@ func requireCleanClient(t *testing.T, m *mwtest.MW, prefix string, flushing bool
 			items, err := mctest.ParseValues(reply)
 			require.NoError(t, err)
 			for _, item := range items {
-				require.Contains(t, want.String(), fmt.Sprintf("VALUE %s %s %d\r\n%s\r\n", item.Key, item.Flags, len(item.Value), item.Value))
+				require.Contains(t, want.String(),
+					fmt.Sprintf("VALUE %s %s %d\r\n%s\r\n", item.Key, item.Flags, len(item.Value), item.Value))
 			}
 			require.Less(t, len(items), keys)
 			if flushing {

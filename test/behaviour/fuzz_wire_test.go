@@ -105,8 +105,9 @@ func replyTo(q *strict.Request) string {
 	return "OK\r\n"
 }
 
-// believed returns the requests that mcmw intends to send for program, with n servers that all hold every key. If a line is too long unless
-// one read returns all of it, mcmw may close the connection, as memcached may; then least has the requests up to there, otherwise it is nil.
+// believed returns the requests that mcmw intends to send for program, with n servers that all hold every key. If a
+// line is too long unless one read returns all of it, mcmw may close the connection, as memcached may; then least has
+// the requests up to there, otherwise it is nil.
 func believed(program []byte, n int) (sent, least map[string]int) {
 	limits := protocol.Limits{}.WithDefaults()
 	sent = map[string]int{}
@@ -120,7 +121,8 @@ func believed(program []byte, n int) (sent, least map[string]int) {
 	}
 	for len(program) > 0 {
 		var r protocol.Request
-		if _, _, err := limits.Decode(program[:max(0, bytes.IndexByte(program, '\n'))], &r); err != nil && least == nil {
+		if _, _, err := limits.Decode(program[:max(0, bytes.IndexByte(program, '\n'))], &r); err != nil &&
+			least == nil {
 			least = maps.Clone(sent)
 		}
 		used, _, err := limits.Decode(program, &r)
@@ -154,13 +156,15 @@ func believed(program []byte, n int) (sent, least map[string]int) {
 		case c == protocol.Cas:
 			note(line, data, 1)
 			note("set"+line[len("cas"):strings.LastIndexByte(line, ' ')], data, n-1)
-		case c.IsKeyed(), c == protocol.FlushAll, c == protocol.Verbosity, c == protocol.Stats && r.Has(protocol.Everywhere) && !r.IsOverview():
+		case c.IsKeyed(), c == protocol.FlushAll, c == protocol.Verbosity, c == protocol.Stats &&
+			r.Has(protocol.Everywhere) && !r.IsOverview():
 			note(line, data, n)
 		case c == protocol.Admin && n == 1:
 			note(line, data, 1)
 		case c == protocol.Meta && (n == 1 || !r.Has(protocol.Writes)):
 			note(line, data, 1)
-		case c == protocol.Meta && r.Has(protocol.Conditional) && r.Verb != 's' && !r.Has(protocol.Deletes): // refused by the first server; if that lacks the key, it is deleted on all
+		// refused by the first server; if that lacks the key, it is deleted on all
+		case c == protocol.Meta && r.Has(protocol.Conditional) && r.Verb != 's' && !r.Has(protocol.Deletes):
 			note(without("q"), data, 1)
 		case c == protocol.Meta && r.Has(protocol.Conditional|protocol.Marks):
 			note(without("q"), data, 1)
@@ -175,8 +179,8 @@ func believed(program []byte, n int) (sent, least map[string]int) {
 	return sent, least
 }
 
-// FuzzWhatServersGet sends a client's bytes. It requires that the servers receive the requests that mcmw intends to send, as parsed by package
-// strict, which is independent of mcmw and accepts nothing ambiguous.
+// FuzzWhatServersGet sends a client's bytes. It requires that the servers receive the requests that mcmw intends to
+// send, as parsed by package strict, which is independent of mcmw and accepts nothing ambiguous.
 func FuzzWhatServersGet(f *testing.F) {
 	type bench struct {
 		*recorder
@@ -190,16 +194,25 @@ func FuzzWhatServersGet(f *testing.F) {
 		for range n {
 			addrs = append(addrs, mctest.StartScript(f, b.serve).Addr())
 		}
-		b.m = mwtest.Start(f, middleware.Options{Servers: mwtest.Named(addrs...), Workers: 2, RequestOptions: worker.RequestOptions{Depth: 4, Timeout: mctest.Patience}})
+		b.m = mwtest.Start(f, middleware.Options{
+			Servers: mwtest.Named(addrs...), Workers: 2,
+			RequestOptions: worker.RequestOptions{Depth: 4, Timeout: mctest.Patience},
+		})
 		benches = append(benches, b)
 	}
 	for _, seed := range []string{
-		"set a 0 0 +9\r\nflush_all\r\n", "set a 0 0 4294967305\r\nflush_all\r\n", "set a 0 0 9 \r\nflush_all\r\n", "get  a\tb \n", "delete noreply\r\nget a\r\n",
-		"cas a\tb 7 0 1 5 noreply\r\nx\r\nget a\r\n", "set k\x00 0 0 1\r\nx\r\n", "set k 0 0 1\r\nxyz\r\n", "ms k 2 T0 F9 MSx Ozz q C5\r\nab\r\nmn\r\n",
-		"ms aGk= 2 b I C5\r\nab\r\n", "mg aGk= b N30 v q\r\nmn\r\n", "ma k N0 J13 D2 v q\r\n", "md k x q\r\n", "md k C5 q\r\n", "md k I C5\r\n", "me aGk= b\r\n", "mg k v v\r\n", "mg k 1\r\n",
-		"gat 007 a  b\r\ngats -1 a\r\n", "set k 0 0 1048577\r\n" + strings.Repeat("x", 1048577) + "\r\nget k\r\n", "touch k -1\r\nincr k 18446744073709551615\r\n",
-		strings.Repeat("x", 100_000) + "\r\nget k\r\n", "flush_all 5 noreply\r\nverbosity 1\r\n", "stats items\r\nstats detail o\r\nstats cachedump 1 1\r\n", "lru_crawler m all\r\nslabs automove 1\r\n",
-		"get " + strings.Repeat("k ", 3000) + "\r\n", "get a " + strings.Repeat("k", 251) + " b\r\n", "ms k 1 " + strings.Repeat("v ", 20) + "\r\nx\r\n",
+		"set a 0 0 +9\r\nflush_all\r\n", "set a 0 0 4294967305\r\nflush_all\r\n", "set a 0 0 9 \r\nflush_all\r\n",
+		"get  a\tb \n", "delete noreply\r\nget a\r\n",
+		"cas a\tb 7 0 1 5 noreply\r\nx\r\nget a\r\n", "set k\x00 0 0 1\r\nx\r\n", "set k 0 0 1\r\nxyz\r\n",
+		"ms k 2 T0 F9 MSx Ozz q C5\r\nab\r\nmn\r\n",
+		"ms aGk= 2 b I C5\r\nab\r\n", "mg aGk= b N30 v q\r\nmn\r\n", "ma k N0 J13 D2 v q\r\n", "md k x q\r\n",
+		"md k C5 q\r\n", "md k I C5\r\n", "me aGk= b\r\n", "mg k v v\r\n", "mg k 1\r\n",
+		"gat 007 a  b\r\ngats -1 a\r\n", "set k 0 0 1048577\r\n" + strings.Repeat("x", 1048577) + "\r\nget k\r\n",
+		"touch k -1\r\nincr k 18446744073709551615\r\n",
+		strings.Repeat("x", 100_000) + "\r\nget k\r\n", "flush_all 5 noreply\r\nverbosity 1\r\n",
+		"stats items\r\nstats detail o\r\nstats cachedump 1 1\r\n", "lru_crawler m all\r\nslabs automove 1\r\n",
+		"get " + strings.Repeat("k ", 3000) + "\r\n", "get a " + strings.Repeat("k", 251) + " b\r\n",
+		"ms k 1 " + strings.Repeat("v ", 20) + "\r\nx\r\n",
 		" 5 no\nget a\nx\r\nget a\r\n",
 	} {
 		f.Add([]byte(seed), false)

@@ -20,7 +20,10 @@ import (
 // guttered returns options with a pool "own" of servers, which has the gutter "spare".
 func guttered(w middleware.Writers, own []route.Server, spare ...*mctest.Server) middleware.Options {
 	pool := middleware.PoolOptions{
-		Pool: route.Pool{Name: "own", Servers: own, Options: route.Options{Replicas: 1, Gutter: "spare", GutterTTL: 60}}, Writers: w, Ack: replica.AckLive,
+		Pool: route.Pool{
+			Name: "own", Servers: own,
+			Options: route.Options{Replicas: 1, Gutter: "spare", GutterTTL: 60},
+		}, Writers: w, Ack: replica.AckLive,
 		ServerOptions: backend.ServerOptions{FailureLimit: 1, ConnectTimeout: 500 * time.Millisecond},
 	}
 	gutter := pooled("spare", route.Options{Replicas: 1}, spare...)
@@ -100,7 +103,8 @@ func TestAGutterReplacesAServerAndItsValuesAreNotReadLater(t *testing.T) {
 	require.Equal(t, "own to spare", gutter().Pool+" to "+gutter().Gutter)
 	require.Equal(t, 1, gutter().Away)
 	// A round is counted when it ends, after the answers.
-	require.Eventually(t, func() bool { return gutter().Writes >= 6 && gutter().Reads >= 2 }, mctest.Patience, pollPause)
+	require.Eventually(t, func() bool { return gutter().Writes >= 6 && gutter().Reads >= 2 }, mctest.Patience,
+		pollPause)
 
 	proxies[1].Inject(mctest.Fault{})
 	awaitState(t, c, "server-2", "up")
@@ -144,7 +148,8 @@ func TestNothingOldIsReadThroughTwoMiddlewaresWithAGutter(t *testing.T) {
 	var proxies [][]*mctest.Proxy
 	for range 2 {
 		p, own := proxied(t, servers)
-		proxies, fleet = append(proxies, p), append(fleet, mwtest.Start(t, guttered(middleware.WritersSeveral, own, spare...)))
+		proxies, fleet = append(proxies, p),
+			append(fleet, mwtest.Start(t, guttered(middleware.WritersSeveral, own, spare...)))
 	}
 	var a auditor
 	stop := make(chan struct{})
@@ -194,7 +199,8 @@ func TestAGutterThatIsDownStopsWritesOnlyUntilAllMiddlewaresKnow(t *testing.T) {
 	servers, spare := mctest.StartMemcacheds(t, 3), mctest.StartMemcacheds(t, 3)
 	var fleet []*mwtest.MW
 	for range 2 {
-		fleet = append(fleet, mwtest.Start(t, guttered(middleware.WritersSeveral, mwtest.Servers(servers...), spare...)))
+		fleet = append(fleet, mwtest.Start(t,
+			guttered(middleware.WritersSeveral, mwtest.Servers(servers...), spare...)))
 	}
 	spare[0].Stop()
 	for _, m := range fleet {

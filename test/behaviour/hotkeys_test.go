@@ -17,7 +17,10 @@ import (
 func TestTheHottestKeyIsShownWithItsServers(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartMemcacheds(t, 3)...)
 	for _, mode := range []hotkeys.Mode{hotkeys.Off, hotkeys.Detect} {
-		mw := mwtest.Start(t, middleware.Options{Servers: servers, Placement: route.Options{Replicas: 2}, HotKeys: mode})
+		mw := mwtest.Start(t, middleware.Options{
+			Servers: servers, Placement: route.Options{Replicas: 2},
+			HotKeys: mode,
+		})
 		c := mw.Dial(t)
 		for i := range 10_000 {
 			key := "hot"

@@ -15,12 +15,14 @@ import (
 	"mcmw/internal/route"
 )
 
-// Few keys are requested so often that readers answer from memory, while clients change them with all kinds of commands.
+// Few keys are requested so often that readers answer from memory, while clients change them with all kinds of
+// commands.
 func TestAnswersForHotKeysAreLinearizable(t *testing.T) {
 	const histories = 60
 	b := &historyBench{servers: mwtest.Servers(mctest.StartNewMemcacheds(t, 2)...)}
 	o := middleware.Options{
-		Servers: b.servers, Placement: route.Options{Replicas: 2}, Writers: middleware.WritersOne, HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge, Workers: 3,
+		Servers: b.servers, Placement: route.Options{Replicas: 2}, Writers: middleware.WritersOne,
+		HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge, Workers: 3,
 	}
 	router, err := route.New(o.Servers, o.Placement)
 	require.NoError(t, err)
@@ -49,7 +51,8 @@ func TestAnswersForHotKeysAreLinearizable(t *testing.T) {
 		_, history, err := b.record(t, fleet, router, batches)
 		require.NoError(t, err)
 		for k := range history {
-			require.True(t, linearizable(history[k], false), "the answers for %s have no sequential order:\n%s", b.keys[k], describe(history[k]))
+			require.True(t, linearizable(history[k], false), "the answers for %s have no sequential order:\n%s",
+				b.keys[k], describe(history[k]))
 		}
 	}
 	t.Logf("%d gets were answered from memory", served())

@@ -41,14 +41,15 @@ func heat(t *testing.T, m *mwtest.MW, key string) {
 	}
 }
 
-// One writer stores increasing numbers under a key, or removes it, with all kinds of commands. Later reads must not return a number from before
-// an answered write.
+// One writer stores increasing numbers under a key, or removes it, with all kinds of commands. Later reads must not
+// return a number from before an answered write.
 func TestNoReadOfAHotKeyIsOlderThanTheLastAnsweredWrite(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d replicas", n), func(t *testing.T) {
 			servers := mctest.StartNewMemcacheds(t, 2)
 			o := middleware.Options{
-				Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: n}, HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge, Writers: middleware.WritersOne, Workers: 2, Listen: []string{"127.0.0.1:0"},
+				Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: n}, HotKeys: hotkeys.Serve,
+				HotAge: hotkeys.MaxAge, Writers: middleware.WritersOne, Workers: 2, Listen: []string{"127.0.0.1:0"},
 			}
 			m := mwtest.Start(t, o)
 			w := m.Dial(t)
@@ -70,7 +71,8 @@ func TestNoReadOfAHotKeyIsOlderThanTheLastAnsweredWrite(t *testing.T) {
 							return
 						}
 						var flags, size, got int64
-						if _, err := fmt.Sscanf(reply, "VALUE hot %d %d\r\n%d", &flags, &size, &got); err == nil && !assert.GreaterOrEqual(t, got, least, "a read is stale") {
+						if _, err := fmt.Sscanf(reply, "VALUE hot %d %d\r\n%d", &flags, &size, &got); err == nil &&
+							!assert.GreaterOrEqual(t, got, least, "a read is stale") {
 							stale.Store(true)
 							return
 						}
@@ -95,7 +97,8 @@ func TestNoReadOfAHotKeyIsOlderThanTheLastAnsweredWrite(t *testing.T) {
 				case 6:
 					command, want = fmt.Sprintf("add hot 0 0 6\r\n%06d\r\n", next), "STORED\r\n"
 				case 7:
-					command, want, least = "gat 0 cold hot\r\n", fmt.Sprintf("VALUE hot 0 6\r\n%06d\r\nEND\r\n", number), number
+					command, want, least = "gat 0 cold hot\r\n",
+						fmt.Sprintf("VALUE hot 0 6\r\n%06d\r\nEND\r\n", number), number
 				case 8:
 					command, want = "flush_all\r\n", "OK\r\n"
 					if i%20 == 8 {
@@ -130,7 +133,10 @@ func TestNoReadOfAHotKeyIsOlderThanTheLastAnsweredWrite(t *testing.T) {
 }
 
 func TestAHotItemThatIsAboutToExpireIsNotServedFromMemory(t *testing.T) {
-	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge})
+	m := mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(mctest.StartNewMemcached(t)),
+		HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge,
+	})
 	c := m.Dial(t)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set hot 0 0 1\r\nx\r\n"))
 	heat(t, m, "hot")
@@ -141,10 +147,14 @@ func TestAHotItemThatIsAboutToExpireIsNotServedFromMemory(t *testing.T) {
 	assert.Equal(t, before, hotGets(m))
 }
 
-// Values get into memory with the data of a set, and with the reply to a get. The server says whether an item has expired.
+// Values get into memory with the data of a set, and with the reply to a get. The server says whether an item has
+// expired.
 func TestAnItemIsNotServedFromMemoryAfterItsExpiry(t *testing.T) {
 	server := mctest.StartNewMemcached(t)
-	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(server), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne})
+	m := mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(server), HotKeys: hotkeys.Serve,
+		Writers: middleware.WritersOne,
+	})
 	c, direct := m.Dial(t), mctest.MustDial(t, server.Addr())
 	for _, key := range []string{"stored", "fetched"} {
 		require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\nx\r\n"))
@@ -168,7 +178,10 @@ func TestAnItemIsNotServedFromMemoryAfterItsExpiry(t *testing.T) {
 
 func TestValuesFromATimeWithOneWriterAreNotServedOnceThereAreSeveral(t *testing.T) {
 	server := mctest.StartNewMemcached(t)
-	o := middleware.Options{Servers: mwtest.Servers(server), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne, Listen: []string{"127.0.0.1:0"}}
+	o := middleware.Options{
+		Servers: mwtest.Servers(server), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne,
+		Listen: []string{"127.0.0.1:0"},
+	}
 	m := mwtest.Start(t, o)
 	c := m.Dial(t)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set hot 0 0 1\r\nx\r\n"))
@@ -181,7 +194,10 @@ func TestValuesFromATimeWithOneWriterAreNotServedOnceThereAreSeveral(t *testing.
 
 // The reply to a get of k and 0 begins like the reply to a get of a key called "k 0".
 func TestAGetOfSeveralKeysIsNotServedFromMemory(t *testing.T) {
-	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne})
+	m := mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(mctest.StartNewMemcached(t)),
+		HotKeys: hotkeys.Serve, Writers: middleware.WritersOne,
+	})
 	c := m.Dial(t)
 	for _, value := range []string{"x", "y"} {
 		require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\n"+value+"\r\n"))
@@ -195,7 +211,8 @@ func TestAGetOfSeveralKeysIsNotServedFromMemory(t *testing.T) {
 func TestAGetAfterAQueuedSetIsNotServedFromMemory(t *testing.T) {
 	server := mctest.StartNewMemcached(t)
 	m := mwtest.Start(t, middleware.Options{
-		Servers: mwtest.Servers(server), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne, Workers: 1, Listen: []string{"unix:" + filepath.Join(t.TempDir(), "s")},
+		Servers: mwtest.Servers(server), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne, Workers: 1,
+		Listen: []string{"unix:" + filepath.Join(t.TempDir(), "s")},
 	})
 	c := m.Dial(t)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set hot 0 0 1\r\nx\r\n"))
@@ -213,7 +230,10 @@ func TestAGetAfterAQueuedSetIsNotServedFromMemory(t *testing.T) {
 }
 
 func TestAClientThatReadsLateGetsCompleteRepliesFromMemory(t *testing.T) {
-	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne})
+	m := mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(mctest.StartNewMemcached(t)),
+		HotKeys: hotkeys.Serve, Writers: middleware.WritersOne,
+	})
 	c, value := m.Dial(t), strings.Repeat("0123456789", 100)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set hot 0 0 1000\r\n"+value+"\r\n"))
 	heat(t, m, "hot")
@@ -259,13 +279,19 @@ func TestWhenUnreadRepliesUseAllTheirMemorySmallValuesAreServedFromMemory(t *tes
 }
 
 func TestOnlyPlainGetsAreServedFromMemory(t *testing.T) {
-	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge})
+	m := mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(mctest.StartNewMemcached(t)),
+		HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge,
+	})
 	c := m.Dial(t)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set hot 3 0 1\r\nx\r\n"))
 	heat(t, m, "hot")
 	require.Equal(t, "VALUE hot 3 1\r\nx\r\nEND\r\n", c.MustDo(t, "get hot\r\n"))
 	before := hotGets(m)
-	for _, command := range []string{"gets hot\r\n", "mg hot v\r\n", "gat 0 hot\r\n", "get hot hot\r\n", "get cold\r\n"} {
+	for _, command := range []string{
+		"gets hot\r\n", "mg hot v\r\n", "gat 0 hot\r\n", "get hot hot\r\n",
+		"get cold\r\n",
+	} {
 		c.MustDo(t, command)
 	}
 	assert.Equal(t, before, hotGets(m))

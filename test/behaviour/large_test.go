@@ -36,7 +36,9 @@ func fillLarge(t *testing.T, addr string, n int) {
 	t.Helper()
 	c := mctest.MustDial(t, addr)
 	for i := range n {
-		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set large%d 0 0 %d\r\n%s\r\n", i, largeSize, bytes.Repeat(largeByte(i), largeSize))))
+		require.Equal(t, "STORED\r\n",
+			c.MustDo(t, fmt.Sprintf("set large%d 0 0 %d\r\n%s\r\n", i, largeSize,
+				bytes.Repeat(largeByte(i), largeSize))))
 	}
 }
 
@@ -53,8 +55,8 @@ func pipelinedGets(n int) string {
 	return strings.ReplaceAll(strings.TrimPrefix(multiGet(n), "get "), " ", "\r\nget ")
 }
 
-// readLarge reads the values of keys 0 to n-1, and want after the last one; if pipelined, each with its own END. It calls pause after every
-// value.
+// readLarge reads the values of keys 0 to n-1, and want after the last one; if pipelined, each with its own END. It
+// calls pause after every value.
 func readLarge(conn net.Conn, n int, pipelined bool, pause func()) error {
 	r := bufio.NewReaderSize(conn, 64<<10)
 	line := func(want string) error {
@@ -126,7 +128,8 @@ func TestLargeRepliesTakeBoundedMemory(t *testing.T) {
 		"a pool per server":    {Pool: middleware.PoolPerServer},
 	} {
 		for kind, pipelined := range map[string]bool{"one multi-get": false, "pipelined gets": true} {
-			if !mctest.Long() && !pipelined && o.ClientMemory == 0 && (o.Workers > 0 || o.Pool == middleware.PoolPerServer) {
+			if !mctest.Long() && !pipelined && o.ClientMemory == 0 &&
+				(o.Workers > 0 || o.Pool == middleware.PoolPerServer) {
 				continue // its reply is bounded like that of shared workers
 			}
 			t.Run(name+"/"+kind, func(t *testing.T) {
@@ -137,8 +140,10 @@ func TestLargeRepliesTakeBoundedMemory(t *testing.T) {
 				t.Logf("%.1f MiB at most", float64(took)/(1<<20))
 				assert.Less(t, took, int64(most))
 				begin := time.Now()
-				require.Eventually(t, func() bool { return child.memory(t) < most/4 }, mctest.Patience, 100*time.Millisecond)
-				t.Logf("%.1f MiB %v after the load", float64(child.memory(t))/(1<<20), time.Since(begin).Round(100*time.Millisecond))
+				require.Eventually(t, func() bool { return child.memory(t) < most/4 }, mctest.Patience,
+					100*time.Millisecond)
+				t.Logf("%.1f MiB %v after the load", float64(child.memory(t))/(1<<20),
+					time.Since(begin).Round(100*time.Millisecond))
 			})
 		}
 	}
@@ -151,14 +156,19 @@ func TestAClientThatReadsIsNeverDisconnected(t *testing.T) {
 	fillLarge(t, server.Addr(), values)
 	for name, clientMemory := range map[string]int{"64m": 64 << 20, "4m": 4 << 20} {
 		t.Run(name, func(t *testing.T) {
-			m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(server), ClientOptions: netstage.ClientOptions{ClientMemory: clientMemory}, RequestOptions: worker.RequestOptions{Timeout: mctest.Patience}})
+			m := mwtest.Start(t, middleware.Options{
+				Servers:        mwtest.Servers(server),
+				ClientOptions:  netstage.ClientOptions{ClientMemory: clientMemory},
+				RequestOptions: worker.RequestOptions{Timeout: mctest.Patience},
+			})
 			errs := make(chan error, clients)
 			for i := range clients {
 				c := m.Dial(t)
 				require.NoError(t, c.Conn.SetDeadline(time.Now().Add(4*mctest.Patience)))
 				require.NoError(t, c.Send([]byte(multiGet(values))))
 				go func() {
-					errs <- readLarge(c.Conn, values, false, func() { time.Sleep(time.Duration(i) * 5 * time.Millisecond) })
+					errs <- readLarge(c.Conn, values, false,
+						func() { time.Sleep(time.Duration(i) * 5 * time.Millisecond) })
 				}()
 			}
 			stop := bystander(t, m.Addr())
@@ -170,8 +180,9 @@ func TestAClientThatReadsIsNeverDisconnected(t *testing.T) {
 	}
 }
 
-// The scripts have replies that exceed what a round keeps; each script is sent at once, sometimes after reads of small values. Values that are
-// requested later, or were dropped and requested again, must be those that memcached would have answered the first time.
+// The scripts have replies that exceed what a round keeps; each script is sent at once, sometimes after reads of small
+// values. Values that are requested later, or were dropped and requested again, must be those that memcached would have
+// answered the first time.
 func TestLargePipelinesAreAnsweredAsByMemcached(t *testing.T) {
 	const keys, small = 12, 400
 	scripts := 2
@@ -191,7 +202,8 @@ func TestLargePipelinesAreAnsweredAsByMemcached(t *testing.T) {
 			if name == "one server" || name == "synchronous" {
 				n = 1
 			}
-			o.Servers, o.Timeout, o.Workers = mwtest.Servers(mctest.StartMemcacheds(t, n)...), mctest.Patience, cmp.Or(o.Workers, 1)
+			o.Servers, o.Timeout, o.Workers = mwtest.Servers(mctest.StartMemcacheds(t, n)...), mctest.Patience,
+				cmp.Or(o.Workers, 1)
 			through, direct := mwtest.Start(t, o).Dial(t), mctest.MustDial(t, mctest.StartMemcached(t).Addr())
 			both := func(request string, replies int) {
 				t.Helper()

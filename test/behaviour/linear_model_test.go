@@ -12,8 +12,8 @@ import (
 // operation is the part of a request of a history that concerns one key, with its result.
 type operation struct {
 	client int
-	// invoked and returned are ticks of one clock for the whole history: before the request was sent and after its reply
-	// was read. returned is never if there was no reply to wait for.
+	// invoked and returned are ticks of one clock for the whole history: before the request was sent and after its
+	// reply was read. returned is never if there was no reply to wait for.
 	invoked, returned int64
 
 	verb   string // of the classic form: get, set, add, replace, append, prepend, cas, delete, incr, decr
@@ -67,7 +67,8 @@ func (it *item) early(token string) bool {
 	return it.stamped && err == nil && n < protocol.FirstVersion
 }
 
-// show binds token to the current version. It fails if the token belongs to another version, or the version to another token.
+// show binds token to the current version. It fails if the token belongs to another version, or the version to another
+// token.
 func (it *item) show(token string) bool {
 	for _, t := range it.tokens {
 		if t.token == token || t.version == it.version && it.early(t.token) == it.early(token) {
@@ -83,7 +84,8 @@ func (it *item) matches(token string) bool {
 	return slices.Contains(it.tokens, shownToken{token, it.version})
 }
 
-// apply runs op on it. versions is a version that no item had. It returns false if a sequential memcached would not have given op's answer.
+// apply runs op on it. versions is a version that no item had. It returns false if a sequential memcached would not
+// have given op's answer.
 func (it item) apply(op *operation, version int) (item, bool) {
 	next, want := it.change(op, version)
 	got := op.result
@@ -165,12 +167,12 @@ func (it item) count(next item, op *operation) (item, result) {
 	return next, result{word: "NUMBER", value: next.value}
 }
 
-// linearizable reports whether the operations, all on one key, have an order in which a sequential memcached would have given the same
-// answers, and in which each is between its invocation and its return, and after the earlier ones of its client. operations are in the order
-// in which each client sent them. stamped is that of item.
+// linearizable reports whether the operations, all on one key, have an order in which a sequential memcached would have
+// given the same answers, and in which each is between its invocation and its return, and after the earlier ones of its
+// client. operations are in the order in which each client sent them. stamped is that of item.
 //
-// It is the search of Wing and Gong: try every operation that can be next. States that were tried are remembered, by the number of used
-// operations of each client and the item.
+// It is the search of Wing and Gong: try every operation that can be next. States that were tried are remembered, by
+// the number of used operations of each client and the item.
 func linearizable(operations []*operation, stamped bool) bool {
 	s := search{tried: map[string]bool{}}
 	for _, op := range operations {

@@ -13,8 +13,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// An add that finds the key evicted on one replica is repaired. A conditional write after it, in the same batch, is copied to the other
-// replicas in the same pass.
+// An add that finds the key evicted on one replica is repaired. A conditional write after it, in the same batch, is
+// copied to the other replicas in the same pass.
 func TestARepairAndAConditionalWriteOfOneRoundLeaveReplicasEqual(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartMemcacheds(t, 3)...)
 	router, err := route.New(servers, route.Options{})
@@ -23,7 +23,10 @@ func TestARepairAndAConditionalWriteOfOneRoundLeaveReplicasEqual(t *testing.T) {
 	c := m.Dial(t)
 	// The server whose replies are read first changes with every round, so there are several rounds.
 	for i := range 12 {
-		for _, conditional := range []string{"cas %s 0 0 1 %s\r\ny\r\n", "ms %s 1 C%s\r\ny\r\n", "ma %s C%s\r\n", "md %s C%s\r\n"} {
+		for _, conditional := range []string{
+			"cas %s 0 0 1 %s\r\ny\r\n", "ms %s 1 C%s\r\ny\r\n", "ma %s C%s\r\n",
+			"md %s C%s\r\n",
+		} {
 			key := fmt.Sprintf("%d-%.2s", i, conditional)
 			c.MustDo(t, "set "+key+" 0 0 1\r\n5\r\n")
 			items, err := mctest.ParseValues(c.MustDo(t, "gets "+key+"\r\n"))

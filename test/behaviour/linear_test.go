@@ -40,7 +40,8 @@ func (p planned) String() string {
 // requestKinds are the kinds of requests, with whether they can be quiet.
 var requestKinds = map[string]bool{
 	"get": false, "gets": false, "multi-get": false, "gat": false, "mg": false, "mg c": false,
-	"set": true, "add": true, "replace": true, "append": true, "prepend": true, "cas": true, "delete": true, "incr": true, "decr": true,
+	"set": true, "add": true, "replace": true, "append": true, "prepend": true, "cas": true, "delete": true,
+	"incr": true, "decr": true,
 	"ms": true, "ms c": false, "ms add": true, "ms replace": true, "ms append": true, "ms C": true,
 	"md": true, "md C": true, "ma": true, "ma N": true, "ma C": true,
 }
@@ -307,7 +308,10 @@ func resultOf(op *operation, key, reply string) (result, error) {
 
 // metaResult returns a meta reply in the words of the classic protocol.
 func metaResult(op *operation, words []string, value string) result {
-	r := result{word: map[string]string{"EN": "END", "NS": "NOT_STORED", "EX": "EXISTS", "NF": "NOT_FOUND", "HD": "STORED"}[words[0]]}
+	r := result{word: map[string]string{
+		"EN": "END", "NS": "NOT_STORED", "EX": "EXISTS", "NF": "NOT_FOUND",
+		"HD": "STORED",
+	}[words[0]]}
 	switch {
 	case words[0] == "HD" && op.verb == "delete":
 		r.word = "DELETED"
@@ -335,9 +339,12 @@ type historyBench struct {
 	keys    []string // the keys of all histories, deleted before each; nil: each history has its own
 }
 
-// record lets clients execute their batches on b's keys or new ones, each through one of the fleet, and returns each key's operations. The last
-// ones are reads from all of its servers or, with several middlewares, which compare the servers later, from its first server.
-func (b *historyBench) record(t *testing.T, fleet []*mwtest.MW, router *route.Router, batches [][][]planned) (keys []string, history [][]*operation, err error) {
+// record lets clients execute their batches on b's keys or new ones, each through one of the fleet, and returns each
+// key's operations. The last ones are reads from all of its servers or, with several middlewares, which compare the
+// servers later, from its first server.
+func (b *historyBench) record(t *testing.T, fleet []*mwtest.MW, router *route.Router,
+	batches [][][]planned,
+) (keys []string, history [][]*operation, err error) {
 	t.Helper()
 	for _, key := range b.keys {
 		keys = append(keys, key)
@@ -353,7 +360,10 @@ func (b *historyBench) record(t *testing.T, fleet []*mwtest.MW, router *route.Ro
 		c, err := mctest.Dial(fleet[i%len(fleet)].Addr())
 		require.NoError(t, err)
 		defer c.Close()
-		clients[i] = &historian{number: i, client: c, batches: batches[i], keys: keys, clock: &b.clock, serial: &b.serial}
+		clients[i] = &historian{
+			number: i, client: c, batches: batches[i], keys: keys, clock: &b.clock,
+			serial: &b.serial,
+		}
 	}
 	start := newBarrier(len(clients))
 	for _, h := range clients {
@@ -398,8 +408,8 @@ func (b *historyBench) record(t *testing.T, fleet []*mwtest.MW, router *route.Ro
 	return keys, history, nil
 }
 
-// testLinearizable runs random requests of clients through a number of middlewares in front of the same servers, and checks the histories.
-// batch is the maximum number of requests that a client sends together.
+// testLinearizable runs random requests of clients through a number of middlewares in front of the same servers, and
+// checks the histories. batch is the maximum number of requests that a client sends together.
 func testLinearizable(t *testing.T, middlewares, batch int) {
 	checks := "15"
 	switch several := middlewares > 1; {
@@ -424,15 +434,22 @@ func testLinearizable(t *testing.T, middlewares, batch int) {
 			Servers:   b.servers,
 			Placement: route.Options{Read: read, Replicas: rapid.IntRange(2, 3).Draw(r, "replicas")},
 			// With the second value of StallAfter, servers that are merely busy become suspect.
-			RequestOptions: worker.RequestOptions{Sharded: rapid.Bool().Draw(r, "sharded"), Depth: rapid.SampledFrom([]int{1, 2, 32}).Draw(r, "depth"), StallAfter: rapid.SampledFrom([]time.Duration{middleware.DefaultStallAfter, hasty / 4}).Draw(r, "stall after"), Timeout: mctest.Patience},
-			Pool:           rapid.SampledFrom([]middleware.Pool{middleware.PoolShared, middleware.PoolPerServer}).Draw(r, "pool"),
-			Workers:        rapid.IntRange(1, 8).Draw(r, "workers"),
+			RequestOptions: worker.RequestOptions{
+				Sharded: rapid.Bool().Draw(r, "sharded"),
+				Depth:   rapid.SampledFrom([]int{1, 2, 32}).Draw(r, "depth"),
+				StallAfter: rapid.SampledFrom([]time.Duration{middleware.DefaultStallAfter, hasty / 4}).
+					Draw(r, "stall after"), Timeout: mctest.Patience,
+			},
+			Pool: rapid.SampledFrom([]middleware.Pool{middleware.PoolShared, middleware.PoolPerServer}).
+				Draw(r, "pool"),
+			Workers: rapid.IntRange(1, 8).Draw(r, "workers"),
 		}
 		if middlewares > 1 {
 			// The promise is for servers that all middlewares see up; reads skip a server that stalls.
 			o.Writers, o.Ready, o.StallAfter = middleware.WritersSeveral, middleware.ReadyAll, -1
 		}
-		batches := rapid.SliceOfN(rapid.SliceOfN(rapid.SliceOfN(requests(), 1, batch), 1, 6), max(2, middlewares), 4).Draw(r, "clients")
+		batches := rapid.SliceOfN(rapid.SliceOfN(rapid.SliceOfN(requests(), 1, batch), 1, 6), max(2, middlewares), 4).
+			Draw(r, "clients")
 		router, err := route.New(o.Servers, o.Placement)
 		require.NoError(r, err)
 		var fleet []*mwtest.MW
@@ -465,7 +482,8 @@ func testLinearizable(t *testing.T, middlewares, batch int) {
 			return
 		}
 		for _, s := range fleet[0].Stats().Snapshot().Servers {
-			require.Zero(r, s.Repairs, "no server failed, nothing was evicted, and yet %s disagreed with another", s.Name)
+			require.Zero(r, s.Repairs, "no server failed, nothing was evicted, and yet %s disagreed with another",
+				s.Name)
 		}
 	})
 	t.Logf("%d histories of %d keys", histories, historyKeys)

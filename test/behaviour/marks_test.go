@@ -25,12 +25,16 @@ import (
 func liveOptions() middleware.Options {
 	return middleware.Options{
 		Writers: middleware.WritersSeveral, Placement: route.Options{Read: route.ReadRoundRobin},
-		RequestOptions: worker.RequestOptions{Ack: replica.AckLive}, ServerOptions: backend.ServerOptions{FailureLimit: 1, ConnectTimeout: time.Second},
+		RequestOptions: worker.RequestOptions{Ack: replica.AckLive},
+		ServerOptions:  backend.ServerOptions{FailureLimit: 1, ConnectTimeout: time.Second},
 	}
 }
 
-// behindProxies starts n middlewares with o in front of servers, which are those of the first pool if o has pools. Each reaches the servers through its own proxies.
-func behindProxies(t *testing.T, n int, o middleware.Options, servers []*mctest.Server) (fleet []*mwtest.MW, proxies [][]*mctest.Proxy) {
+// behindProxies starts n middlewares with o in front of servers, which are those of the first pool if o has pools. Each
+// reaches the servers through its own proxies.
+func behindProxies(t *testing.T, n int, o middleware.Options, servers []*mctest.Server) (fleet []*mwtest.MW,
+	proxies [][]*mctest.Proxy,
+) {
 	t.Helper()
 	for range n {
 		var addrs []string
@@ -50,8 +54,8 @@ func behindProxies(t *testing.T, n int, o middleware.Options, servers []*mctest.
 	return fleet, proxies
 }
 
-// auditor writes numbers to keys through any middleware of a fleet, one client per key, and reads them through all. A read after the answer to a
-// write must not return a value that the write has replaced.
+// auditor writes numbers to keys through any middleware of a fleet, one client per key, and reads them through all. A
+// read after the answer to a write must not return a value that the write has replaced.
 type auditor struct {
 	answered []atomic.Int64 // by key: the number of the last write that was answered with success
 	reads    []atomic.Int64 // by middleware: reads that found a value
@@ -63,7 +67,8 @@ type auditor struct {
 func (a *auditor) begin(t *testing.T, fleet []*mwtest.MW, keys int, stop chan struct{}) (wait func()) {
 	var clients sync.WaitGroup
 	a.answered, a.reads = make([]atomic.Int64, keys), make([]atomic.Int64, len(fleet))
-	// Most of the time the test waits for a server's state to change. Without a pause it would take the processors from all other tests.
+	// Most of the time the test waits for a server's state to change. Without a pause it would take the processors from
+	// all other tests.
 	rate := 5 * time.Millisecond
 	if mctest.Long() {
 		rate = time.Microsecond
@@ -113,7 +118,8 @@ func (a *auditor) begin(t *testing.T, fleet []*mwtest.MW, keys int, stop chan st
 				a.reads[i].Add(1)
 				var n int64
 				if _, err := fmt.Sscan(string(items[0].Value), &n); err != nil || n < before {
-					a.stale.Store(fmt.Sprintf("mcmw %d: key-%d is %q after the answer to %d", i, k, items[0].Value, before), true)
+					a.stale.Store(fmt.Sprintf("mcmw %d: key-%d is %q after the answer to %d", i, k, items[0].Value,
+						before), true)
 				}
 			}
 		})
@@ -131,14 +137,16 @@ func (a *auditor) none(t *testing.T) {
 	t.Logf("%d writes failed", a.errors.Load())
 }
 
-// more waits until n more writes of each key were answered with success, and n more values read through each middleware.
+// more waits until n more writes of each key were answered with success, and n more values read through each
+// middleware.
 func (a *auditor) more(t *testing.T, n int64) {
 	t.Helper()
 	for _, counts := range [][]atomic.Int64{a.answered, a.reads} {
 		for i := range counts {
 			count := &counts[i]
 			enough := count.Load() + n
-			require.Eventually(t, func() bool { return count.Load() >= enough }, mctest.Patience, pollPause, "writes or reads do not continue")
+			require.Eventually(t, func() bool { return count.Load() >= enough }, mctest.Patience, pollPause,
+				"writes or reads do not continue")
 		}
 	}
 }
@@ -166,7 +174,8 @@ func TestADeadServerStopsNoWritesAndIsNotReadUntilItIsClean(t *testing.T) {
 	a.none(t)
 }
 
-// upUnmarked reports whether a server may be read because no middleware marks it. On a busy machine it may be late, and be marked again, a moment after.
+// upUnmarked reports whether a server may be read because no middleware marks it. On a busy machine it may be late, and
+// be marked again, a moment after.
 func upUnmarked(h stats.Health) bool { return h.State == "up" && !h.MarkedElsewhere }
 
 // unreachable is the fault of a server that no bytes reach.
@@ -174,7 +183,8 @@ var unreachable = mctest.Fault{Lose: true, Refuse: true}
 
 func TestAServerThatOneMiddlewareCannotReachIsReadByNone(t *testing.T) {
 	for _, ack := range []replica.Ack{replica.AckLive, replica.AckQuorum, replica.AckAny} {
-		// One after another: on a busy machine the looks at the marks of three fleets at once take longer than the lease, and nothing is answered.
+		// One after another: on a busy machine the looks at the marks of three fleets at once take longer than the
+		// lease, and nothing is answered.
 		t.Run(ack.String(), func(t *testing.T) {
 			o := liveOptions()
 			o.Ack = ack
@@ -193,7 +203,8 @@ func cutOff(t *testing.T, o middleware.Options) {
 	a.more(t, 10)
 	proxies[0][1].Inject(mctest.Fault{Cut: 1, Refuse: true})
 	health := func() stats.Health { return fleet[1].Stats().Snapshot().Servers[1].Health }
-	require.Eventually(t, func() bool { return strings.HasPrefix(health().Why, "it missed writes of") }, mctest.Patience, pollPause)
+	require.Eventually(t, func() bool { return strings.HasPrefix(health().Why, "it missed writes of") },
+		mctest.Patience, pollPause)
 	require.Equal(t, "stale", health().State)
 	require.True(t, health().MarkedElsewhere)
 	require.False(t, health().MarkedHere)
@@ -291,7 +302,8 @@ func TestAMiddlewareThatReachesOnlyAMinorityOfTheServersNeitherReadsNorAcknowled
 				require.Regexp(t, "^SERVER_ERROR ", c.MustDo(t, "set "+key+" 0 0 4\r\nlost\r\n"))
 			}
 			require.True(t, fleet[0].Stats().Snapshot().MarksUnknown)
-			require.Eventually(t, func() bool { return !fleet[1].Stats().Snapshot().MarksUnknown }, mctest.Patience, pollPause, "it reaches a majority")
+			require.Eventually(t, func() bool { return !fleet[1].Stats().Snapshot().MarksUnknown }, mctest.Patience,
+				pollPause, "it reaches a majority")
 			if ack == replica.AckAny {
 				require.Eventually(t, func() bool { // on a busy machine the first server may also be late
 					require.Regexp(t, "^SERVER_ERROR ", c.MustDo(t, "set "+keys[0]+" 0 0 4\r\nlost\r\n"))

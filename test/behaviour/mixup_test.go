@@ -27,8 +27,8 @@ const (
 	largestMixup = 40_000
 )
 
-// mixupClient opens connections one after the other, uses them, and ends them in ways that leave requests and replies unfinished. It accepts
-// only complete values that name their key and their writer.
+// mixupClient opens connections one after the other, uses them, and ends them in ways that leave requests and replies
+// unfinished. It accepts only complete values that name their key and their writer.
 type mixupClient struct {
 	id    int
 	addr  string
@@ -259,7 +259,8 @@ func mixupLives() int {
 	return 1
 }
 
-// poll waits until condition holds. Unlike require.Eventually it calls it in the test's own goroutine, which must do the counting.
+// poll waits until condition holds. Unlike require.Eventually it calls it in the test's own goroutine, which must do
+// the counting.
 func poll(t *testing.T, otherwise string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(mctest.Patience); !condition(); time.Sleep(mctest.Tick) {
@@ -286,8 +287,10 @@ func TestNoReplyHoldsAnotherKeysBytesUnderRandomDisconnects(t *testing.T) {
 				goroutines := runtime.NumGoroutine()
 				replies := runMixup(t, m.Addr(), seed, mixupLives(), false)
 				t.Logf("%d replies checked", replies)
-				poll(t, "connections that clients ended stay open", func() bool { return m.Stats().Snapshot().Open() == 0 })
-				poll(t, "goroutines of ended connections stay", func() bool { return runtime.NumGoroutine() <= goroutines })
+				poll(t, "connections that clients ended stay open",
+					func() bool { return m.Stats().Snapshot().Open() == 0 })
+				poll(t, "goroutines of ended connections stay",
+					func() bool { return runtime.NumGoroutine() <= goroutines })
 				require.NoError(t, m.Stop())
 				goleak.VerifyNone(t, before)
 			})
@@ -299,7 +302,10 @@ func TestNoReplyHoldsAnotherKeysBytesWhileServersBreakOff(t *testing.T) {
 	seed := mctest.Seed(t)
 	for _, p := range topologies[:4] {
 		t.Run(p.name, func(t *testing.T) {
-			o, servers := p.options(t, middleware.Options{Workers: 8, RequestOptions: worker.RequestOptions{Timeout: 100 * time.Millisecond}})
+			o, servers := p.options(t, middleware.Options{
+				Workers:        8,
+				RequestOptions: worker.RequestOptions{Timeout: 100 * time.Millisecond},
+			})
 			proxies := make([]*mctest.Proxy, len(servers))
 			for i, s := range servers {
 				proxies[i] = mctest.StartProxy(t, s.Addr())
@@ -344,7 +350,8 @@ func TestNoReplyHoldsAnotherKeysBytesWhileServersBreakOff(t *testing.T) {
 			c := m.Dial(t)
 			poll(t, "the servers are well again, the middleware isn't", func() bool {
 				// If the server missed a write of k, k is deleted there, perhaps after this set.
-				return c.MustDo(t, "set k 0 0 1\r\nx\r\n") == "STORED\r\n" && c.MustDo(t, "get k\r\n") == "VALUE k 0 1\r\nx\r\nEND\r\n"
+				return c.MustDo(t, "set k 0 0 1\r\nx\r\n") == "STORED\r\n" && c.MustDo(t, "get k\r\n") ==
+					"VALUE k 0 1\r\nx\r\nEND\r\n"
 			})
 		})
 	}
@@ -367,7 +374,8 @@ func TestTheMixUpCheckNoticesForeignAndTornValues(t *testing.T) {
 	}
 	// The same in a reply: the server answers with a key that was not requested.
 	for _, reply := range []string{
-		"VALUE mix-2 0 1\r\nx\r\nEND\r\n", "VALUE mix-1 0 1\r\nx\r\nEND\r\n", "STORED\r\n", "END\r\nx\r\n", "SERVER_ERROR x\r\n",
+		"VALUE mix-2 0 1\r\nx\r\nEND\r\n", "VALUE mix-1 0 1\r\nx\r\nEND\r\n", "STORED\r\n", "END\r\nx\r\n",
+		"SERVER_ERROR x\r\n",
 	} {
 		s := mctest.StartScript(t, func(p *mctest.Peer) { p.Answer(func(string) string { return reply }) })
 		c := mctest.MustDial(t, s.Addr())

@@ -153,7 +153,8 @@ func (r *replyReader) exact(want []byte) (same int, err error) {
 		got := r.buf[r.pos : r.pos+n]
 		if !bytes.Equal(got, want[same:same+n]) {
 			d := firstDifference(got, want[same:])
-			return same + d, fmt.Errorf("received %q where %q was expected", clip(r.buf[r.pos+d:r.end]), clip(want[same+d:]))
+			return same + d, fmt.Errorf("received %q where %q was expected", clip(r.buf[r.pos+d:r.end]),
+				clip(want[same+d:]))
 		}
 		r.pos += n
 		same += n
@@ -202,8 +203,8 @@ type value struct {
 	data       []byte
 }
 
-// item reads the VALUE of key and the numbers after it: flags and size, and the cas if there are three. found is false if something else
-// comes next.
+// item reads the VALUE of key and the numbers after it: flags and size, and the cas if there are three. found is false
+// if something else comes next.
 func (r *replyReader) item(key string, numbers int) (v value, found bool, err error) {
 	const word = "VALUE "
 	if err := r.fill(1); err != nil {

@@ -13,9 +13,9 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// orderClient is one connection of the order test: it sends pipelines of random requests and knows the expected replies. For keys that only
-// it uses, it knows the exact bytes. For shared keys it expects a value of one of the writers that is not older than the last value that it
-// wrote or saw.
+// orderClient is one connection of the order test: it sends pipelines of random requests and knows the expected
+// replies. For keys that only it uses, it knows the exact bytes. For shared keys it expects a value of one of the
+// writers that is not older than the last value that it wrote or saw.
 type orderClient struct {
 	replyReader
 	number int // from 1; its values of shared keys contain it
@@ -36,8 +36,8 @@ type orderClient struct {
 	// increments it sent, by counter.
 	increments [sharedCounters]uint64
 
-	// seen has the values of shared keys that this connection saw, in order; the first applied of them are in newest, by key and writer. The
-	// reply to a request can't have a value older than one seen before the request was sent.
+	// seen has the values of shared keys that this connection saw, in order; the first applied of them are in newest,
+	// by key and writer. The reply to a request can't have a value older than one seen before the request was sent.
 	seen    []observation
 	applied int
 	dropped int // observations applied and no longer in seen
@@ -82,8 +82,8 @@ func newOrderClient(conn net.Conn, prefix string, number, writers int, shared *s
 	return c
 }
 
-// release frees buffers that grow with the longest pipeline so far, because they would count as memory that the middleware does not free.
-// No reply may be pending.
+// release frees buffers that grow with the longest pipeline so far, because they would count as memory that the
+// middleware does not free. No reply may be pending.
 func (c *orderClient) release() {
 	c.batch, c.value = [2]batch{}, nil
 	for i := range c.own {
@@ -91,14 +91,14 @@ func (c *orderClient) release() {
 	}
 }
 
-// spreadName puts digits that depend on n before name. Without them the ring would place names that differ only in their last digits on one
-// server.
+// spreadName puts digits that depend on n before name. Without them the ring would place names that differ only in
+// their last digits on one server.
 func spreadName(name string, n int) string { return fmt.Sprintf("%04x.%s", uint16(n*40503), name) }
 
 var longName = string(slices.Repeat([]byte("abcdefghij"), 25))
 
-// run sends about n requests in pipelines of 1 to 64, and checks every reply. It usually sends a pipeline before it has read the replies to
-// the previous one.
+// run sends about n requests in pipelines of 1 to 64, and checks every reply. It usually sends a pipeline before it has
+// read the replies to the previous one.
 func (c *orderClient) run(n int) error {
 	for n > 0 {
 		if c.rng.IntN(4) == 0 {
@@ -279,10 +279,12 @@ func (c *orderClient) checkShared(e *expect, numbers int) error {
 	case writer < 1 || writer >= len(c.newest[e.shared]) || v.flags != uint64(writer):
 		return fmt.Errorf("the value of %q by writer %d has flags %d", name, writer, v.flags)
 	case writer == c.number && (seq < e.from || seq > e.up):
-		return fmt.Errorf("the value of %q is the connection's own, count %d, but at the time of the request it could be %d to %d only",
+		return fmt.Errorf("the value of %q is the connection's own, count %d, but at the time of the request it "+
+			"could be %d to %d only",
 			name, seq, e.from, e.up)
 	case seq < c.newest[e.shared][writer]:
-		return fmt.Errorf("the value of %q by writer %d has count %d, but the connection had seen count %d before it sent the request",
+		return fmt.Errorf("the value of %q by writer %d has count %d, but the connection had seen count %d before it "+
+			"sent the request",
 			name, writer, seq, c.newest[e.shared][writer])
 	}
 	c.seen = append(c.seen, observation{e.shared, writer, seq})
@@ -313,7 +315,8 @@ func (c *orderClient) checkCounter(e *expect) error {
 func (c *orderClient) count(counter int, n uint64, incremented bool) error {
 	last := c.counted[counter]
 	if n < last || (incremented && n == last) {
-		return fmt.Errorf("the counter %q is %d, but an earlier increment of the connection had made it %d", c.shared.counters[counter], n, last)
+		return fmt.Errorf("the counter %q is %d, but an earlier increment of the connection had made it %d",
+			c.shared.counters[counter], n, last)
 	}
 	if incremented {
 		c.counted[counter] = n

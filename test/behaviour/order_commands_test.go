@@ -133,7 +133,8 @@ func (c *orderClient) gat(b *batch) {
 		}
 	}
 	if c.rng.IntN(100) == 0 {
-		// At most 2,010 bytes: mcmw, like memcached, may close the connection before the end of a line of more than 2,048 bytes arrives.
+		// At most 2,010 bytes: mcmw, like memcached, may close the connection before the end of a line of more than
+		// 2,048 bytes arrives.
 		for i := range 6 {
 			ask(&c.own[4+i%2])
 			ask(&c.own[3])

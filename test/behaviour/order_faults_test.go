@@ -10,8 +10,8 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// TestTheOrderCheckDetectsFaults connects one client of the order test directly to memcached, injects faults that no middleware may have, and
-// expects an error.
+// TestTheOrderCheckDetectsFaults connects one client of the order test directly to memcached, injects faults that no
+// middleware may have, and expects an error.
 func TestTheOrderCheckDetectsFaults(t *testing.T) {
 	shared := &sharedKeys{}
 	for i := range shared.values {
@@ -21,7 +21,8 @@ func TestTheOrderCheckDetectsFaults(t *testing.T) {
 		shared.counters[i] = fmt.Sprintf("n%d", i)
 	}
 	tag := tagged{most: sharedFiller}
-	// put stores the value that writer would store with number seq for key under every shared key; key "" means the right key.
+	// put stores the value that writer would store with number seq for key under every shared key; key "" means the
+	// right key.
 	put := func(t *testing.T, s *mctest.Server, key string, writer, seq int) {
 		c := mctest.MustDial(t, s.Addr())
 		for _, name := range shared.values {
@@ -73,20 +74,27 @@ func TestTheOrderCheckDetectsFaults(t *testing.T) {
 		{"an own key is written by somebody", func(t *testing.T, _ *mctest.Proxy, s *mctest.Server, c *orderClient) {
 			for i := range c.own {
 				k := &c.own[i]
-				mctest.MustDial(t, s.Addr()).MustDo(t, fmt.Sprintf("replace %s %d 0 %d\r\n%s\r\n", k.name, k.flags, len(k.value), k.value))
+				mctest.MustDial(t, s.Addr()).MustDo(t,
+					fmt.Sprintf("replace %s %d 0 %d\r\n%s\r\n", k.name, k.flags, len(k.value), k.value))
 			}
 		}, "it was not changed since"},
 		{"a value is another key's", func(t *testing.T, _ *mctest.Proxy, s *mctest.Server, _ *orderClient) {
 			put(t, s, "another", other, 1_000_000)
 		}, "not with its key"},
-		{"an own value that was overwritten comes back", func(t *testing.T, _ *mctest.Proxy, s *mctest.Server, _ *orderClient) {
-			put(t, s, "", me, 0)
-		}, "is the connection's own"},
-		{"a value is older than one that was seen", func(t *testing.T, _ *mctest.Proxy, s *mctest.Server, c *orderClient) {
-			put(t, s, "", other, 1_000_000)
-			require.NoError(t, look(c))
-			put(t, s, "", other, 999_999)
-		}, "had seen count 1000000"},
+		{
+			"an own value that was overwritten comes back",
+			func(t *testing.T, _ *mctest.Proxy, s *mctest.Server, _ *orderClient) {
+				put(t, s, "", me, 0)
+			}, "is the connection's own",
+		},
+		{
+			"a value is older than one that was seen",
+			func(t *testing.T, _ *mctest.Proxy, s *mctest.Server, c *orderClient) {
+				put(t, s, "", other, 1_000_000)
+				require.NoError(t, look(c))
+				put(t, s, "", other, 999_999)
+			}, "had seen count 1000000",
+		},
 		{"an increment is lost", func(t *testing.T, _ *mctest.Proxy, s *mctest.Server, _ *orderClient) {
 			mctest.MustDial(t, s.Addr()).MustDo(t, fmt.Sprintf("set n0 0 0 10\r\n%d\r\n", counterStart))
 		}, "an earlier increment"},

@@ -52,23 +52,24 @@ func leastUse(uses []memoryUse) memoryUse {
 // memoryPipeline is the number of requests in a pipeline of the test of memory; long ones are cheap.
 const memoryPipeline = 250
 
-// memoryRounds is the number of rounds after which memory is measured. There are up to mostMemoryRounds if none was flat, as on a busy machine, where buffers
-// reach their final size late.
+// memoryRounds is the number of rounds after which memory is measured. There are up to mostMemoryRounds if none was
+// flat, as on a busy machine, where buffers reach their final size late.
 const memoryRounds, mostMemoryRounds = 5, 25
 
-// The allowed growth per round, bytes: a fraction of a byte per request, so that a long run finds a leak in one of a hundred requests, plus an
-// amount that does not depend on the length of the round.
+// The allowed growth per round, bytes: a fraction of a byte per request, so that a long run finds a leak in one of a
+// hundred requests, plus an amount that does not depend on the length of the round.
 const (
 	flatPerRequest = 0.125
 	flatHeap       = 16 << 10
 	flatResident   = 1 << 20
-	// flatRequests is the minimum length of a round. In shorter rounds, pages of histograms, which are allocated when a time falls into them, can
-	// exceed the leak of requests on a slow machine.
+	// flatRequests is the minimum length of a round. In shorter rounds, pages of histograms, which are allocated when a
+	// time falls into them, can exceed the leak of requests on a slow machine.
 	flatRequests = 50_000
 )
 
-// requireFlat measures the memory after equal rounds of requests, which round makes. A leak of requests adds to every round, unlike buffers and pools that
-// reach their final size, and a late collector. So the round with the least growth shows a leak.
+// requireFlat measures the memory after equal rounds of requests, which round makes. A leak of requests adds to every
+// round, unlike buffers and pools that reach their final size, and a late collector. So the round with the least growth
+// shows a leak.
 func requireFlat(t *testing.T, requests int, round func() memoryUse) {
 	t.Helper()
 	share := int64(flatPerRequest * float64(requests))
@@ -85,8 +86,8 @@ func requireFlat(t *testing.T, requests int, round func() memoryUse) {
 	require.Less(t, least.resident, share+flatResident, "bytes by which the process grew in every round")
 }
 
-// TestMemoryStaysFlatOverManyRequests repeats the same pipeline, so that every buffer soon has its final size, and later growth comes from the
-// requests.
+// TestMemoryStaysFlatOverManyRequests repeats the same pipeline, so that every buffer soon has its final size, and
+// later growth comes from the requests.
 func TestMemoryStaysFlatOverManyRequests(t *testing.T) {
 	total := 100_000
 	if mctest.Long() {
@@ -95,7 +96,8 @@ func TestMemoryStaysFlatOverManyRequests(t *testing.T) {
 	const connections = 4
 	servers := mctest.StartMemcacheds(t, 3, "-t", "1")
 	m := mwtest.Start(t, middleware.Options{
-		Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Sharded: true, Depth: 2 * memoryPipeline, Timeout: mctest.Patience},
+		Servers:        mwtest.Servers(servers...),
+		RequestOptions: worker.RequestOptions{Sharded: true, Depth: 2 * memoryPipeline, Timeout: mctest.Patience},
 	})
 
 	// Mostly reads, which are cheaper, and writes for which the servers' replies must be compared.
@@ -118,7 +120,8 @@ func TestMemoryStaysFlatOverManyRequests(t *testing.T) {
 		for i, c := range clients {
 			require.NoError(t, c.Conn.SetDeadline(time.Now().Add(10*time.Minute)))
 			wg.Go(func() {
-				errs[i] = exchangeLoop(c.Conn, []byte(request), []byte(want), make([]byte, len(want)), n/connections/memoryPipeline)
+				errs[i] = exchangeLoop(c.Conn, []byte(request), []byte(want), make([]byte, len(want)),
+					n/connections/memoryPipeline)
 			})
 		}
 		wg.Wait()

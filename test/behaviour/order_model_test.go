@@ -13,8 +13,8 @@ const (
 	sharedCounters = 2 // keys that every connection increments
 	// largestOwn bounds the values that result from appending, bytes.
 	largestOwn = 4 << 10
-	// largestBatch bounds the bytes of a pipeline, and of its replies as far as their size is known, so that two pipelines fit in the buffers of
-	// the sockets.
+	// largestBatch bounds the bytes of a pipeline, and of its replies as far as their size is known, so that two
+	// pipelines fit in the buffers of the sockets.
 	largestBatch = 48 << 10
 )
 
@@ -76,8 +76,8 @@ func (k *ownKey) add(delta uint64, down bool) uint64 {
 	return n
 }
 
-// delta returns an amount that does not make the number shorter. It depends on unsent replies with the old number whether memcached writes a
-// shorter number in place, padded with spaces.
+// delta returns an amount that does not make the number shorter. It depends on unsent replies with the old number
+// whether memcached writes a shorter number in place, padded with spaces.
 func (k *ownKey) delta(rng *rand.Rand, down bool) uint64 {
 	if !k.holdsNumber() || !down {
 		return rng.Uint64N(1_000_000)
@@ -109,7 +109,8 @@ func (k *ownKey) appendOwn(dst []byte, rng *rand.Rand, seq int) []byte {
 	return append(dst, fillerBlock[start:start+size]...)
 }
 
-// appendPiece appends a piece to be put before or after k's value, so that the value stays a number or stays other text.
+// appendPiece appends a piece to be put before or after k's value, so that the value stays a number or stays other
+// text.
 func (k *ownKey) appendPiece(dst []byte, rng *rand.Rand, seq int) []byte {
 	if k.numeric {
 		return append(dst, '1'+byte(rng.IntN(9)))
@@ -119,8 +120,8 @@ func (k *ownKey) appendPiece(dst []byte, rng *rand.Rand, seq int) []byte {
 	return append(dst, fillerBlock[start:start+rng.IntN(32)]...)
 }
 
-// grows says whether something may be put before or after the value. Nothing is put after a 0, because memcached would drop the 0 when it
-// counts on.
+// grows says whether something may be put before or after the value. Nothing is put after a 0, because memcached would
+// drop the 0 when it counts on.
 func (k *ownKey) grows() bool {
 	if !k.exists {
 		return true // the command is refused

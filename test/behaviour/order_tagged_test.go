@@ -7,19 +7,23 @@ import (
 	"strconv"
 )
 
-// tagged makes and checks values whose every byte follows from the key, the writer and the writer's count of values, so that a byte of another
-// value is detected anywhere.
+// tagged makes and checks values whose every byte follows from the key, the writer and the writer's count of values, so
+// that a byte of another value is detected anywhere.
 type tagged struct {
 	most    int    // the maximum number of bytes of the filler
 	scratch []byte // the expected value
 }
 
-// fillerBlock is the text from which fillers of tagged values are cut: text that looks like replies, between random bytes.
+// fillerBlock is the text from which fillers of tagged values are cut: text that looks like replies, between random
+// bytes.
 var fillerBlock = makeFillerBlock()
 
 func makeFillerBlock() []byte {
 	rng := rand.New(rand.NewPCG(1, 2))
-	words := []string{"END\r\n", "STORED\r\n", "VALUE s 0 1\r\n", "SERVER_ERROR\r\n", "\r\n", "get s\r\n", "\x00", "HD\r\n", "MN\r\n"}
+	words := []string{
+		"END\r\n", "STORED\r\n", "VALUE s 0 1\r\n", "SERVER_ERROR\r\n", "\r\n", "get s\r\n", "\x00",
+		"HD\r\n", "MN\r\n",
+	}
 	block := make([]byte, 0, 128<<10)
 	for len(block) < 128<<10 {
 		if rng.IntN(4) == 0 {
@@ -60,8 +64,9 @@ func (v *tagged) check(value []byte, key string) (writer, seq int, err error) {
 	}
 	v.scratch = v.appendValue(v.scratch[:0], key, writer, seq)
 	if !bytes.Equal(value, v.scratch) {
-		return 0, 0, fmt.Errorf("the value of %q by writer %d, count %d, has %d bytes, expected %d, and differs from byte %d on",
-			key, writer, seq, len(value), len(v.scratch), firstDifference(value, v.scratch))
+		return 0, 0,
+			fmt.Errorf("the value of %q by writer %d, count %d, has %d bytes, expected %d, and differs from byte %d on",
+				key, writer, seq, len(value), len(v.scratch), firstDifference(value, v.scratch))
 	}
 	return writer, seq, nil
 }

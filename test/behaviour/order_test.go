@@ -24,8 +24,8 @@ import (
 const (
 	orderConnections = 32
 	orderServers     = 3
-	// orderRequests is the length of the long run, over all cases together. A case with depth 1, where every request has its own round trip to
-	// the servers, gets only depthOneShare of the share of others.
+	// orderRequests is the length of the long run, over all cases together. A case with depth 1, where every request
+	// has its own round trip to the servers, gets only depthOneShare of the share of others.
 	orderRequests      = 10_000_000
 	orderRequestsShort = 30_000
 	depthOneShare      = 0.07
@@ -79,13 +79,19 @@ func orderCases(total int) []orderCase {
 			orderCase{replicas: 2, workers: 8, depth: depth, read: route.ReadLeastBusy},
 			orderCase{workers: 8, depth: depth, read: route.ReadPrimary},
 			orderCase{pool: middleware.PoolPerServer, replicas: 1, workers: 2, depth: depth, read: route.ReadPrimary},
-			orderCase{pool: middleware.PoolPerServer, workers: 2, depth: depth, read: route.ReadRoundRobin, sharded: true},
+			orderCase{
+				pool: middleware.PoolPerServer, workers: 2, depth: depth, read: route.ReadRoundRobin,
+				sharded: true,
+			},
 			orderCase{pool: middleware.PoolPerServer, workers: 8, depth: depth, read: route.ReadLeastBusy},
 			orderCase{stallAfter: hasty, workers: 4, depth: depth, read: route.ReadRoundRobin},
 			orderCase{stallAfter: hasty, workers: 4, depth: depth, read: route.ReadLeastBusy, sharded: true},
 			orderCase{stallAfter: hasty, replicas: 2, workers: 4, depth: depth, read: route.ReadPrimary},
 			orderCase{stallAfter: hasty, replicas: 1, workers: 2, depth: depth, read: route.ReadPrimary},
-			orderCase{stallAfter: hasty, pool: middleware.PoolPerServer, workers: 2, depth: depth, read: route.ReadRoundRobin},
+			orderCase{
+				stallAfter: hasty, pool: middleware.PoolPerServer, workers: 2, depth: depth,
+				read: route.ReadRoundRobin,
+			},
 		)
 	}
 	weight := func(c orderCase) float64 {
@@ -105,9 +111,9 @@ func orderCases(total int) []orderCase {
 }
 
 // TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites sends pipelines of random requests over many
-// connections through every kind of middleware. Each connection has its own keys, for which every byte of every reply is known. It also writes
-// shared keys, for which the values that it can see are bounded. In the end the servers must hold the items of the connections' models, and
-// replicas must be equal.
+// connections through every kind of middleware. Each connection has its own keys, for which every byte of every reply
+// is known. It also writes shared keys, for which the values that it can see are bounded. In the end the servers must
+// hold the items of the connections' models, and replicas must be equal.
 func TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites(t *testing.T) {
 	seed := mctest.Seed(t)
 	total := orderRequestsShort
@@ -155,7 +161,11 @@ type orderRun struct {
 
 func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number int, seed uint64) *orderRun {
 	r := &orderRun{orderCase: c, servers: servers, prefix: strconv.Itoa(number), options: middleware.Options{
-		Pool: c.pool, Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Sharded: c.sharded, Depth: c.depth, Timeout: mctest.Patience, StallAfter: c.stallAfter}, Workers: c.workers,
+		Pool: c.pool, Servers: mwtest.Servers(servers...),
+		RequestOptions: worker.RequestOptions{
+			Sharded: c.sharded, Depth: c.depth, Timeout: mctest.Patience,
+			StallAfter: c.stallAfter,
+		}, Workers: c.workers,
 		Placement: route.Options{Replicas: c.replicas, Read: c.read},
 		// A busy machine must not cause a failure.
 		ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience},
@@ -167,14 +177,16 @@ func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number i
 	admin := r.m.Dial(t)
 	for i := range r.shared.counters {
 		r.shared.counters[i] = spreadName(fmt.Sprintf("%s.n%d", r.prefix, i), i)
-		require.Equal(t, "STORED\r\n", admin.MustDo(t, fmt.Sprintf("set %s 0 0 10\r\n%d\r\n", r.shared.counters[i], counterStart)))
+		require.Equal(t, "STORED\r\n",
+			admin.MustDo(t, fmt.Sprintf("set %s 0 0 10\r\n%d\r\n", r.shared.counters[i], counterStart)))
 	}
 	require.NoError(t, admin.Close()) // stopping waits a second for clients that stay connected
 	for n := range orderConnections {
 		conn, err := net.Dial("tcp", r.m.Addr())
 		require.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
-		r.clients = append(r.clients, newOrderClient(conn, r.prefix, n+1, orderConnections, &r.shared, seed+uint64(number)))
+		r.clients = append(r.clients, newOrderClient(conn, r.prefix, n+1, orderConnections, &r.shared,
+			seed+uint64(number)))
 	}
 	return r
 }
@@ -308,12 +320,14 @@ func (r *orderRun) requireState(t *testing.T) {
 			require.Equal(t, k.exists, there, "whether %q is on server %d", name, holders[0]+1)
 			if k.exists {
 				require.Equal(t, string(k.value), first.Value, "the value of %q on server %d", name, holders[0]+1)
-				require.Equal(t, strconv.FormatUint(uint64(k.flags), 10), first.Flags, "the flags of %q on server %d", name, holders[0]+1)
+				require.Equal(t, strconv.FormatUint(uint64(k.flags), 10), first.Flags, "the flags of %q on server %d",
+					name, holders[0]+1)
 			}
 		}
 		for s := range r.servers {
 			item, ok := held[s][name]
-			require.Equal(t, there && holds[s], ok, "whether %q, which belongs on %v, is on server %d", name, holders, s)
+			require.Equal(t, there && holds[s], ok, "whether %q, which belongs on %v, is on server %d", name,
+				holders, s)
 			if ok {
 				require.Equal(t, first, item, "%q on server %d and on %d", name, holders[0]+1, s+1)
 			}

@@ -25,8 +25,8 @@ import (
 
 const shedLine = "SERVER_ERROR overloaded: the queue is full, nothing was done"
 
-// startFar starts a distant server: every reply of a real server is delayed. It is slow without using the processor, so that a test can offer
-// a multiple of the load that it can serve.
+// startFar starts a distant server: every reply of a real server is delayed. It is slow without using the processor, so
+// that a test can offer a multiple of the load that it can serve.
 func startFar(t *testing.T, delay time.Duration) (addr string) {
 	t.Helper()
 	server := mctest.StartMemcached(t)
@@ -67,8 +67,8 @@ func startFar(t *testing.T, delay time.Duration) (addr string) {
 	return listen.Addr().String()
 }
 
-// caller is a client that sends requests when they are due, even if earlier ones are not answered, up to a window; requests beyond the window
-// are given up. It knows every expected reply.
+// caller is a client that sends requests when they are due, even if earlier ones are not answered, up to a window;
+// requests beyond the window are given up. It knows every expected reply.
 type caller struct {
 	key    string
 	conn   *mctest.Client
@@ -90,8 +90,10 @@ const callWindow = 4
 func newCaller(t *testing.T, addr, key string, i, value int) *caller {
 	t.Helper()
 	return &caller{
-		key: fmt.Sprintf("%s-%d", key, i), conn: mctest.MustDial(t, addr), rnd: rand.New(rand.NewPCG(uint64(i), 1)), value: value,
-		window: make(chan struct{}, callWindow), sent: make(chan int, callWindow), due: make(chan time.Time, callWindow),
+		key: fmt.Sprintf("%s-%d", key, i), conn: mctest.MustDial(t, addr), rnd: rand.New(rand.NewPCG(uint64(i), 1)),
+		value:  value,
+		window: make(chan struct{}, callWindow), sent: make(chan int, callWindow),
+		due: make(chan time.Time, callWindow),
 	}
 }
 
@@ -185,7 +187,8 @@ func (o offered) quantile(q float64) time.Duration {
 	return o.responses[int(q*float64(len(o.responses)-1))].Round(100 * time.Microsecond)
 }
 
-// offer lets n callers, each with its own keys that begin with key, send rate requests per second in total; 0: as many as they can.
+// offer lets n callers, each with its own keys that begin with key, send rate requests per second in total; 0: as many
+// as they can.
 func offer(t *testing.T, addr, key string, n, value int, rate float64, length time.Duration) (o offered) {
 	t.Helper()
 	callers := make([]*caller, n)
@@ -230,8 +233,8 @@ func memoryBound(connections, clientMemory int) int64 {
 	return collector * int64(connections*each+2*clientMemory)
 }
 
-// The test offers ten times the sustainable load. It requires right replies and bounded memory, and reports the throughput and the time to
-// recover.
+// The test offers ten times the sustainable load. It requires right replies and bounded memory, and reports the
+// throughput and the time to recover.
 func TestOverloadTakesBoundedMemoryAndEveryReplyIsRight(t *testing.T) {
 	const (
 		connections  = 100
@@ -245,7 +248,9 @@ func TestOverloadTakesBoundedMemoryAndEveryReplyIsRight(t *testing.T) {
 	for _, shed := range []bool{false, true} {
 		t.Run(map[bool]string{false: "block", true: "shed"}[shed], func(t *testing.T) {
 			child := startChild(t, middleware.Options{
-				Servers: mwtest.Named(startFar(t, 2*time.Millisecond)), Workers: 2, RequestOptions: worker.RequestOptions{Depth: 1}, Queue: 32, ClientOptions: netstage.ClientOptions{Shed: shed, ClientMemory: clientMemory},
+				Servers: mwtest.Named(startFar(t, 2*time.Millisecond)), Workers: 2,
+				RequestOptions: worker.RequestOptions{Depth: 1}, Queue: 32,
+				ClientOptions: netstage.ClientOptions{Shed: shed, ClientMemory: clientMemory},
 			})
 			addr := child.addrs[0]
 			before := child.memory(t)
@@ -263,11 +268,15 @@ func TestOverloadTakesBoundedMemoryAndEveryReplyIsRight(t *testing.T) {
 			after := (<-recovered).Sub(<-ended).Round(time.Millisecond)
 			most := child.mostMemory(t) - before
 			t.Logf("sustainable: %.0f requests a second", rate)
-			t.Logf("a quarter of it: response time %v in the middle, %v at the 99th percentile", normal.quantile(0.5), normal.quantile(0.99))
-			t.Logf("ten times it, %d connections: of %d requests a second %d served, %d shed, %d given up; response time %v and %v", connections,
-				persecond(over.asked, length), persecond(over.served, length), persecond(over.shed, length), persecond(over.givenUp, length),
+			t.Logf("a quarter of it: response time %v in the middle, %v at the 99th percentile", normal.quantile(0.5),
+				normal.quantile(0.99))
+			t.Logf("ten times it, %d connections: of %d requests a second %d served, %d shed, %d given up; response "+
+				"time %v and %v", connections,
+				persecond(over.asked, length), persecond(over.served, length), persecond(over.shed, length),
+				persecond(over.givenUp, length),
 				over.quantile(0.5), over.quantile(0.99))
-			t.Logf("memory: %.1f MiB more than before, of at most %.1f MiB", float64(most)/(1<<20), float64(memoryBound(connections, clientMemory))/(1<<20))
+			t.Logf("memory: %.1f MiB more than before, of at most %.1f MiB", float64(most)/(1<<20),
+				float64(memoryBound(connections, clientMemory))/(1<<20))
 			t.Logf("back to at most twice the normal 99th percentile %v after the load ended", after)
 			if shed {
 				require.NotZero(t, over.shed)
@@ -283,8 +292,8 @@ func TestOverloadTakesBoundedMemoryAndEveryReplyIsRight(t *testing.T) {
 
 func persecond(n int, length time.Duration) int { return int(float64(n) / length.Seconds()) }
 
-// recovery sends one request after the other until ten in a row took at most normal, and returns the start of the first of these. It gives up
-// soon, because it only measures.
+// recovery sends one request after the other until ten in a row took at most normal, and returns the start of the first
+// of these. It gives up soon, because it only measures.
 func recovery(t *testing.T, addr string, normal time.Duration) time.Time {
 	t.Helper()
 	begin := time.Now()
@@ -327,7 +336,8 @@ func TestManyClientsWithLargeValuesTakeBoundedMemory(t *testing.T) {
 	server := mctest.StartMemcached(t, "-m", "64")
 	child := startChild(t, middleware.Options{
 		Servers: mwtest.Servers(server), Workers: 1, RequestOptions: worker.RequestOptions{Depth: 1}, Queue: 1024,
-		ClientOptions: netstage.ClientOptions{ClientMemory: clientMemory, MinRate: -1}, // a busy machine must not look like a slow client
+		// a busy machine must not look like a slow client
+		ClientOptions: netstage.ClientOptions{ClientMemory: clientMemory, MinRate: -1},
 	})
 	before := child.memory(t)
 	server.Freeze()
@@ -338,7 +348,8 @@ func TestManyClientsWithLargeValuesTakeBoundedMemory(t *testing.T) {
 	clients := make([]*mctest.Client, connections)
 	for i := range clients {
 		c := mctest.MustDial(t, child.addrs[0])
-		// The kernel's buffers take only a part of three megabytes. The server is frozen for less time than a client waits for memory.
+		// The kernel's buffers take only a part of three megabytes. The server is frozen for less time than a client
+		// waits for memory.
 		require.NoError(t, c.Conn.(*net.TCPConn).SetWriteBuffer(64<<10))
 		clients[i] = c
 		go func() {
@@ -374,7 +385,8 @@ func TestManyClientsWithLargeValuesTakeBoundedMemory(t *testing.T) {
 		require.NoError(t, <-errs)
 	}
 	most := child.mostMemory(t) - before
-	t.Logf("%d clients with three values of a megabyte each: %.1f MiB while nothing was served, %.1f MiB at most, of %.1f MiB", connections,
+	t.Logf("%d clients with three values of a megabyte each: %.1f MiB while nothing was served, %.1f MiB at most, of "+
+		"%.1f MiB", connections,
 		float64(stalled)/(1<<20), float64(most)/(1<<20), float64(memoryBound(connections, clientMemory))/(1<<20))
 	require.Less(t, most, memoryBound(connections, clientMemory))
 }

@@ -55,7 +55,10 @@ func prefixed(answers [][]string) []string {
 
 func TestStatsWithAnArgumentGiveEachServersLinesUnderItsName(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 3)
-	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(servers...), Workers: 2, Placement: route.Options{Replicas: 1}})
+	m := mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(servers...), Workers: 2,
+		Placement: route.Options{Replicas: 1},
+	})
 	c := m.Dial(t)
 	var direct []*mctest.Client
 	for _, s := range servers {
@@ -63,7 +66,8 @@ func TestStatsWithAnArgumentGiveEachServersLinesUnderItsName(t *testing.T) {
 	}
 	require.Equal(t, []string{"OK"}, ask(t, c, "stats detail on"))
 	for i := range 100 {
-		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %d:key 0 0 %d\r\n%s\r\n", i, i+1, strings.Repeat("v", i+1))))
+		require.Equal(t, "STORED\r\n",
+			c.MustDo(t, fmt.Sprintf("set %d:key 0 0 %d\r\n%s\r\n", i, i+1, strings.Repeat("v", i+1))))
 	}
 	for _, tc := range []struct {
 		command string
@@ -109,7 +113,10 @@ func TestWithOneServerStatsWithAnArgumentAreThatServers(t *testing.T) {
 	c := m.Dial(t)
 	direct := mctest.MustDial(t, m.servers[0].Addr())
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nv\r\n"))
-	for _, command := range []string{"stats settings", "stats sizes", "stats nonsense", "stats detail on", "stats detail dump"} {
+	for _, command := range []string{
+		"stats settings", "stats sizes", "stats nonsense", "stats detail on",
+		"stats detail dump",
+	} {
 		require.Equal(t, ask(t, direct, command), ask(t, c, command), command)
 	}
 	for _, command := range []string{"stats items", "stats slabs"} {
@@ -138,7 +145,9 @@ func TestStatsAreTheMiddlewaresOwnCounters(t *testing.T) {
 			before := own()
 			require.Equal(t, []string{"VERSION " + before["version"]}, ask(t, c, "version"))
 			require.Equal(t, "1", before["curr_connections"])
-			require.NoError(t, c.Send([]byte("set k 0 0 1 noreply\r\nv\r\nget k absent\r\ngets k\r\nget absent\r\ntouch k 0\r\nflush_all\r\n")))
+			require.NoError(t,
+				c.Send([]byte("set k 0 0 1 noreply\r\nv\r\nget k absent\r\ngets k\r\nget absent\r\ntouch k "+
+					"0\r\nflush_all\r\n")))
 			for range 5 {
 				c.MustReply(t)
 			}
@@ -166,7 +175,10 @@ func TestStatsAreTheMiddlewaresOwnCounters(t *testing.T) {
 
 func TestFlushAllEmptiesEveryServer(t *testing.T) {
 	for _, p := range []topology{topologies[0], topologies[1], topologies[3]} { // flush_all does not depend on sharding
-		for _, command := range []string{"flush_all", "flush_all 0", "flush_all noreply", "flush_all 1", "flush_all 1 noreply"} {
+		for _, command := range []string{
+			"flush_all", "flush_all 0", "flush_all noreply", "flush_all 1",
+			"flush_all 1 noreply",
+		} {
 			t.Run(p.name+", "+command, func(t *testing.T) {
 				t.Parallel()
 				m := startPlaced(t, p, middleware.Options{Workers: 2})

@@ -45,7 +45,8 @@ type fault struct {
 	name   string
 	begin  func(m *faulty)
 	repair func(m *faulty)
-	// readsOnly says that writes are left out: doubled bytes after a line such as STORED look like the reply to the next request.
+	// readsOnly says that writes are left out: doubled bytes after a line such as STORED look like the reply to the
+	// next request.
 	readsOnly bool
 	// harmless says that every reply must be as without the fault.
 	harmless bool
@@ -56,7 +57,9 @@ type fault struct {
 func inject(f mctest.Fault) func(m *faulty) { return func(m *faulty) { m.proxy.Inject(f) } }
 
 var faults = []fault{
-	{name: "is gone", begin: func(m *faulty) { m.servers[broken].Stop() }, repair: func(m *faulty) { m.servers[broken].Start() }},
+	{name: "is gone", begin: func(m *faulty) { m.servers[broken].Stop() }, repair: func(m *faulty) {
+		m.servers[broken].Start()
+	}},
 	{name: "refuses", begin: inject(mctest.Fault{Refuse: true, Cut: 1, Reset: true})},
 	{name: "stalls", begin: inject(mctest.Fault{Stall: true}), timeout: 2 * time.Second},
 	{name: "closes within a reply", begin: inject(mctest.Fault{Cut: 20})},
@@ -69,7 +72,10 @@ var faults = []fault{
 func forEachFault(t *testing.T, test func(t *testing.T, m *faulty, f fault)) {
 	t.Helper()
 	for _, f := range faults {
-		for name, pool := range map[string]middleware.Pool{"shared": middleware.PoolShared, "per-server": middleware.PoolPerServer} {
+		for name, pool := range map[string]middleware.Pool{
+			"shared":     middleware.PoolShared,
+			"per-server": middleware.PoolPerServer,
+		} {
 			t.Run("server 2 "+f.name+", pool "+name, func(t *testing.T) {
 				t.Parallel()
 				f := f // two pools run concurrently
@@ -80,7 +86,8 @@ func forEachFault(t *testing.T, test func(t *testing.T, m *faulty, f fault)) {
 					f.repair = inject(mctest.Fault{})
 				}
 				test(t, startFaulty(t, middleware.Options{
-					Workers: 2, Pool: pool, RequestOptions: worker.RequestOptions{Timeout: f.timeout}, Placement: route.Options{Replicas: 1},
+					Workers: 2, Pool: pool, RequestOptions: worker.RequestOptions{Timeout: f.timeout},
+					Placement: route.Options{Replicas: 1},
 				}), f)
 			})
 		}
@@ -100,20 +107,23 @@ func TestAFailingServerIsNamedAndFailsOnlyItsOwnRequests(t *testing.T) {
 		}
 		f.begin(m)
 		tryAll(t, m, c, keys, f)
-		require.True(t, strings.HasPrefix(c.MustDo(t, "get "+strings.Repeat("k", 251)+"\r\n"), "CLIENT_ERROR"), "the connection is open")
+		require.True(t, strings.HasPrefix(c.MustDo(t, "get "+strings.Repeat("k", 251)+"\r\n"), "CLIENT_ERROR"),
+			"the connection is open")
 		f.repair(m)
 		// Each worker notices on its own, after its own pause, that the server is back.
 		for i, key := range keys {
 			// The prober, which deletes the keys that the server missed, may also delete a value written meanwhile.
 			for got := "END\r\n"; got == "END\r\n"; {
 				recovers(t, c, fmt.Sprintf("set %s 0 0 6\r\nnew-%02d\r\n", key, i), "STORED\r\n")
-				got = recovers(t, c, "get "+key+"\r\n", fmt.Sprintf("VALUE %s 0 6\r\nnew-%02d\r\nEND\r\n", key, i), "END\r\n")
+				got = recovers(t, c, "get "+key+"\r\n", fmt.Sprintf("VALUE %s 0 6\r\nnew-%02d\r\nEND\r\n", key, i),
+					"END\r\n")
 			}
 		}
 	})
 }
 
-// recovers repeats command until the reply is one of want, and returns it. Until then, it accepts only errors that name the server.
+// recovers repeats command until the reply is one of want, and returns it. Until then, it accepts only errors that name
+// the server.
 func recovers(t *testing.T, c *mctest.Client, command string, want ...string) string {
 	t.Helper()
 	deadline := time.Now().Add(mctest.Patience)
@@ -128,8 +138,8 @@ func recovers(t *testing.T, c *mctest.Client, command string, want ...string) st
 	}
 }
 
-// tryAll sends one pipeline that reads and writes all keys, and checks every reply. For keys of the broken server, an error that names it and
-// a miss are also accepted: a key whose write got no answer may be deleted.
+// tryAll sends one pipeline that reads and writes all keys, and checks every reply. For keys of the broken server, an
+// error that names it and a miss are also accepted: a key whose write got no answer may be deleted.
 func tryAll(t *testing.T, m *faulty, c *mctest.Client, keys []string, f fault) {
 	t.Helper()
 	type expected struct{ key, reply, miss string }
@@ -142,7 +152,9 @@ func tryAll(t *testing.T, m *faulty, c *mctest.Client, keys []string, f fault) {
 		if f.readsOnly {
 			continue
 		}
-		fmt.Fprintf(&batch, "set %[1]s 0 0 6\r\nold-%02[2]d\r\nset %[1]s 0 0 6 noreply\r\nold-%02[2]d\r\nincr %[1]s 1\r\nget %[1]s\r\n", key, i)
+		fmt.Fprintf(&batch,
+			"set %[1]s 0 0 6\r\nold-%02[2]d\r\nset %[1]s 0 0 6 noreply\r\nold-%02[2]d\r\nincr %[1]s 1\r\nget %[1]s\r\n",
+			key, i)
 		replies = append(replies,
 			expected{key, "STORED\r\n", "STORED\r\n"},
 			expected{key, "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n", "NOT_FOUND\r\n"},
@@ -155,7 +167,8 @@ func tryAll(t *testing.T, m *faulty, c *mctest.Client, keys []string, f fault) {
 			continue
 		}
 		require.False(t, f.harmless, "reply %d, %s: got %q, expected %q", n, want.key, got, want.reply)
-		require.Equal(t, broken, m.router.Primary([]byte(want.key)), "reply %d, %s: got %q, expected %q", n, want.key, got, want.reply)
+		require.Equal(t, broken, m.router.Primary([]byte(want.key)), "reply %d, %s: got %q, expected %q", n, want.key,
+			got, want.reply)
 		if got != want.miss {
 			require.Regexp(t, namesTheServer, got, "reply %d, %s: expected %q or", n, want.key, want.reply)
 		}

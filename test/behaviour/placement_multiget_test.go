@@ -94,7 +94,8 @@ func fill(t *testing.T, c *mctest.Client, rng *rand.Rand, n int) *stock {
 			value = append([]byte("END\r\nVALUE k1 0 1\r\n"), value...)
 		}
 		s.flags[key], s.value[key] = rng.IntN(1<<16), value
-		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s %d 0 %d\r\n%s\r\n", key, s.flags[key], len(value), value)))
+		require.Equal(t, "STORED\r\n",
+			c.MustDo(t, fmt.Sprintf("set %s %d 0 %d\r\n%s\r\n", key, s.flags[key], len(value), value)))
 	}
 	return s
 }

@@ -26,8 +26,8 @@ type placed struct {
 	router  *route.Router
 }
 
-// startPlaced starts the servers of p and a middleware with options o in front of them. The middleware stores no records, because those would
-// count as gets.
+// startPlaced starts the servers of p and a middleware with options o in front of them. The middleware stores no
+// records, because those would count as gets.
 func startPlaced(t *testing.T, p topology, o middleware.Options) *placed {
 	t.Helper()
 	o.Rejoin = backend.RejoinTrust
@@ -51,8 +51,8 @@ func forEachPlacement(t *testing.T, test func(t *testing.T, m *placed)) {
 	}
 }
 
-// numbered returns n keys. They begin with their number, because twemproxy's hash, the default on rings, places keys that differ only in their
-// last bytes on one server.
+// numbered returns n keys. They begin with their number, because twemproxy's hash, the default on rings, places keys
+// that differ only in their last bytes on one server.
 func numbered(n int) []string {
 	keys := make([]string, n)
 	for i := range keys {
@@ -124,7 +124,10 @@ var writes = []struct {
 	{[]string{"set %[1]s 7 1000 1 noreply\r\na\r\n"}, copyOf{"a", "7", 1000}},
 	{[]string{"add %[1]s 1 0 2\r\nad\r\n", "add %[1]s 2 0 1\r\nb\r\n"}, copyOf{"ad", "1", -1}},
 	{[]string{"set %[1]s 1 0 1\r\na\r\n", "replace %[1]s 2 0 1\r\nb\r\n"}, copyOf{"b", "2", -1}},
-	{[]string{"set %[1]s 1 0 1\r\na\r\n", "append %[1]s 2 0 1\r\nb\r\n", "prepend %[1]s 3 0 1 noreply\r\nc\r\n"}, copyOf{"cab", "1", -1}},
+	{
+		[]string{"set %[1]s 1 0 1\r\na\r\n", "append %[1]s 2 0 1\r\nb\r\n", "prepend %[1]s 3 0 1 noreply\r\nc\r\n"},
+		copyOf{"cab", "1", -1},
+	},
 	{[]string{"set %[1]s 0 0 2\r\n98\r\n", "incr %[1]s 5\r\n", "decr %[1]s 1 noreply\r\n"}, copyOf{"102", "0", -1}},
 	{[]string{"set %[1]s 3 0 1\r\na\r\n", "touch %[1]s 1000\r\n"}, copyOf{"a", "3", 1000}},
 	{[]string{"set %[1]s 3 0 1\r\na\r\n", "gat 2000 %[1]s\r\n"}, copyOf{"a", "3", 2000}},
@@ -132,7 +135,13 @@ var writes = []struct {
 	{[]string{"set %[1]s 3 0 1\r\na\r\n", "delete %[1]s\r\n"}, copyOf{}},
 	{[]string{"set %[1]s 3 0 1\r\na\r\n", "delete %[1]s noreply\r\n"}, copyOf{}},
 	{[]string{"set %[1]s 3 0 1\r\na\r\n", "cas %[1]s 4 0 1 1\r\nb\r\n"}, copyOf{"a", "3", -1}},
-	{[]string{"replace %[1]s 0 0 1\r\na\r\n", "append %[1]s 0 0 1\r\na\r\n", "incr %[1]s 1\r\n", "touch %[1]s 1\r\n"}, copyOf{}},
+	{
+		[]string{
+			"replace %[1]s 0 0 1\r\na\r\n", "append %[1]s 0 0 1\r\na\r\n", "incr %[1]s 1\r\n",
+			"touch %[1]s 1\r\n",
+		},
+		copyOf{},
+	},
 	{[]string{"ms %[1]s 1 F5 T1000\r\nm\r\n"}, copyOf{"m", "5", 1000}},
 	{[]string{"ms %[1]s 1\r\nm\r\n", "md %[1]s\r\n"}, copyOf{}},
 }
@@ -204,7 +213,8 @@ func TestTheDefaultReadPolicyReadsWhereTheRouterSays(t *testing.T) {
 			require.Equal(t, want, asked)
 			return
 		}
-		// Round-robin: each worker has its own turn, so with three workers the numbers of the servers differ by at most three.
+		// Round-robin: each worker has its own turn, so with three workers the numbers of the servers differ by at most
+		// three.
 		require.EqualValues(t, len(keys), sum(asked))
 		require.LessOrEqual(t, slices.Max(asked)-slices.Min(asked), int64(3), "%v", asked)
 	})
@@ -249,7 +259,8 @@ func TestNearestReadsUseTheOwnZoneAndTheOthersOnceItIsDown(t *testing.T) {
 			t.Run(fmt.Sprintf("pool %s, replicas %d", pool, replicas), func(t *testing.T) {
 				t.Parallel()
 				o, servers := topology{servers: 4, replicas: replicas}.options(t, middleware.Options{
-					Listen: []string{"127.0.0.1:0"}, Workers: 1, Pool: pool, Placement: route.Options{Read: route.ReadNearest, Zone: "east"},
+					Listen: []string{"127.0.0.1:0"}, Workers: 1, Pool: pool,
+					Placement:     route.Options{Read: route.ReadNearest, Zone: "east"},
 					ServerOptions: backend.ServerOptions{Rejoin: backend.RejoinTrust}, // as startPlaced
 				})
 				for i := range o.Servers {
@@ -273,7 +284,8 @@ func TestNearestReadsUseTheOwnZoneAndTheOthersOnceItIsDown(t *testing.T) {
 				}
 				askNear := func(near ...int) {
 					for _, key := range keys {
-						holders := slices.DeleteFunc(router.Replicas([]byte(key), nil), func(s int) bool { return !slices.Contains(near, s) })
+						holders := slices.DeleteFunc(router.Replicas([]byte(key), nil),
+							func(s int) bool { return !slices.Contains(near, s) })
 						asked := read(key)
 						for s, n := range asked {
 							want := 0
@@ -311,7 +323,8 @@ func TestLeastBusyReadsAvoidAServerThatOwesReplies(t *testing.T) {
 		addrs = append(addrs, proxies[len(proxies)-1].Addr())
 	}
 	m := &placed{servers: servers, MW: mwtest.Start(t, middleware.Options{
-		Servers: mwtest.Named(addrs...), Workers: 4, RequestOptions: worker.RequestOptions{Timeout: mctest.Patience}, Placement: route.Options{Read: route.ReadLeastBusy},
+		Servers: mwtest.Named(addrs...), Workers: 4, RequestOptions: worker.RequestOptions{Timeout: mctest.Patience},
+		Placement:     route.Options{Read: route.ReadLeastBusy},
 		ServerOptions: backend.ServerOptions{Rejoin: backend.RejoinTrust}, // as startPlaced
 	})}
 	proxies[1].Inject(mctest.Fault{Stall: true})
@@ -322,7 +335,8 @@ func TestLeastBusyReadsAvoidAServerThatOwesReplies(t *testing.T) {
 		before := m.cmdGets()
 		require.NoError(t, stuck.Send([]byte("get k\r\n")))
 		var asked []int64
-		require.Eventually(t, func() bool { asked = m.askedSince(before); return sum(asked) == 1 }, mctest.Patience, pollPause)
+		require.Eventually(t, func() bool { asked = m.askedSince(before); return sum(asked) == 1 }, mctest.Patience,
+			pollPause)
 		if asked[1] == 1 {
 			break
 		}

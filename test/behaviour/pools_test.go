@@ -30,8 +30,9 @@ func pooled(name string, o route.Options, servers ...*mctest.Server) middleware.
 	return p
 }
 
-// ofAnyPool reports whether memcached's reply to the step depends only on the items, and not on their cas, which each server counts, or on the
-// server itself, or on the length of the key as the server knows it: a key without its prefix leaves more room for the value.
+// ofAnyPool reports whether memcached's reply to the step depends only on the items, and not on their cas, which each
+// server counts, or on the server itself, or on the length of the key as the server knows it: a key without its prefix
+// leaves more room for the value.
 func ofAnyPool(s step) bool {
 	w := words(strings.TrimRight(s.line, "\r\n"))
 	const limit, item = 1 << 20, 400 // the servers' largest item, and more than an item has besides its value, bytes
@@ -44,7 +45,8 @@ func ofAnyPool(s step) bool {
 	case "flush_all":
 		return len(w) == 1
 	case "mg", "ms", "md", "ma":
-		return !slices.ContainsFunc(w[min(2, len(w)):], func(flag string) bool { return strings.ContainsRune("cCEthls", rune(flag[0])) })
+		return !slices.ContainsFunc(w[min(2, len(w)):],
+			func(flag string) bool { return strings.ContainsRune("cCEthls", rune(flag[0])) })
 	}
 	return false
 }
@@ -70,18 +72,29 @@ func TestRepliesForKeysOfSeveralPoolsEqualThoseOfOneMemcached(t *testing.T) {
 	}{{middleware.PoolShared, 32}, {middleware.PoolShared, 1}, {middleware.PoolPerServer, 32}} {
 		t.Run(fmt.Sprintf("%v, depth %d", s.pool, s.depth), func(t *testing.T) {
 			t.Parallel()
-			one, two := mctest.StartNewMemcacheds(t, 2, referenceArgs...), mctest.StartNewMemcacheds(t, 3, referenceArgs...)
+			one, two := mctest.StartNewMemcacheds(t, 2, referenceArgs...),
+				mctest.StartNewMemcacheds(t, 3, referenceArgs...)
 			old := pooled("old", route.Options{}, mctest.StartNewMemcacheds(t, 2, referenceArgs...)...)
 			old.Writers = middleware.WritersOne
 			bare := pooled("bare", route.Options{Replicas: 1}, mctest.StartNewMemcacheds(t, 2, referenceArgs...)...)
 			m := mwtest.Start(t, middleware.Options{
 				Pool: s.pool, RequestOptions: worker.RequestOptions{Depth: s.depth, Sharded: true},
-				Pools: []middleware.PoolOptions{pooled("one", route.Options{Replicas: 1}, one...), pooled("two", route.Options{Replicas: 2}, two...), old, bare},
+				Pools: []middleware.PoolOptions{
+					pooled("one", route.Options{Replicas: 1}, one...),
+					pooled("two", route.Options{Replicas: 2}, two...), old, bare,
+				},
 				Routes: route.Routes{Default: "one", Prefixes: []route.Prefix{
-					{Prefix: "k", Pool: "two", Strip: true}, {Prefix: "key:", Pool: "one"}, {Prefix: "n", Pool: "bare", Strip: true}, {Prefix: "n2", Pool: "old"}, {Prefix: "a", Pool: "old"},
+					{Prefix: "k", Pool: "two", Strip: true},
+					{Prefix: "key:", Pool: "one"},
+					{Prefix: "n", Pool: "bare", Strip: true},
+					{Prefix: "n2", Pool: "old"},
+					{Prefix: "a", Pool: "old"},
 				}},
 			})
-			p := &pair{direct: &target{addr: mctest.StartNewMemcached(t, referenceArgs...).Addr(), patience: patience}, tcp: &target{addr: m.Addr(), patience: patience}}
+			p := &pair{
+				direct: &target{addr: mctest.StartNewMemcached(t, referenceArgs...).Addr(), patience: patience},
+				tcp:    &target{addr: m.Addr(), patience: patience},
+			}
 			compared, scripts := 0, 30
 			if mctest.Long() {
 				scripts = 600
@@ -104,8 +117,11 @@ func TestRepliesForKeysOfSeveralPoolsEqualThoseOfOneMemcached(t *testing.T) {
 func TestServersStoreAKeyWithoutTheStrippedPrefixAndClientsSeeItWithThePrefix(t *testing.T) {
 	a, b := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 2)
 	o := middleware.Options{
-		Listen:  []string{"127.0.0.1:0"},
-		Pools:   []middleware.PoolOptions{pooled("a", route.Options{}, a...), pooled("b", route.Options{Replicas: 1}, b...)},
+		Listen: []string{"127.0.0.1:0"},
+		Pools: []middleware.PoolOptions{
+			pooled("a", route.Options{}, a...),
+			pooled("b", route.Options{Replicas: 1}, b...),
+		},
 		Routes:  route.Routes{Prefixes: []route.Prefix{{Prefix: "a:", Pool: "a", Strip: true}}, Default: "b"},
 		HotKeys: hotkeys.Serve,
 	}
@@ -145,20 +161,26 @@ func TestServersStoreAKeyWithoutTheStrippedPrefixAndClientsSeeItWithThePrefix(t 
 	// Two keys with the same name on the servers of two pools, in one round.
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\ny\r\n"))
 	require.NoError(t, c.Send([]byte("get a:k\r\nget k\r\nget a:k\r\n")))
-	for _, reply := range []string{"VALUE a:k 0 1\r\nx\r\nEND\r\n", "VALUE k 0 1\r\ny\r\nEND\r\n", "VALUE a:k 0 1\r\nx\r\nEND\r\n"} {
+	for _, reply := range []string{
+		"VALUE a:k 0 1\r\nx\r\nEND\r\n", "VALUE k 0 1\r\ny\r\nEND\r\n",
+		"VALUE a:k 0 1\r\nx\r\nEND\r\n",
+	} {
 		require.Equal(t, reply, c.MustReply(t))
 	}
 
 	next := o
 	next.Routes.Prefixes = []route.Prefix{{Prefix: "a:", Pool: "a"}}
-	require.ErrorContains(t, m.Apply(t.Context(), next), "routes that strip a prefix, and routes with a longer prefix, cannot change")
+	require.ErrorContains(t, m.Apply(t.Context(), next),
+		"routes that strip a prefix, and routes with a longer prefix, cannot change")
 }
 
 func TestOneGetReadsStrippedKeysAndLargeValues(t *testing.T) {
-	bare, big := pooled("bare", route.Options{}, mctest.StartNewMemcached(t)), pooled("big", route.Options{Replicas: 1}, chunkedServers(t, 2)...)
+	bare, big := pooled("bare", route.Options{}, mctest.StartNewMemcached(t)),
+		pooled("big", route.Options{Replicas: 1}, chunkedServers(t, 2)...)
 	o := chunking(nil)
 	big.Large, o.Large = o.Large, plan.Large{}
-	o.Pools, o.Routes = []middleware.PoolOptions{bare, big}, route.Routes{Prefixes: []route.Prefix{{Prefix: "s:", Pool: "bare", Strip: true}}, Default: "big"}
+	o.Pools, o.Routes = []middleware.PoolOptions{bare, big},
+		route.Routes{Prefixes: []route.Prefix{{Prefix: "s:", Pool: "bare", Strip: true}}, Default: "big"}
 	c := mwtest.Start(t, o).Dial(t)
 	want := ""
 	for i, key := range []string{"s:1", "large", "s:2", "plain"} {
@@ -189,7 +211,8 @@ func TestAServerThatComesBackHasNoStrippedKeyThatItMissed(t *testing.T) {
 		value, _ := a[1].Get("k")
 		return value == want
 	}
-	require.Eventually(t, func() bool { return holds("old") }, mctest.Patience, pollPause) // with ack any the answer does not wait for this server
+	// with ack any the answer does not wait for this server
+	require.Eventually(t, func() bool { return holds("old") }, mctest.Patience, pollPause)
 
 	proxies[1].Inject(unreachable)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set a:k 0 0 3\r\nnew\r\n"))
@@ -199,13 +222,17 @@ func TestAServerThatComesBackHasNoStrippedKeyThatItMissed(t *testing.T) {
 	proxies[1].Inject(mctest.Fault{})
 	awaitState(t, c, p.Servers[1].Name, "up")
 	require.True(t, holds(""), "it has no key that it missed when it is read again")
-	require.Contains(t, []string{"VALUE a:k 0 3\r\nnew\r\nEND\r\n", "END\r\n"}, c.MustDo(t, "get a:k\r\n"), "from another server, or a miss from this one")
+	require.Contains(t, []string{"VALUE a:k 0 3\r\nnew\r\nEND\r\n", "END\r\n"}, c.MustDo(t, "get a:k\r\n"),
+		"from another server, or a miss from this one")
 }
 
 func TestEachPoolHasItsKeysAndACommandWithoutAKeyReachesAllOrTheDefault(t *testing.T) {
 	a, b := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 3)
 	m := mwtest.Start(t, middleware.Options{
-		Pools:  []middleware.PoolOptions{pooled("a", route.Options{}, a...), pooled("b", route.Options{Replicas: 2}, b...)},
+		Pools: []middleware.PoolOptions{
+			pooled("a", route.Options{}, a...),
+			pooled("b", route.Options{Replicas: 2}, b...),
+		},
 		Routes: route.Routes{Prefixes: []route.Prefix{{Prefix: "a:", Pool: "a"}}, Default: "b"},
 	})
 	c := m.Dial(t)
@@ -225,7 +252,8 @@ func TestEachPoolHasItsKeysAndACommandWithoutAKeyReachesAllOrTheDefault(t *testi
 		require.Equal(t, [2]int{2, 0}, holders(fmt.Sprintf("a:%d", i)))
 		require.Equal(t, [2]int{0, 2}, holders(fmt.Sprintf("b:%d", i)))
 	}
-	require.Equal(t, "VALUE b:1 0 1\r\ny\r\nVALUE a:1 0 1\r\nx\r\nVALUE b:2 0 1\r\ny\r\nVALUE a:2 0 1\r\nx\r\nEND\r\n", c.MustDo(t, "get b:1 a:none a:1 b:2 b:none a:2\r\n"))
+	require.Equal(t, "VALUE b:1 0 1\r\ny\r\nVALUE a:1 0 1\r\nx\r\nVALUE b:2 0 1\r\ny\r\nVALUE a:2 0 1\r\nx\r\nEND\r\n",
+		c.MustDo(t, "get b:1 a:none a:1 b:2 b:none a:2\r\n"))
 	// The first server decides, with the token of gets.
 	for _, key := range []string{"a:1", "b:1"} {
 		items, err := mctest.ParseValues(c.MustDo(t, "gets "+key+"\r\n"))
@@ -248,7 +276,8 @@ func TestAPoolWithoutAMajorityDelaysNoOther(t *testing.T) {
 	o := middleware.Options{Routes: route.Routes{Prefixes: []route.Prefix{{Prefix: "a", Pool: "a"}}, Default: "b"}}
 	for name, servers := range map[string][]*mctest.Server{"a": a, "b": b} {
 		p := pooled(name, route.Options{}, servers...)
-		p.Writers, p.Ack, p.ServerOptions = middleware.WritersSeveral, replica.AckQuorum, backend.ServerOptions{FailureLimit: 1, ConnectTimeout: 4 * time.Second}
+		p.Writers, p.Ack, p.ServerOptions = middleware.WritersSeveral, replica.AckQuorum,
+			backend.ServerOptions{FailureLimit: 1, ConnectTimeout: 4 * time.Second}
 		o.Pools = append(o.Pools, p)
 	}
 	o.Timeout = 4 * time.Second
@@ -262,31 +291,38 @@ func TestAPoolWithoutAMajorityDelaysNoOther(t *testing.T) {
 	}
 	a[0].Stop()
 	a[1].Stop()
-	require.Eventually(t, func() bool { return strings.HasPrefix(set(fleet[0], "a", "2"), "SERVER_ERROR") }, mctest.Patience, mctest.Tick)
+	require.Eventually(t, func() bool { return strings.HasPrefix(set(fleet[0], "a", "2"), "SERVER_ERROR") },
+		mctest.Patience, mctest.Tick)
 	for i := range 50 {
 		value := fmt.Sprintf("%d", i)
 		require.Equal(t, "STORED\r\n", set(fleet[i%2], "b", value))
 		for _, m := range fleet {
-			require.Equal(t, fmt.Sprintf("VALUE b 0 %d\r\n%s\r\nEND\r\n", len(value), value), m.Dial(t).MustDo(t, "get b\r\n"))
+			require.Equal(t, fmt.Sprintf("VALUE b 0 %d\r\n%s\r\nEND\r\n", len(value), value),
+				m.Dial(t).MustDo(t, "get b\r\n"))
 		}
 	}
 	// The other middleware may read the server that is left until its look at most servers is too old.
 	require.Eventually(t, func() bool {
 		reply := fleet[1].Dial(t).MustDo(t, "get b a\r\n")
-		require.True(t, strings.Contains(reply, "VALUE a ") || strings.Contains(reply, "SERVER_ERROR"), "a must not be a miss: %s", reply)
+		require.True(t, strings.Contains(reply, "VALUE a ") || strings.Contains(reply, "SERVER_ERROR"),
+			"a must not be a miss: %s", reply)
 		return strings.Contains(reply, "SERVER_ERROR")
 	}, mctest.Patience, mctest.Tick)
 	a[0].Start()
 	a[1].Start()
 	for _, m := range fleet {
-		assert.Eventually(t, func() bool { return set(m, "a", "3") == "STORED\r\n" }, mctest.Patience, 10*time.Millisecond)
+		assert.Eventually(t, func() bool { return set(m, "a", "3") == "STORED\r\n" }, mctest.Patience,
+			10*time.Millisecond)
 	}
 }
 
 func TestEachPoolHasItsOwnTimeout(t *testing.T) {
 	hasty, patient := mctest.StartMemcached(t), mctest.StartMemcached(t)
 	o := middleware.Options{
-		Pools:  []middleware.PoolOptions{pooled("hasty", route.Options{}, hasty), pooled("patient", route.Options{}, patient)},
+		Pools: []middleware.PoolOptions{
+			pooled("hasty", route.Options{}, hasty),
+			pooled("patient", route.Options{}, patient),
+		},
 		Routes: route.Routes{Prefixes: []route.Prefix{{Prefix: "h", Pool: "hasty"}}, Default: "patient"},
 	}
 	o.Pools[0].Timeout, o.Pools[0].FailureLimit = 100*time.Millisecond, 1
@@ -298,7 +334,8 @@ func TestEachPoolHasItsOwnTimeout(t *testing.T) {
 	require.NoError(t, c.Send([]byte("get h\r\nget p\r\n"))) // one round
 	require.NoError(t, other.Send([]byte("get p\r\n")))
 	// The worker gives up one request, and waits for the other.
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State == backend.Down.String() }, mctest.Patience, pollPause)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State == backend.Down.String() },
+		mctest.Patience, pollPause)
 	patient.Thaw()
 	require.Equal(t, "SERVER_ERROR hasty-server-1: no reply in time\r\n", c.MustReply(t))
 	require.Equal(t, "VALUE p 0 1\r\n1\r\nEND\r\n", c.MustReply(t))

@@ -25,7 +25,10 @@ import (
 func splitting(main, copies []*mctest.Server) middleware.Options {
 	return middleware.Options{
 		Listen: []string{"127.0.0.1:0"},
-		Pools:  []middleware.PoolOptions{pooled("main", route.Options{}, main...), pooled("copy", route.Options{}, copies...)},
+		Pools: []middleware.PoolOptions{
+			pooled("main", route.Options{}, main...),
+			pooled("copy", route.Options{}, copies...),
+		},
 		Routes: route.Routes{Default: "main", Reads: "copy", Prefixes: []route.Prefix{{Prefix: "m:", Pool: "main"}}},
 	}
 }
@@ -43,7 +46,11 @@ func TestReadsGoToThePoolForReadsAndOtherCommandsToTheOther(t *testing.T) {
 		pool    middleware.Pool
 		depth   int
 		writers middleware.Writers
-	}{{middleware.PoolShared, 32, middleware.WritersSeveral}, {middleware.PoolShared, 1, middleware.WritersOne}, {middleware.PoolPerServer, 32, middleware.WritersOne}} {
+	}{
+		{middleware.PoolShared, 32, middleware.WritersSeveral},
+		{middleware.PoolShared, 1, middleware.WritersOne},
+		{middleware.PoolPerServer, 32, middleware.WritersOne},
+	} {
 		t.Run(fmt.Sprintf("%v, depth %d, writers %v", s.pool, s.depth, s.writers), func(t *testing.T) {
 			main, copies := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 2)
 			o := splitting(main, copies)
@@ -62,7 +69,10 @@ func TestReadsGoToThePoolForReadsAndOtherCommandsToTheOther(t *testing.T) {
 				{"set k 0 0 4\r\nmain\r\n", "STORED\r\n"},
 				{"get k\r\n", "VALUE k 7 4\r\ncopy\r\nEND\r\n"},
 				{"set m:k 0 0 4\r\nmain\r\n", "STORED\r\n"},
-				{"get l m:k k none m:none\r\n", "VALUE l 7 4\r\ncopy\r\nVALUE m:k 0 4\r\nmain\r\nVALUE k 7 4\r\ncopy\r\nEND\r\n"},
+				{
+					"get l m:k k none m:none\r\n",
+					"VALUE l 7 4\r\ncopy\r\nVALUE m:k 0 4\r\nmain\r\nVALUE k 7 4\r\ncopy\r\nEND\r\n",
+				},
 				{"mg k v\r\n", "VA 4\r\ncopy\r\n"},
 				{"mg aw== b v k\r\n", "VA 4 kk\r\ncopy\r\n"},
 				{"mg k v q\r\nmn\r\n", "VA 4\r\ncopy\r\n"},
@@ -88,11 +98,13 @@ func TestReadsGoToThePoolForReadsAndOtherCommandsToTheOther(t *testing.T) {
 				} else {
 					reply = c.MustDo(t, s.request)
 				}
-				require.True(t, reply == s.reply || strings.HasSuffix(s.reply, " ") && strings.HasPrefix(reply, s.reply), "%q: %q", s.request, reply)
+				require.True(t, reply == s.reply || strings.HasSuffix(s.reply, " ") &&
+					strings.HasPrefix(reply, s.reply), "%q: %q", s.request, reply)
 			}
 			items, err := mctest.ParseValues(c.MustDo(t, "gets l\r\n"))
 			require.NoError(t, err)
-			require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("cas l 0 0 1 %s\r\n1\r\n", items[0].Cas)), "gets and cas agree")
+			require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("cas l 0 0 1 %s\r\n1\r\n", items[0].Cas)),
+				"gets and cas agree")
 			for i, s := range append(main, copies...) {
 				value, _ := s.Get("l")
 				require.Equal(t, []string{"1", "1", "copy", "copy"}[i], value)
@@ -101,7 +113,10 @@ func TestReadsGoToThePoolForReadsAndOtherCommandsToTheOther(t *testing.T) {
 			// In one round equal reads are sent once, even with a write to the other pool between them.
 			before := m.Settled(t)
 			require.NoError(t, c.Send([]byte("get k\r\nget k\r\nset k 0 0 1\r\nx\r\nget k\r\n")))
-			for _, want := range []string{"VALUE k 7 4\r\ncopy\r\nEND\r\n", "VALUE k 7 4\r\ncopy\r\nEND\r\n", "STORED\r\n", "VALUE k 7 4\r\ncopy\r\nEND\r\n"} {
+			for _, want := range []string{
+				"VALUE k 7 4\r\ncopy\r\nEND\r\n", "VALUE k 7 4\r\ncopy\r\nEND\r\n",
+				"STORED\r\n", "VALUE k 7 4\r\ncopy\r\nEND\r\n",
+			} {
 				require.Equal(t, want, c.MustReply(t))
 			}
 			reads, writes := uint64(0), uint64(0)
@@ -148,7 +163,9 @@ func TestAReloadSendsReadsToAnotherPoolEvenThoseServedFromMemory(t *testing.T) {
 			for !over.Load() {
 				for _, command := range []string{"get k\r\n", "get k m:none\r\n", setOf("set", "other", "main")} {
 					reply, err := other.Do(command)
-					if !assert.NoError(t, err) || !assert.Contains(t, []string{valueOf("k", "main") + "END\r\n", valueOf("k", "copy") + "END\r\n", "STORED\r\n"}, reply) {
+					if !assert.NoError(t, err) || !assert.Contains(t,
+						[]string{valueOf("k", "main") + "END\r\n", valueOf("k", "copy") + "END\r\n", "STORED\r\n"},
+						reply) {
 						return
 					}
 				}
@@ -196,7 +213,8 @@ func TestAFleetsPoolForReadsIsChangedOneMiddlewareAtATime(t *testing.T) {
 	for i, m := range fleet {
 		require.NoError(t, m.Apply(t.Context(), o))
 		for k, n := range fleet {
-			require.Equal(t, valueOf("k", map[bool]string{true: "copy", false: "main"}[k <= i])+"END\r\n", n.Dial(t).MustDo(t, "get k\r\n"))
+			require.Equal(t, valueOf("k", map[bool]string{true: "copy", false: "main"}[k <= i])+"END\r\n",
+				n.Dial(t).MustDo(t, "get k\r\n"))
 		}
 	}
 }
@@ -217,14 +235,16 @@ func TestAReadHasTheTimeoutOfThePoolForReads(t *testing.T) {
 	require.Eventually(t, is(backend.Down), mctest.Patience, pollPause)
 	copies[0].Thaw()
 	require.Eventually(t, is(backend.Up), mctest.Patience, pollPause)
-	eventually(t, m.Dial(t), "get l\r\n", "END\r\n") // meanwhile; on a busy machine the pool for reads may be late again
+	// meanwhile; on a busy machine the pool for reads may be late again
+	eventually(t, m.Dial(t), "get l\r\n", "END\r\n")
 	main[0].Thaw()
 	require.Equal(t, "SERVER_ERROR copy-server-1: no reply in time\r\n", c.MustReply(t))
 	require.Equal(t, "STORED\r\n", c.MustReply(t))
 }
 
 func TestWithAPoolForReadsShadowsAndLargeValuesFollowTheirOwnPools(t *testing.T) {
-	main, copies, ofMain, ofCopy := mctest.StartNewMemcached(t), mctest.StartNewMemcached(t), mctest.StartNewMemcached(t), mctest.StartNewMemcached(t)
+	main, copies, ofMain, ofCopy := mctest.StartNewMemcached(t), mctest.StartNewMemcached(t),
+		mctest.StartNewMemcached(t), mctest.StartNewMemcached(t)
 	o := splitting([]*mctest.Server{main}, []*mctest.Server{copies})
 	o.Shadows = []middleware.ShadowOptions{
 		{Of: "main", To: pooled("of-main", route.Options{}, ofMain), Options: shadow.Options{Share: 1, All: true}},
@@ -261,5 +281,6 @@ func TestWithAPoolForReadsShadowsAndLargeValuesFollowTheirOwnPools(t *testing.T)
 	require.Equal(t, "STORED\r\n", mwtest.Start(t, filler).Dial(t).MustDo(t, setOf("set", "big", value)))
 	require.Equal(t, "STORED\r\n", c.MustDo(t, setOf("set", "big", "small")))
 	require.Equal(t, valueOf("big", value)+"END\r\n", c.MustDo(t, "get big\r\n"))
-	require.Equal(t, "SERVER_ERROR object too large for cache\r\n", c.MustDo(t, setOf("set", "big", strings.Repeat("x", 1<<20+1))), "main has no large values")
+	require.Equal(t, "SERVER_ERROR object too large for cache\r\n",
+		c.MustDo(t, setOf("set", "big", strings.Repeat("x", 1<<20+1))), "main has no large values")
 }

@@ -91,7 +91,10 @@ func warmLoads() []warmLoad {
 		},
 		{name: "set of 64 bytes", basic: true, request: sized(64), want: always("STORED\r\n"), requests: 1},
 		{name: "set of 4 KiB", request: sized(4096), want: always("STORED\r\n"), requests: 1},
-		{name: "set of one key by all connections", request: sized(64), want: always("STORED\r\n"), requests: 1, sameKey: true},
+		{
+			name: "set of one key by all connections", request: sized(64), want: always("STORED\r\n"), requests: 1,
+			sameKey: true,
+		},
 		{
 			name: "8 sets with noreply and a get", requests: 9,
 			request: func(key string) string {
@@ -113,7 +116,9 @@ func warmLoads() []warmLoad {
 func TestTheWarmPathAllocatesNothing(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Allocates)
 	for _, p := range []topology{
-		{"one server", 1, 0, false}, {"three servers, replicas all, sharded", 3, 0, true}, {"three servers, replicas 1, sharded", 3, 1, true},
+		{"one server", 1, 0, false},
+		{"three servers, replicas all, sharded", 3, 0, true},
+		{"three servers, replicas 1, sharded", 3, 1, true},
 	} {
 		for _, load := range warmLoads() {
 			if !mctest.Long() && !load.basic && (p.servers == 1 || p.replicas == 1) {
@@ -133,7 +138,8 @@ func checkAllocations(t *testing.T, m *mwtest.MW, load warmLoad) {
 		connections = 4
 		// mostPer bounds the allocations per request of the runtime, the collector and the pools that it empties.
 		mostPer = 0.01
-		// once bounds the allocations that do not depend on the number of requests: pages of histograms, for the first response time in a range.
+		// once bounds the allocations that do not depend on the number of requests: pages of histograms, for the first
+		// response time in a range.
 		once = 200
 	)
 	measured := 6000 // requests
@@ -179,7 +185,8 @@ func checkAllocations(t *testing.T, m *mwtest.MW, load warmLoad) {
 	require.NoError(t, failed)
 	requests := float64(each * load.requests * connections)
 	made := float64(after.Mallocs - before.Mallocs)
-	t.Logf("%.0f allocations, %.5f and %.1f bytes per request", made, made/requests, float64(after.TotalAlloc-before.TotalAlloc)/requests)
+	t.Logf("%.0f allocations, %.5f and %.1f bytes per request", made, made/requests,
+		float64(after.TotalAlloc-before.TotalAlloc)/requests)
 	require.Less(t, made, requests*mostPer+once)
 }
 
@@ -199,7 +206,8 @@ func TestAnIdleConnectionCostsLittle(t *testing.T) {
 	conns := dialAndUse(t, child.addrs[0], connections)
 	after := child.memory(t)
 	each := (after - before) / connections
-	t.Logf("%d idle connections, each having made one request: resident memory %d KiB before, %d KiB after, %d bytes each",
+	t.Logf("%d idle connections, each having made one request: resident memory %d KiB before, %d KiB after, %d bytes "+
+		"each",
 		connections, before>>10, after>>10, each)
 	t.Attr("idle_connection_bytes", strconv.FormatInt(each, 10))
 	require.Less(t, each, int64(most))

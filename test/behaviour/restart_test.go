@@ -66,13 +66,19 @@ func TestAfterARestartNoWriteThatAServerMissedIsForgotten(t *testing.T) {
 	keys := numbered(100)
 	for _, placed := range []struct{ servers, replicas int }{{3, 3}, {2, 2}, {3, 2}, {4, 3}} {
 		for how, end := range endings {
-			for back, during := range map[string]bool{"comes back before the start": true, "comes back after the start": false} {
-				t.Run(fmt.Sprintf("%d servers, %d replicas, %s, the server %s", placed.servers, placed.replicas, how, back), func(t *testing.T) {
+			for back, during := range map[string]bool{
+				"comes back before the start": true,
+				"comes back after the start":  false,
+			} {
+				t.Run(fmt.Sprintf("%d servers, %d replicas, %s, the server %s", placed.servers, placed.replicas, how,
+					back), func(t *testing.T) {
 					t.Parallel()
 					servers := mctest.StartMemcacheds(t, placed.servers)
 					o := middleware.Options{
-						Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: placed.replicas, Read: route.ReadRoundRobin}, RequestOptions: worker.RequestOptions{Ack: replica.AckAny},
-						ServerOptions: backend.ServerOptions{FailureLimit: 1},
+						Servers:        mwtest.Servers(servers...),
+						Placement:      route.Options{Replicas: placed.replicas, Read: route.ReadRoundRobin},
+						RequestOptions: worker.RequestOptions{Ack: replica.AckAny},
+						ServerOptions:  backend.ServerOptions{FailureLimit: 1},
 					}
 					m := startChild(t, o)
 					store(t, m.addrs[0], keys, "old")
@@ -95,7 +101,8 @@ func TestAfterARestartNoWriteThatAServerMissedIsForgotten(t *testing.T) {
 					}
 					found := reads(t, c, keys, 6)
 					require.Zero(t, found["old"], found)
-					require.Contains(t, m.log.String(), `msg="a server may hold old values, and is flushed" server=server-2 `)
+					require.Contains(t, m.log.String(),
+						`msg="a server may hold old values, and is flushed" server=server-2 `)
 					if placed.servers > 2 {
 						require.NotZero(t, found["new"], "what the others hold is served on: %v", found)
 					}
@@ -159,7 +166,10 @@ func TestTheFirstStartFlushesNothing(t *testing.T) {
 		store(t, s.Addr(), keys, "warm")
 	}
 	servers[2].Freeze()
-	o := middleware.Options{Servers: mwtest.Servers(servers...), ServerOptions: backend.ServerOptions{ConnectTimeout: 200e6}}
+	o := middleware.Options{
+		Servers:       mwtest.Servers(servers...),
+		ServerOptions: backend.ServerOptions{ConnectTimeout: 200e6},
+	}
 	m := startChild(t, o)
 	c := mctest.MustDial(t, m.addrs[0])
 	require.Equal(t, map[string]int{"warm": 90}, reads(t, c, keys, 3))
@@ -168,13 +178,18 @@ func TestTheFirstStartFlushesNothing(t *testing.T) {
 	require.NoError(t, c.Close())
 	m.stop(t)
 	m = startChild(t, o)
-	require.Equal(t, map[string]int{"warm": 90}, reads(t, mctest.MustDial(t, m.addrs[0]), keys, 3), "a second start flushes nothing either")
+	require.Equal(t, map[string]int{"warm": 90}, reads(t, mctest.MustDial(t, m.addrs[0]), keys, 3),
+		"a second start flushes nothing either")
 }
 
 func TestAClientsFlushDoesNotRemoveTheRecordsForARestart(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 3)
 	keys := numbered(50)
-	o := middleware.Options{Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Ack: replica.AckAny}, ServerOptions: backend.ServerOptions{FailureLimit: 1, ConnectTimeout: 200e6}}
+	o := middleware.Options{
+		Servers:        mwtest.Servers(servers...),
+		RequestOptions: worker.RequestOptions{Ack: replica.AckAny},
+		ServerOptions:  backend.ServerOptions{FailureLimit: 1, ConnectTimeout: 200e6},
+	}
 	m := startChild(t, o)
 	store(t, m.addrs[0], keys, "old")
 	servers[1].Freeze()
@@ -231,7 +246,8 @@ func TestDifferencesAfterAKillDuringWritesAreSweptUp(t *testing.T) {
 			c := mctest.MustDial(t, m.addrs[0])
 			ended.Go(func() {
 				for i := n; ; i += 16 {
-					if _, err := c.Do(fmt.Sprintf("set %s %d 0 12\r\n%04d-%02d-%04d\r\n", keys[i*7%len(keys)], n, round, n, i%10000)); err != nil {
+					if _, err := c.Do(fmt.Sprintf("set %s %d 0 12\r\n%04d-%02d-%04d\r\n", keys[i*7%len(keys)], n, round,
+						n, i%10000)); err != nil {
 						return
 					}
 					written.Add(1)
@@ -276,11 +292,13 @@ func TestAStartComparesTheReplicasIfTheLastEndLeftAWriteInFlight(t *testing.T) {
 	defer close(over)
 	server := mctest.StartMemcached(t)
 	m := mwtest.Start(t, middleware.Options{
-		Workers: 1, Servers: mwtest.Named(server.Addr(), silent.Addr()), ServerOptions: backend.ServerOptions{ConnectTimeout: time.Second},
+		Workers: 1, Servers: mwtest.Named(server.Addr(), silent.Addr()),
+		ServerOptions:  backend.ServerOptions{ConnectTimeout: time.Second},
 		RequestOptions: worker.RequestOptions{Ack: replica.AckAny, Timeout: time.Second},
 	})
 	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, "set k 0 0 1\r\nx\r\n"))
 	require.NoError(t, m.Stop())
 	c := mctest.MustDial(t, server.Addr())
-	require.Contains(t, c.MustDo(t, "mg "+base64.StdEncoding.EncodeToString([]byte(marker.RunningKey))+" b v\r\n"), "VA ")
+	require.Contains(t, c.MustDo(t, "mg "+base64.StdEncoding.EncodeToString([]byte(marker.RunningKey))+" b v\r\n"),
+		"VA ")
 }

@@ -30,14 +30,16 @@ func passwordFile(t *testing.T, text string) (path string) {
 	return path
 }
 
-// secured starts a middleware with TLS and passwords on both sides, and returns it with its servers and an authenticated client.
+// secured starts a middleware with TLS and passwords on both sides, and returns it with its servers and an
+// authenticated client.
 func secured(t *testing.T, n int, o middleware.Options) (*mwtest.MW, []*mctest.Server, *mctest.Client) {
 	t.Helper()
 	ca := mctest.NewCA(t)
 	servers := make([]*mctest.Server, n)
 	file := passwordFile(t, "mcmw:secret\n")
 	for i := range servers {
-		servers[i] = mctest.StartMemcachedTLS(t, ca, "-Y", file, "-o", "ssl_ca_cert="+ca.File, "-o", "ssl_verify_mode=2")
+		servers[i] = mctest.StartMemcachedTLS(t, ca, "-Y", file, "-o", "ssl_ca_cert="+ca.File, "-o",
+			"ssl_verify_mode=2")
 	}
 	o.Servers = mwtest.Servers(servers...)
 	cert, key := ca.Issue()
@@ -63,7 +65,8 @@ func TestPipelinedRequestsOfAnySizeAreAnsweredOverTLS(t *testing.T) {
 			fmt.Fprintf(&requests, "set k%d 0 0 %d\r\n%s\r\n", i, size, value)
 			want.WriteString("STORED\r\n")
 			if i%3 == 0 {
-				fmt.Fprintf(&requests, "ms q%d %d q\r\n%s\r\nmg k%d s\r\nget k%d%s\r\n", i, size, value, i, i, strings.Repeat(" missing", 40*(i%7)))
+				fmt.Fprintf(&requests, "ms q%d %d q\r\n%s\r\nmg k%d s\r\nget k%d%s\r\n", i, size, value, i, i,
+					strings.Repeat(" missing", 40*(i%7)))
 				fmt.Fprintf(&want, "HD s%d\r\nVALUE k%d 0 %d\r\n%s\r\nEND\r\n", size, i, size, value)
 			}
 		}
@@ -73,7 +76,8 @@ func TestPipelinedRequestsOfAnySizeAreAnsweredOverTLS(t *testing.T) {
 		go func() { sent <- c.Send([]byte(requests.String())) }()
 		for rest := want.String(); rest != ""; {
 			reply := c.MustReply(t)
-			require.True(t, strings.HasPrefix(rest, reply), "values of %d bytes: %.100q, expected %.100q", size, reply, rest)
+			require.True(t, strings.HasPrefix(rest, reply), "values of %d bytes: %.100q, expected %.100q", size,
+				reply, rest)
 			rest = rest[len(reply):]
 		}
 		require.NoError(t, <-sent)
@@ -103,7 +107,8 @@ func TestAServerWithTLSAndAPasswordIsUsedAgainAfterARestart(t *testing.T) {
 		return err == nil && m.Stats().Snapshot().Servers[0].Health.State == backend.Down.String()
 	}, mctest.Patience, pollPause)
 	servers[0].Start()
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State == backend.Up.String() }, mctest.Patience, pollPause)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State == backend.Up.String() },
+		mctest.Patience, pollPause)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nw\r\n"))
 	value, ok := servers[0].Get("k")
 	require.True(t, ok)
@@ -114,8 +119,11 @@ func TestOneOfTwoPoolsHasTLSToItsServers(t *testing.T) {
 	ca := mctest.NewCA(t)
 	secret1, plain := mctest.StartMemcachedTLS(t, ca), mctest.StartMemcached(t)
 	o := middleware.Options{
-		Listen:   []string{"127.0.0.1:0"},
-		Pools:    []middleware.PoolOptions{pooled("secret", route.Options{}, secret1), pooled("plain", route.Options{}, plain)},
+		Listen: []string{"127.0.0.1:0"},
+		Pools: []middleware.PoolOptions{
+			pooled("secret", route.Options{}, secret1),
+			pooled("plain", route.Options{}, plain),
+		},
 		Routes:   route.Routes{Prefixes: []route.Prefix{{Prefix: "s", Pool: "secret"}}, Default: "plain"},
 		Security: middleware.Security{ServerTLS: true, ServerFiles: secret.ClientFiles{CA: ca.File, Name: "localhost"}},
 	}
@@ -151,7 +159,10 @@ func TestEachOfTwoPoolsLogsInToItsServersWithItsOwnPassword(t *testing.T) {
 	}
 	o := middleware.Options{
 		Listen: []string{"127.0.0.1:0"}, Pools: pools[:3],
-		Routes: route.Routes{Prefixes: []route.Prefix{{Prefix: "a", Pool: "a"}, {Prefix: "b", Pool: "b"}}, Default: "open"},
+		Routes: route.Routes{
+			Prefixes: []route.Prefix{{Prefix: "a", Pool: "a"}, {Prefix: "b", Pool: "b"}},
+			Default:  "open",
+		},
 	}
 	m := mwtest.Start(t, o)
 	c := m.Dial(t)
@@ -165,7 +176,8 @@ func TestEachOfTwoPoolsLogsInToItsServersWithItsOwnPassword(t *testing.T) {
 	next := o
 	next.Pools = slices.Clone(o.Pools)
 	next.Pools[1].ServerAuthFile = o.Pools[0].ServerAuthFile
-	require.ErrorContains(t, m.Apply(t.Context(), next), `pool "b": the file with the password for the servers cannot change`)
+	require.ErrorContains(t, m.Apply(t.Context(), next),
+		`pool "b": the file with the password for the servers cannot change`)
 
 	next.Pools = append(slices.Clone(o.Pools), pools[3])
 	next.Routes.Prefixes = append(slices.Clone(o.Routes.Prefixes), route.Prefix{Prefix: "d", Pool: "added"})
@@ -188,7 +200,8 @@ func TestAServerThatRefusesThePasswordIsNamedToTheClient(t *testing.T) {
 	require.Eventually(t, func() bool {
 		server.Restart() // so that new connections are made
 		reply, err := c.Do("get k\r\n")
-		return err == nil && strings.HasPrefix(reply, "SERVER_ERROR server-1: ") && strings.HasSuffix(reply, "authentication: refused with \"CLIENT_ERROR authentication failure\"\r\n")
+		return err == nil && strings.HasPrefix(reply, "SERVER_ERROR server-1: ") &&
+			strings.HasSuffix(reply, "authentication: refused with \"CLIENT_ERROR authentication failure\"\r\n")
 	}, mctest.Patience, pollPause)
 	require.NoError(t, os.WriteFile(o.Security.ServerAuthFile, []byte("mcmw:secret\n"), 0o600))
 	require.Eventually(t, func() bool {
@@ -206,7 +219,8 @@ func TestMcmwIsNotReadyIfAServerDemandsACertificateThatItDoesNotHave(t *testing.
 	o.Security.ServerTLS, o.Security.ServerFiles = true, secret.ClientFiles{CA: ca.File, Name: "localhost"}
 	m := mwtest.Begin(t, o)
 	require.Eventually(t, func() bool {
-		return strings.Contains(log.String(), "certificate required") || strings.Contains(log.String(), "connection reset by peer")
+		return strings.Contains(log.String(), "certificate required") ||
+			strings.Contains(log.String(), "connection reset by peer")
 	}, mctest.Patience, pollPause)
 	require.False(t, m.IsReady())
 }
@@ -215,13 +229,20 @@ func TestInvalidSecurityOptionsAreRefused(t *testing.T) {
 	ca := mctest.NewCA(t)
 	cert, key := ca.Issue()
 	for want, o := range map[string]middleware.Options{
-		fmt.Sprintf("tls-cert: %q needs tls-key, which is missing", cert):                      {Security: middleware.Security{TLS: secret.ServerFiles{Cert: cert}}},
-		fmt.Sprintf("tls-client-ca: %q needs tls-cert, which is missing", ca.File):             {Security: middleware.Security{TLS: secret.ServerFiles{ClientCA: ca.File}}},
-		fmt.Sprintf("server-tls-ca: %q has no meaning without server-tls", ca.File):            {Security: middleware.Security{ServerFiles: secret.ClientFiles{CA: ca.File}}},
+		fmt.Sprintf("tls-cert: %q needs tls-key, which is missing",
+			cert): {Security: middleware.Security{TLS: secret.ServerFiles{Cert: cert}}},
+		fmt.Sprintf("tls-client-ca: %q needs tls-cert, which is missing",
+			ca.File): {Security: middleware.Security{TLS: secret.ServerFiles{ClientCA: ca.File}}},
+		fmt.Sprintf("server-tls-ca: %q has no meaning without server-tls",
+			ca.File): {Security: middleware.Security{ServerFiles: secret.ClientFiles{CA: ca.File}}},
 		`listen: "notls:127.0.0.1:0" needs tls-cert: without a certificate no address has TLS`: {Listen: []string{"notls:127.0.0.1:0"}},
-		key + ": holds no certificate in PEM form":                                             {Security: middleware.Security{TLS: secret.ServerFiles{Cert: key, Key: key}}},
-		"nowhere: no such file or directory":                                                   {Security: middleware.Security{AuthFile: "nowhere"}},
-		"elsewhere: no such file or directory":                                                 {Security: middleware.Security{ServerAuthFile: "elsewhere"}},
+		key +
+			": holds no certificate in PEM form": {Security: middleware.Security{TLS: secret.ServerFiles{
+			Cert: key,
+			Key:  key,
+		}}},
+		"nowhere: no such file or directory":   {Security: middleware.Security{AuthFile: "nowhere"}},
+		"elsewhere: no such file or directory": {Security: middleware.Security{ServerAuthFile: "elsewhere"}},
 	} {
 		o.Servers = mwtest.Named("127.0.0.1:1")
 		if o.Listen == nil {
@@ -240,5 +261,6 @@ func TestSecurityOptionsCannotChangeWhileClientsAreServed(t *testing.T) {
 	o := middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t)), Listen: []string{"127.0.0.1:0"}}
 	m := mwtest.Start(t, o)
 	o.Security.AuthFile = passwordFile(t, "a:b\n")
-	require.ErrorContains(t, m.Apply(context.Background(), o), "TLS and authentication cannot change while clients are served")
+	require.ErrorContains(t, m.Apply(context.Background(), o),
+		"TLS and authentication cannot change while clients are served")
 }

@@ -16,7 +16,8 @@ import (
 	"mcmw/internal/secret"
 )
 
-// serverless returns the options of a middleware in front of n servers that refuse what ElastiCache Serverless refuses. Warnings go to log.
+// serverless returns the options of a middleware in front of n servers that refuse what ElastiCache Serverless refuses.
+// Warnings go to log.
 func serverless(t *testing.T, n int, log *mctest.Output) (o middleware.Options) {
 	ca := mctest.NewCA(t)
 	var addrs []string
@@ -62,7 +63,8 @@ func TestReplicasThatCannotBeListedAreServedAndALogLineSaysOnceWhatDoesNotHold(t
 	var log mctest.Output
 	o := serverless(t, 3, &log)
 	m := mwtest.Start(t, o)
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "the replicas cannot be compared") }, mctest.Patience, pollPause)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "the replicas cannot be compared") },
+		mctest.Patience, pollPause)
 	first := log.String()
 	var quiet mctest.Output
 	o.Log = slog.New(slog.NewTextHandler(&quiet, nil))

@@ -25,8 +25,12 @@ import (
 // withShadow returns options with a pool live and its shadow test.
 func withShadow(o shadow.Options, live, test []*mctest.Server) middleware.Options {
 	return middleware.Options{
-		Pools: []middleware.PoolOptions{pooled("live", route.Options{}, live...)}, Routes: route.Routes{Default: "live"},
-		Shadows: []middleware.ShadowOptions{{Of: "live", To: pooled("test", route.Options{Replicas: 1}, test...), Options: o}},
+		Pools:  []middleware.PoolOptions{pooled("live", route.Options{}, live...)},
+		Routes: route.Routes{Default: "live"},
+		Shadows: []middleware.ShadowOptions{{
+			Of: "live", To: pooled("test", route.Options{Replicas: 1}, test...),
+			Options: o,
+		}},
 	}
 }
 
@@ -84,7 +88,8 @@ func TestAShadowGetsTheEffectsOfTheWritesInItsShareAndNoOthers(t *testing.T) {
 							asked++
 						}
 						for k := range keys {
-							key := fmt.Sprintf("k%d-%d", n, k) // a key of only this client, so that the order of its writes is known
+							// a key of only this client, so that the order of its writes is known
+							key := fmt.Sprintf("k%d-%d", n, k)
 							switch (round + k) % 8 {
 							case 0:
 								add("set %s %d 0 %d\r\n%d\r\n", key, k, len(fmt.Sprint(round)), round)
@@ -112,7 +117,8 @@ func TestAShadowGetsTheEffectsOfTheWritesInItsShareAndNoOthers(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						if !assert.Eventually(t, func() bool { return pending() <= keys }, mctest.Patience, mctest.Tick, "none is to be dropped") {
+						if !assert.Eventually(t, func() bool { return pending() <= keys }, mctest.Patience, mctest.Tick,
+							"none is to be dropped") {
 							return
 						}
 						for range asked {
@@ -128,7 +134,8 @@ func TestAShadowGetsTheEffectsOfTheWritesInItsShareAndNoOthers(t *testing.T) {
 			counts := awaitShadow(t, m)
 			require.Zero(t, counts.Dropped)
 			require.Positive(t, counts.Answers[stats.ShadowSame])
-			require.Equal(t, counts.Copied, counts.Answers[stats.ShadowSame]+counts.Answers[stats.ShadowIgnored], "%v", counts.Answers)
+			require.Equal(t, counts.Copied, counts.Answers[stats.ShadowSame]+counts.Answers[stats.ShadowIgnored], "%v",
+				counts.Answers)
 			in := 0
 			for n := range clients {
 				for k := range keys {
@@ -137,7 +144,8 @@ func TestAShadowGetsTheEffectsOfTheWritesInItsShareAndNoOthers(t *testing.T) {
 					var got string
 					held := 0
 					for _, server := range test {
-						if answer := mctest.MustDial(t, server.Addr()).MustDo(t, "get "+key+"\r\n"); answer != "END\r\n" {
+						if answer := mctest.MustDial(t, server.Addr()).MustDo(t, "get "+key+"\r\n"); answer !=
+							"END\r\n" {
 							held, got = held+1, answer
 						}
 					}
@@ -189,13 +197,15 @@ func TestAShadowsAnswersAreComparedWithTheClients(t *testing.T) {
 		c.MustDo(t, "get other\r\n")
 		return awaitShadow(t, m).Answers[stats.ShadowDifferent] > 0
 	}, mctest.Patience, 100*time.Millisecond)
-	expect("get equal other none gone\r\n", map[stats.ShadowResult]uint64{stats.ShadowSame: 2, stats.ShadowDifferent: 1, stats.ShadowMiss: 1})
+	expect("get equal other none gone\r\n",
+		map[stats.ShadowResult]uint64{stats.ShadowSame: 2, stats.ShadowDifferent: 1, stats.ShadowMiss: 1})
 	expect("mg other v\r\n", map[stats.ShadowResult]uint64{stats.ShadowDifferent: 1})
 	expect("gat 100 equal\r\n", nil)
 	expect("touch equal 100\r\n", nil)
 	s := m.Stats().Snapshot()
 	require.Len(t, s.Servers, 2)
-	require.Equal(t, []string{"test-server-1", "test", "live"}, []string{s.Servers[1].Name, s.Servers[1].Pool, s.Servers[1].ShadowOf})
+	require.Equal(t, []string{"test-server-1", "test", "live"},
+		[]string{s.Servers[1].Name, s.Servers[1].Pool, s.Servers[1].ShadowOf})
 	require.Positive(t, s.Servers[1].Times.Count())
 	require.Contains(t, m.AskServers(context.Background()), "test-server-1")
 }
@@ -222,7 +232,10 @@ func TestAFlushReachesAShadowThatGetsAll(t *testing.T) {
 	live, reads, all := mctest.StartMemcacheds(t, 1), mctest.StartMemcacheds(t, 1), mctest.StartMemcacheds(t, 1)
 	o := withShadow(shadow.Options{Share: 1, All: true}, live, all)
 	o.Pools = append(o.Pools, pooled("other", route.Options{}, mctest.StartMemcached(t)))
-	o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: "other", To: pooled("reads", route.Options{}, reads...), Options: shadow.Options{Share: 1}})
+	o.Shadows = append(o.Shadows, middleware.ShadowOptions{
+		Of: "other", To: pooled("reads", route.Options{}, reads...),
+		Options: shadow.Options{Share: 1},
+	})
 	m := mwtest.Start(t, o)
 	for _, s := range []*mctest.Server{reads[0], all[0]} {
 		mctest.MustDial(t, s.Addr()).MustDo(t, "set k 0 0 1\r\na\r\n")
@@ -249,7 +262,8 @@ func TestAShadowNeitherDelaysNorChangesAnswersToClients(t *testing.T) {
 	})
 	frozen := mctest.StartMemcached(t)
 	for name, addr := range map[string]string{
-		"garbage": garbage.Addr(), "silent": silent.Addr(), "dead": mctest.Refusing(t), "slow": slow.Addr(), "frozen": frozen.Addr(),
+		"garbage": garbage.Addr(), "silent": silent.Addr(), "dead": mctest.Refusing(t), "slow": slow.Addr(),
+		"frozen": frozen.Addr(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -270,8 +284,10 @@ func TestAShadowNeitherDelaysNorChangesAnswersToClients(t *testing.T) {
 			}
 			for i := range n {
 				value := fmt.Sprint(i)
-				require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set k%d 0 0 %d\r\n%s\r\n", i%7, len(value), value)))
-				require.Equal(t, fmt.Sprintf("VALUE k%d 0 %d\r\n%s\r\nEND\r\n", i%7, len(value), value), c.MustDo(t, fmt.Sprintf("get k%d none\r\n", i%7)))
+				require.Equal(t, "STORED\r\n",
+					c.MustDo(t, fmt.Sprintf("set k%d 0 0 %d\r\n%s\r\n", i%7, len(value), value)))
+				require.Equal(t, fmt.Sprintf("VALUE k%d 0 %d\r\n%s\r\nEND\r\n", i%7, len(value), value),
+					c.MustDo(t, fmt.Sprintf("get k%d none\r\n", i%7)))
 			}
 			require.True(t, m.IsReady())
 			counts := shadowCounts(m)
@@ -303,7 +319,8 @@ func TestTheQueueOfAShadowThatDoesNotAnswerIsBoundedAndOtherCopiesAreDropped(t *
 		require.Equal(t, "VALUE before 0 1\r\nb\r\nEND\r\n", c.MustDo(t, "get before\r\n"))
 		awaitShadow(t, m)
 	}
-	require.Zero(t, shadowCounts(m).Answers[stats.ShadowDifferent], "the write was dropped, so the answers must not count as different")
+	require.Zero(t, shadowCounts(m).Answers[stats.ShadowDifferent],
+		"the write was dropped, so the answers must not count as different")
 	require.Positive(t, shadowCounts(m).Answers[stats.ShadowUnknown])
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set before 0 0 1\r\nc\r\n"))
 	awaitShadow(t, m)
@@ -395,7 +412,8 @@ func TestAPoolWithoutARouteBecomesAShadowAndAPoolAgainWhileClientsAreServed(t *t
 	for _, writers := range []middleware.Writers{middleware.WritersOne, middleware.WritersSeveral} {
 		t.Run(writers.String(), func(t *testing.T) {
 			t.Parallel()
-			shadowing := withShadow(shadow.Options{Share: 1, All: true, Compare: true}, mctest.StartNewMemcacheds(t, 1), mctest.StartNewMemcacheds(t, 2))
+			shadowing := withShadow(shadow.Options{Share: 1, All: true, Compare: true}, mctest.StartNewMemcacheds(t, 1),
+				mctest.StartNewMemcacheds(t, 2))
 			shadowing.Listen = []string{"127.0.0.1:0"}
 			shadowing.Pools[0].Writers, shadowing.Shadows[0].To.Writers = writers, writers
 			idle := shadowing
@@ -420,7 +438,8 @@ func TestAPoolWithoutARouteBecomesAShadowAndAPoolAgainWhileClientsAreServed(t *t
 			require.Equal(t, "END\r\n", c.MustDo(t, "get t\r\n"), "what was copied is not read")
 			require.Equal(t, "STORED\r\n", c.MustDo(t, "set t 0 0 1\r\nx\r\n"))
 			require.Equal(t, "VALUE t 0 1\r\nx\r\nEND\r\n", c.MustDo(t, "get t\r\n"))
-			require.ErrorContains(t, m.Apply(t.Context(), shadowing), `pool "test" cannot become a shadow while it has a route`)
+			require.ErrorContains(t, m.Apply(t.Context(), shadowing),
+				`pool "test" cannot become a shadow while it has a route`)
 		})
 	}
 }

@@ -55,7 +55,11 @@ func TestAStartWithAServerDownServesEveryKeyWithAReachableHolder(t *testing.T) {
 				t.Parallel()
 				servers := mctest.StartMemcacheds(t, 3)
 				away.leave(servers[1])
-				m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Ack: ack}, ServerOptions: backend.ServerOptions{ConnectTimeout: 500 * time.Millisecond}})
+				m := mwtest.Start(t, middleware.Options{
+					Servers:        mwtest.Servers(servers...),
+					RequestOptions: worker.RequestOptions{Ack: ack},
+					ServerOptions:  backend.ServerOptions{ConnectTimeout: 500 * time.Millisecond},
+				})
 				c := m.Dial(t)
 				reply := c.MustDo(t, "set k 0 0 1\r\nv\r\n")
 				if ack == replica.AckAll {
@@ -101,13 +105,15 @@ func TestReadinessWaitsForTheServersOfItsPolicy(t *testing.T) {
 			}
 			var log mctest.Output
 			o := middleware.Options{
-				Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: tc.replicas}, Ready: tc.ready, Log: slog.New(slog.NewTextHandler(&log, nil)),
+				Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: tc.replicas}, Ready: tc.ready,
+				Log: slog.New(slog.NewTextHandler(&log, nil)),
 			}
 			m := mwtest.Begin(t, o)
 			c := m.Dial(t)
 			router, err := route.New(o.Servers, o.Placement)
 			require.NoError(t, err)
-			// Clients are served meanwhile: keys with a reachable holder are answered, others get an error that names a server.
+			// Clients are served meanwhile: keys with a reachable holder are answered, others get an error that names a
+			// server.
 			served := 0
 			for _, key := range numbered(60) {
 				reachable := false
@@ -130,7 +136,8 @@ func TestReadinessWaitsForTheServersOfItsPolicy(t *testing.T) {
 			require.False(t, m.IsReady())
 			for _, i := range tc.away {
 				waits := fmt.Sprintf(`msg="waiting for a server" server=server-%d `, i+1)
-				require.Eventually(t, func() bool { return strings.Contains(log.String(), waits) }, mctest.Patience, mctest.Tick)
+				require.Eventually(t, func() bool { return strings.Contains(log.String(), waits) }, mctest.Patience,
+					mctest.Tick)
 				servers[i].Start()
 			}
 			awaitReady(t, m)
@@ -143,7 +150,8 @@ func TestAServerThatRefusesToServeIsNotReached(t *testing.T) {
 	ca := mctest.NewCA(t)
 	for name, server := range map[string]string{
 		"it speaks TLS and the middleware does not": mctest.StartMemcachedTLS(t, ca).Addr(),
-		"it wants a password and is given none":     mctest.StartMemcached(t, "-Y", passwordFile(t, "mcmw:secret\n")).Addr(),
+		"it wants a password and is given none": mctest.StartMemcached(t, "-Y",
+			passwordFile(t, "mcmw:secret\n")).Addr(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := mwtest.Begin(t, middleware.Options{Servers: mwtest.Named(server)})

@@ -18,15 +18,22 @@ func TestMissesFillAColdPoolBehindTwoMiddlewaresOneOfWhichIsRestarted(t *testing
 	const kept = 300
 	warm, cold := mctest.StartNewMemcached(t), mctest.StartNewMemcached(t)
 	o := middleware.Options{ChangeStep: time.Hour, Routes: route.Routes{Default: "warm"}, SweepRate: 1_000_000}
-	o.Pools = []middleware.PoolOptions{pooled("warm", route.Options{Replicas: 1}, warm), pooled("cold", route.Options{Replicas: 1}, cold)}
+	o.Pools = []middleware.PoolOptions{
+		pooled("warm", route.Options{Replicas: 1}, warm),
+		pooled("cold", route.Options{Replicas: 1}, cold),
+	}
 	for i := range o.Pools {
 		o.Pools[i].Writers = middleware.WritersSeveral
 	}
 	// The warm-up began before these middlewares started, as after a restart.
-	o.Migrations = []middleware.Migration{{From: "warm", To: "cold", Start: time.Now().Add(-3 * time.Hour / 2).UTC().Truncate(time.Second), Missed: true, Within: 0.5}}
+	o.Migrations = []middleware.Migration{{
+		From: "warm", To: "cold",
+		Start: time.Now().Add(-3 * time.Hour / 2).UTC().Truncate(time.Second), Missed: true, Within: 0.5,
+	}}
 	direct, coldly := mctest.MustDial(t, warm.Addr()), mctest.MustDial(t, cold.Addr())
 	for i := range kept {
-		require.Equal(t, "STORED\r\n", direct.MustDo(t, fmt.Sprintf("set kept-%d %d %d 4\r\n%04d\r\n", i, i, 1900*(i%2), i)))
+		require.Equal(t, "STORED\r\n",
+			direct.MustDo(t, fmt.Sprintf("set kept-%d %d %d 4\r\n%04d\r\n", i, i, 1900*(i%2), i)))
 	}
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
 	require.Equal(t, "warm-up", fleet[0].Stats().Snapshot().Migrations[0].Phase)
@@ -42,7 +49,8 @@ func TestMissesFillAColdPoolBehindTwoMiddlewaresOneOfWhichIsRestarted(t *testing
 		t.Helper()
 		get, values := keys(first, last)
 		require.Equal(t, values, m.Dial(t).MustDo(t, get))
-		require.Eventually(t, func() bool { return coldly.MustDo(t, get) == values }, mctest.Patience, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return coldly.MustDo(t, get) == values }, mctest.Patience,
+			5*time.Millisecond)
 	}
 	fill(fleet[0], 0, kept/3)
 	fill(fleet[1], kept/3, 2*kept/3)
@@ -72,7 +80,8 @@ func TestMissesFillAColdPoolBehindTwoMiddlewaresOneOfWhichIsRestarted(t *testing
 	require.Equal(t, "STORED\r\n", a.MustDo(t, "add kept-1 0 0 4\r\nnew1\r\n"))
 	require.Equal(t, "4\r\n", b.MustDo(t, "incr kept-3 1\r\n"))
 	// Servers do not shorten numbers that are incremented.
-	const after = "VALUE kept-0 0 4\r\nnew0\r\nVALUE kept-1 0 4\r\nnew1\r\nVALUE kept-2 2 4\r\n0002\r\nVALUE kept-3 3 4\r\n4   \r\nEND\r\n"
+	const after = "VALUE kept-0 0 4\r\nnew0\r\nVALUE kept-1 0 4\r\nnew1\r\nVALUE kept-2 2 4\r\n0002\r\nVALUE kept-3 " +
+		"3 4\r\n4   \r\nEND\r\n"
 	for _, c := range []*mctest.Client{a, b, direct, coldly} {
 		require.Equal(t, after, c.MustDo(t, "get kept-0 kept-1 kept-2 kept-3\r\n"))
 	}

@@ -66,7 +66,10 @@ func mcmwConfig(t *testing.T, o *objects) (*config.Config, error) {
 		}
 		environ = append(environ, name+"="+value)
 	}
-	return config.Load(config.Sources{Flags: config.AddFlags(pflag.NewFlagSet("mcmw", pflag.ContinueOnError)), Env: environ})
+	return config.Load(config.Sources{
+		Flags: config.AddFlags(pflag.NewFlagSet("mcmw", pflag.ContinueOnError)),
+		Env:   environ,
+	})
 }
 
 func TestMcmwAcceptsWhatTheChartConfigures(t *testing.T) {
@@ -104,25 +107,37 @@ func TestOptionsInTheValuesReachMcmw(t *testing.T) {
 }
 
 func TestPoolsRoutesAndShadowsInTheValuesReachMcmw(t *testing.T) {
-	c, err := mcmwConfig(t, render(t, helms["v4"], "--set", "memcached.enabled=false,config.replicas=1,config.pools.a.servers={x,y},config.pools.a.replicas=2,config.pools.b.servers={z},config.pools.c.servers={t},"+
-		"config.routes[0].prefix=s:,config.routes[0].pool=b,config.routes[1].default=a,"+
-		"config.pools.d.servers={u},config.pools.e.servers={v},config.routes[2].prefix=r:,config.routes[2].pool=d,config.routes[2].reads=e",
+	c, err := mcmwConfig(t, render(t, helms["v4"], "--set",
+		"memcached.enabled=false,config.replicas=1,config.pools.a.servers={x,y},config.pools.a.replicas=2,"+
+			"config.pools.b.servers={z},"+
+			"config.pools.c.servers={t},"+
+			"config.routes[0].prefix=s:,config.routes[0].pool=b,config.routes[1].default=a,"+
+			"config.pools.d.servers={u},config.pools.e.servers={v},config.routes[2].prefix=r:,config.routes[2].pool=d,"+
+			"config.routes[2].reads=e",
 		"--set", "config.writers=several", "--set-json", `config.shadows=[{"of":"a","to":"c","share":0.25}]`,
-		"--set-json", `config.migrations=[{"from":"a","to":"b","copy":"missed","within":0.02,"start":"2026-12-01T10:00:00Z","back":"2026-12-02T10:00:00Z"}]`))
+		"--set-json",
+		`config.migrations=[{"from":"a","to":"b","copy":"missed","within":0.02,"start":"2026-12-01T10:00:00Z","back":"2026-12-02T10:00:00Z"}]`))
 	require.NoError(t, err)
 	var servers []route.Server
 	for _, s := range c.AllLookups().Specs {
 		servers = append(servers, s.Server)
 	}
 	o := c.With(servers)
-	require.Equal(t, route.Routes{Prefixes: []route.Prefix{{Prefix: "s:", Pool: "b"}, {Prefix: "r:", Pool: "d", Reads: "e"}}, Default: "a"}, o.Routes)
+	require.Equal(t, route.Routes{Prefixes: []route.Prefix{
+		{Prefix: "s:", Pool: "b"},
+		{Prefix: "r:", Pool: "d", Reads: "e"},
+	}, Default: "a"}, o.Routes)
 	require.Equal(t, 2, o.Pools[0].Options.Replicas)
 	require.Equal(t, 1, o.Pools[1].Options.Replicas)
 	require.Equal(t, "z", o.Pools[1].Servers[0].Name)
-	require.Equal(t, []string{"a", "c", "t"}, []string{o.Shadows[0].Of, o.Shadows[0].To.Name, o.Shadows[0].To.Servers[0].Name})
+	require.Equal(t, []string{"a", "c", "t"},
+		[]string{o.Shadows[0].Of, o.Shadows[0].To.Name, o.Shadows[0].To.Servers[0].Name})
 	require.Equal(t, shadow.Options{Share: 0.25, Compare: true}, o.Shadows[0].Options)
 	begin := time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)
-	require.Equal(t, []middleware.Migration{{From: "a", To: "b", Start: begin, Back: begin.AddDate(0, 0, 1), Missed: true, Within: 0.02}}, o.Migrations)
+	require.Equal(t, []middleware.Migration{{
+		From: "a", To: "b", Start: begin, Back: begin.AddDate(0, 0, 1),
+		Missed: true, Within: 0.02,
+	}}, o.Migrations)
 }
 
 func TestSeveralPodsOfMcmwHaveSeveralWriters(t *testing.T) {
@@ -149,7 +164,8 @@ func TestThePodsZoneIsItsLabelOrTheOneGiven(t *testing.T) {
 		}
 		return nil
 	}
-	require.Equal(t, "metadata.labels['topology.kubernetes.io/zone']", zone("config.read=nearest").ValueFrom.FieldRef.FieldPath)
+	require.Equal(t, "metadata.labels['topology.kubernetes.io/zone']",
+		zone("config.read=nearest").ValueFrom.FieldRef.FieldPath)
 	require.Equal(t, &corev1.EnvVar{Name: "MCMW_ZONE", Value: "east"}, zone("config.read=nearest,config.zone=east"))
 	require.Nil(t, zone("config.read=primary"))
 }
@@ -162,7 +178,8 @@ func TestMemoryAndProcessorsDeriveFromTheLimits(t *testing.T) {
 		"128M":       {115200000, 16000000},
 		"1000000000": {900000000, 125000000},
 	} {
-		_, c := render(t, helms["v4"], "--set-string", "resources.limits.memory="+limit, "--set", "resources.limits.cpu=1500m").proxy(t)
+		_, c := render(t, helms["v4"], "--set-string", "resources.limits.memory="+limit, "--set",
+			"resources.limits.cpu=1500m").proxy(t)
 		env := environment(c)
 		require.Equal(t, strconv.FormatInt(want.goMemLimit, 10), env["GOMEMLIMIT"], limit)
 		require.Equal(t, strconv.FormatInt(want.clientMemory, 10), env["MCMW_CLIENT_MEMORY"], limit)
@@ -209,12 +226,22 @@ func TestMcmwMayOnlyWatchTheEndpointSlicesOfItsNamespaceAndReadItsServersStatefu
 		require.Len(t, bindings, 1)
 		memcached := strings.Split(c.Specs[0].Server.Addr, ".")[2] // the Service and the StatefulSet have the same name
 		rules := []rbacv1.PolicyRule{
-			{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"get", "list", "watch"}},
-			{APIGroups: []string{"apps"}, Resources: []string{"statefulsets"}, ResourceNames: []string{memcached}, Verbs: []string{"get"}},
+			{
+				APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"},
+				Verbs: []string{"get", "list", "watch"},
+			},
+			{
+				APIGroups: []string{"apps"}, Resources: []string{"statefulsets"}, ResourceNames: []string{memcached},
+				Verbs: []string{"get"},
+			},
 		}
 		require.Equal(t, rules, roles[0].Rules)
-		require.Equal(t, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roles[0].Name}, bindings[0].RoleRef)
-		require.Equal(t, []rbacv1.Subject{{Kind: "ServiceAccount", Name: p.spec.ServiceAccountName, Namespace: namespace}}, bindings[0].Subjects)
+		require.Equal(t, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roles[0].Name},
+			bindings[0].RoleRef)
+		require.Equal(t, []rbacv1.Subject{{
+			Kind: "ServiceAccount", Name: p.spec.ServiceAccountName,
+			Namespace: namespace,
+		}}, bindings[0].Subjects)
 		for _, n := range of[*networkingv1.NetworkPolicy](o) {
 			if n.Name == p.owner.GetName() {
 				require.Contains(t, toPorts(n.Spec.Egress), "6443")

@@ -47,8 +47,8 @@ type helm struct {
 	rendered map[string]string // the rendered text by arguments; tests run one after the other
 }
 
-// program returns the path of the program. It is built once for each list of requirements, which takes minutes, and kept in the user's cache
-// directory.
+// program returns the path of the program. It is built once for each list of requirements, which takes minutes, and
+// kept in the user's cache directory.
 func (h *helm) program(t *testing.T) string {
 	t.Helper()
 	h.build.Do(func() {
@@ -84,7 +84,8 @@ func (h *helm) run(t *testing.T, args ...string) (stdout, stderr string, err err
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	home := t.TempDir()
-	cmd.Env = append(os.Environ(), "HOME="+home, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG="+filepath.Join(home, "none"))
+	cmd.Env = append(os.Environ(), "HOME="+home, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home,
+		"HELM_DATA_HOME="+home, "KUBECONFIG="+filepath.Join(home, "none"))
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
@@ -94,7 +95,8 @@ func (h *helm) run(t *testing.T, args ...string) (stdout, stderr string, err err
 // template renders the chart in directory dir with further arguments, such as --values and --set.
 func (h *helm) template(t *testing.T, dir string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	return h.run(t, append([]string{"template", release, dir, "--namespace", namespace, "--kube-version", kubeVersion}, args...)...)
+	return h.run(t, append([]string{"template", release, dir, "--namespace", namespace, "--kube-version", kubeVersion},
+		args...)...)
 }
 
 // render returns the objects of the chart.

@@ -15,7 +15,8 @@ import (
 func notes(t *testing.T, args ...string) string {
 	t.Helper()
 	// Helm 3 writes notes only with a cluster.
-	stdout, stderr, err := helms["v4"].run(t, append([]string{"install", release, chartDir, "--namespace", namespace, "--dry-run=client"}, args...)...)
+	stdout, stderr, err := helms["v4"].run(t,
+		append([]string{"install", release, chartDir, "--namespace", namespace, "--dry-run=client"}, args...)...)
 	require.NoError(t, err, stderr)
 	_, notes, ok := strings.Cut(stdout, "\nNOTES:\n")
 	require.True(t, ok)
@@ -61,14 +62,23 @@ func TestHelmTestRunsALoadOnTheAzurePools(t *testing.T) {
 }
 
 // secured are values with TLS and passwords for clients.
-var secured = []string{"--set", "tls.secretName=tls,tls.clientCA=true,auth.secretName=users,tests.tlsName=cache,loadgen.enabled=true,loadgen.generator=mcmwlab,tests.load.enabled=true"}
+var secured = []string{
+	"--set",
+	"tls.secretName=tls,tls.clientCA=true,auth.secretName=users,tests.tlsName=cache,loadgen.enabled=true," +
+		"loadgen.generator=mcmwlab,tests.load.enabled=true",
+}
 
 func TestLoadsUseTheServicesTLSAndPassword(t *testing.T) {
 	o := render(t, helms["v4"], secured...)
 	pod := testLoad(t, secured...)
 	command := loads(strings.Join(pod.Spec.Containers[0].Command, " "))[0]
-	require.Contains(t, loads(notes(t, secured...))[0], "--tls --tls-ca=/etc/mcmw/tls/ca.crt --tls-name=cache --tls-cert=/etc/mcmw/tls/tls.crt --tls-key=/etc/mcmw/tls/tls.key --auth-file=/etc/mcmw/auth/user")
-	for _, spec := range []corev1.PodSpec{pod.Spec, named[*appsv1.StatefulSet](t, o, "mcmw-loadgen").Spec.Template.Spec, named[*corev1.Pod](t, o, "mcmw-test").Spec} {
+	require.Contains(t, loads(notes(t, secured...))[0],
+		"--tls --tls-ca=/etc/mcmw/tls/ca.crt --tls-name=cache --tls-cert=/etc/mcmw/tls/tls.crt "+
+			"--tls-key=/etc/mcmw/tls/tls.key --auth-file=/etc/mcmw/auth/user")
+	for _, spec := range []corev1.PodSpec{
+		pod.Spec, named[*appsv1.StatefulSet](t, o, "mcmw-loadgen").Spec.Template.Spec,
+		named[*corev1.Pod](t, o, "mcmw-test").Spec,
+	} {
 		var mounted []string
 		for _, m := range spec.Containers[0].VolumeMounts {
 			mounted = append(mounted, m.MountPath)

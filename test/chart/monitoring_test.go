@@ -61,7 +61,8 @@ func TestTheDashboardsAreThoseOfTheProjectWithTheNameOfTheRelease(t *testing.T) 
 				require.LessOrEqual(t, len(got["uid"].(string)), 40, "Grafana allows no more")
 				identifiers[got["uid"]] = true
 				want["title"], want["uid"] = got["title"], got["uid"]
-				require.True(t, reflect.DeepEqual(want, got), "%s of %s differs from what it is made from", board, version)
+				require.True(t, reflect.DeepEqual(want, got), "%s of %s differs from what it is made from", board,
+					version)
 			}
 		}
 	}
@@ -69,7 +70,10 @@ func TestTheDashboardsAreThoseOfTheProjectWithTheNameOfTheRelease(t *testing.T) 
 }
 
 func TestAnInstanceHasTheNameOfItsPodAndKEDAQueriesTheRightJob(t *testing.T) {
-	relabeling := monitoringv1.RelabelConfig{SourceLabels: []monitoringv1.LabelName{"__meta_kubernetes_pod_name"}, TargetLabel: "instance"}
+	relabeling := monitoringv1.RelabelConfig{
+		SourceLabels: []monitoringv1.LabelName{"__meta_kubernetes_pod_name"},
+		TargetLabel:  "instance",
+	}
 	const keda = "keda.enabled=true,keda.prometheusAddress=http://prometheus:9090"
 	for version, h := range helms {
 		t.Run(version, func(t *testing.T) {
@@ -92,9 +96,11 @@ func TestAnInstanceHasTheNameOfItsPodAndKEDAQueriesTheRightJob(t *testing.T) {
 func TestAlertsNameTheirRunbooks(t *testing.T) {
 	for set, want := range map[string]string{
 		"": "docs/runbooks/McmwSlow.md",
-		",metrics.prometheusRule.runbookURL=https://example.com/mcmw/runbooks/": "https://example.com/mcmw/runbooks/McmwSlow.md",
+		",metrics.prometheusRule." +
+			"runbookURL=https://example.com/mcmw/runbooks/": "https://example.com/mcmw/runbooks/McmwSlow.md",
 	} {
-		rule := of[*monitoringv1.PrometheusRule](render(t, helms["v4"], "--set", "metrics.prometheusRule.enabled=true"+set))[0]
+		rule := of[*monitoringv1.PrometheusRule](render(t, helms["v4"], "--set",
+			"metrics.prometheusRule.enabled=true"+set))[0]
 		found := 0
 		for _, group := range rule.Spec.Groups {
 			for _, r := range group.Rules {

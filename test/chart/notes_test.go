@@ -26,7 +26,9 @@ func TestTheNotesNameTheObjectsOfTheRelease(t *testing.T) {
 			for _, pod := range regexp.MustCompile(` exec (\S+)-0 `).FindAllStringSubmatch(notes, -1) {
 				named[*appsv1.StatefulSet](t, o, pod[1])
 			}
-			require.Equal(t, slices.ContainsFunc(of[*appsv1.StatefulSet](o), func(s *appsv1.StatefulSet) bool { return s.Name == owner.owner.GetName()+"-loadgen" }), strings.Contains(notes, " exec "))
+			require.Equal(t, slices.ContainsFunc(of[*appsv1.StatefulSet](o), func(s *appsv1.StatefulSet) bool {
+				return s.Name == owner.owner.GetName()+"-loadgen"
+			}), strings.Contains(notes, " exec "))
 		})
 	}
 }
@@ -36,7 +38,8 @@ func TestTheNotesSayWhereTheKeysAreAndWhenConnectionsEnd(t *testing.T) {
 	for set, want := range map[string]string{
 		"memcached.replicas=4":                  ", in front of 4 memcached servers of this release.\n",
 		"memcached.enabled=false,servers={a,b}": ", in front of a, b.\n",
-		"memcached.enabled=false,config.pools.b.servers={x},config.pools.a.servers={y}": ", in front of the pools a, b.\n",
+		"memcached.enabled=false,config.pools.b.servers={x},config.pools.a.servers={y}": ", in front of the pools a, " +
+			"b.\n",
 		"config.max-connection-age=3m": ends + " 3m to 3m",
 	} {
 		notes := notes(t, "--set", set)
@@ -50,7 +53,8 @@ func TestTheMetricsForScalingExist(t *testing.T) {
 	documented, err := os.ReadFile("../../docs/observability.md")
 	require.NoError(t, err)
 	var text string
-	for _, h := range of[*autoscalingv2.HorizontalPodAutoscaler](render(t, helms["v4"], "--values", "testdata/everything.yaml")) {
+	for _, h := range of[*autoscalingv2.HorizontalPodAutoscaler](render(t, helms["v4"], "--values",
+		"testdata/everything.yaml")) {
 		for _, m := range h.Spec.Metrics {
 			if m.Pods != nil {
 				text += m.Pods.Metric.Name + " "

@@ -25,7 +25,8 @@ import (
 	yamlstream "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// scaledObject is a ScaledObject of keda.sh/v1alpha1 as documented by KEDA, whose own types require the libraries of many clouds.
+// scaledObject is a ScaledObject of keda.sh/v1alpha1 as documented by KEDA, whose own types require the libraries of
+// many clouds.
 type scaledObject struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -58,13 +59,15 @@ func (s *scaledObject) DeepCopyObject() runtime.Object { return s }
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		appsv1.AddToScheme, autoscalingv2.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme, monitoringv1.AddToScheme,
+		appsv1.AddToScheme, autoscalingv2.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme,
+		networkingv1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme, monitoringv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err)
 		}
 	}
-	scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}, &scaledObject{})
+	scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"},
+		&scaledObject{})
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 
@@ -134,11 +137,20 @@ func (o *objects) pods() []podTemplate {
 	for _, object := range o.all {
 		switch w := object.(type) {
 		case *appsv1.Deployment:
-			all = append(all, podTemplate{w, "Deployment", w.Spec.Template.ObjectMeta, w.Spec.Template.Spec, w.Spec.Selector})
+			all = append(all, podTemplate{
+				w, "Deployment", w.Spec.Template.ObjectMeta, w.Spec.Template.Spec,
+				w.Spec.Selector,
+			})
 		case *appsv1.DaemonSet:
-			all = append(all, podTemplate{w, "DaemonSet", w.Spec.Template.ObjectMeta, w.Spec.Template.Spec, w.Spec.Selector})
+			all = append(all, podTemplate{
+				w, "DaemonSet", w.Spec.Template.ObjectMeta, w.Spec.Template.Spec,
+				w.Spec.Selector,
+			})
 		case *appsv1.StatefulSet:
-			all = append(all, podTemplate{w, "StatefulSet", w.Spec.Template.ObjectMeta, w.Spec.Template.Spec, w.Spec.Selector})
+			all = append(all, podTemplate{
+				w, "StatefulSet", w.Spec.Template.ObjectMeta, w.Spec.Template.Spec,
+				w.Spec.Selector,
+			})
 		case *batchv1.Job:
 			all = append(all, podTemplate{w, "Job", w.Spec.Template.ObjectMeta, w.Spec.Template.Spec, nil})
 		case *corev1.Pod:

@@ -32,10 +32,12 @@ func TestPodsAreWithinTheRestrictedPodSecurityStandard(t *testing.T) {
 		require.NotEmpty(t, o.pods())
 		for _, p := range o.pods() {
 			for _, result := range evaluator.EvaluatePod(restricted, &p.meta, &p.spec) {
-				assert.True(t, result.Allowed, "%s/%s: %s: %s", p.kind, p.owner.GetName(), result.ForbiddenReason, result.ForbiddenDetail)
+				assert.True(t, result.Allowed, "%s/%s: %s: %s", p.kind, p.owner.GetName(), result.ForbiddenReason,
+					result.ForbiddenDetail)
 			}
 			assert.NotNil(t, p.spec.AutomountServiceAccountToken)
-			assert.Equal(t, len(of[*rbacv1.Role](o)) > 0 && p.meta.Labels["app.kubernetes.io/component"] == "proxy", *p.spec.AutomountServiceAccountToken,
+			assert.Equal(t, len(of[*rbacv1.Role](o)) > 0 && p.meta.Labels["app.kubernetes.io/component"] == "proxy",
+				*p.spec.AutomountServiceAccountToken,
 				"%s/%s: a token where there is something that it allows, and nowhere else", p.kind, p.owner.GetName())
 			for _, c := range p.spec.Containers {
 				if c.Name != "tail" { // the container that a test adds
@@ -72,28 +74,40 @@ func TestNamesAreUnique(t *testing.T) {
 		var names []string
 		for _, object := range o.all {
 			meta := object.(metav1.Object)
-			names = append(names, fmt.Sprintf("%s %s/%s", object.GetObjectKind().GroupVersionKind(), meta.GetNamespace(), meta.GetName()))
+			names = append(names, fmt.Sprintf("%s %s/%s", object.GetObjectKind().GroupVersionKind(),
+				meta.GetNamespace(), meta.GetName()))
 			assert.LessOrEqual(t, len(meta.GetName()), validation.DNS1035LabelMaxLength, meta.GetName())
 		}
 		assert.Empty(t, twice(names...), "objects")
 		for _, p := range o.pods() {
 			name := p.owner.GetName()
-			assert.Empty(t, twice(keysOf(p.spec.Volumes, func(v corev1.Volume) string { return v.Name })...), "%s: volumes", name)
-			assert.Empty(t, twice(keysOf(p.spec.Containers, func(c corev1.Container) string { return c.Name })...), "%s: containers", name)
-			assert.Empty(t, twice(keysOf(p.spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) string {
-				return c.TopologyKey + string(c.WhenUnsatisfiable)
-			})...), "%s: topology", name)
+			assert.Empty(t, twice(keysOf(p.spec.Volumes, func(v corev1.Volume) string { return v.Name })...),
+				"%s: volumes", name)
+			assert.Empty(t, twice(keysOf(p.spec.Containers, func(c corev1.Container) string { return c.Name })...),
+				"%s: containers", name)
+			assert.Empty(t, twice(keysOf(p.spec.TopologySpreadConstraints,
+				func(c corev1.TopologySpreadConstraint) string {
+					return c.TopologyKey + string(c.WhenUnsatisfiable)
+				})...), "%s: topology", name)
 			for _, c := range p.spec.Containers {
-				assert.Empty(t, twice(keysOf(c.Env, func(e corev1.EnvVar) string { return e.Name })...), "%s: env", name)
-				assert.Empty(t, twice(keysOf(c.Ports, func(p corev1.ContainerPort) string { return p.Name })...), "%s: port names", name)
-				assert.Empty(t, twice(keysOf(c.Ports, func(p corev1.ContainerPort) string { return strconv.Itoa(int(p.ContainerPort)) })...), "%s: ports", name)
-				assert.Empty(t, twice(keysOf(c.VolumeMounts, func(m corev1.VolumeMount) string { return m.MountPath })...), "%s: mounts", name)
+				assert.Empty(t, twice(keysOf(c.Env, func(e corev1.EnvVar) string { return e.Name })...),
+					"%s: env", name)
+				assert.Empty(t, twice(keysOf(c.Ports, func(p corev1.ContainerPort) string { return p.Name })...),
+					"%s: port names", name)
+				assert.Empty(t, twice(keysOf(c.Ports, func(p corev1.ContainerPort) string {
+					return strconv.Itoa(int(p.ContainerPort))
+				})...), "%s: ports", name)
+				assert.Empty(t, twice(keysOf(c.VolumeMounts, func(m corev1.VolumeMount) string {
+					return m.MountPath
+				})...), "%s: mounts", name)
 				assert.Empty(t, twice(c.Args...), "%s: args", name)
 			}
 		}
 		for _, s := range of[*corev1.Service](o) {
 			assert.Empty(t, twice(keysOf(s.Spec.Ports, func(p corev1.ServicePort) string { return p.Name })...), s.Name)
-			assert.Empty(t, twice(keysOf(s.Spec.Ports, func(p corev1.ServicePort) string { return strconv.Itoa(int(p.Port)) })...), s.Name)
+			assert.Empty(t, twice(keysOf(s.Spec.Ports, func(p corev1.ServicePort) string {
+				return strconv.Itoa(int(p.Port))
+			})...), s.Name)
 		}
 	})
 }
@@ -141,7 +155,8 @@ func TestEverySelectorFindsThePodsOfOneOwnerAndTheirPorts(t *testing.T) {
 				assert.Equal(t, []string{p.kind + "/" + p.owner.GetName()}, o.selected(t, p.selector))
 			}
 			for _, c := range p.spec.TopologySpreadConstraints {
-				assert.Contains(t, o.selected(t, c.LabelSelector), p.kind+"/"+p.owner.GetName(), "a topology spread constraint does not select its own pods")
+				assert.Contains(t, o.selected(t, c.LabelSelector), p.kind+"/"+p.owner.GetName(),
+					"a topology spread constraint does not select its own pods")
 			}
 		}
 		for _, s := range of[*corev1.Service](o) {
@@ -216,7 +231,9 @@ func TestHelmLintHasNoComplaints(t *testing.T) {
 	for set, args := range sets(t) {
 		for version, h := range helms {
 			t.Run(set+"/"+version, func(t *testing.T) {
-				stdout, stderr, err := h.run(t, append([]string{"lint", "--strict", "--quiet", chartDir, "--kube-version", kubeVersion}, args...)...)
+				stdout, stderr, err := h.run(t,
+					append([]string{"lint", "--strict", "--quiet", chartDir, "--kube-version", kubeVersion},
+						args...)...)
 				require.NoError(t, err, "%s%s", stdout, stderr)
 			})
 		}

@@ -42,41 +42,69 @@ func TestInvalidValuesAreRefusedWithTheirKey(t *testing.T) {
 		"tolerations[0].kye=a":                 `at '/tolerations/0': additional properties 'kye' not allowed`,
 
 		// Contradictions that the templates refuse.
-		"drain.timeoutSeconds=24":                                                     "drain.gracePeriodSeconds is 30: the kubelet would kill mcmw while it drains; expected at least 31",
-		"drain.preStopSleepSeconds=9":                                                 "drain.gracePeriodSeconds is 30: the kubelet would kill mcmw while it drains; expected at least 31",
-		"drain.gracePeriodSeconds=26":                                                 "drain.gracePeriodSeconds is 26: the kubelet would kill mcmw while it drains; expected at least 27",
-		"servers={a}":                                                                 "servers is set, and memcached.enabled is true",
-		"memcached.enabled=false,servers={a,b},config.replicas=3":                     "config.replicas is 3 and there are 2 servers (servers): expected all, or 1 to 2",
-		"config.writers=one":                                                          "config.writers is one and there can be several pods of mcmw: each would write as if it were the only one, and copies of a key would differ permanently; expected config.writers=several, or replicas=1 without autoscaling",
-		"config.writers=one,replicas=1,autoscaling.enabled=true":                      "config.writers is one and there can be several pods of mcmw",
-		"config.pools.a.servers={x}":                                                  "config.pools is set, and pools have their own servers: set memcached.enabled=false",
-		"memcached.enabled=false":                                                     "memcached.enabled is false and servers is empty",
-		"kind=DaemonSet,keda.enabled=true":                                            "kind is DaemonSet, which has one pod per node",
-		"kind=DaemonSet,autoscaling.enabled=true":                                     "kind is DaemonSet, which has one pod per node",
-		"autoscaling.enabled=true,keda.enabled=true":                                  "autoscaling.enabled and keda.enabled are both true",
-		"keda.enabled=true":                                                           "expected keda.prometheusAddress or keda.triggers",
-		"autoscaling.enabled=true,autoscaling.targetCPUUtilization=0":                 "autoscaling.enabled is true, but there is no metric to scale by",
-		"autoscaling.enabled=true,autoscaling.minReplicas=11":                         "autoscaling.minReplicas is 11 and autoscaling.maxReplicas is 10",
-		"autoscaling.enabled=true,resources.requests.cpu=null":                        "autoscaling.targetCPUUtilization is relative to resources.requests.cpu, which is not set",
-		"metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true":         "every pod would be scraped twice",
-		"updateStrategy.maxSurge=0":                                                   "no pod could ever be replaced",
-		"tls.clientCA=true":                                                           "tls.clientCA is true and tls.secretName is empty",
-		"serverTLS.enabled=true":                                                      "memcached.tls.secretName and serverTLS.enabled belong together",
-		"memcached.tls.secretName=a":                                                  "memcached.tls.secretName and serverTLS.enabled belong together",
-		"serverTLS.clientCertificate=true":                                            "serverTLS.clientCertificate is true and serverTLS.secretName is empty",
-		"memcached.memoryMiB=113":                                                     "memcached.resources.limits.memory is 128Mi: memcached would be killed before it is full; expected at least 129Mi",
-		"resources.limits.memory=1Q":                                                  `"1Q" is not a quantity of memory that the chart understands`,
-		"extraEnv[0].name=MCMW_DRAIN_TIMEOUT,extraEnv[0].value=60s":                   "extraEnv has MCMW_DRAIN_TIMEOUT, which the chart sets: use drain.timeoutSeconds",
-		"extraArgs={--drain-timeout=60s}":                                             "extraArgs has --drain-timeout, which the chart sets: use drain.timeoutSeconds",
-		"extraArgs={-m,a}":                                                            "extraArgs has -m, which the chart sets: use servers",
+		"drain.timeoutSeconds=24": "drain.gracePeriodSeconds is " +
+			"30: the kubelet would kill mcmw while it drains; expected at least 31",
+		"drain.preStopSleepSeconds=9": "drain.gracePeriodSeconds is " +
+			"30: the kubelet would kill mcmw while it drains; expected at least 31",
+		"drain.gracePeriodSeconds=26": "drain.gracePeriodSeconds is " +
+			"26: the kubelet would kill mcmw while it drains; expected at least 27",
+		"servers={a}": "servers is set, and " +
+			"memcached.enabled is true",
+		"memcached.enabled=false,servers={a,b},config.replicas=3": "config.replicas is 3 and " +
+			"there are 2 servers (servers): expected all, or 1 to 2",
+		"config.writers=one": "config.writers is one and " +
+			"there can be several pods of mcmw: each would write as if it were the only one, and copies of a key " +
+			"would " +
+			"differ permanently; expected config.writers=several, or replicas=1 without autoscaling",
+		"config.writers=one,replicas=1,autoscaling.enabled=true": "config.writers is one and " +
+			"there can be several pods of mcmw",
+		"config.pools.a.servers={x}": "config.pools is set, and " +
+			"pools have their own servers: set memcached.enabled=false",
+		"memcached.enabled=false": "memcached.enabled is false " +
+			"and servers is empty",
+		"kind=DaemonSet,keda.enabled=true": "kind is DaemonSet, which has " +
+			"one pod per node",
+		"kind=DaemonSet,autoscaling.enabled=true": "kind is DaemonSet, which has " +
+			"one pod per node",
+		"autoscaling.enabled=true,keda.enabled=true": "autoscaling.enabled and " +
+			"keda.enabled are both true",
+		"keda.enabled=true": "expected keda.prometheusAddress or keda.triggers",
+		"autoscaling.enabled=true,autoscaling.targetCPUUtilization=0": "autoscaling.enabled is true, " +
+			"but there is no metric to scale by",
+		"autoscaling.enabled=true,autoscaling.minReplicas=11": "autoscaling.minReplicas is " +
+			"11 and autoscaling.maxReplicas is 10",
+		"autoscaling.enabled=true,resources.requests.cpu=null": "autoscaling.targetCPUUtilization is relative to " +
+			"resources.requests.cpu, which is not set",
+		"metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true": "every pod would be scraped " +
+			"twice",
+		"updateStrategy.maxSurge=0": "no pod could ever be replaced",
+		"tls.clientCA=true": "tls.clientCA is true and " +
+			"tls.secretName is empty",
+		"serverTLS.enabled=true": "memcached.tls.secretName and " +
+			"serverTLS.enabled belong together",
+		"memcached.tls.secretName=a": "memcached.tls.secretName and " +
+			"serverTLS.enabled belong together",
+		"serverTLS.clientCertificate=true": "serverTLS.clientCertificate " +
+			"is true and serverTLS.secretName is empty",
+		"memcached.memoryMiB=113": "memcached.resources.limits.memory is 128Mi: memcached would be killed " +
+			"before it is full; expected at least 129Mi",
+		"resources.limits.memory=1Q": `"1Q" is not a quantity of memory that the chart understands`,
+		"extraEnv[0].name=MCMW_DRAIN_TIMEOUT,extraEnv[0].value=60s": "extraEnv has " +
+			"MCMW_DRAIN_TIMEOUT, which the chart sets: use drain.timeoutSeconds",
+		"extraArgs={--drain-timeout=60s}": "extraArgs has " +
+			"--drain-timeout, which the chart sets: use drain.timeoutSeconds",
+		"extraArgs={-m,a}": "extraArgs has -m, which the " +
+			"chart sets: use servers",
 		"extraEnv[0].name=A,extraEnv[1].name=A":                                       `extraEnv has the name "A", which exists already`,
 		"extraVolumes[0].name=config":                                                 `extraVolumes has the name "config", which exists already`,
 		"extraVolumeMounts[0].name=a,extraVolumeMounts[0].mountPath=/etc/mcmw/config": `extraVolumeMounts has the mountPath "/etc/mcmw/config", which exists already`,
 		"extraContainers[0].name=mcmw":                                                `extraContainers has the name "mcmw", which exists already`,
-		"auth.secretName=a,loadgen.enabled=true":                                      "loadgen.generator is memtier, which cannot authenticate over the text protocol: expected loadgen.generator=mcmwlab",
-		"auth.secretName=a,tests.load.enabled=true":                                   "loadgen.generator is memtier, which cannot authenticate over the text protocol: expected loadgen.generator=mcmwlab",
-		"memcached.extraVolumes[0].name=tls":                                          `memcached.extraVolumes has the name "tls", which exists already`,
-		"loadgen.jobs[0].name=a,loadgen.jobs[1].name=a":                               `loadgen.jobs has the name "a", which exists already`,
+		"auth.secretName=a,loadgen.enabled=true": "loadgen.generator is " +
+			"memtier, which cannot authenticate over the text protocol: expected loadgen.generator=mcmwlab",
+		"auth.secretName=a,tests.load.enabled=true": "loadgen.generator is " +
+			"memtier, which cannot authenticate over the text protocol: expected loadgen.generator=mcmwlab",
+		"memcached.extraVolumes[0].name=tls":            `memcached.extraVolumes has the name "tls", which exists already`,
+		"loadgen.jobs[0].name=a,loadgen.jobs[1].name=a": `loadgen.jobs has the name "a", which exists already`,
 	} {
 		for version, h := range helms {
 			t.Run(set+"/"+version, func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cluster serves the part of Kubernetes' API that Helm needs to look up pods, and returns the path of a kubeconfig for it. pods is JSON.
+// cluster serves the part of Kubernetes' API that Helm needs to look up pods, and returns the path of a kubeconfig for
+// it. pods is JSON.
 func cluster(t *testing.T, pods string) (kubeconfig string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -20,7 +21,8 @@ func cluster(t *testing.T, pods string) (kubeconfig string) {
 		"/api":     `{"kind": "APIVersions", "versions": ["v1"]}`,
 		"/apis":    `{"kind": "APIGroupList", "apiVersion": "v1", "groups": []}`,
 		"/api/v1":  `{"kind": "APIResourceList", "groupVersion": "v1", "resources": [{"name": "pods", "namespaced": true, "kind": "Pod", "verbs": ["list"]}]}`,
-		"/api/v1/namespaces/" + namespace + "/pods": `{"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [` + pods + `]}`,
+		"/api/v1/namespaces/" + namespace +
+			"/pods": `{"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [` + pods + `]}`,
 	} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -55,11 +57,13 @@ func TestAnInstallationWaitsForTheEndOfThePodsOfAnEarlierOne(t *testing.T) {
 			"none":               {"", false},
 		} {
 			t.Run(name+"/"+version, func(t *testing.T) {
-				_, stderr, err := h.template(t, chartDir, "--dry-run=server", "--disable-openapi-validation", "--kubeconfig", cluster(t, c.pods))
+				_, stderr, err := h.template(t, chartDir, "--dry-run=server", "--disable-openapi-validation",
+					"--kubeconfig", cluster(t, c.pods))
 				if c.refused {
 					require.Error(t, err)
 					require.Contains(t, stderr, "pod mcmw-memcached-0 of an earlier installation is still terminating")
-					require.Contains(t, stderr, "kubectl --namespace cache wait --for=delete pod --selector app.kubernetes.io/instance=mcmw")
+					require.Contains(t, stderr,
+						"kubectl --namespace cache wait --for=delete pod --selector app.kubernetes.io/instance=mcmw")
 					return
 				}
 				if err != nil { // Helm 4 then requests kinds that this cluster doesn't have
@@ -73,11 +77,13 @@ func TestAnInstallationWaitsForTheEndOfThePodsOfAnEarlierOne(t *testing.T) {
 func TestAMissingOperatorIsNamedBeforeAnythingIsInstalled(t *testing.T) {
 	for version, h := range helms {
 		for value, operator := range map[string]string{
-			"metrics.serviceMonitor.enabled": "the Prometheus operator", "metrics.podMonitor.enabled": "the Prometheus operator",
+			"metrics.serviceMonitor.enabled": "the Prometheus operator",
+			"metrics.podMonitor.enabled":     "the Prometheus operator",
 			"metrics.prometheusRule.enabled": "the Prometheus operator", "keda.enabled": "KEDA",
 		} {
 			t.Run(value+"/"+version, func(t *testing.T) {
-				_, stderr, err := h.run(t, "install", release, chartDir, "--namespace", namespace, "--dry-run=server", "--kubeconfig", cluster(t, ""), "--set", value+"=true", "--set", "keda.prometheusAddress=http://p")
+				_, stderr, err := h.run(t, "install", release, chartDir, "--namespace", namespace, "--dry-run=server",
+					"--kubeconfig", cluster(t, ""), "--set", value+"=true", "--set", "keda.prometheusAddress=http://p")
 				require.Error(t, err)
 				require.Contains(t, stderr, value+" is true, and this cluster has no API ")
 				require.Contains(t, stderr, "install "+operator+" with its CustomResourceDefinitions first")

@@ -54,7 +54,8 @@ func TestTheReleasedChartNamesItsSourceImagesAndRunbooks(t *testing.T) {
 		for _, group := range of[*monitoringv1.PrometheusRule](o)[0].Spec.Groups {
 			for _, r := range group.Rules {
 				if r.Alert != "" {
-					require.Equal(t, source+"/blob/v"+version+"/docs/runbooks/"+r.Alert+".md", r.Annotations["runbook_url"])
+					require.Equal(t, source+"/blob/v"+version+"/docs/runbooks/"+r.Alert+".md",
+						r.Annotations["runbook_url"])
 				}
 			}
 		}

@@ -29,20 +29,26 @@ func TestAnUpgradeKeepsImmutableFields(t *testing.T) {
 	for version, h := range helms {
 		t.Run(version, func(t *testing.T) {
 			before := render(t, h, "--set", "loadgen.enabled=true")
-			after := renderDir(t, h, laterChart(t), "--set", "loadgen.enabled=true,replicas=7,image.tag=9.9.9,commonLabels.new=label,podLabels.other=label,"+
-				"podAnnotations.a=b,config.workers=3,config.max-value=2m,memcached.image.tag=1.6.38,memcached.podLabels.x=y,loadgen.podLabels.x=y,service.labels.x=y")
+			after := renderDir(t, h, laterChart(t), "--set",
+				"loadgen.enabled=true,replicas=7,image.tag=9.9.9,commonLabels.new=label,podLabels.other=label,"+
+					"podAnnotations.a=b,config.workers=3,config.max-value=2m,memcached.image.tag=1.6.38,"+
+					"memcached.podLabels.x=y,"+
+					"loadgen.podLabels.x=y,service.labels.x=y")
 			d := named[*appsv1.Deployment](t, after, "mcmw")
 			require.NotEqual(t, named[*appsv1.Deployment](t, before, "mcmw").Spec, d.Spec)
 			require.Equal(t, named[*appsv1.Deployment](t, before, "mcmw").Spec.Selector, d.Spec.Selector)
 			for _, name := range []string{"mcmw-memcached", "mcmw-loadgen"} {
-				is, was := named[*appsv1.StatefulSet](t, after, name).Spec, named[*appsv1.StatefulSet](t, before, name).Spec
+				is, was := named[*appsv1.StatefulSet](t, after, name).Spec,
+					named[*appsv1.StatefulSet](t, before, name).Spec
 				require.NotEqual(t, was.Template, is.Template)
 				// The fields of a StatefulSet that the API server allows to change; all others must be equal.
-				is.Replicas, is.Template, is.UpdateStrategy, is.MinReadySeconds, is.RevisionHistoryLimit = was.Replicas, was.Template, was.UpdateStrategy, was.MinReadySeconds, was.RevisionHistoryLimit
+				is.Replicas, is.Template, is.UpdateStrategy, is.MinReadySeconds, is.RevisionHistoryLimit = was.Replicas,
+					was.Template, was.UpdateStrategy, was.MinReadySeconds, was.RevisionHistoryLimit
 				require.Equal(t, was, is)
 			}
 			for _, name := range []string{"mcmw", "mcmw-memcached", "mcmw-metrics"} {
-				require.Equal(t, named[*corev1.Service](t, before, name).Spec.Selector, named[*corev1.Service](t, after, name).Spec.Selector)
+				require.Equal(t, named[*corev1.Service](t, before, name).Spec.Selector,
+					named[*corev1.Service](t, after, name).Spec.Selector)
 			}
 		})
 	}
@@ -83,7 +89,10 @@ func TestAnOptionChangesTheWatchedFileOrThePods(t *testing.T) {
 
 func TestAChangedJobHasAnotherName(t *testing.T) {
 	names := map[string]bool{}
-	for _, set := range []string{"loadgen.jobs[0].args={a}", "loadgen.jobs[0].args={b}", "loadgen.jobs[0].parallelism=2", "loadgen.image.tag=2.0.1"} {
+	for _, set := range []string{
+		"loadgen.jobs[0].args={a}", "loadgen.jobs[0].args={b}",
+		"loadgen.jobs[0].parallelism=2", "loadgen.image.tag=2.0.1",
+	} {
 		o := render(t, helms["v4"], "--set", "loadgen.jobs[0].name=run", "--set", set)
 		for _, p := range o.pods() {
 			if p.meta.Labels["app.kubernetes.io/component"] == "loadjob" {

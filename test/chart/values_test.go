@@ -15,8 +15,10 @@ import (
 func TestANullRemovesWhatAnEarlierValuesFileHasSet(t *testing.T) {
 	dir := t.TempDir()
 	files := []string{
-		"nodeSelector: {pool: a, disk: ssd}\nmemcached: {nodeSelector: {pool: b}, podAnnotations: {a: b}}\nresources: {limits: {cpu: 2}}\ncommonLabels: {team: x}\n",
-		"nodeSelector: {pool: null}\nmemcached: {nodeSelector: {pool: null}, podAnnotations: {a: null}}\nresources: {limits: {cpu: null}}\ncommonLabels: {team: null}\n",
+		"nodeSelector: {pool: a, disk: ssd}\nmemcached: {nodeSelector: {pool: b}, podAnnotations: {a: " +
+			"b}}\nresources: {limits: {cpu: 2}}\ncommonLabels: {team: x}\n",
+		"nodeSelector: {pool: null}\nmemcached: {nodeSelector: {pool: null}, podAnnotations: {a: null}}\nresources: " +
+			"{limits: {cpu: null}}\ncommonLabels: {team: null}\n",
 	}
 	var args []string
 	for i, text := range files {
@@ -57,7 +59,8 @@ func TestTheGlobalRegistryPrefixesEveryImage(t *testing.T) {
 				require.Len(t, after, len(before))
 				for i, p := range after {
 					// The chart's own container is the first one; others are the user's.
-					require.Equal(t, "mirror.example.com/all/"+before[i].spec.Containers[0].Image, p.spec.Containers[0].Image)
+					require.Equal(t, "mirror.example.com/all/"+before[i].spec.Containers[0].Image,
+						p.spec.Containers[0].Image)
 				}
 			})
 		}
@@ -74,7 +77,8 @@ func TestPodsGetTheUsersOwnFields(t *testing.T) {
   extraVolumes: [{name: more, emptyDir: {}}]
   extraVolumeMounts: [{name: more, mountPath: /more}]
 `
-	text := "loadgen: {enabled: true, schedulerName: own}\nmemcached:" + pod + "  updateStrategy: {type: OnDelete}\n" + strings.ReplaceAll(pod, "\n  ", "\n")
+	text := "loadgen: {enabled: true, schedulerName: own}\nmemcached:" + pod + "  updateStrategy: {type: OnDelete}\n" +
+		strings.ReplaceAll(pod, "\n  ", "\n")
 	require.NoError(t, os.WriteFile(values, []byte(text), 0o644))
 	for version, h := range helms {
 		t.Run(version, func(t *testing.T) {
@@ -110,10 +114,13 @@ func TestConventionalNamesReplaceTheCharts(t *testing.T) {
 				require.Equal(t, []string{"pod-template-hash"}, c.MatchLabelKeys)
 			}
 			// A release of a chart without these values, with --reuse-values.
-			require.Equal(t, int32(2), *named[*appsv1.Deployment](t, render(t, h, "--set", "replicaCount=null"), "mcmw").Spec.Replicas)
+			require.Equal(t, int32(2), *named[*appsv1.Deployment](t, render(t, h, "--set", "replicaCount=null"),
+				"mcmw").Spec.Replicas)
 
-			o = render(t, h, "--set", "replicaCount=5", "--set", "podDisruptionBudget.minAvailable=60%", "--set", "memcached.podDisruptionBudget.minAvailable=2",
-				"--set-json", `topologySpreadConstraints=[{"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]`)
+			o = render(t, h, "--set", "replicaCount=5", "--set", "podDisruptionBudget.minAvailable=60%", "--set",
+				"memcached.podDisruptionBudget.minAvailable=2",
+				"--set-json",
+				`topologySpreadConstraints=[{"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]`)
 			require.Equal(t, int32(5), *named[*appsv1.Deployment](t, o, "mcmw").Spec.Replicas)
 			require.Equal(t, "60%", budget(o, "mcmw").MinAvailable.String())
 			require.Nil(t, budget(o, "mcmw").MaxUnavailable)
@@ -121,7 +128,8 @@ func TestConventionalNamesReplaceTheCharts(t *testing.T) {
 			p, _ = o.proxy(t)
 			require.Len(t, p.spec.TopologySpreadConstraints, 1)
 			require.Equal(t, "rack", p.spec.TopologySpreadConstraints[0].TopologyKey)
-			require.Zero(t, *named[*appsv1.Deployment](t, render(t, h, "--set", "replicaCount=0"), "mcmw").Spec.Replicas)
+			require.Zero(t, *named[*appsv1.Deployment](t, render(t, h, "--set", "replicaCount=0"), "mcmw").
+				Spec.Replicas)
 		})
 	}
 }

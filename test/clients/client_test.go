@@ -57,27 +57,62 @@ func rust(name string) []string {
 
 // libraries are those that speak text or meta, by default or as set by their program.
 var libraries = []library{
-	{name: "pymemcache", version: "4.0.0", protocol: "text", setting: "`connect_timeout`, `timeout`", wait: "none", program: python("pymemcache")},
-	{name: "python-memcached", version: "1.62", protocol: "text", wait: "3 s, then dead for 30 s", program: python("python_memcached")},
+	{
+		name: "pymemcache", version: "4.0.0", protocol: "text", setting: "`connect_timeout`, `timeout`", wait: "none",
+		program: python("pymemcache"),
+	},
+	{
+		name: "python-memcached", version: "1.62", protocol: "text", wait: "3 s, then dead for 30 s",
+		program: python("python_memcached"),
+	},
 	{name: "pylibmc", version: "1.6.3", protocol: "text", wait: "5 s", program: python("pylibmc")},
-	{name: "aiomcache", version: "0.8.2", protocol: "text", setting: "a time for each call", wait: "none", program: python("aiomcache")},
+	{
+		name: "aiomcache", version: "0.8.2", protocol: "text", setting: "a time for each call", wait: "none",
+		program: python("aiomcache"),
+	},
 	{name: "emcache", version: "1.3.3", protocol: "text", wait: "1 s", program: python("emcache")},
-	{name: "meta-memcache", version: "4.3.0", protocol: "meta", setting: "no cas with several writers: it takes a token above 32 bits for none", wait: "1 s", program: python("meta_memcache"), exceptions: map[string]string{
-		"cas c c4": "it takes a token above 32 bits for none, and stores unconditionally",
-		"get c":    "the same",
-	}},
+	{
+		name: "meta-memcache", version: "4.3.0", protocol: "meta",
+		setting: "no cas with several writers: it takes a token above 32 bits for none", wait: "1 s",
+		program: python("meta_memcache"), exceptions: map[string]string{
+			"cas c c4": "it takes a token above 32 bits for none, and stores unconditionally",
+			"get c":    "the same",
+		},
+	},
 	{name: "memcached (npm)", version: "2.2.2", protocol: "text", wait: "5 s", program: node("memcached")},
 	{name: "memcache-client (npm)", version: "1.0.5", protocol: "text", wait: "5 s", program: node("memcache-client")},
 	{name: "memcache-plus (npm)", version: "0.3.1", protocol: "text", wait: "0.5 s", program: node("memcache-plus")},
-	{name: "gomemcache", version: "2026-04-22", protocol: "text", setting: "`Timeout`, above that of mcmw", wait: "0.5 s", program: golang("gomemcache")},
-	{name: "grafana/gomemcache", version: "2025-11-27", protocol: "text", setting: "`Timeout`, above that of mcmw", wait: "0.1 s", program: golang("grafana")},
+	{
+		name: "gomemcache", version: "2026-04-22", protocol: "text", setting: "`Timeout`, above that of mcmw",
+		wait: "0.5 s", program: golang("gomemcache"),
+	},
+	{
+		name: "grafana/gomemcache", version: "2025-11-27", protocol: "text", setting: "`Timeout`, above that of mcmw",
+		wait: "0.1 s", program: golang("grafana"),
+	},
 	{name: "spymemcached", version: "2.12.3", protocol: "text", wait: "2.5 s", program: java("spymemcached")},
 	{name: "xmemcached", version: "2.4.8", protocol: "text", wait: "5 s", program: java("xmemcached")},
-	{name: "memcache (Rust)", version: "0.21.0", protocol: "binary", setting: "`?protocol=ascii&timeout=2`", wait: "none", program: rust("ascii")},
-	{name: "Cache::Memcached", version: "1.30 (Debian 12)", protocol: "text", wait: "1 s", program: []string{"perl", "perl/client.pl", "Cache::Memcached"}},
-	{name: "Cache::Memcached::Fast", version: "0.28 (Debian 12)", protocol: "text", wait: "1 s", program: []string{"perl", "perl/client.pl", "Cache::Memcached::Fast"}},
-	{name: "PHP Memcached", version: "3.2.0 (Debian 12)", protocol: "text; sessions binary", setting: "sessions: `memcached.sess_binary_protocol=0`", wait: "5 s", program: []string{"php", "php/client.php", "Memcached"}},
-	{name: "PHP Memcache", version: "8.0 (Debian 12)", protocol: "text", wait: "1 s", program: []string{"php", "php/client.php", "Memcache"}},
+	{
+		name: "memcache (Rust)", version: "0.21.0", protocol: "binary", setting: "`?protocol=ascii&timeout=2`",
+		wait: "none", program: rust("ascii"),
+	},
+	{
+		name: "Cache::Memcached", version: "1.30 (Debian 12)", protocol: "text", wait: "1 s",
+		program: []string{"perl", "perl/client.pl", "Cache::Memcached"},
+	},
+	{
+		name: "Cache::Memcached::Fast", version: "0.28 (Debian 12)", protocol: "text", wait: "1 s",
+		program: []string{"perl", "perl/client.pl", "Cache::Memcached::Fast"},
+	},
+	{
+		name: "PHP Memcached", version: "3.2.0 (Debian 12)", protocol: "text; sessions binary",
+		setting: "sessions: `memcached.sess_binary_protocol=0`", wait: "5 s",
+		program: []string{"php", "php/client.php", "Memcached"},
+	},
+	{
+		name: "PHP Memcache", version: "8.0 (Debian 12)", protocol: "text", wait: "1 s",
+		program: []string{"php", "php/client.php", "Memcache"},
+	},
 }
 
 // binaries speak only the binary protocol, or are set to it.
@@ -96,11 +131,18 @@ var build = sync.OnceValue(func() error {
 		command  []string
 	}{
 		{"golang", []string{"go", "build", "-o", built("golang"), "./golang"}},
-		{"java", []string{"javac", "-cp", filepath.Join(cache(), "java", "*"), "-d", built("java"), "java/Client.java"}},
-		{"rust", []string{"cargo", "build", "--quiet", "--manifest-path", "rust/Cargo.toml", "--target-dir", built("rust")}},
+		{"java", []string{
+			"javac", "-cp", filepath.Join(cache(), "java", "*"), "-d", built("java"),
+			"java/Client.java",
+		}},
+		{"rust", []string{
+			"cargo", "build", "--quiet", "--manifest-path", "rust/Cargo.toml", "--target-dir",
+			built("rust"),
+		}},
 	} {
 		if out, err := exec.Command(c.command[0], c.command[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("the program in test/clients/%s: %w: %s; `.ci/deps clients` installs what it needs", c.language, err, out)
+			return fmt.Errorf("the program in test/clients/%s: %w: %s; `.ci/deps clients` installs what it needs",
+				c.language, err, out)
 		}
 	}
 	return nil
@@ -114,7 +156,8 @@ type session struct {
 	hung    bool // a late answer would look like that of the next command
 }
 
-// patience is how long a library may take for an answer before the test calls it hung. It is longer than the libraries' own timeouts.
+// patience is how long a library may take for an answer before the test calls it hung. It is longer than the libraries'
+// own timeouts.
 const patience = 15 * time.Second
 
 func start(t *testing.T, l library, addr string) *session {
@@ -152,7 +195,8 @@ func start(t *testing.T, l library, addr string) *session {
 			_ = cmd.Process.Kill()
 			for range s.answers {
 			}
-			require.Equal(t, "ready", ready, "%s does not start; `.ci/deps clients` installs it: %s", l.name, s.stderr.String())
+			require.Equal(t, "ready", ready, "%s does not start; `.ci/deps clients` installs it: %s", l.name,
+				s.stderr.String())
 		}
 	case <-time.After(4 * patience):
 		require.Fail(t, l.name+" does not start")

@@ -25,8 +25,10 @@ const page = "../../docs/results/clients.md"
 
 const head = `# Client libraries while servers fail
 
-Written by the test in ` + "`test/clients`" + `, on a machine that also ran other things: times tell tenths of a second from seconds, not more. Each library
-has its own defaults, except that Rust's ` + "`memcache`" + ` is set to text. mcmw has three servers and its own defaults; the program does 8 gets and 8 sets, one after the other, for at most some 20 s.
+Written by the test in ` + "`test/clients`" +
+	`, on a machine that also ran other things: times tell tenths of a second from seconds, not more. Each library
+has its own defaults, except that Rust's ` + "`memcache`" +
+	` is set to text. mcmw has three servers and its own defaults; the program does 8 gets and 8 sets, one after the other, for at most some 20 s.
 A cell says how many of the 16 were not what they are while all servers work, the longest time of one, and the first such result.
 
 `
@@ -39,7 +41,8 @@ With text or meta all get what memcached itself gives them.
 |---|---|---|---|
 `
 
-// otherRows are libraries that the programs do not run: they cannot be served, or are in no package of this machine's distribution.
+// otherRows are libraries that the programs do not run: they cannot be served, or are in no package of this machine's
+// distribution.
 const otherRows = `| Dalli 3.2.8, in Rails 7.2 | binary | ` + "`protocol: :meta`" + ` | 1 s |
 | Dalli 5.0.6 | meta | nothing | 1 s |
 | MediaWiki 1.43's own | text | nothing | 0.5 s |
@@ -48,14 +51,16 @@ const otherRows = `| Dalli 3.2.8, in Rails 7.2 | binary | ` + "`protocol: :meta`
 
 `
 
-// ownTests is about the libraries' own suites. Those that TestTheirOwnSuitesFailNoMoreThanOnMemcached does not run were run by hand.
+// ownTests is about the libraries' own suites. Those that TestTheirOwnSuitesFailNoMoreThanOnMemcached does not run were
+// run by hand.
 const ownTests = `## Their own tests
 
 Each was run in front of two servers with all copies, and on memcached 1.6.38 as the control. Tests that fail there, too, or need another server (SASL, Docker) are not counted.
 
 | tests of | how many | fail only through mcmw |
 |---|---|---|
-| pymemcache 4.0.0, nightly | its integration tests | ` + "`stats cachedump`" + `, which is refused: a key could forge the end of the reply |
+| pymemcache 4.0.0, nightly | its integration tests | ` + "`stats cachedump`" +
+	`, which is refused: a key could forge the end of the reply |
 | gomemcache, memcache (Rust), nightly | those with a server | none |
 | python-memcached 1.62 | 26 | none |
 | pylibmc 1.6.3 | 41 | 14; with the text protocol none |
@@ -63,7 +68,8 @@ Each was run in front of two servers with all copies, and on memcached 1.6.38 as
 | Cache::Memcached 1.30 | 72 | none |
 | Cache::Memcached::Fast 0.28 | all its files | none |
 | PHP Memcached 3.3.0, with the extension 3.2.0 | 113 | 23; with the text protocol none |
-| Dalli 5.0.6 | 332 | ` + "`stats reset`" + ` leaves mcmw's own counts; ` + "`mg`" + ` with ` + "`h`" + ` or ` + "`l`" + ` tells of the copy that was read |
+| Dalli 5.0.6 | 332 | ` + "`stats reset`" + ` leaves mcmw's own counts; ` + "`mg`" + ` with ` + "`h`" + ` or ` + "`l`" +
+	` tells of the copy that was read |
 
 Applications with memcached, then mcmw in its place, gave the same: Rails 7.2 (cache, counters, sessions, threads), MediaWiki 1.43 with each of its two clients (object cache, locks, WAN cache, an edit), envoy's ratelimit (two instances share one limit), and dskit's cache client.
 
@@ -134,7 +140,8 @@ const keys = 8
 // enough is the time after which a library that is slow in every request is asked nothing more.
 const enough = 20 * time.Second
 
-// measure lets the library get and set keys. healthy has its results while all servers work; it is filled if it is empty.
+// measure lets the library get and set keys. healthy has its results while all servers work; it is filled if it is
+// empty.
 func measure(t *testing.T, s *session, healthy map[string]string) string {
 	t.Helper()
 	others, first, longest, began := 0, "", time.Duration(0), time.Now()
@@ -190,7 +197,8 @@ func begin(t *testing.T, replicas int, getErrorMiss bool) (*mwtest.MW, []*mctest
 	t.Helper()
 	servers := mctest.StartNewMemcacheds(t, 3)
 	flags := config.AddFlags(pflag.NewFlagSet("mcmw", pflag.PanicOnError))
-	c, err := config.Load(config.Sources{Flags: flags, Env: []string{"MCMW_SERVERS=" + servers[0].Addr()}}) // the defaults
+	// the defaults
+	c, err := config.Load(config.Sources{Flags: flags, Env: []string{"MCMW_SERVERS=" + servers[0].Addr()}})
 	require.NoError(t, err)
 	o := c.Options
 	o.Listen, o.Servers = nil, mwtest.Servers(servers...)

@@ -74,7 +74,8 @@ func TestLibrariesGetFromMcmwWhatMemcachedGivesThem(t *testing.T) {
 			control := play(mctest.StartNewMemcached(t).Addr())
 			for name, replicas := range map[string]int{"all copies": 0, "one copy": 1} {
 				m := mwtest.Start(t, middleware.Options{
-					Servers: mwtest.Servers(mctest.StartNewMemcacheds(t, 3)...), Placement: route.Options{Replicas: replicas},
+					Servers:   mwtest.Servers(mctest.StartNewMemcacheds(t, 3)...),
+					Placement: route.Options{Replicas: replicas},
 				})
 				got := play(m.Addr())
 				for i, command := range scenario {

@@ -96,21 +96,27 @@ func TestTheirOwnSuitesFailNoMoreThanOnMemcached(t *testing.T) {
 		{
 			name: "pymemcache", sources: filepath.Join(cache(), "python", "sources", "pymemcache-4.0.0"),
 			command: []string{
-				filepath.Join(cache(), "python", "bin", "python"), "-m", "pytest", "-c", os.DevNull, "--rootdir", ".", "-q", "-p", "no:cacheprovider", "-W", "ignore",
+				filepath.Join(cache(), "python", "bin", "python"), "-m", "pytest", "-c", os.DevNull, "--rootdir", ".",
+				"-q", "-p", "no:cacheprovider", "-W", "ignore",
 				"pymemcache/test/test_integration.py", "--server", "127.0.0.1", "--port", "PORT",
 			},
 			failed: failedPython, passed: regexp.MustCompile(`[1-9]\d* passed`),
-			exceptions: map[string]string{"test_misc[": "it calls stats cachedump, which is refused: a key could forge the end of the reply"},
+			exceptions: map[string]string{"test_misc[": "it calls stats cachedump, which is refused: a key could " +
+				"forge the end of the reply"},
 		},
 		{
 			name: "gomemcache", sources: moduleDir(t, "github.com/bradfitz/gomemcache"), port: "11211",
-			command: []string{"go", "test", "-count=1", "-v", "-skip", "TestUnixSocket|TestTLS", "./memcache"}, // these start a memcached of their own
+			// these start a memcached of their own
+			command: []string{"go", "test", "-count=1", "-v", "-skip", "TestUnixSocket|TestTLS", "./memcache"},
 			failed:  failedGo, passed: regexp.MustCompile(`--- PASS: TestLocalhost`),
 		},
 		{
 			name: "memcache-rust", sources: crateDir(t, "memcache-0.21.0"), port: "12345",
-			command: []string{"cargo", "test", "--no-default-features", "--no-fail-fast", "--test", "test_ascii", "--", "--test-threads=1"},
-			failed:  failedRust, passed: regexp.MustCompile(`[1-9]\d* passed`),
+			command: []string{
+				"cargo", "test", "--no-default-features", "--no-fail-fast", "--test", "test_ascii", "--",
+				"--test-threads=1",
+			},
+			failed: failedRust, passed: regexp.MustCompile(`[1-9]\d* passed`),
 		},
 	} {
 		t.Run(s.name, func(t *testing.T) {

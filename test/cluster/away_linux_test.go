@@ -16,12 +16,13 @@ import (
 // away keeps pods of memcached from being scheduled; mcmw's tolerate it.
 const away = "away"
 
-// A drain of a node with a pod of each comes to this. A pod that is deleted leaves the EndpointSlice until its replacement has
-// an address.
+// A drain of a node with a pod of each comes to this. A pod that is deleted leaves the EndpointSlice until its
+// replacement has an address.
 func TestAnMcmwThatStartsWhileAServerIsAwayJoinsTheListInForceAndReadsNothingOld(t *testing.T) {
-	// The times are the chart's own, except that any lookup that lacks a server would remove it, if the StatefulSet did not say
-	// that it stays. Connections are renewed often, so that the new pod is used, too.
-	r := install(t, "away", "--set", "config.resolve-interval=5s,config.remove-after=1,config.change-step=15s,config.max-connection-age=10s",
+	// The times are the chart's own, except that any lookup that lacks a server would remove it, if the StatefulSet did
+	// not say that it stays. Connections are renewed often, so that the new pod is used, too.
+	r := install(t, "away", "--set",
+		"config.resolve-interval=5s,config.remove-after=1,config.change-step=15s,config.max-connection-age=10s",
 		"--set-json", fmt.Sprintf(`tolerations=[{"key": %q, "operator": "Exists"}]`, away))
 	counted := r.whileShared(func() {
 		untaint := r.taint()
@@ -33,7 +34,8 @@ func TestAnMcmwThatStartsWhileAServerIsAwayJoinsTheListInForceAndReadsNothingOld
 			samples, err := r.metrics(p.Metadata.Name)
 			require.NoError(t, err)
 			settled := func(name string) bool { return strings.HasPrefix(name, `mcmw_placement_info{phase="settled"`) }
-			assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(samples)), settled), "%s has another placement than the one in force", p.Metadata.Name)
+			assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(samples)), settled),
+				"%s has another placement than the one in force", p.Metadata.Name)
 			assert.Contains(t, samples, `mcmw_server_state{server="mcmw-memcached-1",state="down"}`, p.Metadata.Name)
 		}
 		untaint()

@@ -14,9 +14,13 @@ import (
 )
 
 func TestReadsOfOneServerConvergeToItsNetworkLimit(t *testing.T) {
-	r := install(t, "capped", "--set", "memcached.replicas=1", "--set-string", `memcached.podAnnotations.kubernetes\.io/egress-bandwidth=100M`)
+	r := install(t, "capped", "--set", "memcached.replicas=1", "--set-string",
+		`memcached.podAnnotations.kubernetes\.io/egress-bandwidth=100M`)
 	reads := func(args ...string) float64 {
-		result := r.load(append([]string{"--threads", "1", "--clients", "16", "--ratio", "0:1", "--data-size", "4096", "--key-maximum", "1000"}, args...)...)
+		result := r.load(append([]string{
+			"--threads", "1", "--clients", "16", "--ratio", "0:1", "--data-size", "4096",
+			"--key-maximum", "1000",
+		}, args...)...)
 		require.Zero(t, result.Total.Misses)
 		return result.Total.OpsPerSec
 	}
@@ -47,7 +51,9 @@ var azure = []machine{{"clients", "2", "3584Mi", 3}, {"middlewares", "8", "14Gi"
 func TestEachPodOfTheAzureSizesGetsItsOwnNode(t *testing.T) {
 	r := prepare(t, "azure")
 	ctx, cancel := context.WithCancel(context.Background())
-	kwok, err := cluster.Command(ctx, "kwok", "--manage-all-nodes=false", "--manage-nodes-with-label-selector=test=azure", "--node-lease-duration-seconds=40", "--config", "testdata/kwok.yaml")
+	kwok, err := cluster.Command(ctx, "kwok", "--manage-all-nodes=false",
+		"--manage-nodes-with-label-selector=test=azure", "--node-lease-duration-seconds=40", "--config",
+		"testdata/kwok.yaml")
 	require.NoError(t, err)
 	var log bytes.Buffer
 	kwok.Stdout, kwok.Stderr = &log, &log
@@ -78,7 +84,8 @@ status:
 	})
 	r.apply(nodes.String())
 	r.kubectl("wait", "--for=condition=Ready", "nodes", "--selector", "test=azure", "--timeout", "2m")
-	r.helm("install", "mcmw", chart(), "--values", filepath.Join(chart(), "values-azure-asl.yaml"), "--wait", "--timeout", "2m")
+	r.helm("install", "mcmw", chart(), "--values", filepath.Join(chart(), "values-azure-asl.yaml"), "--wait",
+		"--timeout", "2m")
 
 	// Each pod is alone on a node of its pool.
 	placed := map[string][]string{}
@@ -87,9 +94,13 @@ status:
 	for _, p := range list.Items {
 		placed[p.Spec.NodeName] = append(placed[p.Spec.NodeName], p.Metadata.Name)
 	}
-	for component, pool := range map[string]string{"loadgen": "clients", "proxy": "middlewares", "memcached": "servers"} {
+	for component, pool := range map[string]string{
+		"loadgen": "clients", "proxy": "middlewares",
+		"memcached": "servers",
+	} {
 		for _, p := range r.pods(component) {
-			assert.True(t, strings.HasPrefix(p.Spec.NodeName, pool+"-"), "%s is on %q", p.Metadata.Name, p.Spec.NodeName)
+			assert.True(t, strings.HasPrefix(p.Spec.NodeName, pool+"-"), "%s is on %q", p.Metadata.Name,
+				p.Spec.NodeName)
 		}
 	}
 	for _, m := range azure {
@@ -103,7 +114,8 @@ status:
 		var events struct {
 			Items []struct{ Message string }
 		}
-		if err := json.Unmarshal([]byte(r.kubectl("get", "events", "--field-selector", "reason=FailedScheduling", "--output", "json")), &events); err != nil {
+		if err := json.Unmarshal([]byte(r.kubectl("get", "events", "--field-selector", "reason=FailedScheduling",
+			"--output", "json")), &events); err != nil {
 			return err
 		}
 		for _, e := range events.Items {

@@ -15,7 +15,8 @@ func TestARollingUpgradeAndScalingOfMcmwFailNoRequest(t *testing.T) {
 	before := r.pods("proxy")
 	counted := r.during(func() {
 		// An option that cannot change while mcmw runs, so that every pod is replaced.
-		r.helm("upgrade", "mcmw", chart(), "--reuse-values", "--set", "config.max-connection-age=10s", "--wait", "--timeout", "3m")
+		r.helm("upgrade", "mcmw", chart(), "--reuse-values", "--set", "config.max-connection-age=10s", "--wait",
+			"--timeout", "3m")
 		r.kubectl("rollout", "status", "deployment/mcmw", "--timeout", "3m")
 		r.awaitGone(before)
 	})
@@ -93,10 +94,12 @@ func TestDeletingAMemcachedPodFailsNoReadAndTheNewPodIsUsed(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if state := samples[fmt.Sprintf(`mcmw_server_state{server="%s",state="up"}`, victim.Metadata.Name)]; state != "1" {
+			if state := samples[fmt.Sprintf(`mcmw_server_state{server="%s",state="up"}`,
+				victim.Metadata.Name)]; state != "1" {
 				return fmt.Errorf("it is not up for %s", p.Metadata.Name)
 			}
-			count, err := strconv.ParseFloat(samples[fmt.Sprintf(`mcmw_server_duration_seconds_count{server="%s"}`, victim.Metadata.Name)], 64)
+			count, err := strconv.ParseFloat(samples[fmt.Sprintf(`mcmw_server_duration_seconds_count{server="%s"}`,
+				victim.Metadata.Name)], 64)
 			if err != nil {
 				return err
 			}

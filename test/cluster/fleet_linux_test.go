@@ -53,18 +53,20 @@ func (r *release) requireNothingFailed(counted *faults.Verified) {
 	require.Zero(r.t, counted.Reads.Lost+counted.Writes.Lost+counted.Ended+counted.Refused, "%v", counted.Examples)
 }
 
-// requireNearlyNothingFailed is requireNothingFailed for tests in which each server ends once. A few errors are accepted: when a server ends, mcmw cannot know
-// whether it has executed a command that it alone decides, such as incr, and says so to the client. And mcmw answers with errors while it can't
-// read the marks of others, for which servers must answer within a quarter of a second; on a busy machine some don't.
+// requireNearlyNothingFailed is requireNothingFailed for tests in which each server ends once. A few errors are
+// accepted: when a server ends, mcmw cannot know whether it has executed a command that it alone decides, such as incr,
+// and says so to the client. And mcmw answers with errors while it can't read the marks of others, for which servers
+// must answer within a quarter of a second; on a busy machine some don't.
 func (r *release) requireNearlyNothingFailed(counted *faults.Verified) {
 	r.t.Helper()
 	failed := counted.Reads.Failed + counted.Writes.Failed + counted.Shared.Failed
-	require.LessOrEqual(r.t, failed, (counted.Reads.Sent+counted.Writes.Sent+counted.Shared.Requests)/200, "%v", counted.Errors)
+	require.LessOrEqual(r.t, failed, (counted.Reads.Sent+counted.Writes.Sent+counted.Shared.Requests)/200, "%v",
+		counted.Errors)
 	require.Zero(r.t, counted.Reads.Lost+counted.Writes.Lost+counted.Ended+counted.Refused, "%v", counted.Examples)
 }
 
-// requireNothingOld fails if a value was older than an acknowledged write, or if nobody wrote it, or if replicas differ. Misses are accepted, even of
-// counters: a server lost its memory, or keys moved.
+// requireNothingOld fails if a value was older than an acknowledged write, or if nobody wrote it, or if replicas
+// differ. Misses are accepted, even of counters: a server lost its memory, or keys moved.
 func (r *release) requireNothingOld(counted *faults.Verified) {
 	r.t.Helper()
 	s := counted.Shared
@@ -96,7 +98,9 @@ func TestAddingServersCausesNoOldValueAndFailsNoRequest(t *testing.T) {
 	}{{"all", []int{4, 5, 6}}, {"1", []int{3, 4}}} {
 		t.Run(fmt.Sprintf("with replicas %s, %v", to.replicas, to.servers), func(t *testing.T) {
 			// Pods learn of a server up to some seconds apart, as with the defaults, 5s and 15s.
-			r := install(t, "added-"+to.replicas, "--set", fmt.Sprintf("memcached.replicas=%d,config.replicas=%s,config.resolve-interval=2s,config.change-step=6s", to.servers[0], to.replicas))
+			r := install(t, "added-"+to.replicas, "--set",
+				fmt.Sprintf("memcached.replicas=%d,config.replicas=%s,config.resolve-interval=2s,config.change-step=6s",
+					to.servers[0], to.replicas))
 			for _, n := range to.servers[1:] {
 				v := r.verify("--shared-clients", "8", "--shared-rate", "1000")
 				r.scaleMemcached(n)

@@ -37,7 +37,10 @@ func chartTags(root string) (map[string]string, error) {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	return map[string]string{"mcmw": chart.AppVersion, "mcmwlab": chart.AppVersion, "memcached": values.Memcached.Image.Tag}, nil
+	return map[string]string{
+		"mcmw": chart.AppVersion, "mcmwlab": chart.AppVersion,
+		"memcached": values.Memcached.Image.Tag,
+	}, nil
 }
 
 // newMemcached returns the path of a memcached that supports writers several, which the chart sets.
@@ -53,8 +56,8 @@ func newMemcached() (string, error) {
 	return path, nil
 }
 
-// images returns the images that the tests run, with programs from the source at root, from Debian's packages and from the cache. Images of
-// the chart also have its tags.
+// images returns the images that the tests run, with programs from the source at root, from Debian's packages and from
+// the cache. Images of the chart also have its tags.
 func images(c *node.Cluster, root, built string) ([]image.Image, error) {
 	memcached, err := newMemcached()
 	if err != nil {
@@ -67,7 +70,10 @@ func images(c *node.Cluster, root, built string) ([]image.Image, error) {
 	const nobody = "65534:65534"
 	const library = "docker.io/library/"
 	one := func(name, from, to string) image.Image {
-		return image.Image{Name: library + name + ":" + tag, Files: []image.File{{From: from, To: to}}, Entrypoint: []string{to}, User: nobody}
+		return image.Image{
+			Name: library + name + ":" + tag, Files: []image.File{{From: from, To: to}},
+			Entrypoint: []string{to}, User: nobody,
+		}
 	}
 	mcmw := one("mcmw", filepath.Join(built, "mcmw"), "/mcmw")
 	mcmw.Cmd, mcmw.Env = []string{"serve"}, []string{"MCMW_LISTEN=0.0.0.0:11311", "MCMW_ADMIN=0.0.0.0:9150"}
@@ -93,7 +99,8 @@ func images(c *node.Cluster, root, built string) ([]image.Image, error) {
 	return all, nil
 }
 
-// loadImages builds mcmw from the source, and imports its image and the other images of the tests on the cluster's node.
+// loadImages builds mcmw from the source, and imports its image and the other images of the tests on the cluster's
+// node.
 func loadImages(ctx context.Context, c *node.Cluster, progress io.Writer) error {
 	root, err := node.ModuleRoot()
 	if err != nil {

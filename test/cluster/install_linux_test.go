@@ -16,7 +16,8 @@ import (
 )
 
 func TestAnInstallationIsReadyPassesItsTestServesALoadAndFillsTheDashboards(t *testing.T) {
-	r := install(t, "install", "--set", "tests.load.enabled=true,tests.load.keys=1000,tests.load.threads=1,tests.load.clients=4,tests.load.seconds=3")
+	r := install(t, "install", "--set",
+		"tests.load.enabled=true,tests.load.keys=1000,tests.load.threads=1,tests.load.clients=4,tests.load.seconds=3")
 	for component, n := range map[string]int{"proxy": 2, "memcached": 3, "loadgen": 1} {
 		pods := r.pods(component)
 		require.Len(t, pods, n, component)
@@ -26,9 +27,12 @@ func TestAnInstallationIsReadyPassesItsTestServesALoadAndFillsTheDashboards(t *t
 	}
 	r.helm("test", "mcmw", "--timeout", "2m")
 
-	// Debian's Prometheus has no discovery of Kubernetes, but of DNS: the headless Service has the addresses of all pods.
-	r.startPrometheus(fmt.Sprintf("{job_name: mcmw-metrics, dns_sd_configs: [{names: [mcmw-metrics.%s.svc.cluster.local], type: A, port: 9150, refresh_interval: 1s}]}", r.namespace), 2)
-	result := r.load("--threads", "1", "--clients", "4", "--ratio", "1:9", "--data-size", "64", "--multi-key-get", "3", "--populate", "--data-verify", "--test-time", "20")
+	// Debian's Prometheus has no discovery of Kubernetes, but of DNS: the headless Service has the addresses of all
+	// pods.
+	r.startPrometheus(fmt.Sprintf("{job_name: mcmw-metrics, dns_sd_configs: [{names: "+
+		"[mcmw-metrics.%s.svc.cluster.local], type: A, port: 9150, refresh_interval: 1s}]}", r.namespace), 2)
+	result := r.load("--threads", "1", "--clients", "4", "--ratio", "1:9", "--data-size", "64", "--multi-key-get", "3",
+		"--populate", "--data-verify", "--test-time", "20")
 	require.Positive(t, result.Total.Requests)
 	require.Zero(t, result.Total.Misses)
 	t.Logf("%.0f requests per second from the load pod", result.Total.OpsPerSec)
@@ -47,14 +51,17 @@ func TestAnInstallationIsReadyPassesItsTestServesALoadAndFillsTheDashboards(t *t
 // load runs mcmwlab load in a load pod.
 func (r *release) load(args ...string) *load.Result {
 	r.t.Helper()
-	out := r.kubectl(append([]string{"exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw", "--port", "11311", "--json-out-file", "-"}, args...)...)
+	out := r.kubectl(append([]string{
+		"exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw",
+		"--port", "11311", "--json-out-file", "-",
+	}, args...)...)
 	var result load.Result
 	require.NoError(r.t, json.Unmarshal([]byte(out), &result), "%s", out)
 	return &result
 }
 
-// startPrometheus starts a Prometheus in the release's namespace that scrapes every second, with a scrape configuration in YAML's flow style, and
-// waits until it has a number of targets.
+// startPrometheus starts a Prometheus in the release's namespace that scrapes every second, with a scrape configuration
+// in YAML's flow style, and waits until it has a number of targets.
 func (r *release) startPrometheus(scraped string, targets int) {
 	r.t.Helper()
 	manifest, err := os.ReadFile("testdata/prometheus.yaml")
@@ -68,7 +75,8 @@ func (r *release) startPrometheus(scraped string, targets int) {
 
 // answers returns an error if Prometheus has no answer to a query.
 func (r *release) answers(query string) error {
-	path := fmt.Sprintf("/api/v1/namespaces/%s/services/prometheus:9090/proxy/api/v1/query?query=%s", r.namespace, url.QueryEscape(query))
+	path := fmt.Sprintf("/api/v1/namespaces/%s/services/prometheus:9090/proxy/api/v1/query?query=%s", r.namespace,
+		url.QueryEscape(query))
 	out, err := r.tryKubectl("get", "--raw", path)
 	if err != nil {
 		return err
@@ -92,7 +100,8 @@ func dashboardQueries(t *testing.T) (queries []string) {
 	files, err := filepath.Glob(filepath.Join(root, "dashboards/*.json"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	variables := strings.NewReplacer("$__rate_interval", "1m", "$namespace", ".*", "$job", ".+", "$instance", ".+", "$server", ".+")
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$namespace", ".*", "$job", ".+", "$instance", ".+",
+		"$server", ".+")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -44,7 +44,8 @@ func reads(t *testing.T, dir string) []string {
 // labNamespaces returns the namespaces that labs have created.
 func labNamespaces(t *testing.T) string {
 	t.Helper()
-	out, err := output(context.Background(), nil, "kubectl", "get", "namespaces", "--selector", "app.kubernetes.io/managed-by=mcmwlab", "--output", "name")
+	out, err := output(context.Background(), nil, "kubectl", "get", "namespaces", "--selector",
+		"app.kubernetes.io/managed-by=mcmwlab", "--output", "name")
 	require.NoError(t, err)
 	return strings.TrimSpace(out)
 }
@@ -88,22 +89,25 @@ func TestAnExperimentRunsThroughTheChartAndItsNamespaceIsGone(t *testing.T) {
 	require.Len(t, of, 2)
 	for id, run := range of {
 		for _, metric := range []string{
-			"client throughput", "client:1 throughput", "client response_time_p99", "middleware throughput", "middleware stage_server_mean",
+			"client throughput", "client:1 throughput", "client response_time_p99", "middleware throughput",
+			"middleware stage_server_mean",
 			"middleware seconds_cpu", "server:point-mcmw-memcached-0 service_time_mean",
 		} {
 			assert.Positive(t, run[metric], "%s of run %d", metric, id)
 		}
 		assert.Zero(t, run["client misses"], "the keys were stored first")
-		assert.InEpsilon(t, run["client throughput"], run["middleware throughput"], 0.1, "both sides must count the same requests")
+		assert.InEpsilon(t, run["client throughput"], run["middleware throughput"], 0.1,
+			"both sides must count the same requests")
 	}
 	var warnings []struct{ Code, Message string }
 	text, err = os.ReadFile(filepath.Join(exported, "warnings.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &warnings))
-	// Here one machine runs everything, so a load is not steady, its two processes don't start together, and requests wait for a processor
-	// outside the middleware. These warnings are accepted; contradictory numbers are not.
+	// Here one machine runs everything, so a load is not steady, its two processes don't start together, and requests
+	// wait for a processor outside the middleware. These warnings are accepted; contradictory numbers are not.
 	expected := []string{
-		"not_stationary", "window_variation", "generator_saturated", "too_few_repetitions", "flow_client_middleware", "interactive_law_middleware",
+		"not_stationary", "window_variation", "generator_saturated", "too_few_repetitions", "flow_client_middleware",
+		"interactive_law_middleware",
 	}
 	for _, w := range warnings {
 		t.Logf("%s: %s", w.Code, w.Message)
@@ -124,7 +128,8 @@ func TestTheRestsOfAKilledLabOnTheClusterAreCleanedUp(t *testing.T) {
 	ended := make(chan error, 1) // gets one
 	go func() { ended <- cmd.Wait() }()
 	eventually(t, "the load pods are asked for", func() error {
-		if out, err := output(ctx, nil, "kubectl", "get", "statefulsets", "--all-namespaces", "--selector", "app.kubernetes.io/instance=load", "--output", "name"); err != nil || out == "" {
+		if out, err := output(ctx, nil, "kubectl", "get", "statefulsets", "--all-namespaces", "--selector",
+			"app.kubernetes.io/instance=load", "--output", "name"); err != nil || out == "" {
 			return fmt.Errorf("none: %w", err)
 		}
 		return nil

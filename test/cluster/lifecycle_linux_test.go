@@ -75,8 +75,8 @@ func TestAClusterLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// surroundings is the state of this machine that a cluster could change: mounts, interfaces, packet filter, control groups, and processes in
-// namespaces other than those of the cluster that all tests share.
+// surroundings is the state of this machine that a cluster could change: mounts, interfaces, packet filter, control
+// groups, and processes in namespaces other than those of the cluster that all tests share.
 func surroundings(t *testing.T) map[string][]string {
 	t.Helper()
 	lines := func(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
@@ -93,7 +93,10 @@ func surroundings(t *testing.T) map[string][]string {
 		"filter":     run("nft", "list", "ruleset"),
 		"namespaces": run("ip", "netns", "list"),
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/mcmw-cluster-lifecycle", "/sys/fs/cgroup/*/mcmw-cluster-lifecycle"} {
+	for _, pattern := range []string{
+		"/sys/fs/cgroup/mcmw-cluster-lifecycle",
+		"/sys/fs/cgroup/*/mcmw-cluster-lifecycle",
+	} {
 		groups, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		found["control groups"] = append(found["control groups"], groups...)
@@ -107,7 +110,8 @@ func surroundings(t *testing.T) map[string][]string {
 		if err != nil {
 			continue
 		}
-		// A pod of the shared cluster has a namespace below the cluster's; its processes are recognised by their mounts.
+		// A pod of the shared cluster has a namespace below the cluster's; its processes are recognised by their
+		// mounts.
 		if ns := namespaceOf(pid); ns != "" && ns != own && ns != shared {
 			command, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 			if err == nil && strings.Contains(string(command), "run-lifecycle") {

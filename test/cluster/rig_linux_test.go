@@ -107,19 +107,24 @@ type release struct {
 	namespace string
 }
 
-// install installs the chart as "mcmw" with the values of values.yaml and further arguments of helm, waits until all pods are
-// ready, and removes everything when the test ends.
+// install installs the chart as "mcmw" with the values of values.yaml and further arguments of helm, waits until all
+// pods are ready, and removes everything when the test ends.
 func install(t *testing.T, namespace string, args ...string) *release {
 	t.Helper()
 	r := prepare(t, namespace)
-	r.helm(append([]string{"install", "mcmw", chart(), "--values", filepath.Join(root, "test/cluster/values.yaml"), "--wait", "--timeout", "3m"}, args...)...)
+	r.helm(append([]string{
+		"install", "mcmw", chart(), "--values", filepath.Join(root, "test/cluster/values.yaml"),
+		"--wait", "--timeout", "3m",
+	}, args...)...)
 	// A pod is ready a moment before the node's rules for the Service include it.
 	eventually(t, "the service answers", func() error {
-		_, err := r.tryKubectl("exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw", "--port", "11311", "--clients", "1", "--requests", "1")
+		_, err := r.tryKubectl("exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw",
+			"--port", "11311", "--clients", "1", "--requests", "1")
 		return err
 	})
 	// A pod starts with the servers that are in the DNS by then.
-	servers, err := strconv.Atoi(r.kubectl("get", "statefulset/mcmw-memcached", "--output", "jsonpath={.spec.replicas}"))
+	servers, err := strconv.Atoi(r.kubectl("get", "statefulset/mcmw-memcached", "--output",
+		"jsonpath={.spec.replicas}"))
 	require.NoError(t, err)
 	r.awaitServers(servers)
 	return r
@@ -180,7 +185,8 @@ func (r *release) kubectl(args ...string) string {
 // apply creates the objects of a manifest.
 func (r *release) apply(manifest string) {
 	r.t.Helper()
-	_, err := output(r.t.Context(), strings.NewReader(manifest), "kubectl", "--namespace", r.namespace, "apply", "--filename", "-")
+	_, err := output(r.t.Context(), strings.NewReader(manifest), "kubectl", "--namespace", r.namespace, "apply",
+		"--filename", "-")
 	require.NoError(r.t, err)
 }
 
@@ -239,7 +245,8 @@ func eventually(t *testing.T, what string, try func() error) {
 
 // metrics returns the samples of a pod of mcmw as Prometheus would scrape them: value by name with labels.
 func (r *release) metrics(pod string) (map[string]string, error) {
-	out, err := r.tryKubectl("get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9150/proxy/metrics", r.namespace, pod))
+	out, err := r.tryKubectl("get", "--raw",
+		fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9150/proxy/metrics", r.namespace, pod))
 	if err != nil {
 		return nil, err
 	}
@@ -260,10 +267,12 @@ type verification struct {
 	out   bytes.Buffer
 }
 
-// pool makes each client that shares its keys with others hold eight connections, each to a pod that the Service chooses, and use a random one.
+// pool makes each client that shares its keys with others hold eight connections, each to a pod that the Service
+// chooses, and use a random one.
 const pool = "mcmw:11311,mcmw:11311,mcmw:11311,mcmw:11311"
 
-// verify starts a load by `kubectl exec` in a load pod, with further arguments of `mcmwlab verify`, and waits until it is answered.
+// verify starts a load by `kubectl exec` in a load pod, with further arguments of `mcmwlab verify`, and waits until it
+// is answered.
 func (r *release) verify(args ...string) *verification {
 	r.t.Helper()
 	v := &verification{r: r, ended: make(chan error, 1)}
@@ -337,7 +346,8 @@ func (v *verification) stop() *faults.Verified {
 	select {
 	case err := <-v.ended:
 		// Exit code 1 says that something was wrong; the caller checks what.
-		if exit := new(exec.ExitError); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1 && v.out.Len() > 0) {
+		if exit := new(exec.ExitError); err != nil &&
+			!(errors.As(err, &exit) && exit.ExitCode() == 1 && v.out.Len() > 0) {
 			require.NoError(v.r.t, err)
 		}
 	case <-time.After(patience):

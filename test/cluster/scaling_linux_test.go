@@ -14,7 +14,8 @@ import (
 
 func TestOnlyTheirShareOfKeysMovesWhenMemcachedIsScaled(t *testing.T) {
 	// Each key is on one server. A server is removed after three answers of the DNS without it.
-	r := install(t, "scale", "--set", "config.replicas=1", "--set", "config.remove-after=3", "--set", "memcached.minReadySeconds=0")
+	r := install(t, "scale", "--set", "config.replicas=1", "--set", "config.remove-after=3", "--set",
+		"memcached.minReadySeconds=0")
 	pods := ids(r.pods("proxy"))
 	keys := []string{"--clients", "4", "--data-size", "32", "--key-minimum", "1", "--key-maximum", "2000"}
 	populate := append(keys, "--populate", "--ratio", "0:1", "--test-time", "1")
@@ -36,7 +37,8 @@ func TestOnlyTheirShareOfKeysMovesWhenMemcachedIsScaled(t *testing.T) {
 	r.scaleMemcached(3)
 	moved = missed()
 	t.Logf("5 -> 3 servers: %.1f %% of the keys moved, two fifths are 40 %%", 100*moved)
-	assert.InDelta(t, 0.4, moved, 0.15, "the keys of two servers of five: values stored there meanwhile are not on the previous servers")
+	assert.InDelta(t, 0.4, moved, 0.15,
+		"the keys of two servers of five: values stored there meanwhile are not on the previous servers")
 	assert.Equal(t, pods, ids(r.pods("proxy")), "the pods of mcmw must stay")
 }
 
@@ -44,16 +46,18 @@ func TestANewServerIsFoundByTheWatchOrIfThatIsForbiddenByTheDNS(t *testing.T) {
 	r := install(t, "watch", "--set", "config.resolve-interval=1h,config.change-step=1s")
 	watches := func(live, broken string) {
 		for _, p := range r.pods("proxy") {
-			eventually(t, fmt.Sprintf("%s has %s watches, and %s that are broken", p.Metadata.Name, live, broken), func() error {
-				samples, err := r.metrics(p.Metadata.Name)
-				if err != nil {
-					return err
-				}
-				if l, b := samples[`mcmw_server_watches{state="live"}`], samples[`mcmw_server_watches{state="broken"}`]; l != live || b != broken {
-					return fmt.Errorf("it has %s and %s", l, b)
-				}
-				return nil
-			})
+			eventually(t, fmt.Sprintf("%s has %s watches, and %s that are broken", p.Metadata.Name, live, broken),
+				func() error {
+					samples, err := r.metrics(p.Metadata.Name)
+					if err != nil {
+						return err
+					}
+					if l, b := samples[`mcmw_server_watches{state="live"}`],
+						samples[`mcmw_server_watches{state="broken"}`]; l != live || b != broken {
+						return fmt.Errorf("it has %s and %s", l, b)
+					}
+					return nil
+				})
 		}
 	}
 	watches("1", "0")
@@ -96,7 +100,8 @@ func (r *release) awaitServers(n int) {
 			up, settled := 0, false
 			for name, value := range samples {
 				settled = settled || strings.HasPrefix(name, `mcmw_placement_info{phase="settled"`)
-				if strings.HasPrefix(name, "mcmw_server_state{") && strings.Contains(name, `state="up"`) && value == "1" {
+				if strings.HasPrefix(name, "mcmw_server_state{") && strings.Contains(name, `state="up"`) &&
+					value == "1" {
 					up++
 				}
 			}
@@ -113,11 +118,13 @@ func TestAutoscalingFollowsTheWaitingRequests(t *testing.T) {
 		// One synchronous worker each, so that the rest of the load waits.
 		"--set", "config.workers=1", "--set", "config.depth=1",
 		"--set", "autoscaling.enabled=true", "--set", "autoscaling.minReplicas=1", "--set", "autoscaling.maxReplicas=3",
-		"--set", "autoscaling.targetCPUUtilization=0", "--set", "autoscaling.queue.enabled=true", "--set-string", "autoscaling.queue.averageValue=10")
-	// The adapter needs the names of pods, which the DNS does not have. Only the first pod is scraped, which has all of the load at first; the
-	// autoscaler treats pods without a value as idle.
+		"--set", "autoscaling.targetCPUUtilization=0", "--set", "autoscaling.queue.enabled=true", "--set-string",
+		"autoscaling.queue.averageValue=10")
+	// The adapter needs the names of pods, which the DNS does not have. Only the first pod is scraped, which has all of
+	// the load at first; the autoscaler treats pods without a value as idle.
 	first := r.pods("proxy")[0]
-	r.startPrometheus(fmt.Sprintf("{job_name: mcmw-metrics, static_configs: [{targets: ['%s:9150'], labels: {namespace: %s, pod: %s}}]}", first.Status.PodIP, r.namespace, first.Metadata.Name), 1)
+	r.startPrometheus(fmt.Sprintf("{job_name: mcmw-metrics, static_configs: [{targets: ['%s:9150'], labels: "+
+		"{namespace: %s, pod: %s}}]}", first.Status.PodIP, r.namespace, first.Metadata.Name), 1)
 	manifest, err := os.ReadFile("testdata/adapter.yaml")
 	require.NoError(t, err)
 	r.apply(strings.ReplaceAll(string(manifest), "NAMESPACE", r.namespace))
@@ -129,7 +136,8 @@ func TestAutoscalingFollowsTheWaitingRequests(t *testing.T) {
 
 	loaded := make(chan error, 1)
 	go func() {
-		_, err := r.tryKubectl("exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw", "--port", "11311",
+		_, err := r.tryKubectl("exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw",
+			"--port", "11311",
 			"--clients", "64", "--ratio", "0:1", "--data-size", "32", "--test-time", "40")
 		loaded <- err
 	}()
@@ -151,7 +159,8 @@ func TestAutoscalingFollowsTheWaitingRequests(t *testing.T) {
 		if hpa.Status.CurrentReplicas < 2 || len(hpa.Status.CurrentMetrics) == 0 {
 			return fmt.Errorf("%+v", hpa.Status)
 		}
-		t.Logf("%d pods; waiting requests per pod: %s, 10 are aimed at", hpa.Status.CurrentReplicas, hpa.Status.CurrentMetrics[0].Pods.Current.AverageValue)
+		t.Logf("%d pods; waiting requests per pod: %s, 10 are aimed at", hpa.Status.CurrentReplicas,
+			hpa.Status.CurrentMetrics[0].Pods.Current.AverageValue)
 		return nil
 	})
 	require.NoError(t, <-loaded, "no request of the load may fail while pods are added")

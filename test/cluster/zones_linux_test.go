@@ -21,10 +21,12 @@ func TestReadsGoToTheZoneOfTheNodeAndToOthersIfThatHasNoServer(t *testing.T) {
 	endpoints := make([]string, len(zones))
 	for i, zone := range zones {
 		name := "cache-" + zone
-		r.kubectl("run", name, "--image", "docker.io/library/memcached:dev", "--image-pull-policy", "Never", "--", "memcached", "--memory-limit=64")
+		r.kubectl("run", name, "--image", "docker.io/library/memcached:dev", "--image-pull-policy", "Never", "--",
+			"memcached", "--memory-limit=64")
 		r.kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout", "2m")
 		address := r.kubectl("get", "pod", name, "--output", "jsonpath={.status.podIP}")
-		endpoints[i] = fmt.Sprintf("{addresses: [%s], hostname: %s, zone: %s, conditions: {ready: true}}", address, name, zone)
+		endpoints[i] = fmt.Sprintf("{addresses: [%s], hostname: %s, zone: %s, conditions: {ready: true}}", address,
+			name, zone)
 	}
 	r.apply(fmt.Sprintf(`
 {apiVersion: v1, kind: Service, metadata: {name: zoned}, spec: {clusterIP: None, ports: [{name: memcache, port: 11211}]}}
@@ -37,12 +39,13 @@ ports: [{name: memcache, port: 11211, protocol: TCP}]
 endpoints: [%s]
 `, strings.Join(endpoints, ", ")))
 	r.helm("install", "mcmw", chart(), "--values", root+"/test/cluster/values.yaml", "--wait", "--timeout", "3m",
-		"--set", "memcached.enabled=false", "--set", fmt.Sprintf("servers={k8s+_memcache._tcp.zoned.%s.svc}", r.namespace),
+		"--set", "memcached.enabled=false", "--set",
+		fmt.Sprintf("servers={k8s+_memcache._tcp.zoned.%s.svc}", r.namespace),
 		"--set", "config.read=nearest,config.replicas=all,config.writers=several")
 	r.awaitServers(len(zones))
 
-	// reads sends gets of existing keys, and returns how many of them each zone's server answered. All servers get equal numbers of mcmw's other
-	// requests.
+	// reads sends gets of existing keys, and returns how many of them each zone's server answered. All servers get
+	// equal numbers of mcmw's other requests.
 	keys := []string{"--clients", "4", "--data-size", "32", "--key-minimum", "1", "--key-maximum", "500"}
 	reads := func() map[string]float64 {
 		before := r.asked(zones)
@@ -75,9 +78,11 @@ func (r *release) asked(zones []string) map[string]float64 {
 		samples, err := r.metrics(p.Metadata.Name)
 		require.NoError(r.t, err)
 		for _, zone := range zones {
-			n, err := strconv.ParseFloat(samples[fmt.Sprintf(`mcmw_server_duration_seconds_count{server="cache-%s"}`, zone)], 64)
+			n, err := strconv.ParseFloat(samples[fmt.Sprintf(`mcmw_server_duration_seconds_count{server="cache-%s"}`,
+				zone)], 64)
 			require.NoError(r.t, err)
-			require.Equal(r.t, "1", samples[fmt.Sprintf(`mcmw_server_info{pool="",server="cache-%s",shadow_of="",zone="%s"}`, zone, zone)])
+			require.Equal(r.t, "1",
+				samples[fmt.Sprintf(`mcmw_server_info{pool="",server="cache-%s",shadow_of="",zone="%s"}`, zone, zone)])
 			sums[zone] += n
 		}
 	}

@@ -59,7 +59,8 @@ func works(t *testing.T, root string) {
 	server := mctest.StartMemcached(t)
 	text, err := os.ReadFile(filepath.Join(root, "etc/mcmw/mcmw.yaml"))
 	require.NoError(t, err)
-	require.Equal(t, "OK\n", command(t, program, "config", "check", "--config", filepath.Join(root, "etc/mcmw/mcmw.yaml")))
+	require.Equal(t, "OK\n", command(t, program, "config", "check", "--config",
+		filepath.Join(root, "etc/mcmw/mcmw.yaml")))
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
 	own := strings.NewReplacer("127.0.0.1:11211", server.Addr(), ":11311", ":0", ":9150", ":0").Replace(string(text))
 	require.NoError(t, os.WriteFile(file, []byte(own), 0o600))
@@ -86,7 +87,8 @@ func works(t *testing.T, root string) {
 	pages, err := filepath.Glob(filepath.Join(root, "usr/share/man/man1/mcmw*.1.gz"))
 	require.NoError(t, err)
 	require.Contains(t, pages, filepath.Join(root, "usr/share/man/man1/mcmw-serve.1.gz"))
-	page := command(t, "sh", "-c", "gzip -dc "+filepath.Join(root, "usr/share/man/man1/mcmw-serve.1.gz")+" | groff -man -Tascii -P-cbou")
+	page := command(t, "sh", "-c",
+		"gzip -dc "+filepath.Join(root, "usr/share/man/man1/mcmw-serve.1.gz")+" | groff -man -Tascii -P-cbou")
 	require.Contains(t, page, "--stall-after")
 
 	completion := filepath.Join(root, "usr/share/bash-completion/completions/mcmw")
@@ -100,7 +102,8 @@ func unit(t *testing.T, root string) {
 	kill := filepath.Join(root, "bin/kill")
 	require.NoError(t, os.MkdirAll(filepath.Dir(kill), 0o755))
 	require.NoError(t, os.WriteFile(kill, []byte("#!/bin/sh\n"), 0o755))
-	out, err := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", "--root="+root, "mcmw.service").CombinedOutput()
+	out, err := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", "--root="+root,
+		"mcmw.service").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NotContains(t, string(out), "mcmw.service:")
 	// From 0, nothing is exposed, to 100. Without any settings a service has 96.
@@ -115,7 +118,10 @@ func TestTheDebianPackageIsInstalledUpgradedRemovedAndPurged(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o644))
 	dpkg := func(args ...string) string {
-		return command(t, "dpkg", append([]string{"--root=" + root, "--log=" + os.DevNull, "--force-not-root,script-chrootless,architecture,confold"}, args...)...)
+		return command(t, "dpkg", append([]string{
+			"--root=" + root, "--log=" + os.DevNull,
+			"--force-not-root,script-chrootless,architecture,confold",
+		}, args...)...)
 	}
 	dpkg("--install", file)
 	require.Contains(t, dpkg("--status", "mcmw"), "Status: install ok installed")
@@ -171,7 +177,8 @@ func TestTheServiceIsRestartedByAnUpgradeAndStoppedByARemoval(t *testing.T) {
 		{"postremove", "remove", "daemon-reload\n"},
 	} {
 		dir := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "systemctl"), []byte("#!/bin/sh\necho \"$@\" >>"+dir+"/calls\n"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "systemctl"),
+			[]byte("#!/bin/sh\necho \"$@\" >>"+dir+"/calls\n"), 0o755))
 		text, err := os.ReadFile("../../deploy/package/" + call.script)
 		require.NoError(t, err)
 		own := bytes.ReplaceAll(text, []byte("/run/systemd/system"), []byte(dir))

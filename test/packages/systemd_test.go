@@ -38,7 +38,8 @@ func TestTheServiceIsStartedReloadedUpgradedAndStoppedBySystemd(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-eu", "-c", boot, "sh", t.TempDir(), file)
+	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child",
+		"--mount-proc", "sh", "-eu", "-c", boot, "sh", t.TempDir(), file)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() == 77 {
 		t.Skipf("this machine mounts no layer over its root: %s", out)

@@ -126,7 +126,9 @@ func (e *engine) wrongLabels(t *testing.T, expr parser.Expr) (all []string) {
 			return nil
 		})
 		for _, label := range sum.Grouping {
-			if len(summed) > 0 && !slices.ContainsFunc(summed, func(s promql.Sample) bool { return s.Metric.Has(label) }) {
+			if len(summed) > 0 && !slices.ContainsFunc(summed, func(s promql.Sample) bool {
+				return s.Metric.Has(label)
+			}) {
 				all = append(all, "no series has the label "+label+": "+sum.String())
 			}
 		}

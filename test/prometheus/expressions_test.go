@@ -40,7 +40,8 @@ func dashboardQuestions(t *testing.T) (all []question) {
 	files, err := filepath.Glob(root + "/dashboards/*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	variables := strings.NewReplacer("$__rate_interval", "1m", "$namespace", ".*", "$job", ".+", "$instance", ".+", "$server", ".+")
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$namespace", ".*", "$job", ".+", "$instance", ".+",
+		"$server", ".+")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -92,8 +93,8 @@ func rulesOf(t *testing.T) (all []rulefmt.Rule) {
 	return all
 }
 
-// compared returns the vectors that an alert's condition compares: they have values even while the condition does not hold. Offsets are removed,
-// because the Prometheus has just started.
+// compared returns the vectors that an alert's condition compares: they have values even while the condition does not
+// hold. Offsets are removed, because the Prometheus has just started.
 func compared(e parser.Expr) []string {
 	switch e := e.(type) {
 	case *parser.ParenExpr:
@@ -142,7 +143,9 @@ func requireAnswers(t *testing.T, ask func(expr string) (answered bool, err erro
 			}
 		}
 	}
-	for _, q := range slices.SortedFunc(maps.Keys(open), func(a, b question) int { return strings.Compare(a.from, b.from) }) {
+	for _, q := range slices.SortedFunc(maps.Keys(open), func(a, b question) int {
+		return strings.Compare(a.from, b.from)
+	}) {
 		t.Errorf("%s has no data: %s", q.from, q.expr)
 	}
 }

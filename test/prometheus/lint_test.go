@@ -46,14 +46,15 @@ var units = []string{"s", "reqps", "percentunit", "short", "none", "bytes", "Bps
 // rateInterval replaces $__rate_interval; no expression contains it otherwise.
 const rateInterval = 77 * time.Second
 
-// complaints returns the violations of the rules of Grafana's dashboard-linter (its docs/rules), with which a dashboard works in any
-// installation: with its data source, jobs and instances, and any scrape interval.
+// complaints returns the violations of the rules of Grafana's dashboard-linter (its docs/rules), with which a dashboard
+// works in any installation: with its data source, jobs and instances, and any scrape interval.
 func complaints(b *board) (all []string) {
 	complain := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if b.Editable {
 		complain("it is editable, and the next import would undo edits")
 	}
-	if len(b.Templating.List) == 0 || b.Templating.List[0].Name != "datasource" || b.Templating.List[0].Query != "prometheus" {
+	if len(b.Templating.List) == 0 || b.Templating.List[0].Name != "datasource" ||
+		b.Templating.List[0].Query != "prometheus" {
 		complain("it has no variable for the data source")
 	}
 	for _, name := range []string{"namespace", "job", "instance"} {
@@ -69,8 +70,10 @@ func complaints(b *board) (all []string) {
 		if v.Name == "namespace" {
 			everything = ".*" // the label may be missing
 		}
-		if v.Datasource.UID != "$datasource" || !v.Multi || v.AllValue != everything || v.Refresh != 2 || v.Label == "" {
-			complain("variable %s: want the variable data source, many values, all of them as %s, a label, and new values on a change of time", v.Name, everything)
+		if v.Datasource.UID != "$datasource" || !v.Multi || v.AllValue != everything || v.Refresh != 2 ||
+			v.Label == "" {
+			complain("variable %s: want the variable data source, many values, all of them as %s, a label, and new "+
+				"values on a change of time", v.Name, everything)
 		}
 		inner, _, _ := strings.Cut(strings.TrimPrefix(v.Query, "label_values("), ", ")
 		if _, err := grammar.ParseExpr(replaced(inner)); err != nil || inner == v.Query {
@@ -109,7 +112,8 @@ func targetComplaints(text string) (all []string) {
 		switch n := node.(type) {
 		case *parser.VectorSelector:
 			selected := n.String()
-			if !strings.Contains(selected, `namespace=~"NAMESPACE"`) || !strings.Contains(selected, `job=~"JOB"`) || !strings.Contains(selected, `instance=~"INSTANCE"`) {
+			if !strings.Contains(selected, `namespace=~"NAMESPACE"`) || !strings.Contains(selected, `job=~"JOB"`) ||
+				!strings.Contains(selected, `instance=~"INSTANCE"`) {
 				all = append(all, "a selector without the namespace, the job and the instance")
 			}
 			if strings.HasSuffix(n.Name, "_total") {
@@ -133,7 +137,8 @@ func targetComplaints(text string) (all []string) {
 
 // replaced replaces every variable of a query by a value that can be recognised.
 func replaced(expr string) string {
-	return strings.NewReplacer("$__rate_interval", rateInterval.String(), "$namespace", "NAMESPACE", "$job", "JOB", "$instance", "INSTANCE", "$server", "SERVER").Replace(expr)
+	return strings.NewReplacer("$__rate_interval", rateInterval.String(), "$namespace", "NAMESPACE", "$job", "JOB",
+		"$instance", "INSTANCE", "$server", "SERVER").Replace(expr)
 }
 
 func readBoard(t *testing.T, file string) *board {
@@ -166,8 +171,12 @@ func TestEveryRuleOfTheLinterDetectsAViolation(t *testing.T) {
 		"want a title":            func(b *board) { b.Panels[1].Description = "" },
 		"its unit":                func(b *board) { b.Panels[1].FieldConfig.Defaults.Unit = "requests" },
 		"a query does not use":    func(b *board) { b.Panels[1].Targets[0].Datasource.UID = "prometheus" },
-		"without the namespace":   func(b *board) { b.Panels[1].Targets[0].Expr = `mcmw_workers{job=~"$job",instance=~"$instance"}` },
-		"whose rate is not taken": func(b *board) { b.Panels[1].Targets[0].Expr = `a_total{job=~"$job",instance=~"$instance"}` },
+		"without the namespace": func(b *board) {
+			b.Panels[1].Targets[0].Expr = `mcmw_workers{job=~"$job",instance=~"$instance"}`
+		},
+		"whose rate is not taken": func(b *board) {
+			b.Panels[1].Targets[0].Expr = `a_total{job=~"$job",instance=~"$instance"}`
+		},
 		"a range that is not": func(b *board) {
 			b.Panels[1].Targets[0].Expr = `rate(a_total{job=~"$job",instance=~"$instance"}[5m])`
 		},

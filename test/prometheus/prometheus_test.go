@@ -21,7 +21,8 @@ type program struct {
 	url string
 }
 
-// startPrometheus scrapes target every second, and evaluates the rules, until the test ends. It stores only classic histograms, as by default.
+// startPrometheus scrapes target every second, and evaluates the rules, until the test ends. It stores only classic
+// histograms, as by default.
 func startPrometheus(t *testing.T, target string) *program {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,7 +63,8 @@ func freePort(t *testing.T) string {
 func tryPrometheus(t *testing.T, address, configuration, data string) *program {
 	t.Helper()
 	var log strings.Builder
-	cmd := exec.Command("prometheus", "--config.file", configuration, "--storage.tsdb.path", data, "--web.listen-address", address)
+	cmd := exec.Command("prometheus", "--config.file", configuration, "--storage.tsdb.path", data,
+		"--web.listen-address", address)
 	cmd.Stderr = &log
 	require.NoError(t, cmd.Start(), "Debian's package prometheus is needed")
 	ended := make(chan struct{})

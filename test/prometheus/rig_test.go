@@ -24,8 +24,8 @@ const patience = 2 * time.Minute
 // root is the directory of mcmw's own module.
 const root = "../.."
 
-// startLoaded starts three memcached servers, mcmw in front of them and a load, all until the test ends, and returns mcmw's admin address. The
-// servers have a shadow, and a migration of another pool is configured.
+// startLoaded starts three memcached servers, mcmw in front of them and a load, all until the test ends, and returns
+// mcmw's admin address. The servers have a shadow, and a migration of another pool is configured.
 func startLoaded(t *testing.T) (admin string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "mcmw")
@@ -34,7 +34,10 @@ func startLoaded(t *testing.T) (admin string) {
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "go build: %s", out)
 
-	args := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "4", "--sharded", "--log-format", "json", "--config", writePools(t)}
+	args := []string{
+		"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "4", "--sharded",
+		"--log-format", "json", "--config", writePools(t),
+	}
 	listen, admin := startProgram(t, binary, args...)
 	startLoad(t, listen)
 	return admin
@@ -63,7 +66,8 @@ shadows:
   - {of: live, to: test, share: 1, what: all}
 migrations:
   - {from: old, to: new, start: %s, end: %s}
-`, addrs(mctest.StartMemcacheds(t, 3)), addrs(mctest.StartMemcacheds(t, 1)), addrs(mctest.StartNewMemcacheds(t, 1)), addrs(mctest.StartNewMemcacheds(t, 1)),
+`, addrs(mctest.StartMemcacheds(t, 3)), addrs(mctest.StartMemcacheds(t, 1)), addrs(mctest.StartNewMemcacheds(t, 1)),
+		addrs(mctest.StartNewMemcacheds(t, 1)),
 		tomorrow.Format(time.RFC3339), tomorrow.Add(time.Hour).Format(time.RFC3339))
 	file = filepath.Join(t.TempDir(), "mcmw.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
@@ -121,7 +125,8 @@ func startProgram(t *testing.T, binary string, args ...string) (listen, admin st
 func startLoad(t *testing.T, target string) {
 	t.Helper()
 	g, err := load.New(load.Options{
-		Targets: []string{target}, Connections: 2, Sets: 1, Gets: 9, KeysPerGet: 3, KeyMin: 1, KeyMax: 1000, Populate: true,
+		Targets: []string{target}, Connections: 2, Sets: 1, Gets: 9, KeysPerGet: 3, KeyMin: 1, KeyMax: 1000,
+		Populate: true,
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

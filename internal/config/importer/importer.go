@@ -1,7 +1,7 @@
 // Package importer translates the configuration of another proxy, twemproxy or mcrouter, into one of mcmw.
 //
-// A difference that only places keys on other servers, and so costs a cold cache, becomes a comment. A setting without which a client
-// would get other answers is refused, with its line. A result is a file that package config accepts.
+// A difference that only places keys on other servers, and so costs a cold cache, becomes a comment. A setting without
+// which a client would get other answers is refused, with its line. A result is a file that package config accepts.
 package importer
 
 import (
@@ -28,8 +28,8 @@ type Options struct {
 	Now time.Time
 }
 
-// Import translates content, the text of the file called name, into a YAML file of mcmw. The error has a line for each mistake, with
-// the file, the line, what is wrong and what is accepted.
+// Import translates content, the text of the file called name, into a YAML file of mcmw. The error has a line for each
+// mistake, with the file, the line, what is wrong and what is accepted.
 func Import(name string, content []byte, o Options) ([]byte, error) {
 	d := &draft{file: name, leaveOut: o.LeaveOut}
 	if isJSON(content) {
@@ -186,7 +186,8 @@ func oneLine(text string) string { return strings.Join(strings.Fields(text), " "
 // field is a key of a mapping with its value.
 type field struct{ key, value *yaml.Node }
 
-// fields returns the keys of the mapping n with their values. It refuses repeated keys, and a node that is not a mapping.
+// fields returns the keys of the mapping n with their values. It refuses repeated keys, and a node that is not a
+// mapping.
 func (d *draft) fields(n *yaml.Node) []field {
 	if n.Kind != yaml.MappingNode {
 		d.refuse(n, "not a mapping; accepted: keys with values")

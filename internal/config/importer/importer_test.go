@@ -40,7 +40,10 @@ func TestAPoolOfTwemproxyBecomesAFileWithTheReasonOfEachValue(t *testing.T) {
 		options    Options
 		want       string
 	}{
-		{"the first pool", twemproxyFile, Options{Pool: "alpha"}, `# Pool alpha of n.yml (twemproxy), by mcmw config import.
+		{
+			"the first pool", twemproxyFile,
+			Options{Pool: "alpha"},
+			`# Pool alpha of n.yml (twemproxy), by mcmw config import.
 # No option is needed for preconnect (line 7): mcmw always connects when it starts.
 listen: # line 2
   - 0.0.0.0:22121
@@ -54,8 +57,12 @@ ring: twemproxy # distribution: ketama, line 5: keys stay where they are
 hash: one_at_a_time # line 3
 timeout: 400ms # line 6
 connect-timeout: 400ms # as timeout
-`},
-		{"another pool, with what mcmw has nothing like left out", twemproxyFile, Options{Pool: "beta", LeaveOut: []string{"auto_eject_hosts"}}, `# Pool beta of n.yml (twemproxy), by mcmw config import.
+`,
+		},
+		{
+			"another pool, with what mcmw has nothing like left out", twemproxyFile,
+			Options{Pool: "beta", LeaveOut: []string{"auto_eject_hosts"}},
+			`# Pool beta of n.yml (twemproxy), by mcmw config import.
 # Left out: auto_eject_hosts (line 15): mcmw does not move the keys of a failed server to another: gets of them are errors (or misses, with get-error), and sets are errors.
 listen: # line 14; mcmw does not set the socket's mode to 0660: it depends on the umask
   - unix:/run/nutcracker.sock
@@ -65,8 +72,12 @@ replicas: 1 # twemproxy keeps a key on one server
 ring: rendezvous # distribution: modula, line 17: mcmw has no equivalent, so keys move and the cache starts cold
 timeout: 1s # none here: twemproxy waits forever; mcmw always has a timeout
 admin: 127.0.0.1:9151 # each mcmw on a machine needs its own; this is pool 2 of the file
-`},
-		{"the only pool, with twemproxy's defaults", "p: {listen: '[::1]:1', timeout: 0, servers: ['a:1:1']}", Options{}, `# Pool p of n.yml (twemproxy), by mcmw config import.
+`,
+		},
+		{
+			"the only pool, with twemproxy's defaults", "p: {listen: '[::1]:1', timeout: 0, servers: ['a:1:1']}",
+			Options{},
+			`# Pool p of n.yml (twemproxy), by mcmw config import.
 listen: # line 1
   - '[::1]:1'
 servers: # line 1; mcmw accepts twemproxy's form
@@ -75,7 +86,8 @@ replicas: 1 # twemproxy keeps a key on one server
 ring: twemproxy # distribution: ketama, twemproxy's default: keys stay where they are
 hash: fnv1a_64 # twemproxy's default
 timeout: 1s # none here: twemproxy waits forever; mcmw always has a timeout
-`},
+`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) { requireImported(t, "n.yml", c.file, c.options, c.want) })
 	}
@@ -93,19 +105,31 @@ func requireImported(t *testing.T, name, content string, o Options, want string)
 func TestWhatTwemproxyDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 	const rest = "  listen: a:1\n  servers: [b:1:1]\n"
 	for content, message := range map[string]string{
-		"":            "n.yml: empty; accepted: a configuration of twemproxy (YAML) or mcrouter (JSON)",
-		"p: [":        "n.yml: line 1: not YAML",
-		"p: 1":        "n.yml:1: not a mapping",
-		twemproxyFile: "n.yml:1: 2 pools, each with its own port, so each needs its own mcmw; accepted: one file for each, with --pool and one of alpha, beta",
-		"p:\n" + rest + "  auto_eject_hosts: true":             "n.yml:4: auto_eject_hosts: mcmw does not move the keys of a failed server to another",
-		"p:\n" + rest + "  auto_eject_hosts: 1":                `n.yml:4: auto_eject_hosts: "1" is neither true nor false`,
-		"p:\n" + rest + "  redis: true":                        "n.yml:4: redis: mcmw speaks only memcached's protocol; remove it, or ignore it with --leave-out redis",
-		"p:\n" + rest + "  redis_auth: secret":                 "n.yml:4: redis_auth: mcmw speaks only memcached's protocol",
-		"p:\n" + rest + "  redis_db: 1":                        "n.yml:4: redis_db: mcmw speaks only memcached's protocol",
-		"p:\n" + rest + "  distribution: random":               "n.yml:4: distribution: random sends each request to any server",
-		"p:\n" + rest + "  distribution: ring":                 `n.yml:4: distribution: "ring" is unknown; accepted: ketama, modula`,
-		"p:\n" + rest + "  hash: sha1":                         `n.yml:4: hash: "sha1" is unknown; accepted: fnv1a_64, `,
-		"p:\n" + rest + "  hash_tga: x":                        `n.yml:4: unknown key "hash_tga"; did you mean hash_tag?`,
+		"":     "n.yml: empty; accepted: a configuration of twemproxy (YAML) or mcrouter (JSON)",
+		"p: [": "n.yml: line 1: not YAML",
+		"p: 1": "n.yml:1: not a mapping",
+		twemproxyFile: "n.yml:1: 2 pools, each with its own port, so each needs its own mcmw; accepted: one file for " +
+			"each, with --pool and one of alpha, beta",
+		"p:\n" + rest +
+			"  auto_eject_hosts: true": "n.yml:4: auto_eject_hosts: mcmw does not move the keys of a failed server " +
+			"to another",
+		"p:\n" + rest +
+			"  auto_eject_hosts: 1": `n.yml:4: auto_eject_hosts: "1" is neither true nor false`,
+		"p:\n" + rest +
+			"  redis: true": "n.yml:4: redis: mcmw speaks only memcached's protocol; remove it, or ignore it with " +
+			"--leave-out redis",
+		"p:\n" + rest +
+			"  redis_auth: secret": "n.yml:4: redis_auth: mcmw speaks only memcached's protocol",
+		"p:\n" + rest +
+			"  redis_db: 1": "n.yml:4: redis_db: mcmw speaks only memcached's protocol",
+		"p:\n" + rest +
+			"  distribution: random": "n.yml:4: distribution: random sends each request to any server",
+		"p:\n" + rest +
+			"  distribution: ring": `n.yml:4: distribution: "ring" is unknown; accepted: ketama, modula`,
+		"p:\n" + rest +
+			"  hash: sha1": `n.yml:4: hash: "sha1" is unknown; accepted: fnv1a_64, `,
+		"p:\n" + rest +
+			"  hash_tga: x": `n.yml:4: unknown key "hash_tga"; did you mean hash_tag?`,
 		"p:\n" + rest + "  hash_tag: [x]":                      "n.yml:4: hash_tag: not a single value",
 		"p:\n" + rest + "  listen: b:2":                        `n.yml:4: "listen" is given twice; first on line 2`,
 		"p:\n" + rest + "  timeout: 1s":                        `n.yml:4: timeout: "1s" is not a whole number`,
@@ -120,7 +144,8 @@ func TestWhatTwemproxyDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 	} {
 		requireRefused(t, "n.yml", content, Options{}, message)
 	}
-	requireRefused(t, "n.yml", twemproxyFile, Options{Pool: "gamma"}, `n.yml:1: no pool is called "gamma"; accepted: --pool with one of alpha, beta`)
+	requireRefused(t, "n.yml", twemproxyFile, Options{Pool: "gamma"},
+		`n.yml:1: no pool is called "gamma"; accepted: --pool with one of alpha, beta`)
 }
 
 func requireRefused(t *testing.T, name, content string, o Options, message string) {
@@ -141,7 +166,8 @@ func TestEveryMistakeIsReportedInTheOrderOfTheLines(t *testing.T) {
 }
 
 func TestTextOfTheFileStaysInItsComment(t *testing.T) {
-	result, err := Import("n.yml", []byte("\"p\\nservers: evil\": {listen: '/s 0600\n\n    x', servers: ['a:1:1']}"), Options{})
+	result, err := Import("n.yml", []byte("\"p\\nservers: evil\": {listen: '/s 0600\n\n    x', servers: ['a:1:1']}"),
+		Options{})
 	require.NoError(t, err)
 	require.NotContains(t, string(result), "\nservers: evil")
 	require.Contains(t, string(result), "\nservers: # line ")

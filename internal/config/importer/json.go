@@ -13,8 +13,8 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// parseJSON returns the object in content as nodes with lines. Like mcrouter, it accepts comments, and a comma after the last element.
-// The error is a *userinput.Problem.
+// parseJSON returns the object in content as nodes with lines. Like mcrouter, it accepts comments, and a comma after
+// the last element. The error is a *userinput.Problem.
 func parseJSON(content []byte) (*yaml.Node, error) {
 	plain := plainJSON(content)
 	p := jsonParser{decoder: json.NewDecoder(bytes.NewReader(plain)), content: plain}
@@ -34,7 +34,8 @@ func parseJSON(content []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
-// plainJSON returns content with comments, and commas before a closing bracket, replaced by spaces. Line numbers stay the same.
+// plainJSON returns content with comments, and commas before a closing bracket, replaced by spaces. Line numbers stay
+// the same.
 func plainJSON(content []byte) []byte {
 	plain := bytes.Clone(content)
 	comma := -1 // the index of the last significant byte if that is a comma

@@ -44,7 +44,8 @@ const (
 	failoverTime  = 60
 )
 
-// The routes that move keys to another pool. migrateTime is migrateRoute's default interval, half of the time it takes, seconds.
+// The routes that move keys to another pool. migrateTime is migrateRoute's default interval, half of the time it takes,
+// seconds.
 const (
 	migrateRoute = "MigrateRoute"
 	migrateTime  = 3600
@@ -53,13 +54,15 @@ const (
 
 // notTranslated has mcrouter's routes that mcmw has no equivalent for, with the reasons.
 var notTranslated = map[string]string{
-	"AllAsyncRoute":           "it answers before a server has; mcmw answers a write when the servers have it",
-	"AllInitialRoute":         "it answers as soon as the first server in the list has; ack live is the nearest",
-	"BigValueRoute":           "it comes from mcrouter's flag big-value-split-threshold, which is not in the file; set large-values and item-size",
-	"BlackholeRoute":          "mcmw drops no requests",
-	"DevNullRoute":            "mcmw drops no requests",
-	"ErrorRoute":              "mcmw refuses no keys",
-	"FailoverRoute":           "mcmw has no failover to another pool without an expiry; replicas are read in turn until one answers",
+	"AllAsyncRoute":   "it answers before a server has; mcmw answers a write when the servers have it",
+	"AllInitialRoute": "it answers as soon as the first server in the list has; ack live is the nearest",
+	"BigValueRoute": "it comes from mcrouter's flag big-value-split-threshold, which is not in the file; " +
+		"set large-values and item-size",
+	"BlackholeRoute": "mcmw drops no requests",
+	"DevNullRoute":   "mcmw drops no requests",
+	"ErrorRoute":     "mcmw refuses no keys",
+	"FailoverRoute": "mcmw has no failover to another pool without an expiry; replicas are read in turn " +
+		"until one answers",
 	"HashStopAllowListRoute":  "mcmw hashes the whole key, or its hash-tag",
 	"KeySplitRoute":           "for keys that are requested often mcmw has hot-keys serve and replicas",
 	"L1L2CacheRoute":          "mcmw fills no pool from another",
@@ -72,8 +75,9 @@ var notTranslated = map[string]string{
 	"NullRoute":               "mcmw drops no requests",
 	"OriginalClientHashRoute": "mcmw places a value by its key alone",
 	"RateLimitRoute":          "mcmw has queue-full shed",
-	"SaltedFailoverRoute":     "mcmw has no failover to another pool without an expiry; replicas are read in turn until one answers",
-	"ShadowRoute":             "mcmw chooses the requests to copy by their keys; set shadows",
+	"SaltedFailoverRoute": "mcmw has no failover to another pool without an expiry; replicas are read in turn " +
+		"until one answers",
+	"ShadowRoute": "mcmw chooses the requests to copy by their keys; set shadows",
 }
 
 // usage is a route that sends requests to one pool, or to several pools of one server each.
@@ -94,7 +98,8 @@ type way struct {
 	// gutter is used while the servers are down, and its values live at most so many seconds; nil: there is none.
 	gutter  *way
 	seconds int
-	// to is where the keys move between start and end, or, if missed, where keys that reads miss are copied from start on; nil: nowhere.
+	// to is where the keys move between start and end, or, if missed, where keys that reads miss are copied from start
+	// on; nil: nowhere.
 	to         *way
 	start, end time.Time
 	missed     bool
@@ -114,7 +119,8 @@ func (w way) same(o way) bool {
 			return false
 		}
 	}
-	return w.writes.same(o.writes) && w.reads.same(o.reads) && w.seconds == o.seconds && w.missed == o.missed && w.start.Equal(o.start) && w.end.Equal(o.end)
+	return w.writes.same(o.writes) && w.reads.same(o.reads) && w.seconds == o.seconds && w.missed == o.missed &&
+		w.start.Equal(o.start) && w.end.Equal(o.end)
 }
 
 // ofPool returns w for the pool of its writes, without another pool for reads.
@@ -175,7 +181,10 @@ func importMcrouter(d *draft, root *yaml.Node, now time.Time) {
 		case i == 0:
 			first = choices
 		case !slices.EqualFunc(first, choices, func(a, b choice) bool { return a.prefix == b.prefix && a.same(b.way) }):
-			d.refuse(f.key, "%s: not the same route as on line %d, and mcmw does not remove /region/cluster/ from keys; accepted: the same route for all, or a file with one \"route\" and an mcmw for the clients of each",
+			d.refuse(f.key,
+				"%s: not the same route as on line %d, and mcmw does not remove /region/cluster/ from keys; "+
+					"accepted: the same route for all, or a file with one \"route\" and an mcmw for the clients of "+
+					"each",
 				f.key.Value, trees[0].key.Line)
 			return
 		}
@@ -222,7 +231,8 @@ func (m *mcrouter) prefixed(routes field) (trees []field) {
 	if len(trees) == 0 {
 		m.refuse(routes.key, "routes: empty; accepted: routes for /region/cluster/")
 	}
-	m.note("mcmw does not remove %s from keys (line %d): clients must send keys without it.", strings.Join(names, ", "), routes.key.Line)
+	m.note("mcmw does not remove %s from keys (line %d): clients must send keys without it.", strings.Join(names, ", "),
+		routes.key.Line)
 	return trees
 }
 
@@ -282,7 +292,8 @@ func (m *mcrouter) way(n *yaml.Node) (w way, ok bool) {
 	}
 	use, ok := m.leaf(n)
 	if _, readsOnly := readsOfAny[use.handle]; ok && readsOnly {
-		m.refuse(n, "%s: a write goes to one server, but reads go to others; accepted: only for get, with %s for set", use.handle, anyOf(writesToAll))
+		m.refuse(n, "%s: a write goes to one server, but reads go to others; accepted: only for get, with %s for set",
+			use.handle, anyOf(writesToAll))
 		return way{}, false
 	}
 	return way{writes: use, reads: use}, ok
@@ -299,7 +310,8 @@ func (m *mcrouter) pair(n *yaml.Node, name string, first, second *yaml.Node) (a,
 	return a, b, okA && okB
 }
 
-// failover translates a route that uses another route while its servers fail. The pool of that route becomes the gutter.
+// failover translates a route that uses another route while its servers fail. The pool of that route becomes the
+// gutter.
 func (m *mcrouter) failover(n *yaml.Node, arguments []field) (w way, ok bool) {
 	var normal, instead *yaml.Node
 	seconds := failoverTime
@@ -346,10 +358,13 @@ func (m *mcrouter) moving(n *yaml.Node, name string, arguments []field) (w way, 
 			begins, valid = m.number(f)
 		case name == migrateRoute && key == "interval":
 			interval, valid = m.number(f)
-		case name == warmUpRoute && key == "enable_metaget", name == warmUpRoute && key == "exptime" && f.value.Value == "0":
+		case name == warmUpRoute && key == "enable_metaget", name == warmUpRoute && key == "exptime" &&
+			f.value.Value == "0":
 			m.note("No option is needed for %s (line %d): mcmw copies the time that an item has left.", key, f.key.Line)
 		case name == warmUpRoute && key == "exptime":
-			m.refuseKey(f.key, "mcmw copies the time that an item has left; instead of a small cache in front of another it has hot-keys serve")
+			m.refuseKey(f.key,
+				"mcmw copies the time that an item has left; instead of a small cache in front of another it has "+
+					"hot-keys serve")
 		default:
 			m.refuseKey(f.key, "mcmw has no equivalent")
 		}
@@ -394,20 +409,24 @@ func (m *mcrouter) prefixes(n *yaml.Node, arguments []field) (choices []choice, 
 		}
 	}
 	if wildcard == nil {
-		m.refuse(n, "%s: no \"wildcard\", so other keys have no servers; accepted: a route with a \"wildcard\"", prefixRoute)
+		m.refuse(n, "%s: no \"wildcard\", so other keys have no servers; accepted: a route with a \"wildcard\"",
+			prefixRoute)
 		return nil, false
 	}
 	w, valid := m.way(wildcard)
 	return append(choices, choice{"", w}), ok && valid
 }
 
-// readCommands are the commands of operation_policies that read; the others write. With two pools, plainReads go to one of them and all
-// other commands to the other.
+// readCommands are the commands of operation_policies that read; the others write. With two pools, plainReads go to one
+// of them and all other commands to the other.
 var (
 	readCommands = []string{"get", "gets", "gat", "gats", "metaget", "lease-get"}
 	plainReads   = []string{"get", "metaget", "lease-get"}
 	// changing are the commands that, with two pools, a default_policy stands for unless they have their own policies.
-	changing = []string{"set", "add", "replace", "append", "prepend", "cas", "incr", "decr", "touch", "delete", "gets", "gat", "gats"}
+	changing = []string{
+		"set", "add", "replace", "append", "prepend", "cas", "incr", "decr", "touch", "delete", "gets",
+		"gat", "gats",
+	}
 )
 
 // operation is a command with its route.
@@ -440,12 +459,14 @@ func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (w w
 	}
 	// first returns the route of the first command that is one of commands or, if among is false, that is none of them.
 	first := func(among bool, commands []string) *usage {
-		if at := slices.IndexFunc(chosen, func(o operation) bool { return slices.Contains(commands, o.command.Value) == among }); at >= 0 {
+		if at := slices.IndexFunc(chosen,
+			func(o operation) bool { return slices.Contains(commands, o.command.Value) == among }); at >= 0 {
 			return &chosen[at].use
 		}
 		return nil
 	}
-	writes, reads := cmp.Or(first(false, readCommands), byDefault), cmp.Or(first(true, plainReads), byDefault, first(true, readCommands))
+	writes, reads := cmp.Or(first(false, readCommands), byDefault),
+		cmp.Or(first(true, plainReads), byDefault, first(true, readCommands))
 	apart := writes != nil && reads != nil && !slices.Equal(writes.pools, reads.pools)
 	for _, o := range chosen {
 		want, command := writes, o.command.Value
@@ -456,17 +477,23 @@ func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (w w
 		case want == nil || want.same(o.use):
 			continue
 		case apart && want == writes && slices.Contains(readCommands, command):
-			m.refuse(o.command, "%s: goes to pool %s, but it returns the cas or changes the item, so mcmw sends it to the pool of set, %s; accepted: the route of set",
+			m.refuse(o.command,
+				"%s: goes to pool %s, but it returns the cas or changes the item, so mcmw sends it to the pool of "+
+					"set, %s; accepted: the route of set",
 				command, strings.Join(o.use.pools, ", "), strings.Join(writes.pools, ", "))
 		default:
-			m.refuse(o.command, "%s: has %s of %s, but line %d has %s of %s; accepted: one route for all commands that write, and one for all that read", command,
-				o.use.handle, strings.Join(o.use.pools, ", "), want.at.Line, want.handle, strings.Join(want.pools, ", "))
+			m.refuse(o.command,
+				"%s: has %s of %s, but line %d has %s of %s; accepted: one route for all commands that write, and "+
+					"one for all that read", command,
+				o.use.handle, strings.Join(o.use.pools, ", "), want.at.Line, want.handle,
+				strings.Join(want.pools, ", "))
 		}
 		return way{}, false
 	}
 	for i, use := range []*usage{writes, reads} {
 		if use == nil {
-			m.refuse(n, "%s: no route for %s; accepted: a route for it, or a default_policy", name, []string{"set", "get"}[i])
+			m.refuse(n, "%s: no route for %s; accepted: a route for it, or a default_policy", name,
+				[]string{"set", "get"}[i])
 			return way{}, false
 		}
 	}
@@ -483,13 +510,17 @@ func (m *mcrouter) apart(writes, reads usage, byDefault *usage, chosen []operati
 			return slices.ContainsFunc(chosen, func(o operation) bool { return o.command.Value == command })
 		})
 		if len(left) > 0 {
-			m.refuse(byDefault.at, "default_policy: has %s for %s of %s, but line %d has %s of %s for writes; accepted: the same route for all but %s",
-				byDefault.handle, strings.Join(left, ", "), strings.Join(byDefault.pools, ", "), writes.at.Line, writes.handle, strings.Join(writes.pools, ", "), plainReads[0])
+			m.refuse(byDefault.at,
+				"default_policy: has %s for %s of %s, but line %d has %s of %s for writes; accepted: the same route "+
+					"for all but %s",
+				byDefault.handle, strings.Join(left, ", "), strings.Join(byDefault.pools, ", "), writes.at.Line,
+				writes.handle, strings.Join(writes.pools, ", "), plainReads[0])
 			return way{}, false
 		}
 	}
 	if _, toAll := writesToAll[writes.handle]; !toAll && !writes.sharded() {
-		m.refuse(writes.at, "%s: writes to only one of the servers; accepted: %s, %s", writes.handle, anyOf(writesToAll), poolRoute)
+		m.refuse(writes.at, "%s: writes to only one of the servers; accepted: %s, %s", writes.handle,
+			anyOf(writesToAll), poolRoute)
 		return way{}, false
 	}
 	return way{writes: writes, reads: writes, from: &way{writes: reads, reads: reads}}, true
@@ -501,9 +532,12 @@ func (m *mcrouter) together(writes, reads usage, byDefault *usage) (w way, ok bo
 	_, ofAny := readsOfAny[reads.handle]
 	switch {
 	case byDefault != nil && !byDefault.same(writes) && !byDefault.same(reads):
-		m.refuse(byDefault.at, "default_policy: neither the route of set nor that of get; accepted: one route for all commands that write, and one for all that read")
+		m.refuse(byDefault.at,
+			"default_policy: neither the route of set nor that of get; accepted: one route for all commands that "+
+				"write, and one for all that read")
 	case !toAll && !writes.sharded():
-		m.refuse(writes.at, "%s: writes to only one of the servers that are read; accepted: %s", writes.handle, anyOf(writesToAll))
+		m.refuse(writes.at, "%s: writes to only one of the servers that are read; accepted: %s", writes.handle,
+			anyOf(writesToAll))
 	case writes.sharded() && !reads.sharded():
 		m.refuse(reads.at, "%s: reads servers that set does not write to; accepted: %s", reads.handle, poolRoute)
 	case toAll && !ofAny && !reads.sharded() && !reads.same(writes):
@@ -516,7 +550,10 @@ func (m *mcrouter) together(writes, reads usage, byDefault *usage) (w way, ok bo
 
 // translated lists the routes that have an equivalent in mcmw.
 func translated() string {
-	return strings.Join([]string{poolRoute, hashRoute, anyOf(writesToAll), anyOf(readsOfAny), strings.Join(operationRoutes, ", "), prefixRoute, failoverRoute, migrateRoute, warmUpRoute}, ", ")
+	return strings.Join([]string{
+		poolRoute, hashRoute, anyOf(writesToAll), anyOf(readsOfAny),
+		strings.Join(operationRoutes, ", "), prefixRoute, failoverRoute, migrateRoute, warmUpRoute,
+	}, ", ")
 }
 
 // anyOf lists the names of m.

@@ -28,10 +28,12 @@ func withRoute(route string) string {
 }
 
 // head begins every file.
-const head = "# m.json (mcrouter), by mcmw config import.\n# mcrouter's port is a flag; in mcmw set listen-port, and listen for the address.\n"
+const head = "# m.json (mcrouter), by mcmw config import.\n# mcrouter's port is a flag; in mcmw set listen-port, and " +
+	"listen for the address.\n"
 
 func TestARouteOfMcrouterBecomesAFileWithTheReasonOfEachValue(t *testing.T) {
-	requireImported(t, "m.json", mcrouterFile, Options{}, head+`# No option is needed for region (line 6): mcmw shows servers by their addresses.
+	requireImported(t, "m.json", mcrouterFile, Options{},
+		head+`# No option is needed for region (line 6): mcmw shows servers by their addresses.
 # No route leads to pool other.
 servers: # pool main
   - 10.0.0.1:11211
@@ -48,7 +50,8 @@ ring: rendezvous # mcmw has none of mcrouter's hashes, so keys move and the cach
 		sharded  = head + others + serversA + "replicas: 1 # PoolRoute, line 5: a key is on one server\n" +
 			"ring: rendezvous # mcmw has none of mcrouter's hashes, so keys move and the cache starts cold\n"
 		live = "; with live, mcmw's default, writes succeed while a server is down, which nobody reads then\n"
-		sync = head + others + serversA + "replicas: all # AllSyncRoute, line 5: each server holds every key\nack: all # AllSyncRoute" + live
+		sync = head + others + serversA +
+			"replicas: all # AllSyncRoute, line 5: each server holds every key\nack: all # AllSyncRoute" + live
 	)
 	for route, want := range map[string]string{
 		`"PoolRoute|A"`: sharded,
@@ -68,7 +71,8 @@ ring: rendezvous # mcmw has none of mcrouter's hashes, so keys move and the cach
       - a1:11211
       - a2:11211
     replicas: all # AllSyncRoute, line 5: each server holds every key
-    ack: all # AllSyncRoute` + live + `    read: round-robin # AllSyncRoute, line 5, asks all servers; mcmw keeps replicas equal and asks one
+    ack: all # AllSyncRoute` + live +
+			`    read: round-robin # AllSyncRoute, line 5, asks all servers; mcmw keeps replicas equal and asks one
   C:
     servers:
       - c:11211
@@ -83,15 +87,18 @@ routes: # PrefixSelectorRoute
     pool: B
   - default: C
 `,
-		`"AllSyncRoute|Pool|A"`: sync + "read: round-robin # AllSyncRoute, line 5, asks all servers; mcmw keeps replicas equal and asks one\n",
+		`"AllSyncRoute|Pool|A"`: sync +
+			"read: round-robin # AllSyncRoute, line 5, asks all servers; mcmw keeps replicas equal and asks one\n",
 		`{"type": "OperationSelectorRoute", "operation_policies": {"get": "LatestRoute|Pool|A", "gets": "LatestRoute|Pool|A", "set": "AllSyncRoute|Pool|A", "delete": "AllSyncRoute|Pool|A"}}`: sync +
 			"read: round-robin # LatestRoute, line 5; reads skip a server that fails\n",
 		`{"type": "PrefixPolicyRoute", "default_policy": "AllSyncRoute|Pool|A", "operation_policies": {"get": "PoolRoute|A"}}`: sync +
 			"read: primary # PoolRoute, line 5\n",
 		`{"type": "OperationSelectorRoute", "default_policy": "AllSyncRoute|Pool|A", "operation_policies": {"get": {"type": "LoadBalancerRoute", "children": ["Pool|A"]}}}`: sync +
 			"read: least-busy # LoadBalancerRoute, line 5; reads skip a server that fails\n",
-		`{"type": "AllFastestRoute", "children": ["PoolRoute|B", {"type": "PoolRoute", "pool": "C"}]}`: head + "# No route leads to pool A.\n" +
-			"servers: # pool B, C\n  - b:11211\n  - c:11211\nreplicas: all # AllFastestRoute, line 5: each server holds every key\nack: any # AllFastestRoute" + live +
+		`{"type": "AllFastestRoute", "children": ["PoolRoute|B", {"type": "PoolRoute", "pool": "C"}]}`: head +
+			"# No route leads to pool A.\n" +
+			"servers: # pool B, C\n  - b:11211\n  - c:11211\nreplicas: all # AllFastestRoute, line 5: each server " +
+			"holds every key\nack: any # AllFastestRoute" + live +
 			"read: round-robin # AllFastestRoute, line 5, asks all servers; mcmw keeps replicas equal and asks one\n",
 	} {
 		requireImported(t, "m.json", withRoute(route), Options{}, want)
@@ -115,7 +122,8 @@ routes: # PrefixSelectorRoute
 routes:
   - default: A
 `)
-	requireImported(t, "m.json", `{"pools": {"A": {"servers": ["a:1:ascii:ssl", "unix:/s"], "security_mech": "ssl"}}, "route": "AllMajorityRoute|Pool|A"}`, Options{}, head+`servers: # pool A
+	requireImported(t, "m.json",
+		`{"pools": {"A": {"servers": ["a:1:ascii:ssl", "unix:/s"], "security_mech": "ssl"}}, "route": "AllMajorityRoute|Pool|A"}`, Options{}, head+`servers: # pool A
   - a:1
   - unix:/s
 server-tls: true # ssl; mcrouter's flags --pem-* name the certificates: set server-tls-ca, server-tls-cert, server-tls-key
@@ -129,7 +137,8 @@ func TestPoolsOfMcrouterKeepTheirOwnTimeoutsAndTLS(t *testing.T) {
 	requireImported(t, "m.json", `{"pools": {
 "A": {"servers": ["a:1"], "server_timeout": 500, "connect_timeout": 100},
 "B": {"servers": ["b:1"], "server_timeout": 200, "connect_timeout": 100, "security_mech": "ssl"}},
-"route": {"type": "PrefixSelectorRoute", "policies": {"b": "PoolRoute|B"}, "wildcard": "PoolRoute|A"}}`, Options{}, head+`connect-timeout: 100ms # pool B, A
+"route": {"type": "PrefixSelectorRoute", "policies": {"b": "PoolRoute|B"}, "wildcard": "PoolRoute|A"}}`, Options{},
+		head+`connect-timeout: 100ms # pool B, A
 pools:
   B:
     servers:
@@ -152,7 +161,8 @@ routes: # PrefixSelectorRoute
 	requireRefused(t, "m.json", `{"pools": {
 "A": {"servers": ["a:1"], "server_timeout": 500},
 "B": {"servers": ["b:1"], "server_timeout": 200}},
-"route": {"type": "AllSyncRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}}`, Options{}, "m.json:3: timeout: 200ms here and 500ms before; accepted: the same for all servers of a pool")
+"route": {"type": "AllSyncRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}}`, Options{},
+		"m.json:3: timeout: 200ms here and 500ms before; accepted: the same for all servers of a pool")
 }
 
 func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
@@ -174,10 +184,13 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		`7`:               `m.json:5: "7" is not a route that mcmw knows`,
 		`["PoolRoute|A"]`: `m.json:5: not a route; accepted: "Name|argument", or an object with a type`,
 		`{"pool": "A"}`:   "m.json:5: not a route",
-		`{"type": "PoolRoute", "pool": {"name": "A"}}`:                         `m.json:5: PoolRoute: not the name of a pool`,
-		`{"type": "PoolRoute", "pool": "A", "shadows": []}`:                    "m.json:5: shadows: PoolRoute of mcmw has no equivalent; remove it, or ignore it with --leave-out shadows",
-		`{"type": "PoolRoute", "pool": "A", "hash": {"weights": [1,2]}}`:       "m.json:5: weights: in mcmw servers have weights, as in host:port*2",
-		`"LatestRoute|Pool|A"`:                                                 "m.json:5: LatestRoute: a write goes to one server, but reads go to others; accepted: only for get",
+		`{"type": "PoolRoute", "pool": {"name": "A"}}`: `m.json:5: PoolRoute: not the name of a pool`,
+		`{"type": "PoolRoute", "pool": "A", "shadows": []}`: "m.json:5: shadows: PoolRoute of " +
+			"mcmw has no equivalent; remove it, or ignore it with --leave-out shadows",
+		`{"type": "PoolRoute", "pool": "A", "hash": {"weights": [1,2]}}`: "m.json:5: weights: in mcmw servers " +
+			"have weights, as in host:port*2",
+		`"LatestRoute|Pool|A"`: "m.json:5: LatestRoute: a write goes " +
+			"to one server, but reads go to others; accepted: only for get",
 		`{"type": "AllSyncRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}`: `m.json:5: AllSyncRoute: stores a copy in each pool, but pool "A" has 2 servers; accepted: pools of one server`,
 		`"AllSyncRoute|A"`: `m.json:5: AllSyncRoute of A: accepted: "Pool|name"`,
 		`{"type": "PrefixSelectorRoute", "policies": {"a": "PoolRoute|A"}, "wildcard": "AllSyncRoute|Pool|A"}`:                                      `m.json:5: pool "A" is used by two routes that differ`,
@@ -185,16 +198,27 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		`{"type": "PrefixSelectorRoute", "policies": {"a": {"type": "PrefixSelectorRoute", "wildcard": "PoolRoute|B"}}, "wildcard": "PoolRoute|A"}`: "m.json:5: PrefixSelectorRoute below another route; accepted: only as the first route",
 		`{"type": "PrefixSelectorRoute", "policies": {"a": "WarmUpRoute"}, "wildcard": "PoolRoute|A"}`:                                              `m.json:5: WarmUpRoute: accepted: one route as "warm" and one as "cold"`,
 		`{"type": "PrefixSelectorRoute", "policies": {}}`:                                                                                           "m.json:5: PrefixSelectorRoute: no \"wildcard\", so other keys have no servers",
-		operations(`"get": "PoolRoute|A"`):                                                                                                                                                                   "m.json:5: OperationSelectorRoute: no route for set; accepted: a route for it, or a default_policy",
-		operations("\"set\": \"PoolRoute|A\",\n\"add\": \"PoolRoute|B\""):                                                                                                                                    "m.json:6: add: has PoolRoute of B, but line 5 has PoolRoute of A",
-		operations("\"set\": \"PoolRoute|A\", \"get\": \"PoolRoute|B\",\n\"gets\": \"PoolRoute|B\""):                                                                                                         "m.json:6: gets: goes to pool B, but it returns the cas or changes the item, so mcmw sends it to the pool of set, A; accepted: the route of set",
-		operations(`"set": "PoolRoute|A", "get": "PoolRoute|B", "gat": "PoolRoute|B"`):                                                                                                                       "m.json:5: gat: goes to pool B, but it returns the cas or changes the item",
-		operations("\"set\": \"PoolRoute|A\", \"get\": \"PoolRoute|B\",\n\"delete\": \"PoolRoute|C\""):                                                                                                       "m.json:6: delete: has PoolRoute of C, but line 5 has PoolRoute of A; accepted: one route for all commands that write, and one for all that read",
-		operations("\"set\": \"PoolRoute|A\", \"get\": \"PoolRoute|B\",\n\"metaget\": \"PoolRoute|A\""):                                                                                                      "m.json:6: metaget: has PoolRoute of A, but line 5 has PoolRoute of B",
-		operations(`"set": "RandomRoute|Pool|A", "get": "PoolRoute|B"`):                                                                                                                                      "m.json:5: RandomRoute: writes to only one of the servers; accepted: AllFastestRoute, AllMajorityRoute, AllSyncRoute, PoolRoute",
-		operations(`"set": {"type": "AllSyncRoute", "children": ["PoolRoute|B", "PoolRoute|C"]}, "get": "PoolRoute|B"`):                                                                                      `m.json:5: pool "B" is used by two routes that differ`,
-		operations(`"set": "WarmUpRoute", "get": "PoolRoute|A"`):                                                                                                                                             "m.json:5: WarmUpRoute below a choice by the command",
-		"{\"type\": \"OperationSelectorRoute\",\n\"default_policy\": \"PoolRoute|A\", \"operation_policies\": {\"set\": \"PoolRoute|B\", \"delete\": \"PoolRoute|B\"}}":                                      "m.json:6: default_policy: has PoolRoute for add, replace, append, prepend, cas, incr, decr, touch, gets, gat, gats of A, but line 6 has PoolRoute of B for writes; accepted: the same route for all but get",
+		operations(`"get": "PoolRoute|A"`): "m.json:5: OperationSelectorRoute: no route for set; accepted: a route " +
+			"for it, or a default_policy",
+		operations("\"set\": \"PoolRoute|A\",\n\"add\": \"PoolRoute|B\""): "m.json:6: " +
+			"add: has PoolRoute of B, but line 5 has PoolRoute of A",
+		operations("\"set\": \"PoolRoute|A\", \"get\": \"PoolRoute|B\",\n\"gets\": \"PoolRoute|B\""): "m.json:6: " +
+			"gets: goes to pool B, but it returns the cas or changes the item, so mcmw sends it to the pool of " +
+			"set, A; accepted: the route of set",
+		operations(`"set": "PoolRoute|A", "get": "PoolRoute|B", "gat": "PoolRoute|B"`): "m.json:5: gat: goes to " +
+			"pool B, but it returns the cas or changes the item",
+		operations("\"set\": \"PoolRoute|A\", \"get\": \"PoolRoute|B\",\n\"delete\": \"PoolRoute|C\""): "m.json:6: " +
+			"delete: has PoolRoute of C, but line 5 has PoolRoute of A; accepted: one route for all commands that " +
+			"write, and one for all that read",
+		operations("\"set\": \"PoolRoute|A\", \"get\": \"PoolRoute|B\",\n\"metaget\": \"PoolRoute|A\""): "m.json:6: " +
+			"metaget: has PoolRoute of A, but line 5 has PoolRoute of B",
+		operations(`"set": "RandomRoute|Pool|A", "get": "PoolRoute|B"`):                                                 "m.json:5: RandomRoute: writes to only one of the servers; accepted: AllFastestRoute, AllMajorityRoute, AllSyncRoute, PoolRoute",
+		operations(`"set": {"type": "AllSyncRoute", "children": ["PoolRoute|B", "PoolRoute|C"]}, "get": "PoolRoute|B"`): `m.json:5: pool "B" is used by two routes that differ`,
+		operations(`"set": "WarmUpRoute", "get": "PoolRoute|A"`):                                                        "m.json:5: WarmUpRoute below a choice by the command",
+		"{\"type\": \"OperationSelectorRoute\",\n\"default_policy\": \"PoolRoute|A\", \"operation_policies\": " +
+			"{\"set\": \"PoolRoute|B\", \"delete\": \"PoolRoute|B\"}}": "m.json:6: default_policy: has PoolRoute " +
+			"for add, replace, append, prepend, cas, incr, decr, touch, gets, gat, gats of A, but line 6 has " +
+			"PoolRoute of B for writes; accepted: the same route for all but get",
 		`{"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|B"}`:                                                                                                                               "m.json:5: MigrateRoute: accepted: a start_time, in seconds since 1970, and an interval above 0",
 		`{"type": "MigrateRoute", "from": "PoolRoute|A", "start_time": 7}`:                                                                                                                                   `m.json:5: MigrateRoute: accepted: one route as "from" and one as "to"`,
 		`{"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|B", "start_time": 1800000000, "interval": 0}`:                                                                                      "m.json:5: MigrateRoute: accepted: a start_time",
@@ -219,24 +243,29 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		"{\n\"a\": 1,, }":                      "m.json: line 2: not JSON: ",
 		"{} {}":                                "m.json: line 1: text after the object; accepted: one object",
 		`{"route": "PoolRoute|A", "pools": 3}`: "m.json:1: not a mapping",
-		`{"route": "PoolRoute|A", "pools": {"A": ["a:1", "b", "c"]}}`:                                    "m.json:1: not a mapping",
-		`{"route": "PoolRoute|A", "route": "x"}`:                                                         `m.json:1: "route" is given twice`,
-		"{\"pools\": {},\n\"routes\": []}":                                                               "m.json:2: routes: empty; accepted: routes for /region/cluster/",
-		"{\"pools\": {},\n\"routes\": {}}":                                                               "m.json:2: routes: empty",
-		"{\"pools\": {},\n\"routes\": [{\"route\": \"x\"}]}":                                             `m.json:2: routes: accepted: entries with "aliases" and a "route"`,
-		"{\"pools\": {},\n\"routes\": {\"a\": \"PoolRoute|A\"}}":                                         `m.json:2: routes: "a"; accepted: names such as /region/cluster/`,
-		`{"macros": {}, "route": "PoolRoute|A"}`:                                                         "m.json:1: macros: mcmw has no equivalent; remove it, or ignore it with --leave-out macros",
-		`{"pools": {"A": {}}, "route": "PoolRoute|A"}`:                                                   `m.json:1: pool "A" has no servers`,
-		`{"pools": {"A": {"servers": []}}, "route": "PoolRoute|A"}`:                                      "m.json:1: servers: accepted: a list of texts",
-		`{"pools": {"A": {"servers": ["a:1:caret"]}}, "route": "PoolRoute|A"}`:                           `m.json:1: servers: "caret" in "a:1:caret"; accepted: ascii`,
-		`{"pools": {"A": {"servers": ["a:1:ascii:fizz"]}}, "route": "PoolRoute|A"}`:                      `servers: "fizz" in "a:1:ascii:fizz"; accepted: plain, ssl`,
-		`{"pools": {"A": {"servers": ["[::1"]}}, "route": "PoolRoute|A"}`:                                `m.json:1: servers: "[::1"; accepted: [ipv6]:port`,
-		"{\"pools\": {\"A\": {\"servers\": [\"a:1\",\n\"b:1:ascii:ssl\"]}}, \"route\": \"PoolRoute|A\"}": "m.json:2: server-tls: ssl here and plain before; accepted: the same for all servers",
-		`{"pools": {"A": {"servers": ["a:1"], "protocol": "caret"}}, "route": "PoolRoute|A"}`:            `m.json:1: protocol: "caret"; accepted: ascii`,
-		`{"pools": {"A": {"servers": ["a:1"], "security_mech": "fizz"}}, "route": "PoolRoute|A"}`:        `security_mech: "fizz"; accepted: plain, ssl`,
-		`{"pools": {"A": {"servers": ["a:1"], "server_timeout": "1s"}}, "route": "PoolRoute|A"}`:         `server_timeout: "1s" is not a whole number`,
-		`{"pools": {"A": {"servers": ["a:1"], "inherit": "B"}}, "route": "PoolRoute|A"}`:                 "m.json:1: inherit: mcmw has no equivalent",
-		`{"pools": {"A": {"servers": ["a"]}}, "route": "PoolRoute|A"}`:                                   "has no port",
+		`{"route": "PoolRoute|A", "pools": {"A": ["a:1", "b", "c"]}}`: "m.json:1: not a mapping",
+		`{"route": "PoolRoute|A", "route": "x"}`:                      `m.json:1: "route" is given twice`,
+		"{\"pools\": {},\n\"routes\": []}": "m.json:2: " +
+			"routes: empty; accepted: routes for /region/cluster/",
+		"{\"pools\": {},\n\"routes\": {}}": "m.json:2: " +
+			"routes: empty",
+		"{\"pools\": {},\n\"routes\": [{\"route\": \"x\"}]}":     `m.json:2: routes: accepted: entries with "aliases" and a "route"`,
+		"{\"pools\": {},\n\"routes\": {\"a\": \"PoolRoute|A\"}}": `m.json:2: routes: "a"; accepted: names such as /region/cluster/`,
+		`{"macros": {}, "route": "PoolRoute|A"}`: "m.json:1: macros: mcmw has " +
+			"no equivalent; remove it, or ignore it with --leave-out macros",
+		`{"pools": {"A": {}}, "route": "PoolRoute|A"}`: `m.json:1: pool "A" has no servers`,
+		`{"pools": {"A": {"servers": []}}, "route": "PoolRoute|A"}`: "m.json:1: servers: accepted: " +
+			"a list of texts",
+		`{"pools": {"A": {"servers": ["a:1:caret"]}}, "route": "PoolRoute|A"}`:      `m.json:1: servers: "caret" in "a:1:caret"; accepted: ascii`,
+		`{"pools": {"A": {"servers": ["a:1:ascii:fizz"]}}, "route": "PoolRoute|A"}`: `servers: "fizz" in "a:1:ascii:fizz"; accepted: plain, ssl`,
+		`{"pools": {"A": {"servers": ["[::1"]}}, "route": "PoolRoute|A"}`:           `m.json:1: servers: "[::1"; accepted: [ipv6]:port`,
+		"{\"pools\": {\"A\": {\"servers\": [\"a:1\",\n\"b:1:ascii:ssl\"]}}, \"route\": \"PoolRoute|A\"}": "m.json:2: " +
+			"server-tls: ssl here and plain before; accepted: the same for all servers",
+		`{"pools": {"A": {"servers": ["a:1"], "protocol": "caret"}}, "route": "PoolRoute|A"}`:     `m.json:1: protocol: "caret"; accepted: ascii`,
+		`{"pools": {"A": {"servers": ["a:1"], "security_mech": "fizz"}}, "route": "PoolRoute|A"}`: `security_mech: "fizz"; accepted: plain, ssl`,
+		`{"pools": {"A": {"servers": ["a:1"], "server_timeout": "1s"}}, "route": "PoolRoute|A"}`:  `server_timeout: "1s" is not a whole number`,
+		`{"pools": {"A": {"servers": ["a:1"], "inherit": "B"}}, "route": "PoolRoute|A"}`:          "m.json:1: inherit: mcmw has no equivalent",
+		`{"pools": {"A": {"servers": ["a"]}}, "route": "PoolRoute|A"}`:                            "has no port",
 	} {
 		requireRefused(t, "m.json", content, Options{}, message)
 	}
@@ -246,7 +275,8 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 func TestEveryRouteThatIsNotTranslatedSaysWhy(t *testing.T) {
 	for name, why := range notTranslated {
 		requireRefused(t, "m.json", withRoute(`"`+name+`|Pool|A"`), Options{}, "m.json:5: "+name+": "+why)
-		requireRefused(t, "m.json", withRoute(`{"type": "`+strings.TrimSpace(name)+`", "anything": 1}`), Options{}, "m.json:5: "+name+": "+why)
+		requireRefused(t, "m.json", withRoute(`{"type": "`+strings.TrimSpace(name)+`", "anything": 1}`), Options{},
+			"m.json:5: "+name+": "+why)
 	}
 }
 
@@ -256,8 +286,10 @@ func region(routes string) string {
 }
 
 const (
-	shardedA = "    servers:\n      - a:1\n    replicas: 1 # PoolRoute, line 2: a key is on one server\n    ring: rendezvous # mcmw has none of mcrouter's hashes, so keys move and the cache starts cold\n"
-	shardedB = "    servers:\n      - b:1\n      - c:1\n    replicas: 1 # PoolRoute, line 2: a key is on one server\n    ring: rendezvous # mcmw has none of mcrouter's hashes, so keys move and the cache starts cold\n"
+	shardedA = "    servers:\n      - a:1\n    replicas: 1 # PoolRoute, line 2: a key is on one server\n    ring: " +
+		"rendezvous # mcmw has none of mcrouter's hashes, so keys move and the cache starts cold\n"
+	shardedB = "    servers:\n      - b:1\n      - c:1\n    replicas: 1 # PoolRoute, line 2: a key is on one " +
+		"server\n    ring: rendezvous # mcmw has none of mcrouter's hashes, so keys move and the cache starts cold\n"
 )
 
 func TestAChoiceByTheCommandBetweenTwoPoolsOfMcrouterBecomesTheReadsOfARoute(t *testing.T) {
@@ -278,25 +310,39 @@ routes:
     reads: B
 `)
 	}
-	requireImported(t, "m.json", region(`"route": {"type": "PrefixSelectorRoute", "policies": {"a": {"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A", "operation_policies": {"get": "PoolRoute|B"}}}, "wildcard": "PoolRoute|B"}`),
-		Options{}, head+"pools:\n  A:\n"+shardedA+"  B:\n"+shardedB+"routes: # PrefixSelectorRoute\n  - prefix: a\n    pool: A\n    reads: B\n  - default: B\n")
+	requireImported(t, "m.json",
+		region(`"route": {"type": "PrefixSelectorRoute", "policies": {"a": {"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A", "operation_policies": {"get": "PoolRoute|B"}}}, "wildcard": "PoolRoute|B"}`),
+		Options{},
+		head+"pools:\n  A:\n"+shardedA+"  B:\n"+shardedB+"routes: # PrefixSelectorRoute\n  - prefix: a\n    pool: "+
+			"A\n    reads: B\n  - default: B\n")
 }
 
 func TestARouteOfMcrouterThatMovesKeysBecomesAMigration(t *testing.T) {
-	pools := head + "pools:\n  A:\n" + shardedA + "    writers: several # needed for migrations; needs memcached 1.6.27\n  B:\n" + shardedB + "    writers: several # needed for migrations; needs memcached 1.6.27\n" +
-		"routes:\n  - default: A\nmigrations: # each mcmw instance needs this file before start; mcmw copies values and writes to both pools; no other client may write to them\n  - from: A\n    to: B\n"
-	requireImported(t, "m.json", region(`"route": {"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|B", "start_time": 1800000000, "interval": 1800}`), Options{},
+	pools := head + "pools:\n  A:\n" + shardedA +
+		"    writers: several # needed for migrations; needs memcached 1.6.27\n  B:\n" + shardedB +
+		"    writers: several # needed for migrations; needs memcached 1.6.27\n" +
+		"routes:\n  - default: A\nmigrations: # each mcmw instance needs this file before start; mcmw copies values " +
+		"and writes to both pools; no other client may write to them\n  - from: A\n    to: B\n"
+	requireImported(t, "m.json",
+		region(`"route": {"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|B", "start_time": 1800000000, "interval": 1800}`), Options{},
 		pools+"    start: \"2027-01-15T08:00:00Z\"\n    end: \"2027-01-15T09:00:00Z\"\n")
-	requireImported(t, "m.json", region(`"route": {"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|B", "start_time": 1800000000}`), Options{},
+	requireImported(t, "m.json",
+		region(`"route": {"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|B", "start_time": 1800000000}`), Options{},
 		pools+"    start: \"2027-01-15T08:00:00Z\"\n    end: \"2027-01-15T10:00:00Z\"\n")
 	now := Options{Now: time.Unix(1800000000, 5)}
-	requireImported(t, "m.json", region(`"route": {"type": "WarmUpRoute", "warm": "PoolRoute|A", "cold": "PoolRoute|B"}`), now, pools+"    start: \"2027-01-15T08:00:00Z\"\n    copy: missed\n")
-	requireImported(t, "m.json", region(`"route": {"type": "WarmUpRoute", "warm": "PoolRoute|A", "cold": "PoolRoute|B", "enable_metaget": true}`), now,
-		strings.Replace(pools, head, head+"# No option is needed for enable_metaget (line 2): mcmw copies the time that an item has left.\n", 1)+"    start: \"2027-01-15T08:00:00Z\"\n    copy: missed\n")
+	requireImported(t, "m.json",
+		region(`"route": {"type": "WarmUpRoute", "warm": "PoolRoute|A", "cold": "PoolRoute|B"}`), now,
+		pools+"    start: \"2027-01-15T08:00:00Z\"\n    copy: missed\n")
+	requireImported(t, "m.json",
+		region(`"route": {"type": "WarmUpRoute", "warm": "PoolRoute|A", "cold": "PoolRoute|B", "enable_metaget": true}`), now,
+		strings.Replace(pools, head,
+			head+"# No option is needed for enable_metaget (line 2): mcmw copies the time that an item has left.\n",
+			1)+"    start: \"2027-01-15T08:00:00Z\"\n    copy: missed\n")
 }
 
 func TestRoutesOfMcrouterByRegionAndClusterAreOneIfTheyAreAlike(t *testing.T) {
-	result := "servers: # pool A\n  - a:1\nreplicas: 1 # PoolRoute, line 2: a key is on one server\nring: rendezvous # mcmw has none of mcrouter's hashes, so keys move and the cache starts cold\n"
+	result := "servers: # pool A\n  - a:1\nreplicas: 1 # PoolRoute, line 2: a key is on one server\nring: rendezvous " +
+		"# mcmw has none of mcrouter's hashes, so keys move and the cache starts cold\n"
 	for routes, names := range map[string]string{
 		`"routes": {"/r/a/": "PoolRoute|A"}`:                                                                              "/r/a/",
 		`"routes": {"/r/a/": "PoolRoute|A", "/r/b/": {"type": "PoolRoute", "pool": "A"}}`:                                 "/r/a/, /r/b/",
@@ -304,11 +350,16 @@ func TestRoutesOfMcrouterByRegionAndClusterAreOneIfTheyAreAlike(t *testing.T) {
 		`"routes": [{"aliases": ["/r/a/"], "route": "PoolRoute|A"}, {"aliases": ["/r/b/"], "route": "HashRoute|Pool|A"}]`: "/r/a/, /r/b/",
 		`"route": {"/r/a/": "PoolRoute|A"}`:                                                                               "/r/a/",
 	} {
-		requireImported(t, "m.json", region(routes), Options{}, head+"# mcmw does not remove "+names+" from keys (line 2): clients must send keys without it.\n# No route leads to pool B.\n"+result)
+		requireImported(t, "m.json", region(routes), Options{},
+			head+"# mcmw does not remove "+names+" from keys (line 2): clients must send keys without it.\n# No "+
+				"route leads to pool B.\n"+result)
 	}
 	requireRefused(t, "m.json", region(`"routes": {"/r/a/": "PoolRoute|A",`+"\n"+`"/r/b/": "PoolRoute|B"}`), Options{},
 		`m.json:3: /r/b/: not the same route as on line 2, and mcmw does not remove /region/cluster/ from keys; accepted: the same route for all, or a file with one "route" and an mcmw for the clients of each`)
-	requireRefused(t, "m.json", region(`"routes": {"/r/a/": "PoolRoute|A"}, "route": "PoolRoute|B"`), Options{}, "m.json:2: route: not the same route as on line 2")
-	requireRefused(t, "m.json", region(`"routes": {"/r/a/": "NullRoute"}`), Options{}, "m.json:2: NullRoute: mcmw drops no requests")
-	requireRefused(t, "m.json", region(`"routes": [{"aliases": ["/r/a/"], "route": "PoolRoute|A", "x": 1}]`), Options{}, "m.json:2: x: mcmw has no equivalent")
+	requireRefused(t, "m.json", region(`"routes": {"/r/a/": "PoolRoute|A"}, "route": "PoolRoute|B"`), Options{},
+		"m.json:2: route: not the same route as on line 2")
+	requireRefused(t, "m.json", region(`"routes": {"/r/a/": "NullRoute"}`), Options{},
+		"m.json:2: NullRoute: mcmw drops no requests")
+	requireRefused(t, "m.json", region(`"routes": [{"aliases": ["/r/a/"], "route": "PoolRoute|A", "x": 1}]`), Options{},
+		"m.json:2: x: mcmw has no equivalent")
 }

@@ -35,7 +35,8 @@ func (m *mcrouter) emit(choices []choice) {
 		}
 		for _, name := range w.writes.pools {
 			if slices.Contains(used, name) {
-				m.refuse(w.writes.at, "pool %q is used by two routes that differ; accepted: each pool in one route", name)
+				m.refuse(w.writes.at, "pool %q is used by two routes that differ; accepted: each pool in one route",
+					name)
 				return
 			}
 		}
@@ -78,7 +79,9 @@ func (m *mcrouter) emit(choices []choice) {
 		maps.DeleteFunc(links[i], func(option, _ string) bool { return shared[option] != "" })
 		of.reach(links[i], strings.Join(w.writes.pools, ", "))
 		if w.gutter != nil {
-			of.set("gutter", w.gutter.pool(), "%s; mcmw uses it once all instances know that the servers are down; when they are back, each write deletes its key there", failoverRoute)
+			of.set("gutter", w.gutter.pool(),
+				"%s; mcmw uses it once all instances know that the servers are down; when they are back, each write "+
+					"deletes its key there", failoverRoute)
 			of.set("gutter-ttl", fmt.Sprintf("%ds", w.seconds), "failover_exptime")
 		}
 		if slices.Contains(moving, w.pool()) {
@@ -104,7 +107,9 @@ func (m *mcrouter) emit(choices []choice) {
 	}
 	m.set("routes", routes, "%s", why)
 	if moves != nil {
-		m.set("migrations", moves, "each mcmw instance needs this file before start; mcmw copies values and writes to both pools; no other client may write to them")
+		m.set("migrations", moves,
+			"each mcmw instance needs this file before start; mcmw copies values and writes to both pools; no other "+
+				"client may write to them")
 	}
 }
 
@@ -122,12 +127,15 @@ func (m *mcrouter) treat(w way) {
 	writes, reads := w.writes, w.reads
 	if writes.sharded() {
 		m.set("replicas", 1, "%s, line %d: a key is on one server", poolRoute, writes.at.Line)
-		m.set("ring", route.RingRendezvous.String(), "mcmw has none of mcrouter's hashes, so keys move and the cache starts cold")
+		m.set("ring", route.RingRendezvous.String(),
+			"mcmw has none of mcrouter's hashes, so keys move and the cache starts cold")
 		return
 	}
 	m.set("replicas", "all", "%s, line %d: each server holds every key", writes.handle, writes.at.Line)
 	if ack, toAll := writesToAll[writes.handle]; toAll {
-		m.set("ack", ack.String(), "%s; with live, mcmw's default, writes succeed while a server is down, which nobody reads then", writes.handle)
+		m.set("ack", ack.String(),
+			"%s; with live, mcmw's default, writes succeed while a server is down, which nobody reads then",
+			writes.handle)
 	}
 	switch policy, ofAny := readsOfAny[reads.handle]; {
 	case ofAny:
@@ -135,7 +143,8 @@ func (m *mcrouter) treat(w way) {
 	case reads.sharded():
 		m.set("read", route.ReadPrimary.String(), "%s, line %d", reads.handle, reads.at.Line)
 	default:
-		m.set("read", route.ReadRoundRobin.String(), "%s, line %d, asks all servers; mcmw keeps replicas equal and asks one", reads.handle, reads.at.Line)
+		m.set("read", route.ReadRoundRobin.String(),
+			"%s, line %d, asks all servers; mcmw keeps replicas equal and asks one", reads.handle, reads.at.Line)
 	}
 }
 
@@ -157,7 +166,10 @@ func (m *mcrouter) servers(pools []string) (servers []string) {
 			case "servers":
 				list = f
 			case "server_timeout", "connect_timeout":
-				option := map[string]string{"server_timeout": "timeout", "connect_timeout": "connect-timeout"}[f.key.Value]
+				option := map[string]string{
+					"server_timeout":  "timeout",
+					"connect_timeout": "connect-timeout",
+				}[f.key.Value]
 				if ms, ok := m.number(f); ok {
 					m.agree(f.key, option, fmt.Sprintf("%dms", ms))
 				}
@@ -170,7 +182,8 @@ func (m *mcrouter) servers(pools []string) (servers []string) {
 					m.refuse(f.key, "security_mech: %q; accepted: plain, ssl", tls)
 				}
 			case "hostnames", "failure_domains", "region", "cluster":
-				m.note("No option is needed for %s (line %d): mcmw shows servers by their addresses.", f.key.Value, f.key.Line)
+				m.note("No option is needed for %s (line %d): mcmw shows servers by their addresses.", f.key.Value,
+					f.key.Line)
 			case "name":
 			default:
 				m.refuseKey(f.key, "mcmw has no equivalent")
@@ -200,7 +213,8 @@ func (m *mcrouter) reach(link map[string]string, pools string) {
 		}
 	}
 	if link["server-tls"] == "ssl" {
-		m.set("server-tls", true, "ssl; mcrouter's flags --pem-* name the certificates: set server-tls-ca, server-tls-cert, server-tls-key")
+		m.set("server-tls", true,
+			"ssl; mcrouter's flags --pem-* name the certificates: set server-tls-ca, server-tls-cert, server-tls-key")
 	}
 }
 

@@ -35,7 +35,8 @@ func (m *mcrouter) leaf(n *yaml.Node) (usage, bool) {
 	}
 	switch {
 	case name == failoverRoute, name == migrateRoute, name == warmUpRoute:
-		m.refuse(n, "%s below a choice by the command; accepted: as the first route, or directly below a %s", name, prefixRoute)
+		m.refuse(n, "%s below a choice by the command; accepted: as the first route, or directly below a %s", name,
+			prefixRoute)
 	case known:
 		m.refuse(n, "%s: %s; accepted: %s", name, why, translated())
 	case name != poolRoute && name != hashRoute && !toAll && !ofAny:
@@ -74,7 +75,8 @@ func (m *mcrouter) ofPool(use usage, n *yaml.Node) (usage, bool) {
 	return use, true
 }
 
-// ofServers completes use, which treats all servers of its children at n equally. The children are "Pool|name", or pools of one server each.
+// ofServers completes use, which treats all servers of its children at n equally. The children are "Pool|name", or
+// pools of one server each.
 func (m *mcrouter) ofServers(use usage, n *yaml.Node) (usage, bool) {
 	children := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
@@ -92,7 +94,9 @@ func (m *mcrouter) ofServers(use usage, n *yaml.Node) (usage, bool) {
 				return usage{}, false
 			}
 			if servers := m.serverNodes(pool.pools[0]); len(servers) != 1 {
-				m.refuse(child, "%s: stores a copy in each pool, but pool %q has %d servers; accepted: pools of one server each, or one pool whose servers all hold every key, as in \"%s|Pool|%s\"",
+				m.refuse(child,
+					"%s: stores a copy in each pool, but pool %q has %d servers; accepted: pools of one server each, "+
+						"or one pool whose servers all hold every key, as in \"%s|Pool|%s\"",
 					use.handle, pool.pools[0], len(servers), use.handle, pool.pools[0])
 				return usage{}, false
 			}

@@ -15,8 +15,8 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// twemproxyKeys has the translation of every key of a pool of twemproxy. A key without translate has no counterpart and needs none:
-// note says why.
+// twemproxyKeys has the translation of every key of a pool of twemproxy. A key without translate has no counterpart and
+// needs none: note says why.
 var twemproxyKeys = map[string]struct {
 	translate func(d *draft, p *twemproxyPool, f field)
 	note      string
@@ -35,10 +35,11 @@ var twemproxyKeys = map[string]struct {
 	}},
 	"servers": {translate: (*draft).twemproxyServers},
 
-	"auto_eject_hosts": {translate: refusedTrue("mcmw does not move the keys of a failed server to another: gets of them are errors (or misses, with get-error), and sets are errors")},
-	"redis":            {translate: refusedTrue(noRedis)},
-	"redis_auth":       {translate: refusedRedis},
-	"redis_db":         {translate: refusedRedis},
+	"auto_eject_hosts": {translate: refusedTrue("mcmw does not move the keys of a failed server to another: gets of " +
+		"them are errors (or misses, with get-error), and sets are errors")},
+	"redis":      {translate: refusedTrue(noRedis)},
+	"redis_auth": {translate: refusedRedis},
+	"redis_db":   {translate: refusedRedis},
 
 	"backlog":              {note: "the system's limit is used"},
 	"client_connections":   {note: "twemproxy ignores it; mcmw has max-connections"},
@@ -71,7 +72,9 @@ func importTwemproxy(d *draft, root *yaml.Node, name string) {
 		if name != "" {
 			d.refuse(root, "no pool is called %q; accepted: --pool with one of %s", name, strings.Join(names, ", "))
 		} else {
-			d.refuse(root, "%d pools, each with its own port, so each needs its own mcmw; accepted: one file for each, with --pool and one of %s",
+			d.refuse(root,
+				"%d pools, each with its own port, so each needs its own mcmw; accepted: one file for each, with "+
+					"--pool and one of %s",
 				len(pools), strings.Join(names, ", "))
 		}
 		return
@@ -83,7 +86,8 @@ func importTwemproxy(d *draft, root *yaml.Node, name string) {
 		known, ok := twemproxyKeys[f.key.Value]
 		switch {
 		case !ok:
-			d.refuse(f.key, "unknown key %q%s", f.key.Value, userinput.DidYouMean(f.key.Value, slices.Sorted(maps.Keys(twemproxyKeys))))
+			d.refuse(f.key, "unknown key %q%s", f.key.Value,
+				userinput.DidYouMean(f.key.Value, slices.Sorted(maps.Keys(twemproxyKeys))))
 		case known.translate == nil:
 			d.note("No option is needed for %s (line %d): %s.", f.key.Value, f.key.Line, known.note)
 		case f.key.Value != "servers" && (f.value.Kind != yaml.ScalarNode || userinput.IsNull(f.value)):
@@ -102,7 +106,8 @@ func importTwemproxy(d *draft, root *yaml.Node, name string) {
 	d.twemproxyPlacement(p)
 	d.twemproxyTimeout(p)
 	if chosen > 0 {
-		d.set("admin", net.JoinHostPort("127.0.0.1", strconv.Itoa(9150+chosen)), "each mcmw on a machine needs its own; this is pool %d of the file", chosen+1)
+		d.set("admin", net.JoinHostPort("127.0.0.1", strconv.Itoa(9150+chosen)),
+			"each mcmw on a machine needs its own; this is pool %d of the file", chosen+1)
 	}
 }
 
@@ -150,7 +155,9 @@ func (d *draft) twemproxyServers(p *twemproxyPool, f field) {
 	servers := d.texts(f.key, f.value)
 	for i, s := range servers {
 		if _, name, _ := strings.Cut(s, " "); strings.HasSuffix(name, ":"+strconv.Itoa(config.DefaultServerPort)) {
-			d.refuse(f.value.Content[i], "servers: the name %q ends with memcached's port, which mcmw does not hash; accepted: a name without it", name)
+			d.refuse(f.value.Content[i],
+				"servers: the name %q ends with memcached's port, which mcmw does not hash; accepted: a name "+
+					"without it", name)
 		}
 	}
 	d.set("servers", servers, "line %d; mcmw accepts twemproxy's form", f.key.Line)
@@ -174,9 +181,11 @@ func (d *draft) twemproxyPlacement(p *twemproxyPool) {
 		}
 		d.set("hash", hash, "%s", hashWhy)
 	case "modula":
-		d.set("ring", route.RingRendezvous.String(), "distribution: modula, %s: mcmw has no equivalent, so keys move and the cache starts cold", why)
+		d.set("ring", route.RingRendezvous.String(),
+			"distribution: modula, %s: mcmw has no equivalent, so keys move and the cache starts cold", why)
 	case "random":
-		d.refuseKey(p.distribution.key, "random sends each request to any server, so values are rarely found; mcmw places a key by its hash")
+		d.refuseKey(p.distribution.key,
+			"random sends each request to any server, so values are rarely found; mcmw places a key by its hash")
 	default:
 		d.refuse(p.distribution.key, "distribution: %q is unknown; accepted: ketama, modula", distribution)
 	}

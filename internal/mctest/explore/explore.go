@@ -1,13 +1,13 @@
-// Package explore runs clients' commands through several workers against models of memcached, in every order in which their messages can
-// be sent, served and received, with a bounded number of faults. It reaches states that no test with real servers reaches, because it
-// controls time. Test use only.
+// Package explore runs clients' commands through several workers against models of memcached, in every order in which
+// their messages can be sent, served and received, with a bounded number of faults. It reaches states that no test with
+// real servers reaches, because it controls time. Test use only.
 //
 //	worker 0 --- queue of requests ---> server 0        an event: a worker starts its next command; a server serves the first request
 //	         <-- queue of replies -----                 of a connection; a worker receives the first reply of a connection; a fault
 //	worker 1 --- ...
 //
-// A state consists of the servers' items, the messages in flight, the progress of each worker, and the answers to the clients, in the
-// order as far as clients can know it. A state is explored only once.
+// A state consists of the servers' items, the messages in flight, the progress of each worker, and the answers to the
+// clients, in the order as far as clients can know it. A state is explored only once.
 package explore
 
 import (
@@ -24,10 +24,11 @@ import (
 	"mcmw/internal/mctest/strict"
 )
 
-// Driver is the code under test: a worker that serves one command at a time. It has no clock and no sockets, and is deterministic.
+// Driver is the code under test: a worker that serves one command at a time. It has no clock and no sockets, and is
+// deterministic.
 type Driver interface {
-	// Locks returns the keys that no other worker of the middleware may hold when command starts, and whether the driver then holds them
-	// until it is no longer busy.
+	// Locks returns the keys that no other worker of the middleware may hold when command starts, and whether the
+	// driver then holds them until it is no longer busy.
 	Locks(command string) (keys []string, holds bool)
 	// Start starts a command.
 	Start(command string)
@@ -76,13 +77,14 @@ type Operation struct {
 	Command string
 	// Answer is empty if the client got none because the middleware died.
 	Answer string
-	// Began and Ended number the starts and ends of all operations of a history in their order; Ended is 0 without an answer.
+	// Began and Ended number the starts and ends of all operations of a history in their order; Ended is 0 without an
+	// answer.
 	Began, Ended int
 }
 
-// Linear reports whether a history is linearizable: whether its operations can have been served one after the other, each between its
-// start and its end, beginning with state. serve returns the state after an operation, and whether the operation's answer is possible
-// in state.
+// Linear reports whether a history is linearizable: whether its operations can have been served one after the other,
+// each between its start and its end, beginning with state. serve returns the state after an operation, and whether the
+// operation's answer is possible in state.
 func Linear[State any](history []Operation, state State, serve func(o Operation, state State) (State, bool)) bool {
 	for i, o := range history {
 		if slices.ContainsFunc(history, func(p Operation) bool { return p.Ended != 0 && p.Ended < o.Began }) {
@@ -151,7 +153,8 @@ const (
 )
 
 func (e event) String() string {
-	return fmt.Sprintf("%s worker=%d server=%d", [...]string{"start", "serve", "receive", "drop", "evict", "break", "die"}[e.kind], e.worker, e.server)
+	return fmt.Sprintf("%s worker=%d server=%d",
+		[...]string{"start", "serve", "receive", "drop", "evict", "break", "die"}[e.kind], e.worker, e.server)
 }
 
 // Failure is a history that violates a check.
@@ -169,8 +172,8 @@ type Checks struct {
 	AtEnd  func(w *World) error // in states in which nothing is in flight
 }
 
-// All explores every history of the world that build returns; build must always return an equal world. All also fails if there are
-// more than limit states.
+// All explores every history of the world that build returns; build must always return an equal world. All also fails
+// if there are more than limit states.
 func All(build func() *World, limit int, checks Checks) (Result, *Failure) {
 	result, failure := UpTo(build, limit, checks)
 	if result.Cut && failure == nil {
@@ -181,8 +184,12 @@ func All(build func() *World, limit int, checks Checks) (Result, *Failure) {
 
 // UpTo is All, but ends when it has seen limit states, in depth-first order.
 func UpTo(build func() *World, limit int, checks Checks) (Result, *Failure) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // collecting garbage would take two thirds of the time, and little memory is live
-	x := explorer{build: build, limit: limit, checks: checks, seen: map[uint64]struct{}{}, seed: maphash.MakeSeed(), known: map[string][]strict.Request{}}
+	// collecting garbage would take two thirds of the time, and little memory is live
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	x := explorer{
+		build: build, limit: limit, checks: checks, seen: map[uint64]struct{}{}, seed: maphash.MakeSeed(),
+		known: map[string][]strict.Request{},
+	}
 	failure := x.from(x.again(nil), nil)
 	return x.result, failure
 }
@@ -271,7 +278,8 @@ func (w *World) finished() error {
 // events returns the events that can happen next.
 func (w *World) events() (list []event) {
 	for i, worker := range w.Workers {
-		if !worker.dead && !worker.running && len(worker.Commands) > 0 && w.mayLock(worker) && (w.May == nil || w.May(w, i)) {
+		if !worker.dead && !worker.running && len(worker.Commands) > 0 && w.mayLock(worker) &&
+			(w.May == nil || w.May(w, i)) {
 			list = append(list, event{start, i, 0})
 		}
 		for s := range worker.conns {
@@ -444,7 +452,8 @@ func (w *World) appendState(dst []byte) []byte {
 		}
 	}
 	dst = fmt.Appendf(dst, "%v", w.Faults)
-	// Operations are in the order of their starts. Clients can know only which of them started after the end of another.
+	// Operations are in the order of their starts. Clients can know only which of them started after the end of
+	// another.
 	for i, o := range w.history {
 		dst = fmt.Appendf(dst, "\n%d %q %t", o.Worker, o.Answer, o.Ended > 0)
 		for _, earlier := range w.history[:i] {
@@ -463,7 +472,8 @@ func (w *World) failure(err error, path []event) *Failure {
 		f.Events = append(f.Events, fmt.Sprintf("server %d holds %s", s, server.AppendState(nil)))
 	}
 	for _, o := range w.history {
-		f.Events = append(f.Events, fmt.Sprintf("worker %d, %d to %d: %q -> %q", o.Worker, o.Began, o.Ended, o.Command, o.Answer))
+		f.Events = append(f.Events, fmt.Sprintf("worker %d, %d to %d: %q -> %q", o.Worker, o.Began, o.Ended, o.Command,
+			o.Answer))
 	}
 	return f
 }

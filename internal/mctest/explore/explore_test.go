@@ -76,27 +76,32 @@ const setX, setY = "set k 0 0 1\r\nx\r\n", "set k 0 0 1\r\ny\r\n"
 
 func TestEveryOrderOfMessagesIsExplored(t *testing.T) {
 	// One command to two servers: start, then two serves and two receives, each after its serve.
-	r, failure := explore.All(func() *explore.World { return world(2, []int{0}, setX) }, 100, explore.Checks{AtEnd: alike})
+	r, failure := explore.All(func() *explore.World { return world(2, []int{0}, setX) }, 100,
+		explore.Checks{AtEnd: alike})
 	require.Nil(t, failure)
-	assert.Equal(t, explore.Result{States: 10, Ends: 1}, r) // before the start, and 3 x 3: for each server, the request is sent, served, or answered
+	// before the start, and 3 x 3: for each server, the request is sent, served, or answered
+	assert.Equal(t, explore.Result{States: 10, Ends: 1}, r)
 
 	outcomes := map[string]bool{}
-	_, failure = explore.All(func() *explore.World { return world(1, []int{0, 1}, setX, setY) }, 1000, explore.Checks{AtEnd: func(w *explore.World) error {
-		it, _ := w.Servers[0].Get("k")
-		outcomes[it.Value] = true
-		return nil
-	}})
+	_, failure = explore.All(func() *explore.World { return world(1, []int{0, 1}, setX, setY) }, 1000,
+		explore.Checks{AtEnd: func(w *explore.World) error {
+			it, _ := w.Servers[0].Get("k")
+			outcomes[it.Value] = true
+			return nil
+		}})
 	require.Nil(t, failure)
 	assert.Equal(t, map[string]bool{"x": true, "y": true}, outcomes)
 }
 
 func TestTwoIndependentMiddlewaresDivergeAndOneDoesNot(t *testing.T) {
-	_, failure := explore.All(func() *explore.World { return world(2, []int{0, 1}, setX, setY) }, 10_000, explore.Checks{AtEnd: alike})
+	_, failure := explore.All(func() *explore.World { return world(2, []int{0, 1}, setX, setY) }, 10_000,
+		explore.Checks{AtEnd: alike})
 	require.NotNil(t, failure)
 	assert.ErrorContains(t, failure, "the servers differ")
 	assert.ErrorContains(t, failure, `"set k 0 0 1\r\ny\r\n" -> "STORED\r\n"`)
 
-	r, failure := explore.All(func() *explore.World { return world(2, []int{0, 0}, setX, setY) }, 10_000, explore.Checks{AtEnd: alike})
+	r, failure := explore.All(func() *explore.World { return world(2, []int{0, 0}, setX, setY) }, 10_000,
+		explore.Checks{AtEnd: alike})
 	require.Nil(t, failure)
 	assert.Positive(t, r.Ends)
 }
@@ -134,7 +139,8 @@ func TestFaultsHappenAtEveryPoint(t *testing.T) {
 }
 
 func TestMoreStatesThanTheLimitAreAFailure(t *testing.T) {
-	_, failure := explore.All(func() *explore.World { return world(3, []int{0, 1}, setX, setY) }, 50, explore.Checks{AtEnd: alike})
+	_, failure := explore.All(func() *explore.World { return world(3, []int{0, 1}, setX, setY) }, 50,
+		explore.Checks{AtEnd: alike})
 	require.NotNil(t, failure)
 	assert.ErrorContains(t, failure, "more than 50 states")
 }
@@ -151,11 +157,26 @@ func TestAHistoryIsLinearIfSomeOrderExplainsItsAnswers(t *testing.T) {
 		get  explore.Operation
 		want bool
 	}{
-		"a read meanwhile sees it":             {explore.Operation{Command: "get", Answer: "x", Began: 2, Ended: 4}, true},
-		"a read meanwhile does not see it":     {explore.Operation{Command: "get", Answer: "", Began: 2, Ended: 4}, true},
-		"a read after it sees it":              {explore.Operation{Command: "get", Answer: "x", Began: 4, Ended: 5}, true},
-		"a read after it does not see it":      {explore.Operation{Command: "get", Answer: "", Began: 4, Ended: 5}, false},
-		"a read sees what was written by none": {explore.Operation{Command: "get", Answer: "y", Began: 2, Ended: 4}, false},
+		"a read meanwhile sees it": {
+			explore.Operation{Command: "get", Answer: "x", Began: 2, Ended: 4},
+			true,
+		},
+		"a read meanwhile does not see it": {
+			explore.Operation{Command: "get", Answer: "", Began: 2, Ended: 4},
+			true,
+		},
+		"a read after it sees it": {
+			explore.Operation{Command: "get", Answer: "x", Began: 4, Ended: 5},
+			true,
+		},
+		"a read after it does not see it": {
+			explore.Operation{Command: "get", Answer: "", Began: 4, Ended: 5},
+			false,
+		},
+		"a read sees what was written by none": {
+			explore.Operation{Command: "get", Answer: "y", Began: 2, Ended: 4},
+			false,
+		},
 	} {
 		assert.Equal(t, tc.want, explore.Linear([]explore.Operation{set, tc.get}, "", register), name)
 	}

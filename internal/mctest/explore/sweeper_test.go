@@ -21,8 +21,8 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// sweeper is a driver that compares the copies of a key and deletes copies that differ, as package sweep decides. Its command is
-// "sweep KEY". All servers are holders of the key, in their order.
+// sweeper is a driver that compares the copies of a key and deletes copies that differ, as package sweep decides. Its
+// command is "sweep KEY". All servers are holders of the key, in their order.
 type sweeper struct {
 	servers int
 
@@ -137,7 +137,10 @@ func swept(servers int, faults explore.Faults, commands ...string) func() *explo
 			w.Servers = append(w.Servers, s)
 		}
 		for i, command := range commands {
-			worker := &explore.Worker{Middleware: i, Driver: &naive{out: make([]string, servers)}, Commands: []string{command}}
+			worker := &explore.Worker{
+				Middleware: i, Driver: &naive{out: make([]string, servers)},
+				Commands: []string{command},
+			}
 			if strings.HasPrefix(command, "sweep") {
 				worker.Driver = newSweeper(servers)
 			}
@@ -161,8 +164,8 @@ func oneValue(w *explore.World) error {
 	return nil
 }
 
-// sweepNow runs a sweep while nothing else is in flight. It returns an error if the servers differ afterwards, or if an item on which
-// they agreed is gone.
+// sweepNow runs a sweep while nothing else is in flight. It returns an error if the servers differ afterwards, or if an
+// item on which they agreed is gone.
 func sweepNow(w *explore.World) error {
 	before := map[string]int{}
 	for _, s := range w.Servers {
@@ -171,7 +174,10 @@ func sweepNow(w *explore.World) error {
 		}
 	}
 	after, failure := explore.All(func() *explore.World {
-		alone := &explore.World{Workers: []*explore.Worker{{Driver: newSweeper(len(w.Servers)), Commands: []string{"sweep k"}}}}
+		alone := &explore.World{Workers: []*explore.Worker{{
+			Driver:   newSweeper(len(w.Servers)),
+			Commands: []string{"sweep k"},
+		}}}
 		for _, s := range w.Servers {
 			alone.Servers = append(alone.Servers, s.Clone())
 		}
@@ -225,8 +231,8 @@ func TestOneSweepAfterTheDeathOfAMiddlewareMakesReplicasAgree(t *testing.T) {
 	}
 }
 
-// A sweep may run at any time during writes. It deletes only versions that it saw, so a write that all servers acknowledged is lost only
-// on servers where a later write has replaced it.
+// A sweep may run at any time during writes. It deletes only versions that it saw, so a write that all servers
+// acknowledged is lost only on servers where a later write has replaced it.
 func TestASweepDuringWritesNeverBringsBackAReplacedValue(t *testing.T) {
 	histories := map[string][]string{"a write": {versioned("1", 1), "sweep k"}, "a delete": {"md k\r\n", "sweep k"}}
 	if mctest.Long() {
@@ -235,14 +241,15 @@ func TestASweepDuringWritesNeverBringsBackAReplacedValue(t *testing.T) {
 	}
 	for name, commands := range histories {
 		t.Run(name, func(t *testing.T) {
-			result, failure := explore.All(swept(2, explore.Faults{}, commands...), 5_000_000, explore.Checks{AtEnd: func(w *explore.World) error {
-				for s, server := range w.Servers {
-					if it, ok := server.Get("k"); ok && it.Value == "0" {
-						return fmt.Errorf("server %d holds the first value", s)
+			result, failure := explore.All(swept(2, explore.Faults{}, commands...), 5_000_000,
+				explore.Checks{AtEnd: func(w *explore.World) error {
+					for s, server := range w.Servers {
+						if it, ok := server.Get("k"); ok && it.Value == "0" {
+							return fmt.Errorf("server %d holds the first value", s)
+						}
 					}
-				}
-				return sweepNow(w)
-			}})
+					return sweepNow(w)
+				}})
 			require.Nil(t, failure, "%v", failure)
 			t.Log(result)
 		})

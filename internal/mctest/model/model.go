@@ -1,6 +1,6 @@
-// Package model models a memcached as a value: its items and its answers, without sockets and clock. A Server can be copied and
-// compared, so that a test can explore every order in which requests reach several of them. It answers as memcached 1.6.38 does; its
-// test compares it with a real one. Test use only.
+// Package model models a memcached as a value: its items and its answers, without sockets and clock. A Server can be
+// copied and compared, so that a test can explore every order in which requests reach several of them. It answers as
+// memcached 1.6.38 does; its test compares it with a real one. Test use only.
 //
 // Time stands still: an item that expires in the past is removed at once, any other stays until Evict.
 package model
@@ -20,7 +20,8 @@ import (
 
 // Server is one memcached. The zero value is an empty server.
 type Server struct {
-	// Busy says that readers hold references to the items, so that incr and decr replace an item instead of changing it.
+	// Busy says that readers hold references to the items, so that incr and decr replace an item instead of changing
+	// it.
 	Busy bool
 
 	items map[string]Item
@@ -91,8 +92,8 @@ const (
 	end        = "END\r\n"
 )
 
-// Do serves a request that package strict accepted, and returns the reply, which is empty if quiet mode omits it. It panics on commands
-// that the model does not know: stats and the administration of memory.
+// Do serves a request that package strict accepted, and returns the reply, which is empty if quiet mode omits it. It
+// panics on commands that the model does not know: stats and the administration of memory.
 func (s *Server) Do(q *strict.Request) string {
 	w := strings.Split(q.Line, " ")
 	switch w[0] {
@@ -145,7 +146,8 @@ func (s *Server) Do(q *strict.Request) string {
 		if !ok {
 			return "EN\r\n"
 		}
-		return fmt.Sprintf("ME %s exp=%d la=0 cas=%d fetch=no cls=1 size=%d\r\n", w[1], cmp.Or(it.Exptime, -1), it.CAS, len(it.Value))
+		return fmt.Sprintf("ME %s exp=%d la=0 cas=%d fetch=no cls=1 size=%d\r\n", w[1], cmp.Or(it.Exptime, -1), it.CAS,
+			len(it.Value))
 	}
 	panic(fmt.Sprintf("the model of memcached has no answer to %q", q.Line))
 }
@@ -178,7 +180,10 @@ func (s *Server) touch(key, exptime string) bool {
 
 // store serves a classic storage command.
 func (s *Server) store(w []string, data string) string {
-	mode, compare := map[string]byte{"set": 'S', "cas": 'S', "add": 'E', "replace": 'R', "append": 'A', "prepend": 'P'}[w[0]], uint64(0)
+	mode, compare := map[string]byte{
+		"set": 'S', "cas": 'S', "add": 'E', "replace": 'R', "append": 'A',
+		"prepend": 'P',
+	}[w[0]], uint64(0)
 	if w[0] == "cas" {
 		compare = unsigned(w[5])
 	}
@@ -298,7 +303,10 @@ func (s *Server) meta(w []string, q *strict.Request) string {
 		if f.has('M') {
 			mode = f['M'][0]
 		}
-		it, code = s.write(key, Item{Value: q.Data, Flags: uint32(unsigned(f['F'])), Exptime: signed(f['T']), Binary: f.has('b')}, writing{
+		it, code = s.write(key, Item{
+			Value: q.Data, Flags: uint32(unsigned(f['F'])), Exptime: signed(f['T']),
+			Binary: f.has('b'),
+		}, writing{
 			mode: mode, compares: f.has('C'), compare: unsigned(f['C']), late: f.has('I'),
 			vivifies: f.has('N'), vivifyTime: signed(f['N']), cas: unsigned(f['E']),
 		})
@@ -457,7 +465,8 @@ func (s *Server) metaDelete(key string, f flags) string {
 	return "HD"
 }
 
-// metaAdd serves ma. It returns the item that the reply shows, its number, the reply's code, and whether the item was created.
+// metaAdd serves ma. It returns the item that the reply shows, its number, the reply's code, and whether the item was
+// created.
 func (s *Server) metaAdd(key string, f flags) (it Item, number, code string, vivified bool) {
 	delta := uint64(1)
 	if f.has('D') {

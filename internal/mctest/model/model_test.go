@@ -60,7 +60,8 @@ func randomCommand(r *rand.Rand) string {
 	case 1:
 		return pick("gat", "gats") + " " + exptime + " " + pick("a", "a b") + "\r\n"
 	case 2, 3:
-		return fmt.Sprintf("%s %s %d %s %d\r\n%s\r\n", pick("set", "add", "replace", "append", "prepend"), key, r.IntN(3), exptime, len(value), value)
+		return fmt.Sprintf("%s %s %d %s %d\r\n%s\r\n", pick("set", "add", "replace", "append", "prepend"), key,
+			r.IntN(3), exptime, len(value), value)
 	case 4:
 		return fmt.Sprintf("cas %s 0 0 %d %s\r\n%s\r\n", key, len(value), cas(), value)
 	case 5:
@@ -78,11 +79,13 @@ func randomCommand(r *rand.Rand) string {
 		return "mg " + key + some("v", "c", "f", "s", "t", "k", "q", "O7", "N0", "T0", "C"+cas(), "E"+cas()) + "\r\n"
 	case 11, 12, 13:
 		return fmt.Sprintf("ms %s %d%s\r\n%s\r\n", key, len(value),
-			some("c", "s", "k", "q", "O8", "I", "F3", "T"+exptime, "N0", "C"+cas(), "E"+cas(), "M"+pick("S", "E", "A", "P", "R")), value)
+			some("c", "s", "k", "q", "O8", "I", "F3", "T"+exptime, "N0", "C"+cas(), "E"+cas(),
+				"M"+pick("S", "E", "A", "P", "R")), value)
 	case 14:
 		return "md " + key + some("k", "q", "O9", "I", "x", "T0", "C"+cas(), "E"+cas()) + "\r\n"
 	}
-	return "ma " + key + some("v", "c", "k", "q", "O1", "N0", "J7", "D5", "T0", "C"+cas(), "E"+cas(), "M"+pick("I", "D", "+", "-")) + "\r\n"
+	return "ma " + key + some("v", "c", "k", "q", "O1", "N0", "J7", "D5", "T0", "C"+cas(), "E"+cas(),
+		"M"+pick("I", "D", "+", "-")) + "\r\n"
 }
 
 func TestACloneIsIndependent(t *testing.T) {

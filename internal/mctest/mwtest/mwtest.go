@@ -1,5 +1,5 @@
-// Package mwtest starts the whole middleware inside a test. It is separate from mctest so that the tests of the middleware's own
-// packages can use mctest.
+// Package mwtest starts the whole middleware inside a test. It is separate from mctest so that the tests of the
+// middleware's own packages can use mctest.
 package mwtest
 
 import (
@@ -27,8 +27,8 @@ type MW struct {
 	err    error         // of Run; read after ended
 }
 
-// Start runs a middleware with the options o and waits until it is ready. If o.Listen is empty, it listens on a free loopback port. The
-// test fails if Run returns an error.
+// Start runs a middleware with the options o and waits until it is ready. If o.Listen is empty, it listens on a free
+// loopback port. The test fails if Run returns an error.
 func Start(t testing.TB, o middleware.Options) *MW {
 	t.Helper()
 	m := Begin(t, o)
@@ -42,8 +42,8 @@ func Start(t testing.TB, o middleware.Options) *MW {
 	return m
 }
 
-// patient returns o with defaults for a busy machine, on which any server may be slow: no server is ever suspect, and timeouts are
-// mctest.Patience. Values that o sets are kept.
+// patient returns o with defaults for a busy machine, on which any server may be slow: no server is ever suspect, and
+// timeouts are mctest.Patience. Values that o sets are kept.
 func patient(o middleware.Options) middleware.Options {
 	o.StallAfter = cmp.Or(o.StallAfter, -1)
 	o.Timeout = cmp.Or(o.Timeout, mctest.Patience)
@@ -59,8 +59,8 @@ func patient(o middleware.Options) middleware.Options {
 	return o
 }
 
-// Begin is Start without waiting: the middleware listens, but may not be connected to its servers. Timeouts that o does not set are
-// long, so that a busy machine does not look like a failing server.
+// Begin is Start without waiting: the middleware listens, but may not be connected to its servers. Timeouts that o does
+// not set are long, so that a busy machine does not look like a failing server.
 func Begin(t testing.TB, o middleware.Options) *MW {
 	t.Helper()
 	o = patient(o)
@@ -128,15 +128,16 @@ func (m *MW) Dial(t testing.TB) *mctest.Client {
 	return mctest.MustDial(t, m.Addr())
 }
 
-// Settled returns the statistics once they include all requests whose replies were read: a worker counts the calls of a round after
-// sending its replies.
+// Settled returns the statistics once they include all requests whose replies were read: a worker counts the calls of a
+// round after sending its replies.
 func (m *MW) Settled(t testing.TB) *stats.Snapshot {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		s := m.Stats().Snapshot()
 		return s.Waiting() == 0 && s.Serving() == 0 && s.WorkersBusy == 0
 	}, mctest.Patience, mctest.Tick, "requests are still in progress")
-	return m.Stats().Snapshot() // a new snapshot: the first counters of the previous one may be older than the end of the last requests
+	// a new snapshot: the first counters of the previous one may be older than the end of the last requests
+	return m.Stats().Snapshot()
 }
 
 // Servers returns real servers for Options.Servers, named server-1, server-2 and so on.

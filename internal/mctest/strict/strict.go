@@ -1,5 +1,5 @@
-// Package strict parses memcached requests as the strictest server would, independently of mcmw's own code: every memcached reads the
-// requests that it accepts in the same way. Test use only.
+// Package strict parses memcached requests as the strictest server would, independently of mcmw's own code: every
+// memcached reads the requests that it accepts in the same way. Test use only.
 package strict
 
 import (
@@ -114,12 +114,14 @@ func (q *Request) check(w []string) (size int, err error) {
 		ok = is(isUint32)
 	case "stats":
 		ok = slices.Contains([]string{
-			"", "items", "slabs", "sizes", "sizes_enable", "sizes_disable", "settings", "conns", "reset", "extstore", "proxy", "proxyfuncs",
+			"", "items", "slabs", "sizes", "sizes_enable", "sizes_disable", "settings", "conns", "reset", "extstore",
+			"proxy", "proxyfuncs",
 			"proxybe", "detail", "detail on", "detail off", "detail dump",
 		}, strings.Join(args, " "))
 	case "slabs", "lru", "lru_crawler", "cache_memlimit":
 		ok = len(args) > 0 && (w[0] == "cache_memlimit" || slices.Contains([]string{
-			"slabs reassign", "slabs automove", "lru tune", "lru mode", "lru temp_ttl", "lru_crawler enable", "lru_crawler disable",
+			"slabs reassign", "slabs automove", "lru tune", "lru mode", "lru temp_ttl", "lru_crawler enable",
+			"lru_crawler disable",
 			"lru_crawler crawl", "lru_crawler tocrawl", "lru_crawler sleep",
 		}, w[0]+" "+w[1])) && strings.Trim(strings.Join(args, ""), names) == ""
 	case "mg", "ms", "md", "ma", "me":

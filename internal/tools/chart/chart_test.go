@@ -20,7 +20,8 @@ func TestTheGeneratedFilesOfTheChartAreUpToDate(t *testing.T) {
 	for path, want := range files {
 		have, err := os.ReadFile(filepath.Join(root, chartDir, path))
 		require.NoError(t, err)
-		assert.Equal(t, string(want), string(have), "%s is not what it is made from: go generate ./internal/tools/chart", path)
+		assert.Equal(t, string(want), string(have),
+			"%s is not what it is made from: go generate ./internal/tools/chart", path)
 	}
 	copies, err := filepath.Glob(filepath.Join(root, chartDir, "files", "*", "*"))
 	require.NoError(t, err)
@@ -51,7 +52,9 @@ func TestEveryGeneratedFileIsWritten(t *testing.T) {
 
 func TestAValueWithoutACommentIsNamed(t *testing.T) {
 	_, err := parseValues([]byte("# About the file\n\n# Documented\na: 1\nb: 2\nc:\n  d: 3\n"))
-	require.EqualError(t, err, "line 5: b has no comment; expected one that says what the value is for\nline 7: c.d has no comment; expected one that says what the value is for")
+	require.EqualError(t, err,
+		"line 5: b has no comment; expected one that says what the value is for\nline 7: c.d has no comment; "+
+			"expected one that says what the value is for")
 }
 
 func TestARefinementOfAMissingValueIsNamed(t *testing.T) {

@@ -1,4 +1,5 @@
-// Chart generates the parts of the Helm chart that derive from other files of the project, so that nothing is maintained twice:
+// Chart generates the parts of the Helm chart that derive from other files of the project, so that nothing is
+// maintained twice:
 //
 //	README.md                 the table of values, from values.yaml and its comments
 //	values.schema.json        from values.yaml, its comments, refine.go, and the options of mcmw
@@ -98,14 +99,16 @@ func liveOptions() string {
 			names = append(names, o.Name)
 		}
 	}
-	return fmt.Sprintf("{{- /* Options that mcmw changes while it runs. Made from internal/config by \"go generate ./internal/tools/chart\". */ -}}\n"+
+	return fmt.Sprintf("{{- /* Options that mcmw changes while it runs. Made from internal/config by \"go generate "+
+		"./internal/tools/chart\". */ -}}\n"+
 		"{{- define \"mcmw.liveOptions\" -}}%s{{- end -}}\n", strings.Join(names, " "))
 }
 
 // ranges returns the template with, as YAML, the ranges of the options with a unit, which a schema cannot express.
 func ranges() string {
 	var b strings.Builder
-	b.WriteString("\n{{- /* The least and the most of sizes, in bytes, and of times, in nanoseconds. */ -}}\n{{- define \"mcmw.ranges\" -}}\n")
+	b.WriteString("\n{{- /* The least and the most of sizes, in bytes, and of times, in nanoseconds. */ -}}\n{{- " +
+		"define \"mcmw.ranges\" -}}\n")
 	for _, o := range config.Options {
 		if !slices.Contains(managed, o.Name) && !o.PoolOnly {
 			if least, most, ok := o.Range(); ok {

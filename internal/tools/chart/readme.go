@@ -17,7 +17,8 @@ It needs Kubernetes 1.30 or later and Helm 3 or 4; the objects for Prometheus an
     helm upgrade mcmw deploy/helm/mcmw --values mine.yaml --wait   # a wrong configuration changes nothing
     helm uninstall mcmw                                            # and all that is cached
 
-[docs/kubernetes.md](../../../docs/kubernetes.md) describes how to configure and monitor it; ` + "`values-production.yaml`, `values-minimal.yaml` and `values-azure-asl.yaml`" + `
+[docs/kubernetes.md](../../../docs/kubernetes.md) describes how to configure and monitor it; ` +
+	"`values-production.yaml`, `values-minimal.yaml` and `values-azure-asl.yaml`" + `
 are values to start from.
 
 | value | default | meaning |

@@ -11,16 +11,21 @@ func integer(least, most int) schema {
 // refine returns the schemas that defaults don't imply, by the path of the value.
 func refine() map[string]schema {
 	quantities := schema{"type": "object", "additionalProperties": schema{"type": []string{"string", "number", "null"}}}
-	resources := closed(map[string]any{"limits": quantities, "requests": quantities, "claims": items(schema{"type": "object"})})
+	resources := closed(map[string]any{
+		"limits": quantities, "requests": quantities,
+		"claims": items(schema{"type": "object"}),
+	})
 	probe := map[string]any{}
 	for _, field := range []string{
-		"initialDelaySeconds", "periodSeconds", "timeoutSeconds", "failureThreshold", "successThreshold", "terminationGracePeriodSeconds",
+		"initialDelaySeconds", "periodSeconds", "timeoutSeconds", "failureThreshold", "successThreshold",
+		"terminationGracePeriodSeconds",
 	} {
 		probe[field] = integer(0, 3600)
 	}
 	named := items(schema{"type": "object", "required": []string{"name"}})
 	toleration := items(closed(map[string]any{
-		"key": schema{"type": "string"}, "operator": word("Equal", "Exists", "Lt", "Gt"), "value": schema{"type": "string"},
+		"key": schema{"type": "string"}, "operator": word("Equal", "Exists", "Lt", "Gt"),
+		"value":  schema{"type": "string"},
 		"effect": word("NoSchedule", "PreferNoSchedule", "NoExecute"), "tolerationSeconds": schema{"type": "integer"},
 	}))
 	spread := items(schema{"type": "object", "required": []string{"topologyKey", "maxSkew", "whenUnsatisfiable"}})
@@ -31,7 +36,10 @@ func refine() map[string]schema {
 	tag := schema{"type": "string", "pattern": "^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$"}
 	port := integer(1, 65535)
 	mounts := items(schema{"type": "object", "required": []string{"name", "mountPath"}})
-	aliases := items(closed(map[string]any{"ip": schema{"type": "string"}, "hostnames": items(schema{"type": "string"})}, "ip"))
+	aliases := items(closed(map[string]any{
+		"ip":        schema{"type": "string"},
+		"hostnames": items(schema{"type": "string"}),
+	}, "ip"))
 	strings := items(schema{"type": "string"})
 	// null removes what an earlier values file has set.
 	texts := schema{"type": "object", "additionalProperties": schema{"type": []string{"string", "null"}}}

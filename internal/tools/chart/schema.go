@@ -14,8 +14,8 @@ import (
 // schema is a JSON schema.
 type schema map[string]any
 
-// schemaOf returns values.schema.json: it accepts exactly the keys of values.yaml, each with the type of its default unless refine says
-// otherwise. The error names refinements of keys that don't exist.
+// schemaOf returns values.schema.json: it accepts exactly the keys of values.yaml, each with the type of its default
+// unless refine says otherwise. The error names refinements of keys that don't exist.
 func schemaOf(values []*value) ([]byte, error) {
 	refinements := refine()
 	root := object(values, refinements)
@@ -32,7 +32,8 @@ func schemaOf(values []*value) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// object returns the schema of a mapping with exactly these keys. It removes the refinements that it uses from refinements.
+// object returns the schema of a mapping with exactly these keys. It removes the refinements that it uses from
+// refinements.
 func object(values []*value, refinements map[string]schema) schema {
 	properties := map[string]any{}
 	for _, v := range values {
@@ -79,7 +80,8 @@ func typeOf(node *yaml.Node) schema {
 
 // managed are the options that the chart derives from other values.
 var managed = []string{
-	"listen", "listen-port", "admin", "config", "servers", "drain-timeout", "tls-cert", "tls-key", "tls-client-ca", "auth-file",
+	"listen", "listen-port", "admin", "config", "servers", "drain-timeout", "tls-cert", "tls-key", "tls-client-ca",
+	"auth-file",
 	"server-tls", "server-tls-ca", "server-tls-cert", "server-tls-key", "server-tls-name", "server-auth-file",
 }
 

@@ -20,8 +20,8 @@ type value struct {
 	Children []*value
 }
 
-// parseValues returns the keys of values.yaml. A key with a comment is described as a whole; a key without a comment must have children.
-// The error names the keys that have neither.
+// parseValues returns the keys of values.yaml. A key with a comment is described as a whole; a key without a comment
+// must have children. The error names the keys that have neither.
 func parseValues(text []byte) ([]*value, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -41,7 +41,9 @@ func children(mapping *yaml.Node, above string) ([]*value, error) {
 		v := &value{Key: key.Value, Path: above + key.Value, Comment: comment(key.HeadComment), Default: node}
 		if v.Comment == "" {
 			if node.Kind != yaml.MappingNode || len(node.Content) == 0 {
-				problems = append(problems, fmt.Errorf("line %d: %s has no comment; expected one that says what the value is for", key.Line, v.Path))
+				problems = append(problems,
+					fmt.Errorf("line %d: %s has no comment; expected one that says what the value is for", key.Line,
+						v.Path))
 			}
 			var err error
 			if v.Children, err = children(node, v.Path+"."); err != nil {

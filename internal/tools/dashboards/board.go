@@ -44,12 +44,17 @@ func (b board) json() ([]byte, error) {
 		Tooltip(dashboard.DashboardCursorSyncCrosshair).
 		Time("now-"+b.from, "now").
 		Refresh(b.refresh).
-		Link(dashboard.NewDashboardLinkBuilder("mcmw").Type(dashboard.DashboardLinkTypeDashboards).Tags([]string{"mcmw"}).
+		Link(dashboard.NewDashboardLinkBuilder("mcmw").Type(dashboard.DashboardLinkTypeDashboards).
+			Tags([]string{"mcmw"}).
 			IncludeVars(true).KeepTime(true)).
 		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus")).
-		WithVariable(choice(variable{"namespace", "Namespace", "mcmw_build_info", "namespace"}).AllValue(".*")). // also matches series without a namespace
+		// also matches series without a namespace
+		WithVariable(choice(variable{"namespace", "Namespace", "mcmw_build_info", "namespace"}).AllValue(".*")).
 		WithVariable(choice(variable{"job", "Job", `mcmw_build_info{namespace=~"$namespace"}`, "job"})).
-		WithVariable(choice(variable{"instance", "Instance", `mcmw_build_info{namespace=~"$namespace",job=~"$job"}`, "instance"}))
+		WithVariable(choice(variable{
+			"instance", "Instance", `mcmw_build_info{namespace=~"$namespace",job=~"$job"}`,
+			"instance",
+		}))
 	for _, v := range b.variables {
 		builder.WithVariable(choice(v))
 	}

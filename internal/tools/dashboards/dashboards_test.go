@@ -53,7 +53,8 @@ func TestTheDashboardsConformToGrafanasSchema(t *testing.T) {
 			require.NoError(t, read.UnmarshalJSONStrict(text))
 			require.NoError(t, read.Validate())
 			misspelled := bytes.Replace(text, []byte(`"reduceOptions"`), []byte(`"reduceOption"`), 1)
-			require.Equal(t, bytes.Contains(text, []byte(`"reduceOptions"`)), read.UnmarshalJSONStrict(misspelled) != nil)
+			require.Equal(t, bytes.Contains(text, []byte(`"reduceOptions"`)),
+				read.UnmarshalJSONStrict(misspelled) != nil)
 		})
 	}
 }

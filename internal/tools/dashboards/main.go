@@ -2,8 +2,8 @@
 //
 //	go run . ../../../dashboards
 //
-// The dashboards are described in Go (overview.go and others), because many panels have similar queries. The command is a separate
-// module, so that mcmw itself does not depend on Grafana's packages.
+// The dashboards are described in Go (overview.go and others), because many panels have similar queries. The command is
+// a separate module, so that mcmw itself does not depend on Grafana's packages.
 package main
 
 import (

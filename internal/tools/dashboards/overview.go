@@ -40,16 +40,19 @@ func overview() board {
 					description: "Half of the requests were answered within this time.",
 				},
 				{
-					kind: number, title: "p99 response time", unit: "s", width: sixth, queries: percentiles[2:3], marks: badAt(0.01, 0.1),
+					kind: number, title: "p99 response time", unit: "s", width: sixth, queries: percentiles[2:3],
+					marks:       badAt(0.01, 0.1),
 					description: "99 % of the requests were answered within this time.",
 				},
 				{
-					kind: number, title: "Keys found", unit: "percentunit", width: sixth, queries: []query{{hitRatio, ""}},
+					kind: number, title: "Keys found", unit: "percentunit", width: sixth,
+					queries:     []query{{hitRatio, ""}},
 					description: "Share of the keys of retrievals that were found.",
 				},
 				{
 					kind: number, title: "Servers not up", unit: "none", width: sixth, marks: badAt(1, 1),
-					queries:     []query{{"count(" + of("mcmw_server_state", `state!="up"`) + " == 1) or vector(0)", ""}},
+					queries: []query{{"count(" + of("mcmw_server_state", `state!="up"`) +
+						" == 1) or vector(0)", ""}},
 					description: "Servers that are stale or down, counted once for each mcmw instance that sees this.",
 				},
 			}},
@@ -61,13 +64,15 @@ func overview() board {
 				},
 				{
 					kind: lines, title: "Requests by instance", unit: "reqps", width: half,
-					queries:     []query{{answered("instance"), "{{instance}}"}},
-					description: "Answered requests per second of each mcmw instance. Clients should be spread over all.",
+					queries: []query{{answered("instance"), "{{instance}}"}},
+					description: "Answered requests per second of each mcmw instance. Clients should be spread over " +
+						"all.",
 				},
 				{
 					kind: lines, title: "Results other than success", unit: "reqps", width: half,
-					queries:     []query{{perSecond("result", "mcmw_requests_total", `result!="ok"`), "{{result}}"}},
-					description: "miss and partial: keys that were not found. not_stored: a condition was not met. client_error: the request was refused. server_error: a server or mcmw failed.",
+					queries: []query{{perSecond("result", "mcmw_requests_total", `result!="ok"`), "{{result}}"}},
+					description: "miss and partial: keys that were not found. not_stored: a condition was not met. " +
+						"client_error: the request was refused. server_error: a server or mcmw failed.",
 				},
 				{
 					kind: lines, title: "Failed requests", unit: "percentunit", width: half,
@@ -77,16 +82,22 @@ func overview() board {
 			}},
 			{"Duration", []panel{
 				{
-					kind: heat, title: "Response times", unit: "s", width: half, queries: []query{{buckets(responseTime), ""}},
+					kind: heat, title: "Response times", unit: "s", width: half,
+					queries:     []query{{buckets(responseTime), ""}},
 					description: "Requests per second by response time.",
 				},
 				{
-					kind: lines, title: "Percentiles of the response time", unit: "s", width: half, queries: percentiles, log: true,
+					kind: lines, title: "Percentiles of the response time", unit: "s", width: half,
+					queries: percentiles, log: true,
 					description: "From the read that completed the request until its reply was written to the socket.",
 				},
 				{
-					kind: stack, title: "Where the time goes", unit: "s", width: half, queries: stageMeans, colors: stageColors,
-					description: "Mean time per request in each stage; the sum is the mean response time. net: reading, and waiting for the connection's previous batch; queue: waiting for a worker; worker: until the last write to a server; server: until the last reply; reply: until the reply was written to the socket.",
+					kind: stack, title: "Where the time goes", unit: "s", width: half, queries: stageMeans,
+					colors: stageColors,
+					description: "Mean time per request in each stage; the sum is the mean response time. net: " +
+						"reading, and waiting for the connection's previous batch; queue: waiting for a worker; " +
+						"worker: until the last write to a server; server: until the last reply; reply: until the " +
+						"reply was written to the socket.",
 				},
 				{
 					kind: lines, title: "p99 by command", unit: "s", width: half, log: true,

@@ -65,8 +65,11 @@ type mark struct {
 
 // The colors of the stages, and of good and bad values, as on the live page.
 var (
-	stageColors = map[string]string{"net": "#8f9db1", "queue": "#e5a03a", "worker": "#4a80dc", "server": "#2c9f78", "reply": "#a56fd0"}
-	badAt       = func(warning, limit float64) []mark {
+	stageColors = map[string]string{
+		"net": "#8f9db1", "queue": "#e5a03a", "worker": "#4a80dc", "server": "#2c9f78",
+		"reply": "#a56fd0",
+	}
+	badAt = func(warning, limit float64) []mark {
 		return []mark{{color: good}, {from: warning, color: warn}, {from: limit, color: bad}}
 	}
 )
@@ -137,8 +140,12 @@ func (p panel) drawn() (dashboard.Panel, error) {
 		}
 		return statetimeline.NewPanelBuilder().
 			Unit(p.unit).
-			Mappings([]dashboard.ValueMapping{{ValueMap: &dashboard.ValueMap{Type: dashboard.MappingTypeValueToText, Options: results}}}).
-			Legend(common.NewVizLegendOptionsBuilder().DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom).ShowLegend(true)).
+			Mappings([]dashboard.ValueMapping{{ValueMap: &dashboard.ValueMap{
+				Type:    dashboard.MappingTypeValueToText,
+				Options: results,
+			}}}).
+			Legend(common.NewVizLegendOptionsBuilder().DisplayMode(common.LegendDisplayModeList).
+				Placement(common.LegendPlacementBottom).ShowLegend(true)).
 			Build()
 	}
 	return p.series()
@@ -149,15 +156,19 @@ func (p panel) series() (dashboard.Panel, error) {
 	b := timeseries.NewPanelBuilder().
 		Unit(p.unit).Min(0).
 		LineWidth(1.5).ShowPoints(common.VisibilityModeNever).
-		Legend(common.NewVizLegendOptionsBuilder().DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom).ShowLegend(true)).
-		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending))
+		Legend(common.NewVizLegendOptionsBuilder().DisplayMode(common.LegendDisplayModeList).
+			Placement(common.LegendPlacementBottom).ShowLegend(true)).
+		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).
+			Sort(common.SortOrderDescending))
 	switch p.kind {
 	case lines:
 		b.FillOpacity(8)
 	case stack:
-		b.FillOpacity(70).LineWidth(0).Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
+		b.FillOpacity(70).LineWidth(0).
+			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
 	case percents:
-		b.FillOpacity(70).LineWidth(0).Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModePercent).Group("A"))
+		b.FillOpacity(70).LineWidth(0).
+			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModePercent).Group("A"))
 	}
 	if p.log {
 		b.ScaleDistribution(common.NewScaleDistributionConfigBuilder().Type(common.ScaleDistributionLog).Log(10))

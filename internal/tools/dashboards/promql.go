@@ -32,16 +32,19 @@ func perSecond(by, metric string, matchers ...string) string {
 	return over("sum "+by, rate(metric, matchers...))
 }
 
-// quantile is a quantile of a histogram, by labels: of the native histogram if Prometheus stores those, otherwise of the classic one.
+// quantile is a quantile of a histogram, by labels: of the native histogram if Prometheus stores those, otherwise of
+// the classic one.
 func quantile(q float64, by, metric string, matchers ...string) string {
 	classic := over("sum "+labels("le", by), rate(metric+"_bucket", matchers...))
-	return fmt.Sprintf("histogram_quantile(%v, %s) or histogram_quantile(%v, %s)", q, perSecond(by, metric, matchers...), q, classic)
+	return fmt.Sprintf("histogram_quantile(%v, %s) or histogram_quantile(%v, %s)", q,
+		perSecond(by, metric, matchers...), q, classic)
 }
 
 // mean is the mean of a histogram, by labels, from the native or the classic one.
 func mean(by, metric string, matchers ...string) string {
 	native := perSecond(by, metric, matchers...)
-	return fmt.Sprintf("histogram_sum(%s) / histogram_count(%s) or %s", native, native, classicMean(by, metric, matchers...))
+	return fmt.Sprintf("histogram_sum(%s) / histogram_count(%s) or %s", native, native,
+		classicMean(by, metric, matchers...))
 }
 
 // classicMean is mean for a histogram that has no native form.
@@ -51,10 +54,12 @@ func classicMean(by, metric string, matchers ...string) string {
 
 // count is the number of observations of a histogram per second, by labels, from the native or the classic one.
 func count(by, metric string, matchers ...string) string {
-	return "histogram_count(" + perSecond(by, metric, matchers...) + ") or " + perSecond(by, metric+"_count", matchers...)
+	return "histogram_count(" + perSecond(by, metric, matchers...) + ") or " +
+		perSecond(by, metric+"_count", matchers...)
 }
 
-// buckets is a histogram for a heat map: the native one if Prometheus stores it, otherwise the buckets of the classic one.
+// buckets is a histogram for a heat map: the native one if Prometheus stores it, otherwise the buckets of the classic
+// one.
 func buckets(metric string, matchers ...string) string {
 	native := perSecond("", metric, matchers...)
 	return native + " or (" + perSecond("le", metric+"_bucket", matchers...) + " unless on () " + native + ")"

@@ -19,15 +19,21 @@ func servers() board {
 				{
 					kind: states, title: "State of the servers", unit: "none", width: half,
 					queries: []query{{
-						over("max server", of("mcmw_server_state", `state="stale"`, chosen)+" or 2 * "+of("mcmw_server_state", `state="down"`, chosen)), "{{server}}",
+						over("max server", of("mcmw_server_state", `state="stale"`,
+							chosen)+" or 2 * "+of("mcmw_server_state", `state="down"`, chosen)), "{{server}}",
 					}},
-					values:      map[string]mark{"0": {text: "up", color: good}, "1": {text: "stale", color: warn}, "2": {text: "down", color: bad}},
-					description: "The worst state that any mcmw instance sees. stale: the server missed writes and serves no reads until those keys are deleted on it; down: it failed several times in a row.",
+					values: map[string]mark{
+						"0": {text: "up", color: good}, "1": {text: "stale", color: warn},
+						"2": {text: "down", color: bad},
+					},
+					description: "The worst state that any mcmw instance sees. stale: the server missed writes and " +
+						"serves no reads until those keys are deleted on it; down: it failed several times in a row.",
 				},
 				{
 					kind: lines, title: "Failures", unit: "short", width: half,
-					queries:     []query{{perSecond("server", "mcmw_server_errors_total", chosen), "{{server}}"}},
-					description: "Failures per second, of any kind: no connection, no reply in time, a reset, an invalid reply, an error reported by the server.",
+					queries: []query{{perSecond("server", "mcmw_server_errors_total", chosen), "{{server}}"}},
+					description: "Failures per second, of any kind: no connection, no reply in time, a reset, an " +
+						"invalid reply, an error reported by the server.",
 				},
 			}},
 			{"Load and skew", []panel{
@@ -37,13 +43,16 @@ func servers() board {
 				},
 				{
 					kind: lines, title: "Skew of the load", unit: "short", width: half,
-					queries:     byServer("(" + serverLoad + ") / scalar(avg(" + serverLoad + "))"),
-					description: "Each server's load as a multiple of the mean: 1 if the load is even. A few hot keys make it uneven.",
+					queries: byServer("(" + serverLoad + ") / scalar(avg(" + serverLoad + "))"),
+					description: "Each server's load as a multiple of the mean: 1 if the load is even. A few hot " +
+						"keys make it uneven.",
 				},
 				{
 					kind: lines, title: "Utilization", unit: "percentunit", width: half,
-					queries:     byServer(over("max server", of("mcmw_model_utilization_ratio", `part="server"`, chosen))),
-					description: "Share of the server's capacity that is in use, estimated from its response times, over the last 10 s.",
+					queries: byServer(over("max server",
+						of("mcmw_model_utilization_ratio", `part="server"`, chosen))),
+					description: "Share of the server's capacity that is in use, estimated from its response times, " +
+						"over the last 10 s.",
 				},
 				{
 					kind: stack, title: "Workers waiting for the server", unit: "short", width: half,
@@ -53,30 +62,38 @@ func servers() board {
 			}},
 			{"Time", []panel{
 				{
-					kind: lines, title: "Mean time", unit: "s", width: half, queries: byServer(mean("server", serverTime, chosen)),
+					kind: lines, title: "Mean time", unit: "s", width: half,
+					queries:     byServer(mean("server", serverTime, chosen)),
 					description: "Time from the write to the server until its reply was read.",
 				},
 				{
-					kind: lines, title: "p99 of the time", unit: "s", width: half, log: true, queries: byServer(quantile(0.99, "server", serverTime, chosen)),
+					kind: lines, title: "p99 of the time", unit: "s", width: half, log: true,
+					queries:     byServer(quantile(0.99, "server", serverTime, chosen)),
 					description: "99 % of the server's requests took at most this time.",
 				},
 				{
 					kind: lines, title: "Slowest server relative to the mean", unit: "short", width: half,
 					queries: []query{{
-						"max(" + mean("server", serverTime, chosen) + ") / avg((" + mean("server", serverTime, chosen) + ") > 0)", "slowest / mean", // idle servers have NaN
+						// idle servers have NaN
+						"max(" + mean("server", serverTime, chosen) + ") / avg((" + mean("server", serverTime, chosen) +
+							") > 0)", "slowest / mean",
 					}},
-					description: "Mean time of the slowest server as a multiple of the mean over the servers. A multi-get that is split over servers takes as long as the slowest one.",
+					description: "Mean time of the slowest server as a multiple of the mean over the servers. A " +
+						"multi-get that is split over servers takes as long as the slowest one.",
 				},
 				{
-					kind: heat, title: "Times of the servers", unit: "s", width: half, queries: []query{{buckets(serverTime, chosen), ""}},
+					kind: heat, title: "Times of the servers", unit: "s", width: half,
+					queries:     []query{{buckets(serverTime, chosen), ""}},
 					description: "Requests per second by the server's time.",
 				},
 			}},
 			{"Reported by memcached", []panel{
 				{
 					kind: lines, title: "Memory in use", unit: "percentunit", width: third,
-					queries:     byServer(over("max server", of("mcmw_memcached_items_bytes", chosen)+" / "+of("mcmw_memcached_limit_bytes", chosen))),
-					description: "Memory of the items as a share of the memory limit (-m). A full memcached shows less than 100 %, because items don't fill their slabs.",
+					queries: byServer(over("max server",
+						of("mcmw_memcached_items_bytes", chosen)+" / "+of("mcmw_memcached_limit_bytes", chosen))),
+					description: "Memory of the items as a share of the memory limit (-m). A full memcached shows " +
+						"less than 100 %, because items don't fill their slabs.",
 				},
 				{
 					kind: lines, title: "Evictions", unit: "short", width: third,
@@ -96,20 +113,24 @@ func servers() board {
 				},
 				{
 					kind: lines, title: "Connections in use", unit: "percentunit", width: half,
-					queries:     byServer(over("max server", of("mcmw_memcached_connections", chosen)+" / "+of("mcmw_memcached_max_connections", chosen))),
+					queries: byServer(over("max server",
+						of("mcmw_memcached_connections", chosen)+" / "+of("mcmw_memcached_max_connections", chosen))),
 					description: "Connections to the server, of all its clients, as a share of its limit (-c).",
 				},
 			}},
 			{"Hot keys", []panel{
 				{
 					kind: lines, title: "Share of the hottest keys", unit: "percentunit", width: third,
-					queries:     []query{{over("max top", of("mcmw_hot_keys_share")), "the hottest {{top}}"}},
-					description: "Share of requests for the hottest 1, 10 and 100 keys, from a sample. mcmw top --keys shows the keys.",
+					queries: []query{{over("max top", of("mcmw_hot_keys_share")), "the hottest {{top}}"}},
+					description: "Share of requests for the hottest 1, 10 and 100 keys, from a sample. mcmw top " +
+						"--keys shows the keys.",
 				},
 				{
 					kind: lines, title: "Gets answered from memory", unit: "percentunit", width: third,
-					queries:     []query{{ratio(perSecond("", "mcmw_requests_total", `result="hot"`), perSecond("", "mcmw_requests_total", `command="get"`)), "of all gets"}},
-					description: "Share of all gets that mcmw answered from memory, with --hot-keys serve, without a server.",
+					queries: []query{{ratio(perSecond("", "mcmw_requests_total", `result="hot"`),
+						perSecond("", "mcmw_requests_total", `command="get"`)), "of all gets"}},
+					description: "Share of all gets that mcmw answered from memory, with --hot-keys serve, without a " +
+						"server.",
 				},
 				{
 					kind: lines, title: "Hottest key of each server", unit: "percentunit", width: third,
@@ -120,39 +141,59 @@ func servers() board {
 			{"Shadows and migrations", []panel{
 				{
 					kind: stack, title: "Answers of shadows", unit: "short", width: quarter,
-					queries:     []query{{perSecond("shadow, result", "mcmw_shadow_answers_total"), "{{shadow}} {{result}}"}},
-					description: "Copied requests per second by the shadow's answer: same, different, miss (only the client got a value), hit (only the shadow has a value), unknown, error, or ignored.",
+					queries: []query{{
+						perSecond("shadow, result", "mcmw_shadow_answers_total"),
+						"{{shadow}} {{result}}",
+					}},
+					description: "Copied requests per second by the shadow's answer: same, different, miss (only the " +
+						"client got a value), hit (only the shadow has a value), unknown, error, or ignored.",
 				},
 				{
 					kind: lines, title: "Copies dropped", unit: "short", width: quarter,
-					queries:     []query{{perSecond("shadow, reason", "mcmw_shadow_dropped_total"), "{{shadow}} {{reason}}"}},
-					description: "Requests per second that were not copied to the shadow because too many or too large copies were waiting.",
+					queries: []query{{
+						perSecond("shadow, reason", "mcmw_shadow_dropped_total"),
+						"{{shadow}} {{reason}}",
+					}},
+					description: "Requests per second that were not copied to the shadow because too many or too " +
+						"large copies were waiting.",
 				},
 				{
 					kind: lines, title: "Keys of migrations", unit: "short", width: quarter,
-					queries:     []query{{over("max from, to, keys", of("mcmw_migration_keys")), "{{from}} to {{to}}: {{keys}}"}},
+					queries: []query{{
+						over("max from, to, keys", of("mcmw_migration_keys")),
+						"{{from}} to {{to}}: {{keys}}",
+					}},
 					description: "Keys examined in this round, keys in total, and keys that could not be copied.",
 				},
 				{
 					kind: lines, title: "Keys copied", unit: "short", width: quarter,
-					queries:     []query{{perSecond("from, to", "mcmw_migration_keys_copied_total"), "{{from}} to {{to}}"}},
+					queries: []query{{
+						perSecond("from, to", "mcmw_migration_keys_copied_total"),
+						"{{from}} to {{to}}",
+					}},
 					description: "Keys copied to the new pool per second.",
 				},
 			}},
 			{"Replicas", []panel{
 				{
 					kind: lines, title: "Missed keys pending", unit: "short", width: third,
-					queries:     byServer(over("sum server", of("mcmw_server_missed_keys", chosen))),
-					description: "Keys whose latest write the server may have missed. They are deleted on it before it serves reads again.",
+					queries: byServer(over("sum server", of("mcmw_server_missed_keys", chosen))),
+					description: "Keys whose latest write the server may have missed. They are deleted on it before " +
+						"it serves reads again.",
 				},
 				{
 					kind: lines, title: "Repairs", unit: "short", width: third,
-					queries:     byServer(perSecond("server", "mcmw_repairs_total", chosen)),
-					description: "Keys deleted on the server per second because its answer to a write differed from that of the other replicas.",
+					queries: byServer(perSecond("server", "mcmw_repairs_total", chosen)),
+					description: "Keys deleted on the server per second because its answer to a write differed from " +
+						"that of the other replicas.",
 				},
 				{
 					kind: lines, title: "Changes of state", unit: "short", width: third,
-					queries:     []query{{over("sum server, state", "increase("+of("mcmw_server_transitions_total", chosen)+"[$__rate_interval])"), "{{server}} {{state}}"}},
+					queries: []query{{
+						over("sum server, state",
+							"increase("+of("mcmw_server_transitions_total", chosen)+"[$__rate_interval])"),
+						"{{server}} {{state}}",
+					}},
 					description: "How often the server entered each state.",
 				},
 			}},

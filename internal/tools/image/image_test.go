@@ -62,7 +62,10 @@ func write(t *testing.T, args ...string) (written []byte, stdout string) {
 	t.Helper()
 	dir := t.TempDir()
 	out := filepath.Join(dir, "image.tar")
-	all := []string{"-name", "mcmw:1.2.3", "-entrypoint", "mcmw", "-cmd", "serve", "-env", "A=1", "-env", "B=2", "-out", out}
+	all := []string{
+		"-name", "mcmw:1.2.3", "-entrypoint", "mcmw", "-cmd", "serve", "-env", "A=1", "-env", "B=2",
+		"-out", out,
+	}
 	for _, platform := range args {
 		path := filepath.Join(dir, strings.ReplaceAll(platform, "/", "-"))
 		require.NoError(t, os.WriteFile(path, []byte("binary for "+platform), 0o600))
@@ -84,7 +87,8 @@ func checkImage(t *testing.T, index v1.ImageIndex, digest v1.Hash, architecture 
 	require.NoError(t, err)
 	require.Equal(t, &v1.Platform{Architecture: architecture, OS: "linux"}, config.Platform())
 	require.Equal(t, v1.Config{
-		Entrypoint: []string{"/mcmw"}, Cmd: []string{"serve"}, Env: []string{"A=1", "B=2"}, User: "65534:65534", WorkingDir: "/",
+		Entrypoint: []string{"/mcmw"}, Cmd: []string{"serve"}, Env: []string{"A=1", "B=2"}, User: "65534:65534",
+		WorkingDir: "/",
 	}, config.Config)
 
 	layers, err := image.Layers()

@@ -2,8 +2,8 @@
 //
 //	image -name mcmw:0.1.0 -entrypoint mcmw -cmd serve -env MCMW_LISTEN=:11311 -out mcmw.tar linux/amd64=bin/mcmw [linux/arm64=...]
 //
-// Containerd loads it with `ctr --namespace k8s.io images import`, Podman and Docker (from version 25) with `load`. Equal binaries give equal
-// archives. The image is like the Dockerfile's: one binary, which runs as the user nobody.
+// Containerd loads it with `ctr --namespace k8s.io images import`, Podman and Docker (from version 25) with `load`.
+// Equal binaries give equal archives. The image is like the Dockerfile's: one binary, which runs as the user nobody.
 package main
 
 import (
@@ -61,7 +61,8 @@ func run(args []string, stdout io.Writer) error {
 		platform, path, _ := strings.Cut(arg, "=")
 		system, architecture, ok := strings.Cut(platform, "/")
 		if !ok || path == "" {
-			return fmt.Errorf("%q is not a binary: expected SYSTEM/ARCHITECTURE=FILE, such as linux/amd64=bin/mcmw", arg)
+			return fmt.Errorf("%q is not a binary: expected SYSTEM/ARCHITECTURE=FILE, such as linux/amd64=bin/mcmw",
+				arg)
 		}
 		contents, err := os.ReadFile(path)
 		if err != nil {
@@ -69,7 +70,10 @@ func run(args []string, stdout io.Writer) error {
 		}
 		image, err := archive.Image(v1.ConfigFile{
 			OS: system, Architecture: architecture,
-			Config: v1.Config{User: nobody, Env: env, Entrypoint: []string{"/" + *entrypoint}, Cmd: cmd, WorkingDir: "/"},
+			Config: v1.Config{
+				User: nobody, Env: env, Entrypoint: []string{"/" + *entrypoint}, Cmd: cmd,
+				WorkingDir: "/",
+			},
 		}, []archive.File{{Path: *entrypoint, Mode: 0o555, Contents: contents}})
 		if err != nil {
 			return err

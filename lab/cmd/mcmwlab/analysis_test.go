@@ -42,7 +42,8 @@ func TestTheDocumentationHasTheOutputsOfTheCommands(t *testing.T) {
 		}
 		made.WriteString("\n")
 		// The old output ends before the first line that is neither indented nor empty.
-		for i+1 < len(lines) && (strings.HasPrefix(lines[i+1], indent) && !strings.HasPrefix(lines[i+1], prompt) || lines[i+1] == "\n") {
+		for i+1 < len(lines) && (strings.HasPrefix(lines[i+1], indent) && !strings.HasPrefix(lines[i+1], prompt) ||
+			lines[i+1] == "\n") {
 			i++
 		}
 	}
@@ -50,7 +51,8 @@ func TestTheDocumentationHasTheOutputsOfTheCommands(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(page, []byte(made.String()), 0o644))
 	}
-	assert.Equal(t, made.String(), string(text), "go -C lab test ./cmd/mcmwlab -run Documentation -update writes the outputs")
+	assert.Equal(t, made.String(), string(text),
+		"go -C lab test ./cmd/mcmwlab -run Documentation -update writes the outputs")
 }
 
 // twoByTwo makes a record of two factors, two repetitions.
@@ -58,7 +60,8 @@ func twoByTwo(t *testing.T) string {
 	var runs []record.Run
 	for i, y := range []float64{100, 102, 200, 202, 400, 398, 800, 804} {
 		runs = append(runs, record.Run{
-			Point: i / 2, Repetition: i % 2, Position: i, Results: results("client", map[string]float64{"throughput": y}),
+			Point: i / 2, Repetition: i % 2, Position: i,
+			Results: results("client", map[string]float64{"throughput": y}),
 			Factors: map[string]string{"workers": strconv.Itoa(8 << (i / 2 % 2)), "servers": strconv.Itoa(1 + i/4)},
 		})
 	}
@@ -115,14 +118,30 @@ func TestAnalysesRefuseWrongArguments(t *testing.T) {
 	}{
 		{[]string{"factorial"}, exitUsage, "takes a record or a CSV file"},
 		{[]string{"factorial", dir}, exitUsage, "--factors is missing"},
-		{[]string{"factorial", dir, "--factors", "W,S", "--format", "word"}, exitUsage, `--format "word": expected one of text, markdown, latex, html, csv, json`},
-		{[]string{"factorial", dir, "--factors", "W,S", "--model", "cubic"}, exitFailed, `model "cubic": expected additive or multiplicative`},
+		{
+			[]string{"factorial", dir, "--factors", "W,S", "--format", "word"},
+			exitUsage,
+			`--format "word": expected one of text, markdown, latex, html, csv, json`,
+		},
+		{
+			[]string{"factorial", dir, "--factors", "W,S", "--model", "cubic"},
+			exitFailed,
+			`model "cubic": expected additive or multiplicative`,
+		},
 		{[]string{"factorial", dir, "--factors", "W,S", "--confidence", "2"}, exitFailed, "confidence level 2"},
 		{[]string{"factorial", dir, "--factors", "W"}, exitFailed, "factor servers varies, too (1, 2)"},
-		{[]string{"factorial", dir, "--factors", "W,S", "--anova", "--model", "multiplicative"}, exitUsage, "only has the additive model"},
+		{
+			[]string{"factorial", dir, "--factors", "W,S", "--anova", "--model", "multiplicative"},
+			exitUsage,
+			"only has the additive model",
+		},
 		{[]string{"factorial", filepath.Join(dir, "nothing"), "--factors", "W,S"}, exitFailed, "nothing"},
 		{[]string{"factorial", filepath.Join(dir, "nothing.csv"), "--factors", "W,S"}, exitFailed, "no such file"},
-		{[]string{"paper", "ribeiro", "--table", "3"}, exitUsage, "there is no command paper any more: a test recomputes the reports' tables"},
+		{
+			[]string{"paper", "ribeiro", "--table", "3"},
+			exitUsage,
+			"there is no command paper any more: a test recomputes the reports' tables",
+		},
 	} {
 		requireRefused(t, c.code, c.want, c.args...)
 	}

@@ -67,7 +67,8 @@ Built programs are kept in the user's cache directory. Without --out the measure
   mcmwlab bench mcmw 'mcmw --writers=one' --loads replicated-set
   mcmwlab bench main mcmw --format benchstat > bench.txt; benchstat -col /system bench.txt`,
 		RunE: func(cmd *cobra.Command, systems []string) error {
-			err := f.bench(cmd.Context(), append(systems, f.systems...), append([]string{"mcmwlab"}, args...), cmd.OutOrStdout(), stderr)
+			err := f.bench(cmd.Context(), append(systems, f.systems...), append([]string{"mcmwlab"}, args...),
+				cmd.OutOrStdout(), stderr)
 			switch _, judged := errors.AsType[conditionError](err); {
 			case err == nil || judged:
 				return err
@@ -81,7 +82,8 @@ Built programs are kept in the user's cache directory. Without --out the measure
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.systems, "systems", nil, "systems, after those that are arguments")
-	flags.StringSliceVar(&f.loads, "loads", []string{"mixed-64", "mixed-1", "pipelined", "multi-get", "set-4k", "replicated"},
+	flags.StringSliceVar(&f.loads, "loads",
+		[]string{"mixed-64", "mixed-1", "pipelined", "multi-get", "set-4k", "replicated"},
 		"loads; also mixed-400, get-4k, zipf-get, replicated-set (lab/experiments/bench.yaml)")
 	flags.IntVar(&f.rounds, "rounds", 10, "runs of each system under each load")
 	flags.DurationVar(&f.duration, "duration", time.Second, "measured time of each run")
@@ -91,7 +93,8 @@ Built programs are kept in the user's cache directory. Without --out the measure
 	flags.StringVar(&f.run.mcmw, "mcmw", "", mcmwHelp)
 	flags.StringVar(&f.run.memcached, "memcached", cmp.Or(os.Getenv("MCMW_MEMCACHED_NEW"), "memcached"),
 		"path of the memcached binary; replicas have several writers only with 1.6.27 or later")
-	flags.StringVar(&f.proxy, "proxy-binary", "", "path of a memcached that is built with its proxy (default that of --memcached)")
+	flags.StringVar(&f.proxy, "proxy-binary", "",
+		"path of a memcached that is built with its proxy (default that of --memcached)")
 	flags.StringVar(&f.format, "format", string(table.Text), formatHelp+", "+benchstatFormat)
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of all intervals together")
 	flags.BoolVarP(&f.run.quiet, "quiet", "q", false, "show no progress")
@@ -143,7 +146,9 @@ func (f *benchFlags) bench(ctx context.Context, arguments, command []string, std
 }
 
 // measure runs the experiment and writes the result.
-func (f *benchFlags) measure(ctx context.Context, systems []bench.System, command []string, stdout, stderr io.Writer) error {
+func (f *benchFlags) measure(ctx context.Context, systems []bench.System, command []string, stdout,
+	stderr io.Writer,
+) error {
 	e, err := f.experiment(systems)
 	if err != nil {
 		return err
@@ -189,12 +194,14 @@ func (f *benchFlags) measure(ctx context.Context, systems []bench.System, comman
 func (f *benchFlags) experiment(systems []bench.System) (*experiment.Experiment, error) {
 	var names []string
 	set := []string{
-		fmt.Sprintf("factors.case=[%s]", strings.Join(f.loads, ",")), fmt.Sprintf("repetitions=%d", f.rounds), fmt.Sprintf("run.duration=%v", f.duration),
+		fmt.Sprintf("factors.case=[%s]", strings.Join(f.loads, ",")), fmt.Sprintf("repetitions=%d", f.rounds),
+		fmt.Sprintf("run.duration=%v", f.duration),
 	}
 	for _, s := range systems {
 		names = append(names, s.Name)
 		if s.Kind != experiment.Direct {
-			set = append(set, fmt.Sprintf("systems.%s={kind: %s, flags: %q}", s.Name, s.Kind, strings.Join(s.Flags, " ")))
+			set = append(set, fmt.Sprintf("systems.%s={kind: %s, flags: %q}", s.Name, s.Kind,
+				strings.Join(s.Flags, " ")))
 		}
 		if s.Binary != "" {
 			set = append(set, fmt.Sprintf("systems.%s.binary=%q", s.Name, s.Binary))

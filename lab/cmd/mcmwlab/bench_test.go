@@ -14,19 +14,22 @@ import (
 
 func TestSystemsAreMeasuredInTurnsOnOneProcessor(t *testing.T) {
 	dir, mcmw := filepath.Join(t.TempDir(), "record"), mcmwPath(t)
-	stdout, stderr, err := lab(t.Context(), "bench", "twemproxy", mcmw+" --procs=1", "--systems", "direct,floor", "--loads", "mixed-1", "--rounds", "2",
+	stdout, stderr, err := lab(t.Context(), "bench", "twemproxy", mcmw+" --procs=1", "--systems", "direct,floor",
+		"--loads", "mixed-1", "--rounds", "2",
 		"--duration", "500ms", "--cpus", "0", "--out", dir)
 	other := strings.Trim(regexp.MustCompile(`[^A-Za-z0-9_]+`).ReplaceAllString(mcmw+" --procs=1", "-"), "-")
 	if _, slower := err.(conditionError); !slower {
 		require.NoError(t, err, stderr)
 	}
 	var systems []string
-	for _, line := range regexp.MustCompile(`(?m)^ +\d of 8: case=mixed-1 system=(\S+), `).FindAllStringSubmatch(stderr, -1) {
+	for _, line := range regexp.MustCompile(`(?m)^ +\d of 8: case=mixed-1 system=(\S+), `).
+		FindAllStringSubmatch(stderr, -1) {
 		systems = append(systems, line[1])
 	}
 	assert.Equal(t, []string{"twemproxy", other, "direct", "floor", other, "direct", "floor", "twemproxy"}, systems)
 	assert.Regexp(t, `(?m)^load +system +throughput +ratio to twemproxy +verdict +CPU/request +p99$`, stdout)
-	assert.Regexp(t, `(?m)^mixed-1 +direct +[\d,]+/s ± .* +(-|[\d.]+ \[.*\]) +\S.* +– +[\d.]+ .s`, stdout, "there is no processor time of a middleware")
+	assert.Regexp(t, `(?m)^mixed-1 +direct +[\d,]+/s ± .* +(-|[\d.]+ \[.*\]) +\S.* +– +[\d.]+ .s`, stdout,
+		"there is no processor time of a middleware")
 	for _, run := range recorded(t, dir) {
 		assert.Equal(t, "0", run.Factors["load_cpus"]+run.Factors["server_cpus"][1:]+run.Factors["middleware_cpus"][1:])
 		misses, known := run.Value("client", "misses")
@@ -34,12 +37,17 @@ func TestSystemsAreMeasuredInTurnsOnOneProcessor(t *testing.T) {
 		assert.Zero(t, misses, run.Factors["system"])
 	}
 
-	again := output(t, "bench", "twemproxy", mcmw+" --procs=1", "--systems", "direct,floor", "--loads", "mixed-1", "--rounds", "2",
+	again := output(t, "bench", "twemproxy", mcmw+" --procs=1", "--systems", "direct,floor", "--loads", "mixed-1",
+		"--rounds", "2",
 		"--duration", "500ms", "--cpus", "0", "--out", dir, "--resume", "--format", "benchstat")
-	assert.Regexp(t, `^goos: linux\ncpu: .*\nUnit ops/s better=higher\n(BenchmarkRequest/load=mixed-1/system=\S+-1\t\d+( *\t[\d.]+ \S+)+\n){8}$`, again)
+	assert.Regexp(t,
+		`^goos: linux\ncpu: .*\nUnit ops/s better=higher\n(BenchmarkRequest/load=mixed-1/system=\S+-1\t\d+( *\t[\d.]+ \S+)+\n){8}$`, again)
 	verdicts := output(t, "compare", dir, "--by", "system=floor,direct", "--verdicts", "--format", "csv")
-	assert.Regexp(t, `^load,system,throughput,ratio to floor,verdict,CPU/request,p99\nmixed-1,floor,.*,1,,.*\nmixed-1,direct,.*\n$`, verdicts)
-	requireRefused(t, exitUsage, "--verdicts: expected with --by system=A,B", "compare", dir, "--by", "case=a,b", "--verdicts")
+	assert.Regexp(t,
+		`^load,system,throughput,ratio to floor,verdict,CPU/request,p99\nmixed-1,floor,.*,1,,.*\nmixed-1,direct,.*\n$`,
+		verdicts)
+	requireRefused(t, exitUsage, "--verdicts: expected with --by system=A,B", "compare", dir, "--by", "case=a,b",
+		"--verdicts")
 	ratios := output(t, "compare", dir, "--by", "system=twemproxy,direct,"+other, "--ratios")
 	assert.Regexp(t, `(?m)^direct +all runs +[\d.]+ \[.+?\] +- `, ratios)
 	assert.Regexp(t, `(?m)^`+other+` +all runs( +[\d.]+ \[[^]]+\]){8}$`, ratios)
@@ -48,7 +56,9 @@ func TestSystemsAreMeasuredInTurnsOnOneProcessor(t *testing.T) {
 func TestAnInterruptedBenchEndsWhatItStarted(t *testing.T) {
 	var progress mctest.Output
 	stdout := new(strings.Builder)
-	err := run(cancelOnce(t, progress.Written("1 of 4: ")), []string{"bench", mcmwPath(t), "direct", "--loads", "mixed-1", "--rounds", "2", "--duration", "500ms"}, stdout, &progress)
+	err := run(cancelOnce(t, progress.Written("1 of 4: ")),
+		[]string{"bench", mcmwPath(t), "direct", "--loads", "mixed-1", "--rounds", "2", "--duration", "500ms"}, stdout,
+		&progress)
 	require.EqualError(t, err, "interrupted; without --out the measurements are dropped")
 	assert.Empty(t, stdout.String())
 }

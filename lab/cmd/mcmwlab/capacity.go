@@ -50,7 +50,8 @@ runs at the last two rates are repeated until their confidence bounds decide. Fl
 				if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 					before = dash
 				}
-				return arguments(0, 0, "with --target no record, and flags of mcmwlab load only after --")(cmd, args[:before])
+				return arguments(0, 0, "with --target no record, and flags of mcmwlab load only after --")(cmd,
+					args[:before])
 			}
 			return oneRecord(cmd, args)
 		},
@@ -59,7 +60,8 @@ runs at the last two rates are repeated until their confidence bounds decide. Fl
 	flags := cmd.Flags()
 	f.rule.add(cmd)
 	f.search.add(flags)
-	flags.StringSliceVar(&f.by, "by", nil, "factors whose levels are judged separately (default: all other factors that vary)")
+	flags.StringSliceVar(&f.by, "by", nil,
+		"factors whose levels are judged separately (default: all other factors that vary)")
 	flags.StringToStringVar(&f.where, "where", nil, whereHelp)
 	flags.BoolVar(&f.all, "all", false, "show every level, too")
 	flags.StringVar(&f.format, "format", "text", formatHelp)
@@ -140,7 +142,8 @@ func (f *ruleFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.metric, "metric", "", "")
 	flags.StringVar(&f.below, "below", "", "")
 	flags.StringVar(&f.over, "over", standard.Over, "factor that is raised")
-	flags.Float64Var(&f.confidence, "confidence", standard.Confidence, "one-sided confidence of the bounds, more than 0.5")
+	flags.Float64Var(&f.confidence, "confidence", standard.Confidence,
+		"one-sided confidence of the bounds, more than 0.5")
 	for _, name := range []string{"metric", "below"} {
 		flags.MarkHidden(name)
 	}
@@ -155,7 +158,8 @@ func (f *ruleFlags) rule(cmd *cobra.Command, m record.Manifest) (capacity.Rule, 
 	changed := cmd.Flags().Changed
 	var err error
 	if f.metric+f.below != "" {
-		return r, fmt.Errorf("--metric and --below are now one condition: --slo '%s < %s'", cmp.Or(f.metric, "p99"), cmp.Or(f.below, "1ms"))
+		return r, fmt.Errorf("--metric and --below are now one condition: --slo '%s < %s'", cmp.Or(f.metric, "p99"),
+			cmp.Or(f.below, "1ms"))
 	}
 	if changed("slo") {
 		if r.Condition, err = capacity.ParseCondition(f.slo); err != nil {

@@ -26,16 +26,23 @@ type searchFlags struct {
 }
 
 func (f *searchFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.targets, "target", nil, "host:port or unix:/path: search the highest rate of what answers there, instead of reading a record; repeatable")
+	flags.StringArrayVar(&f.targets, "target", nil,
+		"host:port or unix:/path: search the highest rate of what answers there, instead of reading a record; "+
+			"repeatable")
 	flags.Float64Var(&f.first, "first", 1000, "with --target: requests per second of the first run")
-	flags.Float64Var(&f.precision, "precision", 0.05, "with --target: relative distance of the rates between which the answer is")
+	flags.Float64Var(&f.precision, "precision", 0.05,
+		"with --target: relative distance of the rates between which the answer is")
 	flags.IntVar(&f.most, "runs", 10, "with --target: runs of a rate at most, if its verdict stays unknown")
 }
 
 // search searches the highest rate of the targets. args are flags of `mcmwlab load`.
-func (f *searchFlags) search(cmd *cobra.Command, rule capacity.Rule, args []string, stderr io.Writer) (*capacity.Capacity, error) {
+func (f *searchFlags) search(cmd *cobra.Command, rule capacity.Rule, args []string,
+	stderr io.Writer,
+) (*capacity.Capacity, error) {
 	if !(f.first >= 1) || !(f.precision >= 0.001 && f.precision <= 1) || f.most < 2 {
-		return nil, usageError{fmt.Errorf("--first %v, --precision %v, --runs %d: expected at least 1, 0.001 to 1, and at least 2", f.first, f.precision, f.most)}
+		return nil,
+			usageError{fmt.Errorf("--first %v, --precision %v, --runs %d: expected at least 1, 0.001 to 1, and at "+
+				"least 2", f.first, f.precision, f.most)}
 	}
 	var lf loadFlags
 	flags := pflag.NewFlagSet("load", pflag.ContinueOnError)
@@ -43,9 +50,14 @@ func (f *searchFlags) search(cmd *cobra.Command, rule capacity.Rule, args []stri
 	if err := flags.Parse(args); err != nil {
 		return nil, usageError{fmt.Errorf("after --, the flags of mcmwlab load: %w", err)}
 	}
-	for _, own := range []string{"target", "server", "port", "unix-socket", "rate", "rate-limiting", "trace", "slo", "requests", "driver"} {
+	for _, own := range []string{
+		"target", "server", "port", "unix-socket", "rate", "rate-limiting", "trace", "slo",
+		"requests", "driver",
+	} {
 		if flags.Changed(own) {
-			return nil, usageError{fmt.Errorf("--%s after --: the search sets it; expected flags that describe the load, such as --ratio", own)}
+			return nil,
+				usageError{fmt.Errorf("--%s after --: the search sets it; expected flags that describe the load, "+
+					"such as --ratio", own)}
 		}
 	}
 	lf.targets = f.targets
@@ -107,7 +119,9 @@ func (f *searchFlags) search(cmd *cobra.Command, rule capacity.Rule, args []stri
 		return nil, err
 	}
 	if above, more := c.Lines[0].Above(); more && above.Warnings > 0 {
-		fmt.Fprintln(stderr, "Warning: where the condition does not hold the load generator or its machine was limited: the targets may serve more.")
+		fmt.Fprintln(stderr,
+			"Warning: where the condition does not hold the load generator or its machine was limited: the targets "+
+				"may serve more.")
 	}
 	return c, nil
 }

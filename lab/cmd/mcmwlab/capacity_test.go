@@ -17,7 +17,8 @@ import (
 	"mcmw/lab/record"
 )
 
-// tailsRecord makes a record of memcached and Redis. The 99th percentile grows with the clients, by 10 us per client of memcached and 20 us of Redis.
+// tailsRecord makes a record of memcached and Redis. The 99th percentile grows with the clients, by 10 us per client of
+// memcached and 20 us of Redis.
 func tailsRecord(t *testing.T, experiment string) string {
 	t.Helper()
 	var runs []record.Run
@@ -27,9 +28,13 @@ func tailsRecord(t *testing.T, experiment string) string {
 				tail := 1e-5 * float64((factor+1)*clients) * noise
 				runs = append(runs, record.Run{
 					Point: 4*factor + i, Repetition: repetition,
-					Factors: map[string]string{"server": server, "clients": strconv.Itoa(clients), "connections": strconv.Itoa(clients)},
+					Factors: map[string]string{
+						"server": server, "clients": strconv.Itoa(clients),
+						"connections": strconv.Itoa(clients),
+					},
 					Results: results("client", map[string]float64{
-						"response_time_p99": tail, "response_time_mean": tail / 2, "throughput": float64(clients) / tail * 2, "errors": 0,
+						"response_time_p99": tail, "response_time_mean": tail / 2,
+						"throughput": float64(clients) / tail * 2, "errors": 0,
 					}),
 				})
 			}
@@ -41,13 +46,15 @@ func tailsRecord(t *testing.T, experiment string) string {
 func TestCapacityFindsTheHighestLoadOfEveryServer(t *testing.T) {
 	dir := tailsRecord(t, "")
 	stdout := output(t, "capacity", dir)
-	assert.Contains(t, stdout, "server=memcached: up to 60 clients, 200,013/s ± 1.7 %; 120 clients break it (1.20 ms ± 1.7 %)\n"+
-		"server=redis: up to 40 clients, 100,007/s ± 1.7 %; 60 clients break it (1.20 ms ± 1.7 %)\n")
+	assert.Contains(t, stdout,
+		"server=memcached: up to 60 clients, 200,013/s ± 1.7 %; 120 clients break it (1.20 ms ± 1.7 %)\n"+
+			"server=redis: up to 40 clients, 100,007/s ± 1.7 %; 60 clients break it (1.20 ms ± 1.7 %)\n")
 	assert.Contains(t, stdout, "Highest load within client.response_time_p99 < 1ms, over clients")
 	assert.NotContains(t, stdout, "All loads")
 
 	stdout = output(t, "capacity", dir, "--format", "markdown", "--all", "--slo", "p99<300us", "--by", "server")
-	assert.Contains(t, stdout, "| redis | 10 | 100,007/s ± 1.7 % | 200 µs ± 1.7 % | 40 clients break it (800 µs ± 1.7 %) |")
+	assert.Contains(t, stdout,
+		"| redis | 10 | 100,007/s ± 1.7 % | 200 µs ± 1.7 % | 40 clients break it (800 µs ± 1.7 %) |")
 	assert.Contains(t, stdout, "| redis | 120 | 3 |")
 
 	stdout = output(t, "capacity", dir, "--format", "json", "--where", "server=redis", "--slo", "mean<10ms")
@@ -64,7 +71,8 @@ func TestCapacityUsesTheRuleOfTheExperiment(t *testing.T) {
 	assert.Contains(t, stdout, "server=redis: up to 10 clients")
 	assert.Contains(t, stdout, "the 90 % confidence bounds")
 	stdout = output(t, "capacity", dir, "--slo", "p99<10ms")
-	assert.Contains(t, stdout, "server=redis: up to 120 clients, 100,007/s ± 1.1 %; all measured levels hold, higher ones may, too")
+	assert.Contains(t, stdout,
+		"server=redis: up to 120 clients, 100,007/s ± 1.1 %; all measured levels hold, higher ones may, too")
 }
 
 func TestCapacityRefusesWrongFlags(t *testing.T) {
@@ -74,23 +82,33 @@ func TestCapacityRefusesWrongFlags(t *testing.T) {
 		args []string
 	}{
 		{`--slo "p99 < soon", character 7: expected a number with a unit`, []string{"--slo", "p99 < soon"}},
-		{"--metric and --below are now one condition: --slo 'client.throughput < 1ms'", []string{"--metric", "client.throughput"}},
+		{
+			"--metric and --below are now one condition: --slo 'client.throughput < 1ms'",
+			[]string{"--metric", "client.throughput"},
+		},
 		{"confidence 2: expected", []string{"--confidence", "2"}},
-		{`--where: factor server has no level "valkey": expected one of memcached, redis`, []string{"--where", "server=valkey"}},
+		{
+			`--where: factor server has no level "valkey": expected one of memcached, redis`,
+			[]string{"--where", "server=valkey"},
+		},
 		{"server must be formatted as key=value", []string{"--where", "server"}},
 		{`--format "yaml": expected one of text, markdown`, []string{"--format", "yaml"}},
 	} {
 		requireRefused(t, exitUsage, tc.want, append([]string{"capacity", dir}, tc.args...)...)
 	}
-	requireRefused(t, exitFailed, `factor "workers" doesn't vary: expected one of clients, connections, server`, "capacity", dir, "--over", "workers")
+	requireRefused(t, exitFailed, `factor "workers" doesn't vary: expected one of clients, connections, server`,
+		"capacity", dir, "--over", "workers")
 	requireRefused(t, exitUsage, "takes the directory of one record", "capacity")
 }
 
 func TestTwoLevelsOfARecordAreComparedLikeTwoRecords(t *testing.T) {
 	dir := tailsRecord(t, "")
 	stdout := output(t, "compare", dir, "--by", "server", "--metrics", "response_time_p99")
-	assert.Contains(t, stdout, "A: "+dir+" with server=memcached\nB: "+dir+" with server=redis\nserver: memcached -> redis\n")
-	assert.Regexp(t, `clients=60, connections=60 +600 µs ±2.5 % \(3\) +1.20 ms ±2.5 % \(3\) +\+100.0 % \[\+9\d\.\d, \+10\d\.\d\]`, stdout)
+	assert.Contains(t, stdout,
+		"A: "+dir+" with server=memcached\nB: "+dir+" with server=redis\nserver: memcached -> redis\n")
+	assert.Regexp(t,
+		`clients=60, connections=60 +600 µs ±2.5 % \(3\) +1.20 ms ±2.5 % \(3\) +\+100.0 % \[\+9\d\.\d, \+10\d\.\d\]`,
+		stdout)
 
 	stdout = output(t, "compare", dir, "--by", "clients=40,10", "--metrics", "throughput")
 	assert.Regexp(t, `server=redis +100,007/s .* 100,007/s .* ~`, stdout)
@@ -108,9 +126,13 @@ func TestTwoLevelsOfARecordAreComparedLikeTwoRecords(t *testing.T) {
 
 func TestTheCapacityOfAServerIsSearched(t *testing.T) {
 	server := mctest.StartMemcached(t)
-	// Of the first rate it is certain that the condition holds, and no server answers in a nanosecond. Where a search ends between is tested in lab/capacity.
+	// Of the first rate it is certain that the condition holds, and no server answers in a nanosecond. Where a search
+	// ends between is tested in lab/capacity.
 	search := []string{"capacity", "--target", server.Addr(), "--first", "200", "--precision", "1", "--runs", "2"}
-	ofLoad := []string{"--", "--populate", "-c", "2", "--key-maximum", "100", "--test-time", "100ms", "--warm-up", "0", "--arrivals", "even"}
+	ofLoad := []string{
+		"--", "--populate", "-c", "2", "--key-maximum", "100", "--test-time", "100ms", "--warm-up", "0",
+		"--arrivals", "even",
+	}
 	stdout, stderr, err := lab(t.Context(), slices.Concat(search, []string{"--slo", "throughput < 1000"}, ofLoad)...)
 	require.NoError(t, err, stderr)
 	assert.Regexp(t, `^up to \d+ requests/s, \d+/s ± `, stdout)

@@ -87,7 +87,8 @@ func (s plans) String() string {
 }
 
 // setHelp is the help of the flag --set.
-const setHelp = "KEY=VALUE: change the experiment, such as repetitions=5, run.duration=1s or factors.system=[direct, mcmw]; repeatable"
+const setHelp = "KEY=VALUE: change the experiment, such as repetitions=5, run.duration=1s or factors.system=[direct, " +
+	"mcmw]; repeatable"
 
 // readExperiment reads the experiment in a file, changed by the settings in set (see experiment.Set).
 func readExperiment(path string, set []string, quick bool) (*experiment.Experiment, error) {

@@ -30,14 +30,16 @@ if nothing is left.`,
 		},
 	}
 	cmd.Flags().BoolVar(&cluster, "kubernetes", false, "clean up a cluster, too")
-	cmd.Flags().StringVar(&kubeContext, "context", "", "kubectl context of the cluster for --kubernetes (default: the current one)")
+	cmd.Flags().StringVar(&kubeContext, "context", "",
+		"kubectl context of the cluster for --kubernetes (default: the current one)")
 	return cmd
 }
 
 func cleanup(w io.Writer) error {
 	groups, err := cleanGroups()
 	for _, left := range groups {
-		fmt.Fprintf(w, "removed %s of the lab that was process %d\n", count(len(left.Groups), "control group"), left.PID)
+		fmt.Fprintf(w, "removed %s of the lab that was process %d\n", count(len(left.Groups), "control group"),
+			left.PID)
 		for _, pid := range left.Processes {
 			fmt.Fprintf(w, "ended process %d in it\n", pid)
 		}

@@ -69,11 +69,14 @@ code is
 	flags := cmd.Flags()
 	flags.StringVar(&f.by, "by", "", "FACTOR, or FACTOR=A,B: compare two levels of one record instead of two records")
 	flags.StringArrayVar(&f.failIf, "fail-if", nil, "condition such as 'change(throughput) < -5%'; repeatable")
-	flags.StringSliceVar(&f.options.Metrics, "metrics", nil, "metrics to compare, in addition to those of --fail-if; SOURCE.METRIC for another source (default "+
-		strings.Join(compare.DefaultMetrics, ", ")+"; with --ratios "+strings.Join(compare.DefaultRatios, ", ")+")")
-	flags.StringVar(&f.options.Source, "source", record.SourceClient, "source of the metrics: client, middleware, server:NAME, ...")
+	flags.StringSliceVar(&f.options.Metrics, "metrics", nil,
+		"metrics to compare, in addition to those of --fail-if; SOURCE.METRIC for another source (default "+
+			strings.Join(compare.DefaultMetrics, ", ")+"; with --ratios "+strings.Join(compare.DefaultRatios, ", ")+")")
+	flags.StringVar(&f.options.Source, "source", record.SourceClient,
+		"source of the metrics: client, middleware, server:NAME, ...")
 	flags.Float64Var(&f.options.Confidence, "confidence", compare.DefaultConfidence, "confidence of the intervals")
-	flags.BoolVar(&f.verdicts, "verdicts", false, "with --by system=A,B: print the verdicts of mcmwlab bench on its record")
+	flags.BoolVar(&f.verdicts, "verdicts", false,
+		"with --by system=A,B: print the verdicts of mcmwlab bench on its record")
 	flags.BoolVar(&f.ratios, "ratios", false, "with --by: print the median ratios of paired runs, and the medians")
 	flags.StringVar(&f.format, "format", string(table.Text), formatHelp)
 	return cmd
@@ -140,7 +143,8 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 	}
 	for i, c := range comparisons {
 		if len(c.Points) == 0 {
-			return fmt.Errorf("%s and %s have no point in common: expected runs with the same levels of the varying factors", sides[0].name, sides[i+1].name)
+			return fmt.Errorf("%s and %s have no point in common: expected runs with the same levels of the varying "+
+				"factors", sides[0].name, sides[i+1].name)
 		}
 	}
 	return judge(sides, comparisons, conditions)
@@ -192,12 +196,14 @@ func (f *compareFlags) levels(all side) (sides []side, err error) {
 	present := slices.DeleteFunc(frame.Of(all.runs, 0).Levels(factor), func(level string) bool { return level == "" })
 	levels, known := present, strings.Join(present, ", ")
 	if len(levels) < 2 {
-		return nil, usageError{fmt.Errorf("--by %s: expected a factor that varies: %s", f.by, strings.Join(record.Varying(all.runs), ", "))}
+		return nil, usageError{fmt.Errorf("--by %s: expected a factor that varies: %s", f.by,
+			strings.Join(record.Varying(all.runs), ", "))}
 	}
 	if some {
 		levels = strings.Split(chosen, ",")
 	}
-	if len(levels) < 2 || !some && len(levels) > 2 || slices.ContainsFunc(levels, func(level string) bool { return !slices.Contains(present, level) }) {
+	if len(levels) < 2 || !some && len(levels) > 2 ||
+		slices.ContainsFunc(levels, func(level string) bool { return !slices.Contains(present, level) }) {
 		return nil, usageError{fmt.Errorf("--by %s: expected %s=A,B with some of its levels %s", f.by, factor, known)}
 	}
 	for _, level := range levels {
@@ -217,12 +223,14 @@ func (f *compareFlags) checkNames(runs []record.Run) error {
 		}
 	}
 	if !sources[f.options.Source] && len(sources) > 0 {
-		return fmt.Errorf("--source %q: the records have %s", f.options.Source, strings.Join(slices.Sorted(maps.Keys(sources)), ", "))
+		return fmt.Errorf("--source %q: the records have %s", f.options.Source,
+			strings.Join(slices.Sorted(maps.Keys(sources)), ", "))
 	}
 	for _, name := range f.options.Metrics {
 		of, err := frame.ParseMetric(name, f.options.Source)
 		if err != nil && !metrics[of.Name] {
-			return fmt.Errorf("--metrics %q: the records have %s", of.Name, strings.Join(slices.Sorted(maps.Keys(metrics)), ", "))
+			return fmt.Errorf("--metrics %q: the records have %s", of.Name,
+				strings.Join(slices.Sorted(maps.Keys(metrics)), ", "))
 		}
 	}
 	return nil

@@ -24,7 +24,8 @@ type driverFlags struct {
 }
 
 func (d *driverFlags) define(flags *pflag.FlagSet) {
-	flags.StringVar(&d.name, "driver", driverOwn, "load generator: mcmwlab, or memtier (memtier_benchmark, which must be installed)")
+	flags.StringVar(&d.name, "driver", driverOwn,
+		"load generator: mcmwlab, or memtier (memtier_benchmark, which must be installed)")
 	flags.StringVar(&d.memtier.Path, "memtier", "", "path of memtier_benchmark (default: the one in PATH)")
 }
 
@@ -33,7 +34,9 @@ func (d *driverFlags) check() error {
 	return err
 }
 
-func (d *driverFlags) runMemtier(ctx context.Context, o load.Options, quiet bool, stderr io.Writer) (*load.Result, error) {
+func (d *driverFlags) runMemtier(ctx context.Context, o load.Options, quiet bool, stderr io.Writer) (*load.Result,
+	error,
+) {
 	complete, err := o.Complete()
 	if err == nil {
 		_, err = memtier.Arguments(complete)

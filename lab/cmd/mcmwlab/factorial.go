@@ -60,8 +60,10 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 	flags.StringVar(&f.question.Source, "source", record.SourceClient, "source of the metric")
 	flags.StringSliceVar(&f.question.Factors, "factors", nil, "factors to analyse: names or short names")
 	flags.StringToStringVar(&f.question.Where, "where", nil, whereHelp)
-	flags.StringSliceVar(&f.question.Ignore, "ignore", nil, "factors, or columns of a CSV file, that can vary without being analysed")
-	flags.IntVar(&f.question.Repetitions, "repetitions", 0, "number of runs of each combination to use, the first ones; 0: all")
+	flags.StringSliceVar(&f.question.Ignore, "ignore", nil,
+		"factors, or columns of a CSV file, that can vary without being analysed")
+	flags.IntVar(&f.question.Repetitions, "repetitions", 0,
+		"number of runs of each combination to use, the first ones; 0: all")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of the intervals and tests")
 	flags.StringVar(&f.model, "model", string(factorial.Additive), "additive or multiplicative")
 	flags.Float64Var(&f.logBase, "log-base", 0, "base of the logarithms of the multiplicative model (default e)")
@@ -92,7 +94,10 @@ func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) er
 	var residuals []factorial.Residual
 	var tables []table.Table
 	if experiment.TwoLevel() && !f.anova {
-		options := factorial.Options{Model: factorial.Model(f.model), Confidence: f.confidence, LogBase: f.logBase, MaxOrder: f.maxOrder}
+		options := factorial.Options{
+			Model: factorial.Model(f.model), Confidence: f.confidence, LogBase: f.logBase,
+			MaxOrder: f.maxOrder,
+		}
 		if a, err = factorial.Analyze(experiment.Design, options); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}

@@ -32,9 +32,12 @@ func (f *faultFlags) common(cmd *cobra.Command, args []string, section string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.options.Mcmw, "mcmw", "", mcmwHelp)
 	flags.StringArrayVar(&f.options.Given, "option", nil, "option of every mcmw, such as hot-keys=serve; repeatable")
-	flags.Uint64Var(&f.options.Seed, "seed", 0, "seed of the requests and faults (default: a random one, which is shown)")
+	flags.Uint64Var(&f.options.Seed, "seed", 0,
+		"seed of the requests and faults (default: a random one, which is shown)")
 	flags.StringVar(&f.jsonOut, "json-out-file", "", "write the report as JSON to this file; - for standard output")
-	flags.StringVar(&f.markdown, "markdown", "", "write the report to this Markdown page, between its lines <!-- "+section+" --> and <!-- end of "+section+" -->")
+	flags.StringVar(&f.markdown, "markdown", "",
+		"write the report to this Markdown page, between its lines <!-- "+section+" --> and "+
+			"<!-- end of "+section+" -->")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 }
 
@@ -56,11 +59,13 @@ Partitions need root (network namespaces) and are skipped otherwise.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.list {
 				for _, s := range faults.Scenarios() {
-					fmt.Fprintf(cmd.OutOrStdout(), "%-14s %s; mcmw serve %s\n", s.Name, s.Title, strings.Join(s.Args, " "))
+					fmt.Fprintf(cmd.OutOrStdout(), "%-14s %s; mcmw serve %s\n", s.Name, s.Title,
+						strings.Join(s.Args, " "))
 				}
 				return nil
 			}
-			return f.run(cmd.Context(), "faults", cmd.OutOrStdout(), stderr, func(o faults.Options) (faultRunner, error) { return faults.New(o) })
+			return f.run(cmd.Context(), "faults", cmd.OutOrStdout(), stderr,
+				func(o faults.Options) (faultRunner, error) { return faults.New(o) })
 		},
 	}
 	f.common(cmd, args, "faults")
@@ -97,7 +102,9 @@ type faultRunner interface {
 }
 
 // run creates and runs a faultRunner and writes its report, also a partial one after a failure or an interrupt.
-func (f *faultFlags) run(ctx context.Context, section string, stdout, stderr io.Writer, make func(faults.Options) (faultRunner, error)) error {
+func (f *faultFlags) run(ctx context.Context, section string, stdout, stderr io.Writer,
+	make func(faults.Options) (faultRunner, error),
+) error {
 	o := f.options
 	o.Mcmw = cmp.Or(o.Mcmw, besideThis("mcmw"))
 	o.Seed = cmp.Or(o.Seed, uint64(time.Now().UnixNano()))

@@ -72,7 +72,8 @@ func fill(ctx context.Context, page []byte, dir string, stderr io.Writer) ([]byt
 			return nil, fmt.Errorf("line %d: expected the block %q to end with a line %s", at+1, line, fillEnd)
 		}
 		old := strings.Join(lines[at+1:at+1+length], "")
-		text, err := fillBlock(ctx, strings.Fields(strings.TrimSuffix(strings.TrimPrefix(line, fillBegin), fillClose)), old, dir, stderr)
+		text, err := fillBlock(ctx, strings.Fields(strings.TrimSuffix(strings.TrimPrefix(line, fillBegin), fillClose)),
+			old, dir, stderr)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", at+1, err)
 		}
@@ -80,7 +81,9 @@ func fill(ctx context.Context, page []byte, dir string, stderr io.Writer) ([]byt
 		at += length
 	}
 	if blocks == 0 {
-		return nil, fmt.Errorf("the page has no block: expected lines such as %scapacity RECORD --format markdown%s and %s", fillBegin, fillClose, fillEnd)
+		return nil,
+			fmt.Errorf("the page has no block: expected lines such as %scapacity RECORD --format markdown%s and %s",
+				fillBegin, fillClose, fillEnd)
 	}
 	return []byte(out.String()), nil
 }
@@ -88,7 +91,8 @@ func fill(ctx context.Context, page []byte, dir string, stderr io.Writer) ([]byt
 // fillBlock runs a block's command and returns the block's new content.
 func fillBlock(ctx context.Context, words []string, old, dir string, stderr io.Writer) (string, error) {
 	if len(words) == 0 || !slices.Contains(fillable, words[0]) {
-		return "", fmt.Errorf("%q: expected one of the commands %s", strings.Join(words, " "), strings.Join(fillable, ", "))
+		return "", fmt.Errorf("%q: expected one of the commands %s", strings.Join(words, " "),
+			strings.Join(fillable, ", "))
 	}
 	file := ""
 	if i := slices.Index(words, ">"); i >= 0 {

@@ -14,9 +14,11 @@ func TestAPageIsFilledWithTheOutputsOfItsCommands(t *testing.T) {
 	dir := tailsRecord(t, "")
 	page := filepath.Join(t.TempDir(), "page.md")
 	write := func(text string) { require.NoError(t, os.WriteFile(page, []byte(text), 0o644)) }
-	write("# Before\n\n<!-- $ mcmwlab capacity " + dir + " --format markdown -->\nstale words\n<!-- end -->\nbetween\n" +
+	write("# Before\n\n<!-- $ mcmwlab capacity " + dir +
+		" --format markdown -->\nstale words\n<!-- end -->\nbetween\n" +
 		"<!-- $ mcmwlab compare " + dir + " --by server --metrics throughput -->\n<!-- end -->\n" +
-		"<!-- $ mcmwlab report " + dir + " --figure throughput --out - > throughput.svg -->\n![stays](throughput.svg)\n<!-- end -->\nafter\n")
+		"<!-- $ mcmwlab report " + dir +
+		" --figure throughput --out - > throughput.svg -->\n![stays](throughput.svg)\n<!-- end -->\nafter\n")
 	_ = output(t, "fill", page)
 	first, err := os.ReadFile(page)
 	require.NoError(t, err)
@@ -39,8 +41,10 @@ func TestAPageIsFilledWithTheOutputsOfItsCommands(t *testing.T) {
 		"nothing":                              "the page has no block",
 		"<!-- $ mcmwlab capacity x -->\n":      "line 1: expected the block",
 		"<!-- $ mcmwlab run x -->\n" + fillEnd: `line 1: "run x": expected one of the commands capacity`,
-		"<!-- $ mcmwlab report " + dir + " --figure cdf > ../x.svg -->\n" + fillEnd: "line 1: expected the path of one file, below the directory of the page, after >",
-		"a\n<!-- $ mcmwlab capacity nowhere -->\n" + fillEnd:                        "line 2: mcmwlab capacity nowhere: ",
+		"<!-- $ mcmwlab report " + dir + " --figure cdf > ../x.svg -->\n" +
+			fillEnd: "line 1: expected the path of one file, below the directory of the page, after >",
+		"a\n<!-- $ mcmwlab capacity nowhere -->\n" +
+			fillEnd: "line 2: mcmwlab capacity nowhere: ",
 	} {
 		write(content)
 		_, _, err = lab(context.Background(), "fill", page)

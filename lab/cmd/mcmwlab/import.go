@@ -46,7 +46,8 @@ same factors are repetitions.`,
 	flags.StringVar(&f.out, "out", "", "directory of the new record, which must not exist")
 	flags.StringVar(&f.format, "format", "auto", "format of the files: auto, "+strings.Join(foreign.Formats, ", "))
 	flags.StringToStringVar(&f.factors, "factor", nil, "NAME=LEVEL,...: levels of further factors, such as servers=3")
-	flags.StringVar(&f.summary, "summary", "", "for a directory: write the summary of the report as JSON to this file; - for standard output")
+	flags.StringVar(&f.summary, "summary", "",
+		"for a directory: write the summary of the report as JSON to this file; - for standard output")
 	return cmd
 }
 
@@ -88,7 +89,9 @@ func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io
 }
 
 // read returns the runs at the paths and their format.
-func (f *importFlags) read(ctx context.Context, paths []string, stdout, stderr io.Writer) ([]foreign.Found, string, error) {
+func (f *importFlags) read(ctx context.Context, paths []string, stdout, stderr io.Writer) ([]foreign.Found, string,
+	error,
+) {
 	if info, err := os.Stat(paths[0]); err != nil {
 		return nil, "", err
 	} else if info.IsDir() {

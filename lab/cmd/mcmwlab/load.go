@@ -100,52 +100,81 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	})
 	flags.StringVarP(&f.server, "server", "s", "127.0.0.1", "address of the server")
 	flags.IntVarP(&f.port, "port", "p", 11211, "port of the server")
-	flags.StringVarP(&f.unixSocket, "unix-socket", "S", "", "path of a unix socket to use instead of --server and --port")
-	flags.StringArrayVar(&f.targets, "target", nil, "host:port or unix:/path; repeatable: connections are spread over all targets; replaces --server, --port and --unix-socket")
+	flags.StringVarP(&f.unixSocket, "unix-socket", "S", "",
+		"path of a unix socket to use instead of --server and --port")
+	flags.StringArrayVar(&f.targets, "target", nil,
+		"host:port or unix:/path; repeatable: connections are spread over all targets; replaces --server, --port and "+
+			"--unix-socket")
 	flags.StringVarP(&f.protocol, "protocol", "P", "memcache_text", "memcache_text, memcache_meta or redis")
-	flags.StringVarP(&f.authenticate, "authenticate", "a", "", "USER:PASSWORD to log in with; @FILE reads it from a file")
+	flags.StringVarP(&f.authenticate, "authenticate", "a", "",
+		"USER:PASSWORD to log in with; @FILE reads it from a file")
 	flags.StringVar(&f.authFile, "auth-file", "", "file with a line user:password to log in with")
 	flags.BoolVar(&f.tls, "tls", false, "use TLS")
-	flags.StringVar(&f.files.CA, "tls-ca", "", "file with the trusted certificate authorities (default: those of the system)")
+	flags.StringVar(&f.files.CA, "tls-ca", "",
+		"file with the trusted certificate authorities (default: those of the system)")
 	flags.StringVar(&f.files.Cert, "tls-cert", "", "file with the client certificate")
 	flags.StringVar(&f.files.Key, "tls-key", "", "file with the private key of the client certificate")
-	flags.StringVar(&f.files.Name, "tls-name", "", "name for which the server's certificate must be valid (default: the host of the target)")
+	flags.StringVar(&f.files.Name, "tls-name", "",
+		"name for which the server's certificate must be valid (default: the host of the target)")
 	flags.IntVarP(&f.clients, "clients", "c", 50, "connections per thread")
 	flags.IntVarP(&o.Threads, "threads", "t", 1, "threads, one epoll loop each")
-	flags.IntVar(&o.Pipeline, "pipeline", 1, "requests that each connection keeps outstanding; in an open loop the most it sends without a reply, by default 64")
+	flags.IntVar(&o.Pipeline, "pipeline", 1,
+		"requests that each connection keeps outstanding; in an open loop the most it sends without a reply, by "+
+			"default 64")
 	flags.Var((*seconds)(&o.ThinkTime), "think-time", "closed loop: time between a reply and the next request")
-	flags.StringVar(&f.thinkPattern, "think-pattern", "constant", "distribution of the think times: constant or exponential")
-	flags.StringVar(&f.trace, "trace", "", "open loop: send the requests of this CSV file at their times; each line has a time (seconds), a command (get or set), a key and the size of the value (bytes)")
-	flags.StringVar(&f.rate, "rate", "", "open loop: requests per second of all connections together, such as 20000, ramp:1000-20000/30s, steps:1000,2000/10s or burst:1000,20000/10s,500ms")
+	flags.StringVar(&f.thinkPattern, "think-pattern", "constant",
+		"distribution of the think times: constant or exponential")
+	flags.StringVar(&f.trace, "trace", "",
+		"open loop: send the requests of this CSV file at their times; each line has a time (seconds), a command "+
+			"(get or set), a key and the size of the value (bytes)")
+	flags.StringVar(&f.rate, "rate", "",
+		"open loop: requests per second of all connections together, such as 20000, ramp:1000-20000/30s, "+
+			"steps:1000,2000/10s or burst:1000,20000/10s,500ms")
 	flags.Float64Var(&f.perClient, "rate-limiting", 0, "open loop: requests per second of each connection, constant")
-	flags.StringVar(&f.arrivals, "arrivals", "even", "distribution of the times between requests of an open loop: even or poisson")
+	flags.StringVar(&f.arrivals, "arrivals", "even",
+		"distribution of the times between requests of an open loop: even or poisson")
 	flags.StringVar(&f.ratio, "ratio", "1:9", "SET:GET or SET:GET:MULTIGET ratio of requests")
 	flags.IntVar(&o.KeysPerGet, "multi-key-get", 1, "keys per GET; per MULTIGET, by default 10, if --ratio has them")
 	flags.IntVarP(&o.ValueSize, "data-size", "d", load.DefaultValueSize, "size of the values, bytes")
-	flags.StringVar(&f.sizeRange, "data-size-range", "", "MIN-MAX: range of the sizes, bytes; uniform unless --data-size-distribution is given")
-	flags.StringVar(&f.sizePattern, "data-size-pattern", "R", "R: random sizes from the range; S: sizes that grow from the first key to the last")
-	flags.StringVar(&f.sizeDistribution, "data-size-distribution", "", "distribution of the sizes in the range: exponential:MEAN, normal:MEAN,DEVIATION, lognormal:MEAN,DEVIATION or pareto:LOCATION,SCALE,SHAPE")
+	flags.StringVar(&f.sizeRange, "data-size-range", "",
+		"MIN-MAX: range of the sizes, bytes; uniform unless --data-size-distribution is given")
+	flags.StringVar(&f.sizePattern, "data-size-pattern", "R",
+		"R: random sizes from the range; S: sizes that grow from the first key to the last")
+	flags.StringVar(&f.sizeDistribution, "data-size-distribution", "",
+		"distribution of the sizes in the range: exponential:MEAN, normal:MEAN,DEVIATION, lognormal:MEAN,DEVIATION "+
+			"or pareto:LOCATION,SCALE,SHAPE")
 	flags.StringVar(&f.sizeList, "data-size-list", "", "SIZE:WEIGHT,...: random sizes with these weights")
 	flags.StringVar(&f.expiryRange, "expiry-range", "", "MIN-MAX: range of random expiry times of the values, seconds")
 	flags.Uint64Var(&o.KeyMin, "key-minimum", 1, "number of the first key")
 	flags.Uint64Var(&o.KeyMax, "key-maximum", load.DefaultKeys, "number of the last key")
 	flags.StringVar(&o.KeyPrefix, "key-prefix", load.DefaultKeyPrefix, "prefix of all keys")
-	flags.StringVar(&f.keyPattern, "key-pattern", "R:R", "distribution of the keys of SETs:GETs: R uniform, S sequential, P sequential in a range per connection, G Gaussian, Z Zipf")
-	flags.Float64Var(&o.KeyStdDev, "key-stddev", 0, "standard deviation of Gaussian keys (default a sixth of the range)")
+	flags.StringVar(&f.keyPattern, "key-pattern", "R:R",
+		"distribution of the keys of SETs:GETs: R uniform, S sequential, P sequential in a range per connection, G "+
+			"Gaussian, Z Zipf")
+	flags.Float64Var(&o.KeyStdDev, "key-stddev", 0,
+		"standard deviation of Gaussian keys (default a sixth of the range)")
 	flags.Float64Var(&o.KeyMedian, "key-median", 0, "median of Gaussian keys (default: the middle of the range)")
 	flags.Float64Var(&o.ZipfExponent, "key-zipf-exp", 1, "exponent of Zipf keys")
-	flags.Var((*seconds)(&f.testTime), "test-time", "time to record: seconds, or a duration such as 1m30s (default 10 unless --requests or --trace is given)")
+	flags.Var((*seconds)(&f.testTime), "test-time",
+		"time to record: seconds, or a duration such as 1m30s (default 10 unless --requests or --trace is given)")
 	flags.Var((*seconds)(&o.WarmUp), "warm-up", "time to run before recording")
-	flags.Var((*seconds)(&o.CoolDown), "cool-down", "time to continue without recording after --test-time; requests outstanding at the end of the recording then don't count")
+	flags.Var((*seconds)(&o.CoolDown), "cool-down",
+		"time to continue without recording after --test-time; requests outstanding at the end of the recording then "+
+			"don't count")
 	flags.IntVarP(&o.Requests, "requests", "n", 0, "requests per connection; 0: no limit")
-	flags.BoolVar(&o.CacheAside, "cache-aside", false, "store a key immediately when a GET misses it, as a cache-aside application does; these SETs are in addition to --ratio and --rate")
-	flags.IntVar(&o.ReconnectAfter, "reconnect-interval", 0, "number of requests after which a connection is closed and opened again; 0: never")
+	flags.BoolVar(&o.CacheAside, "cache-aside", false,
+		"store a key immediately when a GET misses it, as a cache-aside application does; these SETs are in addition "+
+			"to --ratio and --rate")
+	flags.IntVar(&o.ReconnectAfter, "reconnect-interval", 0,
+		"number of requests after which a connection is closed and opened again; 0: never")
 	flags.BoolVar(&o.Populate, "populate", false, "store every key once before the load begins")
 	flags.BoolVar(&o.Verify, "data-verify", false, "compare every returned value with the value stored under its key")
 	flags.Uint64Var(&o.Seed, "seed", 0, "seed of the sequence of requests")
 	flags.Var((*seconds)(&o.Timeout), "timeout", "time to wait for a reply before the run fails (default 10)")
 	flags.Var((*seconds)(&o.ConnectTimeout), "connection-timeout", "time to wait for a connection (default 5)")
-	flags.StringArrayVar(&f.slo, "slo", nil, "objective such as 'p99<1ms', 'throughput>=50000' or 'errors<1'; the exit code is 3 if it is missed; repeatable")
+	flags.StringArrayVar(&f.slo, "slo", nil,
+		"objective such as 'p99<1ms', 'throughput>=50000' or 'errors<1'; the exit code is 3 if it is missed; "+
+			"repeatable")
 	f.outputs.define(flags)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	f.driver.define(flags)
@@ -162,7 +191,8 @@ func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
 	}
 	var objectives []condition.Condition
 	for _, text := range f.slo {
-		objective, err := condition.Parse(text, condition.Scope{Source: record.SourceClient, Functions: map[string]string{"": ""}})
+		objective, err := condition.Parse(text,
+			condition.Scope{Source: record.SourceClient, Functions: map[string]string{"": ""}})
 		if err != nil {
 			return usageError{fmt.Errorf("--slo %w", err)}
 		}
@@ -189,8 +219,8 @@ func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
 	return nil
 }
 
-// missed says how a result misses an objective; "" if it meets it. A result with requests that were due but not sent misses every objective about
-// times, because the times don't include these requests.
+// missed says how a result misses an objective; "" if it meets it. A result with requests that were due but not sent
+// misses every objective about times, because the times don't include these requests.
 func missed(objective condition.Condition, r *load.Result) string {
 	of := objective.Term.Metric
 	v, ok := (&record.Run{Results: collect.Client(*r)}).Value(of.Source, of.Name)
@@ -309,13 +339,15 @@ func (f *loadFlags) completeTimes(flags *pflag.FlagSet, o *load.Options) (err er
 	}
 	switch {
 	case f.trace != "" && (f.rate != "" || f.perClient != 0 || flags.Changed("arrivals") || flags.Changed("ratio")):
-		return errors.New("--trace: the trace defines the requests and their times; expected no --rate, --rate-limiting, --arrivals or --ratio")
+		return errors.New("--trace: the trace defines the requests and their times; expected no --rate, " +
+			"--rate-limiting, --arrivals or --ratio")
 	case f.trace != "":
 		if err := readTrace(f.trace, o); err != nil {
 			return fmt.Errorf("--trace: %w", err)
 		}
 	case f.rate != "" && f.perClient != 0:
-		return errors.New("--rate and --rate-limiting: expected only one of them, the rate of all connections or of each")
+		return errors.New("--rate and --rate-limiting: expected only one of them, the rate of all connections or of " +
+			"each")
 	case f.rate != "":
 		if o.Schedule, err = load.ParseSchedule(f.rate); err != nil {
 			return fmt.Errorf("--rate: %w", err)
@@ -389,7 +421,8 @@ func (f *loadFlags) completeDraws(flags *pflag.FlagSet, o *load.Options) (err er
 		}
 	}
 	if flags.Changed("data-size") && (f.sizeRange != "" || f.sizeList != "" || f.sizeDistribution != "") {
-		return errors.New("--data-size: expected it without --data-size-range, --data-size-list and --data-size-distribution")
+		return errors.New("--data-size: expected it without --data-size-range, --data-size-list and " +
+			"--data-size-distribution")
 	}
 	if f.expiryRange != "" {
 		if o.ExpiryMin, o.ExpiryMax, err = load.ParseSizeRange(f.expiryRange); err != nil {
@@ -428,7 +461,8 @@ func parseRatio(text string) (sets, gets, multiGets int, err error) {
 		ok = err == nil && numbers[i] >= 0
 	}
 	if !ok || numbers == [3]int{} {
-		return 0, 0, 0, fmt.Errorf("--ratio %q: expected SETs:GETs such as 1:9, or SETs:GETs:MULTIGETs, not all 0", text)
+		return 0, 0, 0, fmt.Errorf("--ratio %q: expected SETs:GETs such as 1:9, or SETs:GETs:MULTIGETs, not all 0",
+			text)
 	}
 	return numbers[0], numbers[1], numbers[2], nil
 }

@@ -20,8 +20,11 @@ type loadOutputs struct {
 func (l *loadOutputs) define(flags *pflag.FlagSet) {
 	flags.StringVarP(&l.text, "out-file", "o", "", "write the text to this file instead of standard output")
 	flags.StringVar(&l.json, "json-out-file", "", "write the result as JSON to this file; - for standard output")
-	flags.StringVar(&l.csv, "csv-out-file", "", "write the time series as CSV to this file, a line per second and command")
-	flags.StringVar(&l.hdrPrefix, "hdr-file-prefix", "", "write the histogram of each command to PREFIX_<COMMAND>_command_run_1.hgrm (log) and .txt (percentiles), and that of all requests to PREFIX_FULL_RUN_1")
+	flags.StringVar(&l.csv, "csv-out-file", "",
+		"write the time series as CSV to this file, a line per second and command")
+	flags.StringVar(&l.hdrPrefix, "hdr-file-prefix", "",
+		"write the histogram of each command to PREFIX_<COMMAND>_command_run_1.hgrm (log) and .txt (percentiles), "+
+			"and that of all requests to PREFIX_FULL_RUN_1")
 }
 
 // check checks before the load runs that the directories of the files exist.

@@ -1,5 +1,5 @@
-// Command mcmwlab is the lab: it puts load on memcached servers and middlewares, runs experiments with them, analyses, models and
-// compares the measurements, and makes servers fail under load.
+// Command mcmwlab is the lab: it puts load on memcached servers and middlewares, runs experiments with them, analyses,
+// models and compares the measurements, and makes servers fail under load.
 package main
 
 import (
@@ -27,8 +27,8 @@ const (
 	exitUsage  = 2 // the command line is wrong
 	exitMet    = 3 // compare: a condition of --fail-if is met; load: an objective of --slo is missed
 	exitOpen   = 4 // compare: no condition is met, but at least one is undecided
-	// exitBySignal plus the signal's number is a shell's exit code for a program ended by a signal, such as 130 after Ctrl-C. It also ends
-	// the calling script.
+	// exitBySignal plus the signal's number is a shell's exit code for a program ended by a signal, such as 130 after
+	// Ctrl-C. It also ends the calling script.
 	exitBySignal = 128
 )
 
@@ -83,8 +83,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && earlierFlags[unknown.GetSpecifiedName()] != "" {
-			return usageError{fmt.Errorf("--%s is now %s (see %s --help)", unknown.GetSpecifiedName(), earlierFlags[unknown.GetSpecifiedName()], cmd.CommandPath())}
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok &&
+			earlierFlags[unknown.GetSpecifiedName()] != "" {
+			return usageError{fmt.Errorf("--%s is now %s (see %s --help)", unknown.GetSpecifiedName(),
+				earlierFlags[unknown.GetSpecifiedName()], cmd.CommandPath())}
 		}
 		return usageError{fmt.Errorf("%w (see %s --help)", commandline.ExplainFlagError(cmd, err), cmd.CommandPath())}
 	})
@@ -94,9 +96,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Measure:", []*cobra.Command{newLoadCommand(stderr), newBenchCommand(args, stderr), newCheckCommand(), newRunCommand(args, stderr)}},
-		{"Read:", []*cobra.Command{newShowCommand(), newReportCommand(), newCompareCommand(), newExportCommand(), newImportCommand(args, stderr)}},
-		{"Explain:", []*cobra.Command{newFactorialCommand(), newModelCommand(), newPredictCommand(), newCapacityCommand(stderr)}},
+		{"Measure:", []*cobra.Command{
+			newLoadCommand(stderr), newBenchCommand(args, stderr), newCheckCommand(),
+			newRunCommand(args, stderr),
+		}},
+		{"Read:", []*cobra.Command{
+			newShowCommand(), newReportCommand(), newCompareCommand(), newExportCommand(),
+			newImportCommand(args, stderr),
+		}},
+		{"Explain:", []*cobra.Command{
+			newFactorialCommand(), newModelCommand(), newPredictCommand(),
+			newCapacityCommand(stderr),
+		}},
 		{"Prove:", []*cobra.Command{faultsCommand, newVerifyCommand()}},
 		{"Testbeds:", []*cobra.Command{newTestbedCommand(stderr), newCleanupCommand()}},
 	}
@@ -109,7 +120,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	root.AddCommand(newVersionCommand())
 	// Commands for other programs, for the maintenance of this repository, and previous names of commands.
-	for _, c := range []*cobra.Command{newAgentCommand(), newWaitCommand(), newFillCommand(stderr), newSoakCommand(args, stderr)} {
+	for _, c := range []*cobra.Command{
+		newAgentCommand(), newWaitCommand(), newFillCommand(stderr),
+		newSoakCommand(args, stderr),
+	} {
 		c.Hidden = true
 		root.AddCommand(c)
 	}
@@ -117,10 +131,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 }
 
 // gone says what replaces a command of an earlier build.
-var gone = map[string]string{"paper": "a test recomputes the reports' tables, go -C lab test ./paper/recomputed; mcmwlab report --paper sets them beside records"}
+var gone = map[string]string{"paper": "a test recomputes the reports' tables, go -C lab test ./paper/recomputed; " +
+	"mcmwlab report --paper sets them beside records"}
 
 // earlierFlags has the present spelling of flags that had others.
-var earlierFlags = map[string]string{"select": "--where", "figures": "--out", "output": "--out", "json": "--format json"}
+var earlierFlags = map[string]string{
+	"select": "--where", "figures": "--out", "output": "--out",
+	"json": "--format json",
+}
 
 // The arguments of commands.
 var (
@@ -130,11 +148,13 @@ var (
 	someFiles   = arguments(1, -1, "the files of experiments")
 )
 
-// arguments requires from least to most arguments, or at least least if most is negative. description names them in the error.
+// arguments requires from least to most arguments, or at least least if most is negative. description names them in the
+// error.
 func arguments(least, most int, description string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || (most >= 0 && len(args) > most) {
-			return usageError{fmt.Errorf("%s takes %s, got %q (see %s --help)", cmd.CommandPath(), description, args, cmd.CommandPath())}
+			return usageError{fmt.Errorf("%s takes %s, got %q (see %s --help)", cmd.CommandPath(), description, args,
+				cmd.CommandPath())}
 		}
 		return nil
 	}

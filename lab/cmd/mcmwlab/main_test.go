@@ -78,7 +78,8 @@ func TestHelpGroupsCommandsAndHidesPlumbing(t *testing.T) {
 	help := output(t, "--help")
 	last := 0
 	for _, want := range []string{
-		"Measure:", "  load ", "Read:", "  compare ", "Explain:", "  predict ", "Prove:", "  faults ", "Testbeds:", "  cleanup ",
+		"Measure:", "  load ", "Read:", "  compare ", "Explain:", "  predict ", "Prove:", "  faults ", "Testbeds:",
+		"  cleanup ",
 	} {
 		at := strings.Index(help, "\n"+want)
 		require.Greater(t, at, last, want)
@@ -98,8 +99,10 @@ func TestLoadPrintsATableAndWritesJSON(t *testing.T) {
 	host, port, err := net.SplitHostPort(server.Addr())
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "result.json")
-	stdout, stderr, err := lab(context.Background(), "load", "-s", host, "-p", port, "-c", "3", "-t", "2", "--ratio", "1:3", "--pipeline", "4",
-		"-d", "100", "--key-minimum", "10", "--key-maximum", "19", "--key-prefix", "mine-", "--multi-key-get", "2", "-n", "40",
+	stdout, stderr, err := lab(context.Background(), "load", "-s", host, "-p", port, "-c", "3", "-t", "2", "--ratio",
+		"1:3", "--pipeline", "4",
+		"-d", "100", "--key-minimum", "10", "--key-maximum", "19", "--key-prefix", "mine-", "--multi-key-get", "2",
+		"-n", "40",
 		"--populate", "--data-verify", "--json-out-file", file)
 	require.NoError(t, err)
 	for _, want := range []string{
@@ -136,14 +139,18 @@ func TestAnOpenLoopWritesEveryKindOfOutput(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	stdout, _, err := lab(context.Background(), "load", "--target", server.Addr(), "-c", "2", "--rate-limiting", "200", "--arrivals", "poisson",
-		"--test-time", "1", "--populate", "--key-pattern", "S:Z", "--key-maximum", "50", "--data-size-list", "10:1,20:1", "--ratio", "1:2:1", "--protocol", "memcache_meta",
+	stdout, _, err := lab(context.Background(), "load", "--target", server.Addr(), "-c", "2", "--rate-limiting", "200",
+		"--arrivals", "poisson",
+		"--test-time", "1", "--populate", "--key-pattern", "S:Z", "--key-maximum", "50", "--data-size-list",
+		"10:1,20:1", "--ratio", "1:2:1", "--protocol", "memcache_meta",
 		"--out-file", in("text"), "--json-out", in("json"), "--csv-out-file", in("csv"), "--hdr-file-prefix", in("hdr"))
 	require.NoError(t, err)
 	assert.Empty(t, stdout)
 	text, err := os.ReadFile(in("text"))
 	require.NoError(t, err)
-	assert.Contains(t, string(text), "pipeline 64, open loop, 400 requests/s, poisson arrivals, SET:GET:MULTIGET 1:2:1, 10 keys per MULTIGET, values of list 10:1,20:1 bytes")
+	assert.Contains(t, string(text),
+		"pipeline 64, open loop, 400 requests/s, poisson arrivals, SET:GET:MULTIGET 1:2:1, 10 keys per MULTIGET, "+
+			"values of list 10:1,20:1 bytes")
 	assert.Contains(t, string(text), "schedule: requests were sent ")
 	var result load.Result
 	text, err = os.ReadFile(in("json"))
@@ -155,7 +162,10 @@ func TestAnOpenLoopWritesEveryKindOfOutput(t *testing.T) {
 	text, err = os.ReadFile(in("csv"))
 	require.NoError(t, err)
 	assert.True(t, strings.HasPrefix(string(text), "second,length_s,command,requests,"))
-	for name, of := range map[string]load.CommandResult{"FULL_RUN_1": result.Total, "GET_command_run_1": result.Commands["GET"]} {
+	for name, of := range map[string]load.CommandResult{
+		"FULL_RUN_1":        result.Total,
+		"GET_command_run_1": result.Commands["GET"],
+	} {
 		log, err := os.Open(in("hdr_" + name + ".hgrm"))
 		require.NoError(t, err)
 		defer log.Close()
@@ -175,8 +185,10 @@ func TestTheDriverMemtierRunsMemtier(t *testing.T) {
 	sample, err := filepath.Abs("../../memtier/testdata/get.json")
 	require.NoError(t, err)
 	program := filepath.Join(t.TempDir(), "memtier_benchmark")
-	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nfor a; do case $a in --json-out-file=*) cp "+sample+" ${a#*=};; esac; done\n"), 0o755))
-	stdout, stderr, err := lab(context.Background(), "load", "--target", server.Addr(), "--driver", "memtier", "--memtier", program, "-c", "4", "--test-time", "5")
+	require.NoError(t, os.WriteFile(program,
+		[]byte("#!/bin/sh\nfor a; do case $a in --json-out-file=*) cp "+sample+" ${a#*=};; esac; done\n"), 0o755))
+	stdout, stderr, err := lab(context.Background(), "load", "--target", server.Addr(), "--driver", "memtier",
+		"--memtier", program, "-c", "4", "--test-time", "5")
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "4 connections, 1 threads, pipeline 1, SET:GET 1:9")
 	assert.Contains(t, stdout, "GET ")
@@ -186,15 +198,18 @@ func TestTheDriverMemtierRunsMemtier(t *testing.T) {
 func TestCredentialsAreGivenOrInAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "login")
 	require.NoError(t, os.WriteFile(file, []byte("me:se:cret\r\nothers:x\n"), 0o600))
-	for text, want := range map[string][2]string{"": {"", ""}, "secret": {"", "secret"}, "me:secret": {"me", "secret"}, "@" + file: {"me", "se:cret"}} {
+	for text, want := range map[string][2]string{
+		"": {"", ""}, "secret": {"", "secret"}, "me:secret": {"me", "secret"},
+		"@" + file: {"me", "se:cret"},
+	} {
 		user, password, err := parseCredentials(text)
 		require.NoError(t, err)
 		assert.Equal(t, want, [2]string{user, password})
 	}
 }
 
-// cancelOnce returns a context that is cancelled when happened is closed. If it is not closed, the context ends with another error after a
-// while.
+// cancelOnce returns a context that is cancelled when happened is closed. If it is not closed, the context ends with
+// another error after a while.
 func cancelOnce(t *testing.T, happened <-chan struct{}) context.Context {
 	t.Helper()
 	limited, stop := context.WithTimeout(context.Background(), mctest.Patience)
@@ -213,10 +228,14 @@ func cancelOnce(t *testing.T, happened <-chan struct{}) context.Context {
 func TestTheRequestsOfATraceAreSentAtTheirTimes(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	file := filepath.Join(t.TempDir(), "trace.csv")
-	require.NoError(t, os.WriteFile(file, []byte("time,command,key,size\n100.0,set,user:1,900\n100.05,get,user:1,\n100.1,GET,user:2,20\n100.2,set,user:3,7\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("time,command,key,size\n100.0,set,user:1,900\n100.05,get,user:1,\n"+
+			"100.1,GET,user:2,20\n100.2,set,user:3,7\n"), 0o600))
 	// On one connection late requests are still in order.
 	stdout := output(t, "load", "--target", server.Addr(), "-c", "1", "--trace", file, "-q", "--cache-aside")
-	assert.Contains(t, stdout, "open loop, requests of a trace, SET:GET 2:2, 1 keys per GET, values of up to 900 bytes, missed keys are stored")
+	assert.Contains(t, stdout,
+		"open loop, requests of a trace, SET:GET 2:2, 1 keys per GET, values of up to 900 bytes, missed keys are "+
+			"stored")
 	assert.Regexp(t, `(?m)^ *SET +3 `, stdout, "two of the trace and one after a miss")
 	assert.Regexp(t, `(?m)^ *GET +2 `, stdout)
 	for key, size := range map[string]int{"user:1": 900, "user:2": 20, "user:3": 7} {
@@ -282,10 +301,12 @@ func TestALoadThatMissesItsObjectivesHasAnotherExitCode(t *testing.T) {
 func TestObjectivesAreMetOrMissed(t *testing.T) {
 	r := &load.Result{Total: load.CommandResult{
 		Requests: 10, OpsPerSec: 5000, Misses: 2,
-		Latency: load.Latency{Mean: time.Millisecond, P99: 2 * time.Millisecond, P999: 3 * time.Millisecond}, // of a driver without a histogram
+		// of a driver without a histogram
+		Latency: load.Latency{Mean: time.Millisecond, P99: 2 * time.Millisecond, P999: 3 * time.Millisecond},
 	}}
 	why := func(text string) string {
-		objective, err := condition.Parse(text, condition.Scope{Source: record.SourceClient, Functions: map[string]string{"": ""}})
+		objective, err := condition.Parse(text,
+			condition.Scope{Source: record.SourceClient, Functions: map[string]string{"": ""}})
 		require.NoError(t, err, text)
 		return missed(objective, r)
 	}
@@ -304,7 +325,8 @@ func TestObjectivesAreMetOrMissed(t *testing.T) {
 		require.Equal(t, want, why(text), text)
 	}
 	r.Pace = &load.PaceResult{Unsent: 3}
-	require.Equal(t, "3 requests were due but could not be sent; without them client.response_time_p99 is 2.00 ms", why("p99<1s"))
+	require.Equal(t, "3 requests were due but could not be sent; without them client.response_time_p99 is 2.00 ms",
+		why("p99<1s"))
 	r.Total.Requests = 0
 	require.Equal(t, "no request was answered", why("p99<1s"))
 }
@@ -380,20 +402,21 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"load --driver memtier --think-time 1":   "memtier_benchmark does not support a think time",
 		"load --slo p99=1ms":                     `--slo "p99=1ms", character 4: expected <, <=, >, >= or in`,
 		"load --no-such-flag":                    "unknown flag: --no-such-flag (see mcmwlab load --help)",
-		"load --ration 1:2":                      "unknown flag: --ration; did you mean --ratio? (see mcmwlab load --help)",
-		"load 127.0.0.1":                         `mcmwlab load takes flags only, got ["127.0.0.1"]`,
-		"run BENCH --set rounds":                 `--set "rounds": expected KEY=VALUE`,
-		"run BENCH --set rounds=2":               `unknown key "rounds"`,
-		"run BENCH --set repetitions=0":          `repetitions: "0"; expected a whole number from 1`,
-		"run BENCH --set factors.case=[get-5k]":  `case "get-5k"; expected one of those under cases: get-4k`,
-		"run BENCH --set factors.system=[ha]":    `system "ha"; expected direct, one of mcmw`,
-		"check BENCH --set factors.system=[ha]":  `system "ha"; expected direct, one of mcmw`,
-		"run BENCH --out OUT --mcmw /no/mcmw":    "build it first",
-		"faults --only flood --mcmw true":        `scenario "flood": expected one of kill-any`,
-		"faults --mcmw /no/mcmw":                 "build it first",
-		"soak --duration 0 --mcmw true":          "duration 0s: expected more than 0",
-		"soak now":                               `mcmwlab soak takes flags only, got ["now"]`,
-		"dance":                                  `unknown command "dance"`,
+		"load --ration 1:2": "unknown flag: --ration; did you mean --ratio? (see mcmwlab load " +
+			"--help)",
+		"load 127.0.0.1":                        `mcmwlab load takes flags only, got ["127.0.0.1"]`,
+		"run BENCH --set rounds":                `--set "rounds": expected KEY=VALUE`,
+		"run BENCH --set rounds=2":              `unknown key "rounds"`,
+		"run BENCH --set repetitions=0":         `repetitions: "0"; expected a whole number from 1`,
+		"run BENCH --set factors.case=[get-5k]": `case "get-5k"; expected one of those under cases: get-4k`,
+		"run BENCH --set factors.system=[ha]":   `system "ha"; expected direct, one of mcmw`,
+		"check BENCH --set factors.system=[ha]": `system "ha"; expected direct, one of mcmw`,
+		"run BENCH --out OUT --mcmw /no/mcmw":   "build it first",
+		"faults --only flood --mcmw true":       `scenario "flood": expected one of kill-any`,
+		"faults --mcmw /no/mcmw":                "build it first",
+		"soak --duration 0 --mcmw true":         "duration 0s: expected more than 0",
+		"soak now":                              `mcmwlab soak takes flags only, got ["now"]`,
+		"dance":                                 `unknown command "dance"`,
 	} {
 		line = strings.NewReplacer("BENCH", "../../experiments/bench.yaml", "OUT", t.TempDir()+"/none").Replace(line)
 		requireRefused(t, exitUsage, want, strings.Fields(line)...)
@@ -402,7 +425,10 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 }
 
 func TestTimesAreSecondsOrDurations(t *testing.T) {
-	for text, want := range map[string]time.Duration{"10": 10 * time.Second, "0.25": 250 * time.Millisecond, "1m30s": 90 * time.Second} {
+	for text, want := range map[string]time.Duration{
+		"10": 10 * time.Second, "0.25": 250 * time.Millisecond,
+		"1m30s": 90 * time.Second,
+	} {
 		var s seconds
 		require.NoError(t, s.Set(text))
 		assert.Equal(t, want, time.Duration(s))
@@ -413,7 +439,13 @@ func TestTheProgressOfALoadIsDescribed(t *testing.T) {
 	o := load.Options{Targets: []string{"a", "b"}, KeyMin: 1, KeyMax: 100, Duration: 10 * time.Second}
 	assert.Equal(t, "populating: 150 of 200 keys", loadLine(load.Live{State: load.Populating, Populated: 150}, o))
 	assert.Equal(t, "warming up: 12 requests", loadLine(load.Live{State: load.WarmingUp, Requests: 12}, o))
-	window := load.Window{Index: 2, CommandResult: load.CommandResult{OpsPerSec: 1234.5, Latency: load.Latency{Mean: 1500 * time.Microsecond, P99: 2 * time.Millisecond}}}
+	window := load.Window{
+		Index: 2,
+		CommandResult: load.CommandResult{
+			OpsPerSec: 1234.5,
+			Latency:   load.Latency{Mean: 1500 * time.Microsecond, P99: 2 * time.Millisecond},
+		},
+	}
 	assert.Equal(t, "second 3 of 10: 1234 ops/s, mean 1.500 ms, p99 2.000 ms; 5000 requests, 3 misses, 1 errors",
 		loadLine(load.Live{State: load.Recording, Requests: 5000, Misses: 3, Failures: 1, Latest: &window}, o))
 }
@@ -425,8 +457,10 @@ func TestFaultsListsRunsAndWritesItsSection(t *testing.T) {
 	}
 	dir := t.TempDir()
 	page, jsonFile := filepath.Join(dir, "page.md"), filepath.Join(dir, "faults.json")
-	require.NoError(t, os.WriteFile(page, []byte("before\n<!-- faults -->\nold\n<!-- end of faults -->\nafter\n"), 0o644))
-	stdout, stderr, err := lab(context.Background(), "faults", "--mcmw", mcmwPath(t), "--only", "bytewise", "--seed", "3",
+	require.NoError(t, os.WriteFile(page, []byte("before\n<!-- faults -->\nold\n<!-- end of faults -->\nafter\n"),
+		0o644))
+	stdout, stderr, err := lab(context.Background(), "faults", "--mcmw", mcmwPath(t), "--only", "bytewise",
+		"--seed", "3",
 		"--json-out-file", jsonFile, "--markdown", page)
 	if err != nil {
 		// A machine that is busy with other tests may not keep up with the timeouts.
@@ -436,7 +470,8 @@ func TestFaultsListsRunsAndWritesItsSection(t *testing.T) {
 	assert.Contains(t, stderr, "seed 3\n1 of 1: bytewise: ")
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	assert.Regexp(t, `(?s)^before\n<!-- faults -->\nMeasured on .*\| bytewise \|.*<!-- end of faults -->\nafter\n$`, string(text))
+	assert.Regexp(t, `(?s)^before\n<!-- faults -->\nMeasured on .*\| bytewise \|.*<!-- end of faults -->\nafter\n$`,
+		string(text))
 	assert.NotContains(t, string(text), "old")
 	var report faults.Report
 	text, err = os.ReadFile(jsonFile)
@@ -447,8 +482,12 @@ func TestFaultsListsRunsAndWritesItsSection(t *testing.T) {
 	assert.Positive(t, report.Results[0].Reads.Succeeded)
 
 	require.NoError(t, os.WriteFile(page, []byte("no such lines"), 0o644))
-	for file, want := range map[string]string{page: "expected lines <!-- faults --> and <!-- end of faults -->", page + "x": "no such file"} {
-		requireRefused(t, exitUsage, want, "faults", "--mcmw", mcmwPath(t), "--only", "bytewise", "--quiet", "--markdown", file)
+	for file, want := range map[string]string{
+		page:       "expected lines <!-- faults --> and <!-- end of faults -->",
+		page + "x": "no such file",
+	} {
+		requireRefused(t, exitUsage, want, "faults", "--mcmw", mcmwPath(t), "--only", "bytewise", "--quiet",
+			"--markdown", file)
 	}
 }
 

@@ -83,7 +83,8 @@ With --target-rate and --target-p99, list the settings that meet the target, the
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range []string{"clients", "workers", "middlewares", "depth", "servers", "replicas"} {
 				if n, _ := cmd.Flags().GetInt(name); n < 1 && cmd.Flags().Changed(name) {
-					return usageError{fmt.Errorf("--%s %d: expected a whole number above 0, or no flag for the measured one", name, n)}
+					return usageError{fmt.Errorf("--%s %d: expected a whole number above 0, or no flag for the "+
+						"measured one", name, n)}
 				}
 			}
 			if f.roundTrip < 0 {
@@ -101,10 +102,12 @@ With --target-rate and --target-p99, list the settings that meet the target, the
 	flags.IntVar(&f.change.Clients, "clients", 0, "requests outstanding (default: as measured)")
 	flags.IntVar(&f.change.Workers, "workers", 0, "workers of each middleware (default: as measured)")
 	flags.IntVar(&f.change.Middlewares, "middlewares", 0, "middlewares (default: as measured)")
-	flags.IntVar(&f.change.Depth, "depth", 0, "requests that a worker takes at a time, simulated from a record with depth 1 (default: as measured)")
+	flags.IntVar(&f.change.Depth, "depth", 0,
+		"requests that a worker takes at a time, simulated from a record with depth 1 (default: as measured)")
 	flags.IntVar(&f.change.Servers, "servers", 0, "servers (default: as measured)")
 	flags.IntVar(&f.change.Replicas, "replicas", 0, "servers to which each write goes (default: as measured)")
-	flags.DurationVar(&f.roundTrip, "round-trip", 0, "round-trip time between clients and middlewares (default: as measured)")
+	flags.DurationVar(&f.roundTrip, "round-trip", 0,
+		"round-trip time between clients and middlewares (default: as measured)")
 	flags.Float64Var(&f.rate, "target-rate", 0, "find settings with this throughput, requests per second")
 	flags.DurationVar(&f.p99, "target-p99", 0, "find settings that answer 99 % of the requests within this time")
 	flags.Float64Var(&f.costs.Worker, "cost-worker", 0.01, "cost of a worker, in any unit")
@@ -125,7 +128,8 @@ func (f *predictFlags) run(ctx context.Context, dir string, stdout io.Writer) er
 	case f.target && (!(f.rate > 0) || f.p99 <= 0):
 		return usageError{fmt.Errorf("--target-rate %v --target-p99 %v: expected both, above 0", f.rate, f.p99)}
 	case f.target && f.change.Clients != 0:
-		return usageError{fmt.Errorf("--clients %d with a target: expected only one of them, because the target determines the number of clients", f.change.Clients)}
+		return usageError{fmt.Errorf("--clients %d with a target: expected only one of them, because the target "+
+			"determines the number of clients", f.change.Clients)}
 	case f.most < 1:
 		return usageError{fmt.Errorf("--most %d: expected at least 1", f.most)}
 	}
@@ -148,6 +152,7 @@ func (f *predictFlags) run(ctx context.Context, dir string, stdout io.Writer) er
 	if err != nil {
 		return err
 	}
-	caption := fmt.Sprintf("%d settings meet %.0f ops/s with a p99 of %v; the cheapest first.", len(offers), f.rate, f.p99)
+	caption := fmt.Sprintf("%d settings meet %.0f ops/s with a p99 of %v; the cheapest first.", len(offers),
+		f.rate, f.p99)
 	return p.OffersTable(caption, offers[:min(f.most, len(offers))]).Write(stdout, format)
 }

@@ -15,7 +15,8 @@ import (
 	"mcmw/lab/record"
 )
 
-// sweepRecord makes a record of a sweep over clients and workers. A worker needs 1 ms for a request; 1 ms is spent elsewhere.
+// sweepRecord makes a record of a sweep over clients and workers. A worker needs 1 ms for a request; 1 ms is spent
+// elsewhere.
 func sweepRecord(t *testing.T) string {
 	t.Helper()
 	var runs []record.Run
@@ -28,18 +29,29 @@ func sweepRecord(t *testing.T) string {
 				x := x * (1 + 0.01*float64(repetition))
 				runs = append(runs, record.Run{
 					Point: 5*w + c, Repetition: repetition,
-					Factors: map[string]string{"connections": strconv.Itoa(clients), "workers": strconv.Itoa(workers), "servers": "1"},
+					Factors: map[string]string{
+						"connections": strconv.Itoa(clients), "workers": strconv.Itoa(workers),
+						"servers": "1",
+					},
 					Results: slices.Concat(
-						results("client", map[string]float64{"throughput": x, "response_time_mean": response, "response_time_p99": 3 * response}),
+						results("client", map[string]float64{
+							"throughput": x, "response_time_mean": response,
+							"response_time_p99": 3 * response,
+						}),
 						results("middleware", map[string]float64{
-							"throughput": x, "response_time_mean": response - outside, "stage_net_mean": 1e-6, "stage_queue_mean": response - service - outside,
-							"stage_worker_mean": service / 4, "stage_server_mean": service / 2, "stage_reply_mean": service / 4,
+							"throughput": x, "response_time_mean": response - outside, "stage_net_mean": 1e-6,
+							"stage_queue_mean":  response - service - outside,
+							"stage_worker_mean": service / 4, "stage_server_mean": service / 2,
+							"stage_reply_mean": service / 4,
 						})),
 				})
 			}
 		}
 	}
-	return makeRecord(t, record.Manifest{Name: "sweep", Path: results("path", map[string]float64{"round_trip_time_mean": 1e-4})}, runs...)
+	return makeRecord(t, record.Manifest{
+		Name: "sweep",
+		Path: results("path", map[string]float64{"round_trip_time_mean": 1e-4}),
+	}, runs...)
 }
 
 func TestModelPrintsAndDrawsPredictionsAndMeasurements(t *testing.T) {
@@ -68,17 +80,21 @@ func TestPredictPredictsTheEffectOfOtherSettings(t *testing.T) {
 	assert.Contains(t, stdout, "between clients and middlewares is 0.050 ms instead of the measured 0.100 ms")
 	stdout = output(t, "predict", dir, "--target-rate", "3000", "--target-p99", "20ms")
 	assert.Contains(t, stdout, "settings meet 3000 ops/s with a p99 of 20ms; the cheapest first.")
-	requireRefused(t, exitFailed, "no setting reaches 100000000 ops/s", "predict", dir, "--target-rate", "1e8", "--target-p99", "1ms")
+	requireRefused(t, exitFailed, "no setting reaches 100000000 ops/s", "predict", dir, "--target-rate", "1e8",
+		"--target-p99", "1ms")
 }
 
 func TestModelAndPredictRefuseWrongFlags(t *testing.T) {
 	dir := sweepRecord(t)
 	for want, args := range map[string][]string{
 		"takes the directory of one record, got []": {"model"},
-		`--format "pdf"`:                                {"model", dir, "--format", "pdf"},
-		"--target-rate 5 --target-p99 0s":               {"predict", dir, "--target-rate", "5"},
-		"--target-rate 0 --target-p99 0s":               {"predict", dir, "--target-rate", "0"},
-		"--clients 4 with a target":                     {"predict", dir, "--target-rate", "5", "--target-p99", "1s", "--clients", "4"},
+		`--format "pdf"`:                  {"model", dir, "--format", "pdf"},
+		"--target-rate 5 --target-p99 0s": {"predict", dir, "--target-rate", "5"},
+		"--target-rate 0 --target-p99 0s": {"predict", dir, "--target-rate", "0"},
+		"--clients 4 with a target": {
+			"predict", dir, "--target-rate", "5", "--target-p99", "1s",
+			"--clients", "4",
+		},
 		"--most 0: expected at least 1":                 {"predict", dir, "--most", "0"},
 		"--workers 0: expected a whole number above 0":  {"predict", dir, "--workers", "0"},
 		"--servers -2: expected a whole number above 0": {"predict", dir, "--servers", "-2"},

@@ -47,7 +47,9 @@ func openRecord(ctx context.Context, path string) (o *opened, err error) {
 }
 
 // createRecord creates a record of runs, checks it, and opens it.
-func createRecord(ctx context.Context, dir string, m record.Manifest, found []foreign.Found) (r *record.Record, warnings int, err error) {
+func createRecord(ctx context.Context, dir string, m record.Manifest, found []foreign.Found) (r *record.Record,
+	warnings int, err error,
+) {
 	if err := foreign.Write(ctx, dir, m, found); err != nil {
 		return nil, 0, err
 	}
@@ -84,7 +86,10 @@ func readOutput(path, format string, factors map[string]string) ([]foreign.Found
 		if info, err := os.Stat(path); err == nil && run.Started.IsZero() {
 			run.Started = info.ModTime()
 		}
-		found = append(found, foreign.Found{Run: run, Root: os.DirFS(filepath.Dir(path)), Files: []string{filepath.Base(path)}})
+		found = append(found, foreign.Found{
+			Run: run, Root: os.DirFS(filepath.Dir(path)),
+			Files: []string{filepath.Base(path)},
+		})
 	}
 	return found, format, nil
 }

@@ -96,7 +96,8 @@ func showLoad(out io.Writer, g *load.Generator, o load.Options) (stop func()) {
 		if live.State == load.Populating {
 			began = now // populating is not part of the load's time
 		} else if spent := now.Sub(began); p.terminal && o.Duration > 0 {
-			line = fmt.Sprintf("%s, %v left; %s", bar(float64(spent)/float64(whole)), max(whole-spent, 0).Round(time.Second), line)
+			line = fmt.Sprintf("%s, %v left; %s", bar(float64(spent)/float64(whole)),
+				max(whole-spent, 0).Round(time.Second), line)
 		}
 		p.show(line)
 	})
@@ -119,5 +120,6 @@ func loadLine(l load.Live, o load.Options) string {
 		line += fmt.Sprintf(" of %.0f", o.Duration.Seconds())
 	}
 	return line + fmt.Sprintf(": %.0f ops/s, mean %.3f ms, p99 %.3f ms; %d requests, %d misses, %d errors",
-		l.Latest.OpsPerSec, l.Latest.Latency.Mean.Seconds()*1e3, l.Latest.Latency.P99.Seconds()*1e3, l.Requests, l.Misses, l.Failures)
+		l.Latest.OpsPerSec, l.Latest.Latency.Mean.Seconds()*1e3, l.Latest.Latency.P99.Seconds()*1e3, l.Requests,
+		l.Misses, l.Failures)
 }

@@ -123,12 +123,16 @@ func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 // writeMachines describes the testbed's machines.
 func writeMachines(b *strings.Builder, m record.Manifest) {
 	for _, machine := range m.Machines {
-		limits := cmp.Or(experiment.Machine{CPUs: machine.CPUs, Memory: machine.Memory, Upload: machine.Upload, Download: machine.Download}.Limits(), "no limits")
+		limits := cmp.Or(experiment.Machine{
+			CPUs: machine.CPUs, Memory: machine.Memory, Upload: machine.Upload,
+			Download: machine.Download,
+		}.Limits(), "no limits")
 		if machine.Preset != "" {
 			limits = machine.Preset + ": " + limits
 		}
 		if machine.Delay > 0 {
-			limits += fmt.Sprintf(", delay %v by %s", time.Duration(machine.Delay*float64(time.Second)), machine.DelayedBy)
+			limits += fmt.Sprintf(", delay %v by %s", time.Duration(machine.Delay*float64(time.Second)),
+				machine.DelayedBy)
 		}
 		fmt.Fprintf(b, "%s: %s\n", machine.Name, limits)
 	}
@@ -144,7 +148,10 @@ const confidence = 0.95
 // resultSource returns the source of the results to show: the clients, or the middlewares if only these have results.
 func resultSource(runs []record.Run) string {
 	measured := func(source string) bool {
-		return slices.ContainsFunc(runs, func(run record.Run) bool { _, ok := run.Value(source, "throughput"); return ok })
+		return slices.ContainsFunc(runs, func(run record.Run) bool {
+			_, ok := run.Value(source, "throughput")
+			return ok
+		})
 	}
 	if !measured(record.SourceClient) && measured(record.SourceMiddleware) {
 		return record.SourceMiddleware
@@ -178,7 +185,8 @@ func knownMetrics(runs []record.Run, source string) []shownMetric {
 // seconds3 formats seconds with three digits.
 func seconds3(s float64) string { return spell.Time(s * 1e9) }
 
-// recordTable returns a table with columns for the varying factors and the metrics, and for others before and between them.
+// recordTable returns a table with columns for the varying factors and the metrics, and for others before and between
+// them.
 func recordTable(first, varying []string, others []string, metrics []shownMetric) table.Table {
 	t := table.Table{Columns: slices.Concat(first, varying, others)}
 	for _, m := range metrics {
@@ -201,7 +209,8 @@ func runsTable(runs []record.Run, source string) table.Table {
 	t := recordTable([]string{"run"}, varying, []string{"repetition", "seconds"}, metrics)
 	t.Caption = fmt.Sprintf("Runs, as measured by the %s (!: warnings)", source)
 	for _, run := range runs {
-		row := slices.Concat([]string{fmt.Sprint(run.ID)}, levels(run.Factors, varying), []string{fmt.Sprint(run.Repetition + 1), fmt.Sprintf("%.4g", run.Seconds)})
+		row := slices.Concat([]string{fmt.Sprint(run.ID)}, levels(run.Factors, varying),
+			[]string{fmt.Sprint(run.Repetition + 1), fmt.Sprintf("%.4g", run.Seconds)})
 		for _, m := range metrics {
 			cell := ""
 			if x, ok := run.Value(source, m.name); ok {
@@ -245,8 +254,8 @@ func pointsTable(runs []record.Run, source string) table.Table {
 // shownWarnings is the number of warnings of each code that are shown without --all-warnings.
 const shownWarnings = 3
 
-// writeWarnings writes the warnings of the set and of its runs: every warning, or the first ones of each code and the numbers of the other
-// runs. allChecked: no check lacked its measurements.
+// writeWarnings writes the warnings of the set and of its runs: every warning, or the first ones of each code and the
+// numbers of the other runs. allChecked: no check lacked its measurements.
 func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning, every, allChecked bool) {
 	var lines, codes []string
 	more := map[string][]string{} // runs with warnings that are not shown, by code
@@ -280,7 +289,8 @@ func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning, 
 	}
 	fmt.Fprint(b, "\nWarnings:\n")
 	for _, code := range codes {
-		lines = append(lines, fmt.Sprintf("%s: %d more, in the runs %s; --all-warnings shows them", code, len(more[code]), strings.Join(more[code], ", ")))
+		lines = append(lines, fmt.Sprintf("%s: %d more, in the runs %s; --all-warnings shows them", code,
+			len(more[code]), strings.Join(more[code], ", ")))
 	}
 	for _, line := range lines {
 		fmt.Fprintf(b, "  %s\n", line)

@@ -25,24 +25,36 @@ func newTestRecord(t *testing.T, throughputs ...[]float64) string {
 	for point, values := range throughputs {
 		for repetition, x := range values {
 			runs = append(runs, record.Run{
-				Point: point, Repetition: repetition, Seconds: 60, Factors: map[string]string{"workers": []string{"8", "64"}[point], "connections": "96"},
-				Results: results("client", map[string]float64{"throughput": x, "response_time_mean": 96 / x, "errors": 0}),
+				Point: point, Repetition: repetition, Seconds: 60,
+				Factors: map[string]string{"workers": []string{"8", "64"}[point], "connections": "96"},
+				Results: results("client", map[string]float64{
+					"throughput": x, "response_time_mean": 96 / x,
+					"errors": 0,
+				}),
 			})
 		}
 	}
 	created := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	return makeRecord(t, record.Manifest{Name: "workers", Title: "what workers bring", Created: created, Testbed: "local"}, runs...)
+	return makeRecord(t, record.Manifest{
+		Name: "workers", Title: "what workers bring", Created: created,
+		Testbed: "local",
+	}, runs...)
 }
 
 func TestShowHasRunsPointsAndWarnings(t *testing.T) {
 	dir := newTestRecord(t, []float64{5000, 5010, 4990}, []float64{9000, 12_000})
 	stdout := output(t, "show", dir)
-	assert.Contains(t, stdout, "workers: what workers bring\n2026-01-02 03:04 UTC on testbed local\nconnections=96\n5 runs, 0 failed\n")
-	assert.Contains(t, stdout, "No warnings of the checks that could be made.\nNot checked for lack of measurements: not_stationary, window_variation, generator_saturated, foreign_load, misses.\n")
+	assert.Contains(t, stdout,
+		"workers: what workers bring\n2026-01-02 03:04 UTC on testbed local\nconnections=96\n5 runs, 0 failed\n")
+	assert.Contains(t, stdout,
+		"No warnings of the checks that could be made.\nNot checked for lack of measurements: not_stationary, "+
+			"window_variation, generator_saturated, foreign_load, misses.\n")
 
 	stdout = output(t, "show", "--check", dir)
 	assert.Contains(t, stdout, "5,000 ±0.5 %")
-	assert.Contains(t, stdout, "set: repetition_variation: workers=64: the coefficient of variation of the throughput (client) over 2 repetitions is 20.2 %")
+	assert.Contains(t, stdout,
+		"set: repetition_variation: workers=64: the coefficient of variation of the throughput (client) over 2 "+
+			"repetitions is 20.2 %")
 	assert.NotContains(t, stdout, "p99", "there is no column without measurements")
 	again := output(t, "show", dir)
 	assert.Equal(t, stdout, again, "the warnings are in the record")
@@ -64,11 +76,15 @@ func TestShowPrintsTheFirstWarningsOfACodeAndTheRunsOfTheOthers(t *testing.T) {
 	r, err := record.Open(dir)
 	require.NoError(t, err)
 	for repetition := range 5 {
-		require.NoError(t, r.Add(record.Run{Repetition: repetition, State: record.Failed, Error: fmt.Sprint("cause ", repetition)}))
+		require.NoError(t, r.Add(record.Run{
+			Repetition: repetition, State: record.Failed,
+			Error: fmt.Sprint("cause ", repetition),
+		}))
 	}
 	require.NoError(t, r.Close())
 	stdout := output(t, "show", dir)
-	assert.Contains(t, stdout, "  run 3: run_failed: cause 2\n  run_failed: 2 more, in the runs 4, 5; --all-warnings shows them\n")
+	assert.Contains(t, stdout,
+		"  run 3: run_failed: cause 2\n  run_failed: 2 more, in the runs 4, 5; --all-warnings shows them\n")
 	assert.NotContains(t, stdout, "cause 3")
 	stdout = output(t, "show", "--all-warnings", dir)
 	assert.Contains(t, stdout, "  run 5: run_failed: cause 4\n")
@@ -98,20 +114,58 @@ func TestTheExitCodeOfCompareDependsOnTheConditions(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"no condition":        {[]string{before, slower}, 0, ""},
-		"met":                 {[]string{before, slower, "--fail-if", "change(throughput) < -5%"}, exitMet, "met: change(throughput) < -5%: workers=8: change -9.9 %"},
-		"not met":             {[]string{before, slower, "--fail-if", "change(throughput) < -15%", "--fail-if", "errors > 0"}, 0, ""},
-		"one of two met":      {[]string{before, slower, "--fail-if", "errors > 0", "--fail-if", "ratio(mean) > 1.05"}, exitMet, "met: ratio(mean) > 1.05: workers=8"},
-		"too few repetitions": {[]string{before, single, "--fail-if", "change(throughput) < -5%"}, exitOpen, "undecided: change(throughput) < -5%: workers=8: change -40.0 % [too few]"},
-		"metric is missing":   {[]string{before, slower, "--fail-if", "misses > 0"}, exitOpen, "neither record has misses of client"},
-		"no such condition":   {[]string{before, slower, "--fail-if", "slower"}, exitUsage, "expected a metric such as throughput or p99"},
-		"as it was written":   {[]string{before, slower, "--fail-if", "throughput < -5%"}, exitUsage, "(a change is written change(METRIC))"},
-		"no such confidence":  {[]string{before, slower, "--confidence", "95"}, exitUsage, "--confidence 95: expected more than 0 and less than 1"},
-		"no such source":      {[]string{before, slower, "--source", "clients"}, exitUsage, `--source "clients": the records have client`},
-		"no such metric":      {[]string{before, slower, "--metrics", "troughput"}, exitUsage, `--metrics "troughput": the records have errors, response_time_mean, throughput`},
-		"one record":          {[]string{before}, exitUsage, "takes the directories of at least two records"},
-		"no record":           {[]string{before, t.TempDir()}, exitFailed, "not a record of mcmwlab"},
-		"nothing in common":   {[]string{before, newTestRecord(t)}, exitFailed, "have no point in common"},
+		"no condition": {[]string{before, slower}, 0, ""},
+		"met": {
+			[]string{before, slower, "--fail-if", "change(throughput) < -5%"},
+			exitMet,
+			"met: change(throughput) < -5%: workers=8: change -9.9 %",
+		},
+		"not met": {[]string{
+			before, slower, "--fail-if", "change(throughput) < -15%", "--fail-if",
+			"errors > 0",
+		}, 0, ""},
+		"one of two met": {
+			[]string{before, slower, "--fail-if", "errors > 0", "--fail-if", "ratio(mean) > 1.05"},
+			exitMet, "met: ratio(mean) > 1.05: workers=8",
+		},
+		"too few repetitions": {
+			[]string{before, single, "--fail-if", "change(throughput) < -5%"},
+			exitOpen,
+			"undecided: change(throughput) < -5%: workers=8: change -40.0 % [too few]",
+		},
+		"metric is missing": {
+			[]string{before, slower, "--fail-if", "misses > 0"},
+			exitOpen,
+			"neither record has misses of client",
+		},
+		"no such condition": {
+			[]string{before, slower, "--fail-if", "slower"},
+			exitUsage,
+			"expected a metric such as throughput or p99",
+		},
+		"as it was written": {
+			[]string{before, slower, "--fail-if", "throughput < -5%"},
+			exitUsage,
+			"(a change is written change(METRIC))",
+		},
+		"no such confidence": {
+			[]string{before, slower, "--confidence", "95"},
+			exitUsage,
+			"--confidence 95: expected more than 0 and less than 1",
+		},
+		"no such source": {
+			[]string{before, slower, "--source", "clients"},
+			exitUsage,
+			`--source "clients": the records have client`,
+		},
+		"no such metric": {
+			[]string{before, slower, "--metrics", "troughput"},
+			exitUsage,
+			`--metrics "troughput": the records have errors, response_time_mean, throughput`,
+		},
+		"one record":        {[]string{before}, exitUsage, "takes the directories of at least two records"},
+		"no record":         {[]string{before, t.TempDir()}, exitFailed, "not a record of mcmwlab"},
+		"nothing in common": {[]string{before, newTestRecord(t)}, exitFailed, "have no point in common"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := lab(context.Background(), append([]string{"compare"}, c.args...)...)
@@ -144,7 +198,8 @@ func TestTheJSONOfALoadIsShownComparedAndReported(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	path := func(name string) string { return filepath.Join(dir, name+".json") }
 	for i, name := range []string{"a", "b"} {
-		_, _, err := lab(t.Context(), "load", "--target", server.Addr(), "-c", strconv.Itoa(2*(i+1)), "-n", "200", "--ratio", "1:9", "--populate", "-q", "--json-out-file", path(name),
+		_, _, err := lab(t.Context(), "load", "--target", server.Addr(), "-c", strconv.Itoa(2*(i+1)), "-n", "200",
+			"--ratio", "1:9", "--populate", "-q", "--json-out-file", path(name),
 			"--rate", []string{"100000", ""}[i], "--protocol", []string{"memcache_text", "memcache_meta"}[i])
 		require.NoError(t, err)
 	}

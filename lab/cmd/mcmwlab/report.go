@@ -57,18 +57,24 @@ records in it.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.out, "out", "o", "", "directory to write to (default RECORD/report); - writes one figure or table to standard output")
+	flags.StringVarP(&f.out, "out", "o", "",
+		"directory to write to (default RECORD/report); - writes one figure or table to standard output")
 	flags.StringArrayVar(&f.figures, "figure", nil, "write only this figure; repeatable (--list lists them)")
 	flags.StringArrayVar(&f.tables, "table", nil, "print only this table; repeatable")
-	flags.StringSliceVar(&f.formats, "format", nil, formatHelp+"; several with commas (default html, for single tables markdown; all but html and markdown have only the tables)")
+	flags.StringSliceVar(&f.formats, "format", nil,
+		formatHelp+"; several with commas (default html, for single tables markdown; all but html and markdown have "+
+			"only the tables)")
 	flags.StringVar(&f.view.X, "x", "", "factor of the x axis")
 	flags.StringVar(&f.view.Series, "series", "", "factor of the lines")
 	flags.StringSliceVar(&f.view.Panels, "panels", nil, "factors of the panels")
 	flags.StringToStringVar(&f.where, "where", nil, whereHelp)
 	flags.StringVar(&f.view.Command, "command", "", "use only requests of one kind: get, set or multiget")
-	flags.Float64Var(&f.confidence, "confidence", report.DefaultConfidence, "confidence of the intervals, between 0 and 1")
-	flags.BoolVar(&f.paper, "paper", false, "compare records with the published reports whose experiments they repeat (default --out "+paperOut+")")
-	flags.StringVar(&f.claims, "claims", "", "file with the findings of the report of --paper (default: the built-in lab/experiments/reports/NAME.yaml)")
+	flags.Float64Var(&f.confidence, "confidence", report.DefaultConfidence,
+		"confidence of the intervals, between 0 and 1")
+	flags.BoolVar(&f.paper, "paper", false,
+		"compare records with the published reports whose experiments they repeat (default --out "+paperOut+")")
+	flags.StringVar(&f.claims, "claims", "",
+		"file with the findings of the report of --paper (default: the built-in lab/experiments/reports/NAME.yaml)")
 	flags.BoolVar(&f.list, "list", false, "list the figures and tables that can be made of the record")
 	return cmd
 }
@@ -127,7 +133,8 @@ func (f *reportFlags) check() (err error) {
 	if f.view.Command != "" {
 		err = oneOfEach("command", []string{f.view.Command}, record.Commands)
 	}
-	return cmp.Or(err, f.checkOutput(), oneOfEach("figure", f.figures, report.FigureNames()), oneOfEach("table", f.tables, report.TableNames()))
+	return cmp.Or(err, f.checkOutput(), oneOfEach("figure", f.figures, report.FigureNames()),
+		oneOfEach("table", f.tables, report.TableNames()))
 }
 
 // checkOutput checks the flags --format and --out.
@@ -210,7 +217,8 @@ func writeFigures(figures []table.Figure, out string, stdout io.Writer) error {
 }
 
 var fileNames = map[string]string{
-	"html": "index.html", "markdown": "report.md", "latex": "tables.tex", "text": "tables.txt", "csv": "tables.csv", "json": "tables.json",
+	"html": "index.html", "markdown": "report.md", "latex": "tables.tex", "text": "tables.txt", "csv": "tables.csv",
+	"json": "tables.json",
 }
 
 // all writes the report in every requested format, and all figures, and prints the paths of the former.
@@ -236,7 +244,8 @@ func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.W
 	return r, nil
 }
 
-// conclude makes the page of a record, and prints the sentence that answers the experiment's question, and the page's path.
+// conclude makes the page of a record, and prints the sentence that answers the experiment's question, and the page's
+// path.
 func conclude(ctx context.Context, dir string, stdout io.Writer) error {
 	r, err := record.Open(dir)
 	if err != nil {

@@ -21,7 +21,8 @@ import (
 // paperOut is the default directory of the pages of --paper.
 const paperOut = "results/paper-report"
 
-// runPaperReport compares records with the reports whose experiments they repeat: with the report named by the first argument, or with all.
+// runPaperReport compares records with the reports whose experiments they repeat: with the report named by the first
+// argument, or with all.
 func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	if err := f.checkPaper(); err != nil {
 		return err
@@ -52,13 +53,15 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 		}
 	}
 	if len(reports) == 0 {
-		return usageError{fmt.Errorf("no record is one of a report's experiments; expected records of the files in experiments/%s/", strings.Join(paper.Names, "/, experiments/"))}
+		return usageError{fmt.Errorf("no record is one of a report's experiments; expected records of the files in "+
+			"experiments/%s/", strings.Join(paper.Names, "/, experiments/"))}
 	}
 	if names == nil {
 		names = reports
 	}
 	if (len(f.figures)+len(f.tables) > 0 || f.claims != "") && len(names) != 1 {
-		return usageError{fmt.Errorf("--figure, --table and --claims need a single report; expected its name after --paper: %s", strings.Join(reports, " or "))}
+		return usageError{fmt.Errorf("--figure, --table and --claims need a single report; expected its name after "+
+			"--paper: %s", strings.Join(reports, " or "))}
 	}
 	evidence, err := claim.NewEvidence(ctx, records)
 	if err != nil {
@@ -73,7 +76,8 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 		if len(mine) > 0 {
 			travel = mine[0].Travel
 		}
-		if err := f.writePaper(ctx, name, evidence.Records(travel), claim.Decide(mine, evidence), dirs, stdout); err != nil {
+		if err := f.writePaper(ctx, name, evidence.Records(travel), claim.Decide(mine, evidence), dirs,
+			stdout); err != nil {
 			return err
 		}
 	}
@@ -84,9 +88,11 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 func (f *reportFlags) checkPaper() error {
 	switch {
 	case f.list || len(f.where) > 0 || f.view.X+f.view.Series+f.view.Command != "" || len(f.view.Panels) > 0:
-		return usageError{errors.New("--paper can only be combined with --out, --figure, --table, --format and --claims; other flags are for the report of one record")}
+		return usageError{errors.New("--paper can only be combined with --out, --figure, --table, --format and " +
+			"--claims; other flags are for the report of one record")}
 	case len(f.formats) > 0 && len(f.tables) == 0:
-		return usageError{errors.New("--format: expected with --paper only together with --table, because the page is always HTML")}
+		return usageError{errors.New("--format: expected with --paper only together with --table, because the page " +
+			"is always HTML")}
 	}
 	return f.checkOutput()
 }
@@ -109,7 +115,9 @@ func recordsIn(dirs []string) (records []string, err error) {
 			}
 		}
 		if len(records) == before {
-			return nil, usageError{fmt.Errorf("%s: expected a record, or a directory of records: there is no record in it", dir)}
+			return nil,
+				usageError{fmt.Errorf("%s: expected a record, or a directory of records: there is no record in it",
+					dir)}
 		}
 	}
 	return records, nil
@@ -119,7 +127,9 @@ func recordsIn(dirs []string) (records []string, err error) {
 func (f *reportFlags) chosen(page *report.Report) (*report.Report, error) {
 	some := &report.Report{Title: page.Title, Rule: page.Rule}
 	var err, err2 error
-	some.Figures, err = named("figure", f.figures, page.Figures, func(figure table.Figure) string { return figure.Name })
+	some.Figures, err = named("figure", f.figures, page.Figures, func(figure table.Figure) string {
+		return figure.Name
+	})
 	some.Tables, err2 = named("table", f.tables, page.Tables, func(t table.Table) string { return t.Label })
 	return some, errors.Join(err, err2)
 }
@@ -145,7 +155,9 @@ func paperArguments(args []string) (names, dirs []string, err error) {
 		names, args = args[:1], args[1:]
 	}
 	if len(args) == 0 {
-		return nil, nil, fmt.Errorf("--paper: no records; expected an optional name of a report (%s), then records or directories of records, such as results/paper", strings.Join(paper.Names, ", "))
+		return nil, nil,
+			fmt.Errorf("--paper: no records; expected an optional name of a report (%s), then records or directories "+
+				"of records, such as results/paper", strings.Join(paper.Names, ", "))
 	}
 	return names, args, nil
 }
@@ -167,7 +179,9 @@ func readClaims(name, path string) ([]claim.Claim, error) {
 }
 
 // writePaper writes the page of a report and its figures, and prints its tables.
-func (f *reportFlags) writePaper(ctx context.Context, name string, records []*record.Record, findings []claim.Finding, dirs []string, stdout io.Writer) error {
+func (f *reportFlags) writePaper(ctx context.Context, name string, records []*record.Record, findings []claim.Finding,
+	dirs []string, stdout io.Writer,
+) error {
 	s, err := paper.Open(ctx, name, records)
 	if err != nil {
 		return err

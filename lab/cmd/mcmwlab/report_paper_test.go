@@ -14,8 +14,8 @@ import (
 	"mcmw/lab/record"
 )
 
-// oneServer makes a record of an experiment such as kuechler/01-one-server.yaml, with a server that limits the throughput, and returns its
-// directory.
+// oneServer makes a record of an experiment such as kuechler/01-one-server.yaml, with a server that limits the
+// throughput, and returns its directory.
 func oneServer(t *testing.T, name string, limit float64) string {
 	var runs []record.Run
 	for i, clients := range []int{6, 72, 192} {
@@ -23,8 +23,14 @@ func oneServer(t *testing.T, name string, limit float64) string {
 			x := limit + float64(repetition)
 			runs = append(runs, record.Run{
 				Point: i, Repetition: repetition, Seconds: 10,
-				Factors: map[string]string{"clients": strconv.Itoa(clients), "connections": strconv.Itoa(clients), "ratio": "0:1"},
-				Results: results("client", map[string]float64{"throughput": x, "response_time_mean": float64(clients) / x}),
+				Factors: map[string]string{
+					"clients": strconv.Itoa(clients), "connections": strconv.Itoa(clients),
+					"ratio": "0:1",
+				},
+				Results: results("client", map[string]float64{
+					"throughput":         x,
+					"response_time_mean": float64(clients) / x,
+				}),
 			})
 		}
 	}
@@ -42,7 +48,10 @@ func TestAReportIsComparedWithTheRecordsOfItsExperiments(t *testing.T) {
 	assert.Contains(t, stdout, "Of 22 findings of the report: confirmed 1, by construction 1, not comparable 20.")
 	page, err := os.ReadFile(filepath.Join(out, "kuechler.html"))
 	require.NoError(t, err)
-	for _, part := range []string{"<svg", "Küchler", "not comparable", "Made by <code>mcmwlab report --paper kuechler " + dir} {
+	for _, part := range []string{
+		"<svg", "Küchler", "not comparable",
+		"Made by <code>mcmwlab report --paper kuechler " + dir,
+	} {
 		assert.Contains(t, string(page), part)
 	}
 	require.FileExists(t, filepath.Join(out, "kuechler-01-one-server-throughput.svg"))
@@ -50,7 +59,8 @@ func TestAReportIsComparedWithTheRecordsOfItsExperiments(t *testing.T) {
 
 func TestWithoutANameAllReportsOfTheRecordsAreWritten(t *testing.T) {
 	out := t.TempDir()
-	_ = output(t, "report", "--paper", oneServer(t, "kuechler-01-one-server", 2000), oneServer(t, "cetin-01-one-server", 2900), "--out", out)
+	_ = output(t, "report", "--paper", oneServer(t, "kuechler-01-one-server", 2000),
+		oneServer(t, "cetin-01-one-server", 2900), "--out", out)
 	require.FileExists(t, filepath.Join(out, "kuechler.html"))
 	require.FileExists(t, filepath.Join(out, "cetin.html"))
 }
@@ -58,7 +68,9 @@ func TestWithoutANameAllReportsOfTheRecordsAreWritten(t *testing.T) {
 func TestOneFigureOrTableOfAReportCanBeMade(t *testing.T) {
 	dir, out := oneServer(t, "kuechler-01-one-server", 3010), filepath.Join(t.TempDir(), "out")
 	stdout := output(t, "report", "--paper", "kuechler", filepath.Dir(dir), "--table", "findings", "--out", out)
-	assert.Contains(t, stdout, "| 2.1 | Reads of one server saturate at about 3,000 ops/s, the upload bandwidth of its machine. | by construction |", "of all records in a directory")
+	assert.Contains(t, stdout,
+		"| 2.1 | Reads of one server saturate at about 3,000 ops/s, the upload bandwidth of its machine. | by "+
+			"construction |", "of all records in a directory")
 	assert.NotContains(t, stdout, "maximum throughput without middleware")
 	stdout = output(t, "report", "--paper", dir, "--figure", "kuechler-01-one-server-throughput", "--out", "-")
 	assert.True(t, strings.HasPrefix(stdout, "<svg"), stdout[:min(len(stdout), 40)])

@@ -72,17 +72,42 @@ func TestReportRefusesWrongFlagsAndRecords(t *testing.T) {
 		code int
 	}{
 		{[]string{"report"}, "takes the directory of one record, got []", exitUsage},
-		{[]string{"report", dir, "--figure", "thruput"}, `--figure "thruput": expected one of throughput, response-time,`, exitUsage},
+		{
+			[]string{"report", dir, "--figure", "thruput"},
+			`--figure "thruput": expected one of throughput, response-time,`, exitUsage,
+		},
 		{[]string{"report", dir, "--table", "laws"}, `--table "laws": expected one of configuration,`, exitUsage},
-		{[]string{"report", dir, "--format", "pdf"}, `--format "pdf": expected one of text, markdown, latex, html, csv, json`, exitUsage},
-		{[]string{"report", dir, "--confidence", "95"}, "--confidence 95: expected more than 0 and less than 1", exitUsage},
+		{
+			[]string{"report", dir, "--format", "pdf"},
+			`--format "pdf": expected one of text, markdown, latex, html, csv, json`, exitUsage,
+		},
+		{
+			[]string{"report", dir, "--confidence", "95"},
+			"--confidence 95: expected more than 0 and less than 1",
+			exitUsage,
+		},
 		{[]string{"report", dir, "--where", "workers"}, `workers must be formatted as key=value`, exitUsage},
 		{[]string{"report", dir, "--select", "workers=8"}, `--select is now --where`, exitUsage},
-		{[]string{"report", dir, "--command", "delete"}, `--command "delete": expected one of get, set, multiget`, exitUsage},
+		{
+			[]string{"report", dir, "--command", "delete"},
+			`--command "delete": expected one of get, set, multiget`,
+			exitUsage,
+		},
 		{[]string{"report", dir, "--out", "-"}, "--out -: expected exactly one --figure or --table", exitUsage},
-		{[]string{"report", dir, "--where", "workers=9"}, `factor workers has no level "9": expected one of 8`, exitFailed},
-		{[]string{"report", dir, "--x", "worker"}, `there is no factor "worker": expected one of connections, workers`, exitFailed},
-		{[]string{"report", dir, "--figure", "stages"}, "figure stages: the record does not have the measurements for it", exitFailed},
+		{
+			[]string{"report", dir, "--where", "workers=9"},
+			`factor workers has no level "9": expected one of 8`,
+			exitFailed,
+		},
+		{
+			[]string{"report", dir, "--x", "worker"},
+			`there is no factor "worker": expected one of connections, workers`,
+			exitFailed,
+		},
+		{
+			[]string{"report", dir, "--figure", "stages"},
+			"figure stages: the record does not have the measurements for it", exitFailed,
+		},
 		{[]string{"report", t.TempDir()}, "not a record", exitFailed},
 		{[]string{"report", dir, "--out", filepath.Join(notWritable, "report")}, "not a directory", exitFailed},
 	} {

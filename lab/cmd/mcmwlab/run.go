@@ -68,17 +68,24 @@ After failed runs of one experiment the next one is run.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.out, "out", "", "directory of the record (default results/NAME, with the name of the experiment)")
-	flags.StringVar(&f.outDir, "out-dir", "", "parent directory of the records, which have the names of the experiments (default results)")
+	flags.StringVar(&f.out, "out", "",
+		"directory of the record (default results/NAME, with the name of the experiment)")
+	flags.StringVar(&f.outDir, "out-dir", "",
+		"parent directory of the records, which have the names of the experiments (default results)")
 	flags.BoolVar(&f.resume, "resume", false, "continue the existing record")
 	flags.BoolVar(&f.quick, "quick", false, "use the file's quick profile")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
-	flags.StringVar(&f.testbed, "testbed", "", "testbed to use instead of the file's: local, vm, ssh or kubernetes (docs/testbeds.md)")
+	flags.StringVar(&f.testbed, "testbed", "",
+		"testbed to use instead of the file's: local, vm, ssh or kubernetes (docs/testbeds.md)")
 	flags.StringVar(&f.mcmw, "mcmw", "", mcmwHelp)
 	flags.StringVar(&f.memcached, "memcached", "memcached", "path of the memcached binary, or its name in PATH")
-	flags.StringVar(&f.inventory, "inventory", "", "run on the testbed ssh, on the hosts of this inventory (docs/testbeds.md)")
-	flags.StringArrayVar(&f.values, "values", nil, "run on the testbed kubernetes, with this file of values for the chart; repeatable")
-	flags.DurationVar(&f.delay, "delay", 0, "testbed vm: one-way network delay to use instead of the file's; it is appended to the record's name, as in NAME@0.4ms")
+	flags.StringVar(&f.inventory, "inventory", "",
+		"run on the testbed ssh, on the hosts of this inventory (docs/testbeds.md)")
+	flags.StringArrayVar(&f.values, "values", nil,
+		"run on the testbed kubernetes, with this file of values for the chart; repeatable")
+	flags.DurationVar(&f.delay, "delay", 0,
+		"testbed vm: one-way network delay to use instead of the file's; it is appended to the record's name, as in "+
+			"NAME@0.4ms")
 	flags.StringArrayVar(&f.set, "set", nil, setHelp)
 	flags.StringVar(&f.redis, "redis", "redis-server", "path of the redis-server binary, or its name in PATH")
 	return cmd
@@ -104,7 +111,8 @@ func (f *runFlags) run(ctx context.Context, files []string, command []string, st
 			if !slices.Contains(command, "--resume") {
 				command = append(command, "--resume")
 			}
-			return errors.Join(append(problems, fmt.Errorf("interrupted; continue with: %s", report.CommandLine(command)))...)
+			return errors.Join(append(problems,
+				fmt.Errorf("interrupted; continue with: %s", report.CommandLine(command)))...)
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s%w", s.name(), err))
@@ -131,8 +139,9 @@ func (f *runFlags) runMember(ctx context.Context, s *series, command []string, s
 		return err
 	}
 	o := runner.Options{
-		Experiment: e, Testbed: bed, Dir: m.dir, Resume: m.resume, Quick: f.quick, Command: command, Checksums: checksums(programs),
-		Check: check.Run, CheckSet: check.Set,
+		Experiment: e, Testbed: bed, Dir: m.dir, Resume: m.resume, Quick: f.quick, Command: command,
+		Checksums: checksums(programs),
+		Check:     check.Run, CheckSet: check.Set,
 	}
 	stop := func() {}
 	if !f.quiet {
@@ -161,7 +170,9 @@ func (f *runFlags) runMember(ctx context.Context, s *series, command []string, s
 
 // open creates the testbed of an experiment, and returns the programs of this machine that it uses. It writes to notes
 // where the testbed has less than the experiment requests.
-func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.Writer) (testbed.Testbed, testbed.Programs, error) {
+func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.Writer) (testbed.Testbed,
+	testbed.Programs, error,
+) {
 	var programs testbed.Programs
 	switch e.Testbed {
 	case experiment.SSHTestbed:
@@ -252,7 +263,9 @@ func systemsOf(e *experiment.Experiment) (map[string]experiment.SystemKind, erro
 		if s.Binary != "" {
 			path, err := exec.LookPath(s.Binary)
 			if err != nil {
-				return nil, fmt.Errorf("system %s: %w; build or install it, or set its path: systems: {%s: {binary: PATH}}", name, err, name)
+				return nil,
+					fmt.Errorf("system %s: %w; build or install it, or set its path: systems: {%s: {binary: PATH}}",
+						name, err, name)
 			}
 			s.Binary = path
 		}
@@ -286,7 +299,8 @@ func besideThis(name string) string {
 
 // nextRun describes the current run.
 func nextRun(step runner.Progress, s *series, left string) string {
-	return fmt.Sprintf("%srun %d of %d: %s, repetition %d; %s", s.name(), step.Done+step.Failed+1, step.Most, step.Next.Point, step.Next.Repetition+1, left)
+	return fmt.Sprintf("%srun %d of %d: %s, repetition %d; %s", s.name(), step.Done+step.Failed+1, step.Most,
+		step.Next.Point, step.Next.Repetition+1, left)
 }
 
 // runWatch shows the progress of runs: the result of each and, on a terminal, a bar that includes the current run.
@@ -307,7 +321,8 @@ func (w *runWatch) step(step runner.Progress) {
 	left := w.s.left(step)
 	if run := step.Last; run != nil {
 		w.p.clear()
-		line := fmt.Sprintf("%s%3d of %d: %s, repetition %d: %s", w.s.name(), step.Done+step.Failed, step.Most, step.LastPoint, run.Repetition+1, outcome(run))
+		line := fmt.Sprintf("%s%3d of %d: %s, repetition %d: %s", w.s.name(), step.Done+step.Failed, step.Most,
+			step.LastPoint, run.Repetition+1, outcome(run))
 		if !w.p.terminal && step.Next != nil {
 			line += "; " + left
 		}
@@ -327,8 +342,8 @@ func (w *runWatch) tick(now time.Time) {
 	}
 }
 
-// within describes the progress of the runs when a time has been spent on the current one. It assumes that this one takes as long as the
-// others; until it has ended, it counts as at most 95 %.
+// within describes the progress of the runs when a time has been spent on the current one. It assumes that this one
+// takes as long as the others; until it has ended, it counts as at most 95 %.
 func within(step runner.Progress, s *series, spent time.Duration) string {
 	ended := step.Done + step.Failed
 	part := 0.0

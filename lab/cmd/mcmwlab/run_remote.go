@@ -17,11 +17,15 @@ func (f *runFlags) elsewhere(e *experiment.Experiment) error {
 	for _, implied := range []struct {
 		kind, flag string
 		given      bool
-	}{{experiment.SSHTestbed, "--inventory", f.inventory != ""}, {experiment.KubernetesTestbed, "--values", len(f.values) > 0}} {
+	}{
+		{experiment.SSHTestbed, "--inventory", f.inventory != ""},
+		{experiment.KubernetesTestbed, "--values", len(f.values) > 0},
+	} {
 		switch {
 		case !implied.given:
 		case kind != "" && kind != implied.kind:
-			return fmt.Errorf("%s selects the testbed %s, but %s selects %s; expected only one of them", implied.flag, implied.kind, because, kind)
+			return fmt.Errorf("%s selects the testbed %s, but %s selects %s; expected only one of them", implied.flag,
+				implied.kind, because, kind)
 		default:
 			kind, because = implied.kind, implied.flag
 		}
@@ -42,12 +46,18 @@ func (f *runFlags) elsewhere(e *experiment.Experiment) error {
 }
 
 // openSSH creates the testbed on the hosts of an inventory.
-func (f *runFlags) openSSH(ctx context.Context, e *experiment.Experiment) (bed testbed.Testbed, local testbed.Programs, err error) {
+func (f *runFlags) openSSH(ctx context.Context, e *experiment.Experiment) (bed testbed.Testbed, local testbed.Programs,
+	err error,
+) {
 	if e.Inventory == "" {
-		return nil, local, usageError{errors.New("the testbed ssh needs hosts; expected --inventory FILE, or testbed: {kind: ssh, inventory: FILE} (docs/testbeds.md)")}
+		return nil, local,
+			usageError{errors.New("the testbed ssh needs hosts; expected --inventory FILE, or testbed: {kind: ssh, " +
+				"inventory: FILE} (docs/testbeds.md)")}
 	}
 	if e.Uses(experiment.Server, experiment.Redis) {
-		return nil, local, usageError{errors.New("server: redis: the testbed ssh only starts memcached; expected the testbed local or vm")}
+		return nil, local,
+			usageError{errors.New("server: redis: the testbed ssh only starts memcached; expected the testbed local " +
+				"or vm")}
 	}
 	text, err := os.ReadFile(e.Inventory)
 	if err != nil {

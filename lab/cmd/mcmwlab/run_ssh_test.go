@@ -51,7 +51,8 @@ func running(text string) string {
 func TestAnExperimentRunsOverSSHAndLeavesNothingOnTheHosts(t *testing.T) {
 	server := mctest.StartSSHD(t, asProgram+"=1")
 	dir := filepath.Join(t.TempDir(), "record")
-	file := experimentFile(t, "testbed: {kind: ssh, inventory: "+inventory(t, server)+"}", "quick: {factors: {workers: [2], clients: [4]}}")
+	file := experimentFile(t, "testbed: {kind: ssh, inventory: "+inventory(t, server)+"}",
+		"quick: {factors: {workers: [2], clients: [4]}}")
 	stdout, stderr, err := lab(context.Background(), "run", file, "--quick", "--out", dir, "--mcmw", mcmwPath(t))
 	require.NoError(t, err, stderr)
 	assert.Contains(t, stdout, dir+": 1 run complete\n")
@@ -70,7 +71,11 @@ func TestAnExperimentRunsOverSSHAndLeavesNothingOnTheHosts(t *testing.T) {
 	require.Len(t, runs, 1)
 	for _, run := range runs {
 		require.Equal(t, record.Complete, run.State, run.Error)
-		for _, of := range [][2]string{{"client", "throughput"}, {"middleware", "throughput"}, {"server:s1", "seconds_cpu"}} {
+		for _, of := range [][2]string{
+			{"client", "throughput"},
+			{"middleware", "throughput"},
+			{"server:s1", "seconds_cpu"},
+		} {
 			v, ok := run.Value(of[0], of[1])
 			assert.True(t, ok && v > 0, "%v", of)
 		}
@@ -79,11 +84,13 @@ func TestAnExperimentRunsOverSSHAndLeavesNothingOnTheHosts(t *testing.T) {
 
 func TestAKilledLabLeavesNothingOnItsHosts(t *testing.T) {
 	server := mctest.StartSSHD(t, asProgram+"=1")
-	progress, kill := labUntil(t, "  1 of 4: ", "run", experimentFile(t), "--inventory", inventory(t, server), "--out", filepath.Join(t.TempDir(), "record"), "--mcmw", mcmwPath(t))
+	progress, kill := labUntil(t, "  1 of 4: ", "run", experimentFile(t), "--inventory", inventory(t, server), "--out",
+		filepath.Join(t.TempDir(), "record"), "--mcmw", mcmwPath(t))
 	assert.NotEmpty(t, left(t, server), "%s", progress)
 	kill()
 	// The hosts notice the end of their connections.
-	require.Eventually(t, func() bool { return len(left(t, server)) == 0 && running(server.Temp) == "" }, mctest.Patience, 50*time.Millisecond,
+	require.Eventually(t, func() bool { return len(left(t, server)) == 0 && running(server.Temp) == "" },
+		mctest.Patience, 50*time.Millisecond,
 		"%v\n%s", left(t, server), running(server.Temp))
 }
 
@@ -118,22 +125,54 @@ func TestProblemsWithHostsAreReportedWithAdvice(t *testing.T) {
 		says      []string
 		code      int
 	}{
-		"unreachable": {change(fmt.Sprint("port: ", server.Port), "port: 1"), []string{"host load1: it cannot be reached: ", "Connection refused", "try: ssh -F "}, exitFailed},
-		"refused":     {config(server.Identity, otherKey), []string{"host load1: it refuses the user or the key: ", "Permission denied (publickey)"}, exitFailed},
-		"unknown":     {config(server.KnownHosts, "/dev/null"), []string{"host server1: its host key is not the one in known_hosts", "connect once by hand: ssh lab"}, exitFailed},
+		"unreachable": {
+			change(fmt.Sprint("port: ", server.Port), "port: 1"),
+			[]string{"host load1: it cannot be reached: ", "Connection refused", "try: ssh -F "},
+			exitFailed,
+		},
+		"refused": {
+			config(server.Identity, otherKey),
+			[]string{"host load1: it refuses the user or the key: ", "Permission denied (publickey)"},
+			exitFailed,
+		},
+		"unknown": {
+			config(server.KnownHosts, "/dev/null"),
+			[]string{"host server1: its host key is not the one in known_hosts", "connect once by hand: ssh lab"},
+			exitFailed,
+		},
 		"no memcached": {
-			change("defaults: {", fmt.Sprintf("defaults: {programs: {mcmw: %s, mcmwlab: %s, memcached: /nowhere/memcached}, ", mcmwPath(t), self)), []string{"host server1: starting memcached: ", "no such file"}, exitFailed,
+			change("defaults: {",
+				fmt.Sprintf("defaults: {programs: {mcmw: %s, mcmwlab: %s, memcached: /nowhere/memcached}, ",
+					mcmwPath(t), self)), []string{"host server1: starting memcached: ", "no such file"}, exitFailed,
 		},
 		"no mcmwlab": {
-			change("defaults: {", fmt.Sprintf("defaults: {programs: {mcmw: %s, mcmwlab: /nowhere/mcmwlab}, ", mcmwPath(t))), []string{"a program is missing there", "/nowhere/mcmwlab: not found"}, exitFailed,
+			change("defaults: {", fmt.Sprintf("defaults: {programs: {mcmw: %s, mcmwlab: /nowhere/mcmwlab}, ",
+				mcmwPath(t))), []string{"a program is missing there", "/nowhere/mcmwlab: not found"}, exitFailed,
 		},
-		"no directory":    {change("defaults: {", "defaults: {directory: /nowhere, "), []string{"host load1: a program is missing there", "/nowhere/mcmwlab"}, exitFailed},
-		"no address":      {change("address: 127.0.0.2, ", ""), []string{"hosts.yaml:5: hosts: a host without address; expected a line such as"}, exitUsage},
-		"no inventory":    {"/nowhere/hosts.yaml", []string{"the inventory of the testbed ssh: open /nowhere/hosts.yaml"}, exitUsage},
-		"foreign address": {change("127.0.0.3", "192.0.2.1"), []string{"host server1: looking for a free port: listen tcp 192.0.2.1:", "cannot assign requested address"}, exitFailed},
+		"no directory": {
+			change("defaults: {", "defaults: {directory: /nowhere, "),
+			[]string{"host load1: a program is missing there", "/nowhere/mcmwlab"},
+			exitFailed,
+		},
+		"no address": {
+			change("address: 127.0.0.2, ", ""),
+			[]string{"hosts.yaml:5: hosts: a host without address; expected a line such as"},
+			exitUsage,
+		},
+		"no inventory": {
+			"/nowhere/hosts.yaml",
+			[]string{"the inventory of the testbed ssh: open /nowhere/hosts.yaml"},
+			exitUsage,
+		},
+		"foreign address": {
+			change("127.0.0.3", "192.0.2.1"),
+			[]string{"host server1: looking for a free port: listen tcp 192.0.2.1:", "cannot assign requested address"},
+			exitFailed,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := lab(context.Background(), "run", experimentFile(t), "--inventory", test.inventory, "--out", filepath.Join(t.TempDir(), "record"), "--mcmw", mcmwPath(t))
+			_, _, err := lab(context.Background(), "run", experimentFile(t), "--inventory", test.inventory, "--out",
+				filepath.Join(t.TempDir(), "record"), "--mcmw", mcmwPath(t))
 			for _, text := range test.says {
 				require.ErrorContains(t, err, text)
 			}

@@ -61,7 +61,8 @@ func mcmwPath(t *testing.T) string {
 func experimentFile(t *testing.T, lines ...string) string {
 	t.Helper()
 	text := append([]string{
-		"name: short", "factors: {workers: [1, 2], clients: [2, 4]}", "repetitions: 1", `constants: {keys: 50, ratio: "1:1", think_time: 5ms}`, "run: {warm_up: 100ms, duration: 500ms}",
+		"name: short", "factors: {workers: [1, 2], clients: [2, 4]}", "repetitions: 1",
+		`constants: {keys: 50, ratio: "1:1", think_time: 5ms}`, "run: {warm_up: 100ms, duration: 500ms}",
 	}, lines...)
 	path := filepath.Join(t.TempDir(), "short.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(text, "\n")), 0o644))
@@ -110,12 +111,14 @@ func TestAnExperimentIsRunAndRecorded(t *testing.T) {
 	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mcmwPath(t))
 	require.NoError(t, err, stderr)
 	page := filepath.Join(dir, "report", "index.html")
-	assert.Regexp(t, "^"+dir+`: 4 runs complete\nHighest of 2: \d workers?: .* at clients = \d.*\.\n`+page+"\n$", stdout)
+	assert.Regexp(t, "^"+dir+`: 4 runs complete\nHighest of 2: \d workers?: .* at clients = \d.*\.\n`+page+"\n$",
+		stdout)
 	assert.FileExists(t, page)
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	require.Len(t, lines, 5)
 	assert.Regexp(t, `^run 1 of 4: workers=\d clients=\d, repetition 1; about \d+s left$`, lines[0])
-	assert.Regexp(t, `^  1 of 4: workers=\d clients=\d, repetition 1: \d+ ops/s, mean [\d.]+ ms.*; about \d+s left$`, lines[1])
+	assert.Regexp(t, `^  1 of 4: workers=\d clients=\d, repetition 1: \d+ ops/s, mean [\d.]+ ms.*; about \d+s left$`,
+		lines[1])
 	assert.Regexp(t, `^  4 of 4: workers=\d clients=\d, repetition 1: \d+ ops/s, mean [\d.]+ ms`, lines[4])
 
 	r, err := record.Open(dir)
@@ -246,11 +249,14 @@ exit 7
 	file := experimentFile(t, "order: listed")
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(file, bytes.Replace(text, []byte("duration: 500ms"), []byte("duration: 30s"), 1), 0o644))
-	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mcmwPath(t), "--memcached", script)
+	require.NoError(t, os.WriteFile(file, bytes.Replace(text, []byte("duration: 500ms"), []byte("duration: 30s"), 1),
+		0o644))
+	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mcmwPath(t), "--memcached",
+		script)
 	// On a busy machine the keys are still being stored when the server dies.
 	const reason = "(storing the keys before the load: )?server:s1 ended on its own: exit status 7"
-	require.Regexp(t, "3 runs in a row have failed; the last error: "+reason+"; its last output:\nthe cache is gone", err)
+	require.Regexp(t, "3 runs in a row have failed; the last error: "+reason+"; its last output:\nthe cache is gone",
+		err)
 	assert.Regexp(t, "FAILED: "+reason, stderr)
 	assert.Equal(t, dir+": 0 runs complete; 3 failed\n", stdout)
 	runs := recorded(t, dir)
@@ -271,8 +277,10 @@ func TestCheckPrintsErrorsOrThePlan(t *testing.T) {
 
 	file := experimentFile(t, "prefix: 3", "sead: 4")
 	_, _, err := lab(context.Background(), "check", file)
-	require.EqualError(t, err, file+":6: unknown key \"prefix\"; expected one of cases, constants, factors, fraction, include, name, order, points, quality, quick, repetitions, run, seed, stop, systems, testbed, title\n"+
-		file+":7: unknown key \"sead\"; did you mean seed?")
+	require.EqualError(t, err,
+		file+":6: unknown key \"prefix\"; expected one of cases, constants, factors, fraction, include, name, order, "+
+			"points, quality, quick, repetitions, run, seed, stop, systems, testbed, title\n"+
+			file+":7: unknown key \"sead\"; did you mean seed?")
 	assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
 	file = experimentFile(t, "quick: {repetitions: 0}")
 	_, _, err = lab(context.Background(), "check", file)
@@ -306,7 +314,8 @@ func TestTheBarMovesWithinARun(t *testing.T) {
 	step := runner.Progress{Done: 2, Most: 8, Least: 8, Left: 60 * time.Second, Next: &experiment.Slot{}}
 	assert.Regexp(t, `^\[#####-{15}\]  25 % run 3 of 8: .*; about 1m0s left$`, within(step, s, 0))
 	assert.Regexp(t, `^\[######-{14}\]  31 % run 3 of 8: .*; about 55s left$`, within(step, s, 5*time.Second))
-	assert.Regexp(t, `^\[#######-{13}\]  37 % run 3 of 8: .*; about 50s left$`, within(step, s, time.Minute), "a run is not complete before it has ended")
+	assert.Regexp(t, `^\[#######-{13}\]  37 % run 3 of 8: .*; about 50s left$`, within(step, s, time.Minute),
+		"a run is not complete before it has ended")
 	step.Left = 0
 	assert.Contains(t, within(step, s, time.Second), " 25 % ")
 	assert.Equal(t, "[####################] 100 %", bar(3))

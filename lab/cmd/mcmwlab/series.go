@@ -35,7 +35,9 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 	case f.out != "" && f.outDir != "":
 		return nil, usageError{errors.New("--out and --out-dir: expected only one of them")}
 	case f.out != "" && len(files) > 1:
-		return nil, usageError{fmt.Errorf("--out is the directory of one record, but there are %d experiments; expected --out-dir", len(files))}
+		return nil,
+			usageError{fmt.Errorf("--out is the directory of one record, but there are %d experiments; expected "+
+				"--out-dir", len(files))}
 	}
 	s := &series{}
 	fileOf := map[string]string{} // by the name of the experiment
@@ -47,7 +49,8 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 			continue
 		}
 		if other, twice := fileOf[e.Name]; twice {
-			return nil, usageError{fmt.Errorf("%s and %s have the same name %s; expected different names", other, file, e.Name)}
+			return nil, usageError{fmt.Errorf("%s and %s have the same name %s; expected different names", other, file,
+				e.Name)}
 		}
 		fileOf[e.Name] = file
 		m := member{experiment: e, dir: f.out, resume: f.resume}
@@ -85,14 +88,17 @@ func (f *runFlags) readExperiment(file string) (*experiment.Experiment, error) {
 	}
 	if f.delay != 0 {
 		if f.delay < 0 || e.Testbed != experiment.VMTestbed {
-			return nil, usageError{fmt.Errorf("--delay %v: expected more than 0, on the testbed vm; the testbed of %s is %s", f.delay, file, e.Testbed)}
+			return nil,
+				usageError{fmt.Errorf("--delay %v: expected more than 0, on the testbed vm; the testbed of %s is %s",
+					f.delay, file, e.Testbed)}
 		}
 		e.Delay = f.delay
 	}
 	return e, nil
 }
 
-// resumesSeries reports whether --resume also creates missing records: those of the experiments after the interrupted one.
+// resumesSeries reports whether --resume also creates missing records: those of the experiments after the interrupted
+// one.
 func (f *runFlags) resumesSeries(files []string) bool {
 	return f.resume && (len(files) > 1 || f.outDir != "")
 }

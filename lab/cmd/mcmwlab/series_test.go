@@ -18,8 +18,10 @@ import (
 func shortExperiment(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name+".yaml")
-	require.NoError(t, os.WriteFile(path, []byte("name: "+name+"\nfactors: {clients: [2, 4]}\nrepetitions: 1\nconstants: {middlewares: 0, keys: 50, think_time: 5ms}\n"+
-		"run: {warm_up: 0s, duration: 500ms}\n"), 0o644))
+	require.NoError(t, os.WriteFile(path,
+		[]byte("name: "+name+"\nfactors: {clients: [2, 4]}\nrepetitions: 1\nconstants: {middlewares: 0, keys: 50, "+
+			"think_time: 5ms}\n"+
+			"run: {warm_up: 0s, duration: 500ms}\n"), 0o644))
 	return path
 }
 
@@ -41,15 +43,19 @@ func TestSeveralExperimentsAreRunOneAfterTheOtherAndResumed(t *testing.T) {
 		assert.Contains(t, stdout, filepath.Join(dir, name, "report", "index.html")+"\n")
 	}
 	assert.Contains(t, stdout, filepath.Join(dir, "first")+": 2 runs complete (2 before this call)\n")
-	assert.Regexp(t, `(?m)^second \(2 of 2\): run 1 of 2: clients=\d, repetition 1; about \d+s left, \d+s for all$`, stderr)
+	assert.Regexp(t, `(?m)^second \(2 of 2\): run 1 of 2: clients=\d, repetition 1; about \d+s left, \d+s for all$`,
+		stderr)
 	require.Len(t, recorded(t, filepath.Join(dir, "second")), 2)
 }
 
 func TestASeriesContinuesAfterAFailedExperiment(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
-	require.NoError(t, os.WriteFile(bad, []byte("name: bad\nconstants: {middlewares: 0, keys: 50, load_flags: --no-such-flag}\nrepetitions: 1\nrun: {warm_up: 0s, duration: 500ms}\n"), 0o644))
-	stdout, _, err := lab(context.Background(), "run", bad, shortExperiment(t, "good"), "--out-dir", dir, "--mcmw", "true")
+	require.NoError(t, os.WriteFile(bad,
+		[]byte("name: bad\nconstants: {middlewares: 0, keys: 50, load_flags: --no-such-flag}\nrepetitions: 1\nrun: "+
+			"{warm_up: 0s, duration: 500ms}\n"), 0o644))
+	stdout, _, err := lab(context.Background(), "run", bad, shortExperiment(t, "good"), "--out-dir", dir, "--mcmw",
+		"true")
 	require.ErrorContains(t, err, "bad (1 of 2): ")
 	assert.Contains(t, stdout, filepath.Join(dir, "good")+": 2 runs complete")
 }
@@ -57,9 +63,10 @@ func TestASeriesContinuesAfterAFailedExperiment(t *testing.T) {
 func TestInvalidSeriesAreRefused(t *testing.T) {
 	first := shortExperiment(t, "first")
 	for arguments, want := range map[string]string{
-		"run":                         "takes the files of experiments, got []",
-		"run A A --out-dir x":         "have the same name first; expected different names",
-		"run A B --out x":             "--out is the directory of one record, but there are 2 experiments; expected --out-dir",
+		"run":                 "takes the files of experiments, got []",
+		"run A A --out-dir x": "have the same name first; expected different names",
+		"run A B --out x": "--out is the directory of one record, but there are 2 experiments; expected " +
+			"--out-dir",
 		"run A --out x --out-dir y":   "--out and --out-dir: expected only one of them",
 		"run A /no/such.yaml --quick": "no such file",
 		"check":                       "takes the files of experiments, got []",

@@ -46,7 +46,9 @@ run: {warm_up: 0s, duration: 2s}
 		runs = recorded(t, dir)
 	}
 	require.Len(t, runs, 4)
-	var used float64 // processor time of the first server in all runs; in a single run on a busy machine it can be too short to be counted
+	// processor time of the first server in all runs; in a single run on a busy machine it can be too short to be
+	// counted
+	var used float64
 	for i, run := range runs {
 		require.Equal(t, record.Complete, run.State, run.Error)
 		for _, metric := range []string{"misses", "errors"} {
@@ -75,7 +77,8 @@ run: {warm_up: 0s, duration: 2s}
 func TestAMissingServerIsReportedWithItsPackage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "redis.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("name: redis\nconstants: {server: redis, middlewares: 0}\n"), 0o644))
-	_, _, err := lab(context.Background(), "run", path, "--out", filepath.Join(t.TempDir(), "r"), "--redis", "no-redis", "--memcached", "no-memcached")
+	_, _, err := lab(context.Background(), "run", path, "--out", filepath.Join(t.TempDir(), "r"), "--redis", "no-redis",
+		"--memcached", "no-memcached")
 	require.ErrorContains(t, err, "install it, on Debian: apt-get install redis-server")
 	_, _, err = lab(context.Background(), "agent", "pin", "--process", "0")
 	require.ErrorContains(t, err, "--process 0 --first 0 --threads 0: expected the id of a process, and numbers from 0")

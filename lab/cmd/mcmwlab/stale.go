@@ -61,7 +61,8 @@ func staleFigure(results [][]faults.StaleRun) plot.Figure {
 		bars.Values = append(bars.Values, mean)
 		dots.Points = append(dots.Points, plot.Between(float64(i), mean, low, high))
 	}
-	return plot.Figure{Title: "Share of reads that return an old value after a server was cut off and returned, by proxy", Panels: []plot.Chart{{
+	return plot.Figure{Title: "Share of reads that return an old value after a server was cut off and returned, by " +
+		"proxy", Panels: []plot.Chart{{
 		X:     plot.Axis{Categories: faults.StaleProxies},
 		Y:     plot.Axis{Label: "stale reads after a server's return", Unit: plot.Ratio, FromZero: true, Max: 0.4},
 		Marks: []plot.Mark{plot.Bars{Layers: []plot.Layer{bars}}, dots},

@@ -34,8 +34,8 @@ type machinesFlags struct {
 	bulk          time.Duration
 }
 
-// The limits of the length of a bandwidth measurement. The shorter it is, the more the token bucket counts that is full at the beginning. It must
-// also end before the timeout of a host's answer.
+// The limits of the length of a bandwidth measurement. The shorter it is, the more the token bucket counts that is full
+// at the beginning. It must also end before the timeout of a host's answer.
 const (
 	minBulk = 100 * time.Millisecond
 	maxBulk = 10 * time.Second
@@ -98,7 +98,10 @@ func (f *machinesFlags) run(ctx context.Context, args []string, stdout, stderr i
 // writeCalibration writes a table of the machines.
 func writeCalibration(w io.Writer, c vm.Calibration) error {
 	t := table.Table{
-		Columns: []string{"machine", "size", "processors", "memory", "upload Mbit/s", "measured", "", "download Mbit/s", "measured", "", "round trip ms"}, Left: []int{1},
+		Columns: []string{
+			"machine", "size", "processors", "memory", "upload Mbit/s", "measured", "", "download Mbit/s",
+			"measured", "", "round trip ms",
+		}, Left: []int{1},
 	}
 	for _, m := range c.Machines {
 		memory := "all"
@@ -109,7 +112,8 @@ func writeCalibration(w io.Writer, c vm.Calibration) error {
 		if m.CPUs > 0 {
 			cpus = fmt.Sprintf("%g", m.CPUs)
 		}
-		t.Rows = append(t.Rows, slices.Concat([]string{m.Name, cmp.Or(m.Preset, "-"), cpus, memory}, against(m.Upload, m.Measured.Upload),
+		t.Rows = append(t.Rows, slices.Concat([]string{m.Name, cmp.Or(m.Preset, "-"), cpus, memory},
+			against(m.Upload, m.Measured.Upload),
 			against(m.Download, m.Measured.Download), []string{fmt.Sprintf("%.3f", m.Measured.RoundTripMean*1e3)}))
 	}
 	if err := t.Lines(w); err != nil {
@@ -119,11 +123,15 @@ func writeCalibration(w io.Writer, c vm.Calibration) error {
 	return nil
 }
 
-// against returns three cells from a requested and a measured bandwidth, bytes per second: both in Mbit/s, and the deviation.
+// against returns three cells from a requested and a measured bandwidth, bytes per second: both in Mbit/s, and the
+// deviation.
 func against(requested, measured float64) []string {
 	const megabit = 1e6 / 8
 	if requested == 0 {
 		return []string{"no limit", fmt.Sprintf("%.1f", measured/megabit), ""}
 	}
-	return []string{fmt.Sprintf("%.1f", requested/megabit), fmt.Sprintf("%.1f", measured/megabit), fmt.Sprintf("%+.1f %%", 100*(measured/requested-1))}
+	return []string{
+		fmt.Sprintf("%.1f", requested/megabit), fmt.Sprintf("%.1f", measured/megabit),
+		fmt.Sprintf("%+.1f %%", 100*(measured/requested-1)),
+	}
 }

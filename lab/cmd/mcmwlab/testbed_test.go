@@ -35,16 +35,19 @@ func needsMachines(t *testing.T) {
 	require.NoError(t, hosts.Close())
 }
 
-// onMachines writes an experiment of one run on emulated machines with slow servers, and returns its path. The delay should be short, because
-// measuring a path takes hundreds of round trips.
+// onMachines writes an experiment of one run on emulated machines with slow servers, and returns its path. The delay
+// should be short, because measuring a path takes hundreds of round trips.
 func onMachines(t *testing.T, delay, duration string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "machines.yaml")
 	text := strings.Join([]string{
 		"name: machines", "repetitions: 1",
 		// On a busy machine such servers can be late by more than the middleware's usual timeout.
-		"constants: {servers: 2, middlewares: 1, clients: 4, load_processes: 2, keys: 20, value_size: 4096, ratio: 0:1, middleware_flags: --timeout 1m}",
-		"testbed: {kind: vm, delay: " + delay + ", hosts: {load: {count: 2}, middleware: {count: 1}, server: {cpus: 0.8, memory: 256MiB, upload: 20Mbit, download: 40Mbit, count: 2}}}",
+		"constants: {servers: 2, middlewares: 1, clients: 4, load_processes: 2, keys: 20, value_size: 4096, ratio: " +
+			"0:1, middleware_flags: --timeout 1m}",
+		"testbed: {kind: vm, delay: " + delay +
+			", hosts: {load: {count: 2}, middleware: {count: 1}, server: {cpus: 0.8, memory: 256MiB, upload: 20Mbit, " +
+			"download: 40Mbit, count: 2}}}",
 		"run: {warm_up: 100ms, duration: " + duration + "}",
 	}, "\n")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
@@ -59,11 +62,17 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	runs := recorded(t, dir)
 	require.Len(t, runs, 1)
 	require.Equal(t, record.Complete, runs[0].State, runs[0].Error)
-	for _, of := range [][2]string{{"client", "throughput"}, {"middleware", "throughput"}, {"server:s2", "service_time_mean"}, {"server:s2", "seconds_cpu"}} {
+	for _, of := range [][2]string{
+		{"client", "throughput"},
+		{"middleware", "throughput"},
+		{"server:s2", "service_time_mean"},
+		{"server:s2", "seconds_cpu"},
+	} {
 		v, ok := runs[0].Value(of[0], of[1])
 		assert.True(t, ok && v > 0, "%v", of)
 	}
-	// Two servers of 20 Mbit/s cannot send more values, except for those of a token bucket that is full at the beginning.
+	// Two servers of 20 Mbit/s cannot send more values, except for those of a token bucket that is full at the
+	// beginning.
 	throughput, _ := runs[0].Value("client", "throughput")
 	assert.Less(t, throughput*4096*8, 1.05*2*20e6)
 
@@ -73,13 +82,17 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	samples, err := r.HostSamples(runs[0].ID)
 	require.NoError(t, err)
 	// The samples of a machine are about its own 0.8 processors, not about the real machine.
-	idle := slices.IndexFunc(samples, func(w record.Window) bool { return w.Source == "host:server-1" && w.Metric == "cpu_idle" })
+	idle := slices.IndexFunc(samples, func(w record.Window) bool {
+		return w.Source == "host:server-1" && w.Metric == "cpu_idle"
+	})
 	require.NotEqual(t, -1, idle)
 	assert.Positive(t, samples[idle].Value)
 	assert.False(t, slices.ContainsFunc(samples, func(w record.Window) bool {
 		return w.Source != record.SourceHost && w.Metric == "cpu_softirq" && w.Value > 0
 	}))
-	assert.True(t, slices.ContainsFunc(samples, func(w record.Window) bool { return w.Source == record.SourceHost && w.Metric == "cpu_idle" }),
+	assert.True(t, slices.ContainsFunc(samples, func(w record.Window) bool {
+		return w.Source == record.SourceHost && w.Metric == "cpu_idle"
+	}),
 		"the real machine is sampled, too")
 	m := r.Manifest()
 	assert.Equal(t, "vm", m.Testbed)
@@ -91,7 +104,10 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 		assert.NotEmpty(t, server.DelayedBy)
 		server.Delay, server.DelayedBy = 0, ""
 	}
-	assert.Equal(t, record.Machine{Name: "server-1", Address: "10.0.3.2", CPUs: 0.8, Memory: 256 << 20, Upload: 20e6 / 8, Download: 40e6 / 8}, server)
+	assert.Equal(t, record.Machine{
+		Name: "server-1", Address: "10.0.3.2", CPUs: 0.8, Memory: 256 << 20,
+		Upload: 20e6 / 8, Download: 40e6 / 8,
+	}, server)
 	narrow, ok := record.Find(m.Path, record.SourcePath+":server:replies", "bandwidth")
 	assert.True(t, ok && narrow < 1.1*20e6/8, "the path to the servers is as narrow as they are: %v", narrow)
 	files, err := filepath.Glob(filepath.Join(dir, "raw", "1", "host-*"))
@@ -102,7 +118,8 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	assert.Contains(t, stdout, "server-1: 0.8 cpus, 256MiB, upload 20Mbit, download 40Mbit")
 	assert.Contains(t, stdout, "load-0: no limits")
 
-	_, _, err = lab(context.Background(), "run", onMachines(t, "1ms", "1s"), "--out", dir, "--resume", "--mcmw", mcmwPath(t))
+	_, _, err = lab(context.Background(), "run", onMachines(t, "1ms", "1s"), "--out", dir, "--resume", "--mcmw",
+		mcmwPath(t))
 	require.ErrorContains(t, err, "it is a record of another experiment")
 }
 
@@ -130,7 +147,8 @@ func TestTheCommandTestbedMeasuresTheNetworkOfMachines(t *testing.T) {
 	file := onMachines(t, "0.1ms", "1s")
 	stdout, stderr, err := lab(context.Background(), "testbed", "vm", file, "--bulk", "100ms")
 	require.NoError(t, err, stderr)
-	assert.Regexp(t, `(?m)^server-1 +- +0.8 +256 MiB +20.0 +[\d.]+ +[+-][\d.]+ % +40.0 +[\d.]+ +[+-][\d.]+ % +[\d.]+$`, stdout)
+	assert.Regexp(t, `(?m)^server-1 +- +0.8 +256 MiB +20.0 +[\d.]+ +[+-][\d.]+ % +40.0 +[\d.]+ +[+-][\d.]+ % +[\d.]+$`,
+		stdout)
 	assert.Regexp(t, `(?m)^load-0 +- +all +all +no limit +[\d.]+ +no limit +[\d.]+ +[\d.]+$`, stdout)
 	stdout = output(t, "testbed", "vm", file, "--bulk", "100ms", "--json")
 	var c vm.Calibration
@@ -161,7 +179,8 @@ func tracesOf(t *testing.T, pid int) (found traces) {
 	own, err := os.Readlink("/proc/self/ns/net") // the lab opens it for a moment
 	require.NoError(t, err)
 	for _, entry := range entries {
-		if to, err := os.Readlink(filepath.Join(descriptors, entry.Name())); err == nil && strings.HasPrefix(to, "net:") && to != own {
+		if to, err := os.Readlink(filepath.Join(descriptors, entry.Name())); err == nil &&
+			strings.HasPrefix(to, "net:") && to != own {
 			found.spaces[to] = true
 		}
 	}
@@ -217,7 +236,8 @@ func midway(t *testing.T) (*exec.Cmd, traces) {
 	mcmw := mcmwPath(t)
 	program, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.Command(program, "run", onMachines(t, "0.1ms", "60s"), "--out", filepath.Join(t.TempDir(), "record"), "--mcmw", mcmw)
+	cmd := exec.Command(program, "run", onMachines(t, "0.1ms", "60s"), "--out", filepath.Join(t.TempDir(), "record"),
+		"--mcmw", mcmw)
 	var said mctest.Output
 	cmd.Stderr = &said
 	require.NoError(t, cmd.Start())
@@ -283,10 +303,12 @@ func TestCleanupRemovesAllLeftoversOfAKilledLab(t *testing.T) {
 		require.Error(t, cmd.Wait())
 		stdout = output(t, "cleanup")
 		if stdout != nothing {
-			assert.Regexp(t, fmt.Sprintf(`(?m)^removed \d+ control groups of the lab that was process %d$`, cmd.Process.Pid), stdout)
+			assert.Regexp(t, fmt.Sprintf(`(?m)^removed \d+ control groups of the lab that was process %d$`,
+				cmd.Process.Pid), stdout)
 		}
 		// The kernel kills the programs with the lab, which can take a moment.
-		require.Eventually(t, func() bool { return len(found.left()) == 0 }, mctest.Patience, 10*time.Millisecond, "%v", found.left())
+		require.Eventually(t, func() bool { return len(found.left()) == 0 }, mctest.Patience, 10*time.Millisecond, "%v",
+			found.left())
 	}
 	assert.Empty(t, visibleLinks(t))
 	stdout := output(t, "cleanup")

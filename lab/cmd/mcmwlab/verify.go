@@ -42,15 +42,20 @@ service must have memory for some thousand keys, and nothing else may write keys
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.options.Addrs, "target", []string{"127.0.0.1:11311"}, "host:port of the service; several, with commas, for middlewares in front of the same servers")
+	flags.StringSliceVar(&f.options.Addrs, "target", []string{"127.0.0.1:11311"},
+		"host:port of the service; several, with commas, for middlewares in front of the same servers")
 	flags.BoolVar(&f.eachAddress, "each-address", false, "use every address of a target's name")
-	flags.IntVar(&f.options.SharedClients, "shared-clients", 4, "clients that use all targets and write the same keys; 0: none")
-	flags.IntVar(&f.options.SharedRate, "shared-rate", 200, "requests per second of all clients of --shared-clients together")
+	flags.IntVar(&f.options.SharedClients, "shared-clients", 4,
+		"clients that use all targets and write the same keys; 0: none")
+	flags.IntVar(&f.options.SharedRate, "shared-rate", 200,
+		"requests per second of all clients of --shared-clients together")
 	flags.IntVarP(&f.options.Clients, "clients", "c", 8, "connections")
 	flags.IntVar(&f.options.Rate, "rate", 400, "requests per second of all connections together")
 	f.options.Duration = 10 * time.Second
-	flags.Var((*seconds)(&f.options.Duration), "test-time", "time to send requests: seconds, or a duration such as 1m30s; 0: until interrupted")
-	flags.BoolVar(&f.untilEOF, "until-eof", false, "end when standard input ends, or after --test-time if that is given")
+	flags.Var((*seconds)(&f.options.Duration), "test-time",
+		"time to send requests: seconds, or a duration such as 1m30s; 0: until interrupted")
+	flags.BoolVar(&f.untilEOF, "until-eof", false,
+		"end when standard input ends, or after --test-time if that is given")
 	flags.Uint64Var(&f.options.Seed, "seed", 0, "seed of the sequence of requests")
 	flags.StringVar(&f.jsonOut, "json-out-file", "", "write the counts as JSON to this file; - for standard output")
 	return cmd

@@ -16,7 +16,8 @@ import (
 
 func TestVerifyCountsTheAnswersOfACorrectService(t *testing.T) {
 	server := mctest.StartMemcached(t)
-	stdout := output(t, "verify", "--target", server.Addr(), "--rate", "2000", "--test-time", "2", "--json-out-file", "-")
+	stdout := output(t, "verify", "--target", server.Addr(), "--rate", "2000", "--test-time", "2",
+		"--json-out-file", "-")
 	var v faults.Verified
 	require.NoError(t, json.Unmarshal([]byte(stdout), &v))
 	assert.Positive(t, v.Reads.Succeeded)

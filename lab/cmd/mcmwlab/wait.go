@@ -2,7 +2,8 @@ package main
 
 import "github.com/spf13/cobra"
 
-// newWaitCommand returns the command of a pod in which kubectl exec starts other commands. Its image has no shell that could wait.
+// newWaitCommand returns the command of a pod in which kubectl exec starts other commands. Its image has no shell that
+// could wait.
 func newWaitCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "wait",

@@ -1,6 +1,7 @@
-// Package recomputed recomputes the tables of five published reports on memcached and its middlewares from their printed numbers or their
-// published raw data: factorial designs, queueing models, operational laws. testdata/NAME.yaml has the printed tables and numbers, checks_test.go the checks,
-// of which each recomputes one printed number. A number that differs has a reason.
+// Package recomputed recomputes the tables of five published reports on memcached and its middlewares from their
+// printed numbers or their published raw data: factorial designs, queueing models, operational laws. testdata/NAME.yaml
+// has the printed tables and numbers, checks_test.go the checks, of which each recomputes one printed number. A number
+// that differs has a reason.
 package recomputed
 
 import (
@@ -31,7 +32,8 @@ func TestEveryDifferenceHasAReason(t *testing.T) {
 	for _, name := range paper.Names {
 		for _, k := range checksOf(t, name) {
 			if k.Verdict == Differs {
-				assert.NotEmpty(t, k.Why, "%s, table %s, %s: printed %v, recomputed %v", name, k.Table, k.What, k.Printed, k.Recomputed)
+				assert.NotEmpty(t, k.Why, "%s, table %s, %s: printed %v, recomputed %v", name, k.Table, k.What,
+					k.Printed, k.Recomputed)
 			}
 		}
 	}
@@ -45,7 +47,8 @@ func TestTheKnownMistakesAndNoOthersAreFound(t *testing.T) {
 		"pavlik":   {"3.2": 19},
 		"ribeiro":  {"3": 1, "4": 1, "5": 3, "7": 1, "8": 2},
 		"cetin": {
-			"5": 1, "2^k wo-tpt-add": 10, "2^k wo-tpt-mult": 10, "2^k wo-lat-add": 13, "2^k wo-lat-mult": 12, "network of queues": 4,
+			"5": 1, "2^k wo-tpt-add": 10, "2^k wo-tpt-mult": 10, "2^k wo-lat-add": 13, "2^k wo-lat-mult": 12,
+			"network of queues": 4,
 		},
 	}
 	for _, name := range paper.Names {

@@ -51,8 +51,9 @@ func parseLab(text string) (l lab, err error) {
 	return l, err
 }
 
-// Cleanup removes the namespaces that labs of this host have left in the cluster of a kubectl context ("": the current one), and lists them
-// on out. It leaves alone the namespaces of running labs. For those of other hosts it prints the command that removes them.
+// Cleanup removes the namespaces that labs of this host have left in the cluster of a kubectl context ("": the current
+// one), and lists them on out. It leaves alone the namespaces of running labs. For those of other hosts it prints the
+// command that removes them.
 func Cleanup(ctx context.Context, kubeContext string, out io.Writer) error {
 	if err := findTools(); err != nil {
 		return err
@@ -93,7 +94,9 @@ func Cleanup(ctx context.Context, kubeContext string, out io.Writer) error {
 			fmt.Fprintf(out, "removed the Kubernetes namespace %s of the lab that was process %d\n", name, owner.pid)
 			continue
 		}
-		fmt.Fprintf(out, "kept the Kubernetes namespace %s: its lab (%s) may be running; if it is not: kubectl delete namespace %s\n",
+		fmt.Fprintf(out,
+			"kept the Kubernetes namespace %s: its lab (%s) may be running; if it is not: kubectl delete namespace "+
+				"%s\n",
 			name, n.Metadata.Annotations[ownerKey], name)
 	}
 	return errors.Join(problems...)
@@ -101,7 +104,8 @@ func Cleanup(ctx context.Context, kubeContext string, out io.Writer) error {
 
 // removeNamespace removes a namespace and returns when it is gone.
 func (t tools) removeNamespace(ctx context.Context, name string) error {
-	if _, err := t.kubectl(ctx, "", "delete", "namespace", name, "--ignore-not-found", "--timeout", removeTimeout.String()); err != nil {
+	if _, err := t.kubectl(ctx, "", "delete", "namespace", name, "--ignore-not-found", "--timeout",
+		removeTimeout.String()); err != nil {
 		return fmt.Errorf("%w; if it still exists, remove it with: kubectl delete namespace %s", err, name)
 	}
 	return nil

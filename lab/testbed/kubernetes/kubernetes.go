@@ -47,18 +47,22 @@ type bed struct {
 
 // elsewhere are the settings that the chart does not support.
 var elsewhere = []string{
-	experiment.Server, experiment.ServerPersistence, experiment.GroupSize, experiment.ServerPinning, experiment.ServerCPUs,
+	experiment.Server, experiment.ServerPersistence, experiment.GroupSize, experiment.ServerPinning,
+	experiment.ServerCPUs,
 	experiment.MiddlewareCPUs, experiment.LoadCPUs, experiment.ServerDelay,
 }
 
-// New returns a testbed on a cluster for the points of an experiment. It makes nothing in the cluster before it is used.
+// New returns a testbed on a cluster for the points of an experiment. It makes nothing in the cluster before it is
+// used.
 func New(e *experiment.Experiment) (testbed.Testbed, error) {
 	if err := findTools(); err != nil {
 		return nil, err
 	}
 	b := &bed{tools: tools{e.Kubernetes.Context}, k: e.Kubernetes, namespace: e.Kubernetes.Namespace}
 	if _, err := os.Stat(filepath.Join(b.k.Chart, "Chart.yaml")); err != nil {
-		return nil, fmt.Errorf("%s is not a chart: %w; run this in mcmw's source tree, or set the chart's path with the testbed's key chart", b.k.Chart, err)
+		return nil,
+			fmt.Errorf("%s is not a chart: %w; run this in mcmw's source tree, or set the chart's path with the "+
+				"testbed's key chart", b.k.Chart, err)
 	}
 	for _, file := range b.k.Values {
 		if _, err := os.Stat(file); err != nil {
@@ -68,11 +72,16 @@ func New(e *experiment.Experiment) (testbed.Testbed, error) {
 	for _, p := range e.Points {
 		for _, name := range elsewhere {
 			if p.Values.Is(name) {
-				return nil, fmt.Errorf("%s: %s: the testbed kubernetes does not support this setting; use the testbed local or vm", name, p.Values[name])
+				return nil,
+					fmt.Errorf("%s: %s: the testbed kubernetes does not support this setting; use the testbed local "+
+						"or vm", name, p.Values[name])
 			}
 		}
-		if p.Values.Int(experiment.Middlewares) > 0 && strings.Contains(p.Values[experiment.MiddlewareFlags], "--stats-") {
-			return nil, fmt.Errorf("middleware_flags %q: the testbed kubernetes sets the statistics log itself; leave out --stats-*", p.Values[experiment.MiddlewareFlags])
+		if p.Values.Int(experiment.Middlewares) > 0 &&
+			strings.Contains(p.Values[experiment.MiddlewareFlags], "--stats-") {
+			return nil,
+				fmt.Errorf("middleware_flags %q: the testbed kubernetes sets the statistics log itself; leave out "+
+					"--stats-*", p.Values[experiment.MiddlewareFlags])
 		}
 	}
 	if b.namespace == "" {
@@ -82,8 +91,8 @@ func New(e *experiment.Experiment) (testbed.Testbed, error) {
 	return b, nil
 }
 
-// ensure makes the namespace and the load pods if it has not been called before. If it has failed with the namespace made, it returns that error again:
-// without its load pods the testbed is of no use.
+// ensure makes the namespace and the load pods if it has not been called before. If it has failed with the namespace
+// made, it returns that error again: without its load pods the testbed is of no use.
 func (b *bed) ensure(ctx context.Context) error {
 	if b.made {
 		return b.unusable
@@ -98,13 +107,15 @@ func (b *bed) ensure(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// Create rather than apply: an existing namespace belongs to someone else. It cannot be interrupted: the lab must know whether it has made
-	// the namespace.
+	// Create rather than apply: an existing namespace belongs to someone else. It cannot be interrupted: the lab must
+	// know whether it has made the namespace.
 	if _, err := b.tools.kubectl(context.WithoutCancel(ctx), manifest.text(), "create", "--filename", "-"); err != nil {
 		if strings.Contains(err.Error(), "AlreadyExists") {
-			return fmt.Errorf("the namespace %s exists already; choose another name: the lab removes its namespace at the end", b.namespace)
+			return fmt.Errorf("the namespace %s exists already; choose another name: the lab removes its namespace "+
+				"at the end", b.namespace)
 		}
-		return fmt.Errorf("making the namespace %s: %w; expected kubectl's context to reach a cluster, and the right to make namespaces", b.namespace, err)
+		return fmt.Errorf("making the namespace %s: %w; expected kubectl's context to reach a cluster, and the right "+
+			"to make namespaces", b.namespace, err)
 	}
 	b.made = true
 	b.unusable = b.startLoads(ctx)
@@ -133,7 +144,8 @@ func (b *bed) startLoads(ctx context.Context) error {
 	return nil
 }
 
-// valueArgs returns helm's arguments for the values: the standard ones, those of the files, and those on its standard input.
+// valueArgs returns helm's arguments for the values: the standard ones, those of the files, and those on its standard
+// input.
 func (b *bed) valueArgs() []string {
 	args := []string{"--values", firstValues}
 	for _, file := range b.k.Values {
@@ -144,7 +156,10 @@ func (b *bed) valueArgs() []string {
 
 // install installs a release of the chart and returns when its pods are ready.
 func (b *bed) install(ctx context.Context, release string, values tree) error {
-	args := append([]string{"install", release, b.k.Chart, "--namespace", b.namespace, "--wait", "--timeout", installTimeout.String()}, b.valueArgs()...)
+	args := append([]string{
+		"install", release, b.k.Chart, "--namespace", b.namespace, "--wait", "--timeout",
+		installTimeout.String(),
+	}, b.valueArgs()...)
 	if _, err := b.tools.helm(ctx, b.standard.text(), values.text(), args...); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -156,11 +171,13 @@ func (b *bed) install(ctx context.Context, release string, values tree) error {
 
 // trouble returns what the cluster reports about the pods of a release.
 func (b *bed) trouble(ctx context.Context, release string) string {
-	pods, err := b.tools.kubectl(ctx, "", "--namespace", b.namespace, "get", "pods", "--selector", "app.kubernetes.io/instance="+release)
+	pods, err := b.tools.kubectl(ctx, "", "--namespace", b.namespace, "get", "pods", "--selector",
+		"app.kubernetes.io/instance="+release)
 	if err != nil {
 		return err.Error()
 	}
-	events, err := b.tools.kubectl(ctx, "", "--namespace", b.namespace, "get", "events", "--field-selector", "type=Warning",
+	events, err := b.tools.kubectl(ctx, "", "--namespace", b.namespace, "get", "events", "--field-selector",
+		"type=Warning",
 		"--output", `jsonpath={range .items[*]}{.involvedObject.name}: {.message}{"\n"}{end}`)
 	if err != nil {
 		return err.Error()
@@ -181,7 +198,10 @@ func (b *bed) Describe(ctx context.Context) (d testbed.Description, err error) {
 		args    []string
 		take    func(text []byte) error
 	}{
-		{"mcmwlab", []string{"version"}, func(text []byte) error { d.Versions["mcmwlab"] = strings.TrimSpace(string(text)); return nil }},
+		{"mcmwlab", []string{"version"}, func(text []byte) error {
+			d.Versions["mcmwlab"] = strings.TrimSpace(string(text))
+			return nil
+		}},
 		{"host", []string{"agent", "describe"}, func(text []byte) error { return json.Unmarshal(text, &d.Host) }},
 	} {
 		text, err := testbed.Output(ctx, b.loads[0], testbed.Program{Name: ask.subject, Path: mcmwlab, Args: ask.args})
@@ -201,14 +221,18 @@ func (b *bed) Describe(ctx context.Context) (d testbed.Description, err error) {
 		return d, fmt.Errorf("reading the version of the cluster: %w", err)
 	}
 	d.Versions["kubernetes"] = version.ServerVersion.GitVersion
-	d.Shortfalls = []string{"the path was measured between two load pods, not between load and middleware", "processor times of the servers are not known"}
+	d.Shortfalls = []string{
+		"the path was measured between two load pods, not between load and middleware",
+		"processor times of the servers are not known",
+	}
 	if len(b.loads) < 2 {
 		d.Shortfalls[0] = "the path was not measured: that needs two load pods"
 	}
 	return d, nil
 }
 
-// MeasurePath measures the path between the first two load pods: other pods have no program that answers. With one load pod it measures nothing.
+// MeasurePath measures the path between the first two load pods: other pods have no program that answers. With one load
+// pod it measures nothing.
 func (b *bed) MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Value, error) {
 	if err := b.ensure(ctx); err != nil || len(b.loads) < 2 {
 		return nil, err
@@ -288,7 +312,8 @@ func (b *bed) place(ctx context.Context, v experiment.Values) (testbed.Deploymen
 
 // uninstall removes the point's servers and middlewares, also while the experiment is being ended.
 func (b *bed) uninstall() error {
-	_, err := b.tools.helm(context.Background(), "", "", "uninstall", releaseOfPoint, "--namespace", b.namespace, "--ignore-not-found", "--cascade", "foreground",
+	_, err := b.tools.helm(context.Background(), "", "", "uninstall", releaseOfPoint, "--namespace", b.namespace,
+		"--ignore-not-found", "--cascade", "foreground",
 		"--wait", "--timeout", removeTimeout.String())
 	return err
 }

@@ -23,7 +23,8 @@ const chart = "../../../deploy/helm/mcmw"
 // reads returns an experiment on a cluster, with additional lines.
 func reads(t *testing.T, lines ...string) *experiment.Experiment {
 	t.Helper()
-	text := "name: reads\ntestbed: {kind: kubernetes, chart: " + chart + ", namespace: lab}\n" + strings.Join(lines, "\n")
+	text := "name: reads\ntestbed: {kind: kubernetes, chart: " + chart + ", namespace: lab}\n" +
+		strings.Join(lines, "\n")
 	e, err := experiment.Parse("reads.yaml", []byte(text), false)
 	require.NoError(t, err)
 	return e
@@ -61,7 +62,8 @@ func TestAnExperimentThatCannotBeInstalledIsRefusedBeforeAnythingIsMade(t *testi
 	_, err = New(e)
 	require.ErrorContains(t, err, "/nowhere is not a chart: ")
 	_, err = New(reads(t, "constants: {server_delay: 1ms}"))
-	require.ErrorContains(t, err, "server_delay: 1ms: the testbed kubernetes does not support this setting; use the testbed local or vm")
+	require.ErrorContains(t, err,
+		"server_delay: 1ms: the testbed kubernetes does not support this setting; use the testbed local or vm")
 
 	_, err = New(reads(t, "constants: {middleware_flags: --stats-window=1s}"))
 	require.ErrorContains(t, err, "the testbed kubernetes sets the statistics log itself")
@@ -73,7 +75,8 @@ func TestAnExistingNamespaceIsNotTouched(t *testing.T) {
 	bed, err := New(reads(t))
 	require.NoError(t, err)
 	_, err = bed.Describe(t.Context())
-	require.EqualError(t, err, "the namespace lab exists already; choose another name: the lab removes its namespace at the end")
+	require.EqualError(t, err,
+		"the namespace lab exists already; choose another name: the lab removes its namespace at the end")
 	require.NoError(t, bed.Close())
 	made, err := os.ReadFile(calls)
 	require.NoError(t, err)
@@ -81,7 +84,8 @@ func TestAnExistingNamespaceIsNotTouched(t *testing.T) {
 }
 
 func TestAFailedInstallationReportsTheEventsOfTheClusterAndIsRemoved(t *testing.T) {
-	calls := fakes(t, `case "$*" in *events*) echo 'load-mcmw-loadgen-0: no node has room' ;; esac`, `echo 'Error: context deadline exceeded' >&2; exit 1`)
+	calls := fakes(t, `case "$*" in *events*) echo 'load-mcmw-loadgen-0: no node has room' ;; esac`,
+		`echo 'Error: context deadline exceeded' >&2; exit 1`)
 	bed, err := New(reads(t))
 	require.NoError(t, err)
 	_, err = bed.Deploy(t.Context(), nil)
@@ -100,7 +104,9 @@ func TestAClusterThatDoesNotAnswerIsNamed(t *testing.T) {
 	bed, err := New(reads(t))
 	require.NoError(t, err)
 	_, err = bed.Describe(t.Context())
-	require.ErrorContains(t, err, "making the namespace lab: kubectl create --filename -: The connection to the server localhost:8080 was refused; expected kubectl's context to reach a cluster")
+	require.ErrorContains(t, err,
+		"making the namespace lab: kubectl create --filename -: The connection to the server localhost:8080 was "+
+			"refused; expected kubectl's context to reach a cluster")
 	require.NoError(t, bed.Close())
 }
 
@@ -151,7 +157,10 @@ func TestALabIsReadFromItsText(t *testing.T) {
 
 func TestTheStatisticsLogIsSeparatedFromOtherLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		lines := rapid.SliceOf(rapid.SampledFrom([]string{`{"type":"window","until":5}`, "level=WARN msg=late", "{", ""})).Draw(t, "lines")
+		lines := rapid.SliceOf(rapid.SampledFrom([]string{
+			`{"type":"window","until":5}`, "level=WARN msg=late", "{",
+			"",
+		})).Draw(t, "lines")
 		text := strings.Join(lines, "\n") + "\n"
 		var statistics, messages bytes.Buffer
 		f := logFilter(&statistics, &messages)
@@ -190,17 +199,25 @@ func TestTheChartHasEveryValueThatIsSet(t *testing.T) {
 	require.NoError(t, err)
 	var schema map[string]any
 	require.NoError(t, json.Unmarshal(text, &schema))
-	e := reads(t, "factors: {servers: [1, 3], load_processes: [1, 2]}", "constants: {server_flags: -o modern, sharded: true, server_memory: 1000}")
+	e := reads(t, "factors: {servers: [1, 3], load_processes: [1, 2]}",
+		"constants: {server_flags: -o modern, sharded: true, server_memory: 1000}")
 	point := e.Points[len(e.Points)-1].Values
-	for _, values := range []tree{standardValues(1000, largest(e.Points, experiment.LoadProcesses)), loadValues(), pointValues(point)} {
+	for _, values := range []tree{
+		standardValues(1000, largest(e.Points, experiment.LoadProcesses)), loadValues(),
+		pointValues(point),
+	} {
 		assert.Empty(t, unknown(schema, values, ""))
 	}
 	assert.Equal(t, []string{"nonsense"}, unknown(schema, tree{"nonsense": 1}, ""))
-	assert.JSONEq(t, `{"resources": {"limits": {"memory": "1Gi"}}, "memcached": {"resources": {"limits": {"memory": "1378Mi"}}}, "loadgen": {"replicas": 2}}`,
+	assert.JSONEq(t,
+		`{"resources": {"limits": {"memory": "1Gi"}}, "memcached": {"resources": {"limits": {"memory": "1378Mi"}}}, "loadgen": {"replicas": 2}}`,
 		standardValues(1000, largest(e.Points, experiment.LoadProcesses)).text())
 	got := pointValues(point)
 	assert.Equal(t, append(testbed.StatisticsArgs(), point.Flags(experiment.MiddlewareFlags)...), got["extraArgs"])
-	assert.Equal(t, tree{"workers": 64, "depth": 1, "replicas": "all", "sharded": true, "pool": "shared", "hot-keys": "detect", "log-level": "warn", "max-connection-age": "0s"}, got["config"])
+	assert.Equal(t, tree{
+		"workers": 64, "depth": 1, "replicas": "all", "sharded": true, "pool": "shared",
+		"hot-keys": "detect", "log-level": "warn", "max-connection-age": "0s",
+	}, got["config"])
 	memcached := got["memcached"].(tree)
 	assert.Equal(t, 3, memcached["replicas"])
 	assert.Equal(t, 1000, memcached["memoryMiB"])
@@ -226,7 +243,9 @@ func TestPodsAreInTheOrderOfTheirNumbers(t *testing.T) {
 }
 
 func TestTheImagesOfTheChartAreRead(t *testing.T) {
-	images, err := readImages([]byte("---\nkind: Service\nspec: {ports: [1]}\n---\nspec: {template: {spec: {containers: [{name: mcmw, image: a:1}, {name: sidecar, image: b:2}]}}}\n"))
+	images,
+		err := readImages([]byte("---\nkind: Service\nspec: {ports: [1]}\n---\nspec: {template: {spec: {containers: " +
+		"[{name: mcmw, image: a:1}, {name: sidecar, image: b:2}]}}}\n"))
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"mcmw": "image a:1"}, images)
 	_, err = readImages([]byte("\t"))

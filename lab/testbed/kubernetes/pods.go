@@ -25,7 +25,8 @@ type pod struct {
 
 // pods returns the running pods of a release's component, in the order of their numbers, or of their names.
 func (b *bed) pods(ctx context.Context, release, component string) ([]pod, error) {
-	text, err := b.tools.kubectl(ctx, "", "--namespace", b.namespace, "get", "pods", "--output", "json", "--field-selector", "status.phase=Running",
+	text, err := b.tools.kubectl(ctx, "", "--namespace", b.namespace, "get", "pods", "--output", "json",
+		"--field-selector", "status.phase=Running",
 		"--selector", "app.kubernetes.io/instance="+release+",app.kubernetes.io/component="+component)
 	if err != nil {
 		return nil, err
@@ -45,7 +46,8 @@ func readPods(text []byte) ([]pod, error) {
 		}
 	}
 	slices.SortFunc(list.Items, func(a, b pod) int {
-		return cmp.Or(number(a.Metadata.Name)-number(b.Metadata.Name), strings.Compare(a.Metadata.Name, b.Metadata.Name))
+		return cmp.Or(number(a.Metadata.Name)-number(b.Metadata.Name),
+			strings.Compare(a.Metadata.Name, b.Metadata.Name))
 	})
 	return list.Items, nil
 }
@@ -56,10 +58,12 @@ func number(name string) int {
 	return n
 }
 
-// follow returns a member whose process ends when the pod's container does. If log isn't nil, the container's statistics log goes to it.
+// follow returns a member whose process ends when the pod's container does. If log isn't nil, the container's
+// statistics log goes to it.
 func (b *bed) follow(p pod, container, name string, port int, log *testbed.Log) (testbed.Member, error) {
 	messages := new(process.Tail)
-	cmd := exec.Command("kubectl", b.tools.kubectlArgs("--namespace", b.namespace, "logs", "--follow", "--container", container, p.Metadata.Name)...)
+	cmd := exec.Command("kubectl", b.tools.kubectlArgs("--namespace", b.namespace, "logs", "--follow", "--container",
+		container, p.Metadata.Name)...)
 	cmd.Stdout = messages
 	if log != nil {
 		cmd.Stdout = logFilter(log, messages)
@@ -69,7 +73,8 @@ func (b *bed) follow(p pod, container, name string, port int, log *testbed.Log) 
 		return testbed.Member{}, err
 	}
 	return testbed.Member{
-		Process: &followed{following, p.Metadata.Name, messages}, Name: name, Log: log, Address: net.JoinHostPort(p.Status.PodIP, strconv.Itoa(port)),
+		Process: &followed{following, p.Metadata.Name, messages}, Name: name, Log: log,
+		Address: net.JoinHostPort(p.Status.PodIP, strconv.Itoa(port)),
 	}, nil
 }
 
@@ -84,7 +89,8 @@ func (f *followed) Ended() error {
 	if f.Process.Ended() == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: the pod %s has ended, or its log cannot be followed; its last output:\n%s", f.Name, f.pod, strings.TrimSpace(f.messages.String()+"\n"+f.Log()))
+	return fmt.Errorf("%s: the pod %s has ended, or its log cannot be followed; its last output:\n%s", f.Name, f.pod,
+		strings.TrimSpace(f.messages.String()+"\n"+f.Log()))
 }
 
 // Stop ends the following.
@@ -106,7 +112,8 @@ func (l *loadPod) FreePort(ctx context.Context) (int, error) {
 func (b *bed) connect(ctx context.Context, p pod) (*loadPod, error) {
 	conn, err := remote.Connect(ctx, remote.Command{
 		Host: "pod " + p.Metadata.Name,
-		Cmd: exec.Command("kubectl", b.tools.kubectlArgs("--namespace", b.namespace, "exec", "--stdin", "--container", "loadgen", p.Metadata.Name, "--",
+		Cmd: exec.Command("kubectl", b.tools.kubectlArgs("--namespace", b.namespace, "exec", "--stdin", "--container",
+			"loadgen", p.Metadata.Name, "--",
 			mcmwlab, "agent", "serve")...),
 		Explain: func(code int, stderr string) error {
 			if stderr == "" {

@@ -26,7 +26,8 @@ func findTools() error {
 		"kubectl": "https://kubernetes.io/docs/tasks/tools/", "helm": "https://helm.sh/docs/intro/install/",
 	} {
 		if _, err := exec.LookPath(program); err != nil {
-			problems = append(problems, fmt.Errorf("the testbed kubernetes needs %s in PATH; to install it see %s", program, where))
+			problems = append(problems, fmt.Errorf("the testbed kubernetes needs %s in PATH; to install it see %s",
+				program, where))
 		}
 	}
 	return errors.Join(problems...)
@@ -44,10 +45,12 @@ func (t tools) kubectl(ctx context.Context, input string, args ...string) ([]byt
 	return run(ctx, nil, input, "kubectl", t.kubectlArgs(args...)...)
 }
 
-// firstValues is where helm reads the text that it gets in addition to its standard input: not a file, which could be left behind.
+// firstValues is where helm reads the text that it gets in addition to its standard input: not a file, which could be
+// left behind.
 const firstValues = "/dev/fd/3"
 
-// helm runs helm and returns its output. Helm reads first, a short text, from firstValues, and input from its standard input.
+// helm runs helm and returns its output. Helm reads first, a short text, from firstValues, and input from its standard
+// input.
 func (t tools) helm(ctx context.Context, first, input string, args ...string) ([]byte, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -64,7 +67,8 @@ func (t tools) helm(ctx context.Context, first, input string, args ...string) ([
 	return run(ctx, []*os.File{read}, input, "helm", args...)
 }
 
-// run runs a program to its end and returns its output. files are open in the program, numbered from 3. The program ends with this process.
+// run runs a program to its end and returns its output. files are open in the program, numbered from 3. The program
+// ends with this process.
 func run(ctx context.Context, files []*os.File, input, name string, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	cmd := exec.Command(name, args...)
@@ -85,8 +89,8 @@ func run(ctx context.Context, files []*os.File, input, name string, args ...stri
 	return out.Bytes(), nil
 }
 
-// logFilter returns a writer for a container's log. It writes the lines of the statistics log to statistics, and all others, which mcmw
-// writes to standard error, to messages.
+// logFilter returns a writer for a container's log. It writes the lines of the statistics log to statistics, and all
+// others, which mcmw writes to standard error, to messages.
 func logFilter(statistics, messages io.Writer) io.Writer {
 	return &process.Lines{Take: func(line []byte) error {
 		to := messages

@@ -25,12 +25,14 @@ func (t tree) text() string {
 // memoryBeside is the least memory that a server needs in addition to its items, MiB.
 const memoryBeside = 128
 
-// standardValues are the values that precede those of the files: room for the largest point. loads is the number of load pods.
+// standardValues are the values that precede those of the files: room for the largest point. loads is the number of
+// load pods.
 func standardValues(serverMemory, loads int) tree {
 	return tree{
 		"resources": tree{"limits": tree{"memory": "1Gi"}},
-		"memcached": tree{"resources": tree{"limits": tree{"memory": fmt.Sprintf("%dMi", serverMemory+serverMemory/4+memoryBeside)}}},
-		"loadgen":   tree{"replicas": loads},
+		"memcached": tree{"resources": tree{"limits": tree{"memory": fmt.Sprintf("%dMi",
+			serverMemory+serverMemory/4+memoryBeside)}}},
+		"loadgen": tree{"replicas": loads},
 	}
 }
 
@@ -61,8 +63,10 @@ func pointValues(v experiment.Values) tree {
 		"config": config, "adminPort": adminPort, "networkPolicy": tree{"enabled": false},
 		"extraArgs": append(testbed.StatisticsArgs(), v.Flags(experiment.MiddlewareFlags)...),
 		"memcached": tree{
-			"enabled": true, "port": serverPort, "replicas": v.Int(experiment.Servers), "threads": v.Int(experiment.ServerThreads), "memoryMiB": v.Int(experiment.ServerMemory),
-			"maxConnections": testbed.ServerConnections(v), "minReadySeconds": 0, "gracePeriodSeconds": 1, "extraArgs": v.Flags(experiment.ServerFlags),
+			"enabled": true, "port": serverPort, "replicas": v.Int(experiment.Servers),
+			"threads": v.Int(experiment.ServerThreads), "memoryMiB": v.Int(experiment.ServerMemory),
+			"maxConnections": testbed.ServerConnections(v), "minReadySeconds": 0, "gracePeriodSeconds": 1,
+			"extraArgs":           v.Flags(experiment.ServerFlags),
 			"podDisruptionBudget": tree{"enabled": false},
 		},
 		"servers": []string{},
@@ -70,8 +74,8 @@ func pointValues(v experiment.Values) tree {
 	})
 }
 
-// withFixed adds the values that both releases have. A fixed number of pods runs. Monitoring is left out: it needs kinds of objects that
-// the cluster may not have.
+// withFixed adds the values that both releases have. A fixed number of pods runs. Monitoring is left out: it needs
+// kinds of objects that the cluster may not have.
 func withFixed(values tree) tree {
 	off := tree{"enabled": false}
 	maps.Copy(values, tree{

@@ -21,14 +21,16 @@ type Command struct {
 	// Host is the host's name, in errors.
 	Host string
 	Cmd  *exec.Cmd
-	// Prepare, if set, is called before the host sends its hello: it starts the agent if the command itself doesn't. It must not read more of
-	// in than the answers to what it has written.
+	// Prepare, if set, is called before the host sends its hello: it starts the agent if the command itself doesn't. It
+	// must not read more of in than the answers to what it has written.
 	Prepare func(in *bufio.Reader, out io.Writer) error
-	// Explain returns an error that says why the command ended, given its exit code, -1 for a signal, and the end of its standard error.
+	// Explain returns an error that says why the command ended, given its exit code, -1 for a signal, and the end of
+	// its standard error.
 	Explain func(code int, stderr string) error
 }
 
-// Connect starts a command that reaches a host and returns the connection over it. The command ends with the connection.
+// Connect starts a command that reaches a host and returns the connection over it. The command ends with the
+// connection.
 func Connect(ctx context.Context, c Command) (*Conn, error) {
 	read, written := io.Pipe()
 	c.Cmd.Stdout = written

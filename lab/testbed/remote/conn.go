@@ -33,16 +33,23 @@ type Conn struct {
 	failure  error              // why the connection ended; nil while it is up
 }
 
-// NewConn makes a connection from a command's output (in) and input (out), and returns when the host has sent its hello. explain returns why the
-// connection has ended, given the error of reading in; it may wait for the command's end. Closing out must make in end.
-func NewConn(ctx context.Context, name string, in io.Reader, out io.WriteCloser, explain func(error) error) (*Conn, error) {
-	c := &Conn{name: name, out: newWriter(out), in: out, done: make(chan struct{}), next: 1, answers: map[int]chan event{}, programs: map[int]*remote{}}
+// NewConn makes a connection from a command's output (in) and input (out), and returns when the host has sent its
+// hello. explain returns why the connection has ended, given the error of reading in; it may wait for the command's
+// end. Closing out must make in end.
+func NewConn(ctx context.Context, name string, in io.Reader, out io.WriteCloser, explain func(error) error) (*Conn,
+	error,
+) {
+	c := &Conn{
+		name: name, out: newWriter(out), in: out, done: make(chan struct{}), next: 1,
+		answers: map[int]chan event{}, programs: map[int]*remote{},
+	}
 	greeted := make(chan *hello, 1)
 	go func() {
 		first := true
 		err := read(in, func(e event) error {
 			if first != (e.Hello != nil) {
-				return errors.New("its answer is not that of this version of mcmwlab; expected the same version on all hosts")
+				return errors.New("its answer is not that of this version of mcmwlab; expected the same version on " +
+					"all hosts")
 			}
 			if first {
 				first = false
@@ -57,7 +64,9 @@ func NewConn(ctx context.Context, name string, in io.Reader, out io.WriteCloser,
 	case h := <-greeted:
 		if h.Protocol != protocol {
 			c.Close()
-			return nil, fmt.Errorf("%s: its mcmwlab (%s) has another version than this one; expected the same version on all hosts", name, h.Version)
+			return nil,
+				fmt.Errorf("%s: its mcmwlab (%s) has another version than this one; expected the same version on all "+
+					"hosts", name, h.Version)
 		}
 		return c, nil
 	case <-c.done:
@@ -130,7 +139,8 @@ func (c *Conn) ask(ctx context.Context, r request, p *remote) (event, error) {
 		c.programs[r.ID] = p
 	}
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, fmt.Errorf("%s has not answered within %v", c.name, answerTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout,
+		fmt.Errorf("%s has not answered within %v", c.name, answerTimeout))
 	defer cancel()
 	if err := c.out.write(r); err != nil {
 		// The end of the command that reaches the host explains the error.
@@ -230,7 +240,8 @@ func (p *remote) ExitCode() int {
 	return p.code
 }
 
-// Stop makes the host stop it. If the host does not answer any more, Stop closes the connection, which ends the program.
+// Stop makes the host stop it. If the host does not answer any more, Stop closes the connection, which ends the
+// program.
 func (p *remote) Stop(signal syscall.Signal) {
 	if p.Ended() != nil {
 		return

@@ -73,7 +73,8 @@ func (w *writer) write(message any) error {
 	return w.encoder.Encode(message)
 }
 
-// read passes every message of r to take, until a line is not a message, or r or take fails. At the end of r the error is nil.
+// read passes every message of r to take, until a line is not a message, or r or take fails. At the end of r the error
+// is nil.
 func read[M any](r io.Reader, take func(M) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)

@@ -21,7 +21,8 @@ import (
 	"mcmw/lab/testbed"
 )
 
-// connected returns a connection to a host's side in this process, a function that cuts it, and a channel that receives the result of Serve.
+// connected returns a connection to a host's side in this process, a function that cuts it, and a channel that receives
+// the result of Serve.
 func connected(t *testing.T) (c *Conn, cut func(), served chan error) {
 	t.Helper()
 	requests, requested := io.Pipe()
@@ -31,7 +32,8 @@ func connected(t *testing.T) (c *Conn, cut func(), served chan error) {
 		served <- Serve(context.Background(), requests, told, testbed.Here().Start, "v1")
 		told.Close()
 	}()
-	c, err := NewConn(t.Context(), "host a", events, requested, func(err error) error { return errors.Join(errors.New("the line is cut"), err) })
+	c, err := NewConn(t.Context(), "host a", events, requested,
+		func(err error) error { return errors.Join(errors.New("the line is cut"), err) })
 	require.NoError(t, err)
 	return c, func() { requested.Close() }, served
 }
@@ -62,10 +64,14 @@ func TestAProgramOfAnotherHostBehavesLikeALocalOne(t *testing.T) {
 	assert.Equal(t, 4, p.ExitCode())
 	assert.Equal(t, "ready\nbye\n", stopped.String())
 
-	p, err = c.Start(t.Context(), testbed.Program{Name: "quiet", Path: "sh", Args: []string{"-c", "echo reason; exit 1"}})
+	p, err = c.Start(t.Context(), testbed.Program{
+		Name: "quiet", Path: "sh",
+		Args: []string{"-c", "echo reason; exit 1"},
+	})
 	require.NoError(t, err)
 	<-p.Done()
-	require.EqualError(t, p.Ended(), "quiet ended on its own: exit status 1; its last output:\nreason", "without a writer for it, the output is kept")
+	require.EqualError(t, p.Ended(), "quiet ended on its own: exit status 1; its last output:\nreason",
+		"without a writer for it, the output is kept")
 
 	_, err = c.Start(t.Context(), testbed.Program{Name: "nothing", Path: "/nowhere/nothing"})
 	require.ErrorContains(t, err, "host a: starting nothing: ")
@@ -180,13 +186,17 @@ func TestAHostOfAnotherVersionIsRefused(t *testing.T) {
 
 func TestTheErrorSaysWhyACommandReachesNoHost(t *testing.T) {
 	explain := func(code int, stderr string) error { return errors.New("ended: " + stderr) }
-	_, err := Connect(t.Context(), Command{Host: "host a", Cmd: exec.Command("sh", "-c", "echo refused >&2; exit 255"), Explain: explain})
+	_, err := Connect(t.Context(),
+		Command{Host: "host a", Cmd: exec.Command("sh", "-c", "echo refused >&2; exit 255"), Explain: explain})
 	require.EqualError(t, err, "host a: ended: refused")
 	read := func(in *bufio.Reader, _ io.Writer) error {
 		_, err := in.ReadString('\n')
 		return err
 	}
-	_, err = Connect(t.Context(), Command{Host: "host a", Cmd: exec.Command("sh", "-c", "echo refused >&2; exit 255"), Prepare: read, Explain: explain})
+	_, err = Connect(t.Context(), Command{
+		Host: "host a", Cmd: exec.Command("sh", "-c", "echo refused >&2; exit 255"),
+		Prepare: read, Explain: explain,
+	})
 	require.EqualError(t, err, "host a: ended: refused")
 	unfit := func(*bufio.Reader, io.Writer) error { return errors.New("unfit") }
 	_, err = Connect(t.Context(), Command{Host: "host a", Cmd: exec.Command("cat"), Prepare: unfit, Explain: explain})
@@ -204,7 +214,8 @@ func TestTheErrorSaysWhyACommandReachesNoHost(t *testing.T) {
 // FuzzEvents feeds the lab's side any text that a host can send.
 func FuzzEvents(f *testing.F) {
 	hello := `{"hello":{"protocol":1,"version":"v"}}` + "\n"
-	f.Add(hello + `{"id":1,"pid":5}` + "\n" + `{"id":1,"output":"aGk="}` + "\n" + `{"id":1,"ended":{"code":0,"text":"ended"}}` + "\n")
+	f.Add(hello + `{"id":1,"pid":5}` + "\n" + `{"id":1,"output":"aGk="}` + "\n" +
+		`{"id":1,"ended":{"code":0,"text":"ended"}}` + "\n")
 	f.Add(hello + `{"id":1,"error":"no"}` + "\n" + `{"id":1,"ended":{}}` + "\n" + `{"id":1,"ended":{}}`)
 	f.Add(`{"id":1}`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -233,7 +244,8 @@ func FuzzEvents(f *testing.F) {
 
 // FuzzRequests feeds the host's side any text that a lab can send.
 func FuzzRequests(f *testing.F) {
-	f.Add([]byte(`{"id":1,"start":{"name":"n","path":"p","args":["a"],"cpus":[1],"stdout":true}}` + "\n" + `{"id":1,"stop":15}` + "\n" + `{"id":2,"clock":true}`))
+	f.Add([]byte(`{"id":1,"start":{"name":"n","path":"p","args":["a"],"cpus":[1],"stdout":true}}` + "\n" +
+		`{"id":1,"stop":15}` + "\n" + `{"id":2,"clock":true}`))
 	f.Add([]byte(`{"id":1,"stop":-1}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if bytes.Contains(bytes.ToLower(text), []byte("free")) || bytes.Contains(text, []byte(`\`)) {

@@ -30,8 +30,8 @@ type server struct {
 	ending sync.WaitGroup // goroutines that wait for the end of programs
 }
 
-// Serve carries out the requests from in and writes events to out. When in or ctx ends, or out fails, it kills the programs that
-// still run and returns. A read of in can then still be in progress.
+// Serve carries out the requests from in and writes events to out. When in or ctx ends, or out fails, it kills the
+// programs that still run and returns. A read of in can then still be in progress.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, start Starter, version string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

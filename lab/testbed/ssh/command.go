@@ -12,8 +12,8 @@ import (
 	"mcmw/lab/experiment"
 )
 
-// shell is the script that starts the agent on a host. Its one argument is the parent of the temporary directory. Every line that
-// it writes begins with mark. It reads these lines:
+// shell is the script that starts the agent on a host. Its one argument is the parent of the temporary directory. Every
+// line that it writes begins with mark. It reads these lines:
 //
 //	put SIZE NAME   followed by SIZE bytes: a program for the temporary directory; the answer is "copied"
 //	run 0 PATH      runs the agent of mcmwlab, and ends with it
@@ -36,12 +36,14 @@ func command(config string, h experiment.InventoryHost) *exec.Cmd {
 		"ConnectTimeout=15",
 		// The connection is not shared, so it ends with this process. It detects a lost host within 20 s.
 		"ControlMaster=no", "ControlPath=none", "ServerAliveInterval=5", "ServerAliveCountMax=4",
-		"ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no", "PermitLocalCommand=no", "RemoteCommand=none", "RequestTTY=no", "LogLevel=ERROR",
+		"ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no", "PermitLocalCommand=no", "RemoteCommand=none",
+		"RequestTTY=no", "LogLevel=ERROR",
 	} {
 		args = append(args, "-o", option)
 	}
 	// The login shell, whichever it is, only needs to understand quotes.
-	return exec.Command("ssh", append(args, "--", h.SSH, "exec sh -c "+quoted(shell)+" mcmwlab "+quoted(h.Directory))...)
+	return exec.Command("ssh", append(args, "--", h.SSH,
+		"exec sh -c "+quoted(shell)+" mcmwlab "+quoted(h.Directory))...)
 }
 
 // sshArgs returns the arguments with which ssh reaches a host.
@@ -78,17 +80,22 @@ func explain(config string, h experiment.InventoryHost, code int, stderr string)
 	}
 	switch {
 	case code == sshFailed && has("Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED"):
-		return fmt.Errorf("its host key is not the one in known_hosts, or not in there: %s; compare its fingerprint and connect once by hand: ssh %s", message, h.SSH)
+		return fmt.Errorf("its host key is not the one in known_hosts, or not in there: %s; compare its fingerprint "+
+			"and connect once by hand: ssh %s", message, h.SSH)
 	case code == sshFailed && has("Permission denied", "Too many authentication failures"):
-		return fmt.Errorf("it refuses the user or the key: %s; expected a key that needs no password, such as one held by ssh-agent; try: %s", message, try)
-	case code == sshFailed && has("Could not resolve", "Connection refused", "timed out", "No route to host", "Network is unreachable"):
+		return fmt.Errorf("it refuses the user or the key: %s; expected a key that needs no password, such as one "+
+			"held by ssh-agent; try: %s", message, try)
+	case code == sshFailed && has("Could not resolve", "Connection refused", "timed out", "No route to host",
+		"Network is unreachable"):
 		return fmt.Errorf("it cannot be reached: %s; try: %s", message, try)
 	case code == sshFailed:
 		return fmt.Errorf("the connection has ended: %s", message)
 	case has("Permission denied", "cannot execute", "noexec"):
-		return fmt.Errorf("the programs copied there cannot be run: %s; set another directory with the key directory of the inventory", message)
+		return fmt.Errorf("the programs copied there cannot be run: %s; set another directory with the key directory "+
+			"of the inventory", message)
 	case has("not found", "No such file"):
-		return fmt.Errorf("a program is missing there: %s; expected a shell with mktemp, head, wc and chmod, and programs at the paths in the inventory", message)
+		return fmt.Errorf("a program is missing there: %s; expected a shell with mktemp, head, wc and chmod, and "+
+			"programs at the paths in the inventory", message)
 	case code == 0:
 		return errors.New("the connection was closed")
 	default:

@@ -64,7 +64,9 @@ func greet(in *bufio.Reader, out io.Writer) (*session, error) {
 	}
 	parts := strings.SplitN(line, " ", 3)
 	if len(parts) != 3 || !path.IsAbs(parts[2]) {
-		return nil, fmt.Errorf("its shell answers %.80q; expected a system, an architecture and the absolute path of a directory", line)
+		return nil,
+			fmt.Errorf("its shell answers %.80q; expected a system, an architecture and the absolute path of a "+
+				"directory", line)
 	}
 	s.system, s.machine, s.directory = parts[0], parts[1], parts[2]
 	return s, nil
@@ -88,14 +90,18 @@ func (s *session) answer() (string, error) {
 		}
 		last, line = line, nil
 	}
-	return "", fmt.Errorf("its shell has written %d lines that are not the script's, the last one %.80q; expected start-up files of the shell that write less", maxNoise, last)
+	return "",
+		fmt.Errorf("its shell has written %d lines that are not the script's, the last one %.80q; expected start-up "+
+			"files of the shell that write less", maxNoise, last)
 }
 
 // copy copies a program into the temporary directory and returns its path there.
 func (s *session) copy(b *binary) (string, error) {
 	if fits, known := machines[s.machine]; s.system != "Linux" || known && fits != b.machine {
-		return "", fmt.Errorf("it is %s on %s, but %s is a program for Linux on %s; build it with GOOS=linux and the host's GOARCH, copy it there, and set its path with the key programs of the inventory",
-			s.system, s.machine, b.path, strings.ToLower(strings.TrimPrefix(b.machine.String(), "EM_")))
+		return "",
+			fmt.Errorf("it is %s on %s, but %s is a program for Linux on %s; build it with GOOS=linux and the host's "+
+				"GOARCH, copy it there, and set its path with the key programs of the inventory",
+				s.system, s.machine, b.path, strings.ToLower(strings.TrimPrefix(b.machine.String(), "EM_")))
 	}
 	if _, err := fmt.Fprintf(s.out, "put %d %s\n", len(b.content), b.name); err != nil {
 		return "", err

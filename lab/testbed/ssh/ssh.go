@@ -18,8 +18,8 @@ import (
 	"mcmw/lab/testbed/remote"
 )
 
-// maxClockError is how far the clocks of two hosts may be apart: half a window of the middlewares' statistics, which are matched
-// with the load's results by time.
+// maxClockError is how far the clocks of two hosts may be apart: half a window of the middlewares' statistics, which
+// are matched with the load's results by time.
 const maxClockError = 100 * time.Millisecond
 
 // Programs are the paths of programs for hosts.Start, which translates them into the paths on each host.
@@ -37,11 +37,13 @@ type host struct {
 	paths map[string]string // paths on the host, by Programs
 }
 
-// Open connects to all hosts of an inventory and copies to each the programs that it lacks. local are their paths on this
-// machine; memcached is never copied. The programs of the hosts are Programs.
+// Open connects to all hosts of an inventory and copies to each the programs that it lacks. local are their paths on
+// this machine; memcached is never copied. The programs of the hosts are Programs.
 func Open(ctx context.Context, inventory *experiment.Inventory, local testbed.Programs) (testbed.Hosts, error) {
 	if _, err := exec.LookPath("ssh"); err != nil {
-		return nil, fmt.Errorf("the testbed ssh needs an ssh client: %w; install it, on Debian: apt-get install openssh-client", err)
+		return nil,
+			fmt.Errorf("the testbed ssh needs an ssh client: %w; install it, on Debian: apt-get install openssh-client",
+				err)
 	}
 	binaries, err := toCopy(inventory, local)
 	if err != nil {
@@ -75,7 +77,8 @@ func Open(ctx context.Context, inventory *experiment.Inventory, local testbed.Pr
 // Inventory returns a line for each host.
 func (t *hosts) Inventory() (lines []string) {
 	for _, h := range t.all {
-		lines = append(lines, fmt.Sprintf("%s (%s) at %s: %s", h.InventoryHost.Name, h.SSH, h.InventoryHost.Address, strings.Join(h.Roles, ", ")))
+		lines = append(lines, fmt.Sprintf("%s (%s) at %s: %s", h.InventoryHost.Name, h.SSH, h.InventoryHost.Address,
+			strings.Join(h.Roles, ", ")))
 	}
 	return lines
 }
@@ -84,7 +87,9 @@ func (t *hosts) Inventory() (lines []string) {
 func toCopy(inventory *experiment.Inventory, local testbed.Programs) (map[string]*binary, error) {
 	binaries := map[string]*binary{}
 	for name, file := range map[string]string{Programs.Mcmw: local.Mcmw, Programs.Mcmwlab: local.Mcmwlab} {
-		if !slices.ContainsFunc(inventory.Hosts, func(h experiment.InventoryHost) bool { return h.Programs[name] == "" }) {
+		if !slices.ContainsFunc(inventory.Hosts, func(h experiment.InventoryHost) bool {
+			return h.Programs[name] == ""
+		}) {
 			continue
 		}
 		b, err := readBinary(name, file)
@@ -145,7 +150,8 @@ func agree(clocks []clock) error {
 	for i, a := range clocks {
 		for _, b := range clocks[:i] {
 			if apart := (a.ahead - b.ahead).Abs() - a.within - b.within; apart > maxClockError {
-				return fmt.Errorf("the clocks of the hosts %s and %s are %v apart; expected at most %v: synchronize them, for instance with chrony",
+				return fmt.Errorf("the clocks of the hosts %s and %s are %v apart; expected at most %v: synchronize "+
+					"them, for instance with chrony",
 					b.host, a.host, apart.Round(time.Millisecond), maxClockError)
 			}
 		}

@@ -27,15 +27,33 @@ func TestTheErrorSaysWhySSHHasEndedAndWhatToDo(t *testing.T) {
 		code         int
 		stderr, says string
 	}{
-		{255, "ssh: Could not resolve hostname a: Name or service not known", "it cannot be reached: ssh: Could not resolve hostname a: Name or service not known; try: ssh -F /c -o BatchMode=yes -l u -p 7 -i /k a true"},
+		{
+			255, "ssh: Could not resolve hostname a: Name or service not known",
+			"it cannot be reached: ssh: Could not resolve hostname a: Name or service not known; try: ssh -F /c -o " +
+				"BatchMode=yes -l u -p 7 -i /k a true",
+		},
 		{255, "ssh: connect to host a port 22: Connection timed out", "it cannot be reached"},
-		{255, "u@a: Permission denied (publickey).", "it refuses the user or the key: u@a: Permission denied (publickey).; expected a key that needs no password"},
+		{
+			255, "u@a: Permission denied (publickey).",
+			"it refuses the user or the key: u@a: Permission denied (publickey).; expected a key that needs no " +
+				"password",
+		},
 		{255, "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @", "its host key is not the one in known_hosts"},
-		{255, "Connection to a closed by remote host.", "the connection has ended: Connection to a closed by remote host."},
+		{
+			255, "Connection to a closed by remote host.",
+			"the connection has ended: Connection to a closed by remote host.",
+		},
 		{255, "", "the connection has ended: ssh ended with code 255 and no message"},
-		{126, "sh: 1: /tmp/x: Permission denied", "the programs copied there cannot be run: sh: 1: /tmp/x: Permission denied; set another directory with the key directory"},
+		{
+			126, "sh: 1: /tmp/x: Permission denied",
+			"the programs copied there cannot be run: sh: 1: /tmp/x: Permission denied; set another directory with " +
+				"the key directory",
+		},
 		{127, "sh: 1: mcmwlab: not found", "a program is missing there"},
-		{1, "head: write error: No space left on device", "mcmwlab on it has ended with code 1: head: write error: No space left on device"},
+		{
+			1, "head: write error: No space left on device",
+			"mcmwlab on it has ended with code 1: head: write error: No space left on device",
+		},
 		{0, "", "the connection was closed"},
 	} {
 		require.ErrorContains(t, explain("/c", h, test.code, test.stderr), test.says)
@@ -45,7 +63,10 @@ func TestTheErrorSaysWhySSHHasEndedAndWhatToDo(t *testing.T) {
 func TestTheCommandReachesTheHostAndNeverPrompts(t *testing.T) {
 	cmd := command("", experiment.InventoryHost{SSH: "a", Directory: "/data/it's here"})
 	line := strings.Join(cmd.Args, " ")
-	for _, part := range []string{"ssh -o BatchMode=yes -o ConnectTimeout=15 ", " -o ControlMaster=no ", " -- a exec sh -c '", `mcmwlab '/data/it'\''s here'`} {
+	for _, part := range []string{
+		"ssh -o BatchMode=yes -o ConnectTimeout=15 ", " -o ControlMaster=no ",
+		" -- a exec sh -c '", `mcmwlab '/data/it'\''s here'`,
+	} {
 		assert.Contains(t, line, part)
 	}
 	assert.NotContains(t, line, " -F ")
@@ -62,7 +83,8 @@ func TestAQuotedTextIsOneWordOfAShell(t *testing.T) {
 
 func TestTheShellReceivesProgramsRunsTheAgentAndLeavesNothing(t *testing.T) {
 	directory := t.TempDir()
-	cmd := exec.Command("sh", "-c", "echo 'Welcome to this host!'; exec sh -c "+quoted(shell)+" mcmwlab "+quoted(directory))
+	cmd := exec.Command("sh", "-c",
+		"echo 'Welcome to this host!'; exec sh -c "+quoted(shell)+" mcmwlab "+quoted(directory))
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
@@ -75,7 +97,8 @@ func TestTheShellReceivesProgramsRunsTheAgentAndLeavesNothing(t *testing.T) {
 	assert.Equal(t, directory, filepath.Dir(s.directory))
 
 	// Content that looks like lines for the shell is not treated as such.
-	content := append([]byte("#!/bin/sh\necho \"$@\"\nexit\nrun 0 /nowhere\n"), bytes.Repeat([]byte{0, '\n', 0xff}, 100_000)...)
+	content := append([]byte("#!/bin/sh\necho \"$@\"\nexit\nrun 0 /nowhere\n"),
+		bytes.Repeat([]byte{0, '\n', 0xff}, 100_000)...)
 	path, err := s.copy(&binary{"/here/program", "program-1", machines[s.machine], content})
 	require.NoError(t, err)
 	copied, err := os.ReadFile(path)
@@ -95,8 +118,10 @@ func TestAProgramForAnotherMachineIsNotCopied(t *testing.T) {
 	b := &binary{path: "/here/mcmw", name: "mcmw-1", machine: elf.EM_X86_64}
 	for _, s := range []*session{{system: "Linux", machine: "aarch64"}, {system: "Darwin", machine: "x86_64"}} {
 		_, err := s.copy(b)
-		require.EqualError(t, err, "it is "+s.system+" on "+s.machine+", but /here/mcmw is a program for Linux on x86_64; build it with GOOS=linux and the host's GOARCH, "+
-			"copy it there, and set its path with the key programs of the inventory")
+		require.EqualError(t, err,
+			"it is "+s.system+" on "+s.machine+", but /here/mcmw is a program for Linux on x86_64; build it with "+
+				"GOOS=linux and the host's GOARCH, "+
+				"copy it there, and set its path with the key programs of the inventory")
 	}
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -105,7 +130,8 @@ func TestAProgramForAnotherMachineIsNotCopied(t *testing.T) {
 	assert.Regexp(t, `^mcmw-[0-9a-f]{12}$`, b.name)
 	script := filepath.Join(t.TempDir(), "script")
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755))
-	_, err = Open(context.Background(), &experiment.Inventory{Hosts: []experiment.InventoryHost{{Name: "a"}}}, testbed.Programs{Mcmw: script, Mcmwlab: script})
+	_, err = Open(context.Background(), &experiment.Inventory{Hosts: []experiment.InventoryHost{{Name: "a"}}},
+		testbed.Programs{Mcmw: script, Mcmwlab: script})
 	require.ErrorContains(t, err, "script cannot be copied to hosts: it is not a Linux program: ")
 }
 
@@ -120,7 +146,8 @@ func TestClocksThatAreApartAreRefused(t *testing.T) {
 	require.NoError(t, agree([]clock{{"a", 0, ms}, {"b", 100 * ms, ms}}))
 	require.NoError(t, agree([]clock{{"a", 0, 80 * ms}, {"b", 200 * ms, 80 * ms}}), "the difference is not certain")
 	require.EqualError(t, agree([]clock{{"a", 0, ms}, {"b", -70 * ms, ms}, {"c", 70 * ms, ms}}),
-		"the clocks of the hosts b and c are 138ms apart; expected at most 100ms: synchronize them, for instance with chrony")
+		"the clocks of the hosts b and c are 138ms apart; expected at most 100ms: synchronize them, for instance "+
+			"with chrony")
 }
 
 // FuzzGreet feeds the lab any text that a host can send before the agent's first message.

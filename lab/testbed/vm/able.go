@@ -39,11 +39,13 @@ const (
 // portName is the name of the bridge port used by try.
 const portName = "port"
 
-// able finds out whether this machine can make the testbed for a user, and returns its features. find finds the control groups.
-// The error says what is missing.
+// able finds out whether this machine can make the testbed for a user, and returns its features. find finds the control
+// groups. The error says what is missing.
 func able(user int, find func() (*cgroup.Tree, error)) (f features, err error) {
 	if user != 0 {
-		return f, errors.New("making network namespaces and control groups needs root; run this as root, or choose the testbed local")
+		return f,
+			errors.New("making network namespaces and control groups needs root; run this as root, or choose the " +
+				"testbed local")
 	}
 	if f.tree, err = find(); err != nil {
 		return f, err
@@ -138,7 +140,8 @@ func (f features) shortfalls(machines map[string]experiment.Machine, delay time.
 			say("the %s have %g processors instead of %g: this machine has no more", name, f.cpus, m.CPUs)
 		}
 		if m.Memory > f.memory {
-			say("the %s have %s of memory instead of %s: this machine has no more", name, gibibytes(f.memory), gibibytes(m.Memory))
+			say("the %s have %s of memory instead of %s: this machine has no more", name, gibibytes(f.memory),
+				gibibytes(m.Memory))
 		}
 		cpus += float64(m.Count) * min(m.CPUs, f.cpus)
 		memory += int64(m.Count) * min(m.Memory, f.memory)
@@ -148,16 +151,20 @@ func (f features) shortfalls(machines map[string]experiment.Machine, delay time.
 		if f.dilated {
 			owner += " in dilated time"
 		}
-		say("the machines have %g processors together, but share the %g of %s: load that needs more runs slower than on real machines", cpus, f.cpus, owner)
+		say("the machines have %g processors together, but share the %g of %s: load that needs more runs slower than "+
+			"on real machines", cpus, f.cpus, owner)
 	}
 	if memory > f.memory {
-		say("the machines have %s of memory together, but share the %s of this machine", gibibytes(memory), gibibytes(f.memory))
+		say("the machines have %s of memory together, but share the %s of this machine", gibibytes(memory),
+			gibibytes(f.memory))
 	}
 	if delay > 0 && f.delayed == byNothing {
-		say("packets are not delayed by %v: this kernel cannot delay them (CONFIG_NET_SCH_NETEM, module sch_netem; or CONFIG_TUN, module tun, and CONFIG_NET_ACT_MIRRED, module act_mirred)", delay)
+		say("packets are not delayed by %v: this kernel cannot delay them (CONFIG_NET_SCH_NETEM, module sch_netem; "+
+			"or CONFIG_TUN, module tun, and CONFIG_NET_ACT_MIRRED, module act_mirred)", delay)
 	}
 	if f.congestion != congestion {
-		say("TCP uses the congestion control %s instead of %s; to change that: sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno %s\"", f.congestion, congestion, congestion)
+		say("TCP uses the congestion control %s instead of %s; to change that: sysctl -w "+
+			"net.ipv4.tcp_allowed_congestion_control=\"reno %s\"", f.congestion, congestion, congestion)
 	}
 	return shortfalls
 }

@@ -22,9 +22,11 @@ type Calibrated struct {
 	Measured agent.Path `json:"measured"`
 }
 
-// Calibrate measures the machines one after another. mcmwlab is the path of that program, bulk how long each direction's
-// bandwidth is measured. next is called with the name of each machine before its measurement.
-func (v *Hosts) Calibrate(ctx context.Context, mcmwlab string, bulk time.Duration, next func(machine string)) (c Calibration, err error) {
+// Calibrate measures the machines one after another. mcmwlab is the path of that program, bulk how long each
+// direction's bandwidth is measured. next is called with the name of each machine before its measurement.
+func (v *Hosts) Calibrate(ctx context.Context, mcmwlab string, bulk time.Duration,
+	next func(machine string),
+) (c Calibration, err error) {
 	machines, shortfalls := v.Machines()
 	c.Shortfalls = shortfalls
 	for i, m := range v.all() {

@@ -8,8 +8,8 @@ import (
 	"mcmw/lab/netspace"
 )
 
-// congestion is the congestion control of TCP in machines: Linux's default, which the reports' machines used. Another one that
-// this machine may be set to, such as bbr, reacts differently to a slow path.
+// congestion is the congestion control of TCP in machines: Linux's default, which the reports' machines used. Another
+// one that this machine may be set to, such as bbr, reacts differently to a slow path.
 const congestion = "cubic"
 
 // congestionFile sets the congestion control of the caller's network namespace.

@@ -18,8 +18,8 @@ import (
 const (
 	// lineName is the name of the delay line's port at the bridge.
 	lineName = "delay"
-	// grain is how long the delay line sleeps between two checks while frames are in flight. It is the uncertainty of their
-	// delay, and it lets one wake-up serve many packets.
+	// grain is how long the delay line sleeps between two checks while frames are in flight. It is the uncertainty of
+	// their delay, and it lets one wake-up serve many packets.
 	grain = 100 * time.Microsecond
 	// mostLate bounds the estimate of how late the thread usually wakes up.
 	mostLate = grain
@@ -27,8 +27,9 @@ const (
 	linePackets = 10_000
 )
 
-// delayLine delays the packets of all machines by the same time, in place of netem. It is a port of the bridge whose other end is
-// this program. What a machine sends is redirected to it before the bridge sees it, and reaches the bridge from it.
+// delayLine delays the packets of all machines by the same time, in place of netem. It is a port of the bridge whose
+// other end is this program. What a machine sends is redirected to it before the bridge sees it, and reaches the bridge
+// from it.
 //
 // A goroutine on a thread of its own owns the descriptor tap and the frames in flight. close ends it.
 type delayLine struct {
@@ -64,7 +65,8 @@ func newDelayLine(space *netspace.Namespace, delay time.Duration) (l *delayLine,
 			return err
 		}
 		// The bridge must not learn that the machines are at this port, although their frames come from it.
-		return errors.Join(h.LinkSetTxQLen(port, linePackets), h.LinkSetMaster(port, bridge), h.LinkSetLearning(port, false), netspace.Up(h, lineName))
+		return errors.Join(h.LinkSetTxQLen(port, linePackets), h.LinkSetMaster(port, bridge),
+			h.LinkSetLearning(port, false), netspace.Up(h, lineName))
 	})
 	if err != nil {
 		return l, err
@@ -73,8 +75,8 @@ func newDelayLine(space *netspace.Namespace, delay time.Duration) (l *delayLine,
 	return l, nil
 }
 
-// open makes the interface in the namespace of its thread. Packets cross it as they cross a virtual cable: large ones in one
-// piece, without checksums.
+// open makes the interface in the namespace of its thread. Packets cross it as they cross a virtual cable: large ones
+// in one piece, without checksums.
 func (l *delayLine) open() (err error) {
 	const device = "/dev/net/tun"
 	if l.tap, err = unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
@@ -88,10 +90,12 @@ func (l *delayLine) open() (err error) {
 	if err := unix.IoctlIfreq(l.tap, unix.TUNSETIFF, request); err != nil {
 		return fmt.Errorf("making the interface %s: %w", lineName, err)
 	}
-	return unix.IoctlSetInt(l.tap, unix.TUNSETOFFLOAD, unix.TUN_F_CSUM|unix.TUN_F_TSO4|unix.TUN_F_TSO6|unix.TUN_F_TSO_ECN)
+	return unix.IoctlSetInt(l.tap, unix.TUNSETOFFLOAD,
+		unix.TUN_F_CSUM|unix.TUN_F_TSO4|unix.TUN_F_TSO6|unix.TUN_F_TSO_ECN)
 }
 
-// redirectToDelayLine redirects what arrives at a port of the bridge, from the machine with that hardware address, to the delay line.
+// redirectToDelayLine redirects what arrives at a port of the bridge, from the machine with that hardware address, to
+// the delay line.
 func redirectToDelayLine(h *netlink.Handle, port string, hardware net.HardwareAddr) error {
 	line, err := h.LinkByName(lineName)
 	if err != nil {
@@ -102,7 +106,10 @@ func redirectToDelayLine(h *netlink.Handle, port string, hardware net.HardwareAd
 		return err
 	}
 	index, root := link.Attrs().Index, netlink.MakeHandle(0xffff, 0)
-	if err := h.QdiscAdd(&netlink.Ingress{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: root, Parent: netlink.HANDLE_INGRESS}}); err != nil {
+	if err := h.QdiscAdd(&netlink.Ingress{QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: index, Handle: root,
+		Parent: netlink.HANDLE_INGRESS,
+	}}); err != nil {
 		return err
 	}
 	all := netlink.FilterAttrs{LinkIndex: index, Parent: root, Priority: 1, Protocol: unix.ETH_P_ALL}
@@ -111,14 +118,16 @@ func redirectToDelayLine(h *netlink.Handle, port string, hardware net.HardwareAd
 	}
 	// The bridge does not see the frames at the machine's port, so it cannot learn the machine's address there.
 	return h.NeighSet(&netlink.Neigh{
-		LinkIndex: index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER, State: netlink.NUD_NOARP, HardwareAddr: hardware,
+		LinkIndex: index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER, State: netlink.NUD_NOARP,
+		HardwareAddr: hardware,
 	})
 }
 
 // run moves frames until close is called or the interface fails.
 func (l *delayLine) run() {
 	defer close(l.done)
-	// The thread must not end with this goroutine: the kernel would kill the programs that were started on it (their Pdeathsig).
+	// The thread must not end with this goroutine: the kernel would kill the programs that were started on it (their
+	// Pdeathsig).
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer raisePriority()()
@@ -135,7 +144,8 @@ func (l *delayLine) run() {
 		}
 		checked = now
 		for {
-			// The next check is grain + late from now. Frames due in the first half of that time are sent now, the others then.
+			// The next check is grain + late from now. Frames due in the first half of that time are sent now, the
+			// others then.
 			data := frames.next(now.Add((grain + late) / 2))
 			if data == nil {
 				break
@@ -177,10 +187,11 @@ func (l *delayLine) receive(frames *travelling, due time.Time) error {
 	}
 }
 
-// move is read or write, and nap sleeps for a grain. They bypass Go's scheduler: they are short, and at ten thousand naps a
-// second telling the scheduler would take about 5 % of a processor.
+// move is read or write, and nap sleeps for a grain. They bypass Go's scheduler: they are short, and at ten thousand
+// naps a second telling the scheduler would take about 5 % of a processor.
 func move(call uintptr, fd int, data []byte) (n int, err unix.Errno) {
-	done, _, err := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)))
+	done, _, err := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(data))),
+		uintptr(len(data)))
 	return int(done), err
 }
 
@@ -189,11 +200,13 @@ func nap() {
 	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
 }
 
-// raisePriority gives this thread priority over all programs of the machines, as the kernel gives its own work on packets, until restore is
-// called. If that isn't allowed, or timers stay coarse, packets are delayed longer on a busy machine, which the round trips show.
+// raisePriority gives this thread priority over all programs of the machines, as the kernel gives its own work on
+// packets, until restore is called. If that isn't allowed, or timers stay coarse, packets are delayed longer on a busy
+// machine, which the round trips show.
 func raisePriority() (restore func()) {
 	before, err := unix.SchedGetAttr(0, 0)
-	if err == nil && unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0) != nil {
+	if err == nil && unix.SchedSetAttr(0,
+		&unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0) != nil {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20)
 	}
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)

@@ -35,8 +35,8 @@ func (m *machine) FreePort(context.Context) (port int, err error) {
 	return port, err
 }
 
-// SampleFlags makes the machine's processor time that of its programs, if the kernel counts it: the counters visible in the
-// machine are those of the whole machine outside.
+// SampleFlags makes the machine's processor time that of its programs, if the kernel counts it: the counters visible in
+// the machine are those of the whole machine outside.
 func (m *machine) SampleFlags() (flags []string) {
 	if _, _, err := cgroup.Used(m.group.Dirs()); err != nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"mcmw/lab/netspace"
 )
 
-// network is the bridge to which machines are connected. Packets are delayed by netem at each machine or, if there is a line, by
-// the line at the bridge.
+// network is the bridge to which machines are connected. Packets are delayed by netem at each machine or, if there is a
+// line, by the line at the bridge.
 type network struct {
 	space   *netspace.Namespace
 	delay   time.Duration
@@ -27,7 +27,8 @@ const (
 	bridgeName = "bridge"
 	// cardName is the name of a machine's interface.
 	cardName = "eth0"
-	// prefixBits is the prefix length of the machines' addresses, 10.0.0.0/16, which are not visible outside the namespaces.
+	// prefixBits is the prefix length of the machines' addresses, 10.0.0.0/16, which are not visible outside the
+	// namespaces.
 	prefixBits = 16
 )
 
@@ -59,7 +60,8 @@ func newNetwork(delay time.Duration, delayed delayer) (n *network, err error) {
 	return n, nil
 }
 
-// unfiltered keeps bridged packets in this thread's namespace out of this machine's firewall, if it filters bridged packets.
+// unfiltered keeps bridged packets in this thread's namespace out of this machine's firewall, if it filters bridged
+// packets.
 func unfiltered() error {
 	const file = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 	err := os.WriteFile(file, []byte("0"), 0o644)
@@ -69,7 +71,8 @@ func unfiltered() error {
 	return err
 }
 
-// connect connects a machine's namespace to the bridge by a cable and gives it an address. port is the name of the cable's end at the bridge.
+// connect connects a machine's namespace to the bridge by a cable and gives it an address. port is the name of the
+// cable's end at the bridge.
 func (n *network) connect(space *netspace.Namespace, port string, address net.IP, m experiment.Machine) error {
 	err := n.space.Configure(func(h *netlink.Handle) error {
 		bridge, err := h.LinkByName(bridgeName)
@@ -100,7 +103,10 @@ func (n *network) connect(space *netspace.Namespace, port string, address net.IP
 		if err != nil {
 			return fmt.Errorf("the interface of %s: %w", port, err)
 		}
-		if err := h.AddrAdd(card, &netlink.Addr{IPNet: &net.IPNet{IP: address, Mask: net.CIDRMask(prefixBits, 32)}}); err != nil {
+		if err := h.AddrAdd(card, &netlink.Addr{IPNet: &net.IPNet{
+			IP:   address,
+			Mask: net.CIDRMask(prefixBits, 32),
+		}}); err != nil {
 			return fmt.Errorf("giving %s the address %v: %w", port, address, err)
 		}
 		if err := h.LinkSetGSOMaxSize(card, gsoSize); err != nil {

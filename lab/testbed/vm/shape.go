@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// frame is the longest Ethernet frame as the kernel's queues count it, bytes: 14 of Ethernet, 20 of IPv4, 32 of TCP with time
-	// stamps, and segment of payload.
+	// frame is the longest Ethernet frame as the kernel's queues count it, bytes: 14 of Ethernet, 20 of IPv4, 32 of TCP
+	// with time stamps, and segment of payload.
 	frame   = 14 + 20 + 32 + segment
 	segment = 1448
 
-	// burstTime is how long a direction may exceed its rate after being idle. It is short compared to half a second of bulk, with
-	// which paths are measured (0.4 %), and long compared to the lateness of the kernel's timers.
+	// burstTime is how long a direction may exceed its rate after being idle. It is short compared to half a second of
+	// bulk, with which paths are measured (0.4 %), and long compared to the lateness of the kernel's timers.
 	burstTime = 2 * time.Millisecond
-	// queueTime is how long a packet may wait for a direction. Closed loops of hundreds of clients queue less, so they lose no
-	// packets, as on the reports' machines.
+	// queueTime is how long a packet may wait for a direction. Closed loops of hundreds of clients queue less, so they
+	// lose no packets, as on the reports' machines.
 	queueTime = 500 * time.Millisecond
 	minQueue  = 256 << 10 // bytes
-	// gsoSize is the largest packet that the kernel passes through the cable in one piece, bytes. The default is 64 KiB, for
-	// which the bucket of a slow direction has no room.
+	// gsoSize is the largest packet that the kernel passes through the cable in one piece, bytes. The default is 64
+	// KiB, for which the bucket of a slow direction has no room.
 	gsoSize = 16 << 10
 	// netemPackets is how many packets can be in flight.
 	netemPackets = 100_000
@@ -59,7 +59,8 @@ func shape(h *netlink.Handle, name string, payload float64, delay time.Duration)
 	index, parent, handle := link.Attrs().Index, uint32(netlink.HANDLE_ROOT), netlink.MakeHandle(1, 0)
 	if delay > 0 {
 		attrs := netlink.QdiscAttrs{LinkIndex: index, Parent: parent, Handle: handle}
-		netem := netlink.NewNetem(attrs, netlink.NetemQdiscAttrs{Latency: uint32(delay.Microseconds()), Limit: netemPackets})
+		netem := netlink.NewNetem(attrs,
+			netlink.NetemQdiscAttrs{Latency: uint32(delay.Microseconds()), Limit: netemPackets})
 		if err := h.QdiscAdd(netem); err != nil {
 			return fmt.Errorf("delaying what leaves by %s: %w", name, err)
 		}

@@ -10,8 +10,9 @@ const (
 	maxChunks = 256
 )
 
-// travelling is a queue of frames in flight in the order of their arrival, which is also the order of their departure: all are
-// delayed by the same time. Its memory is reused, so that frames cause no garbage collection. One goroutine uses it.
+// travelling is a queue of frames in flight in the order of their arrival, which is also the order of their departure:
+// all are delayed by the same time. Its memory is reused, so that frames cause no garbage collection. One goroutine
+// uses it.
 type travelling struct {
 	chunks []*chunk // oldest first; only the last can be empty
 	spare  []*chunk
@@ -60,7 +61,8 @@ func (t *travelling) add(n int, due time.Time) {
 	last.used += n
 }
 
-// next removes and returns the first frame if it is due by now, else nil. The bytes are valid until the next call of room.
+// next removes and returns the first frame if it is due by now, else nil. The bytes are valid until the next call of
+// room.
 func (t *travelling) next(now time.Time) []byte {
 	for len(t.chunks) > 0 {
 		first := t.chunks[0]

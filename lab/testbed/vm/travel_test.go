@@ -43,7 +43,8 @@ func TestFramesAreUnchangedHoweverManyAreInFlight(t *testing.T) {
 		arrived, left := 0, 0
 		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "arrives") {
-				data := bytes.Repeat([]byte{byte(step)}, rapid.SampledFrom([]int{1, 60, 1514, 16 << 10, longest}).Draw(t, "size"))
+				data := bytes.Repeat([]byte{byte(step)},
+					rapid.SampledFrom([]int{1, 60, 1514, 16 << 10, longest}).Draw(t, "size"))
 				for range rapid.IntRange(1, 20).Draw(t, "frames") {
 					send(t, &frames, data, due(arrived))
 					sent = append(sent, data)

@@ -29,16 +29,19 @@ type Hosts struct {
 // roles are the roles that have machines. The index plus 1 is the third byte of their addresses; 0 is the probe's.
 var roles = []testbed.Role{testbed.Load, testbed.Middleware, testbed.Server}
 
-// New makes the machines of each role. Their packets are delayed by delay. The machines' time passes slower by the factor
-// dilation, at least 1, so that this machine seems that much faster to them. If this machine cannot do that, New fails before it
-// makes anything. First it removes what killed labs have left. Close must be called.
+// New makes the machines of each role. Their packets are delayed by delay. The machines' time passes slower by the
+// factor dilation, at least 1, so that this machine seems that much faster to them. If this machine cannot do that, New
+// fails before it makes anything. First it removes what killed labs have left. Close must be called.
 func New(machines map[string]experiment.Machine, delay time.Duration, dilation float64) (v *Hosts, err error) {
 	features, err := able(os.Geteuid(), cgroup.Find)
 	if err != nil {
 		return nil, fmt.Errorf("the testbed vm: %w", err)
 	}
 	features.cpus, features.dilated = features.cpus*dilation, dilation > 1
-	v = &Hosts{machines: map[testbed.Role][]*machine{}, dilation: dilation, shortfalls: features.shortfalls(machines, delay)}
+	v = &Hosts{
+		machines: map[testbed.Role][]*machine{}, dilation: dilation,
+		shortfalls: features.shortfalls(machines, delay),
+	}
 	if _, err := features.tree.Clean(); err != nil {
 		// This testbed still works as requested, unless leftover processes use the machine.
 		v.shortfalls = append(v.shortfalls, fmt.Sprintf("the leftovers of a killed lab could not be removed: %v", err))
@@ -61,7 +64,8 @@ func New(machines map[string]experiment.Machine, delay time.Duration, dilation f
 	for r, role := range roles {
 		spec := machines[string(role)]
 		for i := range spec.Count {
-			m, err := v.add(string(role)+"-"+strconv.Itoa(i), net.IPv4(10, 0, byte(r+1), byte(i+1)), slowed(features.bounded(spec), dilation))
+			m, err := v.add(string(role)+"-"+strconv.Itoa(i), net.IPv4(10, 0, byte(r+1), byte(i+1)),
+				slowed(features.bounded(spec), dilation))
 			if err != nil {
 				return v, err
 			}
@@ -110,7 +114,8 @@ func (v *Hosts) Machines() (all []record.Machine, shortfalls []string) {
 	for _, m := range v.all() {
 		all = append(all, record.Machine{
 			Name: m.name, Preset: m.spec.Preset, Address: m.address, CPUs: m.spec.CPUs, Memory: m.spec.Memory,
-			Upload: m.spec.Upload, Download: m.spec.Download, Delay: v.network.delay.Seconds() / v.dilation, DelayedBy: string(v.network.delayed),
+			Upload: m.spec.Upload, Download: m.spec.Download, Delay: v.network.delay.Seconds() / v.dilation,
+			DelayedBy: string(v.network.delayed),
 		})
 	}
 	return all, slices.Clone(v.shortfalls)

@@ -89,7 +89,10 @@ func TestEachDirectionHasABucketOfTheRequestedRate(t *testing.T) {
 }
 
 func TestInDilatedTimeMachinesHaveAFractionOfEverythingAndReportWhatWasRequested(t *testing.T) {
-	large := experiment.Machine{Count: 1, CPUs: float64(2 * runtime.NumCPU()), Upload: megabits(100), Download: megabits(800)}
+	large := experiment.Machine{
+		Count: 1, CPUs: float64(2 * runtime.NumCPU()), Upload: megabits(100),
+		Download: megabits(800),
+	}
 	hosts := newDilated(t, map[string]experiment.Machine{"server": slow, "load": large}, time.Millisecond, 4)
 	server, load := hosts.machines[testbed.Server][0], hosts.machines[testbed.Load][0]
 	found := buckets(t, server.space, cardName)
@@ -123,7 +126,8 @@ func TestProgramsOfTwoMachinesReachEachOther(t *testing.T) {
 		delay time.Duration
 	}{{"at once", 0}, {"after a while", 2 * time.Millisecond}} {
 		t.Run(c.name, func(t *testing.T) {
-			hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": slow, "middleware": slow}, c.delay)
+			hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": slow, "middleware": slow},
+				c.delay)
 			server, err := hosts.Host(testbed.Server, 0)
 			require.NoError(t, err)
 			load, err := hosts.Host(testbed.Load, 7)
@@ -141,7 +145,8 @@ func TestProgramsOfTwoMachinesReachEachOther(t *testing.T) {
 			require.NoError(t, third.space.Configure(func(h *netlink.Handle) error {
 				link, err := h.LinkByName(cardName)
 				require.NoError(t, err)
-				assert.Less(t, link.Attrs().Statistics.RxBytes, uint64(10_000), "packets between two machines reach no third one")
+				assert.Less(t, link.Attrs().Statistics.RxBytes, uint64(10_000),
+					"packets between two machines reach no third one")
 				return nil
 			}))
 		})
@@ -184,7 +189,10 @@ func TestAProgramStartsWithTheLimitsOfItsMachine(t *testing.T) {
 	var out bytes.Buffer
 	p, err := server.Start(context.Background(), testbed.Program{
 		Name: "shell", Path: "sh", Stdout: &out, CPUs: []int{0},
-		Args: []string{"-c", `echo "$0 $1"; cat /proc/self/cgroup /proc/net/dev; cat "$2"/c*`, "a b", "c", server.group.ProcessFiles()[0][:strings.LastIndexByte(server.group.ProcessFiles()[0], '/')]},
+		Args: []string{
+			"-c", `echo "$0 $1"; cat /proc/self/cgroup /proc/net/dev; cat "$2"/c*`, "a b", "c",
+			server.group.ProcessFiles()[0][:strings.LastIndexByte(server.group.ProcessFiles()[0], '/')],
+		},
 	})
 	require.NoError(t, err)
 	<-p.Done()
@@ -197,7 +205,8 @@ func TestAProgramStartsWithTheLimitsOfItsMachine(t *testing.T) {
 
 	_, err = server.Start(context.Background(), testbed.Program{Name: "none", Path: "/nowhere/program"})
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	sleeper, err := server.Start(context.Background(), testbed.Program{Name: "sleep", Path: "sleep", Args: []string{"1000"}})
+	sleeper, err := server.Start(context.Background(),
+		testbed.Program{Name: "sleep", Path: "sleep", Args: []string{"1000"}})
 	require.NoError(t, err)
 	command, err := os.ReadFile("/proc/" + strconv.Itoa(sleeper.Pid()) + "/comm")
 	require.NoError(t, err)
@@ -213,13 +222,17 @@ func TestAMachineThatIsTooLargeIsReducedAndReported(t *testing.T) {
 	assert.Equal(t, []string{
 		"the middleware machines (azure-a4) have 2 processors instead of 8: this machine has no more",
 		"the middleware machines (azure-a4) have 8 GiB of memory instead of 14 GiB: this machine has no more",
-		"the machines have 4.5 processors together, but share the 2 of this machine: load that needs more runs slower than on real machines",
+		"the machines have 4.5 processors together, but share the 2 of this machine: load that needs more runs " +
+			"slower than on real machines",
 		"the machines have 16.1 GiB of memory together, but share the 8 GiB of this machine",
-		"packets are not delayed by 1ms: this kernel cannot delay them (CONFIG_NET_SCH_NETEM, module sch_netem; or CONFIG_TUN, module tun, and CONFIG_NET_ACT_MIRRED, module act_mirred)",
+		"packets are not delayed by 1ms: this kernel cannot delay them (CONFIG_NET_SCH_NETEM, module sch_netem; or " +
+			"CONFIG_TUN, module tun, and CONFIG_NET_ACT_MIRRED, module act_mirred)",
 	}, f.shortfalls(map[string]experiment.Machine{"middleware": large, "server": slow}, time.Millisecond))
 	assert.Empty(t, f.shortfalls(map[string]experiment.Machine{"server": slow}, 0))
 	f.congestion = "bbr"
-	assert.Equal(t, []string{"TCP uses the congestion control bbr instead of cubic; to change that: sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno cubic\""},
+	assert.Equal(t,
+		[]string{"TCP uses the congestion control bbr instead of cubic; to change that: sysctl -w " +
+			"net.ipv4.tcp_allowed_congestion_control=\"reno cubic\""},
 		f.shortfalls(nil, 0))
 }
 
@@ -275,7 +288,8 @@ func TestClosingLeavesNothing(t *testing.T) {
 	links, err := net.Interfaces()
 	require.NoError(t, err)
 	for _, link := range links {
-		assert.NotContains(t, []string{bridgeName, "server-0", "load-0"}, link.Name, "all interfaces are in other namespaces")
+		assert.NotContains(t, []string{bridgeName, "server-0", "load-0"}, link.Name,
+			"all interfaces are in other namespaces")
 	}
 	require.NoError(t, hosts.Close())
 	assert.Equal(t, before, spaces())

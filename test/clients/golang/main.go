@@ -1,5 +1,5 @@
-// Command golang is a shell around the memcached clients of Go: golang gomemcache|grafana HOST:PORT. See the parent package for the commands
-// and the form of results.
+// Command golang is a shell around the memcached clients of Go: golang gomemcache|grafana HOST:PORT. See the parent
+// package for the commands and the form of results.
 package main
 
 import (
@@ -53,7 +53,10 @@ func bradfitz(addr string) client {
 		},
 		store: func(mode, key, value string, expiry int32) error {
 			it := &memcache.Item{Key: key, Value: []byte(value), Expiration: expiry}
-			return map[string]func(*memcache.Item) error{"set": c.Set, "add": c.Add, "replace": c.Replace, "append": c.Append}[mode](it)
+			return map[string]func(*memcache.Item) error{
+				"set": c.Set, "add": c.Add, "replace": c.Replace,
+				"append": c.Append,
+			}[mode](it)
 		},
 		gets: func(key string) (string, error) {
 			it, err := c.Get(key)
@@ -179,7 +182,8 @@ func (c client) run(command string, args []string) (result string, err error) {
 }
 
 func main() {
-	c := map[string]func(string) client{"gomemcache": bradfitz, "grafana": fork}[os.Args[1]](os.Args[2] + ":" + os.Args[3])
+	c := map[string]func(string) client{"gomemcache": bradfitz, "grafana": fork}[os.Args[1]](os.Args[2] + ":" +
+		os.Args[3])
 	fmt.Println("ready")
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		words := strings.Fields(lines.Text())

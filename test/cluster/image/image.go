@@ -1,4 +1,5 @@
-// Package image makes container images from programs of this machine: the programs with the libraries that ldd names, and a list of users.
+// Package image makes container images from programs of this machine: the programs with the libraries that ldd names,
+// and a list of users.
 package image
 
 import (
@@ -94,7 +95,8 @@ func contentsOf(files []File) ([]archive.File, error) {
 	return contents, nil
 }
 
-// libraryLine is a line of ldd: "libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x...)", or "/lib64/ld-linux-x86-64.so.2 (0x...)".
+// libraryLine is a line of ldd: "libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x...)", or "/lib64/ld-linux-x86-64.so.2
+// (0x...)".
 var libraryLine = regexp.MustCompile(`(?m)^\s+(?:\S+ => )?(/\S+) \(0x`)
 
 // librariesOf returns the libraries that a program loads; none of one that is static, or that is no program.

@@ -26,8 +26,11 @@ type program struct {
 var programs = []program{
 	{
 		name: "kubernetes", version: kubernetesVersion,
-		commands: []string{"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"},
-		pkg:      "tool", dir: "components",
+		commands: []string{
+			"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl",
+			"kubelet",
+		},
+		pkg: "tool", dir: "components",
 		// A node without it reports v0.0.0.
 		flags: "-X k8s.io/component-base/version.gitVersion=" + kubernetesVersion,
 	},
@@ -35,7 +38,10 @@ var programs = []program{
 	{name: "pause", version: "v1", commands: []string{"pause"}, pkg: "./pause", dir: "."},
 	{name: "helm", version: "v4.3.1", commands: []string{"helm"}, pkg: "helm.sh/helm/v4/cmd/helm"},
 	{name: "kwok", version: "v0.8.0", commands: []string{"kwok"}, pkg: "sigs.k8s.io/kwok/cmd/kwok"},
-	{name: "prometheus-adapter", version: "v0.12.0", commands: []string{"adapter"}, pkg: "tool", dir: "components/adapter"},
+	{
+		name: "prometheus-adapter", version: "v0.12.0", commands: []string{"adapter"}, pkg: "tool",
+		dir: "components/adapter",
+	},
 }
 
 // folder returns the folder of a compiled program.

@@ -23,7 +23,8 @@ func hierarchies() (points []string, err error) {
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
-		if fields := strings.Fields(lines.Text()); len(fields) > 2 && (fields[2] == "cgroup" || fields[2] == "cgroup2") {
+		if fields := strings.Fields(lines.Text()); len(fields) > 2 &&
+			(fields[2] == "cgroup" || fields[2] == "cgroup2") {
 			points = append(points, fields[1])
 		}
 	}

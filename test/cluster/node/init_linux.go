@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Init is a cluster's first process: it sets up the namespaces in which it was started, starts the supervisor, and waits for orphans, as the
-// first process of a machine does. When it ends, the kernel ends all others.
+// Init is a cluster's first process: it sets up the namespaces in which it was started, starts the supervisor, and
+// waits for orphans, as the first process of a machine does. When it ends, the kernel ends all others.
 func (c *Cluster) Init() error {
 	if os.Getenv(initVariable) == "" || os.Getpid() != 1 {
 		return errors.New("init must be started by up, in new namespaces")
@@ -33,10 +33,11 @@ func (c *Cluster) Init() error {
 	if err != nil {
 		return err
 	}
-	supervisor, err := os.StartProcess("/proc/self/exe", []string{os.Args[0], "supervise", "--name", c.name}, &os.ProcAttr{
-		Env:   os.Environ(),
-		Files: []*os.File{null, os.Stdout, os.Stderr, progress},
-	})
+	supervisor, err := os.StartProcess("/proc/self/exe", []string{os.Args[0], "supervise", "--name", c.name},
+		&os.ProcAttr{
+			Env:   os.Environ(),
+			Files: []*os.File{null, os.Stdout, os.Stderr, progress},
+		})
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,10 @@ func TestACertificateIsValidForTheNamesAndAddressesItWasSignedFor(t *testing.T) 
 	pem, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 	require.NoError(t, err)
 	require.True(t, roots.AppendCertsFromPEM(pem))
-	for name, valid := range map[string]bool{"10.96.0.1": true, "kubernetes.default": true, "10.96.0.2": false, "kubernetes": false} {
+	for name, valid := range map[string]bool{
+		"10.96.0.1": true, "kubernetes.default": true, "10.96.0.2": false,
+		"kubernetes": false,
+	} {
 		_, err := cert.Verify(x509.VerifyOptions{DNSName: name, Roots: roots})
 		assert.Equal(t, valid, err == nil, "%s: %v", name, err)
 	}
@@ -57,7 +60,10 @@ func TestEveryConfigurationIsFilledIn(t *testing.T) {
 	kubelet, err := os.ReadFile(filepath.Join(dir, "kubelet.yaml"))
 	require.NoError(t, err)
 	assert.Contains(t, string(kubelet), "cgroupRoot: /mcmw-cluster-test\n")
-	for _, name := range []string{"admin.kubeconfig", "containerd.toml", "coredns.yaml", "kube-proxy.yaml", "kubelet.yaml", "resolv.conf"} {
+	for _, name := range []string{
+		"admin.kubeconfig", "containerd.toml", "coredns.yaml", "kube-proxy.yaml",
+		"kubelet.yaml", "resolv.conf",
+	} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		assert.NotContains(t, string(text), "{{", name)

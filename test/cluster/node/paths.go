@@ -22,7 +22,9 @@ var validName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 // New returns the cluster with a name of lower-case letters, digits and hyphens.
 func New(name string) (*Cluster, error) {
 	if !validName.MatchString(name) {
-		return nil, fmt.Errorf("cluster name %q: expected a lower-case letter, then up to 31 lower-case letters, digits or hyphens", name)
+		return nil,
+			fmt.Errorf("cluster name %q: expected a lower-case letter, then up to 31 lower-case letters, digits or "+
+				"hyphens", name)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {

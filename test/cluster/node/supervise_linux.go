@@ -44,8 +44,8 @@ type supervisor struct {
 	running  []*process.Process
 }
 
-// Supervise brings up the cluster in whose namespaces it is called, writes its progress to file descriptor 3, and returns when one of its
-// programs has ended.
+// Supervise brings up the cluster in whose namespaces it is called, writes its progress to file descriptor 3, and
+// returns when one of its programs has ended.
 func (c *Cluster) Supervise(ctx context.Context) error {
 	if os.Getpid() == 1 || os.Getppid() != 1 {
 		return errors.New("supervise must be started by a cluster's first process")
@@ -103,7 +103,8 @@ func (s *supervisor) bringUp(ctx context.Context) error {
 	if err := s.start("kube-apiserver",
 		"--etcd-servers", "http://127.0.0.1:2379", "--bind-address", "0.0.0.0", "--advertise-address", nodeAddress,
 		"--service-cluster-ip-range", serviceNetwork, "--authorization-mode", "RBAC,Node", "--allow-privileged",
-		"--client-ca-file", pki+"ca.crt", "--tls-cert-file", pki+"apiserver.crt", "--tls-private-key-file", pki+"apiserver.key",
+		"--client-ca-file", pki+"ca.crt", "--tls-cert-file", pki+"apiserver.crt", "--tls-private-key-file",
+		pki+"apiserver.key",
 		"--kubelet-client-certificate", pki+"admin.crt", "--kubelet-client-key", pki+"admin.key",
 		"--kubelet-certificate-authority", pki+"ca.crt",
 		// kubectl exec would fail with the node's name, which is in no DNS.
@@ -115,13 +116,15 @@ func (s *supervisor) bringUp(ctx context.Context) error {
 		"--requestheader-client-ca-file", pki+"ca.crt", "--requestheader-allowed-names", "front-proxy",
 		"--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
 		"--requestheader-extra-headers-prefix", "X-Remote-Extra-",
-		"--proxy-client-cert-file", pki+"front-proxy.crt", "--proxy-client-key-file", pki+"front-proxy.key"); err != nil {
+		"--proxy-client-cert-file", pki+"front-proxy.crt", "--proxy-client-key-file", pki+"front-proxy.key"); err !=
+		nil {
 		return err
 	}
 	if err := s.importImages(ctx); err != nil {
 		return err
 	}
-	if err := s.await(ctx, "kube-apiserver", func() (string, error) { return s.kubectl(ctx, "", "get", "--raw", "/readyz") }); err != nil {
+	if err := s.await(ctx, "kube-apiserver",
+		func() (string, error) { return s.kubectl(ctx, "", "get", "--raw", "/readyz") }); err != nil {
 		return err
 	}
 	if err := s.tell("starting kube-controller-manager, kube-scheduler, kubelet and kube-proxy"); err != nil {
@@ -129,14 +132,17 @@ func (s *supervisor) bringUp(ctx context.Context) error {
 	}
 	for _, command := range [][]string{
 		{
-			"kube-controller-manager", "--kubeconfig", adminConfig, "--service-account-private-key-file", pki + "sa.key",
+			"kube-controller-manager", "--kubeconfig", adminConfig, "--service-account-private-key-file",
+			pki + "sa.key",
 			"--root-ca-file", pki + "ca.crt", "--use-service-account-credentials", "--leader-elect=false",
 			// Tests should not wait: autoscaling decides every 5 s, and scales down after 15 s.
-			"--horizontal-pod-autoscaler-sync-period", "5s", "--horizontal-pod-autoscaler-downscale-stabilization", "15s",
+			"--horizontal-pod-autoscaler-sync-period", "5s",
+			"--horizontal-pod-autoscaler-downscale-stabilization", "15s",
 		},
 		{"kube-scheduler", "--kubeconfig", adminConfig, "--leader-elect=false"},
 		{
-			"kubelet", "--kubeconfig", adminConfig, "--config", insideDir + "/kubelet.yaml", "--hostname-override", nodeName,
+			"kubelet", "--kubeconfig", adminConfig, "--config", insideDir + "/kubelet.yaml", "--hostname-override",
+			nodeName,
 			"--node-ip", nodeAddress, "--root-dir", "/var/lib/kubelet",
 		},
 		{"kube-proxy", "--config", insideDir + "/kube-proxy.yaml"},
@@ -149,7 +155,8 @@ func (s *supervisor) bringUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.await(ctx, "CoreDNS's objects", func() (string, error) { return s.kubectl(ctx, string(manifest), "apply", "-f", "-") }); err != nil {
+	if err := s.await(ctx, "CoreDNS's objects",
+		func() (string, error) { return s.kubectl(ctx, string(manifest), "apply", "-f", "-") }); err != nil {
 		return err
 	}
 	if err := s.tell("waiting for the node and the DNS"); err != nil {
@@ -159,7 +166,8 @@ func (s *supervisor) bringUp(ctx context.Context) error {
 		{"wait", "--for=condition=Ready", "node/" + nodeName, "--timeout=5s"},
 		{"--namespace", "kube-system", "wait", "--for=condition=Available", "deployment/coredns", "--timeout=5s"},
 	} {
-		if err := s.await(ctx, strings.Join(what, " "), func() (string, error) { return s.kubectl(ctx, "", what...) }); err != nil {
+		if err := s.await(ctx, strings.Join(what, " "),
+			func() (string, error) { return s.kubectl(ctx, "", what...) }); err != nil {
 			return err
 		}
 	}
@@ -176,7 +184,10 @@ func (s *supervisor) configure() error {
 		file, name, organization string
 		hosts                    []string
 	}{
-		{"apiserver", "kube-apiserver", "", []string{"127.0.0.1", nodeAddress, apiAddress, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}},
+		{"apiserver", "kube-apiserver", "", []string{
+			"127.0.0.1", nodeAddress, apiAddress, "localhost", "kubernetes",
+			"kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+		}},
 		{"kubelet", nodeName, "", []string{nodeAddress, nodeName}},
 		{"admin", "admin", "system:masters", nil},
 		{"front-proxy", "front-proxy", "", nil},
@@ -198,8 +209,10 @@ func (c *Cluster) writeFiles(dir string) error {
 		return err
 	}
 	values := settings{
-		Dir: insideDir, Cgroup: c.cgroup(), Node: nodeName, NodeAddress: nodeAddress, PodNetwork: podNetwork, ServiceNetwork: serviceNetwork,
-		DNSAddress: dnsAddress, APIServer: apiServer, PluginDir: pluginDir, Socket: containerdSocket, PauseImage: pauseImage, DNSImage: dnsImage,
+		Dir: insideDir, Cgroup: c.cgroup(), Node: nodeName, NodeAddress: nodeAddress, PodNetwork: podNetwork,
+		ServiceNetwork: serviceNetwork,
+		DNSAddress:     dnsAddress, APIServer: apiServer, PluginDir: pluginDir, Socket: containerdSocket,
+		PauseImage: pauseImage, DNSImage: dnsImage,
 	}
 	for _, t := range templates.Templates() {
 		if t.Tree == nil {
@@ -275,8 +288,14 @@ func (s *supervisor) kubectl(ctx context.Context, input string, args ...string) 
 // importImages imports the images that the cluster itself needs into containerd.
 func (s *supervisor) importImages(ctx context.Context) error {
 	for _, i := range []image.Image{
-		{Name: pauseImage, Files: []image.File{{From: s.cluster.Program("pause"), To: "/pause"}}, Entrypoint: []string{"/pause"}},
-		{Name: dnsImage, Files: []image.File{{From: s.cluster.Program("dns"), To: "/coredns"}}, Entrypoint: []string{"/coredns"}},
+		{
+			Name: pauseImage, Files: []image.File{{From: s.cluster.Program("pause"), To: "/pause"}},
+			Entrypoint: []string{"/pause"},
+		},
+		{
+			Name: dnsImage, Files: []image.File{{From: s.cluster.Program("dns"), To: "/coredns"}},
+			Entrypoint: []string{"/coredns"},
+		},
 	} {
 		var archive bytes.Buffer
 		if err := i.Write(&archive); err != nil {

@@ -25,13 +25,15 @@ const (
 )
 
 // namespaces are the kinds of namespaces of a cluster.
-const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS |
+	syscall.CLONE_NEWIPC
 
 // ErrRunning is returned by Up for a cluster that already exists.
 var ErrRunning = errors.New("the cluster is running")
 
-// Up brings the cluster up, and returns when its node and its DNS are ready. The cluster survives the end of this process, unless that is
-// before it is ready. Lines of progress are passed to progress. If Up fails, only the logs of the cluster are left; the error has their end.
+// Up brings the cluster up, and returns when its node and its DNS are ready. The cluster survives the end of this
+// process, unless that is before it is ready. Lines of progress are passed to progress. If Up fails, only the logs of
+// the cluster are left; the error has their end.
 func (c *Cluster) Up(ctx context.Context, progress io.Writer) (err error) {
 	if err := Possible(); err != nil {
 		return err
@@ -168,8 +170,8 @@ func (c *Cluster) Pid() int {
 	return pid
 }
 
-// Command returns a command that runs a program inside the cluster: on its network, with its files in /run, its kubectl and helm, and all
-// rights.
+// Command returns a command that runs a program inside the cluster: on its network, with its files in /run, its kubectl
+// and helm, and all rights.
 func (c *Cluster) Command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	pid := c.Pid()
 	if pid == 0 {
@@ -214,7 +216,8 @@ func (c *Cluster) Down(ctx context.Context) error {
 // endWithin bounds the time in which the kernel ends all processes of a cluster.
 const endWithin = 30 * time.Second
 
-// end kills a cluster's first process and waits for its end. By then the kernel has ended all other processes of the cluster.
+// end kills a cluster's first process and waits for its end. By then the kernel has ended all other processes of the
+// cluster.
 func end(ctx context.Context, pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, syscall.ESRCH) {

@@ -20,7 +20,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// File is a file or a directory of an image. It belongs to root and has no modification time, so that an image depends only on its files.
+// File is a file or a directory of an image. It belongs to root and has no modification time, so that an image depends
+// only on its files.
 type File struct {
 	Path     string // from the root, without a leading slash; a directory's path ends with a slash
 	Mode     int64  // permissions and the sticky bit
@@ -47,14 +48,16 @@ func Image(config v1.ConfigFile, files []File) (v1.Image, error) {
 		return nil, err
 	}
 	config.RootFS.Type = "layers"
-	image, err := mutate.ConfigFile(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), &config)
+	image, err := mutate.ConfigFile(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		types.OCIConfigJSON), &config)
 	if err != nil {
 		return nil, err
 	}
 	return mutate.AppendLayers(image, packed)
 }
 
-// Write writes an archive of an image for one platform, or of images for several, under a name with a tag. Equal images give equal bytes.
+// Write writes an archive of an image for one platform, or of images for several, under a name with a tag. Equal images
+// give equal bytes.
 func Write(w io.Writer, imageName string, images ...v1.Image) error {
 	tag, err := name.NewTag(imageName)
 	if err != nil {
@@ -68,15 +71,17 @@ func Write(w io.Writer, imageName string, images ...v1.Image) error {
 			if err != nil {
 				return err
 			}
-			platforms = mutate.AppendManifests(platforms, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: config.Platform()}})
+			platforms = mutate.AppendManifests(platforms,
+				mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: config.Platform()}})
 		}
 		root = platforms
 	}
-	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: root, Descriptor: v1.Descriptor{Annotations: map[string]string{
-		// The library uses the host name of Docker's registry, containerd and Kubernetes its domain.
-		"io.containerd.image.name":          strings.Replace(tag.Name(), name.DefaultRegistry+"/", "docker.io/", 1),
-		"org.opencontainers.image.ref.name": tag.TagStr(),
-	}}})
+	index := mutate.AppendManifests(empty.Index,
+		mutate.IndexAddendum{Add: root, Descriptor: v1.Descriptor{Annotations: map[string]string{
+			// The library uses the host name of Docker's registry, containerd and Kubernetes its domain.
+			"io.containerd.image.name":          strings.Replace(tag.Name(), name.DefaultRegistry+"/", "docker.io/", 1),
+			"org.opencontainers.image.ref.name": tag.TagStr(),
+		}}})
 
 	dir, err := os.MkdirTemp("", "image-")
 	if err != nil {
