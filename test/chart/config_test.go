@@ -12,8 +12,10 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -78,7 +80,7 @@ func TestMcmwAcceptsWhatTheChartConfigures(t *testing.T) {
 		require.NoError(t, err)
 		p, container := o.proxy(t)
 		assert.Equal(t, []string{":11311"}, c.Listen)
-		assert.NotEmpty(t, c.Specs)
+		assert.NotEmpty(t, c.AllLookups().Specs)
 		// The grace period of the kubelet is sufficient.
 		sleep := int64(0)
 		if container.Lifecycle != nil {
@@ -106,6 +108,61 @@ func TestOptionsInTheValuesReachMcmw(t *testing.T) {
 	require.NotContains(t, environment(container), "GOMEMLIMIT", "there is no memory limit")
 }
 
+// poolsOf returns the servers of every pool of a configuration as mcmw has them, by the pool's name.
+func poolsOf(t *testing.T, c *config.Config) (servers map[string][]string, o middleware.Options) {
+	t.Helper()
+	servers = map[string][]string{}
+	var all []route.Server
+	for _, s := range c.AllLookups().Specs {
+		servers[s.Server.Pool] = append(servers[s.Server.Pool], s.Lookup.String()+s.Server.Addr)
+		all = append(all, s.Server)
+	}
+	return servers, c.With(all)
+}
+
+func TestThePoolsOfTheChartAreThoseOfMcmw(t *testing.T) {
+	const found = "k8s+_memcache._tcp.mcmw-memcached"
+	const domain = ".cache.svc.cluster.local"
+	for version, h := range helms {
+		t.Run(version, func(t *testing.T) {
+			o := render(t, h, "--values", "testdata/pools.yaml")
+			c, err := mcmwConfig(t, o)
+			require.NoError(t, err)
+			servers, options := poolsOf(t, c)
+			require.Equal(t, map[string][]string{
+				"memcached": {found + domain}, "spare": {found + "-spare" + domain},
+				"large": {found + "-large" + domain}, "own": {"10.0.0.1:11211"},
+			}, servers)
+			require.Equal(t, "memcached", options.Routes.Default)
+			for _, p := range options.Pools {
+				require.Equal(t, p.Name == "memcached", p.Options.Gutter == "spare", p.Name)
+				require.Equal(t, p.Name == "large", p.Large.Limit > 0, p.Name)
+			}
+			set := func(name string) appsv1.StatefulSetSpec { return named[*appsv1.StatefulSet](t, o, name).Spec }
+			main, spare, large := set("mcmw-memcached"), set("mcmw-memcached-spare"), set("mcmw-memcached-large")
+			require.Equal(t, []int32{3, 2, 1}, []int32{*main.Replicas, *spare.Replicas, *large.Replicas})
+			for memory, of := range map[string]appsv1.StatefulSetSpec{"64": main, "100": spare} {
+				require.Contains(t, of.Template.Spec.Containers[0].Args, "--memory-limit="+memory)
+			}
+			require.Contains(t, main.Template.Spec.Containers[0].Args, "--max-item-size=16777216")
+			require.NotContains(t, strings.Join(large.Template.Spec.Containers[0].Args, " "), "--max-item-size")
+			require.Equal(t, map[string]string{"pool": "spare"}, spare.Template.Spec.NodeSelector)
+			require.Equal(t, map[string]string{"disk": "ssd"}, main.Template.Spec.NodeSelector)
+			require.Empty(t, main.Template.Spec.TopologySpreadConstraints)
+			require.Len(t, spare.Template.Spec.TopologySpreadConstraints, 2)
+			require.Len(t, of[*policyv1.PodDisruptionBudget](o), 3, "of mcmw, spare and large")
+
+			// Without routes the first pool has all keys.
+			c, err = mcmwConfig(t, render(t, h, "--set", "memcached.pools[0].name=a,memcached.pools[1].name=b,"+
+				"config.pools.a.gutter=b"))
+			require.NoError(t, err)
+			_, options = poolsOf(t, c)
+			require.Equal(t, route.Routes{Default: "a"}, options.Routes)
+			require.Equal(t, middleware.WritersSeveral, c.Writers)
+		})
+	}
+}
+
 func TestPoolsRoutesAndShadowsInTheValuesReachMcmw(t *testing.T) {
 	c, err := mcmwConfig(t, render(t, helms["v4"], "--set",
 		"memcached.enabled=false,config.replicas=1,config.pools.a.servers={x,y},config.pools.a.replicas=2,"+
@@ -118,11 +175,7 @@ func TestPoolsRoutesAndShadowsInTheValuesReachMcmw(t *testing.T) {
 		"--set-json",
 		`config.migrations=[{"from":"a","to":"b","copy":"missed","within":0.02,"start":"2026-12-01T10:00:00Z","back":"2026-12-02T10:00:00Z"}]`))
 	require.NoError(t, err)
-	var servers []route.Server
-	for _, s := range c.AllLookups().Specs {
-		servers = append(servers, s.Server)
-	}
-	o := c.With(servers)
+	_, o := poolsOf(t, c)
 	require.Equal(t, route.Routes{Prefixes: []route.Prefix{
 		{Prefix: "s:", Pool: "b"},
 		{Prefix: "r:", Pool: "d", Reads: "e"},
@@ -217,22 +270,28 @@ func TestMcmwMayOnlyWatchTheEndpointSlicesOfItsNamespaceAndReadItsServersStatefu
 		require.NoError(t, err)
 		p, _ := o.proxy(t)
 		roles, bindings := of[*rbacv1.Role](o), of[*rbacv1.RoleBinding](o)
-		if c.Specs[0].Lookup != discover.Endpoints {
+		var watched []string // the Service and the StatefulSet have the same name
+		for _, s := range c.AllLookups().Specs {
+			if s.Lookup == discover.Endpoints {
+				watched = append(watched, strings.Split(s.Server.Addr, ".")[2])
+			}
+		}
+		if watched == nil {
 			require.Empty(t, roles)
 			require.Empty(t, bindings)
 			return
 		}
 		require.Len(t, roles, 1)
 		require.Len(t, bindings, 1)
-		memcached := strings.Split(c.Specs[0].Server.Addr, ".")[2] // the Service and the StatefulSet have the same name
+		require.ElementsMatch(t, watched, roles[0].Rules[1].ResourceNames)
 		rules := []rbacv1.PolicyRule{
 			{
 				APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"},
 				Verbs: []string{"get", "list", "watch"},
 			},
 			{
-				APIGroups: []string{"apps"}, Resources: []string{"statefulsets"}, ResourceNames: []string{memcached},
-				Verbs: []string{"get"},
+				APIGroups: []string{"apps"}, Resources: []string{"statefulsets"},
+				ResourceNames: roles[0].Rules[1].ResourceNames, Verbs: []string{"get"},
 			},
 		}
 		require.Equal(t, rules, roles[0].Rules)

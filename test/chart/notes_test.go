@@ -27,7 +27,7 @@ func TestTheNotesNameTheObjectsOfTheRelease(t *testing.T) {
 				named[*appsv1.StatefulSet](t, o, pod[1])
 			}
 			require.Equal(t, slices.ContainsFunc(of[*appsv1.StatefulSet](o), func(s *appsv1.StatefulSet) bool {
-				return s.Name == owner.owner.GetName()+"-loadgen"
+				return strings.HasSuffix(s.Name, "-loadgen")
 			}), strings.Contains(notes, " exec "))
 		})
 	}
@@ -40,6 +40,9 @@ func TestTheNotesSayWhereTheKeysAreAndWhenConnectionsEnd(t *testing.T) {
 		"memcached.enabled=false,servers={a,b}": ", in front of a, b.\n",
 		"memcached.enabled=false,config.pools.b.servers={x},config.pools.a.servers={y}": ", in front of the pools a, " +
 			"b.\n",
+		"memcached.pools[0].name=a,memcached.pools[1].name=b,memcached.pools[1].replicas=1": ", in front of the " +
+			"pools " +
+			"a (3 memcached), b (1 memcached) of this release.\n",
 		"config.max-connection-age=3m": ends + " 3m to 3m",
 	} {
 		notes := notes(t, "--set", set)

@@ -172,6 +172,7 @@ func TestEverySelectorFindsThePodsOfOneOwnerAndTheirPorts(t *testing.T) {
 			one(&n.Spec.PodSelector, n.Name)
 		}
 		for _, s := range of[*appsv1.StatefulSet](o) {
+			assert.LessOrEqual(t, len(s.Name), 52, "its pods have a label with this name and a hash")
 			service := named[*corev1.Service](t, o, s.Spec.ServiceName)
 			assert.Equal(t, corev1.ClusterIPNone, service.Spec.ClusterIP)
 		}

@@ -60,6 +60,26 @@ func TestInvalidValuesAreRefusedWithTheirKey(t *testing.T) {
 			"there can be several pods of mcmw",
 		"config.pools.a.servers={x}": "config.pools is set, and " +
 			"pools have their own servers: set memcached.enabled=false",
+		"memcached.pools[0].name=a,config.pools.a.servers={x}": "config.pools.a.servers is set, and " +
+			"memcached.pools[0].name is a: expected options of the chart's pool without its servers, or another name",
+		"memcached.pools[0].name=a,config.pools.b.ack=any": "config.pools.b has no servers, and " +
+			"memcached.pools has no pool of this name; expected servers, or one of the names a",
+		"memcached.pools[0].name=a,memcached.pools[1].name=a": `memcached.pools has the name "a", which exists already`,
+		"memcached.pools[0].replicas=2":                       `at '/memcached/pools/0': missing property 'name'`,
+		"memcached.pools[0].name=a,memcached.pools[0].enabled=true": `at '/memcached/pools/0': additional properties ` +
+			`'enabled' not allowed`,
+		"memcached.pools[0].name=a,memcached.pools[0].memoryMiB=x": `at '/memcached/pools/0/memoryMiB': got string`,
+		"memcached.pools[0].name=a,memcached.pools[0].memoryMiB=113": "memcached.pools[0].resources.limits.memory is " +
+			"128Mi: memcached would be killed before it is full; expected at least 129Mi, which is " +
+			"memcached.pools[0].memoryMiB plus 16",
+		"memcached.pools[0].name=a,memcached.pools[0].image.tag=1.6.18": "memcached.pools[0].image.tag is 1.6.18 and " +
+			"there can be several pods of mcmw",
+		"memcached.pools[0].name=a,config.pools.a.replicas=4": "config.pools.a.replicas is 4 and there are 3 servers " +
+			"(memcached.pools[0].replicas): expected all, or 1 to 3",
+		"memcached.pools[0].name=a,config.pools.a.writers=one": "config.pools.a.writers is one and there can be " +
+			"several pods",
+		"memcached.pools[0].name=a,memcached.pools[1].name=b,serverTLS.enabled=true,memcached.tls.secretName=": "the " +
+			"servers of several pools have different names",
 		"memcached.enabled=false": "memcached.enabled is false " +
 			"and servers is empty",
 		"kind=DaemonSet,keda.enabled=true": "kind is DaemonSet, which has " +

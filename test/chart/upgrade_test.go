@@ -38,18 +38,35 @@ func TestAnUpgradeKeepsImmutableFields(t *testing.T) {
 			require.NotEqual(t, named[*appsv1.Deployment](t, before, "mcmw").Spec, d.Spec)
 			require.Equal(t, named[*appsv1.Deployment](t, before, "mcmw").Spec.Selector, d.Spec.Selector)
 			for _, name := range []string{"mcmw-memcached", "mcmw-loadgen"} {
-				is, was := named[*appsv1.StatefulSet](t, after, name).Spec,
-					named[*appsv1.StatefulSet](t, before, name).Spec
-				require.NotEqual(t, was.Template, is.Template)
-				// The fields of a StatefulSet that the API server allows to change; all others must be equal.
-				is.Replicas, is.Template, is.UpdateStrategy, is.MinReadySeconds, is.RevisionHistoryLimit = was.Replicas,
-					was.Template, was.UpdateStrategy, was.MinReadySeconds, was.RevisionHistoryLimit
-				require.Equal(t, was, is)
+				requireUpgradable(t, before, after, name)
 			}
 			for _, name := range []string{"mcmw", "mcmw-memcached", "mcmw-metrics"} {
 				require.Equal(t, named[*corev1.Service](t, before, name).Spec.Selector,
 					named[*corev1.Service](t, after, name).Spec.Selector)
 			}
+		})
+	}
+}
+
+// requireUpgradable checks that a StatefulSet changes, but only in the fields that the API server allows to change.
+func requireUpgradable(t *testing.T, before, after *objects, name string) {
+	t.Helper()
+	is, was := named[*appsv1.StatefulSet](t, after, name).Spec, named[*appsv1.StatefulSet](t, before, name).Spec
+	require.NotEqual(t, was.Template, is.Template)
+	is.Replicas, is.Template, is.UpdateStrategy, is.MinReadySeconds, is.RevisionHistoryLimit = was.Replicas,
+		was.Template, was.UpdateStrategy, was.MinReadySeconds, was.RevisionHistoryLimit
+	require.Equal(t, was, is)
+}
+
+func TestAnUpgradeToSeveralPoolsKeepsTheServersAndTheirNames(t *testing.T) {
+	for version, h := range helms {
+		t.Run(version, func(t *testing.T) {
+			before := render(t, h, "--set", "memcached.image.tag=1.6.38")
+			after := render(t, h, "--set", "memcached.pools[0].name=memcached,memcached.pools[1].name=spare,"+
+				"config.pools.memcached.gutter=spare")
+			requireUpgradable(t, before, after, "mcmw-memcached")
+			require.Equal(t, named[*corev1.Service](t, before, "mcmw-memcached"),
+				named[*corev1.Service](t, after, "mcmw-memcached"))
 		})
 	}
 }

@@ -25,6 +25,18 @@ func schemaOf(values []*value) ([]byte, error) {
 	if global, ok := properties["global"].(schema); ok {
 		global["additionalProperties"] = true // other charts' values
 	}
+	if memcached, ok := properties["memcached"].(schema); ok {
+		of := memcached["properties"].(map[string]any)
+		pool := map[string]any{
+			"name": schema{"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$"},
+		}
+		for key := range of {
+			if key != "enabled" && key != "watch" && key != "pools" {
+				pool[key] = schema{"$ref": "#/properties/memcached/properties/" + key}
+			}
+		}
+		of["pools"].(schema)["items"] = closed(pool, "name")
+	}
 	for path := range refinements {
 		return nil, fmt.Errorf("refine.go has %s, which is not in values.yaml", path)
 	}
@@ -96,5 +108,7 @@ func options() schema {
 		s["description"] = o.Help + "; accepted: " + o.Accepts() + "; default: " + o.Default
 		properties[o.Name] = s
 	}
+	// The chart's pools have no servers here: the templates know which pools those are.
+	delete(properties["pools"].(schema)["additionalProperties"].(map[string]any), "required")
 	return closed(properties)
 }

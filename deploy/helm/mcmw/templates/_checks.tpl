@@ -20,32 +20,52 @@
 {{- fail "servers is set, and memcached.enabled is true: set memcached.enabled=false to use your own servers, or leave servers empty" -}}
 {{- end -}}
 {{- $pools := get $v.config "pools" | default dict -}}
-{{- if and $pools (or $v.memcached.enabled $v.servers) -}}
-{{- fail "config.pools is set, and pools have their own servers: set memcached.enabled=false, and leave servers empty" -}}
+{{- $chart := include "mcmw.pools" . | fromYamlArray -}}
+{{- if and $pools (or (and $v.memcached.enabled (not $v.memcached.pools)) $v.servers) -}}
+{{- fail "config.pools is set, and pools have their own servers: set memcached.enabled=false, and leave servers empty, or list the chart's pools in memcached.pools" -}}
 {{- end -}}
+{{- $own := $pools -}}
+{{- $names := list -}}
+{{- range $chart -}}
+{{- $names = append $names .name -}}
+{{- $own = omit $own .name -}}
+{{- if and .name (hasKey (get $pools .name | default dict) "servers") -}}
+{{- fail (printf "%s.servers is set, and %s.name is %s: expected options of the chart's pool without its servers, or another name" .options .at .name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $pool := $own -}}
+{{- if not (hasKey (default dict $pool) "servers") -}}
+{{- fail (printf "config.pools.%s has no servers, and memcached.pools has no pool of this name; expected servers, or one of the names %s" $name (join ", " $names)) -}}
+{{- end -}}
+{{- end -}}
+{{- include "mcmw.unique" (list "memcached.pools" "name" $v.memcached.pools (list)) -}}
 {{- if not (or $v.memcached.enabled $v.servers $pools) -}}
 {{- fail "memcached.enabled is false and servers is empty: mcmw needs servers, such as servers={cache1:11211,cache2:11211}" -}}
 {{- end -}}
-{{- $replicas := get $v.config "replicas" | default "all" -}}
-{{- $count := ternary $v.memcached.replicas (len $v.servers) $v.memcached.enabled | int -}}
 {{- /* The number of servers of a name is known only after it is looked up. */ -}}
-{{- $counted := not (regexMatch "(^|[ =])(dns[46]?|srv)[+]" (join " " $v.servers)) -}}
-{{- if and (not $pools) $counted (ne (toString $replicas) "all") (gt (int $replicas) $count) -}}
-{{- fail (printf "config.replicas is %d and there are %d servers (%s): expected all, or 1 to %d" (int $replicas) $count (ternary "memcached.replicas" "servers" $v.memcached.enabled) $count) -}}
+{{- $counted := $chart -}}
+{{- if and $v.servers (not (regexMatch "(^|[ =])(dns[46]?|srv)[+]" (join " " $v.servers))) -}}
+{{- $counted = list (dict "config" $v.config "options" "config" "replicas" (len $v.servers) "counted" "servers") -}}
+{{- end -}}
+{{- range $counted -}}
+{{- $replicas := get .config "replicas" | default "all" -}}
+{{- if and (ne (toString $replicas) "all") (gt (int $replicas) (int .replicas)) -}}
+{{- fail (printf "%s.replicas is %d and there are %d servers (%s): expected all, or 1 to %d" .options (int $replicas) (int .replicas) (get . "counted" | default (printf "%s.replicas" .at)) (int .replicas)) -}}
+{{- end -}}
 {{- end -}}
 {{- if eq (include "mcmw.severalPods" .) "true" -}}
-{{- $all := dict "config" $v.config -}}
-{{- range $name, $pool := $pools -}}{{- $_ := set $all (printf "config.pools.%s" $name) (merge (dict) $pool (pick $v.config "replicas" "writers")) -}}{{- end -}}
-{{- if $pools -}}{{- $_ := unset $all "config" -}}{{- end -}}
-{{- range $key, $pool := $all -}}
-{{- if and (eq (toString (get $pool "writers")) "one") (ne (get $pool "replicas" | default "all" | toString) "1") -}}
-{{- fail (printf "%s.writers is one and there can be several pods of mcmw: each would write as if it were the only one, and copies of a key would differ permanently; expected %s.writers=several, or replicas=1 without autoscaling" $key $key) -}}
+{{- $all := $chart -}}
+{{- range $name, $pool := $own -}}
+{{- $all = append $all (dict "options" (printf "config.pools.%s" $name) "config" (merge (dict) $pool $v.config)) -}}
 {{- end -}}
+{{- range default (list (dict "options" "config" "config" $v.config)) $all -}}
+{{- $replicas := get .config "replicas" | default "all" | toString -}}
+{{- if and (eq (toString (get .config "writers")) "one") (ne $replicas "1") -}}
+{{- fail (printf "%s.writers is one and there can be several pods of mcmw: each would write as if it were the only one, and copies of a key would differ permanently; expected %s.writers=several, or replicas=1 without autoscaling" .options .options) -}}
 {{- end -}}
-{{- $version := regexFind "^[0-9]+[.][0-9]+[.][0-9]+" (toString $v.memcached.image.tag) -}}
-{{- if and $v.memcached.enabled (not $v.memcached.image.digest) $version (ne (toString $replicas) "1") -}}
-{{- if not (semverCompare ">=1.6.27" $version) -}}
-{{- fail (printf "memcached.image.tag is %s and there can be several pods of mcmw, which keep the copies of a key equal only with memcached 1.6.27 or later; expected such a tag, replicas=1 without autoscaling, or config.replicas=1" $v.memcached.image.tag) -}}
+{{- $version := dig "image" "tag" "" . | toString | regexFind "^[0-9]+[.][0-9]+[.][0-9]+" | default "1.6.27" -}}
+{{- if and (ne $replicas "1") (not (dig "image" "digest" "" .)) (not (semverCompare ">=1.6.27" $version)) -}}
+{{- fail (printf "%s.image.tag is %s and there can be several pods of mcmw, which keep the copies of a key equal only with memcached 1.6.27 or later; expected such a tag, replicas=1 without autoscaling, or %s.replicas=1" .at .image.tag .options) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -103,40 +123,36 @@
 {{- if and $v.serverTLS.clientCertificate (not $v.serverTLS.secretName) -}}
 {{- fail "serverTLS.clientCertificate is true and serverTLS.secretName is empty: expected the Secret that has tls.crt and tls.key" -}}
 {{- end -}}
-{{- if and $v.memcached.enabled (ne (not $v.serverTLS.enabled) (not $v.memcached.tls.secretName)) -}}
-{{- fail "memcached.tls.secretName and serverTLS.enabled belong together: set both for TLS to the chart's servers, or neither" -}}
+{{- if and $v.serverTLS.enabled (gt (len $chart) 1) (not $v.serverTLS.name) -}}
+{{- fail "serverTLS.enabled is true, serverTLS.name is empty, and the servers of several pools have different names: expected one name that all their certificates are valid for" -}}
 {{- end -}}
 {{- if and $v.auth.secretName (eq $v.loadgen.generator "memtier") (or $v.loadgen.enabled $v.loadgen.jobs $v.tests.load.enabled) -}}
 {{- fail "auth.secretName is set and loadgen.generator is memtier, which cannot authenticate over the text protocol: expected loadgen.generator=mcmwlab" -}}
 {{- end -}}
 {{- $value := include "mcmw.size" (get $v.config "max-value" | default "1m") | int64 -}}
-{{- $large := include "mcmw.size" (get $v.config "large-values" | default 0) | int64 -}}
-{{- if gt $large $value -}}
+{{- if gt (include "mcmw.size" (get $v.config "large-values" | default 0) | int64) $value -}}
 {{- fail (printf "config.large-values is %v and config.max-value is %v, so clients could not send such values; expected config.max-value of at least config.large-values" (get $v.config "large-values") (get $v.config "max-value" | default "1m")) -}}
 {{- end -}}
 {{- /* 64 MiB for mcmw itself with some hundred clients, a value from a client and one from a server. */ -}}
-{{- $limit := include "mcmw.bytes" (dig "limits" "memory" "" $v.resources) | int64 -}}
-{{- $least := add 67108864 (mul 2 $value) -}}
-{{- if and $limit (lt $limit $least) -}}
-{{- fail (printf "resources.limits.memory is %v: mcmw would be killed; expected at least %dMi, which is 64 and twice config.max-value" $v.resources.limits.memory (int (div (add $least 1048575) 1048576))) -}}
+{{- include "mcmw.limited" (list $v.resources "resources" "mcmw would be killed" (add 67108864 (mul 2 $value)) "64 and twice config.max-value") -}}
+{{- range $chart -}}
+{{- if ne (not $v.serverTLS.enabled) (not .tls.secretName) -}}
+{{- fail (printf "%s.tls.secretName and serverTLS.enabled belong together: set both for TLS to the chart's servers, or neither" .at) -}}
 {{- end -}}
-{{- if $v.memcached.enabled -}}
 {{- $item := include "mcmw.itemSize" . | int64 -}}
-{{- $why := ternary "memcached.maxItemSize" (ternary "config.item-size" "config.max-value" (gt $large 0)) (not (empty $v.memcached.maxItemSize)) -}}
-{{- if gt (mul 2 $item) (mul $v.memcached.memoryMiB 1048576) -}}
-{{- fail (printf "%s is %d bytes and memcached.memoryMiB is %d: memcached accepts at most half of its memory as the size of an item; expected memcached.memoryMiB of at least %d" $why $item (int $v.memcached.memoryMiB) (int (div (add (mul 2 $item) 1048575) 1048576))) -}}
+{{- $large := include "mcmw.size" (get .config "large-values" | default 0) | int64 -}}
+{{- $why := ternary (printf "%s.maxItemSize" .at) (ternary (printf "%s.item-size" .options) "config.max-value" (gt $large 0)) (not (empty .maxItemSize)) -}}
+{{- if gt (mul 2 $item) (mul .memoryMiB 1048576) -}}
+{{- fail (printf "%s is %d bytes and %s.memoryMiB is %d: memcached accepts at most half of its memory as the size of an item; expected %s.memoryMiB of at least %d" $why $item .at (int .memoryMiB) .at (int (div (add (mul 2 $item) 1048575) 1048576))) -}}
 {{- end -}}
 {{- if or (lt $item 524288) (gt $item 1073741824) -}}
 {{- fail (printf "%s is %d bytes: memcached accepts 512k to 1024m" $why $item) -}}
 {{- end -}}
-{{- if and $large (lt $item (include "mcmw.size" (get $v.config "item-size" | default "1m") | int64)) -}}
-{{- fail (printf "memcached.maxItemSize is %v, and with config.large-values mcmw stores items of up to config.item-size, %v; expected memcached.maxItemSize of at least that" $v.memcached.maxItemSize (get $v.config "item-size" | default "1m")) -}}
+{{- if and $large (lt $item (include "mcmw.size" (get .config "item-size" | default "1m") | int64)) -}}
+{{- fail (printf "%s.maxItemSize is %v, and with config.large-values mcmw stores items of up to config.item-size, %v; expected %s.maxItemSize of at least that" .at .maxItemSize (get .config "item-size" | default "1m") .at) -}}
 {{- end -}}
-{{- $limit := include "mcmw.bytes" (dig "limits" "memory" "" $v.memcached.resources) | int64 -}}
-{{- $least := mul (add $v.memcached.memoryMiB 16) 1048576 -}}
-{{- if and $limit (lt $limit $least) -}}
-{{- fail (printf "memcached.resources.limits.memory is %v: memcached would be killed before it is full; expected at least %dMi, which is memcached.memoryMiB plus 16" $v.memcached.resources.limits.memory (int (add $v.memcached.memoryMiB 16))) -}}
-{{- end -}}
+{{- include "mcmw.limited" (list .resources (printf "%s.resources" .at) "memcached would be killed before it is full" (mul (add .memoryMiB 16) 1048576) (printf "%s.memoryMiB plus 16" .at)) -}}
+{{- include "mcmw.unique" (list (printf "%s.extraVolumes" .at) "name" .extraVolumes (list (dict "name" "tls") (dict "name" "auth"))) -}}
 {{- end -}}
 {{- /* If Helm only renders, lookup returns nothing. */ -}}
 {{- if .Release.IsInstall -}}
@@ -171,7 +187,6 @@
 {{- range include "mcmw.volumes" . | fromYamlArray -}}{{- $mounts = append $mounts (dict "mountPath" (printf "/etc/mcmw/%s" .name)) -}}{{- end -}}
 {{- include "mcmw.unique" (list "extraVolumeMounts" "mountPath" $v.extraVolumeMounts $mounts) -}}
 {{- include "mcmw.unique" (list "extraContainers" "name" $v.extraContainers (list (dict "name" "mcmw"))) -}}
-{{- include "mcmw.unique" (list "memcached.extraVolumes" "name" $v.memcached.extraVolumes (list (dict "name" "tls") (dict "name" "auth"))) -}}
 {{- include "mcmw.unique" (list "loadgen.jobs" "name" $v.loadgen.jobs (list)) -}}
 {{- end -}}
 
@@ -187,5 +202,14 @@
 {{- fail (printf "%s has the %s %q, which exists already; expected another one" $key $field $name) -}}
 {{- end -}}
 {{- $_ := set $seen $name true -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Refuses a memory limit that is too low. Takes (list RESOURCES PATH CONSEQUENCE BYTES WHAT). */ -}}
+{{- define "mcmw.limited" -}}
+{{- $given := dig "limits" "memory" "" (index . 0) -}}
+{{- $limit := include "mcmw.bytes" $given | int64 -}}
+{{- if and $limit (lt $limit (int64 (index . 3))) -}}
+{{- fail (printf "%s.limits.memory is %v: %s; expected at least %dMi, which is %s" (index . 1) $given (index . 2) (int (div (add (index . 3) 1048575) 1048576)) (index . 4)) -}}
 {{- end -}}
 {{- end -}}

@@ -1,13 +1,17 @@
 {{- /* The configuration file that mcmw watches. */ -}}
 {{- define "mcmw.file" -}}
-{{- $servers := .Values.servers -}}
-{{- if .Values.memcached.enabled -}}
-{{- $servers = list (printf "%s+_memcache._tcp.%s" (ternary "k8s" "srv" (eq (include "mcmw.watches" .) "true")) (include "mcmw.memcachedHost" .)) -}}
-{{- end -}}
-{{- $file := ternary dict (dict "servers" $servers) (hasKey .Values.config "pools") -}}
+{{- $file := ternary dict (dict "servers" .Values.servers) (hasKey .Values.config "pools") -}}
 {{- $live := splitList " " (include "mcmw.liveOptions" .) -}}
 {{- range $name, $value := .Values.config -}}
 {{- if has $name $live -}}{{- $_ := set $file $name $value -}}{{- end -}}
+{{- end -}}
+{{- range include "mcmw.pools" . | fromYamlArray -}}
+{{- $servers := dict "servers" (list (printf "%s+_memcache._tcp.%s" (ternary "k8s" "srv" (and .watch (eq (include "mcmw.watches" $) "true"))) .host)) -}}
+{{- if .name -}}
+{{- $_ := unset $file "servers" -}}
+{{- $servers = dict "pools" (dict .name $servers) "routes" (get $file "routes" | default (list (dict "default" .name))) -}}
+{{- end -}}
+{{- $file = include "mcmw.overlay" (list $file $servers) | fromYaml -}}
 {{- end -}}
 {{- if and .Values.memcached.enabled (not (hasKey .Values.config "writers")) (eq (include "mcmw.severalPods" .) "true") -}}
 {{- $_ := set $file "writers" "several" -}}
@@ -56,7 +60,7 @@ them, because it must change together with the pod's grace period. */ -}}
 {{- $_ := set $env "MCMW_SERVER_TLS_KEY" (dict "value" "/etc/mcmw/server-tls/tls.key") -}}
 {{- end -}}
 {{- $name := .name -}}
-{{- if $.Values.memcached.enabled -}}{{- $name = default (include "mcmw.memcachedHost" $) $name -}}{{- end -}}
+{{- range include "mcmw.pools" $ | fromYamlArray -}}{{- $name = default .host $name -}}{{- end -}}
 {{- if $name -}}{{- $_ := set $env "MCMW_SERVER_TLS_NAME" (dict "value" $name) -}}{{- end -}}
 {{- end -}}
 {{- end -}}

@@ -14,8 +14,7 @@
 
 {{- define "mcmw.replicas" -}}{{ ternary .Values.replicas .Values.replicaCount (or (kindIs "string" .Values.replicaCount) (kindIs "invalid" .Values.replicaCount)) | int }}{{- end -}}
 
-{{- define "mcmw.memcachedName" -}}{{ include "mcmw.fullname" . }}-memcached{{- end -}}
-{{- define "mcmw.loadgenName" -}}{{ include "mcmw.fullname" . }}-loadgen{{- end -}}
+{{- define "mcmw.loadgenName" -}}{{ include "mcmw.fullname" . | trunc 44 | trimSuffix "-" }}-loadgen{{- end -}}
 {{- define "mcmw.metricsName" -}}{{ include "mcmw.fullname" . }}-metrics{{- end -}}
 
 {{- define "mcmw.serviceAccountName" -}}
@@ -26,16 +25,52 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Whether mcmw asks the API server for addresses: of the chart's servers, or of the user's servers with k8s+. The default account of the namespace gets no rights for it. */ -}}
+{{- /* Whether the user's own servers are looked up with k8s+. */ -}}
+{{- define "mcmw.watchesOwn" -}}{{ contains "k8s+" (toJson (list .Values.servers (get .Values.config "pools"))) }}{{- end -}}
+
+{{- /* Whether mcmw asks the API server for addresses: of the chart's servers, or of the user's. The default account of the namespace gets no rights for it. */ -}}
 {{- define "mcmw.watches" -}}
-{{- $wanted := .Values.memcached.watch -}}
-{{- if not .Values.memcached.enabled -}}{{- $wanted = contains "k8s+" (toJson (list .Values.servers (get .Values.config "pools"))) -}}{{- end -}}
+{{- $wanted := or (and .Values.memcached.enabled .Values.memcached.watch) (eq (include "mcmw.watchesOwn" .) "true") -}}
 {{- and $wanted (or .Values.serviceAccount.create (not (empty .Values.serviceAccount.name))) -}}
 {{- end -}}
 
-{{- /* The DNS names of the Service for clients and of the chart's servers, within the cluster. */ -}}
-{{- define "mcmw.host" -}}{{ include "mcmw.fullname" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}{{- end -}}
-{{- define "mcmw.memcachedHost" -}}{{ include "mcmw.memcachedName" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}{{- end -}}
+{{- /* The domain of Services, and the DNS name of the one for clients. */ -}}
+{{- define "mcmw.domain" -}}{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}{{- end -}}
+{{- define "mcmw.host" -}}{{ include "mcmw.fullname" . }}.{{ include "mcmw.domain" . }}{{- end -}}
+
+{{- /* The chart's pools of memcached, as a list of YAML: the values of `memcached`, overridden by those of the pool's entry in memcached.pools, and
+     name                        "" without memcached.pools
+     component, fullname, host   of its pods, of its StatefulSet and Service, and of the Service in the DNS
+     config                      the options of mcmw that apply to it
+     at, options                 where its values and its options are, for messages
+A StatefulSet's name has at most 52 characters: its pods have a label with it and a hash. Without memcached.pools it is one pool without a name, which has the objects of a pool named memcached: a release can change from one to the other. */ -}}
+{{- define "mcmw.pools" -}}
+{{- $pools := list -}}
+{{- if .Values.memcached.enabled -}}
+{{- $config := .Values.config -}}
+{{- range $i, $entry := default (list dict) .Values.memcached.pools -}}
+{{- $name := get $entry "name" -}}
+{{- $component := ternary "memcached" (printf "memcached-%s" $name) (has $name (list "" "memcached")) -}}
+{{- $fullname := printf "%s-%s" (include "mcmw.fullname" $ | trunc (sub 51 (len $component) | int) | trimSuffix "-") $component -}}
+{{- $derived := dict "name" $name "component" $component "fullname" $fullname "host" (printf "%s.%s" $fullname (include "mcmw.domain" $))
+  "config" (merge (dict) (get (get $config "pools" | default dict) $name | default dict) $config)
+  "at" (ternary "memcached" (printf "memcached.pools[%d]" $i) (empty $name)) "options" (ternary "config" (printf "config.pools.%s" $name) (empty $name)) -}}
+{{- $pools = append $pools (merge $derived (include "mcmw.overlay" (list $.Values.memcached $entry) | fromYaml)) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $pools -}}
+{{- end -}}
+
+{{- /* A mapping over another one: its texts, numbers and lists replace those of the other. Takes (list OTHER MAPPING). */ -}}
+{{- define "mcmw.overlay" -}}
+{{- $merged := deepCopy (first .) -}}
+{{- range $key, $value := last . -}}
+{{- $under := get $merged $key -}}
+{{- if and (kindIs "map" $value) (kindIs "map" $under) -}}{{- $value = include "mcmw.overlay" (list $under $value) | fromYaml -}}{{- end -}}
+{{- $_ := set $merged $key $value -}}
+{{- end -}}
+{{- toYaml $merged -}}
+{{- end -}}
 
 {{- /* Labels. Takes (list $ COMPONENT). The labels of the selector never change: a Deployment and a StatefulSet do not allow it. */ -}}
 {{- define "mcmw.selector" -}}
@@ -170,14 +205,13 @@ schedulerName: {{ . }}
 {{- mul (trimSuffix $unit $text | int64) (get (include "mcmw.units" . | fromYaml) $unit | default 1 | int64) -}}
 {{- end -}}
 
-{{- /* The size of the largest item of the chart's memcached (-I), bytes: that of the largest value, or of what mcmw splits values into. Never below memcached's default. */ -}}
+{{- /* The size of the largest item of a pool's servers (-I), bytes: that of the largest value, or of what mcmw splits values into. Never below memcached's default. */ -}}
 {{- define "mcmw.itemSize" -}}
-{{- $config := .Values.config -}}
-{{- $option := ternary "item-size" "max-value" (gt (include "mcmw.size" (get $config "large-values" | default 0) | int64) 0) -}}
-{{- if .Values.memcached.maxItemSize -}}
-{{- include "mcmw.size" .Values.memcached.maxItemSize -}}
+{{- $option := ternary "item-size" "max-value" (gt (include "mcmw.size" (get .config "large-values" | default 0) | int64) 0) -}}
+{{- if .maxItemSize -}}
+{{- include "mcmw.size" .maxItemSize -}}
 {{- else -}}
-{{- max 1048576 (include "mcmw.size" (get $config $option | default "1m") | int64) -}}
+{{- max 1048576 (include "mcmw.size" (get .config $option | default "1m") | int64) -}}
 {{- end -}}
 {{- end -}}
 
