@@ -23,8 +23,6 @@ type ClientKind struct {
 	// Percentiles are those of the distributions of all clients, merged with their throughput as weight: the smallest
 	// edge up to which the share of requests is reached, in seconds.
 	Percentiles map[float64]float64
-	// NearestPercentiles are computed as in the report: the mean over the clients of the edge with the nearest share.
-	NearestPercentiles map[float64]float64
 }
 
 // MiddlewareKind has the middlewares' measurements of one kind of request.
@@ -43,35 +41,38 @@ var distributionOf = map[string]string{"Sets": "SET", "Gets": "GET"}
 // clientKind summarizes the clients' rows with a name and their distributions. The row of all requests, Totals, has
 // those of all kinds.
 func clientKind(outputs []*memtier.Output, row string) (ClientKind, bool) {
-	k := ClientKind{Percentiles: map[float64]float64{}, NearestPercentiles: map[float64]float64{}}
-	var weights []float64
-	var cdfs [][]memtier.Quantile
+	k := ClientKind{Percentiles: map[float64]float64{}}
 	for _, out := range outputs {
-		r, ok := out.Overall().Row(row)
-		if !ok || !(r.Throughput > 0) {
-			continue
-		}
-		k.Throughput += r.Throughput
-		k.Response += r.Throughput * r.Mean
-		for name, of := range distributionOf {
-			part, ok := out.Overall().Row(name)
-			cdf := out.Overall().Distributions[of]
-			if (name == row || row == "Totals") && ok && part.Throughput > 0 && len(cdf) > 0 {
-				weights, cdfs = append(weights, part.Throughput), append(cdfs, cdf)
-			}
+		if r, ok := out.Overall().Row(row); ok && r.Throughput > 0 {
+			k.Throughput += r.Throughput
+			k.Response += r.Throughput * r.Mean
 		}
 	}
 	if k.Throughput == 0 {
 		return k, false
 	}
 	k.Response /= k.Throughput
+	cdfs, weights := distributions(outputs, row)
 	for _, q := range []float64{0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999} {
 		if len(cdfs) > 0 {
 			k.Percentiles[q] = mergedPercentile(cdfs, weights, q)
-			k.NearestPercentiles[q] = nearestPercentile(cdfs, q)
 		}
 	}
 	return k, true
+}
+
+// distributions returns the clients' distributions for a row, and their throughputs.
+func distributions(outputs []*memtier.Output, row string) (cdfs [][]memtier.Quantile, weights []float64) {
+	for _, out := range outputs {
+		for name, of := range distributionOf {
+			part, ok := out.Overall().Row(name)
+			cdf := out.Overall().Distributions[of]
+			if (name == row || row == "Totals") && ok && part.Throughput > 0 && len(cdf) > 0 {
+				cdfs, weights = append(cdfs, cdf), append(weights, part.Throughput)
+			}
+		}
+	}
+	return cdfs, weights
 }
 
 // shareUpTo returns the share of requests in a distribution up to a time.
@@ -109,21 +110,6 @@ func mergedPercentile(cdfs [][]memtier.Quantile, weights []float64, q float64) f
 		return -1
 	})
 	return edges[min(at, len(edges)-1)]
-}
-
-// nearestPercentile returns the mean over the distributions of the first edge with the share nearest to q.
-func nearestPercentile(cdfs [][]memtier.Quantile, q float64) float64 {
-	sum := 0.0
-	for _, cdf := range cdfs {
-		nearest := cdf[0]
-		for _, step := range cdf {
-			if math.Abs(step.Share-q) < math.Abs(nearest.Share-q)-1e-12 {
-				nearest = step
-			}
-		}
-		sum += nearest.Seconds
-	}
-	return sum / float64(len(cdfs))
 }
 
 // cut returns rows without the first and the last n.

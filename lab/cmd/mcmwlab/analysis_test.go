@@ -198,7 +198,7 @@ func TestImportRefusesUnreadableFiles(t *testing.T) {
 		{[]string{"--out", target, filepath.Join(dir, "nothing")}, exitFailed, "no such file"},
 		{[]string{"--out", target, dir}, exitFailed, "no output found"},
 		{[]string{"--out", target, dir, dir}, exitUsage, "expected a single directory"},
-		{[]string{"--summary", "-", junk}, exitUsage, "not a directory of experiments"},
+		{[]string{"--summary", "-", junk}, exitUsage, "--summary is now a test"},
 	} {
 		requireRefused(t, c.code, c.want, append([]string{"import"}, c.args...)...)
 		assert.NoDirExists(t, target)

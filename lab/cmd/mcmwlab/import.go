@@ -19,9 +19,9 @@ import (
 )
 
 type importFlags struct {
-	out, format, summary string
-	factors              map[string]string
-	command              []string
+	out, format string
+	factors     map[string]string
+	command     []string
 }
 
 func newImportCommand(args []string, stderr io.Writer) *cobra.Command {
@@ -46,22 +46,17 @@ same factors are repetitions.`,
 	flags.StringVar(&f.out, "out", "", "directory of the new record, which must not exist")
 	flags.StringVar(&f.format, "format", "auto", "format of the files: auto, "+strings.Join(foreign.Formats, ", "))
 	flags.StringToStringVar(&f.factors, "factor", nil, "NAME=LEVEL,...: levels of further factors, such as servers=3")
-	flags.StringVar(&f.summary, "summary", "",
-		"for a directory: write the summary of the report as JSON to this file; - for standard output")
 	return cmd
 }
 
 // run reads the files at the paths and creates the record.
 func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io.Writer) error {
-	if f.out == "" && f.summary == "" {
+	if f.out == "" {
 		return usageError{errors.New("--out is missing: expected the directory of the new record")}
 	}
-	found, imported, err := f.read(ctx, paths, stdout, stderr)
+	found, imported, err := f.read(ctx, paths, stderr)
 	if err != nil {
 		return err
-	}
-	if f.out == "" {
-		return nil
 	}
 	manifest := record.Manifest{Name: filepath.Base(f.out), Created: time.Now(), Command: f.command, Imported: imported}
 	r, warnings, err := createRecord(ctx, f.out, manifest, found)
@@ -89,19 +84,14 @@ func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io
 }
 
 // read returns the runs at the paths and their format.
-func (f *importFlags) read(ctx context.Context, paths []string, stdout, stderr io.Writer) ([]foreign.Found, string,
-	error,
-) {
+func (f *importFlags) read(ctx context.Context, paths []string, stderr io.Writer) ([]foreign.Found, string, error) {
 	if info, err := os.Stat(paths[0]); err != nil {
 		return nil, "", err
 	} else if info.IsDir() {
 		if len(paths) > 1 {
 			return nil, "", usageError{fmt.Errorf("%d paths: expected a single directory, or files", len(paths))}
 		}
-		return f.tree(ctx, paths[0], stdout)
-	}
-	if f.summary != "" {
-		return nil, "", usageError{fmt.Errorf("--summary: %s is not a directory of experiments", paths[0])}
+		return f.tree(ctx, paths[0])
 	}
 	p := newProgress(stderr)
 	defer p.clear()
@@ -129,17 +119,12 @@ func (f *importFlags) read(ctx context.Context, paths []string, stdout, stderr i
 	return found, strings.Join(formats, ", "), nil
 }
 
-// tree returns the runs of a directory of experiments, and writes its summary if requested.
-func (f *importFlags) tree(ctx context.Context, dir string, stdout io.Writer) ([]foreign.Found, string, error) {
+// tree returns the runs of a directory of experiments.
+func (f *importFlags) tree(ctx context.Context, dir string) ([]foreign.Found, string, error) {
 	root := os.DirFS(dir)
 	configurations, err := foreign.ReadTree(ctx, root)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", dir, err)
-	}
-	if f.summary != "" {
-		if err := writeJSON(f.summary, stdout, foreign.Summarize(configurations)); err != nil {
-			return nil, "", err
-		}
 	}
 	found := foreign.TreeRuns(root, configurations)
 	for i := range found {

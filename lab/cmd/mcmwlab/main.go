@@ -137,7 +137,7 @@ var gone = map[string]string{"paper": "a test recomputes the reports' tables, go
 // earlierFlags has the present spelling of flags that had others.
 var earlierFlags = map[string]string{
 	"select": "--where", "figures": "--out", "output": "--out",
-	"json": "--format json",
+	"json": "--format json", "summary": "a test, go -C lab test ./foreign",
 }
 
 // The arguments of commands.

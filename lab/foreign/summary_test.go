@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 
+	"mcmw/lab/memtier"
+
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 )
@@ -124,11 +126,18 @@ func (c *ConfigurationSummary) repetition(r Repetition) RepetitionSummary {
 		if !ok {
 			continue
 		}
+		nearest := map[float64]float64{}
+		cdfs, _ := distributions(r.Clients, kind.row)
+		for _, q := range []float64{0.25, 0.5, 0.75, 0.9, 0.99} {
+			if len(cdfs) > 0 {
+				nearest[q] = nearestPercentile(cdfs, q)
+			}
+		}
 		out.Client[kind.name] = map[string]any{
 			"throughput":                c.keep("client_"+kind.name+"_throughput", k.Throughput),
 			"response_ms":               c.keep("client_"+kind.name+"_response_ms", ms*k.Response),
 			"percentiles_merged_ms":     percentilesOf(k.Percentiles, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99),
-			"percentiles_repo_style_ms": percentilesOf(k.NearestPercentiles, 0.25, 0.5, 0.75, 0.9, 0.99),
+			"percentiles_repo_style_ms": percentilesOf(nearest, 0.25, 0.5, 0.75, 0.9, 0.99),
 		}
 		for name, v := range percentilesOf(k.Percentiles, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99) {
 			c.keep("client_"+kind.name+"_"+name+"_ms", v)
@@ -196,4 +205,19 @@ func rowsOf(r Repetition, n int) []int {
 		rows[i] = len(cut(mw.Rows, n))
 	}
 	return rows
+}
+
+// nearestPercentile returns the mean over the distributions of the first edge with the share nearest to q.
+func nearestPercentile(cdfs [][]memtier.Quantile, q float64) float64 {
+	sum := 0.0
+	for _, cdf := range cdfs {
+		nearest := cdf[0]
+		for _, step := range cdf {
+			if math.Abs(step.Share-q) < math.Abs(nearest.Share-q)-1e-12 {
+				nearest = step
+			}
+		}
+		sum += nearest.Seconds
+	}
+	return sum / float64(len(cdfs))
 }
