@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,10 @@ func TestSamplesAreCountersOfTheHostAndTheProcesses(t *testing.T) {
 	defer cancel()
 	out := &stopWriter{left: 3, stop: cancel}
 	require.NoError(t, Sample(ctx, out,
-		Watched{Processes: map[string]Usage{"this": UsageOf(os.Getpid()), "gone": UsageOf(1 << 22)}}, time.Millisecond))
+		Watched{
+			Processes: map[string]string{"this": strconv.Itoa(os.Getpid()), "gone": "4194304"},
+			Interval:  time.Millisecond,
+		}))
 	readings, err := ReadSamples(&out.Buffer)
 	require.NoError(t, err)
 	require.Len(t, readings, 3)
@@ -60,7 +64,7 @@ func TestAGroupCanBeSampledInPlaceOfTheHost(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	out := &stopWriter{left: 2, stop: cancel}
-	require.NoError(t, Sample(ctx, out, Watched{Group: []string{dir}, CPUs: 2}, time.Millisecond))
+	require.NoError(t, Sample(ctx, out, Watched{Group: []string{dir}, CPUs: 2, Interval: time.Millisecond}))
 	readings, err := ReadSamples(&out.Buffer)
 	require.NoError(t, err)
 	require.Len(t, readings, 2)
@@ -68,7 +72,7 @@ func TestAGroupCanBeSampledInPlaceOfTheHost(t *testing.T) {
 	assert.InDelta(t, 1, readings[1].CPU.System, 1e-9)
 	// The time of two processors that the group has not used.
 	assert.Greater(t, readings[1].CPU.Idle, readings[0].CPU.Idle)
-	require.Error(t, Sample(ctx, out, Watched{Group: []string{dir + "/none"}, CPUs: 2}, time.Millisecond))
+	require.Error(t, Sample(ctx, out, Watched{Group: []string{dir + "/none"}, CPUs: 2, Interval: time.Millisecond}))
 }
 
 func TestAnIncompleteLastSampleIsLeftOut(t *testing.T) {
@@ -152,16 +156,16 @@ func TestTheProcessorTimeOfAProcessElsewhereIsReadFromItsMetrics(t *testing.T) {
 		_, _ = io.WriteString(w, answer)
 	}))
 	defer server.Close()
-	used, err := UsageAt(server.URL)()
+	used, err := usageOf(server.URL)
 	require.NoError(t, err)
 	assert.Equal(t, Used{CPU: 12500 * time.Millisecond}, used)
 	answer = "up 1\n"
-	_, err = UsageAt(server.URL)()
+	_, err = usageOf(server.URL)
 	require.ErrorContains(t, err, "has no metric process_cpu_seconds_total")
 	code = http.StatusNotFound
-	_, err = UsageAt(server.URL)()
+	_, err = usageOf(server.URL)
 	require.ErrorContains(t, err, "answers with status 404")
 	server.Close()
-	_, err = UsageAt(server.URL)()
+	_, err = usageOf(server.URL)
 	require.Error(t, err)
 }

@@ -12,9 +12,11 @@ import (
 // awaitPause is the time between two attempts.
 const awaitPause = 5 * time.Millisecond
 
-// Await waits until a server at address accepts connections (protocol "tcp") or answers a request ("memcached"). If ctx
-// ends first, the error is that of the last attempt.
+// Await waits until a server at address accepts connections (protocol "tcp") or answers a request ("memcached"), at
+// most for process.ReadyTimeout. If the time or ctx ends first, the error is that of the last attempt.
 func Await(ctx context.Context, protocol, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, process.ReadyTimeout)
+	defer cancel()
 	for {
 		err := try(ctx, protocol, address)
 		if err == nil {

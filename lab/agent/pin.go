@@ -12,10 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pin binds a process to processors, out of those that this process may use. With threads 0, all its threads are bound
-// to processor number first. Otherwise each of its threads that serve requests is bound to a processor of its own, from
-// number first on; the process must have that many such threads. Numbers beyond the last processor wrap around.
-func Pin(pid, first, threads int) error {
+// Pinned binds a process to processors, out of those that this process may use. With Threads 0, all its threads are
+// bound to processor number First. Otherwise each of its threads that serve requests is bound to a processor of its
+// own, from number First on; the process must have that many such threads. Numbers beyond the last processor wrap
+// around.
+type Pinned struct{ Process, First, Threads int }
+
+func (p *Pinned) pin() error {
 	var own unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &own); err != nil {
 		return fmt.Errorf("reading the processors of this process: %w", err)
@@ -26,15 +29,15 @@ func Pin(pid, first, threads int) error {
 			processors = append(processors, cpu)
 		}
 	}
-	if threads == 0 {
-		return pinAll(pid, processors[first%len(processors)])
+	if p.Threads == 0 {
+		return pinAll(p.Process, processors[p.First%len(processors)])
 	}
-	tids, err := serving(pid, threads)
+	tids, err := serving(p.Process, p.Threads)
 	if err != nil {
 		return err
 	}
 	for i, tid := range tids {
-		if err := pinThread(tid, processors[(first+i)%len(processors)]); err != nil {
+		if err := pinThread(tid, processors[(p.First+i)%len(processors)]); err != nil {
 			return err
 		}
 	}

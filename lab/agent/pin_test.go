@@ -46,7 +46,7 @@ func TestThreadsThatServeRequestsAreBoundToProcessorsInTurn(t *testing.T) {
 	require.NoError(t, unix.SchedGetaffinity(0, &own))
 	pid := server(t)
 	_, allowed := processorsOf(t, pid)
-	require.NoError(t, Pin(pid, 1, 3))
+	require.NoError(t, (&Pinned{pid, 1, 3}).pin())
 	tids, err := serving(pid, 3)
 	require.NoError(t, err)
 	seen := map[int]int{}
@@ -59,7 +59,7 @@ func TestThreadsThatServeRequestsAreBoundToProcessorsInTurn(t *testing.T) {
 	_, count := processorsOf(t, pid)
 	assert.Equal(t, allowed, count, "the main thread serves no requests")
 
-	err = Pin(pid, 0, 4)
+	err = (&Pinned{pid, 0, 4}).pin()
 	assert.ErrorContains(t, err,
 		fmt.Sprintf("process %d has 3 threads that serve requests, expected 4; its threads are ", pid))
 	assert.ErrorContains(t, err, "mc-worker")
@@ -67,7 +67,7 @@ func TestThreadsThatServeRequestsAreBoundToProcessorsInTurn(t *testing.T) {
 
 func TestAllThreadsOfAProcessAreBoundToOneProcessor(t *testing.T) {
 	pid := server(t)
-	require.NoError(t, Pin(pid, runtime.NumCPU(), 0), "numbers beyond the last wrap around")
+	require.NoError(t, (&Pinned{pid, runtime.NumCPU(), 0}).pin(), "numbers beyond the last wrap around")
 	tids, _, err := threadsOf(pid)
 	require.NoError(t, err)
 	assert.Greater(t, len(tids), 3)
@@ -76,8 +76,8 @@ func TestAllThreadsOfAProcessAreBoundToOneProcessor(t *testing.T) {
 		cpu, count := processorsOf(t, tid)
 		assert.Equal(t, [2]int{first, 1}, [2]int{cpu, count})
 	}
-	assert.ErrorContains(t, Pin(1<<22+1, 0, 0), "looking for the threads of process 4194305: ")
-	assert.ErrorContains(t, Pin(1<<22+1, 0, 1), "looking for the threads of process 4194305: ")
+	assert.ErrorContains(t, (&Pinned{1<<22 + 1, 0, 0}).pin(), "looking for the threads of process 4194305: ")
+	assert.ErrorContains(t, (&Pinned{1<<22 + 1, 0, 1}).pin(), "looking for the threads of process 4194305: ")
 }
 
 func TestAScratchDirectoryIsRemovedByItsOwnerOrByTheNextOne(t *testing.T) {

@@ -31,19 +31,20 @@ type Reading struct {
 
 // Watched says what is sampled.
 type Watched struct {
-	// Processes returns the usage of each process, by its name.
-	Processes map[string]Usage
+	// Processes are the processes, by name: the id of one of this host, or the URL of another's Prometheus metrics.
+	Processes map[string]string `json:"processes,omitempty"`
 	// Group lists the directories of the control group of an emulated host: CPU is then the usage of its processes, out
 	// of CPUs processors. Empty: CPU is the usage of the whole machine.
-	Group []string
-	CPUs  float64
+	Group    []string      `json:"group,omitempty"`
+	CPUs     float64       `json:"cpus,omitempty"`
+	Interval time.Duration `json:"interval"` // between two samples, ns
 }
 
 // Sample writes a Reading of this host as a line of JSON at once, after every interval, and when ctx ends.
-func Sample(ctx context.Context, w io.Writer, watched Watched, interval time.Duration) error {
+func Sample(ctx context.Context, w io.Writer, watched Watched) error {
 	out := json.NewEncoder(w)
 	began := time.Now()
-	ticker := time.NewTicker(interval)
+	ticker := time.NewTicker(watched.Interval)
 	defer ticker.Stop()
 	for {
 		r, err := watched.read(time.Since(began))
@@ -78,8 +79,8 @@ func (w Watched) read(since time.Duration) (Reading, error) {
 		Processes: make(map[string]float64, len(w.Processes)), Memory: map[string]float64{},
 		Calls: map[string]float64{},
 	}
-	for name, usage := range w.Processes {
-		used, err := usage()
+	for name, process := range w.Processes {
+		used, err := usageOf(process)
 		if err != nil {
 			continue
 		}

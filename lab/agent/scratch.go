@@ -53,22 +53,28 @@ func removeLeft(in string) error {
 	return nil
 }
 
-// Configured replaces this process with a program that reads its configuration from a file. Each {} in the arguments
-// becomes the file's path. The file has no name in any directory and ends with the program.
-func Configured(config, program string, args []string) error {
-	path, err := exec.LookPath(program)
+// Configured is a program that reads its configuration from a file. Each {} in its arguments becomes the file's path.
+// The file has no name in any directory and ends with the program.
+type Configured struct {
+	Config, Program string
+	Args            []string
+}
+
+// become replaces this process with the program.
+func (c *Configured) become() error {
+	path, err := exec.LookPath(c.Program)
 	if err != nil {
 		return err
 	}
 	file, err := unix.MemfdCreate("configuration", 0)
 	if err != nil {
-		return fmt.Errorf("making a file for the configuration of %s: %w", program, err)
+		return fmt.Errorf("making a file for the configuration of %s: %w", c.Program, err)
 	}
-	if _, err := unix.Write(file, []byte(config)); err != nil {
-		return fmt.Errorf("writing the configuration of %s: %w", program, err)
+	if _, err := unix.Write(file, []byte(c.Config)); err != nil {
+		return fmt.Errorf("writing the configuration of %s: %w", c.Program, err)
 	}
-	words := []string{program}
-	for _, arg := range args {
+	words := []string{c.Program}
+	for _, arg := range c.Args {
 		words = append(words, strings.ReplaceAll(arg, "{}", fmt.Sprintf("/proc/self/fd/%d", file)))
 	}
 	return fmt.Errorf("%s: %w", path, unix.Exec(path, words, os.Environ()))

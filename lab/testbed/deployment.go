@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"mcmw/lab/agent"
 	"mcmw/lab/experiment"
 	"mcmw/lab/load"
 	"mcmw/lab/record"
@@ -92,10 +93,8 @@ func (d *deployment) startRelays(ctx context.Context, delay time.Duration) error
 	for i := range d.servers {
 		server := &d.servers[i]
 		m, err := d.startMember(ctx, Server, i, "relay:"+serverName(i), func(host string, port int) Program {
-			return Program{Path: d.t.programs.Mcmwlab, Args: []string{
-				"agent", "delay", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--to", server.Address,
-				"--for", delay.String(),
-			}}
+			relay := agent.Relay{Listen: net.JoinHostPort(host, strconv.Itoa(port)), To: server.Address, Delay: delay}
+			return d.t.task("", agent.Task{Delay: &relay})
 		})
 		if err != nil {
 			return err
@@ -359,43 +358,49 @@ func measuredArgs(v experiment.Values, processes int) []string {
 // startSamplers starts a sampler on each host with a program of the run, and on the machine that emulates the hosts.
 func (r *run) startSamplers(ctx context.Context, interval time.Duration) (err error) {
 	r.samples = map[string]*bytes.Buffer{}
-	watched := map[Host][]string{} // flags
+	watched := map[Host]*agent.Watched{}
+	watch := func(host Host, name, process string) {
+		if watched[host] == nil {
+			watched[host] = &agent.Watched{Processes: map[string]string{}}
+			if sampled, ok := host.(Sampled); ok {
+				watched[host].Group, watched[host].CPUs = sampled.Group()
+			}
+		}
+		watched[host].Processes[name] = process
+	}
 	for _, m := range append(r.d.all(), r.loads...) {
 		switch {
 		case m.host != nil:
-			watched[m.host] = append(watched[m.host], "--process", fmt.Sprintf("%s=%d", m.Name, m.Pid()))
+			watch(m.host, m.Name, strconv.Itoa(m.Pid()))
 		case m.Metrics != "":
-			watched[r.loads[0].host] = append(watched[r.loads[0].host], "--process", m.Name+"="+m.Metrics)
+			watch(r.loads[0].host, m.Name, m.Metrics)
 		}
 	}
-	for host, flags := range watched {
-		if sampled, ok := host.(Sampled); ok {
-			flags = append(flags, sampled.SampleFlags()...)
-		}
-		if r.samples[host.Name()], err = r.startSampler(ctx, host, interval, flags); err != nil {
+	for host, what := range watched {
+		if r.samples[host.Name()], err = r.startSampler(ctx, host, interval, what); err != nil {
 			return err
 		}
 	}
 	if emulator, ok := r.d.t.hosts.(Emulator); ok {
 		// The lab's own usage counts: it delays the packets of emulated machines.
 		r.ground, err = r.startSampler(ctx, emulator.Ground(), interval,
-			[]string{"--process", fmt.Sprintf("%s=%d", record.SourceLab, os.Getpid())})
+			&agent.Watched{Processes: map[string]string{record.SourceLab: strconv.Itoa(os.Getpid())}})
 	}
 	return err
 }
 
-func (r *run) startSampler(ctx context.Context, host Host, interval time.Duration, flags []string) (*bytes.Buffer,
+func (r *run) startSampler(ctx context.Context, host Host, interval time.Duration, what *agent.Watched) (*bytes.Buffer,
 	error,
 ) {
+	what.Interval = interval
+	p := r.d.t.task("sampler of "+host.Name(), agent.Task{Sample: what})
 	out := new(bytes.Buffer)
-	p, err := host.Start(ctx, Program{
-		Name: "sampler of " + host.Name(), Path: r.d.t.programs.Mcmwlab, Stdout: out,
-		Args: append([]string{"agent", "sample", "--interval", interval.String()}, flags...),
-	})
+	p.Stdout = out
+	sampler, err := host.Start(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	r.samplers = append(r.samplers, p)
+	r.samplers = append(r.samplers, sampler)
 	return out, nil
 }
 

@@ -23,8 +23,8 @@ type Host interface {
 
 // Sampled is a host whose samples need more than the counters of its operating system.
 type Sampled interface {
-	// SampleFlags returns additional flags for `mcmwlab agent sample`.
-	SampleFlags() []string
+	// Group returns the directories of the host's control group, and the number of its processors.
+	Group() (dirs []string, cpus float64)
 }
 
 // Program is a program to start.

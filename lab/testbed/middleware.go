@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"mcmw/lab/agent"
 	"mcmw/lab/experiment"
 )
 
@@ -28,13 +29,15 @@ func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i
 	}
 	var log *Log
 	m, err := d.startMember(ctx, Middleware, i, "middleware:"+strconv.Itoa(i), func(host string, port int) Program {
-		p := Program{Path: system.Binary, CPUs: v.Processors(experiment.MiddlewareCPUs)}
+		p, config := Program{Path: system.Binary, CPUs: v.Processors(experiment.MiddlewareCPUs)}, ""
 		switch system.Kind {
 		case experiment.Twemproxy:
-			d.configured(&p, d.twemproxyConfig(host, port), "-c", configPath, "-m", "16384", "-o", "/dev/stderr", "-a",
-				host, "-s", strconv.Itoa(statistics))
+			config = d.twemproxyConfig(host, port)
+			p.Args = []string{
+				"-c", configPath, "-m", "16384", "-o", "/dev/stderr", "-a", host, "-s", strconv.Itoa(statistics),
+			}
 		case experiment.Proxy:
-			d.configured(&p, d.proxyConfig(), append(memcachedArgs(v, host, port), "-o", "proxy_config="+configPath)...)
+			config, p.Args = d.proxyConfig(), append(memcachedArgs(v, host, port), "-o", "proxy_config="+configPath)
 		case experiment.Floor:
 			p.Args = []string{net.JoinHostPort(host, strconv.Itoa(port))}
 			for _, server := range d.servers {
@@ -48,6 +51,10 @@ func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i
 			}
 		}
 		p.Args = append(p.Args, system.Flags...)
+		if config != "" { // its file is gone when the program has ended
+			p.Args = agent.Task{Configured: &agent.Configured{Config: config, Program: p.Path, Args: p.Args}}.Args()
+			p.Path = d.t.programs.Mcmwlab
+		}
 		return p
 	})
 	m.Log = log
@@ -79,14 +86,8 @@ func StatisticsArgs() []string {
 // windows of a second, a run of a second could have none.
 const statisticsWindow = 200 * time.Millisecond
 
-// configPath stands for the path of the configuration file in the arguments of `mcmwlab agent configured`.
+// configPath stands for the path of the configuration file in the arguments of an agent.Configured.
 const configPath = "{}"
-
-// configured makes p start with a configuration file, which is gone when the program has ended.
-func (d *deployment) configured(p *Program, config string, args ...string) {
-	p.Args = append([]string{"agent", "configured", "--config", config, "--", p.Path}, args...)
-	p.Path = d.t.programs.Mcmwlab
-}
 
 // twemproxyConfig returns a configuration of nutcracker that spreads the keys over the servers, as its users do.
 func (d *deployment) twemproxyConfig(host string, port int) string {

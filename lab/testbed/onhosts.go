@@ -11,7 +11,6 @@ import (
 
 	"mcmw/lab/agent"
 	"mcmw/lab/experiment"
-	"mcmw/lab/process"
 	"mcmw/lab/record"
 )
 
@@ -55,6 +54,11 @@ func (t *onHosts) output(ctx context.Context, role Role, name, path string, args
 		return nil, err
 	}
 	return Output(ctx, host, Program{Name: name, Path: path, Args: args, CPUs: t.cpus[string(role)]})
+}
+
+// task returns the program that carries out a task on a host.
+func (t *onHosts) task(name string, task agent.Task) Program {
+	return Program{Name: name, Path: t.programs.Mcmwlab, Args: task.Args()}
 }
 
 // Output runs a short program on a host to its end and returns its standard output.
@@ -117,7 +121,8 @@ func (t *onHosts) Describe(ctx context.Context) (d Description, err error) {
 		line, _, _ := strings.Cut(string(bytes.TrimSpace(text)), "\n")
 		d.Versions[program.name] = line
 	}
-	text, err := t.output(ctx, Server, "mcmwlab agent", t.programs.Mcmwlab, "agent", "describe")
+	text, err := t.output(ctx, Server, "mcmwlab agent", t.programs.Mcmwlab,
+		agent.Task{Describe: true}.Args()...)
 	if err != nil {
 		return d, fmt.Errorf("describing the host of the first server: %w", err)
 	}
@@ -185,6 +190,6 @@ func (t *onHosts) await(ctx context.Context, addresses []string) error {
 		return nil
 	}
 	_, err := t.output(ctx, Load, "mcmwlab agent", t.programs.Mcmwlab,
-		append([]string{"agent", "await", "--for", process.ReadyTimeout.String()}, addresses...)...)
+		agent.Task{Await: addresses}.Args()...)
 	return err
 }

@@ -33,15 +33,15 @@ func measurePath(ctx context.Context, mcmwlab string, from, to pathEnd, bulk tim
 	address := net.JoinHostPort(to.Address(), strconv.Itoa(port))
 	server, err := to.Start(ctx, Program{
 		Name: "path server", Path: mcmwlab,
-		Args: []string{"agent", "path-server", "--listen", address}, CPUs: to.cpus,
+		Args: agent.Task{PathServer: address}.Args(), CPUs: to.cpus,
 	})
 	if err != nil {
 		return p, err
 	}
 	defer server.Stop(syscall.SIGTERM)
 	text, err := Output(ctx, from, Program{
-		Name: "mcmwlab agent", Path: mcmwlab, Args: []string{"agent", "path", "--to", address, "--bulk", bulk.String()},
-		CPUs: from.cpus,
+		Name: "mcmwlab agent", Path: mcmwlab, CPUs: from.cpus,
+		Args: agent.Task{Path: &agent.Measured{To: address, Bulk: bulk}}.Args(),
 	})
 	if err != nil {
 		return p, errors.Join(err, server.Ended())

@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 
+	"mcmw/lab/agent"
 	"mcmw/lab/experiment"
 )
 
@@ -69,11 +69,9 @@ func redisArgs(v experiment.Values, host string, port int, dir string) []string 
 // scratch makes a directory in which a server can write. It is removed when the deployment is stopped.
 func (d *deployment) scratch(ctx context.Context, i int) (dir string, err error) {
 	r, w := io.Pipe()
-	p, err := d.t.start(ctx, Server, i,
-		Program{
-			Name: "directory of server:" + serverName(i), Path: d.t.programs.Mcmwlab,
-			Args: []string{"agent", "scratch"}, Stdout: w,
-		})
+	task := d.t.task("directory of server:"+serverName(i), agent.Task{Scratch: true})
+	task.Stdout = w
+	p, err := d.t.start(ctx, Server, i, task)
 	if err != nil {
 		return "", err
 	}
@@ -99,17 +97,16 @@ func (d *deployment) pinServers(ctx context.Context, v experiment.Values) error 
 	}
 	assigned := map[Host]int{}
 	for i, m := range d.servers {
-		args := []string{"agent", "pin", "--process", strconv.Itoa(m.Pid()), "--first", strconv.Itoa(assigned[m.host])}
+		pinned := agent.Pinned{Process: m.Pid(), First: assigned[m.host]}
 		assigned[m.host]++
 		if mode == experiment.PinnedThread {
-			args = append(args, "--threads", v[experiment.ServerThreads])
-			assigned[m.host] += v.Int(experiment.ServerThreads) - 1
+			pinned.Threads = v.Int(experiment.ServerThreads)
+			assigned[m.host] += pinned.Threads - 1
 		}
 		// The agent assigns the processors that it may use itself: those of the server.
-		p, err := d.t.start(ctx, Server, i, Program{
-			Name: "mcmwlab " + strings.Join(args[:2], " "), Path: d.t.programs.Mcmwlab, Args: args,
-			CPUs: v.Processors(experiment.ServerCPUs),
-		})
+		task := d.t.task("mcmwlab agent pin", agent.Task{Pin: &pinned})
+		task.CPUs = v.Processors(experiment.ServerCPUs)
+		p, err := d.t.start(ctx, Server, i, task)
 		if err == nil {
 			err = awaitEnd(ctx, p)
 		}

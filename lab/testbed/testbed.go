@@ -7,7 +7,7 @@
 // A testbed can consist of hosts (machines, network namespaces, pods) on which programs can be started. It then only
 // has to name its hosts: OnHosts does the rest. The programs write their results to standard output, so no file has to
 // be fetched from a host. The result of load is JSON, the statistics of middlewares are the statistics log (`mcmw serve
-// --stats-file /dev/stdout`), and the counters of hosts are the lines of `mcmwlab agent sample`.
+// --stats-file /dev/stdout`), and the counters of hosts are the lines of agent.Sample.
 //
 // The lab uses the statistics log rather than /metrics or /debug/histogram for two reasons. Nothing has to poll it in
 // time: it has windows of the whole run at full resolution, and those inside the measured window are selected

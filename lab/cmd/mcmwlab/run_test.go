@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/mctest"
+	"mcmw/lab/agent"
 	"mcmw/lab/experiment"
 	"mcmw/lab/record"
 	"mcmw/lab/runner"
@@ -290,14 +291,14 @@ func TestCheckPrintsErrorsOrThePlan(t *testing.T) {
 
 func TestAgentsAnswerAndRefuse(t *testing.T) {
 	server := mctest.StartMemcached(t)
-	_ = output(t, "agent", "await", server.Addr())
-	_, _, err := lab(context.Background(), "agent", "await", "--for", "0.02", "127.0.0.1:1")
+	_ = output(t, agent.Task{Await: []string{server.Addr()}}.Args()...)
+	late, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, _, err := lab(late, agent.Task{Await: []string{"127.0.0.1:1"}}.Args()...)
 	require.ErrorContains(t, err, "127.0.0.1:1 doesn't answer: ")
-	_, _, err = lab(context.Background(), "agent", "sample", "--process", "server")
-	require.ErrorContains(t, err, `--process "server": expected NAME=ID`)
-	_, _, err = lab(context.Background(), "agent", "sample", "--interval", "0")
-	require.ErrorContains(t, err, "--interval 0s: expected at least 1ms")
-	_, _, err = lab(context.Background(), "agent", "path-server", "--listen", "nowhere:port")
+	_, _, err = lab(t.Context(), "agent", `{"sampel":{}}`)
+	require.ErrorContains(t, err, `expected a task of this version of mcmwlab: json: unknown field "sampel"`)
+	_, _, err = lab(t.Context(), agent.Task{PathServer: "nowhere:port"}.Args()...)
 	require.Error(t, err)
 	stdout := output(t, "version")
 	assert.Regexp(t, `^mcmwlab \S+ \(commit \w+(, (un)?modified)?\) go1\.\S+ \S+/\S+\n$`, stdout)

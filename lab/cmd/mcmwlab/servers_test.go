@@ -80,6 +80,4 @@ func TestAMissingServerIsReportedWithItsPackage(t *testing.T) {
 	_, _, err := lab(context.Background(), "run", path, "--out", filepath.Join(t.TempDir(), "r"), "--redis", "no-redis",
 		"--memcached", "no-memcached")
 	require.ErrorContains(t, err, "install it, on Debian: apt-get install redis-server")
-	_, _, err = lab(context.Background(), "agent", "pin", "--process", "0")
-	require.ErrorContains(t, err, "--process 0 --first 0 --threads 0: expected the id of a process, and numbers from 0")
 }

@@ -58,7 +58,8 @@ between each of them and a machine without limits, and compare them with the req
 	flags := cmd.Flags()
 	flags.BoolVar(&f.quick, "quick", false, "use the file's quick profile")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
-	flags.Var((*seconds)(&f.bulk), "bulk", bulkHelp)
+	flags.Var((*seconds)(&f.bulk), "bulk",
+		"time to measure the bandwidth of each direction: seconds, or a duration")
 	return cmd
 }
 

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"mcmw/lab/agent"
 	"mcmw/lab/experiment"
 	"mcmw/lab/record"
 	"mcmw/lab/testbed"
@@ -202,7 +203,7 @@ func (b *bed) Describe(ctx context.Context) (d testbed.Description, err error) {
 			d.Versions["mcmwlab"] = strings.TrimSpace(string(text))
 			return nil
 		}},
-		{"host", []string{"agent", "describe"}, func(text []byte) error { return json.Unmarshal(text, &d.Host) }},
+		{"host", agent.Task{Describe: true}.Args(), func(text []byte) error { return json.Unmarshal(text, &d.Host) }},
 	} {
 		text, err := testbed.Output(ctx, b.loads[0], testbed.Program{Name: ask.subject, Path: mcmwlab, Args: ask.args})
 		if err == nil {

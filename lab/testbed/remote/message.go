@@ -10,7 +10,7 @@ import (
 
 const (
 	// protocol is the version of the messages. It changes when they become incompatible.
-	protocol = 1
+	protocol = 2
 	// maxLine is the longest line of either direction, bytes.
 	maxLine = 1 << 20
 	// maxOutput is the most output of a program in one event, bytes. In base64 it is far shorter than maxLine.

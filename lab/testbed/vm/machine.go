@@ -5,7 +5,6 @@ import (
 	"context"
 	"os/exec"
 	"runtime"
-	"strconv"
 
 	"mcmw/lab/cgroup"
 	"mcmw/lab/experiment"
@@ -35,17 +34,14 @@ func (m *machine) FreePort(context.Context) (port int, err error) {
 	return port, err
 }
 
-// SampleFlags makes the machine's processor time that of its programs, if the kernel counts it: the counters visible in
-// the machine are those of the whole machine outside.
-func (m *machine) SampleFlags() (flags []string) {
+// Group makes the machine's processor time that of its programs, if the kernel counts it: the counters visible in the
+// machine are those of the whole machine outside.
+func (m *machine) Group() (dirs []string, cpus float64) {
 	if _, _, err := cgroup.Used(m.group.Dirs()); err != nil {
-		return nil
+		return nil, 0
 	}
-	for _, dir := range m.group.Dirs() {
-		flags = append(flags, "--group", dir)
-	}
-	cpus := float64(runtime.NumCPU())
-	return append(flags, "--group-cpus", strconv.FormatFloat(min(cpus, cmp.Or(m.cpus, cpus)), 'g', -1, 64))
+	all := float64(runtime.NumCPU())
+	return m.group.Dirs(), min(all, cmp.Or(m.cpus, all))
 }
 
 // Start starts a program in the machine.
