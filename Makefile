@@ -13,7 +13,7 @@ DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
 NFPM        := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 
 # The modules that lint checks in addition to the main one. `make nightly` also checks those that need Prometheus and Kubernetes.
-MODULES ?= lab internal/tools/dashboards internal/tools/image
+MODULES ?= lab test/faults internal/tools/dashboards internal/tools/image
 
 # The number of rounds of `make test` that run concurrently: some spend much of their time waiting.
 JOBS ?= 2
@@ -22,7 +22,7 @@ JOBS ?= 2
 FUZZTIME ?= 60s
 # More flags for the experiments of `make bench` and `make bench-scale`, such as BENCHFLAGS=--quick.
 BENCHFLAGS ?=
-# More flags for `mcmwlab faults`, such as FAULTFLAGS="--only kill-any", or FAULTFLAGS="--option hot-keys=serve" for an option of mcmw; and for `mcmwlab faults soak`, such as SOAKFLAGS="--seed 1".
+# More flags for `make faults`, such as FAULTFLAGS="--only kill-any", or FAULTFLAGS="--option hot-keys=serve" for an option of mcmw; and for `make soak`, such as SOAKFLAGS="--seed 1".
 FAULTFLAGS ?=
 SOAKFLAGS ?=
 # The time for which `make soak` lets servers fail.
@@ -53,17 +53,18 @@ demo: ## run three memcached servers, mcmw, a load and a live page
 	bin/mcmw demo
 
 test: deps ## the tests that a change must pass: lint, race detector, behaviour, fuzzing, the chart (about 10 minutes with a cold build cache)
-	@JOBS=$(JOBS) .ci/test race lint lab others image chart fuzz memory
+	@JOBS=$(JOBS) .ci/test race lint lab faults-short others image chart fuzz memory
 
 nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, client libraries, both Helm versions, packages, an upgrade, a cluster (several hours; as root)
 	@[ $$(id -u) -ne 0 ] || .ci/deps cluster
 	@.ci/deps packages
 	@.ci/deps clients
-	@MCMW_SEED=$${MCMW_SEED:-$$(date +%Y%m%d)} MODULES="$(MODULES) test/chart test/prometheus test/clients test/cluster" .ci/test lint everything lab-race memory long lab-long faults soak fuzz-all dashboards prometheus clients charts packages upgrade cluster
+	@MCMW_SEED=$${MCMW_SEED:-$$(date +%Y%m%d)} MODULES="$(MODULES) test/chart test/prometheus test/clients test/cluster" .ci/test lint everything lab-race faults-race memory long lab-long faults soak fuzz-all dashboards prometheus clients charts packages upgrade cluster
 
 check: lint ## the quick tests during work: lint and the short tests, without the race detector
 	go test ./...
 	go -C lab test ./...
+	go -C test/faults test .
 
 lint: ## gofumpt, go vet, staticcheck, and deadcode for functions that no program reaches
 	@unformatted=$$(.ci/tool $(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then \
@@ -71,9 +72,9 @@ lint: ## gofumpt, go vet, staticcheck, and deadcode for functions that no progra
 	@for module in . $(MODULES); do \
 		echo "go vet and staticcheck in $$module"; \
 		go -C $$module vet ./... && (cd $$module && GOGC=100 $(CURDIR)/.ci/tool $(STATICCHECK) ./...) || exit 1; done # staticcheck would need 4.4 GB with GOGC=400
-	@# A workspace has the programs of both modules: the lab uses packages of the middleware.
-	@echo "deadcode"; mkdir -p bin; printf 'go 1.26.0\nuse (\n\t..\n\t../lab\n)\n' >bin/go.work; export GOWORK=$(CURDIR)/bin/go.work; \
-	unreachable=$$(GOGC=400 .ci/tool $(DEADCODE) -filter '^mcmw/' $$(go list ./... ./lab/... | grep -v /internal/mctest)); if [ -n "$$unreachable" ]; then \
+	@# A workspace has the programs of the modules, which share packages.
+	@echo "deadcode"; mkdir -p bin; printf 'go 1.26.0\nuse (\n\t..\n\t../lab\n\t../test/faults\n)\n' >bin/go.work; export GOWORK=$(CURDIR)/bin/go.work; \
+	unreachable=$$(GOGC=400 .ci/tool $(DEADCODE) -filter '^mcmw/' $$(go list ./... ./lab/... ./test/faults | grep -v /internal/mctest)); if [ -n "$$unreachable" ]; then \
 		echo "functions that no program reaches, at most tests:"; echo "$$unreachable"; exit 1; fi
 
 fmt: ## format the code
@@ -89,10 +90,10 @@ fuzz: ## run every fuzz target for FUZZTIME (default 60s)
 	@FUZZTIME=$(FUZZTIME) .ci/test fuzz-all
 
 faults: deps build ## let servers fail under a verified load and write docs/results/reliability.md (about 35 minutes)
-	MCMW_MEMCACHED_NEW="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie/memcached" bin/mcmwlab faults --markdown docs/results/reliability.md $(FAULTFLAGS)
+	MCMW_MEMCACHED_NEW="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie/memcached" go -C test/faults run . --markdown ../../docs/results/reliability.md $(FAULTFLAGS)
 
 soak: deps build ## like faults, with random faults for DURATION (default 60m)
-	bin/mcmwlab faults soak --duration $(DURATION) --markdown docs/results/reliability.md $(SOAKFLAGS)
+	go -C test/faults run . soak --duration $(DURATION) --markdown ../../docs/results/reliability.md $(SOAKFLAGS)
 
 prometheus: deps ## test dashboards, rules and alerts with a Prometheus that scrapes mcmw
 	@.ci/test dashboards prometheus

@@ -32,9 +32,6 @@ var longFiles = map[string]bool{
 	"internal/mctest/model/model.go":       true,
 	"internal/plan/plan.go":                true,
 	"internal/worker/worker.go":            true,
-	"lab/faults/client.go":                 true,
-	"lab/faults/scenario.go":               true,
-	"lab/faults/system.go":                 true,
 }
 
 func TestNoLineAndNoFileIsTooLong(t *testing.T) {

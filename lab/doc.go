@@ -6,7 +6,6 @@
 //	experiments         the experiments of the reports, what these found, and the loads of bench
 //	bench               which of several systems is faster
 //	load                load generator
-//	faults              faults of servers under a verified load
 //	sample              statistics of repeated measurements; pure
 //	frame               runs of a record grouped by point, with estimates; pure
 //	check               checks of measurements; pure

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mcmw/lab/faults"
+	"mcmw/test/history"
 )
 
 // away keeps pods of memcached from being scheduled; mcmw's tolerate it.
@@ -59,7 +59,7 @@ func TestTwoServersThatAreDeletedAtOnceComeBackWithNothingOld(t *testing.T) {
 }
 
 // whileShared calls change under a load whose clients also share keys, and waits until they are served afterwards.
-func (r *release) whileShared(change func()) *faults.Verified {
+func (r *release) whileShared(change func()) *history.Verified {
 	r.t.Helper()
 	v := r.verify("--shared-clients", "8", "--shared-rate", "1000")
 	change()

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mcmw/lab/faults"
+	"mcmw/test/history"
 )
 
 // during runs change under a verified load, and then compares all copies of every key. No request may fail.
-func (r *release) during(change func()) *faults.Verified {
+func (r *release) during(change func()) *history.Verified {
 	r.t.Helper()
 	v := r.verify()
 	change()
@@ -47,7 +47,7 @@ func (r *release) connections() (open []float64, err error) {
 }
 
 // requireNothingFailed fails if a client received an error, or noticed anything at its connection.
-func (r *release) requireNothingFailed(counted *faults.Verified) {
+func (r *release) requireNothingFailed(counted *history.Verified) {
 	r.t.Helper()
 	require.Zero(r.t, counted.Reads.Failed+counted.Writes.Failed+counted.Shared.Failed, "%v", counted.Errors)
 	require.Zero(r.t, counted.Reads.Lost+counted.Writes.Lost+counted.Ended+counted.Refused, "%v", counted.Examples)
@@ -57,7 +57,7 @@ func (r *release) requireNothingFailed(counted *faults.Verified) {
 // accepted: when a server ends, mcmw cannot know whether it has executed a command that it alone decides, such as incr,
 // and says so to the client. And mcmw answers with errors while it can't read the marks of others, for which servers
 // must answer within a quarter of a second; on a busy machine some don't.
-func (r *release) requireNearlyNothingFailed(counted *faults.Verified) {
+func (r *release) requireNearlyNothingFailed(counted *history.Verified) {
 	r.t.Helper()
 	failed := counted.Reads.Failed + counted.Writes.Failed + counted.Shared.Failed
 	require.LessOrEqual(r.t, failed, (counted.Reads.Sent+counted.Writes.Sent+counted.Shared.Requests)/200, "%v",
@@ -67,7 +67,7 @@ func (r *release) requireNearlyNothingFailed(counted *faults.Verified) {
 
 // requireNothingOld fails if a value was older than an acknowledged write, or if nobody wrote it, or if replicas
 // differ. Misses are accepted, even of counters: a server lost its memory, or keys moved.
-func (r *release) requireNothingOld(counted *faults.Verified) {
+func (r *release) requireNothingOld(counted *history.Verified) {
 	r.t.Helper()
 	s := counted.Shared
 	require.Zero(r.t, counted.Wrong+counted.Stale, "%v", counted.Examples)

@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"mcmw/lab/faults"
 	"mcmw/test/cluster/node"
+	"mcmw/test/history"
 )
 
 // patience only turns a hang into a failure: the machine may be busy.
@@ -340,7 +340,7 @@ func (r *release) served() (n int, err error) {
 }
 
 // stop ends the load and returns what it counted.
-func (v *verification) stop() *faults.Verified {
+func (v *verification) stop() *history.Verified {
 	v.r.t.Helper()
 	require.NoError(v.r.t, v.end.Close())
 	select {
@@ -353,7 +353,7 @@ func (v *verification) stop() *faults.Verified {
 	case <-time.After(patience):
 		require.FailNow(v.r.t, "the load does not end")
 	}
-	var counted faults.Verified
+	var counted history.Verified
 	require.NoError(v.r.t, json.Unmarshal(v.out.Bytes(), &counted), "%s", &v.out)
 	var text strings.Builder
 	require.NoError(v.r.t, counted.WriteText(&text))

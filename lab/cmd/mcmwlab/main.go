@@ -1,5 +1,5 @@
 // Command mcmwlab is the lab: it puts load on memcached servers and middlewares, runs experiments with them, analyses,
-// models and compares the measurements, and makes servers fail under load.
+// models and compares the measurements, and verifies the answers of a service under load.
 package main
 
 import (
@@ -90,8 +90,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		return usageError{fmt.Errorf("%w (see %s --help)", commandline.ExplainFlagError(cmd, err), cmd.CommandPath())}
 	})
-	faultsCommand := newFaultsCommand(args, stderr)
-	faultsCommand.AddCommand(newSoakCommand(args, stderr), newStaleCommand())
 	groups := []struct {
 		title    string
 		commands []*cobra.Command
@@ -108,7 +106,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			newFactorialCommand(), newModelCommand(), newPredictCommand(),
 			newCapacityCommand(stderr),
 		}},
-		{"Prove:", []*cobra.Command{faultsCommand, newVerifyCommand()}},
+		{"Prove:", []*cobra.Command{newVerifyCommand()}},
 		{"Testbeds:", []*cobra.Command{newTestbedCommand(stderr), newCleanupCommand()}},
 	}
 	for _, group := range groups {
@@ -119,10 +117,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	root.AddCommand(newVersionCommand())
-	// Commands for other programs, for the maintenance of this repository, and previous names of commands.
+	// Commands for other programs, and for the maintenance of this repository.
 	for _, c := range []*cobra.Command{
 		newAgentCommand(), newWaitCommand(), newFillCommand(stderr),
-		newSoakCommand(args, stderr),
 	} {
 		c.Hidden = true
 		root.AddCommand(c)
@@ -131,8 +128,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 }
 
 // gone says what replaces a command of an earlier build.
-var gone = map[string]string{"paper": "a test recomputes the reports' tables, go -C lab test ./paper/recomputed; " +
-	"mcmwlab report --paper sets them beside records"}
+var gone = map[string]string{
+	"paper": "a test recomputes the reports' tables, go -C lab test ./paper/recomputed; " +
+		"mcmwlab report --paper sets them beside records",
+	"faults": "it is a test program of the repository, go -C test/faults run . --help",
+	"soak":   "it is a test program of the repository, go -C test/faults run . soak --help",
+}
 
 // earlierFlags has the present spelling of flags that had others.
 var earlierFlags = map[string]string{

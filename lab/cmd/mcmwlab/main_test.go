@@ -23,7 +23,6 @@ import (
 
 	"mcmw/internal/mctest"
 	"mcmw/lab/condition"
-	"mcmw/lab/faults"
 	"mcmw/lab/load"
 	"mcmw/lab/record"
 )
@@ -78,20 +77,18 @@ func TestHelpGroupsCommandsAndHidesPlumbing(t *testing.T) {
 	help := output(t, "--help")
 	last := 0
 	for _, want := range []string{
-		"Measure:", "  load ", "Read:", "  compare ", "Explain:", "  predict ", "Prove:", "  faults ", "Testbeds:",
+		"Measure:", "  load ", "Read:", "  compare ", "Explain:", "  predict ", "Prove:", "  verify ", "Testbeds:",
 		"  cleanup ",
 	} {
 		at := strings.Index(help, "\n"+want)
 		require.Greater(t, at, last, want)
 		last = at
 	}
-	for _, hidden := range []string{"agent", "wait", "fill", "soak"} {
+	for _, hidden := range []string{"agent", "wait", "fill"} {
 		require.NotContains(t, help, "\n  "+hidden+" ")
 		_, _, err := lab(t.Context(), hidden, "--help")
 		require.NoError(t, err, "a hidden command can be called")
 	}
-	_, _, err := lab(t.Context(), "faults", "soak", "--duration", "0", "--mcmw", "true")
-	require.ErrorContains(t, err, "expected more than 0")
 }
 
 func TestLoadPrintsATableAndWritesJSON(t *testing.T) {
@@ -412,10 +409,7 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"run BENCH --set factors.system=[ha]":   `system "ha"; expected direct, one of mcmw`,
 		"check BENCH --set factors.system=[ha]": `system "ha"; expected direct, one of mcmw`,
 		"run BENCH --out OUT --mcmw /no/mcmw":   "build it first",
-		"faults --only flood --mcmw true":       `scenario "flood": expected one of kill-any`,
-		"faults --mcmw /no/mcmw":                "build it first",
-		"soak --duration 0 --mcmw true":         "duration 0s: expected more than 0",
-		"soak now":                              `mcmwlab soak takes flags only, got ["now"]`,
+		"faults --only flood":                   "there is no command faults any more: it is a test program",
 		"dance":                                 `unknown command "dance"`,
 	} {
 		line = strings.NewReplacer("BENCH", "../../experiments/bench.yaml", "OUT", t.TempDir()+"/none").Replace(line)
@@ -448,54 +442,4 @@ func TestTheProgressOfALoadIsDescribed(t *testing.T) {
 	}
 	assert.Equal(t, "second 3 of 10: 1234 ops/s, mean 1.500 ms, p99 2.000 ms; 5000 requests, 3 misses, 1 errors",
 		loadLine(load.Live{State: load.Recording, Requests: 5000, Misses: 3, Failures: 1, Latest: &window}, o))
-}
-
-func TestFaultsListsRunsAndWritesItsSection(t *testing.T) {
-	stdout := output(t, "faults", "--list")
-	for _, s := range faults.Scenarios() {
-		assert.Contains(t, stdout, s.Name+" ")
-	}
-	dir := t.TempDir()
-	page, jsonFile := filepath.Join(dir, "page.md"), filepath.Join(dir, "faults.json")
-	require.NoError(t, os.WriteFile(page, []byte("before\n<!-- faults -->\nold\n<!-- end of faults -->\nafter\n"),
-		0o644))
-	stdout, stderr, err := lab(context.Background(), "faults", "--mcmw", mcmwPath(t), "--only", "bytewise",
-		"--seed", "3",
-		"--json-out-file", jsonFile, "--markdown", page)
-	if err != nil {
-		// A machine that is busy with other tests may not keep up with the timeouts.
-		require.EqualError(t, err, "1 of 1 failed; the report has the reasons")
-	}
-	assert.Contains(t, stdout, "| bytewise |")
-	assert.Contains(t, stderr, "seed 3\n1 of 1: bytewise: ")
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	assert.Regexp(t, `(?s)^before\n<!-- faults -->\nMeasured on .*\| bytewise \|.*<!-- end of faults -->\nafter\n$`,
-		string(text))
-	assert.NotContains(t, string(text), "old")
-	var report faults.Report
-	text, err = os.ReadFile(jsonFile)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &report))
-	require.Len(t, report.Results, 1)
-	assert.Empty(t, report.Results[0].Broken)
-	assert.Positive(t, report.Results[0].Reads.Succeeded)
-
-	require.NoError(t, os.WriteFile(page, []byte("no such lines"), 0o644))
-	for file, want := range map[string]string{
-		page:       "expected lines <!-- faults --> and <!-- end of faults -->",
-		page + "x": "no such file",
-	} {
-		requireRefused(t, exitUsage, want, "faults", "--mcmw", mcmwPath(t), "--only", "bytewise", "--quiet",
-			"--markdown", file)
-	}
-}
-
-func TestAnInterruptedSoakReportsItsCompleteRounds(t *testing.T) {
-	var out bytes.Buffer
-	var progress mctest.Output
-	ctx := cancelOnce(t, progress.Written("round 1 of 4: server-"))
-	err := run(ctx, []string{"soak", "--mcmw", mcmwPath(t), "--duration", "1h"}, &out, &progress)
-	require.ErrorIs(t, err, context.Canceled)
-	assert.Contains(t, out.String(), "    mcmwlab soak --mcmw ")
 }

@@ -10,11 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mcmw/lab/faults"
+	"mcmw/test/history"
 )
 
 type verifyFlags struct {
-	options     faults.VerifyOptions
+	options     history.Options
+	duration    time.Duration
 	untilEOF    bool
 	eachAddress bool
 	jsonOut     string
@@ -51,8 +52,8 @@ service must have memory for some thousand keys, and nothing else may write keys
 		"requests per second of all clients of --shared-clients together")
 	flags.IntVarP(&f.options.Clients, "clients", "c", 8, "connections")
 	flags.IntVar(&f.options.Rate, "rate", 400, "requests per second of all connections together")
-	f.options.Duration = 10 * time.Second
-	flags.Var((*seconds)(&f.options.Duration), "test-time",
+	f.duration = 10 * time.Second
+	flags.Var((*seconds)(&f.duration), "test-time",
 		"time to send requests: seconds, or a duration such as 1m30s; 0: until interrupted")
 	flags.BoolVar(&f.untilEOF, "until-eof", false,
 		"end when standard input ends, or after --test-time if that is given")
@@ -65,7 +66,7 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 	ctx, stdout := cmd.Context(), cmd.OutOrStdout()
 	if f.untilEOF {
 		if !cmd.Flags().Changed("test-time") {
-			f.options.Duration = 0
+			f.duration = 0
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
@@ -82,7 +83,7 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	verified, err := faults.Verify(ctx, f.options)
+	verified, err := history.Verify(ctx, f.options, f.duration)
 	if verified == nil {
 		return err
 	}

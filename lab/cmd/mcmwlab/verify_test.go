@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/mctest"
-	"mcmw/lab/faults"
+	"mcmw/test/history"
 )
 
 func TestVerifyCountsTheAnswersOfACorrectService(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	stdout := output(t, "verify", "--target", server.Addr(), "--rate", "2000", "--test-time", "2",
 		"--json-out-file", "-")
-	var v faults.Verified
+	var v history.Verified
 	require.NoError(t, json.Unmarshal([]byte(stdout), &v))
 	assert.Positive(t, v.Reads.Succeeded)
 	assert.Positive(t, v.Writes.Succeeded)
