@@ -25,7 +25,7 @@
 //	netspace            network namespaces
 //	process             the processes that the lab starts
 //	report              page, figures and tables of a record
-//	plot                figures as SVG, based on gonum/plot
+//	plot                figures as SVG
 //	experiment          experiment files: points, repetitions, order of runs; pure
 //	agent               sampling and path measurement on hosts
 //	kernel              the kernel's information about the machine and processes

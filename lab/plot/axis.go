@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-
-	"gonum.org/v1/plot"
 )
 
 // Axis is one axis of a chart.
@@ -91,7 +89,7 @@ func (a Axis) frame(s span) (low, high float64, log bool) {
 	switch {
 	case low == high && low == 0:
 		room = 1
-	case low == high:
+	case high-low < 1/largest:
 		room = max(math.Abs(low)/2, 1e-12)
 	}
 	if low != 0 || !a.FromZero {
@@ -100,37 +98,78 @@ func (a Axis) frame(s span) (low, high float64, log bool) {
 	return low, high + room, false
 }
 
-// ticks is the plot.Ticker of an axis.
-type ticks struct {
-	axis  Axis
-	log   bool
-	scale scale
-	count int // approximate number of ticks
+// ruler is an axis of a chart: values from low to high lie between two positions.
+type ruler struct {
+	low, high float64
+	from, to  float64 // pixels
+	log       bool    // values that are not positive are at the low end
+	label     string
+	ticks     []tick
 }
 
-// Ticks returns the ticks from low to high.
-func (t ticks) Ticks(low, high float64) []plot.Tick {
-	var out []plot.Tick
+// at returns the position of a value.
+func (r ruler) at(v float64) float64 {
+	part := (v - r.low) / (r.high - r.low)
+	if r.log {
+		part = math.Log(max(v, r.low)/r.low) / math.Log(r.high/r.low)
+	}
+	return r.from + min(max(part, 0), 1)*(r.to-r.from)
+}
+
+func (r ruler) labels() (labels []string) {
+	for _, t := range r.ticks {
+		labels = append(labels, t.label)
+	}
+	return labels
+}
+
+// tick is a mark at an axis, longer with a label.
+type tick struct {
+	value float64
+	label string
+}
+
+func (t tick) length() float64 {
+	if t.label == "" {
+		return tickLength / 2
+	}
+	return tickLength
+}
+
+// ruler returns the axis for the values of s, with approximately count ticks.
+func (a Axis) ruler(s span, count int) (r ruler) {
+	r.low, r.high, r.log = a.frame(s)
+	unit := a.Unit.scaleFor(max(math.Abs(r.low), math.Abs(r.high)))
+	r.label = withUnit(a.Label, unit.symbol)
+	t := ticks{scale: unit, count: count}
 	switch {
-	case len(t.axis.Categories) > 0:
-		for i, name := range t.axis.Categories {
-			out = append(out, plot.Tick{Value: float64(i), Label: name})
+	case len(a.Categories) > 0:
+		for i, name := range a.Categories {
+			r.ticks = append(r.ticks, tick{float64(i), name})
 		}
-	case t.log:
-		out = t.logTicks(low, high)
-	case len(t.axis.At) > 0:
-		texts := make([]string, len(t.axis.At))
-		for i, v := range t.axis.At {
+	case r.log:
+		r.ticks = t.logTicks(r.low, r.high)
+	case len(a.At) > 0:
+		texts := make([]string, len(a.At))
+		for i, v := range a.At {
 			texts[i] = t.text(v)
 		}
-		apart := max(1/float64(2*t.count), (longest(texts)+8)/(Width-margins))
-		for _, v := range spaced(t.axis.At, (high-low)*apart) {
-			out = append(out, plot.Tick{Value: v, Label: t.text(v)})
+		apart := max(1/float64(2*count), (longest(texts)+8)/(Width-margins))
+		for _, v := range spaced(a.At, (r.high-r.low)*apart) {
+			if v >= r.low && v <= r.high {
+				r.ticks = append(r.ticks, tick{v, t.text(v)})
+			}
 		}
 	default:
-		out = t.round(low, high)
+		r.ticks = t.round(r.low, r.high)
 	}
-	return out
+	return r
+}
+
+// ticks makes the ticks of a numeric axis.
+type ticks struct {
+	scale scale
+	count int // approximate number of ticks
 }
 
 // text returns the label of a value, with an exponent only if it would be long otherwise.
@@ -143,7 +182,7 @@ func (t ticks) text(v float64) string {
 }
 
 // round returns ticks at multiples of 1, 2 or 5 times a power of ten.
-func (t ticks) round(low, high float64) (out []plot.Tick) {
+func (t ticks) round(low, high float64) (out []tick) {
 	low, high = low/t.scale.factor, high/t.scale.factor
 	step := niceStep((high - low) / float64(t.count))
 	decimals := int(math.Max(0, -math.Floor(math.Log10(step)+1e-9)))
@@ -157,7 +196,7 @@ func (t ticks) round(low, high float64) (out []plot.Tick) {
 		if len(label) > longestLabel {
 			label = strconv.FormatFloat(v+0, 'g', 4, 64)
 		}
-		out = append(out, plot.Tick{Value: v * t.scale.factor, Label: label})
+		out = append(out, tick{v * t.scale.factor, label})
 	}
 	return out
 }
@@ -166,7 +205,7 @@ func (t ticks) round(low, high float64) (out []plot.Tick) {
 const longestLabel = 10
 
 // logTicks returns ticks at the powers of ten; where these are few, also at 2 and 5 times these.
-func (t ticks) logTicks(low, high float64) (out []plot.Tick) {
+func (t ticks) logTicks(low, high float64) (out []tick) {
 	decades := math.Log10(high / low)
 	factors := []float64{1, 2, 5}
 	if decades > 3 {
@@ -187,7 +226,7 @@ func (t ticks) logTicks(low, high float64) (out []plot.Tick) {
 			if power%every != 0 {
 				label = ""
 			}
-			out = append(out, plot.Tick{Value: v * t.scale.factor, Label: label})
+			out = append(out, tick{v * t.scale.factor, label})
 		}
 	}
 	if len(out) == 0 {
@@ -221,11 +260,4 @@ func spaced(values []float64, gap float64) (kept []float64) {
 		kept[len(kept)-1] = values[n-1]
 	}
 	return kept
-}
-
-// logScale is logarithmic; values that are not positive are at the low end.
-type logScale struct{}
-
-func (logScale) Normalize(low, high, v float64) float64 {
-	return math.Log(math.Max(v, low)/low) / math.Log(high/low)
 }

@@ -1,24 +1,13 @@
 package plot
 
-import (
-	"encoding/xml"
-	"fmt"
-	"math"
-	"strings"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-)
+import "math"
 
 // Size of a chart, and of the text in it, in pixels.
 const (
 	Width     = 480.0
 	Height    = 320.0
-	textSize  = 12
-	smallSize = 11
+	textSize  = 12.0
+	smallSize = 11.0
 	margins   = 70.0 // the approximate part of the width that the x axis does not use
 )
 
@@ -70,113 +59,46 @@ type Mark interface {
 	entries() []entry
 }
 
-// pen is the area between the axes, and where values lie in it.
+// entry is a line of the legend.
+type entry struct {
+	name string
+	// sample draws a sample of the series into a box, which is sampleWidth wide.
+	sample func(c *canvas, b box)
+}
+
+// pen draws between the axes, where values lie.
 type pen struct {
-	draw.Canvas
-	x, y       func(float64) vg.Length // position of a value
-	logX, logY bool
-	base       float64 // the y value where bars start
+	*canvas
+	box
+	x, y ruler
 }
 
 // sees reports whether the axes can show the pair of values.
 func (p pen) sees(x, y float64) bool {
-	return finite(x) && finite(y) && (!p.logX || x > 0) && (!p.logY || y > 0)
+	return finite(x) && finite(y) && (!p.x.log || x > 0) && (!p.y.log || y > 0)
 }
 
-func (p pen) point(x, y float64) vg.Point { return vg.Point{X: p.x(x), Y: p.y(y)} }
-
-// textHandler measures text by the shapes of its letters.
-var textHandler = text.Plain{Fonts: font.DefaultCache}
-
-func textStyle(size float64, t tone) text.Style {
-	return text.Style{
-		Color: t, Font: font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Length(size)}, Handler: textHandler,
-		XAlign: draw.XLeft, YAlign: draw.YBottom,
-	}
-}
+func (p pen) at(x, y float64) point { return point{p.x.at(x), p.y.at(y)} }
 
 // SVG returns the figure as a self-contained file.
 func (f Figure) SVG() []byte {
 	columns := max(1, min(2, len(f.Panels)))
-	rows := max(1, (len(f.Panels)+columns-1)/columns)
-	width, height := Width*float64(columns), Height*float64(rows)
-	c := newSVGCanvas(width, height)
-	all := draw.New(c)
-	fill(all, surface)
+	width, height := Width*float64(columns), Height*float64(max(1, (len(f.Panels)+columns-1)/columns))
+	c := &canvas{}
+	c.fill(surface, box{0, 0, width, height}.corners()...)
 	for i, panel := range f.Panels {
-		left, top := vg.Length(i%columns)*Width, vg.Length(i/columns)*Height
-		panel.draw(draw.Canvas{Canvas: c, Rectangle: vg.Rectangle{
-			Min: vg.Point{X: left, Y: all.Max.Y - top - Height},
-			Max: vg.Point{X: left + Width, Y: all.Max.Y - top},
-		}})
+		left, top := float64(i%columns)*Width, float64(i/columns)*Height
+		panel.draw(c, box{left, top, left + Width, top + Height})
 	}
-	return []byte(document(f.Title, Style(), c))
+	return []byte(c.document(f.Title, Style(), width, height))
 }
 
 // Inline returns the chart as an element for a page that has [Style]. The title describes it to readers who can't see
 // it.
 func (c Chart) Inline(title string) string {
-	canvas := newSVGCanvas(Width, Height)
-	c.draw(draw.New(canvas))
-	return document(title, "", canvas)
-}
-
-// document returns the drawing as an svg element.
-func document(title, style string, c *svgCanvas) string {
-	var b strings.Builder
-	fmt.Fprintf(&b,
-		`<svg xmlns="http://www.w3.org/2000/svg" class="mp" role="img" viewBox="0 0 %s %s" width="%s" height="%s" `+
-			`font-family="'Liberation Sans',Arimo,Arial,Helvetica,sans-serif">`+"\n",
-		number(c.width), number(c.height), number(c.width), number(c.height))
-	if title != "" {
-		b.WriteString("<title>")
-		_ = xml.EscapeText(&b, []byte(title)) // writing to a strings.Builder does not fail
-		b.WriteString("</title>\n")
-	}
-	if style != "" {
-		b.WriteString("<style>" + style + "</style>\n")
-	}
-	b.WriteString(c.out.String() + "</svg>\n")
-	return b.String()
-}
-
-func fill(c draw.Canvas, t tone) {
-	c.SetColor(t)
-	c.Fill(c.Rectangle.Path())
-}
-
-// draw draws the chart: title, legend, axes, marks.
-func (c Chart) draw(to draw.Canvas) {
-	to = draw.Crop(to, 6, -10, 6, -6)
-	if c.Title != "" {
-		title := textStyle(textSize+1, ink)
-		title.YAlign = draw.YTop
-		to.FillText(title, vg.Point{X: to.Min.X + 8, Y: to.Max.Y}, fitted(title, c.Title, to.Max.X-to.Min.X-8))
-		to.Max.Y -= title.Height(c.Title) + 5
-	}
-	var keys []entry
-	for _, m := range c.Marks {
-		keys = append(keys, m.entries()...)
-	}
-	to = drawLegend(to, keys)
-
-	x, y := emptySpan(), emptySpan()
-	c.extent(&x, &y)
-	p := plot.New()
-	p.BackgroundColor = nil
-	var logX, logY bool
-	p.X.Min, p.X.Max, logX = c.X.frame(x)
-	p.Y.Min, p.Y.Max, logY = c.Y.frame(y)
-	c.X.style(&p.X, logX, 8)
-	c.Y.style(&p.Y, logY, 5)
-	if n := len(c.X.Categories); n > 0 {
-		p.X.Tick.LineStyle.Width = 0
-		if longest(c.X.Categories) > (Width-margins)/float64(n)-8 {
-			p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/6, draw.XRight, draw.YTop
-		}
-	}
-	p.Add(gridLines{}, marks{chart: c, logX: logX, logY: logY})
-	p.Draw(to)
+	to := &canvas{}
+	c.draw(to, box{0, 0, Width, Height})
+	return to.document(title, "", Width, Height)
 }
 
 // extent widens x and y to the values of all marks.
@@ -186,58 +108,107 @@ func (c Chart) extent(x, y *span) {
 	}
 }
 
-// longest returns the width of the widest text, in pixels.
-func longest(texts []string) (width float64) {
-	style := textStyle(smallSize, ink)
-	for _, t := range texts {
-		width = math.Max(width, float64(style.Width(t)))
+const (
+	tickLength = 4.0
+	tilt       = -30.0 // of the names of categories that have no room side by side, degrees
+)
+
+// draw draws the chart into a box: title, legend, axes, marks.
+func (c Chart) draw(to *canvas, in box) {
+	in = box{in.left + 6, in.top + 6, in.right - 10, in.bottom - 6}
+	if c.Title != "" {
+		to.text(ink, textSize+1, start, 0, point{in.left + 8, in.top + textSize},
+			fitted(c.Title, textSize+1, in.right-in.left-8))
+		in.top += textSize + 8
 	}
-	return width
+	in.top = c.legend(to, in)
+	p := pen{canvas: to}
+	x, y := emptySpan(), emptySpan()
+	c.extent(&x, &y)
+	p.x, p.y = c.X.ruler(x, 8), c.Y.ruler(y, 5)
+	tilted := len(c.X.Categories) > 0 &&
+		longest(c.X.Categories) > (Width-margins)/float64(len(c.X.Categories))-8
+	p.box = box{in.left + longest(p.y.labels()) + 8, in.top + 6, in.right, in.bottom - smallSize - 7}
+	if p.y.label != "" {
+		p.left += textSize + 5
+	}
+	if p.x.label != "" {
+		p.bottom -= textSize + 5
+	}
+	if tilted {
+		p.bottom -= longest(c.X.Categories) * math.Sin(-tilt*math.Pi/180)
+	}
+	p.x.from, p.x.to, p.y.from, p.y.to = p.left, p.right, p.bottom, p.top
+	p.across(in, len(c.X.Categories) > 0, tilted)
+	p.up(in)
+	for _, m := range c.Marks {
+		m.draw(p)
+	}
 }
 
-// style sets the appearance of an axis, with approximately count ticks.
-func (a Axis) style(to *plot.Axis, log bool, count int) {
-	unit := a.Unit.scaleFor(math.Max(math.Abs(to.Min), math.Abs(to.Max)))
-	to.Label.Text = withUnit(a.Label, unit.symbol)
-	alignX, alignY := to.Label.TextStyle.XAlign, to.Label.TextStyle.YAlign
-	to.Label.TextStyle = textStyle(textSize, ink)
-	to.Label.TextStyle.XAlign, to.Label.TextStyle.YAlign = alignX, alignY
-	to.Label.Padding = 5
-	alignX, alignY = to.Tick.Label.XAlign, to.Tick.Label.YAlign
-	to.Tick.Label = textStyle(smallSize, faint)
-	to.Tick.Label.XAlign, to.Tick.Label.YAlign = alignX, alignY
-	to.Tick.Marker = ticks{axis: a, log: log, scale: unit, count: count}
-	to.Tick.Length = 4
-	to.LineStyle = draw.LineStyle{Color: faint, Width: 1}
-	to.Tick.LineStyle = to.LineStyle
-	to.Padding = 0
-	if log {
-		to.Scale = logScale{}
-	}
-}
+var axisLine = stroke{tone: faint, width: 1}
 
-// gridLines draws a line at every number of the y axis.
-type gridLines struct{}
-
-func (gridLines) Plot(c draw.Canvas, p *plot.Plot) {
-	_, y := p.Transforms(&c)
-	for _, tick := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
-		if at := y(tick.Value); tick.Label != "" && at > c.Min.Y+1 && at <= c.Max.Y {
-			c.StrokeLine2(draw.LineStyle{Color: grid, Width: 0.75}, c.Min.X, at, c.Max.X, at)
+// across draws the x axis.
+func (p pen) across(in box, categories, tilted bool) {
+	p.line(axisLine, point{p.left, p.bottom}, point{p.right, p.bottom})
+	for _, t := range p.x.ticks {
+		at := p.x.at(t.value)
+		if !categories {
+			p.line(axisLine, point{at, p.bottom}, point{at, p.bottom + t.length()})
+		}
+		if tilted {
+			p.text(faint, smallSize, end, tilt, point{at + 4, p.bottom + smallSize + 1}, t.label)
+		} else {
+			p.text(faint, smallSize, middle, 0, point{at, p.bottom + smallSize + 5}, t.label)
 		}
 	}
+	p.text(ink, textSize, middle, 0, point{(p.left + p.right) / 2, in.bottom - 3}, p.x.label)
 }
 
-// marks draws a chart's marks.
-type marks struct {
-	chart      Chart
-	logX, logY bool
-}
-
-func (m marks) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	pen := pen{Canvas: c, x: x, y: y, logX: m.logX, logY: m.logY, base: math.Max(0, p.Y.Min)}
-	for _, mark := range m.chart.Marks {
-		mark.draw(pen)
+// up draws the y axis, and a line across the chart at every number of it.
+func (p pen) up(in box) {
+	p.line(axisLine, point{p.left, p.bottom}, point{p.left, p.top})
+	for _, t := range p.y.ticks {
+		at := p.y.at(t.value)
+		if t.label != "" && at < p.bottom-1 {
+			p.line(stroke{tone: grid, width: 0.75}, point{p.left, at}, point{p.right, at})
+		}
+		p.line(axisLine, point{p.left - t.length(), at}, point{p.left, at})
+		p.text(faint, smallSize, end, 0, point{p.left - 6, at + 4}, t.label)
 	}
+	p.text(ink, textSize, middle, -90, point{in.left + textSize - 1, (p.top + p.bottom) / 2}, p.y.label)
+}
+
+const (
+	sampleWidth  = 24.0
+	entryGap     = 14.0 // between two entries
+	legendHeight = 17.0
+)
+
+// legend draws the entries that have names at the top of a box, in as many rows as necessary, and returns where the
+// rest of the box begins.
+func (c Chart) legend(to *canvas, in box) (top float64) {
+	left := in.left + 8
+	x, rows := left, 0
+	for _, m := range c.Marks {
+		for _, e := range m.entries() {
+			if e.name == "" {
+				continue
+			}
+			name := fitted(e.name, smallSize, in.right-left-sampleWidth-5)
+			width := sampleWidth + 5 + textWidth(name, smallSize)
+			if rows == 0 || x+width > in.right {
+				x = left
+				rows++
+			}
+			middle := in.top + float64(rows)*legendHeight - legendHeight/2
+			e.sample(to, box{x, middle - 5, x + sampleWidth, middle + 5})
+			to.text(ink, smallSize, start, 0, point{x + sampleWidth + 5, middle + 4}, name)
+			x += width + entryGap
+		}
+	}
+	if rows == 0 {
+		return in.top
+	}
+	return in.top + float64(rows)*legendHeight + 6
 }
