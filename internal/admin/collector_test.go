@@ -65,7 +65,7 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 	health := stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}, {To: "down"}}}
 	tap := stats.NewTap(1, 0, false)
 	shadow := &stats.Shadow{Of: "x", To: "z"}
-	diverted, away, open := new(stats.Gutter), 0, 0
+	diverted, away, open := new(stats.Sum[stats.Diverted]), 0, 0
 	registry := stats.New(stats.Options{
 		Shadows: []*stats.Shadow{shadow},
 		Gutters: []stats.GutterOptions{{Pool: "x", Gutter: "y", Counts: diverted, Servers: func() (int, int) {
@@ -229,7 +229,7 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 		{"several writers", func() { several = true }, map[string]float64{"mcmw_several_writers": 1}},
 		{
 			"checks of replicas",
-			func() { w.Agreed(&stats.Agreement{Checks: 5, Disagreements: 2, Cuts: 3}) },
+			func() { w.Planned(&stats.Planned{Agreement: stats.Agreement{Checks: 5, Disagreements: 2, Cuts: 3}}) },
 			map[string]float64{"mcmw_checks_total": 5, "mcmw_check_disagreements_total": 2, "mcmw_check_cut_total": 3},
 		},
 		{
@@ -323,7 +323,7 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 		},
 		{
 			"bytes",
-			func() { w.Bytes(100, 2000) },
+			func() { w.Bytes(100, 2000); w.Flush() },
 			map[string]float64{"mcmw_received_bytes_total": 100, "mcmw_sent_bytes_total": 2000},
 		},
 		{

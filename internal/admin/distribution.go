@@ -184,10 +184,7 @@ func writeHGRM(w http.ResponseWriter, h *stats.Histogram, _ *distribution) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%12s %14s %10s %14s\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")
 	var below uint64
-	for i, n := range h.Counts() {
-		if n == 0 {
-			continue
-		}
+	for i, n := range h.Buckets() {
 		below += n
 		share := float64(below) / float64(h.Count())
 		fmt.Fprintf(&b, "%12.4f %2.12f %10d", ms(float64(stats.Bound(min(i+1, stats.NumBuckets-1)))), share, below)

@@ -76,11 +76,10 @@ func bothHistograms(d *prometheus.Desc, h *stats.Histogram, created time.Time, l
 	}
 	var zero uint64
 	native := map[int]int64{}
-	for i, n := range h.Counts() {
-		switch {
-		case i == 0:
+	for i, n := range h.Buckets() {
+		if i == 0 {
 			zero = n
-		case n > 0:
+		} else {
 			native[nativeIndex[i]] += int64(n)
 		}
 	}

@@ -31,7 +31,7 @@ func TestARouteIsShownWithTheGutterShadowAndMigrationsOfItsPool(t *testing.T) {
 			{Prefix: "t:", Pool: "y", Strip: true},
 			{Default: true, Pool: "z"},
 		},
-		Gutters: []stats.GutterOptions{{Pool: "x", Gutter: "g", Counts: new(stats.Gutter), Servers: none}},
+		Gutters: []stats.GutterOptions{{Pool: "x", Gutter: "g", Counts: new(stats.Sum[stats.Diverted]), Servers: none}},
 		Shadows: []*stats.Shadow{{Of: "y", To: "h"}},
 		Migrations: func() []stats.Migration {
 			return []stats.Migration{{From: "x", To: "y", Phase: "done"}, {From: "y", To: "n", Phase: "copy"}}

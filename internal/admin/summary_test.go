@@ -28,9 +28,9 @@ func TestASummaryHoldsTheRatesAndMeansOfItsWindow(t *testing.T) {
 	}
 	w.Request(protocol.Set, stats.ResultServerError, 1, 0, times(us, 20*us, 3*us, 40*us, 5*us))
 	w.ServerError(1, stats.ReasonTimeout)
+	w.Bytes(1000, 3000)
 	w.Begin(0)
 	w.Round(101, int64(time.Second))
-	w.Bytes(1000, 3000)
 	r.Net().Arrivals().Hot(20, 0, 200, 600)
 	after := r.Snapshot()
 	after.At = before.At + int64(2*time.Second)

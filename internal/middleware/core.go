@@ -76,10 +76,10 @@ type poolState struct {
 	// joinedRoutes: as joined, for a change of routes that the first core joined.
 	joinedRoutes bool
 	// diverted counts requests that went to the pool's gutter.
-	diverted stats.Gutter
+	diverted stats.Sum[stats.Diverted]
 	// warming counts the reads that asked the pool that is warmed up from this one; missing are the keys to be copied
 	// to that pool.
-	warming stats.WarmUp
+	warming stats.Sum[stats.Warming]
 	missing *sweep.Missing
 	lingers bool      // it still respects marks, which it no longer needs, until all its servers may be read
 	look    time.Time // when drive looks again at what other middlewares have announced

@@ -114,19 +114,15 @@ type Planner struct {
 	// Requests and Calls are those of the round. Plan, PlanChecks and Next append to Calls.
 	Requests []Request
 	Calls    []Call
-	// Agreement is counted up; the caller may reset it to zero.
-	Agreement stats.Agreement
+	// Planned is counted up; the caller may reset it to zero.
+	stats.Planned
 	// Warming counts, by pool, the keys that were looked up in the pool that is warmed up from it. Lacking are the keys
 	// that the warmed-up pool does not hold: they are to be copied. The caller may reset Warming to zero and empty
 	// Lacking.
 	Warming []stats.Warming
 	Lacking []Lacking
-	// Joined counts the gets that joined another get's call; the caller may reset it to zero.
-	Joined uint64
 	// Diverted counts, by pool, the requests that went to the pool's gutter; the caller may reset it to zero.
 	Diverted []stats.Diverted
-	// Large is counted up; the caller may reset it to zero.
-	Large stats.Large
 	// Hold decides whether there is memory for a value of n bytes that requests[i] is about to fetch, and reserves it;
 	// nil: there always is.
 	Hold func(i int32, n int) bool

@@ -195,10 +195,7 @@ func (w *Windows) line(kind string, s *stats.Snapshot, from, until time.Time) *W
 
 // binsOf returns the non-empty buckets of h.
 func binsOf(h *stats.Histogram) (bins [][3]int64) {
-	for i, n := range h.Counts() {
-		if n == 0 {
-			continue
-		}
+	for i, n := range h.Buckets() {
 		upper := int64(Unbounded)
 		if i+1 < stats.NumBuckets {
 			upper = stats.Bound(i + 1)

@@ -1,9 +1,6 @@
 package stats
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // ReloadResult is the result of reloading the configuration.
 type ReloadResult uint8
@@ -39,15 +36,7 @@ func (r LookupResult) String() string { return lookupNames[r] }
 
 // Control counts configuration changes of a running middleware. Its methods may be called from any goroutine, and its
 // zero value is ready.
-type Control struct {
-	reloads  [NumReloadResults]atomic.Uint64
-	lookups  [NumLookupResults]atomic.Uint64
-	updates  [NumReloadResults]atomic.Uint64
-	identity atomic.Pointer[Identity]
-
-	watchesLive, watchesBroken atomic.Int64
-	unconfirmed                atomic.Pointer[time.Time] // when all names last had answers; nil: they have now
-}
+type Control struct{ guarded[ControlSnapshot] }
 
 // Identity identifies a configuration by short hashes: equal hashes mean equal configurations.
 type Identity struct {
@@ -68,46 +57,39 @@ type ControlSnapshot struct {
 	WatchesLive, WatchesBroken int64
 	// Unconfirmed is how long a name of servers has had no answer; 0: all names have one.
 	Unconfirmed time.Duration
+	since       time.Time // when it last had one, or none lacks one (zero)
 	Identity
 }
 
 // Reloaded counts a reload of the configuration.
-func (c *Control) Reloaded(r ReloadResult) { c.reloads[r].Add(1) }
+func (c *Control) Reloaded(r ReloadResult) { c.change(func(s *ControlSnapshot) { s.Reloads[r]++ }) }
 
 // LookedUp counts a lookup.
-func (c *Control) LookedUp(r LookupResult) { c.lookups[r].Add(1) }
+func (c *Control) LookedUp(r LookupResult) { c.change(func(s *ControlSnapshot) { s.Lookups[r]++ }) }
 
 // Updated counts a changed list of servers that lookups returned.
-func (c *Control) Updated(r ReloadResult) { c.updates[r].Add(1) }
+func (c *Control) Updated(r ReloadResult) { c.change(func(s *ControlSnapshot) { s.Updates[r]++ }) }
 
 // WatchLive adds n to the number of working watches, WatchBroken to the number of broken ones.
-func (c *Control) WatchLive(n int64)   { c.watchesLive.Add(n) }
-func (c *Control) WatchBroken(n int64) { c.watchesBroken.Add(n) }
+func (c *Control) WatchLive(n int64) { c.change(func(s *ControlSnapshot) { s.WatchesLive += n }) }
+
+func (c *Control) WatchBroken(n int64) { c.change(func(s *ControlSnapshot) { s.WatchesBroken += n }) }
 
 // Unconfirmed records that a name of servers has had no answer since the given time, Confirmed that all names have
 // answers.
-func (c *Control) Unconfirmed(since time.Time) { c.unconfirmed.Store(&since) }
-func (c *Control) Confirmed()                  { c.unconfirmed.Store(nil) }
+func (c *Control) Unconfirmed(since time.Time) {
+	c.change(func(s *ControlSnapshot) { s.since = since })
+}
+func (c *Control) Confirmed() { c.Unconfirmed(time.Time{}) }
 
 // Holds records which configuration is in use.
-func (c *Control) Holds(id Identity) { c.identity.Store(&id) }
+func (c *Control) Holds(id Identity) { c.change(func(s *ControlSnapshot) { s.Identity = id }) }
 
 // Snapshot returns the current values.
 func (c *Control) Snapshot() ControlSnapshot {
-	var s ControlSnapshot
-	for i := range c.reloads {
-		s.Reloads[i] = c.reloads[i].Load()
-		s.Updates[i] = c.updates[i].Load()
-	}
-	for i := range c.lookups {
-		s.Lookups[i] = c.lookups[i].Load()
-	}
-	s.WatchesLive, s.WatchesBroken = c.watchesLive.Load(), c.watchesBroken.Load()
-	if since := c.unconfirmed.Load(); since != nil {
-		s.Unconfirmed = time.Since(*since)
-	}
-	if id := c.identity.Load(); id != nil {
-		s.Identity = *id
+	s := c.load()
+	if !s.since.IsZero() {
+		s.Unconfirmed = time.Since(s.since)
 	}
 	return s
 }

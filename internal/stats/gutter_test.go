@@ -9,7 +9,7 @@ import (
 )
 
 func TestAWindowCountsTheRequestsThatWentToEachGutter(t *testing.T) {
-	counts := []*stats.Gutter{{}, {}}
+	counts := []*stats.Sum[stats.Diverted]{{}, {}}
 	r := stats.New(stats.Options{Gutters: []stats.GutterOptions{
 		{Pool: "a", Gutter: "c", Counts: counts[0], Servers: func() (int, int) { return 1, 2 }},
 		{Pool: "b", Gutter: "c", Counts: counts[1], Servers: func() (int, int) { return 0, 0 }},

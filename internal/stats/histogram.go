@@ -2,16 +2,96 @@ package stats
 
 import (
 	"fmt"
+	"iter"
+	"math/bits"
 	"time"
+	"unsafe"
 )
 
-// Histogram holds the number of times in each bucket (see Bound), and their sum. It is a value read from recorders. The
-// zero value is empty. Methods do not change it.
+// pageBuckets is the number of buckets allocated together: 1 KiB of counts. A histogram has 3,000 buckets, of which a
+// few hundred are used, so it takes a few KiB instead of 25.
+const pageBuckets = 128
+
+type page [pageBuckets]uint64
+
+// Histogram holds the number of times in each bucket (see Bound), their sum, and the sum of their squares. The zero
+// value is empty. Exported methods do not change it.
 type Histogram struct {
-	counts  []uint64 // NumBuckets, or nil when empty
+	pages   [(NumBuckets + pageBuckets - 1) / pageBuckets]*page // nil: no time falls into it
 	count   uint64
 	sum     uint64  // ns
 	squares uint128 // ns²
+}
+
+// uint128 is a sum of squared times in ns². 64 bits are too few: a thousand requests that wait for two minutes exceed
+// them.
+type uint128 struct{ hi, lo uint64 }
+
+// plus returns a + b; less returns a - b.
+func (a uint128) plus(b uint128) uint128 {
+	lo, carry := bits.Add64(a.lo, b.lo, 0)
+	return uint128{a.hi + b.hi + carry, lo}
+}
+
+func (a uint128) less(b uint128) uint128 {
+	lo, borrow := bits.Sub64(a.lo, b.lo, 0)
+	return uint128{a.hi - b.hi - borrow, lo}
+}
+
+// record counts times[i], in ns, n times in hs[i]; negative ones count as 0. It allocates only for the first time in a
+// page.
+func record(hs []Histogram, times []int64, n uint64) {
+	for i, ns := range times {
+		h, b := &hs[i], uint(bucketOf(ns))
+		p := h.pages[b/pageBuckets]
+		if p == nil {
+			p = new(page)
+			h.pages[b/pageBuckets] = p
+		}
+		p[b%pageBuckets] += n
+		h.count += n
+		x := uint64(max(ns, 0))
+		h.sum += x * n
+		hi, lo := bits.Mul64(x, x)
+		if n > 1 {
+			over, product := bits.Mul64(lo, n)
+			hi, lo = hi*n+over, product
+		}
+		h.squares = h.squares.plus(uint128{hi, lo})
+	}
+}
+
+// record counts n times of ns each.
+func (h *Histogram) record(ns int64, n uint64) { record(unsafe.Slice(h, 1), []int64{ns}, n) }
+
+// add adds the times of o.
+func (h *Histogram) add(o *Histogram) {
+	for i, from := range o.pages {
+		if from == nil {
+			continue
+		}
+		if h.pages[i] == nil {
+			h.pages[i] = new(page)
+		}
+		add(h.pages[i], from)
+	}
+	h.count, h.sum, h.squares = h.count+o.count, h.sum+o.sum, h.squares.plus(o.squares)
+}
+
+// Buckets returns the buckets that hold times, in ascending order: their indexes, and the numbers of times.
+func (h *Histogram) Buckets() iter.Seq2[int, uint64] {
+	return func(yield func(int, uint64) bool) {
+		for i, p := range h.pages {
+			if p == nil {
+				continue
+			}
+			for j, n := range p {
+				if n > 0 && !yield(i*pageBuckets+j, n) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Count returns the number of recorded times.
@@ -19,9 +99,6 @@ func (h *Histogram) Count() uint64 { return h.count }
 
 // Sum returns the sum of the recorded times in ns.
 func (h *Histogram) Sum() uint64 { return h.sum }
-
-// Counts returns the number of times in each bucket; nil if there are none. The caller must not change it.
-func (h *Histogram) Counts() []uint64 { return h.counts }
 
 // Mean returns the mean of the recorded times in ns; 0 if there are none.
 func (h *Histogram) Mean() float64 {
@@ -34,18 +111,17 @@ func (h *Histogram) Mean() float64 {
 // Max returns an upper bound of the recorded times in ns: the upper boundary of the highest bucket in use, or its lower
 // boundary if it has no upper one; 0 if there are no times.
 func (h *Histogram) Max() int64 {
-	for i := len(h.counts) - 1; i >= 0; i-- {
-		if h.counts[i] != 0 {
-			return Bound(min(i+1, NumBuckets-1))
-		}
+	highest := -1
+	for i := range h.Buckets() {
+		highest = i
 	}
-	return 0
+	return Bound(min(highest+1, NumBuckets-1))
 }
 
 // Low returns a lower bound of the rank-th smallest recorded time (from 1) in ns: the lower boundary of its bucket; 0
 // if there are fewer times.
 func (h *Histogram) Low(rank uint64) int64 {
-	for i, n := range h.counts {
+	for i, n := range h.Buckets() {
 		if n >= rank {
 			return Bound(i)
 		}
@@ -62,10 +138,7 @@ func (h *Histogram) Quantile(q float64) float64 {
 	}
 	rank := min(max(q, 0), 1) * float64(h.count)
 	below := 0.0
-	for i, n := range h.counts {
-		if n == 0 {
-			continue
-		}
+	for i, n := range h.Buckets() {
 		if below+float64(n) >= rank {
 			low := float64(Bound(i))
 			if i == NumBuckets-1 {
@@ -82,7 +155,7 @@ func (h *Histogram) Quantile(q float64) float64 {
 // the bucket that contains bound is not counted.
 func (h *Histogram) AtMost(bound int64) uint64 {
 	var n uint64
-	for i, c := range h.counts {
+	for i, c := range h.Buckets() {
 		if i == NumBuckets-1 || Bound(i+1) > bound {
 			break
 		}
@@ -96,7 +169,7 @@ func (h *Histogram) AtMost(bound int64) uint64 {
 func (h *Histogram) Between(bounds []int64) []uint64 {
 	counts := make([]uint64, len(bounds)+1)
 	at := 0
-	for i, n := range h.counts {
+	for i, n := range h.Buckets() {
 		for at < len(bounds) && Bound(i) >= bounds[at] {
 			at++
 		}
@@ -114,7 +187,7 @@ func (h *Histogram) Linear(step time.Duration) (counts []uint64, beyond uint64, 
 			step, time.Duration(coarseStep), time.Duration(coarseEnd))
 	}
 	counts = make([]uint64, coarseEnd/int64(step))
-	for i, n := range h.counts {
+	for i, n := range h.Buckets() {
 		if s := Bound(i) / int64(step); s < int64(len(counts)) {
 			counts[s] += n
 		} else {
@@ -125,26 +198,22 @@ func (h *Histogram) Linear(step time.Duration) (counts []uint64, beyond uint64, 
 }
 
 // Plus returns the histogram of the times of both h and other.
-func (h *Histogram) Plus(other *Histogram) Histogram {
-	sum := Histogram{count: h.count + other.count, sum: h.sum + other.sum, squares: h.squares.plus(other.squares)}
-	if h.counts != nil || other.counts != nil {
-		sum.counts = make([]uint64, NumBuckets)
-		copy(sum.counts, h.counts)
-		for i, n := range other.counts {
-			sum.counts[i] += n
-		}
-	}
+func (h *Histogram) Plus(other *Histogram) (sum Histogram) {
+	sum.add(h)
+	sum.add(other)
 	return sum
 }
 
 // Sub returns the histogram of the times recorded after prev, which was read earlier from the same recorders.
 func (h *Histogram) Sub(prev *Histogram) Histogram {
-	diff := Histogram{count: h.count - prev.count, sum: h.sum - prev.sum, squares: h.squares.minus(prev.squares)}
-	if diff.count != 0 {
-		diff.counts = make([]uint64, NumBuckets)
-		copy(diff.counts, h.counts)
-		for i, n := range prev.counts {
-			diff.counts[i] -= n
+	diff := Histogram{count: h.count - prev.count, sum: h.sum - prev.sum, squares: h.squares.less(prev.squares)}
+	for i, now := range h.pages {
+		switch before := prev.pages[i]; {
+		case now == nil:
+		case before == nil:
+			diff.pages[i] = new(*now)
+		case *now != *before:
+			diff.pages[i] = new(difference(*now, *before))
 		}
 	}
 	return diff

@@ -8,27 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readAll adds the contents of r, except the sum, to h.
-func readAll(h *Histogram, r *recorder) {
-	var reading reading
-	reading.recorder(h, r)
-	reading.add()
-}
-
-// record counts a time.
-func (r *recorder) record(ns int64) {
-	r.count(ns, 1)
-	r.squares.add(square(ns, 1))
-}
-
-func histogramOf(times ...time.Duration) Histogram {
-	var r recorder
-	var h Histogram
+func histogramOf(times ...time.Duration) (h Histogram) {
 	for _, d := range times {
-		r.record(int64(d))
-		h.sum += uint64(d)
+		h.record(int64(d), 1)
 	}
-	readAll(&h, &r)
 	return h
 }
 
@@ -73,13 +56,11 @@ func TestQuantilesInterpolateWithinTheBucket(t *testing.T) {
 }
 
 func TestQuantilesOfAFineGridAreWithinABucketOfTheExactOnes(t *testing.T) {
-	var r recorder
+	var h Histogram
 	const n = 20000
 	for i := range n {
-		r.record(int64(i) * int64(17*time.Microsecond)) // evenly spread from 0 to 340 ms
+		h.record(int64(i)*int64(17*time.Microsecond), 1) // evenly spread from 0 to 340 ms
 	}
-	var h Histogram
-	readAll(&h, &r)
 	for _, q := range []float64{0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999} {
 		exact := q * n * float64(17*time.Microsecond)
 		width := float64(Bound(bucketOf(int64(exact))+1) - Bound(bucketOf(int64(exact))))

@@ -1,9 +1,6 @@
 package stats
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // Migration is the state of the migration of a pool's keys to another pool.
 type Migration struct {
@@ -69,22 +66,4 @@ func (w *Warming) Ratios() (newPool, both float64) {
 }
 
 // Since returns the difference of w and an earlier value.
-func (w Warming) Since(before Warming) Warming {
-	return Warming{w.New - before.New, w.Old - before.Old, w.Neither - before.Neither, w.Unanswered - before.Unanswered}
-}
-
-// WarmUp sums Warming since the start. Safe for concurrent use.
-type WarmUp struct{ new, old, neither, unanswered atomic.Uint64 }
-
-// Add adds n.
-func (w *WarmUp) Add(n Warming) {
-	w.new.Add(n.New)
-	w.old.Add(n.Old)
-	w.neither.Add(n.Neither)
-	w.unanswered.Add(n.Unanswered)
-}
-
-// Load returns the sum.
-func (w *WarmUp) Load() Warming {
-	return Warming{w.new.Load(), w.old.Load(), w.neither.Load(), w.unanswered.Load()}
-}
+func (w Warming) Since(before Warming) Warming { return difference(w, before) }

@@ -39,19 +39,15 @@ type Arrivals struct {
 // Hot counts requests get and gets of one key that their reader answered, and the bytes of these requests and of the
 // replies. Like shed requests they pass no stage after the net stage, and have no response time.
 func (a *Arrivals) Hot(get, gets, fromClients, toClients int) {
-	if recording {
-		a.hotGet.Add(uint64(get))
-		a.hotGets.Add(uint64(gets))
-		a.fromClients.Add(uint64(fromClients))
-		a.toClients.Add(uint64(toClients))
-	}
+	a.hotGet.Add(uint64(get))
+	a.hotGets.Add(uint64(gets))
+	a.fromClients.Add(uint64(fromClients))
+	a.toClients.Add(uint64(toClients))
 }
 
 // Add counts requests that are put on the queue now, or wait for room in it.
 func (a *Arrivals) Add(requests int) {
-	if recording {
-		a.n.Add(uint64(requests))
-	}
+	a.n.Add(uint64(requests))
 }
 
 // Memory sets the function that returns the memory used for clients' large requests, and for replies that they have not

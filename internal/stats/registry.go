@@ -106,13 +106,8 @@ type Registry struct {
 	mu      sync.RWMutex
 	options Options
 	workers []*Worker
-	removed []removedServer // the earliest first
-}
-
-// removedServer holds the counts of a server that has been removed.
-type removedServer struct {
-	name    string
-	workers []*serverRecorder
+	// removed are servers that have been removed, with their names and counts, the earliest first.
+	removed []ServerSnapshot
 }
 
 // New returns a Registry in which everything is 0.
@@ -127,38 +122,22 @@ func New(o Options) *Registry {
 func (r *Registry) Change(o Options) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, w := range r.workers { // the entries of the journals identify servers by their index
-		w.Flush()
-		w.settle()
-	}
-	known := map[string][]*serverRecorder{}
-	for _, s := range r.removed {
-		known[s.name] = s.workers
-	}
-	for i, name := range r.options.Servers {
-		var recorders []*serverRecorder
-		for _, w := range r.workers {
-			recorders = append(recorders, w.servers[i])
+	known, continued := append(r.removed, r.counted().Servers...), make([]serverRecord, len(o.Servers))
+	for i, name := range o.Servers {
+		if k := slices.IndexFunc(known, func(s ServerSnapshot) bool { return s.Name == name }); k >= 0 {
+			continued[i] = serverRecord{known[k].ServerCounts, known[k].Times}
+			known = slices.Delete(known, k, k+1)
 		}
-		known[name] = recorders
-		r.removed = append(r.removed, removedServer{name, recorders})
 	}
-	kept := slices.DeleteFunc(r.removed, func(s removedServer) bool { return slices.Contains(o.Servers, s.name) })
-	r.removed = kept[max(0, len(kept)-keepRemoved):]
-	for len(r.workers) < max(o.Workers, o.Recorders) {
+	r.removed = known[max(0, len(known)-keepRemoved):]
+	for len(r.workers) < max(o.Workers, o.Recorders, 1) {
 		r.workers = append(r.workers, &Worker{number: len(r.workers)})
 	}
 	for i, w := range r.workers {
-		servers := make([]*serverRecorder, len(o.Servers))
-		for s, name := range o.Servers {
-			if recorders := known[name]; i < len(recorders) {
-				servers[s] = recorders[i]
-			} else {
-				servers[s] = new(serverRecorder)
-			}
-		}
-		w.servers, w.tap, w.hot = servers, o.Tap, o.HotKeys.Sketch(i).Sampler()
+		w.record.servers = make([]serverRecord, len(o.Servers))
+		w.tap, w.hot = o.Tap, o.HotKeys.Sketch(i).Sampler()
 	}
+	r.workers[0].record.servers = continued
 	r.options = o
 }
 

@@ -39,9 +39,9 @@ func TestARequestIsCountedOnceInEachCounterThatItConcerns(t *testing.T) {
 	w.Server(0, 10)
 	w.Server(0, 20)
 	w.Waited(1, 700)
+	w.Bytes(10, 20)
 	w.Flush()
 	w.ServerError(0, ReasonTimeout)
-	w.Bytes(10, 20)
 
 	s := r.Snapshot()
 	require.EqualValues(t, 1, s.Requests[protocol.Gets][ResultPartial])
@@ -126,12 +126,12 @@ func TestAWindowHoldsTheCountsBetweenTwoSnapshots(t *testing.T) {
 	r := New(Options{Servers: []string{"a"}, Workers: 1})
 	w := r.Worker(0)
 	record := func(d time.Duration) {
+		w.Bytes(1, 2)
 		w.Request(protocol.Get, ResultMiss, 1, 0, timesOf(d, d, d, d, d))
 		w.Server(0, int64(d))
 		w.ServerError(0, ReasonReset)
 		w.Begin(0)
 		w.Round(1, int64(d))
-		w.Bytes(1, 2)
 		r.Net().Opened()
 		r.Net().Closed(CloseQuit)
 	}

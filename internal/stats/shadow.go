@@ -1,7 +1,5 @@
 package stats
 
-import "sync/atomic"
-
 // ShadowResult is the result of a copied request: how the shadow's answer compares with the client's. The list is
 // closed.
 type ShadowResult uint8
@@ -46,60 +44,45 @@ type Shadow struct {
 	// Servers returns the shadow's servers; nil: there are none. Static after construction.
 	Servers func() []ServerSnapshot
 
-	copied  atomic.Uint64
-	dropped [NumShadowDrops]atomic.Uint64
-	answers [NumShadowResults]atomic.Uint64
-	delay   atomic.Uint64
+	counts guarded[ShadowCounts]
 }
 
-// Copied counts n requests that are copied to the shadow.
-func (s *Shadow) Copied(n int) { s.copied.Add(uint64(n)) }
-
-// Dropped counts n requests that were not copied.
-func (s *Shadow) Dropped(why ShadowDrop, n int) { s.dropped[why].Add(uint64(n)) }
-
-// Answered counts an answer of the shadow, which came delay ns after the client's.
-func (s *Shadow) Answered(r ShadowResult, delay int64) {
-	s.answers[r].Add(1)
-	s.delay.Add(uint64(max(delay, 0)))
-}
-
-// ShadowSnapshot holds the counts of a Shadow at one moment, or those of a window.
-type ShadowSnapshot struct {
-	Of, To  string
+// ShadowCounts are the counts of a Shadow.
+type ShadowCounts struct {
 	Copied  uint64 // copied requests, a retrieval once per key
 	Dropped [NumShadowDrops]uint64
 	Answers [NumShadowResults]uint64
 	Delay   uint64 // ns from the client's answer to the shadow's, sum over Answers
+}
+
+// Copied counts n requests that are copied to the shadow.
+func (s *Shadow) Copied(n int) { s.counts.change(func(c *ShadowCounts) { c.Copied += uint64(n) }) }
+
+// Dropped counts n requests that were not copied.
+func (s *Shadow) Dropped(why ShadowDrop, n int) {
+	s.counts.change(func(c *ShadowCounts) { c.Dropped[why] += uint64(n) })
+}
+
+// Answered counts an answer of the shadow, which came delay ns after the client's.
+func (s *Shadow) Answered(r ShadowResult, delay int64) {
+	s.counts.change(func(c *ShadowCounts) {
+		c.Answers[r]++
+		c.Delay += uint64(max(delay, 0))
+	})
+}
+
+// ShadowSnapshot holds the counts of a Shadow at one moment, or those of a window.
+type ShadowSnapshot struct {
+	Of, To string
+	ShadowCounts
 
 	counts *Shadow // distinguishes it from a later shadow of the same name
-}
-
-// snapshot returns the current counts.
-func (s *Shadow) snapshot() ShadowSnapshot {
-	snapshot := ShadowSnapshot{Of: s.Of, To: s.To, Copied: s.copied.Load(), Delay: s.delay.Load(), counts: s}
-	for i := range s.dropped {
-		snapshot.Dropped[i] = s.dropped[i].Load()
-	}
-	for i := range s.answers {
-		snapshot.Answers[i] = s.answers[i].Load()
-	}
-	return snapshot
-}
-
-// sub returns the counts since prev, an earlier snapshot of the same shadow, or an empty one.
-func (s ShadowSnapshot) sub(prev ShadowSnapshot) ShadowSnapshot {
-	s.Copied -= prev.Copied
-	s.Delay -= prev.Delay
-	subtract(s.Dropped[:], prev.Dropped[:])
-	subtract(s.Answers[:], prev.Answers[:])
-	return s
 }
 
 // addShadows adds the shadows and their servers to s.
 func (r *Registry) addShadows(s *Snapshot) {
 	for _, shadow := range r.options.Shadows {
-		s.Shadows = append(s.Shadows, shadow.snapshot())
+		s.Shadows = append(s.Shadows, ShadowSnapshot{shadow.Of, shadow.To, shadow.counts.load(), shadow})
 		if shadow.Servers == nil {
 			continue
 		}
@@ -108,19 +91,4 @@ func (r *Registry) addShadows(s *Snapshot) {
 			s.Servers = append(s.Servers, server)
 		}
 	}
-}
-
-// shadowsSince returns the counts of the shadows of s since prev.
-func (s *Snapshot) shadowsSince(prev *Snapshot) []ShadowSnapshot {
-	var since []ShadowSnapshot
-	for _, now := range s.Shadows {
-		var before ShadowSnapshot
-		for _, then := range prev.Shadows {
-			if then.counts == now.counts {
-				before = then
-			}
-		}
-		since = append(since, now.sub(before))
-	}
-	return since
 }

@@ -15,63 +15,53 @@ type Snapshot struct {
 	At     int64 // when it was taken, as Now
 	Uptime int64 // ns since the start of the Registry; of a window its length
 
-	Requests [protocol.NumCommands][NumResults]uint64
+	Counts
+	Totals
 	Response [NumClasses]Histogram
 	Stages   [NumStages]Histogram
-	// ClassStages is the time in ns that the requests of each class spent in each stage.
-	ClassStages [NumClasses][NumStages]uint64
-	Servers     []ServerSnapshot // those of shadows come last
-	Shadows     []ShadowSnapshot
-	Keys        uint64 // keys requested by retrievals
-	Misses      uint64 // of these, keys that were not found
+	Servers  []ServerSnapshot // those of shadows come last
+	Shadows  []ShadowSnapshot
+	Gutters  []GutterSnapshot
+	// Counters are the counters that stages have created, sorted by name.
+	Counters []CounterValue
+
+	// The values at the moment At; of a window those at its end.
+	Sweep   SweepSnapshot
+	Several bool // replicas are kept equal although other middlewares write the same servers
+	// MarksUnknown: no server is read, because too few servers tell which servers missed writes of other middlewares.
+	MarksUnknown bool
+	// Phase is the phase of the change of placement, Placement a short hash of the placement that the change leads to.
+	Phase, Placement string
+	Routes           []Route
+	Migrations       []Migration
+	Workers          int
+	WorkersBusy      int
+	Depth            int // requests that a worker serves at a time
+	Processors       int // processors that the process may use
+	QueueLength      int // batches in all queues
+	QueueCapacity    int // batches that all queues can hold
+	Queues           []QueueSnapshot
+	RequestMemory    int64 // bytes used for clients' large requests
+	ReplyMemory      int64 // bytes used for replies that clients have not read
+}
+
+// Totals are counts of the whole middleware beyond those of its workers.
+type Totals struct {
+	Opened uint64 // client connections
+	Closed [NumCloseReasons]uint64
 
 	Arrived   uint64 // requests that the net stage put on the queue
 	Abandoned uint64 // of these, requests that no worker took, because their client was gone
 	Taken     uint64 // of these, requests that a worker took
 	Answered  uint64 // of these, requests that were answered
 	Dropped   uint64 // requests for which the request log had no room
-	Sweep     SweepSnapshot
-	Several   bool // replicas are kept equal although other middlewares write the same servers
-	// MarksUnknown: no server is read, because too few servers tell which servers missed writes of other middlewares.
-	MarksUnknown bool
-	Agreement    Agreement
-	Joined       uint64 // gets that were answered with the reply to an equal one
-	Large        Large
-	Counted      [NumCounted]uint64
-	// Phase is the phase of the change of placement, Placement a short hash of the placement that the change leads to.
-	Phase, Placement string
-	Routes           []Route
-	Gutters          []GutterSnapshot
-	Migrations       []Migration
 
 	Samples        uint64 // samples of the numbers of waiting requests and of requests in service
 	SampledWaiting uint64 // sum of the samples of waiting requests
 	SampledServing uint64 // sum of the samples of requests in service
 
-	Rounds        uint64                // rounds of the workers
-	RoundSizes    [NumRoundSizes]uint64 // rounds by the number of requests served; see RoundSizeBound
-	RoundRequests uint64                // requests served in them
-	BusyTime      uint64                // ns, sum over the workers
-	FromClients   uint64                // bytes
-	ToClients     uint64                // bytes
-
-	Opened uint64 // client connections
-	Closed [NumCloseReasons]uint64
-	// Counters are the counters that stages have created, sorted by name.
-	Counters []CounterValue
-
+	BusyTime      uint64 // ns, sum over the workers
 	ProcessorTime uint64 // ns of processor time that the whole process has used
-
-	// Gauges: the values at the moment At; of a window those at its end.
-	Workers       int
-	WorkersBusy   int
-	Depth         int // requests that a worker serves at a time
-	Processors    int // processors that the process may use
-	QueueLength   int // batches in all queues
-	QueueCapacity int // batches that all queues can hold
-	Queues        []QueueSnapshot
-	RequestMemory int64 // bytes used for clients' large requests
-	ReplyMemory   int64 // bytes used for replies that clients have not read
 }
 
 // QueueSnapshot is the state of one queue at the moment of a Snapshot.
@@ -89,12 +79,8 @@ type ServerSnapshot struct {
 	// the pool whose shadow Pool is; "": it is no shadow. No request waits for the server of a shadow
 	ShadowOf string
 	Times    Histogram // from the write to the server until its reply was read, of each request to it
-	Errors   [NumReasons]uint64
-	Waited   uint64 // ns that workers were blocked waiting for its replies
-	// Repairs counts the keys deleted on it because its state differed from the answer to a write.
-	Repairs uint64
-	// Health is the server's state at the moment of the snapshot.
-	Health Health
+	ServerCounts
+	Health Health // at the moment At
 }
 
 // Snapshot returns the current sums over all recorders.
@@ -102,14 +88,12 @@ func (r *Registry) Snapshot() *Snapshot {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	now := Now()
-	s := &Snapshot{
-		At:      now,
-		Uptime:  now - r.start,
-		Servers: make([]ServerSnapshot, len(r.options.Servers)),
-		Workers: r.options.Workers, Depth: r.options.Depth, Processors: runtime.GOMAXPROCS(0),
-		ProcessorTime: processorTime(),
-		Queues:        make([]QueueSnapshot, len(r.options.Queues)),
-	}
+	s := r.counted()
+	s.At, s.Uptime = now, now-r.start
+	s.BusyTime = r.busy.of(s.BusyTime)
+	s.Workers, s.Depth, s.Processors = r.options.Workers, r.options.Depth, runtime.GOMAXPROCS(0)
+	s.ProcessorTime = processorTime()
+	s.Queues = make([]QueueSnapshot, len(r.options.Queues))
 	for i, q := range r.options.Queues {
 		s.Queues[i] = QueueSnapshot{Name: q.Name, Capacity: q.Capacity}
 		if q.Length != nil {
@@ -118,8 +102,7 @@ func (r *Registry) Snapshot() *Snapshot {
 		s.QueueLength += s.Queues[i].Length
 		s.QueueCapacity += q.Capacity
 	}
-	for i, name := range r.options.Servers {
-		s.Servers[i].Name = name
+	for i := range s.Servers {
 		if r.options.Zones != nil {
 			s.Servers[i].Zone = r.options.Zones[i]
 		}
@@ -132,11 +115,6 @@ func (r *Registry) Snapshot() *Snapshot {
 	}
 	s.Samples, s.SampledWaiting, s.SampledServing = r.samples.count.Load(), r.samples.waiting.Load(),
 		r.samples.serving.Load()
-	var scratch reading
-	for _, w := range r.workers {
-		w.addTo(s, &scratch)
-	}
-	s.BusyTime = r.busy.of(s.BusyTime)
 	r.addShadows(s) // after the workers, which add to s.Servers by index
 	if r.options.Tap != nil {
 		s.Dropped = r.options.Tap.dropped.Load()
@@ -155,6 +133,18 @@ func (r *Registry) Snapshot() *Snapshot {
 		s.Sweep = r.options.Sweep.Snapshot()
 	}
 	r.net.addTo(s) // after the workers, so that Taken is at most Arrived
+	return s
+}
+
+// counted returns what the workers have counted. The caller holds mu.
+func (r *Registry) counted() *Snapshot {
+	s := &Snapshot{Servers: make([]ServerSnapshot, len(r.options.Servers))}
+	for i, name := range r.options.Servers {
+		s.Servers[i].Name = name
+	}
+	for _, w := range r.workers {
+		w.addTo(s)
+	}
 	return s
 }
 
@@ -198,13 +188,13 @@ func (s *Snapshot) Hot() uint64 {
 }
 
 // Waiting returns the number of requests that wait in the queue; s must be cumulative.
-func (s *Snapshot) Waiting() uint64 { return difference(s.Arrived, s.Abandoned+s.Taken) }
+func (s *Snapshot) Waiting() uint64 { return excess(s.Arrived, s.Abandoned+s.Taken) }
 
 // Serving returns the number of requests in service; s must be cumulative.
-func (s *Snapshot) Serving() uint64 { return difference(s.Taken, s.Answered) }
+func (s *Snapshot) Serving() uint64 { return excess(s.Taken, s.Answered) }
 
-// difference returns a - b, or 0 if b, which was read at a slightly different time, is larger.
-func difference(a, b uint64) uint64 { return a - min(a, b) }
+// excess returns a - b, or 0 if b, which was read at a slightly different time, is larger.
+func excess(a, b uint64) uint64 { return a - min(a, b) }
 
 // Total returns the number of answered requests.
 func (s *Snapshot) Total() uint64 {
@@ -226,76 +216,47 @@ func (s *Snapshot) All() Histogram {
 	return all
 }
 
-// server returns the counts of the server with this name; zero if there is none.
-func (s *Snapshot) server(name string) *ServerSnapshot {
-	for i := range s.Servers {
-		if s.Servers[i].Name == name {
-			return &s.Servers[i]
-		}
-	}
-	return &ServerSnapshot{}
-}
-
-// subtract subtracts the elements of b from those of a.
-func subtract(a, b []uint64) {
-	for i := range a {
-		a[i] -= b[i]
-	}
-}
-
 // Sub returns the window between prev, an earlier snapshot of the same Registry, and s.
 func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	d := *s
 	d.Uptime = s.At - prev.At
-	for c := range d.Requests {
-		subtract(d.Requests[c][:], prev.Requests[c][:])
-	}
+	d.Counts, d.Totals = difference(s.Counts, prev.Counts), difference(s.Totals, prev.Totals)
 	for c := range d.Response {
 		d.Response[c] = s.Response[c].Sub(&prev.Response[c])
-		subtract(d.ClassStages[c][:], prev.ClassStages[c][:])
 	}
 	for i := range d.Stages {
 		d.Stages[i] = s.Stages[i].Sub(&prev.Stages[i])
 	}
-	d.Servers = make([]ServerSnapshot, len(s.Servers))
-	for i := range d.Servers {
-		now := &s.Servers[i]
-		before := prev.server(now.Name)
-		d.Servers[i] = ServerSnapshot{
-			Name: now.Name, Zone: now.Zone, Pool: now.Pool, ShadowOf: now.ShadowOf, Times: now.Times.Sub(&before.Times),
-			Waited: now.Waited - before.Waited, Errors: now.Errors,
-			Repairs: now.Repairs - before.Repairs, Health: now.Health,
-		}
-		subtract(d.Servers[i].Errors[:], before.Errors[:])
-	}
-	d.Shadows = s.shadowsSince(prev)
-	d.Keys -= prev.Keys
-	d.Misses -= prev.Misses
-	d.Arrived -= prev.Arrived
-	d.Abandoned -= prev.Abandoned
-	d.Taken -= prev.Taken
-	d.Answered -= prev.Answered
-	d.Dropped -= prev.Dropped
-	d.Samples -= prev.Samples
-	d.SampledWaiting -= prev.SampledWaiting
-	d.SampledServing -= prev.SampledServing
-	subtract(d.RoundSizes[:], prev.RoundSizes[:])
-	d.Rounds -= prev.Rounds
-	d.Gutters = guttersSince(s.Gutters, prev.Gutters)
-	d.Agreement.minus(prev.Agreement)
-	d.Joined -= prev.Joined
-	subtract(d.Counted[:], prev.Counted[:])
-	d.Large.minus(prev.Large)
-	d.RoundRequests -= prev.RoundRequests
-	d.BusyTime -= prev.BusyTime
-	d.FromClients -= prev.FromClients
-	d.ToClients -= prev.ToClients
-	d.ProcessorTime -= prev.ProcessorTime
-	d.Opened -= prev.Opened
-	d.Counters = slices.Clone(s.Counters)
-	for i := range d.Counters {
-		d.Counters[i].Value -= prev.Counter(d.Counters[i].Name)
-	}
-	subtract(d.Closed[:], prev.Closed[:])
+	d.Servers = since(s.Servers, prev.Servers, func(now, before *ServerSnapshot) bool {
+		return now.Name == before.Name
+	}, func(now, before *ServerSnapshot) {
+		now.Times = now.Times.Sub(&before.Times)
+		now.ServerCounts = difference(now.ServerCounts, before.ServerCounts)
+	})
+	d.Shadows = since(s.Shadows, prev.Shadows, func(now, before *ShadowSnapshot) bool {
+		return now.counts == before.counts
+	}, func(now, before *ShadowSnapshot) {
+		now.ShadowCounts = difference(now.ShadowCounts, before.ShadowCounts)
+	})
+	d.Gutters = since(s.Gutters, prev.Gutters, func(now, before *GutterSnapshot) bool {
+		return now.Pool == before.Pool
+	}, func(now, before *GutterSnapshot) { now.Diverted = difference(now.Diverted, before.Diverted) })
+	d.Counters = since(s.Counters, prev.Counters, func(now, before *CounterValue) bool {
+		return now.Name == before.Name
+	}, func(now, before *CounterValue) { now.Value -= before.Value })
 	return &d
+}
+
+// since returns a copy of now in which subtract has been called for each element that is the same as one of before.
+func since[T any](now, before []T, same func(now, before *T) bool, subtract func(now, before *T)) []T {
+	window := slices.Clone(now)
+	for i := range window {
+		for k := range before {
+			if same(&window[i], &before[k]) {
+				subtract(&window[i], &before[k])
+				break
+			}
+		}
+	}
+	return window
 }

@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"sync"
 	"time"
 
 	"mcmw/internal/enum"
@@ -24,10 +23,7 @@ var sweepOutcomes = enum.New[SweepOutcome]("outcome of a sweep", "complete", "in
 func (o SweepOutcome) String() string { return sweepOutcomes.Of(o) }
 
 // Sweep counts the work of comparing replicas. Any goroutine may use it.
-type Sweep struct {
-	mu     sync.Mutex
-	counts SweepSnapshot // guarded by mu
-}
+type Sweep struct{ guarded[SweepSnapshot] }
 
 // SweepSnapshot holds the values of a Sweep at one moment.
 type SweepSnapshot struct {
@@ -47,12 +43,6 @@ type SweepSnapshot struct {
 	LastDiffer uint64
 	// Why is the reason for which the latest comparison of this middleware was not complete; "": it was.
 	Why string
-}
-
-func (s *Sweep) change(change func(c *SweepSnapshot)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(&s.counts)
 }
 
 // Runs sets whether replicas are being compared, or will be at once.
@@ -91,8 +81,4 @@ func (s *Sweep) Last(ago time.Duration, differ uint64) {
 }
 
 // Snapshot returns the current values.
-func (s *Sweep) Snapshot() SweepSnapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts
-}
+func (s *Sweep) Snapshot() SweepSnapshot { return s.load() }

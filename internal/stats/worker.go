@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"mcmw/internal/hotkeys"
@@ -11,56 +12,70 @@ import (
 // fetch pairs of them.
 const cacheLine = 128
 
-// Worker records the work of one worker, which is its only writer. None of its methods locks, and none allocates,
-// except for the first time in an unused page of a histogram.
+// Worker records the work of one worker, which alone calls its methods. They allocate only for the first time in an
+// unused page of a histogram, and wait only while a Snapshot reads this Worker.
 type Worker struct {
 	_ [cacheLine]byte
 
 	number int // static after construction
 
-	// Replaced by Registry.Change.
-	tap     *Tap // nil: there is no request log
-	servers []*serverRecorder
+	// Replaced by Registry.Change, while no worker runs.
+	tap *Tap // nil: there is no request log
 
-	// Owned by the worker: the entries that will be written to the journal next, and the number of entries written.
-	pending                 answered
-	pendingServer           serverEntry // 0: none
-	newRequests, newServers int
-	unflushed               uint64 // requests counted by Count since the last Flush
-	unsampled               int    // requests since the last one sampled for the request log
-	hot                     hotkeys.Sampler
+	// Owned by the worker.
+	pending   pending
+	unsampled int // requests since the last one sampled for the request log
+	hot       hotkeys.Sampler
 
-	// Atomic: written only by the worker, read by Snapshot.
-	clock         clock
-	taken         atomic.Uint64 // requests taken from the queue
-	answered      atomic.Uint64 // of these, requests that were answered
-	roundRequests atomic.Uint64
-	fromClients   atomic.Uint64                // bytes
-	toClients     atomic.Uint64                // bytes
-	roundSizes    [NumRoundSizes]atomic.Uint64 // rounds
-	joined        atomic.Uint64
-	counted       [NumCounted]atomic.Uint64
-	large         struct{ stored, read, incomplete atomic.Uint64 }
-	agreement     struct{ checks, disagreements, cuts atomic.Uint64 }
-	journal       journal
+	// Atomic: written only by the worker.
+	clock    clock
+	taken    atomic.Uint64 // requests taken from the queue
+	answered atomic.Uint64 // of these, requests that were answered
 
-	// Atomic, too: counted from the journal.
-	requests  [protocol.NumCommands][NumResults]atomic.Uint64
-	response  [NumClasses]recorder
-	stages    [NumStages]recorder
-	stageSums [NumClasses][NumStages]atomic.Uint64 // ns
-	keys      atomic.Uint64                        // keys requested by retrievals
-	misses    atomic.Uint64                        // of these, keys that were not found
+	// mu guards record. The worker holds it while it adds what is pending, a Snapshot while it reads record. So each
+	// request is in all counts of a Snapshot or in none.
+	mu     sync.Mutex
+	record counted
 
 	_ [cacheLine]byte
 }
 
-type serverRecorder struct {
-	times   recorder
-	sum     atomic.Uint64 // ns
-	waited  atomic.Uint64 // ns
-	errors  [NumReasons]atomic.Uint64
-	repairs atomic.Uint64
+// counted is what a worker has counted since the start.
+type counted struct {
+	Counts
+	response [NumClasses]Histogram
+	stages   [NumStages]Histogram
+	servers  []serverRecord // replaced by Registry.Change
+}
+
+type serverRecord struct {
+	ServerCounts
+	times Histogram
+}
+
+// pending is what a worker has recorded since its last Flush.
+type pending struct {
+	requests               []answered
+	servers                []serverTime
+	fromClients, toClients uint64 // bytes
+}
+
+// answered is n requests with equal fields.
+type answered struct {
+	n            uint64
+	command      protocol.Command
+	result       Result
+	class        Class
+	stages       [NumStages]int64 // ns
+	keys, misses uint64           // of all n; only those of retrievals are counted
+}
+
+// serverTime is a time spent on a server, n times: the duration of a call, or the time that the worker was blocked by
+// the server.
+type serverTime struct {
+	server int
+	ns     int64
+	n      uint64 // 0: the worker was blocked
 }
 
 // Request records one answered request: its result, its response time, and its stages. For a retrieval, keys is the
@@ -74,198 +89,189 @@ func (w *Worker) Request(c protocol.Command, res Result, keys, hits int, t *Time
 // Count is Request for one of several requests that are answered together. The request becomes visible with Flush.
 // wanted reports that the request must be logged.
 func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times) (wanted bool) {
-	if !recording {
-		return false
+	p := &w.pending
+	p.requests = append(p.requests, answered{})
+	a := &p.requests[len(p.requests)-1]
+	a.stages = [NumStages]int64{
+		max(t.Enqueued-t.Created, 0), max(t.Dequeued-t.Enqueued, 0), max(t.Sent-t.Dequeued, 0),
+		max(t.Received-t.Sent, 0), max(t.Replied-t.Received, 0),
 	}
-	a := answered{n: 1, command: c, result: res, class: ClassOf(c, keys), stages: [NumStages]int64{
-		max(t.Of(StageNet), 0), max(t.Of(StageQueue), 0), max(t.Of(StageWorker), 0), max(t.Of(StageServer), 0),
-		max(t.Of(StageReply), 0),
-	}}
+	a.n, a.command, a.result, a.class = 1, c, res, ClassOf(c, keys)
 	if c.IsRetrieval() {
 		a.keys = uint64(keys)
 		if hits < keys && res < ResultClientError {
 			a.misses = uint64(keys - hits)
 		}
 	}
-	if w.pending.n == 0 || !w.pending.join(&a) {
-		w.writeRequests()
-		w.pending = a
+	if len(p.requests) > 1 && p.requests[len(p.requests)-2].join(a) {
+		p.requests = p.requests[:len(p.requests)-1]
 	}
-	w.unflushed++
 	return w.tap != nil && w.tap.wants(w, t)
 }
 
-// Keys counts the n keys of a request, which are separated by blanks, for the search for hot keys. now is the time, as
-// Now.
-func (w *Worker) Keys(keys []byte, n int, now int64) {
-	if recording {
-		w.hot.Saw(keys, n, now)
+// join adds the requests of b to those of a, if their fields are equal. It reports whether it did.
+func (a *answered) join(b *answered) bool {
+	s, o := &a.stages, &b.stages
+	if s[0] != o[0] || s[1] != o[1] || s[2] != o[2] || s[3] != o[3] || s[4] != o[4] || a.command != b.command ||
+		a.result != b.result || a.class != b.class {
+		return false
 	}
-}
-
-// Flush makes the records of Count, Server and Waited visible.
-func (w *Worker) Flush() {
-	if !recording {
-		return
-	}
-	w.writeRequests()
-	w.journal.numRequests.Store(uint32(w.newRequests))
-	w.answered.Add(w.unflushed)
-	w.unflushed = 0
-	w.flushServers()
-}
-
-func (w *Worker) flushServers() {
-	w.writeServer()
-	w.journal.numServers.Store(uint32(w.newServers))
-}
-
-// writeRequests writes the pending requests to the journal.
-func (w *Worker) writeRequests() {
-	switch a := &w.pending; {
-	case a.n == 0:
-		return
-	case !a.fits():
-		w.journal.version.Add(1)
-		w.count(a)
-		w.journal.version.Add(1)
-	default:
-		if w.newRequests == journalRoom || (w.newRequests >= journalRequests && w.journal.readers.Load() == 0) {
-			w.settle()
-		}
-		w.journal.requests[w.newRequests].store(a)
-		w.newRequests++
-	}
-	w.pending.n = 0
-}
-
-// writeServer writes the pending server times to the journal.
-func (w *Worker) writeServer() {
-	if w.pendingServer == 0 {
-		return
-	}
-	if w.newServers == journalServers {
-		w.settle()
-	}
-	w.journal.servers[w.newServers].Store(uint64(w.pendingServer))
-	w.newServers++
-	w.pendingServer = 0
-}
-
-// settle adds the journal's entries to the counters and empties it.
-func (w *Worker) settle() {
-	j := &w.journal
-	j.version.Add(1)
-	w.settleRequests(j.requests[:w.newRequests])
-	for i := range w.newServers {
-		e := serverEntry(j.servers[i].Load())
-		s := w.servers[e.server()]
-		if e.waited() {
-			s.waited.Add(uint64(e.ns()))
-			continue
-		}
-		s.times.count(e.ns(), e.n())
-		s.times.squares.add(square(e.ns(), e.n()))
-		s.sum.Add(uint64(e.ns()) * e.n())
-	}
-	w.newRequests, w.newServers = 0, 0
-	j.numRequests.Store(0)
-	j.numServers.Store(0)
-	j.version.Add(1)
+	a.n += b.n
+	a.keys += b.keys
+	a.misses += b.misses
+	return true
 }
 
 // Server records a server's part of one request, in ns: from the write to the server until its reply was read. server
 // is an index in Options.Servers. The record becomes visible with Flush or Round.
 func (w *Worker) Server(server int, ns int64) {
-	if !recording {
-		return
+	all := w.pending.servers
+	switch last := len(all) - 1; {
+	case last >= 0 && all[last].server == server && all[last].ns == ns && all[last].n > 0:
+		all[last].n++
+	default:
+		w.pending.servers = append(all, serverTime{server, ns, 1})
 	}
-	e := newServerEntry(server, ns)
-	if w.pendingServer.joins(e) && w.pendingServer.n() < maxServerTimes {
-		w.pendingServer += oneServerTime
-		return
-	}
-	w.writeServer()
-	w.pendingServer = e
 }
 
 // Waited records that the worker was blocked for ns while it waited for a server's reply. The record becomes visible
 // with Flush or Round.
 func (w *Worker) Waited(server int, ns int64) {
-	if !recording {
-		return
+	w.pending.servers = append(w.pending.servers, serverTime{server, ns, 0})
+}
+
+// Bytes counts the bytes of requests taken from clients and of replies handed to them. They become visible with Flush
+// or Round.
+func (w *Worker) Bytes(fromClients, toClients int) {
+	w.pending.fromClients += uint64(fromClients)
+	w.pending.toClients += uint64(toClients)
+}
+
+// Flush makes the records of Count, Server, Waited and Bytes visible.
+func (w *Worker) Flush() {
+	w.mu.Lock()
+	w.settle()
+	w.mu.Unlock()
+}
+
+// settle adds what is pending to the record. The caller holds mu.
+func (w *Worker) settle() {
+	requests := uint64(0)
+	r, p := &w.record, &w.pending
+	for i := range p.requests {
+		a := &p.requests[i]
+		requests += a.n
+		r.Requests[a.command][a.result] += a.n
+		r.Keys += a.keys
+		r.Misses += a.misses
+		record(r.stages[:], a.stages[:], a.n)
+		response, sums := int64(0), &r.ClassStages[a.class]
+		for s, ns := range &a.stages {
+			response += ns
+			sums[s] += uint64(ns) * a.n
+		}
+		r.response[a.class].record(response, a.n)
 	}
-	w.writeServer()
-	w.pendingServer = newServerEntry(server, ns) | serverWaited
+	for _, t := range p.servers {
+		if s := &r.servers[t.server]; t.n > 0 {
+			s.times.record(t.ns, t.n)
+		} else {
+			s.Waited += uint64(max(t.ns, 0))
+		}
+	}
+	r.FromClients += p.fromClients
+	r.ToClients += p.toClients
+	*p = pending{requests: p.requests[:0], servers: p.servers[:0]}
+	w.answered.Add(requests)
+}
+
+// Planned adds what the planner has counted in a round.
+func (w *Worker) Planned(p *Planned) {
+	if *p != (Planned{}) {
+		w.Add(func(c *Counts) { add(&c.Planned, p) })
+	}
+}
+
+// Add lets change add to the worker's counts.
+func (w *Worker) Add(change func(c *Counts)) {
+	w.mu.Lock()
+	change(&w.record.Counts)
+	w.mu.Unlock()
+}
+
+// Counted counts n of what.
+func (w *Worker) Counted(what Counted, n int) {
+	if n > 0 {
+		w.Add(func(c *Counts) { c.Counted[what] += uint64(n) })
+	}
+}
+
+// addServer lets change add to the counts of a server.
+func (w *Worker) addServer(server int, change func(c *ServerCounts)) {
+	w.mu.Lock()
+	change(&w.record.servers[server].ServerCounts)
+	w.mu.Unlock()
 }
 
 // ServerError counts a failure of a server.
-func (w *Worker) ServerError(server int, reason Reason) { w.servers[server].errors[reason].Add(1) }
+func (w *Worker) ServerError(server int, reason Reason) {
+	w.addServer(server, func(c *ServerCounts) { c.Errors[reason]++ })
+}
 
 // Repair counts a key that is deleted on a server because its state differed from the answer to a write.
-func (w *Worker) Repair(server int) { w.servers[server].repairs.Add(1) }
+func (w *Worker) Repair(server int) { w.addServer(server, func(c *ServerCounts) { c.Repairs++ }) }
 
-// Agreed counts the results of checks.
-func (w *Worker) Agreed(a *Agreement) {
-	if *a == (Agreement{}) {
-		return
-	}
-	w.agreement.checks.Add(a.Checks)
-	w.agreement.disagreements.Add(a.Disagreements)
-	w.agreement.cuts.Add(a.Cuts)
-}
-
-// SplitValues counts values that are stored in chunks.
-func (w *Worker) SplitValues(l *Large) {
-	if *l == (Large{}) {
-		return
-	}
-	w.large.stored.Add(l.Stored)
-	w.large.read.Add(l.Read)
-	w.large.incomplete.Add(l.Incomplete)
-}
-
-// Joined counts gets that were answered with the reply to an equal one.
-func (w *Worker) Joined(requests uint64) {
-	if recording && requests > 0 {
-		w.joined.Add(requests)
-	}
+// Keys counts the n keys of a request, which are separated by blanks, for the search for hot keys. now is the time, as
+// Now.
+func (w *Worker) Keys(keys []byte, n int, now int64) {
+	w.hot.Saw(keys, n, now)
 }
 
 // Begin marks the worker as busy from now on: it has taken a batch from the queue. now is the time, as Now.
 func (w *Worker) Begin(now int64) {
-	if recording {
-		w.clock.begin(now)
-	}
+	w.clock.begin(now)
 }
 
 // Take counts requests that leave the queue. They are in service until Flush after their Count.
 func (w *Worker) Take(requests int) {
-	if recording {
-		w.taken.Add(uint64(requests))
-	}
+	w.taken.Add(uint64(requests))
 }
 
 // Round marks the worker as idle from now on and records the round that ends. requests is the number of requests that
 // it served; a round without requests only checked replicas. now is the time, as Now.
 func (w *Worker) Round(requests int, now int64) {
-	if !recording {
-		return
-	}
-	w.flushServers()
 	w.clock.end(now)
-	if requests == 0 {
-		return
+	w.mu.Lock()
+	w.settle()
+	if requests > 0 {
+		w.record.Rounds++
+		w.record.RoundSizes[roundSizeOf(requests)]++
+		w.record.RoundRequests += uint64(requests)
 	}
-	w.roundSizes[roundSizeOf(requests)].Add(1)
-	w.roundRequests.Add(uint64(requests))
+	w.mu.Unlock()
 }
 
-// Bytes counts the bytes of requests taken from clients and of replies handed to them.
-func (w *Worker) Bytes(fromClients, toClients int) {
-	if !recording {
-		return
+// addTo adds the record of w to s.
+func (w *Worker) addTo(s *Snapshot) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := &w.record
+	add(&s.Counts, &r.Counts)
+	for i := range r.response {
+		s.Response[i].add(&r.response[i])
 	}
-	w.fromClients.Add(uint64(fromClients))
-	w.toClients.Add(uint64(toClients))
+	for i := range r.stages {
+		s.Stages[i].add(&r.stages[i])
+	}
+	for i := range r.servers {
+		add(&s.Servers[i].ServerCounts, &r.servers[i].ServerCounts)
+		s.Servers[i].Times.add(&r.servers[i].times)
+	}
+	s.Taken += w.taken.Load()
+	s.Answered += w.answered.Load()
+	busyTime, busy := w.clock.read()
+	s.BusyTime += busyTime
+	if busy {
+		s.WorkersBusy++
+	}
 }

@@ -78,8 +78,8 @@ func (w *Worker) answer(p *part) {
 		}
 	}
 	w.letGo(p)
-	w.record.Flush()
 	w.record.Bytes(received, w.out.Len())
+	w.record.Flush()
 	if p.batch.Answered() && !p.stalled {
 		w.options.Entrance.Leave()
 		p.batch.Client.Finish()

@@ -97,10 +97,10 @@ type Pool struct {
 	// Shadow takes copies of the pool's requests; nil: the pool has no shadow.
 	Shadow *shadow.Feed
 	// Diverted counts the requests that go to the pool's gutter; required if it has one.
-	Diverted *stats.Gutter
+	Diverted *stats.Sum[stats.Diverted]
 	// Warming counts the lookups in the pool that is warmed up from this one, and Lacks is called with each key that it
 	// lacks; required if there is such a pool.
-	Warming *stats.WarmUp
+	Warming *stats.Sum[stats.Warming]
 	Lacks   func(key []byte)
 }
 
@@ -587,12 +587,8 @@ func (w *Worker) endRound() {
 	if w.marks.any {
 		w.marks = marks{missed: w.marks.missed[:0], flushAll: w.marks.flushAll}
 	}
-	w.record.Agreed(&w.planner.Agreement)
-	w.planner.Agreement = stats.Agreement{}
-	w.record.Joined(w.planner.Joined)
-	w.planner.Joined = 0
-	w.record.SplitValues(&w.planner.Large)
-	w.planner.Large = stats.Large{}
+	w.record.Planned(&w.planner.Planned)
+	w.planner.Planned = stats.Planned{}
 	for pool := range w.planner.Diverted {
 		if d := &w.planner.Diverted[pool]; *d != (stats.Diverted{}) {
 			w.options.Pools[pool].Diverted.Add(*d)

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -11,37 +12,33 @@ import (
 	"mcmw/internal/protocol"
 )
 
-func TestAnEntryIsReadAsItWasWritten(t *testing.T) {
-	random := rand.New(rand.NewPCG(2, 4))
-	var e entry
-	for range 10_000 {
-		a := answered{
-			n:       1 + random.Uint64N(maxEntryRequests),
-			command: protocol.Command(random.IntN(int(protocol.NumCommands))),
-			result:  Result(random.IntN(int(NumResults))),
-			class:   Class(random.IntN(int(NumClasses))), keys: random.Uint64N(maxEntryKeys + 1),
-			misses: random.Uint64N(maxEntryKeys + 1),
+func TestWhatIsAddedFieldByFieldConsistsOfNumbersAlone(t *testing.T) {
+	var only func(t reflect.Type) bool
+	only = func(t reflect.Type) bool {
+		switch t.Kind() {
+		case reflect.Struct:
+			for f := range t.Fields() {
+				if !only(f.Type) {
+					return false
+				}
+			}
+			return true
+		case reflect.Array:
+			return only(t.Elem())
+		default:
+			return t.Kind() == reflect.Uint64
 		}
-		for s := range a.stages {
-			a.stages[s] = random.Int64N(maxEntryTime+1) >> random.IntN(32)
-		}
-		require.True(t, a.fits())
-		e.store(&a)
-		require.Equal(t, a, e.load())
-
-		server, ns := random.IntN(1<<10), random.Int64N(maxServerTime+1)
-		s := newServerEntry(server, ns)
-		require.Equal(t, []any{server, ns, uint64(1), false}, []any{s.server(), s.ns(), s.n(), s.waited()})
-		s = s + oneServerTime | serverWaited
-		require.Equal(t, []any{server, ns, uint64(2), true}, []any{s.server(), s.ns(), s.n(), s.waited()})
 	}
-	require.Equal(t, maxServerTime, newServerEntry(3, 1<<62).ns())
-	require.Zero(t, newServerEntry(3, -1).ns())
+	for _, v := range []any{
+		Counts{}, Totals{}, ServerCounts{}, ShadowCounts{}, Planned{}, Diverted{}, Warming{}, page{},
+	} {
+		require.True(t, only(reflect.TypeOf(v)), "%T", v)
+	}
+	require.False(t, only(reflect.TypeOf(Histogram{})))
 }
 
-// TestNothingIsLostBetweenJournalAndCounts records times that fit into an entry and times that don't, equal and
-// different ones, and compares the counts with plain sums.
-func TestNothingIsLostBetweenJournalAndCounts(t *testing.T) {
+// TestNothingIsLostOnTheWayIntoASnapshot records equal and different times, and compares the counts with plain sums.
+func TestNothingIsLostOnTheWayIntoASnapshot(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 1))
 	r := New(Options{Servers: []string{"a", "b"}, Workers: 1})
 	w := r.Worker(0)

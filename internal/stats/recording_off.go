@@ -1,5 +1,0 @@
-//go:build nostats
-
-package stats
-
-const recording = false
