@@ -20,6 +20,7 @@ import (
 
 const (
 	chartDir  = "../../deploy/helm/mcmw"
+	loadDir   = chartDir + "-load"
 	release   = "mcmw"
 	namespace = "cache"
 	// kubeVersion is the version of Kubernetes for which charts are rendered, and of the types in go.mod.
@@ -117,36 +118,56 @@ func renderDir(t *testing.T, h *helm, dir string, args ...string) *objects {
 	return decode(t, h.rendered[key])
 }
 
-// refused returns Helm's error message.
-func refused(t *testing.T, h *helm, args ...string) string {
+// refused returns Helm's error message about values of the chart in directory dir.
+func refused(t *testing.T, h *helm, dir string, args ...string) string {
 	t.Helper()
-	stdout, stderr, err := h.template(t, chartDir, args...)
+	stdout, stderr, err := h.template(t, dir, args...)
 	require.Error(t, err, "accepted: %s", args)
 	require.Empty(t, stdout)
 	return stderr
 }
 
-// sets returns the sets of values with which the chart must work: name -> arguments of Helm.
-func sets(t *testing.T) map[string][]string {
+// valuesOf returns the patterns of the files with values of a chart, by its directory.
+var valuesOf = map[string][]string{
+	chartDir: {chartDir + "/values-*.yaml", loadDir + "/mcmw-*.yaml", "testdata/*.yaml"},
+	loadDir:  {loadDir + "/values-*.yaml", "testdata/load/*.yaml"},
+}
+
+// sets returns the sets of values with which a chart must work: name -> arguments of Helm.
+func sets(t *testing.T, dir string) map[string][]string {
 	t.Helper()
-	all := map[string][]string{"defaults": nil}
-	for _, pattern := range []string{filepath.Join(chartDir, "values-*.yaml"), "testdata/*.yaml"} {
+	all := map[string][]string{filepath.Base(dir): nil}
+	for _, pattern := range valuesOf[dir] {
 		paths, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, paths, pattern)
 		for _, path := range paths {
-			all[strings.TrimSuffix(filepath.Base(path), ".yaml")] = []string{"--values", path}
+			name := filepath.Base(dir) + "/" + strings.TrimSuffix(filepath.Base(path), ".yaml")
+			all[name] = []string{"--values", path}
 		}
 	}
 	return all
 }
 
-// forEach runs a test on the result of every Helm with every set of values.
+// forEach runs a test on the result of every Helm with every set of values of the chart mcmw.
 func forEach(t *testing.T, test func(t *testing.T, o *objects)) {
 	t.Helper()
-	for set, args := range sets(t) {
+	forEachOf(t, chartDir, test)
+}
+
+// forEachChart runs it with those of every chart.
+func forEachChart(t *testing.T, test func(t *testing.T, o *objects)) {
+	t.Helper()
+	for dir := range valuesOf {
+		forEachOf(t, dir, test)
+	}
+}
+
+func forEachOf(t *testing.T, dir string, test func(t *testing.T, o *objects)) {
+	t.Helper()
+	for set, args := range sets(t, dir) {
 		for version, h := range helms {
-			t.Run(set+"/"+version, func(t *testing.T) { test(t, render(t, h, args...)) })
+			t.Run(set+"/"+version, func(t *testing.T) { test(t, renderDir(t, h, dir, args...)) })
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestPodsAreWithinTheRestrictedPodSecurityStandard(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks())
 	require.NoError(t, err)
 	restricted := psa.LevelVersion{Level: psa.LevelRestricted, Version: psa.MajorMinorVersion(1, 34)}
-	forEach(t, func(t *testing.T, o *objects) {
+	forEachChart(t, func(t *testing.T, o *objects) {
 		require.NotEmpty(t, o.pods())
 		for _, p := range o.pods() {
 			for _, result := range evaluator.EvaluatePod(restricted, &p.meta, &p.spec) {
@@ -70,7 +70,7 @@ func keysOf[T any](all []T, key func(T) string) []string {
 }
 
 func TestNamesAreUnique(t *testing.T) {
-	forEach(t, func(t *testing.T, o *objects) {
+	forEachChart(t, func(t *testing.T, o *objects) {
 		var names []string
 		for _, object := range o.all {
 			meta := object.(metav1.Object)
@@ -113,7 +113,7 @@ func TestNamesAreUnique(t *testing.T) {
 }
 
 func TestEveryMountHasItsVolumeAndEveryImageAnExactVersion(t *testing.T) {
-	forEach(t, func(t *testing.T, o *objects) {
+	forEachChart(t, func(t *testing.T, o *objects) {
 		for _, p := range o.pods() {
 			volumes := keysOf(p.spec.Volumes, func(v corev1.Volume) string { return v.Name })
 			for _, v := range p.spec.Volumes {
@@ -146,7 +146,7 @@ func portNames(o *objects, selector map[string]string) (names []string) {
 }
 
 func TestEverySelectorFindsThePodsOfOneOwnerAndTheirPorts(t *testing.T) {
-	forEach(t, func(t *testing.T, o *objects) {
+	forEachChart(t, func(t *testing.T, o *objects) {
 		one := func(selector *metav1.LabelSelector, what string) {
 			assert.Len(t, o.selected(t, selector), 1, what)
 		}
@@ -220,23 +220,26 @@ func TestHelm3AndHelm4RenderTheSame(t *testing.T) {
 	if !mctest.Long() {
 		t.Skip("needs a second Helm; MCMW_LONG=1 runs it")
 	}
-	for set, args := range sets(t) {
-		t.Run(set, func(t *testing.T) {
-			three, four := render(t, helms["v3"], args...), render(t, helms["v4"], args...)
-			require.ElementsMatch(t, three.all, four.all)
-		})
+	for dir := range valuesOf {
+		for set, args := range sets(t, dir) {
+			t.Run(set, func(t *testing.T) {
+				three, four := renderDir(t, helms["v3"], dir, args...), renderDir(t, helms["v4"], dir, args...)
+				require.ElementsMatch(t, three.all, four.all)
+			})
+		}
 	}
 }
 
 func TestHelmLintHasNoComplaints(t *testing.T) {
-	for set, args := range sets(t) {
-		for version, h := range helms {
-			t.Run(set+"/"+version, func(t *testing.T) {
-				stdout, stderr, err := h.run(t,
-					append([]string{"lint", "--strict", "--quiet", chartDir, "--kube-version", kubeVersion},
-						args...)...)
-				require.NoError(t, err, "%s%s", stdout, stderr)
-			})
+	for dir := range valuesOf {
+		for set, args := range sets(t, dir) {
+			for version, h := range helms {
+				t.Run(set+"/"+version, func(t *testing.T) {
+					stdout, stderr, err := h.run(t,
+						append([]string{"lint", "--strict", "--quiet", dir, "--kube-version", kubeVersion}, args...)...)
+					require.NoError(t, err, "%s%s", stdout, stderr)
+				})
+			}
 		}
 	}
 }

@@ -16,7 +16,6 @@ func TestInvalidValuesAreRefusedWithTheirKey(t *testing.T) {
 		"metrics.serviceMonitor.enable=true":   `at '/metrics/serviceMonitor': additional properties 'enable' not allowed`,
 		"resources.limit.cpu=1":                `at '/resources': additional properties 'limit' not allowed`,
 		"probes.startup.period=1":              `at '/probes/startup': additional properties 'period' not allowed`,
-		"loadgen.jobs[0].nam=a":                `at '/loadgen/jobs/0': missing property 'name'`,
 		"replicas=three":                       `at '/replicas': got string, want integer`,
 		"replicas=-1":                          `at '/replicas': minimum: got -1, want 0`,
 		"kind=StatefulSet":                     `at '/kind': value must be one of 'Deployment', 'DaemonSet'`,
@@ -119,17 +118,46 @@ func TestInvalidValuesAreRefusedWithTheirKey(t *testing.T) {
 		"extraVolumes[0].name=config":                                                 `extraVolumes has the name "config", which exists already`,
 		"extraVolumeMounts[0].name=a,extraVolumeMounts[0].mountPath=/etc/mcmw/config": `extraVolumeMounts has the mountPath "/etc/mcmw/config", which exists already`,
 		"extraContainers[0].name=mcmw":                                                `extraContainers has the name "mcmw", which exists already`,
-		"auth.secretName=a,loadgen.enabled=true": "loadgen.generator is " +
-			"memtier, which cannot authenticate over the text protocol: expected loadgen.generator=mcmwlab",
-		"auth.secretName=a,tests.load.enabled=true": "loadgen.generator is " +
-			"memtier, which cannot authenticate over the text protocol: expected loadgen.generator=mcmwlab",
-		"memcached.extraVolumes[0].name=tls":            `memcached.extraVolumes has the name "tls", which exists already`,
-		"loadgen.jobs[0].name=a,loadgen.jobs[1].name=a": `loadgen.jobs has the name "a", which exists already`,
+		"memcached.extraVolumes[0].name=tls":                                          `memcached.extraVolumes has the name "tls", which exists already`,
 	} {
 		for version, h := range helms {
 			t.Run(set+"/"+version, func(t *testing.T) {
-				require.Contains(t, refused(t, h, "--set", set), message)
+				require.Contains(t, refused(t, h, chartDir, "--set", set), message)
 			})
 		}
 	}
+}
+
+func TestInvalidValuesOfTheLoadAreRefusedWithTheirKey(t *testing.T) {
+	for set, message := range map[string]string{
+		"replica=3":                     `at '': additional properties 'replica' not allowed`,
+		"generator=ab":                  `at '/generator': value must be one of 'memtier', 'mcmwlab'`,
+		"jobs[0].nam=a":                 `at '/jobs/0': missing property 'name'`,
+		"jobs[0].name=a,jobs[1].name=a": `jobs has the name "a", which exists already`,
+		"auth.secretName=a": "auth.secretName is set and generator is memtier, which cannot authenticate over the " +
+			"text protocol: expected generator=mcmwlab",
+	} {
+		for version, h := range helms {
+			t.Run(set+"/"+version, func(t *testing.T) {
+				require.Contains(t, refused(t, h, loadDir, "--set", set), message)
+			})
+		}
+	}
+}
+
+func TestTheLoadOfAnEarlierChartIsRefusedWithItsNewPlace(t *testing.T) {
+	for set, key := range map[string]string{
+		"loadgen.enabled=true": "loadgen.enabled", "loadgen.jobs[0].name=a": "loadgen.jobs",
+		"tests.load.enabled=true": "tests.load.enabled",
+	} {
+		for version, h := range helms {
+			t.Run(set+"/"+version, func(t *testing.T) {
+				message := refused(t, h, chartDir, "--set", set+",fullnameOverride=cache")
+				require.Contains(t, message, key+" is set, and the load is a chart of its own now, mcmw-load")
+				require.Contains(t, message, "helm install mcmw-load deploy/helm/mcmw-load --set target.host=cache")
+			})
+		}
+	}
+	// With --reuse-values the defaults of the earlier chart remain.
+	render(t, helms["v4"], "--set", "loadgen.enabled=false,loadgen.replicas=1,tests.load.keys=10")
 }

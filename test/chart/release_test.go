@@ -27,13 +27,15 @@ func readMetadata(t *testing.T, dir string) (m chartMetadata) {
 	return m
 }
 
-func TestTheReleasedChartNamesItsSourceImagesAndRunbooks(t *testing.T) {
+func TestTheReleasedChartsNameTheirSourceImagesAndRunbooks(t *testing.T) {
 	dir := t.TempDir()
 	version := readMetadata(t, chartDir).Version
 	const source, repository = "https://example.com/team/mcmw", "registry.example.com/team"
 	out, err := exec.Command("../../deploy/helm/release", version, source, repository, dir).CombinedOutput()
 	require.NoError(t, err, "%s", out)
+	load := filepath.Join(dir, "mcmw-load")
 	dir = filepath.Join(dir, "mcmw")
+	require.Equal(t, readMetadata(t, dir), readMetadata(t, load), "but for the fields that differ")
 	m := readMetadata(t, dir)
 	require.Equal(t, source, m.Home)
 	require.Equal(t, []string{source}, m.Sources)
@@ -59,8 +61,12 @@ func TestTheReleasedChartNamesItsSourceImagesAndRunbooks(t *testing.T) {
 				}
 			}
 		}
-		_, stderr, err := h.run(t, "lint", "--strict", dir)
-		require.NoError(t, err, "%s: %s", name, stderr)
+		require.Equal(t, repository+"/mcmwlab:"+version,
+			renderDir(t, h, load, "--set", "generator=mcmwlab").pods()[0].spec.Containers[0].Image)
+		for _, dir := range []string{dir, load} {
+			_, stderr, err := h.run(t, "lint", "--strict", dir)
+			require.NoError(t, err, "%s: %s", name, stderr)
+		}
 	}
 
 	out, err = exec.Command("../../deploy/helm/release", "9.9.9", source, repository, t.TempDir()).CombinedOutput()

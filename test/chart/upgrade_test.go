@@ -28,18 +28,15 @@ func laterChart(t *testing.T) string {
 func TestAnUpgradeKeepsImmutableFields(t *testing.T) {
 	for version, h := range helms {
 		t.Run(version, func(t *testing.T) {
-			before := render(t, h, "--set", "loadgen.enabled=true")
+			before := render(t, h)
 			after := renderDir(t, h, laterChart(t), "--set",
-				"loadgen.enabled=true,replicas=7,image.tag=9.9.9,commonLabels.new=label,podLabels.other=label,"+
+				"replicas=7,image.tag=9.9.9,commonLabels.new=label,podLabels.other=label,"+
 					"podAnnotations.a=b,config.workers=3,config.max-value=2m,memcached.image.tag=1.6.38,"+
-					"memcached.podLabels.x=y,"+
-					"loadgen.podLabels.x=y,service.labels.x=y")
+					"memcached.podLabels.x=y,service.labels.x=y")
 			d := named[*appsv1.Deployment](t, after, "mcmw")
 			require.NotEqual(t, named[*appsv1.Deployment](t, before, "mcmw").Spec, d.Spec)
 			require.Equal(t, named[*appsv1.Deployment](t, before, "mcmw").Spec.Selector, d.Spec.Selector)
-			for _, name := range []string{"mcmw-memcached", "mcmw-loadgen"} {
-				requireUpgradable(t, before, after, name)
-			}
+			requireUpgradable(t, before, after, "mcmw-memcached")
 			for _, name := range []string{"mcmw", "mcmw-memcached", "mcmw-metrics"} {
 				require.Equal(t, named[*corev1.Service](t, before, name).Spec.Selector,
 					named[*corev1.Service](t, after, name).Spec.Selector)
@@ -106,11 +103,8 @@ func TestAnOptionChangesTheWatchedFileOrThePods(t *testing.T) {
 
 func TestAChangedJobHasAnotherName(t *testing.T) {
 	names := map[string]bool{}
-	for _, set := range []string{
-		"loadgen.jobs[0].args={a}", "loadgen.jobs[0].args={b}",
-		"loadgen.jobs[0].parallelism=2", "loadgen.image.tag=2.0.1",
-	} {
-		o := render(t, helms["v4"], "--set", "loadgen.jobs[0].name=run", "--set", set)
+	for _, set := range []string{"jobs[0].args={a}", "jobs[0].args={b}", "jobs[0].parallelism=2", "image.tag=2.0.1"} {
+		o := renderDir(t, helms["v4"], loadDir, "--set", "jobs[0].name=run", "--set", set)
 		for _, p := range o.pods() {
 			if p.meta.Labels["app.kubernetes.io/component"] == "loadjob" {
 				names[p.owner.GetName()] = true

@@ -51,18 +51,21 @@ func names(list corev1.ResourceList) (all []corev1.ResourceName) {
 }
 
 func TestTheGlobalRegistryPrefixesEveryImage(t *testing.T) {
-	for set, args := range sets(t) {
-		for version, h := range helms {
-			t.Run(set+"/"+version, func(t *testing.T) {
-				before := render(t, h, args...).pods()
-				after := render(t, h, append(args, "--set", "global.imageRegistry=mirror.example.com/all/")...).pods()
-				require.Len(t, after, len(before))
-				for i, p := range after {
-					// The chart's own container is the first one; others are the user's.
-					require.Equal(t, "mirror.example.com/all/"+before[i].spec.Containers[0].Image,
-						p.spec.Containers[0].Image)
-				}
-			})
+	for dir := range valuesOf {
+		for set, args := range sets(t, dir) {
+			for version, h := range helms {
+				t.Run(set+"/"+version, func(t *testing.T) {
+					before := renderDir(t, h, dir, args...).pods()
+					after := renderDir(t, h, dir,
+						append(args, "--set", "global.imageRegistry=mirror.example.com/all/")...).pods()
+					require.Len(t, after, len(before))
+					for i, p := range after {
+						// The chart's own container is the first one; others are the user's.
+						require.Equal(t, "mirror.example.com/all/"+before[i].spec.Containers[0].Image,
+							p.spec.Containers[0].Image)
+					}
+				})
+			}
 		}
 	}
 }
@@ -77,7 +80,7 @@ func TestPodsGetTheUsersOwnFields(t *testing.T) {
   extraVolumes: [{name: more, emptyDir: {}}]
   extraVolumeMounts: [{name: more, mountPath: /more}]
 `
-	text := "loadgen: {enabled: true, schedulerName: own}\nmemcached:" + pod + "  updateStrategy: {type: OnDelete}\n" +
+	text := "memcached:" + pod + "  updateStrategy: {type: OnDelete}\n" +
 		strings.ReplaceAll(pod, "\n  ", "\n")
 	require.NoError(t, os.WriteFile(values, []byte(text), 0o644))
 	for version, h := range helms {
@@ -86,7 +89,6 @@ func TestPodsGetTheUsersOwnFields(t *testing.T) {
 			p, _ := o.proxy(t)
 			servers := named[*appsv1.StatefulSet](t, o, "mcmw-memcached").Spec
 			require.Equal(t, appsv1.OnDeleteStatefulSetStrategyType, servers.UpdateStrategy.Type)
-			require.Equal(t, "own", named[*appsv1.StatefulSet](t, o, "mcmw-loadgen").Spec.Template.Spec.SchedulerName)
 			for _, spec := range []corev1.PodSpec{p.spec, servers.Template.Spec} {
 				require.Equal(t, "own", spec.SchedulerName)
 				require.Equal(t, []corev1.HostAlias{{IP: "10.0.0.1", Hostnames: []string{"cache"}}}, spec.HostAliases)

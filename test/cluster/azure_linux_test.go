@@ -84,8 +84,10 @@ status:
 	})
 	r.apply(nodes.String())
 	r.kubectl("wait", "--for=condition=Ready", "nodes", "--selector", "test=azure", "--timeout", "2m")
-	r.helm("install", "mcmw", chart(), "--values", filepath.Join(chart(), "values-azure-asl.yaml"), "--wait",
-		"--timeout", "2m")
+	for name, values := range map[string]string{"mcmw": "mcmw-azure-asl.yaml", "mcmw-load": "values-azure-asl.yaml"} {
+		r.helm("install", name, filepath.Join(filepath.Dir(chart()), name), "--values",
+			filepath.Join(chart()+"-load", values), "--wait", "--timeout", "2m")
+	}
 
 	// Each pod is alone on a node of its pool.
 	placed := map[string][]string{}

@@ -52,7 +52,7 @@ func TestAnInstallationIsReadyPassesItsTestServesALoadAndFillsTheDashboards(t *t
 func (r *release) load(args ...string) *load.Result {
 	r.t.Helper()
 	out := r.kubectl(append([]string{
-		"exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw",
+		"exec", "mcmw-load-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw",
 		"--port", "11311", "--json-out-file", "-",
 	}, args...)...)
 	var result load.Result

@@ -107,8 +107,8 @@ type release struct {
 	namespace string
 }
 
-// install installs the chart as "mcmw" with the values of values.yaml and further arguments of helm, waits until all
-// pods are ready, and removes everything when the test ends.
+// install installs the chart as "mcmw" with the values of values.yaml and further arguments of helm, and a load pod. It
+// waits until all pods are ready, and removes everything when the test ends.
 func install(t *testing.T, namespace string, args ...string) *release {
 	t.Helper()
 	r := prepare(t, namespace)
@@ -116,9 +116,12 @@ func install(t *testing.T, namespace string, args ...string) *release {
 		"install", "mcmw", chart(), "--values", filepath.Join(root, "test/cluster/values.yaml"),
 		"--wait", "--timeout", "3m",
 	}, args...)...)
+	r.helm("install", "mcmw-load", chart()+"-load", "--wait", "--timeout", "3m", "--set",
+		"generator=mcmwlab,image.tag="+tag+",image.pullPolicy=Never,resources.requests.cpu=10m,"+
+			"resources.requests.memory=32Mi,resources.limits.memory=256Mi")
 	// A pod is ready a moment before the node's rules for the Service include it.
 	eventually(t, "the service answers", func() error {
-		_, err := r.tryKubectl("exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw",
+		_, err := r.tryKubectl("exec", "mcmw-load-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw",
 			"--port", "11311", "--clients", "1", "--requests", "1")
 		return err
 	})
@@ -279,7 +282,7 @@ func (r *release) verify(args ...string) *verification {
 	input, end := io.Pipe()
 	v.end = end
 	cmd, err := cluster.Command(context.Background(), "kubectl", append([]string{
-		"--namespace", r.namespace, "exec", "--stdin", "mcmw-loadgen-0", "--",
+		"--namespace", r.namespace, "exec", "--stdin", "mcmw-load-0", "--",
 		"/mcmwlab", "verify", "--target", pool, "--until-eof", "--test-time", "10m", "--json-out-file", "-",
 	}, args...)...)
 	require.NoError(r.t, err)

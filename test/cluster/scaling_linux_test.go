@@ -136,7 +136,7 @@ func TestAutoscalingFollowsTheWaitingRequests(t *testing.T) {
 
 	loaded := make(chan error, 1)
 	go func() {
-		_, err := r.tryKubectl("exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw",
+		_, err := r.tryKubectl("exec", "mcmw-load-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw",
 			"--port", "11311",
 			"--clients", "64", "--ratio", "0:1", "--data-size", "32", "--test-time", "40")
 		loaded <- err

@@ -18,7 +18,7 @@ func TestTheGeneratedFilesOfTheChartAreUpToDate(t *testing.T) {
 	files, err := generate(root)
 	require.NoError(t, err)
 	for path, want := range files {
-		have, err := os.ReadFile(filepath.Join(root, chartDir, path))
+		have, err := os.ReadFile(filepath.Join(root, path))
 		require.NoError(t, err)
 		assert.Equal(t, string(want), string(have),
 			"%s is not what it is made from: go generate ./internal/tools/chart", path)
@@ -26,7 +26,7 @@ func TestTheGeneratedFilesOfTheChartAreUpToDate(t *testing.T) {
 	copies, err := filepath.Glob(filepath.Join(root, chartDir, "files", "*", "*"))
 	require.NoError(t, err)
 	for _, path := range copies {
-		relative, err := filepath.Rel(filepath.Join(root, chartDir), path)
+		relative, err := filepath.Rel(root, path)
 		require.NoError(t, err)
 		assert.Contains(t, files, relative, "a copy of something that is gone")
 	}
@@ -34,7 +34,9 @@ func TestTheGeneratedFilesOfTheChartAreUpToDate(t *testing.T) {
 
 func TestEveryGeneratedFileIsWritten(t *testing.T) {
 	dir := t.TempDir()
-	for _, path := range []string{"dashboards", "rules", filepath.Join(chartDir, "values.yaml")} {
+	for _, path := range []string{
+		"dashboards", "rules", chartDir + "/values.yaml", chartDir + "/templates/_common.tpl", loadDir + "/values.yaml",
+	} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o777))
 		source, err := filepath.Abs(filepath.Join(root, path))
 		require.NoError(t, err)
@@ -44,7 +46,7 @@ func TestEveryGeneratedFileIsWritten(t *testing.T) {
 	files, err := generate(dir)
 	require.NoError(t, err)
 	for path, want := range files {
-		have, err := os.ReadFile(filepath.Join(dir, chartDir, path))
+		have, err := os.ReadFile(filepath.Join(dir, path))
 		require.NoError(t, err)
 		assert.Equal(t, string(want), string(have))
 	}
@@ -60,8 +62,10 @@ func TestAValueWithoutACommentIsNamed(t *testing.T) {
 func TestARefinementOfAMissingValueIsNamed(t *testing.T) {
 	values, err := parseValues([]byte("# Documented\na: 1\n"))
 	require.NoError(t, err)
-	_, err = schemaOf(values)
-	require.ErrorContains(t, err, "which is not in values.yaml")
+	used := map[string]bool{}
+	_, err = schemaOf("mcmw", values, refine(), used)
+	require.NoError(t, err)
+	require.ErrorContains(t, unused(refine(), used), "which is not in values.yaml")
 }
 
 func TestTheSchemaHasEveryOptionThatTheChartDoesNotDerive(t *testing.T) {

@@ -1,10 +1,14 @@
-// Chart generates the parts of the Helm chart that derive from other files of the project, so that nothing is
+// Chart generates the parts of the Helm charts that derive from other files of the project, so that nothing is
 // maintained twice:
 //
 //	README.md                 the table of values, from values.yaml and its comments
 //	values.schema.json        from values.yaml, its comments, refine.go, and the options of mcmw
+//
+// and of the chart mcmw, or for mcmw-load
+//
 //	templates/_options.tpl    the options that mcmw can change while it runs, and the ranges of those with a unit
 //	files/                    dashboards and rules, because Helm reads no files outside a chart
+//	templates/_common.tpl     for mcmw-load, from the chart mcmw
 //
 // Run it with "go generate ./internal/tools/chart".
 package main
@@ -34,8 +38,8 @@ func main() {
 	}
 }
 
-// chartDir is the directory of the chart in the project.
-const chartDir = "deploy/helm/mcmw"
+// charts are the charts' directories in the project.
+const charts, chartDir, loadDir = "deploy/helm", charts + "/mcmw", charts + "/mcmw-load"
 
 // run writes all generated files. root is the project's directory.
 func run(root string) error {
@@ -44,7 +48,7 @@ func run(root string) error {
 		return err
 	}
 	for path, contents := range files {
-		path = filepath.Join(root, chartDir, path)
+		path = filepath.Join(root, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			return err
 		}
@@ -55,25 +59,30 @@ func run(root string) error {
 	return nil
 }
 
-// generate returns the generated files by path in the chart.
+// generate returns the generated files by path in the project.
 func generate(root string) (map[string][]byte, error) {
-	text, err := os.ReadFile(filepath.Join(root, chartDir, "values.yaml"))
-	if err != nil {
+	files := map[string][]byte{chartDir + "/templates/_options.tpl": []byte(liveOptions() + ranges())}
+	refinements := refine()
+	used := map[string]bool{}
+	for dir, head := range map[string]string{chartDir: readmeHead, loadDir: readmeOfLoad} {
+		text, err := os.ReadFile(filepath.Join(root, dir, "values.yaml"))
+		if err != nil {
+			return nil, err
+		}
+		values, err := parseValues(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s/values.yaml: %w", dir, err)
+		}
+		schema, err := schemaOf(filepath.Base(dir), values, refinements, used)
+		if err != nil {
+			return nil, err
+		}
+		files[dir+"/README.md"], files[dir+"/values.schema.json"] = []byte(head+readmeOf(values)), schema
+	}
+	if err := unused(refinements, used); err != nil {
 		return nil, err
 	}
-	values, err := parseValues(text)
-	if err != nil {
-		return nil, fmt.Errorf("values.yaml: %w", err)
-	}
-	schema, err := schemaOf(values)
-	if err != nil {
-		return nil, err
-	}
-	files := map[string][]byte{
-		"README.md":              []byte(readmeOf(values)),
-		"values.schema.json":     schema,
-		"templates/_options.tpl": []byte(liveOptions() + ranges()),
-	}
+	copies := map[string]string{chartDir + "/templates/_common.tpl": loadDir + "/templates/_common.tpl"}
 	for _, pattern := range []string{"dashboards/*.json", "rules/alerts.yml", "rules/recording.yml"} {
 		paths, err := fs.Glob(os.DirFS(root), pattern)
 		if err != nil {
@@ -83,9 +92,13 @@ func generate(root string) (map[string][]byte, error) {
 			return nil, errors.New("no file matches " + pattern)
 		}
 		for _, path := range paths {
-			if files["files/"+path], err = os.ReadFile(filepath.Join(root, path)); err != nil {
-				return nil, err
-			}
+			copies[path] = chartDir + "/files/" + path
+		}
+	}
+	for from, to := range copies {
+		var err error
+		if files[to], err = os.ReadFile(filepath.Join(root, from)); err != nil {
+			return nil, err
 		}
 	}
 	return files, nil

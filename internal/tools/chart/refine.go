@@ -8,7 +8,7 @@ func integer(least, most int) schema {
 	return schema{"type": "integer", "minimum": least, "maximum": most}
 }
 
-// refine returns the schemas that defaults don't imply, by the path of the value.
+// refine returns the schemas that defaults don't imply, by the path of the value in the charts that have it.
 func refine() map[string]schema {
 	quantities := schema{"type": "object", "additionalProperties": schema{"type": []string{"string", "number", "null"}}}
 	resources := closed(map[string]any{
@@ -95,11 +95,12 @@ func refine() map[string]schema {
 		"memcached.podDisruptionBudget.maxUnavailable": evictable,
 		"memcached.podDisruptionBudget.minAvailable":   left,
 
-		"tests.load.resources": resources,
-
-		"loadgen.generator": word("memtier", "mcmwlab"),
-		"loadgen.command":   strings,
-		"loadgen.jobs": items(closed(map[string]any{
+		"target.host":    {"type": "string", "minLength": 1},
+		"target.port":    port,
+		"generator":      word("memtier", "mcmwlab"),
+		"command":        strings,
+		"test.resources": resources,
+		"jobs": items(closed(map[string]any{
 			"name":        schema{"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$"},
 			"args":        strings,
 			"command":     strings,
@@ -116,7 +117,7 @@ func refine() map[string]schema {
 		refined[pods+"initContainers"] = named
 		refined[pods+"hostAliases"] = aliases
 	}
-	for _, pods := range []string{"", "memcached.", "loadgen."} {
+	for _, pods := range []string{"", "memcached."} {
 		refined[pods+"resources"] = resources
 		refined[pods+"tolerations"] = toleration
 		refined[pods+"topologySpread"] = spread

@@ -38,7 +38,7 @@ The exit code is 1 if any request failed or was lost, any connection was refused
 service must have memory for some thousand keys, and nothing else may write keys that begin with "verify-".`,
 		Example: `  mcmwlab verify --target mcmw:11311 --test-time 60
   mcmwlab verify --target 10.0.0.1:11311,10.0.0.2:11311
-  kubectl exec -i mcmw-loadgen-0 -- /mcmwlab verify --target mcmw:11311 --until-eof`,
+  kubectl exec -i mcmw-load-0 -- /mcmwlab verify --target mcmw:11311 --until-eof`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}

@@ -1,5 +1,5 @@
-// Package kubernetes is the testbed of a cluster. The Helm chart installs servers and middlewares, and its load pods
-// put load on them.
+// Package kubernetes is the testbed of a cluster. The Helm chart mcmw installs servers and middlewares, and the pods of
+// the chart mcmw-load put load on them.
 //
 //	namespace, made and removed by the lab
 //	  release "load"   load pods, for the whole experiment: mcmwlab agent serve through kubectl exec (package remote)

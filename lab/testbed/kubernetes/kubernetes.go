@@ -41,6 +41,7 @@ type bed struct {
 	k         experiment.Kubernetes
 	namespace string
 	standard  tree // values that precede those of the files
+	load      tree // values of the load pods' chart
 	loads     []*loadPod
 	made      bool  // whether the lab has made the namespace
 	unusable  error // why the load pods could not be made, once made is true
@@ -60,10 +61,12 @@ func New(e *experiment.Experiment) (testbed.Testbed, error) {
 		return nil, err
 	}
 	b := &bed{tools: tools{e.Kubernetes.Context}, k: e.Kubernetes, namespace: e.Kubernetes.Namespace}
-	if _, err := os.Stat(filepath.Join(b.k.Chart, "Chart.yaml")); err != nil {
-		return nil,
-			fmt.Errorf("%s is not a chart: %w; run this in mcmw's source tree, or set the chart's path with the "+
-				"testbed's key chart", b.k.Chart, err)
+	for _, chart := range []string{b.k.Chart, b.loadChart()} {
+		if _, err := os.Stat(filepath.Join(chart, "Chart.yaml")); err != nil {
+			return nil,
+				fmt.Errorf("%s is not a chart: %w; run this in mcmw's source tree, or set the chart's path with the "+
+					"testbed's key chart", chart, err)
+		}
 	}
 	for _, file := range b.k.Values {
 		if _, err := os.Stat(file); err != nil {
@@ -88,9 +91,14 @@ func New(e *experiment.Experiment) (testbed.Testbed, error) {
 	if b.namespace == "" {
 		b.namespace = fmt.Sprintf("mcmwlab-%08x", rand.Uint32())
 	}
-	b.standard = standardValues(largest(e.Points, experiment.ServerMemory), largest(e.Points, experiment.LoadProcesses))
-	return b, nil
+	b.standard = standardValues(largest(e.Points, experiment.ServerMemory))
+	var err error
+	b.load, err = loadValues(largest(e.Points, experiment.LoadProcesses), b.k.Values)
+	return b, err
 }
+
+// loadChart returns the path of the load pods' chart, which is beside the other one.
+func (b *bed) loadChart() string { return filepath.Clean(b.k.Chart) + "-load" }
 
 // ensure makes the namespace and the load pods if it has not been called before. If it has failed with the namespace
 // made, it returns that error again: without its load pods the testbed is of no use.
@@ -125,7 +133,7 @@ func (b *bed) ensure(ctx context.Context) error {
 
 // startLoads installs the load pods and connects to them.
 func (b *bed) startLoads(ctx context.Context) error {
-	if err := b.install(ctx, releaseOfLoad, loadValues()); err != nil {
+	if err := b.install(ctx, releaseOfLoad, b.loadChart(), b.load, "--values", "-"); err != nil {
 		return err
 	}
 	pods, err := b.pods(ctx, releaseOfLoad, "loadgen")
@@ -155,12 +163,12 @@ func (b *bed) valueArgs() []string {
 	return append(args, "--values", "-")
 }
 
-// install installs a release of the chart and returns when its pods are ready.
-func (b *bed) install(ctx context.Context, release string, values tree) error {
+// install installs a release of a chart and returns when its pods are ready. more are arguments that name the values.
+func (b *bed) install(ctx context.Context, release, chart string, values tree, more ...string) error {
 	args := append([]string{
-		"install", release, b.k.Chart, "--namespace", b.namespace, "--wait", "--timeout",
+		"install", release, chart, "--namespace", b.namespace, "--wait", "--timeout",
 		installTimeout.String(),
-	}, b.valueArgs()...)
+	}, more...)
 	if _, err := b.tools.helm(ctx, b.standard.text(), values.text(), args...); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -259,7 +267,7 @@ func (b *bed) Deploy(ctx context.Context, v experiment.Values) (testbed.Deployme
 		return nil, err
 	}
 	d := &deployment{b: b}
-	err := b.install(ctx, releaseOfPoint, pointValues(v))
+	err := b.install(ctx, releaseOfPoint, b.k.Chart, pointValues(v), b.valueArgs()...)
 	if err == nil {
 		d.Deployment, err = b.place(ctx, v)
 	}

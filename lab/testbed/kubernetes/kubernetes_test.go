@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
 	"mcmw/lab/experiment"
@@ -84,13 +85,13 @@ func TestAnExistingNamespaceIsNotTouched(t *testing.T) {
 }
 
 func TestAFailedInstallationReportsTheEventsOfTheClusterAndIsRemoved(t *testing.T) {
-	calls := fakes(t, `case "$*" in *events*) echo 'load-mcmw-loadgen-0: no node has room' ;; esac`,
+	calls := fakes(t, `case "$*" in *events*) echo 'load-mcmw-load-0: no node has room' ;; esac`,
 		`echo 'Error: context deadline exceeded' >&2; exit 1`)
 	bed, err := New(reads(t))
 	require.NoError(t, err)
 	_, err = bed.Deploy(t.Context(), nil)
 	require.ErrorContains(t, err, "installing the chart: helm install load ")
-	require.ErrorContains(t, err, "Error: context deadline exceeded\nload-mcmw-loadgen-0: no node has room")
+	require.ErrorContains(t, err, "Error: context deadline exceeded\nload-mcmw-load-0: no node has room")
 	_, again := bed.Deploy(t.Context(), nil)
 	require.Equal(t, err, again, "without load pods no further point can be deployed")
 	require.NoError(t, bed.Close())
@@ -194,24 +195,64 @@ func unknown(schema map[string]any, values tree, at string) (keys []string) {
 	return keys
 }
 
-func TestTheChartHasEveryValueThatIsSet(t *testing.T) {
+func schemaOf(t *testing.T, chart string) (schema map[string]any) {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))
 	require.NoError(t, err)
-	var schema map[string]any
 	require.NoError(t, json.Unmarshal(text, &schema))
+	return schema
+}
+
+func TestTheLoadPodsHaveTheValuesOfLoadgenInTheFilesAndTheirImages(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	first := file("first.yaml", "image: {repository: registry.example.com/mcmw}\nimagePullSecrets: [{name: pull}]\n"+
+		"loadgen: {enabled: true, generator: memtier, nodeSelector: {pool: a}, image: {tag: dev}}\n")
+	second := file("second.yaml", "replicas: 7\nloadgen: {replicas: 5, nodeSelector: {disk: ssd}}\n")
+	values, err := loadValues(2, []string{first, second})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"replicas": 5, "generator": "mcmwlab", "command": [], "jobs": [], "imagePullSecrets": `+
+		`[{"name": "pull"}], "nodeSelector": {"pool": "a", "disk": "ssd"}, "image": `+
+		`{"repository": "registry.example.com/mcmwlab", "tag": "dev"}}`, values.text())
+	assert.Empty(t, unknown(schemaOf(t, chart+"-load"), values, ""))
+	values, err = loadValues(2, nil)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"replicas": 2, "generator": "mcmwlab", "command": [], "jobs": []}`, values.text())
+
+	// The clients of the 2018 report are the same with helm and with the lab.
+	azure, err := loadValues(1, []string{chart + "-load/mcmw-azure-asl.yaml"})
+	require.NoError(t, err)
+	var same tree
+	text, err := os.ReadFile(chart + "-load/values-azure-asl.yaml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, &same))
+	delete(same, "test")
+	for key, value := range same {
+		assert.Equal(t, value, azure[key], key)
+	}
+
+	_, err = loadValues(1, []string{file("bad.yaml", "loadgen: {podLabels: {1: a}}\n")})
+	require.ErrorContains(t, err, "values of the load pods: ")
+	_, err = loadValues(1, []string{file("bad.yaml", "a: [\n")})
+	require.ErrorContains(t, err, "file of values for the chart: ")
+}
+
+func TestTheChartHasEveryValueThatIsSet(t *testing.T) {
+	schema := schemaOf(t, chart)
 	e := reads(t, "factors: {servers: [1, 3], load_processes: [1, 2]}",
 		"constants: {server_flags: -o modern, sharded: true, server_memory: 1000}")
 	point := e.Points[len(e.Points)-1].Values
-	for _, values := range []tree{
-		standardValues(1000, largest(e.Points, experiment.LoadProcesses)), loadValues(),
-		pointValues(point),
-	} {
+	for _, values := range []tree{standardValues(1000), pointValues(point)} {
 		assert.Empty(t, unknown(schema, values, ""))
 	}
 	assert.Equal(t, []string{"nonsense"}, unknown(schema, tree{"nonsense": 1}, ""))
 	assert.JSONEq(t,
-		`{"resources": {"limits": {"memory": "1Gi"}}, "memcached": {"resources": {"limits": {"memory": "1378Mi"}}}, "loadgen": {"replicas": 2}}`,
-		standardValues(1000, largest(e.Points, experiment.LoadProcesses)).text())
+		`{"resources": {"limits": {"memory": "1Gi"}}, "memcached": {"resources": {"limits": {"memory": "1378Mi"}}}}`,
+		standardValues(1000).text())
 	got := pointValues(point)
 	assert.Equal(t, append(testbed.StatisticsArgs(), point.Flags(experiment.MiddlewareFlags)...), got["extraArgs"])
 	assert.Equal(t, tree{

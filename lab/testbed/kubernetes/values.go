@@ -3,8 +3,10 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
+	"os"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"mcmw/lab/experiment"
 	"mcmw/lab/testbed"
@@ -17,7 +19,7 @@ type tree map[string]any
 func (t tree) text() string {
 	text, err := json.Marshal(t) // JSON is YAML
 	if err != nil {
-		panic(err) // impossible: t has only strings, numbers and booleans
+		panic(err) // impossible: t has only texts as keys, and texts, numbers, booleans and lists of them as values
 	}
 	return string(text)
 }
@@ -25,25 +27,62 @@ func (t tree) text() string {
 // memoryBeside is the least memory that a server needs in addition to its items, MiB.
 const memoryBeside = 128
 
-// standardValues are the values that precede those of the files: room for the largest point. loads is the number of
-// load pods.
-func standardValues(serverMemory, loads int) tree {
+// standardValues are the values that precede those of the files: room for the largest point.
+func standardValues(serverMemory int) tree {
 	return tree{
 		"resources": tree{"limits": tree{"memory": "1Gi"}},
 		"memcached": tree{"resources": tree{"limits": tree{"memory": fmt.Sprintf("%dMi",
 			serverMemory+serverMemory/4+memoryBeside)}}},
-		"loadgen": tree{"replicas": loads},
 	}
 }
 
-// loadValues are the values of the release of the load pods.
-func loadValues() tree {
-	return withFixed(tree{
-		"replicas":  0,
-		"memcached": tree{"enabled": false},
-		"servers":   []string{"127.0.0.1:11211"}, // not used
-		"loadgen":   tree{"enabled": true, "generator": "mcmwlab", "command": []string{}, "jobs": []string{}},
-	})
+// loadValues are the values of the release of the load pods, by default as many as loads. Files are the values of the
+// other chart, of which loadgen has those of this one; what else is said there of images also holds here.
+func loadValues(loads int, files []string) (tree, error) {
+	given := tree{}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			var values tree
+			err = yaml.Unmarshal(text, &values)
+			given.add(values)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("file of values for the chart: %w", err)
+		}
+	}
+	values := tree{"replicas": loads}
+	for _, key := range []string{"global", "imagePullSecrets"} {
+		if value, ok := given[key]; ok {
+			values[key] = value
+		}
+	}
+	if image, ok := given["image"].(tree); ok {
+		if mcmw, ok := strings.CutSuffix(fmt.Sprint(image["repository"]), "mcmw"); ok {
+			values["image"] = tree{"repository": mcmw + "mcmwlab"}
+		}
+	}
+	if own, ok := given["loadgen"].(tree); ok {
+		values.add(own)
+	}
+	delete(values, "enabled") // of the time when the load pods were in the other chart
+	values.add(tree{"generator": "mcmwlab", "command": []string{}, "jobs": []string{}})
+	if _, err := json.Marshal(values); err != nil {
+		return nil, fmt.Errorf("values of the load pods: %w", err)
+	}
+	return values, nil
+}
+
+// add adds values, which replace those of t except for mappings, which are added in turn.
+func (t tree) add(values tree) {
+	for key, value := range values {
+		under, is := t[key].(tree)
+		if over, ok := value.(tree); ok && is {
+			under.add(over)
+		} else {
+			t[key] = value
+		}
+	}
 }
 
 // pointValues are the values of the release for a point.
@@ -55,7 +94,8 @@ func pointValues(v experiment.Values) tree {
 			config[strings.Trim(s.Flag, "-=")] = s.Value(text)
 		}
 	}
-	return withFixed(tree{
+	off := tree{"enabled": false}
+	return tree{
 		"kind":     "Deployment",
 		"replicas": v.Int(experiment.Middlewares),
 		// Nothing uses the Service, so a pod need not wait for the end of new connections before it ends.
@@ -70,19 +110,12 @@ func pointValues(v experiment.Values) tree {
 			"podDisruptionBudget": tree{"enabled": false},
 		},
 		"servers": []string{},
-		"loadgen": tree{"enabled": false, "jobs": []string{}},
-	})
-}
-
-// withFixed adds the values that both releases have. A fixed number of pods runs. Monitoring is left out: it needs
-// kinds of objects that the cluster may not have.
-func withFixed(values tree) tree {
-	off := tree{"enabled": false}
-	maps.Copy(values, tree{
+		// These are of the other release. Files of the time when it had this chart are accepted.
+		"loadgen": tree{"enabled": false, "jobs": []string{}}, "tests": tree{"load": tree{"enabled": false}},
+		// A fixed number of pods runs. Monitoring needs kinds of objects that the cluster may not have.
 		"autoscaling": off, "keda": off, "podDisruptionBudget": off,
 		"metrics": tree{"serviceMonitor": off, "podMonitor": off, "prometheusRule": off, "dashboards": off},
-	})
-	return values
+	}
 }
 
 // largest returns the largest value that the points have for a whole-number setting.

@@ -126,8 +126,12 @@
 {{- if and $v.serverTLS.enabled (gt (len $chart) 1) (not $v.serverTLS.name) -}}
 {{- fail "serverTLS.enabled is true, serverTLS.name is empty, and the servers of several pools have different names: expected one name that all their certificates are valid for" -}}
 {{- end -}}
-{{- if and $v.auth.secretName (eq $v.loadgen.generator "memtier") (or $v.loadgen.enabled $v.loadgen.jobs $v.tests.load.enabled) -}}
-{{- fail "auth.secretName is set and loadgen.generator is memtier, which cannot authenticate over the text protocol: expected loadgen.generator=mcmwlab" -}}
+{{- /* Values of an earlier chart. With --reuse-values its defaults are here, too, which did nothing. */ -}}
+{{- $moved := dict "loadgen.enabled" (dig "enabled" "" (default dict $v.loadgen)) "loadgen.jobs" (dig "jobs" "" (default dict $v.loadgen)) "tests.load.enabled" (dig "load" "enabled" "" $v.tests) -}}
+{{- range $key, $value := $moved -}}
+{{- if $value -}}
+{{- fail (printf "%s is set, and the load is a chart of its own now, mcmw-load, with the values of loadgen at its top and those of tests.load below test; remove it here, and run\n  helm install %s-load deploy/helm/mcmw-load --set target.host=%s" $key $.Release.Name (include "mcmw.fullname" $)) -}}
+{{- end -}}
 {{- end -}}
 {{- $value := include "mcmw.size" (get $v.config "max-value" | default "1m") | int64 -}}
 {{- if gt (include "mcmw.size" (get $v.config "large-values" | default 0) | int64) $value -}}
@@ -187,22 +191,6 @@
 {{- range include "mcmw.volumes" . | fromYamlArray -}}{{- $mounts = append $mounts (dict "mountPath" (printf "/etc/mcmw/%s" .name)) -}}{{- end -}}
 {{- include "mcmw.unique" (list "extraVolumeMounts" "mountPath" $v.extraVolumeMounts $mounts) -}}
 {{- include "mcmw.unique" (list "extraContainers" "name" $v.extraContainers (list (dict "name" "mcmw"))) -}}
-{{- include "mcmw.unique" (list "loadgen.jobs" "name" $v.loadgen.jobs (list)) -}}
-{{- end -}}
-
-{{- /* Refuses entries with the same name. Takes (list KEY FIELD ENTRIES TAKEN). */ -}}
-{{- define "mcmw.unique" -}}
-{{- $key := index . 0 -}}
-{{- $field := index . 1 -}}
-{{- $seen := dict -}}
-{{- range index . 3 -}}{{- $_ := set $seen (get . $field) true -}}{{- end -}}
-{{- range index . 2 -}}
-{{- $name := get . $field -}}
-{{- if hasKey $seen $name -}}
-{{- fail (printf "%s has the %s %q, which exists already; expected another one" $key $field $name) -}}
-{{- end -}}
-{{- $_ := set $seen $name true -}}
-{{- end -}}
 {{- end -}}
 
 {{- /* Refuses a memory limit that is too low. Takes (list RESOURCES PATH CONSEQUENCE BYTES WHAT). */ -}}

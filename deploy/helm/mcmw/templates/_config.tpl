@@ -89,31 +89,15 @@ them, because it must change together with the pod's grace period. */ -}}
   configMap:
     name: {{ include "mcmw.fullname" . }}
 {{- with .Values.tls.secretName }}
-- name: tls
-  secret: {secretName: {{ . | quote }}, defaultMode: 0440}
+{{ include "mcmw.secret" (list "tls" .) }}
 {{- end }}
-{{- with .Values.auth }}
-{{- if .secretName }}
-- name: auth
-  secret:
-    secretName: {{ .secretName | quote }}
-    defaultMode: 0440
-    items: [{key: {{ .key | quote }}, path: users}]
+{{- with .Values.auth.secretName }}
+{{ include "mcmw.secret" (list "auth" . $.Values.auth.key "users") }}
 {{- end }}
+{{- if and .Values.serverTLS.enabled .Values.serverTLS.secretName }}
+{{ include "mcmw.secret" (list "server-tls" .Values.serverTLS.secretName) }}
 {{- end }}
-{{- with .Values.serverTLS }}
-{{- if and .enabled .secretName }}
-- name: server-tls
-  secret: {secretName: {{ .secretName | quote }}, defaultMode: 0440}
-{{- end }}
-{{- end }}
-{{- with .Values.serverAuth }}
-{{- if .secretName }}
-- name: server-auth
-  secret:
-    secretName: {{ .secretName | quote }}
-    defaultMode: 0440
-    items: [{key: {{ .key | quote }}, path: user}]
-{{- end }}
+{{- with .Values.serverAuth.secretName }}
+{{ include "mcmw.secret" (list "server-auth" . $.Values.serverAuth.key "user") }}
 {{- end }}
 {{- end -}}

@@ -1,20 +1,5 @@
-{{- /* Names. */ -}}
-{{- define "mcmw.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 48 | trimSuffix "-" -}}
-{{- else -}}
-{{- $name := default .Chart.Name .Values.nameOverride -}}
-{{- if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 48 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 48 | trimSuffix "-" -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-
 {{- define "mcmw.replicas" -}}{{ ternary .Values.replicas .Values.replicaCount (or (kindIs "string" .Values.replicaCount) (kindIs "invalid" .Values.replicaCount)) | int }}{{- end -}}
 
-{{- define "mcmw.loadgenName" -}}{{ include "mcmw.fullname" . | trunc 44 | trimSuffix "-" }}-loadgen{{- end -}}
 {{- define "mcmw.metricsName" -}}{{ include "mcmw.fullname" . }}-metrics{{- end -}}
 
 {{- define "mcmw.serviceAccountName" -}}
@@ -72,23 +57,6 @@ A StatefulSet's name has at most 52 characters: its pods have a label with it an
 {{- toYaml $merged -}}
 {{- end -}}
 
-{{- /* Labels. Takes (list $ COMPONENT). The labels of the selector never change: a Deployment and a StatefulSet do not allow it. */ -}}
-{{- define "mcmw.selector" -}}
-{{- $root := first . -}}
-app.kubernetes.io/name: {{ default $root.Chart.Name $root.Values.nameOverride | trunc 63 | trimSuffix "-" }}
-app.kubernetes.io/instance: {{ $root.Release.Name }}
-app.kubernetes.io/component: {{ last . }}
-{{- end -}}
-
-{{- define "mcmw.labels" -}}
-{{- $root := first . -}}
-{{- $own := include "mcmw.selector" . | fromYaml -}}
-{{- $_ := set $own "app.kubernetes.io/managed-by" $root.Release.Service -}}
-{{- $_ := set $own "app.kubernetes.io/version" ($root.Chart.AppVersion | toString) -}}
-{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
-{{- include "mcmw.known" (merge $own $root.Values.commonLabels) -}}
-{{- end -}}
-
 {{- /* What a PodDisruptionBudget allows. Takes its values. */ -}}
 {{- define "mcmw.budget" -}}
 {{- if .minAvailable -}}
@@ -96,87 +64,6 @@ minAvailable: {{ .minAvailable }}
 {{- else -}}
 maxUnavailable: {{ .maxUnavailable }}
 {{- end -}}
-{{- end -}}
-
-{{- /* Metadata of an object. Takes (list $ NAME COMPONENT LABELS ANNOTATIONS NAMESPACE). */ -}}
-{{- define "mcmw.metadata" -}}
-{{- $root := index . 0 -}}
-name: {{ index . 1 }}
-namespace: {{ default $root.Release.Namespace (index . 5) }}
-labels:
-  {{- include "mcmw.known" (merge (include "mcmw.labels" (list $root (index . 2)) | fromYaml) (index . 3)) | nindent 2 }}
-{{- with include "mcmw.known" (merge (dict) (index . 4) $root.Values.commonAnnotations) | fromYaml }}
-annotations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- end -}}
-
-{{- /* Metadata of a pod. Takes (list $ COMPONENT LABELS ANNOTATIONS). Without the chart's version, which alone need not replace pods. */ -}}
-{{- define "mcmw.podMetadata" -}}
-{{- $root := index . 0 -}}
-labels:
-  {{- include "mcmw.known" (merge (include "mcmw.selector" (list $root (index . 1)) | fromYaml) (index . 2) $root.Values.commonLabels) | nindent 2 }}
-{{- with include "mcmw.known" (merge (dict) (index . 3) $root.Values.commonAnnotations) | fromYaml }}
-annotations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- end -}}
-
-{{- /* An image. Takes (list $ IMAGE DEFAULTREPOSITORY DEFAULTTAG). */ -}}
-{{- define "mcmw.image" -}}
-{{- $image := index . 1 -}}
-{{- $repository := default (index . 2) $image.repository -}}
-{{- with (index . 0).Values.global.imageRegistry -}}
-{{- $repository = printf "%s/%s" (trimSuffix "/" .) $repository -}}
-{{- end -}}
-{{- if $image.digest -}}
-{{- printf "%s@%s" $repository $image.digest -}}
-{{- else -}}
-{{- printf "%s:%s" $repository (default (index . 3) $image.tag | toString) -}}
-{{- end -}}
-{{- end -}}
-
-{{- /* The scheduling of a component's pods. Takes (list $ COMPONENT VALUES). */ -}}
-{{- define "mcmw.placement" -}}
-{{- $values := index . 2 -}}
-{{- $selector := include "mcmw.selector" (list (index . 0) (index . 1)) | fromYaml -}}
-{{- with include "mcmw.known" $values.nodeSelector | fromYaml }}
-nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with $values.tolerations }}
-tolerations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with $values.affinity }}
-affinity:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with default $values.topologySpread $values.topologySpreadConstraints }}
-topologySpreadConstraints:
-  {{- range . }}
-  - {{ toYaml (merge (dict) . (dict "labelSelector" (dict "matchLabels" $selector))) | nindent 4 | trim }}
-  {{- end }}
-{{- end }}
-{{- with $values.priorityClassName }}
-priorityClassName: {{ . }}
-{{- end }}
-{{- with $values.schedulerName }}
-schedulerName: {{ . }}
-{{- end }}
-{{- end -}}
-
-{{- /* A mapping without null values: with null, a values file removes what an earlier one has set. */ -}}
-{{- define "mcmw.known" -}}
-{{- $known := dict -}}
-{{- range $key, $value := . -}}
-{{- if kindIs "map" $value -}}
-{{- $_ := set $known $key (include "mcmw.known" $value | fromYaml) -}}
-{{- else if not (kindIs "invalid" $value) -}}
-{{- $_ := set $known $key $value -}}
-{{- end -}}
-{{- end -}}
-{{- toYaml $known -}}
 {{- end -}}
 
 {{- /* A quantity of memory in bytes; 0 for none. */ -}}
