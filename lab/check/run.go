@@ -13,31 +13,62 @@ import (
 	"mcmw/lab/record"
 )
 
+// checks are all checks of a run. A check returns whether the run has the measurements that it needs.
+var checks = []struct {
+	code    string
+	through bool // only for runs through middlewares
+	of      func(record.Run, record.Manifest) (warnings []record.Warning, able bool)
+}{
+	{InteractiveLaw, false, interactiveLaw},
+	{InteractiveLawInner, true, interactiveLawInner},
+	{LittleQueue, true, littleQueue},
+	{StageSum, true, stageSum},
+	{FlowClient, true, flowClient},
+	{FlowServers, true, flowServers},
+	{NotStationary, false, stationary},
+	{WindowVariation, false, windowVariation},
+	{GeneratorSaturated, false, generatorSaturated},
+	{OtherLoad, false, foreignLoad},
+	{Misses, false, misses},
+	{Errors, false, failures},
+}
+
 // Run makes all checks of one run. It uses the run's windows and host samples if the run has them. From the set's
 // manifest it takes the number of processors, and the round-trip time of the path if the run itself has none.
-func Run(run record.Run, set record.Manifest) []record.Warning {
+func Run(run record.Run, set record.Manifest) (warnings []record.Warning) {
 	if run.State == record.Failed {
 		return []record.Warning{{Code: RunFailed, Message: "the run failed: " + run.Error}}
 	}
-	var warnings []record.Warning
-	for _, check := range []func(record.Run) []record.Warning{
-		interactiveLaw,
-		func(run record.Run) []record.Warning { return interactiveLawInner(run, set.Path) },
-		littleQueue,
-		stageSum,
-		flowClient,
-		flowServers,
-		stationary,
-		windowVariation,
-		generatorSaturated,
-		func(run record.Run) []record.Warning { return foreignLoad(run, set) },
-		misses,
-		failures,
-		averaged,
-	} {
-		warnings = append(warnings, check(run)...)
+	for _, check := range checks {
+		found, _ := check.of(run, set)
+		warnings = append(warnings, found...)
+	}
+	if n, ok := run.Value(record.SourceClient, "runs_averaged"); ok && n >= 2 {
+		warnings = append(warnings, warn(AveragedRuns,
+			"an average of %v runs, whose spread is unknown; memtier_benchmark prints each run with --print-all-runs",
+			n)...)
 	}
 	return warnings
+}
+
+// Unchecked returns the codes of the checks for which a run, with its windows and host samples, doesn't have the
+// measurements.
+func Unchecked(run record.Run, set record.Manifest) (codes []string) {
+	_, through := run.Value(record.SourceMiddleware, "throughput")
+	for _, check := range checks {
+		if _, able := check.of(run, set); !able && (through || !check.through) {
+			codes = append(codes, check.code)
+		}
+	}
+	return codes
+}
+
+// warnIf returns a warning if there is a problem.
+func warnIf(problem bool, code, format string, args ...any) ([]record.Warning, bool) {
+	if !problem {
+		return nil, true
+	}
+	return warn(code, format, args...), true
 }
 
 func warn(code, format string, args ...any) []record.Warning {
@@ -65,18 +96,15 @@ func measured(run record.Run, source string, metrics ...string) (values []float6
 // interactiveLaw checks the clients by the interactive response time law (Jain, section 33.4),
 //
 //	R = N/X - Z
-func interactiveLaw(run record.Run) []record.Warning {
+func interactiveLaw(run record.Run, _ record.Manifest) ([]record.Warning, bool) {
 	l, closed := frame.LoopOf(run)
 	v, ok := measured(run, record.SourceClient, "throughput", "response_time_mean")
 	if !closed || !ok || v[0] <= 0 {
-		return nil
+		return nil, ok
 	}
 	x, r := v[0], v[1]
 	expected := l.ResponseTime(x)
-	if math.Abs(r-expected) <= maxInteractive*max(r, expected) {
-		return nil
-	}
-	return warn(InteractiveLaw,
+	return warnIf(math.Abs(r-expected) > maxInteractive*max(r, expected), InteractiveLaw,
 		"the clients measured a mean response time of %s; by the interactive law %v requests at %s/s with a think "+
 			"time of %s take %s, which differs by %s",
 		duration(r), l.N, spell.Count(x), duration(l.Z), duration(expected), percent((r-expected)/expected))
@@ -85,19 +113,17 @@ func interactiveLaw(run record.Run) []record.Warning {
 // interactiveLawInner checks the middlewares by the same law. For them the think time of a client includes the time in
 // which its reply and its next request travel, so that Z is the clients' think time plus the round-trip time (the 2018
 // report, section 4).
-func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
+func interactiveLawInner(run record.Run, set record.Manifest) ([]record.Warning, bool) {
 	l, closed := frame.LoopOf(run)
 	v, ok := measured(run, record.SourceMiddleware, "throughput", "response_time_mean")
-	if !closed || !ok || v[0] <= 0 {
-		return nil
+	trip, known := run.Value(record.SourcePath, "round_trip_time_mean")
+	if !known {
+		trip, known = record.Find(set.Path, record.SourcePath, "round_trip_time_mean")
+	}
+	if !closed || !ok || v[0] <= 0 || !known {
+		return nil, ok && known
 	}
 	x, r := v[0], v[1]
-	trip, ok := run.Value(record.SourcePath, "round_trip_time_mean")
-	if !ok {
-		if trip, ok = record.Find(path, record.SourcePath, "round_trip_time_mean"); !ok {
-			return nil
-		}
-	}
 	// Requests answered from memory took a negligible time in the middleware.
 	if hot := fromMemory(run); hot > 0 {
 		r *= x / (x + hot)
@@ -105,14 +131,11 @@ func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
 	}
 	l.Z += trip
 	expected := l.ResponseTime(x)
-	if math.Abs(r-expected) <= maxInteractiveInner*l.N/x+trip {
-		return nil
-	}
 	difference := duration(expected-r) + " are spent outside the middlewares, or are not measured"
 	if r > expected {
 		difference = duration(r-expected) + " too much: the round-trip time or the think time is overestimated"
 	}
-	return warn(InteractiveLawInner,
+	return warnIf(math.Abs(r-expected) > maxInteractiveInner*l.N/x+trip, InteractiveLawInner,
 		"the middlewares measured a mean response time of %s; by the interactive law %v requests at %s/s with %s "+
 			"between reply and next request take %s: %s",
 		duration(r), l.N, spell.Count(x), duration(l.Z), duration(expected), difference)
@@ -135,8 +158,7 @@ func middlewares(run record.Run) []string {
 
 // littleQueue checks each middleware's queue by Little's law (Jain, section 30.3): its mean length is the throughput
 // times the mean time in it.
-func littleQueue(run record.Run) []record.Warning {
-	var warnings []record.Warning
+func littleQueue(run record.Run, _ record.Manifest) (warnings []record.Warning, able bool) {
 	for _, source := range middlewares(run) {
 		v, ok := measured(run, source, "throughput", "stage_queue_mean", "queue_length_mean")
 		if !ok {
@@ -150,12 +172,12 @@ func littleQueue(run record.Run) []record.Warning {
 				source, length, spell.Count(x), duration(wait), expected)...)
 		}
 	}
-	return warnings
+	_, able = measured(run, record.SourceMiddleware, "throughput", "stage_queue_mean", "queue_length_mean")
+	return warnings, able
 }
 
 // stageSum checks that each middleware's stages add up to its response time.
-func stageSum(run record.Run) []record.Warning {
-	var warnings []record.Warning
+func stageSum(run record.Run, _ record.Manifest) (warnings []record.Warning, able bool) {
 	for _, source := range middlewares(run) {
 		stages, ok := measured(run, source, record.Stages...)
 		r, ok2 := run.Value(source, "response_time_mean")
@@ -164,19 +186,21 @@ func stageSum(run record.Run) []record.Warning {
 				duration(sum), duration(r))...)
 		}
 	}
-	return warnings
+	_, able = measured(run, record.SourceMiddleware, append([]string{"response_time_mean"}, record.Stages...)...)
+	return warnings, able
 }
 
 // flowClient checks the flow balance of clients and middlewares: clients receive as many replies as the middlewares
 // send.
-func flowClient(run record.Run) []record.Warning {
+func flowClient(run record.Run, _ record.Manifest) ([]record.Warning, bool) {
 	clients, ok := run.Value(record.SourceClient, "throughput")
-	middlewares, ok2 := run.Value(record.SourceMiddleware, "throughput")
+	middlewares, able := run.Value(record.SourceMiddleware, "throughput")
 	middlewares += fromMemory(run)
-	if !ok || !ok2 || !apart(clients, middlewares, middlewares) {
-		return nil
+	if !ok || !able {
+		return nil, able
 	}
-	return warn(FlowClient, "the clients counted %s requests/s, the middlewares %s: %s",
+	return warnIf(apart(clients, middlewares, middlewares), FlowClient,
+		"the clients counted %s requests/s, the middlewares %s: %s",
 		spell.Count(clients), spell.Count(middlewares), percent((clients-middlewares)/middlewares))
 }
 
@@ -228,16 +252,16 @@ func flowOf(run record.Run) (f flow, ok bool) {
 }
 
 // flowServers compares the requests at the servers with those at the middlewares.
-func flowServers(run record.Run) []record.Warning {
+func flowServers(run record.Run, _ record.Manifest) ([]record.Warning, bool) {
 	f, ok := flowOf(run)
-	if !ok || !apart(f.servers, f.least, f.most) {
-		return nil
+	if !ok {
+		return nil, false
 	}
 	expected := spell.Count(f.least)
 	if f.most > f.least {
 		expected += " to " + spell.Count(f.most)
 	}
-	return warn(FlowServers,
+	return warnIf(apart(f.servers, f.least, f.most), FlowServers,
 		"the servers counted %s requests/s; the middlewares' %s, %s of them sets to %v servers each, should give %s",
 		spell.Count(f.servers), spell.Count(f.middlewares), percent(f.sets), f.replicas, expected)
 }
@@ -262,7 +286,7 @@ func replicas(run record.Run, servers int) (n float64, ok bool) {
 }
 
 // generatorSaturated checks that no load process reports that it was the limit.
-func generatorSaturated(run record.Run) []record.Warning {
+func generatorSaturated(run record.Run, _ record.Manifest) ([]record.Warning, bool) {
 	var busy []string
 	for _, v := range run.Results {
 		if v.Metric == "saturated" && v.Value != 0 &&
@@ -270,12 +294,13 @@ func generatorSaturated(run record.Run) []record.Warning {
 			busy = append(busy, v.Source)
 		}
 	}
+	_, able := run.Value(record.SourceClient, "saturated")
 	if busy == nil {
-		return nil
+		return nil, able
 	}
 	return warn(GeneratorSaturated,
 		"the load generator or its machine was the limit (%s): the results don't describe the system under test",
-		strings.Join(busy, ", "))
+		strings.Join(busy, ", ")), able
 }
 
 // Foreign is the processor time of programs that don't belong to the experiment, over all processors, in seconds.
@@ -346,45 +371,36 @@ func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
 }
 
 // foreignLoad warns of load that did not belong to the experiment.
-func foreignLoad(run record.Run, set record.Manifest) []record.Warning {
+func foreignLoad(run record.Run, set record.Manifest) ([]record.Warning, bool) {
 	f, ok := ForeignLoad(run, set)
-	if !ok || !f.TooMuch() {
-		return nil
+	if !ok {
+		return nil, false
 	}
-	return warn(OtherLoad,
+	return warnIf(f.TooMuch(), OtherLoad,
 		"at least %s of the processor time in use was not the experiment's: %s of %s; programs outside the "+
 			"experiment, or other virtual machines on the same hardware, used them",
 		percent(f.Share()), duration(f.Seconds), duration(f.Busy))
 }
 
 // misses warns of keys that were not found.
-func misses(run record.Run) []record.Warning {
+func misses(run record.Run, _ record.Manifest) ([]record.Warning, bool) {
 	v, ok := measured(run, record.SourceClient, "misses", "hits")
-	if !ok || v[0] <= maxMisses*(v[0]+v[1]) {
-		return nil
+	if !ok {
+		return nil, false
 	}
 	missed, all := v[0], v[0]+v[1]
-	return warn(Misses, "%s of %s keys were missed (%s): populate the servers first, or give them more memory",
+	return warnIf(missed > maxMisses*all, Misses,
+		"%s of %s keys were missed (%s): populate the servers first, or give them more memory",
 		spell.Count(missed), spell.Count(all), percent(missed/all))
 }
 
 // failures warns of requests that failed.
-func failures(run record.Run) []record.Warning {
+func failures(run record.Run, _ record.Manifest) ([]record.Warning, bool) {
 	n, ok := run.Value(record.SourceClient, "errors")
-	if !ok || n <= 0 {
-		return nil
+	if !ok {
+		return nil, false
 	}
-	return warn(Errors, "%s requests were answered with an error, or not at all", spell.Count(n))
-}
-
-// averaged warns of an imported run that is the average of several.
-func averaged(run record.Run) []record.Warning {
-	n, ok := run.Value(record.SourceClient, "runs_averaged")
-	if !ok || n < 2 {
-		return nil
-	}
-	return warn(AveragedRuns,
-		"an average of %v runs, whose spread is unknown; memtier_benchmark prints each run with --print-all-runs", n)
+	return warnIf(n > 0, Errors, "%s requests were answered with an error, or not at all", spell.Count(n))
 }
 
 func duration(seconds float64) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"mcmw/lab/frame"
 	"mcmw/lab/record"
@@ -72,4 +73,29 @@ func readSeries(r *record.Record, run *record.Run) (err error) {
 	}
 	run.HostSamples, err = r.HostSamples(run.ID)
 	return err
+}
+
+// RecordUnchecked returns the codes of the checks for which no point of a record has the measurements. It looks at one
+// complete run of each point.
+func RecordUnchecked(r *record.Record, runs []record.Run) (codes []string, err error) {
+	first := true
+	for _, point := range frame.Of(runs, 0).Points {
+		if len(point.Runs) == 0 {
+			continue
+		}
+		run := point.Runs[0]
+		if err := readSeries(r, &run); err != nil {
+			return nil, err
+		}
+		found := Unchecked(run, r.Manifest())
+		if first {
+			codes, first = found, false
+		} else {
+			codes = slices.DeleteFunc(codes, func(c string) bool { return !slices.Contains(found, c) })
+		}
+		if len(codes) == 0 {
+			break
+		}
+	}
+	return codes, nil
 }

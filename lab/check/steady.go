@@ -42,11 +42,10 @@ func values(windows []record.Window) []float64 {
 }
 
 // stationary looks for a trend of the throughput and of the mean response time over the windows.
-func stationary(run record.Run) []record.Warning {
+func stationary(run record.Run, _ record.Manifest) (warnings []record.Warning, able bool) {
 	if !steadyRate(run) {
-		return nil
+		return nil, true // it needs no windows
 	}
-	var warnings []record.Warning
 	for _, metric := range steadyMetrics {
 		source, windows := series(run, metric.name)
 		trend := sample.TrendOf(values(windows))
@@ -61,22 +60,20 @@ func stationary(run record.Run) []record.Warning {
 				metric.title, source, direction, percent(math.Abs(trend.Drift)), len(windows))...)
 		}
 	}
-	return warnings
+	_, windows := series(run, "throughput")
+	return warnings, len(windows) >= minWindows
 }
 
 // windowVariation checks the variation of the throughput from window to window. The throughput of windows with n
 // requests varies by about 1/sqrt(n) by chance.
-func windowVariation(run record.Run) []record.Warning {
+func windowVariation(run record.Run, _ record.Manifest) ([]record.Warning, bool) {
 	source, windows := series(run, "throughput")
 	if len(windows) < minWindows || !steadyRate(run) {
-		return nil
+		return nil, !steadyRate(run)
 	}
 	m := sample.Of(values(windows))
 	counted := m.Mean * windows[0].Seconds
-	if !(counted > 0) || m.Variation() <= math.Sqrt(maxWindowVariation*maxWindowVariation+1/counted) {
-		return nil
-	}
-	return warn(WindowVariation,
-		"the coefficient of variation of the throughput (%s) over %d windows is %s around %s/s",
+	return warnIf(counted > 0 && m.Variation() > math.Sqrt(maxWindowVariation*maxWindowVariation+1/counted),
+		WindowVariation, "the coefficient of variation of the throughput (%s) over %d windows is %s around %s/s",
 		source, len(windows), percent(m.Variation()), spell.Count(m.Mean))
 }

@@ -110,6 +110,15 @@ func (p Paragraph) write(b *strings.Builder, f Format) {
 	}
 }
 
+// ForTerminals is a Paragraph that only text has.
+type ForTerminals string
+
+func (p ForTerminals) write(b *strings.Builder, f Format) {
+	if f == Text {
+		Paragraph(p).write(b, f)
+	}
+}
+
 func escapeMarkdownLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

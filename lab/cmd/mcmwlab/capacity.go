@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,13 +20,12 @@ type capacityFlags struct {
 	rule   ruleFlags
 	by     []string
 	where  map[string]string
-	all    bool
-	format string
 	search searchFlags
 }
 
-func newCapacityCommand(stderr io.Writer) *cobra.Command {
+func newCapacityCommand() *cobra.Command {
 	var f capacityFlags
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "capacity RECORD | --target ADDRESS [-- FLAGS OF LOAD]",
 		Short: "Find the highest load within a quality of service",
@@ -55,45 +55,40 @@ runs at the last two rates are repeated until their confidence bounds decide. Fl
 			}
 			return oneRecord(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args, stderr) },
 	}
 	flags := cmd.Flags()
 	f.rule.add(cmd)
 	f.search.add(flags)
 	flags.StringSliceVar(&f.by, "by", nil,
 		"factors whose levels are judged separately (default: all other factors that vary)")
-	flags.StringToStringVar(&f.where, "where", nil, whereHelp)
-	flags.BoolVar(&f.all, "all", false, "show every level, too")
-	flags.StringVar(&f.format, "format", "text", formatHelp)
-	return cmd
+	defineWhere(flags, &f.where)
+	flags.BoolVar(&all, "all", false, "show every level, too")
+	return answers(cmd, false, func(cmd *cobra.Command, args []string) (p table.Page, err error) {
+		find := f.find
+		if len(f.search.targets) > 0 {
+			find = f.searchRate
+		}
+		c, err := find(cmd, args)
+		if err != nil {
+			return p, err
+		}
+		var words []string
+		for _, l := range c.Lines {
+			words = append(words, c.Words(l))
+		}
+		p = table.Of(c, c.Tables(all)...)
+		p.Blocks = slices.Insert(p.Blocks, 0, table.Block(table.ForTerminals(strings.Join(words, "\n"))))
+		return p, nil
+	})
 }
 
-func (f *capacityFlags) run(cmd *cobra.Command, args []string, stderr io.Writer) error {
-	if err := checkFormat(f.format); err != nil {
-		return err
-	}
-	find := f.find
-	if len(f.search.targets) > 0 {
-		find = func(cmd *cobra.Command, args []string) (*capacity.Capacity, error) {
-			rule, err := f.rule.rule(cmd, record.Manifest{})
-			if err != nil {
-				return nil, usageError{err}
-			}
-			return f.search.search(cmd, rule, args, stderr)
-		}
-	}
-	c, err := find(cmd, args)
+// searchRate searches the highest rate of the targets.
+func (f *capacityFlags) searchRate(cmd *cobra.Command, args []string) (*capacity.Capacity, error) {
+	rule, err := f.rule.rule(cmd, record.Manifest{})
 	if err != nil {
-		return err
+		return nil, usageError{err}
 	}
-	out := cmd.OutOrStdout()
-	if f.format == string(table.Text) { // it also has a sentence for every line
-		for _, l := range c.Lines {
-			fmt.Fprintln(out, c.Words(l))
-		}
-		fmt.Fprintln(out)
-	}
-	return table.Of(c, c.Tables(f.all)...).Write(out, table.Format(f.format))
+	return f.search.search(cmd, rule, args)
 }
 
 // find finds the highest loads in a record.

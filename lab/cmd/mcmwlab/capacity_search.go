@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,9 +35,8 @@ func (f *searchFlags) add(flags *pflag.FlagSet) {
 }
 
 // search searches the highest rate of the targets. args are flags of `mcmwlab load`.
-func (f *searchFlags) search(cmd *cobra.Command, rule capacity.Rule, args []string,
-	stderr io.Writer,
-) (*capacity.Capacity, error) {
+func (f *searchFlags) search(cmd *cobra.Command, rule capacity.Rule, args []string) (*capacity.Capacity, error) {
+	stderr := cmd.ErrOrStderr()
 	if !(f.first >= 1) || !(f.precision >= 0.001 && f.precision <= 1) || f.most < 2 {
 		return nil,
 			usageError{fmt.Errorf("--first %v, --precision %v, --runs %d: expected at least 1, 0.001 to 1, and at "+

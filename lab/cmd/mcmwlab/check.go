@@ -10,36 +10,53 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/lab/experiment"
+	"mcmw/lab/table"
 )
 
 func newCheckCommand() *cobra.Command {
-	var quick bool
+	var quick, machines bool
 	var set []string
+	bulk := 2 * time.Second
 	cmd := &cobra.Command{
-		Use:   "check FILE...",
-		Short: "Check experiment files and show their runs",
+		Use:   "check FILE... | check --machines [FILE]",
+		Short: "Check experiment files and show their runs, or measure emulated machines",
 		Long: `Check experiment files (docs/experiments.md). List every error with its line, or else describe the runs and their time, also in total
-for several files. The exit code is 2 if there are errors.`,
+for several files. The exit code is 2 if there are errors.
+
+With --machines, create the emulated machines of the file, or those of the 2018 report, measure the bandwidth and the round-trip time
+between each of them and a machine without limits, and compare them with the requested ones. This needs root.`,
 		Example: `  mcmwlab check lab/experiments/quick.yaml
   mcmwlab check --quick lab/experiments/scaling/*.yaml
-  mcmwlab check lab/experiments/quick.yaml --set repetitions=5`,
-		Args: someFiles,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var sum plans
-			var problems []error
-			for _, file := range args {
-				problems = append(problems, sum.check(cmd.OutOrStdout(), file, set, quick))
+  mcmwlab check lab/experiments/quick.yaml --set repetitions=5
+  mcmwlab check --machines lab/experiments/sweep.yaml --format json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if machines {
+				return nil
 			}
-			if err := errors.Join(problems...); err != nil || len(args) == 1 {
-				return err
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "together\n%s", sum)
-			return err
+			return someFiles(cmd, args)
 		},
 	}
-	cmd.Flags().BoolVar(&quick, "quick", false, "show only the plan of the file's quick profile")
-	cmd.Flags().StringArrayVar(&set, "set", nil, setHelp)
-	return cmd
+	flags := cmd.Flags()
+	flags.BoolVar(&quick, "quick", false, "show only the plan of the file's quick profile")
+	flags.StringArrayVar(&set, "set", nil, setHelp)
+	flags.BoolVar(&machines, "machines", false, "create and measure emulated machines")
+	flags.Var((*seconds)(&bulk), "bulk",
+		"with --machines: time to measure the bandwidth of each direction, seconds, or a duration")
+	return answers(cmd, false, func(cmd *cobra.Command, args []string) (p table.Page, err error) {
+		if machines {
+			return measureMachines(cmd, args, quick, bulk)
+		}
+		var sum plans
+		var problems []error
+		for _, file := range args {
+			problems = append(problems, sum.check(cmd.OutOrStdout(), file, set, quick))
+		}
+		if err := errors.Join(problems...); err != nil || len(args) == 1 {
+			return p, err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "together\n%s", sum)
+		return p, err
+	})
 }
 
 // plans are the numbers of runs and the times of experiments, and of their quick profiles.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -25,7 +24,6 @@ type compareFlags struct {
 	failIf   []string
 	ratios   bool
 	verdicts bool
-	format   string
 	options  compare.Options
 }
 
@@ -62,9 +60,6 @@ code is
 			}
 			return arguments(2, -1, "the directories of at least two records")(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd.Context(), args, cmd.OutOrStdout())
-		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.by, "by", "", "FACTOR, or FACTOR=A,B: compare two levels of one record instead of two records")
@@ -78,23 +73,22 @@ code is
 	flags.BoolVar(&f.verdicts, "verdicts", false,
 		"with --by system=A,B: print the verdicts of mcmwlab bench on its record")
 	flags.BoolVar(&f.ratios, "ratios", false, "with --by: print the median ratios of paired runs, and the medians")
-	flags.StringVar(&f.format, "format", string(table.Text), formatHelp)
-	return cmd
+	return answers(cmd, false, func(cmd *cobra.Command, args []string) (table.Page, error) {
+		return f.compare(cmd.Context(), args)
+	})
 }
 
-// run compares, writes the comparison, and checks the conditions.
-func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writer) error {
+// compare returns the comparison, and an error if a condition is met or undecided.
+func (f *compareFlags) compare(ctx context.Context, records []string) (p table.Page, err error) {
 	if err := checkConfidence(f.options.Confidence); err != nil {
-		return err
-	}
-	if err := checkFormat(f.format); err != nil {
-		return err
+		return p, err
 	}
 	if factor, _, _ := strings.Cut(f.by, "="); f.verdicts && factor != experiment.System {
-		return usageError{errors.New("--verdicts: expected with --by system=A,B, of a record of mcmwlab bench")}
+		return p, usageError{errors.New("--verdicts: expected with --by system=A,B, of a record of mcmwlab bench")}
 	}
 	if f.ratios && f.by == "" {
-		return usageError{errors.New("--ratios: expected with --by, because runs of different records aren't paired")}
+		return p,
+			usageError{errors.New("--ratios: expected with --by, because runs of different records aren't paired")}
 	}
 	f.options.Paired = f.by != ""
 	if len(f.options.Metrics) == 0 {
@@ -106,14 +100,14 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 	for _, text := range f.failIf {
 		c, err := compare.ParseCondition(text, f.options.Source)
 		if err != nil {
-			return usageError{fmt.Errorf("--fail-if %w", err)}
+			return p, usageError{fmt.Errorf("--fail-if %w", err)}
 		}
 		conditions = append(conditions, c)
 		f.options.Metrics = append(f.options.Metrics, compare.NameOf(c, f.options.Source))
 	}
 	sides, err := f.sides(ctx, records)
 	if err != nil {
-		return err
+		return p, err
 	}
 	var all []record.Run
 	var names []string
@@ -122,10 +116,10 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 	}
 	if f.verdicts {
 		result := bench.Judge(all, frame.Of(all, 0).Levels(experiment.Case), names, f.options.Confidence)
-		return table.Of(result, result.Table()).Write(stdout, table.Format(f.format))
+		return table.Of(result, result.Table()), nil
 	}
 	if err := f.checkNames(all); err != nil {
-		return usageError{err}
+		return p, usageError{err}
 	}
 	o := f.options
 	o.Metrics = nil
@@ -138,16 +132,15 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 	for _, other := range sides[1:] {
 		comparisons = append(comparisons, compare.New(sides[0].runs, other.runs, o))
 	}
-	if err := f.page(sides, comparisons).Write(stdout, table.Format(f.format)); err != nil {
-		return err
-	}
+	p = f.page(sides, comparisons)
 	for i, c := range comparisons {
 		if len(c.Points) == 0 {
-			return fmt.Errorf("%s and %s have no point in common: expected runs with the same levels of the varying "+
-				"factors", sides[0].name, sides[i+1].name)
+			return p,
+				fmt.Errorf("%s and %s have no point in common: expected runs with the same levels of the varying "+
+					"factors", sides[0].name, sides[i+1].name)
 		}
 	}
-	return judge(sides, comparisons, conditions)
+	return p, judge(sides, comparisons, conditions)
 }
 
 // page returns the comparisons of the first side with each of the others. In JSON several comparisons are a list.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -26,8 +25,6 @@ type factorialFlags struct {
 	logBase    float64
 	maxOrder   int
 	anova      bool
-	format     string
-	out        string
 }
 
 func newFactorialCommand() *cobra.Command {
@@ -51,15 +48,12 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
   mcmwlab factorial results/2k --response response_time_mean --factors S,M,W --confidence 0.9 --model multiplicative --out figures/
   mcmwlab factorial results/sweep --factors workers,connections --where middlewares=2`,
 		Args: arguments(1, 1, "a record or a CSV file"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd.Context(), cmd.OutOrStdout(), args[0])
-		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.question.Response, "response", "throughput", "metric to explain")
 	flags.StringVar(&f.question.Source, "source", record.SourceClient, "source of the metric")
 	flags.StringSliceVar(&f.question.Factors, "factors", nil, "factors to analyse: names or short names")
-	flags.StringToStringVar(&f.question.Where, "where", nil, whereHelp)
+	defineWhere(flags, &f.question.Where)
 	flags.StringSliceVar(&f.question.Ignore, "ignore", nil,
 		"factors, or columns of a CSV file, that can vary without being analysed")
 	flags.IntVar(&f.question.Repetitions, "repetitions", 0,
@@ -69,23 +63,21 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 	flags.Float64Var(&f.logBase, "log-base", 0, "base of the logarithms of the multiplicative model (default e)")
 	flags.IntVar(&f.maxOrder, "max-order", 0, "count interactions of more factors than this as errors; 0: keep all")
 	flags.BoolVar(&f.anova, "anova", false, "use the analysis of variance for factors of two levels, too")
-	flags.StringVar(&f.format, "format", string(table.Text), formatHelp)
-	flags.StringVarP(&f.out, "out", "o", "", figuresHelp)
-	return cmd
+	return answers(cmd, true, func(cmd *cobra.Command, args []string) (table.Page, error) {
+		return f.page(cmd.Context(), args[0], cmd.Flag("format").Value.String() != string(table.JSON))
+	})
 }
 
-func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) error {
+// page returns the analysis. rounded: its numbers are those of the tables, which readers see.
+func (f *factorialFlags) page(ctx context.Context, path string, rounded bool) (page table.Page, err error) {
 	if len(f.question.Factors) == 0 {
-		return usageError{errors.New("--factors is missing: expected factors such as S,M,W")}
-	}
-	if err := checkFormat(f.format); err != nil {
-		return err
+		return page, usageError{errors.New("--factors is missing: expected factors such as S,M,W")}
 	}
 	experiment, err := f.read(ctx, path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return page, fmt.Errorf("%s: %w", path, err)
 	}
-	if f.format != string(table.JSON) {
+	if rounded {
 		experiment = experiment.Shown()
 	}
 	var a *factorial.Analysis
@@ -99,10 +91,10 @@ func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) er
 			MaxOrder: f.maxOrder,
 		}
 		if a, err = factorial.Analyze(experiment.Design, options); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return page, fmt.Errorf("%s: %w", path, err)
 		}
 		if c, err = factorial.Compare(experiment.Design, options); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return page, fmt.Errorf("%s: %w", path, err)
 		}
 		residuals = a.Residuals
 		tables = []table.Table{experiment.SignTable(a), experiment.EffectsTable(a)}
@@ -112,21 +104,22 @@ func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) er
 		tables = append(tables, effects.ComparisonTable(c))
 	} else {
 		if f.model != string(factorial.Additive) {
-			return usageError{fmt.Errorf("--model %s: an analysis of variance only has the additive model", f.model)}
+			return page, usageError{fmt.Errorf("--model %s: an analysis of variance only has the additive model",
+				f.model)}
 		}
 		if v, err = factorial.Anova(experiment.Design, f.confidence, f.maxOrder); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return page, fmt.Errorf("%s: %w", path, err)
 		}
 		residuals = v.Residuals
 		tables = experiment.VarianceTables(v)
 	}
 	name, unit := responseName(experiment, f.model)
 	figures := effects.Figures(residuals, name, unit)
-	page := table.Of(experiment.Object(a, c, v), tables...)
+	page = table.Of(experiment.Object(a, c, v), tables...)
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
 		page.Blocks = append(page.Blocks, table.Figure{Name: name, Figure: figures[name]})
 	}
-	return writePage(page, f.format, f.out, out)
+	return page, nil
 }
 
 // responseName returns the name of the response for an axis, and the unit of the response and its residuals.

@@ -1,17 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"mcmw/lab/table"
 )
 
-// The help of the flags --format, and --out of commands whose page has figures.
-var (
-	formatHelp  = "format of the output: " + table.Names()
-	figuresHelp = "write the figures as SVG to this directory, too"
-)
+// formatHelp is the help of the flag --format.
+var formatHelp = "format of the output: " + table.Names()
 
 // checkFormat checks the flag --format.
 func checkFormat(name string) error {
@@ -21,12 +21,34 @@ func checkFormat(name string) error {
 	return nil
 }
 
-// writePage writes a page in a format, which has been checked, and its figures to a directory unless that is "".
-func writePage(p table.Page, format, dir string, w io.Writer) error {
-	if dir != "" {
-		if err := p.Save(dir); err != nil {
+// answers makes cmd a command that answers with a page, also if there is an error, too. It defines the flags --format
+// and, for a page with figures, --out.
+func answers(cmd *cobra.Command, figures bool, page func(*cobra.Command, []string) (table.Page, error)) *cobra.Command {
+	var format, dir string
+	cmd.Flags().StringVar(&format, "format", string(table.Text), formatHelp)
+	if figures {
+		cmd.Flags().StringVarP(&dir, "out", "o", "", "write the figures as SVG to this directory, too")
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkFormat(format); err != nil {
 			return err
 		}
+		p, err := page(cmd, args)
+		if p.Blocks == nil {
+			return err
+		}
+		if dir != "" {
+			if err := p.Save(dir); err != nil {
+				return err
+			}
+		}
+		return cmp.Or(p.Write(cmd.OutOrStdout(), table.Format(format)), err)
 	}
-	return p.Write(w, table.Format(format))
+	return cmd
+}
+
+// defineWhere defines the flag --where.
+func defineWhere(flags *pflag.FlagSet, where *map[string]string) {
+	flags.StringToStringVar(where, "where", nil,
+		"FACTOR=LEVEL: use only runs with this level; repeatable, or several with commas")
 }

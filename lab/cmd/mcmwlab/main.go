@@ -99,15 +99,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			newRunCommand(args, stderr),
 		}},
 		{"Read:", []*cobra.Command{
-			newShowCommand(), newReportCommand(), newCompareCommand(), newExportCommand(),
-			newImportCommand(args, stderr),
+			newShowCommand(), newReportCommand(), newCompareCommand(), newImportCommand(args, stderr),
 		}},
 		{"Explain:", []*cobra.Command{
-			newFactorialCommand(), newModelCommand(), newPredictCommand(),
-			newCapacityCommand(stderr),
+			newFactorialCommand(), newModelCommand(), newCapacityCommand(),
 		}},
 		{"Prove:", []*cobra.Command{newVerifyCommand()}},
-		{"Testbeds:", []*cobra.Command{newTestbedCommand(stderr), newCleanupCommand()}},
+		{"Testbeds:", []*cobra.Command{newCleanupCommand()}},
 	}
 	for _, group := range groups {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
@@ -131,8 +129,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 var gone = map[string]string{
 	"paper": "a test recomputes the reports' tables, go -C lab test ./paper/recomputed; " +
 		"mcmwlab report --paper sets them beside records",
-	"faults": "it is a test program of the repository, go -C test/faults run . --help",
-	"soak":   "it is a test program of the repository, go -C test/faults run . soak --help",
+	"faults":  "it is a test program of the repository, go -C test/faults run . --help",
+	"export":  "mcmwlab show RECORD --export csv writes the tables as files",
+	"predict": "mcmwlab model takes its flags",
+	"testbed": "mcmwlab check --machines measures emulated machines",
+	"soak":    "it is a test program of the repository, go -C test/faults run . soak --help",
 }
 
 // earlierFlags has the present spelling of flags that had others.

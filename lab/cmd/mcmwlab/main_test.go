@@ -77,7 +77,7 @@ func TestHelpGroupsCommandsAndHidesPlumbing(t *testing.T) {
 	help := output(t, "--help")
 	last := 0
 	for _, want := range []string{
-		"Measure:", "  load ", "Read:", "  compare ", "Explain:", "  predict ", "Prove:", "  verify ", "Testbeds:",
+		"Measure:", "  load ", "Read:", "  compare ", "Explain:", "  model ", "Prove:", "  verify ", "Testbeds:",
 		"  cleanup ",
 	} {
 		at := strings.Index(help, "\n"+want)

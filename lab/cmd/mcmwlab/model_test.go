@@ -74,13 +74,13 @@ func TestModelPrintsAndDrawsPredictionsAndMeasurements(t *testing.T) {
 
 func TestPredictPredictsTheEffectOfOtherSettings(t *testing.T) {
 	dir := sweepRecord(t)
-	stdout := output(t, "predict", dir, "--clients", "64", "--workers", "16", "--round-trip", "50us")
+	stdout := output(t, "model", dir, "--clients", "64", "--workers", "16", "--round-trip", "50us")
 	assert.Contains(t, stdout, "Predicted from sweep: 64 clients, 16 workers, 1 servers, 1 replicas.")
 	assert.Contains(t, stdout, "64 clients are outside the measured range, 2 to 32.")
 	assert.Contains(t, stdout, "between clients and middlewares is 0.050 ms instead of the measured 0.100 ms")
-	stdout = output(t, "predict", dir, "--target-rate", "3000", "--target-p99", "20ms")
+	stdout = output(t, "model", dir, "--target-rate", "3000", "--target-p99", "20ms")
 	assert.Contains(t, stdout, "settings meet 3000 ops/s with a p99 of 20ms; the cheapest first.")
-	requireRefused(t, exitFailed, "no setting reaches 100000000 ops/s", "predict", dir, "--target-rate", "1e8",
+	requireRefused(t, exitFailed, "no setting reaches 100000000 ops/s", "model", dir, "--target-rate", "1e8",
 		"--target-p99", "1ms")
 }
 
@@ -89,26 +89,24 @@ func TestModelAndPredictRefuseWrongFlags(t *testing.T) {
 	for want, args := range map[string][]string{
 		"takes the directory of one record, got []": {"model"},
 		`--format "pdf"`:                  {"model", dir, "--format", "pdf"},
-		"--target-rate 5 --target-p99 0s": {"predict", dir, "--target-rate", "5"},
-		"--target-rate 0 --target-p99 0s": {"predict", dir, "--target-rate", "0"},
+		"--target-rate 5 --target-p99 0s": {"model", dir, "--target-rate", "5"},
+		"--target-rate 0 --target-p99 0s": {"model", dir, "--target-rate", "0"},
 		"--clients 4 with a target": {
-			"predict", dir, "--target-rate", "5", "--target-p99", "1s",
+			"model", dir, "--target-rate", "5", "--target-p99", "1s",
 			"--clients", "4",
 		},
-		"--most 0: expected at least 1":                 {"predict", dir, "--most", "0"},
-		"--workers 0: expected a whole number above 0":  {"predict", dir, "--workers", "0"},
-		"--servers -2: expected a whole number above 0": {"predict", dir, "--servers", "-2"},
-		"--round-trip -1ms: expected 0 or more":         {"predict", dir, "--round-trip", "-1ms"},
-		"--clients 0: expected a whole number above 0":  {"predict", dir, "--clients", "0"},
-		"--replicas 0: expected a whole number above 0": {"predict", dir, "--replicas", "0"},
-		"--workers -3: expected a whole number above 0": {"predict", dir, "--workers", "-3"},
-		`--format "x"`:                          {"predict", dir, "--format", "x"},
-		`invalid argument "soon" for "--round-`: {"predict", dir, "--round-trip", "soon"},
+		"--most 0: expected at least 1":                              {"model", dir, "--most", "0"},
+		`"0" for "--workers" flag: expected a whole number above 0`:  {"model", dir, "--workers", "0"},
+		`"-2" for "--servers" flag: expected a whole number above 0`: {"model", dir, "--servers", "-2"},
+		"--round-trip -1ms: expected 0 or more":                      {"model", dir, "--round-trip", "-1ms"},
+		`"0" for "--clients" flag: expected a whole number above 0`:  {"model", dir, "--clients", "0"},
+		`"0" for "--replicas" flag: expected a whole number above 0`: {"model", dir, "--replicas", "0"},
+		`"-3" for "--workers" flag: expected a whole number above 0`: {"model", dir, "--workers", "-3"},
+		`--format "x"`:                          {"model", dir, "--format", "x"},
+		`invalid argument "soon" for "--round-`: {"model", dir, "--round-trip", "soon"},
 	} {
 		requireRefused(t, exitUsage, want, args...)
 	}
-	for _, command := range []string{"model", "predict"} {
-		_, _, err := lab(context.Background(), command, t.TempDir())
-		require.ErrorIs(t, err, record.ErrNoRecord)
-	}
+	_, _, err := lab(context.Background(), "model", t.TempDir())
+	require.ErrorIs(t, err, record.ErrNoRecord)
 }

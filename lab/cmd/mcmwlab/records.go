@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -23,40 +24,59 @@ import (
 
 func newShowCommand() *cobra.Command {
 	var again, every bool
-	var format string
+	var export, out string
 	cmd := &cobra.Command{
 		Use:   "show RECORD",
-		Short: "Show the runs of a record with their results and warnings",
+		Short: "Show the runs of a record with their results and warnings, or write its tables as files",
 		Long: `Show the measurements of an experiment: every run, every point with confidence intervals over its repetitions, and the
-warnings of the checks (docs/checks.md). Only the first warnings of each kind are shown.`,
+warnings of the checks (docs/checks.md). Only the first warnings of each kind are shown.
+
+With --export, write every table of the record to a file TABLE.FORMAT instead (docs/record.md describes the tables). Existing files are never
+replaced.`,
 		Example: `  mcmwlab show results/baseline
-  mcmwlab show --check results/baseline`,
+  mcmwlab show --check results/baseline
+  mcmwlab show results/baseline --export csv --out /tmp/baseline`,
 		Args: oneRecord,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
-			r, err := openRecord(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			if again {
-				if _, err := check.Record(cmd.Context(), r.Record); err != nil {
-					return err
-				}
-			}
-			p, err := recordPage(cmd.Context(), r.Record, every)
-			if err != nil {
-				return err
-			}
-			return p.Write(cmd.OutOrStdout(), table.Format(format))
-		},
 	}
-	cmd.Flags().BoolVar(&again, "check", false, "repeat the checks first, and replace the warnings in the record")
-	cmd.Flags().BoolVar(&every, "all-warnings", false, "show all warnings of all runs")
-	cmd.Flags().StringVar(&format, "format", string(table.Text), formatHelp)
-	return cmd
+	flags := cmd.Flags()
+	flags.BoolVar(&again, "check", false, "repeat the checks first, and replace the warnings in the record")
+	flags.BoolVar(&every, "all-warnings", false, "show all warnings of all runs")
+	flags.StringVar(&export, "export", "", "write the tables as files: "+strings.Join(record.Formats, ", "))
+	flags.StringVarP(&out, "out", "o", "", "with --export: directory to write to (default RECORD/export)")
+	return answers(cmd, false, func(cmd *cobra.Command, args []string) (p table.Page, err error) {
+		if export != "" {
+			err = oneOfEach("export", []string{export}, record.Formats)
+		} else if out != "" {
+			err = usageError{errors.New("--out: expected with --export")}
+		}
+		if err != nil {
+			return p, err
+		}
+		r, err := openRecord(cmd.Context(), args[0])
+		if err != nil {
+			return p, err
+		}
+		defer r.Close()
+		if again {
+			if _, err := check.Record(cmd.Context(), r.Record); err != nil {
+				return p, err
+			}
+		}
+		switch {
+		case export == "":
+			return recordPage(cmd.Context(), r.Record, every)
+		case out == "" && r.temporary != "":
+			return p, usageError{fmt.Errorf("%s is a file; expected --out with the directory for the tables", args[0])}
+		}
+		out = cmp.Or(out, filepath.Join(args[0], "export"))
+		if err := r.Export(cmd.Context(), out, export); err != nil {
+			return p, err
+		}
+		for _, table := range record.Tables {
+			fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(out, table+"."+export))
+		}
+		return p, nil
+	})
 }
 
 // recordPage shows a record, with every warning or only the first ones of each kind.
@@ -295,43 +315,4 @@ func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning, 
 	for _, line := range lines {
 		fmt.Fprintf(b, "  %s\n", line)
 	}
-}
-
-func newExportCommand() *cobra.Command {
-	var format, output string
-	cmd := &cobra.Command{
-		Use:   "export RECORD",
-		Short: "Write the tables of a record as files",
-		Long: `Write every table of a record to a file TABLE.FORMAT (docs/record.md describes the tables). Existing files are never
-replaced.`,
-		Example: `  mcmwlab export results/baseline --format csv --out /tmp/baseline`,
-		Args:    oneRecord,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOfEach("format", []string{format}, record.Formats); err != nil {
-				return err
-			}
-			r, err := openRecord(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			switch {
-			case output != "":
-			case r.temporary != "":
-				return usageError{fmt.Errorf("%s is a file; expected --out with the directory for the tables", args[0])}
-			default:
-				output = filepath.Join(args[0], "export")
-			}
-			if err := r.Export(cmd.Context(), output, format); err != nil {
-				return err
-			}
-			for _, table := range record.Tables {
-				fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(output, table+"."+format))
-			}
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&format, "format", record.CSV, "format of the files: "+strings.Join(record.Formats, ", "))
-	cmd.Flags().StringVarP(&output, "out", "o", "", "directory to write to (default RECORD/export)")
-	return cmd
 }

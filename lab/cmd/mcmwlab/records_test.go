@@ -93,16 +93,16 @@ func TestShowPrintsTheFirstWarningsOfACodeAndTheRunsOfTheOthers(t *testing.T) {
 
 func TestExportWritesTheTablesAndNamesThem(t *testing.T) {
 	dir := newTestRecord(t, []float64{1})
-	stdout := output(t, "export", dir)
+	stdout := output(t, "show", dir, "--export", "csv")
 	files := strings.Fields(stdout)
 	require.Len(t, files, len(record.Tables))
 	for _, file := range files {
 		require.FileExists(t, file)
 	}
-	_, _, err := lab(context.Background(), "export", dir)
+	_, _, err := lab(context.Background(), "show", dir, "--export", "csv")
 	require.ErrorIs(t, err, record.ErrExists)
-	_, _, err = lab(context.Background(), "export", dir, "--format", "parquet")
-	require.ErrorContains(t, err, `--format "parquet": expected one of csv, json, jsonl`)
+	_, _, err = lab(context.Background(), "show", dir, "--export", "parquet")
+	require.ErrorContains(t, err, `--export "parquet": expected one of csv, json, jsonl`)
 }
 
 func TestTheExitCodeOfCompareDependsOnTheConditions(t *testing.T) {
@@ -214,15 +214,14 @@ func TestTheJSONOfALoadIsShownComparedAndReported(t *testing.T) {
 	assert.Regexp(t, `all runs +\S+/s \(1\) +\S+/s \(1\) +\S+ % \[too few\]`, stdout)
 	stdout = output(t, "report", path("a"), "--format", "markdown")
 	assert.FileExists(t, filepath.Join(dir, "a-report", "report.md"), stdout)
-	_, _, err := lab(t.Context(), "export", path("a"))
+	_, _, err := lab(t.Context(), "show", path("a"), "--export", "csv")
 	require.ErrorContains(t, err, "expected --out")
-	stdout = output(t, "export", path("a"), "--out", filepath.Join(dir, "tables"))
+	stdout = output(t, "show", path("a"), "--export", "csv", "--out", filepath.Join(dir, "tables"))
 	assert.Contains(t, stdout, filepath.Join(dir, "tables", "runs.csv"))
 	_, _, err = lab(t.Context(), "factorial", path("a"), "--factors", "clients")
 	require.ErrorContains(t, err, "factor clients has the level 2 in all runs")
 	for command, want := range map[string]string{
 		"model":    ": no point can be modelled: expected complete runs through a middleware",
-		"predict":  ": no point can be modelled: expected complete runs through a middleware",
 		"capacity": `: factor "clients" doesn't vary, nor does any other`,
 	} {
 		_, _, err = lab(t.Context(), command, path("a"))

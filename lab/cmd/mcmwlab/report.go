@@ -67,7 +67,7 @@ records in it.`,
 	flags.StringVar(&f.view.X, "x", "", "factor of the x axis")
 	flags.StringVar(&f.view.Series, "series", "", "factor of the lines")
 	flags.StringSliceVar(&f.view.Panels, "panels", nil, "factors of the panels")
-	flags.StringToStringVar(&f.where, "where", nil, whereHelp)
+	defineWhere(flags, &f.where)
 	flags.StringVar(&f.view.Command, "command", "", "use only requests of one kind: get, set or multiget")
 	flags.Float64Var(&f.confidence, "confidence", report.DefaultConfidence,
 		"confidence of the intervals, between 0 and 1")
@@ -149,9 +149,6 @@ func (f *reportFlags) checkOutput() error {
 	}
 	return nil
 }
-
-// whereHelp is the help of the flag --where.
-const whereHelp = "FACTOR=LEVEL: use only runs with this level; repeatable, or several with commas"
 
 // list prints the figures and tables that can be made.
 func list(d *report.Data, v report.View, stdout io.Writer) error {

@@ -2,10 +2,8 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -17,23 +15,6 @@ import (
 	"mcmw/lab/testbed/vm"
 )
 
-func newTestbedCommand(stderr io.Writer) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "testbed",
-		Short: "Inspect testbeds",
-		Args:  noArguments,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newTestbedVMCommand(stderr))
-	return cmd
-}
-
-// machinesFlags are the flags of `mcmwlab testbed vm`.
-type machinesFlags struct {
-	quick, asJSON bool
-	bulk          time.Duration
-}
-
 // The limits of the length of a bandwidth measurement. The shorter it is, the more the token bucket counts that is full
 // at the beginning. It must also end before the timeout of a host's answer.
 const (
@@ -41,75 +22,48 @@ const (
 	maxBulk = 10 * time.Second
 )
 
-func newTestbedVMCommand(stderr io.Writer) *cobra.Command {
-	f := machinesFlags{bulk: 2 * time.Second}
-	cmd := &cobra.Command{
-		Use:   "vm [FILE]",
-		Short: "Create emulated machines and measure their network",
-		Long: `Create the emulated machines of an experiment file, or those of the 2018 report, measure the bandwidth and the round-trip time
-between each of them and a machine without limits, and compare them with the requested ones. This needs root.`,
-		Example: `  mcmwlab testbed vm
-  mcmwlab testbed vm lab/experiments/sweep.yaml --json`,
-		Args: arguments(0, 1, "at most one experiment file"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd.Context(), args, cmd.OutOrStdout(), stderr)
-		},
-	}
-	flags := cmd.Flags()
-	flags.BoolVar(&f.quick, "quick", false, "use the file's quick profile")
-	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
-	flags.Var((*seconds)(&f.bulk), "bulk",
-		"time to measure the bandwidth of each direction: seconds, or a duration")
-	return cmd
-}
-
-func (f *machinesFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	if f.bulk < minBulk || f.bulk > maxBulk {
-		return usageError{fmt.Errorf("--bulk %v: expected %v to %v", f.bulk, minBulk, maxBulk)}
+// measureMachines creates the emulated machines of an experiment file, or those of the 2018 report, and returns a page
+// with their network as requested and as measured, each direction for the time bulk.
+func measureMachines(cmd *cobra.Command, files []string, quick bool, bulk time.Duration) (p table.Page, err error) {
+	if bulk < minBulk || bulk > maxBulk {
+		return p, usageError{fmt.Errorf("--bulk %v: expected %v to %v", bulk, minBulk, maxBulk)}
 	}
 	e := &experiment.Experiment{Dilation: 1}
-	if len(args) > 0 {
-		if e, err = readExperiment(args[0], nil, f.quick); err != nil {
-			return err
+	if len(files) > 1 {
+		return p, usageError{fmt.Errorf("--machines: expected at most one experiment file, got %q", files)}
+	} else if len(files) == 1 {
+		if e, err = readExperiment(files[0], nil, quick); err != nil {
+			return p, err
 		}
 	}
 	if err := e.On(experiment.VMTestbed); err != nil {
-		return err
+		return p, err
 	}
 	program, err := os.Executable()
 	if err != nil {
-		return err
+		return p, err
 	}
 	hosts, err := vm.New(e.Machines, e.Delay, e.Dilation)
 	if err != nil {
-		return err
+		return p, err
 	}
-	p := newProgress(stderr)
-	c, err := hosts.Calibrate(ctx, program, f.bulk, func(machine string) { p.show("measuring " + machine) })
-	p.clear()
+	progress := newProgress(cmd.ErrOrStderr())
+	c, err := hosts.Calibrate(cmd.Context(), program, bulk, func(name string) { progress.show("measuring " + name) })
+	progress.clear()
 	if err = errors.Join(err, hosts.Close()); err != nil {
-		return err
+		return p, err
 	}
-	if f.asJSON {
-		return writeJSON("-", stdout, c)
-	}
-	return writeCalibration(stdout, c)
-}
-
-// writeCalibration writes a table of the machines.
-func writeCalibration(w io.Writer, c vm.Calibration) error {
 	t := table.Table{
 		Columns: []string{
 			"machine", "size", "processors", "memory", "upload Mbit/s", "measured", "", "download Mbit/s",
 			"measured", "", "round trip ms",
-		}, Left: []int{1},
+		}, Left: []int{1}, Notes: c.Shortfalls,
 	}
 	for _, m := range c.Machines {
-		memory := "all"
+		memory, cpus := "all", "all"
 		if m.Memory > 0 {
 			memory = fmt.Sprintf("%d MiB", m.Memory>>20)
 		}
-		cpus := "all"
 		if m.CPUs > 0 {
 			cpus = fmt.Sprintf("%g", m.CPUs)
 		}
@@ -117,11 +71,7 @@ func writeCalibration(w io.Writer, c vm.Calibration) error {
 			against(m.Upload, m.Measured.Upload),
 			against(m.Download, m.Measured.Download), []string{fmt.Sprintf("%.3f", m.Measured.RoundTripMean*1e3)}))
 	}
-	if err := t.Lines(w); err != nil {
-		return err
-	}
-	writeNotes(w, c.Shortfalls)
-	return nil
+	return table.Of(c, t), nil
 }
 
 // against returns three cells from a requested and a measured bandwidth, bytes per second: both in Mbit/s, and the

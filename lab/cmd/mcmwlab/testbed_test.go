@@ -142,15 +142,15 @@ func TestAFileRunsOnTheTestbedOfTheCommandLine(t *testing.T) {
 	require.EqualError(t, err, dir+": it was begun on the testbed local, not vm; use the same testbed")
 }
 
-func TestTheCommandTestbedMeasuresTheNetworkOfMachines(t *testing.T) {
+func TestCheckMeasuresTheNetworkOfMachines(t *testing.T) {
 	needsMachines(t)
 	file := onMachines(t, "0.1ms", "1s")
-	stdout, stderr, err := lab(context.Background(), "testbed", "vm", file, "--bulk", "100ms")
+	stdout, stderr, err := lab(context.Background(), "check", "--machines", file, "--bulk", "100ms")
 	require.NoError(t, err, stderr)
 	assert.Regexp(t, `(?m)^server-1 +- +0.8 +256 MiB +20.0 +[\d.]+ +[+-][\d.]+ % +40.0 +[\d.]+ +[+-][\d.]+ % +[\d.]+$`,
 		stdout)
 	assert.Regexp(t, `(?m)^load-0 +- +all +all +no limit +[\d.]+ +no limit +[\d.]+ +[\d.]+$`, stdout)
-	stdout = output(t, "testbed", "vm", file, "--bulk", "100ms", "--json")
+	stdout = output(t, "check", "--machines", file, "--bulk", "100ms", "--format", "json")
 	var c vm.Calibration
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 	require.Len(t, c.Machines, 5)
@@ -158,7 +158,7 @@ func TestTheCommandTestbedMeasuresTheNetworkOfMachines(t *testing.T) {
 		assert.Positive(t, m.Measured.Upload)
 		assert.Positive(t, m.Measured.RoundTripMean)
 	}
-	_, _, err = lab(context.Background(), "testbed", "vm", "--bulk", "1h")
+	_, _, err = lab(context.Background(), "check", "--machines", "--bulk", "1h")
 	require.EqualError(t, err, "--bulk 1h0m0s: expected 100ms to 10s")
 }
 
