@@ -26,8 +26,8 @@ type conn struct {
 	arrivals *stats.Arrivals
 	// expires is when the connection reaches its maximum age, ns as stats.Now.
 	expires int64
-	// answered: the owner of this connection's batch -> its reader; one token when the batch is answered. Capacity 1,
-	// so that the sender never waits; never closed.
+	// answered: the owner of this connection's batch -> its reader; one token when a batch is answered that the reader
+	// awaits. Capacity 1, so that the sender never waits; never closed.
 	answered chan struct{}
 
 	// Owned by the reader goroutine.
@@ -37,7 +37,7 @@ type conn struct {
 	skip   int             // bytes still to come of a refused value
 	// a batch whose last request has the value that is being skipped; it is queued after the end of that value
 	held            *request.Batch
-	underway        bool            // a batch is on the queue or with a worker
+	underway        bool            // a batch was queued, and its answer has not been awaited
 	unauthenticated bool            // the client must log in first
 	hot             hotkeys.Sampler // of the keys that serveHot has answered
 
@@ -48,9 +48,9 @@ type conn struct {
 	began, came atomic.Int64
 	// waits: the reader waits for memory, and therefore the client waits for the reader.
 	waits atomic.Bool
-	// busy: a batch is on the queue or with a worker. The reader sets it, the goroutine that answers the batch clears
-	// it.
-	busy atomic.Bool
+	// batch is the state of the connection's batch. The reader sets it to served or awaited, the goroutine that answers
+	// the batch to none.
+	batch atomic.Int32
 	// reason, if not 0, is the stats.CloseReason, plus 1, for which a goroutine other than the reader ends the
 	// connection.
 	reason atomic.Int32
@@ -76,6 +76,13 @@ type conn struct {
 	sawBegan, sawCame, sawOwed int64
 	slow                       time.Duration
 }
+
+// The states of a connection's batch.
+const (
+	none    = iota // there is none on the queue or with a worker
+	served         // there is one
+	awaited        // there is one, and the reader waits for conn.answered
+)
 
 func newConn(s *Stage, nc net.Conn) (*conn, error) {
 	sock, err := wire.NewSocket(nc)
@@ -245,20 +252,18 @@ func (c *conn) nextBatch(created int64) (b *request.Batch, more bool, err error)
 		return nil, false, nil
 	}
 	b, c.held = c.held, nil
-	if b == nil {
-		b = request.GetBatch()
-		b.Client = c
+	held := b != nil
+	if !held {
+		b = c.buf.Batch(c)
 	}
 	used, more, err := c.decode(b, created)
 	switch {
+	case held:
+		c.keep(used)
 	case len(b.Requests) == 0:
-		b.Release()
 		c.keep(used)
 		return nil, false, err
-	case b.Buffer != nil: // it was held
-		c.keep(used)
 	default:
-		b.Buffer = c.buf
 		c.take(used)
 	}
 	if c.skip > 0 {
@@ -280,11 +285,10 @@ func (c *conn) decode(b *request.Batch, created int64) (used int, more bool, err
 		return used, true, nil
 	}
 	for used < c.filled && len(b.Requests) < request.MaxBatch {
-		b.Requests = append(b.Requests, request.Request{})
-		r := &b.Requests[len(b.Requests)-1]
+		r := b.Add()
 		n, need, err := c.stage.options.Limits.Decode(c.buf.B[used:c.filled], &r.Request)
 		if n == 0 {
-			b.Requests = b.Requests[:len(b.Requests)-1]
+			b.DropLast()
 			c.need = need
 			if err != nil {
 				err = ending(stats.CloseProtocol)
@@ -292,7 +296,7 @@ func (c *conn) decode(b *request.Batch, created int64) (used int, more bool, err
 			return used, false, err
 		}
 		if len(b.Requests) > 1 && int(r.Skip) > c.filled-used-n {
-			b.Requests = b.Requests[:len(b.Requests)-1]
+			b.DropLast()
 			return used, true, nil
 		}
 		used += n
@@ -330,8 +334,7 @@ func (c *conn) queue(b *request.Batch) (replies bool) {
 		b.Requests[i].Enqueued = enqueued
 		replies = replies || b.Requests[i].Replies()
 	}
-	c.underway = true
-	c.busy.Store(true)
+	c.begin()
 	n := len(b.Requests) // once b is on the queue, the reader does not own it any more
 	switch {
 	case !c.stage.options.Shed:
@@ -347,10 +350,16 @@ func (c *conn) queue(b *request.Batch) (replies bool) {
 
 // awaitAnswer waits until no batch is under way.
 func (c *conn) awaitAnswer() {
-	if c.underway {
+	if c.underway && c.batch.CompareAndSwap(served, awaited) {
 		<-c.answered
-		c.underway = false
 	}
+	c.underway = false
+}
+
+// begin notes that a batch is under way.
+func (c *conn) begin() {
+	c.underway = true
+	c.batch.Store(served)
 }
 
 // leave makes the reader close the connection at the next moment without a request. An earlier reason takes precedence.

@@ -75,8 +75,7 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 	b.Release()
 	m.out.Add(m.text)
 	if n := c.Reply(&m.out); n < size {
-		c.underway = true
-		c.busy.Store(true)
+		c.begin()
 		c.Stall(m.out.AppendFrom(nil, n), nil)
 	}
 	return true

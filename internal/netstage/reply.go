@@ -40,8 +40,9 @@ func (c *conn) fail() {
 
 // Finish implements request.Client.
 func (c *conn) Finish() {
-	c.busy.Store(false)
-	c.answered <- struct{}{}
+	if c.batch.Swap(none) == awaited {
+		c.answered <- struct{}{}
+	}
 }
 
 // Stall implements request.Client.

@@ -59,7 +59,7 @@ func (s *Stage) Watch(ctx context.Context) {
 				if c.owes(time.Duration(now-last), crowded) {
 					_ = c.sock.SetWriteDeadline(time.Unix(1, 0))
 				}
-			case c.busy.Load() || c.waits.Load():
+			case c.batch.Load() != none || c.waits.Load():
 				c.slow = 0
 			case c.idle(now):
 				c.cut(stats.CloseIdle)

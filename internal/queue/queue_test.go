@@ -12,7 +12,7 @@ import (
 
 // batch returns a batch whose requests belong to lanes.
 func batch(lanes ...int32) *request.Batch {
-	b := request.GetBatch()
+	b := new(request.Batch)
 	for _, lane := range lanes {
 		b.Requests = append(b.Requests, request.Request{Lane: lane})
 	}

@@ -6,12 +6,20 @@ import (
 	"mcmw/internal/budget"
 )
 
-// Buffer is pooled memory into which client bytes are read. It has one owner at a time: the reader of a connection
-// until the batch that points into the buffer is put on the queue, then that batch, until Release.
+// Buffer is pooled memory into which client bytes are read, and the requests in these bytes. It has one owner at a
+// time: the reader of a connection until the batch that points into the buffer is put on the queue, then that batch,
+// until Release.
 type Buffer struct {
 	B     []byte
 	class int8           // index into bufferSizes; -1: too large for a pool
 	from  *budget.Budget // the budget its size was taken from; nil: none
+	batch Batch
+}
+
+// Batch makes b the buffer of an empty batch of client, which is part of b.
+func (b *Buffer) Batch(client Client) *Batch {
+	b.batch.Buffer, b.batch.Client = b, client
+	return &b.batch
 }
 
 // ReadSize is the size in bytes of the buffer of a read: a 4 KiB value with its command line arrives with one read.

@@ -6,7 +6,7 @@
 //     idle connection holds none. Above 16 KiB it counts against the clients' memory. The reader owns it until the
 //     batch is queued.
 //   - From then on the batch owns it, and the worker that took the batch owns both: the requests point into the buffer.
-//     When the batch has been answered, both return to their pools.
+//     When the batch has been answered, both return to the pool.
 //   - The beginning of an incomplete request at the end of the buffer stays with the reader, which copies it to a new
 //     buffer (of 1 KiB if that is enough) when it passes the old one on.
 //   - Requests to a server are valid until the end of the round: large pieces are written from the client's buffer,
@@ -18,7 +18,7 @@
 package request
 
 import (
-	"sync"
+	"slices"
 
 	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
@@ -61,7 +61,7 @@ func (r *Request) HasEffect() bool { return !r.Settled && r.Request.HasEffect() 
 // workers.
 type Batch struct {
 	Client   Client
-	Buffer   *Buffer // the requests' slices point into it
+	Buffer   *Buffer // the requests' slices point into it; b is part of it
 	Requests []Request
 	// Next is the first request that no worker has taken yet; a batch longer than a worker's depth takes several
 	// rounds.
@@ -103,11 +103,6 @@ func (s *ValueSize) Add(n int) {
 // Mean returns the average, bytes.
 func (s *ValueSize) Mean() int { return int(*s / valueWeight) }
 
-var batches = sync.Pool{New: func() any { return new(Batch) }}
-
-// GetBatch returns an empty batch.
-func GetBatch() *Batch { return batches.Get().(*Batch) }
-
 // MaxBatch is the maximum number of requests in a batch. Decoded requests take up to a hundred times the memory of
 // their bytes, so this bounds the memory that a client can use with one read.
 const MaxBatch = 256
@@ -115,12 +110,29 @@ const MaxBatch = 256
 // Answered reports whether workers have taken every request of b.
 func (b *Batch) Answered() bool { return b.Next == len(b.Requests) }
 
-// Release returns b and its buffer to their pools.
-func (b *Batch) Release() {
-	if b.Buffer != nil {
-		b.Buffer.Release()
+// Add adds a request, which is zero, as are all elements between the length of Requests and its capacity.
+func (b *Batch) Add() *Request {
+	n := len(b.Requests)
+	if n == cap(b.Requests) {
+		b.Requests = slices.Grow(b.Requests, 1)
 	}
+	b.Requests = b.Requests[:n+1]
+	return &b.Requests[n]
+}
+
+// DropLast removes the request that was added last.
+func (b *Batch) DropLast() {
+	last := len(b.Requests) - 1
+	b.Requests[last] = Request{}
+	b.Requests = b.Requests[:last]
+}
+
+// Release returns b's buffer, and b with it, to its pool.
+func (b *Batch) Release() {
+	buffer := b.Buffer
 	clear(b.Requests)
 	*b = Batch{Requests: b.Requests[:0]}
-	batches.Put(b)
+	if buffer != nil {
+		buffer.Release()
+	}
 }

@@ -15,8 +15,7 @@ func TestABufferHasAtLeastTheRequestedSize(t *testing.T) {
 }
 
 func TestAReleasedBatchForgetsItsRequests(t *testing.T) {
-	b := GetBatch()
-	b.Buffer = GetBuffer(1)
+	b := GetBuffer(1).Batch(nil)
 	b.Requests = append(b.Requests, Request{Lane: 3}, Request{Lane: 4})
 	b.Next = 1
 	assert.False(t, b.Answered())

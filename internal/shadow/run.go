@@ -220,16 +220,14 @@ func (j *judge) batchOf(texts [][]byte, l *protocol.Limits) *request.Batch {
 	for _, text := range texts {
 		size += len(text)
 	}
-	b := request.GetBatch()
-	b.Client, b.Buffer = j, request.GetBuffer(size)
+	b := request.GetBuffer(size).Batch(j)
 	text := b.Buffer.B[:0]
 	for _, t := range texts {
 		text = append(text, t...)
 	}
 	now := stats.Now()
 	for len(text) > 0 {
-		b.Requests = append(b.Requests, request.Request{})
-		r := &b.Requests[len(b.Requests)-1]
+		r := b.Add()
 		n, _, err := l.Decode(text, &r.Request)
 		if n == 0 || err != nil {
 			b.Release()
