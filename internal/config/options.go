@@ -262,7 +262,7 @@ var Options = []*Option{
 		Name: optionGutter, Group: groupServers, PerPool: true, PoolOnly: true,
 		kind: text{
 			field: func(c *Config) *string { return &c.Placement.Gutter }, name: "POOL",
-			what: "another pool that has no gutter", off: "none", form: labelForm,
+			what: "another pool", off: "none", form: labelForm,
 			check: func(s string) error { return checkLabel(s, "is not the name of a pool") },
 		},
 		Help: "pool that serves the keys whose servers are all down",

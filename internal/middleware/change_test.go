@@ -32,6 +32,7 @@ type traffic struct {
 	rounds, stale, missed atomic.Int64
 	large                 atomic.Bool // many values are large; see valueOf
 	fails                 bool        // servers may fail
+	gets                  bool        // it reads with gets
 }
 
 // valueOf returns the i-th value that is stored. Each differs from all others.
@@ -79,7 +80,7 @@ func (l *traffic) run(clients []*mctest.Client, random *rand.Rand, n int) {
 			return
 		}
 		for range 2 {
-			switch reply := do("get " + key + "\r\n"); {
+			switch reply := do(map[bool]string{false: "get ", true: "gets "}[l.gets] + key + "\r\n"); {
 			case reply == "END\r\n", l.fails && strings.HasPrefix(reply, "SERVER_ERROR "):
 				l.missed.Add(1)
 			case !strings.HasSuffix(reply, "\r\n"+value+"\r\nEND\r\n"):

@@ -185,10 +185,10 @@
 // told whether all middlewares have stopped reading it (backend.Server.Away), and until when the gutter may hold keys
 // of it (OpenUntil). The first is known from the marks above. The second is a time: GutterTTL and some seconds after
 // the server was last barred from reads, or the core replaced. A gutter is placed like a pool that has all keys, so
-// keys that move within it are deleted like those of any other pool. While a pool changes its gutter, or gets keys, its
-// gutters are closed (rerouting, route.Options.Closed): neither the new nor the previous one is used, and writes delete
-// in both. In the last phase nobody uses the previous one any more; then what the new one holds of these keys is
-// deleted.
+// keys that move within it are deleted like those of any other pool. No gutter stands in for keys that move to other
+// servers; writes delete in it. While a pool changes its gutter, or gets keys, its gutters are closed (rerouting,
+// route.Options.Closed): neither the new nor the previous one is used, and writes delete in both. In the last phase
+// nobody uses the previous one any more; then what the new one holds of these keys is deleted.
 //
 // # Large values
 //

@@ -48,6 +48,10 @@ var gutterChanges = map[string]func(o middleware.Options) (before, after middlew
 	"the pool gets the gutter": func(o middleware.Options) (before, after middleware.Options) {
 		return o, withGutter(o, "a", "spare", 60)
 	},
+	"a pool that is a gutter gets the gutter": func(o middleware.Options) (before, after middleware.Options) {
+		before = withGutter(o, "b", "a", 60)
+		return before, withGutter(before, "a", "spare", 60)
+	},
 	"the pool has it for longer": func(o middleware.Options) (before, after middleware.Options) {
 		return withGutter(o, "a", "spare", 60), withGutter(o, "a", "spare", 90)
 	},
@@ -66,7 +70,8 @@ func TestAGutterHoldsNoOldValuesWhenAPoolOrItsKeysReturnToIt(t *testing.T) {
 		for _, w := range []middleware.Writers{middleware.WritersSeveral, middleware.WritersOne} {
 			for _, restart := range []bool{false, true} {
 				if !mctest.Long() && (name != "the pool gets keys from the gutter" &&
-					name != "the pool gets the gutter" || restart != (w == middleware.WritersOne)) {
+					name != "the pool gets the gutter" && name != "a pool that is a gutter gets the gutter" ||
+					restart != (w == middleware.WritersOne)) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s, writers %s, restart %t", name, w, restart), func(t *testing.T) {

@@ -184,20 +184,16 @@ func (m *Middleware) usedUntil(g *Migration) (until time.Time) {
 	return until
 }
 
-// cleanTarget starts to delete what g's new pool may still hold of the keys that it gets. It does nothing once g is
-// past that phase: then the records on the servers have the keys that the pool gets, and each server is cleaned by its
-// record. applying is held.
+// cleanTarget starts to delete what g's new pool, and its gutter, may still hold of the keys that it gets. Of the pool
+// it does nothing once g is past that phase: then the records on the servers have the keys that the pool gets, and each
+// server is cleaned by its record. applying is held.
 func (m *Middleware) cleanTarget(g *Migration) {
 	c := m.current.Load()
 	used := m.usedUntil(g)
-	switch phase, _, _ := g.Phase(m.clock(), c.options.ChangeStep); {
-	case m.clock().Before(used):
-		return // enterPhases calls cleanTarget again
-	case phase > route.MigrationDeleteNew, phase == route.MigrationDeleteNew && used.IsZero():
-		return
-	}
+	phase, _, _ := g.Phase(m.clock(), c.options.ChangeStep)
 	from, to := c.named(g.From), c.named(g.To)
-	if from < 0 || to < 0 || g.inside() || c.pools[to].options.Rejoin == backend.RejoinTrust {
+	if phase >= route.MigrationDone || from < 0 || to < 0 || g.inside() ||
+		m.clock().Before(used) { // enterPhases calls cleanTarget again
 		return
 	}
 	gained := func(key []byte) bool { return c.router.Table().Pool(key) == from }
@@ -208,8 +204,22 @@ func (m *Middleware) cleanTarget(g *Migration) {
 		text += " behind another"
 	}
 	mark := backend.Mark{Text: text, For: min(g.over().Sub(m.clock()), protocol.LongestExpiry*time.Second)}
-	cleaned := m.clean(c.pools[to].cleaning(m.work, mark, func(int) func(key []byte) bool { return gained }))
-	m.copied.change(g.name(), func(s *copyState) { s.cleaned = cleaned })
+	var cleaning []func()
+	clean := func(pool int) {
+		cleaning = append(cleaning, c.pools[pool].cleaning(m.work, mark, func(int) func(key []byte) bool {
+			return gained
+		})...)
+	}
+	if phase < route.MigrationDeleteNew || phase == route.MigrationDeleteNew && !used.IsZero() {
+		clean(to)
+	}
+	for _, gutter := range c.router.Pools()[to].Gutters() {
+		clean(gutter.Number())
+	}
+	if len(cleaning) > 0 {
+		cleaned := m.clean(cleaning)
+		m.copied.change(g.name(), func(s *copyState) { s.cleaned = cleaned })
+	}
 }
 
 // named returns the index of the pool called name; -1: there is none.

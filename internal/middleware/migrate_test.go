@@ -280,10 +280,14 @@ func TestAnImpossibleMigrationIsRefusedWithTheReason(t *testing.T) {
 	refuses(t, m, o, `pool "new" has writers auto; accepted: writers several`, func(o *middleware.Options) {
 		o.Migrations, o.Pools[1].Writers = []middleware.Migration{g}, middleware.WritersAuto
 	})
-	for pool, text := range map[int]string{0: `pool "old" has a gutter`, 2: `pool "new" is the gutter of another`} {
+	for pool, text := range map[int]string{
+		0: `pool "old" had the gutter "" until now, and the migration`, 1: `pool "old" is the gutter of pool "new"`,
+		2: `pool "third" had the gutter "" until now, and the migration`,
+	} {
 		refuses(t, m, o, text, func(o *middleware.Options) {
 			o.Migrations = []middleware.Migration{g}
-			o.Pools[pool].Options.Gutter, o.Pools[pool].Options.GutterTTL = "new", 1
+			gutter := map[bool]string{true: "old", false: "new"}[pool == 1]
+			o.Pools[pool].Options.Gutter, o.Pools[pool].Options.GutterTTL = gutter, 1
 		})
 	}
 	refuses(t, m, o, "change-step is 0", func(o *middleware.Options) {

@@ -328,7 +328,7 @@ func TestAnImpossibleChangeOfPoolsIsRefusedWithTheReason(t *testing.T) {
 		o.Pools[0].Servers, o.Pools[1].Servers = []route.Server{a[0], a[1], b[0]}, b[1:]
 	})
 	refuses(t, m, o,
-		`the default pool's reads go to pool "b", but that pool and pool "a" share a gutter, or one is the gutter of the other`, func(o *middleware.Options) {
+		`the default pool's reads go to pool "b", which is the gutter of pool "a"`, func(o *middleware.Options) {
 			o.Routes, o.Pools[0].Options.Gutter, o.Pools[0].Options.GutterTTL = route.Routes{Default: "a", Reads: "b"},
 				"b", 60
 		})

@@ -116,9 +116,9 @@ func (m *Middleware) checkRoutes(o *Options) error {
 					"remove it when the change has ended", pool, g, g)
 		}
 		for _, g := range o.Migrations {
-			if gutter := s.gutters[pool].Pool; m.clock().Before(g.over()) &&
-				slices.ContainsFunc([]string{g.From, g.To},
-					func(name string) bool { return name == pool || name == gutter }) {
+			gutter, next := s.gutters[pool].Pool, o.poolNamed(pool).Options.Gutter
+			if m.clock().Before(g.over()) && slices.ContainsFunc([]string{g.From, g.To},
+				func(name string) bool { return name == pool || name == gutter || name == next }) {
 				return route.WrongGutter(pool,
 					"pool %q had the gutter %q until now, and %s has not ended; change the gutter alone, before the "+
 						"migration is added or after it has ended",
@@ -308,7 +308,7 @@ func (c *core) routesBefore() *rerouting {
 		}
 		for _, old := range append([]marker.Placement{newest.Placement}, newest.Previous...) {
 			if old.Share != nil && !old.Share.Equal(p.share) {
-				if gutter := old.Share.Gutter; gutter != p.share.Gutter || gutter.Pool != "" {
+				if gutter := old.Share.Own().Gutter; gutter != p.share.Own().Gutter || gutter.Pool != "" {
 					if c.named(gutter.Pool) < 0 {
 						gutter = route.Standin{}
 					}

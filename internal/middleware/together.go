@@ -15,31 +15,36 @@ type feature uint8
 
 const (
 	strips      feature = iota // its route removes the prefix from keys
-	splitsReads                // a route sends reads to it and all other commands to another pool, or vice versa
+	splitsReads                // a route sends all but reads to it
+	servesReads                // a route sends only reads to it
 	largeValues
 	migrates // its keys migrate, keys migrate to it, or some of its servers are filled
 	warmsUp  // another pool is warmed up
 	hasGutter
 	isGutter
-	sharesGutter // its gutter also has other keys
-	joinsReads   // it and the pool of its reads have the same gutter, or one is the gutter of the other
+	sharesGutter  // its gutter also has other keys
+	fromItsGutter // keys migrate to it from its gutter
+	readsGutter   // a route sends reads to its gutter
 	hasShadow
 	isShadow
 )
 
 // featureNames are how docs/routes.md calls the features.
 var featureNames = [...]string{
-	strips: "`strip`", splitsReads: "`reads`", largeValues: "`large-values`", migrates: "a migration or warm-up",
-	warmsUp: "a warm-up elsewhere", hasGutter: "a gutter", isGutter: "being a gutter",
-	sharesGutter: "a gutter with other keys", joinsReads: "a common gutter",
+	strips: "`strip`", splitsReads: "`reads`", servesReads: "being a pool for `reads`",
+	largeValues: "`large-values`", migrates: "a migration or warm-up", warmsUp: "a warm-up elsewhere",
+	hasGutter: "a gutter", isGutter: "being a gutter", sharesGutter: "a gutter with other keys",
+	fromItsGutter: "a migration from its gutter", readsGutter: "`reads` from its gutter",
 	hasShadow: "a shadow", isShadow: "being a shadow",
 }
 
 // apart are the pairs of features that no pool may have, with what is said about the setting that gives it the first.
 //
-// A pool that strips is known by other keys than the clients'. Reads that go elsewhere have a pool of their own, but a
-// migration and a gutter join two pools by their keys and know one pool per key. The chunks of a large value are no
-// keys of clients: nothing that copies keys, or moves them, finds them.
+// A pool that strips is known by other keys than the clients'. What fills a pool for reads writes it without mcmw: a
+// copy in another pool could stay older than that, and after an outage writes would delete what they find in a gutter.
+// The chunks of a large value are no
+// keys of clients: nothing that copies keys, or moves them, finds them. A pool whose keys have migrated still holds
+// them, without an end: as a gutter of the new pool it would show values from before the migration.
 var apart = []struct {
 	feature, from feature
 	text          string
@@ -52,10 +57,10 @@ var apart = []struct {
 	{strips, isGutter, `prefix {prefix} is stripped, and pool {pool} is a gutter; accepted: only one of these`},
 	{strips, sharesGutter, `prefix {prefix} is stripped, and the gutter {gutter} of pool {pool} also has other keys; ` +
 		`give pool {pool} a gutter for its keys alone`},
-	{splitsReads, migrates, `{of} reads go to pool {reads}, and the keys of pool {pool} migrate; ` +
+	{servesReads, migrates, `{of} reads go to pool {reads}, and the keys of pool {pool} migrate; ` +
 		`accepted: only one of these`},
-	{splitsReads, joinsReads, `{of} reads go to pool {reads}, but that pool and pool {pool} share a gutter, ` +
-		`or one is the gutter of the other; give each a gutter of its own`},
+	{readsGutter, hasGutter, `{of} reads go to pool {reads}, which is the gutter of pool {pool}; ` +
+		`give pool {pool} another gutter`},
 	{largeValues, hasGutter, `not possible, because the pool has a gutter; accepted: 0`},
 	{largeValues, isGutter, `not possible, because the pool is a gutter; accepted: 0`},
 	{largeValues, hasShadow, `not possible, because the pool has a shadow; accepted: 0`},
@@ -64,11 +69,8 @@ var apart = []struct {
 	{largeValues, warmsUp, `not possible, because the pool is not the only one: another pool is warmed up; ` +
 		`accepted: 0`},
 	{migrates, isShadow, `pool {pool} is a shadow; accepted: pools that are not shadows`},
-	{migrates, hasGutter, `pool {pool} has a gutter; accepted: pools without a gutter`},
-	{migrates, isGutter, `pool {pool} is the gutter of another pool; accepted: pools that are not gutters`},
+	{fromItsGutter, hasGutter, `pool {from} is the gutter of pool {pool}; accepted: a pool that is not its gutter`},
 	{hasGutter, isShadow, `the pool, or {gutter}, is a shadow; accepted: pools that are not shadows`},
-	{isGutter, hasGutter, `pool {of} has the gutter {gutter}, which has a gutter of its own, {own}; ` +
-		`accepted: a pool without a gutter`},
 	{isGutter, isShadow, `the pool, or {gutter}, is a shadow; accepted: pools that are not shadows`},
 }
 
@@ -92,9 +94,8 @@ func (o *Options) features() (all []given) {
 		}
 		if g := p.Options.Gutter; g != "" {
 			give(hasGutter, p.Name, path+"gutter", "{gutter}", strconv.Quote(g))
-			of, own := strconv.Quote(p.Name), strconv.Quote(gutterOf(g))
 			if g != p.Name {
-				give(isGutter, g, path+"gutter", "{gutter}", strconv.Quote(g), "{of}", of, "{own}", own)
+				give(isGutter, g, path+"gutter", "{gutter}", strconv.Quote(g))
 			}
 		}
 	}
@@ -114,11 +115,10 @@ func (o *Options) features() (all []given) {
 			}
 		}
 		if r.Reads != "" && r.Reads != r.Pool {
-			for _, pool := range []string{r.Pool, r.Reads} {
-				give(splitsReads, pool, path, "{of}", of, "{reads}", strconv.Quote(r.Reads))
-			}
-			if g, h := gutterOf(r.Pool), gutterOf(r.Reads); g == r.Reads || h == r.Pool || g == h && g != "" {
-				give(joinsReads, r.Pool, path)
+			give(splitsReads, r.Pool, path, "{of}", of, "{reads}", strconv.Quote(r.Reads))
+			give(servesReads, r.Reads, path, "{of}", of, "{reads}", strconv.Quote(r.Reads))
+			if gutterOf(r.Pool) == r.Reads {
+				give(readsGutter, r.Pool, path, "{of}", of, "{reads}", strconv.Quote(r.Reads))
 			}
 		}
 	}
@@ -126,6 +126,9 @@ func (o *Options) features() (all []given) {
 		path := fmt.Sprintf("migrations[%d]", i)
 		for _, pool := range slices.Compact([]string{g.From, g.To}) {
 			give(migrates, pool, path)
+		}
+		if gutterOf(g.To) == g.From {
+			give(fromItsGutter, g.To, path, "{from}", strconv.Quote(g.From))
 		}
 		for _, p := range o.Pools {
 			if g.Missed && p.Name != g.From && p.Name != g.To {
@@ -147,7 +150,7 @@ func (o *Options) CheckTogether() (refused []error) {
 	for _, a := range apart {
 		for _, g := range all {
 			has := func(other given) bool {
-				return other.feature == a.from && other.pool == g.pool && (a.from != joinsReads || other.path == g.path)
+				return other.feature == a.from && other.pool == g.pool
 			}
 			if g.feature == a.feature && slices.ContainsFunc(all, has) {
 				refused = append(refused, refusal.Of(g.path, "%s", strings.NewReplacer(g.words...).Replace(a.text)))

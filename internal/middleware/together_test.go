@@ -36,6 +36,7 @@ func TestEachPairOfFeaturesThatIsApartIsRefused(t *testing.T) {
 	settings := map[feature]func(o *Options){
 		strips:      func(o *Options) { o.Routes.Prefixes[0].Strip = true },
 		splitsReads: func(o *Options) { o.Routes.Prefixes[0].Reads = "other" },
+		servesReads: func(o *Options) { o.Routes.Reads = "it" },
 		largeValues: func(o *Options) { o.Pools[0].Large = plan.Large{Limit: 1} },
 		migrates:    func(o *Options) { o.Migrations = append(o.Migrations, Migration{From: "other", To: "it"}) },
 		warmsUp: func(o *Options) {
@@ -44,8 +45,11 @@ func TestEachPairOfFeaturesThatIsApartIsRefused(t *testing.T) {
 		hasGutter:    func(o *Options) { o.Pools[0].Options.Gutter = "third" },
 		isGutter:     func(o *Options) { o.Pools[1].Options.Gutter = "it" },
 		sharesGutter: func(o *Options) { o.Pools[0].Options.Gutter, o.Pools[1].Options.Gutter = "third", "third" },
-		joinsReads:   func(o *Options) { o.Pools[0].Options.Gutter = "other" },
-		hasShadow:    func(o *Options) { o.Shadows = append(o.Shadows, ShadowOptions{Of: "it"}) },
+		fromItsGutter: func(o *Options) {
+			o.Migrations = append(o.Migrations, Migration{From: "third", To: "it"})
+		},
+		readsGutter: func(o *Options) { o.Routes.Prefixes[0].Reads = "third" },
+		hasShadow:   func(o *Options) { o.Shadows = append(o.Shadows, ShadowOptions{Of: "it"}) },
 		isShadow: func(o *Options) {
 			to := PoolOptions{Pool: route.Pool{Name: "it"}}
 			o.Shadows = append(o.Shadows, ShadowOptions{Of: "other", To: to})

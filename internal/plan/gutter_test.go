@@ -33,6 +33,7 @@ const (
 const (
 	ownServer = iota
 	gutterServer
+	readServer // of the pool for reads, if there is one
 )
 
 // gutterWorld is a world with two middlewares, each with a client. They bar a server, whose pool has a gutter, and read
@@ -43,7 +44,9 @@ type gutterWorld struct {
 	cut     [2]bool // by middleware: it does not reach the server before that is clean
 	bare    bool    // the server has given what it holds at first a cas of its own
 	old     bool    // the servers do not support versions
-	check   func(w *explore.World) error
+	// reads: reads go to a pool of their own, whose only server is away. It has the same gutter.
+	reads bool
+	check func(w *explore.World) error
 
 	// Faults put into the protocol.
 	mutant  mutant
@@ -113,13 +116,20 @@ func (s *watcher) Start(command string) {
 // withGutter returns the router of a pool with one server, and its gutter with one server.
 func withGutter(t testing.TB) *route.Router {
 	t.Helper()
+	return guttered(t, "own")
+}
+
+// guttered is withGutter. Reads go to the pool reads; "copies" is a further pool, which has the same gutter.
+func guttered(t testing.TB, reads string) *route.Router {
+	t.Helper()
 	pool := func(name string, o route.Options) route.Pool {
 		return route.Pool{Name: name, Servers: []route.Server{{Name: name + "-1"}}, Options: o}
 	}
 	r, err := route.NewPools([]route.Pool{
 		pool("own", route.Options{Gutter: "spare", GutterTTL: 60}),
-		pool("spare", route.Options{}),
-	}, route.Routes{Default: "own"})
+		pool("spare", route.Options{Gutter: "copies", GutterTTL: 60}), // which matters for its own keys alone
+		pool("copies", route.Options{Gutter: "spare", GutterTTL: 60}),
+	}, route.Routes{Default: "own", Reads: reads})
 	require.NoError(t, err)
 	return r
 }
@@ -127,8 +137,11 @@ func withGutter(t testing.TB) *route.Router {
 // explore explores what can happen, at most limit states.
 func (m *gutterWorld) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
 	router := withGutter(t)
+	if m.reads {
+		router = guttered(t, "copies")
+	}
 	return explore.UpTo(func() *explore.World {
-		w := &explore.World{Servers: []*model.Server{{}, {}}}
+		w := &explore.World{Servers: []*model.Server{{}, {}, {}}}
 		if m.bare { // the gutter gives the same cas to the first item that it stores
 			w.Servers[ownServer].Do(&strict.Request{Line: "set k 0 0 1", Data: before})
 		} else {
@@ -143,6 +156,7 @@ func (m *gutterWorld) explore(t *testing.T, limit int) (explore.Result, *explore
 					}
 				}), cut: m.cut[i], secret: m.secret}
 			worker.mutant = m.mutant
+			worker.planner.Servers[readServer] = plan.Server{Away: true, Open: true}
 			worker.enter(shut)
 			middlewares[i] = worker
 			w.Workers = append(w.Workers,
@@ -158,7 +172,8 @@ func (m *gutterWorld) explore(t *testing.T, limit int) (explore.Result, *explore
 			next := w.Workers[i].Commands[0]
 			switch {
 			case i%2 == 0: // a read waits until the server is clean, or away
-				return mine.stage != barred || strings.HasPrefix(next, "set") || strings.HasPrefix(next, "delete")
+				return m.reads || mine.stage != barred || strings.HasPrefix(next, "set") ||
+					strings.HasPrefix(next, "delete")
 			case next == clean:
 				return true
 			case mine.stage == barred:
@@ -184,11 +199,13 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterStandsIn(t *testing.T) 
 	var states int
 	for _, cut := range cuts {
 		for _, c := range clients {
-			m := gutterWorld{clients: c, cut: cut, check: noneReadOlder}
-			r, failure := m.explore(t, limit)
-			require.Nil(t, failure, "%q, cut off %v: %v", c, cut, failure)
-			t.Logf("%q, cut off %v: %+v", c, cut, r)
-			states += r.States
+			for _, reads := range []bool{false, true} {
+				m := gutterWorld{clients: c, cut: cut, reads: reads, check: noneReadOlder}
+				r, failure := m.explore(t, limit)
+				require.Nil(t, failure, "%q, cut off %v, reads %t: %v", c, cut, reads, failure)
+				t.Logf("%q, cut off %v, reads %t: %+v", c, cut, reads, r)
+				states += r.States
+			}
 		}
 	}
 	t.Logf("%d states", states)
@@ -205,6 +222,9 @@ func TestEveryFaultInjectedIntoTheUseOfAGutterIsFound(t *testing.T) {
 		"read before it is clean": {
 			unclean: true, cut: [2]bool{true, false},
 			clients: [2][]string{{set}, {get}},
+		},
+		"writes that the gutter of reads never had": {
+			secret: true, reads: true, clients: [2][]string{{set}, {other, get}},
 		},
 		"writes that the gutter never had": {secret: true, clients: [2][]string{{set}, {other, get}}},
 		string(onlyInTheGutter):            {mutant: onlyInTheGutter, clients: [2][]string{{set}, {get}}},

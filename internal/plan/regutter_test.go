@@ -13,6 +13,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/explore"
 	"mcmw/internal/mctest/model"
+	"mcmw/internal/plan"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
 )
@@ -35,6 +36,10 @@ type gutterChange struct {
 	// began is the stage of the server at first, for both. once: the server fails once, not again.
 	began stage
 	once  bool
+	// migrates: the key migrates from from to to, or, if missed, to is warmed up. It is in phases, and its gutters
+	// stay. cleanLate: what to and its gutter hold is deleted in phase delete-new, and not before. live: a write is
+	// answered without a server once all bar that; otherwise it fails.
+	migrates, missed, cleanLate, live bool
 	// changeFirst: the client of the second middleware begins when that has gone through all phases, and the server
 	// fails after that.
 	changeFirst bool
@@ -42,6 +47,7 @@ type gutterChange struct {
 	// Faults put into the protocol.
 	phases  []gutterPhase // instead of the right ones
 	apart   int           // phases apart, instead of 1
+	spared  bool          // what the gutter of the pool that keys migrate to holds is not deleted
 	unclean bool          // what gutters held before the change is not deleted
 	early   bool          // it is deleted in the first phase instead of the last
 	secret  bool          // writes do not delete the key in gutters
@@ -59,7 +65,16 @@ const (
 	gutterTail
 	gutterLate
 	asAfter
+	migrating // the first phase of a migration
 )
+
+// phasesOf returns the phases of a migration.
+func phasesOf(phases ...route.MigrationPhase) (path []gutterPhase) {
+	for _, phase := range phases {
+		path = append(path, migrating+gutterPhase(phase))
+	}
+	return path
+}
 
 // router returns the router of a phase.
 func (g *gutterChange) router(t *testing.T, phase gutterPhase) *route.Router {
@@ -72,7 +87,7 @@ func (g *gutterChange) router(t *testing.T, phase gutterPhase) *route.Router {
 		o := route.Options{Gutter: g.after[name]}
 		if phase == asBefore {
 			o.Gutter = g.before[name]
-		} else if phase != asAfter && g.closes(name) {
+		} else if phase < asAfter && g.closes(name) {
 			o.Closed, o.PreviousGutter = true, route.Standin{Pool: g.before[name], TTL: 60}
 		}
 		if o.Gutter != "" {
@@ -81,12 +96,17 @@ func (g *gutterChange) router(t *testing.T, phase gutterPhase) *route.Router {
 		pools = append(pools, route.Pool{Name: name, Servers: []route.Server{{Name: "server-" + name}}, Options: o})
 	}
 	pool := g.to
-	if phase == asBefore {
+	if phase == asBefore || phase >= migrating {
 		pool = g.from
 	}
 	r, err := route.NewPools(pools, routed(pool))
 	require.NoError(t, err)
-	if phase != asBefore && phase != asAfter {
+	if phase >= migrating && phase != migrating+gutterPhase(route.MigrationBack) {
+		return r.Migrate([]route.Move{{
+			From: number(g.from), To: number(g.to), Phase: route.MigrationPhase(phase - migrating), Missed: g.missed,
+		}})
+	}
+	if phase != asBefore && phase < asAfter {
 		r, err = r.Reroute(routed(g.from), []route.Phase{
 			gutterDelete: route.DeleteNew, gutterRead: route.ReadNew,
 			gutterTail: route.Settled, gutterLate: route.Late,
@@ -197,7 +217,7 @@ func number(pool string) int {
 // explore explores what can happen, at most limit states.
 func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
 	routers := map[gutterPhase]*route.Router{}
-	for phase := asBefore; phase <= asAfter; phase++ {
+	for phase := asBefore; phase < migrating+gutterPhase(route.NumMigrationPhases); phase++ {
 		routers[phase] = g.router(t, phase)
 	}
 	path := g.phases
@@ -211,17 +231,28 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 			switch used := slices.Contains(slices.Collect(maps.Values(g.before)), strconv.Itoa(i)); {
 			case i == number(g.from):
 				server.Put("k", model.Item{Value: before, CAS: initialVersion})
-			case !used:
+			case g.migrates && path[0] > migrating+gutterPhase(route.MigrationDeleteNew):
+				if i == number(g.to) {
+					server.Put("k", model.Item{Value: before, CAS: initialVersion}) // it was copied
+				}
+			case !used, g.migrates && strconv.Itoa(i) != g.before[g.from]:
 				server.Put("k", model.Item{Value: forgotten, CAS: initialVersion + 1})
 			}
 			w.Servers = append(w.Servers, server)
 		}
 		var middlewares [2]*changeWorker
 		for i, commands := range g.clients {
+			ack, versions := replica.AckLive, (*plan.Versions)(nil)
+			if g.migrates {
+				versions = plan.NewVersions(uint64(100*i), 1)
+				if !g.live {
+					ack = replica.AckAll
+				}
+			}
 			m := &changeWorker{
 				gutterWorker: &gutterWorker{cut: g.cut[i], server: g.victim}, world: g, path: path,
 				make: func(phase gutterPhase) *driver {
-					return drive(t, routers[phase], replica.AckLive, nil)
+					return drive(t, routers[phase], ack, versions)
 				},
 			}
 			if g.late && i == 1 {
@@ -243,6 +274,14 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 				}
 				steps = append(steps, step)
 			}
+			if first := path[0] - migrating; g.migrates && !g.unclean &&
+				first <= gutterPhase(route.MigrationDeleteNew) {
+				at := 0
+				if g.cleanLate && first == gutterPhase(route.MigrationWaiting) {
+					at = 1
+				}
+				steps = slices.Insert(steps, at, cleanRoutes)
+			}
 			stages := []string{step, step, clean, step, step}
 			if g.once {
 				stages = stages[:4]
@@ -256,6 +295,9 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 							servers = append(servers, number(gutter))
 						}
 					}
+				}
+				if gutter := g.after[g.to]; g.migrates && gutter != "" && !g.spared {
+					servers = append(servers, number(gutter))
 				}
 				if m.path[m.at] != gutterTail {
 					servers = append(servers, number(g.to))
@@ -278,6 +320,7 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 				ready := !g.late || mine.path[mine.at] != gutterLate || g.from == g.to ||
 					!slices.Contains(w.Workers[i+2].Commands, cleanRoutes)
 				ready = ready && (!g.joins || i == 0 || other.path[other.at] >= gutterRead)
+				ready = ready && (!g.live || !mine.cut || mine.stage >= barred && other.stage >= barred)
 				ready = ready && (!g.changeFirst || i == 0 || mine.at == len(mine.path)-1)
 				return ready && (!mine.waits() || strings.HasPrefix(next, "set") || strings.HasPrefix(next, "delete"))
 			case 1:
@@ -298,6 +341,9 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 			switch {
 			case next != step:
 				return true
+			case g.migrates && slices.Contains(w.Workers[i].Commands, cleanRoutes) &&
+				mine.path[mine.at] == migrating+gutterPhase(route.MigrationDeleteNew):
+				return false // the new pool is cleaned in time
 			case w.Workers[i-2].Running():
 				return false // the worker's driver is replaced when no request is in flight
 			case g.joins && i/3 == 1:
@@ -351,6 +397,89 @@ var gutterChanges = []gutterChange{
 		name: "to a pool that gets the gutter", pools: 3, before: map[string]string{"0": "1"},
 		after: map[string]string{"2": "1"}, from: "0", to: "2", victim: 2,
 	},
+}
+
+// gutteredMigrations are migrations of a pool with a gutter, or to one.
+var gutteredMigrations = []gutterChange{
+	{name: "from a pool with a gutter", pools: 3, before: map[string]string{"0": "1"}, from: "0", to: "2"},
+	{name: "to a pool with a gutter", pools: 3, before: map[string]string{"2": "1"}, from: "0", to: "2", victim: 2},
+	{
+		name: "to a pool with the same gutter", pools: 3, before: map[string]string{"0": "1", "2": "1"}, from: "0",
+		to: "2", victim: 2,
+	},
+	{
+		name: "from a pool with the same gutter", pools: 3, before: map[string]string{"0": "1", "2": "1"}, from: "0",
+		to: "2",
+	},
+	{name: "to the gutter", pools: 2, before: map[string]string{"0": "1"}, from: "0", to: "1"},
+}
+
+// gutteredPaths are the phases of them: neighbours, or all.
+var gutteredPaths = []struct {
+	missed bool
+	path   []gutterPhase
+}{
+	{false, phasesOf(route.MigrationWaiting, route.MigrationDeleteNew)},
+	{false, phasesOf(route.MigrationDeleteNew, route.MigrationCopy)},
+	{false, phasesOf(route.MigrationCopy, route.MigrationBoth)},
+	{false, phasesOf(route.MigrationBoth, route.MigrationDone)},
+	{false, phasesOf(route.MigrationWaiting, route.MigrationDeleteNew, route.MigrationCopy, route.MigrationBoth,
+		route.MigrationDone)},
+	{true, phasesOf(route.MigrationDeleteNew, route.MigrationWarmUp)},
+	{true, phasesOf(route.MigrationWarmUp, route.MigrationCopy)},
+	{true, phasesOf(route.MigrationCopy, route.MigrationBack)},
+}
+
+func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolWithAGutterMigrates(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	clients, limit := clientsInChange[:1], mostStates/100
+	if mctest.Long() {
+		clients, limit = clientsInChange, mostStates/8
+	}
+	var states int
+	for _, g := range gutteredMigrations {
+		g.migrates, g.once, g.after = true, true, g.before
+		for _, p := range gutteredPaths {
+			g.missed, g.phases = p.missed, p.path
+			for _, g.live = range []bool{false, true} {
+				g.cleanLate = !g.live
+				for _, g.began = range []stage{shut, away} {
+					for _, g.cut = range [][2]bool{{false, false}, {true, false}} {
+						for _, g.clients = range clients {
+							r, failure := g.explore(t, limit)
+							require.Nil(t, failure, "%s, %v, %q, live %t, from stage %d, cut off %v: %v", g.name,
+								g.phases, g.clients, g.live, g.began, g.cut, failure)
+							states += r.States
+						}
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d states", states)
+}
+
+func TestEveryFaultInjectedIntoAMigrationWithGuttersIsFound(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	both, done := route.MigrationBoth, route.MigrationDone
+	to := gutteredMigrations[1]
+	to.migrates, to.live, to.once, to.after, to.began = true, true, true, to.before, away
+	unclean, secret := to, to
+	unclean.spared, unclean.phases = true, gutteredPaths[4].path
+	unclean.clients = [2][]string{nil, {getKey}}
+	secret.secret, secret.phases = true, phasesOf(both, done)
+	secret.clients = [2][]string{{setTen, getKey}, {setTwenty}}
+	for fault, g := range map[string]gutterChange{
+		"a gutter that is not clean": unclean, "writes that do not reach the gutter": secret,
+	} {
+		if g.secret && !mctest.Long() {
+			continue // it takes 200,000 states
+		}
+		r, failure := g.explore(t, 200_000)
+		require.NotNil(t, failure, "%s: %d states", fault, r.States)
+		require.ErrorContains(t, failure, "was answered with", fault)
+		t.Logf("%s: %d states: %v", fault, r.States, failure)
+	}
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterOrTheKeysOfOneChange(t *testing.T) {

@@ -70,11 +70,11 @@ func Change(from, to *Router, phase Phase) *Router {
 		}
 		index = append(index, at)
 	}
-	old, next := *from, *to
-	old.gutters, next.gutters = nil, nil // Compose finds those of r
-	r.phase, r.move = phase, newMove(changeRows[phase], &old, &next)
+	r.phase, r.move = phase, newMove(changeRows[phase], from, to)
 	for i := range r.move.sides {
-		if s := &r.move.sides[i]; !s.isNew {
+		s := &r.move.sides[i]
+		s.in.gutters = nil // Compose finds those of r
+		if !s.isNew {
 			s.index = index
 		}
 	}

@@ -88,12 +88,8 @@ func (r *Router) Migrate(moves []Move) *Router {
 		case m.Phase.Active() && m.Cold != "":
 			n.routed[m.From] = old.divided(r.servers, m.row(), m.Cold)
 		case m.Phase.Active():
-			move := newMove(m.row(), old, to)
-			reads := move.sides[0].in
-			n.routed[m.From] = &Router{
-				servers: r.servers, n: old.n + to.n, read: reads.read, zone: reads.zone, measures: reads.measures,
-				number: m.From, move: move,
-			}
+			n.routed[m.From] = between(r.servers, old, to, m.row())
+			n.routed[m.From].n = old.n + to.n
 			n.n = max(n.n, old.n+to.n)
 		}
 	}
@@ -108,7 +104,8 @@ func (r *Router) divided(servers []Server, row Row, cold string) *Router {
 		isCold[i] = slices.Contains(names, s.Name)
 	}
 	g := *r
-	g.servers, g.base, g.gutters, g.move = servers, 0, nil, &move{row: row, sides: [2]side{{in: r}}, cold: isCold}
+	g.servers, g.base, g.gutter, g.gutters, g.move = servers, 0, nil, nil, newMove(row, r, r)
+	g.move.sides, g.move.cold = [2]side{g.move.sides[0]}, isCold
 	return &g
 }
 

@@ -217,8 +217,11 @@ type side struct {
 	index []int // by in's servers: their indexes among the servers of the move; nil: the same
 }
 
-func newMove(row Row, old, next *Router) *move {
-	m := &move{row: row, sides: [2]side{{in: old, roles: row.Old}, {in: next, roles: row.New, isNew: true}}}
+// newMove returns the move from one placement to another. No gutter stands in for servers of a key that moves.
+func newMove(row Row, from, to *Router) *move {
+	old, next := *from, *to
+	old.gutter, next.gutter = nil, nil
+	m := &move{row: row, sides: [2]side{{in: &old, roles: row.Old}, {in: &next, roles: row.New, isNew: true}}}
 	if !row.Old.Has(Read) {
 		m.sides[0], m.sides[1] = m.sides[1], m.sides[0]
 	}

@@ -256,11 +256,15 @@ func TestNeighboursInAChangeOfServersWithAGutterDoNotHarmEachOther(t *testing.T)
 	}
 }
 
-// moving returns the routers of a migration of pool a, or of a warm-up, in these phases.
-func (w world) moving(t *testing.T, m Move, phases ...MigrationPhase) (lengths [2]int, at func(i, _ int) *Router) {
+// moving returns the routers of a migration of pool a, or of a warm-up, in these phases. gutters are those of a and b.
+func (w world) moving(t *testing.T, m Move, gutters [2]string, phases ...MigrationPhase) (lengths [2]int,
+	at func(i, _ int) *Router,
+) {
 	b := w.router(t, "b", w.replicas[1], 0, 1)
 	a := w.router(t, "a", w.replicas[0], 0, 1, 2)
-	pools, err := Compose([]string{"a", "b"}, []*Router{a, b}, Routes{Default: "a"})
+	spare, other := w.router(t, "s", 1, 0, 1), w.router(t, "o", 1, 0)
+	a.wanted, b.wanted = Standin{gutters[0], 60}, Standin{gutters[1], 60}
+	pools, err := Compose([]string{"a", "b", "spare", "other"}, []*Router{a, b, spare, other}, Routes{Default: "a"})
 	require.NoError(t, err)
 	var all []*Router
 	for _, m.Phase = range phases {
@@ -297,8 +301,28 @@ func TestNeighboursInAMigrationDoNotHarmEachOther(t *testing.T) {
 			move   Move
 			phases []MigrationPhase
 		}{{migrates, migrationCourse}, {warmsUp, warmUpCourse}, {warmsUp, returnCourse}, {isFilled, fillCourse}} {
-			lengths, at := w.moving(t, c.move, c.phases...)
+			lengths, at := w.moving(t, c.move, [2]string{}, c.phases...)
 			require.Empty(t, neighbours(lengths, 1, 30, nil, at), "%+v, %+v", w, c.move)
+		}
+	}
+}
+
+func TestNeighboursInAMigrationWithGuttersDoNotHarmEachOther(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	w := world{ring: RingRendezvous, replicas: [2]int{2, 1}}
+	for _, gutters := range [][2]string{
+		{"spare", ""},
+		{"", "spare"},
+		{"spare", "other"},
+		{"spare", "spare"},
+		{"b", ""},
+	} {
+		for _, c := range []struct {
+			move   Move
+			phases []MigrationPhase
+		}{{migrates, migrationCourse}, {warmsUp, warmUpCourse}, {warmsUp, returnCourse}, {isFilled, fillCourse}} {
+			lengths, at := w.moving(t, c.move, gutters, c.phases...)
+			require.Empty(t, neighbours(lengths, 1, 2, everything(5), at), "%v, %+v", gutters, c.move)
 		}
 	}
 }
@@ -310,7 +334,7 @@ func TestEveryFaultInjectedIntoTheTablesIsFound(t *testing.T) {
 		return neighbours(lengths, apart, 30, nil, at)
 	}
 	migration := func(m Move, apart int, phases ...MigrationPhase) string {
-		lengths, at := w.moving(t, m, phases...)
+		lengths, at := w.moving(t, m, [2]string{}, phases...)
 		return neighbours(lengths, apart, 30, nil, at)
 	}
 	without := func(phases []MigrationPhase, phase MigrationPhase) []MigrationPhase {

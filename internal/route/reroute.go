@@ -60,7 +60,11 @@ func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
 			if at, known = numbers[[2]int{from, to}]; !known {
 				at = len(names)
 				numbers[[2]int{from, to}] = at
-				n.routed = append(n.routed, passes(r.servers, r.pools[from], r.pools[to], phase))
+				g := between(r.servers, r.pools[from], r.pools[to], changeRows[phase])
+				if g.phase = phase; phase == ReadNew {
+					g.number = to
+				}
+				n.routed = append(n.routed, g)
 				names = append(names, fmt.Sprintf("%s to %s", pools[from], pools[to]))
 			}
 		}
@@ -167,19 +171,13 @@ func (s *Share) has(prefix string) bool {
 	return has
 }
 
-// passes returns the Router of keys that go from one pool to another; servers are the servers of all pools. No gutter
-// stands in for servers of such a key.
-func passes(servers []Server, from, to *Router, phase Phase) *Router {
-	old, next := *from, *to
-	old.gutter, next.gutter = nil, nil
-	m := newMove(changeRows[phase], &old, &next)
-	reads, number := m.sides[0].in, from.number
-	if phase == ReadNew {
-		number = to.number
-	}
+// between returns the Router of keys that go from one pool to another; servers are the servers of all pools.
+func between(servers []Server, from, to *Router, row Row) *Router {
+	m := newMove(row, from, to)
+	reads := m.sides[0].in
 	return &Router{
 		servers: servers, n: max(from.n, to.n), read: reads.read, zone: reads.zone, measures: reads.measures,
-		number: number, phase: phase, move: m,
+		number: from.number, move: m,
 	}
 }
 
