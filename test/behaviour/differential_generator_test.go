@@ -39,6 +39,8 @@ import (
 type generator struct {
 	rng       *rand.Rand
 	keys      []string
+	prefix    string // of all keys
+	largest   int    // the size of the largest values, bytes; 0: a little more than memcached stores
 	malformed bool
 	flushed   bool            // an immediate flush_all is in the script
 	fetched   map[string]bool // keys that were retrieved since the last barrier
@@ -48,6 +50,17 @@ type generator struct {
 var scriptKeys = []string{
 	"a", "b", "key:3", "k\x01\xff\x80", "tab\tkey", strings.Repeat("L", 250), "0", "noreply",
 	"n1", "n2", "YmFzZTY0", // n1 and n2 are mostly numbers; the last is base64 as well
+}
+
+// withPrefix returns a key of at most memcached's 250 bytes.
+func withPrefix(prefix, key string) string { return prefix + key[:min(len(key), 250-len(prefix))] }
+
+// keysOf returns scriptKeys with a prefix.
+func keysOf(prefix string) (keys []string) {
+	for _, key := range scriptKeys {
+		keys = append(keys, withPrefix(prefix, key))
+	}
+	return keys
 }
 
 func newGenerator(seed uint64, n int, malformed bool) *generator {
@@ -116,7 +129,7 @@ func (g *generator) oddly(n int) bool { return g.malformed && g.rarely(n) }
 
 func (g *generator) key() string {
 	if !g.malformed && g.rarely(80) {
-		return g.one("missing", strings.Repeat("M", 249))
+		return withPrefix(g.prefix, g.one("missing", strings.Repeat("M", 249)))
 	}
 	if g.oddly(40) {
 		return g.one(strings.Repeat("M", 251), strings.Repeat("M", 260), "missing", strings.Repeat("M", 249))
@@ -291,6 +304,8 @@ func (g *generator) value(key string) string {
 	switch p := g.rng.IntN(1000); {
 	case p < 750:
 		return g.small(key)
+	case g.largest > 0:
+		return g.binary(1 + g.rng.IntN(g.largest))
 	case p < 900:
 		return g.binary(100 + g.rng.IntN(3000))
 	case p < 960:
@@ -306,7 +321,7 @@ func (g *generator) value(key string) string {
 
 // small returns up to 40 bytes, or a number for the keys that arithmetic uses.
 func (g *generator) small(key string) string {
-	if strings.HasPrefix(key, "n") && !g.rarely(8) {
+	if strings.HasPrefix(strings.TrimPrefix(key, g.prefix), "n") && !g.rarely(8) {
 		return g.one("0", "1", "9", "10", "99", "100", "999999999", "4294967296", "12 ", " 5", "007", "-3", "5x")
 	}
 	if g.rarely(6) {
@@ -340,7 +355,7 @@ func (g *generator) binary(n int) string {
 }
 
 func (g *generator) arithmetic() step {
-	key := g.one("n1", "n1", "n2", "n2", g.key())
+	key := g.one(g.prefix+"n1", g.prefix+"n1", g.prefix+"n2", g.prefix+"n2", g.key())
 	delta := g.one("1", "1", "2", "9", "90", "1000", "100000000000000000", "0")
 	if g.oddly(6) {
 		delta = g.one("-1", "x", "1x", "18446744073709551616", "1.5", "+1", "\t1", "noreply", "-0", "0001",
@@ -422,7 +437,7 @@ func (g *generator) metaCommand() step {
 	case 5:
 		return step{line: "md " + key + g.flags("qkOI", "Tbx") + g.eol()}
 	case 6:
-		key = g.one("n1", "n2", key)
+		key = g.one(g.prefix+"n1", g.prefix+"n2", key)
 		// In quiet mode, older versions of memcached answer one that creates its item.
 		return step{line: "ma " + key + g.one(g.flags("vktcqO", "JDMTbx"), g.flags("vktcO", "N")) + g.eol()}
 	default:

@@ -47,6 +47,7 @@ type target struct {
 	readsSeen bool
 	// patience is the maximum time for a reply; after it the outcome is isStalled.
 	patience time.Duration
+	prefix   string // of the scripts' keys
 
 	conn      net.Conn
 	sentinels int
@@ -65,7 +66,7 @@ func (t *target) run(steps []step, d delivery, cuts uint64) ([]part, error) {
 	}
 	var prologue bytes.Buffer
 	prologue.WriteString("verbosity 0 noreply\r\n")
-	for _, key := range scriptKeys {
+	for _, key := range keysOf(t.prefix) {
 		fmt.Fprintf(&prologue, "delete %s noreply\r\n", key)
 	}
 	patience := t.patience
@@ -171,8 +172,9 @@ func (t *target) exchange(data []byte, d delivery, rng *rand.Rand, end ending) p
 	if end == bySentinel {
 		t.sentinels++
 		id := fmt.Sprintf("%08d", t.sentinels)
-		data = append(data, "set mcmw-sentinel 0 0 8\r\n"+id+"\r\nget mcmw-sentinel\r\n"...)
-		closing = "VALUE mcmw-sentinel 0 8\r\n" + id + "\r\nEND\r\n"
+		key := t.prefix + "mcmw-sentinel"
+		data = fmt.Appendf(data, "set %s 0 0 8\r\n%s\r\nget %s\r\n", key, id, key)
+		closing = "VALUE " + key + " 0 8\r\n" + id + "\r\nEND\r\n"
 	}
 	sent := make(chan error, 1)
 	go func() {

@@ -256,7 +256,7 @@ func sameLine(a, b string, ids *casIDs) bool {
 		switch {
 		case x[0] == "VERSION":
 		case x[0] == "VALUE" && i == 4:
-			if !ids.match(x[i], y[i]) {
+			if !ids.match(x[1]+" "+x[i], y[1]+" "+y[i]) { // two servers may have the same id for different keys
 				return false
 			}
 		case x[0] == "ME" && i > 1:

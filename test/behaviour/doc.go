@@ -4,8 +4,8 @@
 // A file, or the files with a common first word, is a suite:
 //
 //   - differential: generated scripts get the same replies through mcmw as from memcached itself;
-//   - order, mixup: replies come in the order of the requests, and no byte of one answers another, even when servers
-//     fail;
+//   - order, mixup: replies come in the order of the requests, many connections each get those of a memcached of their
+//     own, and no byte of one answers another, even when servers fail;
 //   - linear, divergence: histories are linearizable, and the replicas agree afterwards;
 //   - placement, topology, apply: the servers of a key, and the effect of a new list of servers;
 //   - clients, security: third-party programs and libraries, TLS and credentials;

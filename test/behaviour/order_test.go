@@ -1,18 +1,22 @@
 package behaviour_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mcmw/internal/backend"
+	"mcmw/internal/faulty"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
@@ -24,11 +28,13 @@ import (
 const (
 	orderConnections = 32
 	orderServers     = 3
-	// orderRequests is the length of the long run, over all cases together. A case with depth 1, where every request
+	// orderCommands is the length of the long run, over all cases together. A case with depth 1, where every request
 	// has its own round trip to the servers, gets only depthOneShare of the share of others.
-	orderRequests      = 10_000_000
-	orderRequestsShort = 30_000
+	orderCommands      = 3_000_000
+	orderCommandsShort = 30_000
 	depthOneShare      = 0.07
+	// orderLargest is the size of the largest values, bytes.
+	orderLargest = 4 << 10
 )
 
 // orderCase is one set-up of the middleware.
@@ -39,7 +45,8 @@ type orderCase struct {
 	read           route.ReadPolicy
 	sharded        bool
 	stallAfter     time.Duration // so short that servers are often suspect; 0: the default
-	requests       int
+	several        bool          // other mcmw may write the servers, which are new enough
+	commands       int
 }
 
 // hasty is a value of StallAfter that servers under load often exceed.
@@ -58,6 +65,9 @@ func (o orderCase) String() string {
 	}
 	if o.stallAfter > 0 {
 		s += ", suspects"
+	}
+	if o.several {
+		s += ", several writers"
 	}
 	return s
 }
@@ -92,6 +102,8 @@ func orderCases(total int) []orderCase {
 				stallAfter: hasty, pool: middleware.PoolPerServer, workers: 2, depth: depth,
 				read: route.ReadRoundRobin,
 			},
+			orderCase{several: true, workers: 4, depth: depth, read: route.ReadRoundRobin},
+			orderCase{several: true, replicas: 2, workers: 4, depth: depth, read: route.ReadPrimary, sharded: true},
 		)
 	}
 	weight := func(c orderCase) float64 {
@@ -105,232 +117,253 @@ func orderCases(total int) []orderCase {
 		sum += weight(c)
 	}
 	for i := range cases {
-		cases[i].requests = int(float64(total)*weight(cases[i])/sum) + 1
+		cases[i].commands = int(float64(total)*weight(cases[i])/sum) + 1
 	}
 	return cases
 }
 
-// TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites sends pipelines of random requests over many
-// connections through every kind of middleware. Each connection has its own keys, for which every byte of every reply
-// is known. It also writes shared keys, for which the values that it can see are bounded. In the end the servers must
-// hold the items of the connections' models, and replicas must be equal.
+// onlyOwn returns the steps whose replies depend only on the keys that they name, in the way in which one memcached and
+// replicas agree. Barriers stay in place.
+func onlyOwn(steps []step, several bool) (kept []step) {
+	barrier := false
+	for _, s := range steps {
+		barrier = barrier || s.barrier
+		w := words(strings.TrimRight(s.line, "\r\n"))
+		own := false
+		switch w[0] {
+		case "gets", "gats", "cas":
+			own = !several // an item gets its version, which is its cas, a moment after some commands have stored it
+		case "get", "gat", "set", "add", "replace", "append", "prepend", "incr", "decr", "delete", "touch", "mn":
+			own = true
+		case "mg", "ms", "md", "ma":
+			own = !slices.ContainsFunc(w[min(2, len(w)):], func(flag string) bool {
+				// A server knows when it was asked last, and chooses a cas. With several writers only the first server
+				// keeps an item that is won, or marked as stale.
+				return strings.ContainsRune("cCEhlt", rune(flag[0])) || several &&
+					strings.ContainsRune("INR", rune(flag[0]))
+			})
+		}
+		if own {
+			s.barrier, barrier = barrier, false
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// orderPair returns what compares connection number n of a crowd through addr with one to a memcached. Its keys have a
+// prefix that spreads them over the servers.
+func orderPair(reference, addr, prefix string, n int) *pair {
+	prefix = fmt.Sprintf("%04x.%s.%d.", uint16(n*40503), prefix, n)
+	return &pair{
+		direct: &target{addr: reference, patience: mctest.Patience, prefix: prefix},
+		tcp:    &target{addr: addr, patience: mctest.Patience, prefix: prefix},
+	}
+}
+
+// compareOwn compares scripts of about n commands on keys that only the pair uses. It returns the number of commands,
+// and a report of the first difference, "" if there is none.
+func (p *pair) compareOwn(seed uint64, n int, several bool) (done int, text string, err error) {
+	for script := 0; done < n; script++ {
+		g := newGenerator(seed, script, false)
+		g.prefix, g.keys, g.largest = p.tcp.prefix, keysOf(p.tcp.prefix), orderLargest
+		steps := onlyOwn(g.script(2*scriptLength), several)
+		d := delivery(script % int(bytewise))
+		diff, err := p.compareOnce(steps, d, uint64(script))
+		if err != nil {
+			return done, "", err
+		}
+		if diff != nil {
+			return done, report(steps, d, diff), nil
+		}
+		done += len(steps)
+	}
+	return done, "", nil
+}
+
+// TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites sends pipelines of random commands over many
+// connections through every kind of middleware. Each connection has its own keys, so every byte of every reply is that
+// of one memcached. In the end the servers must hold the items of that memcached, and replicas must be equal.
 func TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites(t *testing.T) {
 	seed := mctest.Seed(t)
-	total := orderRequestsShort
+	total := orderCommandsShort
 	if mctest.Long() {
-		total = orderRequests
+		total = orderCommands
 	}
-	servers := mctest.StartMemcacheds(t, orderServers, "-m", "256", "-t", "2")
-	cases := orderCases(total)
-	done := 0
-	var left []memoryUse // after each case
-	begin := time.Now()
-	for i, c := range cases {
+	start := func(start func(testing.TB, ...string) *mctest.Server) (reference *mctest.Server,
+		servers []*mctest.Server,
+	) {
+		for range orderServers {
+			servers = append(servers, start(t, "-m", "256", "-t", "2"))
+		}
+		reference = start(t, referenceArgs...)
+		for _, s := range append(servers, reference) { // an item with the smallest cas, which scripts guess
+			require.Equal(t, "STORED\r\n", mctest.MustDial(t, s.Addr()).MustDo(t, "set first 0 0 1\r\n1\r\n"))
+		}
+		return reference, servers
+	}
+	reference, servers := start(mctest.StartMemcached)
+	newReference, newServers := start(mctest.StartNewMemcached)
+	for i, c := range orderCases(total) {
 		t.Run(c.String(), func(t *testing.T) {
-			run := startOrderRun(t, c, servers, i, seed)
-			done += run.do(t)
-			run.finish(t)
+			if c.several {
+				testOrder(t, c, newReference, newServers, strconv.Itoa(i), seed+uint64(i))
+			} else {
+				testOrder(t, c, reference, servers, strconv.Itoa(i), seed+uint64(i))
+			}
 		})
-		if t.Failed() {
-			return
-		}
-		if mctest.Long() {
-			left = append(left, measureMemory(t))
-		}
-	}
-	t.Logf("%d requests in %v, every reply as expected", done, time.Since(begin).Round(time.Millisecond))
-	if mctest.Long() {
-		// While they run, cases need different amounts of memory. A leak shows in the minimum after them.
-		first, last := leastUse(left[:len(left)/2]), leastUse(left[len(left)/2:])
-		t.Logf("the minimum after a case of the first half, and of the second: %v; %v", first, last)
-		require.Less(t, last.heap-first.heap, int64(1<<20), "growth of the heap over the cases, bytes")
-		require.Less(t, last.resident-first.resident, int64(64<<20), "growth of the process, bytes")
 	}
 }
 
-// orderRun is a running case.
-type orderRun struct {
-	orderCase
-	prefix  string
-	options middleware.Options
-	m       *mwtest.MW
-	servers []*mctest.Server
-	shared  sharedKeys
-	clients []*orderClient
-}
-
-func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number int, seed uint64) *orderRun {
-	r := &orderRun{orderCase: c, servers: servers, prefix: strconv.Itoa(number), options: middleware.Options{
-		Pool: c.pool, Servers: mwtest.Servers(servers...),
-		RequestOptions: worker.RequestOptions{
-			Sharded: c.sharded, Depth: c.depth, Timeout: mctest.Patience,
-			StallAfter: c.stallAfter,
-		}, Workers: c.workers,
-		Placement: route.Options{Replicas: c.replicas, Read: c.read},
-		// A busy machine must not cause a failure.
-		ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience},
-	}}
-	r.m = mwtest.Start(t, r.options)
-	for i := range r.shared.values {
-		r.shared.values[i] = spreadName(fmt.Sprintf("%s.s%d", r.prefix, i), i)
+func testOrder(t *testing.T, c orderCase, reference *mctest.Server, servers []*mctest.Server, prefix string,
+	seed uint64,
+) {
+	o := middleware.Options{
+		Pool: c.pool, Servers: mwtest.Servers(servers...), Workers: c.workers,
+		Placement: route.Options{Replicas: c.replicas, Read: c.read}, Writers: middleware.WritersOne,
+		RequestOptions: worker.RequestOptions{Sharded: c.sharded, Depth: c.depth, StallAfter: c.stallAfter},
 	}
-	admin := r.m.Dial(t)
-	for i := range r.shared.counters {
-		r.shared.counters[i] = spreadName(fmt.Sprintf("%s.n%d", r.prefix, i), i)
-		require.Equal(t, "STORED\r\n",
-			admin.MustDo(t, fmt.Sprintf("set %s 0 0 10\r\n%d\r\n", r.shared.counters[i], counterStart)))
+	if c.several {
+		o.Writers, o.Ready = middleware.WritersSeveral, middleware.ReadyAll
 	}
-	require.NoError(t, admin.Close()) // stopping waits a second for clients that stay connected
-	for n := range orderConnections {
-		conn, err := net.Dial("tcp", r.m.Addr())
-		require.NoError(t, err)
-		t.Cleanup(func() { conn.Close() })
-		r.clients = append(r.clients, newOrderClient(conn, r.prefix, n+1, orderConnections, &r.shared,
-			seed+uint64(number)))
-	}
-	return r
-}
-
-// do runs the case in rounds, and returns the number of requests.
-func (r *orderRun) do(t *testing.T) (requests int) {
+	m := mwtest.Start(t, o)
 	begin := time.Now()
-	each := r.requests / memoryRounds
-	if each >= flatRequests {
-		requireFlat(t, each, func() memoryUse {
-			r.phase(t, each)
-			for _, c := range r.clients {
-				c.release()
+	var keys []string
+	var commands atomic.Int64
+	var connections sync.WaitGroup
+	for n := range orderConnections {
+		p := orderPair(reference.Addr(), m.Addr(), prefix, n)
+		keys = append(keys, keysOf(p.tcp.prefix)...)
+		connections.Go(func() {
+			done, text, err := p.compareOwn(seed+uint64(n)<<32, c.commands/orderConnections, c.several)
+			if assert.NoError(t, err) {
+				assert.Empty(t, text)
 			}
-			return measureMemory(t)
-		})
-	} else {
-		for range memoryRounds {
-			r.phase(t, each)
-		}
-	}
-	for _, c := range r.clients {
-		requests += c.sent
-	}
-	took := time.Since(begin)
-	t.Logf("%d requests in %v, %.0f/s", requests, took.Round(time.Millisecond), float64(requests)/took.Seconds())
-	return requests
-}
-
-// phase lets the connections send about n requests in total.
-func (r *orderRun) phase(t *testing.T, n int) {
-	errs := make([]error, len(r.clients))
-	var wg sync.WaitGroup
-	for i, c := range r.clients {
-		wg.Go(func() {
-			if errs[i] = c.run(n/len(r.clients) + 1); errs[i] != nil {
-				c.conn.Close()
-			}
+			commands.Add(int64(done))
 		})
 	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	if t.Failed() {
-		t.FailNow()
-	}
-}
-
-// finish checks the result: every server holds the expected items, and there were no repairs and no errors.
-func (r *orderRun) finish(t *testing.T) {
-	sent := 0
-	for _, c := range r.clients {
-		// Requests without replies have been executed once this is answered.
-		b := c.next()
-		for i := range c.own {
-			b.begin()
-			c.get(b, &c.own[i])
-		}
-		require.NoError(t, c.send(b))
-		require.NoError(t, c.verify())
-		require.NoError(t, c.leave())
-		sent += c.sent
-	}
-	// Requests are counted after their replies are sent.
-	require.NoError(t, r.m.Stop())
-	s := r.m.Stats().Snapshot()
-	assert.Equal(t, sent+sharedCounters, int(s.Total()), "requests that the middleware counted")
+	connections.Wait()
+	t.Logf("%d commands in %v", commands.Load(), time.Since(begin).Round(time.Millisecond))
+	require.NoError(t, m.Stop()) // checks of versions must finish
 	stalls := uint64(0)
-	for _, server := range s.Servers {
+	for _, server := range m.Stats().Snapshot().Servers {
 		stalls += server.Health.Stalls
 		assert.Zero(t, server.Repairs, "repairs on %s, although no server failed", server.Name)
-		if r.stallAfter == 0 {
+		if c.stallAfter == 0 {
 			assert.Zero(t, server.Errors, "errors of %s", server.Name)
 		}
 	}
-	if r.stallAfter > 0 {
-		assert.NotZero(t, stalls, "servers that were suspect")
-	}
-	r.requireState(t)
-}
-
-// requireState checks every key on every server.
-func (r *orderRun) requireState(t *testing.T) {
-	router, err := route.New(r.options.Servers, r.options.Placement)
+	assert.Equal(t, c.stallAfter > 0, stalls > 0, "servers that were suspect")
+	router, err := route.New(o.Servers, o.Placement)
 	require.NoError(t, err)
-	held := make([]map[string]mctest.Item, len(r.servers))
-	var names []string
-	want := map[string]*ownKey{}
-	for _, c := range r.clients {
-		for i := range c.own {
-			names = append(names, c.own[i].name)
-			want[c.own[i].name] = &c.own[i]
+	states := func(s *mctest.Server) []string {
+		states := stateOf(t, s.Addr(), keys)
+		if c.several { // a copy of an item lives for 30 days at most
+			for k := range states {
+				states[k] = timeToLive.ReplaceAllString(states[k], "$1")
+			}
 		}
+		return states
 	}
-	for i := range sharedCounters {
-		total := uint64(counterStart)
-		for _, c := range r.clients {
-			total += c.increments[i]
-		}
-		k := &ownKey{name: r.shared.counters[i], exists: true, value: strconv.AppendUint(nil, total, 10)}
-		names = append(names, k.name)
-		want[k.name] = k
-	}
-	names = append(names, r.shared.values[:]...)
-	for s, server := range r.servers {
-		c := mctest.MustDial(t, server.Addr())
-		items, err := mctest.ParseValues(c.MustDo(t, "get "+strings.Join(names, " ")+"\r\n"))
-		require.NoError(t, err)
-		held[s] = map[string]mctest.Item{}
-		for _, item := range items {
-			held[s][item.Key] = item
-		}
-		c.Close()
+	held := make([][]string, len(servers))
+	for s, server := range servers {
+		held[s] = states(server)
 	}
 	primaries := map[int]int{}
-	for _, name := range names {
-		primaries[router.Primary([]byte(name))]++
+	for k, want := range states(reference) {
+		holders := router.Replicas([]byte(keys[k]), nil)
+		primaries[holders[0]]++
+		for s := range servers {
+			if slices.Contains(holders, s) {
+				assert.Equal(t, want, held[s][k], "%q on server %d", keys[k], s+1)
+			} else {
+				assert.Empty(t, held[s][k], "%q on server %d, which does not hold it", keys[k], s+1)
+			}
+		}
 	}
-	require.Len(t, primaries, len(r.servers), "servers that are the first of some key")
-	for _, name := range names {
-		holders := router.Replicas([]byte(name), nil)
-		holds := map[int]bool{}
-		for _, s := range holders {
-			holds[s] = true
+	assert.Len(t, primaries, len(servers), "servers that are the first of some key")
+}
+
+// altering starts a proxy in front of target that alters one in 16 chunks of replies.
+func altering(t *testing.T, target string, alter func(chunk []byte) []byte) (addr string) {
+	t.Helper()
+	proxy, err := faulty.Start(func(_ int, conn net.Conn) {
+		defer conn.Close()
+		server, err := net.Dial("tcp", target)
+		if err != nil {
+			return
 		}
-		first, there := held[holders[0]][name]
-		if k := want[name]; k != nil {
-			require.Equal(t, k.exists, there, "whether %q is on server %d", name, holders[0]+1)
-			if k.exists {
-				require.Equal(t, string(k.value), first.Value, "the value of %q on server %d", name, holders[0]+1)
-				require.Equal(t, strconv.FormatUint(uint64(k.flags), 10), first.Flags, "the flags of %q on server %d",
-					name, holders[0]+1)
+		go func() {
+			_, _ = io.Copy(server, conn)
+			server.Close()
+		}()
+		for n, buf := 1, make([]byte, 64<<10); ; n++ {
+			size, err := server.Read(buf)
+			chunk := buf[:size]
+			if n%16 == 0 {
+				chunk = alter(chunk)
+			}
+			if _, failed := conn.Write(chunk); err != nil || failed != nil {
+				return
 			}
 		}
-		for s := range r.servers {
-			item, ok := held[s][name]
-			require.Equal(t, there && holds[s], ok, "whether %q, which belongs on %v, is on server %d", name,
-				holders, s)
-			if ok {
-				require.Equal(t, first, item, "%q on server %d and on %d", name, holders[0]+1, s+1)
-			}
-		}
+	})
+	require.NoError(t, err)
+	t.Cleanup(proxy.Stop)
+	return proxy.Addr()
+}
+
+// Faults that no middleware may have, between a client and a memcached.
+func TestTheOrderCheckDetectsFaults(t *testing.T) {
+	found := func(t *testing.T, addr string) bool {
+		p := orderPair(mctest.StartMemcached(t, referenceArgs...).Addr(), addr, "0", 1)
+		p.direct.patience, p.tcp.patience = time.Second, time.Second
+		_, text, err := p.compareOwn(1, 2000, false)
+		return text != "" || err != nil
+	}
+	lines := func(chunk []byte) [][]byte { return bytes.SplitAfter(chunk, []byte("\r\n")) }
+	for name, alter := range map[string]func(chunk []byte) []byte{
+		"replies come twice": func(chunk []byte) []byte { return slices.Concat(chunk, chunk) },
+		"a line is missing":  func(chunk []byte) []byte { return bytes.Join(lines(chunk)[1:], nil) },
+		"lines change places": func(chunk []byte) []byte {
+			all := lines(chunk)
+			slices.Reverse(all)
+			return bytes.Join(all, nil)
+		},
+		"a byte differs": func(chunk []byte) []byte {
+			chunk[0]++
+			return chunk
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := mctest.StartMemcached(t, referenceArgs...).Addr()
+			require.False(t, found(t, altering(t, addr, func(chunk []byte) []byte { return chunk })))
+			require.True(t, found(t, altering(t, addr, alter)))
+		})
+	}
+	for name, request := range map[string]string{
+		"items are lost":               "flush_all\r\n",
+		"a key is written by somebody": "set 9e37.0.1.a 0 0 1\r\nx\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := mctest.StartMemcached(t, referenceArgs...)
+			c, over := mctest.MustDial(t, server.Addr()), make(chan struct{})
+			var writing sync.WaitGroup
+			writing.Go(func() {
+				for {
+					select {
+					case <-over:
+						return
+					case <-time.After(time.Millisecond):
+						_, _ = c.Do(request)
+					}
+				}
+			})
+			assert.True(t, found(t, server.Addr()))
+			close(over)
+			writing.Wait()
+		})
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// faulty is a middleware that reaches server 2 through a proxy that can inject faults.
-type faulty struct {
+// oneFails is a middleware that reaches server 2 through a proxy that can inject faults.
+type oneFails struct {
 	*placed
 	proxy *mctest.Proxy
 }
@@ -27,14 +27,14 @@ type faulty struct {
 // broken is the index of the server that fails in these tests.
 const broken = 1
 
-func startFaulty(t *testing.T, o middleware.Options) *faulty {
+func startFaulty(t *testing.T, o middleware.Options) *oneFails {
 	t.Helper()
 	servers := mctest.StartMemcacheds(t, 3)
 	proxy := mctest.StartProxy(t, servers[broken].Addr())
 	o.Servers = mwtest.Named(servers[0].Addr(), proxy.Addr(), servers[2].Addr())
 	router, err := route.New(o.Servers, o.Placement)
 	require.NoError(t, err)
-	return &faulty{placed: &placed{MW: mwtest.Start(t, o), servers: servers, router: router}, proxy: proxy}
+	return &oneFails{placed: &placed{MW: mwtest.Start(t, o), servers: servers, router: router}, proxy: proxy}
 }
 
 // namesTheServer matches the error that a client gets for a request that the broken server did not answer.
@@ -43,8 +43,8 @@ var namesTheServer = regexp.MustCompile(`^SERVER_ERROR server-2: [^\r\n]+\r\n$`)
 // fault is a way in which server 2 fails.
 type fault struct {
 	name   string
-	begin  func(m *faulty)
-	repair func(m *faulty)
+	begin  func(m *oneFails)
+	repair func(m *oneFails)
 	// readsOnly says that writes are left out: doubled bytes after a line such as STORED look like the reply to the
 	// next request.
 	readsOnly bool
@@ -54,10 +54,10 @@ type fault struct {
 	timeout time.Duration
 }
 
-func inject(f mctest.Fault) func(m *faulty) { return func(m *faulty) { m.proxy.Inject(f) } }
+func inject(f mctest.Fault) func(m *oneFails) { return func(m *oneFails) { m.proxy.Inject(f) } }
 
 var faults = []fault{
-	{name: "is gone", begin: func(m *faulty) { m.servers[broken].Stop() }, repair: func(m *faulty) {
+	{name: "is gone", begin: func(m *oneFails) { m.servers[broken].Stop() }, repair: func(m *oneFails) {
 		m.servers[broken].Start()
 	}},
 	{name: "refuses", begin: inject(mctest.Fault{Refuse: true, Cut: 1, Reset: true})},
@@ -69,7 +69,7 @@ var faults = []fault{
 }
 
 // forEachFault runs test with every fault and each kind of pool, keys on one server each.
-func forEachFault(t *testing.T, test func(t *testing.T, m *faulty, f fault)) {
+func forEachFault(t *testing.T, test func(t *testing.T, m *oneFails, f fault)) {
 	t.Helper()
 	for _, f := range faults {
 		for name, pool := range map[string]middleware.Pool{
@@ -95,7 +95,7 @@ func forEachFault(t *testing.T, test func(t *testing.T, m *faulty, f fault)) {
 }
 
 func TestAFailingServerIsNamedAndFailsOnlyItsOwnRequests(t *testing.T) {
-	forEachFault(t, func(t *testing.T, m *faulty, f fault) {
+	forEachFault(t, func(t *testing.T, m *oneFails, f fault) {
 		c := m.Dial(t)
 		keys := numbered(40)
 		if f.timeout < mctest.Patience {
@@ -140,7 +140,7 @@ func recovers(t *testing.T, c *mctest.Client, command string, want ...string) st
 
 // tryAll sends one pipeline that reads and writes all keys, and checks every reply. For keys of the broken server, an
 // error that names it and a miss are also accepted: a key whose write got no answer may be deleted.
-func tryAll(t *testing.T, m *faulty, c *mctest.Client, keys []string, f fault) {
+func tryAll(t *testing.T, m *oneFails, c *mctest.Client, keys []string, f fault) {
 	t.Helper()
 	type expected struct{ key, reply, miss string }
 	var batch strings.Builder
@@ -176,7 +176,7 @@ func tryAll(t *testing.T, m *faulty, c *mctest.Client, keys []string, f fault) {
 }
 
 func TestAMultiGetFromAFailingServerIsNotAMiss(t *testing.T) {
-	forEachFault(t, func(t *testing.T, m *faulty, f fault) {
+	forEachFault(t, func(t *testing.T, m *oneFails, f fault) {
 		c := m.Dial(t)
 		keys := numbered(40)
 		m.spread(t, keys)

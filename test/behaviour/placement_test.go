@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/backend"
@@ -113,88 +112,6 @@ func holds(t *testing.T, server *mctest.Server, keys []string) []copyOf {
 		copies[i] = copyOf{value: strings.TrimSuffix(value, "\r\n"), flags: fields[2][1:], ttl: ttl}
 	}
 	return copies
-}
-
-// writes are requests with the resulting copy of their key, %[1]s.
-var writes = []struct {
-	requests []string // each with one reply, or none if noreply is in it
-	left     copyOf
-}{
-	{[]string{"set %[1]s 7 0 1\r\na\r\n"}, copyOf{"a", "7", -1}},
-	{[]string{"set %[1]s 7 1000 1 noreply\r\na\r\n"}, copyOf{"a", "7", 1000}},
-	{[]string{"add %[1]s 1 0 2\r\nad\r\n", "add %[1]s 2 0 1\r\nb\r\n"}, copyOf{"ad", "1", -1}},
-	{[]string{"set %[1]s 1 0 1\r\na\r\n", "replace %[1]s 2 0 1\r\nb\r\n"}, copyOf{"b", "2", -1}},
-	{
-		[]string{"set %[1]s 1 0 1\r\na\r\n", "append %[1]s 2 0 1\r\nb\r\n", "prepend %[1]s 3 0 1 noreply\r\nc\r\n"},
-		copyOf{"cab", "1", -1},
-	},
-	{[]string{"set %[1]s 0 0 2\r\n98\r\n", "incr %[1]s 5\r\n", "decr %[1]s 1 noreply\r\n"}, copyOf{"102", "0", -1}},
-	{[]string{"set %[1]s 3 0 1\r\na\r\n", "touch %[1]s 1000\r\n"}, copyOf{"a", "3", 1000}},
-	{[]string{"set %[1]s 3 0 1\r\na\r\n", "gat 2000 %[1]s\r\n"}, copyOf{"a", "3", 2000}},
-	{[]string{"set %[1]s 3 0 1\r\na\r\n", "gats 2000 %[1]s\r\n"}, copyOf{"a", "3", 2000}},
-	{[]string{"set %[1]s 3 0 1\r\na\r\n", "delete %[1]s\r\n"}, copyOf{}},
-	{[]string{"set %[1]s 3 0 1\r\na\r\n", "delete %[1]s noreply\r\n"}, copyOf{}},
-	{[]string{"set %[1]s 3 0 1\r\na\r\n", "cas %[1]s 4 0 1 1\r\nb\r\n"}, copyOf{"a", "3", -1}},
-	{
-		[]string{
-			"replace %[1]s 0 0 1\r\na\r\n", "append %[1]s 0 0 1\r\na\r\n", "incr %[1]s 1\r\n",
-			"touch %[1]s 1\r\n",
-		},
-		copyOf{},
-	},
-	{[]string{"ms %[1]s 1 F5 T1000\r\nm\r\n"}, copyOf{"m", "5", 1000}},
-	{[]string{"ms %[1]s 1\r\nm\r\n", "md %[1]s\r\n"}, copyOf{}},
-}
-
-func TestEveryReplicaOfAKeyHoldsItsValueAndNoOtherServerDoes(t *testing.T) {
-	forEachPlacement(t, func(t *testing.T, m *placed) {
-		c := m.Dial(t)
-		var keys []string
-		var left []copyOf
-		for round := range 20 {
-			var batch strings.Builder
-			replies := 0
-			for n, w := range writes {
-				key := fmt.Sprintf("%d-%d-key", round, n)
-				keys, left = append(keys, key), append(left, w.left)
-				for _, request := range w.requests {
-					fmt.Fprintf(&batch, request, key)
-					if !strings.Contains(request, "noreply") {
-						replies++
-					}
-				}
-			}
-			require.NoError(t, c.Send([]byte(batch.String())))
-			for range replies {
-				c.MustReply(t)
-			}
-			// A cas with a valid token, read on this connection.
-			key := fmt.Sprintf("%d-cas", round)
-			require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 1 0 1\r\na\r\n"))
-			items, err := mctest.ParseValues(c.MustDo(t, "gets "+key+"\r\n"))
-			require.NoError(t, err)
-			require.Len(t, items, 1)
-			require.Equal(t, "STORED\r\n", c.MustDo(t, "cas "+key+" 2 0 2 "+items[0].Cas+"\r\nbb\r\n"))
-			keys, left = append(keys, key), append(left, copyOf{"bb", "2", -1})
-		}
-		// The last requests may have been noreply.
-		c.MustDo(t, "version\r\n")
-		m.spread(t, keys)
-		for i, server := range m.servers {
-			for k, got := range holds(t, server, keys) {
-				want := copyOf{}
-				if slices.Contains(m.router.Replicas([]byte(keys[k]), nil), i) {
-					want = left[k]
-				}
-				if want.ttl > 0 {
-					// memcached's clock advances.
-					assert.InDelta(t, want.ttl, got.ttl, 100, "%s on server %d", keys[k], i+1)
-					got.ttl = want.ttl
-				}
-				assert.Equal(t, want, got, "%s on server %d", keys[k], i+1)
-			}
-		}
-	})
 }
 
 func TestTheDefaultReadPolicyReadsWhereTheRouterSays(t *testing.T) {

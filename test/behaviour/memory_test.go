@@ -40,15 +40,6 @@ func measureMemory(t *testing.T) memoryUse {
 	return memoryUse{heap: int64(m.HeapAlloc), resident: processMemory(t, os.Getpid(), "VmRSS")}
 }
 
-// leastUse returns the smaller value of each field.
-func leastUse(uses []memoryUse) memoryUse {
-	least := uses[0]
-	for _, use := range uses {
-		least.heap, least.resident = min(least.heap, use.heap), min(least.resident, use.resident)
-	}
-	return least
-}
-
 // memoryPipeline is the number of requests in a pipeline of the test of memory; long ones are cheap.
 const memoryPipeline = 250
 
@@ -62,9 +53,6 @@ const (
 	flatPerRequest = 0.125
 	flatHeap       = 16 << 10
 	flatResident   = 1 << 20
-	// flatRequests is the minimum length of a round. In shorter rounds, pages of histograms, which are allocated when a
-	// time falls into them, can exceed the leak of requests on a slow machine.
-	flatRequests = 50_000
 )
 
 // requireFlat measures the memory after equal rounds of requests, which round makes. A leak of requests adds to every
