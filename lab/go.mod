@@ -31,6 +31,9 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-require mcmw v0.0.0
+require (
+	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
+	mcmw v0.0.0
+)
 
 replace mcmw => ../

@@ -17,6 +17,7 @@ type Task struct {
 	Sample     *Watched    `json:"sample,omitempty"`      // until interrupted
 	Path       *Measured   `json:"path,omitempty"`        // to a path server
 	PathServer string      `json:"path_server,omitempty"` // host:port; answers measurements until interrupted
+	Profile    *Profiled   `json:"profile,omitempty"`     // of a middleware
 	Delay      *Relay      `json:"delay,omitempty"`       // the replies of a server, until interrupted
 	Await      []string    `json:"await,omitempty"`       // host:port of servers or middlewares: until all answer
 	Pin        *Pinned     `json:"pin,omitempty"`         // a server to processors
@@ -28,6 +29,13 @@ type Task struct {
 type Measured struct {
 	To   string        `json:"to"`
 	Bulk time.Duration `json:"bulk"`
+}
+
+// Profiled is a middleware whose processor time is profiled: its admin address, the time to wait before, and how long,
+// which is rounded to seconds.
+type Profiled struct {
+	Address    string
+	After, For time.Duration
 }
 
 // Relay listens at host:port and forwards connections to a server, whose replies it delays.
@@ -73,6 +81,8 @@ func Run(ctx context.Context, text string, w io.Writer) error {
 			return err
 		}
 		return ServePath(ctx, listener)
+	case t.Profile != nil:
+		return t.Profile.write(ctx, w)
 	case t.Delay != nil:
 		listener, err := net.Listen("tcp", t.Delay.Listen)
 		if err != nil {

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -65,4 +67,28 @@ func usageAt(url string) (u Used, err error) {
 		}
 	}
 	return u, fmt.Errorf("%s has no metric %s", url, usageMetric)
+}
+
+// write writes the profile, in pprof's format.
+func (p *Profiled) write(ctx context.Context, w io.Writer) error {
+	select {
+	case <-time.After(p.After):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%.0f", p.Address, max(p.For.Seconds(), 1))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers with status %s", url, response.Status)
+	}
+	_, err = io.Copy(w, response.Body)
+	return err
 }

@@ -73,6 +73,7 @@ const (
 	MiddlewareCPUs  = "middleware_cpus"
 	MiddlewareFlags = "middleware_flags"
 	Statistics      = "statistics"
+	Profile         = "profile"
 
 	Clients       = "clients"
 	LoadProcesses = "load_processes"
@@ -152,6 +153,7 @@ var DeploymentSettings = []Setting{
 	words(Statistics, "true",
 		"whether each mcmw writes its statistics log, the source of the stages' and the servers' times", "true",
 		"false"),
+	words(Profile, "false", "whether each mcmw's processor time is profiled while it is measured", "true", "false"),
 	{
 		Name: Case, Help: "a group of settings described under cases", Accepts: "a name under cases",
 		check: func(text string) bool { return text == "" || systemForm.MatchString(text) },

@@ -161,6 +161,14 @@ func (r *Record) RawDir(run int64) (string, error) {
 	return path, nil
 }
 
+// ProfileFile returns the name of the raw output that has the profile of a middleware.
+func ProfileFile(middleware int) string { return fmt.Sprintf("middleware-%d.pprof", middleware) }
+
+// Raw returns a raw output of a run; fs.ErrNotExist if the run has no such file.
+func (r *Record) Raw(run int64, name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(r.dir, rawName, strconv.FormatInt(run, 10), name))
+}
+
 // NextID returns the ID that Add gives the next run without one.
 func (r *Record) NextID(ctx context.Context) (int64, error) {
 	var id int64

@@ -24,6 +24,7 @@ var tables = []kind[table.Table]{
 	{"growth", "How the cost grows", "", (*artist).growth},
 	{"breakdown", "Where the time goes at the point of saturation", "", (*artist).breakdown},
 	{"law", "Interactive response time law", "", (*artist).interactive},
+	{"profile", "What the middlewares' processors do", "", (*artist).profile},
 	{"results", "All points", "", (*artist).results},
 	{"warnings", "Violated checks and failed runs", "", (*artist).warnings},
 }

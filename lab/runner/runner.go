@@ -331,6 +331,9 @@ func (r *runner) writeRaw(id int64, o *testbed.Outputs) error {
 	for i, text := range o.Middlewares {
 		write(fmt.Sprintf("middleware-%d.jsonl", i), text)
 	}
+	for i, text := range o.Profiles {
+		write(record.ProfileFile(i), text)
+	}
 	for name, text := range o.Hosts {
 		write(fmt.Sprintf("host-%s.jsonl", name), text)
 	}

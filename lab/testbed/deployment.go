@@ -296,12 +296,14 @@ func (d *deployment) Measure(ctx context.Context, m Measurement) (*Outputs, erro
 
 // run is one measurement in progress.
 type run struct {
-	d        *deployment
-	loads    []Member
-	results  []*bytes.Buffer // of the loads
-	samplers []Process
-	samples  map[string]*bytes.Buffer // by host
-	ground   *bytes.Buffer            // samples of the machine that emulates the hosts; nil: they are not emulated
+	d         *deployment
+	loads     []Member
+	results   []*bytes.Buffer // of the loads
+	samplers  []Process
+	samples   map[string]*bytes.Buffer // by host
+	profilers []Process
+	profiles  []*bytes.Buffer
+	ground    *bytes.Buffer // samples of the machine that emulates the hosts; nil: they are not emulated
 }
 
 func (r *run) start(ctx context.Context, m Measurement) error {
@@ -331,6 +333,17 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 		}
 		r.loads = append(r.loads, Member{Process: p, Name: name, host: host})
 		r.results = append(r.results, out)
+	}
+	for _, mw := range r.d.middlewares {
+		if mw.Admin == "" {
+			continue
+		}
+		p, out, err := r.d.t.report(ctx, mw.host, "profiler of "+mw.Name,
+			agent.Task{Profile: &agent.Profiled{Address: mw.Admin, After: m.WarmUp, For: m.Duration}})
+		if err != nil {
+			return err
+		}
+		r.profilers, r.profiles = append(r.profilers, p), append(r.profiles, out)
 	}
 	return r.startSamplers(ctx, min(time.Second, max(m.Duration/20, shortestSample)))
 }
@@ -393,15 +406,11 @@ func (r *run) startSampler(ctx context.Context, host Host, interval time.Duratio
 	error,
 ) {
 	what.Interval = interval
-	p := r.d.t.task("sampler of "+host.Name(), agent.Task{Sample: what})
-	out := new(bytes.Buffer)
-	p.Stdout = out
-	sampler, err := host.Start(ctx, p)
-	if err != nil {
-		return nil, err
+	sampler, out, err := r.d.t.report(ctx, host, "sampler of "+host.Name(), agent.Task{Sample: what})
+	if err == nil {
+		r.samplers = append(r.samplers, sampler)
 	}
-	r.samplers = append(r.samplers, sampler)
-	return out, nil
+	return out, err
 }
 
 // await waits until all load has ended. The first process that fails ends the others.
@@ -412,6 +421,13 @@ func (r *run) await(ctx context.Context) error {
 	for _, l := range r.loads {
 		waiting.Go(func() {
 			if err := awaitEnd(ctx, l); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	for _, p := range r.profilers {
+		waiting.Go(func() {
+			if err := awaitEnd(ctx, p); err != nil {
 				cancel(err)
 			}
 		})
@@ -448,7 +464,7 @@ func (r *run) stop() {
 	for _, l := range r.loads {
 		l.Stop(syscall.SIGTERM)
 	}
-	for _, s := range r.samplers {
+	for _, s := range slices.Concat(r.samplers, r.profilers) {
 		s.Stop(syscall.SIGTERM)
 	}
 }
@@ -463,6 +479,9 @@ func (r *run) outputs() *Outputs {
 		if m.Log != nil {
 			o.Middlewares = append(o.Middlewares, m.Log.text())
 		}
+	}
+	for _, out := range r.profiles {
+		o.Profiles = append(o.Profiles, out.Bytes())
 	}
 	for host, out := range r.samples {
 		o.Hosts[host] = out.Bytes()

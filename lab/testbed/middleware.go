@@ -11,30 +11,33 @@ import (
 
 	"mcmw/lab/agent"
 	"mcmw/lab/experiment"
+	"mcmw/lab/process"
 )
 
 // startMiddleware starts middleware i, counted from 0: an mcmw, or another system if the point names one.
 func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i int) (Member, error) {
 	system := d.t.programs.Systems[v[experiment.System]]
 	system.Binary = cmp.Or(system.Binary, d.t.programs.Mcmw)
-	statistics := 0 // port for twemproxy's statistics
-	if system.Kind == experiment.Twemproxy {
+	second := 0 // port for twemproxy's statistics, or for profiles of mcmw
+	profiled := system.Kind != experiment.Twemproxy && v[experiment.Profile] == "true"
+	if system.Kind == experiment.Twemproxy || profiled {
 		host, err := d.t.hosts.Host(Middleware, i)
 		if err == nil {
-			statistics, err = host.FreePort(ctx)
+			second, err = host.FreePort(ctx)
 		}
 		if err != nil {
 			return Member{}, err
 		}
 	}
 	var log *Log
+	admin := ""
 	m, err := d.startMember(ctx, Middleware, i, "middleware:"+strconv.Itoa(i), func(host string, port int) Program {
 		p, config := Program{Path: system.Binary, CPUs: v.Processors(experiment.MiddlewareCPUs)}, ""
 		switch system.Kind {
 		case experiment.Twemproxy:
 			config = d.twemproxyConfig(host, port)
 			p.Args = []string{
-				"-c", configPath, "-m", "16384", "-o", "/dev/stderr", "-a", host, "-s", strconv.Itoa(statistics),
+				"-c", configPath, "-m", "16384", "-o", "/dev/stderr", "-a", host, "-s", strconv.Itoa(second),
 			}
 		case experiment.Proxy:
 			config, p.Args = d.proxyConfig(), append(memcachedArgs(v, host, port), "-o", "proxy_config="+configPath)
@@ -44,7 +47,10 @@ func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i
 				p.Args = append(p.Args, server.Address)
 			}
 		default:
-			p.Args = d.mcmwArgs(v, host, port)
+			if profiled {
+				admin = net.JoinHostPort(process.Loopback, strconv.Itoa(second)) // elsewhere it has no profiles
+			}
+			p.Args = d.mcmwArgs(v, host, port, cmp.Or(admin, "off"))
 			if v[experiment.Statistics] == "true" {
 				log = NewLog()
 				p.Stdout = log
@@ -57,18 +63,18 @@ func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i
 		}
 		return p
 	})
-	m.Log = log
+	m.Log, m.Admin = log, admin
 	return m, err
 }
 
-func (d *deployment) mcmwArgs(v experiment.Values, host string, port int) []string {
+func (d *deployment) mcmwArgs(v experiment.Values, host string, port int, admin string) []string {
 	var servers []string
 	for i, m := range d.servers {
 		servers = append(servers, serverName(i)+"="+m.Address)
 	}
 	args := []string{
 		"serve", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--servers", strings.Join(servers, ","),
-		"--admin", "off", "--log-level", "warn",
+		"--admin", admin, "--log-level", "warn",
 	}
 	args = append(args, v.Args(experiment.Mcmw)...)
 	if v[experiment.Statistics] == "true" {

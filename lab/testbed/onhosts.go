@@ -61,6 +61,14 @@ func (t *onHosts) task(name string, task agent.Task) Program {
 	return Program{Name: name, Path: t.programs.Mcmwlab, Args: task.Args()}
 }
 
+// report starts a task on a host that writes to the buffer until it ends or is stopped.
+func (t *onHosts) report(ctx context.Context, host Host, name string, task agent.Task) (Process, *bytes.Buffer, error) {
+	p, out := t.task(name, task), new(bytes.Buffer)
+	p.Stdout = out
+	started, err := host.Start(ctx, p)
+	return started, out, err
+}
+
 // Output runs a short program on a host to its end and returns its standard output.
 func Output(ctx context.Context, host Host, p Program) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortTimeout)

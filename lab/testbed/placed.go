@@ -11,7 +11,8 @@ type Member struct {
 	// Metrics is the URL of its Prometheus metrics, from which the first load host reads its processor time; "" if it
 	// runs on a Host, or has none.
 	Metrics string
-	Log     *Log // of a middleware: its statistics log; nil: none
+	Admin   string // of a middleware that is profiled: its admin address on its host; "": it isn't
+	Log     *Log   // of a middleware: its statistics log; nil: none
 
 	host Host // nil if it runs on none
 }

@@ -82,6 +82,8 @@ type Outputs struct {
 	// Loads are the results of the load processes, JSON. Middlewares are the statistics logs for the time of the run,
 	// JSON lines.
 	Loads, Middlewares [][]byte
+	// Profiles are those of the middlewares, in pprof's format; none if they are not profiled.
+	Profiles [][]byte
 	// Hosts are the samples of the hosts, JSON lines, by the hosts' names.
 	Hosts map[string][]byte
 	// Ground are the samples of the machine that emulates the hosts; nil if the hosts are not emulated.

@@ -126,14 +126,14 @@ func TestProgramsGetTheArgumentsOfThePoint(t *testing.T) {
 	v[experiment.Server] = experiment.Redis
 	assert.Contains(t, strings.Join(loadArgs(v, []string{"a:1"}), " "), "--protocol redis --target a:1")
 	d := &deployment{servers: []Member{{Address: "a:1"}, {Address: "b:2"}}}
-	mcmw := strings.Join(d.mcmwArgs(v, "c", 3), " ")
+	mcmw := strings.Join(d.mcmwArgs(v, "c", 3, "off"), " ")
 	assert.Contains(t, mcmw, "--listen c:3 --servers s1=a:1,s2=b:2 --admin off")
 	assert.Contains(t, mcmw,
 		"--workers 9 --depth 1 --replicas all --sharded=true --pool shared --stats-file /dev/stdout --stats-window "+
 			"200ms")
 	assert.NotContains(t, mcmw, "--hot-keys")
 	v[experiment.Workers], v[experiment.Statistics], v[experiment.HotKeys] = experiment.AsDefault, "false", "serve"
-	mcmw = strings.Join(d.mcmwArgs(v, "c", 3), " ")
+	mcmw = strings.Join(d.mcmwArgs(v, "c", 3, "off"), " ")
 	assert.NotContains(t, mcmw, "--workers")
 	assert.Contains(t, mcmw, "--hot-keys serve")
 	assert.NotContains(t, mcmw, "--stats-file")

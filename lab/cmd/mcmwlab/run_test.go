@@ -166,6 +166,21 @@ func TestAnExperimentIsRunAndRecorded(t *testing.T) {
 	}
 }
 
+func TestAProfileOfTheMiddlewareShowsItsFunctions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "record")
+	file := filepath.Join(t.TempDir(), "profiled.yaml")
+	require.NoError(t, os.WriteFile(file,
+		[]byte("name: profiled\nrepetitions: 1\nconstants: {profile: true, clients: 8}\n"+
+			"run: {warm_up: 100ms, duration: 1s}\n"), 0o644))
+	_ = output(t, "run", file, "--out", dir, "--mcmw", mcmwPath(t), "--quiet")
+	stdout := output(t, "report", dir, "--table", "profile")
+	assert.Contains(t, stdout, "| line | function | itself | with others |")
+	assert.Regexp(t, `\| 8 clients \| \S+ \| [\d.]+ % \| [\d.]+ % \|`, stdout)
+	assert.NotContains(t, stdout, "The profile of")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "raw", "1", "middleware-0.pprof"), []byte("junk"), 0o644))
+	assert.Contains(t, output(t, "report", dir, "--table", "profile"), "The profile of middleware:0 in run 1: ")
+}
+
 func TestAnExperimentWithoutMiddlewareLoadsTheServers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	path := filepath.Join(t.TempDir(), "direct.yaml")

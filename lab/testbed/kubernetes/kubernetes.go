@@ -51,7 +51,7 @@ type bed struct {
 var elsewhere = []string{
 	experiment.Server, experiment.ServerPersistence, experiment.GroupSize, experiment.ServerPinning,
 	experiment.ServerCPUs,
-	experiment.MiddlewareCPUs, experiment.LoadCPUs, experiment.ServerDelay,
+	experiment.MiddlewareCPUs, experiment.LoadCPUs, experiment.ServerDelay, experiment.Profile,
 }
 
 // New returns a testbed on a cluster for the points of an experiment. It makes nothing in the cluster before it is
