@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"mcmw/lab/process"
 )
 
 // Task is something that a testbed asks of a host: one of the fields. The host carries it out as `mcmwlab agent TASK`.
@@ -102,4 +104,36 @@ func Run(ctx context.Context, text string, w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// awaitPause is the time between two attempts.
+const awaitPause = 5 * time.Millisecond
+
+// Await waits until a server at address accepts connections (protocol "tcp") or answers a request ("memcached"), at
+// most for process.ReadyTimeout. If the time or ctx ends first, the error is that of the last attempt.
+func Await(ctx context.Context, protocol, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, process.ReadyTimeout)
+	defer cancel()
+	for {
+		err := try(ctx, protocol, address)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s doesn't answer: %w", address, err)
+		case <-time.After(awaitPause):
+		}
+	}
+}
+
+func try(ctx context.Context, protocol, address string) error {
+	if protocol == "memcached" {
+		return process.Answers(address)
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }

@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
+	"mcmw/lab/agent"
 	"mcmw/lab/cgroup"
+	"mcmw/lab/testbed"
 	"mcmw/lab/testbed/kubernetes"
+	"mcmw/lab/testbed/remote"
 )
 
 func newCleanupCommand() *cobra.Command {
@@ -63,4 +67,34 @@ func cleanGroups() ([]cgroup.Left, error) {
 		return nil, err
 	}
 	return tree.Clean()
+}
+
+// newAgentCommand returns the command that testbeds call on their hosts: `agent serve` starts and stops programs as
+// instructed on standard input, and stops all of them when the input ends; another argument is an agent.Task.
+func newAgentCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "agent serve | agent TASK",
+		Short: "Do what mcmwlab run asks of the hosts of a testbed",
+		Args:  arguments(1, 1, "serve or a task in JSON"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "serve" {
+				return remote.Serve(cmd.Context(), os.Stdin, cmd.OutOrStdout(), testbed.Here().Start, build.Version)
+			}
+			return agent.Run(cmd.Context(), args[0], cmd.OutOrStdout())
+		},
+	}
+}
+
+// newWaitCommand returns the command of a pod in which kubectl exec starts other commands. Its image has no shell that
+// could wait.
+func newWaitCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "wait",
+		Short: "Do nothing until interrupted (for containers in which other commands are started later)",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			<-cmd.Context().Done()
+			return nil
+		},
+	}
 }

@@ -1,17 +1,23 @@
 package vm
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
 
+	"mcmw/lab/agent"
 	"mcmw/lab/cgroup"
 	"mcmw/lab/experiment"
 	"mcmw/lab/netspace"
+	"mcmw/lab/process"
 	"mcmw/lab/record"
 	"mcmw/lab/testbed"
 )
@@ -145,4 +151,79 @@ func (v *Hosts) Close() (err error) {
 	}
 	v.machines, v.probe, v.network, v.owner = nil, nil, nil, nil
 	return err
+}
+
+type machine struct {
+	name    string
+	address string
+	spec    experiment.Machine // as requested
+	cpus    float64            // how many processors of this machine it may use; 0: all
+	space   *netspace.Namespace
+	group   *cgroup.Group
+}
+
+func (m *machine) Name() string    { return m.name }
+func (m *machine) Address() string { return m.address }
+
+// FreePort returns a port on which nothing in the machine listens.
+func (m *machine) FreePort(context.Context) (port int, err error) {
+	err = m.space.Do(func() error {
+		port, err = process.FreePort(m.address)
+		return err
+	})
+	return port, err
+}
+
+// Group makes the machine's processor time that of its programs, if the kernel counts it: the counters visible in the
+// machine are those of the whole machine outside.
+func (m *machine) Group() (dirs []string, cpus float64) {
+	if _, _, err := cgroup.Used(m.group.Dirs()); err != nil {
+		return nil, 0
+	}
+	all := float64(runtime.NumCPU())
+	return m.group.Dirs(), min(all, cmp.Or(m.cpus, all))
+}
+
+// Start starts a program in the machine.
+func (m *machine) Start(_ context.Context, p testbed.Program) (testbed.Process, error) {
+	path, err := exec.LookPath(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	var started testbed.Process
+	err = m.space.Do(func() (err error) {
+		started, err = testbed.StartOn(p, m.group.Command(path, p.Args...))
+		return err
+	})
+	return started, err
+}
+
+// Calibration has the requested properties of the machines, and the measured ones of their network.
+type Calibration struct {
+	Machines   []Calibrated `json:"machines"`
+	Shortfalls []string     `json:"shortfalls,omitempty"`
+}
+
+// Calibrated is one machine. Measured is its path to a machine without limits, so Upload is what it sends.
+type Calibrated struct {
+	record.Machine
+	Measured agent.Path `json:"measured"`
+}
+
+// Calibrate measures the machines one after another. mcmwlab is the path of that program, bulk how long each
+// direction's bandwidth is measured. next is called with the name of each machine before its measurement.
+func (v *Hosts) Calibrate(ctx context.Context, mcmwlab string, bulk time.Duration,
+	next func(machine string),
+) (c Calibration, err error) {
+	machines, shortfalls := v.Machines()
+	c.Shortfalls = shortfalls
+	for i, m := range v.all() {
+		next(m.name)
+		path, err := testbed.MeasurePath(ctx, mcmwlab, m, v.probe, bulk)
+		if err != nil {
+			return c, fmt.Errorf("measuring %s: %w", m.name, err)
+		}
+		c.Machines = append(c.Machines, Calibrated{machines[i], path.Dilated(v.dilation)})
+	}
+	return c, nil
 }
