@@ -63,7 +63,7 @@ func TestAnInstallationWaitsForTheEndOfThePodsOfAnEarlierOne(t *testing.T) {
 					require.Error(t, err)
 					require.Contains(t, stderr, "pod mcmw-memcached-0 of an earlier installation is still terminating")
 					require.Contains(t, stderr,
-						"kubectl --namespace cache wait --for=delete pod --selector app.kubernetes.io/instance=mcmw")
+						"kubectl --namespace cache wait --for=delete pod --selector 'app.kubernetes.io/instance=mcmw,")
 					return
 				}
 				if err != nil { // Helm 4 then requests kinds that this cluster doesn't have

@@ -166,6 +166,7 @@ func TestAnInstallationWithoutValuesRefusesAWrongOptionAndWaitsForTheEndOfAnEarl
 	r.helm("uninstall", "mcmw")
 	_, err = r.tryHelm(install...)
 	require.ErrorContains(t, err, "of an earlier installation is still terminating")
-	r.kubectl("wait", "--for=delete", "pod", "--selector", "app.kubernetes.io/instance=mcmw", "--timeout=2m")
+	r.kubectl("wait", "--for=delete", "pod", "--selector",
+		"app.kubernetes.io/instance=mcmw,app.kubernetes.io/component notin (check,test)", "--timeout=2m")
 	r.helm(install...)
 }

@@ -16,8 +16,7 @@ import (
 )
 
 func TestAnInstallationIsReadyPassesItsTestServesALoadAndFillsTheDashboards(t *testing.T) {
-	r := install(t, "install", "--set",
-		"tests.load.enabled=true,tests.load.keys=1000,tests.load.threads=1,tests.load.clients=4,tests.load.seconds=3")
+	r := install(t, "install")
 	for component, n := range map[string]int{"proxy": 2, "memcached": 3, "loadgen": 1} {
 		pods := r.pods(component)
 		require.Len(t, pods, n, component)
@@ -26,6 +25,9 @@ func TestAnInstallationIsReadyPassesItsTestServesALoadAndFillsTheDashboards(t *t
 		}
 	}
 	r.helm("test", "mcmw", "--timeout", "2m")
+	r.helm("upgrade", "mcmw-load", chart()+"-load", "--reuse-values", "--set",
+		"test.keys=1000,test.threads=1,test.clients=4,test.seconds=3", "--wait")
+	r.helm("test", "mcmw-load", "--timeout", "2m")
 
 	// Debian's Prometheus has no discovery of Kubernetes, but of DNS: the headless Service has the addresses of all
 	// pods.

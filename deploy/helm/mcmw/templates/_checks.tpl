@@ -164,7 +164,7 @@
 {{- range dig "items" (list) (lookup "v1" "Pod" .Release.Namespace "") -}}
 {{- $labels := default dict .metadata.labels -}}
 {{- if and .metadata.deletionTimestamp (eq (pick $labels "app.kubernetes.io/name" "app.kubernetes.io/instance" | toJson) ($selector | toJson)) -}}
-{{- fail (printf "pod %s of an earlier installation is still terminating, and the Services would send clients to it; wait until it is gone:\n  kubectl --namespace %s wait --for=delete pod --selector app.kubernetes.io/instance=%s --timeout=2m"
+{{- fail (printf "pod %s of an earlier installation is still terminating, and the Services would send clients to it; wait until it is gone:\n  kubectl --namespace %s wait --for=delete pod --selector 'app.kubernetes.io/instance=%s,app.kubernetes.io/component notin (check,test)' --timeout=2m"
   .metadata.name $.Release.Namespace $.Release.Name) -}}
 {{- end -}}
 {{- end -}}
