@@ -26,7 +26,6 @@ var longFiles = map[string]bool{
 	"internal/backend/records.go":          true,
 	"internal/backend/server.go":           true,
 	"internal/config/importer/mcrouter.go": true,
-	"internal/config/options.go":           true,
 	"internal/control/control.go":          true,
 	"internal/marker/fleet.go":             true,
 	"internal/mctest/model/model.go":       true,

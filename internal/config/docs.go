@@ -35,7 +35,7 @@ Shell completion: ` + "`source <(mcmw completion bash)`" + ` (also zsh, fish and
 
 On SIGHUP, or when the file changes, mcmw reads flags, environment and file again. It applies a valid configuration as a whole,
 under load; an invalid one changes nothing. The log has the changes or the errors. These options
-can change while mcmw runs: ` + "`" + strings.Join(live, "`, `") + "`" + `.
+can change while mcmw runs: ` + "`" + strings.Join(namesOf((*Option).Live), "`, `") + "`" + `.
 A change of any other option is an error. The file counts as changed when its path leads to another file, or when its size or
 modification time changes (` + "`watch-interval`" + `).
 
@@ -86,7 +86,7 @@ func Documentation() string {
 		}
 		flags, def := o.flags(), "none: required, unless there are pools"
 		switch {
-		case o.PoolOnly:
+		case o.PoolOnly():
 			flags, def = "pools: NAME: "+o.Name+":", "none"
 		case o.InFileOnly():
 			flags, def = o.Name+":", "none"

@@ -46,7 +46,7 @@ func fileSettings(name string, content []byte) ([]setting, Problems) {
 		switch o := Find(key); {
 		case o != nil && o.inFile():
 			return o, ""
-		case o != nil && o.PoolOnly:
+		case o != nil && o.PoolOnly():
 			return nil, fmt.Sprintf("%q is an option of a pool; accepted in the mapping of a pool, under pools", key)
 		}
 		return nil, unknownKey(key)

@@ -3,7 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Option describes one option: its names, default, range and meaning.
@@ -18,13 +20,59 @@ type Option struct {
 	Help string
 	// Group is the heading under which the documentation lists the option.
 	Group string
-	// PerPool says that a pool may have its own value.
-	PerPool bool
-	// PoolOnly says that the option is accepted in a pool and nowhere else.
-	PoolOnly bool
 
-	kind kind
+	traits trait
+	kind   kind
 }
+
+// trait is what is true of an option, whatever its value.
+type trait uint8
+
+const (
+	perPool  trait = 1 << iota // a pool may have its own value
+	poolOnly                   // the option is accepted in a pool and nowhere else
+	live                       // a reload may change the value while mcmw runs
+	local                      // the value may differ between the instances of a fleet, in front of the same servers
+)
+
+// opt returns an option. Its default is formatted as its kind is; nil: it has none.
+func opt(name string, byDefault any, traits trait, kind kind, help string) *Option {
+	o := &Option{Name: name, Help: help, traits: traits, kind: kind}
+	_, bytes := kind.(size)
+	switch d := byDefault.(type) {
+	case nil:
+	case time.Duration:
+		o.Default = formatDuration(d)
+	case int:
+		o.Default = map[bool]func(int) string{false: strconv.Itoa, true: formatSize}[bytes](d)
+	default:
+		o.Default = fmt.Sprint(d)
+	}
+	return o
+}
+
+// letter sets the option's one-letter flag.
+func (o *Option) letter(short string) *Option {
+	o.Short = short
+	return o
+}
+
+// in puts options under a heading of the documentation.
+func in(group string, options ...*Option) []*Option {
+	for _, o := range options {
+		o.Group = group
+	}
+	return options
+}
+
+// PerPool says that a pool may have its own value.
+func (o *Option) PerPool() bool { return o.traits&perPool != 0 }
+
+// PoolOnly says that the option is accepted in a pool and nowhere else.
+func (o *Option) PoolOnly() bool { return o.traits&poolOnly != 0 }
+
+// Live says whether a reload may change the value while mcmw runs. A reload that changes any other option is refused.
+func (o *Option) Live() bool { return o.traits&live != 0 }
 
 // Env returns the name of the option's environment variable.
 func (o *Option) Env() string {
@@ -62,7 +110,7 @@ func (o *Option) TakesFile() bool {
 }
 
 // inFile says whether the option is accepted at the top level of the file.
-func (o *Option) inFile() bool { return o.Name != optionConfig && !o.PoolOnly }
+func (o *Option) inFile() bool { return o.Name != optionConfig && !o.PoolOnly() }
 
 // flags returns the option's flags, the short one first.
 func (o *Option) flags() string {
@@ -73,7 +121,7 @@ func (o *Option) flags() string {
 }
 
 // InFileOnly says whether only the file can set the option.
-func (o *Option) InFileOnly() bool { return o.PoolOnly || o.kind.placeholder() == "" }
+func (o *Option) InFileOnly() bool { return o.PoolOnly() || o.kind.placeholder() == "" }
 
 // isList says whether the option takes several values.
 func (o *Option) isList() bool {

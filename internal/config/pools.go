@@ -61,7 +61,7 @@ func (poolsKind) set(c *Config, v given) error {
 }
 
 // poolOptions returns the names of the options that a pool may have.
-func poolOptions() []string { return namesOf(func(o *Option) bool { return o.PerPool }) }
+func poolOptions() []string { return namesOf(func(o *Option) bool { return o.PerPool() }) }
 
 // optionValue is an option with its value as kind.get returns it.
 type optionValue struct {
@@ -303,7 +303,7 @@ func poolKey(key string) (*Option, string) {
 	case o == nil:
 		return nil, fmt.Sprintf("unknown key %q%s; accepted: %s", key, userinput.DidYouMean(key, names),
 			strings.Join(names, ", "))
-	case !o.PerPool:
+	case !o.PerPool():
 		return nil, fmt.Sprintf("%q is the same for all pools and not accepted in a pool; accepted: %s", key,
 			strings.Join(names, ", "))
 	default:

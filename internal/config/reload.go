@@ -5,31 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 )
-
-// live are the options whose values a reload may change while mcmw runs. A reload that changes any other option is
-// refused.
-var live = []string{
-	optionServers, optionPools, optionRoutes, optionShadows, optionMigrations, "replicas", "read", "ack", "writers",
-	"change-step", "get-error", "failure-limit", "rejoin", "missed-memory", "sweep-every", "sweep-rate", "sharded",
-	optionLarge, optionItemSize, "ring", "hash", "hash-tag",
-	"resolve-interval", "remove-after", "resolver",
-	"workers", "depth", "queue", "pool",
-	"timeout", "stall-after", "connect-timeout", "drain-timeout",
-	"log-level", "watch-interval",
-}
-
-// local are the options that may differ between the instances of a fleet, in front of the same servers.
-var local = []string{
-	"listen", "listen-port", "announce", "admin", "log-level", "log-format", "procs", "watch-interval",
-	"stats-file", "stats-window", "sample", "slow", "request-log", "log-keys", "hot-keys", "hot-age", "hot-memory",
-	"zone",
-}
-
-// Live says whether a reload may change the value while mcmw runs.
-func (o *Option) Live() bool { return slices.Contains(live, o.Name) }
 
 // Change is an option whose value has changed.
 type Change struct {
@@ -81,7 +58,7 @@ const fingerprintLength = 12
 func (c *Config) Fingerprint() string {
 	var values []any
 	for _, o := range Options {
-		if !slices.Contains(local, o.Name) && o.inFile() {
+		if o.traits&local == 0 && o.inFile() {
 			values = append(values, o.Name, o.kind.get(c))
 		}
 	}

@@ -118,17 +118,19 @@ const (
 
 var labelPattern = regexp.MustCompile(pattern(labelForm))
 
-// checkLabel returns an error with the text problem if s does not match labelForm.
-func checkLabel(s, problem string) error {
-	if !labelPattern.MatchString(s) {
-		return errors.New(problem)
+// isLabel returns a check that refuses a text that does not match labelForm, with the text problem.
+func isLabel(problem string) func(string) error {
+	return func(s string) error {
+		if !labelPattern.MatchString(s) {
+			return errors.New(problem)
+		}
+		return nil
 	}
-	return nil
 }
 
 // checkZone refuses a server's zone that is not a zone.
 func checkZone(zone string) error {
-	return checkLabel(zone, fmt.Sprintf("has the zone %q; a zone is %s", zone, labelWords))
+	return isLabel(fmt.Sprintf("has the zone %q; a zone is %s", zone, labelWords))(zone)
 }
 
 // makeSpec checks the parts of an entry, whatever its format, and completes its address.

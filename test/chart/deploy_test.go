@@ -204,8 +204,6 @@ func TestEveryWrongConfigurationIsRefusedBeforeAnythingIsDeployed(t *testing.T) 
 			pool("a", "gutter: a, gutter-ttl: 60s") + routes,
 			"which is this pool itself",
 		},
-		"a gutter that has a gutter": {strings.Replace(pool("a", "gutter: b"), "b: {", "b: {gutter: c, ", 1) +
-			routes, "which has a gutter of its own"},
 		"a gutter for too few servers": {strings.Replace(pool("a", "gutter: b, gutter-ttl: 60s"), "a1, a2, a3", "a1",
 			1) + routes, "too few servers"},
 		"a shadow with a route": {

@@ -72,7 +72,7 @@ func TestTheSchemaHasEveryOptionThatTheChartDoesNotDerive(t *testing.T) {
 	properties := options()["properties"].(map[string]any)
 	poolOnly := 0
 	for _, o := range config.Options {
-		if o.PoolOnly {
+		if o.PoolOnly() {
 			poolOnly++
 			require.NotContains(t, properties, o.Name)
 		}

@@ -123,7 +123,7 @@ func ranges() string {
 	b.WriteString("\n{{- /* The least and the most of sizes, in bytes, and of times, in nanoseconds. */ -}}\n{{- " +
 		"define \"mcmw.ranges\" -}}\n")
 	for _, o := range config.Options {
-		if !slices.Contains(managed, o.Name) && !o.PoolOnly {
+		if !slices.Contains(managed, o.Name) && !o.PoolOnly() {
 			if least, most, ok := o.Range(); ok {
 				fmt.Fprintf(&b, "%s: {least: %d, most: %d, accepted: %q}\n", o.Name, least, most, o.Accepts())
 			}

@@ -110,7 +110,7 @@ var managed = []string{
 func options() schema {
 	properties := map[string]any{}
 	for _, o := range config.Options {
-		if slices.Contains(managed, o.Name) || o.PoolOnly {
+		if slices.Contains(managed, o.Name) || o.PoolOnly() {
 			continue
 		}
 		s := schema(o.Schema())
