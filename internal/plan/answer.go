@@ -35,10 +35,10 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 	case r.Has(protocol.Everywhere) && len(calls) > 1:
 		p.addLists(r, calls, out)
 	case r.Command.IsRetrieval():
-		return p.addValues(p.answering(i), calls, out)
+		return p.addValues(p.answering(r), calls, out)
 	case p.replyOf(r).cutOff():
 		return 0
-	case r.split != 0 && r.way == read && len(p.splitOf(r).values) > 0:
+	case r.split != 0 && r.Has(protocol.Reads) && len(p.splitOf(r).values) > 0:
 		p.addSplitValue(r, &p.splitOf(r).values[0], r.renamed(), out)
 	default:
 		p.addReply(r, p.replyOf(r), out)
@@ -291,7 +291,7 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 			}
 		}
 	}
-	if s := p.answering(i); s.split != 0 && p.splitOf(s).failed {
+	if s := p.answering(r); s.split != 0 && p.splitOf(s).failed {
 		worst = stats.ResultServerError
 	}
 	switch {

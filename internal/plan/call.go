@@ -51,45 +51,11 @@ type Call struct {
 	cutKey int32
 }
 
-// Follows says what can follow the end of a call, so that time must be left for it.
-type Follows uint8
-
-// The values of Follows.
-const (
-	FollowsNothing Follows = iota
-	FollowsRead            // if the call fails, another server is asked
-	FollowsRepair          // if the call fails, the other servers may be repaired
-	FollowsCopies          // if the call succeeds, the other servers get copies
-)
-
-// Follows returns what can follow the end of call n.
-func (p *Planner) Follows(n int32) Follows {
-	if p.Calls[n].IsCheck() {
-		return FollowsNothing
-	}
-	r, copies := &p.Requests[p.Calls[n].Request], p.copies(n)
-	switch {
-	case r.way == read && p.asksNew(r, n), p.asksAnother(n):
-		return FollowsRead
-	case r.way == anyone:
-		return FollowsNothing
-	case copies == 1, r.step == deleting:
-		return FollowsNothing
-	case r.way == read && r.tries < copies-1:
-		return FollowsRead
-	case r.way == read:
-		return FollowsNothing
-	case r.way == compare && r.step < copying:
-		return FollowsCopies
-	}
-	return FollowsRepair
-}
-
 // copies returns how many servers hold a key that call n asks about. Of a read these are the servers of its pool. Of a
 // write whose key moves between pools they are those of both, or those of the larger pool.
 func (p *Planner) copies(n int32) int {
 	c := &p.Calls[n]
-	if r := &p.Requests[c.Request]; r.way != read && r.in.Moving() {
+	if r := &p.Requests[c.Request]; !r.Has(protocol.Reads) && r.in.Moving() {
 		return r.in.N()
 	}
 	return p.options.Router.Of(int(c.Server)).N()
@@ -102,10 +68,10 @@ func (p *Planner) Movable(n int32) bool {
 		return false
 	}
 	r := &p.Requests[p.Calls[n].Request]
-	if r.way == anyone {
+	if r.step == asking {
 		return p.asksAnother(n)
 	}
-	return (p.copies(n) > 1 || p.asksNew(r, n)) && r.step == sent && r.readsOnly() &&
+	return (p.copies(n) > 1 || p.asksNew(r, n)) && r.step == reading && r.readsOnly() &&
 		p.movable(r, p.options.Router.Of(int(p.Calls[n].Server)))
 }
 
@@ -117,15 +83,14 @@ func (p *Planner) Writes(n int32) bool {
 
 // call adds a call of requests[i] to server s. It sends line and data one after the other; this is op, as a whole or in
 // part.
-func (p *Planner) call(i int32, s int, op *protocol.Op, line []byte, data ...[]byte) *Call {
-	r := &p.Requests[i]
+func (p *Planner) call(r *Request, s int, op *protocol.Op, line []byte, data ...[]byte) *Call {
 	if r.ttl != 0 && r.Has(protocol.Writes) && p.options.Router.Of(s).IsGutter() {
 		line = p.capped(r, op)
 	}
 	n := len(p.Calls)
 	p.Calls = extend(p.Calls)
 	c := &p.Calls[n]
-	c.Request, c.Server, c.command, c.keys = i, int32(s), op.Command, op.Keys
+	c.Request, c.Server, c.command, c.keys = r.number, int32(s), op.Command, op.Keys
 	c.Bytes[0] = line
 	copy(c.Bytes[1:], data)
 	r.last = int32(n + 1)
@@ -141,8 +106,8 @@ func (p *Planner) write(op *protocol.Op) []byte {
 }
 
 // send adds a call of requests[i] that sends op to server s.
-func (p *Planner) send(i int32, s int, op *protocol.Op) *Call {
-	return p.call(i, s, op, p.write(op), op.Data)
+func (p *Planner) send(r *Request, s int, op *protocol.Op) *Call {
+	return p.call(r, s, op, p.write(op), op.Data)
 }
 
 var crlf = []byte(protocol.CRLF)
@@ -150,41 +115,30 @@ var crlf = []byte(protocol.CRLF)
 // forward sends requests[i] to server s as it was understood, but such that the end of its reply can be recognized: a
 // classic command always asks for a reply, a command that may get no reply is followed by an mn, and where replicas are
 // compared a quiet command asks for its reply as well.
-func (p *Planner) forward(i int32, s int) {
-	r := &p.Requests[i]
+func (p *Planner) forward(r *Request, s int) {
 	var c *Call
-	switch replicated := r.way == write || r.way == compare; {
+	switch {
 	case r.version != 0:
-		p.forwardVersioned(i, s)
+		p.forwardVersioned(r, s)
 		return
-	case replicated && r.Has(protocol.Quiet):
+	case r.step >= writing && r.Has(protocol.Quiet):
 		op := *r.served()
 		op.Drop("q")
-		c = p.send(i, s, &op)
+		c = p.send(r, s, &op)
 	case r.Exact && r.ttl == 0:
-		c = p.call(i, s, &r.Op, r.Raw)
+		c = p.call(r, s, &r.Op, r.Raw)
 		c.Fence = r.Has(protocol.Fenced)
 	default:
-		c = p.send(i, s, r.served())
+		c = p.send(r, s, r.served())
 		c.Fence = r.Has(protocol.Fenced)
 	}
-	c.Reads = r.way == read || r.way == compare && r.depends()
+	c.Reads = r.MustRead()
 }
 
 // deleteKey deletes the key of requests[i] on server s.
-func (p *Planner) deleteKey(i int32, s int) {
-	op := p.Requests[i].served().Deletion()
-	p.send(i, s, &op).hidden = true
-}
-
-// deleteEverywhere removes the key of a value that was refused for its size, as memcached does: the old value must not
-// outlive an attempt to replace it.
-func (p *Planner) deleteEverywhere(i int32) {
-	p.findHolders(&p.Requests[i])
-	for _, s := range p.holders {
-		p.deleteKey(i, s)
-	}
-	p.planEmptied(i)
+func (p *Planner) deleteKey(r *Request, s int) {
+	op := r.served().Deletion()
+	p.send(r, s, &op).hidden = true
 }
 
 // findHolders finds the servers of r's only key. Those of a request stay the same in all its steps, even if a gutter
@@ -241,9 +195,9 @@ func (p *Planner) rolesOf(s int) route.Roles {
 
 // planEmptied deletes the key of requests[i] on the servers in emptied: those that must not hold it during a change of
 // placement, and those that others stand in for. findHolders was called before.
-func (p *Planner) planEmptied(i int32) {
+func (p *Planner) planEmptied(r *Request) {
 	for _, s := range p.emptied {
-		p.deleteKey(i, s)
+		p.deleteKey(r, s)
 		p.Calls[len(p.Calls)-1].empties = true
 	}
 }

@@ -116,20 +116,19 @@ func (p *Planner) deposed(r *Request) bool {
 	return p.turns() != r.turns
 }
 
-// depose ends r, whose decider was deposed, with an error if r has been carried out. Another step follows as in
+// depose ends r, whose decider was deposed, with an error if r has been carried out. The step that follows is that of
 // settleWrite.
-func (p *Planner) depose(r *Request) (again bool) {
-	switch {
-	case r.step == copying:
-		again = p.settleWrite(r, r.chosen)
-	case r.step == deleting || r.way != compare:
-	case r.chosen >= 0:
-		r.undone = r.chosen
-	default:
+func (p *Planner) depose(r *Request) (next step) {
+	switch r.step {
+	case copying:
+		next = p.settleWrite(r, r.chosen)
+	case deciding:
 		r.undone = r.first
+	case stamping:
+		r.undone = r.chosen
 	}
 	r.Fail(p.TextUndecided(int(r.elect)))
-	return again
+	return next
 }
 
 // Undone returns the call that has carried out requests[i] on a server which was deposed before the others got the

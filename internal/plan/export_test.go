@@ -13,7 +13,7 @@ func (p *Planner) AppendState(dst []byte) []byte {
 	}
 	for i := range p.Requests {
 		r := &p.Requests[i]
-		dst = fmt.Appendf(dst, "%q %d %d %t %d %d %d %d %d %d %t %v %d %d %t %d\n", r.Raw, r.way, r.step, r.Failed,
+		dst = fmt.Appendf(dst, "%q %d %t %d %d %d %d %d %d %t %v %d %d %t %d\n", r.Raw, r.step, r.Failed,
 			r.first, r.last, r.left, r.tries, r.version, r.look, r.dropped,
 			p.repairs[r.repair:r.repairEnd], r.chosen, r.tried, r.own != nil, r.split)
 		dst = fmt.Appendf(dst, "%t %t\n", r.ownToken, r.byFirst)

@@ -72,7 +72,7 @@ func (p *Planner) countsAlike(own *route.Router) bool {
 func (p *Planner) capped(r *Request, op *protocol.Op) []byte {
 	bounded := *op
 	bounded.Cap(r.ttl, p.options.Today())
-	if r.Has(protocol.Conditional) && r.step == sent && r.own != nil && p.countsAlike(r.own) {
+	if r.Has(protocol.Conditional) && (r.step == direct || r.step == deciding) && r.own != nil && p.countsAlike(r.own) {
 		bounded.InGutter()
 	}
 	return p.write(&bounded)

@@ -82,16 +82,15 @@ func (p *Planner) slot(key []byte, withCAS bool) (slot *joinSlot, hash uint32, f
 
 // join makes requests[i], a get, wait for the call of an equal get, and reports whether there is one. If not, later
 // gets can join requests[i].
-func (p *Planner) join(i int32) bool {
-	r := &p.Requests[i]
+func (p *Planner) join(r *Request) bool {
 	slot, hash, found := p.slot(r.key, r.ShowsToken())
 	if !found {
-		*slot = joinSlot{round: p.joins.round, hash: hash, leader: i, part: p.partNumber}
+		*slot = joinSlot{round: p.joins.round, hash: hash, leader: r.number, part: p.partNumber}
 		p.joins.any = true
 		return false
 	}
 	leader := &p.Requests[slot.leader]
-	r.leader, r.joined, leader.joined = slot.leader, leader.joined, i
+	r.leader, r.joined, leader.joined = slot.leader, leader.joined, r.number
 	leader.joins++
 	slot.part = p.partNumber
 	p.Joined++
@@ -100,8 +99,7 @@ func (p *Planner) join(i int32) bool {
 
 // joinsOwn reports whether requests[i] can join a get of its own part, or one that a get of its part has joined. In
 // that case the part has no other request for a key of its stripe.
-func (p *Planner) joinsOwn(i int32) bool {
-	r := &p.Requests[i]
+func (p *Planner) joinsOwn(r *Request) bool {
 	if !p.joinable(r) {
 		return false
 	}
@@ -129,8 +127,7 @@ func (p *Planner) separate(r *Request) {
 func (p *Planner) NextJoined(i int32) int32 { return p.Requests[i].joined }
 
 // answering returns the request whose calls answer requests[i].
-func (p *Planner) answering(i int32) *Request {
-	r := &p.Requests[i]
+func (p *Planner) answering(r *Request) *Request {
 	if r.leader >= 0 {
 		return &p.Requests[r.leader]
 	}

@@ -129,26 +129,24 @@ func (p *Planner) admitLarge(r *Request) {
 // steps.
 func (p *Planner) Locking() bool { return p.large != nil || p.options.Router.N() > 1 }
 
-// planLarge prepares a write whose value is not stored as it is. It reports whether it has planned the step that stores
-// chunks.
-func (p *Planner) planLarge(i int32) (chunks bool) {
-	r := &p.Requests[i]
-	if r.NumKeys != 1 || p.largeOf(r) == nil || !r.BringsValue() {
-		return false
+// encloseHead makes the value that r stores the inline value of a head, if it begins like a head.
+func (p *Planner) encloseHead(r *Request) {
+	if p.large == nil || r.chunked || !r.BringsValue() || p.largeOf(r) == nil {
+		return
 	}
+	if value := r.Data[:len(r.Data)-len(protocol.CRLF)]; large.Begins(value) {
+		p.newSplit(r)
+		head := large.NewInline(value)
+		r.replace(append(head.Append(make([]byte, 0, large.HeadSize+len(r.Data))), r.Data...))
+	}
+}
+
+// planChunks sends the chunks of the value that r stores to all servers of its key, and makes its head the value.
+func (p *Planner) planChunks(r *Request) {
 	value := r.Data[:len(r.Data)-len(protocol.CRLF)]
-	if !r.chunked {
-		if large.Begins(value) {
-			p.newSplit(r)
-			head := large.NewInline(value)
-			r.replace(append(head.Append(make([]byte, 0, large.HeadSize+len(r.Data))), r.Data...))
-		}
-		return false
-	}
 	s := p.newSplit(r)
 	s.head = large.New(p.options.LargeVersion(), value, p.largeOf(r).Plain())
 	p.Large.Stored++
-	r.way, r.step = write, chunking
 	op := protocol.KeyText{}.Meta('s', "")
 	if r.Expiry != 0 {
 		op.Expiry, op.Fields = large.Exptime(r.Expiry, p.options.Today()), op.Fields|protocol.FieldsOf("T")
@@ -162,19 +160,18 @@ func (p *Planner) planLarge(i int32) (chunks bool) {
 		op.Keys, op.Data = s.head.AppendKey(nil, k), r.Data[start:end+len(crlf)] // of which only the size matters
 		line := p.write(&op)
 		for _, server := range p.holders {
-			c := p.call(i, server, &op, line, value[start:end], crlf)
+			c := p.call(r, server, &op, line, value[start:end], crlf)
 			c.form, c.hidden = formStored, true
 		}
 	}
 	r.replace(append(s.head.Append(make([]byte, 0, large.HeadSize+len(crlf))), crlf...))
-	return true
 }
 
 // replace makes value, which includes the line end, the value that r stores.
 func (r *Request) replace(value []byte) { r.Data, r.served().Data, r.Exact = value, value, false }
 
 // settleChunks notes which servers have stored the chunks of a write.
-func (p *Planner) settleChunks(r *Request) {
+func (p *Planner) settleChunks(r *Request, _ bool) step {
 	s := p.splitOf(r)
 	for n := r.first; n < r.last; n++ {
 		switch c := &p.Calls[n]; {
@@ -188,7 +185,7 @@ func (p *Planner) settleChunks(r *Request) {
 			s.refusal = []byte(textNoChunks)
 		}
 	}
-	r.step = chunking
+	return heading
 }
 
 // hasChunks reports whether server s has all chunks of r's value.
@@ -203,10 +200,8 @@ func (p *Planner) hasChunks(r *Request, s int) bool {
 }
 
 // planHead plans the step of a write that follows its chunks.
-func (p *Planner) planHead(i int32) {
-	r := &p.Requests[i]
+func (p *Planner) planHead(r *Request) {
 	s := p.splitOf(r)
-	r.way, r.step = direct, sent
 	p.findHolders(r)
 	if p.isAgreed(r) {
 		p.elect(r)
@@ -222,16 +217,15 @@ func (p *Planner) planHead(i int32) {
 	}
 	switch {
 	case !r.Fixed:
-		p.planWrite(i)
+		p.planWrite(r)
 	case !r.Has(protocol.Depends):
-		r.way = remove
-		p.deleteEverywhere(i) // as memcached does: the old value must not outlive an attempt to replace it
+		p.planRemoving(r) // as memcached does: the old value must not outlive an attempt to replace it
 	}
 }
 
 // withholdHead keeps the head that r stores from servers that lack chunks: the key is deleted there.
 func (p *Planner) withholdHead(r *Request) {
-	if !r.chunked || r.way == remove {
+	if !r.chunked {
 		return
 	}
 	for k := range p.place {

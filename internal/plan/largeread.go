@@ -23,8 +23,9 @@ func (p *Planner) beginsHead(c *Call, element []byte, size int) bool {
 		large.Begins(protocol.Value(element, size))
 }
 
-// settleSplit lists the values of a read, one of which begins like a head, and reports whether another step follows.
-func (p *Planner) settleSplit(r *Request) (again bool) {
+// settleSplit lists the values of a read, one of which begins like a head, and returns the step that follows.
+func (p *Planner) settleSplit(r *Request) step {
+	again := false
 	s := p.splitOf(r)
 	s.values, s.rest, s.first, s.last = s.values[:0], -1, r.first, r.last
 	calls := p.Calls[r.first:r.last]
@@ -63,8 +64,7 @@ func (p *Planner) settleSplit(r *Request) (again bool) {
 		again = again || ok && !v.head.Inline()
 	}
 	if again {
-		r.step = gathering
-		return true
+		return gathering
 	}
 	return p.settleIncomplete(r)
 }
@@ -100,8 +100,7 @@ func (p *Planner) listValues(s *split, n int32, keys []byte, offset int) {
 }
 
 // planGather asks for the chunks of the values that requests[i] has read, as many values as there is memory for.
-func (p *Planner) planGather(i int32) {
-	r := &p.Requests[i]
+func (p *Planner) planGather(r *Request) {
 	s := p.splitOf(r)
 	for k := range s.values {
 		v := &s.values[k]
@@ -112,7 +111,7 @@ func (p *Planner) planGather(i int32) {
 			v.failure = p.textTooLarge(v.head.Total)
 			continue
 		}
-		if p.Hold != nil && !p.Hold(i, v.head.Total) {
+		if p.Hold != nil && !p.Hold(r.number, v.head.Total) {
 			s.rest, s.values = v.offset, s.values[:k]
 			if !r.Command.IsRetrieval() {
 				p.Calls[v.call].Dropped = true
@@ -122,71 +121,87 @@ func (p *Planner) planGather(i int32) {
 		v.first = int32(len(p.Calls))
 		for n := range v.head.Chunks() {
 			op := protocol.KeyText{Text: v.head.AppendKey(nil, n)}.Meta('g', "vk")
-			c := p.send(i, int(p.Calls[v.call].Server), &op)
+			c := p.send(r, int(p.Calls[v.call].Server), &op)
 			c.form, c.hidden, c.Reads = formChunk, true, true
 		}
 		v.last = int32(len(p.Calls))
 	}
 }
 
-// settleParts settles a step that follows the heads'. again: another step follows, perhaps because a server failed and
-// the request is read again.
-func (p *Planner) settleParts(r *Request, inTime bool) (again bool) {
-	if inTime && !r.Fixed && p.settleRead(r) {
-		r.split = 0
-		return true
+// settleGather checks the chunks.
+func (p *Planner) settleGather(r *Request, inTime bool) step {
+	if next := p.askOthers(r, inTime); next != answered {
+		return next
 	}
 	s := p.splitOf(r)
 	for k := range s.values {
-		switch v := &s.values[k]; {
-		case r.step == gathering && v.first < v.last:
+		if v := &s.values[k]; v.first < v.last {
 			p.judgeChunks(v)
-		case r.step == revisiting && v.missing:
+		}
+	}
+	return p.settleIncomplete(r)
+}
+
+// settleRevisit decides which heads are deleted.
+func (p *Planner) settleRevisit(r *Request, inTime bool) step {
+	if next := p.askOthers(r, inTime); next != answered {
+		return next
+	}
+	s, again := p.splitOf(r), false
+	for k := range s.values {
+		if v := &s.values[k]; v.missing {
 			again = p.judgeRevisit(v) || again
-		case r.step == discarding && v.end != 0:
+		}
+	}
+	if again && !r.Fixed {
+		return discarding
+	}
+	return p.settleReplaced(r)
+}
+
+// settleDiscard notes which heads were deleted.
+func (p *Planner) settleDiscard(r *Request, inTime bool) step {
+	if next := p.askOthers(r, inTime); next != answered {
+		return next
+	}
+	s := p.splitOf(r)
+	for k := range s.values {
+		if v := &s.values[k]; v.end != 0 {
 			p.judgeDiscard(v)
 		}
 	}
-	switch {
-	case r.Fixed:
-	case r.step == gathering:
-		return p.settleIncomplete(r)
-	case again:
-		r.step = discarding
-		return true
-	case slices.ContainsFunc(s.values, func(v splitValue) bool { return v.replaced && v.failure == nil }):
-		return p.readAgain(r)
-	}
-	p.endSplit(r)
-	return false
+	return p.settleReplaced(r)
 }
 
-// settleIncomplete reports whether heads have to be read again because their chunks are incomplete. A read answers such
-// a value with a miss, so the key must be missing for writes, too.
-func (p *Planner) settleIncomplete(r *Request) (again bool) {
-	if s := p.splitOf(r); !r.Fixed &&
-		slices.ContainsFunc(s.values, func(v splitValue) bool { return v.missing && v.failure == nil }) {
-		r.step = revisiting
-		return true
+// settleReplaced reads r again if another value has replaced a head: by now a miss would be wrong.
+func (p *Planner) settleReplaced(r *Request) step {
+	replaced := func(v splitValue) bool { return v.replaced && v.failure == nil }
+	switch {
+	case r.Fixed || !slices.ContainsFunc(p.splitOf(r).values, replaced):
+	case r.rereads == mostRereads:
+		r.Fail(textReplaced)
+	default:
+		r.rereads++
+		r.split = 0
+		return retrying
 	}
 	p.endSplit(r)
-	return false
+	return answered
+}
+
+// settleIncomplete lets heads be read again whose chunks are incomplete. A read answers such a value with a miss, so the
+// key must be missing for writes, too.
+func (p *Planner) settleIncomplete(r *Request) step {
+	if s := p.splitOf(r); !r.Fixed &&
+		slices.ContainsFunc(s.values, func(v splitValue) bool { return v.missing && v.failure == nil }) {
+		return revisiting
+	}
+	p.endSplit(r)
+	return answered
 }
 
 // mostRereads bounds how often a request is read again because other requests replace what it reads.
 const mostRereads = 16
-
-// readAgain reads r again, after a value has replaced a head: by now a miss would be wrong.
-func (p *Planner) readAgain(r *Request) (again bool) {
-	if r.rereads == mostRereads {
-		r.Fail(textReplaced)
-		p.endSplit(r)
-		return false
-	}
-	r.rereads++
-	r.step, r.split = retrying, 0
-	return true
-}
 
 // isPart reports whether c, a call of a read, belongs to a step that follows the heads'.
 func (c *Call) isPart() bool {
@@ -210,14 +225,13 @@ func (r *Request) keyOf(v *splitValue) protocol.KeyText {
 }
 
 // planRevisit reads the heads of requests[i] with incomplete chunks again, with their cas.
-func (p *Planner) planRevisit(i int32) {
-	r := &p.Requests[i]
+func (p *Planner) planRevisit(r *Request) {
 	s := p.splitOf(r)
 	for k := range s.values {
 		if v := &s.values[k]; v.missing {
 			v.look = int32(len(p.Calls))
 			op := r.keyOf(v).Ask(protocol.ForItem)
-			c := p.send(i, int(p.Calls[v.call].Server), &op)
+			c := p.send(r, int(p.Calls[v.call].Server), &op)
 			c.form, c.hidden, c.Reads = formHead, true, true
 		}
 	}
@@ -253,8 +267,7 @@ func (p *Planner) judgeDiscard(v *splitValue) {
 
 // planDiscard deletes those heads by their cas, so that nothing that was stored later is lost. It leaves an item that
 // has replaced a head as it was.
-func (p *Planner) planDiscard(i int32) {
-	r := &p.Requests[i]
+func (p *Planner) planDiscard(r *Request) {
 	s := p.splitOf(r)
 	for k := range s.values {
 		v := &s.values[k]
@@ -275,7 +288,7 @@ func (p *Planner) planDiscard(i int32) {
 			continue
 		}
 		v.end = int32(len(p.Calls))
-		c := p.send(i, int(look.Server), &op)
+		c := p.send(r, int(look.Server), &op)
 		c.form, c.hidden = formStored, true
 	}
 }

@@ -6,7 +6,7 @@ import "mcmw/internal/protocol"
 // joined another get, or if it is a gutter's server, whose values must not be kept. So must a cas that is no version.
 func (p *Planner) Asked(i int32) int {
 	r := &p.Requests[i]
-	if r.way != read || r.first+1 != r.last || r.own != nil || r.warms || r.touches() || r.Has(protocol.First) &&
+	if !r.Has(protocol.Reads) || r.first+1 != r.last || r.own != nil || r.warms || r.touches() || r.Has(protocol.First) &&
 		!p.versioned(r.in) {
 		return -1
 	}
@@ -18,7 +18,7 @@ func (p *Planner) Asked(i int32) int {
 func (p *Planner) AskLife(i int32) {
 	r := &p.Requests[i]
 	op := protocol.KeyText{Text: r.key}.Meta('e', "")
-	c := p.send(i, int(p.Calls[r.first].Server), &op)
+	c := p.send(r, int(p.Calls[r.first].Server), &op)
 	c.form, c.hidden, c.Reads = formLife, true, true
 }
 

@@ -39,7 +39,7 @@ func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 		return Locks{Kind: LockAll}, true
 	}
 	p.stripes = p.appendStripes(p.stripes[:0], r)
-	if slices.ContainsFunc(p.stripes, p.partRead.has) && !p.joinsOwn(i) {
+	if slices.ContainsFunc(p.stripes, p.partRead.has) && !p.joinsOwn(r) {
 		return Locks{}, false
 	}
 	l.Stripes = p.stripes

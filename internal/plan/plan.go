@@ -2,16 +2,16 @@
 // is answered. It has no socket, clock or lock: a worker sends its calls and passes it each reply, or the fact that no
 // reply comes. It plans in rounds; the requests of a round that come from one client are a part.
 //
-// A request takes one of these ways. A step ends when each of its calls has a reply, or will have none.
+// A request takes a course of steps (steps, in step.go). A step ends when each of its calls has a reply, or will have
+// none. These are the courses, by their first step; the other steps are in brackets.
 //
-//	direct    ask one server, all servers, or none ----------------------------------------------> answer
-//	read      ask a server for each key --> ask other servers for what failed --> .. ------------> answer
-//	write     send to all servers of the key --> delete the key where the reply differs ----------> answer
-//	compare   send to the key's first server --> copy to the others --> delete where it differs --> answer
-//	                                        '--> refused, or no reply ----------------------------> answer
-//	remove    delete the key everywhere, because its new value was refused ------------------------> answer
-//	forget    delete the key everywhere, because two servers might decide -------------------------> answer: a miss
-//	anyone    ask a server that answers --> ask another one if it fails --> .. ------------------> answer
+//	direct    ask one server or all ------------------------------------------------------------------> answer
+//	asking    ask a server that answers --> ask another one if it fails [asking] --> .. --------------> answer
+//	reading   ask a server for each key --> ask other servers for what failed [retrying] --> .. ------> answer
+//	writing   send to all servers of the key --> delete the key where the reply differs [deleting] ---> answer
+//	deciding  send to the key's first server --> copy to the others [copying] --> [deleting] ---------> answer
+//	               '--> refused, or no reply ---------------------------------------------------------> answer
+//	removing  delete the key everywhere: its new value was refused, or two servers might decide ------> answer
 //
 // A gat reads each key on its first server; the same step touches the other copies. Package replica decides which
 // replies differ, and which of them the client gets.
@@ -20,15 +20,13 @@
 // on the present item. With Pool.Several other mcmw instances write the same servers: then a check follows each write
 // that several servers stored:
 //
-//	write     set: store it on all ---------------------------------------------> answer --> check
-//	compare   ask the first server --> copy to the others ----------------------> answer --> check
+//	writing   set: store it on all ---------------------------------------------> answer --> check
+//	deciding  ask the first server --> copy to the others [copying] ------------> answer --> check
 //	               |'--> refused, or no reply ----------------------------------> answer
-//	               '--> (append, incr: and fetch the item) it has a cas of the server's own --> give it a version --> copy ..
+//	               '--> (append, incr: and fetch the item) it has a cas of the server's own --> give it a version [stamping] --> copy ..
 package plan
 
 import (
-	"fmt"
-
 	"mcmw/internal/large"
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
@@ -181,13 +179,13 @@ type Planner struct {
 // Request is a request of the round.
 type Request struct {
 	*request.Request
-	key []byte // the first key; if it is the only one and stripped, as its servers know it
+	number int32  // its index
+	key    []byte // the first key; if it is the only one and stripped, as its servers know it
 	// in is the pool where its only key is served. Without a key, or with several, it is the router of all pools; see
 	// Planner.routerOf.
 	in *route.Router
 	// own is set if in is a gutter: the pool that the gutter stands in for.
 	own  *route.Router
-	way  way
 	step step
 	// The servers of its only key are Planner.held[place:placeEnd], once they were needed; decides is who decides.
 	place, placeEnd int32
@@ -246,37 +244,6 @@ type Request struct {
 	// cut: a value that arrived was not kept.
 	cut bool
 }
-
-// way is the sequence of steps by which a request gets its answer.
-type way uint8
-
-const (
-	direct way = iota
-	read
-	write
-	compare
-	remove
-	forget
-	anyone
-)
-
-// step says how far a request has come.
-type step uint8
-
-const (
-	sent       step = iota // what Plan planned
-	warming                // of a read: other servers are asked for what a pool that is warmed up does not hold
-	emptying               // of a gat: that pool gets the new expiry, or what it holds is deleted
-	retrying               // of a read: other servers are asked for what a server failed to answer
-	stamping               // of compare: the item that the first server has stored gets a version
-	copying                // of compare: the others get what the first server has stored
-	chunking               // of write and compare, before sent: the servers get the chunks of a value
-	gathering              // of read: the chunks of values are asked for
-	revisiting             // of read: heads whose chunks are incomplete are read again
-	discarding             // of read: such heads are deleted
-	// of write and compare: the key is deleted on the replicas that do not have the answered state
-	deleting
-)
 
 // New returns a planner. turn is where it starts to spread its reads over the servers.
 func New(o Options, turn int) *Planner {
@@ -341,7 +308,7 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	i = int32(len(p.Requests))
 	p.Requests = extend(p.Requests)
 	added := &p.Requests[i]
-	added.Request, added.key, added.keys, added.chosen, added.look = r, key, -1, -1, -1
+	added.Request, added.number, added.key, added.keys, added.chosen, added.look = r, i, key, -1, -1, -1
 	added.leader, added.joined = -1, -1
 	added.decided = r.Has(protocol.Conditional)
 	added.in = p.routerOf(added)
@@ -400,7 +367,7 @@ func (p *Planner) DropLast() {
 
 // CallsOf returns the calls of the request's present step, or those of the request that it has joined.
 func (p *Planner) CallsOf(i int32) []Call {
-	r := p.answering(i)
+	r := p.answering(&p.Requests[i])
 	return p.Calls[r.first:r.last]
 }
 
@@ -438,128 +405,6 @@ func (r *Request) Key() []byte { return r.key }
 
 // Fail makes text the answer of r, whatever the servers reply.
 func (r *Request) Fail(text string) { r.Fixed, r.text = true, text }
-
-// Plan plans the first step of the request that was added last. barrier: the request takes several steps, so what
-// follows it in the part must not be planned before it is answered.
-func (p *Planner) Plan(i int32) (barrier bool) {
-	r := &p.Requests[i]
-	r.first = int32(len(p.Calls))
-	r.last = r.first
-	if r.Idle() {
-		return false
-	}
-	if r.in.Gutter() != nil {
-		p.divert(r)
-	}
-	p.separate(r)
-	switch {
-	case r.Answer != "" && !r.Has(protocol.Reads):
-		r.way = remove
-		p.deleteEverywhere(i)
-	case r.Has(protocol.Reads):
-		r.way = read
-		if !p.joinable(r) || !p.join(i) {
-			p.planRead(i, &p.part)
-		}
-	case r.NumKeys > 0:
-		if p.large != nil && p.planLarge(i) {
-			return true
-		}
-		return p.planWrite(i)
-	case r.Has(protocol.Everywhere):
-		for s := range p.all {
-			if server := &p.Servers[s]; !r.IsOverview() || (server.Readable || server.Stale) && !server.Suspect {
-				p.forward(i, s)
-			}
-		}
-	case r.Has(protocol.Fenced) && len(p.all) > 1:
-		r.Fail(fmt.Sprintf("CLIENT_ERROR %s is for one server and not available through mcmw in front of %d\r\n",
-			r.Arg(), len(p.all)))
-	case r.Command.IsForAnyServer():
-		r.way = anyone
-		p.planAny(i, nil)
-	default:
-		p.forward(i, p.firstServer())
-	}
-	return false
-}
-
-// Settle ends a step, each call of which has ended, and reports whether another step follows, which Next plans. inTime:
-// there is time to read again; it matters only if a call has failed.
-func (p *Planner) Settle(i int32, inTime bool) (again bool) {
-	r := &p.Requests[i]
-	if r.elected && !r.Fixed && (r.step != sent || outcomeOf(r, &p.Calls[r.first]) == replica.Success) && p.deposed(r) {
-		return p.depose(r)
-	}
-	switch {
-	case r.step >= gathering && r.step <= discarding:
-		return p.settleParts(r, inTime)
-	case r.Fixed:
-	case r.way == read:
-		if inTime && p.settleRead(r) {
-			r.split = 0
-			return true
-		}
-		return r.split != 0 && p.settleSplit(r)
-	case r.way == anyone:
-		return p.settleAny(r, inTime)
-	case r.step == chunking:
-		p.settleChunks(r)
-		return true
-	case r.step == sent && (r.way == remove || r.IsFlush()) && p.settleOldFirst(r):
-		return true
-	case r.way == compare && r.step == sent:
-		return p.settleCompare(r)
-	case r.way == compare && r.step == stamping:
-		return p.settleStamp(r)
-	case r.way == compare && r.step == copying:
-		return p.settleWrite(r, r.chosen)
-	case r.way == write && r.step == sent:
-		return p.settleWrite(r, -1)
-	}
-	return false
-}
-
-// Next plans the step that follows. Of several requests for which Settle has returned true, those with Repairs must be
-// planned last: what they delete must stay deleted.
-func (p *Planner) Next(i int32) {
-	r := &p.Requests[i]
-	r.first = int32(len(p.Calls))
-	r.last, r.Failed = r.first, false
-	switch r.step {
-	case warming:
-		p.planWarming(i)
-	case emptying:
-		p.planEmptying(i)
-	case retrying:
-		p.planRetry(i)
-	case chunking:
-		p.planHead(i)
-	case gathering:
-		p.planGather(i)
-	case revisiting:
-		p.planRevisit(i)
-	case discarding:
-		p.planDiscard(i)
-	case stamping:
-		p.planStamp(i)
-	case copying:
-		switch {
-		case r.way == direct:
-			for s := range p.all {
-				p.forward(i, s)
-			}
-		case r.several:
-			p.planVersionedCopies(i)
-		default:
-			p.planCopies(i)
-		}
-	case deleting:
-		for _, s := range p.repairs[r.repair:r.repairEnd] {
-			p.deleteKey(i, int(s))
-		}
-	}
-}
 
 // Repairs returns the servers on which the next step deletes the key of a write, because their answer differs from the
 // client's; none if the next step deletes nothing.

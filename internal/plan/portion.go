@@ -46,7 +46,7 @@ func (p *Planner) Restore(i int32) {
 // Partial reports whether requests[i], which is complete, still has keys or values to ask for.
 func (p *Planner) Partial(i int32) bool {
 	r := &p.Requests[i]
-	return r.all != nil || r.cut || p.answering(i).cut
+	return r.all != nil || r.cut || p.answering(r).cut
 }
 
 // KeysAsked returns how many keys r has asked for, including earlier portions.

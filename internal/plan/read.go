@@ -64,9 +64,15 @@ func (p *Planner) commonPool(r *Request) *route.Router {
 	return in
 }
 
+// planReading plans a read, unless it can join another one.
+func (p *Planner) planReading(r *Request) {
+	if !p.joinable(r) || !p.join(r) {
+		p.planRead(r, &p.part)
+	}
+}
+
 // planRead plans get, gets, gat, gats, and the meta commands that change nothing.
-func (p *Planner) planRead(i int32, c *choice) {
-	r := &p.Requests[i]
+func (p *Planner) planRead(r *Request, c *choice) {
 	// A read that shows a cas goes to the first server, unless it is a version. So does a gat, which is a write and
 	// touches the other copies.
 	in := r.in
@@ -78,20 +84,20 @@ func (p *Planner) planRead(i int32, c *choice) {
 	anywhere := in.Everywhere() && p.readsAny(r, in)
 	switch {
 	case r.Answer != "":
-		p.planByPlacement(i, c) // which writes its own lines
+		p.planByPlacement(r, c) // which writes its own lines
 	case len(p.all) == 1 && r.whole() && (!r.touches() || len(r.Keys) <= maxTouchLine):
-		p.forward(i, 0)
+		p.forward(r, 0)
 	case (r.strips || r.tags) && r.Command.IsRetrieval():
-		p.planByPlacement(i, c)
+		p.planByPlacement(r, c)
 	case anywhere && r.NumKeys > 1 && p.options.Sharded:
-		p.planEvenly(i, in, c)
+		p.planEvenly(r, in, c)
 	case anywhere && r.whole():
-		p.forward(i, p.choose(in, c).server)
-	case !r.Command.IsRetrieval() && p.planMgOnNew(i, in, c):
+		p.forward(r, p.choose(in, c).server)
+	case !r.Command.IsRetrieval() && p.planMgOnNew(r, in, c):
 	case !r.Command.IsRetrieval():
-		p.forward(i, p.readServer(r, in, r.key, c))
+		p.forward(r, p.readServer(r, in, r.key, c))
 	default:
-		p.planByPlacement(i, c)
+		p.planByPlacement(r, c)
 	}
 }
 
@@ -183,8 +189,7 @@ func (p *Planner) pick(r *Request, in *route.Router, servers []int, c *choice) i
 
 // planEvenly splits a get whose keys every server of the pool in holds into runs of consecutive keys. The lengths of
 // the runs differ by at most one.
-func (p *Planner) planEvenly(i int32, in *route.Router, c *choice) {
-	r := &p.Requests[i]
+func (p *Planner) planEvenly(r *Request, in *route.Router, c *choice) {
 	chosen := p.choose(in, c).server
 	servers := p.mayReadOf(in, p.pools[in.Number()], c.avoid)
 	if len(servers) == 0 {
@@ -202,7 +207,7 @@ func (p *Planner) planEvenly(i int32, in *route.Router, c *choice) {
 		keys := bytes.TrimSuffix(rest[:next], blank)
 		rest = rest[next:]
 		op := protocol.Op{Command: r.Command, Keys: keys, NumKeys: int32(size)}
-		p.send(i, servers[(first+run)%len(servers)], &op).Reads = true
+		p.send(r, servers[(first+run)%len(servers)], &op).Reads = true
 	}
 }
 
@@ -227,10 +232,9 @@ func keysEnd(keys []byte, n int) int {
 
 // planByPlacement plans one call per server for the keys that are read there, in the order of the request; several
 // calls for a long gat.
-func (p *Planner) planByPlacement(i int32, c *choice) {
-	r := &p.Requests[i]
+func (p *Planner) planByPlacement(r *Request, c *choice) {
 	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.strips && !r.tags && !r.in.WarmsUp() {
-		p.forward(i, p.readServer(r, r.in, r.key, c))
+		p.forward(r, p.readServer(r, r.in, r.key, c))
 		return
 	}
 	base, router := len(p.placed), p.routerOf(r)
@@ -252,25 +256,24 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 	}
 	if common >= 0 && !r.warms && !r.strips && !r.tags && r.Answer == "" && r.whole() &&
 		(!r.touches() || len(r.Keys) <= maxTouchLine) {
-		p.forward(i, common)
+		p.forward(r, common)
 		p.placed = p.placed[:base]
 	} else {
 		r.keys = int32(base)
 		for s := range p.all {
-			p.planKeysOf(i, s, p.placed[base:])
+			p.planKeysOf(r, s, p.placed[base:])
 		}
 		if r.warms {
 			r.warm, r.warmEnd = r.first, r.last
 		}
 	}
 	if r.touches() && p.options.Router.N() > 1 {
-		p.planTouches(i, c)
+		p.planTouches(r, c)
 	}
 }
 
 // planKeysOf plans the calls for the keys that are read from server s.
-func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
-	r := &p.Requests[i]
+func (p *Planner) planKeysOf(r *Request, s int, keys []placed) {
 	start, ordinal := len(p.lines), int32(0) // where the keys of the line begin in lines, and how many there are
 	versioned, command := r.warms && r.step != warming && p.fills[s], r.Command
 	if versioned {
@@ -285,7 +288,7 @@ func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 		}
 		key = key[keys[k].strip:]
 		if ordinal > 0 && r.touches() && len(p.lines)-start+len(key) > maxTouchLine {
-			p.sendKeys(i, s, command, start, ordinal)
+			p.sendKeys(r, s, command, start, ordinal)
 			start, ordinal = len(p.lines), 0
 		}
 		if ordinal > 0 {
@@ -298,22 +301,21 @@ func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 	if ordinal == 0 {
 		return
 	}
-	p.sendKeys(i, s, command, start, ordinal)
+	p.sendKeys(r, s, command, start, ordinal)
 	if versioned {
 		p.Calls[len(p.Calls)-1].form = formClientVersion
 	}
 }
 
 // sendKeys sends a retrieval of n keys, which are lines[start:], to server s.
-func (p *Planner) sendKeys(i int32, s int, command protocol.Command, start int, n int32) {
+func (p *Planner) sendKeys(r *Request, s int, command protocol.Command, start int, n int32) {
 	end := len(p.lines)
-	op := protocol.Op{Command: command, Expiry: p.Requests[i].Expiry, Keys: p.lines[start:end:end], NumKeys: n}
-	p.send(i, s, &op).Reads = true
+	op := protocol.Op{Command: command, Expiry: r.Expiry, Keys: p.lines[start:end:end], NumKeys: n}
+	p.send(r, s, &op).Reads = true
 }
 
 // planTouches sets the expiry of a gat's keys on the servers that it does not read.
-func (p *Planner) planTouches(i int32, c *choice) {
-	r := &p.Requests[i]
+func (p *Planner) planTouches(r *Request, c *choice) {
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
@@ -322,53 +324,81 @@ func (p *Planner) planTouches(i int32, c *choice) {
 		reads := p.firstOf(p.readersOf(), c.avoid)
 		for _, h := range p.place {
 			if s := int(h.Server); s != reads && h.Roles.Has(route.Store) && !h.Roles.Has(route.After) {
-				p.touch(i, s, key)
+				p.touch(r, s, key)
 			}
 		}
 	}
 }
 
 // touch sets the expiry of a key of the gat requests[i] on server s.
-func (p *Planner) touch(i int32, s int, key []byte) {
-	op := protocol.Op{Command: protocol.Touch, Expiry: p.Requests[i].Expiry, Keys: key, NumKeys: 1}
-	p.send(i, s, &op).hidden = true
+func (p *Planner) touch(r *Request, s int, key []byte) {
+	op := protocol.Op{Command: protocol.Touch, Expiry: r.Expiry, Keys: key, NumKeys: 1}
+	p.send(r, s, &op).hidden = true
 }
 
-// settleRead reports whether a read has failed and can be sent to a server that was not asked yet, or again to the same
-// server if that has closed the connection, as a restarted server does.
-func (p *Planner) settleRead(r *Request) (again bool) {
+// settleRead reads again what a server has failed to answer, or asks for the chunks of what was read.
+func (p *Planner) settleRead(r *Request, inTime bool) (next step) {
+	switch next = p.askOthers(r, inTime); {
+	case next != answered || r.Fixed || r.split == 0:
+		return next
+	}
+	return p.settleSplit(r)
+}
+
+// askOthers returns the step in which other servers are asked for what r, a read, did not get, or the same server if
+// that has closed the connection, as a restarted server does.
+func (p *Planner) askOthers(r *Request, inTime bool) (next step) {
 	switch {
-	case r.Answer != "":
-		return false
-	case r.step == emptying:
-		p.settleEmptying(r)
-		return false
+	case r.Answer != "" || r.Fixed || !inTime:
+		return answered
 	case r.warms:
-		return p.settleWarming(r)
-	}
-	if r.ownToken && !r.byFirst {
-		p.rereadFirst(r)
-		return true
-	}
-	for n := r.first; n < r.last; n++ {
-		c, copies := &p.Calls[n], p.copies(n)
-		if !c.Failed || c.hidden && !c.isPart() || (copies == 1 && !c.lost) || r.tries >= max(1, copies-1) {
-			continue
-		}
+		next = p.settleWarming(r)
+	case r.ownToken && !r.byFirst:
+		next = p.rereadFirst(r)
+	case p.mayRetry(r):
 		p.triedAgain(r)
-		return true
+		next = retrying
+	case r.touches() && !r.Failed:
+		next = p.settleOldFirst(r)
 	}
-	return r.touches() && !r.Failed && p.settleOldFirst(r)
+	if next != answered {
+		r.split = 0
+	}
+	return next
+}
+
+// mayRetry reports whether a server has failed the read r and there is a server to ask instead.
+func (p *Planner) mayRetry(r *Request) bool {
+	for n := r.first; n < r.last; n++ {
+		if c := &p.Calls[n]; c.Failed && (!c.hidden || c.isPart()) && p.mayTryAgain(r, n) {
+			return true
+		}
+	}
+	return false
 }
 
 // planRetry plans a read again, without the servers that failed it.
-func (p *Planner) planRetry(i int32) {
-	p.noteFailed(i)
-	r := &p.Requests[i]
-	if r.way == anyone {
-		p.planAny(i, p.failed)
-		return
-	}
+func (p *Planner) planRetry(r *Request) {
+	p.noteFailed(r)
 	r.keys = -1
-	p.planRead(i, &choice{avoid: p.failed})
+	p.planRead(r, &choice{avoid: p.failed})
+}
+
+// triedAgain notes that another server is asked for what r asked for.
+func (p *Planner) triedAgain(r *Request) {
+	if r.tries == 0 {
+		r.tried = r.first
+	}
+	r.tries++
+	r.triedEnd = r.last
+}
+
+// noteFailed sets failed to the servers that failed r in earlier attempts.
+func (p *Planner) noteFailed(r *Request) {
+	clear(p.failed)
+	for n := r.tried; n < r.triedEnd; n++ {
+		if c := &p.Calls[n]; c.Request == r.number && c.Failed {
+			p.failed[c.Server] = true
+		}
+	}
 }

@@ -169,7 +169,7 @@ func (p *Planner) end(c *Call) (ended bool) {
 // Forget says that requests[i] is answered. It lets go of the replies of its step, unless a request that has joined it
 // needs them.
 func (p *Planner) Forget(i int32) {
-	if r := p.answering(i); r.joins > 0 {
+	if r := p.answering(&p.Requests[i]); r.joins > 0 {
 		r.joins--
 		return
 	}

@@ -43,14 +43,13 @@ func (p *Planner) addSeveral(r *Request) {
 }
 
 // forwardVersioned sends requests[i] to servers, under its version.
-func (p *Planner) forwardVersioned(i int32, servers ...int) {
-	r := &p.Requests[i]
+func (p *Planner) forwardVersioned(r *Request, servers ...int) {
 	op := *r.served()
 	op.Stamp(r.version)
 	line := p.write(&op)
 	for _, s := range servers {
-		c := p.call(i, s, &op, line, op.Data)
-		c.Reads, c.stores = r.way == compare && r.depends(), true
+		c := p.call(r, s, &op, line, op.Data)
+		c.Reads, c.stores = r.depends(), true
 		switch {
 		case r.Command.IsMeta():
 		case r.Command.IsStorage():
@@ -70,14 +69,13 @@ func (p *Planner) moveToFront(holders []int, first int) {
 
 // planDecided sends requests[i] to the first server, which decides it, and fetches the resulting item if it cannot be
 // known otherwise.
-func (p *Planner) planDecided(i int32, first int) {
-	r := &p.Requests[i]
-	r.way = compare
-	p.forward(i, first)
+func (p *Planner) planDecided(r *Request, first int) {
+	r.step = deciding
+	p.forward(r, first)
 	if r.several && r.Has(protocol.Builds) {
 		r.look = int32(len(p.Calls))
 		op := r.served().KeyText().Ask(protocol.ForItem)
-		c := p.send(i, first, &op)
+		c := p.send(r, first, &op)
 		c.form, c.hidden = formItem, true
 	}
 }
@@ -88,25 +86,27 @@ func (c *Call) LooksBack() bool { return c.form == formItem }
 // Grows reports whether r extends the present value by the data it brings, so that the resulting item is fetched.
 func (r *Request) Grows() bool { return r.version != 0 && r.Has(protocol.Builds) && len(r.Data) > 0 }
 
-// settleDecided reports whether a step follows the first server's decision.
-func (p *Planner) settleDecided(r *Request) (again bool) {
+// settleDecided returns the step that follows the first server's decision.
+func (p *Planner) settleDecided(r *Request) step {
 	r.chosen = r.first
 	c := &p.Calls[r.first]
 	// The first server lacks an item that is to be marked stale, but the others may hold it.
 	unmarked := r.Has(protocol.Marks) && !r.Has(protocol.Conditional) && !c.Failed && c.kind.IsNotFound()
 	if outcomeOf(r, c) != replica.Success && !unmarked {
 		p.checkRefused(r)
-		return false
+		return answered
 	}
-	r.step = copying
 	if r.Fetches() {
 		it, _ := protocol.DecodeItem(c.reply)
 		r.dropped = r.version != 0 && it.Won
-		return r.dropped || r.HasFlag('T')
+		if r.dropped || r.HasFlag('T') {
+			return copying
+		}
+		return answered
 	}
 	if r.look < 0 {
 		r.dropped = r.Has(protocol.Deletes) || r.Has(protocol.Marks)
-		return true
+		return copying
 	}
 	look := &p.Calls[r.look]
 	it, ok := protocol.DecodeItem(look.reply)
@@ -116,23 +116,22 @@ func (p *Planner) settleDecided(r *Request) (again bool) {
 	case !ok || it.Stale:
 		r.dropped = true // it is missing, was not kept, cannot be copied, or must exist on the first server only
 	case it.CAS != r.version:
-		r.step = stamping
+		return stamping
 	}
-	return true
+	return copying
 }
 
 // planStamp gives the item that the first server has made, under a cas of its own, a version.
-func (p *Planner) planStamp(i int32) {
-	r := &p.Requests[i]
+func (p *Planner) planStamp(r *Request) {
 	it, _ := protocol.DecodeItem(p.Calls[r.look].reply)
 	r.version = p.options.Versions.next()
 	op := r.served().KeyText().Store(it, it.CAS, r.version)
-	p.send(i, int(p.Calls[r.chosen].Server), &op).form = formStored
+	p.send(r, int(p.Calls[r.chosen].Server), &op).form = formStored
 }
 
-// settleStamp reports whether the other servers need a copy or a deletion. They don't if another request has written
-// the key since: they get what that wrote.
-func (p *Planner) settleStamp(r *Request) (again bool) {
+// settleStamp lets the other servers get a copy or lose the key, unless another request has written the key since: they
+// get what that wrote.
+func (p *Planner) settleStamp(r *Request, _ bool) step {
 	c := &p.Calls[r.first]
 	switch {
 	case c.Failed:
@@ -140,7 +139,7 @@ func (p *Planner) settleStamp(r *Request) (again bool) {
 	case c.kind.IsError(), c.kind.IsNotFound():
 		r.dropped = true
 	case c.kind != protocol.ReplyMetaDone:
-		return false
+		return answered
 	case r.HasFlag('c'):
 		answer := &p.Calls[r.chosen]
 		it, _ := protocol.DecodeItem(answer.reply)
@@ -149,13 +148,11 @@ func (p *Planner) settleStamp(r *Request) (again bool) {
 		p.lines = append(it.Append(p.lines), it.Data...)
 		answer.reply = p.lines[start:]
 	}
-	r.step = copying
-	return true
+	return copying
 }
 
 // planVersionedCopies gives the other servers what the first one decided.
-func (p *Planner) planVersionedCopies(i int32) {
-	r := &p.Requests[i]
+func (p *Planner) planVersionedCopies(r *Request) {
 	first := int(p.Calls[r.chosen].Server)
 	p.findHolders(r)
 	p.withholdHead(r)
@@ -183,29 +180,28 @@ func (p *Planner) planVersionedCopies(i int32) {
 			continue
 		case r.version == 0 && !r.dropped && p.rolesOf(s).Has(route.Tentative):
 			// A change of the expiry would also change that of a copy that nobody reads yet.
-			p.deleteKey(i, s)
+			p.deleteKey(r, s)
 			continue
 		case r.version == 0 && !hidden:
-			p.forward(i, s)
+			p.forward(r, s)
 			// A server that gets writes last may lack the key: it is not copied yet.
 			p.Calls[len(p.Calls)-1].hidden = p.rolesOf(s).Has(route.After)
 			continue
 		}
-		c := p.call(i, s, &op, line, op.Data)
+		c := p.call(r, s, &op, line, op.Data)
 		c.form, c.hidden, c.stores = form, hidden, !hidden
 	}
-	p.planEmptied(i)
+	p.planEmptied(r)
 	if r.look >= 0 && r.dropped {
-		p.giveBack(i, first)
+		p.giveBack(r, first)
 	}
 }
 
 // giveBack undoes what a look at a stale item has done: the next client that reads it has to renew it.
-func (p *Planner) giveBack(i int32, first int) {
-	r := &p.Requests[i]
+func (p *Planner) giveBack(r *Request, first int) {
 	if it, _ := protocol.DecodeItem(p.Calls[r.look].reply); it.Won && it.Stale {
 		op := r.served().KeyText().GiveBack(it.CAS)
-		p.send(i, first, &op).hidden = true
+		p.send(r, first, &op).hidden = true
 	}
 }
 

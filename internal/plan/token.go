@@ -44,11 +44,12 @@ func (p *Planner) noteToken(r *Request, s int, key []byte, cas uint64) {
 }
 
 // rereadFirst makes the read r ask the first servers of its keys.
-func (p *Planner) rereadFirst(r *Request) {
+func (p *Planner) rereadFirst(r *Request) step {
 	if r.tries == 0 {
 		r.tried = r.first
 	}
-	r.byFirst, r.step, r.triedEnd = true, retrying, r.last
+	r.byFirst, r.triedEnd = true, r.last
+	return retrying
 }
 
 // checkRefused begins a check of r's key if the first server has refused r because of its token, and another server may

@@ -87,8 +87,7 @@ func (p *Planner) firstLook(r *Request, key []byte, c *choice) int {
 
 // planMgOnNew sends an mg of a key of the pool in to the server that firstLook returns, and reports whether there is
 // one.
-func (p *Planner) planMgOnNew(i int32, in *route.Router, c *choice) bool {
-	r := &p.Requests[i]
+func (p *Planner) planMgOnNew(r *Request, in *route.Router, c *choice) bool {
 	if !in.WarmsUp() || r.Words() >= protocol.MaxMetaWords {
 		return false
 	}
@@ -99,7 +98,7 @@ func (p *Planner) planMgOnNew(i int32, in *route.Router, c *choice) bool {
 	op := *r.served()
 	op.Drop("q")
 	op.Fields |= protocol.FieldsOf("c")
-	call := p.send(i, s, &op)
+	call := p.send(r, s, &op)
 	call.form, call.Reads = formClientVersion, true
 	r.warm, r.warmEnd = r.first, r.last
 	return true
@@ -110,9 +109,10 @@ func (p *Planner) asksNew(r *Request, n int32) bool {
 	return r.warms && r.step != warming && p.Calls[n].form == formClientVersion
 }
 
-// settleWarming reports whether keys of a read were not found in the pool that is warmed up, or not answered, and other
-// servers have to be asked.
-func (p *Planner) settleWarming(r *Request) (again bool) {
+// settleWarming lets other servers be asked for keys of a read that were not found in the pool that is warmed up, or not
+// answered.
+func (p *Planner) settleWarming(r *Request) step {
+	again := false
 	if !r.Command.IsRetrieval() {
 		c := &p.Calls[r.first]
 		switch {
@@ -148,17 +148,16 @@ func (p *Planner) settleWarming(r *Request) (again bool) {
 		}
 	}
 	if !again {
-		return false
+		return answered
 	}
 	switch r.step {
 	case warming:
 		r.tries++
-	case sent:
+	case reading:
 		r.tried = r.first
 	}
-	r.step = warming
 	r.triedEnd = r.last
-	return true
+	return warming
 }
 
 // Values of placed.server while it is not known from which server a key will be read.
@@ -192,18 +191,12 @@ func (p *Planner) walks(c *Call, ordinal int32) bool {
 }
 
 // planWarming asks other servers for what settleWarming has found missing.
-func (p *Planner) planWarming(i int32) {
-	r := &p.Requests[i]
-	clear(p.failed)
-	for n := r.tried; n < r.triedEnd; n++ {
-		if c := &p.Calls[n]; c.Request == i && c.Failed {
-			p.failed[c.Server] = true
-		}
-	}
+func (p *Planner) planWarming(r *Request) {
+	p.noteFailed(r)
 	c := &choice{avoid: p.failed}
 	if !r.Command.IsRetrieval() {
 		afterMiss := !p.Calls[r.warm].Failed
-		p.forward(i, p.readServer(r, r.in, r.key, c))
+		p.forward(r, p.readServer(r, r.in, r.key, c))
 		p.Calls[len(p.Calls)-1].afterMiss = afterMiss
 		return
 	}
@@ -220,7 +213,7 @@ func (p *Planner) planWarming(i int32) {
 			}
 		}
 		for s := range p.all {
-			p.planKeysOf(i, s, keys)
+			p.planKeysOf(r, s, keys)
 		}
 		for n := first; n < len(p.Calls); n++ {
 			p.Calls[n].afterMiss = missed
@@ -286,31 +279,31 @@ func keyAt(keys []byte, k int) []byte {
 	return key
 }
 
-// settleOldFirst reports whether the servers that get writes last must now be asked to delete keys or to change their
-// expiry, after a step of r in which all other servers were asked at once.
-func (p *Planner) settleOldFirst(r *Request) (again bool) {
+// settleOldFirst lets the servers that get writes last be asked to delete keys or to change their expiry, after a step
+// of r in which all other servers were asked at once.
+func (p *Planner) settleOldFirst(r *Request) step {
 	if !p.options.Router.Uses(route.After) || r.Failed {
-		return false
+		return answered
 	}
 	if r.IsFlush() {
-		r.step = copying
-		return true
+		return flushing
 	}
+	again := false
 	for rest := r.Keys; len(rest) > 0 && !again; {
 		var key []byte
 		key, rest = r.nextKey(rest)
 		again = p.oldFirst(p.options.Router.In(key), key)
 	}
-	if again {
-		r.step, r.warm, r.warmEnd = emptying, r.first, r.last
+	if !again {
+		return answered
 	}
-	return again
+	r.warm, r.warmEnd = r.first, r.last
+	return emptying
 }
 
 // planEmptying deletes the keys of requests[i] on those servers. A gat deletes them only if it would otherwise change
 // the expiry of copies that nobody reads yet.
-func (p *Planner) planEmptying(i int32) {
-	r := &p.Requests[i]
+func (p *Planner) planEmptying(r *Request) {
 	for rest := r.Keys; len(rest) > 0; {
 		text, _ := nextKey(rest)
 		var key []byte
@@ -320,11 +313,11 @@ func (p *Planner) planEmptying(i int32) {
 			s := int(h.Server)
 			switch {
 			case !h.Roles.Has(route.After):
-			case r.way == read && !h.Roles.Has(route.Tentative):
-				p.touch(i, s, text)
+			case r.Has(protocol.Reads) && !h.Roles.Has(route.Tentative):
+				p.touch(r, s, text)
 			default:
 				op := protocol.KeyText{Text: text, Encoded: r.Has(protocol.Encoded)}.Meta('d', "")
-				p.send(i, s, &op).hidden = true
+				p.send(r, s, &op).hidden = true
 			}
 		}
 	}
@@ -340,11 +333,18 @@ func (r *Request) nextKey(rest []byte) (key, left []byte) {
 
 // settleEmptying makes the answer of the gat r that of the previous step, or the error of a server on which the key
 // could not be deleted.
-func (p *Planner) settleEmptying(r *Request) {
+func (p *Planner) settleEmptying(r *Request, _ bool) step {
+	if r.Answer != "" || r.Fixed {
+		return answered
+	}
 	for n := r.first; n < r.last; n++ {
 		if c := &p.Calls[n]; c.kind.IsError() {
 			r.Fail(string(c.reply))
 		}
 	}
 	r.first, r.last = r.warm, r.warmEnd
+	if r.split == 0 || r.Fixed {
+		return answered
+	}
+	return p.settleSplit(r)
 }

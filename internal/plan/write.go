@@ -10,46 +10,49 @@ import (
 
 // planWrite sends a write to every server that holds the key. A write that depends on a cas goes only to the first
 // server, which knows the cas. If other mcmw instances write the same servers, so does a write that depends on anything
-// else. Such a write is a barrier, because a later request of the part may read what its second step writes.
-func (p *Planner) planWrite(i int32) (barrier bool) {
-	r := &p.Requests[i]
+// else.
+func (p *Planner) planWrite(r *Request) {
+	r.step = writing
+	p.encloseHead(r)
 	p.findHolders(r)
 	if p.isAgreed(r) {
 		if p.elect(r); r.Fixed {
-			return false
+			r.step = answered
+			return
 		}
 	}
 	p.withholdHead(r)
+	one := len(p.holders)+len(p.emptied) == 1
 	switch {
-	case len(p.holders)+len(p.emptied) == 1 && r.several && r.Has(protocol.Builds):
-		p.planDecided(i, p.holders[0])
-		return true
-	case len(p.holders)+len(p.emptied) == 1:
-		r.decided = false
-		p.forward(i, p.holders[0])
+	case one && r.several && r.Has(protocol.Builds):
+		p.planDecided(r, p.holders[0])
+	case one:
+		r.step, r.decided = direct, false
+		p.forward(r, p.holders[0])
 	case r.Has(protocol.Depends) && p.decides == route.Refused:
+		r.step = answered
 		r.Fail(textMoving)
 	case r.Has(protocol.Depends) && !p.decides.Permits(p.deciderOf(r)):
-		p.planForget(i)
+		p.planForget(r)
 	case r.decided:
-		p.planDecided(i, p.deciderOf(r))
-		return true
+		p.planDecided(r, p.deciderOf(r))
 	default:
-		r.way = write
 		if r.several {
 			p.moveToFront(p.holders, p.deciderOf(r))
 		}
 		if r.version != 0 {
-			p.forwardVersioned(i, p.holders...)
+			p.forwardVersioned(r, p.holders...)
 		} else {
 			for _, s := range p.holders {
-				p.forward(i, s)
+				p.forward(r, s)
 			}
 		}
-		p.planEmptied(i)
+		p.planEmptied(r)
 	}
-	return false
 }
+
+// settleWriting compares the replicas' answers.
+func (p *Planner) settleWriting(r *Request, _ bool) step { return p.settleWrite(r, -1) }
 
 // deciderOf returns the server that decides r: the one that all instances let decide, or decider.
 func (p *Planner) deciderOf(r *Request) int {
@@ -79,40 +82,59 @@ func (p *Planner) decider() int {
 // planForget answers requests[i], which depends on an item, as if there were none, because different servers might
 // decide it for different mcmw instances (route.Row.Forget). The key is deleted on all of them. An add stores nothing,
 // and deletes nothing either: the item may be a lock that is held.
-func (p *Planner) planForget(i int32) {
-	r := &p.Requests[i]
-	r.way, r.version = forget, 0
+func (p *Planner) planForget(r *Request) {
+	r.step, r.version = removing, 0
 	start := len(p.lines)
 	var kind protocol.ReplyKind
 	if kind, p.lines = r.Forgotten(p.lines); !r.Has(protocol.Quiet) || !r.LeavesOut(kind) {
 		r.text = string(p.lines[start:])
 	}
 	if !r.Adds() {
-		p.deleteEverywhere(i)
+		p.planRemoving(r)
 	}
 	r.Fixed = true
+}
+
+// planRemoving removes the key of a value that was refused for its size, as memcached does: the old value must not
+// outlive an attempt to replace it.
+func (p *Planner) planRemoving(r *Request) {
+	r.step = removing
+	p.findHolders(r)
+	for _, s := range p.holders {
+		p.deleteKey(r, s)
+	}
+	p.planEmptied(r)
+}
+
+// settleRemoving lets servers that get writes last lose the key after all others.
+func (p *Planner) settleRemoving(r *Request, _ bool) step {
+	if r.Fixed {
+		return answered
+	}
+	return p.settleOldFirst(r)
 }
 
 // textMoving refuses a request that depends on a value which is moving to other servers; see the phase route.Late.
 const textMoving = "SERVER_ERROR the key is moving to other servers; try again later\r\n"
 
-// settleCompare reports whether the first server has stored a conditional write, so that it has to be copied to the
-// others.
-func (p *Planner) settleCompare(r *Request) (again bool) {
+// settleDeciding lets the other servers get what the first one has stored.
+func (p *Planner) settleDeciding(r *Request, _ bool) step {
 	if r.several {
 		return p.settleDecided(r)
 	}
 	r.chosen = r.first
 	if outcomeOf(r, &p.Calls[r.first]) != replica.Success {
-		return false
+		return answered
 	}
-	r.step = copying
-	return true
+	return copying
 }
 
 // planCopies gives the other servers what the first one has stored.
-func (p *Planner) planCopies(i int32) {
-	r := &p.Requests[i]
+func (p *Planner) planCopies(r *Request) {
+	if r.several {
+		p.planVersionedCopies(r)
+		return
+	}
 	first := int(p.Calls[r.chosen].Server)
 	op := *r.served()
 	op.DropCondition()
@@ -123,17 +145,20 @@ func (p *Planner) planCopies(i int32) {
 		switch {
 		case s == first:
 		case r.Has(protocol.Marks):
-			p.deleteKey(i, s) // the stale item cannot be copied: it is not known
+			p.deleteKey(r, s) // the stale item cannot be copied: it is not known
 		default:
-			p.call(i, s, &op, line, op.Data)
+			p.call(r, s, &op, line, op.Data)
 		}
 	}
-	p.planEmptied(i)
+	p.planEmptied(r)
 }
 
+// settleCopies compares the replicas' answers with that of the first server.
+func (p *Planner) settleCopies(r *Request, _ bool) step { return p.settleWrite(r, r.chosen) }
+
 // settleWrite compares the replicas' answers and chooses the one that the client gets. first, unless negative, is the
-// call of the replica that answered in an earlier step. again: the key has to be deleted on some of them.
-func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
+// call of the replica that answered in an earlier step. The key may have to be deleted on some of them.
+func (p *Planner) settleWrite(r *Request, first int32) step {
 	p.answers, p.answered = p.answers[:0], p.answered[:0]
 	if first >= 0 {
 		p.answered = append(p.answered, first)
@@ -191,10 +216,16 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 	}
 	r.repairEnd = int32(len(p.repairs))
 	if r.repair == r.repairEnd {
-		return false
+		return answered
 	}
-	r.step = deleting
-	return true
+	return deleting
+}
+
+// planRepairs deletes the key of r on the servers in its repairs.
+func (p *Planner) planRepairs(r *Request) {
+	for _, s := range p.repairs[r.repair:r.repairEnd] {
+		p.deleteKey(r, int(s))
+	}
 }
 
 // Dispensable reports whether call n can end without a reply although the client will be told of a success: it writes
@@ -206,11 +237,11 @@ func (p *Planner) Dispensable(n int32) bool {
 		return true
 	}
 	r := &p.Requests[c.Request]
-	if r.step != copying && (r.way != write || r.step != sent) || r.way != write && r.way != compare {
+	if r.step != copying && r.step != writing {
 		return false
 	}
 	done, needed := 0, 1
-	if r.way == compare {
+	if r.step == copying {
 		done++ // on the server that has decided
 	}
 	for m := r.first; m < r.last; m++ {
@@ -231,7 +262,7 @@ func (p *Planner) Dispensable(n int32) bool {
 // it adds to out the error that replaces the success.
 func (p *Planner) Withhold(i, server int32, out Output) bool {
 	r := &p.Requests[i]
-	if r.way != write && r.way != compare || r.chosen < 0 || p.Calls[r.chosen].kind.IsError() {
+	if r.chosen < 0 || p.Calls[r.chosen].kind.IsError() {
 		return false
 	}
 	for n := range p.Calls {
