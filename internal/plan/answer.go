@@ -24,7 +24,7 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 	case r.NoReply || r.Has(protocol.Closes):
 	case r.Answer != "":
 		out.AddString(r.Answer)
-	case r.Fixed:
+	case r.is(fixed):
 		out.AddString(r.text)
 	case r.leftOut():
 		return 0
@@ -38,8 +38,8 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 		return p.addValues(p.answering(r), calls, out)
 	case p.replyOf(r).cutOff():
 		return 0
-	case r.split != 0 && r.Has(protocol.Reads) && len(p.splitOf(r).values) > 0:
-		p.addSplitValue(r, &p.splitOf(r).values[0], r.renamed(), out)
+	case r.split != nil && r.Has(protocol.Reads) && len(r.split.values) > 0:
+		p.addSplitValue(r, &r.split.values[0], r.renamed(), out)
 	default:
 		p.addReply(r, p.replyOf(r), out)
 	}
@@ -48,8 +48,8 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 
 // replyOf returns the call whose reply the client gets.
 func (p *Planner) replyOf(r *Request) *Call {
-	if r.chosen >= 0 {
-		return &p.Calls[r.chosen]
+	if r.chosen() >= 0 {
+		return &p.Calls[r.write.chosen]
 	}
 	return lastError(p.Calls[r.first:r.last])
 }
@@ -70,19 +70,19 @@ func lastError(calls []Call) *Call {
 // out if it was asked in that mode; replicas are never asked in quiet mode, so their replies are left out here.
 // memcached before 1.6.40 answers a quiet ma that creates its item.
 func (p *Planner) addReply(r *Request, c *Call, out Output) {
-	if r.warms {
+	if r.warms() {
 		p.noteWarming(r, c)
 	}
-	if miss, ok := r.Miss(); ok && c.Failed && (p.options.GetErrorMiss || c.afterMiss) {
+	if miss, ok := r.Miss(); ok && c.is(failed) && (p.options.GetErrorMiss || c.is(afterMiss)) {
 		out.AddString(miss)
 		return
 	}
 	switch {
-	case r.Command.IsMeta() && !c.Failed:
+	case r.Command.IsMeta() && !c.is(failed):
 		p.addMeta(r, c, out)
-	case r.version != 0:
+	case r.Version() != 0:
 		out.Add(r.Classic(c.kind, c.reply))
-	case c.Fence && !c.Failed:
+	case c.is(fence) && !c.is(failed):
 		out.Add(bytes.TrimSuffix(c.reply, []byte(protocol.TextMetaNoop)))
 	default:
 		out.Add(c.reply)
@@ -92,7 +92,7 @@ func (p *Planner) addReply(r *Request, c *Call, out Output) {
 // addMeta adds c's reply to the meta command r.
 func (p *Planner) addMeta(r *Request, c *Call, out Output) {
 	reply := c.reply
-	if c.Fence {
+	if c.is(fence) {
 		reply = bytes.TrimSuffix(reply, []byte(protocol.TextMetaNoop))
 	}
 	if changes := r.stripped != nil || p.changes(r, c); changes || r.Has(protocol.Quiet) {
@@ -114,14 +114,14 @@ func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
 	if last := len(calls) - 1; last > 0 && calls[last].form == formLife {
 		calls = calls[:last]
 	}
-	if r.split != 0 {
+	if r.split != nil {
 		return p.addSplitValues(r, calls, out)
 	}
-	if len(calls) == 1 && r.keys < 0 && r.all == nil && !r.cut && !(calls[0].Failed && p.options.GetErrorMiss) {
+	if len(calls) == 1 && !r.spread() && !r.portion() && !r.is(cut) && !(calls[0].is(failed) && p.options.GetErrorMiss) {
 		out.Add(calls[0].reply)
 		return -1
 	}
-	if r.keys >= 0 {
+	if r.spread() {
 		rest = p.mergeValues(r, calls, out, nil)
 	} else {
 		rest = joinValues(calls, out)
@@ -131,11 +131,11 @@ func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
 
 // failureOf returns the error that answers r, a retrieval with these calls; nil if there is none.
 func (p *Planner) failureOf(r *Request, calls []Call) (failure []byte) {
-	if r.warms {
+	if r.warms() {
 		return p.unansweredOf(r)
 	}
 	for i := range calls {
-		if c := &calls[i]; c.kind.IsError() && !c.cutOff() && !(c.Failed && p.options.GetErrorMiss) {
+		if c := &calls[i]; c.kind.IsError() && !c.cutOff() && !(c.is(failed) && p.options.GetErrorMiss) {
 			failure = c.reply
 		}
 	}
@@ -150,7 +150,7 @@ func (p *Planner) endValues(r *Request, failure []byte, rest int, out Output) in
 		return -1
 	case rest >= 0:
 		return rest
-	case r.all != nil:
+	case r.portion():
 		return len(r.Keys) + len(blank)
 	}
 	out.AddString(protocol.TextEnd)
@@ -168,7 +168,7 @@ func joinValues(calls []Call, out Output) (rest int) {
 			c.found = 0 // they are asked for again
 		case c.cutOff():
 			out.Add(c.reply)
-			rest = offset + c.cut
+			rest = offset + int(c.cut)
 		case c.kind == protocol.ReplyEnd:
 			out.Add(c.reply[:len(c.reply)-len(protocol.TextEnd)])
 		}
@@ -182,8 +182,8 @@ func joinValues(calls []Call, out Output) (rest int) {
 func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (rest int) {
 	var key []byte // of the client, if the servers have another one
 	names := r.Keys
-	for k, at := range p.placed[r.keys : r.keys+r.NumKeys] {
-		if r.strips {
+	for k, at := range r.read.keys {
+		if r.is(strips) {
 			if key, names = nextKey(names); at.strip == 0 {
 				key = nil
 			}
@@ -193,13 +193,13 @@ func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (r
 			for i := range calls {
 				calls[i].found = calls[i].added
 			}
-			for n := r.warm; n < r.warmEnd; n++ {
+			for n := r.read.before.first; n < r.read.before.last; n++ {
 				p.Calls[n].found = p.Calls[n].added
 			}
 			return keysEnd(r.Keys, k)
 		}
 		found := c.kind == protocol.ReplyEnd && c.added < c.found && p.items[c.next].ordinal == at.ordinal
-		if r.warms {
+		if r.warms() {
 			p.noteLook(keyAt(r.Keys, k), c, at.missed, found)
 		}
 		if !found {
@@ -265,7 +265,7 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 		return r.Request.Result, int(r.SentHits)
 	case r.Answer != "":
 		return textResult(r.Answer), 0
-	case r.Fixed:
+	case r.is(fixed):
 		return textResult(r.text), 0
 	case r.Has(protocol.Local), r.IsOverview():
 		return stats.ResultOK, 0
@@ -274,24 +274,24 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 	}
 	worst := stats.ResultOK
 	hits = int(r.SentHits)
-	if r.warms {
+	if r.warms() {
 		worst = p.worstOf(r)
-		if calls := p.CallsOf(i); r.warm != r.first && len(calls) > 0 {
-			for n := r.warm; n < r.warmEnd; n++ {
+		if calls := p.CallsOf(i); r.read.before.first != r.first && len(calls) > 0 {
+			for n := r.read.before.first; n < r.read.before.last; n++ {
 				hits += int(p.Calls[n].found)
 			}
 		}
 	}
 	calls := p.CallsOf(i)
 	for n := range calls {
-		if c := &calls[n]; !c.hidden {
+		if c := &calls[n]; !c.is(hidden) {
 			hits += int(c.found)
-			if c.kind.IsError() && !r.warms {
+			if c.kind.IsError() && !r.warms() {
 				worst = kindResult(c.kind)
 			}
 		}
 	}
-	if s := p.answering(r); s.split != 0 && p.splitOf(s).failed {
+	if s := p.answering(r); s.split != nil && s.split.failed {
 		worst = stats.ResultServerError
 	}
 	switch {
@@ -309,7 +309,7 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 // by saying nothing.
 func (p *Planner) NotFound(i int32) bool {
 	r := &p.Requests[i]
-	if r.Settled || r.Fixed || r.Answer != "" || len(p.CallsOf(i)) == 0 {
+	if r.Settled || r.is(fixed) || r.Answer != "" || len(p.CallsOf(i)) == 0 {
 		return false
 	}
 	c := p.replyOf(r)

@@ -11,45 +11,40 @@ type Call struct {
 	Request, Server int32
 	// Bytes are sent one after the other. They point into the client's buffer or the planner's lines.
 	Bytes [3][]byte
-	// Fence: an mn is sent after Bytes, and its reply ends the call's reply.
-	Fence bool
-	// Reads: the call must not go to a stale server.
-	Reads bool
-	// Failed: there is no reply. Dropped: the caller need not keep what arrives for it.
-	Failed, Dropped bool
 	// TooLarge is the size of a value larger than Options.MaxValue, bytes, which makes the reply an error; 0: there was
 	// no such value.
 	TooLarge int
-
-	command   protocol.Command // the command whose reply is expected
-	form      form             // further requirements on the reply
-	afterMiss bool             // the pool that is warmed up has answered that it holds none of the call's keys
-	hidden    bool             // the client does not get its reply, unless it is an error
-	empties   bool             // it deletes the key on a server that must not hold it; see route.Phase
-	stores    bool             // it stores an item under the request's version
-	lost      bool             // it failed because the server closed the connection
-	// skipped: the line end after the data of a value that is too large comes next. final: that line end ends the
-	// reply.
-	skipped, final bool
-
+	state
+	command protocol.Command // the command whose reply is expected
+	form    form             // further requirements on the reply
+	keys    []byte           // of a retrieval, and of a touch that goes with one: the keys in the order asked
+	values                   // what has arrived of a retrieval
 	kind    protocol.ReplyKind
 	reply   []byte
 	arrived int32 // order in which the calls of the round ended
+}
 
-	// Of a retrieval, and of a touch that goes with one: the keys in the order asked.
-	keys    []byte
-	cursor  int   // offset in keys of the key after the one that came last
+// values says which values of a retrieval have arrived.
+type values struct {
+	cursor  int32 // offset in the call's keys of the key after the one that came last
 	ordinal int32 // number of that key; of a check: number of lines that were answered
 	found   int32 // number of values that were kept
-	walked  int32 // how many of them the search for missing keys has passed
-	walk    int32 // items[walk] is the next one that it passes
+	// If the call is dropped: offset and number of the first key whose value was not kept.
+	cut, cutKey int32
 	// If the answer is merged from several calls: items[item] is the value that came last, items[next] the first that
-	// is not in the answer yet, and added counts those that are.
-	item, next, added int32
-	// Of a retrieval that is dropped: offset and number of the first key whose value was not kept.
-	cut    int
-	cutKey int32
+	// is not in the answer yet, and added counts those that are. The search for missing keys has passed walked of
+	// them; items[walk] is the next one.
+	item, next, added, walk, walked int32
 }
+
+// Fence reports whether an mn is sent after Bytes, whose reply ends the call's reply.
+func (c *Call) Fence() bool { return c.is(fence) }
+
+// Reads reports whether the call must not go to a stale server.
+func (c *Call) Reads() bool { return c.is(reads) }
+
+// Dropped reports whether the caller need not keep what arrives for the call.
+func (c *Call) Dropped() bool { return c.is(dropped) }
 
 // copies returns how many servers hold a key that call n asks about. Of a read these are the servers of its pool. Of a
 // write whose key moves between pools they are those of both, or those of the larger pool.
@@ -84,7 +79,7 @@ func (p *Planner) Writes(n int32) bool {
 // call adds a call of requests[i] to server s. It sends line and data one after the other; this is op, as a whole or in
 // part.
 func (p *Planner) call(r *Request, s int, op *protocol.Op, line []byte, data ...[]byte) *Call {
-	if r.ttl != 0 && r.Has(protocol.Writes) && p.options.Router.Of(s).IsGutter() {
+	if r.gutter != nil && r.Has(protocol.Writes) && p.options.Router.Of(s).IsGutter() {
 		line = p.capped(r, op)
 	}
 	n := len(p.Calls)
@@ -118,38 +113,37 @@ var crlf = []byte(protocol.CRLF)
 func (p *Planner) forward(r *Request, s int) {
 	var c *Call
 	switch {
-	case r.version != 0:
+	case r.Version() != 0:
 		p.forwardVersioned(r, s)
 		return
 	case r.step >= writing && r.Has(protocol.Quiet):
 		op := *r.served()
 		op.Drop("q")
 		c = p.send(r, s, &op)
-	case r.Exact && r.ttl == 0:
+	case r.Exact && r.gutter == nil:
 		c = p.call(r, s, &r.Op, r.Raw)
-		c.Fence = r.Has(protocol.Fenced)
+		c.set(fence, r.Has(protocol.Fenced))
 	default:
 		c = p.send(r, s, r.served())
-		c.Fence = r.Has(protocol.Fenced)
+		c.set(fence, r.Has(protocol.Fenced))
 	}
-	c.Reads = r.MustRead()
+	c.set(reads, r.MustRead())
 }
 
 // deleteKey deletes the key of requests[i] on server s.
 func (p *Planner) deleteKey(r *Request, s int) {
 	op := r.served().Deletion()
-	p.send(r, s, &op).hidden = true
+	p.send(r, s, &op).state |= hidden
 }
 
 // findHolders finds the servers of r's only key. Those of a request stay the same in all its steps, even if a gutter
 // begins or ceases to stand in for them.
 func (p *Planner) findHolders(r *Request) {
-	if r.place == r.placeEnd {
-		r.place = int32(len(p.held))
-		p.held, r.decides = r.in.Holders(r.key, p.states, p.held)
-		r.placeEnd = int32(len(p.held))
+	w := p.writeOf(r)
+	if len(w.place) == 0 {
+		w.place, w.decides = r.in.Holders(r.key, p.states, w.place)
 	}
-	p.place, p.decides = p.held[r.place:r.placeEnd], r.decides
+	p.place, p.decides = w.place, w.decides
 	p.divide()
 }
 
@@ -198,6 +192,6 @@ func (p *Planner) rolesOf(s int) route.Roles {
 func (p *Planner) planEmptied(r *Request) {
 	for _, s := range p.emptied {
 		p.deleteKey(r, s)
-		p.Calls[len(p.Calls)-1].empties = true
+		p.Calls[len(p.Calls)-1].state |= empties
 	}
 }

@@ -35,6 +35,15 @@ type check struct {
 	ended bool
 }
 
+// checking are the checks, which outlive the round.
+type checking struct {
+	checks []check
+	// newest is, by stripe, the number of the latest check, from 1 on; 0: there is none, or it is not known.
+	newest [256]int32
+	// inspections are, by server, what the checks ask in this round.
+	inspections []inspection
+}
+
 // question is a line that a server gets: what checks[check] asks about copies[of].
 type question struct {
 	check, of int32
@@ -130,7 +139,7 @@ func (p *Planner) beginCheck(r *Request, first int32) {
 	if n < 2 {
 		return
 	}
-	k := p.newCheck(r, r.version)
+	k := p.newCheck(r, r.write.version)
 	if first >= 0 {
 		k.copies = append(k.copies, copyState{server: p.Calls[first].Server})
 	}
@@ -186,7 +195,7 @@ func (k *check) is(key protocol.KeyText) bool {
 
 // storedVersion reports whether c has stored an item under the request's version.
 func (c *Call) storedVersion() bool {
-	return c.stores && !c.Failed && c.kind == protocol.ReplyMetaDone
+	return c.is(stores) && !c.is(failed) && c.kind == protocol.ReplyMetaDone
 }
 
 // Checking returns how many checks have steps left.
@@ -248,7 +257,7 @@ func (p *Planner) checked(c *Call, kind protocol.ReplyKind, reply []byte) (last,
 	}
 	c.ordinal++
 	switch {
-	case c.Failed:
+	case c.is(failed):
 	case a.form == formVersion:
 		it, _ := protocol.DecodeItem(reply)
 		s.holds, s.failed = it.CAS, kind.IsError()

@@ -30,8 +30,8 @@ func (p *Planner) TextUndecided(s int) string {
 // isAgreed reports whether r, a request for one key, needs a server that decides for all instances.
 func (p *Planner) isAgreed(r *Request) bool {
 	in := r.in
-	if r.own != nil {
-		in = r.own
+	if own := r.own(); own != nil {
+		in = own
 	}
 	return r.NumKeys == 1 && r.Has(protocol.Depends) && p.options.Pools[in.Number()].Agreed
 }
@@ -76,7 +76,8 @@ func (p *Planner) elect(r *Request) {
 		r.Fail(p.TextUndecided(s))
 		return
 	}
-	r.elected, r.elect, r.turns, r.undone = true, int32(s), p.turns(), -1
+	w := p.writeOf(r)
+	w.elected, w.elect, w.turns = true, int32(s), p.turns()
 }
 
 // Undecided returns a server of which it may soon be known whether it decides requests[i]; -1: there is none, or the
@@ -95,13 +96,13 @@ func (p *Planner) Undecided(i int32) int {
 
 // Elected reports whether requests[i] was sent to a server that decides it for all instances. The states of the servers
 // must be up to date at each Settle of it.
-func (p *Planner) Elected(i int32) bool { return p.Requests[i].elected }
+func (p *Planner) Elected(i int32) bool { return p.Requests[i].elected() }
 
 // Electors returns the servers whose roles say which one has decided requests[i], if it has been carried out; none
 // otherwise. It is valid until the next Electors.
 func (p *Planner) Electors(i int32) []int {
 	r := &p.Requests[i]
-	if !r.elected || r.Fixed {
+	if !r.elected() || r.is(fixed) {
 		return nil
 	}
 	p.findHolders(r)
@@ -113,7 +114,7 @@ func (p *Planner) Electors(i int32) []int {
 func (p *Planner) deposed(r *Request) bool {
 	p.findHolders(r)
 	p.standing()
-	return p.turns() != r.turns
+	return p.turns() != r.write.turns
 }
 
 // depose ends r, whose decider was deposed, with an error if r has been carried out. The step that follows is that of
@@ -121,21 +122,21 @@ func (p *Planner) deposed(r *Request) bool {
 func (p *Planner) depose(r *Request) (next step) {
 	switch r.step {
 	case copying:
-		next = p.settleWrite(r, r.chosen)
+		next = p.settleWrite(r, r.write.chosen)
 	case deciding:
-		r.undone = r.first
+		r.write.undone = r.first
 	case stamping:
-		r.undone = r.chosen
+		r.write.undone = r.write.chosen
 	}
-	r.Fail(p.TextUndecided(int(r.elect)))
+	r.Fail(p.TextUndecided(int(r.write.elect)))
 	return next
 }
 
 // Undone returns the call that has carried out requests[i] on a server which was deposed before the others got the
 // result; -1: there is none. The client is told that the request has failed, and the server must not keep the result.
 func (p *Planner) Undone(i int32) int32 {
-	if r := &p.Requests[i]; r.elected {
-		return r.undone
+	if r := &p.Requests[i]; r.elected() {
+		return r.write.undone
 	}
 	return -1
 }

@@ -43,7 +43,7 @@ func (p *Planner) planAny(r *Request) {
 
 // settleAny sends r to another server if one failed. If none can answer, the answer is the version that is known.
 func (p *Planner) settleAny(r *Request, inTime bool) step {
-	if !r.Failed {
+	if !r.is(failed) {
 		return answered
 	}
 	if inTime && p.asksAnother(r.first) {

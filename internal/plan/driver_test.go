@@ -179,7 +179,7 @@ func (d *driver) send() {
 			for _, piece := range c.Bytes {
 				d.out[c.Server] += string(piece)
 			}
-			if c.Fence {
+			if c.Fence() {
 				d.out[c.Server] += "mn\r\n"
 			}
 			d.waiting[c.Server] = append(d.waiting[c.Server], int32(d.sent))

@@ -13,21 +13,27 @@ func (p *Planner) AppendState(dst []byte) []byte {
 	}
 	for i := range p.Requests {
 		r := &p.Requests[i]
-		dst = fmt.Appendf(dst, "%q %d %t %d %d %d %d %d %d %t %v %d %d %t %d\n", r.Raw, r.step, r.Failed,
-			r.first, r.last, r.left, r.tries, r.version, r.look, r.dropped,
-			p.repairs[r.repair:r.repairEnd], r.chosen, r.tried, r.own != nil, r.split)
-		dst = fmt.Appendf(dst, "%t %t\n", r.ownToken, r.byFirst)
-	}
-	for i := range p.splits {
-		s := &p.splits[i]
-		dst = fmt.Appendf(dst, "%d %d %d %d %q %q\n", s.first, s.last, s.rest, len(s.values), s.refusal, s.lost)
+		w, rd := writeExtra{chosen: -1}, readExtra{}
+		if r.write != nil {
+			w = *r.write
+		}
+		if r.read != nil {
+			rd = *r.read
+		}
+		dst = fmt.Appendf(dst, "%q %d %t %d %d %d %d %d %d %t %v %d %d %t %t\n", r.Raw, r.step, r.Failed(),
+			r.first, r.last, r.left, rd.tries, w.version, w.look, w.dropped, w.repairs, w.chosen, rd.tried.first,
+			r.own() != nil, r.split != nil)
+		dst = fmt.Appendf(dst, "%t %t\n", rd.ownToken, rd.byFirst)
+		if s := r.split; s != nil {
+			dst = fmt.Appendf(dst, "%d %d %d %d %q %q\n", s.first, s.last, s.rest, len(s.values), s.refusal, s.lost)
+		}
 	}
 	// The order in which replies arrived makes a difference only if one of them is not a success.
 	ordered := slices.ContainsFunc(p.Calls,
 		func(c Call) bool { return c.reply != nil && (len(c.reply) < 2 || string(c.reply[:2]) != "HD") })
 	for i := range p.Calls {
 		c := &p.Calls[i]
-		dst = fmt.Appendf(dst, "%d %d %s %t %d %q %d", c.Server, c.Request, c.Bytes, c.Failed, c.kind, c.reply,
+		dst = fmt.Appendf(dst, "%d %d %s %t %d %q %d", c.Server, c.Request, c.Bytes, c.Failed(), c.kind, c.reply,
 			c.ordinal)
 		if ordered {
 			dst = fmt.Appendf(dst, " %d", c.arrived)

@@ -22,13 +22,41 @@ import (
 
 // divert makes the gutter the pool of r's only key, if the key is there now.
 func (p *Planner) divert(r *Request) {
-	if p.findHolders(r); !p.inGutter() {
+	if r.Has(protocol.Reads) {
+		p.findPlace(r.in, r.key)
+	} else {
+		p.findHolders(r)
+	}
+	if !p.inGutter() {
 		return
 	}
-	r.own, r.decided, r.version = r.in, r.Has(protocol.Conditional), 0
-	p.enter(r, r.own.Gutter())
-	p.noteDiverted(r, r.own)
+	if r.write != nil {
+		r.write.version = 0
+	}
+	own := r.in
+	r.set(decided, r.Has(protocol.Conditional))
+	p.noteDiverted(r, own)
+	r.gutter.own = own
+	p.enter(r, own.Gutter())
 }
+
+// gutterExtra is what a request needs some of whose keys are in a gutter.
+type gutterExtra struct {
+	own  *route.Router // the pool that the gutter stands in for, if it has only one key
+	ttl  int64         // what it stores in a gutter expires after this many seconds at most
+	tags bool          // the cas of an item in a gutter is shown with a tag; see countsAlike
+}
+
+// own returns the pool of r's only key if a gutter stands in for it; otherwise nil.
+func (r *Request) own() *route.Router {
+	if r.gutter == nil {
+		return nil
+	}
+	return r.gutter.own
+}
+
+// tags reports whether the cas of an item in a gutter is shown to r with a tag.
+func (r *Request) tags() bool { return r.gutter != nil && r.gutter.tags }
 
 // inGutter reports whether a gutter stands in for the servers of place.
 func (p *Planner) inGutter() bool { return p.place[0].Roles.Has(route.Brief) }
@@ -48,17 +76,18 @@ func (p *Planner) divertKey(r *Request, in *route.Router, key []byte) *route.Rou
 // noteDiverted records that a key of r, which is routed to the pool own, is in the gutter.
 func (p *Planner) noteDiverted(r *Request, own *route.Router) {
 	ttl := int64(own.GutterTTL())
-	if r.ttl == 0 {
+	if r.gutter == nil {
 		d := &p.Diverted[own.Number()]
 		if r.Has(protocol.Reads) {
 			d.Reads++
 		} else {
 			d.Writes++
 		}
-		r.ttl = ttl
+		r.gutter = p.gutters.take()
+		*r.gutter = gutterExtra{ttl: ttl}
 	}
-	r.ttl = min(r.ttl, ttl)
-	r.tags = r.Has(protocol.First) && p.countsAlike(own)
+	r.gutter.ttl = min(r.gutter.ttl, ttl)
+	r.gutter.tags = r.Has(protocol.First) && p.countsAlike(own)
 }
 
 // countsAlike reports whether the servers of the pool own and those of its gutter give their items cas that may be
@@ -71,8 +100,8 @@ func (p *Planner) countsAlike(own *route.Router) bool {
 // of several keys bounds the life of each.
 func (p *Planner) capped(r *Request, op *protocol.Op) []byte {
 	bounded := *op
-	bounded.Cap(r.ttl, p.options.Today())
-	if r.Has(protocol.Conditional) && (r.step == direct || r.step == deciding) && r.own != nil && p.countsAlike(r.own) {
+	bounded.Cap(r.gutter.ttl, p.options.Today())
+	if r.Has(protocol.Conditional) && (r.step == direct || r.step == deciding) && r.gutter.own != nil && p.countsAlike(r.gutter.own) {
 		bounded.InGutter()
 	}
 	return p.write(&bounded)

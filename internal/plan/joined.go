@@ -35,6 +35,13 @@ type joinSlot struct {
 	part   int32 // the last part that has a get that leads or has joined
 }
 
+// joinExtra is what a get needs that joins another one, or that others join.
+type joinExtra struct {
+	leader  int32 // the request whose calls it waits for; -1: none
+	next    int32 // the list of those that wait for one leader: the leader has the first; -1 ends it
+	waiting int32 // of a leader: how many of them still need the reply
+}
+
 // start empties all slots.
 func (j *joins) start() {
 	j.round++
@@ -62,7 +69,7 @@ func hashEnd(key []byte) uint64 {
 // joinable reports whether r is a get, or a gets, that other ones can join.
 func (p *Planner) joinable(r *Request) bool {
 	return p.options.Join && r.NumKeys == 1 && r.Command.IsRetrieval() && r.readsOnly() && r.Answer == "" &&
-		r.whole() && !r.strips && !r.tags && !r.in.WarmsUp()
+		r.whole() && !r.is(strips) && !r.tags() && !r.in.WarmsUp()
 }
 
 // slot returns the slot for a get of the key, or for a gets, which shows the cas. found: it has one that others can
@@ -85,14 +92,20 @@ func (p *Planner) slot(key []byte, withCAS bool) (slot *joinSlot, hash uint32, f
 func (p *Planner) join(r *Request) bool {
 	slot, hash, found := p.slot(r.key, r.ShowsToken())
 	if !found {
-		*slot = joinSlot{round: p.joins.round, hash: hash, leader: r.number, part: p.partNumber}
+		*slot = joinSlot{round: p.joins.round, hash: hash, leader: r.number, part: p.part.number}
 		p.joins.any = true
 		return false
 	}
 	leader := &p.Requests[slot.leader]
-	r.leader, r.joined, leader.joined = slot.leader, leader.joined, r.number
-	leader.joins++
-	slot.part = p.partNumber
+	if leader.joins == nil {
+		leader.joins = p.joined.take()
+		*leader.joins = joinExtra{-1, -1, 0}
+	}
+	r.joins = p.joined.take()
+	*r.joins = joinExtra{slot.leader, leader.joins.next, 0}
+	leader.joins.next = r.number
+	leader.joins.waiting++
+	slot.part = p.part.number
 	p.Joined++
 	return true
 }
@@ -104,7 +117,7 @@ func (p *Planner) joinsOwn(r *Request) bool {
 		return false
 	}
 	slot, _, found := p.slot(r.key, r.ShowsToken())
-	return found && slot.part == p.partNumber
+	return found && slot.part == p.part.number
 }
 
 // separate keeps later gets from joining a get before r, if r may change their key.
@@ -124,12 +137,17 @@ func (p *Planner) separate(r *Request) {
 
 // NextJoined walks the list of the requests that wait for the calls of requests[i]: of i it returns the first, of each
 // of them the next; -1 ends the list.
-func (p *Planner) NextJoined(i int32) int32 { return p.Requests[i].joined }
+func (p *Planner) NextJoined(i int32) int32 {
+	if j := p.Requests[i].joins; j != nil {
+		return j.next
+	}
+	return -1
+}
 
 // answering returns the request whose calls answer requests[i].
 func (p *Planner) answering(r *Request) *Request {
-	if r.leader >= 0 {
-		return &p.Requests[r.leader]
+	if r.HasJoined() {
+		return &p.Requests[r.joins.leader]
 	}
 	return r
 }
@@ -138,13 +156,13 @@ func (p *Planner) answering(r *Request) *Request {
 // asked for again, unless Fail has set the answer.
 func (p *Planner) LeaveOut(i int32) {
 	r := &p.Requests[i]
-	p.Requests[r.leader].joins--
-	r.leader = -1
-	r.cut = true
+	p.Requests[r.joins.leader].joins.waiting--
+	r.joins.leader = -1
+	r.state |= cut
 }
 
 // leftOut reports whether LeaveOut was called for r.
-func (r *Request) leftOut() bool { return r.cut && r.first == r.last }
+func (r *Request) leftOut() bool { return r.is(cut) && r.first == r.last }
 
 // HasJoined reports whether another request's call answers r.
-func (r *Request) HasJoined() bool { return r.leader >= 0 }
+func (r *Request) HasJoined() bool { return r.joins != nil && r.joins.leader >= 0 }

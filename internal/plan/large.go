@@ -85,14 +85,11 @@ func (p *Planner) largeOf(r *Request) *Large {
 	return nil
 }
 
-// splitOf returns what is known of r's values; r.split is not 0.
-func (p *Planner) splitOf(r *Request) *split { return &p.splits[r.split-1] }
-
 // newSplit gives r a split.
 func (p *Planner) newSplit(r *Request) *split {
-	p.splits = append(p.splits, split{rest: -1})
-	r.split = int32(len(p.splits))
-	return p.splitOf(r)
+	r.split = p.splits.take()
+	*r.split = split{rest: -1}
+	return r.split
 }
 
 // admitLarge checks a request of one key that was added, if pools have large values.
@@ -106,11 +103,11 @@ func (p *Planner) admitLarge(r *Request) {
 		r.Fail(textNoJoin)
 	case r.BringsValue():
 		value := r.Data[:len(r.Data)-len(protocol.CRLF)]
-		r.chunked = len(value) > l.Plain() || large.Begins(value) && len(value)+large.HeadSize > l.Plain()
+		r.set(chunked, len(value) > l.Plain() || large.Begins(value) && len(value)+large.HeadSize > l.Plain())
 		switch {
 		case len(value) > l.Limit:
-			r.chunked, r.Answer = false, protocol.TextTooLarge
-		case !r.chunked && !large.Begins(value):
+			r.state, r.Answer = r.state&^chunked, protocol.TextTooLarge
+		case !r.is(chunked) && !large.Begins(value):
 		case r.HasFlag('s'):
 			r.Fail(textNoStored)
 		}
@@ -131,7 +128,7 @@ func (p *Planner) Locking() bool { return p.large != nil || p.options.Router.N()
 
 // encloseHead makes the value that r stores the inline value of a head, if it begins like a head.
 func (p *Planner) encloseHead(r *Request) {
-	if p.large == nil || r.chunked || !r.BringsValue() || p.largeOf(r) == nil {
+	if p.large == nil || r.is(chunked) || !r.BringsValue() || p.largeOf(r) == nil {
 		return
 	}
 	if value := r.Data[:len(r.Data)-len(protocol.CRLF)]; large.Begins(value) {
@@ -151,7 +148,7 @@ func (p *Planner) planChunks(r *Request) {
 	if r.Expiry != 0 {
 		op.Expiry, op.Fields = large.Exptime(r.Expiry, p.options.Today()), op.Fields|protocol.FieldsOf("T")
 	}
-	if r.several {
+	if r.is(versioned) {
 		op.Stamp(p.options.Versions.next()) // equal on all servers, so that a sweep need not compare bytes
 	}
 	p.findHolders(r)
@@ -161,7 +158,7 @@ func (p *Planner) planChunks(r *Request) {
 		line := p.write(&op)
 		for _, server := range p.holders {
 			c := p.call(r, server, &op, line, value[start:end], crlf)
-			c.form, c.hidden = formStored, true
+			c.form, c.state = formStored, hidden
 		}
 	}
 	r.replace(append(s.head.Append(make([]byte, 0, large.HeadSize+len(crlf))), crlf...))
@@ -172,12 +169,12 @@ func (r *Request) replace(value []byte) { r.Data, r.served().Data, r.Exact = val
 
 // settleChunks notes which servers have stored the chunks of a write.
 func (p *Planner) settleChunks(r *Request, _ bool) step {
-	s := p.splitOf(r)
+	s := r.split
 	for n := r.first; n < r.last; n++ {
 		switch c := &p.Calls[n]; {
-		case !c.Failed && c.kind == protocol.ReplyMetaDone:
+		case !c.is(failed) && c.kind == protocol.ReplyMetaDone:
 			s.stored = append(s.stored, c.Server)
-		case c.Failed:
+		case c.is(failed):
 			s.lost = c.reply
 		case c.kind.IsError():
 			s.refusal = c.reply
@@ -190,7 +187,7 @@ func (p *Planner) settleChunks(r *Request, _ bool) step {
 
 // hasChunks reports whether server s has all chunks of r's value.
 func (p *Planner) hasChunks(r *Request, s int) bool {
-	split, n := p.splitOf(r), 0
+	split, n := r.split, 0
 	for _, stored := range split.stored {
 		if int(stored) == s {
 			n++
@@ -201,7 +198,7 @@ func (p *Planner) hasChunks(r *Request, s int) bool {
 
 // planHead plans the step of a write that follows its chunks.
 func (p *Planner) planHead(r *Request) {
-	s := p.splitOf(r)
+	s := r.split
 	p.findHolders(r)
 	if p.isAgreed(r) {
 		p.elect(r)
@@ -211,12 +208,12 @@ func (p *Planner) planHead(r *Request) {
 	case s.refusal != nil:
 		r.Fail(string(s.refusal))
 	case s.lost == nil:
-	case (one || r.decided || r.several) && !p.hasChunks(r, p.deciderOf(r)),
+	case (one || r.is(decided) || r.is(versioned)) && !p.hasChunks(r, p.deciderOf(r)),
 		!slices.ContainsFunc(p.holders, func(s int) bool { return p.hasChunks(r, s) }):
 		r.Fail(string(s.lost))
 	}
 	switch {
-	case !r.Fixed:
+	case !r.is(fixed):
 		p.planWrite(r)
 	case !r.Has(protocol.Depends):
 		p.planRemoving(r) // as memcached does: the old value must not outlive an attempt to replace it
@@ -225,7 +222,7 @@ func (p *Planner) planHead(r *Request) {
 
 // withholdHead keeps the head that r stores from servers that lack chunks: the key is deleted there.
 func (p *Planner) withholdHead(r *Request) {
-	if !r.chunked {
+	if !r.is(chunked) {
 		return
 	}
 	for k := range p.place {

@@ -12,7 +12,7 @@ import (
 
 // noteSplit notes that r has read a value that begins like a head.
 func (p *Planner) noteSplit(r *Request) {
-	if r.split == 0 {
+	if r.split == nil {
 		p.newSplit(r)
 	}
 }
@@ -26,13 +26,13 @@ func (p *Planner) beginsHead(c *Call, element []byte, size int) bool {
 // settleSplit lists the values of a read, one of which begins like a head, and returns the step that follows.
 func (p *Planner) settleSplit(r *Request) step {
 	again := false
-	s := p.splitOf(r)
+	s := r.split
 	s.values, s.rest, s.first, s.last = s.values[:0], -1, r.first, r.last
 	calls := p.Calls[r.first:r.last]
 	switch {
 	case !r.Command.IsRetrieval():
 		p.listValues(s, r.first, r.Keys, 0)
-	case r.keys >= 0:
+	case r.spread():
 		s.rest = p.mergeValues(r, calls, nil, s)
 	default:
 		offset := 0
@@ -42,7 +42,7 @@ func (p *Planner) settleSplit(r *Request) step {
 				p.listValues(s, n, c.keys, offset)
 			}
 			if c.cutOff() {
-				s.rest = offset + c.cut
+				s.rest = offset + int(c.cut)
 			}
 			offset += len(c.keys) + len(blank)
 		}
@@ -101,7 +101,7 @@ func (p *Planner) listValues(s *split, n int32, keys []byte, offset int) {
 
 // planGather asks for the chunks of the values that requests[i] has read, as many values as there is memory for.
 func (p *Planner) planGather(r *Request) {
-	s := p.splitOf(r)
+	s := r.split
 	for k := range s.values {
 		v := &s.values[k]
 		if !v.isHead || v.missing || v.head.Inline() {
@@ -114,7 +114,7 @@ func (p *Planner) planGather(r *Request) {
 		if p.Hold != nil && !p.Hold(r.number, v.head.Total) {
 			s.rest, s.values = v.offset, s.values[:k]
 			if !r.Command.IsRetrieval() {
-				p.Calls[v.call].Dropped = true
+				p.Calls[v.call].state |= dropped
 			}
 			return
 		}
@@ -122,7 +122,7 @@ func (p *Planner) planGather(r *Request) {
 		for n := range v.head.Chunks() {
 			op := protocol.KeyText{Text: v.head.AppendKey(nil, n)}.Meta('g', "vk")
 			c := p.send(r, int(p.Calls[v.call].Server), &op)
-			c.form, c.hidden, c.Reads = formChunk, true, true
+			c.form, c.state = formChunk, hidden|reads
 		}
 		v.last = int32(len(p.Calls))
 	}
@@ -133,7 +133,7 @@ func (p *Planner) settleGather(r *Request, inTime bool) step {
 	if next := p.askOthers(r, inTime); next != answered {
 		return next
 	}
-	s := p.splitOf(r)
+	s := r.split
 	for k := range s.values {
 		if v := &s.values[k]; v.first < v.last {
 			p.judgeChunks(v)
@@ -147,13 +147,13 @@ func (p *Planner) settleRevisit(r *Request, inTime bool) step {
 	if next := p.askOthers(r, inTime); next != answered {
 		return next
 	}
-	s, again := p.splitOf(r), false
+	s, again := r.split, false
 	for k := range s.values {
 		if v := &s.values[k]; v.missing {
 			again = p.judgeRevisit(v) || again
 		}
 	}
-	if again && !r.Fixed {
+	if again && !r.is(fixed) {
 		return discarding
 	}
 	return p.settleReplaced(r)
@@ -164,7 +164,7 @@ func (p *Planner) settleDiscard(r *Request, inTime bool) step {
 	if next := p.askOthers(r, inTime); next != answered {
 		return next
 	}
-	s := p.splitOf(r)
+	s := r.split
 	for k := range s.values {
 		if v := &s.values[k]; v.end != 0 {
 			p.judgeDiscard(v)
@@ -177,12 +177,12 @@ func (p *Planner) settleDiscard(r *Request, inTime bool) step {
 func (p *Planner) settleReplaced(r *Request) step {
 	replaced := func(v splitValue) bool { return v.replaced && v.failure == nil }
 	switch {
-	case r.Fixed || !slices.ContainsFunc(p.splitOf(r).values, replaced):
-	case r.rereads == mostRereads:
+	case r.is(fixed) || !slices.ContainsFunc(r.split.values, replaced):
+	case p.readOf(r).rereads == mostRereads:
 		r.Fail(textReplaced)
 	default:
-		r.rereads++
-		r.split = 0
+		r.read.rereads++
+		r.split = nil
 		return retrying
 	}
 	p.endSplit(r)
@@ -192,7 +192,7 @@ func (p *Planner) settleReplaced(r *Request) step {
 // settleIncomplete lets heads be read again whose chunks are incomplete. A read answers such a value with a miss, so the
 // key must be missing for writes, too.
 func (p *Planner) settleIncomplete(r *Request) step {
-	if s := p.splitOf(r); !r.Fixed &&
+	if s := r.split; !r.is(fixed) &&
 		slices.ContainsFunc(s.values, func(v splitValue) bool { return v.missing && v.failure == nil }) {
 		return revisiting
 	}
@@ -210,7 +210,7 @@ func (c *Call) isPart() bool {
 
 // endSplit ends the steps that follow the heads'. Afterwards the calls of r are those of the heads again.
 func (p *Planner) endSplit(r *Request) {
-	s := p.splitOf(r)
+	s := r.split
 	r.first, r.last = s.first, s.last
 	p.finishSplit(r)
 }
@@ -226,13 +226,13 @@ func (r *Request) keyOf(v *splitValue) protocol.KeyText {
 
 // planRevisit reads the heads of requests[i] with incomplete chunks again, with their cas.
 func (p *Planner) planRevisit(r *Request) {
-	s := p.splitOf(r)
+	s := r.split
 	for k := range s.values {
 		if v := &s.values[k]; v.missing {
 			v.look = int32(len(p.Calls))
 			op := r.keyOf(v).Ask(protocol.ForItem)
 			c := p.send(r, int(p.Calls[v.call].Server), &op)
-			c.form, c.hidden, c.Reads = formHead, true, true
+			c.form, c.state = formHead, hidden|reads
 		}
 	}
 }
@@ -246,13 +246,13 @@ func (p *Planner) judgeRevisit(v *splitValue) (again bool) {
 	}
 	it, ok := protocol.DecodeItem(c.reply)
 	still := ok && v.isStill(c, it)
-	v.replaced = c.Dropped || ok && !still
+	v.replaced = c.is(dropped) || ok && !still
 	return still && it.CAS != 0 || v.replaced && it.Won && it.Stale
 }
 
 // isStill reports whether item it in c's reply is the head of v. It is not if its data was not kept.
 func (v *splitValue) isStill(c *Call, it protocol.Item) bool {
-	return !c.Dropped && bytes.Equal(it.Data, v.element[len(v.element)-v.size-len(crlf):])
+	return !c.is(dropped) && bytes.Equal(it.Data, v.element[len(v.element)-v.size-len(crlf):])
 }
 
 // judgeDiscard notes the result of deleting the head of v.
@@ -268,7 +268,7 @@ func (p *Planner) judgeDiscard(v *splitValue) {
 // planDiscard deletes those heads by their cas, so that nothing that was stored later is lost. It leaves an item that
 // has replaced a head as it was.
 func (p *Planner) planDiscard(r *Request) {
-	s := p.splitOf(r)
+	s := r.split
 	for k := range s.values {
 		v := &s.values[k]
 		if !v.missing || v.failure != nil {
@@ -289,7 +289,7 @@ func (p *Planner) planDiscard(r *Request) {
 		}
 		v.end = int32(len(p.Calls))
 		c := p.send(r, int(look.Server), &op)
-		c.form, c.hidden = formStored, true
+		c.form, c.state = formStored, hidden
 	}
 }
 
@@ -324,7 +324,7 @@ func (p *Planner) chunk(v *splitValue, n int) []byte {
 
 // finishSplit replaces the reply to an mg whose value is missing or could not be read.
 func (p *Planner) finishSplit(r *Request) {
-	s := p.splitOf(r)
+	s := r.split
 	for k := range s.values {
 		v := &s.values[k]
 		s.failed = s.failed || v.failure != nil
@@ -333,7 +333,7 @@ func (p *Planner) finishSplit(r *Request) {
 		}
 		c := &p.Calls[v.call]
 		if v.failure != nil {
-			c.kind, c.reply, c.Failed = protocol.ReplyServerError, v.failure, true
+			c.kind, c.reply, c.state = protocol.ReplyServerError, v.failure, c.state|failed
 		} else {
 			c.kind, c.reply = protocol.ReplyMetaMiss, []byte(protocol.TextMetaMiss)
 		}
@@ -344,7 +344,7 @@ func (p *Planner) finishSplit(r *Request) {
 
 // addSplitValues is addValues for a request with a split.
 func (p *Planner) addSplitValues(r *Request, calls []Call, out Output) (rest int) {
-	s := p.splitOf(r)
+	s := r.split
 	failure := p.failureOf(r, calls)
 	for i := range calls {
 		calls[i].found = 0

@@ -6,7 +6,7 @@ import "mcmw/internal/protocol"
 // joined another get, or if it is a gutter's server, whose values must not be kept. So must a cas that is no version.
 func (p *Planner) Asked(i int32) int {
 	r := &p.Requests[i]
-	if !r.Has(protocol.Reads) || r.first+1 != r.last || r.own != nil || r.warms || r.touches() || r.Has(protocol.First) &&
+	if !r.Has(protocol.Reads) || r.first+1 != r.last || r.own() != nil || r.warms() || r.touches() || r.Has(protocol.First) &&
 		!p.versioned(r.in) {
 		return -1
 	}
@@ -19,7 +19,7 @@ func (p *Planner) AskLife(i int32) {
 	r := &p.Requests[i]
 	op := protocol.KeyText{Text: r.key}.Meta('e', "")
 	c := p.send(r, int(p.Calls[r.first].Server), &op)
-	c.form, c.hidden, c.Reads = formLife, true, true
+	c.form, c.state = formLife, hidden|reads
 }
 
 // Life returns the reply to requests[i], which is settled, nil if the key was not found, and how long its item lives at
@@ -27,10 +27,10 @@ func (p *Planner) AskLife(i int32) {
 func (p *Planner) Life(i int32) (reply []byte, life int64, ok bool) {
 	r := &p.Requests[i]
 	calls := p.CallsOf(i)
-	if r.ownToken && !r.Fixed {
+	if r.read != nil && r.read.ownToken && !r.is(fixed) {
 		return nil, 0, true // it counts on one server only
 	}
-	if r.Fixed || r.cut || r.split != 0 || len(calls) != 2 || calls[1].form != formLife {
+	if r.is(fixed) || r.is(cut) || r.split != nil || len(calls) != 2 || calls[1].form != formLife {
 		return nil, 0, false
 	}
 	get, told := &calls[0], &calls[1]

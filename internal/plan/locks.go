@@ -39,13 +39,13 @@ func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 		return Locks{Kind: LockAll}, true
 	}
 	p.stripes = p.appendStripes(p.stripes[:0], r)
-	if slices.ContainsFunc(p.stripes, p.partRead.has) && !p.joinsOwn(r) {
+	if slices.ContainsFunc(p.stripes, p.part.read.has) && !p.joinsOwn(r) {
 		return Locks{}, false
 	}
 	l.Stripes = p.stripes
 	switch {
 	case len(p.stripes) == 0:
-	case r.decided, r.chunked, r.in.Gutter() != nil && r.Has(protocol.Depends): // the gutter may decide it differently
+	case r.is(decided | chunked), r.in.Gutter() != nil && r.Has(protocol.Depends): // the gutter may decide it differently
 		l.Kind = LockAlone
 	case r.Has(protocol.Writes):
 		l.Kind = LockHold
@@ -53,7 +53,7 @@ func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 		l.Kind = LockWait
 		if more {
 			for _, s := range p.stripes {
-				p.partRead.add(s)
+				p.part.read.add(s)
 			}
 		}
 	}
@@ -65,9 +65,7 @@ func (p *Planner) appendStripes(stripes []uint32, r *Request) []uint32 {
 	if r.NumKeys == 1 {
 		return append(stripes, p.options.Stripe(r.key))
 	}
-	for rest := r.Keys; len(rest) > 0; {
-		var key []byte
-		key, rest = nextKey(rest)
+	for key := range each(r.Keys) {
 		_, key = p.options.Router.At(key)
 		stripes = append(stripes, p.options.Stripe(key))
 	}
@@ -114,9 +112,7 @@ func (p *Planner) Troubled(i int32) int {
 	case r.NumKeys == 1:
 		return p.troubledKey(r, r.in, r.key)
 	}
-	for rest := r.Keys; len(rest) > 0; {
-		var key []byte
-		key, rest = nextKey(rest)
+	for key := range each(r.Keys) {
 		in, stored := p.routerOf(r).At(key)
 		if s := p.troubledKey(r, in, stored); s >= 0 {
 			return s
@@ -174,12 +170,6 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 	}
 	return recovers
 }
-
-// MustRead reports whether r depends on what a server holds: it is a read, or the first server decides it.
-func (r *Request) MustRead() bool { return r.Has(protocol.Reads) || r.depends() }
-
-// depends reports whether the first server of r's key decides r by what it holds.
-func (r *Request) depends() bool { return r.decided && r.Has(protocol.Conditional|protocol.Depends) }
 
 // awaitedOf is suspectOf for a write, which does without a server that is marked.
 func (p *Planner) awaitedOf(servers []int) int {

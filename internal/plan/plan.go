@@ -126,39 +126,50 @@ type Planner struct {
 	Hold func(i int32, n int) bool
 
 	options Options
-	reads   *route.Router // routes reads; options.Router unless reads have routes of their own
-	strips  bool          // servers of some pool know keys without a prefix
-	several []bool        // by pool: items have versions; see several.go
-	all     []int         // every server
-	pools   [][]int       // by pool: its servers
-	large   []bool        // by server: its pool has large values; nil: no pool has
-	fills   []bool        // by server: it is being warmed up; nil: no server is
-	turn    int           // number of choices of servers for reads so far, to spread them
-
-	// checks outlive the round. newest is, by stripe, the number of the latest check, from 1 on; 0: there is none, or
-	// it is not known.
-	checks []check
-	newest [256]int32
-	// inspections are, by server, what the checks ask in this round.
-	inspections []inspection
-
-	part       choice    // the servers to which the part's reads go
-	partRead   stripeSet // the keys that they read
-	partNumber int32
-	joins      joins
-	splits     []split
-
+	layout
+	turn int // number of choices of servers for reads so far, to spread them
+	checking
+	part     part
+	joins    joins
 	lines    []byte // protocol lines that were written here and not by a client
-	renames  []*stripped
-	renamed  int // number of renames in use
-	placed   []placed
-	held     []route.Holder // the servers of the requests' only keys
 	items    []item
-	repairs  []int32
 	arrivals int32 // number of replies, and of calls that got none, so far
+	extras
+	scratch
+}
 
-	// Scratch. place are the servers of a key, in held or in other. Of these, holders store the key, emptied delete it,
-	// and readers are read; decides is who decides.
+// layout is what the options say about pools and servers.
+type layout struct {
+	reads  *route.Router // routes reads; options.Router unless reads have routes of their own
+	strips bool          // servers of some pool know keys without a prefix
+	all    []int         // every server
+	pools  [][]int       // by pool: its servers
+	// versions are, by pool: its items have versions; see several.go.
+	versions []bool
+	large    []bool // by server: its pool has large values; nil: no pool has
+	fills    []bool // by server: it is being warmed up; nil: no server is
+}
+
+// part is what the requests of a round that come from one client share.
+type part struct {
+	number int32
+	choice choice    // the servers to which its reads go
+	read   stripeSet // the keys that they read
+}
+
+// extras are the extras of the round's requests.
+type extras struct {
+	writes   pool[writeExtra]
+	readings pool[readExtra]
+	joined   pool[joinExtra]
+	gutters  pool[gutterExtra]
+	splits   pool[split]
+	renames  pool[stripped]
+}
+
+// scratch is memory for results that last until the function that asked for them ends. place are the servers of a key.
+// Of these, holders store the key, emptied delete it, and readers are read; decides is who decides.
+type scratch struct {
 	place     []route.Holder
 	other     []route.Holder
 	decides   route.Decider
@@ -176,86 +187,19 @@ type Planner struct {
 	decisions []int
 }
 
-// Request is a request of the round.
-type Request struct {
-	*request.Request
-	number int32  // its index
-	key    []byte // the first key; if it is the only one and stripped, as its servers know it
-	// in is the pool where its only key is served. Without a key, or with several, it is the router of all pools; see
-	// Planner.routerOf.
-	in *route.Router
-	// own is set if in is a gutter: the pool that the gutter stands in for.
-	own  *route.Router
-	step step
-	// The servers of its only key are Planner.held[place:placeEnd], once they were needed; decides is who decides.
-	place, placeEnd int32
-	decides         route.Decider
-	// decided: the key's first server decides the write, and the others get the result.
-	decided bool
-	// several: what it stores has a version.
-	several bool
-	chunked bool  // it stores a value in chunks
-	strips  bool  // servers know one of its keys without a prefix
-	split   int32 // splits[split-1] belongs to it; 0: it has none
-	rereads uint8 // how often it was read again because others replaced what it read
-	// ownToken: a server that is not the first of its key has shown a cas of its own. byFirst: only first servers may
-	// answer it. See token.go.
-	ownToken, byFirst bool
-	tags              bool // the cas of an item in a gutter is shown with a tag; see countsAlike
-	// what it stores in a gutter expires after this many seconds at most; 0: none of its keys is there
-	ttl     int64
-	version uint64 // version of what it stores, with several writers
-	look    int32  // the call that fetches the result of its write; -1: none
-	dropped bool   // the other servers must not hold the key
-	// elected: a server decides it for all instances, by roles whose turns add up to turns. undone: see Undone.
-	elected bool
-	elect   int32 // that server
-	turns   uint32
-	undone  int32
-	// warms: some of its keys were looked up in a pool that is warmed up, by Calls[warm:warmEnd].
-	warms         bool
-	warm, warmEnd int32
-	// stripped is its only key as the servers know it, without a prefix; otherwise nil.
-	stripped *stripped
-	// Failed: a call of the step got no reply.
-	Failed bool
-	// Calls[first:last] are those of the step. left of them have not ended.
-	first, last, left int32
-	// placed[keys+i] says which call asks for key i; -1: the calls ask for consecutive keys.
-	keys int32
-	// leader is the request whose calls this get waits for; -1: none. All requests that wait for one leader are a list:
-	// joined is the next one, the leader's is the first, and -1 ends it. The leader's joins counts those that still
-	// need the reply.
-	leader, joined, joins int32
-	// tries counts how often a read was planned again. Calls[tried:triedEnd] are those of earlier attempts; other
-	// requests' calls may be among them.
-	tries           int
-	tried, triedEnd int32
-	// chosen is the call whose reply the client gets; -1 while that is undecided.
-	chosen int32
-	// repairs[repair:repairEnd] are the servers on which the key is being deleted.
-	repair, repairEnd int32
-	// Fixed: text is the answer, whatever the servers reply; see Fail.
-	Fixed bool
-	text  string
-	// all holds the allKeys keys of which Keys is the first portion; nil if Keys is all of them.
-	all     []byte
-	allKeys int32
-	// cut: a value that arrived was not kept.
-	cut bool
-}
-
 // New returns a planner. turn is where it starts to spread its reads over the servers.
 func New(o Options, turn int) *Planner {
 	p := &Planner{
-		options: o, turn: turn, Servers: make([]Server, len(o.Names)), failed: make([]bool, len(o.Names)),
-		inspections: make([]inspection, len(o.Names)),
+		Servers: make([]Server, len(o.Names)), options: o, turn: turn,
+		layout:   layout{reads: o.Router.ForReads(), strips: o.Router.Strips()},
+		checking: checking{inspections: make([]inspection, len(o.Names))},
+		scratch:  scratch{failed: make([]bool, len(o.Names))},
 	}
 	for s := range o.Names {
 		p.all = append(p.all, s)
 	}
 	for i, in := range o.Router.Pools() {
-		p.several = append(p.several, o.Pools[i].Versions)
+		p.versions = append(p.versions, o.Pools[i].Versions)
 		p.Diverted = append(p.Diverted, stats.Diverted{})
 		p.Warming = append(p.Warming, stats.Warming{})
 		p.pools = append(p.pools, p.all[in.Base():][:len(in.Servers())])
@@ -270,8 +214,6 @@ func New(o Options, turn int) *Planner {
 	}
 	p.findFills()
 	p.states = func(s int) (away, open bool) { return p.Servers[s].Away, p.Servers[s].Open }
-	p.reads = o.Router.ForReads()
-	p.strips = o.Router.Strips()
 	p.joins.start()
 	return p
 }
@@ -281,21 +223,18 @@ func (p *Planner) Reset() {
 	p.judgeChecks()
 	clear(p.Requests)
 	clear(p.Calls)
-	clear(p.splits)
-	p.splits = p.splits[:0]
-	p.Requests, p.Calls, p.items, p.placed = p.Requests[:0], p.Calls[:0], p.items[:0], p.placed[:0]
-	p.held, p.repairs = p.held[:0], p.repairs[:0]
+	p.extras.reset()
+	p.Requests, p.Calls, p.items = p.Requests[:0], p.Calls[:0], p.items[:0]
 	p.lines = p.lines[:0]
-	p.renamed = 0
-	p.arrivals, p.partNumber = 0, 0
+	p.arrivals, p.part.number = 0, 0
 	p.joins.start()
 }
 
 // Part says that the requests that follow come from another client than the previous ones.
 func (p *Planner) Part() {
-	p.part = choice{}
-	p.partRead.clear()
-	p.partNumber++
+	p.part.choice = choice{}
+	p.part.read.clear()
+	p.part.number++
 }
 
 // Add adds a request to the round.
@@ -308,9 +247,8 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	i = int32(len(p.Requests))
 	p.Requests = extend(p.Requests)
 	added := &p.Requests[i]
-	added.Request, added.number, added.key, added.keys, added.chosen, added.look = r, i, key, -1, -1, -1
-	added.leader, added.joined = -1, -1
-	added.decided = r.Has(protocol.Conditional)
+	added.Request, added.number, added.key = r, i, key
+	added.set(decided, r.Has(protocol.Conditional))
 	added.in = p.routerOf(added)
 	switch {
 	case p.strips:
@@ -343,8 +281,8 @@ func (p *Planner) PoolOf(r *protocol.Request, key []byte) int {
 // enter makes in the pool of r's only key.
 func (p *Planner) enter(r *Request, in *route.Router) {
 	r.in = in
-	r.several = p.several[in.Number()]
-	if r.several && r.Answer == "" {
+	r.set(versioned, p.versions[in.Number()])
+	if r.is(versioned) && r.Answer == "" {
 		p.addSeveral(r)
 	}
 }
@@ -371,24 +309,11 @@ func (p *Planner) CallsOf(i int32) []Call {
 	return p.Calls[r.first:r.last]
 }
 
-// Asks reports whether r's present step has calls, or r waits for another request's.
-func (r *Request) Asks() bool { return r.first < r.last || r.leader >= 0 }
-
-// Idle reports whether the servers have nothing to do for r, because its answer is known.
-func (r *Request) Idle() bool {
-	return r.Fixed || (r.Answer != "" && !r.HasEffect()) || r.Has(protocol.Local)
-}
-
-// Changes reports whether r may change the value of its key.
-func (r *Request) Changes() bool {
-	return r.NumKeys > 0 && r.Has(protocol.Writes) && !r.Has(protocol.Reads) && !r.Idle()
-}
-
 // Stored reports whether requests[i], which is settled, is a set that all servers of its key have stored, including
 // those that reads of the key ask.
 func (p *Planner) Stored(i int32) bool {
 	r := &p.Requests[i]
-	if !r.IsSet() || r.first == r.last || r.split != 0 || p.reads != p.options.Router && p.reads.In(r.ClientKey()) !=
+	if !r.IsSet() || r.first == r.last || r.split != nil || p.reads != p.options.Router && p.reads.In(r.ClientKey()) !=
 		p.options.Router.In(r.ClientKey()) {
 		return false
 	}
@@ -400,17 +325,13 @@ func (p *Planner) Stored(i int32) bool {
 	return true
 }
 
-// Key returns the first key; an only key as the servers know it.
-func (r *Request) Key() []byte { return r.key }
-
-// Fail makes text the answer of r, whatever the servers reply.
-func (r *Request) Fail(text string) { r.Fixed, r.text = true, text }
-
 // Repairs returns the servers on which the next step deletes the key of a write, because their answer differs from the
 // client's; none if the next step deletes nothing.
 func (p *Planner) Repairs(i int32) []int32 {
-	r := &p.Requests[i]
-	return p.repairs[r.repair:r.repairEnd]
+	if w := p.Requests[i].write; w != nil {
+		return w.repairs
+	}
+	return nil
 }
 
 // RepairAll makes the next step of a write with Repairs delete its key on all its servers: later writes of the key were
@@ -418,9 +339,8 @@ func (p *Planner) Repairs(i int32) []int32 {
 func (p *Planner) RepairAll(i int32) {
 	r := &p.Requests[i]
 	p.findHolders(r)
-	r.repair = int32(len(p.repairs))
+	r.write.repairs = r.write.repairs[:0]
 	for _, s := range p.holders {
-		p.repairs = append(p.repairs, int32(s))
+		r.write.repairs = append(r.write.repairs, int32(s))
 	}
-	r.repairEnd = int32(len(p.repairs))
 }

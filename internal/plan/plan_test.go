@@ -108,7 +108,7 @@ func (x *script) calls() (calls []string) {
 	for ; x.started < len(x.Calls); x.started++ {
 		c := &x.Calls[x.started]
 		text := slices.Concat(c.Bytes[:]...)
-		if c.Fence {
+		if c.Fence() {
 			text = append(text, "mn\r\n"...)
 		}
 		calls = append(calls, fmt.Sprintf("%d: %s", c.Server,
@@ -141,7 +141,7 @@ func (x *script) feed(n int, text string) bool {
 		at += size
 		if last {
 			require.Len(x, whole, at)
-			if !x.Calls[n].Failed && x.Done(int32(n), rep.Kind, whole) {
+			if !x.Calls[n].Failed() && x.Done(int32(n), rep.Kind, whole) {
 				x.settle(x.Calls[n].Request)
 			}
 			return true
@@ -226,7 +226,7 @@ func TestAFailedReadIsNotRepeatedIfNoTimeIsLeft(t *testing.T) {
 	x := plan(t, setup{})
 	i := x.request("get a")
 	require.True(t, x.NoAnswer(0, []byte("SERVER_ERROR s0: late\r\n"), false))
-	assert.True(t, x.Requests[i].Failed)
+	assert.True(t, x.Requests[i].Failed())
 	assert.False(t, x.Settle(i, false))
 }
 
@@ -531,7 +531,7 @@ func TestACasIsComparedOnTheFirstServerAndCopiedToTheOthers(t *testing.T) {
 		line, copied = fmt.Sprintf(line, k), fmt.Sprintf(copied, k)
 		i := x.request(line)
 		require.Len(t, x.calls(), 1)
-		assert.True(t, x.Calls[0].Reads)
+		assert.True(t, x.Calls[0].Reads())
 		assert.EqualValues(t, 1, x.Calls[0].Server)
 		assert.Equal(t, FollowsCopies, x.Follows(0))
 		done := map[byte]string{'c': "STORED\r\n", 'm': "HD\r\n"}[line[0]]
@@ -773,7 +773,7 @@ func TestAFixedAnswerIsGivenWhateverServersReply(t *testing.T) {
 	x.Requests[i].Fail("SERVER_ERROR out of memory\r\n")
 	x.lose(0)
 	assert.Equal(t, "SERVER_ERROR out of memory\r\n", x.answer(i))
-	assert.True(t, x.Requests[i].Fixed)
+	assert.True(t, x.Requests[i].Fixed())
 	result, _ := x.Result(i)
 	assert.Equal(t, stats.ResultServerError, result)
 	x.Requests[i].Fail("EN\r\n")
@@ -945,7 +945,7 @@ func TestAValueThatIsNotKeptIsAskedForAgain(t *testing.T) {
 				}
 			}
 			rep.Kind = protocol.ReplyEnd
-			if !x.Calls[n].Dropped {
+			if !x.Calls[n].Dropped() {
 				reply = append(reply, "END\r\n"...)
 			}
 			if x.Done(int32(n), rep.Kind, reply) {

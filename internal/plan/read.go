@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 
 	"mcmw/internal/protocol"
@@ -37,15 +38,6 @@ type item struct {
 	ordinal    int32 // number of its key among the call's keys
 }
 
-// readsOnly reports whether r changes nothing.
-func (r *Request) readsOnly() bool { return r.Has(protocol.Reads) && !r.Has(protocol.Writes) }
-
-// touches reports whether r is a retrieval that is a write as well.
-func (r *Request) touches() bool { return r.Has(protocol.Reads | protocol.Writes) }
-
-// whole reports whether r can be sent as the client sent it.
-func (r *Request) whole() bool { return r.all == nil && r.Resumed == 0 }
-
 // readsAny reports whether any of a key's servers in the pool in may answer the read r.
 func (p *Planner) readsAny(r *Request, in *route.Router) bool {
 	return in.Read() != route.ReadPrimary && p.movable(r, in)
@@ -55,9 +47,8 @@ func (p *Planner) readsAny(r *Request, in *route.Router) bool {
 func (p *Planner) commonPool(r *Request) *route.Router {
 	router := p.routerOf(r)
 	in := router.In(r.key)
-	for _, rest := nextKey(r.Keys); len(rest) > 0; {
-		var key []byte
-		if key, rest = nextKey(rest); router.In(key) != in {
+	for key := range each(r.Keys) {
+		if router.In(key) != in {
 			return router
 		}
 	}
@@ -67,7 +58,7 @@ func (p *Planner) commonPool(r *Request) *route.Router {
 // planReading plans a read, unless it can join another one.
 func (p *Planner) planReading(r *Request) {
 	if !p.joinable(r) || !p.join(r) {
-		p.planRead(r, &p.part)
+		p.planRead(r, &p.part.choice)
 	}
 }
 
@@ -76,7 +67,7 @@ func (p *Planner) planRead(r *Request, c *choice) {
 	// A read that shows a cas goes to the first server, unless it is a version. So does a gat, which is a write and
 	// touches the other copies.
 	in := r.in
-	if r.NumKeys > 1 && len(p.pools) > 1 && !r.strips {
+	if r.NumKeys > 1 && len(p.pools) > 1 && !r.is(strips) {
 		if in = p.commonPool(r); in.Everywhere() {
 			in = p.divertKey(r, in, r.key)
 		}
@@ -87,7 +78,7 @@ func (p *Planner) planRead(r *Request, c *choice) {
 		p.planByPlacement(r, c) // which writes its own lines
 	case len(p.all) == 1 && r.whole() && (!r.touches() || len(r.Keys) <= maxTouchLine):
 		p.forward(r, 0)
-	case (r.strips || r.tags) && r.Command.IsRetrieval():
+	case (r.is(strips) || r.tags()) && r.Command.IsRetrieval():
 		p.planByPlacement(r, c)
 	case anywhere && r.NumKeys > 1 && p.options.Sharded:
 		p.planEvenly(r, in, c)
@@ -207,7 +198,7 @@ func (p *Planner) planEvenly(r *Request, in *route.Router, c *choice) {
 		keys := bytes.TrimSuffix(rest[:next], blank)
 		rest = rest[next:]
 		op := protocol.Op{Command: r.Command, Keys: keys, NumKeys: int32(size)}
-		p.send(r, servers[(first+run)%len(servers)], &op).Reads = true
+		p.send(r, servers[(first+run)%len(servers)], &op).state |= reads
 	}
 }
 
@@ -219,6 +210,17 @@ func nextKey(keys []byte) (key, rest []byte) {
 		return keys[:end], keys[end+1:]
 	}
 	return keys, nil
+}
+
+// each returns the keys, one after the other.
+func each(keys []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for more := len(keys) > 0; more; {
+			key, rest := nextKey(keys)
+			keys = rest
+			more = yield(key) && len(rest) > 0
+		}
+	}
 }
 
 // keysEnd returns the offset in keys of what follows the first n.
@@ -233,38 +235,35 @@ func keysEnd(keys []byte, n int) int {
 // planByPlacement plans one call per server for the keys that are read there, in the order of the request; several
 // calls for a long gat.
 func (p *Planner) planByPlacement(r *Request, c *choice) {
-	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.strips && !r.tags && !r.in.WarmsUp() {
+	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.is(strips) && !r.tags() && !r.in.WarmsUp() {
 		p.forward(r, p.readServer(r, r.in, r.key, c))
 		return
 	}
-	base, router := len(p.placed), p.routerOf(r)
+	rd, router := p.readOf(r), p.routerOf(r)
 	common := -1
-	for rest := r.Keys; len(rest) > 0; {
-		var key []byte
-		key, rest = nextKey(rest)
+	for key := range each(r.Keys) {
 		in, stored := router.At(key)
 		s := p.firstLook(r, key, c)
 		if s < 0 {
 			s = p.readServer(r, p.divertKey(r, in, stored), stored, c)
 		}
-		if len(p.placed) == base {
+		if len(rd.keys) == 0 {
 			common = s
 		} else if common != s {
 			common = -1
 		}
-		p.placed = append(p.placed, placed{server: int32(s), strip: int32(len(key) - len(stored))})
+		rd.keys = append(rd.keys, placed{server: int32(s), strip: int32(len(key) - len(stored))})
 	}
-	if common >= 0 && !r.warms && !r.strips && !r.tags && r.Answer == "" && r.whole() &&
+	if common >= 0 && !r.warms() && !r.is(strips) && !r.tags() && r.Answer == "" && r.whole() &&
 		(!r.touches() || len(r.Keys) <= maxTouchLine) {
 		p.forward(r, common)
-		p.placed = p.placed[:base]
+		rd.keys = rd.keys[:0]
 	} else {
-		r.keys = int32(base)
 		for s := range p.all {
-			p.planKeysOf(r, s, p.placed[base:])
+			p.planKeysOf(r, s, rd.keys)
 		}
-		if r.warms {
-			r.warm, r.warmEnd = r.first, r.last
+		if r.warms() {
+			rd.before = r.span
 		}
 	}
 	if r.touches() && p.options.Router.N() > 1 {
@@ -275,7 +274,7 @@ func (p *Planner) planByPlacement(r *Request, c *choice) {
 // planKeysOf plans the calls for the keys that are read from server s.
 func (p *Planner) planKeysOf(r *Request, s int, keys []placed) {
 	start, ordinal := len(p.lines), int32(0) // where the keys of the line begin in lines, and how many there are
-	versioned, command := r.warms && r.step != warming && p.fills[s], r.Command
+	versioned, command := r.warms() && r.step != warming && p.fills[s], r.Command
 	if versioned {
 		command = protocol.Gets
 	}
@@ -311,14 +310,12 @@ func (p *Planner) planKeysOf(r *Request, s int, keys []placed) {
 func (p *Planner) sendKeys(r *Request, s int, command protocol.Command, start int, n int32) {
 	end := len(p.lines)
 	op := protocol.Op{Command: command, Expiry: r.Expiry, Keys: p.lines[start:end:end], NumKeys: n}
-	p.send(r, s, &op).Reads = true
+	p.send(r, s, &op).state |= reads
 }
 
 // planTouches sets the expiry of a gat's keys on the servers that it does not read.
 func (p *Planner) planTouches(r *Request, c *choice) {
-	for rest := r.Keys; len(rest) > 0; {
-		var key []byte
-		key, rest = nextKey(rest)
+	for key := range each(r.Keys) {
 		in, key := p.options.Router.At(key)
 		p.findPlace(in, key)
 		reads := p.firstOf(p.readersOf(), c.avoid)
@@ -333,13 +330,13 @@ func (p *Planner) planTouches(r *Request, c *choice) {
 // touch sets the expiry of a key of the gat requests[i] on server s.
 func (p *Planner) touch(r *Request, s int, key []byte) {
 	op := protocol.Op{Command: protocol.Touch, Expiry: r.Expiry, Keys: key, NumKeys: 1}
-	p.send(r, s, &op).hidden = true
+	p.send(r, s, &op).state |= hidden
 }
 
 // settleRead reads again what a server has failed to answer, or asks for the chunks of what was read.
 func (p *Planner) settleRead(r *Request, inTime bool) (next step) {
 	switch next = p.askOthers(r, inTime); {
-	case next != answered || r.Fixed || r.split == 0:
+	case next != answered || r.is(fixed) || r.split == nil:
 		return next
 	}
 	return p.settleSplit(r)
@@ -349,20 +346,20 @@ func (p *Planner) settleRead(r *Request, inTime bool) (next step) {
 // that has closed the connection, as a restarted server does.
 func (p *Planner) askOthers(r *Request, inTime bool) (next step) {
 	switch {
-	case r.Answer != "" || r.Fixed || !inTime:
+	case r.Answer != "" || r.is(fixed) || !inTime:
 		return answered
-	case r.warms:
+	case r.warms():
 		next = p.settleWarming(r)
-	case r.ownToken && !r.byFirst:
+	case r.read != nil && r.read.ownToken && !r.read.byFirst:
 		next = p.rereadFirst(r)
 	case p.mayRetry(r):
 		p.triedAgain(r)
 		next = retrying
-	case r.touches() && !r.Failed:
+	case r.touches() && !r.is(failed):
 		next = p.settleOldFirst(r)
 	}
 	if next != answered {
-		r.split = 0
+		r.split = nil
 	}
 	return next
 }
@@ -370,7 +367,7 @@ func (p *Planner) askOthers(r *Request, inTime bool) (next step) {
 // mayRetry reports whether a server has failed the read r and there is a server to ask instead.
 func (p *Planner) mayRetry(r *Request) bool {
 	for n := r.first; n < r.last; n++ {
-		if c := &p.Calls[n]; c.Failed && (!c.hidden || c.isPart()) && p.mayTryAgain(r, n) {
+		if c := &p.Calls[n]; c.is(failed) && (!c.is(hidden) || c.isPart()) && p.mayTryAgain(r, n) {
 			return true
 		}
 	}
@@ -380,24 +377,30 @@ func (p *Planner) mayRetry(r *Request) bool {
 // planRetry plans a read again, without the servers that failed it.
 func (p *Planner) planRetry(r *Request) {
 	p.noteFailed(r)
-	r.keys = -1
+	if r.read != nil {
+		r.read.keys = r.read.keys[:0]
+	}
 	p.planRead(r, &choice{avoid: p.failed})
 }
 
 // triedAgain notes that another server is asked for what r asked for.
 func (p *Planner) triedAgain(r *Request) {
-	if r.tries == 0 {
-		r.tried = r.first
+	rd := p.readOf(r)
+	if rd.tries == 0 {
+		rd.tried.first = r.first
 	}
-	r.tries++
-	r.triedEnd = r.last
+	rd.tries++
+	rd.tried.last = r.last
 }
 
 // noteFailed sets failed to the servers that failed r in earlier attempts.
 func (p *Planner) noteFailed(r *Request) {
 	clear(p.failed)
-	for n := r.tried; n < r.triedEnd; n++ {
-		if c := &p.Calls[n]; c.Request == r.number && c.Failed {
+	if r.read == nil {
+		return
+	}
+	for n := r.read.tried.first; n < r.read.tried.last; n++ {
+		if c := &p.Calls[n]; c.Request == r.number && c.is(failed) {
 			p.failed[c.Server] = true
 		}
 	}

@@ -21,19 +21,19 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		return last, false, ok
 	}
 	r := &p.Requests[c.Request]
-	if c.form != formClient && !rep.Kind.IsError() && !c.skipped &&
+	if c.form != formClient && !rep.Kind.IsError() && !c.is(skipped) &&
 		!c.form.answers(rep.Kind, protocol.KeyText{Text: c.keys, Encoded: r.Has(protocol.Encoded)}, element) {
 		return false, false, false
 	}
-	if c.skipped {
-		c.skipped = false
-		return c.final, false, len(element) == len(protocol.CRLF)
+	if c.is(skipped) {
+		c.state &^= skipped
+		return c.is(final), false, len(element) == len(protocol.CRLF)
 	}
 	large := rep.Data > p.options.MaxValue
 	if large {
-		c.Dropped, c.TooLarge = true, rep.Data
+		c.state, c.TooLarge = c.state|dropped, rep.Data
 	}
-	last, ok = c.command.Accepts(rep.Kind, start == 0, c.Fence)
+	last, ok = c.command.Accepts(rep.Kind, start == 0, c.is(fence))
 	switch {
 	case !ok:
 	case rep.Kind == protocol.ReplyValue:
@@ -47,11 +47,11 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		}
 	case rep.Kind.IsMeta():
 		if c.form == formClient || c.form == formClientVersion {
-			ok = c.command != r.Command || c.hidden || c.Failed || r.served().Fits(element)
+			ok = c.command != r.Command || c.is(hidden) || c.is(failed) || r.served().Fits(element)
 		}
 		value = rep.Kind == protocol.ReplyMetaValue &&
-			(r.readsOnly() || c.form == formItem || c.form == formChunk || c.form == formHead) && !c.Failed
-		if c.form == formClient && r.ShowsToken() && !c.hidden {
+			(r.readsOnly() || c.form == formItem || c.form == formChunk || c.form == formHead) && !c.is(failed)
+		if c.form == formClient && r.ShowsToken() && !c.is(hidden) {
 			if it, shown := protocol.DecodeItem(element); shown {
 				p.noteToken(r, int(c.Server), r.key, it.CAS)
 			}
@@ -63,7 +63,8 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		ok = end <= maxList
 	}
 	if large {
-		c.skipped, c.final = true, last
+		c.state |= skipped
+		c.set(final, last)
 		return false, false, ok
 	}
 	return last, value, ok
@@ -71,19 +72,19 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 
 // takeValue notes a VALUE. Its key must be the next of the call's keys, or a later one if those between are missing.
 func (p *Planner) takeValue(c *Call, key, element []byte, start, end int) (value, ok bool) {
-	for c.cursor < len(c.keys) {
+	for int(c.cursor) < len(c.keys) {
 		at := c.cursor
 		next, rest := nextKey(c.keys[at:])
-		c.cursor = len(c.keys) - len(rest)
+		c.cursor = int32(len(c.keys) - len(rest))
 		c.ordinal++
 		if !bytes.Equal(next, key) {
 			continue
 		}
-		if c.Failed || c.Dropped {
-			return !c.Failed, true
+		if c.is(failed) || c.is(dropped) {
+			return !c.is(failed), true
 		}
 		c.cut, c.cutKey = at, c.ordinal-1
-		if p.Requests[c.Request].keys >= 0 {
+		if p.Requests[c.Request].spread() {
 			it := item{start: int32(start), end: int32(end), ordinal: c.ordinal - 1}
 			if c.form == formClientVersion {
 				if v, _ := protocol.DecodeItem(element); !v.HasCAS || protocol.IsProvisional(v.CAS) {
@@ -110,16 +111,16 @@ func (p *Planner) takeValue(c *Call, key, element []byte, start, end int) (value
 // other servers.
 func (p *Planner) Cut(n int32) {
 	c := &p.Calls[n]
-	if c.Dropped {
+	if c.is(dropped) {
 		return
 	}
-	c.Dropped = true
-	p.Requests[c.Request].cut = true
+	c.state |= dropped
+	p.Requests[c.Request].state |= cut
 	c.found = max(0, c.found-1)
 }
 
 // cutOff reports whether some of what c asked for has to be asked for again.
-func (c *Call) cutOff() bool { return c.Dropped && !c.Failed && c.TooLarge == 0 }
+func (c *Call) cutOff() bool { return c.is(dropped) && !c.is(failed) && c.TooLarge == 0 }
 
 // Done ends call n: its reply is complete, and its last element has that kind. ended: it was the last call of its
 // request's step.
@@ -143,17 +144,18 @@ func (p *Planner) textTooLarge(size int) []byte {
 		p.options.MaxValue)
 }
 
-// NoAnswer ends call n without a reply; text, an error line, takes the place of the reply. lost: the server has closed
+// NoAnswer ends call n without a reply; text, an error line, takes the place of the reply. closed: the server has closed
 // the connection. What still arrives for the call is dropped.
-func (p *Planner) NoAnswer(n int32, text []byte, lost bool) (ended bool) {
+func (p *Planner) NoAnswer(n int32, text []byte, closed bool) (ended bool) {
 	c := &p.Calls[n]
-	c.Failed, c.Dropped, c.lost, c.found = true, true, lost, 0
+	c.state, c.found = c.state|failed|dropped, 0
+	c.set(lost, closed)
 	if c.IsCheck() {
 		p.loseCopies(c)
 		return false
 	}
 	c.kind, c.reply = protocol.ReplyServerError, text
-	p.Requests[c.Request].Failed = true
+	p.Requests[c.Request].state |= failed
 	return p.end(c)
 }
 
@@ -169,8 +171,8 @@ func (p *Planner) end(c *Call) (ended bool) {
 // Forget says that requests[i] is answered. It lets go of the replies of its step, unless a request that has joined it
 // needs them.
 func (p *Planner) Forget(i int32) {
-	if r := p.answering(&p.Requests[i]); r.joins > 0 {
-		r.joins--
+	if r := p.answering(&p.Requests[i]); r.joins != nil && r.joins.waiting > 0 {
+		r.joins.waiting--
 		return
 	}
 	calls := p.CallsOf(i)
@@ -194,9 +196,7 @@ func (p *Planner) Missed(n int32, note func(key []byte)) (all bool) {
 		return true
 	case r.Has(protocol.Reads) && c.isPart(): // it touches nothing
 	case r.Has(protocol.Reads):
-		for rest := c.keys; len(rest) > 0; {
-			var key []byte
-			key, rest = nextKey(rest)
+		for key := range each(c.keys) {
 			note(key)
 		}
 	default:

@@ -30,26 +30,27 @@ func (p *Planner) addSeveral(r *Request) {
 	// one that is stale or empty, reaches all replicas in the same form, and each of them shows what one server would.
 	if !p.options.Pools[r.in.Number()].Several &&
 		(refusal != "" || r.Has(protocol.Deletes) || r.Has(protocol.Marks) || r.Fetches() && r.Has(protocol.Writes)) {
-		r.several = false
+		r.state &^= versioned
 		return
 	}
-	r.decided = r.Has(protocol.Depends) || r.Has(protocol.Writes) && !r.Has(protocol.Reads) && p.oldFirst(r.in, r.key)
+	r.set(decided, r.Has(protocol.Depends) || r.Has(protocol.Writes) && !r.Has(protocol.Reads) && p.oldFirst(r.in, r.key))
 	if refusal != "" {
 		r.Fail(refusal)
 	}
 	if r.Has(protocol.Makes) {
-		r.version = p.options.Versions.next()
+		p.writeOf(r).version = p.options.Versions.next()
 	}
 }
 
 // forwardVersioned sends requests[i] to servers, under its version.
 func (p *Planner) forwardVersioned(r *Request, servers ...int) {
 	op := *r.served()
-	op.Stamp(r.version)
+	op.Stamp(r.write.version)
 	line := p.write(&op)
 	for _, s := range servers {
 		c := p.call(r, s, &op, line, op.Data)
-		c.Reads, c.stores = r.depends(), true
+		c.state = stores
+		c.set(reads, r.depends())
 		switch {
 		case r.Command.IsMeta():
 		case r.Command.IsStorage():
@@ -72,50 +73,47 @@ func (p *Planner) moveToFront(holders []int, first int) {
 func (p *Planner) planDecided(r *Request, first int) {
 	r.step = deciding
 	p.forward(r, first)
-	if r.several && r.Has(protocol.Builds) {
-		r.look = int32(len(p.Calls))
+	if r.is(versioned) && r.Has(protocol.Builds) {
+		r.write.look = int32(len(p.Calls))
 		op := r.served().KeyText().Ask(protocol.ForItem)
 		c := p.send(r, first, &op)
-		c.form, c.hidden = formItem, true
+		c.form, c.state = formItem, hidden
 	}
 }
 
 // LooksBack reports whether c fetches the item that its request has made, to copy it.
 func (c *Call) LooksBack() bool { return c.form == formItem }
 
-// Grows reports whether r extends the present value by the data it brings, so that the resulting item is fetched.
-func (r *Request) Grows() bool { return r.version != 0 && r.Has(protocol.Builds) && len(r.Data) > 0 }
-
 // settleDecided returns the step that follows the first server's decision.
 func (p *Planner) settleDecided(r *Request) step {
-	r.chosen = r.first
+	r.write.chosen = r.first
 	c := &p.Calls[r.first]
 	// The first server lacks an item that is to be marked stale, but the others may hold it.
-	unmarked := r.Has(protocol.Marks) && !r.Has(protocol.Conditional) && !c.Failed && c.kind.IsNotFound()
+	unmarked := r.Has(protocol.Marks) && !r.Has(protocol.Conditional) && !c.is(failed) && c.kind.IsNotFound()
 	if outcomeOf(r, c) != replica.Success && !unmarked {
 		p.checkRefused(r)
 		return answered
 	}
 	if r.Fetches() {
 		it, _ := protocol.DecodeItem(c.reply)
-		r.dropped = r.version != 0 && it.Won
-		if r.dropped || r.HasFlag('T') {
+		r.write.dropped = r.Version() != 0 && it.Won
+		if r.write.dropped || r.HasFlag('T') {
 			return copying
 		}
 		return answered
 	}
-	if r.look < 0 {
-		r.dropped = r.Has(protocol.Deletes) || r.Has(protocol.Marks)
+	if r.write.look == 0 {
+		r.write.dropped = r.Has(protocol.Deletes) || r.Has(protocol.Marks)
 		return copying
 	}
-	look := &p.Calls[r.look]
+	look := &p.Calls[r.write.look]
 	it, ok := protocol.DecodeItem(look.reply)
 	switch {
-	case look.Failed:
-		r.chosen, r.dropped = r.look, true
+	case look.is(failed):
+		r.write.chosen, r.write.dropped = r.write.look, true
 	case !ok || it.Stale:
-		r.dropped = true // it is missing, was not kept, cannot be copied, or must exist on the first server only
-	case it.CAS != r.version:
+		r.write.dropped = true // it is missing, was not kept, cannot be copied, or must exist on the first server only
+	case it.CAS != r.write.version:
 		return stamping
 	}
 	return copying
@@ -123,10 +121,10 @@ func (p *Planner) settleDecided(r *Request) step {
 
 // planStamp gives the item that the first server has made, under a cas of its own, a version.
 func (p *Planner) planStamp(r *Request) {
-	it, _ := protocol.DecodeItem(p.Calls[r.look].reply)
-	r.version = p.options.Versions.next()
-	op := r.served().KeyText().Store(it, it.CAS, r.version)
-	p.send(r, int(p.Calls[r.chosen].Server), &op).form = formStored
+	it, _ := protocol.DecodeItem(p.Calls[r.write.look].reply)
+	r.write.version = p.options.Versions.next()
+	op := r.served().KeyText().Store(it, it.CAS, r.write.version)
+	p.send(r, int(p.Calls[r.write.chosen].Server), &op).form = formStored
 }
 
 // settleStamp lets the other servers get a copy or lose the key, unless another request has written the key since: they
@@ -134,16 +132,16 @@ func (p *Planner) planStamp(r *Request) {
 func (p *Planner) settleStamp(r *Request, _ bool) step {
 	c := &p.Calls[r.first]
 	switch {
-	case c.Failed:
-		r.chosen, r.dropped = r.first, true
+	case c.is(failed):
+		r.write.chosen, r.write.dropped = r.first, true
 	case c.kind.IsError(), c.kind.IsNotFound():
-		r.dropped = true
+		r.write.dropped = true
 	case c.kind != protocol.ReplyMetaDone:
 		return answered
 	case r.HasFlag('c'):
-		answer := &p.Calls[r.chosen]
+		answer := &p.Calls[r.write.chosen]
 		it, _ := protocol.DecodeItem(answer.reply)
-		it.CAS = r.version
+		it.CAS = r.write.version
 		start := len(p.lines)
 		p.lines = append(it.Append(p.lines), it.Data...)
 		answer.reply = p.lines[start:]
@@ -153,55 +151,58 @@ func (p *Planner) settleStamp(r *Request, _ bool) step {
 
 // planVersionedCopies gives the other servers what the first one decided.
 func (p *Planner) planVersionedCopies(r *Request) {
-	first := int(p.Calls[r.chosen].Server)
+	first := int(p.Calls[r.write.chosen].Server)
 	p.findHolders(r)
 	p.withholdHead(r)
 	op, form := *r.served(), formClient
 	switch {
-	case r.dropped:
+	case r.write.dropped:
 		op = op.KeyText().Meta('d', "")
 	case r.Fetches():
 		op.Fields &= protocol.FieldsOf("Tb") // it only changes the expiry
-	case r.look >= 0:
-		it, _ := protocol.DecodeItem(p.Calls[r.look].reply)
-		op, form = op.KeyText().Store(it, 0, r.version), formStored
-	case r.version != 0:
+	case r.write.look > 0:
+		it, _ := protocol.DecodeItem(p.Calls[r.write.look].reply)
+		op, form = op.KeyText().Store(it, 0, r.write.version), formStored
+	case r.Version() != 0:
 		if !r.Command.IsMeta() {
 			form = formStored
 		}
-		op.Stamp(r.version)
+		op.Stamp(r.write.version)
 		op.Drop("CMIN")
 	}
 	line := p.write(&op)
-	hidden := r.dropped || r.Fetches()
+	kind := stores
+	if r.write.dropped || r.Fetches() {
+		kind = hidden
+	}
 	for _, s := range p.holders {
 		switch {
 		case s == first:
 			continue
-		case r.version == 0 && !r.dropped && p.rolesOf(s).Has(route.Tentative):
+		case r.Version() == 0 && !r.write.dropped && p.rolesOf(s).Has(route.Tentative):
 			// A change of the expiry would also change that of a copy that nobody reads yet.
 			p.deleteKey(r, s)
 			continue
-		case r.version == 0 && !hidden:
+		case r.Version() == 0 && kind == stores:
 			p.forward(r, s)
 			// A server that gets writes last may lack the key: it is not copied yet.
-			p.Calls[len(p.Calls)-1].hidden = p.rolesOf(s).Has(route.After)
+			p.Calls[len(p.Calls)-1].set(hidden, p.rolesOf(s).Has(route.After))
 			continue
 		}
 		c := p.call(r, s, &op, line, op.Data)
-		c.form, c.hidden, c.stores = form, hidden, !hidden
+		c.form, c.state = form, kind
 	}
 	p.planEmptied(r)
-	if r.look >= 0 && r.dropped {
+	if r.write.look > 0 && r.write.dropped {
 		p.giveBack(r, first)
 	}
 }
 
 // giveBack undoes what a look at a stale item has done: the next client that reads it has to renew it.
 func (p *Planner) giveBack(r *Request, first int) {
-	if it, _ := protocol.DecodeItem(p.Calls[r.look].reply); it.Won && it.Stale {
+	if it, _ := protocol.DecodeItem(p.Calls[r.write.look].reply); it.Won && it.Stale {
 		op := r.served().KeyText().GiveBack(it.CAS)
-		p.send(r, first, &op).hidden = true
+		p.send(r, first, &op).state |= hidden
 	}
 }
 
@@ -212,12 +213,12 @@ func (p *Planner) classify(r *Request, k int, decided bool) {
 	a, first := &p.answers[k], &p.answers[0]
 	definite := func(o replica.Outcome) bool { return o == replica.Success || o == replica.Refused }
 	switch {
-	case k == 0 && decided && !p.Calls[p.answered[0]].Failed:
+	case k == 0 && decided && !p.Calls[p.answered[0]].is(failed):
 		a.Outcome = replica.Success
 	case k == 0:
-	case r.version == 0 && !r.Has(protocol.Deletes) && !decided && definite(a.Outcome) && definite(first.Outcome):
+	case r.Version() == 0 && !r.Has(protocol.Deletes) && !decided && definite(a.Outcome) && definite(first.Outcome):
 		a.Outcome, a.Group = first.Outcome, 0
-	case r.version != 0 && a.Outcome == replica.Success:
+	case r.Version() != 0 && a.Outcome == replica.Success:
 		for j := range p.answers[:k] {
 			if p.answers[j].Outcome == replica.Success {
 				a.Group = p.answers[j].Group

@@ -69,7 +69,7 @@ func (p *Planner) firstStep(r *Request) step {
 		return reading
 	case r.Answer != "":
 		return removing
-	case r.chunked:
+	case r.is(chunked):
 		return chunking
 	case r.NumKeys > 0:
 		return writing
@@ -102,7 +102,7 @@ func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 	r := &p.Requests[i]
 	next, settle := answered, steps[r.step].settle
 	switch {
-	case r.elected && !r.Fixed && (r.step > deciding || outcomeOf(r, &p.Calls[r.first]) == replica.Success) &&
+	case r.elected() && !r.is(fixed) && (r.step > deciding || outcomeOf(r, &p.Calls[r.first]) == replica.Success) &&
 		p.deposed(r):
 		next = p.depose(r)
 	case settle != nil:
@@ -120,7 +120,7 @@ func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 func (p *Planner) Next(i int32) {
 	r := &p.Requests[i]
 	r.first = int32(len(p.Calls))
-	r.last, r.Failed = r.first, false
+	r.last, r.state = r.first, r.state&^failed
 	steps[r.step].plan(p, r)
 }
 
@@ -146,7 +146,7 @@ func (p *Planner) Follows(n int32) Follows {
 	case r.step == asking:
 		may = p.asksAnother(n)
 	case r.Has(protocol.Reads):
-		may = r.tries < copies-1 || p.asksNew(r, n)
+		may = r.tries() < copies-1 || p.asksNew(r, n)
 	}
 	if !may {
 		return FollowsNothing

@@ -55,11 +55,7 @@ func (p *Planner) addStripped(r *Request) {
 
 // strip makes the servers know r's only key as stored, which is a part of it.
 func (p *Planner) strip(r *Request, stored []byte) {
-	if p.renamed == len(p.renames) {
-		p.renames = append(p.renames, new(stripped))
-	}
-	r.stripped, r.strips = p.renames[p.renamed], true
-	p.renamed++
+	r.stripped, r.state = p.renames.take(), r.state|strips
 	*r.stripped = stripped{r.key, r.Op}
 	r.key, r.Exact = stored, false
 	switch {
@@ -72,11 +68,9 @@ func (p *Planner) strip(r *Request, stored []byte) {
 
 // stripAll looks for keys of r, a retrieval of several keys, that servers know without a prefix.
 func (p *Planner) stripAll(r *Request) {
-	for rest := r.Keys; len(rest) > 0; {
-		var key []byte
-		key, rest = nextKey(rest)
+	for key := range each(r.Keys) {
 		_, stored := p.options.Router.At(key)
-		r.strips = r.strips || len(stored) < len(key)
+		r.set(strips, r.is(strips) || len(stored) < len(key))
 		if len(stored) == 0 {
 			r.Fail(protocol.TextBadFormat)
 		}
@@ -90,7 +84,7 @@ func (p *Planner) shown(r *Request, c *Call, it protocol.Item, key []byte) []byt
 		p.lines = it.Rename(p.lines, r.key, key)
 	}
 	it.HasCAS = it.HasCAS && c.form != formClientVersion
-	if r.tags && p.options.Router.Of(int(c.Server)).IsGutter() {
+	if r.tags() && p.options.Router.Of(int(c.Server)).IsGutter() {
 		it.CAS |= protocol.FirstOfGutter
 	}
 	start := len(p.lines)
@@ -100,7 +94,7 @@ func (p *Planner) shown(r *Request, c *Call, it protocol.Item, key []byte) []byt
 
 // changes reports whether shown changes replies of c.
 func (p *Planner) changes(r *Request, c *Call) bool {
-	return c.form == formClientVersion || r.tags && p.options.Router.Of(int(c.Server)).IsGutter()
+	return c.form == formClientVersion || r.tags() && p.options.Router.Of(int(c.Server)).IsGutter()
 }
 
 // addElement adds a VALUE of c's reply as r's client should see it: with key, unless that is nil.

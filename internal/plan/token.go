@@ -20,16 +20,16 @@ import (
 // version.
 
 // versioned reports whether the items of the pool in have versions.
-func (p *Planner) versioned(in *route.Router) bool { return p.several[in.Number()] }
+func (p *Planner) versioned(in *route.Router) bool { return p.versions[in.Number()] }
 
 // movable reports whether servers other than a key's first server may answer the read r in the pool in.
 func (p *Planner) movable(r *Request, in *route.Router) bool {
-	return !r.Has(protocol.First) || r.ShowsToken() && !r.byFirst && p.versioned(in)
+	return !r.Has(protocol.First) || r.ShowsToken() && !(r.read != nil && r.read.byFirst) && p.versioned(in)
 }
 
 // noteToken notes that server s has shown r the token cas for key.
 func (p *Planner) noteToken(r *Request, s int, key []byte, cas uint64) {
-	if cas >= protocol.FirstVersion || r.byFirst {
+	if cas >= protocol.FirstVersion || r.read != nil && r.read.byFirst {
 		return
 	}
 	in := r.in
@@ -40,15 +40,17 @@ func (p *Planner) noteToken(r *Request, s int, key []byte, cas uint64) {
 		return
 	}
 	p.findPlace(in, key)
-	r.ownToken = r.ownToken || s != p.firstOf(p.readersOf(), nil)
+	if s != p.firstOf(p.readersOf(), nil) {
+		p.readOf(r).ownToken = true
+	}
 }
 
 // rereadFirst makes the read r ask the first servers of its keys.
 func (p *Planner) rereadFirst(r *Request) step {
-	if r.tries == 0 {
-		r.tried = r.first
+	if r.read.tries == 0 {
+		r.read.tried.first = r.first
 	}
-	r.byFirst, r.triedEnd = true, r.last
+	r.read.byFirst, r.read.tried.last = true, r.last
 	return retrying
 }
 

@@ -23,9 +23,6 @@ func RandomVersions() *Versions {
 	return NewVersions(binary.NativeEndian.Uint64(random[:]), binary.NativeEndian.Uint64(random[8:]))
 }
 
-// Version returns the version of what r stores; 0: none.
-func (r *Request) Version() uint64 { return r.version }
-
 func (v *Versions) next() uint64 {
 	v.last += v.step
 	return protocol.FirstVersion | v.last&(protocol.FirstVersion-1)

@@ -70,7 +70,7 @@ func (p *Planner) firstLook(r *Request, key []byte, c *choice) int {
 	for _, h := range p.place {
 		s := int(h.Server)
 		if h.Roles.Has(route.Look) && p.mayRead(s, c.avoid) && !p.Servers[s].Suspect {
-			r.warms = true
+			p.readOf(r).warms = true
 			return s
 		}
 		if h.Roles.Has(route.Read) {
@@ -81,7 +81,7 @@ func (p *Planner) firstLook(r *Request, key []byte, c *choice) int {
 	if !p.rolesOf(s).Has(route.Tentative) || !p.mayRead(s, c.avoid) || p.Servers[s].Suspect {
 		return -1
 	}
-	r.warms = true
+	p.readOf(r).warms = true
 	return s
 }
 
@@ -99,14 +99,14 @@ func (p *Planner) planMgOnNew(r *Request, in *route.Router, c *choice) bool {
 	op.Drop("q")
 	op.Fields |= protocol.FieldsOf("c")
 	call := p.send(r, s, &op)
-	call.form, call.Reads = formClientVersion, true
-	r.warm, r.warmEnd = r.first, r.last
+	call.form, call.state = formClientVersion, reads
+	p.readOf(r).before = r.span
 	return true
 }
 
 // asksNew reports whether call n is the read r's question to a server that is warmed up.
 func (p *Planner) asksNew(r *Request, n int32) bool {
-	return r.warms && r.step != warming && p.Calls[n].form == formClientVersion
+	return r.warms() && r.step != warming && p.Calls[n].form == formClientVersion
 }
 
 // settleWarming lets other servers be asked for keys of a read that were not found in the pool that is warmed up, or not
@@ -116,23 +116,23 @@ func (p *Planner) settleWarming(r *Request) step {
 	if !r.Command.IsRetrieval() {
 		c := &p.Calls[r.first]
 		switch {
-		case r.step != warming && !c.Failed:
+		case r.step != warming && !c.is(failed):
 			it, _ := protocol.DecodeItem(c.reply)
 			again = c.kind == protocol.ReplyMetaMiss || protocol.IsProvisional(it.CAS)
-		case c.Failed:
+		case c.is(failed):
 			again = r.step != warming || p.mayTryAgain(r, r.first)
 		}
 	} else {
 		rest := r.Keys
-		for k := range p.placed[r.keys : r.keys+r.NumKeys] {
-			at := &p.placed[int(r.keys)+k]
+		for k := range r.read.keys {
+			at := &r.read.keys[k]
 			_, rest = nextKey(rest)
 			n := at.call
 			c := &p.Calls[n]
 			switch {
 			case n < r.first: // an earlier step has answered it
 				continue
-			case c.Failed:
+			case c.is(failed):
 				at.server = keyUnread
 				if c.form != formClientVersion && !p.mayTryAgain(r, n) {
 					at.server = keyAnswered
@@ -152,11 +152,11 @@ func (p *Planner) settleWarming(r *Request) step {
 	}
 	switch r.step {
 	case warming:
-		r.tries++
+		r.read.tries++
 	case reading:
-		r.tried = r.first
+		r.read.tried.first = r.first
 	}
-	r.triedEnd = r.last
+	r.read.tried.last = r.last
 	return warming
 }
 
@@ -170,7 +170,7 @@ const (
 // it closed the connection.
 func (p *Planner) mayTryAgain(r *Request, n int32) bool {
 	copies := p.copies(n)
-	return (copies > 1 || p.Calls[n].lost) && r.tries < max(1, copies-1)
+	return (copies > 1 || p.Calls[n].is(lost)) && r.tries() < max(1, copies-1)
 }
 
 // walks reports whether c's reply has the key of that number. It must be called for one key after the other, in their
@@ -195,12 +195,12 @@ func (p *Planner) planWarming(r *Request) {
 	p.noteFailed(r)
 	c := &choice{avoid: p.failed}
 	if !r.Command.IsRetrieval() {
-		afterMiss := !p.Calls[r.warm].Failed
+		missed := !p.Calls[r.read.before.first].is(failed)
 		p.forward(r, p.readServer(r, r.in, r.key, c))
-		p.Calls[len(p.Calls)-1].afterMiss = afterMiss
+		p.Calls[len(p.Calls)-1].set(afterMiss, missed)
 		return
 	}
-	keys := p.placed[r.keys : r.keys+r.NumKeys]
+	keys := r.read.keys
 	for _, missed := range []bool{true, false} {
 		first := len(p.Calls)
 		rest := r.Keys
@@ -216,7 +216,7 @@ func (p *Planner) planWarming(r *Request) {
 			p.planKeysOf(r, s, keys)
 		}
 		for n := first; n < len(p.Calls); n++ {
-			p.Calls[n].afterMiss = missed
+			p.Calls[n].set(afterMiss, missed)
 		}
 		for k := range keys {
 			if keys[k].server >= 0 {
@@ -229,9 +229,9 @@ func (p *Planner) planWarming(r *Request) {
 // unansweredOf returns the error that answers the read r, nil if there is none: the last error of a key that has no
 // answer. A key that the pool which is warmed up does not hold always has an answer, a miss.
 func (p *Planner) unansweredOf(r *Request) (failure []byte) {
-	for _, at := range p.placed[r.keys : r.keys+r.NumKeys] {
+	for _, at := range r.read.keys {
 		if c := &p.Calls[at.call]; c.kind.IsError() && !c.cutOff() &&
-			!(c.Failed && (c.afterMiss || p.options.GetErrorMiss)) {
+			!(c.is(failed) && (c.is(afterMiss) || p.options.GetErrorMiss)) {
 			failure = c.reply
 		}
 	}
@@ -256,7 +256,7 @@ func (p *Planner) noteLook(key []byte, c *Call, missed, found bool) {
 	switch {
 	case c.form == formClientVersion && found:
 		w.New++
-	case c.Failed:
+	case c.is(failed):
 		w.Unanswered++
 	case missed && found:
 		w.Old++
@@ -270,7 +270,7 @@ func (p *Planner) noteLook(key []byte, c *Call, missed, found bool) {
 
 // noteWarming is noteLook for the mg r, whose reply is c's.
 func (p *Planner) noteWarming(r *Request, c *Call) {
-	p.noteLook(r.ClientKey(), c, c.afterMiss, c.kind.Shows())
+	p.noteLook(r.ClientKey(), c, c.is(afterMiss), c.kind.Shows())
 }
 
 // keyAt returns the k-th of keys.
@@ -282,32 +282,26 @@ func keyAt(keys []byte, k int) []byte {
 // settleOldFirst lets the servers that get writes last be asked to delete keys or to change their expiry, after a step
 // of r in which all other servers were asked at once.
 func (p *Planner) settleOldFirst(r *Request) step {
-	if !p.options.Router.Uses(route.After) || r.Failed {
+	if !p.options.Router.Uses(route.After) || r.is(failed) {
 		return answered
 	}
 	if r.IsFlush() {
 		return flushing
 	}
-	again := false
-	for rest := r.Keys; len(rest) > 0 && !again; {
-		var key []byte
-		key, rest = r.nextKey(rest)
-		again = p.oldFirst(p.options.Router.In(key), key)
+	for text := range each(r.Keys) {
+		if key := r.clientKey(text); p.oldFirst(p.options.Router.In(key), key) {
+			p.readOf(r).before = r.span
+			return emptying
+		}
 	}
-	if !again {
-		return answered
-	}
-	r.warm, r.warmEnd = r.first, r.last
-	return emptying
+	return answered
 }
 
 // planEmptying deletes the keys of requests[i] on those servers. A gat deletes them only if it would otherwise change
 // the expiry of copies that nobody reads yet.
 func (p *Planner) planEmptying(r *Request) {
-	for rest := r.Keys; len(rest) > 0; {
-		text, _ := nextKey(rest)
-		var key []byte
-		key, rest = r.nextKey(rest)
+	for text := range each(r.Keys) {
+		key := r.clientKey(text)
 		p.findPlace(p.options.Router.In(key), key)
 		for _, h := range p.place {
 			s := int(h.Server)
@@ -317,24 +311,24 @@ func (p *Planner) planEmptying(r *Request) {
 				p.touch(r, s, text)
 			default:
 				op := protocol.KeyText{Text: text, Encoded: r.Has(protocol.Encoded)}.Meta('d', "")
-				p.send(r, s, &op).hidden = true
+				p.send(r, s, &op).state |= hidden
 			}
 		}
 	}
 }
 
-// nextKey returns the first of rest, the keys of r that are left, as clients have it, and those that follow it.
-func (r *Request) nextKey(rest []byte) (key, left []byte) {
+// clientKey returns the key of r whose text is that, as clients have it.
+func (r *Request) clientKey(text []byte) []byte {
 	if r.NumKeys == 1 {
-		return r.ClientKey(), nil
+		return r.ClientKey()
 	}
-	return nextKey(rest)
+	return text
 }
 
 // settleEmptying makes the answer of the gat r that of the previous step, or the error of a server on which the key
 // could not be deleted.
 func (p *Planner) settleEmptying(r *Request, _ bool) step {
-	if r.Answer != "" || r.Fixed {
+	if r.Answer != "" || r.is(fixed) {
 		return answered
 	}
 	for n := r.first; n < r.last; n++ {
@@ -342,8 +336,8 @@ func (p *Planner) settleEmptying(r *Request, _ bool) step {
 			r.Fail(string(c.reply))
 		}
 	}
-	r.first, r.last = r.warm, r.warmEnd
-	if r.split == 0 || r.Fixed {
+	r.span, r.read.before = r.read.before, span{}
+	if r.split == nil || r.is(fixed) {
 		return answered
 	}
 	return p.settleSplit(r)

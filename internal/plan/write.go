@@ -16,7 +16,7 @@ func (p *Planner) planWrite(r *Request) {
 	p.encloseHead(r)
 	p.findHolders(r)
 	if p.isAgreed(r) {
-		if p.elect(r); r.Fixed {
+		if p.elect(r); r.is(fixed) {
 			r.step = answered
 			return
 		}
@@ -24,23 +24,23 @@ func (p *Planner) planWrite(r *Request) {
 	p.withholdHead(r)
 	one := len(p.holders)+len(p.emptied) == 1
 	switch {
-	case one && r.several && r.Has(protocol.Builds):
+	case one && r.is(versioned) && r.Has(protocol.Builds):
 		p.planDecided(r, p.holders[0])
 	case one:
-		r.step, r.decided = direct, false
+		r.step, r.state = direct, r.state&^decided
 		p.forward(r, p.holders[0])
 	case r.Has(protocol.Depends) && p.decides == route.Refused:
 		r.step = answered
 		r.Fail(textMoving)
 	case r.Has(protocol.Depends) && !p.decides.Permits(p.deciderOf(r)):
 		p.planForget(r)
-	case r.decided:
+	case r.is(decided):
 		p.planDecided(r, p.deciderOf(r))
 	default:
-		if r.several {
+		if r.is(versioned) {
 			p.moveToFront(p.holders, p.deciderOf(r))
 		}
-		if r.version != 0 {
+		if r.Version() != 0 {
 			p.forwardVersioned(r, p.holders...)
 		} else {
 			for _, s := range p.holders {
@@ -56,8 +56,8 @@ func (p *Planner) settleWriting(r *Request, _ bool) step { return p.settleWrite(
 
 // deciderOf returns the server that decides r: the one that all instances let decide, or decider.
 func (p *Planner) deciderOf(r *Request) int {
-	if r.elected {
-		return int(r.elect)
+	if r.elected() {
+		return int(r.write.elect)
 	}
 	return p.decider()
 }
@@ -83,7 +83,7 @@ func (p *Planner) decider() int {
 // decide it for different mcmw instances (route.Row.Forget). The key is deleted on all of them. An add stores nothing,
 // and deletes nothing either: the item may be a lock that is held.
 func (p *Planner) planForget(r *Request) {
-	r.step, r.version = removing, 0
+	r.step, r.write.version = removing, 0
 	start := len(p.lines)
 	var kind protocol.ReplyKind
 	if kind, p.lines = r.Forgotten(p.lines); !r.Has(protocol.Quiet) || !r.LeavesOut(kind) {
@@ -92,7 +92,7 @@ func (p *Planner) planForget(r *Request) {
 	if !r.Adds() {
 		p.planRemoving(r)
 	}
-	r.Fixed = true
+	r.state |= fixed
 }
 
 // planRemoving removes the key of a value that was refused for its size, as memcached does: the old value must not
@@ -108,7 +108,7 @@ func (p *Planner) planRemoving(r *Request) {
 
 // settleRemoving lets servers that get writes last lose the key after all others.
 func (p *Planner) settleRemoving(r *Request, _ bool) step {
-	if r.Fixed {
+	if r.is(fixed) {
 		return answered
 	}
 	return p.settleOldFirst(r)
@@ -119,10 +119,10 @@ const textMoving = "SERVER_ERROR the key is moving to other servers; try again l
 
 // settleDeciding lets the other servers get what the first one has stored.
 func (p *Planner) settleDeciding(r *Request, _ bool) step {
-	if r.several {
+	if r.is(versioned) {
 		return p.settleDecided(r)
 	}
-	r.chosen = r.first
+	r.write.chosen = r.first
 	if outcomeOf(r, &p.Calls[r.first]) != replica.Success {
 		return answered
 	}
@@ -131,11 +131,11 @@ func (p *Planner) settleDeciding(r *Request, _ bool) step {
 
 // planCopies gives the other servers what the first one has stored.
 func (p *Planner) planCopies(r *Request) {
-	if r.several {
+	if r.is(versioned) {
 		p.planVersionedCopies(r)
 		return
 	}
-	first := int(p.Calls[r.chosen].Server)
+	first := int(p.Calls[r.write.chosen].Server)
 	op := *r.served()
 	op.DropCondition()
 	line := p.write(&op)
@@ -154,7 +154,7 @@ func (p *Planner) planCopies(r *Request) {
 }
 
 // settleCopies compares the replicas' answers with that of the first server.
-func (p *Planner) settleCopies(r *Request, _ bool) step { return p.settleWrite(r, r.chosen) }
+func (p *Planner) settleCopies(r *Request, _ bool) step { return p.settleWrite(r, r.write.chosen) }
 
 // settleWrite compares the replicas' answers and chooses the one that the client gets. first, unless negative, is the
 // call of the replica that answered in an earlier step. The key may have to be deleted on some of them.
@@ -166,11 +166,11 @@ func (p *Planner) settleWrite(r *Request, first int32) step {
 	ack := p.options.Pools[r.in.Number()].Ack
 	for n := r.first; n < r.last; n++ {
 		c := &p.Calls[n]
-		if c.empties {
+		if c.is(empties) {
 			// On a server that must not hold the key only a failure counts. It counts like a replica's, by the rule of
 			// the server's own pool.
 			of := p.options.Router.Of(int(c.Server))
-			if outcomeOf(r, c) == replica.Success || c.Failed && of == r.own {
+			if outcomeOf(r, c) == replica.Success || c.is(failed) && of == r.own() {
 				continue
 			}
 			if p.options.Pools[of.Number()].Ack == replica.AckAll {
@@ -189,33 +189,32 @@ func (p *Planner) settleWrite(r *Request, first int32) step {
 			}
 		}
 		p.answers = append(p.answers, a)
-		if r.several {
+		if r.is(versioned) {
 			p.classify(r, k, first >= 0)
 		}
 	}
 	chosen, differ := replica.Decide(ack, p.answers, p.decisions[:0])
 	p.decisions = differ
-	r.chosen = p.answered[chosen]
-	if r.several {
-		if c := &p.Calls[r.chosen]; p.answers[chosen].Group == p.answers[0].Group || (c.hidden && !c.kind.IsError()) {
-			r.chosen = p.answered[0]
+	r.write.chosen = p.answered[chosen]
+	if r.is(versioned) {
+		if c := &p.Calls[r.write.chosen]; p.answers[chosen].Group == p.answers[0].Group || (c.is(hidden) && !c.kind.IsError()) {
+			r.write.chosen = p.answered[0]
 		}
-		if r.version != 0 && !r.dropped && p.options.Pools[r.in.Number()].Several {
+		if r.Version() != 0 && !r.write.dropped && p.options.Pools[r.in.Number()].Several {
 			p.beginCheck(r, first)
 		}
 	} else {
 		p.preferDeleted(r)
 	}
-	r.repair = int32(len(p.repairs))
+	r.write.repairs = r.write.repairs[:0]
 	for _, k := range differ {
 		// A replica that gave no answer is not repaired here: its prober deletes what it missed before it serves a
 		// read.
-		if c := &p.Calls[p.answered[k]]; !c.Failed {
-			p.repairs = append(p.repairs, c.Server)
+		if c := &p.Calls[p.answered[k]]; !c.is(failed) {
+			r.write.repairs = append(r.write.repairs, c.Server)
 		}
 	}
-	r.repairEnd = int32(len(p.repairs))
-	if r.repair == r.repairEnd {
+	if len(r.write.repairs) == 0 {
 		return answered
 	}
 	return deleting
@@ -223,7 +222,7 @@ func (p *Planner) settleWrite(r *Request, first int32) step {
 
 // planRepairs deletes the key of r on the servers in its repairs.
 func (p *Planner) planRepairs(r *Request) {
-	for _, s := range p.repairs[r.repair:r.repairEnd] {
+	for _, s := range r.write.repairs {
 		p.deleteKey(r, int(s))
 	}
 }
@@ -262,12 +261,12 @@ func (p *Planner) Dispensable(n int32) bool {
 // it adds to out the error that replaces the success.
 func (p *Planner) Withhold(i, server int32, out Output) bool {
 	r := &p.Requests[i]
-	if r.chosen < 0 || p.Calls[r.chosen].kind.IsError() {
+	if r.chosen() < 0 || p.Calls[r.write.chosen].kind.IsError() {
 		return false
 	}
 	for n := range p.Calls {
 		c := &p.Calls[n]
-		if !c.Failed || c.Server != server || c.Request != i {
+		if !c.is(failed) || c.Server != server || c.Request != i {
 			continue
 		}
 		if !r.NoReply {
@@ -280,12 +279,12 @@ func (p *Planner) Withhold(i, server int32, out Output) bool {
 
 // preferDeleted answers a deletion with the reply of a replica that had the key; now no replica has it.
 func (p *Planner) preferDeleted(r *Request) {
-	if !r.Has(protocol.Deletes) || !p.Calls[r.chosen].kind.IsNotFound() {
+	if !r.Has(protocol.Deletes) || !p.Calls[r.write.chosen].kind.IsNotFound() {
 		return
 	}
 	for _, n := range p.answered {
-		if c := &p.Calls[n]; !c.Failed && !c.kind.IsError() && !c.kind.IsNotFound() {
-			r.chosen = n
+		if c := &p.Calls[n]; !c.is(failed) && !c.kind.IsError() && !c.kind.IsNotFound() {
+			r.write.chosen = n
 			return
 		}
 	}
@@ -294,11 +293,11 @@ func (p *Planner) preferDeleted(r *Request) {
 // outcomeOf classifies a replica's answer to the write r.
 func outcomeOf(r *Request, c *Call) replica.Outcome {
 	switch {
-	case c.Failed:
+	case c.is(failed):
 		return replica.Silent
 	case c.kind.IsError():
 		return replica.Failed
-	case c.hidden:
+	case c.is(hidden):
 		return replica.Success // a deletion in place of a copy: in both cases the key is gone
 	case c.kind.IsNotFound() && r.Has(protocol.Deletes):
 		return replica.Success
@@ -311,9 +310,9 @@ func outcomeOf(r *Request, c *Call) replica.Outcome {
 // alike reports whether two answers with the same outcome leave their replicas in the same state.
 func alike(r *Request, a, b *Call) bool {
 	switch {
-	case a.Failed || b.Failed:
-		return a.Failed == b.Failed
-	case a.hidden || b.hidden || (r.Has(protocol.Deletes) && !a.kind.IsError()):
+	case a.is(failed) || b.is(failed):
+		return a.is(failed) == b.is(failed)
+	case a.is(hidden) || b.is(hidden) || (r.Has(protocol.Deletes) && !a.kind.IsError()):
 		return true
 	case a.kind.IsMeta():
 		x, _ := protocol.DecodeItem(a.reply)
@@ -330,7 +329,7 @@ func (p *Planner) Disagreement(i int32) (replies []string, answered string) {
 		c := &p.Calls[n]
 		replies = append(replies, p.options.Names[c.Server]+": "+lineOf(c))
 	}
-	return replies, lineOf(&p.Calls[p.Requests[i].chosen])
+	return replies, lineOf(&p.Calls[p.Requests[i].write.chosen])
 }
 
 // lineOf returns the first line of c's reply.

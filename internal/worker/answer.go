@@ -101,7 +101,7 @@ func (w *Worker) deferFrom(p *part, i int32) {
 		r := &w.planner.Requests[j]
 		repeats := r.Has(protocol.Reads) && (w.planner.Partial(j) || w.mayRepeat(p))
 		w.planner.Restore(j)
-		if !repeats && !r.Settled && (!r.Idle() || r.Fixed) {
+		if !repeats && !r.Settled && (!r.Idle() || r.Fixed()) {
 			w.settleFor(j, w.unmarkedOf(j))
 		}
 	}

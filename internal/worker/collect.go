@@ -234,7 +234,7 @@ func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 		if !value && rep.Data > request.ReadSize && !c.IsCheck() && showsValue(&w.planner.Requests[c.Request]) {
 			w.sized(c.Request, size)
 		}
-		if c.Dropped {
+		if c.Dropped() {
 			conn.Drop(size)
 		}
 		if large {
@@ -246,7 +246,7 @@ func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 		reply := conn.Reply()
 		server.End(now)
 		o.head++
-		if c.Failed {
+		if c.Failed() {
 			continue // its request continues without it
 		}
 		if rep.Kind == protocol.ReplyServerError || c.TooLarge > 0 {
@@ -275,7 +275,7 @@ func (w *Worker) serverFailed(s int, err *backend.Error) {
 	w.options.Servers[s].Failed(err.Err)
 	doubted := func(n int32) bool {
 		c := &w.planner.Calls[n]
-		return err.Reason == stats.ReasonProtocol && int(c.Server) == s && !c.Failed && w.planner.Writes(n)
+		return err.Reason == stats.ReasonProtocol && int(c.Server) == s && !c.Failed() && w.planner.Writes(n)
 	}
 	if err.Reason == stats.ReasonProtocol && w.options.Hot != nil {
 		w.options.Hot.Forget() // some of the values may be replies to other requests
@@ -296,7 +296,7 @@ func (w *Worker) serverFailed(s int, err *backend.Error) {
 	}
 	now := stats.Now()
 	for _, n := range waiting {
-		if c := &w.planner.Calls[n]; !c.Failed {
+		if c := &w.planner.Calls[n]; !c.Failed() {
 			if !c.IsCheck() {
 				w.planner.Requests[c.Request].Received = now
 			}
@@ -325,7 +325,7 @@ func (w *Worker) settle(i int32) {
 	if elected {
 		w.confirm()
 	}
-	again := w.planner.Settle(i, !planned.Failed || stats.Now() < w.end(i, w.timeout(i)))
+	again := w.planner.Settle(i, !planned.Failed() || stats.Now() < w.end(i, w.timeout(i)))
 	if elected {
 		w.noteUndone(i)
 	}

@@ -98,7 +98,7 @@ func (w *Worker) sendTo(ctx context.Context, s int) {
 				conn.Out.Add(c.Bytes[k])
 			}
 		}
-		if c.Fence {
+		if c.Fence() {
 			conn.Out.NextUnit()
 			conn.Out.AddString("mn\r\n")
 		}
@@ -141,7 +141,7 @@ func addLines(out *wire.Gather, text []byte) {
 func (w *Worker) refusal(n int32) *backend.Error {
 	c := &w.planner.Calls[n]
 	switch server := w.options.Servers[c.Server]; {
-	case c.Reads && server.Stale():
+	case c.Reads() && server.Stale():
 		return w.conns[c.Server].Refuse()
 	case !c.IsCheck() && w.requests[c.Request].expired && server.Suspected():
 		return w.conns[c.Server].TimedOut()
@@ -159,7 +159,7 @@ func (w *Worker) neverSent(s int, err *backend.Error) {
 	now := stats.Now()
 	for _, n := range unsent {
 		c := &w.planner.Calls[n]
-		if c.Failed {
+		if c.Failed() {
 			continue
 		}
 		if !c.IsCheck() {
@@ -175,7 +175,7 @@ func (w *Worker) unsend(s int) {
 	unsent := o.calls[o.sent:]
 	o.calls = o.calls[:o.sent]
 	for _, n := range unsent {
-		if !w.planner.Calls[n].Failed {
+		if !w.planner.Calls[n].Failed() {
 			o.calls = append(o.calls, n)
 		}
 	}
@@ -206,7 +206,7 @@ func (w *Worker) awaitConnection(ctx context.Context, s int, patience time.Durat
 		w.sendTo(ctx, s)
 		w.flushed = stats.Now()
 		for _, n := range late {
-			if c := &w.planner.Calls[n]; !c.IsCheck() && !c.Failed {
+			if c := &w.planner.Calls[n]; !c.IsCheck() && !c.Failed() {
 				r := &w.planner.Requests[c.Request]
 				r.Sent, r.Received = w.flushed, w.flushed
 			}

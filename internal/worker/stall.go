@@ -93,7 +93,7 @@ func (w *Worker) abandon(s int) {
 	o := &w.outstanding[s]
 	for _, n := range o.waiting() {
 		switch c := &w.planner.Calls[n]; {
-		case c.Failed:
+		case c.Failed():
 		case w.planner.Movable(n):
 			w.noAnswer(n, stalled)
 		default:
@@ -121,7 +121,7 @@ func (w *Worker) doWithout(s int) bool {
 	w.conns[s].Retire() // before a write is noted as missed; see serverFailed
 	stalled := w.conns[s].Stalled()
 	for _, n := range o.waiting() {
-		if !w.planner.Calls[n].Failed {
+		if !w.planner.Calls[n].Failed() {
 			w.noAnswer(n, stalled)
 		}
 	}
@@ -137,10 +137,10 @@ func (w *Worker) mayDoWithout(s int) bool {
 	client := false
 	for _, n := range w.outstanding[s].waiting() {
 		c := &w.planner.Calls[n]
-		if !c.Failed && !w.planner.Dispensable(n) {
+		if !c.Failed() && !w.planner.Dispensable(n) {
 			return false
 		}
-		client = client || !c.Failed && !c.IsCheck()
+		client = client || !c.Failed() && !c.IsCheck()
 	}
 	return client || w.member.Patient // nobody waits for checks alone, unless requests wait for the patient worker
 }

@@ -112,7 +112,7 @@ func (w *Worker) keep(call int32, n int) bool {
 	if c.LooksBack() {
 		return w.holdLook(n)
 	}
-	if c.Dropped || w.planner.Requests[c.Request].Answer != "" {
+	if c.Dropped() || w.planner.Requests[c.Request].Answer != "" {
 		return false
 	}
 	return w.holdShared(c.Request, n)
