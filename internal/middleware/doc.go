@@ -142,7 +142,7 @@
 // other's marks while they run (marker.Fleet, Records.Watch): a marked server is not read even if it is up, and a write
 // that it missed is answered once every middleware has stopped reading it. Commands that depend on an item (incr, cas,
 // add ..) are decided by the key's first server that no middleware replaces: they wait until it is known
-// (backend.Server.Decides, Replaced; package plan, decide.go).
+// (backend.Server.Decides, Replaced; package plan, elect.go).
 //
 // If a middleware was killed, replicas may stay different. A sweep in the background (package sweep), at the next start
 // and every Options.SweepEvery, compares them and deletes copies that differ, under the key's lock.

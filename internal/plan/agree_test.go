@@ -432,7 +432,7 @@ func TestAVersionedWriteAndItsCheckAllocateNothing(t *testing.T) {
 				require.True(t, ok)
 			}
 			for ended := p.Done(int32(from), r.Kind, text); ended &&
-				p.Settle(p.Calls[from].Request, true); ended = false {
+				p.End(p.Calls[from].Request, true); ended = false {
 				p.Next(p.Calls[from].Request)
 			}
 		}

@@ -200,7 +200,7 @@ func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (r
 		}
 		found := c.kind == protocol.ReplyEnd && c.added < c.found && p.items[c.next].ordinal == at.ordinal
 		if r.warms() {
-			p.noteLook(keyAt(r.Keys, k), c, at.missed, found)
+			p.noteWarmed(keyAt(r.Keys, k), c, at.lacks, found)
 		}
 		if !found {
 			continue

@@ -29,7 +29,7 @@ func BenchmarkARoundOfGets(b *testing.B) {
 				size, _, _ := protocol.DecodeReply(reply[at:], &rep)
 				last, _, _ := x.Element(n, &rep, reply[at:at+size], at, at+size)
 				if at += size; last && x.Done(n, rep.Kind, reply) {
-					x.Settle(n, true)
+					x.End(n, true)
 				}
 			}
 		}

@@ -46,9 +46,9 @@ func (c *Call) Reads() bool { return c.is(reads) }
 // Dropped reports whether the caller need not keep what arrives for the call.
 func (c *Call) Dropped() bool { return c.is(dropped) }
 
-// copies returns how many servers hold a key that call n asks about. Of a read these are the servers of its pool. Of a
+// replicas returns how many servers hold a key that call n asks about. Of a read these are the servers of its pool. Of a
 // write whose key moves between pools they are those of both, or those of the larger pool.
-func (p *Planner) copies(n int32) int {
+func (p *Planner) replicas(n int32) int {
 	c := &p.Calls[n]
 	if r := &p.Requests[c.Request]; !r.Has(protocol.Reads) && r.in.Moving() {
 		return r.in.N()
@@ -66,7 +66,7 @@ func (p *Planner) Movable(n int32) bool {
 	if r.step == asking {
 		return p.asksAnother(n)
 	}
-	return (p.copies(n) > 1 || p.asksNew(r, n)) && r.step == reading && r.readsOnly() &&
+	return (p.replicas(n) > 1 || p.asksNew(r, n)) && r.step == reading && r.readsOnly() &&
 		p.movable(r, p.options.Router.Of(int(p.Calls[n].Server)))
 }
 

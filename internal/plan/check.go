@@ -275,8 +275,8 @@ func (p *Planner) loseCopies(c *Call) {
 	}
 }
 
-// missedLooks calls note with each key that c looks at.
-func (p *Planner) missedLooks(c *Call, note func(key []byte)) {
+// lookedAt calls note with each key that c looks at.
+func (p *Planner) lookedAt(c *Call, note func(key []byte)) {
 	for _, a := range p.inspections[c.Server].questions {
 		start := len(p.lines)
 		p.lines = p.checks[a.check].key.Key(p.lines)
@@ -297,7 +297,7 @@ func (p *Planner) judge(k *check) (more bool) {
 	}
 	k.looks++
 	differ, same := false, k.again
-	first, settled := p.leader(k)
+	first, known := p.leader(k)
 	left := 0
 	for i := range k.copies {
 		c := &k.copies[i]
@@ -319,7 +319,7 @@ func (p *Planner) judge(k *check) (more bool) {
 		}
 		k.ended = true
 		return won()
-	case !settled:
+	case !known:
 		k.looks-- // which copy differs is not known yet
 	case same, k.looks >= mostLooks:
 		k.again, k.found = false, true

@@ -23,12 +23,12 @@ func (p *Planner) planDirect(r *Request) {
 	}
 }
 
-// settleDirect lets servers that get writes last get a flush_all again, after all others.
-func (p *Planner) settleDirect(r *Request, _ bool) step {
+// afterDirect lets servers that get writes last get a flush_all again, after all others.
+func (p *Planner) afterDirect(r *Request, _ bool) step {
 	if !r.IsFlush() {
 		return answered
 	}
-	return p.settleOldFirst(r)
+	return p.afterOldFirst(r)
 }
 
 // planAny asks a server that can answer and has not failed r.
@@ -41,8 +41,8 @@ func (p *Planner) planAny(r *Request) {
 	p.forward(r, s)
 }
 
-// settleAny sends r to another server if one failed. If none can answer, the answer is the version that is known.
-func (p *Planner) settleAny(r *Request, inTime bool) step {
+// afterAny sends r to another server if one failed. If none can answer, the answer is the version that is known.
+func (p *Planner) afterAny(r *Request, inTime bool) step {
 	if !r.is(failed) {
 		return answered
 	}

@@ -191,7 +191,7 @@ func (d *driver) send() {
 		}
 		switch {
 		case d.done:
-		case d.planner.Settle(0, true):
+		case d.planner.End(0, true):
 			d.planner.Next(0)
 			continue
 		default:

@@ -21,7 +21,7 @@ func (p *Planner) AppendState(dst []byte) []byte {
 			rd = *r.read
 		}
 		dst = fmt.Appendf(dst, "%q %d %t %d %d %d %d %d %d %t %v %d %d %t %t\n", r.Raw, r.step, r.Failed(),
-			r.first, r.last, r.left, rd.tries, w.version, w.look, w.dropped, w.repairs, w.chosen, rd.tried.first,
+			r.first, r.last, r.left, rd.tries, w.version, w.fetch, w.dropped, w.repairs, w.chosen, rd.tried.first,
 			r.own() != nil, r.split != nil)
 		dst = fmt.Appendf(dst, "%t %t\n", rd.ownToken, rd.byFirst)
 		if s := r.split; s != nil {

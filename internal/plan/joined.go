@@ -13,7 +13,7 @@ import (
 //	get a   joined                           '--> answer
 //
 // The call is sent after all of them have arrived, so its reply is one that each could have got. If the leader is
-// planned again, this is for all; when it is settled, all are. A get and a gets do not join each other. An mg is not
+// planned again, this is for all; when it ends, all do. A get and a gets do not join each other. An mg is not
 // joined: its flags can show how often the item was read before, and only one reader of a stale item is told to renew
 // it.
 

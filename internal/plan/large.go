@@ -70,11 +70,11 @@ type splitValue struct {
 	head            large.Head
 	inline          []byte
 	first, last     int32
-	// If missing, look is the call that reads the head again, and end the call that follows from that: usually it
+	// If missing, revisit is the call that reads the head again, and end the call that follows from that: usually it
 	// deletes the head.
-	look, end int32
-	replaced  bool   // another value has replaced the head
-	failure   []byte // the error that answers it
+	revisit, end int32
+	replaced     bool   // another value has replaced the head
+	failure      []byte // the error that answers it
 }
 
 // largeOf returns the limits of the pool of r's key; nil: there are none.
@@ -167,8 +167,8 @@ func (p *Planner) planChunks(r *Request) {
 // replace makes value, which includes the line end, the value that r stores.
 func (r *Request) replace(value []byte) { r.Data, r.served().Data, r.Exact = value, value, false }
 
-// settleChunks notes which servers have stored the chunks of a write.
-func (p *Planner) settleChunks(r *Request, _ bool) step {
+// afterChunks notes which servers have stored the chunks of a write.
+func (p *Planner) afterChunks(r *Request, _ bool) step {
 	s := r.split
 	for n := r.first; n < r.last; n++ {
 		switch c := &p.Calls[n]; {

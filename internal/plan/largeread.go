@@ -23,8 +23,8 @@ func (p *Planner) beginsHead(c *Call, element []byte, size int) bool {
 		large.Begins(protocol.Value(element, size))
 }
 
-// settleSplit lists the values of a read, one of which begins like a head, and returns the step that follows.
-func (p *Planner) settleSplit(r *Request) step {
+// afterSplit lists the values of a read, one of which begins like a head, and returns the step that follows.
+func (p *Planner) afterSplit(r *Request) step {
 	again := false
 	s := r.split
 	s.values, s.rest, s.first, s.last = s.values[:0], -1, r.first, r.last
@@ -66,7 +66,7 @@ func (p *Planner) settleSplit(r *Request) step {
 	if again {
 		return gathering
 	}
-	return p.settleIncomplete(r)
+	return p.afterIncomplete(r)
 }
 
 // missing notes that v cannot be put together.
@@ -111,7 +111,7 @@ func (p *Planner) planGather(r *Request) {
 			v.failure = p.textTooLarge(v.head.Total)
 			continue
 		}
-		if p.Hold != nil && !p.Hold(r.number, v.head.Total) {
+		if p.options.Hold != nil && !p.options.Hold(r.number, v.head.Total) {
 			s.rest, s.values = v.offset, s.values[:k]
 			if !r.Command.IsRetrieval() {
 				p.Calls[v.call].state |= dropped
@@ -128,8 +128,8 @@ func (p *Planner) planGather(r *Request) {
 	}
 }
 
-// settleGather checks the chunks.
-func (p *Planner) settleGather(r *Request, inTime bool) step {
+// afterGather checks the chunks.
+func (p *Planner) afterGather(r *Request, inTime bool) step {
 	if next := p.askOthers(r, inTime); next != answered {
 		return next
 	}
@@ -139,11 +139,11 @@ func (p *Planner) settleGather(r *Request, inTime bool) step {
 			p.judgeChunks(v)
 		}
 	}
-	return p.settleIncomplete(r)
+	return p.afterIncomplete(r)
 }
 
-// settleRevisit decides which heads are deleted.
-func (p *Planner) settleRevisit(r *Request, inTime bool) step {
+// afterRevisit decides which heads are deleted.
+func (p *Planner) afterRevisit(r *Request, inTime bool) step {
 	if next := p.askOthers(r, inTime); next != answered {
 		return next
 	}
@@ -156,11 +156,11 @@ func (p *Planner) settleRevisit(r *Request, inTime bool) step {
 	if again && !r.is(fixed) {
 		return discarding
 	}
-	return p.settleReplaced(r)
+	return p.afterReplaced(r)
 }
 
-// settleDiscard notes which heads were deleted.
-func (p *Planner) settleDiscard(r *Request, inTime bool) step {
+// afterDiscard notes which heads were deleted.
+func (p *Planner) afterDiscard(r *Request, inTime bool) step {
 	if next := p.askOthers(r, inTime); next != answered {
 		return next
 	}
@@ -170,11 +170,11 @@ func (p *Planner) settleDiscard(r *Request, inTime bool) step {
 			p.judgeDiscard(v)
 		}
 	}
-	return p.settleReplaced(r)
+	return p.afterReplaced(r)
 }
 
-// settleReplaced reads r again if another value has replaced a head: by now a miss would be wrong.
-func (p *Planner) settleReplaced(r *Request) step {
+// afterReplaced reads r again if another value has replaced a head: by now a miss would be wrong.
+func (p *Planner) afterReplaced(r *Request) step {
 	replaced := func(v splitValue) bool { return v.replaced && v.failure == nil }
 	switch {
 	case r.is(fixed) || !slices.ContainsFunc(r.split.values, replaced):
@@ -189,9 +189,9 @@ func (p *Planner) settleReplaced(r *Request) step {
 	return answered
 }
 
-// settleIncomplete lets heads be read again whose chunks are incomplete. A read answers such a value with a miss, so the
+// afterIncomplete lets heads be read again whose chunks are incomplete. A read answers such a value with a miss, so the
 // key must be missing for writes, too.
-func (p *Planner) settleIncomplete(r *Request) step {
+func (p *Planner) afterIncomplete(r *Request) step {
 	if s := r.split; !r.is(fixed) &&
 		slices.ContainsFunc(s.values, func(v splitValue) bool { return v.missing && v.failure == nil }) {
 		return revisiting
@@ -229,7 +229,7 @@ func (p *Planner) planRevisit(r *Request) {
 	s := r.split
 	for k := range s.values {
 		if v := &s.values[k]; v.missing {
-			v.look = int32(len(p.Calls))
+			v.revisit = int32(len(p.Calls))
 			op := r.keyOf(v).Ask(protocol.ForItem)
 			c := p.send(r, int(p.Calls[v.call].Server), &op)
 			c.form, c.state = formHead, hidden|reads
@@ -239,7 +239,7 @@ func (p *Planner) planRevisit(r *Request) {
 
 // judgeRevisit decides what follows from reading the head of v again, and reports whether a call does.
 func (p *Planner) judgeRevisit(v *splitValue) (again bool) {
-	c := &p.Calls[v.look]
+	c := &p.Calls[v.revisit]
 	if c.kind.IsError() {
 		v.failure = c.reply
 		return false
@@ -274,13 +274,13 @@ func (p *Planner) planDiscard(r *Request) {
 		if !v.missing || v.failure != nil {
 			continue
 		}
-		look := &p.Calls[v.look]
-		it, ok := protocol.DecodeItem(look.reply)
+		seen := &p.Calls[v.revisit]
+		it, ok := protocol.DecodeItem(seen.reply)
 		var op protocol.Op
 		switch {
 		case !ok:
 			continue
-		case v.isStill(look, it) && it.CAS != 0:
+		case v.isStill(seen, it) && it.CAS != 0:
 			op = r.keyOf(v).Cut(it.CAS)
 		case it.Won && it.Stale:
 			op = r.keyOf(v).GiveBack(it.CAS)
@@ -288,7 +288,7 @@ func (p *Planner) planDiscard(r *Request) {
 			continue
 		}
 		v.end = int32(len(p.Calls))
-		c := p.send(r, int(look.Server), &op)
+		c := p.send(r, int(seen.Server), &op)
 		c.form, c.state = formStored, hidden
 	}
 }

@@ -22,7 +22,7 @@ func (p *Planner) AskLife(i int32) {
 	c.form, c.state = formLife, hidden|reads
 }
 
-// Life returns the reply to requests[i], which is settled, nil if the key was not found, and how long its item lives at
+// Life returns the reply to requests[i], which has ended, nil if the key was not found, and how long its item lives at
 // least, ns; see protocol.Item.Life. ok is false if that is not known.
 func (p *Planner) Life(i int32) (reply []byte, life int64, ok bool) {
 	r := &p.Requests[i]

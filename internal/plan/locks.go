@@ -26,7 +26,7 @@ type Locks struct {
 }
 
 // Locks returns the key locks that requests[i] needs. ok is false if it must not be planned in this round, because an
-// earlier read of its part names one of its keys. That read might have to be repeated on another server (settleRead),
+// earlier read of its part names one of its keys. That read might have to be repeated on another server (afterRead),
 // after the requests that follow it in the round: then a later read could miss another client's write that it has seen,
 // and it could see the effect of a later write of its own client. A get may join an earlier one of the same key. more:
 // other requests follow it in the part.
@@ -136,7 +136,7 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 		}
 	}
 	if p.isAgreed(r) {
-		if s, undecided := p.standing(); undecided && p.Servers[s].Settles {
+		if s, undecided := p.standing(); undecided && p.Servers[s].RoleDue {
 			return s
 		}
 	}

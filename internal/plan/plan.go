@@ -65,6 +65,9 @@ type Options struct {
 	// LargeVersion returns a new version for each value that is stored in chunks. It is required if a pool has large
 	// values.
 	LargeVersion func() large.Version
+	// Hold decides whether there is memory for a value of n bytes that requests[i] is about to fetch, and reserves it;
+	// nil: there always is.
+	Hold func(i int32, n int) bool
 }
 
 // Pool has the options of a pool's writes.
@@ -76,7 +79,7 @@ type Pool struct {
 	// Several: other mcmw instances write the same servers. It requires Versions, and has an effect only where a key
 	// has several servers.
 	Several bool
-	// Agreed: all instances must let the same server decide what depends on an item; see decide.go.
+	// Agreed: all instances must let the same server decide what depends on an item; see elect.go.
 	Agreed bool
 	// Large says how large values may be.
 	Large Large
@@ -95,9 +98,9 @@ type Server struct {
 	// matter only if the pool has a gutter, and Away implies Open.
 	Away, Open bool
 	// The server's role, if its pool is agreed: it decides what depends on an item, or other servers do in its place.
-	// Settles: the role may be known soon. Turn changes when a role ends. A request that was created before Since, ns
+	// RoleDue: the role may be known soon. Turn changes when a role ends. A request that was created before Since, ns
 	// as stats.Now, fails.
-	Decides, Replaced, Settles bool
+	Decides, Replaced, RoleDue bool
 	Turn                       uint32
 	Since                      int64
 	// Load is the work that waits for the server, ns; for least-busy reads.
@@ -121,9 +124,6 @@ type Planner struct {
 	Lacking []Lacking
 	// Diverted counts, by pool, the requests that went to the pool's gutter; the caller may reset it to zero.
 	Diverted []stats.Diverted
-	// Hold decides whether there is memory for a value of n bytes that requests[i] is about to fetch, and reserves it;
-	// nil: there always is.
-	Hold func(i int32, n int) bool
 
 	options Options
 	layout
@@ -144,7 +144,7 @@ type layout struct {
 	strips bool          // servers of some pool know keys without a prefix
 	all    []int         // every server
 	pools  [][]int       // by pool: its servers
-	// versions are, by pool: its items have versions; see several.go.
+	// versions are, by pool: its items have versions; see versions.go.
 	versions []bool
 	large    []bool // by server: its pool has large values; nil: no pool has
 	fills    []bool // by server: it is being warmed up; nil: no server is
@@ -159,12 +159,12 @@ type part struct {
 
 // extras are the extras of the round's requests.
 type extras struct {
-	writes   pool[writeExtra]
-	readings pool[readExtra]
-	joined   pool[joinExtra]
-	gutters  pool[gutterExtra]
-	splits   pool[split]
-	renames  pool[stripped]
+	writes   stock[writeExtra]
+	readings stock[readExtra]
+	joined   stock[joinExtra]
+	gutters  stock[gutterExtra]
+	splits   stock[split]
+	renames  stock[stripped]
 }
 
 // scratch is memory for results that last until the function that asked for them ends. place are the servers of a key.
@@ -248,7 +248,9 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	p.Requests = extend(p.Requests)
 	added := &p.Requests[i]
 	added.Request, added.number, added.key = r, i, key
-	added.set(decided, r.Has(protocol.Conditional))
+	if r.Has(protocol.Conditional) {
+		added.state = decided
+	}
 	added.in = p.routerOf(added)
 	switch {
 	case p.strips:
@@ -283,7 +285,7 @@ func (p *Planner) enter(r *Request, in *route.Router) {
 	r.in = in
 	r.set(versioned, p.versions[in.Number()])
 	if r.is(versioned) && r.Answer == "" {
-		p.addSeveral(r)
+		p.addVersioned(r)
 	}
 }
 
@@ -309,7 +311,7 @@ func (p *Planner) CallsOf(i int32) []Call {
 	return p.Calls[r.first:r.last]
 }
 
-// Stored reports whether requests[i], which is settled, is a set that all servers of its key have stored, including
+// Stored reports whether requests[i], which has ended, is a set that all servers of its key have stored, including
 // those that reads of the key ask.
 func (p *Planner) Stored(i int32) bool {
 	r := &p.Requests[i]

@@ -157,7 +157,7 @@ func (x *script) lose(n int) {
 }
 
 func (x *script) settle(i int32) {
-	if x.Settle(i, true) {
+	if x.End(i, true) {
 		x.again = append(x.again, i)
 		return
 	}
@@ -227,7 +227,7 @@ func TestAFailedReadIsNotRepeatedIfNoTimeIsLeft(t *testing.T) {
 	i := x.request("get a")
 	require.True(t, x.NoAnswer(0, []byte("SERVER_ERROR s0: late\r\n"), false))
 	assert.True(t, x.Requests[i].Failed())
-	assert.False(t, x.Settle(i, false))
+	assert.False(t, x.End(i, false))
 }
 
 func TestWithOneReplicaAReadIsRepeatedOnlyIfTheConnectionWasLost(t *testing.T) {
@@ -235,7 +235,7 @@ func TestWithOneReplicaAReadIsRepeatedOnlyIfTheConnectionWasLost(t *testing.T) {
 		x := plan(t, setup{servers: 1})
 		i := x.request("get a")
 		require.True(t, x.NoAnswer(0, []byte("SERVER_ERROR s0: gone\r\n"), lost))
-		assert.Equal(t, lost, x.Settle(i, true))
+		assert.Equal(t, lost, x.End(i, true))
 	}
 }
 
@@ -1063,7 +1063,7 @@ func planningAllocatesNothing(t *testing.T, x *script) {
 				var rep protocol.Reply
 				_, _, _ = protocol.DecodeReply(reply, &rep)
 				_, _, _ = x.Element(int32(n), &rep, reply, 0, len(reply))
-				if x.Done(int32(n), rep.Kind, reply) && x.Settle(i, true) {
+				if x.Done(int32(n), rep.Kind, reply) && x.End(i, true) {
 					x.Next(i)
 				}
 			}

@@ -22,12 +22,12 @@ type choice struct {
 	avoid  []bool        // by server: it has failed the read; nil: none has
 }
 
-// placed says where a key of a retrieval is read.
-type placed struct {
+// readKey says where a key of a retrieval is read.
+type readKey struct {
 	server, call int32
 	strip        int32 // length of the prefix that the servers do not get, bytes
 	ordinal      int32 // its number among the call's keys
-	missed       bool  // the pool that is warmed up has answered that it does not hold it
+	lacks        bool  // the pool that is warmed up has answered that it does not hold it
 }
 
 // item is a value of a reply that is merged with other replies. The items of one call need not be neighbours, because
@@ -243,7 +243,7 @@ func (p *Planner) planByPlacement(r *Request, c *choice) {
 	common := -1
 	for key := range each(r.Keys) {
 		in, stored := router.At(key)
-		s := p.firstLook(r, key, c)
+		s := p.warmServer(r, key, c)
 		if s < 0 {
 			s = p.readServer(r, p.divertKey(r, in, stored), stored, c)
 		}
@@ -252,7 +252,7 @@ func (p *Planner) planByPlacement(r *Request, c *choice) {
 		} else if common != s {
 			common = -1
 		}
-		rd.keys = append(rd.keys, placed{server: int32(s), strip: int32(len(key) - len(stored))})
+		rd.keys = append(rd.keys, readKey{server: int32(s), strip: int32(len(key) - len(stored))})
 	}
 	if common >= 0 && !r.warms() && !r.is(strips) && !r.tags() && r.Answer == "" && r.whole() &&
 		(!r.touches() || len(r.Keys) <= maxTouchLine) {
@@ -272,7 +272,7 @@ func (p *Planner) planByPlacement(r *Request, c *choice) {
 }
 
 // planKeysOf plans the calls for the keys that are read from server s.
-func (p *Planner) planKeysOf(r *Request, s int, keys []placed) {
+func (p *Planner) planKeysOf(r *Request, s int, keys []readKey) {
 	start, ordinal := len(p.lines), int32(0) // where the keys of the line begin in lines, and how many there are
 	versioned, command := r.warms() && r.step != warming && p.fills[s], r.Command
 	if versioned {
@@ -333,13 +333,13 @@ func (p *Planner) touch(r *Request, s int, key []byte) {
 	p.send(r, s, &op).state |= hidden
 }
 
-// settleRead reads again what a server has failed to answer, or asks for the chunks of what was read.
-func (p *Planner) settleRead(r *Request, inTime bool) (next step) {
+// afterRead reads again what a server has failed to answer, or asks for the chunks of what was read.
+func (p *Planner) afterRead(r *Request, inTime bool) (next step) {
 	switch next = p.askOthers(r, inTime); {
 	case next != answered || r.is(fixed) || r.split == nil:
 		return next
 	}
-	return p.settleSplit(r)
+	return p.afterSplit(r)
 }
 
 // askOthers returns the step in which other servers are asked for what r, a read, did not get, or the same server if
@@ -349,14 +349,14 @@ func (p *Planner) askOthers(r *Request, inTime bool) (next step) {
 	case r.Answer != "" || r.is(fixed) || !inTime:
 		return answered
 	case r.warms():
-		next = p.settleWarming(r)
+		next = p.afterWarming(r)
 	case r.read != nil && r.read.ownToken && !r.read.byFirst:
 		next = p.rereadFirst(r)
-	case p.mayRetry(r):
+	case r.is(failed) && p.mayRetry(r):
 		p.triedAgain(r)
 		next = retrying
 	case r.touches() && !r.is(failed):
-		next = p.settleOldFirst(r)
+		next = p.afterOldFirst(r)
 	}
 	if next != answered {
 		r.split = nil

@@ -21,13 +21,13 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		return last, false, ok
 	}
 	r := &p.Requests[c.Request]
-	if c.form != formClient && !rep.Kind.IsError() && !c.is(skipped) &&
-		!c.form.answers(rep.Kind, protocol.KeyText{Text: c.keys, Encoded: r.Has(protocol.Encoded)}, element) {
-		return false, false, false
-	}
 	if c.is(skipped) {
 		c.state &^= skipped
 		return c.is(final), false, len(element) == len(protocol.CRLF)
+	}
+	if c.form != formClient && !rep.Kind.IsError() &&
+		!c.form.answers(rep.Kind, protocol.KeyText{Text: c.keys, Encoded: r.Has(protocol.Encoded)}, element) {
+		return false, false, false
 	}
 	large := rep.Data > p.options.MaxValue
 	if large {
@@ -80,7 +80,7 @@ func (p *Planner) takeValue(c *Call, key, element []byte, start, end int) (value
 		if !bytes.Equal(next, key) {
 			continue
 		}
-		if c.is(failed) || c.is(dropped) {
+		if c.is(failed | dropped) {
 			return !c.is(failed), true
 		}
 		c.cut, c.cutKey = at, c.ordinal-1
@@ -135,7 +135,7 @@ func (p *Planner) Done(n int32, kind protocol.ReplyKind, reply []byte) (ended bo
 		c.found, c.kind = 0, protocol.ReplyServerError
 		c.reply = p.textTooLarge(c.TooLarge)
 	}
-	return p.end(c)
+	return p.endCall(c)
 }
 
 // textTooLarge returns the answer for a value of that size.
@@ -156,11 +156,11 @@ func (p *Planner) NoAnswer(n int32, text []byte, closed bool) (ended bool) {
 	}
 	c.kind, c.reply = protocol.ReplyServerError, text
 	p.Requests[c.Request].state |= failed
-	return p.end(c)
+	return p.endCall(c)
 }
 
-// end counts the end of a call. ended: it was the last one of its request's step.
-func (p *Planner) end(c *Call) (ended bool) {
+// endCall counts the end of a call. ended: it was the last one of its request's step.
+func (p *Planner) endCall(c *Call) (ended bool) {
 	p.arrivals++
 	c.arrived = p.arrivals
 	r := &p.Requests[c.Request]
@@ -186,7 +186,7 @@ func (p *Planner) Forget(i int32) {
 func (p *Planner) Missed(n int32, note func(key []byte)) (all bool) {
 	c := &p.Calls[n]
 	if c.IsCheck() {
-		p.missedLooks(c, note)
+		p.lookedAt(c, note)
 		return false
 	}
 	r := &p.Requests[c.Request]

@@ -79,7 +79,7 @@ type writeExtra struct {
 	decides route.Decider  // who decides
 	version uint64         // of what it stores; 0: none
 	chosen  int32          // the call whose reply the client gets; -1 while that is undecided
-	look    int32          // the call that fetches the result; 0: none
+	fetch   int32          // the call that fetches the result; 0: none
 	dropped bool           // the other servers must not hold the key
 	repairs []int32        // the servers on which the key is being deleted
 	// elected: server elect decides it for all instances, by roles whose turns add up to turns. undone: see Undone.
@@ -90,7 +90,7 @@ type writeExtra struct {
 
 // readExtra is what a read needs that does not end with the reply of one server, or asking.
 type readExtra struct {
-	keys []placed // which call asks for each key; none: the calls ask for consecutive keys
+	keys []readKey // which call asks for each key; none: the calls ask for consecutive keys
 	// tries counts how often it was planned again. The calls of earlier attempts are in tried; other requests' calls
 	// may be among them.
 	tries   int
@@ -108,14 +108,14 @@ type readExtra struct {
 	allKeys int32
 }
 
-// pool has values that belong to requests until the end of the round. Once warm it allocates nothing.
-type pool[T any] struct {
+// stock has values that belong to requests until the end of the round. Once warm it allocates nothing.
+type stock[T any] struct {
 	values []*T
 	used   int
 }
 
 // take returns a value, as its last user has left it.
-func (p *pool[T]) take() *T {
+func (p *stock[T]) take() *T {
 	if p.used == len(p.values) {
 		p.values = append(p.values, new(T))
 	}
@@ -177,7 +177,7 @@ func (r *Request) Asks() bool { return r.first < r.last || r.HasJoined() }
 
 // Idle reports whether the servers have nothing to do for r, because its answer is known.
 func (r *Request) Idle() bool {
-	return r.is(fixed) || (r.Answer != "" && !r.HasEffect()) || r.Has(protocol.Local)
+	return r.state&fixed != 0 || (r.Answer != "" && !r.HasEffect()) || r.Has(protocol.Local)
 }
 
 // Changes reports whether r may change the value of its key.

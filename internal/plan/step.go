@@ -32,31 +32,31 @@ const (
 	deleting // the key is deleted where it does not have the answered state
 )
 
-// steps has the functions of each step. plan adds calls; plan of writing and of heading may choose another step. settle
-// returns the step that follows; answered: none does. A settle that is nil lets none follow. inTime: there is time to
+// steps has the functions of each step. plan adds calls; plan of writing and of heading may choose another step. after
+// returns the step that follows; answered: none does. An after that is nil lets none follow. inTime: there is time to
 // read again; it matters only if a call has failed. follows is what can follow where a key has several servers.
 var steps = [...]struct {
 	plan    func(p *Planner, r *Request)
-	settle  func(p *Planner, r *Request, inTime bool) step
+	after   func(p *Planner, r *Request, inTime bool) step
 	follows Follows
 }{
-	direct:     {(*Planner).planDirect, (*Planner).settleDirect, FollowsRepair},
+	direct:     {(*Planner).planDirect, (*Planner).afterDirect, FollowsRepair},
 	flushing:   {(*Planner).planDirect, nil, FollowsRepair},
-	asking:     {(*Planner).planAny, (*Planner).settleAny, FollowsRead},
-	reading:    {(*Planner).planReading, (*Planner).settleRead, FollowsRead},
-	retrying:   {(*Planner).planRetry, (*Planner).settleRead, FollowsRead},
-	warming:    {(*Planner).planWarming, (*Planner).settleRead, FollowsRead},
-	gathering:  {(*Planner).planGather, (*Planner).settleGather, FollowsRead},
-	revisiting: {(*Planner).planRevisit, (*Planner).settleRevisit, FollowsRead},
-	discarding: {(*Planner).planDiscard, (*Planner).settleDiscard, FollowsRead},
-	emptying:   {(*Planner).planEmptying, (*Planner).settleEmptying, FollowsRepair},
-	removing:   {(*Planner).planRemoving, (*Planner).settleRemoving, FollowsRepair},
-	chunking:   {(*Planner).planChunks, (*Planner).settleChunks, FollowsRepair},
+	asking:     {(*Planner).planAny, (*Planner).afterAny, FollowsRead},
+	reading:    {(*Planner).planReading, (*Planner).afterRead, FollowsRead},
+	retrying:   {(*Planner).planRetry, (*Planner).afterRead, FollowsRead},
+	warming:    {(*Planner).planWarming, (*Planner).afterRead, FollowsRead},
+	gathering:  {(*Planner).planGather, (*Planner).afterGather, FollowsRead},
+	revisiting: {(*Planner).planRevisit, (*Planner).afterRevisit, FollowsRead},
+	discarding: {(*Planner).planDiscard, (*Planner).afterDiscard, FollowsRead},
+	emptying:   {(*Planner).planEmptying, (*Planner).afterEmptying, FollowsRepair},
+	removing:   {(*Planner).planRemoving, (*Planner).afterRemoving, FollowsRepair},
+	chunking:   {(*Planner).planChunks, (*Planner).afterChunks, FollowsRepair},
 	heading:    {(*Planner).planHead, nil, FollowsRepair},
-	writing:    {(*Planner).planWrite, (*Planner).settleWriting, FollowsRepair},
-	deciding:   {nil, (*Planner).settleDeciding, FollowsCopies},
-	stamping:   {(*Planner).planStamp, (*Planner).settleStamp, FollowsCopies},
-	copying:    {(*Planner).planCopies, (*Planner).settleCopies, FollowsRepair},
+	writing:    {(*Planner).planWrite, (*Planner).afterWrite, FollowsRepair},
+	deciding:   {nil, (*Planner).afterDeciding, FollowsCopies},
+	stamping:   {(*Planner).planStamp, (*Planner).afterStamp, FollowsCopies},
+	copying:    {(*Planner).planCopies, (*Planner).afterWrite, FollowsRepair},
 	deleting:   {(*Planner).planRepairs, nil, FollowsNothing},
 }
 
@@ -96,17 +96,17 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 	return r.step == chunking || r.step == deciding
 }
 
-// Settle ends a step, each call of which has ended, and reports whether another step follows, which Next plans. inTime:
+// End ends a step, each call of which has ended, and reports whether another step follows, which Next plans. inTime:
 // there is time to read again; it matters only if a call has failed.
-func (p *Planner) Settle(i int32, inTime bool) (again bool) {
+func (p *Planner) End(i int32, inTime bool) (again bool) {
 	r := &p.Requests[i]
-	next, settle := answered, steps[r.step].settle
+	next, after := answered, steps[r.step].after
 	switch {
 	case r.elected() && !r.is(fixed) && (r.step > deciding || outcomeOf(r, &p.Calls[r.first]) == replica.Success) &&
 		p.deposed(r):
 		next = p.depose(r)
-	case settle != nil:
-		next = settle(p, r, inTime)
+	case after != nil:
+		next = after(p, r, inTime)
 	}
 	if next == answered {
 		return false
@@ -115,7 +115,7 @@ func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 	return true
 }
 
-// Next plans the step that follows. Of several requests for which Settle has returned true, those with Repairs must be
+// Next plans the step that follows. Of several requests for which End has returned true, those with Repairs must be
 // planned last: what they delete must stay deleted.
 func (p *Planner) Next(i int32) {
 	r := &p.Requests[i]
@@ -140,13 +140,13 @@ func (p *Planner) Follows(n int32) Follows {
 	if p.Calls[n].IsCheck() {
 		return FollowsNothing
 	}
-	r, copies := &p.Requests[p.Calls[n].Request], p.copies(n)
-	may := copies > 1
+	r, replicas := &p.Requests[p.Calls[n].Request], p.replicas(n)
+	may := replicas > 1
 	switch {
 	case r.step == asking:
 		may = p.asksAnother(n)
 	case r.Has(protocol.Reads):
-		may = r.tries() < copies-1 || p.asksNew(r, n)
+		may = r.tries() < replicas-1 || p.asksNew(r, n)
 	}
 	if !may {
 		return FollowsNothing

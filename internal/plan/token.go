@@ -1,10 +1,7 @@
 package plan
 
 import (
-	"slices"
-
 	"mcmw/internal/protocol"
-	"mcmw/internal/replica"
 	"mcmw/internal/route"
 )
 
@@ -52,30 +49,4 @@ func (p *Planner) rereadFirst(r *Request) step {
 	}
 	r.read.byFirst, r.read.tried.last = true, r.last
 	return retrying
-}
-
-// checkRefused begins a check of r's key if the first server has refused r because of its token, and another server may
-// have shown that. It deletes what a client would otherwise read again and again: a copy of an item that the first
-// server has lost, or has replaced in a write that was never finished.
-func (p *Planner) checkRefused(r *Request) {
-	c := &p.Calls[r.first]
-	token := r.CAS
-	if !r.Has(protocol.Conditional) || token < protocol.FirstVersion || outcomeOf(r, c) != replica.Refused ||
-		r.in.Read() == route.ReadPrimary {
-		return
-	}
-	stripe := p.options.Stripe(r.key)
-	if p.latest(stripe, r.in.Number(), r.served().KeyText()) != nil {
-		return // a store's check must not be lost
-	}
-	p.findHolders(r)
-	p.holders = slices.DeleteFunc(p.holders, func(s int) bool { return s == int(c.Server) || !p.Servers[s].Readable })
-	if len(p.holders) == 0 {
-		return
-	}
-	k := p.newCheck(r, token)
-	k.copies = append(k.copies, copyState{server: c.Server})
-	for _, s := range p.holders {
-		k.copies = append(k.copies, copyState{server: int32(s)})
-	}
 }

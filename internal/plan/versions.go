@@ -3,6 +3,7 @@ package plan
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"slices"
 
 	"mcmw/internal/protocol"
 )
@@ -26,4 +27,61 @@ func RandomVersions() *Versions {
 func (v *Versions) next() uint64 {
 	v.last += v.step
 	return protocol.FirstVersion | v.last&(protocol.FirstVersion-1)
+}
+
+// textStamped refuses a cas that the client chooses: mcmw stores its versions there.
+const textStamped = "CLIENT_ERROR the flag E is not available through mcmw with several writers: mcmw stores its " +
+	"versions there\r\n"
+
+// addVersioned checks and prepares a request that was added, of a pool whose items have versions.
+func (p *Planner) addVersioned(r *Request) {
+	refusal := ""
+	if r.Command.IsMeta() && r.Has(protocol.Writes) {
+		switch {
+		case r.Has(protocol.Stamped):
+			refusal = textStamped
+		case !r.Has(protocol.Quiet) && r.Words() >= protocol.MaxMetaWords: // E is one more word
+			refusal = protocol.TextMetaTooLong
+		}
+	}
+	// Where nobody else writes, replicas do not differ without a version. So a command that deletes an item, or leaves
+	// one that is stale or empty, reaches all replicas in the same form, and each of them shows what one server would.
+	if !p.options.Pools[r.in.Number()].Several &&
+		(refusal != "" || r.Has(protocol.Deletes) || r.Has(protocol.Marks) || r.Fetches() && r.Has(protocol.Writes)) {
+		r.state &^= versioned
+		return
+	}
+	r.set(decided, r.Has(protocol.Depends) || r.Has(protocol.Writes) && !r.Has(protocol.Reads) && p.oldFirst(r.in, r.key))
+	if refusal != "" {
+		r.Fail(refusal)
+	}
+	if r.Has(protocol.Makes) {
+		p.writeOf(r).version = p.options.Versions.next()
+	}
+}
+
+// forwardVersioned sends requests[i] to servers, under its version.
+func (p *Planner) forwardVersioned(r *Request, servers ...int) {
+	op := *r.served()
+	op.Stamp(r.write.version)
+	line := p.write(&op)
+	for _, s := range servers {
+		c := p.call(r, s, &op, line, op.Data)
+		c.state = stores
+		c.set(reads, r.depends())
+		switch {
+		case r.Command.IsMeta():
+		case r.Command.IsStorage():
+			c.form = formStored
+		default:
+			c.form = formCounter
+		}
+	}
+}
+
+// moveToFront moves first, one of holders, to the front.
+func (p *Planner) moveToFront(holders []int, first int) {
+	k := slices.Index(holders, first)
+	copy(holders[1:k+1], holders[:k])
+	holders[0] = first
 }

@@ -55,9 +55,9 @@ func (p *Planner) oldFirst(in *route.Router, key []byte) bool {
 // shows no cas.
 func (r *Request) mayAskNew() bool { return r.IsRead() && r.Answer == "" }
 
-// firstLook returns the server that is warmed up and that the read r asks first for key; -1: there is none. If only
+// warmServer returns the server that is warmed up and that the read r asks first for key; -1: there is none. If only
 // some servers of the pool are warmed up, it is the server that would be read without a warm-up.
-func (p *Planner) firstLook(r *Request, key []byte, c *choice) int {
+func (p *Planner) warmServer(r *Request, key []byte, c *choice) int {
 	if p.fills == nil || !r.mayAskNew() {
 		return -1
 	}
@@ -85,13 +85,13 @@ func (p *Planner) firstLook(r *Request, key []byte, c *choice) int {
 	return s
 }
 
-// planMgOnNew sends an mg of a key of the pool in to the server that firstLook returns, and reports whether there is
+// planMgOnNew sends an mg of a key of the pool in to the server that warmServer returns, and reports whether there is
 // one.
 func (p *Planner) planMgOnNew(r *Request, in *route.Router, c *choice) bool {
 	if !in.WarmsUp() || r.Words() >= protocol.MaxMetaWords {
 		return false
 	}
-	s := p.firstLook(r, r.key, c)
+	s := p.warmServer(r, r.key, c)
 	if s < 0 {
 		return false
 	}
@@ -109,9 +109,9 @@ func (p *Planner) asksNew(r *Request, n int32) bool {
 	return r.warms() && r.step != warming && p.Calls[n].form == formClientVersion
 }
 
-// settleWarming lets other servers be asked for keys of a read that were not found in the pool that is warmed up, or not
+// afterWarming lets other servers be asked for keys of a read that were not found in the pool that is warmed up, or not
 // answered.
-func (p *Planner) settleWarming(r *Request) step {
+func (p *Planner) afterWarming(r *Request) step {
 	again := false
 	if !r.Command.IsRetrieval() {
 		c := &p.Calls[r.first]
@@ -142,7 +142,7 @@ func (p *Planner) settleWarming(r *Request) step {
 			case p.walks(c, at.ordinal):
 				at.server = keyAnswered
 			default:
-				at.server, at.missed = keyUnread, true
+				at.server, at.lacks = keyUnread, true
 			}
 			again = again || at.server == keyUnread
 		}
@@ -160,7 +160,7 @@ func (p *Planner) settleWarming(r *Request) step {
 	return warming
 }
 
-// Values of placed.server while it is not known from which server a key will be read.
+// Values of readKey.server while it is not known from which server a key will be read.
 const (
 	keyAnswered = -1 // none: the key is answered
 	keyUnread   = -2 // still to be chosen
@@ -169,8 +169,8 @@ const (
 // mayTryAgain reports whether another server can be asked for what call n, which failed, asked for; or the same one, if
 // it closed the connection.
 func (p *Planner) mayTryAgain(r *Request, n int32) bool {
-	copies := p.copies(n)
-	return (copies > 1 || p.Calls[n].is(lost)) && r.tries() < max(1, copies-1)
+	replicas := p.replicas(n)
+	return (replicas > 1 || p.Calls[n].is(lost)) && r.tries() < max(1, replicas-1)
 }
 
 // walks reports whether c's reply has the key of that number. It must be called for one key after the other, in their
@@ -190,24 +190,24 @@ func (p *Planner) walks(c *Call, ordinal int32) bool {
 	return true
 }
 
-// planWarming asks other servers for what settleWarming has found missing.
+// planWarming asks other servers for what afterWarming has found missing.
 func (p *Planner) planWarming(r *Request) {
 	p.noteFailed(r)
 	c := &choice{avoid: p.failed}
 	if !r.Command.IsRetrieval() {
-		missed := !p.Calls[r.read.before.first].is(failed)
+		lacks := !p.Calls[r.read.before.first].is(failed)
 		p.forward(r, p.readServer(r, r.in, r.key, c))
-		p.Calls[len(p.Calls)-1].set(afterMiss, missed)
+		p.Calls[len(p.Calls)-1].set(afterMiss, lacks)
 		return
 	}
 	keys := r.read.keys
-	for _, missed := range []bool{true, false} {
+	for _, lacks := range []bool{true, false} {
 		first := len(p.Calls)
 		rest := r.Keys
 		for k := range keys {
 			var key []byte
 			key, rest = nextKey(rest)
-			if keys[k].server == keyUnread && keys[k].missed == missed {
+			if keys[k].server == keyUnread && keys[k].lacks == lacks {
 				in, stored := p.reads.At(key)
 				keys[k].server = int32(p.readServer(r, in, stored, c))
 			}
@@ -216,7 +216,7 @@ func (p *Planner) planWarming(r *Request) {
 			p.planKeysOf(r, s, keys)
 		}
 		for n := first; n < len(p.Calls); n++ {
-			p.Calls[n].set(afterMiss, missed)
+			p.Calls[n].set(afterMiss, lacks)
 		}
 		for k := range keys {
 			if keys[k].server >= 0 {
@@ -246,8 +246,8 @@ func (p *Planner) worstOf(r *Request) stats.Result {
 	return stats.ResultOK
 }
 
-// noteLook counts how the read of key ended with call c. missed: the pool that is warmed up does not hold it.
-func (p *Planner) noteLook(key []byte, c *Call, missed, found bool) {
+// noteWarmed counts how the read of key ended with call c. lacks: the pool that is warmed up does not hold it.
+func (p *Planner) noteWarmed(key []byte, c *Call, lacks, found bool) {
 	pool := p.reads.In(key)
 	if !pool.WarmsUp() {
 		return
@@ -258,19 +258,19 @@ func (p *Planner) noteLook(key []byte, c *Call, missed, found bool) {
 		w.New++
 	case c.is(failed):
 		w.Unanswered++
-	case missed && found:
+	case lacks && found:
 		w.Old++
 		start := len(p.lines)
 		p.lines = append(p.lines, key...)
 		p.Lacking = append(p.Lacking, Lacking{pool.Number(), p.lines[start:]})
-	case missed:
+	case lacks:
 		w.Neither++
 	}
 }
 
-// noteWarming is noteLook for the mg r, whose reply is c's.
+// noteWarming is noteWarmed for the mg r, whose reply is c's.
 func (p *Planner) noteWarming(r *Request, c *Call) {
-	p.noteLook(r.ClientKey(), c, c.is(afterMiss), c.kind.Shows())
+	p.noteWarmed(r.ClientKey(), c, c.is(afterMiss), c.kind.Shows())
 }
 
 // keyAt returns the k-th of keys.
@@ -279,9 +279,9 @@ func keyAt(keys []byte, k int) []byte {
 	return key
 }
 
-// settleOldFirst lets the servers that get writes last be asked to delete keys or to change their expiry, after a step
+// afterOldFirst lets the servers that get writes last be asked to delete keys or to change their expiry, after a step
 // of r in which all other servers were asked at once.
-func (p *Planner) settleOldFirst(r *Request) step {
+func (p *Planner) afterOldFirst(r *Request) step {
 	if !p.options.Router.Uses(route.After) || r.is(failed) {
 		return answered
 	}
@@ -325,9 +325,9 @@ func (r *Request) clientKey(text []byte) []byte {
 	return text
 }
 
-// settleEmptying makes the answer of the gat r that of the previous step, or the error of a server on which the key
+// afterEmptying makes the answer of the gat r that of the previous step, or the error of a server on which the key
 // could not be deleted.
-func (p *Planner) settleEmptying(r *Request, _ bool) step {
+func (p *Planner) afterEmptying(r *Request, _ bool) step {
 	if r.Answer != "" || r.is(fixed) {
 		return answered
 	}
@@ -340,5 +340,5 @@ func (p *Planner) settleEmptying(r *Request, _ bool) step {
 	if r.split == nil || r.is(fixed) {
 		return answered
 	}
-	return p.settleSplit(r)
+	return p.afterSplit(r)
 }

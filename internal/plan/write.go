@@ -51,8 +51,8 @@ func (p *Planner) planWrite(r *Request) {
 	}
 }
 
-// settleWriting compares the replicas' answers.
-func (p *Planner) settleWriting(r *Request, _ bool) step { return p.settleWrite(r, -1) }
+// textMoving refuses a request that depends on a value which is moving to other servers; see the phase route.Late.
+const textMoving = "SERVER_ERROR the key is moving to other servers; try again later\r\n"
 
 // deciderOf returns the server that decides r: the one that all instances let decide, or decider.
 func (p *Planner) deciderOf(r *Request) int {
@@ -106,59 +106,18 @@ func (p *Planner) planRemoving(r *Request) {
 	p.planEmptied(r)
 }
 
-// settleRemoving lets servers that get writes last lose the key after all others.
-func (p *Planner) settleRemoving(r *Request, _ bool) step {
+// afterRemoving lets servers that get writes last lose the key after all others.
+func (p *Planner) afterRemoving(r *Request, _ bool) step {
 	if r.is(fixed) {
 		return answered
 	}
-	return p.settleOldFirst(r)
+	return p.afterOldFirst(r)
 }
 
-// textMoving refuses a request that depends on a value which is moving to other servers; see the phase route.Late.
-const textMoving = "SERVER_ERROR the key is moving to other servers; try again later\r\n"
-
-// settleDeciding lets the other servers get what the first one has stored.
-func (p *Planner) settleDeciding(r *Request, _ bool) step {
-	if r.is(versioned) {
-		return p.settleDecided(r)
-	}
-	r.write.chosen = r.first
-	if outcomeOf(r, &p.Calls[r.first]) != replica.Success {
-		return answered
-	}
-	return copying
-}
-
-// planCopies gives the other servers what the first one has stored.
-func (p *Planner) planCopies(r *Request) {
-	if r.is(versioned) {
-		p.planVersionedCopies(r)
-		return
-	}
-	first := int(p.Calls[r.write.chosen].Server)
-	op := *r.served()
-	op.DropCondition()
-	line := p.write(&op)
-	p.findHolders(r)
-	p.withholdHead(r)
-	for _, s := range p.holders {
-		switch {
-		case s == first:
-		case r.Has(protocol.Marks):
-			p.deleteKey(r, s) // the stale item cannot be copied: it is not known
-		default:
-			p.call(r, s, &op, line, op.Data)
-		}
-	}
-	p.planEmptied(r)
-}
-
-// settleCopies compares the replicas' answers with that of the first server.
-func (p *Planner) settleCopies(r *Request, _ bool) step { return p.settleWrite(r, r.write.chosen) }
-
-// settleWrite compares the replicas' answers and chooses the one that the client gets. first, unless negative, is the
-// call of the replica that answered in an earlier step. The key may have to be deleted on some of them.
-func (p *Planner) settleWrite(r *Request, first int32) step {
+// afterWrite compares the replicas' answers and chooses the one that the client gets. The key may have to be deleted on
+// some of them. After copying, first is the call of the server that has decided.
+func (p *Planner) afterWrite(r *Request, _ bool) step {
+	first := r.write.chosen
 	p.answers, p.answered = p.answers[:0], p.answered[:0]
 	if first >= 0 {
 		p.answered = append(p.answered, first)
@@ -218,6 +177,28 @@ func (p *Planner) settleWrite(r *Request, first int32) step {
 		return answered
 	}
 	return deleting
+}
+
+// classify corrects the outcome and the group of the k-th answer, if other mcmw instances write the same servers. A
+// write that only the first server decided has succeeded there, the first server's answer to a touch counts, and copies
+// stored under one version are equal.
+func (p *Planner) classify(r *Request, k int, decided bool) {
+	a, first := &p.answers[k], &p.answers[0]
+	definite := func(o replica.Outcome) bool { return o == replica.Success || o == replica.Refused }
+	switch {
+	case k == 0 && decided && !p.Calls[p.answered[0]].is(failed):
+		a.Outcome = replica.Success
+	case k == 0:
+	case r.Version() == 0 && !r.Has(protocol.Deletes) && !decided && definite(a.Outcome) && definite(first.Outcome):
+		a.Outcome, a.Group = first.Outcome, 0
+	case r.Version() != 0 && a.Outcome == replica.Success:
+		for j := range p.answers[:k] {
+			if p.answers[j].Outcome == replica.Success {
+				a.Group = p.answers[j].Group
+				return
+			}
+		}
+	}
 }
 
 // planRepairs deletes the key of r on the servers in its repairs.
@@ -322,7 +303,7 @@ func alike(r *Request, a, b *Call) bool {
 	return bytes.Equal(a.reply, b.reply)
 }
 
-// Disagreement returns each replica's answer and the one that the client gets. It is valid after a Settle that has
+// Disagreement returns each replica's answer and the one that the client gets. It is valid after an End that has
 // found replicas to repair.
 func (p *Planner) Disagreement(i int32) (replies []string, answered string) {
 	for _, n := range p.answered {

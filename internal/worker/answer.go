@@ -89,7 +89,7 @@ func (w *Worker) answer(p *part) {
 // postpone leaves requests[i] of p, from the key at offset rest on, and the requests after it to a later round.
 func (w *Worker) postpone(p *part, i int32, rest int) {
 	w.planner.Postpone(i, rest)
-	w.planner.Requests[i].Resumed = stats.Now()
+	w.requests[i].Resumed = stats.Now()
 	w.deferFrom(p, i)
 }
 

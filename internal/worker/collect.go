@@ -187,7 +187,7 @@ const reserve = 8
 // what is kept.
 func (w *Worker) end(i int32, timeout int64) int64 {
 	if w.member.Patient && i >= 0 {
-		return max(startedAt(w.planner.Requests[i].Request), w.began-timeout+2*timeout/reserve) + timeout
+		return max(startedAt(w.requests[i].Request), w.began-timeout+2*timeout/reserve) + timeout
 	}
 	return max(w.earliest, w.began-timeout/4) + timeout
 }
@@ -231,7 +231,7 @@ func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 			w.planner.Cut(n)
 		}
 		c := &w.planner.Calls[n]
-		if !value && rep.Data > request.ReadSize && !c.IsCheck() && showsValue(&w.planner.Requests[c.Request]) {
+		if !value && rep.Data > request.ReadSize && !c.IsCheck() && showsValue(w.requests[c.Request].Request) {
 			w.sized(c.Request, size)
 		}
 		if c.Dropped() {
@@ -254,10 +254,10 @@ func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 		}
 		if !c.IsCheck() {
 			w.record.Server(s, now-w.sent)
-			w.planner.Requests[c.Request].Received = now
+			w.requests[c.Request].Received = now
 		}
 		if w.planner.Done(n, rep.Kind, reply) {
-			w.settle(c.Request)
+			w.endStep(c.Request)
 		}
 	}
 	return 0, nil
@@ -298,7 +298,7 @@ func (w *Worker) serverFailed(s int, err *backend.Error) {
 	for _, n := range waiting {
 		if c := &w.planner.Calls[n]; !c.Failed() {
 			if !c.IsCheck() {
-				w.planner.Requests[c.Request].Received = now
+				w.requests[c.Request].Received = now
 			}
 			w.fail(n, err)
 		}
@@ -317,15 +317,15 @@ func (w *Worker) giveUp(s int) {
 	o.forget()
 }
 
-// settle ends the present step of requests[i], whose calls have all ended.
-func (w *Worker) settle(i int32) {
+// endStep ends the present step of requests[i], whose calls have all ended.
+func (w *Worker) endStep(i int32) {
 	planned := &w.planner.Requests[i]
 	r := &w.requests[i]
 	elected := w.planner.Elected(i)
 	if elected {
 		w.confirm()
 	}
-	again := w.planner.Settle(i, !planned.Failed() || stats.Now() < w.end(i, w.timeout(i)))
+	again := w.planner.End(i, !planned.Failed() || stats.Now() < w.end(i, w.timeout(i)))
 	if elected {
 		w.noteUndone(i)
 	}
@@ -347,7 +347,7 @@ func (w *Worker) settle(i int32) {
 		w.releaseDone(r)
 	}
 	for j := w.planner.NextJoined(i); j >= 0; j = w.planner.NextJoined(j) {
-		w.planner.Requests[j].Received = planned.Received
+		w.requests[j].Received = r.Received
 		w.complete(j)
 	}
 }
@@ -371,6 +371,6 @@ func (w *Worker) noteDisagreement(i int32) {
 	}
 	replies, answered := w.planner.Disagreement(i)
 	w.options.Log.Warn("replicas disagree; the key is deleted where it does not have the answered state",
-		"command", w.planner.Requests[i].Command.String(), "replies", replies, "answered", answered, "not_logged",
+		"command", w.requests[i].Command.String(), "replies", replies, "answered", answered, "not_logged",
 		suppressed)
 }

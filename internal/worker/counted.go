@@ -77,3 +77,18 @@ func (w *Worker) countMeta(i int32, r *plan.Request, result stats.Result) (what 
 	}
 	return 0, false
 }
+
+// noteWarming reports the lookups in pools that are warmed up.
+func (w *Worker) noteWarming() {
+	for pool := range w.planner.Warming {
+		if n := &w.planner.Warming[pool]; *n != (stats.Warming{}) {
+			w.options.Pools[pool].Warming.Add(*n)
+			*n = stats.Warming{}
+		}
+	}
+	for _, l := range w.planner.Lacking {
+		w.options.Pools[l.Pool].Lacks(l.Key)
+	}
+	clear(w.planner.Lacking)
+	w.planner.Lacking = w.planner.Lacking[:0]
+}

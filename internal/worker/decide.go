@@ -4,28 +4,8 @@ import (
 	"errors"
 
 	"mcmw/internal/backend"
-	"mcmw/internal/plan"
 	"mcmw/internal/stats"
 )
-
-// updateRole tells the planner the role of server s; see package plan. Without marks no other server can take its
-// place.
-func (w *Worker) updateRole(s int, server *backend.Server, state *plan.Server) {
-	switch p := &w.options.Pools[w.options.Router.Of(s).Number()]; {
-	case !p.Agreed:
-	case p.Lease == nil:
-		state.Decides = true
-	default:
-		state.Decides, state.Replaced, state.Settles = server.Decides(), server.Replaced(), server.Settles()
-		state.Turn, state.Since = server.Turn(), 0
-		switch {
-		case w.options.Router.Of(s).Gutter() != nil:
-			state.Settles, state.Since = state.Settles && !server.HadRole(), server.RoleSince()
-		case state.Decides:
-			state.Since = server.DecidesSince()
-		}
-	}
-}
 
 // confirm brings the roles up to date, before a step of a request ends that a server has decided.
 func (w *Worker) confirm() {

@@ -69,7 +69,7 @@ var textEnd = []byte(protocol.TextEnd)
 // wantHot makes requests[i], a get that was planned last and whose reply readers want, also ask how long the item
 // lives, unless its value is being written.
 func (w *Worker) wantHot(i int32) {
-	token, ok := w.options.Hot.Token(w.planner.Requests[i].Wanted)
+	token, ok := w.options.Hot.Token(w.requests[i].Wanted)
 	s := w.planner.Asked(i)
 	if !ok || s < 0 {
 		return

@@ -52,7 +52,7 @@ func (w *Worker) noteUnmarked(i, server int32) {
 // The portions of a reply do not wait, except the last.
 func (w *Worker) leaveUnmarked(p *part) {
 	for i := p.first; i < p.last; i++ {
-		if r := &w.planner.Requests[i]; r.Settled {
+		if r := &w.requests[i]; r.Settled {
 			if !r.Unmarked.Waits() {
 				continue
 			}
@@ -105,7 +105,7 @@ func (w *Worker) barring(s int) bool { return w.options.Pools[w.options.Router.O
 // patient worker waits for it, if nothing else is in the round. Any other worker passes the batch to a patient one.
 func (w *Worker) awaitMarked(ctx context.Context, b *request.Batch, i int32) bool {
 	w.marks.any = true
-	u := w.planner.Requests[i].Unmarked
+	u := w.requests[i].Unmarked
 	if !u.Waits() {
 		w.refuseDeposed(i, u)
 		return true
@@ -142,7 +142,7 @@ func (w *Worker) refuseDeposed(i int32, u *request.Unmarked) {
 	if u.Deposed == nil || !u.Deposed() {
 		return
 	}
-	r := w.planner.Requests[i].Request
+	r := w.requests[i].Request
 	r.Result = stats.ResultServerError
 	setAnswer(r, w.planner.TextUndecided(u.Decider))
 }
@@ -153,7 +153,7 @@ func (w *Worker) refuseUnmarked(i int32, m request.Missed) {
 		return
 	}
 	m.Server.Withheld(1)
-	r := w.planner.Requests[i].Request
+	r := w.requests[i].Request
 	r.Result = stats.ResultServerError
 	setAnswer(r, m.Refusal)
 }

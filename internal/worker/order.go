@@ -21,11 +21,11 @@ type heldLock struct {
 // the lane that it then has: the detour of a server that it needs, or of a server for which the holder of a key lock
 // waits.
 func (w *Worker) admit(ctx context.Context, b *request.Batch, i int32) bool {
-	if w.planner.Requests[i].Unmarked != nil && !w.awaitMarked(ctx, b, i) {
+	if w.requests[i].Unmarked != nil && !w.awaitMarked(ctx, b, i) {
 		return false
 	}
 	for _, lease := range w.leases {
-		lease.Lapsed(startedAt(w.planner.Requests[i].Request))
+		lease.Lapsed(startedAt(w.requests[i].Request))
 	}
 	w.updateStates()
 	w.expire(i)

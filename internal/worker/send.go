@@ -51,10 +51,10 @@ func (w *Worker) send(ctx context.Context, from int) {
 	}
 	w.sent = w.flushed
 	for i := range w.requests {
-		r := &w.planner.Requests[i]
+		r := &w.requests[i]
 		r.Sent, r.Received = w.sent, w.sent
-		if !r.Asks() {
-			w.settle(int32(i))
+		if !w.planner.Requests[i].Asks() {
+			w.endStep(int32(i))
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (w *Worker) neverSent(s int, err *backend.Error) {
 			continue
 		}
 		if !c.IsCheck() {
-			w.planner.Requests[c.Request].Received = now
+			w.requests[c.Request].Received = now
 		}
 		w.noAnswer(n, err)
 	}
@@ -207,7 +207,7 @@ func (w *Worker) awaitConnection(ctx context.Context, s int, patience time.Durat
 		w.flushed = stats.Now()
 		for _, n := range late {
 			if c := &w.planner.Calls[n]; !c.IsCheck() && !c.Failed() {
-				r := &w.planner.Requests[c.Request]
+				r := &w.requests[c.Request]
 				r.Sent, r.Received = w.flushed, w.flushed
 			}
 		}
@@ -225,7 +225,7 @@ func (w *Worker) noAnswer(n int32, err *backend.Error) {
 func (w *Worker) fail(n int32, err *backend.Error) {
 	w.noteMissed(n, err)
 	if w.planner.NoAnswer(n, fmt.Appendf(nil, "SERVER_ERROR %v\r\n", err), err.Reason == stats.ReasonReset) {
-		w.settle(w.planner.Calls[n].Request)
+		w.endStep(w.planner.Calls[n].Request)
 	}
 }
 

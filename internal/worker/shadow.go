@@ -26,9 +26,9 @@ func (w *Worker) answerCopied(i int32) (rest int) {
 
 // orderOf says when requests[i] was served.
 func (w *Worker) orderOf(i int32) shadow.Order {
-	r := &w.planner.Requests[i]
+	r := &w.requests[i]
 	return shadow.Order{
 		Worker: w.owner(), Index: i, Dequeued: r.Dequeued, Received: r.Received,
-		Locked: w.requests[i].locked,
+		Locked: r.locked,
 	}
 }

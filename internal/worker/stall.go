@@ -186,7 +186,7 @@ func (w *Worker) awaitReadable(ctx context.Context, i int32) bool {
 // trouble.
 func (w *Worker) untilExpiry(i int32) time.Duration {
 	timeout := w.timeout(i)
-	return time.Duration(timeout - 2*timeout/reserve - (stats.Now() - startedAt(w.planner.Requests[i].Request)))
+	return time.Duration(timeout - 2*timeout/reserve - (stats.Now() - startedAt(w.requests[i].Request)))
 }
 
 // expire marks a request of a detour whose time has ended: its calls to suspects fail unsent, and count as writes that

@@ -53,20 +53,20 @@ func likely(r *plan.Request, mean int) int {
 		return 0
 	case r.Grows():
 		return len(r.Data) + mean
-	case r.Has(protocol.Reads), showsValue(r):
+	case r.Has(protocol.Reads), showsValue(r.Request):
 		return int(r.NumKeys) * mean
 	}
 	return 0
 }
 
 // showsValue reports whether r is a write whose reply is the item's value. It cannot be repeated.
-func showsValue(r *plan.Request) bool {
+func showsValue(r *request.Request) bool {
 	return r.Fetches() && !r.Has(protocol.Reads) && r.HasFlag('v')
 }
 
 // crowded reports whether r has to wait until clients have read what they asked for: its value is known to be large,
 // or, if it cannot be dropped, likely to be.
-func (w *Worker) crowded(b *request.Batch, r *plan.Request) bool {
+func (w *Worker) crowded(b *request.Batch, r *request.Request) bool {
 	n := int(r.Needs)
 	if showsValue(r) {
 		n = max(n, w.mean)
@@ -76,7 +76,7 @@ func (w *Worker) crowded(b *request.Batch, r *plan.Request) bool {
 
 // unrepeatable reports whether r, which follows reads in its part, must wait for the next round, because values of
 // these reads may have to be dropped.
-func (w *Worker) unrepeatable(b *request.Batch, r *plan.Request) bool {
+func (w *Worker) unrepeatable(b *request.Batch, r *request.Request) bool {
 	return r.Has(protocol.Writes) && b.Client.Crowded(maxHeld)
 }
 
@@ -105,14 +105,14 @@ func (w *Worker) clientOf(i int32) request.Client { return w.parts[w.requests[i]
 // keep decides whether a value of n bytes that arrived for a call is kept, and counts it.
 func (w *Worker) keep(call int32, n int) bool {
 	c := &w.planner.Calls[call]
-	if c.LooksBack() && !w.planner.Requests[c.Request].Grows() {
+	if c.Fetches() && !w.planner.Requests[c.Request].Grows() {
 		return true // it is a number
 	}
 	w.sized(c.Request, n)
-	if c.LooksBack() {
-		return w.holdLook(n)
+	if c.Fetches() {
+		return w.holdFetched(n)
 	}
-	if c.Dropped() || w.planner.Requests[c.Request].Answer != "" {
+	if c.Dropped() || w.requests[c.Request].Answer != "" {
 		return false
 	}
 	return w.holdShared(c.Request, n)
@@ -138,7 +138,7 @@ func (w *Worker) holdShared(i int32, n int) bool {
 func (w *Worker) hold(i int32, n int) bool {
 	p := &w.parts[w.requests[i].part]
 	if p.held+n > request.ReadSize && p.batch.Client.Crowded(p.held+n) && w.mayRepeat(p) {
-		w.planner.Requests[i].Needs = int32(min(n, math.MaxInt32))
+		w.requests[i].Needs = int32(min(n, math.MaxInt32))
 		return false
 	}
 	if w.held > 0 && w.held+n > maxHeld {
@@ -172,9 +172,9 @@ func (w *Worker) holdSplit(i int32, n int) bool {
 	return held
 }
 
-// holdLook decides whether an item of n bytes that was fetched to be copied is kept, and counts it until the end of the
+// holdFetched decides whether an item of n bytes that was fetched to be copied is kept, and counts it until the end of the
 // round, when it has been copied.
-func (w *Worker) holdLook(n int) bool {
+func (w *Worker) holdFetched(n int) bool {
 	if w.held > 0 && w.held+n > maxHeld {
 		w.answerReady()
 	}

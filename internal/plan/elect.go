@@ -88,14 +88,14 @@ func (p *Planner) Undecided(i int32) int {
 		return -1
 	}
 	p.findPlace(r.in, r.key)
-	if s, undecided := p.standing(); undecided && p.Servers[s].Settles {
+	if s, undecided := p.standing(); undecided && p.Servers[s].RoleDue {
 		return s
 	}
 	return -1
 }
 
 // Elected reports whether requests[i] was sent to a server that decides it for all instances. The states of the servers
-// must be up to date at each Settle of it.
+// must be up to date at each End of it.
 func (p *Planner) Elected(i int32) bool { return p.Requests[i].elected() }
 
 // Electors returns the servers whose roles say which one has decided requests[i], if it has been carried out; none
@@ -118,11 +118,11 @@ func (p *Planner) deposed(r *Request) bool {
 }
 
 // depose ends r, whose decider was deposed, with an error if r has been carried out. The step that follows is that of
-// settleWrite.
+// afterWrite.
 func (p *Planner) depose(r *Request) (next step) {
 	switch r.step {
 	case copying:
-		next = p.settleWrite(r, r.write.chosen)
+		next = p.afterWrite(r, false)
 	case deciding:
 		r.write.undone = r.first
 	case stamping:
@@ -141,9 +141,9 @@ func (p *Planner) Undone(i int32) int32 {
 	return -1
 }
 
-// leader returns the copy of k that stays if copies differ: that of the server which decides. settled is false if it is
-// not known which one that is.
-func (p *Planner) leader(k *check) (first *copyState, settled bool) {
+// leader returns the copy of k that stays if copies differ: that of the server which decides. known is false if it is not
+// known which one that is.
+func (p *Planner) leader(k *check) (first *copyState, known bool) {
 	agreed := p.options.Pools[k.pool].Agreed
 	at := slices.IndexFunc(k.copies, func(c copyState) bool {
 		return !c.lost && !(agreed && p.Servers[c.server].Replaced)
