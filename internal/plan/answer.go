@@ -122,7 +122,7 @@ func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
 		return -1
 	}
 	if r.spread() {
-		rest = p.mergeValues(r, calls, out, nil)
+		rest = p.mergeValues(r, out, nil)
 	} else {
 		rest = joinValues(calls, out)
 	}
@@ -179,7 +179,10 @@ func joinValues(calls []Call, out Output) (rest int) {
 
 // mergeValues merges the VALUEs of calls among which the keys are spread. It adds them to out, or to s unless that is
 // nil.
-func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (rest int) {
+func (p *Planner) mergeValues(r *Request, out Output, s *split) (rest int) {
+	for _, at := range r.read.keys {
+		p.Calls[at.call].found = 0
+	}
 	var key []byte // of the client, if the servers have another one
 	names := r.Keys
 	for k, at := range r.read.keys {
@@ -189,32 +192,22 @@ func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (r
 			}
 		}
 		c := &p.Calls[at.call]
-		if c.cutOff() && at.ordinal >= c.cutKey {
-			for i := range calls {
-				calls[i].found = calls[i].added
-			}
-			for n := r.read.before.first; n < r.read.before.last; n++ {
-				p.Calls[n].found = p.Calls[n].added
-			}
+		if c.cutOff() && int32(k) >= c.cut {
 			return keysEnd(r.Keys, k)
 		}
-		found := c.kind == protocol.ReplyEnd && c.added < c.found && p.items[c.next].ordinal == at.ordinal
+		found := c.kind == protocol.ReplyEnd && at.end > 0
 		if r.warms() {
 			p.noteWarmed(keyAt(r.Keys, k), c, at.lacks, found)
 		}
 		if !found {
 			continue
 		}
-		if it := &p.items[c.next]; s != nil {
-			s.values = append(s.values, splitValue{
-				call: at.call, offset: keysEnd(r.Keys, k),
-				element: c.reply[it.start:it.end], key: key,
-			})
+		if value := c.reply[at.start:at.end]; s != nil {
+			s.values = append(s.values, splitValue{call: at.call, offset: keysEnd(r.Keys, k), element: value, key: key})
 		} else {
-			p.addElement(r, c, c.reply[it.start:it.end], key, out)
+			p.addElement(r, c, value, key, out)
 		}
-		c.added++
-		c.next = p.items[c.next].next
+		c.found++
 	}
 	return -1
 }

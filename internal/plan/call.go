@@ -26,15 +26,10 @@ type Call struct {
 
 // values says which values of a retrieval have arrived.
 type values struct {
-	cursor  int32 // offset in the call's keys of the key after the one that came last
-	ordinal int32 // number of that key; of a check: number of lines that were answered
-	found   int32 // number of values that were kept
-	// If the call is dropped: offset and number of the first key whose value was not kept.
-	cut, cutKey int32
-	// If the answer is merged from several calls: items[item] is the value that came last, items[next] the first that
-	// is not in the answer yet, and added counts those that are. The search for missing keys has passed walked of
-	// them; items[walk] is the next one.
-	item, next, added, walk, walked int32
+	cursor int32 // offset in the call's keys of the key after the one that came last
+	next   int32 // if the keys are spread, its index in readExtra.keys; of a check: number of lines that were answered
+	found  int32 // number of values that were kept; once the answer is put together, of those that are in it
+	cut    int32 // if the call is dropped: where the first key is whose value was not kept, as cursor or next say it
 }
 
 // Fence reports whether an mn is sent after Bytes, whose reply ends the call's reply.

@@ -127,38 +127,31 @@ const ofCheck = -1
 // beginCheck begins the check of a write of r if at least two servers have stored it. first, unless negative, is a call
 // of an earlier step.
 func (p *Planner) beginCheck(r *Request, first int32) {
-	n := 0
+	p.stored = p.stored[:0]
 	if first >= 0 {
-		n++
+		p.stored = append(p.stored, p.Calls[first].Server)
 	}
-	for c := r.first; c < r.last; c++ {
-		if p.Calls[c].storedVersion() {
-			n++
+	for n := r.first; n < r.last; n++ {
+		if c := &p.Calls[n]; c.storedVersion() {
+			p.stored = append(p.stored, c.Server)
 		}
 	}
-	if n < 2 {
-		return
-	}
-	k := p.newCheck(r, r.write.version)
-	if first >= 0 {
-		k.copies = append(k.copies, copyState{server: p.Calls[first].Server})
-	}
-	for c := r.first; c < r.last; c++ {
-		if p.Calls[c].storedVersion() {
-			k.copies = append(k.copies, copyState{server: p.Calls[c].Server})
-		}
+	if len(p.stored) > 1 {
+		p.newCheck(r, r.write.version, p.stored)
 	}
 }
 
-// newCheck returns a check of r's key, still without copies. It takes the place of the latest check of the key.
-func (p *Planner) newCheck(r *Request, version uint64) *check {
+// newCheck begins a check of r's key on those servers. It takes the place of the latest check of the key.
+func (p *Planner) newCheck(r *Request, version uint64, servers []int32) {
 	stripe := p.options.Stripe(r.key)
 	k := p.checkFor(stripe, r.in.Number(), r.served().KeyText())
 	*k = check{key: protocol.KeyText{
 		Text:    append(k.key.Text[:0], r.served().Keys...),
 		Encoded: r.Has(protocol.Encoded),
 	}, stripe: stripe, pool: r.in.Number(), version: version, copies: k.copies[:0]}
-	return k
+	for _, s := range servers {
+		k.copies = append(k.copies, copyState{server: s})
+	}
 }
 
 // latest returns the latest check of key; nil: there is none, or it is not known.
@@ -248,14 +241,14 @@ func (c *Call) IsCheck() bool { return c.Request == ofCheck }
 // checked takes the reply to the next line of a call of checks.
 func (p *Planner) checked(c *Call, kind protocol.ReplyKind, reply []byte) (last, ok bool) {
 	lines := p.inspections[c.Server].questions
-	a := lines[c.ordinal]
+	a := lines[c.next]
 	k := &p.checks[a.check]
 	s := &k.copies[a.of]
 	_, ok = protocol.Meta.Accepts(kind, true, false)
 	if !ok || !kind.IsError() && !a.form.answers(kind, k.key, reply) {
 		return false, false
 	}
-	c.ordinal++
+	c.next++
 	switch {
 	case c.is(failed):
 	case a.form == formVersion:
@@ -265,12 +258,12 @@ func (p *Planner) checked(c *Call, kind protocol.ReplyKind, reply []byte) (last,
 	case kind == protocol.ReplyMetaDone && !k.ended:
 		p.Agreement.Cuts++
 	}
-	return int(c.ordinal) == len(lines), true
+	return int(c.next) == len(lines), true
 }
 
 // loseCopies notes that c gets no more replies: the checks that still wait for one have lost the server.
 func (p *Planner) loseCopies(c *Call) {
-	for _, a := range p.inspections[c.Server].questions[c.ordinal:] {
+	for _, a := range p.inspections[c.Server].questions[c.next:] {
 		p.checks[a.check].copies[a.of].lost = true
 	}
 }

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"slices"
-
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
@@ -156,23 +154,19 @@ func (p *Planner) giveBack(r *Request, first int) {
 // server has lost, or has replaced in a write that was never finished.
 func (p *Planner) checkRefused(r *Request) {
 	c := &p.Calls[r.first]
-	token := r.CAS
-	if !r.Has(protocol.Conditional) || token < protocol.FirstVersion || outcomeOf(r, c) != replica.Refused ||
-		r.in.Read() == route.ReadPrimary {
+	if !r.Has(protocol.Conditional) || r.CAS < protocol.FirstVersion || outcomeOf(r, c) != replica.Refused ||
+		r.in.Read() == route.ReadPrimary ||
+		p.latest(p.options.Stripe(r.key), r.in.Number(), r.served().KeyText()) != nil { // a store's check must not be lost
 		return
-	}
-	stripe := p.options.Stripe(r.key)
-	if p.latest(stripe, r.in.Number(), r.served().KeyText()) != nil {
-		return // a store's check must not be lost
 	}
 	p.findHolders(r)
-	p.holders = slices.DeleteFunc(p.holders, func(s int) bool { return s == int(c.Server) || !p.Servers[s].Readable })
-	if len(p.holders) == 0 {
-		return
-	}
-	k := p.newCheck(r, token)
-	k.copies = append(k.copies, copyState{server: c.Server})
+	p.stored = append(p.stored[:0], c.Server)
 	for _, s := range p.holders {
-		k.copies = append(k.copies, copyState{server: int32(s)})
+		if s != int(c.Server) && p.Servers[s].Readable {
+			p.stored = append(p.stored, int32(s))
+		}
+	}
+	if len(p.stored) > 1 {
+		p.newCheck(r, r.CAS, p.stored)
 	}
 }

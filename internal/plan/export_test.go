@@ -34,7 +34,7 @@ func (p *Planner) AppendState(dst []byte) []byte {
 	for i := range p.Calls {
 		c := &p.Calls[i]
 		dst = fmt.Appendf(dst, "%d %d %s %t %d %q %d", c.Server, c.Request, c.Bytes, c.Failed(), c.kind, c.reply,
-			c.ordinal)
+			c.next)
 		if ordered {
 			dst = fmt.Appendf(dst, " %d", c.arrived)
 		}

@@ -28,12 +28,11 @@ func (p *Planner) afterSplit(r *Request) step {
 	again := false
 	s := r.split
 	s.values, s.rest, s.first, s.last = s.values[:0], -1, r.first, r.last
-	calls := p.Calls[r.first:r.last]
 	switch {
 	case !r.Command.IsRetrieval():
 		p.listValues(s, r.first, r.Keys, 0)
 	case r.spread():
-		s.rest = p.mergeValues(r, calls, nil, s)
+		s.rest = p.mergeValues(r, nil, s)
 	default:
 		offset := 0
 		for n := r.first; n < r.last && s.rest < 0; n++ {

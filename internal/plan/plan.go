@@ -132,8 +132,7 @@ type Planner struct {
 	part     part
 	joins    joins
 	lines    []byte // protocol lines that were written here and not by a client
-	items    []item
-	arrivals int32 // number of replies, and of calls that got none, so far
+	arrivals int32  // number of replies, and of calls that got none, so far
 	extras
 	scratch
 }
@@ -185,6 +184,7 @@ type scratch struct {
 	answers   []replica.Answer
 	answered  []int32 // the calls whose answers are in answers
 	decisions []int
+	stored    []int32 // the servers that a check compares
 }
 
 // New returns a planner. turn is where it starts to spread its reads over the servers.
@@ -224,7 +224,7 @@ func (p *Planner) Reset() {
 	clear(p.Requests)
 	clear(p.Calls)
 	p.extras.reset()
-	p.Requests, p.Calls, p.items = p.Requests[:0], p.Calls[:0], p.items[:0]
+	p.Requests, p.Calls = p.Requests[:0], p.Calls[:0]
 	p.lines = p.lines[:0]
 	p.arrivals, p.part.number = 0, 0
 	p.joins.start()

@@ -401,6 +401,27 @@ func TestKeysOfSeveralServersAreMergedInTheOrderOfTheRequest(t *testing.T) {
 	assert.Equal(t, value(a)+"SERVER_ERROR s1: gone\r\n", x.answer(i), "never silently a miss")
 }
 
+// A server that stalls may reply after others were asked in its place.
+func TestALateReplyToAGetThatOthersHaveAnsweredIsDropped(t *testing.T) {
+	x := plan(t, setup{replicas: 2, read: route.ReadPrimary})
+	a, b := x.key(0, 0, 1), x.key(0, 2, 1)
+	i := x.request("get " + a + " " + b)
+	require.Equal(t, []string{"0: get " + a, "2: get " + b}, x.calls())
+	value := func(key, data string) string { return "VALUE " + key + " 0 1\r\n" + data + "\r\n" }
+	x.reply(1, value(b, "1")+"END\r\n")
+	x.lose(0)
+	x.next()
+	require.True(t, x.feed(0, value(a, "2")+"END\r\n"))
+	for n := 2; n < len(x.Calls); n++ {
+		reply := ""
+		for key := range each(x.Calls[n].keys) {
+			reply += value(string(key), "3")
+		}
+		x.reply(n, reply+"END\r\n")
+	}
+	assert.Equal(t, value(a, "3")+value(b, "3")+"END\r\n", x.answer(i))
+}
+
 // A worker continues with a server that stalls in the middle of its reply after others have answered.
 func TestValuesAreMergedAlthoughRepliesArriveInInterleavedParts(t *testing.T) {
 	x := plan(t, setup{servers: 2, replicas: 1})

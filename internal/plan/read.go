@@ -22,20 +22,12 @@ type choice struct {
 	avoid  []bool        // by server: it has failed the read; nil: none has
 }
 
-// readKey says where a key of a retrieval is read.
+// readKey says where a key of a retrieval is read, and where its value is in the call's reply.
 type readKey struct {
 	server, call int32
 	strip        int32 // length of the prefix that the servers do not get, bytes
-	ordinal      int32 // its number among the call's keys
+	start, end   int32 // offsets in the reply; 0: there is no value
 	lacks        bool  // the pool that is warmed up has answered that it does not hold it
-}
-
-// item is a value of a reply that is merged with other replies. The items of one call need not be neighbours, because
-// its reply may arrive in parts.
-type item struct {
-	next       int32 // index of the call's next item
-	start, end int32 // offsets in the call's reply
-	ordinal    int32 // number of its key among the call's keys
 }
 
 // readsAny reports whether any of a key's servers in the pool in may answer the read r.
@@ -294,7 +286,7 @@ func (p *Planner) planKeysOf(r *Request, s int, keys []readKey) {
 			p.lines = append(p.lines, ' ')
 		}
 		p.lines = append(p.lines, key...)
-		keys[k].call, keys[k].ordinal = int32(len(p.Calls)), ordinal
+		keys[k].call, keys[k].start, keys[k].end = int32(len(p.Calls)), 0, 0
 		ordinal++
 	}
 	if ordinal == 0 {

@@ -37,7 +37,7 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 	switch {
 	case !ok:
 	case rep.Kind == protocol.ReplyValue:
-		value, ok = p.takeValue(c, rep.Key, element, start, end)
+		value, ok = p.takeValue(n, rep.Key, element, start, end)
 		if ok && c.command.IsRetrieval() && r.ShowsToken() {
 			it, _ := protocol.DecodeItem(element)
 			p.noteToken(r, int(c.Server), rep.Key, it.CAS)
@@ -70,35 +70,35 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 	return last, value, ok
 }
 
-// takeValue notes a VALUE. Its key must be the next of the call's keys, or a later one if those between are missing.
-func (p *Planner) takeValue(c *Call, key, element []byte, start, end int) (value, ok bool) {
+// takeValue notes a VALUE of call n. Its key must be the next of the call's keys, or a later one if those between are
+// missing.
+func (p *Planner) takeValue(n int32, key, element []byte, start, end int) (value, ok bool) {
+	c := &p.Calls[n]
+	r := &p.Requests[c.Request]
 	for int(c.cursor) < len(c.keys) {
 		at := c.cursor
 		next, rest := nextKey(c.keys[at:])
 		c.cursor = int32(len(c.keys) - len(rest))
-		c.ordinal++
+		if r.spread() && !c.is(failed) {
+			for at = c.next; r.read.keys[at].call != n; at++ {
+			}
+			c.next = at
+		}
+		c.next++
 		if !bytes.Equal(next, key) {
 			continue
 		}
 		if c.is(failed | dropped) {
 			return !c.is(failed), true
 		}
-		c.cut, c.cutKey = at, c.ordinal-1
-		if p.Requests[c.Request].spread() {
-			it := item{start: int32(start), end: int32(end), ordinal: c.ordinal - 1}
+		c.cut = at
+		if r.spread() {
 			if c.form == formClientVersion {
 				if v, _ := protocol.DecodeItem(element); !v.HasCAS || protocol.IsProvisional(v.CAS) {
 					return true, v.HasCAS
 				}
 			}
-			at := int32(len(p.items))
-			if c.found == 0 {
-				c.next = at
-			} else {
-				p.items[c.item].next = at
-			}
-			c.item = at
-			p.items = append(p.items, it)
+			r.read.keys[at].start, r.read.keys[at].end = int32(start), int32(end)
 		}
 		c.found++
 		return true, true

@@ -123,8 +123,17 @@ func (p *stock[T]) take() *T {
 	return p.values[p.used-1]
 }
 
-// reset takes all extras back.
+// reset takes all extras back, and lets go of what they were given.
 func (e *extras) reset() {
+	for _, x := range e.readings.values[:e.readings.used] {
+		x.all = nil
+	}
+	for _, x := range e.splits.values[:e.splits.used] {
+		*x = split{}
+	}
+	for _, x := range e.renames.values[:e.renames.used] {
+		*x = stripped{}
+	}
 	e.writes.used, e.readings.used, e.joined.used = 0, 0, 0
 	e.gutters.used, e.splits.used, e.renames.used = 0, 0, 0
 }

@@ -137,9 +137,9 @@ func (p *Planner) afterWarming(r *Request) step {
 				if c.form != formClientVersion && !p.mayTryAgain(r, n) {
 					at.server = keyAnswered
 				}
-			case c.form != formClientVersion || c.kind != protocol.ReplyEnd || c.cutOff() && at.ordinal >= c.cutKey:
+			case c.form != formClientVersion || c.kind != protocol.ReplyEnd || c.cutOff() && int32(k) >= c.cut:
 				at.server = keyAnswered
-			case p.walks(c, at.ordinal):
+			case at.end > 0:
 				at.server = keyAnswered
 			default:
 				at.server, at.lacks = keyUnread, true
@@ -171,23 +171,6 @@ const (
 func (p *Planner) mayTryAgain(r *Request, n int32) bool {
 	replicas := p.replicas(n)
 	return (replicas > 1 || p.Calls[n].is(lost)) && r.tries() < max(1, replicas-1)
-}
-
-// walks reports whether c's reply has the key of that number. It must be called for one key after the other, in their
-// order.
-func (p *Planner) walks(c *Call, ordinal int32) bool {
-	switch {
-	case c.walked == c.found:
-		return false
-	case c.walked == 0:
-		c.walk = c.next
-	}
-	if p.items[c.walk].ordinal != ordinal {
-		return false
-	}
-	c.walked++
-	c.walk = p.items[c.walk].next
-	return true
 }
 
 // planWarming asks other servers for what afterWarming has found missing.
