@@ -73,7 +73,7 @@
 //	          send           one write per server; if a connection must be made first, a goroutine makes it (Conn.Begin)
 //	          collect        sends what waited for a connection (awaitConnection); parse gives each element of a reply to Planner.Element,
 //	                         and a complete reply to Planner.Done
-//	          settle         Planner.Settle: finished, or another step, which Next plans: a get of a failed server asks another one, a set deletes
+//	          endStep        Planner.End: finished, or another step, which Next plans: a get of a failed server asks another one, a set deletes
 //	                         the key where a replica answered otherwise (replica.Decide)
 //	          answer         Planner.Answer puts the reply together, Client.Reply writes it; Finish lets the reader queue its next batch.
 //	                         A set that a server missed moves to that server's detour until the server is marked (leaveUnmarked, awaitMarked)

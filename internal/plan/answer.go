@@ -117,7 +117,8 @@ func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
 	if r.split != nil {
 		return p.addSplitValues(r, calls, out)
 	}
-	if len(calls) == 1 && !r.spread() && !r.portion() && !r.is(cut) && !(calls[0].is(failed) && p.options.GetErrorMiss) {
+	if len(calls) == 1 && !r.spread() && !r.portion() && !r.is(cut) &&
+		!(calls[0].is(failed) && p.options.GetErrorMiss) {
 		out.Add(calls[0].reply)
 		return -1
 	}

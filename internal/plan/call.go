@@ -41,8 +41,8 @@ func (c *Call) Reads() bool { return c.is(reads) }
 // Dropped reports whether the caller need not keep what arrives for the call.
 func (c *Call) Dropped() bool { return c.is(dropped) }
 
-// replicas returns how many servers hold a key that call n asks about. Of a read these are the servers of its pool. Of a
-// write whose key moves between pools they are those of both, or those of the larger pool.
+// replicas returns how many servers hold a key that call n asks about. Of a read these are the servers of its pool. Of
+// a write whose key moves between pools they are those of both, or those of the larger pool.
 func (p *Planner) replicas(n int32) int {
 	c := &p.Calls[n]
 	if r := &p.Requests[c.Request]; !r.Has(protocol.Reads) && r.in.Moving() {
@@ -71,7 +71,7 @@ func (p *Planner) Writes(n int32) bool {
 	return p.Calls[n].IsCheck() || p.Requests[p.Calls[n].Request].Has(protocol.Writes)
 }
 
-// call adds a call of requests[i] to server s. It sends line and data one after the other; this is op, as a whole or in
+// call adds a call of r to server s. It sends line and data one after the other; this is op, as a whole or in
 // part.
 func (p *Planner) call(r *Request, s int, op *protocol.Op, line []byte, data ...[]byte) *Call {
 	if r.gutter != nil && r.Has(protocol.Writes) && p.options.Router.Of(s).IsGutter() {
@@ -95,14 +95,14 @@ func (p *Planner) write(op *protocol.Op) []byte {
 	return p.lines[start:]
 }
 
-// send adds a call of requests[i] that sends op to server s.
+// send adds a call of r that sends op to server s.
 func (p *Planner) send(r *Request, s int, op *protocol.Op) *Call {
 	return p.call(r, s, op, p.write(op), op.Data)
 }
 
 var crlf = []byte(protocol.CRLF)
 
-// forward sends requests[i] to server s as it was understood, but such that the end of its reply can be recognized: a
+// forward sends r to server s as it was understood, but such that the end of its reply can be recognized: a
 // classic command always asks for a reply, a command that may get no reply is followed by an mn, and where replicas are
 // compared a quiet command asks for its reply as well.
 func (p *Planner) forward(r *Request, s int) {
@@ -125,7 +125,7 @@ func (p *Planner) forward(r *Request, s int) {
 	c.set(reads, r.MustRead())
 }
 
-// deleteKey deletes the key of requests[i] on server s.
+// deleteKey deletes the key of r on server s.
 func (p *Planner) deleteKey(r *Request, s int) {
 	op := r.served().Deletion()
 	p.send(r, s, &op).state |= hidden
@@ -182,7 +182,7 @@ func (p *Planner) rolesOf(s int) route.Roles {
 	return 0
 }
 
-// planEmptied deletes the key of requests[i] on the servers in emptied: those that must not hold it during a change of
+// planEmptied deletes the key of r on the servers in emptied: those that must not hold it during a change of
 // placement, and those that others stand in for. findHolders was called before.
 func (p *Planner) planEmptied(r *Request) {
 	for _, s := range p.emptied {

@@ -6,7 +6,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// planDecided sends requests[i] to the first server, which decides it, and fetches the resulting item if it cannot be
+// planDecided sends r to the first server, which decides it, and fetches the resulting item if it cannot be
 // known otherwise.
 func (p *Planner) planDecided(r *Request, first int) {
 	r.step = deciding
@@ -156,7 +156,8 @@ func (p *Planner) checkRefused(r *Request) {
 	c := &p.Calls[r.first]
 	if !r.Has(protocol.Conditional) || r.CAS < protocol.FirstVersion || outcomeOf(r, c) != replica.Refused ||
 		r.in.Read() == route.ReadPrimary ||
-		p.latest(p.options.Stripe(r.key), r.in.Number(), r.served().KeyText()) != nil { // a store's check must not be lost
+		p.latest(p.options.Stripe(r.key), r.in.Number(), r.served().KeyText()) !=
+			nil { // a store's check must not be lost
 		return
 	}
 	p.findHolders(r)

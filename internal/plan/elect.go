@@ -141,8 +141,8 @@ func (p *Planner) Undone(i int32) int32 {
 	return -1
 }
 
-// leader returns the copy of k that stays if copies differ: that of the server which decides. known is false if it is not
-// known which one that is.
+// leader returns the copy of k that stays if copies differ: that of the server which decides. known is false if it is
+// not known which one that is.
 func (p *Planner) leader(k *check) (first *copyState, known bool) {
 	agreed := p.options.Pools[k.pool].Agreed
 	at := slices.IndexFunc(k.copies, func(c copyState) bool {

@@ -101,7 +101,8 @@ func (p *Planner) countsAlike(own *route.Router) bool {
 func (p *Planner) capped(r *Request, op *protocol.Op) []byte {
 	bounded := *op
 	bounded.Cap(r.gutter.ttl, p.options.Today())
-	if r.Has(protocol.Conditional) && (r.step == direct || r.step == deciding) && r.gutter.own != nil && p.countsAlike(r.gutter.own) {
+	if r.Has(protocol.Conditional) && (r.step == direct || r.step == deciding) && r.gutter.own != nil &&
+		p.countsAlike(r.gutter.own) {
 		bounded.InGutter()
 	}
 	return p.write(&bounded)

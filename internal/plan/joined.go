@@ -87,8 +87,8 @@ func (p *Planner) slot(key []byte, withCAS bool) (slot *joinSlot, hash uint32, f
 	return slot, hash, found
 }
 
-// join makes requests[i], a get, wait for the call of an equal get, and reports whether there is one. If not, later
-// gets can join requests[i].
+// join makes r, a get, wait for the call of an equal get, and reports whether there is one. If not, later
+// gets can join r.
 func (p *Planner) join(r *Request) bool {
 	slot, hash, found := p.slot(r.key, r.ShowsToken())
 	if !found {
@@ -110,7 +110,7 @@ func (p *Planner) join(r *Request) bool {
 	return true
 }
 
-// joinsOwn reports whether requests[i] can join a get of its own part, or one that a get of its part has joined. In
+// joinsOwn reports whether r can join a get of its own part, or one that a get of its part has joined. In
 // that case the part has no other request for a key of its stripe.
 func (p *Planner) joinsOwn(r *Request) bool {
 	if !p.joinable(r) {
@@ -144,7 +144,7 @@ func (p *Planner) NextJoined(i int32) int32 {
 	return -1
 }
 
-// answering returns the request whose calls answer requests[i].
+// answering returns the request whose calls answer r.
 func (p *Planner) answering(r *Request) *Request {
 	if r.HasJoined() {
 		return &p.Requests[r.joins.leader]

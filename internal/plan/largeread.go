@@ -98,7 +98,7 @@ func (p *Planner) listValues(s *split, n int32, keys []byte, offset int) {
 	}
 }
 
-// planGather asks for the chunks of the values that requests[i] has read, as many values as there is memory for.
+// planGather asks for the chunks of the values that r has read, as many values as there is memory for.
 func (p *Planner) planGather(r *Request) {
 	s := r.split
 	for k := range s.values {
@@ -223,7 +223,7 @@ func (r *Request) keyOf(v *splitValue) protocol.KeyText {
 	return protocol.KeyText{Text: key}
 }
 
-// planRevisit reads the heads of requests[i] with incomplete chunks again, with their cas.
+// planRevisit reads the heads of r with incomplete chunks again, with their cas.
 func (p *Planner) planRevisit(r *Request) {
 	s := r.split
 	for k := range s.values {

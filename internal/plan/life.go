@@ -6,8 +6,9 @@ import "mcmw/internal/protocol"
 // joined another get, or if it is a gutter's server, whose values must not be kept. So must a cas that is no version.
 func (p *Planner) Asked(i int32) int {
 	r := &p.Requests[i]
-	if !r.Has(protocol.Reads) || r.first+1 != r.last || r.own() != nil || r.warms() || r.touches() || r.Has(protocol.First) &&
-		!p.versioned(r.in) {
+	if !r.Has(protocol.Reads) || r.first+1 != r.last || r.own() != nil || r.warms() || r.touches() ||
+		r.Has(protocol.First) &&
+			!p.versioned(r.in) {
 		return -1
 	}
 	return int(p.Calls[r.first].Server)

@@ -319,7 +319,7 @@ func (p *Planner) planTouches(r *Request, c *choice) {
 	}
 }
 
-// touch sets the expiry of a key of the gat requests[i] on server s.
+// touch sets the expiry of a key of the gat r on server s.
 func (p *Planner) touch(r *Request, s int, key []byte) {
 	op := protocol.Op{Command: protocol.Touch, Expiry: r.Expiry, Keys: key, NumKeys: 1}
 	p.send(r, s, &op).state |= hidden

@@ -144,8 +144,8 @@ func (p *Planner) textTooLarge(size int) []byte {
 		p.options.MaxValue)
 }
 
-// NoAnswer ends call n without a reply; text, an error line, takes the place of the reply. closed: the server has closed
-// the connection. What still arrives for the call is dropped.
+// NoAnswer ends call n without a reply; text, an error line, takes the place of the reply. closed: the server has
+// closed the connection. What still arrives for the call is dropped.
 func (p *Planner) NoAnswer(n int32, text []byte, closed bool) (ended bool) {
 	c := &p.Calls[n]
 	c.state, c.found = c.state|failed|dropped, 0

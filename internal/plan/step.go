@@ -19,10 +19,11 @@ const (
 	gathering              // the chunks of values are asked for
 	revisiting             // heads whose chunks are incomplete are read again
 	discarding             // such heads are deleted
-	emptying               // of a gat, and of removing: servers that get writes last get the new expiry, or lose the key
-	removing               // the key is deleted everywhere
-	chunking               // the servers get the chunks of a value
-	heading                // they get its head, by one of the steps that follow here
+	// of a gat, and of removing: servers that get writes last get the new expiry, or lose the key
+	emptying
+	removing // the key is deleted everywhere
+	chunking // the servers get the chunks of a value
+	heading  // they get its head, by one of the steps that follow here
 
 	// The steps of a write to several servers.
 	writing  // all get it

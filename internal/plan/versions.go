@@ -51,7 +51,8 @@ func (p *Planner) addVersioned(r *Request) {
 		r.state &^= versioned
 		return
 	}
-	r.set(decided, r.Has(protocol.Depends) || r.Has(protocol.Writes) && !r.Has(protocol.Reads) && p.oldFirst(r.in, r.key))
+	r.set(decided, r.Has(protocol.Depends) || r.Has(protocol.Writes) && !r.Has(protocol.Reads) &&
+		p.oldFirst(r.in, r.key))
 	if refusal != "" {
 		r.Fail(refusal)
 	}
@@ -60,7 +61,7 @@ func (p *Planner) addVersioned(r *Request) {
 	}
 }
 
-// forwardVersioned sends requests[i] to servers, under its version.
+// forwardVersioned sends r to servers, under its version.
 func (p *Planner) forwardVersioned(r *Request, servers ...int) {
 	op := *r.served()
 	op.Stamp(r.write.version)

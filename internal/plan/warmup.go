@@ -280,7 +280,7 @@ func (p *Planner) afterOldFirst(r *Request) step {
 	return answered
 }
 
-// planEmptying deletes the keys of requests[i] on those servers. A gat deletes them only if it would otherwise change
+// planEmptying deletes the keys of r on those servers. A gat deletes them only if it would otherwise change
 // the expiry of copies that nobody reads yet.
 func (p *Planner) planEmptying(r *Request) {
 	for text := range each(r.Keys) {

@@ -79,7 +79,7 @@ func (p *Planner) decider() int {
 	return first
 }
 
-// planForget answers requests[i], which depends on an item, as if there were none, because different servers might
+// planForget answers r, which depends on an item, as if there were none, because different servers might
 // decide it for different mcmw instances (route.Row.Forget). The key is deleted on all of them. An add stores nothing,
 // and deletes nothing either: the item may be a lock that is held.
 func (p *Planner) planForget(r *Request) {
@@ -156,7 +156,8 @@ func (p *Planner) afterWrite(r *Request, _ bool) step {
 	p.decisions = differ
 	r.write.chosen = p.answered[chosen]
 	if r.is(versioned) {
-		if c := &p.Calls[r.write.chosen]; p.answers[chosen].Group == p.answers[0].Group || (c.is(hidden) && !c.kind.IsError()) {
+		if c := &p.Calls[r.write.chosen]; p.answers[chosen].Group == p.answers[0].Group ||
+			(c.is(hidden) && !c.kind.IsError()) {
 			r.write.chosen = p.answered[0]
 		}
 		if r.Version() != 0 && !r.write.dropped && p.options.Pools[r.in.Number()].Several {

@@ -172,8 +172,8 @@ func (w *Worker) holdSplit(i int32, n int) bool {
 	return held
 }
 
-// holdFetched decides whether an item of n bytes that was fetched to be copied is kept, and counts it until the end of the
-// round, when it has been copied.
+// holdFetched decides whether an item of n bytes that was fetched to be copied is kept, and counts it until the end of
+// the round, when it has been copied.
 func (w *Worker) holdFetched(n int) bool {
 	if w.held > 0 && w.held+n > maxHeld {
 		w.answerReady()
