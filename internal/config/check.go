@@ -98,7 +98,7 @@ func (c *Config) checkListen() Problems {
 	addrs := c.listenAddrs()
 	if len(addrs) == 0 {
 		return Problems{c.problem("listen", "an empty list; accepted: at least one of %s",
-			Find("listen").kind.accepts())}
+			Find("listen").kind.accepts)}
 	}
 	var problems Problems
 	for i, a := range addrs {

@@ -89,7 +89,6 @@ func nodeSettings(root *yaml.Node, at func(*yaml.Node) Origin, within string,
 
 // fromNode returns the values at n.
 func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, error) {
-	_, textsOnly := o.kind.(addresses)
 	switch {
 	case userinput.IsNull(n):
 		return nil, fmt.Errorf("no value; accepted: %s", o.Accepts())
@@ -107,7 +106,7 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 	for _, element := range n.Content {
 		e := userinput.Resolve(element)
 		switch {
-		case e.Kind == yaml.MappingNode && !textsOnly:
+		case e.Kind == yaml.MappingNode && !o.kind.textsOnly:
 			values = append(values, given{mapping: e, origin: at(e)})
 		case e.Kind == yaml.ScalarNode && !userinput.IsNull(e):
 			values = append(values, given{text: e.Value, origin: at(e)})

@@ -36,10 +36,10 @@ func (v *flagValue) String() string {
 
 // Type implements pflag.Value: it returns the placeholder of the value in the help. pflag shows none for "bool".
 func (v *flagValue) Type() string {
-	if _, ok := v.option.kind.(toggle); ok {
+	if v.option.kind.isToggle {
 		return "bool"
 	}
-	return v.option.kind.placeholder()
+	return v.option.kind.placeholder
 }
 
 // AddFlags defines a flag on fs for every option that has one, and returns the Flags that will hold their values once
@@ -53,7 +53,7 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 		v := &flagValue{option: o}
 		f.values = append(f.values, v)
 		flag := fs.VarPF(v, o.Name, o.Short, o.usage())
-		if _, ok := o.kind.(toggle); ok {
+		if o.kind.isToggle {
 			flag.NoOptDefVal = toggleWords[0]
 		}
 	}
@@ -105,7 +105,7 @@ func unexpected(args []string) Problems {
 func JoinToggles(args []string) []string {
 	var names []string
 	for _, o := range Options {
-		if _, ok := o.kind.(toggle); ok {
+		if o.kind.isToggle {
 			names = append(names, "--"+o.Name)
 			if o.Short != "" {
 				names = append(names, "-"+o.Short)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,73 +27,65 @@ type given struct {
 }
 
 // kind is the type of an option: how its value is parsed, checked and formatted.
-type kind interface {
-	// placeholder is the placeholder of the value in a flag's help, "" if there is no flag: only the file can set the
+type kind struct {
+	// placeholder is the placeholder of the value in a flag's help; "": there is no flag, only the file can set the
 	// option.
-	placeholder() string
+	placeholder string
 	// accepts says which values are accepted: it follows "accepted:" in messages.
-	accepts() string
+	accepts string
 	// set reads v into c. The error says what is wrong with the text, and starts with a verb.
-	set(c *Config, v given) error
+	set func(c *Config, v given) error
+	// reset empties a list: set is called once for each of its values, after reset. nil: there is exactly one value.
+	reset func(c *Config)
 	// get returns the value as it stands in the YAML file: an int, bool, string or []string.
-	get(c *Config) any
-	// schema returns a JSON schema of the values that set accepts, as far as a schema can express it.
-	schema() map[string]any
+	get func(c *Config) any
+	// schema is a JSON schema of the values that set accepts, as far as a schema can express it.
+	schema map[string]any
+
+	words       []string // the accepted words, if no others are accepted
+	isToggle    bool     // true or false, and true for a flag without a value
+	isLoose     bool     // the schema accepts more than set
+	textsOnly   bool     // no element of the list can be a mapping
+	ranged      bool     // the value has a unit, and is between
+	least, most int64    // these: bytes, or nanoseconds
 }
-
-// list is a kind of several values: set is called once for each, after reset. Other kinds take exactly one value.
-type list interface {
-	kind
-	reset(c *Config)
-}
-
-// noFlag is embedded in the kinds that only the file can set: lists of mappings, and the mapping of pools.
-type noFlag struct{}
-
-func (noFlag) placeholder() string { return "" }
 
 // count is a whole number. If word is set, it stands for 0.
-type count struct {
-	field    func(*Config) *int
-	min, max int
-	word     string
-	unit     string
-}
-
-func (k count) placeholder() string {
-	if k.word != "" {
-		return k.word + "|N"
+func count(field func(*Config) *int, least, most int, word, unit string) kind {
+	k := kind{
+		placeholder: "N", accepts: strings.TrimSuffix(fmt.Sprintf("%d to %d %s", least, most, unit), " "),
+		schema: map[string]any{"type": "integer", "minimum": least, "maximum": most},
 	}
-	return "N"
-}
-
-func (k count) accepts() string {
-	text := fmt.Sprintf("%d to %d", k.min, k.max)
-	if k.unit != "" {
-		text += " " + k.unit
+	if word != "" {
+		k.placeholder = word + "|N"
+		k.schema["type"], k.schema["pattern"] = []string{"integer", "string"}, pattern(word)
+		if least == 0 {
+			k.accepts += fmt.Sprintf("; 0 or %s: chosen at start", word)
+		} else {
+			k.accepts = word + ", or " + k.accepts
+		}
 	}
-	switch {
-	case k.word != "" && k.min == 0:
-		return fmt.Sprintf("%s; 0 or %s: chosen at start", text, k.word)
-	case k.word != "":
-		return k.word + ", or " + text
+	k.set = func(c *Config, v given) error {
+		if word != "" && v.text == word {
+			*field(c) = 0
+			return nil
+		}
+		n, err := strconv.Atoi(v.text)
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			return errors.New("is out of range")
+		case err != nil:
+			return errors.New("is not a whole number")
+		}
+		return setBetween(field(c), n, least, most, "is too small", "is too large")
 	}
-	return text
-}
-
-func (k count) set(c *Config, v given) error {
-	if k.word != "" && v.text == k.word {
-		*k.field(c) = 0
-		return nil
+	k.get = func(c *Config) any {
+		if n := *field(c); n != 0 || word == "" {
+			return n
+		}
+		return word
 	}
-	n, err := strconv.Atoi(v.text)
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return errors.New("is out of range")
-	case err != nil:
-		return errors.New("is not a whole number")
-	}
-	return setBetween(k.field(c), n, k.min, k.max, "is too small", "is too large")
+	return k
 }
 
 // setBetween sets *field to v. It returns an error if v is below least or above most.
@@ -107,58 +100,48 @@ func setBetween[T cmp.Ordered](field *T, v, least, most T, below, above string) 
 	return nil
 }
 
-func (k count) get(c *Config) any {
-	if n := *k.field(c); n != 0 || k.word == "" {
-		return n
-	}
-	return k.word
-}
-
 // The ends of what a size and a duration accept: the same for all, so the tables of options don't repeat them.
 const (
 	sizeForm     = "; k, m and g multiply by 1024"
 	durationForm = ", with a unit: us, ms, s, m, h"
 )
 
-// size is a number of bytes in the form of memcached's -I: 1048576, 1024k, 1m.
-type size struct {
-	field    func(*Config) *int
-	min, max int
-}
-
 const sizeSuffixes = "kmg" // each 1,024 times the one before
 
-func (k size) placeholder() string { return "SIZE" }
-
-func (k size) accepts() string {
-	return fmt.Sprintf("%s to %s bytes", formatSize(k.min), formatSize(k.max)) + sizeForm
-}
-
-func (k size) set(c *Config, v given) error {
-	digits, factor := strings.ToLower(v.text), 1
-	if i := len(digits) - 1; i > 0 {
-		if power := strings.IndexByte(sizeSuffixes, digits[i]); power >= 0 {
-			digits, factor = digits[:i], 1<<(10*(power+1))
+// size is a number of bytes in the form of memcached's -I: 1048576, 1024k, 1m.
+func size(field func(*Config) *int, least, most int) kind {
+	set := func(c *Config, v given) error {
+		digits, factor := strings.ToLower(v.text), 1
+		if i := len(digits) - 1; i > 0 {
+			if power := strings.IndexByte(sizeSuffixes, digits[i]); power >= 0 {
+				digits, factor = digits[:i], 1<<(10*(power+1))
+			}
 		}
+		n, err := strconv.Atoi(digits)
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			return errors.New("is out of range")
+		case err != nil:
+			return errors.New("is not a size")
+		case n > most/factor: // n*factor might overflow
+			return errors.New("is too large")
+		}
+		return setBetween(field(c), n*factor, least, most, "is too small", "is too large")
 	}
-	n, err := strconv.Atoi(digits)
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return errors.New("is out of range")
-	case err != nil:
-		return errors.New("is not a size")
-	case n > k.max/factor: // n*factor might overflow
-		return errors.New("is too large")
+	get := func(c *Config) any {
+		text := formatSize(*field(c))
+		if n, err := strconv.Atoi(text); err == nil {
+			return n
+		}
+		return text
 	}
-	return setBetween(k.field(c), n*factor, k.min, k.max, "is too small", "is too large")
-}
-
-func (k size) get(c *Config) any {
-	text := formatSize(*k.field(c))
-	if n, err := strconv.Atoi(text); err == nil {
-		return n
+	return kind{
+		placeholder: "SIZE", accepts: fmt.Sprintf("%s to %s bytes", formatSize(least), formatSize(most)) + sizeForm,
+		set: set, get: get, ranged: true, least: int64(least), most: int64(most), schema: map[string]any{
+			"type": []string{"integer", "string"}, "minimum": least, "maximum": most,
+			"pattern": pattern("[0-9]+[kmgKMG]"),
+		},
 	}
-	return text
 }
 
 // formatSize formats n with the largest suffix that is exact.
@@ -172,29 +155,25 @@ func formatSize(n int) string {
 }
 
 // duration is a time with its unit, as time.ParseDuration reads it.
-type duration struct {
-	field    func(*Config) *time.Duration
-	min, max time.Duration
-}
-
-func (k duration) placeholder() string { return "TIME" }
-
-func (k duration) accepts() string {
-	return fmt.Sprintf("%s to %s", formatDuration(k.min), formatDuration(k.max)) + durationForm
-}
-
-func (k duration) set(c *Config, v given) error {
-	d, err := time.ParseDuration(v.text)
-	if err != nil {
-		if _, numErr := strconv.ParseFloat(v.text, 64); numErr == nil {
-			return errors.New("has no unit")
+func duration(field func(*Config) *time.Duration, least, most time.Duration) kind {
+	set := func(c *Config, v given) error {
+		d, err := time.ParseDuration(v.text)
+		if err != nil {
+			if _, numErr := strconv.ParseFloat(v.text, 64); numErr == nil {
+				return errors.New("has no unit")
+			}
+			return errors.New("is not a duration")
 		}
-		return errors.New("is not a duration")
+		return setBetween(field(c), d, least, most, "is too short", "is too long")
 	}
-	return setBetween(k.field(c), d, k.min, k.max, "is too short", "is too long")
+	return kind{
+		placeholder: "TIME",
+		accepts:     fmt.Sprintf("%s to %s", formatDuration(least), formatDuration(most)) + durationForm,
+		set:         set, get: func(c *Config) any { return formatDuration(*field(c)) },
+		ranged: true, least: int64(least), most: int64(most),
+		schema: map[string]any{"type": "string", "pattern": pattern(`([0-9]+(\.[0-9]+)?(us|ms|s|m|h))+`)},
+	}
 }
-
-func (k duration) get(c *Config) any { return formatDuration(*k.field(c)) }
 
 // formatDuration formats d without the zero units at the end of Duration.String: 1h, not 1h0m0s.
 func formatDuration(d time.Duration) string {
@@ -207,176 +186,176 @@ func formatDuration(d time.Duration) string {
 	return text
 }
 
-// toggle is true or false. A flag without a value means true.
-type toggle struct {
-	field func(*Config) *bool
-}
-
-// toggleWords are the accepted texts, in pairs: true, false.
+// toggleWords are the accepted texts of a toggle, in pairs: true, false.
 var toggleWords = []string{"true", "false", "yes", "no", "on", "off", "1", "0"}
 
-func (k toggle) placeholder() string { return "true|false" }
-func (k toggle) accepts() string     { return strings.Join(toggleWords, ", ") }
-
-func (k toggle) set(c *Config, v given) error {
-	i := slices.Index(toggleWords, strings.ToLower(v.text))
-	if i < 0 {
-		return errors.New("is neither true nor false")
+// toggle is true or false. A flag without a value means true.
+func toggle(field func(*Config) *bool) kind {
+	set := func(c *Config, v given) error {
+		i := slices.Index(toggleWords, strings.ToLower(v.text))
+		if i < 0 {
+			return errors.New("is neither true nor false")
+		}
+		*field(c) = i%2 == 0
+		return nil
 	}
-	*k.field(c) = i%2 == 0
-	return nil
+	values := []any{true, false}
+	for _, word := range toggleWords[:6] {
+		values = append(values, word)
+	}
+	return kind{
+		placeholder: "true|false", accepts: strings.Join(toggleWords, ", "), words: toggleWords[:2], isToggle: true,
+		set: set, get: func(c *Config) any { return *field(c) }, schema: map[string]any{"enum": values},
+	}
 }
-
-func (k toggle) get(c *Config) any { return *k.field(c) }
 
 // widestPlaceholder limits the width of the column of flags in the help, bytes.
 const widestPlaceholder = 24
 
 // choice is one word of a closed list.
-type choice struct {
-	words  []string
-	choose func(c *Config, word string)
-	chosen func(c *Config) string
+func choice(words []string, choose func(c *Config, word string), chosen func(c *Config) string) kind {
+	k := kind{
+		placeholder: strings.Join(words, "|"), accepts: strings.Join(words, ", "), words: words,
+		get: func(c *Config) any { return chosen(c) }, schema: map[string]any{"type": "string", "enum": words},
+	}
+	if len(k.placeholder) > widestPlaceholder {
+		k.placeholder = "NAME"
+	}
+	k.set = func(c *Config, v given) error {
+		if !slices.Contains(words, v.text) {
+			return errors.New("is unknown" + userinput.DidYouMean(v.text, words))
+		}
+		choose(c, v.text)
+		return nil
+	}
+	return k
 }
 
 // named is a choice whose words are the names of an enumeration's values.
-func named[T ~uint8](names enum.Names[T], field func(*Config) *T) choice {
-	return choice{
-		words:  names.All(),
-		choose: func(c *Config, word string) { *field(c), _ = names.Parse(word) },
-		chosen: func(c *Config) string { return names.Of(*field(c)) },
-	}
+func named[T ~uint8](names enum.Names[T], field func(*Config) *T) kind {
+	return choice(names.All(), func(c *Config, word string) { *field(c), _ = names.Parse(word) },
+		func(c *Config) string { return names.Of(*field(c)) })
 }
 
 // either is the choice of one of two words for a bool.
-func either(no, yes string, field func(*Config) *bool) choice {
-	return choice{
-		words:  []string{no, yes},
-		choose: func(c *Config, word string) { *field(c) = word == yes },
-		chosen: func(c *Config) string { return map[bool]string{false: no, true: yes}[*field(c)] },
-	}
+func either(no, yes string, field func(*Config) *bool) kind {
+	return choice([]string{no, yes}, func(c *Config, word string) { *field(c) = word == yes },
+		func(c *Config) string { return map[bool]string{false: no, true: yes}[*field(c)] })
 }
-
-func (k choice) placeholder() string {
-	if all := strings.Join(k.words, "|"); len(all) <= widestPlaceholder {
-		return all
-	}
-	return "NAME"
-}
-
-func (k choice) accepts() string { return strings.Join(k.words, ", ") }
-
-func (k choice) set(c *Config, v given) error {
-	if !slices.Contains(k.words, v.text) {
-		return errors.New("is unknown" + userinput.DidYouMean(v.text, k.words))
-	}
-	k.choose(c, v.text)
-	return nil
-}
-
-func (k choice) get(c *Config) any { return k.chosen(c) }
 
 // text is any string that check accepts. If off is set, that word and the empty text turn the option off: its value is
-// "".
-type text struct {
-	field func(*Config) *string
-	name  string
-	what  string // what is accepted
-	off   string
-	form  string // a regular expression that matches every text that check accepts; "": none is known
-	check func(string) error
-}
-
-func (k text) placeholder() string { return k.name }
-
-func (k text) accepts() string {
-	if k.off != "" {
-		return k.what + ", or " + k.off
+// "". form is a regular expression that matches every text that check accepts; "": none is known.
+func text(field func(*Config) *string, name, what, off, form string, check func(string) error) kind {
+	k := kind{placeholder: name, accepts: what, isLoose: true, schema: map[string]any{"type": "string"}}
+	if off != "" {
+		k.accepts += ", or " + off
 	}
-	return k.what
-}
-
-func (k text) set(c *Config, v given) error {
-	if k.off != "" && (v.text == k.off || v.text == "") {
-		*k.field(c) = ""
+	if form != "" {
+		k.schema["pattern"] = pattern(form, off, "")
+	}
+	k.set = func(c *Config, v given) error {
+		s := v.text
+		if off != "" && (s == off || s == "") {
+			s = ""
+		} else if err := check(s); err != nil {
+			return err
+		}
+		*field(c) = s
 		return nil
 	}
-	if err := k.check(v.text); err != nil {
-		return err
-	}
-	*k.field(c) = v.text
-	return nil
-}
-
-func (k text) get(c *Config) any {
-	if s := *k.field(c); s != "" || k.off == "" {
-		return s
-	}
-	return k.off
+	k.get = func(c *Config) any { return cmp.Or(*field(c), off) }
+	return k
 }
 
 const filePlaceholder = "FILE"
 
 // file is the path of a file, or none.
-func file(field func(*Config) *string) text {
-	return text{
-		field: field, name: filePlaceholder, what: "the path of a file", off: "none",
-		check: func(string) error { return nil },
+func file(field func(*Config) *string) kind {
+	return text(field, filePlaceholder, "the path of a file", "none", "", func(string) error { return nil })
+}
+
+const fractionOff = "off"
+
+// fraction is one in every N, written 1/N; N is 0 for none.
+func fraction(field func(*Config) *int, most int) kind {
+	k := kind{
+		placeholder: "1/N", accepts: "1/1 to 1/" + strconv.Itoa(most) + ", or " + fractionOff,
+		schema: map[string]any{"type": "string", "pattern": pattern("1/[1-9][0-9]*", regexp.QuoteMeta(fractionOff))},
 	}
+	k.set = func(c *Config, v given) error {
+		if v.text == fractionOff {
+			*field(c) = 0
+			return nil
+		}
+		digits, ok := strings.CutPrefix(v.text, "1/")
+		n, err := strconv.Atoi(digits)
+		switch {
+		case !ok || (err != nil && !errors.Is(err, strconv.ErrRange)):
+			return errors.New("is not of the form 1/N")
+		case err != nil || n < 1 || n > most:
+			return errors.New("is out of range")
+		}
+		*field(c) = n
+		return nil
+	}
+	k.get = func(c *Config) any {
+		if n := *field(c); n > 0 {
+			return "1/" + strconv.Itoa(n)
+		}
+		return fractionOff
+	}
+	return k
+}
+
+// listSchema is that of addresses and servers.
+var listSchema = map[string]any{
+	"type": []string{"array", "string"}, "items": map[string]any{"type": []string{"string", "object"}},
 }
 
 // addresses is a list of addresses. If off is set, it stands for an empty list.
-type addresses struct {
-	field func(*Config) *[]string
-	forms string
-	off   string
-	check func(text string) error
-}
-
-func (k addresses) placeholder() string { return "ADDRESS,..." }
-func (k addresses) accepts() string     { return k.forms }
-
-func (k addresses) reset(c *Config)   { *k.field(c) = nil }
-func (k addresses) get(c *Config) any { return *k.field(c) }
-
-func (k addresses) set(c *Config, v given) error {
-	if k.off != "" && v.text == k.off {
+func addresses(field func(*Config) *[]string, forms, off string, check func(text string) error) kind {
+	set := func(c *Config, v given) error {
+		if off != "" && v.text == off {
+			return nil
+		}
+		if err := check(v.text); err != nil {
+			return err
+		}
+		if slices.Contains(*field(c), v.text) {
+			return errors.New("is given twice")
+		}
+		*field(c) = append(*field(c), v.text)
 		return nil
 	}
-	if err := k.check(v.text); err != nil {
-		return err
+	return kind{
+		placeholder: "ADDRESS,...", accepts: forms, set: set, reset: func(c *Config) { *field(c) = nil },
+		get: func(c *Config) any { return *field(c) }, schema: listSchema, textsOnly: true,
 	}
-	if slices.Contains(*k.field(c), v.text) {
-		return errors.New("is given twice")
-	}
-	*k.field(c) = append(*k.field(c), v.text)
-	return nil
 }
 
 // servers is the list of memcached servers.
-type servers struct{}
-
-func (servers) placeholder() string { return "SERVER,..." }
-func (servers) accepts() string     { return serverForms }
-func (servers) reset(c *Config)     { c.Specs = nil }
-
-func (servers) set(c *Config, v given) error {
-	parse := func() (discover.Spec, error) { return parseServer(v.text) }
-	if v.mapping != nil {
-		parse = func() (discover.Spec, error) { return parseServerMapping(v.mapping) }
-	}
-	s, err := parse()
-	if err != nil {
+var servers = kind{
+	placeholder: "SERVER,...", accepts: serverForms, schema: listSchema,
+	reset: func(c *Config) { c.Specs = nil },
+	set: func(c *Config, v given) error {
+		parse := func() (discover.Spec, error) { return parseServer(v.text) }
+		if v.mapping != nil {
+			parse = func() (discover.Spec, error) { return parseServerMapping(v.mapping) }
+		}
+		s, err := parse()
+		if err == nil {
+			c.Specs = append(c.Specs, s)
+		}
 		return err
-	}
-	c.Specs = append(c.Specs, s)
-	return nil
+	},
+	get: func(c *Config) any {
+		texts := make([]string, len(c.Specs))
+		for i, s := range c.Specs {
+			texts[i] = formatServer(s)
+		}
+		return texts
+	},
 }
 
-func (servers) get(c *Config) any {
-	texts := make([]string, len(c.Specs))
-	for i, s := range c.Specs {
-		texts[i] = formatServer(s)
-	}
-	return texts
-}
+// pattern returns a regular expression that matches texts that match one of the alternatives as a whole.
+func pattern(alternatives ...string) string { return "^(" + strings.Join(alternatives, "|") + ")$" }

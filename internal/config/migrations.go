@@ -70,17 +70,34 @@ func (v migrationValues) String() string {
 }
 
 // migrationsKind is the list of migrations.
-type migrationsKind struct{ noFlag }
-
-func (migrationsKind) accepts() string {
-	return "entries of the form {from: POOL, to: POOL, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}; " +
+var migrationsKind = kind{
+	accepts: "entries of the form {from: POOL, to: POOL, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}; " +
 		"a warm-up has copy: missed, within: 0.01, and later end or back; a warm-up of some servers of a pool has " +
-		"pool: POOL and cold: [SERVER] or zone: ZONE"
+		"pool: POOL and cold: [SERVER] or zone: ZONE",
+	reset: func(c *Config) { c.Migrations = nil },
+	set:   setMigration,
+	get:   getMigrations,
+	schema: entriesSchema(map[string]any{
+		"from": textSchema, "to": textSchema, "start": momentSchema, "end": momentSchema, "back": momentSchema,
+		"copy":   map[string]any{"type": "string", "enum": []string{copyAll, copyMissed}},
+		"within": map[string]any{"type": []string{"number", "string"}},
+		"pool":   textSchema, "zone": textSchema,
+		"cold": map[string]any{"type": []string{"string", "array"}, "items": textSchema},
+	}, map[string]any{
+		"required": []string{"start"},
+		"anyOf": []any{
+			map[string]any{"required": []string{"from", "to"}}, map[string]any{"required": []string{"pool"}},
+		},
+	}),
 }
 
-func (migrationsKind) reset(c *Config) { c.Migrations = nil }
+var (
+	textSchema   = map[string]any{"type": "string", "minLength": 1}
+	momentSchema = map[string]any{"type": "string", "format": "date-time"}
+)
 
-func (migrationsKind) get(c *Config) any {
+// getMigrations returns the entries of migrations.
+func getMigrations(c *Config) any {
 	values := migrationValues{}
 	for _, g := range c.Migrations {
 		v := migrationValue{From: g.From, To: g.To, Start: g.Start.Format(time.RFC3339)}
@@ -104,7 +121,8 @@ func (migrationsKind) get(c *Config) any {
 	return values
 }
 
-func (migrationsKind) set(c *Config, v given) error {
+// setMigration reads an entry of migrations.
+func setMigration(c *Config, v given) error {
 	if v.mapping == nil {
 		return errors.New("is not a migration")
 	}
@@ -203,24 +221,6 @@ func coldServers(n *yaml.Node) (rest *yaml.Node, names string, err error) {
 		}
 	}
 	return &without, names, nil
-}
-
-func (migrationsKind) schema() map[string]any {
-	text, moment := map[string]any{"type": "string", "minLength": 1},
-		map[string]any{"type": "string", "format": "date-time"}
-	return map[string]any{"type": "array", "items": map[string]any{
-		"type": "object", "properties": map[string]any{
-			"from": text, "to": text, "start": moment, "end": moment,
-			"copy":   map[string]any{"type": "string", "enum": []string{copyAll, copyMissed}},
-			"within": map[string]any{"type": []string{"number", "string"}}, "back": moment,
-			"pool": text, "cold": map[string]any{"type": []string{"string", "array"}, "items": text}, "zone": text,
-		},
-		"required": []string{"start"},
-		"anyOf": []any{
-			map[string]any{"required": []string{"from", "to"}},
-			map[string]any{"required": []string{"pool"}},
-		}, "additionalProperties": false,
-	}}
 }
 
 // checkMigrations returns the problems of migrations with the pools.

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -38,13 +39,12 @@ const (
 // opt returns an option. Its default is formatted as its kind is; nil: it has none.
 func opt(name string, byDefault any, traits trait, kind kind, help string) *Option {
 	o := &Option{Name: name, Help: help, traits: traits, kind: kind}
-	_, bytes := kind.(size)
 	switch d := byDefault.(type) {
 	case nil:
 	case time.Duration:
 		o.Default = formatDuration(d)
 	case int:
-		o.Default = map[bool]func(int) string{false: strconv.Itoa, true: formatSize}[bytes](d)
+		o.Default = map[bool]func(int) string{false: strconv.Itoa, true: formatSize}[kind.ranged](d)
 	default:
 		o.Default = fmt.Sprint(d)
 	}
@@ -80,12 +80,12 @@ func (o *Option) Env() string {
 }
 
 // Accepts says which values are accepted.
-func (o *Option) Accepts() string { return o.kind.accepts() }
+func (o *Option) Accepts() string { return o.kind.accepts }
 
 // usage returns the help of the option's flag: what the option does and, unless the placeholder shows it, what is
 // accepted.
 func (o *Option) usage() string {
-	placeholder := o.kind.placeholder()
+	placeholder := o.kind.placeholder
 	if words := o.Words(); words != nil && placeholder == strings.Join(words, "|") {
 		return o.Help
 	}
@@ -93,20 +93,19 @@ func (o *Option) usage() string {
 }
 
 // Words returns the accepted words, for shell completion; nil if the option takes other values.
-func (o *Option) Words() []string {
-	switch k := o.kind.(type) {
-	case choice:
-		return k.words
-	case toggle:
-		return toggleWords[:2]
-	}
-	return nil
-}
+func (o *Option) Words() []string { return o.kind.words }
 
 // TakesFile says whether the value is the path of a file, for shell completion.
-func (o *Option) TakesFile() bool {
-	t, ok := o.kind.(text)
-	return ok && t.name == filePlaceholder
+func (o *Option) TakesFile() bool { return o.kind.placeholder == filePlaceholder }
+
+// Schema returns a JSON schema of the option's values in a YAML file, for files that contain them, such as a chart's
+// values. A value that it accepts may still be refused: a schema does not compare values with units.
+func (o *Option) Schema() map[string]any { return maps.Clone(o.kind.schema) }
+
+// Range returns the minimum and maximum of a size, in bytes, or of a time, in nanoseconds, which a schema can't
+// compare; ok is false for other options.
+func (o *Option) Range() (least, most int64, ok bool) {
+	return o.kind.least, o.kind.most, o.kind.ranged
 }
 
 // inFile says whether the option is accepted at the top level of the file.
@@ -121,13 +120,10 @@ func (o *Option) flags() string {
 }
 
 // InFileOnly says whether only the file can set the option.
-func (o *Option) InFileOnly() bool { return o.PoolOnly() || o.kind.placeholder() == "" }
+func (o *Option) InFileOnly() bool { return o.PoolOnly() || o.kind.placeholder == "" }
 
 // isList says whether the option takes several values.
-func (o *Option) isList() bool {
-	_, ok := o.kind.(list)
-	return ok
-}
+func (o *Option) isList() bool { return o.kind.reset != nil }
 
 // split returns the values in s, which a list separates by commas.
 func (o *Option) split(s string, origin Origin) []given {
@@ -146,8 +142,8 @@ func (o *Option) split(s string, origin Origin) []given {
 func (o *Option) set(c *Config, values []given, origin Origin) Problems {
 	var problems Problems
 	next := *c
-	if l, ok := o.kind.(list); ok {
-		l.reset(&next)
+	if o.isList() {
+		o.kind.reset(&next)
 	}
 	for _, v := range values {
 		if err := o.setOne(&next, v); err != nil {

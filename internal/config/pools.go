@@ -46,18 +46,41 @@ func (c *Config) named() []pool {
 
 // poolsKind is the mapping of pools. It stays unread until the values of all sources are known, because those are the
 // pools' defaults: see readPools.
-type poolsKind struct{ noFlag }
-
-func (poolsKind) accepts() string {
-	return "a mapping from the names of pools to mappings with " + strings.Join(poolOptions(), ", ")
+var poolsKind = kind{
+	set: func(c *Config, v given) error {
+		if v.mapping == nil {
+			return errors.New("is not a mapping")
+		}
+		c.poolMapping = v
+		return nil
+	},
+	get: func(c *Config) any {
+		values := poolValues{}
+		for _, p := range c.named() {
+			v := poolValue{name: p.name}
+			for _, o := range p.given {
+				v.options = append(v.options, optionValue{o.Name, o.kind.get(p.config)})
+			}
+			values = append(values, v)
+		}
+		return values
+	},
 }
 
-func (poolsKind) set(c *Config, v given) error {
-	if v.mapping == nil {
-		return errors.New("is not a mapping")
+// The options of a pool are in the table that has the pools.
+func init() {
+	k, options := &Find(optionPools).kind, make(map[string]any)
+	for _, name := range poolOptions() {
+		options[name] = Find(name).Schema()
 	}
-	c.poolMapping = v
-	return nil
+	k.accepts = "a mapping from the names of pools to mappings with " + strings.Join(poolOptions(), ", ")
+	k.schema = map[string]any{
+		"type": "object", "propertyNames": map[string]any{"pattern": pattern(labelForm)},
+		"additionalProperties": map[string]any{
+			"type": "object", "properties": options, "additionalProperties": false,
+			"required": []string{optionServers},
+		},
+	}
 }
 
 // poolOptions returns the names of the options that a pool may have.
@@ -114,32 +137,6 @@ func (v poolValues) String() string {
 	return strings.Join(pools, ", ")
 }
 
-func (poolsKind) get(c *Config) any {
-	values := poolValues{}
-	for _, p := range c.named() {
-		v := poolValue{name: p.name}
-		for _, o := range p.given {
-			v.options = append(v.options, optionValue{o.Name, o.kind.get(p.config)})
-		}
-		values = append(values, v)
-	}
-	return values
-}
-
-func (poolsKind) schema() map[string]any {
-	options := make(map[string]any)
-	for _, name := range poolOptions() {
-		options[name] = Find(name).Schema()
-	}
-	return map[string]any{
-		"type": "object", "propertyNames": map[string]any{"pattern": pattern(labelForm)},
-		"additionalProperties": map[string]any{
-			"type": "object", "properties": options, "additionalProperties": false,
-			"required": []string{optionServers},
-		},
-	}
-}
-
 // routeValue is an entry of the option routes as the file has it: a prefix and its pool, or the default pool.
 type routeValue struct {
 	Prefix  string `yaml:"prefix,omitempty"`
@@ -169,29 +166,41 @@ func (v routeValues) String() string {
 }
 
 // routesKind is the list of routes.
-type routesKind struct{ noFlag }
-
-func (routesKind) accepts() string {
-	return "entries of the form {prefix: \"user:\", pool: NAME, reads: NAME, strip: true}, and one {default: NAME, " +
-		"reads: NAME}; reads and strip are optional"
+var routesKind = kind{
+	accepts: "entries of the form {prefix: \"user:\", pool: NAME, reads: NAME, strip: true}, and one {default: NAME, " +
+		"reads: NAME}; reads and strip are optional",
+	reset: func(c *Config) { c.Routes = route.Routes{} },
+	set:   setRoute,
+	get: func(c *Config) any {
+		values := routeValues{}
+		for _, p := range c.Routes.Prefixes {
+			values = append(values, routeValue{Prefix: p.Prefix, Pool: p.Pool, Strip: p.Strip, Reads: p.Reads})
+		}
+		if c.Routes.Default != "" {
+			values = append(values, routeValue{Default: c.Routes.Default, Reads: c.Routes.Reads})
+		}
+		return values
+	},
+	schema: entriesSchema(map[string]any{
+		"prefix": prefixSchema, "pool": prefixSchema, "strip": map[string]any{"type": "boolean"},
+		"default": prefixSchema, "reads": prefixSchema,
+	}, nil),
 }
 
-func (routesKind) reset(c *Config) {
-	c.Routes = route.Routes{}
+// maxPrefix is the length of the longest prefix, bytes: that of memcached's keys.
+const maxPrefix = 250
+
+var prefixSchema = map[string]any{"type": "string", "minLength": 1, "maxLength": maxPrefix}
+
+// entriesSchema is the schema of a list of mappings with these properties.
+func entriesSchema(properties, more map[string]any) map[string]any {
+	items := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	maps.Copy(items, more)
+	return map[string]any{"type": "array", "items": items}
 }
 
-func (routesKind) get(c *Config) any {
-	values := routeValues{}
-	for _, p := range c.Routes.Prefixes {
-		values = append(values, routeValue{Prefix: p.Prefix, Pool: p.Pool, Strip: p.Strip, Reads: p.Reads})
-	}
-	if c.Routes.Default != "" {
-		values = append(values, routeValue{Default: c.Routes.Default, Reads: c.Routes.Reads})
-	}
-	return values
-}
-
-func (routesKind) set(c *Config, v given) error {
+// setRoute reads an entry of routes.
+func setRoute(c *Config, v given) error {
 	if v.mapping == nil {
 		return errors.New("is not a route")
 	}
@@ -221,20 +230,6 @@ func (routesKind) set(c *Config, v given) error {
 	c.Routes.Prefixes = append(slices.Clip(c.Routes.Prefixes),
 		route.Prefix{Prefix: prefix, Pool: pool, Strip: strip == "true", Reads: reads})
 	return nil
-}
-
-// maxPrefix is the length of the longest prefix, bytes: that of memcached's keys.
-const maxPrefix = 250
-
-func (routesKind) schema() map[string]any {
-	texts := map[string]any{"type": "string", "minLength": 1, "maxLength": maxPrefix}
-	return map[string]any{"type": "array", "items": map[string]any{
-		"type": "object", "properties": map[string]any{
-			"prefix": texts, "pool": texts,
-			"strip": map[string]any{"type": "boolean"}, "default": texts, "reads": texts,
-		},
-		"additionalProperties": false,
-	}}
 }
 
 // readPools reads the pools' mappings. The values that c has by now are their defaults. Without pools in it c itself

@@ -47,20 +47,24 @@ func (v shadowValues) String() string {
 }
 
 // shadowsKind is the list of shadows.
-type shadowsKind struct{ noFlag }
-
-func (shadowsKind) accepts() string {
-	return "entries of the form {of: POOL, to: POOL, share: 0.1}, optionally with what: reads or all, and compare: " +
-		"true or false"
+var shadowsKind = kind{
+	accepts: "entries of the form {of: POOL, to: POOL, share: 0.1}, optionally with what: reads or all, and compare: " +
+		"true or false",
+	reset: func(c *Config) { c.shadows = nil },
+	set:   setShadow,
+	get:   func(c *Config) any { return append(shadowValues{}, c.shadows...) },
+	schema: entriesSchema(map[string]any{
+		"of": labelSchema, "to": labelSchema,
+		"share":   map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+		"what":    map[string]any{"enum": []string{shadowReads, shadowAll}},
+		"compare": map[string]any{"type": "boolean"},
+	}, map[string]any{"required": []string{"of", "to", "share"}}),
 }
 
-func (shadowsKind) reset(c *Config) { c.shadows = nil }
+var labelSchema = map[string]any{"type": "string", "pattern": pattern(labelForm)}
 
-func (shadowsKind) get(c *Config) any {
-	return append(shadowValues{}, c.shadows...)
-}
-
-func (shadowsKind) set(c *Config, v given) error {
+// setShadow reads an entry of shadows.
+func setShadow(c *Config, v given) error {
 	if v.mapping == nil {
 		return errors.New("is not a shadow")
 	}
@@ -92,17 +96,6 @@ func (shadowsKind) set(c *Config, v given) error {
 	c.origins[fmt.Sprintf("shadows[%d]", len(c.shadows))] = v.origin
 	c.shadows = append(slices.Clip(c.shadows), s)
 	return nil
-}
-
-func (shadowsKind) schema() map[string]any {
-	name := map[string]any{"type": "string", "pattern": pattern(labelForm)}
-	return map[string]any{"type": "array", "items": map[string]any{
-		"type": "object", "properties": map[string]any{
-			"of": name, "to": name, "share": map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-			"what":    map[string]any{"enum": []string{shadowReads, shadowAll}},
-			"compare": map[string]any{"type": "boolean"},
-		}, "required": []string{"of", "to", "share"}, "additionalProperties": false,
-	}}
 }
 
 // shadowTo returns the entry whose shadow is the pool called name; nil: the pool is not a shadow.
