@@ -264,3 +264,9 @@ func (op *Op) Forgotten(dst []byte) (ReplyKind, []byte) {
 	}
 	return kind, append(dst, CRLF...)
 }
+
+// Value returns the value in element, a complete VALUE or VA whose value has size bytes.
+func Value(element []byte, size int) []byte {
+	end := len(element) - len(CRLF)
+	return element[end-size : end]
+}

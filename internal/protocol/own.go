@@ -1,5 +1,7 @@
 package protocol
 
+import "math"
+
 // This file has the commands that mcmw sends of its own.
 
 // KeyText is a key as written in a meta command: unencoded, or in base64.
@@ -93,4 +95,68 @@ func (k KeyText) GiveBack(version uint64) Op {
 	op := k.Meta('d', "ICE")
 	op.CAS, op.Version = version, version
 	return op
+}
+
+// With several writers, versions show whether replicas are equal: every stored item gets a unique cas (the flag E of
+// memcached 1.6.27 and later).
+
+// FirstVersion is the lowest version. A cas that a server assigns itself counts its stored items, and stays far below.
+const FirstVersion = 1 << 62
+
+// FirstProvisional is the lowest version of a provisional copy, which must not be read yet. Lower versions belong to
+// items.
+const FirstProvisional = 1 << 63
+
+// IsProvisional reports whether an item with this cas is a provisional copy.
+func IsProvisional(cas uint64) bool { return cas >= FirstProvisional }
+
+// FirstOfGutter is the lowest token of an item in a gutter without versions: it is added to the server's own cas, so
+// that it is no token elsewhere. NoToken is the token of no item.
+const (
+	FirstOfGutter = 1 << 61
+	NoToken       = FirstVersion - 1
+)
+
+// InGutter makes op, a conditional write that is sent to a gutter's server, name the cas that this server knows in
+// place of op's token. A token from elsewhere becomes NoToken.
+func (op *Op) InGutter() {
+	if op.CAS < FirstOfGutter || op.CAS >= NoToken {
+		op.CAS = NoToken
+	} else {
+		op.CAS -= FirstOfGutter
+	}
+}
+
+// A server's clock counts seconds: an item that has n seconds left, or is stored for n seconds, lives for more than n-1
+// seconds.
+
+// life returns the minimum time, in ns, that an item with the given number of seconds left lives.
+func life(seconds uint64) (ns int64) { return int64(max(1, seconds)-1) * 1e9 }
+
+// forever is the life of an item without an expiry, in ns.
+const forever = math.MaxInt64
+
+// Life returns the minimum time, in ns, that the item lives according to it, the reply to me. 0: less than a second, or
+// there is no item. memcached before 1.6.24 sends the same reply for an item without an expiry and for one that expires
+// within a second.
+func (it *Item) Life() (ns int64) {
+	switch {
+	case it.Kind != ReplyMetaDebug:
+		return 0
+	case it.TTL < 0:
+		return forever
+	}
+	return life(uint64(it.TTL))
+}
+
+// LifeStored returns the minimum time, in ns, that an item stored with exptime lives. 0: less than a second, or exptime
+// is a date.
+func LifeStored(exptime int32) (ns int64) {
+	switch {
+	case exptime < 0 || exptime > LongestExpiry:
+		return 0
+	case exptime == 0:
+		return forever
+	}
+	return life(uint64(exptime))
 }

@@ -131,6 +131,10 @@ func lineKind(word []byte) (kind ReplyKind, known bool) {
 // DecodeReply decodes the reply element at the front of buf into r and returns its length in bytes. 0 means that it is
 // incomplete; need is then its total length, or 0 if that isn't known yet.
 func DecodeReply(buf []byte, r *Reply) (n, need int, err error) {
+	if len(buf) >= len(TextEnd) && string(buf[:len(TextEnd)]) == TextEnd { // the most common line
+		*r = Reply{Kind: ReplyEnd}
+		return len(TextEnd), 0, nil
+	}
 	eol := bytes.IndexByte(buf, '\n')
 	if eol < 0 {
 		if len(buf) > maxReplyLine {
@@ -181,18 +185,22 @@ func withData(buf []byte, line, size int) (n, need int, err error) {
 	return total, 0, nil
 }
 
-// valueLine splits "<key> <flags> <bytes>[ <cas>]".
+// valueLine decodes "<key> <flags> <bytes>[ <cas>]".
 func valueLine(s []byte) (key []byte, size int, ok bool) {
 	key = firstWord(s)
-	if len(key) == 0 || len(key) == len(s) {
+	flags := len(key) + 1
+	at := flags
+	for at < len(s) && s[at] != ' ' {
+		at++
+	}
+	if len(key) == 0 || at == flags || at >= len(s) {
 		return nil, 0, false
 	}
-	s = s[len(key)+1:]
-	flags := firstWord(s)
-	if len(flags) == 0 || len(flags) == len(s) {
-		return nil, 0, false
+	end := at + 1
+	for end < len(s) && s[end] != ' ' {
+		end++
 	}
-	size, ok = dataSize(firstWord(s[len(flags)+1:]))
+	size, ok = dataSize(s[at+1 : end])
 	return key, size, ok
 }
 
@@ -205,10 +213,13 @@ func firstWord(s []byte) []byte {
 
 // dataSize parses the size of a data block.
 func dataSize(s []byte) (size int, ok bool) {
-	if !isDigits(s) || len(s) > len("1073741824") {
+	if len(s) == 0 || len(s) > len("1073741824") {
 		return 0, false
 	}
 	for _, c := range s {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
 		size = size*10 + int(c-'0')
 	}
 	return size, size <= maxReplyData

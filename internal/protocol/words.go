@@ -1,7 +1,5 @@
 package protocol
 
-import "bytes"
-
 // maxWords is memcached's MCMC_PARSER_MAX_TOKENS less one: the number of words of a line that it separates. Later words
 // count only as keys of a retrieval.
 const maxWords = 23
@@ -16,24 +14,21 @@ type words struct {
 }
 
 func (w *words) split(line []byte) {
-	w.n, w.line, w.plain = 0, line, true
-	for w.n < maxWords {
-		blanks := 0
-		for blanks < len(line) && line[blanks] == ' ' {
-			blanks++
+	w.line, w.plain = line, true
+	end := 0 // of the last word
+	for w.n = 0; w.n < maxWords; w.n++ {
+		at := end
+		for at < len(line) && line[at] == ' ' {
+			at++
 		}
-		line = line[blanks:]
-		if len(line) == 0 {
+		if at == len(line) {
 			return
 		}
-		w.plain = w.plain && blanks == min(w.n, 1)
-		end := bytes.IndexByte(line, ' ')
-		if end < 0 {
-			end = len(line)
+		w.plain = w.plain && at-end == min(w.n, 1)
+		for end = at; end < len(line) && line[end] != ' '; {
+			end++
 		}
-		w.word[w.n] = line[:end]
-		w.n++
-		line = line[end:]
+		w.word[w.n] = line[at:end]
 	}
 }
 
