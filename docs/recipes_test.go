@@ -12,17 +12,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recipeProgram prints the counters of a middleware, the configuration's options with their defaults, and what servers
-// get for a new command.
+// recipeProgram prints the counters of a middleware, its metrics after a count, the configuration's options with their
+// defaults, and what servers get for a new command.
 const recipeProgram = `package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
 
+	"mcmw/internal/admin"
 	"mcmw/internal/config"
 	"mcmw/internal/middleware"
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
+	"mcmw/internal/stats"
 )
 
 func main() {
@@ -33,6 +39,17 @@ func main() {
 	for _, c := range m.Stats().Snapshot().Counters {
 		fmt.Println("counter", c.Name)
 	}
+	m.Stats().Worker(0).Add(func(c *stats.Counts) { c.Refused[stats.ReasonDown] += 7 })
+	server := admin.New(admin.Options{Addr: "127.0.0.1:0", Registry: m.Stats()})
+	if err := server.Listen(); err != nil {
+		panic(err)
+	}
+	go server.Serve(context.Background())
+	metrics, err := http.Get("http://" + server.Addr().String() + "/metrics")
+	if err != nil {
+		panic(err)
+	}
+	io.Copy(os.Stdout, metrics.Body)
 	for _, o := range config.Options {
 		fmt.Println("option", o.Name, o.Default)
 	}
@@ -44,7 +61,7 @@ func main() {
 `
 
 // The test applies the recipes to copies of the files, which replace the files in the compiler's overlay.
-func TestTheRecipesOfCONTRIBUTINGMakeACounterACommandAndAnOption(t *testing.T) {
+func TestTheRecipesOfCONTRIBUTINGMakeCountersACommandAndAnOption(t *testing.T) {
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	changed := map[string]string{} // file -> text
@@ -70,7 +87,8 @@ func TestTheRecipesOfCONTRIBUTINGMakeACounterACommandAndAnOption(t *testing.T) {
 			places++
 		}
 	}
-	require.Equal(t, 3+2+2, places, "a counter changes three places, a command and an option two")
+	require.Equal(t, 3+3+2+2, places, "a counter, with labels or without, changes three places, a command and an "+
+		"option two")
 
 	changed[filepath.Join(root, "cmd", "recipe", "main.go")] = recipeProgram
 	dir := t.TempDir()
@@ -88,6 +106,8 @@ func TestTheRecipesOfCONTRIBUTINGMakeACounterACommandAndAnOption(t *testing.T) {
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "counter refused_logins_total\n")
+	require.Contains(t, string(out), "\nmcmw_refused_calls_total{reason=\"down\"} 7\n")
+	require.Contains(t, string(out), "\nmcmw_refused_calls_total{reason=\"timeout\"} 0\n")
 	require.Contains(t, string(out), "option keep-alive 15s\n")
 	require.Contains(t, string(out), `command persist "k" "persist k\r\n" true <nil>`)
 }
