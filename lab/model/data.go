@@ -39,8 +39,11 @@ func (s Setting) AllWorkers() int { return s.Workers * s.Middlewares }
 // Configuration describes the setting without its clients.
 func (s Setting) Configuration() string {
 	text := fmt.Sprintf("%d workers", s.AllWorkers())
-	if s.Middlewares > 1 {
+	switch {
+	case s.Middlewares > 1:
 		text = fmt.Sprintf("%d x %d workers", s.Middlewares, s.Workers)
+	case s.Workers == 1:
+		text = "1 worker"
 	}
 	if s.Rest != "" {
 		text += ", " + s.Rest

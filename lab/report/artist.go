@@ -354,6 +354,7 @@ func (v View) outside(r record.Run) (float64, bool) {
 
 func (a *artist) utilization() []plot.Chart {
 	y := plot.Axis{Label: "utilization", Unit: plot.Ratio, FromZero: true, Min: 0, Max: 1}
+	all := a.componentNames()
 	return a.eachLine(a.xAxis(), y, func(l Line) (marks []plot.Mark) {
 		var names []string
 		byName := map[string]*plot.Line{}
@@ -361,7 +362,7 @@ func (a *artist) utilization() []plot.Chart {
 			for _, c := range a.d.components(p) {
 				if byName[c.Name] == nil {
 					names = append(names, c.Name)
-					byName[c.Name] = &plot.Line{Name: c.Name, Series: a.componentNumber(c.Name)}
+					byName[c.Name] = &plot.Line{Name: c.Name, Series: slices.Index(all, c.Name)}
 				}
 				used := point(a.d.place(a.v, p), c.Utilization)
 				used.High = min(used.High, max(used.Y, 1)) // error bars end at 1
@@ -375,8 +376,8 @@ func (a *artist) utilization() []plot.Chart {
 	})
 }
 
-// componentNumber returns the series of a component, which is the same in every panel.
-func (a *artist) componentNumber(name string) int {
+// componentNames returns the names of all components. Their order is that of their series in every panel.
+func (a *artist) componentNames() []string {
 	names := []string{
 		"workers", processorOf(record.SourceHost), "bandwidth of the path", "load generator",
 		"processor of the middleware",
@@ -384,10 +385,14 @@ func (a *artist) componentNumber(name string) int {
 	for _, s := range servers(a.d.Points, "seconds_cpu") {
 		names = append(names, processorOf(s))
 	}
-	if i := slices.Index(names, name); i >= 0 {
-		return i
+	for _, p := range a.d.Points {
+		for _, c := range a.d.components(p) {
+			if !slices.Contains(names, c.Name) {
+				names = append(names, c.Name)
+			}
+		}
 	}
-	return 7
+	return names
 }
 
 // cpuCategories are the categories of processor time, named as in mpstat, in the order of the stack.

@@ -21,6 +21,8 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"anchor": Anchor,
 	// unfolded, before the figures; others are folded, after them
 	"findings": func(name string) bool { return name == FindingsTable },
+	// no line begins with a percent sign
+	"joined": func(text string) string { return strings.ReplaceAll(text, " %", "\u00a0%") },
 }).Parse(pageText))
 
 // Report has the figures and tables of a record.
@@ -129,7 +131,8 @@ func Rule() string {
 		"than %.0f %% up to it, the system is not saturated. A component limits a line if it is in use for at least "+
 		"%.0f %% of the time at the highest throughput of the line. Of several components the first of these "+
 		"is named, because it makes the later ones wait: load generator, bandwidth of the path, upload and download "+
-		"of machines with limits, processor of the host, processor of a server, workers.", 100*Near, 100*Near, 100*Busy)
+		"of machines with limits, processor of a host, of the middleware, of a server, workers.", 100*Near, 100*Near,
+		100*Busy)
 }
 
 // keyFigures are the figures that the page shows first, if the record has them. It shows as many figures unfolded.
