@@ -26,6 +26,7 @@ var otherValues = map[string]string{
 	"missed-memory":    "1m",
 	"sweep-every":      "1h",
 	"sweep-rate":       "1000",
+	"refill-rate":      "1000",
 	"sharded":          "true",
 	"large-values":     "8k",
 	"item-size":        "2m",

@@ -210,6 +210,22 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 		}),
 	},
 	{
+		"server_refill_seconds",
+		"For how long the server has not been read because it is refilled from the other replicas; 0: it is not.",
+		[]string{"server"},
+		perServer(sink.gauge, func(s *stats.ServerSnapshot) float64 {
+			if s.Health.LacksSince.IsZero() {
+				return 0
+			}
+			return time.Since(s.Health.LacksSince).Seconds()
+		}),
+	},
+	{
+		"server_refilled_keys_total", "Keys that this middleware has copied to the server to refill it.",
+		[]string{"server"},
+		perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return float64(s.Health.Refilled) }),
+	},
+	{
 		"withheld_writes_total",
 		"Writes that enough servers had stored but that were answered with an error, because this server missed them " +
 			"and not every middleware knew that in time.",

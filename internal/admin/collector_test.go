@@ -158,6 +158,7 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 		},
 		{"a missed key", func() { health.Missed = 1 }, map[string]float64{`mcmw_server_missed_keys{server="b"}`: 1}},
 		{"a flush", func() { health.Flushes++ }, map[string]float64{`mcmw_server_flushes_total{server="b"}`: 1}},
+		{"refilled keys", func() { health.Refilled++ }, map[string]float64{`mcmw_server_refilled_keys_total{server="b"}`: 1}},
 		{"a stall", func() { health.Stalls++ }, map[string]float64{`mcmw_server_stalls_total{server="b"}`: 1}},
 		{
 			"a mark", func() { health.MarkedHere = true },

@@ -19,6 +19,8 @@ const (
 	// return to service under a second.
 	probeMin = 50 * time.Millisecond
 	probeMax = 400 * time.Millisecond
+	// refillProbe is the pause between probes of a server that is being refilled.
+	refillProbe = 200 * time.Millisecond
 	// readmitAfter is the number of consecutive probes that a server must answer after it was down. A server that
 	// answers every second probe stays down.
 	readmitAfter = 3
@@ -76,6 +78,8 @@ func (s *Server) recover(ctx context.Context) bool {
 		switch {
 		case s.up() && !s.Suspected():
 			return true
+		case err == nil && s.Lacks():
+			pause = refillProbe
 		case err == nil:
 			pause = probeMin
 		default:
@@ -108,10 +112,15 @@ func (s *Server) rejoin(ctx context.Context, p *link.Link) error {
 	// settled.
 	taken, abandoned, joins := s.missed.take(), s.takeAbandoned(), s.joins
 	wasDown, since := State(s.state.Load()) == Down, s.since
+	isClean := !s.refill.since.IsZero() && !wasDown && taken.empty() && joins == nil && s.moved == nil
 	s.mu.Unlock()
 	err := abandoned.settle(p.Timeout())
-	if err == nil {
+	if err == nil && !isClean {
 		err = s.clean(ctx, p, taken, joins, wasDown, since)
+	}
+	lacks := false
+	if err == nil {
+		lacks, err = s.lacks(p)
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -123,14 +132,16 @@ func (s *Server) rejoin(ctx context.Context, p *link.Link) error {
 	defer s.mu.Unlock()
 	s.failures.Store(0)
 	s.moved, s.joins = nil, nil
+	lacks = s.setLacks(lacks)
 	switch {
-	case s.missed.empty():
+	case s.missed.empty() && !lacks:
 		s.change(Up, nil)
 		if records != nil {
 			records.unmark(s)
 		}
 	case wasDown:
-		// It answers, and is written to from now on. The next round cleans what it missed during this one.
+		// It answers, and is written to from now on. The next round cleans what it missed during this one, and it may
+		// have to be refilled.
 		s.change(Stale, s.why)
 	}
 	return nil

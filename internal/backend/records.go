@@ -29,6 +29,7 @@ const (
 type Records struct {
 	// Static after construction.
 	log   *slog.Logger
+	owner string
 	moved func(server string, newest *marker.Record) (moved func(key []byte) bool, unknown bool)
 
 	// replicated: a write that one server misses may succeed elsewhere, because each key is on several servers or may
@@ -85,8 +86,9 @@ type copyOf struct {
 func NewRecords(log *slog.Logger,
 	moved func(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool),
 ) *Records {
+	name := owner()
 	r := &Records{
-		log: log, moved: moved, fleet: marker.NewFleet(owner()), slack: rand.N(2 * time.Second),
+		log: log, moved: moved, owner: name, fleet: marker.NewFleet(name), slack: rand.N(2 * time.Second),
 		looks: marker.Looks{}, stale: map[string]uint64{}, warned: map[string]uint64{}, copies: map[*Server]*copyOf{},
 		changed: make(chan struct{}),
 	}
@@ -100,6 +102,9 @@ func owner() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s %d %08x", host, os.Getpid(), rand.Uint32())
 }
+
+// Owner returns the name of this middleware, which no other has.
+func (r *Records) Owner() string { return r.owner }
 
 // Looks returns, by server, the records found on the servers that were reached before Begin.
 func (r *Records) Looks() marker.Looks {

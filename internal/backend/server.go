@@ -44,6 +44,8 @@ type Options struct {
 	Gutter time.Duration
 	// Alone: no other middleware writes to the servers.
 	Alone bool
+	// Refills: a server that lacks keys which others hold is not read until it has been refilled.
+	Refills bool
 	Access
 	Log *slog.Logger
 }
@@ -132,6 +134,7 @@ type Server struct {
 	left        missed                // keys that were moved to other servers and written there; see LeaveBehind
 	moved       func(key []byte) bool // keys to delete before it serves reads; nil: none
 	joins       *Mark                 // it has joined and is not clean yet; nil: it is clean, or is no new server
+	refill      refill
 	// retired are connections that were given up with writes under way; the prober takes them. reset: another
 	// connection had to be reset at once. proberless: the prober has ended.
 	retired    []*wire.Socket
@@ -327,6 +330,7 @@ func (s *Server) Health() stats.Health {
 	h := stats.Health{
 		State: s.shown().String(), Since: s.since, Missed: len(s.missed.keys), Stalls: s.stalls, Flushes: s.flushes,
 		MarkedHere: s.marking.Load(), MarkedElsewhere: s.markedElsewhere.Load(), Withheld: s.withheld,
+		Refilled: s.refill.copied, LacksSince: s.refill.since,
 	}
 	for i, n := range s.transitions {
 		h.Transitions = append(h.Transitions, stats.Transition{To: State(i).String(), Count: n})

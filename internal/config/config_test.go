@@ -119,6 +119,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		ChangeStep:   middleware.DefaultChangeStep,
 		SweepEvery:   middleware.DefaultSweepEvery,
 		SweepRate:    sweep.DefaultRate,
+		RefillRate:   sweep.DefaultRate,
 		DrainTimeout: middleware.DefaultDrainTimeout,
 		HotAge:       middleware.DefaultHotAge,
 		HotMemory:    middleware.DefaultHotMemory,
@@ -165,6 +166,7 @@ hot-keys: "off"
 hot-age: 20ms
 hot-memory: 64m
 sweep-rate: 13
+refill-rate: 14
 pool: per-server
 read: nearest
 zone: here
@@ -217,7 +219,7 @@ max-multiget-line: 4k
 		Workers:    3,
 		Queue:      5,
 		ChangeStep: 19 * time.Second,
-		SweepEvery: 12 * time.Minute, SweepRate: 13,
+		SweepEvery: 12 * time.Minute, SweepRate: 13, RefillRate: 14,
 		Large:   plan.Large{Limit: 1 << 20, Item: 512 << 10},
 		HotKeys: hotkeys.Off, HotAge: 20 * time.Millisecond, HotMemory: 64 << 20,
 		DrainTimeout: 90 * time.Second,

@@ -142,6 +142,7 @@ var badValues = []struct {
 	{"rejoin", "maybe", `"maybe" is unknown; accepted: invalidate, flush, trust`},
 	{"sweep-every", "1d", `"1d" is not a duration; accepted: 0s to 24h, with a unit: us, ms, s, m, h`},
 	{"sweep-rate", "0", `"0" is too small; accepted: 1 to 10000000`},
+	{"refill-rate", "-1", `"-1" is too small; accepted: 0 to 10000000`},
 	{"missed-memory", "1", `"1" is too small; accepted: 1k to 16g bytes`},
 	{"max-connections", "0", `"0" is too small; accepted: unlimited, or 1 to 1048576`},
 	{"idle-timeout", "-1s", `"-1s" is too short; accepted: 0s to 24h`},

@@ -37,6 +37,10 @@ const (
 	SweptKey = Prefix + "swept"
 	// MigrationKey is the claim of the middleware that copies keys to another pool, and holds its progress.
 	MigrationKey = Prefix + "migration"
+	// RefilledKey says that the server has lost nothing since it was refilled, or since the first middleware was here.
+	// RefillKey is the claim of the middleware that refills the server, and holds its progress.
+	RefilledKey = Prefix + "refilled"
+	RefillKey   = Prefix + "refill"
 	// CleanKey names, on each server, the change of placement for which the server was cleaned.
 	CleanKey = Prefix + "clean"
 	// DeletingKey and ReadingKey hold the Record of a change of placement by a middleware that has entered phase

@@ -354,6 +354,7 @@ func (m *Middleware) beginPools(ctx context.Context, next *core) {
 		p.beginRecords()
 		p.begun = true
 		m.background.Go(func() { m.sweep(m.work, p.poolState) })
+		m.background.Go(func() { m.refill(m.work, p.poolState) })
 	}
 }
 

@@ -153,7 +153,8 @@ func (m *Middleware) backend(t *poolState, o *PoolOptions) backend.Options {
 	return backend.Options{
 		ServerOptions: o.ServerOptions, Changes: &m.changes, Records: t.records,
 		Gutter: o.gutterOpen(m.options.longestTimeout()), Alone: o.Writers == WritersOne,
-		Access: m.access.to(o), Log: m.options.Log,
+		Refills: m.options.RefillRate > 0 && o.Options.Replicas != 1,
+		Access:  m.access.to(o), Log: m.options.Log,
 	}
 }
 

@@ -147,6 +147,12 @@
 // If a middleware was killed, replicas may stay different. A sweep in the background (package sweep), at the next start
 // and every Options.SweepEvery, compares them and deletes copies that differ, under the key's lock.
 //
+// A server that returns without its keys stays stale until it has been refilled from the other holders of its keys
+// (refill, sweep.Refiller). An item on the server says that it has (marker.RefilledKey). Its prober asks for this item,
+// and looks in between find servers that lost their keys unnoticed. One middleware copies, to a server that is marked,
+// so writes may reach source and target in any order: each copy is checked when all writes that were under way when it
+// was added have ended.
+//
 // A goroutine of a server connection makes that connection. Meanwhile only the worker may send on it, and the worker
 // reads the replies of other servers: requests that don't need the connection are answered. A request that cannot wait
 // any longer fails; the attempt to connect continues for a later round.

@@ -344,6 +344,7 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 	m.swept.Runs(c.unswept())
 	for _, t := range m.poolStates {
 		m.background.Go(func() { m.sweep(work, t) })
+		m.background.Go(func() { m.refill(work, t) })
 	}
 	m.beginChanges()
 	if m.routing != nil {

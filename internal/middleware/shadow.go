@@ -68,7 +68,8 @@ func (o *Options) ofShadow(s *ShadowOptions) Options {
 	inner := Options{
 		Pools: []PoolOptions{pool}, ServerOptions: pool.ServerOptions, RequestOptions: o.RequestOptions,
 		ChangeStep: o.ChangeStep, SweepEvery: o.SweepEvery, SweepRate: o.SweepRate,
-		Workers: 1, Queue: 1, Ready: ReadyAny, DrainTimeout: time.Millisecond, HotKeys: hotkeys.Off,
+		RefillRate: o.RefillRate,
+		Workers:    1, Queue: 1, Ready: ReadyAny, DrainTimeout: time.Millisecond, HotKeys: hotkeys.Off,
 		Log:           o.Log.With("pool", s.To.Name),
 		ClientOptions: netstage.ClientOptions{Limits: o.Limits},
 		Security:      Security{ServerTLS: pool.ServerTLS, ServerFiles: o.Security.ServerFiles},

@@ -72,9 +72,9 @@ func (k KeyText) Store(it Item, replaced, version uint64) Op {
 }
 
 // Add returns the command that stores it under k with its flags and version if no item is there, for at most the given
-// number of seconds.
+// number of seconds; 0: with its expiry.
 func (k KeyText) Add(it Item, seconds int64) Op {
-	if it.TTL < 0 || it.TTL > seconds {
+	if seconds != 0 && (it.TTL < 0 || it.TTL > seconds) {
 		it.TTL = seconds
 	}
 	op := k.Store(it, 0, it.CAS)

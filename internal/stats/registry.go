@@ -72,7 +72,11 @@ type Health struct {
 	// has.
 	MarkedHere, MarkedElsewhere bool
 	// writes that it missed and that were answered with an error because its mark was not in force
-	Withheld    uint64
+	Withheld uint64
+	// LacksSince is since when it is not read because it must be refilled; zero: it need not be. Refilled counts the
+	// keys that this middleware has copied to it.
+	LacksSince  time.Time
+	Refilled    uint64
 	Transitions []Transition
 }
 

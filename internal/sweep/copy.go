@@ -216,7 +216,7 @@ func (c *Copier) copyOf(ctx context.Context, s int) error {
 func (c *Copier) transfer(ctx context.Context, items []*Transfer) error {
 	for open := items; len(open) > 0; {
 		for s := range c.session.servers {
-			if err := c.exchange(ctx, s, open); err != nil {
+			if err := exchange(ctx, &c.session, s, open); err != nil {
 				return c.session.named(s, err)
 			}
 		}
@@ -253,9 +253,15 @@ func (c *Copier) transfer(ctx context.Context, items []*Transfer) error {
 	return nil
 }
 
-// exchange sends server s the requests of the transfers in this step, and gives them the replies.
-func (c *Copier) exchange(ctx context.Context, s int, open []*Transfer) error {
-	var asking []*Transfer
+// course is the copying of one key, step by step.
+type course interface {
+	Ask(server int) (op protocol.Op, ok bool)
+	Answer(server int, reply []byte)
+}
+
+// exchange sends server s the requests of open in this step, and gives them the replies.
+func exchange[C course](ctx context.Context, in *session, s int, open []C) error {
+	var asking []C
 	var requests []protocol.Op
 	for _, t := range open {
 		if op, ok := t.Ask(s); ok {
@@ -265,7 +271,7 @@ func (c *Copier) exchange(ctx context.Context, s int, open []*Transfer) error {
 	if len(asking) == 0 {
 		return nil
 	}
-	l, err := c.session.link(ctx, s)
+	l, err := in.link(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,7 @@
 // middleware that writes a key does this right after the write. A sweep finds the differences that a middleware left
 // because it was killed before.
 //
-// It also copies keys to another pool (Copier, Transfer).
+// It also copies keys to another pool (Copier, Transfer), and to a server that has lost its keys (Refiller, Refill).
 //
 //	server 1 -- lru_crawler metadump --> keys with their cas, a window at a time
 //	                                        |  mg k u c   to the key's other holders

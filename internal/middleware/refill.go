@@ -1,0 +1,137 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/sweep"
+)
+
+const (
+	// refillLook is the time between two looks at which servers are full, refillSoon that while one is known not to be.
+	refillLook = time.Second
+	refillSoon = 100 * time.Millisecond
+	// refillSlack is how much longer than the longest timeout a write may take to reach a server.
+	refillSlack = time.Second
+)
+
+// refills reports whether servers of p that lack keys are refilled from the other holders. Nobody may read them
+// meanwhile, which only marks can tell other middlewares, and copies are compared by their versions.
+func (p *pool) refills(o *Options) bool {
+	return o.RefillRate > 0 && p.router.N() > 1 && p.several.Load() && p.respectsMarks()
+}
+
+// refill refills servers of t's pool that lack keys, until ctx is done or the pool is removed.
+func (m *Middleware) refill(ctx context.Context, t *poolState) {
+	var of *core
+	var f *sweep.Refiller
+	defer func() { closeRefiller(f) }()
+	for last := time.Now(); pause(ctx, refillSoon); {
+		c := m.current.Load()
+		p := c.of(t)
+		if p == nil {
+			return
+		}
+		lacks := slices.ContainsFunc(p.servers, (*backend.Server).Lacks)
+		switch {
+		case !lacks && time.Since(last) < refillLook:
+			continue
+		case !p.refills(&c.options):
+			spareAll(p.servers)
+			continue
+		case of != c:
+			closeRefiller(f)
+			of, f = c, &sweep.Refiller{
+				Router: p.router, Servers: p.servers, Owner: p.records.Owner(), Rate: c.options.RefillRate,
+				Settle: c.options.longestTimeout() + refillSlack, Log: p.log,
+				Current: func() bool { return m.current.Load().places(p) },
+			}
+		}
+		m.refillOnce(ctx, p, f)
+		last = time.Now()
+	}
+}
+
+// places reports whether c, the present core, places keys as p, which may be of an earlier one.
+func (c *core) places(p *pool) bool {
+	q := c.of(p.poolState)
+	if q == nil || q.changing() || !slices.Equal(q.servers, p.servers) {
+		return false
+	}
+	now, before := q.record(), p.record()
+	return now.Equal(&before)
+}
+
+func closeRefiller(f *sweep.Refiller) {
+	if f != nil {
+		f.Close()
+	}
+}
+
+// spareAll lets servers be read that lack keys.
+func spareAll(servers []*backend.Server) {
+	for _, s := range servers {
+		if s.Lacks() {
+			s.Spare()
+		}
+	}
+}
+
+// refillOnce looks which servers of p lack keys, and refills the first of them.
+func (m *Middleware) refillOnce(ctx context.Context, p *pool, f *sweep.Refiller) {
+	full := f.Look(ctx)
+	if !slices.Contains(full, sweep.FullYes) {
+		// There is nothing to refill from: no middleware has been here before, or all servers were emptied.
+		if p.readable() && !slices.Contains(full, sweep.FullUnknown) && !p.changing() {
+			for s := range p.servers {
+				_ = f.Declare(ctx, s)
+			}
+		}
+		spareAll(p.servers)
+		return
+	}
+	for s, server := range p.servers {
+		switch {
+		case full[s] != sweep.FullNo:
+		case !p.mayRefill(s, full):
+			server.Spare()
+		case server.Readable():
+			server.Refill()
+		}
+	}
+	at := slices.IndexFunc(p.servers, func(s *backend.Server) bool { return s.Lacks() })
+	if at < 0 || full[at] != sweep.FullNo || p.changing() || !p.servers[at].AwaitMarked(ctx) {
+		return
+	}
+	switch err := f.Run(ctx, at); {
+	case errors.Is(err, sweep.ErrClaimed):
+		if progress, ok := f.Progress(ctx, at); ok {
+			p.servers[at].Refilling(progress.String(), 0)
+		}
+	case errors.Is(err, backend.ErrNoList):
+		p.log.Warn("a server is not refilled", "server", p.servers[at].Name, "error", err)
+		_ = f.Declare(ctx, at)
+	case err != nil && ctx.Err() == nil:
+		p.log.Warn("a server could not be refilled; trying again", "server", p.servers[at].Name, "error", err)
+		pause(ctx, sweepAgain)
+	}
+}
+
+// mayRefill reports whether server s of p may be kept from reads to be refilled: each of its keys has another holder
+// that is read, and another server is full.
+func (p *pool) mayRefill(s int, full []sweep.Full) bool {
+	away, source := 0, false
+	for i, server := range p.servers {
+		switch {
+		case i == s:
+		case !server.Readable():
+			away++
+		case full[i] == sweep.FullYes:
+			source = true
+		}
+	}
+	return source && away <= p.router.N()-2
+}

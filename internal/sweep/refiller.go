@@ -1,0 +1,373 @@
+package sweep
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/link"
+	"mcmw/internal/marker"
+	"mcmw/internal/protocol"
+	"mcmw/internal/route"
+)
+
+// Refiller copies to a server what the other holders of its keys hold (Refill). It is used by one goroutine.
+//
+//	claim on the target ---> for each other server: list its keys --> look, fetch, add, a window at a time
+//	                                                   '--> check each window, Settle after it was added --> marker.RefilledKey on the target
+//
+// While copies are on the target that were not checked, a mark of this middleware says that nobody may read it. If this
+// middleware ends meanwhile, another one flushes the target, as it does for every mark whose owner is gone. So the
+// claim only avoids that two middlewares do the same work.
+type Refiller struct {
+	Router  *route.Router
+	Servers []*backend.Server // in the router's order
+	// Owner is the name of this middleware, which no other has.
+	Owner string
+	// Rate is the largest number of keys looked at per second.
+	Rate int
+	// Current reports whether keys are still placed by Router on Servers.
+	Current func() bool
+	// Settle is the time after which no write that was under way can reach a server any more.
+	Settle time.Duration
+	Log    *slog.Logger
+
+	session
+	target   int
+	pending  []pendingRefill // oldest first
+	progress RefillProgress
+	renewed  time.Time
+	reported time.Time
+}
+
+// RefillProgress is the progress of refilling a server, in the form that the server holds.
+type RefillProgress struct {
+	Owner string `json:"owner"`
+	// Listed is how many of the Items on the other servers have been looked at, Copied the number of keys copied.
+	Listed uint64 `json:"listed"`
+	Items  uint64 `json:"items"`
+	Copied uint64 `json:"copied"`
+}
+
+// String returns the progress for operators.
+func (p RefillProgress) String() string {
+	return fmt.Sprintf("it is refilled by %s: %d of %d keys on the other servers looked at, %d copied", p.Owner,
+		min(p.Listed, p.Items), p.Items, p.Copied)
+}
+
+// pendingRefill is a window of copies that wait for their check.
+type pendingRefill struct {
+	items       []*Refill
+	read, added time.Time
+}
+
+// errRead says that others may read the target.
+var errRead = errors.New("its mark is not in force")
+
+// errWiped says that the target has lost the claim, and with it what was copied.
+var errWiped = errors.New("the server was emptied while it was refilled")
+
+// Full says of a server whether it holds all keys that it should hold, as far as is known.
+type Full uint8
+
+// The values of Full.
+const (
+	FullUnknown Full = iota // the server does not answer
+	FullNo
+	FullYes
+)
+
+// Look asks all servers that are not down whether they are full.
+func (f *Refiller) Look(ctx context.Context) (full []Full) {
+	f.begin()
+	full = make([]Full, len(f.Servers))
+	for s, server := range f.Servers {
+		if server.Down() {
+			f.hangUp(s)
+			continue
+		}
+		l, err := f.link(ctx, s)
+		if err == nil {
+			var value []byte
+			if value, _, err = l.Get(marker.RefilledKey); err == nil {
+				full[s] = FullNo
+				if value != nil {
+					full[s] = FullYes
+				}
+			}
+		}
+		if err != nil {
+			f.hangUp(s)
+		}
+	}
+	return full
+}
+
+// Declare says on server s that it is full.
+func (f *Refiller) Declare(ctx context.Context, s int) error {
+	l, err := f.link(ctx, s)
+	if err == nil {
+		_, err = l.Add(marker.RefilledKey, []byte(f.Owner), 0)
+	}
+	if err != nil {
+		f.hangUp(s)
+	}
+	return err
+}
+
+func (f *Refiller) begin() {
+	if f.links == nil {
+		f.session = newSession(f.Servers)
+	}
+}
+
+// Close closes the connections.
+func (f *Refiller) Close() { f.disconnect() }
+
+// Progress returns the progress of the middleware that refills server s.
+func (f *Refiller) Progress(ctx context.Context, s int) (p RefillProgress, ok bool) {
+	l, err := f.link(ctx, s)
+	if err != nil {
+		return p, false
+	}
+	value, _, err := l.Get(marker.RefillKey)
+	if err != nil {
+		f.hangUp(s)
+	}
+	return p, err == nil && json.Unmarshal(value, &p) == nil
+}
+
+// Run refills server target, which this middleware has marked. It returns ErrClaimed if another middleware does so. If
+// it fails when copies were not checked, the target is flushed before anybody reads it.
+func (f *Refiller) Run(ctx context.Context, target int) (err error) {
+	f.begin()
+	f.target, f.pending, f.progress = target, nil, RefillProgress{Owner: f.Owner}
+	server := f.Servers[target]
+	l, err := f.link(ctx, target)
+	if err != nil {
+		return f.named(target, err)
+	}
+	f.renewed, f.reported = time.Now(), time.Now()
+	added, err := l.Add(marker.RefillKey, f.value(), claimFor)
+	switch {
+	case err != nil:
+		f.hangUp(target)
+		return f.named(target, err)
+	case !added:
+		return ErrClaimed
+	}
+	if !server.BeginCopying() {
+		return f.named(target, errRead)
+	}
+	defer func() {
+		if err != nil && len(f.pending) > 0 {
+			server.MissedAll(fmt.Errorf("keys were copied to it and could not be checked: %w", err))
+		}
+		if err != nil {
+			f.disconnect()
+		}
+		server.EndCopying()
+	}()
+	if err = f.copyAll(ctx); err != nil {
+		return err
+	}
+	if err = f.settle(ctx, true); err != nil {
+		return err
+	}
+	if err = f.renew(ctx, true); err != nil { // nothing was lost meanwhile
+		return err
+	}
+	if err = f.Declare(ctx, target); err != nil {
+		return f.named(target, err)
+	}
+	_ = l.Delete(marker.RefillKey)
+	f.Log.Info("a server was refilled from the other holders of its keys", "server", server.Name, "keys",
+		f.progress.Copied)
+	return nil
+}
+
+// copyAll copies what the other servers hold and the target lacks.
+func (f *Refiller) copyAll(ctx context.Context) error {
+	for s := range f.Servers {
+		if s == f.target || !f.Servers[s].Readable() {
+			continue
+		}
+		_, items, err := f.clock(ctx, s)
+		if err != nil {
+			return f.named(s, err)
+		}
+		f.progress.Items += items
+	}
+	for s := range f.Servers {
+		if s == f.target || !f.Servers[s].Readable() {
+			continue
+		}
+		if err := f.copyOf(ctx, s); err != nil {
+			return f.named(s, err)
+		}
+	}
+	return nil
+}
+
+// copyOf copies what server s holds and the target lacks.
+func (f *Refiller) copyOf(ctx context.Context, s int) error {
+	var items []*Refill
+	var size int64
+	var room []int
+	copyItems := func() error {
+		begin := time.Now()
+		err := f.add(ctx, items)
+		if err == nil {
+			err = f.settle(ctx, false)
+		}
+		if err == nil {
+			err = f.renew(ctx, false)
+		}
+		pause := time.Duration(int64(len(items))+size/valueWeight)*time.Second/time.Duration(f.Rate) - time.Since(begin)
+		items, size = nil, 0
+		if err == nil {
+			rest(ctx, pause)
+		}
+		return errors.Join(err, ctx.Err())
+	}
+	err := f.Servers[s].List(ctx, func(item protocol.Dumped) error {
+		f.progress.Listed++
+		room = f.Router.Replicas(item.Key, room[:0])
+		if !slices.Contains(room, s) || !slices.Contains(room, f.target) {
+			return nil
+		}
+		items = append(items, &Refill{Key: link.Key(string(item.Key)), Source: s, Target: f.target})
+		size += item.Size
+		if len(items) < window && size < valuesAtOnce {
+			return nil
+		}
+		return copyItems()
+	})
+	if err != nil {
+		return err
+	}
+	return copyItems()
+}
+
+// add takes items to the step in which their copies are pending.
+func (f *Refiller) add(ctx context.Context, items []*Refill) error {
+	if !f.Current() {
+		return errors.New("the placement of keys changes")
+	}
+	read := time.Now()
+	for open := items; len(open) > 0; {
+		if slices.ContainsFunc(open, (*Refill).Adds) && !f.Servers[f.target].Marked() {
+			return errRead
+		}
+		if err := f.step(ctx, open); err != nil {
+			// what was sent may be carried out
+			f.pending = append(f.pending, pendingRefill{items, read, time.Now()})
+			return err
+		}
+		var left []*Refill
+		for _, r := range open {
+			if r.Next() {
+				left = append(left, r)
+			}
+		}
+		open = left
+	}
+	items = slices.DeleteFunc(items, func(r *Refill) bool { return !r.Pending() })
+	if len(items) > 0 {
+		f.pending = append(f.pending, pendingRefill{items, read, time.Now()})
+	}
+	return nil
+}
+
+// settle checks the copies that were added Settle ago; all: it waits for those that are more recent.
+func (f *Refiller) settle(ctx context.Context, all bool) error {
+	for len(f.pending) > 0 {
+		first := &f.pending[0]
+		for early := f.Settle - time.Since(first.added); early > 0; early = f.Settle - time.Since(first.added) {
+			if !all {
+				return nil
+			}
+			rest(ctx, min(early, claimEvery))
+			if err := errors.Join(ctx.Err(), f.renew(ctx, false)); err != nil {
+				return err
+			}
+		}
+		waited := int64(time.Since(first.read) / time.Second)
+		for _, r := range first.items {
+			r.Check(waited)
+		}
+		copied := 0
+		for open := first.items; len(open) > 0; {
+			if err := f.step(ctx, open); err != nil {
+				return err
+			}
+			var left []*Refill
+			for _, r := range open {
+				if !f.Servers[r.Source].Readable() {
+					r.Doubt()
+				}
+				if r.Next() {
+					left = append(left, r)
+				} else if r.Outcome() == TransferCopied {
+					copied++
+				}
+			}
+			open = left
+		}
+		f.progress.Copied += uint64(copied)
+		f.Servers[f.target].Refilling(f.progress.String(), copied)
+		f.pending = f.pending[1:]
+	}
+	return nil
+}
+
+// step sends the requests of items in this step, and gives them the replies.
+func (f *Refiller) step(ctx context.Context, items []*Refill) error {
+	for s := range f.Servers {
+		if s != f.target && !slices.ContainsFunc(items, func(r *Refill) bool { return r.Source == s }) {
+			continue
+		}
+		if err := exchange(ctx, &f.session, s, items); err != nil {
+			return f.named(s, err)
+		}
+	}
+	return nil
+}
+
+func (f *Refiller) value() []byte {
+	value, _ := json.Marshal(f.progress) // never fails
+	return value
+}
+
+// renew renews the claim if it is time, or if now is true. It fails if somebody has emptied the target, or the claim
+// has expired.
+func (f *Refiller) renew(ctx context.Context, now bool) error {
+	if time.Since(f.renewed) < claimEvery && !now {
+		return nil
+	}
+	f.renewed = time.Now()
+	l, err := f.link(ctx, f.target)
+	if err != nil {
+		return f.named(f.target, err)
+	}
+	value, _, err := l.Get(marker.RefillKey)
+	var held RefillProgress
+	switch {
+	case err != nil:
+		return f.named(f.target, err)
+	case json.Unmarshal(value, &held) != nil, held.Owner != f.Owner:
+		return f.named(f.target, errWiped)
+	}
+	f.Servers[f.target].Refilling(f.progress.String(), 0)
+	if time.Since(f.reported) >= reportEvery {
+		f.reported = time.Now()
+		f.Log.Info("a server is being refilled", "server", f.Servers[f.target].Name, "looked_at", f.progress.Listed,
+			"of", f.progress.Items, "copied", f.progress.Copied)
+	}
+	return l.Set(marker.RefillKey, f.value(), claimFor)
+}

@@ -1,0 +1,148 @@
+package behaviour_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/marker"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+)
+
+// keptKeys are the keys whose values must survive.
+const keptKeys = 2000
+
+// keep stores the keys through c.
+func keep(t *testing.T, c *mctest.Client) {
+	t.Helper()
+	for i := range keptKeys {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set kept-%d %d 0 7\r\nvalue-%d\r\n", i, i, i%10)))
+	}
+}
+
+// hits returns how many of reads of the keys through c find their values. A read that is answered with an error, which
+// happens on a busy machine, is repeated.
+func hits(t *testing.T, c *mctest.Client) (n int) {
+	t.Helper()
+	for i := range keptKeys {
+		var reply string
+		require.Eventually(t, func() bool {
+			reply = c.MustDo(t, fmt.Sprintf("get kept-%d\r\n", i))
+			return !strings.HasPrefix(reply, "SERVER_ERROR")
+		}, mctest.Patience, pollPause)
+		if reply == fmt.Sprintf("VALUE kept-%d %d 7\r\nvalue-%d\r\nEND\r\n", i, i, i%10) {
+			n++
+		} else if reply != "END\r\n" {
+			t.Errorf("kept-%d is %q", i, reply)
+		}
+	}
+	return n
+}
+
+// awaitRefilled waits until server says that it is refilled, and each of fleet reads all servers.
+func awaitRefilled(t *testing.T, server *mctest.Server, fleet []*mwtest.MW) {
+	t.Helper()
+	c := mctest.MustDial(t, server.Addr())
+	ask := "mg " + base64.StdEncoding.EncodeToString([]byte(marker.RefilledKey)) + " b\r\n"
+	require.Eventually(t, func() bool { return c.MustDo(t, ask) == "HD\r\n" }, 20*time.Second, pollPause,
+		"%s is not refilled", server.Addr())
+	for _, m := range fleet {
+		require.Eventually(t, func() bool {
+			for _, s := range m.Stats().Snapshot().Servers {
+				if !upUnmarked(s.Health) {
+					return false
+				}
+			}
+			return true
+		}, mctest.Patience, pollPause, "not all servers are read")
+	}
+}
+
+// deleter sets and deletes keys of its own through one middleware after the other until stop is closed. After the
+// answer to a deletion no middleware may find the key.
+func deleter(t *testing.T, fleet []*mwtest.MW, keys int, stop chan struct{}, deleted *atomic.Int64) (wait func()) {
+	var clients sync.WaitGroup
+	for k := range keys {
+		var conns []*mctest.Client
+		for _, m := range fleet {
+			conns = append(conns, m.Dial(t))
+		}
+		clients.Go(func() {
+			tick := time.NewTicker(5 * time.Millisecond)
+			defer tick.Stop()
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				case <-tick.C:
+				}
+				do := func(through int, command string) string {
+					reply, err := conns[through%len(conns)].Do(command)
+					if err != nil {
+						return err.Error()
+					}
+					return reply
+				}
+				key := fmt.Sprintf("gone-%d-%d", k, n/2%50)
+				if n%2 == 0 {
+					do(n/2, "set "+key+" 0 0 1\r\nx\r\n")
+					continue
+				}
+				if reply := do(n, "delete "+key+"\r\n"); reply != "DELETED\r\n" && reply != "NOT_FOUND\r\n" {
+					continue
+				}
+				deleted.Add(1)
+				for i := range 2 * len(conns) {
+					if reply := do(i, "get "+key+"\r\n"); strings.HasPrefix(reply, "VALUE ") {
+						t.Errorf("%s is read after it was deleted", key)
+					}
+				}
+			}
+		})
+	}
+	return clients.Wait
+}
+
+func TestARestartOfAllServersInTurnKeepsTheKeysUnderLoad(t *testing.T) {
+	servers := mctest.StartNewMemcacheds(t, 3)
+	o := liveOptions()
+	o.RefillRate, o.Timeout = 1_000_000, time.Second
+	fleet, _ := behindProxies(t, 2, o, servers)
+	keep(t, fleet[0].Dial(t))
+	var a auditor
+	var deleted atomic.Int64
+	stop := make(chan struct{})
+	wait, waitToo := a.begin(t, fleet, 12, stop), deleter(t, fleet, 4, stop, &deleted)
+	for _, s := range servers {
+		awaitRefilled(t, s, fleet)
+	}
+	for _, s := range servers {
+		s.Stop()
+		a.more(t, 10)
+		s.Start()
+		begun := time.Now()
+		awaitRefilled(t, s, fleet)
+		t.Logf("refilled after %v", time.Since(begun))
+		for _, m := range fleet {
+			require.Equal(t, keptKeys, hits(t, m.Dial(t)))
+		}
+	}
+	close(stop)
+	wait()
+	waitToo()
+	a.none(t)
+	require.NotZero(t, deleted.Load())
+	o.Servers = mwtest.Servers(servers...)
+	p, err := middleware.Verify(context.Background(), o, middleware.Verification{Values: true})
+	require.NoError(t, err)
+	require.Zero(t, p.Differ)
+}
