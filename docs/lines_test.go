@@ -27,7 +27,6 @@ var longFiles = map[string]bool{
 	"internal/backend/server.go":           true,
 	"internal/config/importer/mcrouter.go": true,
 	"internal/control/control.go":          true,
-	"internal/marker/fleet.go":             true,
 	"internal/mctest/model/model.go":       true,
 }
 

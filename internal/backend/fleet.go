@@ -241,10 +241,12 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err er
 		return false, nil
 	}
 	r.applyMarks() // before others can know that this middleware has found a mark
+	again = true
 	if put, err = held.put(l, want); put {
 		r.mu.Lock()
 		if held.value != nil {
 			r.fleet.Put(s.Name, held.marks, want, stats.Now())
+			again = !r.fleet.Short()
 		} else {
 			r.forget(s) // it has lost the other records with the marks
 		}
@@ -252,7 +254,7 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err er
 	} else if put {
 		r.watches(c, func(w *watched) { w.blank = false })
 	}
-	return true, err
+	return again, err
 }
 
 // applyMarks updates the servers from the marks found, and takes over the marks of middlewares that are gone.
@@ -289,7 +291,8 @@ func (r *Records) applyMarks() {
 			barred[s] = "too few servers say whether it missed writes of others"
 		}
 	}
-	unknowable := now >= lease && r.answering() < marker.Witnesses(len(r.copies))
+	r.agreed.Store(respects && now < lease && r.fleet.Agrees())
+	unknowable := now >= lease && !r.attainable(now)
 	placements := r.placements
 	var looks map[string]watched
 	if now >= lease && !r.lapsed {
@@ -351,14 +354,16 @@ func (r *Records) applyMarks() {
 	}
 }
 
-// answering returns how many servers have answered the last look at their marks, or have not been asked; mu is held.
-func (r *Records) answering() (n int) {
+// attainable reports whether it may soon be known which servers missed writes: most servers have answered the last look
+// at their marks, or have not been asked, or all middlewares may vouch for one; mu is held.
+func (r *Records) attainable(now int64) bool {
+	n := 0
 	for _, c := range r.copies {
 		if c.watched.err == nil {
 			n++
 		}
 	}
-	return n
+	return n >= marker.Witnesses(len(r.copies)) || r.fleet.Settles(now)
 }
 
 // awaitRespected waits until all middlewares respect the mark of s, if s is marked. It returns false if that does not
@@ -368,7 +373,7 @@ func (r *Records) awaitRespected(ctx context.Context, s *Server) bool {
 		r.mu.Lock()
 		now := stats.Now()
 		respected := r.stale[s.Name] == 0 || r.fleet.InForce(s.Name, now) != 0
-		attainable := r.answering() >= marker.Witnesses(len(r.copies))
+		attainable := r.attainable(now)
 		changed := r.changed
 		r.mu.Unlock()
 		if respected || !attainable {

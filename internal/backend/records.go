@@ -37,7 +37,8 @@ type Records struct {
 	replicated atomic.Bool
 
 	// lease is the time until which servers may be read, ns as stats.Now; see RespectMarks.
-	lease atomic.Int64
+	lease  atomic.Int64
+	agreed atomic.Bool // see Agreed
 	// barredFor is the lease after whose end all servers have been barred; -1: none.
 	barredFor atomic.Int64
 	// applying is held while the servers are updated from the marks found. It is locked before mu and before a server's

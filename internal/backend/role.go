@@ -70,3 +70,6 @@ func (s *Server) resign() {
 func (s *Server) AwaitRole(ctx context.Context, deadline time.Time) {
 	s.await(ctx, deadline, s.Settles)
 }
+
+// Agreed reports whether, although too few servers answer, all middlewares vouch for one.
+func (r *Records) Agreed() bool { return r != nil && r.agreed.Load() }

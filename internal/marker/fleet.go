@@ -32,9 +32,10 @@ const (
 )
 
 // Fleet is one middleware's view of the marks that all middlewares in front of the same servers respect while they run.
-// A server that holds marks, even an empty list, is a witness. A mark is in force while it is on a majority of the
-// servers, all of them witnesses; a look at a majority therefore finds it. The model in fleet_test.go checks these
-// rules. Times are ns of one monotonic clock. A Fleet has no lock.
+// A server that holds marks, even an empty list, is a witness. A mark is in force while it is on a quorum of the
+// servers, all of them witnesses; a look at a quorum therefore finds it. A quorum is a majority, or one server for
+// which all vouch (quorum.go). The model in fleet_test.go checks these rules. Times are ns of one monotonic clock. A
+// Fleet has no lock.
 type Fleet struct {
 	owner   string
 	servers []string
@@ -42,7 +43,7 @@ type Fleet struct {
 	own     map[string]*ownMark // by the server that is marked
 	beats   []beat              // the latest, and those before it that are valid
 
-	// begun is when the last look at a majority of witnesses began, lease the time until which it is relied on, and
+	// begun is when the last look at a quorum of witnesses began, lease the time until which it is relied on, and
 	// known the marks of others in it.
 	begun, lease int64
 	known        Marks
@@ -66,6 +67,20 @@ type Fleet struct {
 	silent int64
 	// news: a server's mark was found for the first time.
 	news bool
+
+	// See quorum.go. few is the time since which too few servers answer; 0: enough do. numbers are the own ones that
+	// may still be found, the latest last. bound has the servers to which this middleware is bound, with the time until
+	// which its last vouch may count. anchored is when the last look began that found its registration, of which all
+	// knew, on most servers. forgotten is, by owner, when a registration was found removed whose owner was silent.
+	// orphaned: all servers must be flushed, because nobody has said what those who were registered have done.
+	few       int64
+	numbers   []beat
+	vouchers  map[on]voucher
+	bound     map[string]int64
+	anchored  int64
+	forgotten map[string]int64
+	orphaned  bool
+	agrees    bool // see Agrees
 }
 
 // beat is a beat of this middleware, and when it began.
@@ -99,6 +114,7 @@ func NewFleet(owner string) *Fleet {
 		owner: owner, answers: map[string]answer{}, own: map[string]*ownMark{}, clear: map[string]int64{},
 		held:  map[string]int64{},
 		heard: map[Mark]int64{}, beats: []beat{{}},
+		vouchers: map[on]voucher{}, bound: map[string]int64{}, forgotten: map[string]int64{},
 	}
 }
 
@@ -108,6 +124,7 @@ func (f *Fleet) Place(servers []string) {
 	for name := range f.answers {
 		if !slices.Contains(servers, name) {
 			delete(f.answers, name)
+			delete(f.bound, name)
 		}
 	}
 }
@@ -161,6 +178,9 @@ func (f *Fleet) Unmark(server string) {
 // that are not in the list: a server that was in another list may hold such marks, and the middlewares that use that
 // list take care of them.
 func (f *Fleet) Gone(now int64) (Mark, bool) {
+	if now >= f.lease {
+		return Mark{}, false // its beats are not heard
+	}
 	for _, k := range f.known {
 		if !slices.Contains(f.servers, k.Server) {
 			continue
@@ -238,7 +258,7 @@ func (f *Fleet) Witness(server string, marks Marks, begun, now int64) (want Mark
 		}
 	}
 	f.see(server, answer{begun: begun, witness: true, marks: marks}, now)
-	want = f.Want(marks)
+	want = f.Want(marks).merge(f.vouchFor(server, now))
 	return want, !slices.Equal(want, marks)
 }
 
@@ -249,14 +269,14 @@ func (f *Fleet) Want(marks Marks) Marks { return f.others(marks).merge(f.mine())
 // to be stored there, unless another middleware has stored marks there since.
 func (f *Fleet) Empty(server string, begun, now int64) (want Marks, joins bool) {
 	f.see(server, answer{begun: begun}, now)
-	if now >= f.Lease() && !f.acceptsEmpty {
+	if now >= f.Lease() && !(f.acceptsEmpty && f.begins(now)) {
 		return nil, false
 	}
 	want = f.others(f.known).merge(f.mine())
 	for _, s := range f.answers {
 		want = want.merge(f.others(s.marks))
 	}
-	return want, true
+	return slices.DeleteFunc(want, func(k Mark) bool { return k.vouchesFor(server) }), true
 }
 
 // Put records that want has been stored, by now, on server, a witness that held marks. An own mark that was not among
@@ -276,6 +296,7 @@ func (f *Fleet) Put(server string, marks, want Marks, now int64) {
 		}
 		o.on[server] = true
 	}
+	f.hear(server, want)
 }
 
 // Alone is AcceptEmpty for a middleware that finds no mark on its first look because no middleware was here before.
@@ -286,12 +307,15 @@ func (f *Fleet) Alone() {
 
 // AcceptEmpty lets servers that hold no marks become witnesses, with the marks that this middleware knows. It is called
 // if marks are lost and this middleware has marked every server.
-func (f *Fleet) AcceptEmpty() { f.acceptsEmpty = true }
+func (f *Fleet) AcceptEmpty() {
+	f.acceptsEmpty, f.orphaned = true, false
+	clear(f.bound)
+}
 
 // Lost reports whether for lostAfter most servers have answered, but too few of them are witnesses. Then no server may
 // be read, and no middleware can restore the marks.
 func (f *Fleet) Lost(now int64) bool {
-	return f.lost != 0 && now-f.lost > int64(lostAfter) && !f.acceptsEmpty
+	return f.orphaned || f.lost != 0 && now-f.lost > int64(lostAfter) && !f.acceptsEmpty && f.begins(now)
 }
 
 // see records the answer of a server and updates everything that follows from the answers.
@@ -302,22 +326,37 @@ func (f *Fleet) see(server string, a answer, now int64) {
 	f.answers[server] = a
 	recent := now - int64(relied)
 	answered, _ := f.count(recent, func(answer) bool { return true })
-	witnesses, begun := f.count(recent, isWitness)
+	witnesses, most := f.count(recent, isWitness)
+	if a.witness {
+		f.hear(server, a.marks)
+	}
+	begun, since := f.quorum(recent, now, isWitness)
+	switch awake, _ := f.count(now-int64(shortOf), isWitness); {
+	case awake >= f.majority():
+		f.few = 0
+	case f.few == 0:
+		f.few = now
+	}
+	if witnesses >= f.majority() {
+		f.acceptsEmpty = false
+	}
 	switch {
-	case witnesses >= f.majority():
-		f.lost, f.acceptsEmpty = 0, false
+	case begun != 0:
+		f.lost = 0
 	case now < f.lease || answered < f.majority():
 		f.lost = 0
 	case f.lost == 0:
 		f.lost = now
 	}
-	if witnesses >= f.majority() && begun >= f.begun {
+	if begun != 0 && begun >= f.begun {
 		if now >= f.lease {
 			f.since = nil // a mark may have been removed and stored again since
 		}
 		f.findClear(begun, recent, now)
-		f.begun, f.lease = begun, begun+int64(relied)
+		f.begun, f.lease = begun, max(f.lease, since+int64(relied))
+		f.agrees = most < since
 		f.know(recent, now)
+		f.release(recent, now)
 	}
 	for server, o := range f.own {
 		f.judge(server, o, recent, now)
@@ -340,134 +379,6 @@ func (f *Fleet) count(after int64, ok func(answer) bool) (n int, begun int64) {
 	}
 	slices.Sort(times)
 	return len(times), times[len(times)-f.majority()]
-}
-
-// know updates the marks of others from answers to questions asked after recent.
-func (f *Fleet) know(recent, now int64) {
-	known := f.known
-	f.known = nil
-	for _, s := range f.answers {
-		if s.witness && s.begun > recent {
-			f.known = f.known.merge(f.others(s.marks))
-		}
-	}
-	before := f.heard
-	for _, k := range f.known {
-		f.news = f.news || k.ofServer() && !known.of(k.Server, k.Owner)
-	}
-	f.heard = make(map[Mark]int64, len(f.known))
-	for _, k := range f.known {
-		f.heard[k] = now
-		if since, heard := before[k]; heard {
-			f.heard[k] = since
-		}
-		if !k.ofServer() && now-f.heard[k] > int64(goneAfter) && (k.Server == reads || !f.known.of(reads, k.Owner)) {
-			f.remove(k)
-		}
-	}
-	f.watch(recent, now)
-}
-
-// remove makes this middleware remove marks of others from the servers.
-func (f *Fleet) remove(marks ...Mark) {
-	f.removed = append(f.removed, marks...)
-	f.removed = f.removed[max(0, len(f.removed)-maxRemoved):]
-}
-
-// watch updates which marks of others are on a majority, and since when, from answers to questions asked after recent.
-func (f *Fleet) watch(recent, now int64) {
-	before := f.since
-	f.since, f.found = map[string]int64{}, nil
-	for _, k := range f.known {
-		if !k.ofServer() {
-			continue
-		}
-		var beats []uint64
-		for _, a := range f.answers {
-			if a.begun <= recent || !a.witness {
-				continue
-			}
-			for _, h := range a.marks {
-				if h.Server == k.Server && h.Owner == k.Owner {
-					beats = append(beats, h.Beat)
-				}
-			}
-		}
-		if len(beats) < f.majority() {
-			continue
-		}
-		slices.Sort(beats)
-		k.Beat = beats[len(beats)-f.majority()]
-		f.found = append(f.found, k)
-		f.since[k.Server] = now
-		if since, seen := before[k.Server]; seen {
-			f.since[k.Server] = since
-		}
-	}
-}
-
-// findClear updates clear by a look that began at begun, from answers to questions asked after recent. A mark cannot
-// have come into force and been removed between two looks that began within inForce.
-func (f *Fleet) findClear(begun, recent, now int64) {
-	first, blind := f.begun == 0, begun-f.begun >= int64(inForce)
-	for _, server := range f.servers {
-		marked, silent := 0, len(f.servers)
-		for _, a := range f.answers {
-			if a.begun > recent {
-				silent--
-				if slices.ContainsFunc(a.marks, func(k Mark) bool { return k.Server == server }) {
-					marked++
-				}
-			}
-		}
-		_, looked := f.clear[server]
-		switch {
-		case first && f.alone && f.own[server] == nil && marked == 0:
-			f.clear[server] = begun - int64(inForce)
-		case f.own[server] != nil, blind, !looked, marked > 0 && marked+silent >= f.majority():
-			f.clear[server], f.held[server] = now, now
-		case marked > 0:
-			f.clear[server] = now
-		}
-	}
-}
-
-// judge updates whether o, the mark of server, is in force, by a look that began after recent and after the mark was
-// last stored.
-func (f *Fleet) judge(server string, o *ownMark, recent, now int64) {
-	after := max(recent, o.put)
-	if witnesses, _ := f.count(after, isWitness); witnesses < f.majority() {
-		return
-	}
-	valid := Mark{server, f.owner, max(o.first, f.valid(now))}
-	marked, begun := f.count(after, func(a answer) bool { return a.witness && a.marks.holds(valid) })
-	if marked < f.majority() {
-		o.since, o.until, o.acknowledged = 0, 0, 0
-		return
-	}
-	if o.since == 0 {
-		o.since = now
-	}
-	o.found, o.until = begun, begun+int64(relied)
-	if o.acknowledged == 0 && now >= f.silent && f.acknowledged(Mark{server, f.owner, o.first}, o.since) {
-		o.acknowledged = now
-	}
-}
-
-// acknowledged reports whether all who are registered have acknowledged own, a mark in force since a time, by a look
-// that began after that. Who registers later looks later, and finds it.
-func (f *Fleet) acknowledged(own Mark, since int64) bool {
-	if witnesses, _ := f.count(since-1, isWitness); witnesses < f.majority() {
-		return false
-	}
-	var all Marks
-	for _, a := range f.answers {
-		if a.witness {
-			all = all.merge(f.others(a.marks))
-		}
-	}
-	return !slices.ContainsFunc(all,
-		func(k Mark) bool { return k.Server == reads && !all.holds(own.acknowledgement(k.Owner)) })
 }
 
 // Doubt records that the servers may have lost this middleware's marks. They are not in force until a look has found
@@ -525,6 +436,11 @@ func (f *Fleet) Pause(now int64) time.Duration {
 		if o.acknowledged != 0 && now-o.acknowledged < int64(relied) {
 			pause = min(pause, time.Millisecond)
 		}
+	}
+	if f.few != 0 && !f.agrees && f.Settles(now) {
+		pause = min(pause, soon)
+	} else if f.few != 0 {
+		pause = min(pause, LookEvery/2)
 	}
 	for k, heard := range f.heard {
 		if k.ofServer() && now-heard < int64(relied) && !f.found.of(k.Server, k.Owner) {

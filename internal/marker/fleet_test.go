@@ -34,6 +34,8 @@ import (
 //   - A middleware removes its own marks after the server is clean. The marks of a dead middleware are removed by the
 //     one that has cleaned the server.
 //
+//   - While few servers answer, one for which all who are registered vouch is enough; see quorum.go.
+//
 // Not explored is what a middleware does when Fleet.Lost is true: for lostAfter a majority of the servers, A, has
 // answered, with too few witnesses among them. The middleware marks all servers itself. Only then it makes the servers
 // of A that hold no marks witnesses, with its own marks and all that it has seen. It flushes each server that it
@@ -57,6 +59,8 @@ type fleet struct {
 	// the member, if not 0, that is of a version which does not acknowledge marks
 	elder int
 	alone bool // nobody acknowledges marks
+	// the member, if not 0, that is of a version which vouches for no server
+	former int
 	// prefix are the events before the exploration begins.
 	prefix []string
 
@@ -80,6 +84,13 @@ type fleet struct {
 	kept         bool // a registration counts after it was lost
 	dormant      bool // a registration without a recent beat counts
 	unnoticed    bool // the version that does not acknowledge marks is not noticed
+
+	// While one server counts:
+	aged       bool // a vouch counts for ever
+	halves     bool // who does not vouch does not count
+	forgetting bool // who is silent on that server is forgotten
+	eager      bool // who starts reads without being joined
+	unbound    bool // who no longer vouches is not bound
 }
 
 type fleetServer struct {
@@ -132,6 +143,8 @@ func (f *Fleet) clone() *Fleet {
 	c := *f
 	c.answers, c.since, c.heard = maps.Clone(f.answers), maps.Clone(f.since), maps.Clone(f.heard)
 	c.clear, c.held = maps.Clone(f.clear), maps.Clone(f.held)
+	c.numbers, c.vouchers, c.bound = slices.Clone(f.numbers), maps.Clone(f.vouchers), maps.Clone(f.bound)
+	c.forgotten = maps.Clone(f.forgotten)
 	c.own = map[string]*ownMark{}
 	for server, o := range f.own {
 		p := *o
@@ -215,6 +228,24 @@ func (s *fleetState) key() []byte {
 			list(e.want)
 		}
 		age(me.begun)
+		age(me.anchored)
+		for i := range s.servers {
+			until, is := me.bound[nameOf(i)]
+			flag(is)
+			age(until)
+			for other := range s.members {
+				v := me.vouchers[on{nameOf(i), strconv.Itoa(other)}]
+				num(int(v.number))
+				age(v.before)
+				age(v.since)
+				age(v.asked)
+			}
+		}
+		age(me.few)
+		for _, v := range me.numbers {
+			num(int(v.number))
+			age(v.began)
+		}
 		age(me.lease)
 		age(me.silent)
 		list(me.known)
@@ -295,6 +326,8 @@ func (f *fleet) lease(s *fleetState, m int) int64 {
 		return me.Fleet.lease
 	case f.premature && o != nil && o.since != 0:
 		return min(me.Fleet.lease, o.until)
+	case f.eager && m == 2:
+		return me.Fleet.lease
 	case f.kept && me.leased:
 		return me.Fleet.lease
 	}
@@ -320,6 +353,7 @@ func (f *fleet) hear(s *fleetState, m, i int) {
 		}
 	}
 	me.Beat(s.now)
+	f.mislead(s, m)
 	hope := f.hopes(me)
 	changed := false
 	blank := e.held.blank && !f.trusting
@@ -364,6 +398,36 @@ func (f *fleet) hear(s *fleetState, m, i int) {
 		*e = exchange{}
 	}
 	f.adjust(s, me, hope)
+}
+
+// mislead makes member m believe what the rules for one server that counts would prevent.
+func (f *fleet) mislead(s *fleetState, m int) {
+	me := &s.members[m]
+	for i := range s.servers {
+		for other := range s.members {
+			of := on{nameOf(i), strconv.Itoa(other)}
+			if v := me.vouchers[of]; other != m && (f.halves || f.aged && v.since != 0) {
+				v.asked, v.since = s.now, s.now
+				me.vouchers[of] = v
+			}
+		}
+	}
+	if f.former != 0 && m == f.former {
+		me.few = 0
+	}
+	for k, since := range me.heard {
+		if f.forgetting && k.Server == reads && s.now-since > int64(goneAfter) {
+			me.remove(k)
+		}
+	}
+	if f.forgetting {
+		clear(me.forgotten)
+	}
+	for server, until := range me.bound {
+		if f.unbound && until <= s.now {
+			delete(me.bound, server)
+		}
+	}
 }
 
 // hopes returns the marks of me that are in force.
@@ -698,8 +762,10 @@ var (
 		looks(0, 1, 2, 1, 2), looks(2, 1, 2), looks(0, 1, 2))
 	// looked: another middleware has started and looked before the mark was placed, and not stored its registration.
 	looked = steps(do("another middleware starts"), hears(2, 1, 2), acknowledged)
-	// joined: the registration of another middleware was lost with server 1, which the second has restored without it.
-	joined = steps(do("another middleware starts"), looks(2, 1, 2, 1, 2), do("server 1 restarts"), looks(1, 1),
+	// joined: the registration of another middleware was lost with two servers, which the second has restored without
+	// it.
+	joined = steps(do("another middleware starts"), looks(2, 0, 1, 2, 0, 1, 2),
+		do("server 0 restarts", "server 1 restarts"), looks(1, 0, 1),
 		do("middleware 0 loses 2", "middleware 0 writes"),
 		looks(0, 0, 1, 0, 1), looks(1, 0, 1), looks(0, 0, 1))
 	// stopped: the third middleware stopped for so long that it counts as gone, and looks again just before the others
@@ -710,6 +776,31 @@ var (
 	// restored: server 1 restarts after the answer, and the other copies marks there. It does not look at server 2
 	// again.
 	restored = steps(known, do("server 1 restarts"), rounds(6, []int{1}, 1, 0))
+	// single: server 2 alone answers both, who come to vouch for it; singly: server 0 and 1 are marked there, and a
+	// write is answered.
+	single = steps(do("middleware 0 loses 0", "middleware 0 loses 1", "middleware 1 loses 0", "middleware 1 loses 1"),
+		rounds(1, []int{0, 1}, 2), looks(0, 2), looks(1, 2), do("time passes"), agree, agree, agree)
+	agree  = steps(looks(0, 2), looks(1, 2))
+	singly = steps(single, do("middleware 0 writes"), agree, agree, agree, agree, do("the write is answered"))
+	// returned: the others return, and one reaches them; shared: the marks are there, too, and it is bound to nothing.
+	returned = steps(singly, do("middleware 1 reaches 0 again", "middleware 1 reaches 1 again", "time passes",
+		"time passes", "time passes"))
+	// apart: one reaches server 2, the other the others. halved: it has written, and nobody has forgotten the other;
+	// silent: somebody would have.
+	apart  = do("middleware 0 loses 0", "middleware 0 loses 1", "middleware 1 loses 2")
+	aside  = steps(looks(0, 2, 2), looks(1, 0, 1), do("time passes"))
+	writes = steps(do("middleware 1 writes"), looks(1, 0, 1, 0, 1), aside, aside, aside, looks(1, 0, 1),
+		do("the write is answered"))
+	halved = steps(apart, aside, aside, aside, writes)
+	silent = steps(apart, slices.Concat(slices.Repeat([][]string{aside}, 53)...), writes)
+	// left: one was bound, is no longer, and does the same.
+	left = steps(single, do("middleware 1 reaches 0 again", "middleware 1 reaches 1 again"),
+		slices.Concat(slices.Repeat([][]string{steps(looks(1, everywhere...), looks(0, 2), do("time passes"))}, 5)...),
+		looks(1, everywhere...), do("middleware 1 loses 2"), writes)
+	// late: another starts that reaches only the two servers that don't answer the others; whole: it reaches all.
+	begins = steps(singly, do("another middleware starts"))
+	late   = steps(begins, do("middleware 2 loses 2"), rounds(6, []int{2}, 0, 1))
+	whole  = steps(begins, rounds(6, []int{2}, everywhere...), rounds(3, []int{2}, 0, 1))
 	// The following are without acknowledgements. waited: the wait for the mark is over; waiting: the other restores
 	// server 1 without it before that.
 	waited  = steps(marked, rounds(3, []int{0}, 1, 2))
@@ -789,6 +880,43 @@ var fleets = map[string]struct {
 	"another does not acknowledge": {
 		fleet{members: 3, elder: 2, times: 1, prefix: acknowledged},
 		"who does not acknowledge is noticed", func(f *fleet) { f.unnoticed = true },
+	},
+
+	"one server is left": {
+		fleet{times: 2, prefix: single},
+		"", nil,
+	},
+	"and is marked alone": {
+		fleet{times: 1, restarts: 1, prefix: singly},
+		"", nil,
+	},
+	"the others return": {
+		fleet{times: 1, prefix: returned},
+		"who has vouched is bound until the marks are on most servers", func(f *fleet) { f.unbound = true },
+	},
+	"one of two leaves": {
+		fleet{times: 1, prefix: left},
+		"a vouch counts for a short time", func(f *fleet) { f.aged = true },
+	},
+	"two halves": {
+		fleet{times: 1, prefix: halved},
+		"all who are registered vouch", func(f *fleet) { f.halves = true },
+	},
+	"one half vouches for nothing": {
+		fleet{former: 1, times: 1, prefix: halved},
+		"all who are registered vouch", func(f *fleet) { f.halves = true },
+	},
+	"two halves for long": {
+		fleet{times: 1, prefix: silent},
+		"nobody is forgotten while one server counts", func(f *fleet) { f.forgetting = true },
+	},
+	"another starts apart": {
+		fleet{times: 1, prefix: late},
+		"who starts registers where all others look", func(f *fleet) { f.eager = true },
+	},
+	"another starts": {
+		fleet{times: 1, prefix: whole},
+		"who starts finds all marks on most servers", func(f *fleet) { f.eager = true },
 	},
 
 	"a mark is in force": {

@@ -104,7 +104,7 @@ func TestAWriterLooksSoonForAMarkThatItHasStoredAndAgainWhenTheMarkMayCount(t *t
 func TestAReaderRespectsTheMarksThatItFoundAndReliesOnALookForAShortTime(t *testing.T) {
 	mark := Mark{"a", "y", 1}
 	s := fleetServers{"a": {}, "b": {mark}, "c": {mark}}
-	f := s.reader(t, "x", "a", "b")
+	f := s.reader(t, "x", "a", "b", "c")
 	lease := f.Lease()
 	s.lookAt(f, start, "a")
 	require.Equal(t, lease, f.Lease(), "one server does not have every mark")
@@ -161,7 +161,10 @@ func TestWhoReadsAndIsGoneIsNotWaitedForForever(t *testing.T) {
 	s.reader(t, "gone", "a", "b", "c")
 	f := member("x")
 	f.Register(int64(start))
-	s.keepLooking(f, start, start+goneAfter+beatEvery, "a", "b", "c")
+	for now := start; now < start+goneAfter+beatEvery; now += LookEvery {
+		f.Beat(int64(now))
+		s.lookAt(f, now, "a", "b", "c")
+	}
 	require.False(t, s["a"].of(reads, "gone"))
 	require.True(t, s["a"].of(reads, "x"))
 }
@@ -195,8 +198,9 @@ func TestAMarkOfAnotherIsRespectedByAllWhenItWasFoundOnAMajorityForLongEnough(t 
 
 func TestAServerThatHasLostItsMarksGetsTheKnownMarksWhileALookIsReliedOn(t *testing.T) {
 	mark := Mark{"a", "y", 1}
-	s := fleetServers{"b": {mark}, "c": {mark}}
-	f := s.reader(t, "x", "b", "c")
+	s := fleetServers{"a": {}, "b": {mark}, "c": {mark}}
+	f := s.reader(t, "x", "a", "b", "c")
+	delete(s, "a")
 	s.lookAt(f, start, "b", "c")
 	delete(s, "b")
 	delete(s, "c")

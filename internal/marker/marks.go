@@ -50,6 +50,11 @@ func (k Mark) acknowledgement(owner string) Mark {
 // ofServer reports whether k says that a server missed writes.
 func (k Mark) ofServer() bool { return !strings.HasPrefix(k.Server, " ") }
 
+// vouchesFor reports whether by k a middleware vouches for server, or asks for that.
+func (k Mark) vouchesFor(server string) bool {
+	return k.Server == vouches+server || k.Server == asks+server
+}
+
 // of reports whether owner has marked server.
 func (m Marks) of(server, owner string) bool {
 	return slices.ContainsFunc(m, func(k Mark) bool { return k.Server == server && k.Owner == owner })

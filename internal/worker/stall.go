@@ -145,7 +145,7 @@ func (w *Worker) mayDoWithout(s int) bool {
 	return client || w.member.Patient // nobody waits for checks alone, unless requests wait for the patient worker
 }
 
-// canMark reports whether most servers of the pool of server s answer.
+// canMark reports whether the pool of server s has enough servers that answer for a mark.
 func (w *Worker) canMark(s int) bool {
 	pool := w.options.Router.Of(s)
 	answer := 0
@@ -154,7 +154,7 @@ func (w *Worker) canMark(s int) bool {
 			answer++
 		}
 	}
-	return answer >= marker.Witnesses(len(pool.Servers()))
+	return answer >= marker.Witnesses(len(pool.Servers())) || w.options.Pools[pool.Number()].Lease.Agreed()
 }
 
 // awaitReadable waits, on a detour, until it is known which server decides requests[i], and the servers from which it

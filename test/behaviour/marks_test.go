@@ -174,6 +174,52 @@ func TestADeadServerStopsNoWritesAndIsNotReadUntilItIsClean(t *testing.T) {
 	a.none(t)
 }
 
+func TestOneServerIsEnoughWhileAllMiddlewaresReachItAndKeepsItsValues(t *testing.T) {
+	for _, n := range []int{2, 3} {
+		for how, fault := range map[string]struct{ begin, end func(*mctest.Server) }{
+			"killed":  {(*mctest.Server).Stop, (*mctest.Server).Start},
+			"stopped": {(*mctest.Server).Freeze, (*mctest.Server).Thaw},
+		} {
+			t.Run(fmt.Sprintf("%d middlewares, %s", n, how), func(t *testing.T) {
+				servers := mctest.StartNewMemcacheds(t, 3)
+				o := liveOptions()
+				o.ConnectTimeout, o.Timeout, o.StallAfter = time.Second, time.Second, 100*time.Millisecond
+				fleet, _ := behindProxies(t, n, o, servers)
+				kept := numbered(50)
+				insist(t, fleet[0].Addr(), kept, "kept")
+				var a auditor
+				stop := make(chan struct{})
+				wait := a.begin(t, fleet, 12, stop)
+				a.more(t, 10)
+				for _, s := range servers[:2] {
+					fault.begin(s)
+				}
+				a.more(t, 30)
+				for _, s := range servers[:2] {
+					fault.end(s)
+				}
+				for _, m := range fleet {
+					for _, name := range []string{"server-1", "server-2", "server-3"} {
+						awaitState(t, m.Dial(t), name, "up")
+					}
+				}
+				a.more(t, 10)
+				close(stop)
+				wait()
+				a.none(t)
+				for _, m := range fleet {
+					require.Zero(t, m.Stats().Snapshot().Servers[2].Health.Flushes, "the one that was left")
+				}
+				for _, key := range kept {
+					value, found := servers[2].Get(key)
+					require.True(t, found, key)
+					require.Equal(t, "kept", value)
+				}
+			})
+		}
+	}
+}
+
 // upUnmarked reports whether a server may be read because no middleware marks it. On a busy machine it may be late, and
 // be marked again, a moment after.
 func upUnmarked(h stats.Health) bool { return h.State == "up" && !h.MarkedElsewhere }

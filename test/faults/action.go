@@ -114,6 +114,11 @@ var (
 // inject makes the victim's proxy inject a fault.
 func inject(f faulty.Fault) action { return at(injectInto(f), victim) }
 
+// bothRestart kills two servers and starts them again at once.
+func bothRestart(ctx context.Context, s *system) error {
+	return errors.Join(at(killServer, 0, victim)(ctx, s), at(startServer, 0, victim)(ctx, s))
+}
+
 // restarts kills the victim and starts it again at once, five times.
 func restarts(ctx context.Context, s *system) error {
 	for range 5 {

@@ -271,6 +271,20 @@ func Scenarios() []Scenario {
 			reads: byAny, writes: byAny, settings: twoPoolFleet,
 		},
 		{
+			Name: "two-of-three", Title: "two of three servers are killed and started again; two mcmw instances",
+			Args: ackLive, fault: at(killServer, 0, victim), heal: at(startServer, 0, victim), reads: byAny,
+			writes: byAny, settings: fleet,
+		},
+		{
+			Name: "two-of-three-freeze", Title: "two of three servers are suspended (SIGSTOP); two mcmw instances",
+			Args: ackLive, fault: at(freezeServer, 0, victim), heal: at(thawServer, 0, victim), reads: byAny,
+			writes: byAny, settings: fleet,
+		},
+		{
+			Name: "two-of-three-restart", Title: "two of three servers are restarted at once; two mcmw instances",
+			Args: ackLive, fault: bothRestart, reads: byAny, writes: byAny, settings: fleet,
+		},
+		{
 			Name: "routes",
 			Title: "routes move keys to another pool, back, and there again; two mcmw instances read the files a " +
 				"second apart", Args: severalTwo, fault: reroute, heal: rerouteAgain, settings: routesMove,

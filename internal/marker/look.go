@@ -1,0 +1,158 @@
+package marker
+
+import (
+	"slices"
+)
+
+// know updates the marks of others from answers to questions asked after recent.
+func (f *Fleet) know(recent, now int64) {
+	known := f.known
+	f.known = nil
+	for _, s := range f.answers {
+		if s.witness && s.begun > recent {
+			f.known = f.known.merge(f.others(s.marks))
+		}
+	}
+	before := f.heard
+	for _, k := range f.known {
+		f.news = f.news || k.ofServer() && !known.of(k.Server, k.Owner)
+	}
+	f.heard = make(map[Mark]int64, len(f.known))
+	patience := goneAfter
+	if o := f.own[reads]; o == nil || !o.respected() {
+		patience = startsAfter
+	}
+	for _, k := range f.known {
+		f.heard[k] = now
+		if since, heard := before[k]; heard {
+			f.heard[k] = since
+		}
+		if !k.ofServer() && now-f.heard[k] > int64(patience) && !f.agrees &&
+			(k.Server == reads || !f.known.of(reads, k.Owner)) {
+			f.remove(k)
+			f.orphaned = f.orphaned || k.Server == reads && patience == startsAfter
+		}
+		if k.Server == reads {
+			delete(f.forgotten, k.Owner)
+		}
+	}
+	for _, k := range known {
+		if k.Server == reads && now-before[k] >= int64(validFor) && !f.others(f.known).of(reads, k.Owner) {
+			f.forgotten[k.Owner] = now
+		}
+	}
+	f.watch(recent, now)
+}
+
+// remove makes this middleware remove marks of others from the servers.
+func (f *Fleet) remove(marks ...Mark) {
+	f.removed = append(f.removed, marks...)
+	f.removed = f.removed[max(0, len(f.removed)-maxRemoved):]
+}
+
+// watch updates which marks of others are on a majority, and since when, from answers to questions asked after recent.
+func (f *Fleet) watch(recent, now int64) {
+	before := f.since
+	f.since, f.found = map[string]int64{}, nil
+	for _, k := range f.known {
+		if !k.ofServer() {
+			continue
+		}
+		if k.Beat = f.beatOf(k, recent, now); k.Beat == 0 {
+			continue
+		}
+		f.found = append(f.found, k)
+		f.since[k.Server] = now
+		if since, seen := before[k.Server]; seen {
+			f.since[k.Server] = since
+		}
+	}
+}
+
+// beatOf returns the latest beat with which k is on a quorum, by answers to questions asked after recent; 0: it is not.
+func (f *Fleet) beatOf(k Mark, recent, now int64) uint64 {
+	var beats []uint64
+	for _, a := range f.answers {
+		for _, h := range a.marks {
+			if h.Server == k.Server && h.Owner == k.Owner {
+				beats = append(beats, h.Beat)
+			}
+		}
+	}
+	slices.Sort(beats)
+	for _, k.Beat = range slices.Backward(slices.Compact(beats)) {
+		holds := func(a answer) bool { return a.witness && a.marks.holds(k) }
+		if begun, _ := f.quorum(recent, now, holds); begun != 0 {
+			return k.Beat
+		}
+	}
+	return 0
+}
+
+// findClear updates clear by a look that began at begun, from answers to questions asked after recent. A mark cannot
+// have come into force and been removed between two looks that began within inForce.
+func (f *Fleet) findClear(begun, recent, now int64) {
+	first, blind := f.begun == 0, begun-f.begun >= int64(inForce)
+	for _, server := range f.servers {
+		marked, silent, bound := 0, len(f.servers), false
+		for name, a := range f.answers {
+			if a.begun > recent {
+				silent--
+				if slices.ContainsFunc(a.marks, func(k Mark) bool { return k.Server == server }) {
+					marked++
+					bound = bound || f.bound[name] > now
+				}
+			}
+		}
+		_, looked := f.clear[server]
+		switch {
+		case first && f.alone && f.own[server] == nil && marked == 0:
+			f.clear[server] = begun - int64(inForce)
+		case f.own[server] != nil, blind, !looked, marked > 0 && (bound || marked+silent >= f.majority()):
+			f.clear[server], f.held[server] = now, now
+		case marked > 0:
+			f.clear[server] = now
+		}
+	}
+}
+
+// judge updates whether o, the mark of server, is in force, by a look that began after recent and after the mark was
+// last stored.
+func (f *Fleet) judge(server string, o *ownMark, recent, now int64) {
+	after := max(recent, o.put)
+	if begun, _ := f.quorum(after, now, isWitness); begun == 0 {
+		return
+	}
+	valid := Mark{server, f.owner, max(o.first, f.valid(now))}
+	holds := func(a answer) bool { return a.witness && a.marks.holds(valid) }
+	begun, since := f.quorum(after, now, holds)
+	if begun == 0 || server == reads && !o.respected() && !f.joined(valid, after) {
+		o.since, o.until, o.acknowledged = 0, 0, 0
+		return
+	}
+	if o.since == 0 {
+		o.since = now
+	}
+	o.found, o.until = begun, since+int64(relied)
+	if o.acknowledged == 0 && now >= f.silent && f.acknowledged(Mark{server, f.owner, o.first}, o.since, now) {
+		o.acknowledged = now
+	}
+	if _, most := f.count(after, holds); most != 0 && server == reads && o.respected() {
+		f.anchored = most
+	}
+}
+
+// acknowledged reports whether all who are registered have acknowledged own, a mark in force since a time, by a look
+// that began after that. Who registers later looks later, and finds it.
+func (f *Fleet) acknowledged(own Mark, since, now int64) bool {
+	if begun, _ := f.quorum(since-1, now, isWitness); begun == 0 {
+		return false
+	}
+	var all Marks
+	for _, a := range f.answers {
+		if a.witness {
+			all = all.merge(f.others(a.marks))
+		}
+	}
+	return all.agree(own)
+}
