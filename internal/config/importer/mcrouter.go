@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -32,9 +31,6 @@ const (
 	poolRoute = "PoolRoute"
 	hashRoute = "HashRoute"
 )
-
-// The routes that choose by the command.
-var operationRoutes = []string{"OperationSelectorRoute", "PrefixPolicyRoute"}
 
 const prefixRoute = "PrefixSelectorRoute"
 
@@ -415,137 +411,6 @@ func (m *mcrouter) prefixes(n *yaml.Node, arguments []field) (choices []choice, 
 	}
 	w, valid := m.way(wildcard)
 	return append(choices, choice{"", w}), ok && valid
-}
-
-// readCommands are the commands of operation_policies that read; the others write. With two pools, plainReads go to one
-// of them and all other commands to the other.
-var (
-	readCommands = []string{"get", "gets", "gat", "gats", "metaget", "lease-get"}
-	plainReads   = []string{"get", "metaget", "lease-get"}
-	// changing are the commands that, with two pools, a default_policy stands for unless they have their own policies.
-	changing = []string{
-		"set", "add", "replace", "append", "prepend", "cas", "incr", "decr", "touch", "delete", "gets",
-		"gat", "gats",
-	}
-)
-
-// operation is a command with its route.
-type operation struct {
-	command *yaml.Node
-	use     usage
-}
-
-// operations translates a choice by the command: one route for all reads and one for all writes, to one pool or to two.
-func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (w way, ok bool) {
-	var byDefault *usage
-	var chosen []operation
-	ok = true
-	for _, f := range arguments {
-		switch f.key.Value {
-		case "default_policy":
-			use, valid := m.leaf(f.value)
-			byDefault, ok = &use, ok && valid
-		case "operation_policies":
-			for _, command := range m.fields(f.value) {
-				use, valid := m.leaf(command.value)
-				chosen, ok = append(chosen, operation{command.key, use}), ok && valid
-			}
-		default:
-			m.refuseKey(f.key, "mcmw has no equivalent")
-		}
-	}
-	if !ok {
-		return way{}, false
-	}
-	// first returns the route of the first command that is one of commands or, if among is false, that is none of them.
-	first := func(among bool, commands []string) *usage {
-		if at := slices.IndexFunc(chosen,
-			func(o operation) bool { return slices.Contains(commands, o.command.Value) == among }); at >= 0 {
-			return &chosen[at].use
-		}
-		return nil
-	}
-	writes, reads := cmp.Or(first(false, readCommands), byDefault),
-		cmp.Or(first(true, plainReads), byDefault, first(true, readCommands))
-	apart := writes != nil && reads != nil && !slices.Equal(writes.pools, reads.pools)
-	for _, o := range chosen {
-		want, command := writes, o.command.Value
-		if slices.Contains(plainReads, command) || !apart && slices.Contains(readCommands, command) {
-			want = reads
-		}
-		switch {
-		case want == nil || want.same(o.use):
-			continue
-		case apart && want == writes && slices.Contains(readCommands, command):
-			m.refuse(o.command,
-				"%s: goes to pool %s, but it returns the cas or changes the item, so mcmw sends it to the pool of "+
-					"set, %s; accepted: the route of set",
-				command, strings.Join(o.use.pools, ", "), strings.Join(writes.pools, ", "))
-		default:
-			m.refuse(o.command,
-				"%s: has %s of %s, but line %d has %s of %s; accepted: one route for all commands that write, and "+
-					"one for all that read", command,
-				o.use.handle, strings.Join(o.use.pools, ", "), want.at.Line, want.handle,
-				strings.Join(want.pools, ", "))
-		}
-		return way{}, false
-	}
-	for i, use := range []*usage{writes, reads} {
-		if use == nil {
-			m.refuse(n, "%s: no route for %s; accepted: a route for it, or a default_policy", name,
-				[]string{"set", "get"}[i])
-			return way{}, false
-		}
-	}
-	if apart {
-		return m.apart(*writes, *reads, byDefault, chosen)
-	}
-	return m.together(*writes, *reads, byDefault)
-}
-
-// apart returns the way of keys that are read in one pool, while all other commands go to another.
-func (m *mcrouter) apart(writes, reads usage, byDefault *usage, chosen []operation) (w way, ok bool) {
-	if byDefault != nil && !byDefault.same(writes) {
-		left := slices.DeleteFunc(slices.Clone(changing), func(command string) bool {
-			return slices.ContainsFunc(chosen, func(o operation) bool { return o.command.Value == command })
-		})
-		if len(left) > 0 {
-			m.refuse(byDefault.at,
-				"default_policy: has %s for %s of %s, but line %d has %s of %s for writes; accepted: the same route "+
-					"for all but %s",
-				byDefault.handle, strings.Join(left, ", "), strings.Join(byDefault.pools, ", "), writes.at.Line,
-				writes.handle, strings.Join(writes.pools, ", "), plainReads[0])
-			return way{}, false
-		}
-	}
-	if _, toAll := writesToAll[writes.handle]; !toAll && !writes.sharded() {
-		m.refuse(writes.at, "%s: writes to only one of the servers; accepted: %s, %s", writes.handle,
-			anyOf(writesToAll), poolRoute)
-		return way{}, false
-	}
-	return way{writes: writes, reads: writes, from: &way{writes: reads, reads: reads}}, true
-}
-
-// together returns the way of keys that are read and written in one pool.
-func (m *mcrouter) together(writes, reads usage, byDefault *usage) (w way, ok bool) {
-	_, toAll := writesToAll[writes.handle]
-	_, ofAny := readsOfAny[reads.handle]
-	switch {
-	case byDefault != nil && !byDefault.same(writes) && !byDefault.same(reads):
-		m.refuse(byDefault.at,
-			"default_policy: neither the route of set nor that of get; accepted: one route for all commands that "+
-				"write, and one for all that read")
-	case !toAll && !writes.sharded():
-		m.refuse(writes.at, "%s: writes to only one of the servers that are read; accepted: %s", writes.handle,
-			anyOf(writesToAll))
-	case writes.sharded() && !reads.sharded():
-		m.refuse(reads.at, "%s: reads servers that set does not write to; accepted: %s", reads.handle, poolRoute)
-	case toAll && !ofAny && !reads.sharded() && !reads.same(writes):
-		m.refuse(reads.at, "%s: accepted for get: %s, or %s", reads.handle, anyOf(readsOfAny), poolRoute)
-	default:
-		return way{writes: writes, reads: reads}, true
-	}
-	return way{}, false
 }
 
 // translated lists the routes that have an equivalent in mcmw.
