@@ -28,8 +28,10 @@ func TestTheNotesNameTheObjectsOfTheRelease(t *testing.T) {
 func TestTheNotesSayWhereTheKeysAreAndWhenConnectionsEnd(t *testing.T) {
 	const ends = "closed between two requests at a random age from half of"
 	for set, want := range map[string]string{
-		"memcached.replicas=4":                  ", in front of 4 memcached servers of this release.\n",
-		"memcached.enabled=false,servers={a,b}": ", in front of a, b.\n",
+		"memcached.replicas=4": ", in front of 4 memcached servers of " +
+			"this release.\n",
+		"memcached.enabled=false,servers={a,b}":                         ", in front of a, b.\n",
+		"memcached.enabled=false,servers={a},memcached.pools[0].name=b": ", in front of a.\n",
 		"memcached.enabled=false,config.pools.b.servers={x},config.pools.a.servers={y}": ", in front of the pools a, " +
 			"b.\n",
 		"memcached.pools[0].name=a,memcached.pools[1].name=b,memcached.pools[1].replicas=1": ", in front of the " +

@@ -63,6 +63,8 @@ func TestInvalidValuesAreRefusedWithTheirKey(t *testing.T) {
 			"memcached.pools[0].name is a: expected options of the chart's pool without its servers, or another name",
 		"memcached.pools[0].name=a,config.pools.b.ack=any": "config.pools.b has no servers, and " +
 			"memcached.pools has no pool of this name; expected servers, or one of the names a",
+		"memcached.pools[0].name=a,config.pools.b.servers={x},networkPolicy.enabled=true": "networkPolicy.egress is " +
+			"empty: mcmw could not connect to your servers",
 		"memcached.pools[0].name=a,memcached.pools[1].name=a": `memcached.pools has the name "a", which exists already`,
 		"memcached.pools[0].replicas=2":                       `at '/memcached/pools/0': missing property 'name'`,
 		"memcached.pools[0].name=a,memcached.pools[0].enabled=true": `at '/memcached/pools/0': additional properties ` +

@@ -106,7 +106,7 @@ func pointValues(v experiment.Values) tree {
 		"config": config, "adminPort": adminPort, "networkPolicy": tree{"enabled": false},
 		"extraArgs": append(testbed.StatisticsArgs(), v.Flags(experiment.MiddlewareFlags)...),
 		"memcached": tree{
-			"enabled": true, "port": serverPort, "replicas": v.Int(experiment.Servers),
+			"enabled": true, "pools": []tree{}, "port": serverPort, "replicas": v.Int(experiment.Servers),
 			"threads": v.Int(experiment.ServerThreads), "memoryMiB": v.Int(experiment.ServerMemory),
 			"maxConnections": testbed.ServerConnections(v), "minReadySeconds": 0, "gracePeriodSeconds": 1,
 			"extraArgs":           v.Flags(experiment.ServerFlags),

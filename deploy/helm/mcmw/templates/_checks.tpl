@@ -72,7 +72,7 @@
 {{- if eq (int $v.adminPort) 11311 -}}
 {{- fail "adminPort is 11311, the port on which mcmw's container listens for clients; expected another port (service.port does not change the container's)" -}}
 {{- end -}}
-{{- if and $v.networkPolicy.enabled (not $v.memcached.enabled) (not $v.networkPolicy.egress) -}}
+{{- if and $v.networkPolicy.enabled (or $own (not $v.memcached.enabled)) (not $v.networkPolicy.egress) -}}
 {{- fail "networkPolicy.enabled is true and networkPolicy.egress is empty: mcmw could not connect to your servers; expected rules that allow it, as in networking.k8s.io/v1" -}}
 {{- end -}}
 {{- $units := include "mcmw.units" . | fromYaml -}}
