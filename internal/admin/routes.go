@@ -18,6 +18,7 @@ type Route struct {
 	Pool    string `json:"pool"`
 	Reads   string `json:"reads,omitempty"` // the pool to which reads go, if it is another one
 	Strip   bool   `json:"strip,omitempty"` // the servers know the keys without the prefix
+	Accepts string `json:"accepts"`         // which requests are served: "all", "reads" ..
 	// Gutter and Shadow are those of Pool. Migrations are the migrations from and to Pool, with their phases.
 	Gutter     string   `json:"gutter,omitempty"`
 	Shadow     string   `json:"shadow,omitempty"`
@@ -31,7 +32,7 @@ func routes(s *stats.Snapshot, most int) []Route {
 		quoted := strconv.Quote(r.Prefix)
 		route := Route{
 			Prefix: quoted[1 : len(quoted)-1], Default: r.Default, Pool: r.Pool, Reads: r.Reads,
-			Strip: r.Strip,
+			Strip: r.Strip, Accepts: r.Accepts,
 		}
 		for _, g := range s.Gutters {
 			if g.Pool == r.Pool {

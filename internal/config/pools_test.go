@@ -128,7 +128,7 @@ func TestInvalidPoolsAndRoutesAreRefusedWithTheirLine(t *testing.T) {
 		pools + routes +
 			"  - {prefix: s}\n": `mcmw.yaml:6: routes: the mapping has no key "pool"; accepted: entries`,
 		pools + routes +
-			"  - {prefix: s, pool: a, default: b}\n": `mcmw.yaml:6: routes: the mapping has a default and a key other than reads; accepted: entries`,
+			"  - {prefix: s, pool: a, default: b}\n": `mcmw.yaml:6: routes: the mapping has a default and a key other than reads and accepts; accepted: entries`,
 		pools + routes +
 			"  - {prefx: s, pool: a}\n": `mcmw.yaml:6: routes: the mapping has the unknown key "prefx"; did you mean prefix?; accepted: entries`,
 		pools + routes +
@@ -173,7 +173,9 @@ func TestInvalidPoolsAndRoutesAreRefusedWithTheirLine(t *testing.T) {
 		pools +
 			"routes:\n  - {default: a, reads: c}\n": `mcmw.yaml:5: routes: the pool "c" for reads is unknown; accepted: one of a, b`,
 		pools + routes +
-			"  - {prefix: s, pool: a, deletes: b}\n": `mcmw.yaml:6: routes: the mapping has the unknown key "deletes"; accepted: entries of the form {prefix: "user:", pool: NAME, reads: NAME, strip: true}`,
+			"  - {prefix: s, pool: a, deletes: b}\n": `mcmw.yaml:6: routes: the mapping has the unknown key "deletes"; accepted: entries of the form {prefix: "user:", pool: NAME, reads: NAME, strip: true, accepts: reads}`,
+		pools + routes +
+			"  - {prefix: s, pool: a, accepts: x}\n": `mcmw.yaml:6: routes: the mapping accepts "x"; accepted: entries`,
 		pools + routes +
 			"  - {prefix: s, pool: a, read: b}\n": `mcmw.yaml:6: routes: the mapping has the unknown key "read"; did you mean reads?; accepted: entries`,
 		pools + routes +
@@ -348,6 +350,12 @@ func TestARouteStripsItsPrefixOnlyIfThePoolHasNoOtherKeys(t *testing.T) {
 		"{prefix: \"s:\", pool: a, strip: %s}\n- {default: b}\n"
 	c := sources{yaml: fmt.Sprintf(pools, "", "true")}.load(t)
 	require.Equal(t, []route.Prefix{{Prefix: "s:", Pool: "a", Strip: true}}, serving(c).Routes.Prefixes)
+	text := "pools: {a: {servers: [x]}}\n" +
+		"routes: [{prefix: s, pool: a, accepts: nothing}, {default: a, accepts: reads}]\n"
+	require.Equal(t, route.Routes{
+		Prefixes: []route.Prefix{{Prefix: "s", Pool: "a", Accepts: route.AcceptsNothing}}, Default: "a",
+		Accepts: route.AcceptsReads,
+	}, serving(sources{yaml: text}.load(t)).Routes)
 	require.False(t, serving(sources{yaml: fmt.Sprintf(pools, "", "false")}.load(t)).Routes.Prefixes[0].Strip)
 	for _, r := range []struct{ gutter, strip, more, message string }{
 		{"", "maybe", "", `mcmw.yaml:3: routes: the mapping has the strip "maybe"`},

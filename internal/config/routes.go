@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ type routeValue struct {
 	Strip   bool   `yaml:"strip,omitempty"`
 	Default string `yaml:"default,omitempty"`
 	Reads   string `yaml:"reads,omitempty"`
+	Accepts string `yaml:"accepts,omitempty"`
 }
 
 // routeValues is the value of the option routes.
@@ -33,6 +35,9 @@ func (v routeValues) String() string {
 		if r.Reads != "" {
 			text += ", reads " + r.Reads
 		}
+		if r.Accepts != "" {
+			text += ", accepts " + r.Accepts
+		}
 		texts = append(texts, text)
 	}
 	return strings.Join(texts, ", ")
@@ -40,23 +45,34 @@ func (v routeValues) String() string {
 
 // routesKind is the list of routes.
 var routesKind = kind{
-	accepts: "entries of the form {prefix: \"user:\", pool: NAME, reads: NAME, strip: true}, and one {default: NAME, " +
-		"reads: NAME}; reads and strip are optional",
+	accepts: "entries of the form {prefix: \"user:\", pool: NAME, reads: NAME, strip: true, accepts: reads}, and one " +
+		"{default: NAME, reads: NAME, accepts: reads}; reads, strip and accepts are optional",
 	reset: func(c *Config) { c.Routes = route.Routes{} },
 	set:   setRoute,
 	get: func(c *Config) any {
 		values := routeValues{}
+		accepts := func(a route.Accepts) string {
+			if a == route.AcceptsAll {
+				return ""
+			}
+			return route.AcceptsNames.Of(a)
+		}
 		for _, p := range c.Routes.Prefixes {
-			values = append(values, routeValue{Prefix: p.Prefix, Pool: p.Pool, Strip: p.Strip, Reads: p.Reads})
+			values = append(values, routeValue{
+				Prefix: p.Prefix, Pool: p.Pool, Strip: p.Strip, Reads: p.Reads, Accepts: accepts(p.Accepts),
+			})
 		}
 		if c.Routes.Default != "" {
-			values = append(values, routeValue{Default: c.Routes.Default, Reads: c.Routes.Reads})
+			values = append(values, routeValue{
+				Default: c.Routes.Default, Reads: c.Routes.Reads, Accepts: accepts(c.Routes.Accepts),
+			})
 		}
 		return values
 	},
 	schema: entriesSchema(map[string]any{
 		"prefix": prefixSchema, "pool": prefixSchema, "strip": map[string]any{"type": "boolean"},
 		"default": prefixSchema, "reads": prefixSchema,
+		"accepts": map[string]any{"enum": route.AcceptsNames.All()},
 	}, nil),
 }
 
@@ -77,18 +93,22 @@ func setRoute(c *Config, v given) error {
 	if v.mapping == nil {
 		return errors.New("is not a route")
 	}
-	fields, err := textFields(v.mapping, []string{"prefix", "pool", "strip", "default", "reads"})
+	fields, err := textFields(v.mapping, []string{"prefix", "pool", "strip", "default", "reads", "accepts"})
 	prefix, pool, strip, byDefault, reads := fields["prefix"], fields["pool"], fields["strip"], fields["default"],
 		fields["reads"]
+	accepts, wrong := route.AcceptsNames.Parse(cmp.Or(fields["accepts"], route.AcceptsNames.Of(route.AcceptsAll)))
 	switch {
 	case err != nil:
 		return err
+	case wrong != nil:
+		return fmt.Errorf("accepts %q", fields["accepts"])
 	case byDefault != "" && (prefix != "" || pool != "" || strip != ""):
-		return errors.New("has a default and a key other than reads")
+		return errors.New("has a default and a key other than reads and accepts")
 	case byDefault != "" && c.Routes.Default != "":
 		return fmt.Errorf("has a second default pool, %q", byDefault)
 	case byDefault != "":
-		c.Routes.Default, c.Routes.Reads, c.origins["routes[default]"] = byDefault, reads, v.origin
+		c.Routes.Default, c.Routes.Reads, c.Routes.Accepts = byDefault, reads, accepts
+		c.origins["routes[default]"] = v.origin
 		return nil
 	case len(prefix) > maxPrefix:
 		return fmt.Errorf("has a prefix of %d bytes; a key has at most %d", len(prefix), maxPrefix)
@@ -101,6 +121,6 @@ func setRoute(c *Config, v given) error {
 	}
 	c.origins[fmt.Sprintf("routes[%d]", len(c.Routes.Prefixes))] = v.origin
 	c.Routes.Prefixes = append(slices.Clip(c.Routes.Prefixes),
-		route.Prefix{Prefix: prefix, Pool: pool, Strip: strip == "true", Reads: reads})
+		route.Prefix{Prefix: prefix, Pool: pool, Strip: strip == "true", Reads: reads, Accepts: accepts})
 	return nil
 }

@@ -109,10 +109,16 @@ type PoolOptions struct {
 func (o *Options) routes() []stats.Route {
 	var all []stats.Route
 	for _, p := range o.Routes.Prefixes {
-		all = append(all, stats.Route{Prefix: p.Prefix, Pool: p.Pool, Reads: p.Reads, Strip: p.Strip})
+		all = append(all, stats.Route{
+			Prefix: p.Prefix, Pool: p.Pool, Reads: p.Reads, Strip: p.Strip,
+			Accepts: route.AcceptsNames.Of(p.Accepts),
+		})
 	}
 	slices.SortFunc(all, func(a, b stats.Route) int { return strings.Compare(a.Prefix, b.Prefix) })
-	return append(all, stats.Route{Default: true, Pool: o.Routes.Default, Reads: o.Routes.Reads})
+	return append(all, stats.Route{
+		Default: true, Pool: o.Routes.Default, Reads: o.Routes.Reads,
+		Accepts: route.AcceptsNames.Of(o.Routes.Accepts),
+	})
 }
 
 // names returns the names of the pools.

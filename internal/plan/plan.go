@@ -261,6 +261,9 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 			p.admitLarge(added)
 		}
 	}
+	if p.options.Router.Refuses() {
+		p.refuse(added)
+	}
 	return i
 }
 

@@ -53,6 +53,24 @@ const (
 	HashJenkins
 )
 
+// Accepts is the kind of a route: which requests for its keys are served. The others are answered with an error. Where
+// the keys are does not depend on it.
+type Accepts uint8
+
+// The kinds of routes.
+const (
+	AcceptsAll Accepts = iota
+	AcceptsReads
+	AcceptsNothing
+)
+
+// AcceptsNames are the names of the kinds of routes.
+var AcceptsNames = enum.New[Accepts]("kind of requests that a route accepts",
+	"all",
+	"reads",
+	"nothing",
+)
+
 // The names of the read policies, the rings, and the hashes; the hashes have their names from twemproxy's
 // configuration.
 var (

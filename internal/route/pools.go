@@ -32,6 +32,8 @@ type Prefix struct {
 	Strip bool `json:"strip,omitempty"`
 	// Reads is the pool that serves commands that read (protocol.Traits.IsRead); "": Pool does.
 	Reads string `json:"reads,omitempty"`
+	// Accepts is not announced to other middlewares: each follows its own configuration.
+	Accepts Accepts `json:"-"`
 }
 
 // Routes map keys to pools.
@@ -40,8 +42,9 @@ type Routes struct {
 	Prefixes []Prefix `json:"prefixes,omitempty"`
 	// Default is the pool of the keys that begin with none of the prefixes.
 	Default string `json:"default"`
-	// Reads is as Prefix.Reads, for these keys.
-	Reads string `json:"reads,omitempty"`
+	// Reads and Accepts are as those of Prefix, for these keys.
+	Reads   string  `json:"reads,omitempty"`
+	Accepts Accepts `json:"-"`
 }
 
 // WrongRoute returns a *refusal.Error about the entry of Prefixes with that index; -1: about Default.
@@ -188,6 +191,18 @@ func (r *Router) ForReads() *Router {
 	n := *r
 	n.table = r.table.forReads()
 	return &n
+}
+
+// Refuses reports whether some routes don't accept all requests.
+func (r *Router) Refuses() bool { return r.table != nil && r.Table().accepts != nil }
+
+// Accepts returns which requests for key, as clients have it, are served. It needs Refuses.
+func (r *Router) Accepts(key []byte) Accepts {
+	t := r.Table()
+	if k := t.find(key); k >= 0 {
+		return t.accepts[k]
+	}
+	return t.accepts[len(t.prefixes)]
 }
 
 // Of returns the Router of the pool that has server.

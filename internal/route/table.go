@@ -26,6 +26,8 @@ type Table struct {
 	// reads are the pools that serve reads: by prefix, and last that of keys without a prefix; nil: pools and otherwise
 	// do.
 	reads []int
+	// accepts are the kinds of the routes: by prefix, and last that of keys without a prefix; nil: all accept all.
+	accepts []Accepts
 }
 
 // NewTable returns the table for pools with these names. Its error is a *refusal.Error about a route, or another error
@@ -85,6 +87,11 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{otherwise: otherwise, names: slices.Clone(pools)}
+	if r.Accepts != AcceptsAll || slices.ContainsFunc(r.Prefixes,
+		func(p Prefix) bool { return p.Accepts != AcceptsAll }) {
+		t.accepts = make([]Accepts, len(r.Prefixes)+1)
+		t.accepts[len(r.Prefixes)] = r.Accepts
+	}
 	var reads []int
 	if slices.ContainsFunc(r.Prefixes, func(p Prefix) bool { return p.Strip }) {
 		t.strips = make([]int, len(r.Prefixes))
@@ -100,6 +107,9 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		}
 		if p.Strip {
 			t.strips[k] = len(p.Prefix)
+		}
+		if t.accepts != nil {
+			t.accepts[k] = p.Accepts
 		}
 		from, err := readsOf(i, p.Pool, p.Reads)
 		if err != nil {

@@ -58,6 +58,7 @@ type Route struct {
 	Pool    string // by name
 	Reads   string // the pool to which reads go; "": Pool
 	Strip   bool   // the servers know the keys without Prefix
+	Accepts string // which requests are served: "all", "reads" ..
 }
 
 // Health is the state of a server.

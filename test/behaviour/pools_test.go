@@ -271,6 +271,44 @@ func TestEachPoolHasItsKeysAndACommandWithoutAKeyReachesAllOrTheDefault(t *testi
 	require.Equal(t, "END\r\n", c.MustDo(t, "get a:1 b:1 a:2 b:2\r\n"))
 }
 
+func TestARouteRefusesWhatItDoesNotAccept(t *testing.T) {
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"},
+		Pools:  []middleware.PoolOptions{pooled("a", route.Options{}, mctest.StartNewMemcacheds(t, 2)...)},
+		Routes: route.Routes{Default: "a", Prefixes: []route.Prefix{
+			{Prefix: "r:", Pool: "a"}, {Prefix: "n:", Pool: "a"}, {Prefix: "r:w:", Pool: "a"},
+		}},
+	}
+	m := mwtest.Start(t, o)
+	c := m.Dial(t)
+	const reads, nothing = "CLIENT_ERROR the route of this key accepts only reads\r\n",
+		"CLIENT_ERROR the route of this key accepts nothing\r\n"
+	for _, key := range []string{"r:k", "n:k", "r:w:k", "k"} {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, setOf("set", key, "1")))
+	}
+	o.Routes.Prefixes = slices.Clone(o.Routes.Prefixes)
+	o.Routes.Prefixes[0].Accepts, o.Routes.Prefixes[1].Accepts = route.AcceptsReads, route.AcceptsNothing
+	require.NoError(t, m.Apply(t.Context(), o))
+	for request, reply := range map[string]string{
+		"get r:k\r\n": valueOf("r:k", "1") + "END\r\n", "mg r:k v\r\n": "VA 1\r\n1\r\n", "get k r:k\r\n": "VALUE k",
+		"set r:k 0 0 1\r\n2\r\n": reads, "delete r:k\r\n": reads, "touch r:k 9\r\n": reads, "incr r:k 1\r\n": reads,
+		"gat 9 k r:k\r\n": reads, "mg r:k v T9\r\n": reads, "mg cjpr b v T9\r\n": reads, "md r:k q\r\n": reads,
+		"set r:w:k 0 0 1\r\n2\r\n": "STORED\r\n", "set k 0 0 1\r\n2\r\n": "STORED\r\n",
+		"get n:k\r\n": nothing, "get k n:k\r\n": nothing, "set n:k 0 0 1\r\n2\r\n": nothing, "mg n:k v q\r\n": nothing,
+		"set n:k 0 0 2000000\r\n" + strings.Repeat("x", 2_000_000) + "\r\n": "",
+	} {
+		if got := c.MustDo(t, request); reply != "" {
+			require.Contains(t, got, reply, request)
+		}
+	}
+	require.Equal(t, valueOf("r:k", "1")+"END\r\n", c.MustDo(t, "set r:k 0 0 1 noreply\r\n2\r\nget r:k\r\n"))
+	o.Routes.Prefixes, o.Routes.Accepts = nil, route.AcceptsReads
+	require.NoError(t, m.Apply(t.Context(), o))
+	require.Equal(t, valueOf("n:k", "1")+"END\r\n", c.MustDo(t, "get n:k\r\n"))
+	require.Equal(t, reads, c.MustDo(t, "delete n:k\r\n"))
+	require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all\r\n"))
+}
+
 func TestAPoolWithoutAMajorityDelaysNoOther(t *testing.T) {
 	a, b := mctest.StartNewMemcacheds(t, 3), mctest.StartNewMemcacheds(t, 3)
 	o := middleware.Options{Routes: route.Routes{Prefixes: []route.Prefix{{Prefix: "a", Pool: "a"}}, Default: "b"}}
