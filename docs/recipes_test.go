@@ -13,7 +13,7 @@ import (
 )
 
 // recipeProgram prints the counters of a middleware, its metrics after a count, the configuration's options with their
-// defaults, and what servers get for a new command.
+// defaults, what servers get for a new command, and the kinds of routes.
 const recipeProgram = `package main
 
 import (
@@ -56,12 +56,13 @@ func main() {
 	var r protocol.Request
 	l := protocol.Limits{}.WithDefaults()
 	_, _, err = l.Decode([]byte("persist  k noreply\r\n"), &r)
+	fmt.Println("routes", route.AcceptsNames.All())
 	fmt.Printf("command %v %q %q %t %v\n", r.Command, r.Keys, r.Append(nil), r.Has(protocol.Writes), err)
 }
 `
 
 // The test applies the recipes to copies of the files, which replace the files in the compiler's overlay.
-func TestTheRecipesOfCONTRIBUTINGMakeCountersACommandAndAnOption(t *testing.T) {
+func TestTheRecipesOfCONTRIBUTINGMakeCountersACommandAKindOfRouteAndAnOption(t *testing.T) {
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	changed := map[string]string{} // file -> text
@@ -87,8 +88,8 @@ func TestTheRecipesOfCONTRIBUTINGMakeCountersACommandAndAnOption(t *testing.T) {
 			places++
 		}
 	}
-	require.Equal(t, 3+3+2+2, places, "a counter, with labels or without, changes three places, a command and an "+
-		"option two")
+	require.Equal(t, 3+3+2+3+2, places, "a counter, with labels or without, and a kind of route change three places, "+
+		"a command and an option two")
 
 	changed[filepath.Join(root, "cmd", "recipe", "main.go")] = recipeProgram
 	dir := t.TempDir()
@@ -109,5 +110,6 @@ func TestTheRecipesOfCONTRIBUTINGMakeCountersACommandAndAnOption(t *testing.T) {
 	require.Contains(t, string(out), "\nmcmw_refused_calls_total{reason=\"down\"} 7\n")
 	require.Contains(t, string(out), "\nmcmw_refused_calls_total{reason=\"timeout\"} 0\n")
 	require.Contains(t, string(out), "option keep-alive 15s\n")
+	require.Contains(t, string(out), "routes [all reads nothing deletes]\n")
 	require.Contains(t, string(out), `command persist "k" "persist k\r\n" true <nil>`)
 }
