@@ -183,7 +183,7 @@ func TestInvalidPoolsAndRoutesAreRefusedWithTheirLine(t *testing.T) {
 		pools + routes +
 			"  - {prefix: s, pool: a, reads: [b]}\n": `mcmw.yaml:6: routes: the mapping has no text for the key "reads"; accepted: entries`,
 		pools + routes +
-			"  - {prefix: s, pool: b, strip: true, reads: a}\n": `mcmw.yaml:6: routes: prefix "s" is stripped, and its reads go to another pool; accepted: strip or reads, not both`,
+			"  - {prefix: s, pool: b, strip: true, reads: a}\n": `mcmw.yaml:6: routes: prefix "s" is stripped, but pool "a" also has the keys without a prefix`,
 		"gutter: a\n" + pools +
 			routes: `mcmw.yaml:1: "gutter" is an option of a pool; accepted in the mapping of a pool, under pools`,
 	} {

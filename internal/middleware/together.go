@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -40,17 +41,16 @@ var featureNames = [...]string{
 
 // apart are the pairs of features that no pool may have, with what is said about the setting that gives it the first.
 //
-// A pool that strips is known by other keys than the clients'. What fills a pool for reads writes it without mcmw: a
-// copy in another pool could stay older than that, and after an outage writes would delete what they find in a gutter.
-// The chunks of a large value are no
-// keys of clients: nothing that copies keys, or moves them, finds them. A pool whose keys have migrated still holds
-// them, without an end: as a gutter of the new pool it would show values from before the migration.
+// A pool that strips is known by other keys than the clients': what copies keys, or has them in another pool, too, would
+// have to name them twice. What fills a pool for reads writes it without mcmw: a copy in another pool could stay older
+// than that, and after an outage writes would delete what they find in a gutter. The chunks of a large value are no keys
+// of clients: nothing that copies keys, or moves them, finds them. A pool whose keys have migrated still holds them,
+// without an end: as a gutter of the new pool it would show values from before the migration. A shadow is served by a
+// middleware of its own, which has no other pool.
 var apart = []struct {
 	feature, from feature
 	text          string
 }{
-	{strips, splitsReads, `prefix {prefix} is stripped, and its reads go to another pool; ` +
-		`accepted: strip or reads, not both`},
 	{strips, largeValues, `prefix {prefix} is stripped, and pool {pool} has large-values; accepted: only one of these`},
 	{strips, migrates, `prefix {prefix} is stripped, and the keys of pool {pool} migrate; accepted: only one of these`},
 	{strips, hasShadow, `prefix {prefix} is stripped, and pool {pool} has a shadow; accepted: only one of these`},
@@ -105,13 +105,16 @@ func (o *Options) features() (all []given) {
 		if i == 0 {
 			of = "the default pool's"
 		}
-		if r.Strip {
-			g := gutterOf(r.Pool)
-			give(strips, r.Pool, path, "{prefix}", strconv.Quote(r.Prefix), "{gutter}", strconv.Quote(g))
+		for _, pool := range slices.Compact([]string{r.Pool, cmp.Or(r.Reads, r.Pool)}) {
+			if !r.Strip {
+				break
+			}
+			g := gutterOf(pool)
+			give(strips, pool, path, "{prefix}", strconv.Quote(r.Prefix), "{gutter}", strconv.Quote(g))
 			routed := slices.ContainsFunc(routes, func(o route.Prefix) bool { return o.Pool == g || o.Reads == g })
-			ofOther := func(p PoolOptions) bool { return p.Name != r.Pool && p.Options.Gutter == g }
+			ofOther := func(p PoolOptions) bool { return p.Name != pool && p.Options.Gutter == g }
 			if g != "" && (routed || slices.ContainsFunc(o.Pools, ofOther)) {
-				give(sharesGutter, r.Pool, path)
+				give(sharesGutter, pool, path)
 			}
 		}
 		if r.Reads != "" && r.Reads != r.Pool {

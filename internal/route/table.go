@@ -155,19 +155,21 @@ func (t *Table) forReads() *Table {
 // checkStrips returns an error if a pool has a route that strips its prefix, and another route.
 func checkStrips(r Routes) error {
 	for i, p := range r.Prefixes {
-		refuse := func(other string) error {
-			return WrongRoute(i,
-				"prefix %q is stripped, but pool %q also has %s: two keys could become one there; give the prefix a "+
-					"pool of its own, or don't strip it",
-				p.Prefix, p.Pool, other)
-		}
-		switch other := slices.IndexFunc(r.Prefixes,
-			func(o Prefix) bool { return (o.Pool == p.Pool || o.Reads == p.Pool) && o.Prefix != p.Prefix }); {
-		case !p.Strip:
-		case r.Default == p.Pool || r.Reads == p.Pool:
-			return refuse("the keys without a prefix")
-		case other >= 0:
-			return refuse(fmt.Sprintf("prefix %q", r.Prefixes[other].Prefix))
+		for _, pool := range []string{p.Pool, cmp.Or(p.Reads, p.Pool)} {
+			refuse := func(other string) error {
+				return WrongRoute(i,
+					"prefix %q is stripped, but pool %q also has %s: two keys could become one there; give the prefix "+
+						"a pool of its own, or don't strip it",
+					p.Prefix, pool, other)
+			}
+			switch other := slices.IndexFunc(r.Prefixes,
+				func(o Prefix) bool { return (o.Pool == pool || o.Reads == pool) && o.Prefix != p.Prefix }); {
+			case !p.Strip:
+			case r.Default == pool || r.Reads == pool:
+				return refuse("the keys without a prefix")
+			case other >= 0:
+				return refuse(fmt.Sprintf("prefix %q", r.Prefixes[other].Prefix))
+			}
 		}
 	}
 	return nil

@@ -174,6 +174,31 @@ func TestServersStoreAKeyWithoutTheStrippedPrefixAndClientsSeeItWithThePrefix(t 
 		"routes that strip a prefix, and routes with a longer prefix, cannot change")
 }
 
+func TestARouteThatStripsReadsFromAPoolThatHasItsKeysWithoutThePrefix(t *testing.T) {
+	main, copies := mctest.StartNewMemcached(t), mctest.StartNewMemcacheds(t, 2)
+	c := mwtest.Start(t, middleware.Options{
+		Pools: []middleware.PoolOptions{
+			pooled("main", route.Options{}, main), pooled("copy", route.Options{Replicas: 1}, copies...),
+			pooled("rest", route.Options{}, mctest.StartNewMemcached(t)),
+		},
+		Routes: route.Routes{Default: "rest", Prefixes: []route.Prefix{
+			{Prefix: "s:", Pool: "main", Reads: "copy", Strip: true},
+		}},
+	}).Dial(t)
+	for i := range 10 {
+		key := fmt.Sprint("s:", i)
+		require.Equal(t, "STORED\r\n", c.MustDo(t, setOf("set", key, "main")))
+		value, _ := main.Get(key[2:])
+		require.Equal(t, "main", value)
+		require.Equal(t, "END\r\n", c.MustDo(t, "get "+key+"\r\n"))
+		put(t, key[2:], "copy", copies...)
+		require.Equal(t, valueOf(key, "copy")+"END\r\n", c.MustDo(t, "get "+key+"\r\n"))
+		require.Equal(t, "VA 4 k"+key+"\r\ncopy\r\n", c.MustDo(t, "mg "+key+" v k\r\n"))
+		require.Regexp(t, "^VALUE "+key+" 7 4 \\d+\r\nmain\r\nEND\r\n$", c.MustDo(t, "gets "+key+"\r\n"))
+		require.Equal(t, valueOf(key, "copy")+"END\r\n", c.MustDo(t, "get "+key+" "+key[2:]+" s:none\r\n"))
+	}
+}
+
 func TestOneGetReadsStrippedKeysAndLargeValues(t *testing.T) {
 	bare, big := pooled("bare", route.Options{}, mctest.StartNewMemcached(t)),
 		pooled("big", route.Options{Replicas: 1}, chunkedServers(t, 2)...)
