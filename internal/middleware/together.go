@@ -41,12 +41,12 @@ var featureNames = [...]string{
 
 // apart are the pairs of features that no pool may have, with what is said about the setting that gives it the first.
 //
-// A pool that strips is known by other keys than the clients': what copies keys, or has them in another pool, too, would
-// have to name them twice. What fills a pool for reads writes it without mcmw: a copy in another pool could stay older
-// than that, and after an outage writes would delete what they find in a gutter. The chunks of a large value are no keys
-// of clients: nothing that copies keys, or moves them, finds them. A pool whose keys have migrated still holds them,
-// without an end: as a gutter of the new pool it would show values from before the migration. A shadow is served by a
-// middleware of its own, which has no other pool.
+// A pool that strips is known by other keys than the clients': what copies keys, or has them in another pool, too,
+// would have to name them twice. What fills a pool for reads writes it without mcmw: a copy in another pool could stay
+// older than that, and after an outage writes would delete what they find in a gutter. The chunks of a large value are
+// no keys of clients: nothing that copies keys, or moves them, finds them. A pool whose keys have migrated still holds
+// them, without an end: as a gutter of the new pool it would show values from before the migration. A shadow is served
+// by a middleware of its own, which has no other pool.
 var apart = []struct {
 	feature, from feature
 	text          string
