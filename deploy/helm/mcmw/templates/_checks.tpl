@@ -16,19 +16,34 @@
 {{- fail (printf "drain.gracePeriodSeconds is %d: the kubelet would kill mcmw while it drains; expected at least %d, which is drain.preStopSleepSeconds (%d), drain.timeoutSeconds (%d) and 2"
   (int $v.drain.gracePeriodSeconds) (int $needed) (int $v.drain.preStopSleepSeconds) (int $v.drain.timeoutSeconds)) -}}
 {{- end -}}
-{{- if and $v.memcached.enabled $v.servers -}}
-{{- fail "servers is set, and memcached.enabled is true: set memcached.enabled=false to use your own servers, or leave servers empty" -}}
-{{- end -}}
 {{- $pools := get $v.config "pools" | default dict -}}
 {{- $chart := include "mcmw.pools" . | fromYamlArray -}}
-{{- if and $pools (or (and $v.memcached.enabled (not $v.memcached.pools)) $v.servers) -}}
-{{- fail "config.pools is set, and pools have their own servers: set memcached.enabled=false, and leave servers empty, or list the chart's pools in memcached.pools" -}}
-{{- end -}}
 {{- $own := $pools -}}
 {{- $names := list -}}
 {{- range $chart -}}
 {{- $names = append $names .name -}}
 {{- $own = omit $own .name -}}
+{{- end -}}
+{{- /* Contradictions, each with its message. */ -}}
+{{- range list
+  (list (and $v.memcached.enabled $v.servers) "servers is set, and memcached.enabled is true: set memcached.enabled=false to use your own servers, or leave servers empty")
+  (list (and $pools (or (and $v.memcached.enabled (not $v.memcached.pools)) $v.servers)) "config.pools is set, and pools have their own servers: set memcached.enabled=false, and leave servers empty, or list the chart's pools in memcached.pools")
+  (list (not (or $v.memcached.enabled $v.servers $pools)) "memcached.enabled is false and servers is empty: mcmw needs servers, such as servers={cache1:11211,cache2:11211}")
+  (list (eq (int $v.adminPort) 11311) "adminPort is 11311, the port on which mcmw's container listens for clients; expected another port (service.port does not change the container's)")
+  (list (and $v.networkPolicy.enabled (or $own (not $v.memcached.enabled)) (not $v.networkPolicy.egress)) "networkPolicy.enabled is true and networkPolicy.egress is empty: mcmw could not connect to your servers; expected rules that allow it, as in networking.k8s.io/v1")
+  (list (and (eq $v.kind "DaemonSet") (or $v.autoscaling.enabled $v.keda.enabled)) "kind is DaemonSet, which has one pod per node: autoscaling.enabled and keda.enabled need kind=Deployment")
+  (list (and $v.autoscaling.enabled $v.keda.enabled) "autoscaling.enabled and keda.enabled are both true: KEDA creates its own HorizontalPodAutoscaler; expected only one of them")
+  (list (and $v.keda.enabled (not $v.keda.prometheusAddress) (not $v.keda.triggers)) "keda.enabled is true, but there is no trigger: expected keda.prometheusAddress or keda.triggers")
+  (list (and $v.autoscaling.enabled (not $v.autoscaling.targetCPUUtilization) (not $v.autoscaling.queue.enabled) (not $v.autoscaling.metrics)) "autoscaling.enabled is true, but there is no metric to scale by: expected autoscaling.targetCPUUtilization, autoscaling.queue.enabled or autoscaling.metrics")
+  (list (and $v.autoscaling.enabled $v.autoscaling.targetCPUUtilization (not (dig "requests" "cpu" "" $v.resources))) "autoscaling.targetCPUUtilization is relative to resources.requests.cpu, which is not set")
+  (list (and $v.metrics.serviceMonitor.enabled $v.metrics.podMonitor.enabled) "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true: every pod would be scraped twice; expected only one of them")
+  (list (and (eq (int $v.updateStrategy.maxUnavailable) 0) (eq (int $v.updateStrategy.maxSurge) 0)) "updateStrategy.maxUnavailable and updateStrategy.maxSurge are both 0: no pod could ever be replaced")
+  (list (and $v.tls.clientCA (not $v.tls.secretName)) "tls.clientCA is true and tls.secretName is empty: expected the Secret that has ca.crt")
+  (list (and $v.serverTLS.clientCertificate (not $v.serverTLS.secretName)) "serverTLS.clientCertificate is true and serverTLS.secretName is empty: expected the Secret that has tls.crt and tls.key")
+  (list (and $v.serverTLS.enabled (gt (len $chart) 1) (not $v.serverTLS.name)) "serverTLS.enabled is true, serverTLS.name is empty, and the servers of several pools have different names: expected one name that all their certificates are valid for") -}}
+{{- if first . -}}{{- fail (last .) -}}{{- end -}}
+{{- end -}}
+{{- range $chart -}}
 {{- if and .name (hasKey (get $pools .name | default dict) "servers") -}}
 {{- fail (printf "%s.servers is set, and %s.name is %s: expected options of the chart's pool without its servers, or another name" .options .at .name) -}}
 {{- end -}}
@@ -39,9 +54,6 @@
 {{- end -}}
 {{- end -}}
 {{- include "mcmw.unique" (list "memcached.pools" "name" $v.memcached.pools (list)) -}}
-{{- if not (or $v.memcached.enabled $v.servers $pools) -}}
-{{- fail "memcached.enabled is false and servers is empty: mcmw needs servers, such as servers={cache1:11211,cache2:11211}" -}}
-{{- end -}}
 {{- /* The number of servers of a name is known only after it is looked up. */ -}}
 {{- $counted := $chart -}}
 {{- if and $v.servers (not (regexMatch "(^|[ =])(dns[46]?|srv)[+]" (join " " $v.servers))) -}}
@@ -69,12 +81,6 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if eq (int $v.adminPort) 11311 -}}
-{{- fail "adminPort is 11311, the port on which mcmw's container listens for clients; expected another port (service.port does not change the container's)" -}}
-{{- end -}}
-{{- if and $v.networkPolicy.enabled (or $own (not $v.memcached.enabled)) (not $v.networkPolicy.egress) -}}
-{{- fail "networkPolicy.enabled is true and networkPolicy.egress is empty: mcmw could not connect to your servers; expected rules that allow it, as in networking.k8s.io/v1" -}}
-{{- end -}}
 {{- $units := include "mcmw.units" . | fromYaml -}}
 {{- $times := dict "us" 1e3 "ms" 1e6 "s" 1e9 "m" 6e10 "h" 3.6e12 -}}
 {{- range $name, $range := include "mcmw.ranges" . | fromYaml -}}
@@ -90,41 +96,11 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if and (eq $v.kind "DaemonSet") (or $v.autoscaling.enabled $v.keda.enabled) -}}
-{{- fail "kind is DaemonSet, which has one pod per node: autoscaling.enabled and keda.enabled need kind=Deployment" -}}
-{{- end -}}
-{{- if and $v.autoscaling.enabled $v.keda.enabled -}}
-{{- fail "autoscaling.enabled and keda.enabled are both true: KEDA creates its own HorizontalPodAutoscaler; expected only one of them" -}}
-{{- end -}}
-{{- if and $v.keda.enabled (not $v.keda.prometheusAddress) (not $v.keda.triggers) -}}
-{{- fail "keda.enabled is true, but there is no trigger: expected keda.prometheusAddress or keda.triggers" -}}
-{{- end -}}
-{{- if and $v.autoscaling.enabled (not $v.autoscaling.targetCPUUtilization) (not $v.autoscaling.queue.enabled) (not $v.autoscaling.metrics) -}}
-{{- fail "autoscaling.enabled is true, but there is no metric to scale by: expected autoscaling.targetCPUUtilization, autoscaling.queue.enabled or autoscaling.metrics" -}}
-{{- end -}}
 {{- range $name := list "autoscaling" "keda" -}}
 {{- $scaling := index $v $name -}}
 {{- if and $scaling.enabled (gt (int $scaling.minReplicas) (int $scaling.maxReplicas)) -}}
 {{- fail (printf "%s.minReplicas is %d and %s.maxReplicas is %d: expected a minimum that does not exceed the maximum" $name (int $scaling.minReplicas) $name (int $scaling.maxReplicas)) -}}
 {{- end -}}
-{{- end -}}
-{{- if and $v.autoscaling.enabled $v.autoscaling.targetCPUUtilization (not (dig "requests" "cpu" "" $v.resources)) -}}
-{{- fail "autoscaling.targetCPUUtilization is relative to resources.requests.cpu, which is not set" -}}
-{{- end -}}
-{{- if and $v.metrics.serviceMonitor.enabled $v.metrics.podMonitor.enabled -}}
-{{- fail "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true: every pod would be scraped twice; expected only one of them" -}}
-{{- end -}}
-{{- if and (eq (int $v.updateStrategy.maxUnavailable) 0) (eq (int $v.updateStrategy.maxSurge) 0) -}}
-{{- fail "updateStrategy.maxUnavailable and updateStrategy.maxSurge are both 0: no pod could ever be replaced" -}}
-{{- end -}}
-{{- if and $v.tls.clientCA (not $v.tls.secretName) -}}
-{{- fail "tls.clientCA is true and tls.secretName is empty: expected the Secret that has ca.crt" -}}
-{{- end -}}
-{{- if and $v.serverTLS.clientCertificate (not $v.serverTLS.secretName) -}}
-{{- fail "serverTLS.clientCertificate is true and serverTLS.secretName is empty: expected the Secret that has tls.crt and tls.key" -}}
-{{- end -}}
-{{- if and $v.serverTLS.enabled (gt (len $chart) 1) (not $v.serverTLS.name) -}}
-{{- fail "serverTLS.enabled is true, serverTLS.name is empty, and the servers of several pools have different names: expected one name that all their certificates are valid for" -}}
 {{- end -}}
 {{- /* Values of an earlier chart. With --reuse-values its defaults are here, too, which did nothing. */ -}}
 {{- $moved := dict "loadgen.enabled" (dig "enabled" "" (default dict $v.loadgen)) "loadgen.jobs" (dig "jobs" "" (default dict $v.loadgen)) "tests.load.enabled" (dig "load" "enabled" "" $v.tests) -}}
