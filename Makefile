@@ -74,7 +74,7 @@ lint: ## gofumpt, go vet, staticcheck, and deadcode for functions that no progra
 		go -C $$module vet ./... && (cd $$module && GOGC=100 $(CURDIR)/.ci/tool $(STATICCHECK) ./...) || exit 1; done # staticcheck would need 4.4 GB with GOGC=400
 	@# A workspace has the programs of the modules, which share packages.
 	@echo "deadcode"; mkdir -p bin; printf 'go 1.26.0\nuse (\n\t..\n\t../lab\n\t../test/faults\n)\n' >bin/go.work; export GOWORK=$(CURDIR)/bin/go.work; \
-	unreachable=$$(GOGC=400 .ci/tool $(DEADCODE) -filter '^mcmw/' $$(go list ./... ./lab/... ./test/faults | grep -v /internal/mctest)); if [ -n "$$unreachable" ]; then \
+	unreachable=$$(GOGC=400 .ci/tool $(DEADCODE) -filter '^mcmw/(cmd|internal|lab)' $$(go list ./... ./lab/... ./test/faults | grep -v /internal/mctest)); if [ -n "$$unreachable" ]; then \
 		echo "functions that no program reaches, at most tests:"; echo "$$unreachable"; exit 1; fi
 
 fmt: ## format the code

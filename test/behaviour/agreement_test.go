@@ -5,8 +5,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -239,100 +237,6 @@ func TestDifferencesThatAKilledMiddlewareLeavesAreSweptUpByTheOthers(t *testing.
 			}
 		})
 	}
-}
-
-func TestNoIncrementIsLostBehindThreeMiddlewaresWhileAServerRestarts(t *testing.T) {
-	t.Parallel()
-	const clients = 50
-	times := 40
-	if mctest.Long() {
-		times = 1000
-	}
-	servers := mctest.StartNewMemcacheds(t, 3)
-	fleet := fleetOf(t, 3, middleware.Options{
-		Writers:   middleware.WritersSeveral,
-		Placement: route.Options{Read: route.ReadPrimary},
-	}, false, servers)
-	router, err := route.New(mwtest.Servers(servers...), route.Options{})
-	require.NoError(t, err)
-	holders := router.Replicas([]byte("counter"), nil)
-	swapped := "swapped-0" // a key with the same first server
-	for n := 1; router.Replicas([]byte(swapped), nil)[0] != holders[0]; n++ {
-		swapped = fmt.Sprintf("swapped-%d", n)
-	}
-	for _, key := range []string{"counter", swapped} {
-		require.Equal(t, "STORED\r\n", fleet[0].Dial(t).MustDo(t, "set "+key+" 0 0 1\r\n0\r\n"))
-	}
-	var counting sync.WaitGroup
-	var counted, unknown, asked, swaps, unknownSwaps atomic.Int64
-	for i := range clients {
-		c := fleet[i%len(fleet)].Dial(t)
-		counting.Go(func() {
-			for n := range times {
-				if n%4 == 0 {
-					if err := swapOnce(c, swapped, &swaps, &unknownSwaps); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-				reply, err := c.Do("incr counter 1\r\n")
-				asked.Add(1)
-				switch {
-				case err != nil:
-					t.Error(err)
-					return
-				case strings.HasPrefix(reply, "SERVER_ERROR"): // the increment may have been executed
-					unknown.Add(1)
-				default:
-					if _, err := strconv.Atoi(strings.TrimSpace(reply)); err != nil {
-						t.Errorf("an incr was answered %q", reply)
-						return
-					}
-					counted.Add(1)
-				}
-			}
-		})
-	}
-	require.Eventually(t, func() bool { return asked.Load() > int64(clients*times/3) }, mctest.Patience, mctest.Tick)
-	servers[holders[2]].Restart() // not the counter's first server
-	counting.Wait()
-	for key, done := range map[string][2]int64{
-		"counter": {counted.Load(), unknown.Load()},
-		swapped:   {swaps.Load(), unknownSwaps.Load()},
-	} {
-		value, ok := servers[holders[0]].Get(key)
-		require.True(t, ok)
-		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-		require.NoError(t, err)
-		t.Logf("%s: %d increments were answered, %d may have been done, it is %d", key, done[0], done[1], n)
-		require.GreaterOrEqual(t, n, done[0], "an answered increment is lost")
-		require.LessOrEqual(t, n, done[0]+done[1], "an increment is counted twice")
-	}
-}
-
-// swapOnce tries to add one to key with gets and cas. It counts a success in done, and an unknown result in unknown.
-func swapOnce(c *mctest.Client, key string, done, unknown *atomic.Int64) error {
-	reply, err := c.Do("gets " + key + "\r\n")
-	if err != nil || strings.HasPrefix(reply, "SERVER_ERROR") {
-		return err
-	}
-	items, err := mctest.ParseValues(reply)
-	if err != nil || len(items) != 1 {
-		return fmt.Errorf("gets was answered %q: %w", reply, err)
-	}
-	n, err := strconv.Atoi(items[0].Value)
-	if err != nil {
-		return err
-	}
-	value := strconv.Itoa(n + 1)
-	reply, err = c.Do(fmt.Sprintf("cas %s 0 0 %d %s\r\n%s\r\n", key, len(value), items[0].Cas, value))
-	switch {
-	case strings.HasPrefix(reply, "SERVER_ERROR"):
-		unknown.Add(1)
-	case reply == "STORED\r\n":
-		done.Add(1)
-	}
-	return err
 }
 
 func TestOneMiddlewareOfManyComparesReplicasRepeatedly(t *testing.T) {

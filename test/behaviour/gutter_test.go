@@ -141,60 +141,6 @@ func TestARestartForgetsNothingOfAGutter(t *testing.T) {
 	require.False(t, there, "the gutter may still hold keys")
 }
 
-// One of two middlewares, or both, can no longer reach a server; in the long form the server also ends or is suspended.
-func TestNothingOldIsReadThroughTwoMiddlewaresWithAGutter(t *testing.T) {
-	servers, spare := mctest.StartMemcacheds(t, 3), mctest.StartMemcacheds(t, 3)
-	var fleet []*mwtest.MW
-	var proxies [][]*mctest.Proxy
-	for range 2 {
-		p, own := proxied(t, servers)
-		proxies, fleet = append(proxies, p),
-			append(fleet, mwtest.Start(t, guttered(middleware.WritersSeveral, own, spare...)))
-	}
-	var a auditor
-	stop := make(chan struct{})
-	wait := a.begin(t, fleet, 12, stop)
-	a.more(t, 10)
-	through := func(mcmw ...int) func(f mctest.Fault) {
-		return func(f mctest.Fault) {
-			for _, m := range mcmw {
-				proxies[m][1].Inject(f)
-			}
-		}
-	}
-	cases := []func(f mctest.Fault){through(0), through(0, 1)}
-	if mctest.Long() {
-		cases = append(cases, through(1), through(1, 0))
-	}
-	for _, inject := range cases {
-		inject(unreachable)
-		a.more(t, 30) // some fail until all middlewares know that the server is down
-		inject(mctest.Fault{})
-		for _, m := range fleet {
-			awaitState(t, m.Dial(t), "server-2", "up")
-		}
-		a.more(t, 10)
-	}
-	if mctest.Long() {
-		servers[1].Stop()
-		a.more(t, 30)
-		servers[1].Start()
-		a.more(t, 10)
-		servers[1].Freeze()
-		a.more(t, 30)
-		servers[1].Thaw()
-		a.more(t, 10)
-	}
-	close(stop)
-	wait()
-	a.none(t)
-	for i, m := range fleet {
-		g := m.Stats().Snapshot().Gutters[0]
-		assert.Positive(t, g.Reads, "mcmw %d", i)
-		assert.Positive(t, g.Writes, "mcmw %d", i)
-	}
-}
-
 func TestAGutterThatIsDownStopsWritesOnlyUntilAllMiddlewaresKnow(t *testing.T) {
 	servers, spare := mctest.StartMemcacheds(t, 3), mctest.StartMemcacheds(t, 3)
 	var fleet []*mwtest.MW

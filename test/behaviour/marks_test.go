@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,126 +52,6 @@ func behindProxies(t *testing.T, n int, o middleware.Options, servers []*mctest.
 	return fleet, proxies
 }
 
-// auditor writes numbers to keys through any middleware of a fleet, one client per key, and reads them through all. A
-// read after the answer to a write must not return a value that the write has replaced.
-type auditor struct {
-	answered []atomic.Int64 // by key: the number of the last write that was answered with success
-	reads    []atomic.Int64 // by middleware: reads that found a value
-	errors   atomic.Int64   // writes answered with an error
-	stale    sync.Map       // complaints
-}
-
-// begin lets clients write and read until stop is closed, and returns a function that waits for them.
-func (a *auditor) begin(t *testing.T, fleet []*mwtest.MW, keys int, stop chan struct{}) (wait func()) {
-	var clients sync.WaitGroup
-	a.answered, a.reads = make([]atomic.Int64, keys), make([]atomic.Int64, len(fleet))
-	// Most of the time the test waits for a server's state to change. Without a pause it would take the processors from
-	// all other tests.
-	rate := 5 * time.Millisecond
-	if mctest.Long() {
-		rate = time.Microsecond
-	}
-	goOn := func(tick *time.Ticker) bool {
-		select {
-		case <-stop:
-			return false
-		case <-tick.C:
-			return true
-		}
-	}
-	for k := range keys {
-		c := fleet[k%len(fleet)].Dial(t)
-		clients.Go(func() {
-			tick := time.NewTicker(rate)
-			defer tick.Stop()
-			for n := int64(1); goOn(tick); n++ {
-				text := fmt.Sprint(n)
-				reply, err := c.Do(fmt.Sprintf("set key-%d 0 0 %d\r\n%s\r\n", k, len(text), text))
-				switch {
-				case err != nil:
-					return
-				case reply == "STORED\r\n":
-					a.answered[k].Store(n)
-				default:
-					a.errors.Add(1)
-				}
-			}
-		})
-	}
-	for i, m := range fleet {
-		c := m.Dial(t)
-		clients.Go(func() {
-			tick := time.NewTicker(rate)
-			defer tick.Stop()
-			for k := 0; goOn(tick); k = (k + 1) % keys {
-				before := a.answered[k].Load()
-				reply, err := c.Do(fmt.Sprintf("get key-%d\r\n", k))
-				if err != nil {
-					return
-				}
-				items, err := mctest.ParseValues(reply)
-				if err != nil || len(items) == 0 {
-					continue
-				}
-				a.reads[i].Add(1)
-				var n int64
-				if _, err := fmt.Sscan(string(items[0].Value), &n); err != nil || n < before {
-					a.stale.Store(fmt.Sprintf("mcmw %d: key-%d is %q after the answer to %d", i, k, items[0].Value,
-						before), true)
-				}
-			}
-		})
-	}
-	return clients.Wait
-}
-
-// none requires that no read was stale.
-func (a *auditor) none(t *testing.T) {
-	t.Helper()
-	a.stale.Range(func(what, _ any) bool {
-		t.Error(what)
-		return true
-	})
-	t.Logf("%d writes failed", a.errors.Load())
-}
-
-// more waits until n more writes of each key were answered with success, and n more values read through each
-// middleware.
-func (a *auditor) more(t *testing.T, n int64) {
-	t.Helper()
-	for _, counts := range [][]atomic.Int64{a.answered, a.reads} {
-		for i := range counts {
-			count := &counts[i]
-			enough := count.Load() + n
-			require.Eventually(t, func() bool { return count.Load() >= enough }, mctest.Patience, pollPause,
-				"writes or reads do not continue")
-		}
-	}
-}
-
-func TestADeadServerStopsNoWritesAndIsNotReadUntilItIsClean(t *testing.T) {
-	servers := mctest.StartNewMemcacheds(t, 3)
-	fleet, _ := behindProxies(t, 3, liveOptions(), servers)
-	var a auditor
-	stop := make(chan struct{})
-	wait := a.begin(t, fleet, 12, stop)
-	a.more(t, 10)
-	for _, s := range servers[:2] {
-		s.Stop()
-		a.more(t, 30) // some writes fail until the server is down for all middlewares
-		s.Start()
-		for _, m := range fleet {
-			for _, name := range []string{"server-1", "server-2", "server-3"} {
-				awaitState(t, m.Dial(t), name, "up")
-			}
-		}
-		a.more(t, 10)
-	}
-	close(stop)
-	wait()
-	a.none(t)
-}
-
 func TestOneServerIsEnoughWhileAllMiddlewaresReachItAndKeepsItsValues(t *testing.T) {
 	for _, n := range []int{2, 3} {
 		for how, fault := range map[string]struct{ begin, end func(*mctest.Server) }{
@@ -184,30 +62,20 @@ func TestOneServerIsEnoughWhileAllMiddlewaresReachItAndKeepsItsValues(t *testing
 				servers := mctest.StartNewMemcacheds(t, 3)
 				o := liveOptions()
 				o.ConnectTimeout, o.Timeout, o.StallAfter = time.Second, time.Second, 100*time.Millisecond
-				fleet, _ := behindProxies(t, n, o, servers)
+				s := stage(t, n, o, servers)
 				kept := numbered(50)
-				insist(t, fleet[0].Addr(), kept, "kept")
-				var a auditor
-				stop := make(chan struct{})
-				wait := a.begin(t, fleet, 12, stop)
-				a.more(t, 10)
-				for _, s := range servers[:2] {
-					fault.begin(s)
-				}
-				a.more(t, 30)
-				for _, s := range servers[:2] {
-					fault.end(s)
-				}
-				for _, m := range fleet {
-					for _, name := range []string{"server-1", "server-2", "server-3"} {
-						awaitState(t, m.Dial(t), name, "up")
+				insist(t, s.addrs[0], kept, "kept")
+				s.legal(t, loadOf(t), func() {
+					for _, server := range servers[:2] {
+						fault.begin(server)
 					}
-				}
-				a.more(t, 10)
-				close(stop)
-				wait()
-				a.none(t)
-				for _, m := range fleet {
+					s.more(t, 200)
+					for _, server := range servers[:2] {
+						fault.end(server)
+					}
+					s.up(t)
+				})
+				for _, m := range s.fleet {
 					require.Zero(t, m.Stats().Snapshot().Servers[2].Health.Flushes, "the one that was left")
 				}
 				for _, key := range kept {
@@ -239,29 +107,22 @@ func TestAServerThatOneMiddlewareCannotReachIsReadByNone(t *testing.T) {
 	}
 }
 
-// cutOff writes and reads through two middlewares with o while one of them cannot reach a server.
+// cutOff lets one of two middlewares with o lose a server.
 func cutOff(t *testing.T, o middleware.Options) {
-	servers := mctest.StartNewMemcacheds(t, 3)
-	fleet, proxies := behindProxies(t, 2, o, servers)
-	var a auditor
-	stop := make(chan struct{})
-	wait := a.begin(t, fleet, 8, stop)
-	a.more(t, 10)
-	proxies[0][1].Inject(mctest.Fault{Cut: 1, Refuse: true})
-	health := func() stats.Health { return fleet[1].Stats().Snapshot().Servers[1].Health }
-	require.Eventually(t, func() bool { return strings.HasPrefix(health().Why, "it missed writes of") },
-		mctest.Patience, pollPause)
-	require.Equal(t, "stale", health().State)
-	require.True(t, health().MarkedElsewhere)
-	require.False(t, health().MarkedHere)
-	require.True(t, fleet[0].Stats().Snapshot().Servers[1].Health.MarkedHere)
-	a.more(t, 15)
-	proxies[0][1].Inject(mctest.Fault{})
-	require.Eventually(t, func() bool { return upUnmarked(health()) }, mctest.Patience, pollPause)
-	a.more(t, 10)
-	close(stop)
-	wait()
-	a.none(t)
+	s := stage(t, 2, o, mctest.StartNewMemcacheds(t, 3))
+	health := func(mcmw int) stats.Health { return s.fleet[mcmw].Stats().Snapshot().Servers[1].Health }
+	s.legal(t, loadOf(t), func() {
+		s.paths[0][1].Inject(mctest.Fault{Cut: 1, Refuse: true})
+		require.Eventually(t, func() bool { return strings.HasPrefix(health(1).Why, "it missed writes of") },
+			mctest.Patience, pollPause)
+		require.Equal(t, "stale", health(1).State)
+		require.True(t, health(1).MarkedElsewhere)
+		require.False(t, health(1).MarkedHere)
+		require.True(t, health(0).MarkedHere)
+		s.more(t, 200)
+		s.paths[0][1].Inject(mctest.Fault{})
+		s.up(t)
+	})
 }
 
 // insist stores value under keys through m, and repeats each write until it is acknowledged.

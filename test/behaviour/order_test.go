@@ -31,7 +31,7 @@ const (
 	// orderCommands is the length of the long run, over all cases together. A case with depth 1, where every request
 	// has its own round trip to the servers, gets only depthOneShare of the share of others.
 	orderCommands      = 3_000_000
-	orderCommandsShort = 30_000
+	orderCommandsShort = 12_000
 	depthOneShare      = 0.07
 	// orderLargest is the size of the largest values, bytes.
 	orderLargest = 4 << 10
@@ -167,7 +167,7 @@ func (p *pair) compareOwn(seed uint64, n int, several bool) (done int, text stri
 	for script := 0; done < n; script++ {
 		g := newGenerator(seed, script, false)
 		g.prefix, g.keys, g.largest = p.tcp.prefix, keysOf(p.tcp.prefix), orderLargest
-		steps := onlyOwn(g.script(2*scriptLength), several)
+		steps := onlyOwn(g.script(min(max(2*n, 10), 2*scriptLength)), several)
 		d := delivery(script % int(bytewise))
 		diff, err := p.compareOnce(steps, d, uint64(script))
 		if err != nil {
@@ -235,7 +235,7 @@ func testOrder(t *testing.T, c orderCase, reference *mctest.Server, servers []*m
 		p := orderPair(reference.Addr(), m.Addr(), prefix, n)
 		keys = append(keys, keysOf(p.tcp.prefix)...)
 		connections.Go(func() {
-			done, text, err := p.compareOwn(seed+uint64(n)<<32, c.commands/orderConnections, c.several)
+			done, text, err := p.compareOwn(seed+uint64(n)<<32, max(c.commands/orderConnections, 10), c.several)
 			if assert.NoError(t, err) {
 				assert.Empty(t, text)
 			}

@@ -116,30 +116,29 @@ func TestARestartOfAllServersInTurnKeepsTheKeysUnderLoad(t *testing.T) {
 	servers := mctest.StartNewMemcacheds(t, 3)
 	o := liveOptions()
 	o.RefillRate, o.Timeout = 1_000_000, time.Second
-	fleet, _ := behindProxies(t, 2, o, servers)
-	keep(t, fleet[0].Dial(t))
-	var a auditor
+	scene := stage(t, 2, o, servers)
+	keep(t, scene.fleet[0].Dial(t))
 	var deleted atomic.Int64
-	stop := make(chan struct{})
-	wait, waitToo := a.begin(t, fleet, 12, stop), deleter(t, fleet, 4, stop, &deleted)
-	for _, s := range servers {
-		awaitRefilled(t, s, fleet)
-	}
-	for _, s := range servers {
-		s.Stop()
-		a.more(t, 10)
-		s.Start()
-		begun := time.Now()
-		awaitRefilled(t, s, fleet)
-		t.Logf("refilled after %v", time.Since(begun))
-		for _, m := range fleet {
-			require.Equal(t, keptKeys, hits(t, m.Dial(t)))
+	scene.legal(t, loadOf(t), func() {
+		stop := make(chan struct{})
+		wait := deleter(t, scene.fleet, 4, stop, &deleted)
+		for _, s := range servers {
+			awaitRefilled(t, s, scene.fleet)
 		}
-	}
-	close(stop)
-	wait()
-	waitToo()
-	a.none(t)
+		for _, s := range servers {
+			s.Stop()
+			scene.more(t, 100)
+			s.Start()
+			begun := time.Now()
+			awaitRefilled(t, s, scene.fleet)
+			t.Logf("refilled after %v", time.Since(begun))
+			for _, m := range scene.fleet {
+				require.Equal(t, keptKeys, hits(t, m.Dial(t)))
+			}
+		}
+		close(stop)
+		wait()
+	})
 	require.NotZero(t, deleted.Load())
 	o.Servers = mwtest.Servers(servers...)
 	p, err := middleware.Verify(context.Background(), o, middleware.Verification{Values: true})

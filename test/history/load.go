@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,6 +115,7 @@ type Options struct {
 	// together; 0: none.
 	SharedClients int
 	SharedRate    int
+	Contests      int    // how many of 20 requests of these clients are contests; 0: one
 	Seed          uint64 // selects the sequence of requests
 	Prefix        string // of all keys
 	Large         bool   // one value in six is large
@@ -167,13 +169,53 @@ func Start(o Options) *Load {
 		l.wg.Go(func() { c.run(start) })
 	}
 	if o.SharedClients > 0 {
-		l.shared = startShared(o.Addrs, keys, o.SharedClients, o.SharedRate, o.Seed)
+		l.shared = startShared(o, keys)
 	}
 	return l
 }
 
 // Begin starts phase p now.
 func (l *Load) Begin(p Phase) time.Time { return l.tally.begin(p) }
+
+// Progress returns how many requests have succeeded so far, those for shared keys apart. With failed those that have
+// failed count, too.
+func (l *Load) Progress(failed bool) (reads, writes, shared uint64) {
+	l.tally.mu.Lock()
+	for p := range numPhases {
+		reads += l.tally.reads[p].Succeeded
+		writes += l.tally.writes[p].Succeeded
+		if failed {
+			reads, writes = reads+l.tally.reads[p].Failed, writes+l.tally.writes[p].Failed
+		}
+	}
+	l.tally.mu.Unlock()
+	if l.shared != nil {
+		l.shared.mu.Lock()
+		defer l.shared.mu.Unlock()
+		if shared = l.shared.counts.Requests; failed {
+			shared += l.shared.counts.Failed
+		}
+	}
+	return reads, writes, shared
+}
+
+// Keys returns all keys that have been in use, but those of contests.
+func (l *Load) Keys() (keys []string) {
+	l.keys.mu.Lock()
+	defer l.keys.mu.Unlock()
+	for _, r := range l.keys.all {
+		keys = append(keys, r.key)
+	}
+	if l.shared != nil {
+		for _, r := range l.shared.registers {
+			keys = append(keys, r.key)
+		}
+		for _, n := range slices.Concat(l.shared.counters, l.shared.swaps) {
+			keys = append(keys, n.key)
+		}
+	}
+	return keys
+}
 
 // Stop ends the sending and waits for outstanding answers.
 func (l *Load) Stop() {

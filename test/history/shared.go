@@ -1,12 +1,9 @@
 package history
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,6 +63,7 @@ type shared struct {
 	swaps     []*number
 	stamp     atomic.Uint64 // number of the last value
 	contest   atomic.Uint64 // number of the last contest
+	contests  int           // of 20 requests
 	hot       bool          // see keyspace
 	age       time.Duration // see keyspace
 	quit      chan struct{}
@@ -96,23 +94,35 @@ type number struct {
 	missing bool
 }
 
-// startShared starts clients that share keys and send rate requests per second together.
-func startShared(addrs []string, keys *keyspace, clients, rate int, seed uint64) *shared {
+// Counted returns the keys that clients of a load with this prefix increment, or swap.
+func Counted(prefix string) (keys []string) {
+	for n := range counters {
+		keys = append(keys, fmt.Sprintf("%sshared-counter-%d", prefix, n))
+	}
+	for n := range swaps {
+		keys = append(keys, fmt.Sprintf("%sshared-swap-%d", prefix, n))
+	}
+	return keys
+}
+
+// startShared starts the clients that share keys.
+func startShared(o Options, keys *keyspace) *shared {
 	s := &shared{
-		addrs: addrs, prefix: keys.prefix + "shared-", hot: keys.hot, age: keys.age, start: time.Now(),
-		quit: make(chan struct{}),
+		addrs: o.Addrs, prefix: keys.prefix + "shared-", hot: keys.hot, age: keys.age, start: time.Now(),
+		contests: max(o.Contests, 1), quit: make(chan struct{}),
 	}
 	for n := range registers {
 		s.registers = append(s.registers,
 			&register{key: fmt.Sprintf("%sregister-%d", s.prefix, n), ended: map[uint64]int64{}})
 	}
-	for n := range counters {
-		s.counters = append(s.counters, &number{key: fmt.Sprintf("%scounter-%d", s.prefix, n), seen: map[uint64]bool{}})
+	for i, key := range Counted(o.Prefix) {
+		if n := (&number{key: key, seen: map[uint64]bool{}}); i < counters {
+			s.counters = append(s.counters, n)
+		} else {
+			s.swaps = append(s.swaps, n)
+		}
 	}
-	for n := range swaps {
-		s.swaps = append(s.swaps, &number{key: fmt.Sprintf("%sswap-%d", s.prefix, n)})
-	}
-	first := s.user(0, seed)
+	first := s.user(0, o.Seed)
 	for _, n := range slices.Concat(s.counters, s.swaps) {
 		if reply, err := first.ask(first.any(), "set "+n.key+" 0 0 1\r\n0\r\n"); err != nil || reply != "STORED" {
 			n.missing = true // without its first value it cannot be judged
@@ -120,9 +130,9 @@ func startShared(addrs []string, keys *keyspace, clients, rate int, seed uint64)
 		}
 	}
 	first.close()
-	period := time.Second * time.Duration(clients) / time.Duration(rate)
-	for id := range clients {
-		s.wg.Go(func() { s.user(id+1, seed).run(period) })
+	period := time.Second * time.Duration(o.SharedClients) / time.Duration(o.SharedRate)
+	for id := range o.SharedClients {
+		s.wg.Go(func() { s.user(id+1, o.Seed).run(period) })
 	}
 	return s
 }
@@ -214,99 +224,6 @@ func (s *shared) succeeded(n *uint64) {
 // now returns the time since the start, ns, at least 1.
 func (s *shared) now() int64 { return int64(time.Since(s.start)) + 1 }
 
-// user is a client with connections to every address. It sends one request at a time, over any of them.
-type user struct {
-	*shared
-	rng   *rand.Rand
-	conns []userConn // two to every address, for contests
-}
-
-// userConn is a connection and the reader of its answers; both are nil while it is not connected.
-type userConn struct {
-	net.Conn
-	r *reader
-}
-
-func (s *shared) user(id int, seed uint64) *user {
-	return &user{shared: s, rng: rand.New(rand.NewPCG(seed, uint64(id)+1<<32)), conns: make([]userConn, 2*len(s.addrs))}
-}
-
-func (u *user) close() {
-	for i := range u.conns {
-		u.drop(i)
-	}
-}
-
-func (u *user) drop(i int) {
-	if u.conns[i].Conn != nil {
-		u.conns[i].Close()
-	}
-	u.conns[i] = userConn{}
-}
-
-// any returns the number of a random connection, to any address.
-func (u *user) any() int { return u.rng.IntN(len(u.addrs)) }
-
-// send writes request over connection i, which it opens if it is not open.
-func (u *user) send(i int, request string) error {
-	if u.conns[i].Conn == nil {
-		conn, err := net.DialTimeout("tcp", u.addrs[i%len(u.addrs)], AnswerWithin)
-		if err != nil {
-			return err
-		}
-		u.conns[i] = userConn{conn, &reader{Reader: bufio.NewReader(conn)}}
-	}
-	_ = u.conns[i].SetDeadline(time.Now().Add(AnswerWithin))
-	_, err := io.WriteString(u.conns[i], request)
-	return err
-}
-
-// ask sends request over connection i and returns the first line of the answer. If the connection ends in an orderly
-// way before the answer, the request was not done: ask repeats it over a new connection.
-func (u *user) ask(i int, request string) (line string, err error) {
-	for range 2 {
-		if err = u.send(i, request); err == nil {
-			var text []byte
-			if text, err = u.conns[i].r.next(); err == nil {
-				return string(text), nil
-			}
-		}
-		u.drop(i)
-		if !errors.Is(err, io.EOF) {
-			return "", err
-		}
-	}
-	return "", err
-}
-
-// value reads key by a get or gets over connection i.
-func (u *user) value(i int, command, key string) (value, cas string, ok bool, err error) {
-	line, err := u.ask(i, command+" "+key+"\r\n")
-	if err != nil || line == "END" {
-		return "", "", false, err
-	}
-	fields := strings.Fields(line)
-	if len(fields) < 4 || fields[0] != "VALUE" || fields[1] != key {
-		return "", "", false, errors.New(line)
-	}
-	r := u.conns[i].r
-	text, err := r.data(key, fields[3], line)
-	if err == nil {
-		var end []byte
-		if end, err = r.next(); err == nil && string(end) != "END" {
-			err = &badReply{strconv.Quote(string(end))}
-		}
-	}
-	if err != nil {
-		u.drop(i)
-		return "", "", false, err
-	}
-	if len(fields) > 4 {
-		cas = fields[4]
-	}
-	return string(text), cas, true, nil
-}
-
 // run sends a request each period until quit is closed.
 func (u *user) run(period time.Duration) {
 	defer u.close()
@@ -319,7 +236,11 @@ func (u *user) run(period time.Duration) {
 		case <-timer.C:
 		}
 		r := u.registers[u.rng.IntN(len(u.registers))]
-		switch n := u.rng.IntN(20); {
+		if u.rng.IntN(20) < u.contests {
+			u.compete()
+			continue
+		}
+		switch n := u.rng.IntN(19); {
 		case n < 9:
 			if u.hot && u.rng.IntN(4) > 0 {
 				r = u.registers[0]
@@ -331,10 +252,8 @@ func (u *user) run(period time.Duration) {
 			u.write(r, "delete "+r.key+"\r\n", 0)
 		case n < 17:
 			u.increment(u.counters[u.rng.IntN(len(u.counters))])
-		case n < 19:
-			u.swap(u.swaps[u.rng.IntN(len(u.swaps))])
 		default:
-			u.compete()
+			u.swap(u.swaps[u.rng.IntN(len(u.swaps))])
 		}
 	}
 }
