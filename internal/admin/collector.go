@@ -144,9 +144,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 	{
 		"server_duration_seconds", "Time from the write of a request to the server until its reply was read.",
 		[]string{"server"},
-		eachServer(func(server *stats.ServerSnapshot, to sink) {
-			to.histogram(&server.Times, server.Name)
-		}),
+		eachServer(func(server *stats.ServerSnapshot, to sink) { to.histogram(&server.Times, server.Name) }),
 	},
 	{
 		"server_info",
@@ -236,9 +234,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 		"repairs_total",
 		"Keys deleted on the server because its state differed from the answer to a write to several replicas.",
 		[]string{"server"},
-		perServer(sink.counter, func(s *stats.ServerSnapshot) float64 {
-			return float64(s.Repairs)
-		}),
+		perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return float64(s.Repairs) }),
 	},
 	{
 		"worker_wait_seconds_total",
@@ -355,9 +351,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 	{
 		"sweeps_total", "Sweeps by this middleware that have ended, by outcome; a sweep compares the replicas.",
 		[]string{"outcome"},
-		func(s *stats.Snapshot, to sink) {
-			counters[stats.SweepOutcome](to, s.Sweep.Outcomes[:])
-		},
+		func(s *stats.Snapshot, to sink) { counters[stats.SweepOutcome](to, s.Sweep.Outcomes[:]) },
 	},
 	{
 		"sweep_keys_total", "Keys that sweeps have compared, counted once for each server that holds them.", nil,
@@ -376,9 +370,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 	}},
 	{
 		"sweep_interval_seconds", "Time between two sweeps, by any middleware; 0: they are not repeated.", nil,
-		func(s *stats.Snapshot, to sink) {
-			to.gauge(seconds(uint64(s.Sweep.Every)))
-		},
+		func(s *stats.Snapshot, to sink) { to.gauge(seconds(uint64(s.Sweep.Every))) },
 	},
 	{
 		"sweep_last_timestamp_seconds",
@@ -410,9 +402,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 		"Always 1; the phase of the change of placement, and a short hash of the placement in use, or of the one " +
 			"that the change leads to.",
 		[]string{"phase", "placement"},
-		func(s *stats.Snapshot, to sink) {
-			to.gauge(1, s.Phase, s.Placement)
-		},
+		func(s *stats.Snapshot, to sink) { to.gauge(1, s.Phase, s.Placement) },
 	},
 	{
 		"gutter_requests_total",
@@ -456,23 +446,17 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 	{
 		"migration_keys_copied_total", "Keys that this middleware has copied to the new pool of a migration.",
 		[]string{"from", "to"},
-		perMigration(sink.counter, func(g *stats.Migration) float64 {
-			return float64(g.Here)
-		}),
+		perMigration(sink.counter, func(g *stats.Migration) float64 { return float64(g.Here) }),
 	},
 	{
 		"migration_complete", "1 if all keys of the migration have been looked at, by any middleware; else 0.",
 		[]string{"from", "to"},
-		perMigration(sink.gauge, func(g *stats.Migration) float64 {
-			return indicator(g.Complete)
-		}),
+		perMigration(sink.gauge, func(g *stats.Migration) float64 { return indicator(g.Complete) }),
 	},
 	{
 		"migration_late", "1 if not all keys of the migration will be copied in time, or have been; else 0.",
 		[]string{"from", "to"},
-		perMigration(sink.gauge, func(g *stats.Migration) float64 {
-			return indicator(g.Late)
-		}),
+		perMigration(sink.gauge, func(g *stats.Migration) float64 { return indicator(g.Late) }),
 	},
 	{
 		"migration_reads_total",
@@ -516,9 +500,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 	{
 		"connections_closed_total", "Client connections that ended, by reason.",
 		[]string{"reason"},
-		func(s *stats.Snapshot, to sink) {
-			counters[stats.CloseReason](to, s.Closed[:])
-		},
+		func(s *stats.Snapshot, to sink) { counters[stats.CloseReason](to, s.Closed[:]) },
 	},
 	{
 		"client_memory_bytes",

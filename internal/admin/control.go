@@ -1,33 +1,23 @@
 package admin
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-
-	"mcmw/internal/stats"
-)
+import "mcmw/internal/stats"
 
 // controlMetrics are the metrics of configuration changes.
 var controlMetrics = []metric[stats.ControlSnapshot]{
 	{
 		"config_reloads_total", "Reloads of the configuration, by result.",
 		[]string{"result"},
-		func(s stats.ControlSnapshot, to sink) {
-			counters[stats.ReloadResult](to, s.Reloads[:])
-		},
+		func(s stats.ControlSnapshot, to sink) { counters[stats.ReloadResult](to, s.Reloads[:]) },
 	},
 	{
 		"config_info", "Always 1; short hashes of the options and of the list of servers in use.",
 		[]string{"hash", "servers"},
-		func(s stats.ControlSnapshot, to sink) {
-			to.gauge(1, s.Options, s.Servers)
-		},
+		func(s stats.ControlSnapshot, to sink) { to.gauge(1, s.Options, s.Servers) },
 	},
 	{
 		"server_lookups_total", "DNS lookups of servers, by result.",
 		[]string{"result"},
-		func(s stats.ControlSnapshot, to sink) {
-			counters[stats.LookupResult](to, s.Lookups[:])
-		},
+		func(s stats.ControlSnapshot, to sink) { counters[stats.LookupResult](to, s.Lookups[:]) },
 	},
 	{
 		"server_list_updates_total", "Changes of the list of servers that DNS lookups returned, by result.",
@@ -41,9 +31,7 @@ var controlMetrics = []metric[stats.ControlSnapshot]{
 	{
 		"server_list_unconfirmed_seconds",
 		"How long the list of servers could not be confirmed, because a name has no answer; 0: it is confirmed.", nil,
-		func(s stats.ControlSnapshot, to sink) {
-			to.gauge(s.Unconfirmed.Seconds())
-		},
+		func(s stats.ControlSnapshot, to sink) { to.gauge(s.Unconfirmed.Seconds()) },
 	},
 	{
 		"server_watches",
@@ -55,9 +43,4 @@ var controlMetrics = []metric[stats.ControlSnapshot]{
 			to.gauge(float64(s.WatchesBroken), "broken")
 		},
 	},
-}
-
-// newControlCollector returns a collector of the metrics of c.
-func newControlCollector(c *stats.Control) prometheus.Collector {
-	return newTable(c.Snapshot, controlMetrics)
 }

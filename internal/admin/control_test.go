@@ -12,7 +12,7 @@ import (
 
 func TestTheMetricsOfConfigurationChangesFollowTheControl(t *testing.T) {
 	var c stats.Control
-	collector := newControlCollector(&c)
+	collector := newTable(c.Snapshot, controlMetrics)
 	c.Holds(stats.Identity{Options: "a", Servers: "b"})
 	before := gather(t, collector)
 	require.Equal(t, map[string]float64{

@@ -127,7 +127,7 @@ type Report struct {
 	// Migrations are the migrations of keys to other pools.
 	Migrations []Migration `json:"migrations"`
 
-	Queues []QueueState `json:"queues"`
+	Queues []stats.QueueSnapshot `json:"queues"`
 	// HotKeys are the keys that are requested most.
 	HotKeys hotkeys.Report `json:"hotKeys"`
 	Bounds  []int64        `json:"bounds"` // ns; of the points' hist
@@ -147,13 +147,6 @@ type ServerHealth struct {
 	For    float64 `json:"for"` // seconds
 	Why    string  `json:"why"`
 	Missed int     `json:"missed"` // keys
-}
-
-// QueueState is the state of a queue at the last tick.
-type QueueState struct {
-	Name     string `json:"name"`
-	Length   int    `json:"length"`   // batches
-	Capacity int    `json:"capacity"` // batches
 }
 
 // serveStats answers with a Report with the points of the last two minutes, or, with ?after=N, with the points after
@@ -190,14 +183,11 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Migrations: migrations(latest, time.Now()),
 		Routes:     routes(latest, shownRoutes),
 		RoutesLeft: max(0, len(latest.Routes)-shownRoutes),
-		Queues:     make([]QueueState, len(latest.Queues)),
+		Queues:     latest.Queues,
 		HotKeys:    s.options.HotKeys(shownHotKeys),
 		Bounds:     HistBounds(),
 		Model:      s.history.report(),
 		Points:     points,
-	}
-	for i, q := range latest.Queues {
-		answer.Queues[i] = QueueState(q)
 	}
 	for _, shadow := range latest.Shadows {
 		answer.Shadows = append(answer.Shadows, ShadowName{shadow.Of, shadow.To})

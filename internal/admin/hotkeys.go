@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"mcmw/internal/hotkeys"
 )
 
@@ -64,8 +62,4 @@ var hotKeysMetrics = []metric[hotkeys.Report]{
 			}
 		},
 	},
-}
-
-func newHotKeysCollector(report func(n int) hotkeys.Report) prometheus.Collector {
-	return newTable(func() hotkeys.Report { return report(0) }, hotKeysMetrics)
 }

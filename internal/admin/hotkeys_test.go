@@ -30,7 +30,7 @@ func TestHotKeysAreMetricsWithoutTheirNames(t *testing.T) {
 		`mcmw_hot_keys_served_share{top="1"}`: 0.25, `mcmw_hot_keys_served_share{top="10"}`: 0.5,
 		`mcmw_hot_keys_served_share{top="100"}`:      0.75,
 		`mcmw_server_hottest_key_share{server="s1"}`: 1, `mcmw_server_hottest_key_share{server="s2"}`: 0.6,
-	}, gather(t, newHotKeysCollector(hot)))
+	}, gather(t, newTable(func() hotkeys.Report { return hot(0) }, hotKeysMetrics)))
 }
 
 func TestTheRequestedNumberOfHotKeysIsShown(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"mcmw/internal/stats"
 )
 
@@ -45,40 +43,57 @@ func (a *asked) get() map[string]stats.Memcached {
 	return a.answers
 }
 
-// newMemcachedCollector returns a collector of the servers' own statistics. Servers that do not answer have no values.
-func newMemcachedCollector(a *asked) prometheus.Collector {
-	var metrics []metric[map[string]stats.Memcached]
-	add := func(name, help string, send func(to sink, v float64, labels ...string),
-		value func(m *stats.Memcached) uint64,
-	) {
-		values := func(answers map[string]stats.Memcached, to sink) {
-			for server, m := range answers {
-				send(to, float64(value(&m)), server)
-			}
+// perAnswer returns the values of a metric with one series per server that has answered.
+func perAnswer(send func(to sink, v float64, labels ...string),
+	value func(m *stats.Memcached) uint64,
+) func(map[string]stats.Memcached, sink) {
+	return func(answers map[string]stats.Memcached, to sink) {
+		for server, m := range answers {
+			send(to, float64(value(&m)), server)
 		}
-		metrics = append(metrics, metric[map[string]stats.Memcached]{
-			"memcached_" + name, help,
-			[]string{"server"},
-			values,
-		})
 	}
-	add("items", "Items that the server holds.", sink.gauge, func(m *stats.Memcached) uint64 { return m.Items })
-	add("items_bytes", "Memory of the items that the server holds.", sink.gauge, func(m *stats.Memcached) uint64 {
-		return m.Bytes
-	})
-	add("limit_bytes", "Memory that the server may use for items.", sink.gauge, func(m *stats.Memcached) uint64 {
-		return m.Limit
-	})
-	add("evictions_total", "Unexpired items that the server removed to make room.", sink.counter,
-		func(m *stats.Memcached) uint64 { return m.Evictions })
-	add("hits_total", "Keys that reads of all its clients found on the server.", sink.counter,
-		func(m *stats.Memcached) uint64 { return m.Hits })
-	add("misses_total", "Keys that reads of all its clients did not find on the server.", sink.counter,
-		func(m *stats.Memcached) uint64 { return m.Misses })
-	add("connections", "Open connections to the server.", sink.gauge, func(m *stats.Memcached) uint64 {
-		return m.Connections
-	})
-	add("max_connections", "Maximum number of connections that the server accepts.", sink.gauge,
-		func(m *stats.Memcached) uint64 { return m.MaxConnections })
-	return newTable(a.get, metrics)
+}
+
+// memcachedMetrics are the servers' own statistics.
+var memcachedMetrics = []metric[map[string]stats.Memcached]{
+	{
+		"memcached_items", "Items that the server holds.",
+		[]string{"server"},
+		perAnswer(sink.gauge, func(m *stats.Memcached) uint64 { return m.Items }),
+	},
+	{
+		"memcached_items_bytes", "Memory of the items that the server holds.",
+		[]string{"server"},
+		perAnswer(sink.gauge, func(m *stats.Memcached) uint64 { return m.Bytes }),
+	},
+	{
+		"memcached_limit_bytes", "Memory that the server may use for items.",
+		[]string{"server"},
+		perAnswer(sink.gauge, func(m *stats.Memcached) uint64 { return m.Limit }),
+	},
+	{
+		"memcached_evictions_total", "Unexpired items that the server removed to make room.",
+		[]string{"server"},
+		perAnswer(sink.counter, func(m *stats.Memcached) uint64 { return m.Evictions }),
+	},
+	{
+		"memcached_hits_total", "Keys that reads of all its clients found on the server.",
+		[]string{"server"},
+		perAnswer(sink.counter, func(m *stats.Memcached) uint64 { return m.Hits }),
+	},
+	{
+		"memcached_misses_total", "Keys that reads of all its clients did not find on the server.",
+		[]string{"server"},
+		perAnswer(sink.counter, func(m *stats.Memcached) uint64 { return m.Misses }),
+	},
+	{
+		"memcached_connections", "Open connections to the server.",
+		[]string{"server"},
+		perAnswer(sink.gauge, func(m *stats.Memcached) uint64 { return m.Connections }),
+	},
+	{
+		"memcached_max_connections", "Maximum number of connections that the server accepts.",
+		[]string{"server"},
+		perAnswer(sink.gauge, func(m *stats.Memcached) uint64 { return m.MaxConnections }),
+	},
 }

@@ -33,7 +33,7 @@ func ownStatistics(n *uint64) func(context.Context) map[string]stats.Memcached {
 
 func TestTheOwnStatisticsOfServersThatAnswerAreExported(t *testing.T) {
 	var n uint64
-	c := newMemcachedCollector(&asked{ask: ownStatistics(&n)})
+	c := newTable((&asked{ask: ownStatistics(&n)}).get, memcachedMetrics)
 	for v := range 3 {
 		v := float64(v + 1)
 		require.Equal(t, map[string]float64{
@@ -44,7 +44,7 @@ func TestTheOwnStatisticsOfServersThatAnswerAreExported(t *testing.T) {
 			`mcmw_memcached_connections{server="a"}`:  7 * v, `mcmw_memcached_max_connections{server="a"}`: 8 * v,
 		}, gather(t, c))
 	}
-	require.Empty(t, gather(t, newMemcachedCollector(&asked{})), "there are no statistics")
+	require.Empty(t, gather(t, newTable((&asked{}).get, memcachedMetrics)), "there are no statistics")
 }
 
 func TestServersAreAskedOncePerInterval(t *testing.T) {

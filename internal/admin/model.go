@@ -3,8 +3,6 @@ package admin
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"mcmw/internal/model"
 	"mcmw/internal/stats"
 )
@@ -80,9 +78,7 @@ var modelMetrics = []metric[*model.Report]{
 	{
 		"model_capacity_requests_per_second",
 		"Rate of requests at which the first part saturates; 0 while it is not known.", nil,
-		func(r *model.Report, to sink) {
-			to.gauge(r.Capacity)
-		},
+		func(r *model.Report, to sink) { to.gauge(r.Capacity) },
 	},
 	{
 		"model_bottleneck", "1 for the part that saturates first, else 0; 0 for all parts while there is no load.",
@@ -96,9 +92,7 @@ var modelMetrics = []metric[*model.Report]{
 	{
 		"model_useful_workers",
 		"Number of workers that can be kept busy before another part saturates; 0 while it is not known.", nil,
-		func(r *model.Report, to sink) {
-			to.gauge(float64(r.UsefulWorkers))
-		},
+		func(r *model.Report, to sink) { to.gauge(float64(r.UsefulWorkers)) },
 	},
 	{
 		"model_requests",
@@ -120,8 +114,4 @@ var modelMetrics = []metric[*model.Report]{
 			to.gauge(r.Wait.Predicted/1e9, "predicted")
 		},
 	},
-}
-
-func newModelCollector(report func() *model.Report) prometheus.Collector {
-	return newTable(report, modelMetrics)
 }

@@ -23,7 +23,7 @@ func TestTheModelIsExported(t *testing.T) {
 		Laws: []model.Law{{Law: "queue", Measured: 3, Predicted: 4}},
 		Wait: model.Wait{Measured: 5e6, Predicted: 6e6},
 	}
-	values := gather(t, newModelCollector(func() *model.Report { return report }))
+	values := gather(t, newTable(func() *model.Report { return report }, modelMetrics))
 	require.Equal(t, map[string]float64{
 		`mcmw_model_utilization_ratio{part="workers",server=""}`:                 0.25,
 		`mcmw_model_utilization_ratio{part="server",server="a"}`:                 0.5,
@@ -39,7 +39,7 @@ func TestTheModelIsExported(t *testing.T) {
 		`mcmw_model_queue_wait_seconds{of="predicted"}`:                          0.006,
 	}, values)
 
-	problems, err := testutil.CollectAndLint(newModelCollector(func() *model.Report { return report }))
+	problems, err := testutil.CollectAndLint(newTable(func() *model.Report { return report }, modelMetrics))
 	require.NoError(t, err)
 	require.Empty(t, problems)
 }
@@ -96,7 +96,9 @@ func TestTheAPICarriesTheModelHistogramsAndQueues(t *testing.T) {
 	s.history.add(time.UnixMilli(1), registry.Snapshot())
 
 	r := statsOf(t, url+"/api/stats")
-	require.Equal(t, []QueueState{{"a/read", 4, 9}, {"a/write", 0, 8}}, r.Queues)
+	require.Equal(t, []stats.QueueSnapshot{
+		{Name: "a/read", Length: 4, Capacity: 9}, {Name: "a/write", Capacity: 8},
+	}, r.Queues)
 	require.NotNil(t, r.Model)
 	require.NotEmpty(t, r.Model.Advice)
 	p := r.Points[0]

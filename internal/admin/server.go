@@ -151,14 +151,14 @@ func (s *Server) handler() http.Handler {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(
 		newCollector(s.options.Registry, s.options.Version),
-		newModelCollector(s.history.report),
-		newMemcachedCollector(s.memcached),
-		newHotKeysCollector(s.options.HotKeys),
+		newTable(s.history.report, modelMetrics),
+		newTable(s.memcached.get, memcachedMetrics),
+		newTable(func() hotkeys.Report { return s.options.HotKeys(0) }, hotKeysMetrics),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	if s.options.Control != nil {
-		metrics.MustRegister(newControlCollector(s.options.Control))
+		metrics.MustRegister(newTable(s.options.Control.Snapshot, controlMetrics))
 	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn),

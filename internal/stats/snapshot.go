@@ -66,9 +66,9 @@ type Totals struct {
 
 // QueueSnapshot is the state of one queue at the moment of a Snapshot.
 type QueueSnapshot struct {
-	Name     string
-	Length   int // batches
-	Capacity int // batches
+	Name     string `json:"name"`
+	Length   int    `json:"length"`   // batches
+	Capacity int    `json:"capacity"` // batches
 }
 
 // ServerSnapshot is the part of a Snapshot about one server.
