@@ -251,41 +251,6 @@ func testMetaOverReplicas(t *testing.T, o middleware.Options) {
 	assert.Equal(t, "CLIENT_ERROR bad command line format\r\n", c.ask("mg\r\n", 1))
 }
 
-func TestReadModifyWriteOverReplicasLosesNoIncrement(t *testing.T) { pools(t, testReadModifyWrite) }
-
-func testReadModifyWrite(t *testing.T, o middleware.Options) {
-	m, servers := replicas(t, 3, o)
-	c := dial(t, m.Addr())
-	c.ask("set counter 0 0 1\r\n0\r\n", 1)
-	c.ask("set incr 0 0 1\r\n0\r\n", 1)
-	const clients, rounds = 20, 10
-	var wg sync.WaitGroup
-	for range clients {
-		c := dial(t, m.Addr())
-		wg.Go(func() {
-			for range rounds {
-				c.ask("incr incr 1\r\n", 1)
-				for {
-					reply := c.ask("gets counter\r\n", 3)
-					var value int
-					fields := strings.Fields(reply)
-					_, _ = fmt.Sscan(fields[5], &value)
-					next := fmt.Sprint(value + 1)
-					if c.ask(fmt.Sprintf("cas counter 0 0 %d %s\r\n%s\r\n", len(next), fields[4], next), 1) ==
-						"STORED\r\n" {
-						break
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for _, s := range servers {
-		assert.Equal(t, fmt.Sprint(clients*rounds), get(t, s, "counter"))
-		assert.Equal(t, fmt.Sprint(clients*rounds), strings.TrimSpace(get(t, s, "incr")))
-	}
-}
-
 // memcached drops the replies to the requests before a retrieval that it refuses for a long key. Behind the middleware
 // these requests belong to other clients.
 func TestARefusedRetrievalLosesNoReplyOfOtherClients(t *testing.T) {

@@ -2,8 +2,6 @@ package worker_test
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,132 +28,6 @@ func fleet(t *testing.T, n int, o middleware.Options) ([]*mwtest.MW, []*mctest.S
 		list = append(list, mwtest.Start(t, o))
 	}
 	return list, servers
-}
-
-// crowd lets that many writers call do at the same time, each through one of the middlewares.
-func crowd(t *testing.T, list []*mwtest.MW, writers int, do func(c *client, writer int)) {
-	t.Helper()
-	var wg sync.WaitGroup
-	for w := range writers {
-		c := dial(t, list[w%len(list)].Addr())
-		wg.Go(func() { do(c, w) })
-	}
-	wg.Wait()
-}
-
-// differ returns the keys of which servers hold different values.
-func differ(t *testing.T, servers []*mctest.Server, keys int) (differing []string) {
-	held := make([]map[string]bool, keys)
-	for _, s := range servers {
-		c := dial(t, s.Addr())
-		for k := range keys {
-			reply := c.ask("mg k%d v f\r\n", 1, k)
-			if strings.HasPrefix(reply, "VA ") {
-				reply += c.ask("", 1)
-				if held[k] == nil {
-					held[k] = map[string]bool{}
-				}
-				held[k][reply] = true
-			}
-		}
-	}
-	for k, values := range held {
-		if len(values) > 1 {
-			differing = append(differing, fmt.Sprintf("k%d %v", k, values))
-		}
-	}
-	return differing
-}
-
-// ended stops the middlewares, which waits until they have checked what they stored.
-func ended(t *testing.T, list []*mwtest.MW) {
-	t.Helper()
-	for _, m := range list {
-		require.NoError(t, m.Stop())
-	}
-}
-
-func TestReplicasBehindThreeMiddlewaresAreAlike(t *testing.T) {
-	const writers, keys = 16, 60
-	kinds := map[string]func(r *rand.Rand) string{
-		"sets": func(*rand.Rand) string { return "set k%d 0 0 %d\r\n%s\r\n" },
-		"everything": func(r *rand.Rand) string {
-			return []string{
-				"set k%d 0 0 %d\r\n%s\r\n", "set k%d 7 0 %d\r\n%s\r\n", "add k%d 0 0 %d\r\n%s\r\n",
-				"replace k%d 0 0 %d\r\n%s\r\n", "append k%d 0 0 %d\r\n%s\r\n",
-				"ms k%d %d T3000\r\n%s\r\n", "ms k%d %d MP\r\n%s\r\n", "delete k%d\r\n", "incr k%d 7\r\n",
-				"decr k%d 3\r\n", "touch k%d 3000\r\n", "md k%d I\r\n",
-				"ma k%d N0 J9 v\r\n", "mg k%d N30 v\r\n",
-			}[r.IntN(14)]
-		},
-	}
-	for name, kind := range kinds {
-		for _, o := range []middleware.Options{{}, {Pool: middleware.PoolPerServer}} {
-			t.Run(fmt.Sprintf("%s %s", name, o.Pool), func(t *testing.T) {
-				list, servers := fleet(t, 3, o)
-				crowd(t, list, writers, func(c *client, w int) {
-					r := rand.New(rand.NewPCG(1, uint64(w)))
-					for range 3 {
-						for k := range keys { // all writers at the same time
-							command := kind(r)
-							value := strconv.Itoa(w*1000 + k)
-							if strings.Count(command, "%") == 1 {
-								command = fmt.Sprintf(command, k)
-							} else {
-								command = fmt.Sprintf(command, k, len(value), value)
-							}
-							if reply := c.ask(command, 1); strings.HasPrefix(reply, "VA") {
-								c.ask("", 1)
-							} else {
-								assert.NotContains(c.t, reply, "SERVER_ERROR")
-							}
-						}
-					}
-				})
-				ended(t, list)
-				assert.Empty(t, differ(t, servers, keys))
-				var found uint64
-				for _, m := range list {
-					assert.NotZero(t, m.Stats().Snapshot().Agreement.Checks)
-					found += m.Stats().Snapshot().Agreement.Disagreements
-				}
-				t.Log(found, "disagreements were found and repaired")
-			})
-		}
-	}
-}
-
-func TestNoIncrementIsLostAndNoAddSucceedsTwiceBehindThreeMiddlewares(t *testing.T) {
-	const writers, times = 12, 100
-	list, _ := fleet(t, 3, middleware.Options{Placement: route.Options{Read: route.ReadPrimary}})
-	dial(t, list[0].Addr()).ask("set n 0 0 1\r\n0\r\n", 1)
-	dial(t, list[0].Addr()).ask("set m 0 0 1\r\n0\r\n", 1)
-	var mu sync.Mutex // guards won
-	won := map[int]int{}
-	crowd(t, list, writers, func(c *client, w int) {
-		for n := range times {
-			assert.Regexp(c.t, `^\d+\r\n$`, c.ask("incr n 1\r\n", 1))
-			for swapped := false; !swapped; {
-				words := strings.Fields(c.ask("gets m\r\n", 3))
-				before, err := strconv.Atoi(words[5])
-				require.NoError(c.t, err)
-				value := strconv.Itoa(before + 1)
-				swapped = c.ask("cas m 0 0 %d %s\r\n%s\r\n", 1, len(value), words[4], value) == "STORED\r\n"
-			}
-			if c.ask("add a%d 0 0 1\r\nx\r\n", 1, n) == "STORED\r\n" {
-				mu.Lock()
-				won[n]++
-				mu.Unlock()
-			}
-		}
-	})
-	c := dial(t, list[0].Addr())
-	for _, key := range []string{"n", "m"} {
-		assert.Equal(t, fmt.Sprintf("VALUE %s 0 4\r\n%d\r\nEND\r\n", key, writers*times), c.ask("get "+key+"\r\n", 3))
-	}
-	for n := range times {
-		assert.Equal(t, 1, won[n], "add %d", n)
-	}
 }
 
 func TestAnItemOfAnotherKeyIsNotCopied(t *testing.T) {
@@ -259,7 +131,7 @@ func TestACheckDeletesNothingWhileAnotherWorkerStoresTheKey(t *testing.T) {
 	require.Equal(t, "STORED\r\n", dial(t, m.Addr()).ask("set k 0 0 1\r\n1\r\n", 1))
 	<-looking
 	require.Equal(t, "STORED\r\n", dial(t, m.Addr()).ask("set k 0 0 1\r\n2\r\n", 1))
-	ended(t, []*mwtest.MW{m})
+	require.NoError(t, m.Stop()) // it waits for checks
 	assert.Zero(t, cuts.Load())
 }
 
