@@ -5,18 +5,17 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
+	"mcmw/internal/mctest"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"mcmw/lab/process"
 )
 
 // processorsOf returns the first processor that a thread may use, and how many it may use.
@@ -33,12 +32,7 @@ func processorsOf(t *testing.T, tid int) (first, count int) {
 // server starts a memcached with three threads.
 func server(t *testing.T) int {
 	t.Helper()
-	p, err := process.Launch(t.Context(), "memcached", process.Loopback, func(port int) *exec.Cmd {
-		return process.Memcached("memcached", process.Loopback, port, "-t", "3")
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { p.Stop(unix.SIGKILL) })
-	return p.Pid()
+	return mctest.StartMemcached(t, "-t", "3").Pid()
 }
 
 func TestThreadsThatServeRequestsAreBoundToProcessorsInTurn(t *testing.T) {

@@ -2,7 +2,6 @@ package process
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,9 +22,6 @@ const (
 	ReadyTimeout = 20 * time.Second
 	// stopTimeout is how long a program may take to end before it is killed: longer than mcmw's default drain timeout.
 	stopTimeout = 15 * time.Second
-	// startAttempts is how often a program that ends at once is started on another port: another process can take a
-	// free port before the program listens on it.
-	startAttempts = 3
 	// maxLog is how much of the end of a program's output is kept for errors, bytes.
 	maxLog = 2 << 10
 	// Loopback is the default address on which programs listen.
@@ -35,39 +31,15 @@ const (
 // Process is a program that this process has started and will end.
 type Process struct {
 	Name string
-	Addr string // host:port on which it serves; "": it serves none
-
 	cmd  *exec.Cmd
 	log  *Tail
 	done chan struct{} // closed when it has ended
 }
 
-// Launch starts a program on a free port of host and waits until it answers there.
-func Launch(ctx context.Context, name, host string, command func(port int) *exec.Cmd) (*Process, error) {
-	for attempt := 1; ; attempt++ {
-		port, err := FreePort(host)
-		if err != nil {
-			return nil, err
-		}
-		p, err := Start(name, net.JoinHostPort(host, strconv.Itoa(port)), command(port))
-		if err != nil {
-			return nil, err
-		}
-		err = p.AwaitReady(ctx)
-		if err == nil {
-			return p, nil
-		}
-		p.Stop(syscall.SIGKILL)
-		if attempt == startAttempts || !errors.As(err, new(endedError)) {
-			return nil, err
-		}
-	}
-}
-
-// Start starts a program that serves on addr. The end of its output is kept. Standard error also goes to cmd's writer
+// Start starts a program. The end of its output is kept. Standard error also goes to cmd's writer
 // for it, if any; standard output goes only to cmd's writer if there is one.
-func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
-	p := &Process{Name: name, Addr: addr, cmd: cmd, log: &Tail{}, done: make(chan struct{})}
+func Start(name string, cmd *exec.Cmd) (*Process, error) {
+	p := &Process{Name: name, cmd: cmd, log: &Tail{}, done: make(chan struct{})}
 	if cmd.Stdout == nil {
 		cmd.Stdout = p.log
 	}
@@ -102,14 +74,11 @@ func Environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "MCMW_") })
 }
 
-type endedError struct{ error }
-
 // Ended returns an error if the program has ended.
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:
-		return endedError{fmt.Errorf("%s ended on its own: %s; its last output:\n%s", p.Name, p.cmd.ProcessState,
-			p.log)}
+		return fmt.Errorf("%s ended on its own: %s; its last output:\n%s", p.Name, p.cmd.ProcessState, p.log)
 	default:
 		return nil
 	}
@@ -120,26 +89,6 @@ func (p *Process) Log() string { return p.log.String() }
 
 // Done returns a channel that is closed when the program has ended and its output has been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
-
-// AwaitReady waits until the program answers a request.
-func (p *Process) AwaitReady(ctx context.Context) error {
-	late := time.After(ReadyTimeout)
-	for {
-		if err := Answers(p.Addr); err == nil {
-			return nil
-		}
-		select {
-		case <-p.done:
-			return p.Ended()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-late:
-			return fmt.Errorf("%s doesn't answer on %s after %v; its last output:\n%s", p.Name, p.Addr,
-				ReadyTimeout, p.log)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
 
 // Answers requests a key that doesn't exist. memcached, Redis and every proxy answer this once they work.
 func Answers(addr string) error {
@@ -231,13 +180,6 @@ func FreePort(host string) (int, error) {
 		defer listener.Close()
 		return listener.Addr().(*net.TCPAddr).Port, nil
 	}
-}
-
-// Memcached returns the command that starts the memcached at path on an address, with additional arguments.
-func Memcached(path, host string, port int, args ...string) *exec.Cmd {
-	// -u root is needed to run as root, otherwise ignored.
-	return exec.Command(path, append([]string{"-l", host, "-p", strconv.Itoa(port), "-U", "0", "-u", "root"},
-		args...)...)
 }
 
 // Lines is a writer that passes every line, with its line end, to Take. It is not safe for concurrent use.

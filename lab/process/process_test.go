@@ -19,7 +19,7 @@ import (
 func TestSettingsInTheEnvironmentDoNotReachMeasuredPrograms(t *testing.T) {
 	t.Setenv("MCMW_DEPTH", "1")
 	t.Setenv("OTHER_SETTING", "1")
-	p, err := Start("env", "127.0.0.1:1", exec.Command("env"))
+	p, err := Start("env", exec.Command("env"))
 	require.NoError(t, err)
 	<-p.done
 	assert.NotContains(t, p.log.String()+strings.Join(p.cmd.Env, " "), "MCMW_DEPTH")
@@ -27,8 +27,7 @@ func TestSettingsInTheEnvironmentDoNotReachMeasuredPrograms(t *testing.T) {
 }
 
 func TestAProgramThatIgnoresTheSignalIsKilled(t *testing.T) {
-	p, err := Start("stubborn", "127.0.0.1:1",
-		exec.Command("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
+	p, err := Start("stubborn", exec.Command("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return p.log.String() == "ready" }, mctest.Patience, mctest.Tick)
 	limit := 100 * time.Millisecond
@@ -67,7 +66,7 @@ func TestTheTailKeepsTheEnd(t *testing.T) {
 }
 
 func TestTheChildrenOfAProgramAreKilledWithIt(t *testing.T) {
-	p, err := Start("wrapper", "127.0.0.1:1", exec.Command("sh", "-c", "sleep 1000 & echo $!; wait"))
+	p, err := Start("wrapper", exec.Command("sh", "-c", "sleep 1000 & echo $!; wait"))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return p.log.String() != "" }, mctest.Patience, mctest.Tick)
 	child, err := strconv.Atoi(p.log.String())

@@ -118,7 +118,7 @@ func StartOn(p Program, cmd *exec.Cmd) (Process, error) {
 	cmd.Stdout = p.Stdout
 	var started *process.Process
 	err := onProcessors(p.CPUs, func() (err error) {
-		started, err = process.Start(p.Name, "", cmd)
+		started, err = process.Start(p.Name, cmd)
 		return err
 	})
 	if err != nil {

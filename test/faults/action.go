@@ -183,7 +183,7 @@ func exhaust(ctx context.Context, s *system) error {
 		return err
 	}
 	leave()
-	return s.mcmw.AwaitReady(ctx)
+	return s.mcmw.awaitReady(ctx)
 }
 
 // move makes the name server fail for a while, moves the victim to another address, and later kills the server at the

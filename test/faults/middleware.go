@@ -58,11 +58,11 @@ func (s *system) startMcmw(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.second, err = process.Start("the second mcmw", listen, s.command(listen, at, (*server).own)); err != nil {
+		if s.second, err = startOn("the second mcmw", listen, s.command(listen, at, (*server).own)); err != nil {
 			return err
 		}
 		s.admins = append(s.admins, at)
-		if err := s.second.AwaitReady(ctx); err != nil {
+		if err := s.second.awaitReady(ctx); err != nil {
 			return err
 		}
 	}
@@ -94,7 +94,7 @@ func (s *system) entrances() []string {
 // awaitServing waits until the middleware answers a client.
 func (s *system) awaitServing(ctx context.Context) error {
 	if !s.settings.logins {
-		return s.mcmw.AwaitReady(ctx)
+		return s.mcmw.awaitReady(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, process.ReadyTimeout)
 	defer cancel()
@@ -145,7 +145,7 @@ func (s *system) launchMcmw() (err error) {
 		cmd = s.group.Command(cmd.Args[0], cmd.Args[1:]...)
 	}
 	cmd.Stderr = &process.Lines{Take: s.events.take}
-	s.mcmw, err = process.Start("mcmw", s.listen, cmd)
+	s.mcmw, err = startOn("mcmw", s.listen, cmd)
 	return err
 }
 

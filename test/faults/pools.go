@@ -9,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"mcmw/lab/process"
 )
 
 // Configuration files of systems that have several pools, or change their pools, and the faults of these systems.
@@ -114,7 +112,7 @@ const (
 func reroute(ctx context.Context, s *system) error {
 	s.rerouted = !s.rerouted
 	text := s.settings.pools(s, s.names((*server).addr))
-	write := func(instance *process.Process, files ...string) (err error) {
+	write := func(instance *daemon, files ...string) (err error) {
 		for _, file := range files {
 			err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
 		}

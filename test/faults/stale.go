@@ -73,8 +73,8 @@ func (s Stale) run(ctx context.Context, name string) (r StaleRun, err error) {
 	var paths []*faulty.Proxy
 	var addrs []string
 	for i := range staleServers {
-		server, err := process.Launch(ctx, "server-"+strconv.Itoa(i+1), "127.0.0.1", func(port int) *exec.Cmd {
-			return process.Memcached(s.Memcached, "127.0.0.1", port)
+		server, err := launch(ctx, "server-"+strconv.Itoa(i+1), "127.0.0.1", func(port int) *exec.Cmd {
+			return memcached(s.Memcached, "127.0.0.1", port)
 		})
 		if err != nil {
 			return r, err
@@ -87,7 +87,7 @@ func (s Stale) run(ctx context.Context, name string) (r StaleRun, err error) {
 		defer path.Stop()
 		paths, addrs = append(paths, path), append(addrs, path.Addr())
 	}
-	proxy, err := process.Launch(ctx, name, "127.0.0.1", func(port int) *exec.Cmd {
+	proxy, err := launch(ctx, name, "127.0.0.1", func(port int) *exec.Cmd {
 		return s.command(name, dir, port, addrs)
 	})
 	if err != nil {
@@ -150,7 +150,7 @@ func (s Stale) command(name, dir string, port int, servers []string) *exec.Cmd {
 		fmt.Fprintf(&backends, "mcp.pool({mcp.backend(\"s%d\", %q, %s)}), ", i+1, host, p)
 	}
 	write(fmt.Sprintf(replicatingProxy, backends.String()))
-	return process.Memcached(s.Memcached, "127.0.0.1", port, "-o", "proxy_config="+config)
+	return memcached(s.Memcached, "127.0.0.1", port, "-o", "proxy_config="+config)
 }
 
 // freePort returns a free port, or 0 if there is none.

@@ -18,7 +18,6 @@ import (
 
 	"mcmw/internal/faulty"
 	"mcmw/lab/cgroup"
-	"mcmw/lab/process"
 	"mcmw/test/history"
 )
 
@@ -84,10 +83,10 @@ type server struct {
 	name  string
 	host  string
 	port  int
-	proc  *process.Process // nil while there is none
-	space *namespace       // nil: none
-	proxy *faulty.Proxy    // nil: none
-	liar  *faulty.Liar     // nil: none
+	proc  *daemon       // nil while there is none
+	space *namespace    // nil: none
+	proxy *faulty.Proxy // nil: none
+	liar  *faulty.Liar  // nil: none
 }
 
 // addr is the address at which mcmw reaches the server.
@@ -110,23 +109,23 @@ type system struct {
 	settings  settings
 	servers   []*server
 	shadow    *server // nil: none
-	mcmw      *process.Process
+	mcmw      *daemon
 	listen    string // address of mcmw
 	admin     admin
-	second    *process.Process // a second mcmw; nil: none
-	admins    []admin          // of all mcmw instances
-	began     time.Time        // when the system was started
+	second    *daemon   // a second mcmw; nil: none
+	admins    []admin   // of all mcmw instances
+	began     time.Time // when the system was started
 	events    *events
-	dns       *faulty.DNS      // nil unless servers are named
-	previous  *process.Process // the victim's process at its previous address; nil: none
-	spaces    int              // how many key spaces have been used
-	groups    *cgroup.Owner    // owner of group
-	group     *cgroup.Group    // mcmw's control group; nil: it has none of its own
-	passwords string           // password file; "": clients need not log in
-	files     []string         // configuration files
-	rerouted  bool             // see reroute
-	siege     *siege           // the attack in progress; nil: none
-	broken    []string         // broken promises that a scenario itself has noticed
+	dns       *faulty.DNS   // nil unless servers are named
+	previous  *daemon       // the victim's process at its previous address; nil: none
+	spaces    int           // how many key spaces have been used
+	groups    *cgroup.Owner // owner of group
+	group     *cgroup.Group // mcmw's control group; nil: it has none of its own
+	passwords string        // password file; "": clients need not log in
+	files     []string      // configuration files
+	rerouted  bool          // see reroute
+	siege     *siege        // the attack in progress; nil: none
+	broken    []string      // broken promises that a scenario itself has noticed
 }
 
 // startSystem starts the servers and the middleware. If it fails it ends everything that it has started.
@@ -253,10 +252,10 @@ func (s *system) endPrevious() {
 // launch starts a server, empty. From the second time on it keeps its address.
 func (s *system) launch(ctx context.Context, server *server) error {
 	command := func() *exec.Cmd {
-		return process.Memcached(s.programs.Memcached, server.host, server.port, "-t", "2", "-m", "64")
+		return memcached(s.programs.Memcached, server.host, server.port, "-t", "2", "-m", "64")
 	}
 	start := func() (err error) {
-		server.proc, err = process.Start(server.name, server.own(), command())
+		server.proc, err = startOn(server.name, server.own(), command())
 		return err
 	}
 	var err error
@@ -267,7 +266,7 @@ func (s *system) launch(ctx context.Context, server *server) error {
 	case server.port != 0:
 		err = start()
 	default:
-		server.proc, err = process.Launch(ctx, server.name, server.host, func(port int) *exec.Cmd {
+		server.proc, err = launch(ctx, server.name, server.host, func(port int) *exec.Cmd {
 			server.port = port
 			return command()
 		})
@@ -276,7 +275,7 @@ func (s *system) launch(ctx context.Context, server *server) error {
 	if err != nil {
 		return err
 	}
-	return server.proc.AwaitReady(ctx)
+	return server.proc.awaitReady(ctx)
 }
 
 // stop ends everything. It returns an error if a middleware had ended before, or did not exit with code 0.
@@ -290,7 +289,7 @@ func (s *system) stop() (err error) {
 		}
 	}
 	s.endPrevious()
-	for _, m := range []*process.Process{s.mcmw, s.second} {
+	for _, m := range []*daemon{s.mcmw, s.second} {
 		if m == nil {
 			continue
 		}

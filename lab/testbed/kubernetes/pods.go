@@ -68,7 +68,7 @@ func (b *bed) follow(p pod, container, name string, port int, log *testbed.Log) 
 	if log != nil {
 		cmd.Stdout = logFilter(log, messages)
 	}
-	following, err := process.Start(name, "", cmd)
+	following, err := process.Start(name, cmd)
 	if err != nil {
 		return testbed.Member{}, err
 	}

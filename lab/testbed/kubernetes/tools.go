@@ -73,7 +73,7 @@ func run(ctx context.Context, files []*os.File, input, name string, args ...stri
 	var out bytes.Buffer
 	cmd := exec.Command(name, args...)
 	cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = strings.NewReader(input), &out, files
-	p, err := process.Start(name, "", cmd)
+	p, err := process.Start(name, cmd)
 	if err != nil {
 		return nil, err
 	}

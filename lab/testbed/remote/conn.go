@@ -282,7 +282,7 @@ func Connect(ctx context.Context, c Command) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := process.Start("the connection to "+c.Host, "", c.Cmd)
+	p, err := process.Start("the connection to "+c.Host, c.Cmd)
 	if err != nil {
 		return nil, err
 	}

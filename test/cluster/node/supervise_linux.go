@@ -244,7 +244,7 @@ func (s *supervisor) start(name string, args ...string) error {
 	}
 	cmd := exec.Command(s.cluster.Program(name), args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	p, err := process.Start(name, "", cmd)
+	p, err := process.Start(name, cmd)
 	if err != nil {
 		return err
 	}
