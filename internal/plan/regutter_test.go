@@ -434,7 +434,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolWithAGutterMigrates(t *te
 	mctest.RaceSkips(t, mctest.Computes)
 	clients, limit := clientsInChange[:1], mostStates/100
 	if mctest.Long() {
-		clients, limit = clientsInChange, mostStates/8
+		clients, limit = clientsInChange, mostStates/20
 	}
 	var states int
 	for _, g := range gutteredMigrations {
