@@ -14,6 +14,7 @@ type Gather struct {
 
 	pieces  [][]byte
 	scratch []byte // copied pieces; grows to the largest write
+	tail    int    // where the last piece begins in scratch, which it ends, plus 1; 0: it is not in scratch
 	size    int
 	units   []int // ends of units, where others follow
 }
@@ -30,19 +31,18 @@ func (g *Gather) Add(p []byte) {
 	if len(p) == 0 {
 		return
 	}
+	last := len(g.pieces) - 1
+	switch {
+	case g.tail == 0 && last >= 0 && follows(g.pieces[last], p):
+		g.pieces[last] = g.pieces[last][:len(g.pieces[last])+len(p)]
+	case len(p) > copyBelow:
+		g.pieces, g.tail = append(g.pieces, p), 0
+	default:
+		g.begin()
+		g.scratch = append(g.scratch, p...)
+		g.pieces[len(g.pieces)-1] = g.scratch[g.tail-1:]
+	}
 	g.size += len(p)
-	if n := len(g.pieces); n > 0 && follows(g.pieces[n-1], p) {
-		last := g.pieces[n-1]
-		g.pieces[n-1] = last[:len(last)+len(p)]
-		return
-	}
-	if len(p) > copyBelow {
-		g.pieces = append(g.pieces, p)
-		return
-	}
-	start := len(g.scratch)
-	g.scratch = append(g.scratch, p...)
-	g.addScratch(start)
 }
 
 // AddString appends a copy of s.
@@ -50,21 +50,17 @@ func (g *Gather) AddString(s string) {
 	if s == "" {
 		return
 	}
-	g.size += len(s)
-	start := len(g.scratch)
+	g.begin()
 	g.scratch = append(g.scratch, s...)
-	g.addScratch(start)
+	g.pieces[len(g.pieces)-1] = g.scratch[g.tail-1:]
+	g.size += len(s)
 }
 
-// addScratch appends scratch[start:] as a piece.
-func (g *Gather) addScratch(start int) {
-	p := g.scratch[start:]
-	if n := len(g.pieces); n > 0 && follows(g.pieces[n-1], p) {
-		last := g.pieces[n-1]
-		g.pieces[n-1] = last[:len(last)+len(p)]
-		return
+// begin makes the last piece one that ends scratch.
+func (g *Gather) begin() {
+	if g.tail == 0 {
+		g.pieces, g.tail = append(g.pieces, nil), len(g.scratch)+1
 	}
-	g.pieces = append(g.pieces, p)
 }
 
 // follows reports whether p comes directly after last in the same array.
@@ -100,7 +96,7 @@ func (g *Gather) Reset() {
 	clear(g.pieces)
 	g.pieces = g.pieces[:0]
 	g.units = g.units[:0]
-	g.size = 0
+	g.size, g.tail = 0, 0
 	if cap(g.scratch) > keepScratch {
 		g.scratch = nil
 	}
