@@ -115,7 +115,9 @@ func (p *Planner) Cut(n int32) {
 		return
 	}
 	c.state |= dropped
-	p.Requests[c.Request].state |= cut
+	if !c.Fetches() {
+		p.Requests[c.Request].state |= cut
+	}
 	c.found = max(0, c.found-1)
 }
 

@@ -574,3 +574,10 @@ func TestWithOneReplicaAnItemGetsItsVersionInOneTrip(t *testing.T) {
 		assert.Equal(t, v(want), strings.Join(sent, "; "), request)
 	}
 }
+
+func TestAWriteWhoseItemIsNotKeptIsAnsweredWhole(t *testing.T) {
+	x := several(t, setup{})
+	i := x.request("append k 0 0 1\r\nx")
+	x.Cut(1)
+	assert.False(t, x.Partial(i), "a part of an answer would not wait for the marks of servers that missed the write")
+}
