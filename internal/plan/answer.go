@@ -181,30 +181,27 @@ func joinValues(calls []Call, out Output) (rest int) {
 // mergeValues merges the VALUEs of calls among which the keys are spread. It adds them to out, or to s unless that is
 // nil.
 func (p *Planner) mergeValues(r *Request, out Output, s *split) (rest int) {
-	for _, at := range r.read.keys {
-		p.Calls[at.call].found = 0
+	for k := range r.read.keys {
+		p.Calls[r.read.keys[k].call].found = 0
 	}
-	var key []byte // of the client, if the servers have another one
-	names := r.Keys
-	for k, at := range r.read.keys {
-		if r.is(strips) {
-			if key, names = nextKey(names); at.strip == 0 {
-				key = nil
-			}
-		}
-		c := &p.Calls[at.call]
+	for k := range r.read.keys {
+		at := &r.read.keys[k]
+		c, key := &p.Calls[at.call], at.of(r.Keys)
 		if c.cutOff() && int32(k) >= c.cut {
-			return keysEnd(r.Keys, k)
+			return int(at.key)
 		}
 		found := c.kind == protocol.ReplyEnd && at.end > 0
 		if r.warms() {
-			p.noteWarmed(keyAt(r.Keys, k), c, at.lacks, found)
+			p.noteWarmed(key, c, at.lacks, found)
 		}
 		if !found {
 			continue
 		}
+		if at.strip == 0 {
+			key = nil // the servers have it
+		}
 		if value := c.reply[at.start:at.end]; s != nil {
-			s.values = append(s.values, splitValue{call: at.call, offset: keysEnd(r.Keys, k), element: value, key: key})
+			s.values = append(s.values, splitValue{call: at.call, offset: int(at.key), element: value, key: key})
 		} else {
 			p.addElement(r, c, value, key, out)
 		}

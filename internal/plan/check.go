@@ -110,14 +110,14 @@ func (f form) asks(key protocol.KeyText) (op protocol.Op, ok bool) {
 
 // answers reports whether reply, of that kind, can be the reply to f's command about key.
 func (f form) answers(kind protocol.ReplyKind, key protocol.KeyText, reply []byte) bool {
-	op, known := f.asks(key)
 	switch {
+	case f == formStored && kind == protocol.ReplyMetaDone, f == formStored && len(reply) != len("HD\r\n"):
+		return len(reply) == len("HD\r\n")
 	case f == formClientVersion:
 		it, _ := protocol.DecodeItem(reply)
 		return it.HasCAS || kind == protocol.ReplyMetaMiss || kind == protocol.ReplyValue || kind == protocol.ReplyEnd
-	case f == formStored && len(reply) != len("HD\r\n"):
-		return false
 	}
+	op, known := f.asks(key)
 	return !known || kind.IsMeta() && op.Fits(reply)
 }
 

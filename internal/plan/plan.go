@@ -13,6 +13,9 @@
 //	               '--> refused, or no reply ---------------------------------------------------------> answer
 //	removing  delete the key everywhere: its new value was refused, or two servers might decide ------> answer
 //
+// Each course is in a file, from its first step to its last: direct.go, read.go and warmup.go, write.go, deciding.go;
+// of values in chunks, large.go and largeread.go.
+//
 // A gat reads each key on its first server; the same step touches the other copies. Package replica decides which
 // replies differ, and which of them the client gets.
 //

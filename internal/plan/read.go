@@ -25,10 +25,14 @@ type choice struct {
 // readKey says where a key of a retrieval is read, and where its value is in the call's reply.
 type readKey struct {
 	server, call int32
+	key, keyEnd  int32 // offsets in the request's Keys
 	strip        int32 // length of the prefix that the servers do not get, bytes
 	start, end   int32 // offsets in the reply; 0: there is no value
 	lacks        bool  // the pool that is warmed up has answered that it does not hold it
 }
+
+// of returns the key, which is one of keys.
+func (k *readKey) of(keys []byte) []byte { return keys[k.key:k.keyEnd] }
 
 // readsAny reports whether any of a key's servers in the pool in may answer the read r.
 func (p *Planner) readsAny(r *Request, in *route.Router) bool {
@@ -232,7 +236,7 @@ func (p *Planner) planByPlacement(r *Request, c *choice) {
 		return
 	}
 	rd, router := p.readOf(r), p.routerOf(r)
-	common := -1
+	common, offset := -1, 0
 	for key := range each(r.Keys) {
 		in, stored := router.At(key)
 		s := p.warmServer(r, key, c)
@@ -244,7 +248,11 @@ func (p *Planner) planByPlacement(r *Request, c *choice) {
 		} else if common != s {
 			common = -1
 		}
-		rd.keys = append(rd.keys, readKey{server: int32(s), strip: int32(len(key) - len(stored))})
+		end := offset + len(key)
+		rd.keys = append(rd.keys, readKey{
+			server: int32(s), key: int32(offset), keyEnd: int32(end), strip: int32(len(key) - len(stored)),
+		})
+		offset = end + len(blank)
 	}
 	if common >= 0 && !r.warms() && !r.is(strips) && !r.tags() && r.Answer == "" && r.whole() &&
 		(!r.touches() || len(r.Keys) <= maxTouchLine) {
@@ -270,14 +278,12 @@ func (p *Planner) planKeysOf(r *Request, s int, keys []readKey) {
 	if versioned {
 		command = protocol.Gets
 	}
-	rest := r.Keys
 	for k := range keys {
-		var key []byte
-		key, rest = nextKey(rest)
-		if keys[k].server != int32(s) {
+		at := &keys[k]
+		if at.server != int32(s) {
 			continue
 		}
-		key = key[keys[k].strip:]
+		key := at.of(r.Keys)[at.strip:]
 		if ordinal > 0 && r.touches() && len(p.lines)-start+len(key) > maxTouchLine {
 			p.sendKeys(r, s, command, start, ordinal)
 			start, ordinal = len(p.lines), 0
@@ -286,7 +292,7 @@ func (p *Planner) planKeysOf(r *Request, s int, keys []readKey) {
 			p.lines = append(p.lines, ' ')
 		}
 		p.lines = append(p.lines, key...)
-		keys[k].call, keys[k].start, keys[k].end = int32(len(p.Calls)), 0, 0
+		at.call, at.start, at.end = int32(len(p.Calls)), 0, 0
 		ordinal++
 	}
 	if ordinal == 0 {

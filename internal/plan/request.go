@@ -6,7 +6,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// Request is a request of the round. What only some requests need is in parts of their own, which are nil until then.
+// Request is a request of the round. What only some requests need is in extras, which are nil until then.
 type Request struct {
 	*request.Request
 	number int32  // its index
@@ -57,10 +57,10 @@ const (
 	final     // that line end ends the reply
 )
 
-// is reports whether s is all, or some, of what the bits say.
+// is reports whether s has one of the bits.
 func (s state) is(bits state) bool { return s&bits != 0 }
 
-// set makes s what the bits say, or not.
+// set gives s the bits, or takes them away.
 func (s *state) set(bits state, on bool) {
 	if *s &^= bits; on {
 		*s |= bits

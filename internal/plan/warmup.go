@@ -123,10 +123,8 @@ func (p *Planner) afterWarming(r *Request) step {
 			again = r.step != warming || p.mayTryAgain(r, r.first)
 		}
 	} else {
-		rest := r.Keys
 		for k := range r.read.keys {
 			at := &r.read.keys[k]
-			_, rest = nextKey(rest)
 			n := at.call
 			c := &p.Calls[n]
 			switch {
@@ -186,10 +184,8 @@ func (p *Planner) planWarming(r *Request) {
 	keys := r.read.keys
 	for _, lacks := range []bool{true, false} {
 		first := len(p.Calls)
-		rest := r.Keys
 		for k := range keys {
-			var key []byte
-			key, rest = nextKey(rest)
+			key := keys[k].of(r.Keys)
 			if keys[k].server == keyUnread && keys[k].lacks == lacks {
 				in, stored := p.reads.At(key)
 				keys[k].server = int32(p.readServer(r, in, stored, c))
@@ -254,12 +250,6 @@ func (p *Planner) noteWarmed(key []byte, c *Call, lacks, found bool) {
 // noteWarming is noteWarmed for the mg r, whose reply is c's.
 func (p *Planner) noteWarming(r *Request, c *Call) {
 	p.noteWarmed(r.ClientKey(), c, c.is(afterMiss), c.kind.Shows())
-}
-
-// keyAt returns the k-th of keys.
-func keyAt(keys []byte, k int) []byte {
-	key, _ := nextKey(keys[keysEnd(keys, k):])
-	return key
 }
 
 // afterOldFirst lets the servers that get writes last be asked to delete keys or to change their expiry, after a step

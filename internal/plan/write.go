@@ -296,7 +296,7 @@ func alike(r *Request, a, b *Call) bool {
 		return a.is(failed) == b.is(failed)
 	case a.is(hidden) || b.is(hidden) || (r.Has(protocol.Deletes) && !a.kind.IsError()):
 		return true
-	case a.kind.IsMeta():
+	case a.kind.IsMeta() && !bytes.Equal(a.reply, b.reply):
 		x, _ := protocol.DecodeItem(a.reply)
 		y, _ := protocol.DecodeItem(b.reply)
 		return x.Alike(&y)
