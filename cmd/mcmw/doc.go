@@ -10,6 +10,7 @@
 //	mcmw advise         find the bottleneck of a running middleware
 //	mcmw ping           set, get and delete a value through a memcached or a middleware
 //	mcmw verify-replicas  compare the replicas on the servers
+//	mcmw wait           wait until all servers have been refilled
 //	mcmw migrate status  show the progress of migrations of keys between pools
 //	mcmw version        print version, commit and Go version
 //	mcmw completion     print a completion script for a shell

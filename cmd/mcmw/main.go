@@ -88,6 +88,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(commandline.ExplainFlagError)
 	root.AddCommand(newServeCommand(), newConfigCommand(), newDemoCommand(), newTopCommand(), newAdviseCommand(),
-		newPingCommand(), newVerifyCommand(), newMigrateCommand(), newManualCommand(), newVersionCommand())
+		newPingCommand(), newVerifyCommand(), newWaitCommand(), newMigrateCommand(), newManualCommand(),
+		newVersionCommand())
 	return root
 }

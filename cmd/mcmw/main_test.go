@@ -52,9 +52,10 @@ func TestAnInvalidCommandLineExitsWithTwoAndSaysWhatIsAccepted(t *testing.T) {
 		"serve --port 3": "mcmw: unknown flag: --port; did you mean --listen-port?\nmcmw: see mcmw serve " +
 			"--help\n",
 		"--queue 3": "mcmw: unknown flag: --queue; it is a flag of mcmw config check, mcmw config " +
-			"explain, mcmw config print, mcmw serve, mcmw verify-replicas\nmcmw: see mcmw --help\n",
+			"explain, mcmw config print, mcmw serve, mcmw verify-replicas, mcmw wait\nmcmw: see mcmw --help\n",
 		"top -m a": "mcmw: unknown shorthand flag: 'm' in -m; it is a flag of mcmw config check, " +
-			"mcmw config explain, mcmw config print, mcmw serve, mcmw verify-replicas\nmcmw: see mcmw top --help\n",
+			"mcmw config explain, mcmw config print, mcmw serve, mcmw verify-replicas, mcmw wait\n" +
+			"mcmw: see mcmw top --help\n",
 		"top --m a": "mcmw: unknown flag: --m\nmcmw: see mcmw top --help\n",
 		"serve -t":  "mcmw: flag needs an argument: 't' in -t\nmcmw: see mcmw serve --help\n",
 		"version -o yaml": "mcmw: invalid argument \"yaml\" for \"-o, --output\" flag: accepted: text, " +

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 
 	"mcmw/internal/backend"
@@ -40,13 +41,11 @@ func Verify(ctx context.Context, o Options, v Verification) (sweep.Progress, err
 			Router: router.Pools()[i].Alone(), Rate: o.SweepRate, Values: v.Values, Found: v.Found,
 			Progress: v.Progress, Counts: new(stats.Sweep), Log: o.Log,
 		}
-		for _, server := range p.Servers {
-			b := backend.NewServer(server,
-				backend.Options{ServerOptions: p.ServerOptions, Changes: changes, Access: access.to(&p), Log: o.Log})
+		s.Servers = p.toAsk(access, changes, o.Log)
+		for _, b := range s.Servers {
 			if err := b.Reach(ctx); err != nil {
-				unreached = append(unreached, fmt.Errorf("%s: %w", server.Name, err))
+				unreached = append(unreached, fmt.Errorf("%s: %w", b.Name, err))
 			}
-			s.Servers = append(s.Servers, b)
 		}
 		sweeps = append(sweeps, s)
 	}
@@ -63,4 +62,32 @@ func Verify(ctx context.Context, o Options, v Verification) (sweep.Progress, err
 		all = p
 	}
 	return all, nil
+}
+
+// toAsk returns the pool's servers for a program that serves no clients.
+func (o *PoolOptions) toAsk(a access, changes *atomic.Uint32, log *slog.Logger) (servers []*backend.Server) {
+	for _, server := range o.Servers {
+		servers = append(servers, backend.NewServer(server,
+			backend.Options{ServerOptions: o.ServerOptions, Changes: changes, Access: a.to(o), Log: log}))
+	}
+	return servers
+}
+
+// Lacking returns the names of the servers of o that do not answer, or do not say that they hold all their keys.
+func Lacking(ctx context.Context, o Options) (names []string, err error) {
+	o = o.withDefaults()
+	access, err := o.access()
+	if err != nil {
+		return nil, err
+	}
+	for i := range o.Pools {
+		f := sweep.Refiller{Servers: o.Pools[i].toAsk(access, new(atomic.Uint32), o.Log)}
+		for s, full := range f.Look(ctx) {
+			if full != sweep.FullYes {
+				names = append(names, f.Servers[s].Name)
+			}
+		}
+		f.Close()
+	}
+	return names, nil
 }

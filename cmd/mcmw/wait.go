@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/config"
+	"mcmw/internal/middleware"
+)
+
+// waitPause is the time between two looks at the servers.
+const waitPause = 500 * time.Millisecond
+
+func newWaitCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "wait --refilled [flags] [-m server server...]",
+		Short: "Wait until all servers have been refilled",
+		Long: "Wait until every server that `mcmw serve` would use with this configuration answers, and says that it " +
+			"holds what the other\n" +
+			"replicas hold: a server that was restarted is refilled by the mcmw that serve. Use it between the " +
+			"restarts of two servers.\n\n" +
+			"The exit code is 1 if that takes longer than --for.",
+		Example: "  systemctl restart memcached@1 && mcmw wait --refilled --for 10m --config mcmw.yaml",
+	}
+	refilled := command.Flags().Bool("refilled", false, "wait for servers to be refilled")
+	patience := command.Flags().Duration("for", time.Hour, "wait for at most this long")
+	flags := addOptions(command)
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		if !*refilled {
+			return errors.New("nothing to wait for; accepted: --refilled")
+		}
+		flags.SetArguments(args)
+		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ()})
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), *patience)
+		defer cancel()
+		return waitRefilled(ctx, c, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	return command
+}
+
+// waitRefilled waits until all servers of c have been refilled, or ctx ends. progress gets a line whenever the servers
+// that it waits for change.
+func waitRefilled(ctx context.Context, c *config.Config, out, progress io.Writer) error {
+	servers, err := lookUp(ctx, c)
+	if err != nil {
+		return err
+	}
+	var before []string
+	for {
+		names, err := middleware.Lacking(ctx, c.With(servers))
+		switch {
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return fmt.Errorf("not refilled in time: %s", strings.Join(before, ", "))
+		case len(names) == 0:
+			_, err = fmt.Fprintln(out, "all servers are refilled")
+			return err
+		case !slices.Equal(names, before):
+			fmt.Fprintf(progress, "waiting for %s\n", strings.Join(names, ", "))
+			before = names
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(waitPause):
+		}
+	}
+}
