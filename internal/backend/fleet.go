@@ -19,7 +19,7 @@ import (
 
 // How a middleware marks servers that missed writes, and respects the marks of others; package marker has the rules.
 //
-//	Watch, one per server ---> mg "mcmw marks" ---> Fleet.Witness, Empty ---> applyMarks ---> Server.bar: workers may read it, or not
+//	Keep, one per server ----> mg "mcmw marks" ---> Fleet.Witness, Empty ---> applyMarks ---> Server.bar: workers may read it, or not
 //	   ^                                                   |                         '-----> Server.marked: the write may be answered
 //	   '----------- ms, by its cas <-----------------------'
 
@@ -132,68 +132,31 @@ func whyUnknown(servers map[string]watched, now int64) (whys []string) {
 	return whys
 }
 
-// Watch reads the marks on s regularly, and keeps this middleware's own marks there up to date, until ctx is done. One
-// goroutine per server.
-func (r *Records) Watch(ctx context.Context, s *Server) {
-	r.mu.Lock()
-	c := r.copies[s]
-	r.mu.Unlock()
-	if c == nil {
-		return
+// look reads the marks on k's server, and brings this middleware's own marks there up to date. It returns how long to
+// wait until the next look.
+func (r *Records) look(ctx context.Context, k *keeper) (pause time.Duration) {
+	begun := stats.Now()
+	r.watches(k.copyOf, func(w *watched) {
+		w.asked, w.late = begun, 0
+		if w.due != 0 {
+			w.late = begun - w.due
+		}
+	})
+	again := false
+	err := k.talk(ctx, func(l *link.Link) (err error) {
+		again, err = r.lookAt(k.server, k.copyOf, l)
+		return err
+	})
+	now := stats.Now()
+	r.watches(k.copyOf, func(w *watched) {
+		pause = r.fleet.Pause(now)
+		w.asked, w.took, w.due, w.err = 0, now-begun, now+int64(pause), err
+	})
+	r.applyMarks()
+	if again {
+		return 0
 	}
-	var l *link.Link
-	var moves int32
-	hangUp := func() {
-		if l != nil {
-			l.Close()
-			l = nil
-		}
-	}
-	defer hangUp()
-	for {
-		pause, again := time.Hour, false // without marks to respect it waits for a call
-		if r.RespectsMarks() {
-			var err error
-			begun := stats.Now()
-			r.watches(c, func(w *watched) {
-				w.asked, w.late = begun, 0
-				if w.due != 0 {
-					w.late = begun - w.due
-				}
-			})
-			if s.moves.Load() != moves {
-				hangUp()
-			}
-			if l == nil {
-				moves = s.moves.Load()
-				l, err = s.Link(ctx)
-			}
-			if err == nil {
-				again, err = r.lookAt(s, c, l)
-			}
-			if err != nil {
-				hangUp()
-			}
-			now := stats.Now()
-			r.watches(c, func(w *watched) {
-				pause = r.fleet.Pause(now)
-				w.asked, w.took, w.due, w.err = 0, now-begun, now+int64(pause), err
-			})
-			r.applyMarks()
-		}
-		if again && ctx.Err() == nil {
-			continue
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-c.look:
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
+	return pause
 }
 
 // watches changes what is known of the looks at the server of c.
@@ -232,7 +195,7 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err er
 		}
 		if r.fleet.News() {
 			for _, c := range r.copies {
-				wake(c.look)
+				wake(c.wake)
 			}
 		}
 	}

@@ -1,6 +1,10 @@
 package backend
 
-import "mcmw/internal/enum"
+import (
+	"errors"
+
+	"mcmw/internal/enum"
+)
 
 // Rejoin says what is done about the keys whose writes a server missed before it may serve reads again.
 type Rejoin uint8
@@ -71,3 +75,31 @@ func (m *missed) putBack(taken missed) {
 
 // empty reports whether no key is out of date.
 func (m *missed) empty() bool { return !m.all && len(m.keys) == 0 }
+
+// LeaveBehind records that key was written on the servers that are responsible for it now, while this one may still
+// have an old value. Nobody reads the key here until a change of placement makes this server responsible again; see
+// Reclaim.
+func (s *Server) LeaveBehind(key []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left.add(key)
+}
+
+// LeaveAllBehind is LeaveBehind for every key.
+func (s *Server) LeaveAllBehind() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left.addAll()
+}
+
+// Reclaim is called when the server may become responsible again for keys that it left behind. Their writes elsewhere
+// count as missed.
+func (s *Server) Reclaim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left.empty() {
+		return
+	}
+	s.missed.putBack(s.left.take())
+	s.stale(errors.New("it gets back keys that were written elsewhere"))
+}

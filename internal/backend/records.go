@@ -76,7 +76,6 @@ type copyOf struct {
 	again   bool          // put the records even if the server has them
 	lost    int           // times the server has lost everything
 	wake    chan struct{} // Records -> Keep of the server; capacity 1; never closed
-	look    chan struct{} // Records -> Watch of the server; capacity 1; never closed
 	watched watched
 	silent  silent
 }
@@ -206,7 +205,7 @@ func (r *Records) Place(record marker.Record, servers []*Server) {
 			names = append(names, s.Name)
 		}
 		if r.copies[s] == nil {
-			r.copies[s] = &copyOf{wake: make(chan struct{}, 1), look: make(chan struct{}, 1)}
+			r.copies[s] = &copyOf{wake: make(chan struct{}, 1)}
 		}
 	}
 	for s := range r.copies {
@@ -226,16 +225,11 @@ func (r *Records) advance() {
 	r.callAll()
 }
 
-// callAll wakes Keep and Watch of all servers; mu is held.
+// callAll wakes Keep of all servers; mu is held.
 func (r *Records) callAll() {
 	for _, c := range r.copies {
-		c.call()
+		wake(c.wake)
 	}
-}
-
-func (c *copyOf) call() {
-	wake(c.wake)
-	wake(c.look)
 }
 
 // mark records that s may hold old values.
@@ -295,12 +289,12 @@ func wake(c chan struct{}) {
 	}
 }
 
-// call wakes Keep and Watch of s.
+// call wakes Keep of s.
 func (r *Records) call(s *Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.copies[s]; c != nil {
-		c.call()
+		wake(c.wake)
 	}
 }
 
@@ -366,108 +360,6 @@ func (r *Records) await(ctx context.Context, target func() (round uint64, what s
 	}
 }
 
-// Keep puts the records on s and keeps them up to date there until ctx is done. One goroutine per server.
-func (r *Records) Keep(ctx context.Context, s *Server) {
-	r.mu.Lock()
-	c := r.copies[s]
-	r.mu.Unlock()
-	if c == nil {
-		return
-	}
-	refresh := time.NewTimer(refreshAfter())
-	defer refresh.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.wake:
-		case <-refresh.C:
-			r.mu.Lock()
-			c.again = true
-			r.fleet.Beat(stats.Now())
-			r.mu.Unlock()
-		}
-		pause := refreshAfter()
-		if s.takesRecords() && !r.put(ctx, s, c) {
-			pause = putAgain
-		}
-		refresh.Reset(pause)
-	}
-}
-
-func refreshAfter() time.Duration {
-	return time.Duration(float64(refreshEvery) * (0.8 + 0.4*rand.Float64()))
-}
-
-// put brings the records on s up to date. It returns false if that failed.
-func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
-	c.putting.Lock()
-	defer c.putting.Unlock()
-	for {
-		r.mu.Lock()
-		round, lost := r.round, c.lost
-		if !r.begun || (c.has == round && !c.again) {
-			r.mu.Unlock()
-			return true
-		}
-		c.again = false
-		respects := r.respects // then Watch puts the marks
-		r.mu.Unlock()
-		err := s.Talk(ctx, func(l *link.Link) error {
-			if !respects {
-				if err := r.putMarks(l); err != nil {
-					return err
-				}
-			}
-			return r.putRecord(s, c, l)
-		})
-		r.mu.Lock()
-		if c.lost == lost {
-			c.tried = round
-			if err == nil {
-				c.has = round
-			}
-		}
-		r.inForce()
-		close(r.changed)
-		r.changed = make(chan struct{})
-		r.mu.Unlock()
-		if err != nil {
-			if ctx.Err() == nil {
-				r.log.Warn("records for the next start could not be stored on a server", "server", s.Name, "error",
-					plain(err))
-			}
-			return false
-		}
-	}
-}
-
-// putRecord replaces the record on s, whose copy is c, after comparing the versions of the two, and the name of the
-// middleware that runs, unless that is one which does not acknowledge marks. The record is last: it says that the rest
-// is complete.
-func (r *Records) putRecord(s *Server, c *copyOf, l *link.Link) error {
-	found, err := ask(l, marker.RecordKey, marker.RunningKey)
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	keep := r.sees(c, found[1], stats.Now())
-	if held, err := marker.Decode(found[0].value); err == nil && r.record.Follow(held) {
-		r.advance()
-	}
-	record, running := r.record, r.running
-	r.mu.Unlock()
-	record.Server = s.Name
-	value, err := record.Encode()
-	if err == nil && running != "" && !keep {
-		_, err = found[1].replace(l, marker.RunningKey, []byte(running))
-	}
-	if err != nil {
-		return err
-	}
-	return l.Set(marker.RecordKey, value, 0)
-}
-
 // inForce sets which servers' marks are in force, because they are on enough servers; mu is held.
 func (r *Records) inForce() {
 	for s := range r.copies {
@@ -504,7 +396,7 @@ func (r *Records) End(ctx context.Context) {
 			continue
 		}
 		ending.Go(func() {
-			r.put(ctx, s, c)
+			r.put(ctx, s, c, s.Talk)
 			err := s.Talk(ctx, func(l *link.Link) error {
 				if respects {
 					if err := r.putMarks(l); err != nil {

@@ -43,7 +43,7 @@ func (m middleware) update(t *testing.T, servers ...*Server) {
 	t.Helper()
 	for _, s := range servers {
 		m.copies[s].again = true
-		require.True(t, m.put(t.Context(), s, m.copies[s]))
+		require.True(t, m.put(t.Context(), s, m.copies[s], s.Talk))
 	}
 }
 

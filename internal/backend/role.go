@@ -73,3 +73,31 @@ func (s *Server) AwaitRole(ctx context.Context, deadline time.Time) {
 
 // Agreed reports whether, although too few servers answer, all middlewares vouch for one.
 func (r *Records) Agreed() bool { return r != nil && r.agreed.Load() }
+
+// Marked reports whether the mark that the server missed writes is in force.
+func (s *Server) Marked() bool { return stats.Now() < s.marked.Load() }
+
+// setMarked sets the time until which the mark is in force; 0: it is not.
+func (s *Server) setMarked(until int64) {
+	if before := s.marked.Swap(until); (before == 0) != (until == 0) {
+		s.options.Load().Changes.Add(1)
+	}
+}
+
+// Unmarked reports whether the server has missed writes but the mark for that is not in force.
+func (s *Server) Unmarked() bool { return s.marking.Load() && !s.Marked() }
+
+// AwaitMarked waits until the mark of the server, if it has missed writes, is in force. It returns false if the mark
+// does not come into force in time. Without records there are no marks, and it returns true.
+func (s *Server) AwaitMarked(ctx context.Context) bool {
+	r := s.options.Load().Records
+	return r == nil || s.Marked() || r.Await(ctx, s)
+}
+
+// Withheld counts writes that the server missed and that were answered with an error because the server's mark was not
+// in force.
+func (s *Server) Withheld(writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.withheld += uint64(writes)
+}

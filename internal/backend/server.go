@@ -142,9 +142,6 @@ type Server struct {
 	proberless bool
 }
 
-// maxRetired bounds the connections that wait for a server's prober. Further ones are reset at once.
-const maxRetired = 256
-
 // NewServer returns the server that s names, up.
 func NewServer(s route.Server, o Options) *Server {
 	server := &Server{
@@ -417,67 +414,11 @@ func (s *Server) Joins() bool {
 	return s.joins != nil
 }
 
-// Marked reports whether the mark that the server missed writes is in force.
-func (s *Server) Marked() bool { return stats.Now() < s.marked.Load() }
-
-// setMarked sets the time until which the mark is in force; 0: it is not.
-func (s *Server) setMarked(until int64) {
-	if before := s.marked.Swap(until); (before == 0) != (until == 0) {
-		s.options.Load().Changes.Add(1)
-	}
-}
-
-// Unmarked reports whether the server has missed writes but the mark for that is not in force.
-func (s *Server) Unmarked() bool { return s.marking.Load() && !s.Marked() }
-
-// AwaitMarked waits until the mark of the server, if it has missed writes, is in force. It returns false if the mark
-// does not come into force in time. Without records there are no marks, and it returns true.
-func (s *Server) AwaitMarked(ctx context.Context) bool {
-	r := s.options.Load().Records
-	return r == nil || s.Marked() || r.Await(ctx, s)
-}
-
-// Withheld counts writes that the server missed and that were answered with an error because the server's mark was not
-// in force.
-func (s *Server) Withheld(writes int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.withheld += uint64(writes)
-}
-
 // Flushed records that a client flushed the server, which has thereby lost its records, too.
 func (s *Server) Flushed() {
 	if r := s.options.Load().Records; r != nil {
 		r.lost(s)
 	}
-}
-
-// LeaveBehind records that key was written on the servers that are responsible for it now, while this one may still
-// have an old value. Nobody reads the key here until a change of placement makes this server responsible again; see
-// Reclaim.
-func (s *Server) LeaveBehind(key []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.left.add(key)
-}
-
-// LeaveAllBehind is LeaveBehind for every key.
-func (s *Server) LeaveAllBehind() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.left.addAll()
-}
-
-// Reclaim is called when the server may become responsible again for keys that it left behind. Their writes elsewhere
-// count as missed.
-func (s *Server) Reclaim() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.left.empty() {
-		return
-	}
-	s.missed.putBack(s.left.take())
-	s.stale(errors.New("it gets back keys that were written elsewhere"))
 }
 
 // change sets the state and wakes the prober; mu is held.
@@ -518,58 +459,6 @@ func (s *Server) change(to State, why error) {
 	s.options.Load().Log.Warn("a server is "+to.String(), "server", s.Name, "was", from.String(), "why", why)
 	s.wakeProber()
 }
-
-// retire hands a retired socket to the prober. If it returns false, the caller must reset the socket. A nil sock
-// reports a connection that the caller resets in any case.
-func (s *Server) retire(sock *wire.Socket) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sock == nil || s.proberless || len(s.retired) == maxRetired {
-		s.reset = true
-		return false
-	}
-	s.retired = append(s.retired, sock)
-	return true
-}
-
-// arrivalTime is how long a server that answers probes may take to acknowledge the bytes sent on an abandoned
-// connection. It is longer than a kernel delays an acknowledgement (40 ms). Bytes that are not acknowledged by then
-// were lost on the way.
-const arrivalTime = 100 * time.Millisecond
-
-// abandoned are connections that were given up with writes under way.
-type abandoned struct {
-	retired []*wire.Socket
-	reset   bool
-}
-
-// takeAbandoned removes and returns the abandoned connections, which the caller must settle; mu is held.
-func (s *Server) takeAbandoned() abandoned {
-	a := abandoned{s.retired, s.reset}
-	s.retired, s.reset = nil, false
-	return a
-}
-
-// errUnsettled: writes sent on an abandoned connection may still take effect.
-var errUnsettled = errors.New("does not close connections that were given up")
-
-// settle waits until no write sent on the connections can still take effect, for timeout at most. It returns
-// errUnsettled if the server has not closed one of them by then, or if one had to be reset.
-func (a abandoned) settle(timeout time.Duration) (err error) {
-	if a.reset {
-		err = errUnsettled
-	}
-	now := time.Now()
-	for _, sock := range a.retired {
-		if !sock.Settle(now.Add(min(arrivalTime, timeout)), now.Add(timeout)) {
-			err = errUnsettled
-		}
-	}
-	return err
-}
-
-// Settled reports, after Probe has returned, that no write sent to the server can still take effect.
-func (s *Server) Settled() bool { return !s.unsettled.Load() }
 
 // errState returns the error of a request that needs a server which is down or stale.
 func (s *Server) errState() error {

@@ -457,7 +457,6 @@ func (m *Middleware) startProber(t *poolState, s *backend.Server) {
 	m.background.Go(func() { s.Probe(ctx) })
 	if t.records != nil {
 		m.background.Go(func() { t.records.Keep(ctx, s) })
-		m.background.Go(func() { t.records.Watch(ctx, s) })
 	}
 }
 

@@ -139,7 +139,7 @@
 // and where keys were. The first write that a server missed is answered only when enough servers hold this information.
 // At the start, and when a server is reached for the first time, these records decide whether the server is trusted, is
 // flushed, or has keys deleted on it. With several writers and an Options.Ack other than all, middlewares respect each
-// other's marks while they run (marker.Fleet, Records.Watch): a marked server is not read even if it is up, and a write
+// other's marks while they run (marker.Fleet, Records.Keep): a marked server is not read even if it is up, and a write
 // that it missed is answered once every middleware has stopped reading it. Commands that depend on an item (incr, cas,
 // add ..) are decided by the key's first server that no middleware replaces: they wait until it is known
 // (backend.Server.Decides, Replaced; package plan, elect.go).
