@@ -174,9 +174,14 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err er
 	if err != nil {
 		return false, err
 	}
+	blank := int64(0)
 	if held.value == nil {
-		if err := endFlush(l); err != nil {
+		kept, err := endFlush(l)
+		if err != nil {
 			return false, err
+		}
+		if kept > 0 {
+			blank = begun - int64(kept)
 		}
 	}
 	now := stats.Now()
@@ -188,7 +193,7 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err er
 	if r.begun {
 		r.fleet.Beat(now)
 		if held.value == nil {
-			want, put = r.fleet.Empty(s.Name, begun, now)
+			want, put = r.fleet.Empty(s.Name, begun, blank, now)
 			put = put && s.judged.Load()
 		} else {
 			want, put = r.fleet.Witness(s.Name, held.marks, begun, now)

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"errors"
+	"time"
 
 	"mcmw/internal/link"
 )
@@ -13,18 +14,27 @@ const sinceStart = 60
 // forgets at once whatever it is told to store, as if it had been there before. So no marks can be put there, and if
 // that is so on most servers none may be read. An immediate flush_all loses nothing more, and the server stores again.
 // It does not matter who sent the delayed flush, or whether several middlewares end that second.
-func endFlush(l *link.Link) error {
-	general, err := l.Stats("", "uptime")
+//
+// kept is for how long the server has lost no item that had not expired; 0: unknown.
+func endFlush(l *link.Link) (kept time.Duration, err error) {
+	general, err := l.Stats("", "uptime", "evictions")
 	settings := map[string]uint64{}
 	if err == nil {
 		settings, err = l.Stats("settings", "oldest")
 	}
 	if _, unexpected := errors.AsType[link.Unexpected](err); unexpected {
-		return nil // it does not tell
+		return 0, nil // it does not tell
 	}
 	up, ok := general["uptime"]
-	if err != nil || !ok || settings["oldest"] != up+sinceStart {
-		return err
+	evicted, tells := general["evictions"]
+	flushed := max(settings["oldest"], sinceStart)
+	switch {
+	case err != nil || !ok:
+		return 0, err
+	case settings["oldest"] == up+sinceStart:
+		return 0, l.Flush()
+	case tells && evicted == 0 && up+sinceStart > flushed+1: // in whole seconds
+		kept = time.Duration(up+sinceStart-flushed-1) * time.Second
 	}
-	return l.Flush()
+	return kept, nil
 }

@@ -2,6 +2,7 @@ package backend_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,11 +30,14 @@ func TestAServerStoresAgainAtOnceWhenADelayedFlushHasTakenEffect(t *testing.T) {
 			}
 			require.True(t, stores())
 			require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all 1000\r\n"))
-			require.NoError(t, backend.EndFlush(l))
+			_, err = backend.EndFlush(l)
+			require.NoError(t, err)
 			require.NotEqual(t, "END\r\n", c.MustDo(t, "get k\r\n"), "that flush is not due")
 			require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all 2\r\n"))
 			require.Eventually(t, func() bool { return !stores() }, mctest.Patience, mctest.Tick)
-			require.NoError(t, backend.EndFlush(l))
+			kept, err := backend.EndFlush(l)
+			require.NoError(t, err)
+			require.Zero(t, kept)
 			require.True(t, stores())
 		})
 	}
@@ -55,10 +59,37 @@ func TestAServerThatDoesNotTellWhenItIsFlushedIsNotFlushed(t *testing.T) {
 		l, err := newServer(peer.Addr(),
 			backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).Link(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, backend.EndFlush(l))
+		kept, err := backend.EndFlush(l)
+		require.NoError(t, err)
+		require.Zero(t, kept)
 		version, err := l.Version()
 		require.NoError(t, err)
 		require.Equal(t, "1.6.38", version)
+		l.Close()
+	}
+}
+
+func TestAServerTellsForHowLongItHasLostNothing(t *testing.T) {
+	for told, kept := range map[[2]string]time.Duration{
+		{"STAT uptime 1000\r\nSTAT evictions 0\r\n", "STAT oldest 0\r\n"}:   999 * time.Second,
+		{"STAT uptime 1000\r\nSTAT evictions 0\r\n", "STAT oldest 760\r\n"}: 299 * time.Second,
+		{"STAT uptime 1000\r\nSTAT evictions 1\r\n", "STAT oldest 0\r\n"}:   0,
+		{"STAT uptime 1000\r\n", "STAT oldest 0\r\n"}:                       0,
+		{"STAT uptime 0\r\nSTAT evictions 0\r\n", "STAT oldest 0\r\n"}:      0,
+	} {
+		peer := mctest.StartScript(t, func(p *mctest.Peer) {
+			p.Expect("stats\r\n")
+			p.Send(told[0] + "END\r\n")
+			p.Expect("stats settings\r\n")
+			p.Send(told[1] + "END\r\n")
+			p.Stall()
+		})
+		l, err := newServer(peer.Addr(),
+			backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).Link(t.Context())
+		require.NoError(t, err)
+		got, err := backend.EndFlush(l)
+		require.NoError(t, err)
+		require.Equal(t, kept, got, told)
 		l.Close()
 	}
 }

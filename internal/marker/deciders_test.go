@@ -105,7 +105,7 @@ func (m *decidersModel) end(l *deciderLook) {
 	if l.witness {
 		want, changed = f.Witness(l.server, l.marks, begun, now)
 	} else {
-		want, changed = f.Empty(l.server, begun, now)
+		want, changed = f.Empty(l.server, begun, now, now)
 	}
 	if changed && l.version == s.version {
 		s.marks, s.witness = slices.Clone(want), true

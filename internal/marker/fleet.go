@@ -94,6 +94,7 @@ type answer struct {
 	begun   int64 // when it was asked
 	witness bool
 	marks   Marks
+	blank   int64 // it has held no marks since then; 0: unknown
 }
 
 // ownMark is a mark that this middleware owns.
@@ -265,10 +266,11 @@ func (f *Fleet) Witness(server string, marks Marks, begun, now int64) (want Mark
 // Want returns the marks that a server which holds marks is to hold instead.
 func (f *Fleet) Want(marks Marks) Marks { return f.others(marks).merge(f.mine()) }
 
-// Empty records that server, asked at begun, held no marks. If joins is true, the server may become a witness: want is
-// to be stored there, unless another middleware has stored marks there since.
-func (f *Fleet) Empty(server string, begun, now int64) (want Marks, joins bool) {
-	f.see(server, answer{begun: begun}, now)
+// Empty records that server, asked at begun, held no marks, and none since blank; 0: it may have lost some at any time.
+// If joins is true, the server may become a witness: want is to be stored there, unless another middleware has stored
+// marks there since.
+func (f *Fleet) Empty(server string, begun, blank, now int64) (want Marks, joins bool) {
+	f.see(server, answer{begun: begun, blank: blank}, now)
 	if now >= f.Lease() && !(f.acceptsEmpty && f.begins(now)) {
 		return nil, false
 	}

@@ -361,10 +361,10 @@ func (f *fleet) hear(s *fleetState, m, i int) {
 		if f.late {
 			accepts := me.acceptsEmpty
 			me.acceptsEmpty = true
-			e.want, changed = me.Empty(nameOf(i), e.begun, s.now)
+			e.want, changed = me.Empty(nameOf(i), e.begun, s.now, s.now)
 			me.acceptsEmpty = accepts
 		} else {
-			e.want, changed = me.Empty(nameOf(i), e.begun, s.now)
+			e.want, changed = me.Empty(nameOf(i), e.begun, s.now, s.now)
 		}
 		if f.forgetful {
 			e.want = me.mine()

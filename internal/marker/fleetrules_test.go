@@ -18,7 +18,7 @@ func (s fleetServers) lookAt(f *Fleet, now time.Duration, servers ...string) {
 	for _, name := range servers {
 		marks, witness := s[name]
 		if !witness {
-			if want, joins := f.Empty(name, at, at); joins {
+			if want, joins := f.Empty(name, at, at, at); joins {
 				s[name] = slices.Clone(want)
 			}
 			continue
@@ -284,4 +284,31 @@ func TestMarksOfServersOutsideTheListDoNotHideMarksOfServersInIt(t *testing.T) {
 	f.TakeOver(mark)
 	_, gone = f.Gone(int64(start + 2*goneAfter))
 	require.False(t, gone)
+}
+
+func TestAFirstStartWaitsForAServerUnlessMostHaveHeldNoMarksForLong(t *testing.T) {
+	const at = 10 * time.Minute
+	for name, tc := range map[string]struct {
+		blank [2]time.Duration // for how long "a" and "b" have held no marks; 0: unknown
+		joins bool
+	}{
+		"most have held none for long":      {[2]time.Duration{startsAfter + time.Second, time.Hour}, true},
+		"one may have lost some since then": {[2]time.Duration{time.Hour, aloneFor}, false},
+		"one has evicted items":             {[2]time.Duration{time.Hour, 0}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := member("x")
+			f.Mark("c", 1)
+			f.Alone()
+			joins := false
+			for i, server := range []string{"a", "b"} {
+				blank := int64(0)
+				if tc.blank[i] != 0 {
+					blank = int64(at - tc.blank[i])
+				}
+				_, joins = f.Empty(server, int64(at), blank, int64(at))
+			}
+			require.Equal(t, tc.joins, joins)
+		})
+	}
 }

@@ -228,11 +228,16 @@ func (m Marks) agree(k Mark) bool {
 	})
 }
 
-// begins reports whether nobody relies on one server without this middleware, so that it may take marks for lost.
+// begins reports whether nobody relies on one server without this middleware, so that it may take marks for lost. That
+// is so, too, if most servers have held no marks for so long: who relies on one server has found its registration on
+// most of them within aloneFor.
 func (f *Fleet) begins(now int64) bool {
 	answered, _ := f.count(now-int64(relied), func(answer) bool { return true })
+	blank, _ := f.count(now-int64(relied), func(a answer) bool {
+		return !a.witness && a.blank != 0 && now-a.blank > int64(startsAfter)
+	})
 	return answered == len(f.servers) || f.anchored != 0 && now-f.anchored < int64(aloneFor) ||
-		f.lost != 0 && now-f.lost > int64(startsAfter)
+		f.lost != 0 && now-f.lost > int64(startsAfter) || blank >= f.majority()
 }
 
 // Short reports whether too few servers answer, so that the numbers change with each look.
