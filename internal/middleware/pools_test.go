@@ -218,16 +218,18 @@ func TestStatisticsHaveTheCurrentRoutes(t *testing.T) {
 	}
 	m := mwtest.Start(t, o)
 	require.Equal(t, []stats.Route{
-		{Prefix: "x", Pool: "a", Reads: "b"},
-		{Prefix: "y", Pool: "b"},
-		{Default: true, Pool: "a"},
+		{Prefix: "x", Pool: "a", Reads: "b", Accepts: "all"},
+		{Prefix: "y", Pool: "b", Accepts: "all"},
+		{Default: true, Pool: "a", Accepts: "all"},
 	}, m.Stats().Snapshot().Routes)
 	o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "x", Pool: "a"}}, Default: "a", Reads: "b"}
 	require.NoError(t, m.Apply(context.Background(), o))
 	for m.EndPhase() {
 	}
-	require.Equal(t, []stats.Route{{Prefix: "x", Pool: "a"}, {Default: true, Pool: "a", Reads: "b"}},
-		m.Stats().Snapshot().Routes)
+	require.Equal(t, []stats.Route{
+		{Prefix: "x", Pool: "a", Accepts: "all"},
+		{Default: true, Pool: "a", Reads: "b", Accepts: "all"},
+	}, m.Stats().Snapshot().Routes)
 }
 
 func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
