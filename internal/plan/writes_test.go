@@ -1,0 +1,225 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/replica"
+	"mcmw/internal/stats"
+)
+
+func TestAWriteGoesToAllReplicasAndIsRepairedWhereTheyDiffer(t *testing.T) {
+	x := plan(t, setup{})
+	k := x.key(0, 0, 1, 2)
+	i := x.request("add " + k + " 0 0 1\r\nx")
+	assert.Equal(t, []string{"0: add " + k + " 0 0 1 x", "1: add " + k + " 0 0 1 x", "2: add " + k + " 0 0 1 x"},
+		x.calls())
+	assert.Equal(t, FollowsRepair, x.Follows(0))
+	x.reply(0, "STORED\r\n")
+	x.reply(2, "NOT_STORED\r\n")
+	x.reply(1, "NOT_STORED\r\n")
+	assert.Equal(t, []int32{0}, x.Repairs(i))
+	replies, answered := x.Disagreement(i)
+	assert.Equal(t, []string{"s0: STORED", "s1: NOT_STORED", "s2: NOT_STORED"}, replies)
+	assert.Equal(t, "NOT_STORED", answered)
+	assert.Equal(t, []string{"0: delete " + k}, x.next())
+	assert.Equal(t, FollowsNothing, x.Follows(3))
+	x.reply(3, "DELETED\r\n")
+	assert.Equal(t, "NOT_STORED\r\n", x.answer(i))
+	result, _ := x.Result(i)
+	assert.Equal(t, stats.ResultNotStored, result)
+}
+
+func TestAWriteWithLaterWritesOfItsKeyUnderWayIsRepairedEverywhere(t *testing.T) {
+	x := plan(t, setup{})
+	i := x.request("set a 0 0 1\r\nx")
+	x.reply(0, "STORED\r\n")
+	x.reply(1, "STORED\r\n")
+	x.reply(2, "NOT_STORED\r\n")
+	require.Len(t, x.Repairs(i), 2)
+	x.RepairAll(i)
+	x.calls()
+	assert.Len(t, x.next(), 3)
+}
+
+func TestAReplicaThatDidNotAnswerIsNotRepairedButCountsAsHavingMissedTheKey(t *testing.T) {
+	x := plan(t, setup{options: Options{Pools: []Pool{{Ack: replica.AckQuorum}}}})
+	i := x.request("set a 0 0 1\r\nx")
+	x.reply(0, "STORED\r\n")
+	x.lose(1)
+	x.reply(2, "STORED\r\n")
+	assert.Equal(t, "STORED\r\n", x.answer(i))
+	assert.Empty(t, x.Repairs(i))
+	assert.True(t, x.Writes(1))
+	assert.Equal(t, []string{"a"}, missed(x, 1))
+}
+
+// missed returns the keys of which the server of call n may hold an old value; "*" stands for all keys.
+func missed(x *script, n int) (keys []string) {
+	if x.Missed(int32(n), func(key []byte) { keys = append(keys, string(key)) }) {
+		keys = append(keys, "*")
+	}
+	return keys
+}
+
+func TestAServerMissesTheKeysThatItsCallWouldHaveChanged(t *testing.T) {
+	x := plan(t, setup{servers: 1})
+	for line, want := range map[string][]string{
+		"get a b": nil, "mg a v": nil, "gat 0 a b": {"a", "b"}, "set a 0 0 1\r\nx": {"a"}, "mg a T0": {"a"},
+		"md aGkgaG8= b": {"hi ho"}, "flush_all": {"*"},
+		"version": nil,
+	} {
+		x.request(line)
+		assert.Equal(t, want, missed(x, len(x.Calls)-1), line)
+	}
+}
+
+func TestACasIsComparedOnTheFirstServerAndCopiedToTheOthers(t *testing.T) {
+	for line, copied := range map[string]string{
+		"cas %s 0 0 1 7\r\nx":    "set %s 0 0 1 x",
+		"ms %s 1 C7 T5 q\r\nx":   "ms %s 1 T5 x",
+		"ms %s 1 C7 I\r\nx":      "delete %s",
+		"md %s C7":               "md %s",
+		"ma %s C7 N0 v":          "ma %s N0 v",
+		"ms YWI= 1 C7 I b\r\nxy": "",
+	} {
+		x := plan(t, setup{})
+		k := x.key(0, 1, 0, 2)
+		if copied == "" {
+			continue
+		}
+		line, copied = fmt.Sprintf(line, k), fmt.Sprintf(copied, k)
+		i := x.request(line)
+		require.Len(t, x.calls(), 1)
+		assert.True(t, x.Calls[0].Reads())
+		assert.EqualValues(t, 1, x.Calls[0].Server)
+		assert.Equal(t, FollowsCopies, x.Follows(0))
+		done := map[byte]string{'c': "STORED\r\n", 'm': "HD\r\n"}[line[0]]
+		if line[1] == 'a' && line[0] == 'm' {
+			done = "VA 1\r\n5\r\n"
+		}
+		x.reply(0, done)
+		assert.Equal(t, []string{"0: " + copied, "2: " + copied}, x.next(), line)
+		if copied[:3] == "del" {
+			done = "NOT_FOUND\r\n"
+		} else if copied[0] == 's' {
+			done = "STORED\r\n"
+		}
+		x.reply(1, done)
+		x.reply(2, done)
+		if strings.HasSuffix(line, " q\r\nx") {
+			assert.Empty(t, x.answer(i))
+		} else {
+			assert.NotEmpty(t, x.answer(i))
+		}
+		assert.Empty(t, x.Repairs(i))
+	}
+}
+
+func TestARefusedOrLostCasIsNotCopied(t *testing.T) {
+	x := plan(t, setup{})
+	i := x.request("cas a 0 0 1 7\r\nx")
+	x.reply(0, "EXISTS\r\n")
+	assert.Equal(t, "EXISTS\r\n", x.answer(i))
+	i = x.request("cas a 0 0 1 7\r\nx")
+	x.lose(1)
+	assert.Contains(t, x.answer(i), "gone")
+	assert.Empty(t, x.Repairs(i))
+}
+
+func TestADeletionIsAnsweredByAReplicaThatHadTheKey(t *testing.T) {
+	for line, replies := range map[string][3]string{
+		"delete a": {"NOT_FOUND\r\n", "DELETED\r\n", "NOT_FOUND\r\n"}, "md a": {"NF\r\n", "HD\r\n", "NF\r\n"},
+	} {
+		x := plan(t, setup{})
+		i := x.request(line)
+		for n, reply := range replies {
+			x.reply(n, reply)
+		}
+		assert.Equal(t, replies[1], x.answer(i))
+		i = x.request(line)
+		for n := range replies {
+			x.reply(3+n, replies[0])
+		}
+		assert.Equal(t, replies[0], x.answer(i))
+	}
+}
+
+func TestQuietMetaCommandsAreFollowedByAnMnOrSentWithoutTheQuietFlag(t *testing.T) {
+	x := plan(t, setup{})
+	i := x.request("mg a v q")
+	assert.Equal(t, []string{"0: mg a v q mn"}, x.calls())
+	x.reply(0, "MN\r\n")
+	assert.Empty(t, x.answer(i))
+	i = x.request("mg a v q")
+	x.calls()
+	x.reply(1, "VA 1\r\nx\r\nMN\r\n")
+	assert.Equal(t, "VA 1\r\nx\r\n", x.answer(i))
+
+	i = x.request("ms a 1 q\r\nx")
+	assert.Equal(t, ": ms a 1 x", x.calls()[0][1:])
+	for n := range 3 {
+		x.reply(2+n, "HD\r\n")
+	}
+	assert.Empty(t, x.answer(i))
+	i = x.request("ms a 1 MA q\r\nx")
+	for n := range 3 {
+		x.reply(5+n, "NS\r\n")
+	}
+	assert.Equal(t, "NS\r\n", x.answer(i))
+	result, _ := x.Result(i)
+	assert.Equal(t, stats.ResultNotStored, result)
+}
+
+func TestAllReplicasMustAgreeOnTheWinnerOfAnItem(t *testing.T) {
+	x := plan(t, setup{options: Options{Pools: []Pool{{Ack: replica.AckQuorum}}}})
+	i := x.request("mg a N30 v")
+	x.reply(0, "VA 0 W\r\n\r\n")
+	x.reply(1, "VA 0 W\r\n\r\n")
+	x.reply(2, "VA 0 Z\r\n\r\n")
+	assert.Equal(t, []int32{x.Calls[2].Server}, x.Repairs(i))
+	x.next()
+	x.reply(3, "DELETED\r\n")
+	assert.Equal(t, "VA 0 W\r\n\r\n", x.answer(i))
+}
+
+func TestAGatReadsTheFirstServerAndTouchesTheOtherCopies(t *testing.T) {
+	x := plan(t, setup{})
+	a, b := x.key(0, 0, 1, 2), x.key(0, 2, 1, 0)
+	i := x.request("gat 9 " + a + " " + b)
+	assert.Equal(t, []string{
+		"0: gat 9 " + a, "2: gat 9 " + b,
+		"1: touch " + a + " 9", "2: touch " + a + " 9", "1: touch " + b + " 9", "0: touch " + b + " 9",
+	}, x.calls())
+	for n := 2; n < 6; n++ {
+		x.reply(n, "NOT_FOUND\r\n")
+	}
+	x.reply(0, "VALUE "+a+" 0 1\r\nx\r\nEND\r\n")
+	x.reply(1, "END\r\n")
+	assert.Equal(t, "VALUE "+a+" 0 1\r\nx\r\nEND\r\n", x.answer(i))
+	assert.False(t, x.Movable(0))
+	assert.Equal(t, []string{a}, missed(x, 2))
+
+	// The touch of a copy fails, which is no reason to read again.
+	i = x.request("gat 9 " + a)
+	x.reply(6, "VALUE "+a+" 0 1\r\nx\r\nEND\r\n")
+	x.lose(7)
+	x.reply(8, "TOUCHED\r\n")
+	assert.Equal(t, "VALUE "+a+" 0 1\r\nx\r\nSERVER_ERROR s1: gone\r\n", x.answer(i))
+}
+
+func TestALongGatIsSplitIntoLinesThatMemcachedTakes(t *testing.T) {
+	x := plan(t, setup{servers: 1})
+	x.limits.MaxLine = 1 << 20
+	keys := strings.Repeat("a"+strings.Repeat("b", 199)+" ", 15)
+	x.request("gat 0 " + strings.TrimSpace(keys))
+	calls := x.calls()
+	assert.Len(t, calls, 2)
+	for _, c := range calls {
+		assert.LessOrEqual(t, len(c), maxTouchLine+len("0: gat 0 "))
+	}
+}
