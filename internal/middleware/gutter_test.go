@@ -168,6 +168,9 @@ func TestAPoolThatLosesItsGutterReadsNoServerThatMissedWrites(t *testing.T) {
 func TestGuttersChangeUnderLoadWhileAServerFailsAndReturns(t *testing.T) {
 	o, _ := gutteredPools(t, middleware.WritersSeveral)
 	o.Timeout, o.StallAfter = 500*time.Millisecond, 100*time.Millisecond
+	for i := range o.Pools { // what a proxy has lost is never answered
+		o.Pools[i].ConnectTimeout = time.Second
+	}
 	var fleet []*mwtest.MW
 	var lists [][]route.Server
 	var proxies []*mctest.Proxy

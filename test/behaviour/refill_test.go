@@ -140,7 +140,7 @@ func TestARestartOfAllServersInTurnKeepsTheKeysUnderLoad(t *testing.T) {
 		wait()
 	})
 	require.NotZero(t, deleted.Load())
-	o.Servers = mwtest.Servers(servers...)
+	o.Servers, o.Timeout, o.ConnectTimeout = mwtest.Servers(servers...), mctest.Patience, mctest.Patience
 	p, err := middleware.Verify(context.Background(), o, middleware.Verification{Values: true})
 	require.NoError(t, err)
 	require.Zero(t, p.Differ)
