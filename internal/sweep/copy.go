@@ -168,23 +168,8 @@ func (c *Copier) round(ctx context.Context) error {
 
 // copyOf copies the keys whose first server is s.
 func (c *Copier) copyOf(ctx context.Context, s int) error {
-	var items []*Transfer
-	var size int64
 	var room []int
-	copyItems := func() error {
-		begin := time.Now()
-		err := c.transfer(ctx, items)
-		if err == nil {
-			err = c.report(ctx)
-		}
-		pause := time.Duration(int64(len(items))+size/valueWeight)*time.Second/time.Duration(c.Rate) - time.Since(begin)
-		items, size = items[:0], 0
-		if err == nil {
-			rest(ctx, pause)
-		}
-		return errors.Join(err, ctx.Err())
-	}
-	err := c.Servers[s].List(ctx, func(item protocol.Dumped) error {
+	return inWindows(ctx, c.Servers[s], c.Rate, func(item protocol.Dumped) *Transfer {
 		c.progress.Listed++
 		if c.Selects != nil && !c.Selects(item.Key) {
 			return nil
@@ -200,16 +185,47 @@ func (c *Copier) copyOf(ctx context.Context, s int) error {
 		for _, g := range c.To.Replicas(item.Key, nil) {
 			t.To = append(t.To, len(c.Servers)+g)
 		}
-		items, size = append(items, t), size+item.Size
+		return t
+	}, func(items []*Transfer) error {
+		if err := c.transfer(ctx, items); err != nil {
+			return err
+		}
+		return c.report(ctx)
+	})
+}
+
+// inWindows lists the keys of server, and calls do with what choose made of them, unless that is nil: a window at a
+// time, and at most rate keys per second. It ends with the first error of do, or if ctx ends.
+func inWindows[T any](ctx context.Context, server *backend.Server, rate int, choose func(protocol.Dumped) *T,
+	do func(items []*T) error,
+) error {
+	var items []*T
+	var size int64
+	all := func() error {
+		begin := time.Now()
+		err := do(items)
+		pause := time.Duration(int64(len(items))+size/valueWeight)*time.Second/time.Duration(rate) - time.Since(begin)
+		items, size = nil, 0
+		if err == nil {
+			rest(ctx, pause)
+		}
+		return errors.Join(err, ctx.Err())
+	}
+	err := server.List(ctx, func(item protocol.Dumped) error {
+		chosen := choose(item)
+		if chosen == nil {
+			return nil
+		}
+		items, size = append(items, chosen), size+item.Size
 		if len(items) < window && size < valuesAtOnce {
 			return nil
 		}
-		return copyItems()
+		return all()
 	})
 	if err != nil {
 		return err
 	}
-	return copyItems()
+	return all()
 }
 
 // transfer takes all transfers to their ends, step by step.

@@ -41,7 +41,7 @@ type Refiller struct {
 	target   int
 	pending  []pendingRefill // oldest first
 	progress RefillProgress
-	renewed  time.Time
+	lease    *lease // on the target
 	reported time.Time
 }
 
@@ -148,18 +148,12 @@ func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 	f.begin()
 	f.target, f.pending, f.progress = target, nil, RefillProgress{Owner: f.Owner}
 	server := f.Servers[target]
-	l, err := f.link(ctx, target)
-	if err != nil {
-		return f.named(target, err)
-	}
-	f.renewed, f.reported = time.Now(), time.Now()
-	added, err := l.Add(marker.RefillKey, f.value(), claimFor)
-	switch {
-	case err != nil:
-		f.hangUp(target)
-		return f.named(target, err)
-	case !added:
-		return ErrClaimed
+	f.reported = time.Now()
+	if f.lease, _, err = f.takeOn(ctx, target, marker.RefillKey, f.value()); err != nil {
+		if !errors.Is(err, ErrClaimed) {
+			f.hangUp(target)
+		}
+		return err
 	}
 	if !server.BeginCopying() {
 		return f.named(target, errRead)
@@ -185,7 +179,7 @@ func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 	if err = f.Declare(ctx, target); err != nil {
 		return f.named(target, err)
 	}
-	_ = l.Delete(marker.RefillKey)
+	f.lease.release(ctx, nil, 0)
 	f.Log.Info("a server was refilled from the other holders of its keys", "server", server.Name, "keys",
 		f.progress.Copied)
 	return nil
@@ -216,11 +210,15 @@ func (f *Refiller) copyAll(ctx context.Context) error {
 
 // copyOf copies what server s holds and the target lacks.
 func (f *Refiller) copyOf(ctx context.Context, s int) error {
-	var items []*Refill
-	var size int64
 	var room []int
-	copyItems := func() error {
-		begin := time.Now()
+	return inWindows(ctx, f.Servers[s], f.Rate, func(item protocol.Dumped) *Refill {
+		f.progress.Listed++
+		room = f.Router.Replicas(item.Key, room[:0])
+		if !slices.Contains(room, s) || !slices.Contains(room, f.target) {
+			return nil
+		}
+		return &Refill{Key: link.Key(string(item.Key)), Source: s, Target: f.target}
+	}, func(items []*Refill) error {
 		err := f.add(ctx, items)
 		if err == nil {
 			err = f.settle(ctx, false)
@@ -228,30 +226,8 @@ func (f *Refiller) copyOf(ctx context.Context, s int) error {
 		if err == nil {
 			err = f.renew(ctx, false)
 		}
-		pause := time.Duration(int64(len(items))+size/valueWeight)*time.Second/time.Duration(f.Rate) - time.Since(begin)
-		items, size = nil, 0
-		if err == nil {
-			rest(ctx, pause)
-		}
-		return errors.Join(err, ctx.Err())
-	}
-	err := f.Servers[s].List(ctx, func(item protocol.Dumped) error {
-		f.progress.Listed++
-		room = f.Router.Replicas(item.Key, room[:0])
-		if !slices.Contains(room, s) || !slices.Contains(room, f.target) {
-			return nil
-		}
-		items = append(items, &Refill{Key: link.Key(string(item.Key)), Source: s, Target: f.target})
-		size += item.Size
-		if len(items) < window && size < valuesAtOnce {
-			return nil
-		}
-		return copyItems()
-	})
-	if err != nil {
 		return err
-	}
-	return copyItems()
+	})
 }
 
 // add takes items to the step in which their copies are pending.
@@ -347,10 +323,9 @@ func (f *Refiller) value() []byte {
 // renew renews the claim if it is time, or if now is true. It fails if somebody has emptied the target, or the claim
 // has expired.
 func (f *Refiller) renew(ctx context.Context, now bool) error {
-	if time.Since(f.renewed) < claimEvery && !now {
+	if !f.lease.due() && !now {
 		return nil
 	}
-	f.renewed = time.Now()
 	l, err := f.link(ctx, f.target)
 	if err != nil {
 		return f.named(f.target, err)
@@ -369,5 +344,5 @@ func (f *Refiller) renew(ctx context.Context, now bool) error {
 		f.Log.Info("a server is being refilled", "server", f.Servers[f.target].Name, "looked_at", f.progress.Listed,
 			"of", f.progress.Items, "copied", f.progress.Copied)
 	}
-	return l.Set(marker.RefillKey, f.value(), claimFor)
+	return f.lease.renew(ctx, f.value, true)
 }

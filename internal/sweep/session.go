@@ -89,6 +89,13 @@ func (c *session) take(ctx context.Context, servers []*backend.Server, key strin
 	if home < 0 {
 		return nil, nil, fmt.Errorf("all servers: %w", ErrNotUp)
 	}
+	return c.takeOn(ctx, home, key, value)
+}
+
+// takeOn is take on server home.
+func (c *session) takeOn(ctx context.Context, home int, key string, value []byte) (taken *lease, other []byte,
+	err error,
+) {
 	l, err := c.link(ctx, home)
 	if err != nil {
 		return nil, nil, c.named(home, err)
@@ -105,9 +112,12 @@ func (c *session) take(ctx context.Context, servers []*backend.Server, key strin
 	return taken, nil, nil
 }
 
+// due reports whether it is time to renew the lease.
+func (c *lease) due() bool { return time.Since(c.renewed) >= claimEvery }
+
 // renew renews the lease with a value if it is time, or if now is true.
 func (c *lease) renew(ctx context.Context, value func() []byte, now bool) error {
-	if time.Since(c.renewed) < claimEvery && !now {
+	if !c.due() && !now {
 		return nil
 	}
 	c.renewed = time.Now()
