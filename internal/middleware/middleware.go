@@ -186,7 +186,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 	clients.MaxConnections, refused = o.maxClients(c)
 	m.stage = netstage.New(netstage.Options{
 		ClientOptions: clients, MaxRefused: refused, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout,
-		Allow: m.access.allow,
+		Login: m.access.login,
 		Hot:   m.hot.Values(), Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
 	})
 	return m, nil

@@ -37,10 +37,10 @@ const noTLS = "notls:"
 
 // access is the contents of the files of Security and of the pools.
 type access struct {
-	tls     *tls.Config                      // of listeners; nil without TLS
-	allow   func(user, password []byte) bool // nil: all clients are served
-	servers func(host string) *tls.Config    // of connections to servers that use TLS
-	logins  map[string]login                 // by file
+	tls     *tls.Config                              // of listeners; nil without TLS
+	login   func(user, password []byte) *secret.User // nil: all clients are served
+	servers func(host string) *tls.Config            // of connections to servers that use TLS
+	logins  map[string]login                         // by file
 }
 
 // login returns a user name and a password for servers.
@@ -54,7 +54,7 @@ func (s Security) open(log *slog.Logger) (a access, err error) {
 		}
 	}
 	if s.AuthFile != "" {
-		if a.allow, err = secret.Users(s.AuthFile, log); err != nil {
+		if a.login, err = secret.Users(s.AuthFile, log); err != nil {
 			return a, err
 		}
 	}

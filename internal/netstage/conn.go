@@ -13,6 +13,7 @@ import (
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/protocol"
 	"mcmw/internal/request"
+	"mcmw/internal/secret"
 	"mcmw/internal/stats"
 	"mcmw/internal/wire"
 )
@@ -39,6 +40,7 @@ type conn struct {
 	held            *request.Batch
 	underway        bool            // a batch was queued, and its answer has not been awaited
 	unauthenticated bool            // the client must log in first
+	bound           bool            // user has prefixes
 	hot             hotkeys.Sampler // of the keys that serveHot has answered
 
 	// active is when bytes were last read, ns as stats.Now; written by the reader.
@@ -61,6 +63,9 @@ type conn struct {
 	leaving atomic.Int32
 	// lastRead is the time until which a leaving reader reads, ns as stats.Now. It only becomes earlier.
 	lastRead atomic.Int64
+
+	// user is who has logged in; nil: nobody. Set by the reader before it queues the first request.
+	user *secret.User
 
 	isText  bool   // the first byte has shown that the client speaks the text protocol
 	refusal string // the reply to a client that does not
@@ -91,7 +96,7 @@ func newConn(s *Stage, nc net.Conn) (*conn, error) {
 	}
 	c := &conn{
 		stage: s, sock: sock, arrivals: s.options.Net.Arrivals(), answered: make(chan struct{}, 1),
-		unauthenticated: s.options.Allow != nil,
+		unauthenticated: s.options.Login != nil,
 	}
 	if s.options.Hot != nil {
 		c.hot = s.options.Hot.Sampler()
@@ -301,6 +306,9 @@ func (c *conn) decode(b *request.Batch, created int64) (used int, more bool, err
 		}
 		used += n
 		r.Created = created
+		if c.bound && (r.Answer == "" || r.Request.HasEffect()) && !c.mayAsk(&r.Request) {
+			c.refuseForeign(&r.Request)
+		}
 		if r.Has(protocol.Local) {
 			if r.Has(protocol.Closes) {
 				return used, false, ending(stats.CloseQuit)

@@ -136,13 +136,13 @@ func (c *conn) tryLogin(l *protocol.Login) (answer string) {
 			ok = false
 		}
 	}
-	switch {
-	case !ok:
+	if !ok {
 		s.warn(c, &s.slowed, "a login was refused without a check: too many logins from this address have failed")
 		return textThrottled
-	case s.options.Allow(l.User, l.Password):
+	}
+	if user := s.options.Login(l.User, l.Password); user != nil {
 		s.throttle.succeeded(addr, taken)
-		c.unauthenticated = false
+		c.unauthenticated, c.user, c.bound = false, user, len(user.Prefixes) > 0
 		return protocol.TextStored
 	}
 	s.throttle.failed(addr, stats.Now(), taken)

@@ -18,6 +18,7 @@ import (
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/protocol"
 	"mcmw/internal/queue"
+	"mcmw/internal/secret"
 	"mcmw/internal/stats"
 )
 
@@ -65,9 +66,9 @@ type Options struct {
 	TLS *tls.Config
 	// HandshakeTimeout bounds the time of a TLS handshake.
 	HandshakeTimeout time.Duration
-	// Allow reports whether a client that logs in with this name and password is served; nil: all clients are served,
-	// without a login.
-	Allow func(user, password []byte) bool
+	// Login returns the user with this name and password; nil: there is none, and the client is not served. A nil Login
+	// serves all clients, without a login.
+	Login func(user, password []byte) *secret.User
 	// Hot holds the values of hot keys; nil: all requests are queued.
 	Hot   *hotkeys.Values
 	Queue *queue.Entrance
@@ -87,6 +88,7 @@ type Stage struct {
 	began    time.Time // when Options.Announce began to be announced
 
 	loginFailures *stats.Counter
+	foreignKeys   *stats.Counter
 	binaryClients *stats.Counter
 
 	// mu guards the fields below. Its holder never waits for anything else.
@@ -95,7 +97,7 @@ type Stage struct {
 	refusing map[*conn]struct{} // connections above MaxConnections, until they are closed
 	draining bool
 	// These limit the log lines about clients that failed, one per kind of failure.
-	crowd, handshakes, logins, slowed, laggards, binaries stats.Limiter
+	crowd, handshakes, logins, slowed, laggards, binaries, foreign stats.Limiter
 }
 
 // New returns a Stage without connections.
@@ -106,6 +108,8 @@ func New(o Options) *Stage {
 		closing: make(chan struct{}), throttle: newThrottle(), began: time.Now(),
 		conns: make(map[*conn]struct{}), refusing: make(map[*conn]struct{}),
 		loginFailures: o.Net.Counter("login_failures_total", "Failed logins of clients."),
+		foreignKeys: o.Net.Counter("foreign_key_requests_total",
+			"Requests refused because their user is bound to other prefixes, or to prefixes at all."),
 		binaryClients: o.Net.Counter("binary_clients_total",
 			"Connections that were closed because their client uses the binary protocol."),
 		binaries: stats.Limiter{Every: time.Minute},

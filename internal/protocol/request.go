@@ -249,6 +249,12 @@ func (r *Request) refuse(text string) (int, error) {
 	return -1, nil
 }
 
+// Refuse makes r, which was decoded, a request that is answered with text and reaches no server.
+func (r *Request) Refuse(text string) {
+	_, _ = r.refuse(text)
+	r.Keys, r.NumKeys = nil, 0
+}
+
 // refuseBlock is refuse for a request with a data block of the given size, which is skipped, so that it is not taken
 // for the next request. -1: the size is unknown.
 func (r *Request) refuseBlock(text string, size int) (int, error) {

@@ -176,8 +176,24 @@ func TestErrorsNameTheBadFileAndTheReason(t *testing.T) {
 	require.ErrorContains(t, err, foreign+": is not the key of "+cert)
 }
 
+func TestPrefixesAfterThePasswordBindAUser(t *testing.T) {
+	longest := strings.Repeat("u", 100) + ":" + strings.Repeat("p", 153) + " " + strings.Repeat("x", 250)
+	login, err := Users(write(t, "anna:a:b session: cart,\nanna:all\n"+longest), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	anna := login([]byte("anna"), []byte("a:b"))
+	require.Equal(t, &User{"anna", []string{"session:", "cart,"}}, anna)
+	for key, may := range map[string]bool{
+		"session:": true, "session:1": true, "cart,1": true, "session": false, "cart:1": false, "": false,
+		"xcart,": false,
+	} {
+		assert.Equal(t, may, anna.May([]byte(key)), key)
+	}
+	require.True(t, login([]byte("anna"), []byte("all")).May([]byte("any")))
+	require.Nil(t, login([]byte("anna"), []byte("a:b session: cart,")))
+}
+
 func TestANameIsAllowedOnlyWithItsOwnPassword(t *testing.T) {
-	allow, err := Users(write(t, "anna:secret\r\nbert:a:b\nc:d"), slog.New(slog.DiscardHandler))
+	login, err := Users(write(t, "anna:secret\r\nbert:a:b\nc:d"), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	for given, want := range map[[2]string]bool{
 		{"anna", "secret"}:  true,
@@ -189,7 +205,7 @@ func TestANameIsAllowedOnlyWithItsOwnPassword(t *testing.T) {
 		{"annas", "ecret"}:  false,
 		{"", ""}:            false,
 	} {
-		assert.Equal(t, want, allow([]byte(given[0]), []byte(given[1])), "%q", given)
+		assert.Equal(t, want, login([]byte(given[0]), []byte(given[1])) != nil, "%q", given)
 	}
 }
 
@@ -198,7 +214,7 @@ func TestPasswordsAreReadAgainWhenTheFileChanges(t *testing.T) {
 		var log bytes.Buffer
 		path := write(t, "anna:old\n")
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		allow, err := Users(path, logger)
+		users, err := Users(path, logger)
 		require.NoError(t, err)
 		login, err := Login(path, logger)
 		require.NoError(t, err)
@@ -209,8 +225,8 @@ func TestPasswordsAreReadAgainWhenTheFileChanges(t *testing.T) {
 			if !ok {
 				password = "new" // the last accepted one
 			}
-			assert.True(t, allow([]byte("anna"), []byte(password)), text)
-			assert.False(t, allow([]byte("anna"), []byte("old")))
+			assert.NotNil(t, users([]byte("anna"), []byte(password)), text)
+			assert.Nil(t, users([]byte("anna"), []byte("old")))
 			_, given := login()
 			assert.Equal(t, password, given)
 		}
@@ -230,7 +246,7 @@ func TestAChangedSecretFileThatEverybodyCanReadCausesAWarning(t *testing.T) {
 		for _, path := range []string{ca.File, cert} {
 			require.NoError(t, os.Chmod(path, 0o644)) // no secrets
 		}
-		allow, err := Users(passwords, logger)
+		users, err := Users(passwords, logger)
 		require.NoError(t, err)
 		login, err := Login(passwords, logger)
 		require.NoError(t, err)
@@ -248,7 +264,7 @@ func TestAChangedSecretFileThatEverybodyCanReadCausesAWarning(t *testing.T) {
 				require.NoError(t, os.Chmod(path, mode))
 			}
 			for range 2 {
-				allow(nil, nil)
+				users(nil, nil)
 				login()
 				shown(t, server)
 				client("")
@@ -278,8 +294,12 @@ func TestErrorsOfPasswordFilesDoNotQuoteThem(t *testing.T) {
 		"a:b\n\nc:d\n": "line 2 is not of the form user:password",
 		":hidden\n":    "line 1 has no name before the colon",
 		"hidden:\r\n":  "line 1 has no password after the colon",
-		"a:hid den\n": "line 1 contains a blank, a carriage return or a zero byte, which no " +
-			"client can send",
+		"a:hidden \n": "line 1 has a blank after which no prefix follows; accepted: user:password, or " +
+			"user:password PREFIX [PREFIX ...]",
+		"a:hidden b:  c:\n": "line 1 has a blank after which no prefix follows; accepted: user:password, or " +
+			"user:password PREFIX [PREFIX ...]",
+		"a:hidden " + strings.Repeat("x", 251): "line 1 has a prefix of more than 250 bytes; no key is as long",
+		"a:b\nc:d\na:b c:\n":                   "line 3 has the name and the password of line 1, but other prefixes",
 		"hid den:a\n": "line 1 contains a blank, a carriage return or a zero byte, which no " +
 			"client can send",
 		"a:" + strings.Repeat("x", 254) + "\n": "line 1 has 257 bytes; accepted: up to 255, as in memcached",
@@ -293,6 +313,9 @@ func TestErrorsOfPasswordFilesDoNotQuoteThem(t *testing.T) {
 	path := write(t, "a:b\nc:d\n")
 	_, err := Login(path, slog.New(slog.DiscardHandler))
 	require.EqualError(t, err, path+": has 2 lines; accepted: one line user:password")
+	path = write(t, "a:b c:\n")
+	_, err = Login(path, slog.New(slog.DiscardHandler))
+	require.EqualError(t, err, path+": has a blank in its line; accepted: one line user:password")
 }
 
 func TestManyGoroutinesMayCallGetWhileTheFileChanges(t *testing.T) {
