@@ -48,7 +48,7 @@ import (
 type fleet struct {
 	members int // that run at the beginning; one more can start
 	// Bounds of the numbers of events.
-	writes, cuts, restarts, deaths, starts, slow, times int
+	writes, cuts, restarts, deaths, starts, slow, times, waits int
 	// the member, if not 0, that is of a version which does not acknowledge marks
 	elder int
 	alone bool // nobody acknowledges marks
@@ -84,6 +84,8 @@ type fleet struct {
 	forgetting bool // who is silent on that server is forgotten
 	eager      bool // who starts reads without being joined
 	unbound    bool // who no longer vouches is not bound
+	impatient  bool // who starts takes the silent for dead
+	endless    bool // one server counts for ever
 }
 
 type fleetServer struct {
@@ -120,7 +122,7 @@ type fleetState struct {
 }
 
 // events are numbers of events so far.
-type events struct{ writes, cuts, restarts, deaths, starts, slow, times int }
+type events struct{ writes, cuts, restarts, deaths, starts, slow, times, waits int }
 
 const (
 	instant = 100 * time.Millisecond // the unit of time
@@ -415,6 +417,15 @@ func (f *fleet) mislead(s *fleetState, m int) {
 	}
 	if f.forgetting {
 		clear(me.forgotten)
+	}
+	for k, since := range me.heard {
+		if f.impatient && m == 2 && k.Server == reads && s.now-since > int64(goneAfter) {
+			me.remove(k)
+			me.orphaned = true
+		}
+	}
+	if f.endless && me.anchored != 0 {
+		me.anchored = s.now
 	}
 	for server, until := range me.bound {
 		if f.unbound && until <= s.now {

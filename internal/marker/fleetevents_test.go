@@ -34,6 +34,12 @@ func (f *fleet) successors(s *fleetState, add func(what string, next *fleetState
 			c.now += int64(instant)
 		})
 	}
+	if s.waits < f.waits {
+		change("much time passes", func(c *fleetState) {
+			c.waits++
+			c.now += int64(startsAfter)
+		})
+	}
 	for m := range s.members {
 		if me := &s.members[m]; !me.dead {
 			if s.deaths < f.deaths {
@@ -139,6 +145,11 @@ func (f *fleet) stale(s *fleetState) string {
 		if me.dead || s.now >= f.lease(s, m) {
 			continue
 		}
+		for other := range s.members {
+			if it := &s.members[other]; me.agrees && !it.dead && it.Lost(s.now) {
+				return fmt.Sprintf("middleware %d takes marks for lost, and %d relies on one server", other, m)
+			}
+		}
 		for i := range s.servers {
 			marked := slices.ContainsFunc(known,
 				func(k Mark) bool { return k.Server == nameOf(i) && k.Owner != me.owner })
@@ -157,6 +168,7 @@ func (f *fleet) begin() *fleetState {
 	all := *f
 	all.sweeping = false
 	all.writes, all.cuts, all.restarts, all.deaths, all.starts, all.slow, all.times = 9, 9, 9, 9, 9, 9, 9
+	all.waits = 9
 	for _, event := range f.prefix {
 		before := s
 		all.successors(before, func(what string, next *fleetState) {

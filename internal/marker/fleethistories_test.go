@@ -102,6 +102,10 @@ var (
 	begins = steps(singly, do("another middleware starts"))
 	late   = steps(begins, do("middleware 2 loses 2"), rounds(6, []int{2}, 0, 1))
 	whole  = steps(begins, rounds(6, []int{2}, everywhere...), rounds(3, []int{2}, 0, 1))
+	// hasty: it has looked there for so long that it may forget who is silent; patient: until nobody relies on one
+	// server.
+	hasty   = steps(late, slices.Concat(slices.Repeat([][]string{steps(agree, rounds(1, []int{2}, 0, 1))}, 55)...))
+	patient = steps(late, do("much time passes"), agree, agree, agree, rounds(1, []int{2}, 0, 1), looks(2, 0, 1), agree)
 	// The following are without acknowledgements. waited: the wait for the mark is over; waiting: the other restores
 	// server 1 without it before that.
 	waited  = steps(marked, rounds(3, []int{0}, 1, 2))
@@ -218,6 +222,15 @@ var fleets = map[string]struct {
 	"another starts": {
 		fleet{times: 1, prefix: whole},
 		"who starts finds all marks on most servers", func(f *fleet) { f.eager = true },
+	},
+
+	"another starts apart from the silent": {
+		fleet{times: 1, prefix: hasty},
+		"who starts does not take the silent for dead", func(f *fleet) { f.impatient = true },
+	},
+	"another has waited": {
+		fleet{times: 1, prefix: patient},
+		"one server counts for a while", func(f *fleet) { f.endless = true },
 	},
 
 	"a mark is in force": {

@@ -34,9 +34,11 @@ const (
 	// shortOf is how long most servers must not have answered before a middleware asks the others to vouch.
 	shortOf = 2 * LookEvery
 	// aloneFor is how long one server may count, from the last look that found this middleware's registration on most.
-	// After startsAfter none does, even if clocks differ in speed.
-	aloneFor    = 5 * time.Minute
-	startsAfter = aloneFor + aloneFor/10
+	// After startsAfter none does, even if clocks differ in speed, and counted from a look that found an earlier beat.
+	// Who reaches only the other servers can't tell those who rely on that one from the dead, so a start may have to
+	// wait for as long.
+	aloneFor    = time.Minute
+	startsAfter = aloneFor + aloneFor/10 + validFor
 	// settling is how long after the last look that counted the others may still come to vouch.
 	settling = 4 * relied
 )
