@@ -27,6 +27,7 @@ func (s Scenario) withRestart(name, what string, signal syscall.Signal) Scenario
 		}
 		return sys.awaitServing(ctx)
 	}
+	s.served = false
 	s.Name, s.Title, s.Long = s.Name+name, s.Title+"; meanwhile "+what+" and started again", true
 	s.Manners = history.Manners{Resend: signal == syscall.SIGTERM, Restarts: true, Kills: signal == syscall.SIGKILL}
 	if s.Kills {
@@ -114,9 +115,11 @@ var (
 // inject makes the victim's proxy inject a fault.
 func inject(f faulty.Fault) action { return at(injectInto(f), victim) }
 
-// bothRestart kills two servers and starts them again at once.
-func bothRestart(ctx context.Context, s *system) error {
-	return errors.Join(at(killServer, 0, victim)(ctx, s), at(startServer, 0, victim)(ctx, s))
+// atOnce restarts the servers with the given numbers: all are killed, and then started.
+func atOnce(numbers ...int) action {
+	return func(ctx context.Context, s *system) error {
+		return errors.Join(at(killServer, numbers...)(ctx, s), at(startServer, numbers...)(ctx, s))
+	}
 }
 
 // restarts kills the victim and starts it again at once, five times.

@@ -53,16 +53,17 @@ func (s *system) startMcmw(ctx context.Context) error {
 	if err := s.launchMcmw(); err != nil {
 		return err
 	}
-	if s.settings.fleet {
+	for range s.settings.others() {
 		listen, at, err := placeMcmw()
 		if err != nil {
 			return err
 		}
-		if s.second, err = startOn("the second mcmw", listen, s.command(listen, at, (*server).own)); err != nil {
+		other, err := startOn("another mcmw", listen, s.command(listen, at, (*server).own))
+		if err != nil {
 			return err
 		}
-		s.admins = append(s.admins, at)
-		if err := s.second.awaitReady(ctx); err != nil {
+		s.others, s.admins = append(s.others, other), append(s.admins, at)
+		if err := other.awaitReady(ctx); err != nil {
 			return err
 		}
 	}
@@ -85,8 +86,8 @@ func placeMcmw() (listen string, at admin, err error) {
 // entrances are the addresses of the middlewares.
 func (s *system) entrances() []string {
 	addrs := []string{s.mcmw.Addr}
-	if s.second != nil {
-		addrs = append(addrs, s.second.Addr)
+	for _, other := range s.others {
+		addrs = append(addrs, other.Addr)
 	}
 	return addrs
 }

@@ -119,7 +119,7 @@ func reroute(ctx context.Context, s *system) error {
 		return errors.Join(err, instance.Signal(syscall.SIGHUP))
 	}
 	first := slices.Delete(slices.Clone(s.files), 1, 2) // every start of the first middleware adds a file
-	return errors.Join(write(s.mcmw, first...), sleep(ctx, fileLag), write(s.second, s.files[1]))
+	return errors.Join(write(s.mcmw, first...), sleep(ctx, fileLag), write(s.others[0], s.files[1]))
 }
 
 // rerouteAgain waits until the routes have changed, changes them back, and once more, so that the first pool gets keys

@@ -44,6 +44,10 @@ func (r *Result) line() string {
 	if r.FromMemory != nil {
 		text += fmt.Sprintf("; %d reads answered from memory", *r.FromMemory)
 	}
+	if r.Rates != nil {
+		text += fmt.Sprintf("; %.0f/s served before the fault, %.0f/s from %v after its beginning", r.Rates[0],
+			r.Rates[1], goesOnAfter)
+	}
 	if s := r.Shared; s != nil {
 		text += fmt.Sprintf("\n  shared keys: %d requests, %d failed; %d wrong, %d stale; %d of %d differ", s.Requests,
 			s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)

@@ -76,10 +76,13 @@ type Result struct {
 	Recovered time.Duration `json:"recovered_after_ns"`
 	// FromMemory is how many gets the middlewares answered from memory since their last start; nil if they answer
 	// nothing from memory.
-	FromMemory *uint64   `json:"from_memory,omitempty"`
-	Before     Footprint `json:"before"`
-	After      Footprint `json:"after"`
-	Groups     []Group   `json:"groups,omitempty"`
+	FromMemory *uint64 `json:"from_memory,omitempty"`
+	// Rates are successes per second before the fault, and from goesOnAfter to its end; nil if clients need not be
+	// served meanwhile.
+	Rates  *[2]float64 `json:"successes_per_s,omitempty"`
+	Before Footprint   `json:"before"`
+	After  Footprint   `json:"after"`
+	Groups []Group     `json:"groups,omitempty"`
 	// Shared are the results for the keys that clients of two mcmw instances share.
 	Shared *history.Shared `json:"shared,omitempty"`
 	// Broken are the broken promises: a wrong or stale value, a lost answer, a leak, a server that did not come back.
@@ -213,6 +216,10 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	if result.Shared = l.AuditShared(); result.Shared != nil {
 		result.judgeShared(c)
 	}
+	if c.served {
+		result.judgeRates(l)
+	}
+	result.judgeKept(ctx, sys, c.keeps)
 	if c.groups {
 		for g, name := range []string{"none", "only"} {
 			result.Groups = append(result.Groups, Group{
@@ -238,7 +245,15 @@ func (c *Scenario) play(ctx context.Context, sys *system, l *history.Load) (bega
 		return began, healed, err
 	}
 	if c.heal != nil {
-		if err := sleep(ctx, c.lasts); err != nil {
+		lasts := c.lasts
+		if c.served {
+			if err := sleep(ctx, goesOnAfter-time.Since(began)); err != nil {
+				return began, healed, err
+			}
+			lasts -= time.Since(began)
+			l.Begin(history.Steady)
+		}
+		if err := sleep(ctx, lasts); err != nil {
 			return began, healed, err
 		}
 		if err := c.heal(ctx, sys); err != nil {
@@ -343,6 +358,30 @@ func (r *Result) checkShadow(ctx context.Context, sys *system, restarted bool) {
 	}
 	if different := answers("different"); different > 0 && !restarted {
 		r.breaks("%v answers of the shadow were different", different)
+	}
+}
+
+// judgeRates notes if clients were served at less than half the usual rate during the fault. On an overloaded machine
+// that can happen.
+func (r *Result) judgeRates(l *history.Load) {
+	before := l.Performance(0, history.Before).PerSecond
+	r.Rates = &[2]float64{before, l.Performance(0, history.Steady).PerSecond}
+	if r.Rates[1] < before/2 {
+		r.Unexpected = append(r.Unexpected, "clients were served at less than half the usual rate during the fault")
+	}
+}
+
+// judgeKept notes which of the servers with the given numbers were flushed.
+func (r *Result) judgeKept(ctx context.Context, sys *system, numbers []int) {
+	for _, a := range sys.admins {
+		m, err := a.metrics(ctx)
+		for _, i := range numbers {
+			name := sys.servers[i].name
+			flushes, ok := m[fmt.Sprintf("mcmw_server_flushes_total{server=%q}", name)]
+			if err != nil || !ok || flushes > 0 {
+				r.breaks("%s was flushed %v times by %s (%v), though it held everything", name, flushes, a.addr, err)
+			}
+		}
 	}
 }
 

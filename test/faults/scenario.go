@@ -31,6 +31,10 @@ type Scenario struct {
 	// counted.
 	reads, writes, counts string
 	history.Manners
+	// served says that clients are served during the fault: from goesOnAfter on at half the usual rate or more.
+	served bool
+	// keeps are the numbers of servers that must not be flushed.
+	keeps []int
 	// groups makes every second connection use only keys of the server that fails, and the others only keys of other
 	// servers.
 	groups bool
@@ -50,6 +54,8 @@ const (
 	// untilSpent is how long the load continues after a fault until everything in a gutter has expired. Then the
 	// servers can be compared.
 	untilSpent = (gutterTTL + 4) * time.Second
+	// goesOnAfter is the time from the beginning of a fault until clients are served as usual.
+	goesOnAfter = 2 * time.Second
 	// usually is the default duration of a fault, and of the load after it.
 	usually = 3 * time.Second
 )
@@ -59,6 +65,9 @@ const (
 	byVictim = `^server-2: `
 	byAny    = `^server-[123]: `
 )
+
+// survivor is the server that is left when two of three fail.
+var survivor = []int{2}
 
 // The systems that scenarios use.
 var (
@@ -70,6 +79,7 @@ var (
 	lying           = settings{servers: 3, liars: true, memory: podMemory}
 	newMemcached    = settings{servers: 3, recent: true}
 	fleet           = settings{servers: 3, fleet: true}
+	threeInstances  = settings{servers: 3, fleet: true, third: true}
 	proxiedFleet    = settings{servers: 3, fleet: true, proxies: true}
 	chunked         = settings{servers: 3, large: true}
 	shadowed        = settings{servers: 3, shadow: true, pools: withShadow}
@@ -273,16 +283,26 @@ func Scenarios() []Scenario {
 		{
 			Name: "two-of-three", Title: "two of three servers are killed and started again; two mcmw instances",
 			Args: ackLive, fault: at(killServer, 0, victim), heal: at(startServer, 0, victim), reads: byAny,
-			writes: byAny, settings: fleet,
+			writes: byAny, served: true, keeps: survivor, settings: fleet,
 		},
 		{
 			Name: "two-of-three-freeze", Title: "two of three servers are suspended (SIGSTOP); two mcmw instances",
 			Args: ackLive, fault: at(freezeServer, 0, victim), heal: at(thawServer, 0, victim), reads: byAny,
-			writes: byAny, settings: fleet,
+			writes: byAny, served: true, keeps: survivor, settings: fleet,
 		},
 		{
 			Name: "two-of-three-restart", Title: "two of three servers are restarted at once; two mcmw instances",
-			Args: ackLive, fault: bothRestart, reads: byAny, writes: byAny, settings: fleet,
+			Args: ackLive, fault: atOnce(0, victim), reads: byAny, writes: byAny, keeps: survivor, settings: fleet,
+		},
+		{
+			Name:  "two-of-three-thrice",
+			Title: "two of three servers are killed and started again; three mcmw instances", Args: ackLive,
+			fault: at(killServer, 0, victim), heal: at(startServer, 0, victim), reads: byAny, writes: byAny,
+			served: true, keeps: survivor, Long: true, settings: threeInstances,
+		},
+		{
+			Name: "all-restart", Title: "all three servers are restarted at once; two mcmw instances", Args: ackLive,
+			fault: atOnce(0, victim, 2), reads: byAny, writes: byAny, settings: fleet,
 		},
 		{
 			Name: "routes",

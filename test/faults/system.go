@@ -60,6 +60,7 @@ type settings struct {
 	files   int      // how many files mcmw may open; 0: as many as this process
 	recent  bool     // the servers are new enough for several writers
 	fleet   bool     // a second mcmw is in front of the servers and bypasses their proxies
+	third   bool     // so is a third one
 	shadow  bool     // one more server is the shadow of the pool of all others
 	large   bool     // many values are large; see largeKeys
 	// age is how old answers from memory may be; 0: mcmw answers nothing from memory.
@@ -67,6 +68,17 @@ type settings struct {
 	// pools returns the configuration file that puts servers, written as for --servers, into several pools; nil: flags
 	// suffice.
 	pools func(s *system, servers []string) string
+}
+
+// others returns how many mcmw instances there are besides the first.
+func (o settings) others() int {
+	switch {
+	case o.third:
+		return 2
+	case o.fleet:
+		return 1
+	}
+	return 0
 }
 
 // zone is the domain of the servers' names, service the name of their SRV records.
@@ -112,7 +124,7 @@ type system struct {
 	mcmw      *daemon
 	listen    string // address of mcmw
 	admin     admin
-	second    *daemon   // a second mcmw; nil: none
+	others    []*daemon // further mcmw instances
 	admins    []admin   // of all mcmw instances
 	began     time.Time // when the system was started
 	events    *events
@@ -289,7 +301,7 @@ func (s *system) stop() (err error) {
 		}
 	}
 	s.endPrevious()
-	for _, m := range []*daemon{s.mcmw, s.second} {
+	for _, m := range append([]*daemon{s.mcmw}, s.others...) {
 		if m == nil {
 			continue
 		}

@@ -70,7 +70,8 @@ type Phase int
 
 const (
 	Before Phase = iota // before the fault
-	During              // from the fault to its end
+	During              // from the fault to its end, or to Steady
+	Steady              // from some time after the fault to its end
 	After
 	numPhases
 )
@@ -265,7 +266,7 @@ type Performance struct {
 	P99       time.Duration `json:"p99_ns"`          // of the requests due in the phase
 }
 
-// Performance returns that of a group in a phase that has ended.
+// Performance returns that of a group in a phase that has ended. Response times are kept only of grouped connections.
 func (l *Load) Performance(group int, p Phase) Performance {
 	t := l.tally
 	t.mu.Lock()
