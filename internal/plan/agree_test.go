@@ -243,6 +243,7 @@ const (
 
 func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	var runs []agreementWorld
 	appends := agreedCommands[5]
 	set, remove, incr, get := agreedCommands[0], agreedCommands[1], agreedCommands[4], "get k\r\n"
@@ -325,6 +326,7 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 
 func TestNoCheckDeletesWhatAnotherWorkerOfItsMiddlewareIsStoring(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	set, incr, appends := agreedCommands[0], agreedCommands[4], agreedCommands[5]
 	for _, commands := range [][2]string{{set, set}, {set, incr}, {set, appends}, {incr, set}, {incr, appends}} {
 		for servers := 2; servers == 2 || servers == 3 && mctest.Long(); servers++ {
@@ -349,6 +351,7 @@ func TestNoCheckDeletesWhatAnotherWorkerOfItsMiddlewareIsStoring(t *testing.T) {
 
 func TestEveryFaultInjectedIntoTheProtocolIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	set, remove, incr := agreedCommands[0], agreedCommands[1], agreedCommands[4]
 	for _, tc := range []agreementWorld{
 		{mutant: noCheck, clients: [][]string{{set}, {second(set)}}},

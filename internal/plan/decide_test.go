@@ -178,6 +178,7 @@ var contests = []struct{ stored, command string }{
 
 func TestNoTwoCommandsWinOneItemWhileItsFirstServerFailsAndReturns(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	for _, c := range contests {
 		for _, half := range halves {
 			m := decidersWorld{servers: 2, stored: c.stored, begins: half[0], ends: half[1]}
@@ -228,6 +229,7 @@ func alikeAfterReturn(w *explore.World) error {
 
 func TestEveryFaultInjectedIntoTheElectionOfADeciderIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	for name, m := range map[string]decidersWorld{
 		"the next server decides at once":            {atOnce: true, mutant: noCheck, check: oneWinner},
 		"a server that has returned decides at once": {returned: true, mutant: noCheck, check: oneWinner},

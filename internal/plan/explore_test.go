@@ -80,6 +80,7 @@ func alike(w *explore.World) error {
 
 func TestReplicasBehindOneMiddlewareAreAlikeInEveryOrderOfMessages(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	kinds := []explore.Faults{{}, {Evictions: 1, Key: "k"}}
 	acks := []replica.Ack{replica.AckAll}
 	if mctest.Long() {

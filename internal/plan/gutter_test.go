@@ -191,6 +191,7 @@ func (m *gutterWorld) explore(t *testing.T, limit int) (explore.Result, *explore
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterStandsIn(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	clients, cuts, limit := clientsInChange[:2], [][2]bool{{true, false}}, mostStates/2
 	if mctest.Long() {
 		limit, clients, cuts = mostStates, clientsInChange,
@@ -213,6 +214,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterStandsIn(t *testing.T) 
 
 func TestEveryFaultInjectedIntoTheUseOfAGutterIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
 	for name, m := range map[string]gutterWorld{
 		"away before all know": {
@@ -241,6 +243,7 @@ func TestEveryFaultInjectedIntoTheUseOfAGutterIsFound(t *testing.T) {
 // The server and its gutter count their items alike, so a cas of one may be that of another item in the other.
 func TestATokenFromOneSideOfAGutterWinsOverNothingOnTheOther(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	set, incr := "set k 0 0 2\r\n10\r\n", "incr k 1\r\n"
 	for _, m := range []gutterWorld{
 		{clients: [2][]string{{gets, cas}, {set}}},

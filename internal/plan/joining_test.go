@@ -210,6 +210,7 @@ var clientsOfJoining = append([][2][]string{
 
 func TestAMiddlewareThatJoinsAChangeReadsNothingOldAndLosesNothing(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	placements, clients, limit := placementsInChange[:2], clientsOfJoining[:3], 2*mostStates
 	if mctest.Long() {
 		placements, clients, limit = placementsInChange, clientsOfJoining, 10*mostStates
@@ -225,6 +226,7 @@ func TestAMiddlewareThatJoinsAChangeReadsNothingOldAndLosesNothing(t *testing.T)
 
 func TestAMiddlewareThatJoinsAChangeOfRoutesReadsNothingOldAndLosesNothing(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	pools, clients, limit := poolsInChange[:2], clientsOfJoining[:3], mostStates/5
 	if mctest.Long() {
 		pools, clients, limit = poolsInChange, clientsOfJoining, 10*mostStates
@@ -242,6 +244,7 @@ func TestAMiddlewareThatJoinsAChangeOfRoutesReadsNothingOldAndLosesNothing(t *te
 
 func TestEveryFaultInjectedIntoJoiningAChangeIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	for name, m := range map[string]joining{
 		"it does not announce where it joins":         {silent: true},
 		"it ignores that others read by the new list": {deaf: true},

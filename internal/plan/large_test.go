@@ -166,6 +166,7 @@ const splitStates = 250
 
 func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	limit := splitStates
 	if mctest.Long() {
 		limit = 20_000
@@ -207,6 +208,7 @@ func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
 
 func TestFaultsInjectedIntoValuesInChunksAreFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	for name, s := range map[string]chunkWorld{
 		"one version for all values": {
 			servers: 1, clients: [][][]string{{{setABC, getK}}, {{setDEF, getK}}},

@@ -21,6 +21,7 @@ func migrationStates() int {
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolMigrates(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	clients := [][2][]string{
 		{{setTen}, {setTwenty, getKey}},
 		{{deleteKey}, {setTwenty, getKey}},
@@ -58,6 +59,7 @@ func warmUpClients() [][2][]string {
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolIsWarmedUp(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	var pairs []migrationWorld
 	for _, m := range warmUps {
 		m.missed = true
@@ -68,6 +70,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolIsWarmedUp(t *testing.T) 
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileServersOfAPoolAreFilled(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	var pairs []migrationWorld
 	for _, m := range fillings {
 		m.missed, m.cold = true, true
@@ -116,6 +119,7 @@ func exploreMigrations(t *testing.T, pairs []migrationWorld, clients [][2][]stri
 
 func TestACopyMakesTheNewPoolHoldWhatTheOldOneHolds(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	for _, m := range []migrationWorld{{old: before}, {old: before, new: forgotten}, {old: before, new: before}, {}} {
 		m.phases, m.copies = []route.MigrationPhase{route.MigrationCopy}, true
 		r, failure := m.explore(t, mostStates, explore.Checks{AtEnd: m.copied})
@@ -135,6 +139,7 @@ func TestACopyMakesTheNewPoolHoldWhatTheOldOneHolds(t *testing.T) {
 // A deletion reaches the old servers one after the other. A copy from the last one must not bring the key back.
 func TestACopyFromAnyServerIsNoOlderThanADeletion(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	for source := range 2 {
 		m := migrationWorld{
 			phases: []route.MigrationPhase{route.MigrationCopy}, replicas: 2, old: before, copies: true, source: source,
@@ -148,6 +153,7 @@ func TestACopyFromAnyServerIsNoOlderThanADeletion(t *testing.T) {
 
 func TestAChangeOfTheExpiryReachesWhatWasCopied(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	for _, command := range []string{"touch k 100\r\n", "gat 100 k\r\n", "mg k v T100\r\n"} {
 		for _, replicas := range []int{1, 2} {
 			m := migrationWorld{
@@ -162,6 +168,7 @@ func TestAChangeOfTheExpiryReachesWhatWasCopied(t *testing.T) {
 
 func TestEveryFaultInjectedIntoAMigrationIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	const warmUp = route.MigrationWarmUp
 	const waiting, deleteNew, copies, both, done = route.MigrationWaiting, route.MigrationDeleteNew,
 		route.MigrationCopy, route.MigrationBoth, route.MigrationDone

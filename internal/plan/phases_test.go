@@ -333,6 +333,7 @@ var clientsInChange = [][2][]string{
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileThePlacementChanges(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	placements, clients, single := placementsInChange[:1], clientsInChange[:2], []bool{false}
 	if mctest.Long() {
 		placements, clients, single = placementsInChange, clientsInChange, []bool{false, true}
@@ -366,6 +367,7 @@ var addKey = agreedCommands[2]
 
 func TestOnlyOneOfTwoDependentCommandsWinsWhileThePlacementChanges(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	clients, single, limit := dependingClients[:2], []bool{false}, mostStates/4
 	if mctest.Long() {
 		clients, single, limit = dependingClients, []bool{false, true}, 10*mostStates
@@ -390,6 +392,7 @@ func TestOnlyOneOfTwoDependentCommandsWinsWhileThePlacementChanges(t *testing.T)
 // apart never both let one succeed.
 func TestOnlyOneOfTwoAddsWinsInNeighbouringPhases(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	for _, m := range placementsInChange {
 		m.empty, m.clients = true, [2][]string{{addKey, getKey}, {second(addKey), getKey}}
 		for m.first = range len(phasesInOrder) {
@@ -402,6 +405,7 @@ func TestOnlyOneOfTwoAddsWinsInNeighbouringPhases(t *testing.T) {
 
 func TestEveryFaultInjectedIntoThePhasesIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
 	for name, m := range map[string]placementChange{
 		"all at once":        {phases: []route.Phase{route.Settled}},

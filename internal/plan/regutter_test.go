@@ -432,6 +432,7 @@ var gutteredPaths = []struct {
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolWithAGutterMigrates(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	clients, limit := clientsInChange[:1], mostStates/100
 	if mctest.Long() {
 		clients, limit = clientsInChange, mostStates/20
@@ -461,6 +462,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolWithAGutterMigrates(t *te
 
 func TestEveryFaultInjectedIntoAMigrationWithGuttersIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	both, done := route.MigrationBoth, route.MigrationDone
 	to := gutteredMigrations[1]
 	to.migrates, to.live, to.once, to.after, to.began = true, true, true, to.before, away
@@ -484,6 +486,7 @@ func TestEveryFaultInjectedIntoAMigrationWithGuttersIsFound(t *testing.T) {
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterOrTheKeysOfOneChange(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	clients, cuts, stages, limit := clientsInChange[:1], [][2]bool{{true, false}}, []stage{away}, mostStates/100
 	if mctest.Long() {
 		limit, clients, cuts, stages = mostStates/4, clientsInChange, [][2]bool{{false, false}, {true, false}},
@@ -510,6 +513,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterOrTheKeysOfOneChange(t 
 
 func TestEveryFaultInjectedIntoAChangeOfGuttersIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	both, reads, set := [2][]string{{setTen}, {setTwenty, getKey}}, [2][]string{nil, {getKey}},
 		[2][]string{{getKey}, {setTwenty}}
 	swapped := [2][]string{both[1], both[0]}

@@ -60,6 +60,7 @@ var poolsInChange = []struct {
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileARouteGivesTheKeyToAnotherPool(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	pools, clients := poolsInChange[:2], clientsInChange[:2]
 	limit := mostStates / 20
 	if mctest.Long() {
@@ -79,6 +80,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileARouteGivesTheKeyToAnotherPool
 
 func TestOnlyOneOfTwoAddsWinsInNeighbouringPhasesOfAChangeOfRoutes(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	for _, p := range poolsInChange {
 		for stage := range len(phasesInOrder) {
 			m := (&placementChange{
@@ -93,6 +95,7 @@ func TestOnlyOneOfTwoAddsWinsInNeighbouringPhasesOfAChangeOfRoutes(t *testing.T)
 
 func TestEveryFaultInjectedIntoAChangeOfRoutesIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	for name, m := range map[string]*placementChange{
 		"all at once":                          {phases: []route.Phase{route.Settled}},
 		"without delete-new":                   {phases: []route.Phase{route.Settled, route.ReadNew}},

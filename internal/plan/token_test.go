@@ -149,6 +149,7 @@ func (a *tokenWorld) explore(t *testing.T, limit int) (explore.Result, *explore.
 
 func TestATokenFromAnyServerWinsOnceAndOnlyOverItsItem(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	set, remove, incr := "set k 0 0 1\r\n7\r\n", "delete k\r\n", "incr k 1\r\n"
 	var worlds []tokenWorld
 	for _, rival := range [][]string{{gets, other}, {set}, {remove, set}, {incr}, {set, incr}} {
@@ -178,6 +179,7 @@ func TestATokenFromAnyServerWinsOnceAndOnlyOverItsItem(t *testing.T) {
 
 func TestEveryFaultInjectedIntoTokensIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	set := "set k 0 0 1\r\n7\r\n"
 	for name, a := range map[string]tokenWorld{
 		"servers count": {

@@ -113,12 +113,12 @@ func cutOff(t *testing.T, o middleware.Options) {
 	health := func(mcmw int) stats.Health { return s.fleet[mcmw].Stats().Snapshot().Servers[1].Health }
 	s.legal(t, loadOf(t), func() {
 		s.paths[0][1].Inject(mctest.Fault{Cut: 1, Refuse: true})
-		require.Eventually(t, func() bool { return strings.HasPrefix(health(1).Why, "it missed writes of") },
-			mctest.Patience, pollPause)
-		require.Equal(t, "stale", health(1).State)
-		require.True(t, health(1).MarkedElsewhere)
-		require.False(t, health(1).MarkedHere)
-		require.True(t, health(0).MarkedHere)
+		// On a busy machine the other one may for a moment miss writes of its own.
+		require.Eventually(t, func() bool {
+			cut, other := health(0), health(1)
+			return cut.MarkedHere && other.State == "stale" && other.MarkedElsewhere && !other.MarkedHere &&
+				strings.HasPrefix(other.Why, "it missed writes of")
+		}, mctest.Patience, pollPause)
 		s.more(t, 200)
 		s.paths[0][1].Inject(mctest.Fault{})
 		s.up(t)
