@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -106,7 +107,9 @@ func (m *MW) Stop() error {
 	case <-m.ended:
 		return m.err
 	case <-time.After(mctest.Patience):
-		return fmt.Errorf("the middleware did not end within %v", mctest.Patience)
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		return fmt.Errorf("the middleware did not end within %v; its goroutines:\n%s", mctest.Patience, stacks)
 	}
 }
 
