@@ -20,6 +20,7 @@ import (
 	"mcmw/internal/admin"
 	"mcmw/internal/config"
 	"mcmw/internal/control"
+	"mcmw/internal/discover"
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/middleware"
 	"mcmw/internal/stats"
@@ -119,6 +120,8 @@ func serve(ctx context.Context, k *control.Control) error {
 	defer controller.Wait()
 	defer stopControl()
 	controller.Go(func() { middleware.GiveBackMemory(controlling) })
+	gates := discover.Gates{Cluster: discover.PodCluster(), Log: k.Log}
+	controller.Go(func() { gates.Keep(controlling, m.Refilled) })
 	controller.Go(func() { k.Run(controlling, m, func() { logReady(k, m) }) })
 	err = m.Run(ctx)
 	logEnd(m.Stats().Snapshot(), k.Log)

@@ -1,10 +1,12 @@
 package discover
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -63,6 +65,32 @@ func (c Cluster) client() (*http.Client, error) {
 		ForceAttemptHTTP2:     true,
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: apiTimeout},
 	}}, nil
+}
+
+// request sends a request to the API server, with a patch unless that is "", and returns the body of the answer.
+func (c Cluster) request(ctx context.Context, client *http.Client, method, path, patch string) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(patch))
+	if err != nil {
+		return nil, err
+	}
+	token, err := c.read("token")
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	if patch != "" {
+		request.Header.Set("Content-Type", "application/strategic-merge-patch+json")
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		defer response.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+		return nil, refusal(text, response.StatusCode)
+	}
+	return response.Body, nil
 }
 
 // service is a port of a Kubernetes Service.

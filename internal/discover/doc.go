@@ -35,4 +35,7 @@
 // one that was removed. Answers that lack a server are counted as above, unless the StatefulSet of its pod says that
 // this pod is to be there: then it stays. While the watch is not possible, or fails, the SRV records are looked up;
 // they have the same servers, only later.
+//
+// Gates tells the pods of these endpoints whether their servers are refilled, so that the platform waits for that
+// before it restarts or evicts the next one.
 package discover

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -58,7 +59,7 @@ func (w *watch) replicas(ctx context.Context, name string) (first, n int, err er
 	}
 	defer client.CloseIdleConnections()
 	path := fmt.Sprintf("/apis/apps/v1/namespaces/%s/statefulsets/%s", w.service.namespace, url.PathEscape(name))
-	body, err := w.get(ctx, client, path, nil)
+	body, err := w.cluster.request(ctx, client, http.MethodGet, path, "")
 	if err != nil {
 		return 0, 0, err
 	}

@@ -209,34 +209,9 @@ func (w *watch) list(ctx context.Context, client *http.Client) (version string, 
 // slicesFrom requests the Service's slices, with further parameters.
 func (w *watch) slicesFrom(ctx context.Context, client *http.Client, parameters url.Values) (io.ReadCloser, error) {
 	parameters.Set("labelSelector", "kubernetes.io/service-name="+w.service.name)
-	return w.get(ctx, client, fmt.Sprintf("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices",
-		w.service.namespace), parameters)
-}
-
-// get requests an object of the API server.
-func (w *watch) get(ctx context.Context, client *http.Client, path string, parameters url.Values) (io.ReadCloser,
-	error,
-) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.cluster.URL+path+"?"+parameters.Encode(),
-		http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	token, err := w.cluster.read("token")
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		defer response.Body.Close()
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
-		return nil, refusal(text, response.StatusCode)
-	}
-	return response.Body, nil
+	return w.cluster.request(ctx, client, http.MethodGet,
+		fmt.Sprintf("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?%s", w.service.namespace,
+			parameters.Encode()), "")
 }
 
 // refusal returns the error in text, a Status of the API server, or else an error with the code of its answer.
@@ -313,6 +288,9 @@ func (w *watch) end(trouble error) {
 	w.trouble = trouble
 }
 
+// unnamed returns the label that the cluster's DNS gives a pod at this address without a hostname.
+func unnamed(ip string) string { return strings.NewReplacer(".", "-", ":", "-").Replace(ip) }
+
 // targets returns the endpoints, ready or not: a server that restarts keeps its keys, as with the DNS records of a
 // Service that publishes addresses that are not ready. ok is false if the watch is not up to date. If a name has
 // several addresses, the known one stays, unless its pod is terminating.
@@ -345,8 +323,7 @@ func (w *watch) targets(ctx context.Context, known []target) (found []target, ok
 				if err != nil {
 					continue // of type FQDN
 				}
-				// The label that the cluster's DNS gives a pod without a hostname.
-				host := cmp.Or(e.Hostname, strings.NewReplacer(".", "-", ":", "-").Replace(ip.String()))
+				host := cmp.Or(e.Hostname, unnamed(ip.String()))
 				name := serverName(host, strconv.Itoa(int(p.Port)))
 				addr := netip.AddrPortFrom(ip, p.Port)
 				rank := 0

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -32,7 +33,8 @@ func At(hostname, address string, conditions ...string) Endpoint {
 }
 
 // APIServer is a Kubernetes API server that knows only the EndpointSlices of the service "memcached" in the namespace
-// "ns", which can be listed and watched, and the StatefulSet "memcached" once Scale was called.
+// "ns", which can be listed and watched, the StatefulSet "memcached" once Scale was called, and the status of pods that
+// were put.
 type APIServer struct {
 	// Dir is the directory of a pod's service account: the token and the certificate authority.
 	Dir string
@@ -52,12 +54,24 @@ type APIServer struct {
 	resumed  []string // the versions with which streams began
 	token    string
 	pods     int // of the StatefulSet; 0: there is none
+	statuses map[string]*Pod
+}
+
+// Pod is the status of a pod.
+type Pod struct {
+	UID, IP    string
+	Gates      []string          // the types of its readiness gates
+	Conditions map[string]string // by type
+	Patches    int               // how often the status was changed by a request
 }
 
 // StartAPIServer starts an APIServer, which ends with the test.
 func StartAPIServer(t testing.TB) *APIServer {
 	t.Helper()
-	a := &APIServer{t: t, Dir: t.TempDir(), slices: map[string]any{}, more: make(chan struct{})}
+	a := &APIServer{
+		t: t, Dir: t.TempDir(), slices: map[string]any{}, more: make(chan struct{}),
+		statuses: map[string]*Pod{},
+	}
 	ca := NewCA(t)
 	a.http = httptest.NewUnstartedServer(a)
 	a.http.TLS, a.http.EnableHTTP2 = ca.Server(), true
@@ -154,6 +168,63 @@ func (a *APIServer) Remove(name string) {
 // Scale sets how many pods the StatefulSet is to have; 0: there is no StatefulSet.
 func (a *APIServer) Scale(pods int) { a.change(func() { a.pods = pods }) }
 
+// PutPod creates or replaces a pod.
+func (a *APIServer) PutPod(name string, p Pod) {
+	a.change(func() {
+		p.Conditions = map[string]string{}
+		a.statuses[name] = &p
+	})
+}
+
+// Pod returns a pod.
+func (a *APIServer) Pod(name string) Pod {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := *a.statuses[name]
+	p.Conditions = maps.Clone(p.Conditions)
+	return p
+}
+
+// serve answers a request for the status of a pod, and returns the code of the answer.
+func (p *Pod) serve(w http.ResponseWriter, r *http.Request) (code int) {
+	type object struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
+		Spec struct {
+			ReadinessGates []map[string]string `json:"readinessGates,omitempty"`
+		} `json:"spec"`
+		Status struct {
+			PodIP      string              `json:"podIP,omitempty"`
+			Conditions []map[string]string `json:"conditions"`
+		} `json:"status"`
+	}
+	if r.Method == http.MethodPatch {
+		var patch object
+		err := json.NewDecoder(r.Body).Decode(&patch)
+		switch {
+		case err != nil, r.Header.Get("Content-Type") != "application/strategic-merge-patch+json":
+			return http.StatusBadRequest
+		case patch.Metadata.UID != p.UID:
+			return http.StatusConflict
+		}
+		p.Patches++
+		for _, c := range patch.Status.Conditions {
+			p.Conditions[c["type"]] = c["status"]
+		}
+	}
+	var o object
+	o.Metadata.UID, o.Status.PodIP = p.UID, p.IP
+	for _, g := range p.Gates {
+		o.Spec.ReadinessGates = append(o.Spec.ReadinessGates, map[string]string{"conditionType": g})
+	}
+	for t, status := range p.Conditions {
+		o.Status.Conditions = append(o.Status.Conditions, map[string]string{"type": t, "status": status})
+	}
+	_ = json.NewEncoder(w).Encode(o)
+	return http.StatusOK
+}
+
 // BreakStreams ends the current streams.
 func (a *APIServer) BreakStreams() { a.change(func() { a.broken++ }) }
 
@@ -174,6 +245,7 @@ func (a *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(status(code, message))
 	}
 	query := r.URL.Query()
+	pod := a.statuses[strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/ns/pods/"), "/status")]
 	switch {
 	case a.refusing != 0:
 		refuse(a.refusing, "not for you")
@@ -186,6 +258,11 @@ func (a *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"serviceName": "memcached",
 			"replicas":    a.pods,
 		}})
+		return
+	case pod != nil:
+		if code := pod.serve(w, r); code != http.StatusOK {
+			refuse(code, r.URL.Path)
+		}
 		return
 	case r.URL.Path != "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices" ||
 		query.Get("labelSelector") != "kubernetes.io/service-name=memcached":

@@ -3,10 +3,12 @@ package middleware
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/route"
 	"mcmw/internal/sweep"
 )
 
@@ -134,4 +136,25 @@ func (p *pool) mayRefill(s int, full []sweep.Full) bool {
 		}
 	}
 	return source && away <= p.router.N()-2
+}
+
+// Refilled returns whether servers hold the keys that they should, with their present addresses: those that are read
+// do, those that are being refilled don't. Of others it is unknown.
+func (m *Middleware) Refilled() map[route.Server]bool {
+	known := map[route.Server]bool{}
+	if !m.IsReady() {
+		return known
+	}
+	c := m.current.Load()
+	for i, b := range c.servers {
+		s := c.router.Servers()[i]
+		s.Addr = b.Addr()
+		if readable := b.Readable(); readable || b.Lacks() {
+			known[s] = readable
+		}
+	}
+	for _, s := range c.shadows {
+		maps.Copy(known, s.inner.Refilled())
+	}
+	return known
 }

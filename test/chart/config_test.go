@@ -264,7 +264,25 @@ func TestServersHaveStableNames(t *testing.T) {
 	require.True(t, service.Spec.PublishNotReadyAddresses, "a server that is briefly not ready keeps its record")
 }
 
-func TestMcmwMayOnlyWatchTheEndpointSlicesOfItsNamespaceAndReadItsServersStatefulSet(t *testing.T) {
+func TestPodsOfMemcachedAreReadyWhenMcmwSaysThatTheyAreRefilledUnlessItCannotOrIsScaledToZero(t *testing.T) {
+	keda := "keda.enabled=true,keda.prometheusAddress=http://p:9090,keda.minReplicas="
+	for set, gated := range map[string]bool{
+		"replicas=2": true, "memcached.watch=false": false, "serviceAccount.create=false": false,
+		"serviceAccount.create=false,serviceAccount.name=mine": true, keda + "1": true, keda + "0": false,
+		"config.refill-rate=0": true, "config.replicas=1": true, // mcmw itself knows that nothing is to be refilled
+	} {
+		var gates []corev1.PodReadinessGate
+		if gated {
+			gates = []corev1.PodReadinessGate{{ConditionType: discover.Gate}}
+		}
+		o := render(t, helms["v4"], "--set", set)
+		servers := named[*appsv1.StatefulSet](t, o, "mcmw-memcached").Spec.Template.Spec
+		require.Equal(t, gates, servers.ReadinessGates, set)
+		require.Empty(t, named[*appsv1.Deployment](t, o, "mcmw").Spec.Template.Spec.ReadinessGates, set)
+	}
+}
+
+func TestMcmwMayOnlyWatchItsServersReadTheirStatefulSetAndPatchTheStatusOfPods(t *testing.T) {
 	forEach(t, func(t *testing.T, o *objects) {
 		c, err := mcmwConfig(t, o)
 		require.NoError(t, err)
@@ -293,6 +311,7 @@ func TestMcmwMayOnlyWatchTheEndpointSlicesOfItsNamespaceAndReadItsServersStatefu
 				APIGroups: []string{"apps"}, Resources: []string{"statefulsets"},
 				ResourceNames: roles[0].Rules[1].ResourceNames, Verbs: []string{"get"},
 			},
+			{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"get", "patch"}},
 		}
 		require.Equal(t, rules, roles[0].Rules)
 		require.Equal(t, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roles[0].Name},

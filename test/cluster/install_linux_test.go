@@ -53,13 +53,22 @@ func TestAnInstallationIsReadyPassesItsTestServesALoadAndFillsTheDashboards(t *t
 // load runs mcmwlab load in a load pod.
 func (r *release) load(args ...string) *load.Result {
 	r.t.Helper()
-	out := r.kubectl(append([]string{
+	result, err := r.tryLoad(args...)
+	require.NoError(r.t, err)
+	return result
+}
+
+// tryLoad is load, and returns an error if a request fails.
+func (r *release) tryLoad(args ...string) (*load.Result, error) {
+	out, err := r.tryKubectl(append([]string{
 		"exec", "mcmw-load-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw",
 		"--port", "11311", "--json-out-file", "-",
 	}, args...)...)
-	var result load.Result
-	require.NoError(r.t, json.Unmarshal([]byte(out), &result), "%s", out)
-	return &result
+	if err != nil {
+		return nil, err
+	}
+	result := new(load.Result)
+	return result, json.Unmarshal([]byte(out), result)
 }
 
 // startPrometheus starts a Prometheus in the release's namespace that scrapes every second, with a scrape configuration

@@ -6,7 +6,7 @@
 {{- if has $name $live -}}{{- $_ := set $file $name $value -}}{{- end -}}
 {{- end -}}
 {{- range include "mcmw.pools" . | fromYamlArray -}}
-{{- $servers := dict "servers" (list (printf "%s+_memcache._tcp.%s" (ternary "k8s" "srv" (and .watch (eq (include "mcmw.watches" $) "true"))) .host)) -}}
+{{- $servers := dict "servers" (list (printf "%s+_memcache._tcp.%s" (ternary "k8s" "srv" (eq .watched "true")) .host)) -}}
 {{- if .name -}}
 {{- $_ := unset $file "servers" -}}
 {{- $servers = dict "pools" (dict .name $servers) "routes" (get $file "routes" | default (list (dict "default" .name))) -}}

@@ -27,6 +27,7 @@
      name                        "" without memcached.pools
      component, fullname, host   of its pods, of its StatefulSet and Service, and of the Service in the DNS
      config                      the options of mcmw that apply to it
+     watched                     whether mcmw asks the API server for the addresses of its pods, "true" or "false"
      at, options                 where its values and its options are, for messages
 A StatefulSet's name has at most 52 characters: its pods have a label with it and a hash. Without memcached.pools it is one pool without a name, which has the objects of a pool named memcached: a release can change from one to the other. */ -}}
 {{- define "mcmw.pools" -}}
@@ -40,7 +41,8 @@ A StatefulSet's name has at most 52 characters: its pods have a label with it an
 {{- $derived := dict "name" $name "component" $component "fullname" $fullname "host" (printf "%s.%s" $fullname (include "mcmw.domain" $))
   "config" (merge (dict) (get (get $config "pools" | default dict) $name | default dict) $config)
   "at" (ternary "memcached" (printf "memcached.pools[%d]" $i) (empty $name)) "options" (ternary "config" (printf "config.pools.%s" $name) (empty $name)) -}}
-{{- $pools = append $pools (merge $derived (include "mcmw.overlay" (list $.Values.memcached $entry) | fromYaml)) -}}
+{{- $pool := merge $derived (include "mcmw.overlay" (list $.Values.memcached $entry) | fromYaml) -}}
+{{- $pools = append $pools (set $pool "watched" (and $pool.watch (eq (include "mcmw.watches" $) "true") | toString)) -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $pools -}}
