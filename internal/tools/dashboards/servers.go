@@ -196,6 +196,17 @@ func servers() board {
 					}},
 					description: "How often the server entered each state.",
 				},
+				{
+					kind: lines, title: "Time of the refill", unit: "s", width: half,
+					queries: byServer(over("max server", of("mcmw_server_refill_seconds", chosen))),
+					description: "For how long the server, which returned without its keys, has not been read " +
+						"because it is refilled from the other replicas; 0: it is not.",
+				},
+				{
+					kind: stack, title: "Keys copied to refill a server", unit: "short", width: half,
+					queries:     byServer(perSecond("server", "mcmw_server_refilled_keys_total", chosen)),
+					description: "Keys copied to the server from the other replicas per second.",
+				},
 			}},
 		},
 	}
