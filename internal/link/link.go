@@ -27,6 +27,7 @@ type Link struct {
 	r       *bufio.Reader
 	timeout time.Duration
 	detach  func() bool // from the context
+	ahead   int         // see SendAhead
 }
 
 const (
@@ -62,6 +63,10 @@ func (l *Link) Close() {
 	l.detach()
 	_ = l.sock.Close()
 }
+
+// SendAhead lets the link send up to n bytes of requests before it reads the first reply, for a server that is far
+// away. The replies must be short.
+func (l *Link) SendAhead(n int) { l.ahead = n }
 
 // Timeout returns the time within which an exchange ends.
 func (l *Link) Timeout() time.Duration { return l.timeout }
@@ -225,32 +230,50 @@ const fence = "version\r\n"
 
 // pipeline sends requests, many before their replies are read, with fences, and calls reply once for each.
 func (l *Link) pipeline(requests iter.Seq[protocol.Op], reply func(op *protocol.Op) error) error {
-	var pending []protocol.Op
+	var pending []protocol.Op // those without a key are fences
 	var text []byte
-	exchange := func() error {
-		if len(pending) == 0 {
+	sent, written := 0, 0 // requests that are sent, or written to text, since the last fence; bytes that are sent
+	send := func() error {
+		if sent == len(pending) {
 			return nil
 		}
-		if err := l.send(text, []byte(fence)); err != nil {
-			return err
-		}
+		written += len(text)
+		err := l.send(text, []byte(fence))
+		pending, text = append(pending, protocol.Op{}), text[:0]
+		sent = len(pending)
+		return err
+	}
+	receive := func() error {
 		for i := range pending {
-			if err := reply(&pending[i]); err != nil {
+			var err error
+			if pending[i].NumKeys > 0 {
+				err = reply(&pending[i])
+			} else if _, err = l.want("VERSION "); err == nil && i < len(pending)-1 {
+				err = l.extend()
+			}
+			if err != nil {
 				return err
 			}
 		}
-		pending, text = pending[:0], text[:0]
-		_, err := l.want("VERSION ")
-		return err
+		pending, sent, written = pending[:0], 0, 0
+		return nil
 	}
 	for op := range requests {
 		request := op.Bytes()
-		if len(pending) == pipelineLength || len(text)+len(request)+len(fence) > pipelineBytes {
-			if err := exchange(); err != nil {
+		if len(pending)-sent == pipelineLength || len(text)+len(request)+len(fence) > pipelineBytes {
+			if err := send(); err != nil {
 				return err
+			}
+			if written >= l.ahead {
+				if err := receive(); err != nil {
+					return err
+				}
 			}
 		}
 		pending, text = append(pending, op), append(text, request...)
 	}
-	return exchange()
+	if err := send(); err != nil {
+		return err
+	}
+	return receive()
 }
