@@ -40,6 +40,7 @@ func metricsPage(t *testing.T) string {
 		Routes:     route.Routes{Default: "main", Prefixes: []route.Prefix{{Prefix: "old", Pool: "old"}}},
 		Migrations: []middleware.Migration{{From: "old", To: "new", Start: start, End: start.Add(time.Hour)}},
 		Shadows:    []middleware.ShadowOptions{{Of: "main", To: pool("test"), Options: shadow.Options{Share: 1}}},
+		Follows:    []middleware.FollowOptions{{Of: "main", To: pool("eu")}},
 	})
 	require.NoError(t, err)
 	s := admin.New(admin.Options{

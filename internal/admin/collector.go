@@ -57,6 +57,11 @@ func perServer(send func(to sink, v float64, labels ...string),
 	return eachServer(func(server *stats.ServerSnapshot, to sink) { send(to, value(server), server.Name) })
 }
 
+// eachFollow returns the values of a metric with series for each pool that follows another one.
+func eachFollow(values func(f *stats.Follow, to sink)) func(*stats.Snapshot, sink) {
+	return each(func(s *stats.Snapshot) []stats.Follow { return s.Follows }, values)
+}
+
 // eachShadow returns the values of a metric with series for each shadow of a pool.
 func eachShadow(values func(shadow *stats.ShadowSnapshot, to sink)) func(*stats.Snapshot, sink) {
 	return each(func(s *stats.Snapshot) []stats.ShadowSnapshot { return s.Shadows }, values)
@@ -243,6 +248,31 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 		perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return seconds(s.Waited) }),
 	},
 
+	{
+		"follow_debts", "Keys whose latest write the following pool has not got yet.",
+		[]string{"pool", "follower"},
+		eachFollow(func(f *stats.Follow, to sink) { to.gauge(float64(f.Debts), f.Of, f.To) }),
+	},
+	{
+		"follow_age_seconds", "How long the oldest write that the following pool has not got has been waiting.",
+		[]string{"pool", "follower"},
+		eachFollow(func(f *stats.Follow, to sink) { to.gauge(f.Age.Seconds(), f.Of, f.To) }),
+	},
+	{
+		"follow_doubtful", "1 if the following pool may lack writes that are not owed to it, else 0.",
+		[]string{"pool", "follower"},
+		eachFollow(func(f *stats.Follow, to sink) { to.gauge(indicator(!f.Doubt.IsZero()), f.Of, f.To) }),
+	},
+	{
+		"follow_keys_total", "Keys owed to the following pool that were delivered, became deletes because their copy " +
+			"failed, or were dropped for lack of memory.",
+		[]string{"pool", "follower", "result"},
+		eachFollow(func(f *stats.Follow, to sink) {
+			to.counter(float64(f.Delivered), f.Of, f.To, "delivered")
+			to.counter(float64(f.Deletes), f.Of, f.To, "delete")
+			to.counter(float64(f.Dropped), f.Of, f.To, "dropped")
+		}),
+	},
 	{
 		"shadow_requests_total", "Requests of the pool that were copied to its shadow; a retrieval counts once per " +
 			"key.",

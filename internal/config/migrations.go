@@ -230,7 +230,7 @@ func (c *Config) checkMigrations() Problems {
 	}
 	var pools []middleware.PoolOptions
 	for _, p := range c.pools {
-		if c.shadowTo(p.name) != nil {
+		if c.shadowTo(p.name) != nil || c.isFollower(p.name) {
 			continue
 		}
 		o := middleware.PoolOptions{Writers: p.config.Writers}

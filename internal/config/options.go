@@ -181,6 +181,11 @@ var serversOptions = in(groupServers,
 		duration(func(c *Config) *time.Duration { return &c.GutterTTL }, time.Second, route.MaxGutterTTL*time.Second),
 		"maximum lifetime of a value in the gutter, in whole seconds; "+formatDuration(defaultGutterTTL)+" if "+
 			"not given"),
+	opt(optionFollow, nil, poolOnly|perPool, followKind,
+		"pools in which the keys that are written in this one are deleted, or copied, later"),
+	opt("follow-memory", middleware.DefaultMissedMemory, poolOnly|perPool,
+		size(func(c *Config) *int { return &c.FollowMemory }, 1<<10, 16<<30),
+		"maximum memory for the keys owed to a server of a following pool; with more, it is in doubt"),
 	opt("resolve-interval", discover.DefaultInterval, live,
 		duration(func(c *Config) *time.Duration { return &c.ResolveInterval }, 100*time.Millisecond, maxTime),
 		"interval at which server names (dns+, srv+, cluster+, and k8s+ that cannot be watched) are looked up "+

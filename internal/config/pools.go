@@ -171,7 +171,7 @@ func (c *Config) readPools() Problems {
 			continue
 		}
 		d := *c
-		d.Specs, d.pools, d.within = nil, nil, within+"."
+		d.Specs, d.pools, d.follows, d.within = nil, nil, nil, within+"."
 		d.origins, d.refused = maps.Clone(c.origins), maps.Clone(c.refused)
 		d.origins[optionServers] = p.origin // until the mapping says otherwise
 		p.config = &d
@@ -260,6 +260,7 @@ func (c *Config) checkPools() Problems {
 		return append(problems, c.problems(err)...)
 	}
 	problems = append(problems, c.checkShadows(names)...)
+	problems = append(problems, c.checkFollows(names)...)
 	if apart := c.problems(c.checkTogether()...); apart != nil {
 		return append(problems, apart...)
 	}
@@ -316,7 +317,10 @@ func (c *Config) checkTogether() []error {
 		to := middleware.PoolOptions{Pool: route.Pool{Name: s.To}}
 		o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: to})
 	}
-	return o.CheckTogether()
+	o.Follows = c.followOptions(func(name string) middleware.PoolOptions {
+		return middleware.PoolOptions{Pool: route.Pool{Name: name}}
+	})
+	return append(o.CheckTogether(), o.CheckFollows()...)
 }
 
 // Notes say what an operator might not expect of this valid configuration.
@@ -355,6 +359,7 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 	o := c.Options
 	o.Servers, o.Listen, o.Security = nil, c.ListenAddrs(), c.security()
 	o.StallAfter = cmp.Or(o.StallAfter, -1) // never
+	all := map[string]middleware.PoolOptions{}
 	for _, p := range c.pools {
 		d := p.config
 		pool := middleware.PoolOptions{
@@ -362,12 +367,14 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 			Ack:  d.Ack, Writers: d.Writers, Timeout: d.Timeout, Large: d.Large, ServerTLS: d.Security.ServerTLS,
 			ServerAuthFile: d.Security.ServerAuthFile, ServerOptions: d.ServerOptions,
 		}
+		all[p.name] = pool
 		if s := c.shadowTo(p.name); s != nil {
 			o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: pool, Options: s.options()})
-		} else {
+		} else if !c.isFollower(p.name) {
 			o.Pools = append(o.Pools, pool)
 		}
 	}
+	o.Follows = c.followOptions(func(name string) middleware.PoolOptions { return all[name] })
 	return o
 }
 

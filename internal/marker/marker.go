@@ -41,6 +41,9 @@ const (
 	// RefillKey is the claim of the middleware that refills the server, and holds its progress.
 	RefilledKey = Prefix + "refilled"
 	RefillKey   = Prefix + "refill"
+	// FollowKey and the name of a pool that follows say since when that pool may lack writes of the one that has the
+	// server.
+	FollowKey = Prefix + "follow "
 	// CleanKey names, on each server, the change of placement for which the server was cleaned.
 	CleanKey = Prefix + "clean"
 	// DeletingKey and ReadingKey hold the Record of a change of placement by a middleware that has entered phase

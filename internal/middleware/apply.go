@@ -46,6 +46,10 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := m.applyFollows(&o); err != nil {
+		return err
+	}
+	m.startFollowers()
 	defer stopShadows(removed)
 	defer m.startShadows() // a pool that becomes a shadow has left its servers by then
 	if m.reroutes(&o) {

@@ -27,17 +27,18 @@ import (
 // core is the part of a middleware that Apply replaces as a whole: the placement of keys, the queues, and the workers
 // that serve them.
 type core struct {
-	options Options
-	router  *route.Router     // of all pools
-	servers []*backend.Server // in the router's order
-	pools   []*pool           // by the router's numbers
-	lanes   *queue.Lanes
-	queues  []stats.Queue
-	workers []*worker.Worker
-	sweep   *stats.Sweep   // of the middleware
-	hot     *hotkeys.Keys  // of the middleware
-	shadows []*shadowed    // of the pools
-	running sync.WaitGroup // the workers' goroutines
+	options   Options
+	router    *route.Router     // of all pools
+	servers   []*backend.Server // in the router's order
+	pools     []*pool           // by the router's numbers
+	lanes     *queue.Lanes
+	queues    []stats.Queue
+	workers   []*worker.Worker
+	sweep     *stats.Sweep   // of the middleware
+	hot       *hotkeys.Keys  // of the middleware
+	shadows   []*shadowed    // of the pools
+	followers []*follower    // of the pools
+	running   sync.WaitGroup // the workers' goroutines
 }
 
 // pool is one pool of a core.
@@ -104,10 +105,11 @@ type shared struct {
 	locks    *keylock.Table
 	access   access
 	// changes counts the changes of the servers' states.
-	changes atomic.Uint32
-	swept   stats.Sweep
-	hot     *hotkeys.Keys // nil: hot keys are not counted
-	shadows []*shadowed   // guarded by Middleware.applying
+	changes   atomic.Uint32
+	swept     stats.Sweep
+	hot       *hotkeys.Keys // nil: hot keys are not counted
+	shadows   []*shadowed   // guarded by Middleware.applying
+	followers []*follower   // guarded by Middleware.applying
 }
 
 // route returns the router for the placement in o.
@@ -160,7 +162,10 @@ func (m *Middleware) backend(t *poolState, o *PoolOptions) backend.Options {
 
 // newCore returns a core with o, without workers. states are by pool, servers in the router's order.
 func newCore(o Options, router *route.Router, states []*poolState, servers []*backend.Server, s *shared) *core {
-	c := &core{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, shadows: s.shadows}
+	c := &core{
+		options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, shadows: s.shadows,
+		followers: s.followers,
+	}
 	for i, options := range o.Pools {
 		in := router.Pools()[i]
 		if in.Read() == route.ReadNearest &&
@@ -284,7 +289,7 @@ func (m *Middleware) statistics(c *core) stats.Options {
 		}
 		o.Routes = c.options.routes()
 	}
-	o.Shadows = c.shadowCounts()
+	o.Shadows, o.Follows = c.shadowCounts(), c.follows
 	for _, m := range c.members() {
 		o.Recorders++
 		if !m.StandIn && !m.Patient {
@@ -310,7 +315,7 @@ func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 				Versions: p.versioned.Load(), Several: p.several.Load(), Agreed: p.agrees(),
 				Large: p.options.Large,
 			}, Timeout: p.options.Timeout, Diverted: &p.diverted, Warming: &p.warming,
-			Lacks: p.missing.Add, Shadow: c.feedOf(p.name),
+			Lacks: p.missing.Add, Shadow: c.feedOf(p.name), Follows: c.followersOf(p.name),
 		}
 		w.Ack, w.Barring = p.ack()
 		if p.had != nil && !w.Barring {

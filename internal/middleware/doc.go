@@ -209,6 +209,13 @@
 // just before it answers. The other pool is served by a middleware of its own that has no clients (shadowed). Nothing
 // here waits for it, except at the end of Run.
 //
+// # Pools that follow
+//
+// With Options.Follows another pool follows a pool: package follow delivers the keys that are written to it. The worker
+// that answers a write adds the key to a ledger, just before it answers. One goroutine for each server of the other
+// pool reads what the pool holds, through the queue, and delivers it. Nothing here waits for it, except Run, at its
+// end, for as long as it drains.
+//
 // # Queues and workers
 //
 // With PoolShared all workers serve one queue. With PoolPerServer every server has a read queue with workers of its own

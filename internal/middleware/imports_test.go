@@ -23,6 +23,7 @@ var dataPath = [][]string{
 	{"protocol", "large", "wire", "route", "replica", "keylock", "budget", "secret", "hotkeys"},
 	{"stats", "marker", "link"},
 	{"request", "backend"},
+	{"follow"},
 	{"plan", "shadow"},
 	{"queue"},
 	{"netstage", "worker", "sweep"},

@@ -87,6 +87,11 @@ func (o Options) withDefaults() Options {
 	for i := range o.Shadows {
 		o.Shadows[i].To.setDefaults(o.Timeout)
 	}
+	o.Follows = slices.Clone(o.Follows)
+	for i := range o.Follows {
+		o.Follows[i].Memory = cmp.Or(o.Follows[i].Memory, DefaultMissedMemory)
+		o.Follows[i].To.setDefaults(o.Timeout)
+	}
 	o.HotAge = cmp.Or(o.HotAge, DefaultHotAge)
 	o.HotMemory = cmp.Or(o.HotMemory, DefaultHotMemory)
 	o.StallAfter = cmp.Or(o.StallAfter, DefaultStallAfter)
@@ -126,6 +131,9 @@ func (o *Options) validate() error {
 		if err := o.checkShadows(); err != nil {
 			return err
 		}
+	}
+	if err := errors.Join(o.CheckFollows()...); err != nil {
+		return err
 	}
 	if err := errors.Join(o.CheckTogether()...); err != nil {
 		return err
@@ -174,6 +182,9 @@ func newMiddleware(o Options) (*Middleware, error) {
 		m.hot.Served = hotkeys.NewValues(o.hotAge(), o.HotMemory)
 	}
 	if m.shadows, err = m.shadowsFor(&o); err != nil {
+		return nil, err
+	}
+	if m.followers, err = m.followersFor(&o); err != nil {
 		return nil, err
 	}
 	servers, _, _ := m.serversFor(o, nil)
@@ -285,10 +296,12 @@ func (m *Middleware) Run(ctx context.Context) error {
 	m.applying.Unlock()
 	c := m.current.Load()
 	c.options.Log.Info("draining", "connections", m.registry.Snapshot().Open(), "timeout", c.options.DrainTimeout)
+	deadline := time.Now().Add(c.options.DrainTimeout)
 	if cut := m.stage.Drain(c.options.DrainTimeout); cut > 0 {
 		c.options.Log.Warn("client connections were closed with requests unanswered, because the drain timeout ended",
 			"connections", cut)
 	}
+	m.endFollowers(work, deadline)
 	c.stop()
 	stopWork()
 	m.background.Wait() // the probers wait for what was sent on connections that were given up
@@ -339,6 +352,7 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 	c.makeWorkers(&m.shared, m.appendStats)
 	c.connect(ctx)
 	c.openGutters()
+	m.startFollowers()
 	c.start(work, m.registry)
 	m.startShadows()
 	m.swept.Runs(c.unswept())

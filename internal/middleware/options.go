@@ -32,6 +32,8 @@ type Options struct {
 	Routes route.Routes
 	// Shadows are pools that get copies of the requests of other pools.
 	Shadows []ShadowOptions
+	// Follows are pools that follow other pools.
+	Follows []FollowOptions
 	// Migrations move the keys of pools to other pools.
 	Migrations []Migration
 	// Pool says how the workers are organised.

@@ -2,19 +2,25 @@ package shadow
 
 import (
 	"bytes"
+	"slices"
+	"time"
 
+	"mcmw/internal/follow"
 	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
 	"mcmw/internal/wire"
 )
 
-// Copier copies requests that a worker answers to the shadows of their pools. It belongs to the worker.
+// Copier copies requests that a worker answers to the shadows of their pools, and owes the keys that are written to the
+// pools that follow these pools. It belongs to the worker.
 type Copier struct {
 	// Out gets the answer to a read, for the client.
 	Out *wire.Gather
 
 	pool  func(r *protocol.Request, key []byte) int
 	boxes []*outbox // by pool; nil: it has no shadow
+	// follows: by pool; nil: no pool is followed.
+	follows [][]*follow.Follower
 
 	// Of the read that is being answered.
 	request *protocol.Request
@@ -34,18 +40,21 @@ type wanted struct {
 	seen bool
 }
 
-// NewCopier returns a copier for pools with these feeds; a feed is nil if its pool has no shadow. pool returns the
-// number of the pool to which a request goes for a key. NewCopier returns nil if no pool has a shadow.
-func NewCopier(pool func(r *protocol.Request, key []byte) int, feeds []*Feed) *Copier {
-	var c *Copier
+// NewCopier returns a copier for pools with these feeds and followers; a feed is nil if its pool has no shadow. pool
+// returns the number of the pool to which a request goes for a key. NewCopier returns nil if there is nothing to do.
+func NewCopier(pool func(r *protocol.Request, key []byte) int, feeds []*Feed, follows [][]*follow.Follower) *Copier {
+	c := &Copier{pool: pool, boxes: make([]*outbox, len(feeds))}
+	used := false
 	for i, f := range feeds {
-		if f == nil {
-			continue
+		if f != nil {
+			c.boxes[i], used = &outbox{Feed: f}, true
 		}
-		if c == nil {
-			c = &Copier{pool: pool, boxes: make([]*outbox, len(feeds))}
-		}
-		c.boxes[i] = &outbox{Feed: f}
+	}
+	if slices.ContainsFunc(follows, func(f []*follow.Follower) bool { return len(f) > 0 }) {
+		c.follows, used = follows, true
+	}
+	if !used {
+		return nil
 	}
 	return c
 }
@@ -178,6 +187,9 @@ func readOf(r *protocol.Request, key []byte) protocol.Op {
 
 // Write copies r, if it is a write, after it was answered with result. key is its key as servers know it.
 func (c *Copier) Write(r *protocol.Request, key []byte, result stats.Result, o Order) {
+	if c.follows != nil && r.Has(protocol.Writes) {
+		c.owe(r, key, result)
+	}
 	switch {
 	case !r.Has(protocol.Writes) || r.Has(protocol.Reads):
 	case r.NumKeys == 0:
@@ -221,6 +233,32 @@ func (b *outbox) write(r *protocol.Request, key uint64, result stats.Result, o O
 		b.doubts.add(key, o.Received)
 	}
 	p.add(c)
+}
+
+// owe owes the write r, which was answered with result, to the pools that follow those of its keys.
+func (c *Copier) owe(r *protocol.Request, key []byte, result stats.Result) {
+	switch {
+	case r.Answer != "" && !r.HasEffect(), result == stats.ResultClientError, result == stats.ResultMiss,
+		result == stats.ResultNotStored && !r.Has(protocol.Deletes), r.Has(protocol.Deletes) && follow.Delivered(&r.Op):
+		return
+	case r.NumKeys == 0:
+		for _, followers := range c.follows {
+			for _, f := range followers {
+				f.Flush(time.Duration(r.Expiry) * time.Second)
+			}
+		}
+		return
+	}
+	copied := result != stats.ResultServerError && r.Answer == "" && (r.Fetches() || !r.Unclear())
+	touch := !r.Has(protocol.Deletes) && (!r.Has(protocol.Makes) || r.Fetches())
+	for sent := range bytes.SplitSeq(r.Keys, []byte(" ")) {
+		if r.NumKeys == 1 {
+			sent = key
+		}
+		for _, f := range c.follows[c.pool(r, sent)] {
+			f.Owe(sent, copied, touch)
+		}
+	}
 }
 
 // HandOver hands the copies over to the feeds.

@@ -119,7 +119,7 @@ func newBench(o Options) *bench {
 			return 1
 		}
 		return 0
-	}, []*Feed{nil, b.feed})
+	}, []*Feed{nil, b.feed}, nil)
 	b.Out = new(wire.Gather)
 	return b
 }

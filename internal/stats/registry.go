@@ -37,6 +37,8 @@ type Options struct {
 	MarksUnknown func() bool
 	// Migrations returns the state of the migrations of keys; nil: there are none.
 	Migrations func() []Migration
+	// Follows returns the state of the pools that follow others; nil: there are none.
+	Follows func() []Follow
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that the change leads to.
 	Phase, Placement string
 	// Routes say which pool has which keys; nil: there is one pool, without a name. They must not be changed.

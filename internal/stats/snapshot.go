@@ -34,6 +34,7 @@ type Snapshot struct {
 	Phase, Placement string
 	Routes           []Route
 	Migrations       []Migration
+	Follows          []Follow
 	Workers          int
 	WorkersBusy      int
 	Depth            int // requests that a worker serves at a time
@@ -126,6 +127,9 @@ func (r *Registry) Snapshot() *Snapshot {
 	}
 	if r.options.Migrations != nil {
 		s.Migrations = r.options.Migrations()
+	}
+	if r.options.Follows != nil {
+		s.Follows = r.options.Follows()
 	}
 	s.Several = r.options.Several != nil && r.options.Several()
 	s.MarksUnknown = r.options.MarksUnknown != nil && r.options.MarksUnknown()

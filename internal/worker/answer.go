@@ -116,7 +116,7 @@ func (w *Worker) settleFor(i int32, unmarked *request.Unmarked) {
 	text := string(w.aside.AppendFrom(nil, 0))
 	result, hits := w.planner.Result(i)
 	r.Request.Result, r.SentHits = result, int32(hits)
-	if w.copier != nil && !r.Has(protocol.Reads) {
+	if w.copier != nil {
 		w.copier.Write(&r.Request.Request, r.ClientKey(), r.Request.Result, w.orderOf(i))
 	}
 	r.Settled, r.Unmarked = true, unmarked

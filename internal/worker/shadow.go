@@ -21,6 +21,9 @@ func (w *Worker) answerCopied(i int32) (rest int) {
 	rest = w.planner.Answer(i, w.copier, w.options.StatsText)
 	result, _ := w.planner.Result(i)
 	w.copier.Read(result, rest, w.orderOf(i))
+	if r.Has(protocol.Writes) {
+		w.copier.Write(&r.Request.Request, r.ClientKey(), result, w.orderOf(i))
+	}
 	return rest
 }
 

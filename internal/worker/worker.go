@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/follow"
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/keylock"
 	"mcmw/internal/large"
@@ -94,6 +95,8 @@ type Pool struct {
 	Lease *backend.Records
 	// Shadow takes copies of the pool's requests; nil: the pool has no shadow.
 	Shadow *shadow.Feed
+	// Follows are owed the pool's writes.
+	Follows []*follow.Follower
 	// Diverted counts the requests that go to the pool's gutter; required if it has one.
 	Diverted *stats.Sum[stats.Diverted]
 	// Warming counts the lookups in the pool that is warmed up from this one, and Lacks is called with each key that it
@@ -147,7 +150,7 @@ type Worker struct {
 	reading     reading
 	out         wire.Gather
 	aside       wire.Gather    // text that is not for the client yet
-	copier      *shadow.Copier // nil: no pool has a shadow
+	copier      *shadow.Copier // nil: no pool has a shadow or is followed
 
 	disagreements stats.Limiter // of the log line about replicas that disagree
 }
@@ -169,6 +172,7 @@ func New(o Options, m Member) *Worker {
 		planned.Home = -1
 	}
 	var feeds []*shadow.Feed
+	var follows [][]*follow.Follower
 	w.options.Pools = slices.Clone(o.Pools)
 	for k := range w.options.Pools {
 		p := &w.options.Pools[k]
@@ -177,6 +181,7 @@ func New(o Options, m Member) *Worker {
 			w.timeouts = append(w.timeouts, int64(p.Timeout))
 		}
 		planned.Pools, feeds = append(planned.Pools, p.Pool), append(feeds, p.Shadow)
+		follows = append(follows, p.Follows)
 		if p.Versions && planned.Versions == nil {
 			planned.Versions = plan.RandomVersions()
 		}
@@ -190,7 +195,7 @@ func New(o Options, m Member) *Worker {
 		w.conns = append(w.conns, backend.NewConn(s, min(w.oneTurn(), time.Duration(w.timeouts[k]/leastTime))))
 	}
 	w.planner = plan.New(planned, m.Number)
-	w.copier = shadow.NewCopier(w.planner.PoolOf, feeds)
+	w.copier = shadow.NewCopier(w.planner.PoolOf, feeds, follows)
 	w.states.seen = o.Changes.Load() - 1
 	return w
 }

@@ -64,6 +64,17 @@ type Worker struct {
 // Running reports whether the driver is busy with a command.
 func (w *Worker) Running() bool { return w.running }
 
+// Ended reports whether the worker is dead or has served all its commands, and no request of a broken connection can be
+// served any more.
+func (w *Worker) Ended() bool {
+	return !w.running && len(w.Commands) == 0 && !w.Late()
+}
+
+// Late reports whether a request of a broken connection of the worker can still be served.
+func (w *Worker) Late() bool {
+	return slices.ContainsFunc(w.conns, func(c conn) bool { return c.broken && len(c.requests) > 0 })
+}
+
 // conn is a worker's connection to a server.
 type conn struct {
 	requests []strict.Request

@@ -57,6 +57,10 @@ func patient(o middleware.Options) middleware.Options {
 	for i := range o.Shadows {
 		o.Shadows[i].To.ConnectTimeout = cmp.Or(o.Shadows[i].To.ConnectTimeout, mctest.Patience)
 	}
+	o.Follows = slices.Clone(o.Follows)
+	for i := range o.Follows {
+		o.Follows[i].To.ConnectTimeout = cmp.Or(o.Follows[i].To.ConnectTimeout, mctest.Patience)
+	}
 	return o
 }
 

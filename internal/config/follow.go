@@ -1,0 +1,109 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mcmw/internal/follow"
+	"mcmw/internal/middleware"
+)
+
+const optionFollow = "follow"
+
+// followValue is an entry of the option follow as the file has it.
+type followValue struct {
+	Pool  string `yaml:"pool"`
+	What  string `yaml:"what"`
+	Doubt string `yaml:"doubt"`
+}
+
+// What is done about servers in doubt.
+const (
+	doubtReport = "report"
+	doubtFlush  = "flush"
+)
+
+// followValues is the value of the option follow.
+type followValues []followValue
+
+// String returns the value as messages about a change show it.
+func (v followValues) String() string {
+	var texts []string
+	for _, f := range v {
+		texts = append(texts, fmt.Sprintf("%s (what %s, doubt %s)", f.Pool, f.What, f.Doubt))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// followKind is the list of the pools that follow a pool.
+var followKind = kind{
+	accepts: "entries of the form {pool: POOL, what: deletes or all}, optionally with doubt: report or flush",
+	reset:   func(c *Config) { c.follows = nil },
+	set:     setFollow,
+	get:     func(c *Config) any { return append(followValues{}, c.follows...) },
+	schema: entriesSchema(map[string]any{
+		"pool": labelSchema, "what": map[string]any{"enum": []string{follow.Deletes, follow.All}},
+		"doubt": map[string]any{"enum": []string{doubtReport, doubtFlush}},
+	}, map[string]any{"required": []string{"pool", "what"}}),
+}
+
+// setFollow reads an entry of follow.
+func setFollow(c *Config, v given) error {
+	if v.mapping == nil {
+		return errors.New("is not a mapping")
+	}
+	fields, err := textFields(v.mapping, []string{"pool", "what", "doubt"})
+	if err != nil {
+		return err
+	}
+	f := followValue{Pool: fields["pool"], What: fields["what"], Doubt: doubtReport}
+	if doubt, ok := fields["doubt"]; ok {
+		f.Doubt = doubt
+	}
+	switch {
+	case f.Pool == "":
+		return errors.New("has no key \"pool\"")
+	case f.What != follow.Deletes && f.What != follow.All:
+		return fmt.Errorf("has the key \"what\" with %q", f.What)
+	case f.Doubt != doubtReport && f.Doubt != doubtFlush:
+		return fmt.Errorf("has the key \"doubt\" with %q", f.Doubt)
+	}
+	c.follows = append(slices.Clip(c.follows), f)
+	return nil
+}
+
+// isFollower reports whether the pool called name follows another one.
+func (c *Config) isFollower(name string) bool {
+	return slices.ContainsFunc(c.pools, func(p pool) bool {
+		return slices.ContainsFunc(p.config.follows, func(f followValue) bool { return f.Pool == name })
+	})
+}
+
+// checkFollows returns the problems of following pools; names are those of all pools.
+func (c *Config) checkFollows(names []string) (problems Problems) {
+	for _, p := range c.pools {
+		for _, f := range p.config.follows {
+			if !slices.Contains(names, f.Pool) {
+				problems = append(problems, p.config.problem(optionFollow,
+					"the pool %q is unknown; accepted: one of %s", f.Pool, strings.Join(names, ", ")))
+			}
+		}
+	}
+	return problems
+}
+
+// followOptions returns the pools that follow those of c. pool returns a pool's options.
+func (c *Config) followOptions(pool func(name string) middleware.PoolOptions) (all []middleware.FollowOptions) {
+	for _, p := range c.pools {
+		for _, f := range p.config.follows {
+			all = append(all, middleware.FollowOptions{
+				Of: p.name, To: pool(f.Pool), Options: follow.Options{
+					All: f.What == follow.All, Flush: f.Doubt == doubtFlush, Memory: p.config.FollowMemory,
+				},
+			})
+		}
+	}
+	return all
+}

@@ -1,0 +1,235 @@
+package behaviour_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/faulty"
+	"mcmw/internal/follow"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+)
+
+// followed returns options with a pool main, which the pool other follows.
+func followed(o follow.Options, main, other []*mctest.Server) middleware.Options {
+	to := pooled("other", route.Options{Replicas: 1}, other...)
+	to.ConnectTimeout = 2 * time.Second
+	return middleware.Options{
+		Pools:  []middleware.PoolOptions{pooled("main", route.Options{}, main...)},
+		Routes: route.Routes{Default: "main"}, Follows: []middleware.FollowOptions{{Of: "main", To: to, Options: o}},
+	}
+}
+
+// follower returns the state of the pool that follows.
+func follower(m *mwtest.MW) stats.Follow { return m.Stats().Snapshot().Follows[0] }
+
+// awaitFollower waits until the state of the pool that follows is as wanted.
+func awaitFollower(t *testing.T, m *mwtest.MW, wanted func(f stats.Follow) bool) {
+	t.Helper()
+	require.Eventually(t, func() bool { return wanted(follower(m)) }, mctest.Patience, mctest.Tick)
+}
+
+func paid(f stats.Follow) bool { return f.Debts == 0 && f.Doubt.IsZero() }
+
+func TestAFollowingPoolLosesTheKeysThatAreWritten(t *testing.T) {
+	main, other := mctest.StartMemcacheds(t, 2), mctest.StartMemcacheds(t, 2)
+	options := followed(follow.Options{}, main, other)
+	m := mwtest.Start(t, options)
+	there := mwtest.Start(t, middleware.Options{
+		Servers: options.Follows[0].To.Servers, Placement: route.Options{Replicas: 1},
+	})
+	c, o := m.Dial(t), there.Dial(t)
+	commands := map[string]string{
+		"set": "set set 0 0 1\r\n2\r\n", "delete": "delete delete\r\n", "md": "md md\r\n", "incr": "incr incr 1\r\n",
+		"ms": "ms ms 1 MA\r\n2\r\n", "stale": "md stale I\r\n",
+	}
+	kept := map[string]string{
+		"get": "get get\r\n", "touch": "touch touch 0\r\n", "gat": "gat 0 gat\r\n", "add": "add add 0 0 1\r\n2\r\n",
+		"mg": "mg mg T0 v\r\n", "delivered": "md delivered P\r\n",
+	}
+	for _, client := range []*mctest.Client{c, o} {
+		for key := range commands {
+			require.Equal(t, "STORED\r\n", client.MustDo(t, "set "+key+" 0 0 1\r\n1\r\n"))
+		}
+		for key := range kept {
+			require.Equal(t, "STORED\r\n", client.MustDo(t, "set "+key+" 0 0 1\r\n1\r\n"))
+		}
+		awaitFollower(t, m, paid)
+	}
+	for _, command := range commands {
+		c.MustDo(t, command)
+	}
+	for _, command := range kept {
+		c.MustDo(t, command)
+	}
+	c.MustDo(t, "delete only-there\r\n")
+	awaitFollower(t, m, paid)
+	for key := range commands {
+		assert.Equal(t, "END\r\n", o.MustDo(t, "get "+key+"\r\n"), key)
+	}
+	for key := range kept {
+		assert.NotEqual(t, "END\r\n", o.MustDo(t, "get "+key+"\r\n"), key)
+	}
+}
+
+func TestAFollowingPoolGetsWhatThePoolHolds(t *testing.T) {
+	main, other := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 1)
+	m := mwtest.Start(t, followed(follow.Options{All: true}, main, other))
+	c := m.Dial(t)
+	for _, command := range []string{
+		"set a 7 0 1\r\n1\r\n", "append a 0 0 1\r\n2\r\n", "set n 0 100 1\r\n1\r\n", "incr n 4\r\n",
+		"set d 0 0 1\r\n1\r\n", "delete d\r\n", "ms YmluIGtleQ== 1 b T0\r\n3\r\n",
+		"set gone 0 0 1\r\n1\r\n", "touch gone -1\r\n",
+		"set stale 0 0 1\r\n1\r\n", "md stale I\r\n", "mg vivified N30\r\n",
+	} {
+		c.MustDo(t, command)
+	}
+	awaitFollower(t, m, paid)
+	there := mctest.MustDial(t, other[0].Addr())
+	for command, reply := range map[string]string{
+		"mg a v f t": "VA 2 f7 t-1\r\n12\r\n",
+		"get n":      "VALUE n 0 1\r\n5\r\nEND\r\n", "get d": "END\r\n",
+		"mg YmluIGtleQ== b v": "VA 1\r\n3\r\n", "get gone": "END\r\n", "get stale": "END\r\n",
+		"get vivified": "END\r\n",
+	} {
+		assert.Equal(t, reply, there.MustDo(t, command+"\r\n"), command)
+	}
+	assert.NotEqual(t, "HD t-1\r\n", there.MustDo(t, "mg n t\r\n"))
+	assert.Equal(t, mctest.MustDial(t, main[0].Addr()).MustDo(t, "mg a c\r\n"), there.MustDo(t, "mg a c\r\n"),
+		"the versions are equal")
+	require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all\r\n"))
+	awaitFollower(t, m, paid)
+	assert.Equal(t, "END\r\n", there.MustDo(t, "get a\r\n"))
+}
+
+func TestAFollowingPoolThatIsCutOffGetsEverythingLater(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		t.Run(fmt.Sprintf("all %t", all), func(t *testing.T) {
+			t.Parallel()
+			main, other := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 1)
+			proxy := mctest.StartProxy(t, other[0].Addr())
+			options := followed(follow.Options{All: all}, main, other)
+			options.Follows[0].To.Servers[0].Addr = proxy.Addr()
+			m := mwtest.Start(t, options)
+			c, there := m.Dial(t), mctest.MustDial(t, other[0].Addr())
+			there.MustDo(t, "set k0 0 0 3\r\nold\r\n")
+			proxy.Inject(faulty.Fault{Lose: true})
+			const keys = 3000
+			for i := range keys {
+				require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set k%d 0 0 1\r\n1\r\n", i)))
+			}
+			require.Equal(t, "DELETED\r\n", c.MustDo(t, "delete k1\r\n"))
+			assert.Positive(t, follower(m).Debts)
+			proxy.Inject(faulty.Fault{})
+			awaitFollower(t, m, paid)
+			for _, key := range []string{"k0", "k1", "k2999"} {
+				value, held := other[0].Get(key)
+				assert.True(t, !held || all && value == "1" && key != "k1", "%s is %q", key, value)
+			}
+		})
+	}
+}
+
+func TestDebtsWithoutMemoryBecomeADoubtThatCopyingOrAFlushEnds(t *testing.T) {
+	for _, o := range []follow.Options{{All: true, Memory: 4 << 10}, {Flush: true, Memory: 4 << 10}} {
+		t.Run(fmt.Sprintf("all %t", o.All), func(t *testing.T) {
+			t.Parallel()
+			main, other := mctest.StartNewMemcacheds(t, 1), mctest.StartNewMemcacheds(t, 1)
+			proxy := mctest.StartProxy(t, other[0].Addr())
+			options := followed(o, main, other)
+			options.Follows[0].To.Servers[0].Addr = proxy.Addr()
+			m := mwtest.Start(t, options)
+			c, there := m.Dial(t), mctest.MustDial(t, other[0].Addr())
+			proxy.Inject(faulty.Fault{Lose: true})
+			const keys = 200
+			for i := range keys {
+				there.MustDo(t, fmt.Sprintf("set k%d 0 0 3\r\nold\r\n", i))
+				c.MustDo(t, fmt.Sprintf("set k%d 0 0 3\r\nnew\r\n", i))
+			}
+			f := follower(m)
+			assert.False(t, f.Doubt.IsZero())
+			assert.Positive(t, f.Dropped)
+			proxy.Inject(faulty.Fault{})
+			awaitFollower(t, m, paid)
+			for i := range keys {
+				value, held := other[0].Get(fmt.Sprintf("k%d", i))
+				assert.True(t, !held || value == "new", "k%d is %q", i, value)
+			}
+		})
+	}
+}
+
+func TestARestartPaysWhatAnEarlierMiddlewareOwed(t *testing.T) {
+	main, other := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 1)
+	options := followed(follow.Options{All: true}, main, other)
+	options.DrainTimeout = time.Millisecond
+	m := mwtest.Start(t, options)
+	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, "set k 0 0 3\r\nold\r\n"))
+	awaitFollower(t, m, paid)
+	require.NoError(t, m.Stop())
+	m = mwtest.Start(t, options)
+	assert.True(t, paid(follower(m)), "the earlier middleware owed nothing")
+
+	other[0].Freeze()
+	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, "set k 0 0 3\r\nnew\r\n"))
+	require.NoError(t, m.Stop())
+	other[0].Thaw()
+	m = mwtest.Start(t, options)
+	awaitFollower(t, m, paid)
+	value, held := other[0].Get("k")
+	assert.True(t, !held || value == "new", value)
+}
+
+func TestTwoRegionsFollowEachOtherWithoutAnEnd(t *testing.T) {
+	servers := mctest.StartMemcacheds(t, 2)
+	dir := t.TempDir()
+	var regions []*mwtest.MW
+	for i, s := range servers {
+		o := followed(follow.Options{}, []*mctest.Server{s}, nil)
+		o.Listen = []string{"unix:" + filepath.Join(dir, fmt.Sprint(i))}
+		o.Follows[0].To.Servers = []route.Server{{Name: "region", Addr: "unix:" + filepath.Join(dir, fmt.Sprint(1-i))}}
+		regions = append(regions, mwtest.Start(t, o))
+	}
+	for _, m := range regions {
+		require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, "set k 0 0 1\r\n1\r\n"))
+		for _, m := range regions {
+			awaitFollower(t, m, paid)
+		}
+	}
+	_, held := servers[0].Get("k")
+	assert.False(t, held, "the second region's write has deleted it")
+	_, held = servers[1].Get("k")
+	assert.True(t, held)
+	for _, m := range regions {
+		assert.Equal(t, uint64(1), follower(m).Delivered)
+	}
+}
+
+func TestAFollowingPoolIsAddedAndRemovedUnderLoad(t *testing.T) {
+	main, other := mctest.StartNewMemcacheds(t, 1), mctest.StartNewMemcacheds(t, 1)
+	with := followed(follow.Options{All: true}, main, other)
+	with.Listen = []string{"127.0.0.1:0"}
+	without := with
+	without.Follows = nil
+	m := mwtest.Start(t, without)
+	c := m.Dial(t)
+	require.NoError(t, m.Apply(context.Background(), with))
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\n1\r\n"))
+	awaitFollower(t, m, paid)
+	value, _ := other[0].Get("k")
+	assert.Equal(t, "1", value)
+	require.NoError(t, m.Apply(context.Background(), without))
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\n2\r\n"))
+	value, _ = other[0].Get("k")
+	assert.Equal(t, "1", value)
+	assert.Empty(t, m.Stats().Snapshot().Follows)
+}
