@@ -55,6 +55,7 @@ type Records struct {
 	record   marker.Record
 	running  string // the value of RunningKey; "": it is removed
 	begun    bool   // record is known, and is put on servers
+	ended    bool   // marks stay as they are, so that all servers are left with the same
 	gutter   bool   // see Gutter
 	// round counts the changes to what the servers should hold.
 	round      uint64
@@ -251,7 +252,7 @@ func (r *Records) unmark(s *Server) {
 	defer r.mu.Unlock()
 	s.marking.Store(false)
 	s.marked.Store(0)
-	if r.stale[s.Name] != 0 {
+	if r.stale[s.Name] != 0 && !r.ended {
 		r.advance()
 		r.fleet.Unmark(s.Name)
 		delete(r.stale, s.Name)
@@ -387,7 +388,7 @@ func (r *Records) End(ctx context.Context) {
 	r.mu.Lock()
 	copies := maps.Clone(r.copies)
 	running, respects := r.running, r.respects
-	r.running = ""
+	r.running, r.ended = "", true
 	r.fleet.Leave()
 	r.mu.Unlock()
 	var ending sync.WaitGroup

@@ -29,7 +29,7 @@ var errRefill = errors.New("it lacks keys that other servers hold, and is refill
 // lacks reports whether the server must be refilled before it is read.
 func (s *Server) lacks(l *link.Link) (bool, error) {
 	o := s.options.Load()
-	if !o.Refills || o.Records == nil || !o.Records.RespectsMarks() || s.recordless.Load() {
+	if !o.Refills || o.Records == nil || !o.Alone && !o.Records.RespectsMarks() || s.recordless.Load() {
 		return false, nil
 	}
 	s.mu.Lock()

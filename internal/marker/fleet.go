@@ -298,7 +298,7 @@ func (f *Fleet) Put(server string, marks, want Marks, now int64) {
 		}
 		o.on[server] = true
 	}
-	f.hear(server, want)
+	f.hear(server, want, now)
 }
 
 // Alone is AcceptEmpty for a middleware that finds no mark on its first look because no middleware was here before.
@@ -330,7 +330,7 @@ func (f *Fleet) see(server string, a answer, now int64) {
 	answered, _ := f.count(recent, func(answer) bool { return true })
 	witnesses, most := f.count(recent, isWitness)
 	if a.witness {
-		f.hear(server, a.marks)
+		f.hear(server, a.marks, now)
 	}
 	begun, since := f.quorum(recent, now, isWitness)
 	switch awake, _ := f.count(now-int64(shortOf), isWitness); {

@@ -46,7 +46,8 @@ import (
 
 // fleet is what is explored. The fields after prefix change one rule.
 type fleet struct {
-	members int // that run at the beginning; one more can start
+	members int  // that run at the beginning; one more can start
+	pair    bool // there are two servers
 	// Bounds of the numbers of events.
 	writes, cuts, restarts, deaths, starts, slow, times, waits int
 	// the member, if not 0, that is of a version which does not acknowledge marks
@@ -86,6 +87,7 @@ type fleet struct {
 	unbound    bool // who no longer vouches is not bound
 	impatient  bool // who starts takes the silent for dead
 	endless    bool // one server counts for ever
+	careless   bool // with two servers, who is silent is forgotten
 }
 
 type fleetServer struct {
@@ -113,7 +115,7 @@ type fleetMember struct {
 
 type fleetState struct {
 	now              int64
-	servers          [3]fleetServer
+	servers          []fleetServer
 	members          []fleetMember
 	writer           int // -1: none
 	missed           uint8
@@ -152,7 +154,7 @@ func (f *Fleet) clone() *Fleet {
 
 func (s *fleetState) clone() *fleetState {
 	c := *s
-	c.members = slices.Clone(s.members)
+	c.members, c.servers = slices.Clone(s.members), slices.Clone(s.servers)
 	return &c
 }
 
@@ -277,7 +279,7 @@ func (s *fleetState) key() []byte {
 func (f *fleet) start(s *fleetState) {
 	m := len(s.members)
 	me := fleetMember{Fleet: NewFleet(strconv.Itoa(m)), reach: 7}
-	me.Place([]string{"a", "b", "c"})
+	me.Place([]string{"a", "b", "c"}[:len(s.servers)])
 	if f.elder == 0 || m != f.elder {
 		me.Register(s.now)
 	}
@@ -286,7 +288,10 @@ func (f *fleet) start(s *fleetState) {
 
 // first returns the state in which all middlewares read.
 func (f *fleet) first() *fleetState {
-	s := &fleetState{now: int64(time.Minute), writer: -1, number: 1, answered: 1}
+	s := &fleetState{now: int64(time.Minute), writer: -1, number: 1, answered: 1, servers: make([]fleetServer, 3)}
+	if f.pair {
+		s.servers = s.servers[:2]
+	}
 	for i := range s.servers {
 		s.servers[i].value = 1
 	}
@@ -401,7 +406,9 @@ func (f *fleet) mislead(s *fleetState, m int) {
 	for i := range s.servers {
 		for other := range s.members {
 			of := on{nameOf(i), strconv.Itoa(other)}
-			if v := me.vouchers[of]; other != m && (f.halves || f.aged && v.since != 0) {
+			v := me.vouchers[of]
+			silent := s.now-me.heard[Mark{reads, strconv.Itoa(other), me.beatOfReader(other)}] > int64(goneAfter)
+			if other != m && (f.halves || f.aged && v.since != 0 || f.careless && silent) {
 				v.asked, v.since = s.now, s.now
 				me.vouchers[of] = v
 			}
@@ -432,6 +439,16 @@ func (f *fleet) mislead(s *fleetState, m int) {
 			delete(me.bound, server)
 		}
 	}
+}
+
+// beatOfReader returns the beat with which this middleware knows the registration of another.
+func (me *fleetMember) beatOfReader(other int) uint64 {
+	for _, k := range me.known {
+		if k.Server == reads && k.Owner == strconv.Itoa(other) {
+			return k.Beat
+		}
+	}
+	return 0
 }
 
 // hopes returns the marks of me that are in force.

@@ -41,7 +41,19 @@ func (f *fleet) successors(s *fleetState, add func(what string, next *fleetState
 		})
 	}
 	for m := range s.members {
+		if me := &s.members[m]; !me.dead && me.own[reads] == nil && (f.elder == 0 || m != f.elder) {
+			change(fmt.Sprintf("middleware %d ends", m), func(c *fleetState) {
+				c.members[m].dead = true
+				c.members[m].exchanges = [3]exchange{}
+			})
+		}
 		if me := &s.members[m]; !me.dead {
+			if s.deaths < f.deaths && s.writer != m && me.own[reads] != nil {
+				change(fmt.Sprintf("middleware %d leaves", m), func(c *fleetState) {
+					c.deaths++
+					c.member(m).Leave()
+				})
+			}
 			if s.deaths < f.deaths {
 				change(fmt.Sprintf("middleware %d dies", m), func(c *fleetState) {
 					c.deaths++
@@ -126,7 +138,7 @@ func (f *fleet) write(s *fleetState, m int, change func(string, func(*fleetState
 		})
 	case s.writer == m:
 		change("the write fails", func(c *fleetState) { c.writer = -1 })
-		if s.missed != 7 && f.mayAnswer(s) {
+		if s.missed != bit(len(s.servers))-1 && f.mayAnswer(s) {
 			change("the write is answered", func(c *fleetState) { c.answered, c.writer = c.number, -1 })
 		}
 	}
@@ -146,7 +158,7 @@ func (f *fleet) stale(s *fleetState) string {
 			continue
 		}
 		for other := range s.members {
-			if it := &s.members[other]; me.agrees && !it.dead && it.Lost(s.now) {
+			if it := &s.members[other]; me.agrees && !it.dead && it.own[reads] != nil && it.Lost(s.now) {
 				return fmt.Sprintf("middleware %d takes marks for lost, and %d relies on one server", other, m)
 			}
 		}

@@ -81,7 +81,16 @@ var (
 	// write is answered.
 	single = steps(do("middleware 0 loses 0", "middleware 0 loses 1", "middleware 1 loses 0", "middleware 1 loses 1"),
 		rounds(1, []int{0, 1}, 2), looks(0, 2), looks(1, 2), do("time passes"), agree, agree, agree)
-	agree  = steps(looks(0, 2), looks(1, 2))
+	agree = steps(looks(0, 2), looks(1, 2))
+	// paired: of two servers, server 1 alone answers both, who come to vouch for it.
+	paired = steps(do("middleware 0 loses 0", "middleware 1 loses 0"), rounds(1, []int{0, 1}, 1), looks(0, 1),
+		looks(1, 1), do("time passes"), consent, consent, consent)
+	consent = steps(looks(0, 1), looks(1, 1))
+	// pairly: server 0 is marked there, and a write is answered; parted: each reaches one of the two.
+	pairly = steps(paired, do("middleware 0 writes"), consent, consent, consent, consent, do("the write is answered"))
+	parted = steps(do("middleware 0 loses 0", "middleware 1 loses 1"), beside, beside, beside)
+	wrote  = steps(do("middleware 0 writes"), beside, beside, beside, beside)
+	beside = steps(looks(0, 1, 1), looks(1, 0, 0), do("time passes"))
 	singly = steps(single, do("middleware 0 writes"), agree, agree, agree, agree, do("the write is answered"))
 	// returned: the others return, and one reaches them; shared: the marks are there, too, and it is bound to nothing.
 	returned = steps(singly, do("middleware 1 reaches 0 again", "middleware 1 reaches 1 again", "time passes",
@@ -224,6 +233,22 @@ var fleets = map[string]struct {
 		"who starts finds all marks on most servers", func(f *fleet) { f.eager = true },
 	},
 
+	"one of two servers is left": {
+		fleet{pair: true, times: 1, restarts: 1, deaths: 1, starts: 1, prefix: pairly},
+		"", nil,
+	},
+	"two servers apart": {
+		fleet{pair: true, times: 2, prefix: steps(parted, wrote)},
+		"with two servers, all who are registered vouch", func(f *fleet) { f.halves = true },
+	},
+	"two servers apart for long": {
+		fleet{
+			pair: true, times: 2,
+			prefix: steps(parted, slices.Concat(slices.Repeat([][]string{beside}, 53)...), wrote),
+		},
+		"with two servers, who is silent and has not acknowledged a mark of the other one is not forgotten",
+		func(f *fleet) { f.careless = true },
+	},
 	"another starts apart from the silent": {
 		fleet{times: 1, prefix: hasty},
 		"who starts does not take the silent for dead", func(f *fleet) { f.impatient = true },

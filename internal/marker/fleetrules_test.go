@@ -312,3 +312,69 @@ func TestAFirstStartWaitsForAServerUnlessMostHaveHeldNoMarksForLong(t *testing.T
 		})
 	}
 }
+
+// ofTwo returns a middleware in front of two servers.
+func ofTwo(owner string, now time.Duration) *Fleet {
+	f := NewFleet(owner)
+	f.Place([]string{"a", "b"})
+	f.Register(int64(now))
+	return f
+}
+
+// runs lets fleets look at server "a", and at "b" if that is up, for some time, and returns when that is over.
+func (s fleetServers) runs(from, d time.Duration, up bool, fleets ...*Fleet) (end time.Duration) {
+	for end = from; end < from+d; end += LookEvery / 2 {
+		for _, f := range fleets {
+			f.Beat(int64(end))
+			if s.lookAt(f, end, "a"); up {
+				s.lookAt(f, end, "b")
+			} else if f.own[reads] != nil {
+				f.Mark("b", int64(end))
+			}
+		}
+	}
+	return end
+}
+
+func TestOneOfTwoServersCountsForWhoRunsAndForWhoStarts(t *testing.T) {
+	s := fleetServers{"a": {}, "b": {}}
+	x, y := ofTwo("x", start), ofTwo("y", start)
+	now := s.runs(start, time.Second, true, x, y)
+	now = s.runs(now, 2*startsAfter, false, x, y)
+	require.Greater(t, x.Lease(), int64(now))
+	require.NotZero(t, y.InForce("b", int64(now)))
+	now = s.runs(now, goneAfter-time.Second, false, x)
+	require.Less(t, x.Lease(), int64(now), "y may only be silent")
+	now = s.runs(now, 2*time.Second, false, x)
+	require.Greater(t, x.Lease(), int64(now), "y has acknowledged the mark of b")
+	require.False(t, s["a"].of(reads, "y"))
+	z := ofTwo("z", now)
+	now = s.runs(now, time.Second, false, x, z)
+	require.Greater(t, z.Lease(), int64(now))
+	x.Leave()
+	z.Leave()
+	now = s.runs(now, LookEvery, false, x, z)
+	next := ofTwo("next", now)
+	now = s.runs(now, time.Second, false, next)
+	require.Greater(t, next.Lease(), int64(now), "the others have left, and all know that b is marked")
+}
+
+func TestWhoStartsAtOneOfTwoServersWaitsForTheOtherIfSomebodyMayRelyOnThat(t *testing.T) {
+	s := fleetServers{"a": {}, "b": {}}
+	x := ofTwo("x", start)
+	now := s.runs(start, time.Second, true, x)
+	for _, began := range []bool{false, true} {
+		if began {
+			now = s.runs(now, time.Second, false, x) // it marks b before it is gone
+		}
+		y := ofTwo("y", now)
+		now = s.runs(now, 2*startsAfter, false, y)
+		require.Less(t, y.Lease(), int64(now))
+		require.False(t, y.Lost(int64(now)))
+		y.Leave()
+		now = s.runs(now, LookEvery, false, y)
+	}
+	y := ofTwo("y", now)
+	now = s.runs(now, 2*goneAfter, true, y)
+	require.Greater(t, y.Lease(), int64(now))
+}

@@ -27,7 +27,7 @@ func (f *Fleet) know(recent, now int64) {
 		if since, heard := before[k]; heard {
 			f.heard[k] = since
 		}
-		if !k.ofServer() && now-f.heard[k] > int64(patience) && !f.agrees &&
+		if !k.ofServer() && now-f.heard[k] > int64(patience) && (!f.agrees || f.pair()) &&
 			(k.Server == reads || !f.known.of(reads, k.Owner)) {
 			f.remove(k)
 			f.orphaned = f.orphaned || k.Server == reads && patience == startsAfter

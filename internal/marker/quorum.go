@@ -26,6 +26,10 @@ import (
 //     are flushed.
 //   - Who is registered is known from the last look that counted, and from the marks on the server. Nobody is forgotten
 //     while one server counts. Who was forgotten before that is bound to nothing, and forbids it for aloneFor.
+//
+// Of two servers, most are both. So nobody begins without the one that counts: it may count for ever, each look that
+// counts finds its marks, and they are not lost without it. Who has acknowledged a mark of the other server, which is
+// still there, relies on that one only after a look at this one, and may be forgotten by the owner of that mark.
 
 const (
 	// vouches begins the name in a mark by which a middleware vouches for a server, and asks that of one which would.
@@ -49,7 +53,11 @@ type voucher struct {
 	before int64  // when the own number was made that was there with it
 	asked  int64  // it has written a number since then
 	since  int64  // and has vouched since then
+	heard  int64  // when the number was found first
 }
+
+// pair reports whether there are just two servers.
+func (f *Fleet) pair() bool { return len(f.servers) == 2 }
 
 // on identifies what an owner has written on a server.
 type on struct{ server, owner string }
@@ -89,7 +97,7 @@ func (f *Fleet) number() uint64 {
 }
 
 // hear updates what is known of the numbers on server, on which marks are.
-func (f *Fleet) hear(server string, marks Marks) {
+func (f *Fleet) hear(server string, marks Marks, now int64) {
 	own := int64(0) // when the own number there was made; 0: there is none, or it is too old
 	for _, k := range marks {
 		for _, n := range f.numbers {
@@ -104,7 +112,7 @@ func (f *Fleet) hear(server string, marks Marks) {
 		}
 		v := f.vouchers[on{server, k.Owner}]
 		if v.number != k.Beat {
-			v.number, v.asked = k.Beat, v.before
+			v.number, v.asked, v.heard = k.Beat, v.before, now
 			if k.Server == vouches+server {
 				v.since = v.before
 			}
@@ -125,7 +133,9 @@ func (f *Fleet) all(server string, now int64, since func(voucher) int64) (earlie
 	for _, k := range f.others(f.known.merge(a.marks)) {
 		switch k.Server {
 		case reads:
-			earliest = min(earliest, since(f.vouchers[on{server, k.Owner}]))
+			if !f.forgets(k.Owner, server, now) {
+				earliest = min(earliest, since(f.vouchers[on{server, k.Owner}]))
+			}
 		case server:
 			return 0
 		}
@@ -136,9 +146,29 @@ func (f *Fleet) all(server string, now int64, since func(voucher) int64) (earlie
 	return earliest
 }
 
+// forgets reports whether owner, which is silent, is not waited for while server counts: it has acknowledged the mark
+// by which this middleware keeps the other server from reads.
+func (f *Fleet) forgets(owner, server string, now int64) bool {
+	v := f.vouchers[on{server, owner}]
+	if !f.pair() || v.number == 0 || now-v.heard <= int64(goneAfter) {
+		return false
+	}
+	other := f.other(server)
+	o := f.own[other]
+	return o != nil && o.since != 0 && f.known.holds(Mark{other, f.owner, o.first}.acknowledgement(owner))
+}
+
+// other returns the other server of a pair.
+func (f *Fleet) other(server string) string {
+	if f.servers[0] == server {
+		return f.servers[1]
+	}
+	return f.servers[0]
+}
+
 // allSince returns since when everybody who is registered has vouched for server; 0: not everybody has.
 func (f *Fleet) allSince(server string, now int64) int64 {
-	if f.bound[server] <= now || now-f.anchored > int64(aloneFor) {
+	if f.bound[server] <= now || !f.pair() && now-f.anchored > int64(aloneFor) {
 		return 0
 	}
 	return f.all(server, now, func(v voucher) int64 { return v.since })
@@ -150,7 +180,7 @@ func (f *Fleet) marked(server string) bool { return f.own[server] != nil || f.Ma
 // mourns reports whether a middleware was forgotten because it was silent, and may still take most servers for lost.
 func (f *Fleet) mourns(now int64) bool {
 	for _, at := range f.forgotten {
-		if now-at < int64(aloneFor) {
+		if now-at < int64(aloneFor) && !f.pair() {
 			return true
 		}
 	}
@@ -207,7 +237,10 @@ func (f *Fleet) shared(marks Marks, recent int64) bool {
 // will before it does so again, and this middleware knows all marks in force; by answers to questions asked after
 // recent.
 func (f *Fleet) joined(registration Mark, recent int64) bool {
-	return !f.orphaned && f.shared(f.known, recent) && !slices.ContainsFunc(f.servers, func(server string) bool {
+	if f.orphaned || !f.pair() && !f.shared(f.known, recent) {
+		return false
+	}
+	return !slices.ContainsFunc(f.servers, func(server string) bool {
 		a := f.answers[server]
 		looks := a.begun > recent && (!a.witness || a.marks.holds(registration)) // nobody relies on one without marks
 		return !looks && !f.shunned(server)
@@ -249,4 +282,6 @@ func (f *Fleet) Short() bool { return f.few != 0 }
 func (f *Fleet) Agrees() bool { return f.agrees }
 
 // Settles reports whether, although too few servers answer, all middlewares may soon vouch for one.
-func (f *Fleet) Settles(now int64) bool { return f.anchored != 0 && now-f.begun < int64(settling) }
+func (f *Fleet) Settles(now int64) bool {
+	return (f.pair() || f.anchored != 0) && now-f.begun < int64(settling)
+}

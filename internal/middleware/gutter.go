@@ -47,7 +47,7 @@ func LeastForGutter(w Writers) int {
 	if w == WritersOne {
 		return 2
 	}
-	return leastForMarks
+	return 3
 }
 
 // diverts reports whether the pool has a gutter, had one that others may still use, or is one.

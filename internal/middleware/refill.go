@@ -23,7 +23,8 @@ const (
 // refills reports whether servers of p that lack keys are refilled from the other holders. Nobody may read them
 // meanwhile, which only marks can tell other middlewares, and copies are compared by their versions.
 func (p *pool) refills(o *Options) bool {
-	return o.RefillRate > 0 && p.router.N() > 1 && p.several.Load() && p.respectsMarks()
+	alone := p.options.Writers == WritersOne && p.records != nil
+	return o.RefillRate > 0 && p.router.N() > 1 && p.versioned.Load() && (alone || p.respectsMarks())
 }
 
 // refill refills servers of t's pool that lack keys, until ctx is done or the pool is removed.

@@ -58,7 +58,7 @@ func (p *pool) decidersMove() bool {
 }
 
 // respectsMarks reports whether the middlewares in front of the servers must know of each other, while they run, which
-// servers missed writes. With fewer than leastForMarks servers the remaining ones would be no majority if one is away.
+// servers missed writes.
 func (p *pool) respectsMarks() bool {
 	shared := p.lingers || p.several.Load() && p.router.N() > 1 && p.options.Ack != replica.AckAll || p.diverts() &&
 		p.options.Writers != WritersOne
@@ -118,8 +118,8 @@ func (p *pool) readable() bool {
 	return !slices.ContainsFunc(p.servers, func(s *backend.Server) bool { return !s.Readable() })
 }
 
-// leastForMarks is the least number of servers of which the others are a majority when one is away.
-const leastForMarks = 3
+// leastForMarks is the least number of servers of which another can hold the mark of one.
+const leastForMarks = 2
 
 // ack returns the acknowledgement mode that applies. barring: a server that missed a write is barred from reads before
 // the write is answered with success. A mode that needs this, in a pool where it is not possible, becomes all.

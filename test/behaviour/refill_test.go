@@ -113,10 +113,23 @@ func deleter(t *testing.T, fleet []*mwtest.MW, keys int, stop chan struct{}, del
 }
 
 func TestARestartOfAllServersInTurnKeepsTheKeysUnderLoad(t *testing.T) {
-	servers := mctest.StartNewMemcacheds(t, 3)
+	for name, of := range map[string]struct {
+		servers, instances int
+		writers            middleware.Writers
+	}{
+		"three servers":      {3, 2, middleware.WritersSeveral},
+		"two servers":        {2, 2, middleware.WritersSeveral},
+		"one mcmw of itself": {2, 1, middleware.WritersOne},
+	} {
+		t.Run(name, func(t *testing.T) { restartAllInTurn(t, of.servers, of.instances, of.writers) })
+	}
+}
+
+func restartAllInTurn(t *testing.T, n, instances int, writers middleware.Writers) {
+	servers := mctest.StartNewMemcacheds(t, n)
 	o := liveOptions()
-	o.RefillRate, o.Timeout = 1_000_000, time.Second
-	scene := stage(t, 2, o, servers)
+	o.Writers, o.RefillRate, o.Timeout = writers, 1_000_000, time.Second
+	scene := stage(t, instances, o, servers)
 	keep(t, scene.fleet[0].Dial(t))
 	var deleted atomic.Int64
 	scene.legal(t, loadOf(t), func() {

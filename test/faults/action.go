@@ -27,7 +27,7 @@ func (s Scenario) withRestart(name, what string, signal syscall.Signal) Scenario
 		}
 		return sys.awaitServing(ctx)
 	}
-	s.served = false
+	s.served, s.keeps = false, nil // another rule applies without that mcmw
 	s.Name, s.Title, s.Long = s.Name+name, s.Title+"; meanwhile "+what+" and started again", true
 	s.Manners = history.Manners{Resend: signal == syscall.SIGTERM, Restarts: true, Kills: signal == syscall.SIGKILL}
 	if s.Kills {

@@ -79,6 +79,7 @@ var (
 	lying           = settings{servers: 3, liars: true, memory: podMemory}
 	newMemcached    = settings{servers: 3, recent: true}
 	fleet           = settings{servers: 3, fleet: true}
+	pairOfServers   = settings{servers: 2, fleet: true}
 	threeInstances  = settings{servers: 3, fleet: true, third: true}
 	proxiedFleet    = settings{servers: 3, fleet: true, proxies: true}
 	chunked         = settings{servers: 3, large: true}
@@ -299,6 +300,21 @@ func Scenarios() []Scenario {
 			Title: "two of three servers are killed and started again; three mcmw instances", Args: ackLive,
 			fault: at(killServer, 0, victim), heal: at(startServer, 0, victim), reads: byAny, writes: byAny,
 			served: true, keeps: survivor, Long: true, settings: threeInstances,
+		},
+		{
+			Name: "one-of-two", Title: "one of two servers is killed and started again; two mcmw instances",
+			Args: ackLive, fault: kill, heal: start, reads: byAny, writes: byAny, served: true, keeps: []int{0},
+			settings: pairOfServers,
+		},
+		{
+			Name: "one-of-two-freeze", Title: "one of two servers is suspended (SIGSTOP); two mcmw instances",
+			Args: ackLive, fault: freeze, heal: thaw, reads: byAny, writes: byAny, served: true, keeps: []int{0},
+			Long: true, settings: pairOfServers,
+		},
+		{
+			Name: "one-of-two-restart", Title: "one of two servers is restarted at once; two mcmw instances",
+			Args: ackLive, fault: atOnce(victim), reads: byAny, writes: byAny, keeps: []int{0}, Long: true,
+			settings: pairOfServers,
 		},
 		{
 			Name: "all-restart", Title: "all three servers are restarted at once; two mcmw instances", Args: ackLive,
