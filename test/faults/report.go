@@ -44,6 +44,9 @@ func (r *Result) line() string {
 	if r.FromMemory != nil {
 		text += fmt.Sprintf("; %d reads answered from memory", *r.FromMemory)
 	}
+	if r.Followed != nil {
+		text += fmt.Sprintf("; nothing owed to the following pool %s after the load", milliseconds(*r.Followed))
+	}
 	if r.Rates != nil {
 		text += fmt.Sprintf("; %.0f/s served before the fault, %.0f/s from %v after its beginning", r.Rates[0],
 			r.Rates[1], goesOnAfter)

@@ -77,6 +77,8 @@ type Result struct {
 	// FromMemory is how many gets the middlewares answered from memory since their last start; nil if they answer
 	// nothing from memory.
 	FromMemory *uint64 `json:"from_memory,omitempty"`
+	// Followed is the time after the load until nothing was owed to the following pool; nil: there is none.
+	Followed *time.Duration `json:"followed_after_ns,omitempty"`
 	// Rates are successes per second before the fault, and from goesOnAfter to its end; nil if clients need not be
 	// served meanwhile.
 	Rates  *[2]float64 `json:"successes_per_s,omitempty"`
@@ -212,6 +214,9 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	result.finish(ctx, sys, l, began, healed)
 	if sys.shadow != nil {
 		result.checkShadow(ctx, sys, c.Restarts)
+	}
+	if sys.follower != nil {
+		result.checkFollower(ctx, sys, l)
 	}
 	if result.Shared = l.AuditShared(); result.Shared != nil {
 		result.judgeShared(c)

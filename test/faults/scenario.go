@@ -84,6 +84,7 @@ var (
 	proxiedFleet    = settings{servers: 3, fleet: true, proxies: true}
 	chunked         = settings{servers: 3, large: true}
 	shadowed        = settings{servers: 3, shadow: true, pools: withShadow}
+	farFollowed     = settings{servers: 3, fleet: true, follows: true, pools: withFollower}
 	withGutter      = settings{servers: 6, fleet: true, proxies: true, pools: gutter}
 	withGutterAlone = settings{servers: 6, proxies: true, pools: gutter}
 	twoPoolFleet    = settings{servers: 6, fleet: true, pools: twoPools}
@@ -252,6 +253,16 @@ func Scenarios() []Scenario {
 		{
 			Name: "shadow-kill", Title: "the shadow of the pool is killed and started again", Args: ackAny,
 			fault: atShadow(killServer), heal: atShadow(startServer), Long: true, settings: shadowed,
+		},
+		{
+			Name: "follow", Title: "a server of a pool that another one follows, 100 ms away, is killed and started " +
+				"again; two mcmw instances", Args: ackLive, fault: kill, heal: start, counts: byVictim,
+			settings: farFollowed,
+		},
+		{
+			Name: "follow-cut", Title: "packets to and from a pool that follows, 100 ms away, are lost; two mcmw " +
+				"instances", Args: ackLive, fault: cutFollower, heal: joinFollower, lasts: 30 * time.Second,
+			settings: farFollowed,
 		},
 		{
 			Name: "gutter", Title: "a server whose pool has a gutter is killed and started again; two mcmw instances",

@@ -62,6 +62,7 @@ type settings struct {
 	fleet   bool     // a second mcmw is in front of the servers and bypasses their proxies
 	third   bool     // so is a third one
 	shadow  bool     // one more server is the shadow of the pool of all others
+	follows bool     // one more server, far away, is a pool that follows the pool of all others
 	large   bool     // many values are large; see largeKeys
 	// age is how old answers from memory may be; 0: mcmw answers nothing from memory.
 	age time.Duration
@@ -121,6 +122,7 @@ type system struct {
 	settings  settings
 	servers   []*server
 	shadow    *server // nil: none
+	follower  *server // of the pool that follows; nil: none
 	mcmw      *daemon
 	listen    string // address of mcmw
 	admin     admin
@@ -180,6 +182,11 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 	if o.shadow {
 		s.shadow = &server{name: "shadow", host: fmt.Sprintf("127.0.0.%d", len(s.servers)+2)}
 		if err = s.launch(ctx, s.shadow); err != nil {
+			return s, err
+		}
+	}
+	if o.follows {
+		if err = s.launchFollower(ctx); err != nil {
 			return s, err
 		}
 	}
@@ -332,6 +339,7 @@ func (s *system) stop() (err error) {
 			err = errors.Join(err, server.space.remove())
 		}
 	}
+	err = errors.Join(err, s.stopFollower())
 	if s.groups != nil {
 		err = errors.Join(err, s.groups.Close())
 	}

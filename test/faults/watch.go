@@ -197,7 +197,12 @@ func (a admin) idle(ctx context.Context) (Footprint, error) {
 
 // poll calls check until it is done, it fails, ctx ends, or history.AnswerWithin has passed, which is no error.
 func poll(ctx context.Context, check func() (done bool, err error)) error {
-	for deadline := time.Now().Add(history.AnswerWithin); ; {
+	return pollFor(ctx, history.AnswerWithin, check)
+}
+
+// pollFor is poll for another time.
+func pollFor(ctx context.Context, within time.Duration, check func() (done bool, err error)) error {
+	for deadline := time.Now().Add(within); ; {
 		if done, err := check(); done || err != nil || time.Now().After(deadline) {
 			return err
 		}
