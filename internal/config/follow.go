@@ -25,6 +25,9 @@ const (
 	doubtFlush  = "flush"
 )
 
+// followWords are what may be delivered.
+var followWords = []string{follow.Deletes, follow.Purges, follow.All}
+
 // followValues is the value of the option follow.
 type followValues []followValue
 
@@ -39,12 +42,12 @@ func (v followValues) String() string {
 
 // followKind is the list of the pools that follow a pool.
 var followKind = kind{
-	accepts: "entries of the form {pool: POOL, what: deletes or all}, optionally with doubt: report or flush",
+	accepts: "entries of the form {pool: POOL, what: deletes, purges or all}, optionally with doubt: report or flush",
 	reset:   func(c *Config) { c.follows = nil },
 	set:     setFollow,
 	get:     func(c *Config) any { return append(followValues{}, c.follows...) },
 	schema: entriesSchema(map[string]any{
-		"pool": labelSchema, "what": map[string]any{"enum": []string{follow.Deletes, follow.All}},
+		"pool": labelSchema, "what": map[string]any{"enum": followWords},
 		"doubt": map[string]any{"enum": []string{doubtReport, doubtFlush}},
 	}, map[string]any{"required": []string{"pool", "what"}}),
 }
@@ -65,7 +68,7 @@ func setFollow(c *Config, v given) error {
 	switch {
 	case f.Pool == "":
 		return errors.New("has no key \"pool\"")
-	case f.What != follow.Deletes && f.What != follow.All:
+	case !slices.Contains(followWords, f.What):
 		return fmt.Errorf("has the key \"what\" with %q", f.What)
 	case f.Doubt != doubtReport && f.Doubt != doubtFlush:
 		return fmt.Errorf("has the key \"doubt\" with %q", f.Doubt)
@@ -100,7 +103,7 @@ func (c *Config) followOptions(pool func(name string) middleware.PoolOptions) (a
 		for _, f := range p.config.follows {
 			all = append(all, middleware.FollowOptions{
 				Of: p.name, To: pool(f.Pool), Options: follow.Options{
-					All: f.What == follow.All, Flush: f.Doubt == doubtFlush, Memory: p.config.FollowMemory,
+					What: f.What, Flush: f.Doubt == doubtFlush, Memory: p.config.FollowMemory,
 				},
 			})
 		}

@@ -16,16 +16,27 @@ import (
 	"mcmw/internal/route"
 )
 
-// What a follower is delivered: copies of what the pool holds, or only deletes.
+// What a follower is delivered: copies of what the pool holds; a delete of each key that is written; or only deletes of
+// keys that clients delete, for a pool that its own clients fill.
 const (
 	All     = "all"
 	Deletes = "deletes"
+	Purges  = "purges"
+)
+
+// Change is what a write does.
+type Change uint8
+
+// The changes.
+const (
+	Touches Change = iota // it changes at most the time that the item lives
+	Stores
+	Removes
 )
 
 // Options say what follows.
 type Options struct {
-	// All: what the pool holds is copied. Otherwise keys are only deleted.
-	All bool
+	What string // All, Deletes or Purges
 	// Flush: servers in doubt are flushed.
 	Flush bool
 	// Memory bounds the debts of a server, bytes.
@@ -91,13 +102,10 @@ func (f *Follower) Change(o Options) {
 	}
 }
 
-// What returns what is delivered, as the configuration names it.
-func (f *Follower) What() string {
-	if f.options.Load().All {
-		return All
-	}
-	return Deletes
-}
+// What returns what is delivered.
+func (f *Follower) What() string { return f.options.Load().What }
+
+func (f *Follower) copies() bool { return f.What() == All }
 
 // Place sets the servers: those of router, which server makes. What was owed to servers that leave is owed to those
 // that hold the keys now.
@@ -137,15 +145,15 @@ func (f *Follower) Place(router *route.Router, server func(s route.Server) *back
 }
 
 // Owe adds a write of key, which was answered or failed. copied: what the pool holds now is the effect of the write;
-// otherwise the key is deleted. touch: the write changes at most the time that the item lives.
-func (f *Follower) Owe(key []byte, copied, touch bool) {
-	o := f.options.Load()
-	if touch && !o.All {
+// otherwise the key is deleted.
+func (f *Follower) Owe(key []byte, copied bool, change Change) {
+	what := f.What()
+	if what == Deletes && change == Touches || what == Purges && change != Removes {
 		return
 	}
 	f.placing.RLock()
 	defer f.placing.RUnlock()
-	f.owe(key, copied && o.All, time.Now())
+	f.owe(key, copied && what == All, time.Now())
 }
 
 func (f *Follower) owe(key []byte, copied bool, now time.Time) {
@@ -156,7 +164,7 @@ func (f *Follower) owe(key []byte, copied bool, now time.Time) {
 
 // Flush adds a flush of the pool, which takes effect after delay. It is not delivered where only deletes are.
 func (f *Follower) Flush(delay time.Duration) {
-	if !f.options.Load().All {
+	if !f.copies() {
 		return
 	}
 	due := time.Now().Add(delay)
@@ -273,7 +281,7 @@ type conn struct {
 
 func (f *Follower) connect(ctx context.Context, t *target) (*conn, error) {
 	versions := false
-	if f.options.Load().All {
+	if f.copies() {
 		var err error
 		if versions, err = t.server.HasVersions(ctx); err != nil {
 			return nil, err
@@ -388,7 +396,7 @@ func (f *Follower) clean(ctx context.Context, t *target) {
 		case <-tick.C:
 		}
 		number := t.ledger.Doubted()
-		if o := f.options.Load(); number == 0 || !o.All || o.Flush {
+		if number == 0 || !f.copies() || f.options.Load().Flush {
 			continue
 		}
 		err := t.server.List(ctx, func(item protocol.Dumped) error {

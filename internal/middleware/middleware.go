@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/follow"
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/keylock"
 	"mcmw/internal/netstage"
@@ -89,6 +90,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.Follows = slices.Clone(o.Follows)
 	for i := range o.Follows {
+		o.Follows[i].What = cmp.Or(o.Follows[i].What, follow.Deletes)
 		o.Follows[i].Memory = cmp.Or(o.Follows[i].Memory, DefaultMissedMemory)
 		o.Follows[i].To.setDefaults(o.Timeout)
 	}

@@ -237,9 +237,10 @@ func (b *outbox) write(r *protocol.Request, key uint64, result stats.Result, o O
 
 // owe owes the write r, which was answered with result, to the pools that follow those of its keys.
 func (c *Copier) owe(r *protocol.Request, key []byte, result stats.Result) {
+	removes := r.Has(protocol.Deletes) || r.Verb == 'd'
 	switch {
 	case r.Answer != "" && !r.HasEffect(), result == stats.ResultClientError, result == stats.ResultMiss,
-		result == stats.ResultNotStored && !r.Has(protocol.Deletes), r.Has(protocol.Deletes) && follow.Delivered(&r.Op):
+		result == stats.ResultNotStored && !removes, removes && follow.Delivered(&r.Op):
 		return
 	case r.NumKeys == 0:
 		for _, followers := range c.follows {
@@ -250,13 +251,19 @@ func (c *Copier) owe(r *protocol.Request, key []byte, result stats.Result) {
 		return
 	}
 	copied := result != stats.ResultServerError && r.Answer == "" && (r.Fetches() || !r.Unclear())
-	touch := !r.Has(protocol.Deletes) && (!r.Has(protocol.Makes) || r.Fetches())
+	change := follow.Stores
+	switch {
+	case removes:
+		change = follow.Removes
+	case !r.Has(protocol.Makes), r.Fetches():
+		change = follow.Touches
+	}
 	for sent := range bytes.SplitSeq(r.Keys, []byte(" ")) {
 		if r.NumKeys == 1 {
 			sent = key
 		}
 		for _, f := range c.follows[c.pool(r, sent)] {
-			f.Owe(sent, copied, touch)
+			f.Owe(sent, copied, change)
 		}
 	}
 }

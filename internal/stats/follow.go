@@ -6,7 +6,7 @@ import "time"
 type Follow struct {
 	Of   string `json:"of"`
 	To   string `json:"to"`
-	What string `json:"what"` // deletes or all
+	What string `json:"what"` // deletes, purges or all
 	// Debts is the number of keys that its servers are owed, and Age how long the oldest of these writes has been
 	// waiting; in ns.
 	Debts int           `json:"debts"`

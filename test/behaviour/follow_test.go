@@ -83,7 +83,7 @@ func TestAFollowingPoolLosesTheKeysThatAreWritten(t *testing.T) {
 
 func TestAFollowingPoolGetsWhatThePoolHolds(t *testing.T) {
 	main, other := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 1)
-	m := mwtest.Start(t, followed(follow.Options{All: true}, main, other))
+	m := mwtest.Start(t, followed(follow.Options{What: follow.All}, main, other))
 	c := m.Dial(t)
 	for _, command := range []string{
 		"set a 7 0 1\r\n1\r\n", "append a 0 0 1\r\n2\r\n", "set n 0 100 1\r\n1\r\n", "incr n 4\r\n",
@@ -112,12 +112,13 @@ func TestAFollowingPoolGetsWhatThePoolHolds(t *testing.T) {
 }
 
 func TestAFollowingPoolThatIsCutOffGetsEverythingLater(t *testing.T) {
-	for _, all := range []bool{false, true} {
-		t.Run(fmt.Sprintf("all %t", all), func(t *testing.T) {
+	for _, what := range []string{follow.Deletes, follow.All} {
+		all := what == follow.All
+		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			main, other := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 1)
 			proxy := mctest.StartProxy(t, other[0].Addr())
-			options := followed(follow.Options{All: all}, main, other)
+			options := followed(follow.Options{What: what}, main, other)
 			options.Follows[0].To.Servers[0].Addr = proxy.Addr()
 			m := mwtest.Start(t, options)
 			c, there := m.Dial(t), mctest.MustDial(t, other[0].Addr())
@@ -140,8 +141,10 @@ func TestAFollowingPoolThatIsCutOffGetsEverythingLater(t *testing.T) {
 }
 
 func TestDebtsWithoutMemoryBecomeADoubtThatCopyingOrAFlushEnds(t *testing.T) {
-	for _, o := range []follow.Options{{All: true, Memory: 4 << 10}, {Flush: true, Memory: 4 << 10}} {
-		t.Run(fmt.Sprintf("all %t", o.All), func(t *testing.T) {
+	for _, o := range []follow.Options{
+		{What: follow.All, Memory: 4 << 10}, {What: follow.Deletes, Flush: true, Memory: 4 << 10},
+	} {
+		t.Run(o.What, func(t *testing.T) {
 			t.Parallel()
 			main, other := mctest.StartNewMemcacheds(t, 1), mctest.StartNewMemcacheds(t, 1)
 			proxy := mctest.StartProxy(t, other[0].Addr())
@@ -170,7 +173,7 @@ func TestDebtsWithoutMemoryBecomeADoubtThatCopyingOrAFlushEnds(t *testing.T) {
 
 func TestARestartPaysWhatAnEarlierMiddlewareOwed(t *testing.T) {
 	main, other := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 1)
-	options := followed(follow.Options{All: true}, main, other)
+	options := followed(follow.Options{What: follow.All}, main, other)
 	options.DrainTimeout = time.Millisecond
 	m := mwtest.Start(t, options)
 	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, "set k 0 0 3\r\nold\r\n"))
@@ -214,9 +217,23 @@ func TestTwoRegionsFollowEachOtherWithoutAnEnd(t *testing.T) {
 	}
 }
 
+func TestRegionsThatFillTheirCachesFollowOnlyWhatClientsDelete(t *testing.T) {
+	main, other := mctest.StartMemcacheds(t, 1), mctest.StartMemcacheds(t, 1)
+	m := mwtest.Start(t, followed(follow.Options{What: follow.Purges}, main, other))
+	c, there := m.Dial(t), mctest.MustDial(t, other[0].Addr())
+	for _, key := range []string{"filled", "deleted", "invalidated"} {
+		require.Equal(t, "STORED\r\n", there.MustDo(t, "set "+key+" 0 0 1\r\n1\r\n"))
+		require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\n1\r\n"))
+	}
+	c.MustDo(t, "delete deleted\r\n")
+	c.MustDo(t, "md invalidated I T30\r\n")
+	awaitFollower(t, m, paid)
+	assert.Equal(t, "VALUE filled 0 1\r\n1\r\nEND\r\n", there.MustDo(t, "get filled deleted invalidated\r\n"))
+}
+
 func TestAFollowingPoolIsAddedAndRemovedUnderLoad(t *testing.T) {
 	main, other := mctest.StartNewMemcacheds(t, 1), mctest.StartNewMemcacheds(t, 1)
-	with := followed(follow.Options{All: true}, main, other)
+	with := followed(follow.Options{What: follow.All}, main, other)
 	with.Listen = []string{"127.0.0.1:0"}
 	without := with
 	without.Follows = nil

@@ -32,6 +32,12 @@ const (
 	hashRoute = "HashRoute"
 )
 
+// initialRoute answers with its first route, and does not wait for the others, which may be in an asyncRoute.
+const (
+	initialRoute = "AllInitialRoute"
+	asyncRoute   = "AllAsyncRoute"
+)
+
 const prefixRoute = "PrefixSelectorRoute"
 
 // failoverRoute uses another pool while servers fail. failoverTime is the default lifetime of a value there, seconds.
@@ -50,8 +56,7 @@ const (
 
 // notTranslated has mcrouter's routes that mcmw has no equivalent for, with the reasons.
 var notTranslated = map[string]string{
-	"AllAsyncRoute":   "it answers before a server has; mcmw answers a write when the servers have it",
-	"AllInitialRoute": "it answers as soon as the first server in the list has; ack live is the nearest",
+	asyncRoute: "it answers before a server has; accepted: in an " + initialRoute + ", after the first route",
 	"BigValueRoute": "it comes from mcrouter's flag big-value-split-threshold, which is not in the file; " +
 		"set large-values and item-size",
 	"BlackholeRoute": "mcmw drops no requests",
@@ -82,6 +87,8 @@ type usage struct {
 	handle string   // a key of writesToAll or readsOfAny, or poolRoute
 	pools  []string // one, or several pools of one server each
 	hash   field    // of a PoolRoute; the zero value if not given
+	// follows are the routes that get the same requests, and that nobody waits for.
+	follows []usage
 }
 
 func (u usage) sharded() bool { return u.handle == poolRoute }
@@ -101,10 +108,27 @@ type way struct {
 	missed     bool
 	// from is where reads go; nil: to the pool of the writes.
 	from *way
+	// follows are the pools that follow; deletes: only the keys are deleted there.
+	follows []way
+	deletes bool
 }
 
 // plain reports whether w uses one pool alone.
-func (w way) plain() bool { return w.gutter == nil && w.to == nil && w.from == nil }
+func (w way) plain() bool { return w.gutter == nil && w.to == nil && w.from == nil && w.follows == nil }
+
+// followed returns w with the pools that follow it.
+func (w way) followed(deletes bool, uses ...usage) way {
+	w.deletes = deletes
+	for _, use := range uses {
+		for _, f := range use.follows {
+			follower := way{writes: f, reads: f}
+			if !slices.ContainsFunc(w.follows, follower.same) {
+				w.follows = append(w.follows, follower)
+			}
+		}
+	}
+	return w
+}
 
 // others returns the ways of the other pools that w uses, nil for those it does not.
 func (w way) others() []*way { return []*way{w.gutter, w.to, w.from} }
@@ -115,7 +139,8 @@ func (w way) same(o way) bool {
 			return false
 		}
 	}
-	return w.writes.same(o.writes) && w.reads.same(o.reads) && w.seconds == o.seconds && w.missed == o.missed &&
+	return slices.EqualFunc(w.follows, o.follows, way.same) && w.deletes == o.deletes &&
+		w.writes.same(o.writes) && w.reads.same(o.reads) && w.seconds == o.seconds && w.missed == o.missed &&
 		w.start.Equal(o.start) && w.end.Equal(o.end)
 }
 
@@ -168,6 +193,9 @@ func importMcrouter(d *draft, root *yaml.Node, now time.Time) {
 	if len(trees) == 0 && len(d.problems) == 0 {
 		d.refuse(root, "no key \"route\"; accepted: a configuration of mcrouter")
 	}
+	if len(d.problems) == 0 && m.regions(trees) {
+		return
+	}
 	var first []choice
 	for i, f := range trees {
 		choices, ok := m.tree(f.value)
@@ -188,6 +216,31 @@ func importMcrouter(d *draft, root *yaml.Node, now time.Time) {
 	if len(d.problems) == 0 {
 		m.emit(first)
 	}
+}
+
+// regions emits the pool of the first tree, followed by those of the others, if the trees are the regions of one
+// cluster, as in MediaWiki's configuration: each has a pool of its own, and purges go to all.
+func (m *mcrouter) regions(trees []field) bool {
+	var pools []usage
+	for _, f := range trees {
+		name, _, _, ok := m.part(f.value)
+		cluster := func(f field) string { return strings.Join(strings.Split(f.key.Value, "/")[2:], "/") }
+		if !ok || name != poolRoute || len(trees) < 2 || strings.Count(f.key.Value, "/") != 3 ||
+			cluster(f) != cluster(trees[0]) {
+			return false
+		}
+		use, ok := m.leaf(f.value)
+		if !ok || slices.ContainsFunc(pools, use.same) {
+			return false
+		}
+		pools = append(pools, use)
+	}
+	own := pools[0]
+	own.follows = pools[1:]
+	m.note("The region of this mcmw is that of %s, the first (mcrouter's flag --route-prefix). Deletes go to all "+
+		"regions, not only those for /*/.", trees[0].key.Value)
+	m.emit([]choice{{"", way{writes: own, reads: own}.followed(true, own)}})
+	return true
 }
 
 // prefixed returns the routes that are chosen by /region/cluster/, each with that name.
@@ -292,7 +345,7 @@ func (m *mcrouter) way(n *yaml.Node) (w way, ok bool) {
 			use.handle, anyOf(writesToAll))
 		return way{}, false
 	}
-	return way{writes: use, reads: use}, ok
+	return way{writes: use, reads: use}.followed(false, use), ok
 }
 
 // pair returns the ways of two routes that are arguments of the route name at n. Each must use one pool alone.
@@ -416,7 +469,7 @@ func (m *mcrouter) prefixes(n *yaml.Node, arguments []field) (choices []choice, 
 // translated lists the routes that have an equivalent in mcmw.
 func translated() string {
 	return strings.Join([]string{
-		poolRoute, hashRoute, anyOf(writesToAll), anyOf(readsOfAny),
+		poolRoute, hashRoute, initialRoute, anyOf(writesToAll), anyOf(readsOfAny),
 		strings.Join(operationRoutes, ", "), prefixRoute, failoverRoute, migrateRoute, warmUpRoute,
 	}, ", ")
 }

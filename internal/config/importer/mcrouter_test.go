@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -362,4 +363,50 @@ func TestRoutesOfMcrouterByRegionAndClusterAreOneIfTheyAreAlike(t *testing.T) {
 		"m.json:2: NullRoute: mcmw drops no requests")
 	requireRefused(t, "m.json", region(`"routes": [{"aliases": ["/r/a/"], "route": "PoolRoute|A", "x": 1}]`), Options{},
 		"m.json:2: x: mcmw has no equivalent")
+}
+
+// twoRegions is the head of a configuration with pools A, of two servers, and B, up to the route.
+const twoRegions = `{"pools": {"A": {"servers": ["a1:11211", "a2:11211"]}, "B": {"servers": ["b1:11211"]}},` + "\n"
+
+// followedBy is what becomes of it if B follows A.
+const followedBy = `pools:
+  A:
+    servers:
+      - a1:11211
+      - a2:11211
+    replicas: 1 # PoolRoute, line 2: a key is on one server
+    ring: rendezvous # mcmw has none of mcrouter's hashes, so keys move and the cache starts cold
+    follow: # the requests are delivered later, and again if they fail
+      - pool: B
+        what: %s
+  B:
+    servers:
+      - b1:11211
+    replicas: 1 # PoolRoute, line 2: a key is on one server
+    ring: rendezvous # mcmw has none of mcrouter's hashes, so keys move and the cache starts cold
+routes:
+  - default: A
+`
+
+func TestMcroutersRoutesThatNobodyWaitsForBecomePoolsThatFollow(t *testing.T) {
+	initial := `{"type": "AllInitialRoute", "children": ["PoolRoute|A", {"type": "AllAsyncRoute", "children": ["PoolRoute|B"]}]}`
+	for route, what := range map[string]string{
+		initial: "all",
+		`{"type": "AllInitialRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}`:                                                "all",
+		`{"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A", "operation_policies": {"delete": ` + initial + `}}`: "purges",
+		`{"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A", "operation_policies": {"set": ` + initial + `}}`:    "all",
+	} {
+		requireImported(t, "m.json", twoRegions+`"route": `+route+"}", Options{}, head+fmt.Sprintf(followedBy, what))
+	}
+	requireRefused(t, "m.json", twoRegions+`"route": {"type": "AllInitialRoute", "children": ["PoolRoute|A"]}}`, Options{},
+		`m.json:2: AllInitialRoute: accepted: two routes or more as "children"`)
+	requireRefused(t, "m.json", twoRegions+`"route": {"type": "AllInitialRoute", "children": ["PoolRoute|A", "NullRoute"]}}`,
+		Options{}, `m.json:2: AllInitialRoute of NullRoute; accepted: PoolRoute with pools of their own`)
+}
+
+func TestTheRegionsOfOneClusterFollowTheFirst(t *testing.T) {
+	requireImported(t, "m.json", twoRegions+`"routes": {"/r/c/": "PoolRoute|A", "/s/c/": "PoolRoute|B"}}`, Options{},
+		head+`# mcmw does not remove /r/c/, /s/c/ from keys (line 2): clients must send keys without it.
+# The region of this mcmw is that of /r/c/, the first (mcrouter's flag --route-prefix). Deletes go to all regions, not only those for /*/.
+`+fmt.Sprintf(followedBy, "purges"))
 }

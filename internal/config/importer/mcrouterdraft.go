@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"mcmw/internal/follow"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
 )
@@ -28,6 +29,7 @@ func (m *mcrouter) emit(choices []choice) {
 				all = append(all, *other)
 			}
 		}
+		all = append(all, c.follows...)
 	}
 	for _, w := range all {
 		if slices.ContainsFunc(ways, w.same) {
@@ -84,6 +86,14 @@ func (m *mcrouter) emit(choices []choice) {
 					"deletes its key there", failoverRoute)
 			of.set("gutter-ttl", fmt.Sprintf("%ds", w.seconds), "failover_exptime")
 		}
+		var followers []follower
+		for _, f := range w.follows {
+			what := map[bool]string{false: follow.All, true: follow.Purges}[w.deletes]
+			followers = append(followers, follower{f.pool(), what})
+		}
+		if followers != nil {
+			of.set("follow", followers, "the requests are delivered later, and again if they fail")
+		}
 		if slices.Contains(moving, w.pool()) {
 			of.set("writers", middleware.WritersSeveral.String(), "needed for migrations; needs memcached 1.6.27")
 		}
@@ -111,6 +121,12 @@ func (m *mcrouter) emit(choices []choice) {
 			"each mcmw instance needs this file before start; mcmw copies values and writes to both pools; no other "+
 				"client may write to them")
 	}
+}
+
+// follower is an entry of follow.
+type follower struct {
+	Pool string `yaml:"pool"`
+	What string `yaml:"what"`
 }
 
 // move returns the entry of migrations for w.

@@ -91,10 +91,24 @@ func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (w w
 			return way{}, false
 		}
 	}
-	if apart {
-		return m.apart(*writes, *reads, byDefault, chosen)
+	deletes, uses := true, []usage{}
+	if byDefault != nil {
+		uses = append(uses, *byDefault)
+		deletes = byDefault.follows == nil
 	}
-	return m.together(*writes, *reads, byDefault)
+	for _, o := range chosen {
+		uses = append(uses, o.use)
+		deletes = deletes && (o.use.follows == nil || o.command.Value == "delete")
+	}
+	if apart {
+		w, ok = m.apart(*writes, *reads, byDefault, chosen)
+	} else {
+		w, ok = m.together(*writes, *reads, byDefault)
+	}
+	if followed := w.followed(deletes, uses...); followed.follows != nil {
+		w = followed
+	}
+	return w, ok
 }
 
 // apart returns the way of keys that are read in one pool, while all other commands go to another.

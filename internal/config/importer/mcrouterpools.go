@@ -16,6 +16,9 @@ func (m *mcrouter) leaf(n *yaml.Node) (usage, bool) {
 	if !ok {
 		return usage{}, false
 	}
+	if name == initialRoute {
+		return m.initial(n, arguments)
+	}
 	use := usage{at: n, handle: name}
 	_, toAll := writesToAll[name]
 	_, ofAny := readsOfAny[name]
@@ -49,6 +52,44 @@ func (m *mcrouter) leaf(n *yaml.Node) (usage, bool) {
 		return m.ofServers(use, target)
 	}
 	return usage{}, false
+}
+
+// initial returns the usage of the first of the routes at n; the others follow it.
+func (m *mcrouter) initial(n *yaml.Node, arguments []field) (use usage, ok bool) {
+	var children []*yaml.Node
+	for _, f := range arguments {
+		if f.key.Value != "children" || f.value.Kind != yaml.SequenceNode {
+			m.refuseKey(f.key, "mcmw has no equivalent")
+			return use, false
+		}
+		for i, child := range f.value.Content {
+			name, inner, _, _ := m.part(child)
+			if i > 0 && name == asyncRoute && len(inner) == 1 && inner[0].key.Value == "children" {
+				children = append(children, inner[0].value.Content...)
+				continue
+			}
+			children = append(children, child)
+		}
+	}
+	var uses []usage
+	for _, child := range children {
+		if name, _, _, _ := m.part(child); name != poolRoute {
+			m.refuse(child, "%s of %s; accepted: %s with pools of their own", initialRoute, name, poolRoute)
+			return use, false
+		}
+		one, ok := m.leaf(child)
+		if !ok {
+			return use, false
+		}
+		uses = append(uses, one)
+	}
+	if len(uses) < 2 {
+		m.refuse(n, "%s: accepted: two routes or more as \"children\"", initialRoute)
+		return use, false
+	}
+	use = uses[0]
+	use.follows = uses[1:]
+	return use, true
 }
 
 // hashKeys are the arguments of a hash that only place keys on other servers.
