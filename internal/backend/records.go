@@ -382,13 +382,17 @@ func (r *Records) inForce() {
 	}
 }
 
-// End removes from the servers the entry that the middleware is running. First it brings them up to date, so that the
-// next start does not flush a server because of a mark that no longer applies.
-func (r *Records) End(ctx context.Context) {
+// End removes from the servers that the middleware reads and, if the replicas need not be compared, the entry that it
+// is running. First it brings them up to date, so that the next start does not flush a server because of a mark that no
+// longer applies.
+func (r *Records) End(ctx context.Context, compared bool) {
 	r.mu.Lock()
 	copies := maps.Clone(r.copies)
-	running, respects := r.running, r.respects
-	r.running, r.ended = "", true
+	running, respects := "", r.respects
+	if compared {
+		running, r.running = r.running, ""
+	}
+	r.ended = true
 	r.fleet.Leave()
 	r.mu.Unlock()
 	var ending sync.WaitGroup

@@ -155,22 +155,20 @@ func (p *pool) beginRecords() {
 // front of it, received on them.
 const aftermath = 200 * time.Millisecond
 
-// endRecords records on the servers that no write is in flight any more, if that is so. Otherwise the next start has to
-// compare the replicas.
+// endRecords records on the servers that the middleware has ended, and that no write is in flight any more, if that is
+// so. Otherwise the next start has to compare the replicas.
 func (p *pool) endRecords(ctx context.Context, timeout time.Duration) {
-	if p.records == nil || p.unswept.Load() {
+	if p.records == nil {
 		return
 	}
-	for _, s := range p.servers {
-		if !s.Settled() {
-			p.log.Warn("a server may still execute writes that it has not answered: the next start compares the "+
-				"replicas", "server", s.Name)
-			return
-		}
+	unsettled := slices.IndexFunc(p.servers, func(s *backend.Server) bool { return !s.Settled() })
+	if unsettled >= 0 {
+		p.log.Warn("a server may still execute writes that it has not answered: the next start compares the "+
+			"replicas", "server", p.servers[unsettled].Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	p.records.End(ctx)
+	p.records.End(ctx, unsettled < 0 && !p.unswept.Load())
 }
 
 // remember adds the placements in a record to the previous placements of p.

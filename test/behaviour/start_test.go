@@ -160,3 +160,19 @@ func TestAServerThatRefusesToServeIsNotReached(t *testing.T) {
 		})
 	}
 }
+
+func TestInstancesStartAtOneOfTwoServersAfterAnOrderlyEnd(t *testing.T) {
+	servers := mctest.StartNewMemcacheds(t, 2)
+	o := liveOptions()
+	o.Servers = mwtest.Servers(servers...)
+	first := mwtest.Start(t, o)
+	set := func(m *mwtest.MW) string { return m.Dial(t).MustDo(t, "set k 0 0 1\r\nv\r\n") }
+	require.Equal(t, "STORED\r\n", set(first))
+	servers[1].Stop()
+	require.Eventually(t, func() bool { return set(first) == "STORED\r\n" }, mctest.Patience, pollPause)
+	second := mwtest.Start(t, o) // it can't compare the replicas
+	require.NoError(t, first.Stop())
+	require.NoError(t, second.Stop())
+	third := mwtest.Start(t, o)
+	require.Equal(t, "VALUE k 0 1\r\nv\r\nEND\r\n", third.Dial(t).MustDo(t, "get k\r\n"))
+}
