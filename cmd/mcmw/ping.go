@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,13 +14,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/link"
 	"mcmw/internal/route"
 	"mcmw/internal/secret"
 	"mcmw/internal/spell"
 )
 
 const (
-	// pingTimeout bounds the connect, and then the whole exchange.
+	// pingTimeout bounds the connect, and then each request.
 	pingTimeout = 5 * time.Second
 	// pingPause is the time between attempts.
 	pingPause = 500 * time.Millisecond
@@ -92,7 +91,7 @@ func ping(ctx context.Context, address string, o pingOptions, w io.Writer) error
 	})
 	for begin := time.Now(); ; {
 		attempt := time.Now()
-		err := exchange(ctx, server)
+		err := server.Talk(ctx, exchange)
 		if err == nil {
 			_, err = fmt.Fprintf(w, "%s: set, got and deleted a value in %s\n", address,
 				spell.Time(float64(time.Since(attempt))))
@@ -108,37 +107,16 @@ func ping(ctx context.Context, address string, o pingOptions, w io.Writer) error
 	}
 }
 
-// exchange sets, gets and deletes a value over a new connection.
-func exchange(ctx context.Context, server *backend.Server) error {
-	sock, err := server.Dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = sock.Close() }()
-	if err := errors.Join(sock.SetReadDeadline(time.Now().Add(pingTimeout)),
-		sock.SetWriteDeadline(time.Now().Add(pingTimeout))); err != nil {
-		return err
-	}
+// exchange sets, gets and deletes a value with commands that every memcached knows.
+func exchange(l *link.Link) error {
 	key, value := "mcmw-ping-"+rand.Text(), rand.Text()
-	replies := bufio.NewReader(sock)
 	for _, step := range []struct{ request, reply string }{
-		{fmt.Sprintf("set %s 0 %d %d\r\n%s\r\n", key, pingExpires, len(value), value), "STORED\r\n"},
-		{fmt.Sprintf("get %s\r\n", key), fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\nEND\r\n", key, len(value), value)},
-		{fmt.Sprintf("delete %s\r\n", key), "DELETED\r\n"},
+		{fmt.Sprintf("set %s 0 %d %d\r\n%s", key, pingExpires, len(value), value), "STORED"},
+		{"get " + key, fmt.Sprintf("VALUE %s 0 %d\n%s\nEND", key, len(value), value)},
+		{"delete " + key, "DELETED"},
 	} {
-		if err := sock.WriteRest([]byte(step.request)); err != nil {
+		if err := l.Expect(step.request, strings.Split(step.reply, "\n")...); err != nil {
 			return err
-		}
-		for expected := range strings.Lines(step.reply) {
-			command, _, _ := strings.Cut(step.request, " ")
-			line, err := replies.ReadString('\n')
-			if err != nil {
-				return fmt.Errorf("no reply to %s: %w", command, err)
-			}
-			if line != expected {
-				return fmt.Errorf("unexpected reply to %s: %q; expected %q", command, strings.TrimSpace(line),
-					strings.TrimSpace(expected))
-			}
 		}
 	}
 	return nil

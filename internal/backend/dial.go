@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -104,24 +105,38 @@ func setDeadlines(sock *wire.Socket, t time.Time) error {
 	return sock.SetWriteDeadline(t)
 }
 
-// maxLoginReply bounds the reply to a login, in bytes.
-const maxLoginReply = 1024
-
 // login authenticates. A server without authentication takes the login for a set of a value that has already expired.
 func login(sock *wire.Socket, credentials func() (user, password string)) error {
 	user, password := credentials()
-	if err := sock.WriteRest(protocol.AppendLogin(nil, user, password)); err != nil {
+	reply, err := exchange(sock, protocol.AppendLogin(nil, user, password))
+	if err != nil || string(reply) == protocol.TextStored {
 		return err
-	}
-	reply, err := readLine(sock, maxLoginReply)
-	if err != nil {
-		return err
-	}
-	if string(reply) == protocol.TextStored {
-		return nil
 	}
 	line, _, _ := strings.Cut(string(reply), protocol.CRLF)
 	return fmt.Errorf("refused with %q", line)
+}
+
+// maxLine bounds the reply in exchange, bytes.
+const maxLine = 1024
+
+// exchange sends a request of connecting, and reads the line of its reply, including its end. Bytes after the line are
+// an error, because they would be lost to the connection's owner.
+func exchange(sock *wire.Socket, request []byte) (line []byte, err error) {
+	if err := sock.WriteRest(request); err != nil {
+		return nil, err
+	}
+	for !bytes.HasSuffix(line, []byte(protocol.CRLF)) {
+		if len(line) == maxLine {
+			return nil, errors.New("unexpected reply")
+		}
+		buf := make([]byte, maxLine-len(line))
+		n, err := sock.Read(buf)
+		if err != nil {
+			return nil, err
+		}
+		line = append(line, buf[:n]...)
+	}
+	return line, nil
 }
 
 // Network splits an address into the arguments of net.Dial and net.Listen: "unix:/path" names a unix socket, anything

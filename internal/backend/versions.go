@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"mcmw/internal/protocol"
 	"mcmw/internal/wire"
 )
 
@@ -45,18 +44,14 @@ func (s *Server) HasVersions(ctx context.Context) (bool, error) {
 // probeVersions stores an item that has already expired, with a version, and requests its cas. The key is one of mcmw's
 // own, "mcmw probe".
 const (
-	probeVersions   = "ms bWNtdyBwcm9iZQ== 0 b T-1 E4611686018427387904 c\r\n\r\n"
-	versionsAnswer  = "HD c4611686018427387904\r\n"
-	maxProbedAnswer = 1024
+	probeVersions  = "ms bWNtdyBwcm9iZQ== 0 b T-1 E4611686018427387904 c\r\n\r\n"
+	versionsAnswer = "HD c4611686018427387904\r\n"
 )
 
 // askVersions returns errNoVersions if the server has no versions. If the server has too many connections or no memory,
 // this stays unknown, and the error says so.
 func askVersions(sock *wire.Socket) error {
-	if err := sock.WriteRest([]byte(probeVersions)); err != nil {
-		return err
-	}
-	reply, err := readLine(sock, maxProbedAnswer)
+	reply, err := exchange(sock, []byte(probeVersions))
 	switch {
 	case err != nil, string(reply) == versionsAnswer:
 		return err
@@ -64,20 +59,4 @@ func askVersions(sock *wire.Socket) error {
 		return fmt.Errorf("the server answered: %s", bytes.TrimSpace(reply))
 	}
 	return errNoVersions
-}
-
-// readLine reads a line of at most limit bytes, including its end. Bytes after the line are an error.
-func readLine(sock *wire.Socket, limit int) (line []byte, err error) {
-	for !bytes.HasSuffix(line, []byte(protocol.CRLF)) {
-		if len(line) == limit {
-			return nil, errors.New("unexpected reply")
-		}
-		buf := make([]byte, limit-len(line))
-		n, err := sock.Read(buf)
-		if err != nil {
-			return nil, err
-		}
-		line = append(line, buf[:n]...)
-	}
-	return line, nil
 }

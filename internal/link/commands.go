@@ -99,6 +99,23 @@ func (l *Link) DeleteAll(keys iter.Seq[string]) error {
 	})
 }
 
+// Expect sends request, a line that it ends, and returns an error if the reply does not consist of these lines.
+func (l *Link) Expect(request string, reply ...string) error {
+	if err := l.send([]byte(request + protocol.CRLF)); err != nil {
+		return err
+	}
+	command, _, _ := strings.Cut(request, " ")
+	for _, expected := range reply {
+		switch line, err := l.line(); {
+		case err != nil:
+			return fmt.Errorf("no reply to %s: %w", command, err)
+		case string(line) != expected:
+			return fmt.Errorf("unexpected reply to %s: %q; expected %q", command, line, expected)
+		}
+	}
+	return nil
+}
+
 // Version returns the server's version, which also shows whether it serves.
 func (l *Link) Version() (string, error) {
 	if err := l.send([]byte(fence)); err != nil {
