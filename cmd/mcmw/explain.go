@@ -75,15 +75,14 @@ func checkKey(key string, l protocol.Limits) error {
 
 // explain shows where key is placed and where its requests go. servers are the servers after lookups.
 func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers []route.Server) error {
-	all := r
-	r, stored := all.At([]byte(key))
+	in, stored := r.At([]byte(key))
 	fmt.Fprintln(w, key)
 	options := c.With(servers)
-	pool, placement := options.Pools[r.Number()].Name, options.Pools[r.Number()].Options
-	if table := all.Table(); table != nil {
+	pool, placement := options.Pools[in.Number()].Name, options.Pools[in.Number()].Options
+	if r.Named() {
 		routes := count(uint64(len(c.Routes.Prefixes)), "route")
 		why := "the default: no prefix of " + routes + " matches"
-		if prefix := table.Prefix([]byte(key)); prefix != "" {
+		if prefix := r.Table().Prefix([]byte(key)); prefix != "" {
 			why = fmt.Sprintf("prefix %q is the longest match of %s", prefix, routes)
 		}
 		fmt.Fprintf(w, "  pool     %s (%s)\n", pool, why)
@@ -95,34 +94,34 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 	case len(stored) < len(key):
 		fmt.Fprintf(w, "  stored   as %s, without the prefix\n", stored)
 	}
-	holders := r.Replicas(stored, nil)
-	names := func(servers []int) string { return namesOf(all.Servers(), servers) }
+	holders := in.Replicas(stored, nil)
+	names := func(servers []int) string { return namesOf(r.Servers(), servers) }
 	var why []string
-	why = append(why, fmt.Sprintf("replicas %d of %s", r.N(), count(uint64(len(r.Servers())), "server")))
-	if len(r.Servers()) > 1 {
+	why = append(why, fmt.Sprintf("replicas %d of %s", in.N(), count(uint64(len(in.Servers())), "server")))
+	if len(in.Servers()) > 1 {
 		text := "ring " + placement.Ring.String()
 		if placement.Ring != route.RingRendezvous {
 			text += ", hash " + cmp.Or(placement.Hash, route.HashFNV1a64).String()
 		}
 		why = append(why, text)
-		if hashed := r.Hashed(stored); len(hashed) < len(stored) {
+		if hashed := in.Hashed(stored); len(hashed) < len(stored) {
 			why = append(why, fmt.Sprintf("hash-tag %s: %q is hashed", placement.HashTag, hashed))
 		}
 	}
 	fmt.Fprintf(w, "  held by  %s (%s)\n", names(holders), strings.Join(why, "; "))
 	for _, s := range holders {
-		server := all.Servers()[s]
+		server := r.Servers()[s]
 		fmt.Fprintf(w, "           %s at %s", server.Name, server.Addr)
 		if server.Zone != "" {
 			fmt.Fprintf(w, ", zone %s", server.Zone)
 		}
 		fmt.Fprintln(w)
 	}
-	read := all.ForReads().In([]byte(key))
+	read := r.ForReads().In([]byte(key))
 	readers, reads := readersOf(read, stored)
 	reads = names(readers) + reads
-	ways, pools := []*route.Router{r}, []string{pool}
-	if read != r {
+	ways, pools := []*route.Group{in}, []string{pool}
+	if read != in {
 		from := options.Pools[read.Number()].Name
 		ways, pools = append(ways, read), append(pools, from)
 		reads = fmt.Sprintf("%s: of pool %s, and sees only what is written there, not what is written to pool %s",
@@ -142,7 +141,7 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 				}[len(holders) == 1])
 		}
 	}
-	explainMigrations(w, key, pool, all, &options)
+	explainMigrations(w, key, pool, r, &options)
 	for _, name := range pools {
 		if err := explainShadow(w, key, name, &options); err != nil {
 			return err
@@ -161,7 +160,7 @@ func namesOf(servers []route.Server, at []int) string {
 }
 
 // readersOf returns the servers of the pool in to which a get of the key can go, and how one of them is chosen.
-func readersOf(in *route.Router, stored []byte) (readers []int, why string) {
+func readersOf(in *route.Group, stored []byte) (readers []int, why string) {
 	holders := in.Replicas(stored, nil)
 	if len(holders) == 1 {
 		return holders, ""

@@ -283,7 +283,7 @@ func (m *Middleware) statistics(c *core) stats.Options {
 	for i, s := range c.servers {
 		o.Servers, o.Zones = append(o.Servers, s.Name), append(o.Zones, c.router.Servers()[i].Zone)
 	}
-	if c.router.Table() != nil {
+	if c.router.Named() {
 		for _, p := range c.pools {
 			o.Pools = append(o.Pools, slices.Repeat([]string{p.name}, len(p.servers))...)
 		}

@@ -170,19 +170,19 @@
 // # Pools of servers
 //
 // With Options.Pools the servers are in several named pools, and the longest prefix of a key among Options.Routes says
-// which pool has it. There is one list of servers, pool after pool, and one router for all of it (route.Compose). So a
-// round, the order of replies, a worker and its connections are the same for all pools, and a multi-get over several
-// pools is still one step. Decisions about a key or a server follow its pool: the number of replicas, Ack, Writers. The
+// which pool has it; otherwise there is one pool without a name. There is one list of servers, pool after pool, and one
+// router for all of it (route.Router), with a route.Group for the keys of each pool. So a round, the order of replies, a
+// worker and its connections are the same for all pools, and a multi-get over several pools is still one step. Decisions about a key or a server follow its pool: the number of replicas, Ack, Writers. The
 // records on the servers and the majority that they need, the phases of a change, and the sweep are per pool as well
 // (poolState). A server is in one pool. Which keys a pool has is part of its placement (route.Share): a server whose
 // pool gets keys is treated like a server that joins. Reads may follow a router of their own (route.Router.ForReads),
 // which sends them to other pools. Each pool holds what was sent to it, so this is not part of the placement. Where
 // others may write the pools, a change of routes that gives keys to other pools goes through the phases of a change of
-// placement (rerouting). Such a key has a router of two pools (route.Router.Reroute), which writes to one of them and
+// placement (rerouting). Such a key has a route.Group of two pools (Router.Reroute), which writes to one of them and
 // deletes on the other.
 //
 // A pool's keys migrate to another pool in phases that the clock begins and ends (Migration, route.MigrationPhase).
-// Such a key has a router of both pools, so for a write they are one set of replicas. As long as keys may be copied,
+// Such a key has a Group of both pools, so for a write they are one set of replicas. As long as keys may be copied,
 // the old pool answers a write before the new pool gets it (route.After). One middleware copies the keys that nobody
 // writes (sweep.Copier). In a warm-up a read asks the new pool first, and in its next step asks the old pool for what
 // is missing there; each middleware copies what its own reads missed (Copier.Fill). Servers within one pool are warmed

@@ -31,9 +31,9 @@ func (o *PoolOptions) diverts() bool {
 	return o.Options.Gutter != "" || o.Options.PreviousGutter.Pool != ""
 }
 
-// checkGutter returns an error if the pool, whose router is in, has a gutter or is one, and its options don't allow
+// checkGutter returns an error if the pool, whose placement is in, has a gutter or is one, and its options don't allow
 // that.
-func (o *PoolOptions) checkGutter(in *route.Router) error {
+func (o *PoolOptions) checkGutter(in *route.Group) error {
 	if (in.Gutter() != nil || in.IsGutter()) && o.Rejoin == backend.RejoinTrust {
 		return errors.New(o.messagePrefix() +
 			"rejoin is trust in a pool that has a gutter or is one; accepted: rejoin invalidate or flush")
@@ -51,7 +51,7 @@ func LeastForGutter(w Writers) int {
 }
 
 // diverts reports whether the pool has a gutter, had one that others may still use, or is one.
-func (p *pool) diverts() bool { return p.options.diverts() || p.router.IsGutter() }
+func (p *pool) diverts() bool { return p.options.diverts() || p.router.Of(0).IsGutter() }
 
 // close sets in o that the gutter of its pool is closed, if the change r closes it. r may be nil.
 func (r *rerouting) close(o *PoolOptions) {

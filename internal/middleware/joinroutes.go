@@ -130,7 +130,7 @@ func (m *Middleware) lookAtRoutes(ctx context.Context) {
 // joinRoutes returns the change to c's routes and gutters that other middlewares have announced, in the phase in which
 // this middleware joins it; nil: none. See join. applying is held.
 func (m *Middleware) joinRoutes(ctx context.Context, c *core) *rerouting {
-	if c.router.Table() == nil {
+	if !c.router.Named() {
 		return nil
 	}
 	nothing := func(*link.Link) error { return nil }

@@ -55,12 +55,12 @@ func (o *Options) inPhases(moved []route.Moved) bool {
 // applying is held.
 func (m *Middleware) shiftTo(o *Options) (s shift, err error) {
 	s.router, err = o.route()
-	now := m.current.Load().router.Table()
-	if err != nil || m.work == nil || now == nil || s.router.Table() == nil {
+	now := m.current.Load().router
+	if err != nil || m.work == nil || !now.Named() || !s.router.Named() {
 		return s, err
 	}
 	s.router = s.router.Migrate(m.moves(o))
-	s.moved = route.MovedBetween(now, s.router.Table())
+	s.moved = route.MovedBetween(now.Table(), s.router.Table())
 	s.phased = o.inPhases(s.moved) || m.options.inPhases(s.moved)
 	s.gutters = map[string]route.Standin{}
 	for _, p := range o.Pools {
@@ -286,10 +286,10 @@ func (m *Middleware) stepRoutes(ctx context.Context) {
 // routesBefore returns the change to c's routes and gutters from those in the newest records on the pools' servers;
 // nil: they are the same.
 func (c *core) routesBefore() *rerouting {
-	table := c.router.Table()
-	if table == nil {
+	if !c.router.Named() {
 		return nil
 	}
+	table := c.router.Table()
 	r := &rerouting{course: course{phase: route.Late}, gutters: map[string]route.Standin{}}
 	shares := make([]*route.Share, len(c.pools))
 	others := false

@@ -143,7 +143,7 @@ func (p *Planner) findHolders(r *Request) {
 }
 
 // findPlace finds the servers of key, of the pool in.
-func (p *Planner) findPlace(in *route.Router, key []byte) {
+func (p *Planner) findPlace(in *route.Group, key []byte) {
 	p.other, p.decides = in.Holders(key, p.states, p.other[:0])
 	p.place = p.other
 }

@@ -42,13 +42,13 @@ func (p *Planner) divert(r *Request) {
 
 // gutterExtra is what a request needs some of whose keys are in a gutter.
 type gutterExtra struct {
-	own  *route.Router // the pool that the gutter stands in for, if it has only one key
-	ttl  int64         // what it stores in a gutter expires after this many seconds at most
-	tags bool          // the cas of an item in a gutter is shown with a tag; see countsAlike
+	own  *route.Group // the pool that the gutter stands in for, if it has only one key
+	ttl  int64        // what it stores in a gutter expires after this many seconds at most
+	tags bool         // the cas of an item in a gutter is shown with a tag; see countsAlike
 }
 
 // own returns the pool of r's only key if a gutter stands in for it; otherwise nil.
-func (r *Request) own() *route.Router {
+func (r *Request) own() *route.Group {
 	if r.gutter == nil {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (r *Request) tags() bool { return r.gutter != nil && r.gutter.tags }
 func (p *Planner) inGutter() bool { return p.place[0].Roles.Has(route.Brief) }
 
 // divertKey returns the pool in which key, a key of the read r that is routed to the pool in, is read now.
-func (p *Planner) divertKey(r *Request, in *route.Router, key []byte) *route.Router {
+func (p *Planner) divertKey(r *Request, in *route.Group, key []byte) *route.Group {
 	if in.Gutter() == nil {
 		return in
 	}
@@ -74,7 +74,7 @@ func (p *Planner) divertKey(r *Request, in *route.Router, key []byte) *route.Rou
 }
 
 // noteDiverted records that a key of r, which is routed to the pool own, is in the gutter.
-func (p *Planner) noteDiverted(r *Request, own *route.Router) {
+func (p *Planner) noteDiverted(r *Request, own *route.Group) {
 	ttl := int64(own.GutterTTL())
 	if r.gutter == nil {
 		d := &p.Diverted[own.Number()]
@@ -92,7 +92,7 @@ func (p *Planner) noteDiverted(r *Request, own *route.Router) {
 
 // countsAlike reports whether the servers of the pool own and those of its gutter give their items cas that may be
 // equal. Then what a gutter shows is tagged, so that a token from one side is that of no item on the other.
-func (p *Planner) countsAlike(own *route.Router) bool {
+func (p *Planner) countsAlike(own *route.Group) bool {
 	return !p.versioned(own) && !p.versioned(own.Gutter())
 }
 

@@ -80,7 +80,7 @@ func (c *LaneChooser) lane(r *request.Request) int {
 }
 
 // reader returns the server from which to read key, of the pool in.
-func (c *LaneChooser) reader(in *route.Router, key []byte) int {
+func (c *LaneChooser) reader(in *route.Group, key []byte) int {
 	var room [16]int
 	holders := c.near[in.Number()]
 	if !in.Everywhere() {

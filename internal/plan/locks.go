@@ -124,7 +124,7 @@ func (p *Planner) Troubled(i int32) int {
 
 // troubledKey returns a server in trouble without which r cannot be served for key, of the pool in; -1 if there is
 // none.
-func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
+func (p *Planner) troubledKey(r *Request, in *route.Group, key []byte) int {
 	if p.findPlace(in, key); p.inGutter() {
 		in = in.Gutter()
 	}

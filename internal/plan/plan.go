@@ -144,6 +144,7 @@ type Planner struct {
 type layout struct {
 	reads  *route.Router // routes reads; options.Router unless reads have routes of their own
 	strips bool          // servers of some pool know keys without a prefix
+	common *route.Group  // of requests without a key, or with several
 	all    []int         // every server
 	pools  [][]int       // by pool: its servers
 	// versions are, by pool: its items have versions; see versions.go.
@@ -194,7 +195,7 @@ type scratch struct {
 func New(o Options, turn int) *Planner {
 	p := &Planner{
 		Servers: make([]Server, len(o.Names)), options: o, turn: turn,
-		layout:   layout{reads: o.Router.ForReads(), strips: o.Router.Strips()},
+		layout:   layout{reads: o.Router.ForReads(), strips: o.Router.Strips(), common: o.Router.Common()},
 		checking: checking{inspections: make([]inspection, len(o.Names))},
 		scratch:  scratch{failed: make([]bool, len(o.Names))},
 	}
@@ -254,12 +255,12 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	if r.Has(protocol.Conditional) {
 		added.state = decided
 	}
-	added.in = p.routerOf(added)
+	added.in = p.common
 	switch {
 	case p.strips:
 		p.addStripped(added)
 	case r.NumKeys == 1:
-		p.enter(added, added.in.In(key))
+		p.enter(added, p.routerOf(added).In(key))
 		if p.large != nil {
 			p.admitLarge(added)
 		}
@@ -287,7 +288,7 @@ func (p *Planner) PoolOf(r *protocol.Request, key []byte) int {
 }
 
 // enter makes in the pool of r's only key.
-func (p *Planner) enter(r *Request, in *route.Router) {
+func (p *Planner) enter(r *Request, in *route.Group) {
 	r.in = in
 	r.set(versioned, p.versions[in.Number()])
 	if r.is(versioned) && r.Answer == "" {

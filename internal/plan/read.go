@@ -16,10 +16,10 @@ const maxTouchLine = 1900
 // choice is the choice of servers for reads. It is the same for all reads of a part, so that they depend on as few
 // servers as possible.
 type choice struct {
-	turn   int           // 0: not chosen
-	server int           // for reads that every server of the pool in can answer
-	in     *route.Router // nil: not chosen
-	avoid  []bool        // by server: it has failed the read; nil: none has
+	turn   int          // 0: not chosen
+	server int          // for reads that every server of the pool in can answer
+	in     *route.Group // nil: not chosen
+	avoid  []bool       // by server: it has failed the read; nil: none has
 }
 
 // readKey says where a key of a retrieval is read, and where its value is in the call's reply.
@@ -35,17 +35,17 @@ type readKey struct {
 func (k *readKey) of(keys []byte) []byte { return keys[k.key:k.keyEnd] }
 
 // readsAny reports whether any of a key's servers in the pool in may answer the read r.
-func (p *Planner) readsAny(r *Request, in *route.Router) bool {
+func (p *Planner) readsAny(r *Request, in *route.Group) bool {
 	return in.Read() != route.ReadPrimary && p.movable(r, in)
 }
 
-// commonPool returns the pool of all keys of the read r, or the router of all pools if the keys are in several.
-func (p *Planner) commonPool(r *Request) *route.Router {
+// commonPool returns the pool of all keys of the read r; p.common if the keys are in several.
+func (p *Planner) commonPool(r *Request) *route.Group {
 	router := p.routerOf(r)
 	in := router.In(r.key)
 	for key := range each(r.Keys) {
 		if router.In(key) != in {
-			return router
+			return p.common
 		}
 	}
 	return in
@@ -89,7 +89,7 @@ func (p *Planner) planRead(r *Request, c *choice) {
 }
 
 // choose gives c a turn, and a server for the reads of the pool in. Both stay until c is for another pool.
-func (p *Planner) choose(in *route.Router, c *choice) *choice {
+func (p *Planner) choose(in *route.Group, c *choice) *choice {
 	if c.in != in {
 		if c.in == nil {
 			p.turn++
@@ -104,7 +104,7 @@ func (p *Planner) choose(in *route.Router, c *choice) *choice {
 // best returns the one of servers, of the pool in, that a read goes to. It is Home, if that is one of them. Otherwise
 // it is, of those that may be read, the next in turn, or the least busy, in turn among equals. If none may be read, it
 // is the next in turn.
-func (p *Planner) best(in *route.Router, servers []int, c *choice) int {
+func (p *Planner) best(in *route.Group, servers []int, c *choice) int {
 	if h := p.options.Home; h >= 0 && slices.Contains(servers, h) && p.mayRead(h, c.avoid) && !p.Servers[h].Suspect {
 		return h
 	}
@@ -131,7 +131,7 @@ func (p *Planner) mayRead(s int, avoid []bool) bool {
 
 // mayReadOf returns those of servers, of the pool in, that a read may go to; the nearest, if the pool prefers these.
 // Suspects are returned only if there is no other.
-func (p *Planner) mayReadOf(in *route.Router, servers []int, avoid []bool) []int {
+func (p *Planner) mayReadOf(in *route.Group, servers []int, avoid []bool) []int {
 	for _, suspects := range []bool{false, true} {
 		p.readable = p.readable[:0]
 		for _, s := range servers {
@@ -158,7 +158,7 @@ func (p *Planner) firstOf(holders []int, avoid []bool) int {
 }
 
 // readServer returns the server from which to read key, of the pool in.
-func (p *Planner) readServer(r *Request, in *route.Router, key []byte, c *choice) int {
+func (p *Planner) readServer(r *Request, in *route.Group, key []byte, c *choice) int {
 	if in.N() == 1 && !in.Moving() {
 		return in.Primary(key)
 	}
@@ -167,7 +167,7 @@ func (p *Planner) readServer(r *Request, in *route.Router, key []byte, c *choice
 }
 
 // pick returns the one of servers, of a key in the pool in, to which r goes.
-func (p *Planner) pick(r *Request, in *route.Router, servers []int, c *choice) int {
+func (p *Planner) pick(r *Request, in *route.Group, servers []int, c *choice) int {
 	if !p.readsAny(r, in) {
 		return p.firstOf(servers, c.avoid)
 	}
@@ -176,7 +176,7 @@ func (p *Planner) pick(r *Request, in *route.Router, servers []int, c *choice) i
 
 // planEvenly splits a get whose keys every server of the pool in holds into runs of consecutive keys. The lengths of
 // the runs differ by at most one.
-func (p *Planner) planEvenly(r *Request, in *route.Router, c *choice) {
+func (p *Planner) planEvenly(r *Request, in *route.Group, c *choice) {
 	chosen := p.choose(in, c).server
 	servers := p.mayReadOf(in, p.pools[in.Number()], c.avoid)
 	if len(servers) == 0 {

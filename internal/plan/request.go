@@ -11,9 +11,8 @@ type Request struct {
 	*request.Request
 	number int32  // its index
 	key    []byte // the first key; if it is the only one and stripped, as its servers know it
-	// in is the pool where its only key is served. Without a key, or with several, it is the router of all pools; see
-	// Planner.routerOf.
-	in *route.Router
+	// in is the pool where its only key is served. Without a key, or with several, it is Planner.common.
+	in *route.Group
 	state
 	step step
 	// Calls[first:last] are those of the step. left of them have not ended.

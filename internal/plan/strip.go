@@ -43,7 +43,7 @@ func (p *Planner) addStripped(r *Request) {
 		p.stripAll(r)
 		return
 	}
-	in, stored := r.in.At(r.key)
+	in, stored := p.routerOf(r).At(r.key)
 	if len(stored) < len(r.key) {
 		p.strip(r, stored)
 	}

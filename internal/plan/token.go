@@ -17,10 +17,10 @@ import (
 // version.
 
 // versioned reports whether the items of the pool in have versions.
-func (p *Planner) versioned(in *route.Router) bool { return p.versions[in.Number()] }
+func (p *Planner) versioned(in *route.Group) bool { return p.versions[in.Number()] }
 
 // movable reports whether servers other than a key's first server may answer the read r in the pool in.
-func (p *Planner) movable(r *Request, in *route.Router) bool {
+func (p *Planner) movable(r *Request, in *route.Group) bool {
 	return !r.Has(protocol.First) || r.ShowsToken() && !(r.read != nil && r.read.byFirst) && p.versioned(in)
 }
 

@@ -43,7 +43,7 @@ func (p *Planner) findFills() {
 }
 
 // oldFirst reports whether servers of key, of the pool in, get writes only after its other servers.
-func (p *Planner) oldFirst(in *route.Router, key []byte) bool {
+func (p *Planner) oldFirst(in *route.Group, key []byte) bool {
 	if !in.Uses(route.After) {
 		return false
 	}
@@ -87,7 +87,7 @@ func (p *Planner) warmServer(r *Request, key []byte, c *choice) int {
 
 // planMgOnNew sends an mg of a key of the pool in to the server that warmServer returns, and reports whether there is
 // one.
-func (p *Planner) planMgOnNew(r *Request, in *route.Router, c *choice) bool {
+func (p *Planner) planMgOnNew(r *Request, in *route.Group, c *choice) bool {
 	if !in.WarmsUp() || r.Words() >= protocol.MaxMetaWords {
 		return false
 	}

@@ -45,15 +45,16 @@ func Join(deleting, reading []Announced) (a Announced, phase Phase) {
 	return a, Settled
 }
 
-// Change returns the Router for a phase of the change between two placements. Its servers are those of to, then those
+// Change returns the Router for a phase of the change between two placements of one pool. Its servers are those of to, then those
 // of from that are not among them by name or, because a server that is renamed keeps its address, by address.
 func Change(from, to *Router, phase Phase) *Router {
 	if phase == Settled {
 		return to
 	}
-	r := &Router{
-		servers: slices.Clone(to.servers), n: max(from.n, to.n), read: to.read, zone: to.zone,
-		measures: to.measures, wanted: to.wanted, previousGutter: to.previousGutter, closed: to.closed,
+	old, next := from.pools[0], to.pools[0]
+	g := &Group{
+		servers: slices.Clone(next.servers), n: max(old.n, next.n), read: next.read, zone: next.zone,
+		measures: next.measures, wanted: next.wanted, previousGutter: next.previousGutter, closed: next.closed,
 	}
 	var index []int
 	for _, s := range from.servers {
@@ -65,46 +66,45 @@ func Change(from, to *Router, phase Phase) *Router {
 			})
 		}
 		if at < 0 {
-			at = len(r.servers)
-			r.servers = append(r.servers, s)
+			at = len(g.servers)
+			g.servers = append(g.servers, s)
 		}
 		index = append(index, at)
 	}
-	r.phase, r.move = phase, newMove(changeRows[phase], from, to)
-	for i := range r.move.sides {
-		s := &r.move.sides[i]
-		s.in.gutters = nil // Compose finds those of r
+	g.phase, g.move = phase, newMove(changeRows[phase], old, next)
+	for i := range g.move.sides {
+		s := &g.move.sides[i]
+		s.in.gutters = nil // Compose finds those of g
 		if !s.isNew {
 			s.index = index
 		}
 	}
-	return r
+	return routerOf(to.table, g)
 }
 
 // Phase returns the phase of the change that the Router was made for; Settled if there is none.
 func (r *Router) Phase() Phase {
-	phase := cmp.Or(r.Rerouting(), r.phase)
+	phase := r.Rerouting()
 	for _, p := range r.pools {
 		phase = cmp.Or(phase, p.phase)
 	}
 	return phase
 }
 
-// Everywhere reports whether every server may be asked for every key. With several pools it is false.
-func (r *Router) Everywhere() bool {
-	return r.move == nil && r.pools == nil && r.n == len(r.servers)
-}
+// Everywhere reports whether every server of the pool may be asked for every key.
+func (g *Group) Everywhere() bool { return g.move == nil && g.n == len(g.servers) }
 
 // Gained reports whether the change makes server a holder of key.
 func (r *Router) Gained(server int, key []byte) bool {
-	if r, key = r.At(key); r.move == nil {
+	g, key := r.At(key)
+	if g.move == nil {
 		return false
 	}
 	var gains bool
-	for i := range r.move.sides {
-		s := &r.move.sides[i]
+	for i := range g.move.sides {
+		s := &g.move.sides[i]
 		holders, _ := s.hold(key, nil, nil)
-		holds := slices.ContainsFunc(holders, func(h Holder) bool { return int(h.Server) == server-r.base })
+		holds := slices.ContainsFunc(holders, func(h Holder) bool { return int(h.Server) == server-g.base })
 		if holds && !s.isNew {
 			return false
 		}

@@ -56,9 +56,12 @@ func (o *Options) Standin() Standin { return Standin{o.Gutter, o.GutterTTL} }
 // findGutters resolves the names of the gutters of r's pools.
 func (r *Router) findGutters() {
 	for _, p := range r.pools {
+		p.gutter, p.gutters, p.isGutter = nil, nil, false
+	}
+	for _, p := range r.pools {
 		for _, g := range []Standin{p.wanted, p.previousGutter} {
 			at := slices.Index(r.table.names, g.Pool)
-			if at < 0 || slices.Contains(p.gutters, r.pools[at]) {
+			if g.Pool == "" || at < 0 || slices.Contains(p.gutters, r.pools[at]) {
 				continue
 			}
 			p.gutters, r.pools[at].isGutter = append(p.gutters, r.pools[at]), true
@@ -69,24 +72,24 @@ func (r *Router) findGutters() {
 	}
 }
 
-// share returns what records say about the keys of the pool r: those routed to it, s, and its gutter. A gutter may hold
+// share returns what records say about the keys of the pool: those routed to it, s, and its gutter. A gutter may hold
 // all keys.
-func (r *Router) share(s *Share, gutter Standin) *Share {
+func (g *Group) share(s *Share, gutter Standin) *Share {
 	s.Gutter = gutter
-	if r.isGutter {
+	if g.isGutter {
 		return &Share{Default: true, Routed: s}
 	}
 	return s
 }
 
 // Gutter returns the pool that serves a key while all its servers are down; nil: none, or the gutter is closed.
-func (r *Router) Gutter() *Router { return r.gutter }
+func (g *Group) Gutter() *Group { return g.gutter }
 
 // Gutters returns the gutters that may hold a key of the pool because its servers were down recently.
-func (r *Router) Gutters() []*Router { return r.gutters }
+func (g *Group) Gutters() []*Group { return g.gutters }
 
 // GutterTTL is the longest time that an item lives in the gutter, in seconds.
-func (r *Router) GutterTTL() int { return r.wanted.TTL }
+func (g *Group) GutterTTL() int { return g.wanted.TTL }
 
 // IsGutter reports whether the pool is the gutter of another pool.
-func (r *Router) IsGutter() bool { return r.isGutter }
+func (g *Group) IsGutter() bool { return g.isGutter }

@@ -38,7 +38,7 @@ func TestAPoolKnowsItsGutter(t *testing.T) {
 		require.NoError(t, err)
 		require.Same(t, changing.Pools()[2], changing.Pools()[0].Gutter())
 	}
-	alone, err := Compose([]string{"b", "c"}, []*Router{{}, c.Alone()}, Routes{Default: "c"})
+	alone, err := Compose([]string{"b", "c"}, []*Router{routerOf(c.Alone().table, &Group{}), c.Alone()}, Routes{Default: "c"})
 	require.NoError(t, err)
 	require.False(t, alone.Pools()[1].IsGutter(), "it is no pool's gutter any more")
 }

@@ -96,38 +96,38 @@ func (r *Router) Migrate(moves []Move) *Router {
 	return &n
 }
 
-// divided returns the Router of the keys of the pool r, of whose servers those in cold, a list of names separated by
-// commas, are the new side. servers are those of all pools.
-func (r *Router) divided(servers []Server, row Row, cold string) *Router {
-	names, isCold := strings.Split(cold, ","), make([]bool, len(r.servers))
-	for i, s := range r.servers {
+// divided returns the Group of the pool's keys, of whose servers those in cold, a list of names separated by commas,
+// are the new side. servers are those of all pools.
+func (g *Group) divided(servers []Server, row Row, cold string) *Group {
+	names, isCold := strings.Split(cold, ","), make([]bool, len(g.servers))
+	for i, s := range g.servers {
 		isCold[i] = slices.Contains(names, s.Name)
 	}
-	g := *r
-	g.servers, g.base, g.gutter, g.gutters, g.move = servers, 0, nil, nil, newMove(row, r, r)
-	g.move.sides, g.move.cold = [2]side{g.move.sides[0]}, isCold
-	return &g
+	d := *g
+	d.servers, d.base, d.gutter, d.gutters, d.move = servers, 0, nil, nil, newMove(row, g, g)
+	d.move.sides, d.move.cold = [2]side{d.move.sides[0]}, isCold
+	return &d
 }
 
-// Divide returns the Routers of the two sides of the pool r: of the servers that fill others, and of those in cold that
-// are filled.
+// Divide returns the Routers of the two sides of the only pool of r: of the servers that fill others, and of those in
+// cold that are filled.
 func (r *Router) Divide(cold string) (others, filled *Router) {
-	return r.divided(r.servers, Row{Old: settled}, cold), r.divided(r.servers, Row{New: settled}, cold)
+	of := func(row Row) *Router { return routerOf(r.table, r.pools[0].divided(r.servers, row, cold)) }
+	return of(Row{Old: settled}), of(Row{New: settled})
 }
 
 // Migrations returns the migrations that the Router was made for.
 func (r *Router) Migrations() []Move { return r.moves }
 
-// WarmsUp reports whether servers are being warmed up with the keys of r, a Router that In or At returned, so that
-// reads ask them.
-func (r *Router) WarmsUp() bool {
-	return r.move != nil && r.move.row.New.Has(Tentative) && r.move.row.New&(Read|Look) != 0
+// WarmsUp reports whether servers are being warmed up with the keys, so that reads ask them.
+func (g *Group) WarmsUp() bool {
+	return g.move != nil && g.move.row.New.Has(Tentative) && g.move.row.New&(Read|Look) != 0
 }
 
 // WarmsUpServer reports whether server is being warmed up, so that reads must treat a value with a provisional version
 // there as a miss.
 func (r *Router) WarmsUpServer(server int) bool {
-	return slices.ContainsFunc(r.routed, func(g *Router) bool { return g.WarmsUp() && g.move.gains(server) })
+	return slices.ContainsFunc(r.routed, func(g *Group) bool { return g.WarmsUp() && g.move.gains(server) })
 }
 
 // MovesPool reports whether an unfinished migration is from or to the pool with that number.
@@ -137,9 +137,9 @@ func (r *Router) MovesPool(number int) bool {
 }
 
 // Share returns which keys the pool with that number has, or will have after the migrations to it; nil: all, because
-// there is only one pool.
+// there is only one pool, without a name.
 func (r *Router) Share(number int) *Share {
-	if r.table == nil {
+	if !r.Named() {
 		return nil
 	}
 	t := r.Table()

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A key's place is data: its servers, each with Roles. Of keys that share a fate, a Router knows an old and a new side,
+// A key's place is data: its servers, each with Roles. Of keys that share a fate, a Group knows an old and a new side,
 // and the Row of a table below that says what the servers of either side do now. Rows apply one after another, from the
 // inside: a pool whose own servers change may get keys of another pool and have a gutter. Holders follows these rules:
 //
@@ -152,16 +152,11 @@ func (d Decider) Permits(server int) bool { return d == Anyone || int(d) == serv
 
 // Holders appends a key's servers to dst, each once, and returns who may decide commands that depend on its item.
 // states is nil if gutters don't matter. It allocates nothing if dst has room.
-func (r *Router) Holders(key []byte, states States, dst []Holder) ([]Holder, Decider) {
-	r, key = r.At(key)
-	return r.hold(key, states, dst)
-}
-
-func (r *Router) hold(key []byte, states States, dst []Holder) ([]Holder, Decider) {
+func (g *Group) Holders(key []byte, states States, dst []Holder) ([]Holder, Decider) {
 	start, decider := len(dst), Anyone
-	switch m := r.move; {
+	switch m := g.move; {
 	case m == nil:
-		if dst = r.appendHolders(key, dst); r.base == 0 && len(r.gutters) == 0 {
+		if dst = g.appendHolders(key, dst); g.base == 0 && len(g.gutters) == 0 {
 			return dst, decider
 		}
 	case m.cold != nil:
@@ -169,32 +164,32 @@ func (r *Router) hold(key []byte, states States, dst []Holder) ([]Holder, Decide
 	default:
 		dst, decider = m.join(key, states, dst)
 	}
-	if r.base > 0 {
+	if g.base > 0 {
 		for i := start; i < len(dst); i++ {
-			dst[i].Server += int32(r.base)
+			dst[i].Server += int32(g.base)
 		}
 		if decider >= 0 {
-			decider += Decider(r.base)
+			decider += Decider(g.base)
 		}
 	}
-	if len(r.gutters) > 0 && states != nil {
-		return r.standIn(key, states, dst, start, decider)
+	if len(g.gutters) > 0 && states != nil {
+		return g.standIn(key, states, dst, start, decider)
 	}
 	return dst, decider
 }
 
 // appendHolders is Holders of a key that does not move.
-func (r *Router) appendHolders(key []byte, dst []Holder) []Holder {
-	switch len(r.servers) {
-	case 0: // the Router of keys that other servers hold; see Share.Of
+func (g *Group) appendHolders(key []byte, dst []Holder) []Holder {
+	switch len(g.servers) {
+	case 0: // the Group of keys that other servers hold; see Share.Of
 		return dst
 	case 1:
 		return append(dst, Holder{0, settled})
 	}
-	if r.rendezvous != nil {
-		return r.rendezvous.appendTo(dst, r.hashed(key), r.n)
+	if g.rendezvous != nil {
+		return g.rendezvous.appendTo(dst, g.hashed(key), g.n)
 	}
-	for _, s := range r.ring.holders(r.hash.sum(r.Hashed(key))) {
+	for _, s := range g.ring.holders(g.hash.sum(g.Hashed(key))) {
 		dst = append(dst, Holder{int32(s), settled})
 	}
 	return dst
@@ -211,14 +206,14 @@ type move struct {
 
 // side is a placement with what its servers do.
 type side struct {
-	in    *Router
+	in    *Group
 	roles Roles
 	isNew bool
 	index []int // by in's servers: their indexes among the servers of the move; nil: the same
 }
 
 // newMove returns the move from one placement to another. No gutter stands in for servers of a key that moves.
-func newMove(row Row, from, to *Router) *move {
+func newMove(row Row, from, to *Group) *move {
 	old, next := *from, *to
 	old.gutter, next.gutter = nil, nil
 	m := &move{row: row, sides: [2]side{{in: &old, roles: row.Old}, {in: &next, roles: row.New, isNew: true}}}
@@ -257,10 +252,10 @@ func (f forget) of(decider, first Decider) Decider {
 	return Nobody
 }
 
-// hold is hold of the side's placement, among the servers of the move.
+// hold is Holders of the side's placement, among the servers of the move.
 func (s *side) hold(key []byte, states States, dst []Holder) ([]Holder, Decider) {
 	from := len(dst)
-	dst, decider := s.in.hold(key, states, dst)
+	dst, decider := s.in.Holders(key, states, dst)
 	if s.index != nil {
 		for i := from; i < len(dst); i++ {
 			dst[i].Server = int32(s.index[dst[i].Server])
@@ -295,7 +290,7 @@ func joined(dst []Holder, start, from int, roles Roles) []Holder {
 
 func (m *move) divide(key []byte, states States, dst []Holder) ([]Holder, Decider) {
 	from := len(dst)
-	dst, decider := m.sides[0].in.hold(key, states, dst)
+	dst, decider := m.sides[0].in.Holders(key, states, dst)
 	isCold := func(h Holder) bool { return m.gains(int(h.Server)) }
 	isWarm := func(h Holder) bool { return !isCold(h) && h.Roles.Has(Store) }
 	// If all servers of a key are cold, they are on the old side, because there is nothing to fill them from.
@@ -326,10 +321,10 @@ func (m *move) gains(server int) bool {
 	return at >= 0 && at < len(of.in.servers) && (m.cold == nil || m.cold[at])
 }
 
-// standIn adds the servers of gutters to dst[start:], the servers of a key of the pool r, one of which decides by
+// standIn adds the servers of gutters to dst[start:], the servers of a key of the pool, one of which decides by
 // decider.
-func (r *Router) standIn(key []byte, states States, dst []Holder, start int, decider Decider) ([]Holder, Decider) {
-	isAway, isOpen := r.gutter != nil, true
+func (g *Group) standIn(key []byte, states States, dst []Holder, start int, decider Decider) ([]Holder, Decider) {
+	isAway, isOpen := g.gutter != nil, true
 	for _, h := range dst[start:] {
 		if h.Roles.Has(Store) {
 			serverAway, serverOpen := states(int(h.Server))
@@ -345,10 +340,10 @@ func (r *Router) standIn(key []byte, states States, dst []Holder, start int, dec
 	}
 	row := gutterRows[state]
 	dst = joined(dst, start, start, row.Old)
-	for _, g := range r.gutters {
+	for _, g := range g.gutters {
 		from := len(dst)
 		var standsIn Decider
-		if dst, standsIn = g.hold(key, nil, dst); state == away {
+		if dst, standsIn = g.Holders(key, nil, dst); state == away {
 			decider = standsIn
 		}
 		dst = joined(dst, start, from, row.New)
@@ -361,14 +356,13 @@ func (r *Router) standIn(key []byte, states States, dst []Holder, start int, dec
 
 // With appends to dst the servers of key that have all of these roles, in their order, and none of the roles without.
 // Gutters are shut. It allocates nothing if dst has room.
-func (r *Router) With(these, without Roles, key []byte, dst []int) []int {
-	r, key = r.At(key)
-	if r.move == nil {
+func (g *Group) With(these, without Roles, key []byte, dst []int) []int {
+	if g.move == nil {
 		var room [16]Holder
-		return appendWith(dst, r.appendHolders(key, room[:0]), r.base, these, without)
+		return appendWith(dst, g.appendHolders(key, room[:0]), g.base, these, without)
 	}
 	room := rooms.Get().(*[]Holder)
-	*room, _ = r.hold(key, nil, (*room)[:0])
+	*room, _ = g.Holders(key, nil, (*room)[:0])
 	dst = appendWith(dst, *room, 0, these, without)
 	rooms.Put(room)
 	return dst
@@ -383,22 +377,24 @@ func appendWith(dst []int, holders []Holder, base int, these, without Roles) []i
 	return dst
 }
 
-// rooms has scratch memory for Router.With: what a recursive function returns can't stay on the stack.
+// rooms has scratch memory for Group.With: what a recursive function returns can't stay on the stack.
 var rooms = sync.Pool{New: func() any { return new([]Holder) }}
 
 // Replicas appends to dst the servers that a key is written to, all distinct, those that are read first.
-func (r *Router) Replicas(key []byte, dst []int) []int { return r.With(Store, 0, key, dst) }
+func (g *Group) Replicas(key []byte, dst []int) []int { return g.With(Store, 0, key, dst) }
 
 // Readers appends to dst the servers that may be asked for a key and need no other server's word.
-func (r *Router) Readers(key []byte, dst []int) []int { return r.With(Read, Tentative, key, dst) }
+func (g *Group) Readers(key []byte, dst []int) []int { return g.With(Read, Tentative, key, dst) }
 
-// Moving reports whether the keys of r, a Router that In or At returned, have two sides.
-func (r *Router) Moving() bool { return r.move != nil }
+// Moving reports whether the keys have two sides.
+func (g *Group) Moving() bool { return g.move != nil }
 
-// Uses reports whether some servers have these roles for some keys of r, because the keys move.
+// Uses reports whether some servers have these roles for some keys, because the keys move.
+func (g *Group) Uses(these Roles) bool {
+	return g.move != nil && (g.move.row.New.Has(these) || g.move.row.Old.Has(these))
+}
+
+// Uses reports whether some servers have these roles for some keys, because the keys move.
 func (r *Router) Uses(these Roles) bool {
-	if r.pools != nil {
-		return slices.ContainsFunc(r.routed, func(g *Router) bool { return g.Uses(these) })
-	}
-	return r.move != nil && (r.move.row.New.Has(these) || r.move.row.Old.Has(these))
+	return slices.ContainsFunc(r.routed, func(g *Group) bool { return g.Uses(these) })
 }

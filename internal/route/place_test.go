@@ -176,7 +176,7 @@ func (w world) pools(t *testing.T, own, routes Phase, done bool) *Router {
 	}
 	b, spare := w.router(t, "b", r[1], 0, 1), w.router(t, "s", 1, 0, 1)
 	if w.gutters {
-		a.wanted = Standin{"spare", 60}
+		a.pools[0].wanted = Standin{"spare", 60}
 	}
 	p, err := Compose([]string{"a", "b", "spare"}, []*Router{a, b, spare}, Routes{Default: "b"})
 	require.NoError(t, err)
@@ -263,7 +263,7 @@ func (w world) moving(t *testing.T, m Move, gutters [2]string, phases ...Migrati
 	b := w.router(t, "b", w.replicas[1], 0, 1)
 	a := w.router(t, "a", w.replicas[0], 0, 1, 2)
 	spare, other := w.router(t, "s", 1, 0, 1), w.router(t, "o", 1, 0)
-	a.wanted, b.wanted = Standin{gutters[0], 60}, Standin{gutters[1], 60}
+	a.pools[0].wanted, b.pools[0].wanted = Standin{gutters[0], 60}, Standin{gutters[1], 60}
 	pools, err := Compose([]string{"a", "b", "spare", "other"}, []*Router{a, b, spare, other}, Routes{Default: "a"})
 	require.NoError(t, err)
 	var all []*Router

@@ -60,19 +60,44 @@ func RoutePath(index int) string {
 	return fmt.Sprintf("routes[%d]", index)
 }
 
-// NewPools returns the Router of pools. Its servers are the servers of all pools, in the order of the pools. A single
-// pool may have no name; it has all keys.
-func NewPools(pools []Pool, r Routes) (*Router, error) {
-	if len(pools) == 1 && pools[0].Name == "" {
-		return New(pools[0].Servers, pools[0].Options)
+// Router says which servers hold a key, as clients have it. Its servers are those of its pools, in the order of the
+// pools. It is immutable and safe for concurrent use.
+type Router struct {
+	servers  []Server
+	n        int
+	measures bool
+	table    *Table
+	pools    []*Group
+	owners   []uint16 // by server: its pool
+	// routed has the Group for the keys of each pool: the one in pools, or one of two pools while the keys go to another
+	// pool. moves are the migrations.
+	routed []*Group
+	moves  []Move
+	// rerouting is set while the routes change; otherwise nil.
+	rerouting *rerouting
+}
+
+// New returns the Router of one pool, which has no name, and all keys.
+func New(servers []Server, o Options) (*Router, error) {
+	g, err := newGroup(servers, o)
+	if err != nil {
+		return nil, err
 	}
+	return routerOf(&Table{names: []string{""}}, g), nil
+}
+
+// NewPools returns the Router of pools. A single pool may have no name; it has all keys.
+func NewPools(pools []Pool, r Routes) (*Router, error) {
 	names := make([]string, len(pools))
 	routers := make([]*Router, len(pools))
 	for i, p := range pools {
 		names[i] = p.Name
 		var err error
 		if routers[i], err = New(p.Servers, p.Options); err != nil {
-			return nil, fmt.Errorf("pool %q: %w", p.Name, err)
+			if p.Name != "" {
+				err = fmt.Errorf("pool %q: %w", p.Name, err)
+			}
+			return nil, err
 		}
 	}
 	if err := apart(pools); err != nil {
@@ -109,51 +134,51 @@ func apart(pools []Pool) error {
 	return nil
 }
 
-// Compose is NewPools for Routers of the pools, which have no server in common.
+// Compose is NewPools for Routers of one pool each, which have no server in common.
 func Compose(names []string, pools []*Router, routes Routes) (*Router, error) {
-	if len(names) == 1 && names[0] == "" {
-		return pools[0], nil
-	}
 	table, err := NewTable(names, routes)
 	if err != nil {
 		return nil, err
 	}
-	r := &Router{table: table}
-	for number, pool := range pools {
-		p := *pool
-		p.base, p.number, p.gutter, p.gutters, p.isGutter = len(r.servers), number, nil, nil, false
-		for range p.servers {
-			r.owners = append(r.owners, uint16(number))
-		}
-		r.servers = append(r.servers, p.servers...)
-		r.n = max(r.n, p.n)
-		r.measures = r.measures || p.measures
-		r.pools = append(r.pools, &p)
+	groups := make([]*Group, len(pools))
+	for i, r := range pools {
+		groups[i] = r.pools[0]
 	}
+	r := routerOf(table, groups...)
 	r.findGutters()
-	r.routed = r.pools
 	return r, nil
 }
 
-// In returns the Router for key's pool, which answers with indexes of r's servers; r itself if there is one pool.
-func (r *Router) In(key []byte) *Router {
-	if r.pools == nil {
-		return r
+// routerOf returns the Router of pools by table, with copies of the Groups.
+func routerOf(table *Table, pools ...*Group) *Router {
+	r := &Router{table: table}
+	for number, pool := range pools {
+		g := *pool
+		g.base, g.number = len(r.servers), number
+		r.owners = append(r.owners, slices.Repeat([]uint16{uint16(number)}, len(g.servers))...)
+		r.servers = append(r.servers, g.servers...)
+		r.n, r.measures = max(r.n, g.n), r.measures || g.measures
+		r.pools = append(r.pools, &g)
 	}
-	return r.poolOf(key) // a function of its own, so that the compiler can inline this one
+	r.routed = r.pools
+	return r
 }
 
-func (r *Router) poolOf(key []byte) *Router { return r.routed[r.table.Pool(key)] }
-
-// At is In, and also returns key as the pool's servers store it, which is the form that the Router of a pool expects.
-func (r *Router) At(key []byte) (in *Router, stored []byte) {
-	if r.pools == nil {
-		return r, key
-	}
-	return r.among(key) // as in In
+// In returns the Group that has key.
+func (r *Router) In(key []byte) *Group {
+	in, _ := r.At(key)
+	return in
 }
 
-func (r *Router) among(key []byte) (in *Router, stored []byte) {
+// At is In, and also returns key as the servers store it, which is the form that the Group expects.
+func (r *Router) At(key []byte) (in *Group, stored []byte) {
+	if len(r.routed) == 1 {
+		return r.routed[0], key
+	}
+	return r.find(key) // a function of its own, so that the compiler can inline this one
+}
+
+func (r *Router) find(key []byte) (in *Group, stored []byte) {
 	t := r.table
 	k := t.find(key)
 	if k < 0 {
@@ -164,6 +189,63 @@ func (r *Router) among(key []byte) (in *Router, stored []byte) {
 	}
 	return r.routed[t.pools[k]], key
 }
+
+// Common returns the Group of requests that have no key, or several: the only pool or, if there are several, a Group
+// without servers.
+func (r *Router) Common() *Group {
+	if len(r.routed) == 1 {
+		return r.routed[0]
+	}
+	return &Group{n: r.n}
+}
+
+// Primary returns the index of a key's first server, which decides commands that depend on the item. It allocates
+// nothing.
+func (r *Router) Primary(key []byte) int {
+	in, stored := r.At(key)
+	return in.Primary(stored)
+}
+
+// Replicas appends to dst the servers that a key is written to, all distinct, those that are read first. It allocates
+// nothing if dst has room.
+func (r *Router) Replicas(key []byte, dst []int) []int {
+	in, stored := r.At(key)
+	return in.Replicas(stored, dst)
+}
+
+// Covers reports whether every key has a holder for which ok returns true.
+func (r *Router) Covers(ok func(server int) bool) bool {
+	return !slices.ContainsFunc(r.pools, func(g *Group) bool { return !g.covers(ok) })
+}
+
+// Holds reports whether the server called name holds key.
+func (r *Router) Holds(name string, key []byte) bool {
+	return slices.ContainsFunc(r.Replicas(key, nil), func(s int) bool { return r.servers[s].Name == name })
+}
+
+// Gains reports whether there may be a key that the server called name holds by r, but not by from.
+func (r *Router) Gains(name string, from *Router) bool {
+	named := func(s Server) bool { return s.Name == name }
+	now, before := slices.IndexFunc(r.servers, named), slices.IndexFunc(from.servers, named)
+	switch {
+	case now < 0:
+		return false
+	case before < 0 || !r.sameRoutes(from):
+		return true
+	}
+	a, b := r.Of(now), from.Of(before)
+	return r.table.names[a.number] != from.table.names[b.number] || a.gains(name, b)
+}
+
+// N returns the number of servers that hold a key: the largest of the pools'. A key that a gutter may serve counts as
+// held by at least two.
+func (r *Router) N() int { return r.n }
+
+// Servers returns the servers in the order they were given. The caller must not change them.
+func (r *Router) Servers() []Server { return r.servers }
+
+// Measures reports whether the choice of a server for a read depends on the servers' load.
+func (r *Router) Measures() bool { return r.measures }
 
 // Stripped returns the shares of the pools whose servers store keys without a prefix, by the pools' names.
 func (r *Router) Stripped() map[string]*Share {
@@ -180,12 +262,12 @@ func (r *Router) Stripped() map[string]*Share {
 }
 
 // Strips reports whether the servers of some pool store keys without a prefix.
-func (r *Router) Strips() bool { return r.table != nil && r.table.strips != nil }
+func (r *Router) Strips() bool { return r.table.strips != nil }
 
 // ForReads returns the Router that finds the servers for reads; r itself if reads use the same pools as all other
 // commands.
 func (r *Router) ForReads() *Router {
-	if r.table == nil || r.table.reads == nil {
+	if r.table.reads == nil {
 		return r
 	}
 	n := *r
@@ -194,7 +276,7 @@ func (r *Router) ForReads() *Router {
 }
 
 // Refuses reports whether some routes don't accept all requests.
-func (r *Router) Refuses() bool { return r.table != nil && r.Table().accepts != nil }
+func (r *Router) Refuses() bool { return r.Table().accepts != nil }
 
 // Accepts returns which requests for key, as clients have it, are served. It needs Refuses.
 func (r *Router) Accepts(key []byte) Accepts {
@@ -205,38 +287,25 @@ func (r *Router) Accepts(key []byte) Accepts {
 	return t.accepts[len(t.prefixes)]
 }
 
-// Of returns the Router of the pool that has server.
-func (r *Router) Of(server int) *Router {
-	if r.pools == nil {
-		return r
-	}
-	return r.pools[r.owners[server]]
-}
+// Of returns the Group of the pool that has server.
+func (r *Router) Of(server int) *Group { return r.pools[r.owners[server]] }
 
-// Pools returns the Routers of the pools, by number.
-func (r *Router) Pools() []*Router {
-	if r.pools == nil {
-		return []*Router{r}
-	}
-	return r.pools
-}
+// Pools returns the Groups of the pools, by number.
+func (r *Router) Pools() []*Group { return r.pools }
 
-// Default returns the Router of the pool of keys without a prefix.
-func (r *Router) Default() *Router {
-	if r.pools == nil {
-		return r
-	}
-	return r.pools[r.Table().otherwise]
-}
+// Default returns the Group of the pool of keys without a prefix.
+func (r *Router) Default() *Group { return r.pools[r.Table().otherwise] }
 
 // Number returns the pool's number among the pools of the Router that it came from.
-func (r *Router) Number() int { return r.number }
+func (g *Group) Number() int { return g.number }
 
 // Base returns the index of the pool's first server.
-func (r *Router) Base() int { return r.base }
+func (g *Group) Base() int { return g.base }
 
-// Table returns the table that finds a key's pool, after the change of routes if there is one; nil if there is one
-// pool.
+// Named reports whether the pools have names; if not, there is one pool, without one.
+func (r *Router) Named() bool { return r.table.names[0] != "" }
+
+// Table returns the table that finds a key's pool, after the change of routes if there is one.
 func (r *Router) Table() *Table {
 	if r.rerouting != nil {
 		return r.rerouting.after
@@ -247,9 +316,6 @@ func (r *Router) Table() *Table {
 // sameRoutes reports whether r and s give every key a pool with the same name. The pools for reads don't count: they
 // don't change what a pool holds.
 func (r *Router) sameRoutes(s *Router) bool {
-	if r.table == nil || s.table == nil {
-		return r.table == s.table
-	}
 	name := func(t *Table, pools []int) []string {
 		names := make([]string, len(pools))
 		for i, p := range pools {
@@ -262,25 +328,5 @@ func (r *Router) sameRoutes(s *Router) bool {
 		slices.Equal(a.strips, b.strips) && slices.Equal(name(a, a.pools), name(b, b.pools))
 }
 
-// gainsOfPools is Gains where one of the two has several pools.
-func (r *Router) gainsOfPools(named func(Server) bool, name string, from *Router) bool {
-	now, before := slices.IndexFunc(r.servers, named), slices.IndexFunc(from.servers, named)
-	switch {
-	case now < 0:
-		return false
-	case before < 0 || !r.sameRoutes(from):
-		return true
-	}
-	a, b := r.Of(now), from.Of(before)
-	return r.table.names[a.number] != from.table.names[b.number] || a.Gains(name, b)
-}
-
-// Alone returns the Router of the pool with base 0: it answers with indexes of the pool's own servers.
-func (r *Router) Alone() *Router {
-	if r.base == 0 && r.number == 0 {
-		return r
-	}
-	alone := *r
-	alone.base, alone.number = 0, 0
-	return &alone
-}
+// Alone returns the Router of the pool alone: it answers with indexes of the pool's own servers.
+func (g *Group) Alone() *Router { return routerOf(&Table{names: []string{""}}, g) }

@@ -169,7 +169,7 @@ func TestARouterOfSeveralPoolsAnswersAsThePoolsOfTheKeysDo(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, r.Servers(), 11)
 	require.Equal(t, 3, r.N(), "the largest, that of pool d")
-	require.False(t, r.Everywhere())
+	require.False(t, r.Common().Everywhere())
 	require.True(t, r.Measures())
 	bases := map[string]int{"a": 0, "b": 3, "c": 4, "d": 8}
 	for i := range 200 {
@@ -187,7 +187,7 @@ func TestARouterOfSeveralPoolsAnswersAsThePoolsOfTheKeysDo(t *testing.T) {
 		require.Equal(t, []int{77, want[0]}, append([]int{77}, r.Readers(key, nil)[0]))
 		require.Equal(t, want[0], r.Primary(key))
 		require.True(t, r.Holds(r.Servers()[want[0]].Name, key))
-		require.Equal(t, alone.Everywhere(), r.In(key).Everywhere())
+		require.Equal(t, alone.Common().Everywhere(), r.In(key).Everywhere())
 		require.Same(t, r.In(key), r.Of(want[0]))
 		require.Empty(t, r.With(Drop, 0, key, nil))
 	}

@@ -13,7 +13,7 @@ import (
 // routes after the change; "": keys without a prefix.
 type Moved struct{ From, To, Prefix string }
 
-// rerouting is a change of routes, as the Router of several pools knows it.
+// rerouting is a change of routes, as the Router knows it.
 type rerouting struct {
 	phase         Phase
 	before, after *Table
@@ -25,7 +25,7 @@ type rerouting struct {
 // at the end, Settled: in that phase nobody stores in them by the previous routes any more, and what they hold is
 // deleted.
 func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
-	if phase == Settled && !slices.ContainsFunc(r.pools, func(p *Router) bool { return p.closed }) {
+	if phase == Settled && !slices.ContainsFunc(r.pools, func(p *Group) bool { return p.closed }) {
 		return r, nil
 	}
 	pools, current := r.table.names, r.table
@@ -171,17 +171,17 @@ func (s *Share) has(prefix string) bool {
 	return has
 }
 
-// between returns the Router of keys that go from one pool to another; servers are the servers of all pools.
-func between(servers []Server, from, to *Router, row Row) *Router {
+// between returns the Group of keys that go from one pool to another; servers are the servers of all pools.
+func between(servers []Server, from, to *Group, row Row) *Group {
 	m := newMove(row, from, to)
 	reads := m.sides[0].in
-	return &Router{
+	return &Group{
 		servers: servers, n: max(from.n, to.n), read: reads.read, zone: reads.zone, measures: reads.measures,
 		number: from.number, move: m,
 	}
 }
 
-// Rerouting returns the phase of the change of routes that the Router of several pools was made for; Settled: there is
+// Rerouting returns the phase of the change of routes that the Router was made for; Settled: there is
 // none.
 func (r *Router) Rerouting() Phase {
 	if r.rerouting == nil {
@@ -199,7 +199,7 @@ func (r *Router) Gives(pool int, key []byte) bool {
 // Before returns the share of the pool with that number by the routes before the change of routes, with its previous
 // gutter; nil: it does not change.
 func (r *Router) Before(number int) *Share {
-	c, p := r.rerouting, r.Pools()[number]
+	c, p := r.rerouting, r.pools[number]
 	if c == nil || c.phase == Settled && !p.closed {
 		return nil
 	}

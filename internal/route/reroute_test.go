@@ -72,7 +72,7 @@ func TestAChangeOfRoutesMovesOnlyKeysThatGetAnotherPool(t *testing.T) {
 				}
 				moved++
 				require.True(t, in.Moving(), "%s", key)
-				require.Equal(t, phase, in.Phase())
+				require.Equal(t, phase, in.phase)
 				wantWritten, wantRead, wantEmptied := was, was, now
 				switch phase {
 				case ReadNew:

@@ -169,7 +169,7 @@ func TestTheHashTagAloneIsHashed(t *testing.T) {
 		{"{a}{b}", "a"},
 		{"plain", "plain"},
 	} {
-		require.Equal(t, tc.hashed, string(r.Hashed([]byte(tc.key))), tc.key)
+		require.Equal(t, tc.hashed, string(r.Pools()[0].Hashed([]byte(tc.key))), tc.key)
 		require.Equal(t, plain.Primary([]byte(tc.hashed)), r.Primary([]byte(tc.key)), tc.key)
 	}
 }
@@ -188,7 +188,7 @@ func TestTheReadPolicyIsResolved(t *testing.T) {
 		{3, 1, ReadLeastBusy, ReadLeastBusy},
 	} {
 		r := router(t, cluster(tc.servers), Options{Replicas: tc.replicas, Read: tc.given})
-		require.Equal(t, tc.want, r.Read(), "%+v", tc)
+		require.Equal(t, tc.want, r.Pools()[0].Read(), "%+v", tc)
 	}
 }
 
@@ -348,3 +348,17 @@ func TestGainsAgreesWithTheKeysThatAServerGains(t *testing.T) {
 	md5 := router(t, named("a", "b"), Options{Replicas: 1, Ring: RingTwemproxy, Hash: HashMD5})
 	require.True(t, md5.Gains("a", router(t, named("a", "b"), Options{Replicas: 1, Ring: RingTwemproxy})))
 }
+
+// What a Group says of keys as its servers have them, the tests ask a Router about keys as clients have them.
+
+func (r *Router) Holders(key []byte, states States, dst []Holder) ([]Holder, Decider) {
+	in, stored := r.At(key)
+	return in.Holders(stored, states, dst)
+}
+
+func (r *Router) With(these, without Roles, key []byte, dst []int) []int {
+	in, stored := r.At(key)
+	return in.With(these, without, stored, dst)
+}
+
+func (r *Router) Readers(key []byte, dst []int) []int { return r.With(Read, Tentative, key, dst) }

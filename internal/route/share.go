@@ -100,5 +100,5 @@ func (s *Share) Of(r *Router) (*Router, error) {
 		}
 		routes.Prefixes = append(routes.Prefixes, Prefix{Prefix: prefix, Pool: name[inside]})
 	}
-	return Compose([]string{name[true], out}, []*Router{r, {}}, routes)
+	return Compose([]string{name[true], out}, []*Router{r, routerOf(r.table, &Group{})}, routes)
 }

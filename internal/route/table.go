@@ -35,7 +35,7 @@ type Table struct {
 func NewTable(pools []string, r Routes) (*Table, error) {
 	numbers := make(map[string]int, len(pools))
 	for i, name := range pools {
-		if _, twice := numbers[name]; twice || name == "" {
+		if _, twice := numbers[name]; twice || name == "" && len(pools) > 1 {
 			return nil,
 				fmt.Errorf("route: pool %d is named %q; accepted: a name that is not empty and that no other pool has",
 					i+1, name)
@@ -48,7 +48,7 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 	known := strings.Join(pools, ", ")
 	otherwise, ok := numbers[r.Default]
 	switch {
-	case r.Default == "":
+	case r.Default == "" && pools[0] != "":
 		return nil, WrongRoute(-1, "no default pool, for the keys without a prefix; accepted: one of %s", known)
 	case !ok:
 		return nil, WrongRoute(-1, "the default pool %q is unknown; accepted: one of %s", r.Default, known)

@@ -126,7 +126,7 @@ func TestTheDefaultReadPolicyReadsWhereTheRouterSays(t *testing.T) {
 			want[m.router.Primary([]byte(key))]++
 		}
 		asked := m.askedSince(before)
-		if m.router.Read() == route.ReadPrimary {
+		if m.router.Pools()[0].Read() == route.ReadPrimary {
 			require.Equal(t, want, asked)
 			return
 		}
