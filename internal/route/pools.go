@@ -77,13 +77,18 @@ type Router struct {
 	rerouting *rerouting
 }
 
+// everyKey returns the table of a pool without a name, which has all keys.
+func everyKey() *Table {
+	return &Table{names: []string{""}, reads: []int{0}, accepts: []Accepts{AcceptsAll}}
+}
+
 // New returns the Router of one pool, which has no name, and all keys.
 func New(servers []Server, o Options) (*Router, error) {
 	g, err := newGroup(servers, o)
 	if err != nil {
 		return nil, err
 	}
-	return routerOf(&Table{names: []string{""}}, g), nil
+	return routerOf(everyKey(), g), nil
 }
 
 // NewPools returns the Router of pools. A single pool may have no name; it has all keys.
@@ -184,10 +189,7 @@ func (r *Router) find(key []byte) (in *Group, stored []byte) {
 	if k < 0 {
 		return r.routed[t.otherwise], key
 	}
-	if t.strips != nil {
-		key = key[t.strips[k]:]
-	}
-	return r.routed[t.pools[k]], key
+	return r.routed[t.pools[k]], key[t.strips[k]:]
 }
 
 // Common returns the Group of requests that have no key, or several: the only pool or, if there are several, a Group
@@ -249,36 +251,36 @@ func (r *Router) Measures() bool { return r.measures }
 
 // Stripped returns the shares of the pools whose servers store keys without a prefix, by the pools' names.
 func (r *Router) Stripped() map[string]*Share {
-	pools := make(map[string]*Share)
-	if r.Strips() {
-		t := r.Table()
-		for k, n := range t.strips {
-			if n > 0 {
-				pools[t.names[t.pools[k]]] = t.shareBelow(k)
-			}
+	pools, t := make(map[string]*Share), r.Table()
+	for k, n := range t.strips {
+		if n > 0 {
+			pools[t.names[t.pools[k]]] = t.shareBelow(k)
 		}
 	}
 	return pools
 }
 
 // Strips reports whether the servers of some pool store keys without a prefix.
-func (r *Router) Strips() bool { return r.table.strips != nil }
+func (r *Router) Strips() bool {
+	return slices.ContainsFunc(r.table.strips, func(n int) bool { return n > 0 })
+}
 
 // ForReads returns the Router that finds the servers for reads; r itself if reads use the same pools as all other
 // commands.
 func (r *Router) ForReads() *Router {
-	if r.table.reads == nil {
+	n := *r
+	if n.table = r.table.forReads(); n.table == r.table {
 		return r
 	}
-	n := *r
-	n.table = r.table.forReads()
 	return &n
 }
 
 // Refuses reports whether some routes don't accept all requests.
-func (r *Router) Refuses() bool { return r.Table().accepts != nil }
+func (r *Router) Refuses() bool {
+	return slices.ContainsFunc(r.Table().accepts, func(a Accepts) bool { return a != AcceptsAll })
+}
 
-// Accepts returns which requests for key, as clients have it, are served. It needs Refuses.
+// Accepts returns which requests for key, as clients have it, are served.
 func (r *Router) Accepts(key []byte) Accepts {
 	t := r.Table()
 	if k := t.find(key); k >= 0 {
@@ -329,4 +331,4 @@ func (r *Router) sameRoutes(s *Router) bool {
 }
 
 // Alone returns the Router of the pool alone: it answers with indexes of the pool's own servers.
-func (g *Group) Alone() *Router { return routerOf(&Table{names: []string{""}}, g) }
+func (g *Group) Alone() *Router { return routerOf(everyKey(), g) }

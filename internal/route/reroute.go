@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,44 +45,42 @@ func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
 		return &n, nil
 	}
 	n.routed = slices.Clone(r.routed)
-	names, numbers := slices.Clone(pools), map[[2]int]int{}
-	side := current
+	side := current // the table that counts in this phase
 	if phase == DeleteNew {
 		side = old
 	}
 	reads := side.forReads()
-	// within returns the names of the entries of n.routed for keys that are in pool from before the change and in pool
-	// to after it: for all commands, and for reads. By the routes that count in this phase these are in the pools own
-	// and read.
-	within := func(from, to, own, read int) (pool, readIn string) {
-		at := from
-		if from != to {
-			var known bool
-			if at, known = numbers[[2]int{from, to}]; !known {
-				at = len(names)
-				numbers[[2]int{from, to}] = at
-				g := between(r.servers, r.pools[from], r.pools[to], changeRows[phase])
-				if g.phase = phase; phase == ReadNew {
-					g.number = to
-				}
-				n.routed = append(n.routed, g)
-				names = append(names, fmt.Sprintf("%s to %s", pools[from], pools[to]))
-			}
+	names, pairs := slices.Clone(pools), map[[2]int]string{}
+	// name returns the name of the Group, in n.routed, of the keys that the change gives from one pool to another, or that
+	// stay.
+	name := func(from, to int) string {
+		pair := [2]int{from, to}
+		if from == to || pairs[pair] != "" {
+			return cmp.Or(pairs[pair], pools[from])
 		}
-		if own == read {
-			read = at
+		g := between(r.servers, r.pools[from], r.pools[to], changeRows[phase])
+		if g.phase = phase; phase == ReadNew {
+			g.number = to
 		}
-		return names[at], names[read]
+		pairs[pair] = fmt.Sprintf("%s to %s", pools[from], pools[to])
+		n.routed, names = append(n.routed, g), append(names, pairs[pair])
+		return pairs[pair]
 	}
 	var routes Routes
-	for _, prefix := range prefixesOf(old, current) {
+	for _, prefix := range append(prefixesOf(old, current), "") {
 		key := []byte(prefix)
-		p := Prefix{Prefix: prefix, Strip: current.strips != nil && current.Prefix(key) == prefix &&
-			current.strips[current.find(key)] > 0}
-		p.Pool, p.Reads = within(old.Pool(key), current.Pool(key), side.Pool(key), reads.Pool(key))
+		p := Prefix{Prefix: prefix, Pool: name(old.Pool(key), current.Pool(key))}
+		if read := reads.Pool(key); read != side.Pool(key) {
+			p.Reads = pools[read]
+		}
+		if prefix == "" {
+			routes.Default, routes.Reads = p.Pool, p.Reads
+			continue
+		}
+		k := current.find(key)
+		p.Strip = k >= 0 && current.prefixes[k] == prefix && current.strips[k] > 0
 		routes.Prefixes = append(routes.Prefixes, p)
 	}
-	routes.Default, routes.Reads = within(old.otherwise, current.otherwise, side.otherwise, reads.otherwise)
 	n.table, err = NewTable(names, routes)
 	return &n, err
 }
@@ -110,7 +109,7 @@ func (t *Table) Routes() (routes Routes) {
 	reads := t.forReads()
 	for k, prefix := range t.prefixes {
 		p := Prefix{
-			Prefix: prefix, Pool: t.names[t.pools[k]], Strip: t.strips != nil && t.strips[k] > 0,
+			Prefix: prefix, Pool: t.names[t.pools[k]], Strip: t.strips[k] > 0,
 			Reads: t.names[reads.pools[k]],
 		}
 		routes.Prefixes = append(routes.Prefixes, p)
@@ -149,7 +148,7 @@ func (t *Table) RoutesBefore(shares []*Share) (routes Routes) {
 	for _, prefix := range slices.Compact(slices.Sorted(slices.Values(all))) {
 		k := t.find([]byte(prefix))
 		p := Prefix{Prefix: prefix}
-		if t.strips != nil && k >= 0 && t.strips[k] > 0 {
+		if k >= 0 && t.strips[k] > 0 {
 			p.Pool, p.Strip = t.names[t.pools[k]], t.prefixes[k] == prefix
 		} else {
 			p.Pool = had(prefix, t.Pool([]byte(prefix)))

@@ -22,11 +22,9 @@ type Share struct {
 
 // Share returns which keys are in the pool with that number. Equal sets of keys give equal shares.
 func (t *Table) Share(pool int) *Share {
-	if t.strips != nil {
-		for k, n := range t.strips {
-			if n > 0 && t.pools[k] == pool {
-				return t.shareBelow(k)
-			}
+	for k, n := range t.strips {
+		if n > 0 && t.pools[k] == pool {
+			return t.shareBelow(k)
 		}
 	}
 	s := &Share{Default: t.otherwise == pool}

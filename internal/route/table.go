@@ -14,7 +14,7 @@ const maxPools = 1000
 type Table struct {
 	prefixes []string // sorted
 	pools    []int    // by prefix: the pool's number
-	strips   []int    // by prefix: how many bytes to remove from a key; nil: no prefix is stripped
+	strips   []int    // by prefix: how many bytes to remove from a key
 	parents  []int    // by prefix: the longest other prefix that it begins with; -1: none
 	// first[c] is the number of prefixes that begin with a byte below c, and common[c] the longest text that all
 	// prefixes beginning with c begin with.
@@ -23,10 +23,9 @@ type Table struct {
 	words     []uint64 // by prefix: the word of the part after common
 	otherwise int      // the pool of keys without a prefix
 	names     []string
-	// reads are the pools that serve reads: by prefix, and last that of keys without a prefix; nil: pools and otherwise
-	// do.
-	reads []int
-	// accepts are the kinds of the routes: by prefix, and last that of keys without a prefix; nil: all accept all.
+	// reads are the pools that serve reads, and accepts the kinds of the routes: by prefix, and last that of keys
+	// without a prefix.
+	reads   []int
 	accepts []Accepts
 }
 
@@ -53,7 +52,6 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 	case !ok:
 		return nil, WrongRoute(-1, "the default pool %q is unknown; accepted: one of %s", r.Default, known)
 	}
-	splits := false
 	readsOf := func(i int, pool, reads string) (number int, err error) {
 		if reads == "" {
 			reads = pool
@@ -62,7 +60,6 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		if !ok {
 			return 0, WrongRoute(i, "the pool %q for reads is unknown; accepted: one of %s", reads, known)
 		}
-		splits = splits || reads != pool
 		return number, nil
 	}
 	others, err := readsOf(-1, r.Default, r.Reads)
@@ -87,15 +84,6 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{otherwise: otherwise, names: slices.Clone(pools)}
-	if r.Accepts != AcceptsAll || slices.ContainsFunc(r.Prefixes,
-		func(p Prefix) bool { return p.Accepts != AcceptsAll }) {
-		t.accepts = make([]Accepts, len(r.Prefixes)+1)
-		t.accepts[len(r.Prefixes)] = r.Accepts
-	}
-	var reads []int
-	if slices.ContainsFunc(r.Prefixes, func(p Prefix) bool { return p.Strip }) {
-		t.strips = make([]int, len(r.Prefixes))
-	}
 	for k, i := range order {
 		p := r.Prefixes[i]
 		parent := k - 1
@@ -105,19 +93,17 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		for parent >= 0 && !strings.HasPrefix(p.Prefix, t.prefixes[parent]) {
 			parent = t.parents[parent]
 		}
+		strip := 0
 		if p.Strip {
-			t.strips[k] = len(p.Prefix)
-		}
-		if t.accepts != nil {
-			t.accepts[k] = p.Accepts
+			strip = len(p.Prefix)
 		}
 		from, err := readsOf(i, p.Pool, p.Reads)
 		if err != nil {
 			return nil, err
 		}
-		reads = append(reads, from)
 		t.prefixes, t.pools, t.parents = append(t.prefixes, p.Prefix), append(t.pools, numbers[p.Pool]),
 			append(t.parents, parent)
+		t.strips, t.reads, t.accepts = append(t.strips, strip), append(t.reads, from), append(t.accepts, p.Accepts)
 		for c := int(p.Prefix[0]) + 1; c < len(t.first); c++ {
 			t.first[c]++
 		}
@@ -136,19 +122,17 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 			}
 		}
 	}
-	if splits {
-		t.reads = append(reads, others)
-	}
+	t.reads, t.accepts = append(t.reads, others), append(t.accepts, r.Accepts)
 	return t, nil
 }
 
-// forReads returns the table that finds the pools for reads.
+// forReads returns the table that finds the pools for reads; t itself if they are those of all other commands.
 func (t *Table) forReads() *Table {
-	if t.reads == nil {
+	u := *t
+	if u.pools, u.otherwise = t.reads[:len(t.pools)], t.reads[len(t.pools)]; u.otherwise == t.otherwise &&
+		slices.Equal(u.pools, t.pools) {
 		return t
 	}
-	u := *t
-	u.pools, u.otherwise, u.reads = t.reads[:len(t.pools)], t.reads[len(t.pools)], nil
 	return &u
 }
 
