@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -46,13 +45,4 @@ func (c *Config) checkGutters(pools []route.Pool) Problems {
 		}
 	}
 	return problems
-}
-
-// placement returns the options for placing the pool's keys.
-func (p *pool) placement() route.Options {
-	o := p.config.Placement
-	if o.Gutter != "" {
-		o.GutterTTL = int(cmp.Or(p.config.GutterTTL, defaultGutterTTL) / time.Second)
-	}
-	return o
 }

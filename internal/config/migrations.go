@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/middleware"
+	"mcmw/internal/route"
 	"mcmw/internal/userinput"
 )
 
@@ -233,12 +234,11 @@ func (c *Config) checkMigrations() Problems {
 		if c.shadowTo(p.name) != nil || c.isFollower(p.name) {
 			continue
 		}
-		o := middleware.PoolOptions{Writers: p.config.Writers}
-		o.Name, o.Options.Replicas = p.name, p.config.Placement.Replicas
+		var servers []route.Server // if all are known
 		if p.config.complete {
-			o.Servers = p.config.Servers
+			servers = p.config.Servers
 		}
-		pools = append(pools, o)
+		pools = append(pools, p.options(servers))
 	}
 	return c.problems(middleware.CheckMigrations(c.Migrations, pools, c.ChangeStep))
 }

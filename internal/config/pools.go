@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -252,7 +253,7 @@ func (c *Config) checkPools() Problems {
 	complete := true
 	for _, p := range c.pools {
 		names = append(names, p.name)
-		pools = append(pools, route.Pool{Name: p.name, Servers: p.config.Servers, Options: p.placement()})
+		pools = append(pools, p.options(p.config.Servers).Pool)
 		complete = complete && p.config.complete
 	}
 	_, err := route.NewTable(names, c.Routes)
@@ -308,10 +309,7 @@ func (c *Config) checkTogether() []error {
 	var o middleware.Options
 	o.Routes, o.Migrations = c.Routes, c.Migrations
 	for _, p := range c.pools {
-		o.Pools = append(o.Pools, middleware.PoolOptions{
-			Pool:  route.Pool{Name: p.name, Options: p.placement()},
-			Large: p.config.Large,
-		})
+		o.Pools = append(o.Pools, p.options(nil))
 	}
 	for _, s := range c.shadows {
 		to := middleware.PoolOptions{Pool: route.Pool{Name: s.To}}
@@ -361,12 +359,7 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 	o.StallAfter = cmp.Or(o.StallAfter, -1) // never
 	all := map[string]middleware.PoolOptions{}
 	for _, p := range c.pools {
-		d := p.config
-		pool := middleware.PoolOptions{
-			Pool: route.Pool{Name: p.name, Servers: inPool(servers, p.name), Options: p.placement()},
-			Ack:  d.Ack, Writers: d.Writers, Timeout: d.Timeout, Large: d.Large, ServerTLS: d.Security.ServerTLS,
-			ServerAuthFile: d.Security.ServerAuthFile, ServerOptions: d.ServerOptions,
-		}
+		pool := p.options(inPool(servers, p.name))
 		all[p.name] = pool
 		if s := c.shadowTo(p.name); s != nil {
 			o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: pool, Options: s.options()})
@@ -376,6 +369,20 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 	}
 	o.Follows = c.followOptions(func(name string) middleware.PoolOptions { return all[name] })
 	return o
+}
+
+// options returns the middleware's options for the pool with these servers.
+func (p *pool) options(servers []route.Server) middleware.PoolOptions {
+	d := p.config
+	placement := d.Placement
+	if placement.Gutter != "" {
+		placement.GutterTTL = int(cmp.Or(d.GutterTTL, defaultGutterTTL) / time.Second)
+	}
+	return middleware.PoolOptions{
+		Pool: route.Pool{Name: p.name, Servers: servers, Options: placement},
+		Ack:  d.Ack, Writers: d.Writers, Timeout: d.Timeout, Large: d.Large, ServerTLS: d.Security.ServerTLS,
+		ServerAuthFile: d.Security.ServerAuthFile, ServerOptions: d.ServerOptions,
+	}
 }
 
 // Router returns the placement of keys on the servers that were found for AllLookups.

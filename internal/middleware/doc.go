@@ -170,9 +170,10 @@
 // # Pools of servers
 //
 // With Options.Pools the servers are in several named pools, and the longest prefix of a key among Options.Routes says
-// which pool has it; otherwise there is one pool without a name. There is one list of servers, pool after pool, and one
-// router for all of it (route.Router), with a route.Group for the keys of each pool. So a round, the order of replies, a
-// worker and its connections are the same for all pools, and a multi-get over several pools is still one step. Decisions about a key or a server follow its pool: the number of replicas, Ack, Writers. The
+// which pool has it; otherwise there is one pool without a name. There is one list of servers, pool after pool, and
+// one router for all of it (route.Router), with a route.Group for the keys of each pool. So a round, the order of
+// replies, a worker and its connections are the same for all pools, and a multi-get over several pools is still one
+// step. Decisions about a key or a server follow its pool: the number of replicas, Ack, Writers. The
 // records on the servers and the majority that they need, the phases of a change, and the sweep are per pool as well
 // (poolState). A server is in one pool. Which keys a pool has is part of its placement (route.Share): a server whose
 // pool gets keys is treated like a server that joins. Reads may follow a router of their own (route.Router.ForReads),

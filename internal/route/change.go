@@ -45,8 +45,9 @@ func Join(deleting, reading []Announced) (a Announced, phase Phase) {
 	return a, Settled
 }
 
-// Change returns the Router for a phase of the change between two placements of one pool. Its servers are those of to, then those
-// of from that are not among them by name or, because a server that is renamed keeps its address, by address.
+// Change returns the Router for a phase of the change between two placements of one pool. Its servers are those of to,
+// then those of from that are not among them by name or, because a server that is renamed keeps its address, by
+// address.
 func Change(from, to *Router, phase Phase) *Router {
 	if phase == Settled {
 		return to

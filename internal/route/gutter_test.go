@@ -38,7 +38,8 @@ func TestAPoolKnowsItsGutter(t *testing.T) {
 		require.NoError(t, err)
 		require.Same(t, changing.Pools()[2], changing.Pools()[0].Gutter())
 	}
-	alone, err := Compose([]string{"b", "c"}, []*Router{routerOf(c.Alone().table, &Group{}), c.Alone()}, Routes{Default: "c"})
+	pools := []*Router{routerOf(everyKey(), &Group{}), c.Alone()}
+	alone, err := Compose([]string{"b", "c"}, pools, Routes{Default: "c"})
 	require.NoError(t, err)
 	require.False(t, alone.Pools()[1].IsGutter(), "it is no pool's gutter any more")
 }

@@ -69,8 +69,8 @@ type Router struct {
 	table    *Table
 	pools    []*Group
 	owners   []uint16 // by server: its pool
-	// routed has the Group for the keys of each pool: the one in pools, or one of two pools while the keys go to another
-	// pool. moves are the migrations.
+	// routed has the Group for the keys of each pool: the one in pools, or one of two pools while the keys go to
+	// another pool. moves are the migrations.
 	routed []*Group
 	moves  []Move
 	// rerouting is set while the routes change; otherwise nil.

@@ -51,8 +51,8 @@ func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
 	}
 	reads := side.forReads()
 	names, pairs := slices.Clone(pools), map[[2]int]string{}
-	// name returns the name of the Group, in n.routed, of the keys that the change gives from one pool to another, or that
-	// stay.
+	// name returns the name of the Group, in n.routed, of the keys that the change gives from one pool to another, or
+	// that stay.
 	name := func(from, to int) string {
 		pair := [2]int{from, to}
 		if from == to || pairs[pair] != "" {
