@@ -43,6 +43,7 @@ func metricsPage(t *testing.T) string {
 		Follows:    []middleware.FollowOptions{{Of: "main", To: pool("eu")}},
 	})
 	require.NoError(t, err)
+	m.Stats().Usage().Add([]byte("key"), "user", stats.Use{}, stats.Now())
 	s := admin.New(admin.Options{
 		Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: m.Stats(),
 		Memcached: m.AskServers, HotKeys: func(n int) hotkeys.Report { return m.HotKeys(n, false) },

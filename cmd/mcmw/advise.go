@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -24,7 +25,8 @@ func newAdviseCommand() *cobra.Command {
 		Short: "Find the bottleneck of a running middleware",
 		Long: "Compute which part of a running middleware saturates first, at which load, and what would help, from " +
 			"measurements of the\n" +
-			"last 10 s. URL is the middleware's admin address. docs/observability.md explains the computation.",
+			"last 10 s. If it runs with --prefixes, say which prefixes of keys use the cache badly. URL is the " +
+			"middleware's\nadmin address. docs/observability.md explains the computation.",
 		Example: "  mcmw advise http://127.0.0.1:9150\n  mcmw advise 127.0.0.1:9150 -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,13 +37,28 @@ func newAdviseCommand() *cobra.Command {
 				return err
 			}
 			if output == "json" {
-				return writeJSON(cmd.OutOrStdout(), answer.Model)
+				return writeJSON(cmd.OutOrStdout(), struct {
+					*model.Report
+					Prefixes []string `json:"prefixes"` // advice about prefixes of keys
+				}{answer.Model, answer.Usage.Advice})
 			}
-			return writeAdvice(cmd.OutOrStdout(), answer.Model)
+			if err := writeAdvice(cmd.OutOrStdout(), answer.Model); err != nil {
+				return err
+			}
+			return writePrefixAdvice(cmd.OutOrStdout(), answer.Usage.Advice)
 		},
 	}
 	oneOf(command, &output, "output", "o", "output format", "text", "json")
 	return command
+}
+
+// writePrefixAdvice writes the advice about prefixes of keys.
+func writePrefixAdvice(w io.Writer, advice []string) error {
+	if len(advice) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\nPrefixes of keys:\n- %s\n", strings.Join(advice, "\n- "))
+	return err
 }
 
 // writeAdvice writes the advice and the numbers that it is based on.

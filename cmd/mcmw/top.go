@@ -11,7 +11,7 @@ import (
 
 func newTopCommand() *cobra.Command {
 	var count int
-	var keys bool
+	var shown terminal.Shown
 	command := &cobra.Command{
 		Use:   "top URL",
 		Short: "Watch a running middleware",
@@ -25,11 +25,14 @@ func newTopCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return terminal.NewTop(base, count, keys).Run(cmd.Context(), os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			top := terminal.NewTop(base, count, shown)
+			return top.Run(cmd.Context(), os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	command.Flags().IntVarP(&count, "count", "n", 0, "`number` of seconds to show; 0: until interrupted")
-	command.Flags().BoolVar(&keys, "keys", false,
+	command.Flags().BoolVar(&shown.Keys, "keys", false,
 		"show the keys that are requested most, as hashes unless the middleware runs with --log-keys")
+	command.Flags().BoolVar(&shown.Prefixes, "prefixes", false,
+		"show the prefixes of keys that are used most, if the middleware runs with --prefixes")
 	return command
 }

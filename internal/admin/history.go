@@ -130,9 +130,11 @@ type Report struct {
 	Queues []stats.QueueSnapshot `json:"queues"`
 	// HotKeys are the keys that are requested most.
 	HotKeys hotkeys.Report `json:"hotKeys"`
-	Bounds  []int64        `json:"bounds"` // ns; of the points' hist
-	Model   *model.Report  `json:"model"`
-	Points  []Point        `json:"points"`
+	// Usage says by which prefixes the cache is used.
+	Usage  Usage         `json:"usage"`
+	Bounds []int64       `json:"bounds"` // ns; of the points' hist
+	Model  *model.Report `json:"model"`
+	Points []Point       `json:"points"`
 }
 
 // ShadowName says that the pool To is the shadow of the pool Of.
@@ -185,6 +187,7 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		RoutesLeft: max(0, len(latest.Routes)-shownRoutes),
 		Queues:     latest.Queues,
 		HotKeys:    s.options.HotKeys(shownHotKeys),
+		Usage:      s.usage(),
 		Bounds:     HistBounds(),
 		Model:      s.history.report(),
 		Points:     points,

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"net/http"
-	"strconv"
 
 	"mcmw/internal/stats"
 )
@@ -29,9 +28,8 @@ type Route struct {
 func routes(s *stats.Snapshot, most int) []Route {
 	list := []Route{}
 	for _, r := range s.Routes[:min(len(s.Routes), most)] {
-		quoted := strconv.Quote(r.Prefix)
 		route := Route{
-			Prefix: quoted[1 : len(quoted)-1], Default: r.Default, Pool: r.Pool, Reads: r.Reads,
+			Prefix: unquoted(r.Prefix), Default: r.Default, Pool: r.Pool, Reads: r.Reads,
 			Strip: r.Strip, Accepts: r.Accepts,
 		}
 		for _, g := range s.Gutters {

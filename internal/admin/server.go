@@ -142,6 +142,7 @@ func (s *Server) handler() http.Handler {
 		"not ready: either the middleware waits for memcached servers, which its log names, or it is shutting down"))
 	mux.HandleFunc("GET /api/stats", s.serveStats)
 	mux.HandleFunc("GET /api/hot-keys", s.serveHotKeys)
+	mux.HandleFunc("GET /api/prefixes", s.servePrefixes)
 	mux.HandleFunc("GET /api/routes", s.serveRoutes)
 	if s.options.Check != nil {
 		mux.HandleFunc("POST "+checkPath, s.serveCheck)
@@ -153,6 +154,7 @@ func (s *Server) handler() http.Handler {
 		newCollector(s.options.Registry, s.options.Version),
 		newTable(s.history.report, modelMetrics),
 		newTable(s.memcached.get, memcachedMetrics),
+		newTable(s.options.Registry.Usage().Snapshot, usageMetrics),
 		newTable(func() hotkeys.Report { return s.options.HotKeys(0) }, hotKeysMetrics),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

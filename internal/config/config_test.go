@@ -165,6 +165,7 @@ sweep-every: 12m
 hot-keys: "off"
 hot-age: 20ms
 hot-memory: 64m
+prefixes: "::"
 sweep-rate: 13
 refill-rate: 14
 pool: per-server
@@ -222,6 +223,7 @@ max-multiget-line: 4k
 		SweepEvery: 12 * time.Minute, SweepRate: 13, RefillRate: 14,
 		Large:   plan.Large{Limit: 1 << 20, Item: 512 << 10},
 		HotKeys: hotkeys.Off, HotAge: 20 * time.Millisecond, HotMemory: 64 << 20,
+		Prefixes:     "::",
 		DrainTimeout: 90 * time.Second,
 		Security:     middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.With(c.Servers))

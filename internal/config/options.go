@@ -305,6 +305,10 @@ var processOptions = in(groupProcess,
 		named(hotkeys.ModeNames, func(c *Config) *hotkeys.Mode { return &c.HotKeys }),
 		"detect: find, by sampling, the keys that are requested most; their names are shown only with log-keys; "+
 			"serve: also answer gets of them from memory"),
+	opt("prefixes", "none", local,
+		text(func(c *Config) *string { return &c.Prefixes }, "DELIMITER", "1 to 16 characters", "none", "",
+			checkDelimiter),
+		"count the use of the cache by the prefixes of keys up to this delimiter, such as :"),
 	opt("hot-age", middleware.DefaultHotAge, local,
 		duration(func(c *Config) *time.Duration { return &c.HotAge }, time.Millisecond, hotkeys.MaxAge),
 		"maximum age of a value that hot-keys serve answers from memory, unless writers is one"),
@@ -328,6 +332,14 @@ var processOptions = in(groupProcess,
 	opt(optionConfig, "none", 0, file(func(c *Config) *string { return &c.File }),
 		"YAML file to read options from"),
 )
+
+// checkDelimiter accepts what may end a prefix of a key.
+func checkDelimiter(s string) error {
+	if len(s) > 16 {
+		return fmt.Errorf("has %d bytes", len(s))
+	}
+	return nil
+}
 
 // checkHashTag accepts the two characters around the part of a key that is hashed.
 func checkHashTag(s string) error {

@@ -208,6 +208,7 @@ var badValues = []struct {
 	{"slow", "-1ms", `"-1ms" is too short; accepted: 0s to 1h`},
 	{"hot-keys", "maybe", `"maybe" is unknown; accepted: detect, off, serve`},
 	{"hot-age", "2s", `"2s" is too long; accepted: 1ms to 1s`},
+	{"prefixes", "a long delimiter.", `"a long delimiter." has 17 bytes; accepted: 1 to 16 characters, or none`},
 	{"hot-memory", "1k", `"1k" is too small; accepted: 1m to 1024g bytes`},
 	{"log-keys", "maybe", `"maybe" is neither true nor false; `},
 	{"log-level", "loud", `"loud" is unknown; accepted: debug, info, warn, error`},

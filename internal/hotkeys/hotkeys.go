@@ -4,6 +4,8 @@
 // Computation of Frequent and Top-k Elements in Data Streams, 2005): a key with more than 1/Counters of a worker's
 // sample is among its counters. Counts are halved every HalfLife, so that they describe about the last minute.
 //
+// Package stats counts, of the same sample, who uses the cache; it has a Sketch of the keys' prefixes.
+//
 // Values holds values with which readers answer gets of hot keys, if this is enabled. Which keys these are does not
 // depend on the sample.
 package hotkeys
@@ -27,8 +29,8 @@ const (
 	Counters = 256
 	// HalfLife is the time in which the weight of a request falls to a half.
 	HalfLife = 10 * time.Second
-	// sampleEvery is the mean distance between two counted keys.
-	sampleEvery = 64
+	// SampleEvery is the mean distance between two keys of the sample.
+	SampleEvery = 64
 	// maxKey is the length of the longest key, bytes.
 	maxKey = 250
 )
@@ -82,60 +84,66 @@ func (k *Keys) Sketch(worker int) *Sketch {
 		k.sketches = append(k.sketches, nil)
 	}
 	if k.sketches[worker] == nil {
-		k.sketches[worker] = &Sketch{seed: k.seed}
+		k.sketches[worker] = &Sketch{seed: k.seed, halfLife: HalfLife}
 	}
 	return k.sketches[worker]
 }
 
-// Sampler chooses which of a worker's keys are counted, and adds them to its Sketch. It belongs to the worker.
+// Sampler chooses which of a worker's keys are in its sample, and counts them in its Sketch. It belongs to the worker.
 type Sampler struct {
-	sketch *Sketch // nil: nothing is counted
-	left   int     // keys until the next counted one
+	sketch *Sketch // nil: they are not counted
+	left   int     // keys until the next one of the sample
 	random uint64
+	keys   [][]byte // scratch
 }
 
-// Sampler returns a sampler for s. s may be nil.
+// Sampler returns a sampler for s, which may be nil.
 func (s *Sketch) Sampler() Sampler {
 	return Sampler{sketch: s, random: 0x9e3779b97f4a7c15}
 }
 
-// Saw counts some of n keys, which are separated by blanks. now is in ns.
-func (s *Sampler) Saw(keys []byte, n int, now int64) {
+// Skips reports whether none of the next n keys is in the sample. Otherwise Take must follow.
+func (s *Sampler) Skips(n int) bool {
 	s.left -= n
-	if s.left >= 0 || s.sketch == nil {
-		return
-	}
-	s.count(keys, n, now)
+	return s.left >= 0
 }
 
-// count counts the key at which left fell below 0, and later ones by chance.
-func (s *Sampler) count(keys []byte, n int, now int64) {
-	at := n + s.left // index of the next key that is counted
+// Take returns those of n keys, which are separated by blanks, that are in the sample: the one at which left fell below
+// 0, and later ones by chance. It counts them at now, ns. They are valid until the next Take.
+func (s *Sampler) Take(keys []byte, n int, now int64) [][]byte {
+	s.keys = s.keys[:0]
+	at := n + s.left // index of the next key of the sample
 	for i := 0; s.left < 0; i++ {
 		key, rest, _ := bytes.Cut(keys, []byte(" "))
 		keys = rest
 		if i < at {
 			continue
 		}
-		s.sketch.add(key, now)
+		if s.sketch != nil {
+			s.sketch.Count(key, now)
+		}
+		s.keys = append(s.keys, key)
 		gap := s.gap()
 		at += gap
 		s.left += gap
 	}
+	return s.keys
 }
 
-// gap returns the distance to the next counted key: 1 to twice the mean, so that no regular pattern of requests hides a
-// key.
+// gap returns the distance to the next key of the sample: 1 to twice the mean, so that no regular pattern of requests
+// hides a key.
 func (s *Sampler) gap() int {
 	s.random ^= s.random << 13
 	s.random ^= s.random >> 7
 	s.random ^= s.random << 17
-	return 1 + int(s.random%(2*sampleEvery-1))
+	return 1 + int(s.random%(2*SampleEvery-1))
 }
 
-// Sketch counts the keys of one worker. Its worker adds to it; any goroutine may read it.
+// Sketch counts the keys of one worker, or prefixes. Any goroutine may use it.
 type Sketch struct {
-	seed maphash.Seed // static
+	// Static.
+	seed     maphash.Seed
+	halfLife time.Duration
 
 	mu     sync.Mutex // guards all below; held for some 100 ns
 	halved int64      // when counts were halved last, ns
@@ -155,13 +163,19 @@ type name struct {
 
 func (n *name) bytes() []byte { return n.text[:n.size] }
 
+// NewSketch returns a sketch whose counts are halved every halfLife.
+func NewSketch(halfLife time.Duration) *Sketch {
+	return &Sketch{seed: maphash.MakeSeed(), halfLife: halfLife}
+}
+
 // weight is how much an added key counts. It is large because counts are halved.
 const weight = 1 << 16
 
-// add counts key.
-func (s *Sketch) add(key []byte, now int64) {
+// Count counts key at now, ns. It returns the key's counter, below Counters; -1: key is empty or too long to be
+// counted. replaced: the counter was not the key's before.
+func (s *Sketch) Count(key []byte, now int64) (at int, replaced bool) {
 	if len(key) == 0 || len(key) > maxKey {
-		return
+		return -1, false
 	}
 	hash := maphash.Bytes(s.seed, key)
 	s.mu.Lock()
@@ -171,13 +185,32 @@ func (s *Sketch) add(key []byte, now int64) {
 		s.keys = make([]name, Counters)
 	}
 	s.total += weight
-	at := s.find(hash, key)
-	if at < 0 {
+	at = s.find(hash, key)
+	if replaced = at < 0; replaced {
 		at = s.replace()
 		s.hashes[at] = hash
 		s.keys[at].size = uint8(copy(s.keys[at].text[:], key))
 	}
 	s.counts[at] += weight
+	return at, replaced
+}
+
+// Find returns the counter of key; -1: it has none.
+func (s *Sketch) Find(key []byte) (at int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.find(maphash.Bytes(s.seed, key), key)
+}
+
+// Counted returns the keys that have counters, by counter.
+func (s *Sketch) Counted() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := make([]string, s.used)
+	for i := range keys {
+		keys[i] = string(s.keys[i].bytes())
+	}
+	return keys
 }
 
 // find returns the counter of key, -1 if it has none; mu is held.
@@ -202,16 +235,16 @@ func (s *Sketch) replace() int {
 	return at
 }
 
-// halve halves the counts once for each HalfLife that has passed at now, ns; mu is held.
+// halve halves the counts once for each half-life that has passed at now, ns; mu is held.
 func (s *Sketch) halve(now int64) {
 	if s.halved == 0 {
 		s.halved = now
 	}
-	lives := (now - s.halved) / int64(HalfLife)
+	lives := (now - s.halved) / int64(s.halfLife)
 	if lives <= 0 {
 		return
 	}
-	s.halved += lives * int64(HalfLife)
+	s.halved += lives * int64(s.halfLife)
 	shift := min(lives, 63)
 	s.total >>= shift
 	for i := range s.used {

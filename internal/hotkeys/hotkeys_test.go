@@ -12,6 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// saw lets s sample n keys.
+func saw(s *Sampler, keys []byte, n int, now int64) {
+	if !s.Skips(n) {
+		s.Take(keys, n, now)
+	}
+}
+
 func nowhere([]byte) []string { return nil }
 
 // names returns the keys of a report.
@@ -35,7 +42,7 @@ func TestTheMostRequestedKeysAreFoundWithTheirShares(t *testing.T) {
 		case p < 25:
 			key = "warm"
 		}
-		samplers[i%2].Saw([]byte(key), 1, int64(i))
+		saw(&samplers[i%2], []byte(key), 1, int64(i))
 	}
 	r := keys.Report(2, true, requests, []string{"of-hot", "other"}, func(key []byte) []string {
 		return []string{"of-" + string(key)}
@@ -48,7 +55,7 @@ func TestTheMostRequestedKeysAreFoundWithTheirShares(t *testing.T) {
 	assert.InDelta(t, 0.20/(0.20+0.75/2), r.Hottest["of-hot"], 0.05)
 	assert.Zero(t, r.Hottest["other"])
 	assert.InDelta(t, 0.25, r.Top10, 0.03)
-	assert.InDelta(t, requests/sampleEvery, r.Sampled, requests/sampleEvery/10.0)
+	assert.InDelta(t, requests/SampleEvery, r.Sampled, requests/SampleEvery/10.0)
 }
 
 func TestNoKeyIsHotIfAllAreRequestedEquallyOften(t *testing.T) {
@@ -56,7 +63,7 @@ func TestNoKeyIsHotIfAllAreRequestedEquallyOften(t *testing.T) {
 	s := keys.Sketch(0).Sampler()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 400_000 {
-		s.Saw(fmt.Appendf(nil, "key-%d", rng.IntN(10_000)), 1, int64(i))
+		saw(&s, fmt.Appendf(nil, "key-%d", rng.IntN(10_000)), 1, int64(i))
 	}
 	r := keys.Report(5, true, 0, nil, nowhere)
 	assert.Less(t, r.Top1, 0.002)
@@ -73,7 +80,7 @@ func TestAllKeysOfARetrievalAreSampledEquallyOften(t *testing.T) {
 	line := []byte(strings.Join(list, " "))
 	const requests = 40_000
 	for range requests {
-		s.Saw(line, len(list), 1)
+		saw(&s, line, len(list), 1)
 	}
 	r := keys.Report(100, true, 1, nil, nowhere)
 	require.Len(t, r.Keys, len(list))
@@ -87,11 +94,11 @@ func TestAKeyThatIsNotRequestedAnyMoreIsForgotten(t *testing.T) {
 	keys := New()
 	s := keys.Sketch(0).Sampler()
 	for range 10_000 {
-		s.Saw([]byte("then"), 1, 1)
+		saw(&s, []byte("then"), 1, 1)
 	}
 	later := 1 + 5*int64(HalfLife)
 	for range 10_000 {
-		s.Saw([]byte("now"), 1, later)
+		saw(&s, []byte("now"), 1, later)
 	}
 	r := keys.Report(2, true, later, nil, nowhere)
 	require.Equal(t, []string{"now", "then"}, names(r))
@@ -103,7 +110,7 @@ func TestNamesAreShownOnlyIfAllowed(t *testing.T) {
 	keys := New()
 	s := keys.Sketch(0).Sampler()
 	for range 10_000 {
-		s.Saw([]byte("secret"), 1, 1)
+		saw(&s, []byte("secret"), 1, 1)
 	}
 	r := keys.Report(1, false, 1, nil, nowhere)
 	require.Len(t, r.Keys, 1)
@@ -115,7 +122,7 @@ func TestAReportNeedsEnoughRequests(t *testing.T) {
 	keys := New()
 	s := keys.Sketch(0).Sampler()
 	for range 50 {
-		s.Saw([]byte("k"), 1, 1)
+		saw(&s, []byte("k"), 1, 1)
 	}
 	assert.Empty(t, keys.Report(1, true, 1, nil, nowhere).Keys)
 	assert.Empty(t, (*Keys)(nil).Report(1, true, 1, nil, nowhere).Keys)
@@ -129,7 +136,7 @@ func TestAReportHasAHottestShareForEveryServer(t *testing.T) {
 func TestWithoutASketchNothingIsCounted(t *testing.T) {
 	s := (*Keys)(nil).Sketch(0).Sampler()
 	for range 100 {
-		s.Saw([]byte("k"), 1, 1)
+		saw(&s, []byte("k"), 1, 1)
 	}
 	assert.Nil(t, s.sketch)
 }
@@ -142,7 +149,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(10_000, func() {
 		i++
 		key[4], key[5] = byte('0'+i%10), byte('0'+i/10%10)
-		s.Saw(key, 1, int64(i)*int64(time.Second))
+		saw(&s, key, 1, int64(i)*int64(time.Second))
 	}))
 }
 
@@ -155,6 +162,6 @@ func BenchmarkSaw(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		s.Saw(list[i%len(list)], 1, int64(i))
+		saw(&s, list[i%len(list)], 1, int64(i))
 	}
 }

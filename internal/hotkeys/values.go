@@ -143,7 +143,7 @@ type Token struct{ writes, flushes uint32 }
 // bytes at most.
 func NewValues(age time.Duration, memory int) *Values {
 	seed := maphash.MakeSeed()
-	v := &Values{seed: seed, room: memory / valueShards, asked: Sketch{seed: seed}}
+	v := &Values{seed: seed, room: memory / valueShards, asked: Sketch{seed: seed, halfLife: HalfLife}}
 	v.age.Store(int64(age))
 	for i := range v.shards {
 		v.shards[i].buckets = make([]*entry, max(1, v.room/bucketSize))

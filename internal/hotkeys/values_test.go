@@ -227,10 +227,10 @@ func TestAReportShowsHowMuchIsAnsweredFromMemory(t *testing.T) {
 	k.Served = NewValues(time.Second, 1<<20)
 	worker, reader := k.Sketch(0).Sampler(), k.Served.Sampler()
 	for range 20_000 {
-		worker.Saw([]byte("hot"), 1, 1)
-		worker.Saw([]byte("cold"), 1, 1)
-		reader.Saw([]byte("hot"), 1, 1)
-		reader.Saw([]byte("hot"), 1, 1)
+		saw(&worker, []byte("hot"), 1, 1)
+		saw(&worker, []byte("cold"), 1, 1)
+		saw(&reader, []byte("hot"), 1, 1)
+		saw(&reader, []byte("hot"), 1, 1)
 	}
 	r := k.Report(2, true, 1, nil, func([]byte) []string { return nil })
 	assert.InDelta(t, 0.75, r.Top1, 0.05)

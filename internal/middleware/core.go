@@ -270,7 +270,8 @@ func (c *core) of(t *poolState) *pool {
 // statistics describes the core to the registry.
 func (m *Middleware) statistics(c *core) stats.Options {
 	o := stats.Options{
-		Sweep: c.sweep, HotKeys: c.hot, Several: c.anySeveral, MarksUnknown: c.marksUnknown, Depth: c.options.Depth,
+		Sweep: c.sweep, HotKeys: c.hot, Delimiter: c.options.Prefixes,
+		Several: c.anySeveral, MarksUnknown: c.marksUnknown, Depth: c.options.Depth,
 		Queues: c.queues, Tap: c.options.Tap,
 		Health: func(i int) stats.Health { return c.servers[i].Health() },
 	}
@@ -287,7 +288,7 @@ func (m *Middleware) statistics(c *core) stats.Options {
 		for _, p := range c.pools {
 			o.Pools = append(o.Pools, slices.Repeat([]string{p.name}, len(p.servers))...)
 		}
-		o.Routes = c.options.routes()
+		o.Routes, o.RouteOf = c.options.routes(), c.router.Table().Prefix
 	}
 	o.Shadows, o.Follows = c.shadowCounts(), c.follows
 	for _, m := range c.members() {
@@ -305,7 +306,7 @@ func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 		RequestOptions: c.options.RequestOptions, Lanes: c.lanes, Entrance: s.entrance, Router: c.router,
 		Locks:   s.locks,
 		Servers: c.servers, Changes: &s.changes, Detours: c.options.detourLanes(len(c.servers)),
-		MaxValue: c.options.Limits.MaxValue, Hot: s.hot.Values(),
+		MaxValue: c.options.Limits.MaxValue, Hot: s.hot.Values(), Usage: s.registry.Usage(),
 		StatsText: statsText, Log: c.options.Log,
 	}
 	o.StallAfter = c.options.stallAfter()

@@ -125,6 +125,12 @@
 // item lives, and gives the reply to hotkeys.Values. Before a worker plans a write of a key it bars the key's value in
 // memory until the end of the round; a value that a set has stored then replaces it.
 //
+// # Who uses the cache
+//
+// A worker adds each key of its sample, which also finds the hot keys, with its result, bytes and response time to the
+// use of the key's route, user and prefix (stats.Usage). There it also notes which items it has stored and deleted, of
+// some keys, and which reads miss, to tell which items were evicted soon.
+//
 // # Failures
 //
 // A server is up, stale or down (backend.State). A write that a server did not acknowledge makes it stale: it is

@@ -242,6 +242,9 @@ type asker struct {
 // Crowded implements request.Client.
 func (a *asker) Crowded(int) bool { return false }
 
+// User implements request.Client.
+func (a *asker) User() string { return "" }
+
 // Values implements request.Client.
 func (a *asker) Values() *request.ValueSize { return &a.values }
 

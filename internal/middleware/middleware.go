@@ -200,7 +200,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 	m.stage = netstage.New(netstage.Options{
 		ClientOptions: clients, MaxRefused: refused, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout,
 		Login: m.access.login,
-		Hot:   m.hot.Values(), Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
+		Hot:   m.hot.Values(), Queue: m.entrance, Net: m.registry.Net(), Usage: m.registry.Usage(), Log: o.Log,
 	})
 	return m, nil
 }

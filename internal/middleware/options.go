@@ -81,6 +81,8 @@ type Options struct {
 	Version string
 	// HotKeys says whether the keys that are asked for most are counted, and whether they are served from memory.
 	HotKeys hotkeys.Mode
+	// Prefixes is the delimiter that ends a key's prefix, by which the use of the cache is counted; "": it is not.
+	Prefixes string
 	// HotAge is the greatest age of a value that is served from memory, up to hotkeys.MaxAge. It is ignored if this
 	// middleware alone writes the servers.
 	HotAge time.Duration

@@ -6,6 +6,7 @@ import (
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/protocol"
 	"mcmw/internal/request"
+	"mcmw/internal/stats"
 	"mcmw/internal/wire"
 )
 
@@ -66,10 +67,17 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 	if len(m.text) > request.ReadSize && c.Crowded(len(m.text)) {
 		return false
 	}
-	for i := range b.Requests {
-		c.hot.Saw(b.Requests[i].Keys, 1, now)
-	}
 	size := len(m.text)
+	for i := range b.Requests {
+		r := &b.Requests[i]
+		if c.hot.Skips(1) {
+			continue
+		}
+		for _, key := range c.hot.Take(r.Keys, 1, now) {
+			use := stats.Use{Requests: 1, Hits: 1, Bytes: uint64(len(r.Raw) + size/len(b.Requests))}
+			c.stage.options.Usage.Add(key, c.User(), use, now)
+		}
+	}
 	// Counted before the client has the reply, so that counts read after the reply include it.
 	c.arrivals.Hot(len(b.Requests)-withCAS, withCAS, received, size)
 	b.Release()

@@ -72,6 +72,8 @@ type Options struct {
 	// Hot holds the values of hot keys; nil: all requests are queued.
 	Hot   *hotkeys.Values
 	Queue *queue.Entrance
+	// Usage counts who uses the cache.
+	Usage *stats.Usage
 	Net   *stats.Net
 	Log   *slog.Logger
 }

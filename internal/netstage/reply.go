@@ -16,6 +16,14 @@ func (c *conn) Crowded(n int) bool {
 	return c.broken.Load() || c.stage.output.Overdrawn() && c.sock.Room() < n
 }
 
+// User implements request.Client.
+func (c *conn) User() string {
+	if c.user == nil {
+		return ""
+	}
+	return c.user.Name
+}
+
 // Values implements request.Client.
 func (c *conn) Values() *request.ValueSize { return &c.values }
 

@@ -74,6 +74,8 @@ type Client interface {
 	// Crowded reports whether a reply of n bytes must wait, because clients that do not read use all of the memory for
 	// replies, and the client's socket would not take the reply at once. It is also true if the client is gone.
 	Crowded(n int) bool
+	// User is the name of the user who has logged in; "": there is no login.
+	User() string
 	// Values is the size of the values that the client has asked for.
 	Values() *ValueSize
 	// Reply writes one round's replies without waiting. It returns how many bytes the socket took.

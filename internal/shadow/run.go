@@ -91,6 +91,9 @@ type suspicion struct {
 // Crowded implements request.Client.
 func (j *judge) Crowded(int) bool { return false }
 
+// User implements request.Client.
+func (j *judge) User() string { return "" }
+
 // Values implements request.Client.
 func (j *judge) Values() *request.ValueSize { return &j.values }
 

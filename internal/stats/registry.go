@@ -49,6 +49,10 @@ type Options struct {
 	Tap *Tap
 	// HotKeys counts the requested keys; nil: they are not counted.
 	HotKeys *hotkeys.Keys
+	// RouteOf returns the prefix of a key's route; required if there are Routes.
+	RouteOf func(key []byte) string
+	// Delimiter ends the prefixes of keys whose use is counted; "": none is. Change ignores it.
+	Delimiter string
 	// Shadows are the shadows of all pools.
 	Shadows []*Shadow
 }
@@ -108,6 +112,7 @@ type Registry struct {
 	samples samples
 	busy    monotonic // busy time of all workers in ns
 	start   int64     // as Now
+	usage   *Usage
 
 	// mu guards the fields below, which Change replaces. Workers don't lock it: none of them runs during Change.
 	mu      sync.RWMutex
@@ -119,7 +124,7 @@ type Registry struct {
 
 // New returns a Registry in which everything is 0.
 func New(o Options) *Registry {
-	r := &Registry{start: Now()}
+	r := &Registry{start: Now(), usage: NewUsage(o.Delimiter)}
 	r.Change(o)
 	return r
 }
@@ -142,14 +147,18 @@ func (r *Registry) Change(o Options) {
 	}
 	for i, w := range r.workers {
 		w.record.servers = make([]serverRecord, len(o.Servers))
-		w.tap, w.hot = o.Tap, o.HotKeys.Sketch(i).Sampler()
+		w.tap, w.sampler = o.Tap, o.HotKeys.Sketch(i).Sampler()
 	}
+	r.usage.setRoutes(o.Routes, o.RouteOf)
 	r.workers[0].record.servers = continued
 	r.options = o
 }
 
 // Worker returns recorder i. Only one worker at a time may write to it.
 func (r *Registry) Worker(i int) *Worker { return r.workers[i] }
+
+// Usage counts who uses the cache.
+func (r *Registry) Usage() *Usage { return r.usage }
 
 // Net returns the counters of the client connections.
 func (r *Registry) Net() *Net { return &r.net }

@@ -25,7 +25,7 @@ type Worker struct {
 	// Owned by the worker.
 	pending   pending
 	unsampled int // requests since the last one sampled for the request log
-	hot       hotkeys.Sampler
+	sampler   hotkeys.Sampler
 
 	// Atomic: written only by the worker.
 	clock    clock
@@ -221,11 +221,12 @@ func (w *Worker) ServerError(server int, reason Reason) {
 // Repair counts a key that is deleted on a server because its state differed from the answer to a write.
 func (w *Worker) Repair(server int) { w.addServer(server, func(c *ServerCounts) { c.Repairs++ }) }
 
-// Keys counts the n keys of a request, which are separated by blanks, for the search for hot keys. now is the time, as
-// Now.
-func (w *Worker) Keys(keys []byte, n int, now int64) {
-	w.hot.Saw(keys, n, now)
-}
+// Skips reports whether none of the next n keys is in the worker's sample. Otherwise Sampled must follow.
+func (w *Worker) Skips(n int) bool { return w.sampler.Skips(n) }
+
+// Sampled returns those of n keys, which are separated by blanks, that are in the worker's sample, and counts them for
+// the search for hot keys. now is the time, as Now. They are valid until the next Sampled.
+func (w *Worker) Sampled(keys []byte, n int, now int64) [][]byte { return w.sampler.Take(keys, n, now) }
 
 // Begin marks the worker as busy from now on: it has taken a batch from the queue. now is the time, as Now.
 func (w *Worker) Begin(now int64) {

@@ -27,8 +27,8 @@ const (
 // Top is the view of a running middleware. It belongs to one goroutine.
 type Top struct {
 	url     string
-	left    int           // seconds that still have to be shown; 0: no end
-	keys    bool          // the keys that are requested most are shown
+	left    int // seconds that still have to be shown; 0: no end
+	shown   Shown
 	report  *admin.Report // the newest answer that had points; nil before the first
 	trend   []float64     // throughput of the last seconds
 	lost    error         // why there is no answer; nil while there is one
@@ -36,10 +36,15 @@ type Top struct {
 	printed bool          // lost was printed
 }
 
-// NewTop returns a view of the middleware whose admin server is at url, for a number of seconds; 0: without end. keys:
-// the keys that are requested most are shown.
-func NewTop(url string, seconds int, keys bool) *Top {
-	return &Top{url: url, left: seconds, keys: keys}
+// Shown says what is shown besides the load.
+type Shown struct {
+	Keys     bool // the keys that are requested most
+	Prefixes bool // the prefixes of keys that are used most
+}
+
+// NewTop returns a view of the middleware whose admin server is at url, for a number of seconds; 0: without end.
+func NewTop(url string, seconds int, shown Shown) *Top {
+	return &Top{url: url, left: seconds, shown: shown}
 }
 
 // Run shows the middleware until ctx is done, a key ends it, or the requested number of seconds was shown.

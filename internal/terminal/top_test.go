@@ -97,6 +97,28 @@ func TestTopShowsTheNewestSecond(t *testing.T) {
 	require.Contains(t, strings.Join(m.lines(100), "\n"), "no answer since")
 }
 
+func TestTopShowsThePrefixesThatAreUsedMost(t *testing.T) {
+	m := &Top{report: shownReport(), shown: Shown{Prefixes: true}}
+	require.Contains(t, strings.Join(m.lines(100), "\n"), "no prefixes: no requests, or mcmw runs without --prefixes")
+	m.report.Usage.Prefixes = []admin.PrefixLoad{
+		{
+			Prefix: "session:", Share: 0.75, BytesShare: 0.1, Requests: 12345, Hits: 900, Misses: 100, EvictedSoon: 12,
+			Mean: 400e3,
+		},
+		{Prefix: "log:", Share: 0.25, BytesShare: 0.9, Requests: 4000},
+	}
+	var lines []string
+	for _, line := range prefixesOf(&m.report.Usage) {
+		lines = append(lines, Cut(line, 100, false))
+	}
+	require.Equal(t, []string{
+		"  prefix    requests/s    share    found    bytes evicted soon/s      mean",
+		"  session:      12,345   75.0 %   90.0 %   10.0 %             12    400 µs",
+		"  log:           4,000   25.0 %        –   90.0 %              0         –",
+	}, lines)
+	require.Contains(t, m.line(m.newest()), "; most used prefix session: 75.0 %")
+}
+
 func TestTopReportsALostServerAndContinuesWithTheNextOne(t *testing.T) {
 	var answer atomic.Pointer[admin.Report]
 	answer.Store(shownReport())

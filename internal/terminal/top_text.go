@@ -41,8 +41,11 @@ func (m *Top) lines(width int) []string {
 		lines = append(lines, "", Row("replicas", "%s", color+a.Text+Plain))
 	}
 	lines = append(lines, "")
-	if m.keys {
+	if m.shown.Keys {
 		lines = append(append(lines, keysOf(r)...), "")
+	}
+	if m.shown.Prefixes {
+		lines = append(append(lines, prefixesOf(&r.Usage)...), "")
 	}
 	for _, line := range wrapped(r.Model.Advice, min(width, adviceWidth)-2) {
 		lines = append(lines, "  "+line)
@@ -72,8 +75,11 @@ func (m *Top) line(p *admin.Point) string {
 			text += "; " + m.report.Servers[i] + " is " + h.State
 		}
 	}
-	if keys := m.report.HotKeys.Keys; m.keys && len(keys) > 0 {
+	if keys := m.report.HotKeys.Keys; m.shown.Keys && len(keys) > 0 {
 		text += fmt.Sprintf("; hottest key %s %.1f %%", keys[0].Name, 100*keys[0].Share)
+	}
+	if list := m.report.Usage.Prefixes; m.shown.Prefixes && len(list) > 0 {
+		text += fmt.Sprintf("; most used prefix %s %.1f %%", list[0].Prefix, 100*list[0].Share)
 	}
 	return text
 }
@@ -190,6 +196,31 @@ func keysOf(r *admin.Report) []string {
 	for _, k := range r.HotKeys.Keys {
 		lines = append(lines, fmt.Sprintf("  %-*s %6.1f %%  %s", name, shortened(k.Name, name), 100*k.Share,
 			strings.Join(k.Servers, ", ")))
+	}
+	return lines
+}
+
+// prefixesOf returns the table of the prefixes that are used most.
+func prefixesOf(u *admin.Usage) []string {
+	var names []string
+	for i := range u.Prefixes {
+		names = append(names, u.Prefixes[i].Prefix)
+	}
+	if names == nil {
+		return []string{Faint + "  no prefixes: no requests, or mcmw runs without --prefixes" + Plain}
+	}
+	name := nameWidth("prefix", names)
+	lines := []string{Faint + fmt.Sprintf("  %-*s %11s %8s %8s %8s %14s %9s", name, "prefix", "requests/s", "share",
+		"found", "bytes", "evicted soon/s", "mean") + Plain}
+	for i := range u.Prefixes {
+		p := &u.Prefixes[i]
+		found := "–"
+		if lookups := p.Hits + p.Misses; lookups > 0 {
+			found = fmt.Sprintf("%.1f %%", 100*p.Hits/lookups)
+		}
+		lines = append(lines, fmt.Sprintf("  %-*s %11s %6.1f %% %8s %6.1f %% %14s %9s", name,
+			shortened(p.Prefix, name), spell.Count(p.Requests), 100*p.Share, found, 100*p.BytesShare,
+			spell.Count(p.EvictedSoon), spell.Time(p.Mean)))
 	}
 	return lines
 }

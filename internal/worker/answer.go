@@ -33,6 +33,7 @@ func (w *Worker) answer(p *part) {
 		if r.Resumed == 0 {
 			received += len(r.Raw)
 		}
+		w.requests[i].replyAt = w.out.Len()
 		rest := -1
 		if w.copier == nil {
 			rest = w.planner.Answer(i, &w.out, w.options.StatsText)
@@ -60,12 +61,11 @@ func (w *Worker) answer(p *part) {
 		r := &w.planner.Requests[i]
 		r.Replied = replied
 		result, hits := w.planner.Result(i)
-		switch r.NumKeys {
-		case 0:
-		case 1:
-			w.record.Keys(r.ClientKey(), 1, replied)
-		default:
-			w.record.Keys(r.Keys, int(r.NumKeys), replied)
+		if r.NumKeys > 0 && !w.record.Skips(int(r.NumKeys)) {
+			w.sample(p, i, result, hits)
+		}
+		if hits < r.KeysAsked() || r.Has(protocol.Writes) {
+			w.track(p, i, result, hits)
 		}
 		if w.requests[i].wanted {
 			w.keepHot(i)

@@ -68,6 +68,7 @@ type pending struct {
 	done    bool   // it has no further step
 	expired bool   // no time is left to wait for a suspect
 	wanted  bool   // readers want the reply, with token
+	replyAt int    // where the reply begins in Worker.out
 	token   hotkeys.Token
 }
 

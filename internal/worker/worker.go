@@ -79,6 +79,8 @@ type Options struct {
 	Pools []Pool
 	// Hot holds values of hot keys, and is told which keys are written; nil: no values are held.
 	Hot *hotkeys.Values
+	// Usage counts who uses the cache.
+	Usage *stats.Usage
 	// StatsText appends the middleware's own statistics, as `stats` shows them.
 	StatsText func(dst []byte) []byte
 	Log       *slog.Logger
@@ -151,6 +153,8 @@ type Worker struct {
 	out         wire.Gather
 	aside       wire.Gather    // text that is not for the client yet
 	copier      *shadow.Copier // nil: no pool has a shadow or is followed
+	reply       []byte         // see replyOf
+	misses      int            // multi-gets that have missed keys; see trackKeys
 
 	disagreements stats.Limiter // of the log line about replicas that disagree
 }

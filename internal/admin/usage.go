@@ -1,0 +1,162 @@
+package admin
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"mcmw/internal/hotkeys"
+	"mcmw/internal/spell"
+	"mcmw/internal/stats"
+)
+
+const (
+	// shownPrefixes is the number of prefixes that the live page, mcmw top and /api/prefixes show.
+	shownPrefixes = 50
+	// leastLookups is the number of sampled lookups below which nothing is said about a prefix.
+	leastLookups = 100
+	// leastEvicted is the number of tracked items that must have been evicted soon before that is said of a prefix.
+	leastEvicted = 20
+)
+
+// Usage says by which prefixes of keys the cache is used. Rates are per second, times in ns.
+type Usage struct {
+	Seconds  float64      `json:"seconds"` // the time that the rates describe: about the last ten minutes
+	Prefixes []PrefixLoad `json:"prefixes"`
+	// Advice says what follows from the numbers.
+	Advice []string `json:"advice"`
+}
+
+// PrefixLoad is the load of the keys with a prefix. Prefix is escaped as in a Go string literal, without the quotes.
+type PrefixLoad struct {
+	Prefix      string  `json:"prefix"`
+	Share       float64 `json:"share"`      // of all requests, 0 to 1
+	BytesShare  float64 `json:"bytesShare"` // of the bytes of all requests and replies, 0 to 1
+	Requests    float64 `json:"requests"`
+	Hits        float64 `json:"hits"`
+	Misses      float64 `json:"misses"`
+	Bytes       float64 `json:"bytes"`
+	EvictedSoon float64 `json:"evictedSoon"` // misses of items that were stored less than 10 minutes before
+	Mean        float64 `json:"mean"`        // response time
+	Sampled     uint64  `json:"sampled"`     // requests that were counted
+}
+
+// unquoted escapes a name as in a Go string literal, without the quotes.
+func unquoted(name string) string {
+	quoted := strconv.Quote(name)
+	return quoted[1 : len(quoted)-1]
+}
+
+// usageOf returns what of says of the prefixes.
+func usageOf(of stats.PrefixUse) Usage {
+	u := Usage{Seconds: of.Seconds, Prefixes: []PrefixLoad{}, Advice: []string{}}
+	rate := func(n uint64) float64 { return float64(n) / max(of.Seconds, 1) }
+	for i := range of.Prefixes {
+		p := &of.Prefixes[i]
+		load := PrefixLoad{
+			Prefix: unquoted(p.Name), Requests: rate(p.Requests), Hits: rate(p.Hits), Misses: rate(p.Misses),
+			Bytes: rate(p.Bytes), EvictedSoon: rate(p.EvictedSoon), Mean: float64(p.Time) / float64(max(p.Timed, 1)),
+			Share:      float64(p.Requests) / float64(max(of.All.Requests, 1)),
+			BytesShare: float64(p.Bytes) / float64(max(of.All.Bytes, 1)), Sampled: p.Requests / hotkeys.SampleEvery,
+		}
+		u.Prefixes = append(u.Prefixes, load)
+		u.Advice = append(u.Advice, prefixAdvice(&load, &p.Use, len(of.Prefixes) > 1)...)
+	}
+	return u
+}
+
+// prefixAdvice says what follows from the use of a prefix. others: there are other prefixes.
+func prefixAdvice(load *PrefixLoad, use *stats.Use, others bool) (advice []string) {
+	lookups := use.Hits + use.Misses
+	say := func(format string, a ...any) {
+		advice = append(advice, fmt.Sprintf("%q: ", load.Prefix)+fmt.Sprintf(format, a...))
+	}
+	switch enough := lookups >= leastLookups*hotkeys.SampleEvery; {
+	case enough && use.EvictedSoon >= leastEvicted*stats.TrackEvery && 2*use.EvictedSoon > use.Misses:
+		say("most misses (%.0f %%) are of items that were stored less than %.0f minutes before and were evicted: they "+
+			"need more memory, smaller values, or a pool of their own",
+			min(100, 100*float64(use.EvictedSoon)/float64(use.Misses)), stats.Soon.Minutes())
+	case enough && use.Hits == 0:
+		say("none of %s lookups per second hits: either nothing stores these keys, or readers and writers build them "+
+			"differently", spell.Count(load.Misses))
+	}
+	if others && load.BytesShare >= 0.8 && load.Sampled >= leastLookups {
+		say("brings %.0f %% of the bytes with %.0f %% of the requests: smaller or compressed values help most here",
+			100*load.BytesShare, 100*load.Share)
+	}
+	return advice
+}
+
+// usage returns which prefixes are used most.
+func (s *Server) usage() Usage {
+	return usageOf(s.options.Registry.Usage().Prefixes(shownPrefixes, stats.Now()))
+}
+
+// servePrefixes answers with the prefixes that are used most.
+func (s *Server) servePrefixes(w http.ResponseWriter, _ *http.Request) { answerJSON(w, s.usage()) }
+
+// usageMetrics show who uses the cache, by route and by user. Prefixes are too many for labels.
+var usageMetrics = append(slices.Concat(usesBy("route", routeUses), usesBy("user", userUses)),
+	metric[stats.UsageSnapshot]{
+		"route_request_duration_seconds", "Response time by route. Estimated from one key in 64.",
+		[]string{"route"},
+		func(s stats.UsageSnapshot, to sink) {
+			for name := range s.Routes {
+				r := s.Routes[name]
+				to.histogram(&r.Times, unquoted(name))
+			}
+		},
+	},
+	metric[stats.UsageSnapshot]{
+		"user_request_seconds_total", "Sum of the response times by user. Estimated from one key in 64.",
+		[]string{"user"},
+		func(s stats.UsageSnapshot, to sink) {
+			for name, use := range s.Users {
+				to.counter(float64(use.Time)/1e9, unquoted(name))
+			}
+		},
+	})
+
+func routeUses(s stats.UsageSnapshot) iter.Seq2[string, stats.Use] {
+	return func(yield func(string, stats.Use) bool) {
+		for name := range s.Routes {
+			if !yield(name, s.Routes[name].Use) {
+				return
+			}
+		}
+	}
+}
+
+func userUses(s stats.UsageSnapshot) iter.Seq2[string, stats.Use] { return maps.All(s.Users) }
+
+// usesBy returns the metrics of uses whose names are values of the label.
+func usesBy(label string,
+	uses func(stats.UsageSnapshot) iter.Seq2[string, stats.Use],
+) (all []metric[stats.UsageSnapshot]) {
+	add := func(name, help string, send func(use *stats.Use, name string, to sink), more ...string) {
+		all = append(all, metric[stats.UsageSnapshot]{
+			label + name, help + " by " + label + ". Estimated from one key in 64.", append([]string{label}, more...),
+			func(s stats.UsageSnapshot, to sink) {
+				for name, use := range uses(s) {
+					send(&use, unquoted(name), to)
+				}
+			},
+		})
+	}
+	add("_requests_total", "Requests, one for each key,", func(use *stats.Use, name string, to sink) {
+		to.counter(float64(use.Requests), name)
+	})
+	add("_lookups_total", "Keys that were found, or not,", func(use *stats.Use, name string, to sink) {
+		to.counter(float64(use.Hits), name, "hit")
+		to.counter(float64(use.Misses), name, "miss")
+	}, "result")
+	add("_bytes_total", "Bytes of requests and replies", func(use *stats.Use, name string, to sink) {
+		to.counter(float64(use.Bytes), name)
+	})
+	add("_evicted_soon_total", "Misses of items stored less than ten minutes before",
+		func(use *stats.Use, name string, to sink) { to.counter(float64(use.EvictedSoon), name) })
+	return all
+}
