@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -143,7 +144,8 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 	}
 	explainMigrations(w, key, pool, r, &options)
 	for _, name := range pools {
-		if err := explainShadow(w, key, name, &options); err != nil {
+		err := errors.Join(explainShadow(w, key, name, &options), explainFollows(w, key, name, &options))
+		if err != nil {
 			return err
 		}
 	}
@@ -268,4 +270,22 @@ func explainShadow(w io.Writer, key, pool string, o *middleware.Options) error {
 	_, err = fmt.Fprintf(w, "  shadow   %s of pool %s (the key is in the share of %v; %s; answers are %s)\n", names,
 		s.To.Name, s.Share, what, answers)
 	return err
+}
+
+// explainFollows shows where the writes of key, which is in pool, are delivered.
+func explainFollows(w io.Writer, key, pool string, o *middleware.Options) error {
+	for _, f := range o.Follows {
+		if f.Of != pool {
+			continue
+		}
+		router, err := route.New(f.To.Servers, f.To.Options)
+		if err != nil {
+			return err
+		}
+		names := namesOf(f.To.Servers, router.Replicas([]byte(key), nil))
+		if _, err := fmt.Fprintf(w, "  follow   %s of pool %s, later (%s)\n", names, f.To.Name, f.What); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -200,6 +200,16 @@ func TestAKeyThatIsCopiedToAShadowIsExplained(t *testing.T) {
 	require.NotContains(t, stdout, "shadow")
 }
 
+func TestAKeyOfAPoolThatIsFollowedIsExplained(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcmw.yaml")
+	require.NoError(t, os.WriteFile(file,
+		[]byte("pools:\n  main: {servers: [a], follow: [{pool: eu, what: purges}, {pool: us, what: all}]}\n"+
+			"  eu: {servers: [e]}\n  us: {servers: [u, v]}\nroutes:\n  - {default: main}\n"), 0o600))
+	code, stdout, stderr := execute(t, "config", "explain", "k", "--config", file)
+	require.Equal(t, exitOK, code, stderr)
+	require.Contains(t, stdout, "  follow   e of pool eu, later (purges)\n  follow   u, v of pool us, later (all)\n")
+}
+
 func TestAKeyThatMigratesIsExplained(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(`writers: several

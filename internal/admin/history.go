@@ -119,6 +119,8 @@ type Report struct {
 	// Shadows and ShadowResults are names for the shadows of points and for their answers.
 	Shadows       []ShadowName `json:"shadows,omitempty"`
 	ShadowResults []string     `json:"shadowResults,omitempty"`
+	// Follows are the pools that follow others.
+	Follows []stats.Follow `json:"follows,omitempty"`
 	// Memcached holds the servers' own statistics, by server; null for one that did not answer.
 	Memcached []*stats.Memcached `json:"memcached"`
 	Agreement Agreement          `json:"agreement"` // of the replicas
@@ -182,7 +184,7 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Memcached:  make([]*stats.Memcached, len(latest.Servers)),
 		Agreement:  agreement(latest, time.Now()),
 		Phase:      latest.Phase,
-		Migrations: migrations(latest, time.Now()),
+		Migrations: migrations(latest, time.Now()), Follows: latest.Follows,
 		Routes:     routes(latest, shownRoutes),
 		RoutesLeft: max(0, len(latest.Routes)-shownRoutes),
 		Queues:     latest.Queues,

@@ -153,6 +153,7 @@ function tables(p) {
     el("td", {}, percent(use(stats.servers[i]))), el("td", {}, l.waited.toFixed(1)),
     el("td", l.errors ? { class: "bad" } : {}, whole(l.errors)))), 9), "no servers");
   routes();
+  follows();
   shadows(p);
   byId("phase").hidden = stats.phase === "settled";
   byId("phase").textContent = `Keys move to other servers: phase ${stats.phase}`;
@@ -181,6 +182,15 @@ function routes() {
     el("td", {}, r.pool), ...columns.map((c) => el("td", {}, text(r[c]))))), "no routes");
   byId("more-routes").hidden = !stats.routesLeft;
   byId("more-routes").textContent = `and ${whole(stats.routesLeft)} more, see /api/routes`;
+}
+
+// follows shows what the pools that follow are owed.
+function follows() {
+  const list = stats.follows ?? [], cell = (v, bad) => el("td", bad ? { class: "bad" } : {}, v);
+  byId("follow-card").hidden = !list.length;
+  table("follows", ["pool", "follows", "gets", "owed", "oldest", "delivered", "became deletes", "dropped", "may lack writes"], list.map((f) => el("tr", {},
+    cell(f.to), cell(f.of), cell(f.what), cell(whole(f.debts)), cell(f.age ? duration(f.age) : "–", f.age > 1e10), cell(whole(f.delivered)),
+    cell(whole(f.deletes)), cell(whole(f.dropped), f.dropped), cell(f.doubt ? `since ${f.doubt}` : "no", f.doubt))), "no pools that follow");
 }
 
 // shadows shows the requests that shadows get, and how their answers compare with the clients'.
