@@ -46,6 +46,16 @@ func TestTheNotesSayWhereTheKeysAreAndWhenConnectionsEnd(t *testing.T) {
 	require.NotContains(t, notes(t, chartDir, "--set", "config.max-connection-age=0s"), ends)
 }
 
+func TestTheNotesSayThatARestartedServerIsRefilledWhereItIs(t *testing.T) {
+	for set, refilled := range map[string]bool{
+		"replicas=1": true, "config.refill-rate=10": true, "config.refill-rate=0": false, "config.replicas=1": false,
+		"memcached.watch=false": false, "memcached.enabled=false,servers={a,b}": false,
+	} {
+		notes := notes(t, chartDir, "--set", set)
+		require.Equal(t, refilled, strings.Contains(notes, "is ready once mcmw has copied to it"), set)
+	}
+}
+
 func TestTheMetricsForScalingExist(t *testing.T) {
 	documented, err := os.ReadFile("../../docs/observability.md")
 	require.NoError(t, err)

@@ -60,7 +60,9 @@ func TestTwoServersThatAreDeletedAtOnceComeBackWithTheirKeysAndNothingOld(t *tes
 	missed := r.missed()
 	t.Logf("%.2f %% of the kept keys were missed", 100*missed)
 	require.LessOrEqual(t, missed, .01)
-	r.requireNearlyNothingFailed(counted)
+	failed, sent := counted.Reads.Failed+counted.Writes.Failed, counted.Reads.Sent+counted.Writes.Sent
+	assert.LessOrEqual(t, failed, sent/20, "%v", counted.Errors) // until all mcmw know
+	require.Zero(t, counted.Reads.Lost+counted.Writes.Lost+counted.Refused, "%v", counted.Examples)
 	r.requireNothingOld(counted)
 }
 

@@ -91,21 +91,26 @@ func TestClientsOfTwoPodsLoseNoIncrementNoLockAndNoSet(t *testing.T) {
 	r.compareReplicas()
 }
 
-func TestAddingServersCausesNoOldValueAndFailsNoRequest(t *testing.T) {
+func TestAddingServersCausesNoOldValueFailsNearlyNoRequestAndMovesNoMoreKeysThanItMust(t *testing.T) {
 	for _, to := range []struct {
 		replicas string
 		servers  []int
-	}{{"all", []int{4, 5, 6}}, {"1", []int{3, 4}}} {
+		missed   float64 // the largest share
+	}{{"all", []int{3, 4, 5}, .05}, {"1", []int{3, 4}, .35}} {
 		t.Run(fmt.Sprintf("with replicas %s, %v", to.replicas, to.servers), func(t *testing.T) {
 			// Pods learn of a server up to some seconds apart, as with the defaults, 5s and 15s.
 			r := install(t, "added-"+to.replicas, "--set",
 				fmt.Sprintf("memcached.replicas=%d,config.replicas=%s,config.resolve-interval=2s,config.change-step=6s",
 					to.servers[0], to.replicas))
 			for _, n := range to.servers[1:] {
+				r.populate()
 				v := r.verify("--shared-clients", "8", "--shared-rate", "1000")
 				r.scaleMemcached(n)
 				counted := v.stop()
-				r.requireNothingFailed(counted)
+				missed := r.missed()
+				t.Logf("%d servers: %.2f %% of the kept keys were missed", n, 100*missed)
+				assert.LessOrEqual(t, missed, to.missed)
+				r.requireNearlyNothingFailed(counted)
 				r.requireNothingOld(counted)
 			}
 		})

@@ -89,16 +89,3 @@ func (r *release) drainMemcached() {
 	require.NoError(r.t, <-drained)
 	r.kubectl("rollout", "status", "statefulset/mcmw-memcached", "--timeout", "3m")
 }
-
-func TestAServerThatIsAddedIsFilledFromTheOthers(t *testing.T) {
-	r := install(t, "filled", "--set", "config.timeout=2s")
-	r.populate()
-	v := r.verify("--shared-clients", "8", "--shared-rate", "1000")
-	r.scaleMemcached(4)
-	counted := v.stop()
-	missed := r.missed()
-	t.Logf("3 -> 4 servers with replicas all: %.2f %% of the kept keys were missed", 100*missed)
-	require.LessOrEqual(t, missed, .05)
-	r.requireNothingFailed(counted)
-	r.requireNothingOld(counted)
-}
