@@ -116,9 +116,7 @@ func install(t *testing.T, namespace string, args ...string) *release {
 		"install", "mcmw", chart(), "--values", filepath.Join(root, "test/cluster/values.yaml"),
 		"--wait", "--timeout", "3m",
 	}, args...)...)
-	r.helm("install", "mcmw-load", chart()+"-load", "--wait", "--timeout", "3m", "--set",
-		"generator=mcmwlab,image.tag="+tag+",image.pullPolicy=Never,resources.requests.cpu=10m,"+
-			"resources.requests.memory=32Mi,resources.limits.memory=256Mi")
+	r.installLoad()
 	// A pod is ready a moment before the node's rules for the Service include it.
 	eventually(t, "the service answers", func() error {
 		_, err := r.tryKubectl("exec", "mcmw-load-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw",
@@ -131,6 +129,14 @@ func install(t *testing.T, namespace string, args ...string) *release {
 	require.NoError(t, err)
 	r.awaitServers(servers)
 	return r
+}
+
+// installLoad installs a load pod.
+func (r *release) installLoad() {
+	r.t.Helper()
+	r.helm("install", "mcmw-load", chart()+"-load", "--wait", "--timeout", "3m", "--set",
+		"generator=mcmwlab,image.tag="+tag+",image.pullPolicy=Never,resources.requests.cpu=10m,"+
+			"resources.requests.memory=32Mi,resources.limits.memory=256Mi")
 }
 
 func chart() string { return filepath.Join(root, "deploy/helm/mcmw") }

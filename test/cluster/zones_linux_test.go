@@ -42,6 +42,7 @@ endpoints: [%s]
 		"--set", "memcached.enabled=false", "--set",
 		fmt.Sprintf("servers={k8s+_memcache._tcp.zoned.%s.svc}", r.namespace),
 		"--set", "config.read=nearest,config.replicas=all,config.writers=several")
+	r.installLoad()
 	r.awaitServers(len(zones))
 
 	// reads sends gets of existing keys, and returns how many of them each zone's server answered. All servers get
