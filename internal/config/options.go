@@ -159,8 +159,8 @@ var serversOptions = in(groupServers,
 		"maximum number of keys compared per second; where values are compared, 4 KiB of them count as a key"),
 	opt("refill-rate", sweep.DefaultRate, live,
 		count(func(c *Config) *int { return &c.RefillRate }, 0, maxSweepRate, "", ""),
-		"maximum number of keys looked at per second to refill a server that returned without its keys; 4 KiB of "+
-			"values count as a key; with 0 it is not refilled"),
+		"maximum number of keys looked at per second to refill a server that returned without its keys, or to copy "+
+			"keys that move; 4 KiB of values count as a key; with 0 neither is done"),
 	opt("sharded", "false", live, toggle(func(c *Config) *bool { return &c.Sharded }),
 		"split a multi-get over all servers that hold its keys").letter("s"),
 	opt("ring", route.RingRendezvous, perPool|live,

@@ -46,9 +46,11 @@ const (
 	FollowKey = Prefix + "follow "
 	// CleanKey names, on each server, the change of placement for which the server was cleaned.
 	CleanKey = Prefix + "clean"
-	// DeletingKey and ReadingKey hold the Record of a change of placement by a middleware that has entered phase
-	// delete-new, or is about to enter phase read-new (see route.Phase).
+	// DeletingKey, CopyingKey and ReadingKey hold the Record of a change of placement (see route.Phase) by a middleware
+	// that has entered phase delete-new, has entered copy or hand-over, or will not copy any more because it hands over
+	// or is about to enter read-new.
 	DeletingKey = Prefix + "change deleting"
+	CopyingKey  = Prefix + "change copying"
 	ReadingKey  = Prefix + "change reading"
 	// RoutesDeletingKey and RoutesReadingKey say the same of a change of routes, in JSON.
 	RoutesDeletingKey = Prefix + "routes deleting"

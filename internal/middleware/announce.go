@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -57,10 +58,39 @@ func names(all []announcement) (names []route.Announced) {
 	return names
 }
 
-// announce writes on the servers that t's change enters phase, or is in it, and returns what middlewares in the
-// neighbouring phase have announced. In the last phase nothing is written, and the announcements for phase delete-new
-// are returned. applying is held.
-func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Phase) []announcement {
+// announcedIn are the keys under which a middleware in a phase announces it.
+var announcedIn = [route.NumPhases][]string{
+	route.DeleteNew: {marker.DeletingKey}, route.Copy: {marker.CopyingKey},
+	route.HandOver: {marker.CopyingKey, marker.ReadingKey}, route.ReadNew: {marker.ReadingKey},
+}
+
+// sightings are what middlewares have announced, by key.
+type sightings map[string][]announcement
+
+// of reports whether somebody has announced change under key.
+func (s sightings) of(key string, change route.Announced) bool {
+	return slices.Contains(names(s[key]), change)
+}
+
+// all returns all of s.
+func (s sightings) all() []announcement {
+	return slices.Concat(s[marker.DeletingKey], s[marker.CopyingKey], s[marker.ReadingKey])
+}
+
+// sightAll returns what middlewares have announced on p's servers, except under the keys in without.
+func (p *pool) sightAll(ctx context.Context, without ...string) sightings {
+	all := sightings{}
+	for _, key := range []string{marker.DeletingKey, marker.CopyingKey, marker.ReadingKey} {
+		if !slices.Contains(without, key) {
+			all[key] = p.sightings(ctx, key)
+		}
+	}
+	return all
+}
+
+// announce writes on the servers that t's change enters phase, or is in it, and returns what middlewares in other
+// phases have announced. In the last phase nothing is written. applying is held.
+func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Phase) sightings {
 	c := t.change
 	if t.records == nil {
 		return nil
@@ -81,19 +111,26 @@ func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Pha
 	if err != nil {
 		return nil
 	}
-	key, theirs := marker.DeletingKey, marker.ReadingKey
-	if phase != route.DeleteNew {
-		key, theirs = theirs, key
-	}
-	lasts := m.announcementLasts()
-	return findOn(m.current.Load().of(t).servers, func(s *backend.Server) (a announcement, ok bool) {
-		return announcedOn(ctx, s, theirs, func(l *link.Link) error {
-			if phase == route.Settled {
-				return nil
+	p, lasts := m.current.Load().of(t), m.announcementLasts()
+	p.each(func(s *backend.Server) {
+		_ = s.Talk(ctx, func(l *link.Link) (err error) {
+			for _, key := range announcedIn[phase] {
+				err = errors.Join(err, l.Set(key, value, lasts))
 			}
-			return l.Set(key, value, lasts)
+			return err
 		})
 	})
+	return p.sightAll(ctx, announcedIn[phase]...)
+}
+
+// leave withdraws what announce has written for phase, except what it writes for phase next. A middleware that stays in
+// the phase announces it again.
+func (m *Middleware) leave(ctx context.Context, t *poolState, phase, next route.Phase) {
+	for _, key := range announcedIn[phase] {
+		if !slices.Contains(announcedIn[next], key) {
+			m.current.Load().of(t).withdraw(ctx, key)
+		}
+	}
 }
 
 // announcementLasts is how long an announcement lasts: until the look after the next one, even if a phase is entered
@@ -103,24 +140,27 @@ func (m *Middleware) announcementLasts() time.Duration {
 }
 
 // otherChange announces on the servers that t's change enters phase, and returns the placement to which other
-// middlewares are changing from the same placement; nil: there is no other. If two middlewares enter a phase at the
-// same time, at least one sees the other, because each first writes its announcement and then reads the other's. If
-// both see each other, the one that is about to read by its list gives way. applying is held.
-func (m *Middleware) otherChange(ctx context.Context, t *poolState, phase route.Phase) *placed {
+// middlewares are changing from the same placement, nil if there is no other, and what others have announced. If two
+// middlewares enter a phase at the same time, at least one sees the other, because each first writes its announcement
+// and then reads the other's. If both see each other, the one that is about to read by its list gives way. applying is
+// held.
+func (m *Middleware) otherChange(ctx context.Context, t *poolState, phase route.Phase) (other *placed, seen sightings) {
 	if phase == route.Settled {
-		return nil
+		return nil, nil
 	}
 	p, own := m.current.Load().of(t), t.change.announced()
-	other := p.conflict(own, m.announce(ctx, t, phase))
+	seen = m.announce(ctx, t, phase)
+	other = p.conflict(own, seen.all())
 	switch {
 	case other == nil:
-		return nil
-	case phase == route.ReadNew:
-		p.withdraw(ctx, marker.ReadingKey)
-		return other
+		return nil, seen
+	case phase != route.DeleteNew:
+		m.leave(ctx, t, phase, route.Settled)
+		return other, seen
 	}
 	pause(ctx, giveWay)
-	return p.conflict(own, m.announce(ctx, t, phase))
+	seen = m.announce(ctx, t, phase)
+	return p.conflict(own, seen.all()), seen
 }
 
 // giveWay bounds the time in which a middleware that gives way withdraws its announcement.
@@ -141,8 +181,10 @@ func (p *pool) conflict(own route.Announced, all []announcement) *placed {
 }
 
 // look announces again on the servers in which phase t's change is, and acts on what others have announced:
-//   - Phase delete-new ends at once if others are in read-new, because they dwell there for their own step.
-//   - Phase read-new does not end as long as others are in delete-new, in which the previous placement is read.
+//   - Phase delete-new ends at once if others are in a later phase, because they dwell there for their own step.
+//   - Phase copy ends at once if others hand over or read by the new placement. Until then copying begins when it is due
+//     and nobody is in delete-new.
+//   - Phase read-new does not end as long as others are in an earlier phase, in which the previous placement is read.
 //   - Until then the marks of servers that were cleaned are kept.
 //   - In later phases, a next change that another middleware has begun, and that this one wants, begins here, too.
 //
@@ -150,20 +192,32 @@ func (p *pool) conflict(own route.Announced, all []announcement) *placed {
 func (m *Middleware) look(ctx context.Context, t *poolState) {
 	c := t.change
 	own, others := c.announced(), m.announce(ctx, t, c.phase)
+	deleting, copying, reading := others.of(marker.DeletingKey, own), others.of(marker.CopyingKey, own),
+		others.of(marker.ReadingKey, own)
 	if mark := m.mark(t); c.phase != route.Settled {
 		m.current.Load().of(t).each(func(s *backend.Server) { _ = s.Talk(ctx, mark.Keep) })
 	}
-	same := slices.Contains(names(others), own)
 	switch {
-	case c.phase == route.DeleteNew && same:
+	case c.phase == route.DeleteNew && (copying || reading):
 		c.due = time.Now()
 		return
 	case c.phase == route.DeleteNew:
-		if m.current.Load().of(t).conflict(own, others) != nil {
+		if m.current.Load().of(t).conflict(own, others.all()) != nil {
 			m.enterOrLog(ctx, t, route.DeleteNew)
 		}
 		return
-	case c.phase == route.ReadNew && same:
+	case c.phase == route.Copy && reading:
+		c.due = time.Now()
+		c.stopCopying()
+		return
+	case c.phase == route.Copy:
+		if c.copying == nil && !deleting && !time.Now().Before(c.due) {
+			m.beginCopying(t)
+		}
+		return
+	case c.phase == route.HandOver:
+		return
+	case c.phase == route.ReadNew && (deleting || copying):
 		if soon := time.Now().Add(m.lookEvery()); c.due.Before(soon) {
 			c.due = soon
 		}
@@ -171,7 +225,7 @@ func (m *Middleware) look(ctx context.Context, t *poolState) {
 	}
 	o := &m.options.Pools[slices.Index(m.poolStates, t)]
 	router, _ := route.New(o.Servers, o.Options) // it never fails: o has been validated
-	if !slices.Contains(names(others),
+	if !slices.Contains(names(others.all()),
 		route.Announced{From: own.To, To: fingerprint(placed{router, o.Options}.record())}) {
 		return
 	}
@@ -211,10 +265,10 @@ func (m *Middleware) elsewhere(ctx context.Context, p *pool, o *PoolOptions) []r
 	}
 	wanted := fingerprint(p.wanted().record())
 	own := route.Announced{From: wanted, To: wanted}
-	if c := p.poolState.change; c != nil && c.phase == route.DeleteNew {
+	if c := p.poolState.change; c != nil && c.readsOld() {
 		own.From = fingerprint(c.from.record())
 	}
-	to := p.conflict(own, p.sightings(ctx, marker.DeletingKey))
+	to := p.conflict(own, p.sightAll(ctx, marker.ReadingKey).all())
 	if to == nil {
 		return nil
 	}

@@ -51,21 +51,26 @@ func (p placed) at(o *PoolOptions) (placed, error) {
 // phase lasts for at least Options.ChangeStep, and delete-new for the longest Timeout more, because a middleware enters
 // it when the requests that it is serving are answered:
 //
-//	settled --> delete-new --> read-new --> settled, closing --> settled
-//	             ^  ^    |                              |
-//	             |  '----' another list is wanted       |
-//	             '---- a list was wanted meanwhile -----'
+//	settled --> delete-new --> copy --> hand-over --> read-new --> settled, closing --> settled
+//	             ^  ^    |    '------------------------^                  |
+//	             |  '----' another list is wanted                         |
+//	             '------------- a list was wanted meanwhile --------------'
 //
 // If another list is wanted in delete-new, that phase begins again with the new list. In later phases a new list has to
 // wait. "Settled, closing" is the last phase of a change: no other change may begin in it, unless another middleware
 // has begun it.
 //
-// Middlewares announce on the servers which phase they are in. Read-new ends when none is in delete-new any more,
+// In copy, one middleware copies the values of keys that move to their new holders, once all middlewares have left
+// delete-new (copying). Copy ends when that is done or has failed, and hand-over only after every middleware that may
+// have copied has stopped, and what it has not confirmed has expired. If nothing can be copied, both are left out.
+//
+// Middlewares announce on the servers which phase they are in. Read-new ends when none is in an earlier phase any more,
 // however long that takes (look). A middleware that starts joins the change that the others have announced, in a phase
 // that is compatible with theirs (join).
 type change struct {
 	course
 	from, to placed
+	copying  *copying // in phase copy; nil: it has not begun
 }
 
 // inPhases reports whether a new placement is applied in phases.
@@ -87,11 +92,14 @@ func (c *change) announced() route.Announced {
 
 // ends returns the placement by which keys are read in c's phase, and the other one.
 func (c *change) ends() (read, other placed) {
-	if c.phase == route.DeleteNew {
+	if c.readsOld() {
 		return c.from, c.to
 	}
 	return c.to, c.from
 }
+
+// readsOld reports whether keys are read by the previous placement.
+func (c *change) readsOld() bool { return c.phase != route.Settled && c.phase < route.ReadNew }
 
 // wanted returns the placement that p has, or will have after the change that is under way.
 func (p *pool) wanted() placed {
@@ -119,6 +127,20 @@ func fingerprint(placements ...marker.Placement) string {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// besides returns the phase to enter instead of phase, because of what others have announced of c: who is late does not
+// enter one in which values must not be copied while others may copy, nor one in which they are copied when others have
+// stopped.
+func (c *change) besides(phase route.Phase, seen sightings) route.Phase {
+	copying, reading := seen.of(marker.CopyingKey, c.announced()), seen.of(marker.ReadingKey, c.announced())
+	switch {
+	case phase == route.DeleteNew && copying && reading, phase == route.Copy && reading:
+		return route.HandOver
+	case phase == route.DeleteNew && copying, phase == route.ReadNew && c.phase == route.DeleteNew && copying:
+		return route.Copy
+	}
+	return phase
 }
 
 // effective returns m.options with the servers and placements of the present phases, and the router for them. applying
@@ -188,7 +210,14 @@ func (m *Middleware) wants(t *poolState, o *PoolOptions) (changed bool) {
 // enter makes t's change enter phase. applying is held.
 func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase) error {
 	c, step := t.change, m.dwell(phase)
-	if other := m.otherChange(ctx, t, phase); other != nil {
+	c.stopCopying()
+	other, seen := m.otherChange(ctx, t, phase)
+	if besides := c.besides(phase, seen); other == nil && besides != phase {
+		m.announce(ctx, t, besides)
+		m.leave(ctx, t, phase, besides)
+		phase, step = besides, m.dwell(besides)
+	}
+	if other != nil {
 		m.options.Log.Warn("another mcmw is changing to a different list of servers: this one changes to that list " +
 			"first, and to its own list afterwards")
 		if phase == route.DeleteNew {
@@ -197,7 +226,10 @@ func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase)
 		phase, c.to = route.DeleteNew, *other
 		m.announce(ctx, t, phase)
 	}
-	c.phase, c.cleaned = phase, nil
+	if phase == route.Copy {
+		m.current.Load().of(t).withdraw(ctx, marker.DeletingKey) // those that are still in that phase put it again
+	}
+	c.phase, c.cleaned, c.copying = phase, nil, nil
 	m.options.Log.Info("the placement of keys changes", "pool", t.name, "phase", phase.String(), "from",
 		fingerprint(c.from.record()), "to", fingerprint(c.to.record()))
 	err := m.replace(ctx, t)
@@ -239,7 +271,7 @@ func (m *Middleware) mark(t *poolState) backend.Mark {
 // step enters the next phase of t's change. applying is held.
 func (m *Middleware) step(ctx context.Context, t *poolState) {
 	c := t.change
-	next, more := c.next()
+	next, more := c.next(m.copiesMoved(t))
 	switch {
 	case !more:
 		t.change = nil

@@ -9,19 +9,23 @@ import (
 	"mcmw/internal/route"
 )
 
-// course is the progress of a change through its phases: delete-new, read-new, and settled, the last one, in which keys
-// are placed as wanted but the next change must not begin yet; or late, and settled. A phase ends when it is due and
-// the servers that get keys have been cleaned. Migrations go by the clock instead; see Migration.
+// course is the progress of a change through its phases: delete-new, perhaps copy and hand-over, read-new, and settled,
+// the last one, in which keys are placed as wanted but the next change must not begin yet; or late, and settled. A
+// phase ends when it is due and the servers that get keys have been cleaned. Migrations go by the clock instead; see
+// Migration.
 type course struct {
 	phase   route.Phase
 	due     time.Time
 	cleaned <-chan struct{} // closed when the servers that get keys have been cleaned; nil: there are none
 }
 
-// next returns the phase after the present one; more is false if that is the last one.
-func (c *course) next() (phase route.Phase, more bool) {
-	if c.phase == route.DeleteNew {
+// next returns the phase after the present one; more is false if that is the last one. copies: values are copied.
+func (c *course) next(copies bool) (phase route.Phase, more bool) {
+	switch {
+	case c.phase == route.DeleteNew && !copies:
 		return route.ReadNew, true
+	case c.phase != route.Settled && c.phase < route.ReadNew:
+		return c.phase + 1, true
 	}
 	return route.Settled, c.phase != route.Settled
 }
@@ -48,6 +52,8 @@ func (m *Middleware) dwell(phase route.Phase) time.Duration {
 	switch step := m.options.ChangeStep; phase {
 	case route.DeleteNew:
 		return step + m.options.longestTimeout()
+	case route.HandOver:
+		return settling(step)
 	case route.Late:
 		return lateSteps*step + m.options.longestTimeout()
 	default:

@@ -247,7 +247,8 @@
 // Other middlewares learn of a new placement earlier or later. Therefore it is applied in phases (change). Each phase
 // has a core of its own, whose router says where a key is read and written, and where each write deletes it
 // (route.Row). If another server is to decide commands that depend on a key's item, these miss in the phase before
-// that. New holders are cleaned in the first phase, in the background, and the next phase waits for that (drive).
+// that. New holders are cleaned in the first phase, in the background, and the next phase waits for that (drive). Then
+// one middleware copies to them the values of keys that move (sweep.Copier), before anyone reads them there.
 // Middlewares announce their phases on the servers, so that none stops deleting on the previous holders while another
 // may read these (look), and one that starts joins the others in their phase (join).
 //

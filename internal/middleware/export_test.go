@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"mcmw/internal/route"
 )
 
 // EndPhase ends the present phase of a change of placement, or else of a change of routes, and reports whether there is
@@ -21,10 +23,24 @@ func (m *Middleware) EndPhase() bool {
 		<-awaited.cleaned
 	}
 	m.applying.Lock()
-	if c, _ = m.currentCourse(); c != nil && *c == awaited { // otherwise the phase has ended
+	m.awaitCopied()
+	if c, _ = m.currentCourse(); c != nil && c.phase == awaited.phase && c.cleaned == awaited.cleaned { // otherwise the phase has ended
 		step(m.work)
 	}
 	return true
+}
+
+// awaitCopied lets copying begin, if a change is in phase copy, and waits for its end. applying is held.
+func (m *Middleware) awaitCopied() {
+	for _, t := range m.poolStates {
+		for c := t.change; c != nil && t.change == c && c.phase == route.Copy && !c.mayEnd(); {
+			c.due = time.Now()
+			m.look(m.work, t)
+			m.applying.Unlock()
+			time.Sleep(time.Millisecond)
+			m.applying.Lock()
+		}
+	}
 }
 
 // AwaitsOthers ends the dwell of the present phase of a change of placement, looks at what other middlewares have

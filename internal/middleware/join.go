@@ -68,15 +68,15 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 
 // join makes the pool join the change that other middlewares have announced on its servers, or that the servers'
 // records show although no middleware is there to announce it. It returns false if there is none. The announcements are
-// read again after this middleware has made its own: if it joins in delete-new, none of the others has left read-new
-// before it has seen that. If the two looks are so far apart that announcements may have expired meanwhile, it begins
+// read again after this middleware has made its own: if it joins in a phase before read-new, none of the others has left
+// read-new before it has seen that. If the two looks are so far apart that announcements may have expired meanwhile, it begins
 // again. applying is held.
 func (m *Middleware) join(ctx context.Context, p *pool) bool {
 	t, own := p.poolState, p.settled
 	begun := time.Now()
-	deleting, reading := p.sightings(ctx, marker.DeletingKey), p.sightings(ctx, marker.ReadingKey)
+	seen := p.sightAll(ctx)
 	for {
-		a, phase := route.Join(names(deleting), names(reading))
+		a, phase := seen.join()
 		if phase == route.Settled {
 			from, ok := p.before(p.records.Looks().Newest())
 			if !ok {
@@ -87,7 +87,7 @@ func (m *Middleware) join(ctx context.Context, p *pool) bool {
 			m.announce(ctx, t, from.phase)
 			return true
 		}
-		all := slices.Concat(deleting, reading)
+		all := seen.all()
 		record := all[slices.IndexFunc(all, func(b announcement) bool { return b.Announced == a })].record
 		from, known := p.located(record.Previous[0], record)
 		to, known2 := p.located(record.Placement, record)
@@ -96,21 +96,28 @@ func (m *Middleware) join(ctx context.Context, p *pool) bool {
 			return false
 		}
 		t.change, t.joined = &change{course: course{phase: phase}, from: from, to: to}, true
-		others := m.announce(ctx, t, phase)
+		seen = m.announce(ctx, t, phase)
 		if phase == route.ReadNew {
 			return true
 		}
-		deleting, reading = []announcement{{a, record}}, others
-		switch _, again := route.Join(names(deleting), names(reading)); {
+		for _, key := range announcedIn[phase] {
+			seen[key] = []announcement{{a, record}}
+		}
+		switch _, again := seen.join(); {
 		case time.Since(begun) > m.lookEvery():
 			t.change, t.joined = nil, false
-			p.withdraw(ctx, marker.DeletingKey)
+			m.leave(ctx, t, phase, route.Settled)
 			begun = time.Now()
-			deleting, reading = p.sightings(ctx, marker.DeletingKey), p.sightings(ctx, marker.ReadingKey)
+			seen = p.sightAll(ctx)
 		case again == phase:
 			return true
 		}
 	}
+}
+
+// join returns the change that a middleware joins when it starts, and the phase; see route.Join.
+func (s sightings) join() (a route.Announced, phase route.Phase) {
+	return route.Join(names(s[marker.DeletingKey]), names(s[marker.CopyingKey]), names(s[marker.ReadingKey]))
 }
 
 // earlier is a placement, other than the wanted one, that the servers' records have, and the phase in which a
@@ -185,11 +192,11 @@ func (p *pool) judge(looks marker.Looks) {
 	}
 }
 
-// cleanJoined cleans servers that get keys by a change that is in read-new already. The others have done it, and their
+// cleanJoined cleans servers that get keys by a change that is past delete-new already. The others have done it, and their
 // marks say so. applying is held.
 func (m *Middleware) cleanJoined() {
 	for _, t := range m.poolStates {
-		if t.joined && t.change.phase == route.ReadNew {
+		if t.joined && t.change.phase != route.DeleteNew {
 			m.cleanNew(t, t.change)
 			<-t.change.cleaned
 		}
@@ -225,7 +232,7 @@ func (m *Middleware) followOthers(ctx context.Context, t *poolState) {
 	}
 	settled := fingerprint(t.settled.record())
 	to := p.conflict(route.Announced{From: settled, To: settled},
-		slices.Concat(p.sightings(ctx, marker.DeletingKey), p.sightings(ctx, marker.ReadingKey)))
+		p.sightAll(ctx).all())
 	if to == nil {
 		return
 	}

@@ -141,7 +141,7 @@ func (m *Middleware) joinRoutes(ctx context.Context, c *core) *rerouting {
 	begun := time.Now()
 	deleting, reading := look()
 	for {
-		a, phase := route.Join(announced(deleting), announced(reading))
+		a, phase := route.Join(announced(deleting), nil, announced(reading))
 		if phase == route.Settled {
 			return nil
 		}

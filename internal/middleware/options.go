@@ -59,7 +59,7 @@ type Options struct {
 	// SweepRate is the largest number of keys compared per second; 0 means sweep.DefaultRate.
 	SweepRate int
 	// RefillRate is the largest number of keys looked at per second when a server that lacks keys is refilled from the
-	// other holders; 0: servers are not refilled.
+	// other holders, or when keys that move are copied; 0: neither is done.
 	RefillRate int
 	// ClientOptions are about clients. The zero values mean: MaxConnections, as many as the limit on open files allows;
 	// IdleTimeout and MaxAge, never; MinRate, MaxOutput, WriteTimeout and ClientMemory, the defaults below; Limits,

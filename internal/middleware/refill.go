@@ -24,7 +24,7 @@ const (
 // meanwhile, which only marks can tell other middlewares, and copies are compared by their versions.
 func (p *pool) refills(o *Options) bool {
 	alone := p.options.Writers == WritersOne && p.records != nil
-	return o.RefillRate > 0 && p.router.N() > 1 && p.versioned.Load() && (alone || p.respectsMarks())
+	return o.RefillRate > 0 && p.replicas() > 1 && p.versioned.Load() && (alone || p.respectsMarks())
 }
 
 // refill refills servers of t's pool that lack keys, until ctx is done or the pool is removed.
@@ -136,7 +136,7 @@ func (p *pool) mayRefill(s int, full []sweep.Full) bool {
 			source = true
 		}
 	}
-	return source && away <= p.router.N()-2
+	return source && away <= p.replicas()-2
 }
 
 // Refilled returns whether servers hold the keys that they should, with their present addresses: those that are read

@@ -266,7 +266,7 @@ func (m *Middleware) unmarkLosers(r *rerouting) {
 // stepRoutes enters the next phase of the change of routes. applying is held.
 func (m *Middleware) stepRoutes(ctx context.Context) {
 	r := m.routing
-	next, more := r.next()
+	next, more := r.next(false)
 	if next == route.ReadNew {
 		m.announceRoutes(ctx, r, next)
 	}

@@ -133,7 +133,7 @@ func (p *pool) beginRecords() {
 		p.remember(newest)
 	}
 	running := ""
-	if p.router.N() > 1 {
+	if p.replicas() > 1 {
 		host, _ := os.Hostname()
 		if before := looks.Running(); before != "" {
 			p.unswept.Store(true)

@@ -34,7 +34,7 @@ func (m *Middleware) sweep(ctx context.Context, t *poolState) {
 			return
 		}
 		every, wait := p.sweepEvery(&c.options), sweepIdle
-		m.swept.Repeats(p.router.N() > 1, every)
+		m.swept.Repeats(p.replicas() > 1, every)
 		due := p.unswept.Load() && !p.unlisted.Load()
 		switch {
 		case p.changing(): // other middlewares may place keys on other servers
@@ -59,7 +59,7 @@ func (c *core) unswept() bool {
 // sweepEvery returns how often the replicas are compared regularly; 0: they are not. With one writer replicas differ
 // only after a kill, and there are no versions, so that all values would have to be read.
 func (p *pool) sweepEvery(o *Options) time.Duration {
-	if !p.several.Load() || p.router.N() == 1 {
+	if !p.several.Load() || p.replicas() == 1 {
 		return 0
 	}
 	return o.SweepEvery

@@ -37,6 +37,14 @@ func (c *core) decideWriters(ctx context.Context) {
 	deciding.Wait()
 }
 
+// replicas returns how many servers hold a key when no change is under way.
+func (p *pool) replicas() int {
+	if p.change == nil {
+		return p.router.N()
+	}
+	return max(p.change.from.router.N(), p.change.to.router.N())
+}
+
 func (p *pool) decideWriters(ctx context.Context) {
 	shared := p.router.N() > 1 || p.migrates
 	several := shared && p.options.Writers == WritersSeveral
@@ -60,7 +68,7 @@ func (p *pool) decidersMove() bool {
 // respectsMarks reports whether the middlewares in front of the servers must know of each other, while they run, which
 // servers missed writes.
 func (p *pool) respectsMarks() bool {
-	shared := p.lingers || p.several.Load() && p.router.N() > 1 && p.options.Ack != replica.AckAll || p.diverts() &&
+	shared := p.lingers || p.several.Load() && p.replicas() > 1 && p.options.Ack != replica.AckAll || p.diverts() &&
 		p.options.Writers != WritersOne
 	return shared && len(p.servers) >= leastForMarks && p.options.Rejoin != backend.RejoinTrust
 }
@@ -68,7 +76,7 @@ func (p *pool) respectsMarks() bool {
 // agrees reports whether other middlewares may let another server decide what depends on an item, so that all must let
 // the same one. With rejoin trust nothing says which one that is.
 func (p *pool) agrees() bool {
-	shared := p.several.Load() && p.router.N() > 1 || p.diverts() && p.options.Writers != WritersOne
+	shared := p.several.Load() && p.replicas() > 1 || p.diverts() && p.options.Writers != WritersOne
 	return shared && p.options.Rejoin != backend.RejoinTrust
 }
 

@@ -51,40 +51,29 @@ type migrationWorld struct {
 
 // copyDriver is the explore.Driver of the worker that copies the key.
 type copyDriver struct {
-	m       *migrationWorld
+	of      sweep.Transfer // how it begins
 	servers int
 	move    *sweep.Transfer
 	out     []string
 	waiting []bool
-	given   uint64      // number of provisional versions given out
-	late    func() bool // missed keys are not copied any more
+	// provisional returns the given-th provisional version; nil: copies have none.
+	provisional func(given uint64) uint64
+	given       uint64      // number of provisional versions given out
+	late        func() bool // the key is not copied any more
 }
 
 func (c *copyDriver) Start(string) {
 	if c.late() {
 		return
 	}
-	c.move = &sweep.Transfer{
-		Key: protocol.KeyText{Text: []byte("k")}, Source: c.m.source, Hold: 30,
-		Unchecked: c.m.unchecked, Unverified: c.m.unverified, Overwrites: c.m.overwrites,
-	}
-	for n := range c.m.count() {
-		if n != c.m.source && !c.m.alone {
-			c.move.Others = append(c.move.Others, n)
-		}
-	}
-	if c.m.missed {
-		c.move.Provisional = func() uint64 {
+	move := c.of
+	if c.provisional != nil {
+		move.Provisional = func() uint64 {
 			c.given++
-			if c.m.seen {
-				return protocol.FirstVersion + 1000 + c.given
-			}
-			return protocol.FirstProvisional + c.given
+			return c.provisional(c.given)
 		}
 	}
-	for n := range c.m.count() {
-		c.move.To = append(c.move.To, c.m.count()+n)
-	}
+	c.move = &move
 	c.out, c.waiting = make([]string, c.servers), make([]bool, c.servers)
 	c.ask()
 }
@@ -133,6 +122,32 @@ func (c *copyDriver) AppendState(dst []byte) []byte {
 	move := *c.move
 	move.Provisional = nil
 	return fmt.Appendf(dst, "%+v %q %v %d", move, c.out, c.waiting, c.given)
+}
+
+// transfer returns how the key is copied.
+func (m *migrationWorld) transfer() sweep.Transfer {
+	t := sweep.Transfer{
+		Key: protocol.KeyText{Text: []byte("k")}, Source: m.source, Hold: 30,
+		Unchecked: m.unchecked, Unverified: m.unverified, Overwrites: m.overwrites,
+	}
+	for n := range m.count() {
+		if n != m.source && !m.alone {
+			t.Others = append(t.Others, n)
+		}
+		t.To = append(t.To, m.count()+n)
+	}
+	return t
+}
+
+// provisional returns copyDriver.provisional.
+func (m *migrationWorld) provisional() func(given uint64) uint64 {
+	switch {
+	case !m.missed:
+		return nil
+	case m.seen:
+		return func(given uint64) uint64 { return protocol.FirstVersion + 1000 + given }
+	}
+	return func(given uint64) uint64 { return protocol.FirstProvisional + given }
 }
 
 // count returns how many servers each pool has. All of them hold every key.
@@ -224,7 +239,7 @@ func (m *migrationWorld) explore(t *testing.T, limit int, checks explore.Checks)
 			w.Workers = append(w.Workers, &explore.Worker{
 				Silent: true, Middleware: 4,
 				Driver: &copyDriver{
-					m: m, servers: servers,
+					of: m.transfer(), provisional: m.provisional(), servers: servers,
 					late: func() bool { return m.missed && m.phases[middlewares[0].stage] != route.MigrationWarmUp },
 				},
 				Commands: []string{"copy"},

@@ -14,8 +14,10 @@ import (
 	"mcmw/internal/mctest/explore"
 	"mcmw/internal/mctest/model"
 	"mcmw/internal/plan"
+	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/sweep"
 )
 
 // placementChange is a world with two middlewares, each with a client, that go through the phases of a change of
@@ -31,6 +33,11 @@ type placementChange struct {
 	first, last int
 	// late: the second middleware starts at any moment, and does not know which phase the other is in.
 	late bool
+	// copies: the phases are copyPhases, and a worker copies the key while both middlewares are in phase copy. Neither
+	// enters the next phase before that is done.
+	copies bool
+	// copied is what new holders hold at first instead of an old value; "": nothing.
+	copied string
 	// between returns the router in a phase of another kind of change than from from to to, and after is the router
 	// after that change; see rerouted.
 	between func(route.Phase) *route.Router
@@ -40,6 +47,8 @@ type placementChange struct {
 	phases  []route.Phase // instead of the right ones
 	apart   int           // phases apart, instead of 1
 	unclean bool          // the old values of new holders are not deleted
+	hasty   bool          // the key is copied while only one middleware is in phase copy
+	fault   sweep.Transfer
 }
 
 // Commands of the worker that takes a middleware through the phases.
@@ -50,6 +59,7 @@ const (
 
 var (
 	phasesInOrder = []route.Phase{route.Settled, route.DeleteNew, route.ReadNew}
+	copyPhases    = []route.Phase{route.Settled, route.DeleteNew, route.Copy, route.HandOver, route.ReadNew}
 	latePhases    = []route.Phase{route.Late}
 )
 
@@ -142,8 +152,9 @@ func (m *placementChange) servers(from *route.Router) (servers []*model.Server) 
 		server := &model.Server{}
 		switch {
 		case m.empty:
-		case slices.Contains(holders(from), s):
+		case slices.Contains(holders(from), s), m.copied == before:
 			server.Put("k", model.Item{Value: before, CAS: initialVersion})
+		case m.first > 0:
 		default:
 			server.Put("k", model.Item{Value: forgotten, CAS: initialVersion + 1})
 		}
@@ -181,9 +192,13 @@ func (m *placementChange) explore(t *testing.T, limit int) (explore.Result, *exp
 	if m.between != nil {
 		between, after = m.between, m.after
 	}
-	apart, gains := max(m.apart, 1), gained(from, to)
+	apart, gains, copying := max(m.apart, 1), gained(from, to), slices.Index(copyPhases, route.Copy)
 	phases := m.phases
-	if phases == nil {
+	switch {
+	case phases != nil:
+	case m.copies:
+		phases = copyPhases
+	default:
 		phases = phasesInOrder
 	}
 	return explore.UpTo(func() *explore.World {
@@ -228,7 +243,20 @@ func (m *placementChange) explore(t *testing.T, limit int) (explore.Result, *exp
 					Driver: &stepper{of: p, gains: gains, servers: w.Servers}, Commands: steps,
 				})
 		}
+		if m.copies {
+			w.Workers = append(w.Workers, &explore.Worker{
+				Silent: true, Middleware: 4, Commands: []string{"copy"},
+				Driver: &copyDriver{
+					of: m.transfer(from, to), servers: servers,
+					late: func() bool { return max(middlewares[0].stage, middlewares[1].stage) > copying },
+				},
+			})
+		}
 		w.May = func(w *explore.World, i int) bool {
+			if i == 4 {
+				first, second := middlewares[0].stage, middlewares[1].stage
+				return min(first, second) >= copying || m.hasty && max(first, second) == copying
+			}
 			mine, other := middlewares[i/2], middlewares[1-i/2]
 			switch {
 			case m.late && i == 2: // clients are served once the servers are clean
@@ -240,12 +268,23 @@ func (m *placementChange) explore(t *testing.T, limit int) (explore.Result, *exp
 			case m.late && i == 3: // it stays in this phase for longer than the change takes
 				return other.stage >= len(phases)-1 // no middleware reads old holders any more
 			}
+			if m.copies && mine.stage == copying && w.Workers[4].Running() {
+				return false
+			}
 			return m.late || mine.stage < other.stage+apart
 		}
 		return w
 	}, limit, explore.Checks{Always: func(w *explore.World) error {
 		return errors.Join(noneReadOlder(w), decidedOnce(w))
 	}})
+}
+
+// transfer returns how the key is copied.
+func (m *placementChange) transfer(from, to *route.Router) sweep.Transfer {
+	t, old := m.fault, holders(from)
+	t.Key, t.Hold = protocol.KeyText{Text: []byte("k")}, 30
+	t.Source, t.Others, t.To = old[0], old[1:], gained(from, to)
+	return t
 }
 
 // noneReadOlder checks the promise: the value that a client gets is not older than a write that was answered before the
@@ -355,6 +394,45 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileThePlacementChanges(t *testing
 	t.Logf("%d states, %d histories cut off", states, cut)
 }
 
+// copyingChanges are the pairs of neighbouring phases in which two middlewares can be if keys are copied, with what the
+// new holders can hold then.
+func copyingChanges() (all []placementChange) {
+	for _, m := range placementsInChange {
+		m.copies = true
+		for _, at := range []struct {
+			first, last int
+			copied      string
+		}{{1, 2, ""}, {2, 2, ""}, {2, 2, before}, {2, 3, ""}, {2, 3, before}, {3, 4, ""}, {3, 4, before}, {4, 5, before}} {
+			m.first, m.last, m.copied = at.first, at.last, at.copied
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func TestNoReadIsOlderThanAnAcknowledgedWriteWhileKeysThatMoveAreCopied(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	clients, limit := [][2][]string{
+		clientsInChange[0], clientsInChange[1], {{"touch k 100\r\n"}, {deleteKey, getKey}}, {{incrKey}, {incrKey, getKey}},
+	}, migrationStates()/8
+	if mctest.Long() {
+		clients = slices.Concat(clients, clientsInChange[2:], dependingClients, warmUpClients())
+	}
+	var states, cut int
+	for _, m := range copyingChanges() {
+		for _, m.clients = range clients {
+			r, failure := m.explore(t, limit)
+			require.Nil(t, failure, "%s, stages %d to %d, %q, %q: %v", m.name, m.first, m.last, m.copied, m.clients,
+				failure)
+			states += r.States
+			if r.Cut {
+				cut++
+			}
+		}
+	}
+	t.Logf("%d states, %d histories cut off", states, cut)
+}
+
 // dependingClients are clients of whose commands only one may succeed with the same answer.
 var dependingClients = [][2][]string{
 	{{incrKey}, {incrKey}},
@@ -417,6 +495,15 @@ func TestEveryFaultInjectedIntoThePhasesIsFound(t *testing.T) {
 			to: []int{0}, clients: dependingClients[0],
 		},
 		"new holders that are not clean": {unclean: true},
+		"a copy that is not checked": {
+			copies: true, first: 2, last: 4, fault: sweep.Transfer{Unchecked: true},
+		},
+		"a copy made while another middleware is in delete-new": {copies: true, first: 1, last: 4, hasty: true},
+		"a copy made while another middleware hands over":       {copies: true, first: 2, last: 4, hasty: true},
+		"two servers that decide because there is no hand-over": {
+			phases: []route.Phase{route.Copy, route.ReadNew}, from: []int{0, 1},
+			to: []int{0}, clients: dependingClients[0],
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if m.from == nil {

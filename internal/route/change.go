@@ -13,12 +13,14 @@ type Phase uint8
 const (
 	Settled Phase = iota
 	DeleteNew
+	Copy
+	HandOver
 	ReadNew
 	Late
 	NumPhases
 )
 
-var phaseNames = [NumPhases]string{"settled", "delete-new", "read-new", "late"}
+var phaseNames = [NumPhases]string{"settled", "delete-new", "copy", "hand-over", "read-new", "late"}
 
 // String returns the phase's name, the same in metrics and logs.
 func (p Phase) String() string { return phaseNames[p] }
@@ -27,16 +29,21 @@ func (p Phase) String() string { return phaseNames[p] }
 type Announced struct{ From, To string }
 
 // Join returns the change that a middleware joins when it starts, and the phase, given what others have announced: that
-// they are in DeleteNew of a change, or in ReadNew, in which they remain until nobody is in DeleteNew any more.
-// Settled: nobody has announced anything. The middleware announces DeleteNew before it joins in it, and looks again
-// whether somebody is in ReadNew. Announcements may last longer than the phase.
-func Join(deleting, reading []Announced) (a Announced, phase Phase) {
+// they are in DeleteNew of a change, in Copy or HandOver, or in HandOver or ReadNew. In ReadNew they remain until
+// nobody is in an earlier phase any more. Settled: nobody has announced anything. The middleware announces the phase
+// before it joins in it, and looks again whether somebody is in a later one. Announcements may last longer than the
+// phase.
+func Join(deleting, copying, reading []Announced) (a Announced, phase Phase) {
 	for _, d := range deleting {
 		if slices.ContainsFunc(reading, func(r Announced) bool { return r.To == d.From }) {
 			return d, DeleteNew // the next change has begun
 		}
 	}
 	switch {
+	case len(copying) > 0 && slices.Contains(reading, copying[0]):
+		return copying[0], HandOver
+	case len(copying) > 0:
+		return copying[0], Copy
 	case len(reading) > 0:
 		return reading[0], ReadNew
 	case len(deleting) > 0:
@@ -56,6 +63,9 @@ func Change(from, to *Router, phase Phase) *Router {
 	g := &Group{
 		servers: slices.Clone(next.servers), n: max(old.n, next.n), read: next.read, zone: next.zone,
 		measures: next.measures, wanted: next.wanted, previousGutter: next.previousGutter, closed: next.closed,
+	}
+	if changeRows[phase].New.Has(Store | After) {
+		r.n = from.n + to.n // a write stores on both sides
 	}
 	var index []int
 	for _, s := range from.servers {

@@ -58,19 +58,22 @@ func TestAChangeOfServersGoesFromOnePlacementToTheOther(t *testing.T) {
 func TestAMiddlewareJoinsTheChangeThatIsFurthest(t *testing.T) {
 	change, next, other := Announced{"a", "b"}, Announced{"b", "c"}, Announced{"a", "x"}
 	for _, c := range []struct {
-		deleting, reading []Announced
-		joins             Announced
-		phase             Phase
+		deleting, copying, reading []Announced
+		joins                      Announced
+		phase                      Phase
 	}{
-		{nil, nil, Announced{}, Settled},
-		{[]Announced{change}, nil, change, DeleteNew},
-		{[]Announced{change}, []Announced{change}, change, ReadNew},
-		{nil, []Announced{change}, change, ReadNew},
-		{[]Announced{other}, []Announced{change}, change, ReadNew},
-		{[]Announced{change, next}, []Announced{change}, next, DeleteNew},
-		{[]Announced{{"b", "a"}}, []Announced{change}, Announced{"b", "a"}, DeleteNew},
+		{nil, nil, nil, Announced{}, Settled},
+		{[]Announced{change}, nil, nil, change, DeleteNew},
+		{[]Announced{change}, []Announced{change}, nil, change, Copy},
+		{nil, []Announced{change}, nil, change, Copy},
+		{[]Announced{change}, []Announced{change}, []Announced{change}, change, HandOver},
+		{[]Announced{change}, nil, []Announced{change}, change, ReadNew},
+		{nil, nil, []Announced{change}, change, ReadNew},
+		{[]Announced{other}, nil, []Announced{change}, change, ReadNew},
+		{[]Announced{change, next}, []Announced{change}, []Announced{change}, next, DeleteNew},
+		{[]Announced{{"b", "a"}}, nil, []Announced{change}, Announced{"b", "a"}, DeleteNew},
 	} {
-		joins, phase := Join(c.deleting, c.reading)
+		joins, phase := Join(c.deleting, c.copying, c.reading)
 		assert.Equal(t, c.joins, joins, "%v", c)
 		assert.Equal(t, c.phase, phase, "%v", c)
 	}

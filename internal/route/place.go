@@ -12,7 +12,7 @@ import (
 //
 //	a server keeps the roles that its side has as well
 //	a server that stores, on a side that drops, drops; one that drops keeps dropping
-//	a server of both sides has the roles of both, except that Store beats Drop
+//	a server of both sides has the roles of both, except that Store beats Drop, and After counts only if both have it
 //	the side that is read comes first
 //	where rows permit different servers to decide, none does: the key is forgotten
 
@@ -40,7 +40,7 @@ func (roles Roles) Has(these Roles) bool { return roles&these == these }
 
 // of returns what a server does that does inner on a side with these roles.
 func (roles Roles) of(inner Roles) Roles {
-	of := roles&inner | inner&Drop
+	of := roles&inner | inner&(Drop|After)
 	if inner.Has(Store) {
 		of |= roles & (Drop | After | Tentative | Brief)
 	}
@@ -84,10 +84,17 @@ const (
 // pool, without values. What a new holder may still hold from an earlier placement must have been deleted there before
 // ReadNew.
 //
+// Copy and HandOver are for values that are to be copied to the new holders, which ends in HandOver. They go before
+// ReadNew. As in a migration, a write is answered by an old holder before it is sent to those that are only new: so if
+// all old holders still hold what was copied, a write of it has yet to reach the others. All middlewares must have left
+// DeleteNew before a key is copied.
+//
 // Late is for a middleware that starts during a change of routes and does not know which phase the others are in. It is
 // compatible with every phase. It does not read what it has written.
 var changeRows = [NumPhases]Row{
 	DeleteNew: {Old: settled, New: Drop, Forget: unlessFirst},
+	Copy:      {Old: settled, New: Store | After},
+	HandOver:  {Old: settled, New: Store | After, Forget: unlessFirst},
 	ReadNew:   {Old: Drop, New: settled},
 	Late:      {Old: Store | Decide, New: Read | Drop, Forget: refuse},
 }
@@ -280,9 +287,11 @@ func joined(dst []Holder, start, from int, roles Roles) []Holder {
 			kept = append(kept, h)
 		default:
 			other := &dst[start+at]
+			after := After &^ (other.Roles & h.Roles)
 			if other.Roles |= h.Roles; other.Roles.Has(Store) {
 				other.Roles &^= Drop
 			}
+			other.Roles &^= after
 		}
 	}
 	return kept

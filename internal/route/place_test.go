@@ -154,6 +154,7 @@ type world struct {
 	ring     RingKind
 	replicas [2]int
 	gutters  bool
+	copies   bool // values are copied while the servers of pool a change
 }
 
 func (w world) router(t *testing.T, name string, replicas int, servers ...int) *Router {
@@ -194,23 +195,33 @@ func worlds() (all []world) {
 	return all
 }
 
-var changePhases = []Phase{Settled, DeleteNew, ReadNew, Settled}
+var (
+	changePhases  = []Phase{Settled, DeleteNew, ReadNew, Settled}
+	copyingPhases = []Phase{Settled, DeleteNew, Copy, HandOver, ReadNew, Settled}
+)
 
-// course returns the routers of a change of servers with these phases of changePhases, at the same time as a change of
-// routes.
+// phases are those of a change of servers.
+func (w world) phases() []Phase {
+	if w.copies {
+		return copyingPhases
+	}
+	return changePhases
+}
+
+// course returns the routers of a change of servers with these of its phases, at the same time as a change of routes.
 func (w world) course(t *testing.T, own, routes []int) (lengths [2]int, at func(i, j int) *Router) {
 	all := map[[2]int]*Router{}
 	for i, o := range own {
 		for j, r := range routes {
 			if r == 0 { // the routes of before
-				p := w.pools(t, changePhases[o], DeleteNew, o == 3)
+				p := w.pools(t, w.phases()[o], DeleteNew, o == len(w.phases())-1)
 				alone := []*Router{p.pools[0].Alone(), p.pools[1].Alone(), p.pools[2].Alone()}
 				before, err := Compose(p.table.names, alone, Routes{Default: "a"})
 				require.NoError(t, err)
 				all[[2]int{i, j}] = before
 				continue
 			}
-			all[[2]int{i, j}] = w.pools(t, changePhases[o], changePhases[r], o == 3)
+			all[[2]int{i, j}] = w.pools(t, w.phases()[o], changePhases[r], o == len(w.phases())-1)
 		}
 	}
 	return [2]int{len(own), len(routes)}, func(i, j int) *Router { return all[[2]int{i, j}] }
@@ -221,6 +232,9 @@ func TestNeighboursInAChangeOfServersAndOfRoutesDoNotHarmEachOther(t *testing.T)
 	all := []int{0, 1, 2, 3}
 	for _, w := range worlds() {
 		lengths, at := w.course(t, all, all)
+		require.Empty(t, neighbours(lengths, 1, 30, nil, at), "%+v", w)
+		w.copies = true
+		lengths, at = w.course(t, []int{0, 1, 2, 3, 4, 5}, all)
 		require.Empty(t, neighbours(lengths, 1, 30, nil, at), "%+v", w)
 	}
 }

@@ -44,7 +44,7 @@ func TestAChangeOfRoutesMovesOnlyKeysThatGetAnotherPool(t *testing.T) {
 	current, err := NewPools(pools, after)
 	require.NoError(t, err)
 	var moved int
-	for phase := DeleteNew; phase < NumPhases; phase++ {
+	for _, phase := range []Phase{DeleteNew, ReadNew, Late} {
 		r, err := current.Reroute(before, phase)
 		require.NoError(t, err)
 		require.Equal(t, phase, r.Phase())

@@ -16,13 +16,15 @@ import (
 	"mcmw/internal/route"
 )
 
-// Copier copies the keys of a pool to another pool. Run does this in rounds through all keys: a key that changes while
-// it is copied is copied in the next round. Fill copies single keys. A Copier is used by one goroutine.
+// Copier copies the keys of a pool to another pool, or keys that move within a pool to their new holders. Run does this
+// in rounds through all keys: a key that changes while it is copied is copied in the next round. Fill copies single
+// keys. A Copier is used by one goroutine.
 type Copier struct {
-	// Name identifies the migration.
+	// Name identifies the migration, or the change of the pool's servers.
 	Name string
 	// From says which servers a key is read from, and To which servers it is copied to. Servers are in From's order,
-	// Targets in To's.
+	// Targets in To's. To is nil if keys move within a pool: then From is the pool's Router in phase route.Copy. There
+	// keys are copied if all servers that hold them can be read.
 	From, To         *route.Router
 	Servers, Targets []*backend.Server
 	// Selects reports whether a key is to be copied; nil: all are.
@@ -149,7 +151,10 @@ func (c *Copier) round(ctx context.Context) error {
 	c.began = time.Now()
 	c.progress.Listed, c.progress.Items, c.progress.Left = 0, 0, 0
 	for s := range c.Servers {
-		if !c.Servers[s].Readable() {
+		switch readable := c.Servers[s].Readable(); {
+		case !readable && c.To == nil:
+			continue
+		case !readable:
 			return c.session.named(s, ErrNotUp)
 		}
 		_, items, err := c.session.clock(ctx, s)
@@ -159,6 +164,9 @@ func (c *Copier) round(ctx context.Context) error {
 		c.progress.Items += items
 	}
 	for s := range c.Servers {
+		if c.To == nil && !c.Servers[s].Readable() {
+			continue
+		}
 		if err := c.copyOf(ctx, s); err != nil {
 			return c.session.named(s, err)
 		}
@@ -166,26 +174,39 @@ func (c *Copier) round(ctx context.Context) error {
 	return nil
 }
 
+// holders appends to from the servers that key is copied from, and to to those that it is copied to. It returns nothing
+// if key is not to be copied, or can't be.
+func (c *Copier) holders(key []byte, from, to []int) (olds, news []int) {
+	if c.To != nil {
+		from, to = c.From.Replicas(key, from), c.To.Replicas(key, to)
+		for i := range to {
+			to[i] += len(c.Servers)
+		}
+		return from, to
+	}
+	from, to = c.From.With(route.Store, route.After, key, from), c.From.With(route.Store|route.After, 0, key, to)
+	if len(to) == 0 || slices.ContainsFunc(from, func(s int) bool { return !c.Servers[s].Readable() }) ||
+		slices.ContainsFunc(to, func(s int) bool { return c.Servers[s].Down() }) {
+		return nil, nil
+	}
+	return from, to
+}
+
 // copyOf copies the keys whose first server is s.
 func (c *Copier) copyOf(ctx context.Context, s int) error {
-	var room []int
+	var from, to []int // reused
 	return inWindows(ctx, c.Servers[s], c.Rate, func(item protocol.Dumped) *Transfer {
 		c.progress.Listed++
 		if c.Selects != nil && !c.Selects(item.Key) {
 			return nil
 		}
-		room = c.From.Replicas(item.Key, room[:0])
-		if room[0] != s {
+		if from, to = c.holders(item.Key, from[:0], to[:0]); len(from) == 0 || from[0] != s {
 			return nil
 		}
-		t := &Transfer{
-			Key: link.Key(string(item.Key)), Source: s, Others: slices.Clone(room[1:]),
+		return &Transfer{
+			Key: link.Key(string(item.Key)), Source: s, Others: slices.Clone(from[1:]), To: slices.Clone(to),
 			Hold: int64(c.Hold / time.Second),
 		}
-		for _, g := range c.To.Replicas(item.Key, nil) {
-			t.To = append(t.To, len(c.Servers)+g)
-		}
-		return t
 	}, func(items []*Transfer) error {
 		if err := c.transfer(ctx, items); err != nil {
 			return err

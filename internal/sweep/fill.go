@@ -101,13 +101,10 @@ func (c *Copier) Fill(ctx context.Context, missing *Missing) {
 
 // fill returns the transfer of key; nil: a server that holds it, or is to hold it, may not be read now.
 func (c *Copier) fill(key string) *Transfer {
-	from := c.From.Replicas([]byte(key), nil)
+	from, to := c.holders([]byte(key), nil, nil)
 	t := &Transfer{
-		Key: link.Key(key), Source: from[0], Others: from[1:], Hold: int64(c.Hold / time.Second),
+		Key: link.Key(key), Source: from[0], Others: from[1:], To: to, Hold: int64(c.Hold / time.Second),
 		Provisional: func() uint64 { return protocol.FirstProvisional | rand.Uint64() },
-	}
-	for _, g := range c.To.Replicas([]byte(key), nil) {
-		t.To = append(t.To, len(c.Servers)+g)
 	}
 	for _, s := range slices.Concat(from, t.To) {
 		if !c.session.servers[s].Readable() {
