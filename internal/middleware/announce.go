@@ -182,8 +182,8 @@ func (p *pool) conflict(own route.Announced, all []announcement) *placed {
 
 // look announces again on the servers in which phase t's change is, and acts on what others have announced:
 //   - Phase delete-new ends at once if others are in a later phase, because they dwell there for their own step.
-//   - Phase copy ends at once if others hand over or read by the new placement. Until then copying begins when it is due
-//     and nobody is in delete-new.
+//   - Phase copy ends at once if others hand over or read by the new placement. Until then copying begins when it is
+//     due and nobody is in delete-new.
 //   - Phase read-new does not end as long as others are in an earlier phase, in which the previous placement is read.
 //   - Until then the marks of servers that were cleaned are kept.
 //   - In later phases, a next change that another middleware has begun, and that this one wants, begins here, too.

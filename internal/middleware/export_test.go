@@ -24,7 +24,8 @@ func (m *Middleware) EndPhase() bool {
 	}
 	m.applying.Lock()
 	m.awaitCopied()
-	if c, _ = m.currentCourse(); c != nil && c.phase == awaited.phase && c.cleaned == awaited.cleaned { // otherwise the phase has ended
+	c, _ = m.currentCourse()
+	if c != nil && c.phase == awaited.phase && c.cleaned == awaited.cleaned { // otherwise the phase has ended
 		step(m.work)
 	}
 	return true

@@ -68,9 +68,9 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 
 // join makes the pool join the change that other middlewares have announced on its servers, or that the servers'
 // records show although no middleware is there to announce it. It returns false if there is none. The announcements are
-// read again after this middleware has made its own: if it joins in a phase before read-new, none of the others has left
-// read-new before it has seen that. If the two looks are so far apart that announcements may have expired meanwhile, it begins
-// again. applying is held.
+// read again after this middleware has made its own: if it joins in a phase before read-new, none of the others has
+// left read-new before it has seen that. If the two looks are so far apart that announcements may have expired
+// meanwhile, it begins again. applying is held.
 func (m *Middleware) join(ctx context.Context, p *pool) bool {
 	t, own := p.poolState, p.settled
 	begun := time.Now()
@@ -192,8 +192,8 @@ func (p *pool) judge(looks marker.Looks) {
 	}
 }
 
-// cleanJoined cleans servers that get keys by a change that is past delete-new already. The others have done it, and their
-// marks say so. applying is held.
+// cleanJoined cleans servers that get keys by a change that is past delete-new already. The others have done it, and
+// their marks say so. applying is held.
 func (m *Middleware) cleanJoined() {
 	for _, t := range m.poolStates {
 		if t.joined && t.change.phase != route.DeleteNew {

@@ -402,7 +402,16 @@ func copyingChanges() (all []placementChange) {
 		for _, at := range []struct {
 			first, last int
 			copied      string
-		}{{1, 2, ""}, {2, 2, ""}, {2, 2, before}, {2, 3, ""}, {2, 3, before}, {3, 4, ""}, {3, 4, before}, {4, 5, before}} {
+		}{
+			{1, 2, ""},
+			{2, 2, ""},
+			{2, 2, before},
+			{2, 3, ""},
+			{2, 3, before},
+			{3, 4, ""},
+			{3, 4, before},
+			{4, 5, before},
+		} {
 			m.first, m.last, m.copied = at.first, at.last, at.copied
 			all = append(all, m)
 		}
@@ -413,10 +422,12 @@ func copyingChanges() (all []placementChange) {
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileKeysThatMoveAreCopied(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	clients, limit := [][2][]string{
-		clientsInChange[0], clientsInChange[1], {{"touch k 100\r\n"}, {deleteKey, getKey}}, {{incrKey}, {incrKey, getKey}},
+		clientsInChange[0], clientsInChange[1],
+		{{"touch k 100\r\n"}, {deleteKey, getKey}},
+		{{incrKey}, {incrKey, getKey}},
 	}, migrationStates()/8
 	if mctest.Long() {
-		clients = slices.Concat(clients, clientsInChange[2:], dependingClients, warmUpClients())
+		clients = append(clients, clientsInChange[2:]...)
 	}
 	var states, cut int
 	for _, m := range copyingChanges() {
