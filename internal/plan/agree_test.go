@@ -32,6 +32,7 @@ const (
 	earlyCheck         mutant = "a check before the last acknowledgement"
 	cutAnything        mutant = "an unconditional cut"
 	healByCopy         mutant = "healing by copy"
+	healBySwap         mutant = "healing by compare and swap"
 	serversCAS         mutant = "the server's cas as version"
 	incrWithoutVersion mutant = "incr without a new version"
 	lostChunk          mutant = "a chunk that was not stored"
@@ -49,6 +50,7 @@ const earlyLook = -1
 
 var (
 	versionFlag = regexp.MustCompile(` E\d+`)
+	seenVersion = regexp.MustCompile(` C\d+`)
 	disguised   = regexp.MustCompile(` C4\d{18}`) // a condition with a version
 )
 
@@ -113,10 +115,34 @@ func (d *driver) mutate(c *plan.Call) (sent bool) {
 		if strings.HasPrefix(line, "md k C") {
 			c.Bytes[0] = []byte("md other\r\n")
 		}
+	case healBySwap:
+		if strings.HasPrefix(line, "ms") {
+			d.stored = line + string(c.Bytes[1])
+		}
+		seen := seenVersion.FindString(line)
+		version := versionFlag.FindString(d.stored)
+		if isCut && c.Server != 0 && seen != "" && d.shown(0) == strings.TrimPrefix(version, " E") {
+			c.Bytes[0] = []byte(strings.Replace(d.stored, version, seen+version, 1) + "mg k u c k\r\n")
+		}
 	case serversCAS:
 		c.Bytes[0] = []byte(versionFlag.ReplaceAllString(line, ""))
 	}
 	return true
+}
+
+// shown returns the version that server has shown last.
+func (d *driver) shown(server int) string {
+	for _, told := range slices.Backward(d.told) {
+		if reply, ok := strings.CutPrefix(told, fmt.Sprint(server)); ok {
+			for _, word := range strings.Fields(reply) {
+				if word[0] == 'c' {
+					return word[1:]
+				}
+			}
+			return ""
+		}
+	}
+	return ""
 }
 
 // initialVersion is the version of what all servers hold at first.
@@ -356,6 +382,7 @@ func TestEveryFaultInjectedIntoTheProtocolIsFound(t *testing.T) {
 	for _, tc := range []agreementWorld{
 		{mutant: noCheck, clients: [][]string{{set}, {second(set)}}},
 		{mutant: earlyCheck, clients: [][]string{{set}, {second(set)}}},
+		{mutant: healBySwap, clients: [][]string{{set}, {second(set)}}},
 		{mutant: healByCopy, clients: [][]string{{set}, {second(set), remove}}},
 		{mutant: serversCAS, clients: [][]string{{set}, {second(set)}}},
 		{mutant: incrWithoutVersion, stored: "7", clients: [][]string{{incr}, {incr}}},
