@@ -24,7 +24,7 @@ const (
 // meanwhile, which only marks can tell other middlewares, and copies are compared by their versions.
 func (p *pool) refills(o *Options) bool {
 	alone := p.options.Writers == WritersOne && p.records != nil
-	return o.RefillRate > 0 && p.replicas() > 1 && p.versioned.Load() && (alone || p.respectsMarks())
+	return o.RefillRate > 0 && p.replicas() > 1 && p.versioned.Load() && (alone || p.marks(false))
 }
 
 // refill refills servers of t's pool that lack keys, until ctx is done or the pool is removed.

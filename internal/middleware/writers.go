@@ -67,8 +67,11 @@ func (p *pool) decidersMove() bool {
 
 // respectsMarks reports whether the middlewares in front of the servers must know of each other, while they run, which
 // servers missed writes.
-func (p *pool) respectsMarks() bool {
-	shared := p.lingers || p.several.Load() && p.replicas() > 1 && p.options.Ack != replica.AckAll || p.diverts() &&
+func (p *pool) respectsMarks() bool { return p.marks(p.lingers) }
+
+// marks is respectsMarks, where lingers says whether the pool still respects marks which it no longer needs.
+func (p *pool) marks(lingers bool) bool {
+	shared := lingers || p.several.Load() && p.replicas() > 1 && p.options.Ack != replica.AckAll || p.diverts() &&
 		p.options.Writers != WritersOne
 	return shared && len(p.servers) >= leastForMarks && p.options.Rejoin != backend.RejoinTrust
 }
