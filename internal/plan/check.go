@@ -19,9 +19,9 @@ import (
 // A copy that differs is deleted by its version, so that a later write is never deleted. The first server's copy stays.
 // If the first server has none, copies of the check's own write are deleted. A missing copy is no difference. A check
 // never stores anything: its store could arrive after a later delete, and even where it replaces only the version that
-// differs, that may be a write which has yet to reach the first server, and is newer. A later store of the key begins a new check in
-// place of this one: that looks at all servers after both stores. While another worker of the same mcmw writes the key,
-// its write may have reached only some servers: what was seen until then does not count.
+// differs, that may be a write which has yet to reach the first server, and is newer. A later store of the key begins a
+// new check in place of this one: that looks at all servers after both stores. While another worker of the same mcmw
+// writes the key, its write may have reached only some servers: what was seen until then does not count.
 type check struct {
 	key     protocol.KeyText // in memory of the check's own
 	stripe  uint32
