@@ -65,7 +65,7 @@ func Change(from, to *Router, phase Phase) *Router {
 		measures: next.measures, wanted: next.wanted, previousGutter: next.previousGutter, closed: next.closed,
 	}
 	if changeRows[phase].New.Has(Store | After) {
-		r.n = from.n + to.n // a write stores on both sides
+		g.n = old.n + next.n // a write stores on both sides
 	}
 	var index []int
 	for _, s := range from.servers {

@@ -184,7 +184,8 @@ func (c *Copier) holders(key []byte, from, to []int) (olds, news []int) {
 		}
 		return from, to
 	}
-	from, to = c.From.With(route.Store, route.After, key, from), c.From.With(route.Store|route.After, 0, key, to)
+	in, key := c.From.At(key)
+	from, to = in.With(route.Store, route.After, key, from), in.With(route.Store|route.After, 0, key, to)
 	if len(to) == 0 || slices.ContainsFunc(from, func(s int) bool { return !c.Servers[s].Readable() }) ||
 		slices.ContainsFunc(to, func(s int) bool { return c.Servers[s].Down() }) {
 		return nil, nil
