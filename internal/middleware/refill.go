@@ -50,7 +50,10 @@ func (m *Middleware) refill(ctx context.Context, t *poolState) {
 			of, f = c, &sweep.Refiller{
 				Router: p.router, Servers: p.servers, Owner: p.records.Owner(), Rate: c.options.RefillRate,
 				Settle: c.options.longestTimeout() + refillSlack, Log: p.log,
-				Current: func() bool { return m.current.Load().places(p) },
+				Current: func() bool {
+					now := m.current.Load()
+					return now.places(p) && now.options.RefillRate == c.options.RefillRate
+				},
 			}
 		}
 		m.refillOnce(ctx, p, f)
@@ -114,6 +117,7 @@ func (m *Middleware) refillOnce(ctx context.Context, p *pool, f *sweep.Refiller)
 		if progress, ok := f.Progress(ctx, at); ok {
 			p.servers[at].Refilling(progress.String(), 0)
 		}
+	case errors.Is(err, sweep.ErrReplaced): // the next look uses what is in force now
 	case errors.Is(err, backend.ErrNoList):
 		p.log.Warn("a server is not refilled", "server", p.servers[at].Name, "error", err)
 		_ = f.Declare(ctx, at)

@@ -217,19 +217,21 @@ func (c *Copier) copyOf(ctx context.Context, s int) error {
 }
 
 // inWindows lists the keys of server, and calls do with what choose made of them, unless that is nil: a window at a
-// time, and at most rate keys per second. It ends with the first error of do, or if ctx ends.
+// time, and at most rate keys per second. While it waits, it calls do without items, which can renew a lease. It ends
+// with the first error of do, or if ctx ends.
 func inWindows[T any](ctx context.Context, server *backend.Server, rate int, choose func(protocol.Dumped) *T,
 	do func(items []*T) error,
 ) error {
 	var items []*T
 	var size int64
 	all := func() error {
-		begin := time.Now()
+		next := time.Now().Add(time.Duration(int64(len(items))+size/valueWeight) * time.Second / time.Duration(rate))
 		err := do(items)
-		pause := time.Duration(int64(len(items))+size/valueWeight)*time.Second/time.Duration(rate) - time.Since(begin)
 		items, size = nil, 0
-		if err == nil {
-			rest(ctx, pause)
+		for pause := time.Until(next); err == nil && pause > 0; pause = time.Until(next) {
+			if rest(ctx, min(pause, claimEvery)); ctx.Err() == nil {
+				err = do(nil)
+			}
 		}
 		return errors.Join(err, ctx.Err())
 	}

@@ -31,7 +31,7 @@ type Refiller struct {
 	Owner string
 	// Rate is the largest number of keys looked at per second.
 	Rate int
-	// Current reports whether keys are still placed by Router on Servers.
+	// Current reports whether keys are still placed by Router on Servers, and Rate is still in force.
 	Current func() bool
 	// Settle is the time after which no write that was under way can reach a server any more.
 	Settle time.Duration
@@ -65,6 +65,9 @@ type pendingRefill struct {
 	items       []*Refill
 	read, added time.Time
 }
+
+// ErrReplaced says that the Refiller's fields do not hold any more.
+var ErrReplaced = errors.New("the placement of keys or the rate has changed")
 
 // errRead says that others may read the target.
 var errRead = errors.New("its mark is not in force")
@@ -233,7 +236,7 @@ func (f *Refiller) copyOf(ctx context.Context, s int) error {
 // add takes items to the step in which their copies are pending.
 func (f *Refiller) add(ctx context.Context, items []*Refill) error {
 	if !f.Current() {
-		return errors.New("the placement of keys changes")
+		return ErrReplaced
 	}
 	read := time.Now()
 	for open := items; len(open) > 0; {
