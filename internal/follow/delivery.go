@@ -20,6 +20,17 @@ func Ask(key string, value bool) protocol.Op {
 	return link.Key(key).Ask(protocol.ForVersion)
 }
 
+// GiveBack returns the request that makes the next client that reads key's item, of which Ask has got p, responsible for
+// renewing it. ok is false if Ask has not taken this role. It has the flag P of a delivery: nothing has changed.
+func (p *Present) GiveBack(key string) (op protocol.Op, ok bool) {
+	if !p.Stale || !p.Won {
+		return op, false
+	}
+	op = link.Key(key).Meta('d', "ICP")
+	op.CAS = p.CAS
+	return op, true
+}
+
 // PresentOf returns what a reply to Ask says. An item that a client is to renew is none.
 func PresentOf(reply []byte) Present {
 	it, held := protocol.DecodeItem(reply)

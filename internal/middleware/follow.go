@@ -209,16 +209,31 @@ func (c *core) follows() (all []stats.Follow) {
 	return all
 }
 
-// present returns what is held under keys; with value false, only the versions. The requests are served like those of
-// a client.
+// present returns what is held under keys; with value false, only the versions.
 func (m *Middleware) present(keys []string, value bool) (found []follow.Present) {
-	limits := m.options.Limits
-	for part := range slices.Chunk(keys, request.MaxBatch) {
+	var ops []protocol.Op
+	for _, key := range keys {
+		ops = append(ops, follow.Ask(key, value))
+	}
+	found = m.ask(ops)
+	ops = ops[:0]
+	for i := range found {
+		if op, ok := found[i].GiveBack(keys[i]); ok {
+			ops = append(ops, op)
+		}
+	}
+	m.ask(ops)
+	return found
+}
+
+// ask returns what the replies to ops say. The requests are served like those of a client.
+func (m *Middleware) ask(ops []protocol.Op) (found []follow.Present) {
+	limits := m.current.Load().options.Limits
+	for part := range slices.Chunk(ops, request.MaxBatch) {
 		a := &asker{answered: make(chan struct{}, 1)}
 		b := request.GetBuffer(0).Batch(a)
 		now := stats.Now()
-		for _, key := range part {
-			op := follow.Ask(key, value)
+		for _, op := range part {
 			r := b.Add()
 			if n, _, err := limits.Decode(op.Bytes(), &r.Request); n == 0 || err != nil {
 				panic("middleware: " + strconv.Quote(string(op.Bytes())) + " is no request")
@@ -232,9 +247,9 @@ func (m *Middleware) present(keys []string, value bool) (found []follow.Present)
 	return found
 }
 
-// asker is the client that present's requests are answered to.
+// asker is the client that ask's requests are answered to.
 type asker struct {
-	answered chan struct{} // one token; the worker -> present
+	answered chan struct{} // one token; the worker -> ask
 	values   request.ValueSize
 	text     []byte
 }

@@ -287,7 +287,7 @@ var clientsOfJoining = append([][2][]string{
 func TestAMiddlewareThatJoinsAChangeReadsNothingOldAndLosesNothing(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	t.Parallel()
-	placements, clients, limit := placementsInChange[:2], clientsOfJoining[:3], 2*mostStates
+	placements, clients, limit := placementsInChange[:2], clientsOfJoining[:3], mostStates
 	if mctest.Long() {
 		placements, clients, limit = placementsInChange, clientsOfJoining, 10*mostStates
 	}
@@ -302,6 +302,7 @@ func TestAMiddlewareThatJoinsAChangeReadsNothingOldAndLosesNothing(t *testing.T)
 
 func TestAMiddlewareThatJoinsAChangeInWhichValuesAreCopiedReadsNothingOldAndLosesNothing(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	placements, clients, limit := placementsInChange[:2], clientsOfJoining[1:2], mostStates/4
 	if mctest.Long() {
 		placements, clients, limit = placementsInChange, clientsOfJoining, 10*mostStates

@@ -421,6 +421,7 @@ func copyingChanges() (all []placementChange) {
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileKeysThatMoveAreCopied(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
 	clients, limit := [][2][]string{
 		clientsInChange[0], clientsInChange[1],
 		{{"touch k 100\r\n"}, {deleteKey, getKey}},

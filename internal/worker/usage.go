@@ -63,16 +63,15 @@ const keepReply = 64 << 10
 func valueIn(reply, key []byte) (size int, found bool) {
 	for bytes.HasPrefix(reply, textValue) {
 		line, _, _ := bytes.Cut(reply, []byte(protocol.CRLF))
-		words := bytes.Fields(line)
-		if len(words) < 4 {
-			break
-		}
-		n, err := strconv.Atoi(string(words[3]))
+		of, rest, _ := bytes.Cut(line[len(textValue):], []byte(" ")) // the key, then flags, size and perhaps a cas
+		_, rest, _ = bytes.Cut(rest, []byte(" "))
+		digits, _, _ := bytes.Cut(rest, []byte(" "))
+		n, err := strconv.Atoi(string(digits))
 		size = len(line) + 2*len(protocol.CRLF) + n
 		if err != nil || size > len(reply) {
 			break
 		}
-		if bytes.Equal(words[1], key) {
+		if bytes.Equal(of, key) {
 			return size, true
 		}
 		reply = reply[size:]

@@ -41,7 +41,7 @@ func TestVersionIsToldByAnotherServerIfTheFirstStalls(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 2)
 	m := mwtest.Start(t, middleware.Options{
 		Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: 1},
-		RequestOptions: worker.RequestOptions{StallAfter: 10 * time.Millisecond},
+		RequestOptions: worker.RequestOptions{StallAfter: 100 * time.Millisecond},
 	})
 	c := m.Dial(t)
 	want := c.MustDo(t, "version\r\n")

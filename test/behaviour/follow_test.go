@@ -106,6 +106,12 @@ func TestAFollowingPoolGetsWhatThePoolHolds(t *testing.T) {
 	assert.NotEqual(t, "HD t-1\r\n", there.MustDo(t, "mg n t\r\n"))
 	assert.Equal(t, mctest.MustDial(t, main[0].Addr()).MustDo(t, "mg a c\r\n"), there.MustDo(t, "mg a c\r\n"),
 		"the versions are equal")
+	var stale string
+	for _, server := range main { // at least the key's first server holds it
+		stale += mctest.MustDial(t, server.Addr()).MustDo(t, "mg stale\r\n")
+	}
+	assert.Regexp(t, " W", stale, "the next client that reads it is to renew it")
+	assert.NotRegexp(t, " Z", stale)
 	require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all\r\n"))
 	awaitFollower(t, m, paid)
 	assert.Equal(t, "END\r\n", there.MustDo(t, "get a\r\n"))
