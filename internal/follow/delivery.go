@@ -20,8 +20,8 @@ func Ask(key string, value bool) protocol.Op {
 	return link.Key(key).Ask(protocol.ForVersion)
 }
 
-// GiveBack returns the request that makes the next client that reads key's item, of which Ask has got p, responsible for
-// renewing it. ok is false if Ask has not taken this role. It has the flag P of a delivery: nothing has changed.
+// GiveBack returns the request that makes the next client that reads key's item responsible for renewing it. ok is
+// false unless Ask, which got p, has taken this role. The request has the flag P of a delivery: nothing has changed.
 func (p *Present) GiveBack(key string) (op protocol.Op, ok bool) {
 	if !p.Stale || !p.Won {
 		return op, false
