@@ -82,7 +82,7 @@ func valueIn(reply, key []byte) (size int, found bool) {
 var textValue = []byte("VALUE ")
 
 // trackShare is of how many multi-gets with misses one is looked at.
-const trackShare = 8
+const trackShare = 32
 
 // track tells the usage what requests[i] of p, which is answered, has done to the item of its key, or that it has
 // missed items.
