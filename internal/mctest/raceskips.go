@@ -10,11 +10,11 @@ const (
 		"under the race detector"
 )
 
-// RaceSkips skips a test under the race detector, for the reason why. The round memory of .ci/test runs these tests
-// without the race detector: it finds them by the text mctest.Race.
+// RaceSkips skips a test under the race detector, for the reason why. The rounds models and memory of .ci/test run
+// these tests without the race detector: they find them by the texts mctest.Computes and mctest.Race.
 func RaceSkips(t testing.TB, why string) {
 	t.Helper()
 	if Race {
-		t.Skip(why + "; the round memory runs it without the race detector")
+		t.Skip(why + "; the rounds models and memory run it without the race detector")
 	}
 }

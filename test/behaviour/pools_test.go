@@ -376,6 +376,7 @@ func TestAPoolWithoutServersDelaysNoOther(t *testing.T) {
 }
 
 func TestEachPoolHasItsOwnTimeout(t *testing.T) {
+	t.Parallel()
 	hasty, patient := mctest.StartMemcached(t), mctest.StartMemcached(t)
 	o := middleware.Options{
 		Pools: []middleware.PoolOptions{

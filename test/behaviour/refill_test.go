@@ -129,7 +129,10 @@ func TestARestartOfAllServersInTurnKeepsTheKeysUnderLoad(t *testing.T) {
 		"two servers":        {2, 2, middleware.WritersSeveral},
 		"one mcmw of itself": {2, 1, middleware.WritersOne},
 	} {
-		t.Run(name, func(t *testing.T) { restartAllInTurn(t, of.servers, of.instances, of.writers) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			restartAllInTurn(t, of.servers, of.instances, of.writers)
+		})
 	}
 }
 
