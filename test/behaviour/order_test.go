@@ -300,7 +300,7 @@ func altering(t *testing.T, target string, alter func(chunk []byte) []byte) (add
 		for n, buf := 1, make([]byte, 64<<10); ; n++ {
 			size, err := server.Read(buf)
 			chunk := buf[:size]
-			if n%16 == 0 {
+			if n%16 == 0 && size > 0 {
 				chunk = alter(chunk)
 			}
 			if _, failed := conn.Write(chunk); err != nil || failed != nil {
