@@ -36,9 +36,14 @@ func (m *Middleware) awaitCopied() {
 	for _, t := range m.poolStates {
 		for c := t.change; c != nil && t.change == c && c.phase == route.Copy && !c.mayEnd(); {
 			c.due = time.Now()
-			m.look(m.work, t)
+			if c.copying == nil {
+				m.look(m.work, t) // asks the servers whether another is still in delete-new
+			}
+			begun := c.copying
 			m.applying.Unlock()
-			time.Sleep(time.Millisecond)
+			if begun != nil && begun.ended != nil {
+				<-begun.ended
+			}
 			m.applying.Lock()
 		}
 	}
