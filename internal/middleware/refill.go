@@ -49,7 +49,7 @@ func (m *Middleware) refill(ctx context.Context, t *poolState) {
 			closeRefiller(f)
 			of, f = c, &sweep.Refiller{
 				Router: p.router, Servers: p.servers, Owner: p.records.Owner(), Rate: c.options.RefillRate,
-				Settle: c.options.longestTimeout() + refillSlack, Log: p.log,
+				Replicas: p.replicas(), Settle: c.options.longestTimeout() + refillSlack, Log: p.log,
 				Current: func() bool {
 					now := m.current.Load()
 					return now.places(p) && now.options.RefillRate == c.options.RefillRate
@@ -99,17 +99,24 @@ func (m *Middleware) refillOnce(ctx context.Context, p *pool, f *sweep.Refiller)
 		spareAll(p.servers)
 		return
 	}
+	at := -1
 	for s, server := range p.servers {
-		switch {
-		case full[s] != sweep.FullNo:
-		case !p.mayRefill(s, full):
+		if full[s] != sweep.FullNo {
+			continue
+		}
+		switch f.Source(s, full) {
+		case sweep.SourceNone:
 			server.Spare()
-		case server.Readable():
-			server.Refill()
+		case sweep.SourceReady:
+			if server.Readable() {
+				server.Refill()
+			}
+			if at < 0 && server.Lacks() {
+				at = s
+			}
 		}
 	}
-	at := slices.IndexFunc(p.servers, func(s *backend.Server) bool { return s.Lacks() })
-	if at < 0 || full[at] != sweep.FullNo || p.changing() || !p.servers[at].AwaitMarked(ctx) {
+	if at < 0 || p.changing() || !p.servers[at].AwaitMarked(ctx) {
 		return
 	}
 	switch err := f.Run(ctx, at); {
@@ -117,7 +124,7 @@ func (m *Middleware) refillOnce(ctx context.Context, p *pool, f *sweep.Refiller)
 		if progress, ok := f.Progress(ctx, at); ok {
 			p.servers[at].Refilling(progress.String(), 0)
 		}
-	case errors.Is(err, sweep.ErrReplaced): // the next look uses what is in force now
+	case errors.Is(err, sweep.ErrReplaced), errors.Is(err, sweep.ErrSource): // the next look uses what is in force now
 	case errors.Is(err, backend.ErrNoList):
 		p.log.Warn("a server is not refilled", "server", p.servers[at].Name, "error", err)
 		_ = f.Declare(ctx, at)
@@ -125,22 +132,6 @@ func (m *Middleware) refillOnce(ctx context.Context, p *pool, f *sweep.Refiller)
 		p.log.Warn("a server could not be refilled; trying again", "server", p.servers[at].Name, "error", err)
 		pause(ctx, sweepAgain)
 	}
-}
-
-// mayRefill reports whether server s of p may be kept from reads to be refilled: each of its keys has another holder
-// that is read, and another server is full.
-func (p *pool) mayRefill(s int, full []sweep.Full) bool {
-	away, source := 0, false
-	for i, server := range p.servers {
-		switch {
-		case i == s:
-		case !server.Readable():
-			away++
-		case full[i] == sweep.FullYes:
-			source = true
-		}
-	}
-	return source && away <= p.replicas()-2
 }
 
 // Refilled returns whether servers hold the keys that they should, with their present addresses: those that are read

@@ -31,6 +31,8 @@ type Refiller struct {
 	Owner string
 	// Rate is the largest number of keys looked at per second.
 	Rate int
+	// Replicas is how many servers hold each key.
+	Replicas int
 	// Current reports whether keys are still placed by Router on Servers, and Rate is still in force.
 	Current func() bool
 	// Settle is the time after which no write that was under way can reach a server any more.
@@ -39,6 +41,8 @@ type Refiller struct {
 
 	session
 	target   int
+	doubted  bool            // a source was not read when copies from it were checked
+	without  time.Time       // since when a server has no source that is read; zero: each has, or none lacks keys
 	pending  []pendingRefill // oldest first
 	progress RefillProgress
 	lease    *lease // on the target
@@ -68,6 +72,9 @@ type pendingRefill struct {
 
 // ErrReplaced says that the Refiller's fields do not hold any more.
 var ErrReplaced = errors.New("the placement of keys or the rate has changed")
+
+// ErrSource says that a server that the target is refilled from is not read any more, or has lost its keys.
+var ErrSource = errors.New("a server that it is refilled from is not read, or has lost its keys")
 
 // errRead says that others may read the target.
 var errRead = errors.New("its mark is not in force")
@@ -111,6 +118,48 @@ func (f *Refiller) Look(ctx context.Context) (full []Full) {
 	return full
 }
 
+// Source says whether a server can be refilled.
+type Source uint8
+
+// The values of Source.
+const (
+	SourceNone  Source = iota // no
+	SourceSoon                // perhaps soon: a holder of its keys that is not down may be read again
+	SourceReady               // yes: each of its keys has another holder that is read, and one of these servers is full
+)
+
+// Source returns whether server target can be refilled, if full is what the servers are. For a holder that is not down
+// it says SourceSoon for no longer than Settle.
+func (f *Refiller) Source(target int, full []Full) Source {
+	if f.sourced(target, full, (*backend.Server).Readable) {
+		f.without = time.Time{}
+		return SourceReady
+	}
+	if f.without.IsZero() {
+		f.without = time.Now()
+	}
+	if time.Since(f.without) < f.Settle &&
+		f.sourced(target, full, func(s *backend.Server) bool { return !s.Down() }) {
+		return SourceSoon
+	}
+	return SourceNone
+}
+
+// sourced reports whether each key of server target has another holder that counts, and one of those is full.
+func (f *Refiller) sourced(target int, full []Full, counts func(*backend.Server) bool) bool {
+	away, source := 0, false
+	for s, server := range f.Servers {
+		switch {
+		case s == target:
+		case !counts(server):
+			away++
+		case full[s] == FullYes:
+			source = true
+		}
+	}
+	return source && away <= f.Replicas-2
+}
+
 // Declare says on server s that it is full.
 func (f *Refiller) Declare(ctx context.Context, s int) error {
 	l, err := f.link(ctx, s)
@@ -146,10 +195,11 @@ func (f *Refiller) Progress(ctx context.Context, s int) (p RefillProgress, ok bo
 }
 
 // Run refills server target, which this middleware has marked. It returns ErrClaimed if another middleware does so. If
-// it fails when copies were not checked, the target is flushed before anybody reads it.
+// it fails when copies were not checked, the target is flushed before anybody reads it. After ErrReplaced and ErrSource
+// it may be tried again at once.
 func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 	f.begin()
-	f.target, f.pending, f.progress = target, nil, RefillProgress{Owner: f.Owner}
+	f.target, f.pending, f.progress, f.doubted = target, nil, RefillProgress{Owner: f.Owner}, false
 	server := f.Servers[target]
 	f.reported = time.Now()
 	if f.lease, _, err = f.takeOn(ctx, target, marker.RefillKey, f.value()); err != nil {
@@ -165,6 +215,9 @@ func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 		if err != nil && len(f.pending) > 0 {
 			server.MissedAll(fmt.Errorf("keys were copied to it and could not be checked: %w", err))
 		}
+		if errors.Is(err, ErrSource) {
+			f.lease.release(ctx, nil, 0)
+		}
 		if err != nil {
 			f.disconnect()
 		}
@@ -179,6 +232,9 @@ func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 	if err = f.renew(ctx, true); err != nil { // nothing was lost meanwhile
 		return err
 	}
+	if f.doubted || !f.sourced(target, f.Look(ctx), (*backend.Server).Readable) {
+		return ErrSource
+	}
 	if err = f.Declare(ctx, target); err != nil {
 		return f.named(target, err)
 	}
@@ -190,6 +246,7 @@ func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 
 // copyAll copies what the other servers hold and the target lacks.
 func (f *Refiller) copyAll(ctx context.Context) error {
+	var sources []int
 	for s := range f.Servers {
 		if s == f.target || !f.Servers[s].Readable() {
 			continue
@@ -199,11 +256,12 @@ func (f *Refiller) copyAll(ctx context.Context) error {
 			return f.named(s, err)
 		}
 		f.progress.Items += items
+		sources = append(sources, s)
 	}
-	for s := range f.Servers {
-		if s == f.target || !f.Servers[s].Readable() {
-			continue
-		}
+	if len(f.Servers)-1-len(sources) > f.Replicas-2 {
+		return ErrSource
+	}
+	for _, s := range sources {
 		if err := f.copyOf(ctx, s); err != nil {
 			return f.named(s, err)
 		}
@@ -289,6 +347,7 @@ func (f *Refiller) settle(ctx context.Context, all bool) error {
 			for _, r := range open {
 				if !f.Servers[r.Source].Readable() {
 					r.Doubt()
+					f.doubted = true
 				}
 				if r.Next() {
 					left = append(left, r)

@@ -1,0 +1,54 @@
+package sweep_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/marker"
+	"mcmw/internal/mctest"
+	"mcmw/internal/sweep"
+)
+
+func TestAServerIsRefilledOnlyWhileTheOtherHoldersOfItsKeysAreReadAndOneIsFull(t *testing.T) {
+	lost := errors.New("it has lost what it held")
+	for name, of := range map[string]struct {
+		servers, replicas int
+		full, unread      []int
+		source            sweep.Source
+		err               error
+	}{
+		"two servers":                        {2, 2, []int{1}, nil, sweep.SourceReady, nil},
+		"the only holder is not read":        {2, 2, []int{1}, []int{1}, sweep.SourceSoon, sweep.ErrSource},
+		"the only holder is not full":        {2, 2, nil, nil, sweep.SourceNone, sweep.ErrSource},
+		"one of two other holders is read":   {3, 3, []int{1, 2}, []int{1}, sweep.SourceReady, nil},
+		"keys whose other holder isn't read": {3, 2, []int{1, 2}, []int{1}, sweep.SourceSoon, sweep.ErrSource},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, servers := newSweep(t, mctest.StartNewMemcached, of.servers, of.replicas)
+			f := &sweep.Refiller{
+				Router: w.Router, Servers: w.Servers, Owner: "a", Rate: w.Rate, Replicas: of.replicas,
+				Current: func() bool { return true }, Settle: mctest.Patience, Log: w.Log,
+			}
+			defer f.Close()
+			f.Look(context.Background())
+			for _, s := range of.full {
+				require.NoError(t, f.Declare(context.Background(), s))
+			}
+			w.Servers[0].MissedAll(lost)
+			for _, s := range of.unread {
+				w.Servers[s].MissedAll(lost)
+			}
+			require.Equal(t, of.source, f.Source(0, f.Look(context.Background())))
+			for range 2 { // the claim does not stay
+				require.ErrorIs(t, f.Run(context.Background(), 0), of.err)
+			}
+			c := mctest.MustDial(t, servers[0].Addr())
+			held := c.MustDo(t, "mg "+base64.StdEncoding.EncodeToString([]byte(marker.RefilledKey))+" b\r\n")
+			require.Equal(t, of.err == nil, held == "HD\r\n", "the server says that it is refilled")
+		})
+	}
+}
